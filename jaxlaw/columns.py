@@ -1,0 +1,223 @@
+"""One column of a user's table: found by name, turned into checked numbers.
+
+Everything said about a value names the file, the rows, the user's own column and the remedy.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from jaxlaw.notes import DataError, UsageError, nearest
+
+#: Unit names: what one unit of a column is worth in single things.
+UNIT_NAMES = {"K": 1e3, "M": 1e6, "B": 1e9, "T": 1e12}
+
+#: Shares and losses of the two sides of a two-corpus mixture, by the plain name they stand for.
+SIDES = {"r": ("r_d", "r_g"), "loss": ("loss_d", "loss_g")}
+
+# How the columns are usually called elsewhere: suggested, never taken unasked.
+_USUAL = {
+    "N": "params n_params num_params parameters model_params model_size size non_embedding_params",
+    "D": "tokens n_tokens num_tokens train_tokens training_tokens tokens_seen data dataset_size",
+    "C": "flops flop compute train_flops total_flops",
+    "Dp": "pretraining_tokens pretrain_tokens n_pretraining_tokens tokens n_tokens",
+    "r": "ratio mixture mixture_ratio domain_ratio share proportion weight",
+    "loss": "val_loss eval_loss validation_loss test_loss final_loss cross_entropy nll",
+    "cross-entropy": "loss cross_entropy ce ce_loss test_loss val_loss",
+    "BLEU": "bleu bleu_score sacrebleu",
+}
+_EMPTY = {"", "nan", "na", "n/a", "null", "none", "<na>"}
+_MOST_NAMED = 5
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where values come from, for messages.
+
+    Attributes:
+        source: the file's name.
+        word: what a row is called there (``line``, ``record``, ``row``).
+        column: the user's own name of the column.
+        name: the canonical name it stands for.
+    """
+
+    source: str
+    word: str
+    column: Any
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.source}: column {self.column}"
+
+    def rows(self, labels: Iterable[Any], values: Iterable[Any] | None = None) -> str:
+        """Rows in words, at most five of them: ``lines 3 (-1.0), 7 (nan) and 4 more``."""
+        return name_rows(self.word, labels, values)
+
+
+def name_rows(word: str, labels: Iterable[Any], values: Iterable[Any] | None = None) -> str:
+    """Rows in words, at most five of them, each with its value if given."""
+    labels = list(labels)
+    shown = [str(label) for label in labels[:_MOST_NAMED]]
+    if values is not None:
+        shown = [f"{row} ({value})" for row, value in zip(shown, values, strict=False)]
+    more = f" and {len(labels) - _MOST_NAMED} more" if len(labels) > _MOST_NAMED else ""
+    return f"{word}{'s' if len(labels) > 1 else ''} {', '.join(shown)}{more}"
+
+
+def unit_worth(name: str, unit: Any) -> float:
+    """What one unit is worth: a positive number, its text, or K, M, B, T.
+
+    Raises:
+        UsageError: it is neither.
+    """
+    try:
+        worth = UNIT_NAMES.get(unit.strip().upper()) if isinstance(unit, str) else None
+        worth = float(unit) if worth is None and not isinstance(unit, bool) else worth
+    except (TypeError, ValueError, OverflowError):
+        worth = None
+    if worth is None or not 0 < worth < np.inf:
+        raise UsageError(
+            f"units: {name}: {unit!r} is not a unit; give what one unit of the column is worth "
+            "(1, 1e6, 1e9) or K, M, B, T"
+        )
+    return worth
+
+
+def missing_column(
+    name: str, doc: str, asked: Any, columns: Iterable[Any], source: str
+) -> DataError:
+    """The error for a column that is not there, with what could be meant.
+
+    Args:
+        name: canonical name.
+        doc: what it is and who needs it.
+        asked: the column looked for.
+        columns: the columns there are.
+        source: the file's name.
+    """
+    texts = [str(column) for column in columns]
+    likely = _likely(name, texts)
+    hint = nearest(str(asked), texts)
+    if likely:
+        hint += f" Perhaps columns={{'{name}': '{likely}'}}."
+    elif not hint:
+        hint = f" Say which column it is: columns={{'{name}': '…'}}."
+    shown = ", ".join(texts[:30]) + (" …" if len(texts) > 30 else "")
+    return DataError(f"{source}: there is no column {asked}{doc}; columns: {shown}.{hint}")
+
+
+def _likely(name: str, columns: list[str]) -> str:
+    """The column that usually stands for this name, or nothing."""
+
+    def bare(text: str) -> str:
+        return re.sub(r"[^a-z0-9]", "", text.lower())
+
+    usual = [bare(word) for word in _USUAL.get(name, "").split()]
+    by_bare = {bare(column): column for column in reversed(columns)}
+    exact = [by_bare[word] for word in usual if word in by_bare]
+    ending = [c for c in columns if name == "loss" and bare(c).endswith("loss")]
+    return (exact + ending + [""])[0]
+
+
+def numbers(series: pd.Series, place: Place) -> np.ndarray:
+    """The column as (n,) float64; empty cells are NaN.
+
+    Raises:
+        DataError: it holds text, truth values, dates, complex numbers or lists.
+    """
+    kind = pd.api.types
+    if kind.is_bool_dtype(series.dtype) or kind.is_complex_dtype(series.dtype):
+        raise DataError(
+            f"{place}, {place.rows(series.index[:1], series.iloc[:1])}: a column of type "
+            f"{series.dtype} is no column of numbers; {_pick_another(place)}"
+        )
+    if kind.is_numeric_dtype(series.dtype):
+        return np.array(series.to_numpy(dtype="float64", na_value=np.nan))
+    cells = series.to_numpy(dtype=object)
+    values = [_number(cell) for cell in cells]
+    bad = [i for i, value in enumerate(values) if value is None]
+    if bad:
+        first = str(cells[bad[0]])
+        first = first if len(first) <= 40 else first[:40] + "…"
+        more = f" (so are {len(bad) - 1} more cells)" if len(bad) > 1 else ""
+        raise DataError(
+            f"{place}, {place.rows(series.index[bad[0] : bad[0] + 1])}: '{first}' is not a "
+            f"number{more}; {_text_remedy(first, place)}"
+        )
+    return np.array(values, dtype="float64")
+
+
+def _number(cell: Any) -> float | None:
+    """A cell as a float; None where it is no number."""
+    if isinstance(cell, str) and cell.strip().lower() in _EMPTY:
+        return np.nan
+    if cell is None or cell is pd.NA or cell is pd.NaT:
+        return np.nan
+    if isinstance(cell, (bool, np.bool_, complex, np.complexfloating, bytes)):
+        return None
+    if isinstance(cell, str) and "_" in cell:
+        return None
+    if not isinstance(cell, str) and not hasattr(cell, "__float__"):
+        return None
+    try:
+        return float(cell)
+    except OverflowError:
+        return np.inf
+    except (TypeError, ValueError):
+        return None
+
+
+def _pick_another(place: Place) -> str:
+    return f"map a column of numbers: columns={{'{place.name}': '…'}}"
+
+
+def _text_remedy(text: str, place: Place) -> str:
+    text = text.strip()
+    if re.fullmatch(r"[+-]?\d{1,3}([,_ ']\d{3})+(\.\d*)?", text):
+        plain = re.sub(r"[,_ ']", "", text)
+        return (
+            f"write it without thousands separators, {plain}, or pass "
+            "pandas.read_csv(..., thousands=',') instead of the file"
+        )
+    suffixed = re.fullmatch(r"([+-]?[\d.]+(?:[eE][+-]?\d+)?)\s*([kKmMbBtT])", text)
+    if suffixed:
+        number, unit = suffixed.groups()
+        return f"write {number} and pass units={{'{place.name}': '{unit.upper()}'}}"
+    if re.fullmatch(r"[+-]?[\d.]+\s*%", text):
+        return f"write it without the sign and pass units={{'{place.name}': 0.01}}"
+    if re.fullmatch(r"[+-]?\d+,\d+", text):
+        return "write decimals with a point, or pass pandas.read_csv(..., decimal=',') instead"
+    return f"correct it, leave the row out with where=…, or {_pick_another(place)}"
+
+
+def check_fraction(values: np.ndarray, place: Place, labels: np.ndarray) -> np.ndarray:
+    """Shares in [0, 1]; rounding errors up to 1e-9 outside are put on the edge.
+
+    Args:
+        values: (n,) shares; NaN and infinity pass, other checks deal with them.
+        place: where they come from.
+        labels: (n,) row labels.
+
+    Raises:
+        DataError: a share lies outside [0, 1].
+    """
+    finite = np.isfinite(values)
+    outside = finite & ((values < -1e-9) | (values > 1 + 1e-9))
+    if not outside.any():
+        return np.where(finite, np.clip(values, 0.0, 1.0), values)
+    inside = values[finite]
+    percent = inside.min() >= 0 and inside.max() <= 100 and np.median(inside) > 1
+    remedy = (
+        f"if these are percent, pass units={{'{place.name}': 0.01}}"
+        if percent
+        else "correct these rows, or leave them out with where=…"
+    )
+    raise DataError(
+        f"{place}: shares outside [0, 1]: {place.rows(labels[outside], values[outside])}; {remedy}"
+    )

@@ -1,0 +1,370 @@
+"""What a law is: a pure JAX formula with named inputs and parameters.
+
+A law is one decorated function. Inputs come first, by name; parameters follow the ``*``,
+and the default of each says what kind of number it is::
+
+    @jl.law
+    def shifted_power(N, *, E=jl.positive(0.5, 3), A=jl.positive(0.1, 10, centre={"N": "alpha"}),
+                      alpha=jl.exponent()):
+        return E + A * jl.power(N, -alpha)
+
+Nothing else is needed: fits, folds, bootstraps and plans treat it like a built-in law.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Literal
+
+import jax
+import jax.numpy as jnp
+
+from jaxlaw.notes import UsageError, nearest
+
+Array = jax.Array
+
+
+@dataclass(frozen=True)
+class Input:
+    """A quantity a law takes, one value per observation.
+
+    Attributes:
+        name: the symbol, as in the papers (``N``, ``D``, ``r`` …).
+        doc: what it is.
+        unit: what 1 in the law's own unit is worth in single things (parameters, tokens,
+            FLOPs): 1.0 where the law counts single ones, 1e9 where it counts billions.
+        domain: which values can be right at all.
+        plausible: range in single things outside which the unit is surely mistaken.
+    """
+
+    name: str
+    doc: str = ""
+    unit: float = 1.0
+    domain: Literal["positive", "nonnegative", "fraction", "real"] = "real"
+    plausible: tuple[float, float] | None = None
+
+
+#: Inputs known by name; a law that uses another name gets a plain real input.
+INPUTS = {
+    known.name: known
+    for known in (
+        Input("N", "model parameters", 1.0, "positive", (1e3, 1e15)),
+        Input("D", "training tokens", 1.0, "positive", (1e4, 1e17)),
+        Input("r", "share of the corpus in the mixture", 1.0, "fraction"),
+        Input("C", "training compute in FLOPs", 1.0, "positive", (1e10, 1e30)),
+        Input("Dp", "pretraining tokens", 1.0, "positive", (1e4, 1e17)),
+    )
+}
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A number a law is fitted by.
+
+    Attributes:
+        name: ASCII name of the symbol.
+        scale: the coordinate it is searched in, ``log`` (a positive number of unknown
+            size) or ``linear``.
+        low, high: where it may lie. For a centred parameter this is the value at the
+            centre of the data (see ``centre``), so the range does not depend on units.
+        start: the range starting values are drawn from, likewise.
+        centre: how its value moves with the unit of an input: ``{"N": "alpha"}`` says
+            that it carries the unit N^alpha, so that A / N0^alpha, its size at the
+            geometric mean N0 of the data, is what is searched. Uncorrelated with alpha,
+            where A itself is not.
+        grid: the source paper's own starting values (natural, not centred), if any.
+        unit: for people.
+        doc: what it stands for.
+    """
+
+    name: str
+    scale: Literal["log", "linear"]
+    low: float
+    high: float
+    start: tuple[float, float]
+    centre: Mapping[str, str | float] | None = None
+    grid: tuple[float, ...] | None = None
+    unit: str = "1"
+    doc: str = ""
+
+    @property
+    def domain(self) -> str:
+        """The domain in words: positive, ``[low, high]`` or signed."""
+        if self.scale == "log":
+            return "positive"
+        return f"[{self.low:g}, {self.high:g}]" if self.low >= 0 else "signed"
+
+
+def positive(
+    start_low: float = 0.01,
+    start_high: float = 10.0,
+    *,
+    low: float = 1e-8,
+    high: float = 1e8,
+    **details: Any,
+) -> Parameter:
+    """A positive number searched on the log scale: a coefficient, a size, a scale."""
+    return Parameter("", "log", low, high, (start_low, start_high), **details)
+
+
+def exponent(
+    start_low: float = 0.05,
+    start_high: float = 1.0,
+    *,
+    low: float = 1e-3,
+    high: float = 10.0,
+    **details: Any,
+) -> Parameter:
+    """A positive exponent, searched as it is."""
+    return Parameter("", "linear", low, high, (start_low, start_high), **details)
+
+
+def real(
+    start_low: float = -1.0,
+    start_high: float = 1.0,
+    *,
+    low: float = -1e8,
+    high: float = 1e8,
+    **details: Any,
+) -> Parameter:
+    """A number of either sign."""
+    return Parameter("", "linear", low, high, (start_low, start_high), **details)
+
+
+Values = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Constraint:
+    """A requirement on parameters that is met by construction.
+
+    The law's parameter ``raises`` is searched as its excess (positive) over a least value
+    that the other parameters and the observed ranges imply.
+
+    Attributes:
+        name: ``paper`` or ``observed``.
+        raises: the parameter that the constraint keeps large enough.
+        least: ``least(params, context) -> scalar``, the least value of it.
+    """
+
+    name: str
+    raises: str
+    least: Callable[[Values, Values], Array]
+
+
+@dataclass(frozen=True)
+class Chart:
+    """Coordinates in which a curved valley of a law is straight.
+
+    Attributes:
+        low, high: for each parameter it replaces, the range of the coordinate that stands
+            in its place.
+        to_natural: ``f(values, context)``, natural values of the replaced parameters.
+        from_natural: ``f(values, context)``, the coordinates, from natural values.
+    """
+
+    low: Mapping[str, float]
+    high: Mapping[str, float]
+    to_natural: Callable[[Values, Values], dict[str, Array]]
+    from_natural: Callable[[Values, Values], dict[str, Array]]
+
+
+@dataclass(frozen=True, eq=False)
+class Law:
+    """A scaling law: formula, inputs, parameters, source.
+
+    Laws compare and hash by identity, so that compiled programs are found again.
+
+    Attributes:
+        name: how it is called for in :func:`jaxlaw.fit` and on the command line.
+        function: ``function(*inputs, **parameters)``, pure and elementwise.
+        inputs, parameters: their specifications, in the order of the function.
+        formula, source: for people.
+        target: the name of what the law predicts.
+        delta: the Huber threshold of its source.
+        space: residuals of the ``log`` of the target, or ``linear``.
+        linear: parameters in which the formula is linear, the others held.
+        from_base: parameters its source takes over from a from-scratch fit.
+        constraint: see :class:`Constraint`.
+        chart: see :class:`Chart`.
+        context: ``context(inputs) -> dict of floats``, what constraint and chart need to
+            know of the data (inputs in the law's own units).
+        requirements: ``requirements(law, params, ranges) -> list of (code, sentence)``,
+            what the source demands of a fitted law and this one does not meet.
+    """
+
+    name: str
+    function: Callable[..., Array]
+    inputs: tuple[Input, ...]
+    parameters: tuple[Parameter, ...]
+    formula: str = ""
+    source: str = ""
+    target: str = "loss"
+    delta: float = 1e-3
+    space: Literal["log", "linear"] = "log"
+    linear: tuple[str, ...] = ()
+    from_base: tuple[str, ...] = ()
+    constraint: Constraint | None = None
+    chart: Chart | None = None
+    context: Callable[[Values], dict[str, float]] = lambda inputs: {}
+    requirements: Callable[..., list[tuple[str, str]]] | None = None
+
+    def __call__(self, params: Mapping[str, Any], **inputs: Any) -> Array:
+        """Evaluate the formula.
+
+        Args:
+            params: natural values by name (scalars or arrays that broadcast with inputs).
+            **inputs: arrays by name, in the law's own units.
+
+        Returns:
+            The predicted target, of the broadcast shape.
+        """
+        return self.function(*(inputs[name] for name in self.input_names), **params)
+
+    @cached_property
+    def input_names(self) -> tuple[str, ...]:
+        return tuple(spec.name for spec in self.inputs)
+
+    @cached_property
+    def parameter_names(self) -> tuple[str, ...]:
+        return tuple(spec.name for spec in self.parameters)
+
+    def parameter(self, name: str) -> Parameter:
+        """The specification of one parameter.
+
+        Raises:
+            UsageError: the law has no such parameter.
+        """
+        for spec in self.parameters:
+            if spec.name == name:
+                return spec
+        raise UsageError(
+            f"law {self.name} has no parameter '{name}'; it has "
+            f"{', '.join(self.parameter_names)}.{nearest(name, self.parameter_names)}"
+        )
+
+
+_REGISTRY: dict[str, Law] = {}
+
+
+def law(
+    function: Callable[..., Array] | None = None,
+    /,
+    *,
+    name: str | None = None,
+    inputs: Mapping[str, Input] | None = None,
+    **details: Any,
+) -> Any:
+    """Make a law of a function and register it under its name.
+
+    Args:
+        function: ``f(N, D, *, E=positive(), …)``: inputs first, parameters after the
+            star, each with its :class:`Parameter` (``positive``, ``exponent``, ``real``)
+            as default. It is called with arrays and must be pure, elementwise JAX.
+        name: what it is called for by; the function's name otherwise.
+        inputs: specifications of inputs that jaxlaw does not know by name, or in another
+            unit (``{"N": billions("N")}``).
+        **details: other attributes of :class:`Law`.
+
+    Returns:
+        The :class:`Law`.
+
+    Raises:
+        UsageError: a parameter without a specification, or no inputs.
+    """
+    if function is None:
+        return lambda actual: law(actual, name=name, inputs=inputs, **details)
+    known = INPUTS | dict(inputs or {})
+    specs, parameters = [], []
+    for argument in inspect.signature(function).parameters.values():
+        if argument.kind is not argument.KEYWORD_ONLY:
+            specs.append(known.get(argument.name, Input(argument.name)))
+        elif isinstance(argument.default, Parameter):
+            parameters.append(replace(argument.default, name=argument.name))
+        else:
+            raise UsageError(
+                f"parameter '{argument.name}' of law {function.__name__} has no specification; "
+                "write it as a default, for example "
+                f"{argument.name}=jl.positive(0.1, 10)"
+            )
+    if not specs or not parameters:
+        raise UsageError(
+            f"law {function.__name__} needs inputs before the '*' and parameters after it"
+        )
+    details.setdefault("formula", (function.__doc__ or "").strip().split("\n")[0])
+    made = Law(
+        name=name or function.__name__.replace("_", "-"),
+        function=function,
+        inputs=tuple(specs),
+        parameters=tuple(parameters),
+        **details,
+    )
+    _REGISTRY[made.name] = made
+    return made
+
+
+def get(name: str | Law, constraint: str | None = None) -> Law:
+    """The law of that name.
+
+    Args:
+        name: a registered name, or a law, returned as it is.
+        constraint: the variant that meets this constraint by construction; the D-CPT law
+            (``dcpt``) has ``"paper"`` and ``"observed"``.
+
+    Raises:
+        UsageError: no such law, or it has no such constraint.
+    """
+    if isinstance(name, Law) and constraint is None:
+        return name
+    base = name.name if isinstance(name, Law) else name
+    if base not in _REGISTRY:
+        raise UsageError(
+            f"there is no law '{base}'; laws: {', '.join(names())}.{nearest(base, names())}"
+        )
+    variant = base if constraint is None else f"{base}:{constraint}"
+    if variant not in _REGISTRY:
+        offered = [key.split(":")[1] for key in _REGISTRY if key.startswith(f"{base}:")]
+        raise UsageError(
+            f"law {base} has no constraint '{constraint}'; "
+            + (f"it has {', '.join(offered)}" if offered else "it takes none")
+        )
+    return _REGISTRY[variant]
+
+
+def constrained(base: Law, constraint: Constraint, **changes: Parameter) -> Law:
+    """Register the variant of a law that meets a constraint by construction.
+
+    Args:
+        base: the law.
+        constraint: the constraint.
+        **changes: parameters whose specification differs in the variant.
+    """
+    parameters = tuple(
+        replace(changes[spec.name], name=spec.name) if spec.name in changes else spec
+        for spec in base.parameters
+    )
+    variant = replace(base, parameters=parameters, constraint=constraint)
+    _REGISTRY[f"{base.name}:{constraint.name}"] = variant
+    return variant
+
+
+def names() -> list[str]:
+    """Names of all registered laws, without their constrained variants."""
+    return sorted(name for name in _REGISTRY if ":" not in name)
+
+
+def power(base: Any, exponent: Any) -> Array:
+    """``base ** exponent`` for ``base`` ≥ 0, with values and derivatives that are never NaN.
+
+    ``0 ** y`` is 0, 1 or 1e30 (for infinity, which would turn gradients into NaN) as y is
+    positive, zero or negative, and its derivatives are taken as 0. Where the base is data,
+    its logarithm is computed once for all lanes.
+    """
+    base, exponent = jnp.asarray(base), jnp.asarray(exponent)
+    at_zero = base <= 0
+    log_base = jnp.log(jnp.where(at_zero, 1.0, base))
+    limit = jnp.where(exponent > 0, 0.0, jnp.where(exponent < 0, 1e30, 1.0))
+    return jnp.where(at_zero, limit, jnp.exp(exponent * log_base))

@@ -1,0 +1,309 @@
+"""Laws of the loss on one corpus of a mixture: the D-CPT law (Que 2024) and its rivals.
+
+r is the share of the corpus whose validation loss is L: the domain share for the domain
+loss, the general share for the general loss. N and D count billions, as in the paper.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxlaw.laws.base import (
+    INPUTS,
+    Chart,
+    Constraint,
+    constrained,
+    exponent,
+    law,
+    positive,
+    power,
+    real,
+)
+
+_BILLIONS = {name: replace(INPUTS[name], unit=1e9) for name in ("N", "D")}
+
+# Que, App. E.3, starts a, b, c, e (logs of A, B, C, E), α, β, γ, η1 and ε on a grid. Printed
+# as they stand, exponents start at or below 0 and ε at 0, outside the law's domain: exponents
+# are read through softplus, ε = 0 as a hundredth, and η = 1 + exp(η1) as in the paper. The
+# third value of e is printed 0.5; −0.5 is meant.
+_COEFFICIENT_GRID = tuple(math.exp(a) for a in range(-1, 6))
+_E_GRID = tuple(math.exp(e) for e in (-1.0, -0.5, 0.0, 0.5, 1.0))
+_EXPONENT_GRID = tuple(math.log1p(math.exp(x)) for x in (-0.5, 0.0, 0.5))
+_ETA_GRID = tuple(1 + math.exp(x) for x in (-0.5, 0.0, 0.5))
+_EPS_GRID = (0.01, 0.5)
+
+
+def _irreducible():
+    return positive(0.3, 3.0, grid=_E_GRID, unit="nats", doc="loss of an ideal model")
+
+
+def _coefficient(unit, centre=None):
+    return positive(0.01, 10.0, grid=_COEFFICIENT_GRID, centre=centre, unit=unit)
+
+
+def _exponent(high=10.0):
+    return exponent(grid=_EXPONENT_GRID, high=high)
+
+
+def _eps():
+    return real(0.001, 0.5, low=0.0, high=10.0, grid=_EPS_GRID, doc="keeps r = 0 finite")
+
+
+# As γ and ε grow together, C/(r+ε)^γ tends to an exponential in r (the form of L4), along a
+# valley that bends like ε^γ. Three numbers run straight along it: the term at the mean share
+# r0, the slope κ = γ/(r0+ε) of its logarithm there, and where 1/(r0+ε) stands between its two
+# ends: at 1, ε = 0; at 0, C is as large as floating point can hold.
+def _least_reciprocal(kappa):
+    """The 1/(r0+ε) at which C = (r0+ε)^γ, γ = κ·(r0+ε), comes near overflow."""
+    largest = 0.8 * jnp.log(jnp.finfo(jnp.result_type(kappa, 0.0)).max) / kappa
+    return jnp.log(largest / jnp.log(largest)) / largest
+
+
+def _share_term_to_natural(values, context):
+    kappa = values["gamma"]
+    least = _least_reciprocal(kappa)
+    reach = 1.0 / (least + values["eps"] * (1.0 / context["r0"] - least))
+    gamma = kappa * reach
+    return {
+        "C": values["C"] * power(reach, gamma),
+        "gamma": gamma,
+        "eps": jnp.maximum(reach - context["r0"], 0.0),
+    }
+
+
+def _share_term_from_natural(values, context):
+    reach = values["eps"] + context["r0"]
+    kappa = values["gamma"] / reach
+    least = _least_reciprocal(kappa)
+    return {
+        "C": values["C"] * reach ** -values["gamma"],
+        "gamma": kappa,
+        "eps": (1.0 / reach - least) / (1.0 / context["r0"] - least),
+    }
+
+
+_SHARE_TERM = Chart(
+    low={"C": 0.0, "gamma": 1e-3, "eps": 0.0},
+    high={"C": 1e3, "gamma": 50.0, "eps": 1.0},
+    to_natural=_share_term_to_natural,
+    from_natural=_share_term_from_natural,
+)
+
+
+def _context(inputs):
+    """Smallest D, mean share, and the ends of the positive shares."""
+    shares = np.asarray(inputs["r"], float)
+    seen = shares[shares > 0] if (shares > 0).any() else np.array([1.0])
+    return {
+        "D": float(np.min(inputs["D"])),
+        "r0": max(float(shares.mean()), 1e-3),
+        "r_low": float(seen.min()),
+        "r_high": float(seen.max()),
+    }
+
+
+_N_TERM = {"N": "alpha"}
+_D_TERM = {"D": "beta"}
+
+
+def _unmet_trends(law, params, ranges):
+    """Where a fitted law breaks Que's requirements on trends (App. E.3), in words."""
+    N, D, r = (np.asarray(ranges[name], float) for name in ("N", "D", "r"))
+    slope = jax.vmap(jax.grad(lambda r, N, D: law(params, N=N, D=D, r=r)), (0, None, None))
+    inside = np.linspace(max(r[0], 1e-4), r[1], 257)
+    everywhere = np.linspace(1e-4, 1.0, 257)
+    found = []
+    for code, shares, where in (
+        ("trend-observed", inside, "inside the observed range of r"),
+        ("trend-everywhere", everywhere, "outside the observed range, at shares up to 1"),
+    ):
+        rising = np.asarray(slope(jnp.asarray(shares), N[0], D[0])) > 0
+        if rising.any():
+            at = shares[rising]
+            found.append(
+                (
+                    code,
+                    f"the loss rises with r between r = {at.min():.3g} and {at.max():.3g} "
+                    f"at the smallest D, {where}; the D-CPT law asks it to fall",
+                )
+            )
+            break
+    at_zero = law(params, N=jnp.asarray(N[0]), D=jnp.asarray(D[0]), r=jnp.asarray(0.0))
+    if at_zero > 1e20:
+        found.append(("infinite-at-zero", "the loss is infinite at r = 0 (eps is 0)"))
+    return found
+
+
+@law(
+    inputs=_BILLIONS,
+    formula="E + A/N^α + B·r^η/D^β + C/(r+ε)^γ",
+    source="Que 2024, eq. 6 (L3)",
+    linear=("E", "A", "B", "C"),
+    requirements=_unmet_trends,
+    chart=_SHARE_TERM,
+    context=_context,
+)
+def dcpt(
+    N,
+    D,
+    r,
+    *,
+    E=_irreducible(),
+    A=_coefficient("nats·N^α", _N_TERM),
+    B=_coefficient("nats·D^β", _D_TERM),
+    C=_coefficient("nats"),
+    alpha=_exponent(),
+    beta=_exponent(),
+    gamma=_exponent(),
+    eta=exponent(0.05, 3.0, grid=_ETA_GRID, low=1e-8, high=50.0),
+    eps=_eps(),
+):
+    """The D-CPT law."""
+    return (
+        E
+        + A * power(N, -alpha)
+        + B * power(r, eta) * power(D, -beta)
+        + C * power(r + eps, -gamma)
+    )
+
+
+@law(
+    name="dcpt-l1",
+    inputs=_BILLIONS,
+    formula="E + A/N^α + B/D^β + C/(r+ε)^γ",
+    source="Que 2024, §4.2 (L1)",
+    linear=("E", "A", "B", "C"),
+    requirements=_unmet_trends,
+    chart=_SHARE_TERM,
+    context=_context,
+)
+def dcpt_l1(
+    N,
+    D,
+    r,
+    *,
+    E=_irreducible(),
+    A=_coefficient("nats·N^α", _N_TERM),
+    B=_coefficient("nats·D^β", _D_TERM),
+    C=_coefficient("nats"),
+    alpha=_exponent(),
+    beta=_exponent(),
+    gamma=_exponent(),
+    eps=_eps(),
+):
+    """Terms of N, D and r side by side."""
+    return E + A * power(N, -alpha) + B * power(D, -beta) + C * power(r + eps, -gamma)
+
+
+@law(
+    name="dcpt-l2",
+    inputs=_BILLIONS,
+    formula="E + A/N^α + (B/D^β + C/(r+ε)^γ)^η",
+    source="Que 2024, §4.2 (L2)",
+    linear=("E", "A"),
+    requirements=_unmet_trends,
+    chart=_SHARE_TERM,
+    context=_context,
+)
+def dcpt_l2(
+    N,
+    D,
+    r,
+    *,
+    E=_irreducible(),
+    A=_coefficient("nats·N^α", _N_TERM),
+    B=_coefficient("nats^(1/η)·D^β", _D_TERM),
+    C=_coefficient("nats^(1/η)"),
+    alpha=_exponent(),
+    beta=_exponent(),
+    gamma=_exponent(),
+    eta=exponent(0.2, 3.0, grid=_ETA_GRID, low=0.01, high=50.0),
+    eps=_eps(),
+):
+    """Data and share joined under one exponent."""
+    joint = B * power(D, -beta) + C * power(r + eps, -gamma)
+    return E + A * power(N, -alpha) + power(joint, eta)
+
+
+@law(
+    name="dcpt-l4",
+    inputs=_BILLIONS,
+    formula="E + A/N^α + B·b^r/D^β + C/c^r",
+    source="Que 2024, §4.2 (L4)",
+    linear=("E", "A", "B", "C"),
+    requirements=_unmet_trends,
+)
+def dcpt_l4(
+    N,
+    D,
+    r,
+    *,
+    E=_irreducible(),
+    A=_coefficient("nats·N^α", _N_TERM),
+    B=_coefficient("nats·D^β", _D_TERM),
+    C=_coefficient("nats"),
+    alpha=_exponent(),
+    beta=_exponent(),
+    b=positive(0.1, 10.0, low=1e-15, high=1e15, grid=(0.6, 1.0, 1.6)),
+    c=positive(1.1, 100.0, low=1e-15, high=1e15, grid=(1.6, 2.7, 7.4)),
+):
+    """Exponentials of the share."""
+    return E + A * power(N, -alpha) + B * power(b, r) * power(D, -beta) + C * power(c, -r)
+
+
+@law(
+    name="dcpt-l5",
+    inputs=_BILLIONS,
+    formula="E + A/N^α + B/(r·D + (1−r)·σ)^β",
+    source="Que 2024, §4.2 (L5)",
+    linear=("E", "A", "B"),
+    requirements=_unmet_trends,
+)
+def dcpt_l5(
+    N,
+    D,
+    r,
+    *,
+    E=_irreducible(),
+    A=_coefficient("nats·N^α", _N_TERM),
+    B=_coefficient("nats·D^β", _D_TERM),
+    alpha=_exponent(),
+    beta=_exponent(),
+    sigma=positive(1e-3, 10.0, centre={"D": 1}, unit="10⁹ tokens"),
+):
+    """Tokens of the corpus, and what the others are worth to it."""
+    return E + A * power(N, -alpha) + B * power(r * D + (1 - r) * sigma, -beta)
+
+
+# The D-CPT law wants the loss to fall with r: C ≥ B·η/(γ·D^β) · r^(η−1)·(r+ε)^(γ+1) at every
+# (D, r) where that is asked. The bound is worst at the smallest D, and in r at one of the ends.
+def _least_C(params, D, shares):
+    eta, gamma = params["eta"], params["gamma"]
+    worst = [power(r, eta - 1) * power(r + params["eps"], gamma + 1) for r in shares]
+    worst = worst[0] if len(worst) == 1 else jnp.maximum(*worst)
+    return params["B"] * eta * power(D, -params["beta"]) / gamma * worst
+
+
+constrained(
+    dcpt,
+    Constraint(
+        "paper", raises="C", least=lambda params, context: _least_C(params, context["D"], (1.0,))
+    ),
+    # η = 1 + exp(η1) makes the worst case r = 1.
+    eta=exponent(1.05, 4.0, grid=_ETA_GRID, low=1.0, high=50.0),
+)
+constrained(
+    dcpt,
+    Constraint(
+        "observed",
+        raises="C",
+        least=lambda params, context: _least_C(
+            params, context["D"], (context["r_low"], context["r_high"])
+        ),
+    ),
+)

@@ -1,0 +1,52 @@
+"""What jaxlaw says when something is wrong (errors) or worth knowing (notes)."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+Severity = Literal["info", "warning", "error"]
+
+
+class JaxlawError(ValueError):
+    """Base of every error jaxlaw raises on purpose; its message says what to do."""
+
+
+class DataError(JaxlawError):
+    """The data cannot carry what was asked (exit code 1 on the command line)."""
+
+
+class UsageError(JaxlawError):
+    """The call itself is wrong (exit code 2 on the command line)."""
+
+
+@dataclass(frozen=True)
+class Note:
+    """A finding that travels with a result.
+
+    Attributes:
+        code: stable, machine-readable name, such as ``at-bound``.
+        severity: ``info`` (good to know), ``warning`` (think before you rely on the
+            number) or ``error`` (do not use the number).
+        message: one sentence for people.
+    """
+
+    code: str
+    severity: Severity
+    message: str
+
+    def __str__(self) -> str:
+        return f"[{self.severity}] {self.code}: {self.message}"
+
+
+def nearest(name: str, choices: Iterable[str]) -> str:
+    """A suggestion to append to an error message: `` Did you mean 'x'?``, or nothing."""
+    choices = list(choices)
+    by_lower = {choice.lower(): choice for choice in choices}
+    close = difflib.get_close_matches(name.lower(), by_lower, n=3, cutoff=0.5)
+    if not close:
+        return ""
+    names = " or ".join(f"'{by_lower[match]}'" for match in close)
+    return f" Did you mean {names}?"

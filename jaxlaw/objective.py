@@ -1,0 +1,279 @@
+"""The objective: a summed Huber loss of residuals, its derivatives, and metrics.
+
+Everything here is for one lane: one start of one problem. The engine batches.
+
+Solvers work on ``sum(Huber_δ) / min(δ, 1)``, reports show ``sum(Huber_δ)``. With δ = 1e-3
+a point's gradient is at most 1e-3, so on the plain sum (worse, the mean) absolute
+tolerances are met long before the optimum.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+
+from jaxlaw.laws.base import Law
+
+Array = jax.Array
+
+#: Stands for δ = ∞, least squares; optax would make NaN of infinity.
+LARGEST_DELTA = 1e12
+
+
+class Model(NamedTuple):
+    """What is fitted; static, so that one compiled program serves all data of its shape.
+
+    Attributes:
+        law: the law.
+        space: residuals of the ``log`` of the target or ``linear`` in it.
+        scales: for each parameter, whether its coordinate is its ``log`` or ``linear``.
+        tied: for each parameter the index of the one whose value it takes (itself, if free).
+        chart: whether the law's chart stands between coordinates and parameters.
+    """
+
+    law: Law
+    space: str
+    scales: tuple[str, ...]
+    tied: tuple[int, ...]
+    chart: bool
+
+
+class Problem(NamedTuple):
+    """The data and settings of one problem or, with leading axes on some leaves, of many.
+
+    Attributes:
+        inputs: name → (n,), in units that put the geometric mean of the data at 1.
+        target: (n,), log target where ``space`` is log.
+        weight: (n,), zero where a point is held out.
+        low, high: (p,), search box in coordinates.
+        delta: Huber threshold.
+        asymmetry: factor on residuals of points below the curve.
+        context: what the law's constraint needs to know.
+    """
+
+    inputs: dict[str, Array]
+    target: Array
+    weight: Array
+    low: Array
+    high: Array
+    delta: Array
+    asymmetry: Array
+    context: dict[str, Array]
+
+
+class Evaluation(NamedTuple):
+    """Value (scaled), gradient (p,) and Hessian (p, p) at one point."""
+
+    value: Array
+    gradient: Array
+    hessian: Array
+
+
+def natural(model: Model, coordinates: Any, context: dict[str, Array]) -> dict[str, Array]:
+    """Natural parameters at the centre of the data, from search coordinates (p,)."""
+    law = model.law
+    params = {
+        name: jnp.exp(u) if scale == "log" else u
+        for name, scale, u in zip(law.parameter_names, model.scales, coordinates, strict=True)
+    }
+    if model.chart:
+        params |= law.chart.to_natural(params, context)
+    params = {
+        name: params[law.parameter_names[source]]
+        for name, source in zip(law.parameter_names, model.tied, strict=True)
+    }
+    if law.constraint is not None:
+        raised = law.constraint.raises
+        params[raised] = params[raised] + law.constraint.least(params, context)
+    return params
+
+
+def predict(model: Model, problem: Problem, coordinates: Any) -> Array:
+    """The law at every observation, (n,)."""
+    return model.law(natural(model, coordinates, problem.context), **problem.inputs)
+
+
+def residual(model: Model, problem: Problem, prediction: Array) -> Array:
+    """Prediction minus target, in the model's space: positive for points below the curve."""
+    transformed = jnp.log(prediction) if model.space == "log" else prediction
+    return transformed - problem.target
+
+
+def scale_of(delta: Array) -> Array:
+    """What the summed Huber loss is divided by for the solvers."""
+    return jnp.minimum(delta, 1.0)
+
+
+def huber(problem: Problem, difference: Array, delta: Array) -> Array:
+    """Summed, weighted Huber loss of residuals (n,)."""
+    losses = optax.huber_loss(difference, delta=delta)
+    side = jnp.where(difference > 0, problem.asymmetry, 1.0)
+    return jnp.sum(problem.weight * side * losses)
+
+
+def scaled_value(model: Model, problem: Problem, coordinates: Any) -> Array:
+    """What the solvers minimise, at coordinates (p,)."""
+    difference = residual(model, problem, predict(model, problem, coordinates))
+    return huber(problem, difference, problem.delta) / scale_of(problem.delta)
+
+
+class _FirstOrder(NamedTuple):
+    """What value and derivatives share at one point."""
+
+    predicted: Array  # (n,)
+    columns: list[Array]  # p × (n,), ∂ residual / ∂ coordinate
+    difference: Array  # (n,) residual
+    weight: Array  # (n,) with side and scale
+
+
+def _first_order(model: Model, problem: Problem, us: tuple[Array, ...]) -> _FirstOrder:
+    def prediction(*us: Array) -> Array:
+        return predict(model, problem, us)
+
+    predicted = prediction(*us)
+    columns = [_derivative(prediction, i)(*us) for i in range(len(us))]
+    if model.space == "log":
+        columns = [column / predicted for column in columns]
+    difference = residual(model, problem, predicted)
+    side = jnp.where(difference > 0, problem.asymmetry, 1.0)
+    weight = problem.weight * side / scale_of(problem.delta)
+    return _FirstOrder(predicted, columns, difference, weight)
+
+
+def value_and_gradient(
+    model: Model, problem: Problem, coordinates: Array
+) -> tuple[Array, Array]:
+    """Scaled value and its gradient (p,), forwards: cheaper than backwards for few parameters."""
+    at = _first_order(model, problem, tuple(coordinates))
+    pull = at.weight * jnp.clip(at.difference, -problem.delta, problem.delta)
+    value = huber(problem, at.difference, problem.delta) / scale_of(problem.delta)
+    return value, jnp.stack([jnp.sum(pull * column) for column in at.columns])
+
+
+def evaluate(
+    model: Model,
+    problem: Problem,
+    coordinates: Array,
+    delta: Array,
+    next_delta: Array,
+) -> tuple[Array, Evaluation]:
+    """One pass over the data: the value at δ, and everything at the next δ.
+
+    Exponentials are shared by value, gradient and Hessian, which is exact: derivatives are
+    taken forwards, parameter by parameter, so that terms a parameter does not enter cost
+    nothing.
+
+    Args:
+        model: what is fitted.
+        problem: one problem.
+        coordinates: (p,).
+        delta: threshold the current value is asked for at.
+        next_delta: threshold of the returned :class:`Evaluation`.
+
+    Returns:
+        The scaled value at ``delta``, and the evaluation at ``next_delta``; both on the
+        scale of the problem's own δ.
+    """
+    us = tuple(coordinates)
+    at = _first_order(model, problem, us)
+    pull = at.weight * jnp.clip(at.difference, -next_delta, next_delta)
+    stiff = at.weight * (jnp.abs(at.difference) <= next_delta)
+    bend = pull
+    if model.space == "log":
+        # ∂²log f = ∂²f/f − ∂log f·∂log f; the last part joins the Gauss–Newton product.
+        stiff, bend = stiff - pull, pull / at.predicted
+    stiff_columns = [stiff * column for column in at.columns]
+    coupled = coupled_pairs(model)
+
+    def prediction(*us: Array) -> Array:
+        return predict(model, problem, us)
+
+    def entry(i: int, j: int) -> Array:
+        total = jnp.sum(stiff_columns[i] * at.columns[j])
+        if (i, j) not in coupled:
+            return total
+        return total + jnp.sum(bend * _derivative(_derivative(prediction, i), j)(*us))
+
+    lower = [[entry(i, j) for j in range(i + 1)] for i in range(len(us))]
+    hessian = [[lower[max(i, j)][min(i, j)] for j in range(len(us))] for i in range(len(us))]
+    scale = scale_of(problem.delta)
+    found = Evaluation(
+        huber(problem, at.difference, next_delta) / scale,
+        jnp.stack([jnp.sum(pull * column) for column in at.columns]),
+        jnp.stack([jnp.stack(row) for row in hessian]),
+    )
+    return huber(problem, at.difference, delta) / scale, found
+
+
+def _derivative(function: Any, index: int) -> Any:
+    """∂ function / ∂ argument ``index``, forwards, the other arguments held."""
+
+    def derivative(*arguments: Array) -> Array:
+        def along(argument: Array) -> Array:
+            return function(*arguments[:index], argument, *arguments[index + 1 :])
+
+        at = arguments[index]
+        return jax.jvp(along, (at,), (jnp.ones_like(at),))[1]
+
+    return derivative
+
+
+@cache
+def coupled_pairs(model: Model) -> frozenset[tuple[int, int]]:
+    """Pairs of parameters (i ≥ j) whose mixed second derivative is not identically zero.
+
+    Found by looking at random points, once per model: a law that is a sum of terms couples
+    only the parameters within a term.
+    """
+    law, size = model.law, len(model.law.parameters)
+    random = np.random.default_rng(0)
+    found: set[tuple[int, int]] = set()
+    with jax.ensure_compile_time_eval(), jax.enable_x64(True):
+        for _ in range(4):
+            inputs = {name: jnp.asarray(random.uniform(0.3, 0.9)) for name in law.input_names}
+            context = law.context(inputs)
+            at = jnp.asarray(random.uniform(0.3, 0.9, size))
+
+            def value(at, inputs=inputs, context=context):
+                return law(natural(model, at, context), **inputs)
+
+            hessian = np.asarray(jax.hessian(value)(at))
+            found |= {(i, j) for i in range(size) for j in range(i + 1) if hessian[i, j] != 0}
+    return frozenset(found)
+
+
+def metrics(target: np.ndarray, prediction: np.ndarray, weight: np.ndarray, delta: float) -> dict:
+    """How well a prediction does, in the target and in its logarithm.
+
+    Args:
+        target, prediction, weight: (n,); points of zero weight do not count.
+        delta: Huber threshold.
+
+    Returns:
+        ``r2``, ``r2_log``, ``rmse``, ``rmse_log``, ``huber`` (mean Huber loss of log
+        residuals) and ``huber_linear`` (of the target's own residuals): Que 2024 does not
+        say which of the two its tables hold. R² is NaN where the target is constant.
+    """
+    used = weight > 0
+    target, prediction, weight = target[used], prediction[used], weight[used]
+    result = {}
+    with np.errstate(divide="ignore", invalid="ignore"):
+        for suffix, truth, guess in (
+            ("", target, prediction),
+            ("_log", np.log(target), np.log(prediction)),
+        ):
+            error = guess - truth
+            spread = np.average((truth - np.average(truth, weights=weight)) ** 2, weights=weight)
+            square = np.average(error**2, weights=weight)
+            result["r2" + suffix] = float(1 - square / spread) if spread > 0 else float("nan")
+            result["rmse" + suffix] = float(np.sqrt(square))
+            size = np.abs(error)
+            small = np.minimum(size, delta)
+            loss = 0.5 * small**2 + delta * (size - small)
+            result["huber" if suffix else "huber_linear"] = float(np.average(loss, weights=weight))
+    return result

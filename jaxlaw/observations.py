@@ -1,0 +1,364 @@
+"""What a fit takes: the columns a law needs, as arrays that have been checked for it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from jaxlaw import laws
+from jaxlaw.columns import SIDES, Place, check_fraction, missing_column, name_rows, numbers
+from jaxlaw.laws.base import Input, Law
+from jaxlaw.notes import DataError, Note, UsageError
+from jaxlaw.separability import inseparable
+
+if TYPE_CHECKING:
+    from jaxlaw.runs import Runs
+
+# A declared unit may be this much beyond what is plausible (toy models are); no unit may be more.
+_DECLARED_SLACK = 1e3
+_UNIT_WORDS = {1.0: "single ones", 1e3: "thousands", 1e6: "millions", 1e9: "billions",
+               1e12: "trillions"}  # fmt: skip
+# Up to this many values, it is asked whether they are enough to tell the parameters apart.
+_FEW = 3
+# A cross-entropy is a loss; a column of that name serves where a law predicts it.
+_TARGET_ALIASES = {"cross-entropy": ("loss",)}
+
+
+@dataclass(frozen=True, eq=False)
+class Observations:
+    """Checked observations of one law; all arrays numpy, finite, of one length n.
+
+    Attributes:
+        law: name of the law they were checked for.
+        inputs: name → (n,) float64 in the law's own units.
+        target: (n,) float64.
+        weight: (n,) float64, non-negative, not all zero; ones unless given.
+        scale: name → factor from the user's unit to the law's.
+        units: name → what one of the user's units is worth in single things.
+        ranges: name → (lowest, highest) in the user's units.
+        columns: name (inputs and the target) → the user's own column.
+        target_name: what the law predicts.
+        rows: (n,) what the rows are called in the user's table.
+        source: the file's name.
+        dropped: rows dropped as invalid, on request.
+        notes: findings.
+    """
+
+    law: str
+    inputs: dict[str, np.ndarray]
+    target: np.ndarray
+    weight: np.ndarray
+    scale: dict[str, float]
+    units: dict[str, float]
+    ranges: dict[str, tuple[float, float]]
+    columns: dict[str, Any]
+    target_name: str
+    rows: np.ndarray
+    source: str
+    dropped: int = 0
+    notes: tuple[Note, ...] = ()
+
+    def __len__(self) -> int:
+        """The number of observations."""
+        return len(self.target)
+
+    def describe(self) -> pd.DataFrame:
+        """One row per input and for the target: column, unit, min, max, distinct values.
+
+        Minimum and maximum are in the user's units; ``unit`` is what one of them is worth.
+        """
+        records = [
+            (name, self.columns[name], self.units[name], *self.ranges[name], _distinct(values))
+            for name, values in self.inputs.items()
+        ]
+        low, high = float(self.target.min()), float(self.target.max())
+        target = self.target_name
+        records.append((target, self.columns[target], 1.0, low, high, _distinct(self.target)))
+        names = ["name", "column", "unit", "min", "max", "distinct"]
+        return pd.DataFrame(records, columns=names)
+
+
+@dataclass(frozen=True)
+class _Column:
+    """A column of the table, read for one input or the target."""
+
+    place: Place
+    raw: np.ndarray  # (n,) in the user's unit, its complement where that is what was asked
+    factor: float  # from the user's unit to the law's
+    unit: float
+    declared: bool
+    spec: Input
+
+    @property
+    def values(self) -> np.ndarray:
+        with np.errstate(over="ignore", invalid="ignore"):
+            return self.raw if self.factor == 1.0 else self.raw * self.factor
+
+    def invalid(self) -> np.ndarray:
+        values = self.values
+        bad = ~np.isfinite(values)
+        if self.spec.domain == "positive":
+            bad |= ~(values > 0)
+        elif self.spec.domain == "nonnegative":
+            bad |= values < 0
+        return bad
+
+
+def observe(runs: Runs, law: str | Law, free: Collection[str] | None = None) -> Observations:
+    """Check runs for a law and turn its columns into arrays.
+
+    Args:
+        runs: what :func:`jaxlaw.read_runs` returned.
+        law: a law or its name.
+        free: the parameters to be fitted; all of the law's unless given.
+
+    Raises:
+        DataError: the data cannot carry this law; names file, row, column and remedy.
+        UsageError: ``share`` is needed, or of no use.
+    """
+    law = laws.get(law)
+    free = tuple(law.parameter_names) if free is None else tuple(sorted(free))
+    columns = {spec.name: _input(runs, law, spec) for spec in law.inputs}
+    columns[law.target] = _target(runs, law)
+    keep, dropped_note = _validity(runs, columns)
+    labels = runs.table.index.to_numpy()[keep]
+    weight = np.ones(len(keep)) if runs.weight is None else runs.weight
+    weight = weight[keep].astype("float64")
+    if not weight.any():
+        raise DataError(f"{runs.source}: all rows left have weight 0; give some a positive weight")
+    active = weight > 0
+    notes = [*runs.notes, *dropped_note]
+    for name in law.input_names:
+        notes += _magnitude(columns[name], columns[name].raw[keep], active, labels)
+    _enough(int(active.sum()), free, law, runs)
+    inputs = {name: columns[name].values[keep] for name in law.input_names}
+    target = columns[law.target].values[keep]
+    notes += _separability(law, inputs, active, columns, free)
+    notes += _duplicates(inputs, target, labels, runs)
+    return Observations(
+        law=law.name,
+        inputs=inputs,
+        target=target,
+        weight=weight,
+        scale={name: columns[name].factor for name in inputs},
+        units={name: columns[name].unit for name in inputs},
+        ranges={name: _range(columns[name].raw[keep]) for name in inputs},
+        columns={name: column.place.column for name, column in columns.items()},
+        target_name=law.target,
+        rows=labels,
+        source=runs.source,
+        dropped=int((~keep).sum()),
+        notes=tuple(notes),
+    )
+
+
+def _range(values: np.ndarray) -> tuple[float, float]:
+    return float(values.min()), float(values.max())
+
+
+def _distinct(values: np.ndarray) -> int:
+    return len(np.unique(values))
+
+
+def _side(runs: Runs, plain: str) -> tuple[str, bool]:
+    """Which column stands for ``r`` or ``loss`` by the share asked for; True: 1 minus it.
+
+    A mapped column goes before one that happens to have the name.
+    """
+    sides = SIDES.get(plain, ())
+    mapped = [name for name in sides if name in runs.columns]
+    present = [name for name in sides if name in runs.table.columns]
+    plain_mapped, plain_present = plain in runs.columns, plain in runs.table.columns
+    if plain_mapped or not present or (plain_present and not mapped and runs.side is None):
+        if plain == "r" and runs.side is not None and plain_present:
+            raise UsageError(
+                f"{runs.source}: share='{runs.side}' is given, but column "
+                f"{runs.columns.get('r', 'r')} does not say whose share it is; map it as the "
+                "domain's, columns={'r_d': …}, or the general corpus's, columns={'r_g': …}"
+            )
+        return plain, False
+    if runs.side is None:
+        raise UsageError(
+            f"{runs.source}: {' and '.join(present)} need to know which corpus the loss is of; "
+            "pass share='general' or share='domain', or use runs.share('general')"
+        )
+    domain, general = sides
+    own, other = (general, domain) if runs.side == "general" else (domain, general)
+    if own in mapped or (own in present and other not in mapped) or plain != "r":
+        return own, False
+    return other, True
+
+
+def _series(runs: Runs, name: str, doc: str, canonical: str) -> tuple[pd.Series, Place]:
+    asked = runs.columns.get(name, name)
+    if name not in runs.table.columns:
+        shown = [runs.user_name(column) for column in runs.table.columns]
+        raise missing_column(canonical, doc, asked, shown, runs.source)
+    return runs.table[name], Place(runs.source, runs.word, asked, name)
+
+
+def _input(runs: Runs, law: Law, spec: Input) -> _Column:
+    name, complement = _side(runs, spec.name)
+    doc = f", which law {law.name} needs" + (f" ({spec.doc})" if spec.doc else "")
+    series, place = _series(runs, name, doc, spec.name)
+    raw = numbers(series, place)
+    default = runs.units.get(spec.name, spec.unit)
+    unit = runs.units.get(name, default)
+    declared = name in runs.units or spec.name in runs.units
+    if spec.domain == "fraction":
+        labels = series.index.to_numpy()
+        share = check_fraction(raw if unit == 1.0 else raw * unit, place, labels)
+        share = 1.0 - share if complement else share
+        raw = share if unit == 1.0 else share / unit
+    return _Column(place, raw, unit / spec.unit, unit, declared, spec)
+
+
+def _target(runs: Runs, law: Law) -> _Column:
+    present = [law.target, *_TARGET_ALIASES.get(law.target, ())]
+    found = next((n for n in present if n in runs.table.columns), law.target)
+    name, _ = _side(runs, found)
+    series, place = _series(runs, name, f", which law {law.name} predicts", law.target)
+    positive = law.space == "log" or law.target == "loss"
+    spec = Input(law.target, domain="positive" if positive else "real")
+    return _Column(place, numbers(series, place), 1.0, 1.0, False, spec)
+
+
+def _validity(runs: Runs, columns: dict[str, _Column]) -> tuple[np.ndarray, list[Note]]:
+    """(n,) mask of valid rows, and a note if others are dropped.
+
+    Raises:
+        DataError: there are others and they may not be dropped, or nothing else is left.
+    """
+    labels, parts = runs.table.index.to_numpy(), []
+    keep = np.ones(len(labels), bool)
+    for column in columns.values():
+        bad = column.invalid()
+        if not bad.any():
+            continue
+        keep &= ~bad
+        must = {"positive": "positive and finite", "nonnegative": "finite and not negative"}
+        places = column.place.rows(labels[bad], column.raw[bad])
+        parts.append(
+            f"column {column.place.column}: not {must.get(column.spec.domain, 'finite')}: {places}"
+        )
+    if not parts:
+        return keep, []
+    found = f"{runs.source}: {'; '.join(parts)}"
+    if not keep.any():
+        raise DataError(f"{found}; no valid row is left, check the columns and where=…")
+    if not runs.drop_invalid:
+        raise DataError(
+            f"{found}; correct or remove these rows, or pass drop_invalid=True to drop them "
+            "and have them counted"
+        )
+    message = f"{int((~keep).sum())} of {len(keep)} rows dropped as invalid: {found}"
+    return keep, [Note("dropped-invalid", "warning", message)]
+
+
+def _magnitude(
+    column: _Column, raw: np.ndarray, active: np.ndarray, labels: np.ndarray
+) -> list[Note]:
+    """Notes on magnitudes beyond belief.
+
+    Raises:
+        DataError: the median is, so that the unit must be mistaken.
+    """
+    if column.spec.plausible is None:
+        return []
+    low, high = column.spec.plausible
+    with np.errstate(over="ignore", invalid="ignore"):
+        single = raw * column.unit
+        typical = float(np.median(single[active]))
+        at = int(np.argmin(np.where(active, np.abs(single - typical), np.inf)))
+    outside = not low <= typical <= high
+    slack = _DECLARED_SLACK if column.declared else 1.0
+    what = column.spec.doc or column.spec.name
+    row = column.place.rows(labels[at : at + 1])
+    unit = _UNIT_WORDS.get(column.unit, f"units of {column.unit:g}")
+    found = f"{column.place}, {row}: {raw[at]:g} read as {unit} is {single[at]:.3g} {what}"
+    if outside and not low / slack <= typical <= high * slack:
+        raise DataError(
+            f"{found}, as is half of the column or more; that cannot be right "
+            f"({low:g} to {high:g} can); {_unit_remedy(column, float(np.median(raw[active])))}"
+        )
+    if outside:
+        message = f"{found}, outside {low:g} to {high:g}; the declared unit is taken as right"
+        return [Note("implausible-unit", "warning", message)]
+    odd = (single < low) | (single > high)
+    if not odd.any():
+        return []
+    places = column.place.rows(labels[odd], raw[odd])
+    message = f"{column.place}: values in another unit than the rest? {places}"
+    return [Note("implausible-value", "warning", message)]
+
+
+def _unit_remedy(column: _Column, typical: float) -> str:
+    """The units under which the column would make sense, likeliest first."""
+    low, high = column.spec.plausible
+    fits = [u for u in (1.0, 1e9, 1e6, 1e12, 1e3) if low <= typical * u <= high]
+    if not fits:
+        return f"no usual unit makes sense of it, check that {column.place.column} is the column"
+    fits = fits[:1] if fits[0] == 1.0 else fits[:2]
+    key = column.place.name
+    options = [f"units={{'{key}': {u:.0e}}}".replace("e+0", "e").replace("1e0", "1") for u in fits]
+    words = [f"{option} for {_UNIT_WORDS[u]}" for option, u in zip(options, fits, strict=True)]
+    return "pass " + " or ".join(words)
+
+
+def _enough(count: int, free: tuple[str, ...], law: Law, runs: Runs) -> None:
+    if count < len(free):
+        raise DataError(
+            f"{runs.source}: {count} rows (of positive weight) cannot determine the "
+            f"{len(free)} parameters of law {law.name} ({', '.join(free)}); add runs, fix "
+            "parameters or take a smaller law"
+        )
+
+
+def _duplicates(
+    inputs: dict[str, np.ndarray], target: np.ndarray, labels: np.ndarray, runs: Runs
+) -> list[Note]:
+    """A note on rows equal in all inputs and the target; repeats with another target are fine."""
+    repeated = pd.DataFrame({**inputs, " target": target}).duplicated().to_numpy()
+    if not repeated.any():
+        return []
+    places = name_rows(runs.word, labels[repeated])
+    message = (
+        f"{runs.source}: inputs and target equal to an earlier row's: {places}; each row counts, "
+        "so remove those that are copies"
+    )
+    return [Note("duplicate-rows", "warning", message)]
+
+
+def _separability(
+    law: Law,
+    inputs: dict[str, np.ndarray],
+    active: np.ndarray,
+    columns: dict[str, _Column],
+    free: tuple[str, ...],
+) -> list[Note]:
+    """Notes on inputs with too few values to tell parameters apart."""
+    notes = []
+    for name, values in inputs.items():
+        values = values[active]
+        some = np.unique(values[:4096])
+        some = np.unique(values) if len(some) <= _FEW else some
+        if len(some) > _FEW:
+            continue
+        spec = next(spec for spec in law.inputs if spec.name == name)
+        held = tuple(some) if spec.domain in ("fraction", "real") else (len(some),)
+        mixed = inseparable(law, name, held, free)
+        if not mixed:
+            continue
+        one = len(some) == 1
+        column = columns[name]
+        message = (
+            f"{column.place}: {name} has {'one value' if one else f'{len(some)} values'} only, so "
+            f"{', '.join(mixed)} cannot be told apart; add runs with other {name}, or fix "
+            "some of these parameters"
+        )
+        notes.append(Note("constant-input" if one else "few-values", "warning", message))
+    return notes

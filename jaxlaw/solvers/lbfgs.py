@@ -1,0 +1,147 @@
+"""jaxopt's L-BFGS, one update a tick: the papers' method, and the last word on an optimum.
+
+Two frames between what L-BFGS moves (z, unbounded) and the search box:
+
+- ``whole``: every coordinate is a sine over its range (as in MINUIT), for starts anywhere;
+- ``near``: around a candidate, whitened by its Hessian, coordinates at a wall held there.
+"""
+
+from __future__ import annotations
+
+import warnings
+from functools import cache
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from jaxlaw.objective import Array, Model, Problem, evaluate, value_and_gradient
+from jaxlaw.solvers.newton import definite_inverse_root
+from jaxlaw.solvers.status import CONVERGED, NON_FINITE, RUNNING, STEP_LIMIT
+
+with warnings.catch_warnings():
+    warnings.filterwarnings("ignore", message="JAXopt is no longer maintained")
+    import jaxopt
+
+PATIENCE = 3  # updates in a row without noticeable decrease before a lane ends
+
+
+class Settings(NamedTuple):
+    """Tolerances, all dynamic.
+
+    Attributes:
+        tolerance: an update decreases noticeably if by more than this share of the value.
+        max_ticks: end after so many updates.
+    """
+
+    tolerance: Array | float = 1e-14
+    max_ticks: Array | int = 1000
+
+
+class Lane(NamedTuple):
+    """One start on its way."""
+
+    coordinates: Array  # (p,) best so far
+    value: Array
+    z: Array  # (p,) where L-BFGS stands, in its frame
+    frame: Any
+    memory: Any  # jaxopt's state
+    quiet: Array
+    ticks: Array
+    status: Array
+
+
+class _Sine(NamedTuple):
+    """Coordinates as sines over their ranges; a range of nothing stays put."""
+
+    low: Array
+    high: Array
+
+    def coordinates(self, z: Array) -> Array:
+        half = (self.high - self.low) / 2
+        return self.low + half * (1 + jnp.sin(z / jnp.where(half > 0, half, 1.0)))
+
+
+class _Whitened(NamedTuple):
+    """Coordinates around a centre, by a matrix that makes the Hessian the identity."""
+
+    centre: Array
+    matrix: Array
+    low: Array
+    high: Array
+
+    def coordinates(self, z: Array) -> Array:
+        return jnp.clip(self.centre + self.matrix @ z, self.low, self.high)
+
+
+def init(model: Model, problem: Problem, start: Array) -> Lane:
+    """A lane anywhere in the box; starts at a wall are moved inside by a thousandth.
+
+    Args:
+        model: what is fitted.
+        problem: one problem.
+        start: (p,) coordinates.
+    """
+    half = (problem.high - problem.low) / 2
+    share = jnp.clip((start - problem.low) / jnp.where(half > 0, half, 1.0) - 1, -0.999, 0.999)
+    return _start(model, problem, _Sine(problem.low, problem.high), half * jnp.arcsin(share))
+
+
+def init_near(model: Model, problem: Problem, candidate: Array) -> Lane:
+    """A lane at a candidate optimum, in coordinates whitened by its Hessian."""
+    _, found = evaluate(model, problem, candidate, problem.delta, problem.delta)
+    low = (candidate <= problem.low) & (found.gradient >= 0)
+    high = (candidate >= problem.high) & (found.gradient <= 0)
+    free = jnp.where(low | high, 0.0, 1.0)
+    matrix = definite_inverse_root(found.hessian, free)
+    frame = _Whitened(candidate, matrix, problem.low, problem.high)
+    return _start(model, problem, frame, jnp.zeros_like(candidate))
+
+
+def _start(model: Model, problem: Problem, frame: Any, z: Array) -> Lane:
+    memory = _method(model).init_state(z, frame, problem)
+    at = frame.coordinates(z)
+    value = jnp.asarray(memory.value, z.dtype)
+    status = jnp.where(jnp.isfinite(value), RUNNING, NON_FINITE).astype(jnp.int32)
+    zero = jnp.asarray(0, jnp.int32)
+    return Lane(at, value, z, frame, memory, zero, zero, status)
+
+
+def step(model: Model, problem: Problem, lane: Lane, settings: Settings) -> Lane:
+    """One update of jaxopt's L-BFGS, line search included."""
+    z, memory = _method(model).update(lane.z, lane.memory, lane.frame, problem)
+    value = jnp.asarray(memory.value, lane.value.dtype)
+    better = value < lane.value
+    noticeable = lane.value - value > settings.tolerance * jnp.abs(lane.value)
+    quiet = jnp.where(noticeable, 0, lane.quiet + 1)
+    ticks = lane.ticks + 1
+    lost = ~jnp.all(jnp.isfinite(z))
+    status = jnp.where(
+        (quiet >= PATIENCE) | lost | (lane.value <= 0),
+        CONVERGED,
+        jnp.where(ticks >= settings.max_ticks, STEP_LIMIT, RUNNING),
+    ).astype(jnp.int32)
+    return Lane(
+        jnp.where(better, lane.frame.coordinates(z), lane.coordinates),
+        jnp.where(better, value, lane.value),
+        z,
+        lane.frame,
+        memory,
+        quiet,
+        ticks,
+        status,
+    )
+
+
+@cache
+def _method(model: Model) -> jaxopt.LBFGS:
+    """The method for a model; frame and problem are its dynamic arguments."""
+
+    def fun(z: Array, frame: Any, problem: Problem) -> tuple[Array, Array]:
+        at, pull_back = jax.vjp(frame.coordinates, z)
+        value, gradient = value_and_gradient(model, problem, at)
+        return value, pull_back(gradient)[0]
+
+    return jaxopt.LBFGS(
+        fun, value_and_grad=True, tol=0.0, linesearch="zoom", implicit_diff=False, unroll=False
+    )

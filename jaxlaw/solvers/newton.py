@@ -1,0 +1,228 @@
+"""A damped Newton method for small Huber problems: one evaluation a tick, no inner loops.
+
+Every lane keeps its own damping and its own smoothing. A lane starts with a large Huber
+threshold, near least squares, whose valley is wide, and tightens it as it goes until it
+stands at the problem's own δ; only there can it end. Second derivatives are exact, negative
+curvature is turned around in the factorisation, the search box is kept by projection.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from jaxlaw.objective import Array, Evaluation, Model, Problem, evaluate, predict, residual
+from jaxlaw.solvers.status import CONVERGED, NON_FINITE, RUNNING, STEP_LIMIT
+
+SMOOTHING = 1.0  # first threshold, in the space of the residuals
+NEAR = 0.03
+TIGHTEN = 0.3  # factor on the threshold at every accepted step
+DAMPING = 1e-2
+STEP = 3.0  # longest step in one coordinate
+
+
+class Settings(NamedTuple):
+    """Tolerances, all dynamic.
+
+    Attributes:
+        tolerance: end where the expected decrease is below this share of the value.
+        max_ticks: end after so many evaluations.
+    """
+
+    tolerance: Array | float = 1e-13
+    max_ticks: Array | int = 200
+
+
+class Lane(NamedTuple):
+    """One start on its way."""
+
+    coordinates: Array  # (p,) best accepted
+    trial: Array  # (p,) to be evaluated next
+    evaluation: Evaluation  # at coordinates, at threshold
+    threshold: Array  # Huber threshold the lane works at
+    expected: Array  # decrease the model promises for trial
+    damping: Array
+    stiffness: Array  # curvature along trial
+    ticks: Array
+    quiet: Array  # ticks in a row without noticeable decrease
+    status: Array
+
+    @property
+    def value(self) -> Array:
+        """Scaled objective; infinite for a lane that has not come to the problem's own δ."""
+        return self.evaluation.value
+
+
+def init(model: Model, problem: Problem, start: Array) -> Lane:
+    """A lane before its first evaluation.
+
+    Args:
+        model: what is fitted.
+        problem: one problem.
+        start: (p,) coordinates. A start that is off by a common factor of all coefficients
+            is brought to the level of the data.
+    """
+    size, kind = start.shape[0], start.dtype
+    nothing = Evaluation(
+        jnp.asarray(jnp.inf, kind), jnp.zeros(size, kind), jnp.zeros((size, size), kind)
+    )
+    linear = jnp.asarray([spec.name in model.law.linear for spec in model.law.parameters])
+    off = residual(model, problem, predict(model, problem, start))
+    level = jnp.exp(-jnp.sum(problem.weight * off) / jnp.sum(problem.weight))
+    start = jnp.where(linear & jnp.isfinite(level), start * level, start)
+    start = jnp.clip(start, problem.low, problem.high)
+    return Lane(
+        coordinates=start,
+        trial=start,
+        evaluation=nothing,
+        threshold=jnp.maximum(problem.delta, SMOOTHING).astype(kind),
+        expected=jnp.asarray(1.0, kind),
+        damping=jnp.asarray(DAMPING, kind),
+        stiffness=jnp.asarray(0.0, kind),
+        ticks=jnp.asarray(0, jnp.int32),
+        quiet=jnp.asarray(0, jnp.int32),
+        status=jnp.asarray(RUNNING, jnp.int32),
+    )
+
+
+def step(model: Model, problem: Problem, lane: Lane, settings: Settings) -> Lane:
+    """Evaluate the trial point, take it or not, propose the next one."""
+    near = lane.expected <= NEAR * lane.evaluation.value
+    near &= lane.ticks > 0
+    tightened = jnp.where(
+        near, jnp.maximum(problem.delta, TIGHTEN * lane.threshold), lane.threshold
+    )
+    current, found = evaluate(model, problem, lane.trial, lane.threshold, tightened)
+    finite = jnp.isfinite(current) & jnp.all(jnp.isfinite(found.hessian))
+    decrease = lane.evaluation.value - current
+    ratio = jnp.where(lane.expected > 0, decrease / lane.expected, -1.0)
+    first = lane.ticks == 0
+    taken = finite & (first | (ratio > 1e-4))
+
+    def choose(new, old):
+        return jax.tree.map(lambda a, b: jnp.where(taken, a, b), new, old)
+
+    damping = jnp.where(
+        taken,
+        lane.damping * jnp.where(ratio > 0.75, 0.1, jnp.where(ratio > 0.25, 1.0, 4.0)),
+        jnp.maximum(lane.damping * 4.0, 3.0 * lane.stiffness),
+    )
+    damping = jnp.where(first, lane.damping, jnp.clip(damping, 1e-12, 1e12))
+    coordinates, evaluation, threshold = choose(
+        (lane.trial, found, tightened), (lane.coordinates, lane.evaluation, lane.threshold)
+    )
+    trial, expected, rayleigh = _propose(model, problem, coordinates, evaluation, damping)
+    final = lane.threshold <= problem.delta
+    small = jnp.abs(decrease) <= settings.tolerance * jnp.abs(evaluation.value)
+    quiet = jnp.where(final & (small | ~taken), lane.quiet + 1, 0)
+    ticks = lane.ticks + 1
+    converged = (threshold <= problem.delta) & (
+        ((expected >= 0) & (expected <= settings.tolerance * evaluation.value))
+        | (evaluation.value <= 0)
+    )
+    status = jnp.where(
+        first & ~finite,
+        NON_FINITE,
+        jnp.where(
+            converged | (quiet > 12),
+            CONVERGED,
+            jnp.where(ticks >= settings.max_ticks, STEP_LIMIT, RUNNING),
+        ),
+    )
+    return Lane(
+        coordinates, trial, evaluation, threshold, expected, damping, rayleigh, ticks, quiet, status
+    )
+
+
+def _propose(
+    model: Model, problem: Problem, at: Array, evaluation: Evaluation, damping: Array
+) -> tuple[Array, Array, Array]:
+    """The next trial point, kept in the box; the decrease expected; the curvature along it."""
+    gradient, hessian = evaluation.gradient, evaluation.hessian
+    root = _unit_scale(hessian)
+    scaled = hessian / (root[:, None] * root[None, :])
+
+    def move_of(held, held_move):
+        free = jnp.where(held, 0.0, 1.0)
+        matrix = scaled * (free[:, None] * free[None, :]) + jnp.diag(damping + (1.0 - free))
+        pull = free * (gradient + hessian @ held_move) / root
+        return held_move - solve_definite(matrix, pull) / root
+
+    at_low, at_high = at <= problem.low, at >= problem.high
+    held = (at_low & (gradient >= 0)) | (at_high & (gradient <= 0))
+    move = move_of(held, jnp.zeros_like(at))
+    # What would leave the box stops at its wall, and the others are asked again.
+    wall = jnp.clip(at + move, problem.low, problem.high) - at
+    crossing = ~held & (wall != move)
+    move = move_of(held | crossing, jnp.where(crossing, wall, 0.0))
+    bent = jnp.asarray([spec.name not in model.law.linear for spec in model.law.parameters])
+    longest = jnp.max(jnp.where(bent, jnp.abs(move), 0.0))
+    move = move * jnp.minimum(1.0, STEP / jnp.maximum(longest, 1e-300))
+    trial = jnp.clip(at + move, problem.low, problem.high)
+    move = trial - at
+    slope = -(gradient @ move)
+    # Along negative curvature the quadratic model promises too little or too much.
+    expected = jnp.maximum(slope - 0.5 * move @ (hessian @ move), 0.1 * slope)
+    stiffness = slope / jnp.maximum(jnp.sum((root * move) ** 2), 1e-300)
+    return trial, expected, jnp.maximum(stiffness, 1e-3)
+
+
+def solve_definite(matrix: Array, right: Array) -> Array:
+    """Solve after making a symmetric matrix positive definite.
+
+    Args:
+        matrix: (p, p) symmetric, of unit scale.
+        right: (p,).
+    """
+    pivots, factors = _factorise(matrix)
+    for k, factor in enumerate(factors):
+        right = right - factor * right[k]
+    return _solve_transposed(factors, right / pivots)
+
+
+def definite_inverse_root(hessian: Array, free: Array) -> Array:
+    """A matrix W with Wᵀ·H·W = 1 on the free coordinates and zero rows on the others.
+
+    Args:
+        hessian: (p, p) symmetric; made positive definite where it is not.
+        free: (p,) 1 for free, 0 for held coordinates.
+    """
+    root = _unit_scale(hessian)
+    matrix = hessian / (root[:, None] * root[None, :]) * (free[:, None] * free[None, :])
+    pivots, factors = _factorise(matrix + jnp.diag(1.0 - free))
+    columns = jax.vmap(lambda e: _solve_transposed(factors, e))(jnp.diag(pivots**-0.5))
+    return columns.T * (free / root)[:, None]
+
+
+def _unit_scale(hessian: Array) -> Array:
+    """Root of the diagonal: parameters of all sizes are treated alike."""
+    diagonal = jnp.abs(jnp.diagonal(hessian))
+    return jnp.sqrt(jnp.maximum(diagonal, 1e-6 * jnp.max(diagonal) + 1e-300))
+
+
+def _factorise(matrix: Array) -> tuple[Array, list[Array]]:
+    """The LDLᵀ factorisation of Gill, Murray and Wright: pivots (p,), columns below them.
+
+    Pivots are turned positive and raised just enough to keep the factors bounded, which
+    changes nothing where the matrix is positive definite and gives a direction of descent
+    where it is not.
+    """
+    size = matrix.shape[0]
+    off = jnp.where(jnp.eye(size, dtype=bool), 0.0, jnp.abs(matrix))
+    bound = jnp.maximum(jnp.max(jnp.abs(jnp.diagonal(matrix))), jnp.max(off) / size)
+    pivots, factors = [], []
+    for k in range(size):
+        column = jnp.where(jnp.arange(size) > k, matrix[:, k], 0.0)
+        pivot = jnp.maximum(jnp.abs(matrix[k, k]), jnp.max(jnp.abs(column)) ** 2 / bound)
+        pivots.append(jnp.maximum(pivot, 1e-14))
+        factors.append(column / pivots[-1])
+        matrix = matrix - factors[-1][:, None] * column[None, :]
+    return jnp.stack(pivots), factors
+
+
+def _solve_transposed(factors: list[Array], right: Array) -> Array:
+    for k in reversed(range(len(factors) - 1)):
+        right = right.at[k].add(-(factors[k] @ right))
+    return right

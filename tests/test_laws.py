@@ -1,0 +1,358 @@
+"""Each law: its formula against numpy, safe corners, transformations, the papers' grids."""
+
+import functools
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from problems import problem
+
+from jaxlaw import laws
+from jaxlaw.laws import base
+from jaxlaw.notes import UsageError
+
+# The formulas once more, in numpy, as the papers print them.
+FORMULAS = {
+    "kaplan": lambda p, N, D: (
+        ((p["Nc"] / N) ** (p["alpha_N"] / p["alpha_D"]) + p["Dc"] / D) ** p["alpha_D"]
+    ),
+    "chinchilla": lambda p, N, D: p["E"] + p["A"] / N ** p["alpha"] + p["B"] / D ** p["beta"],
+    "cpt-chinchilla": lambda p, N, D: (
+        p["E"] + p["A"] / N ** p["alpha"] + p["B"] / (D ** p["beta"] * N ** p["gamma"])
+    ),
+    "loss-compute": lambda p, C: p["a"] * C ** -p["b"],
+    "dcpt": lambda p, N, D, r: (
+        p["E"]
+        + p["A"] / N ** p["alpha"]
+        + p["B"] * r ** p["eta"] / D ** p["beta"]
+        + p["C"] / (r + p["eps"]) ** p["gamma"]
+    ),
+    "dcpt-l1": lambda p, N, D, r: (
+        p["E"]
+        + p["A"] / N ** p["alpha"]
+        + p["B"] / D ** p["beta"]
+        + p["C"] / (r + p["eps"]) ** p["gamma"]
+    ),
+    "dcpt-l2": lambda p, N, D, r: (
+        p["E"]
+        + p["A"] / N ** p["alpha"]
+        + (p["B"] / D ** p["beta"] + p["C"] / (r + p["eps"]) ** p["gamma"]) ** p["eta"]
+    ),
+    "dcpt-l4": lambda p, N, D, r: (
+        p["E"]
+        + p["A"] / N ** p["alpha"]
+        + p["B"] * p["b"] ** r / D ** p["beta"]
+        + p["C"] / p["c"] ** r
+    ),
+    "dcpt-l5": lambda p, N, D, r: (
+        p["E"] + p["A"] / N ** p["alpha"] + p["B"] / (r * D + (1 - r) * p["sigma"]) ** p["beta"]
+    ),
+    "downstream-ce": lambda p, Dp: p["E"] + p["A"] / Dp ** p["alpha"],
+    "downstream-bleu": lambda p, Dp: (p["log_A"] + p["alpha"] * np.log(Dp)) ** p["beta"],
+}
+
+every_law = pytest.mark.parametrize("name", FORMULAS)
+mixture_laws = pytest.mark.parametrize("name", [n for n in FORMULAS if n.startswith("dcpt")])
+
+
+@pytest.fixture(autouse=True)
+def float64():
+    with jax.enable_x64(True):
+        yield
+
+
+def case(name):
+    """A law, its true parameters, and the inputs of its experiment, {name: (n,)}."""
+    known = problem(name)
+    return known.law, dict(known.truth), known.arrays()[0]
+
+
+@functools.cache
+def _slopes(law):
+    return jax.jit(jax.value_and_grad(lambda params, inputs: law(params, **inputs), (0, 1)))
+
+
+def slopes(law, params, inputs):
+    """Value, and its derivatives in every parameter and input, at one point."""
+    value, (by_param, by_input) = _slopes(law)(
+        {name: jnp.asarray(value, float) for name, value in params.items()},
+        {name: jnp.asarray(value, float) for name, value in inputs.items()},
+    )
+    return value, by_param | {f"d{name}": slope for name, slope in by_input.items()}
+
+
+def assert_finite(law, params, inputs):
+    value, derivatives = slopes(law, params, inputs)
+    assert np.isfinite(value), (params, inputs)
+    for name, slope in derivatives.items():
+        assert np.isfinite(slope), (name, params, inputs)
+
+
+def test_every_registered_law_is_checked_here():
+    assert set(FORMULAS) == set(laws.names())
+
+
+@every_law
+def test_formula(name):
+    law, params, inputs = case(name)
+    by_hand = FORMULAS[name](params, **inputs)
+    np.testing.assert_allclose(law(params, **inputs), by_hand, rtol=1e-12)
+    shifted = {key: value * (1 + 0.03 * i) for i, (key, value) in enumerate(params.items())}
+    if name == "downstream-bleu":
+        shifted["log_A"] = params["log_A"] * 0.9
+    by_hand = FORMULAS[name](shifted, **inputs)
+    np.testing.assert_allclose(law(shifted, **inputs), by_hand, rtol=1e-12)
+
+
+@every_law
+def test_specification_is_complete(name):
+    law = laws.get(name)
+    assert law.formula and law.source and law.delta > 0
+    for spec in law.parameters:
+        assert spec.low < spec.start[0] < spec.start[1] < spec.high or spec.low == 0.0
+        assert spec.scale in ("log", "linear")
+        assert spec.low > 0 or spec.scale == "linear"
+    assert set(law.linear) <= set(law.parameter_names)
+    assert set(law.from_base) <= set(law.parameter_names)
+
+
+@every_law
+def test_linear_parameters_are_linear(name):
+    law, params, inputs = case(name)
+    for held in law.linear:
+        value, twice, thrice = (
+            np.asarray(law({**params, held: factor * params[held]}, **inputs))
+            for factor in (1, 2, 3)
+        )
+        np.testing.assert_allclose(thrice - twice, twice - value, rtol=1e-9, atol=1e-12)
+
+
+@every_law
+def test_transformations_agree(name):
+    law, params, inputs = case(name)
+    rows = np.linspace(0, len(next(iter(inputs.values()))) - 1, 8).astype(int)
+    inputs = {key: jnp.asarray(column[rows]) for key, column in inputs.items()}
+    plain = law(params, **inputs)
+    np.testing.assert_allclose(jax.jit(lambda p, x: law(p, **x))(params, inputs), plain, rtol=1e-13)
+    mapped = jax.jit(jax.vmap(lambda p, x: law(p, **x), in_axes=(None, 0)))(params, inputs)
+    np.testing.assert_allclose(mapped, plain, rtol=1e-13)
+    forward, reverse = (
+        jax.jit(jac(lambda p: law(p, **inputs)))(params) for jac in (jax.jacfwd, jax.jacrev)
+    )
+    for key in params:
+        np.testing.assert_allclose(forward[key], reverse[key], rtol=1e-9, atol=1e-12)
+
+
+@every_law
+def test_gradients_are_those_of_the_formula(name):
+    law, params, inputs = case(name)
+    # In the middle of the design, against central differences of the formula in numpy.
+    point = {key: np.median(column) for key, column in inputs.items()}
+    _, derivatives = slopes(law, params, point)
+    for key in (*params, *point):
+        step = 1e-5 * abs((params | point)[key])
+        up, down = (
+            FORMULAS[name](
+                params | ({key: params[key] + way * step} if key in params else {}),
+                **(point | ({key: point[key] + way * step} if key in point else {})),
+            )
+            for way in (1, -1)
+        )
+        slope = derivatives[key if key in params else f"d{key}"]
+        np.testing.assert_allclose(slope, (up - down) / (2 * step), rtol=1e-6, err_msg=key)
+
+
+@every_law
+def test_float32_stays_float32(name):
+    law, params, inputs = case(name)
+    narrow = {key: jnp.asarray(column, jnp.float32) for key, column in inputs.items()}
+    value = law({key: jnp.asarray(v, jnp.float32) for key, v in params.items()}, **narrow)
+    assert value.dtype == jnp.float32
+    np.testing.assert_allclose(value, law(params, **inputs), rtol=1e-4)
+
+
+@every_law
+@pytest.mark.parametrize("end", [0, 1], ids=["smallest", "largest"])
+def test_finite_over_the_whole_plausible_range(name, end):
+    law, params, inputs = case(name)
+    extreme = {}
+    for spec in law.inputs:
+        extreme[spec.name] = (
+            float(end) if spec.domain == "fraction" else (spec.plausible[end] / spec.unit)
+        )
+    assert_finite(law, params, extreme)
+
+
+@every_law
+def test_finite_with_tiny_exponents(name):
+    law, params, inputs = case(name)
+    tiny = {
+        spec.name: max(spec.low, 1e-6)
+        for spec in law.parameters
+        if spec.scale == "linear" and spec.low >= 0 and not spec.centre
+    }
+    for point in (0, -1):
+        assert_finite(law, params | tiny, {key: column[point] for key, column in inputs.items()})
+
+
+@mixture_laws
+def test_finite_at_the_ends_of_the_share(name):
+    law, params, _ = case(name)
+    changes = [{}]
+    if "eps" in params:
+        changes = [{"eps": eps} for eps in (0.0, 1e-12, 0.5)]
+    if "eta" in params:
+        changes += [change | {"eta": 0.05} for change in changes]
+    for change in changes:
+        for r in (0.0, 1e-12, 1.0):
+            assert_finite(law, params | change, {"N": 0.5, "D": 0.131, "r": r})
+            assert_finite(law, params | change, {"N": 1e6, "D": 1e8, "r": r})
+
+
+def test_share_of_zero_leaves_no_data_term():
+    law, params, _ = case("dcpt")
+    at_zero = law(params, N=1.8, D=np.array([0.2, 2.0]), r=0.0)
+    assert at_zero[0] == at_zero[1]
+    assert at_zero[0] == pytest.approx(
+        params["E"]
+        + params["A"] / 1.8 ** params["alpha"]
+        + params["C"] / params["eps"] ** params["gamma"]
+    )
+
+
+def test_bleu_is_zero_where_its_logarithm_is_not_positive():
+    law, params, _ = case("downstream-bleu")
+    assert law(params, Dp=1e6) == 0.0
+    assert_finite(law, params, {"Dp": 1e6})
+
+
+def test_power_at_zero():
+    assert base.power(0.0, 2.0) == 0.0 and base.power(0.0, 0.0) == 1.0
+    assert base.power(0.0, -1.0) == 1e30
+    np.testing.assert_allclose(base.power(3.0, -0.7), 3.0**-0.7, rtol=1e-15)
+
+
+@pytest.mark.parametrize(
+    ("name", "constraint", "starts"),
+    [("chinchilla", None, 4_500), ("dcpt", "paper", 277_830), ("dcpt", None, 277_830)],
+)
+def test_grids_of_the_papers(name, constraint, starts):
+    grids = [spec.grid for spec in laws.get(name, constraint=constraint).parameters]
+    assert math.prod(len(grid) for grid in grids) == starts
+
+
+def test_chinchilla_grid_is_hoffmanns():
+    law = laws.get("chinchilla")
+    for name, printed in {"A": range(0, 30, 5), "B": range(0, 30, 5)}.items():
+        np.testing.assert_allclose(np.log(law.parameter(name).grid), list(printed), atol=1e-12)
+    np.testing.assert_allclose(np.log(law.parameter("E").grid), [-1, -0.5, 0, 0.5, 1], atol=1e-12)
+    for name in ("alpha", "beta"):
+        assert law.parameter(name).grid == (0.0, 0.5, 1.0, 1.5, 2.0)
+
+
+def test_dcpt_grid_is_ques_mapped_into_the_domain():
+    law = laws.get("dcpt", constraint="paper")
+    for name in "ABC":
+        np.testing.assert_allclose(np.log(law.parameter(name).grid), range(-1, 6), atol=1e-12)
+    np.testing.assert_allclose(
+        np.log(np.array(law.parameter("eta").grid) - 1), [-0.5, 0, 0.5], atol=1e-12
+    )
+    for spec in law.parameters:
+        assert all(spec.low < value <= spec.high for value in spec.grid), spec.name
+
+
+def shares_in(constraint):
+    return np.linspace(1e-6, 1, 101) if constraint == "paper" else np.linspace(0.1, 0.8, 101)
+
+
+@pytest.mark.parametrize("constraint", ["paper", "observed"])
+def test_constraint_makes_the_loss_fall_with_the_share(constraint):
+    """C above the least value: ∂L/∂r < 0 wherever it is asked; below it: not everywhere."""
+    law = laws.get("dcpt", constraint=constraint)
+    r = shares_in(constraint)
+    context = law.context({"N": [1.0], "D": [0.131, 2.6], "r": [0.0, 0.1, 0.8]})
+    slope = jax.jit(
+        jax.vmap(jax.grad(lambda r, params, D: law(params, N=1.8, D=D, r=r)), (0, None, None))
+    )
+    generator = np.random.default_rng(0)
+    for _ in range(50):
+        params = {
+            "E": 1.0,
+            "A": 0.5,
+            "B": generator.uniform(0.01, 3),
+            "alpha": 0.5,
+            "beta": generator.uniform(0.05, 2),
+            "gamma": generator.uniform(0.05, 2),
+            "eta": generator.uniform(1.01 if constraint == "paper" else 0.1, 4),
+            "eps": generator.uniform(0.001, 0.5),
+        }
+        least = float(law.constraint.least(params, context))
+        for D in (0.131, 0.5, 2.6):
+            assert (slope(r, params | {"C": least * 1.001}, D) < 0).all(), params
+        assert (slope(r, params | {"C": least * 0.9}, 0.131) > 0).any(), params
+
+
+def test_paper_constraint_is_ques_formula():
+    law = laws.get("dcpt", constraint="paper")
+    p = dict(problem("dcpt").truth)
+    C0 = p["B"] * p["eta"] * (1 + p["eps"]) ** (p["gamma"] + 1) / (p["gamma"] * 0.1311 ** p["beta"])
+    assert float(law.constraint.least(p, {"D": 0.1311})) == pytest.approx(C0, rel=1e-12)
+
+
+def test_unmet_trends_are_reported_for_a_law_that_rises_and_not_for_the_truth():
+    law, params, _ = case("dcpt")
+    ranges = {"N": (0.5, 4.0), "D": (0.131, 2.6), "r": (0.0, 1.0)}
+    assert law.requirements(law, params, ranges) == []
+    rising = law.requirements(law, params | {"C": 0.01}, ranges)
+    assert [code for code, _ in rising] == ["trend-observed"]
+    infinite = law.requirements(law, params | {"eps": 0.0}, ranges)
+    assert "infinite-at-zero" in [code for code, _ in infinite]
+
+
+def test_a_law_of_ones_own(monkeypatch):
+    monkeypatch.setattr(base, "_REGISTRY", dict(base._REGISTRY))
+
+    @base.law
+    def shifted_power(N, x, *, E=base.positive(0.5, 3), alpha=base.exponent(), c=base.real()):
+        """E + N^−α + c·x."""
+        return E + base.power(N, -alpha) + c * x
+
+    assert laws.get("shifted-power") is shifted_power
+    assert shifted_power.input_names == ("N", "x")
+    assert shifted_power.parameter_names == ("E", "alpha", "c")
+    assert shifted_power.formula == "E + N^−α + c·x."
+    assert [spec.domain for spec in shifted_power.inputs] == ["positive", "real"]
+    assert [spec.domain for spec in shifted_power.parameters][2] == "signed"
+    value = shifted_power({"E": 1.0, "alpha": 0.5, "c": -2.0}, N=4.0, x=1.0)
+    assert float(value) == pytest.approx(-0.5)
+
+
+def test_a_law_without_specifications_is_refused():
+    with pytest.raises(UsageError, match="parameter 'E' of law bare has no specification"):
+
+        @base.law
+        def bare(N, *, E):
+            return E + N
+
+    with pytest.raises(UsageError, match="needs inputs before"):
+
+        @base.law
+        def no_inputs(*, E=base.positive()):
+            return E
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (lambda: laws.get("chinchila"), "Did you mean 'chinchilla'"),
+        (lambda: laws.get("dcpt", constraint="papr"), "it has paper, observed"),
+        (lambda: laws.get("kaplan", constraint="paper"), "it takes none"),
+        (lambda: laws.get("kaplan").parameter("alpha"), "has no parameter 'alpha'"),
+    ],
+)
+def test_misuse_says_what_to_do(call, says):
+    with pytest.raises(UsageError) as error:
+        call()
+    assert says in str(error.value)

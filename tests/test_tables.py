@@ -1,0 +1,233 @@
+"""Every format is read, every broken file is refused by name."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import os
+import sys
+from pathlib import Path
+
+import jax.numpy as jnp
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from run_tables import assert_same, assert_says, codes, simple, write_csv
+
+from jaxlaw.notes import DataError, JaxlawError, UsageError
+from jaxlaw.runs import read_runs
+
+QUICK = settings(
+    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+
+DATA = os.environ.get("JAXLAW_DATA")
+
+
+# ---------------------------------------------------------------- formats
+
+
+def test_csv_gives_arrays_in_the_laws_units(tmp_path):
+    path = write_csv(tmp_path, simple())
+    single = read_runs(path).observations("chinchilla")
+    np.testing.assert_array_equal(single.inputs["N"], simple()["N"].to_numpy())
+    assert single.scale == {"N": 1.0, "D": 1.0}
+    assert single.source == path
+    np.testing.assert_array_equal(single.rows, np.arange(2, 14))
+    assert single.target.dtype == np.float64 and len(single) == 12
+    billions = read_runs(path, units={"N": 1, "D": 1}).observations("dcpt")
+    np.testing.assert_allclose(billions.inputs["N"], simple()["N"] / 1e9, rtol=1e-15)
+    assert billions.scale == {"N": 1e-9, "D": 1e-9, "r": 1.0}
+    assert billions.ranges["N"] == (1e8, 8e8)
+    assert billions.notes == ()
+
+
+def test_every_source_gives_the_same(tmp_path, monkeypatch):
+    frame = simple()
+    expected = read_runs(frame).observations("chinchilla")
+    text = frame.to_csv(index=False)
+    write_csv(tmp_path, frame, "runs.txt")
+    frame.to_csv(tmp_path / "runs.tsv", index=False, sep="\t")
+    frame.to_json(tmp_path / "runs.jsonl", orient="records", lines=True, double_precision=15)
+    records = frame.to_dict("records")
+    (tmp_path / "records.json").write_text(json.dumps(records))
+    (tmp_path / "lines.json").write_text("\n".join(json.dumps(record) for record in records))
+    (tmp_path / "columns.json").write_text(json.dumps(frame.to_dict("list")))
+    (tmp_path / "runs.csv.gz").write_bytes(gzip.compress(text.encode()))
+    (tmp_path / "bom.csv").write_bytes(text.replace("\n", "\r\n").encode("utf-8-sig"))
+    sources = [tmp_path / name for name in ("runs.txt", "runs.tsv", "records.json", "lines.json",
+                                            "columns.json", "runs.csv.gz", "bom.csv")]  # fmt: skip
+    sources += [io.StringIO(text), io.BytesIO(text.encode()), io.StringIO(json.dumps(records))]
+    sources += [{name: frame[name].to_numpy() for name in frame}, frame.to_dict("list")]
+    for source in sources:
+        assert_same(read_runs(source).observations("chinchilla"), expected)
+    monkeypatch.setattr(sys, "stdin", io.StringIO(text))
+    piped = read_runs("-")
+    assert piped.source == "standard input"
+    assert_same(piped.observations("chinchilla"), expected)
+    loose = read_runs(tmp_path / "runs.jsonl").observations("chinchilla")
+    np.testing.assert_allclose(loose.target, expected.target, rtol=1e-14)
+
+
+def test_device_arrays_are_columns():
+    frame = simple()
+    source = {name: jnp.asarray(frame[name].to_numpy(), "float32") for name in frame}
+    assert len(read_runs(source).observations("chinchilla")) == 12
+
+
+def test_runs_pass_through_once():
+    runs = read_runs(simple())
+    assert read_runs(runs) is runs
+    with pytest.raises(UsageError, match="read already"):
+        read_runs(runs, units={"N": 1})
+
+
+def test_parquet(tmp_path):
+    pytest.importorskip("pyarrow")
+    simple().to_parquet(tmp_path / "runs.parquet")
+    expected = read_runs(simple()).observations("chinchilla")
+    assert_same(read_runs(tmp_path / "runs.parquet").observations("chinchilla"), expected)
+    stream = io.BytesIO((tmp_path / "runs.parquet").read_bytes())
+    assert_same(read_runs(stream).observations("chinchilla"), expected)
+    (tmp_path / "broken.parquet").write_bytes(b"PAR1 and no more")
+    with pytest.raises(DataError) as error:
+        read_runs(tmp_path / "broken.parquet")
+    assert_says(error, "broken.parquet", "Parquet", "write it again")
+
+
+def test_parquet_without_pyarrow_says_what_to_install(tmp_path, monkeypatch):
+    (tmp_path / "runs.parquet").write_bytes(b"PAR1")
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(UsageError) as error:
+        read_runs(tmp_path / "runs.parquet")
+    assert_says(error, "runs.parquet", "pip install pyarrow", "CSV")
+
+
+def test_line_numbers_count_blank_and_quoted_lines(tmp_path):
+    path = tmp_path / "runs.csv"
+    path.write_text('note,N,D,loss\n\n"two\nlines",1e8,1e9,2\n"a, b",1e8,1e9,-1\n')
+    with pytest.raises(DataError) as error:
+        read_runs(path).observations("chinchilla")
+    assert_says(error, "line 5 (-1.0)")
+
+
+# ---------------------------------------------------------------- files that are no tables
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "parts"),
+    [
+        ("empty.csv", b"", ["is empty", "header"]),
+        ("blank.csv", b"\n \n", ["is empty"]),
+        ("header.csv", b"N,D,loss\n", ["N, D, loss", "no rows", "add at least one"]),
+        ("short.csv", b"N,D,loss\n1,2,3\n1,2\n", ["line 3", "2 fields", "has 3", "complete"]),
+        ("long.csv", b"N,D\n1,2\n1,2,3\n1,2,3\n", ["line 3", "3 fields", "2 such lines"]),
+        ("latin.csv", "N,note\n1,é\n".encode("latin-1"), ["line 2", "0xe9", "UTF-8"]),
+        ("wide.csv", "N,D\n1,2\n".encode("utf-16"), ["line 1", "UTF-8"]),
+        ("nul.csv", b"N,D\n1,\x00\n", ["line 2", "NUL"]),
+        ("twice.csv", b"N,loss,loss\n1,2,3\n", ["'loss'", "fields 2 and 3", "rename"]),
+        ("semicolon.csv", b"N;D;loss\n1;2;3\n", ["';'", "sep=';'"]),
+        ("bare.csv", b"1,2,3\n4,5,6\n", ["line 1", "numbers", "header"]),
+        ("quote.csv", b'N,D\n1,"2\n', ["quote.csv"]),
+        ("bad.json", b'[{"N": 1},\n{"N" 2}]', ["line 2", "JSON", "correct"]),
+        ("scalar.json", b"3", ["list of records"]),
+        ("uneven.json", b'{"N": [1, 2], "D": [1]}', ["N 2", "D 1", "one length"]),
+        ("bad.jsonl", b'{"N": 1}\n{"N": }\n', ["line 2", "JSON", "correct"]),
+        ("list.jsonl", b'{"N": 1}\n[1]\n', ["line 2", "record"]),
+        ("none.json", b"[]", ["no columns"]),
+        ("bad.csv.gz", b"not gzip", ["gzip", "again"]),
+    ],
+)
+def test_broken_files_are_named(tmp_path, name, content, parts):
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(DataError) as error:
+        read_runs(tmp_path / name).observations("chinchilla")
+    assert_says(error, name, *parts)
+
+
+def test_sources_that_cannot_be_read(tmp_path):
+    write_csv(tmp_path, simple(), "runs.csv")
+    with pytest.raises(UsageError) as error:
+        read_runs(tmp_path / "rnus.csv")
+    assert_says(error, "rnus.csv", "Did you mean 'runs.csv'?")
+    with pytest.raises(UsageError, match="is a folder"):
+        read_runs(tmp_path)
+    (tmp_path / "runs.xlsx").write_bytes(b"PK")
+    with pytest.raises(UsageError) as error:
+        read_runs(tmp_path / "runs.xlsx")
+    assert_says(error, ".xlsx", "CSV", "DataFrame")
+    with pytest.raises(UsageError, match="cannot read runs from int"):
+        read_runs(3)
+    with pytest.raises(DataError, match="one length per column .lengths: N 2, D 3"):
+        read_runs({"N": [1, 2], "D": [1, 2, 3]})
+    with pytest.raises(DataError, match="no columns"):
+        read_runs(pd.DataFrame())
+    frame = simple()
+    frame.columns = ["N", "N", "r", "loss"]
+    with pytest.raises(DataError, match="'N' occurs more than once; rename"):
+        read_runs(frame)
+
+
+# ---------------------------------------------------------------- any bytes
+
+
+@settings(QUICK, max_examples=150)
+@given(st.one_of(st.binary(max_size=80), st.text(max_size=60),
+                 st.text('N,D1.e"\n\r ', max_size=60)),
+       st.sampled_from(["x.csv", "x.tsv", "x.json", "x.jsonl", "x.parquet", "x"]))  # fmt: skip
+def test_any_bytes_are_read_or_refused(content, name):
+    stream = io.BytesIO(content) if isinstance(content, bytes) else io.StringIO(content)
+    try:
+        runs = read_runs(stream, name=name)
+        assert len(runs) > 0
+        runs.observations("chinchilla")
+    except JaxlawError as error:
+        assert name in str(error)
+
+
+# ---------------------------------------------------------------- real tables
+
+REAL = {
+    "chinchilla_points.csv": (
+        "chinchilla", {"N": "n_params", "D": "n_tokens"}, "excluded_in_paper_fit == 0", 240),
+    "continual_70m.csv": (
+        "dcpt", {"N": "n_params", "D": "n_tokens", "r": "python_ratio"},
+        "domain == 'python' and n_tokens > 0", 50),
+    "mix2_github_pilecc.csv": (
+        "dcpt", {"N": "n_params", "D": "n_tokens", "r": "github_ratio"},
+        "domain == 'Github' and n_tokens > 0", None),
+    "slimpajama_mixtures.csv": (
+        "dcpt", {"N": "n_params", "D": "n_tokens", "r": "weight_c4", "loss": "c4_loss"}, None,
+        None),
+    "finetune_transfer.csv": (
+        "chinchilla", {"N": "n_params", "D": "n_finetune_samples"},
+        "dataset == 'flan' and n_finetune_samples >= 12800", None),
+    "lr_loss_curves.csv": (
+        "kaplan", {"N": "model_params_millions", "D": "step"}, "split == 'fit'", None),
+}  # fmt: skip
+
+
+@pytest.mark.skipif(not DATA, reason="JAXLAW_DATA is unset")
+@pytest.mark.parametrize("name", REAL)
+def test_real_tables(name):
+    law, columns, where, count = REAL[name]
+    units = {"N": 1e6, "D": 5e5} if name.startswith("lr_") else {"N": 1, "D": 1}
+    runs = read_runs(
+        Path(DATA or ".") / name, columns, units, where=where, drop_invalid="slim" in name
+    )
+    found = runs.observations(law)
+    assert len(found) == (count or len(runs) - found.dropped) > 20
+    assert all(np.isfinite(values).all() for values in found.inputs.values())
+    if name == "continual_70m.csv":
+        assert "constant-input" in codes(found)
+
+
+@pytest.mark.skipif(not DATA, reason="JAXLAW_DATA is unset")
+def test_real_schedules_are_a_table_without_a_loss():
+    runs = read_runs(Path(DATA or ".") / "lr_schedules.csv")
+    assert len(runs) == 9
+    with pytest.raises(DataError, match="lr_schedules.csv: there is no column N"):
+        runs.observations("chinchilla")
