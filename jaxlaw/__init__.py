@@ -1,0 +1,33 @@
+"""jaxlaw: scaling laws of (continual) pre-training, fitted in batch on JAX."""
+
+from jaxlaw import laws
+from jaxlaw.fitting import fit
+from jaxlaw.laws.base import Input, Law, Parameter, exponent, law, positive, power, real
+from jaxlaw.notes import DataError, JaxlawError, Note, UsageError
+from jaxlaw.observations import Observations
+from jaxlaw.result import Fit, load
+from jaxlaw.runs import Runs, read_runs
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "DataError",
+    "Fit",
+    "Input",
+    "JaxlawError",
+    "Law",
+    "Note",
+    "Observations",
+    "Parameter",
+    "Runs",
+    "UsageError",
+    "exponent",
+    "fit",
+    "law",
+    "laws",
+    "load",
+    "positive",
+    "power",
+    "read_runs",
+    "real",
+]

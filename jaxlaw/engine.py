@@ -10,7 +10,6 @@ for another, and shapes, hence programs, are few.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, NamedTuple
@@ -19,27 +18,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxlaw.objective import Array, Model, Problem, scaled_value
+from jaxlaw.coordinates import Array, Model
+from jaxlaw.objective import Problem, scaled_value, to_level
+from jaxlaw.solvers import Solver
 from jaxlaw.solvers.status import NON_FINITE, RUNNING
 
 TICKS = 8  # between two looks at which lanes are done
 PACK = 8  # slots shrink by this factor when the queue is empty
 WORKING_SET = 2**21  # bytes of one tick's arrays that a CPU core keeps close
-
-
-class Solver(NamedTuple):
-    """A method, for one lane of one problem.
-
-    Attributes:
-        name: how it is called for.
-        init: ``init(model, problem, start) -> lane``.
-        step: ``step(model, problem, lane, settings) -> lane``, one tick. A lane has
-            ``coordinates``, ``status`` and ``ticks``.
-    """
-
-    name: str
-    init: Callable[..., Any]
-    step: Callable[..., Any]
 
 
 class Lanes(NamedTuple):
@@ -61,7 +47,6 @@ def solve(
     model: Model,
     problems: Problem,
     starts: Any,
-    settings: Any,
     batched: frozenset[str] = frozenset(),
 ) -> Lanes:
     """Run every start of every problem to its end.
@@ -71,7 +56,6 @@ def solve(
         model: what is fitted.
         problems: the data; fields named in ``batched`` have a leading axis P.
         starts: (S, p) coordinates for all problems, or (P, S, p).
-        settings: the solver's.
         batched: names of the fields of ``problems`` with a leading problem axis.
 
     Returns:
@@ -93,7 +77,7 @@ def solve(
     def work(chunk: slice) -> Lanes:
         with jax.enable_x64(enabled):  # the setting is per thread
             return _solve_chunk(
-                solver, model, problems, batched, flat[chunk], owner[chunk], settings, slots
+                solver, model, problems, batched, flat[chunk], owner[chunk], slots
             )
 
     if workers == 1 or len(chunks) == 1:
@@ -112,7 +96,7 @@ def solve(
 def evaluate_starts(
     model: Model, problems: Problem, starts: Any, batched: frozenset[str] = frozenset()
 ) -> np.ndarray:
-    """Scaled objective of starts (S, p) for every problem, (P, S)."""
+    """Scaled objective of starts (S, p), brought to level, for every problem: (P, S)."""
     return np.asarray(_values(model, problems, jnp.asarray(starts), batched))
 
 
@@ -120,7 +104,10 @@ def evaluate_starts(
 def _values(model: Model, problems: Problem, starts: Array, batched: frozenset[str]) -> Array:
     def one_problem(problem: Problem) -> Array:
         # In blocks, so that no array of all starts × all points is held.
-        return jax.lax.map(lambda u: scaled_value(model, problem, u), starts, batch_size=64)
+        def value(u):
+            return scaled_value(model, problem, to_level(model, problem, u))
+
+        return jax.lax.map(value, starts, batch_size=64)
 
     if not batched:
         return one_problem(problems)[None]
@@ -168,7 +155,6 @@ def _solve_chunk(
     batched: frozenset[str],
     starts: np.ndarray,
     owner: np.ndarray,
-    settings: Any,
     count: int,
 ) -> Lanes:
     """One queue of lanes, on one device."""
@@ -183,8 +169,10 @@ def _solve_chunk(
         jnp.zeros(padded, jnp.int32),
     )
     queue = (starts, owner, jnp.asarray(lanes, jnp.int32))
-    run = partial(_rounds, solver, model, batched, problems, settings, queue)
-    slots = _idle(solver, model, batched, problems, queue, count)
+    key = solver._replace(settings=None)  # tolerances are dynamic
+    settings = jax.tree.map(jnp.asarray, solver.settings)
+    run = partial(_rounds, key, model, batched, problems, settings, queue)
+    slots = _idle(key, model, batched, problems, queue, count)
     waiting = jnp.asarray(0, jnp.int32)
     while True:
         smaller = count // PACK if count >= PACK * 8 else 0
@@ -271,7 +259,6 @@ def solve_inside(
     model: Model,
     problems: Problem,
     starts: Array,
-    settings: Any,
     batched: frozenset[str] = frozenset(),
 ) -> Lanes:
     """Like :func:`solve`, for use inside ``jit`` and ``vmap``: all lanes at once, no queue.
@@ -285,7 +272,7 @@ def solve_inside(
         lane = jax.vmap(partial(solver.init, model, problem))(starts)
 
         def tick(lane):
-            new = jax.vmap(lambda one: solver.step(model, problem, one, settings))(lane)
+            new = jax.vmap(lambda one: solver.step(model, problem, one, solver.settings))(lane)
             return _where(lane.status == RUNNING, new, lane)
 
         lane = jax.lax.while_loop(lambda lane: jnp.any(lane.status == RUNNING), tick, lane)

@@ -17,30 +17,12 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from jaxlaw.laws.base import Law
+from jaxlaw.coordinates import Model, natural
 
 Array = jax.Array
 
 #: Stands for δ = ∞, least squares; optax would make NaN of infinity.
 LARGEST_DELTA = 1e12
-
-
-class Model(NamedTuple):
-    """What is fitted; static, so that one compiled program serves all data of its shape.
-
-    Attributes:
-        law: the law.
-        space: residuals of the ``log`` of the target or ``linear`` in it.
-        scales: for each parameter, whether its coordinate is its ``log`` or ``linear``.
-        tied: for each parameter the index of the one whose value it takes (itself, if free).
-        chart: whether the law's chart stands between coordinates and parameters.
-    """
-
-    law: Law
-    space: str
-    scales: tuple[str, ...]
-    tied: tuple[int, ...]
-    chart: bool
 
 
 class Problem(NamedTuple):
@@ -74,25 +56,6 @@ class Evaluation(NamedTuple):
     hessian: Array
 
 
-def natural(model: Model, coordinates: Any, context: dict[str, Array]) -> dict[str, Array]:
-    """Natural parameters at the centre of the data, from search coordinates (p,)."""
-    law = model.law
-    params = {
-        name: jnp.exp(u) if scale == "log" else u
-        for name, scale, u in zip(law.parameter_names, model.scales, coordinates, strict=True)
-    }
-    if model.chart:
-        params |= law.chart.to_natural(params, context)
-    params = {
-        name: params[law.parameter_names[source]]
-        for name, source in zip(law.parameter_names, model.tied, strict=True)
-    }
-    if law.constraint is not None:
-        raised = law.constraint.raises
-        params[raised] = params[raised] + law.constraint.least(params, context)
-    return params
-
-
 def predict(model: Model, problem: Problem, coordinates: Any) -> Array:
     """The law at every observation, (n,)."""
     return model.law(natural(model, coordinates, problem.context), **problem.inputs)
@@ -102,6 +65,26 @@ def residual(model: Model, problem: Problem, prediction: Array) -> Array:
     """Prediction minus target, in the model's space: positive for points below the curve."""
     transformed = jnp.log(prediction) if model.space == "log" else prediction
     return transformed - problem.target
+
+
+def to_level(model: Model, problem: Problem, coordinates: Array) -> Array:
+    """Start (p,) with the coefficients its law is linear in brought to the level of the data.
+
+    One common factor, the weighted mean of log target − log prediction; a start that is only
+    too high or too low is no worse than its best multiple.
+    """
+    linear = jnp.asarray(
+        [
+            scale == "linear" and spec.name in model.law.linear
+            for spec, scale in zip(model.law.parameters, model.scales, strict=True)
+        ]
+    )
+    predicted = predict(model, problem, coordinates)
+    target = problem.target if model.space == "log" else jnp.log(jnp.abs(problem.target))
+    off = jnp.sum(problem.weight * (target - jnp.log(predicted))) / jnp.sum(problem.weight)
+    factor = jnp.where(jnp.isfinite(off), jnp.exp(off), 1.0)
+    moved = jnp.where(linear & (problem.low < problem.high), coordinates * factor, coordinates)
+    return jnp.clip(moved, problem.low, problem.high)
 
 
 def scale_of(delta: Array) -> Array:

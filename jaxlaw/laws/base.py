@@ -190,7 +190,7 @@ class Law:
         from_base: parameters its source takes over from a from-scratch fit.
         constraint: see :class:`Constraint`.
         chart: see :class:`Chart`.
-        context: ``context(inputs) -> dict of floats``, what constraint and chart need to
+        context: ``context(inputs) -> dict of scalars``, what constraint and chart need to
             know of the data (inputs in the law's own units).
         requirements: ``requirements(law, params, ranges) -> list of (code, sentence)``,
             what the source demands of a fitted law and this one does not meet.
@@ -209,7 +209,7 @@ class Law:
     from_base: tuple[str, ...] = ()
     constraint: Constraint | None = None
     chart: Chart | None = None
-    context: Callable[[Values], dict[str, float]] = lambda inputs: {}
+    context: Callable[[Values], dict[str, Array]] = lambda inputs: {}
     requirements: Callable[..., list[tuple[str, str]]] | None = None
 
     def __call__(self, params: Mapping[str, Any], **inputs: Any) -> Array:

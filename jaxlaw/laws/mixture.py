@@ -97,13 +97,12 @@ _SHARE_TERM = Chart(
 
 def _context(inputs):
     """Smallest D, mean share, and the ends of the positive shares."""
-    shares = np.asarray(inputs["r"], float)
-    seen = shares[shares > 0] if (shares > 0).any() else np.array([1.0])
+    shares = jnp.asarray(inputs["r"])
     return {
-        "D": float(np.min(inputs["D"])),
-        "r0": max(float(shares.mean()), 1e-3),
-        "r_low": float(seen.min()),
-        "r_high": float(seen.max()),
+        "D": jnp.min(inputs["D"]),
+        "r0": jnp.maximum(jnp.mean(shares), 1e-3),
+        "r_low": jnp.min(jnp.where(shares > 0, shares, 1.0)),
+        "r_high": jnp.max(shares),
     }
 
 

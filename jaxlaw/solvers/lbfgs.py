@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from jaxlaw.objective import Array, Model, Problem, evaluate, value_and_gradient
+from jaxlaw.coordinates import Array, Model
+from jaxlaw.objective import Problem, evaluate, value_and_gradient
 from jaxlaw.solvers.newton import definite_inverse_root
 from jaxlaw.solvers.status import CONVERGED, NON_FINITE, RUNNING, STEP_LIMIT
 

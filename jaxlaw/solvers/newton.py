@@ -13,7 +13,8 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from jaxlaw.objective import Array, Evaluation, Model, Problem, evaluate, predict, residual
+from jaxlaw.coordinates import Array, Model
+from jaxlaw.objective import Evaluation, Problem, evaluate, to_level
 from jaxlaw.solvers.status import CONVERGED, NON_FINITE, RUNNING, STEP_LIMIT
 
 SMOOTHING = 1.0  # first threshold, in the space of the residuals
@@ -61,18 +62,13 @@ def init(model: Model, problem: Problem, start: Array) -> Lane:
     Args:
         model: what is fitted.
         problem: one problem.
-        start: (p,) coordinates. A start that is off by a common factor of all coefficients
-            is brought to the level of the data.
+        start: (p,) coordinates; brought to the level of the data first.
     """
     size, kind = start.shape[0], start.dtype
     nothing = Evaluation(
         jnp.asarray(jnp.inf, kind), jnp.zeros(size, kind), jnp.zeros((size, size), kind)
     )
-    linear = jnp.asarray([spec.name in model.law.linear for spec in model.law.parameters])
-    off = residual(model, problem, predict(model, problem, start))
-    level = jnp.exp(-jnp.sum(problem.weight * off) / jnp.sum(problem.weight))
-    start = jnp.where(linear & jnp.isfinite(level), start * level, start)
-    start = jnp.clip(start, problem.low, problem.high)
+    start = to_level(model, problem, start)
     return Lane(
         coordinates=start,
         trial=start,

@@ -1,0 +1,138 @@
+"""Between a law's natural parameters and what the solvers move.
+
+Three steps lie between the two, each undone on the way back:
+
+- *centre*: inputs are counted in units of their geometric mean, so that A / N0^α, the size
+  of a term in the middle of the data, stands in for A, which cannot be told from α;
+- *chart*: a law may name coordinates in which its valley is straight;
+- *scale*: a parameter is moved as it is or as its logarithm.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxlaw.laws.base import Law, Parameter
+
+Array = jax.Array
+
+
+class Model(NamedTuple):
+    """What is fitted; static, so that one compiled program serves all data of its shape.
+
+    Attributes:
+        law: the law.
+        space: residuals of the ``log`` of the target or ``linear`` in it.
+        scales: for each parameter, whether its coordinate is its ``log`` or ``linear``.
+        tied: for each parameter the index of the one whose value it takes (itself, if free).
+        chart: whether the law's chart stands between coordinates and parameters.
+    """
+
+    law: Law
+    space: str
+    scales: tuple[str, ...]
+    tied: tuple[int, ...]
+    chart: bool
+
+
+def natural(model: Model, coordinates: Any, context: dict[str, Array]) -> dict[str, Array]:
+    """Natural parameters at the centre of the data, from search coordinates (p,)."""
+    law = model.law
+    params = {
+        name: jnp.exp(u) if scale == "log" else u
+        for name, scale, u in zip(law.parameter_names, model.scales, coordinates, strict=True)
+    }
+    if model.chart:
+        params |= law.chart.to_natural(params, context)
+    params = {
+        name: params[law.parameter_names[source]]
+        for name, source in zip(law.parameter_names, model.tied, strict=True)
+    }
+    if law.constraint is not None:
+        raised = law.constraint.raises
+        params[raised] = params[raised] + law.constraint.least(params, context)
+    return params
+
+
+def from_natural(
+    model: Model, params: Mapping[str, Any], context: Mapping[str, Any]
+) -> np.ndarray:
+    """Search coordinates (…, p) of searched parameters: centred, the raised one as excess.
+
+    Coefficients at or below zero, which a logarithm cannot hold, become 1e-12.
+    """
+    values = {name: np.asarray(value, float) for name, value in params.items()}
+    if model.chart:
+        values |= {
+            name: np.asarray(value)
+            for name, value in model.law.chart.from_natural(values, context).items()
+        }
+    columns = [
+        np.log(np.maximum(values[name], 1e-12)) if scale == "log" else values[name]
+        for name, scale in zip(model.law.parameter_names, model.scales, strict=True)
+    ]
+    return np.stack(np.broadcast_arrays(*columns), axis=-1)
+
+
+def box(model: Model) -> tuple[np.ndarray, np.ndarray]:
+    """The law's own search box in coordinates: low (p,), high (p,)."""
+    low, high = [], []
+    for spec, scale in zip(model.law.parameters, model.scales, strict=True):
+        if model.chart and spec.name in model.law.chart.low:
+            least, most = model.law.chart.low[spec.name], model.law.chart.high[spec.name]
+            if scale == "log":
+                least, most = np.log(max(least, spec.low)), np.log(most)
+        elif scale == "log":
+            least, most = np.log(spec.low), np.log(spec.high)
+        else:
+            least, most = (0.0 if spec.scale == "log" else spec.low), spec.high
+        low.append(least)
+        high.append(most)
+    return np.array(low, float), np.array(high, float)
+
+
+def moved(
+    spec: Parameter, value: Any, params: Mapping[str, Any], centre: Mapping[str, float], sign: int
+) -> Any:
+    """A parameter's value in another unit of the inputs.
+
+    Args:
+        spec: the parameter.
+        value: its value.
+        params: the others, for the exponents.
+        centre: input name → size of the new unit (``sign`` −1) or of the present one (+1).
+        sign: −1 into units of the centre, +1 back.
+    """
+    for name, exponent in (spec.centre or {}).items():
+        if name not in centre:
+            continue
+        power = _exponent(exponent, params) * sign
+        if spec.scale == "log":
+            value = value * centre[name] ** power
+        else:
+            value = value + power * np.log(centre[name])
+    return value
+
+
+def recentre(law: Law, params: Mapping[str, Any], centre: Mapping[str, float], sign: int) -> dict:
+    """All parameters in another unit of the inputs; see :func:`moved`."""
+    return {
+        spec.name: moved(spec, params[spec.name], params, centre, sign) for spec in law.parameters
+    }
+
+
+def exponents_of(spec: Parameter, name: str) -> set[str]:
+    """Parameters that a parameter's unit in one input depends on."""
+    exponent = (spec.centre or {}).get(name, 0)
+    return {exponent.lstrip("-")} if isinstance(exponent, str) else set()
+
+
+def _exponent(exponent: str | float, params: Mapping[str, Any]) -> Any:
+    if not isinstance(exponent, str):
+        return exponent
+    return -params[exponent[1:]] if exponent.startswith("-") else params[exponent]

@@ -1,0 +1,170 @@
+"""What to know of an optimum before relying on it, as notes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxlaw.coordinates import natural
+from jaxlaw.notes import Note
+from jaxlaw.posing import Posed
+
+FEW = 0.1  # of the starts agree: warn
+AGREE = 1e-6  # relative distance of objectives that count as the same optimum
+SAME = 1e-2  # relative distance of parameters that count as the same place
+
+
+def all_notes(
+    posed: Posed,
+    coordinates: np.ndarray,
+    params: Mapping[str, float],
+    evidence: Mapping[str, Any],
+) -> list[Note]:
+    """Every finding on an optimum.
+
+    Args:
+        posed: the problem.
+        coordinates: (p,) the optimum.
+        params: its natural parameters.
+        evidence: ``agreement``, ``status``, ``r2``, ``spread`` (parameter → relative spread
+            among agreeing starts), ``disagreement`` (relative difference of the solvers'
+            objectives), ``ranges`` (of the inputs in the law's own units).
+    """
+    walls = at_walls(posed, coordinates)
+    return [
+        *_on_the_search(evidence),
+        *_on_bounds(posed, walls, params),
+        *_on_ridges(evidence["spread"], walls),
+        *_on_identifiability(posed, coordinates, walls),
+        *_on_requirements(posed, params, evidence["ranges"]),
+    ]
+
+
+def at_walls(posed: Posed, coordinates: np.ndarray) -> dict[str, str]:
+    """Free parameters whose coordinate is at its box's wall: name → ``low`` or ``high``."""
+    low, high = np.asarray(posed.problem.low), np.asarray(posed.problem.high)
+    slack = 1e-9 * np.maximum(1.0, np.abs(high - low))
+    found = {}
+    for k, name in enumerate(posed.model.law.parameter_names):
+        if low[k] == high[k]:
+            continue
+        if coordinates[k] <= low[k] + min(slack[k], 1e-9):
+            found[name] = "low"
+        elif coordinates[k] >= high[k] - min(slack[k], 1e-9):
+            found[name] = "high"
+    return found
+
+
+def _on_the_search(evidence: Mapping[str, Any]) -> list[Note]:
+    notes = []
+    if evidence["status"] != "converged":
+        message = f"the best start ended with status '{evidence['status']}'; solve more starts"
+        notes.append(Note("not-converged", "warning", message))
+    if evidence["agreement"] < FEW:
+        message = (
+            f"only {evidence['agreement']:.1%} of the solved starts end at the best objective: "
+            "a better optimum may exist; try more starts (n_starts)"
+        )
+        notes.append(Note("few-starts-agree", "warning", message))
+    if evidence["disagreement"] > AGREE:
+        message = (
+            "the batch solver's optimum and jaxopt's L-BFGS differ by "
+            f"{evidence['disagreement']:.1e} of the objective; the better one is reported"
+        )
+        notes.append(Note("solvers-disagree", "warning", message))
+    if not evidence["r2"] > 0.5:
+        message = f"R² is {evidence['r2']:.3g}: the law does not describe these runs"
+        notes.append(Note("poor-fit", "error", message))
+    return notes
+
+
+def _on_bounds(posed: Posed, walls: Mapping[str, str], params: Mapping[str, float]) -> list[Note]:
+    law, notes = posed.model.law, []
+    for name, side in walls.items():
+        spec = law.parameter(name)
+        mine = name in posed.options.bounds
+        if law.constraint is not None and name == law.constraint.raises:
+            continue  # reported with its cost as a binding constraint
+        if posed.model.chart and name == "eps" and side == "low":
+            message = (
+                "gamma and eps run off together: the law tends to one exponential in r "
+                "(the form of dcpt-l4); predictions stand, gamma, eps and C mean nothing"
+            )
+            notes.append(Note("limiting-form", "warning", message))
+            continue
+        if spec.scale == "log" and side == "low" and not mine:
+            message = f"{name} has gone to zero ({params[name]:.3g}): its term is not needed"
+        else:
+            whose = "your bound" if mine else f"the {side} end of its range"
+            message = f"{name} is at {whose} ({params[name]:.6g}); its true optimum may lie beyond"
+        notes.append(Note("at-bound", "warning", message))
+    return notes
+
+
+def _on_ridges(spread: Mapping[str, float], walls: Mapping[str, str]) -> list[Note]:
+    loose = [name for name, size in spread.items() if size > SAME and name not in walls]
+    if not loose:
+        return []
+    message = (
+        f"starts agree on the objective but not on {', '.join(loose)} (they differ by up to "
+        f"{max(spread[name] for name in loose):.1%}): a ridge; rely on predictions, not on them"
+    )
+    return [Note("ridge", "warning", message)]
+
+
+def _on_identifiability(
+    posed: Posed, coordinates: np.ndarray, walls: Mapping[str, str]
+) -> list[Note]:
+    """Directions the data hardly see: the spectrum of the Gauss–Newton Hessian."""
+    model, law = posed.model, posed.model.law
+    names = [
+        name
+        for k, name in enumerate(law.parameter_names)
+        if name not in walls
+        and posed.problem.low[k] < posed.problem.high[k]
+        and model.tied[k] == k
+    ]
+    index = [law.parameter_names.index(name) for name in names]
+    jacobian = np.asarray(_log_jacobian(posed, coordinates))[:, index]
+    jacobian = jacobian * np.sqrt(np.asarray(posed.problem.weight))[:, None]
+    size = np.linalg.norm(jacobian, axis=0)
+    if not len(names) or not np.isfinite(jacobian).all():
+        return []
+    unseen = [name for name, norm in zip(names, size, strict=True) if norm <= 1e-9 * size.max()]
+    if unseen:
+        message = f"the data do not determine {', '.join(unseen)}: fix it, or drop its term"
+        return [Note("unidentifiable", "warning", message)]
+    _, singular, rotation = np.linalg.svd(jacobian / size, full_matrices=False)
+    if len(singular) == len(names) and singular[-1] > 1e-5 * singular[0]:
+        return []
+    direction = np.abs(rotation[-1])
+    mixed = [n for n, share in zip(names, direction, strict=True) if share > 0.2]
+    message = (
+        f"the data determine {', '.join(mixed)} only together (condition number "
+        f"{singular[0] / max(singular[-1], 1e-300):.0e}): fix one, or add runs that vary them apart"
+    )
+    return [Note("unidentifiable", "warning", message)]
+
+
+def _log_jacobian(posed: Posed, coordinates: np.ndarray) -> Any:
+    """∂ log prediction / ∂ coordinates, (n, p)."""
+    problem, model = posed.problem, posed.model
+
+    def predicted(at):
+        params = natural(model, tuple(at), problem.context)
+        return jnp.log(jnp.abs(model.law(params, **problem.inputs)))
+
+    return jax.jit(jax.jacfwd(predicted))(jnp.asarray(coordinates))
+
+
+def _on_requirements(
+    posed: Posed, params: Mapping[str, float], ranges: Mapping[str, Any]
+) -> list[Note]:
+    law = posed.model.law
+    if law.requirements is None:
+        return []
+    return [Note(code, "warning", text) for code, text in law.requirements(law, params, ranges)]

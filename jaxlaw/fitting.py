@@ -1,0 +1,330 @@
+"""Fit a law to runs: starts, screening, batch solve, finish, evidence.
+
+The stages of a default fit:
+
+1. 4,096 starts from a Sobol sample of the law's ranges (``starts``, ``n_starts``);
+2. their objective is evaluated and the 64 best go on (``screen``; False solves all);
+3. the batch solver takes every one of them to its end (``solver``);
+4. jaxopt's L-BFGS finishes the best distinct candidates, and what it finds is reported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal, NamedTuple
+
+import jax
+import numpy as np
+
+from jaxlaw import engine, laws
+from jaxlaw import starts as starting
+from jaxlaw.findings import AGREE, all_notes, at_walls
+from jaxlaw.laws.base import Law
+from jaxlaw.notes import DataError, Note, UsageError, nearest
+from jaxlaw.objective import metrics, scale_of
+from jaxlaw.observations import Observations
+from jaxlaw.posing import Options, Posed, pose
+from jaxlaw.result import Fit, RunnerUp
+from jaxlaw.runs import read_runs
+from jaxlaw.solvers import FINISHER, SOLVERS, Solver
+from jaxlaw.solvers.status import CONVERGED, NAMES
+
+CANDIDATES = 4  # distinct optima that L-BFGS finishes
+
+
+class _Search(NamedTuple):
+    """What the starts came to."""
+
+    coordinates: np.ndarray  # (p,) the optimum
+    objective: float  # scaled
+    status: int
+    agreement: float
+    disagreement: float
+    agreeing: np.ndarray  # (k, p) coordinates of the starts that agree
+    runner_up: tuple[np.ndarray, float, float] | None
+    tried: int
+    solved: int
+
+
+def fit(
+    law: str | Law,
+    runs: Any,
+    *,
+    columns: Mapping[str, Any] | None = None,
+    units: Mapping[str, Any] | None = None,
+    constraint: Literal["paper", "observed"] | None = None,
+    starts: Any = "sobol",
+    n_starts: int = 4096,
+    screen: int | Literal[False] = 64,
+    solver: str = "newton",
+    delta: float | None = None,
+    space: Literal["log", "linear"] | None = None,
+    asymmetry: float = 1.0,
+    fixed: Mapping[str, float] | None = None,
+    tied: Mapping[str, str] | None = None,
+    bounds: Mapping[str, tuple[float | None, float | None]] | None = None,
+    base: Fit | Mapping[str, float] | None = None,
+    seed: int = 0,
+    strict: bool = False,
+    **reading: Any,
+) -> Fit:
+    """Fit a law to runs.
+
+    Args:
+        law: a law or its name.
+        runs: what :func:`jaxlaw.read_runs` takes or returns.
+        columns, units, **reading: handed to :func:`jaxlaw.read_runs`.
+        constraint: for dcpt, ``"paper"`` (Que 2024, App. E.3: the loss falls with r
+            everywhere) or ``"observed"`` (over the observed range). The default is none:
+            on real mixtures the paper's form halves R², and a fit without it reports where
+            the loss rises with r.
+        starts: ``"sobol"``, ``"grid"`` (the source's own), (S, p) array, DataFrame, or dict
+            of the values to combine.
+        n_starts: size of the Sobol sample.
+        screen: how many of the best starts are solved; False for all.
+        solver: ``"newton"``, or ``"lbfgs"`` for jaxopt's on every start, as in the papers.
+        delta: Huber threshold; the law's own if None; ``inf`` for least squares.
+        space: residuals in ``"log"`` or ``"linear"``; the law's own if None.
+        asymmetry: factor on the loss of points below the curve.
+        fixed, tied, bounds: parameters held at a value, equal to another, in a range.
+        base: a from-scratch fit that cpt-chinchilla takes E, A and alpha from;
+            ``fixed={}`` fits all six.
+        seed: of the Sobol sample.
+        strict: raise where the result is too poor to use, rather than note it.
+
+    Returns:
+        The :class:`Fit`.
+
+    Raises:
+        UsageError: the call makes no sense; the message says what would.
+        DataError: the runs cannot carry the law; with ``strict``, neither can the fit.
+    """
+    law = laws.get(law, constraint)
+    options = Options(
+        delta, space, asymmetry, _fixed(law, fixed, base), dict(tied or {}), dict(bounds or {})
+    )
+    options.check(law)
+    method = solver_named(solver)
+    observations = _observations(law, runs, columns, units, options, reading)
+    with jax.enable_x64(True):
+        posed = pose(
+            law,
+            observations.inputs,
+            observations.target,
+            observations.weight,
+            options,
+            method.linear_coefficients,
+        )
+        first = _first_starts(posed, starts, n_starts, seed)
+        search = _search(method, posed, first, screen)
+        result = _report(posed, observations, search, solver)
+    if law.constraint is not None and _binds(posed, search.coordinates):
+        without = fit(
+            laws.get(law.name), runs, columns=columns, units=units, n_starts=n_starts,
+            screen=screen, solver=solver, delta=delta, space=space, asymmetry=asymmetry,
+            fixed=fixed, tied=tied, bounds=bounds, seed=seed, **reading,
+        )  # fmt: skip
+        result = _with_cost(result, without)
+    if strict:
+        _refuse(result)
+    return result
+
+
+def solver_named(name: str) -> Solver:
+    """The solver of that name; raises UsageError."""
+    if name not in SOLVERS:
+        raise UsageError(
+            f"there is no solver '{name}'; solvers: {', '.join(SOLVERS)}.{nearest(name, SOLVERS)}"
+        )
+    return SOLVERS[name]
+
+
+def _fixed(law: Law, fixed: Mapping[str, float] | None, base: Any) -> dict[str, float]:
+    if base is None:
+        if law.from_base and fixed is None:
+            raise UsageError(
+                f"law {law.name} takes {', '.join(law.from_base)} from a from-scratch fit: pass "
+                "base=fit of law chinchilla, or fixed={} to fit all its parameters"
+            )
+        return dict(fixed or {})
+    params = base.params if isinstance(base, Fit) else base
+    missing = [name for name in law.from_base if name not in params]
+    if missing or not law.from_base:
+        raise UsageError(
+            f"base has no parameter {', '.join(missing)}"
+            if missing
+            else f"law {law.name} takes no base; use fixed="
+        )
+    return {name: float(params[name]) for name in law.from_base} | dict(fixed or {})
+
+
+def _observations(
+    law: Law, runs: Any, columns: Any, units: Any, options: Options, reading: Mapping[str, Any]
+) -> Observations:
+    runs = read_runs(runs, columns, units, **reading)
+    return runs.observations(law, free=options.free(law))
+
+
+def _first_starts(posed: Posed, starts: Any, count: int, seed: int) -> np.ndarray:
+    """Coordinates (S, p) of the starts asked for."""
+    law = posed.model.law
+    if isinstance(starts, str) and starts == "sobol":
+        natural = starting.sobol(law, count, seed)
+    elif isinstance(starts, str) and starts == "grid":
+        natural = starting.paper_grid(law, posed.means)
+    elif isinstance(starts, str):
+        raise UsageError(f"starts is 'sobol', 'grid' or values, not '{starts}'")
+    else:
+        natural = starting.from_user(law, starts, posed.means)
+    return posed.coordinates(natural)
+
+
+def _search(method: Solver, posed: Posed, first: np.ndarray, screen: int | bool) -> _Search:
+    model, problem = posed.model, posed.problem
+    solved = first
+    if screen and screen < len(first):
+        values = engine.evaluate_starts(model, problem, first)[0]
+        best = np.argsort(np.where(np.isfinite(values), values, np.inf), kind="stable")
+        solved = first[best[: int(screen)]]
+    lanes = engine.solve(method, model, problem, solved)
+    values = np.where(np.isfinite(lanes.value[0]), lanes.value[0], np.inf)
+    if not np.isfinite(values).any():
+        raise DataError(
+            f"law {model.law.name} is not finite at any of {len(solved)} starts: check units, "
+            "bounds and fixed values"
+        )
+    candidates = _distinct(lanes.coordinates[0], values, problem)
+    finished = engine.solve(FINISHER, model, problem, candidates)
+    winner = int(np.argmin(finished.value[0]))
+    best = float(min(finished.value[0, winner], values.min()))
+    close = values <= best + AGREE * abs(best)
+    return _Search(
+        coordinates=finished.coordinates[0, winner],
+        objective=best,
+        status=int(_status(lanes.status[0], values, finished.status[0, winner])),
+        agreement=float(close.mean()),
+        disagreement=float((values.min() - best) / max(abs(best), 1e-300)),
+        agreeing=lanes.coordinates[0][close],
+        runner_up=_runner_up(lanes, values, best),
+        tried=len(first),
+        solved=len(solved),
+    )
+
+
+def _status(statuses: np.ndarray, values: np.ndarray, finished: int) -> int:
+    """The finisher's word, unless it did not come to an end and a start's did."""
+    own = statuses[np.argmin(values)]
+    return own if own == CONVERGED else finished
+
+
+def _distinct(coordinates: np.ndarray, values: np.ndarray, problem: Any) -> np.ndarray:
+    """The best candidates that are not the same place, (CANDIDATES, p), repeated to fill."""
+    low, high = np.asarray(problem.low), np.asarray(problem.high)
+    chosen: list[int] = []
+    for k in np.argsort(values, kind="stable"):
+        if not np.isfinite(values[k]) or len(chosen) == CANDIDATES:
+            break
+        apart = [
+            np.max(np.abs(coordinates[k] - coordinates[other]) / (1 + np.abs(coordinates[k])))
+            for other in chosen
+        ]
+        if all(distance > 1e-4 for distance in apart):
+            chosen.append(int(k))
+    chosen = (chosen * CANDIDATES)[:CANDIDATES]
+    return np.clip(coordinates[chosen], low, high)
+
+
+def _runner_up(
+    lanes: engine.Lanes, values: np.ndarray, best: float
+) -> tuple[np.ndarray, float, float] | None:
+    ended = (lanes.status[0] == CONVERGED) & np.isfinite(values)
+    other = ended & (values > best + AGREE * abs(best))
+    if not other.any():
+        return None
+    k = int(np.argmin(np.where(other, values, np.inf)))
+    same = np.abs(values - values[k]) <= AGREE * abs(values[k])
+    return lanes.coordinates[0, k], float(values[k]), float((same & other).mean())
+
+
+def _report(posed: Posed, observations: Observations, search: _Search, solver: str) -> Fit:
+    model, problem = posed.model, posed.problem
+    scale = float(scale_of(problem.delta))
+    params = {name: float(value) for name, value in posed.params(search.coordinates).items()}
+    predicted = np.asarray(model.law(params, **observations.inputs))
+    measured = metrics(
+        observations.target, predicted, observations.weight, float(problem.delta)
+    )
+    evidence = {
+        "agreement": search.agreement,
+        "disagreement": search.disagreement,
+        "status": NAMES[search.status],
+        "r2": measured["r2"],
+        "spread": _spread(posed, search.agreeing),
+        "ranges": {name: (v.min(), v.max()) for name, v in observations.inputs.items()},
+    }
+    notes = all_notes(posed, search.coordinates, params, evidence)
+    runner_up = None
+    if search.runner_up is not None:
+        where, value, share = search.runner_up
+        there = {name: float(v) for name, v in posed.params(where).items()}
+        runner_up = RunnerUp(value * scale, share, there)
+    return Fit(
+        law=model.law,
+        params=params,
+        objective=search.objective * scale,
+        metrics=measured,
+        status=NAMES[search.status],
+        agreement=search.agreement,
+        n_starts=search.tried,
+        n_solved=search.solved,
+        runner_up=runner_up,
+        notes=(*observations.notes, *notes),
+        units=dict(observations.scale),
+        ranges={name: tuple(map(float, observations.ranges[name])) for name in model.law.input_names},
+        n_observations=int((observations.weight > 0).sum()),
+        n_dropped=observations.dropped,
+        delta=float(problem.delta),
+        space=model.space,
+        asymmetry=float(problem.asymmetry),
+        fixed=dict(posed.options.fixed),
+        solver=solver,
+        source=observations.source,
+    )
+
+
+def _spread(posed: Posed, agreeing: np.ndarray) -> dict[str, float]:
+    """How far starts that agree on the objective lie apart, relative, by parameter."""
+    found = posed.params(agreeing)
+    free = posed.options.free(posed.model.law)
+    return {
+        name: float(np.ptp(found[name]) / max(np.abs(np.median(found[name])), 1e-12))
+        for name in free
+    }
+
+
+def _binds(posed: Posed, coordinates: np.ndarray) -> bool:
+    """Whether the law's constraint holds a parameter at its least value."""
+    law = posed.model.law
+    walls = at_walls(posed, coordinates)
+    k = law.parameter_names.index(law.constraint.raises)
+    spare = coordinates[k] if posed.model.scales[k] == "linear" else np.exp(coordinates[k])
+    raised = law.constraint.raises in walls or spare < 1e-6
+    return raised or (law.constraint.name == "paper" and walls.get("eta") == "low")
+
+
+def _with_cost(result: Fit, without: Fit) -> Fit:
+    message = (
+        f"constraint '{result.law.constraint.name}' binds: objective {result.objective:.4g} "
+        f"against {without.objective:.4g} without it, R² {result.r2:.3f} against {without.r2:.3f}"
+    )
+    from dataclasses import replace
+
+    return replace(result, notes=(*result.notes, Note("constraint-binds", "warning", message)))
+
+
+def _refuse(result: Fit) -> None:
+    severe = [note for note in result.notes if note.severity == "error"]
+    if result.status != "converged":
+        severe += [note for note in result.notes if note.code == "not-converged"]
+    if severe:
+        raise DataError("; ".join(note.message for note in severe))

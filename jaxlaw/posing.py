@@ -1,0 +1,233 @@
+"""From checked observations and a user's options to the problem that solvers see."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import jax.numpy as jnp
+import numpy as np
+
+from jaxlaw.coordinates import Model, box, exponents_of, from_natural, natural, recentre
+from jaxlaw.laws.base import Law
+from jaxlaw.notes import UsageError
+from jaxlaw.objective import LARGEST_DELTA, Problem
+
+_WIDE = 1e100  # range of a coefficient whose inputs could not be centred
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a user may say about the problem itself.
+
+    Attributes:
+        delta: Huber threshold; the law's own if None, least squares if infinite.
+        space: residuals in ``log`` or ``linear``; the law's own if None.
+        asymmetry: factor on the loss of points below the curve; above 1 the curve is
+            drawn towards the lower envelope of the data.
+        fixed: parameter → value it is held at.
+        tied: parameter → the parameter whose value it takes.
+        bounds: parameter → (lowest, highest), either None.
+    """
+
+    delta: float | None = None
+    space: Literal["log", "linear"] | None = None
+    asymmetry: float = 1.0
+    fixed: Mapping[str, float] = field(default_factory=dict)
+    tied: Mapping[str, str] = field(default_factory=dict)
+    bounds: Mapping[str, tuple[float | None, float | None]] = field(default_factory=dict)
+
+    def check(self, law: Law) -> None:
+        """Refuse what makes no sense.
+
+        Raises:
+            UsageError: unknown parameters, contradictions, thresholds that are not positive.
+        """
+        for name in (*self.fixed, *self.tied, *self.tied.values(), *self.bounds):
+            law.parameter(name)
+        if law.constraint is not None and law.constraint.raises in (*self.fixed, *self.bounds):
+            raise UsageError(
+                f"under constraint '{law.constraint.name}' parameter {law.constraint.raises} is "
+                "raised above a least value, and cannot be fixed or bounded; drop the constraint"
+            )
+        for name in self.fixed:
+            if name in self.tied or name in self.bounds:
+                raise UsageError(f"parameter {name} is fixed and cannot be tied or bounded too")
+            if not np.isfinite(self.fixed[name]):
+                raise UsageError(f"parameter {name} is fixed at {self.fixed[name]}")
+            if law.parameter(name).scale == "log" and self.fixed[name] < 0:
+                raise UsageError(f"parameter {name} must be positive; fixed at {self.fixed[name]}")
+        for name, other in self.tied.items():
+            if name == other or other in self.tied:
+                raise UsageError(f"parameter {name} is tied to {other}, which is itself tied")
+        if len({*self.fixed, *self.tied}) == len(law.parameters):
+            raise UsageError(f"no parameter of law {law.name} is left to fit")
+        for name, (low, high) in self.bounds.items():
+            if low is not None and high is not None and not low < high:
+                raise UsageError(f"bounds of {name} are not in order: {low}, {high}")
+        if self.space not in (None, "log", "linear"):
+            raise UsageError(f"space is 'log' or 'linear', not {self.space!r}")
+        if self.delta is not None and not self.delta > 0:
+            raise UsageError(f"delta must be positive, not {self.delta}")
+        if not self.asymmetry > 0:
+            raise UsageError(f"asymmetry must be positive, not {self.asymmetry}")
+
+    def free(self, law: Law) -> tuple[str, ...]:
+        """Names of the parameters that are fitted."""
+        return tuple(
+            name for name in law.parameter_names if name not in self.fixed and name not in self.tied
+        )
+
+
+@dataclass(frozen=True)
+class Posed:
+    """A problem ready for the engine, and the way back from it.
+
+    Attributes:
+        model, problem: see :mod:`jaxlaw.objective`.
+        options: what was asked.
+        means: input name → its geometric mean, for inputs some parameter is centred on.
+        centre: those of them whose unit was put there.
+        fixed: values of fixed parameters, at the centre.
+    """
+
+    model: Model
+    problem: Problem
+    options: Options
+    means: dict[str, float]
+    centre: dict[str, float]
+    fixed: dict[str, float]
+
+    def coordinates(self, starts: np.ndarray) -> np.ndarray:
+        """Search coordinates of starts (…, p), which are natural values at the centre.
+
+        Inputs that could not be centred count in their own unit again.
+        """
+        law = self.model.law
+        params = dict(zip(law.parameter_names, np.moveaxis(starts, -1, 0), strict=True))
+        away = {name: unit for name, unit in self.means.items() if name not in self.centre}
+        params = recentre(law, params, away, sign=1)
+        params |= {name: np.full(starts.shape[:-1], v) for name, v in self.fixed.items()}
+        found = from_natural(self.model, params, self.problem.context)
+        low, high = np.asarray(self.problem.low), np.asarray(self.problem.high)
+        return np.clip(found, low, high)
+
+    def params(self, coordinates: np.ndarray) -> dict[str, np.ndarray]:
+        """Natural parameters in the law's own units, from coordinates (…, p)."""
+        at = tuple(jnp.moveaxis(jnp.asarray(coordinates), -1, 0))
+        found = natural(self.model, at, self.problem.context)
+        found = recentre(self.model.law, found, self.centre, sign=1)
+        found = {name: np.asarray(value, float) for name, value in found.items()}
+        exact = {name: np.full_like(found[name], v) for name, v in self.options.fixed.items()}
+        return found | exact
+
+
+def pose(
+    law: Law,
+    inputs: Mapping[str, Any],
+    target: Any,
+    weight: Any,
+    options: Options,
+    linear_coefficients: bool,
+) -> Posed:
+    """Build the problem; call inside a float64 context.
+
+    Args:
+        law: the law.
+        inputs: name → (n,) in the law's own units.
+        target: (n,), positive where residuals are logarithmic.
+        weight: (n,).
+        options: the user's.
+        linear_coefficients: whether coefficients the law is linear in are moved as they are
+            (the batch solver), rather than as their logarithms (the papers' L-BFGS).
+    """
+    options.check(law)
+    space = options.space or law.space
+    pinned = {*options.fixed, *options.tied, *options.tied.values(), *options.bounds}
+    index = {name: k for k, name in enumerate(law.parameter_names)}
+    model = Model(
+        law=law,
+        space=space,
+        scales=tuple(
+            "linear" if linear_coefficients and spec.name in law.linear else spec.scale
+            for spec in law.parameters
+        ),
+        tied=tuple(index[options.tied.get(name, name)] for name in law.parameter_names),
+        chart=law.chart is not None and not pinned & set(law.chart.low),
+    )
+    means = _geometric_means(law, inputs, weight)
+    centre = {name: mean for name, mean in means.items() if _may_centre(law, name, options, pinned)}
+    scaled = {
+        name: jnp.asarray(values, float) / centre.get(name, 1.0) for name, values in inputs.items()
+    }
+    fixed = {name: _at_centre(law, name, options.fixed, centre) for name in options.fixed}
+    low, high = _limits(model, options, fixed, set(means) - set(centre))
+    delta = law.delta if options.delta is None else min(options.delta, LARGEST_DELTA)
+    target = jnp.asarray(target, float)
+    problem = Problem(
+        inputs=scaled,
+        target=jnp.log(target) if space == "log" else target,
+        weight=jnp.asarray(weight, float),
+        low=jnp.asarray(low),
+        high=jnp.asarray(high),
+        delta=jnp.asarray(delta, float),
+        asymmetry=jnp.asarray(options.asymmetry, float),
+        context={k: jnp.asarray(v, float) for k, v in law.context(scaled).items()},
+    )
+    return Posed(model, problem, options, means, centre, fixed)
+
+
+def _at_centre(
+    law: Law, name: str, fixed: Mapping[str, float], centre: Mapping[str, float]
+) -> float:
+    """A fixed parameter's value at the centre; the exponents it needs are fixed too."""
+    relevant = {k: v for k, v in centre.items() if k in (law.parameter(name).centre or {})}
+    filler = dict.fromkeys(law.parameter_names, 0.0) | dict(fixed)
+    return recentre(law, filler, relevant, sign=-1)[name]
+
+
+def _geometric_means(law: Law, inputs: Mapping[str, Any], weight: Any) -> dict[str, float]:
+    named = {name for spec in law.parameters for name in (spec.centre or {})}
+    weight = np.asarray(weight, float)
+    used = weight > 0
+    return {
+        name: float(np.exp(np.mean(np.log(np.asarray(inputs[name], float)[used]))))
+        for name in law.input_names
+        if name in named
+    }
+
+
+def _may_centre(law: Law, name: str, options: Options, pinned: set[str]) -> bool:
+    """Whether an input can be centred: no pinned parameter's meaning moves with a free one's."""
+    for spec in law.parameters:
+        if spec.name in pinned and name in (spec.centre or {}):
+            only_fixed = spec.name in options.fixed
+            if not only_fixed or not exponents_of(spec, name) <= set(options.fixed):
+                return False
+    return True
+
+
+def _limits(
+    model: Model, options: Options, fixed: Mapping[str, float], uncentred: set[str]
+) -> tuple[np.ndarray, np.ndarray]:
+    """The search box with the user's bounds and fixed values, in coordinates."""
+    low, high = box(model)
+    for k, (spec, scale) in enumerate(zip(model.law.parameters, model.scales, strict=True)):
+
+        def coordinate(value: float, scale: str = scale) -> float:
+            return float(np.log(max(value, 1e-300))) if scale == "log" else float(value)
+
+        if uncentred & set(spec.centre or {}) and spec.scale == "log":
+            low[k] = coordinate(1 / _WIDE) if scale == "log" else 0.0
+            high[k] = coordinate(_WIDE)
+        least, most = options.bounds.get(spec.name, (None, None))
+        low[k] = low[k] if least is None else coordinate(least)
+        high[k] = high[k] if most is None else coordinate(most)
+        if spec.name in fixed:
+            low[k] = high[k] = coordinate(fixed[spec.name])
+        if model.tied[k] != k:  # not moved at all
+            low[k] = high[k] = coordinate(spec.start[0])
+        if low[k] > high[k]:
+            raise UsageError(f"bounds of {spec.name} leave nothing of its range")
+    return low, high

@@ -1,0 +1,310 @@
+"""What a fit gives back: numbers with the evidence for them, predictions, files."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pandas as pd
+
+from jaxlaw import laws
+from jaxlaw.laws.base import Law
+from jaxlaw.notes import DataError, Note, UsageError, nearest
+
+SCHEMA = 1
+
+
+@dataclass(frozen=True)
+class RunnerUp:
+    """The next best optimum.
+
+    Attributes:
+        objective: its summed Huber loss.
+        share: of starts that ended there.
+        params: where it is.
+    """
+
+    objective: float
+    share: float
+    params: dict[str, float]
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """A fitted law.
+
+    Attributes:
+        law: the law.
+        params: name → value, natural, in the law's own units.
+        objective: summed Huber loss of residuals at the optimum.
+        metrics: ``r2``, ``rmse``, ``huber_linear`` in the target, ``r2_log``, ``rmse_log``,
+            ``huber`` in its logarithm; Huber means are per observation.
+        status: how the best lane ended: ``converged``, ``step limit``.
+        agreement: share of the solved starts that ended at the best objective (to 1e-6).
+        n_starts: starts tried; n_solved: of them, solved to the end.
+        runner_up: the next best optimum, or None.
+        notes: what to know before relying on the numbers.
+        units: input → what one unit of the fitted runs is worth in the law's own unit.
+        ranges: input → (lowest, highest) fitted, in the runs' units.
+        n_observations: rows fitted; n_dropped: rows dropped on request.
+        delta, space, asymmetry: the objective's settings.
+        fixed: parameters that were held.
+        solver: what solved the starts.
+        source: where the runs came from.
+    """
+
+    law: Law
+    params: dict[str, float]
+    objective: float
+    metrics: dict[str, float]
+    status: str
+    agreement: float
+    n_starts: int
+    n_solved: int
+    runner_up: RunnerUp | None
+    notes: tuple[Note, ...]
+    units: dict[str, float]
+    ranges: dict[str, tuple[float, float]]
+    n_observations: int
+    n_dropped: int
+    delta: float
+    space: str
+    asymmetry: float
+    fixed: dict[str, float] = field(default_factory=dict)
+    solver: str = "newton"
+    source: str = ""
+
+    @property
+    def r2(self) -> float:
+        """R² in the target."""
+        return self.metrics["r2"]
+
+    @property
+    def huber(self) -> float:
+        """Mean Huber loss of log residuals."""
+        return self.metrics["huber"]
+
+    @property
+    def rmse(self) -> float:
+        """Root mean square error in the target."""
+        return self.metrics["rmse"]
+
+    def predict(self, table: Any = None, /, **inputs: Any) -> np.ndarray:
+        """The target at new points.
+
+        Args:
+            table: DataFrame or dict with a column per input, or nothing.
+            **inputs: arrays by name that broadcast with each other; units of the fitted runs.
+
+        Returns:
+            float64 array of the broadcast shape (a scalar array for scalars).
+
+        Raises:
+            UsageError: an input is missing or unknown.
+            DataError: an input is not a number, or outside its domain.
+        """
+        values = self._inputs(table, inputs)
+        with jax.enable_x64(True):
+            arrays = {
+                name: jnp.asarray(value * self.units[name]) for name, value in values.items()
+            }
+            return np.asarray(self.law(self.params, **arrays))
+
+    def outside(self, table: Any = None, /, **inputs: Any) -> np.ndarray:
+        """Whether points lie outside the fitted range of some input: an extrapolation.
+
+        Args and shape as :meth:`predict`; boolean.
+        """
+        values = self._inputs(table, inputs)
+        flags = [
+            (value < self.ranges[name][0]) | (value > self.ranges[name][1])
+            for name, value in values.items()
+        ]
+        return np.logical_or.reduce(np.broadcast_arrays(*flags))
+
+    def summary(self) -> str:
+        """The fit as a table for people."""
+        head = [
+            f"{self.law.name}: {self.law.target} = {self.law.formula}",
+            f"{self.n_observations} observations"
+            + (f" ({self.n_dropped} dropped)" if self.n_dropped else "")
+            + (f" from {self.source}" if self.source else ""),
+            "",
+        ]
+        rows = []
+        for spec in self.law.parameters:
+            held = "  (fixed)" if spec.name in self.fixed else ""
+            unit = "" if spec.unit == "1" else f"  {spec.unit}"
+            rows.append(f"  {spec.name:<8} {self.params[spec.name]:>13.6g}{unit}{held}")
+        get = self.metrics
+        evidence = [
+            "",
+            f"  objective {self.objective:.8g} (sum of Huber, δ {self.delta:g}, {self.space})",
+            f"  R² {get['r2']:.5f}, RMSE {get['rmse']:.4g}, in log: R² {get['r2_log']:.5f}, "
+            f"RMSE {get['rmse_log']:.4g}",
+            f"  {self.status}; {self.agreement:.0%} of {self.n_solved} solved starts agree "
+            f"({self.n_starts} tried)",
+        ]
+        if self.runner_up is not None:
+            evidence.append(
+                f"  runner-up objective {self.runner_up.objective:.8g} "
+                f"({self.runner_up.share:.0%} of starts)"
+            )
+        return "\n".join([*head, *rows, *evidence, *(f"  {note}" for note in self.notes)])
+
+    def save(self, path: str | Path) -> None:
+        """Write the fit as JSON; :func:`load` gives bit-equal predictions."""
+        Path(path).write_text(json.dumps(self.to_dict(), indent=2, ensure_ascii=False) + "\n")
+
+    def to_dict(self) -> dict[str, Any]:
+        """The fit as plain numbers and strings; infinities and NaN as strings."""
+        record = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
+        record["law"] = self.law.name
+        record["constraint"] = self.law.constraint.name if self.law.constraint else None
+        record["runner_up"] = dataclasses.asdict(self.runner_up) if self.runner_up else None
+        record["notes"] = [dataclasses.asdict(note) for note in self.notes]
+        return {"schema": SCHEMA, **_plain(record)}
+
+    def _inputs(self, table: Any, inputs: Mapping[str, Any]) -> dict[str, np.ndarray]:
+        given = dict(inputs)
+        if table is not None:
+            if not hasattr(table, "keys"):
+                raise UsageError("predict takes a DataFrame, a dict, or inputs by name")
+            given |= {name: table[name] for name in table.keys() if name in self.law.input_names}
+        for name in given:
+            if name not in self.law.input_names:
+                raise UsageError(
+                    f"law {self.law.name} has no input '{name}'; it takes "
+                    f"{', '.join(self.law.input_names)}.{nearest(name, self.law.input_names)}"
+                )
+        missing = [name for name in self.law.input_names if name not in given]
+        if missing:
+            raise UsageError(f"input {', '.join(missing)} is missing for law {self.law.name}")
+        return {spec.name: _checked(spec, given[spec.name]) for spec in self.law.inputs}
+
+
+def _checked(spec: Any, values: Any) -> np.ndarray:
+    try:
+        values = np.asarray(values, float)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"input {spec.name} is not numeric: {error}") from None
+    bad = ~np.isfinite(values)
+    if spec.domain == "positive":
+        bad |= values <= 0
+    elif spec.domain == "nonnegative":
+        bad |= values < 0
+    elif spec.domain == "fraction":
+        bad |= (values < 0) | (values > 1)
+    if bad.any():
+        raise DataError(
+            f"input {spec.name} has {int(bad.sum())} values that are not "
+            f"{spec.domain if spec.domain != 'fraction' else 'in [0, 1]'}, the first "
+            f"{values[bad].flat[0]}"
+        )
+    return values
+
+
+def load(path: str | Path) -> Fit:
+    """Read a fit that :meth:`Fit.save` wrote.
+
+    Raises:
+        UsageError: no such file, or the law is not registered in this process.
+        DataError: not a fit, of a newer schema, or a field missing or malformed (named).
+    """
+    try:
+        record = json.loads(Path(path).read_text())
+    except OSError as error:
+        raise UsageError(f"cannot read {path}: {error.strerror}") from None
+    except ValueError as error:
+        raise DataError(f"{path} is not a jaxlaw fit: {error}") from None
+    return from_dict(record, str(path))
+
+
+def from_dict(record: Any, source: str = "record") -> Fit:
+    """The fit of :meth:`Fit.to_dict`; raises as :func:`load`."""
+    if not isinstance(record, dict) or "schema" not in record:
+        raise DataError(f"{source} is not a jaxlaw fit: field 'schema' is missing")
+    if not isinstance(record["schema"], int) or record["schema"] > SCHEMA:
+        raise DataError(
+            f"{source} has schema {record['schema']}; this jaxlaw reads up to {SCHEMA}: "
+            "install a newer jaxlaw"
+        )
+    names = [f.name for f in dataclasses.fields(Fit)] + ["constraint"]
+    for name in names:
+        if name not in record:
+            raise DataError(f"{source} is not a whole jaxlaw fit: field '{name}' is missing")
+    try:
+        law = laws.get(record["law"], record["constraint"])
+    except UsageError as error:
+        raise UsageError(f"{source}: {error} Import the module that defines it first.") from None
+    try:
+        return _rebuild(law, {name: record[name] for name in names if name != "constraint"})
+    except (TypeError, ValueError, KeyError, AttributeError) as error:
+        raise DataError(f"{source} is not a whole jaxlaw fit: {error}") from None
+
+
+def _rebuild(law: Law, values: dict[str, Any]) -> Fit:
+    def numbers(field_: str) -> dict[str, float]:
+        return {name: _number(value, f"{field_}.{name}") for name, value in values[field_].items()}
+
+    for field_, needed in (
+        ("params", law.parameter_names),
+        ("units", law.input_names),
+        ("ranges", law.input_names),
+    ):
+        for name in needed:
+            if name not in values[field_]:
+                raise KeyError(f"field '{field_}.{name}' is missing")
+    runner_up = values["runner_up"]
+    return Fit(
+        **values
+        | {
+            "law": law,
+            **{name: numbers(name) for name in ("params", "metrics", "units", "fixed")},
+            **{
+                name: _number(values[name], name)
+                for name in ("objective", "agreement", "delta", "asymmetry")
+            },
+            "ranges": {
+                name: (_number(low, name), _number(high, name))
+                for name, (low, high) in values["ranges"].items()
+            },
+            "notes": tuple(Note(**note) for note in values["notes"]),
+            "runner_up": RunnerUp(**runner_up) if runner_up else None,
+        }
+    )
+
+
+def _number(value: Any, name: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
+        raise TypeError(f"field '{name}' is not a number: {value!r}")
+    return float(value)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _plain(item) for name, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    if isinstance(value, (float, np.floating)):
+        return float(value) if math.isfinite(value) else str(float(value))
+    return value
+
+
+def params_table(fits: Mapping[str, Fit]) -> pd.DataFrame:
+    """Parameters and evidence of several fits side by side, one column a fit."""
+    return pd.DataFrame(
+        {
+            name: fit.params
+            | {"objective": fit.objective, "R2": fit.r2, "agreement": fit.agreement}
+            for name, fit in fits.items()
+        }
+    )

@@ -1,0 +1,109 @@
+"""Where lanes start: the paper's grid, a Sobol sample of the law's ranges, or the user's own.
+
+Starts are natural values at the centre of the data, one row a start, one column a
+parameter of the law; a parameter that a constraint raises is given by its excess.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from jaxlaw.coordinates import recentre
+from jaxlaw.laws.base import Law
+from jaxlaw.notes import UsageError, nearest
+
+
+def grid_size(law: Law) -> int:
+    """Number of starts of the grid of the law's source; 0 where it has none."""
+    return math.prod(len(spec.grid or ()) for spec in law.parameters)
+
+
+def paper_grid(law: Law, centre: Mapping[str, float]) -> np.ndarray:
+    """Every combination of the starting values of the law's source, (S, p).
+
+    Raises:
+        UsageError: the source gives no grid.
+    """
+    missing = [spec.name for spec in law.parameters if spec.grid is None]
+    if missing:
+        raise UsageError(
+            f"the source of law {law.name} gives no starting grid (none for "
+            f"{', '.join(missing)}); use starts='sobol', or a dict of your own values"
+        )
+    grids = {spec.name: spec.grid for spec in law.parameters}
+    return centred(law, _product(grids, law), centre)
+
+
+def sobol(law: Law, count: int, seed: int) -> np.ndarray:
+    """A scrambled Sobol sample of the law's starting ranges, (count, p)."""
+    from scipy.stats import qmc  # a third of a second, only where it is needed
+
+    power = max(0, math.ceil(math.log2(max(count, 1))))
+    unit = qmc.Sobol(len(law.parameters), seed=seed).random_base2(power)[:count]
+    columns = []
+    for spec, share in zip(law.parameters, unit.T, strict=True):
+        low, high = spec.start
+        if spec.scale == "log":
+            columns.append(low * (high / low) ** share)
+        else:
+            columns.append(low + share * (high - low))
+    return np.stack(columns, axis=-1)
+
+
+def from_user(law: Law, given: Any, centre: Mapping[str, float]) -> np.ndarray:
+    """The user's starts, in the law's own units, (S, p).
+
+    Args:
+        law: the law.
+        given: (S, p) array; DataFrame, one row a start; or dict of the values to combine.
+        centre: the centre of the data.
+
+    Raises:
+        UsageError: wrong shape, unknown or missing parameter, or values that are not finite.
+    """
+    names = law.parameter_names
+    if isinstance(given, Mapping):
+        _check_names(given, law)
+        values = _product({k: np.atleast_1d(np.asarray(given[k], float)) for k in names}, law)
+    elif isinstance(given, pd.DataFrame):
+        _check_names(given.columns, law)
+        values = given[list(names)].to_numpy(float)
+    else:
+        values = np.atleast_2d(np.asarray(given, float))
+    if values.ndim != 2 or values.shape[1] != len(names) or not len(values):
+        raise UsageError(
+            f"starts have shape {values.shape}; law {law.name} needs (starts, {len(names)}), "
+            f"columns in the order {', '.join(names)}"
+        )
+    if not np.isfinite(values).all():
+        row = int(np.argmax(~np.isfinite(values).all(axis=1)))
+        raise UsageError(f"start {row} is not finite: {values[row]}")
+    return centred(law, values, centre)
+
+
+def centred(law: Law, values: np.ndarray, centre: Mapping[str, float]) -> np.ndarray:
+    """Starts (S, p) in the law's own units, moved to the centre of the data."""
+    params = dict(zip(law.parameter_names, values.T, strict=True))
+    moved = recentre(law, params, centre, sign=-1)
+    return np.stack([moved[name] for name in law.parameter_names], axis=-1)
+
+
+def _product(values: Mapping[str, Any], law: Law) -> np.ndarray:
+    axes = np.meshgrid(*(np.asarray(values[name]) for name in law.parameter_names), indexing="ij")
+    return np.stack([axis.ravel() for axis in axes], axis=-1)
+
+
+def _check_names(given: Any, law: Law) -> None:
+    for name in given:
+        law.parameter(name)
+    missing = [name for name in law.parameter_names if name not in given]
+    if missing:
+        raise UsageError(
+            f"starts lack {', '.join(missing)}; law {law.name} needs "
+            f"{', '.join(law.parameter_names)}{nearest(missing[0], given)}"
+        )
