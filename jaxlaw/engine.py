@@ -70,19 +70,20 @@ def solve(
     owner = np.repeat(np.arange(count, dtype=np.int32), per_problem)
     workers = _workers()
     slots = _slot_count(problems, size, -(-total // workers))
-    length = min(-(-total // workers), max(64 * slots, 4096))
+    length = max(1, min(-(-total // workers), max(64 * slots, 4096)))
     chunks = [slice(low, min(low + length, total)) for low in range(0, total, length)]
     enabled = jax.config.jax_enable_x64
 
-    def work(chunk: slice) -> Lanes:
+    def work(chunk: slice, lanes: int | None = None) -> Lanes:
         with jax.enable_x64(enabled):  # the setting is per thread
             return _solve_chunk(
-                solver, model, problems, batched, flat[chunk], owner[chunk], slots
+                solver, model, problems, batched, flat[chunk], owner[chunk], slots, lanes
             )
 
     if workers == 1 or len(chunks) == 1:
         found = [work(chunk) for chunk in chunks]
     else:
+        work(chunks[0], lanes=0)  # compiles once, before two threads would both
         with ThreadPoolExecutor(workers) as pool:
             found = list(pool.map(work, chunks))
     return Lanes(
@@ -156,12 +157,14 @@ def _solve_chunk(
     starts: np.ndarray,
     owner: np.ndarray,
     count: int,
+    only: int | None = None,
 ) -> Lanes:
-    """One queue of lanes, on one device."""
+    """One queue of lanes, on one device; ``only`` the first so many of them."""
     lanes, size = starts.shape
     padded = 2 ** int(np.ceil(np.log2(max(lanes, 2 * count))))  # few lengths, few programs
-    starts = jnp.asarray(np.pad(starts, ((0, padded - lanes), (0, 0)), mode="edge"))
-    owner = jnp.asarray(np.pad(owner, (0, padded - lanes), mode="edge"))
+    lanes = lanes if only is None else only
+    starts = jnp.asarray(np.pad(starts, ((0, padded - len(starts)), (0, 0)), mode="edge"))
+    owner = jnp.asarray(np.pad(owner, (0, padded - len(owner)), mode="edge"))
     results = Lanes(
         jnp.zeros((padded, size), starts.dtype),
         jnp.full(padded, jnp.inf, starts.dtype),
@@ -183,12 +186,13 @@ def _solve_chunk(
     return Lanes(*(np.asarray(leaf)[:lanes] for leaf in results))
 
 
-@partial(jax.jit, static_argnames=("solver", "model", "batched", "count"))
 def _idle(solver, model, batched, problems, queue, count) -> _Slots:
+    """Slots with nothing in them; only the shapes of a lane are needed, nothing is compiled."""
     starts, owner, _ = queue
-    first = _problem(problems, batched, owner[0])
-    lane = solver.init(model, first, starts[0])
-    lane = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (count, *leaf.shape)), lane)
+    lane = jax.eval_shape(
+        lambda: solver.init(model, _problem(problems, batched, owner[0]), starts[0])
+    )
+    lane = jax.tree.map(lambda leaf: jnp.zeros((count, *leaf.shape), leaf.dtype), lane)
     return _Slots(lane, jnp.full(count, -1, jnp.int32))
 
 

@@ -9,7 +9,7 @@ tolerances are met long before the optimum.
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 import jax
@@ -144,6 +144,7 @@ def evaluate(
     coordinates: Array,
     delta: Array,
     next_delta: Array,
+    curvature: Array | float = 1.0,
 ) -> tuple[Array, Evaluation]:
     """One pass over the data: the value at δ, and everything at the next δ.
 
@@ -157,6 +158,8 @@ def evaluate(
         coordinates: (p,).
         delta: threshold the current value is asked for at.
         next_delta: threshold of the returned :class:`Evaluation`.
+        curvature: share of the law's own second derivatives in the Hessian: 1 is exact,
+            0 is Gauss–Newton, which is never indefinite.
 
     Returns:
         The scaled value at ``delta``, and the evaluation at ``next_delta``; both on the
@@ -166,10 +169,10 @@ def evaluate(
     at = _first_order(model, problem, us)
     pull = at.weight * jnp.clip(at.difference, -next_delta, next_delta)
     stiff = at.weight * (jnp.abs(at.difference) <= next_delta)
-    bend = pull
+    bend = curvature * pull
     if model.space == "log":
         # ∂²log f = ∂²f/f − ∂log f·∂log f; the last part joins the Gauss–Newton product.
-        stiff, bend = stiff - pull, pull / at.predicted
+        stiff, bend = stiff - bend, bend / at.predicted
     stiff_columns = [stiff * column for column in at.columns]
     coupled = coupled_pairs(model)
 
@@ -208,26 +211,33 @@ def _derivative(function: Any, index: int) -> Any:
 
 @cache
 def coupled_pairs(model: Model) -> frozenset[tuple[int, int]]:
-    """Pairs of parameters (i ≥ j) whose mixed second derivative is not identically zero.
+    """Pairs of parameters (i ≥ j) whose mixed second derivative may differ from zero.
 
-    Found by looking at random points, once per model: a law that is a sum of terms couples
-    only the parameters within a term.
+    Read off the traced formula: a law that is a sum of terms couples only the parameters
+    within a term, and ∂f/∂i then does not mention j.
     """
     law, size = model.law, len(model.law.parameters)
-    random = np.random.default_rng(0)
+
+    def prediction(inputs, *us):
+        return law(natural(model, us, law.context(inputs)), **inputs)
+
+    inputs = {name: jnp.full(1, 0.5) for name in law.input_names}
+    us = (jnp.asarray(0.5),) * size
     found: set[tuple[int, int]] = set()
-    with jax.ensure_compile_time_eval(), jax.enable_x64(True):
-        for _ in range(4):
-            inputs = {name: jnp.asarray(random.uniform(0.3, 0.9)) for name in law.input_names}
-            context = law.context(inputs)
-            at = jnp.asarray(random.uniform(0.3, 0.9, size))
-
-            def value(at, inputs=inputs, context=context):
-                return law(natural(model, at, context), **inputs)
-
-            hessian = np.asarray(jax.hessian(value)(at))
-            found |= {(i, j) for i in range(size) for j in range(i + 1) if hessian[i, j] != 0}
+    for i in range(size):
+        traced = jax.make_jaxpr(_derivative(partial(prediction, inputs), i))(*us).jaxpr
+        mentioned = _mentioned(traced)
+        found |= {(max(i, j), min(i, j)) for j in range(size) if traced.invars[j] in mentioned}
     return frozenset(found)
+
+
+def _mentioned(traced: Any) -> set[Any]:
+    """Variables that the output of a traced function depends on."""
+    needed = {var for var in traced.outvars if not hasattr(var, "val")}
+    for equation in reversed(traced.eqns):
+        if needed & set(equation.outvars):
+            needed |= {var for var in equation.invars if not hasattr(var, "val")}
+    return needed
 
 
 def metrics(target: np.ndarray, prediction: np.ndarray, weight: np.ndarray, delta: float) -> dict:

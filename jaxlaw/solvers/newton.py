@@ -19,6 +19,9 @@ from jaxlaw.solvers.status import CONVERGED, NON_FINITE, RUNNING, STEP_LIMIT
 
 SMOOTHING = 1.0  # first threshold, in the space of the residuals
 NEAR = 0.03
+CALM = 1e-2
+EASE = 0.1
+FAR=0.0
 TIGHTEN = 0.3  # factor on the threshold at every accepted step
 DAMPING = 1e-2
 STEP = 3.0  # longest step in one coordinate
@@ -86,11 +89,12 @@ def init(model: Model, problem: Problem, start: Array) -> Lane:
 def step(model: Model, problem: Problem, lane: Lane, settings: Settings) -> Lane:
     """Evaluate the trial point, take it or not, propose the next one."""
     near = lane.expected <= NEAR * lane.evaluation.value
-    near &= lane.ticks > 0
+    near &= (lane.ticks > 0) & (lane.damping <= CALM)
     tightened = jnp.where(
         near, jnp.maximum(problem.delta, TIGHTEN * lane.threshold), lane.threshold
     )
-    current, found = evaluate(model, problem, lane.trial, lane.threshold, tightened)
+    exact = jnp.where(near | (tightened < SMOOTHING), 1.0, FAR)
+    current, found = evaluate(model, problem, lane.trial, lane.threshold, tightened, exact)
     finite = jnp.isfinite(current) & jnp.all(jnp.isfinite(found.hessian))
     decrease = lane.evaluation.value - current
     ratio = jnp.where(lane.expected > 0, decrease / lane.expected, -1.0)
@@ -102,7 +106,7 @@ def step(model: Model, problem: Problem, lane: Lane, settings: Settings) -> Lane
 
     damping = jnp.where(
         taken,
-        lane.damping * jnp.where(ratio > 0.75, 0.1, jnp.where(ratio > 0.25, 1.0, 4.0)),
+        lane.damping * jnp.where(ratio > 0.75, EASE, jnp.where(ratio > 0.25, 1.0, 4.0)),
         jnp.maximum(lane.damping * 4.0, 3.0 * lane.stiffness),
     )
     damping = jnp.where(first, lane.damping, jnp.clip(damping, 1e-12, 1e12))
