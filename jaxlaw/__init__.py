@@ -1,7 +1,9 @@
 """jaxlaw: scaling laws of (continual) pre-training, fitted in batch on JAX."""
 
 from jaxlaw import laws
+from jaxlaw.batch import BatchFit, fit_batch
 from jaxlaw.fitting import fit
+from jaxlaw.laws import law_table
 from jaxlaw.laws.base import Input, Law, Parameter, exponent, law, positive, power, real
 from jaxlaw.notes import DataError, JaxlawError, Note, UsageError
 from jaxlaw.observations import Observations
@@ -11,6 +13,7 @@ from jaxlaw.runs import Runs, read_runs
 __version__ = "0.1.0"
 
 __all__ = [
+    "BatchFit",
     "DataError",
     "Fit",
     "Input",
@@ -23,7 +26,9 @@ __all__ = [
     "UsageError",
     "exponent",
     "fit",
+    "fit_batch",
     "law",
+    "law_table",
     "laws",
     "load",
     "positive",

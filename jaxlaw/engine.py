@@ -145,7 +145,8 @@ def _problem(problems: Problem, batched: frozenset[str], index: Array) -> Proble
     )
 
 
-def _axes(batched: frozenset[str]) -> Problem:
+def problem_axes(batched: frozenset[str]) -> Problem:
+    """``in_axes`` of problems whose fields named have a leading axis."""
     return Problem(*(0 if name in batched else None for name in Problem._fields))
 
 
@@ -206,7 +207,7 @@ def _pack(slots: _Slots, size: int) -> _Slots:
 def _rounds(solver, model, batched, problems, settings, queue, slots, results, waiting, enough):
     """Rounds of ticks until the queue is empty and at most ``enough`` lanes are running."""
     starts, owner, lanes = queue
-    axes = _axes(batched)
+    axes = problem_axes(batched)
     init = jax.vmap(partial(solver.init, model), (axes, 0))
     step = jax.vmap(partial(solver.step, model), (axes, 0, None))
 
@@ -285,4 +286,4 @@ def solve_inside(
     if not batched:
         problems = jax.tree.map(lambda leaf: leaf[None], problems)
         return jax.vmap(one_problem)(problems, starts)
-    return jax.vmap(one_problem, (_axes(batched), 0))(problems, starts)
+    return jax.vmap(one_problem, (problem_axes(batched), 0))(problems, starts)

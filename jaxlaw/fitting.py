@@ -10,6 +10,7 @@ The stages of a default fit:
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
@@ -218,17 +219,14 @@ def _status(statuses: np.ndarray, values: np.ndarray, finished: int) -> int:
 
 
 def _distinct(coordinates: np.ndarray, values: np.ndarray, problem: Any) -> np.ndarray:
-    """The best candidates that are not the same place, (CANDIDATES, p), repeated to fill."""
+    """The best candidates of distinct objective, (CANDIDATES, p), repeated to fill."""
     low, high = np.asarray(problem.low), np.asarray(problem.high)
     chosen: list[int] = []
     for k in np.argsort(values, kind="stable"):
         if not np.isfinite(values[k]) or len(chosen) == CANDIDATES:
             break
-        apart = [
-            np.max(np.abs(coordinates[k] - coordinates[other]) / (1 + np.abs(coordinates[k])))
-            for other in chosen
-        ]
-        if all(distance > 1e-4 for distance in apart):
+        others = values[chosen]
+        if not np.any(np.abs(values[k] - others) <= AGREE * np.abs(others)):
             chosen.append(int(k))
     chosen = (chosen * CANDIDATES)[:CANDIDATES]
     return np.clip(coordinates[chosen], low, high)
@@ -317,9 +315,7 @@ def _with_cost(result: Fit, without: Fit) -> Fit:
         f"constraint '{result.law.constraint.name}' binds: objective {result.objective:.4g} "
         f"against {without.objective:.4g} without it, R² {result.r2:.3f} against {without.r2:.3f}"
     )
-    from dataclasses import replace
-
-    return replace(result, notes=(*result.notes, Note("constraint-binds", "warning", message)))
+    return dataclasses.replace(result, notes=(*result.notes, Note("constraint-binds", "warning", message)))
 
 
 def _refuse(result: Fit) -> None:

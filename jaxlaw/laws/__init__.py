@@ -1,4 +1,40 @@
 """The laws; importing the package registers them."""
 
+from __future__ import annotations
+
+import math
+
+import pandas as pd
+
 from jaxlaw.laws import downstream, mixture, scaling  # noqa: F401
-from jaxlaw.laws.base import get, names  # noqa: F401
+from jaxlaw.laws.base import get, names
+
+__all__ = ["get", "law_table", "names"]
+
+
+def law_table() -> pd.DataFrame:
+    """Every registered law, one row each: name, formula, inputs, parameters, units, source.
+
+    ``units`` says what the law counts its inputs in; ``grid`` how many starts its source uses
+    (0 where it gives none).
+    """
+    records = []
+    for name in names():
+        law = get(name)
+        units = {1.0: "1", 1e9: "10⁹"}
+        records.append(
+            {
+                "name": name,
+                "formula": law.formula,
+                "inputs": ", ".join(law.input_names),
+                "parameters": ", ".join(law.parameter_names),
+                "units": ", ".join(
+                    f"{spec.name} in {units.get(spec.unit, format(spec.unit, 'g'))}"
+                    for spec in law.inputs
+                    if spec.domain == "positive"
+                ),
+                "grid": math.prod(len(spec.grid or ()) for spec in law.parameters),
+                "source": law.source,
+            }
+        )
+    return pd.DataFrame(records)

@@ -34,4 +34,4 @@ SOLVERS = {
 }
 
 #: jaxopt's L-BFGS from a candidate optimum: every reported optimum has gone through it.
-FINISHER = Solver("finisher", lbfgs.init_near, lbfgs.step, lbfgs.Settings(), True)
+FINISHER = Solver("finisher", lbfgs.init_near, lbfgs.step, lbfgs.Settings(patience=3), True)

@@ -24,18 +24,18 @@ with warnings.catch_warnings():
     warnings.filterwarnings("ignore", message="JAXopt is no longer maintained")
     import jaxopt
 
-PATIENCE = 3  # updates in a row without noticeable decrease before a lane ends
-
 
 class Settings(NamedTuple):
     """Tolerances, all dynamic.
 
     Attributes:
         tolerance: an update decreases noticeably if by more than this share of the value.
+        patience: end after so many updates in a row that do not.
         max_ticks: end after so many updates.
     """
 
     tolerance: Array | float = 1e-14
+    patience: Array | int = 20
     max_ticks: Array | int = 1000
 
 
@@ -118,7 +118,7 @@ def step(model: Model, problem: Problem, lane: Lane, settings: Settings) -> Lane
     ticks = lane.ticks + 1
     lost = ~jnp.all(jnp.isfinite(z))
     status = jnp.where(
-        (quiet >= PATIENCE) | lost | (lane.value <= 0),
+        (quiet >= settings.patience) | lost | (lane.value <= 0),
         CONVERGED,
         jnp.where(ticks >= settings.max_ticks, STEP_LIMIT, RUNNING),
     ).astype(jnp.int32)

@@ -1,9 +1,9 @@
 """A damped Newton method for small Huber problems: one evaluation a tick, no inner loops.
 
-Every lane keeps its own damping and its own smoothing. A lane starts with a large Huber
-threshold, near least squares, whose valley is wide, and tightens it as it goes until it
-stands at the problem's own δ; only there can it end. Second derivatives are exact, negative
-curvature is turned around in the factorisation, the search box is kept by projection.
+Every lane keeps its own damping and its own Huber threshold. It starts with a large one, near
+least squares, whose valley is wide, and tightens it each time it comes near the optimum,
+until it stands at the problem's own δ; only there can it end. Negative curvature is turned
+around in the factorisation, the search box is kept by projection.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from jaxlaw.objective import Evaluation, Problem, evaluate, to_level
 from jaxlaw.solvers.status import CONVERGED, NON_FINITE, RUNNING, STEP_LIMIT
 
 SMOOTHING = 1.0  # first threshold, in the space of the residuals
-NEAR = 0.03
-CALM = 1e-2
-EASE = 0.1
-FAR=0.0
-TIGHTEN = 0.3  # factor on the threshold at every accepted step
-DAMPING = 1e-2
-STEP = 3.0  # longest step in one coordinate
+TIGHTEN = 0.3  # factor on the threshold, once near the optimum at the present one
+NEAR = 0.03  # near: the next step promises less than this share of the value
+CALM = 1e-2  # … and is not small only because it is damped more than this
+DAMPING = 1e-2  # first damping, relative to a unit diagonal
+STEP = 3.0  # longest step in one coordinate the law is not linear in
+TAKE = 1e-4  # least share of the promised decrease that makes a step worth taking
+PATIENCE = 12  # ticks in a row without decrease, at the problem's own δ, before a lane ends
 
 
 class Settings(NamedTuple):
@@ -36,27 +36,23 @@ class Settings(NamedTuple):
     """
 
     tolerance: Array | float = 1e-13
-    max_ticks: Array | int = 200
+    max_ticks: Array | int = 300
 
 
 class Lane(NamedTuple):
     """One start on its way."""
 
     coordinates: Array  # (p,) best accepted
-    trial: Array  # (p,) to be evaluated next
-    evaluation: Evaluation  # at coordinates, at threshold
+    value: Array  # there, at the problem's own δ; infinite before the lane has come to it
+    evaluation: Evaluation  # there, at the lane's threshold
     threshold: Array  # Huber threshold the lane works at
-    expected: Array  # decrease the model promises for trial
+    trial: Array  # (p,) to be evaluated next
+    expected: Array  # decrease the quadratic model promises for trial
+    stiffness: Array  # curvature along the way to trial
     damping: Array
-    stiffness: Array  # curvature along trial
-    ticks: Array
     quiet: Array  # ticks in a row without noticeable decrease
+    ticks: Array
     status: Array
-
-    @property
-    def value(self) -> Array:
-        """Scaled objective; infinite for a lane that has not come to the problem's own δ."""
-        return self.evaluation.value
 
 
 def init(model: Model, problem: Problem, start: Array) -> Lane:
@@ -72,68 +68,79 @@ def init(model: Model, problem: Problem, start: Array) -> Lane:
         jnp.asarray(jnp.inf, kind), jnp.zeros(size, kind), jnp.zeros((size, size), kind)
     )
     start = to_level(model, problem, start)
+    zero, one = jnp.asarray(0.0, kind), jnp.asarray(1.0, kind)
+    none = jnp.asarray(0, jnp.int32)
     return Lane(
         coordinates=start,
-        trial=start,
+        value=one * jnp.inf,
         evaluation=nothing,
         threshold=jnp.maximum(problem.delta, SMOOTHING).astype(kind),
-        expected=jnp.asarray(1.0, kind),
-        damping=jnp.asarray(DAMPING, kind),
-        stiffness=jnp.asarray(0.0, kind),
-        ticks=jnp.asarray(0, jnp.int32),
-        quiet=jnp.asarray(0, jnp.int32),
-        status=jnp.asarray(RUNNING, jnp.int32),
+        trial=start,
+        expected=one,
+        stiffness=zero,
+        damping=DAMPING * one,
+        quiet=none,
+        ticks=none,
+        status=none + RUNNING,
     )
 
 
 def step(model: Model, problem: Problem, lane: Lane, settings: Settings) -> Lane:
     """Evaluate the trial point, take it or not, propose the next one."""
-    near = lane.expected <= NEAR * lane.evaluation.value
-    near &= (lane.ticks > 0) & (lane.damping <= CALM)
-    tightened = jnp.where(
+    first = lane.ticks == 0
+    near = ~first & (lane.expected <= NEAR * lane.evaluation.value) & (lane.damping <= CALM)
+    next_threshold = jnp.where(
         near, jnp.maximum(problem.delta, TIGHTEN * lane.threshold), lane.threshold
     )
-    exact = jnp.where(near | (tightened < SMOOTHING), 1.0, FAR)
-    current, found = evaluate(model, problem, lane.trial, lane.threshold, tightened, exact)
+    # Gauss–Newton, never indefinite, from afar; exact where the optimum is near.
+    exact = (near | (next_threshold < SMOOTHING)).astype(lane.damping.dtype)
+    current, found = evaluate(model, problem, lane.trial, lane.threshold, next_threshold, exact)
+
     finite = jnp.isfinite(current) & jnp.all(jnp.isfinite(found.hessian))
     decrease = lane.evaluation.value - current
     ratio = jnp.where(lane.expected > 0, decrease / lane.expected, -1.0)
-    first = lane.ticks == 0
-    taken = finite & (first | (ratio > 1e-4))
-
-    def choose(new, old):
-        return jax.tree.map(lambda a, b: jnp.where(taken, a, b), new, old)
-
-    damping = jnp.where(
-        taken,
-        lane.damping * jnp.where(ratio > 0.75, EASE, jnp.where(ratio > 0.25, 1.0, 4.0)),
-        jnp.maximum(lane.damping * 4.0, 3.0 * lane.stiffness),
+    taken = finite & (first | (ratio > TAKE))
+    coordinates, evaluation, threshold = jax.tree.map(
+        lambda new, old: jnp.where(taken, new, old),
+        (lane.trial, found, next_threshold),
+        (lane.coordinates, lane.evaluation, lane.threshold),
     )
-    damping = jnp.where(first, lane.damping, jnp.clip(damping, 1e-12, 1e12))
-    coordinates, evaluation, threshold = choose(
-        (lane.trial, found, tightened), (lane.coordinates, lane.evaluation, lane.threshold)
-    )
-    trial, expected, rayleigh = _propose(model, problem, coordinates, evaluation, damping)
-    final = lane.threshold <= problem.delta
-    small = jnp.abs(decrease) <= settings.tolerance * jnp.abs(evaluation.value)
-    quiet = jnp.where(final & (small | ~taken), lane.quiet + 1, 0)
+    damping = jnp.where(first, lane.damping, _damping(lane, taken, ratio))
+    trial, expected, stiffness = _propose(model, problem, coordinates, evaluation, damping)
+
+    final = threshold <= problem.delta
+    still = ~taken | (jnp.abs(decrease) <= settings.tolerance * jnp.abs(evaluation.value))
+    quiet = jnp.where(final & still, lane.quiet + 1, 0)
     ticks = lane.ticks + 1
-    converged = (threshold <= problem.delta) & (
-        ((expected >= 0) & (expected <= settings.tolerance * evaluation.value))
-        | (evaluation.value <= 0)
-    )
+    arrived = (expected >= 0) & (expected <= settings.tolerance * evaluation.value)
+    converged = final & (arrived | (evaluation.value <= 0) | (quiet > PATIENCE))
     status = jnp.where(
         first & ~finite,
         NON_FINITE,
         jnp.where(
-            converged | (quiet > 12),
-            CONVERGED,
-            jnp.where(ticks >= settings.max_ticks, STEP_LIMIT, RUNNING),
+            converged, CONVERGED, jnp.where(ticks >= settings.max_ticks, STEP_LIMIT, RUNNING)
         ),
     )
     return Lane(
-        coordinates, trial, evaluation, threshold, expected, damping, rayleigh, ticks, quiet, status
+        coordinates=coordinates,
+        value=jnp.where(final, evaluation.value, jnp.inf),
+        evaluation=evaluation,
+        threshold=threshold,
+        trial=trial,
+        expected=expected,
+        stiffness=stiffness,
+        damping=damping,
+        quiet=quiet,
+        ticks=ticks,
+        status=status.astype(jnp.int32),
     )
+
+
+def _damping(lane: Lane, taken: Array, ratio: Array) -> Array:
+    """Ease off slowly after good steps; after a refused one, damp at least its curvature."""
+    eased = lane.damping * jnp.where(ratio > 0.75, 0.3, jnp.where(ratio > 0.25, 1.0, 4.0))
+    raised = jnp.maximum(4.0 * lane.damping, 3.0 * lane.stiffness)
+    return jnp.clip(jnp.where(taken, eased, raised), 1e-12, 1e12)
 
 
 def _propose(

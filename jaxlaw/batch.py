@@ -1,0 +1,172 @@
+"""The pure-array core: many problems at once, inside the caller's own jit, vmap or grad."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxlaw import laws
+from jaxlaw.coordinates import Array, Model, box, from_natural, natural, recentre
+from jaxlaw.engine import problem_axes, solve_inside
+from jaxlaw.laws.base import Law
+from jaxlaw.notes import UsageError
+from jaxlaw.objective import LARGEST_DELTA, Problem, evaluate, scale_of
+from jaxlaw.solvers import SOLVERS
+from jaxlaw.solvers.newton import solve_definite
+
+
+class BatchFit(NamedTuple):
+    """What :func:`fit_batch` returns; a pytree, leading axis P throughout.
+
+    Attributes:
+        params: name → (P,) natural values in the law's own units.
+        objective: (P,) summed Huber loss.
+        status: (P,) how the best lane ended (see ``jaxlaw.solvers.status``).
+        agreement: (P,) share of starts that ended at the best objective.
+    """
+
+    params: dict[str, Array]
+    objective: Array
+    status: Array
+    agreement: Array
+
+
+def fit_batch(
+    law: str | Law,
+    inputs: Mapping[str, Array],
+    targets: Array,
+    weights: Array | None = None,
+    starts: Any = 64,
+    *,
+    delta: float | Array | None = None,
+    space: Literal["log", "linear"] | None = None,
+    asymmetry: float | Array = 1.0,
+) -> BatchFit:
+    """Fit P problems that share their inputs, from S starts each.
+
+    Works inside ``jit`` and ``vmap`` and follows the dtype of ``targets``. Differentiable in
+    targets and weights, by the implicit function theorem at the optimum (parameters at a
+    wall of their range stay there). It has no notes and no finish by L-BFGS: for a single
+    fit with evidence use :func:`jaxlaw.fit`.
+
+    In float32 a lane ends when the objective no longer moves; on a simulated chinchilla
+    experiment that leaves parameters 2e-6 and the objective 1e-6 from those of float64,
+    relative. Ridges lose more.
+
+    Args:
+        law: a law or its name; static.
+        inputs: name → (n,) in the law's own units.
+        targets: (P, n) or (n,).
+        weights: (P, n) or (n,), zero where a point is held out; ones if None.
+        starts: (S, p) natural values in the law's own units, columns in the law's order
+            (for a constrained law, the raised parameter as its excess); or a number, for a
+            Sobol sample of the law's ranges.
+        delta, space, asymmetry: as in :func:`jaxlaw.fit`.
+
+    Returns:
+        :class:`BatchFit`.
+
+    Raises:
+        UsageError: shapes that do not fit together.
+    """
+    law = laws.get(law)
+    targets = jnp.atleast_2d(jnp.asarray(targets))
+    kind = targets.dtype
+    weights = jnp.ones_like(targets) if weights is None else jnp.asarray(weights, kind)
+    targets, weights = jnp.broadcast_arrays(targets, jnp.atleast_2d(weights))
+    inputs = {name: jnp.asarray(inputs[name], kind) for name in law.input_names}
+    for name, values in inputs.items():
+        if values.shape != targets.shape[1:]:
+            raise UsageError(
+                f"input {name} has shape {values.shape}; targets {targets.shape} need "
+                f"{targets.shape[1:]}"
+            )
+    model = _model(law, space or law.space)
+    centre = {name: jnp.exp(jnp.mean(jnp.log(inputs[name]))) for name in _centred_inputs(law)}
+    scaled = {name: values / centre.get(name, 1.0) for name, values in inputs.items()}
+    low, high = (jnp.asarray(side, kind) for side in box(model))
+    delta = law.delta if delta is None else delta
+    problems = Problem(
+        inputs=scaled,
+        target=jnp.log(targets) if model.space == "log" else targets,
+        weight=weights,
+        low=low,
+        high=high,
+        delta=jnp.minimum(jnp.asarray(delta, kind), LARGEST_DELTA),
+        asymmetry=jnp.asarray(asymmetry, kind),
+        context=law.context(scaled),
+    )
+    first = _starts(model, starts, centre, problems, kind)
+    return _solve(model, problems, first, centre)
+
+
+def _model(law: Law, space: str) -> Model:
+    scales = tuple("linear" if s.name in law.linear else s.scale for s in law.parameters)
+    return Model(law, space, scales, tuple(range(len(scales))), law.chart is not None)
+
+
+def _centred_inputs(law: Law) -> set[str]:
+    return {name for spec in law.parameters for name in (spec.centre or {})}
+
+
+def _starts(model: Model, starts: Any, centre: Any, problems: Problem, kind: Any) -> Array:
+    law = model.law
+    if np.ndim(starts) == 0:
+        from jaxlaw.starts import sobol
+
+        params = dict(zip(law.parameter_names, sobol(law, int(starts), 0).T, strict=True))
+    else:
+        columns = jnp.moveaxis(jnp.asarray(starts, kind), -1, 0)
+        if len(columns) != len(law.parameters):
+            raise UsageError(f"starts need {len(law.parameters)} columns, not {len(columns)}")
+        params = dict(zip(law.parameter_names, columns, strict=True))
+        params = recentre(law, params, centre, sign=-1)
+    return jnp.asarray(from_natural(model, params, problems.context), kind)
+
+
+def _solve(model: Model, problems: Problem, starts: Array, centre: Any) -> BatchFit:
+    fixed = jax.lax.stop_gradient(problems)
+    batched = frozenset({"target", "weight"})
+    double = starts.dtype == jnp.float64
+    tolerance, agree = (1e-13, 1e-6) if double else (1e-6, 1e-4)
+    method = SOLVERS["newton"]
+    method = method._replace(settings=method.settings._replace(tolerance=tolerance))
+    lanes = solve_inside(method, model, fixed, jax.lax.stop_gradient(starts), batched)
+    values = jnp.where(jnp.isfinite(lanes.value), lanes.value, jnp.inf)
+    best = jnp.argmin(values, axis=1)
+    least = jnp.take_along_axis(values, best[:, None], axis=1)
+
+    def finish(problem: Problem, at: Array) -> tuple[dict[str, Array], Array]:
+        at, value = _implicit(model, problem, at)
+        params = natural(model, tuple(at), problem.context)
+        return recentre(model.law, params, centre, sign=1), value * scale_of(problem.delta)
+
+    at = jnp.take_along_axis(lanes.coordinates, best[:, None, None], axis=1)[:, 0]
+    params, objective = jax.vmap(finish, (problem_axes(batched), 0))(problems, at)
+    status = jnp.take_along_axis(lanes.status, best[:, None], axis=1)[:, 0]
+    agreement = jnp.mean(values <= least + agree * jnp.abs(least), axis=1)
+    return BatchFit(params, objective, status, agreement)
+
+
+def _implicit(model: Model, problem: Problem, at: Array) -> tuple[Array, Array]:
+    """The optimum again, now as a function of the data.
+
+    One Newton step with a constant Hessian: it moves nothing, since the gradient is zero
+    there, but its derivative is that of the implicit function theorem.
+    """
+    held = jax.lax.stop_gradient(problem)
+    _, there = evaluate(model, held, at, held.delta, held.delta)
+    gradient = there.gradient
+    free = ~((at <= held.low) & (gradient >= 0)) & ~((at >= held.high) & (gradient <= 0))
+    free = free.astype(at.dtype)
+    root = jnp.sqrt(jnp.maximum(jnp.abs(jnp.diagonal(there.hessian)), 1e-30))
+    matrix = there.hessian / (root[:, None] * root[None, :]) * (free[:, None] * free[None, :])
+    matrix = jax.lax.stop_gradient(matrix + jnp.diag(1.0 - free))
+    _, now = evaluate(model, problem, at, problem.delta, problem.delta)
+    moving = now.gradient - jax.lax.stop_gradient(now.gradient)
+    at = at - solve_definite(matrix, free * moving / root) / root
+    return at, now.value
