@@ -25,6 +25,9 @@ with warnings.catch_warnings():
     import jaxopt
 
 
+MAXLS = 15  # evaluations of one line search
+
+
 class Settings(NamedTuple):
     """Tolerances, all dynamic.
 
@@ -153,6 +156,7 @@ def _method(model: Model, frame_type: type) -> jaxopt.LBFGS:
         value_and_grad=True,
         tol=0.0,
         linesearch=linesearch,
+        maxls=MAXLS,
         implicit_diff=False,
         unroll=False,
     )
