@@ -1,6 +1,6 @@
 """jaxlaw: scaling laws of (continual) pre-training, fitted in batch on JAX."""
 
-from jaxlaw import laws
+from jaxlaw import laws, simulate
 from jaxlaw.batch import BatchFit, fit_batch
 from jaxlaw.fitting import fit
 from jaxlaw.laws import law_table
@@ -35,4 +35,5 @@ __all__ = [
     "power",
     "read_runs",
     "real",
+    "simulate",
 ]

@@ -1,0 +1,320 @@
+"""The ``jaxlaw`` command: parses, calls the public API, prints.
+
+Exit codes: 0 done, 1 the fit or the data is no good, 2 wrong usage.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+
+import jaxlaw as jl
+from jaxlaw.notes import DataError, JaxlawError, UsageError
+from jaxlaw.result import Fit
+
+try:
+    import typer
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+except ModuleNotFoundError:  # the command is there without its extra, and says what is missing
+
+    def main() -> None:
+        """Say how to install what the command needs."""
+        print("The jaxlaw command needs its extra: pip install 'jaxlaw[cli]'", file=sys.stderr)
+        sys.exit(2)
+
+else:
+    app = typer.Typer(
+        help="Fit scaling laws of (continual) pre-training.",
+        no_args_is_help=True,
+        add_completion=True,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,
+    )
+
+    def main() -> None:
+        """Run the command; every error jaxlaw knows of is one line and an exit code."""
+        try:
+            app()
+        except JaxlawError as error:
+            print(f"jaxlaw: {error}", file=sys.stderr)
+            sys.exit(1 if isinstance(error, DataError) else 2)
+
+    Json = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else.")]
+    Columns = Annotated[
+        list[str] | None,
+        typer.Option("--column", "-c", help="Which column is what: N=n_params; repeatable."),
+    ]
+    Units = Annotated[
+        list[str] | None,
+        typer.Option("--unit", "-u", help="What one of a column is worth: N=1e9; repeatable."),
+    ]
+
+    @app.command("laws")
+    def laws_command(as_json: Json = False) -> None:
+        """List the laws.
+
+        Example: jaxlaw laws
+        """
+        table = jl.law_table()
+        if as_json:
+            _print_json(table.to_dict(orient="records"))
+            return
+        _print_table(["law", "formula", "parameters"], table[["name", "formula", "parameters"]])
+        print("--json adds inputs, units, size of the source's grid, and source.")
+
+    @app.command("demo")
+    def demo_command(
+        out: Annotated[Path, typer.Option(help="Where the picture goes.")] = Path(
+            "jaxlaw_demo.png"
+        ),
+        seed: Annotated[int, typer.Option(help="Of the simulated noise.")] = 0,
+        as_json: Json = False,
+    ) -> None:
+        """Simulate a D-CPT experiment (Que 2024: 540 runs), fit both corpora, compare.
+
+        Example: jaxlaw demo --out demo.png
+        """
+        demo = jl.simulate.demo(seed=seed)
+        columns = {"N": "n_params", "D": "n_tokens", "r_d": "domain_ratio"}
+        columns |= {"loss_d": "domain_loss", "loss_g": "general_loss"}
+        runs = jl.read_runs(demo.table, columns, {"N": 1, "D": 1}, name="simulated runs")
+        fits, truths = {}, {"general": demo.general, "domain": demo.domain}
+        for side in truths:
+            fits[side] = jl.fit("dcpt", runs.share(side))
+        pages = {side: _compare(fits[side], truths[side], runs.share(side)) for side in truths}
+        picture = _demo_picture(fits, runs, out)
+        if as_json:
+            _print_json({**pages, "picture": picture})
+            return
+        for side, page in pages.items():
+            fit = fits[side]
+            print(f"{side} corpus: {fit.law.target} = {fit.law.formula}")
+            rows = [
+                (name, f"{page['true'][name]:.4g}", f"{value:.4g}")
+                for name, value in fit.params.items()
+            ]
+            _print_table(["parameter", "true", "fitted"], rows)
+            print(
+                f"  predictions differ from the noise-free truth by {page['rms_error']:.2%} rms "
+                f"(noise 0.40%)\n  R² {fit.r2:.5f}; {fit.agreement:.0%} of {fit.n_solved} "
+                "starts agree"
+            )
+            _print_notes(fit)
+            print()
+        print(picture or "No picture: pip install 'jaxlaw[plot]'")
+
+    @app.command("fit")
+    def fit_command(
+        law: Annotated[str, typer.Argument(help="Name of a law; see `jaxlaw laws`.")],
+        data: Annotated[str, typer.Argument(help="CSV, JSON lines or Parquet file; - for stdin.")],
+        column: Columns = None,
+        unit: Units = None,
+        where: Annotated[str | None, typer.Option(help="Rows to keep: a pandas query.")] = None,
+        weight: Annotated[str | None, typer.Option(help="Column of weights.")] = None,
+        share: Annotated[str | None, typer.Option(help="general or domain.")] = None,
+        drop_invalid: Annotated[bool, typer.Option("--drop-invalid")] = False,
+        constraint: Annotated[str | None, typer.Option(help="dcpt: paper or observed.")] = None,
+        starts: Annotated[str, typer.Option(help="sobol, or grid (the source's).")] = "sobol",
+        n_starts: Annotated[int, typer.Option(help="Size of the Sobol sample.")] = 4096,
+        screen: Annotated[int, typer.Option(help="How many of the best are solved.")] = 64,
+        no_screen: Annotated[bool, typer.Option("--no-screen", help="Solve all.")] = False,
+        solver: Annotated[str, typer.Option(help="newton or lbfgs.")] = "newton",
+        delta: Annotated[float | None, typer.Option(help="Huber threshold.")] = None,
+        space: Annotated[str | None, typer.Option(help="Residuals: log or linear.")] = None,
+        asymmetry: Annotated[float, typer.Option(help="Factor below the curve.")] = 1.0,
+        fix: Annotated[list[str] | None, typer.Option(help="alpha=0.34; repeatable.")] = None,
+        tie: Annotated[list[str] | None, typer.Option(help="beta=alpha; repeatable.")] = None,
+        bound: Annotated[list[str] | None, typer.Option(help="alpha=0.1:1; repeatable.")] = None,
+        base: Annotated[Path | None, typer.Option(help="From-scratch fit (JSON).")] = None,
+        seed: Annotated[int, typer.Option(help="Of the Sobol sample.")] = 0,
+        strict: Annotated[bool, typer.Option("--strict", help="Fail on a poor fit.")] = False,
+        out: Annotated[Path | None, typer.Option(help="Write the fit (JSON).")] = None,
+        as_json: Json = False,
+    ) -> None:
+        """Fit a law to runs.
+
+        Example: jaxlaw fit chinchilla runs.csv -c N=n_params -c D=n_tokens --out fit.json
+        """
+        fixed = {name: _number(text, "--fix") for name, text in _pairs(fix, "--fix").items()}
+        result = jl.fit(
+            law,
+            data,
+            columns=_pairs(column, "--column"),
+            units={k: _unit(v) for k, v in _pairs(unit, "--unit").items()},
+            where=where,
+            weight=weight,
+            share=share,
+            drop_invalid=drop_invalid,
+            constraint=constraint,
+            starts=starts,
+            n_starts=n_starts,
+            screen=False if no_screen else screen,
+            solver=solver,
+            delta=delta,
+            space=space,
+            asymmetry=asymmetry,
+            fixed=fixed or None,
+            tied=_pairs(tie, "--tie"),
+            bounds={name: _range(text) for name, text in _pairs(bound, "--bound").items()},
+            base=jl.load(base) if base else None,
+            seed=seed,
+            strict=strict,
+        )
+        if out is not None:
+            _write(out, result.save)
+        if as_json:
+            _print_json(result.to_dict())
+        else:
+            print(result.summary())
+        if any(note.severity == "error" for note in result.notes):
+            raise typer.Exit(1)
+
+    @app.command("predict")
+    def predict_command(
+        fit: Annotated[Path, typer.Argument(help="A fit that `jaxlaw fit --out` wrote.")],
+        data: Annotated[str | None, typer.Argument(help="File of points; - for stdin.")] = None,
+        at: Annotated[list[str] | None, typer.Option(help="N=7e9 or N=1e9,7e9.")] = None,
+        column: Columns = None,
+        out: Annotated[Path | None, typer.Option(help="Write the table (CSV).")] = None,
+        as_json: Json = False,
+    ) -> None:
+        """Predict at new points, in the units of the fitted runs.
+
+        Example: jaxlaw predict fit.json --at N=1e9,7e9 --at D=1e12
+        """
+        loaded = jl.load(fit)
+        points = _points(loaded, data, _pairs(at, "--at"), _pairs(column, "--column"))
+        outside = loaded.outside(**points)
+        predicted = np.broadcast_to(loaded.predict(**points), outside.shape)
+        arrays = {k: np.broadcast_to(v, outside.shape).ravel() for k, v in points.items()}
+        arrays |= {loaded.law.target: predicted.ravel(), "outside": outside.ravel()}
+        rows = list(zip(*arrays.values(), strict=True))
+        if out is not None:
+            lines = [",".join(arrays), *(",".join(str(value) for value in row) for row in rows)]
+            _write(out, lambda path: path.write_text("\n".join(lines) + "\n"))
+        if as_json:
+            _print_json({name: values.tolist() for name, values in arrays.items()})
+        elif out is None:
+            shown = [
+                (*(f"{value:.6g}" for value in row[:-1]), "outside" if row[-1] else "")
+                for row in rows
+            ]
+            _print_table([*list(arrays)[:-1], "fitted range"], shown)
+
+
+def _pairs(items: Sequence[str] | None, option: str) -> dict[str, str]:
+    """``["N=n_params"]`` → ``{"N": "n_params"}``."""
+    pairs = {}
+    for item in items or ():
+        name, sign, value = item.partition("=")
+        if not sign or not name or not value:
+            raise UsageError(f"{option} takes NAME=VALUE, not '{item}'")
+        if name in pairs:
+            raise UsageError(f"{option} names {name} twice")
+        pairs[name] = value
+    return pairs
+
+
+def _number(text: str, option: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise UsageError(f"{option}: '{text}' is not a number") from None
+
+
+def _unit(text: str) -> Any:
+    """A number, or a word such as B for read_runs to judge."""
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def _range(text: str) -> tuple[float | None, float | None]:
+    low, colon, high = text.partition(":")
+    if not colon:
+        raise UsageError(f"--bound takes NAME=LOW:HIGH, either may be empty, not '{text}'")
+    return tuple(_number(side, "--bound") if side else None for side in (low, high))
+
+
+def _points(
+    fit: Fit, data: str | None, at: dict[str, str], columns: dict[str, str]
+) -> dict[str, Any]:
+    """Inputs for a prediction: a file's columns, or combinations of the values given."""
+    if (data is None) == (not at):
+        raise UsageError("say where to predict: a file, or --at NAME=VALUE for each input")
+    if data is not None:
+        table = jl.read_runs(data, columns).table
+        missing = [name for name in fit.law.input_names if name not in table]
+        if missing:
+            raise DataError(
+                f"{data}: no column for {', '.join(missing)}; it has "
+                f"{', '.join(map(str, table.columns))}; name it with --column"
+            )
+        return {name: table[name].to_numpy() for name in fit.law.input_names}
+    names = list(at)
+    values = [[_number(v, "--at") for v in at[name].split(",")] for name in names]
+    return dict(zip(names, np.meshgrid(*values, indexing="ij"), strict=True))
+
+
+def _compare(fit: Fit, truth: dict[str, float], runs: Any) -> dict[str, Any]:
+    """What the demo says of one corpus."""
+    observed = runs.observations("dcpt")
+    clean = jl.simulate.simulate_runs("dcpt", truth, observed.inputs)["loss"].to_numpy()
+    predicted = fit.predict(
+        **{name: values / fit.units[name] for name, values in observed.inputs.items()}
+    )
+    error = float(np.sqrt(np.mean(np.log(predicted / clean) ** 2)))
+    return {
+        "true": dict(truth),
+        "fitted": fit.params,
+        "rms_error": error,
+        "r2": fit.r2,
+        "objective": fit.objective,
+        "agreement": fit.agreement,
+    }
+
+
+def _demo_picture(fits: dict[str, Fit], runs: Any, out: Path) -> str | None:
+    try:
+        from jaxlaw import plots
+    except ModuleNotFoundError:
+        return None
+    _write(out, lambda path: plots.demo_figure(fits, runs).savefig(path, dpi=150))
+    return f"picture: {out}"
+
+
+def _write(path: Path, write: Any) -> None:
+    try:
+        write(path)
+    except OSError as error:
+        raise UsageError(f"cannot write {path}: {error.strerror or error}") from None
+
+
+def _print_json(record: Any) -> None:
+    print(json.dumps(record, ensure_ascii=False, indent=2, default=float))
+
+
+def _print_notes(fit: Fit) -> None:
+    for note in fit.notes:
+        print(f"  {note}")
+
+
+def _print_table(head: list[str], rows: Any) -> None:
+    """A table of at most 80 columns."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for name in head:
+        table.add_column(name, overflow="fold")
+    for row in rows.to_numpy() if hasattr(rows, "to_numpy") else rows:
+        table.add_row(*map(str, row))
+    console = Console(width=80, highlight=False, markup=False)
+    with console.capture() as captured:
+        console.print(table)
+    print("\n".join(line.rstrip() for line in captured.get().splitlines() if line.strip()))

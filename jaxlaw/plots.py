@@ -1,0 +1,99 @@
+"""Pictures; every function takes and returns a matplotlib Axes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from jaxlaw.result import Fit
+
+INK = "#333333"
+
+
+def observed_against_predicted(fit: Fit, runs: Any, ax: Axes | None = None) -> Axes:
+    """Observed target over predicted target, with the line they should lie on.
+
+    Args:
+        fit: the fit.
+        runs: the :class:`jaxlaw.Runs` it was fitted on, or others.
+        ax: where to draw; a new figure if None.
+    """
+    ax = ax or _new_axes()
+    observed = runs.observations(fit.law)
+    predicted = fit.predict(**_own_units(fit, observed))
+    ax.scatter(predicted, observed.target, s=9, alpha=0.45, color="#2b6cb0", linewidths=0)
+    ends = [min(predicted.min(), observed.target.min()), max(predicted.max(), observed.target.max())]
+    ax.plot(ends, ends, color=INK, linewidth=0.8)
+    ax.set_xlabel(f"predicted {fit.law.target}")
+    ax.set_ylabel(f"observed {fit.law.target}")
+    ax.annotate(
+        f"R² {fit.r2:.4f}\nRMSE {fit.rmse:.4g}",
+        (0.04, 0.96),
+        xycoords="axes fraction",
+        va="top",
+        color=INK,
+    )
+    return _tidy(ax)
+
+
+def loss_over_share(fit: Fit, runs: Any, ax: Axes | None = None) -> Axes:
+    """Target over r: data and fitted curves at the largest N, for a few D.
+
+    Args and returns as :func:`observed_against_predicted`; the law needs N, D and r.
+    """
+    ax = ax or _new_axes()
+    observed = runs.observations(fit.law)
+    given = _own_units(fit, observed)
+    largest = given["N"] == given["N"].max()
+    tokens = np.unique(given["D"])
+    chosen = tokens[np.linspace(0, len(tokens) - 1, min(4, len(tokens))).round().astype(int)]
+    r = np.linspace(*fit.ranges["r"], 200)
+    for color, D in zip(plt.cm.viridis(np.linspace(0.85, 0.1, len(chosen))), chosen, strict=True):
+        here = largest & (given["D"] == D)
+        ax.scatter(given["r"][here], observed.target[here], s=14, color=color, linewidths=0)
+        curve = fit.predict(N=given["N"].max(), D=D, r=r)
+        ax.plot(r, curve, color=color, linewidth=1.4, label=f"D = {_amount(D, fit, 'D')} tokens")
+    ax.set_xlabel("share r of the corpus in the mixture")
+    ax.set_ylabel(fit.law.target)
+    ax.set_title(f"N = {_amount(given['N'].max(), fit, 'N')}", fontsize="medium", color=INK)
+    ax.legend(frameon=False, fontsize="small")
+    return _tidy(ax)
+
+
+def demo_figure(fits: Mapping[str, Fit], runs: Any) -> Figure:
+    """The picture of ``jaxlaw demo``: both corpora, curves over r and predictions."""
+    figure, rows = plt.subplots(len(fits), 2, figsize=(10, 7.5), layout="constrained")
+    for (side, fit), (left, right) in zip(fits.items(), rows, strict=True):
+        mine = runs.share(side)
+        loss_over_share(fit, mine, left)
+        observed_against_predicted(fit, mine, right)
+        left.set_title(f"{side} corpus, {left.get_title()}", fontsize="medium", color=INK)
+    return figure
+
+
+def _own_units(fit: Fit, observed: Any) -> dict[str, np.ndarray]:
+    return {name: values / fit.units[name] for name, values in observed.inputs.items()}
+
+
+def _amount(value: float, fit: Fit, name: str) -> str:
+    """A count in words: 4 B, 131 M."""
+    unit = next(spec.unit for spec in fit.law.inputs if spec.name == name)
+    single = value * fit.units[name] * unit
+    for size, letter in ((1e12, "T"), (1e9, "B"), (1e6, "M"), (1e3, "K")):
+        if single >= size:
+            return f"{single / size:.3g} {letter}"
+    return f"{single:.3g}"
+
+
+def _new_axes() -> Axes:
+    return plt.subplots(layout="constrained")[1]
+
+
+def _tidy(ax: Axes) -> Axes:
+    ax.spines[["top", "right"]].set_visible(False)
+    return ax
