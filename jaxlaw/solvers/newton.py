@@ -24,7 +24,7 @@ CALM = 1e-2  # … and is not small only because it is damped more than this
 DAMPING = 1e-2  # first damping, relative to a unit diagonal
 STEP = 3.0  # longest step in one coordinate the law is not linear in
 TAKE = 1e-4  # least share of the promised decrease that makes a step worth taking
-PATIENCE = 12  # ticks in a row without decrease, at the problem's own δ, before a lane ends
+PATIENCE = 12  # ticks in a row without decrease before a lane tightens all the same, or ends
 
 
 class Settings(NamedTuple):
@@ -88,29 +88,35 @@ def init(model: Model, problem: Problem, start: Array) -> Lane:
 def step(model: Model, problem: Problem, lane: Lane, settings: Settings) -> Lane:
     """Evaluate the trial point, take it or not, propose the next one."""
     first = lane.ticks == 0
+    smooth = lane.threshold > problem.delta
+    stuck = smooth & (lane.quiet > PATIENCE)  # nothing left to gain at this threshold
     near = ~first & (lane.expected <= NEAR * lane.evaluation.value) & (lane.damping <= CALM)
+    near = near | stuck
     next_threshold = jnp.where(
         near, jnp.maximum(problem.delta, TIGHTEN * lane.threshold), lane.threshold
     )
+    trial = jnp.where(stuck, lane.coordinates, lane.trial)
     # Gauss–Newton, never indefinite, from afar; exact where the optimum is near.
     exact = (near | (next_threshold < SMOOTHING)).astype(lane.damping.dtype)
-    current, found = evaluate(model, problem, lane.trial, lane.threshold, next_threshold, exact)
+    current, found = evaluate(model, problem, trial, lane.threshold, next_threshold, exact)
 
     finite = jnp.isfinite(current) & jnp.all(jnp.isfinite(found.hessian))
     decrease = lane.evaluation.value - current
     ratio = jnp.where(lane.expected > 0, decrease / lane.expected, -1.0)
-    taken = finite & (first | (ratio > TAKE))
+    # Where the threshold tightens the objective changes anyway; rounding must not hinder it.
+    onward = near & smooth & (current <= 2.0 * lane.evaluation.value)
+    taken = finite & (first | (ratio > TAKE) | onward)
     coordinates, evaluation, threshold = jax.tree.map(
         lambda new, old: jnp.where(taken, new, old),
-        (lane.trial, found, next_threshold),
+        (trial, found, next_threshold),
         (lane.coordinates, lane.evaluation, lane.threshold),
     )
-    damping = jnp.where(first, lane.damping, _damping(lane, taken, ratio))
+    damping = jnp.where(first | stuck, DAMPING, _damping(lane, taken, ratio))
     trial, expected, stiffness = _propose(model, problem, coordinates, evaluation, damping)
 
     final = threshold <= problem.delta
     still = ~taken | (jnp.abs(decrease) <= settings.tolerance * jnp.abs(evaluation.value))
-    quiet = jnp.where(final & still, lane.quiet + 1, 0)
+    quiet = jnp.where(still & ~stuck, lane.quiet + 1, 0)
     ticks = lane.ticks + 1
     arrived = (expected >= 0) & (expected <= settings.tolerance * evaluation.value)
     converged = final & (arrived | (evaluation.value <= 0) | (quiet > PATIENCE))

@@ -1,0 +1,47 @@
+"""Fits and data shared between tests; real data through JAXLAW_DATA."""
+
+import os
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+import jaxlaw as jl
+from jaxlaw import simulate
+
+DATA = os.environ.get("JAXLAW_DATA")
+needs_data = pytest.mark.skipif(DATA is None, reason="JAXLAW_DATA is not set")
+
+
+@cache
+def chinchilla_runs() -> jl.Runs:
+    """The 240 runs of the published replication."""
+    return jl.read_runs(
+        Path(DATA) / "chinchilla_points.csv",
+        columns={"N": "n_params", "D": "n_tokens"},
+        where="excluded_in_paper_fit == 0",
+    )
+
+
+@cache
+def slimpajama(corpus: str) -> jl.Runs:
+    columns = {
+        "N": "n_params", "D": "n_tokens", "r": f"weight_{corpus}", "loss": f"{corpus}_loss",
+    }  # fmt: skip
+    path = Path(DATA) / "slimpajama_mixtures.csv"
+    return jl.read_runs(path, columns, {"N": 1, "D": 1}, drop_invalid=True)
+
+
+@cache
+def simulated_fit(name: str, noise: float = 0.004, **options) -> jl.Fit:
+    """A fit of a law to its own simulated experiment; cpt-chinchilla with all six free."""
+    experiment = simulate.experiment(name, noise=noise)
+    if experiment.law.from_base:
+        options.setdefault("fixed", ())
+    options = {key: dict(value) if key == "fixed" else value for key, value in options.items()}
+    return jl.fit(experiment.law, experiment.table, **options)
+
+
+@pytest.fixture(scope="session")
+def chinchilla_fit() -> jl.Fit:
+    return simulated_fit("chinchilla")

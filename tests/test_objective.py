@@ -1,0 +1,151 @@
+"""The objective and its hand-assembled derivatives."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+from jaxlaw import laws, simulate, starts
+from jaxlaw.objective import (
+    coupled_pairs,
+    evaluate,
+    metrics,
+    natural,
+    scaled_value,
+    to_level,
+    value_and_gradient,
+)
+from jaxlaw.posing import Options, pose
+
+NAMES = [*laws.names()]
+CASES = [(name, None) for name in NAMES] + [("dcpt", "paper"), ("dcpt", "observed")]
+
+
+def posed(name, constraint=None, linear=True, noise=0.01, **options):
+    law = laws.get(name, constraint)
+    experiment = simulate.experiment(name, noise=noise)
+    table = experiment.table.iloc[::7]
+    inputs = {key: table[key].to_numpy() for key in law.input_names}
+    target = table[law.target].to_numpy()
+    return pose(law, inputs, target, np.ones(len(table)), Options(**options), linear)
+
+
+def a_point(problem):
+    """A start brought to the level of the data, off the walls and off the kinks."""
+    sample = starts.sobol(problem.model.law, 8, 3)
+    for start in problem.coordinates(sample):
+        at = to_level(problem.model, problem.problem, jnp.asarray(start))
+        inside = (at > problem.problem.low) & (at < problem.problem.high)
+        if bool(inside.all()) and np.isfinite(scaled_value(problem.model, problem.problem, at)):
+            return at
+    raise AssertionError("no start inside the box")
+
+
+@pytest.mark.parametrize("name,constraint", CASES)
+@pytest.mark.parametrize("space", ["log", "linear"])
+def test_derivatives_are_those_of_the_value(name, constraint, space):
+    with jax.enable_x64(True):
+        # A wide threshold keeps every residual in the quadratic part, where the Hessian of
+        # the value is the Hessian; asymmetry and weights take part.
+        p = posed(name, constraint, space=space, delta=1e6, asymmetry=3.0)
+        problem = p.problem._replace(weight=p.problem.weight.at[::2].set(0.5))
+        at = a_point(p)
+        value, found = evaluate(p.model, problem, at, problem.delta, problem.delta)
+
+        def function(u):
+            return scaled_value(p.model, problem, u)
+
+        gradient, hessian = jax.grad(function)(at), jax.hessian(function)(at)
+        scale = np.abs(hessian).max()
+        np.testing.assert_allclose(value, function(at), rtol=1e-12)
+        np.testing.assert_allclose(
+            found.gradient, gradient, rtol=1e-8, atol=1e-10 * np.abs(gradient).max()
+        )
+        np.testing.assert_allclose(found.hessian, hessian, rtol=1e-6, atol=1e-9 * scale)
+        again = value_and_gradient(p.model, problem, at)
+        np.testing.assert_allclose(again[0], function(at), rtol=1e-12)
+        np.testing.assert_allclose(again[1], found.gradient, rtol=1e-12)
+
+
+def test_gradient_in_the_linear_part_of_huber():
+    with jax.enable_x64(True):
+        p = posed("dcpt")
+        at = a_point(p)
+        gradient = jax.grad(lambda u: scaled_value(p.model, p.problem, u))(at)
+        _, found = evaluate(p.model, p.problem, at, p.problem.delta, p.problem.delta)
+        np.testing.assert_allclose(found.gradient, gradient, rtol=1e-9)
+
+
+def test_without_curvature_the_hessian_is_gauss_newton_and_never_indefinite():
+    with jax.enable_x64(True):
+        p = posed("dcpt")
+        at = a_point(p)
+        one = jnp.asarray(1.0)
+        _, found = evaluate(p.model, p.problem, at, one, one, 0.0)
+        assert np.linalg.eigvalsh(found.hessian).min() >= -1e-6 * np.abs(found.hessian).max()
+
+
+def test_value_is_the_summed_huber_loss_of_log_residuals():
+    with jax.enable_x64(True):
+        p = posed("chinchilla")
+        at = a_point(p)
+        law, problem = p.model.law, p.problem
+        prediction = law(natural(p.model, tuple(at), {}), **problem.inputs)
+        residual = jnp.log(prediction) - problem.target
+        expected = jnp.sum(optax.huber_loss(residual, delta=1e-3)) / 1e-3
+        np.testing.assert_allclose(scaled_value(p.model, problem, at), expected, rtol=1e-13)
+
+
+def test_terms_couple_only_their_own_parameters():
+    p = posed("chinchilla")
+    names = p.model.law.parameter_names
+    coupled = {frozenset((names[i], names[j])) for i, j in coupled_pairs(p.model)}
+    assert coupled == {
+        frozenset({"A", "alpha"}), frozenset({"alpha"}),
+        frozenset({"B", "beta"}), frozenset({"beta"}),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("name,constraint", CASES)
+def test_no_coupled_pair_is_missed(name, constraint):
+    with jax.enable_x64(True):
+        p = posed(name, constraint)
+        at = a_point(p)
+
+        def prediction(u):
+            return p.model.law(natural(p.model, tuple(u), p.problem.context), **p.problem.inputs)
+
+        second = np.abs(jax.hessian(prediction)(at)).max(axis=0)
+        size = len(at)
+        for i in range(size):
+            for j in range(i + 1):
+                if second[i, j] > 1e-12 * second.max():
+                    assert (i, j) in coupled_pairs(p.model)
+
+
+def test_metrics_by_hand():
+    target, prediction = np.array([1.0, 2.0, 4.0]), np.array([1.1, 1.9, 4.0])
+    found = metrics(target, prediction, np.ones(3), 0.05)
+    assert found["r2"] == pytest.approx(1 - 0.02 / np.sum((target - target.mean()) ** 2))
+    assert found["rmse"] == pytest.approx(np.sqrt(0.02 / 3))
+    assert found["huber_linear"] == pytest.approx(2 * (0.05 * 0.1 - 0.05**2 / 2) / 3)
+    log = np.log(prediction / target)
+    assert found["rmse_log"] == pytest.approx(np.sqrt(np.mean(log**2)))
+
+
+def test_metrics_leave_out_points_without_weight():
+    target, weight = np.array([1.0, 2.0, 3.0]), np.array([1.0, 1.0, 0.0])
+    assert metrics(target, np.array([1.0, 2.0, 99.0]), weight, 1e-3)["r2"] == 1.0
+    assert np.isnan(metrics(np.ones(3), np.ones(3), np.ones(3), 1e-3)["r2"])
+
+
+def test_to_level_is_one_common_factor():
+    with jax.enable_x64(True):
+        p = posed("chinchilla", noise=0.0)
+        at = jnp.array([1e-3, 1e-3, 1e-3, 0.3, 0.3])
+        moved = to_level(p.model, p.problem, at)
+        np.testing.assert_allclose(moved[:3] / at[:3], (moved / at)[0], rtol=1e-12)
+        np.testing.assert_array_equal(moved[3:], at[3:])
+        off = jnp.log(p.model.law(natural(p.model, tuple(moved), {}), **p.problem.inputs))
+        assert abs(float(jnp.mean(off - p.problem.target))) < 1e-12
