@@ -187,8 +187,9 @@ def _solve_chunk(
     return Lanes(*(np.asarray(leaf)[:lanes] for leaf in results))
 
 
+@partial(jax.jit, static_argnames=("solver", "model", "batched", "count"))
 def _idle(solver, model, batched, problems, queue, count) -> _Slots:
-    """Slots with nothing in them; only the shapes of a lane are needed, nothing is compiled."""
+    """Slots with nothing in them; only the shapes of a lane are needed, not its program."""
     starts, owner, _ = queue
     lane = jax.eval_shape(
         lambda: solver.init(model, _problem(problems, batched, owner[0]), starts[0])

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxlaw.coordinates import natural
+from jaxlaw.coordinates import Model
 from jaxlaw.notes import Note
+from jaxlaw.objective import Problem, predict
 from jaxlaw.posing import Posed
 
 FEW = 0.1  # of the starts agree: warn
@@ -129,7 +131,7 @@ def _on_identifiability(
         and model.tied[k] == k
     ]
     index = [law.parameter_names.index(name) for name in names]
-    jacobian = np.asarray(_log_jacobian(posed, coordinates))[:, index]
+    jacobian = np.asarray(_log_jacobian(model, posed.problem, coordinates))[:, index]
     jacobian = jacobian * np.sqrt(np.asarray(posed.problem.weight))[:, None]
     size = np.linalg.norm(jacobian, axis=0)
     if not len(names) or not np.isfinite(jacobian).all():
@@ -150,15 +152,10 @@ def _on_identifiability(
     return [Note("unidentifiable", "warning", message)]
 
 
-def _log_jacobian(posed: Posed, coordinates: np.ndarray) -> Any:
+@partial(jax.jit, static_argnames="model")
+def _log_jacobian(model: Model, problem: Problem, coordinates: Any) -> Any:
     """∂ log prediction / ∂ coordinates, (n, p)."""
-    problem, model = posed.problem, posed.model
-
-    def predicted(at):
-        params = natural(model, tuple(at), problem.context)
-        return jnp.log(jnp.abs(model.law(params, **problem.inputs)))
-
-    return jax.jit(jax.jacfwd(predicted))(jnp.asarray(coordinates))
+    return jax.jacfwd(lambda at: jnp.log(jnp.abs(predict(model, problem, at))))(coordinates)
 
 
 def _on_requirements(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -110,10 +111,14 @@ _N_TERM = {"N": "alpha"}
 _D_TERM = {"D": "beta"}
 
 
+@partial(jax.jit, static_argnames="law")
+def _slope_in_r(law, params, shares, N, D):
+    return jax.vmap(jax.grad(lambda r: law(params, N=N, D=D, r=r)))(shares)
+
+
 def _unmet_trends(law, params, ranges):
     """Where a fitted law breaks Que's requirements on trends (App. E.3), in words."""
     N, D, r = (np.asarray(ranges[name], float) for name in ("N", "D", "r"))
-    slope = jax.vmap(jax.grad(lambda r, N, D: law(params, N=N, D=D, r=r)), (0, None, None))
     inside = np.linspace(max(r[0], 1e-4), r[1], 257)
     everywhere = np.linspace(1e-4, 1.0, 257)
     found = []
@@ -121,7 +126,7 @@ def _unmet_trends(law, params, ranges):
         ("trend-observed", inside, "inside the observed range of r"),
         ("trend-everywhere", everywhere, "outside the observed range, at shares up to 1"),
     ):
-        rising = np.asarray(slope(jnp.asarray(shares), N[0], D[0])) > 0
+        rising = np.asarray(_slope_in_r(law, dict(params), shares, N[0], D[0])) > 0
         if rising.any():
             at = shares[rising]
             found.append(
