@@ -6,7 +6,9 @@ Exit codes: 0 done, 1 the fit or the data is no good, 2 wrong usage.
 from __future__ import annotations
 
 import json
+import re
 import sys
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,6 +16,7 @@ from typing import Annotated, Any
 import numpy as np
 
 import jaxlaw as jl
+from jaxlaw.columns import SIDES, Place, missing_column, numbers
 from jaxlaw.notes import DataError, JaxlawError, UsageError
 from jaxlaw.result import Fit
 
@@ -40,10 +43,13 @@ else:
 
     def main() -> None:
         """Run the command; every error jaxlaw knows of is one line and an exit code."""
+        for stream in (sys.stdout, sys.stderr):
+            if hasattr(stream, "reconfigure"):
+                stream.reconfigure(errors="replace")  # terminals without Greek letters
         try:
             app()
         except JaxlawError as error:
-            print(f"jaxlaw: {error}", file=sys.stderr)
+            print(f"jaxlaw: {_in_options(str(error))}", file=sys.stderr)
             sys.exit(1 if isinstance(error, DataError) else 2)
 
     Json = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else.")]
@@ -51,36 +57,45 @@ else:
         list[str] | None,
         typer.Option("--column", "-c", help="Which column is what: N=n_params; repeatable."),
     ]
+    Share = Annotated[
+        str | None, typer.Option(help="Whose share and loss, by r_d, r_g: general or domain.")
+    ]
     Units = Annotated[
         list[str] | None,
         typer.Option("--unit", "-u", help="What one of a column is worth: N=1e9; repeatable."),
     ]
 
     @app.command("laws")
-    def laws_command(as_json: Json = False) -> None:
+    def laws_command(
+        out: Annotated[Path | None, typer.Option(help="Write the whole table (CSV).")] = None,
+        as_json: Json = False,
+    ) -> None:
         """List the laws.
 
         Example: jaxlaw laws
         """
         table = jl.law_table()
+        if out is not None:
+            _write(out, lambda path: table.to_csv(path, index=False))
         if as_json:
             _print_json(table.to_dict(orient="records"))
             return
         _print_table(["law", "formula", "parameters"], table[["name", "formula", "parameters"]])
-        print("--json adds inputs, units, size of the source's grid, and source.")
+        print("--json and --out add inputs, units, size of the source's grid, and source.")
 
     @app.command("demo")
     def demo_command(
         out: Annotated[Path, typer.Option(help="Where the picture goes.")] = Path(
             "jaxlaw_demo.png"
         ),
-        seed: Annotated[int, typer.Option(help="Of the simulated noise.")] = 0,
+        seed: Annotated[int, typer.Option(min=0, help="Of the simulated noise.")] = 0,
         as_json: Json = False,
     ) -> None:
         """Simulate a D-CPT experiment (Que 2024: 540 runs), fit both corpora, compare.
 
         Example: jaxlaw demo --out demo.png
         """
+        _check_folder(out)
         demo = jl.simulate.demo(seed=seed)
         columns = {"N": "n_params", "D": "n_tokens", "r_d": "domain_ratio"}
         columns |= {"loss_d": "domain_loss", "loss_g": "general_loss"}
@@ -89,9 +104,9 @@ else:
         for side in truths:
             fits[side] = jl.fit("dcpt", runs.share(side))
         pages = {side: _compare(fits[side], truths[side], runs.share(side)) for side in truths}
-        picture = _demo_picture(fits, runs, out)
+        drawn = _demo_picture(fits, runs, out)
         if as_json:
-            _print_json({**pages, "picture": picture})
+            _print_json({**pages, "picture": str(out) if drawn else None})
             return
         for side, page in pages.items():
             fit = fits[side]
@@ -108,7 +123,7 @@ else:
             )
             _print_notes(fit)
             print()
-        print(picture or "No picture: pip install 'jaxlaw[plot]'")
+        print(f"picture: {out}" if drawn else "no picture: pip install 'jaxlaw[plot]'")
 
     @app.command("fit")
     def fit_command(
@@ -118,12 +133,14 @@ else:
         unit: Units = None,
         where: Annotated[str | None, typer.Option(help="Rows to keep: a pandas query.")] = None,
         weight: Annotated[str | None, typer.Option(help="Column of weights.")] = None,
-        share: Annotated[str | None, typer.Option(help="general or domain.")] = None,
-        drop_invalid: Annotated[bool, typer.Option("--drop-invalid")] = False,
+        share: Share = None,
+        drop_invalid: Annotated[
+            bool, typer.Option("--drop-invalid", help="Drop rows without valid numbers.")
+        ] = False,
         constraint: Annotated[str | None, typer.Option(help="dcpt: paper or observed.")] = None,
         starts: Annotated[str, typer.Option(help="sobol, or grid (the source's).")] = "sobol",
-        n_starts: Annotated[int, typer.Option(help="Size of the Sobol sample.")] = 4096,
-        screen: Annotated[int, typer.Option(help="How many of the best are solved.")] = 64,
+        n_starts: Annotated[int, typer.Option(min=1, help="Size of the Sobol sample.")] = 4096,
+        screen: Annotated[int, typer.Option(min=1, help="The best of them are solved.")] = 64,
         no_screen: Annotated[bool, typer.Option("--no-screen", help="Solve all.")] = False,
         solver: Annotated[str, typer.Option(help="newton or lbfgs.")] = "newton",
         delta: Annotated[float | None, typer.Option(help="Huber threshold.")] = None,
@@ -132,8 +149,13 @@ else:
         fix: Annotated[list[str] | None, typer.Option(help="alpha=0.34; repeatable.")] = None,
         tie: Annotated[list[str] | None, typer.Option(help="beta=alpha; repeatable.")] = None,
         bound: Annotated[list[str] | None, typer.Option(help="alpha=0.1:1; repeatable.")] = None,
-        base: Annotated[Path | None, typer.Option(help="From-scratch fit (JSON).")] = None,
-        seed: Annotated[int, typer.Option(help="Of the Sobol sample.")] = 0,
+        base: Annotated[
+            Path | None, typer.Option(help="cpt-chinchilla: a from-scratch fit (JSON).")
+        ] = None,
+        no_base: Annotated[
+            bool, typer.Option("--no-base", help="cpt-chinchilla: fit all parameters.")
+        ] = False,
+        seed: Annotated[int, typer.Option(min=0, help="Of the Sobol sample.")] = 0,
         strict: Annotated[bool, typer.Option("--strict", help="Fail on a poor fit.")] = False,
         out: Annotated[Path | None, typer.Option(help="Write the fit (JSON).")] = None,
         as_json: Json = False,
@@ -142,6 +164,7 @@ else:
 
         Example: jaxlaw fit chinchilla runs.csv -c N=n_params -c D=n_tokens --out fit.json
         """
+        _check_folder(out)
         fixed = {name: _number(text, "--fix") for name, text in _pairs(fix, "--fix").items()}
         result = jl.fit(
             law,
@@ -160,7 +183,7 @@ else:
             delta=delta,
             space=space,
             asymmetry=asymmetry,
-            fixed=fixed or None,
+            fixed=fixed if fixed or no_base else None,
             tied=_pairs(tie, "--tie"),
             bounds={name: _range(text) for name, text in _pairs(bound, "--bound").items()},
             base=jl.load(base) if base else None,
@@ -172,7 +195,7 @@ else:
         if as_json:
             _print_json(result.to_dict())
         else:
-            print(result.summary())
+            _print_wrapped(result.summary())
         if any(note.severity == "error" for note in result.notes):
             raise typer.Exit(1)
 
@@ -180,8 +203,12 @@ else:
     def predict_command(
         fit: Annotated[Path, typer.Argument(help="A fit that `jaxlaw fit --out` wrote.")],
         data: Annotated[str | None, typer.Argument(help="File of points; - for stdin.")] = None,
-        at: Annotated[list[str] | None, typer.Option(help="N=7e9 or N=1e9,7e9.")] = None,
+        at: Annotated[
+            list[str] | None,
+            typer.Option(help="N=7e9 or N=1e9,7e9; all combinations; repeatable."),
+        ] = None,
         column: Columns = None,
+        share: Share = None,
         out: Annotated[Path | None, typer.Option(help="Write the table (CSV).")] = None,
         as_json: Json = False,
     ) -> None:
@@ -190,7 +217,7 @@ else:
         Example: jaxlaw predict fit.json --at N=1e9,7e9 --at D=1e12
         """
         loaded = jl.load(fit)
-        points = _points(loaded, data, _pairs(at, "--at"), _pairs(column, "--column"))
+        points = _points(loaded, data, _pairs(at, "--at"), _pairs(column, "--column"), share)
         outside = loaded.outside(**points)
         predicted = np.broadcast_to(loaded.predict(**points), outside.shape)
         arrays = {k: np.broadcast_to(v, outside.shape).ravel() for k, v in points.items()}
@@ -200,7 +227,7 @@ else:
             lines = [",".join(arrays), *(",".join(str(value) for value in row) for row in rows)]
             _write(out, lambda path: path.write_text("\n".join(lines) + "\n"))
         if as_json:
-            _print_json({name: values.tolist() for name, values in arrays.items()})
+            _print_json({name: _finite(values) for name, values in arrays.items()})
         elif out is None:
             shown = [
                 (*(f"{value:.6g}" for value in row[:-1]), "outside" if row[-1] else "")
@@ -245,23 +272,35 @@ def _range(text: str) -> tuple[float | None, float | None]:
 
 
 def _points(
-    fit: Fit, data: str | None, at: dict[str, str], columns: dict[str, str]
+    fit: Fit, data: str | None, at: dict[str, str], columns: dict[str, str], share: str | None
 ) -> dict[str, Any]:
     """Inputs for a prediction: a file's columns, or combinations of the values given."""
     if (data is None) == (not at):
         raise UsageError("say where to predict: a file, or --at NAME=VALUE for each input")
     if data is not None:
-        table = jl.read_runs(data, columns).table
-        missing = [name for name in fit.law.input_names if name not in table]
-        if missing:
-            raise DataError(
-                f"{data}: no column for {', '.join(missing)}; it has "
-                f"{', '.join(map(str, table.columns))}; name it with --column"
-            )
-        return {name: table[name].to_numpy() for name in fit.law.input_names}
+        runs = jl.read_runs(data, columns, share=share)
+        return {name: _input_column(runs, name) for name in fit.law.input_names}
     names = list(at)
     values = [[_number(v, "--at") for v in at[name].split(",")] for name in names]
     return dict(zip(names, np.meshgrid(*values, indexing="ij"), strict=True))
+
+
+def _input_column(runs: jl.Runs, name: str) -> np.ndarray:
+    """A column of points; r also from the share of the other corpus."""
+    mine, flip = name, False
+    if runs.side and name in SIDES and name not in runs.table:
+        mine, other = sorted(SIDES[name], key=lambda side: side[-1] != runs.side[0])
+        if mine not in runs.table and other in runs.table:
+            mine, flip = other, True
+    if mine not in runs.table:
+        raise missing_column(name, " (an input of the law)", mine, runs.table, runs.source)
+    place = Place(runs.source, runs.word, runs.user_name(mine), mine)
+    values = numbers(runs.table[mine], place)
+    bad = ~np.isfinite(values)
+    if bad.any():
+        rows = place.rows(runs.table.index[bad], values[bad])
+        raise DataError(f"{place}: no number in {rows}; leave these rows out")
+    return 1 - values if flip else values
 
 
 def _compare(fit: Fit, truth: dict[str, float], runs: Any) -> dict[str, Any]:
@@ -282,13 +321,14 @@ def _compare(fit: Fit, truth: dict[str, float], runs: Any) -> dict[str, Any]:
     }
 
 
-def _demo_picture(fits: dict[str, Fit], runs: Any, out: Path) -> str | None:
+def _demo_picture(fits: dict[str, Fit], runs: Any, out: Path) -> bool:
+    """Whether it could be drawn: matplotlib is an extra."""
     try:
         from jaxlaw import plots
     except ModuleNotFoundError:
-        return None
+        return False
     _write(out, lambda path: plots.demo_figure(fits, runs).savefig(path, dpi=150))
-    return f"picture: {out}"
+    return True
 
 
 def _write(path: Path, write: Any) -> None:
@@ -296,15 +336,49 @@ def _write(path: Path, write: Any) -> None:
         write(path)
     except OSError as error:
         raise UsageError(f"cannot write {path}: {error.strerror or error}") from None
+    except ValueError as error:  # matplotlib on a format it does not know
+        raise UsageError(f"cannot write {path}: {error}") from None
+
+
+def _check_folder(out: Path | None) -> None:
+    """Before a long fit, not after it."""
+    if out is not None and (out.is_dir() or not out.parent.is_dir()):
+        raise UsageError(f"cannot write {out}: give a file in a folder that exists")
+
+
+def _in_options(message: str) -> str:
+    """What a message says of Python's arguments, in options of the command."""
+    for argument, option in (("columns", "--column"), ("units", "--unit")):
+        pattern = rf"(?:pass )?{argument}=\{{'([^']*)': '?([^'}}]*)'?\}}"
+        message = re.sub(pattern, rf"{option} \1=\2", message)
+    message = message.replace(
+        "pass base=fit of law chinchilla, or fixed={}", "pass --base, or --no-base"
+    )
+    return message.replace("drop_invalid=True", "--drop-invalid")
+
+
+def _finite(values: np.ndarray) -> list[Any]:
+    """Numbers JSON knows; infinities and NaN as strings."""
+    return [v if np.isfinite(v) else str(v) for v in values.tolist()]
 
 
 def _print_json(record: Any) -> None:
-    print(json.dumps(record, ensure_ascii=False, indent=2, default=float))
+    print(json.dumps(record, indent=2, default=float, allow_nan=False))
 
 
 def _print_notes(fit: Fit) -> None:
     for note in fit.notes:
-        print(f"  {note}")
+        _print_wrapped(f"  {note}")
+
+
+def _print_wrapped(text: str) -> None:
+    """Lines of at most 80 columns."""
+    for line in text.splitlines():
+        if len(line) <= 80:
+            print(line)
+            continue
+        indent = " " * (len(line) - len(line.lstrip()) + 2)
+        print(textwrap.fill(line, 80, subsequent_indent=indent, break_on_hyphens=False))
 
 
 def _print_table(head: list[str], rows: Any) -> None:

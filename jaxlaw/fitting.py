@@ -22,7 +22,7 @@ from jaxlaw import starts as starting
 from jaxlaw.findings import AGREE, all_notes, at_walls
 from jaxlaw.laws.base import Law
 from jaxlaw.notes import DataError, Note, UsageError, nearest
-from jaxlaw.objective import metrics, scale_of
+from jaxlaw.objective import metrics, rounding_floor, scale_of
 from jaxlaw.observations import Observations
 from jaxlaw.posing import Options, Posed, pose
 from jaxlaw.result import Fit, RunnerUp
@@ -198,15 +198,16 @@ def _search(method: Solver, posed: Posed, first: np.ndarray, screen: int | bool)
     finished = engine.solve(FINISHER, model, problem, candidates)
     winner = int(np.argmin(finished.value[0]))
     best = float(min(finished.value[0, winner], values.min()))
-    close = values <= best + AGREE * abs(best)
+    tie = max(AGREE * best, rounding_floor(model, problem))
+    close = values <= best + tie
     return _Search(
         coordinates=finished.coordinates[0, winner],
         objective=best,
         status=int(_status(lanes.status[0], values, finished.status[0, winner])),
         agreement=float(close.mean()),
-        disagreement=float((values.min() - best) / max(abs(best), 1e-300)),
+        disagreement=float(AGREE * (values.min() - best) / tie),
         agreeing=lanes.coordinates[0][close],
-        runner_up=_runner_up(lanes, values, best),
+        runner_up=_runner_up(lanes, values, best + tie),
         tried=len(first),
         solved=len(solved),
     )
@@ -233,10 +234,10 @@ def _distinct(coordinates: np.ndarray, values: np.ndarray, problem: Any) -> np.n
 
 
 def _runner_up(
-    lanes: engine.Lanes, values: np.ndarray, best: float
+    lanes: engine.Lanes, values: np.ndarray, above: float
 ) -> tuple[np.ndarray, float, float] | None:
     ended = (lanes.status[0] == CONVERGED) & np.isfinite(values)
-    other = ended & (values > best + AGREE * abs(best))
+    other = ended & (values > above)
     if not other.any():
         return None
     k = int(np.argmin(np.where(other, values, np.inf)))

@@ -92,6 +92,12 @@ def scale_of(delta: Array) -> Array:
     return jnp.minimum(delta, 1.0)
 
 
+def rounding_floor(model: Model, problem: Problem) -> float:
+    """Scaled objective of residuals of 1e-9, relative: below it there is nothing to tell apart."""
+    size = 1e-9 if model.space == "log" else 1e-9 * float(jnp.mean(jnp.abs(problem.target)))
+    return float(jnp.sum(problem.weight) * size**2 / 2 / scale_of(problem.delta))
+
+
 def huber(problem: Problem, difference: Array, delta: Array) -> Array:
     """Summed, weighted Huber loss of residuals (n,)."""
     losses = optax.huber_loss(difference, delta=delta)

@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 from jaxlaw.result import Fit
 
 INK = "#333333"
+BLUE = "#2b6cb0"
 
 
 def observed_against_predicted(fit: Fit, runs: Any, ax: Axes | None = None) -> Axes:
@@ -26,11 +27,15 @@ def observed_against_predicted(fit: Fit, runs: Any, ax: Axes | None = None) -> A
     ax = ax or _new_axes()
     observed = runs.observations(fit.law)
     predicted = fit.predict(**_own_units(fit, observed))
-    ax.scatter(predicted, observed.target, s=9, alpha=0.45, color="#2b6cb0", linewidths=0)
-    ends = [min(predicted.min(), observed.target.min()), max(predicted.max(), observed.target.max())]
+    ax.scatter(predicted, observed.target, s=9, alpha=0.45, color=BLUE, linewidths=0)
+    ends = [
+        min(predicted.min(), observed.target.min()),
+        max(predicted.max(), observed.target.max()),
+    ]
     ax.plot(ends, ends, color=INK, linewidth=0.8)
     ax.set_xlabel(f"predicted {fit.law.target}")
     ax.set_ylabel(f"observed {fit.law.target}")
+    ax.set_aspect("equal", adjustable="datalim")
     ax.annotate(
         f"R² {fit.r2:.4f}\nRMSE {fit.rmse:.4g}",
         (0.04, 0.96),
@@ -38,6 +43,24 @@ def observed_against_predicted(fit: Fit, runs: Any, ax: Axes | None = None) -> A
         va="top",
         color=INK,
     )
+    return _tidy(ax)
+
+
+def residuals(fit: Fit, runs: Any, ax: Axes | None = None) -> Axes:
+    """Observed over predicted target, in percent, where the eye would see structure left.
+
+    Args and returns as :func:`observed_against_predicted`.
+    """
+    ax = ax or _new_axes()
+    observed = runs.observations(fit.law)
+    predicted = fit.predict(**_own_units(fit, observed))
+    percent = 100 * (observed.target / predicted - 1)
+    ax.axhline(0, color=INK, linewidth=0.8)
+    ax.scatter(predicted, percent, s=9, alpha=0.45, color=BLUE, linewidths=0)
+    reach = 1.15 * max(np.abs(percent).max(), 1e-9)
+    ax.set_ylim(-reach, reach)
+    ax.set_xlabel(f"predicted {fit.law.target}")
+    ax.set_ylabel("observed − predicted (%)")
     return _tidy(ax)
 
 
@@ -51,7 +74,9 @@ def loss_over_share(fit: Fit, runs: Any, ax: Axes | None = None) -> Axes:
     given = _own_units(fit, observed)
     largest = given["N"] == given["N"].max()
     tokens = np.unique(given["D"])
-    chosen = tokens[np.linspace(0, len(tokens) - 1, min(4, len(tokens))).round().astype(int)]
+    # Evenly on the log scale, as the law sees them.
+    wanted = np.geomspace(tokens[0], tokens[-1], 4)
+    chosen = tokens[np.unique(np.abs(np.log(tokens[:, None] / wanted)).argmin(axis=0))]
     r = np.linspace(*fit.ranges["r"], 200)
     for color, D in zip(plt.cm.viridis(np.linspace(0.85, 0.1, len(chosen))), chosen, strict=True):
         here = largest & (given["D"] == D)
@@ -66,12 +91,15 @@ def loss_over_share(fit: Fit, runs: Any, ax: Axes | None = None) -> Axes:
 
 
 def demo_figure(fits: Mapping[str, Fit], runs: Any) -> Figure:
-    """The picture of ``jaxlaw demo``: both corpora, curves over r and predictions."""
-    figure, rows = plt.subplots(len(fits), 2, figsize=(10, 7.5), layout="constrained")
-    for (side, fit), (left, right) in zip(fits.items(), rows, strict=True):
+    """The picture of ``jaxlaw demo``: both corpora, curves over r, predictions, residuals."""
+    figure, rows = plt.subplots(
+        len(fits), 3, figsize=(13, 3.8 * len(fits)), layout="constrained", squeeze=False
+    )
+    for (side, fit), (left, middle, right) in zip(fits.items(), rows, strict=True):
         mine = runs.share(side)
         loss_over_share(fit, mine, left)
-        observed_against_predicted(fit, mine, right)
+        observed_against_predicted(fit, mine, middle)
+        residuals(fit, mine, right)
         left.set_title(f"{side} corpus, {left.get_title()}", fontsize="medium", color=INK)
     return figure
 

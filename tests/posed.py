@@ -1,0 +1,37 @@
+"""Problems as the solvers see them, made from the simulated experiments."""
+
+import jax.numpy as jnp
+import numpy as np
+
+from jaxlaw import engine, laws, simulate, starts
+from jaxlaw.posing import Options, Posed, pose
+
+
+def posed(
+    name: str, constraint: str | None = None, linear: bool = True, noise: float = 0.004, **options
+) -> Posed:
+    """The whole experiment of a law, posed; call inside a float64 context."""
+    experiment = simulate.experiment(name, noise=noise)
+    law = laws.get(experiment.law.name, constraint)
+    table = experiment.table
+    inputs = {key: table[key].to_numpy() for key in law.input_names}
+    target = table[law.target].to_numpy()
+    return pose(law, inputs, target, np.ones(len(table)), Options(**options), linear)
+
+
+def screened(p: Posed, count: int = 64, of: int = 4096) -> np.ndarray:
+    """The best ``count`` of Sobol starts, coordinates (count, p), like a default fit's."""
+    first = p.coordinates(starts.sobol(p.model.law, of, 0))
+    values = engine.evaluate_starts(p.model, p.problem, first)[0]
+    return first[np.argsort(np.where(np.isfinite(values), values, np.inf), kind="stable")[:count]]
+
+
+def projected(p: Posed, at: np.ndarray, gradient: np.ndarray) -> np.ndarray:
+    """The gradient (p,) without what a wall of the box holds back."""
+    low, high = np.asarray(p.problem.low), np.asarray(p.problem.high)
+    held = ((at <= low) & (gradient >= 0)) | ((at >= high) & (gradient <= 0))
+    return np.where(held, 0.0, gradient)
+
+
+def asarray(values) -> jnp.ndarray:
+    return jnp.asarray(values, float)

@@ -1,0 +1,337 @@
+"""The command: exit codes, JSON, the same numbers as Python, and errors in one line."""
+
+import csv
+import dataclasses
+import io
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import jaxlaw as jl
+from jaxlaw import simulate
+
+pytest.importorskip("typer")
+from jaxlaw import cli  # noqa: E402
+
+
+@pytest.fixture
+def command(monkeypatch, capsys, tmp_path):
+    """Run ``jaxlaw …`` in an empty folder: exit code, stdout, stderr."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments, stdin=None):
+        monkeypatch.setattr(sys, "argv", ["jaxlaw", *map(str, arguments)])
+        if stdin is not None:
+            monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin.encode())))
+        code = 0
+        try:
+            cli.main()
+        except SystemExit as stop:
+            code = stop.code or 0
+        seen = capsys.readouterr()
+        assert "Traceback" not in seen.err
+        return code, seen.out, seen.err
+
+    return run
+
+
+TABLE = simulate.experiment("chinchilla", noise=0.004).table
+USERS = TABLE.rename(columns={"N": "n_params", "D": "n_tokens"})
+MAPPED = ("-c", "N=n_params", "-c", "D=n_tokens")
+QUICK = ("--n-starts", "64", "--screen", "16")
+
+
+@pytest.fixture
+def runs(tmp_path):
+    """A user's file; its folder is the command's."""
+    USERS.to_csv(tmp_path / "runs.csv", index=False)
+    return tmp_path / "runs.csv"
+
+
+@pytest.fixture
+def fit_file(tmp_path, chinchilla_fit):
+    chinchilla_fit.save(tmp_path / "fit.json")
+    return tmp_path / "fit.json"
+
+
+@pytest.fixture(scope="module")
+def quick():
+    return jl.fit("chinchilla", TABLE, n_starts=64, screen=16)
+
+
+def assert_narrow(text):
+    assert [line for line in text.splitlines() if len(line) > 80] == []
+
+
+# --- laws
+
+
+def test_laws_lists_every_law(command):
+    code, out, err = command("laws")
+    assert (code, err) == (0, "")
+    assert all(name in out for name in jl.laws.names())
+    assert_narrow(out)
+
+
+def test_laws_as_json_and_csv_are_the_table(command, tmp_path):
+    code, out, err = command("laws", "--json", "--out", "laws.csv")
+    assert (code, err) == (0, "")
+    assert json.loads(out) == jl.law_table().to_dict(orient="records")
+    names = pd.read_csv(tmp_path / "laws.csv")["name"]
+    assert names.tolist() == jl.law_table()["name"].tolist()
+
+
+# --- fit
+
+
+def test_fit_gives_the_numbers_of_python(command, runs, quick):
+    code, out, err = command("fit", "chinchilla", "runs.csv", *MAPPED, *QUICK, "--json")
+    assert (code, err) == (0, "")
+    record = json.loads(out)
+    assert record["params"] == quick.params
+    assert record["objective"] == quick.objective
+    assert record["n_starts"] == 64
+
+
+def test_fit_from_standard_input_prints_the_summary(command, quick):
+    code, out, err = command(
+        "fit", "chinchilla", "-", *MAPPED, *QUICK, stdin=USERS.to_csv(index=False)
+    )
+    assert (code, err) == (0, "")
+    assert out.splitlines()[1:] == [
+        line.replace("DataFrame", "standard input") for line in quick.summary().splitlines()[1:]
+    ]
+
+
+def test_fit_writes_a_fit_that_loads(command, runs, quick, tmp_path):
+    code, out, _ = command("fit", "chinchilla", "runs.csv", *MAPPED, *QUICK, "--out", "fit.json")
+    assert code == 0 and "objective" in out
+    assert jl.load(tmp_path / "fit.json").params == quick.params
+
+
+def test_options_reach_the_fit(command, runs):
+    code, out, err = command(
+        "fit", "chinchilla", "runs.csv", *MAPPED, *QUICK, "-u", "N=1", "-u", "D=1",
+        "--fix", "E=1.69", "--tie", "beta=alpha", "--bound", "A=1:", "--where", "n_params > 2e8",
+        "--delta", "0.01", "--asymmetry", "2", "--seed", "3", "--json",
+    )  # fmt: skip
+    python = jl.fit(
+        "chinchilla", USERS, columns={"N": "n_params", "D": "n_tokens"}, units={"N": 1, "D": 1},
+        n_starts=64, screen=16, fixed={"E": 1.69}, tied={"beta": "alpha"},
+        bounds={"A": (1, None)}, where="n_params > 2e8", delta=0.01, asymmetry=2, seed=3,
+    )  # fmt: skip
+    assert (code, err) == (0, "")
+    record = json.loads(out)
+    assert record["params"] == python.params
+    assert record["params"]["E"] == 1.69
+    assert record["params"]["alpha"] == record["params"]["beta"]
+    assert record["n_observations"] == python.n_observations < len(USERS)
+
+
+@pytest.mark.slow
+def test_base_and_no_base(command, fit_file, tmp_path):
+    experiment = simulate.experiment("cpt-chinchilla")
+    experiment.table.iloc[::4].to_csv(tmp_path / "cpt.csv", index=False)
+    record = {"params": dict(simulate.TRUTHS["from-scratch"])}
+    saved = json.loads(fit_file.read_text()) | record
+    fit_file.write_text(json.dumps(saved))
+    code, out, _ = command(
+        "fit", "cpt-chinchilla", "cpt.csv", *QUICK, "--base", "fit.json", "--json"
+    )
+    assert code == 0
+    assert {"E", "A", "alpha"} == set(json.loads(out)["fixed"])
+    code, out, _ = command("fit", "cpt-chinchilla", "cpt.csv", *QUICK, "--no-base", "--json")
+    assert code == 0
+    assert json.loads(out)["fixed"] == {}
+    code, _, err = command("fit", "cpt-chinchilla", "cpt.csv")
+    assert code == 2
+    assert "--no-base" in err and "fixed={}" not in err
+
+
+def test_a_fit_not_to_be_used_is_printed_and_exits_with_1(command, tmp_path):
+    rng = np.random.default_rng(0)
+    noise = TABLE.assign(loss=3 * np.exp(0.3 * rng.standard_normal(len(TABLE))))
+    noise.to_csv(tmp_path / "noise.csv", index=False)
+    code, out, err = command("fit", "chinchilla", "noise.csv", *QUICK)
+    assert (code, err) == (1, "")
+    assert "[error] poor-fit" in " ".join(out.split())
+    assert_narrow(out)
+    code, out, err = command("fit", "chinchilla", "noise.csv", *QUICK, "--strict")
+    assert (code, out) == (1, "")
+    assert "does not describe these runs" in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (("chinchila", "runs.csv"), 2, "Did you mean 'chinchilla'"),
+        (("chinchilla", "run.csv"), 2, "Did you mean 'runs.csv'"),
+        (("chinchilla", "runs.csv"), 1, "Perhaps --column N=n_params"),
+        (("chinchilla", "runs.csv", "-c", "N=n_param"), 1, "Did you mean 'n_params'"),
+        (("chinchilla", "runs.csv", "-c", "N"), 2, "--column takes NAME=VALUE"),
+        (("chinchilla", "runs.csv", *MAPPED, "-c", "N=loss"), 2, "--column names N twice"),
+        (("chinchilla", "runs.csv", *MAPPED, "-u", "N=x"), 2, "'x' is not a unit"),
+        (("chinchilla", "runs.csv", *MAPPED, "-u", "N=T"), 1, "column n_params"),
+        (("chinchilla", "runs.csv", *MAPPED, "--fix", "alpha"), 2, "--fix takes NAME=VALUE"),
+        (("chinchilla", "runs.csv", *MAPPED, "--fix", "alpha=x"), 2, "'x' is not a number"),
+        (("chinchilla", "runs.csv", *MAPPED, "--fix", "alfa=1"), 2, "Did you mean 'alpha'"),
+        (("chinchilla", "runs.csv", *MAPPED, "--bound", "alpha=1"), 2, "LOW:HIGH"),
+        (("chinchilla", "runs.csv", *MAPPED, "--bound", "alpha=1:0"), 2, "not in order"),
+        (("chinchilla", "runs.csv", *MAPPED, "--solver", "newtn"), 2, "Did you mean 'newton'"),
+        (("chinchilla", "runs.csv", *MAPPED, "--constraint", "paper"), 2, "no constraint"),
+        (("chinchilla", "runs.csv", *MAPPED, "--n-starts", "0"), 2, "--n-starts"),
+        (("chinchilla", "runs.csv", *MAPPED, "--screen", "-3"), 2, "--screen"),
+        (("chinchilla", "runs.csv", *MAPPED, "--seed", "-1"), 2, "--seed"),
+        (("chinchilla", "runs.csv", *MAPPED, "--base", "none.json"), 2, "cannot read none.json"),
+        (("chinchilla", "runs.csv", *MAPPED, "--out", "no/fit.json"), 2, "a folder that exists"),
+        (("chinchilla",), 2, "data"),
+    ],
+)
+def test_wrong_calls_and_bad_data(command, runs, arguments, code, said):
+    seen, out, err = command("fit", *arguments)
+    assert (seen, out) == (code, "")
+    assert said.lower() in err.lower()
+
+
+# --- predict
+
+
+def test_predict_at_values(command, fit_file, chinchilla_fit):
+    arguments = ("predict", fit_file, "--at", "N=1e9,7e9", "--at", "D=1e10,1e12")
+    code, out, err = command(*arguments, "--json")
+    assert (code, err) == (0, "")
+    record = json.loads(out)
+    N, D = np.array(record["N"]), np.array(record["D"])
+    assert list(zip(N, D, strict=True)) == [(1e9, 1e10), (1e9, 1e12), (7e9, 1e10), (7e9, 1e12)]
+    assert record["loss"] == chinchilla_fit.predict(N=N, D=D).tolist()
+    assert record["outside"] == chinchilla_fit.outside(N=N, D=D).tolist()
+    code, out, _ = command(*arguments)
+    assert code == 0
+    assert f"{record['loss'][3]:.6g}" in out and out.count("outside") == sum(record["outside"])
+    assert_narrow(out)
+
+
+def test_predict_at_the_rows_of_a_file(command, fit_file, chinchilla_fit, runs, tmp_path):
+    code, out, err = command("predict", fit_file, "runs.csv", *MAPPED, "--out", "pred.csv")
+    assert (code, err) == (0, "")
+    with open(tmp_path / "pred.csv", newline="") as file:
+        written = list(csv.DictReader(file))
+    assert list(written[0]) == ["N", "D", "loss", "outside"]
+    losses = [float(row["loss"]) for row in written]
+    np.testing.assert_array_equal(losses, chinchilla_fit.predict(TABLE))
+    assert {row["outside"] for row in written} == {"False"}
+
+
+def test_predict_takes_the_share_of_the_other_corpus(command, chinchilla_fit, tmp_path):
+    ones = dict.fromkeys("NDr", 1.0)
+    fit = dataclasses.replace(  # no fit needed: the truth of a simulation
+        chinchilla_fit,
+        law=jl.laws.get("dcpt"),
+        params=dict(simulate.TRUTHS["dcpt"]),
+        units=ones,
+        ranges={"N": (0.5, 4.0), "D": (0.1, 3.0), "r": (0.0, 1.0)},
+    )
+    fit.save(tmp_path / "fit.json")
+    points = pd.DataFrame({"N": [1.8, 1.8], "D": [2.0, 2.0], "r_d": [0.2, 0.9]})
+    points.to_csv(tmp_path / "points.csv", index=False)
+    for side, r in (("domain", points["r_d"]), ("general", 1 - points["r_d"])):
+        code, out, _ = command("predict", "fit.json", "points.csv", "--share", side, "--json")
+        assert code == 0
+        assert json.loads(out)["r"] == r.tolist()
+        assert json.loads(out)["loss"] == fit.predict(N=1.8, D=2.0, r=r).tolist()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        ((), 2, "say where to predict"),
+        (("runs.csv", "--at", "N=1"), 2, "say where to predict"),
+        (("--at", "N=1e9"), 2, "input D is missing"),
+        (("--at", "N=1e9", "--at", "D=x"), 2, "'x' is not a number"),
+        (("--at", "N=1e9", "--at", "D=1", "--at", "M=1"), 2, "no input 'M'"),
+        (("--at", "N=-1", "--at", "D=1e9"), 1, "not positive"),
+        (("runs.csv",), 1, "--column N=n_params"),
+        (("runs.csv", "-c", "N=n_params", "-c", "D=text"), 1, "'abc' is not a number"),
+        (("runs.csv", "-c", "N=n_params", "-c", "D=gap"), 1, "line 2 (nan)"),
+        (("runs.csv", *MAPPED, "--out", "no/pred.csv"), 2, "cannot write"),
+    ],
+)
+def test_predict_says_what_is_wrong(command, fit_file, tmp_path, arguments, code, said):
+    table = USERS.iloc[:3].assign(text="abc", gap=[np.nan, 1.0, 1.0])
+    table.to_csv(tmp_path / "runs.csv", index=False)
+    seen, out, err = command("predict", fit_file, *arguments)
+    assert (seen, out) == (code, "")
+    assert said in err
+
+
+@pytest.mark.parametrize("content", ["", "{}", "[1]", '{"schema": 99}', "\x00\x01"])
+def test_predict_refuses_what_is_no_fit(command, tmp_path, content):
+    (tmp_path / "odd.json").write_text(content)
+    code, out, err = command("predict", "odd.json", "--at", "N=1")
+    assert (code, out) == (1, "")
+    assert "odd.json" in err
+
+
+# --- demo
+
+
+@pytest.mark.slow
+def test_demo_recovers_the_truth_and_draws_it(command, tmp_path):
+    pytest.importorskip("matplotlib")
+    code, out, err = command("demo", "--out", "here.png", "--json")
+    assert (code, err) == (0, "")
+    record = json.loads(out)
+    assert (tmp_path / "here.png").read_bytes().startswith(b"\x89PNG")
+    assert record["picture"] == "here.png"
+    for side in ("general", "domain"):
+        page = record[side]
+        assert page["rms_error"] < 0.004 / 2  # predictions: far within the noise
+        assert page["fitted"]["E"] == pytest.approx(page["true"]["E"], rel=0.05)
+    code, out, err = command("demo")  # compiled already
+    assert (code, err) == (0, "")
+    assert (tmp_path / "jaxlaw_demo.png").exists()
+    assert f"{record['domain']['fitted']['alpha']:.4g}" in out
+    assert_narrow(out)
+
+
+@pytest.mark.parametrize("out", ["no/demo.png", "."])
+def test_demo_says_at_once_that_it_cannot_write(command, out):
+    code, printed, err = command("demo", "--out", out)
+    assert (code, printed) == (2, "")
+    assert "cannot write" in err
+
+
+# --- the command itself
+
+
+@pytest.mark.parametrize("name", ["laws", "demo", "fit", "predict"])
+def test_every_command_has_help_with_an_example(command, name):
+    code, out, err = command(name, "--help")
+    assert (code, err) == (0, "")
+    assert f"Example: jaxlaw {name}" in out
+    assert "--out" in out and "--json" in out
+    assert_narrow(out)
+
+
+@pytest.mark.parametrize("arguments", [("nope",), ("fit", "--nope")])
+def test_unknown_commands_and_options_exit_with_2(command, arguments):
+    code, out, err = command(*arguments)
+    assert (code, out) == (2, "")
+    assert "nope" in err
+
+
+WITHOUT = "import sys; sys.modules['{0}'] = None; from jaxlaw.cli import main; main()"
+
+
+@pytest.mark.parametrize("missing", ["typer", "rich"])
+def test_without_its_extra_the_command_says_how_to_install_it(missing):
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT.format(missing)], capture_output=True, text=True
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "pip install 'jaxlaw[cli]'" in done.stderr
+    assert len(done.stderr.splitlines()) == 1

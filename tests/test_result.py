@@ -1,0 +1,176 @@
+"""What a fit gives back: predictions, files, notes."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+from conftest import simulated_fit
+
+import jaxlaw as jl
+from jaxlaw import simulate
+
+
+def codes(fit):
+    return {note.code for note in fit.notes}
+
+
+def test_predict_broadcasts_and_takes_tables(chinchilla_fit):
+    fit = chinchilla_fit
+    grid = fit.predict(N=np.array([1e8, 1e9])[:, None], D=[1e10, 1e11, 1e12])
+    assert grid.shape == (2, 3) and grid.dtype == np.float64
+    table = pd.DataFrame({"N": [1e8], "D": [1e11], "other": ["x"]})
+    assert fit.predict(table)[0] == grid[0, 1] == fit.predict(N=1e8, D=1e11)
+    p = fit.params
+    by_hand = p["E"] + p["A"] / 1e8 ** p["alpha"] + p["B"] / 1e11 ** p["beta"]
+    assert grid[0, 1] == pytest.approx(by_hand, rel=1e-12)
+
+
+def test_outside_flags_extrapolation(chinchilla_fit):
+    low, high = chinchilla_fit.ranges["N"]
+    D = np.mean(chinchilla_fit.ranges["D"])
+    assert chinchilla_fit.outside(N=[low / 2, low, high, high * 2], D=D).tolist() == [
+        True, False, False, True,
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "inputs,error,message",
+    [
+        ({"N": 1e9}, jl.UsageError, "input D is missing"),
+        ({"N": 1e9, "D": 1e10, "d": 1}, jl.UsageError, "Did you mean 'D'"),
+        ({"N": -1.0, "D": 1e10}, jl.DataError, "not positive"),
+        ({"N": "many", "D": 1e10}, jl.DataError, "not numeric"),
+        ({"N": np.nan, "D": 1e10}, jl.DataError, "not positive"),
+    ],
+)
+def test_predict_refuses(chinchilla_fit, inputs, error, message):
+    with pytest.raises(error, match=message):
+        chinchilla_fit.predict(**inputs)
+
+
+def test_a_saved_fit_predicts_the_same_bits_in_another_process(tmp_path):
+    fit = simulated_fit("dcpt")
+    path = tmp_path / "fit.json"
+    fit.save(path)
+    program = (
+        "import jaxlaw as jl, sys; fit = jl.load(sys.argv[1]); "
+        "print([x.hex() for x in fit.predict(N=1.3, D=0.7, r=[0.0, 0.21, 1.0]).tolist()])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(path)], capture_output=True, text=True, check=True
+    )
+    ours = [x.hex() for x in fit.predict(N=1.3, D=0.7, r=[0.0, 0.21, 1.0]).tolist()]
+    assert done.stdout.strip() == str(ours)
+    again = jl.load(path)
+    assert again.to_dict() == fit.to_dict() and again.summary() == fit.summary()
+
+
+def test_a_constrained_fit_loads_with_its_constraint(tmp_path):
+    fit = simulated_fit("dcpt", constraint="paper")
+    fit.save(tmp_path / "fit.json")
+    assert jl.load(tmp_path / "fit.json").law is fit.law
+
+
+def test_every_missing_field_is_named(tmp_path, chinchilla_fit):
+    record = chinchilla_fit.to_dict()
+    path = tmp_path / "fit.json"
+    for name in record:
+        path.write_text(json.dumps({k: v for k, v in record.items() if k != name}))
+        with pytest.raises(jl.DataError, match=f"'{name}'"):
+            jl.load(path)
+    for name in ("params", "units", "ranges"):
+        broken = json.loads(json.dumps(record))
+        del broken[name]["alpha" if name == "params" else "N"]
+        path.write_text(json.dumps(broken))
+        with pytest.raises(jl.DataError, match=f"{name}\\."):
+            jl.load(path)
+
+
+@pytest.mark.parametrize(
+    "change,error,message",
+    [
+        ({"schema": 99}, jl.DataError, "schema 99"),
+        ({"schema": "x"}, jl.DataError, "schema"),
+        ({"law": "no-such-law"}, jl.UsageError, "Import the module"),
+        ({"params": {"E": "text"}}, jl.DataError, "not a whole"),
+        ({"objective": None}, jl.DataError, "objective"),
+        ({"notes": [{"code": 1}]}, jl.DataError, "not a whole"),
+        ({"ranges": 3}, jl.DataError, "not a whole"),
+    ],
+)
+def test_a_malformed_file_is_refused(tmp_path, chinchilla_fit, change, error, message):
+    path = tmp_path / "fit.json"
+    path.write_text(json.dumps(chinchilla_fit.to_dict() | change))
+    with pytest.raises(error, match=message):
+        jl.load(path)
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "null", '"fit"', "{}"])
+def test_what_is_not_a_fit_is_refused(tmp_path, text):
+    path = tmp_path / "fit.json"
+    path.write_text(text)
+    with pytest.raises(jl.DataError, match="not a jaxlaw fit"):
+        jl.load(path)
+    with pytest.raises(jl.UsageError, match="cannot read"):
+        jl.load(tmp_path / "absent.json")
+
+
+def test_infinities_survive_a_file(tmp_path):
+    table = simulate.experiment("chinchilla").table.assign(loss=2.0)
+    fit = jl.fit("chinchilla", table)  # a constant target: R² is not a number
+    fit.save(tmp_path / "fit.json")
+    assert np.isnan(jl.load(tmp_path / "fit.json").r2)
+
+
+def test_clean_data_give_no_warning(chinchilla_fit):
+    assert not codes(chinchilla_fit)
+    assert codes(simulated_fit("dcpt")) == set()
+
+
+def test_a_term_that_is_not_needed_is_noted():
+    truth = {"E": 0.0, "A": 400.0, "B": 500.0, "alpha": 0.2, "beta": 0.2}
+    table = simulate.experiment("chinchilla").table[["N", "D"]]
+    made = simulate.simulate_runs("chinchilla", truth | {"E": 1e-6}, table, noise=0.004)
+    fit = jl.fit("chinchilla", made, bounds={"alpha": (0.25, 1.0)})
+    assert "at-bound" in codes(fit)
+
+
+def test_two_sizes_cannot_tell_e_a_and_alpha_apart():
+    N, D = (axis.ravel() for axis in np.meshgrid([1e8, 1e9], np.geomspace(1e9, 1e12, 12)))
+    truth = simulate.experiment("chinchilla").truth
+    table = simulate.simulate_runs("chinchilla", truth, {"N": N, "D": D}, noise=0.002)
+    fit = jl.fit("chinchilla", table)
+    assert {"few-values", "unidentifiable"} <= codes(fit) or {"few-values", "ridge"} <= codes(fit)
+    assert any("alpha" in note.message for note in fit.notes)
+
+
+def test_few_starts_that_agree_are_noted():
+    table = simulate.experiment("dcpt-l2").table
+    fit = jl.fit("dcpt-l2", table, n_starts=64, screen=False)
+    assert ("few-starts-agree" in codes(fit)) == (fit.agreement < 0.1)
+    if fit.runner_up is not None:
+        assert fit.runner_up.objective > fit.objective
+
+
+def test_the_constraint_of_dcpt_says_what_it_costs():
+    # Shares that the paper's form cannot describe: the loss rises with r towards 1.
+    truth = simulate.experiment("dcpt").truth | {"C": 0.02, "B": 0.6, "eta": 2.0}
+    table = simulate.experiment("dcpt").table[["N", "D", "r"]]
+    made = simulate.simulate_runs("dcpt", truth, table, noise=0.004)
+    free = jl.fit("dcpt", made)
+    assert "trend-observed" in codes(free)
+    bound = jl.fit("dcpt", made, constraint="paper")
+    message = next(n.message for n in bound.notes if n.code == "constraint-binds")
+    assert f"{bound.objective:.4g}" in message and f"{free.r2:.3f}" in message
+    assert "trend-observed" not in codes(bound)
+    assert bound.objective > free.objective
+
+
+def test_summary_shows_numbers_and_notes(chinchilla_fit):
+    text = chinchilla_fit.summary()
+    for name, value in chinchilla_fit.params.items():
+        assert f"{name:<8}" in text and f"{value:.6g}" in text
+    assert all(len(line) <= 80 for line in text.splitlines())

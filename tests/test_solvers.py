@@ -1,0 +1,227 @@
+"""The two methods, one lane at a time in meaning, through the engine in fact."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from conftest import simulated_fit
+from posed import posed, projected, screened
+from problems import PROBLEMS, problem
+from scipy.optimize import minimize
+
+from jaxlaw import engine, laws
+from jaxlaw.objective import evaluate, scale_of, value_and_gradient
+from jaxlaw.solvers import FINISHER, SOLVERS, lbfgs
+from jaxlaw.solvers.newton import definite_inverse_root, solve_definite
+from jaxlaw.solvers.status import CONVERGED, NON_FINITE, STEP_LIMIT
+
+NEWTON, LBFGS = SOLVERS["newton"], SOLVERS["lbfgs"]
+QUICK = {"chinchilla", "downstream-ce"}  # the others compile for long
+
+
+def lane_sized(solver, **settings):
+    return solver._replace(settings=solver.settings._replace(**settings))
+
+
+# ------------------------------------------------------------- the linear algebra
+
+
+def random_symmetric(size, eigenvalues):
+    rotation, _ = np.linalg.qr(np.random.default_rng(size).standard_normal((size, size)))
+    return rotation @ np.diag(eigenvalues) @ rotation.T
+
+
+@pytest.mark.parametrize("size", [1, 2, 5, 9])
+def test_a_definite_system_is_solved(size):
+    matrix = random_symmetric(size, np.linspace(0.5, 2.0, size))
+    right = np.random.default_rng(0).standard_normal(size)
+    with jax.enable_x64(True):
+        found = solve_definite(jnp.asarray(matrix), jnp.asarray(right))
+    np.testing.assert_allclose(found, np.linalg.solve(matrix, right), rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("eigenvalues", [(-1, 0.5, 1), (-1, -2, -3), (0, 0, 1), (0, 0, 0)])
+def test_an_indefinite_system_still_gives_descent(eigenvalues):
+    matrix = random_symmetric(3, np.array(eigenvalues, float))
+    gradient = np.array([0.3, -1.0, 0.7])
+    with jax.enable_x64(True):
+        move = -np.asarray(solve_definite(jnp.asarray(matrix), jnp.asarray(gradient)))
+    assert np.isfinite(move).all()
+    assert gradient @ move < 0
+
+
+def test_the_inverse_root_makes_the_hessian_one_and_holds_what_is_held():
+    hessian = random_symmetric(4, np.array([1e-3, 1.0, 20.0, 1e4]))
+    free = np.array([1.0, 1.0, 0.0, 1.0])
+    with jax.enable_x64(True):
+        root = np.asarray(definite_inverse_root(jnp.asarray(hessian), jnp.asarray(free)))
+    np.testing.assert_allclose(root.T @ hessian @ root, np.diag(free), atol=1e-8)
+    assert (root[2] == 0).all()
+
+
+# ------------------------------------------------------------- newton
+
+
+@pytest.mark.parametrize("name", [p.name for p in PROBLEMS])
+def test_newton_ends_at_an_optimum_inside_the_box(name):
+    with jax.enable_x64(True):
+        p = posed(name)
+        lanes = engine.solve(NEWTON, p.model, p.problem, screened(p))
+        low, high = np.asarray(p.problem.low), np.asarray(p.problem.high)
+        assert (lanes.coordinates >= low).all() and (lanes.coordinates <= high).all()
+        best = int(np.argmin(lanes.value[0]))
+        at = jnp.asarray(lanes.coordinates[0, best])
+        value, found = evaluate(p.model, p.problem, at, p.problem.delta, p.problem.delta)
+        # The decrease that a full Newton step from the end still promises, against the value.
+        gradient = projected(p, np.asarray(at), np.asarray(found.gradient))
+        free = (gradient != 0).astype(float)
+        root = np.asarray(definite_inverse_root(found.hessian, jnp.asarray(free)))
+        assert lanes.status[0, best] == CONVERGED
+        assert float(value) == pytest.approx(lanes.value[0, best], rel=1e-12)
+        assert np.sum((root.T @ gradient) ** 2) <= 1e-9 * float(value)
+        fit = simulated_fit(name)
+        assert lanes.value[0, best] * float(scale_of(p.problem.delta)) == pytest.approx(
+            fit.objective, rel=1e-9
+        )
+
+
+def test_a_lane_of_nan_ends_non_finite_and_harms_no_neighbour():
+    with jax.enable_x64(True):
+        p = posed("chinchilla")
+        first = screened(p)
+        clean = engine.solve(NEWTON, p.model, p.problem, first)
+        spoilt = first.copy()
+        spoilt[5] = np.nan
+        lanes = engine.solve(NEWTON, p.model, p.problem, spoilt)
+    assert lanes.status[0, 5] == NON_FINITE
+    assert lanes.ticks[0, 5] == 1
+    others = np.arange(len(first)) != 5
+    np.testing.assert_array_equal(lanes.status[0, others], clean.status[0, others])
+    np.testing.assert_allclose(lanes.value[0, others], clean.value[0, others], rtol=1e-12)
+
+
+def test_the_step_limit_is_a_status_and_costs_no_program():
+    with jax.enable_x64(True):
+        p = posed("chinchilla")
+        first = screened(p)
+        engine.solve(NEWTON, p.model, p.problem, first)
+        programs = engine._rounds._cache_size()
+        lanes = engine.solve(lane_sized(NEWTON, max_ticks=3), p.model, p.problem, first)
+        assert engine._rounds._cache_size() == programs
+    assert (lanes.status == STEP_LIMIT).all()
+    assert (lanes.ticks == 3).all()
+
+
+def test_bounds_are_kept_and_a_fixed_coordinate_stays():
+    with jax.enable_x64(True):
+        p = posed("chinchilla", fixed={"alpha": 0.3}, bounds={"E": (1.0, 1.5)})
+        lanes = engine.solve(NEWTON, p.model, p.problem, screened(p))
+        params = p.params(lanes.coordinates[0])
+    assert (params["alpha"] == 0.3).all()
+    assert (params["E"] >= 1.0).all() and (params["E"] <= 1.5).all()
+    best = np.argmin(lanes.value[0])
+    assert params["E"][best] == 1.5
+
+
+def test_exact_data_end_at_zero():
+    with jax.enable_x64(True):
+        p = posed("chinchilla", noise=0.0)
+        lanes = engine.solve(NEWTON, p.model, p.problem, screened(p))
+    assert np.min(lanes.value) < 1e-15
+    assert lanes.status[0, np.argmin(lanes.value[0])] == CONVERGED
+
+
+# ------------------------------------------------------------- jaxopt's L-BFGS
+
+
+def test_the_finisher_stays_at_an_optimum():
+    with jax.enable_x64(True):
+        p = posed("chinchilla")
+        lanes = engine.solve(NEWTON, p.model, p.problem, screened(p))
+        best = int(np.argmin(lanes.value[0]))
+        candidates = np.repeat(lanes.coordinates[0, best][None], 4, axis=0)
+        ended = engine.solve(FINISHER, p.model, p.problem, candidates)
+    np.testing.assert_allclose(ended.coordinates[0, 0], candidates[0], rtol=1e-6)
+    assert (ended.value <= lanes.value[0, best] * (1 + 1e-14)).all()
+    assert (ended.value >= lanes.value[0, best] * (1 - 1e-10)).all()
+    assert (ended.status == CONVERGED).all()
+    assert ended.ticks.max() < 20
+
+
+def test_the_finisher_comes_back_from_nearby():
+    with jax.enable_x64(True):
+        p = posed("chinchilla")
+        lanes = engine.solve(NEWTON, p.model, p.problem, screened(p))
+        best = int(np.argmin(lanes.value[0]))
+        near = lanes.coordinates[0, best] * (1 + 1e-3 * np.array([[1], [-1], [2], [-2]]))
+        ended = engine.solve(FINISHER, p.model, p.problem, near)
+    assert ended.value.min() == pytest.approx(lanes.value[0, best], rel=1e-9)
+
+
+def test_the_whole_box_frame_covers_the_box_and_nothing_else():
+    low, high = jnp.array([-1.0, 0.0, 2.0]), jnp.array([1.0, 5.0, 2.0])
+    frame = lbfgs._Sine(low, high)
+    z = 30 * np.random.default_rng(0).standard_normal((200, 3))
+    at = np.asarray(jax.vmap(frame.coordinates)(jnp.asarray(z)))
+    assert (at >= np.asarray(low) - 1e-6).all() and (at <= np.asarray(high) + 1e-6).all()
+    assert (at[:, 2] == 2.0).all()
+    assert at[:, 0].min() < -0.99 and at[:, 1].max() > 4.95
+    slope = jax.jacfwd(frame.coordinates)(jnp.zeros(3))
+    np.testing.assert_allclose(np.diag(slope)[:2], 1.0, rtol=1e-6)  # coordinates in the middle
+
+
+@pytest.mark.parametrize("linear", [False])
+def test_a_start_at_the_wall_is_moved_inside(linear):
+    with jax.enable_x64(True):
+        p = posed("chinchilla", linear=linear)
+        model, data = p.model, p.problem
+        lane = lbfgs.init(model, data, data.low)
+        width = np.asarray(data.high - data.low)
+        inside = np.asarray(lane.coordinates - data.low)
+        np.testing.assert_allclose(inside, 0.0005 * width, rtol=1e-6)
+
+
+def scipy_best(p, first):
+    """The best of L-BFGS-B on the same objective, from the same starts."""
+    jitted = jax.jit(lambda u: value_and_gradient(p.model, p.problem, u))
+
+    def function(u):
+        value, gradient = jitted(u)
+        return float(value), np.asarray(gradient)
+
+    bounds = list(zip(np.asarray(p.problem.low), np.asarray(p.problem.high), strict=True))
+    options = {"maxiter": 5000, "maxfun": 20000, "ftol": 1e-16, "gtol": 1e-10}
+    ends = [
+        minimize(function, u, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
+        for u in first
+    ]
+    return min(end.fun for end in ends)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(n, marks=() if n in QUICK else pytest.mark.slow) for n in laws.names()],
+)
+def test_jaxopts_answer_is_scipys_or_better(name):
+    with jax.enable_x64(True):
+        p = posed(name, linear=False)
+        near = problem(name).starts(8, seed=1)
+        centred = np.stack(
+            [
+                _at_centre(p, spec, near)
+                for spec in p.model.law.parameters
+            ],
+            axis=-1,
+        )
+        first = p.coordinates(centred)
+        lanes = engine.solve(LBFGS, p.model, p.problem, first)
+        theirs = scipy_best(p, first)
+    assert lanes.value.min() <= theirs * (1 + 1e-9)
+
+
+def _at_centre(p, spec, natural):
+    from jaxlaw.coordinates import recentre
+
+    law = p.model.law
+    params = dict(zip(law.parameter_names, natural.T, strict=True))
+    return recentre(law, params, p.means, sign=-1)[spec.name]
