@@ -101,6 +101,7 @@ def fit(
         DataError: the runs cannot carry the law; with ``strict``, neither can the fit.
     """
     law = laws.get(law, constraint)
+    _check_counts(n_starts=n_starts, screen=screen, seed=seed)
     options = Options(
         delta, space, asymmetry, _fixed(law, fixed, base), dict(tied or {}), dict(bounds or {})
     )
@@ -129,6 +130,15 @@ def fit(
     if strict:
         _refuse(result)
     return result
+
+
+def _check_counts(n_starts: int, screen: int | bool, seed: int) -> None:
+    if n_starts < 1:
+        raise UsageError(f"n_starts must be at least 1, not {n_starts}")
+    if screen is not False and screen < 1:
+        raise UsageError(f"screen must be at least 1, or False to solve all, not {screen}")
+    if seed < 0:
+        raise UsageError(f"seed must not be negative, not {seed}")
 
 
 def solver_named(name: str) -> Solver:

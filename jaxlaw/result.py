@@ -191,6 +191,14 @@ class Fit:
         return {spec.name: _checked(spec, given[spec.name]) for spec in self.law.inputs}
 
 
+_DOMAINS = {
+    "positive": "finite and positive",
+    "nonnegative": "finite and not negative",
+    "fraction": "in [0, 1]",
+    "real": "finite",
+}
+
+
 def _checked(spec: Any, values: Any) -> np.ndarray:
     try:
         values = np.asarray(values, float)
@@ -205,9 +213,8 @@ def _checked(spec: Any, values: Any) -> np.ndarray:
         bad |= (values < 0) | (values > 1)
     if bad.any():
         raise DataError(
-            f"input {spec.name} has {int(bad.sum())} values that are not "
-            f"{spec.domain if spec.domain != 'fraction' else 'in [0, 1]'}, the first "
-            f"{values[bad].flat[0]}"
+            f"input {spec.name} must be {_DOMAINS[spec.domain]}: {int(bad.sum())} of "
+            f"{bad.size} values are not, the first {values[bad].flat[0]}"
         )
     return values
 

@@ -41,9 +41,9 @@ def test_outside_flags_extrapolation(chinchilla_fit):
     [
         ({"N": 1e9}, jl.UsageError, "input D is missing"),
         ({"N": 1e9, "D": 1e10, "d": 1}, jl.UsageError, "Did you mean 'D'"),
-        ({"N": -1.0, "D": 1e10}, jl.DataError, "not positive"),
+        ({"N": -1.0, "D": 1e10}, jl.DataError, "must be finite and positive"),
         ({"N": "many", "D": 1e10}, jl.DataError, "not numeric"),
-        ({"N": np.nan, "D": 1e10}, jl.DataError, "not positive"),
+        ({"N": np.nan, "D": 1e10}, jl.DataError, "must be finite and positive"),
     ],
 )
 def test_predict_refuses(chinchilla_fit, inputs, error, message):
