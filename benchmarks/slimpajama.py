@@ -45,9 +45,7 @@ def main() -> None:
             seconds = (time.perf_counter() - begun) / 2
             apart = abs(first.objective - second.objective) / first.objective
             best = min(first.objective, second.objective)
-            notes = ", ".join(
-                sorted({n.code for n in first.notes if n.severity != "info"} - QUIET)
-            )
+            notes = ", ".join(sorted({n.code for n in first.notes if n.severity != "info"} - QUIET))
             known = SCIPY.get((corpus, constraint)) if law == "dcpt" else None
             print(
                 f"| {corpus} | {law} | {constraint or '–'} | {best:.6g} | {known or ''} "

@@ -59,9 +59,7 @@ def natural(model: Model, coordinates: Any, context: dict[str, Array]) -> dict[s
     return params
 
 
-def from_natural(
-    model: Model, params: Mapping[str, Any], context: Mapping[str, Any]
-) -> np.ndarray:
+def from_natural(model: Model, params: Mapping[str, Any], context: Mapping[str, Any]) -> np.ndarray:
     """Search coordinates (…, p) of searched parameters: centred, the raised one as excess.
 
     Coefficients at or below zero, which a logarithm cannot hold, become 1e-12.

@@ -234,9 +234,7 @@ def _rounds(solver, model, batched, problems, settings, queue, slots, results, w
     def hand_in(slots, results):
         done = (slots.lane.status != RUNNING) & (slots.index >= 0)
         at = jnp.where(done, slots.index, results.value.shape[0])
-        found = Lanes(
-            slots.lane.coordinates, slots.lane.value, slots.lane.status, slots.lane.ticks
-        )
+        found = Lanes(slots.lane.coordinates, slots.lane.value, slots.lane.status, slots.lane.ticks)
         results = jax.tree.map(lambda all_, new: all_.at[at].set(new, mode="drop"), results, found)
         return slots._replace(index=jnp.where(done, -1, slots.index)), results
 

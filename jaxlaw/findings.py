@@ -126,9 +126,7 @@ def _on_identifiability(
     names = [
         name
         for k, name in enumerate(law.parameter_names)
-        if name not in walls
-        and posed.problem.low[k] < posed.problem.high[k]
-        and model.tied[k] == k
+        if name not in walls and posed.problem.low[k] < posed.problem.high[k] and model.tied[k] == k
     ]
     index = [law.parameter_names.index(name) for name in names]
     jacobian = np.asarray(_log_jacobian(model, posed.problem, coordinates))[:, index]

@@ -260,9 +260,7 @@ def _report(posed: Posed, observations: Observations, search: _Search, solver: s
     scale = float(scale_of(problem.delta))
     params = {name: float(value) for name, value in posed.params(search.coordinates).items()}
     predicted = np.asarray(model.law(params, **observations.inputs))
-    measured = metrics(
-        observations.target, predicted, observations.weight, float(problem.delta)
-    )
+    measured = metrics(observations.target, predicted, observations.weight, float(problem.delta))
     evidence = {
         "agreement": search.agreement,
         "disagreement": search.disagreement,
@@ -289,7 +287,9 @@ def _report(posed: Posed, observations: Observations, search: _Search, solver: s
         runner_up=runner_up,
         notes=(*observations.notes, *notes),
         units=dict(observations.scale),
-        ranges={name: tuple(map(float, observations.ranges[name])) for name in model.law.input_names},
+        ranges={
+            name: tuple(map(float, observations.ranges[name])) for name in model.law.input_names
+        },
         n_observations=int((observations.weight > 0).sum()),
         n_dropped=observations.dropped,
         delta=float(problem.delta),
@@ -326,7 +326,8 @@ def _with_cost(result: Fit, without: Fit) -> Fit:
         f"constraint '{result.law.constraint.name}' binds: objective {result.objective:.4g} "
         f"against {without.objective:.4g} without it, R² {result.r2:.3f} against {without.r2:.3f}"
     )
-    return dataclasses.replace(result, notes=(*result.notes, Note("constraint-binds", "warning", message)))
+    note = Note("constraint-binds", "warning", message)
+    return dataclasses.replace(result, notes=(*result.notes, note))
 
 
 def _refuse(result: Fit) -> None:

@@ -134,9 +134,7 @@ def _first_order(model: Model, problem: Problem, us: tuple[Array, ...]) -> _Firs
     return _FirstOrder(predicted, columns, difference, weight)
 
 
-def value_and_gradient(
-    model: Model, problem: Problem, coordinates: Array
-) -> tuple[Array, Array]:
+def value_and_gradient(model: Model, problem: Problem, coordinates: Array) -> tuple[Array, Array]:
     """Scaled value and its gradient (p,), forwards: cheaper than backwards for few parameters."""
     at = _first_order(model, problem, tuple(coordinates))
     pull = at.weight * jnp.clip(at.difference, -problem.delta, problem.delta)

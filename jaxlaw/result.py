@@ -113,9 +113,7 @@ class Fit:
         """
         values = self._inputs(table, inputs)
         with jax.enable_x64(True):
-            arrays = {
-                name: jnp.asarray(value * self.units[name]) for name, value in values.items()
-            }
+            arrays = {name: jnp.asarray(value * self.units[name]) for name, value in values.items()}
             return np.asarray(self.law(self.params, **arrays))
 
     def outside(self, table: Any = None, /, **inputs: Any) -> np.ndarray:

@@ -253,7 +253,7 @@ def test_predict_takes_the_share_of_the_other_corpus(command, chinchilla_fit, tm
         (("--at", "N=1e9"), 2, "input D is missing"),
         (("--at", "N=1e9", "--at", "D=x"), 2, "'x' is not a number"),
         (("--at", "N=1e9", "--at", "D=1", "--at", "M=1"), 2, "no input 'M'"),
-        (("--at", "N=-1", "--at", "D=1e9"), 1, "not positive"),
+        (("--at", "N=-1", "--at", "D=1e9"), 1, "must be finite and positive"),
         (("runs.csv",), 1, "--column N=n_params"),
         (("runs.csv", "-c", "N=n_params", "-c", "D=text"), 1, "'abc' is not a number"),
         (("runs.csv", "-c", "N=n_params", "-c", "D=gap"), 1, "line 2 (nan)"),

@@ -207,10 +207,7 @@ def test_jaxopts_answer_is_scipys_or_better(name):
         p = posed(name, linear=False)
         near = problem(name).starts(8, seed=1)
         centred = np.stack(
-            [
-                _at_centre(p, spec, near)
-                for spec in p.model.law.parameters
-            ],
+            [_at_centre(p, spec, near) for spec in p.model.law.parameters],
             axis=-1,
         )
         first = p.coordinates(centred)

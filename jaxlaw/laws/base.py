@@ -226,10 +226,12 @@ class Law:
 
     @cached_property
     def input_names(self) -> tuple[str, ...]:
+        """Names of the inputs, in the order of the function."""
         return tuple(spec.name for spec in self.inputs)
 
     @cached_property
     def parameter_names(self) -> tuple[str, ...]:
+        """Names of the parameters, in the order of the function."""
         return tuple(spec.name for spec in self.parameters)
 
     def parameter(self, name: str) -> Parameter:

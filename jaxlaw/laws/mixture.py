@@ -169,10 +169,7 @@ def dcpt(
 ):
     """The D-CPT law."""
     return (
-        E
-        + A * power(N, -alpha)
-        + B * power(r, eta) * power(D, -beta)
-        + C * power(r + eps, -gamma)
+        E + A * power(N, -alpha) + B * power(r, eta) * power(D, -beta) + C * power(r + eps, -gamma)
     )
 
 

@@ -1,0 +1,132 @@
+"""Many lanes at once give what each gives alone."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from posed import posed, screened
+
+from jaxlaw import engine, simulate
+from jaxlaw.objective import scaled_value, to_level
+from jaxlaw.solvers import SOLVERS
+from jaxlaw.solvers.status import CONVERGED
+
+NEWTON = SOLVERS["newton"]
+
+
+@pytest.fixture
+def wide():
+    """Chinchilla, 64 starts from all over the starting ranges."""
+    with jax.enable_x64(True):
+        p = posed("chinchilla")
+        yield p, screened(p)
+
+
+def folds(problem, count=3):
+    """The problem with ``count`` rows of 0/1 weights, each leaving out every third point."""
+    index = np.arange(problem.target.shape[0])
+    weights = np.stack([(index % count != k).astype(float) for k in range(count)])
+    return problem._replace(weight=jnp.asarray(weights))
+
+
+def test_shapes_and_types(wide):
+    p, first = wide
+    lanes = engine.solve(NEWTON, p.model, p.problem, first)
+    assert lanes.coordinates.shape == (1, 64, 5) and lanes.coordinates.dtype == np.float64
+    assert lanes.value.shape == lanes.status.shape == lanes.ticks.shape == (1, 64)
+    assert all(isinstance(leaf, np.ndarray) for leaf in lanes)
+    values = [float(scaled_value(p.model, p.problem, u)) for u in lanes.coordinates[0, :5]]
+    np.testing.assert_allclose(lanes.value[0, :5], values, rtol=1e-12)
+
+
+def test_a_problem_alone_and_in_a_batch(wide):
+    p, first = wide
+    together = engine.solve(NEWTON, p.model, folds(p.problem), first, frozenset({"weight"}))
+    assert together.value.shape == (3, 64)
+    for k in range(3):
+        one = p.problem._replace(weight=folds(p.problem).weight[k])
+        alone = engine.solve(NEWTON, p.model, one, first)
+        best, other = np.argmin(alone.value[0]), np.argmin(together.value[k])
+        np.testing.assert_allclose(together.value[k, other], alone.value[0, best], rtol=1e-12)
+        np.testing.assert_allclose(
+            together.coordinates[k, other], alone.coordinates[0, best], rtol=1e-5
+        )
+    assert len({round(float(v), 9) for v in together.value.min(axis=1)}) == 3
+
+
+def test_targets_in_a_batch_too(wide):
+    p, first = wide
+    targets = np.stack([np.log(simulate.experiment("chinchilla", seed=k).table["loss"])
+                        for k in (0, 4)])  # fmt: skip
+    both = p.problem._replace(target=jnp.asarray(targets))
+    together = engine.solve(NEWTON, p.model, both, first, frozenset({"target"}))
+    alone = engine.solve(NEWTON, p.model, p.problem, first)
+    np.testing.assert_allclose(together.value[0].min(), alone.value.min(), rtol=1e-12)
+    assert abs(together.value[1].min() / alone.value.min() - 1) > 1e-6
+
+
+def test_each_result_is_in_its_starts_place(wide):
+    p, first = wide
+    order = np.random.default_rng(0).permutation(len(first))
+    lanes = engine.solve(NEWTON, p.model, p.problem, first)
+    shuffled = engine.solve(NEWTON, p.model, p.problem, first[order])
+    np.testing.assert_array_equal(shuffled.ticks[0], lanes.ticks[0, order])
+    np.testing.assert_allclose(shuffled.value[0], lanes.value[0, order], rtol=1e-10)
+    assert len(np.unique(lanes.ticks)) > 3  # so that a place is told by its ticks
+
+
+def test_more_lanes_than_slots(wide):
+    """Lanes wait in a queue and are packed at its end: 600 of them, one or two workers."""
+    p, first = wide
+    many = np.tile(first, (10, 1))[:600]
+    lanes = engine.solve(NEWTON, p.model, p.problem, many)
+    few = engine.solve(NEWTON, p.model, p.problem, first)
+    expected = np.tile(few.value[0], 10)[:600]
+    np.testing.assert_allclose(lanes.value[0], expected, rtol=1e-9)
+    assert (lanes.status == CONVERGED).mean() == pytest.approx(
+        np.mean(np.tile(few.status[0], 10)[:600] == CONVERGED)
+    )
+
+
+def test_one_worker_does_as_two(wide, monkeypatch):
+    p, first = wide
+    monkeypatch.setattr(engine, "_workers", lambda: 2)
+    two = engine.solve(NEWTON, p.model, p.problem, first)
+    monkeypatch.setattr(engine, "_workers", lambda: 1)
+    one = engine.solve(NEWTON, p.model, p.problem, first)
+    np.testing.assert_array_equal(one.status, two.status)
+    np.testing.assert_allclose(one.value, two.value, rtol=1e-10)
+
+
+def test_all_at_once_inside_jit_is_the_same(wide):
+    p, first = wide
+    queue = engine.solve(NEWTON, p.model, p.problem, first)
+    inside = jax.jit(lambda u: engine.solve_inside(NEWTON, p.model, p.problem, u))(first)
+    np.testing.assert_allclose(inside.value, queue.value, rtol=1e-9)
+    np.testing.assert_array_equal(inside.status, queue.status)
+
+
+def test_starts_are_valued_as_the_solver_will_see_them(wide):
+    p, first = wide
+    values = engine.evaluate_starts(p.model, p.problem, first)
+    assert values.shape == (1, 64)
+    expected = [
+        float(scaled_value(p.model, p.problem, to_level(p.model, p.problem, jnp.asarray(u))))
+        for u in first[:4]
+    ]
+    np.testing.assert_allclose(values[0, :4], expected, rtol=1e-12)
+    batch = engine.evaluate_starts(p.model, folds(p.problem), first, frozenset({"weight"}))
+    assert batch.shape == (3, 64)
+    np.testing.assert_allclose(batch.sum(axis=0) / 2, values[0], rtol=0.2)
+
+
+def test_tolerances_data_and_delta_are_no_reason_to_compile(wide):
+    p, first = wide
+    engine.solve(NEWTON, p.model, p.problem, first)
+    programs = engine._rounds._cache_size()
+    settings = NEWTON.settings._replace(tolerance=1e-6, max_ticks=50)
+    other = p.problem._replace(
+        target=p.problem.target + 0.1, delta=jnp.asarray(2e-3), asymmetry=jnp.asarray(2.0)
+    )
+    engine.solve(NEWTON._replace(settings=settings), p.model, other, first[::-1])
+    assert engine._rounds._cache_size() == programs
