@@ -13,7 +13,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pandas as pd
 
 from jaxlaw import laws
 from jaxlaw.laws.base import Law
@@ -302,14 +301,3 @@ def _plain(value: Any) -> Any:
     if isinstance(value, (float, np.floating)):
         return float(value) if math.isfinite(value) else str(float(value))
     return value
-
-
-def params_table(fits: Mapping[str, Fit]) -> pd.DataFrame:
-    """Parameters and evidence of several fits side by side, one column a fit."""
-    return pd.DataFrame(
-        {
-            name: fit.params
-            | {"objective": fit.objective, "R2": fit.r2, "agreement": fit.agreement}
-            for name, fit in fits.items()
-        }
-    )

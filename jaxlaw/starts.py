@@ -18,11 +18,6 @@ from jaxlaw.laws.base import Law
 from jaxlaw.notes import UsageError, nearest
 
 
-def grid_size(law: Law) -> int:
-    """Number of starts of the grid of the law's source; 0 where it has none."""
-    return math.prod(len(spec.grid or ()) for spec in law.parameters)
-
-
 def paper_grid(law: Law, centre: Mapping[str, float]) -> np.ndarray:
     """Every combination of the starting values of the law's source, (S, p).
 

@@ -16,7 +16,7 @@ NOWHERE = {}  # a centre of nothing: values stay as they are
     "name,size", [("chinchilla", 4500), ("dcpt", 277_830), ("kaplan", 0), ("dcpt-l1", 92_610)]
 )
 def test_the_grids_of_the_sources_have_their_size(name, size):
-    assert starts.grid_size(laws.get(name)) == size
+    assert laws.law_table().set_index("name").loc[name, "grid"] == size
 
 
 def test_hoffmanns_grid_is_hoffmanns():

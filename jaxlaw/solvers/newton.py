@@ -224,7 +224,7 @@ def _factorise(matrix: Array) -> tuple[Array, list[Array]]:
     """
     size = matrix.shape[0]
     off = jnp.where(jnp.eye(size, dtype=bool), 0.0, jnp.abs(matrix))
-    bound = jnp.maximum(jnp.max(jnp.abs(jnp.diagonal(matrix))), jnp.max(off) / size)
+    bound = jnp.maximum(jnp.max(jnp.abs(jnp.diagonal(matrix))), jnp.max(off) / size) + 1e-300
     pivots, factors = [], []
     for k in range(size):
         column = jnp.where(jnp.arange(size) > k, matrix[:, k], 0.0)
