@@ -8,6 +8,7 @@ import pytest
 
 import jaxlaw as jl
 from jaxlaw import simulate
+from jaxlaw.laws import base
 
 DATA = os.environ.get("JAXLAW_DATA")
 needs_data = pytest.mark.skipif(DATA is None, reason="JAXLAW_DATA is not set")
@@ -40,6 +41,12 @@ def simulated_fit(name: str, noise: float = 0.004, **options) -> jl.Fit:
         options.setdefault("fixed", ())
     options = {key: dict(value) if key == "fixed" else value for key, value in options.items()}
     return jl.fit(experiment.law, experiment.table, **options)
+
+
+@pytest.fixture
+def own_laws(monkeypatch):
+    """Laws that a test registers are gone after it."""
+    monkeypatch.setattr(base, "_REGISTRY", dict(base._REGISTRY))
 
 
 @pytest.fixture(scope="session")

@@ -1,6 +1,5 @@
 """Problems as the solvers see them, made from the simulated experiments."""
 
-import jax.numpy as jnp
 import numpy as np
 
 from jaxlaw import engine, laws, simulate, starts
@@ -31,7 +30,3 @@ def projected(p: Posed, at: np.ndarray, gradient: np.ndarray) -> np.ndarray:
     low, high = np.asarray(p.problem.low), np.asarray(p.problem.high)
     held = ((at <= low) & (gradient >= 0)) | ((at >= high) & (gradient <= 0))
     return np.where(held, 0.0, gradient)
-
-
-def asarray(values) -> jnp.ndarray:
-    return jnp.asarray(values, float)

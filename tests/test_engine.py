@@ -126,7 +126,9 @@ def test_tolerances_data_and_delta_are_no_reason_to_compile(wide):
     programs = engine._rounds._cache_size()
     settings = NEWTON.settings._replace(tolerance=1e-6, max_ticks=50)
     other = p.problem._replace(
-        target=p.problem.target + 0.1, delta=jnp.asarray(2e-3), asymmetry=jnp.asarray(2.0)
+        target=p.problem.target + 0.1,
+        delta=2 * p.problem.delta,
+        asymmetry=3 * p.problem.asymmetry,
     )
     engine.solve(NEWTON._replace(settings=settings), p.model, other, first[::-1])
     assert engine._rounds._cache_size() == programs

@@ -197,7 +197,7 @@ def test_a_second_fit_of_the_same_shapes_compiles_nothing(chinchilla_fit):
     assert (engine._rounds._cache_size(), engine._values._cache_size()) == compiled
 
 
-def test_a_users_law_has_everything():
+def test_a_users_law_has_everything(own_laws):
     @jl.law(name="test-shifted-power")
     def shifted(N, *, E=jl.positive(0.5, 3), A=jl.positive(0.1, 10, centre={"N": "alpha"}),
                 alpha=jl.exponent()):  # fmt: skip

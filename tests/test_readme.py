@@ -41,7 +41,7 @@ def run_command(line, folder):
 
 
 @pytest.mark.slow
-def test_every_snippet_runs_and_prints_what_is_shown(tmp_path, monkeypatch):
+def test_every_snippet_runs_and_prints_what_is_shown(tmp_path, monkeypatch, own_laws):
     monkeypatch.chdir(tmp_path)
     namespace, printed, kinds = {}, "", []
     for kind, body in blocks():

@@ -9,7 +9,7 @@ from posed import posed, projected, screened
 from problems import PROBLEMS, problem
 from scipy.optimize import minimize
 
-from jaxlaw import engine, laws
+from jaxlaw import engine, laws, starts
 from jaxlaw.objective import evaluate, scale_of, value_and_gradient
 from jaxlaw.solvers import FINISHER, SOLVERS, lbfgs
 from jaxlaw.solvers.newton import definite_inverse_root, solve_definite
@@ -170,10 +170,9 @@ def test_the_whole_box_frame_covers_the_box_and_nothing_else():
     np.testing.assert_allclose(np.diag(slope)[:2], 1.0, rtol=1e-6)  # coordinates in the middle
 
 
-@pytest.mark.parametrize("linear", [False])
-def test_a_start_at_the_wall_is_moved_inside(linear):
+def test_a_start_at_the_wall_is_moved_inside():
     with jax.enable_x64(True):
-        p = posed("chinchilla", linear=linear)
+        p = posed("chinchilla", linear=False)
         model, data = p.model, p.problem
         lane = lbfgs.init(model, data, data.low)
         width = np.asarray(data.high - data.low)
@@ -205,20 +204,9 @@ def scipy_best(p, first):
 def test_jaxopts_answer_is_scipys_or_better(name):
     with jax.enable_x64(True):
         p = posed(name, linear=False)
-        near = problem(name).starts(8, seed=1)
-        centred = np.stack(
-            [_at_centre(p, spec, near) for spec in p.model.law.parameters],
-            axis=-1,
-        )
+        natural = problem(name).starts(8, seed=1)
+        centred = starts.centred(p.model.law, natural, p.means)
         first = p.coordinates(centred)
         lanes = engine.solve(LBFGS, p.model, p.problem, first)
         theirs = scipy_best(p, first)
     assert lanes.value.min() <= theirs * (1 + 1e-9)
-
-
-def _at_centre(p, spec, natural):
-    from jaxlaw.coordinates import recentre
-
-    law = p.model.law
-    params = dict(zip(law.parameter_names, natural.T, strict=True))
-    return recentre(law, params, p.means, sign=-1)[spec.name]

@@ -100,7 +100,7 @@ def _context(inputs):
     """Smallest D, mean share, and the ends of the positive shares."""
     shares = jnp.asarray(inputs["r"])
     return {
-        "D": jnp.min(inputs["D"]),
+        "D": jnp.min(jnp.asarray(inputs["D"])),
         "r0": jnp.maximum(jnp.mean(shares), 1e-3),
         "r_low": jnp.min(jnp.where(shares > 0, shares, 1.0)),
         "r_high": jnp.max(shares),

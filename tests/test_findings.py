@@ -1,0 +1,202 @@
+"""Notes on an optimum: each appears where it should, and not on clean data."""
+
+import jax
+import numpy as np
+import pandas as pd
+import pytest
+from conftest import needs_data, simulated_fit, slimpajama
+from posed import posed, screened
+
+import jaxlaw as jl
+from jaxlaw import engine, laws, simulate
+from jaxlaw.findings import all_notes, at_walls
+from jaxlaw.solvers import SOLVERS
+
+GOOD = {
+    "agreement": 0.9, "status": "converged", "r2": 0.99, "spread": {}, "disagreement": 0.0,
+    "ranges": {"N": (1e7, 1e10), "D": (1e9, 1e12)},
+}  # fmt: skip
+
+
+def codes(fit):
+    return {note.code for note in fit.notes}
+
+
+def message(fit, code):
+    return next(note.message for note in fit.notes if note.code == code)
+
+
+@pytest.fixture(scope="module")
+def optimum():
+    """Chinchilla at its optimum: the problem, coordinates, parameters."""
+    with jax.enable_x64(True):
+        p = posed("chinchilla")
+        lanes = engine.solve(SOLVERS["newton"], p.model, p.problem, screened(p))
+        at = lanes.coordinates[0, np.argmin(lanes.value[0])]
+        return p, at, {name: float(value) for name, value in p.params(at).items()}
+
+
+def notes_with(optimum, **evidence):
+    with jax.enable_x64(True):
+        return {note.code: note for note in all_notes(*optimum, GOOD | evidence)}
+
+
+# ------------------------------------------------------------- the search
+
+
+def test_good_evidence_gives_no_note(optimum):
+    assert notes_with(optimum) == {}
+
+
+@pytest.mark.parametrize(
+    "evidence,code,severity,words",
+    [
+        ({"status": "step limit"}, "not-converged", "warning", "'step limit'; solve more starts"),
+        ({"agreement": 0.05}, "few-starts-agree", "warning", "only 5.0%"),
+        ({"disagreement": 1e-4}, "solvers-disagree", "warning", "1.0e-04"),
+        ({"r2": 0.3}, "poor-fit", "error", "does not describe"),
+        ({"r2": np.nan}, "poor-fit", "error", "nan"),
+        (
+            {"spread": {"A": 0.5, "B": 1e-3}},
+            "ridge",
+            "warning",
+            "not on A (they differ by up to 50",
+        ),
+    ],
+)
+def test_poor_evidence_gives_its_note(optimum, evidence, code, severity, words):
+    notes = notes_with(optimum, **evidence)
+    assert set(notes) == {code}
+    assert notes[code].severity == severity
+    assert words in notes[code].message
+
+
+@pytest.mark.parametrize(
+    "evidence",
+    [{"agreement": 0.1}, {"disagreement": 1e-7}, {"r2": 0.51}, {"spread": {"A": 1e-3}}],
+)
+def test_evidence_just_good_enough(optimum, evidence):
+    assert notes_with(optimum, **evidence) == {}
+
+
+# ------------------------------------------------------------- walls
+
+
+def test_walls_are_told_by_side(optimum):
+    p, at, _ = optimum
+    assert at_walls(p, at) == {}
+    low, high = np.asarray(p.problem.low), np.asarray(p.problem.high)
+    at_low, at_high = at.copy(), at.copy()
+    at_low[0], at_high[3] = low[0], high[3]
+    assert at_walls(p, at_low) == {"E": "low"}
+    assert at_walls(p, at_high) == {"alpha": "high"}
+
+
+def test_a_fixed_parameter_is_not_at_a_wall():
+    with jax.enable_x64(True):
+        p = posed("chinchilla", fixed={"alpha": 0.3}, tied={"beta": "alpha"})
+        assert at_walls(p, np.asarray(p.problem.low)) == {"E": "low", "A": "low", "B": "low"}
+
+
+def test_at_bound_says_whose_bound():
+    table = simulate.experiment("chinchilla").table
+    mine = jl.fit("chinchilla", table, bounds={"E": (1.8, None)})
+    assert "E is at your bound (1.8)" in message(mine, "at-bound")
+    assert "at-bound" not in codes(jl.fit("chinchilla", table, bounds={"E": (1.0, 2.5)}))
+
+
+# ------------------------------------------------------------- what the data do not say
+
+
+def test_parameters_that_only_go_together():
+    """They are named; in clean data none are (above)."""
+
+    @jl.law(name="test-doubled")
+    def doubled(x, *, E=jl.positive(0.5, 3), A=jl.positive(0.1, 10), B=jl.positive(0.1, 10)):
+        """E + A/x + B/x"""
+        return E + (A + B) / x
+
+    x = np.geomspace(1.0, 100.0, 12)
+    fit = jl.fit("test-doubled", {"x": x, "loss": 2 + 5 / x}, n_starts=256)
+    assert "A, B only together" in message(fit, "unidentifiable")
+    assert fit.params["A"] + fit.params["B"] == pytest.approx(5, rel=1e-5)
+    assert "ridge" in codes(fit)
+    assert {"A", "B"} <= set(message(fit, "ridge").split(" not on ")[1].split(" (")[0].split(", "))
+
+
+def test_a_parameter_that_nothing_depends_on():
+    @jl.law(name="test-idle")
+    def idle(x, *, E=jl.positive(0.5, 3), A=jl.positive(0.1, 10), z=jl.real(-1, 1, low=-5, high=5)):
+        """E + A/x, and z for nothing"""
+        return E + A / x + 0 * z
+
+    x = np.geomspace(1.0, 100.0, 12)
+    fit = jl.fit("test-idle", {"x": x, "loss": 2 + 5 / x}, n_starts=256)
+    assert "do not determine z" in message(fit, "unidentifiable")
+    assert fit.params["A"] == pytest.approx(5, rel=1e-6)
+
+
+# ------------------------------------------------------------- the trends of the D-CPT law
+
+TREND = {"E": 1.0, "A": 0.5, "B": 0.6, "C": 0.02, "alpha": 0.4, "beta": 0.3, "gamma": 0.5,
+         "eta": 1.5, "eps": 0.1}  # fmt: skip
+RANGES = {"N": (0.5, 4.0), "D": (0.1, 2.0), "r": (0.0, 1.0)}
+
+
+def trends(params, **ranges):
+    law = laws.get("dcpt")
+    with jax.enable_x64(True):
+        return dict(law.requirements(law, TREND | params, RANGES | ranges))
+
+
+def test_a_loss_that_rises_with_the_share_is_noted_where_it_does():
+    assert "rises with r between" in trends({})["trend-observed"]
+    assert trends({"C": 5.0}) == {}
+    # Falls where there are runs, rises beyond them.
+    beyond = trends({"C": 0.3}, r=(0.0, 0.2))
+    assert set(beyond) == {"trend-everywhere"}
+    assert "outside the observed range" in beyond["trend-everywhere"]
+
+
+def test_a_loss_without_end_at_share_zero_is_noted():
+    found = trends({"eps": 0.0, "C": 5.0, "gamma": 80.0})
+    assert "infinite at r = 0" in found["infinite-at-zero"]
+    assert "infinite-at-zero" not in trends({"C": 5.0})
+
+
+def test_a_fit_carries_the_trend_note():
+    design = simulate.experiment("dcpt").table[["N", "D", "r"]]
+    rising = simulate.simulate_runs("dcpt", TREND, {k: design[k] for k in "NDr"}, noise=0.002)
+    assert "trend-observed" in codes(jl.fit("dcpt", rising))
+    assert not any(code.startswith("trend") for code in codes(simulated_fit("dcpt")))
+
+
+@needs_data
+@pytest.mark.slow
+def test_a_real_mixture_has_no_use_for_eta_nor_for_a_power_of_the_share():
+    fit = jl.fit("dcpt", slimpajama("c4"))
+    assert {"at-bound", "limiting-form"} <= codes(fit)
+    assert "eta is at the low end" in message(fit, "at-bound")
+    # Without eta nothing rises with r, so no trend is broken either.
+    assert not any(code.startswith("trend") for code in codes(fit))
+
+
+def test_an_exponential_in_the_share_is_the_limiting_form():
+    """γ and ε run off together where the truth is an exponential in r (dcpt-l4 with b = 1)."""
+    design = simulate.experiment("dcpt-l4").table[["N", "D", "r"]]
+    truth = dict(simulate.TRUTHS["dcpt-l4"]) | {"b": 1.0}
+    table = simulate.simulate_runs("dcpt-l4", truth, {k: design[k] for k in "NDr"}, noise=0.001)
+    fit = jl.fit("dcpt-l1", table)
+    assert "form of dcpt-l4" in message(fit, "limiting-form")
+    error = np.log(fit.predict(table) / np.asarray(table["loss"]))
+    assert np.sqrt(np.mean(error**2)) < 0.0012
+    assert "limiting-form" not in codes(simulated_fit("dcpt-l1"))
+
+
+def test_runs_without_any_law_are_a_poor_fit():
+    random = np.random.default_rng(0)
+    table = pd.DataFrame(
+        {"N": 10 ** random.uniform(7, 10, 60), "D": 10 ** random.uniform(9, 11, 60)}
+    ).assign(loss=random.uniform(1, 5, 60))
+    assert "poor-fit" in codes(jl.fit("chinchilla", table))
+    assert "poor-fit" not in codes(simulated_fit("chinchilla"))
