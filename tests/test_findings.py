@@ -60,7 +60,7 @@ def test_good_evidence_gives_no_note(optimum):
             {"spread": {"A": 0.5, "B": 1e-3}},
             "ridge",
             "warning",
-            "not on A (they differ by up to 50",
+            "not on A (they differ by up",
         ),
     ],
 )
