@@ -160,7 +160,7 @@ def test_the_finisher_comes_back_from_nearby():
 
 def test_the_whole_box_frame_covers_the_box_and_nothing_else():
     low, high = jnp.array([-1.0, 0.0, 2.0]), jnp.array([1.0, 5.0, 2.0])
-    frame = lbfgs._Sine(low, high)
+    frame = lbfgs._Box(low, high)
     z = 30 * np.random.default_rng(0).standard_normal((200, 3))
     at = np.asarray(jax.vmap(frame.coordinates)(jnp.asarray(z)))
     assert (at >= np.asarray(low) - 1e-6).all() and (at <= np.asarray(high) + 1e-6).all()
@@ -210,3 +210,12 @@ def test_jaxopts_answer_is_scipys_or_better(name):
         lanes = engine.solve(LBFGS, p.model, p.problem, first)
         theirs = scipy_best(p, first)
     assert lanes.value.min() <= theirs * (1 + 1e-9)
+
+
+def test_a_wide_coordinate_is_taken_from_its_lower_wall():
+    with jax.enable_x64(True):
+        frame = lbfgs._Box(jnp.array([1e-6, -1e8]), jnp.array([1e9, 1e8]))
+        at = jnp.array([3.0, 0.25])
+        np.testing.assert_allclose(frame.coordinates(frame.inverse(at)), at, atol=1e-6)
+        slope = np.diag(jax.jacfwd(frame.coordinates)(frame.inverse(at)))
+        assert ((slope > 0.9) & (slope <= 1.0)).all()

@@ -138,6 +138,13 @@ def _unmet_trends(law, params, ranges):
             )
             break
     at_zero = law(params, N=jnp.asarray(N[0]), D=jnp.asarray(D[0]), r=jnp.asarray(0.0))
+    above = law(params, N=jnp.asarray(N[0]), D=jnp.asarray(D[0]), r=jnp.asarray(1e-9))
+    if above > 1.01 * at_zero and r[0] > 0:
+        message = (
+            f"the loss jumps from {float(at_zero):.3g} at r = 0 to {float(above):.3g} just above "
+            "it, and no run has r = 0: do not predict there"
+        )
+        found.append(("jump-at-zero", message))
     if at_zero > 1e20:
         found.append(("infinite-at-zero", "the loss is infinite at r = 0 (eps is 0)"))
     return found

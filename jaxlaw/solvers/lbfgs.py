@@ -2,8 +2,8 @@
 
 Two frames between what L-BFGS moves (z, unbounded) and the search box:
 
-- ``whole``: every coordinate is a sine over its range (as in MINUIT), for starts anywhere;
-- ``near``: around a candidate, whitened by its Hessian, coordinates at a wall held there.
+- ``_Box``: every coordinate is a sine over its range (as in MINUIT), for starts anywhere;
+- ``_Whitened``: around a candidate, whitened by its Hessian, coordinates at a wall held there.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ with warnings.catch_warnings():
 
 
 MAXLS = 15  # evaluations of one line search
+WIDE = 1e3  # half a range beyond which a coordinate is taken from its lower wall
 
 
 class Settings(NamedTuple):
@@ -55,15 +56,27 @@ class Lane(NamedTuple):
     status: Array
 
 
-class _Sine(NamedTuple):
-    """Coordinates as sines over their ranges; a range of nothing stays put."""
+class _Box(NamedTuple):
+    """Coordinates as sines over their ranges; a range of nothing stays put.
+
+    Over a range wider than ``WIDE`` a sine would be flat for miles: there a root leads away
+    from the lower wall (MINUIT's one-sided form), and the upper one is far off.
+    """
 
     low: Array
     high: Array
 
     def coordinates(self, z: Array) -> Array:
         half = (self.high - self.low) / 2
-        return self.low + half * (1 + jnp.sin(z / jnp.where(half > 0, half, 1.0)))
+        sine = self.low + half * (1 + jnp.sin(z / jnp.where(half > 0, half, 1.0)))
+        root = jnp.minimum(self.low + jnp.sqrt(1 + z * z) - 1, self.high)
+        return jnp.where(half > WIDE, root, sine)
+
+    def inverse(self, at: Array) -> Array:
+        half = (self.high - self.low) / 2
+        share = jnp.clip((at - self.low) / jnp.where(half > 0, half, 1.0) - 1, -0.999, 0.999)
+        away = jnp.maximum(at - self.low, 1e-3) + 1
+        return jnp.where(half > WIDE, jnp.sqrt(away * away - 1), half * jnp.arcsin(share))
 
 
 class _Whitened(NamedTuple):
@@ -86,9 +99,8 @@ def init(model: Model, problem: Problem, start: Array) -> Lane:
         problem: one problem.
         start: (p,) coordinates.
     """
-    half = (problem.high - problem.low) / 2
-    share = jnp.clip((start - problem.low) / jnp.where(half > 0, half, 1.0) - 1, -0.999, 0.999)
-    return _start(model, problem, _Sine(problem.low, problem.high), half * jnp.arcsin(share))
+    frame = _Box(problem.low, problem.high)
+    return _start(model, problem, frame, frame.inverse(start))
 
 
 def init_near(model: Model, problem: Problem, candidate: Array) -> Lane:
