@@ -108,7 +108,7 @@ def test_at_bound_says_whose_bound():
 # ------------------------------------------------------------- what the data do not say
 
 
-def test_parameters_that_only_go_together():
+def test_parameters_that_only_go_together(own_laws):
     """They are named; in clean data none are (above)."""
 
     @jl.law(name="test-doubled")
@@ -124,7 +124,7 @@ def test_parameters_that_only_go_together():
     assert {"A", "B"} <= set(message(fit, "ridge").split(" not on ")[1].split(" (")[0].split(", "))
 
 
-def test_a_parameter_that_nothing_depends_on():
+def test_a_parameter_that_nothing_depends_on(own_laws):
     @jl.law(name="test-idle")
     def idle(x, *, E=jl.positive(0.5, 3), A=jl.positive(0.1, 10), z=jl.real(-1, 1, low=-5, high=5)):
         """E + A/x, and z for nothing"""
