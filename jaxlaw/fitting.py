@@ -22,7 +22,7 @@ from jaxlaw import starts as starting
 from jaxlaw.findings import AGREE, all_notes, at_walls
 from jaxlaw.laws.base import Law
 from jaxlaw.notes import DataError, Note, UsageError, nearest
-from jaxlaw.objective import metrics, rounding_floor, scale_of
+from jaxlaw.objective import LARGEST_DELTA, metrics, rounding_floor, scale_of
 from jaxlaw.observations import Observations
 from jaxlaw.posing import Options, Posed, pose
 from jaxlaw.result import Fit, RunnerUp
@@ -292,7 +292,7 @@ def _report(posed: Posed, observations: Observations, search: _Search, solver: s
         },
         n_observations=int((observations.weight > 0).sum()),
         n_dropped=observations.dropped,
-        delta=float(problem.delta),
+        delta=float("inf") if problem.delta >= LARGEST_DELTA else float(problem.delta),
         space=model.space,
         asymmetry=float(problem.asymmetry),
         fixed=dict(posed.options.fixed),

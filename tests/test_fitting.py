@@ -10,8 +10,6 @@ import jaxlaw as jl
 from jaxlaw import engine, laws, simulate
 
 PUBLISHED = {"A": 477.84, "B": 2143.86, "E": 1.81724, "alpha": 0.347313, "beta": 0.367183}
-# In these the data of the paper's design leave some parameters on a ridge.
-RIDGES = {"downstream-bleu", "kaplan", "dcpt-l2"}
 
 
 @needs_data
@@ -58,15 +56,32 @@ def test_dcpt_on_real_mixtures_is_no_worse_than_known(corpus, constraint, known)
         assert binding and "without it" in binding[0]
 
 
+# No source prints what the rivals reach here. On these corpora dcpt has no use for its eta, so
+# that its known objective is L1's too; L2 contains L1, and L4 is what L1 tends to on book.
+@needs_data
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name,corpus,known",
+    [("dcpt-l1", "book", 0.02680), ("dcpt-l2", "github", 0.06095), ("dcpt-l4", "book", 0.02680),
+     ("dcpt-l5", "github", np.inf)],
+)  # fmt: skip
+def test_rivals_on_real_mixtures_end_at_one_optimum(name, corpus, known):
+    first, second = (jl.fit(name, slimpajama(corpus), seed=seed) for seed in (0, 1))
+    assert np.isfinite(first.objective) and float(f"{first.objective:.4g}") <= known
+    assert np.isfinite(list(first.params.values())).all()
+    assert first.status == second.status == "converged"
+    assert second.objective == pytest.approx(first.objective, rel=1e-6)
+    assert first.agreement > 0.1
+
+
 @pytest.mark.parametrize("name", laws.names())
 def test_exact_data_give_back_every_law(name):
     experiment = simulate.experiment(name, noise=0.0)
     fit = simulated_fit(name, noise=0.0)
     clean = experiment.table[experiment.law.target].to_numpy()
     predicted = fit.predict(experiment.table)
-    assert np.max(np.abs(np.log(predicted / clean))) < 1e-6
-    if name not in RIDGES:
-        assert fit.params == pytest.approx(experiment.truth, rel=1e-4)
+    assert np.max(np.abs(np.log(predicted / clean))) < 1e-9
+    assert fit.params == pytest.approx(experiment.truth, rel=1e-6)
 
 
 @pytest.mark.parametrize("name", laws.names())
@@ -89,7 +104,7 @@ def test_two_stage_transfer_recovers_the_truth():
     assert {n: fit.params[n] for n in ("E", "A", "alpha")} == {
         n: scratch.params[n] for n in ("E", "A", "alpha")
     }
-    assert fit.params == pytest.approx(transfer.truth, rel=1e-4)
+    assert fit.params == pytest.approx(transfer.truth, rel=1e-6)
     assert set(fit.fixed) == {"E", "A", "alpha"}
 
 

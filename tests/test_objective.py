@@ -77,6 +77,24 @@ def test_gradient_in_the_linear_part_of_huber():
         np.testing.assert_allclose(found.gradient, gradient, rtol=1e-9)
 
 
+@pytest.mark.parametrize("space", ["log", "linear"])
+def test_asymmetry_in_the_linear_part_of_huber(space):
+    """Every residual beyond the threshold: the value is linear, and steeper below the curve."""
+    with jax.enable_x64(True):
+        p = posed("chinchilla", space=space, delta=1e-7, asymmetry=3.0)
+        problem, at = p.problem, a_point(p)
+        prediction = p.model.law(natural(p.model, tuple(at), {}), **problem.inputs)
+        known = jnp.exp(problem.target) if space == "log" else problem.target
+        off = jnp.log(prediction / known) if space == "log" else prediction - known
+        assert float(jnp.abs(off).min()) > 1e-7
+        assert 0 < int(jnp.sum(off > 0)) < len(off)
+        expected = jnp.sum(jnp.where(off > 0, 3.0, 1.0) * (jnp.abs(off) - 0.5e-7))
+        np.testing.assert_allclose(scaled_value(p.model, problem, at), expected, rtol=1e-10)
+        _, found = evaluate(p.model, problem, at, problem.delta, problem.delta)
+        gradient = jax.grad(lambda u: scaled_value(p.model, problem, u))(at)
+        np.testing.assert_allclose(found.gradient, gradient, rtol=1e-9)
+
+
 def test_without_curvature_the_hessian_is_gauss_newton_and_never_indefinite():
     with jax.enable_x64(True):
         p = posed("dcpt")

@@ -123,6 +123,9 @@ def test_infinities_survive_a_file(tmp_path):
     fit = jl.fit("chinchilla", table)  # a constant target: R² is not a number
     fit.save(tmp_path / "fit.json")
     assert np.isnan(jl.load(tmp_path / "fit.json").r2)
+    least = jl.fit("chinchilla", simulate.experiment("chinchilla").table, delta=np.inf)
+    least.save(tmp_path / "least.json")
+    assert jl.load(tmp_path / "least.json").delta == np.inf
 
 
 def test_clean_data_give_no_warning(chinchilla_fit):
