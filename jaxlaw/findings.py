@@ -101,7 +101,7 @@ def _on_bounds(posed: Posed, walls: Mapping[str, str], params: Mapping[str, floa
         if spec.scale == "log" and side == "low" and not mine:
             message = f"{name} has gone to zero ({params[name]:.3g}): its term is not needed"
         else:
-            whose = "your bound" if mine else f"the {side} end of its range"
+            whose = "your bound" if mine else "an end of its range"
             message = f"{name} is at {whose} ({params[name]:.6g}); its true optimum may lie beyond"
         notes.append(Note("at-bound", "warning", message))
     return notes

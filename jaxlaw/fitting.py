@@ -201,8 +201,8 @@ def _search(method: Solver, posed: Posed, first: np.ndarray, screen: int | bool)
     values = np.where(np.isfinite(lanes.value[0]), lanes.value[0], np.inf)
     if not np.isfinite(values).any():
         raise DataError(
-            f"law {model.law.name} is not finite at any of {len(solved)} starts: check units, "
-            "bounds and fixed values"
+            f"law {model.law.name} comes to no finite objective from any of {len(solved)} starts: "
+            "check units, bounds and fixed values"
         )
     candidates = _distinct(lanes.coordinates[0], values, problem)
     finished = engine.solve(FINISHER, model, problem, candidates)
@@ -210,13 +210,14 @@ def _search(method: Solver, posed: Posed, first: np.ndarray, screen: int | bool)
     best = float(min(finished.value[0, winner], values.min()))
     tie = max(AGREE * best, rounding_floor(model, problem))
     close = values <= best + tie
+    agreeing = lanes.coordinates[0][close] if close.any() else finished.coordinates[0, [winner]]
     return _Search(
         coordinates=finished.coordinates[0, winner],
         objective=best,
         status=int(_status(lanes.status[0], values, finished.status[0, winner])),
         agreement=float(close.mean()),
         disagreement=float(AGREE * (values.min() - best) / tie),
-        agreeing=lanes.coordinates[0][close],
+        agreeing=agreeing,
         runner_up=_runner_up(lanes, values, best + tie),
         tried=len(first),
         solved=len(solved),

@@ -18,6 +18,7 @@ import numpy as np
 import optax
 
 from jaxlaw.coordinates import Model, natural
+from jaxlaw.sharing import once
 
 Array = jax.Array
 
@@ -101,8 +102,13 @@ def rounding_floor(model: Model, problem: Problem) -> float:
 def huber(problem: Problem, difference: Array, delta: Array) -> Array:
     """Summed, weighted Huber loss of residuals (n,)."""
     losses = optax.huber_loss(difference, delta=delta)
-    side = jnp.where(difference > 0, problem.asymmetry, 1.0)
-    return jnp.sum(problem.weight * side * losses)
+    # A product with the weights, not a sum of products: XLA would compute the logarithm of the
+    # residual inside the sum, one point at a time.
+    return (_side(problem, difference) * losses) @ problem.weight
+
+
+def _side(problem: Problem, difference: Array) -> Array:
+    return jnp.where(difference > 0, problem.asymmetry, 1.0)
 
 
 def scaled_value(model: Model, problem: Problem, coordinates: Any) -> Array:
@@ -111,35 +117,23 @@ def scaled_value(model: Model, problem: Problem, coordinates: Any) -> Array:
     return huber(problem, difference, problem.delta) / scale_of(problem.delta)
 
 
-class _FirstOrder(NamedTuple):
-    """What value and derivatives share at one point."""
-
-    predicted: Array  # (n,)
-    columns: list[Array]  # p × (n,), ∂ residual / ∂ coordinate
-    difference: Array  # (n,) residual
-    weight: Array  # (n,) with side and scale
-
-
-def _first_order(model: Model, problem: Problem, us: tuple[Array, ...]) -> _FirstOrder:
-    def prediction(*us: Array) -> Array:
-        return predict(model, problem, us)
-
-    predicted = prediction(*us)
-    columns = [_derivative(prediction, i)(*us) for i in range(len(us))]
-    if model.space == "log":
-        columns = [column / predicted for column in columns]
-    difference = residual(model, problem, predicted)
-    side = jnp.where(difference > 0, problem.asymmetry, 1.0)
-    weight = problem.weight * side / scale_of(problem.delta)
-    return _FirstOrder(predicted, columns, difference, weight)
-
-
 def value_and_gradient(model: Model, problem: Problem, coordinates: Array) -> tuple[Array, Array]:
     """Scaled value and its gradient (p,), forwards: cheaper than backwards for few parameters."""
-    at = _first_order(model, problem, tuple(coordinates))
-    pull = at.weight * jnp.clip(at.difference, -problem.delta, problem.delta)
-    value = huber(problem, at.difference, problem.delta) / scale_of(problem.delta)
-    return value, jnp.stack([jnp.sum(pull * column) for column in at.columns])
+
+    def both(problem: Problem, coordinates: Array) -> tuple[Array, Array]:
+        def prediction(*us: Array) -> Array:
+            return predict(model, problem, us)
+
+        us = tuple(coordinates)
+        predicted = prediction(*us)
+        difference = residual(model, problem, predicted)
+        pull = _pull(problem, difference, problem.delta)
+        if model.space == "log":
+            pull = pull / predicted
+        value = huber(problem, difference, problem.delta) / scale_of(problem.delta)
+        return value, _rows(_slopes(prediction, us), len(pull)) @ pull
+
+    return once(both)(problem, coordinates)
 
 
 def evaluate(
@@ -152,9 +146,8 @@ def evaluate(
 ) -> tuple[Array, Evaluation]:
     """One pass over the data: the value at δ, and everything at the next δ.
 
-    Exponentials are shared by value, gradient and Hessian, which is exact: derivatives are
-    taken forwards, parameter by parameter, so that terms a parameter does not enter cost
-    nothing.
+    Derivatives are taken forwards, parameter by parameter, so that terms a parameter does not
+    enter cost nothing; exponentials are shared by value, gradient and Hessian, which is exact.
 
     Args:
         model: what is fitted.
@@ -169,35 +162,68 @@ def evaluate(
         The scaled value at ``delta``, and the evaluation at ``next_delta``; both on the
         scale of the problem's own δ.
     """
-    us = tuple(coordinates)
-    at = _first_order(model, problem, us)
-    pull = at.weight * jnp.clip(at.difference, -next_delta, next_delta)
-    stiff = at.weight * (jnp.abs(at.difference) <= next_delta)
-    bend = curvature * pull
-    if model.space == "log":
-        # ∂²log f = ∂²f/f − ∂log f·∂log f; the last part joins the Gauss–Newton product.
-        stiff, bend = stiff - bend, bend / at.predicted
-    stiff_columns = [stiff * column for column in at.columns]
-    coupled = coupled_pairs(model)
+    return once(partial(_evaluate, model))(problem, coordinates, delta, next_delta, curvature)
 
+
+def _evaluate(
+    model: Model,
+    problem: Problem,
+    coordinates: Array,
+    delta: Array,
+    next_delta: Array,
+    curvature: Array,
+) -> tuple[Array, Evaluation]:
     def prediction(*us: Array) -> Array:
         return predict(model, problem, us)
 
-    def entry(i: int, j: int) -> Array:
-        total = jnp.sum(stiff_columns[i] * at.columns[j])
-        if (i, j) not in coupled:
-            return total
-        return total + jnp.sum(bend * _derivative(_derivative(prediction, i), j)(*us))
-
-    lower = [[entry(i, j) for j in range(i + 1)] for i in range(len(us))]
-    hessian = [[lower[max(i, j)][min(i, j)] for j in range(len(us))] for i in range(len(us))]
+    us = tuple(coordinates)
+    predicted = prediction(*us)
+    difference = residual(model, problem, predicted)
+    points = len(difference)
+    pull = _pull(problem, difference, next_delta)
+    stiff = problem.weight * _side(problem, difference) / scale_of(problem.delta)
+    stiff = stiff * (jnp.abs(difference) <= next_delta)
+    bend = curvature * pull
+    slopes = _slopes(prediction, us)
+    if model.space == "log":
+        # ∂²log f = ∂²f/f − ∂log f·∂log f; the last part joins the Gauss–Newton product.
+        inverse = 1.0 / predicted
+        slopes = [slope * inverse for slope in slopes]
+        stiff, bend = stiff - bend, bend * inverse
+    columns = _rows(slopes, points)
+    hessian = (columns * stiff) @ columns.T
+    coupled = sorted(coupled_pairs(model))
+    if coupled:
+        second = [_derivative(_derivative(prediction, i), j)(*us) for i, j in coupled]
+        places = np.zeros((len(coupled), len(us), len(us)))
+        for k, (i, j) in enumerate(coupled):
+            places[k, i, j] = places[k, j, i] = 1.0
+        hessian = hessian + jnp.tensordot(_rows(second, points) @ bend, places, 1)
     scale = scale_of(problem.delta)
-    found = Evaluation(
-        huber(problem, at.difference, next_delta) / scale,
-        jnp.stack([jnp.sum(pull * column) for column in at.columns]),
-        jnp.stack([jnp.stack(row) for row in hessian]),
-    )
-    return huber(problem, at.difference, delta) / scale, found
+    found = Evaluation(huber(problem, difference, next_delta) / scale, columns @ pull, hessian)
+    return huber(problem, difference, delta) / scale, found
+
+
+def _pull(problem: Problem, difference: Array, delta: Array) -> Array:
+    """Slope of the scaled Huber loss in each residual, (n,)."""
+    weight = problem.weight * _side(problem, difference) / scale_of(problem.delta)
+    return weight * jnp.clip(difference, -delta, delta)
+
+
+def _slopes(prediction: Any, us: tuple[Array, ...]) -> list[Array]:
+    return [_derivative(prediction, i)(*us) for i in range(len(us))]
+
+
+def _rows(arrays: list[Array], points: int) -> Array:
+    """Arrays that broadcast to (points,) as rows of one (k, points).
+
+    Written row by row: where XLA stacks, it asks at every element which row it is in.
+    """
+    rows = jnp.zeros((len(arrays), points), jnp.result_type(*arrays))
+    for k, array in enumerate(arrays):
+        row = jnp.broadcast_to(array, (1, points)).astype(rows.dtype)
+        rows = jax.lax.dynamic_update_slice(rows, row, (k, 0))
+    return rows
 
 
 def _derivative(function: Any, index: int) -> Any:

@@ -33,6 +33,7 @@ ROOMS = [
     "jaxlaw.observations",
     "jaxlaw.runs",
     "jaxlaw.coordinates",
+    "jaxlaw.sharing",
     "jaxlaw.objective",
     "jaxlaw.starts",
     "jaxlaw.posing",

@@ -8,6 +8,7 @@ from scipy.optimize import least_squares
 
 import jaxlaw as jl
 from jaxlaw import engine, laws, simulate
+from jaxlaw.solvers import SOLVERS
 
 PUBLISHED = {"A": 477.84, "B": 2143.86, "E": 1.81724, "alpha": 0.347313, "beta": 0.367183}
 
@@ -57,12 +58,13 @@ def test_dcpt_on_real_mixtures_is_no_worse_than_known(corpus, constraint, known)
 
 
 # No source prints what the rivals reach here. On these corpora dcpt has no use for its eta, so
-# that its known objective is L1's too; L2 contains L1, and L4 is what L1 tends to on book.
+# that its known objective is L1's too; L4 is what L1 tends to on book; L2's was found here, from
+# all starts of two seeds.
 @needs_data
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "name,corpus,known",
-    [("dcpt-l1", "book", 0.02680), ("dcpt-l2", "github", 0.06095), ("dcpt-l4", "book", 0.02680),
+    [("dcpt-l1", "book", 0.02680), ("dcpt-l2", "github", 0.05896), ("dcpt-l4", "book", 0.02680),
      ("dcpt-l5", "github", np.inf)],
 )  # fmt: skip
 def test_rivals_on_real_mixtures_end_at_one_optimum(name, corpus, known):
@@ -72,6 +74,15 @@ def test_rivals_on_real_mixtures_end_at_one_optimum(name, corpus, known):
     assert first.status == second.status == "converged"
     assert second.objective == pytest.approx(first.objective, rel=1e-6)
     assert first.agreement > 0.1
+
+
+def test_starts_that_all_end_short_are_said_not_to_agree(monkeypatch):
+    """The finisher then goes further than any of them."""
+    newton = SOLVERS["newton"]
+    short = newton._replace(settings=newton.settings._replace(max_ticks=10))
+    monkeypatch.setitem(SOLVERS, "newton", short)
+    fit = jl.fit("chinchilla", simulate.experiment("chinchilla").table)
+    assert fit.agreement == 0 and "few-starts-agree" in {note.code for note in fit.notes}
 
 
 @pytest.mark.parametrize("name", laws.names())

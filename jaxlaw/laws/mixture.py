@@ -96,6 +96,36 @@ _SHARE_TERM = Chart(
 )
 
 
+# L2 has a second such valley: as η grows while γ and B/C fall like 1/η, (1 + x/η)^η tends to
+# an exponential. What stays: the share term under its η at the mean share, and its slope; η
+# times the data term relative to it; and 1/η.
+def _joint_term_to_natural(values, context):
+    eta = 1.0 / values["eta"]
+    level = power(values["C"], 1.0 / eta)
+    inner = values | {"C": level, "gamma": values["gamma"] / eta}
+    share = _share_term_to_natural(inner, context)
+    return {**share, "B": values["B"] * level / eta, "eta": eta}
+
+
+def _joint_term_from_natural(values, context):
+    share, eta = _share_term_from_natural(values, context), values["eta"]
+    return {
+        "B": values["B"] * eta / share["C"],
+        "C": share["C"] ** eta,
+        "gamma": share["gamma"] * eta,
+        "eta": 1.0 / eta,
+        "eps": share["eps"],
+    }
+
+
+_JOINT_TERM = Chart(
+    low={**_SHARE_TERM.low, "B": 0.0, "eta": 1e-3},
+    high={**_SHARE_TERM.high, "B": 1e8, "eta": 20.0},
+    to_natural=_joint_term_to_natural,
+    from_natural=_joint_term_from_natural,
+)
+
+
 def _context(inputs):
     """Smallest D, mean share, and the ends of the positive shares."""
     shares = jnp.asarray(inputs["r"])
@@ -215,7 +245,7 @@ def dcpt_l1(
     source="Que 2024, §4.2 (L2)",
     linear=("E", "A"),
     requirements=_unmet_trends,
-    chart=_SHARE_TERM,
+    chart=_JOINT_TERM,
     context=_context,
 )
 def dcpt_l2(
@@ -230,7 +260,7 @@ def dcpt_l2(
     alpha=_exponent(),
     beta=_exponent(),
     gamma=_exponent(),
-    eta=exponent(0.2, 3.0, grid=_ETA_GRID, low=0.01, high=50.0),
+    eta=exponent(0.2, 3.0, grid=_ETA_GRID, low=0.05, high=1e3),
     eps=_eps(),
 ):
     """Data and share joined under one exponent."""

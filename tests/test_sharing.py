@@ -1,0 +1,74 @@
+import collections
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from posed import posed
+
+from jaxlaw.objective import evaluate
+from jaxlaw.sharing import once
+
+
+def count(function, *arguments):
+    """How often each operation on a whole array occurs, calls opened."""
+    found = collections.Counter()
+
+    def visit(jaxpr):
+        for equation in jaxpr.eqns:
+            inner = equation.params.get("jaxpr") or equation.params.get("call_jaxpr")
+            if inner is not None:
+                visit(inner.jaxpr)
+            elif equation.outvars[0].aval.ndim:
+                found[equation.primitive.name] += 1
+
+    visit(jax.make_jaxpr(function)(*arguments).jaxpr)
+    return found
+
+
+def test_what_repeats_is_done_once_and_what_differs_is_not():
+    def repeats(x, y):
+        return jnp.exp(x) + jnp.exp(y) + jnp.where(x > 1, jnp.exp(x), jnp.exp(2 * x) + 1)
+
+    x, y = jnp.asarray([0.5, 1.5]), jnp.asarray([2.0, 0.25])
+    assert count(repeats, x, y)["exp"] == 4
+    assert count(once(repeats), x, y)["exp"] == 3
+    np.testing.assert_array_equal(once(repeats)(x, y), repeats(x, y))
+
+
+def test_constants_are_told_apart_by_value_and_kind():
+    def constants(x):
+        return x * 2.0, x * 3.0, x * 2.0, x.astype(int) * 2
+
+    found = once(constants)(jnp.asarray([1.0, 2.5]))
+    for mine, plain in zip(found, constants(jnp.asarray([1.0, 2.5])), strict=True):
+        np.testing.assert_array_equal(mine, plain)
+
+
+def test_rules_of_derivatives_inside_are_kept():
+    @jax.custom_jvp
+    def odd(x):
+        return x * x
+
+    odd.defjvp(lambda primals, tangents: (odd(primals[0]), 100.0 * tangents[0]))
+    slope = once(lambda x: jax.jvp(odd, (x,), (1.0,))[1])
+    assert slope(jnp.asarray(3.0)) == 100.0
+
+
+def test_it_is_mapped_compiled_and_differentiated():
+    def function(x, scale):
+        return scale["a"] * jnp.sin(x) + jnp.sin(x)
+
+    x, scale = jnp.arange(3.0), {"a": jnp.asarray(2.0)}
+    mapped = jax.jit(jax.vmap(jax.grad(once(function)), (0, None)))(x, scale)
+    np.testing.assert_allclose(mapped, 3 * jnp.cos(x), rtol=1e-6)
+
+
+# chinchilla: N^-α, D^-β. dcpt: those, r^η, (r+ε)^-γ.
+@pytest.mark.parametrize("law,powers", [("chinchilla", 2), ("dcpt", 4)])
+def test_an_evaluation_does_every_power_of_its_law_once(law, powers):
+    with jax.enable_x64(True):
+        p = posed(law)
+        at = jnp.full(len(p.model.law.parameters), 0.5)
+        found = count(lambda u: evaluate(p.model, p.problem, u, p.problem.delta, 1.0), at)
+    assert found["exp"] == powers
