@@ -36,13 +36,15 @@ def test_the_papers_protocol_finds_the_same_optimum_on_a_sample_of_its_grid():
     assert fit.params == pytest.approx(PUBLISHED, rel=1e-3)
 
 
-# Objectives a scipy fit from 24 screened starts reached, printed to four digits.
+# Objectives a scipy fit from 24 screened starts reached, printed to four digits. Its 0.1122 on
+# book under the paper's constraint is rounding: the law's limit in exact arithmetic is 0.11229
+# (benchmarks/slimpajama.md).
 @needs_data
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "corpus,constraint,known",
     [("c4", None, 0.02790), ("github", None, 0.06095), ("book", None, 0.02680),
-     ("github", "paper", 0.2280)],
+     ("github", "paper", 0.2280), ("book", "paper", 0.1123)],
 )  # fmt: skip
 def test_dcpt_on_real_mixtures_is_no_worse_than_known(corpus, constraint, known):
     first, second = (
