@@ -4,7 +4,7 @@
 
 For each corpus of slimpajama_mixtures.csv (r = its weight in the mixture): objective, R²,
 agreement of starts, whether two seeds find the same objective (to 1e-6), and the notes that
-matter. ``published`` is the objective a scipy fit from 24 screened starts reached.
+matter. "scipy" is the objective a scipy fit from 24 screened starts reached.
 """
 
 import os
