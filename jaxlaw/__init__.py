@@ -2,6 +2,7 @@
 
 from jaxlaw import laws, simulate
 from jaxlaw.batch import BatchFit, fit_batch
+from jaxlaw.chunks import WorkError, join_processes
 from jaxlaw.fitting import fit
 from jaxlaw.laws import law_table
 from jaxlaw.laws.base import Input, Law, Parameter, exponent, law, positive, power, real
@@ -24,9 +25,11 @@ __all__ = [
     "Parameter",
     "Runs",
     "UsageError",
+    "WorkError",
     "exponent",
     "fit",
     "fit_batch",
+    "join_processes",
     "law",
     "law_table",
     "laws",

@@ -5,26 +5,36 @@ Exit codes: 0 done, 1 the fit or the data is no good, 2 wrong usage.
 
 from __future__ import annotations
 
-import json
-import re
 import sys
-import textwrap
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
+import jax
 import numpy as np
 
 import jaxlaw as jl
+from jaxlaw.chunks import WorkError
 from jaxlaw.columns import SIDES, Place, missing_column, numbers
 from jaxlaw.notes import DataError, JaxlawError, UsageError
 from jaxlaw.result import Fit
+from jaxlaw.terminal import (
+    check_folder,
+    finite,
+    in_options,
+    number,
+    pairs,
+    print_json,
+    print_notes,
+    print_table,
+    print_wrapped,
+    unit_of,
+    value_range,
+    write_file,
+)
 
 try:
+    import rich  # noqa: F401
     import typer
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
 except ModuleNotFoundError:  # the command is there without its extra, and says what is missing
 
     def main() -> None:
@@ -48,9 +58,12 @@ else:
                 stream.reconfigure(errors="replace")  # terminals without Greek letters
         try:
             app()
+        except KeyboardInterrupt:
+            print("jaxlaw: interrupted; --work-dir keeps what is finished", file=sys.stderr)
+            sys.exit(130)
         except JaxlawError as error:
-            print(f"jaxlaw: {_in_options(str(error))}", file=sys.stderr)
-            sys.exit(1 if isinstance(error, DataError) else 2)
+            print(f"jaxlaw: {in_options(str(error))}", file=sys.stderr)
+            sys.exit(1 if isinstance(error, DataError | WorkError) else 2)
 
     Json = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else.")]
     Columns = Annotated[
@@ -65,6 +78,22 @@ else:
         typer.Option("--unit", "-u", help="What one of a column is worth: N=1e9; repeatable."),
     ]
 
+    WorkDir = Annotated[
+        Path | None,
+        typer.Option(help="Folder that keeps finished parts; killed, the command goes on there."),
+    ]
+    Progress = Annotated[
+        bool | None,
+        typer.Option("--progress/--quiet", help="Show a bar; by default on terminals only."),
+    ]
+    Distributed = Annotated[
+        bool,
+        typer.Option("--distributed", help="Share the work among the processes of a cluster job."),
+    ]
+    CompileCache = Annotated[
+        Path | None, typer.Option(help="Folder that keeps compiled programs for later calls.")
+    ]
+
     @app.command("laws")
     def laws_command(
         out: Annotated[Path | None, typer.Option(help="Write the whole table (CSV).")] = None,
@@ -76,11 +105,11 @@ else:
         """
         table = jl.law_table()
         if out is not None:
-            _write(out, lambda path: table.to_csv(path, index=False))
+            write_file(out, lambda path: table.to_csv(path, index=False))
         if as_json:
-            _print_json(table.to_dict(orient="records"))
+            print_json(table.to_dict(orient="records"))
             return
-        _print_table(["law", "formula", "parameters"], table[["name", "formula", "parameters"]])
+        print_table(["law", "formula", "parameters"], table[["name", "formula", "parameters"]])
         print("--json and --out add inputs, units, size of the source's grid, and source.")
 
     @app.command("demo")
@@ -95,7 +124,7 @@ else:
 
         Example: jaxlaw demo --out demo.png
         """
-        _check_folder(out)
+        check_folder(out)
         demo = jl.simulate.demo(seed=seed)
         columns = {"N": "n_params", "D": "n_tokens", "r_d": "domain_ratio"}
         columns |= {"loss_d": "domain_loss", "loss_g": "general_loss"}
@@ -106,7 +135,7 @@ else:
         pages = {side: _compare(fits[side], truths[side], runs.share(side)) for side in truths}
         drawn = _demo_picture(fits, runs, out)
         if as_json:
-            _print_json({**pages, "picture": str(out) if drawn else None})
+            print_json({**pages, "picture": str(out) if drawn else None})
             return
         for side, page in pages.items():
             fit = fits[side]
@@ -115,13 +144,13 @@ else:
                 (name, f"{page['true'][name]:.4g}", f"{value:.4g}")
                 for name, value in fit.params.items()
             ]
-            _print_table(["parameter", "true", "fitted"], rows)
+            print_table(["parameter", "true", "fitted"], rows)
             print(
                 f"  predictions differ from the noise-free truth by {page['rms_error']:.2%} rms "
                 f"(noise 0.40%)\n  R² {fit.r2:.5f}; {fit.agreement:.0%} of {fit.n_solved} "
                 "starts agree"
             )
-            _print_notes(fit)
+            print_notes(fit)
             print()
         print(f"picture: {out}" if drawn else "no picture: pip install 'jaxlaw[plot]'")
 
@@ -157,6 +186,10 @@ else:
         ] = False,
         seed: Annotated[int, typer.Option(min=0, help="Of the Sobol sample.")] = 0,
         strict: Annotated[bool, typer.Option("--strict", help="Fail on a poor fit.")] = False,
+        work_dir: WorkDir = None,
+        progress: Progress = None,
+        distributed: Distributed = False,
+        compile_cache: CompileCache = None,
         out: Annotated[Path | None, typer.Option(help="Write the fit (JSON).")] = None,
         as_json: Json = False,
     ) -> None:
@@ -164,13 +197,15 @@ else:
 
         Example: jaxlaw fit chinchilla runs.csv -c N=n_params -c D=n_tokens --out fit.json
         """
-        _check_folder(out)
-        fixed = {name: _number(text, "--fix") for name, text in _pairs(fix, "--fix").items()}
+        check_folder(out)
+        if distributed:
+            jl.join_processes()
+        fixed = {name: number(text, "--fix") for name, text in pairs(fix, "--fix").items()}
         result = jl.fit(
             law,
             data,
-            columns=_pairs(column, "--column"),
-            units={k: _unit(v) for k, v in _pairs(unit, "--unit").items()},
+            columns=pairs(column, "--column"),
+            units={k: unit_of(v) for k, v in pairs(unit, "--unit").items()},
             where=where,
             weight=weight,
             share=share,
@@ -184,18 +219,24 @@ else:
             space=space,
             asymmetry=asymmetry,
             fixed=fixed if fixed or no_base else None,
-            tied=_pairs(tie, "--tie"),
-            bounds={name: _range(text) for name, text in _pairs(bound, "--bound").items()},
+            tied=pairs(tie, "--tie"),
+            bounds={name: value_range(text) for name, text in pairs(bound, "--bound").items()},
             base=jl.load(base) if base else None,
             seed=seed,
             strict=strict,
+            work_dir=work_dir,
+            progress=progress,
+            distributed=distributed,
+            compile_cache=compile_cache,
         )
+        if distributed and jax.process_index() > 0:
+            return  # the first process speaks for all
         if out is not None:
-            _write(out, result.save)
+            write_file(out, result.save)
         if as_json:
-            _print_json(result.to_dict())
+            print_json(result.to_dict())
         else:
-            _print_wrapped(result.summary())
+            print_wrapped(result.summary())
         if any(note.severity == "error" for note in result.notes):
             raise typer.Exit(1)
 
@@ -217,7 +258,7 @@ else:
         Example: jaxlaw predict fit.json --at N=1e9,7e9 --at D=1e12
         """
         loaded = jl.load(fit)
-        points = _points(loaded, data, _pairs(at, "--at"), _pairs(column, "--column"), share)
+        points = _points(loaded, data, pairs(at, "--at"), pairs(column, "--column"), share)
         outside = loaded.outside(**points)
         predicted = np.broadcast_to(loaded.predict(**points), outside.shape)
         arrays = {k: np.broadcast_to(v, outside.shape).ravel() for k, v in points.items()}
@@ -225,50 +266,15 @@ else:
         rows = list(zip(*arrays.values(), strict=True))
         if out is not None:
             lines = [",".join(arrays), *(",".join(str(value) for value in row) for row in rows)]
-            _write(out, lambda path: path.write_text("\n".join(lines) + "\n"))
+            write_file(out, lambda path: path.write_text("\n".join(lines) + "\n"))
         if as_json:
-            _print_json({name: _finite(values) for name, values in arrays.items()})
+            print_json({name: finite(values) for name, values in arrays.items()})
         elif out is None:
             shown = [
                 (*(f"{value:.6g}" for value in row[:-1]), "outside" if row[-1] else "")
                 for row in rows
             ]
-            _print_table([*list(arrays)[:-1], "fitted range"], shown)
-
-
-def _pairs(items: Sequence[str] | None, option: str) -> dict[str, str]:
-    """``["N=n_params"]`` → ``{"N": "n_params"}``."""
-    pairs = {}
-    for item in items or ():
-        name, sign, value = item.partition("=")
-        if not sign or not name or not value:
-            raise UsageError(f"{option} takes NAME=VALUE, not '{item}'")
-        if name in pairs:
-            raise UsageError(f"{option} names {name} twice")
-        pairs[name] = value
-    return pairs
-
-
-def _number(text: str, option: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise UsageError(f"{option}: '{text}' is not a number") from None
-
-
-def _unit(text: str) -> Any:
-    """A number, or a word such as B for read_runs to judge."""
-    try:
-        return float(text)
-    except ValueError:
-        return text
-
-
-def _range(text: str) -> tuple[float | None, float | None]:
-    low, colon, high = text.partition(":")
-    if not colon:
-        raise UsageError(f"--bound takes NAME=LOW:HIGH, either may be empty, not '{text}'")
-    return tuple(_number(side, "--bound") if side else None for side in (low, high))
+            print_table([*list(arrays)[:-1], "fitted range"], shown)
 
 
 def _points(
@@ -281,7 +287,7 @@ def _points(
         runs = jl.read_runs(data, columns, share=share)
         return {name: _input_column(runs, name) for name in fit.law.input_names}
     names = list(at)
-    values = [[_number(v, "--at") for v in at[name].split(",")] for name in names]
+    values = [[number(v, "--at") for v in at[name].split(",")] for name in names]
     return dict(zip(names, np.meshgrid(*values, indexing="ij"), strict=True))
 
 
@@ -327,68 +333,5 @@ def _demo_picture(fits: dict[str, Fit], runs: Any, out: Path) -> bool:
         from jaxlaw import plots
     except ModuleNotFoundError:
         return False
-    _write(out, lambda path: plots.demo_figure(fits, runs).savefig(path, dpi=150))
+    write_file(out, lambda path: plots.demo_figure(fits, runs).savefig(path, dpi=150))
     return True
-
-
-def _write(path: Path, write: Any) -> None:
-    try:
-        write(path)
-    except OSError as error:
-        raise UsageError(f"cannot write {path}: {error.strerror or error}") from None
-    except ValueError as error:  # matplotlib on a format it does not know
-        raise UsageError(f"cannot write {path}: {error}") from None
-
-
-def _check_folder(out: Path | None) -> None:
-    """Before a long fit, not after it."""
-    if out is not None and (out.is_dir() or not out.parent.is_dir()):
-        raise UsageError(f"cannot write {out}: give a file in a folder that exists")
-
-
-def _in_options(message: str) -> str:
-    """What a message says of Python's arguments, in options of the command."""
-    for argument, option in (("columns", "--column"), ("units", "--unit")):
-        pattern = rf"(?:pass )?{argument}=\{{'([^']*)': '?([^'}}]*)'?\}}"
-        message = re.sub(pattern, rf"{option} \1=\2", message)
-    message = message.replace(
-        "pass base=fit of law chinchilla, or fixed={}", "pass --base, or --no-base"
-    )
-    return message.replace("drop_invalid=True", "--drop-invalid")
-
-
-def _finite(values: np.ndarray) -> list[Any]:
-    """Numbers JSON knows; infinities and NaN as strings."""
-    return [v if np.isfinite(v) else str(v) for v in values.tolist()]
-
-
-def _print_json(record: Any) -> None:
-    print(json.dumps(record, indent=2, default=float, allow_nan=False))
-
-
-def _print_notes(fit: Fit) -> None:
-    for note in fit.notes:
-        _print_wrapped(f"  {note}")
-
-
-def _print_wrapped(text: str) -> None:
-    """Lines of at most 80 columns."""
-    for line in text.splitlines():
-        if len(line) <= 80:
-            print(line)
-            continue
-        indent = " " * (len(line) - len(line.lstrip()) + 2)
-        print(textwrap.fill(line, 80, subsequent_indent=indent, break_on_hyphens=False))
-
-
-def _print_table(head: list[str], rows: Any) -> None:
-    """A table of at most 80 columns."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for name in head:
-        table.add_column(name, overflow="fold")
-    for row in rows.to_numpy() if hasattr(rows, "to_numpy") else rows:
-        table.add_row(*map(str, row))
-    console = Console(width=80, highlight=False, markup=False)
-    with console.capture() as captured:
-        console.print(table)
-    print("\n".join(line.rstrip() for line in captured.get().splitlines() if line.strip()))

@@ -4,19 +4,19 @@ A lane is one start of one problem. Lanes wait in a queue; a fixed number of slo
 them, each slot in its own state of the solver, one evaluation a tick. Every few ticks the
 finished lanes hand in their result and the next in the queue take their slots, all on the
 device; when the queue is empty, the last few are packed into fewer slots. So no lane waits
-for another, and shapes, hence programs, are few.
+for another, and shapes, hence programs, are few. Every device has a queue of its own.
 """
 
 from __future__ import annotations
 
-import os
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import Mesh, PartitionSpec
 
 from jaxlaw.coordinates import Array, Model
 from jaxlaw.objective import Problem, scaled_value, to_level
@@ -26,6 +26,7 @@ from jaxlaw.solvers.status import NON_FINITE, RUNNING
 TICKS = 8  # between two looks at which lanes are done
 PACK = 8  # slots shrink by this factor when the queue is empty
 WORKING_SET = 2**21  # bytes of one tick's arrays that a CPU core keeps close
+PROGRAMS = 48  # kept compiled; each takes some 500 of the 65,530 memory maps Linux gives a process
 
 
 class Lanes(NamedTuple):
@@ -37,9 +38,23 @@ class Lanes(NamedTuple):
     ticks: Array
 
 
+class Queue(NamedTuple):
+    """The lanes of one device.
+
+    Attributes:
+        fields: those fields of a :class:`Problem` that differ between problems, (B, …).
+        starts: (L, p) coordinates.
+        owner: (L,) which of the B problems each start is of.
+    """
+
+    fields: dict[str, Any]
+    starts: np.ndarray
+    owner: np.ndarray
+
+
 class _Slots(NamedTuple):
     lane: Any
-    index: Array  # (B,) which lane of the chunk; -1 where idle
+    index: Array  # (B,) which lane of the queue; -1 where idle
 
 
 def solve(
@@ -49,7 +64,7 @@ def solve(
     starts: Any,
     batched: frozenset[str] = frozenset(),
 ) -> Lanes:
-    """Run every start of every problem to its end.
+    """Run every start of every problem to its end, on one device.
 
     Args:
         solver: the method.
@@ -62,168 +77,220 @@ def solve(
         :class:`Lanes` of numpy arrays (P, S, …).
     """
     starts = np.asarray(starts)
-    count = _problem_count(problems, batched) if batched else 1
+    count = problem_count(problems, batched)
     starts = np.broadcast_to(starts, (count, *starts.shape[-2:]))
-    per_problem, size = starts.shape[1:]
-    total = count * per_problem
-    flat = starts.reshape(total, size)
-    owner = np.repeat(np.arange(count, dtype=np.int32), per_problem)
-    workers = _workers()
-    slots = _slot_count(problems, size, -(-total // workers))
-    length = max(1, min(-(-total // workers), max(64 * slots, 4096)))
-    chunks = [slice(low, min(low + length, total)) for low in range(0, total, length)]
-    enabled = jax.config.jax_enable_x64
+    each = starts.shape[1]
+    fields = {name: getattr(problems, name) for name in batched}
+    owner = np.repeat(np.arange(count, dtype=np.int32), each)
+    queue = Queue(fields, starts.reshape(count * each, -1), owner)
+    (found,) = solve_queues(solver, model, problems, [queue], len(owner))
+    return Lanes(*(leaf.reshape(count, each, *leaf.shape[1:]) for leaf in found))
 
-    def work(chunk: slice, lanes: int | None = None) -> Lanes:
-        with jax.enable_x64(enabled):  # the setting is per thread
-            return _solve_chunk(
-                solver, model, problems, batched, flat[chunk], owner[chunk], slots, lanes
-            )
 
-    if workers == 1 or len(chunks) == 1:
-        found = [work(chunk) for chunk in chunks]
-    else:
-        work(chunks[0], lanes=0)  # compiles once, before two threads would both
-        with ThreadPoolExecutor(workers) as pool:
-            found = list(pool.map(work, chunks))
-    return Lanes(
-        *(
-            np.concatenate(parts).reshape(count, per_problem, *parts[0].shape[1:])
-            for parts in zip(*found, strict=True)
-        )
+def solve_queues(
+    solver: Solver, model: Model, problems: Problem, queues: Sequence[Queue], room: int
+) -> list[Lanes]:
+    """Run every lane of every queue to its end, a queue on each of the first local devices.
+
+    Args:
+        solver: the method.
+        model: what is fitted.
+        problems: the fields that all problems share; others are taken from the queues.
+        queues: with the same number of problems B each.
+        room: no queue has more lanes. Programs depend on it, and not on the queues' lengths.
+
+    Returns:
+        For each queue :class:`Lanes` of numpy arrays (L, …), whatever the other queues are.
+    """
+    size = queues[0].starts.shape[1]
+    count = _slot_count(problems, size, room)
+    padded = 2 ** int(np.ceil(np.log2(max(room, 2 * count))))  # few lengths, few programs
+    starts = jnp.asarray(np.stack([_padded(queue.starts, padded) for queue in queues]))
+    owner = jnp.asarray(np.stack([_padded(queue.owner, padded) for queue in queues]))
+    lanes = [len(queue.owner) for queue in queues]
+    waiting = (starts, owner, jnp.asarray(lanes, jnp.int32))
+    shared, own = _split(problems, queues)
+    settings = jax.tree.map(jnp.asarray, solver.settings)
+    key = solver._replace(settings=None)  # tolerances are dynamic
+    mesh = _mesh(len(queues))
+    _forget_if_many(key, model, mesh, count, padded, jax.tree.map(jnp.shape, (shared, own)))
+    many = (len(queues), padded)
+    results = Lanes(
+        jnp.zeros((*many, size), starts.dtype),
+        jnp.full(many, jnp.inf, starts.dtype),
+        jnp.full(many, NON_FINITE, jnp.int32),
+        jnp.zeros(many, jnp.int32),
     )
+    slots = _idle(key, model, shared, own, waiting, count)
+    done = jnp.zeros(len(queues), jnp.int32)
+    run = partial(_rounds, key, model, mesh, (shared, settings))
+    while True:
+        smaller = count // PACK if count >= PACK * 8 else 0
+        enough = jnp.full(len(queues), smaller, jnp.int32)
+        slots, results, done = run((own, waiting, enough), slots, results, done)
+        if smaller == 0 or not bool(np.any(np.asarray(slots.index) >= 0)):
+            break
+        slots, count = _pack(mesh, slots, smaller), smaller
+    found = [np.asarray(leaf) for leaf in results]
+    return [Lanes(*(leaf[k, :length] for leaf in found)) for k, length in enumerate(lanes)]
 
 
 def evaluate_starts(
     model: Model, problems: Problem, starts: Any, batched: frozenset[str] = frozenset()
 ) -> np.ndarray:
     """Scaled objective of starts (S, p), brought to level, for every problem: (P, S)."""
-    return np.asarray(_values(model, problems, jnp.asarray(starts), batched))
+    fields = {name: getattr(problems, name) for name in batched}
+    return evaluate_queues(model, problems, [Queue(fields, starts, np.empty(0))])[0]
 
 
-@partial(jax.jit, static_argnames=("model", "batched"))
-def _values(model: Model, problems: Problem, starts: Array, batched: frozenset[str]) -> Array:
-    def one_problem(problem: Problem) -> Array:
+def evaluate_queues(model: Model, problems: Problem, queues: Sequence[Queue]) -> list[np.ndarray]:
+    """For each queue the scaled objective of each of its starts in each of its problems, (B, L).
+
+    Args as those of :func:`solve_queues`; all queues have the same number of starts.
+    """
+    shared, own = _split(problems, queues)
+    starts = jnp.asarray(np.stack([queue.starts for queue in queues]))
+    return list(np.asarray(_values(model, _mesh(len(queues)), shared, (own, starts))))
+
+
+@partial(jax.jit, static_argnames=("model", "mesh"))
+def _values(model: Model, mesh: Mesh, shared: Problem, each: Any) -> Array:
+    def one_problem(problem: Problem, starts: Array) -> Array:
         # In blocks, so that no array of all starts × all points is held.
         def value(u):
             return scaled_value(model, problem, to_level(model, problem, u))
 
         return jax.lax.map(value, starts, batch_size=64)
 
-    if not batched:
-        return one_problem(problems)[None]
-    return jax.lax.map(
-        lambda k: one_problem(_problem(problems, batched, k)),
-        jnp.arange(_problem_count(problems, batched)),
-    )
+    def one_queue(shared: Problem, each: Any) -> Array:
+        own, starts = each
+        if not own:
+            return one_problem(shared, starts)[None]
+        return jax.lax.map(lambda fields: one_problem(shared._replace(**fields), starts), own)
+
+    return _on_each(mesh, one_queue)(shared, each)
 
 
-def _workers() -> int:
-    """Host threads that feed the device: one per core on CPU, where a program runs on one."""
-    if jax.default_backend() != "cpu":
-        return 1
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+def _mesh(count: int) -> Mesh:
+    return Mesh(np.array(jax.local_devices()[:count]), ("device",))
+
+
+def _on_each(mesh: Mesh, function: Any) -> Any:
+    """``function(shared, *own)`` on every device, ``own`` without its leading device axis."""
+    one, all_ = PartitionSpec("device"), PartitionSpec()
+
+    def on_one(shared: Any, *own: Any) -> Any:
+        found = function(shared, *jax.tree.map(lambda leaf: leaf[0], own))
+        return jax.tree.map(lambda leaf: leaf[None], found)
+
+    def on_all(shared: Any, *own: Any) -> Any:
+        specs = (all_, *(one for _ in own))
+        mapped = jax.shard_map(on_one, mesh=mesh, in_specs=specs, out_specs=one, check_vma=False)
+        return mapped(shared, *own)
+
+    return on_all
+
+
+def _split(problems: Problem, queues: Sequence[Queue]) -> tuple[Problem, dict[str, Any]]:
+    """What all problems share, and what they do not with a leading device axis."""
+    own = {
+        name: jax.tree.map(lambda *leaves: jnp.stack(leaves), *(q.fields[name] for q in queues))
+        for name in sorted(queues[0].fields)
+    }
+    return problems._replace(**dict.fromkeys(own)), own
+
+
+def _padded(array: np.ndarray, length: int) -> np.ndarray:
+    padding = ((0, length - len(array)), *((0, 0) for _ in array.shape[1:]))
+    return np.pad(array, padding, mode="edge" if len(array) else "constant")
 
 
 def _slot_count(problems: Problem, size: int, lanes: int) -> int:
     """Slots, a power of two: enough to fill the device, few enough to stay in its cache."""
     if jax.default_backend() == "cpu":
-        points = problems.weight.shape[-1]
+        points = next(iter(problems.inputs.values())).shape[-1]
         fitting = WORKING_SET // (16 * points * size)
     else:
         fitting = 2**15
     return 2 ** int(np.log2(max(8, min(fitting, lanes))))
 
 
-def _problem_count(problems: Problem, batched: frozenset[str]) -> int:
-    return jax.tree.leaves(getattr(problems, min(batched)))[0].shape[0]
+def problem_count(problems: Problem, batched: frozenset[str]) -> int:
+    """How many problems fields with a leading axis stand for; 1 if there are none."""
+    return jax.tree.leaves(getattr(problems, min(batched)))[0].shape[0] if batched else 1
 
 
-def _problem(problems: Problem, batched: frozenset[str], index: Array) -> Problem:
-    return problems._replace(
-        **{name: jax.tree.map(lambda a: a[index], getattr(problems, name)) for name in batched}
-    )
+def _problem(shared: Problem, own: dict[str, Any], index: Array) -> Problem:
+    return shared._replace(**jax.tree.map(lambda leaf: leaf[index], own))
 
 
-def problem_axes(batched: frozenset[str]) -> Problem:
+def problem_axes(batched: Any) -> Problem:
     """``in_axes`` of problems whose fields named have a leading axis."""
     return Problem(*(0 if name in batched else None for name in Problem._fields))
 
 
-def _solve_chunk(
-    solver: Solver,
-    model: Model,
-    problems: Problem,
-    batched: frozenset[str],
-    starts: np.ndarray,
-    owner: np.ndarray,
-    count: int,
-    only: int | None = None,
-) -> Lanes:
-    """One queue of lanes, on one device; ``only`` the first so many of them."""
-    lanes, size = starts.shape
-    padded = 2 ** int(np.ceil(np.log2(max(lanes, 2 * count))))  # few lengths, few programs
-    lanes = lanes if only is None else only
-    starts = jnp.asarray(np.pad(starts, ((0, padded - len(starts)), (0, 0)), mode="edge"))
-    owner = jnp.asarray(np.pad(owner, (0, padded - len(owner)), mode="edge"))
-    results = Lanes(
-        jnp.zeros((padded, size), starts.dtype),
-        jnp.full(padded, jnp.inf, starts.dtype),
-        jnp.full(padded, NON_FINITE, jnp.int32),
-        jnp.zeros(padded, jnp.int32),
-    )
-    queue = (starts, owner, jnp.asarray(lanes, jnp.int32))
-    key = solver._replace(settings=None)  # tolerances are dynamic
-    settings = jax.tree.map(jnp.asarray, solver.settings)
-    run = partial(_rounds, key, model, batched, problems, settings, queue)
-    slots = _idle(key, model, batched, problems, queue, count)
-    waiting = jnp.asarray(0, jnp.int32)
-    while True:
-        smaller = count // PACK if count >= PACK * 8 else 0
-        slots, results, waiting = run(slots, results, waiting, jnp.asarray(smaller, jnp.int32))
-        if smaller == 0 or not bool(np.any(np.asarray(slots.index) >= 0)):
-            break
-        slots, count = _pack(slots, smaller), smaller
-    return Lanes(*(np.asarray(leaf)[:lanes] for leaf in results))
-
-
-@partial(jax.jit, static_argnames=("solver", "model", "batched", "count"))
-def _idle(solver, model, batched, problems, queue, count) -> _Slots:
+@partial(jax.jit, static_argnames=("solver", "model", "count"))
+def _idle(solver, model, shared, own, waiting, count) -> _Slots:
     """Slots with nothing in them; only the shapes of a lane are needed, not its program."""
-    starts, owner, _ = queue
-    lane = jax.eval_shape(
-        lambda: solver.init(model, _problem(problems, batched, owner[0]), starts[0])
+
+    def lane():
+        first = jax.tree.map(lambda leaf: leaf[0], (own, waiting))
+        return solver.init(model, _problem(shared, first[0], first[1][1][0]), first[1][0][0])
+
+    many = (waiting[0].shape[0], count)
+    lanes = jax.tree.map(
+        lambda leaf: jnp.zeros((*many, *leaf.shape), leaf.dtype), jax.eval_shape(lane)
     )
-    lane = jax.tree.map(lambda leaf: jnp.zeros((count, *leaf.shape), leaf.dtype), lane)
-    return _Slots(lane, jnp.full(count, -1, jnp.int32))
+    return _Slots(lanes, jnp.full(many, -1, jnp.int32))
 
 
-@partial(jax.jit, static_argnames=("size",))
-def _pack(slots: _Slots, size: int) -> _Slots:
-    order = jnp.argsort(slots.index < 0, stable=True)[:size]
-    return jax.tree.map(lambda leaf: leaf[order], slots)
+_compiled: set[int] = set()
 
 
-@partial(jax.jit, static_argnames=("solver", "model", "batched"), donate_argnums=(6, 7))
-def _rounds(solver, model, batched, problems, settings, queue, slots, results, waiting, enough):
-    """Rounds of ticks until the queue is empty and at most ``enough`` lanes are running."""
-    starts, owner, lanes = queue
-    axes = problem_axes(batched)
+def _forget_if_many(*key: Any) -> None:
+    """Without this, a process that fits many laws comes to an end in the compiler."""
+    name = hash(str(key))
+    if name not in _compiled and len(_compiled) >= PROGRAMS:
+        for program in (_rounds, _values, _idle, _pack):
+            program.clear_cache()
+        _compiled.clear()
+    _compiled.add(name)
+
+
+@partial(jax.jit, static_argnames=("mesh", "size"))
+def _pack(mesh: Mesh, slots: _Slots, size: int) -> _Slots:
+    def pack(_, slots: _Slots) -> _Slots:
+        order = jnp.argsort(slots.index < 0, stable=True)[:size]
+        return jax.tree.map(lambda leaf: leaf[order], slots)
+
+    return _on_each(mesh, pack)((), slots)
+
+
+@partial(jax.jit, static_argnames=("solver", "model", "mesh"), donate_argnums=(5, 6))
+def _rounds(solver, model, mesh, shared, own, slots, results, done):
+    """Rounds of ticks until a queue is empty and at most ``enough`` of its lanes are running."""
+    work = partial(_rounds_of_one, solver, model)
+    return _on_each(mesh, work)(shared, own, slots, results, done)
+
+
+def _rounds_of_one(solver, model, shared, own, slots, results, done):
+    (problems, settings), (fields, (starts, owner, lanes), enough) = shared, own
+    axes = problem_axes(fields)
     init = jax.vmap(partial(solver.init, model), (axes, 0))
     step = jax.vmap(partial(solver.step, model), (axes, 0, None))
 
-    def refill(slots, waiting):
+    def refill(slots, done):
         idle = slots.index < 0
-        new = waiting + jnp.cumsum(idle, dtype=jnp.int32) - 1
+        new = done + jnp.cumsum(idle, dtype=jnp.int32) - 1
         taken = idle & (new < lanes)
         new = jnp.where(taken, new, 0)
-        fresh = init(_problem(problems, batched, owner[new]), starts[new])
+        fresh = init(_problem(problems, fields, owner[new]), starts[new])
         lane = _where(taken, fresh, slots.lane)
         index = jnp.where(taken, new, slots.index)
-        return _Slots(lane, index), waiting + jnp.sum(taken, dtype=jnp.int32)
+        return _Slots(lane, index), done + jnp.sum(taken, dtype=jnp.int32)
 
     def tick_all(slots):
-        mine = _problem(problems, batched, owner[jnp.maximum(slots.index, 0)])
+        mine = _problem(problems, fields, owner[jnp.maximum(slots.index, 0)])
 
         def tick(_, lane):
             running = (lane.status == RUNNING) & (slots.index >= 0)
@@ -232,23 +299,23 @@ def _rounds(solver, model, batched, problems, settings, queue, slots, results, w
         return slots._replace(lane=jax.lax.fori_loop(0, TICKS, tick, slots.lane))
 
     def hand_in(slots, results):
-        done = (slots.lane.status != RUNNING) & (slots.index >= 0)
-        at = jnp.where(done, slots.index, results.value.shape[0])
+        ended = (slots.lane.status != RUNNING) & (slots.index >= 0)
+        at = jnp.where(ended, slots.index, results.value.shape[0])
         found = Lanes(slots.lane.coordinates, slots.lane.value, slots.lane.status, slots.lane.ticks)
         results = jax.tree.map(lambda all_, new: all_.at[at].set(new, mode="drop"), results, found)
-        return slots._replace(index=jnp.where(done, -1, slots.index)), results
+        return slots._replace(index=jnp.where(ended, -1, slots.index)), results
 
     def body(carry):
-        slots, results, waiting = carry
-        slots, waiting = refill(slots, waiting)
+        slots, results, done = carry
+        slots, done = refill(slots, done)
         slots, results = hand_in(tick_all(slots), results)
-        return slots, results, waiting
+        return slots, results, done
 
     def more(carry):
-        slots, _, waiting = carry
-        return (waiting < lanes) | (jnp.sum(slots.index >= 0) > enough)
+        slots, _, done = carry
+        return (done < lanes) | (jnp.sum(slots.index >= 0) > enough)
 
-    return jax.lax.while_loop(more, body, (slots, results, waiting))
+    return jax.lax.while_loop(more, body, (slots, results, done))
 
 
 def _where(condition: Array, new: Any, old: Any) -> Any:
@@ -269,7 +336,7 @@ def solve_inside(
 
     Args and returns as :func:`solve`, in JAX arrays.
     """
-    count = _problem_count(problems, batched) if batched else 1
+    count = problem_count(problems, batched)
     starts = jnp.broadcast_to(starts, (count, *starts.shape[-2:]))
 
     def one_problem(problem: Problem, starts: Array) -> Lanes:

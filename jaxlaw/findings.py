@@ -101,7 +101,9 @@ def _on_bounds(posed: Posed, walls: Mapping[str, str], params: Mapping[str, floa
         if spec.scale == "log" and side == "low" and not mine:
             message = f"{name} has gone to zero ({params[name]:.3g}): its term is not needed"
         else:
-            whose = "your bound" if mine else "an end of its range"
+            replaced = posed.model.chart and name in law.chart.low
+            end = "an end" if replaced else f"the {side} end"
+            whose = "your bound" if mine else f"{end} of its range"
             message = f"{name} is at {whose} ({params[name]:.6g}); its true optimum may lie beyond"
         notes.append(Note("at-bound", "warning", message))
     return notes

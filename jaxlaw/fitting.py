@@ -12,39 +12,27 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any, Literal, NamedTuple
+from pathlib import Path
+from typing import Any, Literal
 
 import jax
 import numpy as np
 
-from jaxlaw import engine, laws
+from jaxlaw import laws
 from jaxlaw import starts as starting
-from jaxlaw.findings import AGREE, all_notes, at_walls
+from jaxlaw.chunks import Work
+from jaxlaw.findings import all_notes, at_walls
 from jaxlaw.laws.base import Law
 from jaxlaw.notes import DataError, Note, UsageError, nearest
-from jaxlaw.objective import LARGEST_DELTA, metrics, rounding_floor, scale_of
+from jaxlaw.objective import LARGEST_DELTA, metrics, scale_of
 from jaxlaw.observations import Observations
 from jaxlaw.posing import Options, Posed, pose
+from jaxlaw.programs import programs_in
 from jaxlaw.result import Fit, RunnerUp
 from jaxlaw.runs import read_runs
-from jaxlaw.solvers import FINISHER, SOLVERS, Solver
-from jaxlaw.solvers.status import CONVERGED, NAMES
-
-CANDIDATES = 4  # distinct optima that L-BFGS finishes
-
-
-class _Search(NamedTuple):
-    """What the starts came to."""
-
-    coordinates: np.ndarray  # (p,) the optimum
-    objective: float  # scaled
-    status: int
-    agreement: float
-    disagreement: float
-    agreeing: np.ndarray  # (k, p) coordinates of the starts that agree
-    runner_up: tuple[np.ndarray, float, float] | None
-    tried: int
-    solved: int
+from jaxlaw.search import Optimum, Task, find_optima
+from jaxlaw.solvers import SOLVERS, Solver
+from jaxlaw.solvers.status import NAMES
 
 
 def fit(
@@ -67,6 +55,10 @@ def fit(
     base: Fit | Mapping[str, float] | None = None,
     seed: int = 0,
     strict: bool = False,
+    work_dir: str | Path | None = None,
+    progress: bool | None = None,
+    distributed: bool = False,
+    compile_cache: str | Path | None = None,
     **reading: Any,
 ) -> Fit:
     """Fit a law to runs.
@@ -92,6 +84,12 @@ def fit(
             ``fixed={}`` fits all six.
         seed: of the Sobol sample.
         strict: raise where the result is too poor to use, rather than note it.
+        work_dir: folder that keeps finished parts of a long fit; killed, the same call goes on
+            from there, and ends with the same result to the last bit.
+        progress: a bar on stderr; None shows one in terminals and notebooks only.
+        distributed: share the work among the processes of ``jax.distributed``, which all make
+            this call and all get the result.
+        compile_cache: folder that keeps compiled programs for later processes.
 
     Returns:
         The :class:`Fit`.
@@ -99,6 +97,7 @@ def fit(
     Raises:
         UsageError: the call makes no sense; the message says what would.
         DataError: the runs cannot carry the law; with ``strict``, neither can the fit.
+        WorkError: the work folder cannot be written.
     """
     law = laws.get(law, constraint)
     _check_counts(n_starts=n_starts, screen=screen, seed=seed)
@@ -107,8 +106,9 @@ def fit(
     )
     options.check(law)
     method = solver_named(solver)
+    work = Work(work_dir, progress, distributed)
     observations = _observations(law, runs, columns, units, options, reading)
-    with jax.enable_x64(True):
+    with programs_in(compile_cache), jax.enable_x64(True):
         posed = pose(
             law,
             observations.inputs,
@@ -118,13 +118,20 @@ def fit(
             method.linear_coefficients,
         )
         first = _first_starts(posed, starts, n_starts, seed)
-        search = _search(method, posed, first, screen)
-        result = _report(posed, observations, search, solver)
-    if law.constraint is not None and _binds(posed, search.coordinates):
+        (optimum,) = find_optima(method, Task(posed.model, posed.problem), first, screen, work)
+        if not np.isfinite(optimum.objective):
+            raise DataError(
+                f"law {law.name} comes to no finite objective from any of {optimum.solved} "
+                "starts: check units, bounds and fixed values"
+            )
+        result = _report(posed, observations, optimum, solver)
+    if law.constraint is not None and _binds(posed, optimum.coordinates):
         without = fit(
             laws.get(law.name), runs, columns=columns, units=units, n_starts=n_starts,
             screen=screen, solver=solver, delta=delta, space=space, asymmetry=asymmetry,
-            fixed=fixed, tied=tied, bounds=bounds, seed=seed, **reading,
+            fixed=fixed, tied=tied, bounds=bounds, seed=seed, progress=progress,
+            work_dir=None if work_dir is None else Path(work_dir, "without-constraint"),
+            distributed=distributed, compile_cache=compile_cache, **reading,
         )  # fmt: skip
         result = _with_cost(result, without)
     if strict:
@@ -190,101 +197,35 @@ def _first_starts(posed: Posed, starts: Any, count: int, seed: int) -> np.ndarra
     return posed.coordinates(natural)
 
 
-def _search(method: Solver, posed: Posed, first: np.ndarray, screen: int | bool) -> _Search:
-    model, problem = posed.model, posed.problem
-    solved = first
-    if screen and screen < len(first):
-        values = engine.evaluate_starts(model, problem, first)[0]
-        best = np.argsort(np.where(np.isfinite(values), values, np.inf), kind="stable")
-        solved = first[best[: int(screen)]]
-    lanes = engine.solve(method, model, problem, solved)
-    values = np.where(np.isfinite(lanes.value[0]), lanes.value[0], np.inf)
-    if not np.isfinite(values).any():
-        raise DataError(
-            f"law {model.law.name} comes to no finite objective from any of {len(solved)} starts: "
-            "check units, bounds and fixed values"
-        )
-    candidates = _distinct(lanes.coordinates[0], values, problem)
-    finished = engine.solve(FINISHER, model, problem, candidates)
-    winner = int(np.argmin(finished.value[0]))
-    best = float(min(finished.value[0, winner], values.min()))
-    tie = max(AGREE * best, rounding_floor(model, problem))
-    close = values <= best + tie
-    agreeing = lanes.coordinates[0][close] if close.any() else finished.coordinates[0, [winner]]
-    return _Search(
-        coordinates=finished.coordinates[0, winner],
-        objective=best,
-        status=int(_status(lanes.status[0], values, finished.status[0, winner])),
-        agreement=float(close.mean()),
-        disagreement=float(AGREE * (values.min() - best) / tie),
-        agreeing=agreeing,
-        runner_up=_runner_up(lanes, values, best + tie),
-        tried=len(first),
-        solved=len(solved),
-    )
-
-
-def _status(statuses: np.ndarray, values: np.ndarray, finished: int) -> int:
-    """The finisher's word, unless it did not come to an end and a start's did."""
-    own = statuses[np.argmin(values)]
-    return own if own == CONVERGED else finished
-
-
-def _distinct(coordinates: np.ndarray, values: np.ndarray, problem: Any) -> np.ndarray:
-    """The best candidates of distinct objective, (CANDIDATES, p), repeated to fill."""
-    low, high = np.asarray(problem.low), np.asarray(problem.high)
-    chosen: list[int] = []
-    for k in np.argsort(values, kind="stable"):
-        if not np.isfinite(values[k]) or len(chosen) == CANDIDATES:
-            break
-        others = values[chosen]
-        if not np.any(np.abs(values[k] - others) <= AGREE * np.abs(others)):
-            chosen.append(int(k))
-    chosen = (chosen * CANDIDATES)[:CANDIDATES]
-    return np.clip(coordinates[chosen], low, high)
-
-
-def _runner_up(
-    lanes: engine.Lanes, values: np.ndarray, above: float
-) -> tuple[np.ndarray, float, float] | None:
-    ended = (lanes.status[0] == CONVERGED) & np.isfinite(values)
-    other = ended & (values > above)
-    if not other.any():
-        return None
-    k = int(np.argmin(np.where(other, values, np.inf)))
-    same = np.abs(values - values[k]) <= AGREE * abs(values[k])
-    return lanes.coordinates[0, k], float(values[k]), float((same & other).mean())
-
-
-def _report(posed: Posed, observations: Observations, search: _Search, solver: str) -> Fit:
+def _report(posed: Posed, observations: Observations, optimum: Optimum, solver: str) -> Fit:
     model, problem = posed.model, posed.problem
     scale = float(scale_of(problem.delta))
-    params = {name: float(value) for name, value in posed.params(search.coordinates).items()}
+    params = {name: float(value) for name, value in posed.params(optimum.coordinates).items()}
     predicted = np.asarray(model.law(params, **observations.inputs))
     measured = metrics(observations.target, predicted, observations.weight, float(problem.delta))
     evidence = {
-        "agreement": search.agreement,
-        "disagreement": search.disagreement,
-        "status": NAMES[search.status],
+        "agreement": optimum.agreement,
+        "disagreement": optimum.disagreement,
+        "status": NAMES[optimum.status],
         "r2": measured["r2"],
-        "spread": _spread(posed, search.agreeing),
+        "spread": _spread(posed, optimum.agreeing),
         "ranges": {name: (v.min(), v.max()) for name, v in observations.inputs.items()},
     }
-    notes = all_notes(posed, search.coordinates, params, evidence)
+    notes = all_notes(posed, optimum.coordinates, params, evidence)
     runner_up = None
-    if search.runner_up is not None:
-        where, value, share = search.runner_up
+    if optimum.runner_up is not None:
+        where, value, share = optimum.runner_up
         there = {name: float(v) for name, v in posed.params(where).items()}
         runner_up = RunnerUp(value * scale, share, there)
     return Fit(
         law=model.law,
         params=params,
-        objective=search.objective * scale,
+        objective=optimum.objective * scale,
         metrics=measured,
-        status=NAMES[search.status],
-        agreement=search.agreement,
-        n_starts=search.tried,
-        n_solved=search.solved,
+        status=NAMES[optimum.status],
+        agreement=optimum.agreement,
+        n_starts=optimum.tried,
+        n_solved=optimum.solved,
         runner_up=runner_up,
         notes=(*observations.notes, *notes),
         units=dict(observations.scale),

@@ -93,10 +93,15 @@ def scale_of(delta: Array) -> Array:
     return jnp.minimum(delta, 1.0)
 
 
-def rounding_floor(model: Model, problem: Problem) -> float:
-    """Scaled objective of residuals of 1e-9, relative: below it there is nothing to tell apart."""
-    size = 1e-9 if model.space == "log" else 1e-9 * float(jnp.mean(jnp.abs(problem.target)))
-    return float(jnp.sum(problem.weight) * size**2 / 2 / scale_of(problem.delta))
+def rounding_floor(model: Model, problem: Problem) -> np.ndarray:
+    """Scaled objective of residuals of 1e-9, relative: below it there is nothing to tell apart.
+
+    Of one problem, or of many with leading axes on their fields.
+    """
+    size = 1e-9
+    if model.space != "log":
+        size = size * np.mean(np.abs(problem.target), axis=-1)
+    return np.sum(problem.weight, axis=-1) * size**2 / 2 / np.minimum(problem.delta, 1.0)
 
 
 def huber(problem: Problem, difference: Array, delta: Array) -> Array:

@@ -4,6 +4,7 @@ import os
 from functools import cache
 from pathlib import Path
 
+import jax
 import pytest
 
 import jaxlaw as jl
@@ -52,3 +53,11 @@ def own_laws(monkeypatch):
 @pytest.fixture(scope="session")
 def chinchilla_fit() -> jl.Fit:
     return simulated_fit("chinchilla")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def room_for_programs():
+    """Tests compile far more programs than a process has memory maps for, on Linux."""
+    maps = Path("/proc/self/maps")
+    if maps.exists() and len(maps.read_bytes().splitlines()) > 25_000:
+        jax.clear_caches()

@@ -335,3 +335,22 @@ def test_without_its_extra_the_command_says_how_to_install_it(missing):
     assert (done.returncode, done.stdout) == (2, "")
     assert "pip install 'jaxlaw[cli]'" in done.stderr
     assert len(done.stderr.splitlines()) == 1
+
+
+# --- long work
+
+
+def test_long_work_is_kept_shown_and_refused_to_others(command, runs, tmp_path):
+    long = ("fit", "chinchilla", runs, *MAPPED, *QUICK, "--work-dir", tmp_path / "work")
+    code, first, shown = command(*long, "--progress", "--json")
+    assert code == 0 and "newton" in shown
+    assert (tmp_path / "work" / "manifest.json").exists()
+    assert list((tmp_path / "work").glob("newton-*.npz"))
+    assert command(*long, "--quiet", "--json") == (0, first, "")
+    code, _, said = command(*long, "--seed", "1")
+    assert code == 2 and "holds another batch (its starts differ)" in said
+
+
+def test_distributed_work_alone_says_how_to_begin(command, runs):
+    code, _, said = command("fit", "chinchilla", runs, *MAPPED, "--distributed")
+    assert code == 2 and "JAX_COORDINATOR_ADDRESS" in said

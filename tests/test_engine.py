@@ -88,16 +88,6 @@ def test_more_lanes_than_slots(wide):
     )
 
 
-def test_one_worker_does_as_two(wide, monkeypatch):
-    p, first = wide
-    monkeypatch.setattr(engine, "_workers", lambda: 2)
-    two = engine.solve(NEWTON, p.model, p.problem, first)
-    monkeypatch.setattr(engine, "_workers", lambda: 1)
-    one = engine.solve(NEWTON, p.model, p.problem, first)
-    np.testing.assert_array_equal(one.status, two.status)
-    np.testing.assert_allclose(one.value, two.value, rtol=1e-10)
-
-
 def test_all_at_once_inside_jit_is_the_same(wide):
     p, first = wide
     queue = engine.solve(NEWTON, p.model, p.problem, first)
@@ -132,3 +122,13 @@ def test_tolerances_data_and_delta_are_no_reason_to_compile(wide):
     )
     engine.solve(NEWTON._replace(settings=settings), p.model, other, first[::-1])
     assert engine._rounds._cache_size() == programs
+
+
+def test_programs_do_not_pile_up(wide, monkeypatch):
+    """Every program takes memory maps, and a process has only so many."""
+    p, first = wide
+    engine.solve(NEWTON, p.model, p.problem, first)
+    monkeypatch.setattr(engine, "PROGRAMS", 1)
+    other = posed("kaplan")
+    engine.solve(NEWTON, other.model, other.problem, screened(other))
+    assert engine._rounds._cache_size() <= 2  # kaplan's, in two numbers of slots

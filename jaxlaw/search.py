@@ -1,0 +1,330 @@
+"""From starts to the optimum of every problem: screen, solve, finish.
+
+1. Screen: the objective of every start of every problem is evaluated; the best go on.
+2. Solve: the batch solver takes each of them to its end. Of the lanes of a problem only those
+   that end at its few best distinct objectives are kept, so memory does not grow with starts.
+3. Finish: jaxopt's L-BFGS goes on from the best distinct candidates.
+
+Each stage is cut into chunks, see :mod:`jaxlaw.chunks`.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import jax
+import numpy as np
+
+from jaxlaw.chunks import Arrays, Chunk, Work, cut, digest
+from jaxlaw.coordinates import Model
+from jaxlaw.engine import Queue, evaluate_queues, problem_count, solve_queues
+from jaxlaw.findings import AGREE
+from jaxlaw.objective import Problem, predict, rounding_floor
+from jaxlaw.solvers import FINISHER, Solver
+from jaxlaw.solvers.status import CONVERGED
+
+CANDIDATES = 4  # distinct optima that L-BFGS finishes
+KEPT = 8  # distinct objectives kept of a problem
+MEMBERS = 64  # lanes kept of each, to see how far apart they lie
+SCREENED = (2**11, 2**15)  # lanes of a chunk, at least and at most: evaluations
+SOLVED = (2**5, 2**11)  # … and solves
+
+
+class Task(NamedTuple):
+    """What is searched.
+
+    Attributes:
+        model: what is fitted.
+        problems: the data; fields named in ``batched`` have a leading axis P.
+        batched: names of fields.
+    """
+
+    model: Model
+    problems: Problem
+    batched: frozenset[str] = frozenset()
+
+    @property
+    def count(self) -> int:
+        """Number of problems P."""
+        return problem_count(self.problems, self.batched)
+
+
+class Optimum(NamedTuple):
+    """What the starts of one problem came to.
+
+    Attributes:
+        coordinates: (p,) of the best.
+        objective: there, scaled; infinite where no start came to a finite one.
+        status: how its search ended.
+        agreement: share of the solved starts that end there.
+        disagreement: relative distance of the batch solver's best objective from it.
+        agreeing: (k, p) coordinates of starts that agree, up to ``MEMBERS``.
+        runner_up: the next best optimum's coordinates, objective and share; None if none.
+        tried, solved: numbers of starts.
+    """
+
+    coordinates: np.ndarray
+    objective: float
+    status: int
+    agreement: float
+    disagreement: float
+    agreeing: np.ndarray
+    runner_up: tuple[np.ndarray, float, float] | None
+    tried: int
+    solved: int
+
+
+def find_optima(
+    method: Solver,
+    task: Task,
+    starts: np.ndarray,
+    screen: int | bool = False,
+    work: Work | None = None,
+) -> list[Optimum]:
+    """The optimum of every problem.
+
+    Args:
+        method: the batch solver.
+        task: the problems.
+        starts: (S, p) coordinates, for all problems.
+        screen: how many of the best starts of a problem are solved; False for all.
+        work: devices, processes, folder and bar.
+
+    Returns:
+        One :class:`Optimum` for each problem.
+    """
+    work = work or Work()
+    work.claim(_description(method, task, starts, screen))
+    task = task._replace(problems=jax.tree.map(np.asarray, task.problems))
+    size, chosen = len(starts), None
+    if screen and screen < size:
+        size, chosen = int(screen), _screened(task, starts, int(screen), work)
+
+    def lanes(chunk: Chunk) -> np.ndarray:
+        part = slice(*chunk.starts)
+        return starts[part] if chosen is None else starts[chosen[slice(*chunk.problems), part]]
+
+    found = _solved(method, task, lanes, size, work)
+    candidates = np.stack([_candidates(optima, task) for optima in found])
+    finished = _solved(
+        FINISHER, task, lambda chunk: candidates[slice(*chunk.problems)], CANDIDATES, work
+    )
+    floors = np.broadcast_to(rounding_floor(task.model, task.problems), task.count)
+    return [
+        _optimum(*of_one, float(floor), len(starts), size)
+        for *of_one, floor in zip(found, finished, floors, strict=True)
+    ]
+
+
+def _screened(task: Task, starts: np.ndarray, keep: int, work: Work) -> np.ndarray:
+    """Which starts of each problem have the best objectives, (P, keep)."""
+    chunks = cut(task.count, len(starts), _lanes(task.count * len(starts), SCREENED))
+    length = chunks[0].starts[1]
+
+    def screen(group: Sequence[Chunk]) -> list[Arrays]:
+        def queue(chunk: Chunk) -> Queue:
+            part = np.resize(starts[slice(*chunk.starts)], (length, starts.shape[1]))
+            return Queue(_fields(task, chunk, chunks[0]), part, np.empty(0))
+
+        values = evaluate_queues(task.model, task.problems, _on_devices(group, chunks, queue))
+        return [_least(part, chunk, keep) for part, chunk in zip(values, group, strict=False)]
+
+    best = []
+    for parts in _by_problem(work.map("screen", screen, chunks), chunks):
+        value, index = (np.concatenate([part[key] for part in parts]) for key in ("value", "index"))
+        best.append(index[np.argsort(value, kind="stable")[:keep]])
+    return np.stack(best)
+
+
+def _least(values: np.ndarray, chunk: Chunk, keep: int) -> Arrays:
+    """The best of a chunk's starts in each of its problems, (B, k)."""
+    (first, last), (low, high) = chunk
+    values = values[: last - first, : high - low]
+    values = np.where(np.isfinite(values), values, np.inf)
+    best = np.argsort(values, axis=1, kind="stable")[:, :keep]
+    return {"index": best + low, "value": np.take_along_axis(values, best, axis=1)}
+
+
+def _solved(
+    method: Solver, task: Task, lanes: Callable[[Chunk], np.ndarray], size: int, work: Work
+) -> list[Arrays]:
+    """The distinct optima of each problem; ``lanes(chunk)`` are its starts (s, p) or (B, s, p)."""
+    chunks = cut(task.count, size, _lanes(task.count * size, SOLVED))
+    room = max(chunk.lanes for chunk in chunks)
+    floors = np.broadcast_to(rounding_floor(task.model, task.problems), task.count)
+
+    def solve(group: Sequence[Chunk]) -> list[Arrays]:
+        def queue(chunk: Chunk) -> Queue:
+            (first, last), part = chunk.problems, lanes(chunk)
+            part = np.broadcast_to(part, (last - first, *part.shape[-2:]))
+            owner = np.repeat(np.arange(last - first, dtype=np.int32), part.shape[1])
+            used = len(owner) if group else 0
+            flat = part.reshape(-1, part.shape[-1])[:used]
+            return Queue(_fields(task, chunk, chunks[0]), flat, owner[:used])
+
+        queues = _on_devices(group, chunks, queue)
+        ends = solve_queues(method, task.model, task.problems, queues, room)
+        return [reduce(end, chunk) for end, chunk in zip(ends, group, strict=False)]
+
+    def reduce(end, chunk: Chunk) -> Arrays:
+        first, last = chunk.problems
+        value, status = (leaf.reshape(last - first, -1) for leaf in (end.value, end.status))
+        members = end.coordinates.reshape(*value.shape, 1, -1)
+        rows = [
+            _distinct(v, np.ones_like(s), s, m, floor)
+            for v, s, m, floor in zip(value, status, members, floors[first:last], strict=True)
+        ]
+        return {key: np.stack([row[key] for row in rows]) for key in rows[0]}
+
+    def best(result: Arrays) -> float:
+        return float(result["value"].min() * np.minimum(task.problems.delta, 1.0))
+
+    found = work.map(method.name, solve, chunks, best if task.count == 1 else None)
+    keys = ("value", "count", "status", "members")
+    return [
+        _distinct(*(np.concatenate([part[key] for part in parts]) for key in keys), floor)
+        for parts, floor in zip(_by_problem(found, chunks), floors, strict=True)
+    ]
+
+
+def _distinct(
+    value: np.ndarray, count: np.ndarray, status: np.ndarray, members: np.ndarray, floor: float
+) -> Arrays:
+    """Ends, or groups of ends, joined where their objectives agree; the best ``KEPT`` groups.
+
+    Args:
+        value: (n,) objectives.
+        count: (n,) how many starts ended there.
+        status: (n,) how.
+        members: (n, m, p) their coordinates, the best first; NaN where there are fewer.
+        floor: objectives closer than this are the same.
+
+    Returns:
+        The same four by name; infinite objectives and counts of 0 where there are fewer.
+    """
+    order = np.argsort(np.where(np.isfinite(value), value, np.inf), kind="stable")
+    order = order[np.isfinite(value[order])]
+    ordered, low = value[order], 0
+    groups = {
+        "value": np.full(KEPT, np.inf, value.dtype),
+        "count": np.zeros(KEPT, np.int64),
+        "status": np.full(KEPT, -1, np.int32),
+        "members": np.full((KEPT, MEMBERS, members.shape[-1]), np.nan, members.dtype),
+    }
+    for k in range(KEPT):
+        if low == len(order):
+            break
+        tie = max(AGREE * abs(ordered[low]), floor)
+        high = int(np.searchsorted(ordered, ordered[low] + tie, side="right"))
+        mine = order[low:high]
+        places = members[mine].reshape(-1, members.shape[-1])
+        places = places[~np.isnan(places).any(axis=1)][:MEMBERS]
+        groups["value"][k] = ordered[low]
+        groups["count"][k] = count[mine].sum()
+        groups["status"][k] = CONVERGED if CONVERGED in status[mine] else status[mine[0]]
+        groups["members"][k, : len(places)] = places
+        low = high
+    return groups
+
+
+def _candidates(found: Arrays, task: Task) -> np.ndarray:
+    """The best places of distinct objective, (CANDIDATES, p), repeated to fill."""
+    number = max(1, min(CANDIDATES, int(np.isfinite(found["value"]).sum())))
+    places = found["members"][np.arange(CANDIDATES) % number, 0]
+    return np.clip(places, task.problems.low, task.problems.high)
+
+
+def _optimum(found: Arrays, finished: Arrays, floor: float, tried: int, solved: int) -> Optimum:
+    value, count, members = found["value"], found["count"], found["members"]
+    best = float(min(finished["value"][0], value[0]))
+    if not np.isfinite(best):
+        nowhere = np.full(members.shape[-1], np.nan)
+        return Optimum(nowhere, best, -1, 0.0, 0.0, nowhere[None], None, tried, solved)
+    tie = max(AGREE * best, floor)
+    agree = value <= best + tie
+    at = finished["members"][0, 0]
+    places = members[agree].reshape(-1, len(at))
+    places = places[~np.isnan(places).any(axis=1)] if agree.any() else at[None]
+    others = np.flatnonzero(~agree & (found["status"] == CONVERGED))
+    runner_up = None
+    if len(others):
+        k = others[0]
+        runner_up = (members[k, 0], float(value[k]), float(count[k] / solved))
+    # The finisher's word, unless it did not come to an end and a start's did.
+    own = found["status"][0] == CONVERGED
+    return Optimum(
+        coordinates=at,
+        objective=best,
+        status=CONVERGED if own else int(finished["status"][0]),
+        agreement=float(count[agree].sum() / solved),
+        disagreement=float(AGREE * (value[0] - best) / tie),
+        agreeing=places,
+        runner_up=runner_up,
+        tried=tried,
+        solved=solved,
+    )
+
+
+def _lanes(total: int, limits: tuple[int, int]) -> int:
+    """Lanes of a chunk: an eighth of all, within limits 16 times as wide off the CPU."""
+    factor = 1 if jax.default_backend() == "cpu" else 16
+    least, most = limits
+    return max(least * factor, min(most * factor, -(-total // 8)))
+
+
+def _fields(task: Task, chunk: Chunk, first: Chunk) -> Arrays:
+    """The chunk's part of what differs between problems, as long as the first chunk's."""
+    low, high = chunk.problems
+    length = first.problems[1]
+    index = np.minimum(np.arange(low, low + length), high - 1)
+    return {
+        name: jax.tree.map(lambda leaf: leaf[index], getattr(task.problems, name))
+        for name in task.batched
+    }
+
+
+def _on_devices(
+    group: Sequence[Chunk], chunks: Sequence[Chunk], queue: Callable[[Chunk], Queue]
+) -> list[Queue]:
+    """A queue for every local device, so that there is one program; some may do it in vain."""
+    queues = [queue(chunk) for chunk in group]
+    idle = len(jax.local_devices()) - len(queues)
+    spare = queue(chunks[0])._replace(owner=np.empty(0, np.int32))
+    return [*queues, *[spare] * idle]
+
+
+def _by_problem(results: Sequence[Arrays], chunks: Sequence[Chunk]) -> list[list[Arrays]]:
+    """For each problem its rows of the chunks' results, in order."""
+    found: list[list[Arrays]] = [[] for _ in range(chunks[-1].problems[1])]
+    for chunk, result in zip(chunks, results, strict=True):
+        for row, problem in enumerate(range(*chunk.problems)):
+            found[problem].append({name: array[row] for name, array in result.items()})
+    return found
+
+
+def _description(
+    method: Solver, task: Task, starts: np.ndarray, screen: int | bool
+) -> dict[str, str]:
+    """What a batch is made of, in the words of a work folder's manifest."""
+    first = jax.tree.map(np.asarray, task.problems)
+    one = first._replace(
+        **{n: jax.tree.map(lambda leaf: leaf[0], getattr(first, n)) for n in task.batched}
+    )
+    coordinates = tuple(starts[0])
+    formula = jax.make_jaxpr(lambda problem, at: predict(task.model, problem, at))(one, coordinates)
+    versions = [
+        f"{name} {importlib.metadata.version(name)}" for name in ("jaxlaw", "jax", "jaxopt")
+    ]
+    settings = (method.name, method.settings, FINISHER.settings, screen, task.model.space)
+    sizes = (CANDIDATES, KEPT, MEMBERS, SCREENED, SOLVED, jax.default_backend())
+    return {
+        "law": task.model.law.name,
+        "formula": digest([np.frombuffer(str(formula).encode(), np.uint8)]),
+        "data": digest(task.problems),
+        "starts": digest([starts]),
+        "options": str(settings),
+        "versions": ", ".join(versions),
+        "sizes": str(sizes),
+    }

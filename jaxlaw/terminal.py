@@ -1,0 +1,122 @@
+"""Between the command line's text and Python's values: options read, results printed."""
+
+from __future__ import annotations
+
+import json
+import re
+import textwrap
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from jaxlaw.notes import UsageError
+from jaxlaw.result import Fit
+
+
+def pairs(items: Sequence[str] | None, option: str) -> dict[str, str]:
+    """``["N=n_params"]`` → ``{"N": "n_params"}``."""
+    pairs = {}
+    for item in items or ():
+        name, sign, value = item.partition("=")
+        if not sign or not name or not value:
+            raise UsageError(f"{option} takes NAME=VALUE, not '{item}'")
+        if name in pairs:
+            raise UsageError(f"{option} names {name} twice")
+        pairs[name] = value
+    return pairs
+
+
+def number(text: str, option: str) -> float:
+    """The number, or a complaint that names the option."""
+    try:
+        return float(text)
+    except ValueError:
+        raise UsageError(f"{option}: '{text}' is not a number") from None
+
+
+def unit_of(text: str) -> Any:
+    """A number, or a word such as B for read_runs to judge."""
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def value_range(text: str) -> tuple[float | None, float | None]:
+    """``0.1:1`` → (0.1, 1), either side may be empty."""
+    low, colon, high = text.partition(":")
+    if not colon:
+        raise UsageError(f"--bound takes NAME=LOW:HIGH, either may be empty, not '{text}'")
+    return tuple(number(side, "--bound") if side else None for side in (low, high))
+
+
+def write_file(path: Path, write: Any) -> None:
+    """Call ``write(path)``; what hinders it is wrong usage."""
+    try:
+        write(path)
+    except OSError as error:
+        raise UsageError(f"cannot write {path}: {error.strerror or error}") from None
+    except ValueError as error:  # matplotlib on a format it does not know
+        raise UsageError(f"cannot write {path}: {error}") from None
+
+
+def check_folder(out: Path | None) -> None:
+    """Before a long fit, not after it."""
+    if out is not None and (out.is_dir() or not out.parent.is_dir()):
+        raise UsageError(f"cannot write {out}: give a file in a folder that exists")
+
+
+def in_options(message: str) -> str:
+    """What a message says of Python's arguments, in options of the command."""
+    for argument, option in (("columns", "--column"), ("units", "--unit")):
+        pattern = rf"(?:pass )?{argument}=\{{'([^']*)': '?([^'}}]*)'?\}}"
+        message = re.sub(pattern, rf"{option} \1=\2", message)
+    message = message.replace(
+        "pass base=fit of law chinchilla, or fixed={}", "pass --base, or --no-base"
+    )
+    return message.replace("drop_invalid=True", "--drop-invalid")
+
+
+def finite(values: np.ndarray) -> list[Any]:
+    """Numbers JSON knows; infinities and NaN as strings."""
+    return [v if np.isfinite(v) else str(v) for v in values.tolist()]
+
+
+def print_json(record: Any) -> None:
+    """For programs; numbers only as JSON knows them."""
+    print(json.dumps(record, indent=2, default=float, allow_nan=False))
+
+
+def print_notes(fit: Fit) -> None:
+    """A fit's notes, indented."""
+    for note in fit.notes:
+        print_wrapped(f"  {note}")
+
+
+def print_wrapped(text: str) -> None:
+    """Lines of at most 80 columns."""
+    for line in text.splitlines():
+        if len(line) <= 80:
+            print(line)
+            continue
+        indent = " " * (len(line) - len(line.lstrip()) + 2)
+        print(textwrap.fill(line, 80, subsequent_indent=indent, break_on_hyphens=False))
+
+
+def print_table(head: list[str], rows: Any) -> None:
+    """A table of at most 80 columns."""
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for name in head:
+        table.add_column(name, overflow="fold")
+    for row in rows.to_numpy() if hasattr(rows, "to_numpy") else rows:
+        table.add_row(*map(str, row))
+    console = Console(width=80, highlight=False, markup=False)
+    with console.capture() as captured:
+        console.print(table)
+    print("\n".join(line.rstrip() for line in captured.get().splitlines() if line.strip()))

@@ -1,0 +1,198 @@
+"""Many problems at once: the same optima alone, in chunks, on devices, in processes, resumed."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from posed import posed, screened
+
+from jaxlaw import search as searching
+from jaxlaw.chunks import Work
+from jaxlaw.notes import UsageError
+from jaxlaw.search import Task, find_optima
+from jaxlaw.solvers import SOLVERS
+from jaxlaw.solvers.status import CONVERGED
+
+NEWTON = SOLVERS["newton"]
+
+
+def folds(problem, count):
+    """The problem with ``count`` rows of 0/1 weights, each leaving out every so manieth point."""
+    index = np.arange(problem.target.shape[0])
+    weights = np.stack([(index % count != k).astype(float) for k in range(count)])
+    return problem._replace(weight=jnp.asarray(weights))
+
+
+@pytest.fixture
+def many():
+    """Chinchilla, five folds, 64 starts."""
+    with jax.enable_x64(True):
+        p = posed("chinchilla")
+        yield p, Task(p.model, folds(p.problem, 5), frozenset({"weight"})), screened(p)
+
+
+def test_each_problem_comes_out_as_alone(many):
+    p, task, starts = many
+    together = find_optima(NEWTON, task, starts, screen=16)
+    assert len(together) == 5
+    for k, found in enumerate(together):
+        problem = p.problem._replace(weight=task.problems.weight[k])
+        (alone,) = find_optima(NEWTON, Task(p.model, problem), starts, screen=16)
+        assert found.objective == pytest.approx(alone.objective, rel=1e-12)
+        assert (found.tried, found.solved) == (64, 16)
+        assert found.agreement == alone.agreement and found.status == CONVERGED
+        np.testing.assert_allclose(found.coordinates, alone.coordinates, rtol=1e-6)
+    assert len({round(found.objective, 9) for found in together}) == 5
+
+
+def test_chunks_of_any_size_come_to_the_same(many, monkeypatch):
+    _, task, starts = many
+    whole = find_optima(NEWTON, task, starts)
+    for limits in ((7, 7), (64, 64), (150, 150)):  # parts of a problem, one, and two problems
+        monkeypatch.setattr(searching, "SOLVED", limits)
+        parts = find_optima(NEWTON, task, starts)
+        for one, other in zip(whole, parts, strict=True):
+            assert one.objective == pytest.approx(other.objective, rel=1e-12)
+            assert one.agreement == pytest.approx(other.agreement, abs=1 / 64)
+            assert (one.solved, one.status) == (other.solved, other.status)
+
+
+def test_screening_in_chunks_chooses_the_same_starts(many, monkeypatch):
+    _, task, starts = many
+    whole = searching._screened(task, starts, 9, Work())
+    monkeypatch.setattr(searching, "SCREENED", (10, 10))
+    np.testing.assert_array_equal(searching._screened(task, starts, 9, Work()), whole)
+
+
+def test_ends_are_joined_where_their_objectives_agree():
+    value = np.array([3.0, 1.0, np.nan, 1.0 + 1e-9, np.inf, 3.0 + 1e-7, 2.0])
+    status = np.array([2, 2, 3, CONVERGED, 3, 2, CONVERGED], np.int32)
+    members = np.arange(7.0).reshape(7, 1, 1)
+    found = searching._distinct(value, np.ones(7, int), status, members, floor=0.0)
+    assert found["value"][:4].tolist() == [1.0, 2.0, 3.0, np.inf]
+    assert found["count"][:4].tolist() == [2, 1, 2, 0]
+    assert found["status"][:3].tolist() == [CONVERGED, CONVERGED, 2]
+    assert found["members"][0, :2, 0].tolist() == [1.0, 3.0]
+    halves = [
+        searching._distinct(value[h], np.ones(len(h), int), status[h], members[h], 0.0)
+        for h in ([0, 1, 2], [3, 4, 5, 6])
+    ]
+    joined = [np.concatenate([half[key] for half in halves]) for key in found]
+    again = searching._distinct(*joined, floor=0.0)
+    for key in ("value", "count", "status"):
+        np.testing.assert_array_equal(again[key], found[key])
+
+
+def test_a_folder_of_other_data_starts_or_options_is_refused(many, tmp_path):
+    p, task, starts = many
+    find_optima(NEWTON, task, starts, work=Work(tmp_path / "work"))
+    other = task._replace(problems=task.problems._replace(target=task.problems.target + 0.1))
+    with pytest.raises(UsageError, match=r"\(its data differ\)"):
+        find_optima(NEWTON, other, starts, work=Work(tmp_path / "work"))
+    with pytest.raises(UsageError, match=r"\(its starts differ\)"):
+        find_optima(NEWTON, task, starts[:32], work=Work(tmp_path / "work"))
+    with pytest.raises(UsageError, match=r"\(its options differ\)"):
+        find_optima(NEWTON, task, starts, screen=8, work=Work(tmp_path / "work"))
+    with pytest.raises(UsageError, match="law"):
+        other = posed("kaplan")
+        task = Task(other.model, other.problem)
+        find_optima(NEWTON, task, screened(other), work=Work(tmp_path / "work"))
+
+
+# A fit in a process of its own: 4,500 starts in chunks, printed to the last bit.
+SCRIPT = """
+import sys, json
+import jaxlaw as jl
+if len(sys.argv) > 2:
+    jl.join_processes()
+table = jl.simulate.experiment("chinchilla").table
+fit = jl.fit("chinchilla", table, starts="grid", screen=False, progress=False,
+             work_dir=sys.argv[1] or None, distributed=len(sys.argv) > 2)
+import jax
+found = {name: value.hex() for name, value in fit.params.items()}
+print(json.dumps(found | {"objective": fit.objective.hex(), "agreement": fit.agreement,
+                          "devices": jax.local_device_count()}))
+"""
+
+
+def start(work_dir="", *more, **environment):
+    return subprocess.Popen(
+        [sys.executable, "-c", SCRIPT, str(work_dir), *more],
+        env=os.environ | environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def ended(process, timeout=300):
+    out, err = process.communicate(timeout=timeout)
+    assert process.returncode == 0, err
+    return json.loads(out.splitlines()[-1])
+
+
+@pytest.fixture(scope="module")
+def undisturbed():
+    return ended(start())
+
+
+def same(found, expected, rel=1e-12):
+    for key in ("A", "B", "E", "alpha", "beta", "objective"):
+        one, other = float.fromhex(found[key]), float.fromhex(expected[key])
+        assert one == pytest.approx(other, rel=rel, abs=0)
+    assert found["agreement"] == expected["agreement"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("devices", [2, 8])
+def test_any_number_of_devices_gives_the_same(devices, undisturbed):
+    found = ended(start(XLA_FLAGS=f"--xla_force_host_platform_device_count={devices}"))
+    assert found["devices"] == devices and undisturbed["devices"] == 1
+    same(found, undisturbed)
+
+
+@pytest.mark.slow
+def test_two_processes_give_the_same_and_share_the_chunks(undisturbed, tmp_path):
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+    both = [
+        start(tmp_path / str(k), "distributed", JAX_COORDINATOR_ADDRESS=address,
+              JAX_NUM_PROCESSES="2", JAX_PROCESS_ID=str(k))
+        for k in range(2)
+    ]  # fmt: skip
+    for process in both:
+        same(ended(process), undisturbed)
+    mine, other = ({f.name for f in (tmp_path / str(k)).glob("newton-*.npz")} for k in range(2))
+    assert len(mine) == len(other) == 4 and not mine & other
+
+
+@pytest.mark.slow
+def test_killed_at_any_moment_it_goes_on_to_the_same_bits(undisturbed, tmp_path):
+    folder, kept = tmp_path / "work", 0
+    draw = np.random.default_rng(0)
+    for _ in range(4):
+        process = start(folder)
+        target = kept + int(draw.integers(0, 3))
+        while process.poll() is None and len(finished(folder)) <= target:
+            time.sleep(0.002)
+        time.sleep(float(draw.uniform(0, 0.1)))
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+        assert len(finished(folder)) >= kept  # nothing finished is lost
+        kept = len(finished(folder))
+    assert 0 < kept
+    assert ended(start(folder)) == undisturbed
+
+
+def finished(folder: Path) -> list[Path]:
+    return list(folder.glob("*.npz"))
