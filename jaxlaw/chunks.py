@@ -36,9 +36,14 @@ class Chunk(NamedTuple):
     starts: tuple[int, int]
 
     @property
+    def count(self) -> int:
+        """Number of problems."""
+        return self.problems[1] - self.problems[0]
+
+    @property
     def lanes(self) -> int:
         """Number of (problem, start) pairs."""
-        return (self.problems[1] - self.problems[0]) * (self.starts[1] - self.starts[0])
+        return self.count * (self.starts[1] - self.starts[0])
 
 
 def cut(problems: int, starts: int, lanes: int) -> list[Chunk]:

@@ -19,13 +19,15 @@ import numpy as np
 from jax.sharding import Mesh, PartitionSpec
 
 from jaxlaw.coordinates import Array, Model
-from jaxlaw.objective import Problem, scaled_value, to_level
+from jaxlaw.objective import Problem, value_at_level
+from jaxlaw.projection import coefficients, prediction, projected, terms
 from jaxlaw.solvers import Solver
 from jaxlaw.solvers.status import NON_FINITE, RUNNING
 
 TICKS = 8  # between two looks at which lanes are done
 PACK = 8  # slots shrink by this factor when the queue is empty
 WORKING_SET = 2**21  # bytes of one tick's arrays that a CPU core keeps close
+BLOCK = 64  # starts whose objectives are evaluated at once
 PROGRAMS = 48  # kept compiled; each takes some 500 of the 65,530 memory maps Linux gives a process
 
 
@@ -138,15 +140,17 @@ def solve_queues(
 def evaluate_starts(
     model: Model, problems: Problem, starts: Any, batched: frozenset[str] = frozenset()
 ) -> np.ndarray:
-    """Scaled objective of starts (S, p), brought to level, for every problem: (P, S)."""
+    """Objective at level of starts (S, p), for every problem: (P, S)."""
     fields = {name: getattr(problems, name) for name in batched}
     return evaluate_queues(model, problems, [Queue(fields, starts, np.empty(0))])[0]
 
 
 def evaluate_queues(model: Model, problems: Problem, queues: Sequence[Queue]) -> list[np.ndarray]:
-    """For each queue the scaled objective of each of its starts in each of its problems, (B, L).
+    """For each queue the objective of each of its starts in each of its problems, (B, L).
 
-    Args as those of :func:`solve_queues`; all queues have the same number of starts.
+    With the best linear coefficients (:mod:`jaxlaw.projection`), and at the level of the data
+    (:func:`jaxlaw.objective.value_at_level`). The problems share their inputs. Args as those
+    of :func:`solve_queues`; all queues have the same number of starts.
     """
     shared, own = _split(problems, queues)
     starts = jnp.asarray(np.stack([queue.starts for queue in queues]))
@@ -155,18 +159,51 @@ def evaluate_queues(model: Model, problems: Problem, queues: Sequence[Queue]) ->
 
 @partial(jax.jit, static_argnames=("model", "mesh"))
 def _values(model: Model, mesh: Mesh, shared: Problem, each: Any) -> Array:
-    def one_problem(problem: Problem, starts: Array) -> Array:
-        # In blocks, so that no array of all starts × all points is held.
-        def value(u):
-            return scaled_value(model, problem, to_level(model, problem, u))
-
-        return jax.lax.map(value, starts, batch_size=64)
-
     def one_queue(shared: Problem, each: Any) -> Array:
         own, starts = each
-        if not own:
-            return one_problem(shared, starts)[None]
-        return jax.lax.map(lambda fields: one_problem(shared._replace(**fields), starts), own)
+
+        def one_block(starts: Array) -> Array:
+            parts = jax.vmap(partial(terms, model, shared))(starts)  # of all problems the same
+
+            def one_problem(fields: dict[str, Array]) -> Array:
+                problem = shared._replace(**fields)
+                found = jax.vmap(partial(coefficients, model, problem))(parts)
+                predicted = jax.vmap(prediction)(parts, found)
+                return jax.vmap(partial(value_at_level, model, problem))(predicted)
+
+            return jax.lax.map(one_problem, own) if own else one_problem({})[None]
+
+        # In blocks, so that no array of all starts × all points is held.
+        width = min(BLOCK, len(starts))
+        whole = len(starts) // width * width
+        blocks = starts[:whole].reshape(-1, width, starts.shape[1])
+        values = jnp.moveaxis(jax.lax.map(one_block, blocks), 0, 1)  # (P, blocks, width)
+        values = values.reshape(values.shape[0], -1)
+        if whole == len(starts):
+            return values
+        return jnp.concatenate([values, one_block(starts[whole:])], axis=1)
+
+    return _on_each(mesh, one_queue)(shared, each)
+
+
+def project_queues(model: Model, problems: Problem, queues: Sequence[Queue]) -> list[np.ndarray]:
+    """For each queue its starts (L, p) with the linear coefficients solved for."""
+    shared, own = _split(problems, queues)
+    starts = jnp.asarray(np.stack([queue.starts for queue in queues]))
+    owner = jnp.asarray(np.stack([queue.owner for queue in queues]))
+    return list(np.asarray(_projected(model, _mesh(len(queues)), shared, (own, starts, owner))))
+
+
+@partial(jax.jit, static_argnames=("model", "mesh"))
+def _projected(model: Model, mesh: Mesh, shared: Problem, each: Any) -> Array:
+    def one_queue(shared: Problem, each: Any) -> Array:
+        own, starts, owner = each
+
+        def one(lane: Any) -> Array:
+            start, index = lane
+            return projected(model, _problem(shared, own, index), start)
+
+        return jax.lax.map(one, (starts, owner), batch_size=BLOCK)
 
     return _on_each(mesh, one_queue)(shared, each)
 
@@ -251,7 +288,7 @@ def _forget_if_many(*key: Any) -> None:
     """Without this, a process that fits many laws comes to an end in the compiler."""
     name = hash(str(key))
     if name not in _compiled and len(_compiled) >= PROGRAMS:
-        for program in (_rounds, _values, _idle, _pack):
+        for program in (_rounds, _values, _projected, _idle, _pack):
             program.clear_cache()
         _compiled.clear()
     _compiled.add(name)
@@ -292,11 +329,18 @@ def _rounds_of_one(solver, model, shared, own, slots, results, done):
     def tick_all(slots):
         mine = _problem(problems, fields, owner[jnp.maximum(slots.index, 0)])
 
-        def tick(_, lane):
-            running = (lane.status == RUNNING) & (slots.index >= 0)
-            return _where(running, step(mine, lane, settings), lane)
+        def running(lane):
+            return (lane.status == RUNNING) & (slots.index >= 0)
 
-        return slots._replace(lane=jax.lax.fori_loop(0, TICKS, tick, slots.lane))
+        def tick(carry):
+            count, lane = carry
+            return count + 1, _where(running(lane), step(mine, lane, settings), lane)
+
+        def more(carry):
+            count, lane = carry
+            return (count < TICKS) & jnp.any(running(lane))
+
+        return slots._replace(lane=jax.lax.while_loop(more, tick, (0, slots.lane))[1])
 
     def hand_in(slots, results):
         ended = (slots.lane.status != RUNNING) & (slots.index >= 0)

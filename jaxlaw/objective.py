@@ -122,6 +122,19 @@ def scaled_value(model: Model, problem: Problem, coordinates: Any) -> Array:
     return huber(problem, difference, problem.delta) / scale_of(problem.delta)
 
 
+def value_at_level(model: Model, problem: Problem, predicted: Array) -> Array:
+    """Scaled objective of a prediction (n,), for choosing among starts.
+
+    Of logarithms, with the weighted mean residual taken off: a start that is only too high or
+    too low is no worse than its best multiple.
+    """
+    transformed = jnp.log(predicted) if model.space == "log" else predicted
+    difference = transformed - problem.target
+    if model.space == "log":
+        difference -= (difference @ problem.weight) / jnp.sum(problem.weight)
+    return huber(problem, difference, problem.delta) / scale_of(problem.delta)
+
+
 def value_and_gradient(model: Model, problem: Problem, coordinates: Array) -> tuple[Array, Array]:
     """Scaled value and its gradient (p,), forwards: cheaper than backwards for few parameters."""
 

@@ -1,6 +1,7 @@
 """From starts to the optimum of every problem: screen, solve, finish.
 
-1. Screen: the objective of every start of every problem is evaluated; the best go on.
+1. Screen: the objective of every start of every problem is evaluated, with the coefficients its
+   law is linear in solved for; the best go on.
 2. Solve: the batch solver takes each of them to its end. Of the lanes of a problem only those
    that end at its few best distinct objectives are kept, so memory does not grow with starts.
 3. Finish: jaxopt's L-BFGS goes on from the best distinct candidates.
@@ -19,9 +20,10 @@ import numpy as np
 
 from jaxlaw.chunks import Arrays, Chunk, Work, cut, digest
 from jaxlaw.coordinates import Model
-from jaxlaw.engine import Queue, evaluate_queues, problem_count, solve_queues
+from jaxlaw.engine import Queue, evaluate_queues, problem_count, project_queues, solve_queues
 from jaxlaw.findings import AGREE
 from jaxlaw.objective import Problem, predict, rounding_floor
+from jaxlaw.projection import linear_coordinates
 from jaxlaw.solvers import FINISHER, Solver
 from jaxlaw.solvers.status import CONVERGED
 
@@ -100,11 +102,12 @@ def find_optima(
     task = task._replace(problems=jax.tree.map(np.asarray, task.problems))
     size, chosen = len(starts), None
     if screen and screen < size:
-        size, chosen = int(screen), _screened(task, starts, int(screen), work)
+        size = int(screen)
+        chosen = _projected(task, starts[_screened(task, starts, size, work)], work)
 
     def lanes(chunk: Chunk) -> np.ndarray:
         part = slice(*chunk.starts)
-        return starts[part] if chosen is None else starts[chosen[slice(*chunk.problems), part]]
+        return starts[part] if chosen is None else chosen[slice(*chunk.problems), part]
 
     found = _solved(method, task, lanes, size, work)
     candidates = np.stack([_candidates(optima, task) for optima in found])
@@ -147,6 +150,34 @@ def _least(values: np.ndarray, chunk: Chunk, keep: int) -> Arrays:
     return {"index": best + low, "value": np.take_along_axis(values, best, axis=1)}
 
 
+def _projected(task: Task, starts: np.ndarray, work: Work) -> np.ndarray:
+    """Starts (P, s, p) with the coefficients their law is linear in solved for."""
+    if not linear_coordinates(task.model):
+        return starts
+    each = starts.shape[1]
+    chunks = cut(task.count, each, _lanes(task.count * each, SOLVED))
+    room = chunks[0].lanes
+
+    def project(group: Sequence[Chunk]) -> list[Arrays]:
+        def queue(chunk: Chunk) -> Queue:
+            (first, last), part = chunk.problems, slice(*chunk.starts)
+            flat = starts[first:last, part].reshape(-1, starts.shape[-1])
+            owner = np.repeat(np.arange(chunk.count, dtype=np.int32), len(flat) // chunk.count)
+            index = np.minimum(np.arange(room), len(flat) - 1)
+            return Queue(_fields(task, chunk, chunks[0]), flat[index], owner[index])
+
+        found = project_queues(task.model, task.problems, _on_devices(group, chunks, queue))
+        return [
+            {"starts": rows[: chunk.lanes].reshape(chunk.count, -1, rows.shape[-1])}
+            for rows, chunk in zip(found, group, strict=False)
+        ]
+
+    found = work.map("project", project, chunks)
+    return np.stack(
+        [np.concatenate([p["starts"] for p in parts]) for parts in _by_problem(found, chunks)]
+    )
+
+
 def _solved(
     method: Solver, task: Task, lanes: Callable[[Chunk], np.ndarray], size: int, work: Work
 ) -> list[Arrays]:
@@ -160,11 +191,11 @@ def _solved(
             (first, last), part = chunk.problems, lanes(chunk)
             part = np.broadcast_to(part, (last - first, *part.shape[-2:]))
             owner = np.repeat(np.arange(last - first, dtype=np.int32), part.shape[1])
-            used = len(owner) if group else 0
-            flat = part.reshape(-1, part.shape[-1])[:used]
-            return Queue(_fields(task, chunk, chunks[0]), flat, owner[:used])
+            flat = part.reshape(-1, part.shape[-1])
+            return Queue(_fields(task, chunk, chunks[0]), flat, owner)
 
         queues = _on_devices(group, chunks, queue)
+        queues[len(group) :] = [q._replace(owner=q.owner[:0]) for q in queues[len(group) :]]
         ends = solve_queues(method, task.model, task.problems, queues, room)
         return [reduce(end, chunk) for end, chunk in zip(ends, group, strict=False)]
 
@@ -230,9 +261,8 @@ def _distinct(
 
 
 def _candidates(found: Arrays, task: Task) -> np.ndarray:
-    """The best places of distinct objective, (CANDIDATES, p), repeated to fill."""
-    number = max(1, min(CANDIDATES, int(np.isfinite(found["value"]).sum())))
-    places = found["members"][np.arange(CANDIDATES) % number, 0]
+    """The best places of distinct objective, (CANDIDATES, p); NaN, which ends at once, beyond."""
+    places = found["members"][:CANDIDATES, 0]
     return np.clip(places, task.problems.low, task.problems.high)
 
 
@@ -289,10 +319,8 @@ def _on_devices(
     group: Sequence[Chunk], chunks: Sequence[Chunk], queue: Callable[[Chunk], Queue]
 ) -> list[Queue]:
     """A queue for every local device, so that there is one program; some may do it in vain."""
-    queues = [queue(chunk) for chunk in group]
-    idle = len(jax.local_devices()) - len(queues)
-    spare = queue(chunks[0])._replace(owner=np.empty(0, np.int32))
-    return [*queues, *[spare] * idle]
+    idle = len(jax.local_devices()) - len(group)
+    return [queue(chunk) for chunk in [*group, *[chunks[0]] * idle]]
 
 
 def _by_problem(results: Sequence[Arrays], chunks: Sequence[Chunk]) -> list[list[Arrays]]:

@@ -38,6 +38,7 @@ ROOMS = [
     "jaxlaw.starts",
     "jaxlaw.posing",
     "jaxlaw.solvers",
+    "jaxlaw.projection",
     "jaxlaw.programs",
     "jaxlaw.engine",
     "jaxlaw.batch",

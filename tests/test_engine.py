@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from posed import posed, screened
 
-from jaxlaw import engine, simulate
-from jaxlaw.objective import scaled_value, to_level
+from jaxlaw import engine, simulate, starts
+from jaxlaw.objective import predict, scaled_value
+from jaxlaw.projection import projected
 from jaxlaw.solvers import SOLVERS
 from jaxlaw.solvers.status import CONVERGED
 
@@ -96,18 +97,28 @@ def test_all_at_once_inside_jit_is_the_same(wide):
     np.testing.assert_array_equal(inside.status, queue.status)
 
 
-def test_starts_are_valued_as_the_solver_will_see_them(wide):
-    p, first = wide
+def test_starts_are_valued_at_the_level_of_the_data(wide):
+    p, _ = wide
+    first = np.asarray(p.coordinates(starts.sobol(p.model.law, 150, 0)))  # no multiple of a block
     values = engine.evaluate_starts(p.model, p.problem, first)
-    assert values.shape == (1, 64)
-    expected = [
-        float(scaled_value(p.model, p.problem, to_level(p.model, p.problem, jnp.asarray(u))))
-        for u in first[:4]
-    ]
-    np.testing.assert_allclose(values[0, :4], expected, rtol=1e-12)
+    assert values.shape == (1, 150)
+
+    def best_multiple(u):  # E, A, B are the law's first three parameters, and linear
+        u = projected(p.model, p.problem, jnp.asarray(u))
+        off = np.mean(np.log(predict(p.model, p.problem, u)) - p.problem.target)
+        return scaled_value(p.model, p.problem, u * np.exp(-off * np.array([1, 1, 1, 0, 0])))
+
+    np.testing.assert_allclose(values[0, ::40], list(map(best_multiple, first[::40])), rtol=1e-9)
+    np.testing.assert_allclose(values[0, -1], best_multiple(first[-1]), rtol=1e-9)
+
+
+def test_starts_of_many_problems_are_valued_as_those_of_each(wide):
+    p, first = wide
     batch = engine.evaluate_starts(p.model, folds(p.problem), first, frozenset({"weight"}))
-    assert batch.shape == (3, 64)
-    np.testing.assert_allclose(batch.sum(axis=0) / 2, values[0], rtol=0.2)
+    for k, weight in enumerate(folds(p.problem).weight):
+        alone = engine.evaluate_starts(p.model, p.problem._replace(weight=weight), first)
+        np.testing.assert_allclose(batch[k], alone[0], rtol=1e-12)
+    assert len(np.unique(batch[:, 0])) == 3
 
 
 def test_tolerances_data_and_delta_are_no_reason_to_compile(wide):

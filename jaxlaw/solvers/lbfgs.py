@@ -132,8 +132,11 @@ def step(model: Model, problem: Problem, lane: Lane, settings: Settings) -> Lane
     quiet = jnp.where(noticeable, 0, lane.quiet + 1)
     ticks = lane.ticks + 1
     lost = ~jnp.all(jnp.isfinite(z))
+    over = (quiet >= settings.patience) | lost | (lane.value <= 0)
+    if isinstance(lane.frame, _Whitened):  # where half the squared gradient is what is to gain
+        over |= jnp.sum(memory.grad**2) <= 2 * settings.tolerance * jnp.abs(value)
     status = jnp.where(
-        (quiet >= settings.patience) | lost | (lane.value <= 0),
+        over,
         CONVERGED,
         jnp.where(ticks >= settings.max_ticks, STEP_LIMIT, RUNNING),
     ).astype(jnp.int32)

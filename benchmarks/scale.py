@@ -1,0 +1,186 @@
+"""Many problems and many starts: bootstrap, the paper's whole grid, a whole study, memory.
+
+    python benchmarks/scale.py [bootstrap] [grid] [study] [memory]     # all: some twenty minutes
+
+scipy is L-BFGS-B with a hand-written numpy gradient, one BLAS thread, in a loop, on the same
+objective and data; it is timed on a sample of the starts. Optima count as the same within 1e-8,
+relative. Times include everything but compiling.
+"""
+
+import os
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+import dataclasses
+import resource
+import sys
+import time
+
+import jax
+import numpy as np
+from multistart import AGREE, DELTA, chinchilla_runs, numpy_chinchilla, numpy_dcpt, scipy_loop
+
+import jaxlaw as jl
+from jaxlaw import laws, simulate, starts
+from jaxlaw.chunks import Work
+from jaxlaw.posing import Options, pose
+from jaxlaw.search import Task, find_optima
+from jaxlaw.solvers import SOLVERS
+
+NEWTON = SOLVERS["newton"]
+SILENT = Work(progress=False)
+
+
+def posed(name, runs, linear=True):
+    law = laws.get(name)
+    seen = jl.read_runs(runs).observations(law)
+    return pose(law, seen.inputs, seen.target, seen.weight, Options(), linear)
+
+
+def scipy_ms(p, function, natural, count, bounded=()):
+    """Milliseconds a start, objectives of a sample of starts; ``p`` in the papers' coordinates."""
+    p = dataclasses.replace(p, model=p.model._replace(chart=False))
+    picked = np.random.default_rng(1).permutation(len(natural))[:count]
+    specs = p.model.law.parameters
+    low = [s.low if s.scale == "linear" else -20.0 for s in specs]
+    high = [s.high if s.scale == "linear" else 20.0 for s in specs]
+    low = [1e-4 if s.name in bounded else v for v, s in zip(low, specs, strict=True)]
+    first = np.clip(p.coordinates(natural[picked]), low, high)
+    values, seconds, _ = scipy_loop(function(p), first, list(zip(low, high, strict=True)), 1)
+    return seconds / count * 1e3, values * DELTA
+
+
+def timed(call):
+    begun = time.perf_counter()
+    found = call()
+    return found, time.perf_counter() - begun
+
+
+def bootstrap(resamples=4000, solved=8, tried=256):
+    """Case bootstrap of chinchilla, each resample from several starts."""
+    runs, kind = chinchilla_runs()
+    p = posed("chinchilla", runs)
+    n = len(runs)
+    weights = np.random.default_rng(0).multinomial(n, np.full(n, 1 / n), size=resamples)
+    task = Task(p.model, p.problem._replace(weight=weights.astype(float)), frozenset({"weight"}))
+    natural = starts.sobol(p.model.law, tried, 0)
+    first = p.coordinates(natural)
+
+    def call():
+        return find_optima(NEWTON, task, first, solved, SILENT)
+
+    call()
+    found, seconds = timed(call)
+    ms, _ = scipy_ms(posed("chinchilla", runs, False), numpy_chinchilla, natural, 200)
+    values = p.params(np.stack([one.coordinates for one in found]))
+    agree = np.array([one.agreement for one in found])
+    print(f"\n## Bootstrap: chinchilla, {kind}, {n} points, {resamples} resamples\n")
+    whole = ms * solved * resamples / 1e3
+    print(f"{tried} starts tried and {solved} solved for each: {seconds:.1f} s. scipy, {solved} "
+          f"starts each, {ms:.2f} ms a start: {whole:.0f} s, ratio **{whole / seconds:.0f}**. "
+          f"All starts of a resample at its best optimum in {np.mean(agree == 1):.1%} of them, "
+          f"half in {np.mean(agree >= 0.5):.1%}.")  # fmt: skip
+    print("\n| | standard error | 95 % interval |\n|---|---|---|")
+    for name, value in values.items():
+        low, high = np.percentile(value, [2.5, 97.5])
+        print(f"| {name} | {value.std():.4g} | {low:.4g}, {high:.4g} |")
+
+
+def grid():
+    """Every start of the paper's dcpt grid."""
+    table = simulate.experiment("dcpt").table
+    p = posed("dcpt", table)
+    natural = starts.paper_grid(p.model.law, p.means)
+    first = p.coordinates(natural)
+    task = Task(p.model, p.problem)
+    find_optima(NEWTON, task, first[:8192], work=SILENT)
+    (found,), seconds = timed(lambda: find_optima(NEWTON, task, first, work=SILENT))
+    ms, values = scipy_ms(posed("dcpt", table, False), numpy_dcpt, natural, 100, ("eps",))
+    best = min(values.min(), found.objective * DELTA)
+    print(f"\n## The paper's grid: dcpt, {len(table)} points, {len(natural)} starts\n")
+    print(f"jaxlaw {seconds:.0f} s, {seconds / len(natural) * 1e3:.2f} ms a start, "
+          f"{found.agreement:.1%} at the best optimum ({found.objective * DELTA:.10g}); scipy "
+          f"{ms:.1f} ms a start (100 of them), {np.mean(values <= best * (1 + AGREE)):.1%} at it: "
+          f"ratio **{ms * len(natural) / 1e3 / seconds:.0f}**.")  # fmt: skip
+
+
+def domains():
+    """Six domains, general and domain losses, of Que's design: (inputs, targets (6, n)) each."""
+    draw = np.random.default_rng(0)
+    for side, name in (("general", "dcpt-general"), ("domain", "dcpt")):
+        experiment = simulate.experiment(name)
+        inputs = {k: experiment.table[k].to_numpy() for k in "NDr"}
+        targets = []
+        for seed in range(6):
+            truth = experiment.truth
+            own = {k: v * np.exp(draw.normal(0, 0.1)) for k, v in truth.items()}
+            runs = simulate.simulate_runs("dcpt", own, inputs, noise=0.004, seed=seed)
+            targets.append(runs["loss"].to_numpy())
+        yield side, inputs, np.stack(targets)
+
+
+def study():
+    """36 folds × 6 domains × general/domain × 5 laws, default stages."""
+    print("\n## Que's mixture-ratio study: 36 folds × 6 domains × G/D × 5 laws\n")
+    print("| law | corpus | problems | s | screened optimum agreed by (least, median) "
+          "| no worse than all 4,096 starts solved |\n|---|---|---|---|---|---|")  # fmt: skip
+    total, problems, same, checked = 0.0, 0, 0, 0
+    for name in ("dcpt-l1", "dcpt-l2", "dcpt", "dcpt-l4", "dcpt-l5"):
+        for side, inputs, targets in domains():
+            shares = np.unique(inputs["r"])
+            held = [(a, b) for i, a in enumerate(shares) for b in shares[i + 1 :]]
+            masks = np.stack([~np.isin(inputs["r"], pair) for pair in held]).astype(float)
+            weights = np.tile(masks, (6, 1))
+            p = pose(laws.get(name), inputs, targets[0], np.ones(540), Options(), True)
+            logs = np.repeat(np.log(targets), len(held), axis=0)
+            both = frozenset({"target", "weight"})
+            task = Task(p.model, p.problem._replace(target=logs, weight=weights), both)
+            first = p.coordinates(starts.sobol(p.model.law, 4096, 0))
+            if side == "general":  # compiles
+                find_optima(NEWTON, task, first, 64, SILENT)
+            found, seconds = timed(lambda t=task, f=first: find_optima(NEWTON, t, f, 64, SILENT))
+            some = np.random.default_rng(0).permutation(len(found))[:4]
+            few = task._replace(
+                problems=task.problems._replace(target=logs[some], weight=weights[some])
+            )
+            whole = find_optima(NEWTON, few, first, False, SILENT)
+            good = sum(
+                found[k].objective <= one.objective * (1 + AGREE)
+                for k, one in zip(some, whole, strict=True)
+            )
+            agree = np.array([one.agreement for one in found])
+            print(f"| {name} | {side} | {len(found)} | {seconds:.1f} | {agree.min():.0%}, "
+                  f"{np.median(agree):.0%} | {good} of {len(some)} |", flush=True)  # fmt: skip
+            total, problems = total + seconds, problems + len(found)
+            same, checked = same + good, checked + len(some)
+    print(f"\n{problems} problems in **{total:.0f} s**; {same} of {checked} checked are no worse.")
+
+
+def memory():
+    """36 folds × the paper's grid, ten million lanes; each ended after two ticks."""
+    table = simulate.experiment("dcpt").table
+    p = posed("dcpt", table)
+    weights = np.ones((36, len(table)))
+    task = Task(p.model, p.problem._replace(weight=weights), frozenset({"weight"}))
+    first = p.coordinates(starts.paper_grid(p.model.law, p.means))
+    short = NEWTON._replace(settings=NEWTON.settings._replace(max_ticks=2))
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    _, seconds = timed(lambda: find_optima(short, task, first, work=SILENT))
+    after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    print(f"\n## Memory: 36 folds × {len(first)} starts, {36 * len(first)} lanes\n")
+    print(f"Two ticks each, {seconds:.0f} s: at most **{after:.2f} GiB** of host memory "
+          f"({before:.2f} before).")  # fmt: skip
+
+
+def main() -> None:
+    cases = {f.__name__: f for f in (memory, bootstrap, grid, study)}
+    chosen = sys.argv[1:] or list(cases)
+    print(f"{os.cpu_count()} CPU cores, {jax.default_backend()}, jax {jax.__version__}")
+    with jax.enable_x64(True):
+        for name in cases:
+            if name in chosen:
+                cases[name]()
+
+
+if __name__ == "__main__":
+    main()

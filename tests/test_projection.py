@@ -1,0 +1,89 @@
+"""Linear coefficients solved for at given exponents."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from posed import posed
+from scipy.optimize import nnls
+
+from jaxlaw import laws, simulate, starts
+from jaxlaw.objective import predict
+from jaxlaw.projection import coefficients, linear_coordinates, prediction, projected, terms
+
+
+def linear_laws():
+    return [name for name in laws.names() if laws.get(name).linear]
+
+
+@pytest.mark.parametrize("name", linear_laws())
+def test_true_exponents_give_back_true_coefficients(name):
+    with jax.enable_x64(True):
+        p = posed(name, noise=0.0)
+        truth = p.coordinates(starts.centred(p.model.law, true_values(name), p.means))[0]
+        linear = list(linear_coordinates(p.model))
+        spoilt = jnp.asarray(truth).at[jnp.asarray(linear)].set(0.7)
+        np.testing.assert_allclose(
+            projected(p.model, p.problem, spoilt)[jnp.asarray(linear)], truth[linear], rtol=1e-5
+        )
+
+
+def true_values(name):
+    experiment = simulate.experiment(name, noise=0.0)
+    return np.array([[experiment.truth[n] for n in experiment.law.parameter_names]])
+
+
+def a_start(p, seed):
+    return jnp.asarray(p.coordinates(starts.sobol(p.model.law, 4, seed))[2])
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize(
+    "name,constraint", [("dcpt", None), ("dcpt", "paper"), ("chinchilla", None)]
+)
+def test_none_is_below_zero_and_none_other_is_better(name, constraint, seed):
+    with jax.enable_x64(True):
+        p = posed(name, constraint)
+        at = a_start(p, seed)
+        parts = terms(p.model, p.problem, at)
+        found = coefficients(p.model, p.problem, parts)
+        target = np.exp(np.asarray(p.problem.target))
+        matrix, right = np.asarray(parts[1:] / target).T, np.asarray((target - parts[0]) / target)
+        known, rest = nnls(matrix, right)
+        np.testing.assert_allclose(np.linalg.norm(matrix @ found - right), rest, rtol=1e-9)
+        assert (np.asarray(found) >= 0).all()
+        moved = projected(p.model, p.problem, at)
+        np.testing.assert_allclose(
+            prediction(parts, found), predict(p.model, p.problem, moved), rtol=1e-10
+        )
+
+
+def test_fixed_and_bounded_coefficients_are_kept():
+    with jax.enable_x64(True):
+        p = posed("chinchilla", fixed={"E": 2.5})
+        found = projected(p.model, p.problem, a_start(p, 0))
+        assert found[0] == 2.5
+        p = posed("chinchilla", bounds={"E": (1.9, 1.95)})
+        found = projected(p.model, p.problem, a_start(p, 0))
+        assert 1.9 <= found[0] <= 1.95
+
+
+def test_points_of_no_weight_do_not_count():
+    with jax.enable_x64(True):
+        p = posed("chinchilla")
+        half = jnp.arange(len(p.problem.target)) % 2 == 0
+        some = p.problem._replace(weight=half.astype(float))
+        spoilt = some._replace(target=jnp.where(half, some.target, 9.0))
+        at = a_start(p, 1)
+        np.testing.assert_allclose(
+            projected(p.model, spoilt, at), projected(p.model, some, at), rtol=1e-9
+        )
+
+
+def test_laws_without_linear_coefficients_are_left_alone():
+    with jax.enable_x64(True):
+        p = posed("kaplan")
+        at = a_start(p, 0)
+        np.testing.assert_array_equal(projected(p.model, p.problem, at), at)
+        tied = posed("chinchilla", tied={"B": "A"})
+        assert linear_coordinates(tied.model) == ()
