@@ -113,7 +113,8 @@ def moved(
         if spec.scale == "log":
             value = value * centre[name] ** power
         else:
-            value = value + power * np.log(centre[name])
+            log = jnp.log if isinstance(centre[name], jax.Array) else np.log
+            value = value + power * log(centre[name])
     return value
 
 

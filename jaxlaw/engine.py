@@ -20,7 +20,7 @@ from jax.sharding import Mesh, PartitionSpec
 
 from jaxlaw.coordinates import Array, Model
 from jaxlaw.objective import Problem, value_at_level
-from jaxlaw.projection import coefficients, prediction, projected, terms
+from jaxlaw.projection import coefficients, prediction, terms
 from jaxlaw.solvers import Solver
 from jaxlaw.solvers.status import NON_FINITE, RUNNING
 
@@ -137,73 +137,74 @@ def solve_queues(
     return [Lanes(*(leaf[k, :length] for leaf in found)) for k, length in enumerate(lanes)]
 
 
+class Values(NamedTuple):
+    """Objectives of starts and the linear coefficients they were evaluated with.
+
+    Attributes:
+        value: (P, S) scaled, at the level of the data (``objective.value_at_level``).
+        linear: (P, S, k), see :mod:`jaxlaw.projection`.
+    """
+
+    value: Array
+    linear: Array
+
+
 def evaluate_starts(
     model: Model, problems: Problem, starts: Any, batched: frozenset[str] = frozenset()
-) -> np.ndarray:
-    """Objective at level of starts (S, p), for every problem: (P, S)."""
+) -> Values:
+    """Objective of starts (S, p) with the best linear coefficients, for every problem."""
     fields = {name: getattr(problems, name) for name in batched}
-    return evaluate_queues(model, problems, [Queue(fields, starts, np.empty(0))])[0]
+    owner = np.zeros(len(starts), np.int32)
+    return evaluate_queues(model, problems, [Queue(fields, starts, owner)])[0]
 
 
-def evaluate_queues(model: Model, problems: Problem, queues: Sequence[Queue]) -> list[np.ndarray]:
-    """For each queue the objective of each of its starts in each of its problems, (B, L).
+def evaluate_queues(model: Model, problems: Problem, queues: Sequence[Queue]) -> list[Values]:
+    """For each queue the objective of each of its starts in each of its problems.
 
-    With the best linear coefficients (:mod:`jaxlaw.projection`), and at the level of the data
-    (:func:`jaxlaw.objective.value_at_level`). The problems share their inputs. Args as those
-    of :func:`solve_queues`; all queues have the same number of starts.
+    The problems share their inputs. Args as those of :func:`solve_queues`; all queues have the
+    same number of starts, and nothing is done for those without owners.
     """
     shared, own = _split(problems, queues)
     starts = jnp.asarray(np.stack([queue.starts for queue in queues]))
-    return list(np.asarray(_values(model, _mesh(len(queues)), shared, (own, starts))))
+    empty = jnp.asarray([len(queue.owner) == 0 for queue in queues])
+    found = _values(model, _mesh(len(queues)), shared, (own, starts, empty))
+    return [Values(*parts) for parts in zip(*map(np.asarray, found), strict=True)]
 
 
 @partial(jax.jit, static_argnames=("model", "mesh"))
-def _values(model: Model, mesh: Mesh, shared: Problem, each: Any) -> Array:
-    def one_queue(shared: Problem, each: Any) -> Array:
-        own, starts = each
+def _values(model: Model, mesh: Mesh, shared: Problem, each: Any) -> Values:
+    def one_queue(shared: Problem, each: Any) -> Values:
+        own, starts, empty = each
 
-        def one_block(starts: Array) -> Array:
+        def one_block(starts: Array) -> Values:
             parts = jax.vmap(partial(terms, model, shared))(starts)  # of all problems the same
 
-            def one_problem(fields: dict[str, Array]) -> Array:
+            def one_problem(fields: dict[str, Array]) -> Values:
                 problem = shared._replace(**fields)
-                found = jax.vmap(partial(coefficients, model, problem))(parts)
-                predicted = jax.vmap(prediction)(parts, found)
-                return jax.vmap(partial(value_at_level, model, problem))(predicted)
+                linear = jax.vmap(partial(coefficients, model, problem))(parts)
+                predicted = jax.vmap(prediction)(parts, linear)
+                return Values(jax.vmap(partial(value_at_level, model, problem))(predicted), linear)
 
-            return jax.lax.map(one_problem, own) if own else one_problem({})[None]
+            if own:
+                return jax.lax.map(one_problem, own)
+            return jax.tree.map(lambda leaf: leaf[None], one_problem({}))
 
         # In blocks, so that no array of all starts × all points is held.
-        width = min(BLOCK, len(starts))
-        whole = len(starts) // width * width
-        blocks = starts[:whole].reshape(-1, width, starts.shape[1])
-        values = jnp.moveaxis(jax.lax.map(one_block, blocks), 0, 1)  # (P, blocks, width)
-        values = values.reshape(values.shape[0], -1)
-        if whole == len(starts):
-            return values
-        return jnp.concatenate([values, one_block(starts[whole:])], axis=1)
+        count, size = starts.shape
+        padded = jnp.pad(starts, ((0, -count % BLOCK), (0, 0)), mode="edge")
+        shapes = jax.eval_shape(one_block, padded[:BLOCK])
 
-    return _on_each(mesh, one_queue)(shared, each)
+        def unless_empty(starts: Array) -> Values:
+            nothing = partial(jax.tree.map, lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
+            return jax.lax.cond(empty, nothing, lambda: one_block(starts))
 
+        found = jax.lax.map(unless_empty, padded.reshape(-1, BLOCK, size))  # (blocks, P, BLOCK, …)
 
-def project_queues(model: Model, problems: Problem, queues: Sequence[Queue]) -> list[np.ndarray]:
-    """For each queue its starts (L, p) with the linear coefficients solved for."""
-    shared, own = _split(problems, queues)
-    starts = jnp.asarray(np.stack([queue.starts for queue in queues]))
-    owner = jnp.asarray(np.stack([queue.owner for queue in queues]))
-    return list(np.asarray(_projected(model, _mesh(len(queues)), shared, (own, starts, owner))))
+        def joined(leaf: Array) -> Array:
+            leaf = jnp.moveaxis(leaf, 0, 1)
+            return leaf.reshape(leaf.shape[0], len(padded), *leaf.shape[3:])[:, :count]
 
-
-@partial(jax.jit, static_argnames=("model", "mesh"))
-def _projected(model: Model, mesh: Mesh, shared: Problem, each: Any) -> Array:
-    def one_queue(shared: Problem, each: Any) -> Array:
-        own, starts, owner = each
-
-        def one(lane: Any) -> Array:
-            start, index = lane
-            return projected(model, _problem(shared, own, index), start)
-
-        return jax.lax.map(one, (starts, owner), batch_size=BLOCK)
+        return jax.tree.map(joined, found)
 
     return _on_each(mesh, one_queue)(shared, each)
 
@@ -288,7 +289,7 @@ def _forget_if_many(*key: Any) -> None:
     """Without this, a process that fits many laws comes to an end in the compiler."""
     name = hash(str(key))
     if name not in _compiled and len(_compiled) >= PROGRAMS:
-        for program in (_rounds, _values, _projected, _idle, _pack):
+        for program in (_rounds, _values, _idle, _pack):
             program.clear_cache()
         _compiled.clear()
     _compiled.add(name)

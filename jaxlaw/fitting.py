@@ -3,7 +3,8 @@
 The stages of a default fit:
 
 1. 4,096 starts from a Sobol sample of the law's ranges (``starts``, ``n_starts``);
-2. their objective is evaluated and the 64 best go on (``screen``; False solves all);
+2. the coefficients the law is linear in are solved for at each, the objective is evaluated and
+   the 64 best go on (``screen``; False solves all as they are);
 3. the batch solver takes every one of them to its end (``solver``);
 4. jaxopt's L-BFGS finishes the best distinct candidates, and what it finds is reported.
 """
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -201,7 +203,7 @@ def _report(posed: Posed, observations: Observations, optimum: Optimum, solver: 
     model, problem = posed.model, posed.problem
     scale = float(scale_of(problem.delta))
     params = {name: float(value) for name, value in posed.params(optimum.coordinates).items()}
-    predicted = np.asarray(model.law(params, **observations.inputs))
+    predicted = np.asarray(_predict(model.law, params, dict(observations.inputs)))
     measured = metrics(observations.target, predicted, observations.weight, float(problem.delta))
     evidence = {
         "agreement": optimum.agreement,
@@ -241,6 +243,11 @@ def _report(posed: Posed, observations: Observations, optimum: Optimum, solver: 
         solver=solver,
         source=observations.source,
     )
+
+
+@partial(jax.jit, static_argnames="law")
+def _predict(law: Law, params: dict[str, Any], inputs: dict[str, Any]) -> Any:
+    return law(params, **inputs)
 
 
 def _spread(posed: Posed, agreeing: np.ndarray) -> dict[str, float]:

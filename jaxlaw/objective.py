@@ -93,15 +93,15 @@ def scale_of(delta: Array) -> Array:
     return jnp.minimum(delta, 1.0)
 
 
-def rounding_floor(model: Model, problem: Problem) -> np.ndarray:
+def rounding_floor(model: Model, problem: Problem) -> Array:
     """Scaled objective of residuals of 1e-9, relative: below it there is nothing to tell apart.
 
     Of one problem, or of many with leading axes on their fields.
     """
     size = 1e-9
     if model.space != "log":
-        size = size * np.mean(np.abs(problem.target), axis=-1)
-    return np.sum(problem.weight, axis=-1) * size**2 / 2 / np.minimum(problem.delta, 1.0)
+        size = size * jnp.mean(jnp.abs(problem.target), axis=-1)
+    return jnp.sum(problem.weight, axis=-1) * size**2 / 2 / scale_of(problem.delta)
 
 
 def huber(problem: Problem, difference: Array, delta: Array) -> Array:
@@ -149,7 +149,7 @@ def value_and_gradient(model: Model, problem: Problem, coordinates: Array) -> tu
         if model.space == "log":
             pull = pull / predicted
         value = huber(problem, difference, problem.delta) / scale_of(problem.delta)
-        return value, _rows(_slopes(prediction, us), len(pull)) @ pull
+        return value, rows_of(_slopes(prediction, us), len(pull)) @ pull
 
     return once(both)(problem, coordinates)
 
@@ -208,15 +208,15 @@ def _evaluate(
         inverse = 1.0 / predicted
         slopes = [slope * inverse for slope in slopes]
         stiff, bend = stiff - bend, bend * inverse
-    columns = _rows(slopes, points)
+    columns = rows_of(slopes, points)
     hessian = (columns * stiff) @ columns.T
     coupled = sorted(coupled_pairs(model))
     if coupled:
         second = [_derivative(_derivative(prediction, i), j)(*us) for i, j in coupled]
-        places = np.zeros((len(coupled), len(us), len(us)))
+        places = np.zeros((len(coupled), len(us), len(us)), predicted.dtype)
         for k, (i, j) in enumerate(coupled):
             places[k, i, j] = places[k, j, i] = 1.0
-        hessian = hessian + jnp.tensordot(_rows(second, points) @ bend, places, 1)
+        hessian = hessian + jnp.tensordot(rows_of(second, points) @ bend, places, 1)
     scale = scale_of(problem.delta)
     found = Evaluation(huber(problem, difference, next_delta) / scale, columns @ pull, hessian)
     return huber(problem, difference, delta) / scale, found
@@ -232,7 +232,7 @@ def _slopes(prediction: Any, us: tuple[Array, ...]) -> list[Array]:
     return [_derivative(prediction, i)(*us) for i in range(len(us))]
 
 
-def _rows(arrays: list[Array], points: int) -> Array:
+def rows_of(arrays: list[Array], points: int) -> Array:
     """Arrays that broadcast to (points,) as rows of one (k, points).
 
     Written row by row: where XLA stacks, it asks at every element which row it is in.

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Literal
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -115,12 +117,22 @@ class Posed:
 
     def params(self, coordinates: np.ndarray) -> dict[str, np.ndarray]:
         """Natural parameters in the law's own units, from coordinates (…, p)."""
-        at = tuple(jnp.moveaxis(jnp.asarray(coordinates), -1, 0))
-        found = natural(self.model, at, self.problem.context)
-        found = recentre(self.model.law, found, self.centre, sign=1)
-        found = {name: np.asarray(value, float) for name, value in found.items()}
+        coordinates = np.asarray(coordinates)
+        rows = coordinates.reshape(-1, coordinates.shape[-1])
+        few = 2 ** int(np.ceil(np.log2(len(rows))))  # few lengths, few programs
+        rows = np.pad(rows, ((0, few - len(rows)), (0, 0)), mode="edge")
+        found = _natural(self.model, rows, self.problem.context, self.centre)
+        shape, count = coordinates.shape[:-1], int(np.prod(coordinates.shape[:-1]))
+        found = {k: np.asarray(v, float)[:count].reshape(shape) for k, v in found.items()}
         exact = {name: np.full_like(found[name], v) for name, v in self.options.fixed.items()}
         return found | exact
+
+
+@partial(jax.jit, static_argnames="model")
+def _natural(model: Model, rows: Any, context: Any, centre: Mapping[str, Any]) -> dict[str, Any]:
+    found = natural(model, tuple(rows.T), context)
+    found = recentre(model.law, found, centre, sign=1)
+    return {name: jnp.broadcast_to(value, len(rows)) for name, value in found.items()}
 
 
 def pose(

@@ -15,8 +15,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxlaw.coordinates import Array, Model
-from jaxlaw.objective import Problem, predict
-from jaxlaw.solvers.newton import solve_definite
+from jaxlaw.objective import Problem, predict, rows_of
+from jaxlaw.sharing import once
 
 MOST = 5  # coefficients; beyond, there are too many sets
 
@@ -39,10 +39,18 @@ def terms(model: Model, problem: Problem, coordinates: Array) -> Array:
     Depends on the inputs, not on target or weight: problems that share inputs share it.
     """
     linear = list(linear_coordinates(model))
-    bare = coordinates.at[jnp.asarray(linear, int)].set(0.0)
-    rest = predict(model, problem, bare)
-    each = [predict(model, problem, bare.at[k].set(1.0)) - rest for k in linear]
-    return jnp.stack([rest, *each])
+
+    def stacked(problem: Problem, coordinates: Array) -> Array:
+        def at(one: int | None) -> Array:
+            """The prediction with one linear coefficient at 1, the others at 0."""
+            values = {k: jnp.asarray(float(k == one), coordinates.dtype) for k in linear}
+            return predict(model, problem, [values.get(k, u) for k, u in enumerate(coordinates)])
+
+        rest = at(None)
+        each = [at(k) - rest for k in linear]
+        return rows_of([rest, *each], len(rest))
+
+    return once(stacked)(problem, coordinates)
 
 
 def coefficients(model: Model, problem: Problem, parts: Array) -> Array:
@@ -54,9 +62,11 @@ def coefficients(model: Model, problem: Problem, parts: Array) -> Array:
     if not len(linear):
         return jnp.zeros(0, parts.dtype)
     low, high = problem.low[linear], problem.high[linear]
+    signed = low < 0  # such bounds are kept at the end alone
+    base = jnp.where(signed & (low < high), 0.0, low)
     target = jnp.exp(problem.target) if model.space == "log" else problem.target
     weight = problem.weight / target**2 if model.space == "log" else problem.weight
-    rest, each = parts[0] + low @ parts[1:], parts[1:]  # what is sought is the excess over low
+    rest, each = parts[0] + base @ parts[1:], parts[1:]  # what is sought is the excess over it
     size = jnp.sqrt(each**2 @ weight)
     size = jnp.where(size > 0, size, 1.0)
     each = each / size[:, None]
@@ -66,14 +76,31 @@ def coefficients(model: Model, problem: Problem, parts: Array) -> Array:
     def solve(used: Array) -> tuple[Array, Array]:
         used = used * (low < high)
         held = jnp.diag(1.0 - used)
-        excess = solve_definite(matrix * (used[:, None] * used) + held, right * used)
+        excess = _solve(matrix * (used[:, None] * used) + held, right * used)
         value = 0.5 * excess @ (matrix @ excess) - right @ excess
-        allowed = jnp.all(excess >= 0) & jnp.isfinite(value)
+        allowed = jnp.all(signed | (excess >= 0)) & jnp.isfinite(value)
         return excess, jnp.where(allowed, value, jnp.inf)
 
     sets = np.array(list(itertools.product((0.0, 1.0), repeat=len(linear))))
     excess, value = jax.vmap(solve)(jnp.asarray(sets, parts.dtype))
-    return jnp.clip(low + excess[jnp.argmin(value)] / size, low, high)
+    return jnp.clip(base + excess[jnp.argmin(value)] / size, low, high)
+
+
+def _solve(matrix: Array, right: Array) -> Array:
+    """A few equations, positive definite, number by number: fast over many lanes at once."""
+    size = len(right)
+    rows = [[matrix[i, j] for j in range(size)] for i in range(size)]
+    values = [right[i] for i in range(size)]
+    for k in range(size):
+        for i in range(k + 1, size):
+            factor = rows[k][i] / jnp.maximum(rows[k][k], 1e-14)
+            values[i] -= factor * values[k]
+            for j in range(i, size):
+                rows[i][j] -= factor * rows[k][j]
+    for k in reversed(range(size)):
+        above = sum(rows[k][j] * values[j] for j in range(k + 1, size))
+        values[k] = (values[k] - above) / jnp.maximum(rows[k][k], 1e-14)
+    return jnp.stack(values)
 
 
 def prediction(parts: Array, found: Array) -> Array:

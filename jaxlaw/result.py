@@ -46,7 +46,8 @@ class Fit:
         objective: summed Huber loss of residuals at the optimum.
         metrics: ``r2``, ``rmse``, ``huber_linear`` in the target, ``r2_log``, ``rmse_log``,
             ``huber`` in its logarithm; Huber means are per observation.
-        status: how the best lane ended: ``converged``, ``step limit``.
+        status: how the best lane ended: ``converged``, or with something left to gain
+            ``stalled`` or ``step limit``.
         agreement: share of the solved starts that ended at the best objective (to 1e-6).
         n_starts: starts tried; n_solved: of them, solved to the end.
         runner_up: the next best optimum, or None.

@@ -20,12 +20,12 @@ import numpy as np
 
 from jaxlaw.chunks import Arrays, Chunk, Work, cut, digest
 from jaxlaw.coordinates import Model
-from jaxlaw.engine import Queue, evaluate_queues, problem_count, project_queues, solve_queues
+from jaxlaw.engine import Queue, Values, evaluate_queues, problem_count, solve_queues
 from jaxlaw.findings import AGREE
 from jaxlaw.objective import Problem, predict, rounding_floor
 from jaxlaw.projection import linear_coordinates
 from jaxlaw.solvers import FINISHER, Solver
-from jaxlaw.solvers.status import CONVERGED
+from jaxlaw.solvers.status import CONVERGED, STALLED
 
 CANDIDATES = 4  # distinct optima that L-BFGS finishes
 KEPT = 8  # distinct objectives kept of a problem
@@ -98,12 +98,13 @@ def find_optima(
         One :class:`Optimum` for each problem.
     """
     work = work or Work()
-    work.claim(_description(method, task, starts, screen))
+    if work.folder is not None:
+        work.claim(_description(method, task, starts, screen))
     task = task._replace(problems=jax.tree.map(np.asarray, task.problems))
     size, chosen = len(starts), None
     if screen and screen < size:
         size = int(screen)
-        chosen = _projected(task, starts[_screened(task, starts, size, work)], work)
+        chosen = _screened(task, starts, size, work)
 
     def lanes(chunk: Chunk) -> np.ndarray:
         part = slice(*chunk.starts)
@@ -114,7 +115,7 @@ def find_optima(
     finished = _solved(
         FINISHER, task, lambda chunk: candidates[slice(*chunk.problems)], CANDIDATES, work
     )
-    floors = np.broadcast_to(rounding_floor(task.model, task.problems), task.count)
+    floors = _floors(task)
     return [
         _optimum(*of_one, float(floor), len(starts), size)
         for *of_one, floor in zip(found, finished, floors, strict=True)
@@ -122,60 +123,38 @@ def find_optima(
 
 
 def _screened(task: Task, starts: np.ndarray, keep: int, work: Work) -> np.ndarray:
-    """Which starts of each problem have the best objectives, (P, keep)."""
+    """The starts of best objective, with their linear coefficients solved for, (P, keep, p)."""
     chunks = cut(task.count, len(starts), _lanes(task.count * len(starts), SCREENED))
     length = chunks[0].starts[1]
 
     def screen(group: Sequence[Chunk]) -> list[Arrays]:
         def queue(chunk: Chunk) -> Queue:
             part = np.resize(starts[slice(*chunk.starts)], (length, starts.shape[1]))
-            return Queue(_fields(task, chunk, chunks[0]), part, np.empty(0))
+            return Queue(_fields(task, chunk, chunks[0]), part, np.zeros(length, np.int32))
 
         values = evaluate_queues(task.model, task.problems, _on_devices(group, chunks, queue))
         return [_least(part, chunk, keep) for part, chunk in zip(values, group, strict=False)]
 
-    best = []
+    chosen = []
     for parts in _by_problem(work.map("screen", screen, chunks), chunks):
-        value, index = (np.concatenate([part[key] for part in parts]) for key in ("value", "index"))
-        best.append(index[np.argsort(value, kind="stable")[:keep]])
-    return np.stack(best)
+        found = {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
+        best = np.argsort(found["value"], kind="stable")[:keep]
+        chosen.append(starts[found["index"][best]])
+        chosen[-1][:, list(linear_coordinates(task.model))] = found["linear"][best]
+    return np.stack(chosen)
 
 
-def _least(values: np.ndarray, chunk: Chunk, keep: int) -> Arrays:
-    """The best of a chunk's starts in each of its problems, (B, k)."""
-    (first, last), (low, high) = chunk
-    values = values[: last - first, : high - low]
-    values = np.where(np.isfinite(values), values, np.inf)
-    best = np.argsort(values, axis=1, kind="stable")[:, :keep]
-    return {"index": best + low, "value": np.take_along_axis(values, best, axis=1)}
-
-
-def _projected(task: Task, starts: np.ndarray, work: Work) -> np.ndarray:
-    """Starts (P, s, p) with the coefficients their law is linear in solved for."""
-    if not linear_coordinates(task.model):
-        return starts
-    each = starts.shape[1]
-    chunks = cut(task.count, each, _lanes(task.count * each, SOLVED))
-    room = chunks[0].lanes
-
-    def project(group: Sequence[Chunk]) -> list[Arrays]:
-        def queue(chunk: Chunk) -> Queue:
-            (first, last), part = chunk.problems, slice(*chunk.starts)
-            flat = starts[first:last, part].reshape(-1, starts.shape[-1])
-            owner = np.repeat(np.arange(chunk.count, dtype=np.int32), len(flat) // chunk.count)
-            index = np.minimum(np.arange(room), len(flat) - 1)
-            return Queue(_fields(task, chunk, chunks[0]), flat[index], owner[index])
-
-        found = project_queues(task.model, task.problems, _on_devices(group, chunks, queue))
-        return [
-            {"starts": rows[: chunk.lanes].reshape(chunk.count, -1, rows.shape[-1])}
-            for rows, chunk in zip(found, group, strict=False)
-        ]
-
-    found = work.map("project", project, chunks)
-    return np.stack(
-        [np.concatenate([p["starts"] for p in parts]) for parts in _by_problem(found, chunks)]
-    )
+def _least(values: Values, chunk: Chunk, keep: int) -> Arrays:
+    """The best of a chunk's starts in each of its problems, (B, k, …)."""
+    low, high = chunk.starts
+    value = values.value[: chunk.count, : high - low]
+    value = np.where(np.isfinite(value), value, np.inf)
+    best = np.argsort(value, axis=1, kind="stable")[:, :keep]
+    return {
+        "index": best + low,
+        "value": np.take_along_axis(value, best, axis=1),
+        "linear": np.take_along_axis(values.linear, best[..., None], axis=1),
+    }
 
 
 def _solved(
@@ -184,28 +163,28 @@ def _solved(
     """The distinct optima of each problem; ``lanes(chunk)`` are its starts (s, p) or (B, s, p)."""
     chunks = cut(task.count, size, _lanes(task.count * size, SOLVED))
     room = max(chunk.lanes for chunk in chunks)
-    floors = np.broadcast_to(rounding_floor(task.model, task.problems), task.count)
+    floors = _floors(task)
 
     def solve(group: Sequence[Chunk]) -> list[Arrays]:
         def queue(chunk: Chunk) -> Queue:
-            (first, last), part = chunk.problems, lanes(chunk)
-            part = np.broadcast_to(part, (last - first, *part.shape[-2:]))
-            owner = np.repeat(np.arange(last - first, dtype=np.int32), part.shape[1])
+            part = lanes(chunk)
+            part = np.broadcast_to(part, (chunk.count, *part.shape[-2:]))
+            owner = np.repeat(np.arange(chunk.count, dtype=np.int32), part.shape[1])
             flat = part.reshape(-1, part.shape[-1])
             return Queue(_fields(task, chunk, chunks[0]), flat, owner)
 
         queues = _on_devices(group, chunks, queue)
-        queues[len(group) :] = [q._replace(owner=q.owner[:0]) for q in queues[len(group) :]]
         ends = solve_queues(method, task.model, task.problems, queues, room)
         return [reduce(end, chunk) for end, chunk in zip(ends, group, strict=False)]
 
     def reduce(end, chunk: Chunk) -> Arrays:
-        first, last = chunk.problems
-        value, status = (leaf.reshape(last - first, -1) for leaf in (end.value, end.status))
+        value, status = (leaf.reshape(chunk.count, -1) for leaf in (end.value, end.status))
         members = end.coordinates.reshape(*value.shape, 1, -1)
         rows = [
             _distinct(v, np.ones_like(s), s, m, floor)
-            for v, s, m, floor in zip(value, status, members, floors[first:last], strict=True)
+            for v, s, m, floor in zip(
+                value, status, members, floors[slice(*chunk.problems)], strict=True
+            )
         ]
         return {key: np.stack([row[key] for row in rows]) for key in rows[0]}
 
@@ -277,13 +256,13 @@ def _optimum(found: Arrays, finished: Arrays, floor: float, tried: int, solved: 
     at = finished["members"][0, 0]
     places = members[agree].reshape(-1, len(at))
     places = places[~np.isnan(places).any(axis=1)] if agree.any() else at[None]
-    others = np.flatnonzero(~agree & (found["status"] == CONVERGED))
+    others = np.flatnonzero(~agree & np.isin(found["status"], (CONVERGED, STALLED)))
     runner_up = None
     if len(others):
         k = others[0]
         runner_up = (members[k, 0], float(value[k]), float(count[k] / solved))
     # The finisher's word, unless it did not come to an end and a start's did.
-    own = found["status"][0] == CONVERGED
+    own = agree[0] and found["status"][0] == CONVERGED
     return Optimum(
         coordinates=at,
         objective=best,
@@ -295,6 +274,10 @@ def _optimum(found: Arrays, finished: Arrays, floor: float, tried: int, solved: 
         tried=tried,
         solved=solved,
     )
+
+
+def _floors(task: Task) -> np.ndarray:
+    return np.broadcast_to(np.asarray(rounding_floor(task.model, task.problems)), task.count)
 
 
 def _lanes(total: int, limits: tuple[int, int]) -> int:
@@ -318,9 +301,10 @@ def _fields(task: Task, chunk: Chunk, first: Chunk) -> Arrays:
 def _on_devices(
     group: Sequence[Chunk], chunks: Sequence[Chunk], queue: Callable[[Chunk], Queue]
 ) -> list[Queue]:
-    """A queue for every local device, so that there is one program; some may do it in vain."""
+    """A queue for every local device, so that there is one program; some may be empty."""
+    spare = queue(chunks[0])._replace(owner=np.empty(0, np.int32))  # no lanes
     idle = len(jax.local_devices()) - len(group)
-    return [queue(chunk) for chunk in [*group, *[chunks[0]] * idle]]
+    return [*map(queue, group), *[spare] * idle]
 
 
 def _by_problem(results: Sequence[Arrays], chunks: Sequence[Chunk]) -> list[list[Arrays]]:

@@ -77,11 +77,18 @@ def _jacobian(
     law: Law, design: Mapping[str, Any], params: Mapping[str, float], free: tuple[str, ...]
 ) -> np.ndarray:
     """(points, parameters), columns of unit length (or zero)."""
-    moved = {name: jax.numpy.asarray(params[name], "float64") for name in free}
-    slopes = jax.jacfwd(lambda some: law({**params, **some}, **design))(moved)
-    columns = np.stack([np.broadcast_to(slopes[name], (_POINTS,)) for name in free], axis=1)
+    columns = np.asarray(_slopes(law, free, dict(design), dict(params)))
     lengths = np.linalg.norm(columns, axis=0)
     return columns / np.where(lengths > 0, lengths, 1.0)
+
+
+@functools.partial(jax.jit, static_argnames=("law", "free"))
+def _slopes(law: Law, free: tuple[str, ...], design: Any, params: Any) -> Any:
+    slopes = jax.jacfwd(lambda some: law({**params, **some}, **design))(
+        {name: params[name] for name in free}
+    )
+    columns = [jax.numpy.broadcast_to(slopes[name], (_POINTS,)) for name in free]
+    return jax.numpy.stack(columns, axis=1)
 
 
 def _null_parameters(jacobian: np.ndarray) -> np.ndarray:

@@ -21,7 +21,7 @@ def posed(
 def screened(p: Posed, count: int = 64, of: int = 4096) -> np.ndarray:
     """The best ``count`` of Sobol starts, coordinates (count, p), like a default fit's."""
     first = p.coordinates(starts.sobol(p.model.law, of, 0))
-    values = engine.evaluate_starts(p.model, p.problem, first)[0]
+    values = engine.evaluate_starts(p.model, p.problem, first).value[0]
     return first[np.argsort(np.where(np.isfinite(values), values, np.inf), kind="stable")[:count]]
 
 

@@ -16,9 +16,9 @@ import jax
 import jax.numpy as jnp
 
 from jaxlaw.coordinates import Array, Model
-from jaxlaw.objective import Problem, evaluate, value_and_gradient
+from jaxlaw.objective import Problem, evaluate, rounding_floor, value_and_gradient
 from jaxlaw.solvers.newton import definite_inverse_root
-from jaxlaw.solvers.status import CONVERGED, NON_FINITE, RUNNING, STEP_LIMIT
+from jaxlaw.solvers.status import CONVERGED, NON_FINITE, PROMISE, RUNNING, STALLED, STEP_LIMIT
 
 with warnings.catch_warnings():
     warnings.filterwarnings("ignore", message="JAXopt is no longer maintained")
@@ -26,6 +26,7 @@ with warnings.catch_warnings():
 
 
 MAXLS = 15  # evaluations of one line search
+FLAT = 1e-20  # a whitened gradient that promises this share of the value is none
 WIDE = 1e3  # half a range beyond which a coordinate is taken from its lower wall
 
 
@@ -127,19 +128,23 @@ def step(model: Model, problem: Problem, lane: Lane, settings: Settings) -> Lane
     """One update of jaxopt's L-BFGS, line search included."""
     z, memory = _method(model, type(lane.frame)).update(lane.z, lane.memory, lane.frame, problem)
     value = jnp.asarray(memory.value, lane.value.dtype)
-    better = value < lane.value
+    # Where values differ by rounding alone, the flatter place is the better one.
+    flatter = jnp.sum(memory.grad**2) < jnp.sum(lane.memory.grad**2)
+    level = value <= lane.value + 1e-15 * jnp.abs(lane.value)
+    better = (value < lane.value) | (level & flatter)
     noticeable = lane.value - value > settings.tolerance * jnp.abs(lane.value)
     quiet = jnp.where(noticeable, 0, lane.quiet + 1)
     ticks = lane.ticks + 1
     lost = ~jnp.all(jnp.isfinite(z))
-    over = (quiet >= settings.patience) | lost | (lane.value <= 0)
-    if isinstance(lane.frame, _Whitened):  # where half the squared gradient is what is to gain
-        over |= jnp.sum(memory.grad**2) <= 2 * settings.tolerance * jnp.abs(value)
-    status = jnp.where(
-        over,
-        CONVERGED,
-        jnp.where(ticks >= settings.max_ticks, STEP_LIMIT, RUNNING),
-    ).astype(jnp.int32)
+    # Whitened, half the squared gradient is what is left to gain; elsewhere it says little.
+    gain = jnp.sum(memory.grad**2) / 2
+    gain = gain if isinstance(lane.frame, _Whitened) else jnp.inf
+    promised = jnp.maximum(PROMISE * jnp.abs(value), rounding_floor(model, problem))
+    arrived = (gain <= FLAT * jnp.abs(value)) | (lane.value <= 0)
+    status = jnp.where(ticks >= settings.max_ticks, STEP_LIMIT, RUNNING)
+    over = jnp.where(gain <= promised, CONVERGED, STALLED)
+    status = jnp.where((quiet >= settings.patience) | lost, over, status)
+    status = jnp.where(arrived, CONVERGED, status).astype(jnp.int32)
     return Lane(
         jnp.where(better, lane.frame.coordinates(z), lane.coordinates),
         jnp.where(better, value, lane.value),
@@ -172,6 +177,7 @@ def _method(model: Model, frame_type: type) -> jaxopt.LBFGS:
         tol=0.0,
         linesearch=linesearch,
         maxls=MAXLS,
+        decrease_factor=0.5,
         implicit_diff=False,
         unroll=False,
     )

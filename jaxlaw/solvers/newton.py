@@ -8,21 +8,23 @@ around in the factorisation, the search box is kept by projection.
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 
 from jaxlaw.coordinates import Array, Model
-from jaxlaw.objective import Evaluation, Problem, evaluate, to_level
-from jaxlaw.solvers.status import CONVERGED, NON_FINITE, RUNNING, STEP_LIMIT
+from jaxlaw.objective import Evaluation, Problem, evaluate, rounding_floor, to_level
+from jaxlaw.solvers.status import CONVERGED, NON_FINITE, PROMISE, RUNNING, STALLED, STEP_LIMIT
 
 SMOOTHING = 1.0  # first threshold, in the space of the residuals
 TIGHTEN = 0.3  # factor on the threshold, once near the optimum at the present one
 NEAR = 0.03  # near: the next step promises less than this share of the value
 CALM = 1e-2  # … and is not small only because it is damped more than this
 DAMPING = 1e-2  # first damping, relative to a unit diagonal
-STEP = 3.0  # longest step in one coordinate the law is not linear in
+STEP = 3.0  # longest step in one coordinate the law is not linear in, or its starting range
+SOFTEST = 1e-9  # least curvature a refused step is taken to have met, of a unit diagonal
 TAKE = 1e-4  # least share of the promised decrease that makes a step worth taking
 PATIENCE = 12  # ticks in a row without decrease before a lane tightens all the same, or ends
 
@@ -119,14 +121,12 @@ def step(model: Model, problem: Problem, lane: Lane, settings: Settings) -> Lane
     quiet = jnp.where(still & ~stuck, lane.quiet + 1, 0)
     ticks = lane.ticks + 1
     arrived = (expected >= 0) & (expected <= settings.tolerance * evaluation.value)
-    converged = final & (arrived | (evaluation.value <= 0) | (quiet > PATIENCE))
-    status = jnp.where(
-        first & ~finite,
-        NON_FINITE,
-        jnp.where(
-            converged, CONVERGED, jnp.where(ticks >= settings.max_ticks, STEP_LIMIT, RUNNING)
-        ),
-    )
+    arrived = final & (arrived | (evaluation.value <= 0))
+    promised = jnp.maximum(PROMISE * evaluation.value, rounding_floor(model, problem))
+    over = jnp.where(expected <= promised, CONVERGED, STALLED)
+    status = jnp.where(ticks >= settings.max_ticks, STEP_LIMIT, RUNNING)
+    status = jnp.where(final & (quiet > PATIENCE), over, status)
+    status = jnp.where(first & ~finite, NON_FINITE, jnp.where(arrived, CONVERGED, status))
     return Lane(
         coordinates=coordinates,
         value=jnp.where(final, evaluation.value, jnp.inf),
@@ -170,16 +170,25 @@ def _propose(
     wall = jnp.clip(at + move, problem.low, problem.high) - at
     crossing = ~held & (wall != move)
     move = move_of(held | crossing, jnp.where(crossing, wall, 0.0))
-    bent = jnp.asarray([spec.name not in model.law.linear for spec in model.law.parameters])
-    longest = jnp.max(jnp.where(bent, jnp.abs(move), 0.0))
-    move = move * jnp.minimum(1.0, STEP / jnp.maximum(longest, 1e-300))
+    longest = jnp.max(jnp.abs(move) / jnp.asarray(_reach(model), move.dtype))
+    move = move * jnp.minimum(1.0, 1.0 / jnp.maximum(longest, 1e-300))
     trial = jnp.clip(at + move, problem.low, problem.high)
     move = trial - at
     slope = -(gradient @ move)
     # Along negative curvature the quadratic model promises too little or too much.
     expected = jnp.maximum(slope - 0.5 * move @ (hessian @ move), 0.1 * slope)
     stiffness = slope / jnp.maximum(jnp.sum((root * move) ** 2), 1e-300)
-    return trial, expected, jnp.maximum(stiffness, 1e-3)
+    return trial, expected, jnp.maximum(stiffness, SOFTEST)
+
+
+def _reach(model: Model) -> list[float]:
+    """How far each coordinate may go in one step."""
+    found = []
+    for spec, scale in zip(model.law.parameters, model.scales, strict=True):
+        charted = model.chart and spec.name in model.law.chart.low
+        width = spec.start[1] - spec.start[0] if scale == "linear" and not charted else 0.0
+        found.append(math.inf if spec.name in model.law.linear else max(STEP, width))
+    return found
 
 
 def solve_definite(matrix: Array, right: Array) -> Array:
