@@ -123,7 +123,10 @@ class Posed:
         rows = np.pad(rows, ((0, few - len(rows)), (0, 0)), mode="edge")
         found = _natural(self.model, rows, self.problem.context, self.centre)
         shape, count = coordinates.shape[:-1], int(np.prod(coordinates.shape[:-1]))
-        found = {k: np.asarray(v, float)[:count].reshape(shape) for k, v in found.items()}
+        found = {
+            name: np.asarray(found[name], float)[:count].reshape(shape)
+            for name in self.model.law.parameter_names
+        }
         exact = {name: np.full_like(found[name], v) for name, v in self.options.fixed.items()}
         return found | exact
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -128,14 +129,20 @@ Work({str(tmp_path / "work")!r}, progress=False).map("s", function, cut(6, 10, 1
     assert not any(name.endswith(".part") for name in kept)
 
 
-def test_an_interrupt_keeps_what_is_under_way(tmp_path, monkeypatch):
+@pytest.fixture
+def ctrl_c():
+    """Ctrl-C interrupts, even where the tests run in the background of a shell."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+def test_an_interrupt_keeps_what_is_under_way(tmp_path, monkeypatch, ctrl_c):
     monkeypatch.setattr("jaxlaw.chunks._threads", lambda devices: 2)
     main = threading.main_thread().ident
 
     def interrupting(group):
         if group and group[0] == CHUNKS[3]:
-            import signal
-
             signal.pthread_kill(main, signal.SIGINT)
         time.sleep(0.1)
         return sums(group)

@@ -81,7 +81,7 @@ def test_rivals_on_real_mixtures_end_at_one_optimum(name, corpus, known):
 def test_starts_that_all_end_short_are_said_not_to_agree(monkeypatch):
     """The finisher then goes further than any of them."""
     newton = SOLVERS["newton"]
-    short = newton._replace(settings=newton.settings._replace(max_ticks=10))
+    short = newton._replace(settings=newton.settings._replace(max_ticks=8))
     monkeypatch.setitem(SOLVERS, "newton", short)
     fit = jl.fit("chinchilla", simulate.experiment("chinchilla").table)
     assert fit.agreement == 0 and "few-starts-agree" in {note.code for note in fit.notes}
