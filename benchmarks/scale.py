@@ -47,7 +47,7 @@ def scipy_ms(p, function, natural, count, bounded=()):
     low = [1e-4 if s.name in bounded else v for v, s in zip(low, specs, strict=True)]
     first = np.clip(p.coordinates(natural[picked]), low, high)
     values, seconds, _ = scipy_loop(function(p), first, list(zip(low, high, strict=True)), 1)
-    return seconds / count * 1e3, values * DELTA
+    return seconds / len(picked) * 1e3, values * DELTA
 
 
 def timed(call):
@@ -56,7 +56,7 @@ def timed(call):
     return found, time.perf_counter() - begun
 
 
-def bootstrap(resamples=4000, solved=8, tried=256):
+def bootstrap(resamples=4000, solved=8, tried=64):
     """Case bootstrap of chinchilla, each resample from several starts."""
     runs, kind = chinchilla_runs()
     p = posed("chinchilla", runs)

@@ -153,7 +153,7 @@ def _least(values: Values, chunk: Chunk, keep: int) -> Arrays:
     return {
         "index": best + low,
         "value": np.take_along_axis(value, best, axis=1),
-        "linear": np.take_along_axis(values.linear, best[..., None], axis=1),
+        "linear": np.take_along_axis(values.linear[: chunk.count], best[..., None], axis=1),
     }
 
 

@@ -69,8 +69,9 @@ def test_chunks_of_any_size_come_to_the_same(many, monkeypatch):
 def test_screening_in_chunks_chooses_the_same_starts(many, monkeypatch):
     _, task, starts = many
     whole = searching._screened(task, starts, 9, Work())
-    monkeypatch.setattr(searching, "SCREENED", (10, 10))
-    np.testing.assert_array_equal(searching._screened(task, starts, 9, Work()), whole)
+    for lanes in (10, 128):  # parts of a problem; blocks of two, the last of one
+        monkeypatch.setattr(searching, "SCREENED", (lanes, lanes))
+        np.testing.assert_array_equal(searching._screened(task, starts, 9, Work()), whole)
 
 
 def test_ends_are_joined_where_their_objectives_agree():
