@@ -2,11 +2,11 @@
 
 from jaxlaw import laws, simulate
 from jaxlaw.batch import BatchFit, fit_batch
-from jaxlaw.chunks import WorkError, join_processes
+from jaxlaw.chunks import join_processes
 from jaxlaw.fitting import fit
 from jaxlaw.laws import law_table
 from jaxlaw.laws.base import Input, Law, Parameter, exponent, law, positive, power, real
-from jaxlaw.notes import DataError, JaxlawError, Note, UsageError
+from jaxlaw.notes import DataError, JaxlawError, Note, UsageError, WorkError
 from jaxlaw.observations import Observations
 from jaxlaw.result import Fit, load
 from jaxlaw.runs import Runs, read_runs

@@ -11,22 +11,21 @@ import hashlib
 import io
 import json
 import os
+import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
-from jaxlaw.notes import JaxlawError, UsageError
+from jaxlaw.notes import UsageError, WorkError
 
 Arrays = dict[str, np.ndarray]
 MANIFEST = "manifest.json"
-
-
-class WorkError(JaxlawError):
-    """Long work could not go on; what was finished is kept in its folder."""
+PART = ".part"  # ends the names of files not yet whole
 
 
 class Chunk(NamedTuple):
@@ -102,10 +101,9 @@ class Work:
                     "differ): name another folder, or delete it"
                 )
             return
-        if self.folder.exists() and any(self.folder.glob("*")):
+        if any(path.suffix != PART for path in self.folder.glob("*")):
             raise UsageError(f"work folder {self.folder} holds other files: name an empty one")
-        if not self.distributed or jax.process_index() == 0:
-            _write(manifest, json.dumps(dict(parts), indent=1).encode())
+        _write(manifest, json.dumps(dict(parts), indent=1).encode())
 
     def map(
         self,
@@ -174,16 +172,15 @@ class Work:
             _write(self._file(stage, k), _packed(result))
 
     def _bar(self, stage: str, lanes: int) -> Any:
-        shown = self.progress is not False
         try:
             from tqdm.auto import tqdm
         except ModuleNotFoundError:
             return _NoBar()
-        # disable=None: only where stderr is a terminal. Short work shows nothing.
-        disable = None if self.progress is None else not shown
-        delay = 0.0 if self.progress else 2.0
+        shown, delay = self.progress, 0.0
+        if shown is None:  # what is over soon shows nothing
+            shown, delay = sys.stderr.isatty() or "ipykernel" in sys.modules, 2.0
         return tqdm(
-            total=lanes, desc=stage, unit=" lanes", unit_scale=True, disable=disable, delay=delay
+            total=lanes, desc=stage, unit=" lanes", unit_scale=True, disable=not shown, delay=delay
         )
 
 
@@ -247,42 +244,18 @@ def _in_threads(work: Callable[[Any], Any], items: list[Any], threads: int) -> I
     if len(items) <= 1 or threads == 1:
         yield from map(work, items)
         return
-    waiting, ready = iter(items), threading.Condition()
-    results: list[Any] = []
     enabled = jax.config.jax_enable_x64
 
-    def run() -> None:
-        while True:
-            with ready:
-                item = next(waiting, None)
-            if item is None:
-                return
-            try:
-                with jax.enable_x64(enabled):  # the setting is per thread
-                    result = work(item)
-            except BaseException as error:
-                result = error
-            with ready:
-                results.append(result)
-                ready.notify()
+    def in_thread(item: Any) -> Any:
+        with jax.enable_x64(enabled):  # the setting is per thread
+            return work(item)
 
-    workers = [threading.Thread(target=run, daemon=True) for _ in range(min(threads, len(items)))]
-    for worker in workers:
-        worker.start()
-    try:
-        for _ in items:
-            with ready:
-                while not results:
-                    ready.wait()
-                result = results.pop(0)
-            if isinstance(result, BaseException):
-                raise result
-            yield result
-    finally:
-        with ready:
-            waiting = iter(())
-        for worker in workers:
-            worker.join()
+    with ThreadPoolExecutor(threads) as pool:
+        try:
+            for future in as_completed([pool.submit(in_thread, item) for item in items]):
+                yield future.result()
+        finally:
+            pool.shutdown(cancel_futures=True)
 
 
 def _exchange(own: dict[int, Arrays]) -> dict[int, Arrays]:
@@ -327,7 +300,7 @@ def _read_manifest(path: Path) -> dict[str, str]:
 
 def _write(path: Path, content: bytes) -> None:
     """All or nothing: into a file beside it first, which then takes its name."""
-    beside = path.with_name(f"{path.name}.{os.getpid()}-{threading.get_ident()}.part")
+    beside = path.with_name(f"{path.name}.{os.getpid()}-{threading.get_ident()}{PART}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with open(beside, "wb") as file:

@@ -13,9 +13,8 @@ import jax
 import numpy as np
 
 import jaxlaw as jl
-from jaxlaw.chunks import WorkError
 from jaxlaw.columns import SIDES, Place, missing_column, numbers
-from jaxlaw.notes import DataError, JaxlawError, UsageError
+from jaxlaw.notes import DataError, JaxlawError, UsageError, WorkError
 from jaxlaw.result import Fit
 from jaxlaw.terminal import (
     check_folder,
@@ -31,6 +30,8 @@ from jaxlaw.terminal import (
     value_range,
     write_file,
 )
+
+INTERRUPTED = 130  # what typer makes of Ctrl-C
 
 try:
     import rich  # noqa: F401
@@ -58,9 +59,10 @@ else:
                 stream.reconfigure(errors="replace")  # terminals without Greek letters
         try:
             app()
-        except KeyboardInterrupt:
-            print("jaxlaw: interrupted; --work-dir keeps what is finished", file=sys.stderr)
-            sys.exit(130)
+        except SystemExit as stop:
+            if stop.code == INTERRUPTED:
+                print("jaxlaw: interrupted; --work-dir keeps what is finished", file=sys.stderr)
+            raise
         except JaxlawError as error:
             print(f"jaxlaw: {in_options(str(error))}", file=sys.stderr)
             sys.exit(1 if isinstance(error, DataError | WorkError) else 2)

@@ -40,6 +40,15 @@ class Model(NamedTuple):
     chart: bool
 
 
+def linear_coordinates(model: Model) -> tuple[int, ...]:
+    """Which coordinates the prediction is linear in, the others held."""
+    return tuple(
+        k
+        for k, (spec, scale) in enumerate(zip(model.law.parameters, model.scales, strict=True))
+        if scale == "linear" and spec.name in model.law.linear
+    )
+
+
 def natural(model: Model, coordinates: Any, context: dict[str, Array]) -> dict[str, Array]:
     """Natural parameters at the centre of the data, from search coordinates (p,)."""
     law = model.law

@@ -115,7 +115,8 @@ def solve_queues(
     settings = jax.tree.map(jnp.asarray, solver.settings)
     key = solver._replace(settings=None)  # tolerances are dynamic
     mesh = _mesh(len(queues))
-    _forget_if_many(key, model, mesh, count, padded, jax.tree.map(jnp.shape, (shared, own)))
+    shapes = tuple(map(jnp.shape, jax.tree.leaves((shared, own))))
+    _forget_if_many(key, model, mesh, count, padded, shapes)
     many = (len(queues), padded)
     results = Lanes(
         jnp.zeros((*many, size), starts.dtype),
@@ -147,15 +148,6 @@ class Values(NamedTuple):
 
     value: Array
     linear: Array
-
-
-def evaluate_starts(
-    model: Model, problems: Problem, starts: Any, batched: frozenset[str] = frozenset()
-) -> Values:
-    """Objective of starts (S, p) with the best linear coefficients, for every problem."""
-    fields = {name: getattr(problems, name) for name in batched}
-    owner = np.zeros(len(starts), np.int32)
-    return evaluate_queues(model, problems, [Queue(fields, starts, owner)])[0]
 
 
 def evaluate_queues(model: Model, problems: Problem, queues: Sequence[Queue]) -> list[Values]:
@@ -282,17 +274,16 @@ def _idle(solver, model, shared, own, waiting, count) -> _Slots:
     return _Slots(lanes, jnp.full(many, -1, jnp.int32))
 
 
-_compiled: set[int] = set()
+_compiled: set[tuple[Any, ...]] = set()
 
 
 def _forget_if_many(*key: Any) -> None:
     """Without this, a process that fits many laws comes to an end in the compiler."""
-    name = hash(str(key))
-    if name not in _compiled and len(_compiled) >= PROGRAMS:
+    if key not in _compiled and len(_compiled) >= PROGRAMS:
         for program in (_rounds, _values, _idle, _pack):
             program.clear_cache()
         _compiled.clear()
-    _compiled.add(name)
+    _compiled.add(key)
 
 
 @partial(jax.jit, static_argnames=("mesh", "size"))

@@ -18,6 +18,10 @@ class DataError(JaxlawError):
     """The data cannot carry what was asked (exit code 1 on the command line)."""
 
 
+class WorkError(JaxlawError):
+    """Long work could not go on; what was finished is kept (exit code 1)."""
+
+
 class UsageError(JaxlawError):
     """The call itself is wrong (exit code 2 on the command line)."""
 

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from jaxlaw.coordinates import Model, natural
+from jaxlaw.coordinates import Model, linear_coordinates, natural
 from jaxlaw.sharing import once
 
 Array = jax.Array
@@ -74,12 +74,7 @@ def to_level(model: Model, problem: Problem, coordinates: Array) -> Array:
     One common factor, the weighted mean of log target − log prediction; a start that is only
     too high or too low is no worse than its best multiple.
     """
-    linear = jnp.asarray(
-        [
-            scale == "linear" and spec.name in model.law.linear
-            for spec, scale in zip(model.law.parameters, model.scales, strict=True)
-        ]
-    )
+    linear = np.isin(np.arange(len(coordinates)), linear_coordinates(model))
     predicted = predict(model, problem, coordinates)
     target = problem.target if model.space == "log" else jnp.log(jnp.abs(problem.target))
     off = jnp.sum(problem.weight * (target - jnp.log(predicted))) / jnp.sum(problem.weight)
@@ -116,6 +111,11 @@ def _side(problem: Problem, difference: Array) -> Array:
     return jnp.where(difference > 0, problem.asymmetry, 1.0)
 
 
+def _scaled_weight(problem: Problem, difference: Array) -> Array:
+    """Weight of each point in the scaled objective, (n,)."""
+    return problem.weight * _side(problem, difference) / scale_of(problem.delta)
+
+
 def scaled_value(model: Model, problem: Problem, coordinates: Any) -> Array:
     """What the solvers minimise, at coordinates (p,)."""
     difference = residual(model, problem, predict(model, problem, coordinates))
@@ -128,8 +128,7 @@ def value_at_level(model: Model, problem: Problem, predicted: Array) -> Array:
     Of logarithms, with the weighted mean residual taken off: a start that is only too high or
     too low is no worse than its best multiple.
     """
-    transformed = jnp.log(predicted) if model.space == "log" else predicted
-    difference = transformed - problem.target
+    difference = residual(model, problem, predicted)
     if model.space == "log":
         difference -= (difference @ problem.weight) / jnp.sum(problem.weight)
     return huber(problem, difference, problem.delta) / scale_of(problem.delta)
@@ -199,8 +198,7 @@ def _evaluate(
     difference = residual(model, problem, predicted)
     points = len(difference)
     pull = _pull(problem, difference, next_delta)
-    stiff = problem.weight * _side(problem, difference) / scale_of(problem.delta)
-    stiff = stiff * (jnp.abs(difference) <= next_delta)
+    stiff = _scaled_weight(problem, difference) * (jnp.abs(difference) <= next_delta)
     bend = curvature * pull
     slopes = _slopes(prediction, us)
     if model.space == "log":
@@ -224,8 +222,7 @@ def _evaluate(
 
 def _pull(problem: Problem, difference: Array, delta: Array) -> Array:
     """Slope of the scaled Huber loss in each residual, (n,)."""
-    weight = problem.weight * _side(problem, difference) / scale_of(problem.delta)
-    return weight * jnp.clip(difference, -delta, delta)
+    return _scaled_weight(problem, difference) * jnp.clip(difference, -delta, delta)
 
 
 def _slopes(prediction: Any, us: tuple[Array, ...]) -> list[Array]:

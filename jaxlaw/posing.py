@@ -118,11 +118,11 @@ class Posed:
     def params(self, coordinates: np.ndarray) -> dict[str, np.ndarray]:
         """Natural parameters in the law's own units, from coordinates (…, p)."""
         coordinates = np.asarray(coordinates)
-        rows = coordinates.reshape(-1, coordinates.shape[-1])
-        few = 2 ** int(np.ceil(np.log2(len(rows))))  # few lengths, few programs
-        rows = np.pad(rows, ((0, few - len(rows)), (0, 0)), mode="edge")
+        rows, shape = coordinates.reshape(-1, coordinates.shape[-1]), coordinates.shape[:-1]
+        count = len(rows)
+        few = 2 ** int(np.ceil(np.log2(count)))  # few lengths, few programs
+        rows = np.pad(rows, ((0, few - count), (0, 0)), mode="edge")
         found = _natural(self.model, rows, self.problem.context, self.centre)
-        shape, count = coordinates.shape[:-1], int(np.prod(coordinates.shape[:-1]))
         found = {
             name: np.asarray(found[name], float)[:count].reshape(shape)
             for name in self.model.law.parameter_names

@@ -8,27 +8,21 @@ their bounds. Residuals are relative where the law is fitted to logarithms.
 from __future__ import annotations
 
 import itertools
-from functools import cache
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxlaw.coordinates import Array, Model
+from jaxlaw.coordinates import Array, Model, linear_coordinates
 from jaxlaw.objective import Problem, predict, rows_of
 from jaxlaw.sharing import once
 
 MOST = 5  # coefficients; beyond, there are too many sets
 
 
-@cache
-def linear_coordinates(model: Model) -> tuple[int, ...]:
-    """Which coordinates the prediction is linear in, the others held; none if too many."""
-    found = tuple(
-        k
-        for k, (spec, scale) in enumerate(zip(model.law.parameters, model.scales, strict=True))
-        if scale == "linear" and spec.name in model.law.linear
-    )
+def solved_coordinates(model: Model) -> tuple[int, ...]:
+    """Which coordinates are solved for: all linear ones, unless they are too many or tied."""
+    found = linear_coordinates(model)
     free = all(model.tied[k] == k and model.tied.count(k) == 1 for k in found)
     return found if free and len(found) <= MOST else ()
 
@@ -38,7 +32,7 @@ def terms(model: Model, problem: Problem, coordinates: Array) -> Array:
 
     Depends on the inputs, not on target or weight: problems that share inputs share it.
     """
-    linear = list(linear_coordinates(model))
+    linear = list(solved_coordinates(model))
 
     def stacked(problem: Problem, coordinates: Array) -> Array:
         def at(one: int | None) -> Array:
@@ -58,7 +52,7 @@ def coefficients(model: Model, problem: Problem, parts: Array) -> Array:
 
     Fixed coefficients keep their value.
     """
-    linear = np.array(linear_coordinates(model), int)
+    linear = np.array(solved_coordinates(model), int)
     if not len(linear):
         return jnp.zeros(0, parts.dtype)
     low, high = problem.low[linear], problem.high[linear]
@@ -106,10 +100,3 @@ def _solve(matrix: Array, right: Array) -> Array:
 def prediction(parts: Array, found: Array) -> Array:
     """The law at every observation, (n,), from its terms and coefficients."""
     return parts[0] + found @ parts[1:]
-
-
-def projected(model: Model, problem: Problem, coordinates: Array) -> Array:
-    """A start (p,) with its linear coefficients solved for."""
-    linear = jnp.asarray(linear_coordinates(model), int)
-    found = coefficients(model, problem, terms(model, problem, coordinates))
-    return coordinates.at[linear].set(found)

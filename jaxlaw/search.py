@@ -22,8 +22,8 @@ from jaxlaw.chunks import Arrays, Chunk, Work, cut, digest
 from jaxlaw.coordinates import Model
 from jaxlaw.engine import Queue, Values, evaluate_queues, problem_count, solve_queues
 from jaxlaw.findings import AGREE
-from jaxlaw.objective import Problem, predict, rounding_floor
-from jaxlaw.projection import linear_coordinates
+from jaxlaw.objective import Problem, predict, rounding_floor, scale_of
+from jaxlaw.projection import solved_coordinates
 from jaxlaw.solvers import FINISHER, Solver
 from jaxlaw.solvers.status import CONVERGED, STALLED
 
@@ -51,6 +51,11 @@ class Task(NamedTuple):
     def count(self) -> int:
         """Number of problems P."""
         return problem_count(self.problems, self.batched)
+
+    @property
+    def floors(self) -> np.ndarray:
+        """Objectives (P,) below which there is nothing to tell apart."""
+        return np.broadcast_to(rounding_floor(self.model, self.problems), self.count)
 
 
 class Optimum(NamedTuple):
@@ -115,10 +120,9 @@ def find_optima(
     finished = _solved(
         FINISHER, task, lambda chunk: candidates[slice(*chunk.problems)], CANDIDATES, work
     )
-    floors = _floors(task)
     return [
         _optimum(*of_one, float(floor), len(starts), size)
-        for *of_one, floor in zip(found, finished, floors, strict=True)
+        for *of_one, floor in zip(found, finished, task.floors, strict=True)
     ]
 
 
@@ -140,7 +144,7 @@ def _screened(task: Task, starts: np.ndarray, keep: int, work: Work) -> np.ndarr
         found = {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
         best = np.argsort(found["value"], kind="stable")[:keep]
         chosen.append(starts[found["index"][best]])
-        chosen[-1][:, list(linear_coordinates(task.model))] = found["linear"][best]
+        chosen[-1][:, list(solved_coordinates(task.model))] = found["linear"][best]
     return np.stack(chosen)
 
 
@@ -163,7 +167,7 @@ def _solved(
     """The distinct optima of each problem; ``lanes(chunk)`` are its starts (s, p) or (B, s, p)."""
     chunks = cut(task.count, size, _lanes(task.count * size, SOLVED))
     room = max(chunk.lanes for chunk in chunks)
-    floors = _floors(task)
+    floors = task.floors
 
     def solve(group: Sequence[Chunk]) -> list[Arrays]:
         def queue(chunk: Chunk) -> Queue:
@@ -189,7 +193,7 @@ def _solved(
         return {key: np.stack([row[key] for row in rows]) for key in rows[0]}
 
     def best(result: Arrays) -> float:
-        return float(result["value"].min() * np.minimum(task.problems.delta, 1.0))
+        return float(result["value"].min() * scale_of(task.problems.delta))
 
     found = work.map(method.name, solve, chunks, best if task.count == 1 else None)
     keys = ("value", "count", "status", "members")
@@ -274,10 +278,6 @@ def _optimum(found: Arrays, finished: Arrays, floor: float, tried: int, solved: 
         tried=tried,
         solved=solved,
     )
-
-
-def _floors(task: Task) -> np.ndarray:
-    return np.broadcast_to(np.asarray(rounding_floor(task.model, task.problems)), task.count)
 
 
 def _lanes(total: int, limits: tuple[int, int]) -> int:

@@ -4,6 +4,7 @@ import numpy as np
 
 from jaxlaw import engine, laws, simulate, starts
 from jaxlaw.posing import Options, Posed, pose
+from jaxlaw.projection import coefficients, solved_coordinates, terms
 
 
 def posed(
@@ -21,8 +22,21 @@ def posed(
 def screened(p: Posed, count: int = 64, of: int = 4096) -> np.ndarray:
     """The best ``count`` of Sobol starts, coordinates (count, p), like a default fit's."""
     first = p.coordinates(starts.sobol(p.model.law, of, 0))
-    values = engine.evaluate_starts(p.model, p.problem, first).value[0]
+    values = evaluate_starts(p.model, p.problem, first).value[0]
     return first[np.argsort(np.where(np.isfinite(values), values, np.inf), kind="stable")[:count]]
+
+
+def evaluate_starts(model, problems, starts, batched=frozenset()) -> engine.Values:
+    """Screening's values of starts (S, p), for every problem."""
+    fields = {name: getattr(problems, name) for name in batched}
+    queue = engine.Queue(fields, starts, np.zeros(len(starts), np.int32))
+    return engine.evaluate_queues(model, problems, [queue])[0]
+
+
+def solved_for(model, problem, coordinates):
+    """A start (p,) with its linear coefficients solved for, as screening does."""
+    found = coefficients(model, problem, terms(model, problem, coordinates))
+    return coordinates.at[np.array(solved_coordinates(model), int)].set(found)
 
 
 def projected(p: Posed, at: np.ndarray, gradient: np.ndarray) -> np.ndarray:

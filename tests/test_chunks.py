@@ -102,6 +102,13 @@ def test_a_folder_with_other_files_or_a_spoilt_manifest_is_refused(tmp_path):
         Work(tmp_path).claim({"law": "dcpt"})
 
 
+def test_what_a_kill_left_half_written_is_no_other_file(tmp_path):
+    """Nor is what another process of the same work is about to write."""
+    (tmp_path / f"{MANIFEST}.7-7.part").write_text('{"law": ')
+    Work(tmp_path).claim({"law": "dcpt"})
+    assert json.loads((tmp_path / MANIFEST).read_text()) == {"law": "dcpt"}
+
+
 def test_a_folder_that_cannot_be_written_is_said_so(tmp_path):
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(WorkError, match="cannot write .*file.*make room"):
@@ -166,6 +173,17 @@ def test_the_bar_is_quiet_unless_asked(capfd):
     Work(progress=True).map("stage", sums, CHUNKS, best=lambda result: float(result["sum"][0]))
     shown = capfd.readouterr().err
     assert "stage" in shown and "60.0/60.0" in shown and "best 5" in shown
+
+
+def test_notebooks_have_a_bar_though_they_are_no_terminals(capfd, monkeypatch):
+    monkeypatch.setitem(sys.modules, "ipykernel", None)
+
+    def slow(group):
+        time.sleep(0.3)
+        return sums(group)
+
+    Work().map("stage", slow, CHUNKS[:12])
+    assert "stage" in capfd.readouterr().err
 
 
 def test_a_digest_tells_values_shapes_and_types_apart():

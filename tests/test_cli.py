@@ -354,3 +354,12 @@ def test_long_work_is_kept_shown_and_refused_to_others(command, runs, tmp_path):
 def test_distributed_work_alone_says_how_to_begin(command, runs):
     code, _, said = command("fit", "chinchilla", runs, *MAPPED, "--distributed")
     assert code == 2 and "JAX_COORDINATOR_ADDRESS" in said
+
+
+def test_an_interrupt_says_what_is_kept(command, runs, monkeypatch):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(jl, "fit", interrupted)
+    code, _, said = command("fit", "chinchilla", runs, *MAPPED)
+    assert code == 130 and "--work-dir keeps what is finished" in said

@@ -4,11 +4,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from posed import posed, screened
+from posed import evaluate_starts, posed, screened, solved_for
 
 from jaxlaw import engine, simulate, starts
 from jaxlaw.objective import predict, scaled_value
-from jaxlaw.projection import projected
 from jaxlaw.solvers import SOLVERS
 from jaxlaw.solvers.status import CONVERGED
 
@@ -100,13 +99,13 @@ def test_all_at_once_inside_jit_is_the_same(wide):
 def test_starts_are_valued_at_the_level_of_the_data(wide):
     p, _ = wide
     first = np.asarray(p.coordinates(starts.sobol(p.model.law, 150, 0)))  # no multiple of a block
-    values, linear = engine.evaluate_starts(p.model, p.problem, first)
+    values, linear = evaluate_starts(p.model, p.problem, first)
     assert values.shape == (1, 150) and linear.shape == (1, 150, 3)
-    known = projected(p.model, p.problem, jnp.asarray(first[9]))[:3]
+    known = solved_for(p.model, p.problem, jnp.asarray(first[9]))[:3]
     np.testing.assert_allclose(linear[0, 9], known, rtol=1e-9)
 
     def best_multiple(u):  # E, A, B are the law's first three parameters, and linear
-        u = projected(p.model, p.problem, jnp.asarray(u))
+        u = solved_for(p.model, p.problem, jnp.asarray(u))
         off = np.mean(np.log(predict(p.model, p.problem, u)) - p.problem.target)
         return scaled_value(p.model, p.problem, u * np.exp(-off * np.array([1, 1, 1, 0, 0])))
 
@@ -116,9 +115,9 @@ def test_starts_are_valued_at_the_level_of_the_data(wide):
 
 def test_starts_of_many_problems_are_valued_as_those_of_each(wide):
     p, first = wide
-    batch = engine.evaluate_starts(p.model, folds(p.problem), first, frozenset({"weight"}))[0]
+    batch = evaluate_starts(p.model, folds(p.problem), first, frozenset({"weight"}))[0]
     for k, weight in enumerate(folds(p.problem).weight):
-        alone = engine.evaluate_starts(p.model, p.problem._replace(weight=weight), first).value
+        alone = evaluate_starts(p.model, p.problem._replace(weight=weight), first).value
         np.testing.assert_allclose(batch[k], alone[0], rtol=1e-12)
     assert len(np.unique(batch[:, 0])) == 3
 

@@ -4,12 +4,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from posed import posed
+from posed import posed, solved_for
 from scipy.optimize import nnls
 
 from jaxlaw import laws, simulate, starts
 from jaxlaw.objective import predict
-from jaxlaw.projection import coefficients, linear_coordinates, prediction, projected, terms
+from jaxlaw.projection import coefficients, prediction, solved_coordinates, terms
 
 
 def linear_laws():
@@ -21,10 +21,10 @@ def test_true_exponents_give_back_true_coefficients(name):
     with jax.enable_x64(True):
         p = posed(name, noise=0.0)
         truth = p.coordinates(starts.centred(p.model.law, true_values(name), p.means))[0]
-        linear = list(linear_coordinates(p.model))
+        linear = list(solved_coordinates(p.model))
         spoilt = jnp.asarray(truth).at[jnp.asarray(linear)].set(0.7)
         np.testing.assert_allclose(
-            projected(p.model, p.problem, spoilt)[jnp.asarray(linear)], truth[linear], rtol=1e-5
+            solved_for(p.model, p.problem, spoilt)[jnp.asarray(linear)], truth[linear], rtol=1e-5
         )
 
 
@@ -52,7 +52,7 @@ def test_none_is_below_zero_and_none_other_is_better(name, constraint, seed):
         known, rest = nnls(matrix, right)
         np.testing.assert_allclose(np.linalg.norm(matrix @ found - right), rest, rtol=1e-9)
         assert (np.asarray(found) >= 0).all()
-        moved = projected(p.model, p.problem, at)
+        moved = solved_for(p.model, p.problem, at)
         np.testing.assert_allclose(
             prediction(parts, found), predict(p.model, p.problem, moved), rtol=1e-10
         )
@@ -61,10 +61,10 @@ def test_none_is_below_zero_and_none_other_is_better(name, constraint, seed):
 def test_fixed_and_bounded_coefficients_are_kept():
     with jax.enable_x64(True):
         p = posed("chinchilla", fixed={"E": 2.5})
-        found = projected(p.model, p.problem, a_start(p, 0))
+        found = solved_for(p.model, p.problem, a_start(p, 0))
         assert found[0] == 2.5
         p = posed("chinchilla", bounds={"E": (1.9, 1.95)})
-        found = projected(p.model, p.problem, a_start(p, 0))
+        found = solved_for(p.model, p.problem, a_start(p, 0))
         assert 1.9 <= found[0] <= 1.95
 
 
@@ -76,7 +76,7 @@ def test_points_of_no_weight_do_not_count():
         spoilt = some._replace(target=jnp.where(half, some.target, 9.0))
         at = a_start(p, 1)
         np.testing.assert_allclose(
-            projected(p.model, spoilt, at), projected(p.model, some, at), rtol=1e-9
+            solved_for(p.model, spoilt, at), solved_for(p.model, some, at), rtol=1e-9
         )
 
 
@@ -84,6 +84,6 @@ def test_laws_without_linear_coefficients_are_left_alone():
     with jax.enable_x64(True):
         p = posed("kaplan")
         at = a_start(p, 0)
-        np.testing.assert_array_equal(projected(p.model, p.problem, at), at)
+        np.testing.assert_array_equal(solved_for(p.model, p.problem, at), at)
         tied = posed("chinchilla", tied={"B": "A"})
-        assert linear_coordinates(tied.model) == ()
+        assert solved_coordinates(tied.model) == ()

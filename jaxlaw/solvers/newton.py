@@ -14,7 +14,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from jaxlaw.coordinates import Array, Model
+from jaxlaw.coordinates import Array, Model, linear_coordinates
 from jaxlaw.objective import Evaluation, Problem, evaluate, rounding_floor, to_level
 from jaxlaw.solvers.status import CONVERGED, NON_FINITE, PROMISE, RUNNING, STALLED, STEP_LIMIT
 
@@ -183,11 +183,11 @@ def _propose(
 
 def _reach(model: Model) -> list[float]:
     """How far each coordinate may go in one step."""
-    found = []
-    for spec, scale in zip(model.law.parameters, model.scales, strict=True):
+    found, linear = [], linear_coordinates(model)
+    for k, (spec, scale) in enumerate(zip(model.law.parameters, model.scales, strict=True)):
         charted = model.chart and spec.name in model.law.chart.low
         width = spec.start[1] - spec.start[0] if scale == "linear" and not charted else 0.0
-        found.append(math.inf if spec.name in model.law.linear else max(STEP, width))
+        found.append(math.inf if k in linear else max(STEP, width))
     return found
 
 
