@@ -244,18 +244,32 @@ def _in_threads(work: Callable[[Any], Any], items: list[Any], threads: int) -> I
     if len(items) <= 1 or threads == 1:
         yield from map(work, items)
         return
-    enabled = jax.config.jax_enable_x64
-
-    def in_thread(item: Any) -> Any:
-        with jax.enable_x64(enabled):  # the setting is per thread
-            return work(item)
-
     with ThreadPoolExecutor(threads) as pool:
         try:
-            for future in as_completed([pool.submit(in_thread, item) for item in items]):
+            for future in as_completed([pool.submit(_as_here(work), item) for item in items]):
                 yield future.result()
         finally:
             pool.shutdown(cancel_futures=True)
+
+
+@contextlib.contextmanager
+def meanwhile(work: Callable[[], Any]) -> Iterator[None]:
+    """Work is done in a thread of its own meanwhile, and is done at the end."""
+    with ThreadPoolExecutor(1) as pool:
+        future = pool.submit(_as_here(work))
+        yield
+        future.result()
+
+
+def _as_here(work: Callable[..., Any]) -> Callable[..., Any]:
+    """Work that takes JAX's precision, a setting of each thread, from this thread to another."""
+    enabled = jax.config.jax_enable_x64
+
+    def in_thread(*args: Any) -> Any:
+        with jax.enable_x64(enabled):
+            return work(*args)
+
+    return in_thread
 
 
 def _exchange(own: dict[int, Arrays]) -> dict[int, Arrays]:

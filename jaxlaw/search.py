@@ -18,9 +18,9 @@ from typing import NamedTuple
 import jax
 import numpy as np
 
-from jaxlaw.chunks import Arrays, Chunk, Work, cut, digest
+from jaxlaw.chunks import Arrays, Chunk, Work, cut, digest, meanwhile
 from jaxlaw.coordinates import Model
-from jaxlaw.engine import Queue, Values, evaluate_queues, problem_count, solve_queues
+from jaxlaw.engine import Lanes, Queue, Values, evaluate_queues, problem_count, solve_queues
 from jaxlaw.findings import AGREE
 from jaxlaw.objective import Problem, predict, rounding_floor, scale_of
 from jaxlaw.projection import solved_coordinates
@@ -106,20 +106,14 @@ def find_optima(
     if work.folder is not None:
         work.claim(_description(method, task, starts, screen))
     task = task._replace(problems=jax.tree.map(np.asarray, task.problems))
-    size, chosen = len(starts), None
-    if screen and screen < size:
-        size = int(screen)
-        chosen = _screened(task, starts, size, work)
-
-    def lanes(chunk: Chunk) -> np.ndarray:
-        part = slice(*chunk.starts)
-        return starts[part] if chosen is None else chosen[slice(*chunk.problems), part]
-
-    found = _solved(method, task, lanes, size, work)
+    anywhere = np.broadcast_to(starts[0], (task.count, CANDIDATES, starts.shape[1]))
+    finish, _ = _solving(FINISHER, task, anywhere)
+    with meanwhile(lambda: finish([])):  # compiles
+        size = int(screen) if screen and screen < len(starts) else len(starts)
+        chosen = starts[None] if size == len(starts) else _screened(task, starts, size, work)
+        found = _solved(method, task, chosen, work)
     candidates = np.stack([_candidates(optima, task) for optima in found])
-    finished = _solved(
-        FINISHER, task, lambda chunk: candidates[slice(*chunk.problems)], CANDIDATES, work
-    )
+    finished = _solved(FINISHER, task, candidates, work)
     return [
         _optimum(*of_one, float(floor), len(starts), size)
         for *of_one, floor in zip(found, finished, task.floors, strict=True)
@@ -161,27 +155,38 @@ def _least(values: Values, chunk: Chunk, keep: int) -> Arrays:
     }
 
 
-def _solved(
-    method: Solver, task: Task, lanes: Callable[[Chunk], np.ndarray], size: int, work: Work
-) -> list[Arrays]:
-    """The distinct optima of each problem; ``lanes(chunk)`` are its starts (s, p) or (B, s, p)."""
-    chunks = cut(task.count, size, _lanes(task.count * size, SOLVED))
+def _solved(method: Solver, task: Task, starts: np.ndarray, work: Work) -> list[Arrays]:
+    """The distinct optima of each problem; starts are (P, S, p), or (1, S, p) for all."""
+
+    def best(result: Arrays) -> float:
+        return float(result["value"].min() * scale_of(task.problems.delta))
+
+    solve, chunks = _solving(method, task, starts)
+    found = work.map(method.name, solve, chunks, best if task.count == 1 else None)
+    keys = ("value", "count", "status", "members")
+    return [
+        _distinct(*(np.concatenate([part[key] for part in parts]) for key in keys), floor)
+        for parts, floor in zip(_by_problem(found, chunks), task.floors, strict=True)
+    ]
+
+
+def _solving(
+    method: Solver, task: Task, starts: np.ndarray
+) -> tuple[Callable[[Sequence[Chunk]], list[Arrays]], list[Chunk]]:
+    """What solves a group of chunks (and compiles only, if it is given none), and the chunks."""
+    each = starts.shape[1]
+    starts = np.broadcast_to(starts, (task.count, *starts.shape[1:]))
+    chunks = cut(task.count, each, _lanes(task.count * each, SOLVED))
     room = max(chunk.lanes for chunk in chunks)
     floors = task.floors
 
-    def solve(group: Sequence[Chunk]) -> list[Arrays]:
-        def queue(chunk: Chunk) -> Queue:
-            part = lanes(chunk)
-            part = np.broadcast_to(part, (chunk.count, *part.shape[-2:]))
-            owner = np.repeat(np.arange(chunk.count, dtype=np.int32), part.shape[1])
-            flat = part.reshape(-1, part.shape[-1])
-            return Queue(_fields(task, chunk, chunks[0]), flat, owner)
+    def queue(chunk: Chunk) -> Queue:
+        part = starts[slice(*chunk.problems), slice(*chunk.starts)]
+        owner = np.repeat(np.arange(chunk.count, dtype=np.int32), part.shape[1])
+        flat = part.reshape(-1, part.shape[-1])
+        return Queue(_fields(task, chunk, chunks[0]), flat, owner)
 
-        queues = _on_devices(group, chunks, queue)
-        ends = solve_queues(method, task.model, task.problems, queues, room)
-        return [reduce(end, chunk) for end, chunk in zip(ends, group, strict=False)]
-
-    def reduce(end, chunk: Chunk) -> Arrays:
+    def reduce(end: Lanes, chunk: Chunk) -> Arrays:
         value, status = (leaf.reshape(chunk.count, -1) for leaf in (end.value, end.status))
         members = end.coordinates.reshape(*value.shape, 1, -1)
         rows = [
@@ -192,15 +197,12 @@ def _solved(
         ]
         return {key: np.stack([row[key] for row in rows]) for key in rows[0]}
 
-    def best(result: Arrays) -> float:
-        return float(result["value"].min() * scale_of(task.problems.delta))
+    def solve(group: Sequence[Chunk]) -> list[Arrays]:
+        queues = _on_devices(group, chunks, queue)
+        ends = solve_queues(method, task.model, task.problems, queues, room)
+        return [reduce(end, chunk) for end, chunk in zip(ends, group, strict=False)]
 
-    found = work.map(method.name, solve, chunks, best if task.count == 1 else None)
-    keys = ("value", "count", "status", "members")
-    return [
-        _distinct(*(np.concatenate([part[key] for part in parts]) for key in keys), floor)
-        for parts, floor in zip(_by_problem(found, chunks), floors, strict=True)
-    ]
+    return solve, chunks
 
 
 def _distinct(

@@ -17,6 +17,8 @@ from jaxlaw.coordinates import recentre
 from jaxlaw.laws.base import Law
 from jaxlaw.notes import UsageError, nearest
 
+ORDERS = 50  # ends of a starting range whose ratio is larger tell an order of magnitude
+
 
 def paper_grid(law: Law, centre: Mapping[str, float]) -> np.ndarray:
     """Every combination of the starting values of the law's source, (S, p).
@@ -35,7 +37,11 @@ def paper_grid(law: Law, centre: Mapping[str, float]) -> np.ndarray:
 
 
 def sobol(law: Law, count: int, seed: int) -> np.ndarray:
-    """A scrambled Sobol sample of the law's starting ranges, (count, p)."""
+    """A scrambled Sobol sample of the law's starting ranges, (count, p).
+
+    Positive parameters, and others whose range lies on one side of 0 and spans orders of
+    magnitude, are drawn evenly in their logarithm.
+    """
     from scipy.stats import qmc  # a third of a second, only where it is needed
 
     power = max(0, math.ceil(math.log2(max(count, 1))))
@@ -43,7 +49,7 @@ def sobol(law: Law, count: int, seed: int) -> np.ndarray:
     columns = []
     for spec, share in zip(law.parameters, unit.T, strict=True):
         low, high = spec.start
-        if spec.scale == "log":
+        if spec.scale == "log" or (low * high > 0 and not 1 / ORDERS < low / high < ORDERS):
             columns.append(low * (high / low) ** share)
         else:
             columns.append(low + share * (high - low))

@@ -27,12 +27,14 @@ def test_a_later_process_finds_the_programs(tmp_path):
 
 
 def test_without_a_folder_nothing_is_set():
+    before = jax.config.jax_compilation_cache_dir
     with programs_in(None):
-        assert jax.config.jax_compilation_cache_dir is None
+        assert jax.config.jax_compilation_cache_dir == before
 
 
 def test_the_setting_is_put_back_after_an_error(tmp_path):
+    before = jax.config.jax_compilation_cache_dir
     with pytest.raises(RuntimeError), programs_in(tmp_path):
         assert jax.config.jax_compilation_cache_dir == str(tmp_path)
         raise RuntimeError
-    assert jax.config.jax_compilation_cache_dir is None
+    assert jax.config.jax_compilation_cache_dir == before

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import jaxlaw as jl
 from jaxlaw import laws, starts
 from jaxlaw.notes import UsageError
 
@@ -44,6 +45,24 @@ def test_a_law_without_a_grid_says_what_to_use():
         starts.paper_grid(laws.get("kaplan"), NOWHERE)
 
 
+@pytest.mark.parametrize(
+    "low,high,in_logs",
+    [
+        (1.0, 49.0, False),
+        (1.0, 51.0, True),
+        (-51.0, -1.0, True),
+        (-1.0, 51.0, False),
+        (0, 99, False),
+    ],
+)
+def test_ranges_over_orders_of_magnitude_are_drawn_in_logarithms(low, high, in_logs, own_laws):
+    law = jl.law(lambda x, *, b=jl.real(low, high): b * x, name="any", formula="b·x", source="")
+    sample = starts.sobol(law, 256, 0)[:, 0]
+    middle = np.sign(low) * np.sqrt(low * high) if in_logs else (low + high) / 2
+    assert low <= sample.min() and sample.max() <= high
+    assert (sample < middle).mean() == 0.5
+
+
 @pytest.mark.parametrize("name", laws.names())
 @pytest.mark.parametrize("count", [1, 7, 256])
 def test_sobol_fills_the_starting_ranges_and_repeats_itself(name, count):
@@ -57,7 +76,7 @@ def test_sobol_fills_the_starting_ranges_and_repeats_itself(name, count):
         assert (values >= low).all() and (values <= high).all()
         if count == 256:
             share = (values - low) / (high - low)
-            if spec.scale == "log":
+            if spec.scale == "log" or (low > 0 and high / low >= 50):
                 share = np.log(values / low) / math.log(high / low)
             # Each sixteenth of the range is hit equally often: what makes Sobol Sobol.
             assert (np.histogram(share, 16, (0, 1))[0] == 16).all()
