@@ -25,6 +25,7 @@ ROOMS = [
     "jaxlaw.laws.curves",
     "jaxlaw.laws.downstream",
     "jaxlaw.laws",
+    "jaxlaw.recurrence",
     "jaxlaw.schedules",
     "jaxlaw.lr_areas",
     "jaxlaw.tables",
