@@ -19,13 +19,14 @@ from jax import lax
 ROW = 16  # longer rows cost arithmetic, shorter ones memory traffic
 
 
-def decayed_sum(x: jax.Array, powers: Any, before: jax.Array) -> jax.Array:
+def decayed_sum(x: jax.Array, powers: Any, before: jax.Array, at: Any = None) -> jax.Array:
     """The y with y_t = λ·y_{t−1} + x_t along the last axis, where ``before`` is y_0.
 
     Args:
         x: (..., steps).
         powers: those of λ, from :func:`powers_of` for that many steps.
         before: (...).
+        at: (points,) steps t ≥ 1 to give y of, in one pass over x; None: of every step.
     """
     steps = x.shape[-1]
     rows = x if steps % ROW == 0 else jnp.pad(x, [(0, 0)] * (x.ndim - 1) + [(0, -steps % ROW)])
@@ -37,8 +38,13 @@ def decayed_sum(x: jax.Array, powers: Any, before: jax.Array) -> jax.Array:
         ends = decayed_sum(dot(rows, within[:, -1]), powers[1:], before)
         entering = jnp.concatenate([entering, ends[..., :-1]], axis=-1)
     # What enters a row is decayed once and added to its first step; the product does the rest.
-    first = jnp.arange(ROW) == 0
-    rows = jnp.where(first, rows + within[0, 1] * entering[..., None], rows)
+    decayed = within[0, 1] * entering
+    if at is not None:
+        row, column = (at - 1) // ROW, (at - 1) % ROW
+        rows, decayed, within = rows[..., row, :], decayed[..., row], within[:, column].T
+    rows = jnp.where(jnp.arange(ROW) == 0, rows + decayed[..., None], rows)
+    if at is not None:
+        return (rows * within).sum(axis=-1)
     return dot(rows, within).reshape(*x.shape[:-1], -1)[..., :steps]
 
 

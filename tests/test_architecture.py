@@ -27,6 +27,7 @@ ROOMS = [
     "jaxlaw.laws",
     "jaxlaw.recurrence",
     "jaxlaw.schedules",
+    "jaxlaw.area_tiles",
     "jaxlaw.lr_areas",
     "jaxlaw.tables",
     "jaxlaw.columns",

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import jaxlaw as jl
-from jaxlaw import UsageError, areas, lr_areas, phase_areas
+from jaxlaw import UsageError, area_tiles, areas, phase_areas
 from jaxlaw.schedules import constant, cosine, from_column, join, linear, warmup, wsd
 
 STEPS = 300  # crosses rows and levels of the recurrence; one shape, few compilations
@@ -136,9 +136,9 @@ def test_a_batch_is_the_loop():
 def test_tiles_and_groups_change_nothing(monkeypatch, options):
     lr = np.random.default_rng(1).random((5, 700))
     whole = areas(lr, **options)
-    monkeypatch.setattr(lr_areas, "TILE", 256)  # one schedule at a time, in three tiles
+    monkeypatch.setattr(area_tiles, "TILE", 256)  # one schedule at a time, in three tiles
     assert_same(areas(lr, **options), whole, rtol=1e-12, atol=1e-13)
-    monkeypatch.setattr(lr_areas, "TILE", 1500)  # two schedules at a time, the last overlaps
+    monkeypatch.setattr(area_tiles, "TILE", 1500)  # two schedules at a time, the last overlaps
     assert_same(areas(lr, **options), whole, rtol=1e-12, atol=1e-13)
 
 
@@ -245,6 +245,8 @@ def test_derivatives_go_through_every_option():
 
 
 def test_inside_jit_and_vmap():
+    constant_inside = jax.jit(lambda x: x * areas(np.ones(STEPS)).S1[-1])(2.0)
+    assert constant_inside == 2 * STEPS
     lr = np.random.default_rng(4).random((3, STEPS)).astype(np.float32)
     inside = jax.jit(lambda rates, decay: areas(rates, decay))(lr, jnp.array([0.9, 0.99]))
     assert inside.S2.shape == (2, 3, STEPS) and inside.S2.dtype == jnp.float32
@@ -298,10 +300,10 @@ def test_the_setting_of_float64_is_left_alone():
 def test_one_shape_compiles_once():
     lr = np.linspace(1, 0, 1000)
     areas(lr)
-    compiled = lr_areas._advance._cache_size()
-    areas(lr[::-1].copy(), 0.99, 0.3, at=[7])
+    compiled = area_tiles.advance._cache_size()
+    areas(lr[::-1].copy(), 0.99, 0.3)
     areas(lr[:990], 0.5, S1_before=2.0)  # padded to the same length
-    assert lr_areas._advance._cache_size() == compiled
+    assert area_tiles.advance._cache_size() == compiled
 
 
 DATA = os.environ.get("JAXLAW_DATA")
