@@ -113,7 +113,7 @@ def test_falling_rates_have_positive_areas(lr, decay):
 
 
 @FEW
-@given(st.floats(0, 1), decays)
+@given(st.floats(0, 1, allow_subnormal=False), decays)  # XLA takes subnormal numbers for 0
 def test_a_constant_rate_anneals_nothing(rate, decay):
     S1, S2 = areas(np.full(STEPS, rate), decay, rate)
     assert (S2 == 0).all()
