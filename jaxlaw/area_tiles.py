@@ -165,6 +165,9 @@ def _sweep(
                 if kept is not None:
                     kept.result()
                 kept = beside.submit(_keep, out, at, *under_way)
+            if (tile < 0).any():
+                step = done + int(np.argmax((tile < 0).any(axis=0))) + 1
+                raise UsageError(f"lr is negative at step {step}; rates must be 0 or more")
             steps = tile.shape[-1]
             rates = _padded(tile, width if done else 0)
             powers = powers_of(problem.decay, rates.shape[-1])

@@ -273,9 +273,12 @@ def test_numbers_that_cannot_be_right_say_so():
     for boundary in (0, 10, -1):
         with pytest.raises(UsageError, match="from 1 to 9"):
             areas(lr, boundary=boundary)
-    for bad in (np.array([1, np.nan]), np.array([np.inf, 1]), np.array([1, 2, -np.inf])):
+    for bad in (np.array([1, np.nan]), np.array([np.inf, 1]), np.array([1, 2, np.inf])):
         with pytest.raises(UsageError, match="not finite"):
             areas(bad)
+    for below in (-1e-3, -np.inf):
+        with pytest.raises(UsageError, match="negative at step 3"):
+            areas(np.array([[1.0, 0.0, 1.0], [1.0, 1.0, below]]))
     for shape in ((0,), (2, 0), (), (2, 2, 2)):
         with pytest.raises(UsageError, match=r"must be \(steps,\)"):
             areas(np.ones(shape))
