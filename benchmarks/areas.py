@@ -6,8 +6,9 @@ Two baselines, both float64 on one core. "as defined": cumsum of the rates, lfil
 drops, cumsum of that. "one filter": the recurrence that jaxlaw found to be the same, one
 cumsum and one lfilter; nobody would have to, but it is the fairer bar. A plain Python loop is
 timed on 100,000 steps and scaled, the baselines on a tenth of the batch. Medians of repeats
-that take turns, after a warm-up; compiling apart. "of a copy": the bytes of the rates and of both areas over time, as a share
-of what `numpy.copyto` moves in the same run between arrays of that size.
+that take turns, after a warm-up; compiling apart. "of a copy": the bytes of the rates and of
+both areas over time, as a share of what `numpy.copyto` moves in the same run between arrays of
+that size.
 """
 
 import os
