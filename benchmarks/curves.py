@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from scipy.optimize import least_squares
+from scipy.optimize import minimize_scalar
 from scipy.signal import lfilter
 
 import jaxlaw as jl
@@ -93,12 +93,14 @@ def mixing_law(table: pd.DataFrame, r: float) -> float:
     """L = c + k·exp(b·r) by least squares, asked for at r."""
     shares, loss = table["r"].to_numpy(), table["loss"].to_numpy()
 
-    def residual(p):
-        return p[0] + p[1] * np.exp(p[2] * shares) - loss
+    def solved(b: float) -> tuple[np.ndarray, float]:
+        columns = np.stack([np.ones_like(shares), np.exp(b * shares)], axis=1)
+        found = np.linalg.lstsq(columns, loss)[0]
+        return found, float(np.sum((columns @ found - loss) ** 2))
 
-    starts = [(loss.mean(), 0.1, b) for b in (-6.0, -3.0, -1.0, -0.3, 0.3, 1.0, 3.0)]
-    fits = [least_squares(residual, s, xtol=1e-14, ftol=1e-14, gtol=1e-14) for s in starts]
-    c, k, b = min(fits, key=lambda fit: fit.cost).x
+    near = min((b for b in np.arange(-19.99, 20, 0.02)), key=lambda b: solved(b)[1])
+    b = minimize_scalar(lambda b: solved(b)[1], bounds=(near - 0.02, near + 0.02)).x
+    c, k = solved(b)[0]
     return c + k * np.exp(b * r)
 
 

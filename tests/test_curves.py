@@ -115,14 +115,15 @@ def test_a_fit_says_what_curves_without_annealing_cannot_tell():
     assert "C2 cannot be told apart" in told and "B, E, beta" in told
 
 
-def test_a_base_of_unknown_training_is_predicted_but_not_known():
+def test_a_base_of_unknown_training_is_predicted_where_it_is_not_known():
     name = "cpt-curve-unknown-base"
-    table = simulate.experiment(name).table
-    clean = simulate.experiment(name, noise=0.0).table["loss"]
-    fit = simulated_fit(name)
+    table = simulate.experiment(name).table.iloc[::5]
+    clean = simulate.experiment(name, noise=0.0).table["loss"].iloc[::5]
+    fit = jl.fit(name, table)
+    # 40 points do not tell S1_pt, and the result says so; all 198 do, within a quarter.
     assert np.sqrt(np.mean(np.log(fit.predict(table) / clean) ** 2)) < 0.004
-    assert fit.params["S1_pt"] != pytest.approx(1.0, rel=0.5)
-    assert {"base-extrapolated", "at-bound"} & {note.code for note in fit.notes}
+    assert {"base-extrapolated", "at-bound", "not-converged"} & {note.code for note in fit.notes}
+    assert simulated_fit(name).params["S1_pt"] == pytest.approx(1.0, rel=0.25)
 
 
 # A plain least-squares fit of the same curves gave these; the published multi-power law, with
@@ -141,8 +142,8 @@ def test_annealing_on_schedules_it_has_not_seen(size, r2, error):
     assert fit.status == "converged" and fit.agreement == 1
 
 
-# Beside the largest error of the exponential mixing law at the last step, fitted on the same
-# four ratios: 0.0154 on the Pile, 0.0031 on Python.
+# Measured here (benchmarks/curves.md); no source has such a fit. At its worst the exponential
+# mixing law, fitted on the last step of the same four ratios, is off by 0.0154 and 0.0034.
 @needs_data
 @pytest.mark.slow
 @pytest.mark.parametrize(

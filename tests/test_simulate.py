@@ -33,9 +33,9 @@ SIZES = {
     "cpt-curve-batch": 248,
     "cpt-curve-replay-pt": 568,
     "cpt-curve-replay-cpt": 568,
-    "cpt-curve-unknown-base": 40,
-    "cpt-curve-replay-pt-unknown-base": 240,
-    "cpt-curve-replay-cpt-unknown-base": 240,
+    "cpt-curve-unknown-base": 198,
+    "cpt-curve-replay-pt-unknown-base": 720,
+    "cpt-curve-replay-cpt-unknown-base": 720,
 }
 
 
