@@ -50,11 +50,16 @@ class Problem(NamedTuple):
 
 
 class Evaluation(NamedTuple):
-    """Value (scaled), gradient (p,) and Hessian (p, p) at one point."""
+    """Value (scaled), gradient (p,) and Hessian (p, p) at one point.
+
+    ``reach`` (p,) is the Hessian's diagonal as least squares would have it: how much all
+    residuals move with a coordinate, in its own unit and whatever their size.
+    """
 
     value: Array
     gradient: Array
     hessian: Array
+    reach: Array
 
 
 def predict(model: Model, problem: Problem, coordinates: Any) -> Array:
@@ -207,6 +212,7 @@ def _evaluate(
         slopes = [slope * inverse for slope in slopes]
         stiff, bend = stiff - bend, bend * inverse
     columns = rows_of(slopes, points)
+    reach = columns**2 @ _scaled_weight(problem, difference)
     hessian = (columns * stiff) @ columns.T
     coupled = sorted(coupled_pairs(model))
     if coupled:
@@ -216,7 +222,8 @@ def _evaluate(
             places[k, i, j] = places[k, j, i] = 1.0
         hessian = hessian + jnp.tensordot(rows_of(second, points) @ bend, places, 1)
     scale = scale_of(problem.delta)
-    found = Evaluation(huber(problem, difference, next_delta) / scale, columns @ pull, hessian)
+    value = huber(problem, difference, next_delta) / scale
+    found = Evaluation(value, columns @ pull, hessian, reach)
     return huber(problem, difference, delta) / scale, found
 
 

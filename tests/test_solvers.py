@@ -9,8 +9,9 @@ from posed import posed, projected, screened
 from problems import PROBLEMS, problem
 from scipy.optimize import minimize
 
+import jaxlaw as jl
 from jaxlaw import engine, laws, starts
-from jaxlaw.objective import evaluate, scale_of, value_and_gradient
+from jaxlaw.objective import Evaluation, evaluate, scale_of, value_and_gradient
 from jaxlaw.solvers import FINISHER, SOLVERS, lbfgs
 from jaxlaw.solvers.newton import definite_inverse_root, solve_definite
 from jaxlaw.solvers.status import CONVERGED, NON_FINITE, STEP_LIMIT
@@ -54,9 +55,39 @@ def test_the_inverse_root_makes_the_hessian_one_and_holds_what_is_held():
     hessian = random_symmetric(4, np.array([1e-3, 1.0, 20.0, 1e4]))
     free = np.array([1.0, 1.0, 0.0, 1.0])
     with jax.enable_x64(True):
-        root = np.asarray(definite_inverse_root(jnp.asarray(hessian), jnp.asarray(free)))
+        root = np.asarray(definite_inverse_root(at_hessian(hessian), jnp.asarray(free)))
     np.testing.assert_allclose(root.T @ hessian @ root, np.diag(free), atol=1e-8)
     assert (root[2] == 0).all()
+
+
+def at_hessian(hessian):
+    flat = jnp.zeros(len(hessian))
+    return Evaluation(flat[0], flat, jnp.asarray(hessian), jnp.abs(jnp.diagonal(hessian)))
+
+
+def test_the_inverse_root_moves_with_the_units_of_the_coordinates():
+    hessian = random_symmetric(4, np.array([1e-3, 1.0, 20.0, 1e4]))
+    units = np.array([1.0, 1e-9, 1e6, 1e12])
+    with jax.enable_x64(True):
+        plain, scaled = (
+            np.asarray(definite_inverse_root(at_hessian(one), jnp.ones(4)))
+            for one in (hessian, hessian * units[:, None] * units)
+        )
+    np.testing.assert_allclose(scaled * units[:, None], plain, rtol=1e-6, atol=1e-12)
+
+
+def test_a_coordinate_that_moves_much_does_not_make_the_others_converged(own_laws):
+    """A term of 1e17 per unit once made all other steps, and what they promise, seem nothing."""
+    law = jl.law(
+        lambda x, *, a=jl.real(), b=jl.real(1, 5): a * 1e17 * jnp.exp(-x) + 2 + jnp.cos(b * x),
+        name="uneven", formula="1e17·a·e^(−x) + 2 + cos(b·x)", source="", linear=("a",),
+        space="linear",
+    )  # fmt: skip
+    x = np.linspace(0.1, 3, 40)
+    runs = {"x": x, "loss": 2 * np.exp(-x) + 2 + np.cos(3.0 * x)}
+    fit = jl.fit(law, runs, starts={"a": [1e-17], "b": [2.9]}, screen=False, delta=np.inf)
+    assert fit.status == "converged"
+    assert fit.params == pytest.approx({"a": 2e-17, "b": 3.0}, rel=1e-6)
 
 
 # ------------------------------------------------------------- newton
@@ -75,7 +106,7 @@ def test_newton_ends_at_an_optimum_inside_the_box(name):
         # The decrease that a full Newton step from the end still promises, against the value.
         gradient = projected(p, np.asarray(at), np.asarray(found.gradient))
         free = (gradient != 0).astype(float)
-        root = np.asarray(definite_inverse_root(found.hessian, jnp.asarray(free)))
+        root = np.asarray(definite_inverse_root(found, jnp.asarray(free)))
         assert lanes.status[0, best] == CONVERGED
         assert float(value) == pytest.approx(lanes.value[0, best], rel=1e-12)
         assert np.sum((root.T @ gradient) ** 2) <= 1e-9 * float(value)

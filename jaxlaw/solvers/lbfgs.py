@@ -110,7 +110,7 @@ def init_near(model: Model, problem: Problem, candidate: Array) -> Lane:
     low = (candidate <= problem.low) & (found.gradient >= 0)
     high = (candidate >= problem.high) & (found.gradient <= 0)
     free = jnp.where(low | high, 0.0, 1.0)
-    matrix = definite_inverse_root(found.hessian, free)
+    matrix = definite_inverse_root(found, free)
     frame = _Whitened(candidate, matrix, problem.low, problem.high)
     return _start(model, problem, frame, jnp.zeros_like(candidate))
 

@@ -25,6 +25,7 @@ CALM = 1e-2  # … and is not small only because it is damped more than this
 DAMPING = 1e-2  # first damping, relative to a unit diagonal
 STEP = 3.0  # longest step in one coordinate the law is not linear in, or its starting range
 SOFTEST = 1e-9  # least curvature a refused step is taken to have met, of a unit diagonal
+FLATTEST = 1e-6  # least curvature along a coordinate, of that if every residual were a square
 TAKE = 1e-4  # least share of the promised decrease that makes a step worth taking
 PATIENCE = 12  # ticks in a row without decrease before a lane tightens all the same, or ends
 
@@ -67,7 +68,10 @@ def init(model: Model, problem: Problem, start: Array) -> Lane:
     """
     size, kind = start.shape[0], start.dtype
     nothing = Evaluation(
-        jnp.asarray(jnp.inf, kind), jnp.zeros(size, kind), jnp.zeros((size, size), kind)
+        jnp.asarray(jnp.inf, kind),
+        jnp.zeros(size, kind),
+        jnp.zeros((size, size), kind),
+        jnp.zeros(size, kind),
     )
     start = to_level(model, problem, start)
     zero, one = jnp.asarray(0.0, kind), jnp.asarray(1.0, kind)
@@ -120,10 +124,11 @@ def step(model: Model, problem: Problem, lane: Lane, settings: Settings) -> Lane
     still = ~taken | (jnp.abs(decrease) <= settings.tolerance * jnp.abs(evaluation.value))
     quiet = jnp.where(still & ~stuck, lane.quiet + 1, 0)
     ticks = lane.ticks + 1
-    arrived = (expected >= 0) & (expected <= settings.tolerance * evaluation.value)
+    undamped = expected * (1 + damping)  # a short step is no sign that there is little to gain
+    arrived = (undamped >= 0) & (undamped <= settings.tolerance * evaluation.value)
     arrived = final & (arrived | (evaluation.value <= 0))
     promised = jnp.maximum(PROMISE * evaluation.value, rounding_floor(model, problem))
-    over = jnp.where(expected <= promised, CONVERGED, STALLED)
+    over = jnp.where(undamped <= promised, CONVERGED, STALLED)
     status = jnp.where(ticks >= settings.max_ticks, STEP_LIMIT, RUNNING)
     status = jnp.where(final & (quiet > PATIENCE), over, status)
     status = jnp.where(first & ~finite, NON_FINITE, jnp.where(arrived, CONVERGED, status))
@@ -154,7 +159,7 @@ def _propose(
 ) -> tuple[Array, Array, Array]:
     """The next trial point, kept in the box; the decrease expected; the curvature along it."""
     gradient, hessian = evaluation.gradient, evaluation.hessian
-    root = _unit_scale(hessian)
+    root = _unit_scale(evaluation)
     scaled = hessian / (root[:, None] * root[None, :])
 
     def move_of(held, held_move):
@@ -204,24 +209,24 @@ def solve_definite(matrix: Array, right: Array) -> Array:
     return _solve_transposed(factors, right / pivots)
 
 
-def definite_inverse_root(hessian: Array, free: Array) -> Array:
+def definite_inverse_root(evaluation: Evaluation, free: Array) -> Array:
     """A matrix W with Wᵀ·H·W = 1 on the free coordinates and zero rows on the others.
 
     Args:
-        hessian: (p, p) symmetric; made positive definite where it is not.
+        evaluation: with the Hessian H, made positive definite where it is not.
         free: (p,) 1 for free, 0 for held coordinates.
     """
-    root = _unit_scale(hessian)
+    root, hessian = _unit_scale(evaluation), evaluation.hessian
     matrix = hessian / (root[:, None] * root[None, :]) * (free[:, None] * free[None, :])
     pivots, factors = _factorise(matrix + jnp.diag(1.0 - free))
     columns = jax.vmap(lambda e: _solve_transposed(factors, e))(jnp.diag(pivots**-0.5))
     return columns.T * (free / root)[:, None]
 
 
-def _unit_scale(hessian: Array) -> Array:
+def _unit_scale(evaluation: Evaluation) -> Array:
     """Root of the diagonal: parameters of all sizes are treated alike."""
-    diagonal = jnp.abs(jnp.diagonal(hessian))
-    return jnp.sqrt(jnp.maximum(diagonal, 1e-6 * jnp.max(diagonal) + 1e-300))
+    diagonal = jnp.abs(jnp.diagonal(evaluation.hessian))
+    return jnp.sqrt(jnp.maximum(diagonal, FLATTEST * evaluation.reach) + 1e-300)
 
 
 def _factorise(matrix: Array) -> tuple[Array, list[Array]]:
