@@ -1,19 +1,22 @@
 """jaxlaw: scaling laws of (continual) pre-training, fitted in batch on JAX."""
 
-from jaxlaw import laws, simulate
+from jaxlaw import laws, schedules, simulate
 from jaxlaw.batch import BatchFit, fit_batch
 from jaxlaw.chunks import join_processes
 from jaxlaw.fitting import fit
 from jaxlaw.laws import law_table
 from jaxlaw.laws.base import Input, Law, Parameter, exponent, law, positive, power, real
+from jaxlaw.lr_areas import Areas, PhaseAreas, areas, phase_areas
 from jaxlaw.notes import DataError, JaxlawError, Note, UsageError, WorkError
 from jaxlaw.observations import Observations
 from jaxlaw.result import Fit, load
 from jaxlaw.runs import Runs, read_runs
+from jaxlaw.schedules import Schedule
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "Areas",
     "BatchFit",
     "DataError",
     "Fit",
@@ -23,9 +26,12 @@ __all__ = [
     "Note",
     "Observations",
     "Parameter",
+    "PhaseAreas",
     "Runs",
+    "Schedule",
     "UsageError",
     "WorkError",
+    "areas",
     "exponent",
     "fit",
     "fit_batch",
@@ -34,9 +40,11 @@ __all__ = [
     "law_table",
     "laws",
     "load",
+    "phase_areas",
     "positive",
     "power",
     "read_runs",
     "real",
+    "schedules",
     "simulate",
 ]

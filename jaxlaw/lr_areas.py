@@ -1,0 +1,231 @@
+"""The two areas of a learning-rate schedule, S1 and S2 (Tissue 2024; Wang 2025, eq. 1 and 2).
+
+With η_i the rate of step i (from 1) and η_0 the rate before step 1::
+
+    S1(t) = Σ_{i≤t} η_i                                      forward area
+    S2(t) = Σ_{i≤t} m_i,  m_i = λ·m_{i−1} + (η_{i−1} − η_i)  annealing area, m_0 = 0
+          = Σ_{i≤t} Σ_{k≤i} (η_{k−1} − η_k)·λ^{i−k}
+
+Summed over i first, the double sum is one first-order recurrence of the drop since η_0::
+
+    S2(t) = Σ_{k≤t} (η_0 − η_k)·λ^{t−k} = λ·S2(t−1) + (η_0 − η_t)
+
+Nothing is divided by 1 − λ, and for rates that stay below η_0 nothing cancels: both areas are
+one :func:`~jaxlaw.recurrence.decayed_sum`, S1 with λ = 1.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxlaw.area_tiles import Areas, Problem, Rule, run
+from jaxlaw.notes import UsageError
+from jaxlaw.schedules import Schedule
+
+
+class PhaseAreas(NamedTuple):
+    """The areas split at the boundary of pre-training (pt) and continued training (cpt).
+
+    During pre-training those of cpt are 0; after it those of pt keep their last value.
+    """
+
+    S1_pt: Any
+    S1_cpt: Any
+    S2_pt: Any
+    S2_cpt: Any
+
+    @property
+    def whole(self) -> Areas:
+        """S1 = S1_pt + S1_cpt and S2 = S2_pt + S2_cpt (Wang 2025, eq. 2)."""
+        return Areas(self.S1_pt + self.S1_cpt, self.S2_pt + self.S2_cpt)
+
+
+def areas(
+    lr: Any,
+    decay: Any = 0.999,
+    initial_lr: Any = None,
+    *,
+    at: Any = None,
+    boundary: int | None = None,
+    carry_momentum: bool = False,
+    count_warmup: bool = True,
+    epsilon: Any = None,
+    S1_before: Any = 0.0,
+) -> Areas:
+    """S1 and S2 after every step of a schedule, or after the steps ``at``.
+
+    Args:
+        lr: rates, (steps,) or (schedules, steps); a Schedule, or a list of them of one length;
+            or an iterator of consecutive blocks of rates, for schedules too long to hold.
+            JAX arrays, traced ones too, give JAX arrays of their dtype, differentiable in lr,
+            decay, initial_lr, epsilon and S1_before. Everything else is worked on in float64,
+            some hundred thousand rates at a time, and gives numpy arrays.
+        decay: λ in [0, 1]; or (decays,), which puts an axis before those of lr.
+        initial_lr: η_0, a number or (schedules,). ``"first"``: the rate of step 1, no jump.
+            Left out: a Schedule's own, else 0.
+        at: (points,) steps to evaluate after, in any order; 0 is before the first.
+        boundary: steps of pre-training; S2 is then summed phase by phase, as in
+            :func:`phase_areas`. Left out: a Schedule's own, else one phase.
+        carry_momentum: momentum goes on over the boundary, as if there were none.
+        count_warmup: False ignores rises (negative drops) up to and with the first step of
+            the phase that has its highest rate. Falls always count.
+        epsilon: weights momentum with the rate, S2 = Σ m_i·η_i^ε (Wang 2025, App. J).
+        S1_before: sum of the rates before those of ``lr``, a number or (schedules,).
+
+    Returns:
+        Areas of shape (…, steps) or (…, points), where … is (decays, schedules), what there
+        is of them.
+
+    Raises:
+        UsageError: λ outside [0, 1], rates that are not finite, or a boundary, step or shape
+            that does not fit.
+    """
+    problem = _pose(lr, decay, initial_lr, S1_before, epsilon, at, boundary)
+    rule = Rule(epsilon is not None, carry_momentum, count_warmup)
+    if problem.boundary is None:
+        return _each_decay(problem, lambda one: run(one, rule, _start(one))[0])
+    return _each_decay(problem, lambda one: _split(one, rule)).whole
+
+
+def phase_areas(
+    lr: Any,
+    decay: Any = 0.999,
+    initial_lr: Any = None,
+    *,
+    at: Any = None,
+    boundary: int | None = None,
+    carry_momentum: bool = False,
+    count_warmup: bool = True,
+    epsilon: Any = None,
+    S1_before: Any = 0.0,
+) -> PhaseAreas:
+    """The areas of pre-training and of the continued phase, apart (Wang 2025, eq. 2 and 4).
+
+    η_0 of the continued phase is the last rate of pre-training. By default momentum left over
+    at the boundary stops there, as where the areas of each phase are computed in advance; with
+    ``carry_momentum=True`` its tail counts in S2_cpt, and S2_pt + S2_cpt is the S2 of the same
+    rates without a boundary.
+
+    Args and errors as :func:`areas`; ``boundary`` is needed unless ``lr`` is a Schedule that
+    has one.
+    """
+    problem = _pose(lr, decay, initial_lr, S1_before, epsilon, at, boundary)
+    if problem.boundary is None:
+        raise UsageError("no boundary to split at; give boundary=, or a Schedule made by join()")
+    rule = Rule(epsilon is not None, carry_momentum, count_warmup)
+    return _each_decay(problem, lambda one: _split(one, rule))
+
+
+def _pose(
+    lr: Any,
+    decay: Any,
+    initial_lr: Any,
+    S1_before: Any,
+    epsilon: Any,
+    at: Any,
+    boundary: int | None,
+) -> Problem:
+    rates, own_initial, own_boundary = _read(lr)
+    boundary = own_boundary if boundary is None else boundary
+    begin = rates
+    if isinstance(rates, Iterator):
+        if at is None or boundary is not None:
+            raise UsageError("blocks of rates need at=, the steps to evaluate, and no boundary")
+        begin = next(rates, np.zeros(0))
+        rates = itertools.chain([begin], rates)
+    if begin.ndim not in (1, 2) or 0 in begin.shape:
+        raise UsageError(f"lr has shape {begin.shape}; it must be (steps,) or (schedules, steps)")
+    if isinstance(initial_lr, str):
+        if initial_lr != "first":
+            raise UsageError(f"initial_lr must be a number or 'first', not {initial_lr!r}")
+        initial_lr = begin[..., 0]
+    initial_lr = own_initial if initial_lr is None else initial_lr
+    given = (rates, decay, initial_lr, S1_before, epsilon)
+    on_device = any(isinstance(one, jax.Array) for one in given)
+    lead = begin.shape[:-1]
+    problem = Problem(
+        rates, initial_lr, S1_before, epsilon, _decay(decay), at, boundary, on_device, lead
+    )
+    if boundary is not None and not 0 < boundary < problem.steps:
+        last = problem.steps - 1
+        raise UsageError(f"boundary={boundary} must leave steps on both sides: from 1 to {last}")
+    return problem._replace(at=_points(at, problem.steps))
+
+
+def _read(lr: Any) -> tuple[Any, Any, int | None]:
+    """Rates, and η_0 and boundary where a Schedule says them."""
+    if isinstance(lr, Schedule):
+        return lr.rates, lr.initial_lr, lr.boundary
+    if isinstance(lr, list | tuple) and lr and all(isinstance(one, Schedule) for one in lr):
+        if len({(len(one), one.boundary) for one in lr}) > 1:
+            raise UsageError(
+                "schedules of one call must have the same length and boundary; call areas() for "
+                "each of them, or for each group that has"
+            )
+        initial = np.array([one.initial_lr for one in lr])
+        return np.stack([one.rates for one in lr]), initial, lr[0].boundary
+    if isinstance(lr, Iterator):
+        return (np.asarray(block, float) for block in lr), 0.0, None
+    return lr if isinstance(lr, jax.Array) else np.asarray(lr, float), 0.0, None
+
+
+def _decay(decay: Any) -> Any:
+    if isinstance(decay, jax.core.Tracer):
+        return decay
+    values = np.asarray(decay, float)
+    if values.ndim > 1 or not ((values >= 0) & (values <= 1)).all():
+        raise UsageError(f"decay is λ in [0, 1], a number or (decays,), not {decay}")
+    return values
+
+
+def _points(at: Any, steps: int | None) -> np.ndarray | None:
+    if at is None:
+        return None
+    points = np.asarray(at)
+    if points.ndim != 1 or not len(points) or (points != np.floor(points)).any():
+        raise UsageError(f"at must be whole numbers of steps, (points,), not {at!r}")
+    last = np.inf if steps is None else steps
+    if points.min() < 0 or points.max() > last:
+        raise UsageError(f"at has {points.min()} to {points.max()}; the steps are 0 to {last}")
+    return points.astype(int)
+
+
+def _each_decay(problem: Problem, run: Callable[[Problem], Any]) -> Any:
+    """What ``run`` gives for one λ; for (decays,) with their axis first."""
+    if problem.decay.ndim == 0:
+        return run(problem)
+    if isinstance(problem.decay, jax.Array):
+        return jax.vmap(lambda decay: run(problem._replace(decay=decay)))(problem.decay)
+    if problem.steps is None:
+        raise UsageError("blocks of rates pass once, so take one decay, not several")
+    found = [run(problem._replace(decay=decay)) for decay in problem.decay]
+    stack = jnp.stack if problem.on_device else np.stack
+    return jax.tree.map(lambda *each: stack(each), *found)
+
+
+def _start(problem: Problem) -> tuple[Any, ...]:
+    return problem.S1_before, 0.0, 0.0, problem.initial_lr
+
+
+def _split(problem: Problem, rule: Rule) -> PhaseAreas:
+    """The two phases one after the other, each with its own η_0."""
+    rates, at, boundary = problem.rates, problem.at, problem.boundary
+    early, late = (None, None) if at is None else (at.clip(max=boundary), (at - boundary).clip(0))
+    first = problem._replace(rates=rates[..., :boundary], at=early)
+    pt, momentum = run(first, rule, _start(first))
+    tail = momentum if rule.carry_momentum else 0.0
+    second = problem._replace(rates=rates[..., boundary:], at=late)
+    cpt, _ = run(second, rule, (0.0, 0.0, tail, rates[..., boundary - 1]))
+    if at is None:
+        xp = jnp if problem.on_device else np
+        none = xp.zeros_like(pt.S1)
+        held = (xp.broadcast_to(one[..., -1:], cpt.S1.shape) for one in pt)
+        pt = Areas(*(xp.concatenate(both, axis=-1) for both in zip(pt, held, strict=True)))
+        cpt = Areas(*(xp.concatenate([none, one], axis=-1) for one in cpt))
+    return PhaseAreas(pt.S1, cpt.S1, pt.S2, cpt.S2)

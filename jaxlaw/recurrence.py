@@ -1,0 +1,77 @@
+"""y_t = λ·y_{t−1} + x_t for all t at once: products with small triangular matrices.
+
+Steps are laid out in rows of ``ROW``. A product with the matrix of λ^(to − from) sums within
+every row; the same operation on the ends of the rows, with λ^ROW, gives what enters each row.
+That is three passes over memory instead of a chain of dependent steps, on any backend, and
+rounding grows with the logarithm of the number of steps.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+ROW = 16  # longer rows cost arithmetic, shorter ones memory traffic
+
+
+def decayed_sum(x: jax.Array, powers: Any, before: jax.Array, at: Any = None) -> jax.Array:
+    """The y with y_t = λ·y_{t−1} + x_t along the last axis, where ``before`` is y_0.
+
+    Args:
+        x: (..., steps).
+        powers: those of λ, from :func:`powers_of` for that many steps.
+        before: (...).
+        at: (points,) steps t ≥ 1 to give y of, in one pass over x; None: of every step.
+    """
+    steps = x.shape[-1]
+    rows = x if steps % ROW == 0 else jnp.pad(x, [(0, 0)] * (x.ndim - 1) + [(0, -steps % ROW)])
+    rows = rows.reshape(*x.shape[:-1], -1, ROW)
+    within = jnp.asarray(powers[0], x.dtype)
+    dot = functools.partial(jnp.matmul, precision=lax.Precision.HIGHEST)  # no TF32 or bfloat16
+    entering = before[..., None]
+    if rows.shape[-2] > 1:
+        ends = decayed_sum(dot(rows, within[:, -1]), powers[1:], before)
+        entering = jnp.concatenate([entering, ends[..., :-1]], axis=-1)
+    # What enters a row is decayed once and added to its first step; the product does the rest.
+    decayed = within[0, 1] * entering
+    if at is not None:
+        row, column = (at - 1) // ROW, (at - 1) % ROW
+        rows, decayed, within = rows[..., row, :], decayed[..., row], within[:, column].T
+    rows = jnp.where(jnp.arange(ROW) == 0, rows + decayed[..., None], rows)
+    if at is not None:
+        return (rows * within).sum(axis=-1)
+    return dot(rows, within).reshape(*x.shape[:-1], -1)[..., :steps]
+
+
+def powers_of(decay: Any, steps: int) -> Any:
+    """λ^((to − from)·ROW^level) for from ≤ to, else 0: (levels, ROW from, ROW to).
+
+    A concrete λ is raised to its powers in float64, on the host: rounding 0.999 to float32
+    changes 1 − λ, and sums with it, by up to 3e-5. A traced one keeps its dtype, and is
+    differentiable, at 0 and 1 too.
+    """
+    levels = 1
+    while ROW**levels < steps:
+        levels += 1
+    if not isinstance(decay, jax.core.Tracer):
+        return _powers_on_host(float(decay), levels)
+    exponents = _exponents(levels)
+    powers = lax.pow(decay, jnp.asarray(np.maximum(exponents, 0), jnp.int32))
+    return jnp.where(exponents >= 0, powers, 0)
+
+
+@functools.lru_cache(64)
+def _powers_on_host(decay: float, levels: int) -> np.ndarray:
+    exponents = _exponents(levels)
+    return np.where(exponents >= 0, decay ** np.maximum(exponents, 0).astype(float), 0)
+
+
+def _exponents(levels: int) -> np.ndarray:
+    distance = np.arange(ROW) - np.arange(ROW)[:, None]
+    stride = np.minimum(ROW ** np.arange(levels), 2**27)  # fits int32; no array is longer
+    return distance * stride[:, None, None]
