@@ -349,7 +349,7 @@ def _separability(
         if len(some) > _FEW:
             continue
         spec = next(spec for spec in law.inputs if spec.name == name)
-        held = tuple(some) if spec.domain in ("fraction", "real") else (len(some),)
+        held = (len(some),) if spec.domain == "positive" else tuple(some)
         mixed = inseparable(law, name, held, free)
         if not mixed:
             continue

@@ -13,11 +13,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxlaw.coordinates import Array, Model, linear_coordinates
+from jaxlaw.coordinates import Array, Model, box, linear_coordinates
 from jaxlaw.objective import Problem, predict, rows_of
 from jaxlaw.sharing import once
 
-MOST = 5  # coefficients; beyond, there are too many sets
+MOST = 6  # coefficients; beyond, there are too many sets
 
 
 def solved_coordinates(model: Model) -> tuple[int, ...]:
@@ -56,7 +56,8 @@ def coefficients(model: Model, problem: Problem, parts: Array) -> Array:
     if not len(linear):
         return jnp.zeros(0, parts.dtype)
     low, high = problem.low[linear], problem.high[linear]
-    signed = low < 0  # such bounds are kept at the end alone
+    # Those of either sign are in every set; their bounds are kept at the end alone.
+    signed = box(model)[0][linear] < 0
     base = jnp.where(signed & (low < high), 0.0, low)
     target = jnp.exp(problem.target) if model.space == "log" else problem.target
     weight = problem.weight / target**2 if model.space == "log" else problem.weight
@@ -75,7 +76,7 @@ def coefficients(model: Model, problem: Problem, parts: Array) -> Array:
         allowed = jnp.all(signed | (excess >= 0)) & jnp.isfinite(value)
         return excess, jnp.where(allowed, value, jnp.inf)
 
-    sets = np.array(list(itertools.product((0.0, 1.0), repeat=len(linear))))
+    sets = np.array(list(itertools.product(*((1.0,) if one else (0.0, 1.0) for one in signed))))
     excess, value = jax.vmap(solve)(jnp.asarray(sets, parts.dtype))
     return jnp.clip(base + excess[jnp.argmin(value)] / size, low, high)
 

@@ -27,7 +27,7 @@ def inseparable(
     Args:
         law: the law.
         name: the input that takes few values.
-        held: its values if it is a share or a signed number, else how many it takes.
+        held: its values if it may be zero, else how many it takes.
         free: names of parameters.
 
     Returns:
@@ -54,7 +54,7 @@ def inseparable(
 
 def _design(spec: Input, held: tuple[float, ...] | None, draw: np.random.Generator) -> np.ndarray:
     size = _POINTS
-    if held is not None and spec.domain in ("fraction", "real"):
+    if held is not None and spec.domain != "positive":
         return np.resize(np.asarray(held, float), size)
     if held is not None:
         return np.resize(2.0 * 1.7 ** np.arange(held[0]), size)

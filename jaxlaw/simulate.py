@@ -15,7 +15,7 @@ import jax
 import numpy as np
 import pandas as pd
 
-from jaxlaw import laws
+from jaxlaw import curve_designs, laws
 from jaxlaw.laws.base import Law
 from jaxlaw.notes import UsageError, nearest
 
@@ -246,6 +246,7 @@ _DESIGNS: Mapping[str, Callable[[], Inputs]] = MappingProxyType(
         "dcpt-l5": _que,
         "downstream-ce": _isik,
         "downstream-bleu": _isik,
+        **curve_designs.DESIGNS,
     }
 )
 
@@ -263,7 +264,8 @@ def _truth(**params: float) -> Mapping[str, float]:
 #: (Zheng 2024, §4.2), downstream-bleu (Isik 2024, table 3: en-de, 6M tokens). Que prints none:
 #: dcpt-general is chosen to pass within 0.4 % of the general losses of table 5, the others to
 #: look like that paper's domain losses; both dcpt truths meet its constraint on C, and
-#: closely, as its fits do. downstream-ce is ours.
+#: closely, as its fits do. downstream-ce is ours. Of loss curves:
+#: :mod:`jaxlaw.curve_designs`.
 TRUTHS: Mapping[str, Mapping[str, float]] = MappingProxyType(
     {
         "kaplan": _truth(Nc=6.4e13, Dc=1.8e13, alpha_N=0.076, alpha_D=0.103),
@@ -285,5 +287,6 @@ TRUTHS: Mapping[str, Mapping[str, float]] = MappingProxyType(
         "dcpt-l5": _truth(E=0.9, A=0.6, B=0.5, alpha=0.5, beta=0.3, sigma=0.02),
         "downstream-ce": _truth(E=0.87, A=60.0, alpha=0.2),
         "downstream-bleu": _truth(log_A=-180.75, alpha=9.0, beta=0.75),
+        **{name: _truth(**truth) for name, truth in curve_designs.TRUTHS.items()},
     }
 )

@@ -58,13 +58,14 @@ class Problem:
         for column, spec in enumerate(self.law.parameters):
             for name, power in (spec.centre or {}).items():
                 at = np.log(inputs[name]).mean()
-                if spec.scale == "log" and isinstance(power, str):
-                    moved[:, column] *= np.exp((by_name[power] - self.truth[power]) * at)
-                elif isinstance(power, str):  # a logarithm: its unit adds up
-                    sign, power = (-1, power[1:]) if power.startswith("-") else (1, power)
-                    moved[:, column] = self.truth[spec.name] + sign * at * (
-                        by_name[power] - self.truth[power]
-                    )
+                if not isinstance(power, str):
+                    continue
+                sign, power = (-1, power[1:]) if power.startswith("-") else (1, power)
+                unit = sign * at * (by_name[power] - self.truth[power])
+                if spec.scale == "log":
+                    moved[:, column] *= np.exp(unit)
+                else:  # a logarithm: its unit adds up
+                    moved[:, column] = self.truth[spec.name] + unit
         return moved
 
 

@@ -25,6 +25,17 @@ SIZES = {
     "dcpt-l5": 540,
     "downstream-ce": 8,
     "downstream-bleu": 8,
+    "annealing": 88,
+    "cpt-curve": 168,
+    "cpt-curve-exp": 168,
+    "cpt-curve-power": 168,
+    "cpt-curve-n": 504,
+    "cpt-curve-batch": 248,
+    "cpt-curve-replay-pt": 568,
+    "cpt-curve-replay-cpt": 568,
+    "cpt-curve-unknown-base": 40,
+    "cpt-curve-replay-pt-unknown-base": 240,
+    "cpt-curve-replay-cpt-unknown-base": 240,
 }
 
 

@@ -56,6 +56,12 @@ INPUTS = {
         Input("r", "share of the corpus in the mixture", 1.0, "fraction"),
         Input("C", "training compute in FLOPs", 1.0, "positive", (1e10, 1e30)),
         Input("Dp", "pretraining tokens", 1.0, "positive", (1e4, 1e17)),
+        Input("S1", "sum of learning rates over steps", 1.0, "positive"),
+        Input("S2", "annealing area, learning rate × steps"),
+        Input("S1_pt", "sum of learning rates over the steps of pre-training", 1.0, "positive"),
+        Input("S1_cpt", "sum of learning rates over the continual steps", 1.0, "nonnegative"),
+        Input("S2_pt", "annealing area of pre-training, learning rate × steps"),
+        Input("S2_cpt", "annealing area of the continual phase, learning rate × steps"),
     )
 }
 
