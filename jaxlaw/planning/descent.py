@@ -185,13 +185,13 @@ def solve(
     certain = options["count_warmup"] or run.after is not None or run.start <= run.floor
     if options["epsilon"] is None and certain:
         # Then areas are those of the corners, the whole fall in one place, mixed by the shares.
-        corners = [schedule_of(one, run, grid) for one in np.eye(starts.shape[1])]
-        shape, how = None, [ends_of(one, options) for one in corners]
-        how = type(how[0])(*map(np.array, zip(*how, strict=True)))
+        corners = (schedule_of(one, run, grid) for one in np.eye(starts.shape[1]))
+        each = [ends_of(one, options) for one in corners]
+        shape, how = None, type(each[0])(*map(np.array, zip(*each, strict=True)))
     else:
         after = run.after
         shape = Shape(run.warmup, run.shortest_decay, None if after is None else len(after),
-                       options["carry_momentum"], options["count_warmup"])  # fmt: skip
+                      options["carry_momentum"], options["count_warmup"])  # fmt: skip
         before = None if after is None else (after.rates, after.initial_lr)
         how = (grid, run.peak, run.floor, run.start, before, options["decay"], options["epsilon"])
     with jax.enable_x64(True):
