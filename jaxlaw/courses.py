@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -54,25 +54,27 @@ class Course:
         return np.where(phases == "cpt", steps + self.schedule.boundary, done).astype(int)
 
 
-def as_schedule(given: Any, name: str = "schedule") -> Schedule:
+def as_schedule(given: Any, name: str | None = None) -> Schedule:
     """A Schedule, a line for :func:`jaxlaw.schedules.parse`, or (steps,) rates without a jump.
 
     Raises:
         UsageError: it is none of these; the message names the schedule.
     """
+    whose = "" if name is None else f"schedule {name}: "
     if isinstance(given, Schedule):
         return given
     try:
         if isinstance(given, str):
             return rates.parse(given)
         values = np.asarray(given, float)
-        return Schedule(values, float(values.flat[0]) if values.size else 0.0, None, name)
+        first = float(values.flat[0]) if values.size else 0.0
+        return Schedule(values, first, None, name or "rates")
     except UsageError as error:
-        raise UsageError(f"schedule {name}: {error}") from None
+        raise UsageError(f"{whose}{error}") from None
     except (TypeError, ValueError):
         raise UsageError(
-            f"schedule {name}: give a Schedule, a line such as 'cosine:peak=3e-4,steps=24000', or "
-            f"an array of rates, not {type(given).__name__}"
+            f"{whose}give a Schedule, a line such as 'cosine:peak=3e-4,steps=24000', or an array "
+            f"of rates, not {type(given).__name__}"
         ) from None
 
 
@@ -108,16 +110,18 @@ def read_schedules(source: str | os.PathLike[str]) -> dict[str, Schedule]:
 
 def courses_of(
     every: pd.DataFrame,
+    wanted: Collection[str],
     place: Place,
     schedules: Any,
     first_step: Any,
     S1_before: Any,
     fill: Fill | None,
 ) -> dict[str, Course]:
-    """The course of every run of a table with columns run and step, strings and numbers.
+    """The course of some runs of a table with columns run and step, strings and numbers.
 
     Args:
-        every: all rows of the source, those without a loss too.
+        every: all rows of the source, those that are not wanted too.
+        wanted: the runs whose courses are needed.
         place: the column of rates, for messages.
         schedules, first_step, S1_before, fill: see :func:`jaxlaw.read_curves`.
 
@@ -132,7 +136,8 @@ def courses_of(
     firsts = _per_run(first_step, "first_step", every, groups)
     befores = _per_run(S1_before, "S1_before", every, groups)
     found = {}
-    for run, rows in groups.items():
+    for run in wanted:
+        rows = groups[run]
         if run in named:
             course = Course(named[run], firsts[run] or 0)
         elif (log := logged_schedule(rows, place, run, fill, firsts[run])) is not None:
@@ -147,7 +152,7 @@ def courses_of(
             )
         phase = _phase(rows, course, run, place.source)
         found[run] = replace(course, S1_before=befores[run] or 0.0, phase=phase)
-    without = [run for run in groups if run not in found]
+    without = [run for run in wanted if run not in found]
     if without:
         raise UsageError(
             f"{place.source}: no schedule for run {', '.join(without[:5])}"

@@ -12,7 +12,7 @@ from jaxlaw.lr_areas import PhaseAreas, areas, phase_areas
 from jaxlaw.notes import UsageError
 from jaxlaw.schedules import Schedule
 
-#: The columns that :func:`curve_areas` gives.
+#: The columns that :func:`areas_along` gives.
 AREAS = ("S1", "S2", "S1_pt", "S1_cpt", "S2_pt", "S2_cpt")
 Phase = Literal["pt", "cpt"]
 
@@ -47,7 +47,7 @@ def area_options(
     }
 
 
-def curve_areas(
+def areas_along(
     schedule: Schedule,
     at: np.ndarray,
     options: Mapping[str, Any],

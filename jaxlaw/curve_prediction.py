@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from jaxlaw.courses import as_schedule
-from jaxlaw.curve_areas import AREAS, area_options, curve_areas
+from jaxlaw.curve_areas import AREAS, area_options, areas_along
 from jaxlaw.notes import UsageError
 from jaxlaw.schedules import Schedule
 
@@ -43,16 +43,16 @@ def predict_curve(
     steps, done = _steps(at, schedule, first_step)
     # A law of a base that nobody knows takes the areas of the continual phase alone.
     alone = "pt" if {"S1", "S1_pt"} & set(wanted) else "cpt"
-    found = curve_areas(schedule, done, options, S1_before, alone)
-    given = {name: found[name] / fit.units[name] for name in wanted} | dict(inputs)
+    found = areas_along(schedule, done, options, S1_before, alone)
+    areas = {name: found[name] / fit.units[name] for name in wanted}
     plain = _without(fit, _SHIFT)
-    target, unshifted = fit.predict(given), plain.predict(given)
-    base = _without(plain, _ANNEALING).predict(given)
+    target, unshifted = fit.predict(areas, **inputs), plain.predict(areas, **inputs)
+    base = _without(plain, _ANNEALING).predict(areas, **inputs)
     columns = {"step": steps, "lr": np.append(schedule.initial_lr, schedule.rates)[done]}
     if schedule.boundary is not None:
         columns["phase"] = np.where(done > schedule.boundary, "cpt", "pt")
     columns |= {law.target: target, "base": base, "annealing": unshifted - base}
-    columns |= {"shift": target - unshifted, "outside": fit.outside(given)}
+    columns |= {"shift": target - unshifted, "outside": fit.outside(areas, **inputs)}
     return pd.DataFrame(columns)
 
 

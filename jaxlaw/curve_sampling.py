@@ -36,8 +36,9 @@ def keep_design(steps: np.ndarray, design: str) -> np.ndarray:
     Their runs have 200,000 steps; taken as shares of the last step: M1 every 1,000; M2 every
     5,000; M3 every 4,000 up to 60 % and every 8,000 after it; M4, of the points of M1 with a
     density e^(−0.02·x) at the x-th, 48 of them (theirs, drawn by some rule not told, are 45).
+    The last point is always kept.
     """
-    return _nearest(steps, DESIGNS[design] * steps[-1])
+    return np.union1d(_nearest(steps, DESIGNS[design] * steps[-1]), len(steps) - 1)
 
 
 def _decaying() -> np.ndarray:
@@ -93,7 +94,7 @@ def moving_average(values: np.ndarray, window: int) -> np.ndarray:
     low, high = i - reach, i + reach + 1
     with np.errstate(invalid="ignore"):
         means = (sums[high] - sums[low]) / (counts[high] - counts[low])
-    return np.where(known, means, np.nan)
+    return np.where(known & (reach > 0), means, values)
 
 
 def _nearest(steps: np.ndarray, wanted: np.ndarray, unique: bool = True) -> np.ndarray:

@@ -20,7 +20,7 @@ import pandas as pd
 from jaxlaw import curve_sampling as sampling
 from jaxlaw.columns import Place, missing_column, numbers
 from jaxlaw.courses import Course, courses_of, updates
-from jaxlaw.curve_areas import AREAS, area_options, curve_areas
+from jaxlaw.curve_areas import AREAS, area_options, areas_along
 from jaxlaw.curve_checks import check_order, check_rates, check_reach
 from jaxlaw.logged_rates import Fill
 from jaxlaw.notes import DataError, Note, UsageError, nearest
@@ -86,7 +86,7 @@ class Curves:
             index = np.flatnonzero(self.table["run"].isin(members))
             course = self.courses[members[0]]
             at, back = np.unique(done[index], return_inverse=True)
-            found = curve_areas(course.schedule, at, options, course.S1_before, course.phase)
+            found = areas_along(course.schedule, at, options, course.S1_before, course.phase)
             for name, values in found.items():
                 columns[name][index] = values[back]
         return dataclasses.replace(self.rows, table=self.table.assign(**columns), areas=options)
@@ -217,7 +217,7 @@ def read_curves(
     first_step: Any = None,
     S1_before: Any = None,
     fill: Fill | None = None,
-    lr_tolerance: float = 1e-3,
+    lr_tolerance: float = 5e-3,
     weight: Any = None,
     where: Any = None,
     share: Side | None = None,
@@ -241,7 +241,7 @@ def read_curves(
         S1_before: sum of the rates of those steps, in the same forms. Needed where there are any.
         fill: what unlogged steps between logged rates had: ``"hold"`` or ``"linear"``.
         lr_tolerance: how far logged rates may be from a declared schedule, relative to its
-            highest rate.
+            highest rate; three digits logged are within 5e-3.
 
     Returns:
         :class:`Curves`; ``jl.fit`` takes them as they are. The source is never changed.
@@ -261,9 +261,8 @@ def read_curves(
     )  # fmt: skip
     every = rows if where is None else _with_courses_columns(read_runs(table, columns))
     place = Place(table.source, table.word, rows.user_name("lr"), "lr")
-    courses = courses_of(every.table, place, schedules, first_step, S1_before, fill)
-    left = set(rows.table["run"])
-    courses = {run: course for run, course in courses.items() if run in left}
+    kept = list(dict.fromkeys(rows.table["run"]))
+    courses = courses_of(every.table, kept, place, schedules, first_step, S1_before, fill)
     check_order(rows)
     check_reach(rows, courses)
     if "lr" in rows.table:

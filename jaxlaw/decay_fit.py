@@ -22,7 +22,7 @@ _GOLDEN = (np.sqrt(5) - 1) / 2
 def fit_decay(
     law: str | Law,
     curves: Curves,
-    bounds: tuple[float, float] = (0.9, 0.9999),
+    decays: tuple[float, float] = (0.9, 0.9999),
     *,
     carry_momentum: bool = False,
     count_warmup: bool = False,
@@ -37,7 +37,7 @@ def fit_decay(
     Args:
         law: a law or its name.
         curves: what :func:`jaxlaw.read_curves` returned.
-        bounds: of λ, within (0, 1).
+        decays: the lowest and highest λ, within (0, 1).
         carry_momentum, count_warmup, epsilon: see :meth:`jaxlaw.Curves.runs`.
         **options: of :func:`jaxlaw.fit`.
 
@@ -46,16 +46,16 @@ def fit_decay(
         λ in which the objective is within 1 % of the least, as read off the λ tried: with some
         400 independent points about a 95 % interval, with errors that hang together, as those
         of neighbours on a curve do, less. A warning ``decay-undetermined`` where that range
-        reaches a bound.
+        reaches an end of ``decays``.
 
     Raises:
-        UsageError: curves are not Curves, or bounds are not in order.
+        UsageError: curves are not Curves, or decays are not in order.
     """
     if not isinstance(curves, Curves):
         raise UsageError("fit_decay takes what jl.read_curves returns: areas depend on the decay")
-    low, high = map(float, bounds)
+    low, high = map(float, decays)
     if not 0 < low < high < 1:
-        raise UsageError(f"bounds of the decay are in order and within (0, 1), not {bounds}")
+        raise UsageError(f"decays are the lowest and highest λ, within (0, 1), not {decays}")
     tried: dict[float, Fit] = {}
 
     def objective(x: float) -> float:
@@ -111,8 +111,8 @@ def _notes(tried: dict[float, Fit], bounds: tuple[float, float]) -> list[Note]:
     if lower is None or upper is None:
         which = [f"{bound:g}" for end, bound in found if end is None]
         message = (
-            f"the curves do not tell λ from its bound {' and '.join(which)}: wider bounds=, or "
-            "curves with other drops of the rate"
+            f"the curves do not tell λ from {' or '.join(which)}, the end of its range: widen it "
+            "(decays=), or add curves with other drops of the rate"
         )
         notes.append(Note("decay-undetermined", "warning", message))
     return notes

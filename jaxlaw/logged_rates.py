@@ -126,9 +126,9 @@ def compare_rates(
 
 
 def _cause(schedule: Schedule, done: np.ndarray, logged: np.ndarray, allowed: float) -> str:
-    declared = schedule.rates
+    declared, from_start = schedule.rates, np.append(schedule.initial_lr, schedule.rates)
     for shift in (1, -1):
-        moved = declared[(done - 1 + shift).clip(0, len(declared) - 1)]
+        moved = from_start[(done + shift).clip(0, len(declared))]
         if (np.abs(logged - moved) <= allowed).all():
             return (
                 f"; they agree one step {'later' if shift > 0 else 'earlier'}: the log counts from "

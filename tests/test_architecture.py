@@ -68,6 +68,7 @@ ROOMS = [
     "jaxlaw.plots",
     "jaxlaw",
     "jaxlaw.terminal",
+    "jaxlaw.curve_commands",
     "jaxlaw.cli",
     "jaxlaw.__main__",
 ]
