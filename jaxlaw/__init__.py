@@ -3,6 +3,8 @@
 from jaxlaw import laws, schedules, simulate
 from jaxlaw.batch import BatchFit, fit_batch
 from jaxlaw.chunks import join_processes
+from jaxlaw.curves import Curves, read_curves
+from jaxlaw.decay_fit import fit_decay
 from jaxlaw.fitting import fit
 from jaxlaw.laws import law_table
 from jaxlaw.laws.base import Input, Law, Parameter, exponent, law, positive, power, real
@@ -18,6 +20,7 @@ __version__ = "0.1.0"
 __all__ = [
     "Areas",
     "BatchFit",
+    "Curves",
     "DataError",
     "Fit",
     "Input",
@@ -35,6 +38,7 @@ __all__ = [
     "exponent",
     "fit",
     "fit_batch",
+    "fit_decay",
     "join_processes",
     "law",
     "law_table",
@@ -43,6 +47,7 @@ __all__ = [
     "phase_areas",
     "positive",
     "power",
+    "read_curves",
     "read_runs",
     "real",
     "schedules",

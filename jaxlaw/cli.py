@@ -44,6 +44,8 @@ except ModuleNotFoundError:  # the command is there without its extra, and says 
         sys.exit(2)
 
 else:
+    from jaxlaw import curve_commands
+
     app = typer.Typer(
         help="Fit scaling laws of (continual) pre-training.",
         no_args_is_help=True,
@@ -165,6 +167,13 @@ else:
         where: Annotated[str | None, typer.Option(help="Rows to keep: a pandas query.")] = None,
         weight: Annotated[str | None, typer.Option(help="Column of weights.")] = None,
         share: Share = None,
+        schedules: curve_commands.Schedules = None,
+        decay: Annotated[
+            str | None, typer.Option(help="Curves: λ of the annealing area [0.999], or fit.")
+        ] = None,
+        first_step: curve_commands.FirstStep = None,
+        s1_before: curve_commands.S1Before = None,
+        fill: curve_commands.Fill = None,
         drop_invalid: Annotated[
             bool, typer.Option("--drop-invalid", help="Drop rows without valid numbers.")
         ] = False,
@@ -203,34 +212,46 @@ else:
         if distributed:
             jl.join_processes()
         fixed = {name: number(text, "--fix") for name, text in pairs(fix, "--fix").items()}
-        result = jl.fit(
-            law,
-            data,
-            columns=pairs(column, "--column"),
-            units={k: unit_of(v) for k, v in pairs(unit, "--unit").items()},
-            where=where,
-            weight=weight,
-            share=share,
-            drop_invalid=drop_invalid,
-            constraint=constraint,
-            starts=starts,
-            n_starts=n_starts,
-            screen=False if no_screen else screen,
-            solver=solver,
-            delta=delta,
-            space=space,
-            asymmetry=asymmetry,
-            fixed=fixed if fixed or no_base else None,
-            tied=pairs(tie, "--tie"),
-            bounds={name: value_range(text) for name, text in pairs(bound, "--bound").items()},
-            base=jl.load(base) if base else None,
-            seed=seed,
-            strict=strict,
-            work_dir=work_dir,
-            progress=progress,
-            distributed=distributed,
-            compile_cache=compile_cache,
-        )
+        reading = {
+            "columns": pairs(column, "--column"),
+            "units": {k: unit_of(v) for k, v in pairs(unit, "--unit").items()},
+            "where": where,
+            "weight": weight,
+            "share": share,
+            "drop_invalid": drop_invalid,
+        }
+        options = {
+            "constraint": constraint,
+            "starts": starts,
+            "n_starts": n_starts,
+            "screen": False if no_screen else screen,
+            "solver": solver,
+            "delta": delta,
+            "space": space,
+            "asymmetry": asymmetry,
+            "fixed": fixed if fixed or no_base else None,
+            "tied": pairs(tie, "--tie"),
+            "bounds": {name: value_range(text) for name, text in pairs(bound, "--bound").items()},
+            "base": jl.load(base) if base else None,
+            "seed": seed,
+            "strict": strict,
+            "work_dir": work_dir,
+            "progress": progress,
+            "distributed": distributed,
+            "compile_cache": compile_cache,
+        }
+        if schedules is not None:
+            curves = curve_commands.curves_of(
+                data, schedules, first_step, s1_before, fill=fill, **reading
+            )
+            result = curve_commands.fit_curves(law, curves, decay, **options)
+        elif (decay, first_step, s1_before, fill) != (None,) * 4:
+            raise UsageError(
+                "--decay, --first-step, --s1-before and --fill are about loss curves; say where "
+                "their learning rates are: --schedules FILE, or --schedules lr"
+            )
+        else:
+            result = jl.fit(law, data, **reading, **options)
         if distributed and jax.process_index() > 0:
             return  # the first process speaks for all
         if out is not None:
@@ -277,6 +298,9 @@ else:
                 for row in rows
             ]
             print_table([*list(arrays)[:-1], "fitted range"], shown)
+
+    app.command("areas")(curve_commands.areas_command)
+    app.command("curve")(curve_commands.curve_command)
 
 
 def _points(

@@ -21,6 +21,9 @@ UNIT_NAMES = {"K": 1e3, "M": 1e6, "B": 1e9, "T": 1e12}
 #: Shares and losses of the two sides of a two-corpus mixture, by the plain name they stand for.
 SIDES = {"r": ("r_d", "r_g"), "loss": ("loss_d", "loss_g")}
 
+#: Columns that say where on which curve a row is (:mod:`jaxlaw.curves`).
+CURVE_COLUMNS = ("run", "step", "lr", "schedule", "phase")
+
 # How the columns are usually called elsewhere: suggested, never taken unasked.
 _USUAL = {
     "N": "params n_params num_params parameters model_params model_size size non_embedding_params",
@@ -31,6 +34,8 @@ _USUAL = {
     "loss": "val_loss eval_loss validation_loss test_loss final_loss cross_entropy nll",
     "cross-entropy": "loss cross_entropy ce ce_loss test_loss val_loss",
     "BLEU": "bleu bleu_score sacrebleu",
+    "run": "run_id run_name name experiment exp",
+    "step": "steps _step global_step train_step training_step iteration iter iters update",
 }
 _EMPTY = {"", "nan", "na", "n/a", "null", "none", "<na>"}
 _MOST_NAMED = 5

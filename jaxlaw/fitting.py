@@ -242,6 +242,7 @@ def _report(posed: Posed, observations: Observations, optimum: Optimum, solver: 
         fixed=dict(posed.options.fixed),
         solver=solver,
         source=observations.source,
+        areas=None if observations.areas is None else dict(observations.areas),
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -46,6 +46,7 @@ class Observations:
         source: the file's name.
         dropped: rows dropped as invalid, on request.
         notes: findings.
+        areas: how areas of learning rates were counted, as :class:`jaxlaw.Runs` have it.
     """
 
     law: str
@@ -61,6 +62,7 @@ class Observations:
     source: str
     dropped: int = 0
     notes: tuple[Note, ...] = ()
+    areas: Mapping[str, Any] | None = None
 
     def __len__(self) -> int:
         """The number of observations."""
@@ -153,6 +155,7 @@ def observe(runs: Runs, law: str | Law, free: Collection[str] | None = None) -> 
         source=runs.source,
         dropped=int((~keep).sum()),
         notes=tuple(notes),
+        areas=runs.areas,
     )
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
+import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -14,6 +15,8 @@ from jaxlaw.result import Fit
 
 INK = "#333333"
 BLUE = "#2b6cb0"
+GREEN = "#2f855a"
+RED = "#c05621"
 
 
 def observed_against_predicted(fit: Fit, runs: Any, ax: Axes | None = None) -> Axes:
@@ -88,6 +91,58 @@ def loss_over_share(fit: Fit, runs: Any, ax: Axes | None = None) -> Axes:
     ax.set_title(f"N = {_amount(given['N'].max(), fit, 'N')}", fontsize="medium", color=INK)
     ax.legend(frameon=False, fontsize="small")
     return _tidy(ax)
+
+
+def loss_curve(prediction: pd.DataFrame, observed: Any = None, ax: Axes | None = None) -> Axes:
+    """Loss over the steps of a schedule, what it is made of, and the rates below (Wang's fig. 3).
+
+    Dashed, the curve without annealing and shift; between it and the next one what annealing
+    takes off, and from there to the predicted curve what the shift to another corpus adds.
+
+    Args:
+        prediction: what :meth:`jaxlaw.Fit.predict_curve` returned.
+        observed: a table with columns ``step`` and ``loss``, such as
+            ``curves.only("a").table``, or nothing.
+        ax: where to draw; a new figure if None. The rates go into a panel below it.
+    """
+    ax = ax or _new_axes()
+    step, base = prediction["step"], prediction["base"]
+    target = prediction.columns[list(prediction.columns).index("base") - 1]
+    unshifted = base + prediction["annealing"]
+    if observed is not None:
+        at, losses = np.asarray(observed["step"]), np.asarray(observed["loss"])
+        ax.scatter(at, losses, s=7, alpha=0.45, color=INK, linewidths=0, label="observed")
+    ax.plot(step, base, color=INK, linewidth=0.9, linestyle="--", label="without annealing")
+    ax.fill_between(step, base, unshifted, color=GREEN, alpha=0.18, linewidth=0, label="annealing")
+    if prediction["shift"].any():
+        ax.fill_between(
+            step, unshifted, prediction[target], color=RED, alpha=0.18, linewidth=0, label="shift"
+        )
+    ax.plot(step, prediction[target], color=BLUE, linewidth=1.4, label="predicted")
+    ax.set_ylim(*_view(prediction[target], observed))
+    ax.set_ylabel(target)
+    ax.legend(frameon=False, fontsize="small")
+    rates = ax.inset_axes((0, -0.34, 1, 0.26), sharex=ax)
+    rates.plot(step, prediction["lr"], color=INK, linewidth=1.0)
+    rates.set_ylim(bottom=0)
+    rates.set_ylabel("rate")
+    rates.set_xlabel("step")
+    if "phase" in prediction and prediction["phase"].nunique() > 1:
+        start = step[prediction["phase"] == "cpt"].iloc[0]
+        for panel in (ax, rates):
+            panel.axvline(start, color=INK, linewidth=0.6, linestyle=":")
+    ax.tick_params(labelbottom=False)
+    _tidy(rates)
+    return _tidy(ax)
+
+
+def _view(predicted: pd.Series, observed: Any) -> tuple[float, float]:
+    """What of the losses to show: not the fall of the first steps, which hides all else."""
+    low, high = float(predicted.min()), float(predicted.iloc[len(predicted) // 10])
+    if observed is not None:
+        low, high = min(low, np.nanmin(observed["loss"])), max(high, np.nanmax(observed["loss"]))
+    room = 0.06 * max(high - low, 1e-6)
+    return low - room, high + room
 
 
 def demo_figure(fits: Mapping[str, Fit], runs: Any) -> Figure:

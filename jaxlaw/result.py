@@ -13,12 +13,17 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pandas as pd
 
 from jaxlaw import laws
+from jaxlaw.curve_areas import area_options
+from jaxlaw.curve_prediction import predict_curve
 from jaxlaw.laws.base import Law
 from jaxlaw.notes import DataError, Note, UsageError, nearest
 
-SCHEMA = 1
+SCHEMA = 2
+#: Fields that older files lack, by the schema that brought them; they are None there.
+_SINCE = {"areas": 2}
 
 
 @dataclass(frozen=True)
@@ -59,6 +64,8 @@ class Fit:
         fixed: parameters that were held.
         solver: what solved the starts.
         source: where the runs came from.
+        areas: how areas of learning rates were counted (``decay``, ``carry_momentum``,
+            ``count_warmup``, ``epsilon``), where :func:`jaxlaw.read_curves` counted them.
     """
 
     law: Law
@@ -81,6 +88,7 @@ class Fit:
     fixed: dict[str, float] = field(default_factory=dict)
     solver: str = "newton"
     source: str = ""
+    areas: dict[str, Any] | None = None
 
     @property
     def r2(self) -> float:
@@ -128,6 +136,40 @@ class Fit:
         ]
         return np.logical_or.reduce(np.broadcast_arrays(*flags))
 
+    def predict_curve(
+        self,
+        schedule: Any,
+        at: Any = None,
+        *,
+        first_step: int = 0,
+        S1_before: float = 0.0,
+        areas: Mapping[str, Any] | None = None,
+        **inputs: Any,
+    ) -> pd.DataFrame:
+        """The target over the steps of a schedule, and what it is made of.
+
+        Args:
+            schedule: Schedule, a line for :func:`jaxlaw.schedules.parse`, or (steps,) rates.
+            at: (points,) steps; all of the schedule's if None.
+            first_step: the step after which the schedule begins, as ``at`` counts.
+            S1_before: sum of the rates of the steps up to there.
+            areas: how they are counted, as in :meth:`jaxlaw.Curves.runs`, for a fit that does
+                not know (``fit.areas`` is None).
+            **inputs: the law's other inputs, numbers or (points,), in units of the fitted runs.
+
+        Returns:
+            One row a step: ``step``; ``lr``; ``phase`` (pt, cpt), where there are two; the
+            target; its parts ``base`` (no annealing, no shift), ``annealing`` and ``shift``,
+            which add up to it; ``outside``, whether areas or inputs lie outside the fitted
+            ranges: an extrapolation.
+
+        Raises:
+            UsageError: the law takes no areas, an input is missing, or a step is not the
+                schedule's.
+            DataError: an input is not a number, or outside its domain.
+        """
+        return predict_curve(self, schedule, at, first_step, S1_before, areas, inputs)
+
     def summary(self) -> str:
         """The fit as a table for people."""
         head = [
@@ -156,6 +198,8 @@ class Fit:
                 f"  runner-up objective {self.runner_up.objective:.8g} "
                 f"({self.runner_up.share:.0%} of starts)"
             )
+        if self.areas is not None:
+            evidence.append(f"  areas counted with λ {self.areas['decay']:.6g}")
         return "\n".join([*head, *rows, *evidence, *(f"  {note}" for note in self.notes)])
 
     def save(self, path: str | Path) -> None:
@@ -244,6 +288,8 @@ def from_dict(record: Any, source: str = "record") -> Fit:
         )
     names = [f.name for f in dataclasses.fields(Fit)] + ["constraint"]
     for name in names:
+        if _SINCE.get(name, 1) > record["schema"]:
+            record = {**record, name: None}
         if name not in record:
             raise DataError(f"{source} is not a whole jaxlaw fit: field '{name}' is missing")
     try:
@@ -284,6 +330,7 @@ def _rebuild(law: Law, values: dict[str, Any]) -> Fit:
             },
             "notes": tuple(Note(**note) for note in values["notes"]),
             "runner_up": RunnerUp(**runner_up) if runner_up else None,
+            "areas": None if values["areas"] is None else area_options(**values["areas"]),
         }
     )
 

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from jaxlaw import laws
-from jaxlaw.columns import SIDES, Place, missing_column, numbers, unit_worth
+from jaxlaw.columns import CURVE_COLUMNS, SIDES, Place, missing_column, numbers, unit_worth
 from jaxlaw.laws.base import INPUTS, Law
 from jaxlaw.notes import DataError, Note, UsageError, nearest
 from jaxlaw.observations import Observations, observe
@@ -41,6 +41,8 @@ class Runs:
         drop_invalid: whether rows without valid numbers are dropped (and counted).
         dropped: rows left out by ``where``.
         notes: findings so far.
+        areas: how the areas of learning rates were counted, where jaxlaw counted them
+            (:meth:`jaxlaw.Curves.runs`).
     """
 
     table: pd.DataFrame
@@ -53,6 +55,7 @@ class Runs:
     drop_invalid: bool = False
     dropped: int = 0
     notes: tuple[Note, ...] = ()
+    areas: Mapping[str, Any] | None = None
 
     def __len__(self) -> int:
         """The number of rows."""
@@ -103,7 +106,8 @@ def read_runs(
 
     Args:
         source: path of a CSV, TSV, JSON, JSON lines or Parquet file, ``-`` for standard
-            input, file object, DataFrame, dict of arrays; or Runs, if nothing else is given.
+            input, file object, DataFrame, dict of arrays; or Runs or Curves, if nothing else
+            is given.
         columns: canonical name → the user's column, such as ``{"N": "n_params"}``; a
             column that has the canonical name needs no entry. In place of ``r`` and
             ``loss`` also ``r_d``, ``r_g``, ``loss_d``, ``loss_g``, for the domain and the
@@ -125,6 +129,8 @@ def read_runs(
         DataError: the file is no table, or a mapped column is not there.
         UsageError: the call is wrong.
     """
+    if hasattr(type(source), "runs"):  # Curves, which are made of Runs
+        source = source.runs()
     if isinstance(source, Runs):
         if (columns, units, weight, where, share, name) != (None,) * 6 or drop_invalid:
             raise UsageError("these runs are read already; pass options to read_runs, once")
@@ -197,7 +203,8 @@ def _mapping(columns: Mapping[str, Any] | None, table: Table) -> dict[str, Any]:
         raise UsageError("columns is a dict, canonical name to column: {'N': 'n_params'}")
     mapping = dict(columns or {})
     try:
-        _check_canonical(mapping, "columns", _canonical_names(), table.frame.columns)
+        known = [*_canonical_names(), *CURVE_COLUMNS]
+        _check_canonical(mapping, "columns", known, table.frame.columns)
         by_column: dict[Any, str] = {}
         for canonical, column in mapping.items():
             if column not in table.frame.columns:

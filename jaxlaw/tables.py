@@ -61,7 +61,7 @@ def read_table(source: Any, name: str | None = None) -> Table:
 
     Args:
         source: path, ``-`` (standard input), file object, DataFrame (or anything with
-            ``to_pandas``), or dict of 1-D arrays. It is never changed.
+            ``to_pandas``), dict of 1-D arrays, or a Table. It is never changed.
         name: what to call it in messages; of a stream, its suffix also says the format
             (CSV otherwise, unless the content is plainly JSON or Parquet).
 
@@ -72,7 +72,9 @@ def read_table(source: Any, name: str | None = None) -> Table:
         UsageError: no such file, or a kind of source that cannot be read.
         DataError: the content is empty, ragged, not UTF-8 or not what its name says.
     """
-    if isinstance(source, pd.DataFrame):
+    if isinstance(source, Table):
+        table = source
+    elif isinstance(source, pd.DataFrame):
         table = Table(source.copy(), name or "DataFrame")
     elif isinstance(source, Mapping):
         table = Table(_from_mapping(source, name or "dict"), name or "dict")

@@ -68,6 +68,17 @@ def check_folder(out: Path | None) -> None:
         raise UsageError(f"cannot write {out}: give a file in a folder that exists")
 
 
+_CURVE_ARGUMENTS = (
+    (r"schedules=\{[^}]*\}", "--schedules FILE (name and line of each)"),
+    (r"areas=\{'decay': ([\d.]+)\}", r"--decay \1"),
+    (r"\bareas=", "--decay"),
+    (r"fill='(\w+)'", r"--fill \1"),
+    (r"first_step=(\d)", r"--first-step \1"),
+    (r"\bfirst_step\b", "--first-step"),
+    (r"\bS1_before\b", "--s1-before"),
+)
+
+
 def in_options(message: str) -> str:
     """What a message says of Python's arguments, in options of the command."""
     for argument, option in (("columns", "--column"), ("units", "--unit")):
@@ -76,6 +87,8 @@ def in_options(message: str) -> str:
     message = message.replace(
         "pass base=fit of law chinchilla, or fixed={}", "pass --base, or --no-base"
     )
+    for pattern, option in _CURVE_ARGUMENTS:
+        message = re.sub(pattern, option, message)
     return message.replace("drop_invalid=True", "--drop-invalid")
 
 
@@ -112,8 +125,8 @@ def print_table(head: list[str], rows: Any) -> None:
     from rich.table import Table
 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for name in head:
-        table.add_column(name, overflow="fold")
+    for k, name in enumerate(head):
+        table.add_column(name, overflow="fold", no_wrap=k == 0)  # names stay in one piece
     for row in rows.to_numpy() if hasattr(rows, "to_numpy") else rows:
         table.add_row(*map(str, row))
     console = Console(width=80, highlight=False, markup=False)

@@ -10,6 +10,7 @@ import sys
 import numpy as np
 import pandas as pd
 import pytest
+from curve_tables import SPECS, TRUTH, logged
 
 import jaxlaw as jl
 from jaxlaw import simulate
@@ -305,10 +306,124 @@ def test_demo_says_at_once_that_it_cannot_write(command, out):
     assert "cannot write" in err
 
 
+# --- curves
+
+LINE = "cosine:peak=3e-4,steps=4000,final=3e-5,warmup=200"
+
+
+@pytest.fixture
+def curve_files(tmp_path):
+    """curves.csv and schedules.json, in the command's folder."""
+    logged().to_csv(tmp_path / "curves.csv", index=False)
+    (tmp_path / "schedules.json").write_text(json.dumps(SPECS))
+
+
+@pytest.fixture(scope="module")
+def curve_fit():
+    return jl.fit("annealing", jl.read_curves(logged(), schedules=SPECS), n_starts=64, screen=16)
+
+
+def test_areas_of_a_schedule(command, tmp_path):
+    code, out, err = command("areas", LINE, "--at", "200,4000", "--json")
+    assert (code, err) == (0, "")
+    record = json.loads(out)
+    areas = jl.areas(jl.schedules.parse(LINE), at=[200, 4000], count_warmup=False)
+    assert record["step"] == [200, 4000] and record["lr"] == pytest.approx([3e-4, 3e-5])
+    assert record["S1"] == areas.S1.tolist() and record["S2"] == areas.S2.tolist()
+    code, out, _ = command(
+        "areas", LINE, "--at", "4000", "--count-warmup", "--decay", "0.99", "--json"
+    )
+    assert json.loads(out)["S2"] == jl.areas(jl.schedules.parse(LINE), 0.99, at=[4000]).S2.tolist()
+    code, out, _ = command("areas", f"{LINE}+constant:lr=1e-4,steps=500", "--carry-momentum")
+    assert code == 0 and "S2_cpt" in out and len(out.splitlines()) == 22
+    assert_narrow(out)
+    code, out, _ = command("areas", LINE, "--at", "all", "--out", "areas.csv")
+    assert (code, out) == (0, "")
+    assert len(pd.read_csv(tmp_path / "areas.csv")) == 4000
+
+
+@pytest.mark.parametrize("schedules", ["schedules.json", "lr"])
+def test_curves_are_fitted_from_the_shell(command, curve_files, curve_fit, tmp_path, schedules):
+    lr = ("--fill", "linear", "--first-step", "100", "--s1-before", "0.007575")
+    more = lr if schedules == "lr" else ()
+    code, out, err = command(
+        "fit", "annealing", "curves.csv", "--schedules", schedules, *more, *QUICK, "--json"
+    )
+    assert (code, err) == (0, "")
+    record = json.loads(out)
+    if schedules != "lr":
+        assert record["params"] == curve_fit.params
+    assert record["params"]["L0"] == pytest.approx(TRUTH["L0"], rel=1e-3)
+    assert record["areas"] == curve_fit.areas
+
+
+def test_the_decay_is_given_or_fitted(command, curve_files):
+    fit = ("fit", "annealing", "curves.csv", "--schedules", "schedules.json", *QUICK, "--json")
+    record = json.loads(command(*fit, "--decay", "0.99")[1])
+    assert record["areas"]["decay"] == 0.99
+    code, out, _ = command(*fit, "--decay", "fit")
+    assert code == 0
+    assert json.loads(out)["areas"]["decay"] == pytest.approx(0.999, abs=1e-4)
+
+
+def test_a_curve_is_predicted_and_drawn(command, curve_fit, tmp_path):
+    curve_fit.save(tmp_path / "fit.json")
+    predict = ("curve", "fit.json", "--schedule", LINE)
+    expected = curve_fit.predict_curve(LINE, [200, 4000])
+    code, out, err = command(*predict, "--at", "200,4000", "--json")
+    assert (code, err) == (0, "")
+    assert json.loads(out) == {name: column.tolist() for name, column in expected.items()}
+    code, out, _ = command("curve", "fit.json", "--schedule", "constant:lr=3e-4,steps=9000")
+    assert code == 0 and "outside: 75% of these steps" in out
+    assert_narrow(out)
+    later = (*predict, "--at", "300", "--first-step", "100", "--s1-before", "0.1", "--out", "c.csv")
+    assert command(*later)[:2] == (0, "")
+    expected = curve_fit.predict_curve(LINE, [300], first_step=100, S1_before=0.1)
+    written = pd.read_csv(tmp_path / "c.csv")
+    pd.testing.assert_frame_equal(written, expected)
+    pytest.importorskip("matplotlib")
+    assert command(*predict, "--out", "c.png") == (0, "picture: c.png\n", "")
+    assert (tmp_path / "c.png").read_bytes().startswith(b"\x89PNG")
+
+
+FIT = ("fit", "annealing", "curves.csv")
+BOTH = ("--schedules", "schedules.json")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (("areas", "cosin:peak=1"), 2, "Did you mean 'cosine'"),
+        (("areas", LINE, "--at", "4001"), 2, "0 to 4000"),
+        (("areas", LINE, "--at", "1.5"), 2, "whole numbers"),
+        (("areas", LINE, "--at", "x"), 2, "'x' is not a number"),
+        (("areas", LINE, "--decay", "2"), 2, "one number in [0, 1]"),
+        (("areas", LINE, "--out", "no/a.csv"), 2, "a folder that exists"),
+        ((*FIT, "--schedules", "none.json"), 2, "there is no file none.json"),
+        ((*FIT, "--schedules", "cosin:peak=1"), 2, "Did you mean 'cosine'"),
+        ((*FIT, "--schedules", "lr"), 1, "pass --fill linear"),
+        ((*FIT, *BOTH, "--first-step", "50"), 2, "pass --s1-before"),
+        ((*FIT, *BOTH, "--decay", "best"), 2, "'best' is not a number"),
+        ((*FIT, *BOTH, "-c", "step=iter"), 1, "no column iter"),
+        ((*FIT, "--decay", "0.99"), 2, "say where their learning rates are"),
+        (("curve", "none.json", "--schedule", LINE), 2, "cannot read none.json"),
+        (("curve", "fit.json", "--schedule", LINE, "--at", "5000"), 2, "0 to 4000"),
+        (("curve", "fit.json", "--schedule", LINE, "--input", "r=1"), 2, "no input 'r'"),
+        (("curve", "fit.json", "--schedule", LINE, "--decay", "0.9"), 2, "leave --decay out"),
+        (("curve", "fit.json"), 2, "--schedule"),
+    ],
+)
+def test_curves_say_what_is_wrong(command, curve_files, curve_fit, tmp_path, arguments, code, said):
+    curve_fit.save(tmp_path / "fit.json")
+    seen, out, err = command(*arguments)
+    assert (seen, out) == (code, "")
+    assert said in err
+
+
 # --- the command itself
 
 
-@pytest.mark.parametrize("name", ["laws", "demo", "fit", "predict"])
+@pytest.mark.parametrize("name", ["laws", "demo", "fit", "predict", "areas", "curve"])
 def test_every_command_has_help_with_an_example(command, name):
     code, out, err = command(name, "--help")
     assert (code, err) == (0, "")

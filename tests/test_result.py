@@ -99,6 +99,8 @@ def test_every_missing_field_is_named(tmp_path, chinchilla_fit):
         ({"objective": None}, jl.DataError, "objective"),
         ({"notes": [{"code": 1}]}, jl.DataError, "not a whole"),
         ({"ranges": 3}, jl.DataError, "not a whole"),
+        ({"areas": {"decay": 2.0}}, jl.DataError, "one number in"),
+        ({"areas": {"lambda": 0.9}}, jl.DataError, "not a whole"),
     ],
 )
 def test_a_malformed_file_is_refused(tmp_path, chinchilla_fit, change, error, message):
@@ -106,6 +108,15 @@ def test_a_malformed_file_is_refused(tmp_path, chinchilla_fit, change, error, me
     path.write_text(json.dumps(chinchilla_fit.to_dict() | change))
     with pytest.raises(error, match=message):
         jl.load(path)
+
+
+def test_a_file_of_the_first_schema_has_no_areas(tmp_path, chinchilla_fit):
+    record = chinchilla_fit.to_dict()
+    assert record["schema"] == 2
+    del record["areas"]
+    (tmp_path / "fit.json").write_text(json.dumps(record | {"schema": 1}))
+    old = jl.load(tmp_path / "fit.json")
+    assert old.areas is None and old.to_dict() == chinchilla_fit.to_dict()
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "null", '"fit"', "{}"])

@@ -1,0 +1,104 @@
+"""The areas a law takes at the steps of a curve, counted one way for fits and for predictions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any, Literal
+
+import numpy as np
+
+from jaxlaw.lr_areas import PhaseAreas, areas, phase_areas
+from jaxlaw.notes import UsageError
+from jaxlaw.schedules import Schedule
+
+#: The columns that :func:`areas_along` gives.
+AREAS = ("S1", "S2", "S1_pt", "S1_cpt", "S2_pt", "S2_cpt")
+Phase = Literal["pt", "cpt"]
+
+
+def area_options(
+    decay: float = 0.999,
+    carry_momentum: bool = False,
+    count_warmup: bool = False,
+    epsilon: float | None = None,
+) -> dict[str, Any]:
+    """How areas are counted, as plain values that a fit can keep.
+
+    Args:
+        decay: λ in [0, 1].
+        carry_momentum: see :func:`jaxlaw.phase_areas`.
+        count_warmup: whether the rises of pre-training's warm-up count in S2. By default they
+            do not: a schedule that contains its warm-up then has the areas of one that leaves
+            it to S1_before, and runs of different peaks do not differ by what their warm-ups
+            left behind. Rises of a continual phase always count (Wang 2025, §4.1).
+        epsilon: see :func:`jaxlaw.areas`.
+
+    Raises:
+        UsageError: λ outside [0, 1], or more than one of it.
+    """
+    if not np.ndim(decay) == 0 or not 0 <= float(decay) <= 1:
+        raise UsageError(f"decay is λ, one number in [0, 1], not {decay}")
+    return {
+        "decay": float(decay),
+        "carry_momentum": bool(carry_momentum),
+        "count_warmup": bool(count_warmup),
+        "epsilon": None if epsilon is None else float(epsilon),
+    }
+
+
+def areas_along(
+    schedule: Schedule,
+    at: np.ndarray,
+    options: Mapping[str, Any],
+    S1_before: float = 0.0,
+    alone: Phase = "pt",
+) -> dict[str, np.ndarray]:
+    """All areas after some steps of a schedule.
+
+    Args:
+        schedule: the rates.
+        at: (points,) whole numbers of steps; 0 is before the first.
+        options: of :func:`area_options`.
+        S1_before: sum of the rates before the schedule.
+        alone: which phase a schedule without boundary is; of pre-training otherwise unknown,
+            the continual one has S1_pt = S2_pt = 0.
+
+    Returns:
+        name of :data:`AREAS` → (points,) float64; S1 and S2 are the sums of both phases.
+    """
+    count_warmup = options["count_warmup"]
+    counted = {"at": at, "epsilon": options["epsilon"], "S1_before": S1_before}
+    if schedule.boundary is None:
+        both = alone == "cpt" or count_warmup
+        mine = areas(schedule, options["decay"], count_warmup=both, **counted)
+        none = np.zeros(len(at))
+        order = (mine.S1, none, mine.S2, none) if alone == "pt" else (none, mine.S1, none, mine.S2)
+        split = PhaseAreas(*order)
+    else:
+        of = partial(phase_areas, schedule, options["decay"], **counted)
+        carry = options["carry_momentum"]
+        split = of(carry_momentum=carry)
+        if not count_warmup and _warms_up(schedule):
+            split = _without_warmup(of, split, carry)
+    whole = split.whole
+    return dict(zip(AREAS, (whole.S1, whole.S2, *split), strict=True))
+
+
+def _warms_up(schedule: Schedule) -> bool:
+    first = schedule.rates[: schedule.boundary]
+    return first.argmax() > 0 or schedule.initial_lr < first[0]
+
+
+def _without_warmup(of: Any, every: PhaseAreas, carry: bool) -> PhaseAreas:
+    """Rises count in the continual phase, and not in pre-training.
+
+    S2 is linear in the drops: that of the continual phase is its own and, where momentum is
+    carried, the tail of pre-training.
+    """
+    without = of(count_warmup=False, carry_momentum=carry)
+    S2_cpt = every.S2_cpt
+    if carry:
+        tail = without.S2_cpt - of(count_warmup=False).S2_cpt
+        S2_cpt = of().S2_cpt + tail
+    return every._replace(S2_pt=without.S2_pt, S2_cpt=S2_cpt)

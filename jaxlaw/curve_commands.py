@@ -1,0 +1,186 @@
+"""The commands about schedules and loss curves; needs typer, which is an extra."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import pandas as pd
+import typer
+
+import jaxlaw as jl
+from jaxlaw.courses import as_schedule, read_schedules
+from jaxlaw.curve_areas import AREAS, area_options, areas_along
+from jaxlaw.notes import UsageError
+from jaxlaw.schedules import Schedule
+from jaxlaw.terminal import (
+    check_folder,
+    number,
+    pairs,
+    print_json,
+    print_table,
+    print_wrapped,
+    write_file,
+)
+
+_SHOWN = 20  # steps of a table, where none are named
+_PICTURES = {".png", ".pdf", ".svg"}
+_AT = "Steps: 1000,2000; all; left out, 20 of them."
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else.")]
+Decay = Annotated[str | None, typer.Option(help="λ of the annealing area [0.999].")]
+FirstStep = Annotated[
+    int | None, typer.Option(help="Steps before the schedule: a warm-up it leaves out.")
+]
+S1Before = Annotated[float | None, typer.Option(help="Sum of the rates of those steps.")]
+CarryMomentum = Annotated[
+    bool, typer.Option("--carry-momentum", help="Momentum goes on over the boundary.")
+]
+CountWarmup = Annotated[
+    bool, typer.Option("--count-warmup", help="Rises of pre-training's warm-up count in S2.")
+]
+Schedules = Annotated[
+    str | None,
+    typer.Option(
+        help="The data are loss curves: file of schedules (JSON, CSV), one for all "
+        "(cosine:peak=3e-4,…), or lr (the logged ones)."
+    ),
+]
+Fill = Annotated[
+    str | None, typer.Option(help="Rates between logged ones: hold (the last) or linear.")
+]
+
+
+def areas_command(
+    schedule: Annotated[str, typer.Argument(help="Such as wsd:peak=2e-4,steps=50000,warmup=500.")],
+    at: Annotated[str | None, typer.Option(help=_AT)] = None,
+    decay: Decay = None,
+    carry_momentum: CarryMomentum = False,
+    count_warmup: CountWarmup = False,
+    out: Annotated[Path | None, typer.Option(help="Write the table (CSV).")] = None,
+    as_json: Json = False,
+) -> None:
+    """The areas S1 and S2 under a learning-rate schedule, as curves are fitted on.
+
+    Example: jaxlaw areas cosine:peak=3e-4,steps=24000,warmup=2000 --at 2000,24000
+    """
+    check_folder(out)
+    parsed = as_schedule(schedule)
+    options = area_options(number(decay or "0.999", "--decay"), carry_momentum, count_warmup)
+    steps = _steps(at, parsed)
+    _check_steps(steps, parsed)
+    areas = areas_along(parsed, steps, options)
+    shown = AREAS[:2] if parsed.boundary is None else AREAS[2:]
+    rates = np.append(parsed.initial_lr, parsed.rates)[steps]
+    _show(
+        pd.DataFrame({"step": steps, "lr": rates} | {name: areas[name] for name in shown}),
+        out,
+        as_json,
+    )
+
+
+def curve_command(
+    fit: Annotated[Path, typer.Argument(help="A fit that `jaxlaw fit --out` wrote.")],
+    schedule: Annotated[str, typer.Option(help="Such as wsd:peak=2e-4,steps=50000,warmup=500.")],
+    at: Annotated[str | None, typer.Option(help=_AT)] = None,
+    value: Annotated[
+        list[str] | None, typer.Option("--input", help="Other inputs: r=0.5; repeatable.")
+    ] = None,
+    first_step: FirstStep = None,
+    s1_before: S1Before = None,
+    decay: Decay = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Write the table (CSV) or draw it (PNG, PDF, SVG).")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """The loss over the steps of a schedule not yet run, and what it is made of.
+
+    Example: jaxlaw curve fit.json --schedule wsd:peak=3e-4,steps=24000,warmup=2000
+    """
+    check_folder(out)
+    loaded, parsed, first = jl.load(fit), as_schedule(schedule), first_step or 0
+    inputs = {name: number(text, "--input") for name, text in pairs(value, "--input").items()}
+    draw = out is not None and out.suffix.lower() in _PICTURES
+    table = loaded.predict_curve(
+        parsed,
+        None if draw else _steps(at, parsed, first),
+        first_step=first,
+        S1_before=s1_before or 0.0,
+        areas=None if decay is None else {"decay": number(decay, "--decay")},
+        **inputs,
+    )
+    if draw:
+        _draw(table, out)
+        print_json({"picture": str(out)}) if as_json else print(f"picture: {out}")
+        return
+    _show(table, out, as_json)
+    if table["outside"].any() and out is None and not as_json:
+        share = table["outside"].mean()
+        print_wrapped(f"outside: {share:.0%} of these steps lie beyond what was fitted on.")
+
+
+def curves_of(
+    data: str, schedules: str, first_step: int | None, s1_before: float | None, **reading: Any
+) -> jl.Curves:
+    """The curves of ``jaxlaw fit --schedules``."""
+    if schedules == "lr":
+        declared = None
+    elif Path(schedules).is_file() or ":" not in schedules:
+        declared = read_schedules(schedules)
+    else:
+        declared = as_schedule(schedules)
+    return jl.read_curves(
+        data, schedules=declared, first_step=first_step, S1_before=s1_before, **reading
+    )
+
+
+def fit_curves(law: str, curves: jl.Curves, decay: str | None, **options: Any) -> jl.Fit:
+    """The fit at a decay, or with the decay fitted."""
+    if decay == "fit":
+        return jl.fit_decay(law, curves, **options)
+    return jl.fit(law, curves.runs(number(decay or "0.999", "--decay")), **options)
+
+
+def _steps(at: str | None, schedule: Schedule, first: int = 0) -> np.ndarray:
+    """(points,) steps asked for."""
+    if at == "all":
+        return first + np.arange(1, len(schedule) + 1)
+    if at is None:
+        last = len(schedule)
+        return first + np.unique(np.linspace(last / min(_SHOWN, last), last, _SHOWN).astype(int))
+    steps = np.array([number(one, "--at") for one in at.split(",")])
+    if (steps != np.floor(steps)).any():
+        raise UsageError(f"--at takes whole numbers of steps, or all, not {at}")
+    return steps.astype(int)
+
+
+def _check_steps(steps: np.ndarray, schedule: Schedule) -> None:
+    if steps.min() < 0 or steps.max() > len(schedule):
+        raise UsageError(f"--at: the steps of this schedule are 0 to {len(schedule)}")
+
+
+def _show(table: pd.DataFrame, out: Path | None, as_json: bool) -> None:
+    if out is not None:
+        write_file(out, lambda path: table.to_csv(path, index=False))
+    if as_json:
+        print_json({name: column.tolist() for name, column in table.items()})
+    elif out is None:
+        rows = [[_cell(value) for value in row] for row in table.itertuples(index=False)]
+        print_table(list(table), rows)
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, bool | np.bool_):
+        return "outside" if value else ""
+    return f"{value:.5g}" if isinstance(value, float) else str(value)
+
+
+def _draw(table: pd.DataFrame, out: Path) -> None:
+    try:
+        from jaxlaw import plots
+    except ModuleNotFoundError:
+        raise UsageError("pictures need matplotlib: pip install 'jaxlaw[plot]'") from None
+    figure = plots.loss_curve(table).figure
+    write_file(out, lambda path: figure.savefig(path, dpi=150, bbox_inches="tight"))

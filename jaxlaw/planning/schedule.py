@@ -1,0 +1,346 @@
+"""The learning rates a law of loss curves likes best: gradient descent through the areas.
+
+Beyond the papers; the balance of several losses is that of Wang 2025, eq. 5, over every rate of
+a run instead of its peak alone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import numpy as np
+import pandas as pd
+
+from jaxlaw import laws, schedules
+from jaxlaw.lr_areas import Areas, PhaseAreas
+from jaxlaw.notes import Note, UsageError, nearest
+from jaxlaw.planning.descent import (
+    Run,
+    Target,
+    by_name,
+    ends_of,
+    grid_of,
+    predicted,
+    schedule_of,
+    solve,
+    starts_of,
+)
+from jaxlaw.result import Fit
+from jaxlaw.schedules import Schedule
+
+AGREE = 1e-5  # relative distance of losses that count as the same optimum
+FEW = 0.5  # of the starts agree: warn
+SUDDEN = 0.05  # share of the steps; a fall within fewer is a cliff
+IDLE = 0.05  # share of the steps; more of them without a rate are worth a warning
+
+
+@dataclass(frozen=True, eq=False)
+class OptimalSchedule:
+    """The best schedule found, and what to compare it with.
+
+    Attributes:
+        schedule: its rates; those of ``after`` come first, with the boundary.
+        loss: predicted at its last step; of several losses, their weighted sum.
+        areas: at its last step: Areas, or PhaseAreas with ``after``.
+        gap: nats by which ``loss`` could still fall, to first order, with these knots. Where
+            the loss is convex in the rates (the annealing law, plain areas) this is a bound.
+        agreement: share of the starts whose loss is that of the best (to 1e-5).
+        n_starts: starts tried.
+        comparison: a row each for this and the usual schedules of the same steps, peak, floor
+            and warm-up: ``loss``; ``loss_1``, ``loss_2``, … where they are several; areas.
+        notes: what to know before relying on it.
+    """
+
+    schedule: Schedule
+    loss: float
+    areas: Areas | PhaseAreas
+    gap: float
+    agreement: float
+    n_starts: int
+    comparison: pd.DataFrame
+    notes: tuple[Note, ...]
+
+    def summary(self) -> str:
+        """The comparison, the evidence and the notes, for people."""
+        evidence = (
+            f"{self.agreement:.0%} of {self.n_starts} starts agree; "
+            f"at most about {self.gap:.1g} nats are left to gain"
+        )
+        return "\n".join([self.comparison.to_string(), evidence, *map(str, self.notes)])
+
+
+def optimal_schedule(
+    fit: Any,
+    steps: int,
+    peak: float,
+    *,
+    weights: Sequence[float] | None = None,
+    inputs: Mapping[str, float] | Sequence[Mapping[str, float]] | None = None,
+    floor: float = 0.0,
+    warmup: int = 0,
+    start: float | None = None,
+    after: Schedule | None = None,
+    shortest_decay: int = 1,
+    decay: float = 0.999,
+    carry_momentum: bool = False,
+    count_warmup: bool = False,
+    epsilon: float | None = None,
+    knots: int = 64,
+    n_starts: int = 8,
+    iterations: int = 300,
+    seed: int = 0,
+) -> OptimalSchedule:
+    """The rates of a run of fixed length at whose end the predicted loss is lowest.
+
+    What such a law cannot know, and the result's notes recall:
+
+    - Where areas are plain (``epsilon=None``) and S2 lowers the loss, the best rates are always
+      the peak, then, at once, the floor. S1 does not ask when a rate was used, and momentum
+      forgets an early one: given its sum, every rate is best used early. The law was fitted to
+      smooth schedules and says nothing against a cliff; ``shortest_decay`` does.
+    - Nothing limits what S2 is worth, and it grows while the rate is at 0, where nothing is
+      trained: hence long tails at the floor. A floor above 0, or the variant that weights
+      momentum with the rate (``epsilon``, a law fitted with such areas), limits them.
+    - Stability at high rates, noise and batch size are not in it: by it more peak is better.
+    - A schedule far from the fitted ones is an extrapolation. S1 and S2 outside the fitted
+      ranges are noted; a new pair of values inside them is not.
+
+    Args:
+        fit: a Fit; or (law, params); or a list of them, whose losses are balanced.
+        steps: of the run, or of the continued phase; warm-up included.
+        peak: the highest rate.
+        weights: λ of each loss, not negative, with sum 1 (Wang 2025, eq. 5). Changes since the
+            start of a phase are balanced as the losses are: they differ by a constant.
+        inputs: what the law takes beside areas, such as ``{"N": 1e9}`` or ``{"r": 0.2}``, in the
+            units of the fitted runs (of the law for (law, params)); for several losses, one
+            mapping for all or a list.
+        floor: the lowest rate after the warm-up.
+        warmup: steps of a straight line from ``start`` up to the first free rate, which is at
+            most the peak. 0: the first step has it, and areas count no jump before it, except
+            after a pre-training, from whose last rate it rises or falls at once.
+        start: where the warm-up begins: 0, or the last rate of ``after``.
+        after: the pre-training that went before; its rates are kept. For rates that never
+            rise, let ``peak`` be its last one; a higher peak bounds the re-warm-up.
+        shortest_decay: steps that a fall from peak to floor takes at least: no step's fall is
+            larger than (peak − floor) / shortest_decay.
+        decay, carry_momentum, epsilon: how areas are counted, see :func:`jaxlaw.areas`: as they
+            were for the fit.
+        count_warmup: likewise, whether rises of the warm-up of pre-training, this run's or that
+            of ``after``, count. Rises of a continued phase always do (Wang 2025, §4.1).
+        knots: rates that are searched, half of them spread over the steps, half as λ^(T−t),
+            the memory of S2. Others lie on straight lines between them.
+        n_starts: wsd, linear, cosine and constant, then random ones.
+        iterations: of Adam.
+        seed: of the random starts.
+
+    Returns:
+        OptimalSchedule. Rates are float64, loss in nats, areas in learning rate × steps.
+
+    Raises:
+        UsageError: an argument out of its range, weights that do not sum to 1, a law without
+            areas, or one that needs an input or a pre-training that is not given.
+    """
+    targets = _targets(fit, weights, inputs)
+    run = _run(steps, peak, floor, warmup, start, after, shortest_decay)
+    for target in targets:
+        _check_inputs(target, after)
+    if not (knots >= 2 and n_starts >= 1 and iterations >= 1):
+        raise UsageError("knots must be 2 or more, n_starts and iterations 1 or more")
+    if not any({"S1", "S1_pt"} & set(one.law.input_names) for one in targets):
+        count_warmup = True  # the base is not known: this run is the continued phase
+    options = dict(decay=decay, carry_momentum=carry_momentum, count_warmup=count_warmup,
+                   epsilon=epsilon)  # fmt: skip
+    grid, usual = grid_of(run, knots, decay), _usual(run)
+    starts = starts_of(run, grid, usual, n_starts, np.random.default_rng(seed))
+    shares, losses, gaps = solve(targets, run, grid, options, starts, iterations)
+    if not np.isfinite(losses).any():
+        raise UsageError("no start has a finite predicted loss; check the law's parameters")
+    best = int(np.nanargmin(losses))
+    found = schedule_of(shares[best], run, grid)
+    ends = [ends_of(one, options) for one in [found, *usual]]
+    table = _compared(targets, ["optimal", *_USUAL], ends)
+    agreement = float(np.mean(losses <= losses[best] + AGREE * abs(losses[best])))
+    notes = [
+        *_on_ranges(targets, ends[0]),
+        *_on_shape(found.rates[-steps:][run.first - 1 :], run),
+        *_on_search(agreement, gaps[best], losses[best]),
+        Note("beyond-the-law", "info", _UNKNOWN),
+    ]
+    return OptimalSchedule(
+        found, float(table["loss"].iloc[0]), ends[0], float(gaps[best]), agreement, n_starts,
+        table, tuple(notes),
+    )  # fmt: skip
+
+
+_UNKNOWN = (
+    "the law knows S1 and S2 only: not the stability of training at high rates, its noise, or "
+    "schedules unlike those it was fitted to; try this one at small scale first"
+)
+
+
+def _targets(fit: Any, weights: Any, inputs: Any) -> tuple[Target, ...]:
+    pair = isinstance(fit, tuple) and len(fit) == 2 and isinstance(fit[1], Mapping)
+    fits = list(fit) if isinstance(fit, list | tuple) and not pair else [fit]
+    if weights is None and len(fits) == 1:
+        weights = (1.0,)
+    if weights is None or len(weights) != len(fits):
+        raise UsageError(f"{len(fits)} losses need weights, one each, such as weights=(0.3, 0.7)")
+    if not (min(weights) >= 0 and math.isclose(sum(weights), 1.0, abs_tol=1e-9)):
+        raise UsageError(f"weights are {tuple(weights)}; none may be negative, and their sum is 1")
+    given = [inputs or {}] * len(fits) if inputs is None or isinstance(inputs, Mapping) else inputs
+    if len(given) != len(fits):
+        raise UsageError(f"inputs are {len(given)} mappings for {len(fits)} losses; one for each")
+    return tuple(map(_target, fits, given, weights))
+
+
+def _target(fit: Any, inputs: Mapping[str, float], weight: float) -> Target:
+    if isinstance(fit, Fit):
+        values = {name: float(inputs[name]) * fit.units.get(name, 1.0) for name in inputs}
+        return Target(fit.law, dict(fit.params), values, float(weight), fit)
+    try:
+        law, params = fit
+    except (TypeError, ValueError):
+        raise UsageError(f"give a Fit or (law, params), not {type(fit).__name__}") from None
+    law = laws.get(law)
+    if set(params) != set(law.parameter_names):
+        needed = ", ".join(law.parameter_names)
+        raise UsageError(f"law {law.name} has the parameters {needed}; given: {', '.join(params)}")
+    values = {name: float(value) for name, value in inputs.items()}
+    params = {name: float(params[name]) for name in law.parameter_names}
+    return Target(law, params, values, float(weight), None)
+
+
+_AREAS = ("S1", "S2", "S1_pt", "S1_cpt", "S2_pt", "S2_cpt")
+
+
+def _check_inputs(target: Target, after: Schedule | None) -> None:
+    law, given = target.law, target.inputs
+    if not {"S1", "S1_cpt"} & set(law.input_names):
+        raise UsageError(
+            f"law {law.name} takes no areas of a schedule; use a law of loss curves, such as "
+            "annealing or cpt-curve"
+        )
+    for name in given:
+        if name not in law.input_names:
+            raise UsageError(
+                f"law {law.name} has no input '{name}'.{nearest(name, law.input_names)}"
+            )
+    missing = [name for name in law.input_names if name not in given]
+    if after is None and {"S1_pt", "S2_pt"} & set(missing):
+        raise UsageError(f"law {law.name} needs the pre-training: give after=, its Schedule")
+    others = [name for name in missing if name not in _AREAS]
+    if others:
+        raise UsageError(f"law {law.name} needs inputs={{'{others[0]}': …}}")
+
+
+def _run(
+    steps: int, peak: float, floor: float, warmup: int, start: float | None,
+    after: Schedule | None, shortest_decay: int,
+) -> Run:  # fmt: skip
+    if not (steps >= 1 and steps == int(steps)):
+        raise UsageError(f"steps is {steps}; it must be a whole number, 1 or more")
+    if not (math.isfinite(peak) and peak > 0):
+        raise UsageError(f"peak is {peak}; it must be a rate above 0")
+    if not 0 <= floor < peak:
+        raise UsageError(f"floor is {floor}; it must be 0 or more, and below the peak, {peak}")
+    if not (0 <= warmup < steps and warmup == int(warmup)):
+        raise UsageError(f"warmup is {warmup}, but the run has {steps} steps; use 0 to {steps - 1}")
+    if not (shortest_decay >= 1 and shortest_decay == int(shortest_decay)):
+        raise UsageError(f"shortest_decay is {shortest_decay}; it is a number of steps, 1 or more")
+    if after is not None and after.boundary is not None:
+        raise UsageError("after= has two phases already; give the pre-training alone")
+    if start is None:
+        start = 0.0 if after is None else float(after.rates[-1])
+    if not (math.isfinite(start) and start >= 0):
+        raise UsageError(f"start is {start}; a learning rate must be finite and not negative")
+    return Run(
+        int(steps), float(peak), float(floor), int(warmup), float(start), after,
+        int(shortest_decay),
+    )  # fmt: skip
+
+
+_USUAL = ("wsd", "linear", "cosine", "constant")
+
+
+def _usual(run: Run) -> list[Schedule]:
+    """The usual schedules under the same limits."""
+    made = []
+    for name in _USUAL:
+        final = {} if name == "constant" else {"final": run.floor}
+        one = getattr(schedules, name)(run.peak, run.steps - run.warmup, **final)
+        one = schedules.warmup(one, run.warmup, run.start) if run.warmup else one
+        made.append(one if run.after is None else schedules.join(run.after, one))
+    return made
+
+
+def _compared(
+    targets: tuple[Target, ...], names: Sequence[str], ends: Sequence[Areas | PhaseAreas]
+) -> pd.DataFrame:
+    with jax.enable_x64(True):
+        at = type(ends[0])(*map(np.array, zip(*ends, strict=True)))
+        columns = [np.asarray(predicted(t.law, t.params, t.inputs, at)) for t in targets]
+    whole = sum(t.weight * column for t, column in zip(targets, columns, strict=True))
+    table: dict[str, Any] = {"loss": whole}
+    if len(targets) > 1:
+        table |= {f"loss_{k}": column for k, column in enumerate(columns, 1)}
+    table |= at._asdict()
+    return pd.DataFrame(table, index=pd.Index(names, name="schedule"))
+
+
+def _on_ranges(targets: tuple[Target, ...], ends: Areas | PhaseAreas) -> list[Note]:
+    """Where the best schedule is outside what a fit has seen."""
+    notes = []
+    for number, target in enumerate(targets, 1):
+        values, outside = by_name(ends) | target.inputs, []
+        for name, (low, high) in (target.fit.ranges if target.fit else {}).items():
+            value = values[name] / target.fit.units[name]
+            slack = 1e-9 * max(abs(low), abs(high))
+            if not low - slack <= value <= high + slack:
+                outside.append(f"{name} = {value:.4g} (fitted {low:.4g} to {high:.4g})")
+        if outside:
+            which = "" if len(targets) == 1 else f" of loss {number}"
+            message = (
+                f"the best schedule is outside the fitted range{which}: {', '.join(outside)}; "
+                "its loss is an extrapolation"
+            )
+            notes.append(Note("extrapolation", "warning", message))
+    return notes
+
+
+def _on_shape(free: np.ndarray, run: Run) -> list[Note]:
+    """Falls that are cliffs and tails that train nothing."""
+    notes, fall = [], free[0] - free[-1]
+    begun, ended = ((free >= free[0] - share * fall).sum() for share in (0.1, 0.9))
+    if fall > 0.1 * run.peak and ended - begun < SUDDEN * len(free):
+        message = (
+            f"the rate falls from {free[0]:.3g} to {free[-1]:.3g} within {ended - begun + 1} steps "
+            f"near step {run.first + begun}: the law, fitted to smooth schedules, says nothing "
+            "against it; shortest_decay= does"
+        )
+        notes.append(Note("cliff", "warning", message))
+    idle = int((free <= 1e-3 * run.peak).sum())
+    if idle > IDLE * len(free):
+        message = (
+            f"the last {idle} steps have a rate below a thousandth of the peak, where nothing is "
+            "trained; the law credits their annealing area all the same: use a floor above 0"
+        )
+        notes.append(Note("idle-tail", "warning", message))
+    return notes
+
+
+def _on_search(agreement: float, gap: float, loss: float) -> list[Note]:
+    notes = []
+    if agreement < FEW:
+        message = (
+            f"only {agreement:.0%} of the starts end at the best loss: a better schedule may "
+            "exist; try more starts (n_starts) or iterations"
+        )
+        notes.append(Note("few-starts-agree", "warning", message))
+    if not gap <= 1e-4 * abs(loss):
+        message = f"up to {gap:.1g} nats may be left to gain; try more iterations"
+        notes.append(Note("not-converged", "warning", message))
+    return notes
