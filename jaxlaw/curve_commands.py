@@ -10,8 +10,8 @@ import pandas as pd
 import typer
 
 import jaxlaw as jl
-from jaxlaw.courses import as_schedule, read_schedules
-from jaxlaw.curve_areas import AREAS, area_options, areas_along
+from jaxlaw.curves.counting import AREAS, area_options, areas_along
+from jaxlaw.curves.courses import as_schedule, read_schedules
 from jaxlaw.notes import UsageError
 from jaxlaw.schedules import Schedule
 from jaxlaw.terminal import (

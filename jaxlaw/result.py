@@ -16,8 +16,8 @@ import numpy as np
 import pandas as pd
 
 from jaxlaw import laws
-from jaxlaw.curve_areas import area_options
-from jaxlaw.curve_prediction import predict_curve
+from jaxlaw.curves.counting import area_options
+from jaxlaw.curves.predicting import predict_curve
 from jaxlaw.laws.base import Law
 from jaxlaw.notes import DataError, Note, UsageError, nearest
 

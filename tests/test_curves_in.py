@@ -13,8 +13,8 @@ from run_tables import assert_says
 
 import jaxlaw as jl
 from jaxlaw import schedules
-from jaxlaw.courses import as_schedule, read_schedules
-from jaxlaw.curve_areas import AREAS
+from jaxlaw.curves.counting import AREAS
+from jaxlaw.curves.courses import as_schedule, read_schedules
 
 
 def areas_of(curves, **options):

@@ -18,8 +18,8 @@ import pandas as pd
 
 from jaxlaw import schedules as rates
 from jaxlaw.columns import Place
-from jaxlaw.curve_areas import Phase
-from jaxlaw.logged_rates import Fill, logged_schedule
+from jaxlaw.curves.counting import Phase
+from jaxlaw.curves.logged import Fill, logged_schedule
 from jaxlaw.notes import DataError, UsageError, nearest
 from jaxlaw.schedules import Schedule
 from jaxlaw.tables import read_table

@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 
 from jaxlaw.columns import Place
-from jaxlaw.courses import Course, updates
-from jaxlaw.logged_rates import compare_rates
+from jaxlaw.curves.courses import Course, updates
+from jaxlaw.curves.logged import compare_rates
 from jaxlaw.notes import DataError
 from jaxlaw.runs import Runs
 

@@ -17,12 +17,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from jaxlaw import curve_sampling as sampling
 from jaxlaw.columns import Place, missing_column, numbers
-from jaxlaw.courses import Course, courses_of, updates
-from jaxlaw.curve_areas import AREAS, area_options, areas_along
-from jaxlaw.curve_checks import check_order, check_rates, check_reach
-from jaxlaw.logged_rates import Fill
+from jaxlaw.curves import sampling
+from jaxlaw.curves.checks import check_order, check_rates, check_reach
+from jaxlaw.curves.counting import AREAS, area_options, areas_along
+from jaxlaw.curves.courses import Course, courses_of, updates
+from jaxlaw.curves.logged import Fill
 from jaxlaw.notes import DataError, Note, UsageError, nearest
 from jaxlaw.runs import Runs, Side, read_runs
 from jaxlaw.schedules import Schedule
@@ -37,7 +37,7 @@ class Curves:
 
     Attributes:
         rows: the table, its weights and what is known of them; see :class:`jaxlaw.Runs`.
-        courses: run → its :class:`~jaxlaw.courses.Course`.
+        courses: run → its :class:`~jaxlaw.curves.courses.Course`.
     """
 
     rows: Runs

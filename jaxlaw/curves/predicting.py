@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from jaxlaw.courses import as_schedule
-from jaxlaw.curve_areas import AREAS, area_options, areas_along
+from jaxlaw.curves.counting import AREAS, area_options, areas_along
+from jaxlaw.curves.courses import as_schedule
 from jaxlaw.notes import UsageError
 from jaxlaw.schedules import Schedule
 
