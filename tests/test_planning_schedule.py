@@ -1,5 +1,7 @@
 """Optimal schedules: their limits hold, nothing found otherwise is better, and what they say."""
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -11,6 +13,7 @@ from hypothesis import strategies as st
 
 import jaxlaw as jl
 from jaxlaw import UsageError, laws, simulate
+from jaxlaw.curves.counting import area_options
 from jaxlaw.planning import descent, optimal_schedule
 from jaxlaw.schedules import Schedule, constant, cosine, join, warmup, wsd
 
@@ -299,3 +302,16 @@ def test_misuse_says_what_to_do(change, message):
     call = {"fit": ANNEALING, "steps": 100, "peak": 1e-3} | change
     with pytest.raises(UsageError, match=message):
         optimal_schedule(call.pop("fit"), call.pop("steps"), call.pop("peak"), **call)
+
+
+def test_areas_are_counted_as_for_the_fit():
+    fit = simulated_fit("annealing")
+    counted = dataclasses.replace(fit, areas=area_options(decay=0.99))
+    options = dict(n_starts=2, iterations=20)
+    told = optimal_schedule(fit, 400, 2e-4, decay=0.99, **options)
+    known = optimal_schedule(counted, 400, 2e-4, **options)
+    other = optimal_schedule(fit, 400, 2e-4, **options)
+    assert known.loss == told.loss != other.loss
+    with pytest.raises(UsageError, match="different ways"):
+        both = [counted, dataclasses.replace(fit, areas=area_options(decay=0.9))]
+        optimal_schedule(both, 400, 2e-4, weights=(0.5, 0.5))

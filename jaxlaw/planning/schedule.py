@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 
 from jaxlaw import laws, schedules
+from jaxlaw.curves.counting import AREAS, area_options
 from jaxlaw.lr_areas import Areas, PhaseAreas
 from jaxlaw.notes import Note, UsageError, nearest
 from jaxlaw.planning.descent import (
@@ -85,9 +86,9 @@ def optimal_schedule(
     start: float | None = None,
     after: Schedule | None = None,
     shortest_decay: int = 1,
-    decay: float = 0.999,
-    carry_momentum: bool = False,
-    count_warmup: bool = False,
+    decay: float | None = None,
+    carry_momentum: bool | None = None,
+    count_warmup: bool | None = None,
     epsilon: float | None = None,
     knots: int = 64,
     n_starts: int = 8,
@@ -127,10 +128,9 @@ def optimal_schedule(
             rise, let ``peak`` be its last one; a higher peak bounds the re-warm-up.
         shortest_decay: steps that a fall from peak to floor takes at least: no step's fall is
             larger than (peak − floor) / shortest_decay.
-        decay, carry_momentum, epsilon: how areas are counted, see :func:`jaxlaw.areas`: as they
-            were for the fit.
-        count_warmup: likewise, whether rises of the warm-up of pre-training, this run's or that
-            of ``after``, count. Rises of a continued phase always do (Wang 2025, §4.1).
+        decay, carry_momentum, epsilon, count_warmup: how areas are counted. Left out: as they
+            were for the fit, where it knows (a fit of curves does); else as
+            :meth:`jaxlaw.Curves.runs` does by default.
         knots: rates that are searched, half of them spread over the steps, half as λ^(T−t),
             the memory of S2. Others lie on straight lines between them.
         n_starts: wsd, linear, cosine and constant, then random ones.
@@ -150,11 +150,12 @@ def optimal_schedule(
         _check_inputs(target, after)
     if not (knots >= 2 and n_starts >= 1 and iterations >= 1):
         raise UsageError("knots must be 2 or more, n_starts and iterations 1 or more")
+    given = dict(decay=decay, carry_momentum=carry_momentum, count_warmup=count_warmup,
+                 epsilon=epsilon)  # fmt: skip
+    options = _counted(targets, {name: one for name, one in given.items() if one is not None})
     if not any({"S1", "S1_pt"} & set(one.law.input_names) for one in targets):
-        count_warmup = True  # the base is not known: this run is the continued phase
-    options = dict(decay=decay, carry_momentum=carry_momentum, count_warmup=count_warmup,
-                   epsilon=epsilon)  # fmt: skip
-    grid, usual = grid_of(run, knots, decay), _usual(run)
+        options["count_warmup"] = True  # the base is not known: this run is the continued phase
+    grid, usual = grid_of(run, knots, options["decay"]), _usual(run)
     starts = starts_of(run, grid, usual, n_starts, np.random.default_rng(seed))
     shares, losses, gaps = solve(targets, run, grid, options, starts, iterations)
     if not np.isfinite(losses).any():
@@ -214,7 +215,15 @@ def _target(fit: Any, inputs: Mapping[str, float], weight: float) -> Target:
     return Target(law, params, values, float(weight), None)
 
 
-_AREAS = ("S1", "S2", "S1_pt", "S1_cpt", "S2_pt", "S2_cpt")
+def _counted(targets: Sequence[Target], given: Mapping[str, Any]) -> dict[str, Any]:
+    """How areas are counted: as given, else as for the fits."""
+    known = [one.fit.areas for one in targets if one.fit is not None and one.fit.areas]
+    if any(one != known[0] for one in known):
+        raise UsageError(
+            "the fits counted their areas in different ways "
+            f"({'; '.join(map(str, known))}); fit them with the same options"
+        )
+    return area_options(**((known[0] if known else {}) | dict(given)))
 
 
 def _check_inputs(target: Target, after: Schedule | None) -> None:
@@ -232,7 +241,7 @@ def _check_inputs(target: Target, after: Schedule | None) -> None:
     missing = [name for name in law.input_names if name not in given]
     if after is None and {"S1_pt", "S2_pt"} & set(missing):
         raise UsageError(f"law {law.name} needs the pre-training: give after=, its Schedule")
-    others = [name for name in missing if name not in _AREAS]
+    others = [name for name in missing if name not in AREAS]
     if others:
         raise UsageError(f"law {law.name} needs inputs={{'{others[0]}': …}}")
 
