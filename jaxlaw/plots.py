@@ -112,7 +112,7 @@ def loss_curve(prediction: pd.DataFrame, observed: Any = None, ax: Axes | None =
     if observed is not None:
         at, losses = np.asarray(observed["step"]), np.asarray(observed["loss"])
         ax.scatter(at, losses, s=7, alpha=0.45, color=INK, linewidths=0, label="observed")
-    ax.plot(step, base, color=INK, linewidth=0.9, linestyle="--", label="without annealing")
+    ax.plot(step, base, color=INK, linewidth=0.9, linestyle="--", label="base")
     ax.fill_between(step, base, unshifted, color=GREEN, alpha=0.18, linewidth=0, label="annealing")
     if prediction["shift"].any():
         ax.fill_between(

@@ -118,3 +118,41 @@ def test_the_figure_of_the_demo_has_a_row_a_corpus(demo, tmp_path):
     assert len(figure.axes) == 6
     figure.savefig(tmp_path / "demo.png", dpi=40)
     assert (tmp_path / "demo.png").read_bytes().startswith(b"\x89PNG")
+
+
+def continual():
+    """A fit of cpt-curve without a search, and its curve over two phases."""
+    law = jl.laws.get("cpt-curve")
+    fit = jl.Fit(
+        law=law, params=dict(jl.simulate.TRUTHS["cpt-curve"]), objective=0.0,
+        metrics={"r2": 1.0, "rmse": 0.0}, status="converged", agreement=1.0, n_starts=1,
+        n_solved=1, runner_up=None, notes=(), units=dict.fromkeys(law.input_names, 1.0),
+        ranges=dict.fromkeys(law.input_names, (0.0, 10.0)), n_observations=1, n_dropped=0,
+        delta=1e-3, space="log", asymmetry=1.0,
+    )  # fmt: skip
+    line = "wsd:peak=2e-4,steps=4000+cosine:peak=1e-4,steps=1000"
+    return fit.predict_curve(line, areas={"decay": 0.999})
+
+
+def test_a_loss_curve_is_shown_with_its_parts_and_its_rates(ax):
+    table = continual()
+    observed = {"step": [1000, 4500], "loss": [4.4, 4.2]}
+    assert plots.loss_curve(table, observed, ax) is ax
+    lines = {line.get_label(): line.get_ydata() for line in ax.lines}
+    np.testing.assert_array_equal(lines["predicted"], table["loss"])
+    np.testing.assert_array_equal(lines["base"], table["base"])
+    assert points_of(ax, "observed").tolist() == [[1000, 4.4], [4500, 4.2]]
+    assert {"annealing", "shift"} <= {text.get_text() for text in ax.get_legend().get_texts()}
+    low, high = ax.get_ylim()
+    assert low < table["loss"].min() and 4.4 < high < table["loss"].max()
+    (rates,) = ax.child_axes
+    np.testing.assert_array_equal(rates.lines[0].get_ydata(), table["lr"])
+    assert rates.get_xlabel() == "step" and rates.lines[1].get_xdata()[0] == 4001
+    alone = plots.loss_curve(table[table["phase"] == "pt"])
+    assert alone.figure is not ax.figure
+    assert "shift" not in {text.get_text() for text in alone.get_legend().get_texts()}
+
+
+def points_of(ax, label):
+    (found,) = [c for c in ax.collections if c.get_label() == label]
+    return np.asarray(found.get_offsets())
