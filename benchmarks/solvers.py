@@ -1,6 +1,6 @@
 """Which solver takes the mass of the starts, and whether a race among them would pay.
 
-    JAXLAW_DATA=… python benchmarks/solvers.py        # some ten minutes on two cores
+    JAXLAW_DATA=… python benchmarks/solvers.py [LAW …]     # all laws: an hour on two cores
 
 Every law on its data, 64 starts solved to their ends and not finished: the first of a Sobol
 sample as they are by either solver, and the best of 4,096 as by default. Shares count starts
@@ -9,6 +9,7 @@ starts that end elsewhere: all that a race could save that knew from the first w
 """
 
 import os
+import sys
 import time
 
 import jax
@@ -27,11 +28,12 @@ AGREE = 1e-6
 
 def cases():
     """(name, law, observations)."""
-    for name in laws.names():
+    names = sys.argv[1:] or laws.names()
+    for name in names:
         experiment = simulate.experiment(name)
         yield "simulated", experiment.law, jl.read_runs(experiment.table).observations(name)
     if "JAXLAW_DATA" in os.environ:
-        for name in ("dcpt", "dcpt-l1", "dcpt-l2", "dcpt-l4", "dcpt-l5"):
+        for name in [name for name in names if name.startswith("dcpt")]:
             yield "SlimPajama c4", laws.get(name), read("c4").observations(name)
 
 
