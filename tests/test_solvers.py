@@ -241,7 +241,7 @@ def scipy_case(name):
     return pytest.param(name, marks=marks)
 
 
-@pytest.mark.parametrize("name", map(scipy_case, laws.names()))
+@pytest.mark.parametrize("name", [scipy_case(name) for name in laws.names()])
 def test_jaxopts_answer_is_scipys_or_better(name):
     with jax.enable_x64(True):
         p = posed(name, linear=False)
