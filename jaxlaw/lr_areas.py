@@ -54,7 +54,7 @@ def areas(
     at: Any = None,
     boundary: int | None = None,
     carry_momentum: bool = False,
-    count_warmup: bool = True,
+    count_warmup: bool | tuple[bool, bool] = True,
     epsilon: Any = None,
     S1_before: Any = 0.0,
 ) -> Areas:
@@ -74,7 +74,7 @@ def areas(
             :func:`phase_areas`. Left out: a Schedule's own, else one phase.
         carry_momentum: momentum goes on over the boundary, as if there were none.
         count_warmup: False ignores rises (negative drops) up to and with the first step of
-            the phase that has its highest rate. Falls always count.
+            the phase that has its highest rate. Falls always count. A pair is for either phase.
         epsilon: weights momentum with the rate, S2 = Σ m_i·η_i^ε (Wang 2025, App. J).
         S1_before: sum of the rates before those of ``lr``, a number or (schedules,).
 
@@ -87,10 +87,10 @@ def areas(
             that does not fit.
     """
     problem = _pose(lr, decay, initial_lr, S1_before, epsilon, at, boundary)
-    rule = Rule(epsilon is not None, carry_momentum, count_warmup)
+    rules = _rules(epsilon, carry_momentum, count_warmup)
     if problem.boundary is None:
-        return _each_decay(problem, lambda one: run(one, rule, _start(one))[0])
-    return _each_decay(problem, lambda one: _split(one, rule)).whole
+        return _each_decay(problem, lambda one: run(one, rules[0], _start(one))[0])
+    return _each_decay(problem, lambda one: _split(one, rules)).whole
 
 
 def phase_areas(
@@ -101,7 +101,7 @@ def phase_areas(
     at: Any = None,
     boundary: int | None = None,
     carry_momentum: bool = False,
-    count_warmup: bool = True,
+    count_warmup: bool | tuple[bool, bool] = True,
     epsilon: Any = None,
     S1_before: Any = 0.0,
 ) -> PhaseAreas:
@@ -118,8 +118,16 @@ def phase_areas(
     problem = _pose(lr, decay, initial_lr, S1_before, epsilon, at, boundary)
     if problem.boundary is None:
         raise UsageError("no boundary to split at; give boundary=, or a Schedule made by join()")
-    rule = Rule(epsilon is not None, carry_momentum, count_warmup)
-    return _each_decay(problem, lambda one: _split(one, rule))
+    rules = _rules(epsilon, carry_momentum, count_warmup)
+    return _each_decay(problem, lambda one: _split(one, rules))
+
+
+def _rules(
+    epsilon: Any, carry_momentum: bool, count_warmup: bool | tuple[bool, bool]
+) -> list[Rule]:
+    """Those of the first phase and the second."""
+    each = count_warmup if isinstance(count_warmup, tuple) else (count_warmup, count_warmup)
+    return [Rule(epsilon is not None, carry_momentum, one) for one in each]
 
 
 def _pose(
@@ -213,15 +221,15 @@ def _start(problem: Problem) -> tuple[Any, ...]:
     return problem.S1_before, 0.0, 0.0, problem.initial_lr
 
 
-def _split(problem: Problem, rule: Rule) -> PhaseAreas:
+def _split(problem: Problem, rules: list[Rule]) -> PhaseAreas:
     """The two phases one after the other, each with its own η_0."""
     rates, at, boundary = problem.rates, problem.at, problem.boundary
     early, late = (None, None) if at is None else (at.clip(max=boundary), (at - boundary).clip(0))
     first = problem._replace(rates=rates[..., :boundary], at=early)
-    pt, momentum = run(first, rule, _start(first))
-    tail = momentum if rule.carry_momentum else 0.0
+    pt, momentum = run(first, rules[0], _start(first))
+    tail = momentum if rules[1].carry_momentum else 0.0
     second = problem._replace(rates=rates[..., boundary:], at=late)
-    cpt, _ = run(second, rule, (0.0, 0.0, tail, rates[..., boundary - 1]))
+    cpt, _ = run(second, rules[1], (0.0, 0.0, tail, rates[..., boundary - 1]))
     if at is None:
         xp = jnp if problem.on_device else np
         none = xp.zeros_like(pt.S1)

@@ -330,3 +330,23 @@ def test_areas_of_real_runs():
             assert (S2 == 0).all()
         else:
             assert 0.5 < 0.001 * S2[-1] / closed <= 1 + 1e-9
+
+
+@pytest.mark.parametrize("carry", [False, True])
+def test_a_pair_says_for_either_phase_whether_rises_count(carry):
+    rates = np.array([1.0, 3.0, 2.0, 1.0, 4.0, 2.0, 1.0])
+
+    def of(count_warmup):
+        return phase_areas(rates, 0.9, boundary=4, carry_momentum=carry, count_warmup=count_warmup)
+
+    both, neither, mixed = of(True), of(False), of((False, True))
+    np.testing.assert_array_equal(mixed.S2_pt, neither.S2_pt)
+    # The momentum that goes over the boundary is that of the first phase as it was counted.
+    tail = np.cumsum(0.9 ** np.arange(1, 4)) if carry else np.zeros(3)
+    m = {name: found.S2_pt[3] - found.S2_pt[2] for name, found in (("b", both), ("n", neither))}
+    expected = both.S2_cpt[4:] + (m["n"] - m["b"]) * tail
+    np.testing.assert_allclose(mixed.S2_cpt[4:], expected, rtol=1e-12)
+    assert not np.allclose(mixed.S2_cpt, neither.S2_cpt)
+    for plain, pair in ((both, (True, True)), (neither, (False, False))):
+        for one, other in zip(plain, of(pair), strict=True):
+            np.testing.assert_array_equal(one, other)

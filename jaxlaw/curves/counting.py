@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -76,29 +75,9 @@ def areas_along(
         order = (mine.S1, none, mine.S2, none) if alone == "pt" else (none, mine.S1, none, mine.S2)
         split = PhaseAreas(*order)
     else:
-        of = partial(phase_areas, schedule, options["decay"], **counted)
-        carry = options["carry_momentum"]
-        split = of(carry_momentum=carry)
-        if not count_warmup and _warms_up(schedule):
-            split = _without_warmup(of, split, carry)
+        split = phase_areas(
+            schedule, options["decay"], carry_momentum=options["carry_momentum"],
+            count_warmup=(count_warmup, True), **counted,
+        )  # fmt: skip
     whole = split.whole
     return dict(zip(AREAS, (whole.S1, whole.S2, *split), strict=True))
-
-
-def _warms_up(schedule: Schedule) -> bool:
-    first = schedule.rates[: schedule.boundary]
-    return first.argmax() > 0 or schedule.initial_lr < first[0]
-
-
-def _without_warmup(of: Any, every: PhaseAreas, carry: bool) -> PhaseAreas:
-    """Rises count in the continual phase, and not in pre-training.
-
-    S2 is linear in the drops: that of the continual phase is its own and, where momentum is
-    carried, the tail of pre-training.
-    """
-    without = of(count_warmup=False, carry_momentum=carry)
-    S2_cpt = every.S2_cpt
-    if carry:
-        tail = without.S2_cpt - of(count_warmup=False).S2_cpt
-        S2_cpt = of().S2_cpt + tail
-    return every._replace(S2_pt=without.S2_pt, S2_cpt=S2_cpt)

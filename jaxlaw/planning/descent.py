@@ -140,15 +140,10 @@ def _at_end(
 
     if boundary is None:
         return of(areas, count_warmup=count_warmup)
-    phases = functools.partial(of, phase_areas, boundary=boundary)
-    if count_warmup:
-        return phases(carry_momentum=carry_momentum)
-    counted, without = phases(), phases(count_warmup=False)
-    found = counted._replace(S2_pt=without.S2_pt)
-    if carry_momentum:  # S2 is linear in momentum: the tail of pre-training is added
-        tail = phases(count_warmup=False, carry_momentum=True).S2_cpt - without.S2_cpt
-        found = found._replace(S2_cpt=counted.S2_cpt + tail)
-    return found
+    return of(
+        phase_areas, boundary=boundary, carry_momentum=carry_momentum,
+        count_warmup=(count_warmup, True),
+    )  # fmt: skip
 
 
 def by_name(ends: Areas | PhaseAreas) -> dict[str, Any]:
