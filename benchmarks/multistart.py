@@ -31,7 +31,8 @@ import pandas as pd
 from scipy.optimize import minimize
 
 import jaxlaw as jl
-from jaxlaw import engine, laws, simulate, starts
+from jaxlaw import engine, laws, search, simulate, starts
+from jaxlaw.chunks import Work
 from jaxlaw.objective import scaled_value, value_and_gradient
 from jaxlaw.posing import Options, pose
 from jaxlaw.solvers import SOLVERS
@@ -141,17 +142,17 @@ def jaxopt_vmap(model, problem, first, repeats):
 
 
 def jaxlaw_all(method, posed, first, repeats):
-    """Every start to the end."""
+    """Every start to the end, in chunks over all cores, as by fit()."""
+    solver, task = SOLVERS[method], search.Task(posed.model, posed.problem)
 
     def once():
         begun = time.perf_counter()
-        lanes = engine.solve(SOLVERS[method], posed.model, posed.problem, first)
-        return lanes, time.perf_counter() - begun
+        search._solved(solver, task, first[None], Work(progress=False))
+        return time.perf_counter() - begun
 
-    _, cold = once()
-    timed = [once() for _ in range(repeats)]
-    lanes = timed[0][0]
-    run_s = statistics.median(seconds for _, seconds in timed)
+    cold = once()
+    run_s = statistics.median(once() for _ in range(repeats))
+    lanes = engine.solve(solver, posed.model, posed.problem, first)  # where each of them ends
     return lanes.value[0], run_s, cold - run_s, float(lanes.ticks.mean())
 
 
