@@ -21,7 +21,6 @@ import jax
 import numpy as np
 
 from jaxlaw import laws
-from jaxlaw import starts as starting
 from jaxlaw.chunks import Work
 from jaxlaw.findings import all_notes, at_walls
 from jaxlaw.laws.base import Law
@@ -35,6 +34,7 @@ from jaxlaw.runs import read_runs
 from jaxlaw.search import Optimum, Task, find_optima
 from jaxlaw.solvers import SOLVERS, Solver
 from jaxlaw.solvers.status import NAMES
+from jaxlaw.starts import first_starts
 
 
 def fit(
@@ -103,13 +103,13 @@ def fit(
     """
     law = laws.get(law, constraint)
     _check_counts(n_starts=n_starts, screen=screen, seed=seed)
-    options = Options(
-        delta, space, asymmetry, _fixed(law, fixed, base), dict(tied or {}), dict(bounds or {})
-    )
-    options.check(law)
+    options = options_for(
+        law, delta=delta, space=space, asymmetry=asymmetry, fixed=fixed, tied=tied,
+        bounds=bounds, base=base,
+    )  # fmt: skip
     method = solver_named(solver)
     work = Work(work_dir, progress, distributed)
-    observations = _observations(law, runs, columns, units, options, reading)
+    observations = observed(law, runs, options, columns=columns, units=units, **reading)
     with programs_in(compile_cache), jax.enable_x64(True):
         posed = pose(
             law,
@@ -119,7 +119,7 @@ def fit(
             options,
             method.linear_coefficients,
         )
-        first = _first_starts(posed, starts, n_starts, seed)
+        first = first_starts(posed, starts, n_starts, seed)
         (optimum,) = find_optima(method, Task(posed.model, posed.problem), first, screen, work)
         if not np.isfinite(optimum.objective):
             raise DataError(
@@ -178,25 +178,28 @@ def _fixed(law: Law, fixed: Mapping[str, float] | None, base: Any) -> dict[str, 
     return {name: float(params[name]) for name in law.from_base} | dict(fixed or {})
 
 
-def _observations(
-    law: Law, runs: Any, columns: Any, units: Any, options: Options, reading: Mapping[str, Any]
-) -> Observations:
-    runs = read_runs(runs, columns, units, **reading)
-    return runs.observations(law, free=options.free(law))
+def options_for(
+    law: Law,
+    *,
+    delta: float | None = None,
+    space: Literal["log", "linear"] | None = None,
+    asymmetry: float = 1.0,
+    fixed: Mapping[str, float] | None = None,
+    tied: Mapping[str, str] | None = None,
+    bounds: Mapping[str, tuple[float | None, float | None]] | None = None,
+    base: Fit | Mapping[str, float] | None = None,
+) -> Options:
+    """What :func:`fit` was told of the problem itself, checked; raises UsageError."""
+    options = Options(
+        delta, space, asymmetry, _fixed(law, fixed, base), dict(tied or {}), dict(bounds or {})
+    )
+    options.check(law)
+    return options
 
 
-def _first_starts(posed: Posed, starts: Any, count: int, seed: int) -> np.ndarray:
-    """Coordinates (S, p) of the starts asked for."""
-    law = posed.model.law
-    if isinstance(starts, str) and starts == "sobol":
-        natural = starting.sobol(law, count, seed)
-    elif isinstance(starts, str) and starts == "grid":
-        natural = starting.paper_grid(law, posed.means)
-    elif isinstance(starts, str):
-        raise UsageError(f"starts is 'sobol', 'grid' or values, not '{starts}'")
-    else:
-        natural = starting.from_user(law, starts, posed.means)
-    return posed.coordinates(natural)
+def observed(law: Law, runs: Any, options: Options, **reading: Any) -> Observations:
+    """The observations a law with these options takes from what :func:`fit` was given."""
+    return read_runs(runs, **reading).observations(law, free=options.free(law))
 
 
 def _report(posed: Posed, observations: Observations, optimum: Optimum, solver: str) -> Fit:

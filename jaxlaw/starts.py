@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -17,7 +17,34 @@ from jaxlaw.coordinates import recentre
 from jaxlaw.laws.base import Law
 from jaxlaw.notes import UsageError, nearest
 
+if TYPE_CHECKING:
+    from jaxlaw.posing import Posed
+
 ORDERS = 50  # ends of a starting range whose ratio is larger tell an order of magnitude
+
+
+def first_starts(posed: Posed, starts: Any, count: int, seed: int) -> np.ndarray:
+    """Search coordinates (S, p) of the starts a user asked for.
+
+    Args:
+        posed: the problem.
+        starts: ``"sobol"``, ``"grid"``, or values, see :func:`from_user`.
+        count: size of the Sobol sample.
+        seed: of it.
+
+    Raises:
+        UsageError: another word, or no values for this law.
+    """
+    law = posed.model.law
+    if isinstance(starts, str) and starts == "sobol":
+        natural = sobol(law, count, seed)
+    elif isinstance(starts, str) and starts == "grid":
+        natural = paper_grid(law, posed.means)
+    elif isinstance(starts, str):
+        raise UsageError(f"starts is 'sobol', 'grid' or values, not '{starts}'")
+    else:
+        natural = from_user(law, starts, posed.means)
+    return posed.coordinates(natural)
 
 
 def paper_grid(law: Law, centre: Mapping[str, float]) -> np.ndarray:

@@ -59,6 +59,7 @@ ROOMS = [
     "jaxlaw.result",
     "jaxlaw.fitting",
     "jaxlaw.decay_fit",
+    "jaxlaw.refits",
     "jaxlaw.folds",
     "jaxlaw.study",
     "jaxlaw.uncertainty",

@@ -1,0 +1,117 @@
+"""One law fitted to many versions of the same runs: folds, resamples, other targets.
+
+A version is a row of weights or of targets, never another table, so that one compiled program
+serves them all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import jax
+import numpy as np
+
+from jaxlaw.chunks import Work
+from jaxlaw.laws.base import Law
+from jaxlaw.notes import UsageError
+from jaxlaw.objective import scale_of
+from jaxlaw.observations import Observations
+from jaxlaw.posing import Options, Posed, pose
+from jaxlaw.search import Task, find_optima
+from jaxlaw.solvers import SOLVERS, Solver
+from jaxlaw.starts import first_starts
+
+
+@dataclass(frozen=True, eq=False)
+class Refits:
+    """What P versions of the same runs came to; leading axis P throughout.
+
+    Attributes:
+        posed: the problem of the runs as they are.
+        params: name → (P,) natural values in the law's own units.
+        coordinates: (P, p) the same as the search had them.
+        objective: (P,) summed Huber loss; infinite where no start came to a finite one.
+        status: (P,) how the best start ended (see ``jaxlaw.solvers.status``).
+        agreement: (P,) share of the solved starts that ended there.
+    """
+
+    posed: Posed
+    params: dict[str, np.ndarray]
+    coordinates: np.ndarray
+    objective: np.ndarray
+    status: np.ndarray
+    agreement: np.ndarray
+
+    def predict(self, **inputs: np.ndarray) -> np.ndarray:
+        """The target at (m,) points in the law's own units, from each version: (P, m)."""
+        law = self.posed.model.law
+        with jax.enable_x64(True):
+            columns = {name: values[:, None] for name, values in self.params.items()}
+            return np.asarray(_predict(law, columns, inputs))
+
+
+@jax.jit(static_argnames="law")
+def _predict(law: Law, params: dict, inputs: dict) -> jax.Array:
+    return law(params, **inputs)
+
+
+def refit(
+    law: Law,
+    observations: Observations,
+    weights: np.ndarray | None = None,
+    targets: np.ndarray | None = None,
+    *,
+    options: Options | None = None,
+    method: Solver = SOLVERS["newton"],
+    n_starts: int = 4096,
+    screen: int | bool = 64,
+    seed: int = 0,
+    also: np.ndarray | None = None,
+    work: Work | None = None,
+) -> Refits:
+    """Fit every version.
+
+    Args:
+        law: the law.
+        observations: the runs, (n,).
+        weights: (P, n), in place of their own: 0 is held out; None keeps their own.
+        targets: (P, n), in place of their own; None keeps them.
+        options: as for a single fit.
+        method: the solver.
+        n_starts, screen, seed: as for :func:`jaxlaw.fit`, the same starts for every version.
+        also: (k, p) further starts, natural values in the law's own units.
+        work: devices, processes, folder and bar.
+
+    Raises:
+        UsageError: weights or targets of another shape, or neither given.
+    """
+    versions = {"weight": weights, "target": targets}
+    versions = {name: np.asarray(v, float) for name, v in versions.items() if v is not None}
+    shapes = {v.shape for v in versions.values()}
+    if len(shapes) != 1 or len(shape := shapes.pop()) != 2 or shape[1] != len(observations):
+        raise UsageError(
+            f"weights and targets need the shape (versions, {len(observations)}); they have "
+            f"{', '.join(str(v.shape) for v in versions.values()) or 'none'}"
+        )
+    with jax.enable_x64(True):
+        posed = pose(
+            law, observations.inputs, observations.target, observations.weight,
+            options or Options(), method.linear_coefficients,
+        )  # fmt: skip
+        if posed.model.space == "log" and targets is not None:
+            versions["target"] = np.log(versions["target"])
+        task = Task(posed.model, posed.problem._replace(**versions), frozenset(versions))
+        first = first_starts(posed, "sobol", n_starts, seed)
+        if also is not None:
+            first = np.concatenate([first, first_starts(posed, also, 0, 0)])
+        found = find_optima(method, task, first, screen, work)
+        coordinates = np.stack([one.coordinates for one in found])
+        return Refits(
+            posed=posed,
+            params=posed.params(coordinates),
+            coordinates=coordinates,
+            objective=np.array([one.objective for one in found])
+            * float(scale_of(posed.problem.delta)),
+            status=np.array([one.status for one in found]),
+            agreement=np.array([one.agreement for one in found]),
+        )
