@@ -25,7 +25,7 @@ from jaxlaw.findings import AGREE
 from jaxlaw.objective import Problem, predict, rounding_floor, scale_of
 from jaxlaw.projection import solved_coordinates
 from jaxlaw.solvers import FINISHER, Solver
-from jaxlaw.solvers.status import CONVERGED, STALLED
+from jaxlaw.solvers.status import CONVERGED, NON_FINITE, STALLED
 
 CANDIDATES = 4  # distinct optima that L-BFGS finishes
 KEPT = 8  # distinct objectives kept of a problem
@@ -106,10 +106,10 @@ def find_optima(
     if work.folder is not None:
         work.claim(_description(method, task, starts, screen))
     task = task._replace(problems=jax.tree.map(np.asarray, task.problems))
-    anywhere = np.broadcast_to(starts[0], (task.count, CANDIDATES, starts.shape[1]))
+    size = int(screen) if screen and screen < len(starts) else len(starts)
+    anywhere = np.broadcast_to(starts[0], (task.count, min(CANDIDATES, size), starts.shape[1]))
     finish, _ = _solving(FINISHER, task, anywhere)
     with meanwhile(lambda: finish([])):  # compiles
-        size = int(screen) if screen and screen < len(starts) else len(starts)
         chosen = starts[None] if size == len(starts) else _screened(task, starts, size, work)
         found = _solved(method, task, chosen, work)
     candidates = np.stack([_candidates(optima, task) for optima in found])
@@ -156,16 +156,19 @@ def _least(values: Values, chunk: Chunk, keep: int) -> Arrays:
 
 
 def _solved(method: Solver, task: Task, starts: np.ndarray, work: Work) -> list[Arrays]:
-    """The distinct optima of each problem; starts are (P, S, p), or (1, S, p) for all."""
+    """The distinct optima of each problem; starts are (P, S, p), or (1, S, p) for all.
+
+    A start of NaN is none.
+    """
 
     def best(result: Arrays) -> float:
         return float(result["value"].min() * scale_of(task.problems.delta))
 
     solve, chunks = _solving(method, task, starts)
     found = work.map(method.name, solve, chunks, best if task.count == 1 else None)
-    keys = ("value", "count", "status", "members")
+    keys, size = ("value", "count", "status", "members"), starts.shape[1]
     return [
-        _distinct(*(np.concatenate([part[key] for part in parts]) for key in keys), floor)
+        _distinct(*(np.concatenate([part[key] for part in parts]) for key in keys), floor, size)
         for parts, floor in zip(_by_problem(found, chunks), task.floors, strict=True)
     ]
 
@@ -180,17 +183,25 @@ def _solving(
     room = max(chunk.lanes for chunk in chunks)
     floors = task.floors
 
-    def queue(chunk: Chunk) -> Queue:
+    def places(chunk: Chunk) -> tuple[np.ndarray, np.ndarray]:
+        """The chunk's starts (B, S, p), and which of them there are: the others are NaN."""
         part = starts[slice(*chunk.problems), slice(*chunk.starts)]
-        owner = np.repeat(np.arange(chunk.count, dtype=np.int32), part.shape[1])
-        flat = part.reshape(-1, part.shape[-1])
-        return Queue(_fields(task, chunk, chunks[0]), flat, owner)
+        return part, ~np.isnan(part).any(axis=-1)
+
+    def queue(chunk: Chunk) -> Queue:
+        part, there = places(chunk)
+        owner = np.nonzero(there)[0].astype(np.int32)
+        return Queue(_fields(task, chunk, chunks[0]), part[there], owner)
 
     def reduce(end: Lanes, chunk: Chunk) -> Arrays:
-        value, status = (leaf.reshape(chunk.count, -1) for leaf in (end.value, end.status))
-        members = end.coordinates.reshape(*value.shape, 1, -1)
+        part, there = places(chunk)
+        value, status = np.full(there.shape, np.inf), np.full(there.shape, NON_FINITE)
+        value[there], status[there] = end.value, end.status
+        members = np.full_like(part, np.nan)
+        members[there] = end.coordinates
+        members = members[:, :, None]
         rows = [
-            _distinct(v, np.ones_like(s), s, m, floor)
+            _distinct(v, np.ones_like(s), s, m, floor, each)
             for v, s, m, floor in zip(
                 value, status, members, floors[slice(*chunk.problems)], strict=True
             )
@@ -206,7 +217,12 @@ def _solving(
 
 
 def _distinct(
-    value: np.ndarray, count: np.ndarray, status: np.ndarray, members: np.ndarray, floor: float
+    value: np.ndarray,
+    count: np.ndarray,
+    status: np.ndarray,
+    members: np.ndarray,
+    floor: float,
+    starts: int,
 ) -> Arrays:
     """Ends, or groups of ends, joined where their objectives agree; the best ``KEPT`` groups.
 
@@ -216,27 +232,29 @@ def _distinct(
         status: (n,) how.
         members: (n, m, p) their coordinates, the best first; NaN where there are fewer.
         floor: objectives closer than this are the same.
+        starts: how many starts the problem has: no more are kept.
 
     Returns:
         The same four by name; infinite objectives and counts of 0 where there are fewer.
     """
+    kept, most = min(KEPT, starts), min(MEMBERS, starts)
     order = np.argsort(np.where(np.isfinite(value), value, np.inf), kind="stable")
     order = order[np.isfinite(value[order])]
     ordered, low = value[order], 0
     groups = {
-        "value": np.full(KEPT, np.inf, value.dtype),
-        "count": np.zeros(KEPT, np.int64),
-        "status": np.full(KEPT, -1, np.int32),
-        "members": np.full((KEPT, MEMBERS, members.shape[-1]), np.nan, members.dtype),
+        "value": np.full(kept, np.inf, value.dtype),
+        "count": np.zeros(kept, np.int64),
+        "status": np.full(kept, -1, np.int32),
+        "members": np.full((kept, most, members.shape[-1]), np.nan, members.dtype),
     }
-    for k in range(KEPT):
+    for k in range(kept):
         if low == len(order):
             break
         tie = max(AGREE * abs(ordered[low]), floor)
         high = int(np.searchsorted(ordered, ordered[low] + tie, side="right"))
         mine = order[low:high]
         places = members[mine].reshape(-1, members.shape[-1])
-        places = places[~np.isnan(places).any(axis=1)][:MEMBERS]
+        places = places[~np.isnan(places).any(axis=1)][:most]
         groups["value"][k] = ordered[low]
         groups["count"][k] = count[mine].sum()
         groups["status"][k] = CONVERGED if CONVERGED in status[mine] else status[mine[0]]
@@ -246,7 +264,7 @@ def _distinct(
 
 
 def _candidates(found: Arrays, task: Task) -> np.ndarray:
-    """The best places of distinct objective, (CANDIDATES, p); NaN, which ends at once, beyond."""
+    """The best places of distinct objective, (CANDIDATES, p); NaN beyond."""
     places = found["members"][:CANDIDATES, 0]
     return np.clip(places, task.problems.low, task.problems.high)
 

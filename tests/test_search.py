@@ -78,7 +78,7 @@ def test_ends_are_joined_where_their_objectives_agree():
     value = np.array([3.0, 1.0, np.nan, 1.0 + 1e-9, np.inf, 3.0 + 1e-7, 2.0])
     status = np.array([2, 2, 3, CONVERGED, 3, 2, CONVERGED], np.int32)
     members = np.arange(7.0).reshape(7, 1, 1)
-    found = searching._distinct(value, np.ones(7, int), status, members, floor=0.0)
+    found = searching._distinct(value, np.ones(7, int), status, members, floor=0.0, starts=64)
     assert found["value"][:4].tolist() == [1.0, 2.0, 3.0, np.inf]
     assert found["count"][:4].tolist() == [2, 1, 2, 0]
     assert found["status"][:3].tolist() == [CONVERGED, CONVERGED, 2]
