@@ -84,11 +84,11 @@ def test_ends_are_joined_where_their_objectives_agree():
     assert found["status"][:3].tolist() == [CONVERGED, CONVERGED, 2]
     assert found["members"][0, :2, 0].tolist() == [1.0, 3.0]
     halves = [
-        searching._distinct(value[h], np.ones(len(h), int), status[h], members[h], 0.0)
+        searching._distinct(value[h], np.ones(len(h), int), status[h], members[h], 0.0, 64)
         for h in ([0, 1, 2], [3, 4, 5, 6])
     ]
     joined = [np.concatenate([half[key] for half in halves]) for key in found]
-    again = searching._distinct(*joined, floor=0.0)
+    again = searching._distinct(*joined, floor=0.0, starts=64)
     for key in ("value", "count", "status"):
         np.testing.assert_array_equal(again[key], found[key])
 
