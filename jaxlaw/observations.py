@@ -34,7 +34,8 @@ class Observations:
 
     Attributes:
         law: name of the law they were checked for.
-        inputs: name → (n,) float64 in the law's own units.
+        inputs: name → (n,) float64 in the law's own units; of those per drop of the learning
+            rate (n, K), where the schedules are known.
         target: (n,) float64.
         weight: (n,) float64, non-negative, not all zero; ones unless given.
         scale: name → factor from the user's unit to the law's.
@@ -89,7 +90,7 @@ class _Column:
     """A column of the table, read for one input or the target."""
 
     place: Place
-    raw: np.ndarray  # (n,) in the user's unit, its complement where that is what was asked
+    raw: np.ndarray  # (n,) in the user's unit, its complement where that is what was asked; (n, K)
     factor: float  # from the user's unit to the law's
     unit: float
     declared: bool
@@ -107,7 +108,14 @@ class _Column:
             bad |= ~(values > 0)
         elif self.spec.domain == "nonnegative":
             bad |= values < 0
-        return bad
+        return bad if bad.ndim == 1 else bad.any(axis=1)
+
+    def range(self, keep: np.ndarray) -> tuple[float, float]:
+        """Lowest and highest in the user's unit; of drops 0, which changes nothing, is one."""
+        low, high = float(self.raw[keep].min()), float(self.raw[keep].max())
+        if self.spec.per_drop and self.spec.domain != "positive":
+            return min(low, 0.0), max(high, 0.0)
+        return low, high
 
 
 def observe(runs: Runs, law: str | Law, free: Collection[str] | None = None) -> Observations:
@@ -124,7 +132,14 @@ def observe(runs: Runs, law: str | Law, free: Collection[str] | None = None) -> 
     """
     law = laws.get(law)
     free = tuple(law.parameter_names) if free is None else tuple(sorted(free))
-    columns = {spec.name: _input(runs, law, spec) for spec in law.inputs}
+    counted = any(spec.per_drop for spec in law.inputs) and runs.drops is not None
+    drops = runs.drops(runs.table) if counted else {}
+    columns = {
+        spec.name: _counted(runs, spec, drops[spec.name])
+        if spec.name in drops
+        else _input(runs, law, spec)
+        for spec in law.inputs
+    }
     columns[law.target] = _target(runs, law)
     keep, dropped_note = _validity(runs, columns)
     labels = runs.table.index.to_numpy()[keep]
@@ -148,7 +163,7 @@ def observe(runs: Runs, law: str | Law, free: Collection[str] | None = None) -> 
         weight=weight,
         scale={name: columns[name].factor for name in inputs},
         units={name: columns[name].unit for name in inputs},
-        ranges={name: _range(columns[name].raw[keep]) for name in inputs},
+        ranges={name: columns[name].range(keep) for name in inputs},
         columns={name: column.place.column for name, column in columns.items()},
         target_name=law.target,
         rows=labels,
@@ -157,10 +172,6 @@ def observe(runs: Runs, law: str | Law, free: Collection[str] | None = None) -> 
         notes=tuple(notes),
         areas=runs.areas,
     )
-
-
-def _range(values: np.ndarray) -> tuple[float, float]:
-    return float(values.min()), float(values.max())
 
 
 def _distinct(values: np.ndarray) -> int:
@@ -218,6 +229,11 @@ def _input(runs: Runs, law: Law, spec: Input) -> _Column:
         share = 1.0 - share if complement else share
         raw = share if unit == 1.0 else share / unit
     return _Column(place, raw, unit / spec.unit, unit, declared, spec)
+
+
+def _counted(runs: Runs, spec: Input, values: np.ndarray) -> _Column:
+    """A column per drop, (n, K), worked out from the schedules."""
+    return _Column(Place(runs.source, runs.word, spec.name, spec.name), values, 1.0, 1.0, True, spec)
 
 
 def _target(runs: Runs, law: Law) -> _Column:
@@ -325,7 +341,10 @@ def _duplicates(
     inputs: dict[str, np.ndarray], target: np.ndarray, labels: np.ndarray, runs: Runs
 ) -> list[Note]:
     """A note on rows equal in all inputs and the target; repeats with another target are fine."""
-    repeated = pd.DataFrame({**inputs, " target": target}).duplicated().to_numpy()
+    # Of curves the sum of the rates is enough to tell a point from others on its curve.
+    plain = {name: values for name, values in inputs.items() if values.ndim == 1}
+    sums = {name: values.sum(axis=1) for name, values in inputs.items() if values.ndim > 1}
+    repeated = pd.DataFrame({**plain, **sums, " target": target}).duplicated().to_numpy()
     if not repeated.any():
         return []
     places = name_rows(runs.word, labels[repeated])
@@ -347,6 +366,9 @@ def _separability(
     notes = []
     for name, values in inputs.items():
         values = values[active]
+        if values.ndim > 1:  # what goes with no drop says nothing, unless there is none
+            real = inputs["drop"][active] != 0
+            values = values[real] if real.any() and name != "drop" else values.ravel()
         some = np.unique(values[:4096])
         some = np.unique(values) if len(some) <= _FEW else some
         if len(some) > _FEW:

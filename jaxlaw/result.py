@@ -111,6 +111,7 @@ class Fit:
         Args:
             table: DataFrame or dict with a column per input, or nothing.
             **inputs: arrays by name that broadcast with each other; units of the fitted runs.
+                Those per drop of the learning rate may have one axis more, (…, K).
 
         Returns:
             float64 array of the broadcast shape (a scalar array for scalars).
@@ -130,10 +131,13 @@ class Fit:
         Args and shape as :meth:`predict`; boolean.
         """
         values = self._inputs(table, inputs)
-        flags = [
-            (value < self.ranges[name][0]) | (value > self.ranges[name][1])
+        flags = {
+            name: (value < self.ranges[name][0]) | (value > self.ranges[name][1])
             for name, value in values.items()
-        ]
+        }
+        drops = {spec.name for spec in self.law.inputs if spec.per_drop}
+        points = max((flag.ndim for name, flag in flags.items() if name not in drops), default=0)
+        flags = [one.any(axis=-1) if one.ndim > points else one for one in flags.values()]
         return np.logical_or.reduce(np.broadcast_arrays(*flags))
 
     def predict_curve(
