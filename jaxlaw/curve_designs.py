@@ -51,7 +51,7 @@ def annealing() -> Inputs:
 
 
 def stages() -> Inputs:
-    """Constant rates, and falls to lower ones at step 8,000: one drop a point at most, 120 points."""
+    """A constant rate, and falls to lower ones at step 8,000: at most one drop at a point."""
     steps = np.arange(500, 24_001, 500)
     base = constant(3e-4, 24_000)
     flat = areas(base, at=steps).S1

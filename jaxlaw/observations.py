@@ -218,6 +218,7 @@ def _series(runs: Runs, name: str, doc: str, canonical: str) -> tuple[pd.Series,
 def _input(runs: Runs, law: Law, spec: Input) -> _Column:
     name, complement = _side(runs, spec.name)
     doc = f", which law {law.name} needs" + (f" ({spec.doc})" if spec.doc else "")
+    doc += "; jl.read_curves works it out from schedules" if spec.per_drop else ""
     series, place = _series(runs, name, doc, spec.name)
     raw = numbers(series, place)
     default = runs.units.get(spec.name, spec.unit)
@@ -233,7 +234,9 @@ def _input(runs: Runs, law: Law, spec: Input) -> _Column:
 
 def _counted(runs: Runs, spec: Input, values: np.ndarray) -> _Column:
     """A column per drop, (n, K), worked out from the schedules."""
-    return _Column(Place(runs.source, runs.word, spec.name, spec.name), values, 1.0, 1.0, True, spec)
+    return _Column(
+        Place(runs.source, runs.word, spec.name, spec.name), values, 1.0, 1.0, True, spec
+    )
 
 
 def _target(runs: Runs, law: Law) -> _Column:
@@ -366,9 +369,10 @@ def _separability(
     notes = []
     for name, values in inputs.items():
         values = values[active]
-        if values.ndim > 1:  # what goes with no drop says nothing, unless there is none
-            real = inputs["drop"][active] != 0
-            values = values[real] if real.any() and name != "drop" else values.ravel()
+        if values.ndim > 1:  # what goes with a drop of 0 says nothing
+            values = values[(inputs["drop"][active] != 0) | (name == "drop")]
+            if not len(values):
+                continue
         some = np.unique(values[:4096])
         some = np.unique(values) if len(some) <= _FEW else some
         if len(some) > _FEW:
