@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from jaxlaw import laws
-from jaxlaw.columns import SIDES, Place, check_fraction, missing_column, name_rows, numbers
+from jaxlaw.columns import SIDES, Column, Place, check_fraction, missing_column, name_rows, numbers
 from jaxlaw.laws.base import Input, Law
 from jaxlaw.notes import DataError, Note, UsageError
 from jaxlaw.separability import inseparable
@@ -83,39 +83,6 @@ class Observations:
         records.append((target, self.columns[target], 1.0, low, high, _distinct(self.target)))
         names = ["name", "column", "unit", "min", "max", "distinct"]
         return pd.DataFrame(records, columns=names)
-
-
-@dataclass(frozen=True)
-class _Column:
-    """A column of the table, read for one input or the target."""
-
-    place: Place
-    raw: np.ndarray  # (n,) in the user's unit, its complement where that is what was asked; (n, K)
-    factor: float  # from the user's unit to the law's
-    unit: float
-    declared: bool
-    spec: Input
-
-    @property
-    def values(self) -> np.ndarray:
-        with np.errstate(over="ignore", invalid="ignore"):
-            return self.raw if self.factor == 1.0 else self.raw * self.factor
-
-    def invalid(self) -> np.ndarray:
-        values = self.values
-        bad = ~np.isfinite(values)
-        if self.spec.domain == "positive":
-            bad |= ~(values > 0)
-        elif self.spec.domain == "nonnegative":
-            bad |= values < 0
-        return bad if bad.ndim == 1 else bad.any(axis=1)
-
-    def range(self, keep: np.ndarray) -> tuple[float, float]:
-        """Lowest and highest in the user's unit; of drops 0, which changes nothing, is one."""
-        low, high = float(self.raw[keep].min()), float(self.raw[keep].max())
-        if self.spec.per_drop and self.spec.domain != "positive":
-            return min(low, 0.0), max(high, 0.0)
-        return low, high
 
 
 def observe(runs: Runs, law: str | Law, free: Collection[str] | None = None) -> Observations:
@@ -215,7 +182,7 @@ def _series(runs: Runs, name: str, doc: str, canonical: str) -> tuple[pd.Series,
     return runs.table[name], Place(runs.source, runs.word, asked, name)
 
 
-def _input(runs: Runs, law: Law, spec: Input) -> _Column:
+def _input(runs: Runs, law: Law, spec: Input) -> Column:
     name, complement = _side(runs, spec.name)
     doc = f", which law {law.name} needs" + (f" ({spec.doc})" if spec.doc else "")
     doc += "; jl.read_curves works it out from schedules" if spec.per_drop else ""
@@ -229,27 +196,25 @@ def _input(runs: Runs, law: Law, spec: Input) -> _Column:
         share = check_fraction(raw if unit == 1.0 else raw * unit, place, labels)
         share = 1.0 - share if complement else share
         raw = share if unit == 1.0 else share / unit
-    return _Column(place, raw, unit / spec.unit, unit, declared, spec)
+    return Column(place, raw, unit / spec.unit, unit, declared, spec)
 
 
-def _counted(runs: Runs, spec: Input, values: np.ndarray) -> _Column:
+def _counted(runs: Runs, spec: Input, values: np.ndarray) -> Column:
     """A column per drop, (n, K), worked out from the schedules."""
-    return _Column(
-        Place(runs.source, runs.word, spec.name, spec.name), values, 1.0, 1.0, True, spec
-    )
+    return Column(Place(runs.source, runs.word, spec.name, spec.name), values, 1.0, 1.0, True, spec)
 
 
-def _target(runs: Runs, law: Law) -> _Column:
+def _target(runs: Runs, law: Law) -> Column:
     present = [law.target, *_TARGET_ALIASES.get(law.target, ())]
     found = next((n for n in present if n in runs.table.columns), law.target)
     name, _ = _side(runs, found)
     series, place = _series(runs, name, f", which law {law.name} predicts", law.target)
     positive = law.space == "log" or law.target == "loss"
     spec = Input(law.target, domain="positive" if positive else "real")
-    return _Column(place, numbers(series, place), 1.0, 1.0, False, spec)
+    return Column(place, numbers(series, place), 1.0, 1.0, False, spec)
 
 
-def _validity(runs: Runs, columns: dict[str, _Column]) -> tuple[np.ndarray, list[Note]]:
+def _validity(runs: Runs, columns: dict[str, Column]) -> tuple[np.ndarray, list[Note]]:
     """(n,) mask of valid rows, and a note if others are dropped.
 
     Raises:
@@ -266,6 +231,7 @@ def _validity(runs: Runs, columns: dict[str, _Column]) -> tuple[np.ndarray, list
         places = column.place.rows(labels[bad], column.raw[bad])
         parts.append(
             f"column {column.place.column}: not {must.get(column.spec.domain, 'finite')}: {places}"
+            + _before_training(runs, column, bad)
         )
     if not parts:
         return keep, []
@@ -281,8 +247,16 @@ def _validity(runs: Runs, columns: dict[str, _Column]) -> tuple[np.ndarray, list
     return keep, [Note("dropped-invalid", "warning", message)]
 
 
+def _before_training(runs: Runs, column: Column, bad: np.ndarray) -> str:
+    """A hint where an area is 0 for there was no update yet."""
+    at_zero = runs.areas is not None and column.spec.name in ("S1", "S1_pt")
+    if not at_zero or not (runs.table["step"].to_numpy()[bad] == 0).all():
+        return ""
+    return " (step 0, before the first update: leave it out with where='step > 0')"
+
+
 def _magnitude(
-    column: _Column, raw: np.ndarray, active: np.ndarray, labels: np.ndarray
+    column: Column, raw: np.ndarray, active: np.ndarray, labels: np.ndarray
 ) -> list[Note]:
     """Notes on magnitudes beyond belief.
 
@@ -318,7 +292,7 @@ def _magnitude(
     return [Note("implausible-value", "warning", message)]
 
 
-def _unit_remedy(column: _Column, typical: float) -> str:
+def _unit_remedy(column: Column, typical: float) -> str:
     """The units under which the column would make sense, likeliest first."""
     low, high = column.spec.plausible
     fits = [u for u in (1.0, 1e9, 1e6, 1e12, 1e3) if low <= typical * u <= high]
@@ -362,7 +336,7 @@ def _separability(
     law: Law,
     inputs: dict[str, np.ndarray],
     active: np.ndarray,
-    columns: dict[str, _Column],
+    columns: dict[str, Column],
     free: tuple[str, ...],
 ) -> list[Note]:
     """Notes on inputs with too few values to tell parameters apart."""

@@ -148,6 +148,7 @@ class Fit:
         first_step: int = 0,
         S1_before: float = 0.0,
         areas: Mapping[str, Any] | None = None,
+        batch: Any = None,
         **inputs: Any,
     ) -> pd.DataFrame:
         """The target over the steps of a schedule, and what it is made of.
@@ -159,6 +160,8 @@ class Fit:
             S1_before: sum of the rates of the steps up to there.
             areas: how they are counted, as in :meth:`jaxlaw.Curves.runs`, for a fit that does
                 not know (``fit.areas`` is None).
+            batch: what an update counts as, in steps of the reference batch: a number, of the
+                continual phase, or one for either phase; see :func:`jaxlaw.read_curves`.
             **inputs: the law's other inputs, numbers or (points,), in units of the fitted runs.
 
         Returns:
@@ -172,7 +175,7 @@ class Fit:
                 schedule's.
             DataError: an input is not a number, or outside its domain.
         """
-        return predict_curve(self, schedule, at, first_step, S1_before, areas, inputs)
+        return predict_curve(self, schedule, at, first_step, S1_before, areas, batch, inputs)
 
     def summary(self) -> str:
         """The fit as a table for people."""

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from jaxlaw.curves.counting import Phase
+from jaxlaw.curves.counting import SAME, Batch, Phase
 from jaxlaw.schedules import Schedule
 
 #: The columns that :func:`drops_along` gives.
@@ -28,7 +28,11 @@ _FLOOR = 1e-9  # of the highest rate: what a rate of 0, which has no logarithm, 
 
 
 def drops_along(
-    schedule: Schedule, at: np.ndarray, options: Mapping[str, Any], alone: Phase = "pt"
+    schedule: Schedule,
+    at: np.ndarray,
+    options: Mapping[str, Any],
+    alone: Phase = "pt",
+    batch: Batch = SAME,
 ) -> dict[str, np.ndarray]:
     """The drops of the rate up to some steps of a schedule, both phases as one.
 
@@ -37,6 +41,7 @@ def drops_along(
         at: (points,) whole numbers of steps; 0 is before the first.
         options: of :func:`~jaxlaw.curves.counting.area_options`; ``count_warmup`` alone matters.
         alone: which phase a schedule without boundary is: rises of a continual one count.
+        batch: what an update of either phase counts as in S_k.
 
     Returns:
         ``drop`` (0 where a point has fewer than K), ``eta_k``, ``S_k``: (points, K) float64.
@@ -47,7 +52,9 @@ def drops_along(
         peak = int(np.argmax(rates[: schedule.boundary])) + 1
         drops[:peak] = np.maximum(drops[:peak], 0.0)
     floor = _FLOOR * max(rates.max(), np.finfo(float).tiny)
-    sums = np.concatenate([[0.0], np.cumsum(rates)])
+    boundary = schedule.boundary or (0 if alone == "cpt" else len(rates))
+    weight = np.where(np.arange(len(rates)) < boundary, *batch)
+    sums = np.concatenate([[0.0], np.cumsum(weight * rates)])
     kinds = [np.flatnonzero(drops > 0), np.flatnonzero(drops < 0)]
     few = sum(map(len, kinds)) <= MOST
     parts = [

@@ -85,7 +85,9 @@ class Curves:
         options = area_options(decay, carry_momentum, count_warmup, epsilon)
         columns = {name: np.empty(len(self.table)) for name in AREAS}
         for course, index, at, back in _by_course(self.table, self.courses):
-            found = areas_along(course.schedule, at, options, course.S1_before, course.phase)
+            found = areas_along(
+                course.schedule, at, options, course.S1_before, course.phase, course.batch
+            )
             for name, values in found.items():
                 columns[name][index] = values[back]
         table, drops = self.table.assign(**columns), partial(_drops, self.courses, options)
@@ -217,6 +219,7 @@ def read_curves(
     first_step: Any = None,
     S1_before: Any = None,
     fill: Fill | None = None,
+    batch: Any = None,
     lr_tolerance: float = 5e-3,
     weight: Any = None,
     where: Any = None,
@@ -240,6 +243,10 @@ def read_curves(
             by run, or a column. Of a logged one, left out: the step before the first.
         S1_before: sum of the rates of those steps, in the same forms. Needed where there are any.
         fill: what unlogged steps between logged rates had: ``"hold"`` or ``"linear"``.
+        batch: tokens of an update over those of a reference batch, in which areas count steps
+            (Wang 2025, App. F): 0.25 for a continual phase of a quarter of the pre-training's
+            batch, (2, 1) for either phase; or a dict by run, or a column. Learning rates are
+            given as they were.
         lr_tolerance: how far logged rates may be from a declared schedule, relative to its
             highest rate; three digits logged are within 5e-3.
 
@@ -262,7 +269,7 @@ def read_curves(
     every = rows if where is None else _with_courses_columns(read_runs(table, columns))
     place = Place(table.source, table.word, rows.user_name("lr"), "lr")
     kept = list(dict.fromkeys(rows.table["run"]))
-    courses = courses_of(every.table, kept, place, schedules, first_step, S1_before, fill)
+    courses = courses_of(every.table, kept, place, schedules, first_step, S1_before, fill, batch)
     check_order(rows)
     check_reach(rows, courses)
     if "lr" in rows.table:
@@ -335,7 +342,7 @@ def _by_course(
     """Each course once: where its rows are, the steps they need, and which of these is whose."""
     groups: dict[Any, list[str]] = {}
     for run, course in courses.items():
-        key = id(course.schedule), course.S1_before, course.phase
+        key = id(course.schedule), course.S1_before, course.phase, course.batch
         groups.setdefault(key, []).append(run)
     done, runs = updates(table, courses), table["run"]
     for members in groups.values():
@@ -351,7 +358,7 @@ def _drops(
     found = [
         (index, {name: values[back] for name, values in drops.items()})
         for course, index, at, back in _by_course(table, courses)
-        for drops in [drops_along(course.schedule, at, options, course.phase)]
+        for drops in [drops_along(course.schedule, at, options, course.phase, course.batch)]
     ]
     most = max(len(drops["drop"].T) for _, drops in found)
     columns = {name: np.empty((len(table), most)) for name in DROPS}
