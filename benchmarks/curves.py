@@ -32,6 +32,7 @@ PARAMETERS = {
     400: (2.37474466, 0.65421216, 0.42878731, 523.42464371, 2.02462735, 0.59350493, 0.63472457),
 }
 LAST = 10_000
+CONSTANT = f"constant:lr=1e-4,steps={LAST}"
 CORPORA = {
     "Pile": ("PILE_WEIGHTED", "pile_ratio", "cpt-curve-replay-pt-unknown-base"),
     "Python": ("python", "python_ratio", "cpt-curve-replay-cpt-unknown-base"),
@@ -126,17 +127,30 @@ def objective(fit: jl.Fit, size: int) -> float:
     return float(np.sum(small**2 / 2 + fit.delta * (off - small)))
 
 
-def replay_runs(corpus: str) -> pd.DataFrame:
-    """One corpus of continual_70m.csv: r is its share; S1_cpt counts 1e-4 a step."""
+def replay_curves(corpus: str) -> jl.Curves:
+    """One corpus of continual_70m.csv: r is its share; its rate is taken as constant."""
     domain, share, _ = CORPORA[corpus]
     table = read("continual_70m.csv").query("domain == @domain")
-    # Before the first step the share makes no difference.
-    return table.assign(r=table[share].fillna(1.0), S1_cpt=table["step"] * 1e-4, S2_cpt=0.0)
+    # Before the first step, where the base is, the share makes no difference.
+    table = table.assign(r=table[share].fillna(1.0), phase="cpt")
+    return jl.read_curves(table, columns={"run": "run_id"}, schedules=CONSTANT)
 
 
-def fit_replay(law: str, table: pd.DataFrame) -> jl.Fit:
+def left_out(curves: jl.Curves, r: float) -> tuple[jl.Curves, jl.Curves]:
+    """The curves without one share, and those of it."""
+    mine = f"r == {r!r} and step > 0"
+    return curves.without(where=mine), curves.only(where=mine)
+
+
+def fit_replay(law: str, curves: jl.Curves) -> jl.Fit:
     """With a constant rate nothing anneals."""
-    return jl.fit(law, table, fixed={"C2": 0.0, "a1": 0.0})
+    return jl.fit(law, curves, fixed={"C2": 0.0, "a1": 0.0})
+
+
+def replay_errors(fit: jl.Fit, curves: jl.Curves, r: float) -> np.ndarray:
+    """Loss less prediction, (rows,)."""
+    predicted = fit.predict_curve(CONSTANT, curves.table["step"], r=r)["loss"]
+    return curves.table["loss"].to_numpy() - predicted.to_numpy()
 
 
 def mixing_law(table: pd.DataFrame, r: float) -> float:
@@ -183,18 +197,17 @@ def replay() -> None:
     print("| loss on | left out: r | MAE of the curve | last step | mixing law | agree | notes |")
     print("|---|---|---|---|---|---|---|")
     for corpus, (_, _, law) in CORPORA.items():
-        table = replay_runs(corpus)
-        for r in sorted(table.loc[table["step"] > 0, "r"].unique()):
-            left_out = (table["step"] > 0) & (table["r"] == r)
-            fit = fit_replay(law, table[~left_out])
-            error = table.loc[left_out, "loss"] - fit.predict(table[left_out])
-            last = table[table["step"] == LAST]
+        curves = replay_curves(corpus)
+        last = curves.table[curves.table["step"] == LAST]
+        for r in sorted(map(float, last["r"])):
+            others, own = left_out(curves, r)
+            fit = fit_replay(law, others)
+            error = replay_errors(fit, own, r)
             (loss,) = last.loc[last["r"] == r, "loss"]
             mixed = loss - mixing_law(last[last["r"] != r], r)
-            final = error[table.loc[left_out, "step"] == LAST].item()
             notes = ", ".join(sorted({note.code for note in fit.notes}))
             print(
-                f"| {corpus} | {r:.3f} | {error.abs().mean():.4f} | {abs(final):.4f} "
+                f"| {corpus} | {r:.3f} | {np.abs(error).mean():.4f} | {abs(error[-1]):.4f} "
                 f"| {abs(mixed):.4f} | {fit.agreement:.0%} | {notes} |",
                 flush=True,
             )

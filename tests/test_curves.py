@@ -154,11 +154,12 @@ def test_multi_power_ends_at_or_below_what_is_known():
     "corpus,worst,typical", [("Pile", 0.0102, 0.003), ("Python", 0.0084, 0.003)]
 )
 def test_a_replay_ratio_left_out_of_real_curves_is_predicted(corpus, worst, typical):
-    from curves import CORPORA, fit_replay, replay_runs
+    from curves import CORPORA, fit_replay, left_out, replay_curves, replay_errors
 
-    table, errors = replay_runs(corpus), []
-    for r in table.loc[table["step"] > 0, "r"].unique():
-        left_out = (table["step"] > 0) & (table["r"] == r)
-        fit = fit_replay(CORPORA[corpus][2], table[~left_out])
-        errors.append(np.abs(fit.predict(table[left_out]) - table.loc[left_out, "loss"]).mean())
+    curves, errors = replay_curves(corpus), []
+    assert len(curves) == 6 and set(curves.runs().table["S1_pt"]) == {0.0}
+    for r in map(float, curves.table.loc[curves.table["step"] > 0, "r"].unique()):
+        others, own = left_out(curves, r)
+        fit = fit_replay(CORPORA[corpus][2], others)
+        errors.append(np.abs(replay_errors(fit, own, r)).mean())
     assert max(errors) < worst and np.median(errors) < typical
