@@ -19,8 +19,8 @@ r_pt for the pre-training corpus (``-pt``), r_cpt = 1 − r_pt for the new one (
 that phase r makes no difference.
 
 Where the continual phase has another batch size or sequence length (App. F), the hidden
-pre-training curve goes on in tokens: count its areas in steps of the pre-training batch (rates
-times the ratio of tokens a step). The shift is another for each batch size: ``cpt-curve-batch``
+pre-training curve goes on in tokens: its areas count steps of the pre-training batch, as
+``read_curves(…, batch=)`` does. The shift is another for each batch size: ``cpt-curve-batch``
 gives either of two its own.
 """
 
