@@ -194,6 +194,17 @@ def test_versions_of_a_fit_predict_points_with_drops(curves):
     np.testing.assert_allclose(found[0], at_truth("multi-power").predict(inputs), rtol=1e-12)
 
 
+@pytest.mark.slow
+def test_the_array_core_takes_drops(curves):
+    law, observed = jl.laws.get("multi-power"), curves.only("stages", "deep").runs()
+    observed = observed.observations(law)
+    near = np.array([[TRUTH[name] for name in law.parameter_names]])
+    found = jl.fit_batch(law, observed.inputs, observed.target, starts=near)
+    assert float(found.objective[0]) < 1e-6
+    with pytest.raises(jl.UsageError, match="input S1 has shape"):
+        jl.fit_batch(law, observed.inputs | {"S1": observed.inputs["drop"]}, observed.target)
+
+
 def test_what_curves_cannot_tell_is_said(curves):
     found = curves.only("stable").runs().observations("multi-power").notes
     (told,) = [note.message for note in found if note.code == "constant-input"]
