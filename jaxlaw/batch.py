@@ -59,7 +59,7 @@ def fit_batch(
 
     Args:
         law: a law or its name; static.
-        inputs: name → (n,) in the law's own units.
+        inputs: name → (n,) in the law's own units; those per drop may be (n, K).
         targets: (P, n) or (n,).
         weights: (P, n) or (n,), zero where a point is held out; ones if None.
         starts: (S, p) natural values in the law's own units, columns in the law's order
@@ -79,8 +79,9 @@ def fit_batch(
     weights = jnp.ones_like(targets) if weights is None else jnp.asarray(weights, kind)
     targets, weights = jnp.broadcast_arrays(targets, jnp.atleast_2d(weights))
     inputs = {name: jnp.asarray(inputs[name], kind) for name in law.input_names}
-    for name, values in inputs.items():
-        if values.shape != targets.shape[1:]:
+    for spec in law.inputs:
+        name, values = spec.name, inputs[spec.name]
+        if values.shape[:1] != targets.shape[1:] or values.ndim > 1 + spec.per_drop:
             raise UsageError(
                 f"input {name} has shape {values.shape}; targets {targets.shape} need "
                 f"{targets.shape[1:]}"

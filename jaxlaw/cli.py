@@ -174,6 +174,10 @@ else:
         first_step: curve_commands.FirstStep = None,
         s1_before: curve_commands.S1Before = None,
         fill: curve_commands.Fill = None,
+        batch: curve_commands.Batch = None,
+        carry_momentum: curve_commands.CarryMomentum = False,
+        count_warmup: curve_commands.CountWarmup = False,
+        epsilon: curve_commands.Epsilon = None,
         drop_invalid: Annotated[
             bool, typer.Option("--drop-invalid", help="Drop rows without valid numbers.")
         ] = False,
@@ -242,13 +246,18 @@ else:
         }
         if schedules is not None:
             curves = curve_commands.curves_of(
-                data, schedules, first_step, s1_before, fill=fill, **reading
+                data, schedules, first_step, s1_before, batch, fill=fill, **reading
             )
-            result = curve_commands.fit_curves(law, curves, decay, **options)
-        elif (decay, first_step, s1_before, fill) != (None,) * 4:
+            counted = {"carry_momentum": carry_momentum, "count_warmup": count_warmup,
+                       "epsilon": epsilon}  # fmt: skip
+            result = curve_commands.fit_curves(law, curves, decay, counted, **options)
+        elif (decay, first_step, s1_before, fill, batch, epsilon) != (None,) * 6 or (
+            carry_momentum or count_warmup
+        ):
             raise UsageError(
-                "--decay, --first-step, --s1-before and --fill are about loss curves; say where "
-                "their learning rates are: --schedules FILE, or --schedules lr"
+                "--decay, --first-step, --s1-before, --fill, --batch, --epsilon, --carry-momentum "
+                "and --count-warmup are about loss curves; say where their learning rates are: "
+                "--schedules FILE, or --schedules lr"
             )
         else:
             result = jl.fit(law, data, **reading, **options)

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from jaxlaw.laws.base import Input
 from jaxlaw.notes import DataError, UsageError, nearest
 
 #: Unit names: what one unit of a column is worth in single things.
@@ -63,6 +64,51 @@ class Place:
     def rows(self, labels: Iterable[Any], values: Iterable[Any] | None = None) -> str:
         """Rows in words, at most five of them: ``lines 3 (-1.0), 7 (nan) and 4 more``."""
         return name_rows(self.word, labels, values)
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of the table, read for one input or the target of a law.
+
+    Attributes:
+        place: where it comes from.
+        raw: (n,) in the user's unit, its complement where that is what was asked; (n, K) of
+            inputs per drop.
+        factor: from the user's unit to the law's.
+        unit: what one of the user's is worth in single things.
+        declared: whether the user said so.
+        spec: of the law.
+    """
+
+    place: Place
+    raw: np.ndarray
+    factor: float
+    unit: float
+    declared: bool
+    spec: Input
+
+    @property
+    def values(self) -> np.ndarray:
+        """In the law's unit, of the shape of ``raw``."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            return self.raw if self.factor == 1.0 else self.raw * self.factor
+
+    def invalid(self) -> np.ndarray:
+        """(n,) whether a row's value is not finite, or outside what can be."""
+        values = self.values
+        bad = ~np.isfinite(values)
+        if self.spec.domain == "positive":
+            bad |= ~(values > 0)
+        elif self.spec.domain == "nonnegative":
+            bad |= values < 0
+        return bad if bad.ndim == 1 else bad.any(axis=1)
+
+    def range(self, keep: np.ndarray) -> tuple[float, float]:
+        """Lowest and highest in the user's unit; of drops 0, which changes nothing, is one."""
+        low, high = float(self.raw[keep].min()), float(self.raw[keep].max())
+        if self.spec.per_drop and self.spec.domain != "positive":
+            return min(low, 0.0), max(high, 0.0)
+        return low, high
 
 
 def name_rows(word: str, labels: Iterable[Any], values: Iterable[Any] | None = None) -> str:

@@ -10,7 +10,7 @@ import pandas as pd
 import typer
 
 import jaxlaw as jl
-from jaxlaw.curves.counting import AREAS, area_options, areas_along
+from jaxlaw.curves.counting import AREAS, area_options, areas_along, batch_of
 from jaxlaw.curves.courses import as_schedule, read_schedules
 from jaxlaw.notes import UsageError
 from jaxlaw.schedules import Schedule
@@ -47,6 +47,16 @@ Schedules = Annotated[
         "(cosine:peak=3e-4,…), or lr (the logged ones)."
     ),
 ]
+Epsilon = Annotated[
+    float | None, typer.Option(help="Weights momentum in S2 with the rate to this power.")
+]
+Batch = Annotated[
+    str | None,
+    typer.Option(
+        help="Tokens of an update over those of a reference: 0.25, or pt,cpt, such as 1,0.25; "
+        "for data also a column."
+    ),
+]
 Fill = Annotated[
     str | None, typer.Option(help="Rates between logged ones: hold (the last) or linear.")
 ]
@@ -58,6 +68,8 @@ def areas_command(
     decay: Decay = None,
     carry_momentum: CarryMomentum = False,
     count_warmup: CountWarmup = False,
+    epsilon: Epsilon = None,
+    batch: Batch = None,
     out: Annotated[Path | None, typer.Option(help="Write the table (CSV).")] = None,
     as_json: Json = False,
 ) -> None:
@@ -67,10 +79,13 @@ def areas_command(
     """
     check_folder(out)
     parsed = as_schedule(schedule)
-    options = area_options(number(decay or "0.999", "--decay"), carry_momentum, count_warmup)
+    options = area_options(
+        number(decay or "0.999", "--decay"), carry_momentum, count_warmup, epsilon
+    )
     steps = _steps(at, parsed)
     _check_steps(steps, parsed)
-    areas = areas_along(parsed, steps, options)
+    worth = batch_of(_batch(batch), parsed.boundary is None)
+    areas = areas_along(parsed, steps, options, batch=worth)
     shown = AREAS[:2] if parsed.boundary is None else AREAS[2:]
     rates = np.append(parsed.initial_lr, parsed.rates)[steps]
     _show(
@@ -90,6 +105,7 @@ def curve_command(
     first_step: FirstStep = None,
     s1_before: S1Before = None,
     decay: Decay = None,
+    batch: Batch = None,
     out: Annotated[
         Path | None, typer.Option(help="Write the table (CSV) or draw it (PNG, PDF, SVG).")
     ] = None,
@@ -109,6 +125,7 @@ def curve_command(
         first_step=first,
         S1_before=s1_before or 0.0,
         areas=None if decay is None else {"decay": number(decay, "--decay")},
+        batch=_batch(batch),
         **inputs,
     )
     if draw:
@@ -122,7 +139,12 @@ def curve_command(
 
 
 def curves_of(
-    data: str, schedules: str, first_step: int | None, s1_before: float | None, **reading: Any
+    data: str,
+    schedules: str,
+    first_step: int | None,
+    s1_before: float | None,
+    batch: str | None,
+    **reading: Any,
 ) -> jl.Curves:
     """The curves of ``jaxlaw fit --schedules``."""
     if schedules == "lr":
@@ -132,15 +154,32 @@ def curves_of(
     else:
         declared = as_schedule(schedules)
     return jl.read_curves(
-        data, schedules=declared, first_step=first_step, S1_before=s1_before, **reading
+        data,
+        schedules=declared,
+        first_step=first_step,
+        S1_before=s1_before,
+        batch=_batch(batch, column=True),
+        **reading,
     )
 
 
-def fit_curves(law: str, curves: jl.Curves, decay: str | None, **options: Any) -> jl.Fit:
-    """The fit at a decay, or with the decay fitted."""
+def fit_curves(
+    law: str, curves: jl.Curves, decay: str | None, counted: dict[str, Any], **options: Any
+) -> jl.Fit:
+    """The fit at a decay, or with the decay fitted; ``counted`` are other options of areas."""
     if decay == "fit":
-        return jl.fit_decay(law, curves, **options)
-    return jl.fit(law, curves.runs(number(decay or "0.999", "--decay")), **options)
+        return jl.fit_decay(law, curves, **counted, **options)
+    return jl.fit(law, curves.runs(number(decay or "0.999", "--decay"), **counted), **options)
+
+
+def _batch(text: str | None, column: bool = False) -> Any:
+    """A number, two of them, or the name of a column."""
+    if text is None:
+        return None
+    try:
+        return [float(one) for one in text.split(",")]
+    except ValueError:
+        return text if column else [number(one, "--batch") for one in text.split(",")]
 
 
 def _steps(at: str | None, schedule: Schedule, first: int = 0) -> np.ndarray:

@@ -13,7 +13,7 @@ from functools import partial
 import numpy as np
 
 from jaxlaw.lr_areas import areas, phase_areas
-from jaxlaw.schedules import Schedule, constant, cosine, join, warmup, wsd
+from jaxlaw.schedules import Schedule, constant, cosine, join, two_stage, warmup, wsd
 
 Inputs = dict[str, np.ndarray]
 
@@ -48,6 +48,21 @@ def annealing() -> Inputs:
     # Until it anneals, a WSD run is the stable one.
     used = np.stack([steps > (0.8 * _PT_STEPS if name == "wsd" else 0) for name in _pretraining()])
     return {"S1": found.S1[used], "S2": found.S2[used]}
+
+
+def stages() -> Inputs:
+    """A constant rate, and falls to lower ones at step 8,000: at most one drop at a point."""
+    steps = np.arange(500, 24_001, 500)
+    base = constant(3e-4, 24_000)
+    flat = areas(base, at=steps).S1
+    parts = [np.stack([flat, np.zeros(len(flat)), np.full(len(flat), 3e-4), flat])]
+    after = 8_000 + np.unique(np.geomspace(10, 16_000, 18).astype(int))
+    for low in (2e-4, 9e-5, 3e-5, 3e-6):
+        S1 = areas(two_stage(3e-4, low, 24_000, 8_000), at=after).S1
+        since = S1 - 8_000 * 3e-4
+        one = np.ones(len(S1))
+        parts.append(np.stack([S1, (3e-4 - low) * one, low * one, since]))
+    return dict(zip(("S1", "drop", "eta_k", "S_k"), np.concatenate(parts, axis=1), strict=True))
 
 
 def continual(points: int = 20) -> Inputs:
@@ -107,6 +122,7 @@ def _crossed(inputs: Inputs, name: str, values: tuple[float, ...]) -> Inputs:
 
 DESIGNS: Mapping[str, Callable[[], Inputs]] = {
     "annealing": annealing,
+    "multi-power": stages,
     "cpt-curve": both_phases,
     "cpt-curve-exp": both_phases,
     "cpt-curve-power": both_phases,
@@ -135,6 +151,8 @@ _CURVE = _HIDDEN_PT | {"C1": 0.280, "C2": 0.263} | _SHIFT_PT
 #: leave nothing but a straight line to be seen of it.
 TRUTHS: Mapping[str, dict[str, float]] = {
     "annealing": _HIDDEN_PT | {"C": 0.280},
+    "multi-power": {"L0": 3.040, "A": 0.525, "B": 363.788, "C": 2.066}
+    | {"alpha": 0.508, "beta": 0.583, "gamma": 0.641},
     "cpt-curve": _CURVE,
     "cpt-curve-exp": _HIDDEN_PT | {"C1": 0.280, "C2": 0.263, "B": 0.276, "E": 3.0},
     "cpt-curve-power": _CURVE | {"zeta1": 0.9, "zeta2": 1.1},

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from jaxlaw import laws
 from jaxlaw.curves import Curves
 from jaxlaw.fitting import fit
 from jaxlaw.laws.base import Law
@@ -53,6 +54,8 @@ def fit_decay(
     """
     if not isinstance(curves, Curves):
         raise UsageError("fit_decay takes what jl.read_curves returns: areas depend on the decay")
+    if not any(name.startswith("S2") for name in laws.get(law).input_names):
+        raise UsageError(f"law {laws.get(law).name} takes no annealing area, so it has no decay")
     low, high = map(float, decays)
     if not 0 < low < high < 1:
         raise UsageError(f"decays are the lowest and highest λ, within (0, 1), not {decays}")

@@ -9,6 +9,7 @@ for another, and shapes, hence programs, are few. Every device has a queue of it
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from functools import partial
 from typing import Any, NamedTuple
@@ -238,7 +239,7 @@ def _padded(array: np.ndarray, length: int) -> np.ndarray:
 def _slot_count(problems: Problem, size: int, lanes: int) -> int:
     """Slots, a power of two: enough to fill the device, few enough to stay in its cache."""
     if jax.default_backend() == "cpu":
-        points = next(iter(problems.inputs.values())).shape[-1]
+        points = math.prod({values.shape[-1] for values in problems.inputs.values()})  # n, or n·K
         fitting = WORKING_SET // (16 * points * size)
     else:
         fitting = 2**15

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from jaxlaw import laws
-from jaxlaw.columns import SIDES, Place, check_fraction, missing_column, name_rows, numbers
+from jaxlaw.columns import SIDES, Column, Place, check_fraction, missing_column, name_rows, numbers
 from jaxlaw.laws.base import Input, Law
 from jaxlaw.notes import DataError, Note, UsageError
 from jaxlaw.separability import inseparable
@@ -34,7 +34,8 @@ class Observations:
 
     Attributes:
         law: name of the law they were checked for.
-        inputs: name → (n,) float64 in the law's own units.
+        inputs: name → (n,) float64 in the law's own units; of those per drop of the learning
+            rate (n, K), where the schedules are known.
         target: (n,) float64.
         weight: (n,) float64, non-negative, not all zero; ones unless given.
         scale: name → factor from the user's unit to the law's.
@@ -84,32 +85,6 @@ class Observations:
         return pd.DataFrame(records, columns=names)
 
 
-@dataclass(frozen=True)
-class _Column:
-    """A column of the table, read for one input or the target."""
-
-    place: Place
-    raw: np.ndarray  # (n,) in the user's unit, its complement where that is what was asked
-    factor: float  # from the user's unit to the law's
-    unit: float
-    declared: bool
-    spec: Input
-
-    @property
-    def values(self) -> np.ndarray:
-        with np.errstate(over="ignore", invalid="ignore"):
-            return self.raw if self.factor == 1.0 else self.raw * self.factor
-
-    def invalid(self) -> np.ndarray:
-        values = self.values
-        bad = ~np.isfinite(values)
-        if self.spec.domain == "positive":
-            bad |= ~(values > 0)
-        elif self.spec.domain == "nonnegative":
-            bad |= values < 0
-        return bad
-
-
 def observe(runs: Runs, law: str | Law, free: Collection[str] | None = None) -> Observations:
     """Check runs for a law and turn its columns into arrays.
 
@@ -124,7 +99,14 @@ def observe(runs: Runs, law: str | Law, free: Collection[str] | None = None) -> 
     """
     law = laws.get(law)
     free = tuple(law.parameter_names) if free is None else tuple(sorted(free))
-    columns = {spec.name: _input(runs, law, spec) for spec in law.inputs}
+    counted = any(spec.per_drop for spec in law.inputs) and runs.drops is not None
+    drops = runs.drops(runs.table) if counted else {}
+    columns = {
+        spec.name: _counted(runs, spec, drops[spec.name])
+        if spec.name in drops
+        else _input(runs, law, spec)
+        for spec in law.inputs
+    }
     columns[law.target] = _target(runs, law)
     keep, dropped_note = _validity(runs, columns)
     labels = runs.table.index.to_numpy()[keep]
@@ -148,7 +130,7 @@ def observe(runs: Runs, law: str | Law, free: Collection[str] | None = None) -> 
         weight=weight,
         scale={name: columns[name].factor for name in inputs},
         units={name: columns[name].unit for name in inputs},
-        ranges={name: _range(columns[name].raw[keep]) for name in inputs},
+        ranges={name: columns[name].range(keep) for name in inputs},
         columns={name: column.place.column for name, column in columns.items()},
         target_name=law.target,
         rows=labels,
@@ -157,10 +139,6 @@ def observe(runs: Runs, law: str | Law, free: Collection[str] | None = None) -> 
         notes=tuple(notes),
         areas=runs.areas,
     )
-
-
-def _range(values: np.ndarray) -> tuple[float, float]:
-    return float(values.min()), float(values.max())
 
 
 def _distinct(values: np.ndarray) -> int:
@@ -204,9 +182,10 @@ def _series(runs: Runs, name: str, doc: str, canonical: str) -> tuple[pd.Series,
     return runs.table[name], Place(runs.source, runs.word, asked, name)
 
 
-def _input(runs: Runs, law: Law, spec: Input) -> _Column:
+def _input(runs: Runs, law: Law, spec: Input) -> Column:
     name, complement = _side(runs, spec.name)
     doc = f", which law {law.name} needs" + (f" ({spec.doc})" if spec.doc else "")
+    doc += "; jl.read_curves works it out from schedules" if spec.per_drop else ""
     series, place = _series(runs, name, doc, spec.name)
     raw = numbers(series, place)
     default = runs.units.get(spec.name, spec.unit)
@@ -217,20 +196,25 @@ def _input(runs: Runs, law: Law, spec: Input) -> _Column:
         share = check_fraction(raw if unit == 1.0 else raw * unit, place, labels)
         share = 1.0 - share if complement else share
         raw = share if unit == 1.0 else share / unit
-    return _Column(place, raw, unit / spec.unit, unit, declared, spec)
+    return Column(place, raw, unit / spec.unit, unit, declared, spec)
 
 
-def _target(runs: Runs, law: Law) -> _Column:
+def _counted(runs: Runs, spec: Input, values: np.ndarray) -> Column:
+    """A column per drop, (n, K), worked out from the schedules."""
+    return Column(Place(runs.source, runs.word, spec.name, spec.name), values, 1.0, 1.0, True, spec)
+
+
+def _target(runs: Runs, law: Law) -> Column:
     present = [law.target, *_TARGET_ALIASES.get(law.target, ())]
     found = next((n for n in present if n in runs.table.columns), law.target)
     name, _ = _side(runs, found)
     series, place = _series(runs, name, f", which law {law.name} predicts", law.target)
     positive = law.space == "log" or law.target == "loss"
     spec = Input(law.target, domain="positive" if positive else "real")
-    return _Column(place, numbers(series, place), 1.0, 1.0, False, spec)
+    return Column(place, numbers(series, place), 1.0, 1.0, False, spec)
 
 
-def _validity(runs: Runs, columns: dict[str, _Column]) -> tuple[np.ndarray, list[Note]]:
+def _validity(runs: Runs, columns: dict[str, Column]) -> tuple[np.ndarray, list[Note]]:
     """(n,) mask of valid rows, and a note if others are dropped.
 
     Raises:
@@ -247,6 +231,7 @@ def _validity(runs: Runs, columns: dict[str, _Column]) -> tuple[np.ndarray, list
         places = column.place.rows(labels[bad], column.raw[bad])
         parts.append(
             f"column {column.place.column}: not {must.get(column.spec.domain, 'finite')}: {places}"
+            + _before_training(runs, column, bad)
         )
     if not parts:
         return keep, []
@@ -262,8 +247,16 @@ def _validity(runs: Runs, columns: dict[str, _Column]) -> tuple[np.ndarray, list
     return keep, [Note("dropped-invalid", "warning", message)]
 
 
+def _before_training(runs: Runs, column: Column, bad: np.ndarray) -> str:
+    """A hint where an area is 0 for there was no update yet."""
+    at_zero = runs.areas is not None and column.spec.name in ("S1", "S1_pt")
+    if not at_zero or not (runs.table["step"].to_numpy()[bad] == 0).all():
+        return ""
+    return " (step 0, before the first update: leave it out with where='step > 0')"
+
+
 def _magnitude(
-    column: _Column, raw: np.ndarray, active: np.ndarray, labels: np.ndarray
+    column: Column, raw: np.ndarray, active: np.ndarray, labels: np.ndarray
 ) -> list[Note]:
     """Notes on magnitudes beyond belief.
 
@@ -299,7 +292,7 @@ def _magnitude(
     return [Note("implausible-value", "warning", message)]
 
 
-def _unit_remedy(column: _Column, typical: float) -> str:
+def _unit_remedy(column: Column, typical: float) -> str:
     """The units under which the column would make sense, likeliest first."""
     low, high = column.spec.plausible
     fits = [u for u in (1.0, 1e9, 1e6, 1e12, 1e3) if low <= typical * u <= high]
@@ -325,7 +318,10 @@ def _duplicates(
     inputs: dict[str, np.ndarray], target: np.ndarray, labels: np.ndarray, runs: Runs
 ) -> list[Note]:
     """A note on rows equal in all inputs and the target; repeats with another target are fine."""
-    repeated = pd.DataFrame({**inputs, " target": target}).duplicated().to_numpy()
+    # Of curves the sum of the rates is enough to tell a point from others on its curve.
+    plain = {name: values for name, values in inputs.items() if values.ndim == 1}
+    sums = {name: values.sum(axis=1) for name, values in inputs.items() if values.ndim > 1}
+    repeated = pd.DataFrame({**plain, **sums, " target": target}).duplicated().to_numpy()
     if not repeated.any():
         return []
     places = name_rows(runs.word, labels[repeated])
@@ -340,13 +336,17 @@ def _separability(
     law: Law,
     inputs: dict[str, np.ndarray],
     active: np.ndarray,
-    columns: dict[str, _Column],
+    columns: dict[str, Column],
     free: tuple[str, ...],
 ) -> list[Note]:
     """Notes on inputs with too few values to tell parameters apart."""
     notes = []
     for name, values in inputs.items():
         values = values[active]
+        if values.ndim > 1:  # what goes with a drop of 0 says nothing
+            values = values[(inputs["drop"][active] != 0) | (name == "drop")]
+            if not len(values):
+                continue
         some = np.unique(values[:4096])
         some = np.unique(values) if len(some) <= _FEW else some
         if len(some) > _FEW:

@@ -46,13 +46,12 @@ class Refits:
         """The target at (m,) points in the law's own units, from each version: (P, m)."""
         law = self.posed.model.law
         with jax.enable_x64(True):
-            columns = {name: values[:, None] for name, values in self.params.items()}
-            return np.asarray(_predict(law, columns, inputs))
+            return np.asarray(_predict(law, self.params, inputs))
 
 
 @jax.jit(static_argnames="law")
 def _predict(law: Law, params: dict, inputs: dict) -> jax.Array:
-    return law(params, **inputs)
+    return jax.vmap(lambda one: law(one, **inputs))(params)
 
 
 def refit(

@@ -111,6 +111,7 @@ class Fit:
         Args:
             table: DataFrame or dict with a column per input, or nothing.
             **inputs: arrays by name that broadcast with each other; units of the fitted runs.
+                Those per drop of the learning rate may have one axis more, (…, K).
 
         Returns:
             float64 array of the broadcast shape (a scalar array for scalars).
@@ -130,10 +131,13 @@ class Fit:
         Args and shape as :meth:`predict`; boolean.
         """
         values = self._inputs(table, inputs)
-        flags = [
-            (value < self.ranges[name][0]) | (value > self.ranges[name][1])
+        flags = {
+            name: (value < self.ranges[name][0]) | (value > self.ranges[name][1])
             for name, value in values.items()
-        ]
+        }
+        drops = {spec.name for spec in self.law.inputs if spec.per_drop}
+        points = max((flag.ndim for name, flag in flags.items() if name not in drops), default=0)
+        flags = [one.any(axis=-1) if one.ndim > points else one for one in flags.values()]
         return np.logical_or.reduce(np.broadcast_arrays(*flags))
 
     def predict_curve(
@@ -144,6 +148,7 @@ class Fit:
         first_step: int = 0,
         S1_before: float = 0.0,
         areas: Mapping[str, Any] | None = None,
+        batch: Any = None,
         **inputs: Any,
     ) -> pd.DataFrame:
         """The target over the steps of a schedule, and what it is made of.
@@ -155,6 +160,8 @@ class Fit:
             S1_before: sum of the rates of the steps up to there.
             areas: how they are counted, as in :meth:`jaxlaw.Curves.runs`, for a fit that does
                 not know (``fit.areas`` is None).
+            batch: what an update counts as, in steps of the reference batch: a number, of the
+                continual phase, or one for either phase; see :func:`jaxlaw.read_curves`.
             **inputs: the law's other inputs, numbers or (points,), in units of the fitted runs.
 
         Returns:
@@ -168,7 +175,7 @@ class Fit:
                 schedule's.
             DataError: an input is not a number, or outside its domain.
         """
-        return predict_curve(self, schedule, at, first_step, S1_before, areas, inputs)
+        return predict_curve(self, schedule, at, first_step, S1_before, areas, batch, inputs)
 
     def summary(self) -> str:
         """The fit as a table for people."""

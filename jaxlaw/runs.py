@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Hashable, Mapping
+from collections.abc import Callable, Collection, Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -43,6 +43,8 @@ class Runs:
         notes: findings so far.
         areas: how the areas of learning rates were counted, where jaxlaw counted them
             (:meth:`jaxlaw.Curves.runs`).
+        drops: rows of the table → the law's inputs per drop of the rate, name → (rows, K),
+            where jaxlaw knows the schedules.
     """
 
     table: pd.DataFrame
@@ -56,6 +58,7 @@ class Runs:
     dropped: int = 0
     notes: tuple[Note, ...] = ()
     areas: Mapping[str, Any] | None = None
+    drops: Callable[[pd.DataFrame], dict[str, np.ndarray]] | None = None
 
     def __len__(self) -> int:
         """The number of rows."""

@@ -76,6 +76,7 @@ _CURVE_ARGUMENTS = (
     (r"first_step=(\d)", r"--first-step \1"),
     (r"\bfirst_step\b", "--first-step"),
     (r"\bS1_before\b", "--s1-before"),
+    (r"\bwhere='([^']+)'", r'--where "\1"'),
 )
 
 

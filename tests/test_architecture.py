@@ -38,6 +38,7 @@ ROOMS = [
     "jaxlaw.curves.counting",
     "jaxlaw.curves.logged",
     "jaxlaw.curves.courses",
+    "jaxlaw.curves.drops",
     "jaxlaw.curves.checks",
     "jaxlaw.curves.sampling",
     "jaxlaw.curves.reading",

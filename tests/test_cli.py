@@ -387,6 +387,33 @@ def test_a_curve_is_predicted_and_drawn(command, curve_fit, tmp_path):
 
 
 FIT = ("fit", "annealing", "curves.csv")
+
+
+def test_areas_are_counted_as_the_flags_say(command, curve_files, tmp_path):
+    table = pd.read_csv(tmp_path / "curves.csv").assign(worth=0.5)
+    table.to_csv(tmp_path / "curves.csv", index=False)
+    flags = ("--carry-momentum", "--count-warmup", "--epsilon", "0.1", "--batch", "worth")
+    code, out, err = command(
+        "fit", "annealing", "curves.csv", "--schedules", "schedules.json", *flags, *QUICK,
+        "--out", "counted.json", "--json",
+    )  # fmt: skip
+    assert (code, err) == (0, "")
+    options = {"carry_momentum": True, "count_warmup": True, "epsilon": 0.1}
+    assert json.loads(out)["areas"] == {"decay": 0.999} | options
+    code, out, _ = command(
+        "curve", "counted.json", "--schedule", LINE, "--at", "3000", "--batch", "0.5", "--json"
+    )
+    fit = jl.load(tmp_path / "counted.json")
+    assert json.loads(out)["loss"] == fit.predict_curve(LINE, [3000], batch=0.5)["loss"].tolist()
+    curves = jl.read_curves(logged(), schedules=SPECS, batch=0.5).runs(**options)
+    assert fit.ranges["S1"] == curves.observations("annealing").ranges["S1"]
+    code, out, _ = command(
+        "areas", LINE, "--epsilon", "0.1", "--batch", "0.5", "--at", "9", "--json"
+    )
+    areas = jl.areas(jl.schedules.parse(LINE), at=[9], count_warmup=False, epsilon=0.1)
+    assert json.loads(out)["S2"] == (0.5 * areas.S2).tolist()
+
+
 BOTH = ("--schedules", "schedules.json")
 
 
@@ -397,6 +424,10 @@ BOTH = ("--schedules", "schedules.json")
         (("areas", LINE, "--at", "4001"), 2, "0 to 4000"),
         (("areas", LINE, "--at", "1.5"), 2, "whole numbers"),
         (("areas", LINE, "--at", "x"), 2, "'x' is not a number"),
+        (("areas", LINE, "--batch", "x"), 2, "'x' is not a number"),
+        (("areas", LINE, "--batch", "1,2,3"), 2, "one for either phase"),
+        ((*FIT, "--epsilon", "0.1"), 2, "say where their learning rates are"),
+        ((*FIT, *BOTH, "--batch", "worth"), 1, "there is no column worth"),
         (("areas", LINE, "--decay", "2"), 2, "one number in [0, 1]"),
         (("areas", LINE, "--out", "no/a.csv"), 2, "a folder that exists"),
         ((*FIT, "--schedules", "none.json"), 2, "there is no file none.json"),

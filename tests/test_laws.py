@@ -71,6 +71,11 @@ FORMULAS = {
         p["E"] + p["A"] / N ** p["alpha"] + p["B"] / (r * D + (1 - r) * p["sigma"]) ** p["beta"]
     ),
     "annealing": lambda p, S1, S2: p["L0"] + p["A"] / S1 ** p["alpha"] - p["C"] * S2,
+    "multi-power": lambda p, S1, drop, eta_k, S_k: (
+        p["L0"]
+        + p["A"] / S1 ** p["alpha"]
+        - p["B"] * drop * (1 - (1 + p["C"] * S_k / eta_k ** p["gamma"]) ** -p["beta"])
+    ),
     "cpt-curve": lambda p, S1_cpt, **areas: hidden(p, S1_cpt, **areas) + shift(p, S1_cpt),
     "cpt-curve-exp": lambda p, S1_cpt, **areas: (
         hidden(p, S1_cpt, **areas) + p["B"] * (1 - np.exp(-p["E"] * S1_cpt))

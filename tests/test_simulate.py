@@ -26,6 +26,7 @@ SIZES = {
     "downstream-ce": 8,
     "downstream-bleu": 8,
     "annealing": 88,
+    "multi-power": 120,
     "cpt-curve": 168,
     "cpt-curve-exp": 168,
     "cpt-curve-power": 168,

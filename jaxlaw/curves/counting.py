@@ -14,6 +14,36 @@ from jaxlaw.schedules import Schedule
 #: The columns that :func:`areas_along` gives.
 AREAS = ("S1", "S2", "S1_pt", "S1_cpt", "S2_pt", "S2_cpt")
 Phase = Literal["pt", "cpt"]
+#: What an update of either phase counts as, in steps: (pre-training, continual).
+Batch = tuple[float, float]
+SAME = (1.0, 1.0)
+
+
+def batch_of(given: Any, alone: bool) -> Batch:
+    """What updates count as, from one number or a pair.
+
+    Args:
+        given: that of the continual phase (or of the only one), or of both; None is 1.
+        alone: whether there is one phase only.
+
+    Raises:
+        UsageError: neither, or not above 0.
+    """
+    try:
+        values = np.atleast_1d(np.asarray(1.0 if given is None else given, float))
+    except (TypeError, ValueError):
+        values = np.zeros(0)
+    if (
+        len(values) not in (1, 2)
+        or values.ndim != 1
+        or not (np.isfinite(values).all() and (values > 0).all())
+    ):
+        raise UsageError(
+            "batch is what an update counts as, in steps of a reference batch (0.25 for a quarter "
+            f"of its tokens): a number above 0, or one for either phase, not {given!r}"
+        )
+    first, last = float(values[0]), float(values[-1])
+    return (first, last) if len(values) == 2 or alone else (1.0, last)
 
 
 def area_options(
@@ -52,8 +82,12 @@ def areas_along(
     options: Mapping[str, Any],
     S1_before: float = 0.0,
     alone: Phase = "pt",
+    batch: Batch = SAME,
 ) -> dict[str, np.ndarray]:
     """All areas after some steps of a schedule.
+
+    Where batches differ, an update counts as many steps as its tokens are worth: S1 = Σ w·η and
+    S2 = Σ w·m. Momentum m itself is made of updates, so λ stays what it is for one of them.
 
     Args:
         schedule: the rates.
@@ -62,6 +96,7 @@ def areas_along(
         S1_before: sum of the rates before the schedule.
         alone: which phase a schedule without boundary is; of pre-training otherwise unknown,
             the continual one has S1_pt = S2_pt = 0.
+        batch: what an update of either phase counts as.
 
     Returns:
         name of :data:`AREAS` → (points,) float64; S1 and S2 are the sums of both phases.
@@ -79,5 +114,7 @@ def areas_along(
             schedule, options["decay"], carry_momentum=options["carry_momentum"],
             count_warmup=(count_warmup, True), **counted,
         )  # fmt: skip
+    pt, cpt = batch
+    split = PhaseAreas(split.S1_pt * pt, split.S1_cpt * cpt, split.S2_pt * pt, split.S2_cpt * cpt)
     whole = split.whole
     return dict(zip(AREAS, (whole.S1, whole.S2, *split), strict=True))

@@ -17,8 +17,8 @@ import numpy as np
 import pandas as pd
 
 from jaxlaw import schedules as rates
-from jaxlaw.columns import Place
-from jaxlaw.curves.counting import Phase
+from jaxlaw.columns import Place, numbers
+from jaxlaw.curves.counting import SAME, Batch, Phase, batch_of
 from jaxlaw.curves.logged import Fill, logged_schedule
 from jaxlaw.notes import DataError, UsageError, nearest
 from jaxlaw.schedules import Schedule
@@ -34,12 +34,14 @@ class Course:
         first_step: steps before the schedule: its step 1 is the run's step first_step + 1.
         S1_before: sum of the rates of the steps before.
         phase: which one a schedule without boundary is.
+        batch: what an update of either phase counts as, in steps of a reference batch.
     """
 
     schedule: Schedule
     first_step: int = 0
     S1_before: float = 0.0
     phase: Phase = "pt"
+    batch: Batch = SAME
 
     @property
     def last_step(self) -> int:
@@ -116,6 +118,7 @@ def courses_of(
     first_step: Any,
     S1_before: Any,
     fill: Fill | None,
+    batch: Any = None,
 ) -> dict[str, Course]:
     """The course of some runs of a table with columns run and step, strings and numbers.
 
@@ -123,7 +126,7 @@ def courses_of(
         every: all rows of the source, those that are not wanted too.
         wanted: the runs whose courses are needed.
         place: the column of rates, for messages.
-        schedules, first_step, S1_before, fill: see :func:`jaxlaw.read_curves`.
+        schedules, first_step, S1_before, fill, batch: see :func:`jaxlaw.read_curves`.
 
     Raises:
         UsageError: unknown names, a run without schedule, or an S1_before that is missing.
@@ -135,6 +138,10 @@ def courses_of(
     named = _declared(schedules, every, groups)
     firsts = _per_run(first_step, "first_step", every, groups)
     befores = _per_run(S1_before, "S1_before", every, groups)
+    if isinstance(batch, Mapping):
+        batch = {str(name): value for name, value in batch.items()}
+        for name in set(batch) - set(groups):
+            raise UsageError(f"batch: there is no run '{name}'.{nearest(name, groups)}")
     found = {}
     for run in wanted:
         rows = groups[run]
@@ -151,7 +158,8 @@ def courses_of(
                 "linear warm-up)"
             )
         phase = _phase(rows, course, run, place.source)
-        found[run] = replace(course, S1_before=befores[run] or 0.0, phase=phase)
+        course = replace(course, S1_before=befores[run] or 0.0, phase=phase)
+        found[run] = replace(course, batch=_batch(batch, run, rows, course, place))
     without = [run for run in wanted if run not in found]
     if without:
         raise UsageError(
@@ -242,6 +250,34 @@ def _phase(rows: pd.DataFrame, course: Course, run: str, source: str) -> Phase:
             "schedules.join(first, second), or first+second in one line"
         )
     return phases[0]
+
+
+def _batch(given: Any, run: str, rows: pd.DataFrame, course: Course, place: Place) -> Batch:
+    """What updates of a run count as, of a number or pair, a dict of them by run, or a column."""
+    alone = course.schedule.boundary is None
+    if isinstance(given, Mapping):
+        given = given.get(run)
+    if not isinstance(given, str):
+        return batch_of(given, alone)
+    if given not in rows:
+        raise DataError(
+            f"batch: there is no column {given}; columns: {', '.join(map(str, rows))}."
+            f"{nearest(given, map(str, rows))}"
+        )
+    own = Place(place.source, place.word, given, given)
+    values, steps = numbers(rows[given], own), rows["step"].to_numpy()
+    done = course.updates(steps, rows["phase"].to_numpy() if "phase" in rows else None)
+    late = done > (course.schedule.boundary or (0 if course.phase == "cpt" else np.inf))
+    both = []
+    for phase in (~late, late):
+        some = np.unique(values[phase]) if phase.any() else np.ones(1)
+        if len(some) > 1:
+            raise DataError(
+                f"{own}: run {run}: {own.rows(rows.index[phase][:2])} …: {some[0]:g} and "
+                f"{some[1]:g} in one phase; a phase has one batch"
+            )
+        both.append(some[0])
+    return batch_of(both, False)
 
 
 def updates(table: pd.DataFrame, courses: Mapping[str, Course]) -> np.ndarray:

@@ -9,17 +9,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from jaxlaw.curves.counting import AREAS, area_options, areas_along
+from jaxlaw.curves.counting import AREAS, area_options, areas_along, batch_of
 from jaxlaw.curves.courses import as_schedule
+from jaxlaw.curves.drops import drops_along
 from jaxlaw.notes import UsageError
 from jaxlaw.schedules import Schedule
 
 if TYPE_CHECKING:
     from jaxlaw.result import Fit
 
-# Without these coefficients nothing anneals, and nothing shifts.
+# Without these coefficients nothing anneals, and nothing shifts; a law per drop shifts never.
 _ANNEALING = ("C", "C1", "C2")
 _SHIFT = ("B", "B_b")
+_PER_DROP = ("B",)
 
 
 def predict_curve(
@@ -29,6 +31,7 @@ def predict_curve(
     first_step: int,
     S1_before: float,
     counted: Mapping[str, Any] | None,
+    batch: Any,
     inputs: Mapping[str, Any],
 ) -> pd.DataFrame:
     """What :meth:`jaxlaw.Fit.predict_curve` returns; its docstring has the arguments."""
@@ -43,11 +46,15 @@ def predict_curve(
     steps, done = _steps(at, schedule, first_step)
     # A law of a base that nobody knows takes the areas of the continual phase alone.
     alone = "pt" if {"S1", "S1_pt"} & set(wanted) else "cpt"
-    found = areas_along(schedule, done, options, S1_before, alone)
+    worth = batch_of(batch, schedule.boundary is None)
+    found = areas_along(schedule, done, options, S1_before, alone, worth)
     areas = {name: found[name] / fit.units[name] for name in wanted}
-    plain = _without(fit, _SHIFT)
+    per_drop = any(spec.per_drop for spec in law.inputs)
+    if per_drop:
+        areas |= drops_along(schedule, done, options, alone, worth)
+    plain = _without(fit, () if per_drop else _SHIFT)
     target, unshifted = fit.predict(areas, **inputs), plain.predict(areas, **inputs)
-    base = _without(plain, _ANNEALING).predict(areas, **inputs)
+    base = _without(plain, _PER_DROP if per_drop else _ANNEALING).predict(areas, **inputs)
     columns = {"step": steps, "lr": np.append(schedule.initial_lr, schedule.rates)[done]}
     if schedule.boundary is not None:
         columns["phase"] = np.where(done > schedule.boundary, "cpt", "pt")

@@ -11,6 +11,7 @@ import dataclasses
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from jaxlaw.curves import sampling
 from jaxlaw.curves.checks import check_order, check_rates, check_reach
 from jaxlaw.curves.counting import AREAS, area_options, areas_along
 from jaxlaw.curves.courses import Course, courses_of, updates
+from jaxlaw.curves.drops import DROPS, drops_along
 from jaxlaw.curves.logged import Fill
 from jaxlaw.notes import DataError, Note, UsageError, nearest
 from jaxlaw.runs import Runs, Side, read_runs
@@ -77,19 +79,19 @@ class Curves:
 
         Returns:
             :class:`jaxlaw.Runs` with columns S1, S2, S1_pt, S1_cpt, S2_pt, S2_cpt (learning
-            rate × steps) and the options in ``areas``.
+            rate × steps) and the options in ``areas``. A law per drop of the rate gets its
+            drops when it asks for them.
         """
         options = area_options(decay, carry_momentum, count_warmup, epsilon)
         columns = {name: np.empty(len(self.table)) for name in AREAS}
-        done = updates(self.table, self.courses)
-        for members in _alike(self.courses):
-            index = np.flatnonzero(self.table["run"].isin(members))
-            course = self.courses[members[0]]
-            at, back = np.unique(done[index], return_inverse=True)
-            found = areas_along(course.schedule, at, options, course.S1_before, course.phase)
+        for course, index, at, back in _by_course(self.table, self.courses):
+            found = areas_along(
+                course.schedule, at, options, course.S1_before, course.phase, course.batch
+            )
             for name, values in found.items():
                 columns[name][index] = values[back]
-        return dataclasses.replace(self.rows, table=self.table.assign(**columns), areas=options)
+        table, drops = self.table.assign(**columns), partial(_drops, self.courses, options)
+        return dataclasses.replace(self.rows, table=table, areas=options, drops=drops)
 
     def only(self, *runs: str, where: str | None = None) -> Curves:
         """Some runs, and of them the rows that ``where`` (a pandas query) keeps.
@@ -217,6 +219,7 @@ def read_curves(
     first_step: Any = None,
     S1_before: Any = None,
     fill: Fill | None = None,
+    batch: Any = None,
     lr_tolerance: float = 5e-3,
     weight: Any = None,
     where: Any = None,
@@ -240,6 +243,10 @@ def read_curves(
             by run, or a column. Of a logged one, left out: the step before the first.
         S1_before: sum of the rates of those steps, in the same forms. Needed where there are any.
         fill: what unlogged steps between logged rates had: ``"hold"`` or ``"linear"``.
+        batch: tokens of an update over those of a reference batch, in which areas count steps
+            (Wang 2025, App. F): 0.25 for a continual phase of a quarter of the pre-training's
+            batch, (2, 1) for either phase; or a dict by run, or a column. Learning rates are
+            given as they were.
         lr_tolerance: how far logged rates may be from a declared schedule, relative to its
             highest rate; three digits logged are within 5e-3.
 
@@ -262,7 +269,7 @@ def read_curves(
     every = rows if where is None else _with_courses_columns(read_runs(table, columns))
     place = Place(table.source, table.word, rows.user_name("lr"), "lr")
     kept = list(dict.fromkeys(rows.table["run"]))
-    courses = courses_of(every.table, kept, place, schedules, first_step, S1_before, fill)
+    courses = courses_of(every.table, kept, place, schedules, first_step, S1_before, fill, batch)
     check_order(rows)
     check_reach(rows, courses)
     if "lr" in rows.table:
@@ -329,13 +336,38 @@ def _refuse(
         raise DataError(f"{place}: {place.rows(table.index[bad], values[bad])}: {remedy}")
 
 
-def _alike(courses: Mapping[str, Course]) -> list[list[str]]:
-    """Runs of one course, so that its areas are computed once."""
+def _by_course(
+    table: pd.DataFrame, courses: Mapping[str, Course]
+) -> Iterator[tuple[Course, np.ndarray, np.ndarray, np.ndarray]]:
+    """Each course once: where its rows are, the steps they need, and which of these is whose."""
     groups: dict[Any, list[str]] = {}
     for run, course in courses.items():
-        key = id(course.schedule), course.S1_before, course.phase
+        key = id(course.schedule), course.S1_before, course.phase, course.batch
         groups.setdefault(key, []).append(run)
-    return list(groups.values())
+    done, runs = updates(table, courses), table["run"]
+    for members in groups.values():
+        index = np.flatnonzero(runs.isin(members))
+        if len(index):
+            yield courses[members[0]], index, *np.unique(done[index], return_inverse=True)
+
+
+def _drops(
+    courses: Mapping[str, Course], options: Mapping[str, Any], table: pd.DataFrame
+) -> dict[str, np.ndarray]:
+    """The drops before each row, name → (rows, K), with as many columns as the fullest needs."""
+    found = [
+        (index, {name: values[back] for name, values in drops.items()})
+        for course, index, at, back in _by_course(table, courses)
+        for drops in [drops_along(course.schedule, at, options, course.phase, course.batch)]
+    ]
+    most = max(len(drops["drop"].T) for _, drops in found)
+    columns = {name: np.empty((len(table), most)) for name in DROPS}
+    for index, drops in found:
+        for name, values in drops.items():
+            missing = ((0, 0), (0, most - len(values.T)))
+            padding = {"mode": "constant"} if name == "drop" else {"mode": "edge"}
+            columns[name][index] = np.pad(values, missing, **padding)
+    return columns
 
 
 def _noted(rows: Runs, code: str, message: str) -> Runs:

@@ -38,6 +38,9 @@ class Input:
             FLOPs): 1.0 where the law counts single ones, 1e9 where it counts billions.
         domain: which values can be right at all.
         plausible: range in single things outside which the unit is surely mistaken.
+        per_drop: whether an observation has one value for every drop of its learning rate so
+            far, (n, K) for n observations; then the law sums over K. Given one value an
+            observation, (n,), that is its only drop.
     """
 
     name: str
@@ -45,6 +48,7 @@ class Input:
     unit: float = 1.0
     domain: Literal["positive", "nonnegative", "fraction", "real"] = "real"
     plausible: tuple[float, float] | None = None
+    per_drop: bool = False
 
 
 #: Inputs known by name; a law that uses another name gets a plain real input.
@@ -62,6 +66,9 @@ INPUTS = {
         Input("S1_cpt", "sum of learning rates over the continual steps", 1.0, "nonnegative"),
         Input("S2_pt", "annealing area of pre-training, learning rate × steps"),
         Input("S2_cpt", "annealing area of the continual phase, learning rate × steps"),
+        Input("drop", "fall of the learning rate at step k, η_(k−1) − η_k", per_drop=True),
+        Input("eta_k", "the rate it fell to", 1.0, "positive", per_drop=True),
+        Input("S_k", "sum of learning rates from step k on", 1.0, "nonnegative", per_drop=True),
     )
 }
 

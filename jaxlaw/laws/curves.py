@@ -6,6 +6,10 @@ a point of a curve is an observation like any other. Two phases have areas of th
 counted from its own first step: during pre-training S1_cpt and S2_cpt are 0; afterwards S1_pt
 and S2_pt stay what they were. Rates that rise make S2 negative.
 
+The multi-power law (Luo 2025) has no area for annealing: every drop of the rate pays by itself, as
+the rates since add up. A point then has one value for every drop before it; see
+:mod:`jaxlaw.curves.drops`.
+
 C, C1 and C2 are positive: annealing lowers the loss. B is of either sign: the shift lifts the
 loss on the corpus left behind and lowers it on the new one. A variant of Wang's App. J weights
 S2 by the rate to the ε: other areas for the same laws.
@@ -15,8 +19,8 @@ r_pt for the pre-training corpus (``-pt``), r_cpt = 1 − r_pt for the new one (
 that phase r makes no difference.
 
 Where the continual phase has another batch size or sequence length (App. F), the hidden
-pre-training curve goes on in tokens: count its areas in steps of the pre-training batch (rates
-times the ratio of tokens a step). The shift is another for each batch size: ``cpt-curve-batch``
+pre-training curve goes on in tokens: its areas count steps of the pre-training batch, as
+``read_curves(…, batch=)`` does. The shift is another for each batch size: ``cpt-curve-batch``
 gives either of two its own.
 """
 
@@ -47,6 +51,29 @@ _IN_R = real(-0.5, 0.5, low=-50.0, high=50.0)
 def annealing(S1, S2, *, L0=_L0, A=replace(_A, centre={"S1": "alpha"}), C=_C, alpha=_EXP):
     """Loss over one phase of training."""
     return trained(S1, L0, A, alpha) - C * S2
+
+
+def _over_drops(terms, S1):
+    """The sum over the drops of each observation, (n, K) to (n,); (n,) are single drops."""
+    return jnp.sum(terms, axis=-1) if jnp.ndim(terms) > jnp.ndim(S1) else terms
+
+
+@law(
+    name="multi-power",
+    formula="L0 + A·S1^−α − B·Σ_k drop_k·(1 − (1 + C·η_k^−γ·S_k)^−β)",
+    source="Luo 2025, arXiv 2503.12811 (S1 with the warm-up's S_W)",
+    linear=("L0", "A", "B"),
+)
+def multi_power(
+    S1, drop, eta_k, S_k,
+    *, L0=_L0, A=replace(_A, centre={"S1": "alpha"}),
+    B=positive(10.0, 1e4, unit="nats/rate", doc="what a drop of the rate is worth in the end"),
+    C=positive(1.0, 1e4, centre={"eta_k": "gamma"}, unit="η^γ/S1", doc="how soon a drop pays"),
+    alpha=_EXP, beta=_EXP, gamma=_EXP,
+):  # fmt: skip
+    """Every drop of the rate lowers the loss by a power law of its own, slower at high rates."""
+    paid = -jnp.expm1(-beta * jnp.log1p(C * power(eta_k, -gamma) * S_k))
+    return trained(S1, L0, A, alpha) - B * _over_drops(drop * paid, S1)
 
 
 _LINEAR = ("L0", "A", "C1", "C2", "B")

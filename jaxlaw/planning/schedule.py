@@ -233,6 +233,11 @@ def _check_inputs(target: Target, after: Schedule | None) -> None:
             f"law {law.name} takes no areas of a schedule; use a law of loss curves, such as "
             "annealing or cpt-curve"
         )
+    if any(spec.per_drop for spec in law.inputs):
+        raise UsageError(
+            f"law {law.name} takes every drop of a schedule, and this search areas at its end "
+            "alone; use annealing or cpt-curve, or compare schedules with predict_curve"
+        )
     for name in given:
         if name not in law.input_names:
             raise UsageError(
