@@ -14,12 +14,14 @@ from jaxlaw.observations import Observations
 from jaxlaw.result import Fit, load
 from jaxlaw.runs import Runs, read_runs
 from jaxlaw.schedules import Schedule
+from jaxlaw.uncertainty import Bootstrap, bootstrap
 
 __version__ = "0.1.0"
 
 __all__ = [
     "Areas",
     "BatchFit",
+    "Bootstrap",
     "Curves",
     "DataError",
     "Fit",
@@ -35,6 +37,7 @@ __all__ = [
     "UsageError",
     "WorkError",
     "areas",
+    "bootstrap",
     "exponent",
     "fit",
     "fit_batch",
