@@ -14,7 +14,7 @@ from jaxlaw.observations import Observations
 from jaxlaw.result import Fit, load
 from jaxlaw.runs import Runs, read_runs
 from jaxlaw.schedules import Schedule
-from jaxlaw.uncertainty import Bootstrap, bootstrap
+from jaxlaw.uncertainty import Bootstrap, Covariance, bootstrap, covariance
 
 __version__ = "0.1.0"
 
@@ -22,6 +22,7 @@ __all__ = [
     "Areas",
     "BatchFit",
     "Bootstrap",
+    "Covariance",
     "Curves",
     "DataError",
     "Fit",
@@ -39,6 +40,7 @@ __all__ = [
     "areas",
     "bootstrap",
     "exponent",
+    "covariance",
     "fit",
     "fit_batch",
     "fit_decay",

@@ -19,9 +19,10 @@ from jaxlaw.programs import programs_in
 from jaxlaw.refits import Refits, refit
 from jaxlaw.result import Fit
 from jaxlaw.solvers.status import CONVERGED
-from jaxlaw.uncertainty.intervals import Interval, Method, interval_of
+from jaxlaw.uncertainty.intervals import COLUMNS, Interval, Method, interval_of
 from jaxlaw.uncertainty.posed_fit import Fitted, fitted
 from jaxlaw.uncertainty.resampling import (
+    FEW_GROUPS,
     centre_of,
     flipped_residuals,
     group_numbers,
@@ -30,7 +31,6 @@ from jaxlaw.uncertainty.resampling import (
 )
 
 Kind = Literal["case", "residual", "wild"]
-FEW_GROUPS = 20  # resampled groups below which intervals come out too short
 LONE = 0.05  # share of resamples whose best optimum one start alone found: say so
 WALL = 0.05  # share of resamples in which a parameter ends at its wall: say so
 
@@ -102,7 +102,7 @@ class Bootstrap:
             log = self.fit.law.parameter(name).scale == "log"
             found = interval_of(self.fit.params[name], self.params[name], level, method, log)
             rows.append((name, *map(float, found)))
-        return pd.DataFrame(rows, columns=["parameter", *_COLUMNS])
+        return pd.DataFrame(rows, columns=["parameter", *COLUMNS])
 
     def prediction(
         self, table: Any = None, /, *, level: float = 0.95, method: Method = "percentile",
@@ -121,7 +121,7 @@ class Bootstrap:
         arrays = dict(zip(values, np.broadcast_arrays(*values.values()), strict=True))
         log = self.fit.law.space == "log"
         found = interval_of(self.fit.predict(**arrays), self.predict(**arrays), level, method, log)
-        columns = dict(zip(_COLUMNS, found, strict=True))
+        columns = dict(zip(COLUMNS, found, strict=True))
         return pd.DataFrame({k: np.ravel(v) for k, v in (arrays | columns).items()})
 
     def interval(
@@ -143,9 +143,6 @@ class Bootstrap:
                 "agreement": self.refits.agreement,
             }
         )
-
-
-_COLUMNS = ("estimate", "standard error", "low", "high")
 
 
 def bootstrap(

@@ -10,6 +10,8 @@ import numpy as np
 from jaxlaw.notes import UsageError
 
 Method = Literal["percentile", "basic", "normal"]
+#: What tables call the fields of an :class:`Interval`.
+COLUMNS = ("estimate", "standard error", "low", "high")
 
 
 class Interval(NamedTuple):
@@ -65,21 +67,20 @@ def interval_of(
                 else (2 * estimate - high, 2 * estimate - low)
             )
         elif method == "normal":
-            low, high = normal_ends(
-                estimate, np.nanstd(np.log(draws), axis=0, ddof=1) if log else spread, level, log
-            )
+            width = np.nanstd(np.log(draws), axis=0, ddof=1) * estimate if log else spread
+            low, high = student_ends(estimate, width, level, np.inf, log)
         elif method != "percentile":
             raise UsageError(f"method is 'percentile', 'basic' or 'normal', not {method!r}")
     return Interval(estimate, spread, low, high)
 
 
-def normal_ends(
-    estimate: np.ndarray, spread: np.ndarray, level: float, log: bool
+def student_ends(
+    estimate: np.ndarray, spread: np.ndarray, level: float, degrees: float, log: bool
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Estimate ± z · spread; of the logarithm, where ``log``, whose spread is meant then."""
-    from scipy.special import ndtri
+    """Estimate ± t · spread; of the logarithm, to first order, where ``log``."""
+    from scipy.special import stdtrit
 
-    reach = ndtri((1 + level) / 2) * spread
+    reach = stdtrit(degrees, (1 + level) / 2) * spread
     if log:
-        return estimate * np.exp(-reach), estimate * np.exp(reach)
+        return estimate * np.exp(-reach / estimate), estimate * np.exp(reach / estimate)
     return estimate - reach, estimate + reach

@@ -16,6 +16,8 @@ from jaxlaw.notes import DataError, UsageError, nearest
 from jaxlaw.observations import Observations
 from jaxlaw.runs import Runs
 
+FEW_GROUPS = 20  # below this many, intervals come out too short
+
 
 def group_numbers(runs: Runs, observations: Observations, groups: Any) -> np.ndarray:
     """(n,) the number, from 0, of the group each observation is in.
