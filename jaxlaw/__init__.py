@@ -14,7 +14,16 @@ from jaxlaw.observations import Observations
 from jaxlaw.result import Fit, load
 from jaxlaw.runs import Runs, read_runs
 from jaxlaw.schedules import Schedule
-from jaxlaw.uncertainty import Bootstrap, Covariance, bootstrap, covariance
+from jaxlaw.uncertainty import (
+    Bootstrap,
+    Covariance,
+    Profile,
+    bootstrap,
+    covariance,
+    identifiability,
+    influence,
+    profile,
+)
 
 __version__ = "0.1.0"
 
@@ -33,6 +42,7 @@ __all__ = [
     "Observations",
     "Parameter",
     "PhaseAreas",
+    "Profile",
     "Runs",
     "Schedule",
     "UsageError",
@@ -44,6 +54,8 @@ __all__ = [
     "fit",
     "fit_batch",
     "fit_decay",
+    "identifiability",
+    "influence",
     "join_processes",
     "law",
     "law_table",
@@ -53,6 +65,7 @@ __all__ = [
     "planning",
     "positive",
     "power",
+    "profile",
     "read_curves",
     "read_runs",
     "real",

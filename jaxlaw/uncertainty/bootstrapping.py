@@ -19,6 +19,7 @@ from jaxlaw.programs import programs_in
 from jaxlaw.refits import Refits, refit
 from jaxlaw.result import Fit
 from jaxlaw.solvers.status import CONVERGED
+from jaxlaw.uncertainty.identification import open_notes
 from jaxlaw.uncertainty.intervals import COLUMNS, Interval, Method, interval_of
 from jaxlaw.uncertainty.posed_fit import Fitted, fitted
 from jaxlaw.uncertainty.resampling import (
@@ -216,7 +217,11 @@ def bootstrap(
     failed = ~np.isfinite(found.objective)
     params = {name: np.where(failed, np.nan, values) for name, values in found.params.items()}
     count = len(np.unique(members[problem.active]))
-    notes = (*problem.fit.notes, *_notes(found, failed, kind, groups, count, screen))
+    notes = (
+        *problem.fit.notes,
+        *open_notes(problem),
+        *_notes(found, failed, kind, groups, count, screen),
+    )
     return Bootstrap(problem.fit, params, found, kind, count, notes)
 
 

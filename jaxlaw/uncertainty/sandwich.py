@@ -156,13 +156,10 @@ def covariance(
     problem = fitted(law, runs, **options)
     active, notes = problem.active, []
     moving = problem.moving
-    with jax.enable_x64(True):
-        slopes, off = map(
-            np.asarray, _residuals(problem.posed.model, problem.posed.problem, problem.coordinates)
-        )
+    slopes, off = residual_slopes(problem)
     slopes, off = slopes[active][:, moving], off[active]
     weight = problem.observations.weight[active]
-    pull, stiff = _smoothed(off, problem.fit.delta, problem.fit.asymmetry)
+    pull, stiff = smoothed(off, problem.fit.delta, problem.fit.asymmetry)
     count, size = slopes.shape
     if not robust:
         stiff = np.full(count, np.average(stiff, weights=weight))
@@ -191,6 +188,13 @@ def few_groups(total: int) -> list[Note]:
     return [Note("few-groups", "warning", message)]
 
 
+def residual_slopes(problem: Fitted) -> tuple[np.ndarray, np.ndarray]:
+    """Slopes (n, p) of the residuals in all coordinates, and the residuals (n,)."""
+    with jax.enable_x64(True):
+        posed = problem.posed
+        return tuple(map(np.asarray, _residuals(posed.model, posed.problem, problem.coordinates)))
+
+
 @partial(jax.jit, static_argnames="model")
 def _residuals(model: Model, problem: Problem, coordinates: Any) -> tuple[Any, Any]:
     """Slopes (n, p) of the residuals, and the residuals (n,)."""
@@ -201,7 +205,7 @@ def _residuals(model: Model, problem: Problem, coordinates: Any) -> tuple[Any, A
     return jax.jacfwd(off)(jnp.asarray(coordinates)), off(jnp.asarray(coordinates))
 
 
-def _smoothed(off: np.ndarray, delta: float, asymmetry: float) -> tuple[np.ndarray, np.ndarray]:
+def smoothed(off: np.ndarray, delta: float, asymmetry: float) -> tuple[np.ndarray, np.ndarray]:
     """Slope of the loss at each residual (n,), and its slope, averaged over the kernel."""
     from scipy.special import ndtr
 
