@@ -159,7 +159,9 @@ def _show(
 
 def _records(table: pd.DataFrame) -> list[dict[str, Any]]:
     columns = {
-        name: column.tolist() if column.dtype == object else finite(column.to_numpy())
+        name: finite(column.to_numpy())
+        if pd.api.types.is_numeric_dtype(column)
+        else column.tolist()
         for name, column in table.items()
     }
     return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]

@@ -146,11 +146,9 @@ def test_intervals_of_known_draws():
 
 def test_notes_say_what_the_resamples_were_short_of(chinchilla_fit):
     labels = np.arange(len(TABLE)) // 27
-    few = jl.bootstrap(chinchilla_fit, TABLE, 8, groups=labels, progress=False)
+    few = jl.bootstrap(chinchilla_fit, TABLE, 300, groups=labels, progress=False)
     assert few.n_groups == 9 and "few-groups" in [note.code for note in few.notes]
-    walled = jl.bootstrap(
-        "chinchilla", TABLE, 8, bounds={"E": (None, 1.66)}, progress=False, n_starts=32
-    )
+    walled = jl.bootstrap("chinchilla", TABLE, 300, bounds={"E": (None, 1.66)}, progress=False)
     assert "resamples-at-bound" in [note.code for note in walled.notes]
     assert walled.params["E"].max() <= 1.66
 

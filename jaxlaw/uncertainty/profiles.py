@@ -24,7 +24,7 @@ from jaxlaw.coordinates import Model
 from jaxlaw.engine import solve
 from jaxlaw.laws.base import Law
 from jaxlaw.notes import Note, UsageError
-from jaxlaw.objective import LARGEST_DELTA, Problem, predict, scale_of
+from jaxlaw.objective import LARGEST_DELTA, Problem, predict, scale_of, scaled_value
 from jaxlaw.posing import Posed, pose
 from jaxlaw.result import Fit
 from jaxlaw.solvers import SOLVERS
@@ -133,8 +133,7 @@ class _Held(NamedTuple):
     problems: Problem
     batched: frozenset[str]
     starts: np.ndarray  # (P, 2, p)
-    values: np.ndarray | None  # (P,) of a parameter
-    row: float | None  # weight of the row that holds a prediction
+    values: np.ndarray | None  # (P,) of a parameter; a prediction's are where it ends up
 
 
 def _kappa(cov: Covariance, slope: np.ndarray) -> tuple[float, float, np.ndarray]:
@@ -185,7 +184,7 @@ def _parameter(cov: Covariance, name: str) -> _Held:
         )
     return _Held(
         name, estimate, error, kappa, posed[0], problems, frozenset({"low", "high"}),
-        np.array(starts), values, None,
+        np.array(starts), values,
     )  # fmt: skip
 
 
@@ -235,7 +234,7 @@ def _prediction(cov: Covariance, point: Mapping[str, float]) -> _Held:
     estimate, error = (np.exp(estimate), np.exp(estimate) * error) if log else (estimate, error)
     return _Held(
         f"{law.target} at {name}", float(estimate), float(error), kappa, posed, problems,
-        frozenset({"target"}), starts, None, row,
+        frozenset({"target"}), starts, None,
     )  # fmt: skip
 
 
@@ -247,10 +246,10 @@ def _solved(held: _Held) -> tuple[np.ndarray, np.ndarray]:
         again, second = _best(held, beside)  # from what the neighbours came to
         better = second < loss
         at, loss = np.where(better[:, None], again, at), np.where(better, second, loss)
-        loss = loss * float(scale_of(held.problems.delta))
-        if held.row is None:
-            return held.values, loss
-        return _without_row(held, at, loss)
+        values = held.values
+        if values is None:
+            values, loss = map(np.asarray, _without_row(held.posed.model, held.problems, at))
+        return values, loss * float(scale_of(held.problems.delta))
 
 
 def _best(held: _Held, starts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -265,18 +264,13 @@ def _best(held: _Held, starts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return lanes.coordinates[rows, best], loss[rows, best]
 
 
-def _without_row(held: _Held, at: np.ndarray, loss: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """What the last row's prediction came to, and the objective of the others."""
-    problem = held.posed.problem
-    predicted = np.asarray(_last(held.posed.model, problem, at))
-    log = held.posed.model.space == "log"
-    off = (np.log(predicted) if log else predicted) - np.asarray(held.problems.target)[:, -1]
-    delta, size = float(problem.delta), np.abs(off)
-    small = np.minimum(size, delta)
-    side = np.where(off > 0, float(problem.asymmetry), 1.0)
-    return predicted, loss - held.row * side * (small**2 / 2 + delta * (size - small))
-
-
 @partial(jax.jit, static_argnames="model")
-def _last(model: Model, problem: Problem, at: Any) -> Any:
-    return jax.vmap(lambda one: predict(model, problem, one)[-1])(at)
+def _without_row(model: Model, problem: Problem, at: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """What the last row's prediction came to (P,), and the scaled objective of the others."""
+    others = problem._replace(weight=problem.weight.at[-1].set(0.0))
+
+    def one(target: jax.Array, here: jax.Array) -> tuple[jax.Array, jax.Array]:
+        loss = scaled_value(model, others._replace(target=target), here)
+        return predict(model, others, here)[-1], loss
+
+    return jax.vmap(one)(problem.target, at)
