@@ -7,6 +7,7 @@ from conftest import simulated_fit
 
 import jaxlaw as jl
 from jaxlaw import simulate
+from jaxlaw.findings import AGREE
 
 TABLE = simulate.experiment("chinchilla").table
 POINT = {"N": 1e11, "D": 2e12}
@@ -115,7 +116,7 @@ def test_a_profile_is_near_the_sandwich_and_its_minimum_is_the_fit(chinchilla_fi
     middle = table.iloc[len(table) // 2]
     assert middle["value"] == pytest.approx(found.estimate, rel=1e-6)
     assert middle["objective"] == pytest.approx(chinchilla_fit.objective, rel=1e-6)
-    assert table["objective"].min() >= chinchilla_fit.objective * (1 - 1e-9)
+    assert table["objective"].min() >= chinchilla_fit.objective * (1 - AGREE)
     assert (np.diff(table["root"]) > 0).all()
     wider = found.interval(0.999)
     assert wider.low < low and wider.high > high
