@@ -14,12 +14,24 @@ from jaxlaw.observations import Observations
 from jaxlaw.result import Fit, load
 from jaxlaw.runs import Runs, read_runs
 from jaxlaw.schedules import Schedule
+from jaxlaw.uncertainty import (
+    Bootstrap,
+    Covariance,
+    Profile,
+    bootstrap,
+    covariance,
+    identifiability,
+    influence,
+    profile,
+)
 
 __version__ = "0.1.0"
 
 __all__ = [
     "Areas",
     "BatchFit",
+    "Bootstrap",
+    "Covariance",
     "Curves",
     "DataError",
     "Fit",
@@ -30,15 +42,20 @@ __all__ = [
     "Observations",
     "Parameter",
     "PhaseAreas",
+    "Profile",
     "Runs",
     "Schedule",
     "UsageError",
     "WorkError",
     "areas",
+    "bootstrap",
     "exponent",
+    "covariance",
     "fit",
     "fit_batch",
     "fit_decay",
+    "identifiability",
+    "influence",
     "join_processes",
     "law",
     "law_table",
@@ -48,6 +65,7 @@ __all__ = [
     "planning",
     "positive",
     "power",
+    "profile",
     "read_curves",
     "read_runs",
     "real",

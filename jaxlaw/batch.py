@@ -142,7 +142,7 @@ def _solve(model: Model, problems: Problem, starts: Array, centre: Any) -> Batch
     least = jnp.take_along_axis(values, best[:, None], axis=1)
 
     def finish(problem: Problem, at: Array) -> tuple[dict[str, Array], Array]:
-        at, value = _implicit(model, problem, at)
+        at, value = as_optimum(model, problem, at)
         params = natural(model, tuple(at), problem.context)
         return recentre(model.law, params, centre, sign=1), value * scale_of(problem.delta)
 
@@ -153,8 +153,8 @@ def _solve(model: Model, problems: Problem, starts: Array, centre: Any) -> Batch
     return BatchFit(params, objective, status, agreement)
 
 
-def _implicit(model: Model, problem: Problem, at: Array) -> tuple[Array, Array]:
-    """The optimum again, now as a function of the data.
+def as_optimum(model: Model, problem: Problem, at: Array) -> tuple[Array, Array]:
+    """The optimum again and its value, now as functions of the data.
 
     One Newton step with a constant Hessian: it moves nothing, since the gradient is zero
     there, but its derivative is that of the implicit function theorem.

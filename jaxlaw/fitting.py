@@ -243,6 +243,8 @@ def _report(posed: Posed, observations: Observations, optimum: Optimum, solver: 
         space=model.space,
         asymmetry=float(problem.asymmetry),
         fixed=dict(posed.options.fixed),
+        tied=dict(posed.options.tied),
+        bounds=dict(posed.options.bounds),
         solver=solver,
         source=observations.source,
         areas=None if observations.areas is None else dict(observations.areas),

@@ -115,6 +115,17 @@ class Posed:
         low, high = np.asarray(self.problem.low), np.asarray(self.problem.high)
         return np.clip(found, low, high)
 
+    def place(self, params: Mapping[str, Any]) -> np.ndarray:
+        """Coordinates (…, p) of natural parameters in the law's own units: back from there."""
+        law, context = self.model.law, self.problem.context
+        values = {name: np.asarray(params[name], float) for name in law.parameter_names}
+        values = recentre(law, values, self.centre, sign=-1)
+        if law.constraint is not None:
+            raised = law.constraint.raises
+            values[raised] = values[raised] - np.asarray(law.constraint.least(values, context))
+        found = from_natural(self.model, values, context)
+        return np.clip(found, np.asarray(self.problem.low), np.asarray(self.problem.high))
+
     def params(self, coordinates: np.ndarray) -> dict[str, np.ndarray]:
         """Natural parameters in the law's own units, from coordinates (…, p)."""
         coordinates = np.asarray(coordinates)

@@ -102,7 +102,9 @@ def refit(
         task = Task(posed.model, posed.problem._replace(**versions), frozenset(versions))
         first = first_starts(posed, "sobol", n_starts, seed)
         if also is not None:
-            first = np.concatenate([first, first_starts(posed, also, 0, 0)])
+            names = law.parameter_names
+            more = posed.place(dict(zip(names, np.transpose(also), strict=True)))
+            first = np.concatenate([first, more])
         found = find_optima(method, task, first, screen, work)
         coordinates = np.stack([one.coordinates for one in found])
         return Refits(

@@ -21,9 +21,9 @@ from jaxlaw.curves.predicting import predict_curve
 from jaxlaw.laws.base import Law
 from jaxlaw.notes import DataError, Note, UsageError, nearest
 
-SCHEMA = 2
+SCHEMA = 3
 #: Fields that older files lack, by the schema that brought them; they are None there.
-_SINCE = {"areas": 2}
+_SINCE = {"areas": 2, "tied": 3, "bounds": 3}
 
 
 @dataclass(frozen=True)
@@ -62,6 +62,7 @@ class Fit:
         n_observations: rows fitted; n_dropped: rows dropped on request.
         delta, space, asymmetry: the objective's settings.
         fixed: parameters that were held.
+        tied, bounds: as they were given; None in files that older versions wrote.
         solver: what solved the starts.
         source: where the runs came from.
         areas: how areas of learning rates were counted (``decay``, ``carry_momentum``,
@@ -89,6 +90,8 @@ class Fit:
     solver: str = "newton"
     source: str = ""
     areas: dict[str, Any] | None = None
+    tied: dict[str, str] | None = None
+    bounds: dict[str, tuple[float | None, float | None]] | None = None
 
     @property
     def r2(self) -> float:
@@ -120,7 +123,7 @@ class Fit:
             UsageError: an input is missing or unknown.
             DataError: an input is not a number, or outside its domain.
         """
-        values = self._inputs(table, inputs)
+        values = self.checked_inputs(table, inputs)
         with jax.enable_x64(True):
             arrays = {name: jnp.asarray(value * self.units[name]) for name, value in values.items()}
             return np.asarray(self.law(self.params, **arrays))
@@ -133,6 +136,9 @@ class Fit:
         values = self._inputs(table, inputs)
         flags = {
             name: (value < self.ranges[name][0]) | (value > self.ranges[name][1])
+        values = self.checked_inputs(table, inputs)
+        flags = [
+            (value < self.ranges[name][0]) | (value > self.ranges[name][1])
             for name, value in values.items()
         }
         drops = {spec.name for spec in self.law.inputs if spec.per_drop}
@@ -222,7 +228,8 @@ class Fit:
         record["notes"] = [dataclasses.asdict(note) for note in self.notes]
         return {"schema": SCHEMA, **_plain(record)}
 
-    def _inputs(self, table: Any, inputs: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    def checked_inputs(self, table: Any, inputs: Mapping[str, Any]) -> dict[str, np.ndarray]:
+        """What :meth:`predict` was given, by input, in the runs' units; raises as it does."""
         given = dict(inputs)
         if table is not None:
             if not hasattr(table, "keys"):
@@ -338,6 +345,9 @@ def _rebuild(law: Law, values: dict[str, Any]) -> Fit:
             "notes": tuple(Note(**note) for note in values["notes"]),
             "runner_up": RunnerUp(**runner_up) if runner_up else None,
             "areas": None if values["areas"] is None else area_options(**values["areas"]),
+            "bounds": None
+            if values["bounds"] is None
+            else {name: _range(ends, name) for name, ends in values["bounds"].items()},
         }
     )
 
@@ -346,6 +356,11 @@ def _number(value: Any, name: str) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
         raise TypeError(f"field '{name}' is not a number: {value!r}")
     return float(value)
+
+
+def _range(ends: Any, name: str) -> tuple[float | None, ...]:
+    low, high = ends
+    return tuple(None if end is None else _number(end, f"bounds.{name}") for end in (low, high))
 
 
 def _plain(value: Any) -> Any:

@@ -1,5 +1,6 @@
 """What a fit gives back: predictions, files, notes."""
 
+import dataclasses
 import json
 import subprocess
 import sys
@@ -112,11 +113,20 @@ def test_a_malformed_file_is_refused(tmp_path, chinchilla_fit, change, error, me
 
 def test_a_file_of_the_first_schema_has_no_areas(tmp_path, chinchilla_fit):
     record = chinchilla_fit.to_dict()
-    assert record["schema"] == 2
-    del record["areas"]
+    assert record["schema"] == 3
+    since = {"areas": None, "tied": None, "bounds": None}
+    for name in since:
+        del record[name]
     (tmp_path / "fit.json").write_text(json.dumps(record | {"schema": 1}))
     old = jl.load(tmp_path / "fit.json")
-    assert old.areas is None and old.to_dict() == chinchilla_fit.to_dict()
+    assert old.areas is None and old.to_dict() == chinchilla_fit.to_dict() | since
+
+
+def test_ties_and_bounds_survive_a_file(tmp_path, chinchilla_fit):
+    asked = {"tied": {"beta": "alpha"}, "bounds": {"A": (None, 1e6), "E": (0.5, float("inf"))}}
+    dataclasses.replace(chinchilla_fit, **asked).save(tmp_path / "fit.json")
+    loaded = jl.load(tmp_path / "fit.json")
+    assert {"tied": loaded.tied, "bounds": loaded.bounds} == asked
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "null", '"fit"', "{}"])

@@ -1,0 +1,69 @@
+"""Intervals of the real chinchilla points, against the published bootstrap's.
+
+    JAXLAW_DATA=… python benchmarks/uncertainty.py        # a minute
+
+Besiroglu 2024 fitted 240 runs read off a figure of Hoffmann 2022 and resampled them 4,000 times.
+"""
+
+import time
+
+import numpy as np
+from multistart import chinchilla_runs
+
+import jaxlaw as jl
+
+PUBLISHED = {
+    "E": (0.0257, 1.769, 1.871),
+    "A": (124.5, 285.2, 743.6),
+    "B": (1293, 1042, 5810),
+    "alpha": (0.0154, 0.317, 0.373),
+    "beta": (0.0206, 0.331, 0.415),
+}
+
+
+def compared(found, seconds):
+    """Standard errors as ratios, ends of intervals as shares of the published width."""
+    print("\n| | standard error | published | ratio | 95 % interval | published | ends off by |")
+    print("|---|---|---|---|---|---|---|")
+    for row in found.to_dict("records"):
+        error, *ends = PUBLISHED[row["parameter"]]
+        mine, theirs = np.array([row["low"], row["high"]]), np.array(ends)
+        if row["parameter"] in "AB":
+            mine, theirs = np.log(mine), np.log(theirs)
+        off = np.abs(mine - theirs).max() / np.ptp(theirs)
+        print(f"| {row['parameter']} | {row['standard error']:.4g} | {error:g} | "
+              f"{row['standard error'] / error:.2f} | {row['low']:.4g}, {row['high']:.4g} | "
+              f"{ends[0]:g}, {ends[1]:g} | {off:.1%} |")  # fmt: skip
+    print(f"\n{seconds:.1f} s")
+
+
+def timed(call):
+    call()
+    begun = time.perf_counter()
+    found = call()
+    return found, time.perf_counter() - begun
+
+
+def main():
+    runs, kind = chinchilla_runs()
+    fit = jl.fit("chinchilla", runs, progress=False)
+    print(f"# {kind}, {len(runs)} runs; A and B compared on the log scale")
+    for way in ("case", "residual", "wild"):
+        print(f"\n## Bootstrap, {way}, 4,000 resamples", end="")
+        found, seconds = timed(lambda w=way: jl.bootstrap(fit, runs, 4000, kind=w, progress=False))
+        print(f" ({np.mean(found.refits.agreement == 1):.1%} with all starts at one optimum)")
+        compared(found.intervals(), seconds)
+    print("\n## Sandwich")
+    cov, seconds = timed(lambda: jl.covariance(fit, runs))
+    compared(cov.intervals(), seconds)
+    print("\n## Profile\n\n| | 95 % interval | published |\n|---|---|---|")
+    for name, (_, low, high) in PUBLISHED.items():
+        found = jl.profile(fit, runs, name).interval()
+        print(f"| {name} | {found.low:.4g}, {found.high:.4g} | {low:g}, {high:g} |")
+    print("\n## Identifiability\n")
+    worst = jl.identifiability(fit, runs).iloc[0]
+    print(f"Standard error of the worst direction {worst['standard error']:.2f}: {worst['advice']}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,314 @@
+"""The bootstrap: the law fitted to thousands of resamples of its runs, by one call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+
+from jaxlaw.chunks import Work
+from jaxlaw.fitting import solver_named
+from jaxlaw.laws.base import Law
+from jaxlaw.notes import Note, UsageError
+from jaxlaw.objective import LARGEST_DELTA
+from jaxlaw.programs import programs_in
+from jaxlaw.refits import Refits, refit
+from jaxlaw.result import Fit
+from jaxlaw.solvers.status import CONVERGED
+from jaxlaw.uncertainty.identification import open_notes
+from jaxlaw.uncertainty.intervals import COLUMNS, Interval, Method, interval_of
+from jaxlaw.uncertainty.posed_fit import Fitted, fitted
+from jaxlaw.uncertainty.resampling import (
+    FEW_GROUPS,
+    centre_of,
+    flipped_residuals,
+    group_numbers,
+    resampled_counts,
+    resampled_residuals,
+)
+
+Kind = Literal["case", "residual", "wild"]
+LONE = 0.05  # share of resamples whose best optimum one start alone found: say so
+WALL = 0.05  # share of resamples in which a parameter ends at its wall: say so
+
+
+@dataclass(frozen=True, eq=False)
+class Bootstrap:
+    """What R resamples of the runs came to.
+
+    Attributes:
+        fit: the fit of the runs as they are.
+        params: name → (R,) natural values in the law's own units; NaN in a resample that came
+            to no finite objective, so that paired bootstraps stay paired.
+        refits: the same as the search had it, with objective, status and agreement (R,).
+        kind: ``case``, ``residual`` or ``wild``.
+        n_groups: how many rows, or groups of rows, were resampled.
+        notes: what to know before relying on the intervals.
+    """
+
+    fit: Fit
+    params: dict[str, np.ndarray]
+    refits: Refits
+    kind: Kind
+    n_groups: int
+    notes: tuple[Note, ...]
+
+    def __len__(self) -> int:
+        """The number of resamples R."""
+        return len(self.refits.objective)
+
+    def predict(self, table: Any = None, /, **inputs: Any) -> np.ndarray:
+        """The target at new points from every resample, (R, …).
+
+        Args:
+            table, **inputs: as for :meth:`jaxlaw.Fit.predict`, in units of the fitted runs.
+
+        Returns:
+            float64 of the resamples and the broadcast shape of the inputs.
+        """
+        values = self.fit.checked_inputs(table, inputs)
+        scaled = [value * self.fit.units[name] for name, value in values.items()]
+        arrays = np.broadcast_arrays(*scaled)
+        flat = {name: array.ravel() for name, array in zip(values, arrays, strict=True)}
+        return self.refits.predict(**flat).reshape(len(self), *arrays[0].shape)
+
+    def of(self, function: Callable[[Mapping[str, Any]], Any]) -> np.ndarray:
+        """Any function of the parameters from every resample, (R, …).
+
+        Args:
+            function: of a dict name → (R,) natural values in the law's own units, to (R, …).
+        """
+        return np.asarray(function(self.params))
+
+    def intervals(self, level: float = 0.95, method: Method = "percentile") -> pd.DataFrame:
+        """Every fitted parameter's interval.
+
+        Args:
+            level: share of such intervals that should hold the truth.
+            method: ``percentile``; ``basic`` and ``normal`` take parameters that are positive
+                by nature on the log scale. See :func:`interval_of`.
+
+        Returns:
+            One row a parameter: ``parameter``, ``estimate``, ``standard error``, ``low``,
+            ``high``.
+        """
+        rows = []
+        for name in self.fit.law.parameter_names:
+            if name in self.fit.fixed:
+                continue
+            log = self.fit.law.parameter(name).scale == "log"
+            found = interval_of(self.fit.params[name], self.params[name], level, method, log)
+            rows.append((name, *map(float, found)))
+        return pd.DataFrame(rows, columns=["parameter", *COLUMNS])
+
+    def prediction(
+        self, table: Any = None, /, *, level: float = 0.95, method: Method = "percentile",
+        **inputs: Any,
+    ) -> pd.DataFrame:  # fmt: skip
+        """The law's interval at new points: of the mean, without the noise of a new run.
+
+        Args:
+            table, **inputs: as for :meth:`jaxlaw.Fit.predict`, in units of the fitted runs.
+            level, method: as for :meth:`intervals`.
+
+        Returns:
+            One row a point: the inputs, then as :meth:`intervals`.
+        """
+        values = self.fit.checked_inputs(table, inputs)
+        arrays = dict(zip(values, np.broadcast_arrays(*values.values()), strict=True))
+        log = self.fit.law.space == "log"
+        found = interval_of(self.fit.predict(**arrays), self.predict(**arrays), level, method, log)
+        columns = dict(zip(COLUMNS, found, strict=True))
+        return pd.DataFrame({k: np.ravel(v) for k, v in (arrays | columns).items()})
+
+    def interval(
+        self,
+        function: Callable[[Mapping[str, Any]], Any],
+        level: float = 0.95,
+        method: Method = "percentile",
+    ) -> Interval:
+        """The interval of any function of the parameters, as for :meth:`of`."""
+        one = {name: np.array([value]) for name, value in self.fit.params.items()}
+        return interval_of(np.asarray(function(one))[0], self.of(function), level, method)
+
+    def table(self) -> pd.DataFrame:
+        """The draws, one row a resample: parameters, objective, agreement of the starts."""
+        return pd.DataFrame(
+            {
+                **self.params,
+                "objective": self.refits.objective,
+                "agreement": self.refits.agreement,
+            }
+        )
+
+
+def bootstrap(
+    law: str | Law | Fit,
+    runs: Any,
+    n: int = 1000,
+    *,
+    kind: Kind = "case",
+    groups: Any = None,
+    seed: int = 0,
+    n_starts: int = 64,
+    screen: int = 8,
+    solver: str = "newton",
+    work_dir: str | Path | None = None,
+    progress: bool | None = None,
+    distributed: bool = False,
+    compile_cache: str | Path | None = None,
+    **options: Any,
+) -> Bootstrap:
+    """Fit a law to resamples of its runs.
+
+    Resamples depend on the number of rows, their groups and the seed alone: two bootstraps of
+    the same runs (of general and domain loss, or of two laws) are paired, draw by draw.
+
+    Args:
+        law: a law or its name, fitted first as :func:`jaxlaw.fit` does; or a fit of these runs,
+            which brings its settings.
+        runs: what :func:`jaxlaw.read_runs` takes or returns.
+        n: number of resamples R.
+        kind: ``case``, rows drawn with replacement: nothing is taken for granted but that rows
+            (or groups) are independent. ``residual``, residuals drawn with replacement and put
+            on the fitted curve, widened by √(n/(n−p)) for the p parameters: the design stays
+            as it is, noise is taken to be the same everywhere. ``wild``, every residual stays
+            where it is and changes sign at random: noise may differ from row to row.
+        groups: columns (such as ``"run"`` or ``["N", "r"]``), or a label for each run: rows that
+            share noise, such as the checkpoints of one run. ``case`` draws whole groups,
+            ``wild`` flips whole groups.
+        seed: of the draws, and of the starts.
+        n_starts, screen: starts tried and solved in each resample, the fit's own optimum being
+            one more.
+        solver: as in :func:`jaxlaw.fit`.
+        work_dir, progress, distributed, compile_cache: as in :func:`jaxlaw.fit`.
+        **options: what else :func:`jaxlaw.fit` takes: columns, units, delta, fixed …
+
+    Returns:
+        The :class:`Bootstrap`.
+
+    Raises:
+        UsageError: the call makes no sense; the message says what would.
+        DataError: the runs cannot carry the law, or are all of one group.
+    """
+    _check(n, kind, groups)
+    folder = None if work_dir is None else Path(work_dir)
+    if not isinstance(law, Fit):
+        options |= {
+            "solver": solver, "progress": progress, "distributed": distributed,
+            "compile_cache": compile_cache, "work_dir": folder and folder / "fit",
+        }  # fmt: skip
+    problem = fitted(law, runs, **options)
+    members = np.arange(len(problem.observations))
+    if groups is not None:
+        members = group_numbers(problem.runs, problem.observations, groups)
+    weights, targets = resamples(problem, n, kind, members, seed)
+    with programs_in(compile_cache):
+        found = refit(
+            problem.fit.law, problem.observations, weights, targets,
+            options=problem.options, method=solver_named(solver), n_starts=n_starts,
+            screen=screen, seed=seed, also=np.array([[*problem.fit.params.values()]]),
+            work=Work(folder and folder / "resamples", progress, distributed),
+        )  # fmt: skip
+    failed = ~np.isfinite(found.objective)
+    params = {name: np.where(failed, np.nan, values) for name, values in found.params.items()}
+    count = len(np.unique(members[problem.active]))
+    notes = (
+        *problem.fit.notes,
+        *open_notes(problem),
+        *_notes(found, failed, kind, groups, count, screen),
+    )
+    return Bootstrap(problem.fit, params, found, kind, count, notes)
+
+
+def _check(n: int, kind: str, groups: Any) -> None:
+    if n < 2:
+        raise UsageError(f"n, the number of resamples, must be at least 2, not {n}")
+    if kind not in ("case", "residual", "wild"):
+        raise UsageError(f"kind is 'case', 'residual' or 'wild', not {kind!r}")
+    if kind == "residual" and groups is not None:
+        raise UsageError(
+            "residuals drawn one by one do not keep groups together: use kind='case' or 'wild'"
+        )
+
+
+def resamples(
+    problem: Fitted, n: int, kind: Kind, members: np.ndarray, seed: int
+) -> tuple[np.ndarray | None, np.ndarray | None]:
+    """Weights and targets (R, n) of the resamples; None where they are the runs' own."""
+    seen, active = problem.observations, problem.active
+    if kind == "case":
+        weights = np.zeros((n, len(seen)))
+        weights[:, active] = resampled_counts(members[active], n, seed) * seen.weight[active]
+        return weights, None
+    predicted = problem.predicted()
+    log = problem.posed.model.space == "log"
+    residuals = predicted - (np.log(seen.target) if log else seen.target)
+    if kind == "residual":
+        residuals = _widened(residuals[active], problem)
+        drawn = resampled_residuals(residuals, n, seed)
+    else:
+        drawn = flipped_residuals(residuals[active], members[active], n, seed)
+    targets = np.tile(predicted, (n, 1))
+    targets[:, active] -= drawn
+    return None, np.exp(targets) if log else targets
+
+
+def _widened(residuals: np.ndarray, problem: Fitted) -> np.ndarray:
+    """Without a pull of their own, and as wide as the noise: fitted residuals are smaller."""
+    delta = min(problem.fit.delta, LARGEST_DELTA)
+    residuals = residuals - centre_of(residuals, delta, problem.fit.asymmetry)
+    spare = max(len(residuals) - len(problem.moving), 1)
+    return residuals * np.sqrt(len(residuals) / spare)
+
+
+def _notes(
+    found: Refits, failed: np.ndarray, kind: str, groups: Any, count: int, screen: int
+) -> list[Note]:
+    notes, total = [], len(failed)
+    if failed.any():
+        message = f"{failed.sum()} of {total} resamples came to no finite objective: left out"
+        notes.append(Note("resamples-failed", "warning", message))
+    unfinished = (found.status != CONVERGED) & ~failed
+    if unfinished.any():
+        message = (
+            f"{unfinished.sum()} of {total} resamples ended before their optimum; they count as "
+            "they ended"
+        )
+        notes.append(Note("resamples-not-converged", "info", message))
+    lone = (found.agreement * screen < 1.5) & ~failed
+    if screen > 1 and lone.mean() > LONE:
+        message = (
+            f"in {lone.sum()} of {total} resamples one start alone found the best optimum: some "
+            "may have missed theirs, and widen the intervals; solve more starts (n_starts, screen)"
+        )
+        notes.append(Note("resamples-disagree", "warning", message))
+    notes += _on_walls(found, failed)
+    if groups is not None and count < FEW_GROUPS:
+        message = (
+            f"only {count} groups to resample: intervals come out too short; "
+            + ("kind='wild' needs fewer" if kind == "case" else "add groups")
+        )  # fmt: skip
+        notes.append(Note("few-groups", "warning", message))
+    return notes
+
+
+def _on_walls(found: Refits, failed: np.ndarray) -> list[Note]:
+    posed, notes = found.posed, []
+    low, high = np.asarray(posed.problem.low), np.asarray(posed.problem.high)
+    for k, name in enumerate(posed.model.law.parameter_names):
+        if low[k] == high[k]:
+            continue
+        there = (found.coordinates[:, k] <= low[k]) | (found.coordinates[:, k] >= high[k])
+        share = np.mean(there & ~failed)
+        if share > WALL:
+            message = (
+                f"{name} ends at a wall of its range in {share:.0%} of the resamples: its "
+                "interval reaches there because the range does"
+            )
+            notes.append(Note("resamples-at-bound", "warning", message))
+    return notes

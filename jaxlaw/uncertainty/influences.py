@@ -1,0 +1,130 @@
+"""What each run does to the fit: the optimum's derivative in the runs' weights.
+
+By the implicit function theorem the optimum moves with the weight of run i by −H⁻¹ ∂(ρᵢ)/∂u, H
+being the exact Hessian there; leaving the run out is, to first order, that times −wᵢ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pandas as pd
+
+from jaxlaw.batch import as_optimum
+from jaxlaw.coordinates import Model, natural, recentre
+from jaxlaw.fitting import solver_named
+from jaxlaw.laws.base import Law
+from jaxlaw.notes import UsageError
+from jaxlaw.objective import Problem
+from jaxlaw.refits import refit
+from jaxlaw.result import Fit
+from jaxlaw.uncertainty.posed_fit import Fitted, fitted
+from jaxlaw.uncertainty.resampling import group_numbers
+
+Function = Callable[[Mapping[str, Any]], Any]
+
+
+def influence(
+    law: str | Law | Fit,
+    runs: Any,
+    on: Function | Mapping[str, float] | None = None,
+    *,
+    groups: Any = None,
+    refits: bool = False,
+    **options: Any,
+) -> pd.DataFrame:
+    """How far a parameter or a prediction would move if a run were left out.
+
+    Args:
+        law: a fit of these runs; or a law or its name, to be fitted first.
+        runs: what :func:`jaxlaw.read_runs` takes or returns.
+        on: every parameter unless given; the inputs of one prediction, in the runs' units; or a
+            function of a dict name → natural value in the law's own units, to one number, in
+            ``jax.numpy``.
+        groups: rows that are left out together, as for :func:`jaxlaw.bootstrap`.
+        refits: leave every run (or group) out and fit again, all by one call, instead of the
+            derivative: what it approximates.
+        **options: what else :func:`jaxlaw.fit` takes; with a fit only those about reading.
+
+    Returns:
+        One row a run (indexed by what rows are called) or group (by its first row): the change
+        of every parameter, or of ``value``. NaN in refits that came to no optimum.
+
+    Raises:
+        UsageError: the call makes no sense, or these are not the fit's runs.
+    """
+    problem = fitted(law, runs, **options)
+    seen = problem.observations
+    members = np.arange(len(seen))
+    if groups is not None:
+        members = group_numbers(problem.runs, seen, groups)
+    function = _function(problem.fit, on)
+    change = _refitted(problem, members, function) if refits else _derived(problem, function)
+    _, first, number = np.unique(members, return_index=True, return_inverse=True)
+    if not refits:
+        change = {name: np.bincount(number, values, len(first)) for name, values in change.items()}
+    return pd.DataFrame(change, index=pd.Index(seen.rows[first], name="row"))
+
+
+def _function(fit: Fit, on: Function | Mapping[str, float] | None) -> Callable[..., dict]:
+    """From parameters to the named numbers asked for."""
+    if on is None:
+        names = [name for name in fit.law.parameter_names if name not in fit.fixed]
+        return lambda params: {name: params[name] for name in names}
+    if callable(on):
+        return lambda params: {"value": on(params)}
+    values = fit.checked_inputs(None, on)
+    if any(np.ndim(value) for value in values.values()):
+        raise UsageError("influence is on one prediction: give a number for each input")
+    at = {name: value * fit.units[name] for name, value in values.items()}
+    return lambda params: {"value": fit.law(params, **at)}
+
+
+def _derived(problem: Fitted, function: Callable[..., dict]) -> dict[str, np.ndarray]:
+    """To first order, (n,) by name."""
+    posed, weight = problem.posed, problem.observations.weight
+    law, context = posed.model.law, posed.problem.context
+    with jax.enable_x64(True):
+        slopes = _moves(posed.model, posed.problem, jnp.asarray(problem.coordinates))
+
+        def along(at: jax.Array) -> dict:
+            params = natural(posed.model, tuple(at), context)
+            return function(recentre(law, params, posed.centre, sign=1))
+
+        outer = jax.jacfwd(along)(jnp.asarray(problem.coordinates))
+        names = function(problem.fit.params)  # in their order, which jax does not keep
+        return {name: -np.asarray(outer[name] @ slopes) * weight for name in names}
+
+
+@partial(jax.jit, static_argnames="model")
+def _moves(model: Model, problem: Problem, at: jax.Array) -> jax.Array:
+    """Slopes (p, n) of the optimum in the weights."""
+    return jax.jacrev(lambda w: as_optimum(model, problem._replace(weight=w), at)[0])(
+        problem.weight
+    )
+
+
+def _refitted(
+    problem: Fitted, members: np.ndarray, function: Callable[..., dict]
+) -> dict[str, np.ndarray]:
+    """By leaving each group out, (groups,) by name."""
+    fit, seen = problem.fit, problem.observations
+    left_out = members[None] == np.unique(members)[:, None]
+    found = refit(
+        fit.law, seen, np.where(left_out, 0.0, seen.weight), options=problem.options,
+        method=solver_named("newton"), n_starts=64, screen=8,
+        also=np.array([[*fit.params.values()]]),
+    )  # fmt: skip
+    with jax.enable_x64(True):
+        before = function(fit.params)
+        after = jax.vmap(function)({k: jnp.asarray(v) for k, v in found.params.items()})
+    lost = ~np.isfinite(found.objective)
+    return {
+        name: np.where(lost, np.nan, np.asarray(after[name]) - np.asarray(value))
+        for name, value in before.items()
+    }

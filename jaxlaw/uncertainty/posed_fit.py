@@ -1,0 +1,124 @@
+"""A fit together with the problem it solves, which its uncertainty is a matter of."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import jax
+import numpy as np
+
+from jaxlaw import laws
+from jaxlaw.coordinates import Model
+from jaxlaw.findings import at_walls
+from jaxlaw.fitting import fit as fit_runs
+from jaxlaw.fitting import observed, options_for
+from jaxlaw.laws.base import Law
+from jaxlaw.notes import UsageError
+from jaxlaw.objective import Problem, predict, rounding_floor, scale_of, scaled_value
+from jaxlaw.observations import Observations
+from jaxlaw.posing import Options, Posed, pose
+from jaxlaw.result import Fit
+from jaxlaw.runs import Runs, read_runs
+
+#: Options of :func:`jaxlaw.fit` that say what is fitted; a fit brings its own.
+PROBLEM = ("constraint", *list(inspect.signature(options_for).parameters)[1:])
+#: … that say how it is searched for.
+SEARCH = ("starts", "n_starts", "screen", "solver", "strict", "seed", "work_dir", "progress",
+          "distributed", "compile_cache")  # fmt: skip
+_SAME = 1e-6  # relative distance of objectives that may be of the same runs
+
+
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """A fit and its problem.
+
+    Attributes:
+        fit: the fit.
+        runs: the runs it was made from.
+        observations: of them.
+        options: of the fit.
+        posed: its problem, coefficients moved as they are.
+        coordinates: (p,) its optimum there.
+    """
+
+    fit: Fit
+    runs: Runs
+    observations: Observations
+    options: Options
+    posed: Posed
+    coordinates: np.ndarray
+
+    @property
+    def moving(self) -> np.ndarray:
+        """(k,) indices of coordinates that the data settle: not held, tied or at a wall."""
+        low, high = np.asarray(self.posed.problem.low), np.asarray(self.posed.problem.high)
+        names = self.posed.model.law.parameter_names
+        walls = at_walls(self.posed, self.coordinates)
+        free = [low[k] < high[k] and names[k] not in walls for k in range(len(names))]
+        return np.flatnonzero(free)
+
+    @property
+    def active(self) -> np.ndarray:
+        """(k,) indices of the observations that count."""
+        return np.flatnonzero(self.observations.weight > 0)
+
+    def predicted(self) -> np.ndarray:
+        """(n,) the law at every observation, in the space of the residuals."""
+        with jax.enable_x64(True):
+            values = np.asarray(_at(self.posed.model, self.posed.problem, self.coordinates))
+        return np.log(values) if self.posed.model.space == "log" else values
+
+
+@partial(jax.jit, static_argnames="model")
+def _at(model: Model, problem: Problem, coordinates: Any) -> Any:
+    return predict(model, problem, coordinates)
+
+
+def fitted(law: str | Law | Fit, runs: Any, **options: Any) -> Fitted:
+    """A fit, made here unless given, and its problem.
+
+    Args:
+        law: a fit; or a law or its name, to be fitted.
+        runs: what :func:`jaxlaw.read_runs` takes or returns.
+        **options: as :func:`jaxlaw.fit` takes them; with a fit only those about reading.
+
+    Raises:
+        UsageError: options that a given fit brings itself, or runs it was not made from.
+        DataError: the runs cannot carry the law.
+    """
+    problem = {name: options.pop(name) for name in PROBLEM if name in options}
+    search = {name: options.pop(name) for name in SEARCH if name in options}
+    runs = read_runs(runs, **options)
+    if isinstance(law, Fit):
+        if problem or search:
+            raise UsageError(
+                f"{', '.join([*problem, *search])}: a fit brings these itself; pass the law's name "
+                "to fit it otherwise"
+            )
+        fit = law
+    else:
+        fit = fit_runs(law, runs, **problem, **search)
+    asked = Options(
+        fit.delta, fit.space, fit.asymmetry, fit.fixed, fit.tied or {}, fit.bounds or {}
+    )
+    law = laws.get(fit.law)
+    seen = observed(law, runs, asked)
+    with jax.enable_x64(True):
+        posed = pose(law, seen.inputs, seen.target, seen.weight, asked, True)
+        at = posed.place(fit.params)
+        _check_same(fit, posed, at, seen.source)
+    return Fitted(fit, runs, seen, asked, posed, at)
+
+
+def _check_same(fit: Fit, posed: Posed, at: np.ndarray, source: str) -> None:
+    scale = float(scale_of(posed.problem.delta))
+    here = float(scaled_value(posed.model, posed.problem, at)) * scale
+    floor = float(rounding_floor(posed.model, posed.problem)) * scale
+    if not abs(here - fit.objective) <= max(_SAME * fit.objective, floor):
+        raise UsageError(
+            f"{source}: the fit's objective is {fit.objective:.8g}, and on these runs it is "
+            f"{here:.8g}: pass the runs it was made from, read in the same way"
+        )

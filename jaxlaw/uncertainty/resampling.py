@@ -1,0 +1,115 @@
+"""What runs might as well have been: resampled rows, whole groups of rows, residuals.
+
+All draws depend on the number of rows, their groups and the seed alone, so that two bootstraps of
+the same runs (of their general and domain loss, of two laws) are paired, draw by draw.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from jaxlaw.notes import DataError, UsageError, nearest
+from jaxlaw.observations import Observations
+from jaxlaw.runs import Runs
+
+FEW_GROUPS = 20  # below this many, intervals come out too short
+
+
+def group_numbers(runs: Runs, observations: Observations, groups: Any) -> np.ndarray:
+    """(n,) the number, from 0, of the group each observation is in.
+
+    Args:
+        runs: the table.
+        observations: those of its rows that a law took, (n,).
+        groups: a column or several (names of inputs, canonical names, or the user's own), rows
+            equal in all of them being one group; or one label for each row of the runs.
+
+    Raises:
+        UsageError: no such column, or labels of another length.
+        DataError: a label is missing, or there is one group only.
+    """
+    if isinstance(groups, str):
+        groups = [groups]
+    names = list(groups) if isinstance(groups, Sequence) else None
+    if names and all(isinstance(name, str) for name in names) and len(names) != len(runs):
+        columns = [_column(runs, observations, name) for name in names]
+    else:
+        columns = [_of_observations(runs, observations, np.asarray(groups))]
+    frame = pd.DataFrame(dict(enumerate(columns)))
+    if frame.isna().any(axis=None):
+        where = observations.rows[frame.isna().any(axis=1).to_numpy()][0]
+        raise DataError(f"{runs.source}, {runs.word} {where}: no group; give every row one")
+    numbers = frame.groupby(list(frame.columns), sort=False).ngroup().to_numpy()
+    if len(np.unique(numbers[observations.weight > 0])) < 2:
+        raise DataError(f"{runs.source}: all rows are in one group; resampling needs several")
+    return numbers
+
+
+def _column(runs: Runs, observations: Observations, name: str) -> np.ndarray:
+    if name in observations.inputs:
+        return observations.inputs[name]
+    mine = {str(runs.user_name(column)): column for column in runs.table}
+    if name not in runs.table and name not in mine:
+        raise UsageError(
+            f"groups: {runs.source} has no column {name}; columns: {', '.join(mine)}."
+            f"{nearest(name, mine)}"
+        )
+    column = runs.table[name if name in runs.table else mine[name]]
+    return _of_observations(runs, observations, column.to_numpy())
+
+
+def _of_observations(runs: Runs, observations: Observations, values: np.ndarray) -> np.ndarray:
+    """Of one value for each row of the runs, those of the observations."""
+    if values.shape != (len(runs),):
+        raise UsageError(
+            f"groups: shape {values.shape}, but there are {len(runs)} runs; name columns, or give "
+            "one label for each run"
+        )
+    if len(observations) == len(runs):
+        return values
+    index = runs.table.index
+    if not index.is_unique:
+        raise UsageError(f"{runs.source}: rows share names; pass table.reset_index(drop=True)")
+    return values[index.get_indexer(observations.rows)]
+
+
+def resampled_counts(groups: np.ndarray, draws: int, seed: int) -> np.ndarray:
+    """How often each row is drawn, (draws, n): whole groups, with replacement."""
+    _, members = np.unique(groups, return_inverse=True)
+    count = members.max() + 1
+    drawn = np.random.default_rng(seed).multinomial(count, np.full(count, 1 / count), draws)
+    return drawn[:, members].astype(float)
+
+
+def resampled_residuals(residuals: np.ndarray, draws: int, seed: int) -> np.ndarray:
+    """Residuals (n,) drawn with replacement, (draws, n)."""
+    picked = np.random.default_rng(seed).integers(len(residuals), size=(draws, len(residuals)))
+    return residuals[picked]
+
+
+def flipped_residuals(
+    residuals: np.ndarray, groups: np.ndarray, draws: int, seed: int
+) -> np.ndarray:
+    """Residuals (n,) with signs drawn anew, group by group: the wild bootstrap, (draws, n)."""
+    _, members = np.unique(groups, return_inverse=True)
+    signs = np.random.default_rng(seed).integers(2, size=(draws, members.max() + 1)) * 2.0 - 1
+    return residuals * signs[:, members]
+
+
+def centre_of(residuals: np.ndarray, delta: float, asymmetry: float) -> float:
+    """The shift that leaves residuals (n,) without a pull: their mean where δ is infinite.
+
+    Residuals are prediction minus target.
+    """
+    from scipy.optimize import brentq
+
+    def pull(shift: float) -> float:
+        moved = residuals - shift
+        return float(np.sum(np.where(moved > 0, asymmetry, 1.0) * np.clip(moved, -delta, delta)))
+
+    low, high = residuals.min(), residuals.max()
+    return float(low if low == high else brentq(pull, low, high, xtol=1e-15))

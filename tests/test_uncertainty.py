@@ -1,0 +1,194 @@
+"""The bootstrap: what is drawn, what is fitted, what is said of it."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from conftest import chinchilla_runs, needs_data
+
+import jaxlaw as jl
+from jaxlaw import simulate
+from jaxlaw.uncertainty.intervals import interval_of
+from jaxlaw.uncertainty.resampling import (
+    centre_of,
+    flipped_residuals,
+    group_numbers,
+    resampled_counts,
+    resampled_residuals,
+)
+
+TABLE = simulate.experiment("chinchilla").table
+TRUTH = simulate.TRUTHS["chinchilla"]
+
+
+@pytest.fixture(scope="module")
+def drawn(chinchilla_fit) -> jl.Bootstrap:
+    return jl.bootstrap(chinchilla_fit, TABLE, 300, progress=False)
+
+
+def test_intervals_hold_the_truth_and_are_as_wide_as_the_spread(drawn):
+    table = drawn.intervals()
+    assert list(table["parameter"]) == list(TRUTH)
+    for row in table.to_dict("records"):
+        assert row["low"] < TRUTH[row["parameter"]] < row["high"]
+        assert row["low"] < row["estimate"] < row["high"]
+        width = np.log(row["high"] / row["low"])
+        spread = np.log(drawn.params[row["parameter"]]).std()
+        assert width == pytest.approx(2 * 1.96 * spread, rel=0.2)
+
+
+def test_predictions_are_known_better_than_parameters(drawn):
+    at = {"N": [1e9, 7e9, 7e10], "D": 1e12}
+    found = drawn.predict(**at)
+    assert found.shape == (300, 3)
+    one = {name: values[7] for name, values in drawn.params.items()}
+    np.testing.assert_allclose(
+        found[7], one["E"] + one["A"] / np.array(at["N"]) ** one["alpha"]
+        + one["B"] / 1e12 ** one["beta"], rtol=1e-9,
+    )  # fmt: skip
+    table = drawn.prediction(**at)
+    truth = TRUTH["E"] + 406.4 / table["N"] ** 0.34 + 410.7 / 1e12**0.28
+    assert ((table["low"] < truth) & (truth < table["high"])).all()
+    assert (table["standard error"] / table["estimate"] < 0.02).all()
+    assert drawn.params["A"].std() / TRUTH["A"] > 0.02
+
+
+def test_any_function_of_the_parameters_has_an_interval(drawn):
+    def ratio(params):
+        return params["alpha"] / params["beta"]
+
+    assert drawn.of(ratio).shape == (300,)
+    found = drawn.interval(ratio)
+    assert found.low < TRUTH["alpha"] / TRUTH["beta"] < found.high
+    assert found.estimate == drawn.fit.params["alpha"] / drawn.fit.params["beta"]
+    assert len(drawn.table()) == len(drawn) == 300
+
+
+def test_bootstraps_of_the_same_runs_are_paired(chinchilla_fit, drawn):
+    """Twice the loss is twice E, A and B in every resample, not only on average."""
+    twice = jl.bootstrap("chinchilla", TABLE.assign(loss=2 * TABLE["loss"]), 300, progress=False)
+    for name in "EAB":
+        np.testing.assert_allclose(twice.params[name], 2 * drawn.params[name], rtol=1e-4)
+    other = jl.bootstrap(chinchilla_fit, TABLE, 300, seed=1, progress=False)
+    assert not np.isclose(other.params["alpha"], drawn.params["alpha"]).any()
+
+
+@pytest.mark.parametrize("kind", ["residual", "wild"])
+def test_other_kinds_are_as_wide_where_noise_is_the_same_everywhere(chinchilla_fit, drawn, kind):
+    found = jl.bootstrap(chinchilla_fit, TABLE, 300, kind=kind, progress=False)
+    for name, values in found.params.items():
+        assert np.std(values) == pytest.approx(np.std(drawn.params[name]), rel=0.25)
+
+
+def test_whole_groups_are_drawn():
+    groups = np.repeat(np.arange(9), 27)
+    counts = resampled_counts(groups, 50, 0)
+    by_group = counts.reshape(50, 9, 27)
+    assert (by_group == by_group[:, :, :1]).all()
+    assert (counts.sum(axis=1) == 243).all() and len(np.unique(counts)) > 2
+    signs = flipped_residuals(np.ones(243), groups, 50, 0).reshape(50, 9, 27)
+    assert (signs == signs[:, :, :1]).all() and set(signs.flat) == {-1.0, 1.0}
+
+
+def test_draws_depend_on_rows_groups_and_seed_alone():
+    rows = np.arange(20)
+    counts = resampled_counts(rows, 100, 3)
+    np.testing.assert_array_equal(counts[:40], resampled_counts(rows[::-1], 40, 3)[:, ::-1])
+    assert (counts != resampled_counts(rows, 100, 4)).any()
+    residuals = resampled_residuals(np.arange(20.0), 100, 3)
+    assert residuals.shape == (100, 20) and set(residuals.flat) == set(range(20))
+
+
+def test_groups_are_columns_or_labels():
+    table = pd.DataFrame(
+        {"size": [1e7, 1e7, 2e7, 2e7, 3e7] * 2, "D": [1e9] * 5 + [2e9] * 5,
+         "loss": np.linspace(3, 2, 10), "run": list("aabbcaabbc")}
+    )  # fmt: skip
+    table.loc[9, "loss"] = np.nan
+    runs = jl.read_runs(table, {"N": "size"}, drop_invalid=True)
+    seen = runs.observations("chinchilla")
+    by_run = [0, 0, 1, 1, 2, 0, 0, 1, 1]
+    for groups in ("run", "N", "size", table["run"].to_numpy()):
+        assert group_numbers(runs, seen, groups).tolist() == by_run
+    both = group_numbers(runs, seen, ["run", "D"])
+    assert both.tolist() == [0, 0, 1, 1, 2, 3, 3, 4, 4]
+    with pytest.raises(jl.UsageError, match="no column ran.*Did you mean 'run'"):
+        group_numbers(runs, seen, "ran")
+    with pytest.raises(jl.UsageError, match="10 runs"):
+        group_numbers(runs, seen, np.arange(9))
+    with pytest.raises(jl.DataError, match="one group"):
+        group_numbers(runs, seen, np.zeros(10))
+    table.loc[3, "run"] = None
+    with pytest.raises(jl.DataError, match="row 3: no group"):
+        group_numbers(jl.read_runs(table.iloc[:9], {"N": "size"}), seen, "run")
+
+
+def test_the_centre_of_residuals_leaves_no_pull():
+    residuals = np.random.default_rng(0).standard_t(2, 101)
+    assert centre_of(residuals, np.inf, 1.0) == pytest.approx(residuals.mean())
+    assert centre_of(residuals, 1e-9, 1.0) == pytest.approx(np.median(residuals), abs=1e-6)
+    moved = residuals - centre_of(residuals, 0.5, 3.0)
+    pull = np.where(moved > 0, 3.0, 1.0) * np.clip(moved, -0.5, 0.5)
+    assert pull.sum() == pytest.approx(0, abs=1e-9)
+
+
+def test_intervals_of_known_draws():
+    draws = np.concatenate([np.exp(np.linspace(-1, 1, 2001)), [np.nan, np.inf]])
+    low, high = interval_of(1.0, draws)[2:]
+    np.testing.assert_allclose([low, high], np.exp([-0.95, 0.95]), rtol=1e-3)
+    low, high = interval_of(2.0, draws, method="basic", log=True)[2:]
+    np.testing.assert_allclose([low, high], 4 * np.exp([-0.95, 0.95]), rtol=1e-3)
+    low, high = interval_of(2.0, draws, method="basic")[2:]
+    np.testing.assert_allclose([low, high], 4 - np.exp([0.95, -0.95]), rtol=1e-3)
+    low, high = interval_of(1.0, draws, method="normal", log=True)[2:]
+    np.testing.assert_allclose(np.log([low, high]), [-1.1320, 1.1320], rtol=1e-3)
+    assert np.isnan(interval_of(1.0, np.full(10, np.nan)).low)
+
+
+def test_notes_say_what_the_resamples_were_short_of(chinchilla_fit):
+    labels = np.arange(len(TABLE)) // 27
+    few = jl.bootstrap(chinchilla_fit, TABLE, 300, groups=labels, progress=False)
+    assert few.n_groups == 9 and "few-groups" in [note.code for note in few.notes]
+    walled = jl.bootstrap("chinchilla", TABLE, 300, bounds={"E": (None, 1.66)}, progress=False)
+    assert "resamples-at-bound" in [note.code for note in walled.notes]
+    assert walled.params["E"].max() <= 1.66
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"n": 1}, "at least 2"),
+        ({"kind": "jackknife"}, "'case', 'residual' or 'wild'"),
+        ({"kind": "residual", "groups": "N"}, "use kind='case' or 'wild'"),
+        ({"delta": 1.0}, "delta: a fit brings these itself"),
+        ({"kinds": "case"}, "kinds"),
+    ],
+)
+def test_calls_that_make_no_sense_are_refused(chinchilla_fit, options, message):
+    with pytest.raises((jl.UsageError, TypeError), match=message):
+        jl.bootstrap(chinchilla_fit, TABLE, **options)
+
+
+def test_other_runs_than_the_fits_are_refused(chinchilla_fit):
+    with pytest.raises(jl.UsageError, match="pass the runs it was made from"):
+        jl.bootstrap(chinchilla_fit, TABLE.iloc[:200])
+
+
+@needs_data
+@pytest.mark.slow
+def test_the_published_standard_errors_and_intervals_of_chinchilla():
+    """Besiroglu 2024, table 1 and its repository; 4,000 resamples."""
+    published = {
+        "E": (0.0257, 1.769, 1.871),
+        "A": (124.5, 285.2, 743.6),
+        "B": (1293, 1042, 5810),
+        "alpha": (0.0154, 0.317, 0.373),
+        "beta": (0.0206, 0.331, 0.415),
+    }
+    found = jl.bootstrap("chinchilla", chinchilla_runs(), 4000, progress=False).intervals()
+    for row in found.to_dict("records"):
+        error, *ends = published[row["parameter"]]
+        assert row["standard error"] == pytest.approx(error, rel=0.15)
+        mine, theirs = [row["low"], row["high"]], np.array(ends)
+        if row["parameter"] in "AB":
+            mine, theirs = np.log(mine), np.log(theirs)
+        assert np.abs(mine - theirs).max() < 0.1 * np.ptp(theirs)

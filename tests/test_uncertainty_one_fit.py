@@ -1,0 +1,210 @@
+"""What one fit says of its own uncertainty: sandwich, profile, influence, what is left open."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from conftest import simulated_fit
+
+import jaxlaw as jl
+from jaxlaw import simulate
+from jaxlaw.findings import AGREE
+
+TABLE = simulate.experiment("chinchilla").table
+POINT = {"N": 1e11, "D": 2e12}
+LEAST = {"delta": np.inf, "space": "linear"}
+
+
+@pytest.fixture(scope="module")
+def line():
+    """A straight line in x, its table, its design (n, 2), and what textbooks say of it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(jl.laws.base, "_REGISTRY", dict(jl.laws.base._REGISTRY))
+
+        @jl.law(linear=("a", "b"), space="linear")
+        def straight_line(x, *, a=jl.real(-3, 3), b=jl.real(-3, 3)):
+            return a + b * x
+
+        draw = np.random.default_rng(5)
+        x = draw.uniform(0, 4, 60)
+        table = pd.DataFrame({"x": x, "loss": 4 + 0.5 * x + 0.1 * x * draw.standard_normal(60)})
+        fit = jl.fit(straight_line, table, **LEAST)
+        design = np.stack([np.ones(60), x], axis=1)
+        yield fit, table, design, table["loss"].to_numpy() - fit.predict(x=x)
+
+
+def test_least_squares_of_a_line_has_the_textbooks_covariance(line):
+    fit, table, design, off = line
+    inverse = np.linalg.inv(design.T @ design)
+    plain = jl.covariance(fit, table, robust=False)
+    assert list(plain.matrix) == ["a", "b"] and plain.degrees == 58
+    np.testing.assert_allclose(plain.matrix, off @ off / 58 * inverse, rtol=1e-6)
+    scores = design * off[:, None]
+    white = 60 / 58 * inverse @ scores.T @ scores @ inverse
+    np.testing.assert_allclose(jl.covariance(fit, table).matrix, white, rtol=1e-6)
+    groups = np.arange(60) // 4
+    summed = scores.reshape(15, 4, 2).sum(axis=1)
+    clustered = 15 / 14 * inverse @ summed.T @ summed @ inverse
+    found = jl.covariance(fit, table, groups=groups)
+    np.testing.assert_allclose(found.matrix, clustered, rtol=1e-6)
+    assert found.degrees == 14 and "few-groups" in [note.code for note in found.notes]
+
+
+def test_the_profile_of_least_squares_is_the_textbooks_interval(line):
+    fit, table, design, off = line
+    error = np.sqrt(np.diagonal(off @ off / 58 * np.linalg.inv(design.T @ design)))
+    t = 2.00172  # Student's, 58 degrees, 97.5 %
+    for name, size in zip("ab", error, strict=True):
+        low, high = jl.profile(fit, table, name, robust=False).interval()[2:]
+        np.testing.assert_allclose([low, high], fit.params[name] + t * size * np.array([-1, 1]))
+    there = np.array([1.0, 3.0])
+    size = np.sqrt(off @ off / 58 * there @ np.linalg.inv(design.T @ design) @ there)
+    found = jl.profile(fit, table, {"x": 3.0}, robust=False).interval()
+    assert found.estimate == pytest.approx(float(fit.predict(x=3.0)))
+    np.testing.assert_allclose(found[2:], found.estimate + t * size * np.array([-1, 1]), rtol=1e-6)
+
+
+def test_leaving_out_a_run_of_a_line_is_what_textbooks_say(line):
+    fit, table, design, off = line
+    inverse = np.linalg.inv(design.T @ design)
+    leverage = np.einsum("ij,jk,ik->i", design, inverse, design)
+    first_order = -(design @ inverse) * off[:, None]
+    np.testing.assert_allclose(jl.influence(fit, table), first_order, rtol=1e-6, atol=1e-12)
+    exact = first_order / (1 - leverage)[:, None]
+    np.testing.assert_allclose(jl.influence(fit, table, refits=True), exact, atol=5e-8)
+
+
+def test_the_sandwich_is_as_wide_as_the_bootstrap(chinchilla_fit):
+    cov = jl.covariance(chinchilla_fit, TABLE)
+    drawn = jl.bootstrap(chinchilla_fit, TABLE, 300, progress=False)
+    for name, error in zip(*cov.intervals()[["parameter", "standard error"]].T.values, strict=True):
+        assert 0.75 < error / np.std(drawn.params[name]) < 1.25
+    wide, narrow = cov.prediction(POINT), drawn.prediction(POINT)
+    assert wide["estimate"].item() == pytest.approx(narrow["estimate"].item())
+    assert 0.75 < wide["standard error"].item() / narrow["standard error"].item() < 1.25
+    ratio = cov.interval(lambda params: params["alpha"] / params["beta"])
+    assert ratio.low < 0.34 / 0.28 < ratio.high
+    assert ratio.standard_error == pytest.approx(
+        np.std(drawn.params["alpha"] / drawn.params["beta"]), rel=0.25
+    )
+
+
+def test_the_sandwich_knows_noise_that_runs_share():
+    """81 groups of 3 runs that share nearly all their noise: rows alone see a third of it."""
+    table = simulate.experiment("chinchilla", noise=0).table
+    group = np.arange(243) // 3
+    draw = np.random.default_rng(3)
+    table["loss"] *= np.exp(
+        0.004 * draw.standard_normal(81)[group] + 0.0004 * draw.normal(size=243)
+    )
+    fit = jl.fit("chinchilla", table)
+    alone, together = (
+        jl.covariance(fit, table, groups=groups).intervals()["standard error"]
+        for groups in (None, group)
+    )
+    assert np.mean(together / alone) == pytest.approx(np.sqrt(3), rel=0.15)
+
+
+@pytest.mark.parametrize(
+    "quantity", ["alpha", "A", pytest.param(POINT, marks=pytest.mark.slow)], ids=str
+)
+def test_a_profile_is_near_the_sandwich_and_its_minimum_is_the_fit(chinchilla_fit, quantity):
+    found = jl.profile(chinchilla_fit, TABLE, quantity)
+    low, high = found.interval()[2:]
+    table = found.table
+    assert low < found.estimate < high
+    assert (high - low) / 4 == pytest.approx(found.standard_error, rel=0.2)
+    middle = table.iloc[len(table) // 2]
+    assert middle["value"] == pytest.approx(found.estimate, rel=1e-6)
+    assert middle["objective"] == pytest.approx(chinchilla_fit.objective, rel=1e-6)
+    assert table["objective"].min() >= chinchilla_fit.objective * (1 - AGREE)
+    assert (np.diff(table["root"]) > 0).all()
+    wider = found.interval(0.999)
+    assert wider.low < low and wider.high > high
+
+
+def test_a_profile_holds_what_a_fit_would_fix(chinchilla_fit):
+    table = jl.profile(chinchilla_fit, TABLE, "alpha").table
+    for row in (table.iloc[4], table.iloc[-2]):
+        held = jl.fit("chinchilla", TABLE, fixed={"alpha": row["value"]})
+        assert row["objective"] == pytest.approx(held.objective, rel=1e-6)
+
+
+def test_a_profile_of_a_parameter_that_is_held_is_refused(chinchilla_fit):
+    fit = simulated_fit("chinchilla", fixed=(("alpha", 0.34),))
+    with pytest.raises(jl.UsageError, match="alpha is fixed, tied or bounded"):
+        jl.profile(fit, TABLE, "alpha")
+    with pytest.raises(jl.UsageError, match="a number for each input"):
+        jl.profile(chinchilla_fit, TABLE, {"N": [1e9, 2e9], "D": 1e12})
+    with pytest.raises(jl.UsageError, match="no parameter 'alfa'"):
+        jl.profile(chinchilla_fit, TABLE, "alfa")
+
+
+def test_an_end_that_the_profile_never_reaches_is_infinite():
+    table = pd.DataFrame({"value": [0.0, 1, 2, 3, 4], "root": [-1.5, -1, 0, 2, 4]})
+    fit = simulated_fit("chinchilla")
+    found = jl.Profile(fit, "x", table, 2.0, 1.0, 10**6, ())
+    low, high = found.interval(0.95)[2:]
+    assert low == -np.inf and high == pytest.approx(2.98, abs=1e-3)
+
+
+@pytest.mark.slow
+def test_influence_is_what_leaving_out_does(chinchilla_fit):
+    first_order = jl.influence(chinchilla_fit, TABLE)
+    left_out = jl.influence(chinchilla_fit, TABLE, refits=True)
+    assert list(first_order) == list(left_out) == list(chinchilla_fit.params)
+    for name in first_order:
+        assert np.corrcoef(first_order[name], left_out[name])[0, 1] > 0.98
+        assert np.polyfit(first_order[name], left_out[name], 1)[0] == pytest.approx(1, abs=0.1)
+
+
+def test_influence_on_a_prediction_and_of_groups(chinchilla_fit):
+    by_point = jl.influence(chinchilla_fit, TABLE, POINT)["value"]
+    by_function = jl.influence(
+        chinchilla_fit, TABLE, lambda params: chinchilla_fit.law(params, **POINT)
+    )["value"]
+    np.testing.assert_allclose(by_function, by_point)
+    groups = np.arange(len(TABLE)) // 27
+    grouped = jl.influence(chinchilla_fit, TABLE, POINT, groups=groups)["value"]
+    np.testing.assert_allclose(grouped, by_point.to_numpy().reshape(9, 27).sum(axis=1))
+    assert list(grouped.index) == list(range(0, 243, 27))
+
+
+def test_two_sizes_leave_e_a_and_alpha_open():
+    inputs = {"N": np.tile([1e8, 1e9], 122)[:243], "D": np.geomspace(1e9, 1e11, 243)}
+    truth = simulate.TRUTHS["chinchilla"]
+    two = simulate.simulate_runs("chinchilla", truth, inputs, noise=0.002)
+    found = jl.identifiability("chinchilla", two)
+    assert found["advice"][0] == (
+        "E, A and alpha cannot be told apart: fix one (best E), or add runs with another N "
+        "(it has 2 values)"
+    )
+    assert np.isinf(found["standard error"][0]) and not found["advice"][1:].any()
+    fixed = jl.identifiability("chinchilla", two, fixed={"alpha": 0.34})
+    assert not fixed["advice"].any() and np.isfinite(fixed["standard error"]).all()
+    with pytest.raises(jl.DataError, match=r"jl\.identifiability says which"):
+        jl.covariance("chinchilla", two)
+
+
+def test_a_narrow_range_leaves_a_term_loose(chinchilla_fit):
+    assert not jl.identifiability(chinchilla_fit, TABLE)["advice"].any()
+    truth = simulate.TRUTHS["chinchilla"]
+    inputs = {"N": np.geomspace(1e8, 1e10, 243), "D": np.tile([1e11, 1.4e11, 2e11], 81)}
+    narrow = simulate.simulate_runs("chinchilla", truth, inputs, noise=0.002)
+    fit = jl.fit("chinchilla", narrow)
+    found = jl.identifiability(fit, narrow)
+    worst = found["advice"][0]
+    assert "B" in worst and "beta" in worst and "known only together" in worst
+    assert worst.endswith("add runs with smaller D") and found["standard error"][0] > 1
+    notes = jl.bootstrap(fit, narrow, 300, progress=False).notes
+    assert worst in [note.message for note in notes if note.code == "loose"]
+
+
+def test_a_direction_is_what_the_data_say_of_it(chinchilla_fit):
+    """The worst one is that of the textbook covariance of the logarithms."""
+    worst = jl.identifiability(chinchilla_fit, TABLE).iloc[0]
+    cov = jl.covariance(chinchilla_fit, TABLE, robust=False)
+    names = list(chinchilla_fit.params)
+    values = np.array([chinchilla_fit.params[name] for name in names])
+    relative = cov.matrix.loc[names, names].to_numpy() / np.outer(values, values)
+    largest = np.sqrt(np.linalg.eigvalsh(relative)[-1])
+    assert worst["standard error"] == pytest.approx(largest, rel=0.02)  # n/(n−p) apart
