@@ -1,6 +1,6 @@
 """jaxlaw: scaling laws of (continual) pre-training, fitted in batch on JAX."""
 
-from jaxlaw import laws, planning, schedules, simulate
+from jaxlaw import folds, laws, planning, schedules, simulate
 from jaxlaw.batch import BatchFit, fit_batch
 from jaxlaw.chunks import join_processes
 from jaxlaw.curves import Curves, read_curves
@@ -14,6 +14,7 @@ from jaxlaw.observations import Observations
 from jaxlaw.result import Fit, load
 from jaxlaw.runs import Runs, read_runs
 from jaxlaw.schedules import Schedule
+from jaxlaw.study import Study, cross_validate
 
 __version__ = "0.1.0"
 
@@ -32,13 +33,16 @@ __all__ = [
     "PhaseAreas",
     "Runs",
     "Schedule",
+    "Study",
     "UsageError",
     "WorkError",
     "areas",
+    "cross_validate",
     "exponent",
     "fit",
     "fit_batch",
     "fit_decay",
+    "folds",
     "join_processes",
     "law",
     "law_table",
