@@ -26,13 +26,31 @@ def all_notes(frame: pd.DataFrame, contenders: list[Contender], sets: list[DataS
         contenders: the laws.
         sets: the data.
     """
-    found = [*_on_fits(frame), *_on_outliers(frame), *_on_scores(frame)]
+    found = on_frame(frame)
     for contender in contenders:
         found += _on_folds(contender, sets)
     for data in sets:
         for one in data.observations.values():
             found += one.notes
     return list(dict.fromkeys(found))
+
+
+def on_frame(frame: pd.DataFrame) -> list[Note]:
+    """What can be told from the scores alone; these notes have the codes ``FROM_FRAME``."""
+    return [*_on_fits(frame), *_on_outliers(frame), *_on_scores(frame)]
+
+
+FROM_FRAME = frozenset(
+    {
+        "folds-failed",
+        "not-converged",
+        "few-starts-agree",
+        "undetermined",
+        "far-folds",
+        "constant-held-out",
+        "one-fold",
+    }
+)
 
 
 def _on_fits(frame: pd.DataFrame) -> Iterator[Note]:

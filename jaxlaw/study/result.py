@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from jaxlaw.notes import DataError, Note, UsageError
+from jaxlaw.study.cautions import FROM_FRAME, on_frame
 from jaxlaw.study.ranking import rank
 
 SCHEMA = 1
@@ -55,7 +56,7 @@ class Study:
     @property
     def n_folds(self) -> int:
         """Folds of a data set; the most, where they differ."""
-        return int(self.frame["fold"].max())
+        return int(self.frame.groupby("data")["fold"].nunique().max())
 
     @property
     def n_failed(self) -> int:
@@ -81,9 +82,10 @@ class Study:
         kept = frame[keys].merge(self.parameters, on=keys, how="left")
         kept = kept[list(self.parameters.columns)]
         laws = {label: law for label, law in self.laws.items() if label in set(frame["law"])}
-        return dataclasses.replace(
-            self, frame=frame.reset_index(drop=True), parameters=kept, laws=laws
-        )
+        frame = frame.reset_index(drop=True)
+        others = (note for note in self.notes if note.code not in FROM_FRAME)
+        notes = (*on_frame(frame), *others)
+        return dataclasses.replace(self, frame=frame, parameters=kept, laws=laws, notes=notes)
 
     def table(
         self,
