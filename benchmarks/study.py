@@ -1,8 +1,8 @@
 """Cross-validation of the D-CPT law and its rivals: simulated, where the truth is known, and real.
 
-    JAXLAW_DATA=… python benchmarks/study.py [truth] [rivals] [slimpajama]
+    JAXLAW_DATA=… python benchmarks/study.py [truth [DOMAINS]] [rivals] [slimpajama]
 
-``truth``: Que's design, six domains, general and domain losses, made by dcpt with 0.4 % noise; the
+``truth``: Que's design, six domains (or fewer), general and domain losses, made by dcpt with 0.4 % noise; the
 four studies of Que 2024 (§4.2; tables 1–4, 14–21). ``rivals``: the same runs made by each other
 law. ``slimpajama``: seven corpora of real mixtures.
 """
@@ -78,10 +78,14 @@ def notes(study: jl.Study) -> None:
     print(flush=True)
 
 
+def domain_count() -> int:
+    return next((int(word) for word in sys.argv[1:] if word.isdigit()), 6)
+
+
 def truth() -> None:
     sets = {}
     for side, inputs, targets in scale.domains():
-        for k, target in enumerate(targets):
+        for k, target in enumerate(targets[: domain_count()]):
             sets[(str(k + 1), side[0].upper())] = inputs | {"loss": target}
     for title, design in STUDIES.items():
         begun = time.perf_counter()

@@ -71,6 +71,7 @@ ROOMS = [
     "jaxlaw",
     "jaxlaw.terminal",
     "jaxlaw.curve_commands",
+    "jaxlaw.study_commands",
     "jaxlaw.cli",
     "jaxlaw.__main__",
 ]
