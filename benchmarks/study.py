@@ -2,9 +2,9 @@
 
     JAXLAW_DATA=… python benchmarks/study.py [truth [DOMAINS]] [rivals] [slimpajama]
 
-``truth``: Que's design, six domains (or fewer), general and domain losses, made by dcpt with 0.4 % noise; the
-four studies of Que 2024 (§4.2; tables 1–4, 14–21). ``rivals``: the same runs made by each other
-law. ``slimpajama``: seven corpora of real mixtures.
+``truth``: Que's design, six domains (or fewer), general and domain losses, made by dcpt with
+0.4 % noise; the four studies of Que 2024 (§4.2; tables 1–4, 14–21). ``rivals``: the same runs
+made by each other law. ``slimpajama``: seven corpora of real mixtures.
 """
 
 import os
@@ -136,7 +136,7 @@ def real() -> None:
         for corpus in slimpajama.CORPORA:
             begun = time.perf_counter()
             study = jl.cross_validate(
-                LAWS, slimpajama.read(corpus), design, n_starts=1024, screen=32, progress=False
+                LAWS, slimpajama.read(corpus), design, n_starts=512, screen=16, progress=False
             )
             mean, median, ranked = study.table(), study.table(centre="median"), study.ranking()
             row = [f"{name}, {study.n_folds} fold{'s' * (study.n_folds > 1)}", corpus]
