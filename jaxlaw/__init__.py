@@ -1,6 +1,6 @@
 """jaxlaw: scaling laws of (continual) pre-training, fitted in batch on JAX."""
 
-from jaxlaw import laws, planning, schedules, simulate
+from jaxlaw import folds, laws, planning, schedules, simulate
 from jaxlaw.batch import BatchFit, fit_batch
 from jaxlaw.chunks import join_processes
 from jaxlaw.curves import Curves, read_curves
@@ -24,6 +24,7 @@ from jaxlaw.uncertainty import (
     influence,
     profile,
 )
+from jaxlaw.study import Study, cross_validate
 
 __version__ = "0.1.0"
 
@@ -45,10 +46,12 @@ __all__ = [
     "Profile",
     "Runs",
     "Schedule",
+    "Study",
     "UsageError",
     "WorkError",
     "areas",
     "bootstrap",
+    "cross_validate",
     "exponent",
     "covariance",
     "fit",
@@ -56,6 +59,7 @@ __all__ = [
     "fit_decay",
     "identifiability",
     "influence",
+    "folds",
     "join_processes",
     "law",
     "law_table",

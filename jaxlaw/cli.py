@@ -45,6 +45,7 @@ except ModuleNotFoundError:  # the command is there without its extra, and says 
 
 else:
     from jaxlaw import curve_commands, uncertainty_commands
+    from jaxlaw import curve_commands, study_commands
 
     app = typer.Typer(
         help="Fit scaling laws of (continual) pre-training.",
@@ -311,6 +312,7 @@ else:
     app.command("areas")(curve_commands.areas_command)
     app.command("curve")(curve_commands.curve_command)
     app.command("bootstrap")(uncertainty_commands.bootstrap_command)
+    app.command("study")(study_commands.study_command)
 
 
 def _points(

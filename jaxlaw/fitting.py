@@ -102,7 +102,7 @@ def fit(
         WorkError: the work folder cannot be written.
     """
     law = laws.get(law, constraint)
-    _check_counts(n_starts=n_starts, screen=screen, seed=seed)
+    check_counts(n_starts=n_starts, screen=screen, seed=seed)
     options = options_for(
         law, delta=delta, space=space, asymmetry=asymmetry, fixed=fixed, tied=tied,
         bounds=bounds, base=base,
@@ -141,7 +141,8 @@ def fit(
     return result
 
 
-def _check_counts(n_starts: int, screen: int | bool, seed: int) -> None:
+def check_counts(n_starts: int, screen: int | bool, seed: int) -> None:
+    """Refuse numbers of starts that make no sense; raises UsageError."""
     if n_starts < 1:
         raise UsageError(f"n_starts must be at least 1, not {n_starts}")
     if screen is not False and screen < 1:

@@ -33,6 +33,7 @@ class Refits:
         objective: (P,) summed Huber loss; infinite where no start came to a finite one.
         status: (P,) how the best start ended (see ``jaxlaw.solvers.status``).
         agreement: (P,) share of the solved starts that ended there.
+        agreeing: (k, p) coordinates of starts that agree on the objective, for each version.
     """
 
     posed: Posed
@@ -41,6 +42,7 @@ class Refits:
     objective: np.ndarray
     status: np.ndarray
     agreement: np.ndarray
+    agreeing: tuple[np.ndarray, ...]
 
     def predict(self, **inputs: np.ndarray) -> np.ndarray:
         """The target at (m,) points in the law's own units, from each version: (P, m)."""
@@ -115,4 +117,5 @@ def refit(
             * float(scale_of(posed.problem.delta)),
             status=np.array([one.status for one in found]),
             agreement=np.array([one.agreement for one in found]),
+            agreeing=tuple(one.agreeing for one in found),
         )

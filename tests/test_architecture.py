@@ -73,6 +73,7 @@ ROOMS = [
     "jaxlaw.terminal",
     "jaxlaw.curve_commands",
     "jaxlaw.uncertainty_commands",
+    "jaxlaw.study_commands",
     "jaxlaw.cli",
     "jaxlaw.__main__",
 ]

@@ -1,0 +1,169 @@
+"""Cross-validation of the D-CPT law and its rivals: simulated, where the truth is known, and real.
+
+    JAXLAW_DATA=… python benchmarks/study.py [truth [DOMAINS]] [rivals] [slimpajama]
+
+``truth``: Que's design, six domains (or fewer), general and domain losses, made by dcpt with
+0.4 % noise; the four studies of Que 2024 (§4.2; tables 1–4, 14–21). ``rivals``: the same runs
+made by each other law. ``slimpajama``: seven corpora of real mixtures.
+"""
+
+import os
+import sys
+import time
+
+import jax
+import scale
+import slimpajama
+
+import jaxlaw as jl
+from jaxlaw import folds, simulate
+
+LAWS = ("dcpt-l1", "dcpt-l2", "dcpt", "dcpt-l4", "dcpt-l5")
+STUDIES = {
+    "all points fitted (tables 1, 14, 15)": folds.all_points(),
+    "model sizes, 3 folds (tables 2, 16, 17)": folds.leave_one_out("N"),
+    "data sizes, 3 folds (tables 3, 18, 19)": folds.segments("D", 3),
+    "mixture ratios, 36 folds (tables 4, 20, 21)": folds.leave_k_out("r", 2),
+}
+SHORT = {"best": "best", "tie": "tie", "worse": "", "untested": "", "failed": "failed"}
+
+
+def score(value: float, metric: str) -> str:
+    if metric == "r2":
+        return f"{value:.4f}" if abs(value) < 1e4 else f"{value:.0e}"
+    return f"{value:.2e}"
+
+
+def markdown(head: list[str], rows: list[list[str]]) -> None:
+    print(f"| {' | '.join(head)} |\n|{'---|' * len(head)}")
+    for row in rows:
+        print(f"| {' | '.join(row)} |")
+    print(flush=True)
+
+
+def averages(study: jl.Study) -> None:
+    """As in tables 1 to 4: means over domains, with medians and verdicts."""
+    mean, median = study.table(average=True), study.table(average=True, centre="median")
+    corpora = list(study.frame["corpus"].unique())
+    ranks = {corpus: study.only(f"corpus == '{corpus}'").ranking() for corpus in corpora}
+    head = ["law"]
+    for name in ("Huber", "median", "R²", "median"):
+        head += [f"{name} {corpus}" for corpus in corpora]
+    head += [f"verdict {corpus}" for corpus in corpora]
+    rows = []
+    for law in study.laws:
+        row = [law]
+        for metric in ("huber", "r2"):
+            for table in (mean, median):
+                row += [score(table.loc[law, (metric, corpus)], metric) for corpus in corpora]
+        for corpus in corpora:
+            one = ranks[corpus].loc[law]
+            sure = "" if one["verdict"] == "best" else f" × {one['ratio']:.3g}"
+            row.append(f"{one['verdict']}{sure}" + (f", p {one['p']:.1g}" if one["p"] >= 0 else ""))
+        rows.append(row)
+    markdown(head, rows)
+
+
+def whole(study: jl.Study, metric: str) -> None:
+    """As in tables 14 to 21: a column for each domain and corpus."""
+    table = study.table((metric,))[metric]
+    rows = [[law, *(score(v, metric) for v in table.loc[law])] for law in study.laws]
+    markdown([{"huber": "Huber", "r2": "R²"}[metric], *table.columns], rows)
+
+
+def notes(study: jl.Study) -> None:
+    for note in study.notes:
+        if note.severity != "info":
+            print(f"- {note.code}: {note.message}")
+    print(flush=True)
+
+
+def domain_count() -> int:
+    return next((int(word) for word in sys.argv[1:] if word.isdigit()), 6)
+
+
+def truth() -> None:
+    sets = {}
+    for side, inputs, targets in scale.domains():
+        for k, target in enumerate(targets[: domain_count()]):
+            sets[(str(k + 1), side[0].upper())] = inputs | {"loss": target}
+    for title, design in STUDIES.items():
+        begun = time.perf_counter()
+        study = jl.cross_validate(LAWS, sets, design, progress=False)
+        seconds = time.perf_counter() - begun
+        print(f"\n## Truth dcpt: {title}\n")
+        print(f"{len(study.frame)} fits, {study.n_failed} failed, {seconds:.0f} s.\n")
+        averages(study)
+        inside = ~study.frame["extrapolates"]
+        if 0 < inside.sum() < len(study.frame):
+            part = study.only("not extrapolates")
+            print(f"Folds within the fitted range only ({part.n_folds} of {study.n_folds} at most "
+                  "for a data set):\n")  # fmt: skip
+            averages(part)
+        for metric in ("huber", "r2"):
+            whole(study, metric)
+        notes(study)
+
+
+def rivals() -> None:
+    print("\n## Other laws as truth: ratio of each law's Huber to the best's, p\n")
+    rows = []
+    for law in ("dcpt-l1", "dcpt-l2", "dcpt-l4", "dcpt-l5"):
+        table = simulate.experiment(law).table
+        for design in ("segments:D:3", "leave-k-out:r:2"):
+            study = jl.cross_validate(LAWS, table, design, progress=False)
+            ranked = study.ranking()
+            cells = []
+            for name in LAWS:
+                one = ranked.loc[name]
+                p = f", p {one['p']:.1g}" if one["p"] >= 0 else ""
+                cells.append(one["verdict"] + ("" if p == "" else f" × {one['ratio']:.3g}{p}"))
+            said = ranked.loc[law, "verdict"]
+            rows.append([law, design, {"best": "truth", "tie": "tie"}.get(said, "WRONG"), *cells])
+            print(f"{rows[-1]}", file=sys.stderr, flush=True)
+    markdown(["truth", "folds", "picks", *LAWS], rows)
+
+
+def real() -> None:
+    print("\n## SlimPajama: seven corpora, mean R² of held-out points (median), verdict\n")
+    designs = {
+        "size": folds.leave_one_out("N"),
+        "last ⅓ of D": folds.last("D", "1/3"),
+        "2 weights": folds.leave_k_out("r", 2),
+    }
+    rows, warned = [], []
+    for name, design in designs.items():
+        for corpus in slimpajama.CORPORA:
+            begun = time.perf_counter()
+            study = jl.cross_validate(
+                LAWS, slimpajama.read(corpus), design, n_starts=512, screen=16, progress=False
+            )
+            mean, median, ranked = study.table(), study.table(centre="median"), study.ranking()
+            row = [f"{name}, {study.n_folds} fold{'s' * (study.n_folds > 1)}", corpus]
+            for law in LAWS:
+                r2 = [score(t.loc[law, ("r2", "slimpajama_mixtures.csv")], "r2")
+                      for t in (mean, median)]  # fmt: skip
+                verdict = SHORT[ranked.loc[law, "verdict"]]
+                row.append(f"{r2[0]} ({r2[1]}) {f'**{verdict}**' if verdict else ''}")
+            codes = {n.code for n in study.notes if n.severity != "info"} - {"dropped-invalid"}
+            rows.append([*row, ", ".join(sorted(codes))])
+            warned.append((name, corpus, study))
+            print(f"{rows[-1]} {time.perf_counter() - begun:.0f} s", file=sys.stderr, flush=True)
+    markdown(["held out", "corpus", *LAWS, "warnings"], rows)
+    print("Warnings in full, of c4:\n")
+    for name, corpus, study in warned:
+        if corpus == "c4":
+            print(f"{name}:\n")
+            notes(study)
+
+
+def main() -> None:
+    cases = {"truth": truth, "rivals": rivals, "slimpajama": real}
+    chosen = [name for name in cases if name in sys.argv[1:]] or list(cases)
+    print(f"{os.cpu_count()} CPU cores, {jax.default_backend()}, jax {jax.__version__}")
+    for name in chosen:
+        cases[name]()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,358 @@
+"""A study says of each fold what a fit of the rows left says, and ranks no noise."""
+
+import json
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import jaxlaw as jl
+from jaxlaw import cli, folds
+from jaxlaw.laws import base
+from jaxlaw.objective import metrics
+from jaxlaw.study.ranking import paired_p, rank
+from jaxlaw.study.scoring import SCORES, score
+
+# Laws of one input and few points: what is studied here is the study, and programs compile fast.
+STEPS = np.geomspace(1e9, 1e11, 24)
+OPTIONS = {"n_starts": 256, "screen": 16, "progress": False}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def small_laws():
+    """Three laws: the truth, another of the same formula, and one without a floor."""
+    before = dict(base._REGISTRY)
+    centre = {"Dp": "alpha"}
+
+    @jl.law(name="twin")
+    def twin(
+        Dp, *, E=jl.positive(0.1, 5), A=jl.positive(0.1, 10, centre=centre), alpha=jl.exponent()
+    ):
+        """E + A/Dp^α"""
+        return E + A * jl.power(Dp, -alpha)
+
+    @jl.law(name="bare")
+    def bare(Dp, *, A=jl.positive(0.1, 10, centre=centre), alpha=jl.exponent()):
+        """A/Dp^α"""
+        return A * jl.power(Dp, -alpha)
+
+    yield
+    base._REGISTRY.clear()
+    base._REGISTRY.update(before)
+
+
+def table(seed=0, noise=0.004):
+    truth = {"E": 1.2 + 0.1 * seed, "A": 60.0, "alpha": 0.2}
+    runs = jl.simulate.simulate_runs("downstream-ce", truth, {"Dp": np.tile(STEPS, 3)}, noise, seed)
+    runs = runs.rename(columns={"cross-entropy": "loss"})
+    return runs.assign(run=np.repeat(["a", "b", "c"], len(STEPS)))
+
+
+@pytest.fixture(scope="module")
+def study():
+    sets = {
+        ("code", "G"): table(0),
+        ("code", "D"): table(1),
+        ("law", "D"): table(2).assign(Dp=lambda t: 1.1 * t["Dp"]),
+    }
+    return jl.cross_validate(
+        ["downstream-ce", "twin", "bare"], sets, "k-fold:4:2:0:groups=Dp", **OPTIONS
+    )
+
+
+def test_every_law_data_set_and_fold_is_there(study):
+    assert study.n_folds == 8 and study.n_failed == 0
+    frame = study.frame
+    assert len(frame) == 3 * 3 * 8
+    assert list(frame["data"].unique()) == ["code G", "code D", "law D"]
+    assert list(frame["corpus"].unique()) == ["G", "D"]
+    assert list(frame["law"].unique()) == ["downstream-ce", "twin", "bare"]
+    assert frame.groupby(["law", "data"])["fold"].agg(list).map(lambda f: f == [*range(1, 9)]).all()
+    assert frame["held_out"].iloc[4] == "repeat 2, fold 1 of 4 held out"
+    assert set(frame["n_fitted"] + frame["n_held_out"]) == {72}
+    assert (frame["status"] == "converged").all()
+    assert len(study.parameters) == 3 * 8 * (3 + 3 + 2)
+    assert study.sizes == {"downstream-ce": 3, "twin": 3, "bare": 2}
+
+
+def test_a_fold_is_what_a_fit_of_its_rows_is(study):
+    runs = table(1)
+    cut = folds.k_fold(4, 2, 0, groups="Dp").split(runs)
+    for fold in (0, 5):
+        kept, held = runs[cut.fitted[fold]], runs[cut.held_out[fold]]
+        alone = jl.fit("downstream-ce", kept, n_starts=256, screen=16)
+        mine = study.frame.query(
+            f"law == 'downstream-ce' and data == 'code D' and fold == {fold + 1}"
+        ).iloc[0]
+        np.testing.assert_allclose(mine["objective"], alone.objective, rtol=1e-8)
+        assert mine["agreement"] == alone.agreement and mine["status"] == alone.status
+        expected = {"": held, "train_": kept}
+        for prefix, rows in expected.items():
+            by_hand = metrics(
+                rows["loss"].to_numpy(), alone.predict(rows), np.ones(len(rows)), 1e-3
+            )
+            for name in SCORES:
+                np.testing.assert_allclose(mine[prefix + name], by_hand[name], rtol=1e-4)
+        values = study.parameters.query(
+            f"law == 'downstream-ce' and data == 'code D' and fold == {fold + 1}"
+        ).set_index("parameter")["value"]
+        assert values.to_dict() == pytest.approx(alone.params, rel=1e-3)
+
+
+def test_laws_that_coincide_tie_and_a_wrong_law_is_worse(study):
+    ranked = study.ranking()
+    assert set(ranked["verdict"]) == {"best", "tie", "worse"}
+    assert ranked["verdict"]["bare"] == "worse" and ranked["ratio"]["bare"] > 1.5
+    assert ranked["p"]["bare"] < 0.05
+    twin = next(law for law in ("twin", "downstream-ce") if ranked["verdict"][law] == "tie")
+    assert ranked["ratio"][twin] == pytest.approx(1, abs=1e-4)
+    text = study.summary()
+    assert f"tie (the difference is noise): {twin} (× 1" in text and "worse: bare" in text
+    for metric in ("r2", "rmse", "huber_linear"):
+        assert study.ranking(metric)["verdict"]["bare"] == "worse"
+
+
+def test_tables_as_in_the_paper(study):
+    table = study.table()
+    assert list(table.index) == ["downstream-ce", "twin", "bare"]
+    assert list(table["huber"].columns) == ["code G", "code D", "law D"]
+    mine = study.frame.query("law == 'bare' and data == 'law D'")
+    assert table.loc["bare", ("r2", "law D")] == pytest.approx(mine["r2"].mean())
+    assert table["parameters"].tolist() == [3, 3, 2]
+    corpora = study.table(("train_r2",), average=True, centre="median")
+    assert list(corpora["train_r2"].columns) == ["G", "D"]
+    two = study.frame.query("law == 'bare' and corpus == 'D'")
+    assert corpora.loc["bare", ("train_r2", "D")] == pytest.approx(two["train_r2"].median())
+    spread = study.spread.set_index(["law", "data", "parameter"])
+    assert spread.loc[("bare", "law D", "alpha"), "std"] > 0
+    assert max(map(len, study.summary().split("By held-out")[0].splitlines())) <= 80
+
+
+def test_some_of_a_study(study):
+    part = study.only("corpus == 'D' and not extrapolates and law != 'twin'")
+    assert set(part.laws) == {"downstream-ce", "bare"}
+    assert set(part.frame["corpus"]) == {"D"} and not part.frame["extrapolates"].any()
+    ends = study.frame.query("law == 'bare' and data == 'code G'")["extrapolates"].sum()
+    assert ends == 2 * 2 or ends == 2  # the smallest and the largest Dp, each once a repeat
+    keys = ["law", "data", "fold"]
+    assert len(part.parameters[keys].drop_duplicates()) == len(part.frame)
+    for wrong in ("nothing == 1", "fold > 99"):
+        with pytest.raises(jl.UsageError, match="where"):
+            study.only(wrong)
+
+
+def test_a_study_is_kept(study, tmp_path):
+    study.save(tmp_path / "study.json")
+    again = jl.Study.load(tmp_path / "study.json")
+    pd.testing.assert_frame_equal(again.frame, study.frame)
+    pd.testing.assert_frame_equal(again.parameters, study.parameters)
+    assert again.summary() == study.summary() and again.laws == study.laws
+    study.save(tmp_path / "study.csv")
+    read = pd.read_csv(tmp_path / "study.csv")
+    pd.testing.assert_frame_equal(read, study.frame)
+    record = json.loads((tmp_path / "study.json").read_text())
+    for broken, message in (
+        ({}, "is not a jaxlaw study"),
+        (record | {"schema": 99}, "schema 99"),
+        ({k: v for k, v in record.items() if k != "frame"}, "not a whole jaxlaw study"),
+    ):
+        (tmp_path / "broken.json").write_text(json.dumps(broken))
+        with pytest.raises(jl.DataError, match=message):
+            jl.Study.load(tmp_path / "broken.json")
+    with pytest.raises(jl.UsageError, match="cannot read"):
+        jl.Study.load(tmp_path / "none.json")
+
+
+def test_a_failed_fold_is_counted_and_kept():
+    runs = table().assign(weight=1.0)
+    runs.loc[0, "weight"] = 1e308  # its loss overflows, where it is fitted
+    masks = np.ones((3, len(runs)))
+    masks[0, 5:20], masks[1, :20], masks[2, :30] = 0, 0, 0
+    study = jl.cross_validate(
+        ["downstream-ce"], runs, folds.own_masks(masks), weight="weight", **OPTIONS
+    )
+    assert study.n_failed == 1 and study.frame["failed"].tolist() == [True, False, False]
+    assert study.frame["status"][0] == "failed" and np.isnan(study.frame["huber"][0])
+    assert study.table().loc["downstream-ce", ("huber", "DataFrame")] == pytest.approx(
+        study.frame["huber"][1:].mean()
+    )
+    note = next(note for note in study.notes if note.code == "folds-failed")
+    assert "1 of 3 fits failed (DataFrame, mask 1)" in note.message
+    assert "1 of 3 fits failed" in study.summary()
+
+
+def test_held_out_targets_that_are_all_equal_have_no_r2():
+    runs = table(noise=0.0).iloc[:24]
+    held = np.ones((2, 24))
+    held[0, 7], held[1, 3:6] = 0, 0
+    study = jl.cross_validate("downstream-ce", runs, held, **OPTIONS)
+    assert np.isnan(study.frame["r2"][0]) and study.frame["r2"][1] > 0.999
+    assert study.n_failed == 0 and study.frame["huber"].max() < 1e-12
+    assert "constant-held-out" in {note.code for note in study.notes}
+
+
+def test_what_the_data_do_not_determine_is_said():
+    runs = table().iloc[:24]
+    few = runs[np.isin(np.arange(24), [2, 9, 20])]
+    study = jl.cross_validate("downstream-ce", pd.concat([few, few]), "leave-one-out:Dp", **OPTIONS)
+    codes = {note.code: note.message for note in study.notes}
+    assert "Dp has 2 values left to fit, so E, A, alpha cannot" in codes["fold-few-values"]
+    assert "does not determine what was asked" in codes["undetermined"]
+    assert (study.frame["spread"] > 1e-3).any()
+    one = jl.cross_validate("downstream-ce", runs, "last:Dp:1/3", **OPTIONS)
+    assert one.frame["extrapolates"].all()
+    assert {"one-fold"} <= {note.code for note in one.notes}
+
+
+def test_laws_are_compared_on_the_rows_that_all_of_them_can_use():
+    runs = table().assign(N=1e9)
+    runs.loc[:4, "N"] = np.nan
+    runs.index = np.zeros(len(runs), int)  # labels need not tell rows apart
+
+    @jl.law(name="sized")
+    def sized(Dp, N, *, E=jl.positive(0.1, 5), A=jl.positive(0.1, 10), alpha=jl.exponent()):
+        """E + A·(N/Dp)^α"""
+        return E + A * jl.power(N / Dp, alpha)
+
+    study = jl.cross_validate(
+        ["downstream-ce", "sized"], runs, "k-fold:2:1:0:groups=run+Dp", drop_invalid=True, **OPTIONS
+    )
+    assert set(study.frame["n_fitted"] + study.frame["n_held_out"]) == {67}
+    np.testing.assert_array_equal(*(g["n_fitted"] for _, g in study.frame.groupby("law")))
+    assert any(note.code == "dropped-invalid" for note in study.notes)
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        ({"laws": []}, jl.UsageError, "give a law"),
+        ({"laws": ["bare", "bare"]}, jl.UsageError, "listed twice"),
+        ({"laws": ["bare", "chinchila"]}, jl.UsageError, "Did you mean 'chinchilla'"),
+        ({"laws": ["bare", "downstream-bleu"]}, jl.UsageError, "Huber thresholds"),
+        ({"per_law": {"twin": {}}}, jl.UsageError, "per_law names 'twin'"),
+        ({"per_law": {"bare": {"fix": 1}}}, jl.UsageError, "'fix' is no option"),
+        ({"runs": {}}, jl.UsageError, "there is no data set"),
+        ({"folds": "leave-one-out:size"}, jl.DataError, "no column size"),
+        ({"folds": np.eye(72)[:1]}, jl.DataError, "leaves 1 rows to fit, .* 2 parameters of law b"),
+        ({"solver": "newtn"}, jl.UsageError, "Did you mean 'newton'"),
+        ({"n_starts": 0}, jl.UsageError, "n_starts"),
+    ],
+)
+def test_wrong_calls(change, error, message):
+    call = {"laws": ["bare"], "runs": table(), "folds": "leave-one-out:run"} | change
+    with pytest.raises(error, match=message):
+        jl.cross_validate(call.pop("laws"), call.pop("runs"), call.pop("folds"), **call)
+
+
+def test_options_of_one_law():
+    study = jl.cross_validate(
+        {"free": "downstream-ce", "held": "downstream-ce"},
+        table(),
+        "leave-one-out:run",
+        per_law={"held": {"fixed": {"alpha": 0.2}}},
+        **OPTIONS,
+    )
+    assert study.sizes == {"free": 3, "held": 2}
+    alpha = study.parameters.query("parameter == 'alpha'").groupby("law")["value"].agg(list)
+    assert alpha["held"] == [0.2] * 3 and 0.2 not in alpha["free"]
+    with pytest.raises(jl.UsageError, match="'x' is no column"):
+        study.table(("x",))
+    with pytest.raises(jl.UsageError, match="centre is"):
+        study.table(centre="mode")
+    with pytest.raises(jl.UsageError, match="metric is one of"):
+        study.ranking("bias")
+
+
+def frame_of(scores, train=4):
+    """A study's frame of given Huber scores: law → (folds,)."""
+    rows = [
+        {"law": law, "data": "d", "fold": k, "held_out": f"{k}", "huber": value, "failed": False,
+         "n_fitted": train, "n_held_out": 1}
+        for law, values in scores.items()
+        for k, value in enumerate(values)
+    ]  # fmt: skip
+    return pd.DataFrame(rows)
+
+
+def test_folds_that_share_points_count_for_less():
+    from scipy import stats
+
+    draw = np.random.default_rng(0).normal(0.5, 1.0, 36)
+    plain = stats.ttest_1samp(draw, 0).pvalue
+    assert paired_p(draw, 0.0) == pytest.approx(plain)
+    statistic = draw.mean() / np.sqrt((1 / 36 + 2 / 7) * draw.var(ddof=1))
+    assert paired_p(draw, 2 / 7) == pytest.approx(2 * stats.t.sf(statistic, 35))
+    assert paired_p(draw, 2 / 7) > 0.05 > plain
+    assert paired_p(np.zeros(4), 0.2) == 1 and paired_p(np.full(4, 0.5), 0.2) == 0
+    assert np.isnan(paired_p(np.ones(1), 0.2))
+
+
+def test_noise_is_called_a_tie_as_often_as_it_should():
+    """Two laws of equal merit: a difference is claimed in 5 % of studies, or fewer."""
+    draw, claimed = np.random.default_rng(1), 0
+    for _ in range(1000):
+        # What one fold has in common with the next, as rows that are shared make it.
+        shared, own = draw.normal(0, np.sqrt(0.2)), draw.normal(0, np.sqrt(0.8), 10)
+        claimed += paired_p(shared + own, 0.25) < 0.05
+    assert claimed / 1000 < 0.07
+
+
+def test_failures_come_last_and_one_fold_decides_nothing():
+    sizes = {"a": 1, "b": 1, "c": 1}
+    frame = frame_of({"a": [2.0, 3.0, 4.0], "b": [1.0, 1.0, np.nan], "c": [2.001, 3.0, 4.0]})
+    frame.loc[frame["huber"].isna(), "failed"] = True
+    ranked = rank(frame, "huber", sizes)
+    assert ranked["verdict"].to_dict() == {"a": "best", "c": "tie", "b": "failed"}
+    assert ranked["failed"]["b"] == 1 and ranked["wins"]["b"] == 1
+    single = rank(frame_of({"a": [2.0], "b": [1.0]}), "huber", sizes)
+    assert single["verdict"].to_dict() == {"b": "best", "a": "untested"}
+    # The same on one fold of several data sets: these are then the observations.
+    several = pd.concat(
+        [frame_of({"a": [2.0 + k / 9], "b": [1.0 + k / 7]}).assign(data=str(k)) for k in range(5)]
+    )
+    assert rank(several, "huber", sizes)["verdict"].to_dict() == {"b": "best", "a": "worse"}
+    # Three comparisons with the best: the least p counts three times.
+    draw = np.random.default_rng(2).normal(0, 1, (3, 9))
+    many = {"a": np.ones(9), **{k: np.exp(1 + row) for k, row in zip("bcd", draw, strict=True)}}
+    held = rank(frame_of(many), "huber", dict.fromkeys("abcd", 1))
+    alone = [paired_p(np.log(many[k]), 0.25) for k in "bcd"]
+    assert held["p"].min() == pytest.approx(3 * min(alone))
+
+
+def test_scores_of_many_are_those_of_one():
+    draw = np.random.default_rng(0)
+    target, predicted = draw.uniform(1, 3, (2, 4, 30))
+    weight = draw.integers(0, 3, (4, 30)).astype(float)
+    found = score(target, predicted, weight, 0.1)
+    for k in range(4):
+        one = metrics(target[k], predicted[k], weight[k], 0.1)
+        for name in SCORES:
+            np.testing.assert_allclose(found[name][k], one[name])
+
+
+def test_the_command(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    table().to_csv("runs.csv", index=False)
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["jaxlaw", "study", *arguments])
+        with pytest.raises(SystemExit) as stop:
+            cli.main()
+        seen = capsys.readouterr()
+        return stop.value.code or 0, seen.out, seen.err
+
+    quick = ["--n-starts", "256", "--screen", "16", "--quiet"]
+    line = ["downstream-ce", "bare", "runs.csv", "--folds", "k-fold:4:groups=Dp", *quick]
+    code, out, _ = run(*line, "--out", "folds.csv")
+    assert code == 0 and "2 laws × 1 data set × 4 folds" in out
+    assert max(map(len, out.splitlines())) <= 80
+    assert len(pd.read_csv("folds.csv")) == 8
+    code, out, _ = run(*line, "--json", "--out", "study.json")
+    record = json.loads(out)
+    assert record["ranking"][0]["law"] == "downstream-ce" and record["ranking"][0]["p"] is None
+    assert jl.Study.load("study.json").n_folds == 4
+    assert run("downstream-ce", "--folds", "leave-one-out:run")[0] == 2
+    code, _, err = run("bare", "runs.csv", "--folds", "leave-one-out:rnu")
+    assert code == 1 and "Did you mean 'run'" in err
+    assert run("bare", "runs.csv", "--folds", "leave-one:run")[0] == 2
