@@ -5,6 +5,7 @@ from jaxlaw.batch import BatchFit, fit_batch
 from jaxlaw.chunks import join_processes
 from jaxlaw.curves import Curves, read_curves
 from jaxlaw.decay_fit import fit_decay
+from jaxlaw.domain_curves import learnability
 from jaxlaw.fitting import fit
 from jaxlaw.laws import law_table
 from jaxlaw.laws.base import Input, Law, Parameter, exponent, law, positive, power, real
@@ -43,6 +44,7 @@ __all__ = [
     "law",
     "law_table",
     "laws",
+    "learnability",
     "load",
     "phase_areas",
     "planning",
