@@ -1,6 +1,6 @@
 """jaxlaw: scaling laws of (continual) pre-training, fitted in batch on JAX."""
 
-from jaxlaw import laws, planning, schedules, simulate
+from jaxlaw import laws, planning, sampling, schedules, simulate
 from jaxlaw.batch import BatchFit, fit_batch
 from jaxlaw.chunks import join_processes
 from jaxlaw.curves import Curves, read_curves
@@ -53,6 +53,7 @@ __all__ = [
     "read_curves",
     "read_runs",
     "real",
+    "sampling",
     "schedules",
     "simulate",
 ]

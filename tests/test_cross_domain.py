@@ -40,9 +40,8 @@ def test_in_one_domain_it_is_the_dcpt_law(name):
 def test_loss_falls_with_learnability(name):
     law, truth = laws.get(name), simulate.TRUTHS[name]
     K = learnable_coefficient(name, truth, **coefficients(name))
-    loss = law(
-        truth, N=1.8, D=1.0, r=0.5, **{k: v.to_numpy() for k, v in coefficients(name).items()}
-    )
+    own = {name: values.to_numpy() for name, values in coefficients(name).items()}
+    loss = law(truth, N=1.8, D=1.0, r=0.5, **own)
     assert (K > 0).all()
     assert (np.argsort(np.asarray(loss)) == np.argsort(-K.to_numpy())).all()
 
