@@ -7,6 +7,7 @@ from jaxlaw.curves import Curves, read_curves
 from jaxlaw.decay_fit import fit_decay
 from jaxlaw.domain_curves import learnability
 from jaxlaw.fitting import fit
+from jaxlaw.inflection import InflectionRatio, inflection_ratio
 from jaxlaw.laws import law_table
 from jaxlaw.laws.base import Input, Law, Parameter, exponent, law, positive, power, real
 from jaxlaw.lr_areas import Areas, PhaseAreas, areas, phase_areas
@@ -24,6 +25,7 @@ __all__ = [
     "Curves",
     "DataError",
     "Fit",
+    "InflectionRatio",
     "Input",
     "JaxlawError",
     "Law",
@@ -40,6 +42,7 @@ __all__ = [
     "fit",
     "fit_batch",
     "fit_decay",
+    "inflection_ratio",
     "join_processes",
     "law",
     "law_table",
