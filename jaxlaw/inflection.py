@@ -130,13 +130,14 @@ def inflection_ratio(
     split = float(np.sqrt(np.prod(between))) if split is None else split
     sides = [used * (inputs["r"] < split), used * (inputs["r"] >= split)]
     _check_sides(sides, split)
+    point = _where(seen, used, at)
     drawn = _weights(seen, resamples, resample, seed)
     weights = np.stack([side * each for each in drawn for side in sides])
     found = refit(
         laws.get("dcpt"), seen, weights, options=Options(bounds=_SIGNED), n_starts=n_starts,
         screen=screen, seed=seed,
     )  # fmt: skip
-    crossings, several = _crossings(found, _where(seen, used, at), split, inputs["r"][used > 0])
+    crossings, several = _crossings(found, point, split, inputs["r"][used > 0])
     ratio, resampled = crossings[0], crossings[1:]
     met = resampled[np.isfinite(resampled)]
     tail = (1 - level) / 2
