@@ -270,7 +270,7 @@ def _no_inflection(trends: pd.DataFrame) -> Note:
         else f"the loss rises with D up to r = {r[rising].max():.3g}, and at no share above it "
         "does it surely fall"
     )
-    return Note("no-inflection", "info", f"no inflection within the data: {how}")
+    return Note("no-inflection", "info", how)
 
 
 def _findings(ratio, interval, resampled, several, bracket, below, above) -> list[Note]:
