@@ -8,7 +8,7 @@ size does not tell them). R² and Huber (δ 1e-3, log) on the points a method le
 root mean square error of log loss against the noiseless law, on all 200 points and at twice the
 steps; medians over 24 experiments.
 
-``runs``: eight more runs for a chinchilla fit of 81 small ones, chosen in several ways among 48
+``runs``: eight more runs for a chinchilla fit of 81 small ones, chosen in several ways among 75
 candidates, three times in each list, of at most 1e22 FLOPs; the standard deviation of the log loss
 at N 70 B, D 1.4 T that the choice foretells, and that of 200 simulated experiments fitted again.
 """
