@@ -1,11 +1,14 @@
 """jaxlaw: scaling laws of (continual) pre-training, fitted in batch on JAX."""
 
 from jaxlaw import folds, laws, planning, schedules, simulate
+from jaxlaw import laws, planning, sampling, schedules, simulate
 from jaxlaw.batch import BatchFit, fit_batch
 from jaxlaw.chunks import join_processes
 from jaxlaw.curves import Curves, read_curves
 from jaxlaw.decay_fit import fit_decay
+from jaxlaw.domain_curves import learnability
 from jaxlaw.fitting import fit
+from jaxlaw.inflection import InflectionRatio, inflection_ratio
 from jaxlaw.laws import law_table
 from jaxlaw.laws.base import Input, Law, Parameter, exponent, law, positive, power, real
 from jaxlaw.lr_areas import Areas, PhaseAreas, areas, phase_areas
@@ -36,6 +39,7 @@ __all__ = [
     "Curves",
     "DataError",
     "Fit",
+    "InflectionRatio",
     "Input",
     "JaxlawError",
     "Law",
@@ -60,10 +64,12 @@ __all__ = [
     "identifiability",
     "influence",
     "folds",
+    "inflection_ratio",
     "join_processes",
     "law",
     "law_table",
     "laws",
+    "learnability",
     "load",
     "phase_areas",
     "planning",
@@ -73,6 +79,7 @@ __all__ = [
     "read_curves",
     "read_runs",
     "real",
+    "sampling",
     "schedules",
     "simulate",
 ]

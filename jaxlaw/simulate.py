@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -15,9 +16,20 @@ import jax
 import numpy as np
 import pandas as pd
 
-from jaxlaw import curve_designs, laws
+from jaxlaw import curve_designs, domain_designs, laws
+from jaxlaw.domain_designs import early_curves
 from jaxlaw.laws.base import Law
 from jaxlaw.notes import UsageError, nearest
+
+__all__ = [
+    "TRUTHS",
+    "Demo",
+    "Experiment",
+    "demo",
+    "early_curves",
+    "experiment",
+    "simulate_runs",
+]
 
 Inputs = dict[str, np.ndarray]
 
@@ -244,6 +256,7 @@ _DESIGNS: Mapping[str, Callable[[], Inputs]] = MappingProxyType(
         "dcpt-l2": _que,
         "dcpt-l4": _que,
         "dcpt-l5": _que,
+        **{name: partial(domain_designs.design, name) for name in domain_designs.TRUTHS},
         "downstream-ce": _isik,
         "downstream-bleu": _isik,
         **curve_designs.DESIGNS,
@@ -265,7 +278,7 @@ def _truth(**params: float) -> Mapping[str, float]:
 #: dcpt-general is chosen to pass within 0.4 % of the general losses of table 5, the others to
 #: look like that paper's domain losses; both dcpt truths meet its constraint on C, and
 #: closely, as its fits do. downstream-ce is ours. Of loss curves:
-#: :mod:`jaxlaw.curve_designs`.
+#: :mod:`jaxlaw.curve_designs`; of several domains: :mod:`jaxlaw.domain_designs`.
 TRUTHS: Mapping[str, Mapping[str, float]] = MappingProxyType(
     {
         "kaplan": _truth(Nc=6.4e13, Dc=1.8e13, alpha_N=0.076, alpha_D=0.103),
@@ -287,6 +300,7 @@ TRUTHS: Mapping[str, Mapping[str, float]] = MappingProxyType(
         "dcpt-l5": _truth(E=0.9, A=0.6, B=0.5, alpha=0.5, beta=0.3, sigma=0.02),
         "downstream-ce": _truth(E=0.87, A=60.0, alpha=0.2),
         "downstream-bleu": _truth(log_A=-180.75, alpha=9.0, beta=0.75),
+        **{name: _truth(**truth) for name, truth in domain_designs.TRUTHS.items()},
         **{name: _truth(**truth) for name, truth in curve_designs.TRUTHS.items()},
     }
 )

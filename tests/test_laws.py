@@ -70,6 +70,17 @@ FORMULAS = {
     "dcpt-l5": lambda p, N, D, r: (
         p["E"] + p["A"] / N ** p["alpha"] + p["B"] / (r * D + (1 - r) * p["sigma"]) ** p["beta"]
     ),
+    **{
+        name: lambda p, N, D, r, K=K, **k: (
+            FORMULAS["dcpt"](p, N, D, r) + p["F"] / K(p, **k) ** p["mu"]
+        )
+        for name, K in {
+            "dcpt-cross-k1": lambda p, k1: 1 / k1,
+            "dcpt-cross-k2": lambda p, k2: k2,
+            "dcpt-cross": lambda p, k1, k2: 1 / k1 + p["w2"] * k2,
+            "dcpt-cross-k4": lambda p, k1, k2, k3: 1 / k1 + p["w2"] * k2 + p["w3"] / k3,
+        }.items()
+    },
     "annealing": lambda p, S1, S2: p["L0"] + p["A"] / S1 ** p["alpha"] - p["C"] * S2,
     "multi-power": lambda p, S1, drop, eta_k, S_k: (
         p["L0"]
@@ -253,7 +264,8 @@ def test_finite_with_tiny_exponents(name):
 
 @mixture_laws
 def test_finite_at_the_ends_of_the_share(name):
-    law, params, _ = case(name)
+    law, params, inputs = case(name)
+    domain = {k: inputs[k][0] for k in law.input_names if k.startswith("k")}
     changes = [{}]
     if "eps" in params:
         changes = [{"eps": eps} for eps in (0.0, 1e-12, 0.5)]
@@ -261,8 +273,8 @@ def test_finite_at_the_ends_of_the_share(name):
         changes += [change | {"eta": 0.05} for change in changes]
     for change in changes:
         for r in (0.0, 1e-12, 1.0):
-            assert_finite(law, params | change, {"N": 0.5, "D": 0.131, "r": r})
-            assert_finite(law, params | change, {"N": 1e6, "D": 1e8, "r": r})
+            assert_finite(law, params | change, {"N": 0.5, "D": 0.131, "r": r} | domain)
+            assert_finite(law, params | change, {"N": 1e6, "D": 1e8, "r": r} | domain)
 
 
 def test_share_of_zero_leaves_no_data_term():

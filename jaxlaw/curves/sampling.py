@@ -41,17 +41,20 @@ def keep_design(steps: np.ndarray, design: str) -> np.ndarray:
     return np.union1d(_nearest(steps, DESIGNS[design] * steps[-1]), len(steps) - 1)
 
 
-def _decaying() -> np.ndarray:
-    """The points of M1 at which the summed density passes a whole number."""
-    density = np.cumsum(np.exp(-0.02 * np.arange(1, 201)))
-    return (1 + np.searchsorted(density, np.arange(1, np.floor(density[-1]) + 1))) / 200
+def decaying(count: int, rate: float) -> np.ndarray:
+    """Which of so many evaluations, counted from 1, a density e^(−rate·x) keeps (M4).
+
+    Those at which the summed density passes a whole number.
+    """
+    density = np.cumsum(np.exp(-rate * np.arange(1, count + 1)))
+    return 1 + np.searchsorted(density, np.arange(1, np.floor(density[-1]) + 1))
 
 
 DESIGNS = {
     "M1": np.arange(1, 201) / 200,
     "M2": np.arange(1, 41) / 40,
     "M3": np.concatenate([np.arange(1, 31) / 50, 0.6 + np.arange(1, 11) / 25]),
-    "M4": _decaying(),
+    "M4": decaying(200, 0.02) / 200,
 }
 
 

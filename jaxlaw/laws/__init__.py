@@ -6,7 +6,7 @@ import math
 
 import pandas as pd
 
-from jaxlaw.laws import curves, downstream, mixture, scaling  # noqa: F401
+from jaxlaw.laws import cross_domain, curves, downstream, mixture, scaling  # noqa: F401
 from jaxlaw.laws.base import get, names
 
 __all__ = ["get", "law_table", "names"]

@@ -1,0 +1,298 @@
+"""The inflection ratio r_i: below it the loss rises with D, above it it falls (Que 2024, App. I.3).
+
+The D-CPT law, whose data term has one sign, is fitted to the smaller and to the larger shares
+apart, with B of either sign; r_i is where the two fits meet, as the paper proposes. Where the trend
+turns smoothly the two run side by side and hardly cross, so the trends of the data themselves
+stand beside: the loss surely rises with D at one share, surely falls at another, and r_i lies
+between, whatever the law.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+
+from jaxlaw import laws
+from jaxlaw.notes import DataError, Note, UsageError
+from jaxlaw.observations import Observations
+from jaxlaw.posing import Options
+from jaxlaw.refits import Refits, refit
+from jaxlaw.runs import read_runs
+
+_SURE = 2.0  # standard errors of a slope
+_SIGNED = {"B": (-1e3, 1e3)}  # nats at a billion tokens
+_FINE = 512  # shares at which the two laws are compared
+
+
+@dataclass(frozen=True, eq=False)
+class InflectionRatio:
+    """Where the trend of the loss with D turns.
+
+    Attributes:
+        ratio: the share at which the two fits meet; NaN where they do not, or nothing turns.
+        interval: (low, high) of it, from resampled fits; NaN likewise.
+        bracket: (low, high) the largest share at which the loss surely rises with D, the
+            smallest above it at which it surely falls; NaN where there is none.
+        flat: the share at which the slopes in D, drawn straight between shares, pass zero.
+        split: the shares below it and above it were fitted apart.
+        trends: one row a share: ``r``, ``slope`` of log loss over log D, ``error`` (standard).
+        below, above: parameters of the two fits, in the law's own units.
+        crossings: (resamples,) where resampled fits meet, NaN where they do not.
+        level: of the interval.
+        notes: what to know before relying on it.
+    """
+
+    ratio: float
+    interval: tuple[float, float]
+    bracket: tuple[float, float]
+    flat: float
+    split: float
+    trends: pd.DataFrame
+    below: dict[str, float]
+    above: dict[str, float]
+    crossings: np.ndarray
+    level: float
+    notes: tuple[Note, ...]
+
+    def summary(self) -> str:
+        """The answer and its evidence, for people."""
+        low, high = self.interval
+        lines = [
+            "no inflection within the data"
+            if np.isnan(self.bracket[0])
+            else f"the loss turns from rising to falling with D between r = {self.bracket[0]:.3g} "
+            f"and {self.bracket[1]:.3g}; slopes pass zero at {self.flat:.3g}",
+        ]
+        if not np.isnan(self.ratio):
+            lines.append(
+                f"the fits below and above r = {self.split:.3g} meet at {self.ratio:.3g} "
+                f"({self.level:.0%}: {low:.3g} to {high:.3g})"
+            )
+        return "\n".join([*lines, *map(str, self.notes)])
+
+
+def inflection_ratio(
+    runs: Any,
+    *,
+    split: float | None = None,
+    at: dict[str, float] | None = None,
+    resamples: int = 100,
+    level: float = 0.95,
+    resample: Literal["points", "runs"] = "points",
+    n_starts: int = 512,
+    screen: int = 16,
+    seed: int = 0,
+) -> InflectionRatio:
+    """Find the share at which the loss turns from rising to falling with D.
+
+    Args:
+        runs: what :func:`jaxlaw.read_runs` takes or returns, with columns N, D, r, loss: r
+            the share of the corpus the loss is of. Runs with r = 0 are left out: there the
+            law has no data term.
+        split: shares below and above it are fitted apart; if None, between the two shares
+            where the slope in D changes its sign.
+        at: N and D, in the law's own units (billions), at which the fits are compared; the
+            geometric means if None. Their meeting point depends on them.
+        resamples: of the runs, each with random weights (exponential, a Bayesian bootstrap).
+        level: of the interval.
+        resample: whether ``points`` get weights of their own, or whole ``runs`` (all D of one
+            N and r), for noise that a run's points share.
+        n_starts, screen, seed: as for :func:`jaxlaw.fit`, for every fit; ``seed`` also of
+            the weights.
+
+    Returns:
+        :class:`InflectionRatio`. Where no share's trend turns, ratio and bracket are NaN and
+        a note says so.
+
+    Raises:
+        UsageError: the call makes no sense, or the split leaves one side empty.
+        DataError: shares without two values of D, or too few runs.
+    """
+    if resamples < 1 or not 0 < level < 1:
+        raise UsageError(f"resamples ≥ 1 and 0 < level < 1, not {resamples} and {level}")
+    if resample not in ("points", "runs"):
+        raise UsageError(f"resample is 'points' or 'runs', not {resample!r}")
+    seen = read_runs(runs).observations("dcpt")
+    inputs, zero = seen.inputs, seen.inputs["r"] <= 0
+    notes = [*seen.notes, *_on_zero(zero)]
+    used = np.where(zero, 0.0, seen.weight)
+    trends = _trends(seen, used)
+    bracket, between, flat = _bracket(trends)
+    nothing = InflectionRatio(
+        np.nan, (np.nan, np.nan), bracket, flat, np.nan, trends, {}, {}, np.empty(0), level,
+        tuple(notes),
+    )  # fmt: skip
+    if np.isnan(bracket[0]) and split is None:
+        return replace(nothing, notes=(*notes, _no_inflection(trends)))
+    split = float(np.sqrt(np.prod(between))) if split is None else split
+    sides = [used * (inputs["r"] < split), used * (inputs["r"] >= split)]
+    _check_sides(sides, split)
+    point = _where(seen, used, at)
+    drawn = _weights(seen, resamples, resample, seed)
+    weights = np.stack([side * each for each in drawn for side in sides])
+    found = refit(
+        laws.get("dcpt"), seen, weights, options=Options(bounds=_SIGNED), n_starts=n_starts,
+        screen=screen, seed=seed,
+    )  # fmt: skip
+    crossings, several = _crossings(found, point, split, inputs["r"][used > 0])
+    ratio, resampled = crossings[0], crossings[1:]
+    met = resampled[np.isfinite(resampled)]
+    tail = (1 - level) / 2
+    interval = (
+        np.quantile(met, [tail, 1 - tail]) if len(met) and np.isfinite(ratio) else [np.nan] * 2
+    )
+    below, above = ({name: float(v[k]) for name, v in found.params.items()} for k in (0, 1))
+    notes += _findings(ratio, interval, resampled, several, bracket, below, above)
+    if np.isnan(bracket[0]):
+        notes.append(_no_inflection(trends))
+    return replace(
+        nothing, ratio=float(ratio), interval=(float(interval[0]), float(interval[1])),
+        split=split, below=below, above=above, crossings=resampled, notes=tuple(notes),
+    )  # fmt: skip
+
+
+def _trends(seen: Observations, used: np.ndarray) -> pd.DataFrame:
+    """Slope of log loss over log D at every share, with a level of its own for every size."""
+    records = []
+    for r in np.unique(seen.inputs["r"][used > 0]):
+        rows = (seen.inputs["r"] == r) & (used > 0)
+        size = np.unique(seen.inputs["N"][rows], return_inverse=True)[1]
+        x = _within(np.log(seen.inputs["D"][rows]), size, used[rows])
+        y = _within(np.log(seen.target[rows]), size, used[rows])
+        weight, square = used[rows], used[rows] @ x**2
+        spare = rows.sum() - size.max() - 2
+        if not square > 1e-12 or spare < 1:
+            raise DataError(
+                f"{seen.source}: {rows.sum()} rows at r = {r:g} do not show how the loss moves "
+                "with D; add evaluations, or leave this share out (where=)"
+            )
+        slope = (weight * x) @ y / square
+        error = np.sqrt((weight @ (y - slope * x) ** 2) / spare / square)
+        records.append((float(r), float(slope), float(error)))
+    return pd.DataFrame(records, columns=["r", "slope", "error"])
+
+
+def _within(values: np.ndarray, group: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """Values less the weighted mean of their group."""
+    means = np.bincount(group, weight * values) / np.bincount(group, weight)
+    return values - means[group]
+
+
+def _bracket(
+    trends: pd.DataFrame,
+) -> tuple[tuple[float, float], tuple[float, float], float]:
+    """Between which shares the trend surely turns, between which slopes pass zero, and where."""
+    r, slope, sure = trends["r"], trends["slope"], _SURE * trends["error"]
+    rising = r[slope > sure]
+    falling = r[(slope < -sure) & (r > rising.max())] if len(rising) else rising
+    if not len(falling):
+        return (np.nan, np.nan), (np.nan, np.nan), np.nan
+    low, high = rising.max(), falling.min()
+    inside = trends[(r >= low) & (r <= high)]
+    k = int(np.argmax(inside["slope"].to_numpy() <= 0))  # the first that does not rise
+    (r0, s0), (r1, s1) = inside[["r", "slope"]].to_numpy()[k - 1 : k + 1]
+    flat = r0 + (r1 - r0) * s0 / (s0 - s1)
+    return (float(low), float(high)), (float(r0), float(r1)), float(flat)
+
+
+def _weights(seen: Observations, resamples: int, resample: str, seed: int) -> np.ndarray:
+    """(1 + resamples, n) factors on the runs' weights; the first are ones."""
+    n = len(seen)
+    unit = np.arange(n)
+    if resample == "runs":
+        pairs = np.stack([seen.inputs["N"], seen.inputs["r"]], axis=1)
+        unit = np.unique(pairs, axis=0, return_inverse=True)[1].ravel()
+    drawn = np.random.default_rng(seed).exponential(size=(resamples, unit.max() + 1))
+    return np.vstack([np.ones(n), drawn[:, unit]])
+
+
+def _where(seen: Observations, used: np.ndarray, at: dict[str, float] | None) -> dict[str, float]:
+    given = dict(at or {})
+    if set(given) - {"N", "D"}:
+        raise UsageError(f"at takes N and D, not {', '.join(sorted(set(given) - {'N', 'D'}))}")
+    means = {
+        name: float(np.exp(np.average(np.log(seen.inputs[name]), weights=used)))
+        for name in ("N", "D")
+    }
+    return means | given
+
+
+def _crossings(
+    found: Refits, at: dict[str, float], split: float, shares: np.ndarray
+) -> tuple[np.ndarray, bool]:
+    """(1 + resamples,) where the two fits meet next to the split; whether the first do twice.
+
+    Looked for up to the second share on either side: further out one of them knows nothing.
+    """
+    below, above = np.unique(shares[shares < split]), np.unique(shares[shares >= split])
+    r = np.geomspace(below[-2:][0], above[:2][-1], _FINE)
+    points = {name: np.full(_FINE, value) for name, value in at.items()} | {"r": r}
+    values = np.log(found.predict(**points))
+    apart = values[0::2] - values[1::2]
+    result = np.full(len(apart), np.nan)
+    for k, gap in enumerate(apart):
+        turns = np.flatnonzero(gap[1:] * gap[:-1] <= 0)
+        if len(turns) and np.isfinite(gap).all():
+            share = gap[turns] / (gap[turns] - gap[turns + 1])
+            met = r[turns] + share * (r[turns + 1] - r[turns])
+            result[k] = met[np.argmin(np.abs(np.log(met / split)))]
+    return result, bool((apart[0][1:] * apart[0][:-1] <= 0).sum() > 1)
+
+
+def _check_sides(sides: list[np.ndarray], split: float) -> None:
+    free = len(laws.get("dcpt").parameters)
+    for side, word in zip(sides, ("below", "at or above"), strict=True):
+        count = int((side > 0).sum())
+        if count < free:
+            raise UsageError(
+                f"{count} runs have a share {word} {split:.4g}; the law's {free} parameters need "
+                "more: choose another split"
+            )
+
+
+def _on_zero(zero: np.ndarray) -> list[Note]:
+    if not zero.any():
+        return []
+    message = f"{int(zero.sum())} runs with r = 0 left out: there the law has no data term"
+    return [Note("zero-share", "info", message)]
+
+
+def _no_inflection(trends: pd.DataFrame) -> Note:
+    r, slope = trends["r"], trends["slope"]
+    sure = np.abs(slope) > _SURE * trends["error"]
+    rising = sure & (slope > 0)
+    how = (
+        f"the loss falls with D at every share down to r = {r.min():.3g}, or is flat"
+        if not rising.any()
+        else f"the loss rises with D up to r = {r[rising].max():.3g}, and at no share above it "
+        "does it surely fall"
+    )
+    return Note("no-inflection", "info", how)
+
+
+def _findings(ratio, interval, resampled, several, bracket, below, above) -> list[Note]:
+    notes = []
+    missing = float(np.isnan(resampled).mean())
+    if np.isnan(ratio) or missing > 0.1 or several:
+        what = (
+            "the two fits do not meet"
+            if np.isnan(ratio)
+            else "the two fits meet more than once"
+            if several
+            else f"{missing:.0%} of the resampled fits do not meet"
+        )
+        message = f"{what} near the split: the trend turns smoothly there; rely on the bracket"
+        notes.append(Note("crossing-unclear", "warning", message))
+    if np.isfinite(ratio) and not bracket[0] <= ratio <= bracket[1]:
+        message = "the fits meet outside the shares between which the trend turns; rely on these"
+        notes.append(Note("crossing-outside", "warning", message))
+    if below["B"] >= 0 or above["B"] <= 0:
+        message = (
+            f"B is {below['B']:.3g} below the split and {above['B']:.3g} above it, where negative "
+            "and positive are expected: the split may be wrong"
+        )
+        notes.append(Note("unexpected-sign", "warning", message))
+    return notes

@@ -1,0 +1,174 @@
+"""What runs say of a law's parameters, near its fit: JᵀWJ, and the noise it stands beside.
+
+J is the Jacobian of the (log) loss at the runs. The variance of what has the gradient g is
+τ²·gᵀ(JᵀWJ)⁻¹g with τ² = E[ψ²]/E[ψ′]², ψ the slope of the Huber loss: the variance of an
+M-estimator, its two expectations measured on the fit's own residuals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxlaw import laws
+from jaxlaw.coordinates import Model, natural, recentre
+from jaxlaw.findings import at_walls
+from jaxlaw.notes import DataError, Note, UsageError
+from jaxlaw.objective import Problem, predict
+from jaxlaw.observations import Observations
+from jaxlaw.posing import Options, Posed, pose
+from jaxlaw.result import Fit
+from jaxlaw.runs import read_runs
+from jaxlaw.starts import first_starts
+
+_SINGULAR = 1e-10  # least eigenvalue of the matrix; below, a direction is not determined at all
+
+
+@dataclass(frozen=True, eq=False)
+class Information:
+    """A fit and its runs, linear in the coordinates that are free and at no wall.
+
+    Attributes:
+        posed: the problem.
+        at: (p,) the optimum.
+        free: (q,) numbers of the coordinates that move.
+        matrix: (q, q) JᵀWJ, coordinates in units that make its diagonal 1.
+        scale: (q,) those units.
+        noise: τ.
+        notes: what to know before relying on it.
+    """
+
+    posed: Posed
+    at: np.ndarray
+    free: np.ndarray
+    matrix: np.ndarray
+    scale: np.ndarray
+    noise: float
+    notes: list[Note]
+
+    def slopes(self, inputs: dict[str, np.ndarray]) -> np.ndarray:
+        """(m, q) Jacobian at points in the law's own units."""
+        scaled = {
+            name: jnp.asarray(values) / self.posed.centre.get(name, 1.0)
+            for name, values in inputs.items()
+        }
+        problem = self.posed.problem._replace(inputs=scaled)
+        return self._checked(_slopes(self.posed.model, problem, self.at))
+
+    def asked(self, fit: Fit, wanted: Any) -> np.ndarray:
+        """(k, q) gradients of the predictions."""
+        if not isinstance(wanted, Callable):
+            table = {name: np.atleast_1d(values) for name, values in dict(wanted).items()}
+            return self.slopes(own_units(fit, table))
+        model, context, centre = self.posed.model, self.posed.problem.context, self.posed.centre
+
+        def quantity(at: jax.Array) -> jax.Array:
+            params = natural(model, tuple(at), context)
+            return jnp.atleast_1d(wanted(recentre(model.law, params, centre, sign=1)))
+
+        return self._checked(jax.jacfwd(quantity)(jnp.asarray(self.at)))
+
+    def _checked(self, jacobian: Any) -> np.ndarray:
+        found = np.asarray(jacobian)[:, self.free] / self.scale
+        if not np.isfinite(found).all():
+            row = int(np.argmin(np.isfinite(found).all(axis=1)))
+            raise DataError(f"the law has no derivatives at point {row}; leave it out")
+        return found
+
+
+def information_of(fit: Fit, runs: Any) -> Information:
+    """What the runs a fit was made from say of its parameters; call inside a float64 context.
+
+    Raises:
+        UsageError: they are not the runs of the fit.
+    """
+    law = fit.law if fit.law.constraint is None else laws.get(fit.law.name)
+    options = Options(fit.delta, fit.space, fit.asymmetry, dict(fit.fixed))
+    seen = read_runs(runs).observations(law, free=options.free(law))
+    _check_same_runs(fit, seen)
+    posed = pose(law, seen.inputs, seen.target, seen.weight, options, True)
+    params = np.array([[fit.params[name] for name in law.parameter_names]])
+    at = first_starts(posed, params, 0, 0)[0]
+    walls = at_walls(posed, at)
+    free = np.asarray(posed.problem.low) < np.asarray(posed.problem.high)
+    free &= [name not in walls for name in law.parameter_names]
+    free = np.flatnonzero(free)
+    jacobian = np.asarray(_slopes(posed.model, posed.problem, at))[:, free]
+    scale = np.sqrt(seen.weight @ jacobian**2)
+    scale = np.where(scale > 0, scale, 1.0)
+    jacobian = jacobian / scale
+    matrix = (jacobian.T * seen.weight) @ jacobian
+    notes = _on_walls(walls)
+    least = np.linalg.eigvalsh(matrix)[0]
+    if least < _SINGULAR:
+        notes.append(_undetermined())
+        matrix = matrix + _SINGULAR * np.eye(len(free))
+    noise = _noise(posed, at, len(free))
+    return Information(posed, at, free, matrix, scale, noise, notes)
+
+
+@partial(jax.jit, static_argnames="model")
+def _slopes(model: Model, problem: Problem, at: Any) -> Any:
+    """∂ prediction / ∂ coordinates in the space of the residuals, (n, p)."""
+
+    def transformed(at: Any) -> Any:
+        predicted = predict(model, problem, at)
+        return jnp.log(predicted) if model.space == "log" else predicted
+
+    return jax.jacfwd(transformed)(at)
+
+
+def _check_same_runs(fit: Fit, seen: Observations) -> None:
+    count = int((seen.weight > 0).sum())
+    if count != fit.n_observations:
+        raise UsageError(
+            f"the fit is of {fit.n_observations} observations, these runs are {count}; pass the "
+            "runs it was fitted on"
+        )
+
+
+def _on_walls(walls: dict[str, str]) -> list[Note]:
+    if not walls:
+        return []
+    message = f"{', '.join(walls)} at the end of a range: taken as known"
+    return [Note("held-at-bound", "warning", message)]
+
+
+def _undetermined() -> Note:
+    message = (
+        "the runs leave some direction of the parameters undetermined: standard deviations "
+        "before mean nothing, the choice looks for what is missing"
+    )
+    return Note("unidentifiable", "warning", message)
+
+
+def _noise(posed: Posed, at: np.ndarray, free: int) -> float:
+    """τ: the noise of one run as the Huber loss weighs it, from residuals at the optimum."""
+    problem, model = posed.problem, posed.model
+    predicted = np.asarray(predict(model, problem, at))
+    residual = (np.log(predicted) if model.space == "log" else predicted) - problem.target
+    residual, weight = np.asarray(residual), np.asarray(problem.weight)
+    delta, side = float(problem.delta), np.where(residual > 0, float(problem.asymmetry), 1.0)
+    used = weight > 0
+    # ψ′ is 1 within δ; where δ is small beside the residuals few lie there, so it is asked
+    # of half their typical size instead.
+    width = max(delta, 0.5 * 1.4826 * float(np.median(np.abs(residual[used]))))
+    share = np.average((np.abs(residual) <= width) * side, weights=weight) * min(delta / width, 1)
+    pull = side * np.clip(residual, -delta, delta)
+    lost = used.sum() / max(used.sum() - free, 1)
+    return float(np.sqrt(np.average(pull**2, weights=weight) * lost) / max(share, 1e-300))
+
+
+def own_units(fit: Fit, table: Any) -> dict[str, np.ndarray]:
+    """Inputs (m,) in the law's own units; the fit checks them."""
+    count = np.atleast_1d(fit.predict(table)).size
+    return {
+        name: np.broadcast_to(np.asarray(table[name], float) * fit.units[name], count)
+        for name in fit.law.input_names
+    }

@@ -1,0 +1,102 @@
+"""Where the trend with D turns: found where it is known, denied where there is none."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import jaxlaw as jl
+from jaxlaw import laws, simulate
+
+UPPER = {
+    "E": 1.78, "A": 0.8, "B": 0.1, "C": 0.22, "alpha": 0.5, "beta": 0.5, "gamma": 0.4, "eta": 1.0,
+    "eps": 0.018,
+}  # fmt: skip
+TURN = 0.07
+SHARES = [0.0, 0.01, 0.02, 0.03, 0.05, 0.1, 0.15, 0.2, 0.33, 0.5, 0.8]
+AT = {"N": 1.5, "D": 1.0}
+
+
+def lower():
+    """A law that rises with D and meets the upper one at the turn, for the N and D of ``AT``."""
+    law = laws.get("dcpt")
+    params = UPPER | {"B": -0.06, "eta": 0.2, "C": 0.34}
+    gap = [float(law(each, **AT, r=TURN)) for each in (UPPER, params)]
+    return params | {"E": params["E"] + gap[0] - gap[1]}
+
+
+def runs(below, noise=0.002, seed=0):
+    """Runs that obey one law below the turn and the upper one above it."""
+    grid = np.meshgrid([0.5, 1.8, 4.0], np.arange(1, 11) * 0.262144, SHARES, indexing="ij")
+    inputs = dict(zip("NDr", (axis.ravel() for axis in grid), strict=True))
+    parts = [simulate.simulate_runs("dcpt", each, inputs, noise, seed) for each in (below, UPPER)]
+    return parts[0].where(parts[0]["r"] < TURN, parts[1])
+
+
+@pytest.fixture(scope="module")
+def found():
+    return jl.inflection_ratio(runs(lower()), at=AT, resamples=24, n_starts=256, screen=8)
+
+
+@pytest.mark.slow
+def test_a_known_ratio_is_found(found):
+    assert found.interval[0] < TURN < found.interval[1]
+    assert found.ratio == pytest.approx(TURN, abs=0.015)
+    assert found.interval[1] - found.interval[0] < 0.05
+    assert found.below["B"] < 0 < found.above["B"]
+    assert found.bracket == (0.05, 0.1) and 0.05 < found.split < 0.1
+    assert 0.05 < found.flat < 0.1
+
+
+@pytest.mark.slow
+def test_what_it_rests_on_is_in_the_result(found):
+    assert found.trends["r"].tolist() == SHARES[1:]
+    assert (found.trends["slope"] > 0).tolist() == [r < TURN for r in SHARES[1:]]
+    assert len(found.crossings) == 24
+    assert "zero-share" in {note.code for note in found.notes}
+    said = found.summary()
+    assert "between r = 0.05 and 0.1" in said and "meet at" in said
+
+
+def test_slopes_are_those_of_a_regression():
+    table = runs(lower())
+    law = jl.inflection_ratio(table[table["r"] > 0.1])
+    r, slope, error = law.trends.iloc[0]
+    rows = table[table["r"] == r]
+    design = np.column_stack([np.log(rows["D"]), pd.get_dummies(rows["N"]).to_numpy(float)])
+    solved, square = np.linalg.lstsq(design, np.log(rows["loss"]))[:2]
+    assert slope == pytest.approx(solved[0], rel=1e-9)
+    spread = np.linalg.inv(design.T @ design)[0, 0] * square[0] / (len(rows) - 4)
+    assert error == pytest.approx(np.sqrt(spread), rel=1e-9)
+
+
+def test_no_inflection_within_the_data_is_an_answer():
+    falling = jl.inflection_ratio(runs(UPPER))
+    assert np.isnan(falling.ratio) and np.isnan(falling.bracket[0])
+    (note,) = [note for note in falling.notes if note.code == "no-inflection"]
+    assert "falls with D at every share down to r = 0.01" in note.message
+    assert falling.summary().startswith("no inflection within the data")
+    table = runs(lower())
+    rising = jl.inflection_ratio(table[table["r"] < TURN])
+    (note,) = [note for note in rising.notes if note.code == "no-inflection"]
+    assert "rises with D up to r = 0.05, and at no share above it" in note.message
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"resample": "rows"}, "'points' or 'runs'"),
+        ({"level": 95}, "0 < level < 1"),
+        ({"split": 0.005}, "0 runs have a share below 0.005"),
+        ({"at": {"r": 0.1}}, "at takes N and D, not r"),
+    ],
+)
+def test_misuse_says_what_to_do(options, says):
+    with pytest.raises(jl.UsageError) as error:
+        jl.inflection_ratio(runs(lower()), **options)
+    assert says in str(error.value)
+
+
+def test_shares_without_a_trend_are_refused():
+    table = runs(UPPER)
+    with pytest.raises(jl.DataError, match="do not show how the loss moves with D"):
+        jl.inflection_ratio(table[table["D"] == table["D"].max()])
