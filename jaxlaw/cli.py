@@ -44,7 +44,7 @@ except ModuleNotFoundError:  # the command is there without its extra, and says 
         sys.exit(2)
 
 else:
-    from jaxlaw import curve_commands
+    from jaxlaw import curve_commands, plan_commands
 
     app = typer.Typer(
         help="Fit scaling laws of (continual) pre-training.",
@@ -301,6 +301,7 @@ else:
 
     app.command("areas")(curve_commands.areas_command)
     app.command("curve")(curve_commands.curve_command)
+    app.add_typer(plan_commands.plan, name="plan")
 
 
 def _points(

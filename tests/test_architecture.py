@@ -68,9 +68,11 @@ ROOMS = [
     "jaxlaw.simulate",
     "jaxlaw.report",
     "jaxlaw.plots",
+    "jaxlaw.planning_plots",
     "jaxlaw",
     "jaxlaw.terminal",
     "jaxlaw.curve_commands",
+    "jaxlaw.plan_commands",
     "jaxlaw.cli",
     "jaxlaw.__main__",
 ]

@@ -23,6 +23,7 @@ SAME = 1e-9  # relative distance at which a number still counts as inside a rang
 _DOUBTS = {
     "at-bound", "base-extrapolated", "few-starts-agree", "limiting-form", "not-converged",
     "poor-fit", "ridge", "solvers-disagree", "trend-observed", "unidentifiable",
+    "few-groups", "resamples-at-bound", "resamples-disagree", "resamples-failed",
 }  # fmt: skip
 
 
@@ -95,11 +96,12 @@ def sources(*given: Any) -> tuple[Source, ...]:
 
 
 def _source(given: Any) -> Source:
-    replicates = None
+    replicates, notes = None, getattr(given, "notes", ())
     if hasattr(given, "fit") and hasattr(given, "params"):
         given, replicates = given.fit, given.params
     if isinstance(given, Fit):
-        doubts = tuple(note for note in given.notes if note.code in _DOUBTS)
+        notes = dict.fromkeys([*given.notes, *notes])
+        doubts = tuple(note for note in notes if note.code in _DOUBTS)
         params = _rows(given.law, given.params, replicates)
         return Source(given.law, params, dict(given.units), dict(given.ranges), doubts)
     try:
@@ -167,7 +169,9 @@ def in_domain(name: str, value: Any, domain: str = "positive") -> float:
     low, high = {"positive": (0, np.inf), "nonnegative": (0, np.inf), "fraction": (0, 1)}.get(
         domain, (-np.inf, np.inf)
     )
-    if not (math.isfinite(number) and low <= number <= high) or (domain == "positive" and not number):
+    if not (math.isfinite(number) and low <= number <= high) or (
+        domain == "positive" and not number
+    ):
         words = {"positive": "positive", "nonnegative": "not negative", "fraction": "in [0, 1]"}
         raise UsageError(f"{name} is {number:g}; it must be {words.get(domain, 'finite')}")
     return number

@@ -311,7 +311,9 @@ def checked_limits(limits: Any, allowed: Sequence[str]) -> dict[str, tuple[Any, 
     checked = {}
     for name, ends in (limits or {}).items():
         if name not in allowed:
-            raise UsageError(f"limits on {name} make no sense here; on {', '.join(allowed)} they do")
+            raise UsageError(
+                f"limits on {name} make no sense here; on {', '.join(allowed)} they do"
+            )
         try:
             low, high = ends
         except (TypeError, ValueError):
@@ -319,7 +321,9 @@ def checked_limits(limits: Any, allowed: Sequence[str]) -> dict[str, tuple[Any, 
         domain = "fraction" if name == "r" else "positive"
         low, high = (None if end is None else in_domain(name, end, domain) for end in (low, high))
         if low is not None and high is not None and low > high:
-            raise UsageError(f"limits of {name}: the least, {low:g}, is above the largest, {high:g}")
+            raise UsageError(
+                f"limits of {name}: the least, {low:g}, is above the largest, {high:g}"
+            )
         checked[name] = (low, high)
     return checked
 

@@ -103,7 +103,9 @@ def optimal_shares(
     laws = tuple(one.law for one in every)
     with jax.enable_x64(True):
         params = tuple(one.params for one in every)
-        shares, losses = map(np.asarray, _best_shares(laws, len(names), params, values, limit, given))
+        shares, losses = map(
+            np.asarray, _best_shares(laws, len(names), params, values, limit, given)
+        )
     found = {f"r[{name}]": shares[:, k] for k, name in enumerate(names)}
     found |= {"r[general]": shares[:, -1], "loss": losses @ values}
     found |= {f"loss[{name}]": losses[:, k] for k, name in enumerate(names)}

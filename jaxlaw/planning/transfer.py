@@ -20,6 +20,7 @@ from jaxlaw.laws.base import Law
 from jaxlaw.notes import Note, UsageError
 from jaxlaw.planning.answers import (
     LEVEL,
+    MISSING,
     Answer,
     Source,
     in_domain,
@@ -264,9 +265,9 @@ def break_even(
     }
     crosses = np.isin(side, (1, 2))
     values = {name: np.where(crosses & same, column, np.nan) for name, column in values.items()}
-    if crosses[0] is np.False_ or not crosses[0]:
+    if not crosses[0]:
         values["compute"] = np.where(same, np.inf, np.nan)
-    pays = ("always", "below", "above", "never")[[0, 1, 2, 3].index(int(side[0]))]
+    pays = tuple(_PAYS)[int(side[0])]
     answer = measured(values, level)
     given = {"N": N is not None, "compute": compute is not None or pays in ("always", "never")}
     for name in (name for name, was in given.items() if was):
@@ -275,7 +276,8 @@ def break_even(
     for one, what in zip(both, ("from-scratch", "continual"), strict=True):
         at = {k: answer[k] * ours.single(k) / one.single(k) for k in ("N", "D")}
         notes += on_source(one, what, **at)
-    return BreakEven(**answer, pays=pays, binding="equal loss", notes=tuple(notes))
+    binding = f"equal loss; continual training pays {_PAYS[pays].format(along)}"
+    return BreakEven(**answer, pays=pays, binding=binding, notes=tuple(notes))
 
 
 def _checked(both: tuple[Source, ...]) -> tuple[Source, ...]:
@@ -408,17 +410,20 @@ def _crossings(
     return jax.vmap(one)(params)
 
 
+# In the order of the sides that _crossings tells.
+_PAYS = {"always": "always", "below": "below this {}", "above": "above this {}", "never": "never"}
+
+
 def _on_sides(pays: str, side: np.ndarray, along: str) -> list[Note]:
     notes = []
     if pays in ("always", "never"):
         message = f"continual training is {pays} the better one, over all that was searched"
-        notes.append(Note(f"{pays}-pays" if pays == "always" else "never-pays", "info", message))
+        notes.append(Note(f"{pays}-pays", "info", message))
     elsewhere = (side[1:] != side[0]).mean() if len(side) > 1 else 0.0
     if elsewhere:
-        words = ("always pays", f"pays below a {along}", f"pays above a {along}", "never pays")
-        seen = ", ".join(
-            f"{words[k]} in {np.mean(side[1:] == k):.1%}" for k in np.unique(side[1:])
-        )
-        severity = "warning" if elsewhere > 0.05 else "info"
-        notes.append(Note("replicates-disagree", severity, f"continual training {seen}"))
+        words = [text.format(along) for text in _PAYS.values()]
+        seen = ", ".join(f"{words[k]}: {np.mean(side[1:] == k):.1%}" for k in np.unique(side[1:]))
+        severity = "warning" if elsewhere > MISSING else "info"
+        message = f"of the replicates, continual training pays {seen}"
+        notes.append(Note("replicates-disagree", severity, message))
     return notes
