@@ -144,7 +144,7 @@ def _given(source: Any, inputs: Mapping[str, float]) -> dict[str, float]:
 
 
 def _min_plus(left: Any, right: Any) -> tuple[Any, Any]:
-    """min over j of left[s − j] + right[j] for every s, and the j: (A + B − 1,) each."""
+    """The min over j of left[s − j] + right[j] for every s, and the j: (A + B − 1,) each."""
     size, window = left.shape[0] + right.shape[0] - 1, right.shape[0]
     padded = jnp.pad(left, window - 1, constant_values=jnp.inf)
     at = jnp.arange(size)[:, None] - jnp.arange(window)[None, :] + window - 1
