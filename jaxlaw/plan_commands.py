@@ -9,20 +9,21 @@ import numpy as np
 import pandas as pd
 import typer
 
-import jaxlaw as jl
 from jaxlaw import planning
-from jaxlaw.notes import DataError, UsageError
-from jaxlaw.planning.answers import Answer, plain
-from jaxlaw.terminal import (
-    check_folder,
-    number,
-    pairs,
-    print_json,
-    print_table,
-    print_wrapped,
-    value_range,
-    write_file,
+from jaxlaw.notes import UsageError
+from jaxlaw.plan_output import (
+    At,
+    Draws,
+    Json,
+    Level,
+    Limit,
+    Out,
+    inputs_at,
+    loaded_fits,
+    show,
+    tell,
 )
+from jaxlaw.terminal import check_folder, number, pairs, value_range
 
 plan = typer.Typer(
     help="Answer a question with a fitted law.",
@@ -30,34 +31,11 @@ plan = typer.Typer(
     rich_markup_mode=None,
 )
 
-_PICTURES = {".png", ".pdf", ".svg"}
-_SHOWN = 24  # rows of a table
-
 FitFile = Annotated[Path, typer.Argument(help="A fit that `jaxlaw fit --out` wrote.")]
 GeneralFile = Annotated[Path, typer.Argument(help="A fit of the general loss (JSON).")]
 DomainFile = Annotated[Path, typer.Argument(help="A fit of the domain loss (JSON).")]
 ScratchFile = Annotated[Path, typer.Argument(help="A fit of runs from scratch (JSON).")]
 ContinualFile = Annotated[Path, typer.Argument(help="A fit of runs from a base (JSON).")]
-At = Annotated[
-    list[str] | None,
-    typer.Option(help="N=1.8e9: an input, in the units of the fitted runs; repeatable."),
-]
-Draws = Annotated[
-    list[Path] | None,
-    typer.Option(
-        "--bootstrap",
-        help="Table (CSV) of a fit on resamples, a column a parameter: intervals. One for "
-        "each fit, in their order.",
-    ),
-]
-Level = Annotated[float, typer.Option(help="Of the intervals.")]
-Limit = Annotated[
-    list[str] | None, typer.Option(help="N=1e8:7e10, either side may be empty; repeatable.")
-]
-Out = Annotated[
-    Path | None, typer.Option(help="Write the answer (JSON, CSV) or draw it (PNG, PDF, SVG).")
-]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else.")]
 Start = Annotated[float, typer.Option(help="That loss before the continual training.")]
 
 
@@ -78,11 +56,11 @@ def mixture_command(
     Example: jaxlaw plan mixture general.json domain.json --start 2.86 --at N=2e9 --at D=1e10
     """
     check_folder(out)
-    fits = _loaded([general, domain], bootstrap)
+    fits = loaded_fits([general, domain], bootstrap)
     found = planning.optimal_mixture(
-        *fits, start=start, threshold=threshold, level=level, **_inputs(at)
+        *fits, start=start, threshold=threshold, level=level, **inputs_at(at)
     )
-    _told(found, out, as_json, found.curve, lambda plots: plots.trade_off(found))
+    tell(found, out, as_json, found.curve, lambda plots: plots.trade_off(found))
 
 
 @plan.command("critical")
@@ -101,11 +79,11 @@ def critical_command(
     Example: jaxlaw plan critical general.json --start 2.86 --at N=1.8e9 --at D=1e10
     """
     check_folder(out)
-    (fit,) = _loaded([general], bootstrap)
+    (fit,) = loaded_fits([general], bootstrap)
     found = planning.critical_ratio(
-        fit, start=start, threshold=threshold, level=level, **_inputs(at)
+        fit, start=start, threshold=threshold, level=level, **inputs_at(at)
     )
-    _told(found, out, as_json)
+    tell(found, out, as_json)
 
 
 @plan.command("limited")
@@ -124,10 +102,10 @@ def limited_command(
     Example: jaxlaw plan limited domain.json --tokens 5e7 --at N=1.8e9
     """
     check_folder(out)
-    (fit,) = _loaded([domain], bootstrap)
-    options = {"total": total, "level": level, **_inputs(at)}
+    (fit,) = loaded_fits([domain], bootstrap)
+    options = {"total": total, "level": level, **inputs_at(at)}
     found = planning.optimal_mixture_limited(fit, tokens, **options)
-    _told(found, out, as_json, draw=lambda plots: plots.limited_domain(fit, tokens, **options))
+    tell(found, out, as_json, draw=lambda plots: plots.limited_domain(fit, tokens, **options))
 
 
 @plan.command("shares")
@@ -150,7 +128,7 @@ def shares_command(
     check_folder(out)
     files = {name: Path(path) for name, path in pairs(domains, "the domains").items()}
     every = [*files.values(), *([] if general is None else [general])]
-    fits = _loaded(every, bootstrap)
+    fits = loaded_fits(every, bootstrap)
     found = planning.optimal_shares(
         dict(zip(files, fits, strict=False)),
         general=None if general is None else fits[-1],
@@ -160,9 +138,9 @@ def shares_command(
             name: number(text, "--weight") for name, text in pairs(weight, "--weight").items()
         },
         level=level,
-        **_inputs(at),
+        **inputs_at(at),
     )
-    _told(found, out, as_json, draw=lambda plots: plots.domain_shares(found))
+    tell(found, out, as_json, draw=lambda plots: plots.domain_shares(found))
 
 
 @plan.command("allocation")
@@ -186,11 +164,11 @@ def allocation_command(
     Example: jaxlaw plan allocation fit.json --compute 1e21
     """
     check_folder(out)
-    (loaded,) = _loaded([fit], bootstrap)
-    options = {"limits": _limits(limit), "corpus_tokens": corpus_tokens, **_inputs(at)}
+    (loaded,) = loaded_fits([fit], bootstrap)
+    options = {"limits": _limits(limit), "corpus_tokens": corpus_tokens, **inputs_at(at)}
     found = planning.allocation(loaded, compute, level=level, **options)
     around = (compute / 1e3, compute * 10)
-    _told(found, out, as_json, draw=lambda plots: plots.isoloss(loaded, around, **options))
+    tell(found, out, as_json, draw=lambda plots: plots.isoloss(loaded, around, **options))
 
 
 @plan.command("frontier")
@@ -209,12 +187,12 @@ def frontier_command(
     Example: jaxlaw plan frontier fit.json --compute 1e19:1e23 --out frontier.png
     """
     check_folder(out)
-    (loaded,) = _loaded([fit], bootstrap)
+    (loaded,) = loaded_fits([fit], bootstrap)
     budgets = _budgets(compute)
-    options = {"limits": _limits(limit), **_inputs(at)}
+    options = {"limits": _limits(limit), **inputs_at(at)}
     found = planning.frontier(loaded, budgets, level=level, **options)
     ends = (min(budgets), max(budgets))
-    _show(found.table, found.notes, out, as_json, lambda p: p.isoloss(loaded, ends, **options))
+    show(found.table, found.notes, out, as_json, lambda p: p.isoloss(loaded, ends, **options))
 
 
 @plan.command("target")
@@ -239,8 +217,8 @@ def target_command(
     Example: jaxlaw plan target fit.json --loss 2.1 --at N=7e9
     """
     check_folder(out)
-    (loaded,) = _loaded([fit], bootstrap)
-    inputs = _inputs(at)
+    (loaded,) = loaded_fits([fit], bootstrap)
+    inputs = inputs_at(at)
     if {"N", "D"} & set(inputs):
         if limit:
             raise UsageError("--limit is for the least compute; with N or D given none is needed")
@@ -251,7 +229,7 @@ def target_command(
         found = planning.smallest_compute(
             loaded, loss, limits=_limits(limit), level=level, **inputs
         )
-    _told(found, out, as_json)
+    tell(found, out, as_json)
 
 
 @plan.command("transfer")
@@ -273,8 +251,8 @@ def transfer_command(
     Example: jaxlaw plan transfer scratch.json continual.json --at N=1.4e9 --at D=1e10
     """
     check_folder(out)
-    fits = _loaded([scratch, continual], bootstrap)
-    inputs = _inputs(at)
+    fits = loaded_fits([scratch, continual], bootstrap)
+    inputs = inputs_at(at)
     if "N" in inputs:
         found = planning.transferred(*fits, loss=loss, level=level, **inputs)
     elif loss is None or inputs:
@@ -283,7 +261,7 @@ def transfer_command(
         found = planning.saved_compute(*fits, loss, level=level)
     tokens = np.geomspace(found.D / 100, found.D * 10, 41) if "N" in inputs else None
     table = None if tokens is None else lambda: planning.transfer_table(*fits, [found.N], tokens)
-    _told(found, out, as_json, draw=table and (lambda plots: plots.compute_saved(table())))
+    tell(found, out, as_json, draw=table and (lambda plots: plots.compute_saved(table())))
 
 
 @plan.command("breakeven")
@@ -302,9 +280,9 @@ def breakeven_command(
     Example: jaxlaw plan breakeven scratch.json continual.json --at N=1.4e9
     """
     check_folder(out)
-    fits = _loaded([scratch, continual], bootstrap)
-    found = planning.break_even(*fits, compute=compute, level=level, **_inputs(at))
-    _told(found, out, as_json, more={"pays": found.pays})
+    fits = loaded_fits([scratch, continual], bootstrap)
+    found = planning.break_even(*fits, compute=compute, level=level, **inputs_at(at))
+    tell(found, out, as_json, more={"pays": found.pays})
 
 
 @plan.command("replay")
@@ -326,7 +304,7 @@ def replay_command(
     Example: jaxlaw plan replay domain.json --shares 0.2,0.5,0.8 --at N=1.8e9
     """
     check_folder(out)
-    (loaded,) = _loaded([fit], bootstrap)
+    (loaded,) = loaded_fits([fit], bootstrap)
     ends = None
     if corpus_tokens is not None:
         ends = value_range(corpus_tokens)
@@ -338,9 +316,9 @@ def replay_command(
         corpus_tokens=ends,
         tolerance=tolerance,
         level=level,
-        **_inputs(at),
+        **inputs_at(at),
     )
-    _told(found, out, as_json, found.table, lambda plots: plots.replay_losses(found))
+    tell(found, out, as_json, found.table, lambda plots: plots.replay_losses(found))
 
 
 @plan.command("envelope")
@@ -362,13 +340,7 @@ def envelope_command(
     except (OSError, ValueError) as error:
         raise UsageError(f"cannot read {data}: {error}") from None
     table = table.rename(columns={user: name for name, user in pairs(column, "--column").items()})
-    _show(planning.lowest_losses(table, levels, run=run), (), out, as_json)
-
-
-def _inputs(at: list[str] | None) -> dict[str, Any]:
-    named = pairs(at, "--at")
-    best = {"r": "best"} if named.get("r") == "best" else {}
-    return {name: number(v, "--at") for name, v in named.items() if name not in best} | best
+    show(planning.lowest_losses(table, levels, run=run), (), out, as_json)
 
 
 def _limits(limit: list[str] | None) -> dict[str, Any]:
@@ -382,111 +354,3 @@ def _budgets(text: str) -> list[float]:
     if None in ends or not 0 < ends[0] < ends[1]:
         raise UsageError(f"--compute takes LOW:HIGH or a list, not '{text}'")
     return list(np.geomspace(*ends, 13))
-
-
-def _loaded(files: list[Path], draws: list[Path] | None) -> list[Any]:
-    """Fits, with the draws of a bootstrap where there are any."""
-    fits = [jl.load(file) for file in files]
-    if not draws:
-        return fits
-    if len(draws) != len(fits):
-        raise UsageError(f"--bootstrap is given {len(draws)} times for {len(fits)} fits: one each")
-    return [_with_draws(fit, file) for fit, file in zip(fits, draws, strict=True)]
-
-
-def _with_draws(fit: jl.Fit, file: Path) -> planning.Replicates:
-    try:
-        table = pd.read_csv(file)
-    except (OSError, ValueError) as error:
-        raise UsageError(f"cannot read {file}: {error}") from None
-    missing = [name for name in fit.law.parameter_names if name not in table]
-    if missing or not len(table):
-        raise DataError(
-            f"{file} has no draws of law {fit.law.name}: it needs a column for every parameter "
-            f"({', '.join(fit.law.parameter_names)}) and a row for every resample"
-        )
-    params = {name: table[name].to_numpy(float) for name in fit.law.parameter_names}
-    return planning.Replicates(fit, params)
-
-
-def _told(
-    found: Answer,
-    out: Path | None,
-    as_json: bool,
-    table: pd.DataFrame | None = None,
-    draw: Any = None,
-    more: dict[str, Any] | None = None,
-) -> None:
-    """Write, draw or print an answer; one that is not to be used ends with 1."""
-    record = found.to_dict() | (more or {})
-    if out is not None:
-        _written(out, record, table, draw)
-    if as_json:
-        print_json(record)
-    else:
-        print_wrapped(found.summary())
-        if out is not None and out.suffix.lower() in _PICTURES:
-            print(f"picture: {out}")
-    if any(note.severity == "error" for note in found.notes):
-        raise typer.Exit(1)
-
-
-def _written(out: Path, record: dict[str, Any], table: pd.DataFrame | None, draw: Any) -> None:
-    kind = out.suffix.lower()
-    if kind in _PICTURES:
-        if draw is None:
-            raise UsageError(f"there is no picture of this answer; write JSON, not {kind}")
-        figure = draw(_plots()).figure
-        write_file(out, lambda path: figure.savefig(path, dpi=150, bbox_inches="tight"))
-    elif kind == ".csv":
-        rows = table if table is not None else pd.DataFrame([_flat(record)])
-        write_file(out, lambda path: rows.to_csv(path, index=False))
-    else:
-        import json
-
-        text = json.dumps(record, indent=2, ensure_ascii=False, default=float) + "\n"
-        write_file(out, lambda path: path.write_text(text))
-
-
-def _flat(record: dict[str, Any]) -> dict[str, Any]:
-    """Numbers, with the ends of their intervals beside them."""
-    row = {name: v for name, v in record.items() if name not in ("interval", "notes")}
-    for name, (low, high) in record["interval"].items():
-        row |= {f"{name}_low": low, f"{name}_high": high}
-    return row
-
-
-def _show(
-    table: pd.DataFrame, notes: Any, out: Path | None, as_json: bool, draw: Any = None
-) -> None:
-    record = {
-        **{name: [_json_cell(v) for v in column] for name, column in table.items()},
-        "notes": [f"{note.code}: {note.message}" for note in notes],
-    }
-    if out is not None:
-        _written(out, record, table, draw)
-    if as_json:
-        print_json(record)
-    elif out is None or out.suffix.lower() in _PICTURES:
-        shown = table[[name for name in table if not name.startswith("tokens_per_parameter_")]]
-        step = max(1, -(-len(shown) // _SHOWN))
-        cells = [[_cell(v) for v in row] for row in shown.iloc[::step].itertuples(index=False)]
-        print_table([name.replace("_per_", "/").replace("_", " ") for name in shown], cells)
-        for note in notes:
-            print_wrapped(str(note))
-
-
-def _json_cell(value: Any) -> Any:
-    return plain(value) if isinstance(value, float) else value
-
-
-def _cell(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
-
-
-def _plots() -> Any:
-    try:
-        from jaxlaw import planning_plots
-    except ModuleNotFoundError:
-        raise UsageError("pictures need matplotlib: pip install 'jaxlaw[plot]'") from None
-    return planning_plots

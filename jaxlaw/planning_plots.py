@@ -14,7 +14,7 @@ from jaxlaw.planning.answers import held, sources
 from jaxlaw.planning.budgets import Frontier, frontier
 from jaxlaw.planning.domains import DomainShares
 from jaxlaw.planning.mixture import Mixture, optimal_mixture_limited
-from jaxlaw.planning.replay import ReplayComparison
+from jaxlaw.planning.replays import ReplayComparison
 
 INK = "#333333"
 FAINT = "#8a8a8a"

@@ -72,6 +72,7 @@ ROOMS = [
     "jaxlaw",
     "jaxlaw.terminal",
     "jaxlaw.curve_commands",
+    "jaxlaw.plan_output",
     "jaxlaw.plan_commands",
     "jaxlaw.cli",
     "jaxlaw.__main__",

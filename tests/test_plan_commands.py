@@ -2,6 +2,7 @@
 
 import json
 import sys
+from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -133,10 +134,10 @@ def test_envelope_makes_what_loss_compute_is_fitted_to(command):
 def test_files_and_pictures(command):
     code, out, _ = command("allocation", "scratch.json", "--compute", 1e21, "--out", "a.json")
     assert code == 0
-    assert json.loads(open("a.json").read())["binding"] == "compute"
+    assert json.loads(Path("a.json").read_text())["binding"] == "compute"
     pytest.importorskip("matplotlib")
     code, out, _ = command("allocation", "scratch.json", "--compute", 1e21, "--out", "a.png")
-    assert code == 0 and "picture: a.png" in out and open("a.png", "rb").read(4) == b"\x89PNG"
+    assert code == 0 and "picture: a.png" in out and Path("a.png").stat().st_size > 1e4
     code, _, err = command("target", "scratch.json", "--loss", 2.1, "--out", "t.png")
     assert code == 2 and "no picture of this answer" in err
     code, _, err = command("allocation", "scratch.json", "--compute", 1e21, "--out", "no/a.json")
