@@ -46,6 +46,7 @@ except ModuleNotFoundError:  # the command is there without its extra, and says 
 else:
     from jaxlaw import curve_commands, uncertainty_commands
     from jaxlaw import curve_commands, study_commands
+    from jaxlaw import curve_commands, plan_commands
 
     app = typer.Typer(
         help="Fit scaling laws of (continual) pre-training.",
@@ -313,6 +314,7 @@ else:
     app.command("curve")(curve_commands.curve_command)
     app.command("bootstrap")(uncertainty_commands.bootstrap_command)
     app.command("study")(study_commands.study_command)
+    app.add_typer(plan_commands.plan, name="plan")
 
 
 def _points(

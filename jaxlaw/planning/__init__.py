@@ -1,5 +1,33 @@
 """The questions a fitted law answers."""
 
+from jaxlaw.planning.answers import Replicates
+from jaxlaw.planning.breakeven import break_even
+from jaxlaw.planning.budgets import allocation, allocation_law, frontier
+from jaxlaw.planning.domains import optimal_shares
+from jaxlaw.planning.envelope import lowest_losses
+from jaxlaw.planning.mixture import critical_ratio, optimal_mixture, optimal_mixture_limited
+from jaxlaw.planning.replays import compare_replay
 from jaxlaw.planning.schedule import OptimalSchedule, optimal_schedule
+from jaxlaw.planning.targets import allocation_at, smallest_compute
+from jaxlaw.planning.transfer import saved_compute, transfer_table, transferred
 
-__all__ = ["OptimalSchedule", "optimal_schedule"]
+__all__ = [
+    "OptimalSchedule",
+    "Replicates",
+    "allocation",
+    "allocation_at",
+    "allocation_law",
+    "break_even",
+    "compare_replay",
+    "critical_ratio",
+    "frontier",
+    "lowest_losses",
+    "optimal_mixture",
+    "optimal_mixture_limited",
+    "optimal_schedule",
+    "optimal_shares",
+    "saved_compute",
+    "smallest_compute",
+    "transfer_table",
+    "transferred",
+]

@@ -1,0 +1,161 @@
+"""What every ``jaxlaw plan …`` takes and prints; needs typer, which is an extra."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import pandas as pd
+import typer
+
+import jaxlaw as jl
+from jaxlaw import planning
+from jaxlaw.notes import DataError, UsageError
+from jaxlaw.planning.answers import Answer, plain
+from jaxlaw.terminal import (
+    number,
+    pairs,
+    print_json,
+    print_table,
+    print_wrapped,
+    write_file,
+)
+
+_PICTURES = {".png", ".pdf", ".svg"}
+_SHOWN = 24  # rows of a table
+
+At = Annotated[
+    list[str] | None,
+    typer.Option(help="N=1.8e9: an input, in the units of the fitted runs; repeatable."),
+]
+Draws = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--bootstrap",
+        help="Table (CSV) of a fit on resamples, a column a parameter: intervals. One for "
+        "each fit, in their order.",
+    ),
+]
+Level = Annotated[float, typer.Option(help="Of the intervals.")]
+Limit = Annotated[
+    list[str] | None, typer.Option(help="N=1e8:7e10, either side may be empty; repeatable.")
+]
+Out = Annotated[
+    Path | None, typer.Option(help="Write the answer (JSON, CSV) or draw it (PNG, PDF, SVG).")
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else.")]
+
+
+def inputs_at(at: list[str] | None) -> dict[str, Any]:
+    """``["N=1e9", "r=best"]`` → numbers by name, and what r=best stands for."""
+    named = pairs(at, "--at")
+    best = {"r": "best"} if named.get("r") == "best" else {}
+    return {name: number(v, "--at") for name, v in named.items() if name not in best} | best
+
+
+def loaded_fits(files: list[Path], draws: list[Path] | None) -> list[Any]:
+    """Fits, with the draws of a bootstrap where there are any."""
+    fits = [jl.load(file) for file in files]
+    if not draws:
+        return fits
+    if len(draws) != len(fits):
+        raise UsageError(f"--bootstrap is given {len(draws)} times for {len(fits)} fits: one each")
+    return [_with_draws(fit, file) for fit, file in zip(fits, draws, strict=True)]
+
+
+def _with_draws(fit: jl.Fit, file: Path) -> planning.Replicates:
+    try:
+        table = pd.read_csv(file)
+    except (OSError, ValueError) as error:
+        raise UsageError(f"cannot read {file}: {error}") from None
+    missing = [name for name in fit.law.parameter_names if name not in table]
+    if missing or not len(table):
+        raise DataError(
+            f"{file} has no draws of law {fit.law.name}: it needs a column for every parameter "
+            f"({', '.join(fit.law.parameter_names)}) and a row for every resample"
+        )
+    params = {name: table[name].to_numpy(float) for name in fit.law.parameter_names}
+    return planning.Replicates(fit, params)
+
+
+def tell(
+    found: Answer,
+    out: Path | None,
+    as_json: bool,
+    table: pd.DataFrame | None = None,
+    draw: Any = None,
+    more: dict[str, Any] | None = None,
+) -> None:
+    """Write, draw or print an answer; one that is not to be used ends with 1."""
+    record = found.to_dict() | (more or {})
+    if out is not None:
+        _written(out, record, table, draw)
+    if as_json:
+        print_json(record)
+    else:
+        print_wrapped(found.summary())
+        if out is not None and out.suffix.lower() in _PICTURES:
+            print(f"picture: {out}")
+    if any(note.severity == "error" for note in found.notes):
+        raise typer.Exit(1)
+
+
+def _written(out: Path, record: dict[str, Any], table: pd.DataFrame | None, draw: Any) -> None:
+    kind = out.suffix.lower()
+    if kind in _PICTURES:
+        if draw is None:
+            raise UsageError(f"there is no picture of this answer; write JSON, not {kind}")
+        figure = draw(_plots()).figure
+        write_file(out, lambda path: figure.savefig(path, dpi=150, bbox_inches="tight"))
+    elif kind == ".csv":
+        rows = table if table is not None else pd.DataFrame([_flat(record)])
+        write_file(out, lambda path: rows.to_csv(path, index=False))
+    else:
+        text = json.dumps(record, indent=2, ensure_ascii=False, default=float) + "\n"
+        write_file(out, lambda path: path.write_text(text))
+
+
+def _flat(record: dict[str, Any]) -> dict[str, Any]:
+    """Numbers, with the ends of their intervals beside them."""
+    row = {name: v for name, v in record.items() if name not in ("interval", "notes")}
+    for name, (low, high) in record["interval"].items():
+        row |= {f"{name}_low": low, f"{name}_high": high}
+    return row
+
+
+def show(
+    table: pd.DataFrame, notes: Any, out: Path | None, as_json: bool, draw: Any = None
+) -> None:
+    """Write, draw or print a table and its notes."""
+    record = {
+        **{name: [_json_cell(v) for v in column] for name, column in table.items()},
+        "notes": [f"{note.code}: {note.message}" for note in notes],
+    }
+    if out is not None:
+        _written(out, record, table, draw)
+    if as_json:
+        print_json(record)
+    elif out is None or out.suffix.lower() in _PICTURES:
+        shown = table[[name for name in table if not name.startswith("tokens_per_parameter_")]]
+        step = max(1, -(-len(shown) // _SHOWN))
+        cells = [[_cell(v) for v in row] for row in shown.iloc[::step].itertuples(index=False)]
+        print_table([name.replace("_per_", "/").replace("_", " ") for name in shown], cells)
+        for note in notes:
+            print_wrapped(str(note))
+
+
+def _json_cell(value: Any) -> Any:
+    return plain(value) if isinstance(value, float) else value
+
+
+def _cell(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _plots() -> Any:
+    try:
+        from jaxlaw import planning_plots
+    except ModuleNotFoundError:
+        raise UsageError("pictures need matplotlib: pip install 'jaxlaw[plot]'") from None
+    return planning_plots

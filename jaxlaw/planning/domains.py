@@ -1,0 +1,206 @@
+"""Several domains in one mixture, under a budget on the general loss.
+
+Beyond the papers, which mix two corpora. The model: the loss of every corpus depends on its
+own share, N and D only, not on what fills the rest. Then the problem is a sum of functions of
+one share each, and dynamic programming over a grid of shares finds its optimum without asking
+for convexity; ever finer grids around it give the digits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxlaw.laws.base import Law
+from jaxlaw.notes import Note, UsageError
+from jaxlaw.planning.answers import (
+    LEVEL,
+    Answer,
+    held,
+    in_domain,
+    measured,
+    need,
+    on_replicates,
+    on_source,
+    sources,
+)
+
+FIRST = 100  # parts that the whole is first cut into
+WINDOW = 8  # finer steps either way
+ROUNDS = 26  # halvings of the step: half the digits of a double
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class DomainShares(Answer):
+    """Shares of several domains.
+
+    Attributes:
+        shares: domain → share; all NaN where the general loss cannot keep its limit.
+        losses: domain → predicted loss.
+        general_share: what is left for the general corpus.
+        loss: weighted sum of the domains' losses.
+    """
+
+    shares: dict[str, float]
+    losses: dict[str, float]
+    general_share: float
+    loss: float
+
+    @property
+    def quantities(self) -> dict[str, float]:
+        """Shares, then losses, by name."""
+        named = {f"r[{name}]": value for name, value in self.shares.items()}
+        named["r[general]"] = self.general_share
+        named |= {f"loss[{name}]": value for name, value in self.losses.items()}
+        return named | {"loss": self.loss}
+
+
+def optimal_shares(
+    domains: Mapping[str, Any],
+    *,
+    general: Any = None,
+    start: float | None = None,
+    threshold: float = 0.0,
+    weights: Mapping[str, float] | None = None,
+    level: float = LEVEL,
+    **inputs: float,
+) -> DomainShares:
+    """Shares of several domains that make the weighted sum of their losses least.
+
+    The loss of a corpus is taken to depend on its own share (and N, D) alone: fits of
+    mixtures of two corpora are used as they are, and transfer between domains is left out.
+
+    Args:
+        domains: name → Fit, (law, params) or bootstrap of that domain's loss over its share.
+        general: of the general loss over the general share; left out, nothing limits the
+            domains but that shares add up to 1.
+        start: the general loss before, in nats; it may rise to (1 + threshold)·start.
+        threshold: relative.
+        weights: domain → weight of its loss; all 1 by default.
+        level: of the intervals.
+        **inputs: the laws' other inputs, such as N and D.
+
+    Raises:
+        UsageError: an input is missing, general without start, or weights that do not fit.
+    """
+    names = list(domains)
+    if not names or (general is None) != (start is None):
+        raise UsageError("give domains by name, and general= together with start=")
+    every = sources(*domains.values(), *([] if general is None else [general]))
+    for one in every:
+        need(one, "r")
+    given = tuple(_given(one, inputs) for one in every)
+    values = np.array([float((weights or {}).get(name, 1.0)) for name in names])
+    if set(weights or {}) - set(names) or not (values >= 0).all() or not values.any():
+        raise UsageError(f"weights are for {', '.join(names)}; none negative, not all 0")
+    limit = np.inf if start is None else in_domain("start", start) * (1 + threshold)
+    laws = tuple(one.law for one in every)
+    with jax.enable_x64(True):
+        params = tuple(one.params for one in every)
+        shares, losses = map(
+            np.asarray, _best_shares(laws, len(names), params, values, limit, given)
+        )
+    found = {f"r[{name}]": shares[:, k] for k, name in enumerate(names)}
+    found |= {"r[general]": shares[:, -1], "loss": losses @ values}
+    found |= {f"loss[{name}]": losses[:, k] for k, name in enumerate(names)}
+    answer = measured(found, level)
+    notes = [] if not np.isnan(shares[0, 0]) else [_impossible(limit)]
+    at = dict(zip([*names, "general"], shares[0], strict=True))
+    for one, name in zip(every, [*names, "general"], strict=False):
+        mine = {k: v for k, v in inputs.items() if k in one.law.input_names}
+        notes += on_source(one, name, **mine, r=float(at[name]))
+    notes += on_replicates(shares[:, 0], "allowed mixture")
+    notes.append(Note("own-share-only", "info", _MODEL))
+    return DomainShares(
+        shares={name: answer[f"r[{name}]"] for name in names},
+        losses={name: answer[f"loss[{name}]"] for name in names},
+        general_share=answer["r[general]"],
+        **{key: answer[key] for key in ("loss", "interval", "replicates", "level")},
+        binding="shares add up to 1" if at["general"] < 1e-9 or general is None else "general loss",
+        notes=tuple(notes),
+    )
+
+
+_MODEL = (
+    "every corpus' loss is taken to depend on its own share alone: what domains do for each "
+    "other is not in it"
+)
+
+
+def _impossible(limit: float) -> Note:
+    message = f"not even the general corpus alone keeps its loss at {limit:.5g}"
+    return Note("no-share-allowed", "error", message)
+
+
+def _given(source: Any, inputs: Mapping[str, float]) -> dict[str, float]:
+    mine = {k: v for k, v in inputs.items() if k in source.law.input_names}
+    return held(source, mine, ("r",))
+
+
+def _min_plus(left: Any, right: Any) -> tuple[Any, Any]:
+    """The min over j of left[s − j] + right[j] for every s, and the j: (A + B − 1,) each."""
+    size, window = left.shape[0] + right.shape[0] - 1, right.shape[0]
+    padded = jnp.pad(left, window - 1, constant_values=jnp.inf)
+    at = jnp.arange(size)[:, None] - jnp.arange(window)[None, :] + window - 1
+    sums = padded[at] + right[None, :]
+    return sums.min(axis=1), sums.argmin(axis=1)
+
+
+def _split(costs: list[Any], total: int) -> tuple[list[Any], Any]:
+    """Indices j_i with Σ j_i = total and Σ costs_i[j_i] least, and that sum."""
+    best, choices = costs[0], []
+    for cost in costs[1:]:
+        best, choice = _min_plus(best, cost)
+        choices.append(choice)
+    picked, left = [], jnp.asarray(total)
+    for choice in reversed(choices):
+        picked.append(choice[left])
+        left = left - picked[-1]
+    return [left, *reversed(picked)], best[total]
+
+
+@partial(jax.jit, static_argnames=("laws", "count"))
+def _best_shares(
+    laws: tuple[Law, ...], count: int, params: Any, weights: Any, limit: Any, given: Any
+) -> Any:
+    """(P, domains + 1) shares, the general one last, and (P, domains) losses."""
+
+    def one(params: Any) -> Any:
+        def loss(k: int, share: Any) -> Any:
+            return laws[k](params[k], r=share, **given[k])
+
+        def cost(k: int, share: Any) -> Any:
+            inside = (share >= 0) & (share <= 1)
+            share = jnp.clip(share, 0.0, 1.0)
+            if k < count:
+                value = weights[k] * loss(k, share)
+                value = jnp.where(jnp.isnan(value), jnp.inf, value)
+            elif len(laws) > count:
+                value = jnp.where(loss(k, share) <= limit, 0.0, jnp.inf)
+            else:
+                value = jnp.zeros_like(share)
+            return jnp.where(inside, value, jnp.inf)
+
+        grid = jnp.arange(FIRST + 1) / FIRST
+        picked, least = _split([cost(k, grid) for k in range(count + 1)], FIRST)
+        shares = jnp.stack(picked) / FIRST
+        steps = jnp.arange(-WINDOW, WINDOW + 1)
+
+        def refine(n: Any, shares: Any) -> Any:
+            h = 0.5 ** (n + 1.0) / FIRST
+            near = [cost(k, shares[k] + steps * h) for k in range(count + 1)]
+            picked, least = _split(near, WINDOW * (count + 1))
+            moved = shares + (jnp.stack(picked) - WINDOW) * h
+            return jnp.where(jnp.isfinite(least), moved, shares)
+
+        shares = jax.lax.fori_loop(0, ROUNDS, refine, shares)
+        shares = jnp.where(jnp.isfinite(least), jnp.clip(shares, 0.0, 1.0), jnp.nan)
+        return shares, jnp.stack([loss(k, shares[k]) for k in range(count)])
+
+    return jax.vmap(one)(params)

@@ -1,0 +1,193 @@
+"""Where on a budget the loss is lowest: the programs behind plans of size and data.
+
+Sizes and tokens are logarithms of single ones here, compute of FLOPs; the law is asked in its
+own units. Every program takes all replicates (and budgets) at once.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxlaw.laws.base import Law, power
+from jaxlaw.planning.extrema import lowest, lowest_in_box, root
+
+#: What is searched at all, in single parameters and tokens. An answer at these walls is none.
+WALLS = {"N": (1e3, 1e20), "D": (1e3, 1e24), "r": (0.0, 1.0)}
+COMPUTES = (1e8, 1e42)  # FLOPs
+LOG_6 = math.log(6.0)
+
+Cost = Callable[[Any, Any], Any]
+
+
+class Limits(NamedTuple):
+    """Logarithms of the least and largest size and data; shares; tokens of the corpus."""
+
+    N: tuple[float, float]
+    D: tuple[float, float]
+    r: tuple[float, float]
+    corpus: float  # log of r·D at most; infinite without such a limit
+
+
+def log_cost(cost: Cost | None, log_N: Any, log_D: Any) -> Any:
+    """Log FLOPs of a run: 6·N·D, or what the user's function counts."""
+    if cost is None:
+        return LOG_6 + log_N + log_D
+    return jnp.log(cost(jnp.exp(log_N), jnp.exp(log_D)))
+
+
+def log_tokens(cost: Cost | None, log_N: Any, log_C: Any) -> Any:
+    """Log tokens that a budget buys a model; differentiable in log_N."""
+    if cost is None:
+        return log_C - LOG_6 - log_N
+
+    def excess(log_D: Any) -> Any:
+        return log_cost(cost, log_N, log_D) - log_C
+
+    found = jax.lax.stop_gradient(root(excess, *map(math.log, WALLS["D"])))
+    # A step of Newton's from the root moves nothing and carries the derivative.
+    slope = jax.lax.stop_gradient(jax.grad(excess)(found))
+    return found - excess(found) / slope
+
+
+def log_size(cost: Cost | None, log_D: Any, log_C: Any) -> Any:
+    """Log parameters that a budget pays for with these tokens."""
+    if cost is None:
+        return log_C - LOG_6 - log_D
+    walls = map(math.log, WALLS["N"])
+    return root(lambda log_N: log_cost(cost, log_N, log_D) - log_C, *walls)
+
+
+def loss_at(law: Law, params: Any, log_N: Any, log_D: Any, held: Any) -> Any:
+    """The law at single counts given by their logarithms."""
+    unit = {spec.name: spec.unit for spec in law.inputs}
+    at = {"N": jnp.exp(log_N) / unit["N"], "D": jnp.exp(log_D) / unit["D"]}
+    return law(params, **at, **held)
+
+
+def place(
+    law: Law, cost: Cost | None, params: Any, log_C: Any, limits: Any, held: Any,
+    points: int = 257,
+) -> Any:  # fmt: skip
+    """Log size, log tokens and loss of the best run of a budget; one replicate, one budget."""
+
+    def tokens(log_N: Any) -> Any:
+        return jnp.clip(log_tokens(cost, log_N, log_C), *limits.D)
+
+    top = jnp.minimum(limits.N[1], log_size(cost, limits.D[0], log_C))
+    log_N = lowest(
+        lambda log_N: loss_at(law, params, log_N, tokens(log_N), held), limits.N[0], top, points
+    )
+    return log_N, tokens(log_N), loss_at(law, params, log_N, tokens(log_N), held)
+
+
+def place_with_share(
+    law: Law, cost: Cost | None, params: Any, log_C: Any, limits: Any, held: Any
+) -> Any:
+    """As :func:`place`, and the share: log size, log tokens, share, loss."""
+
+    def run(at: Any) -> Any:
+        log_D = jnp.clip(log_tokens(cost, at[0], log_C), *limits.D)
+        largest = jnp.minimum(limits.r[1], jnp.exp(limits.corpus - log_D))
+        return log_D, limits.r[0] + at[1] * (largest - limits.r[0])
+
+    def loss(at: Any) -> Any:
+        log_D, r = run(at)
+        inside = loss_at(law, params, at[0], log_D, {**held, "r": r})
+        return jnp.where(r >= limits.r[0], inside, jnp.inf)
+
+    top = jnp.minimum(limits.N[1], log_size(cost, limits.D[0], log_C))
+    low = jnp.stack([jnp.asarray(limits.N[0], float), 0.0])
+    at = lowest_in_box(loss, low, jnp.stack([top, 1.0]))
+    return at[0], *run(at), loss(at)
+
+
+def _over_all(one: Callable[..., Any]) -> Callable[..., Any]:
+    """From one replicate and budget to (replicates, budgets)."""
+    return jax.vmap(jax.vmap(one, (None, 0)), (0, None))
+
+
+@partial(jax.jit, static_argnames=("law", "cost", "share"))
+def best_runs(
+    law: Law, cost: Cost | None, share: bool, params: Any, log_C: Any, limits: Any, held: Any
+) -> Any:
+    """Best runs for (P,) parameters and (K,) budgets: arrays (P, K)."""
+    placed = place_with_share if share else place
+    return _over_all(lambda p, c: placed(law, cost, p, c, limits, held))(params, log_C)
+
+
+@partial(jax.jit, static_argnames=("law", "cost"))
+def least_compute(
+    law: Law, cost: Cost | None, params: Any, target: Any, limits: Any, held: Any
+) -> Any:
+    """Log of the least compute whose best run reaches (K,) targets, and that run: (P, K) each."""
+
+    def one(params: Any, target: Any) -> Any:
+        def short_of(log_C: Any) -> Any:
+            return target - place(law, cost, params, log_C, limits, held, points=65)[2]
+
+        low = jnp.maximum(math.log(COMPUTES[0]), log_cost(cost, limits.N[0], limits.D[0]) + 1e-9)
+        log_C = root(short_of, low, math.log(COMPUTES[1]))
+        return log_C, *place(law, cost, params, log_C, limits, held)
+
+    return _over_all(one)(params, target)
+
+
+@partial(jax.jit, static_argnames=("law", "cost", "name", "by"))
+def other_input(
+    law: Law, cost: Cost | None, name: str, by: str, params: Any, known: Any, value: Any, held: Any
+) -> Any:
+    """The log of N or D (``name``), the other (log) known, by a ``loss`` or ``compute``: (P,).
+
+    By a loss it is ±infinite where that loss is not met between the walls.
+    """
+    walls = tuple(map(math.log, WALLS[name]))
+
+    def both(log_x: Any) -> tuple[Any, Any]:
+        return (log_x, known) if name == "N" else (known, log_x)
+
+    def one(params: Any) -> Any:
+        if by == "compute":
+            solve = log_size if name == "N" else log_tokens
+            log_x = solve(cost, known, value)
+        else:
+
+            def short_of(log_x: Any) -> Any:
+                return value - loss_at(law, params, *both(log_x), held)
+
+            log_x = root(short_of, *walls)
+            log_x = jnp.where(short_of(walls[1]) <= 0, jnp.inf, log_x)
+            log_x = jnp.where(short_of(walls[0]) >= 0, -jnp.inf, log_x)
+        return log_x, loss_at(law, params, *both(log_x), held)
+
+    return jax.vmap(one)(params)
+
+
+class Terms(NamedTuple):
+    """A law at fixed share as E + A/N^α + B/(D^β·N^γ), in its own units; each (P,)."""
+
+    A: np.ndarray
+    B: np.ndarray
+    alpha: np.ndarray
+    beta: np.ndarray
+    gamma: np.ndarray
+
+
+def closed_terms(law: Law, params: dict[str, np.ndarray], held: dict[str, float]) -> Terms | None:
+    """The terms that a closed form of the best run needs, or None for a law without one."""
+    if law.name not in ("chinchilla", "cpt-chinchilla", "dcpt", "dcpt-l1", "dcpt-l4"):
+        return None
+    B = params["B"]
+    if law.name == "dcpt":
+        B = B * np.asarray(power(held["r"], params["eta"]))
+    elif law.name == "dcpt-l4":
+        B = B * params["b"] ** held["r"]
+    gamma = params.get("gamma") if law.name == "cpt-chinchilla" else None
+    gamma = np.zeros_like(B) if gamma is None else gamma
+    return Terms(params["A"], B, params["alpha"], params["beta"], gamma)

@@ -1,0 +1,124 @@
+"""What plans take and give, whatever the question."""
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+from planned import CONTINUAL, DOMAIN, SCRATCH, TRUTHS, drawn, scattered
+
+import jaxlaw as jl
+from jaxlaw import planning, simulate
+from jaxlaw.planning.answers import interval_of, on_replicates, sources
+from jaxlaw.refits import refit
+
+
+def test_a_fit_a_pair_and_a_bootstrap_give_the_same_answer():
+    boot = scattered()
+    plans = [
+        planning.allocation(given, 1e21)
+        for given in (boot.fit, ("chinchilla", boot.fit.params), boot)
+    ]
+    assert plans[0].quantities == plans[1].quantities == plans[2].quantities
+    assert plans[0].interval == {} and set(plans[2].interval) == {"N", "D", "loss"}
+    assert plans[2].replicates["N"].shape == (40,)
+
+
+def test_row_k_of_the_replicates_is_the_plan_of_draw_k():
+    boot = scattered()
+    plan = planning.allocation(boot, 1e21)
+    for k in (0, 17):
+        alone = {name: values[k] for name, values in boot.params.items()}
+        one = planning.allocation(("chinchilla", alone), 1e21)
+        assert plan.replicates["N"][k] == pytest.approx(one.N, rel=1e-12)
+        assert plan.replicates["loss"][k] == pytest.approx(one.loss, rel=1e-12)
+
+
+def test_units_are_those_of_the_fitted_runs_or_the_laws_own():
+    own, single = DOMAIN, drawn(DOMAIN).fit
+    one, two = (planning.allocation(given, 5e19, r=0.5) for given in (own, single))
+    assert two.N == pytest.approx(one.N * 1e9, rel=1e-12)
+    assert two.D == pytest.approx(one.D * 1e9, rel=1e-12)
+    assert two.loss == pytest.approx(one.loss, rel=1e-12)
+    assert 6 * two.N * two.D == pytest.approx(5e19, rel=1e-12)
+
+
+def test_notes_say_where_an_answer_is_an_extrapolation_and_what_the_fit_doubts():
+    fit = scattered().fit
+    assert not planning.allocation(fit, 1e20).notes
+    (note,) = planning.allocation(fit, 1e25).notes
+    assert note.code == "extrapolation" and "N = " in note.message and "D = " in note.message
+    doubtful = dataclasses.replace(fit, notes=(jl.Note("ridge", "warning", "E and A trade off"),))
+    (note,) = planning.allocation(doubtful, 1e20).notes
+    assert note.code == "doubtful-fit" and "E and A trade off" in note.message
+
+
+@pytest.mark.slow
+def test_resampled_runs_give_an_interval_around_the_truth():
+    runs = jl.read_runs(simulate.experiment("chinchilla").table)
+    fit, ones = jl.fit("chinchilla", runs), [1 / len(runs)] * len(runs)
+    weights = np.random.default_rng(0).multinomial(len(runs), ones, 200).astype(float)
+    found = refit(fit.law, runs.observations(fit.law), weights, n_starts=64, screen=8)
+    plan = planning.allocation(planning.Replicates(fit, found.params), 1e21)
+    truth = planning.allocation(("chinchilla", TRUTHS["chinchilla"]), 1e21)
+    for name in ("N", "D", "loss"):
+        low, high = plan.interval[name]
+        assert low < getattr(truth, name) < high and high / low < 1.2
+
+
+def test_failed_replicates_are_left_out_and_counted():
+    values = np.array([1.0, *np.arange(100.0), np.nan, np.nan])
+    assert interval_of(values) == pytest.approx(np.quantile(np.arange(100.0), [0.025, 0.975]))
+    (note,) = on_replicates(values, "optimum")
+    assert "2.0% of 102 replicates" in note.message and note.severity == "info"
+    (note,) = on_replicates(np.array([1.0, 1.0, np.nan]), "optimum")
+    assert note.severity == "warning"
+    assert interval_of(np.array([1.0, np.nan])) is None and on_replicates(np.ones(9), "") == []
+
+
+def test_infinity_is_an_answer_of_an_interval():
+    low, high = interval_of(np.array([np.inf, *np.arange(90.0), *[np.inf] * 10]))
+    assert 0 <= low < 5 and high == np.inf
+
+
+def test_one_without_replicates_stays_as_it_is():
+    both = sources(SCRATCH, drawn(CONTINUAL))
+    assert {len(v) for one in both for v in one.params.values()} == {41}
+    assert np.ptp(both[0].params["A"]) == 0 < np.ptp(both[1].params["A"])
+
+
+@pytest.mark.parametrize(
+    "given, says",
+    [
+        (3.0, "a Fit, (law, params) or a bootstrap"),
+        (("chinchilla", {"E": 1.0}), "E, A, B, alpha, beta"),
+        (("chinchila", {}), "chinchilla"),
+    ],
+)
+def test_what_is_no_fit_is_refused(given, says):
+    with pytest.raises(jl.UsageError) as error:
+        planning.allocation(given, 1e21)
+    assert says in str(error.value)
+
+
+def test_bootstraps_of_different_length_are_refused():
+    with pytest.raises(jl.UsageError, match="30 and 40 replicates"):
+        sources(drawn(SCRATCH, 30), drawn(CONTINUAL, 40))
+
+
+@pytest.mark.parametrize(
+    "inputs, says",
+    [({}, "also needs r="), ({"r": 1.5}, r"in \[0, 1\]"), ({"q": 1.0, "r": 0.5}, "'q'")],
+)
+def test_inputs_are_checked(inputs, says):
+    with pytest.raises(jl.UsageError, match=says):
+        planning.allocation(DOMAIN, 5e19, **inputs)
+
+
+def test_an_answer_prints_and_is_json():
+    plan = planning.allocation(scattered(), 1e24)
+    lines = plan.summary().splitlines()
+    assert lines[0].startswith("N ") and "95% interval" in lines[0]
+    assert any("extrapolation" in line for line in lines)
+    record = json.loads(json.dumps(plan.to_dict(), allow_nan=False))
+    assert record["N"] == plan.N and record["interval"]["N"] == list(plan.interval["N"])

@@ -1,0 +1,126 @@
+"""From scratch against continual."""
+
+import numpy as np
+import pytest
+from planned import CONTINUAL, SCRATCH, drawn
+
+import jaxlaw as jl
+from jaxlaw import planning
+
+S, C = SCRATCH[1], CONTINUAL[1]
+# With equal exponents of the data continual runs stay ahead by a factor, at every budget.
+AHEAD = ("cpt-chinchilla", {**C, "beta": 0.30, "B": 450.0, "gamma": 0.0})
+BEHIND = ("cpt-chinchilla", {**C, "beta": 0.30, "B": 900.0, "gamma": 0.0})
+
+
+def test_transferred_data_in_closed_form():
+    N, D = 1.4e9, 1e9
+    plan = planning.transferred(SCRATCH, CONTINUAL, N=N, D=D)
+    term = C["B"] / (D ** C["beta"] * N ** C["gamma"])
+    scratch = (S["B"] / term) ** (1 / S["beta"])
+    assert plan.scratch_D == pytest.approx(scratch, rel=1e-9)
+    assert plan.transferred == pytest.approx(scratch - D, rel=1e-8)
+    assert plan.saved == pytest.approx(1 - D / scratch, rel=1e-8)
+    back = planning.transferred(SCRATCH, CONTINUAL, N=N, loss=plan.loss)
+    assert back.D == pytest.approx(D, rel=1e-9)
+    assert back.saved == pytest.approx(plan.saved, rel=1e-7)
+    doubled = planning.transferred(SCRATCH, CONTINUAL, N=N, D=D, cost=lambda N, D: 12 * N * D)
+    assert doubled.saved == pytest.approx(plan.saved, rel=1e-9)
+
+
+def test_a_loss_that_scratch_never_reaches():
+    floor = S["E"] + S["A"] / 1e9 ** S["alpha"]
+    better = ("cpt-chinchilla", {**C, "A": 300.0})
+    plan = planning.transferred(SCRATCH, better, N=1e9, loss=floor - 0.01)
+    assert plan.scratch_D == np.inf and plan.transferred == np.inf and plan.saved == 1
+    assert [(n.code, n.severity) for n in plan.notes] == [("no-finite-answer", "error")]
+    neither = planning.transferred(SCRATCH, CONTINUAL, N=1e9, loss=floor - 0.01)
+    assert neither.D == np.inf and np.isnan(neither.saved)
+    assert neither.notes[0].code == "no-finite-answer"
+
+
+def test_past_the_crossing_transfer_is_negative():
+    plan = planning.transferred(SCRATCH, CONTINUAL, N=1.4e9, D=1e10)
+    assert plan.transferred < 0 and plan.notes[0].code == "negative-transfer"
+
+
+def test_the_table_holds_the_single_answers():
+    scratch, continual = drawn(SCRATCH), drawn(CONTINUAL)
+    table = planning.transfer_table(scratch, continual, [1e9, 4e9], [1e9, 1e10])
+    plan = planning.transferred(scratch, continual, N=4e9, D=1e9)
+    row = table[(table["N"].round() == 4e9) & (table["D"].round() == 1e9)].iloc[0]
+    assert row["saved"] == pytest.approx(plan.saved, rel=1e-12)
+    assert (row["saved_low"], row["saved_high"]) == pytest.approx(plan.interval["saved"])
+    # Zheng 2024, §4.3: saved compute falls along a run, and larger models transfer more.
+    saved = table.pivot(index="N", columns="D", values="saved").to_numpy()
+    assert (saved[:, 0] > saved[:, 1]).all() and (saved[1] > saved[0]).all()
+
+
+def test_saved_compute_at_each_ones_best_size():
+    plan = planning.saved_compute(SCRATCH, AHEAD, 2.2)
+    ways = [planning.smallest_compute(law, 2.2).compute for law in (SCRATCH, AHEAD)]
+    assert (plan.scratch_compute, plan.continual_compute) == tuple(ways)
+    assert plan.saved == pytest.approx(1 - ways[1] / ways[0])
+    lower = ("cpt-chinchilla", {**AHEAD[1], "E": 1.4})
+    alone = planning.saved_compute(SCRATCH, lower, 1.5)
+    assert alone.scratch_compute == np.inf and alone.saved == 1
+    assert "from scratch" in alone.notes[0].message
+    assert np.isnan(planning.saved_compute(SCRATCH, AHEAD, 1.5).saved)
+    draws = planning.saved_compute(drawn(SCRATCH), drawn(AHEAD), 2.2)
+    low, high = draws.interval["saved"]
+    assert low < draws.saved < high
+
+
+def test_break_even_at_a_size_in_closed_form():
+    plan = planning.break_even(SCRATCH, CONTINUAL, N=1.4e9)
+    D = (S["B"] * 1.4e9 ** C["gamma"] / C["B"]) ** (1 / (S["beta"] - C["beta"]))
+    assert plan.D == pytest.approx(D, rel=1e-9) and plan.pays == "below"
+    assert plan.compute == pytest.approx(6 * 1.4e9 * D, rel=1e-9)
+    for part, sign in ((0.9, 1), (1.1, -1)):
+        there = planning.transferred(SCRATCH, CONTINUAL, N=1.4e9, D=plan.D * part)
+        assert np.sign(there.transferred) == sign
+
+
+def test_break_even_at_a_budget():
+    plan = planning.break_even(SCRATCH, CONTINUAL, compute=1e20)
+    assert 6 * plan.N * plan.D == pytest.approx(1e20, rel=1e-9) and plan.pays == "above"
+    same = planning.break_even(SCRATCH, CONTINUAL, N=plan.N)
+    assert same.D == pytest.approx(plan.D, rel=1e-6)
+
+
+def test_break_even_of_the_frontiers():
+    plan = planning.break_even(SCRATCH, CONTINUAL)
+    for law in (SCRATCH, CONTINUAL):
+        assert planning.allocation(law, plan.compute).loss == pytest.approx(plan.loss, rel=1e-9)
+    assert plan.pays == "below" and "below this compute" in plan.binding
+
+
+@pytest.mark.parametrize("law, pays", [(AHEAD, "always"), (BEHIND, "never")])
+@pytest.mark.parametrize("at", [{}, {"N": 1e9}, {"compute": 1e20}])
+def test_always_and_never_are_answers(law, pays, at):
+    plan = planning.break_even(SCRATCH, law, **at)
+    assert plan.pays == pays and np.isnan(plan.D) and plan.compute == np.inf
+    assert [n.code for n in plan.notes] == [f"{pays}-pays"]
+
+
+def test_draws_that_fall_on_the_other_side_are_counted():
+    near = ("cpt-chinchilla", {**C, "beta": 0.298, "B": 680.0, "gamma": 0.0})
+    plan = planning.break_even(drawn(SCRATCH), near, N=1e9)
+    note = next(n for n in plan.notes if n.code == "replicates-disagree")
+    assert "%" in note.message and np.isnan(plan.replicates["D"]).any()
+
+
+@pytest.mark.parametrize(
+    "call, says",
+    [
+        (lambda: planning.transferred(SCRATCH, CONTINUAL, N=1e9), "one of D"),
+        (lambda: planning.break_even(SCRATCH, CONTINUAL, N=1e9, compute=1e20), "not both"),
+        (
+            lambda: planning.transferred(SCRATCH, ("dcpt", jl.simulate.TRUTHS["dcpt"]), N=1, D=1),
+            "also takes r",
+        ),
+    ],
+)
+def test_wrong_usage(call, says):
+    with pytest.raises(jl.UsageError, match=says):
+        call()
