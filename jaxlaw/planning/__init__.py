@@ -1,5 +1,33 @@
 """The questions a fitted law answers."""
 
+from jaxlaw.planning.answers import Replicates
+from jaxlaw.planning.continual import ContinualRun, Pretraining
+from jaxlaw.planning.ood import OutOfDomain, out_of_domain
 from jaxlaw.planning.schedule import OptimalSchedule, optimal_schedule
+from jaxlaw.planning.training import (
+    BalanceCurve,
+    FinalLosses,
+    OptimalTraining,
+    balance_curve,
+    final_losses,
+    optimal_training,
+)
+from jaxlaw.planning.turning import TurningLength, turning_length
 
-__all__ = ["OptimalSchedule", "optimal_schedule"]
+__all__ = [
+    "BalanceCurve",
+    "ContinualRun",
+    "FinalLosses",
+    "OptimalSchedule",
+    "OptimalTraining",
+    "OutOfDomain",
+    "Pretraining",
+    "Replicates",
+    "TurningLength",
+    "balance_curve",
+    "final_losses",
+    "optimal_schedule",
+    "optimal_training",
+    "out_of_domain",
+    "turning_length",
+]

@@ -1,0 +1,293 @@
+"""What every plan takes and gives: a law with its parameters in, numbers with intervals out."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from jaxlaw import laws
+from jaxlaw.laws.base import Law
+from jaxlaw.notes import Note, UsageError, nearest
+from jaxlaw.result import Fit
+
+LEVEL = 0.95
+MISSING = 0.05  # of the replicates without an answer: the interval of the others misleads
+SAME = 1e-9  # relative distance at which a number still counts as inside a range
+
+# Findings of a fit that a plan made with it should not hide.
+_DOUBTS = {
+    "at-bound", "base-extrapolated", "few-starts-agree", "limiting-form", "not-converged",
+    "poor-fit", "ridge", "solvers-disagree", "trend-observed", "unidentifiable",
+    "few-groups", "resamples-at-bound", "resamples-disagree", "resamples-failed",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class Replicates:
+    """A fit, and what it came to on resampled runs: all that a plan needs of a bootstrap.
+
+    Attributes:
+        fit: the fit of the runs as they are.
+        params: parameter → (R,) natural values in the law's own units. Row k of two
+            bootstraps of the same runs belongs together.
+    """
+
+    fit: Fit
+    params: Mapping[str, np.ndarray]
+
+
+class Source(NamedTuple):
+    """A law to plan with.
+
+    Attributes:
+        law: the law.
+        params: parameter → (1 + R,): the fit itself, then its R replicates.
+        units: input → what one unit of the user's is worth in the law's own.
+        ranges: input → (lowest, highest) fitted, in the user's units; empty if unknown.
+        doubts: what the fit says against itself.
+    """
+
+    law: Law
+    params: dict[str, np.ndarray]
+    units: dict[str, float]
+    ranges: dict[str, tuple[float, float]]
+    doubts: tuple[Note, ...]
+
+    def own(self, **inputs: float) -> dict[str, float]:
+        """Inputs in the law's own units, from the user's."""
+        return {name: value * self.units[name] for name, value in inputs.items()}
+
+    def single(self, name: str) -> float:
+        """What one of the user's unit of an input is worth in single things."""
+        (spec,) = (spec for spec in self.law.inputs if spec.name == name)
+        return self.units[name] * spec.unit
+
+
+def sources(*given: Any) -> tuple[Source, ...]:
+    """What a plan was given, with as many replicates each.
+
+    Args:
+        *given: each a Fit, (law, params), or a bootstrap: an object with ``fit`` and
+            ``params``, as :class:`Replicates`. With (law, params) inputs and answers are in
+            the law's own units, with the others in those of the fitted runs. One without
+            replicates stays as it is beside the replicates of another.
+
+    Raises:
+        UsageError: something else, parameters that are not the law's, or two bootstraps of
+            different length.
+    """
+    found = [_source(one) for one in given]
+    rows = {len(next(iter(one.params.values()))) for one in found} - {1}
+    if len(rows) > 1:
+        counts = " and ".join(str(row - 1) for row in sorted(rows))
+        raise UsageError(f"the bootstraps have {counts} replicates; give them the same number")
+    size = rows.pop() if rows else 1
+    return tuple(
+        one._replace(params={name: np.resize(v, size) for name, v in one.params.items()})
+        if len(next(iter(one.params.values()))) == 1
+        else one
+        for one in found
+    )
+
+
+def _source(given: Any) -> Source:
+    replicates, notes = None, getattr(given, "notes", ())
+    if hasattr(given, "fit") and hasattr(given, "params"):
+        given, replicates = given.fit, given.params
+    if isinstance(given, Fit):
+        notes = dict.fromkeys([*given.notes, *notes])
+        doubts = tuple(note for note in notes if note.code in _DOUBTS)
+        params = _rows(given.law, given.params, replicates)
+        return Source(given.law, params, dict(given.units), dict(given.ranges), doubts)
+    try:
+        law, params = given
+    except (TypeError, ValueError):
+        raise UsageError(
+            f"give a Fit, (law, params) or a bootstrap, not {type(given).__name__}"
+        ) from None
+    law = laws.get(law)
+    units = dict.fromkeys(law.input_names, 1.0)
+    return Source(law, _rows(law, params, None), units, {}, ())
+
+
+def _rows(law: Law, params: Any, replicates: Any) -> dict[str, np.ndarray]:
+    if not isinstance(params, Mapping) or set(params) != set(law.parameter_names):
+        raise UsageError(f"law {law.name} has the parameters {', '.join(law.parameter_names)}")
+    if replicates is None:
+        return {name: np.array([params[name]], float) for name in law.parameter_names}
+    missing = [name for name in law.parameter_names if name not in replicates]
+    if missing:
+        raise UsageError(f"the bootstrap lacks the parameter {', '.join(missing)} of {law.name}")
+    return {
+        name: np.concatenate([[float(params[name])], np.asarray(replicates[name], float)])
+        for name in law.parameter_names
+    }
+
+
+def need(source: Source, *names: str) -> None:
+    """Refuse a law that lacks an input."""
+    missing = [name for name in names if name not in source.law.input_names]
+    if missing:
+        raise UsageError(
+            f"law {source.law.name} has no input {', '.join(missing)} (it takes "
+            f"{', '.join(source.law.input_names)}); this plan needs {', '.join(names)}"
+        )
+
+
+def held(source: Source, given: Mapping[str, Any], free: Sequence[str]) -> dict[str, float]:
+    """Inputs the user holds, in the law's own units: all but the free ones, and no others.
+
+    Raises:
+        UsageError: an input is missing, unknown or not a number of its domain.
+    """
+    law = source.law
+    for name in given:
+        if name not in law.input_names or name in free:
+            raise UsageError(
+                f"law {law.name} takes no input '{name}' here.{nearest(name, law.input_names)}"
+            )
+    missing = [name for name in law.input_names if name not in free and name not in given]
+    if missing:
+        raise UsageError(f"law {law.name} also needs {', '.join(f'{m}=' for m in missing)}")
+    for spec in law.inputs:
+        if spec.name in given:
+            in_domain(spec.name, given[spec.name], spec.domain)
+    return source.own(**{name: float(value) for name, value in given.items()})
+
+
+def in_domain(name: str, value: Any, domain: str = "positive") -> float:
+    """The number; raises UsageError where it is none, or outside its domain."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        raise UsageError(f"{name} is {value!r}; it must be one number") from None
+    low, high = {"positive": (0, np.inf), "nonnegative": (0, np.inf), "fraction": (0, 1)}.get(
+        domain, (-np.inf, np.inf)
+    )
+    if not (math.isfinite(number) and low <= number <= high) or (
+        domain == "positive" and not number
+    ):
+        words = {"positive": "positive", "nonnegative": "not negative", "fraction": "in [0, 1]"}
+        raise UsageError(f"{name} is {number:g}; it must be {words.get(domain, 'finite')}")
+    return number
+
+
+def interval_of(values: np.ndarray, level: float = LEVEL) -> tuple[float, float] | None:
+    """Percentiles of the replicates in (1 + R,) values that have an answer, or None."""
+    if not 0 < level < 1:
+        raise UsageError(f"level is {level:g}; it must lie between 0 and 1")
+    replicates = np.asarray(values)[1:]
+    answered = replicates[~np.isnan(replicates)]
+    if not answered.size:
+        return None
+    ends = ((1 - level) / 2, (1 + level) / 2)
+    # Infinity may be an answer; what lies halfway to it is not.
+    method = "linear" if np.isfinite(answered).all() else "nearest"
+    low, high = np.quantile(answered, ends, method=method)
+    return float(low), float(high)
+
+
+def intervals(values: Mapping[str, np.ndarray], level: float) -> dict[str, tuple[float, float]]:
+    """Interval of each quantity, where there are replicates."""
+    found = {name: interval_of(column, level) for name, column in values.items()}
+    return {name: ends for name, ends in found.items() if ends is not None}
+
+
+def on_replicates(values: np.ndarray, what: str) -> list[Note]:
+    """How many of the replicates in (1 + R,) values have no answer."""
+    without = np.isnan(np.asarray(values)[1:])
+    if not without.any():
+        return []
+    share = without.mean()
+    message = f"{share:.1%} of {without.size} replicates have no {what}; intervals leave them out"
+    severity = "warning" if share > MISSING else "info"
+    return [Note("replicates-without-answer", severity, message)]
+
+
+def on_source(source: Source, what: str = "", /, **at: float) -> list[Note]:
+    """Where an answer (in the user's units) is outside the fitted range; the fit's own doubts."""
+    notes, outside, of = [], [], f" of the {what} loss" if what else ""
+    for name, value in at.items():
+        low, high = source.ranges.get(name, (-np.inf, np.inf))
+        slack = SAME * max(abs(low), abs(high)) if np.isfinite([low, high]).all() else 0.0
+        if np.isfinite(value) and not low - slack <= value <= high + slack:
+            outside.append(f"{name} = {value:.4g} (fitted {low:.4g} to {high:.4g})")
+    if outside:
+        message = f"outside the fitted range{of}: {', '.join(outside)}; an extrapolation"
+        notes.append(Note("extrapolation", "warning", message))
+    if source.doubts:
+        said = "; ".join(f"{note.code}: {note.message}" for note in source.doubts)
+        severity = "error" if any(n.severity == "error" for n in source.doubts) else "warning"
+        notes.append(Note("doubtful-fit", severity, f"the fit{of} says of itself: {said}"))
+    return notes
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Answer:
+    """What plans have in common; the numbers are the attributes of each plan's own answer.
+
+    Attributes:
+        binding: the constraint that binds, in words.
+        interval: quantity → (low, high) at ``level``, from the replicates; empty without.
+        replicates: quantity → (R,) the same plan for every replicate, NaN where it has none.
+        level: of the intervals.
+        notes: what to know before relying on it.
+    """
+
+    binding: str
+    interval: dict[str, tuple[float, float]]
+    replicates: dict[str, np.ndarray]
+    level: float
+    notes: tuple[Note, ...]
+
+    @property
+    def quantities(self) -> dict[str, float]:
+        """The plan's own numbers, by name."""
+        own = [f.name for f in dataclasses.fields(self) if f.name not in _SHARED]
+        values = {name: getattr(self, name) for name in own}
+        return {name: value for name, value in values.items() if isinstance(value, float)}
+
+    def summary(self) -> str:
+        """Numbers, intervals, what binds and the notes, for people."""
+        lines = []
+        for name, value in self.quantities.items():
+            line = f"{name:<12} {value:>12.6g}"
+            if name in self.interval:
+                low, high = self.interval[name]
+                line += f"   {self.level:.0%} interval {low:.5g} to {high:.5g}"
+            lines.append(line)
+        return "\n".join([*lines, f"{'binding':<12} {self.binding}", *map(str, self.notes)])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain numbers and strings; infinities and NaN as strings."""
+        return {
+            **{name: plain(value) for name, value in self.quantities.items()},
+            "binding": self.binding,
+            "level": self.level,
+            "interval": {name: [*map(plain, ends)] for name, ends in self.interval.items()},
+            "notes": [dataclasses.asdict(note) for note in self.notes],
+        }
+
+
+_SHARED = {f.name for f in dataclasses.fields(Answer)}
+
+
+def plain(value: float) -> float | str:
+    """A number JSON knows."""
+    return float(value) if math.isfinite(value) else str(float(value))
+
+
+def measured(values: Mapping[str, np.ndarray], level: float) -> dict[str, Any]:
+    """An answer's numbers, intervals and replicates from quantity → (1 + R,) values."""
+    values = {name: np.asarray(column, float) for name, column in values.items()}
+    return {
+        **{name: float(column[0]) for name, column in values.items()},
+        "interval": intervals(values, level),
+        "replicates": {name: column[1:] for name, column in values.items() if len(column) > 1},
+        "level": level,
+    }
