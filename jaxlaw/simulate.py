@@ -231,6 +231,11 @@ def _isik() -> Inputs:
     return {"Dp": steps * 256.0 * 512.0}
 
 
+# Lin 2024, §4: no sample, 200, and on by doubling.
+def _lin() -> Inputs:
+    return {"Df": np.concatenate([[0.0], 200.0 * 2.0 ** np.arange(14)])}
+
+
 _DESIGNS: Mapping[str, Callable[[], Inputs]] = MappingProxyType(
     {
         "kaplan": _kaplan,
@@ -246,6 +251,7 @@ _DESIGNS: Mapping[str, Callable[[], Inputs]] = MappingProxyType(
         "dcpt-l5": _que,
         "downstream-ce": _isik,
         "downstream-bleu": _isik,
+        "rectified": _lin,
         **curve_designs.DESIGNS,
     }
 )
@@ -264,7 +270,7 @@ def _truth(**params: float) -> Mapping[str, float]:
 #: (Zheng 2024, §4.2), downstream-bleu (Isik 2024, table 3: en-de, 6M tokens). Que prints none:
 #: dcpt-general is chosen to pass within 0.4 % of the general losses of table 5, the others to
 #: look like that paper's domain losses; both dcpt truths meet its constraint on C, and
-#: closely, as its fits do. downstream-ce is ours. Of loss curves:
+#: closely, as its fits do. downstream-ce and rectified are ours. Of loss curves:
 #: :mod:`jaxlaw.curve_designs`.
 TRUTHS: Mapping[str, Mapping[str, float]] = MappingProxyType(
     {
@@ -287,6 +293,7 @@ TRUTHS: Mapping[str, Mapping[str, float]] = MappingProxyType(
         "dcpt-l5": _truth(E=0.9, A=0.6, B=0.5, alpha=0.5, beta=0.3, sigma=0.02),
         "downstream-ce": _truth(E=0.87, A=60.0, alpha=0.2),
         "downstream-bleu": _truth(log_A=-180.75, alpha=9.0, beta=0.75),
+        "rectified": _truth(B=75.0, D_l=30.0, E=1.0, beta=0.4),
         **{name: _truth(**truth) for name, truth in curve_designs.TRUTHS.items()},
     }
 )

@@ -25,6 +25,7 @@ SIZES = {
     "dcpt-l5": 540,
     "downstream-ce": 8,
     "downstream-bleu": 8,
+    "rectified": 15,
     "annealing": 88,
     "cpt-curve": 168,
     "cpt-curve-exp": 168,
