@@ -57,6 +57,7 @@ ROOMS = [
     "jaxlaw.findings",
     "jaxlaw.search",
     "jaxlaw.result",
+    "jaxlaw.printed_laws",
     "jaxlaw.fitting",
     "jaxlaw.decay_fit",
     "jaxlaw.refits",

@@ -13,6 +13,7 @@ from jaxlaw.planning.training import (
     optimal_training,
 )
 from jaxlaw.planning.turning import TurningLength, turning_length
+from jaxlaw.planning.valuation import Valuation, pretraining_value
 
 __all__ = [
     "BalanceCurve",
@@ -24,10 +25,12 @@ __all__ = [
     "Pretraining",
     "Replicates",
     "TurningLength",
+    "Valuation",
     "balance_curve",
     "final_losses",
     "optimal_schedule",
     "optimal_training",
     "out_of_domain",
+    "pretraining_value",
     "turning_length",
 ]

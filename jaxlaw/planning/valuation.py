@@ -96,7 +96,7 @@ class Valuation(Answer):
         return own | super().to_dict()
 
 
-def valuation(
+def pretraining_value(
     checkpoints: Any,
     *,
     at: float | None = None,
