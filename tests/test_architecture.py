@@ -69,9 +69,13 @@ ROOMS = [
     "jaxlaw.simulate",
     "jaxlaw.report",
     "jaxlaw.plots",
+    "jaxlaw.training_plots",
     "jaxlaw",
     "jaxlaw.terminal",
     "jaxlaw.curve_commands",
+    "jaxlaw.plan_commands",
+    "jaxlaw.training_commands",
+    "jaxlaw.valuation_commands",
     "jaxlaw.cli",
     "jaxlaw.__main__",
 ]
