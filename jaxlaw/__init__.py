@@ -14,6 +14,7 @@ from jaxlaw.laws.base import Input, Law, Parameter, exponent, law, positive, pow
 from jaxlaw.lr_areas import Areas, PhaseAreas, areas, phase_areas
 from jaxlaw.notes import DataError, JaxlawError, Note, UsageError, WorkError
 from jaxlaw.observations import Observations
+from jaxlaw.printed_laws import published, published_table
 from jaxlaw.result import Fit, load
 from jaxlaw.runs import Runs, read_runs
 from jaxlaw.schedules import Schedule
@@ -74,6 +75,8 @@ __all__ = [
     "phase_areas",
     "planning",
     "positive",
+    "published",
+    "published_table",
     "power",
     "profile",
     "read_curves",

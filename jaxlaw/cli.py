@@ -47,6 +47,7 @@ else:
     from jaxlaw import curve_commands, uncertainty_commands
     from jaxlaw import curve_commands, study_commands
     from jaxlaw import curve_commands, plan_commands
+    from jaxlaw import curve_commands, plan_commands, training_commands, valuation_commands
 
     app = typer.Typer(
         help="Fit scaling laws of (continual) pre-training.",
@@ -102,13 +103,22 @@ else:
 
     @app.command("laws")
     def laws_command(
+        published: Annotated[
+            bool, typer.Option("--published", help="Coefficients that papers print.")
+        ] = False,
+        name: Annotated[
+            str | None, typer.Option(help="One of them: its notes; --out writes it as a fit.")
+        ] = None,
         out: Annotated[Path | None, typer.Option(help="Write the whole table (CSV).")] = None,
         as_json: Json = False,
     ) -> None:
-        """List the laws.
+        """List the laws, or the coefficients that papers print for them.
 
-        Example: jaxlaw laws
+        Example: jaxlaw laws --published --name hoffmann-2022 --out fit.json
         """
+        if published or name is not None:
+            valuation_commands.show_published(name, out, as_json)
+            return
         table = jl.law_table()
         if out is not None:
             write_file(out, lambda path: table.to_csv(path, index=False))
@@ -315,6 +325,10 @@ else:
     app.command("bootstrap")(uncertainty_commands.bootstrap_command)
     app.command("study")(study_commands.study_command)
     app.add_typer(plan_commands.plan, name="plan")
+    app.add_typer(plan_commands.plan, name="plan")
+    plan_commands.plan.command("training")(training_commands.training_command)
+    plan_commands.plan.command("turning")(training_commands.turning_command)
+    plan_commands.plan.command("valuation")(valuation_commands.valuation_command)
 
 
 def _points(

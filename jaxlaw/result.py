@@ -52,7 +52,7 @@ class Fit:
         metrics: ``r2``, ``rmse``, ``huber_linear`` in the target, ``r2_log``, ``rmse_log``,
             ``huber`` in its logarithm; Huber means are per observation.
         status: how the best lane ended: ``converged``, or with something left to gain
-            ``stalled`` or ``step limit``.
+            ``stalled`` or ``step limit``; ``published`` where coefficients are a paper's.
         agreement: share of the solved starts that ended at the best objective (to 1e-6).
         n_starts: starts tried; n_solved: of them, solved to the end.
         runner_up: the next best optimum, or None.
@@ -131,14 +131,15 @@ class Fit:
     def outside(self, table: Any = None, /, **inputs: Any) -> np.ndarray:
         """Whether points lie outside the fitted range of some input: an extrapolation.
 
-        Args and shape as :meth:`predict`; boolean.
+        Args and shape as :meth:`predict`; boolean. An unknown range (NaN, of published
+        coefficients) has no inside.
         """
         values = self._inputs(table, inputs)
         flags = {
             name: (value < self.ranges[name][0]) | (value > self.ranges[name][1])
         values = self.checked_inputs(table, inputs)
         flags = [
-            (value < self.ranges[name][0]) | (value > self.ranges[name][1])
+            ~((value >= self.ranges[name][0]) & (value <= self.ranges[name][1]))
             for name, value in values.items()
         }
         drops = {spec.name for spec in self.law.inputs if spec.per_drop}
@@ -185,11 +186,13 @@ class Fit:
 
     def summary(self) -> str:
         """The fit as a table for people."""
+        printed = self.status == "published"
+        data = f"{self.n_observations} observations"
+        data += f" ({self.n_dropped} dropped)" if self.n_dropped else ""
+        data += f" from {self.source}" if self.source else ""
         head = [
             f"{self.law.name}: {self.law.target} = {self.law.formula}",
-            f"{self.n_observations} observations"
-            + (f" ({self.n_dropped} dropped)" if self.n_dropped else "")
-            + (f" from {self.source}" if self.source else ""),
+            f"as printed: {self.source}" if printed else data,
             "",
         ]
         rows = []
@@ -197,6 +200,13 @@ class Fit:
             held = "  (fixed)" if spec.name in self.fixed else ""
             unit = "" if spec.unit == "1" else f"  {spec.unit}"
             rows.append(f"  {spec.name:<8} {self.params[spec.name]:>13.6g}{unit}{held}")
+        evidence = [""] if printed else self._evidence()
+        if self.areas is not None:
+            evidence.append(f"  areas counted with λ {self.areas['decay']:.6g}")
+        return "\n".join([*head, *rows, *evidence, *(f"  {note}" for note in self.notes)])
+
+    def _evidence(self) -> list[str]:
+        """Lines of the summary on how good the fit is."""
         get = self.metrics
         evidence = [
             "",
@@ -211,9 +221,7 @@ class Fit:
                 f"  runner-up objective {self.runner_up.objective:.8g} "
                 f"({self.runner_up.share:.0%} of starts)"
             )
-        if self.areas is not None:
-            evidence.append(f"  areas counted with λ {self.areas['decay']:.6g}")
-        return "\n".join([*head, *rows, *evidence, *(f"  {note}" for note in self.notes)])
+        return evidence
 
     def save(self, path: str | Path) -> None:
         """Write the fit as JSON; :func:`load` gives bit-equal predictions."""

@@ -243,6 +243,11 @@ def _isik() -> Inputs:
     return {"Dp": steps * 256.0 * 512.0}
 
 
+# Lin 2024, §4: no sample, 200, and on by doubling.
+def _lin() -> Inputs:
+    return {"Df": np.concatenate([[0.0], 200.0 * 2.0 ** np.arange(14)])}
+
+
 _DESIGNS: Mapping[str, Callable[[], Inputs]] = MappingProxyType(
     {
         "kaplan": _kaplan,
@@ -259,6 +264,7 @@ _DESIGNS: Mapping[str, Callable[[], Inputs]] = MappingProxyType(
         **{name: partial(domain_designs.design, name) for name in domain_designs.TRUTHS},
         "downstream-ce": _isik,
         "downstream-bleu": _isik,
+        "rectified": _lin,
         **curve_designs.DESIGNS,
     }
 )
@@ -279,6 +285,8 @@ def _truth(**params: float) -> Mapping[str, float]:
 #: look like that paper's domain losses; both dcpt truths meet its constraint on C, and
 #: closely, as its fits do. downstream-ce is ours. Of loss curves:
 #: :mod:`jaxlaw.curve_designs`; of several domains: :mod:`jaxlaw.domain_designs`.
+#: closely, as its fits do. downstream-ce and rectified are ours. Of loss curves:
+#: :mod:`jaxlaw.curve_designs`.
 TRUTHS: Mapping[str, Mapping[str, float]] = MappingProxyType(
     {
         "kaplan": _truth(Nc=6.4e13, Dc=1.8e13, alpha_N=0.076, alpha_D=0.103),
@@ -301,6 +309,7 @@ TRUTHS: Mapping[str, Mapping[str, float]] = MappingProxyType(
         "downstream-ce": _truth(E=0.87, A=60.0, alpha=0.2),
         "downstream-bleu": _truth(log_A=-180.75, alpha=9.0, beta=0.75),
         **{name: _truth(**truth) for name, truth in domain_designs.TRUTHS.items()},
+        "rectified": _truth(B=75.0, D_l=30.0, E=1.0, beta=0.4),
         **{name: _truth(**truth) for name, truth in curve_designs.TRUTHS.items()},
     }
 )

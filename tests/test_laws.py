@@ -115,6 +115,7 @@ FORMULAS = {
     "cpt-curve-replay-cpt-unknown-base": lambda p, r, **areas: replayed(p, r, "cpt", **areas),
     "downstream-ce": lambda p, Dp: p["E"] + p["A"] / Dp ** p["alpha"],
     "downstream-bleu": lambda p, Dp: (p["log_A"] + p["alpha"] * np.log(Dp)) ** p["beta"],
+    "rectified": lambda p, Df: p["B"] / (p["D_l"] + Df ** p["beta"]) + p["E"],
 }
 
 every_law = pytest.mark.parametrize("name", FORMULAS)

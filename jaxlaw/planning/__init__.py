@@ -30,4 +30,36 @@ __all__ = [
     "smallest_compute",
     "transfer_table",
     "transferred",
+from jaxlaw.planning.continual import ContinualRun, Pretraining
+from jaxlaw.planning.ood import OutOfDomain, out_of_domain
+from jaxlaw.planning.schedule import OptimalSchedule, optimal_schedule
+from jaxlaw.planning.training import (
+    BalanceCurve,
+    FinalLosses,
+    OptimalTraining,
+    balance_curve,
+    final_losses,
+    optimal_training,
+)
+from jaxlaw.planning.turning import TurningLength, turning_length
+from jaxlaw.planning.valuation import Valuation, pretraining_value
+
+__all__ = [
+    "BalanceCurve",
+    "ContinualRun",
+    "FinalLosses",
+    "OptimalSchedule",
+    "OptimalTraining",
+    "OutOfDomain",
+    "Pretraining",
+    "Replicates",
+    "TurningLength",
+    "Valuation",
+    "balance_curve",
+    "final_losses",
+    "optimal_schedule",
+    "optimal_training",
+    "out_of_domain",
+    "pretraining_value",
+    "turning_length",
 ]

@@ -1,0 +1,328 @@
+"""The training of a continual run: losses at its end, the way back, the best settings.
+
+Wang 2025, §4 and §5. A plan takes the fits of the loss on the pre-training corpus (pt) and on the
+new one (cpt), each a Fit, (law, params) or a bootstrap; replicates of the two belong together.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pandas as pd
+
+from jaxlaw.notes import Note, UsageError
+from jaxlaw.planning.answers import LEVEL, Answer, interval_of, measured, on_replicates
+from jaxlaw.planning.boxes import lowest_in_box
+from jaxlaw.planning.continual import SETTINGS, ContinualRun
+from jaxlaw.planning.two_losses import (
+    CORPORA,
+    Question,
+    check_varied,
+    checked_setting,
+    ends_of_losses,
+    evaluated,
+    on_settings,
+    question_of,
+)
+
+AT_END = 1e-6  # of a range, in its own scale
+_LOGARITHMIC = ("peak", "steps")
+_POINTS = {1: 257, 2: 33, 3: 13, 4: 8}  # a side of the grid
+
+
+@dataclass(frozen=True, eq=False)
+class FinalLosses:
+    """Losses at the end of continual runs.
+
+    Attributes:
+        table: a row each: ``loss_potential``, ``peak``, ``replay``, ``steps``; ``loss_pt``,
+            ``loss_cpt`` at the end, ``change_pt``, ``change_cpt`` since the start; with
+            replicates ``…_low`` and ``…_high`` of each.
+        level: of the intervals.
+        notes: what to know before relying on it.
+    """
+
+    table: pd.DataFrame
+    level: float
+    notes: tuple[Note, ...]
+
+    def summary(self) -> str:
+        """The table and the notes, for people."""
+        shown = self.table.to_string(index=False, float_format=lambda value: f"{value:.5g}")
+        return "\n".join([shown, *map(str, self.notes)])
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class OptimalTraining(Answer):
+    """The settings with the least λ1·L_pt + λ2·L_cpt at the end.
+
+    Attributes:
+        weight: λ1; λ2 is 1 − λ1.
+        loss_potential, peak, replay, steps: the best settings, and those held; the peak is NaN
+            without a re-warm-up.
+        loss_pt, loss_cpt: at the end; change_pt, change_cpt: since the start.
+        objective: λ1·loss_pt + λ2·loss_cpt.
+        schedule: the rates of the best run.
+    """
+
+    weight: float
+    loss_potential: float
+    peak: float
+    replay: float
+    steps: float
+    loss_pt: float
+    loss_cpt: float
+    change_pt: float
+    change_cpt: float
+    objective: float
+    schedule: Any = None
+
+
+@dataclass(frozen=True, eq=False)
+class BalanceCurve:
+    """The best settings over λ1.
+
+    Attributes:
+        table: a row for each ``weight`` (λ1), with the numbers of :class:`OptimalTraining`;
+            with replicates ``…_low`` and ``…_high``; ``binding``.
+        level: of the intervals.
+        notes: what to know before relying on it.
+    """
+
+    table: pd.DataFrame
+    level: float
+    notes: tuple[Note, ...]
+
+    def summary(self) -> str:
+        """The table and the notes, for people."""
+        shown = self.table.to_string(index=False, float_format=lambda value: f"{value:.5g}")
+        return "\n".join([shown, *map(str, self.notes)])
+
+
+def final_losses(
+    pt: Any,
+    cpt: Any,
+    run: ContinualRun,
+    *,
+    inputs: Mapping[str, float] | None = None,
+    areas: Mapping[str, Any] | None = None,
+    level: float = LEVEL,
+    **settings: Any,
+) -> FinalLosses:
+    """Losses at the end over loss potential, peak rate, replay ratio or steps.
+
+    Wang 2025, figures 5 (with and without a re-warm-up) and 7. The loss at the end of a run of T
+    steps, its rate annealed as the run says, is a point for each T.
+
+    Args:
+        pt, cpt: the fits.
+        run: what is held.
+        inputs: what the laws take beside areas and r, in units of the fitted runs.
+        areas: how they are counted, for fits that do not know, as :meth:`jaxlaw.Curves.runs`.
+        level: of the intervals.
+        **settings: ``loss_potential``, ``peak``, ``replay``, ``steps``: a number or several; all
+            combinations. Left out: the run's.
+
+    Raises:
+        UsageError: a setting the run or a law has no place for, or fits that do not belong to
+            such a run.
+    """
+    question = question_of((pt, cpt), run, inputs or {}, areas)
+    check_varied(question, tuple(settings))
+    axes = {name: np.atleast_1d(checked_setting(name, v, run)) for name, v in settings.items()}
+    axes = {name: axes.get(name, np.array([run.settings[name]])) for name in SETTINGS}
+    mesh = np.meshgrid(*axes.values(), indexing="ij")
+    at = {name: one.ravel() for name, one in zip(axes, mesh, strict=True)}
+    table = pd.DataFrame(at)
+    for name, values in _named(evaluated(question, at)).items():
+        table[name] = values[0]
+        if len(values) > 1:
+            ends = [interval_of(column, level) for column in values.T]
+            table[f"{name}_low"], table[f"{name}_high"] = map(list, zip(*ends, strict=True))
+    return FinalLosses(table, level, tuple(on_settings(question, at)))
+
+
+def _named(both: np.ndarray) -> dict[str, np.ndarray]:
+    """Names for (losses, 2, …) starts and ends."""
+    named = {f"loss_{corpus}": one[1] for corpus, one in zip(CORPORA, both, strict=True)}
+    changes = {f"change_{c}": one[1] - one[0] for c, one in zip(CORPORA, both, strict=True)}
+    return named | changes
+
+
+def optimal_training(
+    pt: Any,
+    cpt: Any,
+    run: ContinualRun,
+    weight: float,
+    over: Mapping[str, tuple[float, float]],
+    *,
+    inputs: Mapping[str, float] | None = None,
+    areas: Mapping[str, Any] | None = None,
+    level: float = LEVEL,
+) -> OptimalTraining:
+    """The settings that balance both losses best (Wang 2025, eq. 5 and figure 8).
+
+    The least λ1·L_pt + λ2·L_cpt at the end. For a given base this is that of the changes ΔL,
+    which differ from the losses by constants. Bases of other loss potentials start from other
+    losses: their changes would reward a base for being left unannealed, their losses do not.
+
+    Args:
+        pt, cpt, run, inputs, areas, level: as for :func:`final_losses`.
+        weight: λ1, in [0, 1]; λ2 is 1 − λ1.
+        over: setting → (lowest, highest), of any of ``loss_potential``, ``peak``, ``replay`` and
+            ``steps``; others are held. Peak and steps are searched in logarithms.
+
+    Returns:
+        OptimalTraining; the steps are whole. A batched grid over the ranges is refined by Newton
+        steps from its best points, for all replicates in one program.
+
+    Raises:
+        UsageError: as :func:`final_losses`; a weight outside [0, 1] or a range that is none.
+    """
+    question, names, ends = _posed(pt, cpt, run, over, inputs, areas)
+    found = _solved(question, names, ends, _weights([weight]))
+    binding = _binding(names, ends, found, 0)
+    values = {name: found[name][0] for name in (*SETTINGS, *_LOSSES, "objective")}
+    at = {name: values[name][:1] for name in SETTINGS}
+    notes = [*on_settings(question, at), *on_replicates(values["objective"], "optimum")]
+    best = {name: float(values[name][0]) for name in SETTINGS}
+    varied = best if run.peak is not None else best | {"peak": None}
+    if not hasattr(run.pretraining, "shape"):
+        varied = {name: value for name, value in varied.items() if name != "loss_potential"}
+    return OptimalTraining(
+        **measured(values, level), weight=float(weight), binding=binding, notes=tuple(notes),
+        schedule=run.schedule(**varied),
+    )  # fmt: skip
+
+
+def balance_curve(
+    pt: Any,
+    cpt: Any,
+    run: ContinualRun,
+    over: Mapping[str, tuple[float, float]],
+    weights: Sequence[float] = tuple(np.linspace(0, 1, 21)),
+    *,
+    inputs: Mapping[str, float] | None = None,
+    areas: Mapping[str, Any] | None = None,
+    level: float = LEVEL,
+) -> BalanceCurve:
+    """The best settings over λ1 (Wang 2025, figure 8), all in one program.
+
+    Args and errors as :func:`optimal_training`, with ``weights`` the values of λ1.
+    """
+    question, names, ends = _posed(pt, cpt, run, over, inputs, areas)
+    weights = _weights(weights)
+    found = _solved(question, names, ends, weights)
+    table = pd.DataFrame({"weight": weights})
+    for name in (*names, *_LOSSES, "objective"):
+        table[name] = found[name][:, 0]
+        if found[name].shape[1] > 1:
+            each = [interval_of(row, level) for row in found[name]]
+            table[f"{name}_low"], table[f"{name}_high"] = map(list, zip(*each, strict=True))
+    table["binding"] = [_binding(names, ends, found, k) for k in range(len(weights))]
+    at = {name: found[name][:, 0] for name in SETTINGS}
+    return BalanceCurve(table, level, tuple(on_settings(question, at)))
+
+
+_LOSSES = tuple(f"{what}_{corpus}" for what in ("loss", "change") for corpus in CORPORA)
+
+
+def _posed(
+    pt: Any, cpt: Any, run: ContinualRun, over: Mapping[str, tuple[float, float]],
+    inputs: Mapping[str, float] | None, areas: Mapping[str, Any] | None,
+) -> tuple[Question, tuple[str, ...], np.ndarray]:  # fmt: skip
+    """The question, what is searched and its ranges, (settings, 2)."""
+    question = question_of((pt, cpt), run, inputs or {}, areas)
+    names = tuple(name for name in SETTINGS if name in over)
+    check_varied(question, tuple(over))
+    if not names:
+        raise UsageError(f"over= needs a range of one or more of {', '.join(SETTINGS)}")
+    for name in names:
+        ends = checked_setting(name, over[name], run)
+        if ends.shape != (2,) or not ends[0] < ends[1]:
+            raise UsageError(f"over={{'{name}': …}} takes (lowest, highest), not {over[name]}")
+    return question, names, np.array([over[name] for name in names], float)
+
+
+def _weights(weights: Sequence[float]) -> np.ndarray:
+    values = np.asarray(weights, float)
+    if values.ndim != 1 or not len(values) or not ((values >= 0) & (values <= 1)).all():
+        raise UsageError(f"λ1 is {weights}; it lies in [0, 1], and λ2 is 1 − λ1")
+    return values
+
+
+def _binding(
+    names: tuple[str, ...], ends: np.ndarray, found: Mapping[str, np.ndarray], row: int
+) -> str:
+    """Ranges at whose end the optimum lies."""
+    said = []
+    for name, (low, high) in zip(names, ends, strict=True):
+        value, log = found[name][row, 0], name in _LOGARITHMIC
+        scale = np.log if log else np.asarray
+        place = (scale(value) - scale(low)) / (scale(high) - scale(low))
+        if place < AT_END or place > 1 - AT_END:
+            said.append(f"{name} at its {'lowest' if place < 0.5 else 'highest'} ({value:g})")
+    return "; ".join(said) or "none: the optimum is inside its ranges"
+
+
+def _solved(
+    question: Question, names: tuple[str, ...], ends: np.ndarray, weights: np.ndarray
+) -> dict[str, np.ndarray]:
+    """Settings, losses and objective at the optima, each (weights, 1 + R)."""
+    fixed = {name: v for name, v in question.run.settings.items() if name not in names}
+    side = np.linspace(0, 1, _POINTS[len(names)])
+    grid = np.stack([g.ravel() for g in np.meshgrid(*[side] * len(names), indexing="ij")], -1)
+    size = len(next(iter(question.params[0].values())))
+    log = np.array([name in _LOGARITHMIC for name in names])
+    lanes = jax.tree.map(lambda one: np.tile(one, len(weights)), question.params)
+    with jax.enable_x64(True):
+        places = _optima(
+            question.laws, question.layout, names, lanes, np.repeat(weights, size),
+            question.numbers, question.inputs, fixed, (ends, log), grid,
+        )  # fmt: skip
+        at = {k: np.array(v) for k, v in _settings(names, places, fixed, (ends, log)).items()}
+    at["steps"] = np.clip(np.rint(at["steps"]), 1, None)
+    at = {name: np.broadcast_to(v, (len(weights) * size,)) for name, v in at.items()}
+    at = {name: v.reshape(len(weights), size) for name, v in at.items()}
+    both = evaluated(question, {name: v.T for name, v in at.items()})  # (2, 2, 1 + R, weights)
+    named = {name: v.T for name, v in _named(both).items()}
+    composite = weights[:, None] * named["loss_pt"] + (1 - weights[:, None]) * named["loss_cpt"]
+    return at | named | {"objective": composite}
+
+
+def _settings(names: tuple[str, ...], places: Any, fixed: Mapping[str, Any], scale: Any) -> Any:
+    """Settings from places in the unit box, (…, settings)."""
+    ends, log = scale
+    at = dict(fixed)
+    for k, name in enumerate(names):
+        low, high = ends[k, 0], ends[k, 1]
+        safe = jnp.where(log[k], low, 1.0)
+        rising = safe * (jnp.where(log[k], high, 1.0) / safe) ** places[..., k]
+        at[name] = jnp.where(log[k], rising, low + (high - low) * places[..., k])
+    return at
+
+
+@functools.partial(jax.jit, static_argnames=("laws", "layout", "names"))
+def _optima(
+    laws: Any, layout: Any, names: tuple[str, ...], params: Any, weights: Any, numbers: Any,
+    inputs: Any, fixed: Any, scale: Any, grid: Any,
+) -> Any:  # fmt: skip
+    """Places of the optima in the unit box, (lanes, settings)."""
+
+    def lane(mine: Any) -> Any:
+        params, weight = mine
+
+        def objective(places: Any) -> Any:
+            at = _settings(names, places, fixed, scale)
+            pt, cpt = ends_of_losses(laws, layout, params, numbers, inputs, at)[:, 1]
+            return weight * pt + (1 - weight) * cpt
+
+        return lowest_in_box(objective, grid)
+
+    return jax.lax.map(lane, (params, weights), batch_size=64)

@@ -1,0 +1,266 @@
+"""The commands ``jaxlaw plan training`` and ``turning``; needs typer, which is an extra."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import pandas as pd
+import typer
+
+import jaxlaw as jl
+from jaxlaw import planning
+from jaxlaw.notes import DataError, UsageError
+from jaxlaw.planning import ContinualRun, Pretraining, Replicates
+from jaxlaw.planning.answers import plain
+from jaxlaw.terminal import (
+    check_folder,
+    number,
+    pairs,
+    print_json,
+    print_table,
+    print_wrapped,
+    value_range,
+    write_file,
+)
+
+_PICTURES = {".png", ".pdf", ".svg"}
+
+PtFile = Annotated[str, typer.Argument(help="Fit of the loss on the pre-training corpus.")]
+CptFile = Annotated[str, typer.Argument(help="Fit of the loss on the new corpus.")]
+Base = Annotated[
+    str,
+    typer.Option(
+        "--pretraining",
+        help="wsd:steps=40000,peak=2e-4[,decay=0.2][,warmup=…]; or cosine, linear, constant; "
+        "or unknown.",
+    ),
+]
+Run = Annotated[
+    str,
+    typer.Option(
+        "--run",
+        help="cosine:steps=10000[,peak=1e-4][,warmup=500][,start=0][,final=0]; without a peak "
+        "it goes on from the last rate.",
+    ),
+]
+Potential = Annotated[
+    float, typer.Option("--loss-potential", help="Last rate of pre-training over its peak.")
+]
+Replay = Annotated[float, typer.Option(help="Share of the pre-training corpus.")]
+Decay = Annotated[float | None, typer.Option(help="λ of the areas, for fits that do not know.")]
+Others = Annotated[
+    list[str] | None, typer.Option("--input", help="Other inputs: N=1e9; repeatable.")
+]
+Draws = Annotated[
+    list[Path] | None,
+    typer.Option("--bootstrap", help="Table (CSV) of a fit on resamples, one for each fit."),
+]
+Out = Annotated[
+    Path | None, typer.Option(help="Write the answer (JSON, CSV) or draw it (PNG, PDF, SVG).")
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else.")]
+
+
+def training_command(
+    pt: PtFile,
+    cpt: CptFile,
+    pretraining: Base,
+    run: Run,
+    weight: Annotated[
+        str | None, typer.Option(help="λ1 of the first loss, λ2 is 1 − λ1: 0.7; or several.")
+    ] = None,
+    over: Annotated[
+        list[str] | None,
+        typer.Option(help="To search: replay=0:1; loss_potential, peak, steps; repeatable."),
+    ] = None,
+    vary: Annotated[
+        list[str] | None, typer.Option(help="To tabulate: steps=5000,20000; repeatable.")
+    ] = None,
+    loss_potential: Potential = 0.0,
+    replay: Replay = 0.0,
+    value: Others = None,
+    decay: Decay = None,
+    bootstrap: Draws = None,
+    out: Out = None,
+    as_json: Json = False,
+) -> None:
+    """Losses at the end of a continual run, or its best settings (Wang 2025, §4 and §5).
+
+    Fits are files of `jaxlaw fit --out`, or published:NAME (`jaxlaw laws --published`).
+
+    Example: jaxlaw plan training published:wang-2025-pt published:wang-2025-cpt
+    --pretraining wsd:steps=40000,peak=2e-4 --run cosine:steps=10000,peak=2e-5,warmup=500
+    --weight 0.5 --over replay=0:1
+    """
+    check_folder(out)
+    if (weight is None) != (over is None) or (over is None) == (vary is None):
+        raise UsageError("give --vary for a table, or --weight and --over for the best settings")
+    fits = _loaded([pt, cpt], bootstrap)
+    plan = _run(pretraining, run, loss_potential, replay)
+    options: dict[str, Any] = {"inputs": _numbers(value, "--input"), "areas": _areas(decay)}
+    if vary is not None:
+        settings = {
+            name: [number(one, "--vary") for one in text.split(",")]
+            for name, text in pairs(vary, "--vary").items()
+        }
+        found = planning.final_losses(*fits, plan, **settings, **options)
+        drawn = next(iter(settings))
+        _show(found, found.table, out, as_json, lambda plots: plots.losses_over(found, drawn))
+        return
+    ranges = {name: value_range(text) for name, text in pairs(over, "--over").items()}
+    for name, ends in ranges.items():
+        if None in ends:
+            raise UsageError(f"--over {name}= takes LOW:HIGH, both of them")
+    weights = [number(one, "--weight") for one in weight.split(",")]
+    curve = planning.balance_curve(*fits, plan, ranges, weights, **options)
+    if len(weights) > 1:
+        first = next(iter(ranges))
+        _show(curve, curve.table, out, as_json, lambda plots: plots.balance(curve, first))
+        return
+    best = planning.optimal_training(*fits, plan, weights[0], ranges, **options)
+    _show(best, None, out, as_json, None)
+
+
+def turning_command(
+    pt: PtFile,
+    pretraining: Base,
+    run: Run,
+    cpt: Annotated[
+        str | None, typer.Option(help="Fit of the loss on the new corpus, for a weight.")
+    ] = None,
+    weight: Annotated[float, typer.Option(help="λ1 of the first loss.")] = 1.0,
+    loss_potential: Potential = 0.0,
+    replay: Replay = 0.0,
+    value: Others = None,
+    decay: Decay = None,
+    bootstrap: Draws = None,
+    out: Out = None,
+    as_json: Json = False,
+) -> None:
+    """The steps after which a loss is back at its start, or never (Wang 2025, §4.4).
+
+    Example: jaxlaw plan turning published:wang-2025-pt --replay 0.9
+    --pretraining wsd:steps=10000,peak=2e-4 --run cosine:steps=10000,peak=2e-4,warmup=500
+    """
+    check_folder(out)
+    fits = _loaded([pt] if cpt is None else [pt, cpt], bootstrap)
+    plan = _run(pretraining, run, loss_potential, replay)
+    found = planning.turning_length(
+        fits[0], plan, cpt=None if cpt is None else fits[1], weight=weight,
+        inputs=_numbers(value, "--input"), areas=_areas(decay),
+    )  # fmt: skip
+    draw = None if cpt else lambda plots: plots.turning(fits[0], plan, found)
+    _show(found, None, out, as_json, draw)
+
+
+def _numbers(items: list[str] | None, option: str) -> dict[str, float]:
+    return {name: number(text, option) for name, text in pairs(items, option).items()}
+
+
+def _areas(decay: float | None) -> dict[str, float] | None:
+    return None if decay is None else {"decay": decay}
+
+
+def _run(pretraining: str, run: str, loss_potential: float, replay: float) -> ContinualRun:
+    base = None
+    if pretraining != "unknown":
+        shape, given = _phase(pretraining, "--pretraining", ("steps", "peak", "decay", "warmup"))
+        if not {"steps", "peak"} <= set(given):
+            raise UsageError("--pretraining needs steps= and peak=")
+        base = Pretraining(shape=shape, **given)
+    keys = ("steps", "peak", "decay", "warmup", "start", "final")
+    shape, given = _phase(run, "--run", keys)
+    if "steps" not in given:
+        raise UsageError("--run needs steps=")
+    return ContinualRun(base, shape=shape, loss_potential=loss_potential, replay=replay, **given)
+
+
+def _phase(text: str, option: str, keys: tuple[str, ...]) -> tuple[str, dict[str, float]]:
+    """The shape and the numbers of ``wsd:steps=40000,peak=2e-4``."""
+    shape, _, rest = text.partition(":")
+    given = _numbers([part for part in rest.split(",") if part], option)
+    for name in given:
+        if name not in keys:
+            raise UsageError(f"{option} takes {', '.join(keys)}, not {name}")
+    return shape, given
+
+
+def _loaded(fits: list[str], bootstrap: list[Path] | None) -> list[Any]:
+    """Fits, each with its replicates where there are."""
+    known = jl.published()
+    found: list[Any] = []
+    for one in fits:
+        name = one.removeprefix("published:")
+        if one.startswith("published:") and name not in known:
+            raise UsageError(f"nothing is published as {name}; see `jaxlaw laws --published`")
+        found.append(known[name] if one.startswith("published:") else jl.load(one))
+    if bootstrap is None:
+        return found
+    if len(bootstrap) != len(found):
+        raise UsageError(f"--bootstrap: {len(bootstrap)} tables for {len(found)} fits")
+    return [_replicated(fit, path) for fit, path in zip(found, bootstrap, strict=True)]
+
+
+def _replicated(fit: jl.Fit, path: Path) -> Replicates:
+    try:
+        table = pd.read_csv(path)
+    except OSError as error:
+        raise UsageError(f"cannot read {path}: {error.strerror}") from None
+    missing = [name for name in fit.law.parameter_names if name not in table]
+    if missing:
+        raise DataError(f"{path} has no column {', '.join(missing)}, parameters of {fit.law.name}")
+    return Replicates(fit, {name: table[name].to_numpy() for name in fit.law.parameter_names})
+
+
+def _show(found: Any, table: pd.DataFrame | None, out: Path | None, as_json: bool, draw: Any):  # noqa: ANN202
+    if out is not None and out.suffix.lower() in _PICTURES:
+        draw_picture(draw, out)
+        print_json({"picture": str(out)}) if as_json else print(f"picture: {out}")
+        return
+    record = found.to_dict() if table is None else _record(found, table)
+    if out is not None and table is not None and out.suffix.lower() == ".csv":
+        write_file(out, lambda path: table.to_csv(path, index=False))
+    elif out is not None:
+        write_file(out, lambda path: path.write_text(json_text(record)))
+    if as_json:
+        print_json(record)
+    elif table is None:
+        print_wrapped(found.summary())
+    else:
+        shown = table.drop(columns=[n for n in table if n.endswith(("_low", "_high"))])
+        shown = shown.drop(columns=[n for n in ("change_pt", "change_cpt") if n in shown])
+        rows = [[_cell(one) for one in row] for row in shown.itertuples(index=False)]
+        print_table([name.replace("loss_potential", "potential") for name in shown], rows)
+        print_wrapped("\n".join(map(str, found.notes)))
+
+
+def json_text(record: Any) -> str:
+    """As files hold it."""
+    return json.dumps(record, indent=2, ensure_ascii=False) + "\n"
+
+
+def _record(found: Any, table: pd.DataFrame) -> dict[str, Any]:
+    rows = [
+        {k: plain(v) if isinstance(v, float) else v for k, v in row.items()}
+        for row in table.to_dict(orient="records")
+    ]
+    notes = [{"code": n.code, "severity": n.severity, "message": n.message} for n in found.notes]
+    return {"table": rows, "level": found.level, "notes": notes}
+
+
+def _cell(value: Any) -> str:
+    return f"{value:.5g}" if isinstance(value, float) else str(value)
+
+
+def draw_picture(draw: Any, out: Path) -> None:
+    """Draw with the module of pictures, which may not be there."""
+    if draw is None:
+        raise UsageError("a single optimum has no picture; give several --weight")
+    try:
+        from jaxlaw import training_plots
+    except ModuleNotFoundError:
+        raise UsageError("pictures need matplotlib: pip install 'jaxlaw[plot]'") from None
+    figure = draw(training_plots).figure
+    write_file(out, lambda path: figure.savefig(path, dpi=150, bbox_inches="tight"))

@@ -1,0 +1,78 @@
+"""The commands ``jaxlaw plan valuation`` and ``laws --published``; needs typer, an extra."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+import jaxlaw as jl
+from jaxlaw import planning
+from jaxlaw.notes import UsageError, nearest
+from jaxlaw.terminal import (
+    check_folder,
+    pairs,
+    print_json,
+    print_table,
+    print_wrapped,
+    write_file,
+)
+from jaxlaw.training_commands import Json, Out, draw_picture, json_text
+
+_PICTURES = {".png", ".pdf", ".svg"}
+
+
+def valuation_command(
+    data: Annotated[str, typer.Argument(help="File with Dp, score[, cross_entropy].")],
+    at: Annotated[float | None, typer.Option(help="A larger Dp [twice the last].")] = None,
+    target: Annotated[float | None, typer.Option(help="The score that is wanted.")] = None,
+    least_gain: Annotated[
+        float | None, typer.Option(help="Least gain up to --at that is worth it.")
+    ] = None,
+    baseline: Annotated[float | None, typer.Option(help="Score without pretraining.")] = None,
+    column: Annotated[
+        list[str] | None,
+        typer.Option("--column", "-c", help="Which column is what: score=bleu; repeatable."),
+    ] = None,
+    noise: Annotated[float, typer.Option(help="Falls up to this share are noise.")] = 0.01,
+    shortfall: Annotated[float, typer.Option(help="Log of predicted over observed score "
+                                             "beyond which the law breaks.")] = 0.1,
+    out: Out = None,
+    as_json: Json = False,
+) -> None:  # fmt: skip
+    """Whether to go on pretraining on a corpus, for a task's sake (Isik 2024, §3.4).
+
+    Example: jaxlaw plan valuation checkpoints.csv --target 25 --baseline 12 --at 1e12
+    """
+    check_folder(out)
+    found = planning.pretraining_value(
+        data, at=at, target=target, least_gain=least_gain, baseline=baseline,
+        columns=pairs(column, "--column"), noise=noise, shortfall=shortfall,
+    )  # fmt: skip
+    if out is not None and out.suffix.lower() in _PICTURES:
+        draw_picture(lambda plots: plots.value(found, target), out)
+    elif out is not None:
+        write_file(out, lambda path: path.write_text(json_text(found.to_dict())))
+    print_json(found.to_dict()) if as_json else print_wrapped(found.summary())
+
+
+def show_published(save: str | None, out: Path | None, as_json: bool) -> None:
+    """What ``jaxlaw laws --published`` does."""
+    check_folder(out)
+    table = jl.published_table()
+    if save is not None:
+        known = jl.published()
+        if save not in known:
+            raise UsageError(f"nothing is published as {save}.{nearest(save, known)}")
+        if out is not None:
+            write_file(out, known[save].save)
+        print_json(known[save].to_dict()) if as_json else print_wrapped(known[save].summary())
+        return
+    if out is not None:
+        write_file(out, lambda path: table.to_csv(path, index=False))
+    if as_json:
+        print_json(table.to_dict(orient="records"))
+        return
+    print_table(["name", "law", "parameters"], table[["name", "law", "parameters"]])
+    print("--name shows one with its source, uncertainty and gaps; --out keeps it as a fit.")

@@ -1,0 +1,406 @@
+"""Plans of a continual run: areas in closed form, losses, the way back, optima, other sets."""
+
+import dataclasses
+import math
+
+import jax
+import numpy as np
+import pandas as pd
+import pytest
+
+import jaxlaw as jl
+from jaxlaw import DataError, UsageError, simulate
+from jaxlaw.curves.counting import area_options
+from jaxlaw.planning import (
+    ContinualRun,
+    Pretraining,
+    Replicates,
+    balance_curve,
+    final_losses,
+    optimal_training,
+    out_of_domain,
+    training,
+    turning_length,
+)
+from jaxlaw.planning.continual import ends_at, layout_of
+
+TRUTHS = simulate.TRUTHS
+PT = ("cpt-curve-replay-pt", TRUTHS["cpt-curve-replay-pt"])
+CPT = ("cpt-curve-replay-cpt", TRUTHS["cpt-curve-replay-cpt"])
+RUN = ContinualRun(Pretraining(40_000, 2e-4), 10_000, 1e-4, replay=0.2, warmup=500)
+LEVEL = ContinualRun(Pretraining(40_000, 2e-4), 10_000, 2e-4, 1.0, 0.5, shape="constant")
+
+
+def as_fit(given, areas=None, ranges=(0.0, 100.0)):
+    """A fit without a search: the truth itself."""
+    law = jl.laws.get(given[0])
+    return jl.Fit(
+        law=law, params=dict(given[1]), objective=0.0, metrics={}, status="converged",
+        agreement=1.0, n_starts=1, n_solved=1, runner_up=None, notes=(),
+        units=dict.fromkeys(law.input_names, 1.0), ranges=dict.fromkeys(law.input_names, ranges),
+        n_observations=1, n_dropped=0, delta=1e-3, space="log", asymmetry=1.0, areas=areas,
+    )  # fmt: skip
+
+
+def bootstrap(given, size, spread=0.01, seed=0):
+    normal = np.random.default_rng(seed).standard_normal((len(given[1]), size))
+    draws = zip(given[1].items(), normal, strict=True)
+    return Replicates(as_fit(given), {k: v * np.exp(spread * z) for (k, v), z in draws})
+
+
+def predicted(given, schedule, share, **more):
+    """Start and end of a loss, by the steps of the schedule."""
+    counted = {"decay": 0.999, **more}
+    at = [schedule.boundary, len(schedule)]
+    table = as_fit(given).predict_curve(schedule, at, areas=counted, r=share)
+    return table["loss"].to_numpy()
+
+
+# Areas
+
+
+@pytest.mark.parametrize("shape", ["wsd", "cosine", "linear", "constant"])
+@pytest.mark.parametrize("warmup", [0, 40])
+def test_areas_are_those_of_the_steps(shape, warmup):
+    before = Pretraining(400, 2e-3, shape, warmup=warmup)
+    potential = 1.0 if shape == "constant" else 0.3
+    run = ContinualRun(before, 330, 1e-3, potential, 0.0, shape, 0.1, 0.2, 30 if warmup else 0)
+    given = dataclasses.replace(run, pretraining=jl.Schedule(run.schedule().rates[:400], 0.0))
+    for decay, carry, count in [(0.999, False, False), (0.9, True, True), (1.0, True, False)]:
+        options = area_options(decay, carry, count)
+        for each in (run, given):
+            schedule = each.schedule()
+            expected = jl.phase_areas(
+                schedule, decay, at=[len(schedule)], carry_momentum=carry,
+                count_warmup=(count, True),
+            )  # fmt: skip
+            layout, numbers = layout_of(each, options)
+            with jax.enable_x64(True):
+                at = {name: np.asarray(value) for name, value in each.settings.items()}
+                found = ends_at(layout, numbers, at)
+            np.testing.assert_allclose(found, [one[0] for one in expected], rtol=1e-12, atol=1e-14)
+
+
+def test_areas_of_an_unknown_base_rise_from_no_rate():
+    run = dataclasses.replace(RUN, pretraining=None)
+    with jax.enable_x64(True):
+        found = ends_at(*layout_of(run, area_options()), run.settings | {"steps": 10_000.0})
+    S1, S2 = jl.areas(run.schedule(), at=[10_000], count_warmup=True)
+    np.testing.assert_allclose(found, [0, S1[0], 0, S2[0]], rtol=1e-12)
+    assert run.schedule().initial_lr == 0 and len(run.schedule()) == 10_000
+
+
+# Losses at the end
+
+
+def test_final_losses_are_those_of_the_curves():
+    found = final_losses(PT, CPT, RUN, loss_potential=[0, 0.5], steps=[5_000, 20_000], replay=0.3)
+    assert len(found.table) == 4
+    for row in found.table.itertuples():
+        schedule = RUN.schedule(loss_potential=row.loss_potential, steps=row.steps)
+        for given, share, end, change in (
+            (PT, 0.3, row.loss_pt, row.change_pt),
+            (CPT, 0.7, row.loss_cpt, row.change_cpt),
+        ):
+            start, last = predicted(given, schedule, share)
+            assert end == pytest.approx(last, rel=1e-12)
+            assert change == pytest.approx(last - start, rel=1e-9)
+    assert "loss_potential" in found.summary() and found.notes == ()
+
+
+@pytest.mark.parametrize("peak", [None, 2e-5])
+def test_bases_that_were_not_annealed_learn_the_new_corpus_best(peak):
+    """Wang 2025, finding 3 and figure 5, with (10 % of the peak) and without a re-warm-up."""
+    run = dataclasses.replace(RUN, peak=peak, warmup=0, shape="linear")
+    losses = final_losses(PT, CPT, run, loss_potential=np.linspace(0, 1, 11)).table["loss_cpt"]
+    assert (np.diff(losses) < 0).all()
+
+
+def test_a_higher_peak_learns_more_and_forgets_more():
+    """Wang 2025, figure 7 a and b."""
+    table = final_losses(PT, CPT, RUN, peak=np.linspace(2e-5, 2e-4, 10)).table
+    assert (np.diff(table["loss_cpt"]) < 0).all() and (np.diff(table["loss_pt"]) > 0).all()
+
+
+def test_replicates_give_intervals():
+    pt, cpt = bootstrap(PT, 40), bootstrap(CPT, 40, seed=1)
+    row = final_losses(pt, cpt, RUN).table.iloc[0]
+    each = [
+        predicted((PT[0], {k: v[i] for k, v in pt.params.items()}), RUN.schedule(), 0.2)[1]
+        for i in range(40)
+    ]
+    ends = np.quantile(each, [0.025, 0.975])
+    assert (row["loss_pt_low"], row["loss_pt_high"]) == pytest.approx(tuple(ends), rel=1e-9)
+    assert row["loss_cpt_low"] < row["loss_cpt"] < row["loss_cpt_high"]
+    with pytest.raises(UsageError, match="39 and 40 replicates"):
+        final_losses(pt, bootstrap(CPT, 39), RUN)
+
+
+# The best settings
+
+OVER = {"peak": (1e-5, 1e-3), "replay": (0.0, 1.0)}
+
+
+def least_by_brute_force(weight, axes):
+    table = final_losses(PT, CPT, RUN, **axes).table
+    whole = weight * table["loss_pt"] + (1 - weight) * table["loss_cpt"]
+    return whole.min(), table.loc[whole.idxmin()]
+
+
+@pytest.mark.parametrize("weight", [0.0, 0.55, 0.9])
+def test_nothing_on_a_fine_grid_is_better(weight):
+    best = optimal_training(PT, CPT, RUN, weight, OVER)
+    axes = {"peak": np.geomspace(1e-5, 1e-3, 401), "replay": np.linspace(0, 1, 801)}
+    least, row = least_by_brute_force(weight, axes)
+    assert best.objective <= least + 1e-12 and best.objective == pytest.approx(least, abs=1e-6)
+    assert best.replay == pytest.approx(row["replay"], abs=2e-3)
+    schedule = RUN.schedule(peak=best.peak)
+    assert best.schedule.rates.tolist() == schedule.rates.tolist()
+    ends = [predicted(PT, schedule, best.replay), predicted(CPT, schedule, 1 - best.replay)]
+    assert best.loss_pt == pytest.approx(ends[0][1]) and best.loss_cpt == pytest.approx(ends[1][1])
+    assert best.change_pt == pytest.approx(ends[0][1] - ends[0][0], rel=1e-6)
+    assert best.objective == pytest.approx(weight * best.loss_pt + (1 - weight) * best.loss_cpt)
+
+
+def test_the_best_number_of_steps_is_found_inside_its_range():
+    """Annealing gains first, a shift that sets in slowly lifts later."""
+    slow = (PT[0], {**PT[1], "E": 0.3, "C2": 0.5})
+    run = dataclasses.replace(RUN, peak=None, warmup=0, shape="linear", loss_potential=0.5)
+    best = optimal_training(slow, CPT, run, 0.9, {"steps": (10, 1e6)})
+    steps = np.unique(np.geomspace(10, 1e6, 4000).round())
+    table = final_losses(slow, CPT, run, steps=steps).table
+    whole = 0.9 * table["loss_pt"] + 0.1 * table["loss_cpt"]
+    assert best.objective == pytest.approx(whole.min(), abs=1e-7) and best.objective <= whole.min()
+    assert best.binding.startswith("none")
+    assert best.steps == pytest.approx(steps[whole.idxmin()], rel=5e-3) and best.steps % 1 == 0
+
+
+def test_the_binding_ends_are_named():
+    best = optimal_training(PT, CPT, RUN, 0.0, OVER)
+    assert best.binding == "peak at its highest (0.001); replay at its lowest (0)"
+    assert "binding" in best.summary() and best.to_dict()["weight"] == 0.0
+
+
+def test_the_curve_of_optima_is_that_of_single_ones():
+    weights = (0.0, 0.3, 0.55, 0.9, 1.0)
+    table = balance_curve(PT, CPT, RUN, OVER, weights).table
+    assert (np.diff(table["replay"]) >= 0).all()  # Wang 2025, figure 8 c
+    for k, weight in ((2, 0.55), (3, 0.9)):
+        single = optimal_training(PT, CPT, RUN, weight, OVER)
+        assert table["replay"][k] == pytest.approx(single.replay, abs=1e-9)
+        assert table["objective"][k] == pytest.approx(single.objective, abs=1e-12)
+
+
+def test_replicates_are_optima_of_their_own():
+    pt, cpt = bootstrap(PT, 5), bootstrap(CPT, 5, seed=1)
+    best = optimal_training(pt, cpt, RUN, 0.55, OVER)
+    low, high = best.interval["replay"]
+    assert low < best.replay < high and len(best.replicates["objective"]) == 5
+    own = [(g[0], {k: v[3] for k, v in r.params.items()}) for g, r in ((PT, pt), (CPT, cpt))]
+    alone = optimal_training(*own, RUN, 0.55, OVER)
+    assert best.replicates["replay"][3] == pytest.approx(alone.replay, abs=1e-7)
+
+
+def test_other_numbers_compile_nothing():
+    optimal_training(PT, CPT, RUN, 0.55, OVER)
+    programs = training._optima._cache_size()
+    other = ContinualRun(Pretraining(10_000, 3e-4, decay=0.3), 700, 2e-4, 0.5, 0.1, warmup=50)
+    optimal_training(CPT_LIKE_PT, CPT, other, 0.2, {"peak": (1e-6, 1e-4), "replay": (0.1, 0.9)})
+    assert training._optima._cache_size() == programs
+
+
+CPT_LIKE_PT = (PT[0], {**PT[1], "B": 0.4})
+
+
+def test_what_lies_outside_the_fitted_ranges_is_noted():
+    fits = [as_fit(one, area_options(), (0.0, 2.0)) for one in (PT, CPT)]
+    best = optimal_training(*fits, RUN, 0.55, OVER)
+    notes = [note for note in best.notes if note.code == "extrapolation"]
+    assert len(notes) == 2 and "S1_pt = 7.2 (fitted 0 to 2)" in notes[0].message
+
+
+# The way back
+
+
+def test_turning_length_is_the_step_at_which_the_curve_is_back():
+    """Wang 2025, figure 7 c: a base that was trained little comes back, one trained long never."""
+    little = dataclasses.replace(LEVEL, pretraining=Pretraining(5_000, 2e-4))
+    found = turning_length(PT, little)
+    schedule = little.schedule(steps=int(found.steps))
+    ends = predicted(PT, schedule, 0.5), predicted(PT, little.schedule(steps=found.steps - 1), 0.5)
+    assert ends[0][1] <= ends[0][0] < ends[1][1]
+    assert found.steps > 1_000 and found.rise > 0.1 and not found.never
+    long = turning_length(PT, LEVEL)
+    assert long.never and long.binding == "never" and long.limit > long.start
+    assert "never" in {note.code for note in long.notes} and long.to_dict()["steps"] == "inf"
+
+
+def test_the_critical_point_is_in_closed_form():
+    found, p = turning_length(PT, LEVEL), PT[1]
+    share = 1 - math.exp(-p["a2"] * 0.5)
+    assert found.critical_point == pytest.approx(p["L0"] + p["B"] * share, rel=1e-12)
+    expected = (p["A"] / (p["B"] * share)) ** (1 / p["alpha"])
+    assert found.critical_S1 == pytest.approx(expected, rel=1e-9)
+    assert found.limit == pytest.approx(found.critical_point, rel=1e-12)  # nothing anneals
+    around = [
+        turning_length(PT, dataclasses.replace(LEVEL, pretraining=Pretraining(steps, 2e-4)))
+        for steps in (0.98 * expected / 2e-4, 1.02 * expected / 2e-4)
+    ]
+    assert not around[0].never and around[1].never
+
+
+def test_the_limit_is_that_of_very_long_runs():
+    found = turning_length(PT, RUN)
+    last = final_losses(PT, CPT, RUN, steps=1e30).table["loss_pt"][0]
+    assert found.limit == pytest.approx(last, rel=1e-9)
+
+
+def test_a_weight_on_the_new_corpus_brings_the_sum_back():
+    """Wang 2025, figure 13: below its start throughout, back at some step, or never."""
+    kinds = [turning_length(PT, LEVEL, cpt=CPT, weight=w) for w in (0.2, 0.7, 1.0)]
+    assert kinds[0].steps == 0 and 0 < kinds[1].steps < math.inf and kinds[2].never
+    assert kinds[0].notes[0].code == "never-lifted" and kinds[0].rise == 0
+
+
+def test_replicates_may_never_come_back():
+    near = dataclasses.replace(LEVEL, pretraining=Pretraining(22_000, 2e-4))
+    found = turning_length(bootstrap(PT, 30), near)
+    low, high = found.interval["steps"]
+    assert math.isfinite(low) and high == math.inf
+    assert "replicates-never" in {note.code for note in found.notes}
+
+
+# Other validation sets
+
+
+def curves(noise=0.0, weights=(0.3, 0.6)):
+    at = np.arange(41_000, 50_001, 100)
+    parts = []
+    for run, replay in enumerate((0.1, 0.5)):
+        schedule = RUN.schedule()
+        pt, cpt = (
+            as_fit(g, area_options()).predict_curve(schedule, at, r=r)["loss"]
+            for g, r in ((PT, replay), (CPT, 1 - replay))
+        )
+        parts.append(pd.DataFrame({"run": run, "loss_pt": pt, "loss_cpt": cpt}))
+    table = pd.concat(parts, ignore_index=True)
+    table["loss_ood"] = weights[0] * table["loss_pt"] + weights[1] * table["loss_cpt"]
+    normal = np.random.default_rng(0).standard_normal(len(table))
+    return table.assign(loss_ood=table["loss_ood"] * np.exp(noise * normal))
+
+
+def test_weights_of_another_set_are_found():
+    exact = out_of_domain(curves())
+    assert (exact.weight_pt, exact.weight_cpt) == pytest.approx((0.3, 0.6), rel=1e-9)
+    assert exact.balance == pytest.approx(1 / 3) and exact.r2 == pytest.approx(1)
+    noisy = out_of_domain(curves(0.002))
+    for name, true in (("weight_pt", 0.3), ("weight_cpt", 0.6), ("balance", 1 / 3)):
+        low, high = noisy.interval[name]
+        assert low < true < high and high - low < 0.1
+    np.testing.assert_allclose(exact.predict([1.0, 2.0], 1.0), [0.9, 1.2])
+
+
+def test_the_best_for_the_sum_is_the_best_for_the_other_set():
+    found = out_of_domain(curves())
+    best = optimal_training(PT, CPT, RUN, found.balance, OVER)
+    table = final_losses(
+        PT, CPT, RUN, peak=np.geomspace(1e-5, 1e-3, 201), replay=np.linspace(0, 1, 201)
+    ).table
+    ood = found.predict(table["loss_pt"], table["loss_cpt"])
+    assert found.predict(best.loss_pt, best.loss_cpt) == pytest.approx(ood.min(), abs=1e-5)
+
+
+def test_the_curve_of_another_set_is_the_mixture_of_two():
+    found = out_of_domain(curves())
+    pt, cpt = (as_fit(one, area_options()) for one in (PT, CPT))
+    table = found.predict_curve(pt, cpt, RUN.schedule(), [45_000, 50_000], replay=0.2)
+    expected = 0.3 * predicted(PT, RUN.schedule(), 0.2)[1]
+    expected += 0.6 * predicted(CPT, RUN.schedule(), 0.8)[1]
+    assert table["loss_ood"].iloc[-1] == pytest.approx(expected) and len(table) == 2
+    with pytest.raises(UsageError, match="replay="):
+        found.predict_curve(pt, cpt, RUN.schedule())
+
+
+def test_negative_weights_are_free_or_held_at_zero():
+    table = curves(weights=(-0.2, 1.2))
+    free = out_of_domain(table, nonnegative=False)
+    assert free.weight_pt == pytest.approx(-0.2) and math.isnan(free.balance)
+    assert "negative-weight" in {note.code for note in free.notes}
+    held = out_of_domain(table)
+    from scipy.optimize import nnls
+
+    expected = nnls(table[["loss_pt", "loss_cpt"]].to_numpy(), table["loss_ood"].to_numpy())[0]
+    assert (held.weight_pt, held.weight_cpt) == pytest.approx(tuple(expected))
+    assert held.weight_pt == 0 and held.binding == "λ1' at 0" and held.balance == 0
+
+
+@pytest.mark.parametrize(
+    "change,error,message",
+    [
+        (lambda t: t.drop(columns="loss_ood"), UsageError, "no column 'loss_ood'"),
+        (lambda t: t[:2], DataError, "2 points"),
+        (lambda t: t.assign(loss_cpt=t["loss_pt"] * 2), DataError, "proportional"),
+        (lambda t: t.assign(loss_ood=np.nan), DataError, "row 1"),
+    ],
+)
+def test_curves_that_tell_no_weights(change, error, message):
+    with pytest.raises(error, match=message):
+        out_of_domain(change(curves()))
+
+
+# An unknown base
+
+
+@pytest.mark.slow
+def test_the_start_of_a_run_of_an_unknown_base_predicts_its_end():
+    """Wang 2025, App. G: S1_pt fitted, the last rate of the base 0, a stand-in corpus."""
+    name = "cpt-curve-replay-pt-unknown-base"
+    truth = (name, TRUTHS[name])
+    run = ContinualRun(None, 10_000, 2e-4, replay=0.5, warmup=500)
+    steps = np.unique(np.geomspace(10, 5_000, 80).astype(int))  # the first half
+    S1, S2 = jl.areas(run.schedule(), at=steps)
+    inputs = {name: np.tile(v, 3) for name, v in (("S1_cpt", S1), ("S2_cpt", S2))}
+    inputs["r"] = np.repeat([0.0, 0.33, 0.67], len(steps))
+    fit = jl.fit(name, simulate.simulate_runs(*truth, inputs, 0.001))
+    found, exact = (final_losses(one, one, run) for one in (fit, truth))
+    assert found.table["loss_pt"][0] == pytest.approx(exact.table["loss_pt"][0], rel=5e-3)
+    assert "extrapolation" in {note.code for note in found.notes}  # S1_cpt doubles
+
+
+# Misuse
+
+
+@pytest.mark.parametrize(
+    "call,message",
+    [
+        (lambda: ContinualRun(None, 100), "give peak="),
+        (lambda: ContinualRun(Pretraining(10, 1e-3), 100, warmup=5), "needs peak="),
+        (lambda: ContinualRun(Pretraining(10, 1e-3), 100, 1e-3, 2.0), "loss_potential is 2.0"),
+        (lambda: dataclasses.replace(RUN, shape="cos"), "Did you mean 'cosine'"),
+        (lambda: dataclasses.replace(RUN, warmup=20_000), "more than those of the warm-up"),
+        (lambda: ContinualRun(Pretraining(10, -1.0), 100, 1e-3), "pretraining.peak is -1.0"),
+        (lambda: final_losses(PT, CPT, RUN, peak=0), "peak must be"),
+        (lambda: final_losses(PT, CPT, RUN, replay=1.5), "in \\[0, 1\\]"),
+        (lambda: final_losses(PT, CPT, RUN, ratio=0.5), "'ratio' is not a setting"),
+        (lambda: final_losses(PT, CPT, dataclasses.replace(RUN, peak=None, warmup=0), peak=1e-4),
+         "the last rate of pre-training"),
+        (lambda: final_losses(PT, CPT, dataclasses.replace(RUN, pretraining=None)),
+         "give the run pretraining="),
+        (lambda: final_losses(("chinchilla", TRUTHS["chinchilla"]), CPT, RUN), "takes no areas"),
+        (lambda: final_losses(("cpt-curve", TRUTHS["cpt-curve"]), CPT, RUN), "no replay ratio"),
+        (lambda: final_losses(PT, CPT, RUN, inputs={"N": 1e9}), "no input 'N'"),
+        (lambda: final_losses(as_fit(PT, area_options(0.99)), as_fit(CPT, area_options()), RUN),
+         "different ways"),
+        (lambda: final_losses(as_fit(PT, area_options(epsilon=0.1)), CPT, RUN), "closed form"),
+        (lambda: optimal_training(PT, CPT, RUN, 1.5, OVER), "λ1 is"),
+        (lambda: optimal_training(PT, CPT, RUN, 0.5, {}), "over="),
+        (lambda: optimal_training(PT, CPT, RUN, 0.5, {"peak": (1e-3, 1e-4)}), "lowest, highest"),
+        (lambda: optimal_training(PT, CPT, LEVEL, 0.5, {"loss_potential": (0, 1), "x": (0, 1)}),
+         "'x' is not a setting"),
+        (lambda: turning_length(PT, LEVEL, weight=0.5), "cpt= and weight="),
+        (lambda: turning_length(PT, LEVEL, weight=-0.5), "λ1 is -0.5"),
+    ],
+)  # fmt: skip
+def test_misuse_says_what_to_do(call, message):
+    with pytest.raises(UsageError, match=message):
+        call()

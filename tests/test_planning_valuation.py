@@ -1,0 +1,138 @@
+"""The value of a pretraining corpus: every piece of advice, and the numbers behind it."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import jaxlaw as jl
+from jaxlaw import DataError, UsageError
+from jaxlaw.planning import pretraining_value
+from jaxlaw.planning.valuation import ALONE, CONTINUE, MISALIGNED, REACHED
+
+TRUTH = jl.simulate.TRUTHS["downstream-bleu"]
+MADE = jl.simulate.experiment("downstream-bleu", noise=0.01, seed=3).table
+DP, SCORE = MADE["Dp"].to_numpy(), MADE["BLEU"].to_numpy()
+CE = jl.simulate.experiment("downstream-ce", noise=0.0).table["cross-entropy"].to_numpy()
+# Tables of one size: the programs of one serve all.
+GOOD = {"Dp": DP, "score": SCORE, "cross_entropy": CE}
+FALLING = GOOD | {"score": np.array([10.0, 11.0, 12.0, 12.5, 10.0, 9.0, 9.5, 9.0])}
+BROKEN = GOOD | {"score": np.append(SCORE[:5], SCORE[4] * np.array([1.001, 1.002, 1.003]))}
+
+
+def law(Dp):
+    return (TRUTH["log_A"] + TRUTH["alpha"] * np.log(Dp)) ** TRUTH["beta"]
+
+
+@pytest.fixture(scope="module")
+def good():
+    return pretraining_value(GOOD, at=5e11, target=20.0)
+
+
+def test_the_law_predicts_with_an_interval(good):
+    low, high = good.interval["predicted"]
+    assert low < law(5e11) < high and high - low < 0.1 * law(5e11)
+    assert good.predicted == pytest.approx(float(good.fit.predict(Dp=5e11)))
+    assert good.gain == pytest.approx(good.predicted - float(good.fit.predict(Dp=DP[-1])))
+    assert good.monotone and math.isnan(good.broken_at) and good.at == 5e11
+
+
+def test_tokens_to_the_target_are_where_the_law_is_there(good):
+    assert good.fit.predict(Dp=good.tokens_to_target) == pytest.approx(20.0, rel=1e-9)
+    exact = math.exp((20 ** (1 / TRUTH["beta"]) - TRUTH["log_A"]) / TRUTH["alpha"])
+    low, high = good.interval["tokens_to_target"]
+    assert low < exact < high
+
+
+def test_each_score_is_predicted_from_those_before(good):
+    table = good.checkpoints
+    assert table["predicted"].isna().tolist() == [True] * 4 + [False] * 4
+    few = jl.fit("downstream-bleu", pd.DataFrame({"Dp": DP[:5], "BLEU": SCORE[:5]}))
+    assert table["predicted"][5] == pytest.approx(float(few.predict(Dp=DP[5])), rel=1e-4)
+
+
+def test_the_curve_has_its_band(good):
+    curve = good.curve(np.geomspace(1e9, 1e12, 7))
+    assert (curve["low"] <= curve["predicted"]).all() and (
+        curve["predicted"] <= curve["high"]
+    ).all()
+    assert (np.diff(curve["predicted"]) > 0).all()
+
+
+@pytest.mark.parametrize(
+    "data,options,advice",
+    [
+        (GOOD, {}, CONTINUE),
+        (GOOD, {"target": 30.0, "at": 1e13}, CONTINUE),
+        (GOOD, {"target": 15.0}, REACHED),
+        (GOOD, {"target": 50.0, "at": 1e12}, "stop: gains below the target"),
+        (GOOD, {"least_gain": 3.0}, "stop: gains below 3"),
+        (GOOD, {"least_gain": 1.0}, CONTINUE),
+        (GOOD, {"baseline": 60.0}, ALONE),
+        (GOOD, {"baseline": 5.0}, CONTINUE),
+        (FALLING, {}, MISALIGNED),
+        (FALLING, {"baseline": 13.0}, MISALIGNED),
+        (BROKEN, {}, MISALIGNED),
+    ],
+)
+def test_advice(data, options, advice):
+    found = pretraining_value(data, **options)
+    assert found.advice == advice and found.reasons
+    assert found.summary().startswith(f"advice: {advice}") and found.to_dict()["advice"] == advice
+
+
+def test_scores_that_fall_have_no_law():
+    """Isik 2024, §3.4: non-monotone scores point to misaligned pretraining data."""
+    found = pretraining_value(FALLING, baseline=12.5)
+    assert not found.monotone and found.fit is None and math.isnan(found.predicted)
+    assert (
+        "no better than no pretraining" in found.reasons[0] and "not monotone" in found.reasons[1]
+    )
+    with pytest.raises(DataError, match="not monotone"):
+        found.curve(1e11)
+
+
+def test_the_cross_entropy_would_have_kept_the_corpus():
+    """Isik 2024, §3.2: it falls all along while the score falls too."""
+    found = pretraining_value(FALLING)
+    assert found.checkpoints["disagree"].tolist() == [False] * 4 + [True, True, False, True]
+    note = next(note for note in found.notes if note.code == "metrics-disagree")
+    assert "2.1e+10" in note.message
+    assert found.cross_entropy_fit.r2 > 0.999
+    assert "metrics-disagree" not in {note.code for note in pretraining_value(GOOD).notes}
+
+
+def test_the_law_breaks_where_it_breaks():
+    found = pretraining_value(BROKEN)
+    assert found.broken_at == DP[5] and found.monotone
+    before = jl.fit("downstream-bleu", pd.DataFrame({"Dp": DP[:5], "BLEU": SCORE[:5]}))
+    assert found.predicted == pytest.approx(float(before.predict(Dp=2 * DP[-1])), rel=1e-6)
+
+
+def test_small_falls_are_noise():
+    score = SCORE.copy()
+    score[6] = score[5] * 0.995
+    assert pretraining_value(GOOD | {"score": score}).monotone
+    assert not pretraining_value(GOOD | {"score": score}, noise=0.001).monotone
+
+
+def test_three_checkpoints_determine_the_law_exactly():
+    found = pretraining_value({"Dp": DP[:3], "score": SCORE[:3]})
+    np.testing.assert_allclose(found.fit.predict(Dp=DP[:3]), SCORE[:3], rtol=1e-4)
+    assert "no-interval" in {note.code for note in found.notes} and found.interval == {}
+
+
+@pytest.mark.parametrize(
+    "change,error,message",
+    [
+        (lambda: pretraining_value({"Dp": DP[:2], "score": SCORE[:2]}), DataError, "2 checkpoints"),
+        (lambda: pretraining_value({"Dp": DP, "scores": SCORE}), UsageError, "Did you mean 'score"),
+        (lambda: pretraining_value(GOOD | {"score": -SCORE}), DataError, "above 0"),
+        (lambda: pretraining_value(GOOD | {"Dp": np.full(8, 1e9)}), DataError, "same Dp"),
+        (lambda: pretraining_value(GOOD, at=-1), UsageError, "at is -1"),
+    ],
+)
+def test_data_that_carry_nothing(change, error, message):
+    with pytest.raises(error, match=message):
+        change()
