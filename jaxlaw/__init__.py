@@ -1,7 +1,6 @@
 """jaxlaw: scaling laws of (continual) pre-training, fitted in batch on JAX."""
 
-from jaxlaw import folds, laws, planning, schedules, simulate
-from jaxlaw import laws, planning, sampling, schedules, simulate
+from jaxlaw import folds, laws, planning, sampling, schedules, simulate
 from jaxlaw.batch import BatchFit, fit_batch
 from jaxlaw.chunks import join_processes
 from jaxlaw.curves import Curves, read_curves
@@ -18,6 +17,7 @@ from jaxlaw.printed_laws import published, published_table
 from jaxlaw.result import Fit, load
 from jaxlaw.runs import Runs, read_runs
 from jaxlaw.schedules import Schedule
+from jaxlaw.study import Study, cross_validate
 from jaxlaw.uncertainty import (
     Bootstrap,
     Covariance,
@@ -28,7 +28,6 @@ from jaxlaw.uncertainty import (
     influence,
     profile,
 )
-from jaxlaw.study import Study, cross_validate
 
 __version__ = "0.1.0"
 
@@ -56,16 +55,16 @@ __all__ = [
     "WorkError",
     "areas",
     "bootstrap",
+    "covariance",
     "cross_validate",
     "exponent",
-    "covariance",
     "fit",
     "fit_batch",
     "fit_decay",
-    "identifiability",
-    "influence",
     "folds",
+    "identifiability",
     "inflection_ratio",
+    "influence",
     "join_processes",
     "law",
     "law_table",
@@ -75,10 +74,10 @@ __all__ = [
     "phase_areas",
     "planning",
     "positive",
-    "published",
-    "published_table",
     "power",
     "profile",
+    "published",
+    "published_table",
     "read_curves",
     "read_runs",
     "real",

@@ -44,10 +44,14 @@ except ModuleNotFoundError:  # the command is there without its extra, and says 
         sys.exit(2)
 
 else:
-    from jaxlaw import curve_commands, uncertainty_commands
-    from jaxlaw import curve_commands, study_commands
-    from jaxlaw import curve_commands, plan_commands
-    from jaxlaw import curve_commands, plan_commands, training_commands, valuation_commands
+    from jaxlaw import (
+        curve_commands,
+        plan_commands,
+        study_commands,
+        training_commands,
+        uncertainty_commands,
+        valuation_commands,
+    )
 
     app = typer.Typer(
         help="Fit scaling laws of (continual) pre-training.",
@@ -324,7 +328,6 @@ else:
     app.command("curve")(curve_commands.curve_command)
     app.command("bootstrap")(uncertainty_commands.bootstrap_command)
     app.command("study")(study_commands.study_command)
-    app.add_typer(plan_commands.plan, name="plan")
     app.add_typer(plan_commands.plan, name="plan")
     plan_commands.plan.command("training")(training_commands.training_command)
     plan_commands.plan.command("turning")(training_commands.turning_command)

@@ -134,12 +134,9 @@ class Fit:
         Args and shape as :meth:`predict`; boolean. An unknown range (NaN, of published
         coefficients) has no inside.
         """
-        values = self._inputs(table, inputs)
-        flags = {
-            name: (value < self.ranges[name][0]) | (value > self.ranges[name][1])
         values = self.checked_inputs(table, inputs)
-        flags = [
-            ~((value >= self.ranges[name][0]) & (value <= self.ranges[name][1]))
+        flags = {
+            name: ~((value >= self.ranges[name][0]) & (value <= self.ranges[name][1]))
             for name, value in values.items()
         }
         drops = {spec.name for spec in self.law.inputs if spec.per_drop}

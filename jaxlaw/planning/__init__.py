@@ -3,36 +3,14 @@
 from jaxlaw.planning.answers import Replicates
 from jaxlaw.planning.breakeven import break_even
 from jaxlaw.planning.budgets import allocation, allocation_law, frontier
+from jaxlaw.planning.continual import ContinualRun, Pretraining
 from jaxlaw.planning.domains import optimal_shares
 from jaxlaw.planning.envelope import lowest_losses
 from jaxlaw.planning.mixture import critical_ratio, optimal_mixture, optimal_mixture_limited
+from jaxlaw.planning.ood import OutOfDomain, out_of_domain
 from jaxlaw.planning.replays import compare_replay
 from jaxlaw.planning.schedule import OptimalSchedule, optimal_schedule
 from jaxlaw.planning.targets import allocation_at, smallest_compute
-from jaxlaw.planning.transfer import saved_compute, transfer_table, transferred
-
-__all__ = [
-    "OptimalSchedule",
-    "Replicates",
-    "allocation",
-    "allocation_at",
-    "allocation_law",
-    "break_even",
-    "compare_replay",
-    "critical_ratio",
-    "frontier",
-    "lowest_losses",
-    "optimal_mixture",
-    "optimal_mixture_limited",
-    "optimal_schedule",
-    "optimal_shares",
-    "saved_compute",
-    "smallest_compute",
-    "transfer_table",
-    "transferred",
-from jaxlaw.planning.continual import ContinualRun, Pretraining
-from jaxlaw.planning.ood import OutOfDomain, out_of_domain
-from jaxlaw.planning.schedule import OptimalSchedule, optimal_schedule
 from jaxlaw.planning.training import (
     BalanceCurve,
     FinalLosses,
@@ -41,6 +19,7 @@ from jaxlaw.planning.training import (
     final_losses,
     optimal_training,
 )
+from jaxlaw.planning.transfer import saved_compute, transfer_table, transferred
 from jaxlaw.planning.turning import TurningLength, turning_length
 from jaxlaw.planning.valuation import Valuation, pretraining_value
 
@@ -55,11 +34,26 @@ __all__ = [
     "Replicates",
     "TurningLength",
     "Valuation",
+    "allocation",
+    "allocation_at",
+    "allocation_law",
     "balance_curve",
+    "break_even",
+    "compare_replay",
+    "critical_ratio",
     "final_losses",
+    "frontier",
+    "lowest_losses",
+    "optimal_mixture",
+    "optimal_mixture_limited",
     "optimal_schedule",
+    "optimal_shares",
     "optimal_training",
     "out_of_domain",
     "pretraining_value",
+    "saved_compute",
+    "smallest_compute",
+    "transfer_table",
+    "transferred",
     "turning_length",
 ]
