@@ -3,7 +3,7 @@
 from jaxlaw.planning.answers import Replicates
 from jaxlaw.planning.breakeven import break_even
 from jaxlaw.planning.budgets import allocation, allocation_law, frontier
-from jaxlaw.planning.continual import ContinualRun, Pretraining
+from jaxlaw.planning.continual_runs import ContinualRun, Pretraining
 from jaxlaw.planning.domains import optimal_shares
 from jaxlaw.planning.envelope import lowest_losses
 from jaxlaw.planning.mixture import critical_ratio, optimal_mixture, optimal_mixture_limited
@@ -20,7 +20,7 @@ from jaxlaw.planning.training import (
     optimal_training,
 )
 from jaxlaw.planning.transfer import saved_compute, transfer_table, transferred
-from jaxlaw.planning.turning import TurningLength, turning_length
+from jaxlaw.planning.turning_lengths import TurningLength, turning_length
 from jaxlaw.planning.valuation import Valuation, pretraining_value
 
 __all__ = [
