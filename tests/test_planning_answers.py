@@ -9,7 +9,7 @@ from planned import CONTINUAL, DOMAIN, SCRATCH, TRUTHS, drawn, scattered
 
 import jaxlaw as jl
 from jaxlaw import planning, simulate
-from jaxlaw.planning.answers import interval_of, on_replicates, sources
+from jaxlaw.planning.answers import on_replicates, percentiles_of, sources
 from jaxlaw.refits import refit
 
 
@@ -68,16 +68,16 @@ def test_resampled_runs_give_an_interval_around_the_truth():
 
 def test_failed_replicates_are_left_out_and_counted():
     values = np.array([1.0, *np.arange(100.0), np.nan, np.nan])
-    assert interval_of(values) == pytest.approx(np.quantile(np.arange(100.0), [0.025, 0.975]))
+    assert percentiles_of(values) == pytest.approx(np.quantile(np.arange(100.0), [0.025, 0.975]))
     (note,) = on_replicates(values, "optimum")
     assert "2.0% of 102 replicates" in note.message and note.severity == "info"
     (note,) = on_replicates(np.array([1.0, 1.0, np.nan]), "optimum")
     assert note.severity == "warning"
-    assert interval_of(np.array([1.0, np.nan])) is None and on_replicates(np.ones(9), "") == []
+    assert percentiles_of(np.array([1.0, np.nan])) is None and on_replicates(np.ones(9), "") == []
 
 
 def test_infinity_is_an_answer_of_an_interval():
-    low, high = interval_of(np.array([np.inf, *np.arange(90.0), *[np.inf] * 10]))
+    low, high = percentiles_of(np.array([np.inf, *np.arange(90.0), *[np.inf] * 10]))
     assert 0 <= low < 5 and high == np.inf
 
 

@@ -177,7 +177,7 @@ def in_domain(name: str, value: Any, domain: str = "positive") -> float:
     return number
 
 
-def interval_of(values: np.ndarray, level: float = LEVEL) -> tuple[float, float] | None:
+def percentiles_of(values: np.ndarray, level: float = LEVEL) -> tuple[float, float] | None:
     """Percentiles of the replicates in (1 + R,) values that have an answer, or None."""
     if not 0 < level < 1:
         raise UsageError(f"level is {level:g}; it must lie between 0 and 1")
@@ -192,9 +192,9 @@ def interval_of(values: np.ndarray, level: float = LEVEL) -> tuple[float, float]
     return float(low), float(high)
 
 
-def intervals(values: Mapping[str, np.ndarray], level: float) -> dict[str, tuple[float, float]]:
+def percentiles(values: Mapping[str, np.ndarray], level: float) -> dict[str, tuple[float, float]]:
     """Interval of each quantity, where there are replicates."""
-    found = {name: interval_of(column, level) for name, column in values.items()}
+    found = {name: percentiles_of(column, level) for name, column in values.items()}
     return {name: ends for name, ends in found.items() if ends is not None}
 
 
@@ -287,7 +287,7 @@ def measured(values: Mapping[str, np.ndarray], level: float) -> dict[str, Any]:
     values = {name: np.asarray(column, float) for name, column in values.items()}
     return {
         **{name: float(column[0]) for name, column in values.items()},
-        "interval": intervals(values, level),
+        "interval": percentiles(values, level),
         "replicates": {name: column[1:] for name, column in values.items() if len(column) > 1},
         "level": level,
     }

@@ -21,11 +21,11 @@ from jaxlaw.planning.answers import (
     Source,
     held,
     in_domain,
-    interval_of,
     measured,
     need,
     on_replicates,
     on_source,
+    percentiles_of,
     sources,
 )
 from jaxlaw.planning.placing import WALLS, Cost, Limits, Terms, best_runs, closed_terms, log_cost
@@ -165,7 +165,7 @@ def frontier(
     table |= {name: values[name][0] for name in columns}
     if len(values["N"]) > 1:
         for name in columns:
-            ends = [interval_of(column, level) or (np.nan,) * 2 for column in values[name].T]
+            ends = [percentiles_of(column, level) or (np.nan,) * 2 for column in values[name].T]
             table[f"{name}_low"], table[f"{name}_high"] = np.array(ends).T
     notes = [*_beyond(source, values), *on_source(source)]
     notes += on_replicates(values["N"].min(axis=1), "optimum at some budget")

@@ -24,11 +24,11 @@ from jaxlaw.planning.answers import (
     Source,
     held,
     in_domain,
-    interval_of,
     measured,
     need,
     on_replicates,
     on_source,
+    percentiles_of,
     sources,
 )
 from jaxlaw.planning.extrema import lowest, root
@@ -306,7 +306,7 @@ def _curve(
     table |= {"change": general[0] / start - 1, "allowed": general[0] <= limit}
     if len(general) > 1:
         for name, values in (("domain_loss", domain), ("general_loss", general)):
-            ends = np.array([interval_of(column, level) or (np.nan,) * 2 for column in values.T])
+            ends = np.array([percentiles_of(column, level) or (np.nan,) * 2 for column in values.T])
             table[f"{name}_low"], table[f"{name}_high"] = ends.T
     return pd.DataFrame(table)
 

@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 
 from jaxlaw.notes import Note, UsageError
-from jaxlaw.planning.answers import LEVEL, Answer, interval_of, measured, on_replicates
+from jaxlaw.planning.answers import LEVEL, Answer, measured, on_replicates, percentiles_of
 from jaxlaw.planning.boxes import lowest_in_box
 from jaxlaw.planning.continual_runs import SETTINGS, ContinualRun
 from jaxlaw.planning.two_losses import (
@@ -143,7 +143,7 @@ def final_losses(
     for name, values in _named(evaluated(question, at)).items():
         table[name] = values[0]
         if len(values) > 1:
-            ends = [interval_of(column, level) for column in values.T]
+            ends = [percentiles_of(column, level) for column in values.T]
             table[f"{name}_low"], table[f"{name}_high"] = map(list, zip(*ends, strict=True))
     return FinalLosses(table, level, tuple(on_settings(question, at)))
 
@@ -223,7 +223,7 @@ def balance_curve(
     for name in (*names, *_LOSSES, "objective"):
         table[name] = found[name][:, 0]
         if found[name].shape[1] > 1:
-            each = [interval_of(row, level) for row in found[name]]
+            each = [percentiles_of(row, level) for row in found[name]]
             table[f"{name}_low"], table[f"{name}_high"] = map(list, zip(*each, strict=True))
     table["binding"] = [_binding(names, ends, found, k) for k in range(len(weights))]
     at = {name: found[name][:, 0] for name in SETTINGS}

@@ -23,11 +23,11 @@ from jaxlaw.planning.answers import (
     Answer,
     Source,
     in_domain,
-    interval_of,
     measured,
     need,
     on_replicates,
     on_source,
+    percentiles_of,
     sources,
 )
 from jaxlaw.planning.extrema import root
@@ -156,7 +156,7 @@ def transfer_table(
                 values = _compared(both, cost, log_N, here, loss)
                 row = {name: column[0] for name, column in values.items()}
                 for name in ("transferred", "saved"):
-                    if (ends := interval_of(values[name], level)) is not None:
+                    if (ends := percentiles_of(values[name], level)) is not None:
                         row[f"{name}_low"], row[f"{name}_high"] = ends
                 rows.append(row)
     return pd.DataFrame(rows)
