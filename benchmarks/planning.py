@@ -105,14 +105,22 @@ def held(plans: list, truth, names: list[str]) -> None:
 def coverage() -> None:
     print("| plan | quantity | truth | experiments | held by 95 % intervals | median width |")
     print("|---|---|---|---|---|---|")
+    of_size()
+    of_mixtures()
+
+
+def of_size() -> None:
     every = [as_bootstrap("chinchilla", *one) for one in fitted("chinchilla", 400, 1)]
     pair = ("chinchilla", TRUTHS["chinchilla"])
     plans = [planning.allocation(one, 1e22) for one in every]
     held(plans, planning.allocation(pair, 1e22), ["N", "D", "loss"])
     plans = [planning.smallest_compute(one, 2.2) for one in every]
     held(plans, planning.smallest_compute(pair, 2.2), ["N", "compute"])
-    domain = [as_bootstrap("dcpt", *one) for one in fitted("dcpt", 200, 2)]
-    general = [as_bootstrap("dcpt", *one) for one in fitted("dcpt-general", 200, 3)]
+
+
+def of_mixtures(count: int = 100) -> None:
+    domain = [as_bootstrap("dcpt", *one) for one in fitted("dcpt", count, 2)]
+    general = [as_bootstrap("dcpt", *one) for one in fitted("dcpt-general", count, 3)]
     two = ("dcpt", TRUTHS["dcpt-general"]), ("dcpt", TRUTHS["dcpt"])
     at = {"start": 2.8, "threshold": 0.03, "N": 1.8, "D": 2.0}
     plans = [planning.optimal_mixture(*both, **at) for both in zip(general, domain, strict=True)]

@@ -155,7 +155,7 @@ def isoloss(
     C = np.geomspace(*computes, 121)
     best = frontier(fit, C, **options).table
     low, high = best["N"].min() / 8, best["N"].max() * 8
-    ends = [*ax.get_ylim(), low, high] if ax.has_data() else [low, high]
+    ends = [*ax.get_ylim(), low, high] if ax.has_data() else [low, high]  # of another law too
     N = np.geomspace(min(ends), max(ends), 160)
     given = held(source, {k: v for k, v in options.items() if k == "r"}, ("N", "D"))
     point = {name: values[0] for name, values in source.params.items()}
@@ -166,6 +166,11 @@ def isoloss(
     if isinstance(levels, int):
         ends = best["loss"].min() * 1.01, best["loss"].max() * 1.05
         levels = np.unique(np.geomspace(*ends, levels).round(1))  # the same for two laws
+    # Before the contours: labels cut their lines in the scale they find.
+    ax.set_xscale("log")
+    ax.set_yscale("log")
+    ax.set_xlim(*computes)
+    ax.set_ylim(N[0], N[-1])
     drawn = ax.contour(C, N, losses, levels=levels, colors=color, linewidths=0.6, alpha=0.55)
     ax.clabel(drawn, fmt="%.2f", fontsize="x-small")
     ax.plot(best["compute"], best["N"], color=color, linewidth=2, label=label or "best size")
@@ -173,10 +178,6 @@ def isoloss(
         ax.fill_between(
             best["compute"], best["N_low"], best["N_high"], color=color, alpha=0.2, linewidth=0
         )
-    ax.set_xscale("log")
-    ax.set_yscale("log")
-    ax.set_xlim(*computes)
-    ax.set_ylim(N[0], N[-1])
     ax.set_xlabel("compute (FLOPs)")
     ax.set_ylabel("parameters N")
     ax.legend(frameon=False, fontsize="small", loc="upper left")

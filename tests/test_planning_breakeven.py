@@ -1,0 +1,57 @@
+"""Where a base stops paying."""
+
+import numpy as np
+import pytest
+from planned import CONTINUAL, SCRATCH, drawn
+
+import jaxlaw as jl
+from jaxlaw import planning
+
+S, C = SCRATCH[1], CONTINUAL[1]
+# With equal exponents of the data continual runs are ahead, or behind, at every budget.
+AHEAD = ("cpt-chinchilla", {**C, "beta": 0.30, "B": 450.0, "gamma": 0.0})
+BEHIND = ("cpt-chinchilla", {**C, "beta": 0.30, "B": 900.0, "gamma": 0.0})
+
+
+def test_break_even_at_a_size_in_closed_form():
+    plan = planning.break_even(SCRATCH, CONTINUAL, N=1.4e9)
+    D = (S["B"] * 1.4e9 ** C["gamma"] / C["B"]) ** (1 / (S["beta"] - C["beta"]))
+    assert plan.D == pytest.approx(D, rel=1e-9) and plan.pays == "below"
+    assert plan.compute == pytest.approx(6 * 1.4e9 * D, rel=1e-9)
+    for part, sign in ((0.9, 1), (1.1, -1)):
+        there = planning.transferred(SCRATCH, CONTINUAL, N=1.4e9, D=plan.D * part)
+        assert np.sign(there.transferred) == sign
+
+
+def test_break_even_at_a_budget():
+    plan = planning.break_even(SCRATCH, CONTINUAL, compute=1e20)
+    assert 6 * plan.N * plan.D == pytest.approx(1e20, rel=1e-9) and plan.pays == "above"
+    same = planning.break_even(SCRATCH, CONTINUAL, N=plan.N)
+    assert same.D == pytest.approx(plan.D, rel=1e-6)
+
+
+def test_break_even_of_the_frontiers():
+    plan = planning.break_even(SCRATCH, CONTINUAL)
+    for law in (SCRATCH, CONTINUAL):
+        assert planning.allocation(law, plan.compute).loss == pytest.approx(plan.loss, rel=1e-9)
+    assert plan.pays == "below" and "below this compute" in plan.binding
+
+
+@pytest.mark.parametrize("law, pays", [(AHEAD, "always"), (BEHIND, "never")])
+@pytest.mark.parametrize("at", [{}, {"N": 1e9}, {"compute": 1e20}])
+def test_always_and_never_are_answers(law, pays, at):
+    plan = planning.break_even(SCRATCH, law, **at)
+    assert plan.pays == pays and np.isnan(plan.D) and plan.compute == np.inf
+    assert [n.code for n in plan.notes] == [f"{pays}-pays"]
+
+
+def test_draws_that_fall_on_the_other_side_are_counted():
+    near = ("cpt-chinchilla", {**C, "beta": 0.298, "B": 680.0, "gamma": 0.0})
+    plan = planning.break_even(drawn(SCRATCH), near, N=1e9)
+    note = next(n for n in plan.notes if n.code == "replicates-disagree")
+    assert "%" in note.message and np.isnan(plan.replicates["D"]).any()
+
+
+def test_size_and_budget_together_are_refused():
+    with pytest.raises(jl.UsageError, match="not both"):
+        planning.break_even(SCRATCH, CONTINUAL, N=1e9, compute=1e20)
