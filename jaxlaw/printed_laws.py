@@ -202,7 +202,7 @@ def _fit(name: str, one: _Printed) -> Fit:
     law = laws.get(one.law)
     notes = [
         Note("published", "info", f"{name}: {one.source}; no data, no search"),
-        Note("uncertainty", "info", f"uncertainty: {one.uncertainty}"),
+        Note("uncertainty", "info", f"of the coefficients: {one.uncertainty}"),
         *(Note(code, *said) for code, said in one.said.items()),
     ]
     unknown = [key for key in law.input_names if key not in one.ranges]
