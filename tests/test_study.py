@@ -11,6 +11,8 @@ import jaxlaw as jl
 from jaxlaw import cli, folds
 from jaxlaw.laws import base
 from jaxlaw.objective import metrics
+from jaxlaw.study.contenders import contenders_of
+from jaxlaw.study.data_sets import data_set
 from jaxlaw.study.ranking import paired_p, rank
 from jaxlaw.study.scoring import SCORES, score
 
@@ -356,3 +358,41 @@ def test_the_command(tmp_path, monkeypatch, capsys):
     code, _, err = run("bare", "runs.csv", "--folds", "leave-one-out:rnu")
     assert code == 1 and "Did you mean 'run'" in err
     assert run("bare", "runs.csv", "--folds", "leave-one:run")[0] == 2
+
+
+def prepared(law, runs, design):
+    contenders = contenders_of(law, {"constraint": None}, {})
+    return data_set(("d",), runs, design, contenders, {}), contenders[0].label
+
+
+def test_folds_stay_with_their_rows_where_rows_are_dropped():
+    runs = table().assign(weight=1.0).sample(frac=1, random_state=0)
+    runs.iloc[[3, 40, 60], runs.columns.get_loc("loss")] = np.nan
+    runs.iloc[[5, 41], runs.columns.get_loc("weight")] = 0.0
+    read = jl.read_runs(runs, weight="weight", drop_invalid=True)
+    data, law = prepared("bare", read, folds.leave_one_out("run"))
+    one = data.observations[law]
+    left = runs[runs["loss"].notna() & (runs["weight"] > 0)]
+    assert len(one) == len(left) == 67
+    np.testing.assert_array_equal(one.target, left["loss"])
+    np.testing.assert_array_equal(one.rows, left.index)
+    for mask, run in zip(data.folds.held_out, "abc", strict=True):
+        np.testing.assert_array_equal(mask, left["run"] == run)
+    masks = np.ones((1, 72))
+    masks[0, :6] = 0  # of the rows as they were given
+    own, _ = prepared("bare", read, folds.own_masks(masks))
+    assert own.folds.held_out.sum() == 4 and own.folds.held_out[0, :4].all()
+
+
+def test_labels_are_in_the_units_of_the_user_and_of_the_share_asked_for():
+    demo = jl.simulate.demo().table
+    columns = {"N": "n_params", "D": "n_tokens", "r_d": "domain_ratio", "loss_g": "general_loss"}
+    runs = jl.read_runs(demo, columns, {"N": 1, "D": 1}).share("general")
+    data, law = prepared("dcpt", runs, folds.leave_k_out("r", 2))
+    assert data.folds.labels[9] == "r = 0.1, 0.33 held out"
+    shares = data.observations[law].inputs["r"]
+    np.testing.assert_array_equal(data.folds.held_out[9], np.isin(shares.round(9), [0.1, 0.33]))
+    sizes, _ = prepared("dcpt", runs, folds.leave_one_out("N"))
+    assert sizes.folds.labels[1] == "N = 1.8e+09 held out"
+    theirs, _ = prepared("dcpt", runs, folds.leave_one_out("r_d"))
+    np.testing.assert_array_equal(theirs.folds.held_out[0], np.isclose(shares, 1.0))
