@@ -14,9 +14,7 @@ import numpy as np
 
 import jaxlaw as jl
 from jaxlaw.columns import SIDES, Place, missing_column, numbers
-from jaxlaw.notes import DataError, JaxlawError, UsageError, WorkError
-from jaxlaw.result import Fit
-from jaxlaw.terminal import (
+from jaxlaw.commands.terminal import (
     check_folder,
     finite,
     in_options,
@@ -30,6 +28,8 @@ from jaxlaw.terminal import (
     value_range,
     write_file,
 )
+from jaxlaw.notes import DataError, JaxlawError, UsageError, WorkError
+from jaxlaw.result import Fit
 
 INTERRUPTED = 130  # what typer makes of Ctrl-C
 
@@ -44,14 +44,7 @@ except ModuleNotFoundError:  # the command is there without its extra, and says 
         sys.exit(2)
 
 else:
-    from jaxlaw import (
-        curve_commands,
-        plan_commands,
-        study_commands,
-        training_commands,
-        uncertainty_commands,
-        valuation_commands,
-    )
+    from jaxlaw.commands import curves, plans, studies, training, uncertainty, valuations
 
     app = typer.Typer(
         help="Fit scaling laws of (continual) pre-training.",
@@ -121,7 +114,7 @@ else:
         Example: jaxlaw laws --published --name hoffmann-2022 --out fit.json
         """
         if published or name is not None:
-            valuation_commands.show_published(name, out, as_json)
+            valuations.show_published(name, out, as_json)
             return
         table = jl.law_table()
         if out is not None:
@@ -183,17 +176,17 @@ else:
         where: Annotated[str | None, typer.Option(help="Rows to keep: a pandas query.")] = None,
         weight: Annotated[str | None, typer.Option(help="Column of weights.")] = None,
         share: Share = None,
-        schedules: curve_commands.Schedules = None,
+        schedules: curves.Schedules = None,
         decay: Annotated[
             str | None, typer.Option(help="Curves: λ of the annealing area [0.999], or fit.")
         ] = None,
-        first_step: curve_commands.FirstStep = None,
-        s1_before: curve_commands.S1Before = None,
-        fill: curve_commands.Fill = None,
-        batch: curve_commands.Batch = None,
-        carry_momentum: curve_commands.CarryMomentum = False,
-        count_warmup: curve_commands.CountWarmup = False,
-        epsilon: curve_commands.Epsilon = None,
+        first_step: curves.FirstStep = None,
+        s1_before: curves.S1Before = None,
+        fill: curves.Fill = None,
+        batch: curves.Batch = None,
+        carry_momentum: curves.CarryMomentum = False,
+        count_warmup: curves.CountWarmup = False,
+        epsilon: curves.Epsilon = None,
         drop_invalid: Annotated[
             bool, typer.Option("--drop-invalid", help="Drop rows without valid numbers.")
         ] = False,
@@ -261,12 +254,12 @@ else:
             "compile_cache": compile_cache,
         }
         if schedules is not None:
-            curves = curve_commands.curves_of(
+            loss_curves = curves.curves_of(
                 data, schedules, first_step, s1_before, batch, fill=fill, **reading
             )
             counted = {"carry_momentum": carry_momentum, "count_warmup": count_warmup,
                        "epsilon": epsilon}  # fmt: skip
-            result = curve_commands.fit_curves(law, curves, decay, counted, **options)
+            result = curves.fit_curves(law, loss_curves, decay, counted, **options)
         elif (decay, first_step, s1_before, fill, batch, epsilon) != (None,) * 6 or (
             carry_momentum or count_warmup
         ):
@@ -324,14 +317,14 @@ else:
             ]
             print_table([*list(arrays)[:-1], "fitted range"], shown)
 
-    app.command("areas")(curve_commands.areas_command)
-    app.command("curve")(curve_commands.curve_command)
-    app.command("bootstrap")(uncertainty_commands.bootstrap_command)
-    app.command("study")(study_commands.study_command)
-    app.add_typer(plan_commands.plan, name="plan")
-    plan_commands.plan.command("training")(training_commands.training_command)
-    plan_commands.plan.command("turning")(training_commands.turning_command)
-    plan_commands.plan.command("valuation")(valuation_commands.valuation_command)
+    app.command("areas")(curves.areas_command)
+    app.command("curve")(curves.curve_command)
+    app.command("bootstrap")(uncertainty.bootstrap_command)
+    app.command("study")(studies.study_command)
+    app.add_typer(plans.plan, name="plan")
+    plans.plan.command("training")(training.training_command)
+    plans.plan.command("turning")(training.turning_command)
+    plans.plan.command("valuation")(valuations.valuation_command)
 
 
 def _points(

@@ -12,7 +12,8 @@ import jaxlaw as jl
 from jaxlaw import planning, simulate
 
 pytest.importorskip("typer")
-from jaxlaw import cli, plan_commands  # noqa: E402
+from jaxlaw import cli  # noqa: E402
+from jaxlaw.commands import plans  # noqa: E402
 
 
 @pytest.fixture
@@ -152,7 +153,7 @@ def test_lines_fit_a_terminal_of_80(command):
         assert max(map(len, out.splitlines())) <= 80, out
 
 
-@pytest.mark.parametrize("name", [one.name for one in plan_commands.plan.registered_commands])
+@pytest.mark.parametrize("name", [one.name for one in plans.plan.registered_commands])
 def test_every_command_has_help_with_an_example(command, name):
     code, out, _ = command(name, "--help")
     assert code == 0 and f"jaxlaw plan {name}" in out and "--json" in out

@@ -6,7 +6,7 @@ from planned import CONTINUAL, DOMAIN, GENERAL, SCRATCH, drawn, scattered
 
 from jaxlaw import planning
 
-pictures = pytest.importorskip("jaxlaw.planning_plots")
+pictures = pytest.importorskip("jaxlaw.plots")
 AT = {"N": 1.8e9, "D": 1e10}
 
 

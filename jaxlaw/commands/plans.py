@@ -10,8 +10,7 @@ import pandas as pd
 import typer
 
 from jaxlaw import planning
-from jaxlaw.notes import UsageError
-from jaxlaw.plan_output import (
+from jaxlaw.commands.plan_output import (
     At,
     Draws,
     Json,
@@ -23,7 +22,8 @@ from jaxlaw.plan_output import (
     show,
     tell,
 )
-from jaxlaw.terminal import check_folder, number, pairs, value_range
+from jaxlaw.commands.terminal import check_folder, number, pairs, value_range
+from jaxlaw.notes import UsageError
 
 plan = typer.Typer(
     help="Answer a question with a fitted law.",

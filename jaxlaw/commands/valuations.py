@@ -9,8 +9,7 @@ import typer
 
 import jaxlaw as jl
 from jaxlaw import planning
-from jaxlaw.notes import UsageError, nearest
-from jaxlaw.terminal import (
+from jaxlaw.commands.terminal import (
     check_folder,
     pairs,
     print_json,
@@ -18,7 +17,8 @@ from jaxlaw.terminal import (
     print_wrapped,
     write_file,
 )
-from jaxlaw.training_commands import Json, Out, draw_picture, json_text
+from jaxlaw.commands.training import Json, Out, draw_picture, json_text
+from jaxlaw.notes import UsageError, nearest
 
 _PICTURES = {".png", ".pdf", ".svg"}
 

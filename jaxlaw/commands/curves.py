@@ -10,11 +10,7 @@ import pandas as pd
 import typer
 
 import jaxlaw as jl
-from jaxlaw.curves.counting import AREAS, area_options, areas_along, batch_of
-from jaxlaw.curves.courses import as_schedule, read_schedules
-from jaxlaw.notes import UsageError
-from jaxlaw.schedules import Schedule
-from jaxlaw.terminal import (
+from jaxlaw.commands.terminal import (
     check_folder,
     number,
     pairs,
@@ -23,6 +19,10 @@ from jaxlaw.terminal import (
     print_wrapped,
     write_file,
 )
+from jaxlaw.curves.counting import AREAS, area_options, areas_along, batch_of
+from jaxlaw.curves.courses import as_schedule, read_schedules
+from jaxlaw.notes import UsageError
+from jaxlaw.schedules import Schedule
 
 _SHOWN = 20  # steps of a table, where none are named
 _PICTURES = {".png", ".pdf", ".svg"}

@@ -11,10 +11,7 @@ import typer
 
 import jaxlaw as jl
 from jaxlaw import planning
-from jaxlaw.notes import DataError, UsageError
-from jaxlaw.planning import ContinualRun, Pretraining, Replicates
-from jaxlaw.planning.answers import plain
-from jaxlaw.terminal import (
+from jaxlaw.commands.terminal import (
     check_folder,
     number,
     pairs,
@@ -24,6 +21,9 @@ from jaxlaw.terminal import (
     value_range,
     write_file,
 )
+from jaxlaw.notes import DataError, UsageError
+from jaxlaw.planning import ContinualRun, Pretraining, Replicates
+from jaxlaw.planning.answers import plain
 
 _PICTURES = {".png", ".pdf", ".svg"}
 
@@ -259,8 +259,8 @@ def draw_picture(draw: Any, out: Path) -> None:
     if draw is None:
         raise UsageError("a single optimum has no picture; give several --weight")
     try:
-        from jaxlaw import training_plots
+        from jaxlaw import plots
     except ModuleNotFoundError:
         raise UsageError("pictures need matplotlib: pip install 'jaxlaw[plot]'") from None
-    figure = draw(training_plots).figure
+    figure = draw(plots).figure
     write_file(out, lambda path: figure.savefig(path, dpi=150, bbox_inches="tight"))

@@ -11,9 +11,7 @@ import typer
 
 import jaxlaw as jl
 from jaxlaw import planning
-from jaxlaw.notes import DataError, UsageError
-from jaxlaw.planning.answers import Answer, plain
-from jaxlaw.terminal import (
+from jaxlaw.commands.terminal import (
     number,
     pairs,
     print_json,
@@ -21,6 +19,8 @@ from jaxlaw.terminal import (
     print_wrapped,
     write_file,
 )
+from jaxlaw.notes import DataError, UsageError
+from jaxlaw.planning.answers import Answer, plain
 
 _PICTURES = {".png", ".pdf", ".svg"}
 _SHOWN = 24  # rows of a table
@@ -155,7 +155,7 @@ def _cell(value: Any) -> str:
 
 def _plots() -> Any:
     try:
-        from jaxlaw import planning_plots
+        from jaxlaw import plots
     except ModuleNotFoundError:
         raise UsageError("pictures need matplotlib: pip install 'jaxlaw[plot]'") from None
-    return planning_plots
+    return plots

@@ -9,8 +9,7 @@ import jax
 import typer
 
 import jaxlaw as jl
-from jaxlaw.notes import UsageError
-from jaxlaw.terminal import (
+from jaxlaw.commands.terminal import (
     check_folder,
     number,
     pairs,
@@ -20,6 +19,7 @@ from jaxlaw.terminal import (
     value_range,
     write_file,
 )
+from jaxlaw.notes import UsageError
 
 
 def study_command(

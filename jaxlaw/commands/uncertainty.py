@@ -12,7 +12,7 @@ import pandas as pd
 import typer
 
 import jaxlaw as jl
-from jaxlaw.terminal import (
+from jaxlaw.commands.terminal import (
     check_folder,
     finite,
     number,
