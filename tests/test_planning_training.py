@@ -22,7 +22,7 @@ from jaxlaw.planning import (
     training,
     turning_length,
 )
-from jaxlaw.planning.continual import ends_at, layout_of
+from jaxlaw.planning.continual_run import ends_at, layout_of
 
 TRUTHS = simulate.TRUTHS
 PT = ("cpt-curve-replay-pt", TRUTHS["cpt-curve-replay-pt"])

@@ -1,7 +1,7 @@
 """The questions a fitted law answers."""
 
 from jaxlaw.planning.answers import Replicates
-from jaxlaw.planning.continual import ContinualRun, Pretraining
+from jaxlaw.planning.continual_run import ContinualRun, Pretraining
 from jaxlaw.planning.ood import OutOfDomain, out_of_domain
 from jaxlaw.planning.schedule import OptimalSchedule, optimal_schedule
 from jaxlaw.planning.training import (

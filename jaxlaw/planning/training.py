@@ -19,7 +19,7 @@ import pandas as pd
 from jaxlaw.notes import Note, UsageError
 from jaxlaw.planning.answers import LEVEL, Answer, interval_of, measured, on_replicates
 from jaxlaw.planning.boxes import lowest_in_box
-from jaxlaw.planning.continual import SETTINGS, ContinualRun
+from jaxlaw.planning.continual_run import SETTINGS, ContinualRun
 from jaxlaw.planning.two_losses import (
     CORPORA,
     Question,
