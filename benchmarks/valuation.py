@@ -6,8 +6,8 @@ finetune_transfer.csv: 30 models × 3 datasets × 15 sample counts, 0 to 1,638,4
 to the losses of each model up to 1/γ of all samples, asked for its loss at all of them, and the
 model of the least predicted loss is chosen. Regret is by how much its true loss exceeds that of
 the best model; ρ is Spearman's, r Pearson's correlation of predicted and true losses. ``rectified``
-sees the loss before fine-tuning too, ``downstream-ce`` (a power law and a constant) cannot. Beside
-them, without a law: the loss at the most samples seen, and the loss before fine-tuning.
+can see the loss before fine-tuning too (``from 0``), ``downstream-ce`` (a power law and a constant)
+cannot. Beside them, without a law: the loss at the most samples seen, and before fine-tuning.
 """
 
 import os
@@ -39,13 +39,20 @@ def losses(dataset: str) -> pd.DataFrame:
     return mine.pivot_table(index="model", columns="n_finetune_samples", values="loss")
 
 
+LAWS = ("rectified from 0", "rectified", "downstream-ce")
+
+
+def counted(law: str, table: pd.DataFrame) -> np.ndarray:
+    """(counts,) whether a law sees the losses of a sample count."""
+    return table.columns.to_numpy(float) >= (0 if law.endswith("from 0") else 1)
+
+
 def predicted(law: str, table: pd.DataFrame, at: np.ndarray) -> np.ndarray:
     """(models, at) losses by a law fitted to each row; all models in one call."""
-    counts = table.columns.to_numpy(float)
-    name, kept = ("Df", counts >= 0) if law == "rectified" else ("Dp", counts > 0)
+    counts, kept = table.columns.to_numpy(float), counted(law, table)
     # downstream-ce counts tokens; 1,000 of them a sample changes nothing but the unit.
-    unit = 1.0 if law == "rectified" else 1000.0
-    law = jl.laws.get(law)
+    name, unit = ("Dp", 1000.0) if law == "downstream-ce" else ("Df", 1.0)
+    law = jl.laws.get(law.removesuffix(" from 0"))
     rows = pd.DataFrame({name: counts[kept] * unit, law.target: table.iloc[0, kept].to_numpy()})
     found = refit(
         law, jl.read_runs(rows).observations(law), targets=table.loc[:, kept].to_numpy(),
@@ -63,13 +70,14 @@ def selection(table: pd.DataFrame, dataset: str) -> None:
     best, worst = truth.min(), truth.max()
     for gamma in GAMMAS:
         seen = table.loc[:, table.columns <= full / gamma]
-        ways = {law: predicted(law, seen, [full])[:, 0] for law in ("rectified", "downstream-ce")}
+        ways = {law: predicted(law, seen, [full])[:, 0] for law in LAWS}
         ways |= {"loss seen last": seen.iloc[:, -1].to_numpy(), "loss before": table[0].to_numpy()}
         for way, scores in ways.items():
             chosen = truth[scores.argmin()]
             share = (worst - chosen) / (worst - best)
-            printed = PRINTED[dataset][gamma][way != "rectified"]
-            said = f"{printed:.1f}" if way in ("rectified", "downstream-ce") else ""
+            printed = dict(zip(("rectified from 0", "downstream-ce"), PRINTED[dataset][gamma],
+                               strict=True))  # fmt: skip
+            said = printed.get(way, "")
             print(
                 f"| {dataset} | 1/{gamma} | {way} | {chosen / best - 1:.1%} | {share:.3f} "
                 f"| {spearman(scores, truth):.3f} | {np.corrcoef(scores, truth)[0, 1]:.3f} "
@@ -82,18 +90,19 @@ def whole(table: pd.DataFrame, dataset: str) -> None:
     """RMSD of log losses of fits to every sample count."""
     counts = table.columns.to_numpy(float)
     row = [dataset]
-    for law, printed in zip(("rectified", "downstream-ce"), RMSD[dataset], strict=True):
-        kept = counts >= (0 if law == "rectified" else 1)
+    for law in LAWS:
+        kept = counted(law, table)
         off = np.log(predicted(law, table, counts[kept]) / table.loc[:, kept].to_numpy())
-        row += [f"{np.sqrt((off**2).mean(axis=1)).mean():.4f}", f"{printed:.4f}"]
+        row.append(f"{np.sqrt((off**2).mean(axis=1)).mean():.4f}")
+    row += [f"{one:.4f}" for one in RMSD[dataset]]
     print("| " + " | ".join(row) + " |")
 
 
 def main() -> None:
     begun = time.perf_counter()
     tables = {name: losses(name) for name in PRINTED}
-    print("| dataset | rectified | published | downstream-ce | published, plain power law |")
-    print("|---|---|---|---|---|")
+    print(f"| dataset | {' | '.join(LAWS)} | published: rectified | plain power law |")
+    print("|---|---|---|---|---|---|")
     for name, table in tables.items():
         whole(table, name)
     print("\n| dataset | seen | by | regret | of worst to best | ρ | r | r printed (%) |")

@@ -23,6 +23,7 @@ from jaxlaw.planning import (
     turning_length,
 )
 from jaxlaw.planning.continual_runs import ends_at, layout_of
+from jaxlaw.planning.continual_run import ends_at, layout_of
 
 TRUTHS = simulate.TRUTHS
 PT = ("cpt-curve-replay-pt", TRUTHS["cpt-curve-replay-pt"])

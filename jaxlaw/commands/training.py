@@ -151,7 +151,7 @@ def turning_command(
         fits[0], plan, cpt=None if cpt is None else fits[1], weight=weight,
         inputs=_numbers(value, "--input"), areas=_areas(decay),
     )  # fmt: skip
-    draw = None if cpt else lambda plots: plots.turning(fits[0], plan, found)
+    draw = None if cpt else lambda plots: plots.way_back(fits[0], plan, found)
     _show(found, None, out, as_json, draw)
 
 

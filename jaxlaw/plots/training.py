@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 
 from jaxlaw.notes import UsageError
 from jaxlaw.planning.continual_runs import SETTINGS, ContinualRun
+from jaxlaw.planning.continual_run import SETTINGS, ContinualRun
 from jaxlaw.planning.training import BalanceCurve, FinalLosses, final_losses
 from jaxlaw.planning.turning_lengths import TurningLength, turning_length
 from jaxlaw.planning.valuation import Valuation
@@ -59,6 +60,8 @@ def losses_over(
         ax.legend(frameon=False, fontsize="small")
     if setting == "steps":
         ax.set_xscale("log")
+    if setting == "peak":
+        ax.ticklabel_format(axis="x", style="sci", scilimits=(0, 0))
     ax.set_xlabel(_LABELS[setting])
     ax.set_ylabel(f"loss on the {'pre-training' if corpus == 'pt' else 'new'} corpus")
     return _tidy(ax)
@@ -92,7 +95,7 @@ def balance(curve: BalanceCurve, setting: str, ax: Axes | None = None) -> Axes:
     return _tidy(ax)
 
 
-def turning(
+def way_back(
     pt: Any, run: ContinualRun, found: TurningLength | None = None, ax: Axes | None = None
 ) -> Axes:
     """Loss on the pre-training corpus over steps: start, critical point, turning length.
@@ -121,7 +124,7 @@ def turning(
     if 0 < found.steps < np.inf:
         ax.axvline(found.steps, color=RED, linewidth=0.9, linestyle=":")
         ax.annotate(
-            f"back after {found.steps:,.0f} steps", (found.steps, 0.97),
+            f"back after {found.steps:,.0f} steps", (found.steps, 0.3),
             xycoords=("data", "axes fraction"), xytext=(-4, 0), textcoords="offset points",
             ha="right", va="top", color=RED, fontsize="small",
         )  # fmt: skip

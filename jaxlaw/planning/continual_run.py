@@ -1,0 +1,297 @@
+"""A continual run by a few numbers, and its areas in closed form.
+
+Rates are straight lines and half cosines. Sums of those, weighted with powers of λ, are
+geometric, so areas cost the same for any number of steps, and have derivatives in all of them,
+the number of steps included (between whole steps they are what the closed form gives there).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxlaw import schedules
+from jaxlaw.curves.counting import area_options, areas_along
+from jaxlaw.lr_areas import PhaseAreas
+from jaxlaw.notes import UsageError, nearest
+from jaxlaw.result import Fit
+from jaxlaw.schedules import Schedule
+
+#: What a plan may vary.
+SETTINGS = ("loss_potential", "peak", "replay", "steps")
+Shape = Literal["wsd", "cosine", "linear", "constant"]
+_SHAPES = ("wsd", "cosine", "linear", "constant")
+
+
+@dataclass(frozen=True)
+class Pretraining:
+    """How the base model was trained, up to how far its rate was annealed.
+
+    Attributes:
+        steps: warm-up included.
+        peak: the highest rate.
+        shape: ``wsd``, ``cosine`` or ``linear`` (to the loss potential), or ``constant``.
+        decay: share of the steps after the warm-up that decays (``wsd``).
+        warmup: steps of a straight line from 0 to the peak.
+    """
+
+    steps: float
+    peak: float
+    shape: Shape = "wsd"
+    decay: float = 0.2
+    warmup: float = 0
+
+
+@dataclass(frozen=True)
+class ContinualRun:
+    """A continual run: what plans vary, and what they hold.
+
+    Attributes:
+        pretraining: of the base model; a Schedule, whose loss potential is what it is; or None
+            where nobody tells (laws of an unknown base): the last rate is then taken as 0.
+        steps: of the continual phase, warm-up included.
+        peak: the highest rate of a re-warm-up; None goes on from the last rate of pre-training.
+        loss_potential: last rate of pre-training over its peak, in [0, 1] (Wang 2025, §3.3).
+        replay: share of the pre-training corpus in the continual mixture, in [0, 1].
+        shape: ``cosine``, ``linear`` or ``wsd`` to ``final``, or ``constant``.
+        final: the last rate as a share of the peak.
+        decay: share of the steps after the warm-up that decays (``wsd``).
+        warmup: steps of a straight line from ``start`` to the peak; none without a re-warm-up.
+        start: the rate where the warm-up begins (0, Wang 2025, §4.1).
+    """
+
+    pretraining: Pretraining | Schedule | None
+    steps: float
+    peak: float | None = None
+    loss_potential: float = 0.0
+    replay: float = 0.0
+    shape: Shape = "cosine"
+    final: float = 0.0
+    decay: float = 0.2
+    warmup: float = 0
+    start: float = 0.0
+
+    def __post_init__(self) -> None:
+        pt = self.pretraining
+        for owner, word in ((pt, "pretraining.") if _made(pt) else (None, ""), (self, "")):
+            if owner is not None:
+                _check_phase(owner, word)
+        for name in ("loss_potential", "replay", "final"):
+            value = getattr(self, name)
+            if not 0 <= value <= 1:
+                raise UsageError(f"{name} is {value}; it is a share, in [0, 1]")
+        if not (math.isfinite(self.start) and self.start >= 0):
+            raise UsageError(f"start is {self.start}; a learning rate is finite, not negative")
+        if self.peak is None and pt is None:
+            raise UsageError("give peak=: without a pre-training there is no rate to go on from")
+        if self.peak is None and self.warmup:
+            raise UsageError("a warm-up needs peak=, the rate to which it rises")
+
+    @property
+    def settings(self) -> dict[str, float]:
+        """Its own values of what plans may vary; the peak is NaN without a re-warm-up."""
+        own = {name: getattr(self, name) for name in SETTINGS}
+        if isinstance(self.pretraining, Schedule):
+            rates = self.pretraining.rates
+            own["loss_potential"] = float(rates[-1] / rates.max())
+        return {name: math.nan if value is None else float(value) for name, value in own.items()}
+
+    def schedule(self, **settings: float) -> Schedule:
+        """Both phases as rates per step (the second alone without a pre-training)."""
+        run = dataclasses.replace(self, **settings)
+        pt, steps = run.pretraining, _whole(run.steps) - _whole(run.warmup)
+        before, last = pt, 0.0
+        if _made(pt):
+            last = run.loss_potential * pt.peak
+            stable = _whole(pt.steps) - _whole(pt.warmup)
+            before = _rates(pt.shape, pt.peak, stable, last, pt.decay)
+            before = schedules.warmup(before, _whole(pt.warmup)) if pt.warmup else before
+        elif pt is not None:
+            last = float(pt.rates[-1])
+        peak = last if run.peak is None else run.peak
+        own = _rates(run.shape, peak, steps, run.final * peak, run.decay)
+        own = schedules.warmup(own, _whole(run.warmup), run.start) if run.warmup else own
+        if before is not None:
+            return schedules.join(before, own)
+        return own if run.warmup else Schedule(own.rates, 0.0, None, own.name)
+
+
+def _made(pretraining: Any) -> bool:
+    return isinstance(pretraining, Pretraining)
+
+
+def _check_phase(phase: Any, word: str) -> None:
+    if phase.shape not in _SHAPES:
+        hint = nearest(str(phase.shape), _SHAPES)
+        raise UsageError(f"{word}shape is {phase.shape!r}; use {', '.join(_SHAPES)}.{hint}")
+    if phase.peak is not None and not (math.isfinite(phase.peak) and phase.peak > 0):
+        raise UsageError(f"{word}peak is {phase.peak}; it must be a rate above 0")
+    if not 0 < phase.decay <= 1:
+        raise UsageError(f"{word}decay is {phase.decay}; it is a share, above 0 and up to 1")
+    if not 0 <= phase.warmup < phase.steps < math.inf:
+        raise UsageError(
+            f"{word}steps is {phase.steps} and {word}warmup {phase.warmup}; steps are finite and "
+            "more than those of the warm-up"
+        )
+
+
+def _whole(steps: float) -> int:
+    return max(int(round(steps)), 0)
+
+
+def _rates(shape: str, peak: float, steps: int, final: float, decay: float) -> Schedule:
+    if shape == "constant":
+        return schedules.constant(peak, steps)
+    more = {"decay": decay} if shape == "wsd" else {}
+    return getattr(schedules, shape)(peak, steps, final=final, **more)
+
+
+class Layout(NamedTuple):
+    """What a program depends on."""
+
+    pretraining: str | None  # its shape; "given" for a Schedule
+    warmed_before: bool
+    shape: str
+    rewarmed: bool
+    warmed: bool
+    carry_momentum: bool
+    count_warmup: bool
+
+
+def layout_of(run: ContinualRun, options: Mapping[str, Any]) -> tuple[Layout, dict[str, float]]:
+    """The run's layout, and its other numbers."""
+    pt = run.pretraining
+    made = _made(pt)
+    layout = Layout(
+        pt.shape if made else None if pt is None else "given", bool(made and pt.warmup), run.shape,
+        run.peak is not None, bool(run.warmup), options["carry_momentum"], options["count_warmup"],
+    )  # fmt: skip
+    numbers = {name: float(getattr(run, name)) for name in ("final", "decay", "warmup", "start")}
+    numbers["lambda"] = options["decay"]
+    if made:
+        mine = {f.name: getattr(pt, f.name) for f in dataclasses.fields(pt) if f.name != "shape"}
+        numbers |= {f"pt_{name}": float(value) for name, value in mine.items()}
+    elif pt is not None:
+        ends = areas_along(pt, np.array([len(pt)]), options)
+        drops = -np.diff(pt.rates, prepend=pt.initial_lr)
+        if not options["count_warmup"]:  # falls count even there
+            rise = int(np.argmax(pt.rates)) + 1
+            drops[:rise] = np.maximum(drops[:rise], 0)
+        last = float(pt.rates[-1])
+        numbers |= {"S1_pt": float(ends["S1"][0]), "S2_pt": float(ends["S2"][0])}
+        numbers |= {"last": last, "first": last + float(drops.sum())}
+    return layout, numbers
+
+
+def counted_as(*given: Any, **own: Any) -> dict[str, Any]:
+    """How areas are counted: as said, else as for the fits, else as read_curves does.
+
+    Raises:
+        UsageError: the fits differ, or weight areas with the rate (ε).
+    """
+    fits = [getattr(one, "fit", one) for one in given]
+    known = [one.areas for one in fits if isinstance(one, Fit) and one.areas]
+    if any(one != known[0] for one in known):
+        said = "; ".join(map(str, known))
+        raise UsageError(f"the fits counted their areas in different ways ({said})")
+    said = {name: value for name, value in own.items() if value is not None}
+    options = area_options(**((known[0] if known else {}) | said))
+    if options["epsilon"] is not None:
+        raise UsageError("areas weighted with the rate (epsilon) have no closed form; fit with "
+                         "plain areas, or use optimal_schedule")  # fmt: skip
+    return options
+
+
+def phase_ends(layout: Layout, numbers: Mapping[str, Any], at: Mapping[str, Any]) -> PhaseAreas:
+    """Areas after the last step.
+
+    Args:
+        layout, numbers: of :func:`layout_of`.
+        at: settings → arrays that broadcast.
+    """
+    decay, zero = numbers["lambda"], jnp.zeros_like(at["steps"])
+    if layout.pretraining is None:
+        before, first, last = (zero, zero), 0.0, 0.0
+    elif layout.pretraining == "given":
+        before = (numbers["S1_pt"] + zero, numbers["S2_pt"] + zero)
+        first, last = numbers["first"], numbers["last"]
+    else:
+        peak, warmup = numbers["pt_peak"], numbers["pt_warmup"]
+        annealed = layout.pretraining != "constant"
+        last = at["loss_potential"] * peak if annealed else peak
+        first = 0.0 if layout.warmed_before and layout.count_warmup else peak
+        before = (zero, zero)
+        if layout.warmed_before:
+            S1, S2 = _line(before, warmup, 0.0, peak, first, decay)
+            before = (S1, S2 if layout.count_warmup else zero)
+        length = numbers["pt_steps"] - warmup
+        before = _shaped(layout.pretraining, before, length, peak, last, first, decay,
+                         numbers["pt_decay"])  # fmt: skip
+    # With its momentum carried over, S2 goes on as if there were no boundary.
+    reference = first if layout.carry_momentum else last
+    S2 = before[1] if layout.carry_momentum else zero
+    peak = at["peak"] if layout.rewarmed else last
+    state, length = (zero, S2), at["steps"] - numbers["warmup"]
+    if layout.warmed:
+        state = _line(state, numbers["warmup"], numbers["start"], peak, reference, decay)
+    end = numbers["final"] * peak if layout.shape != "constant" else peak
+    state = _shaped(layout.shape, state, length, peak, end, reference, decay, numbers["decay"])
+    # After endless training every momentum but that of the last rate is forgotten.
+    endless = jnp.isinf(length)
+    S2 = jnp.where(endless, (reference - end) / (1 - decay), state[1])
+    S2 = S2 - before[1] if layout.carry_momentum else S2
+    return PhaseAreas(before[0], jnp.where(endless, jnp.inf, state[0]), before[1], S2)
+
+
+def _shaped(shape, state, n, peak, end, reference, decay, share):  # noqa: ANN001
+    if shape == "cosine":
+        return _half_cosine(state, n, peak, end, reference, decay)
+    if shape == "wsd":
+        state = _line(state, (1 - share) * n, peak, peak, reference, decay)
+        return _line(state, share * n, peak, end, reference, decay)
+    return _line(state, n, peak, end, reference, decay)
+
+
+def _memory(n: Any, decay: Any) -> tuple[Any, Any]:
+    """λ^n and Σ λ^(n−k) over k = 1…n."""
+    near = decay > 1 - 1e-12
+    rate = jnp.where(near, -1.0, jnp.log(jnp.where(near | (decay <= 0), 0.5, decay)))
+    kept = jnp.where(near, 1.0, jnp.where(decay <= 0, 0.0, jnp.exp(n * rate)))
+    whole = -jnp.expm1(n * rate) / jnp.where(near, 1.0, 1 - decay)
+    return kept, jnp.where(near, n, jnp.where(decay <= 0, 1.0, whole))
+
+
+# S2(t) = λ·S2(t−1) + (η_0 − η_t), from the state before a piece of n steps to the one after it.
+def _line(state, n, start, end, reference, decay):  # noqa: ANN001
+    """A straight line: Σ k·λ^(n−k) = (n − λ·Σ λ^(n−k)) / (1 − λ)."""
+    n = jnp.asarray(n) + 0.0 * state[0]
+    kept, whole = _memory(n, decay)
+    near = decay > 1 - 1e-12
+    ramp = jnp.where(near, n * (n + 1) / 2, (n - decay * whole) / jnp.where(near, 1.0, 1 - decay))
+    slope = (end - start) / jnp.maximum(n, 1e-9)
+    S1 = state[0] + n * start + slope * n * (n + 1) / 2
+    return S1, kept * state[1] + (reference - start) * whole - slope * ramp
+
+
+def _half_cosine(state, n, start, end, reference, decay):  # noqa: ANN001
+    """Half a cosine: Σ cos(πk/n)·λ^(n−k) is the real part of a geometric sum of e^(iπ/n)."""
+    n = jnp.asarray(n) + 0.0 * state[0]
+    kept, whole = _memory(n, decay)
+    bend = 2 * jnp.sin(jnp.pi / (2 * n)) ** 2  # 1 − cos(π/n)
+    wave = -(1 + kept) * (1 - decay + decay * bend) / ((1 - decay) ** 2 + 2 * decay * bend)
+    middle, half = (start + end) / 2, (start - end) / 2
+    S1 = state[0] + n * middle - half
+    return S1, kept * state[1] + (reference - middle) * whole - half * wave
+
+
+@jax.jit(static_argnames="layout")
+def ends_at(layout: Layout, numbers: Any, at: Any) -> PhaseAreas:
+    """:func:`phase_ends`, compiled."""
+    return phase_ends(layout, numbers, at)

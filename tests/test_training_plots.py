@@ -1,0 +1,68 @@
+"""Pictures of continual runs and of a corpus's value show what they say they show."""
+
+import numpy as np
+import pytest
+
+import jaxlaw as jl
+from jaxlaw import UsageError
+from jaxlaw.planning import (
+    ContinualRun,
+    Pretraining,
+    balance_curve,
+    final_losses,
+    pretraining_value,
+    turning_length,
+)
+
+plots = pytest.importorskip("jaxlaw.training_plots")
+PT, CPT = (jl.published()[name] for name in ("wang-2025-pt", "wang-2025-cpt"))
+RUN = ContinualRun(Pretraining(40_000, 2e-4), 10_000, 1e-4, replay=0.2, warmup=500)
+
+
+@pytest.fixture(autouse=True)
+def closed():
+    yield
+    plots.plt.close("all")
+
+
+@pytest.fixture
+def ax():
+    return plots.plt.subplots()[1]
+
+
+def test_a_curve_for_each_number_of_steps(ax):
+    found = final_losses(PT, CPT, RUN, peak=[1e-5, 1e-4, 2e-4], steps=[5_000, 20_000])
+    assert plots.losses_over(found, "peak", "pt", ax) is ax
+    assert len(ax.lines) == 2
+    part = found.table[found.table["steps"] == 20_000]
+    np.testing.assert_allclose(ax.lines[1].get_ydata(), part["loss_pt"])
+    assert [t.get_text() for t in ax.get_legend().get_texts()] == ["steps 5000", "steps 20000"]
+    three = final_losses(PT, CPT, RUN, peak=[1e-5, 1e-4], steps=[5e3, 2e4], replay=[0, 0.5])
+    with pytest.raises(UsageError, match="replay and steps vary beside peak"):
+        plots.losses_over(three, "peak")
+
+
+def test_the_curve_of_optima(ax):
+    curve = balance_curve(PT, CPT, RUN, {"replay": (0, 1)}, np.linspace(0, 1, 3))
+    plots.balance(curve, "replay", ax)
+    np.testing.assert_allclose(ax.lines[1].get_ydata(), curve.table["replay"])
+    with pytest.raises(UsageError, match="peak was not searched"):
+        plots.balance(curve, "peak")
+
+
+def test_the_way_back(ax):
+    level = ContinualRun(Pretraining(5_000, 2e-4), 1, 2e-4, 1.0, 0.5, shape="constant")
+    found = turning_length(PT, level)
+    plots.way_back(PT, level, found, ax)
+    assert ax.lines[-1].get_xdata()[0] == found.steps
+    assert any("8,730 steps" in text.get_text() for text in ax.texts)
+
+
+def test_the_value_of_a_corpus(ax):
+    score = [10.0, 11.0, 12.0, 12.5, 10.0, 9.0, 9.5, 9.0]
+    found = pretraining_value({"Dp": np.geomspace(1e9, 1e11, 8), "score": score}, baseline=8)
+    plots.value(found, 20.0, ax)
+    shown = np.concatenate([np.asarray(c.get_offsets()) for c in ax.collections])
+    np.testing.assert_allclose(shown[:, 1], score)
+    assert ax.get_title() == "suspect misalignment"
+    assert {line.get_label() for line in ax.lines} == {"without pretraining", "target"}
