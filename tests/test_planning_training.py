@@ -22,7 +22,6 @@ from jaxlaw.planning import (
     training,
     turning_length,
 )
-from jaxlaw.planning.continual_runs import ends_at, layout_of
 from jaxlaw.planning.continual_run import ends_at, layout_of
 
 TRUTHS = simulate.TRUTHS

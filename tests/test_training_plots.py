@@ -14,7 +14,7 @@ from jaxlaw.planning import (
     turning_length,
 )
 
-plots = pytest.importorskip("jaxlaw.training_plots")
+plots = pytest.importorskip("jaxlaw.plots")
 PT, CPT = (jl.published()[name] for name in ("wang-2025-pt", "wang-2025-cpt"))
 RUN = ContinualRun(Pretraining(40_000, 2e-4), 10_000, 1e-4, replay=0.2, warmup=500)
 

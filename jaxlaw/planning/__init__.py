@@ -3,11 +3,10 @@
 from jaxlaw.planning.answers import Replicates
 from jaxlaw.planning.breakeven import break_even
 from jaxlaw.planning.budgets import allocation, allocation_law, frontier
-from jaxlaw.planning.continual_runs import ContinualRun, Pretraining
+from jaxlaw.planning.continual_run import ContinualRun, Pretraining
 from jaxlaw.planning.domains import optimal_shares
 from jaxlaw.planning.envelope import lowest_losses
 from jaxlaw.planning.mixture import critical_ratio, optimal_mixture, optimal_mixture_limited
-from jaxlaw.planning.continual_run import ContinualRun, Pretraining
 from jaxlaw.planning.ood import OutOfDomain, out_of_domain
 from jaxlaw.planning.replays import compare_replay
 from jaxlaw.planning.schedule import OptimalSchedule, optimal_schedule

@@ -19,7 +19,6 @@ import pandas as pd
 from jaxlaw.notes import Note, UsageError
 from jaxlaw.planning.answers import LEVEL, Answer, measured, on_replicates, percentiles_of
 from jaxlaw.planning.boxes import lowest_in_box
-from jaxlaw.planning.continual_runs import SETTINGS, ContinualRun
 from jaxlaw.planning.continual_run import SETTINGS, ContinualRun
 from jaxlaw.planning.two_losses import (
     CORPORA,

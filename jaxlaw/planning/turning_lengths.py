@@ -15,7 +15,6 @@ import numpy as np
 from jaxlaw.lr_areas import PhaseAreas
 from jaxlaw.notes import Note, UsageError
 from jaxlaw.planning.answers import LEVEL, Answer, measured
-from jaxlaw.planning.continual_runs import SETTINGS, ContinualRun, phase_ends
 from jaxlaw.planning.continual_run import SETTINGS, ContinualRun, phase_ends
 from jaxlaw.planning.two_losses import (
     ends_of_losses,

@@ -15,7 +15,6 @@ from jaxlaw.curves.counting import AREAS
 from jaxlaw.laws.base import Law
 from jaxlaw.notes import Note, UsageError
 from jaxlaw.planning.answers import Source, held, on_source, sources
-from jaxlaw.planning.continual_runs import (
 from jaxlaw.planning.continual_run import (
     SETTINGS,
     ContinualRun,
@@ -36,7 +35,7 @@ class Question(NamedTuple):
     Attributes:
         sources: of the losses on the pre-training corpus and on the new one.
         run: what is held.
-        layout, numbers: of :func:`jaxlaw.planning.continual_runs.layout_of`.
+        layout, numbers: of :func:`jaxlaw.planning.continual_run.layout_of`.
         layout, numbers: of :func:`jaxlaw.planning.continual_run.layout_of`.
         params: for each loss parameter → (1 + R,).
         inputs: for each loss what its law takes beside areas and r, in its own units.

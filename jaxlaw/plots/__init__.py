@@ -16,7 +16,7 @@ from jaxlaw.plots.plans import (
     replay_losses,
     trade_off,
 )
-from jaxlaw.plots.training import balance, losses_over, turning, value
+from jaxlaw.plots.training import balance, losses_over, value, way_back
 
 __all__ = [
     "balance",
@@ -33,6 +33,6 @@ __all__ = [
     "replay_losses",
     "residuals",
     "trade_off",
-    "turning",
     "value",
+    "way_back",
 ]

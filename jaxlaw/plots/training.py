@@ -9,7 +9,6 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from jaxlaw.notes import UsageError
-from jaxlaw.planning.continual_runs import SETTINGS, ContinualRun
 from jaxlaw.planning.continual_run import SETTINGS, ContinualRun
 from jaxlaw.planning.training import BalanceCurve, FinalLosses, final_losses
 from jaxlaw.planning.turning_lengths import TurningLength, turning_length
