@@ -59,7 +59,7 @@ def test_tables_and_pictures(command, tmp_path):
     picture = tmp_path / "losses.png"
     vary = ["--vary", "loss_potential=0,0.5,1", "--vary", "steps=5000,20000"]
     code, out, _ = command("plan", "training", *PAIR, *BASE, *RUN, *vary)
-    assert code == 0 and "loss_cpt" in out and max(map(len, out.splitlines())) <= 80
+    assert code == 0 and "loss cpt" in out and max(map(len, out.splitlines())) <= 80
     code, out, _ = command("plan", "training", *PAIR, *BASE, *RUN, *vary, "--out", picture)
     assert code == 0 and picture.read_bytes().startswith(b"\x89PNG")
 

@@ -19,11 +19,12 @@ from jaxlaw.commands.terminal import (
     print_wrapped,
     write_file,
 )
-from jaxlaw.notes import DataError, UsageError
+from jaxlaw.notes import DataError, UsageError, nearest
 from jaxlaw.planning.answers import Answer, plain
 
 _PICTURES = {".png", ".pdf", ".svg"}
 _SHOWN = 24  # rows of a table
+PUBLISHED = "published:"  # before the name of printed coefficients, in place of a file
 
 At = Annotated[
     list[str] | None,
@@ -55,13 +56,22 @@ def inputs_at(at: list[str] | None) -> dict[str, Any]:
 
 
 def loaded_fits(files: list[Path], draws: list[Path] | None) -> list[Any]:
-    """Fits, with the draws of a bootstrap where there are any."""
-    fits = [jl.load(file) for file in files]
+    """Fits, or ``published:NAME``, with the draws of a bootstrap where there are any."""
+    fits = [_loaded(str(file)) for file in files]
     if not draws:
         return fits
     if len(draws) != len(fits):
         raise UsageError(f"--bootstrap is given {len(draws)} times for {len(fits)} fits: one each")
     return [_with_draws(fit, file) for fit, file in zip(fits, draws, strict=True)]
+
+
+def _loaded(file: str) -> jl.Fit:
+    if not file.startswith(PUBLISHED):
+        return jl.load(file)
+    name, known = file.removeprefix(PUBLISHED), jl.published()
+    if name not in known:
+        raise UsageError(f"nothing is published as {name}.{nearest(name, known)}")
+    return known[name]
 
 
 def _with_draws(fit: jl.Fit, file: Path) -> planning.Replicates:
@@ -125,9 +135,14 @@ def _flat(record: dict[str, Any]) -> dict[str, Any]:
 
 
 def show(
-    table: pd.DataFrame, notes: Any, out: Path | None, as_json: bool, draw: Any = None
+    table: pd.DataFrame,
+    notes: Any,
+    out: Path | None,
+    as_json: bool,
+    draw: Any = None,
+    hide: Any = (),
 ) -> None:
-    """Write, draw or print a table and its notes."""
+    """Write, draw or print a table (but for the columns to hide) and its notes."""
     record = {
         **{name: [_json_cell(v) for v in column] for name, column in table.items()},
         "notes": [f"{note.code}: {note.message}" for note in notes],
@@ -137,7 +152,8 @@ def show(
     if as_json:
         print_json(record)
     elif out is None or out.suffix.lower() in _PICTURES:
-        shown = table[[name for name in table if not name.startswith("tokens_per_parameter_")]]
+        hidden = {*hide, *(name for name in table if name.startswith("tokens_per_parameter_"))}
+        shown = table[[name for name in table if name not in hidden]]
         step = max(1, -(-len(shown) // _SHOWN))
         cells = [[_cell(v) for v in row] for row in shown.iloc[::step].itertuples(index=False)]
         print_table([name.replace("_per_", "/").replace("_", " ") for name in shown], cells)

@@ -2,30 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated, Any
 
-import pandas as pd
 import typer
 
-import jaxlaw as jl
 from jaxlaw import planning
-from jaxlaw.commands.terminal import (
-    check_folder,
-    number,
-    pairs,
-    print_json,
-    print_table,
-    print_wrapped,
-    value_range,
-    write_file,
-)
-from jaxlaw.notes import DataError, UsageError
-from jaxlaw.planning import ContinualRun, Pretraining, Replicates
-from jaxlaw.planning.answers import plain
-
-_PICTURES = {".png", ".pdf", ".svg"}
+from jaxlaw.commands.plan_output import Draws, Json, Out, loaded_fits, show, tell
+from jaxlaw.commands.terminal import check_folder, number, pairs, value_range
+from jaxlaw.notes import UsageError
+from jaxlaw.planning import ContinualRun, Pretraining
 
 PtFile = Annotated[str, typer.Argument(help="Fit of the loss on the pre-training corpus.")]
 CptFile = Annotated[str, typer.Argument(help="Fit of the loss on the new corpus.")]
@@ -53,14 +39,6 @@ Decay = Annotated[float | None, typer.Option(help="λ of the areas, for fits tha
 Others = Annotated[
     list[str] | None, typer.Option("--input", help="Other inputs: N=1e9; repeatable.")
 ]
-Draws = Annotated[
-    list[Path] | None,
-    typer.Option("--bootstrap", help="Table (CSV) of a fit on resamples, one for each fit."),
-]
-Out = Annotated[
-    Path | None, typer.Option(help="Write the answer (JSON, CSV) or draw it (PNG, PDF, SVG).")
-]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else.")]
 
 
 def training_command(
@@ -97,7 +75,7 @@ def training_command(
     check_folder(out)
     if (weight is None) != (over is None) or (over is None) == (vary is None):
         raise UsageError("give --vary for a table, or --weight and --over for the best settings")
-    fits = _loaded([pt, cpt], bootstrap)
+    fits = loaded_fits([pt, cpt], bootstrap)
     plan = _run(pretraining, run, loss_potential, replay)
     options: dict[str, Any] = {"inputs": _numbers(value, "--input"), "areas": _areas(decay)}
     if vary is not None:
@@ -107,7 +85,7 @@ def training_command(
         }
         found = planning.final_losses(*fits, plan, **settings, **options)
         drawn = next(iter(settings))
-        _show(found, found.table, out, as_json, lambda plots: plots.losses_over(found, drawn))
+        _table(found, out, as_json, lambda plots: plots.losses_over(found, drawn))
         return
     ranges = {name: value_range(text) for name, text in pairs(over, "--over").items()}
     for name, ends in ranges.items():
@@ -117,10 +95,10 @@ def training_command(
     curve = planning.balance_curve(*fits, plan, ranges, weights, **options)
     if len(weights) > 1:
         first = next(iter(ranges))
-        _show(curve, curve.table, out, as_json, lambda plots: plots.balance(curve, first))
+        _table(curve, out, as_json, lambda plots: plots.balance(curve, first))
         return
     best = planning.optimal_training(*fits, plan, weights[0], ranges, **options)
-    _show(best, None, out, as_json, None)
+    tell(best, out, as_json)
 
 
 def turning_command(
@@ -145,14 +123,14 @@ def turning_command(
     --pretraining wsd:steps=10000,peak=2e-4 --run cosine:steps=10000,peak=2e-4,warmup=500
     """
     check_folder(out)
-    fits = _loaded([pt] if cpt is None else [pt, cpt], bootstrap)
+    fits = loaded_fits([pt] if cpt is None else [pt, cpt], bootstrap)
     plan = _run(pretraining, run, loss_potential, replay)
     found = planning.turning_length(
         fits[0], plan, cpt=None if cpt is None else fits[1], weight=weight,
         inputs=_numbers(value, "--input"), areas=_areas(decay),
     )  # fmt: skip
     draw = None if cpt else lambda plots: plots.way_back(fits[0], plan, found)
-    _show(found, None, out, as_json, draw)
+    tell(found, out, as_json, draw=draw)
 
 
 def _numbers(items: list[str] | None, option: str) -> dict[str, float]:
@@ -187,80 +165,7 @@ def _phase(text: str, option: str, keys: tuple[str, ...]) -> tuple[str, dict[str
     return shape, given
 
 
-def _loaded(fits: list[str], bootstrap: list[Path] | None) -> list[Any]:
-    """Fits, each with its replicates where there are."""
-    known = jl.published()
-    found: list[Any] = []
-    for one in fits:
-        name = one.removeprefix("published:")
-        if one.startswith("published:") and name not in known:
-            raise UsageError(f"nothing is published as {name}; see `jaxlaw laws --published`")
-        found.append(known[name] if one.startswith("published:") else jl.load(one))
-    if bootstrap is None:
-        return found
-    if len(bootstrap) != len(found):
-        raise UsageError(f"--bootstrap: {len(bootstrap)} tables for {len(found)} fits")
-    return [_replicated(fit, path) for fit, path in zip(found, bootstrap, strict=True)]
-
-
-def _replicated(fit: jl.Fit, path: Path) -> Replicates:
-    try:
-        table = pd.read_csv(path)
-    except OSError as error:
-        raise UsageError(f"cannot read {path}: {error.strerror}") from None
-    missing = [name for name in fit.law.parameter_names if name not in table]
-    if missing:
-        raise DataError(f"{path} has no column {', '.join(missing)}, parameters of {fit.law.name}")
-    return Replicates(fit, {name: table[name].to_numpy() for name in fit.law.parameter_names})
-
-
-def _show(found: Any, table: pd.DataFrame | None, out: Path | None, as_json: bool, draw: Any):  # noqa: ANN202
-    if out is not None and out.suffix.lower() in _PICTURES:
-        draw_picture(draw, out)
-        print_json({"picture": str(out)}) if as_json else print(f"picture: {out}")
-        return
-    record = found.to_dict() if table is None else _record(found, table)
-    if out is not None and table is not None and out.suffix.lower() == ".csv":
-        write_file(out, lambda path: table.to_csv(path, index=False))
-    elif out is not None:
-        write_file(out, lambda path: path.write_text(json_text(record)))
-    if as_json:
-        print_json(record)
-    elif table is None:
-        print_wrapped(found.summary())
-    else:
-        shown = table.drop(columns=[n for n in table if n.endswith(("_low", "_high"))])
-        shown = shown.drop(columns=[n for n in ("change_pt", "change_cpt") if n in shown])
-        rows = [[_cell(one) for one in row] for row in shown.itertuples(index=False)]
-        print_table([name.replace("loss_potential", "potential") for name in shown], rows)
-        print_wrapped("\n".join(map(str, found.notes)))
-
-
-def json_text(record: Any) -> str:
-    """As files hold it."""
-    return json.dumps(record, indent=2, ensure_ascii=False) + "\n"
-
-
-def _record(found: Any, table: pd.DataFrame) -> dict[str, Any]:
-    rows = [
-        {k: plain(v) if isinstance(v, float) else v for k, v in row.items()}
-        for row in table.to_dict(orient="records")
-    ]
-    notes = [{"code": n.code, "severity": n.severity, "message": n.message} for n in found.notes]
-    return {"table": rows, "level": found.level, "notes": notes}
-
-
-def _cell(value: Any) -> str:
-    return f"{value:.5g}" if isinstance(value, float) else str(value)
-
-
-def draw_picture(draw: Any, out: Path) -> None:
-    """Draw with the module of pictures, which may not be there."""
-    if draw is None:
-        raise UsageError("a single optimum has no picture; give several --weight")
-    try:
-        from jaxlaw import plots
-    except ModuleNotFoundError:
-        raise UsageError("pictures need matplotlib: pip install 'jaxlaw[plot]'") from None
-    figure = draw(plots).figure
-    write_file(out, lambda path: figure.savefig(path, dpi=150, bbox_inches="tight"))
+def _table(found: Any, out: Path | None, as_json: bool, draw: Any) -> None:
+    """Print without the ends of intervals, for which there is no room; files have them."""
+    ends = [name for name in found.table if name.endswith(("_low", "_high"))]
+    show(found.table, found.notes, out, as_json, draw, [*ends, "change_pt", "change_cpt"])

@@ -9,6 +9,7 @@ import typer
 
 import jaxlaw as jl
 from jaxlaw import planning
+from jaxlaw.commands.plan_output import Json, Out, tell
 from jaxlaw.commands.terminal import (
     check_folder,
     pairs,
@@ -17,10 +18,7 @@ from jaxlaw.commands.terminal import (
     print_wrapped,
     write_file,
 )
-from jaxlaw.commands.training import Json, Out, draw_picture, json_text
 from jaxlaw.notes import UsageError, nearest
-
-_PICTURES = {".png", ".pdf", ".svg"}
 
 
 def valuation_command(
@@ -50,11 +48,7 @@ def valuation_command(
         data, at=at, target=target, least_gain=least_gain, baseline=baseline,
         columns=pairs(column, "--column"), noise=noise, shortfall=shortfall,
     )  # fmt: skip
-    if out is not None and out.suffix.lower() in _PICTURES:
-        draw_picture(lambda plots: plots.value(found, target), out)
-    elif out is not None:
-        write_file(out, lambda path: path.write_text(json_text(found.to_dict())))
-    print_json(found.to_dict()) if as_json else print_wrapped(found.summary())
+    tell(found, out, as_json, draw=lambda plots: plots.value(found, target))
 
 
 def show_published(save: str | None, out: Path | None, as_json: bool) -> None:
