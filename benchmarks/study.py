@@ -95,7 +95,7 @@ def notes(study: jl.Study, name: str) -> None:
     for note in study.notes:
         elsewhere = note.code == "fold-few-values" and f"with {name}: " not in note.message
         if note.severity != "info" and not elsewhere:
-            print(f"- {note.code}: {note.message}")
+            print(f"- {note.code}: {note.message}".replace(f"{name}: ", ""))
     print(flush=True)
 
 
