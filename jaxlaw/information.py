@@ -2,7 +2,8 @@
 
 J is the Jacobian of the (log) loss at the runs. The variance of what has the gradient g is
 τ²·gᵀ(JᵀWJ)⁻¹g with τ² = E[ψ²]/E[ψ′]², ψ the slope of the Huber loss: the variance of an
-M-estimator, its two expectations measured on the fit's own residuals.
+M-estimator, its two expectations measured on the fit's own residuals, ψ′ smoothed as for the
+sandwich (:mod:`jaxlaw.uncertainty.sandwich`).
 """
 
 from __future__ import annotations
@@ -16,16 +17,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxlaw import laws
 from jaxlaw.coordinates import Model, natural, recentre
 from jaxlaw.findings import at_walls
-from jaxlaw.notes import DataError, Note, UsageError
+from jaxlaw.notes import DataError, Note
 from jaxlaw.objective import Problem, predict
-from jaxlaw.observations import Observations
-from jaxlaw.posing import Options, Posed, pose
+from jaxlaw.posing import Posed
 from jaxlaw.result import Fit
-from jaxlaw.runs import read_runs
-from jaxlaw.starts import first_starts
+from jaxlaw.uncertainty.posed_fit import Fitted, fitted
+from jaxlaw.uncertainty.sandwich import residual_slopes, smoothed
 
 _SINGULAR = 1e-10  # least eigenvalue of the matrix; below, a direction is not determined at all
 
@@ -88,28 +87,20 @@ def information_of(fit: Fit, runs: Any) -> Information:
     Raises:
         UsageError: they are not the runs of the fit.
     """
-    law = fit.law if fit.law.constraint is None else laws.get(fit.law.name)
-    options = Options(fit.delta, fit.space, fit.asymmetry, dict(fit.fixed))
-    seen = read_runs(runs).observations(law, free=options.free(law))
-    _check_same_runs(fit, seen)
-    posed = pose(law, seen.inputs, seen.target, seen.weight, options, True)
-    params = np.array([[fit.params[name] for name in law.parameter_names]])
-    at = first_starts(posed, params, 0, 0)[0]
-    walls = at_walls(posed, at)
-    free = np.asarray(posed.problem.low) < np.asarray(posed.problem.high)
-    free &= [name not in walls for name in law.parameter_names]
-    free = np.flatnonzero(free)
-    jacobian = np.asarray(_slopes(posed.model, posed.problem, at))[:, free]
+    problem = fitted(fit, runs)
+    posed, at, free, seen = problem.posed, problem.coordinates, problem.moving, problem.observations
+    jacobian, off = residual_slopes(problem)
+    jacobian = jacobian[:, free]
     scale = np.sqrt(seen.weight @ jacobian**2)
     scale = np.where(scale > 0, scale, 1.0)
     jacobian = jacobian / scale
     matrix = (jacobian.T * seen.weight) @ jacobian
-    notes = _on_walls(walls)
+    notes = _on_walls(at_walls(posed, at))
     least = np.linalg.eigvalsh(matrix)[0]
     if least < _SINGULAR:
         notes.append(_undetermined())
         matrix = matrix + _SINGULAR * np.eye(len(free))
-    noise = _noise(posed, at, len(free))
+    noise = _noise(problem, off[problem.active])
     return Information(posed, at, free, matrix, scale, noise, notes)
 
 
@@ -122,15 +113,6 @@ def _slopes(model: Model, problem: Problem, at: Any) -> Any:
         return jnp.log(predicted) if model.space == "log" else predicted
 
     return jax.jacfwd(transformed)(at)
-
-
-def _check_same_runs(fit: Fit, seen: Observations) -> None:
-    count = int((seen.weight > 0).sum())
-    if count != fit.n_observations:
-        raise UsageError(
-            f"the fit is of {fit.n_observations} observations, these runs are {count}; pass the "
-            "runs it was fitted on"
-        )
 
 
 def _on_walls(walls: dict[str, str]) -> list[Note]:
@@ -148,21 +130,13 @@ def _undetermined() -> Note:
     return Note("unidentifiable", "warning", message)
 
 
-def _noise(posed: Posed, at: np.ndarray, free: int) -> float:
-    """τ: the noise of one run as the Huber loss weighs it, from residuals at the optimum."""
-    problem, model = posed.problem, posed.model
-    predicted = np.asarray(predict(model, problem, at))
-    residual = (np.log(predicted) if model.space == "log" else predicted) - problem.target
-    residual, weight = np.asarray(residual), np.asarray(problem.weight)
-    delta, side = float(problem.delta), np.where(residual > 0, float(problem.asymmetry), 1.0)
-    used = weight > 0
-    # ψ′ is 1 within δ; where δ is small beside the residuals few lie there, so it is asked
-    # of half their typical size instead.
-    width = max(delta, 0.5 * 1.4826 * float(np.median(np.abs(residual[used]))))
-    share = np.average((np.abs(residual) <= width) * side, weights=weight) * min(delta / width, 1)
-    pull = side * np.clip(residual, -delta, delta)
-    lost = used.sum() / max(used.sum() - free, 1)
-    return float(np.sqrt(np.average(pull**2, weights=weight) * lost) / max(share, 1e-300))
+def _noise(problem: Fitted, off: np.ndarray) -> float:
+    """τ: the noise of one run as the Huber loss weighs it, from residuals (k,) at the optimum."""
+    weight = problem.observations.weight[problem.active]
+    pull, stiff = smoothed(off, problem.fit.delta, problem.fit.asymmetry)
+    lost = len(off) / max(len(off) - len(problem.moving), 1)
+    return float(np.sqrt(np.average(pull**2, weights=weight) * lost)
+                 / max(np.average(stiff, weights=weight), 1e-300))  # fmt: skip
 
 
 def own_units(fit: Fit, table: Any) -> dict[str, np.ndarray]:

@@ -166,7 +166,7 @@ def test_misuse_says_what_to_do(chinchilla_fit, options, says):
 
 
 def test_other_runs_than_the_fits_are_refused(chinchilla_fit):
-    with pytest.raises(jl.UsageError, match="the fit is of 243 observations, these runs are 100"):
+    with pytest.raises(jl.UsageError, match="pass the runs it was made from"):
         next_runs(chinchilla_fit, TABLE[:100], CANDIDATES, predict=FAR, n=1)
 
 
