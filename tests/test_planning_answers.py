@@ -9,7 +9,7 @@ from planned import CONTINUAL, DOMAIN, SCRATCH, TRUTHS, drawn, scattered
 
 import jaxlaw as jl
 from jaxlaw import planning, simulate
-from jaxlaw.planning.answers import on_replicates, percentiles_of, sources
+from jaxlaw.planning.answers import on_replicates, on_source, percentiles_of, sources
 from jaxlaw.refits import refit
 
 
@@ -122,3 +122,11 @@ def test_an_answer_prints_and_is_json():
     assert any("extrapolation" in line for line in lines)
     record = json.loads(json.dumps(plan.to_dict(), allow_nan=False))
     assert record["N"] == plan.N and record["interval"]["N"] == list(plan.interval["N"])
+
+
+def test_a_published_law_says_what_is_not_known_of_it():
+    (known,) = sources(jl.published()["zheng-2024-cpt"])
+    notes = {note.code: note.message for note in on_source(known, N=1e9, D=1e10)}
+    assert "no fitted range of" in notes["range-unknown"] and "extrapolation" not in notes
+    (badly,) = sources(jl.published()["hoffmann-2022"])
+    assert "badly-converged" in on_source(badly, N=1e9, D=1e10)[-1].message

@@ -21,9 +21,10 @@ SAME = 1e-9  # relative distance at which a number still counts as inside a rang
 
 # Findings of a fit that a plan made with it should not hide.
 _DOUBTS = {
-    "at-bound", "base-extrapolated", "few-starts-agree", "limiting-form", "not-converged",
-    "poor-fit", "ridge", "solvers-disagree", "trend-observed", "unidentifiable",
-    "few-groups", "resamples-at-bound", "resamples-disagree", "resamples-failed",
+    "at-bound", "badly-converged", "base-extrapolated", "few-groups", "few-starts-agree",
+    "limiting-form", "misprint", "not-converged", "not-printed", "poor-fit", "resamples-at-bound",
+    "resamples-disagree", "resamples-failed", "ridge", "solvers-disagree", "trend-observed",
+    "unidentifiable",
 }  # fmt: skip
 
 
@@ -211,15 +212,24 @@ def on_replicates(values: np.ndarray, what: str) -> list[Note]:
 
 def on_source(source: Source, what: str = "", /, **at: float) -> list[Note]:
     """Where an answer (in the user's units) is outside the fitted range; the fit's own doubts."""
-    notes, outside, of = [], [], f" of the {what} loss" if what else ""
+    notes, outside, unknown, of = [], [], [], f" of the {what} loss" if what else ""
     for name, value in at.items():
         low, high = source.ranges.get(name, (-np.inf, np.inf))
+        if np.isnan(low) or np.isnan(high):  # of published coefficients
+            unknown.append(name)
+            continue
         slack = SAME * max(abs(low), abs(high)) if np.isfinite([low, high]).all() else 0.0
         if np.isfinite(value) and not low - slack <= value <= high + slack:
             outside.append(f"{name} = {value:.4g} (fitted {low:.4g} to {high:.4g})")
     if outside:
         message = f"outside the fitted range{of}: {', '.join(outside)}; an extrapolation"
         notes.append(Note("extrapolation", "warning", message))
+    if unknown:
+        message = (
+            f"no fitted range of {', '.join(unknown)} is known{of}: whether this is an "
+            "extrapolation cannot be told"
+        )
+        notes.append(Note("range-unknown", "warning", message))
     if source.doubts:
         said = "; ".join(f"{note.code}: {note.message}" for note in source.doubts)
         severity = "error" if any(n.severity == "error" for n in source.doubts) else "warning"

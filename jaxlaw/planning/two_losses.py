@@ -187,19 +187,10 @@ def on_settings(question: Question, at: Mapping[str, Any]) -> list[Note]:
     notes, shares = [], (at["replay"], 1 - np.asarray(at["replay"]))
     for corpus, one, share in zip(CORPORA, question.sources, shares, strict=False):
         values = {**areas._asdict(), "r": share}
-        worst, unknown = {}, []
+        worst = {}
         for name in sorted(set(values) & set(one.law.input_names)):
             own = np.ravel(np.asarray(values[name], float)) / one.units[name]
             low, high = one.ranges.get(name, (-math.inf, math.inf))
-            if math.isnan(low + high) and not math.isinf(low):
-                unknown.append(name)
-                continue
             worst[name] = max(own, key=lambda value: max(low - value, value - high))
         notes += on_source(one, corpus, **worst)
-        if unknown:
-            message = (
-                f"no range of {', '.join(unknown)} is known for the {corpus} loss: whether this "
-                "is an extrapolation cannot be told"
-            )
-            notes.append(Note("range-unknown", "warning", message))
     return notes
