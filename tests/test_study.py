@@ -212,6 +212,19 @@ def test_what_the_data_do_not_determine_is_said(study):
     assert "one-fold" in {note.code for note in study.only("fold == 1").notes}
 
 
+def test_parameters_that_end_where_their_range_does_are_said():
+    study = jl.cross_validate(
+        "downstream-ce", table(), "k-fold:4:2", bounds={"alpha": (0.5, None)}, **OPTIONS
+    )
+    alpha = study.parameters.query("parameter == 'alpha'")
+    assert (alpha["at_bound"] == "low").all() and alpha["value"].tolist() == pytest.approx(
+        [0.5] * 8
+    )
+    assert (study.parameters.query("parameter == 'A'")["at_bound"] == "").all()
+    note = next(note for note in study.notes if note.code == "at-bound")
+    assert "downstream-ce: of 8 fits, alpha in 8 end at an end" in note.message
+
+
 def test_laws_are_compared_on_the_rows_that_all_of_them_can_use():
     runs = table().assign(N=1e9)
     runs.loc[:4, "N"] = np.nan

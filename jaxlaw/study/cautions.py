@@ -18,15 +18,21 @@ FAR = 100  # times the median Huber: such a fold makes the mean
 _FEW_VALUES = 3  # of an input in what a fold fits: asked whether they suffice
 
 
-def all_notes(frame: pd.DataFrame, contenders: list[Contender], sets: list[DataSet]) -> list[Note]:
+def all_notes(
+    frame: pd.DataFrame,
+    parameters: pd.DataFrame,
+    contenders: list[Contender],
+    sets: list[DataSet],
+) -> list[Note]:
     """Every finding on a study.
 
     Args:
         frame: one row a law, data set and fold.
+        parameters: one row a parameter of each.
         contenders: the laws.
         sets: the data.
     """
-    found = on_frame(frame)
+    found = on_frame(frame, parameters)
     for contender in contenders:
         found += _on_folds(contender, sets)
     for data in sets:
@@ -35,9 +41,14 @@ def all_notes(frame: pd.DataFrame, contenders: list[Contender], sets: list[DataS
     return list(dict.fromkeys(found))
 
 
-def on_frame(frame: pd.DataFrame) -> list[Note]:
-    """What can be told from the scores alone; these notes have the codes ``FROM_FRAME``."""
-    return [*_on_fits(frame), *_on_outliers(frame), *_on_scores(frame)]
+def on_frame(frame: pd.DataFrame, parameters: pd.DataFrame) -> list[Note]:
+    """What can be told from the numbers alone; these notes have the codes ``FROM_FRAME``."""
+    return [
+        *_on_fits(frame),
+        *_on_bounds(parameters),
+        *_on_outliers(frame),
+        *_on_scores(frame),
+    ]
 
 
 FROM_FRAME = frozenset(
@@ -46,6 +57,7 @@ FROM_FRAME = frozenset(
         "not-converged",
         "few-starts-agree",
         "undetermined",
+        "at-bound",
         "far-folds",
         "constant-held-out",
         "one-fold",
@@ -83,6 +95,21 @@ def _on_fits(frame: pd.DataFrame) -> Iterator[Note]:
                 "determine what was asked"
             )
             yield Note("undetermined", "warning", message)
+
+
+def _on_bounds(parameters: pd.DataFrame) -> Iterator[Note]:
+    """Parameters that ended where their range does."""
+    for law, rows in parameters.groupby("law", sort=False):
+        total = len(rows[["data", "fold"]].drop_duplicates())
+        ended = rows[rows["at_bound"] != ""]
+        counts = ended.groupby("parameter", sort=False).size()
+        if len(counts):
+            named = ", ".join(f"{name} in {count}" for name, count in counts.items())
+            message = (
+                f"{law}: of {total} fits, {named} end at an end of the parameter's range "
+                f"({_first(ended)}): its term is not needed, or its optimum lies beyond"
+            )
+            yield Note("at-bound", "warning", message)
 
 
 def _on_outliers(frame: pd.DataFrame) -> Iterator[Note]:

@@ -40,7 +40,7 @@ class Study:
             (largest relative difference of held-out predictions between starts that agree on
             the objective), ``failed`` (no finite fit or prediction; its scores are NaN).
         parameters: one row a law, data set, fold and ``parameter``; ``value`` is natural, in
-            the law's own units.
+            the law's own units, ``at_bound`` says at which end of its range it is, if it is.
         notes: what to know before relying on the numbers.
     """
 
@@ -84,7 +84,7 @@ class Study:
         laws = {label: law for label, law in self.laws.items() if label in set(frame["law"])}
         frame = frame.reset_index(drop=True)
         others = (note for note in self.notes if note.code not in FROM_FRAME)
-        notes = (*on_frame(frame), *others)
+        notes = (*on_frame(frame, kept), *others)
         return dataclasses.replace(self, frame=frame, parameters=kept, laws=laws, notes=notes)
 
     def table(
@@ -246,7 +246,7 @@ def _columns(table: pd.DataFrame) -> dict[str, list[Any]]:
     }
 
 
-_WORDS = {"law", "data", "corpus", "held_out", "status", "parameter"}
+_WORDS = {"law", "data", "corpus", "held_out", "status", "parameter", "at_bound"}
 
 
 def _table(columns: dict[str, list[Any]]) -> pd.DataFrame:

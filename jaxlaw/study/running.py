@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from jaxlaw.chunks import Work
+from jaxlaw.findings import at_walls
 from jaxlaw.fitting import check_counts, solver_named
 from jaxlaw.folds import as_design
 from jaxlaw.programs import programs_in
@@ -100,7 +101,7 @@ def cross_validate(
                 )
                 frames.append(_scored(contender, group, found, threshold))
                 parameters.append(_parameters(contender, group, found))
-    frame = _in_order(frames, sets)
+    frame, values = _in_order(frames, sets), _in_order(parameters, sets)
     return Study(
         design=design.name,
         laws={
@@ -110,8 +111,8 @@ def cross_validate(
         target=sets[0].observations[contenders[0].label].target_name,
         delta=threshold,
         frame=frame,
-        parameters=_in_order(parameters, sets),
-        notes=tuple(all_notes(frame, contenders, sets)),
+        parameters=values,
+        notes=tuple(all_notes(frame, values, contenders, sets)),
     )
 
 
@@ -194,8 +195,14 @@ def _names(contender: Contender, group: list[DataSet]) -> dict[str, Any]:
 def _parameters(contender: Contender, group: list[DataSet], found: Refits) -> pd.DataFrame:
     """One row a data set, fold and parameter; natural values in the law's own units."""
     names = pd.DataFrame(_names(contender, group))
+    walls = [at_walls(found.posed, at) if np.isfinite(at).all() else {} for at in found.coordinates]
     return pd.concat(
-        [names.assign(parameter=name, value=values) for name, values in found.params.items()]
+        [
+            names.assign(
+                parameter=name, value=values, at_bound=[wall.get(name, "") for wall in walls]
+            )
+            for name, values in found.params.items()
+        ]
     )
 
 
