@@ -133,7 +133,8 @@ class Posed:
         count = len(rows)
         few = 2 ** int(np.ceil(np.log2(count)))  # few lengths, few programs
         rows = np.pad(rows, ((0, few - count), (0, 0)), mode="edge")
-        found = _natural(self.model, rows, self.problem.context, self.centre)
+        with jax.enable_x64(True):
+            found = _natural(self.model, rows, self.problem.context, self.centre)
         found = {
             name: np.asarray(found[name], float)[:count].reshape(shape)
             for name in self.model.law.parameter_names

@@ -7,18 +7,20 @@ from planned import CONTINUAL, DOMAIN, GENERAL, SCRATCH, drawn, scattered
 from jaxlaw import planning
 
 pictures = pytest.importorskip("jaxlaw.plots")
+import matplotlib.pyplot as plt  # noqa: E402
+
 AT = {"N": 1.8e9, "D": 1e10}
 
 
 @pytest.fixture(autouse=True)
 def closed():
     yield
-    pictures.plt.close("all")
+    plt.close("all")
 
 
 @pytest.fixture
 def ax():
-    return pictures.plt.subplots()[1]
+    return plt.subplots()[1]
 
 
 def texts(ax):
@@ -69,7 +71,7 @@ def test_contours_with_the_best_size(ax):
     k = 60
     budget, N = line.get_xdata()[k], line.get_ydata()[k]
     assert planning.allocation(boot, budget).N == pytest.approx(N, rel=1e-9)
-    pictures.isoloss(CONTINUAL, (1e19, 1e23), ax, color=pictures.RED, label="continual")
+    pictures.isoloss(CONTINUAL, (1e19, 1e23), ax, color="#c05621", label="continual")
     assert [t.get_text() for t in ax.get_legend().get_texts()] == ["scratch", "continual"]
 
 

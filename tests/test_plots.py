@@ -8,6 +8,7 @@ import pytest
 import jaxlaw as jl
 
 plots = pytest.importorskip("jaxlaw.plots")
+import matplotlib.pyplot as plt  # noqa: E402
 
 
 @pytest.fixture(scope="module")
@@ -34,12 +35,12 @@ def at_truth(runs, params):
 @pytest.fixture(autouse=True)
 def closed():
     yield
-    plots.plt.close("all")
+    plt.close("all")
 
 
 @pytest.fixture
 def ax():
-    return plots.plt.subplots()[1]
+    return plt.subplots()[1]
 
 
 def points(ax):

@@ -25,6 +25,8 @@ def test_a_mask_gives_what_a_fit_of_the_rows_left_gives(masks):
         np.testing.assert_allclose(found.objective[k], alone.objective, rtol=1e-9)
         for name, value in alone.params.items():
             np.testing.assert_allclose(found.params[name][k], value, rtol=1e-4)
+    again = found.posed.params(found.coordinates)  # outside of any float64 context
+    np.testing.assert_allclose(again["A"], found.params["A"], rtol=1e-12)
     at = {"N": np.array([1e9, 7e9]), "D": np.array([1e11, 1e12])}
     assert found.predict(**at).shape == (3, 2)
     one = {name: values[1] for name, values in found.params.items()}
