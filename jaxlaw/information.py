@@ -2,8 +2,7 @@
 
 J is the Jacobian of the (log) loss at the runs. The variance of what has the gradient g is
 τ²·gᵀ(JᵀWJ)⁻¹g with τ² = E[ψ²]/E[ψ′]², ψ the slope of the Huber loss: the variance of an
-M-estimator, its two expectations measured on the fit's own residuals, ψ′ smoothed as for the
-sandwich (:mod:`jaxlaw.uncertainty.sandwich`).
+M-estimator, its two expectations measured on the fit's own residuals.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from jaxlaw.objective import Problem, predict
 from jaxlaw.posing import Posed
 from jaxlaw.result import Fit
 from jaxlaw.uncertainty.posed_fit import Fitted, fitted
-from jaxlaw.uncertainty.sandwich import residual_slopes, smoothed
+from jaxlaw.uncertainty.sandwich import residual_slopes
 
 _SINGULAR = 1e-10  # least eigenvalue of the matrix; below, a direction is not determined at all
 
@@ -132,11 +131,17 @@ def _undetermined() -> Note:
 
 def _noise(problem: Fitted, off: np.ndarray) -> float:
     """τ: the noise of one run as the Huber loss weighs it, from residuals (k,) at the optimum."""
-    weight = problem.observations.weight[problem.active]
-    pull, stiff = smoothed(off, problem.fit.delta, problem.fit.asymmetry)
+    weight, delta = problem.observations.weight[problem.active], problem.fit.delta
+    side = np.where(off > 0, problem.fit.asymmetry, 1.0)
+    # ψ′ is 1 within δ; where δ is small beside the residuals few lie there, so it is asked of
+    # half their typical size instead. The sandwich's kernel is wider, and of few runs says more
+    # noise than there is (benchmarks/sampling.md).
+    width = max(delta, 0.5 * 1.4826 * float(np.median(np.abs(off))))
+    share = np.average((np.abs(off) <= width) * side, weights=weight)
+    share *= min(delta / width, 1.0) if np.isfinite(width) else 1.0
+    pull = side * np.clip(off, -delta, delta)
     lost = len(off) / max(len(off) - len(problem.moving), 1)
-    return float(np.sqrt(np.average(pull**2, weights=weight) * lost)
-                 / max(np.average(stiff, weights=weight), 1e-300))  # fmt: skip
+    return float(np.sqrt(np.average(pull**2, weights=weight) * lost) / max(share, 1e-300))
 
 
 def own_units(fit: Fit, table: Any) -> dict[str, np.ndarray]:
