@@ -283,10 +283,8 @@ def _truth(**params: float) -> Mapping[str, float]:
 #: (Zheng 2024, §4.2), downstream-bleu (Isik 2024, table 3: en-de, 6M tokens). Que prints none:
 #: dcpt-general is chosen to pass within 0.4 % of the general losses of table 5, the others to
 #: look like that paper's domain losses; both dcpt truths meet its constraint on C, and
-#: closely, as its fits do. downstream-ce is ours. Of loss curves:
-#: :mod:`jaxlaw.curve_designs`; of several domains: :mod:`jaxlaw.domain_designs`.
 #: closely, as its fits do. downstream-ce and rectified are ours. Of loss curves:
-#: :mod:`jaxlaw.curve_designs`.
+#: :mod:`jaxlaw.curve_designs`; of several domains: :mod:`jaxlaw.domain_designs`.
 TRUTHS: Mapping[str, Mapping[str, float]] = MappingProxyType(
     {
         "kaplan": _truth(Nc=6.4e13, Dc=1.8e13, alpha_N=0.076, alpha_D=0.103),

@@ -9,7 +9,13 @@ from planned import CONTINUAL, DOMAIN, SCRATCH, TRUTHS, drawn, scattered
 
 import jaxlaw as jl
 from jaxlaw import planning, simulate
-from jaxlaw.planning.answers import on_replicates, on_source, percentiles_of, sources
+from jaxlaw.planning.answers import (
+    on_replicates,
+    on_source,
+    percentiles_of,
+    sources,
+    with_ends,
+)
 from jaxlaw.refits import refit
 
 
@@ -130,3 +136,12 @@ def test_a_published_law_says_what_is_not_known_of_it():
     assert "no fitted range of" in notes["range-unknown"] and "extrapolation" not in notes
     (badly,) = sources(jl.published()["hoffmann-2022"])
     assert "badly-converged" in on_source(badly, N=1e9, D=1e10)[-1].message
+
+
+def test_a_row_whose_replicates_have_no_answer_has_no_ends():
+    values = np.array([[1.0, 2.0], [0.9, np.nan], [1.1, np.nan]])
+    columns = with_ends("loss", values, 0.95)
+    assert columns["loss"].tolist() == [1.0, 2.0]
+    assert columns["loss_low"][0] == pytest.approx(0.905)
+    assert np.isnan([columns["loss_low"][1], columns["loss_high"][1]]).all()
+    assert list(with_ends("loss", values[:1], 0.95)) == ["loss"]

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 
 from jaxlaw import laws
 from jaxlaw.laws.base import Law
@@ -59,6 +60,11 @@ class Source(NamedTuple):
     ranges: dict[str, tuple[float, float]]
     doubts: tuple[Note, ...]
 
+    @property
+    def rows(self) -> int:
+        """1 + R."""
+        return len(next(iter(self.params.values())))
+
     def own(self, **inputs: float) -> dict[str, float]:
         """Inputs in the law's own units, from the user's."""
         return {name: value * self.units[name] for name, value in inputs.items()}
@@ -83,14 +89,14 @@ def sources(*given: Any) -> tuple[Source, ...]:
             different length.
     """
     found = [_source(one) for one in given]
-    rows = {len(next(iter(one.params.values()))) for one in found} - {1}
+    rows = {one.rows for one in found} - {1}
     if len(rows) > 1:
         counts = " and ".join(str(row - 1) for row in sorted(rows))
         raise UsageError(f"the bootstraps have {counts} replicates; give them the same number")
     size = rows.pop() if rows else 1
     return tuple(
         one._replace(params={name: np.resize(v, size) for name, v in one.params.items()})
-        if len(next(iter(one.params.values()))) == 1
+        if one.rows == 1
         else one
         for one in found
     )
@@ -285,6 +291,35 @@ class Answer:
 
 
 _SHARED = {f.name for f in dataclasses.fields(Answer)}
+
+
+@dataclass(frozen=True, eq=False)
+class AnswerTable:
+    """Many answers of one kind, a row each.
+
+    Attributes:
+        table: the numbers; with replicates ``…_low`` and ``…_high`` of each.
+        level: of the intervals.
+        notes: what to know before relying on it.
+    """
+
+    table: pd.DataFrame
+    level: float
+    notes: tuple[Note, ...]
+
+    def summary(self) -> str:
+        """The table and the notes, for people."""
+        shown = self.table.to_string(index=False, float_format=lambda value: f"{value:.5g}")
+        return "\n".join([shown, *map(str, self.notes)])
+
+
+def with_ends(name: str, values: np.ndarray, level: float) -> dict[str, np.ndarray]:
+    """Columns of a table from (1 + R, rows) values: the first row's, and ends of intervals."""
+    columns = {name: values[0]}
+    if len(values) > 1:
+        ends = [percentiles_of(column, level) or (np.nan, np.nan) for column in values.T]
+        columns[f"{name}_low"], columns[f"{name}_high"] = np.array(ends).T
+    return columns
 
 
 def plain(value: float) -> float | str:

@@ -18,6 +18,7 @@ from jaxlaw.notes import DataError, Note, UsageError
 from jaxlaw.planning.answers import (
     LEVEL,
     Answer,
+    AnswerTable,
     Source,
     held,
     in_domain,
@@ -25,8 +26,8 @@ from jaxlaw.planning.answers import (
     need,
     on_replicates,
     on_source,
-    percentiles_of,
     sources,
+    with_ends,
 )
 from jaxlaw.planning.placing import WALLS, Cost, Limits, Terms, best_runs, closed_terms, log_cost
 
@@ -70,25 +71,12 @@ class AllocationLaw(Answer):
     D_coefficient: float
 
 
-@dataclass(frozen=True, eq=False)
-class Frontier:
+class Frontier(AnswerTable):
     """The best run of every budget.
 
-    Attributes:
-        table: ``compute`` (FLOPs), ``N``, ``D``, ``r`` where it was searched, ``loss``,
-            ``tokens_per_parameter``; with replicates ``…_low`` and ``…_high`` of each.
-        level: of the intervals.
-        notes: what to know before relying on it.
+    ``table`` has ``compute`` (FLOPs), ``N``, ``D``, ``r`` where it was searched, ``loss`` and
+    ``tokens_per_parameter``.
     """
-
-    table: pd.DataFrame
-    level: float
-    notes: tuple[Note, ...]
-
-    def summary(self) -> str:
-        """The table and the notes, for people."""
-        shown = self.table.to_string(index=False, float_format=lambda value: f"{value:.5g}")
-        return "\n".join([shown, *map(str, self.notes)])
 
 
 def allocation(
@@ -161,12 +149,10 @@ def frontier(
         raise DataError(f"law {source.law.name} has no best size at these budgets: {plan.why}")
     ratio = source.single("D") / source.single("N")
     values["tokens_per_parameter"] = values["D"] / values["N"] * ratio
-    columns, table = [n for n in values if n != "compute"], {"compute": budgets}
-    table |= {name: values[name][0] for name in columns}
-    if len(values["N"]) > 1:
-        for name in columns:
-            ends = [percentiles_of(column, level) or (np.nan,) * 2 for column in values[name].T]
-            table[f"{name}_low"], table[f"{name}_high"] = np.array(ends).T
+    del values["compute"]
+    table = {"compute": budgets} | {name: column[0] for name, column in values.items()}
+    for name, column in values.items():
+        table |= with_ends(name, column, level)
     notes = [*_beyond(source, values), *on_source(source)]
     notes += on_replicates(values["N"].min(axis=1), "optimum at some budget")
     return Frontier(pd.DataFrame(table), level, tuple(notes))

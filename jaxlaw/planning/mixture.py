@@ -28,8 +28,8 @@ from jaxlaw.planning.answers import (
     need,
     on_replicates,
     on_source,
-    percentiles_of,
     sources,
+    with_ends,
 )
 from jaxlaw.planning.extrema import lowest, root
 from jaxlaw.planning.placing import WALLS
@@ -304,10 +304,8 @@ def _curve(
         general, domain = _both_losses(laws, columns, given, shares)
     table = {"share": shares, "domain_loss": domain[0], "general_loss": general[0]}
     table |= {"change": general[0] / start - 1, "allowed": general[0] <= limit}
-    if len(general) > 1:
-        for name, values in (("domain_loss", domain), ("general_loss", general)):
-            ends = np.array([percentiles_of(column, level) or (np.nan,) * 2 for column in values.T])
-            table[f"{name}_low"], table[f"{name}_high"] = ends.T
+    for name, values in (("domain_loss", domain), ("general_loss", general)):
+        table |= with_ends(name, values, level)
     return pd.DataFrame(table)
 
 

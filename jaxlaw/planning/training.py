@@ -16,8 +16,15 @@ import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 
-from jaxlaw.notes import Note, UsageError
-from jaxlaw.planning.answers import LEVEL, Answer, measured, on_replicates, percentiles_of
+from jaxlaw.notes import UsageError
+from jaxlaw.planning.answers import (
+    LEVEL,
+    Answer,
+    AnswerTable,
+    measured,
+    on_replicates,
+    with_ends,
+)
 from jaxlaw.planning.boxes import lowest_in_box
 from jaxlaw.planning.continual_run import SETTINGS, ContinualRun
 from jaxlaw.planning.two_losses import (
@@ -36,26 +43,12 @@ _LOGARITHMIC = ("peak", "steps")
 _POINTS = {1: 257, 2: 33, 3: 13, 4: 8}  # a side of the grid
 
 
-@dataclass(frozen=True, eq=False)
-class FinalLosses:
+class FinalLosses(AnswerTable):
     """Losses at the end of continual runs.
 
-    Attributes:
-        table: a row each: ``loss_potential``, ``peak``, ``replay``, ``steps``; ``loss_pt``,
-            ``loss_cpt`` at the end, ``change_pt``, ``change_cpt`` since the start; with
-            replicates ``…_low`` and ``…_high`` of each.
-        level: of the intervals.
-        notes: what to know before relying on it.
+    ``table`` has a row each: ``loss_potential``, ``peak``, ``replay``, ``steps``; ``loss_pt``,
+    ``loss_cpt`` at the end, ``change_pt``, ``change_cpt`` since the start.
     """
-
-    table: pd.DataFrame
-    level: float
-    notes: tuple[Note, ...]
-
-    def summary(self) -> str:
-        """The table and the notes, for people."""
-        shown = self.table.to_string(index=False, float_format=lambda value: f"{value:.5g}")
-        return "\n".join([shown, *map(str, self.notes)])
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -84,25 +77,12 @@ class OptimalTraining(Answer):
     schedule: Any = None
 
 
-@dataclass(frozen=True, eq=False)
-class BalanceCurve:
+class BalanceCurve(AnswerTable):
     """The best settings over λ1.
 
-    Attributes:
-        table: a row for each ``weight`` (λ1), with the numbers of :class:`OptimalTraining`;
-            with replicates ``…_low`` and ``…_high``; ``binding``.
-        level: of the intervals.
-        notes: what to know before relying on it.
+    ``table`` has a row for each ``weight`` (λ1), with the numbers of :class:`OptimalTraining`
+    and ``binding``.
     """
-
-    table: pd.DataFrame
-    level: float
-    notes: tuple[Note, ...]
-
-    def summary(self) -> str:
-        """The table and the notes, for people."""
-        shown = self.table.to_string(index=False, float_format=lambda value: f"{value:.5g}")
-        return "\n".join([shown, *map(str, self.notes)])
 
 
 def final_losses(
@@ -139,13 +119,10 @@ def final_losses(
     axes = {name: axes.get(name, np.array([run.settings[name]])) for name in SETTINGS}
     mesh = np.meshgrid(*axes.values(), indexing="ij")
     at = {name: one.ravel() for name, one in zip(axes, mesh, strict=True)}
-    table = pd.DataFrame(at)
+    table = dict(at)
     for name, values in _named(evaluated(question, at)).items():
-        table[name] = values[0]
-        if len(values) > 1:
-            ends = [percentiles_of(column, level) for column in values.T]
-            table[f"{name}_low"], table[f"{name}_high"] = map(list, zip(*ends, strict=True))
-    return FinalLosses(table, level, tuple(on_settings(question, at)))
+        table |= with_ends(name, values, level)
+    return FinalLosses(pd.DataFrame(table), level, tuple(on_settings(question, at)))
 
 
 def _named(both: np.ndarray) -> dict[str, np.ndarray]:
@@ -219,15 +196,12 @@ def balance_curve(
     question, names, ends = _posed(pt, cpt, run, over, inputs, areas)
     weights = _weights(weights)
     found = _solved(question, names, ends, weights)
-    table = pd.DataFrame({"weight": weights})
+    table = {"weight": weights}
     for name in (*names, *_LOSSES, "objective"):
-        table[name] = found[name][:, 0]
-        if found[name].shape[1] > 1:
-            each = [percentiles_of(row, level) for row in found[name]]
-            table[f"{name}_low"], table[f"{name}_high"] = map(list, zip(*each, strict=True))
+        table |= with_ends(name, found[name].T, level)
     table["binding"] = [_binding(names, ends, found, k) for k in range(len(weights))]
     at = {name: found[name][:, 0] for name in SETTINGS}
-    return BalanceCurve(table, level, tuple(on_settings(question, at)))
+    return BalanceCurve(pd.DataFrame(table), level, tuple(on_settings(question, at)))
 
 
 _LOSSES = tuple(f"{what}_{corpus}" for what in ("loss", "change") for corpus in CORPORA)
@@ -278,7 +252,7 @@ def _solved(
     fixed = {name: v for name, v in question.run.settings.items() if name not in names}
     side = np.linspace(0, 1, _POINTS[len(names)])
     grid = np.stack([g.ravel() for g in np.meshgrid(*[side] * len(names), indexing="ij")], -1)
-    size = len(next(iter(question.params[0].values())))
+    size = question.sources[0].rows
     log = np.array([name in _LOGARITHMIC for name in names])
     lanes = jax.tree.map(lambda one: np.tile(one, len(weights)), question.params)
     with jax.enable_x64(True):

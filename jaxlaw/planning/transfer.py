@@ -109,12 +109,12 @@ def transferred(
     log_N = math.log(in_domain("N", N) * nd_laws(both)[1].single("N"))
     with jax.enable_x64(True):
         if D is None:
-            target = np.full(_rows(ours), in_domain("loss", loss))
+            target = np.full(ours.rows, in_domain("loss", loss))
             log_D = np.asarray(other_input(
                 ours.law, None, "D", "loss", ours.params, log_N, target[0], {},
             )[0])  # fmt: skip
         else:
-            log_D = np.full(_rows(ours), math.log(in_domain("D", D) * ours.single("D")))
+            log_D = np.full(ours.rows, math.log(in_domain("D", D) * ours.single("D")))
             target = np.asarray(_losses(ours.law, ours.params, log_N, log_D))
         values = _compared(both, cost, log_N, log_D, target)
     notes = _on_scratch(values, _floor(both[0], log_N))
@@ -151,7 +151,7 @@ def transfer_table(
         for size in sizes:
             for one in tokens:
                 log_N, log_D = math.log(size * ours.single("N")), math.log(one * ours.single("D"))
-                here = np.full(_rows(ours), log_D)
+                here = np.full(ours.rows, log_D)
                 loss = np.asarray(_losses(ours.law, ours.params, log_N, here))
                 values = _compared(both, cost, log_N, here, loss)
                 row = {name: column[0] for name, column in values.items()}
@@ -198,10 +198,6 @@ def nd_laws(both: tuple[Source, ...]) -> tuple[Source, ...]:
                 "laws of N and D"
             )
     return both
-
-
-def _rows(source: Source) -> int:
-    return len(next(iter(source.params.values())))
 
 
 def _paired(one: Any, two: Any) -> np.ndarray:

@@ -36,7 +36,6 @@ class Question(NamedTuple):
         sources: of the losses on the pre-training corpus and on the new one.
         run: what is held.
         layout, numbers: of :func:`jaxlaw.planning.continual_run.layout_of`.
-        layout, numbers: of :func:`jaxlaw.planning.continual_run.layout_of`.
         params: for each loss parameter → (1 + R,).
         inputs: for each loss what its law takes beside areas and r, in its own units.
     """
