@@ -16,16 +16,16 @@ import jaxlaw as jl
 from jaxlaw.columns import SIDES, Place, missing_column, numbers
 from jaxlaw.commands.terminal import (
     check_folder,
+    combinations,
     finite,
     in_options,
-    number,
+    numbers_of,
     pairs,
     print_json,
     print_notes,
     print_table,
     print_wrapped,
-    unit_of,
-    value_range,
+    ranges_of,
     write_file,
 )
 from jaxlaw.notes import DataError, JaxlawError, UsageError, WorkError
@@ -45,6 +45,7 @@ except ModuleNotFoundError:  # the command is there without its extra, and says 
 
 else:
     from jaxlaw.commands import curves, plans, studies, training, uncertainty, valuations
+    from jaxlaw.commands import options as opt
 
     app = typer.Typer(
         help="Fit scaling laws of (continual) pre-training.",
@@ -69,35 +70,6 @@ else:
             print(f"jaxlaw: {in_options(str(error))}", file=sys.stderr)
             sys.exit(1 if isinstance(error, DataError | WorkError) else 2)
 
-    Json = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else.")]
-    Columns = Annotated[
-        list[str] | None,
-        typer.Option("--column", "-c", help="Which column is what: N=n_params; repeatable."),
-    ]
-    Share = Annotated[
-        str | None, typer.Option(help="Whose share and loss, by r_d, r_g: general or domain.")
-    ]
-    Units = Annotated[
-        list[str] | None,
-        typer.Option("--unit", "-u", help="What one of a column is worth: N=1e9; repeatable."),
-    ]
-
-    WorkDir = Annotated[
-        Path | None,
-        typer.Option(help="Folder that keeps finished parts; killed, the command goes on there."),
-    ]
-    Progress = Annotated[
-        bool | None,
-        typer.Option("--progress/--quiet", help="Show a bar; by default on terminals only."),
-    ]
-    Distributed = Annotated[
-        bool,
-        typer.Option("--distributed", help="Share the work among the processes of a cluster job."),
-    ]
-    CompileCache = Annotated[
-        Path | None, typer.Option(help="Folder that keeps compiled programs for later calls.")
-    ]
-
     @app.command("laws")
     def laws_command(
         published: Annotated[
@@ -107,7 +79,7 @@ else:
             str | None, typer.Option(help="One of them: its notes; --out writes it as a fit.")
         ] = None,
         out: Annotated[Path | None, typer.Option(help="Write the whole table (CSV).")] = None,
-        as_json: Json = False,
+        as_json: opt.Json = False,
     ) -> None:
         """List the laws, or the coefficients that papers print for them.
 
@@ -131,7 +103,7 @@ else:
             "jaxlaw_demo.png"
         ),
         seed: Annotated[int, typer.Option(min=0, help="Of the simulated noise.")] = 0,
-        as_json: Json = False,
+        as_json: opt.Json = False,
     ) -> None:
         """Simulate a D-CPT experiment (Que 2024: 540 runs), fit both corpora, compare.
 
@@ -171,11 +143,11 @@ else:
     def fit_command(
         law: Annotated[str, typer.Argument(help="Name of a law; see `jaxlaw laws`.")],
         data: Annotated[str, typer.Argument(help="CSV, JSON lines or Parquet file; - for stdin.")],
-        column: Columns = None,
-        unit: Units = None,
-        where: Annotated[str | None, typer.Option(help="Rows to keep: a pandas query.")] = None,
-        weight: Annotated[str | None, typer.Option(help="Column of weights.")] = None,
-        share: Share = None,
+        column: opt.Columns = None,
+        unit: opt.Units = None,
+        where: opt.Where = None,
+        weight: opt.Weight = None,
+        share: opt.Share = None,
         schedules: curves.Schedules = None,
         decay: Annotated[
             str | None, typer.Option(help="Curves: λ of the annealing area [0.999], or fit.")
@@ -187,35 +159,31 @@ else:
         carry_momentum: curves.CarryMomentum = False,
         count_warmup: curves.CountWarmup = False,
         epsilon: curves.Epsilon = None,
-        drop_invalid: Annotated[
-            bool, typer.Option("--drop-invalid", help="Drop rows without valid numbers.")
-        ] = False,
-        constraint: Annotated[str | None, typer.Option(help="dcpt: paper or observed.")] = None,
+        drop_invalid: opt.DropInvalid = False,
+        constraint: opt.Constraint = None,
         starts: Annotated[str, typer.Option(help="sobol, or grid (the source's).")] = "sobol",
-        n_starts: Annotated[int, typer.Option(min=1, help="Size of the Sobol sample.")] = 4096,
-        screen: Annotated[int, typer.Option(min=1, help="The best of them are solved.")] = 64,
-        no_screen: Annotated[bool, typer.Option("--no-screen", help="Solve all.")] = False,
-        solver: Annotated[str, typer.Option(help="newton or lbfgs.")] = "newton",
-        delta: Annotated[float | None, typer.Option(help="Huber threshold.")] = None,
-        space: Annotated[str | None, typer.Option(help="Residuals: log or linear.")] = None,
+        n_starts: opt.Starts = 4096,
+        screen: opt.Screen = 64,
+        no_screen: opt.NoScreen = False,
+        solver: opt.Solver = "newton",
+        delta: opt.Delta = None,
+        space: opt.Space = None,
         asymmetry: Annotated[float, typer.Option(help="Factor below the curve.")] = 1.0,
-        fix: Annotated[list[str] | None, typer.Option(help="alpha=0.34; repeatable.")] = None,
-        tie: Annotated[list[str] | None, typer.Option(help="beta=alpha; repeatable.")] = None,
-        bound: Annotated[list[str] | None, typer.Option(help="alpha=0.1:1; repeatable.")] = None,
-        base: Annotated[
-            Path | None, typer.Option(help="cpt-chinchilla: a from-scratch fit (JSON).")
-        ] = None,
+        fix: opt.Fix = None,
+        tie: opt.Tie = None,
+        bound: opt.Bound = None,
+        base: opt.Base = None,
         no_base: Annotated[
             bool, typer.Option("--no-base", help="cpt-chinchilla: fit all parameters.")
         ] = False,
         seed: Annotated[int, typer.Option(min=0, help="Of the Sobol sample.")] = 0,
         strict: Annotated[bool, typer.Option("--strict", help="Fail on a poor fit.")] = False,
-        work_dir: WorkDir = None,
-        progress: Progress = None,
-        distributed: Distributed = False,
-        compile_cache: CompileCache = None,
+        work_dir: opt.WorkDir = None,
+        progress: opt.Progress = None,
+        distributed: opt.Distributed = False,
+        compile_cache: opt.CompileCache = None,
         out: Annotated[Path | None, typer.Option(help="Write the fit (JSON).")] = None,
-        as_json: Json = False,
+        as_json: opt.Json = False,
     ) -> None:
         """Fit a law to runs.
 
@@ -224,15 +192,8 @@ else:
         check_folder(out)
         if distributed:
             jl.join_processes()
-        fixed = {name: number(text, "--fix") for name, text in pairs(fix, "--fix").items()}
-        reading = {
-            "columns": pairs(column, "--column"),
-            "units": {k: unit_of(v) for k, v in pairs(unit, "--unit").items()},
-            "where": where,
-            "weight": weight,
-            "share": share,
-            "drop_invalid": drop_invalid,
-        }
+        fixed = numbers_of(fix, "--fix")
+        reading = opt.reading_options(column, unit, where, weight, drop_invalid) | {"share": share}
         options = {
             "constraint": constraint,
             "starts": starts,
@@ -244,7 +205,7 @@ else:
             "asymmetry": asymmetry,
             "fixed": fixed if fixed or no_base else None,
             "tied": pairs(tie, "--tie"),
-            "bounds": {name: value_range(text) for name, text in pairs(bound, "--bound").items()},
+            "bounds": ranges_of(bound, "--bound"),
             "base": jl.load(base) if base else None,
             "seed": seed,
             "strict": strict,
@@ -289,17 +250,17 @@ else:
             list[str] | None,
             typer.Option(help="N=7e9 or N=1e9,7e9; all combinations; repeatable."),
         ] = None,
-        column: Columns = None,
-        share: Share = None,
+        column: opt.Columns = None,
+        share: opt.Share = None,
         out: Annotated[Path | None, typer.Option(help="Write the table (CSV).")] = None,
-        as_json: Json = False,
+        as_json: opt.Json = False,
     ) -> None:
         """Predict at new points, in the units of the fitted runs.
 
         Example: jaxlaw predict fit.json --at N=1e9,7e9 --at D=1e12
         """
         loaded = jl.load(fit)
-        points = _points(loaded, data, pairs(at, "--at"), pairs(column, "--column"), share)
+        points = _points(loaded, data, at, pairs(column, "--column"), share)
         outside = loaded.outside(**points)
         predicted = np.broadcast_to(loaded.predict(**points), outside.shape)
         arrays = {k: np.broadcast_to(v, outside.shape).ravel() for k, v in points.items()}
@@ -328,7 +289,7 @@ else:
 
 
 def _points(
-    fit: Fit, data: str | None, at: dict[str, str], columns: dict[str, str], share: str | None
+    fit: Fit, data: str | None, at: list[str] | None, columns: dict[str, str], share: str | None
 ) -> dict[str, Any]:
     """Inputs for a prediction: a file's columns, or combinations of the values given."""
     if (data is None) == (not at):
@@ -336,9 +297,7 @@ def _points(
     if data is not None:
         runs = jl.read_runs(data, columns, share=share)
         return {name: _input_column(runs, name) for name in fit.law.input_names}
-    names = list(at)
-    values = [[number(v, "--at") for v in at[name].split(",")] for name in names]
-    return dict(zip(names, np.meshgrid(*values, indexing="ij"), strict=True))
+    return combinations(at, "--at")
 
 
 def _input_column(runs: jl.Runs, name: str) -> np.ndarray:

@@ -82,6 +82,7 @@ ROOMS = [
     "jaxlaw.plots",
     "jaxlaw",
     "jaxlaw.commands.terminal",
+    "jaxlaw.commands.options",
     "jaxlaw.commands.curves",
     "jaxlaw.commands.uncertainty",
     "jaxlaw.commands.studies",

@@ -10,14 +10,17 @@ import pandas as pd
 import typer
 
 import jaxlaw as jl
+from jaxlaw.commands.options import Json
 from jaxlaw.commands.terminal import (
     check_folder,
+    is_picture,
     number,
-    pairs,
+    numbers_of,
     print_json,
     print_table,
     print_wrapped,
     write_file,
+    write_picture,
 )
 from jaxlaw.curves.counting import AREAS, area_options, areas_along, batch_of
 from jaxlaw.curves.courses import as_schedule, read_schedules
@@ -25,10 +28,8 @@ from jaxlaw.notes import UsageError
 from jaxlaw.schedules import Schedule
 
 _SHOWN = 20  # steps of a table, where none are named
-_PICTURES = {".png", ".pdf", ".svg"}
 _AT = "Steps: 1000,2000; all; left out, 20 of them."
 
-Json = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else.")]
 Decay = Annotated[str | None, typer.Option(help="λ of the annealing area [0.999].")]
 FirstStep = Annotated[
     int | None, typer.Option(help="Steps before the schedule: a warm-up it leaves out.")
@@ -117,8 +118,7 @@ def curve_command(
     """
     check_folder(out)
     loaded, parsed, first = jl.load(fit), as_schedule(schedule), first_step or 0
-    inputs = {name: number(text, "--input") for name, text in pairs(value, "--input").items()}
-    draw = out is not None and out.suffix.lower() in _PICTURES
+    inputs, draw = numbers_of(value, "--input"), is_picture(out)
     table = loaded.predict_curve(
         parsed,
         None if draw else _steps(at, parsed, first),
@@ -129,7 +129,7 @@ def curve_command(
         **inputs,
     )
     if draw:
-        _draw(table, out)
+        write_picture(out, lambda plots: plots.loss_curve(table))
         print_json({"picture": str(out)}) if as_json else print(f"picture: {out}")
         return
     _show(table, out, as_json)
@@ -214,12 +214,3 @@ def _cell(value: Any) -> str:
     if isinstance(value, bool | np.bool_):
         return "outside" if value else ""
     return f"{value:.5g}" if isinstance(value, float) else str(value)
-
-
-def _draw(table: pd.DataFrame, out: Path) -> None:
-    try:
-        from jaxlaw import plots
-    except ModuleNotFoundError:
-        raise UsageError("pictures need matplotlib: pip install 'jaxlaw[plot]'") from None
-    figure = plots.loss_curve(table).figure
-    write_file(out, lambda path: figure.savefig(path, dpi=150, bbox_inches="tight"))

@@ -12,17 +12,18 @@ import typer
 import jaxlaw as jl
 from jaxlaw import planning
 from jaxlaw.commands.terminal import (
+    is_picture,
     number,
     pairs,
     print_json,
     print_table,
     print_wrapped,
     write_file,
+    write_picture,
 )
 from jaxlaw.notes import DataError, UsageError, nearest
 from jaxlaw.planning.answers import Answer, plain
 
-_PICTURES = {".png", ".pdf", ".svg"}
 _SHOWN = 24  # rows of a table
 PUBLISHED = "published:"  # before the name of printed coefficients, in place of a file
 
@@ -45,7 +46,6 @@ Limit = Annotated[
 Out = Annotated[
     Path | None, typer.Option(help="Write the answer (JSON, CSV) or draw it (PNG, PDF, SVG).")
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else.")]
 
 
 def inputs_at(at: list[str] | None) -> dict[str, Any]:
@@ -105,20 +105,18 @@ def tell(
         print_json(record)
     else:
         print_wrapped(found.summary())
-        if out is not None and out.suffix.lower() in _PICTURES:
+        if is_picture(out):
             print(f"picture: {out}")
     if any(note.severity == "error" for note in found.notes):
         raise typer.Exit(1)
 
 
 def _written(out: Path, record: dict[str, Any], table: pd.DataFrame | None, draw: Any) -> None:
-    kind = out.suffix.lower()
-    if kind in _PICTURES:
+    if is_picture(out):
         if draw is None:
-            raise UsageError(f"there is no picture of this answer; write JSON, not {kind}")
-        figure = draw(_plots()).figure
-        write_file(out, lambda path: figure.savefig(path, dpi=150, bbox_inches="tight"))
-    elif kind == ".csv":
+            raise UsageError(f"there is no picture of this answer; write JSON, not {out.suffix}")
+        write_picture(out, draw)
+    elif out.suffix.lower() == ".csv":
         rows = table if table is not None else pd.DataFrame([_flat(record)])
         write_file(out, lambda path: rows.to_csv(path, index=False))
     else:
@@ -151,7 +149,7 @@ def show(
         _written(out, record, table, draw)
     if as_json:
         print_json(record)
-    elif out is None or out.suffix.lower() in _PICTURES:
+    elif out is None or is_picture(out):
         hidden = {*hide, *(name for name in table if name.startswith("tokens_per_parameter_"))}
         shown = table[[name for name in table if name not in hidden]]
         step = max(1, -(-len(shown) // _SHOWN))
@@ -167,11 +165,3 @@ def _json_cell(value: Any) -> Any:
 
 def _cell(value: Any) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
-
-
-def _plots() -> Any:
-    try:
-        from jaxlaw import plots
-    except ModuleNotFoundError:
-        raise UsageError("pictures need matplotlib: pip install 'jaxlaw[plot]'") from None
-    return plots

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
-import pandas as pd
 import typer
 
+import jaxlaw as jl
 from jaxlaw import planning
+from jaxlaw.commands.options import Columns, Json
 from jaxlaw.commands.plan_output import (
     At,
     Draws,
-    Json,
     Level,
     Limit,
     Out,
@@ -22,7 +22,7 @@ from jaxlaw.commands.plan_output import (
     show,
     tell,
 )
-from jaxlaw.commands.terminal import check_folder, number, pairs, value_range
+from jaxlaw.commands.terminal import check_folder, number, numbers_of, pairs, ranges_of, value_range
 from jaxlaw.notes import UsageError
 
 plan = typer.Typer(
@@ -134,9 +134,7 @@ def shares_command(
         general=None if general is None else fits[-1],
         start=start,
         threshold=threshold,
-        weights={
-            name: number(text, "--weight") for name, text in pairs(weight, "--weight").items()
-        },
+        weights=numbers_of(weight, "--weight"),
         level=level,
         **inputs_at(at),
     )
@@ -165,7 +163,11 @@ def allocation_command(
     """
     check_folder(out)
     (loaded,) = loaded_fits([fit], bootstrap)
-    options = {"limits": _limits(limit), "corpus_tokens": corpus_tokens, **inputs_at(at)}
+    options = {
+        "limits": ranges_of(limit, "--limit"),
+        "corpus_tokens": corpus_tokens,
+        **inputs_at(at),
+    }
     found = planning.allocation(loaded, compute, level=level, **options)
     around = (compute / 1e3, compute * 10)
     tell(found, out, as_json, draw=lambda plots: plots.isoloss(loaded, around, **options))
@@ -189,7 +191,7 @@ def frontier_command(
     check_folder(out)
     (loaded,) = loaded_fits([fit], bootstrap)
     budgets = _budgets(compute)
-    options = {"limits": _limits(limit), **inputs_at(at)}
+    options = {"limits": ranges_of(limit, "--limit"), **inputs_at(at)}
     found = planning.frontier(loaded, budgets, level=level, **options)
     ends = (min(budgets), max(budgets))
     show(found.table, found.notes, out, as_json, lambda p: p.isoloss(loaded, ends, **options))
@@ -227,7 +229,7 @@ def target_command(
         raise UsageError("give --loss; or --at N=… (or D=…) with --loss or --compute")
     else:
         found = planning.smallest_compute(
-            loaded, loss, limits=_limits(limit), level=level, **inputs
+            loaded, loss, limits=ranges_of(limit, "--limit"), level=level, **inputs
         )
     tell(found, out, as_json)
 
@@ -307,7 +309,7 @@ def replay_command(
     (loaded,) = loaded_fits([fit], bootstrap)
     ends = None
     if corpus_tokens is not None:
-        ends = value_range(corpus_tokens)
+        ends = value_range(corpus_tokens, "--corpus-tokens")
         if None in ends:
             raise UsageError("--corpus-tokens takes LOW:HIGH")
     found = planning.compare_replay(
@@ -324,7 +326,7 @@ def replay_command(
 @plan.command("envelope")
 def envelope_command(
     data: Annotated[str, typer.Argument(help="Points of curves: columns N, D (or C) and loss.")],
-    column: Annotated[list[str] | None, typer.Option("--column", "-c", help="N=n_params.")] = None,
+    column: Columns = None,
     run: Annotated[str | None, typer.Option(help="Column that tells runs apart [N].")] = None,
     levels: Annotated[int, typer.Option(min=2, help="How many levels of compute.")] = 30,
     out: Out = None,
@@ -335,22 +337,14 @@ def envelope_command(
     Example: jaxlaw plan envelope runs.csv -c N=n_params -c D=n_tokens --out frontier.csv
     """
     check_folder(out)
-    try:
-        table = pd.read_csv(data)
-    except (OSError, ValueError) as error:
-        raise UsageError(f"cannot read {data}: {error}") from None
-    table = table.rename(columns={user: name for name, user in pairs(column, "--column").items()})
+    table = jl.read_runs(data, pairs(column, "--column")).table
     show(planning.lowest_losses(table, levels, run=run), (), out, as_json)
-
-
-def _limits(limit: list[str] | None) -> dict[str, Any]:
-    return {name: value_range(text) for name, text in pairs(limit, "--limit").items()}
 
 
 def _budgets(text: str) -> list[float]:
     if ":" not in text:
         return [number(one, "--compute") for one in text.split(",")]
-    ends = value_range(text)
+    ends = value_range(text, "--compute")
     if None in ends or not 0 < ends[0] < ends[1]:
         raise UsageError(f"--compute takes LOW:HIGH or a list, not '{text}'")
     return list(np.geomspace(*ends, 13))

@@ -9,14 +9,14 @@ import jax
 import typer
 
 import jaxlaw as jl
+from jaxlaw.commands import options as opt
 from jaxlaw.commands.terminal import (
     check_folder,
-    number,
+    numbers_of,
     pairs,
     print_json,
     print_wrapped,
-    unit_of,
-    value_range,
+    ranges_of,
     write_file,
 )
 from jaxlaw.notes import UsageError
@@ -34,54 +34,35 @@ def study_command(
             "first:Dp:4, k-fold:5:groups=run, random-split:0.2:10, all-points."
         ),
     ],
-    column: Annotated[
-        list[str] | None,
-        typer.Option("--column", "-c", help="Which column is what: N=n_params; repeatable."),
-    ] = None,
-    unit: Annotated[
-        list[str] | None,
-        typer.Option("--unit", "-u", help="What one of a column is worth: N=1e9; repeatable."),
-    ] = None,
-    where: Annotated[str | None, typer.Option(help="Rows to keep: a pandas query.")] = None,
-    weight: Annotated[str | None, typer.Option(help="Column of weights.")] = None,
+    column: opt.Columns = None,
+    unit: opt.Units = None,
+    where: opt.Where = None,
+    weight: opt.Weight = None,
     share: Annotated[
         list[str] | None,
         typer.Option(help="Whose share and loss: general, domain; repeated, a data set each."),
     ] = None,
-    drop_invalid: Annotated[
-        bool, typer.Option("--drop-invalid", help="Drop rows without valid numbers.")
-    ] = False,
+    drop_invalid: opt.DropInvalid = False,
     constraint: Annotated[
         list[str] | None, typer.Option(help="Of a law: dcpt=paper; repeatable.")
     ] = None,
-    n_starts: Annotated[int, typer.Option(min=1, help="Size of the Sobol sample.")] = 4096,
-    screen: Annotated[int, typer.Option(min=1, help="The best of them are solved.")] = 64,
-    no_screen: Annotated[bool, typer.Option("--no-screen", help="Solve all.")] = False,
-    solver: Annotated[str, typer.Option(help="newton or lbfgs.")] = "newton",
-    delta: Annotated[float | None, typer.Option(help="Huber threshold.")] = None,
-    space: Annotated[str | None, typer.Option(help="Residuals: log or linear.")] = None,
-    fix: Annotated[list[str] | None, typer.Option(help="alpha=0.34; repeatable.")] = None,
-    bound: Annotated[list[str] | None, typer.Option(help="alpha=0.1:1; repeatable.")] = None,
+    n_starts: opt.Starts = 4096,
+    screen: opt.Screen = 64,
+    no_screen: opt.NoScreen = False,
+    solver: opt.Solver = "newton",
+    delta: opt.Delta = None,
+    space: opt.Space = None,
+    fix: opt.Fix = None,
+    bound: opt.Bound = None,
     seed: Annotated[int, typer.Option(min=0, help="Of the Sobol sample.")] = 0,
-    work_dir: Annotated[
-        Path | None,
-        typer.Option(help="Folder that keeps finished parts; killed, the command goes on there."),
-    ] = None,
-    progress: Annotated[
-        bool | None,
-        typer.Option("--progress/--quiet", help="Show a bar; by default on terminals only."),
-    ] = None,
-    distributed: Annotated[
-        bool,
-        typer.Option("--distributed", help="Share the work among the processes of a cluster job."),
-    ] = False,
-    compile_cache: Annotated[
-        Path | None, typer.Option(help="Folder that keeps compiled programs for later calls.")
-    ] = None,
+    work_dir: opt.WorkDir = None,
+    progress: opt.Progress = None,
+    distributed: opt.Distributed = False,
+    compile_cache: opt.CompileCache = None,
     out: Annotated[
         Path | None, typer.Option(help="Write every fold: a table (CSV), or all of it (JSON).")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else.")] = False,
+    as_json: opt.Json = False,
 ) -> None:
     """Fit laws on parts of the runs, score them on the rest, and compare.
 
@@ -94,14 +75,7 @@ def study_command(
     design = jl.folds.parse(folds)
     if distributed:
         jl.join_processes()
-    runs = jl.read_runs(
-        data,
-        pairs(column, "--column"),
-        {name: unit_of(text) for name, text in pairs(unit, "--unit").items()},
-        weight=weight,
-        where=where,
-        drop_invalid=drop_invalid,
-    )
+    runs = jl.read_runs(data, **opt.reading_options(column, unit, where, weight, drop_invalid))
     study = jl.cross_validate(
         laws,
         {side: runs.share(side) for side in share} if share else runs,
@@ -114,8 +88,8 @@ def study_command(
         solver=solver,
         delta=delta,
         space=space,
-        fixed={name: number(text, "--fix") for name, text in pairs(fix, "--fix").items()} or None,
-        bounds={name: value_range(text) for name, text in pairs(bound, "--bound").items()},
+        fixed=numbers_of(fix, "--fix") or None,
+        bounds=ranges_of(bound, "--bound"),
         seed=seed,
         work_dir=work_dir,
         progress=progress,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -44,12 +44,31 @@ def unit_of(text: str) -> Any:
         return text
 
 
-def value_range(text: str) -> tuple[float | None, float | None]:
+def numbers_of(items: Sequence[str] | None, option: str) -> dict[str, float]:
+    """``["N=1e9"]`` → ``{"N": 1e9}``."""
+    return {name: number(text, option) for name, text in pairs(items, option).items()}
+
+
+def ranges_of(
+    items: Sequence[str] | None, option: str
+) -> dict[str, tuple[float | None, float | None]]:
+    """``["alpha=0.1:1"]`` → ``{"alpha": (0.1, 1)}``."""
+    return {name: value_range(text, option) for name, text in pairs(items, option).items()}
+
+
+def value_range(text: str, option: str) -> tuple[float | None, float | None]:
     """``0.1:1`` → (0.1, 1), either side may be empty."""
     low, colon, high = text.partition(":")
     if not colon:
-        raise UsageError(f"--bound takes NAME=LOW:HIGH, either may be empty, not '{text}'")
-    return tuple(number(side, "--bound") if side else None for side in (low, high))
+        raise UsageError(f"{option} takes LOW:HIGH, either may be empty, not '{text}'")
+    return tuple(number(side, option) if side else None for side in (low, high))
+
+
+def combinations(items: Sequence[str] | None, option: str) -> dict[str, np.ndarray]:
+    """``["N=1e9,7e9", "D=1e12"]`` → arrays by name, an axis for each, of all combinations."""
+    given = pairs(items, option)
+    values = [[number(one, option) for one in text.split(",")] for text in given.values()]
+    return dict(zip(given, np.meshgrid(*values, indexing="ij"), strict=True))
 
 
 def write_file(path: Path, write: Any) -> None:
@@ -60,6 +79,21 @@ def write_file(path: Path, write: Any) -> None:
         raise UsageError(f"cannot write {path}: {error.strerror or error}") from None
     except ValueError as error:  # matplotlib on a format it does not know
         raise UsageError(f"cannot write {path}: {error}") from None
+
+
+def is_picture(out: Path | None) -> bool:
+    """Whether a file's name asks for a picture."""
+    return out is not None and out.suffix.lower() in (".png", ".pdf", ".svg")
+
+
+def write_picture(out: Path, draw: Callable[[Any], Any]) -> None:
+    """Draw with the module of pictures, to Axes, and write their figure."""
+    try:
+        from jaxlaw import plots
+    except ModuleNotFoundError:
+        raise UsageError("pictures need matplotlib: pip install 'jaxlaw[plot]'") from None
+    figure = draw(plots).figure
+    write_file(out, lambda path: figure.savefig(path, dpi=150, bbox_inches="tight"))
 
 
 def check_folder(out: Path | None) -> None:

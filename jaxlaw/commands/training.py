@@ -8,8 +8,9 @@ from typing import Annotated, Any
 import typer
 
 from jaxlaw import planning
-from jaxlaw.commands.plan_output import Draws, Json, Out, loaded_fits, show, tell
-from jaxlaw.commands.terminal import check_folder, number, pairs, value_range
+from jaxlaw.commands.options import Json
+from jaxlaw.commands.plan_output import Draws, Out, loaded_fits, show, tell
+from jaxlaw.commands.terminal import check_folder, number, numbers_of, pairs, ranges_of
 from jaxlaw.notes import UsageError
 from jaxlaw.planning import ContinualRun, Pretraining
 
@@ -77,7 +78,7 @@ def training_command(
         raise UsageError("give --vary for a table, or --weight and --over for the best settings")
     fits = loaded_fits([pt, cpt], bootstrap)
     plan = _run(pretraining, run, loss_potential, replay)
-    options: dict[str, Any] = {"inputs": _numbers(value, "--input"), "areas": _areas(decay)}
+    options: dict[str, Any] = {"inputs": numbers_of(value, "--input"), "areas": _areas(decay)}
     if vary is not None:
         settings = {
             name: [number(one, "--vary") for one in text.split(",")]
@@ -87,7 +88,7 @@ def training_command(
         drawn = next(iter(settings))
         _table(found, out, as_json, lambda plots: plots.losses_over(found, drawn))
         return
-    ranges = {name: value_range(text) for name, text in pairs(over, "--over").items()}
+    ranges = ranges_of(over, "--over")
     for name, ends in ranges.items():
         if None in ends:
             raise UsageError(f"--over {name}= takes LOW:HIGH, both of them")
@@ -127,14 +128,10 @@ def turning_command(
     plan = _run(pretraining, run, loss_potential, replay)
     found = planning.turning_length(
         fits[0], plan, cpt=None if cpt is None else fits[1], weight=weight,
-        inputs=_numbers(value, "--input"), areas=_areas(decay),
+        inputs=numbers_of(value, "--input"), areas=_areas(decay),
     )  # fmt: skip
     draw = None if cpt else lambda plots: plots.way_back(fits[0], plan, found)
     tell(found, out, as_json, draw=draw)
-
-
-def _numbers(items: list[str] | None, option: str) -> dict[str, float]:
-    return {name: number(text, option) for name, text in pairs(items, option).items()}
 
 
 def _areas(decay: float | None) -> dict[str, float] | None:
@@ -158,7 +155,7 @@ def _run(pretraining: str, run: str, loss_potential: float, replay: float) -> Co
 def _phase(text: str, option: str, keys: tuple[str, ...]) -> tuple[str, dict[str, float]]:
     """The shape and the numbers of ``wsd:steps=40000,peak=2e-4``."""
     shape, _, rest = text.partition(":")
-    given = _numbers([part for part in rest.split(",") if part], option)
+    given = numbers_of([part for part in rest.split(",") if part], option)
     for name in given:
         if name not in keys:
             raise UsageError(f"{option} takes {', '.join(keys)}, not {name}")

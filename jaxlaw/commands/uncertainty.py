@@ -12,20 +12,19 @@ import pandas as pd
 import typer
 
 import jaxlaw as jl
+from jaxlaw.commands import options as opt
 from jaxlaw.commands.terminal import (
     check_folder,
+    combinations,
     finite,
-    number,
+    numbers_of,
     pairs,
     print_json,
     print_table,
     print_wrapped,
-    unit_of,
-    value_range,
+    ranges_of,
     write_file,
 )
-
-Names = list[str] | None
 
 
 def bootstrap_command(
@@ -39,41 +38,31 @@ def bootstrap_command(
     level: Annotated[float, typer.Option(help="Of the intervals.")] = 0.95,
     method: Annotated[str, typer.Option(help="percentile, basic or normal.")] = "percentile",
     at: Annotated[
-        Names, typer.Option(help="Predict there too: N=7e9 or N=1e9,7e9; repeatable.")
+        list[str] | None, typer.Option(help="Predict there too: N=7e9 or N=1e9,7e9; repeatable.")
     ] = None,
-    column: Annotated[
-        Names, typer.Option("--column", "-c", help="Which column is what: N=n_params; repeatable.")
-    ] = None,
-    unit: Annotated[
-        Names, typer.Option("--unit", "-u", help="What one is worth: N=1e9; repeatable.")
-    ] = None,
-    where: Annotated[str | None, typer.Option(help="Rows to keep: a pandas query.")] = None,
-    weight: Annotated[str | None, typer.Option(help="Column of weights.")] = None,
-    share: Annotated[str | None, typer.Option(help="Whose loss: general or domain.")] = None,
-    drop_invalid: Annotated[
-        bool, typer.Option("--drop-invalid", help="Drop rows without valid numbers.")
-    ] = False,
-    constraint: Annotated[str | None, typer.Option(help="dcpt: paper or observed.")] = None,
-    delta: Annotated[float | None, typer.Option(help="Huber threshold.")] = None,
-    space: Annotated[str | None, typer.Option(help="Residuals: log or linear.")] = None,
-    fix: Annotated[Names, typer.Option(help="alpha=0.34; repeatable.")] = None,
-    tie: Annotated[Names, typer.Option(help="beta=alpha; repeatable.")] = None,
-    bound: Annotated[Names, typer.Option(help="alpha=0.1:1; repeatable.")] = None,
-    base: Annotated[Path | None, typer.Option(help="cpt-chinchilla: a from-scratch fit.")] = None,
+    column: opt.Columns = None,
+    unit: opt.Units = None,
+    where: opt.Where = None,
+    weight: opt.Weight = None,
+    share: opt.Share = None,
+    drop_invalid: opt.DropInvalid = False,
+    constraint: opt.Constraint = None,
+    delta: opt.Delta = None,
+    space: opt.Space = None,
+    fix: opt.Fix = None,
+    tie: opt.Tie = None,
+    bound: opt.Bound = None,
+    base: opt.Base = None,
     n_starts: Annotated[int, typer.Option(min=1, help="Starts of a resample.")] = 64,
     screen: Annotated[int, typer.Option(min=1, help="The best of them are solved.")] = 8,
     seed: Annotated[int, typer.Option(min=0, help="Of the draws.")] = 0,
-    work_dir: Annotated[Path | None, typer.Option(help="Folder that keeps finished parts.")] = None,
-    progress: Annotated[bool | None, typer.Option("--progress/--quiet", help="Show a bar.")] = None,
-    distributed: Annotated[
-        bool, typer.Option("--distributed", help="Share the work among a job's processes.")
-    ] = False,
-    compile_cache: Annotated[
-        Path | None, typer.Option(help="Folder that keeps compiled programs.")
-    ] = None,
+    work_dir: opt.WorkDir = None,
+    progress: opt.Progress = None,
+    distributed: opt.Distributed = False,
+    compile_cache: opt.CompileCache = None,
     draws: Annotated[Path | None, typer.Option(help="Write every resample's fit (CSV).")] = None,
     out: Annotated[Path | None, typer.Option(help="Write the intervals (JSON).")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else.")] = False,
+    as_json: opt.Json = False,
 ) -> None:
     """Intervals of a law's parameters and predictions: it is fitted to resampled runs.
 
@@ -83,24 +72,17 @@ def bootstrap_command(
     check_folder(draws)
     if distributed:
         jl.join_processes()
-    reading = {
-        "columns": pairs(column, "--column"),
-        "units": {name: unit_of(text) for name, text in pairs(unit, "--unit").items()},
-        "where": where,
-        "weight": weight,
-        "share": share,
-        "drop_invalid": drop_invalid,
-    }
+    reading = opt.reading_options(column, unit, where, weight, drop_invalid) | {"share": share}
     asked = {
         "constraint": constraint,
         "delta": delta,
         "space": space,
-        "fixed": {name: number(text, "--fix") for name, text in pairs(fix, "--fix").items()},
+        "fixed": numbers_of(fix, "--fix"),
         "tied": pairs(tie, "--tie"),
-        "bounds": {name: value_range(text) for name, text in pairs(bound, "--bound").items()},
+        "bounds": ranges_of(bound, "--bound"),
         "base": jl.load(base) if base else None,
     }
-    points = _points(at)
+    points = {name: grid.ravel() for name, grid in combinations(at, "--at").items()}
     found = jl.bootstrap(
         jl.load(law) if law.endswith(".json") else law, data, n, kind=kind,
         groups=groups.split(",") if groups else None, seed=seed, n_starts=n_starts, screen=screen,
@@ -112,14 +94,6 @@ def bootstrap_command(
     _show(found, level, method, points, draws, out, as_json)
     if any(note.severity == "error" for note in found.notes):
         raise typer.Exit(1)
-
-
-def _points(at: Names) -> dict[str, np.ndarray]:
-    """All combinations of the values given."""
-    given = pairs(at, "--at")
-    values = [[number(text, "--at") for text in line.split(",")] for line in given.values()]
-    grids = np.meshgrid(*values, indexing="ij")
-    return {name: grid.ravel() for name, grid in zip(given, grids, strict=True)}
 
 
 def _show(

@@ -9,7 +9,8 @@ import typer
 
 import jaxlaw as jl
 from jaxlaw import planning
-from jaxlaw.commands.plan_output import Json, Out, tell
+from jaxlaw.commands.options import Columns, Json
+from jaxlaw.commands.plan_output import Out, tell
 from jaxlaw.commands.terminal import (
     check_folder,
     pairs,
@@ -29,10 +30,7 @@ def valuation_command(
         float | None, typer.Option(help="Least gain up to --at that is worth it.")
     ] = None,
     baseline: Annotated[float | None, typer.Option(help="Score without pretraining.")] = None,
-    column: Annotated[
-        list[str] | None,
-        typer.Option("--column", "-c", help="Which column is what: score=bleu; repeatable."),
-    ] = None,
+    column: Columns = None,
     noise: Annotated[float, typer.Option(help="Falls up to this share are noise.")] = 0.01,
     shortfall: Annotated[float, typer.Option(help="Log of predicted over observed score "
                                              "beyond which the law breaks.")] = 0.1,
