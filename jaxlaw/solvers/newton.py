@@ -162,19 +162,22 @@ def _propose(
     root = _unit_scale(evaluation)
     scaled = hessian / (root[:, None] * root[None, :])
 
-    def move_of(held, held_move):
+    at_low, at_high = at <= problem.low, at >= problem.high
+    held = (at_low & (gradient >= 0)) | (at_high & (gradient <= 0))
+    nowhere = jnp.zeros_like(at)
+
+    def stopped(_: Array, carry: tuple[Array, ...]) -> tuple[Array, ...]:
+        held, held_move, _ = carry
         free = jnp.where(held, 0.0, 1.0)
         matrix = scaled * (free[:, None] * free[None, :]) + jnp.diag(damping + (1.0 - free))
         pull = free * (gradient + hessian @ held_move) / root
-        return held_move - solve_definite(matrix, pull) / root
+        move = held_move - solve_definite(matrix, pull) / root
+        wall = jnp.clip(at + move, problem.low, problem.high) - at
+        crossing = ~held & (wall != move)
+        return held | crossing, jnp.where(crossing, wall, held_move), move
 
-    at_low, at_high = at <= problem.low, at >= problem.high
-    held = (at_low & (gradient >= 0)) | (at_high & (gradient <= 0))
-    move = move_of(held, jnp.zeros_like(at))
     # What would leave the box stops at its wall, and the others are asked again.
-    wall = jnp.clip(at + move, problem.low, problem.high) - at
-    crossing = ~held & (wall != move)
-    move = move_of(held | crossing, jnp.where(crossing, wall, 0.0))
+    *_, move = jax.lax.fori_loop(0, 2, stopped, (held, nowhere, nowhere))
     longest = jnp.max(jnp.abs(move) / jnp.asarray(_reach(model), move.dtype))
     move = move * jnp.minimum(1.0, 1.0 / jnp.maximum(longest, 1e-300))
     trial = jnp.clip(at + move, problem.low, problem.high)
@@ -203,10 +206,14 @@ def solve_definite(matrix: Array, right: Array) -> Array:
         matrix: (p, p) symmetric, of unit scale.
         right: (p,).
     """
-    pivots, factors = _factorise(matrix)
-    for k, factor in enumerate(factors):
-        right = right - factor * right[k]
-    return _solve_transposed(factors, right / pivots)
+    pivots, lower = _factorise(matrix)
+    size = len(right)
+
+    def forwards(k: Array, right: Array) -> Array:
+        return right - lower[:, k] * right[k]
+
+    right = jax.lax.fori_loop(0, size - 1, forwards, right)
+    return _solve_transposed(lower, right / pivots)
 
 
 def definite_inverse_root(evaluation: Evaluation, free: Array) -> Array:
@@ -218,9 +225,8 @@ def definite_inverse_root(evaluation: Evaluation, free: Array) -> Array:
     """
     root, hessian = _unit_scale(evaluation), evaluation.hessian
     matrix = hessian / (root[:, None] * root[None, :]) * (free[:, None] * free[None, :])
-    pivots, factors = _factorise(matrix + jnp.diag(1.0 - free))
-    columns = jax.vmap(lambda e: _solve_transposed(factors, e))(jnp.diag(pivots**-0.5))
-    return columns.T * (free / root)[:, None]
+    pivots, lower = _factorise(matrix + jnp.diag(1.0 - free))
+    return _solve_transposed(lower, jnp.diag(pivots**-0.5)) * (free / root)[:, None]
 
 
 def _unit_scale(evaluation: Evaluation) -> Array:
@@ -229,27 +235,38 @@ def _unit_scale(evaluation: Evaluation) -> Array:
     return jnp.sqrt(jnp.maximum(diagonal, FLATTEST * evaluation.reach) + 1e-300)
 
 
-def _factorise(matrix: Array) -> tuple[Array, list[Array]]:
-    """The LDLᵀ factorisation of Gill, Murray and Wright: pivots (p,), columns below them.
+def _factorise(matrix: Array) -> tuple[Array, Array]:
+    """The LDLᵀ factorisation of Gill, Murray and Wright: pivots (p,), L (p, p) below its ones.
 
     Pivots are turned positive and raised just enough to keep the factors bounded, which
     changes nothing where the matrix is positive definite and gives a direction of descent
-    where it is not.
+    where it is not. A loop over the pivots, for written out it compiles for longer than the
+    law and its derivatives.
     """
     size = matrix.shape[0]
     off = jnp.where(jnp.eye(size, dtype=bool), 0.0, jnp.abs(matrix))
     bound = jnp.maximum(jnp.max(jnp.abs(jnp.diagonal(matrix))), jnp.max(off) / size) + 1e-300
-    pivots, factors = [], []
-    for k in range(size):
+
+    def eliminate(k: Array, carry: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
+        matrix, pivots, lower = carry
         column = jnp.where(jnp.arange(size) > k, matrix[:, k], 0.0)
         pivot = jnp.maximum(jnp.abs(matrix[k, k]), jnp.max(jnp.abs(column)) ** 2 / bound)
-        pivots.append(jnp.maximum(pivot, 1e-14))
-        factors.append(column / pivots[-1])
-        matrix = matrix - factors[-1][:, None] * column[None, :]
-    return jnp.stack(pivots), factors
+        pivot = jnp.maximum(pivot, 1e-14)
+        factor = column / pivot
+        matrix = matrix - factor[:, None] * column[None, :]
+        return matrix, pivots.at[k].set(pivot), lower.at[:, k].set(factor)
+
+    nothing = jnp.zeros_like(matrix)
+    _, pivots, lower = jax.lax.fori_loop(0, size, eliminate, (matrix, nothing[0], nothing))
+    return pivots, lower
 
 
-def _solve_transposed(factors: list[Array], right: Array) -> Array:
-    for k in reversed(range(len(factors) - 1)):
-        right = right.at[k].add(-(factors[k] @ right))
-    return right
+def _solve_transposed(lower: Array, right: Array) -> Array:
+    """Solve Lᵀ·x = right (p, …)."""
+    size = len(right)
+
+    def backwards(step: Array, right: Array) -> Array:
+        k = size - 2 - step
+        return right.at[k].add(-(lower[:, k] @ right))
+
+    return jax.lax.fori_loop(0, size - 1, backwards, right)
