@@ -108,10 +108,10 @@ def solve_queues(
     size = queues[0].starts.shape[1]
     count = _slot_count(problems, size, room)
     padded = 2 ** int(np.ceil(np.log2(max(room, 2 * count))))  # few lengths, few programs
-    starts = jnp.asarray(np.stack([_padded(queue.starts, padded) for queue in queues]))
-    owner = jnp.asarray(np.stack([_padded(queue.owner, padded) for queue in queues]))
+    starts = np.stack([_padded(queue.starts, padded) for queue in queues])
+    owner = np.stack([_padded(queue.owner, padded) for queue in queues])
     lanes = [len(queue.owner) for queue in queues]
-    waiting = (starts, owner, jnp.asarray(lanes, jnp.int32))
+    waiting = (starts, owner, np.asarray(lanes, np.int32))
     shared, own = _split(problems, queues)
     settings = jax.tree.map(jnp.asarray, solver.settings)
     key = solver._replace(settings=None)  # tolerances are dynamic
@@ -120,17 +120,17 @@ def solve_queues(
     _forget_if_many(key, model, mesh, count, padded, shapes)
     many = (len(queues), padded)
     results = Lanes(
-        jnp.zeros((*many, size), starts.dtype),
-        jnp.full(many, jnp.inf, starts.dtype),
-        jnp.full(many, NON_FINITE, jnp.int32),
-        jnp.zeros(many, jnp.int32),
+        np.zeros((*many, size), starts.dtype),
+        np.full(many, np.inf, starts.dtype),
+        np.full(many, NON_FINITE, np.int32),
+        np.zeros(many, np.int32),
     )
     slots = _idle(key, model, shared, own, waiting, count)
-    done = jnp.zeros(len(queues), jnp.int32)
+    done = np.zeros(len(queues), np.int32)
     run = partial(_rounds, key, model, mesh, (shared, settings))
     while True:
         smaller = count // PACK if count >= PACK * 8 else 0
-        enough = jnp.full(len(queues), smaller, jnp.int32)
+        enough = np.full(len(queues), smaller, np.int32)
         slots, results, done = run((own, waiting, enough), slots, results, done)
         if smaller == 0 or not bool(np.any(np.asarray(slots.index) >= 0)):
             break

@@ -21,8 +21,9 @@ def test_a_later_process_finds_the_programs(tmp_path):
     for _ in range(2):
         command = [sys.executable, "-c", SCRIPT, str(tmp_path / "programs")]
         said.append(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
-        kept.append({p.name for p in (tmp_path / "programs").iterdir() if "atime" not in p.name})
-    assert kept[0] and kept[0] == kept[1]
+        # Those that take long by any clock; small ones are kept when the machine is busy.
+        kept.append({p.name for p in (tmp_path / "programs").glob("jit__rounds-*-cache")})
+    assert len(kept[0]) >= 2 and kept[0] == kept[1]
     assert said[0] == said[1]
 
 
