@@ -14,9 +14,11 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
+import matplotlib.pyplot as plt
 import pytest
 
 import jaxlaw as jl
+from benchmarks.pictures import FOLDER, PICTURES
 
 ROOT = Path(__file__).parent.parent
 README = ROOT / "README.md"
@@ -85,6 +87,19 @@ def test_snippets_run_and_print_what_is_shown(session, tmp_path, monkeypatch, ow
             assert_same_output(printed, body)
         else:
             raise AssertionError(f"a block of kind {kind} is run by nothing")
+    for section, draw in PICTURES.values():
+        if session.name == f"README.md: {section}":
+            assert all(ax.has_data() for ax in draw(namespace).axes)
+    plt.close("all")
+
+
+def test_every_picture_shown_is_drawn_by_the_script():
+    shown = {path for page in PAGES for path in pictures(page)}
+    assert shown == {FOLDER / name for name in PICTURES}
+    for name, (section, _) in PICTURES.items():
+        text = README.read_text("utf-8")
+        part = text if section is None else text.split(f"### {section}\n")[1].split("\n### ")[0]
+        assert f"(.github/{name})" in part, f"{name} belongs to {section}"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
@@ -101,6 +116,11 @@ def test_links_lead_somewhere(page):
 def test_every_chapter_is_linked_from_the_readme():
     linked = {(ROOT / target.partition("#")[0]).resolve() for target in links(README)}
     assert set(PAGES) <= linked | {README}
+
+
+def pictures(page):
+    text = page.read_text("utf-8")
+    return {(page.parent / path).resolve() for path in re.findall(r"!\[[^\]]*\]\(([^)]+)\)", text)}
 
 
 def links(page):

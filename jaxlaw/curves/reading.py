@@ -232,8 +232,8 @@ def read_curves(
     Args:
         source: what :func:`jaxlaw.read_runs` reads, one row a logged point with columns
             ``step``, ``loss``, ``run`` (one curve if there is none) and, as there are, ``lr``,
-            ``schedule`` (a name, or a line), ``phase`` (pt or cpt), and other inputs of the law; or a list
-            of files of one run each, named by the file.
+            ``schedule`` (a name or a line), ``phase`` (pt or cpt), and other inputs of the law;
+            or a list of files of one run each, named by the file.
         columns, units, weight, where, share, drop_invalid, name: see :func:`jaxlaw.read_runs`;
             ``columns`` also maps ``run``, ``step``, ``lr``, ``schedule`` and ``phase``.
         schedules: run or name of schedule → Schedule, line for ``schedules.parse``, or (steps,)
