@@ -70,10 +70,7 @@ def run_command(line, folder):
     return done.stdout
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("session", sessions(), ids=lambda session: session.name)
-def test_snippets_run_and_print_what_is_shown(session, tmp_path, monkeypatch, own_laws):
-    monkeypatch.chdir(tmp_path)
+def run_session(session, folder):
     namespace, printed = {}, ""
     for kind, body in session.blocks:
         if kind == "python":
@@ -82,15 +79,31 @@ def test_snippets_run_and_print_what_is_shown(session, tmp_path, monkeypatch, ow
                 exec(compile(body, session.name, "exec"), namespace)
             printed = out.getvalue()
         elif kind == "console":
-            printed = "".join(run_command(line, tmp_path) for line in COMMAND.findall(body))
+            printed = "".join(run_command(line, folder) for line in COMMAND.findall(body))
         elif kind == "text":
             assert_same_output(printed, body)
         else:
             raise AssertionError(f"a block of kind {kind} is run by nothing")
-    for section, draw in PICTURES.values():
-        if session.name == f"README.md: {section}":
-            assert all(ax.has_data() for ax in draw(namespace).axes)
-    plt.close("all")
+    return namespace
+
+
+def class_of(session):
+    """A class with one test: among processes xdist spreads classes, not tests of a file."""
+
+    def test_it_runs_and_prints_what_is_shown(self, tmp_path, monkeypatch, own_laws):
+        monkeypatch.chdir(tmp_path)
+        namespace = run_session(session, tmp_path)
+        for section, draw in PICTURES.values():
+            if session.name == f"README.md: {section}":
+                assert all(ax.has_data() for ax in draw(namespace).axes)
+        plt.close("all")
+
+    test = pytest.mark.slow(test_it_runs_and_prints_what_is_shown)
+    return type(session.name, (), {test.__name__: test, "__module__": __name__})
+
+
+for one in sessions():
+    globals()["Test_" + re.sub(r"\W+", "_", one.name)] = class_of(one)
 
 
 def test_every_picture_shown_is_drawn_by_the_script():
