@@ -31,13 +31,16 @@ _USUAL = {
     "D": "tokens n_tokens num_tokens train_tokens training_tokens tokens_seen data dataset_size",
     "C": "flops flop compute train_flops total_flops",
     "Dp": "pretraining_tokens pretrain_tokens n_pretraining_tokens tokens n_tokens",
-    "r": "ratio mixture mixture_ratio domain_ratio share proportion weight",
+    "r": "ratio mixture mixture_ratio domain_ratio share proportion weight replay",
     "loss": "val_loss eval_loss validation_loss test_loss final_loss cross_entropy nll",
     "cross-entropy": "loss cross_entropy ce ce_loss test_loss val_loss",
     "BLEU": "bleu bleu_score sacrebleu",
+    "score": "bleu bleu_score sacrebleu rouge comet chrf accuracy acc",
     "run": "run_id run_name name experiment exp",
     "step": "steps _step global_step train_step training_step iteration iter iters update",
 }
+# Made of a schedule, never logged.
+_OF_SCHEDULES = {"S1", "S2", "S1_pt", "S1_cpt", "S2_pt", "S2_cpt", "drop", "eta_k", "S_k"}
 _EMPTY = {"", "nan", "na", "n/a", "null", "none", "<na>"}
 _MOST_NAMED = 5
 
@@ -155,7 +158,9 @@ def missing_column(
     texts = [str(column) for column in columns]
     likely = _likely(name, texts)
     hint = nearest(str(asked), texts)
-    if likely:
+    if name in _OF_SCHEDULES:
+        hint = " It is made of the learning rates: read the table with jl.read_curves."
+    elif likely:
         hint += f" Perhaps columns={{'{name}': '{likely}'}}."
     elif not hint:
         hint = f" Say which column it is: columns={{'{name}': '…'}}."

@@ -41,6 +41,20 @@ def _continued() -> tuple[Schedule, ...]:
     )
 
 
+#: The same as lines of text, by name.
+LINES: Mapping[str, str] = {
+    "stable": "constant:lr=2e-4,steps=40000",
+    "wsd": "wsd:peak=2e-4,steps=40000,final=2e-5",
+    "cosine": "cosine:peak=2e-4,steps=40000,final=2e-5",
+    "stable then wsd": "constant:lr=2e-4,steps=40000+wsd:peak=2e-4,steps=10000",
+    "stable then constant": "constant:lr=2e-4,steps=40000+constant:lr=1e-4,steps=10000",
+    "wsd then cosine": "wsd:peak=2e-4,steps=40000,final=2e-5"
+    "+cosine:peak=2e-4,steps=10000,warmup=500",
+    "cosine then cosine": "cosine:peak=2e-4,steps=40000,final=2e-5"
+    "+cosine:peak=1e-4,steps=10000,final=2e-5,warmup=500",
+}
+
+
 def annealing() -> Inputs:
     """The curves of pre-training: 88 points."""
     steps = np.arange(1000, _PT_STEPS + 1, 1000)

@@ -16,15 +16,18 @@ import jax
 import numpy as np
 import pandas as pd
 
-from jaxlaw import curve_designs, domain_designs, laws
+from jaxlaw import curve_designs, domain_designs, laws, schedules
+from jaxlaw.curves.counting import area_options, areas_along
 from jaxlaw.domain_designs import early_curves
 from jaxlaw.laws.base import Law
 from jaxlaw.notes import UsageError, nearest
 
 __all__ = [
     "TRUTHS",
+    "ContinualCurves",
     "Demo",
     "Experiment",
+    "continual_curves",
     "demo",
     "early_curves",
     "experiment",
@@ -66,6 +69,21 @@ class Demo(NamedTuple):
     table: pd.DataFrame
     general: Mapping[str, float]
     domain: Mapping[str, float]
+
+
+class ContinualCurves(NamedTuple):
+    """Loss curves of a base and of runs that continue it, as a user's log would hold them.
+
+    Attributes:
+        table: one row a logged point: ``run``, ``schedule`` (a line for
+            :func:`jaxlaw.schedules.parse`), ``step`` over both phases, ``replay`` (the share of
+            the pre-training corpus), ``loss_pt``, ``loss_cpt`` (nats, on either corpus).
+        pt, cpt: parameters of ``cpt-curve-replay-pt`` and ``cpt-curve-replay-cpt``.
+    """
+
+    table: pd.DataFrame
+    pt: Mapping[str, float]
+    cpt: Mapping[str, float]
 
 
 def simulate_runs(
@@ -172,6 +190,38 @@ def demo(noise: float = 0.004, seed: int = 0) -> Demo:
         }
     )
     return Demo(table, TRUTHS["dcpt-general"], TRUTHS["dcpt"])
+
+
+def continual_curves(noise: float = 0.002, seed: int = 0, every: int = 500) -> ContinualCurves:
+    """Three bases and the runs that continue them at five replay ratios (Wang 2025, setting A).
+
+    Args:
+        noise: standard deviation of the noise on the log of either loss.
+        seed: of the noise, which is independent between points and losses.
+        every: steps between logged points.
+    """
+    truths = {corpus: TRUTHS[f"cpt-curve-replay-{corpus}"] for corpus in ("pt", "cpt")}
+    parts = []
+    for name, line in curve_designs.LINES.items():
+        schedule = schedules.parse(line)
+        first = schedule.boundary or 0
+        step = np.arange(first + every, len(schedule) + 1, every)
+        areas = areas_along(schedule, step, area_options())
+        for replay in (0.0, 0.1, 0.2, 0.5, 0.8) if first else (1.0,):
+            run = f"{name} replay {replay:g}" if first else name
+            inputs = areas | {"replay": np.full(len(step), replay)}
+            parts.append(pd.DataFrame({"run": run, "schedule": line, "step": step} | inputs))
+    table = pd.concat(parts, ignore_index=True)
+    areas = {name: table[name] for name in ("S1_pt", "S1_cpt", "S2_pt", "S2_cpt")}
+    shares = {"pt": table["replay"], "cpt": 1 - table["replay"]}
+    losses = {
+        f"loss_{corpus}": simulate_runs(
+            f"cpt-curve-replay-{corpus}", truth, areas | {"r": shares[corpus]}, noise, seed + k
+        )["loss"]
+        for k, (corpus, truth) in enumerate(truths.items())
+    }
+    shown = table[["run", "schedule", "step", "replay"]].assign(**losses)
+    return ContinualCurves(shown, truths["pt"], truths["cpt"])
 
 
 def _cross(**axes: Any) -> Inputs:

@@ -40,6 +40,15 @@ def test_rows_get_the_areas_after_their_step():
     assert found.observations("annealing").areas == found.areas
 
 
+def test_a_column_may_hold_the_lines_themselves():
+    frame = logged()
+    lines = frame.assign(schedule=frame["run"].map(SPECS))
+    pd.testing.assert_frame_equal(areas_of(read(lines, schedules=None)), areas_of(read()))
+    broken = lines.assign(schedule=lines["schedule"].replace(SPECS["fall"], "cosyne:peak=1"))
+    with pytest.raises(jl.UsageError, match="cosyne"):
+        read(broken, schedules=None)
+
+
 def test_all_curves_at_once_are_the_curves_one_by_one():
     whole = areas_of(read())
     alone = [areas_of(read().only(run)) for run in SPECS]

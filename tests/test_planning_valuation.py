@@ -131,7 +131,8 @@ def test_three_checkpoints_determine_the_law_exactly():
     "change,error,message",
     [
         (lambda: pretraining_value({"Dp": DP[:2], "score": SCORE[:2]}), DataError, "2 checkpoints"),
-        (lambda: pretraining_value({"Dp": DP, "scores": SCORE}), UsageError, "Did you mean 'score"),
+        (lambda: pretraining_value({"Dp": DP, "scores": SCORE}), DataError, "Did you mean 'score"),
+        (lambda: pretraining_value({"Dp": DP, "BLEU": SCORE}), DataError, "'score': 'BLEU'"),
         (lambda: pretraining_value(GOOD | {"score": -SCORE}), DataError, "above 0"),
         (lambda: pretraining_value(GOOD | {"Dp": np.full(8, 1e9)}), DataError, "same Dp"),
         (lambda: pretraining_value(GOOD, at=-1), UsageError, "at is -1"),

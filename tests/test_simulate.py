@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from pandas.testing import assert_frame_equal
 
-from jaxlaw import laws, simulate
+import jaxlaw as jl
+from jaxlaw import curve_designs, laws, schedules, simulate
 from jaxlaw.notes import UsageError
 
 SIZES = {
@@ -47,6 +48,28 @@ SIZES = {
 
 def test_every_experiment_is_listed_here():
     assert set(SIZES) == set(simulate.TRUTHS)
+
+
+def test_continual_curves_obey_their_laws_along_the_lines_they_name(tmp_path):
+    made = simulate.continual_curves(noise=0)
+    made.table.to_csv(tmp_path / "curves.csv", index=False)
+    columns = {"r_g": "replay", "loss_g": "loss_pt", "loss_d": "loss_cpt"}
+    for side, corpus in (("general", "pt"), ("domain", "cpt")):
+        law = laws.get(f"cpt-curve-replay-{corpus}")
+        curves = jl.read_curves(tmp_path / "curves.csv", columns, share=side)
+        seen = curves.runs().observations(law)
+        with jax.enable_x64(True):
+            np.testing.assert_allclose(law(getattr(made, corpus), **seen.inputs), seen.target)
+    assert len(curves) == 23  # three bases, four continued schedules at five replay ratios
+    assert (made.table.groupby("run")["step"].diff().dropna() > 0).all()
+
+
+def test_lines_of_the_continual_curves_are_the_schedules_of_the_design():
+    lines = [schedules.parse(line) for line in curve_designs.LINES.values()]
+    own = [*curve_designs._pretraining().values(), *curve_designs._continued()]
+    for line, schedule in zip(lines, own, strict=True):
+        np.testing.assert_array_equal(line.rates, schedule.rates)
+        assert line.boundary == schedule.boundary
 
 
 @pytest.mark.parametrize("name", SIZES)

@@ -45,7 +45,7 @@ Schedules = Annotated[
     str | None,
     typer.Option(
         help="The data are loss curves: file of schedules (JSON, CSV), one for all "
-        "(cosine:peak=3e-4,…), or lr (the logged ones)."
+        "(cosine:peak=3e-4,…); or the column that has them: schedule (lines), lr (logged rates)."
     ),
 ]
 Epsilon = Annotated[
@@ -147,7 +147,7 @@ def curves_of(
     **reading: Any,
 ) -> jl.Curves:
     """The curves of ``jaxlaw fit --schedules``."""
-    if schedules == "lr":
+    if schedules in ("lr", "schedule"):
         declared = None
     elif Path(schedules).is_file() or ":" not in schedules:
         declared = read_schedules(schedules)

@@ -110,6 +110,7 @@ _CURVE_ARGUMENTS = (
     (r"first_step=(\d)", r"--first-step \1"),
     (r"\bfirst_step\b", "--first-step"),
     (r"\bS1_before\b", "--s1-before"),
+    (r"read the table with jl\.read_curves", "add --schedules"),
     (r"\bwhere='([^']+)'", r'--where "\1"'),
 )
 

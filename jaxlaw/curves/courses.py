@@ -176,7 +176,7 @@ def _declared(
 ) -> dict[str, Schedule]:
     """Run → its declared schedule."""
     if schedules is None:
-        return {}
+        schedules = _lines(every)
     if not isinstance(schedules, Mapping):
         return dict.fromkeys(groups, as_schedule(schedules))
     # Parsed once, so that runs of one schedule share it, and their areas are computed once.
@@ -196,6 +196,14 @@ def _declared(
                 f"{', '.join(list(names)[:30])}.{nearest(name, names)}"
             )
     return {run: known[name] for run, name in of_run.items() if name in known}
+
+
+def _lines(every: pd.DataFrame) -> dict[str, str]:
+    """The lines that a column schedule holds itself, in place of names."""
+    if "schedule" not in every:
+        return {}
+    found = every["schedule"].dropna().map(str).unique()
+    return {line: line for line in found if ":" in line}
 
 
 def _per_run(

@@ -232,13 +232,13 @@ def read_curves(
     Args:
         source: what :func:`jaxlaw.read_runs` reads, one row a logged point with columns
             ``step``, ``loss``, ``run`` (one curve if there is none) and, as there are, ``lr``,
-            ``schedule`` (a name), ``phase`` (pt or cpt), and other inputs of the law; or a list
-            of files of one run each, named by the file.
+            ``schedule`` (a name or a line), ``phase`` (pt or cpt), and other inputs of the law;
+            or a list of files of one run each, named by the file.
         columns, units, weight, where, share, drop_invalid, name: see :func:`jaxlaw.read_runs`;
             ``columns`` also maps ``run``, ``step``, ``lr``, ``schedule`` and ``phase``.
         schedules: run or name of schedule → Schedule, line for ``schedules.parse``, or (steps,)
-            rates; one of these alone is that of all runs. For runs not named, column ``lr`` has
-            the rate that each update used, step by step.
+            rates; one of these alone is that of all runs. Left out, column ``schedule`` has the
+            lines; for runs not named, column ``lr`` the rate that each update used, step by step.
         first_step: steps before a schedule, a warm-up say that it leaves out: a number, a dict
             by run, or a column. Of a logged one, left out: the step before the first.
         S1_before: sum of the rates of those steps, in the same forms. Needed where there are any.

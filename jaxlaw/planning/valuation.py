@@ -13,8 +13,9 @@ import numpy as np
 import pandas as pd
 
 from jaxlaw import laws
+from jaxlaw.columns import missing_column
 from jaxlaw.fitting import fit
-from jaxlaw.notes import DataError, Note, UsageError, nearest
+from jaxlaw.notes import DataError, Note
 from jaxlaw.planning.answers import LEVEL, Answer, in_domain, measured
 from jaxlaw.refits import refit
 from jaxlaw.result import Fit
@@ -130,8 +131,8 @@ def pretraining_value(
         level: of the intervals.
 
     Raises:
-        UsageError: a column is missing, or an argument is none of its kind.
-        DataError: fewer than three checkpoints, or numbers that are none.
+        UsageError: an argument is none of its kind.
+        DataError: a column is missing, fewer than three checkpoints, or numbers that are none.
     """
     table = _read(checkpoints, columns or {})
     last = table["Dp"].iloc[-1]
@@ -174,8 +175,8 @@ def _read(checkpoints: Any, columns: Mapping[str, str]) -> pd.DataFrame:
         if column in table:
             found[name] = pd.to_numeric(table[column], errors="coerce").to_numpy(float)
         elif name != "cross_entropy" or name in columns:
-            names = [str(one) for one in table.columns]
-            raise UsageError(f"checkpoints have no column '{column}'.{nearest(column, names)}")
+            doc = ", of the finetuned checkpoints"
+            raise missing_column(name, doc, column, table.columns, "checkpoints")
     table = pd.DataFrame(found).sort_values("Dp", kind="stable", ignore_index=True)
     bad = ~(np.isfinite(table.to_numpy()) & (table.to_numpy() > 0)).all(axis=1)
     if bad.any():

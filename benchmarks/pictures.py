@@ -1,0 +1,114 @@
+"""The pictures of the README: ``python benchmarks/pictures.py`` draws them into .github/.
+
+A picture shows what the snippet of its section computed: the section's Python is run, and drawn
+from the names it leaves behind.
+"""
+
+import contextlib
+import io
+import os
+import re
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.figure import Figure
+
+import jaxlaw as jl
+from jaxlaw import planning, plots
+
+ROOT = Path(__file__).parent.parent
+FOLDER = ROOT / ".github"
+DPI = 150
+Names = Mapping[str, Any]
+
+
+def demo(made: Names) -> Figure:
+    """What ``jaxlaw demo`` draws."""
+    table = jl.simulate.demo().table
+    columns = {"N": "n_params", "D": "n_tokens", "r_d": "domain_ratio"}
+    columns |= {"loss_d": "domain_loss", "loss_g": "general_loss"}
+    runs = jl.read_runs(table, columns, {"N": 1, "D": 1}, name="simulated runs")
+    fits = {side: jl.fit("dcpt", runs.share(side)) for side in ("general", "domain")}
+    return plots.demo_figure(fits, runs)
+
+
+def mixture(made: Names) -> Figure:
+    """The trade-off and its limit; the domain loss over the share, of little domain data."""
+    figure, (left, right) = _two()
+    plots.trade_off(made["plan"], left)
+    plots.limited_domain(made["fits"]["domain"], [1.5e8, 3e8], right, N=1.8e9)
+    return figure
+
+
+def curve(made: Names) -> Figure:
+    """Both losses over the replay ratio; the best ratio over the weight of the old corpus."""
+    figure, (left, right) = _two()
+    run, fits = made["run"], made["fits"]
+    found = planning.final_losses(*fits, run, replay=np.linspace(0, 1, 41)).table
+    for corpus, name in (("pt", "pre-training corpus"), ("cpt", "new corpus")):
+        left.plot(found["replay"], found[f"change_{corpus}"], label=name)
+    left.axhline(0, color="#333333", linewidth=0.8)
+    left.set_xlabel("replay ratio")
+    left.set_ylabel("change of the loss over the run")
+    left.spines[["top", "right"]].set_visible(False)
+    left.legend(frameon=False, fontsize="small")
+    plots.balance(planning.balance_curve(*fits, run, {"replay": (0, 1)}), "replay", right)
+    return figure
+
+
+def corpus(made: Names) -> Figure:
+    """Scores over pretraining tokens, the law, its band and the target."""
+    figure, ax = plt.subplots(figsize=(6, 4), layout="constrained")
+    plots.value(made["found"], 22, ax)
+    return figure
+
+
+def language(made: Names) -> Figure:
+    """Contours of equal loss, with the best size, from scratch and from a base."""
+    figure, ax = plt.subplots(figsize=(6, 4), layout="constrained")
+    plots.isoloss(made["scratch"], (1e18, 1e22), ax, label="from scratch")
+    plots.isoloss(made["continual"], (1e18, 1e22), ax, color="#c05621", label="continual")
+    return figure
+
+
+#: File → the section whose snippet it shows (None: none), and what draws it.
+PICTURES: dict[str, tuple[str | None, Callable[[Names], Figure]]] = {
+    "demo.png": (None, demo),
+    "mixture.png": ("The mixture", mixture),
+    "curve.png": ("The curve", curve),
+    "corpus.png": ("The corpus", corpus),
+    "language.png": ("The new language", language),
+}
+
+
+def names_of(section: str | None) -> dict[str, Any]:
+    """What the Python of a section of the README leaves behind."""
+    names: dict[str, Any] = {}
+    if section is None:
+        return names
+    text = (ROOT / "README.md").read_text("utf-8").split(f"### {section}\n")[1]
+    code = re.search(r"```python\n(.*?)```", text, re.DOTALL).group(1)
+    here = os.getcwd()
+    with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):
+        os.chdir(folder)
+        try:
+            exec(compile(code, section, "exec"), names)
+        finally:
+            os.chdir(here)
+    return names
+
+
+def _two() -> tuple[Figure, Any]:
+    return plt.subplots(1, 2, figsize=(11, 4), layout="constrained")
+
+
+if __name__ == "__main__":
+    matplotlib.use("Agg")
+    for name, (section, draw) in PICTURES.items():
+        draw(names_of(section)).savefig(FOLDER / name, dpi=DPI)
+        print(FOLDER / name)
