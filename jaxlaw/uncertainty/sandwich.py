@@ -153,13 +153,8 @@ def covariance(
         UsageError: the call makes no sense, or these are not the fit's runs.
         DataError: the data leave some combination of the parameters open.
     """
-    problem = fitted(law, runs, **options)
-    active, notes = problem.active, []
-    moving = problem.moving
-    slopes, off = residual_slopes(problem)
-    slopes, off = slopes[active][:, moving], off[active]
-    weight = problem.observations.weight[active]
-    pull, stiff = smoothed(off, problem.fit.delta, problem.fit.asymmetry)
+    problem, notes = fitted(law, runs, **options), []
+    slopes, weight, pull, stiff = linearised(problem)
     count, size = slopes.shape
     if not robust:
         stiff = np.full(count, np.average(stiff, weights=weight))
@@ -169,7 +164,8 @@ def covariance(
     degrees = max(count - size, 1)
     factor = count / degrees
     if groups is not None:
-        members = group_numbers(problem.runs, problem.observations, groups)[active]
+        members = group_numbers(problem.runs, problem.observations, groups)
+        members = members[problem.active]
         scores = np.stack([np.bincount(members, column) for column in scores.T], axis=1)
         total = len(np.unique(members))
         degrees, factor = max(total - 1, 1), total / (total - 1)
@@ -186,6 +182,15 @@ def few_groups(total: int) -> list[Note]:
         return []
     message = f"only {total} groups: standard errors come out too small"
     return [Note("few-groups", "warning", message)]
+
+
+def linearised(problem: Fitted) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Of the rows that count: slopes (n, k) of the residuals in the moving coordinates, weights,
+    and the smoothed loss's slope and curvature at each residual (n,)."""
+    active = problem.active
+    slopes, off = residual_slopes(problem)
+    pull, stiff = smoothed(off[active], problem.fit.delta, problem.fit.asymmetry)
+    return slopes[active][:, problem.moving], problem.observations.weight[active], pull, stiff
 
 
 def residual_slopes(problem: Fitted) -> tuple[np.ndarray, np.ndarray]:
