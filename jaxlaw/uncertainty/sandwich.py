@@ -185,8 +185,12 @@ def few_groups(total: int) -> list[Note]:
 
 
 def linearised(problem: Fitted) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Of the rows that count: slopes (n, k) of the residuals in the moving coordinates, weights,
-    and the smoothed loss's slope and curvature at each residual (n,)."""
+    """What the sandwich is made of, of the rows that count.
+
+    Returns:
+        Slopes (n, k) of the residuals in the moving coordinates; weights, slope of the loss at
+        each residual and its smoothed curvature (n,).
+    """
     active = problem.active
     slopes, off = residual_slopes(problem)
     pull, stiff = smoothed(off[active], problem.fit.delta, problem.fit.asymmetry)
