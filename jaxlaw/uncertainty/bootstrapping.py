@@ -20,7 +20,7 @@ from jaxlaw.refits import Refits, refit
 from jaxlaw.result import Fit
 from jaxlaw.solvers.status import CONVERGED
 from jaxlaw.uncertainty.identification import open_notes
-from jaxlaw.uncertainty.intervals import COLUMNS, Interval, Method, interval_of
+from jaxlaw.uncertainty.intervals import Interval, Method, at_points, interval_of, of_parameters
 from jaxlaw.uncertainty.posed_fit import Fitted, fitted
 from jaxlaw.uncertainty.resampling import (
     FEW_GROUPS,
@@ -96,14 +96,11 @@ class Bootstrap:
             One row a parameter: ``parameter``, ``estimate``, ``standard error``, ``low``,
             ``high``.
         """
-        rows = []
-        for name in self.fit.law.parameter_names:
-            if name in self.fit.fixed:
-                continue
-            log = self.fit.law.parameter(name).scale == "log"
-            found = interval_of(self.fit.params[name], self.params[name], level, method, log)
-            rows.append((name, *map(float, found)))
-        return pd.DataFrame(rows, columns=["parameter", *COLUMNS])
+
+        def of(name: str, log: bool) -> Interval:
+            return interval_of(self.fit.params[name], self.params[name], level, method, log)
+
+        return of_parameters(self.fit, of)
 
     def prediction(
         self, table: Any = None, /, *, level: float = 0.95, method: Method = "percentile",
@@ -118,12 +115,12 @@ class Bootstrap:
         Returns:
             One row a point: the inputs, then as :meth:`intervals`.
         """
-        values = self.fit.checked_inputs(table, inputs)
-        arrays = dict(zip(values, np.broadcast_arrays(*values.values()), strict=True))
-        log = self.fit.law.space == "log"
-        found = interval_of(self.fit.predict(**arrays), self.predict(**arrays), level, method, log)
-        columns = dict(zip(COLUMNS, found, strict=True))
-        return pd.DataFrame({k: np.ravel(v) for k, v in (arrays | columns).items()})
+
+        def at(points: dict[str, np.ndarray]) -> Interval:
+            estimate, draws = self.fit.predict(**points), self.predict(**points)
+            return interval_of(estimate, draws, level, method, self.fit.law.space == "log")
+
+        return at_points(self.fit, table, inputs, at)
 
     def interval(
         self,

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import warnings
-from typing import Literal, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
+import pandas as pd
 
 from jaxlaw.notes import UsageError
+from jaxlaw.result import Fit
 
 Method = Literal["percentile", "basic", "normal"]
 #: What tables call the fields of an :class:`Interval`.
@@ -72,6 +75,26 @@ def interval_of(
         elif method != "percentile":
             raise UsageError(f"method is 'percentile', 'basic' or 'normal', not {method!r}")
     return Interval(estimate, spread, low, high)
+
+
+def of_parameters(fit: Fit, interval: Callable[[str, bool], Interval]) -> pd.DataFrame:
+    """A row a fitted parameter, of its name and whether it is positive by nature."""
+    rows = [
+        (spec.name, *map(float, interval(spec.name, spec.scale == "log")))
+        for spec in fit.law.parameters
+        if spec.name not in fit.fixed
+    ]
+    return pd.DataFrame(rows, columns=["parameter", *COLUMNS])
+
+
+def at_points(
+    fit: Fit, table: Any, inputs: Mapping[str, Any], interval: Callable[[dict], Interval]
+) -> pd.DataFrame:
+    """A row a point, of the inputs by name, in the runs' units and of one shape."""
+    values = fit.checked_inputs(table, inputs)
+    arrays = dict(zip(values, np.broadcast_arrays(*values.values()), strict=True))
+    columns = dict(zip(COLUMNS, interval(arrays), strict=True))
+    return pd.DataFrame({name: np.ravel(v) for name, v in (arrays | columns).items()})
 
 
 def student_ends(

@@ -25,7 +25,13 @@ from jaxlaw.laws.base import Law
 from jaxlaw.notes import DataError, Note
 from jaxlaw.objective import LARGEST_DELTA, Problem, predict, residual
 from jaxlaw.result import Fit
-from jaxlaw.uncertainty.intervals import COLUMNS, Interval, check_level, student_ends
+from jaxlaw.uncertainty.intervals import (
+    Interval,
+    at_points,
+    check_level,
+    of_parameters,
+    student_ends,
+)
 from jaxlaw.uncertainty.posed_fit import Fitted, fitted
 from jaxlaw.uncertainty.resampling import FEW_GROUPS, group_numbers
 
@@ -101,12 +107,9 @@ class Covariance:
             One row a parameter: ``parameter``, ``estimate``, ``standard error``, ``low``,
             ``high``; 0 and no width at a wall of its range.
         """
-        rows = []
-        for spec in self.fit.law.parameters:
-            if spec.name not in self.fit.fixed:
-                found = self.interval(lambda params, s=spec: params[s.name], level, _is_log(spec))
-                rows.append((spec.name, *map(float, found)))
-        return pd.DataFrame(rows, columns=["parameter", *COLUMNS])
+        return of_parameters(
+            self.fit, lambda name, log: self.interval(lambda params: params[name], level, log)
+        )
 
     def prediction(
         self, table: Any = None, /, *, level: float = 0.95, **inputs: Any
@@ -120,17 +123,13 @@ class Covariance:
         Returns:
             One row a point: the inputs, then as :meth:`intervals`.
         """
-        values = self.fit.checked_inputs(table, inputs)
-        arrays = dict(zip(values, np.broadcast_arrays(*values.values()), strict=True))
-        at = {name: array.ravel() * self.fit.units[name] for name, array in arrays.items()}
-        law = self.fit.law
-        found = self.interval(lambda params: law(params, **at), level, law.space == "log")
-        columns = dict(zip(COLUMNS, found, strict=True))
-        return pd.DataFrame({k: np.ravel(v) for k, v in (arrays | columns).items()})
+        law, units = self.fit.law, self.fit.units
 
+        def at(points: dict[str, np.ndarray]) -> Interval:
+            own = {name: values.ravel() * units[name] for name, values in points.items()}
+            return self.interval(lambda params: law(params, **own), level, law.space == "log")
 
-def _is_log(spec: Any) -> bool:
-    return spec.scale == "log"
+        return at_points(self.fit, table, inputs, at)
 
 
 def covariance(
