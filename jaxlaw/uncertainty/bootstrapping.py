@@ -23,8 +23,8 @@ from jaxlaw.uncertainty.identification import open_notes
 from jaxlaw.uncertainty.intervals import Interval, Method, at_points, interval_of, of_parameters
 from jaxlaw.uncertainty.posed_fit import Fitted, fitted
 from jaxlaw.uncertainty.resampling import (
-    FEW_GROUPS,
     centre_of,
+    few_groups,
     flipped_residuals,
     group_numbers,
     resampled_counts,
@@ -285,12 +285,9 @@ def _notes(
         )
         notes.append(Note("resamples-disagree", "warning", message))
     notes += _on_walls(found, failed)
-    if groups is not None and count < FEW_GROUPS:
-        message = (
-            f"only {count} groups to resample: intervals come out too short; "
-            + ("kind='wild' needs fewer" if kind == "case" else "add groups")
-        )  # fmt: skip
-        notes.append(Note("few-groups", "warning", message))
+    if groups is not None:
+        remedy = "kind='wild' needs fewer" if kind == "case" else "add groups"
+        notes += few_groups(count, f"intervals come out too short; {remedy}")
     return notes
 
 

@@ -33,7 +33,7 @@ from jaxlaw.uncertainty.intervals import (
     student_ends,
 )
 from jaxlaw.uncertainty.posed_fit import Fitted, fitted
-from jaxlaw.uncertainty.resampling import FEW_GROUPS, group_numbers
+from jaxlaw.uncertainty.resampling import few_groups, group_numbers
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,19 +168,11 @@ def covariance(
         scores = np.stack([np.bincount(members, column) for column in scores.T], axis=1)
         total = len(np.unique(members))
         degrees, factor = max(total - 1, 1), total / (total - 1)
-        notes += few_groups(total)
+        notes += few_groups(total, "standard errors come out too small")
     elif not robust:
         scores = slopes * (weight * np.sqrt(np.average(pull**2, weights=weight)))[:, None]
     whole = factor * bread @ (scores.T @ scores) @ bread
     return Covariance(problem.fit, problem, whole, bread, degrees, (*problem.fit.notes, *notes))
-
-
-def few_groups(total: int) -> list[Note]:
-    """A note where there are few."""
-    if total >= FEW_GROUPS:
-        return []
-    message = f"only {total} groups: standard errors come out too small"
-    return [Note("few-groups", "warning", message)]
 
 
 def linearised(problem: Fitted) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
