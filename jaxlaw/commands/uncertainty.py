@@ -34,7 +34,7 @@ def bootstrap_command(
     kind: Annotated[str, typer.Option(help="case, residual or wild.")] = "case",
     groups: opt.Groups = None,
     level: opt.Level = 0.95,
-    method: Annotated[str, typer.Option(help="percentile, basic or normal.")] = "percentile",
+    method: Annotated[str, typer.Option(help="percentile, basic, normal or bca.")] = "percentile",
     at: opt.PredictAt = None,
     column: opt.Columns = None,
     unit: opt.Units = None,

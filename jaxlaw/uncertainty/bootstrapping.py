@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
@@ -20,6 +21,7 @@ from jaxlaw.refits import Refits, refit
 from jaxlaw.result import Fit
 from jaxlaw.solvers.status import CONVERGED
 from jaxlaw.uncertainty.identification import open_notes
+from jaxlaw.uncertainty.influences import leave_each_out
 from jaxlaw.uncertainty.intervals import Interval, Method, at_points, interval_of, of_parameters
 from jaxlaw.uncertainty.posed_fit import Fitted, fitted
 from jaxlaw.uncertainty.resampling import (
@@ -48,6 +50,8 @@ class Bootstrap:
         kind: ``case``, ``residual`` or ``wild``.
         n_groups: how many rows, or groups of rows, were resampled.
         notes: what to know before relying on the intervals.
+        problem: of the fit.
+        members: (n,) the group of every observation.
     """
 
     fit: Fit
@@ -56,6 +60,14 @@ class Bootstrap:
     kind: Kind
     n_groups: int
     notes: tuple[Note, ...]
+    problem: Fitted
+    members: np.ndarray
+
+    @cached_property
+    def left_out(self) -> Refits:
+        """Refits without each row, or group of rows, that ``bca`` intervals rest on."""
+        groups = np.unique(self.members[self.problem.active])
+        return leave_each_out(self.problem, self.members, groups)
 
     def __len__(self) -> int:
         """The number of resamples R."""
@@ -70,11 +82,14 @@ class Bootstrap:
         Returns:
             float64 of the resamples and the broadcast shape of the inputs.
         """
+        return self._predicted(self.refits, table, inputs)
+
+    def _predicted(self, refits: Refits, table: Any, inputs: Mapping[str, Any]) -> np.ndarray:
         values = self.fit.checked_inputs(table, inputs)
         scaled = [value * self.fit.units[name] for name, value in values.items()]
         arrays = np.broadcast_arrays(*scaled)
         flat = {name: array.ravel() for name, array in zip(values, arrays, strict=True)}
-        return self.refits.predict(**flat).reshape(len(self), *arrays[0].shape)
+        return refits.predict(**flat).reshape(len(refits.objective), *arrays[0].shape)
 
     def of(self, function: Callable[[Mapping[str, Any]], Any]) -> np.ndarray:
         """Any function of the parameters from every resample, (R, …).
@@ -90,7 +105,8 @@ class Bootstrap:
         Args:
             level: share of such intervals that should hold the truth.
             method: ``percentile``; ``basic`` and ``normal`` take parameters that are positive
-                by nature on the log scale. See :func:`interval_of`.
+                by nature on the log scale; ``bca`` fits once more for every row or group left
+                out. See :func:`interval_of`.
 
         Returns:
             One row a parameter: ``parameter``, ``estimate``, ``standard error``, ``low``,
@@ -98,7 +114,8 @@ class Bootstrap:
         """
 
         def of(name: str, log: bool) -> Interval:
-            return interval_of(self.fit.params[name], self.params[name], level, method, log)
+            left = self.left_out.params[name] if method == "bca" else None
+            return interval_of(self.fit.params[name], self.params[name], level, method, log, left)
 
         return of_parameters(self.fit, of)
 
@@ -118,7 +135,8 @@ class Bootstrap:
 
         def at(points: dict[str, np.ndarray]) -> Interval:
             estimate, draws = self.fit.predict(**points), self.predict(**points)
-            return interval_of(estimate, draws, level, method, self.fit.law.space == "log")
+            left = self._predicted(self.left_out, None, points) if method == "bca" else None
+            return interval_of(estimate, draws, level, method, self.fit.law.space == "log", left)
 
         return at_points(self.fit, table, inputs, at)
 
@@ -130,7 +148,9 @@ class Bootstrap:
     ) -> Interval:
         """The interval of any function of the parameters, as for :meth:`of`."""
         one = {name: np.array([value]) for name, value in self.fit.params.items()}
-        return interval_of(np.asarray(function(one))[0], self.of(function), level, method)
+        left = np.asarray(function(self.left_out.params)) if method == "bca" else None
+        estimate = np.asarray(function(one))[0]
+        return interval_of(estimate, self.of(function), level, method, left_out=left)
 
     def table(self) -> pd.DataFrame:
         """The draws, one row a resample: parameters, objective, agreement of the starts."""
@@ -219,7 +239,7 @@ def bootstrap(
         *open_notes(problem),
         *_notes(found, failed, kind, groups, count, screen),
     )
-    return Bootstrap(problem.fit, params, found, kind, count, notes)
+    return Bootstrap(problem.fit, params, found, kind, count, notes, problem, members)
 
 
 def _check(n: int, kind: str, groups: Any) -> None:
