@@ -149,7 +149,7 @@ def test_bca_intervals_are_scipys(own_laws):
     from scipy import stats
 
     x = np.random.default_rng(4).exponential(size=25) + 0.1
-    told = stats.bootstrap((x,), np.mean, method="BCa", rng=np.random.default_rng(1))
+    told = stats.bootstrap((x,), np.mean, method="BCa", random_state=np.random.default_rng(1))
     expected, draws = told.confidence_interval, told.bootstrap_distribution
     without = (x.sum() - x) / 24
     found = interval_of(x.mean(), draws, method="bca", left_out=without)
