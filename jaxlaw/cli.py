@@ -13,7 +13,6 @@ import jax
 import numpy as np
 
 import jaxlaw as jl
-from jaxlaw.columns import SIDES, Place, missing_column, numbers
 from jaxlaw.commands.terminal import (
     check_folder,
     combinations,
@@ -44,7 +43,16 @@ except ModuleNotFoundError:  # the command is there without its extra, and says 
         sys.exit(2)
 
 else:
-    from jaxlaw.commands import curves, plans, studies, training, uncertainty, valuations
+    from jaxlaw.commands import (
+        curves,
+        experiments,
+        one_fit,
+        plans,
+        studies,
+        training,
+        uncertainty,
+        valuations,
+    )
     from jaxlaw.commands import options as opt
 
     app = typer.Typer(
@@ -281,7 +289,14 @@ else:
     app.command("areas")(curves.areas_command)
     app.command("curve")(curves.curve_command)
     app.command("bootstrap")(uncertainty.bootstrap_command)
+    app.command("covariance")(one_fit.covariance_command)
+    app.command("profile")(one_fit.profile_command)
+    app.command("influence")(one_fit.influence_command)
+    app.command("identifiability")(one_fit.identifiability_command)
     app.command("study")(studies.study_command)
+    app.add_typer(experiments.sampling, name="sampling")
+    app.command("inflection")(experiments.inflection_command)
+    app.command("learnability")(experiments.learnability_command)
     app.add_typer(plans.plan, name="plan")
     plans.plan.command("training")(training.training_command)
     plans.plan.command("turning")(training.turning_command)
@@ -295,27 +310,8 @@ def _points(
     if (data is None) == (not at):
         raise UsageError("say where to predict: a file, or --at NAME=VALUE for each input")
     if data is not None:
-        runs = jl.read_runs(data, columns, share=share)
-        return {name: _input_column(runs, name) for name in fit.law.input_names}
+        return opt.points_of(fit, data, columns, share)
     return combinations(at, "--at")
-
-
-def _input_column(runs: jl.Runs, name: str) -> np.ndarray:
-    """A column of points; r also from the share of the other corpus."""
-    mine, flip = name, False
-    if runs.side and name in SIDES and name not in runs.table:
-        mine, other = sorted(SIDES[name], key=lambda side: side[-1] != runs.side[0])
-        if mine not in runs.table and other in runs.table:
-            mine, flip = other, True
-    if mine not in runs.table:
-        raise missing_column(name, " (an input of the law)", mine, runs.table, runs.source)
-    place = Place(runs.source, runs.word, runs.user_name(mine), mine)
-    values = numbers(runs.table[mine], place)
-    bad = ~np.isfinite(values)
-    if bad.any():
-        rows = place.rows(runs.table.index[bad], values[bad])
-        raise DataError(f"{place}: no number in {rows}; leave these rows out")
-    return 1 - values if flip else values
 
 
 def _compare(fit: Fit, truth: dict[str, float], runs: Any) -> dict[str, Any]:

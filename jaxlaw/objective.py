@@ -317,8 +317,13 @@ def metrics(target: np.ndarray, prediction: np.ndarray, weight: np.ndarray, delt
             square = np.average(error**2, weights=weight)
             result["r2" + suffix] = float(1 - square / spread) if spread > 0 else float("nan")
             result["rmse" + suffix] = float(np.sqrt(square))
-            size = np.abs(error)
-            small = np.minimum(size, delta)
-            loss = 0.5 * small**2 + delta * (size - small)
-            result["huber" if suffix else "huber_linear"] = float(np.average(loss, weights=weight))
+            loss = np.average(huber_losses(error, delta), weights=weight)
+            result["huber" if suffix else "huber_linear"] = float(loss)
     return result
+
+
+def huber_losses(difference: np.ndarray, delta: float) -> np.ndarray:
+    """The Huber loss of each residual, of any shape, on the host; δ is finite."""
+    size = np.abs(difference)
+    small = np.minimum(size, delta)
+    return 0.5 * small**2 + delta * (size - small)

@@ -128,9 +128,11 @@ def _grouped(
     if not len(frame):
         raise UsageError("there are no candidates")
     number, names = pd.factorize(frame.index if group is None else frame[group])
-    each = np.ones(len(frame)) if cost is None else np.asarray(
-        frame[cost] if isinstance(cost, str) else cost, float
+    each = pd.to_numeric(
+        pd.Series(1.0, frame.index) if cost is None else frame[cost] if isinstance(cost, str)
+        else np.asarray(cost), errors="coerce",
     )  # fmt: skip
+    each = np.asarray(each, float)
     if each.shape != (len(frame),) or not (each > 0).all():
         raise UsageError(f"cost needs {len(frame)} positive numbers, one a candidate")
     price = np.zeros(len(names))

@@ -144,6 +144,36 @@ def test_intervals_of_known_draws():
     assert np.isnan(interval_of(1.0, np.full(10, np.nan)).low)
 
 
+def test_bca_intervals_are_scipys(own_laws):
+    """Of a mean of skewed numbers: of scipy's own draws to the digit, of our draws nearly."""
+    from scipy import stats
+
+    x = np.random.default_rng(4).exponential(size=25) + 0.1
+    told = stats.bootstrap((x,), np.mean, method="BCa", random_state=np.random.default_rng(1))
+    expected, draws = told.confidence_interval, told.bootstrap_distribution
+    without = (x.sum() - x) / 24
+    found = interval_of(x.mean(), draws, method="bca", left_out=without)
+    np.testing.assert_allclose(found[2:], expected, rtol=1e-9)
+
+    @jl.law(linear=("a",), space="linear")
+    def level(x, *, a=jl.real(-3, 3)):
+        return a + 0 * x
+
+    table = {"x": np.arange(25.0), "loss": x}
+    ours = jl.bootstrap(level, table, 4000, delta=np.inf, space="linear", progress=False)
+    np.testing.assert_allclose(ours.left_out.params["a"], without, rtol=1e-6)
+    width = expected.high - expected.low
+    for found in (
+        ours.intervals(method="bca").iloc[0],
+        ours.prediction(x=2.0, method="bca").iloc[0],
+        ours.interval(lambda params: params["a"], method="bca")._asdict(),
+    ):
+        assert found["low"] == pytest.approx(expected.low, abs=0.04 * width)
+        assert found["high"] == pytest.approx(expected.high, abs=0.04 * width)
+    plain = ours.intervals().iloc[0]
+    assert expected.high - plain["high"] > 0.04 * width  # the correction is seen
+
+
 def test_notes_say_what_the_resamples_were_short_of(chinchilla_fit):
     labels = np.arange(len(TABLE)) // 27
     few = jl.bootstrap(chinchilla_fit, TABLE, 300, groups=labels, progress=False)

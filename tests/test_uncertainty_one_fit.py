@@ -202,9 +202,26 @@ def test_a_narrow_range_leaves_a_term_loose(chinchilla_fit):
 def test_a_direction_is_what_the_data_say_of_it(chinchilla_fit):
     """The worst one is that of the textbook covariance of the logarithms."""
     worst = jl.identifiability(chinchilla_fit, TABLE).iloc[0]
-    cov = jl.covariance(chinchilla_fit, TABLE, robust=False)
+    cov = jl.covariance(chinchilla_fit, TABLE)
     names = list(chinchilla_fit.params)
     values = np.array([chinchilla_fit.params[name] for name in names])
     relative = cov.matrix.loc[names, names].to_numpy() / np.outer(values, values)
     largest = np.sqrt(np.linalg.eigvalsh(relative)[-1])
-    assert worst["standard error"] == pytest.approx(largest, rel=0.02)  # n/(n−p) apart
+    assert worst["standard error"] == pytest.approx(largest)
+
+
+def test_directions_know_noise_that_differs_from_row_to_row(line):
+    """The line's noise grows with x: White's covariance of (log a, log b), not the textbook's."""
+    fit, table, design, off = line
+    inverse = np.linalg.inv(design.T @ design)
+    scores = design * off[:, None]
+    values = np.array([*fit.params.values()])
+    white, plain = (
+        np.linalg.eigh(inverse @ middle @ inverse / np.outer(values, values))
+        for middle in (60 / 58 * scores.T @ scores, off @ off / 58 * design.T @ design)
+    )
+    found = jl.identifiability(fit, table)
+    np.testing.assert_allclose(found["standard error"] ** 2, white[0][::-1], rtol=1e-6)
+    way = found[["a", "b"]].to_numpy()[0] / found["standard error"][0]
+    np.testing.assert_allclose(np.abs(way), np.abs(white[1][:, -1]), rtol=1e-5)
+    assert np.abs(white[0] / plain[0] - 1).max() > 0.1

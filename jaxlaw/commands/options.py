@@ -5,11 +5,25 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 import typer
 
+import jaxlaw as jl
+from jaxlaw.columns import SIDES, Place, missing_column, numbers
 from jaxlaw.commands.terminal import pairs, unit_of
+from jaxlaw.notes import DataError
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else.")]
+
+LawOrFit = Annotated[
+    str, typer.Argument(help="Name of a law, or a fit of these data (JSON).", metavar="LAW")
+]
+Data = Annotated[str, typer.Argument(help="CSV, JSON lines or Parquet file; - for stdin.")]
+Groups = Annotated[str | None, typer.Option(help="Columns whose rows share noise: run, or N,r.")]
+Level = Annotated[float, typer.Option(help="Of the intervals.")]
+PredictAt = Annotated[
+    list[str] | None, typer.Option(help="Predict there too: N=7e9 or N=1e9,7e9; repeatable.")
+]
 
 # How data are read.
 Columns = Annotated[
@@ -77,3 +91,39 @@ def reading_options(
         "weight": weight,
         "drop_invalid": drop_invalid,
     }
+
+
+def law_or_fit(text: str) -> str | jl.Fit:
+    """The name of a law, or the fit a file holds."""
+    return jl.load(text) if text.endswith(".json") else text
+
+
+def columns_named(text: str | None) -> list[str] | None:
+    """``N,r`` → ``["N", "r"]``."""
+    return text.split(",") if text else None
+
+
+def points_of(
+    fit: jl.Fit, source: Any, columns: dict[str, str], share: str | None
+) -> dict[str, np.ndarray]:
+    """The inputs of a law, in a table of points in the units of the fitted runs."""
+    runs = jl.read_runs(source, columns, share=share)
+    return {name: _input_column(runs, name) for name in fit.law.input_names}
+
+
+def _input_column(runs: jl.Runs, name: str) -> np.ndarray:
+    """A column of points; r also from the share of the other corpus."""
+    mine, flip = name, False
+    if runs.side and name in SIDES and name not in runs.table:
+        mine, other = sorted(SIDES[name], key=lambda side: side[-1] != runs.side[0])
+        if mine not in runs.table and other in runs.table:
+            mine, flip = other, True
+    if mine not in runs.table:
+        raise missing_column(name, " (an input of the law)", mine, runs.table, runs.source)
+    place = Place(runs.source, runs.word, runs.user_name(mine), mine)
+    values = numbers(runs.table[mine], place)
+    bad = ~np.isfinite(values)
+    if bad.any():
+        rows = place.rows(runs.table.index[bad], values[bad])
+        raise DataError(f"{place}: no number in {rows}; leave these rows out")
+    return 1 - values if flip else values

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,8 +17,8 @@ from jaxlaw.commands.terminal import (
     print_json,
     print_table,
     print_wrapped,
-    write_file,
     write_picture,
+    write_record,
 )
 from jaxlaw.notes import DataError, UsageError, nearest
 from jaxlaw.planning.answers import Answer, plain
@@ -39,7 +38,6 @@ Draws = Annotated[
         "each fit, in their order.",
     ),
 ]
-Level = Annotated[float, typer.Option(help="Of the intervals.")]
 Limit = Annotated[
     list[str] | None, typer.Option(help="N=1e8:7e10, either side may be empty; repeatable.")
 ]
@@ -116,12 +114,8 @@ def _written(out: Path, record: dict[str, Any], table: pd.DataFrame | None, draw
         if draw is None:
             raise UsageError(f"there is no picture of this answer; write JSON, not {out.suffix}")
         write_picture(out, draw)
-    elif out.suffix.lower() == ".csv":
-        rows = table if table is not None else pd.DataFrame([_flat(record)])
-        write_file(out, lambda path: rows.to_csv(path, index=False))
     else:
-        text = json.dumps(record, indent=2, ensure_ascii=False, default=float) + "\n"
-        write_file(out, lambda path: path.write_text(text))
+        write_record(out, record, table if table is not None else pd.DataFrame([_flat(record)]))
 
 
 def _flat(record: dict[str, Any]) -> dict[str, Any]:

@@ -10,11 +10,10 @@ import typer
 
 import jaxlaw as jl
 from jaxlaw import planning
-from jaxlaw.commands.options import Columns, Json
+from jaxlaw.commands.options import Columns, Json, Level
 from jaxlaw.commands.plan_output import (
     At,
     Draws,
-    Level,
     Limit,
     Out,
     inputs_at,

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from jaxlaw.notes import UsageError
 from jaxlaw.result import Fit
@@ -102,7 +103,7 @@ def check_folder(out: Path | None) -> None:
         raise UsageError(f"cannot write {out}: give a file in a folder that exists")
 
 
-_CURVE_ARGUMENTS = (
+_ARGUMENTS = (
     (r"schedules=\{[^}]*\}", "--schedules FILE (name and line of each)"),
     (r"areas=\{'decay': ([\d.]+)\}", r"--decay \1"),
     (r"\bareas=", "--decay"),
@@ -112,6 +113,12 @@ _CURVE_ARGUMENTS = (
     (r"\bS1_before\b", "--s1-before"),
     (r"read the table with jl\.read_curves", "add --schedules"),
     (r"\bwhere='([^']+)'", r'--where "\1"'),
+    (r"\(where=\)", "(--where)"),
+    (r"\(n=\)", "(-n)"),
+    (r"\(budget=\)", "(--budget)"),
+    (r"\bpredict=", "--at"),
+    (r"\bby= ", "--by "),
+    (r"\bjl\.identifiability\b", "jaxlaw identifiability"),
 )
 
 
@@ -123,7 +130,7 @@ def in_options(message: str) -> str:
     message = message.replace(
         "pass base=fit of law chinchilla, or fixed={}", "pass --base, or --no-base"
     )
-    for pattern, option in _CURVE_ARGUMENTS:
+    for pattern, option in _ARGUMENTS:
         message = re.sub(pattern, option, message)
     return message.replace("drop_invalid=True", "--drop-invalid")
 
@@ -131,6 +138,26 @@ def in_options(message: str) -> str:
 def finite(values: np.ndarray) -> list[Any]:
     """Numbers JSON knows; infinities and NaN as strings."""
     return [v if np.isfinite(v) else str(v) for v in values.tolist()]
+
+
+def records_of(table: pd.DataFrame) -> list[dict[str, Any]]:
+    """A table's rows for JSON, a name each number."""
+    columns = {
+        name: finite(column.to_numpy())
+        if pd.api.types.is_numeric_dtype(column)
+        else column.tolist()
+        for name, column in table.items()
+    }
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+
+
+def write_record(out: Path, record: Any, table: pd.DataFrame) -> None:
+    """A table where the file's name ends in .csv, else the whole record as JSON."""
+    if out.suffix.lower() == ".csv":
+        write_file(out, lambda path: table.to_csv(path, index=False))
+    else:
+        text = json.dumps(record, indent=2, ensure_ascii=False, default=float) + "\n"
+        write_file(out, lambda path: path.write_text(text))
 
 
 def print_json(record: Any) -> None:
@@ -169,3 +196,15 @@ def print_table(head: list[str], rows: Any) -> None:
     with console.capture() as captured:
         console.print(table)
     print("\n".join(line.rstrip() for line in captured.get().splitlines() if line.strip()))
+
+
+def print_frame(table: pd.DataFrame) -> None:
+    """A table whose numbers have five digits."""
+    cells = table.to_numpy(object)
+    print_table(
+        list(map(str, table)), [[f"{c:.5g}" if _is_number(c) else c for c in row] for row in cells]
+    )
+
+
+def _is_number(cell: Any) -> bool:
+    return isinstance(cell, float | int | np.number)

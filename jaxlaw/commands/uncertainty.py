@@ -8,7 +8,6 @@ from typing import Annotated, Any
 
 import jax
 import numpy as np
-import pandas as pd
 import typer
 
 import jaxlaw as jl
@@ -16,30 +15,27 @@ from jaxlaw.commands import options as opt
 from jaxlaw.commands.terminal import (
     check_folder,
     combinations,
-    finite,
     numbers_of,
     pairs,
+    print_frame,
     print_json,
-    print_table,
     print_wrapped,
     ranges_of,
+    records_of,
     write_file,
+    write_record,
 )
 
 
 def bootstrap_command(
-    law: Annotated[str, typer.Argument(help="Name of a law, or a fit of these data (JSON).")],
-    data: Annotated[str, typer.Argument(help="CSV, JSON lines or Parquet file; - for stdin.")],
+    law: opt.LawOrFit,
+    data: opt.Data,
     n: Annotated[int, typer.Option("-n", "--resamples", min=2, help="Resamples.")] = 1000,
     kind: Annotated[str, typer.Option(help="case, residual or wild.")] = "case",
-    groups: Annotated[
-        str | None, typer.Option(help="Columns whose rows share noise: run, or N,r.")
-    ] = None,
-    level: Annotated[float, typer.Option(help="Of the intervals.")] = 0.95,
-    method: Annotated[str, typer.Option(help="percentile, basic or normal.")] = "percentile",
-    at: Annotated[
-        list[str] | None, typer.Option(help="Predict there too: N=7e9 or N=1e9,7e9; repeatable.")
-    ] = None,
+    groups: opt.Groups = None,
+    level: opt.Level = 0.95,
+    method: Annotated[str, typer.Option(help="percentile, basic, normal or bca.")] = "percentile",
+    at: opt.PredictAt = None,
     column: opt.Columns = None,
     unit: opt.Units = None,
     where: opt.Where = None,
@@ -61,7 +57,7 @@ def bootstrap_command(
     distributed: opt.Distributed = False,
     compile_cache: opt.CompileCache = None,
     draws: Annotated[Path | None, typer.Option(help="Write every resample's fit (CSV).")] = None,
-    out: Annotated[Path | None, typer.Option(help="Write the intervals (JSON).")] = None,
+    out: Annotated[Path | None, typer.Option(help="Write the intervals (JSON, CSV).")] = None,
     as_json: opt.Json = False,
 ) -> None:
     """Intervals of a law's parameters and predictions: it is fitted to resampled runs.
@@ -84,8 +80,8 @@ def bootstrap_command(
     }
     points = {name: grid.ravel() for name, grid in combinations(at, "--at").items()}
     found = jl.bootstrap(
-        jl.load(law) if law.endswith(".json") else law, data, n, kind=kind,
-        groups=groups.split(",") if groups else None, seed=seed, n_starts=n_starts, screen=screen,
+        opt.law_or_fit(law), data, n, kind=kind, groups=opt.columns_named(groups), seed=seed,
+        n_starts=n_starts, screen=screen,
         work_dir=work_dir, progress=progress, distributed=distributed,
         compile_cache=compile_cache, **reading, **{k: v for k, v in asked.items() if v},
     )  # fmt: skip
@@ -110,32 +106,19 @@ def _show(
         "resampled": found.n_groups,
         "level": level,
         "method": method,
-        **{name: _records(table) for name, table in tables.items()},
+        **{name: records_of(table) for name, table in tables.items()},
         "notes": [dataclasses.asdict(note) for note in found.notes],
     }
     if draws is not None:
         write_file(draws, lambda path: found.table().to_csv(path, index=False))
     if out is not None:
-        from json import dumps
-
-        write_file(out, lambda path: path.write_text(dumps(record, indent=2) + "\n"))
+        write_record(out, record, tables["parameters"])
     if as_json:
         print_json(record)
         return
     print(f"{record['law']}: {found.fit.law.formula}")
     print(f"{len(found)} resamples ({found.kind}) of {found.n_groups}; {level:.0%} intervals")
     for table in tables.values():
-        rows = [[c if isinstance(c, str) else f"{c:.5g}" for c in row] for row in table.to_numpy()]
-        print_table(list(table), rows)
+        print_frame(table)
     for note in found.notes:
         print_wrapped(f"  {note}")
-
-
-def _records(table: pd.DataFrame) -> list[dict[str, Any]]:
-    columns = {
-        name: finite(column.to_numpy())
-        if pd.api.types.is_numeric_dtype(column)
-        else column.tolist()
-        for name, column in table.items()
-    }
-    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]

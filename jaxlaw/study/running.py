@@ -88,10 +88,11 @@ def cross_validate(
         for contender in contenders:
             for number, group in enumerate(_sharing_inputs(sets, contender)):
                 folder = None if work_dir is None else Path(work_dir, contender.label, str(number))
+                versions = _versions(group, contender)
                 found = refit(
                     contender.law,
                     group[0].observations[contender.label],
-                    **_versions(group, contender),
+                    **versions,
                     options=contender.options,
                     method=method,
                     n_starts=n_starts,
@@ -99,7 +100,7 @@ def cross_validate(
                     seed=seed,
                     work=Work(folder, progress, distributed),
                 )
-                frames.append(_scored(contender, group, found, threshold))
+                frames.append(_scored(contender, group, versions, found, threshold))
                 parameters.append(_parameters(contender, group, found))
     frame, values = _in_order(frames, sets), _in_order(parameters, sets)
     return Study(
@@ -137,12 +138,15 @@ def _versions(group: list[DataSet], contender: Contender) -> dict[str, np.ndarra
 
 
 def _scored(
-    contender: Contender, group: list[DataSet], found: Refits, delta: float
+    contender: Contender,
+    group: list[DataSet],
+    versions: dict[str, np.ndarray],
+    found: Refits,
+    delta: float,
 ) -> pd.DataFrame:
     """One row a data set and fold."""
     first = group[0].observations[contender.label]
     predicted = found.predict(**first.inputs)
-    versions = _versions(group, contender)
     asked = np.concatenate([data.folds.held_out for data in group])
     own = np.concatenate(
         [

@@ -6,6 +6,7 @@ import dataclasses
 
 import numpy as np
 
+from jaxlaw.objective import huber_losses
 from jaxlaw.refits import Refits
 
 #: Mean Huber loss of log residuals, of residuals; R² and root mean square error in the target.
@@ -36,20 +37,14 @@ def score(
         spread = (share * (target - middle) ** 2).sum(axis=1)
         low, high = (f(np.where(used, target, fill), axis=1) for f, fill in _ENDS)
         return {
-            "huber": (share * _huber(in_log, delta)).sum(axis=1),
-            "huber_linear": (share * _huber(residual, delta)).sum(axis=1),
+            "huber": (share * huber_losses(in_log, delta)).sum(axis=1),
+            "huber_linear": (share * huber_losses(residual, delta)).sum(axis=1),
             "r2": np.where(low < high, 1 - square / spread, np.nan),
             "rmse": np.sqrt(square),
         }
 
 
 _ENDS = ((np.min, np.inf), (np.max, -np.inf))
-
-
-def _huber(residual: np.ndarray, delta: float) -> np.ndarray:
-    size = np.abs(residual)
-    small = np.minimum(size, delta)
-    return small * (0.5 * small) + delta * (size - small)
 
 
 def disagreement(refits: Refits, inputs: dict[str, np.ndarray], asked: np.ndarray) -> np.ndarray:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
@@ -20,11 +21,12 @@ from jaxlaw.refits import Refits, refit
 from jaxlaw.result import Fit
 from jaxlaw.solvers.status import CONVERGED
 from jaxlaw.uncertainty.identification import open_notes
-from jaxlaw.uncertainty.intervals import COLUMNS, Interval, Method, interval_of
+from jaxlaw.uncertainty.influences import leave_each_out
+from jaxlaw.uncertainty.intervals import Interval, Method, at_points, interval_of, of_parameters
 from jaxlaw.uncertainty.posed_fit import Fitted, fitted
 from jaxlaw.uncertainty.resampling import (
-    FEW_GROUPS,
     centre_of,
+    few_groups,
     flipped_residuals,
     group_numbers,
     resampled_counts,
@@ -48,6 +50,8 @@ class Bootstrap:
         kind: ``case``, ``residual`` or ``wild``.
         n_groups: how many rows, or groups of rows, were resampled.
         notes: what to know before relying on the intervals.
+        problem: of the fit.
+        members: (n,) the group of every observation.
     """
 
     fit: Fit
@@ -56,6 +60,14 @@ class Bootstrap:
     kind: Kind
     n_groups: int
     notes: tuple[Note, ...]
+    problem: Fitted
+    members: np.ndarray
+
+    @cached_property
+    def left_out(self) -> Refits:
+        """Refits without each row, or group of rows, that ``bca`` intervals rest on."""
+        groups = np.unique(self.members[self.problem.active])
+        return leave_each_out(self.problem, self.members, groups)
 
     def __len__(self) -> int:
         """The number of resamples R."""
@@ -70,11 +82,14 @@ class Bootstrap:
         Returns:
             float64 of the resamples and the broadcast shape of the inputs.
         """
+        return self._predicted(self.refits, table, inputs)
+
+    def _predicted(self, refits: Refits, table: Any, inputs: Mapping[str, Any]) -> np.ndarray:
         values = self.fit.checked_inputs(table, inputs)
         scaled = [value * self.fit.units[name] for name, value in values.items()]
         arrays = np.broadcast_arrays(*scaled)
         flat = {name: array.ravel() for name, array in zip(values, arrays, strict=True)}
-        return self.refits.predict(**flat).reshape(len(self), *arrays[0].shape)
+        return refits.predict(**flat).reshape(len(refits.objective), *arrays[0].shape)
 
     def of(self, function: Callable[[Mapping[str, Any]], Any]) -> np.ndarray:
         """Any function of the parameters from every resample, (R, …).
@@ -90,20 +105,19 @@ class Bootstrap:
         Args:
             level: share of such intervals that should hold the truth.
             method: ``percentile``; ``basic`` and ``normal`` take parameters that are positive
-                by nature on the log scale. See :func:`interval_of`.
+                by nature on the log scale; ``bca`` fits once more for every row or group left
+                out. See :func:`interval_of`.
 
         Returns:
             One row a parameter: ``parameter``, ``estimate``, ``standard error``, ``low``,
             ``high``.
         """
-        rows = []
-        for name in self.fit.law.parameter_names:
-            if name in self.fit.fixed:
-                continue
-            log = self.fit.law.parameter(name).scale == "log"
-            found = interval_of(self.fit.params[name], self.params[name], level, method, log)
-            rows.append((name, *map(float, found)))
-        return pd.DataFrame(rows, columns=["parameter", *COLUMNS])
+
+        def of(name: str, log: bool) -> Interval:
+            left = self.left_out.params[name] if method == "bca" else None
+            return interval_of(self.fit.params[name], self.params[name], level, method, log, left)
+
+        return of_parameters(self.fit, of)
 
     def prediction(
         self, table: Any = None, /, *, level: float = 0.95, method: Method = "percentile",
@@ -118,12 +132,13 @@ class Bootstrap:
         Returns:
             One row a point: the inputs, then as :meth:`intervals`.
         """
-        values = self.fit.checked_inputs(table, inputs)
-        arrays = dict(zip(values, np.broadcast_arrays(*values.values()), strict=True))
-        log = self.fit.law.space == "log"
-        found = interval_of(self.fit.predict(**arrays), self.predict(**arrays), level, method, log)
-        columns = dict(zip(COLUMNS, found, strict=True))
-        return pd.DataFrame({k: np.ravel(v) for k, v in (arrays | columns).items()})
+
+        def at(points: dict[str, np.ndarray]) -> Interval:
+            estimate, draws = self.fit.predict(**points), self.predict(**points)
+            left = self._predicted(self.left_out, None, points) if method == "bca" else None
+            return interval_of(estimate, draws, level, method, self.fit.law.space == "log", left)
+
+        return at_points(self.fit, table, inputs, at)
 
     def interval(
         self,
@@ -133,7 +148,9 @@ class Bootstrap:
     ) -> Interval:
         """The interval of any function of the parameters, as for :meth:`of`."""
         one = {name: np.array([value]) for name, value in self.fit.params.items()}
-        return interval_of(np.asarray(function(one))[0], self.of(function), level, method)
+        left = np.asarray(function(self.left_out.params)) if method == "bca" else None
+        estimate = np.asarray(function(one))[0]
+        return interval_of(estimate, self.of(function), level, method, left_out=left)
 
     def table(self) -> pd.DataFrame:
         """The draws, one row a resample: parameters, objective, agreement of the starts."""
@@ -222,7 +239,7 @@ def bootstrap(
         *open_notes(problem),
         *_notes(found, failed, kind, groups, count, screen),
     )
-    return Bootstrap(problem.fit, params, found, kind, count, notes)
+    return Bootstrap(problem.fit, params, found, kind, count, notes, problem, members)
 
 
 def _check(n: int, kind: str, groups: Any) -> None:
@@ -288,12 +305,9 @@ def _notes(
         )
         notes.append(Note("resamples-disagree", "warning", message))
     notes += _on_walls(found, failed)
-    if groups is not None and count < FEW_GROUPS:
-        message = (
-            f"only {count} groups to resample: intervals come out too short; "
-            + ("kind='wild' needs fewer" if kind == "case" else "add groups")
-        )  # fmt: skip
-        notes.append(Note("few-groups", "warning", message))
+    if groups is not None:
+        remedy = "kind='wild' needs fewer" if kind == "case" else "add groups"
+        notes += few_groups(count, f"intervals come out too short; {remedy}")
     return notes
 
 

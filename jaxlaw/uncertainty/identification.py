@@ -16,7 +16,7 @@ from jaxlaw.notes import Note
 from jaxlaw.result import Fit
 from jaxlaw.separability import inseparable
 from jaxlaw.uncertainty.posed_fit import Fitted, fitted
-from jaxlaw.uncertainty.sandwich import residual_slopes, smoothed
+from jaxlaw.uncertainty.sandwich import linearised
 
 LOOSE = 0.25  # relative standard error of a direction from which on it is called loose
 OPEN = 1e3  # … from which on it is not known at all
@@ -27,8 +27,10 @@ _FEW = 3  # values of an input that may be too few
 def identifiability(law: str | Law | Fit, runs: Any, **options: Any) -> pd.DataFrame:
     """The combinations of parameters that the data determine, the worst first.
 
-    Singular directions of the residuals' slopes in the logarithms of the parameters, each with
-    its standard error: 0.1 says that parameters may move by 10 % in this direction.
+    Principal directions of the sandwich covariance (:func:`jaxlaw.covariance`, so noise may
+    differ from row to row, and is independent) in the logarithms of the parameters, each with
+    its standard error: 0.1 says that parameters may move by 10 % in this direction. Directions
+    in which the residuals do not move at all come first.
 
     Args:
         law: a fit of these runs; or a law or its name, to be fitted first.
@@ -48,11 +50,15 @@ def identifiability(law: str | Law | Fit, runs: Any, **options: Any) -> pd.DataF
 
 def directions(problem: Fitted) -> pd.DataFrame:
     """As :func:`identifiability`, of a problem."""
-    names, slopes, noise = _relative_slopes(problem)
+    names, slopes, scores = _relative_slopes(problem)
     _, singular, rotation = np.linalg.svd(slopes, full_matrices=False)
     open_ = singular < 1e-9 * singular.max(initial=1e-300)
-    error = np.where(open_, np.inf, noise / np.where(open_, 1.0, singular))[::-1]
-    rotation = rotation[::-1]
+    settled = rotation[~open_]
+    # There the sandwich H⁻¹SH⁻¹ is VᵀV, the rows of V being H⁻¹s of the scores s.
+    along = scores @ (settled.T / singular[~open_] ** 2)
+    _, spread, turn = np.linalg.svd(along, full_matrices=False)
+    error = np.append(np.full(open_.sum(), np.inf), spread)
+    rotation = np.concatenate([rotation[open_], turn @ settled])
     largest = np.take_along_axis(rotation, np.abs(rotation).argmax(axis=1)[:, None], axis=1)
     rotation = rotation * np.sign(largest)  # a direction has no sign: the largest move is upwards
     known = np.minimum(error, 1e9)
@@ -76,9 +82,9 @@ def open_notes(problem: Fitted) -> list[Note]:
     return [Note("loose", "warning", text) for text in found["advice"] if text]
 
 
-def _relative_slopes(problem: Fitted) -> tuple[list[str], np.ndarray, float]:
-    """Names (k), slopes (n, k) in log |parameter|, and the noise they are to be held against."""
-    posed, moving, active = problem.posed, problem.moving, problem.active
+def _relative_slopes(problem: Fitted) -> tuple[list[str], np.ndarray, np.ndarray]:
+    """Names (k), and in log |parameter| slopes (n, k) whose product is the Hessian, and scores."""
+    posed, moving = problem.posed, problem.moving
     law, context = posed.model.law, posed.problem.context
     names = [law.parameter_names[k] for k in moving]
     at = jnp.asarray(problem.coordinates)
@@ -91,13 +97,12 @@ def _relative_slopes(problem: Fitted) -> tuple[list[str], np.ndarray, float]:
     with jax.enable_x64(True):
         here = np.asarray(values(at[moving]))
         inner = np.asarray(jax.jacfwd(values)(at[moving]))
-        slopes, off = residual_slopes(problem)
-    off, weight = off[active], problem.observations.weight[active]
-    pull, stiff = smoothed(off, problem.fit.delta, problem.fit.asymmetry)
-    noise = np.sqrt(np.average(pull**2, weights=weight)) / np.average(stiff, weights=weight)
-    slopes = slopes[active][:, moving] * np.sqrt(weight)[:, None]
+    slopes, weight, pull, stiff = linearised(problem)
     size = np.where(here == 0, 1.0, np.abs(here))
-    return names, slopes @ np.linalg.solve(inner, np.diag(size)), float(noise)
+    slopes = slopes @ np.linalg.solve(inner, np.diag(size))
+    count, free = slopes.shape
+    scores = slopes * (weight * pull * np.sqrt(count / max(count - free, 1)))[:, None]
+    return names, slopes * np.sqrt(weight * stiff)[:, None], scores
 
 
 def _advice(

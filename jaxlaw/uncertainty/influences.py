@@ -7,6 +7,7 @@ being the exact Hessian there; leaving the run out is, to first order, that time
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -21,7 +22,7 @@ from jaxlaw.fitting import solver_named
 from jaxlaw.laws.base import Law
 from jaxlaw.notes import UsageError
 from jaxlaw.objective import Problem
-from jaxlaw.refits import refit
+from jaxlaw.refits import Refits, refit
 from jaxlaw.result import Fit
 from jaxlaw.uncertainty.posed_fit import Fitted, fitted
 from jaxlaw.uncertainty.resampling import group_numbers
@@ -113,18 +114,21 @@ def _refitted(
     problem: Fitted, members: np.ndarray, function: Callable[..., dict]
 ) -> dict[str, np.ndarray]:
     """By leaving each group out, (groups,) by name."""
+    found = leave_each_out(problem, members, np.unique(members))
+    with jax.enable_x64(True):
+        before = function(problem.fit.params)
+        after = jax.vmap(function)({k: jnp.asarray(v) for k, v in found.params.items()})
+    return {name: np.asarray(after[name]) - np.asarray(value) for name, value in before.items()}
+
+
+def leave_each_out(problem: Fitted, members: np.ndarray, groups: np.ndarray) -> Refits:
+    """Refits without the rows (n,) of each of the groups (G,); NaN where there is no optimum."""
     fit, seen = problem.fit, problem.observations
-    left_out = members[None] == np.unique(members)[:, None]
     found = refit(
-        fit.law, seen, np.where(left_out, 0.0, seen.weight), options=problem.options,
-        method=solver_named("newton"), n_starts=64, screen=8,
+        fit.law, seen, np.where(members == groups[:, None], 0.0, seen.weight),
+        options=problem.options, method=solver_named("newton"), n_starts=64, screen=8,
         also=np.array([[*fit.params.values()]]),
     )  # fmt: skip
-    with jax.enable_x64(True):
-        before = function(fit.params)
-        after = jax.vmap(function)({k: jnp.asarray(v) for k, v in found.params.items()})
     lost = ~np.isfinite(found.objective)
-    return {
-        name: np.where(lost, np.nan, np.asarray(after[name]) - np.asarray(value))
-        for name, value in before.items()
-    }
+    params = {name: np.where(lost, np.nan, values) for name, values in found.params.items()}
+    return replace(found, params=params)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import warnings
-from typing import Literal, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
+import pandas as pd
 
 from jaxlaw.notes import UsageError
+from jaxlaw.result import Fit
 
-Method = Literal["percentile", "basic", "normal"]
+Method = Literal["percentile", "basic", "normal", "bca"]
 #: What tables call the fields of an :class:`Interval`.
 COLUMNS = ("estimate", "standard error", "low", "high")
 
@@ -41,6 +44,7 @@ def interval_of(
     level: float = 0.95,
     method: Method = "percentile",
     log: bool = False,
+    left_out: np.ndarray | None = None,
 ) -> Interval:
     """The interval of draws.
 
@@ -49,8 +53,10 @@ def interval_of(
         draws: (R, …); those that are not finite do not count.
         level: share of such intervals that should hold the truth.
         method: ``percentile``, the draws' own quantiles; ``basic``, these mirrored at the
-            estimate; ``normal``, estimate ± z standard errors.
+            estimate; ``normal``, estimate ± z standard errors; ``bca``, quantiles moved for
+            the draws' bias and for a spread that changes with the truth.
         log: whether a basic or normal interval is taken of the logarithm.
+        left_out: (G, …) estimates without each row or group of rows, for ``bca``.
     """
     check_level(level)
     estimate, draws = np.asarray(estimate, float), np.asarray(draws, float)
@@ -69,9 +75,55 @@ def interval_of(
         elif method == "normal":
             width = np.nanstd(np.log(draws), axis=0, ddof=1) * estimate if log else spread
             low, high = student_ends(estimate, width, level, np.inf, log)
+        elif method == "bca":
+            low, high = bca_ends(estimate, draws, tail, left_out)
         elif method != "percentile":
-            raise UsageError(f"method is 'percentile', 'basic' or 'normal', not {method!r}")
+            raise UsageError(f"method is 'percentile', 'basic', 'normal' or 'bca', not {method!r}")
     return Interval(estimate, spread, low, high)
+
+
+def bca_ends(
+    estimate: np.ndarray, draws: np.ndarray, tail: float, left_out: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Bias-corrected and accelerated ends (Efron 1987; Efron and Tibshirani 1993, ch. 14.3).
+
+    The bias is the share of draws (R, …) below the estimate; the acceleration a sixth of the
+    skewness of the estimates with a row or group left out (G, …).
+    """
+    from scipy.special import ndtr, ndtri
+
+    valid = np.maximum(np.isfinite(draws).sum(axis=0), 1)
+    below = (draws < estimate).sum(axis=0) + (draws == estimate).sum(axis=0) / 2
+    bias = ndtri(below / valid)
+    apart = np.nanmean(left_out, axis=0) - left_out
+    acceleration = np.nansum(apart**3, axis=0) / 6 / np.nansum(apart**2, axis=0) ** 1.5
+    ends = []
+    for normal in ndtri([tail, 1 - tail]):
+        share = ndtr(bias + (bias + normal) / (1 - acceleration * (bias + normal)))
+        each = zip(draws.reshape(len(draws), -1).T, np.ravel(share), strict=True)
+        found = [np.nanquantile(d, q) if np.isfinite(q) else np.nan for d, q in each]
+        ends.append(np.reshape(found, np.shape(estimate)))
+    return ends[0], ends[1]
+
+
+def of_parameters(fit: Fit, interval: Callable[[str, bool], Interval]) -> pd.DataFrame:
+    """A row a fitted parameter, of its name and whether it is positive by nature."""
+    rows = [
+        (spec.name, *map(float, interval(spec.name, spec.scale == "log")))
+        for spec in fit.law.parameters
+        if spec.name not in fit.fixed
+    ]
+    return pd.DataFrame(rows, columns=["parameter", *COLUMNS])
+
+
+def at_points(
+    fit: Fit, table: Any, inputs: Mapping[str, Any], interval: Callable[[dict], Interval]
+) -> pd.DataFrame:
+    """A row a point, of the inputs by name, in the runs' units and of one shape."""
+    values = fit.checked_inputs(table, inputs)
+    arrays = dict(zip(values, np.broadcast_arrays(*values.values()), strict=True))
+    columns = dict(zip(COLUMNS, interval(arrays), strict=True))
+    return pd.DataFrame({name: np.ravel(v) for name, v in (arrays | columns).items()})
 
 
 def student_ends(

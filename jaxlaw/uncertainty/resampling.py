@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from jaxlaw.notes import DataError, UsageError, nearest
+from jaxlaw.notes import DataError, Note, UsageError, nearest
 from jaxlaw.observations import Observations
 from jaxlaw.runs import Runs
 
@@ -47,6 +47,13 @@ def group_numbers(runs: Runs, observations: Observations, groups: Any) -> np.nda
     if len(np.unique(numbers[observations.weight > 0])) < 2:
         raise DataError(f"{runs.source}: all rows are in one group; resampling needs several")
     return numbers
+
+
+def few_groups(count: int, effect: str) -> list[Note]:
+    """A note on what comes of it, where groups are too few to tell their spread."""
+    if count >= FEW_GROUPS:
+        return []
+    return [Note("few-groups", "warning", f"only {count} groups: {effect}")]
 
 
 def _column(runs: Runs, observations: Observations, name: str) -> np.ndarray:

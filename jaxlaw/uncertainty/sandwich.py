@@ -25,9 +25,15 @@ from jaxlaw.laws.base import Law
 from jaxlaw.notes import DataError, Note
 from jaxlaw.objective import LARGEST_DELTA, Problem, predict, residual
 from jaxlaw.result import Fit
-from jaxlaw.uncertainty.intervals import COLUMNS, Interval, check_level, student_ends
+from jaxlaw.uncertainty.intervals import (
+    Interval,
+    at_points,
+    check_level,
+    of_parameters,
+    student_ends,
+)
 from jaxlaw.uncertainty.posed_fit import Fitted, fitted
-from jaxlaw.uncertainty.resampling import FEW_GROUPS, group_numbers
+from jaxlaw.uncertainty.resampling import few_groups, group_numbers
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,12 +107,9 @@ class Covariance:
             One row a parameter: ``parameter``, ``estimate``, ``standard error``, ``low``,
             ``high``; 0 and no width at a wall of its range.
         """
-        rows = []
-        for spec in self.fit.law.parameters:
-            if spec.name not in self.fit.fixed:
-                found = self.interval(lambda params, s=spec: params[s.name], level, _is_log(spec))
-                rows.append((spec.name, *map(float, found)))
-        return pd.DataFrame(rows, columns=["parameter", *COLUMNS])
+        return of_parameters(
+            self.fit, lambda name, log: self.interval(lambda params: params[name], level, log)
+        )
 
     def prediction(
         self, table: Any = None, /, *, level: float = 0.95, **inputs: Any
@@ -120,17 +123,13 @@ class Covariance:
         Returns:
             One row a point: the inputs, then as :meth:`intervals`.
         """
-        values = self.fit.checked_inputs(table, inputs)
-        arrays = dict(zip(values, np.broadcast_arrays(*values.values()), strict=True))
-        at = {name: array.ravel() * self.fit.units[name] for name, array in arrays.items()}
-        law = self.fit.law
-        found = self.interval(lambda params: law(params, **at), level, law.space == "log")
-        columns = dict(zip(COLUMNS, found, strict=True))
-        return pd.DataFrame({k: np.ravel(v) for k, v in (arrays | columns).items()})
+        law, units = self.fit.law, self.fit.units
 
+        def at(points: dict[str, np.ndarray]) -> Interval:
+            own = {name: values.ravel() * units[name] for name, values in points.items()}
+            return self.interval(lambda params: law(params, **own), level, law.space == "log")
 
-def _is_log(spec: Any) -> bool:
-    return spec.scale == "log"
+        return at_points(self.fit, table, inputs, at)
 
 
 def covariance(
@@ -153,13 +152,8 @@ def covariance(
         UsageError: the call makes no sense, or these are not the fit's runs.
         DataError: the data leave some combination of the parameters open.
     """
-    problem = fitted(law, runs, **options)
-    active, notes = problem.active, []
-    moving = problem.moving
-    slopes, off = residual_slopes(problem)
-    slopes, off = slopes[active][:, moving], off[active]
-    weight = problem.observations.weight[active]
-    pull, stiff = smoothed(off, problem.fit.delta, problem.fit.asymmetry)
+    problem, notes = fitted(law, runs, **options), []
+    slopes, weight, pull, stiff = linearised(problem)
     count, size = slopes.shape
     if not robust:
         stiff = np.full(count, np.average(stiff, weights=weight))
@@ -169,23 +163,29 @@ def covariance(
     degrees = max(count - size, 1)
     factor = count / degrees
     if groups is not None:
-        members = group_numbers(problem.runs, problem.observations, groups)[active]
+        members = group_numbers(problem.runs, problem.observations, groups)
+        members = members[problem.active]
         scores = np.stack([np.bincount(members, column) for column in scores.T], axis=1)
         total = len(np.unique(members))
         degrees, factor = max(total - 1, 1), total / (total - 1)
-        notes += few_groups(total)
+        notes += few_groups(total, "standard errors come out too small")
     elif not robust:
         scores = slopes * (weight * np.sqrt(np.average(pull**2, weights=weight)))[:, None]
     whole = factor * bread @ (scores.T @ scores) @ bread
     return Covariance(problem.fit, problem, whole, bread, degrees, (*problem.fit.notes, *notes))
 
 
-def few_groups(total: int) -> list[Note]:
-    """A note where there are few."""
-    if total >= FEW_GROUPS:
-        return []
-    message = f"only {total} groups: standard errors come out too small"
-    return [Note("few-groups", "warning", message)]
+def linearised(problem: Fitted) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """What the sandwich is made of, of the rows that count.
+
+    Returns:
+        Slopes (n, k) of the residuals in the moving coordinates; weights, slope of the loss at
+        each residual and its smoothed curvature (n,).
+    """
+    active = problem.active
+    slopes, off = residual_slopes(problem)
+    pull, stiff = smoothed(off[active], problem.fit.delta, problem.fit.asymmetry)
+    return slopes[active][:, problem.moving], problem.observations.weight[active], pull, stiff
 
 
 def residual_slopes(problem: Fitted) -> tuple[np.ndarray, np.ndarray]:

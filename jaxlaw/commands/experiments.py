@@ -1,0 +1,219 @@
+"""The commands about experiments: what to evaluate and to run, what shares and domains show.
+
+Needs typer, which is an extra.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Annotated, Any
+
+import pandas as pd
+import typer
+
+import jaxlaw as jl
+from jaxlaw.commands import options as opt
+from jaxlaw.commands.terminal import (
+    check_folder,
+    combinations,
+    numbers_of,
+    pairs,
+    print_frame,
+    print_json,
+    print_wrapped,
+    records_of,
+    write_record,
+)
+from jaxlaw.tables import read_table
+
+sampling = typer.Typer(
+    help="When to evaluate a run, and which runs to do next.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+Out = Annotated[Path | None, typer.Option(help="Write it (JSON, or the table as CSV).")]
+
+
+@sampling.command("plan")
+def plan_command(
+    budget: Annotated[int, typer.Option(help="Evaluations at most.")],
+    steps: Annotated[int, typer.Option(help="Length of the run.")],
+    every: Annotated[int, typer.Option(help="Shortest distance between two.")] = 1000,
+    method: Annotated[str, typer.Option(help="M1, M2, M3 or M4 (Que 2024, App. I).")] = "M4",
+    rate: Annotated[
+        float | None, typer.Option(help="λ of M4, in place of what the budget gives.")
+    ] = None,
+    out: Out = None,
+    as_json: opt.Json = False,
+) -> None:
+    """The steps after which to evaluate a run, within a budget of evaluations.
+
+    Example: jaxlaw sampling plan --budget 10 --steps 20000
+    """
+    check_folder(out)
+    found = jl.sampling.plan(budget, steps, every=every, method=method, rate=rate)
+    table = pd.DataFrame({"step": found.steps})
+    record = {"method": found.method, "rate": found.rate, "steps": found.steps.tolist()}
+    if out is not None:
+        write_record(out, record, table)
+    if as_json:
+        print_json(record)
+        return
+    told = "" if found.rate is None else f", λ = {found.rate:.4g}"
+    print(f"{found.method}{told}: {len(found)} evaluations of {steps} steps")
+    print_wrapped(" ".join(map(str, found.steps)))
+
+
+@sampling.command("next")
+def next_command(
+    fit: Annotated[Path, typer.Argument(help="A fit that `jaxlaw fit --out` wrote.")],
+    data: Annotated[str, typer.Argument(help="The runs it was fitted on.")],
+    candidates: Annotated[
+        str, typer.Argument(help="File of runs that could be done, a column an input.")
+    ],
+    at: Annotated[
+        list[str] | None,
+        typer.Option(help="Where the law will be asked: N=7e10 or N=1e9,7e9; repeatable."),
+    ] = None,
+    n: Annotated[int | None, typer.Option("-n", "--runs", help="How many to choose.")] = None,
+    criterion: Annotated[
+        str, typer.Option(help="c: the prediction's variance; D: all parameters'.")
+    ] = "c",
+    cost: Annotated[str | None, typer.Option(help="Column of costs of the candidates.")] = None,
+    budget: Annotated[float | None, typer.Option(help="Cost of all at most.")] = None,
+    group: Annotated[
+        str | None, typer.Option(help="Column of the run a candidate is an evaluation of.")
+    ] = None,
+    column: opt.Columns = None,
+    unit: opt.Units = None,
+    where: opt.Where = None,
+    weight: opt.Weight = None,
+    share: opt.Share = None,
+    drop_invalid: opt.DropInvalid = False,
+    out: Out = None,
+    as_json: opt.Json = False,
+) -> None:
+    """The runs that most reduce the variance of a prediction, within a budget.
+
+    Candidates have the columns and units of the runs.
+
+    Example: jaxlaw sampling next fit.json runs.csv candidates.csv --at N=7e10 --at D=1e12 -n 4
+    """
+    check_folder(out)
+    loaded = jl.load(fit)
+    reading = opt.reading_options(column, unit, where, weight, drop_invalid) | {"share": share}
+    listed = read_table(candidates)
+    known = {k: v for k, v in pairs(column, "--column").items() if v in listed.frame}
+    points = opt.points_of(loaded, listed, known, share)
+    asked = {name: grid.ravel() for name, grid in combinations(at, "--at").items()}
+    found = jl.sampling.next_runs(
+        loaded, jl.read_runs(data, **reading), listed.frame.assign(**points),
+        predict=asked or None, n=n, criterion=criterion, cost=cost, budget=budget, group=group,
+    )  # fmt: skip
+    chosen = listed.frame.iloc[found.table.index].assign(sd=found.table["sd"].to_numpy())
+    record = {
+        "criterion": found.criterion, "before": found.before, "after": found.after,
+        "noise": found.noise, "chosen": records_of(chosen), "notes": _notes(found),
+    }  # fmt: skip
+    head = found.summary().splitlines()[0]
+    _tell(record, chosen, head, chosen, out, as_json)
+
+
+def inflection_command(
+    data: opt.Data,
+    split: Annotated[
+        float | None, typer.Option(help="Shares below and above it are fitted apart.")
+    ] = None,
+    at: Annotated[
+        list[str] | None,
+        typer.Option(help="N and D, in billions, at which the fits are compared."),
+    ] = None,
+    resamples: Annotated[int, typer.Option(min=1, help="Of the runs, for the interval.")] = 100,
+    resample: Annotated[
+        str, typer.Option(help="points; or runs, whose points share noise.")
+    ] = "points",
+    level: opt.Level = 0.95,
+    column: opt.Columns = None,
+    unit: opt.Units = None,
+    where: opt.Where = None,
+    weight: opt.Weight = None,
+    share: opt.Share = None,
+    drop_invalid: opt.DropInvalid = False,
+    n_starts: opt.Starts = 512,
+    screen: opt.Screen = 16,
+    seed: Annotated[int, typer.Option(min=0, help="Of the draws and of the starts.")] = 0,
+    out: Out = None,
+    as_json: opt.Json = False,
+) -> None:
+    """The share below which the loss rises with D (Que 2024, App. I.3).
+
+    No inflection within the data is an answer too.
+
+    Example: jaxlaw inflection runs.csv --share general -c r_d=domain_ratio -c loss_g=general_loss
+    """
+    check_folder(out)
+    reading = opt.reading_options(column, unit, where, weight, drop_invalid) | {"share": share}
+    found = jl.inflection_ratio(
+        jl.read_runs(data, **reading), split=split, at=numbers_of(at, "--at"),
+        resamples=resamples, level=level, resample=resample, n_starts=n_starts, screen=screen,
+        seed=seed,
+    )  # fmt: skip
+    record = {
+        name: _number(getattr(found, name))
+        for name in ("ratio", "interval", "level", "bracket", "flat", "split")
+    }
+    record |= {"below": found.below, "above": found.above}
+    record |= {"trends": records_of(found.trends), "notes": _notes(found)}
+    said = found.summary().splitlines()[: -len(found.notes) or None]
+    _tell(record, found.trends, "\n".join(said), found.trends, out, as_json)
+
+
+def learnability_command(
+    curves: Annotated[str, typer.Argument(help="File with step and loss; - for stdin.")],
+    by: Annotated[str | None, typer.Option(help="Column that names the domain.")] = None,
+    law: Annotated[str, typer.Option(help="Whose coefficients: dcpt-cross, -k4 …")] = "dcpt-cross",
+    k1_step: Annotated[int, typer.Option(help="k1 is the loss after 1000 steps, or 0.")] = 1000,
+    out: Out = None,
+    as_json: opt.Json = False,
+) -> None:
+    """k1, k2, k3 of the cross-domain law, from the start of domains' own loss curves.
+
+    Example: jaxlaw learnability curves.csv --by domain --out domains.csv
+    """
+    check_folder(out)
+    found = jl.learnability(curves, by, law=law, k1_step=k1_step)
+    table = found if by is None else found.reset_index()
+    record = {"law": law, "domains": records_of(table)}
+    _tell(record, table, "what the early curves show", table, out, as_json)
+
+
+def _number(value: Any) -> Any:
+    """As JSON knows it; None where there is none."""
+    if isinstance(value, tuple):
+        return [_number(one) for one in value]
+    return None if value != value else value
+
+
+def _notes(found: Any) -> list[dict[str, str]]:
+    return [dataclasses.asdict(note) for note in found.notes]
+
+
+def _tell(
+    record: dict[str, Any], written: pd.DataFrame, head: str, shown: pd.DataFrame,
+    out: Path | None, as_json: bool,
+) -> None:  # fmt: skip
+    """Write and print; a result that is not to be used ends with 1."""
+    notes = [jl.Note(**note) for note in record.get("notes", ())]
+    if out is not None:
+        write_record(out, record, written)
+    if as_json:
+        print_json(record)
+    else:
+        print_wrapped(head)
+        print_frame(shown)
+        for note in notes:
+            print_wrapped(f"  {note}")
+    if any(note.severity == "error" for note in notes):
+        raise typer.Exit(1)

@@ -1,0 +1,231 @@
+"""What one fit says of its own uncertainty, as commands; needs typer, which is an extra."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Annotated, Any
+
+import pandas as pd
+import typer
+
+import jaxlaw as jl
+from jaxlaw.commands import options as opt
+from jaxlaw.commands.terminal import (
+    check_folder,
+    combinations,
+    numbers_of,
+    print_frame,
+    print_json,
+    print_wrapped,
+    records_of,
+    write_record,
+)
+from jaxlaw.notes import Note, UsageError
+from jaxlaw.uncertainty.intervals import COLUMNS
+
+_NAMED = 3  # runs, or parameters, that a line names
+
+SameNoise = Annotated[
+    bool, typer.Option("--same-noise", help="Take the noise to be the same for all rows.")
+]
+OneAt = Annotated[
+    list[str] | None, typer.Option(help="Of the prediction there: N=7e9; repeatable.")
+]
+Out = Annotated[Path | None, typer.Option(help="Write it (JSON, or the table as CSV).")]
+
+
+def covariance_command(
+    law: opt.LawOrFit,
+    data: opt.Data,
+    groups: opt.Groups = None,
+    same_noise: SameNoise = False,
+    level: opt.Level = 0.95,
+    at: opt.PredictAt = None,
+    column: opt.Columns = None,
+    unit: opt.Units = None,
+    where: opt.Where = None,
+    weight: opt.Weight = None,
+    share: opt.Share = None,
+    drop_invalid: opt.DropInvalid = False,
+    out: Out = None,
+    as_json: opt.Json = False,
+) -> None:
+    """Standard errors and intervals without resampling: the sandwich covariance.
+
+    Example: jaxlaw covariance fit.json runs.csv --groups N,r --at N=7e9 --at D=1e12
+    """
+    check_folder(out)
+    reading = opt.reading_options(column, unit, where, weight, drop_invalid) | {"share": share}
+    points = {name: grid.ravel() for name, grid in combinations(at, "--at").items()}
+    found = jl.covariance(
+        opt.law_or_fit(law), data, groups=opt.columns_named(groups), robust=not same_noise,
+        **reading,
+    )  # fmt: skip
+    tables = {"parameters": found.intervals(level)}
+    if points:
+        tables["predictions"] = found.prediction(points, level=level)
+    matrix = {name: dict(column) for name, column in found.matrix.items()}
+    record = {"level": level, **_rows(tables), "covariance": matrix}
+    _tell(found.fit, record, found.notes, tables, f"{level:.0%} intervals", out, as_json)
+
+
+def profile_command(
+    law: opt.LawOrFit,
+    data: opt.Data,
+    parameter: Annotated[str | None, typer.Option(help="Of a parameter: alpha.")] = None,
+    at: OneAt = None,
+    groups: opt.Groups = None,
+    same_noise: SameNoise = False,
+    level: opt.Level = 0.95,
+    column: opt.Columns = None,
+    unit: opt.Units = None,
+    where: opt.Where = None,
+    weight: opt.Weight = None,
+    share: opt.Share = None,
+    drop_invalid: opt.DropInvalid = False,
+    out: Out = None,
+    as_json: opt.Json = False,
+) -> None:
+    """The interval of a parameter or a prediction by refits that hold it elsewhere.
+
+    Example: jaxlaw profile fit.json runs.csv --parameter alpha
+    """
+    check_folder(out)
+    if (parameter is None) == (not at):
+        raise UsageError("say what to profile: --parameter NAME, or --at NAME=VALUE for each input")
+    reading = opt.reading_options(column, unit, where, weight, drop_invalid) | {"share": share}
+    found = jl.profile(
+        opt.law_or_fit(law), data, parameter or numbers_of(at, "--at"),
+        groups=opt.columns_named(groups), robust=not same_noise, **reading,
+    )  # fmt: skip
+    ends = dict(zip(COLUMNS, map(float, found.interval(level)), strict=True))
+    interval = pd.DataFrame([{"quantity": found.quantity, **ends}])
+    record = {"level": level, **_rows({"interval": interval, "profile": found.table})}
+    _tell(
+        found.fit, record, found.notes, {"interval": interval}, f"{level:.0%} interval", out,
+        as_json, found.table,
+    )  # fmt: skip
+
+
+def influence_command(
+    law: opt.LawOrFit,
+    data: opt.Data,
+    at: OneAt = None,
+    groups: Annotated[
+        str | None, typer.Option(help="Columns whose rows are left out together: run, or N,r.")
+    ] = None,
+    refits: Annotated[
+        bool, typer.Option("--refits", help="Leave each out and fit again; not to first order.")
+    ] = False,
+    column: opt.Columns = None,
+    unit: opt.Units = None,
+    where: opt.Where = None,
+    weight: opt.Weight = None,
+    share: opt.Share = None,
+    drop_invalid: opt.DropInvalid = False,
+    out: Out = None,
+    as_json: opt.Json = False,
+) -> None:
+    """How far parameters, or a prediction, move when a run is left out.
+
+    Example: jaxlaw influence fit.json runs.csv --at N=7e9 --at D=1e12 --out influence.csv
+    """
+    check_folder(out)
+    reading = opt.reading_options(column, unit, where, weight, drop_invalid) | {"share": share}
+    fit = opt.law_or_fit(law)
+    runs = jl.read_runs(data, **reading)
+    fit = fit if isinstance(fit, jl.Fit) else jl.fit(fit, runs)
+    found = jl.influence(
+        fit, runs, numbers_of(at, "--at") or None, groups=opt.columns_named(groups), refits=refits
+    )
+    table = found.reset_index()
+    estimates = {"value": float(fit.predict(**numbers_of(at, "--at")))} if at else fit.params
+    head = "the runs, by their rows, that move it most when left out"
+    if groups:
+        head = "the groups, by their first rows, that move it most when left out"
+    _tell(
+        fit, _rows({"influence": table}), fit.notes, {"": _most(found, estimates)}, head, out,
+        as_json, table,
+    )  # fmt: skip
+
+
+def identifiability_command(
+    law: opt.LawOrFit,
+    data: opt.Data,
+    column: opt.Columns = None,
+    unit: opt.Units = None,
+    where: opt.Where = None,
+    weight: opt.Weight = None,
+    share: opt.Share = None,
+    drop_invalid: opt.DropInvalid = False,
+    out: Out = None,
+    as_json: opt.Json = False,
+) -> None:
+    """Which combinations of parameters the data leave open, and what to do about it.
+
+    Example: jaxlaw identifiability chinchilla runs.csv -c N=n_params -c D=n_tokens
+    """
+    check_folder(out)
+    reading = opt.reading_options(column, unit, where, weight, drop_invalid) | {"share": share}
+    fit = opt.law_or_fit(law)
+    runs = jl.read_runs(data, **reading)
+    fit = fit if isinstance(fit, jl.Fit) else jl.fit(fit, runs)
+    found = jl.identifiability(fit, runs)
+    advice = [text for text in found["advice"] if text]
+    head = "standard errors of combinations of parameters, relative; the loosest first"
+    _tell(
+        fit, _rows({"directions": found}), fit.notes, {"": _directions(found)}, head, out, as_json,
+        found, advice or ["the data determine every combination to 25 % or better"],
+    )  # fmt: skip
+
+
+def _most(found: pd.DataFrame, estimates: dict[str, float]) -> pd.DataFrame:
+    """Of every number asked for, the rows that move it most."""
+    lines = []
+    for name, change in found.items():
+        largest = change.abs().nlargest(_NAMED).index
+        shown = "   ".join(f"{row}: {change[row]:+.2e}" for row in largest)
+        lines.append({"of": name, "estimate": estimates[name], "row: change": shown})
+    return pd.DataFrame(lines)
+
+
+def _directions(found: pd.DataFrame) -> pd.DataFrame:
+    """What each direction is mainly made of."""
+    lines = []
+    for _, row in found.iterrows():
+        moves = row.drop(["standard error", "advice"]).astype(float)
+        largest = moves.abs().nlargest(_NAMED).index
+        shown = "   ".join(f"{name} {moves[name]:+.2g}" for name in largest)
+        lines.append({"standard error": row["standard error"], "mainly": shown})
+    return pd.DataFrame(lines)
+
+
+def _rows(tables: dict[str, pd.DataFrame]) -> dict[str, Any]:
+    return {name: records_of(table) for name, table in tables.items()}
+
+
+def _tell(
+    fit: jl.Fit, record: dict[str, Any], notes: tuple[Note, ...], tables: dict[str, pd.DataFrame],
+    head: str, out: Path | None, as_json: bool, written: pd.DataFrame | None = None,
+    advice: list[str] | None = None,
+) -> None:  # fmt: skip
+    """Write and print; a fit that is not to be used ends with 1."""
+    record = {
+        "law": fit.law.name, **record, "notes": [dataclasses.asdict(note) for note in notes],
+    }  # fmt: skip
+    if out is not None:
+        write_record(out, record, next(iter(tables.values())) if written is None else written)
+    if as_json:
+        print_json(record)
+    else:
+        print(f"{fit.law.name}: {fit.law.formula}")
+        print(head)
+        for table in tables.values():
+            print_frame(table)
+        for line in advice or ():
+            print_wrapped(f"  {line}")
+        for note in notes:
+            print_wrapped(f"  {note}")
+    if any(note.severity == "error" for note in notes):
+        raise typer.Exit(1)

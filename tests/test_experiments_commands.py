@@ -1,0 +1,137 @@
+"""``jaxlaw sampling``, ``inflection``, ``learnability``: the numbers and refusals of Python."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import jaxlaw as jl
+from jaxlaw import simulate
+
+pytest.importorskip("typer")
+from jaxlaw import cli  # noqa: E402
+
+TABLE = simulate.experiment("chinchilla").table
+AT = ("--at", "N=7e10", "--at", "D=1.4e12")
+N, D = np.meshgrid([1e9, 1e10], [1e10, 1e11, 1e12])
+CANDIDATES = pd.DataFrame({"N": N.ravel(), "D": D.ravel(), "flops": 6 * (N * D).ravel()})
+
+
+@pytest.fixture
+def command(monkeypatch, capsys, tmp_path):
+    """Run ``jaxlaw …`` in a folder of its own: exit code, stdout, stderr."""
+    monkeypatch.chdir(tmp_path)
+
+    def call(*arguments):
+        monkeypatch.setattr("sys.argv", ["jaxlaw", *map(str, arguments)])
+        with pytest.raises(SystemExit) as stop:
+            cli.main()
+        out, err = capsys.readouterr()
+        assert max(map(len, out.splitlines()), default=0) <= 80 or "--json" in arguments
+        return stop.value.code or 0, out, err
+
+    return call
+
+
+@pytest.fixture
+def files(tmp_path, chinchilla_fit):
+    named = {"N": "size", "D": "tokens"}
+    TABLE.rename(columns=named).to_csv(tmp_path / "runs.csv", index=False)
+    CANDIDATES.rename(columns=named).to_csv(tmp_path / "candidates.csv", index=False)
+    chinchilla_fit.save(tmp_path / "fit.json")
+    named["loss"] = "loss"  # which candidates do not have
+    mapped = [part for name, column in named.items() for part in ("-c", f"{name}={column}")]
+    return ["fit.json", "runs.csv", "candidates.csv", *mapped]
+
+
+def test_a_plan_is_the_one_of_python(command, tmp_path):
+    expected = jl.sampling.plan(10, 20_000)
+    asked = ("sampling", "plan", "--budget", 10, "--steps", 20_000)
+    code, out, _ = command(*asked, "--out", tmp_path / "steps.csv")
+    assert code == 0 and " ".join(map(str, expected.steps)) in out
+    assert pd.read_csv(tmp_path / "steps.csv")["step"].tolist() == expected.steps.tolist()
+    found = json.loads(command(*asked, "--method", "M2", "--json")[1])
+    assert found["steps"] == jl.sampling.plan(10, 20_000, method="M2").steps.tolist()
+    assert found["rate"] is None
+    code, _, err = command(*asked, "--method", "M5")
+    assert code == 2 and "methods: M1, M2, M3, M4" in err
+
+
+def test_the_next_runs_are_those_of_python(command, files, tmp_path, chinchilla_fit):
+    options = (*AT, "-n", 2, "--cost", "flops", "--budget", 1e22)
+    code, out, _ = command("sampling", "next", *files, *options, "--out", tmp_path / "next.csv")
+    expected = jl.sampling.next_runs(
+        chinchilla_fit, TABLE, CANDIDATES, predict={"N": 7e10, "D": 1.4e12}, n=2, cost="flops",
+        budget=1e22,
+    )  # fmt: skip
+    assert code == 0 and out.startswith(expected.summary().splitlines()[0])
+    kept = pd.read_csv(tmp_path / "next.csv")
+    assert list(kept) == ["size", "tokens", "flops", "sd"]
+    assert kept.to_numpy() == pytest.approx(expected.table.to_numpy())
+    found = json.loads(command("sampling", "next", *files, *options, "--json")[1])
+    assert found["chosen"] == kept.to_dict("records")
+    assert found["after"] == pytest.approx(expected.after) and found["criterion"] == "c"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ((*AT,), "say how many runs to choose (-n) or what they may cost (--budget)"),
+        (("-n", 2), "criterion 'c' needs --at"),
+        ((*AT, "-n", 2, "--cost", "price"), "the candidates have no column price"),
+        ((*AT, "-n", 2, "--group", "run"), "the candidates have no column run"),
+    ],
+)
+def test_wrong_choices_are_refused(command, files, options, message):
+    code, out, err = command("sampling", "next", *files, *options)
+    assert (code, out) == (2, "") and message in err
+
+
+def test_costs_that_are_no_numbers_are_refused(command, files, tmp_path):
+    CANDIDATES.assign(flops="dear").to_csv(tmp_path / "candidates.csv", index=False)
+    code, _, err = command("sampling", "next", *files[:3], *AT, "-n", 2, "--cost", "flops",
+                           "-c", "N=size", "-c", "D=tokens")  # fmt: skip
+    assert code == 2 and "cost needs 6 positive numbers" in err
+
+
+def test_candidates_need_the_laws_inputs(command, files, tmp_path):
+    pd.DataFrame({"size": [1e9]}).to_csv(tmp_path / "candidates.csv", index=False)
+    code, _, err = command("sampling", "next", *files, *AT, "-n", 1)
+    assert code == 1 and "D" in err and "candidates.csv" in err
+
+
+def test_no_inflection_is_an_answer(command, tmp_path):
+    demo = simulate.demo().table
+    demo.to_csv(tmp_path / "runs.csv", index=False)
+    named = {"N": "n_params", "D": "n_tokens", "r_d": "domain_ratio", "loss_g": "general_loss"}
+    mapped = [part for name, column in named.items() for part in ("-c", f"{name}={column}")]
+    asked = ["inflection", "runs.csv", *mapped, "-u", "N=1", "-u", "D=1", "--share", "general"]
+    code, out, _ = command(*asked)
+    assert code == 0 and out.startswith("no inflection within the data")
+    runs = jl.read_runs(demo, named, {"N": 1, "D": 1}, share="general")
+    expected = jl.inflection_ratio(runs)
+    found = json.loads(command(*asked, "--json")[1])
+    assert found["ratio"] is None and found["bracket"] == [None, None]
+    assert [row["slope"] for row in found["trends"]] == pytest.approx(
+        expected.trends["slope"].to_list()
+    )
+    assert [note["code"] for note in found["notes"]][-1] == "no-inflection"
+    code, _, err = command(*asked, "--split", 0.005)
+    assert code == 2 and "choose another split" in err
+
+
+def test_learnability_is_that_of_python(command, tmp_path):
+    curves = simulate.early_curves()
+    curves.to_csv(tmp_path / "curves.csv", index=False)
+    asked = ("learnability", "curves.csv", "--by", "domain")
+    code, out, _ = command(*asked, "--out", tmp_path / "domains.csv")
+    expected = jl.learnability(curves, "domain")
+    assert code == 0 and f"{expected.loc['music', 'k1']:.5g}" in out
+    kept = pd.read_csv(tmp_path / "domains.csv", index_col="domain")
+    assert kept.to_numpy() == pytest.approx(expected.to_numpy())
+    found = json.loads(command(*asked, "--law", "dcpt-cross-k4", "--json")[1])
+    k3 = jl.learnability(curves, "domain", law="dcpt-cross-k4")["k3"].to_list()
+    assert [row["k3"] for row in found["domains"]] == pytest.approx(k3)
+    code, _, err = command("learnability", "curves.csv")
+    assert code == 1 and "say --by which column names the domain" in err
