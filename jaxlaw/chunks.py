@@ -73,7 +73,7 @@ class Work:
         progress: bool | None = None,
         distributed: bool = False,
     ) -> None:
-        self.folder = None if folder is None else Path(folder)
+        self.folder: Path | None = None if folder is None else Path(folder)
         self.progress = progress
         self.distributed = distributed
         if distributed and not jax.distributed.is_initialized():
