@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import jax
@@ -129,6 +130,7 @@ def _starts(model: Model, starts: Any, centre: Any, problems: Problem, kind: Any
     return jnp.asarray(from_natural(model, params, problems.context), kind)
 
 
+@partial(jax.jit, static_argnames="model")
 def _solve(model: Model, problems: Problem, starts: Array, centre: Any) -> BatchFit:
     fixed = jax.lax.stop_gradient(problems)
     batched = frozenset({"target", "weight"})
