@@ -52,7 +52,7 @@ def best_run(law: str | Law, params: Mapping[str, Any], compute: Any, **inputs: 
     law = laws.get(law)
     _named(f"law {law.name}: input", {"N", "D", *inputs}, law.input_names)
     _named(f"law {law.name}: parameter", set(params), law.parameter_names)
-    given = {"params": dict(params), "log_C": jnp.log(compute), "held": inputs}
+    given = {"params": dict(params), "log_C": jnp.log(jnp.asarray(compute, float)), "held": inputs}
     leaves, tree = jax.tree.flatten(given)
     kind = jnp.result_type(float)
     arrays = jnp.broadcast_arrays(*(jnp.asarray(leaf, kind) for leaf in leaves))
