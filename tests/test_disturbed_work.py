@@ -47,11 +47,11 @@ def total(folder, function):
 def as_nobody(call):
     """What a call says of work in a folder, asked by a user without rights."""
     script = f"""
-import os, sys
+import encodings.cp437, os, sys
 import jax
 from test_disturbed_work import PARTS, Work, sums, total
 folder = sys.argv[1]
-jax.devices()
+jax.devices()  # before: Python's own files may be closed to others
 if os.geteuid() == 0:
     os.setgroups([]), os.setgid(65534), os.setuid(65534)
 try:
