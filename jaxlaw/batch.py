@@ -38,9 +38,9 @@ class BatchFit(NamedTuple):
 
 def fit_batch(
     law: str | Law,
-    inputs: Mapping[str, Array],
-    targets: Array,
-    weights: Array | None = None,
+    inputs: Mapping[str, Any],
+    targets: Any,
+    weights: Any = None,
     starts: Any = 64,
     *,
     delta: float | Array | None = None,

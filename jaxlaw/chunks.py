@@ -79,7 +79,7 @@ class Work:
         self.folder: Path | None = None if folder is None else Path(folder)
         self.progress = progress
         self.distributed = distributed
-        self.memory = Memory()
+        self.memory: Memory = Memory()
         self._batch = np.zeros(0, np.uint8)
         if distributed and not jax.distributed.is_initialized():
             join_processes()
