@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import jax
@@ -37,9 +38,9 @@ class BatchFit(NamedTuple):
 
 def fit_batch(
     law: str | Law,
-    inputs: Mapping[str, Array],
-    targets: Array,
-    weights: Array | None = None,
+    inputs: Mapping[str, Any],
+    targets: Any,
+    weights: Any = None,
     starts: Any = 64,
     *,
     delta: float | Array | None = None,
@@ -48,10 +49,11 @@ def fit_batch(
 ) -> BatchFit:
     """Fit P problems that share their inputs, from S starts each.
 
-    Works inside ``jit`` and ``vmap`` and follows the dtype of ``targets``. Differentiable in
-    targets and weights, by the implicit function theorem at the optimum (parameters at a
-    wall of their range stay there). It has no notes and no finish by L-BFGS: for a single
-    fit with evidence use :func:`jaxlaw.fit`.
+    Works inside ``jit``, ``vmap`` and ``shard_map`` and follows the dtype of ``targets``. Takes
+    anything that ``jnp.asarray`` does; called again with the same shapes it compiles nothing.
+    Differentiable in targets and weights, by the implicit function theorem at the optimum
+    (parameters at a wall of their range stay there). It has no notes and no finish by L-BFGS:
+    for a single fit with evidence use :func:`jaxlaw.fit`.
 
     In float32 a lane ends when the objective no longer moves; on a simulated chinchilla
     experiment that leaves parameters 2e-6 and the objective 1e-6 from those of float64,
@@ -75,6 +77,8 @@ def fit_batch(
     """
     law = laws.get(law)
     targets = jnp.atleast_2d(jnp.asarray(targets))
+    if not jnp.issubdtype(targets.dtype, jnp.floating):
+        targets = targets.astype(float)
     kind = targets.dtype
     weights = jnp.ones_like(targets) if weights is None else jnp.asarray(weights, kind)
     targets, weights = jnp.broadcast_arrays(targets, jnp.atleast_2d(weights))
@@ -129,6 +133,7 @@ def _starts(model: Model, starts: Any, centre: Any, problems: Problem, kind: Any
     return jnp.asarray(from_natural(model, params, problems.context), kind)
 
 
+@partial(jax.jit, static_argnames="model")
 def _solve(model: Model, problems: Problem, starts: Array, centre: Any) -> BatchFit:
     fixed = jax.lax.stop_gradient(problems)
     batched = frozenset({"target", "weight"})

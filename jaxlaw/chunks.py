@@ -7,6 +7,7 @@ do it, and its result depends on nothing else: so the whole comes out the same t
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import io
 import json
@@ -21,11 +22,13 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
+from jaxlaw.memory import Memory
 from jaxlaw.notes import UsageError, WorkError
 
 Arrays = dict[str, np.ndarray]
 MANIFEST = "manifest.json"
 PART = ".part"  # ends the names of files not yet whole
+BATCH = "batch"  # in a file: of which batch it is
 
 
 class Chunk(NamedTuple):
@@ -73,9 +76,11 @@ class Work:
         progress: bool | None = None,
         distributed: bool = False,
     ) -> None:
-        self.folder = None if folder is None else Path(folder)
+        self.folder: Path | None = None if folder is None else Path(folder)
         self.progress = progress
         self.distributed = distributed
+        self.memory: Memory = Memory()
+        self._batch = np.zeros(0, np.uint8)
         if distributed and not jax.distributed.is_initialized():
             join_processes()
 
@@ -91,19 +96,20 @@ class Work:
         """
         if self.folder is None:
             return
-        manifest = self.folder / MANIFEST
-        if manifest.exists():
-            held = _read_manifest(manifest)
-            other = [name for name in parts if held.get(name) != parts[name]]
-            if other:
-                raise UsageError(
-                    f"work folder {self.folder} holds another batch (its {', '.join(other)} "
-                    "differ): name another folder, or delete it"
-                )
-            return
-        if any(path.suffix != PART for path in self.folder.glob("*")):
-            raise UsageError(f"work folder {self.folder} holds other files: name an empty one")
-        _write(manifest, json.dumps(dict(parts), indent=1).encode())
+        manifest, text = self.folder / MANIFEST, json.dumps(dict(parts), indent=1)
+        self._batch = np.frombuffer(hashlib.sha256(text.encode()).digest(), np.uint8)
+        files = [path for path in self.folder.glob("*") if path.suffix != PART]
+        if not os.path.exists(manifest):  # another process of this work writes it first
+            if files:
+                raise UsageError(f"work folder {self.folder} holds other files: name an empty one")
+            _write(manifest, text.encode(), keep=True)
+        held = _read_manifest(manifest)
+        other = [name for name in parts if held.get(name) != parts[name]]
+        if other:
+            raise UsageError(
+                f"work folder {self.folder} holds another batch (its {', '.join(other)} "
+                "differ): name another folder, or delete it"
+            )
 
     def map(
         self,
@@ -136,9 +142,14 @@ class Work:
         bar.update(sum(chunks[k].lanes for k in done))
 
         def work(group: list[int]) -> dict[int, Arrays]:
-            found = dict(zip(group, function([chunks[k] for k in group]), strict=True))
-            for k, result in found.items():
-                self._keep(stage, k, result)
+            # Another process on the same folder may have been here by now.
+            found = {k: kept for k in group if (kept := self._kept(stage, k)) is not None}
+            group = [k for k in group if k not in found]
+            if group:
+                new = dict(zip(group, function([chunks[k] for k in group]), strict=True))
+                for k, result in new.items():
+                    self._keep(stage, k, result)
+                found |= new
             return found
 
         with bar:
@@ -160,16 +171,17 @@ class Work:
 
     def _kept(self, stage: str, k: int) -> Arrays | None:
         """The chunk's result from an earlier attempt; None where there is none, or not whole."""
-        if self.folder is None or not self._file(stage, k).exists():
+        if self.folder is None:
             return None
         try:
-            return _unpacked(self._file(stage, k).read_bytes())
+            kept = _unpacked(self._file(stage, k).read_bytes())
+            return kept if np.array_equal(kept.pop(BATCH), self._batch) else None
         except (OSError, ValueError, EOFError, KeyError):
             return None
 
     def _keep(self, stage: str, k: int, result: Arrays) -> None:
         if self.folder is not None:
-            _write(self._file(stage, k), _packed(result))
+            _write(self._file(stage, k), _packed({**result, BATCH: self._batch}))
 
     def _bar(self, stage: str, lanes: int) -> Any:
         try:
@@ -312,8 +324,11 @@ def _read_manifest(path: Path) -> dict[str, str]:
         raise UsageError(f"{path} cannot be read ({error}): delete the folder") from error
 
 
-def _write(path: Path, content: bytes) -> None:
-    """All or nothing: into a file beside it first, which then takes its name."""
+def _write(path: Path, content: bytes, keep: bool = False) -> None:
+    """All or nothing: into a file beside it first, which then takes its name.
+
+    With ``keep`` a file of that name stays, so that of two processes only one writes it.
+    """
     beside = path.with_name(f"{path.name}.{os.getpid()}-{threading.get_ident()}{PART}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -321,11 +336,20 @@ def _write(path: Path, content: bytes) -> None:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-        os.replace(beside, path)
+        if not (keep and os.path.exists(path)):
+            os.replace(beside, path)
     except OSError as error:
-        with contextlib.suppress(OSError):
-            beside.unlink()
         raise WorkError(
-            f"cannot write {path} ({error.strerror}): make room, or name another folder; chunks "
+            f"cannot write {path} ({error.strerror}): {_ADVICE.get(error.errno, _ELSE)}; chunks "
             "finished before are kept, and the same call goes on from them"
         ) from error
+    finally:
+        with contextlib.suppress(OSError):
+            beside.unlink()
+
+
+_ELSE = "make room, or name another folder"
+_ADVICE = dict.fromkeys(
+    (errno.EACCES, errno.EPERM, errno.EROFS),
+    "get the right to write there, or name another folder",
+)

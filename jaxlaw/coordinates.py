@@ -127,7 +127,9 @@ def moved(
     return value
 
 
-def recentre(law: Law, params: Mapping[str, Any], centre: Mapping[str, float], sign: int) -> dict:
+def recentre(
+    law: Law, params: Mapping[str, Any], centre: Mapping[str, float], sign: int
+) -> dict[str, Any]:
     """All parameters in another unit of the inputs; see :func:`moved`."""
     return {
         spec.name: moved(spec, params[spec.name], params, centre, sign) for spec in law.parameters

@@ -20,6 +20,7 @@ import numpy as np
 from jax.sharding import Mesh, PartitionSpec
 
 from jaxlaw.coordinates import Array, Model
+from jaxlaw.memory import Memory
 from jaxlaw.objective import Problem, value_at_level
 from jaxlaw.projection import coefficients, prediction, terms
 from jaxlaw.solvers import Solver
@@ -61,12 +62,9 @@ class _Slots(NamedTuple):
 
 
 def solve(
-    solver: Solver,
-    model: Model,
-    problems: Problem,
-    starts: Any,
+    solver: Solver, model: Model, problems: Problem, starts: Any,
     batched: frozenset[str] = frozenset(),
-) -> Lanes:
+) -> Lanes:  # fmt: skip
     """Run every start of every problem to its end, on one device.
 
     Args:
@@ -91,8 +89,9 @@ def solve(
 
 
 def solve_queues(
-    solver: Solver, model: Model, problems: Problem, queues: Sequence[Queue], room: int
-) -> list[Lanes]:
+    solver: Solver, model: Model, problems: Problem, queues: Sequence[Queue], room: int,
+    memory: Memory | None = None,
+) -> list[Lanes]:  # fmt: skip
     """Run every lane of every queue to its end, a queue on each of the first local devices.
 
     Args:
@@ -101,21 +100,28 @@ def solve_queues(
         problems: the fields that all problems share; others are taken from the queues.
         queues: with the same number of problems B each.
         room: no queue has more lanes. Programs depend on it, and not on the queues' lengths.
+        memory: how many slots the devices had memory for, so far.
 
     Returns:
         For each queue :class:`Lanes` of numpy arrays (L, …), whatever the other queues are.
     """
+    work = partial(_solve_queues, solver, model, problems, queues, room)
+    slots = _slot_count(problems, queues[0].starts.shape[1], room)
+    return (memory or Memory()).within(solver.name, work, slots)
+
+
+def _solve_queues(
+    solver: Solver, model: Model, problems: Problem, queues: Sequence[Queue], room: int, count: int
+) -> list[Lanes]:
     size = queues[0].starts.shape[1]
-    count = _slot_count(problems, size, room)
     padded = 2 ** int(np.ceil(np.log2(max(room, 2 * count))))  # few lengths, few programs
     starts = np.stack([_padded(queue.starts, padded) for queue in queues])
     owner = np.stack([_padded(queue.owner, padded) for queue in queues])
     lanes = [len(queue.owner) for queue in queues]
     waiting = (starts, owner, np.asarray(lanes, np.int32))
     shared, own = _split(problems, queues)
-    settings = jax.tree.map(jnp.asarray, solver.settings)
+    settings, mesh = jax.tree.map(jnp.asarray, solver.settings), _mesh(len(queues))
     key = solver._replace(settings=None)  # tolerances are dynamic
-    mesh = _mesh(len(queues))
     shapes = tuple(map(jnp.shape, jax.tree.leaves((shared, own))))
     _forget_if_many(key, model, mesh, count, padded, shapes)
     many = (len(queues), padded)
@@ -135,7 +141,7 @@ def solve_queues(
         if smaller == 0 or not bool(np.any(np.asarray(slots.index) >= 0)):
             break
         slots, count = _pack(mesh, slots, smaller), smaller
-    found = [np.asarray(leaf) for leaf in results]
+    found = Lanes(*map(np.asarray, results))
     return [Lanes(*(leaf[k, :length] for leaf in found)) for k, length in enumerate(lanes)]
 
 
@@ -151,21 +157,27 @@ class Values(NamedTuple):
     linear: Array
 
 
-def evaluate_queues(model: Model, problems: Problem, queues: Sequence[Queue]) -> list[Values]:
+def evaluate_queues(
+    model: Model, problems: Problem, queues: Sequence[Queue], memory: Memory | None = None
+) -> list[Values]:
     """For each queue the objective of each of its starts in each of its problems.
 
     The problems share their inputs. Args as those of :func:`solve_queues`; all queues have the
     same number of starts, and nothing is done for those without owners.
     """
-    shared, own = _split(problems, queues)
-    starts = jnp.asarray(np.stack([queue.starts for queue in queues]))
-    empty = jnp.asarray([len(queue.owner) == 0 for queue in queues])
-    found = _values(model, _mesh(len(queues)), shared, (own, starts, empty))
-    return [Values(*parts) for parts in zip(*map(np.asarray, found), strict=True)]
+
+    def work(block: int) -> list[Values]:
+        shared, own = _split(problems, queues)
+        starts = jnp.asarray(np.stack([queue.starts for queue in queues]))
+        empty = jnp.asarray([len(queue.owner) == 0 for queue in queues])
+        found = _values(model, _mesh(len(queues)), block, shared, (own, starts, empty))
+        return [Values(*parts) for parts in zip(*map(np.asarray, found), strict=True)]
+
+    return (memory or Memory()).within("screen", work, BLOCK)
 
 
-@partial(jax.jit, static_argnames=("model", "mesh"))
-def _values(model: Model, mesh: Mesh, shared: Problem, each: Any) -> Values:
+@partial(jax.jit, static_argnames=("model", "mesh", "block"))
+def _values(model: Model, mesh: Mesh, block: int, shared: Problem, each: Any) -> Values:
     def one_queue(shared: Problem, each: Any) -> Values:
         own, starts, empty = each
 
@@ -184,14 +196,14 @@ def _values(model: Model, mesh: Mesh, shared: Problem, each: Any) -> Values:
 
         # In blocks, so that no array of all starts × all points is held.
         count, size = starts.shape
-        padded = jnp.pad(starts, ((0, -count % BLOCK), (0, 0)), mode="edge")
-        shapes = jax.eval_shape(one_block, padded[:BLOCK])
+        padded = jnp.pad(starts, ((0, -count % block), (0, 0)), mode="edge")
+        shapes = jax.eval_shape(one_block, padded[:block])
 
         def unless_empty(starts: Array) -> Values:
             nothing = partial(jax.tree.map, lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
             return jax.lax.cond(empty, nothing, lambda: one_block(starts))
 
-        found = jax.lax.map(unless_empty, padded.reshape(-1, BLOCK, size))  # (blocks, P, BLOCK, …)
+        found = jax.lax.map(unless_empty, padded.reshape(-1, block, size))  # (blocks, P, block, …)
 
         def joined(leaf: Array) -> Array:
             leaf = jnp.moveaxis(leaf, 0, 1)
@@ -363,12 +375,9 @@ def _where(condition: Array, new: Any, old: Any) -> Any:
 
 
 def solve_inside(
-    solver: Solver,
-    model: Model,
-    problems: Problem,
-    starts: Array,
+    solver: Solver, model: Model, problems: Problem, starts: Array,
     batched: frozenset[str] = frozenset(),
-) -> Lanes:
+) -> Lanes:  # fmt: skip
     """Like :func:`solve`, for use inside ``jit`` and ``vmap``: all lanes at once, no queue.
 
     Args and returns as :func:`solve`, in JAX arrays.

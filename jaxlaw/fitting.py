@@ -127,6 +127,7 @@ def fit(
                 "starts: check units, bounds and fixed values"
             )
         result = _report(posed, observations, optimum, solver)
+        result = dataclasses.replace(result, notes=(*result.notes, *work.memory.notes))
     if law.constraint is not None and _binds(posed, optimum.coordinates):
         without = fit(
             laws.get(law.name), runs, columns=columns, units=units, n_starts=n_starts,

@@ -292,7 +292,9 @@ def _mentioned(traced: Any) -> set[Any]:
     return needed
 
 
-def metrics(target: np.ndarray, prediction: np.ndarray, weight: np.ndarray, delta: float) -> dict:
+def metrics(
+    target: np.ndarray, prediction: np.ndarray, weight: np.ndarray, delta: float
+) -> dict[str, float]:
     """How well a prediction does, in the target and in its logarithm.
 
     Args:

@@ -13,7 +13,7 @@ import numpy as np
 
 from jaxlaw.chunks import Work
 from jaxlaw.laws.base import Law
-from jaxlaw.notes import UsageError
+from jaxlaw.notes import Note, UsageError
 from jaxlaw.objective import scale_of
 from jaxlaw.observations import Observations
 from jaxlaw.posing import Options, Posed, pose
@@ -34,6 +34,7 @@ class Refits:
         status: (P,) how the best start ended (see ``jaxlaw.solvers.status``).
         agreement: (P,) share of the solved starts that ended there.
         agreeing: (k, p) coordinates of starts that agree on the objective, for each version.
+        notes: on the work itself.
     """
 
     posed: Posed
@@ -43,6 +44,7 @@ class Refits:
     status: np.ndarray
     agreement: np.ndarray
     agreeing: tuple[np.ndarray, ...]
+    notes: tuple[Note, ...] = ()
 
     def predict(self, **inputs: np.ndarray) -> np.ndarray:
         """The target at (m,) points in the law's own units, from each version: (P, m)."""
@@ -94,6 +96,7 @@ def refit(
             f"weights and targets need the shape (versions, {len(observations)}); they have "
             f"{', '.join(str(v.shape) for v in versions.values()) or 'none'}"
         )
+    work = work or Work()
     with jax.enable_x64(True):
         posed = pose(
             law, observations.inputs, observations.target, observations.weight,
@@ -118,4 +121,5 @@ def refit(
             status=np.array([one.status for one in found]),
             agreement=np.array([one.agreement for one in found]),
             agreeing=tuple(one.agreeing for one in found),
+            notes=work.memory.notes,
         )

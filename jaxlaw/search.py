@@ -22,6 +22,7 @@ from jaxlaw.chunks import Arrays, Chunk, Work, cut, digest, meanwhile
 from jaxlaw.coordinates import Model
 from jaxlaw.engine import Lanes, Queue, Values, evaluate_queues, problem_count, solve_queues
 from jaxlaw.findings import AGREE
+from jaxlaw.memory import Memory
 from jaxlaw.objective import Problem, predict, rounding_floor, scale_of
 from jaxlaw.projection import solved_coordinates
 from jaxlaw.solvers import FINISHER, Solver
@@ -108,7 +109,7 @@ def find_optima(
     task = task._replace(problems=jax.tree.map(np.asarray, task.problems))
     size = int(screen) if screen and screen < len(starts) else len(starts)
     anywhere = np.broadcast_to(starts[0], (task.count, min(CANDIDATES, size), starts.shape[1]))
-    finish, _ = _solving(FINISHER, task, anywhere)
+    finish, _ = _solving(FINISHER, task, anywhere, work.memory)
     with meanwhile(lambda: finish([])):  # compiles
         chosen = starts[None] if size == len(starts) else _screened(task, starts, size, work)
         found = _solved(method, task, chosen, work)
@@ -130,7 +131,8 @@ def _screened(task: Task, starts: np.ndarray, keep: int, work: Work) -> np.ndarr
             part = np.resize(starts[slice(*chunk.starts)], (length, starts.shape[1]))
             return Queue(_fields(task, chunk, chunks[0]), part, np.zeros(length, np.int32))
 
-        values = evaluate_queues(task.model, task.problems, _on_devices(group, chunks, queue))
+        queues = _on_devices(group, chunks, queue)
+        values = evaluate_queues(task.model, task.problems, queues, work.memory)
         return [_least(part, chunk, keep) for part, chunk in zip(values, group, strict=False)]
 
     chosen = []
@@ -164,7 +166,7 @@ def _solved(method: Solver, task: Task, starts: np.ndarray, work: Work) -> list[
     def best(result: Arrays) -> float:
         return float(result["value"].min() * scale_of(task.problems.delta))
 
-    solve, chunks = _solving(method, task, starts)
+    solve, chunks = _solving(method, task, starts, work.memory)
     found = work.map(method.name, solve, chunks, best if task.count == 1 else None)
     keys, size = ("value", "count", "status", "members"), starts.shape[1]
     return [
@@ -174,7 +176,7 @@ def _solved(method: Solver, task: Task, starts: np.ndarray, work: Work) -> list[
 
 
 def _solving(
-    method: Solver, task: Task, starts: np.ndarray
+    method: Solver, task: Task, starts: np.ndarray, memory: Memory
 ) -> tuple[Callable[[Sequence[Chunk]], list[Arrays]], list[Chunk]]:
     """What solves a group of chunks (and compiles only, if it is given none), and the chunks."""
     each = starts.shape[1]
@@ -210,7 +212,7 @@ def _solving(
 
     def solve(group: Sequence[Chunk]) -> list[Arrays]:
         queues = _on_devices(group, chunks, queue)
-        ends = solve_queues(method, task.model, task.problems, queues, room)
+        ends = solve_queues(method, task.model, task.problems, queues, room, memory)
         return [reduce(end, chunk) for end, chunk in zip(ends, group, strict=False)]
 
     return solve, chunks

@@ -54,6 +54,7 @@ ROOMS = [
     "jaxlaw.solvers",
     "jaxlaw.projection",
     "jaxlaw.programs",
+    "jaxlaw.memory",
     "jaxlaw.engine",
     "jaxlaw.batch",
     "jaxlaw.chunks",

@@ -24,7 +24,7 @@ from jaxlaw.commands.plan_output import (
 from jaxlaw.commands.terminal import check_folder, number, numbers_of, pairs, ranges_of, value_range
 from jaxlaw.notes import UsageError
 
-plan = typer.Typer(
+plan: typer.Typer = typer.Typer(
     help="Answer a question with a fitted law.",
     no_args_is_help=True,
     rich_markup_mode=None,

@@ -17,7 +17,7 @@ import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, overload
 
 import jax
 import jax.numpy as jnp
@@ -265,6 +265,12 @@ class Law:
 _REGISTRY: dict[str, Law] = {}
 
 
+@overload
+def law(function: Callable[..., Array], /) -> Law: ...
+@overload
+def law(
+    *, name: str | None = None, inputs: Mapping[str, Input] | None = None, **details: Any
+) -> Callable[[Callable[..., Array]], Law]: ...
 def law(
     function: Callable[..., Array] | None = None,
     /,

@@ -129,7 +129,7 @@ def _unmet_trends(law, params, ranges):
     return dcpt.requirements(dcpt, in_domain(law, params, **middle), ranges)
 
 
-dcpt_cross_k1 = _cross_domain("dcpt-cross-k1", _K1, "1/k1", {"k1": "-mu"})
-dcpt_cross_k2 = _cross_domain("dcpt-cross-k2", _K2, "k2", {"k2": "mu"})
-dcpt_cross = _cross_domain("dcpt-cross", _K3, "1/k1 + w2·k2", {"k1": "-mu"})
-dcpt_cross_k4 = _cross_domain("dcpt-cross-k4", _K4, "1/k1 + w2·k2 + w3/k3", {"k1": "-mu"})
+dcpt_cross_k1: Law = _cross_domain("dcpt-cross-k1", _K1, "1/k1", {"k1": "-mu"})
+dcpt_cross_k2: Law = _cross_domain("dcpt-cross-k2", _K2, "k2", {"k2": "mu"})
+dcpt_cross: Law = _cross_domain("dcpt-cross", _K3, "1/k1 + w2·k2", {"k1": "-mu"})
+dcpt_cross_k4: Law = _cross_domain("dcpt-cross-k4", _K4, "1/k1 + w2·k2 + w3/k3", {"k1": "-mu"})

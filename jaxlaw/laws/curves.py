@@ -217,7 +217,8 @@ def _replay(own: str) -> Law:
     return replayed
 
 
-cpt_curve_replay_pt, cpt_curve_replay_cpt = _replay("pt"), _replay("cpt")
+cpt_curve_replay_pt: Law = _replay("pt")
+cpt_curve_replay_cpt: Law = _replay("cpt")
 
 # Where nobody tells how a base model was trained, S1_pt is a parameter, the annealing before is
 # part of L0, and the last rate is taken as 0 (for S2_cpt). With a constant rate S2_cpt is 0:
@@ -283,5 +284,5 @@ def _replay_unknown_base(own: str) -> Law:
     return replayed
 
 
-cpt_curve_replay_pt_unknown_base = _replay_unknown_base("pt")
-cpt_curve_replay_cpt_unknown_base = _replay_unknown_base("cpt")
+cpt_curve_replay_pt_unknown_base: Law = _replay_unknown_base("pt")
+cpt_curve_replay_cpt_unknown_base: Law = _replay_unknown_base("cpt")

@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from typing import Any
+
 import jax.numpy as jnp
 
-from jaxlaw.laws.base import Chart, power
+from jaxlaw.laws.base import Array, Chart, power
 
 
-def trained(S1, L0, A, alpha):
+def trained(S1: Any, L0: Any, A: Any, alpha: Any) -> Array:
     """The hidden pre-training curve without annealing, L0 + A·S1^−α (Wang 2025, eq. 2)."""
     return L0 + A * power(S1, -alpha)
 
 
-def shift(S1_cpt, B, E, beta):
+def shift(S1_cpt: Any, B: Any, E: Any, beta: Any) -> Array:
     """B·(1 − (1 + E·S1_cpt)^−β), exact where E·S1_cpt is small (Wang 2025, eq. 3)."""
     return -B * jnp.expm1(-beta * jnp.log1p(E * S1_cpt))
 
 
-def exponential_shift(S1_cpt, B, E):
+def exponential_shift(S1_cpt: Any, B: Any, E: Any) -> Array:
     """B·(1 − e^(−E·S1_cpt)), what :func:`shift` tends to as β grows and E falls."""
     return -B * jnp.expm1(-E * S1_cpt)
 
 
-def signed_power(S2, zeta):
+def signed_power(S2: Any, zeta: Any) -> Array:
     """A power that is odd in S2, which re-warmup makes negative."""
     return jnp.sign(S2) * power(jnp.abs(S2), zeta)
 
@@ -32,7 +35,7 @@ def signed_power(S2, zeta):
 # data see, where B itself runs off as β goes to 0 (the shift becomes a logarithm) or a2 does
 # (linear in the share). As β grows while E falls the shift tends to an exponential; straight
 # along that valley run E·s0 and β·E·s0/(1 + E·s0), the slope of log(1 − shift/B) at s0.
-def context(inputs):
+def context(inputs: Mapping[str, Any]) -> dict[str, Array]:
     """Mean S1 and mean S1_cpt."""
     ours = jnp.asarray(inputs["S1_cpt"])
     s0 = jnp.sum(ours) / jnp.maximum(jnp.sum(ours > 0), 1)
@@ -40,7 +43,11 @@ def context(inputs):
     return {"s": s, "s0": jnp.where(s0 > 0, s0, 1.0)}
 
 
-def chart(share=None, shifts=("",), base_known=True):
+def chart(
+    share: Callable[[Any], Any] | None = None,
+    shifts: tuple[str, ...] = ("",),
+    base_known: bool = True,
+) -> Chart:
     """The chart of a law.
 
     Args:

@@ -8,6 +8,7 @@ from jaxlaw.planning.domains import optimal_shares
 from jaxlaw.planning.envelope import lowest_losses
 from jaxlaw.planning.mixture import critical_ratio, optimal_mixture, optimal_mixture_limited
 from jaxlaw.planning.ood import OutOfDomain, out_of_domain
+from jaxlaw.planning.pipelines import BestRun, best_run
 from jaxlaw.planning.replays import compare_replay
 from jaxlaw.planning.schedule import OptimalSchedule, optimal_schedule
 from jaxlaw.planning.targets import allocation_at, smallest_compute
@@ -25,6 +26,7 @@ from jaxlaw.planning.valuation import Valuation, pretraining_value
 
 __all__ = [
     "BalanceCurve",
+    "BestRun",
     "ContinualRun",
     "FinalLosses",
     "OptimalSchedule",
@@ -38,6 +40,7 @@ __all__ = [
     "allocation_at",
     "allocation_law",
     "balance_curve",
+    "best_run",
     "break_even",
     "compare_replay",
     "critical_ratio",

@@ -1,5 +1,10 @@
 """Pictures; needs matplotlib, which is an extra. Each takes and returns a matplotlib Axes."""
 
+try:
+    import matplotlib  # noqa: F401
+except ModuleNotFoundError as _missing:
+    raise ModuleNotFoundError("pictures need matplotlib: pip install 'jaxlaw[plot]'") from _missing
+
 from jaxlaw.plots.fits import (
     demo_figure,
     loss_curve,

@@ -177,7 +177,6 @@ def _method(model: Model, frame_type: type) -> jaxopt.LBFGS:
         tol=0.0,
         linesearch=linesearch,
         maxls=MAXLS,
-        decrease_factor=0.5,
         implicit_diff=False,
         unroll=False,
     )

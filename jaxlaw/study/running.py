@@ -83,7 +83,7 @@ def cross_validate(
     design = as_design(folds)
     method, threshold = solver_named(solver), threshold_of(contenders)
     sets = [data_set(n, source, design, contenders, reading) for n, source in sources_of(runs)]
-    frames, parameters = [], []
+    frames, parameters, of_work = [], [], {}
     with programs_in(compile_cache):
         for contender in contenders:
             for number, group in enumerate(_sharing_inputs(sets, contender)):
@@ -102,6 +102,7 @@ def cross_validate(
                 )
                 frames.append(_scored(contender, group, versions, found, threshold))
                 parameters.append(_parameters(contender, group, found))
+                of_work |= dict.fromkeys(found.notes)
     frame, values = _in_order(frames, sets), _in_order(parameters, sets)
     return Study(
         design=design.name,
@@ -113,7 +114,7 @@ def cross_validate(
         delta=threshold,
         frame=frame,
         parameters=values,
-        notes=tuple(all_notes(frame, values, contenders, sets)),
+        notes=(*all_notes(frame, values, contenders, sets), *of_work),
     )
 
 

@@ -236,6 +236,7 @@ def bootstrap(
     count = len(np.unique(members[problem.active]))
     notes = (
         *problem.fit.notes,
+        *found.notes,
         *open_notes(problem),
         *_notes(found, failed, kind, groups, count, screen),
     )

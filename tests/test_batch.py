@@ -1,0 +1,174 @@
+"""The pure-array core inside other programs: jit, grad, vmap, devices, trees, dtypes."""
+
+import json
+import os
+import subprocess
+import sys
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pandas as pd
+import pytest
+from conftest import simulated_fit
+
+import jaxlaw as jl
+from jaxlaw import planning
+
+TABLE = jl.simulate.experiment("chinchilla", noise=0.004).table
+INPUTS = {name: TABLE[name].to_numpy() for name in ("N", "D")}
+LOSS = TABLE["loss"].to_numpy()
+BUDGET = 1e21
+
+
+def fitted(losses, delta=jnp.inf):
+    return jl.fit_batch("chinchilla", INPUTS, losses, starts=16, delta=delta)
+
+
+def log_size(losses, delta):
+    """Of the best model on a budget, by the fit of these losses: (P,)."""
+    return jnp.log(planning.best_run("chinchilla", fitted(losses, delta).params, BUDGET).N)
+
+
+in_jit = jax.jit(fitted)  # always of eight experiments, so that it compiles once
+slope_of = jax.jit(jax.grad(lambda losses, delta: log_size(losses, delta)[0]))
+
+
+@pytest.fixture(autouse=True)
+def double():
+    with jax.enable_x64(True):
+        yield
+
+
+@pytest.fixture(scope="module")
+def batch():
+    """Eight simulated experiments, the first the table's own."""
+    with jax.enable_x64(True):
+        noise = 0.004 * jax.random.normal(jax.random.key(0), (8, len(LOSS)))
+        return LOSS * np.exp(np.asarray(noise.at[0].set(0.0)))
+
+
+def test_inside_a_users_jit_it_finds_what_fit_finds(batch):
+    found = in_jit(batch, 1e-3)
+    fit = simulated_fit("chinchilla")
+    for name, value in fit.params.items():
+        assert float(found.params[name][0]) == pytest.approx(value, rel=1e-7)
+    assert float(found.objective[0]) == pytest.approx(fit.objective, rel=1e-9)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("delta", [jnp.inf, 1e-3])
+def test_a_plans_gradient_in_the_data_is_that_of_refits(delta):
+    slope = np.asarray(slope_of(jnp.asarray(LOSS), delta))
+    rows = np.argsort(np.abs(slope))[[-1, -2, -10, -20]]
+    step = 1e-4 if delta == jnp.inf else 1e-6  # no point changes sides of the threshold
+    moved = [LOSS + sign * step * (np.arange(len(LOSS)) == k) for k in rows for sign in (1, -1)]
+    params = in_jit(np.array(moved), delta).params
+    sizes = np.log(np.asarray(planning.best_run("chinchilla", params, BUDGET).N)).reshape(-1, 2)
+    refits = (sizes[:, 0] - sizes[:, 1]) / (2 * step)
+    np.testing.assert_allclose(slope[rows], refits, rtol=2e-3)
+    assert np.abs(refits).min() > 1e-2
+
+
+@pytest.mark.slow
+def test_over_simulated_experiments_by_vmap_each_is_as_alone(batch):
+    together = np.asarray(in_jit(batch, jnp.inf).params["alpha"])
+    mapped = jax.vmap(lambda losses: fitted(losses).params["alpha"][0])(jnp.asarray(batch))
+    np.testing.assert_allclose(mapped, together, rtol=1e-7)
+    assert np.ptp(together) > 1e-4
+
+
+SHARDED = """
+import json, re, sys
+import jax, numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from test_batch import LOSS, fitted
+with jax.enable_x64(True):
+    losses = np.array(json.load(sys.stdin))
+    alone = jax.jit(fitted)(losses)
+    for how in ("auto", "map"):
+        function, axis = fitted, PartitionSpec("experiment")
+        mesh = jax.make_mesh((4,), ("experiment",))
+        if how == "map":
+            function = jax.shard_map(fitted, mesh=mesh, in_specs=axis, out_specs=axis,
+                                     check_vma=False)
+        else:
+            mesh = Mesh(np.array(jax.devices()), ("experiment",))
+        spread = jax.device_put(losses, NamedSharding(mesh, axis))
+        found = jax.jit(function)(spread)
+        same = all(np.allclose(found.params[k], v, rtol=1e-12, atol=0)
+                   for k, v in alone.params.items())
+        program = jax.jit(function).lower(spread).compile().as_text()
+        rows = sorted({int(n) for n in re.findall(rf"f64\\[(\\d+),{len(LOSS)}\\]", program)})
+        moved = len(re.findall("all-(?:gather|to-all)|collective-permute", program))
+        shards = [(s.device.id, s.data.shape[0]) for s in found.objective.addressable_shards]
+        print(json.dumps([how, same, rows, moved, shards]))
+"""
+
+
+@pytest.mark.slow
+def test_over_devices_each_fits_its_own_share_to_the_same_numbers(batch):
+    flags = "--xla_force_host_platform_device_count=4"
+    ended = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", SHARDED],
+        input=json.dumps(batch.tolist()),
+        env=os.environ | {"XLA_FLAGS": flags, "PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True,
+        text=True,
+        timeout=500,
+    )
+    assert ended.returncode == 0, ended.stderr
+    for line in ended.stdout.splitlines():
+        how, same, rows, moved, shards = json.loads(line)
+        assert same, how
+        # Eight experiments on four devices: a program sees two, and no device asks for others'.
+        assert (max(rows), moved) == (2, 0), how
+        assert shards == [[0, 2], [1, 2], [2, 2], [3, 2]], how
+    assert len(ended.stdout.splitlines()) == 2
+
+
+def test_a_batch_is_a_tree_of_arrays_and_a_fit_a_leaf(batch):
+    found = in_jit(batch, jnp.inf)
+    third = jax.tree.map(lambda leaf: leaf[2], found)
+    assert isinstance(third, jl.BatchFit) and third.params["beta"].shape == ()
+    host = jax.tree.map(np.asarray, found)
+    assert len(jax.tree.leaves(host)) == 8 and isinstance(host.objective, np.ndarray)
+    assert pd.DataFrame(host.params).shape == (8, 5)
+    fit = simulated_fit("chinchilla")
+    assert jax.tree.leaves(fit) == [fit]
+    doubled = jax.tree.map(lambda value: 2 * value, fit.params)
+    assert doubled["alpha"] == 2 * fit.params["alpha"]
+
+
+@pytest.mark.parametrize(
+    "as_", [list, np.asarray, jnp.asarray, pd.Series], ids=lambda f: f.__name__
+)
+def test_tables_arrays_and_lists_go_in_and_the_same_comes_out(as_):
+    inputs = {name: as_(values) for name, values in INPUTS.items()}
+    found = jl.fit_batch("chinchilla", inputs, as_(LOSS), starts=16, delta=jnp.inf)
+    assert found.objective.dtype == jnp.float64
+    np.testing.assert_array_equal(found.params["A"], fitted(LOSS).params["A"])
+    fit = simulated_fit("chinchilla")
+    at = {name: as_(INPUTS[name][:3]) for name in ("N", "D")}
+    predicted = fit.predict(**at)
+    assert isinstance(predicted, np.ndarray) and predicted.dtype == np.float64
+    np.testing.assert_array_equal(predicted, fit.predict(TABLE[:3]))
+    observed = jl.read_runs(at | {"loss": as_(LOSS[:3])}).table
+    pd.testing.assert_frame_equal(observed[["N", "D", "loss"]], TABLE[["N", "D", "loss"]][:3])
+
+
+def test_it_follows_the_dtype_of_the_targets():
+    found = fitted(np.asarray(LOSS, np.float32), delta=1e-3)
+    assert found.params["alpha"].dtype == jnp.float32
+    exact = fitted(LOSS, delta=1e-3)
+    for name, value in exact.params.items():
+        assert float(found.params[name][0]) == pytest.approx(float(value[0]), rel=1e-4)
+    whole = jl.fit_batch("chinchilla", INPUTS, np.round(LOSS).astype(int), starts=16)
+    assert whole.objective.dtype == jnp.float64 and np.isfinite(whole.objective)
+
+
+def test_called_again_it_compiles_nothing():
+    fitted(LOSS)
+    count = jl.batch._solve._cache_size()
+    fitted(LOSS * 1.01)
+    assert jl.batch._solve._cache_size() == count

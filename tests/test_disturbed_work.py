@@ -1,0 +1,252 @@
+"""Long work disturbed: folders that cannot be written, full disks, company, clocks, losses."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import jaxlaw as jl
+from jaxlaw.chunks import MANIFEST, Work, cut
+from jaxlaw.notes import UsageError, WorkError
+
+CHUNKS = cut(6, 10, 4)
+PARTS = {"law": "dcpt", "data": "a"}
+posix = pytest.mark.skipif(sys.platform == "win32", reason="users and limits are POSIX")
+
+
+def sums(group):
+    return [{"sum": np.array([sum(c.problems) + sum(c.starts)])} for c in group]
+
+
+def python(script, *arguments, **environment):
+    """A process of its own."""
+    paths = os.pathsep.join([str(Path(__file__).parent), *filter(None, sys.path)])
+    return subprocess.Popen(
+        [sys.executable, "-W", "ignore", "-c", script, *map(str, arguments)],
+        env=os.environ | {"PYTHONPATH": paths} | environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def total(folder, function):
+    work = Work(folder, progress=False)
+    work.claim(PARTS)
+    return sum(int(result["sum"][0]) for result in work.map("s", function, CHUNKS))
+
+
+def as_nobody(call):
+    """What a call says of work in a folder, asked by a user without rights."""
+    script = f"""
+import encodings.cp437, os, sys
+import jax
+from test_disturbed_work import PARTS, Work, sums, total
+folder = sys.argv[1]
+jax.devices()  # before: Python's own files may be closed to others
+if os.geteuid() == 0:
+    os.setgroups([]), os.setgid(65534), os.setuid(65534)
+try:
+    {call}
+except Exception as error:
+    print(type(error).__name__, error)
+"""
+    return lambda folder: python(script, folder).communicate(timeout=120)[0].strip()
+
+
+@pytest.fixture
+def tmp_for_all():
+    """A folder that other users can reach; pytest's own are closed to them."""
+    folder = Path(tempfile.mkdtemp(prefix="jaxlaw-"))
+    folder.chmod(0o755)
+    yield folder
+    shutil.rmtree(folder)
+
+
+@posix
+@pytest.mark.parametrize("mode, denied", [(0o555, "Permission denied"), (0o000, "")])
+def test_a_folder_that_may_not_be_written_is_said_so(tmp_for_all, mode, denied):
+    folder = tmp_for_all / "work"
+    folder.mkdir()
+    folder.chmod(mode)
+    said = as_nobody("Work(folder).claim(PARTS)")(folder)
+    folder.chmod(0o755)
+    assert said.startswith("WorkError cannot write") and denied in said
+    assert str(folder) in said and "get the right to write there, or name another folder" in said
+
+
+@posix
+def test_finished_work_is_read_from_a_read_only_folder(tmp_for_all):
+    folder = tmp_for_all / "work"
+    found = total(folder, sums)
+    for path in [*folder.iterdir(), folder]:
+        path.chmod(0o555 if path == folder else 0o444)
+    call = "print(total(folder, None))"
+    assert int(as_nobody(call)(folder)) == found
+    folder.chmod(0o755)
+    next(folder.glob("s-*")).unlink()
+    folder.chmod(0o555)
+    said = as_nobody(call.replace("None", "sums"))(folder)
+    folder.chmod(0o755)
+    assert said.startswith("WorkError cannot write") and "get the right" in said
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A disk of 64 KiB."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mounting = ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(disk)]
+    try:
+        mounted = subprocess.run(mounting, capture_output=True).returncode == 0
+    except OSError:
+        mounted = False
+    if not mounted:
+        pytest.skip("this user may not mount a disk")
+    yield disk
+    subprocess.run(["umount", str(disk)], check=True)
+
+
+def test_a_full_disk_loses_nothing_and_with_room_again_it_goes_on(small_disk):
+    folder, calls = small_disk / "work", []
+
+    def large(group):
+        calls.extend(group)
+        return [{"a": np.full(1500, c.starts[0] + 100.0 * c.problems[0])} for c in group]
+
+    def begin():
+        work = Work(folder, progress=False)
+        work.claim(PARTS)
+        return work.map("s", large, CHUNKS)
+
+    (small_disk / "ballast").write_bytes(bytes(30_000))
+    with pytest.raises(WorkError, match="cannot write .*No space left on device.*make room"):
+        begin()
+    kept = len(list(folder.glob("s-*.npz")))
+    assert 0 < kept < len(CHUNKS) and not list(folder.glob("*.part"))
+    (small_disk / "ballast").unlink()
+    subprocess.run(["mount", "-o", "remount,size=4m", str(small_disk)], check=True)
+    calls.clear()
+    found = begin()
+    assert len(calls) == len(CHUNKS) - kept
+    for one, other in zip(found, large(CHUNKS), strict=True):
+        np.testing.assert_array_equal(one["a"], other["a"])
+
+
+BOTH = """
+import sys, time
+from test_disturbed_work import CHUNKS, PARTS, Work, sums
+import numpy as np
+done = 0
+def slowly(group):
+    global done
+    done += len(group)
+    time.sleep(0.03)
+    return sums(group)
+work = Work(sys.argv[1], progress=False)
+time.sleep(float(sys.argv[3]))
+work.claim(PARTS)
+found = work.map(sys.argv[2], slowly, CHUNKS)
+print(done, [int(result["sum"][0]) for result in found])
+"""
+
+
+def test_two_processes_on_one_folder_get_the_same(tmp_path):
+    """They may do a chunk twice, but neither reads half a file, and what is there is taken."""
+    both = [python(BOTH, tmp_path / "work", "s", delay) for delay in (0.0, 0.3)]
+    ends = [process.communicate(timeout=120) for process in both]
+    assert [process.returncode for process in both] == [0, 0], ends
+    counts, results = zip(*(out.splitlines()[-1].split(" ", 1) for out, _ in ends), strict=True)
+    assert results[0] == results[1] == str([int(r["sum"][0]) for r in sums(CHUNKS)])
+    assert sum(map(int, counts)) < 2 * len(CHUNKS)
+    assert not list((tmp_path / "work").glob("*.part"))
+
+
+def test_a_chunk_of_another_batch_is_not_taken_for_ones_own(tmp_path):
+    """As where two batches began on an empty folder in the same moment."""
+    folder = tmp_path / "work"
+    mine, other = Work(folder), Work(tmp_path / "other")
+    mine.claim(PARTS)
+    other.claim(PARTS | {"data": "b"})
+    other.map("s", lambda group: [{"sum": np.array([-1])} for _ in group], CHUNKS)
+    for path in (tmp_path / "other").glob("s-*"):
+        path.rename(folder / path.name)
+    assert [r["sum"] for r in mine.map("s", sums, CHUNKS)] == [r["sum"] for r in sums(CHUNKS)]
+
+
+def test_of_two_batches_that_begin_at_once_one_is_refused(tmp_path, monkeypatch):
+    """The other's manifest arrives after a look for it, and before one's own is written."""
+    folder = tmp_path / "work"
+
+    def too_late(path, *args, really=os.path.exists):
+        monkeypatch.setattr(os.path, "exists", really)
+        Work(folder).claim(PARTS | {"data": "b"})
+        return False
+
+    monkeypatch.setattr(os.path, "exists", too_late)
+    with pytest.raises(UsageError, match="another batch"):
+        Work(folder).claim(PARTS)
+    assert json.loads((folder / MANIFEST).read_text())["data"] == "b"
+
+
+def test_neither_clocks_nor_times_of_files_matter(tmp_path, monkeypatch):
+    """The clock jumps back and forth by years, and files are of the future or of 1970."""
+    jumps = iter(np.random.default_rng(0).uniform(-1e8, 1e8, 10_000))
+    now = time.time()
+    monkeypatch.setattr(time, "time", lambda: now + next(jumps))
+    work = Work(tmp_path / "work", progress=True)
+    work.claim(PARTS)
+    first = work.map("s", sums, CHUNKS)
+    for k, path in enumerate(sorted((tmp_path / "work").iterdir())):
+        os.utime(path, (0, 0) if k % 2 else (4e9, 4e9))
+    next((tmp_path / "work").glob("s-*")).unlink()
+    calls = []
+    again = work.map("s", lambda group: calls.extend(group) or sums(group), CHUNKS)
+    assert len(calls) == 1 and [r["sum"] for r in again] == [r["sum"] for r in first]
+
+
+@pytest.fixture(scope="module")
+def command(tmp_path_factory):
+    """A fit by the command, of some chunks."""
+    folder = tmp_path_factory.mktemp("command")
+    jl.simulate.experiment("chinchilla").table[::4].to_csv(folder / "runs.csv", index=False)
+    line = "fit chinchilla runs.csv --n-starts 2048 --no-screen --work-dir work --quiet --json"
+    script = "import sys; from jaxlaw.cli import main; sys.argv[1:] = sys.argv[1].split(); main()"
+
+    def begin(**environment):
+        before = os.getcwd()
+        os.chdir(folder)
+        try:
+            return python(script, line, **environment)
+        finally:
+            os.chdir(before)
+
+    return folder / "work", begin
+
+
+@posix
+@pytest.mark.slow
+def test_ctrl_c_at_the_command_keeps_what_is_done_and_it_goes_on(command):
+    folder, begin = command
+    process = begin()
+    while process.poll() is None and not list(folder.glob("newton-*.npz")):
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=200)
+    assert process.returncode == 130 and out == ""
+    assert "--work-dir keeps what is finished" in err and "Traceback" not in err
+    kept = {path.name: path.read_bytes() for path in folder.glob("newton-*.npz")}
+    again = begin()
+    out, err = again.communicate(timeout=300)
+    assert again.returncode == 0, err
+    assert json.loads(out)["status"] == "converged"
+    assert len(list(folder.glob("newton-*.npz"))) > len(kept) > 0
+    assert all((folder / name).read_bytes() == content for name, content in kept.items())
