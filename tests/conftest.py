@@ -70,3 +70,19 @@ def room_for_programs():
     maps = Path("/proc/self/maps")
     if maps.exists() and len(maps.read_bytes().splitlines()) > 12_000:
         jax.clear_caches()
+
+
+@pytest.fixture
+def closed():
+    """Figures are closed after the test; for modules of pictures, by ``usefixtures``."""
+    yield
+    import matplotlib.pyplot as plt
+
+    plt.close("all")
+
+
+@pytest.fixture
+def ax(closed):
+    import matplotlib.pyplot as plt
+
+    return plt.subplots()[1]

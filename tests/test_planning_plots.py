@@ -7,20 +7,10 @@ from planned import CONTINUAL, DOMAIN, GENERAL, SCRATCH, drawn, scattered
 from jaxlaw import planning
 
 pictures = pytest.importorskip("jaxlaw.plots")
-import matplotlib.pyplot as plt  # noqa: E402
+
+pytestmark = pytest.mark.usefixtures("closed")
 
 AT = {"N": 1.8e9, "D": 1e10}
-
-
-@pytest.fixture(autouse=True)
-def closed():
-    yield
-    plt.close("all")
-
-
-@pytest.fixture
-def ax():
-    return plt.subplots()[1]
 
 
 def texts(ax):

@@ -8,7 +8,8 @@ import pytest
 import jaxlaw as jl
 
 plots = pytest.importorskip("jaxlaw.plots")
-import matplotlib.pyplot as plt  # noqa: E402
+
+pytestmark = pytest.mark.usefixtures("closed")
 
 
 @pytest.fixture(scope="module")
@@ -30,17 +31,6 @@ def at_truth(runs, params):
         n_solved=1, runner_up=None, notes=(), units=observed.scale, ranges=observed.ranges,
         n_observations=len(observed), n_dropped=0, delta=1e-3, space="log", asymmetry=1.0,
     )  # fmt: skip
-
-
-@pytest.fixture(autouse=True)
-def closed():
-    yield
-    plt.close("all")
-
-
-@pytest.fixture
-def ax():
-    return plt.subplots()[1]
 
 
 def points(ax):

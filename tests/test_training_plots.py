@@ -15,21 +15,11 @@ from jaxlaw.planning import (
 )
 
 plots = pytest.importorskip("jaxlaw.plots")
-import matplotlib.pyplot as plt  # noqa: E402
+
+pytestmark = pytest.mark.usefixtures("closed")
 
 PT, CPT = (jl.published()[name] for name in ("wang-2025-pt", "wang-2025-cpt"))
 RUN = ContinualRun(Pretraining(40_000, 2e-4), 10_000, 1e-4, replay=0.2, warmup=500)
-
-
-@pytest.fixture(autouse=True)
-def closed():
-    yield
-    plt.close("all")
-
-
-@pytest.fixture
-def ax():
-    return plt.subplots()[1]
 
 
 def test_a_curve_for_each_number_of_steps(ax):
