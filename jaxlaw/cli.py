@@ -44,7 +44,15 @@ except ModuleNotFoundError:  # the command is there without its extra, and says 
         sys.exit(2)
 
 else:
-    from jaxlaw.commands import curves, plans, studies, training, uncertainty, valuations
+    from jaxlaw.commands import (
+        curves,
+        plans,
+        reports,
+        studies,
+        training,
+        uncertainty,
+        valuations,
+    )
     from jaxlaw.commands import options as opt
 
     app = typer.Typer(
@@ -282,6 +290,7 @@ else:
     app.command("curve")(curves.curve_command)
     app.command("bootstrap")(uncertainty.bootstrap_command)
     app.command("study")(studies.study_command)
+    app.command("report")(reports.report_command)
     app.add_typer(plans.plan, name="plan")
     plans.plan.command("training")(training.training_command)
     plans.plan.command("turning")(training.turning_command)

@@ -95,6 +95,7 @@ ROOMS = [
     "jaxlaw.commands.plans",
     "jaxlaw.commands.training",
     "jaxlaw.commands.valuations",
+    "jaxlaw.commands.reports",
     "jaxlaw.commands",
     "jaxlaw.cli",
     "jaxlaw.__main__",
