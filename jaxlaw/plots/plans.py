@@ -188,7 +188,8 @@ def isoloss(
         band(ax, best["compute"], best["N_low"], best["N_high"], color)
     name_ends(ax, [(best["N"].iloc[-1], label or "best size", color)])
     ax.set_xlabel(_COMPUTE)
-    ax.set_ylabel("model parameters N, on contours of equal loss (nats)")
+    ax.set_ylabel("model parameters N")
+    ax.set_title("contours of equal loss (nats)", fontsize="medium", color=INK)
     return tidy(ax)
 
 

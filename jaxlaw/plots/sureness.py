@@ -43,8 +43,10 @@ def parameter_intervals(sure: Any, ax: Axes | None = None, *, level: float = 0.9
         beside = {"xycoords": ("axes fraction", "data"), "xytext": (6, 0), "va": "center"}
         write(ax, f"{one.estimate:.4g}  ({one.low:.4g} to {one.high:.4g})", (1, row), **beside)
     ax.xaxis.set_major_locator(MaxNLocator(6))
-    ax.xaxis.set_major_formatter(lambda value, _: f"{value:+.3g} %".replace("-", "−"))
-    ax.set_xlabel(f"{level:.0%} interval, against the estimate")
+    ax.xaxis.set_major_formatter(
+        lambda value, _: f"{value:+.3g} %".replace("-", "−") if value else "estimate"
+    )
+    ax.set_xlabel(f"{level:.0%} intervals")
     ax.tick_params(left=False)
     return tidy(ax)
 

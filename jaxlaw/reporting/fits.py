@@ -140,24 +140,22 @@ def _ends(low: float | None, high: float | None) -> str:
 
 def _data(fit: Fit, runs: Runs | None) -> tuple[Any, ...]:
     docs = {spec.name: spec for spec in fit.law.inputs}
-    rows = [
-        (name, docs[name].doc, _number(fit.units[name] * docs[name].unit), *map(_number, ends))
-        for name, ends in fit.ranges.items()
-    ]
-    head = ("input", "what it is", "unit", "lowest", "highest")
-    parts = [
-        table(head, rows, "Fitted ranges, in units of the runs; unit: what one of them is worth"),
-        element("p", f"{fit.n_observations} rows fitted, {fit.n_dropped} dropped as invalid."),
-    ]
-    if runs is not None:
+    if runs is None:
+        rows = [
+            (name, docs[name].doc, _number(fit.units[name] * docs[name].unit), *map(_number, ends))
+            for name, ends in fit.ranges.items()
+        ]
+        head = ("input", "what it is", "one is worth", "lowest", "highest")
+    else:
         seen = runs.observations(fit.law).describe()
         rows = [
-            (row.name, str(row.column), _number(row.min), _number(row.max), row.distinct)
+            (row.name, docs[row.name].doc if row.name in docs else "what is predicted",
+             row.column, _number(row.unit), _number(row.min), _number(row.max), row.distinct)
             for row in seen.itertuples(index=False)
-        ]
-        head = ("quantity", "column", "lowest", "highest", "distinct")
-        parts.append(table(head, rows, f"Columns of {runs.source}"))
-    return tuple(parts)
+        ]  # fmt: skip
+        head = ("name", "what it is", "column", "one is worth", "lowest", "highest", "distinct")
+    said = f"{fit.n_observations} rows fitted, {fit.n_dropped} dropped as invalid."
+    return table(head, rows, "Fitted ranges, in the units of the runs"), element("p", said)
 
 
 def _number(value: float) -> str:

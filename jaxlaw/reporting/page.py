@@ -86,7 +86,7 @@ def table(
     whole = element(
         "table",
         element("caption", caption),
-        element("thead", element("tr", *top)),
+        element("thead", element("tr", *top)) if any(head) else "",
         element("tbody", *body),
     )
     return element("div", whole, class_="wide", tabindex=0, role="region", aria_label=caption)

@@ -30,20 +30,23 @@ def can_draw() -> bool:
     return True
 
 
-def figure(draw: Callable[[Any], Any], alt: str, caption: str) -> Html:
+def figure(draw: Callable[[Any], Any], alt: str, caption: str, rows: int | None = None) -> Html:
     """A picture with its caption.
 
     Args:
         draw: what draws on Axes.
         alt: what it shows, for those who do not see it.
         caption: below it.
+        rows: how many the picture has, one below the other; a few need less room.
     """
     import matplotlib
     from matplotlib.figure import Figure
 
     from jaxlaw.plots.style import SIZE
 
-    drawn = Figure(figsize=SIZE, layout="constrained")
+    width, height = SIZE
+    height = height if rows is None else min(height, 1.0 + 0.4 * rows)
+    drawn = Figure(figsize=(width, height), layout="constrained")
     text = io.StringIO()
     # Names of clips and markers must differ between the pictures of a page, not between runs.
     with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": caption}):
@@ -98,6 +101,7 @@ def of_fit(fit: Fit, runs: Any, intervals: pd.DataFrame | None) -> list[Html]:
                 "Intervals of the parameters relative to their estimates; the numbers are in "
                 "the table of parameters.",
                 "How sure each parameter is",
+                len(intervals),
             )
         )
     if fit.ends:
@@ -107,6 +111,7 @@ def of_fit(fit: Fit, runs: Any, intervals: pd.DataFrame | None) -> list[Html]:
                 f"{fit.agreement:.0%} of {fit.n_solved} solved starts ended at the best of "
                 f"{len(fit.ends)} distinct optima.",
                 "Where the starts of the search ended",
+                max(len(fit.ends), 4),
             )
         )
     return pictures
@@ -160,6 +165,7 @@ def of_study(study: Study) -> list[Html]:
             f"Heat map of {name} on held-out points, {centre} over folds, laws down and data "
             "sets across; the numbers are in the tables of scores.",
             f"{name} of held-out points, {centre} over folds",
+            len(study.laws) + 1,
         )
         for centre in centres
         for metric, name in (("huber", "Huber"), ("r2", "R²"))
@@ -170,6 +176,7 @@ def of_study(study: Study) -> list[Html]:
                 lambda ax, d=data: plots.fold_scores(study, "huber", ax, data=d),
                 f"Held-out Huber of every fold of {data}, a row a law.",
                 f"Every fold: {data}",
+                2 * len(study.laws),
             )
         )
     return pictures
