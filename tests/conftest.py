@@ -86,3 +86,14 @@ def ax(closed):
     import matplotlib.pyplot as plt
 
     return plt.subplots()[1]
+
+
+def texts(ax) -> list[str]:
+    """What is written on a picture beside its axes: names of curves and points."""
+    return [text.get_text() for text in ax.texts]
+
+
+def named(ax) -> list[str]:
+    """Names of curves at the right edge, from top to bottom."""
+    ends = [text for text in ax.texts if text.xy[0] == 1 and text.get_text() != "not fitted"]
+    return [text.get_text() for text in sorted(ends, key=lambda text: -text.xy[1])]

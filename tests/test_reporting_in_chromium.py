@@ -6,7 +6,7 @@ import shutil
 import subprocess
 
 import pytest
-from test_reporting import a_study
+from studied import a_study
 
 import jaxlaw as jl
 from jaxlaw import planning, simulate
