@@ -95,5 +95,6 @@ def texts(ax) -> list[str]:
 
 def named(ax) -> list[str]:
     """Names of curves at the right edge, from top to bottom."""
-    ends = [text for text in ax.texts if text.xy[0] == 1 and text.get_text() != "not fitted"]
+    ends = [text for text in ax.texts if getattr(text, "xy", (0,))[0] == 1]
+    ends = [text for text in ends if text.get_text() != "not fitted"]
     return [text.get_text() for text in sorted(ends, key=lambda text: -text.xy[1])]

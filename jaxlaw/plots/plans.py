@@ -46,7 +46,7 @@ def trade_off(plan: Mixture, ax: Axes | None = None) -> Axes:
     ax.plot(general, domain, color=BLUE, linewidth=1.6)
     if "domain_loss_low" in curve:
         band(ax, general, curve["domain_loss_low"], curve["domain_loss_high"], BLUE)
-    ax.margins(x=0.08)
+    ax.margins(x=0.1, y=0.12)
     ax.set_xlim(min(ax.get_xlim()[0], plan.limit), max(ax.get_xlim()[1], plan.limit))
     ax.axvspan(plan.limit, ax.get_xlim()[1], color=RED, alpha=0.08, linewidth=0, zorder=0)
     ax.axvline(plan.limit, color=RED, linewidth=0.9, linestyle="--", zorder=1)
@@ -60,7 +60,7 @@ def trade_off(plan: Mixture, ax: Axes | None = None) -> Axes:
     dots(ax, shown["general_loss"], shown["domain_loss"], color=BLUE, s=14, alpha=1, zorder=3)
     for _, row in shown.iterrows():
         at = row["general_loss"], row["domain_loss"]
-        write(ax, f"{row['share']:.0%}", at, xytext=(5, 4), color=FAINT)
+        write(ax, percent(row["share"]), at, xytext=(5, 4), color=FAINT)
     if np.isfinite(plan.share):
         at = plan.general_loss, plan.domain_loss
         dots(ax, *at, color=RED, s=44, alpha=1, zorder=4)
@@ -101,12 +101,13 @@ def limited_domain(
             if interval is not None:
                 ax.plot(interval, [plan.loss] * 2, color=color, linewidth=4, alpha=0.3)
             dots(ax, plan.share, plan.loss, s=36, alpha=1, color=[color], zorder=3)
-            late = "right" if plan.share > 0.95 else "center"
-            at = plan.share, plan.loss
-            write(ax, f"{plan.share:.3f}", at, xytext=(0, -13), color=color, ha=late)
+            late, at = plan.share > 0.95, (plan.share, plan.loss)
+            beside = {"xytext": (-3, 5), "ha": "right"} if late else {"xytext": (0, -13)}
+            write(ax, f"{plan.share:.3f}", at, color=color, **({"ha": "center"} | beside))
     ax.margins(x=0.02, y=0.12)
     ax.set_xlim(right=1)
-    name_ends(ax, ends, "of the domain")
+    name_ends(ax, ends)
+    ax.set_title("a curve for each size of the domain's corpus", fontsize="medium", color=INK)
     ax.set_xlabel("domain share r_d, all of the domain's tokens used")
     ax.set_ylabel("domain loss (nats)")
     return tidy(ax)
@@ -173,7 +174,7 @@ def isoloss(
     at = {"N": N[:, None] * source.units["N"], "D": tokens / spec["D"]}
     losses = np.asarray(source.law(point, **at, **given), float)
     if isinstance(levels, int):
-        lowest, highest = best["loss"].min() * 1.01, best["loss"].max() * 1.05
+        lowest, highest = best["loss"].min() * 1.03, best["loss"].max() * 1.05
         digits = 1 if highest - lowest > 1 else 2
         levels = np.unique(np.geomspace(lowest, highest, levels).round(digits))  # of two laws, too
     # Before the contours: labels cut their lines in the scale they find.
@@ -214,6 +215,7 @@ def loss_frontier(
     ax.plot(table["compute"], table["loss"], color=BLUE, linewidth=1.6)
     if "loss_low" in table:
         band(ax, table["compute"], table["loss_low"], table["loss_high"], BLUE)
+    ax.margins(x=0.02)
     log_axis(ax.xaxis, words=False)
     name_ends(ax, [(table["loss"].iloc[-1], label or "best run", BLUE)])
     ax.set_xlabel(_COMPUTE)
@@ -229,17 +231,19 @@ def compute_saved(table: pd.DataFrame, ax: Axes | None = None) -> Axes:
         ax: where to draw; a new figure if None.
     """
     ax = ax or new_axes()
-    sizes, ends = np.unique(table["N"]), []
+    sizes, lowest = np.unique(table["N"]), max(-1.05, table["saved"].min() - 0.05)
     for color, N in zip(shades(len(sizes)), sizes, strict=True):
         rows = table[table["N"] == N]
         ax.plot(rows["D"], rows["saved"], color=color, linewidth=1.5)
-        ends.append((rows["saved"].iloc[-1], f"N = {count_in_words(N)}", color))
+        last = rows[rows["saved"] >= lowest].iloc[-1:]  # where the curve leaves the picture
+        for end in last.itertuples():
+            name = f"N = {count_in_words(N)}"
+            write(ax, name, (end.D, end.saved), color=color, xytext=(6, 0), va="center")
         if "saved_low" in rows:
             band(ax, rows["D"], rows["saved_low"], rows["saved_high"], color)
     ax.axhline(0, color=INK, linewidth=0.8, zorder=0)
-    ax.set_ylim(max(-1.05, ax.get_ylim()[0]), 1.0)
+    ax.set_ylim(lowest, 1.0)
     log_axis(ax.xaxis)
-    name_ends(ax, ends)
     ax.yaxis.set_major_formatter(percent)
     ax.set_xlabel("tokens of the continual run")
     ax.set_ylabel("compute saved against scratch")
@@ -264,6 +268,7 @@ def replay_losses(plan: ReplayComparison, ax: Axes | None = None) -> Axes:
         at = plan.meet * (table[by] / table["corpus_tokens"]).iloc[0]
         ax.axvline(at, color=INK, linewidth=0.8, linestyle="--")
         write(ax, "meet", (at, 0.98), xycoords=("data", "axes fraction"), xytext=(4, 0), va="top")
+    ax.margins(x=0.02)
     log_axis(ax.xaxis, words=False)
     name_ends(ax, ends)
     names = {"corpus_compute": "compute on this corpus (FLOPs)", "corpus_tokens": "its tokens"}

@@ -39,7 +39,7 @@ def score_table(
     ax = ax or new_axes()
     behind = _behind(scores, metric)
     ax.imshow(
-        np.log(behind), cmap=plt.get_cmap("Oranges"), vmin=0, vmax=np.log(1.6 * _FAR), aspect="auto"
+        np.log(behind), cmap=plt.get_cmap("Oranges"), vmin=0, vmax=np.log(4 * _FAR), aspect="auto"
     )
     say = "{:.4f}".format if metric == "r2" else "{:.3g}".format
     for (row, column), value in np.ndenumerate(scores):

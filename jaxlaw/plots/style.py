@@ -75,24 +75,24 @@ def write(ax: Axes, text: str, at: tuple[float, float], **details: Any) -> Annot
     return ax.annotate(text, at, **(looks | details))
 
 
-def name_ends(ax: Axes, ends: Iterable[tuple[float, str, Any]], title: str = "") -> None:
+def name_ends(ax: Axes, ends: Iterable[tuple[float, str, Any]]) -> None:
     """Names of curves beside the right edge, moved apart where they would touch.
 
     Args:
-        ax: the axes, their limits as they will stay.
+        ax: the axes, their limits as they will stay; names from before find a new place.
         ends: height (in data) at which a curve leaves, its name, its colour.
-        title: what the names are of, above them.
     """
-    ends = sorted(ends, key=lambda end: end[0])
+    ends = list(ends)
+    for old in [text for text in ax.texts if hasattr(text, "curve_end")]:
+        ends.append(old.curve_end)
+        old.remove()
+    ends.sort(key=lambda end: end[0])
     points = ax.transData.transform([(ax.get_xlim()[1], height) for height, *_ in ends])
     heights = np.clip(ax.transAxes.inverted().transform(points)[:, 1], 0, 1)
     gap = 1.3 * 8.5 / 72 * ax.figure.dpi / ax.get_window_extent().height
-    for height, (_, name, color) in zip(_apart(heights, gap), ends, strict=True):
+    for height, end in zip(_apart(heights, gap), ends, strict=True):
         place = {"xycoords": "axes fraction", "va": "center", "xytext": (5, 0)}
-        write(ax, name, (1, height), color=color, **place)
-    if title:
-        top = max(1.0, _apart(heights, gap)[-1]) + gap
-        write(ax, title, (1, top), xycoords="axes fraction", va="center", ha="center", color=FAINT)
+        write(ax, end[1], (1, height), color=end[2], **place).curve_end = end
 
 
 def _apart(heights: np.ndarray, gap: float) -> np.ndarray:
@@ -116,7 +116,7 @@ def count_in_words(value: float) -> str:
 
 def percent(share: float, _: Any = None) -> str:
     """20 %, of a share; a formatter of ticks."""
-    return f"{100 * share:.3g} %"
+    return f"{100 * share:.3g} %".replace("-", "−")
 
 
 def power_of_ten(value: float) -> str:
