@@ -53,7 +53,7 @@ def loss_curve(prediction: pd.DataFrame, observed: Any = None, ax: Axes | None =
             ax.fill_between(step, low, high, color=color, alpha=0.2, linewidth=0, label=name)
             ends.append(((low.iloc[-1] + high.iloc[-1]) / 2, name, color))
     ax.plot(step, predicted, color=BLUE, linewidth=1.6, label="predicted")
-    ax.set_ylim(*_view(predicted, observed))
+    ax.set_ylim(*_view(step, predicted, observed))
     ax.set_xlim(step.iloc[0], step.iloc[-1])
     ax.set_ylabel(f"{target} (nats)" if target == "loss" else target)
     rates = panel_below(ax, "rate")
@@ -70,10 +70,12 @@ def loss_curve(prediction: pd.DataFrame, observed: Any = None, ax: Axes | None =
     return tidy(ax)
 
 
-def _view(predicted: pd.Series, observed: Any) -> tuple[float, float]:
+def _view(step: pd.Series, predicted: pd.Series, observed: Any) -> tuple[float, float]:
     """What of the losses to show: not the fall of the first steps, which hides all else."""
-    low, high = float(predicted.min()), float(predicted.iloc[len(predicted) // 10])
+    settled = len(predicted) // 10
+    low, high = float(predicted.min()), float(predicted.iloc[settled])
     if observed is not None:
-        low, high = min(low, np.nanmin(observed["loss"])), max(high, np.nanmax(observed["loss"]))
+        seen = np.asarray(observed["loss"])[np.asarray(observed["step"]) >= step.iloc[settled]]
+        low, high = min(low, np.nanmin(seen, initial=low)), max(high, np.nanmax(seen, initial=high))
     room = 0.06 * max(high - low, 1e-6)
     return low - room, high + room

@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 
 from jaxlaw.plots.style import BLUE, FAINT, INK, RED, log_axis, new_axes, tidy
 from jaxlaw.study import Study
+from jaxlaw.study.scoring import score_text
 
 _NAMES = {"huber": "Huber", "r2": "R²", "huber_linear": "Huber (linear)", "rmse": "RMSE"}
 _FAR = 10.0  # times the best score of a column: as dark as it gets
@@ -41,10 +42,9 @@ def score_table(
     ax.imshow(
         np.log(behind), cmap=plt.get_cmap("Oranges"), vmin=0, vmax=np.log(4 * _FAR), aspect="auto"
     )
-    say = "{:.4f}".format if metric == "r2" else "{:.3g}".format
     for (row, column), value in np.ndenumerate(scores):
         best = behind[row, column] == 1
-        text = say(value) if np.isfinite(value) else "failed"
+        text = score_text(metric, value) if np.isfinite(value) else "failed"
         ax.text(
             column, row, text, ha="center", va="center", fontweight="bold" if best else "normal",
             fontsize="medium" if scores.shape[1] < 6 else "small", color="black",

@@ -87,6 +87,8 @@ def name_ends(ax: Axes, ends: Iterable[tuple[float, str, Any]]) -> None:
         ends.append(old.curve_end)
         old.remove()
     ends.sort(key=lambda end: end[0])
+    if layout := ax.figure.get_layout_engine():
+        layout.execute(ax.figure)  # how high the axes will be
     points = ax.transData.transform([(ax.get_xlim()[1], height) for height, *_ in ends])
     heights = np.clip(ax.transAxes.inverted().transform(points)[:, 1], 0, 1)
     gap = 1.3 * 8.5 / 72 * ax.figure.dpi / ax.get_window_extent().height

@@ -66,6 +66,7 @@ def losses_over(
     if setting == "steps":
         log_axis(ax.xaxis)
     if ends:
+        ax.margins(x=0.02)
         name_ends(ax, ends)
     if setting == "peak":
         ax.ticklabel_format(axis="x", style="sci", scilimits=(0, 0), useMathText=True)
@@ -90,7 +91,10 @@ def balance(curve: BalanceCurve, setting: str, ax: Axes | None = None) -> Axes:
     ax = ax or new_axes()
     if setting == "replay":
         ax.plot([0, 1], [0, 1], color=INK, linewidth=0.8, linestyle="--")
-        write(ax, "share = weight", (0.5, 0.5), rotation=35, va="bottom", ha="right")
+        write(
+            ax, "share = weight", (0.1, 0.12), rotation=45, rotation_mode="anchor",
+            transform_rotates_text=True, va="bottom",
+        )  # fmt: skip
     ax.plot(table["weight"], table[setting], color=BLUE, linewidth=1.6, marker="o", markersize=3)
     if f"{setting}_low" in table:
         band(ax, table["weight"], table[f"{setting}_low"], table[f"{setting}_high"], BLUE)
@@ -162,6 +166,7 @@ def value(found: Valuation, target: float | None = None, ax: Axes | None = None)
     if target is not None:
         ax.axhline(target, color=GREEN, linewidth=0.9, linestyle="--")
         ends.append((target, "target", GREEN))
+    ax.margins(x=0.03)
     log_axis(ax.xaxis)
     if np.isfinite(found.broken_at):
         ax.axvline(found.broken_at, color=RED, linewidth=0.9, linestyle=":")
@@ -178,4 +183,4 @@ def value(found: Valuation, target: float | None = None, ax: Axes | None = None)
 
 
 def _named(setting: str, value: float) -> str:
-    return f"{_LABELS[setting]} {value:g}"
+    return f"{_LABELS[setting]} {value:,g}"

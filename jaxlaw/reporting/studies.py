@@ -10,8 +10,10 @@ from jaxlaw.reporting.fits import NO_PICTURES
 from jaxlaw.reporting.page import Html, Section, element, folded, note_list, pairs, table, tiles
 from jaxlaw.reporting.pictures import can_draw, of_study
 from jaxlaw.study import Study
+from jaxlaw.study.scoring import score_text
 
 _FOLDS = 400  # rows of the table of folds: a study has thousands
+_SPREADS = 20  # rows of the table of parameters that are shown at once
 _SCORES = {"huber": "Huber", "r2": "R²"}
 _VERDICTS = {
     "best": "best",
@@ -71,14 +73,13 @@ def _scores(study: Study) -> tuple[Any, ...]:
     for centre in ("mean", "median") if study.n_folds > 2 else ("mean",):
         scores = study.table(centre=centre)
         for metric, name in _SCORES.items():
-            say = "{:.4f}" if metric == "r2" else "{:.3g}"
             rows = [
-                (law, *(say.format(value) for value in row))
+                (law, *(score_text(metric, value) for value in row))
                 for law, row in zip(scores.index, scores[metric].to_numpy(float), strict=True)
             ]
-            caption = f"{name} of held-out points, {centre} over folds"
+            caption = f"{name} of held-out points, {centre}"
             parts.append(table(("law", *map(str, scores[metric].columns)), rows, caption))
-    return tuple(parts)
+    return (element("div", *parts, class_="side"),)
 
 
 def _ranking(study: Study) -> tuple[Any, ...]:
@@ -91,13 +92,12 @@ def _ranking(study: Study) -> tuple[Any, ...]:
          _VERDICTS[row.verdict])
         for law, row in ranked.iterrows()
     ]  # fmt: skip
-    head = ("law", "parameters", "mean Huber", "times the best", "p", "folds won", "failed",
-            "verdict")  # fmt: skip
+    head = ("law", "parameters", "mean Huber", "× best", "p", "folds won", "failed", "verdict")  # fmt: skip
     said = (
         "Laws are compared by the ratio of their held-out Huber, fold by fold: a paired t-test, "
         "corrected for folds that share points and for several laws."
     )
-    return table(head, rows, "Laws, the best first"), element("p", said)
+    return table(head, rows, "Laws, the best first", words=(7,)), element("p", said)
 
 
 def _parameters(study: Study) -> tuple[Any, ...]:
@@ -107,7 +107,8 @@ def _parameters(study: Study) -> tuple[Any, ...]:
         for row in study.spread.itertuples(index=False)
     ]  # fmt: skip
     head = ("parameter", "law", "data", "mean", "deviation", "lowest", "highest")
-    return (table(head, rows, "How far parameters move from fold to fold"),)
+    whole = table(head, rows, "How far parameters move from fold to fold")
+    return (folded(f"{len(rows)} parameters", whole) if len(rows) > _SPREADS else whole,)
 
 
 def _folds(study: Study) -> tuple[Any, ...]:
@@ -125,7 +126,8 @@ def _fold_table(frame: pd.DataFrame, caption: str) -> Html:
         caption += f": the first {len(shown)} of {len(frame)}; the rest is in the saved study"
     rows = [
         (row.held_out, row.law, row.data, row.n_fitted, row.n_held_out, f"{row.huber:.3g}",
-         f"{row.r2:.4f}", f"{row.train_r2:.4f}", f"{row.agreement:.0%}", row.status)
+         score_text("r2", row.r2), score_text("r2", row.train_r2), f"{row.agreement:.0%}",
+         row.status)
         for row in shown.itertuples(index=False)
     ]  # fmt: skip
     head = ("held out", "law", "data", "fitted", "asked", "Huber", "R²", "R² fitted",
