@@ -235,10 +235,9 @@ def compute_saved(table: pd.DataFrame, ax: Axes | None = None) -> Axes:
     for color, N in zip(shades(len(sizes)), sizes, strict=True):
         rows = table[table["N"] == N]
         ax.plot(rows["D"], rows["saved"], color=color, linewidth=1.5)
-        last = rows[rows["saved"] >= lowest].iloc[-1:]  # where the curve leaves the picture
-        for end in last.itertuples():
-            name = f"N = {count_in_words(N)}"
-            write(ax, name, (end.D, end.saved), color=color, xytext=(6, 0), va="center")
+        start = rows.iloc[0]  # the other ends may lie far below
+        name = f"N = {count_in_words(N)}"
+        write(ax, name, (start["D"], start["saved"]), color=color, xytext=(2, 5))
         if "saved_low" in rows:
             band(ax, rows["D"], rows["saved_low"], rows["saved_high"], color)
     ax.axhline(0, color=INK, linewidth=0.8, zorder=0)

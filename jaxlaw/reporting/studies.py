@@ -92,7 +92,7 @@ def _ranking(study: Study) -> tuple[Any, ...]:
          _VERDICTS[row.verdict])
         for law, row in ranked.iterrows()
     ]  # fmt: skip
-    head = ("law", "parameters", "mean Huber", "× best", "p", "folds won", "failed", "verdict")  # fmt: skip
+    head = ("law", "parameters", "mean Huber", "× best", "p", "folds won", "failed", "verdict")
     said = (
         "Laws are compared by the ratio of their held-out Huber, fold by fold: a paired t-test, "
         "corrected for folds that share points and for several laws."
