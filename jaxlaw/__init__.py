@@ -14,6 +14,7 @@ from jaxlaw.lr_areas import Areas, PhaseAreas, areas, phase_areas
 from jaxlaw.notes import DataError, JaxlawError, Note, UsageError, WorkError
 from jaxlaw.observations import Observations
 from jaxlaw.printed_laws import published, published_table
+from jaxlaw.reporting import report
 from jaxlaw.result import Fit, load
 from jaxlaw.runs import Runs, read_runs
 from jaxlaw.schedules import Schedule
@@ -81,6 +82,7 @@ __all__ = [
     "read_curves",
     "read_runs",
     "real",
+    "report",
     "sampling",
     "schedules",
     "simulate",

@@ -48,6 +48,7 @@ else:
         experiments,
         one_fit,
         plans,
+        reports,
         studies,
         training,
         uncertainty,
@@ -297,6 +298,7 @@ else:
     app.add_typer(experiments.sampling, name="sampling")
     app.command("inflection")(experiments.inflection_command)
     app.command("learnability")(experiments.learnability_command)
+    app.command("report")(reports.report_command)
     app.add_typer(plans.plan, name="plan")
     plans.plan.command("training")(training.training_command)
     plans.plan.command("turning")(training.turning_command)

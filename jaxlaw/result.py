@@ -21,9 +21,9 @@ from jaxlaw.curves.predicting import predict_curve
 from jaxlaw.laws.base import Law
 from jaxlaw.notes import DataError, Note, UsageError, nearest
 
-SCHEMA = 3
+SCHEMA = 4
 #: Fields that older files lack, by the schema that brought them; they are None there.
-_SINCE = {"areas": 2, "tied": 3, "bounds": 3}
+_SINCE = {"areas": 2, "tied": 3, "bounds": 3, "ends": 4}
 
 
 @dataclass(frozen=True)
@@ -67,6 +67,8 @@ class Fit:
         source: where the runs came from.
         areas: how areas of learning rates were counted (``decay``, ``carry_momentum``,
             ``count_warmup``, ``epsilon``), where :func:`jaxlaw.read_curves` counted them.
+        ends: (objective, share of the solved starts) of the distinct optima where starts ended,
+            the best first, eight at most; None where a file does not say.
     """
 
     law: Law
@@ -92,6 +94,7 @@ class Fit:
     areas: dict[str, Any] | None = None
     tied: dict[str, str] | None = None
     bounds: dict[str, tuple[float | None, float | None]] | None = None
+    ends: tuple[tuple[float, float], ...] | None = None
 
     @property
     def r2(self) -> float:
@@ -353,6 +356,9 @@ def _rebuild(law: Law, values: dict[str, Any]) -> Fit:
             "bounds": None
             if values["bounds"] is None
             else {name: _range(ends, name) for name, ends in values["bounds"].items()},
+            "ends": None
+            if values["ends"] is None
+            else tuple((_number(v, "ends"), _number(s, "ends")) for v, s in values["ends"]),
         }
     )
 

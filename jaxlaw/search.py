@@ -71,6 +71,8 @@ class Optimum(NamedTuple):
         agreeing: (k, p) coordinates of starts that agree, up to ``MEMBERS``.
         runner_up: the next best optimum's coordinates, objective and share; None if none.
         tried, solved: numbers of starts.
+        ends: (objective, share of the solved starts) of each of the distinct ones found, up to
+            ``KEPT``, the best first.
     """
 
     coordinates: np.ndarray
@@ -82,6 +84,7 @@ class Optimum(NamedTuple):
     runner_up: tuple[np.ndarray, float, float] | None
     tried: int
     solved: int
+    ends: tuple[tuple[float, float], ...] = ()
 
 
 def find_optima(
@@ -299,7 +302,17 @@ def _optimum(found: Arrays, finished: Arrays, floor: float, tried: int, solved: 
         runner_up=runner_up,
         tried=tried,
         solved=solved,
+        ends=_ends(value, count, best, agree, solved),
     )
+
+
+def _ends(
+    value: np.ndarray, count: np.ndarray, best: float, agree: np.ndarray, solved: int
+) -> tuple[tuple[float, float], ...]:
+    """Objectives and shares of the distinct optima, those that agree with the best as one."""
+    others = np.isfinite(value) & ~agree
+    shares = [(best, count[agree].sum()), *zip(value[others], count[others], strict=True)]
+    return tuple((float(at), float(share / solved)) for at, share in shares if share)
 
 
 def _lanes(total: int, limits: tuple[int, int]) -> int:

@@ -70,3 +70,31 @@ def room_for_programs():
     maps = Path("/proc/self/maps")
     if maps.exists() and len(maps.read_bytes().splitlines()) > 12_000:
         jax.clear_caches()
+
+
+@pytest.fixture
+def closed():
+    """Figures are closed after the test; for modules of pictures, by ``usefixtures``."""
+    yield
+    import matplotlib.pyplot as plt
+
+    plt.close("all")
+
+
+@pytest.fixture
+def ax(closed):
+    import matplotlib.pyplot as plt
+
+    return plt.subplots()[1]
+
+
+def texts(ax) -> list[str]:
+    """What is written on a picture beside its axes: names of curves and points."""
+    return [text.get_text() for text in ax.texts]
+
+
+def named(ax) -> list[str]:
+    """Names of curves at the right edge, from top to bottom."""
+    ends = [text for text in ax.texts if getattr(text, "xy", (0,))[0] == 1]
+    ends = [text for text in ends if text.get_text() != "not fitted"]
+    return [text.get_text() for text in sorted(ends, key=lambda text: -text.xy[1])]

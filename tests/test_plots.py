@@ -1,14 +1,20 @@
 """Pictures show what they say they show."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pytest
+from conftest import named, texts
+from studied import a_study
 
 import jaxlaw as jl
 
 plots = pytest.importorskip("jaxlaw.plots")
-import matplotlib.pyplot as plt  # noqa: E402
+from jaxlaw.plots import style  # noqa: E402
+
+pytestmark = pytest.mark.usefixtures("closed")
 
 
 @pytest.fixture(scope="module")
@@ -30,17 +36,6 @@ def at_truth(runs, params):
         n_solved=1, runner_up=None, notes=(), units=observed.scale, ranges=observed.ranges,
         n_observations=len(observed), n_dropped=0, delta=1e-3, space="log", asymmetry=1.0,
     )  # fmt: skip
-
-
-@pytest.fixture(autouse=True)
-def closed():
-    yield
-    plt.close("all")
-
-
-@pytest.fixture
-def ax():
-    return plt.subplots()[1]
 
 
 def points(ax):
@@ -84,7 +79,7 @@ def test_curves_over_share_are_the_law_through_the_data(demo, ax):
     plots.loss_over_share(fit, demo.runs.share("domain"), ax)
     tokens = np.unique(demo.runs.table["D"])
     assert len(ax.lines) == 4
-    assert [text.get_text() for text in ax.get_legend().get_texts()][0] == "D = 131 M tokens"
+    assert named(ax)[0] == "D = 131 M"
     assert ax.get_title() == "N = 4 B"
     for line, D in ((ax.lines[0], tokens[0]), (ax.lines[-1], tokens[-1])):
         r, curve = line.get_data()
@@ -143,7 +138,7 @@ def test_a_loss_curve_is_shown_with_its_parts_and_its_rates(ax):
     np.testing.assert_array_equal(lines["predicted"], table["loss"])
     np.testing.assert_array_equal(lines["base"], table["base"])
     assert points_of(ax, "observed").tolist() == [[1000, 4.4], [4500, 4.2]]
-    assert {"annealing", "shift"} <= {text.get_text() for text in ax.get_legend().get_texts()}
+    assert {"annealing", "shift", "predicted", "base", "observed"} == set(named(ax))
     low, high = ax.get_ylim()
     assert low < table["loss"].min() and 4.4 < high < table["loss"].max()
     (rates,) = ax.child_axes
@@ -151,9 +146,150 @@ def test_a_loss_curve_is_shown_with_its_parts_and_its_rates(ax):
     assert rates.get_xlabel() == "step" and rates.lines[1].get_xdata()[0] == 4001
     alone = plots.loss_curve(table[table["phase"] == "pt"])
     assert alone.figure is not ax.figure
-    assert "shift" not in {text.get_text() for text in alone.get_legend().get_texts()}
+    assert set(named(alone)) == {"annealing", "predicted", "base"}
 
 
 def points_of(ax, label):
     (found,) = [c for c in ax.collections if c.get_label() == label]
     return np.asarray(found.get_offsets())
+
+
+def test_residuals_below_the_predictions(demo, ax):
+    fit, runs = demo.fits["domain"], demo.runs.share("domain")
+    plots.observed_against_predicted(fit, runs, ax, residual_panel=True)
+    (below,) = ax.child_axes
+    assert len(points(below)) == len(runs) and below.get_xlabel() == "predicted loss (nats)"
+
+
+def test_held_out_runs_are_hollow_on_grey_ground(demo, ax):
+    runs = demo.runs.share("domain")
+    tokens = runs.table["D"].to_numpy()
+    out = tokens > 2e9
+    fit = replace(demo.fits["domain"], ranges=demo.fits["domain"].ranges | {"D": (1.4e8, 2e9)})
+    plots.loss_over_input(fit, runs, "D", ax, by="r", held_out=out)
+    full, hollow = ax.collections
+    assert (full.get_offsets()[:, 0] <= 2e9).all() and (hollow.get_offsets()[:, 0] > 2e9).all()
+    at_share = np.isin(runs.table["r_d"], [0, 0.33, 0.67, 1]) & (runs.table["N"] == 4e9)
+    assert len(hollow.get_offsets()) == (out & at_share).sum()
+    np.testing.assert_array_equal(hollow.get_facecolors()[0], [1, 1, 1, 1])
+    left, right = sorted((one.get_x(), one.get_x() + one.get_width()) for one in ax.patches)
+    assert left[1] == 1.4e8 and right[0] == 2e9 and "not fitted" in texts(ax)
+    assert ax.get_title(loc="left") == "● fitted  ○ held out" and ax.get_title() == "N = 4 B"
+    assert named(ax) == ["r = 0", "r = 0.33", "r = 0.67", "r = 1"]
+
+
+def test_without_runs_the_curves_span_the_fitted_ranges(demo, ax):
+    fit = demo.fits["domain"]
+    plots.loss_over_input(fit, None, "N", ax, by="D", at={"r": 0.5}, curves=2)
+    assert named(ax) == ["D = 131 M", "D = 2.62 B"] and ax.get_title() == "r = 0.5"
+    N, loss = ax.lines[0].get_data()
+    np.testing.assert_allclose(N[[0, -1]], [2.5e8, 8e9])
+    np.testing.assert_allclose(loss, fit.predict(N=N, D=fit.ranges["D"][0], r=0.5))
+    with pytest.raises(jl.UsageError, match="no input 'n'"):
+        plots.loss_over_input(fit, None, "n")
+    with pytest.raises(jl.UsageError, match="held_out has 3 values"):
+        plots.loss_over_input(fit, demo.runs.share("domain"), "D", held_out=[1, 0, 1])
+
+
+def test_runs_that_share_no_value_have_the_colours_of_their_own(chinchilla_fit, ax):
+    runs = jl.read_runs(jl.simulate.experiment("chinchilla", noise=0.004).table)
+    plots.loss_over_input(chinchilla_fit, runs, "D", ax)
+    (shown,) = ax.collections
+    assert len(shown.get_offsets()) == len(runs)
+    colors = shown.get_facecolors()[:, :3]
+    largest = np.argmax(runs.table["N"])
+    np.testing.assert_allclose(colors[largest], ax.lines[-1].get_color()[:3])
+    assert len(np.unique(colors, axis=0)) > 50
+
+
+def test_ends_of_starts(demo, ax):
+    ends = ((2.0, 0.5), (2.2, 0.25), (10.0, 0.125))
+    fit = replace(demo.fits["domain"], ends=ends, n_solved=16)
+    plots.starts_agreement(fit, ax)
+    assert [bar.get_width() for bar in ax.patches] == [0.5, 0.25, 0.125, 0.125]
+    assert [t.get_text() for t in ax.get_yticklabels()] == ["best", "+10 %", "× 5", "others"]
+    assert texts(ax) == ["8 starts", "4 starts", "2 starts", "2 starts"]
+    with pytest.raises(jl.UsageError, match="fit the runs again"):
+        plots.starts_agreement(demo.fits["domain"])
+
+
+def test_a_fit_knows_where_its_starts_ended(chinchilla_fit):
+    (objective, share), *_ = chinchilla_fit.ends
+    assert objective == pytest.approx(chinchilla_fit.objective, rel=1e-6)
+    assert share == chinchilla_fit.agreement and sum(s for _, s in chinchilla_fit.ends) <= 1
+
+
+INTERVALS = pd.DataFrame(
+    {"parameter": ["E", "A"], "estimate": [2.0, 400.0], "standard error": [0.1, 30.0],
+     "low": [1.8, 300.0], "high": [2.1, 500.0]}
+)  # fmt: skip
+
+
+def test_intervals_share_an_axis_in_percent(ax):
+    plots.parameter_intervals(INTERVALS, ax)
+    lines = ax.collections[0].get_segments()
+    np.testing.assert_allclose([line[:, 0] for line in lines], [[-10, 5], [-25, 25]])
+    assert texts(ax)[0] == "2  (1.8 to 2.1)"
+    with pytest.raises(jl.UsageError, match="no parameter"):
+        plots.parameter_intervals(INTERVALS.assign(high=np.inf))
+
+
+def test_a_profile_with_its_interval(chinchilla_fit, ax):
+    value = np.linspace(0.28, 0.38, 21)
+    table = pd.DataFrame({"value": value, "objective": 1.0, "root": (value - 0.33) / 0.01})
+    found = jl.Profile(chinchilla_fit, "alpha", table, 0.33, 0.01, 200, ())
+    plots.objective_profile(found, ax)
+    low, high = found.interval().low, found.interval().high
+    (ground,) = ax.patches
+    assert (ground.get_x(), ground.get_x() + ground.get_width()) == pytest.approx((low, high))
+    assert f"0.33 ({low:.4g} to {high:.4g})" in texts(ax) and "95%" in named(ax)
+    np.testing.assert_allclose(ax.lines[-1].get_ydata(), np.abs(table["root"]))
+
+
+def test_a_table_of_scores_is_dark_where_a_law_is_behind(ax):
+    study = a_study()
+    plots.score_table(study, "huber", ax)
+    scores = study.table()["huber"].to_numpy()
+    behind = np.asarray(ax.images[0].get_array())
+    expected = np.log(np.minimum(scores / scores.min(axis=0), 10))
+    np.testing.assert_allclose(behind, expected)
+    bold = [text.get_text() for text in ax.texts if text.get_fontweight() == "bold"]
+    assert sorted(bold) == sorted(f"{one:.3g}" for one in scores.min(axis=0))
+    plots.score_table(study, "r2", centre="median")
+
+
+def test_every_fold_is_a_dot(ax):
+    study = a_study()
+    plots.fold_scores(study, "huber", ax, data="code")
+    mine = study.frame[study.frame["data"] == "code"]
+    shown = np.sort(points(ax)[:, 0][np.isfinite(points(ax)[:, 0])])
+    assert set(mine["huber"]) <= set(shown)
+    hollow = [c.get_offsets()[:, 0] for c in ax.collections[1::3]]
+    np.testing.assert_allclose(
+        np.sort(np.concatenate(hollow)), np.sort(mine["huber"][mine["extrapolates"]])
+    )
+
+
+def test_names_that_would_touch_move_apart(ax):
+    ax.set_ylim(0, 1)
+    style.name_ends(ax, [(0.5, "a", "k"), (0.5, "b", "k"), (0.99, "c", "k"), (1.0, "d", "k")])
+    heights = [text.xy[1] for text in ax.texts]
+    assert np.diff(heights).min() > 0.03 and heights[-1] <= 1
+    assert abs(heights[0] - 0.5) < 1e-12
+
+
+@pytest.mark.parametrize(
+    "low,high,words,labels",
+    [
+        (1e8, 1e12, True, ["100 M", "1 B", "10 B", "100 B", "1 T"]),
+        (1e8, 3e9, True, ["100 M", "300 M", "1 B", "3 B"]),
+        (1e19, 1e22, False, ["10¹⁹", "10²⁰", "10²¹", "10²²"]),
+    ],
+)
+def test_ticks_of_logarithms_can_be_read(ax, low, high, words, labels):
+    ax.set_xlim(low, high)
+    style.log_axis(ax.xaxis, words=words)
+    ax.figure.canvas.draw()
+    shown = [tick.label1.get_text() for tick in ax.xaxis.get_major_ticks()
+             if low * 0.99 <= tick.get_loc() <= high * 1.01]  # fmt: skip
+    assert shown == labels

@@ -100,6 +100,7 @@ def test_every_missing_field_is_named(tmp_path, chinchilla_fit):
         ({"objective": None}, jl.DataError, "objective"),
         ({"notes": [{"code": 1}]}, jl.DataError, "not a whole"),
         ({"ranges": 3}, jl.DataError, "not a whole"),
+        ({"ends": [[1.0]]}, jl.DataError, "not a whole"),
         ({"areas": {"decay": 2.0}}, jl.DataError, "one number in"),
         ({"areas": {"lambda": 0.9}}, jl.DataError, "not a whole"),
     ],
@@ -113,8 +114,8 @@ def test_a_malformed_file_is_refused(tmp_path, chinchilla_fit, change, error, me
 
 def test_a_file_of_the_first_schema_has_no_areas(tmp_path, chinchilla_fit):
     record = chinchilla_fit.to_dict()
-    assert record["schema"] == 3
-    since = {"areas": None, "tied": None, "bounds": None}
+    assert record["schema"] == 4
+    since = {"areas": None, "tied": None, "bounds": None, "ends": None}
     for name in since:
         del record[name]
     (tmp_path / "fit.json").write_text(json.dumps(record | {"schema": 1}))

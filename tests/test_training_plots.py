@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from conftest import named, texts
 
 import jaxlaw as jl
 from jaxlaw import UsageError
@@ -15,21 +16,11 @@ from jaxlaw.planning import (
 )
 
 plots = pytest.importorskip("jaxlaw.plots")
-import matplotlib.pyplot as plt  # noqa: E402
+
+pytestmark = pytest.mark.usefixtures("closed")
 
 PT, CPT = (jl.published()[name] for name in ("wang-2025-pt", "wang-2025-cpt"))
 RUN = ContinualRun(Pretraining(40_000, 2e-4), 10_000, 1e-4, replay=0.2, warmup=500)
-
-
-@pytest.fixture(autouse=True)
-def closed():
-    yield
-    plt.close("all")
-
-
-@pytest.fixture
-def ax():
-    return plt.subplots()[1]
 
 
 def test_a_curve_for_each_number_of_steps(ax):
@@ -38,7 +29,7 @@ def test_a_curve_for_each_number_of_steps(ax):
     assert len(ax.lines) == 2
     part = found.table[found.table["steps"] == 20_000]
     np.testing.assert_allclose(ax.lines[1].get_ydata(), part["loss_pt"])
-    assert [t.get_text() for t in ax.get_legend().get_texts()] == ["steps 5000", "steps 20000"]
+    assert sorted(named(ax)) == ["steps 20,000", "steps 5,000"]
     three = final_losses(PT, CPT, RUN, peak=[1e-5, 1e-4], steps=[5e3, 2e4], replay=[0, 0.5])
     with pytest.raises(UsageError, match="replay and steps vary beside peak"):
         plots.losses_over(three, "peak")
@@ -57,7 +48,7 @@ def test_the_way_back(ax):
     found = turning_length(PT, level)
     plots.way_back(PT, level, found, ax)
     assert ax.lines[-1].get_xdata()[0] == found.steps
-    assert any("8,730 steps" in text.get_text() for text in ax.texts)
+    assert "back after 8,730 steps" in texts(ax)
 
 
 def test_the_value_of_a_corpus(ax):
@@ -67,4 +58,4 @@ def test_the_value_of_a_corpus(ax):
     shown = np.concatenate([np.asarray(c.get_offsets()) for c in ax.collections])
     np.testing.assert_allclose(shown[:, 1], score)
     assert ax.get_title() == "suspect misalignment"
-    assert {line.get_label() for line in ax.lines} == {"without pretraining", "target"}
+    assert named(ax) == ["target", "without\npretraining"]

@@ -5,13 +5,14 @@ try:
 except ModuleNotFoundError as _missing:
     raise ModuleNotFoundError("pictures need matplotlib: pip install 'jaxlaw[plot]'") from _missing
 
+from jaxlaw.plots.curves import loss_curve
 from jaxlaw.plots.fits import (
     demo_figure,
-    loss_curve,
-    loss_over_share,
     observed_against_predicted,
     residuals,
+    starts_agreement,
 )
+from jaxlaw.plots.inputs import loss_over_input, loss_over_share
 from jaxlaw.plots.plans import (
     compute_saved,
     domain_shares,
@@ -21,6 +22,8 @@ from jaxlaw.plots.plans import (
     replay_losses,
     trade_off,
 )
+from jaxlaw.plots.studies import fold_scores, score_table
+from jaxlaw.plots.sureness import objective_profile, parameter_intervals
 from jaxlaw.plots.training import balance, losses_over, value, way_back
 
 __all__ = [
@@ -28,15 +31,21 @@ __all__ = [
     "compute_saved",
     "demo_figure",
     "domain_shares",
+    "fold_scores",
     "isoloss",
     "limited_domain",
     "loss_curve",
     "loss_frontier",
+    "loss_over_input",
     "loss_over_share",
     "losses_over",
+    "objective_profile",
     "observed_against_predicted",
+    "parameter_intervals",
     "replay_losses",
     "residuals",
+    "score_table",
+    "starts_agreement",
     "trade_off",
     "value",
     "way_back",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 
@@ -13,11 +12,21 @@ from jaxlaw.planning.continual_run import SETTINGS, ContinualRun
 from jaxlaw.planning.training import BalanceCurve, FinalLosses, final_losses
 from jaxlaw.planning.turning_lengths import TurningLength, turning_length
 from jaxlaw.planning.valuation import Valuation
+from jaxlaw.plots.style import (
+    BLUE,
+    GREEN,
+    INK,
+    RED,
+    band,
+    dots,
+    log_axis,
+    name_ends,
+    new_axes,
+    shades,
+    tidy,
+    write,
+)
 
-INK = "#333333"
-BLUE = "#2b6cb0"
-GREEN = "#2f855a"
-RED = "#c05621"
 _LABELS = {
     "loss_potential": "loss potential",
     "peak": "peak rate",
@@ -44,26 +53,26 @@ def losses_over(
     others = [name for name in SETTINGS if name != setting and table[name].nunique() > 1]
     if len(others) > 1:
         raise UsageError(f"{' and '.join(others)} vary beside {setting}; one can be drawn")
-    ax = ax or _new_axes()
+    ax = ax or new_axes()
     groups = list(table.groupby(others[0])) if others else [(None, table)]
-    shades = plt.get_cmap("viridis")(np.linspace(0.1, 0.8, len(groups)))
-    loss = f"loss_{corpus}"
-    for (value, part), shade in zip(groups, shades, strict=True):
-        label = None if value is None else f"{_LABELS[others[0]]} {value:g}"
+    loss, ends = f"loss_{corpus}", []
+    for (value, part), shade in zip(groups, shades(len(groups)), strict=True):
         part = part.sort_values(setting)
-        ax.plot(part[setting], part[loss], color=shade, linewidth=1.6, label=label)
+        ax.plot(part[setting], part[loss], color=shade, linewidth=1.6)
+        if value is not None:
+            ends.append((part[loss].iloc[-1], _named(others[0], value), shade))
         if f"{loss}_low" in part:
-            band = part[f"{loss}_low"], part[f"{loss}_high"]
-            ax.fill_between(part[setting], *band, color=shade, alpha=0.15, linewidth=0)
-    if others:
-        ax.legend(frameon=False, fontsize="small")
+            band(ax, part[setting], part[f"{loss}_low"], part[f"{loss}_high"], shade)
     if setting == "steps":
-        ax.set_xscale("log")
+        log_axis(ax.xaxis)
+    if ends:
+        ax.margins(x=0.02)
+        name_ends(ax, ends)
     if setting == "peak":
-        ax.ticklabel_format(axis="x", style="sci", scilimits=(0, 0))
+        ax.ticklabel_format(axis="x", style="sci", scilimits=(0, 0), useMathText=True)
     ax.set_xlabel(_LABELS[setting])
-    ax.set_ylabel(f"loss on the {'pre-training' if corpus == 'pt' else 'new'} corpus")
-    return _tidy(ax)
+    ax.set_ylabel(f"loss on the {'pre-training' if corpus == 'pt' else 'new'} corpus (nats)")
+    return tidy(ax)
 
 
 def balance(curve: BalanceCurve, setting: str, ax: Axes | None = None) -> Axes:
@@ -79,19 +88,21 @@ def balance(curve: BalanceCurve, setting: str, ax: Axes | None = None) -> Axes:
     if setting not in table:
         searched = [name for name in SETTINGS if name in table]
         raise UsageError(f"{setting} was not searched; this curve has {', '.join(searched)}")
-    ax = ax or _new_axes()
+    ax = ax or new_axes()
     if setting == "replay":
-        ax.plot([0, 1], [0, 1], color=INK, linewidth=0.8, linestyle="--", label="share = weight")
-        ax.legend(frameon=False, fontsize="small")
+        ax.plot([0, 1], [0, 1], color=INK, linewidth=0.8, linestyle="--")
+        write(
+            ax, "share = weight", (0.1, 0.12), rotation=45, rotation_mode="anchor",
+            transform_rotates_text=True, va="bottom",
+        )  # fmt: skip
     ax.plot(table["weight"], table[setting], color=BLUE, linewidth=1.6, marker="o", markersize=3)
     if f"{setting}_low" in table:
-        band = table[f"{setting}_low"], table[f"{setting}_high"]
-        ax.fill_between(table["weight"], *band, color=BLUE, alpha=0.15, linewidth=0)
+        band(ax, table["weight"], table[f"{setting}_low"], table[f"{setting}_high"], BLUE)
     if setting in ("peak", "steps"):
-        ax.set_yscale("log")
+        log_axis(ax.yaxis, words=setting == "steps")
     ax.set_xlabel(_LABELS["weight"])
     ax.set_ylabel(f"best {_LABELS[setting]}")
-    return _tidy(ax)
+    return tidy(ax)
 
 
 def way_back(
@@ -108,7 +119,7 @@ def way_back(
         ax: where to draw; a new figure if None.
     """
     found = found or turning_length(pt, run)
-    ax = ax or _new_axes()
+    ax = ax or new_axes()
     longest = found.steps * 5 if 0 < found.steps < np.inf else run.steps * 100
     steps = np.unique(np.geomspace(run.warmup + 1, longest, 200))
     table = final_losses(pt, pt, run, steps=steps).table
@@ -116,23 +127,20 @@ def way_back(
     ax.axhline(found.start, color=INK, linewidth=0.8)
     ax.axhline(found.critical_point, color=BLUE, linewidth=0.9, linestyle="--")
     for height, text in ((found.start, "start"), (found.critical_point, "critical point")):
-        ax.annotate(
-            text, (1.0, height), xycoords=("axes fraction", "data"), xytext=(-4, 3),
-            textcoords="offset points", ha="right", color=INK, fontsize="small",
-        )  # fmt: skip
+        beside = {"xycoords": ("axes fraction", "data"), "xytext": (-4, 3), "ha": "right"}
+        write(ax, text, (1.0, height), **beside)
     if 0 < found.steps < np.inf:
         ax.axvline(found.steps, color=RED, linewidth=0.9, linestyle=":")
-        ax.annotate(
-            f"back after {found.steps:,.0f} steps", (found.steps, 0.3),
-            xycoords=("data", "axes fraction"), xytext=(-4, 0), textcoords="offset points",
-            ha="right", va="top", color=RED, fontsize="small",
+        write(
+            ax, f"back after {found.steps:,.0f} steps", (found.steps, 0.3), color=RED,
+            xycoords=("data", "axes fraction"), xytext=(-4, 0), ha="right", va="top",
         )  # fmt: skip
     else:
         ax.set_title("never back" if found.never else "never lifted", color=RED, fontsize="medium")
-    ax.set_xscale("log")
+    log_axis(ax.xaxis)
     ax.set_xlabel("continual steps")
-    ax.set_ylabel("loss on the pre-training corpus")
-    return _tidy(ax)
+    ax.set_ylabel("loss on the pre-training corpus (nats)")
+    return tidy(ax)
 
 
 def value(found: Valuation, target: float | None = None, ax: Axes | None = None) -> Axes:
@@ -143,35 +151,36 @@ def value(found: Valuation, target: float | None = None, ax: Axes | None = None)
         target: the wanted score, as a line.
         ax: where to draw; a new figure if None.
     """
-    ax, table = ax or _new_axes(), found.checkpoints
+    ax, table, ends = ax or new_axes(), found.checkpoints, []
     if found.fit is not None:
         curve = found.curve(np.geomspace(table["Dp"].iloc[0], max(found.at, table["Dp"].max()), 99))
-        ax.plot(curve["Dp"], curve["predicted"], color=BLUE, linewidth=1.6, label="law")
+        ax.plot(curve["Dp"], curve["predicted"], color=BLUE, linewidth=1.6)
         if "low" in curve:
-            ax.fill_between(
-                curve["Dp"], curve["low"], curve["high"], color=BLUE, alpha=0.15, linewidth=0
-            )
+            band(ax, curve["Dp"], curve["low"], curve["high"], BLUE)
         ax.scatter([found.at], [found.predicted], s=40, facecolor="white", color=BLUE, zorder=3)
-    ax.scatter(table["Dp"], table["score"], s=18, color=INK, zorder=3, label="checkpoints")
-    if np.isfinite(found.broken_at):
-        ax.axvline(found.broken_at, color=RED, linewidth=0.9, linestyle=":", label="the law breaks")
+        ends.append((curve["predicted"].iloc[-1], "law", BLUE))
+    dots(ax, table["Dp"], table["score"], color=INK, s=18, alpha=1, zorder=3)
     if np.isfinite(found.baseline):
-        ax.axhline(found.baseline, color=INK, linewidth=0.8, label="without pretraining")
+        ax.axhline(found.baseline, color=INK, linewidth=0.8)
+        ends.append((found.baseline, "without\npretraining", INK))
     if target is not None:
-        ax.axhline(target, color=GREEN, linewidth=0.9, linestyle="--", label="target")
-    ax.set_xscale("log")
+        ax.axhline(target, color=GREEN, linewidth=0.9, linestyle="--")
+        ends.append((target, "target", GREEN))
+    ax.margins(x=0.03)
+    log_axis(ax.xaxis)
+    if np.isfinite(found.broken_at):
+        ax.axvline(found.broken_at, color=RED, linewidth=0.9, linestyle=":")
+        write(
+            ax, "the law breaks", (found.broken_at, 0.02), color=RED, xytext=(4, 0),
+            xycoords=("data", "axes fraction"), va="bottom",
+        )  # fmt: skip
+    if ends:
+        name_ends(ax, ends)
     ax.set_xlabel("pretraining tokens")
-    ax.set_ylabel("score")
+    ax.set_ylabel("score of the checkpoints")
     ax.set_title(found.advice, fontsize="medium", color=INK)
-    ax.legend(frameon=False, fontsize="small")
-    return _tidy(ax)
+    return tidy(ax)
 
 
-def _new_axes() -> Axes:
-    return plt.subplots(figsize=(5.2, 3.8), layout="constrained")[1]
-
-
-def _tidy(ax: Axes) -> Axes:
-    for side in ("top", "right"):
-        ax.spines[side].set_visible(False)
-    return ax
+def _named(setting: str, value: float) -> str:
+    return f"{_LABELS[setting]} {value:,g}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,6 +15,7 @@ import pandas as pd
 from jaxlaw.notes import DataError, Note, UsageError
 from jaxlaw.study.cautions import FROM_FRAME, on_frame
 from jaxlaw.study.ranking import rank
+from jaxlaw.study.scoring import score_text
 
 SCHEMA = 1
 _KIND = "jaxlaw study"
@@ -218,7 +220,7 @@ def _pages(table: pd.DataFrame) -> list[str]:
     sizes = table.pop(("parameters", "")).rename("parameters")
     metrics = list(dict.fromkeys(table.columns.get_level_values(0)))
     for name in metrics:
-        table[name] = table[name].map(_r2 if name.startswith("r2") else "{:.3g}".format)
+        table[name] = table[name].map(partial(score_text, name))
     table = table.rename(columns=_BRIEF, level=0)
     alone = len(set(table.columns.get_level_values(1))) == 1
     whole = table.droplevel(1, axis=1) if alone else table.copy()
@@ -230,10 +232,6 @@ def _pages(table: pd.DataFrame) -> list[str]:
     for name in (_BRIEF.get(metric, metric) for metric in metrics):
         lines += [name, *table[name].T.rename_axis(columns=None).to_string().splitlines(), ""]
     return lines[:-1]
-
-
-def _r2(value: float) -> str:
-    return f"{value:.4f}" if abs(value) < 1000 or np.isnan(value) else f"{value:.2g}"
 
 
 def _columns(table: pd.DataFrame) -> dict[str, list[Any]]:

@@ -69,3 +69,10 @@ def disagreement(refits: Refits, inputs: dict[str, np.ndarray], asked: np.ndarra
         low, high = np.fmin(low, predicted), np.fmax(high, predicted)
     with np.errstate(invalid="ignore"):
         return np.where(asked, (high - low) / np.abs(low + high) * 2, 0.0).max(axis=1)
+
+
+def score_text(metric: str, value: float) -> str:
+    """A score as tables show it; R² of a fold that failed to extrapolate may be anything."""
+    if metric.startswith("r2") and not abs(value) >= 1000:
+        return f"{value:.4f}"
+    return f"{value:.2g}" if metric.startswith("r2") else f"{value:.3g}"

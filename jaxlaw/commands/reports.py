@@ -1,0 +1,126 @@
+"""The command about reports; needs typer, which is an extra."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+import jaxlaw as jl
+from jaxlaw import planning
+from jaxlaw.commands import options as opt
+from jaxlaw.commands.plan_output import inputs_at, loaded_fits
+from jaxlaw.commands.terminal import check_folder, print_json, write_file
+from jaxlaw.notes import UsageError
+
+
+def report_command(
+    result: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FIT|STUDY", help="What `jaxlaw fit --out` or `jaxlaw study --out` wrote."
+        ),
+    ],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Where the page goes.")] = Path(
+        "report.html"
+    ),
+    data: Annotated[
+        str | None, typer.Option(help="The data of the fit: pictures and intervals from them.")
+    ] = None,
+    column: opt.Columns = None,
+    unit: opt.Units = None,
+    where: opt.Where = None,
+    weight: opt.Weight = None,
+    share: opt.Share = None,
+    drop_invalid: opt.DropInvalid = False,
+    bootstrap: Annotated[
+        Path | None,
+        typer.Option(help="Draws that `jaxlaw bootstrap --draws` wrote: intervals from them."),
+    ] = None,
+    level: Annotated[float, typer.Option(help="Of the intervals.")] = 0.95,
+    compute: Annotated[
+        float | None, typer.Option(help="FLOPs: the best size and data for them, as a plan.")
+    ] = None,
+    general: Annotated[
+        Path | None,
+        typer.Option(help="Of a domain's fit: that of the general loss, for the best mixture."),
+    ] = None,
+    start: Annotated[
+        float | None, typer.Option(help="With --general: its loss before the training.")
+    ] = None,
+    threshold: Annotated[
+        float, typer.Option(help="With --general: how far it may rise, relative.")
+    ] = 0.03,
+    at: Annotated[
+        list[str] | None, typer.Option(help="The plans' other inputs: N=1.8e9; repeatable.")
+    ] = None,
+    title: Annotated[str | None, typer.Option(help="Of the page.")] = None,
+    as_json: opt.Json = False,
+) -> None:
+    """Write a fit or a study as one page of HTML that stands alone.
+
+    Example: jaxlaw report fit.json --data runs.csv -c N=n_params --compute 1e21 -o report.html
+    """
+    check_folder(out)
+    reading = opt.reading_options(column, unit, where, weight, drop_invalid) | {"share": share}
+    if data is None and any(reading.values()):
+        raise UsageError("options say how data are read, and there are none: --data FILE")
+    found = _loaded(result)
+    told: dict[str, Any] = {"level": level, "title": title}
+    if isinstance(found, jl.Fit):
+        (source,) = loaded_fits([result], [bootstrap] if bootstrap else None)
+        told["plans"] = _plans(source, compute, general, start, threshold, at, level)
+        if bootstrap is not None:
+            told["intervals"] = source
+        if data is not None:
+            told |= {"runs": data, **reading}
+    elif (data, bootstrap, compute, general) != (None,) * 4:
+        raise UsageError("--data, --bootstrap, --compute and --general belong to a fit's report")
+    text = jl.report(found, **told)
+    write_file(out, lambda path: path.write_text(text, "utf-8"))
+    if as_json:
+        print_json({"report": str(out), "bytes": len(text.encode()), "of": type(found).__name__})
+    else:
+        print(f"report: {out}")
+
+
+def _loaded(path: Path) -> jl.Fit | jl.Study:
+    """A fit or a study, by what its file says it is."""
+    if str(path).startswith("published:"):
+        return loaded_fits([path], None)[0]
+    if path.suffix.lower() == ".csv":
+        raise UsageError(f"{path}: a table has no laws; write the study as JSON: --out study.json")
+    try:
+        record = json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError):
+        record = None  # load says what is wrong with it
+    kind = record.get("kind") if isinstance(record, dict) else None
+    return jl.Study.load(path) if kind == "jaxlaw study" else jl.load(path)
+
+
+def _plans(
+    source: Any, compute: float | None, general: Path | None, start: float | None,
+    threshold: float, at: list[str] | None, level: float,
+) -> list[Any]:  # fmt: skip
+    """The plans asked for."""
+    inputs, plans = inputs_at(at), []
+    if inputs and compute is None and general is None:
+        raise UsageError("--at is for a plan: --compute, or --general with --start")
+    if (general is None) != (start is None):
+        raise UsageError("the best mixture needs both --general FIT and --start LOSS")
+    if compute is not None:
+        spent = {name: value for name, value in inputs.items() if name not in ("N", "D")}
+        plans.append(planning.allocation(source, compute, level=level, **spent))
+    if general is not None:
+        others = {name: value for name, value in inputs.items() if name != "r"}
+        other = loaded_fits([general], None)[0]
+        if hasattr(source, "fit"):  # draws of one corpus alone are no pairs
+            source = source.fit
+        plans.append(
+            planning.optimal_mixture(
+                other, source, start=start, threshold=threshold, level=level, **others
+            )
+        )
+    return plans

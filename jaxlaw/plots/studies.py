@@ -1,0 +1,106 @@
+"""Pictures of a study: its tables as heat maps, the scores of every fold."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.axes import Axes
+
+from jaxlaw.plots.style import BLUE, FAINT, INK, RED, log_axis, new_axes, tidy
+from jaxlaw.study import Study
+from jaxlaw.study.scoring import score_text
+
+_NAMES = {"huber": "Huber", "r2": "R²", "huber_linear": "Huber (linear)", "rmse": "RMSE"}
+_FAR = 10.0  # times the best score of a column: as dark as it gets
+
+
+def score_table(
+    study: Study,
+    metric: str = "huber",
+    ax: Axes | None = None,
+    *,
+    centre: Literal["mean", "median"] = "mean",
+    average: bool = False,
+) -> Axes:
+    """A table of the study as a heat map: laws down, data sets across.
+
+    Each cell is as dark as its score is behind the best of its column (of R², what it leaves
+    unexplained); the best is set in bold.
+
+    Args:
+        study: the study.
+        metric: ``huber``, ``r2``, ``huber_linear`` or ``rmse``.
+        ax: where to draw; a new figure if None.
+        centre, average: as for :meth:`jaxlaw.Study.table`.
+    """
+    table = study.table((metric,), centre=centre, average=average)[metric]
+    scores = table.to_numpy(float)
+    ax = ax or new_axes()
+    behind = _behind(scores, metric)
+    ax.imshow(
+        np.log(behind), cmap=plt.get_cmap("Oranges"), vmin=0, vmax=np.log(4 * _FAR), aspect="auto"
+    )
+    for (row, column), value in np.ndenumerate(scores):
+        best = behind[row, column] == 1
+        text = score_text(metric, value) if np.isfinite(value) else "failed"
+        ax.text(
+            column, row, text, ha="center", va="center", fontweight="bold" if best else "normal",
+            fontsize="medium" if scores.shape[1] < 6 else "small", color="black",
+        )  # fmt: skip
+    ax.set_xticks(range(scores.shape[1]), table.columns)
+    ax.set_yticks(range(len(table)), [f"{law} ({study.sizes[law]})" for law in table.index])
+    if max(map(len, map(str, table.columns))) * scores.shape[1] > 60:
+        plt.setp(ax.get_xticklabels(), rotation=30, ha="right", rotation_mode="anchor")
+    title = f"{_NAMES.get(metric, metric)} of held-out points, {centre} over folds"
+    ax.set_title(f"{title}\ndarker: further behind the best of the column", fontsize="medium",
+                 color=INK)  # fmt: skip
+    ax.spines[:].set_visible(False)
+    ax.tick_params(left=False, bottom=False)
+    ax.set_ylabel("law (parameters)")
+    return ax
+
+
+def _behind(scores: np.ndarray, metric: str) -> np.ndarray:
+    """How many times worse than the best of its column, at most 10; NaN where there is none."""
+    loss = 1 - scores if metric == "r2" else scores
+    loss = np.where(np.isfinite(loss), np.maximum(loss, 1e-300), np.nan)
+    best = np.nanmin(loss, axis=0, keepdims=True, initial=np.inf)
+    return np.minimum(loss / best, _FAR)
+
+
+def fold_scores(
+    study: Study, metric: Any = "huber", ax: Axes | None = None, *, data: str | None = None
+) -> Axes:
+    """The score of every fold, a row a law; the bar is the median, hollow asks for unseen ranges.
+
+    Args:
+        study: the study.
+        metric: ``huber``, ``huber_linear`` or ``rmse``; of ``r2`` what it leaves unexplained.
+        ax: where to draw; a new figure if None.
+        data: one of the study's data sets; all if None.
+    """
+    ax = ax or new_axes()
+    frame = study.frame if data is None else study.frame[study.frame["data"] == data]
+    laws = list(study.laws)
+    for row, law in enumerate(reversed(laws)):
+        mine = frame[(frame["law"] == law) & ~frame["failed"]]
+        score = (1 - mine["r2"] if metric == "r2" else mine[metric]).to_numpy(float)
+        far = mine["extrapolates"].to_numpy(bool)
+        height = row + 0.5 * (np.arange(len(score)) % 9 / 8 - 0.5)
+        looks = {"s": 20, "linewidths": 0.9, "zorder": 3}
+        ax.scatter(score[~far], height[~far], color=BLUE, alpha=0.7, **looks)
+        ax.scatter(score[far], height[far], facecolors="none", edgecolors=RED, **looks)
+        if np.isfinite(score).any():
+            ax.vlines(np.nanmedian(score), row - 0.38, row + 0.38, color=INK, linewidth=1.6)
+    ax.set_yticks(range(len(laws)), reversed(laws))
+    ax.set_ylim(-0.6, len(laws) - 0.4)
+    log_axis(ax.xaxis, words=False)
+    what = f"1 − {_NAMES['r2']}" if metric == "r2" else _NAMES.get(metric, metric)
+    ax.set_xlabel(f"{what} of held-out points, a dot a fold")
+    if frame["extrapolates"].any():
+        said = "● inside the fitted range   ○ beyond it   | median"
+        ax.set_title(said, fontsize="small", color=FAINT, loc="right")
+    ax.tick_params(left=False)
+    return tidy(ax)

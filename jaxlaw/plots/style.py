@@ -1,0 +1,166 @@
+"""What all pictures share: colours, axes, names of curves, counts in words.
+
+Colours are Okabe and Ito's, which the colour-blind tell apart; ordered curves take shades of
+one ramp, dark to bright, each with a contrast of 3 or more on white.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.axis import Axis
+from matplotlib.text import Annotation
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
+
+from jaxlaw.laws.base import Input, Law
+
+INK = "#333333"
+FAINT = "#6f6f6f"
+BLUE = "#0072b2"
+GREEN = "#007a5a"
+RED = "#c24e00"
+SIZE = (6.4, 4.2)  # inches; at 150 dots each as wide as a README
+MANY = 2000  # dots, above which a vector picture would be slow: they become pixels
+PANEL = (0, -0.31, 1, 0.24)  # of a second, lower pair of axes, in fractions of the first
+
+_COUNTED = {"N": "parameters", "D": "tokens", "Dp": "tokens", "C": "FLOPs"}
+_WORDS = ((1e12, "T"), (1e9, "B"), (1e6, "M"), (1e3, "K"))
+
+
+def new_axes() -> Axes:
+    """Axes in a figure of their own."""
+    return plt.subplots(figsize=SIZE, layout="constrained")[1]
+
+
+def tidy(ax: Axes) -> Axes:
+    """The axes, with what says nothing taken off."""
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.spines[["left", "bottom"]].set_color(FAINT)
+    ax.tick_params(which="both", color=FAINT)
+    return ax
+
+
+def panel_below(ax: Axes, label: str) -> Axes:
+    """Low axes under the given ones, with the same x; these lose their tick labels."""
+    below = ax.inset_axes(PANEL, sharex=ax)
+    below.set_ylabel(label)
+    ax.tick_params(labelbottom=False)
+    return tidy(below)
+
+
+def shades(count: int) -> list[Any]:
+    """Colours of ordered curves, the first the brightest."""
+    return list(plt.get_cmap("plasma")(np.linspace(0.58, 0.0, count) if count > 1 else [0.3]))
+
+
+def dots(ax: Axes, x: Any, y: Any, **details: Any) -> Any:
+    """Points: small and see-through where they are many."""
+    count = np.size(x)
+    looks = {"s": 14 if count < 300 else 8, "alpha": 0.9 if count < 60 else 0.5, "linewidths": 0}
+    return ax.scatter(x, y, **(looks | {"rasterized": count > MANY} | details))
+
+
+def band(ax: Axes, x: Any, low: Any, high: Any, color: Any) -> None:
+    """Between the ends of intervals."""
+    ax.fill_between(x, low, high, color=color, alpha=0.16, linewidth=0)
+
+
+def write(ax: Axes, text: str, at: tuple[float, float], **details: Any) -> Annotation:
+    """Small text at a point of the data, or of ``xycoords``, moved by ``xytext`` points."""
+    looks = {"fontsize": "small", "color": INK, "xytext": (0, 0), "textcoords": "offset points"}
+    return ax.annotate(text, at, **(looks | details))
+
+
+def name_ends(ax: Axes, ends: Iterable[tuple[float, str, Any]]) -> None:
+    """Names of curves beside the right edge, moved apart where they would touch.
+
+    Args:
+        ax: the axes, their limits as they will stay; names from before find a new place.
+        ends: height (in data) at which a curve leaves, its name, its colour.
+    """
+    ends = list(ends)
+    for old in [text for text in ax.texts if hasattr(text, "curve_end")]:
+        ends.append(old.curve_end)
+        old.remove()
+    ends.sort(key=lambda end: end[0])
+    if layout := ax.figure.get_layout_engine():
+        layout.execute(ax.figure)  # how high the axes will be
+    points = ax.transData.transform([(ax.get_xlim()[1], height) for height, *_ in ends])
+    heights = np.clip(ax.transAxes.inverted().transform(points)[:, 1], 0, 1)
+    gap = 1.3 * 8.5 / 72 * ax.figure.dpi / ax.get_window_extent().height
+    for height, end in zip(_apart(heights, gap), ends, strict=True):
+        place = {"xycoords": "axes fraction", "va": "center", "xytext": (5, 0)}
+        write(ax, end[1], (1, height), color=end[2], **place).curve_end = end
+
+
+def _apart(heights: np.ndarray, gap: float) -> np.ndarray:
+    """Ascending heights in [0, 1], moved as little as makes every step a gap or more."""
+    placed = heights.copy()
+    for k in range(1, len(placed)):
+        placed[k] = max(placed[k], placed[k - 1] + gap)
+    placed[-1] = min(placed[-1], 1.0)
+    for k in range(len(placed) - 2, -1, -1):
+        placed[k] = min(placed[k], placed[k + 1] - gap)
+    return placed
+
+
+def count_in_words(value: float) -> str:
+    """4 B, 131 M."""
+    for size, letter in _WORDS:
+        if value >= 0.9995 * size:
+            return f"{value / size:.3g} {letter}"
+    return f"{value:.3g}"
+
+
+def percent(share: float, _: Any = None) -> str:
+    """20 %, of a share; a formatter of ticks."""
+    return f"{100 * share:.3g} %".replace("-", "−")
+
+
+def power_of_ten(value: float) -> str:
+    """10²¹, 3·10²¹."""
+    exponent = int(np.floor(np.log10(value) + 1e-9))
+    digit = f"{value / 10.0**exponent:.3g}"
+    power = f"10{str(exponent).translate(str.maketrans('-0123456789', '⁻⁰¹²³⁴⁵⁶⁷⁸⁹'))}"
+    return power if digit == "1" else f"{digit}·{power}"
+
+
+def log_axis(axis: Axis, single: float = 1.0, words: bool = True) -> None:
+    """A logarithmic axis whose ticks can be read.
+
+    Args:
+        axis: ``ax.xaxis`` or ``ax.yaxis``, its data drawn: the ticks depend on how far it goes.
+        single: what 1 on the axis is worth in single things.
+        words: 100 M rather than 10⁸.
+    """
+    axis.axes.set(**{f"{axis.axis_name}scale": "log"})
+    decades = np.log10(np.divide(*axis.get_view_interval()[::-1]))
+    steps = (1,) if decades > 2.2 else (1, 3) if decades > 1.2 else (1, 2, 5)
+    say = count_in_words if words else power_of_ten
+    axis.set_major_locator(LogLocator(subs=steps, numticks=7 if len(steps) == 1 else 12))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: say(value * single)))
+    axis.set_minor_locator(LogLocator(subs=range(2, 10)) if decades > 2.2 else NullLocator())
+    axis.set_minor_formatter(NullFormatter())
+
+
+def input_label(spec: Input) -> str:
+    """An input on an axis."""
+    doc, unit, _ = spec.doc.partition(" in FLOPs")
+    return f"{doc} {spec.name}".strip() + (" (FLOPs)" if unit else "")
+
+
+def value_label(spec: Input, value: float, single: float) -> str:
+    """``N = 4 B``, ``r = 0.2``; ``single`` is what 1 is worth in single things."""
+    if spec.name in _COUNTED:
+        return f"{spec.name} = {count_in_words(value * single)}"
+    return f"{spec.name} = {value:.3g}"
+
+
+def target_label(law: Law, before: str = "") -> str:
+    """What a law predicts, on an axis, in its unit where the law says which."""
+    unit = " (nats)" if any(spec.unit == "nats" for spec in law.parameters) else ""
+    return f"{before} {law.target}{unit}".strip()

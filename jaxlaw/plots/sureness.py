@@ -1,0 +1,92 @@
+"""Pictures of how sure a fit is: intervals of its parameters, the profile of one of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.ticker import MaxNLocator
+
+from jaxlaw.notes import UsageError
+from jaxlaw.plots.style import BLUE, FAINT, INK, RED, dots, name_ends, new_axes, tidy, write
+from jaxlaw.uncertainty import Profile
+
+
+def parameter_intervals(sure: Any, ax: Axes | None = None, *, level: float = 0.95) -> Axes:
+    """Parameters with their intervals, relative to the estimate, so that they share an axis.
+
+    Args:
+        sure: a :class:`jaxlaw.Bootstrap`, a :class:`jaxlaw.Covariance`, or the table of their
+            ``intervals()``.
+        ax: where to draw; a new figure if None.
+        level: of the intervals, where they are not a table.
+
+    Raises:
+        UsageError: there is no such interval.
+    """
+    table = sure if isinstance(sure, pd.DataFrame) else sure.intervals(level)
+    table = table[np.isfinite(table[["low", "high"]]).all(axis=1) & (table["estimate"] != 0)]
+    if table.empty:
+        raise UsageError("no parameter has a finite interval around an estimate other than 0")
+    ax = ax or new_axes()
+    rows = np.arange(len(table))[::-1]
+    scale = 100 / table["estimate"].abs()
+    low, high = ((table[end] - table["estimate"]) * scale for end in ("low", "high"))
+    ax.axvline(0, color=FAINT, linewidth=0.8, zorder=0)
+    ax.hlines(rows, low, high, color=BLUE, linewidth=3, alpha=0.55)
+    dots(ax, np.zeros(len(rows)), rows, color=BLUE, s=30, alpha=1, zorder=3)
+    ax.set_ylim(-0.6, len(rows) - 0.4)
+    ax.set_yticks(rows, table["parameter"])
+    for row, one in zip(rows, table.itertuples(), strict=True):
+        beside = {"xycoords": ("axes fraction", "data"), "xytext": (6, 0), "va": "center"}
+        write(ax, f"{one.estimate:.4g}  ({one.low:.4g} to {one.high:.4g})", (1, row), **beside)
+    ax.xaxis.set_major_locator(MaxNLocator(6))
+    ax.xaxis.set_major_formatter(
+        lambda value, _: f"{value:+.3g} %".replace("-", "−") if value else "estimate"
+    )
+    ax.set_xlabel(f"{level:.0%} intervals")
+    ax.tick_params(left=False)
+    return tidy(ax)
+
+
+def objective_profile(found: Profile, ax: Axes | None = None, *, level: float = 0.95) -> Axes:
+    """How much worse the fit gets as a quantity is held elsewhere, and the interval there.
+
+    The height is the root of the profile: standard errors from the optimum, so that the
+    dashed lines of the sandwich are straight, and an objective that rises otherwise is not.
+
+    Args:
+        found: what :func:`jaxlaw.profile` returned.
+        ax: where to draw; a new figure if None.
+        level: of the interval.
+    """
+    from scipy.special import stdtrit
+
+    ax = ax or new_axes()
+    value, root = found.table["value"].to_numpy(), found.table["root"].abs().to_numpy()
+    limit, interval = float(stdtrit(found.degrees, (1 + level) / 2)), found.interval(level)
+    order = np.argsort(value)
+    straight = np.abs(value - found.estimate) / found.standard_error
+    ends = [
+        (straight[order][-1], "sandwich", FAINT),
+        (root[order][-1], "profile", BLUE),
+        (limit, f"{level:.0%}", RED),
+    ]
+    low, high = (np.clip(end, value.min(), value.max()) for end in (interval.low, interval.high))
+    ax.axvspan(low, high, color=RED, alpha=0.08, linewidth=0, zorder=0)
+    ax.axhline(limit, color=RED, linewidth=0.9)
+    ax.plot(value[order], straight[order], color=FAINT, linewidth=1.0, linestyle="--")
+    ax.plot(value[order], root[order], color=BLUE, linewidth=1.8)
+    ax.set_xlim(value.min(), value.max())
+    ax.set_ylim(0, max(root.max(), straight.max()) * 1.05)
+    said = f"{found.estimate:.4g} ({float(interval.low):.4g} to {float(interval.high):.4g})"
+    write(
+        ax, said, (found.estimate, 0.97), xycoords=("data", "axes fraction"), ha="center",
+        va="top", color=INK, fontsize="medium",
+    )  # fmt: skip
+    name_ends(ax, ends)
+    ax.set_xlabel(f"{found.quantity}, held")
+    ax.set_ylabel("standard errors from the optimum")
+    return tidy(ax)

@@ -1,0 +1,70 @@
+"""A fit or a study as one page of HTML that stands alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from jaxlaw.notes import UsageError
+from jaxlaw.reporting.fits import fit_parts
+from jaxlaw.reporting.page import whole_page
+from jaxlaw.reporting.studies import study_parts
+from jaxlaw.result import Fit
+from jaxlaw.runs import read_runs
+from jaxlaw.study import Study
+from jaxlaw.uncertainty.intervals import check_level
+
+__all__ = ["report"]
+
+
+def report(
+    result: Fit | Study,
+    out: str | Path | None = None,
+    *,
+    runs: Any = None,
+    intervals: Any = None,
+    plans: Sequence[Any] = (),
+    level: float = 0.95,
+    title: str | None = None,
+    **reading: Any,
+) -> str:
+    """A fit or a study as one page of HTML: nothing in it is fetched or run.
+
+    Args:
+        result: a :class:`jaxlaw.Fit` or a :class:`jaxlaw.Study`.
+        out: file to write; None writes none.
+        runs: of a fit, what :func:`jaxlaw.read_runs` takes or returns: the runs it was made
+            from. They give the sandwich intervals, and pictures with data.
+        intervals: of a fit, a :class:`jaxlaw.Bootstrap` or :class:`jaxlaw.Covariance`, the
+            table of their ``intervals()``, or draws (an object with ``params``).
+        plans: of a fit, answers of :mod:`jaxlaw.planning`, such as ``allocation(…)``.
+        level: of the intervals.
+        title: of the page; says law and source if None.
+        **reading: handed to :func:`jaxlaw.read_runs`.
+
+    Returns:
+        The page. Numbers are those of ``summary()`` and ``save``.
+
+    Raises:
+        UsageError: the call makes no sense, or these are not the runs of the fit.
+        DataError: the runs cannot be read.
+    """
+    check_level(level)
+    if isinstance(result, Study):
+        if runs is not None or intervals is not None or plans or reading:
+            raise UsageError("runs, intervals and plans belong to a fit; a study has its folds")
+        parts = study_parts(result)
+    elif isinstance(result, Fit):
+        if runs is None and reading:
+            raise UsageError(f"{', '.join(reading)}: how to read runs, and there are none: runs=")
+        read = None if runs is None else read_runs(runs, **reading)
+        parts = fit_parts(result, read, intervals, plans, level)
+    else:
+        raise UsageError(f"a report is of a Fit or a Study, not of {type(result).__name__}")
+    heading, *rest = parts
+    text = whole_page(title or heading, *rest, f"Made by jaxlaw {version('jaxlaw')}.")
+    if out is not None:
+        Path(out).write_text(text, "utf-8")
+    return text

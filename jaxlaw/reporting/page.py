@@ -1,0 +1,161 @@
+"""One HTML page that stands alone: all text escaped, styles inside, nothing fetched or run."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from html import escape
+from importlib.resources import files
+from typing import Any, NamedTuple
+
+from jaxlaw.notes import Note
+
+# The page may show its own styles and pictures, and do nothing else.
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+_VOID = {"meta"}
+_ORDER = ("error", "warning", "info")
+_MEANING = {
+    "error": "Do not use these numbers",
+    "warning": "Think before you rely on this",
+    "info": "Good to know",
+}
+
+
+class Html(str):
+    """Markup; any other string is text, and is escaped."""
+
+
+class Section(NamedTuple):
+    """A part of the page, under a heading of its own."""
+
+    title: str
+    content: tuple[Any, ...]
+
+    @property
+    def anchor(self) -> str:
+        """What the table of contents refers to."""
+        return re.sub(r"[^a-z0-9]+", "-", self.title.lower()).strip("-")
+
+
+def element(name: str, /, *content: Any, **attributes: Any) -> Html:
+    """An element; ``class_`` stands for ``class``, ``aria_label`` for ``aria-label``."""
+    given = "".join(
+        f' {key.rstrip("_").replace("_", "-")}="{escape(str(value))}"'
+        for key, value in attributes.items()
+        if value is not None
+    )
+    if name in _VOID:
+        return Html(f"<{name}{given}>")
+    return Html(f"<{name}{given}>{inner(content)}</{name}>")
+
+
+def inner(content: Iterable[Any]) -> Html:
+    """Pieces one after another, text escaped."""
+    return Html("".join(one if isinstance(one, Html) else escape(str(one)) for one in content))
+
+
+def table(
+    head: Sequence[str], rows: Iterable[Sequence[Any]], caption: str, words: Sequence[int] = ()
+) -> Html:
+    """A table; what looks like a number stands to the right.
+
+    Args:
+        head: names of the columns.
+        rows: cells; the first of each is its heading.
+        caption: what it shows.
+        words: columns of sentences, which may break into lines.
+    """
+    rows = [[str(cell) for cell in row] for row in rows]
+    right = [
+        k > 0 and all(_is_number(row[k]) for row in rows) and k not in words
+        for k in range(len(head))
+    ]
+
+    def looks(k: int) -> str | None:
+        return "number" if right[k] else "words" if k in words else None
+
+    top = [element("th", name, scope="col", class_=looks(k)) for k, name in enumerate(head)]
+    body = [
+        element(
+            "tr",
+            element("th", row[0], scope="row"),
+            *(element("td", cell, class_=looks(k)) for k, cell in enumerate(row) if k),
+        )
+        for row in rows
+    ]
+    whole = element(
+        "table",
+        element("caption", caption),
+        element("thead", element("tr", *top)) if any(head) else "",
+        element("tbody", *body),
+    )
+    return element("div", whole, class_="wide", tabindex=0, role="region", aria_label=caption)
+
+
+def _is_number(text: str) -> bool:
+    return bool(re.fullmatch(r"[−+-]?[\d.,]+(e[+-]?\d+)?( ?%)?|nan|-?inf|", text.strip()))
+
+
+def pairs(items: Iterable[tuple[str, Any]], caption: str) -> Html:
+    """Names with what they are, a table of two columns."""
+    return table(("", ""), items, caption, words=(1,))
+
+
+def tiles(items: Iterable[tuple[str, str]]) -> Html:
+    """The few numbers to see first."""
+    each = (element("div", element("dt", name), element("dd", value)) for name, value in items)
+    return element("dl", *each, class_="tiles")
+
+
+def note_list(notes: Iterable[Note]) -> Html:
+    """Findings in words, the gravest first."""
+    ranked = sorted(notes, key=lambda note: _ORDER.index(note.severity))
+    items = [
+        element(
+            "li",
+            element("strong", _MEANING[note.severity]),
+            ": ", note.message, " ", element("code", note.code), class_=note.severity,
+        )
+        for note in ranked
+    ]  # fmt: skip
+    return element("ul", *items, class_="notes")
+
+
+def folded(summary: str, *content: Any) -> Html:
+    """What is shown on a click."""
+    return element("details", element("summary", summary), *content)
+
+
+def whole_page(title: str, lead: str, first: Html, sections: Sequence[Section], footer: str) -> str:
+    """The whole page.
+
+    Args:
+        title: of the page.
+        lead: the line below it.
+        first: what stands before the table of contents.
+        sections: the rest.
+        footer: the last line.
+    """
+    style = Html(files("jaxlaw.reporting").joinpath("page.css").read_text("utf-8"))
+    head = element(
+        "head",
+        element("meta", charset="utf-8"),
+        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        element("meta", http_equiv="Content-Security-Policy", content=_POLICY),
+        element("title", title),
+        element("style", style),
+    )
+    links = (element("li", element("a", s.title, href=f"#{s.anchor}")) for s in sections)
+    body = element(
+        "body",
+        element("header", element("h1", title), element("p", lead, class_="lead"), first),
+        element("nav", element("ol", *links), aria_label="Contents"),
+        element("main", *map(_section, sections)),
+        element("footer", footer),
+    )
+    return f"<!DOCTYPE html>\n{element('html', head, body, lang='en')}\n"
+
+
+def _section(section: Section) -> Html:
+    heading = element("h2", section.title, id=section.anchor)
+    return element("section", heading, *section.content, aria_labelledby=section.anchor)

@@ -1,0 +1,182 @@
+"""Pictures of a report: drawn by :mod:`jaxlaw.plots`, put into the page as SVG."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from jaxlaw.planning.budgets import Allocation
+from jaxlaw.planning.mixture import Mixture
+from jaxlaw.reporting.page import Html, element
+from jaxlaw.result import Fit
+from jaxlaw.study import Study
+
+_ALONG = ("N", "D", "C", "Dp", "r")  # inputs to draw a law along: areas mean little to the eye
+_SETS = 4  # data sets whose folds are drawn
+_FONTS = '"DejaVu Sans", Verdana, sans-serif'
+
+
+def can_draw() -> bool:
+    """Whether there are pictures: matplotlib is an extra."""
+    try:
+        import matplotlib  # noqa: F401
+    except ModuleNotFoundError:
+        return False
+    return True
+
+
+def figure(draw: Callable[[Any], Any], alt: str, caption: str, rows: int | None = None) -> Html:
+    """A picture with its caption.
+
+    Args:
+        draw: what draws on Axes.
+        alt: what it shows, for those who do not see it.
+        caption: below it.
+        rows: how many the picture has, one below the other; a few need less room.
+    """
+    import matplotlib
+    from matplotlib.figure import Figure
+
+    from jaxlaw.plots.style import SIZE
+
+    width, height = SIZE
+    height = height if rows is None else min(height, 1.0 + 0.4 * rows)
+    drawn = Figure(figsize=(width, height), layout="constrained")
+    text = io.StringIO()
+    # Names of clips and markers must differ between the pictures of a page, not between runs.
+    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": caption}):
+        draw(drawn.subplots())
+        drawn.savefig(
+            text, format="svg", bbox_inches="tight", transparent=True, metadata={"Date": None}
+        )
+    caption = element("figcaption", caption)
+    return element("figure", _inline(text.getvalue(), alt), caption, class_="picture")
+
+
+def _inline(svg: str, alt: str) -> Html:
+    """A picture's SVG as part of a page: no prolog, no metadata, no size of its own."""
+    svg = svg[svg.index("<svg") :]
+    svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
+    start, _, rest = svg.partition(">")
+    box = re.search(r'viewBox="[\d. -]+"', start)[0]
+    label = element("svg", role="img", aria_label=alt)[: -len("></svg>")]
+    rest = re.sub(r"'DejaVu Sans'[^;\"]*", _FONTS.replace('"', "'"), rest)
+    return Html(f"{label} {box}>{rest}")
+
+
+def of_fit(fit: Fit, runs: Any, intervals: pd.DataFrame | None) -> list[Html]:
+    """The pictures of a fit; without the runs, curves alone."""
+    from jaxlaw import plots
+
+    pictures, target = [], fit.law.target
+    if runs is not None:
+        pictures.append(
+            figure(
+                lambda ax: plots.observed_against_predicted(fit, runs, ax, residual_panel=True),
+                f"Observed over predicted {target} of {fit.n_observations} runs, with the line "
+                f"where both are equal, R² {fit.r2:.4f}; below, the residuals in percent.",
+                f"Observed against predicted {target}, and what is left",
+            )
+        )
+    for along in (name for name in fit.law.input_names if name in _ALONG):
+        if np.isnan(fit.ranges[along]).any() or _others_are_areas(fit):
+            continue  # coefficients of a paper: nobody knows the range
+        pictures.append(
+            figure(
+                lambda ax, along=along: plots.loss_over_input(fit, runs, along, ax),
+                f"Fitted curves of {target} along {along}"
+                + (", with the runs they go through." if runs is not None else "."),
+                f"{target} along {along}; where the fit saw no runs the ground is grey",
+            )
+        )
+    if intervals is not None:
+        pictures.append(
+            figure(
+                lambda ax: plots.parameter_intervals(intervals, ax),
+                "Intervals of the parameters relative to their estimates; the numbers are in "
+                "the table of parameters.",
+                "How sure each parameter is",
+                len(intervals),
+            )
+        )
+    if fit.ends:
+        pictures.append(
+            figure(
+                lambda ax: plots.starts_agreement(fit, ax),
+                f"{fit.agreement:.0%} of {fit.n_solved} solved starts ended at the best of "
+                f"{len(fit.ends)} distinct optima.",
+                "Where the starts of the search ended",
+                max(len(fit.ends), 4),
+            )
+        )
+    return pictures
+
+
+def _others_are_areas(fit: Fit) -> bool:
+    return any(name not in _ALONG for name in fit.law.input_names)
+
+
+def of_plan(plan: Any, source: Any) -> list[Html]:
+    """The picture of a plan, if there is one.
+
+    Args:
+        plan: an answer of :mod:`jaxlaw.planning`.
+        source: the fit, or its bootstrap, for contours.
+    """
+    from jaxlaw import plots
+
+    if isinstance(plan, Mixture):
+        return [
+            figure(
+                lambda ax: plots.trade_off(plan, ax),
+                f"Domain loss over general loss along the domain share; general losses beyond "
+                f"{plan.limit:.4g} are not allowed.",
+                "What the domain gains costs the general loss",
+            )
+        ]
+    law = getattr(source, "fit", source).law
+    if isinstance(plan, Allocation) and set(law.input_names) <= {"N", "D", "r"}:
+        share = {"r": plan.r} if "r" in law.input_names else {}
+        around = plan.compute / 100, plan.compute * 10
+        return [
+            figure(
+                lambda ax: plots.isoloss(source, around, ax, **share),
+                "Contours of equal loss over compute and model size, with the best size of every "
+                "budget.",
+                "Contours of equal loss, and the best size",
+            )
+        ]
+    return []
+
+
+def of_study(study: Study) -> list[Html]:
+    """The pictures of a study."""
+    from jaxlaw import plots
+
+    centres = ("mean", "median") if study.n_folds > 2 else ("mean",)
+    pictures = [
+        figure(
+            lambda ax, m=metric, c=centre: plots.score_table(study, m, ax, centre=c),
+            f"Heat map of {name} on held-out points, {centre} over folds, laws down and data "
+            "sets across; the numbers are in the tables of scores.",
+            f"{name} of held-out points, {centre} over folds",
+            len(study.laws) + 1,
+        )
+        for centre in centres
+        for metric, name in (("huber", "Huber"), ("r2", "R²"))
+    ]
+    for data in study.frame["data"].unique()[:_SETS]:
+        pictures.append(
+            figure(
+                lambda ax, d=data: plots.fold_scores(study, "huber", ax, data=d),
+                f"Held-out Huber of every fold of {data}, a row a law.",
+                f"Every fold: {data}",
+                2 * len(study.laws),
+            )
+        )
+    return pictures

@@ -1,0 +1,270 @@
+"""Reports say what fit and study say, and nothing in them is fetched or run."""
+
+import dataclasses
+import json
+import re
+import sys
+from html.parser import HTMLParser
+from itertools import pairwise
+
+import numpy as np
+import pandas as pd
+import pytest
+from planned import DOMAIN, GENERAL, drawn
+from studied import EVIL, a_study
+
+import jaxlaw as jl
+from jaxlaw import planning, simulate
+from jaxlaw.notes import Note, UsageError
+
+pytest.importorskip("matplotlib")
+pytestmark = pytest.mark.usefixtures("closed")
+
+
+class Seen(HTMLParser):
+    """What a page holds: tags, attributes, text without styles, rows of tables."""
+
+    VOID = ("meta", "use", "path", "br", "image", "rect", "line", "polyline", "polygon")
+
+    def __init__(self, text):
+        super().__init__()
+        self.tags, self.open, self.words, self.rows, self.headings = [], [], [], [], []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+        if tag not in self.VOID:
+            self.open.append(tag)
+        if tag == "tr":
+            self.rows.append([])
+        if tag in ("td", "th"):
+            self.rows[-1].append("")
+        if re.fullmatch("h[1-6]", tag):
+            self.headings.append(int(tag[1]))
+
+    def handle_endtag(self, tag):
+        if tag not in self.VOID:
+            assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if "style" in self.open:
+            return
+        if "tr" in self.open and self.open[-1] in ("td", "th"):
+            self.rows[-1][-1] += data
+        self.words.append(data)
+
+    @property
+    def text(self):
+        return " ".join(" ".join(self.words).split())
+
+    def row(self, name):
+        return next(row for row in self.rows if row and row[0] == name)
+
+
+@pytest.fixture(scope="module")
+def runs():
+    return jl.read_runs(simulate.experiment("chinchilla", noise=0.004).table, name="runs.csv")
+
+
+@pytest.fixture(scope="module")
+def draws(chinchilla_fit):
+    random = np.random.default_rng(0)
+    params = {
+        name: value * np.exp(0.01 * random.standard_normal(50))
+        for name, value in chinchilla_fit.params.items()
+    }
+    return planning.Replicates(chinchilla_fit, params)
+
+
+@pytest.fixture(scope="module")
+def whole(chinchilla_fit, runs, draws):
+    plans = [planning.allocation(draws, 1e21)]
+    return jl.report(chinchilla_fit, runs=runs, intervals=draws, plans=plans)
+
+
+def test_numbers_are_those_of_the_fit(chinchilla_fit, whole):
+    seen = Seen(whole)
+    for name, value in chinchilla_fit.params.items():
+        assert seen.row(name)[1] == f"{value:.6g}"
+        assert f"{value:.6g}" in chinchilla_fit.summary()
+    assert f"{chinchilla_fit.objective:.8g}" in seen.row("objective")[1]
+    assert f"{chinchilla_fit.r2:.5f}" in seen.row("R²")[1]
+    assert str(chinchilla_fit.n_solved) in seen.row("agreement")[1]
+    (saved,) = re.findall(r'<pre id="fit-json">(.*?)</pre>', whole, re.DOTALL)
+    assert json.loads(saved.replace("&quot;", '"').replace("&#x27;", "'").replace("&gt;", ">")) == (
+        json.loads(json.dumps(chinchilla_fit.to_dict()))
+    )
+
+
+def test_intervals_are_those_of_the_draws(draws, whole):
+    low, high = np.quantile(draws.params["alpha"], [0.025, 0.975])
+    assert Seen(whole).row("alpha")[3:5] == [f"{low:.4g}", f"{high:.4g}"]
+
+
+def test_runs_give_the_sandwich(chinchilla_fit, runs):
+    table = jl.covariance(chinchilla_fit, runs).intervals().set_index("parameter")
+    seen = Seen(jl.report(chinchilla_fit, runs=runs))
+    assert seen.row("beta")[2:5] == [f"{v:.4g}" for v in table.loc["beta"].iloc[1:]]
+    assert seen.row("loss")[2] == "loss" and seen.row("D")[6] == "243"
+
+
+def test_a_plan_is_shown_with_its_interval(draws, whole):
+    plan = planning.allocation(draws, 1e21)
+    rows = [row for row in Seen(whole).rows if row[0] == "N"]
+    assert rows[-1][1] == f"{plan.N:.6g}"
+    assert rows[-1][2:] == [f"{end:.5g}" for end in plan.interval["N"]]
+
+
+def test_a_mixture_has_its_trade_off():
+    general, domain = drawn(GENERAL), drawn(DOMAIN)
+    plan = planning.optimal_mixture(general, domain, start=2.8602, N=1.8e9, D=1e10)
+    fit = dataclasses.replace(
+        domain.fit, metrics=dict.fromkeys(("r2", "rmse", "r2_log", "rmse_log"), 1.0)
+    )
+    seen = Seen(jl.report(fit, plans=[plan]))
+    assert seen.row("share")[1] == f"{plan.share:.6g}"
+    assert "costs the general loss" in seen.text
+    with pytest.raises(UsageError, match="answer of jaxlaw.planning"):
+        jl.report(fit, plans=[3])
+
+
+def test_what_is_missing_is_said(chinchilla_fit):
+    seen = Seen(jl.report(chinchilla_fit))
+    assert "no intervals" in seen.text and "95%" not in seen.text
+    assert len([tag for tag, _ in seen.tags if tag == "svg"]) == 3  # along N, along D, starts
+
+
+def test_warnings_come_first_the_gravest_before_all(chinchilla_fit):
+    notes = (Note("a", "info", "known"), Note("b", "error", "wrong"), Note("c", "warning", "odd"))
+    text = Seen(jl.report(dataclasses.replace(chinchilla_fit, notes=notes))).text
+    at = [text.index(words) for words in ("Do not use", "Think before", "Good to know", "Evidence")]
+    assert at[:3] == sorted(at[:3]) and text.index("wrong") < text.index("objective")
+
+
+def test_published_coefficients_have_no_evidence():
+    seen = Seen(jl.report(jl.published()["hoffmann-2022"]))
+    assert "As printed" in seen.text and "there is none" in seen.text and "nan" not in seen.words
+
+
+def test_names_are_text(chinchilla_fit):
+    evil = dataclasses.replace(
+        chinchilla_fit.law, name=EVIL, formula=EVIL, source=EVIL, target=EVIL
+    )
+    fit = dataclasses.replace(
+        chinchilla_fit, law=evil, source=EVIL, notes=(Note("x", "warning", EVIL),)
+    )
+    text = jl.report(fit, title=EVIL)
+    assert "<script" not in text.lower() and text.count("&lt;script&gt;") >= 5
+    assert Seen(text).text.startswith(EVIL)
+
+
+def assert_alone(text):
+    """No script, nothing from elsewhere, every picture described, headings without a gap."""
+    seen = Seen(text)
+    assert seen.open == []
+    for tag, attributes in seen.tags:
+        assert tag not in ("script", "link", "iframe", "object", "embed", "base", "form")
+        for name, value in attributes.items():
+            assert not name.startswith("on")
+            if name in ("src", "href", "xlink:href", "data"):
+                assert value.startswith(("#", "data:"))
+        if tag == "svg":
+            assert attributes["role"] == "img" and len(attributes["aria-label"]) > 30
+    assert "http://" not in text and "https://" not in text and "@import" not in text
+    assert seen.headings[0] == 1 and seen.headings.count(1) == 1
+    assert all(after - before <= 1 for before, after in pairwise(seen.headings))
+    anchors = {attributes.get("id") for _, attributes in seen.tags}
+    links = [attributes["href"] for tag, attributes in seen.tags if tag == "a"]
+    assert len(links) >= 6 and {link[1:] for link in links} <= anchors
+
+
+def test_a_fit_stands_alone(whole):
+    assert_alone(whole)
+
+
+def test_the_same_report_is_the_same_text(chinchilla_fit):
+    assert jl.report(chinchilla_fit) == jl.report(chinchilla_fit)
+
+
+def test_a_study_stands_alone_and_says_its_scores(tmp_path):
+    study = a_study()
+    study.save(tmp_path / "study.json")
+    text = jl.report(jl.Study.load(tmp_path / "study.json"))
+    assert_alone(text)
+    seen, ranked = Seen(text), study.ranking()
+    scores = [row for row in seen.rows if row[0] == "dcpt"]
+    assert [f"{v:.3g}" for v in study.table()["huber"].loc["dcpt"]] == scores[1][1:]
+    assert any(f"{ranked.loc[EVIL, 'ratio']:.3g}" in row for row in seen.rows if row[0] == EVIL)
+    assert len([row for row in seen.rows if row[0].startswith("r = ")]) == len(study.frame)
+    assert "<script" not in text
+
+
+def test_what_does_not_belong_is_refused(chinchilla_fit, runs):
+    with pytest.raises(UsageError, match="belong to a fit"):
+        jl.report(a_study(), runs=runs)
+    with pytest.raises(UsageError, match="not of dict"):
+        jl.report({})
+    with pytest.raises(UsageError, match="there are none"):
+        jl.report(chinchilla_fit, columns={"N": "n"})
+    with pytest.raises(UsageError, match="pass the runs it was made from"):
+        jl.report(chinchilla_fit, runs=simulate.experiment("chinchilla", noise=0.01).table)
+
+
+@pytest.fixture
+def command(monkeypatch, capsys, tmp_path, chinchilla_fit, draws):
+    """Run ``jaxlaw report …`` beside a fit, its data, its draws and a study."""
+    cli = pytest.importorskip("jaxlaw.cli")
+    pytest.importorskip("typer")
+    monkeypatch.chdir(tmp_path)
+    chinchilla_fit.save("fit.json")
+    simulate.experiment("chinchilla", noise=0.004).table.to_csv("runs.csv", index=False)
+    pd.DataFrame(draws.params).to_csv("draws.csv", index=False)
+    a_study().save("study.json")
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["jaxlaw", "report", *map(str, arguments)])
+        code = 0
+        try:
+            cli.main()
+        except SystemExit as stop:
+            code = stop.code or 0
+        seen = capsys.readouterr()
+        assert "Traceback" not in seen.err
+        return code, seen.out, seen.err
+
+    return run
+
+
+def test_the_command_writes_what_python_writes(command, chinchilla_fit, draws, runs, tmp_path):
+    asked = ("--data", "runs.csv", "--bootstrap", "draws.csv", "--compute", "1e21")
+    code, out, _ = command("fit.json", *asked, "-o", "page.html", "--json")
+    text = (tmp_path / "page.html").read_text("utf-8")
+    assert code == 0 and json.loads(out) == {
+        "report": "page.html", "bytes": len(text.encode()), "of": "Fit"
+    }  # fmt: skip
+    seen = Seen(text)
+    assert seen.row("alpha")[3] == f"{np.quantile(draws.params['alpha'], 0.025):.4g}"
+    assert_alone(text)
+
+
+def test_the_command_reports_on_a_study(command, tmp_path):
+    assert command("study.json")[:2] == (0, "report: report.html\n")
+    assert (tmp_path / "report.html").read_text("utf-8") == jl.report(a_study())
+
+
+@pytest.mark.parametrize(
+    "arguments,code,message",
+    [
+        (["absent.json"], 2, "cannot read"),
+        (["runs.csv"], 2, "--out study.json"),
+        (["fit.json", "-c", "N=n"], 2, "--data FILE"),
+        (["fit.json", "--at", "N=1"], 2, "is for a plan"),
+        (["fit.json", "--general", "fit.json"], 2, "--start LOSS"),
+        (["study.json", "--compute", "1e21"], 2, "belong to a fit"),
+        (["fit.json", "--bootstrap", "runs.csv"], 1, "no draws of law"),
+        (["fit.json", "-o", "no/folder/page.html"], 2, "cannot write"),
+    ],
+)
+def test_wrong_calls_are_told(command, arguments, code, message):
+    found = command(*arguments)
+    assert found[0] == code and message in found[2]
