@@ -10,9 +10,11 @@ import contextlib
 import hashlib
 import io
 import json
+import logging
 import os
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
@@ -22,6 +24,8 @@ import jax
 import numpy as np
 
 from jaxlaw.notes import UsageError, WorkError
+
+_log = logging.getLogger(__name__)
 
 Arrays = dict[str, np.ndarray]
 MANIFEST = "manifest.json"
@@ -125,7 +129,7 @@ class Work:
             WorkError: the folder cannot be written.
             KeyboardInterrupt: Ctrl-C, once the chunks under way are finished and kept.
         """
-        mine = range(len(chunks))
+        began, mine = time.perf_counter(), range(len(chunks))
         if self.distributed:
             mine = mine[jax.process_index() :: jax.process_count()]
         done = {k: kept for k in mine if (kept := self._kept(stage, k)) is not None}
@@ -152,6 +156,12 @@ class Work:
                 if best is not None:
                     least = min(least, *(best(result) for result in found.values()))
                     bar.set_postfix_str(f"best {least:.6g}", refresh=False)
+        problems, starts = chunks[-1].problems[1], chunks[-1].starts[1]
+        kept = f", {len(mine) - len(left)} of them found done" if self.folder is not None else ""
+        _log.info(
+            "%s: %d problems × %d starts in %d chunks%s: %.2f s", stage, problems, starts,
+            len(chunks), kept, time.perf_counter() - began,
+        )  # fmt: skip
         everything = _exchange(done) if self.distributed else done
         return [everything[k] for k in range(len(chunks))]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,7 +20,7 @@ from jaxlaw import laws
 from jaxlaw.curves.counting import area_options
 from jaxlaw.curves.predicting import predict_curve
 from jaxlaw.laws.base import Law
-from jaxlaw.notes import DataError, Note, UsageError, nearest
+from jaxlaw.notes import DataError, Note, UsageError, nearest, nearest_file
 
 SCHEMA = 3
 #: Fields that older files lack, by the schema that brought them; they are None there.
@@ -222,7 +223,8 @@ class Fit:
 
     def save(self, path: str | Path) -> None:
         """Write the fit as JSON; :func:`load` gives bit-equal predictions."""
-        Path(path).write_text(json.dumps(self.to_dict(), indent=2, ensure_ascii=False) + "\n")
+        text = json.dumps(self.to_dict(), indent=2, ensure_ascii=False) + "\n"
+        Path(path).write_text(text, "utf-8")
 
     def to_dict(self) -> dict[str, Any]:
         """The fit as plain numbers and strings; infinities and NaN as strings."""
@@ -281,19 +283,25 @@ def _checked(spec: Any, values: Any) -> np.ndarray:
 
 
 def load(path: str | Path) -> Fit:
-    """Read a fit that :meth:`Fit.save` wrote.
+    """Read a fit that :meth:`Fit.save` wrote; ``-`` is standard input.
 
     Raises:
         UsageError: no such file, or the law is not registered in this process.
         DataError: not a fit, of a newer schema, or a field missing or malformed (named).
     """
+    piped = str(path) == "-"
+    source, text = "standard input" if piped else str(path), None
     try:
-        record = json.loads(Path(path).read_text())
+        text = sys.stdin.read() if piped else Path(path).read_text("utf-8")
+        record = json.loads(text)
     except OSError as error:
-        raise UsageError(f"cannot read {path}: {error.strerror}") from None
-    except ValueError as error:
-        raise DataError(f"{path} is not a jaxlaw fit: {error}") from None
-    return from_dict(record, str(path))
+        hint = nearest_file(path) if isinstance(error, FileNotFoundError) else ""
+        raise UsageError(f"cannot read {path}: {error.strerror}.{hint}") from None
+    except ValueError:
+        if piped and text == "":
+            error = "it is empty; it holds one fit, for which '-' stands once"
+        raise DataError(f"{source} is not a jaxlaw fit: {error}") from None
+    return from_dict(record, source)
 
 
 def from_dict(record: Any, source: str = "record") -> Fit:

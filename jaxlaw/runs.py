@@ -6,6 +6,8 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
+import re
 from collections.abc import Callable, Collection, Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -19,6 +21,8 @@ from jaxlaw.laws.base import INPUTS, Law
 from jaxlaw.notes import DataError, Note, UsageError, nearest
 from jaxlaw.observations import Observations, observe
 from jaxlaw.tables import Table, read_table
+
+_log = logging.getLogger(__name__)
 
 Side = Literal["general", "domain"]
 _SIDED = tuple(name for pair in SIDES.values() for name in pair)
@@ -150,6 +154,7 @@ def read_runs(
     keep, notes = _kept(where, table, mapping)
     weights = None if weights is None else _checked_weights(weights[keep], table, weight, keep)
     frame = _renamed(table.frame, mapping)
+    _log.info("%s: %d rows read, %d kept", table.source, len(keep), int(keep.sum()))
     return Runs(
         table=frame if keep.all() else frame[keep],
         columns=mapping,
@@ -166,7 +171,8 @@ def read_runs(
 
 def _checked_side(side: Any, columns: Collection[Any], source: str) -> Side:
     if side not in ("general", "domain"):
-        raise UsageError(f"share is 'general' or 'domain', not {side!r}")
+        hint = nearest(str(side), ("general", "domain"))
+        raise UsageError(f"share is 'general' or 'domain', not {side!r}.{hint}")
     if not set(_SIDED) & {column for column in columns if isinstance(column, str)}:
         raise UsageError(
             f"{source}: share='{side}' chooses among {', '.join(_SIDED)}, and there is none of "
@@ -302,9 +308,11 @@ def _query(where: str, table: Table, mapping: dict[str, Any]) -> np.ndarray:
         found = frame.assign(**extra).eval(where, engine="python", local_dict={}, global_dict={})
         found = np.asarray(found)
     except Exception as error:  # the query language raises what Python and pandas raise
+        unknown = re.search("name '(.+)' is not defined", str(error))
+        hint = nearest(unknown[1], map(str, [*frame.columns, *extra])) if unknown else ""
         raise UsageError(
             f"where: {where!r} is not a query on {table.source} ({error}); columns: "
-            f"{_listed(table)}; write for example \"split == 'fit'\""
+            f"{_listed(table)}; write for example \"split == 'fit'\".{hint}"
         ) from error
     if found.shape != (len(frame),):
         raise UsageError(f"where: {where!r} does not give one value per row; compare a column")

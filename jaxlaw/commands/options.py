@@ -2,12 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+import jaxlaw as jl
 from jaxlaw.commands.terminal import pairs, unit_of
+from jaxlaw.notes import UsageError, nearest
+from jaxlaw.solvers import SOLVERS
+
+PUBLISHED = "published:"  # before the name of printed coefficients, in place of a file
+
+
+def completed(values: Iterable[str] | Callable[[], Iterable[str]]) -> Callable[..., list[str]]:
+    """What the shell offers for the beginning of a word."""
+
+    def matching(incomplete: str) -> list[str]:
+        every = values() if callable(values) else values
+        return [one for one in every if one.startswith(incomplete)]
+
+    return matching
+
+
+def _published_fits() -> list[str]:
+    return [PUBLISHED + name for name in jl.published()]
+
+
+def fit_argument(help: str) -> Any:
+    """Of a fit: its file, ``-``, or coefficients that a paper prints."""
+    return typer.Argument(help=help, autocompletion=completed(_published_fits))
+
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else.")]
 
@@ -23,16 +49,26 @@ Units = Annotated[
 Where = Annotated[str | None, typer.Option(help="Rows to keep: a pandas query.")]
 Weight = Annotated[str | None, typer.Option(help="Column of weights.")]
 Share = Annotated[
-    str | None, typer.Option(help="Whose share and loss, by r_d, r_g: general or domain.")
+    str | None,
+    typer.Option(
+        help="Whose share and loss, by r_d, r_g: general or domain.",
+        autocompletion=completed(("general", "domain")),
+    ),
 ]
 DropInvalid = Annotated[
     bool, typer.Option("--drop-invalid", help="Drop rows without valid numbers.")
 ]
 
 # What is fitted.
-Constraint = Annotated[str | None, typer.Option(help="dcpt: paper or observed.")]
+Constraint = Annotated[
+    str | None,
+    typer.Option(help="dcpt: paper or observed.", autocompletion=completed(("paper", "observed"))),
+]
 Delta = Annotated[float | None, typer.Option(help="Huber threshold.")]
-Space = Annotated[str | None, typer.Option(help="Residuals: log or linear.")]
+Space = Annotated[
+    str | None,
+    typer.Option(help="Residuals: log or linear.", autocompletion=completed(("log", "linear"))),
+]
 Fix = Annotated[list[str] | None, typer.Option(help="alpha=0.34; repeatable.")]
 Tie = Annotated[list[str] | None, typer.Option(help="beta=alpha; repeatable.")]
 Bound = Annotated[list[str] | None, typer.Option(help="alpha=0.1:1; repeatable.")]
@@ -42,7 +78,7 @@ Base = Annotated[Path | None, typer.Option(help="cpt-chinchilla: a from-scratch 
 Starts = Annotated[int, typer.Option(min=1, help="Size of the Sobol sample.")]
 Screen = Annotated[int, typer.Option(min=1, help="The best of them are solved.")]
 NoScreen = Annotated[bool, typer.Option("--no-screen", help="Solve all.")]
-Solver = Annotated[str, typer.Option(help="newton or lbfgs.")]
+Solver = Annotated[str, typer.Option(help="newton or lbfgs.", autocompletion=completed(SOLVERS))]
 
 # How long work is done.
 WorkDir = Annotated[
@@ -77,3 +113,14 @@ def reading_options(
         "weight": weight,
         "drop_invalid": drop_invalid,
     }
+
+
+def loaded_fit(file: str | Path) -> jl.Fit:
+    """The fit of a file, of standard input (``-``), or printed (``published:NAME``)."""
+    text = str(file)
+    if not text.startswith(PUBLISHED):
+        return jl.load(file)
+    name, known = text.removeprefix(PUBLISHED), jl.published()
+    if name not in known:
+        raise UsageError(f"nothing is published as {name}.{nearest(name, known)}")
+    return known[name]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import dataclasses
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,6 +11,7 @@ import typer
 
 import jaxlaw as jl
 from jaxlaw import planning
+from jaxlaw.commands.options import loaded_fit
 from jaxlaw.commands.terminal import (
     is_picture,
     number,
@@ -19,13 +20,13 @@ from jaxlaw.commands.terminal import (
     print_table,
     print_wrapped,
     write_file,
+    write_json,
     write_picture,
 )
-from jaxlaw.notes import DataError, UsageError, nearest
-from jaxlaw.planning.answers import Answer, plain
+from jaxlaw.notes import DataError, UsageError, nearest_file
+from jaxlaw.planning.answers import Answer
 
 _SHOWN = 24  # rows of a table
-PUBLISHED = "published:"  # before the name of printed coefficients, in place of a file
 
 At = Annotated[
     list[str] | None,
@@ -57,7 +58,7 @@ def inputs_at(at: list[str] | None) -> dict[str, Any]:
 
 def loaded_fits(files: list[Path], draws: list[Path] | None) -> list[Any]:
     """Fits, or ``published:NAME``, with the draws of a bootstrap where there are any."""
-    fits = [_loaded(str(file)) for file in files]
+    fits = [loaded_fit(file) for file in files]
     if not draws:
         return fits
     if len(draws) != len(fits):
@@ -65,20 +66,12 @@ def loaded_fits(files: list[Path], draws: list[Path] | None) -> list[Any]:
     return [_with_draws(fit, file) for fit, file in zip(fits, draws, strict=True)]
 
 
-def _loaded(file: str) -> jl.Fit:
-    if not file.startswith(PUBLISHED):
-        return jl.load(file)
-    name, known = file.removeprefix(PUBLISHED), jl.published()
-    if name not in known:
-        raise UsageError(f"nothing is published as {name}.{nearest(name, known)}")
-    return known[name]
-
-
 def _with_draws(fit: jl.Fit, file: Path) -> planning.Replicates:
     try:
         table = pd.read_csv(file)
     except (OSError, ValueError) as error:
-        raise UsageError(f"cannot read {file}: {error}") from None
+        hint = nearest_file(file) if isinstance(error, FileNotFoundError) else ""
+        raise UsageError(f"cannot read {file}: {error}.{hint}") from None
     missing = [name for name in fit.law.parameter_names if name not in table]
     if missing or not len(table):
         raise DataError(
@@ -120,8 +113,7 @@ def _written(out: Path, record: dict[str, Any], table: pd.DataFrame | None, draw
         rows = table if table is not None else pd.DataFrame([_flat(record)])
         write_file(out, lambda path: rows.to_csv(path, index=False))
     else:
-        text = json.dumps(record, indent=2, ensure_ascii=False, default=float) + "\n"
-        write_file(out, lambda path: path.write_text(text))
+        write_json(out, record)
 
 
 def _flat(record: dict[str, Any]) -> dict[str, Any]:
@@ -142,8 +134,8 @@ def show(
 ) -> None:
     """Write, draw or print a table (but for the columns to hide) and its notes."""
     record = {
-        **{name: [_json_cell(v) for v in column] for name, column in table.items()},
-        "notes": [f"{note.code}: {note.message}" for note in notes],
+        **{name: column.tolist() for name, column in table.items()},
+        "notes": [dataclasses.asdict(note) for note in notes],
     }
     if out is not None:
         _written(out, record, table, draw)
@@ -157,10 +149,6 @@ def show(
         print_table([name.replace("_per_", "/").replace("_", " ") for name in shown], cells)
         for note in notes:
             print_wrapped(str(note))
-
-
-def _json_cell(value: Any) -> Any:
-    return plain(value) if isinstance(value, float) else value
 
 
 def _cell(value: Any) -> str:

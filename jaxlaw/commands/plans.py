@@ -10,7 +10,7 @@ import typer
 
 import jaxlaw as jl
 from jaxlaw import planning
-from jaxlaw.commands.options import Columns, Json
+from jaxlaw.commands.options import Columns, Json, fit_argument
 from jaxlaw.commands.plan_output import (
     At,
     Draws,
@@ -31,11 +31,11 @@ plan = typer.Typer(
     rich_markup_mode=None,
 )
 
-FitFile = Annotated[Path, typer.Argument(help="A fit that `jaxlaw fit --out` wrote.")]
-GeneralFile = Annotated[Path, typer.Argument(help="A fit of the general loss (JSON).")]
-DomainFile = Annotated[Path, typer.Argument(help="A fit of the domain loss (JSON).")]
-ScratchFile = Annotated[Path, typer.Argument(help="A fit of runs from scratch (JSON).")]
-ContinualFile = Annotated[Path, typer.Argument(help="A fit of runs from a base (JSON).")]
+FitFile = Annotated[Path, fit_argument("A fit that `jaxlaw fit --out` wrote.")]
+GeneralFile = Annotated[Path, fit_argument("A fit of the general loss (JSON).")]
+DomainFile = Annotated[Path, fit_argument("A fit of the domain loss (JSON).")]
+ScratchFile = Annotated[Path, fit_argument("A fit of runs from scratch (JSON).")]
+ContinualFile = Annotated[Path, fit_argument("A fit of runs from a base (JSON).")]
 Start = Annotated[float, typer.Option(help="That loss before the continual training.")]
 
 
@@ -123,7 +123,8 @@ def shares_command(
 ) -> None:
     """Shares of several domains at once, under a budget on the general loss.
 
-    Example: jaxlaw plan shares code=c.json law=l.json --general g.json --start 2.9 --at N=2e9
+    Example: jaxlaw plan shares code=code.json law=law.json --general general.json
+    --start 2.9 --at N=2e9 --at D=1e10
     """
     check_folder(out)
     files = {name: Path(path) for name, path in pairs(domains, "the domains").items()}

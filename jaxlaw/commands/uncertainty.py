@@ -24,19 +24,38 @@ from jaxlaw.commands.terminal import (
     print_wrapped,
     ranges_of,
     write_file,
+    write_json,
 )
 
 
 def bootstrap_command(
-    law: Annotated[str, typer.Argument(help="Name of a law, or a fit of these data (JSON).")],
+    law: Annotated[
+        str,
+        typer.Argument(
+            help="Name of a law, or a fit of these data (JSON).",
+            autocompletion=opt.completed(jl.laws.names),
+        ),
+    ],
     data: Annotated[str, typer.Argument(help="CSV, JSON lines or Parquet file; - for stdin.")],
     n: Annotated[int, typer.Option("-n", "--resamples", min=2, help="Resamples.")] = 1000,
-    kind: Annotated[str, typer.Option(help="case, residual or wild.")] = "case",
+    kind: Annotated[
+        str,
+        typer.Option(
+            help="case, residual or wild.",
+            autocompletion=opt.completed(("case", "residual", "wild")),
+        ),
+    ] = "case",
     groups: Annotated[
         str | None, typer.Option(help="Columns whose rows share noise: run, or N,r.")
     ] = None,
     level: Annotated[float, typer.Option(help="Of the intervals.")] = 0.95,
-    method: Annotated[str, typer.Option(help="percentile, basic or normal.")] = "percentile",
+    method: Annotated[
+        str,
+        typer.Option(
+            help="percentile, basic or normal.",
+            autocompletion=opt.completed(("percentile", "basic", "normal")),
+        ),
+    ] = "percentile",
     at: Annotated[
         list[str] | None, typer.Option(help="Predict there too: N=7e9 or N=1e9,7e9; repeatable.")
     ] = None,
@@ -80,7 +99,7 @@ def bootstrap_command(
         "fixed": numbers_of(fix, "--fix"),
         "tied": pairs(tie, "--tie"),
         "bounds": ranges_of(bound, "--bound"),
-        "base": jl.load(base) if base else None,
+        "base": opt.loaded_fit(base) if base else None,
     }
     points = {name: grid.ravel() for name, grid in combinations(at, "--at").items()}
     found = jl.bootstrap(
@@ -116,9 +135,7 @@ def _show(
     if draws is not None:
         write_file(draws, lambda path: found.table().to_csv(path, index=False))
     if out is not None:
-        from json import dumps
-
-        write_file(out, lambda path: path.write_text(dumps(record, indent=2) + "\n"))
+        write_json(out, record)
     if as_json:
         print_json(record)
         return

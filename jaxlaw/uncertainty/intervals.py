@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from jaxlaw.notes import UsageError
+from jaxlaw.notes import UsageError, nearest
 
 Method = Literal["percentile", "basic", "normal"]
 #: What tables call the fields of an :class:`Interval`.
@@ -70,7 +70,8 @@ def interval_of(
             width = np.nanstd(np.log(draws), axis=0, ddof=1) * estimate if log else spread
             low, high = student_ends(estimate, width, level, np.inf, log)
         elif method != "percentile":
-            raise UsageError(f"method is 'percentile', 'basic' or 'normal', not {method!r}")
+            hint = nearest(str(method), ("percentile", "basic", "normal"))
+            raise UsageError(f"method is 'percentile', 'basic' or 'normal', not {method!r}.{hint}")
     return Interval(estimate, spread, low, high)
 
 
