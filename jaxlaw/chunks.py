@@ -185,6 +185,8 @@ class Work:
         try:
             from tqdm.auto import tqdm
         except ModuleNotFoundError:
+            if self.progress:
+                raise UsageError("a bar needs tqdm: pip install 'jaxlaw[cli]'") from None
             return _NoBar()
         shown, delay = self.progress, 0.0
         if shown is None:  # what is over soon shows nothing

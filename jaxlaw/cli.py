@@ -76,7 +76,7 @@ else:
         out, arguments = sys.stdout, sys.argv[1:]
         arguments.sort(key=lambda one: one != "--verbose")  # wherever it stands, it is the app's
         try:
-            app(arguments)
+            app(arguments, prog_name="jaxlaw")
         except SystemExit as stop:
             if stop.code == INTERRUPTED:
                 print("jaxlaw: interrupted; --work-dir keeps what is finished", file=sys.stderr)
@@ -173,6 +173,8 @@ else:
         count_warmup: curves.CountWarmup = False,
         epsilon: curves.Epsilon = None,
         drop_invalid: opt.DropInvalid = False,
+        format: opt.Format = None,
+        value: opt.Values = None,
         constraint: opt.Constraint = None,
         starts: Annotated[
             str,
@@ -212,7 +214,9 @@ else:
         if distributed:
             jl.join_processes()
         fixed = numbers_of(fix, "--fix")
-        reading = opt.reading_options(column, unit, where, weight, drop_invalid) | {"share": share}
+        reading = opt.reading_options(column, unit, where, weight, drop_invalid, format, value) | {
+            "share": share
+        }
         options = {
             "constraint": constraint,
             "starts": starts,
@@ -278,6 +282,7 @@ else:
 
         Example: jaxlaw predict fit.json --at N=1e9,7e9 --at D=1e12
         """
+        check_folder(out)
         loaded = opt.loaded_fit(fit)
         points = _points(loaded, data, at, pairs(column, "--column"), share)
         outside = loaded.outside(**points)

@@ -59,7 +59,6 @@ def nearest(name: str, choices: Iterable[str]) -> str:
 
 def nearest_file(path: str | Path) -> str:
     """A suggestion among the files of the same folder, for a path that is none."""
-    folder = Path(path).parent
-    return nearest(
-        Path(path).name, [one.name for one in folder.iterdir()] if folder.is_dir() else []
-    )
+    path = Path(path)
+    beside = path.parent.iterdir() if path.parent.is_dir() else ()
+    return nearest(path.name, [one.name for one in beside])

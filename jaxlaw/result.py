@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import logging
 import math
 import sys
 from collections.abc import Mapping
@@ -21,6 +22,8 @@ from jaxlaw.curves.counting import area_options
 from jaxlaw.curves.predicting import predict_curve
 from jaxlaw.laws.base import Law
 from jaxlaw.notes import DataError, Note, UsageError, nearest, nearest_file
+
+_log = logging.getLogger(__name__)
 
 SCHEMA = 3
 #: Fields that older files lack, by the schema that brought them; they are None there.
@@ -291,6 +294,7 @@ def load(path: str | Path) -> Fit:
     """
     piped = str(path) == "-"
     source, text = "standard input" if piped else str(path), None
+    _log.info("reading a fit from %s", source)
     try:
         text = sys.stdin.read() if piped else Path(path).read_text("utf-8")
         record = json.loads(text)
@@ -298,9 +302,9 @@ def load(path: str | Path) -> Fit:
         hint = nearest_file(path) if isinstance(error, FileNotFoundError) else ""
         raise UsageError(f"cannot read {path}: {error.strerror}.{hint}") from None
     except ValueError:
-        if piped and text == "":
-            error = "it is empty; it holds one fit, for which '-' stands once"
-        raise DataError(f"{source} is not a jaxlaw fit: {error}") from None
+        empty = "it is empty; it holds one fit, for which '-' stands once"
+        what = empty if piped and text == "" else error
+        raise DataError(f"{source} is not a jaxlaw fit: {what}") from None
     return from_dict(record, source)
 
 

@@ -17,6 +17,7 @@ import pandas as pd
 
 from jaxlaw import laws
 from jaxlaw.columns import CURVE_COLUMNS, SIDES, Place, missing_column, numbers, unit_worth
+from jaxlaw.formats import read_format, with_values
 from jaxlaw.laws.base import INPUTS, Law
 from jaxlaw.notes import DataError, Note, UsageError, nearest
 from jaxlaw.observations import Observations, observe
@@ -108,6 +109,8 @@ def read_runs(
     share: Side | None = None,
     drop_invalid: bool = False,
     name: str | None = None,
+    format: str | None = None,
+    values: Mapping[str, Any] | None = None,
 ) -> Runs:
     """Read runs.
 
@@ -128,6 +131,11 @@ def read_runs(
         drop_invalid: drop rows whose numbers are missing, infinite or not positive (and
             count them); otherwise they are an error.
         name: what to call the source in messages.
+        format: the tool that wrote the files, ``wandb``, ``tensorboard``, ``lm-eval`` or
+            ``hf-trainer``; the source is then a file, a folder or a list of files
+            (:mod:`jaxlaw.formats`).
+        values: columns that the source lacks, canonical name → a number for all rows, or one
+            for each run: ``{"N": 1.8e9}``.
 
     Returns:
         :class:`Runs`. The source is never changed.
@@ -139,10 +147,12 @@ def read_runs(
     if hasattr(type(source), "runs"):  # Curves, which are made of Runs
         source = source.runs()
     if isinstance(source, Runs):
-        if (columns, units, weight, where, share, name) != (None,) * 6 or drop_invalid:
+        given = (columns, units, weight, where, share, name, format, values)
+        if given != (None,) * 8 or drop_invalid:
             raise UsageError("these runs are read already; pass options to read_runs, once")
         return source
-    table = read_table(source, name)
+    table = read_table(source, name) if format is None else read_format(source, format)
+    table = with_values(table, values)
     mapping = _mapping(columns, table)
     worth = _units(units)
     side = (

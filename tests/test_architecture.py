@@ -32,6 +32,8 @@ ROOMS = [
     "jaxlaw.area_tiles",
     "jaxlaw.lr_areas",
     "jaxlaw.tables",
+    "jaxlaw.formats.base",
+    "jaxlaw.formats",
     "jaxlaw.columns",
     "jaxlaw.domain_curves",
     "jaxlaw.separability",

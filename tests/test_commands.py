@@ -43,7 +43,7 @@ SMALLER = {
     "bootstrap": "-n 20 --n-starts 16 --screen 4",
     "study": "--n-starts 64 --screen 4 --fix alpha=0.5 --fix beta=0.5",
 }
-SLOW = {"demo", *SMALLER, "covariance", "profile", "influence", "identifiability"}
+SLOW = {"demo", "plan valuation", *SMALLER, "covariance", "profile", "influence", "identifiability"}
 
 
 def example(name):
@@ -357,7 +357,7 @@ def shell(line, folder, **options):
         ("jaxlaw areas constant:lr=1e-4,steps=9", 0),
         ("jaxlaw predict runs.csv --at N=1e9", 1),
         ("jaxlaw areas constant:lr=1e-4", 2),
-        ("jaxlaw areas constant:lr=1e-4,steps=90000 --at all | head -1", 141),
+        ("jaxlaw areas constant:lr=1e-4,steps=3000 --at all | head -1", 141),
         ("jaxlaw laws | true", 141),
     ],
 )
@@ -499,6 +499,7 @@ def test_the_shell_completes(command, monkeypatch, line, offered):
 # --- verbosity
 
 
+@pytest.mark.slow
 def test_verbose_tells_on_stderr_what_was_done(command, folder):
     command("fit", "kaplan", "runs.csv", "--n-starts", 8, "--screen", 4)  # compiled
     quiet = command("fit", "kaplan", "runs.csv", "--n-starts", 8, "--screen", 4)

@@ -9,7 +9,8 @@ from typing import Annotated, Any
 import typer
 
 import jaxlaw as jl
-from jaxlaw.commands.terminal import pairs, unit_of
+from jaxlaw.commands.terminal import number, pairs, unit_of
+from jaxlaw.formats import FORMATS
 from jaxlaw.notes import UsageError, nearest
 from jaxlaw.solvers import SOLVERS
 
@@ -53,6 +54,21 @@ Share = Annotated[
     typer.Option(
         help="Whose share and loss, by r_d, r_g: general or domain.",
         autocompletion=completed(("general", "domain")),
+    ),
+]
+Format = Annotated[
+    str | None,
+    typer.Option(
+        "--format",
+        help="The tool that wrote the files: wandb, tensorboard, lm-eval or hf-trainer.",
+        autocompletion=completed(FORMATS),
+    ),
+]
+Values = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--value",
+        help="What the data do not say: N=1e9, or N=runA:1e9,runB:7e9; repeatable.",
     ),
 ]
 DropInvalid = Annotated[
@@ -104,6 +120,8 @@ def reading_options(
     where: str | None,
     weight: str | None,
     drop_invalid: bool,
+    format: str | None = None,
+    values: list[str] | None = None,
 ) -> dict[str, Any]:
     """What :func:`jaxlaw.read_runs` is told."""
     return {
@@ -112,7 +130,21 @@ def reading_options(
         "where": where,
         "weight": weight,
         "drop_invalid": drop_invalid,
+        "format": format,
+        "values": values_of(values),
     }
+
+
+def values_of(items: list[str] | None) -> dict[str, Any] | None:
+    """``["N=1e9"]`` → ``{"N": 1e9}``, ``["N=a:1,b:2"]`` → ``{"N": {"a": 1.0, "b": 2.0}}``."""
+    found = {}
+    for name, text in pairs(items, "--value").items():
+        if ":" not in text:
+            found[name] = number(text, "--value")
+            continue
+        by_run = [one.rpartition(":") for one in text.split(",")]
+        found[name] = {run: number(value, "--value") for run, _, value in by_run}
+    return found or None
 
 
 def loaded_fit(file: str | Path) -> jl.Fit:

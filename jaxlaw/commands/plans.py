@@ -10,7 +10,7 @@ import typer
 
 import jaxlaw as jl
 from jaxlaw import planning
-from jaxlaw.commands.options import Columns, Json, fit_argument
+from jaxlaw.commands.options import Columns, Format, Json, Values, fit_argument, values_of
 from jaxlaw.commands.plan_output import (
     At,
     Draws,
@@ -328,6 +328,8 @@ def replay_command(
 def envelope_command(
     data: Annotated[str, typer.Argument(help="Points of curves: columns N, D (or C) and loss.")],
     column: Columns = None,
+    format: Format = None,
+    value: Values = None,
     run: Annotated[str | None, typer.Option(help="Column that tells runs apart [N].")] = None,
     levels: Annotated[int, typer.Option(min=2, help="How many levels of compute.")] = 30,
     out: Out = None,
@@ -338,7 +340,8 @@ def envelope_command(
     Example: jaxlaw plan envelope runs.csv -c N=n_params -c D=n_tokens --out frontier.csv
     """
     check_folder(out)
-    table = jl.read_runs(data, pairs(column, "--column")).table
+    columns, values = pairs(column, "--column"), values_of(value)
+    table = jl.read_runs(data, columns, format=format, values=values).table
     show(planning.lowest_losses(table, levels, run=run), (), out, as_json)
 
 

@@ -52,6 +52,8 @@ def study_command(
         ),
     ] = None,
     drop_invalid: opt.DropInvalid = False,
+    format: opt.Format = None,
+    value: opt.Values = None,
     constraint: Annotated[
         list[str] | None, typer.Option(help="Of a law: dcpt=paper; repeatable.")
     ] = None,
@@ -84,7 +86,9 @@ def study_command(
     design = jl.folds.parse(folds)
     if distributed:
         jl.join_processes()
-    runs = jl.read_runs(data, **opt.reading_options(column, unit, where, weight, drop_invalid))
+    runs = jl.read_runs(
+        data, **opt.reading_options(column, unit, where, weight, drop_invalid, format, value)
+    )
     study = jl.cross_validate(
         laws,
         {side: runs.share(side) for side in share} if share else runs,

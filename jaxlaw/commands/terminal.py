@@ -114,6 +114,7 @@ _CURVE_ARGUMENTS = (
     (r"first_step=(\d)", r"--first-step \1"),
     (r"\bfirst_step\b", "--first-step"),
     (r"\bS1_before\b", "--s1-before"),
+    (r"^values: ", "--value: "),
     (r"\bwhere='([^']+)'", r'--where "\1"'),
 )
 
@@ -177,7 +178,8 @@ def print_wrapped(text: str) -> None:
 
 def print_table(head: list[str], rows: Any) -> None:
     """A table of at most 80 columns; where it is wider, several with the same first column."""
-    cells = [[str(cell) for cell in row] for row in getattr(rows, "to_numpy", lambda: rows)()]
+    rows = rows.to_numpy() if hasattr(rows, "to_numpy") else rows
+    cells = [[str(cell) for cell in row] for row in rows]
     for widths in _pages(head, cells):
         _print_page(head, cells, widths)
 

@@ -65,6 +65,8 @@ def bootstrap_command(
     weight: opt.Weight = None,
     share: opt.Share = None,
     drop_invalid: opt.DropInvalid = False,
+    format: opt.Format = None,
+    value: opt.Values = None,
     constraint: opt.Constraint = None,
     delta: opt.Delta = None,
     space: opt.Space = None,
@@ -91,7 +93,9 @@ def bootstrap_command(
     check_folder(draws)
     if distributed:
         jl.join_processes()
-    reading = opt.reading_options(column, unit, where, weight, drop_invalid) | {"share": share}
+    reading = opt.reading_options(column, unit, where, weight, drop_invalid, format, value) | {
+        "share": share
+    }
     asked = {
         "constraint": constraint,
         "delta": delta,
