@@ -49,7 +49,7 @@ except ModuleNotFoundError:  # the command is there without its extra, and says 
 else:
     from jaxlaw.commands import (
         curves,
-        demo,
+        demonstration,
         plans,
         schemas,
         studies,
@@ -302,7 +302,7 @@ else:
             ]
             print_table([*list(arrays)[:-1], "fitted range"], shown)
 
-    app.command("demo")(demo.demo_command)
+    app.command("demo")(demonstration.demo_command)
     app.command("areas")(curves.areas_command)
     app.command("curve")(curves.curve_command)
     app.command("bootstrap")(uncertainty.bootstrap_command)

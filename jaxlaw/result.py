@@ -301,7 +301,7 @@ def load(path: str | Path) -> Fit:
     except OSError as error:
         hint = nearest_file(path) if isinstance(error, FileNotFoundError) else ""
         raise UsageError(f"cannot read {path}: {error.strerror}.{hint}") from None
-    except ValueError:
+    except ValueError as error:
         empty = "it is empty; it holds one fit, for which '-' stands once"
         what = empty if piped and text == "" else error
         raise DataError(f"{source} is not a jaxlaw fit: {what}") from None

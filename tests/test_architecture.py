@@ -87,7 +87,7 @@ ROOMS = [
     "jaxlaw.commands.options",
     "jaxlaw.commands.verbosity",
     "jaxlaw.commands.curves",
-    "jaxlaw.commands.demo",
+    "jaxlaw.commands.demonstration",
     "jaxlaw.commands.uncertainty",
     "jaxlaw.commands.studies",
     "jaxlaw.commands.plan_output",

@@ -60,7 +60,8 @@ def trainer_runs(tmp_path):
 
 
 def test_trainer_logs(trainer_runs):
-    runs = jl.read_runs(trainer_runs, format="hf-trainer", values={"N": {"small": 1e8, "large": 1e9}})
+    sizes = {"N": {"small": 1e8, "large": 1e9}}
+    runs = jl.read_runs(trainer_runs, format="hf-trainer", values=sizes)
     small, large = (runs.table[runs.table["run"] == name] for name in ("small", "large"))
     assert small["step"].tolist() == STEPS.tolist() and large["step"].max() == 700
     assert small["loss"].tolist() == LOSS.tolist() and small["lr"].tolist() == RATES.tolist()
@@ -72,7 +73,7 @@ def test_trainer_logs(trainer_runs):
     assert set(one.table["run"]) == {"small"} and len(one) == 10
     observed = jl.read_runs(
         trainer_runs, {"loss": "eval_loss"}, format="hf-trainer", drop_invalid=True,
-        values={"N": {"small": 1e8, "large": 1e9}},
+        values=sizes,
     ).observations("chinchilla", free=["E"])  # fmt: skip
     assert len(observed.target) == 3
 
@@ -156,7 +157,8 @@ def test_lm_eval_results(tmp_path):
     results(tmp_path / "gpt-small" / "results_2026-01-02T03-04-05.678901.json")
     results(tmp_path / "gpt-large" / "results_2026-01-02T03-04-06.json", "gpt-large", 0.7, -1)
     table = jl.read_runs(tmp_path, format="lm-eval", where="task == 'hellaswag'").table
-    assert dict(zip(table["run"], table["acc"], strict=True)) == {"gpt-small": 0.5, "gpt-large": 0.7}
+    accuracy = table.set_index("run")["acc"]
+    assert accuracy.to_dict() == {"gpt-small": 0.5, "gpt-large": 0.7}
     assert set(table["n_shot"]) == {10} and set(table["acc_stderr"]) == {0.01}
     assert table.set_index("run")["N"].to_dict()["gpt-small"] == 124439808
     table = jl.read_runs(tmp_path, format="lm-eval", where="task == 'gsm8k'").table

@@ -6,6 +6,7 @@ import dataclasses
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 import pandas as pd
 import typer
 
@@ -19,6 +20,7 @@ from jaxlaw.commands.terminal import (
     print_json,
     print_table,
     print_wrapped,
+    value_range,
     write_file,
     write_json,
     write_picture,
@@ -54,6 +56,16 @@ def inputs_at(at: list[str] | None) -> dict[str, Any]:
     named = pairs(at, "--at")
     best = {"r": "best"} if named.get("r") == "best" else {}
     return {name: number(v, "--at") for name, v in named.items() if name not in best} | best
+
+
+def budgets_of(text: str) -> list[float]:
+    """``1e19,1e20``, or 13 of them between ``1e19:1e23``."""
+    if ":" not in text:
+        return [number(one, "--compute") for one in text.split(",")]
+    ends = value_range(text, "--compute")
+    if None in ends or not 0 < ends[0] < ends[1]:
+        raise UsageError(f"--compute takes LOW:HIGH or a list, not '{text}'")
+    return list(np.geomspace(*ends, 13))
 
 
 def loaded_fits(files: list[Path], draws: list[Path] | None) -> list[Any]:

@@ -17,6 +17,7 @@ from jaxlaw.commands.plan_output import (
     Level,
     Limit,
     Out,
+    budgets_of,
     inputs_at,
     loaded_fits,
     show,
@@ -191,7 +192,7 @@ def frontier_command(
     """
     check_folder(out)
     (loaded,) = loaded_fits([fit], bootstrap)
-    budgets = _budgets(compute)
+    budgets = budgets_of(compute)
     options = {"limits": ranges_of(limit, "--limit"), **inputs_at(at)}
     found = planning.frontier(loaded, budgets, level=level, **options)
     ends = (min(budgets), max(budgets))
@@ -343,12 +344,3 @@ def envelope_command(
     columns, values = pairs(column, "--column"), values_of(value)
     table = jl.read_runs(data, columns, format=format, values=values).table
     show(planning.lowest_losses(table, levels, run=run), (), out, as_json)
-
-
-def _budgets(text: str) -> list[float]:
-    if ":" not in text:
-        return [number(one, "--compute") for one in text.split(",")]
-    ends = value_range(text, "--compute")
-    if None in ends or not 0 < ends[0] < ends[1]:
-        raise UsageError(f"--compute takes LOW:HIGH or a list, not '{text}'")
-    return list(np.geomspace(*ends, 13))

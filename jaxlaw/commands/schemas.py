@@ -57,7 +57,7 @@ def or_null(item: Schema) -> Schema:
     return {"anyOf": [item, {"type": "null"}]}
 
 
-def columns(*names: str, more: Schema | None = None, **others: Schema) -> Schema:
+def columns_of(*names: str, more: Schema | None = None, **others: Schema) -> Schema:
     """A table, a list for each column; ``more`` says what further columns hold."""
     every = {name: list_of(NUMBER) for name in names} | others
     return record(**every) | ({} if more is None else {"additionalProperties": list_of(more)})
@@ -122,7 +122,7 @@ def answer(cls: type[Answer], optional: Schema | None = None, /, **more: Schema)
 
 def table(*names: str) -> Schema:
     """Of a plan with many answers: these columns, ends of intervals, settings; and notes."""
-    return columns(*names, more=CELL, notes=NOTES)
+    return columns_of(*names, more=CELL, notes=NOTES)
 
 
 _SHARES = answer(DomainShares)
@@ -145,11 +145,11 @@ SCHEMAS: dict[str, Schema] = {
     "laws": {"anyOf": [ROWS, FIT]},
     "demo": record(general=_CORPUS, domain=_CORPUS, picture=or_null(TEXT)),
     "fit": FIT,
-    "predict": columns(more=NUMBER, outside=list_of(TRUTH)),
-    "areas": columns("step", "lr", more=NUMBER),
+    "predict": columns_of(more=NUMBER, outside=list_of(TRUTH)),
+    "areas": columns_of("step", "lr", more=NUMBER),
     "curve": {
         "anyOf": [
-            columns(
+            columns_of(
                 "step",
                 "lr",
                 "base",
