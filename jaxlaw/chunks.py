@@ -11,9 +11,11 @@ import errno
 import hashlib
 import io
 import json
+import logging
 import os
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
@@ -24,6 +26,8 @@ import numpy as np
 
 from jaxlaw.memory import Memory
 from jaxlaw.notes import UsageError, WorkError
+
+_log = logging.getLogger(__name__)
 
 Arrays = dict[str, np.ndarray]
 MANIFEST = "manifest.json"
@@ -131,7 +135,7 @@ class Work:
             WorkError: the folder cannot be written.
             KeyboardInterrupt: Ctrl-C, once the chunks under way are finished and kept.
         """
-        mine = range(len(chunks))
+        began, mine = time.perf_counter(), range(len(chunks))
         if self.distributed:
             mine = mine[jax.process_index() :: jax.process_count()]
         done = {k: kept for k in mine if (kept := self._kept(stage, k)) is not None}
@@ -163,6 +167,12 @@ class Work:
                 if best is not None:
                     least = min(least, *(best(result) for result in found.values()))
                     bar.set_postfix_str(f"best {least:.6g}", refresh=False)
+        problems, starts = chunks[-1].problems[1], chunks[-1].starts[1]
+        kept = f", {len(mine) - len(left)} of them found done" if self.folder is not None else ""
+        _log.info(
+            "%s: %d problems × %d starts in %d chunks%s: %.2f s", stage, problems, starts,
+            len(chunks), kept, time.perf_counter() - began,
+        )  # fmt: skip
         everything = _exchange(done) if self.distributed else done
         return [everything[k] for k in range(len(chunks))]
 
@@ -187,6 +197,8 @@ class Work:
         try:
             from tqdm.auto import tqdm
         except ModuleNotFoundError:
+            if self.progress:
+                raise UsageError("a bar needs tqdm: pip install 'jaxlaw[cli]'") from None
             return _NoBar()
         shown, delay = self.progress, 0.0
         if shown is None:  # what is over soon shows nothing

@@ -1,11 +1,14 @@
 """The ``jaxlaw`` command: parses, calls the public API, prints.
 
-Exit codes: 0 done, 1 the fit or the data is no good, 2 wrong usage.
+Exit codes: 0 done, 1 the fit or the data is no good, 2 wrong usage, 130 interrupted, 141 nobody
+reads the output any more.
 """
 
 from __future__ import annotations
 
+import os
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,12 +19,10 @@ import jaxlaw as jl
 from jaxlaw.commands.terminal import (
     check_folder,
     combinations,
-    finite,
     in_options,
     numbers_of,
     pairs,
     print_json,
-    print_notes,
     print_table,
     print_wrapped,
     ranges_of,
@@ -31,6 +32,7 @@ from jaxlaw.notes import DataError, JaxlawError, UsageError, WorkError
 from jaxlaw.result import Fit
 
 INTERRUPTED = 130  # what typer makes of Ctrl-C
+UNREAD = 141  # what a shell says of a command that a closed pipe ended
 
 try:
     import rich  # noqa: F401
@@ -45,14 +47,17 @@ except ModuleNotFoundError:  # the command is there without its extra, and says 
 else:
     from jaxlaw.commands import (
         curves,
+        demonstration,
         experiments,
         one_fit,
         plans,
         reports,
+        schemas,
         studies,
         training,
         uncertainty,
         valuations,
+        verbosity,
     )
     from jaxlaw.commands import options as opt
 
@@ -69,15 +74,47 @@ else:
         for stream in (sys.stdout, sys.stderr):
             if hasattr(stream, "reconfigure"):
                 stream.reconfigure(errors="replace")  # terminals without Greek letters
+        out, arguments = sys.stdout, sys.argv[1:]
+        arguments.sort(key=lambda one: one != "--verbose")  # wherever it stands, it is the app's
         try:
-            app()
+            app(arguments, prog_name="jaxlaw")
         except SystemExit as stop:
             if stop.code == INTERRUPTED:
                 print("jaxlaw: interrupted; --work-dir keeps what is finished", file=sys.stderr)
-            raise
+            code = stop.code
         except JaxlawError as error:
             print(f"jaxlaw: {in_options(str(error))}", file=sys.stderr)
-            sys.exit(1 if isinstance(error, DataError | WorkError) else 2)
+            code = 1 if isinstance(error, DataError | WorkError) else 2
+        sys.exit(code if _is_read(out) else UNREAD)
+
+    def _is_read(out: Any) -> bool:
+        """Whether all was written; if not, nothing more is, and no word of it."""
+        if sys.stdout is not out:  # typer puts its own in place of one that nobody reads
+            return False
+        try:
+            out.flush()
+        except BrokenPipeError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), out.fileno())  # Python flushes once more
+            return False
+        return True
+
+    def _version(wanted: bool) -> None:
+        if wanted:
+            print(f"jaxlaw {jl.__version__}, jax {jax.__version__}")
+            raise typer.Exit
+
+    @app.callback()
+    def _every_command(
+        context: typer.Context,
+        verbose: Annotated[
+            bool, typer.Option("--verbose", help="Say on stderr what is done, in any command.")
+        ] = False,
+        version: Annotated[
+            bool, typer.Option("--version", callback=_version, is_eager=True, help="Say which.")
+        ] = False,
+    ) -> None:
+        if verbose:
+            context.call_on_close(partial(verbosity.finish, verbosity.begin()))
 
     @app.command("laws")
     def laws_command(
@@ -85,7 +122,11 @@ else:
             bool, typer.Option("--published", help="Coefficients that papers print.")
         ] = False,
         name: Annotated[
-            str | None, typer.Option(help="One of them: its notes; --out writes it as a fit.")
+            str | None,
+            typer.Option(
+                help="One of them: its notes; --out writes it as a fit.",
+                autocompletion=opt.completed(jl.published),
+            ),
         ] = None,
         out: Annotated[Path | None, typer.Option(help="Write the whole table (CSV).")] = None,
         as_json: opt.Json = False,
@@ -106,51 +147,15 @@ else:
         print_table(["law", "formula", "parameters"], table[["name", "formula", "parameters"]])
         print("--json and --out add inputs, units, size of the source's grid, and source.")
 
-    @app.command("demo")
-    def demo_command(
-        out: Annotated[Path, typer.Option(help="Where the picture goes.")] = Path(
-            "jaxlaw_demo.png"
-        ),
-        seed: Annotated[int, typer.Option(min=0, help="Of the simulated noise.")] = 0,
-        as_json: opt.Json = False,
-    ) -> None:
-        """Simulate a D-CPT experiment (Que 2024: 540 runs), fit both corpora, compare.
-
-        Example: jaxlaw demo --out demo.png
-        """
-        check_folder(out)
-        demo = jl.simulate.demo(seed=seed)
-        columns = {"N": "n_params", "D": "n_tokens", "r_d": "domain_ratio"}
-        columns |= {"loss_d": "domain_loss", "loss_g": "general_loss"}
-        runs = jl.read_runs(demo.table, columns, {"N": 1, "D": 1}, name="simulated runs")
-        fits, truths = {}, {"general": demo.general, "domain": demo.domain}
-        for side in truths:
-            fits[side] = jl.fit("dcpt", runs.share(side))
-        pages = {side: _compare(fits[side], truths[side], runs.share(side)) for side in truths}
-        drawn = _demo_picture(fits, runs, out)
-        if as_json:
-            print_json({**pages, "picture": str(out) if drawn else None})
-            return
-        for side, page in pages.items():
-            fit = fits[side]
-            print(f"{side} corpus: {fit.law.target} = {fit.law.formula}")
-            rows = [
-                (name, f"{page['true'][name]:.4g}", f"{value:.4g}")
-                for name, value in fit.params.items()
-            ]
-            print_table(["parameter", "true", "fitted"], rows)
-            print(
-                f"  predictions differ from the noise-free truth by {page['rms_error']:.2%} rms "
-                f"(noise 0.40%)\n  R² {fit.r2:.5f}; {fit.agreement:.0%} of {fit.n_solved} "
-                "starts agree"
-            )
-            print_notes(fit)
-            print()
-        print(f"picture: {out}" if drawn else "no picture: pip install 'jaxlaw[plot]'")
-
     @app.command("fit")
     def fit_command(
-        law: Annotated[str, typer.Argument(help="Name of a law; see `jaxlaw laws`.")],
+        law: Annotated[
+            str,
+            typer.Argument(
+                help="Name of a law; see `jaxlaw laws`.",
+                autocompletion=opt.completed(jl.laws.names),
+            ),
+        ],
         data: Annotated[str, typer.Argument(help="CSV, JSON lines or Parquet file; - for stdin.")],
         column: opt.Columns = None,
         unit: opt.Units = None,
@@ -169,8 +174,16 @@ else:
         count_warmup: curves.CountWarmup = False,
         epsilon: curves.Epsilon = None,
         drop_invalid: opt.DropInvalid = False,
+        format: opt.Format = None,
+        value: opt.Values = None,
         constraint: opt.Constraint = None,
-        starts: Annotated[str, typer.Option(help="sobol, or grid (the source's).")] = "sobol",
+        starts: Annotated[
+            str,
+            typer.Option(
+                help="sobol, or grid (the source's).",
+                autocompletion=opt.completed(("sobol", "grid")),
+            ),
+        ] = "sobol",
         n_starts: opt.Starts = 4096,
         screen: opt.Screen = 64,
         no_screen: opt.NoScreen = False,
@@ -202,7 +215,9 @@ else:
         if distributed:
             jl.join_processes()
         fixed = numbers_of(fix, "--fix")
-        reading = opt.reading_options(column, unit, where, weight, drop_invalid) | {"share": share}
+        reading = opt.reading_options(column, unit, where, weight, drop_invalid, format, value) | {
+            "share": share
+        }
         options = {
             "constraint": constraint,
             "starts": starts,
@@ -215,7 +230,7 @@ else:
             "fixed": fixed if fixed or no_base else None,
             "tied": pairs(tie, "--tie"),
             "bounds": ranges_of(bound, "--bound"),
-            "base": jl.load(base) if base else None,
+            "base": opt.loaded_fit(base) if base else None,
             "seed": seed,
             "strict": strict,
             "work_dir": work_dir,
@@ -253,7 +268,7 @@ else:
 
     @app.command("predict")
     def predict_command(
-        fit: Annotated[Path, typer.Argument(help="A fit that `jaxlaw fit --out` wrote.")],
+        fit: Annotated[Path, opt.fit_argument("A fit that `jaxlaw fit --out` wrote; - for stdin.")],
         data: Annotated[str | None, typer.Argument(help="File of points; - for stdin.")] = None,
         at: Annotated[
             list[str] | None,
@@ -268,7 +283,8 @@ else:
 
         Example: jaxlaw predict fit.json --at N=1e9,7e9 --at D=1e12
         """
-        loaded = jl.load(fit)
+        check_folder(out)
+        loaded = opt.loaded_fit(fit)
         points = _points(loaded, data, at, pairs(column, "--column"), share)
         outside = loaded.outside(**points)
         predicted = np.broadcast_to(loaded.predict(**points), outside.shape)
@@ -279,7 +295,7 @@ else:
             lines = [",".join(arrays), *(",".join(str(value) for value in row) for row in rows)]
             write_file(out, lambda path: path.write_text("\n".join(lines) + "\n"))
         if as_json:
-            print_json({name: finite(values) for name, values in arrays.items()})
+            print_json(arrays)
         elif out is None:
             shown = [
                 (*(f"{value:.6g}" for value in row[:-1]), "outside" if row[-1] else "")
@@ -287,6 +303,7 @@ else:
             ]
             print_table([*list(arrays)[:-1], "fitted range"], shown)
 
+    app.command("demo")(demonstration.demo_command)
     app.command("areas")(curves.areas_command)
     app.command("curve")(curves.curve_command)
     app.command("bootstrap")(uncertainty.bootstrap_command)
@@ -303,6 +320,7 @@ else:
     plans.plan.command("training")(training.training_command)
     plans.plan.command("turning")(training.turning_command)
     plans.plan.command("valuation")(valuations.valuation_command)
+    app.command("schema")(schemas.schema_command)
 
 
 def _points(
@@ -314,31 +332,3 @@ def _points(
     if data is not None:
         return opt.points_of(fit, data, columns, share)
     return combinations(at, "--at")
-
-
-def _compare(fit: Fit, truth: dict[str, float], runs: Any) -> dict[str, Any]:
-    """What the demo says of one corpus."""
-    observed = runs.observations("dcpt")
-    clean = jl.simulate.simulate_runs("dcpt", truth, observed.inputs)["loss"].to_numpy()
-    predicted = fit.predict(
-        **{name: values / fit.units[name] for name, values in observed.inputs.items()}
-    )
-    error = float(np.sqrt(np.mean(np.log(predicted / clean) ** 2)))
-    return {
-        "true": dict(truth),
-        "fitted": fit.params,
-        "rms_error": error,
-        "r2": fit.r2,
-        "objective": fit.objective,
-        "agreement": fit.agreement,
-    }
-
-
-def _demo_picture(fits: dict[str, Fit], runs: Any, out: Path) -> bool:
-    """Whether it could be drawn: matplotlib is an extra."""
-    try:
-        from jaxlaw import plots
-    except ModuleNotFoundError:
-        return False
-    write_file(out, lambda path: plots.demo_figure(fits, runs).savefig(path, dpi=150))
-    return True

@@ -12,6 +12,7 @@ The stages of a default fit:
 from __future__ import annotations
 
 import dataclasses
+import logging
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
@@ -35,6 +36,8 @@ from jaxlaw.search import Optimum, Task, find_optima
 from jaxlaw.solvers import SOLVERS, Solver
 from jaxlaw.solvers.status import NAMES
 from jaxlaw.starts import first_starts
+
+_log = logging.getLogger(__name__)
 
 
 def fit(
@@ -128,6 +131,7 @@ def fit(
             )
         result = _report(posed, observations, optimum, solver)
         result = dataclasses.replace(result, notes=(*result.notes, *work.memory.notes))
+        _log.info("law %s: objective %.8g, %s", law.name, result.objective, result.status)
     if law.constraint is not None and _binds(posed, optimum.coordinates):
         without = fit(
             laws.get(law.name), runs, columns=columns, units=units, n_starts=n_starts,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 Severity = Literal["info", "warning", "error"]
@@ -54,3 +55,10 @@ def nearest(name: str, choices: Iterable[str]) -> str:
         return ""
     names = " or ".join(f"'{by_lower[match]}'" for match in close)
     return f" Did you mean {names}?"
+
+
+def nearest_file(path: str | Path) -> str:
+    """A suggestion among the files of the same folder, for a path that is none."""
+    path = Path(path)
+    beside = path.parent.iterdir() if path.parent.is_dir() else ()
+    return nearest(path.name, [one.name for one in beside])

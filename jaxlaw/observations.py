@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,8 @@ from jaxlaw.separability import inseparable
 
 if TYPE_CHECKING:
     from jaxlaw.runs import Runs
+
+_log = logging.getLogger(__name__)
 
 # A declared unit may be this much beyond what is plausible (toy models are); no unit may be more.
 _DECLARED_SLACK = 1e3
@@ -123,6 +126,10 @@ def observe(runs: Runs, law: str | Law, free: Collection[str] | None = None) -> 
     target = columns[law.target].values[keep]
     notes += _separability(law, inputs, active, columns, free)
     notes += _duplicates(inputs, target, labels, runs)
+    _log.info(
+        "%s: %d observations for law %s, %d rows dropped as invalid",
+        runs.source, int(keep.sum()), law.name, int((~keep).sum()),
+    )  # fmt: skip
     return Observations(
         law=law.name,
         inputs=inputs,

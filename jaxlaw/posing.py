@@ -13,7 +13,7 @@ import numpy as np
 
 from jaxlaw.coordinates import Model, box, exponents_of, from_natural, natural, recentre
 from jaxlaw.laws.base import Law
-from jaxlaw.notes import UsageError
+from jaxlaw.notes import UsageError, nearest
 from jaxlaw.objective import LARGEST_DELTA, Problem
 
 _WIDE = 1e100  # range of a coefficient whose inputs could not be centred
@@ -69,7 +69,8 @@ class Options:
             if low is not None and high is not None and not low < high:
                 raise UsageError(f"bounds of {name} are not in order: {low}, {high}")
         if self.space not in (None, "log", "linear"):
-            raise UsageError(f"space is 'log' or 'linear', not {self.space!r}")
+            hint = nearest(str(self.space), ("log", "linear"))
+            raise UsageError(f"space is 'log' or 'linear', not {self.space!r}.{hint}")
         if self.delta is not None and not self.delta > 0:
             raise UsageError(f"delta must be positive, not {self.delta}")
         if not self.asymmetry > 0:

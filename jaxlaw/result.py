@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import logging
 import math
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,7 +21,9 @@ from jaxlaw import laws
 from jaxlaw.curves.counting import area_options
 from jaxlaw.curves.predicting import predict_curve
 from jaxlaw.laws.base import Law
-from jaxlaw.notes import DataError, Note, UsageError, nearest
+from jaxlaw.notes import DataError, Note, UsageError, nearest, nearest_file
+
+_log = logging.getLogger(__name__)
 
 SCHEMA = 4
 #: Fields that older files lack, by the schema that brought them; they are None there.
@@ -225,7 +229,8 @@ class Fit:
 
     def save(self, path: str | Path) -> None:
         """Write the fit as JSON; :func:`load` gives bit-equal predictions."""
-        Path(path).write_text(json.dumps(self.to_dict(), indent=2, ensure_ascii=False) + "\n")
+        text = json.dumps(self.to_dict(), indent=2, ensure_ascii=False) + "\n"
+        Path(path).write_text(text, "utf-8")
 
     def to_dict(self) -> dict[str, Any]:
         """The fit as plain numbers and strings; infinities and NaN as strings."""
@@ -284,19 +289,26 @@ def _checked(spec: Any, values: Any) -> np.ndarray:
 
 
 def load(path: str | Path) -> Fit:
-    """Read a fit that :meth:`Fit.save` wrote.
+    """Read a fit that :meth:`Fit.save` wrote; ``-`` is standard input.
 
     Raises:
         UsageError: no such file, or the law is not registered in this process.
         DataError: not a fit, of a newer schema, or a field missing or malformed (named).
     """
+    piped = str(path) == "-"
+    source, text = "standard input" if piped else str(path), None
+    _log.info("reading a fit from %s", source)
     try:
-        record = json.loads(Path(path).read_text())
+        text = sys.stdin.read() if piped else Path(path).read_text("utf-8")
+        record = json.loads(text)
     except OSError as error:
-        raise UsageError(f"cannot read {path}: {error.strerror}") from None
+        hint = nearest_file(path) if isinstance(error, FileNotFoundError) else ""
+        raise UsageError(f"cannot read {path}: {error.strerror}.{hint}") from None
     except ValueError as error:
-        raise DataError(f"{path} is not a jaxlaw fit: {error}") from None
-    return from_dict(record, str(path))
+        empty = "it is empty; it holds one fit, for which '-' stands once"
+        what = empty if piped and text == "" else error
+        raise DataError(f"{source} is not a jaxlaw fit: {what}") from None
+    return from_dict(record, source)
 
 
 def from_dict(record: Any, source: str = "record") -> Fit:

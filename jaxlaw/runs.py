@@ -6,6 +6,8 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
+import re
 from collections.abc import Callable, Collection, Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -15,10 +17,13 @@ import pandas as pd
 
 from jaxlaw import laws
 from jaxlaw.columns import CURVE_COLUMNS, SIDES, Place, missing_column, numbers, unit_worth
+from jaxlaw.formats import read_format, with_values
 from jaxlaw.laws.base import INPUTS, Law
 from jaxlaw.notes import DataError, Note, UsageError, nearest
 from jaxlaw.observations import Observations, observe
 from jaxlaw.tables import Table, read_table
+
+_log = logging.getLogger(__name__)
 
 Side = Literal["general", "domain"]
 _SIDED = tuple(name for pair in SIDES.values() for name in pair)
@@ -104,6 +109,8 @@ def read_runs(
     share: Side | None = None,
     drop_invalid: bool = False,
     name: str | None = None,
+    format: str | None = None,
+    values: Mapping[str, Any] | None = None,
 ) -> Runs:
     """Read runs.
 
@@ -124,6 +131,11 @@ def read_runs(
         drop_invalid: drop rows whose numbers are missing, infinite or not positive (and
             count them); otherwise they are an error.
         name: what to call the source in messages.
+        format: the tool that wrote the files, ``wandb``, ``tensorboard``, ``lm-eval`` or
+            ``hf-trainer``; the source is then a file, a folder or a list of files
+            (:mod:`jaxlaw.formats`).
+        values: columns that the source lacks, canonical name → a number for all rows, or one
+            for each run: ``{"N": 1.8e9}``.
 
     Returns:
         :class:`Runs`. The source is never changed.
@@ -135,10 +147,12 @@ def read_runs(
     if hasattr(type(source), "runs"):  # Curves, which are made of Runs
         source = source.runs()
     if isinstance(source, Runs):
-        if (columns, units, weight, where, share, name) != (None,) * 6 or drop_invalid:
+        given = (columns, units, weight, where, share, name, format, values)
+        if given != (None,) * 8 or drop_invalid:
             raise UsageError("these runs are read already; pass options to read_runs, once")
         return source
-    table = read_table(source, name)
+    table = read_table(source, name) if format is None else read_format(source, format)
+    table = with_values(table, values)
     mapping = _mapping(columns, table)
     worth = _units(units)
     side = (
@@ -150,6 +164,7 @@ def read_runs(
     keep, notes = _kept(where, table, mapping)
     weights = None if weights is None else _checked_weights(weights[keep], table, weight, keep)
     frame = _renamed(table.frame, mapping)
+    _log.info("%s: %d rows read, %d kept", table.source, len(keep), int(keep.sum()))
     return Runs(
         table=frame if keep.all() else frame[keep],
         columns=mapping,
@@ -166,7 +181,8 @@ def read_runs(
 
 def _checked_side(side: Any, columns: Collection[Any], source: str) -> Side:
     if side not in ("general", "domain"):
-        raise UsageError(f"share is 'general' or 'domain', not {side!r}")
+        hint = nearest(str(side), ("general", "domain"))
+        raise UsageError(f"share is 'general' or 'domain', not {side!r}.{hint}")
     if not set(_SIDED) & {column for column in columns if isinstance(column, str)}:
         raise UsageError(
             f"{source}: share='{side}' chooses among {', '.join(_SIDED)}, and there is none of "
@@ -302,9 +318,11 @@ def _query(where: str, table: Table, mapping: dict[str, Any]) -> np.ndarray:
         found = frame.assign(**extra).eval(where, engine="python", local_dict={}, global_dict={})
         found = np.asarray(found)
     except Exception as error:  # the query language raises what Python and pandas raise
+        unknown = re.search("name '(.+)' is not defined", str(error))
+        hint = nearest(unknown[1], map(str, [*frame.columns, *extra])) if unknown else ""
         raise UsageError(
             f"where: {where!r} is not a query on {table.source} ({error}); columns: "
-            f"{_listed(table)}; write for example \"split == 'fit'\""
+            f"{_listed(table)}; write for example \"split == 'fit'\".{hint}"
         ) from error
     if found.shape != (len(frame),):
         raise UsageError(f"where: {where!r} does not give one value per row; compare a column")

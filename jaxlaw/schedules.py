@@ -140,7 +140,7 @@ def wsd(
         raise UsageError(f"decay is the share of the steps, in [0, 1], not {decay}; for a number "
                          "of steps use decay_steps")  # fmt: skip
     if shape not in _DECAYS:
-        raise UsageError(f"no decay {shape!r}; use {', '.join(_DECAYS)}{nearest(shape, _DECAYS)}")
+        raise UsageError(f"no decay {shape!r}; use {', '.join(_DECAYS)}.{nearest(shape, _DECAYS)}")
     if shape == "exponential" and not (final > 0 and peak > 0):
         raise UsageError("an exponential decay needs a final rate above 0, such as peak / 10")
     count = round(decay * steps) if decay_steps is None else decay_steps
@@ -281,7 +281,7 @@ def _parse_phase(text: str) -> Schedule:
     name, _, rest = text.strip().partition(":")
     if name not in _NAMED:
         raise UsageError(
-            f"no schedule {name!r}; there are {', '.join(_NAMED)}{nearest(name, _NAMED)}"
+            f"no schedule {name!r}; there are {', '.join(_NAMED)}.{nearest(name, _NAMED)}"
         )
     accepted = [*inspect.signature(_NAMED[name]).parameters, "warmup", "start"]
     given: dict[str, Any] = {}
@@ -290,7 +290,7 @@ def _parse_phase(text: str) -> Schedule:
         if not equals or key not in accepted:
             hint = nearest(key, accepted)
             raise UsageError(
-                f"{name} takes {', '.join(accepted)}, as name=value; not {part!r}{hint}"
+                f"{name} takes {', '.join(accepted)}, as name=value; not {part!r}.{hint}"
             )
         given[key] = value if key == "shape" else _number(key, value)
     rise, start = given.pop("warmup", 0), given.pop("start", 0.0)

@@ -41,7 +41,8 @@ def first_starts(posed: Posed, starts: Any, count: int, seed: int) -> np.ndarray
     elif isinstance(starts, str) and starts == "grid":
         natural = paper_grid(law, posed.means)
     elif isinstance(starts, str):
-        raise UsageError(f"starts is 'sobol', 'grid' or values, not '{starts}'")
+        hint = nearest(starts, ("sobol", "grid"))
+        raise UsageError(f"starts is 'sobol', 'grid' or values, not '{starts}'.{hint}")
     else:
         natural = from_user(law, starts, posed.means)
     return posed.coordinates(natural)

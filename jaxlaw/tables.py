@@ -22,7 +22,7 @@ from typing import Any
 
 import pandas as pd
 
-from jaxlaw.notes import DataError, UsageError, nearest
+from jaxlaw.notes import DataError, UsageError, nearest_file
 
 _KINDS = {
     ".csv": "csv",
@@ -156,8 +156,7 @@ def _path_content(path: Path, label: str) -> tuple[bytes, str, str]:
     except IsADirectoryError as error:
         raise UsageError(f"{label} is a folder; give one file: {_FORMATS}") from error
     except (FileNotFoundError, NotADirectoryError) as error:
-        beside = [p.name for p in path.parent.iterdir()] if path.parent.is_dir() else []
-        raise UsageError(f"there is no file {label}.{nearest(path.name, beside)}") from error
+        raise UsageError(f"there is no file {label}.{nearest_file(path)}") from error
     except (OSError, ValueError) as error:
         raise UsageError(f"{label} cannot be opened: {error}") from error
     kind = _kind(path.with_suffix("").name if path.suffix == ".gz" else path.name)

@@ -22,14 +22,14 @@ def scattered() -> planning.Replicates:
     return drawn(("chinchilla", TRUTHS["chinchilla"]))
 
 
-def drawn(pair: tuple[str, dict], draws: int = 40) -> planning.Replicates:
+def drawn(pair: tuple[str, dict], draws: int = 40, ranges: dict = _RANGES) -> planning.Replicates:
     """A law at known parameters in single units, and parameters scattered around them."""
     law = jl.laws.get(pair[0])
     fit = jl.Fit(
         law=law, params=dict(pair[1]), objective=0.0, metrics={"r2": 1.0}, status="converged",
         agreement=1.0, n_starts=1, n_solved=1, runner_up=None, notes=(),
         units={spec.name: 1 / spec.unit for spec in law.inputs},
-        ranges={name: _RANGES[name] for name in law.input_names}, n_observations=540,
+        ranges={name: ranges[name] for name in law.input_names}, n_observations=540,
         n_dropped=0, delta=1e-3, space="log", asymmetry=1.0,
     )  # fmt: skip
     random = np.random.default_rng(1)

@@ -10,7 +10,7 @@ import pandas as pd
 import typer
 
 import jaxlaw as jl
-from jaxlaw.commands.options import Json
+from jaxlaw.commands.options import Json, completed, fit_argument, loaded_fit
 from jaxlaw.commands.terminal import (
     check_folder,
     is_picture,
@@ -59,7 +59,11 @@ Batch = Annotated[
     ),
 ]
 Fill = Annotated[
-    str | None, typer.Option(help="Rates between logged ones: hold (the last) or linear.")
+    str | None,
+    typer.Option(
+        help="Rates between logged ones: hold (the last) or linear.",
+        autocompletion=completed(("hold", "linear")),
+    ),
 ]
 
 
@@ -97,7 +101,7 @@ def areas_command(
 
 
 def curve_command(
-    fit: Annotated[Path, typer.Argument(help="A fit that `jaxlaw fit --out` wrote.")],
+    fit: Annotated[Path, fit_argument("A fit that `jaxlaw fit --out` wrote.")],
     schedule: Annotated[str, typer.Option(help="Such as wsd:peak=2e-4,steps=50000,warmup=500.")],
     at: Annotated[str | None, typer.Option(help=_AT)] = None,
     value: Annotated[
@@ -114,10 +118,10 @@ def curve_command(
 ) -> None:
     """The loss over the steps of a schedule not yet run, and what it is made of.
 
-    Example: jaxlaw curve fit.json --schedule wsd:peak=3e-4,steps=24000,warmup=2000
+    Example: jaxlaw curve curve-fit.json --schedule wsd:peak=3e-4,steps=24000,warmup=2000
     """
     check_folder(out)
-    loaded, parsed, first = jl.load(fit), as_schedule(schedule), first_step or 0
+    loaded, parsed, first = loaded_fit(fit), as_schedule(schedule), first_step or 0
     inputs, draw = numbers_of(value, "--input"), is_picture(out)
     table = loaded.predict_curve(
         parsed,

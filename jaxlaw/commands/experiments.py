@@ -22,7 +22,6 @@ from jaxlaw.commands.terminal import (
     print_frame,
     print_json,
     print_wrapped,
-    records_of,
     write_record,
 )
 from jaxlaw.tables import read_table
@@ -115,7 +114,7 @@ def next_command(
     chosen = listed.frame.iloc[found.table.index].assign(sd=found.table["sd"].to_numpy())
     record = {
         "criterion": found.criterion, "before": found.before, "after": found.after,
-        "noise": found.noise, "chosen": records_of(chosen), "notes": _notes(found),
+        "noise": found.noise, "chosen": chosen.to_dict("records"), "notes": _notes(found),
     }  # fmt: skip
     head = found.summary().splitlines()[0]
     _tell(record, chosen, head, chosen, out, as_json)
@@ -165,7 +164,7 @@ def inflection_command(
         for name in ("ratio", "interval", "level", "bracket", "flat", "split")
     }
     record |= {"below": found.below, "above": found.above}
-    record |= {"trends": records_of(found.trends), "notes": _notes(found)}
+    record |= {"trends": found.trends.to_dict("records"), "notes": _notes(found)}
     said = found.summary().splitlines()[: -len(found.notes) or None]
     _tell(record, found.trends, "\n".join(said), found.trends, out, as_json)
 
@@ -185,7 +184,7 @@ def learnability_command(
     check_folder(out)
     found = jl.learnability(curves, by, law=law, k1_step=k1_step)
     table = found if by is None else found.reset_index()
-    record = {"law": law, "domains": records_of(table)}
+    record = {"law": law, "domains": table.to_dict("records")}
     _tell(record, table, "what the early curves show", table, out, as_json)
 
 

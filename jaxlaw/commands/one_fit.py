@@ -18,7 +18,6 @@ from jaxlaw.commands.terminal import (
     print_frame,
     print_json,
     print_wrapped,
-    records_of,
     write_record,
 )
 from jaxlaw.notes import Note, UsageError
@@ -202,7 +201,7 @@ def _directions(found: pd.DataFrame) -> pd.DataFrame:
 
 
 def _rows(tables: dict[str, pd.DataFrame]) -> dict[str, Any]:
-    return {name: records_of(table) for name, table in tables.items()}
+    return {name: table.to_dict("records") for name, table in tables.items()}
 
 
 def _tell(

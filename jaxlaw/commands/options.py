@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,13 +11,42 @@ import typer
 
 import jaxlaw as jl
 from jaxlaw.columns import SIDES, Place, missing_column, numbers
-from jaxlaw.commands.terminal import pairs, unit_of
-from jaxlaw.notes import DataError
+from jaxlaw.commands.terminal import number, pairs, unit_of
+from jaxlaw.formats import FORMATS
+from jaxlaw.notes import DataError, UsageError, nearest
+from jaxlaw.solvers import SOLVERS
+
+PUBLISHED = "published:"  # before the name of printed coefficients, in place of a file
+
+
+def completed(values: Iterable[str] | Callable[[], Iterable[str]]) -> Callable[..., list[str]]:
+    """What the shell offers for the beginning of a word."""
+
+    def matching(incomplete: str) -> list[str]:
+        every = values() if callable(values) else values
+        return [one for one in every if one.startswith(incomplete)]
+
+    return matching
+
+
+def _published_fits() -> list[str]:
+    return [PUBLISHED + name for name in jl.published()]
+
+
+def fit_argument(help: str) -> Any:
+    """Of a fit: its file, ``-``, or coefficients that a paper prints."""
+    return typer.Argument(help=help, autocompletion=completed(_published_fits))
+
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else.")]
 
 LawOrFit = Annotated[
-    str, typer.Argument(help="Name of a law, or a fit of these data (JSON).", metavar="LAW")
+    str,
+    typer.Argument(
+        help="Name of a law, or a fit of these data (JSON).",
+        metavar="LAW",
+        autocompletion=completed(jl.laws.names),
+    ),
 ]
 Data = Annotated[str, typer.Argument(help="CSV, JSON lines or Parquet file; - for stdin.")]
 Groups = Annotated[str | None, typer.Option(help="Columns whose rows share noise: run, or N,r.")]
@@ -37,16 +67,41 @@ Units = Annotated[
 Where = Annotated[str | None, typer.Option(help="Rows to keep: a pandas query.")]
 Weight = Annotated[str | None, typer.Option(help="Column of weights.")]
 Share = Annotated[
-    str | None, typer.Option(help="Whose share and loss, by r_d, r_g: general or domain.")
+    str | None,
+    typer.Option(
+        help="Whose share and loss, by r_d, r_g: general or domain.",
+        autocompletion=completed(("general", "domain")),
+    ),
+]
+Format = Annotated[
+    str | None,
+    typer.Option(
+        "--format",
+        help="The tool that wrote the files: wandb, tensorboard, lm-eval or hf-trainer.",
+        autocompletion=completed(FORMATS),
+    ),
+]
+Values = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--value",
+        help="What the data do not say: N=1e9, or N=runA:1e9,runB:7e9; repeatable.",
+    ),
 ]
 DropInvalid = Annotated[
     bool, typer.Option("--drop-invalid", help="Drop rows without valid numbers.")
 ]
 
 # What is fitted.
-Constraint = Annotated[str | None, typer.Option(help="dcpt: paper or observed.")]
+Constraint = Annotated[
+    str | None,
+    typer.Option(help="dcpt: paper or observed.", autocompletion=completed(("paper", "observed"))),
+]
 Delta = Annotated[float | None, typer.Option(help="Huber threshold.")]
-Space = Annotated[str | None, typer.Option(help="Residuals: log or linear.")]
+Space = Annotated[
+    str | None,
+    typer.Option(help="Residuals: log or linear.", autocompletion=completed(("log", "linear"))),
+]
 Fix = Annotated[list[str] | None, typer.Option(help="alpha=0.34; repeatable.")]
 Tie = Annotated[list[str] | None, typer.Option(help="beta=alpha; repeatable.")]
 Bound = Annotated[list[str] | None, typer.Option(help="alpha=0.1:1; repeatable.")]
@@ -56,7 +111,7 @@ Base = Annotated[Path | None, typer.Option(help="cpt-chinchilla: a from-scratch 
 Starts = Annotated[int, typer.Option(min=1, help="Size of the Sobol sample.")]
 Screen = Annotated[int, typer.Option(min=1, help="The best of them are solved.")]
 NoScreen = Annotated[bool, typer.Option("--no-screen", help="Solve all.")]
-Solver = Annotated[str, typer.Option(help="newton or lbfgs.")]
+Solver = Annotated[str, typer.Option(help="newton or lbfgs.", autocompletion=completed(SOLVERS))]
 
 # How long work is done.
 WorkDir = Annotated[
@@ -82,6 +137,8 @@ def reading_options(
     where: str | None,
     weight: str | None,
     drop_invalid: bool,
+    format: str | None = None,
+    values: list[str] | None = None,
 ) -> dict[str, Any]:
     """What :func:`jaxlaw.read_runs` is told."""
     return {
@@ -90,12 +147,14 @@ def reading_options(
         "where": where,
         "weight": weight,
         "drop_invalid": drop_invalid,
+        "format": format,
+        "values": values_of(values),
     }
 
 
 def law_or_fit(text: str) -> str | jl.Fit:
     """The name of a law, or the fit a file holds."""
-    return jl.load(text) if text.endswith(".json") else text
+    return loaded_fit(text) if text == "-" or text.endswith(".json") else text
 
 
 def columns_named(text: str | None) -> list[str] | None:
@@ -127,3 +186,26 @@ def _input_column(runs: jl.Runs, name: str) -> np.ndarray:
         rows = place.rows(runs.table.index[bad], values[bad])
         raise DataError(f"{place}: no number in {rows}; leave these rows out")
     return 1 - values if flip else values
+
+
+def values_of(items: list[str] | None) -> dict[str, Any] | None:
+    """``["N=1e9"]`` → ``{"N": 1e9}``, ``["N=a:1,b:2"]`` → ``{"N": {"a": 1.0, "b": 2.0}}``."""
+    found = {}
+    for name, text in pairs(items, "--value").items():
+        if ":" not in text:
+            found[name] = number(text, "--value")
+            continue
+        by_run = [one.rpartition(":") for one in text.split(",")]
+        found[name] = {run: number(value, "--value") for run, _, value in by_run}
+    return found or None
+
+
+def loaded_fit(file: str | Path) -> jl.Fit:
+    """The fit of a file, of standard input (``-``), or printed (``published:NAME``)."""
+    text = str(file)
+    if not text.startswith(PUBLISHED):
+        return jl.load(file)
+    name, known = text.removeprefix(PUBLISHED), jl.published()
+    if name not in known:
+        raise UsageError(f"nothing is published as {name}.{nearest(name, known)}")
+    return known[name]

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 import pandas as pd
 import typer
 
 import jaxlaw as jl
 from jaxlaw import planning
+from jaxlaw.commands.options import loaded_fit
 from jaxlaw.commands.terminal import (
     is_picture,
     number,
@@ -17,14 +20,14 @@ from jaxlaw.commands.terminal import (
     print_json,
     print_table,
     print_wrapped,
+    value_range,
     write_picture,
     write_record,
 )
-from jaxlaw.notes import DataError, UsageError, nearest
-from jaxlaw.planning.answers import Answer, plain
+from jaxlaw.notes import DataError, UsageError, nearest_file
+from jaxlaw.planning.answers import Answer
 
 _SHOWN = 24  # rows of a table
-PUBLISHED = "published:"  # before the name of printed coefficients, in place of a file
 
 At = Annotated[
     list[str] | None,
@@ -53,9 +56,19 @@ def inputs_at(at: list[str] | None) -> dict[str, Any]:
     return {name: number(v, "--at") for name, v in named.items() if name not in best} | best
 
 
+def budgets_of(text: str) -> list[float]:
+    """``1e19,1e20``, or 13 of them between ``1e19:1e23``."""
+    if ":" not in text:
+        return [number(one, "--compute") for one in text.split(",")]
+    ends = value_range(text, "--compute")
+    if None in ends or not 0 < ends[0] < ends[1]:
+        raise UsageError(f"--compute takes LOW:HIGH or a list, not '{text}'")
+    return list(np.geomspace(*ends, 13))
+
+
 def loaded_fits(files: list[Path], draws: list[Path] | None) -> list[Any]:
     """Fits, or ``published:NAME``, with the draws of a bootstrap where there are any."""
-    fits = [_loaded(str(file)) for file in files]
+    fits = [loaded_fit(file) for file in files]
     if not draws:
         return fits
     if len(draws) != len(fits):
@@ -63,20 +76,12 @@ def loaded_fits(files: list[Path], draws: list[Path] | None) -> list[Any]:
     return [_with_draws(fit, file) for fit, file in zip(fits, draws, strict=True)]
 
 
-def _loaded(file: str) -> jl.Fit:
-    if not file.startswith(PUBLISHED):
-        return jl.load(file)
-    name, known = file.removeprefix(PUBLISHED), jl.published()
-    if name not in known:
-        raise UsageError(f"nothing is published as {name}.{nearest(name, known)}")
-    return known[name]
-
-
 def _with_draws(fit: jl.Fit, file: Path) -> planning.Replicates:
     try:
         table = pd.read_csv(file)
     except (OSError, ValueError) as error:
-        raise UsageError(f"cannot read {file}: {error}") from None
+        hint = nearest_file(file) if isinstance(error, FileNotFoundError) else ""
+        raise UsageError(f"cannot read {file}: {error}.{hint}") from None
     missing = [name for name in fit.law.parameter_names if name not in table]
     if missing or not len(table):
         raise DataError(
@@ -136,8 +141,8 @@ def show(
 ) -> None:
     """Write, draw or print a table (but for the columns to hide) and its notes."""
     record = {
-        **{name: [_json_cell(v) for v in column] for name, column in table.items()},
-        "notes": [f"{note.code}: {note.message}" for note in notes],
+        **{name: column.tolist() for name, column in table.items()},
+        "notes": [dataclasses.asdict(note) for note in notes],
     }
     if out is not None:
         _written(out, record, table, draw)
@@ -151,10 +156,6 @@ def show(
         print_table([name.replace("_per_", "/").replace("_", " ") for name in shown], cells)
         for note in notes:
             print_wrapped(str(note))
-
-
-def _json_cell(value: Any) -> Any:
-    return plain(value) if isinstance(value, float) else value
 
 
 def _cell(value: Any) -> str:

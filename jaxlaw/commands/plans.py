@@ -10,12 +10,13 @@ import typer
 
 import jaxlaw as jl
 from jaxlaw import planning
-from jaxlaw.commands.options import Columns, Json, Level
+from jaxlaw.commands.options import Columns, Format, Json, Level, Values, fit_argument, values_of
 from jaxlaw.commands.plan_output import (
     At,
     Draws,
     Limit,
     Out,
+    budgets_of,
     inputs_at,
     loaded_fits,
     show,
@@ -30,11 +31,11 @@ plan: typer.Typer = typer.Typer(
     rich_markup_mode=None,
 )
 
-FitFile = Annotated[Path, typer.Argument(help="A fit that `jaxlaw fit --out` wrote.")]
-GeneralFile = Annotated[Path, typer.Argument(help="A fit of the general loss (JSON).")]
-DomainFile = Annotated[Path, typer.Argument(help="A fit of the domain loss (JSON).")]
-ScratchFile = Annotated[Path, typer.Argument(help="A fit of runs from scratch (JSON).")]
-ContinualFile = Annotated[Path, typer.Argument(help="A fit of runs from a base (JSON).")]
+FitFile = Annotated[Path, fit_argument("A fit that `jaxlaw fit --out` wrote.")]
+GeneralFile = Annotated[Path, fit_argument("A fit of the general loss (JSON).")]
+DomainFile = Annotated[Path, fit_argument("A fit of the domain loss (JSON).")]
+ScratchFile = Annotated[Path, fit_argument("A fit of runs from scratch (JSON).")]
+ContinualFile = Annotated[Path, fit_argument("A fit of runs from a base (JSON).")]
 Start = Annotated[float, typer.Option(help="That loss before the continual training.")]
 
 
@@ -122,7 +123,8 @@ def shares_command(
 ) -> None:
     """Shares of several domains at once, under a budget on the general loss.
 
-    Example: jaxlaw plan shares code=c.json law=l.json --general g.json --start 2.9 --at N=2e9
+    Example: jaxlaw plan shares code=code.json law=law.json --general general.json
+    --start 2.9 --at N=2e9 --at D=1e10
     """
     check_folder(out)
     files = {name: Path(path) for name, path in pairs(domains, "the domains").items()}
@@ -189,7 +191,7 @@ def frontier_command(
     """
     check_folder(out)
     (loaded,) = loaded_fits([fit], bootstrap)
-    budgets = _budgets(compute)
+    budgets = budgets_of(compute)
     options = {"limits": ranges_of(limit, "--limit"), **inputs_at(at)}
     found = planning.frontier(loaded, budgets, level=level, **options)
     ends = (min(budgets), max(budgets))
@@ -326,6 +328,8 @@ def replay_command(
 def envelope_command(
     data: Annotated[str, typer.Argument(help="Points of curves: columns N, D (or C) and loss.")],
     column: Columns = None,
+    format: Format = None,
+    value: Values = None,
     run: Annotated[str | None, typer.Option(help="Column that tells runs apart [N].")] = None,
     levels: Annotated[int, typer.Option(min=2, help="How many levels of compute.")] = 30,
     out: Out = None,
@@ -336,14 +340,6 @@ def envelope_command(
     Example: jaxlaw plan envelope runs.csv -c N=n_params -c D=n_tokens --out frontier.csv
     """
     check_folder(out)
-    table = jl.read_runs(data, pairs(column, "--column")).table
+    columns, values = pairs(column, "--column"), values_of(value)
+    table = jl.read_runs(data, columns, format=format, values=values).table
     show(planning.lowest_losses(table, levels, run=run), (), out, as_json)
-
-
-def _budgets(text: str) -> list[float]:
-    if ":" not in text:
-        return [number(one, "--compute") for one in text.split(",")]
-    ends = value_range(text, "--compute")
-    if None in ends or not 0 < ends[0] < ends[1]:
-        raise UsageError(f"--compute takes LOW:HIGH or a list, not '{text}'")
-    return list(np.geomspace(*ends, 13))

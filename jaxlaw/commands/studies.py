@@ -19,19 +19,25 @@ from jaxlaw.commands.terminal import (
     ranges_of,
     write_file,
 )
+from jaxlaw.folds.naming import DESIGNS
 from jaxlaw.notes import UsageError
 
 
 def study_command(
     laws_and_data: Annotated[
         list[str],
-        typer.Argument(metavar="LAW... DATA", help="Names of laws, then the file; - for stdin."),
+        typer.Argument(
+            metavar="LAW... DATA",
+            help="Names of laws, then the file; - for stdin.",
+            autocompletion=opt.completed(jl.laws.names),
+        ),
     ],
     folds: Annotated[
         str,
         typer.Option(
             help="leave-one-out:N, leave-k-out:r:2, segments:D:3, largest:N, last:D:1/3, "
-            "first:Dp:4, k-fold:5:groups=run, random-split:0.2:10, all-points."
+            "first:Dp:4, k-fold:5:groups=run, random-split:0.2:10, all-points.",
+            autocompletion=opt.completed(DESIGNS),
         ),
     ],
     column: opt.Columns = None,
@@ -40,9 +46,14 @@ def study_command(
     weight: opt.Weight = None,
     share: Annotated[
         list[str] | None,
-        typer.Option(help="Whose share and loss: general, domain; repeated, a data set each."),
+        typer.Option(
+            help="Whose share and loss: general, domain; repeated, a data set each.",
+            autocompletion=opt.completed(("general", "domain")),
+        ),
     ] = None,
     drop_invalid: opt.DropInvalid = False,
+    format: opt.Format = None,
+    value: opt.Values = None,
     constraint: Annotated[
         list[str] | None, typer.Option(help="Of a law: dcpt=paper; repeatable.")
     ] = None,
@@ -66,7 +77,7 @@ def study_command(
 ) -> None:
     """Fit laws on parts of the runs, score them on the rest, and compare.
 
-    Example: jaxlaw study dcpt dcpt-l1 runs.csv --folds leave-k-out:r:2 --out folds.csv
+    Example: jaxlaw study dcpt dcpt-l1 mixtures.csv --folds leave-k-out:r:2 --out folds.csv
     """
     check_folder(out)
     if len(laws_and_data) < 2:
@@ -75,7 +86,9 @@ def study_command(
     design = jl.folds.parse(folds)
     if distributed:
         jl.join_processes()
-    runs = jl.read_runs(data, **opt.reading_options(column, unit, where, weight, drop_invalid))
+    runs = jl.read_runs(
+        data, **opt.reading_options(column, unit, where, weight, drop_invalid, format, value)
+    )
     study = jl.cross_validate(
         laws,
         {side: runs.share(side) for side in share} if share else runs,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,10 @@ import pandas as pd
 
 from jaxlaw.notes import UsageError
 from jaxlaw.result import Fit
+
+_PAGE = 78  # columns of a table, between its margins
+_HALF = 38  # of them, the most that one column insists on
+_GAP = 3  # between columns
 
 
 def pairs(items: Sequence[str] | None, option: str) -> dict[str, str]:
@@ -112,6 +116,7 @@ _ARGUMENTS = (
     (r"\bfirst_step\b", "--first-step"),
     (r"\bS1_before\b", "--s1-before"),
     (r"read the table with jl\.read_curves", "add --schedules"),
+    (r"^values: ", "--value: "),
     (r"\bwhere='([^']+)'", r'--where "\1"'),
     (r"\(where=\)", "(--where)"),
     (r"\(n=\)", "(-n)"),
@@ -135,34 +140,35 @@ def in_options(message: str) -> str:
     return message.replace("drop_invalid=True", "--drop-invalid")
 
 
-def finite(values: np.ndarray) -> list[Any]:
-    """Numbers JSON knows; infinities and NaN as strings."""
-    return [v if np.isfinite(v) else str(v) for v in values.tolist()]
-
-
-def records_of(table: pd.DataFrame) -> list[dict[str, Any]]:
-    """A table's rows for JSON, a name each number."""
-    columns = {
-        name: finite(column.to_numpy())
-        if pd.api.types.is_numeric_dtype(column)
-        else column.tolist()
-        for name, column in table.items()
-    }
-    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
-
-
 def write_record(out: Path, record: Any, table: pd.DataFrame) -> None:
     """A table where the file's name ends in .csv, else the whole record as JSON."""
     if out.suffix.lower() == ".csv":
         write_file(out, lambda path: table.to_csv(path, index=False))
     else:
-        text = json.dumps(record, indent=2, ensure_ascii=False, default=float) + "\n"
-        write_file(out, lambda path: path.write_text(text))
+        write_json(out, record)
 
 
 def print_json(record: Any) -> None:
-    """For programs; numbers only as JSON knows them."""
-    print(json.dumps(record, indent=2, default=float, allow_nan=False))
+    """For programs; numbers only as JSON knows them, infinities and NaN as strings."""
+    print(json.dumps(_plain(record), indent=2, allow_nan=False))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(name): _plain(item) for name, item in value.items()}
+    if isinstance(value, list | tuple | np.ndarray):
+        return [_plain(item) for item in value]
+    if value is None or isinstance(value, str | bool | int):
+        return value
+    if isinstance(value, np.bool_ | np.integer):
+        return value.item()
+    return float(value) if np.isfinite(value) else str(float(value))
+
+
+def write_json(path: Path, record: Any) -> None:
+    """The same into a file."""
+    text = json.dumps(_plain(record), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    write_file(path, lambda path: path.write_text(text, "utf-8"))
 
 
 def print_notes(fit: Fit) -> None:
@@ -182,16 +188,49 @@ def print_wrapped(text: str) -> None:
 
 
 def print_table(head: list[str], rows: Any) -> None:
-    """A table of at most 80 columns."""
+    """A table of at most 80 columns; where it is wider, several with the same first column."""
+    rows = rows.to_numpy() if hasattr(rows, "to_numpy") else rows
+    cells = [[str(cell) for cell in row] for row in rows]
+    for widths in _pages(head, cells):
+        _print_page(head, cells, widths)
+
+
+def _pages(head: list[str], cells: list[list[str]]) -> list[dict[int, int]]:
+    """Which columns go into which table, and how wide each is there."""
+    columns = [[name, *(row[k] for row in cells)] for k, name in enumerate(head)]
+    natural = [max(map(len, column)) for column in columns]
+    # Text may break between words, numbers and names do not; but nothing takes half a page.
+    least = [
+        min(_HALF, max((len(word) for cell in column for word in cell.split()), default=0))
+        for column in columns
+    ]
+    least[0] = min(_HALF, natural[0])  # the first has names: they stay in one piece
+    pages = [{0: least[0]}]
+    for k in range(1, len(head)):
+        if (
+            sum(pages[-1].values()) + least[k] + _GAP * len(pages[-1]) > _PAGE
+            and len(pages[-1]) > 1
+        ):
+            pages.append({0: least[0]})
+        pages[-1][k] = least[k]
+    for page in pages:
+        spare = _PAGE - sum(page.values()) - _GAP * (len(page) - 1)
+        for k in sorted(page, key=lambda k: natural[k] - least[k]):
+            more = min(natural[k] - page[k], spare)
+            page[k], spare = page[k] + more, spare - more
+    return pages
+
+
+def _print_page(head: list[str], cells: list[list[str]], widths: dict[int, int]) -> None:
     from rich import box
     from rich.console import Console
     from rich.table import Table
 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for k, name in enumerate(head):
-        table.add_column(name, overflow="fold", no_wrap=k == 0)  # names stay in one piece
-    for row in rows.to_numpy() if hasattr(rows, "to_numpy") else rows:
-        table.add_row(*map(str, row))
+    for k, width in widths.items():
+        table.add_column(head[k], overflow="fold", width=width)
+    for row in cells:
+        table.add_row(*(row[k] for k in widths))
     console = Console(width=80, highlight=False, markup=False)
     with console.capture() as captured:
         console.print(table)

@@ -8,14 +8,14 @@ from typing import Annotated, Any
 import typer
 
 from jaxlaw import planning
-from jaxlaw.commands.options import Json
+from jaxlaw.commands.options import Json, fit_argument
 from jaxlaw.commands.plan_output import Draws, Out, loaded_fits, show, tell
 from jaxlaw.commands.terminal import check_folder, number, numbers_of, pairs, ranges_of
-from jaxlaw.notes import UsageError
+from jaxlaw.notes import UsageError, nearest
 from jaxlaw.planning import ContinualRun, Pretraining
 
-PtFile = Annotated[str, typer.Argument(help="Fit of the loss on the pre-training corpus.")]
-CptFile = Annotated[str, typer.Argument(help="Fit of the loss on the new corpus.")]
+PtFile = Annotated[str, fit_argument("Fit of the loss on the pre-training corpus.")]
+CptFile = Annotated[str, fit_argument("Fit of the loss on the new corpus.")]
 Base = Annotated[
     str,
     typer.Option(
@@ -158,7 +158,7 @@ def _phase(text: str, option: str, keys: tuple[str, ...]) -> tuple[str, dict[str
     given = numbers_of([part for part in rest.split(",") if part], option)
     for name in given:
         if name not in keys:
-            raise UsageError(f"{option} takes {', '.join(keys)}, not {name}")
+            raise UsageError(f"{option} takes {', '.join(keys)}, not {name}.{nearest(name, keys)}")
     return shape, given
 
 

@@ -21,7 +21,6 @@ from jaxlaw.commands.terminal import (
     print_json,
     print_wrapped,
     ranges_of,
-    records_of,
     write_file,
     write_record,
 )
@@ -31,10 +30,22 @@ def bootstrap_command(
     law: opt.LawOrFit,
     data: opt.Data,
     n: Annotated[int, typer.Option("-n", "--resamples", min=2, help="Resamples.")] = 1000,
-    kind: Annotated[str, typer.Option(help="case, residual or wild.")] = "case",
+    kind: Annotated[
+        str,
+        typer.Option(
+            help="case, residual or wild.",
+            autocompletion=opt.completed(("case", "residual", "wild")),
+        ),
+    ] = "case",
     groups: opt.Groups = None,
     level: opt.Level = 0.95,
-    method: Annotated[str, typer.Option(help="percentile, basic, normal or bca.")] = "percentile",
+    method: Annotated[
+        str,
+        typer.Option(
+            help="percentile, basic, normal or bca.",
+            autocompletion=opt.completed(("percentile", "basic", "normal", "bca")),
+        ),
+    ] = "percentile",
     at: opt.PredictAt = None,
     column: opt.Columns = None,
     unit: opt.Units = None,
@@ -42,6 +53,8 @@ def bootstrap_command(
     weight: opt.Weight = None,
     share: opt.Share = None,
     drop_invalid: opt.DropInvalid = False,
+    format: opt.Format = None,
+    value: opt.Values = None,
     constraint: opt.Constraint = None,
     delta: opt.Delta = None,
     space: opt.Space = None,
@@ -68,7 +81,9 @@ def bootstrap_command(
     check_folder(draws)
     if distributed:
         jl.join_processes()
-    reading = opt.reading_options(column, unit, where, weight, drop_invalid) | {"share": share}
+    reading = opt.reading_options(column, unit, where, weight, drop_invalid, format, value) | {
+        "share": share
+    }
     asked = {
         "constraint": constraint,
         "delta": delta,
@@ -76,7 +91,7 @@ def bootstrap_command(
         "fixed": numbers_of(fix, "--fix"),
         "tied": pairs(tie, "--tie"),
         "bounds": ranges_of(bound, "--bound"),
-        "base": jl.load(base) if base else None,
+        "base": opt.loaded_fit(base) if base else None,
     }
     points = {name: grid.ravel() for name, grid in combinations(at, "--at").items()}
     found = jl.bootstrap(
@@ -106,7 +121,7 @@ def _show(
         "resampled": found.n_groups,
         "level": level,
         "method": method,
-        **{name: records_of(table) for name, table in tables.items()},
+        **{name: table.to_dict("records") for name, table in tables.items()},
         "notes": [dataclasses.asdict(note) for note in found.notes],
     }
     if draws is not None:

@@ -25,6 +25,7 @@ from jaxlaw.curves.counting import AREAS, area_options, areas_along
 from jaxlaw.curves.courses import Course, courses_of, updates
 from jaxlaw.curves.drops import DROPS, drops_along
 from jaxlaw.curves.logged import Fill
+from jaxlaw.formats import read_format, with_values
 from jaxlaw.notes import DataError, Note, UsageError, nearest
 from jaxlaw.runs import Runs, Side, read_runs
 from jaxlaw.schedules import Schedule
@@ -226,6 +227,8 @@ def read_curves(
     share: Side | None = None,
     drop_invalid: bool = False,
     name: str | None = None,
+    format: str | None = None,
+    values: Mapping[str, Any] | None = None,
 ) -> Curves:
     """Read loss curves and their learning rates.
 
@@ -234,8 +237,9 @@ def read_curves(
             ``step``, ``loss``, ``run`` (one curve if there is none) and, as there are, ``lr``,
             ``schedule`` (a name or a line), ``phase`` (pt or cpt), and other inputs of the law;
             or a list of files of one run each, named by the file.
-        columns, units, weight, where, share, drop_invalid, name: see :func:`jaxlaw.read_runs`;
-            ``columns`` also maps ``run``, ``step``, ``lr``, ``schedule`` and ``phase``.
+        columns, units, weight, where, share, drop_invalid, name, format, values: see
+            :func:`jaxlaw.read_runs`; ``columns`` also maps ``run``, ``step``, ``lr``,
+            ``schedule`` and ``phase``.
         schedules: run or name of schedule → Schedule, line for ``schedules.parse``, or (steps,)
             rates; one of these alone is that of all runs. Left out, column ``schedule`` has the
             lines; for runs not named, column ``lr`` the rate that each update used, step by step.
@@ -259,7 +263,8 @@ def read_curves(
             :func:`jaxlaw.read_runs` finds.
         UsageError: a run without schedule, a schedule without run, or no S1_before.
     """
-    table = _one_table(source, columns, name)
+    table = _one_table(source, columns, name) if format is None else read_format(source, format)
+    table = with_values(table, values)
     rows = _with_courses_columns(
         read_runs(
             table, columns, units,

@@ -23,7 +23,7 @@ from jaxlaw.folds.designs import (
 from jaxlaw.folds.masks import Design
 from jaxlaw.notes import UsageError, nearest
 
-_BY_NAME = {
+DESIGNS = {
     "leave-one-out": leave_one_out,
     "leave-k-out": leave_k_out,
     "segments": segments,
@@ -47,12 +47,12 @@ def parse(text: str) -> Design:
         UsageError: no such design, or arguments it does not take.
     """
     name, *rest = text.split(":")
-    if name not in _BY_NAME:
+    if name not in DESIGNS:
         raise UsageError(
-            f"there is no fold design '{name}'; designs: {', '.join(_BY_NAME)}."
-            f"{nearest(name, _BY_NAME)}"
+            f"there is no fold design '{name}'; designs: {', '.join(DESIGNS)}."
+            f"{nearest(name, DESIGNS)}"
         )
-    build = _BY_NAME[name]
+    build = DESIGNS[name]
     named = dict(part.split("=", 1) for part in rest if "=" in part)
     try:
         bound = inspect.signature(build).bind(*(p for p in rest if "=" not in p), **named)

@@ -350,7 +350,8 @@ def get(name: str | Law, constraint: str | None = None) -> Law:
         offered = [key.split(":")[1] for key in _REGISTRY if key.startswith(f"{base}:")]
         raise UsageError(
             f"law {base} has no constraint '{constraint}'; "
-            + (f"it has {', '.join(offered)}" if offered else "it takes none")
+            + (f"it has {', '.join(offered)}." if offered else "it takes none")
+            + nearest(constraint, offered)
         )
     return _REGISTRY[variant]
 

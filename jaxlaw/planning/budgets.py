@@ -14,7 +14,7 @@ import jax
 import numpy as np
 import pandas as pd
 
-from jaxlaw.notes import DataError, Note, UsageError
+from jaxlaw.notes import DataError, Note, UsageError, nearest
 from jaxlaw.planning.answers import (
     LEVEL,
     Answer,
@@ -298,7 +298,8 @@ def checked_limits(limits: Any, allowed: Sequence[str]) -> dict[str, tuple[Any, 
     for name, ends in (limits or {}).items():
         if name not in allowed:
             raise UsageError(
-                f"limits on {name} make no sense here; on {', '.join(allowed)} they do"
+                f"limits on {name} make no sense here; on {', '.join(allowed)} they do."
+                f"{nearest(str(name), allowed)}"
             )
         try:
             low, high = ends

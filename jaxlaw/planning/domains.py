@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxlaw.laws.base import Law
-from jaxlaw.notes import Note, UsageError
+from jaxlaw.notes import Note, UsageError, nearest
 from jaxlaw.planning.answers import (
     LEVEL,
     Answer,
@@ -98,7 +98,8 @@ def optimal_shares(
     given = tuple(_given(one, inputs) for one in every)
     values = np.array([float((weights or {}).get(name, 1.0)) for name in names])
     if set(weights or {}) - set(names) or not (values >= 0).all() or not values.any():
-        raise UsageError(f"weights are for {', '.join(names)}; none negative, not all 0")
+        hints = "".join(nearest(name, names) for name in set(weights or {}) - set(names))
+        raise UsageError(f"weights are for {', '.join(names)}; none negative, not all 0.{hints}")
     limit = np.inf if start is None else in_domain("start", start) * (1 + threshold)
     laws = tuple(one.law for one in every)
     with jax.enable_x64(True):

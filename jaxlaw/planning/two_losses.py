@@ -13,7 +13,7 @@ import numpy as np
 
 from jaxlaw.curves.counting import AREAS
 from jaxlaw.laws.base import Law
-from jaxlaw.notes import Note, UsageError
+from jaxlaw.notes import Note, UsageError, nearest
 from jaxlaw.planning.answers import Source, held, on_source, sources
 from jaxlaw.planning.continual_run import (
     SETTINGS,
@@ -110,7 +110,10 @@ def check_varied(question: Question, names: tuple[str, ...]) -> None:
     run = question.run
     for name in names:
         if name not in SETTINGS:
-            raise UsageError(f"'{name}' is not a setting; settings: {', '.join(SETTINGS)}")
+            raise UsageError(
+                f"'{name}' is not a setting; settings: {', '.join(SETTINGS)}."
+                f"{nearest(name, SETTINGS)}"
+            )
     if "peak" in names and run.peak is None:
         raise UsageError("without a re-warm-up the peak is the last rate of pre-training; give "
                          "the run a peak=, or vary loss_potential")  # fmt: skip

@@ -15,7 +15,7 @@ import pandas as pd
 from jaxlaw import laws
 from jaxlaw.columns import missing_column
 from jaxlaw.fitting import fit
-from jaxlaw.notes import DataError, Note
+from jaxlaw.notes import DataError, Note, UsageError, nearest
 from jaxlaw.planning.answers import LEVEL, Answer, in_domain, measured
 from jaxlaw.refits import refit
 from jaxlaw.result import Fit
@@ -169,8 +169,14 @@ def _read(checkpoints: Any, columns: Mapping[str, str]) -> pd.DataFrame:
     """Checkpoints by Dp."""
     table = read_runs(checkpoints).table if not isinstance(checkpoints, Mapping) else checkpoints
     table = pd.DataFrame(dict(table)) if isinstance(table, Mapping) else table
-    found = {}
-    for name in ("Dp", "score", "cross_entropy"):
+    wanted, found = ("Dp", "score", "cross_entropy"), {}
+    for name in columns:
+        if name not in wanted:
+            raise UsageError(
+                f"checkpoints take the columns {', '.join(wanted)}, not '{name}'."
+                f"{nearest(name, wanted)}"
+            )
+    for name in wanted:
         column = columns.get(name, name)
         if column in table:
             found[name] = pd.to_numeric(table[column], errors="coerce").to_numpy(float)

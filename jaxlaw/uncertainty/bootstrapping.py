@@ -14,7 +14,7 @@ import pandas as pd
 from jaxlaw.chunks import Work
 from jaxlaw.fitting import solver_named
 from jaxlaw.laws.base import Law
-from jaxlaw.notes import Note, UsageError
+from jaxlaw.notes import Note, UsageError, nearest
 from jaxlaw.objective import LARGEST_DELTA
 from jaxlaw.programs import programs_in
 from jaxlaw.refits import Refits, refit
@@ -246,8 +246,9 @@ def bootstrap(
 def _check(n: int, kind: str, groups: Any) -> None:
     if n < 2:
         raise UsageError(f"n, the number of resamples, must be at least 2, not {n}")
-    if kind not in ("case", "residual", "wild"):
-        raise UsageError(f"kind is 'case', 'residual' or 'wild', not {kind!r}")
+    if kind not in (kinds := ("case", "residual", "wild")):
+        hint = nearest(str(kind), kinds)
+        raise UsageError(f"kind is 'case', 'residual' or 'wild', not {kind!r}.{hint}")
     if kind == "residual" and groups is not None:
         raise UsageError(
             "residuals drawn one by one do not keep groups together: use kind='case' or 'wild'"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 import pandas as pd
 
-from jaxlaw.notes import UsageError
+from jaxlaw.notes import UsageError, nearest
 from jaxlaw.result import Fit
 
 Method = Literal["percentile", "basic", "normal", "bca"]
@@ -78,7 +78,10 @@ def interval_of(
         elif method == "bca":
             low, high = bca_ends(estimate, draws, tail, left_out)
         elif method != "percentile":
-            raise UsageError(f"method is 'percentile', 'basic', 'normal' or 'bca', not {method!r}")
+            hint = nearest(str(method), get_args(Method))
+            raise UsageError(
+                f"method is one of {', '.join(get_args(Method))}, not {method!r}.{hint}"
+            )
     return Interval(estimate, spread, low, high)
 
 

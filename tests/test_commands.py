@@ -1,0 +1,545 @@
+"""What holds for every command: found from the app, so that a new one is asked the same."""
+
+import io
+import json
+import os
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from planned import CONTINUAL, DOMAIN, GENERAL, SCRATCH, drawn
+from prepared import PAIRS, prepare
+
+import jaxlaw as jl
+from jaxlaw import planning
+from jaxlaw.planning import ContinualRun, Pretraining
+
+pytest.importorskip("typer")
+jsonschema = pytest.importorskip("jsonschema")
+from jaxlaw import cli  # noqa: E402
+from jaxlaw.commands.schemas import SCHEMAS, schema_of  # noqa: E402
+from jaxlaw.commands.terminal import print_table, print_wrapped  # noqa: E402
+
+
+def commands(group=cli.app, before=""):
+    """Every command of the app by its full name."""
+    found = {f"{before}{one.name}": one.callback for one in group.registered_commands}
+    for inner in group.registered_groups:
+        found |= commands(inner.typer_instance, f"{before}{inner.name} ")
+    return found
+
+
+COMMANDS = commands()
+# Fits of many starts: what makes the examples small, and which are slow even so.
+SMALLER = {
+    "fit": "--n-starts 64 --screen 16",
+    "bootstrap": "-n 20 --n-starts 16 --screen 4",
+    "study": "--n-starts 64 --screen 4 --fix alpha=0.5 --fix beta=0.5",
+}
+SLOW = {"demo", "plan valuation", *SMALLER, "covariance", "profile", "influence", "identifiability"}
+
+
+def example(name):
+    """The arguments of the example in a command's help."""
+    said = COMMANDS[name].__doc__.split("Example: jaxlaw ")[1]
+    return [*shlex.split(said), *shlex.split(SMALLER.get(name, ""))]
+
+
+def each(leave_out=()):
+    return [
+        pytest.param(name, marks=pytest.mark.slow if name in SLOW else ())
+        for name in COMMANDS
+        if name not in leave_out
+    ]
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("prepared")
+    prepare(folder)
+    return folder
+
+
+@pytest.fixture
+def folder(files, tmp_path, monkeypatch):
+    """A copy of the prepared files, which is where commands run."""
+    shutil.copytree(files, tmp_path / "here")
+    monkeypatch.chdir(tmp_path / "here")
+    return tmp_path / "here"
+
+
+@pytest.fixture
+def command(monkeypatch, capsys):
+    """Run ``jaxlaw …``: exit code, stdout, stderr."""
+
+    def run(*arguments, stdin=None):
+        monkeypatch.setattr(sys, "argv", ["jaxlaw", *map(str, arguments)])
+        if stdin is not None:
+            monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin.encode())))
+        with pytest.raises(SystemExit) as stop:
+            cli.main()
+        seen = capsys.readouterr()
+        assert "Traceback" not in seen.err
+        return stop.value.code or 0, seen.out, seen.err
+
+    return run
+
+
+def assert_narrow(text):
+    assert [line for line in text.splitlines() if len(line) > 80] == []
+
+
+# --- help, examples, JSON, tables
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_shows_an_example_and_fits_the_page(command, name):
+    code, out, err = command(*name.split(), "--help")
+    assert (code, err) == (0, "")
+    assert f"Example: jaxlaw {name} " in out and "--json" in out and "--out" in out
+    assert_narrow(out)
+
+
+def test_every_command_has_a_schema_and_every_schema_is_one():
+    assert set(SCHEMAS) == set(COMMANDS)
+    for name in SCHEMAS:
+        jsonschema.Draft202012Validator.check_schema(schema_of(name))
+
+
+@pytest.mark.parametrize("name", each())
+def test_the_example_runs_and_its_json_is_what_the_schema_says(command, folder, name):
+    code, out, err = command(*example(name), "--json")
+    assert (code, err) == (0, "")
+    record = json.loads(out, parse_constant=pytest.fail)
+    jsonschema.validate(record, schema_of(name))
+    if name in PYTHON:
+        prepare(folder)  # as it was: examples write files
+        assert record == json.loads(json.dumps(plain(PYTHON[name]())))
+    code, shown, err = command(*example(name))
+    assert (code, err) == (0, "")
+    assert_narrow(shown)
+
+
+def test_a_schema_refuses_what_is_not_the_commands():
+    good = {"N": [1.0], "loss": ["inf"], "outside": [True]}
+    jsonschema.validate(good, schema_of("predict"))
+    for bad in ({"N": [1.0]}, good | {"loss": ["far"]}, good | {"outside": [0.5]}, [good]):
+        with pytest.raises(jsonschema.ValidationError):
+            jsonschema.validate(bad, schema_of("predict"))
+
+
+def test_tables_keep_to_80_columns_and_lose_nothing(capsys):
+    names = ["a" * 90, "b" * 60, "two words", *(f"column {k}" for k in range(12))]
+    print_table(names, [["x" * 100, "-1.797693e+308", "y z", *["-1.797693e+308"] * 12]])
+    print_wrapped("z" * 200)
+    shown = capsys.readouterr().out
+    assert_narrow(shown)
+    assert shown.count("-1.797693e+308") == 13 and shown.count("z") == 201
+    assert all(f"column {k}" in " ".join(shown.split()) for k in range(9))
+
+
+def test_extreme_numbers_and_long_names_fit_the_page(command, folder):
+    for arguments in (
+        ("predict", "fit.json", "--at", "N=1e300,1e-300", "--at", "D=1e-300,1e300"),
+        ("plan", "shares", f"{'corpus' * 12}=code.json", "--at", "N=2e9", "--at", "D=1e10"),
+        ("areas", "constant:lr=1e300,steps=9"),
+        ("schema",),
+        ("laws", "--published"),
+    ):
+        code, out, _ = command(*arguments)
+        assert code == 0
+        assert_narrow(out)
+
+
+# --- the same numbers as Python
+
+WANG = ContinualRun(
+    Pretraining(shape="wsd", steps=40000, peak=2e-4),
+    shape="cosine", steps=10000, peak=2e-5, warmup=500,
+)  # fmt: skip
+BACK = ContinualRun(
+    Pretraining(shape="wsd", steps=10000, peak=2e-4),
+    shape="cosine", steps=10000, peak=2e-4, warmup=500, replay=0.9,
+)  # fmt: skip
+
+
+def fit_of(pair):
+    return drawn(pair).fit
+
+
+def areas_expected():
+    schedule = jl.schedules.parse("cosine:peak=3e-4,steps=24000,warmup=2000")
+    at = np.array([2000, 24000])
+    areas = jl.areas(schedule, at=at, count_warmup=False)
+    return {"step": at, "lr": schedule.rates[at - 1], "S1": areas.S1, "S2": areas.S2}
+
+
+def predicted():
+    fit, N, D = fit_of(PAIRS["fit"]), np.array([1e9, 7e9]), np.array([1e12, 1e12])
+    outside = fit.outside(N=N, D=D)
+    return {"N": N, "D": D, "loss": fit.predict(N=N, D=D), "outside": outside}
+
+
+def study_expected():
+    study = jl.cross_validate(
+        ["dcpt", "dcpt-l1"], "mixtures.csv", jl.folds.leave_k_out("r", 2), n_starts=64, screen=4,
+        fixed={"alpha": 0.5, "beta": 0.5},
+    )  # fmt: skip
+    ranking = study.ranking().reset_index().astype(object)
+    rows = ranking.where(ranking.notna(), None).to_dict(orient="records")
+    return study.to_dict() | {"ranking": rows}
+
+
+def bootstrap_expected():
+    columns = {"N": "n_params", "D": "n_tokens"}
+    found = jl.bootstrap("chinchilla", "runs.csv", 20, columns=columns, n_starts=16, screen=4)
+    return {
+        "law": "chinchilla", "kind": "case", "resamples": 20, "resampled": 243, "level": 0.95,
+        "method": "percentile", "parameters": found.intervals().to_dict("records"),
+        "predictions": found.prediction(N=[7e9], D=[1e12]).to_dict("records"),
+        "notes": [vars(note) for note in found.notes],
+    }  # fmt: skip
+
+
+def table_of(found):
+    return found.table.to_dict("list") | {"notes": [vars(note) for note in found.notes]}
+
+
+TARGET = {"N": 7e9}
+SHARES = {"code": fit_of(DOMAIN), "law": fit_of(DOMAIN)}
+AT = {"N": 2e9, "D": 1e10}
+
+#: Command → the Python call of its example, or its numbers.
+PYTHON = {
+    "laws": lambda: jl.published()["hoffmann-2022"].to_dict() and jl.published_table(),
+    "fit": lambda: jl.fit(
+        "chinchilla", "runs.csv", columns={"N": "n_params", "D": "n_tokens"}, n_starts=64, screen=16
+    ).to_dict(),
+    "predict": predicted,
+    "areas": areas_expected,
+    "curve": lambda: jl.load("curve-fit.json")
+    .predict_curve("wsd:peak=3e-4,steps=24000,warmup=2000", np.arange(1200, 24001, 1200))
+    .to_dict("list"),
+    "bootstrap": bootstrap_expected,
+    "study": study_expected,
+    "plan mixture": lambda: planning.optimal_mixture(
+        fit_of(GENERAL), fit_of(DOMAIN), start=2.86, **AT
+    ).to_dict(),
+    "plan critical": lambda: planning.critical_ratio(
+        fit_of(GENERAL), start=2.86, N=1.8e9, D=1e10
+    ).to_dict(),
+    "plan limited": lambda: planning.optimal_mixture_limited(
+        fit_of(DOMAIN), 5e7, N=1.8e9
+    ).to_dict(),
+    "plan shares": lambda: planning.optimal_shares(
+        SHARES, general=fit_of(GENERAL), start=2.9, **AT
+    ).to_dict(),
+    "plan allocation": lambda: planning.allocation(fit_of(PAIRS["fit"]), 1e21).to_dict(),
+    "plan frontier": lambda: table_of(
+        planning.frontier(fit_of(PAIRS["fit"]), np.geomspace(1e19, 1e23, 13))
+    ),
+    "plan target": lambda: planning.allocation_at(
+        fit_of(PAIRS["fit"]), loss=2.1, **TARGET
+    ).to_dict(),
+    "plan transfer": lambda: planning.transferred(
+        fit_of(SCRATCH), fit_of(CONTINUAL), N=1.4e9, D=1e10
+    ).to_dict(),
+    "plan breakeven": lambda: planning.break_even(
+        fit_of(SCRATCH), fit_of(CONTINUAL), N=1.4e9
+    ).to_dict()
+    | {"pays": "below"},
+    "plan replay": lambda: planning.compare_replay(
+        fit_of(DOMAIN), [0.2, 0.5, 0.8], N=1.8e9
+    ).to_dict(),
+    "plan envelope": lambda: planning.lowest_losses(pd.read_csv("runs.csv")).to_dict("list")
+    | {"notes": []},
+    "plan training": lambda: planning.optimal_training(
+        jl.published()["wang-2025-pt"], jl.published()["wang-2025-cpt"], WANG, 0.5,
+        {"replay": (0, 1)},
+    ).to_dict(),
+    "plan turning": lambda: planning.turning_length(
+        jl.published()["wang-2025-pt"], BACK
+    ).to_dict(),
+    "plan valuation": lambda: planning.pretraining_value(
+        "checkpoints.csv", at=1e12, target=25, baseline=12
+    ).to_dict(),
+    "schema": lambda: schema_of("plan mixture"),
+}  # fmt: skip
+PYTHON["laws"] = lambda: jl.published()["hoffmann-2022"].to_dict()
+
+
+def plain(value):
+    """As JSON has it: infinities and NaN are strings."""
+    if isinstance(value, dict):
+        return {name: plain(item) for name, item in value.items()}
+    if isinstance(value, (list, tuple, np.ndarray)):
+        return [plain(item) for item in value]
+    if isinstance(value, (float, np.floating)):
+        return float(value) if np.isfinite(value) else str(float(value))
+    return value.item() if isinstance(value, np.generic) else value
+
+
+# --- exit codes and pipes
+
+
+@pytest.mark.parametrize("name", each())
+def test_an_unknown_option_and_an_impossible_file_are_wrong_usage(command, folder, name):
+    code, out, err = command(*example(name), "--nope")
+    assert (code, out) == (2, "") and "--nope" in err
+    code, out, err = command(*example(name), "--out", "no/such/folder.json")
+    assert (code, out) == (2, "") and "a folder that exists" in err
+
+
+def reads_files(name):
+    return any(part.split("=")[-1].endswith((".json", ".csv")) for part in inputs(name))
+
+
+def inputs(name):
+    """The example without what it writes."""
+    parts = example(name)
+    return parts[: parts.index("--out")] if "--out" in parts else parts
+
+
+@pytest.mark.parametrize("name", [name for name in COMMANDS if reads_files(name)])
+def test_missing_files_are_wrong_usage_and_broken_ones_bad_data(command, folder, name):
+    for path in folder.iterdir():
+        path.write_bytes(b"\x00\x01")
+    code, out, err = command(*inputs(name))
+    assert (code, out, len(err.splitlines())) == (1, "", 1)
+    for path in folder.iterdir():
+        path.unlink()
+    code, out, err = command(*inputs(name))
+    assert (code, out, len(err.splitlines())) == (2, "", 1)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_an_interrupt_ends_with_130(command, folder, monkeypatch, name):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    group, _, last = name.rpartition(" ")
+    (holder,) = (g for g in groups() if (g[0] == group))
+    (info,) = (one for one in holder[1].registered_commands if one.name == last)
+    callback = info.callback
+    interrupted.__signature__ = __import__("inspect").signature(callback, eval_str=True)
+    monkeypatch.setattr(info, "callback", interrupted)
+    code, out, err = command(*example(name))
+    assert (code, out) == (130, "") and err.startswith("jaxlaw: interrupted")
+
+
+def groups(group=cli.app, name=""):
+    yield name, group
+    for inner in group.registered_groups:
+        yield from groups(inner.typer_instance, f"{name} {inner.name}".strip())
+
+
+def shell(line, folder, **options):
+    root = Path(__file__).parent.parent
+    python = shlex.quote(sys.executable)
+    environment = os.environ | {"PYTHONPATH": str(root)}
+    line = line.replace("jaxlaw ", f"{python} -m jaxlaw ")
+    return subprocess.run(
+        ["bash", "-c", f"set -o pipefail; {line}"], cwd=folder, env=environment,
+        capture_output=True, text=True, timeout=300, **options,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("line", "code"),
+    [
+        ("jaxlaw areas constant:lr=1e-4,steps=9", 0),
+        ("jaxlaw predict runs.csv --at N=1e9", 1),
+        ("jaxlaw areas constant:lr=1e-4", 2),
+        ("jaxlaw areas constant:lr=1e-4,steps=3000 --at all | head -1", 141),
+        ("jaxlaw laws | true", 141),
+    ],
+)
+def test_exit_codes_of_the_process(files, line, code):
+    done = shell(line, files)
+    assert done.returncode == code
+    assert "Traceback" not in done.stderr and "Exception" not in done.stderr
+    assert len(done.stderr.splitlines()) == (code in (1, 2))
+
+
+def test_ctrl_c_ends_the_process_with_130_in_one_line(files):
+    root = Path(__file__).parent.parent
+    waiting = subprocess.Popen(
+        [sys.executable, "-m", "jaxlaw", "--verbose", "predict", "-", "--at", "N=1"], cwd=files,
+        env=os.environ | {"PYTHONPATH": str(root)},
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert "reading" in waiting.stderr.readline()
+    time.sleep(0.2)
+    waiting.send_signal(signal.SIGINT)
+    out, err = waiting.communicate(timeout=60)
+    assert (waiting.returncode, out) == (130, "")
+    assert "interrupted" in err and "Traceback" not in err
+
+
+def test_a_fit_goes_through_pipes(command, folder):
+    saved = Path("fit.json").read_text()
+    at = ("--at", "N=1e9", "--at", "D=1e12")
+    assert command("predict", "-", *at, stdin=saved) == command("predict", "fit.json", *at)
+    plan = ("allocation", "--compute", "1e21")
+    piped = command("plan", plan[0], "-", *plan[1:], stdin=saved)
+    assert piped == command("plan", plan[0], "fit.json", *plan[1:]) and piped[0] == 0
+    points = ("predict", "fit.json", "-")
+    assert command(*points, stdin=Path("runs.csv").read_text())[0] == 0
+    code, out, err = command("plan", "transfer", "-", "-", "--loss", 2, stdin=saved)
+    assert (code, out) == (1, "") and "stands once" in err
+    code, _, err = command("predict", "-", *at, stdin="")
+    assert code == 1 and "standard input is not a jaxlaw fit: it is empty" in err
+
+
+@pytest.mark.slow
+def test_a_fit_is_piped_into_a_prediction(files):
+    fit = "cat runs.csv | jaxlaw fit chinchilla - --n-starts 64 --screen 16 --json"
+    done = shell(f"{fit} | jaxlaw predict - --at N=1e9 --at D=1e12 --json", files)
+    assert (done.returncode, done.stderr) == (0, "")
+    fitted = jl.fit("chinchilla", files / "runs.csv", n_starts=64, screen=16)
+    assert json.loads(done.stdout)["loss"] == [float(fitted.predict(N=1e9, D=1e12))]
+
+
+# --- names nearly right
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "said"),
+    [
+        ("fti chinchilla", 2, "'fit'"),
+        ("plan mixtur a b", 2, "'mixture'"),
+        ("fit chinchila runs.csv", 2, "'chinchilla'"),
+        ("fit chinchilla run.csv", 2, "'runs.csv'"),
+        ("fit chinchilla runs.csv -c N=n_parms", 1, "'n_params'"),
+        ("fit chinchilla runs.csv -c NN=n_params", 2, "'N'"),
+        ("fit chinchilla runs.csv -u NN=1", 2, "'N'"),
+        ("fit chinchilla runs.csv --where n_parms>1", 2, "'n_params'"),
+        ("fit chinchilla runs.csv --weight n_parms", 1, "'n_params'"),
+        ("fit chinchilla runs.csv --fix alhpa=1", 2, "'alpha'"),
+        ("fit chinchilla runs.csv --tie alhpa=beta", 2, "'alpha'"),
+        ("fit chinchilla runs.csv --bound alhpa=0:1", 2, "'alpha'"),
+        ("fit chinchilla runs.csv --solver newtn", 2, "'newton'"),
+        ("fit chinchilla runs.csv --starts sobl", 2, "'sobol'"),
+        ("fit chinchilla runs.csv --space lgo", 2, "'log'"),
+        ("fit chinchilla runs.csv --share domin", 2, "'domain'"),
+        ("fit dcpt runs.csv --constraint papre", 2, "'paper'"),
+        ("fit chinchilla runs.csv --scren 9", 2, "--screen"),
+        ("fit chinchilla runs.csv --base fti.json", 2, "'fit.json'"),
+        ("bootstrap chinchilla runs.csv --kind resdual", 2, "'residual'"),
+        ("study chinchilla runs.csv --folds leave-one-ot:N", 2, "'leave-one-out'"),
+        ("study chinchila runs.csv --folds leave-one-out:N", 2, "'chinchilla'"),
+        ("study chinchilla runs.csv --folds leave-one-out:n_parms", 1, "'n_params'"),
+        ("predict fti.json --at N=1", 2, "'fit.json'"),
+        ("predict fit.json --at n=1e9 --at D=1e9", 2, "'N'"),
+        ("predict published:hofmann-2022 --at N=1", 2, "'hoffmann-2022'"),
+        ("laws --name hofmann-2022", 2, "'hoffmann-2022'"),
+        ("areas cosin:peak=1", 2, "'cosine'"),
+        ("areas cosine:paek=1", 2, "'peak'"),
+        ("plan allocation fit.json --compute 1e21 --limit n=1:2", 2, "'N'"),
+        ("plan allocation fit.json --compute 1e21 --at M=1", 2, "no input 'M'"),
+        ("plan allocation fit.json --compute 1e21 --bootstrap fit-drws.csv", 2, "fit-draws.csv"),
+        ("plan shares code=code.json --weight cod=2 --at N=1e9 --at D=1e9", 2, "'code'"),
+        ("plan valuation checkpoints.csv -c scor=score", 2, "'score'"),
+        ("schema plan mixtre", 2, "'plan mixture'"),
+        (
+            "plan turning published:wang-2025-pt --pretraining wsd:stps=1,peak=1 --run cosine:",
+            2,
+            "'steps'",
+        ),
+    ],
+)
+def test_a_name_nearly_right_is_suggested(command, folder, line, code, said):
+    seen, out, err = command(*shlex.split(line))
+    assert (seen, out) == (code, "")
+    assert said in err.splitlines()[-1]
+
+
+# --- completion
+
+
+@pytest.mark.parametrize(
+    ("line", "offered"),
+    [
+        ("fit chinch", ["chinchilla"]),
+        ("study dcpt-l", ["dcpt-l1", "dcpt-l2", "dcpt-l4", "dcpt-l5"]),
+        ("bootstrap kap", ["kaplan"]),
+        ("laws --name isik", [name for name in jl.published() if name.startswith("isik")]),
+        ("fit dcpt runs.csv --solver ", ["newton", "lbfgs"]),
+        ("fit dcpt runs.csv --starts ", ["sobol", "grid"]),
+        ("fit dcpt runs.csv --space l", ["log", "linear"]),
+        ("fit dcpt runs.csv --share d", ["domain"]),
+        ("fit dcpt runs.csv --constraint ", ["paper", "observed"]),
+        ("fit annealing runs.csv --fill ", ["hold", "linear"]),
+        ("bootstrap dcpt runs.csv --kind ", ["case", "residual", "wild"]),
+        ("bootstrap dcpt runs.csv --method n", ["normal"]),
+        ("study dcpt runs.csv --folds leave", ["leave-one-out", "leave-k-out"]),
+        ("predict published:kap", ["published:kaplan-2020"]),
+        ("plan allocation published:kap", ["published:kaplan-2020"]),
+        ("plan alloc", ["allocation"]),
+        ("fit --scr", ["--screen"]),
+    ],
+)
+def test_the_shell_completes(command, monkeypatch, line, offered):
+    words = f"jaxlaw {line}"
+    monkeypatch.setenv("_JAXLAW_COMPLETE", "complete_bash")
+    monkeypatch.setenv("COMP_WORDS", words)
+    monkeypatch.setenv("COMP_CWORD", str(len(words.split(" ")) - 1))
+    code, out, err = command()
+    assert (code, err) == (0, "") and offered
+    assert out.split() == offered
+
+
+# --- verbosity
+
+
+@pytest.mark.slow
+def test_verbose_tells_on_stderr_what_was_done(command, folder):
+    command("fit", "kaplan", "runs.csv", "--n-starts", 8, "--screen", 4)  # compiled
+    quiet = command("fit", "kaplan", "runs.csv", "--n-starts", 8, "--screen", 4)
+    code, out, err = command(
+        "fit", "kaplan", "runs.csv", "--n-starts", 8, "--screen", 4, "--where", "N > 1e8",
+        "--verbose",
+    )  # fmt: skip
+    kept = int((pd.read_csv("runs.csv")["N"] > 1e8).sum())
+    assert f"runs.csv: 243 rows read, {kept} kept" in err
+    assert f"runs.csv: {kept} observations for law kaplan, 0 rows dropped" in err
+    assert "screen: 1 problems × 8 starts" in err and "newton: 1 problems × 4 starts" in err
+    assert "programs compiled" in err.splitlines()[-1]
+    assert all(line.startswith("jaxlaw: ") for line in err.splitlines())
+    assert quiet[2] == "" and quiet[0] == code
+
+
+def test_version(command):
+    code, out, err = command("--version")
+    assert (code, err) == (0, "") and out.startswith(f"jaxlaw {jl.__version__}, jax ")
+
+
+# --- without the extras
+
+WITHOUT = "import sys; sys.modules['{0}'] = None; from jaxlaw.cli import main; main()"
+
+
+@pytest.mark.parametrize(
+    ("missing", "line", "said"),
+    [
+        ("typer", "laws", "jaxlaw[cli]"),
+        ("rich", "laws", "jaxlaw[cli]"),
+        ("matplotlib", "plan allocation fit.json --compute 1e21 --out a.png", "jaxlaw[plot]"),
+        ("tqdm", "fit chinchilla runs.csv --progress", "jaxlaw[cli]"),
+    ],
+)
+def test_without_an_extra_one_line_says_how_to_install_it(files, missing, line, said):
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT.format(missing), *line.split()], cwd=files,
+        env=os.environ | {"PYTHONPATH": str(Path(__file__).parent.parent)},
+        capture_output=True, text=True,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (2, "")
+    assert said in done.stderr and len(done.stderr.splitlines()) == 1
