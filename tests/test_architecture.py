@@ -19,6 +19,7 @@ PACKAGE = ROOT / "jaxlaw"
 # and in the README's picture of the house.
 ROOMS = [
     "jaxlaw.notes",
+    "jaxlaw.records",
     "jaxlaw.laws.base",
     "jaxlaw.laws.scaling",
     "jaxlaw.laws.mixture",
@@ -60,6 +61,7 @@ ROOMS = [
     "jaxlaw.findings",
     "jaxlaw.search",
     "jaxlaw.result",
+    "jaxlaw.saved_fits",
     "jaxlaw.printed_laws",
     "jaxlaw.fitting",
     "jaxlaw.decay_fit",
