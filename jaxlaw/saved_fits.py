@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from jaxlaw import laws, records
+from jaxlaw.arguments import checked
 from jaxlaw.curves.counting import area_options
 from jaxlaw.laws.base import Law
 from jaxlaw.notes import DataError, UsageError
@@ -20,6 +21,7 @@ _METRICS = ("r2", "rmse", "huber_linear", "r2_log", "rmse_log", "huber")
 _SAME_LAW = 1e-9  # relative difference of predictions by one formula, wherever they are computed
 
 
+@checked
 def load(path: str | Path) -> Fit:
     """Read a fit that :meth:`Fit.save` wrote.
 

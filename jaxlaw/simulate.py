@@ -17,6 +17,7 @@ import numpy as np
 import pandas as pd
 
 from jaxlaw import curve_designs, domain_designs, laws
+from jaxlaw.arguments import checked
 from jaxlaw.domain_designs import early_curves
 from jaxlaw.laws.base import Law
 from jaxlaw.notes import UsageError, nearest
@@ -68,6 +69,7 @@ class Demo(NamedTuple):
     domain: Mapping[str, float]
 
 
+@checked
 def simulate_runs(
     law: str | Law,
     params: Mapping[str, float],
@@ -129,6 +131,7 @@ def _require(kind: str, law: Law, wanted: tuple[str, ...], given: Mapping[str, A
         raise UsageError(f"law {law.name} also needs the {kind}s {', '.join(missing)}")
 
 
+@checked
 def experiment(name: str, noise: float = 0.004, seed: int = 0) -> Experiment:
     """The experiment of a law's own paper, with known truth.
 
@@ -152,6 +155,7 @@ def experiment(name: str, noise: float = 0.004, seed: int = 0) -> Experiment:
     return Experiment(name, law, truth, table, noise)
 
 
+@checked
 def demo(noise: float = 0.004, seed: int = 0) -> Demo:
     """Que's design as a user's file would hold it: one row a run, losses of both corpora.
 

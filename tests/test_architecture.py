@@ -19,6 +19,7 @@ PACKAGE = ROOT / "jaxlaw"
 # and in the README's picture of the house.
 ROOMS = [
     "jaxlaw.notes",
+    "jaxlaw.arguments",
     "jaxlaw.records",
     "jaxlaw.laws.base",
     "jaxlaw.laws.scaling",
@@ -28,11 +29,11 @@ ROOMS = [
     "jaxlaw.laws.curves",
     "jaxlaw.laws.downstream",
     "jaxlaw.laws",
+    "jaxlaw.tables",
     "jaxlaw.recurrence",
     "jaxlaw.schedules",
     "jaxlaw.area_tiles",
     "jaxlaw.lr_areas",
-    "jaxlaw.tables",
     "jaxlaw.columns",
     "jaxlaw.domain_curves",
     "jaxlaw.separability",

@@ -20,6 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 
+from jaxlaw.arguments import checked
 from jaxlaw.coordinates import Model, natural, recentre
 from jaxlaw.laws.base import Law
 from jaxlaw.notes import DataError, Note
@@ -133,6 +134,7 @@ def _is_log(spec: Any) -> bool:
     return spec.scale == "log"
 
 
+@checked
 def covariance(
     law: str | Law | Fit, runs: Any, *, groups: Any = None, robust: bool = True, **options: Any
 ) -> Covariance:
