@@ -15,8 +15,9 @@ from jaxlaw.notes import DataError, JaxlawError, Note, UsageError, WorkError
 from jaxlaw.observations import Observations
 from jaxlaw.printed_laws import published, published_table
 from jaxlaw.reporting import report
-from jaxlaw.result import Fit, load
+from jaxlaw.result import Fit
 from jaxlaw.runs import Runs, read_runs
+from jaxlaw.saved_fits import load
 from jaxlaw.schedules import Schedule
 from jaxlaw.study import Study, cross_validate
 from jaxlaw.uncertainty import (

@@ -127,8 +127,11 @@ def _run_on_host(problem: Problem, rule: Rule, state: tuple[Any, ...]) -> tuple[
     group = count if steps is None else max(1, min(count, TILE // steps))
     shape = (count, steps if at is None else len(at))
     out, states = Areas(np.empty(shape), np.empty(shape)), np.empty((len(state), count))
-    for row, one in zip(states, state, strict=True):
-        row[:] = one
+    for name, row, one in zip(("S1_before", "", "", "initial_lr"), states, state, strict=True):
+        try:
+            row[:] = one
+        except (TypeError, ValueError, OverflowError) as error:
+            raise UsageError(f"{name} is a number, or (schedules,): {error}") from None
     momentum = np.empty(count)
     for first in range(0, count, group):
         first = min(first, count - group)  # the last group overlaps: one shape, one program

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxlaw import laws
+from jaxlaw.arguments import checked
 from jaxlaw.coordinates import Array, Model, box, from_natural, natural, recentre
 from jaxlaw.engine import problem_axes, solve_inside
 from jaxlaw.laws.base import Law
@@ -36,6 +37,7 @@ class BatchFit(NamedTuple):
     agreement: Array
 
 
+@checked
 def fit_batch(
     law: str | Law,
     inputs: Mapping[str, Any],

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from jaxlaw import laws
+from jaxlaw.arguments import checked
 from jaxlaw.curves import Curves
 from jaxlaw.fitting import fit
 from jaxlaw.laws.base import Law
@@ -20,6 +21,7 @@ _WORSE = 1.01  # objectives up to this many times the best are as good as it
 _GOLDEN = (np.sqrt(5) - 1) / 2
 
 
+@checked
 def fit_decay(
     law: str | Law,
     curves: Curves,

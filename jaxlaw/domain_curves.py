@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from jaxlaw import laws
+from jaxlaw.arguments import checked
 from jaxlaw.columns import Place, numbers
 from jaxlaw.laws.base import Law
 from jaxlaw.laws.cross_domain import COEFFICIENTS
@@ -23,6 +24,7 @@ from jaxlaw.tables import read_table
 _STEPS = {"k1": (), "k2": (0, 5), "k3": (0, 1, 10, 11)}
 
 
+@checked
 def learnability(
     curves: Any, by: Hashable | None = None, *, law: str | Law = "dcpt-cross", k1_step: int = 1000
 ) -> pd.DataFrame:

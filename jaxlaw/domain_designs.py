@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 
 from jaxlaw import laws
+from jaxlaw.arguments import checked
 from jaxlaw.domain_curves import learnability
 
 Inputs = dict[str, np.ndarray]
@@ -30,6 +31,7 @@ _PROBES = {
 }
 
 
+@checked
 def early_curves(noise: float = 0.0, seed: int = 0, steps: int = 20_000) -> pd.DataFrame:
     """The probe runs of the six domains: columns ``domain``, ``step``, ``loss``.
 

@@ -22,6 +22,7 @@ import jax
 import numpy as np
 
 from jaxlaw import laws
+from jaxlaw.arguments import checked
 from jaxlaw.chunks import Work
 from jaxlaw.findings import all_notes, at_walls
 from jaxlaw.laws.base import Law
@@ -40,6 +41,7 @@ from jaxlaw.starts import first_starts
 _log = logging.getLogger(__name__)
 
 
+@checked
 def fit(
     law: str | Law,
     runs: Any,
@@ -105,7 +107,7 @@ def fit(
         WorkError: the work folder cannot be written.
     """
     law = laws.get(law, constraint)
-    check_counts(n_starts=n_starts, screen=screen, seed=seed)
+    check_counts(n_starts=n_starts, screen=screen)
     options = options_for(
         law, delta=delta, space=space, asymmetry=asymmetry, fixed=fixed, tied=tied,
         bounds=bounds, base=base,
@@ -114,14 +116,7 @@ def fit(
     work = Work(work_dir, progress, distributed)
     observations = observed(law, runs, options, columns=columns, units=units, **reading)
     with programs_in(compile_cache), jax.enable_x64(True):
-        posed = pose(
-            law,
-            observations.inputs,
-            observations.target,
-            observations.weight,
-            options,
-            method.linear_coefficients,
-        )
+        posed = pose(law, *in_order(observations), options, method.linear_coefficients)
         first = first_starts(posed, starts, n_starts, seed)
         (optimum,) = find_optima(method, Task(posed.model, posed.problem), first, screen, work)
         if not np.isfinite(optimum.objective):
@@ -146,14 +141,12 @@ def fit(
     return result
 
 
-def check_counts(n_starts: int, screen: int | bool, seed: int) -> None:
+def check_counts(n_starts: int, screen: int | bool) -> None:
     """Refuse numbers of starts that make no sense; raises UsageError."""
     if n_starts < 1:
         raise UsageError(f"n_starts must be at least 1, not {n_starts}")
     if screen is not False and screen < 1:
         raise UsageError(f"screen must be at least 1, or False to solve all, not {screen}")
-    if seed < 0:
-        raise UsageError(f"seed must not be negative, not {seed}")
 
 
 def solver_named(name: str) -> Solver:
@@ -206,6 +199,15 @@ def options_for(
 def observed(law: Law, runs: Any, options: Options, **reading: Any) -> Observations:
     """The observations a law with these options takes from what :func:`fit` was given."""
     return read_runs(runs, **reading).observations(law, free=options.free(law))
+
+
+def in_order(observations: Observations) -> tuple[dict[str, np.ndarray], np.ndarray, np.ndarray]:
+    """Inputs, target and weight, rows in an order of their own: sums do not see the table's."""
+    columns = [observations.weight, observations.target, *observations.inputs.values()]
+    keys = [one if one.ndim == 1 else one.sum(axis=1) for one in columns]
+    order = np.lexsort(keys)
+    inputs = {name: values[order] for name, values in observations.inputs.items()}
+    return inputs, observations.target[order], observations.weight[order]
 
 
 def _report(posed: Posed, observations: Observations, optimum: Optimum, solver: str) -> Fit:

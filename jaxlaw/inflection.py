@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 
 from jaxlaw import laws
+from jaxlaw.arguments import checked
 from jaxlaw.notes import DataError, Note, UsageError
 from jaxlaw.observations import Observations
 from jaxlaw.posing import Options
@@ -74,6 +75,7 @@ class InflectionRatio:
         return "\n".join([*lines, *map(str, self.notes)])
 
 
+@checked
 def inflection_ratio(
     runs: Any,
     *,

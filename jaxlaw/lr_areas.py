@@ -25,6 +25,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxlaw.area_tiles import Areas, Problem, Rule, run
+from jaxlaw.arguments import checked
 from jaxlaw.notes import UsageError
 from jaxlaw.schedules import Schedule
 
@@ -46,6 +47,7 @@ class PhaseAreas(NamedTuple):
         return Areas(self.S1_pt + self.S1_cpt, self.S2_pt + self.S2_cpt)
 
 
+@checked
 def areas(
     lr: Any,
     decay: Any = 0.999,
@@ -93,6 +95,7 @@ def areas(
     return _each_decay(problem, lambda one: _split(one, rules)).whole
 
 
+@checked
 def phase_areas(
     lr: Any,
     decay: Any = 0.999,
@@ -154,6 +157,9 @@ def _pose(
             raise UsageError(f"initial_lr must be a number or 'first', not {initial_lr!r}")
         initial_lr = begin[..., 0]
     initial_lr = own_initial if initial_lr is None else initial_lr
+    epsilon = None if epsilon is None else _numbers("epsilon", epsilon)
+    if epsilon is not None and epsilon.ndim:
+        raise UsageError(f"epsilon is one number, not an array of shape {epsilon.shape}")
     given = (rates, decay, initial_lr, S1_before, epsilon)
     on_device = any(isinstance(one, jax.Array) for one in given)
     lead = begin.shape[:-1]
@@ -179,15 +185,25 @@ def _read(lr: Any) -> tuple[Any, Any, int | None]:
         initial = np.array([one.initial_lr for one in lr])
         return np.stack([one.rates for one in lr]), initial, lr[0].boundary
     if isinstance(lr, Iterator):
-        return (np.asarray(block, float) for block in lr), 0.0, None
-    return lr if isinstance(lr, jax.Array) else np.asarray(lr, float), 0.0, None
+        return (_numbers("lr", block) for block in lr), 0.0, None
+    return _numbers("lr", lr), 0.0, None
+
+
+def _numbers(name: str, given: Any) -> Any:
+    """An array of float64; JAX's own arrays, traced ones too, as they are."""
+    if isinstance(given, jax.Array):
+        return given
+    try:
+        return np.asarray(given, float)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise UsageError(f"{name} must be numbers: {error}") from None
 
 
 def _decay(decay: Any) -> Any:
     if isinstance(decay, jax.core.Tracer):
         return decay
-    values = np.asarray(decay, float)
-    if values.ndim > 1 or not ((values >= 0) & (values <= 1)).all():
+    values = _numbers("decay", decay) if not isinstance(decay, jax.Array) else np.asarray(decay)
+    if values.ndim > 1 or not values.size or not ((values >= 0) & (values <= 1)).all():
         raise UsageError(f"decay is λ in [0, 1], a number or (decays,), not {decay}")
     return values
 
@@ -195,8 +211,8 @@ def _decay(decay: Any) -> Any:
 def _points(at: Any, steps: int | None) -> np.ndarray | None:
     if at is None:
         return None
-    points = np.asarray(at)
-    if points.ndim != 1 or not len(points) or (points != np.floor(points)).any():
+    points = np.asarray(_numbers("at", at))
+    if points.ndim != 1 or not len(points) or not (points == np.floor(points)).all():
         raise UsageError(f"at must be whole numbers of steps, (points,), not {at!r}")
     last = np.inf if steps is None else steps
     if points.min() < 0 or points.max() > last:

@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 Severity = Literal["info", "warning", "error"]
 
@@ -46,11 +46,11 @@ class Note:
         return f"[{self.severity}] {self.code}: {self.message}"
 
 
-def nearest(name: str, choices: Iterable[str]) -> str:
+def nearest(name: Any, choices: Iterable[Any]) -> str:
     """A suggestion to append to an error message: `` Did you mean 'x'?``, or nothing."""
-    choices = list(choices)
+    choices = [str(choice) for choice in choices]
     by_lower = {choice.lower(): choice for choice in choices}
-    close = difflib.get_close_matches(name.lower(), by_lower, n=3, cutoff=0.5)
+    close = difflib.get_close_matches(str(name).lower(), by_lower, n=3, cutoff=0.5)
     if not close:
         return ""
     names = " or ".join(f"'{by_lower[match]}'" for match in close)

@@ -16,6 +16,7 @@ import jax
 import numpy as np
 import pandas as pd
 
+from jaxlaw.arguments import checked
 from jaxlaw.information import Information, information_of, own_units
 from jaxlaw.notes import Note, UsageError
 from jaxlaw.result import Fit
@@ -50,6 +51,7 @@ class NextRuns:
         return "\n".join([head, self.table.to_string(), *map(str, self.notes)])
 
 
+@checked
 def next_runs(
     fit: Fit,
     runs: Any,

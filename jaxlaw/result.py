@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-import json
-import logging
 import math
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,17 +14,12 @@ import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 
-from jaxlaw import laws
-from jaxlaw.curves.counting import area_options
 from jaxlaw.curves.predicting import predict_curve
 from jaxlaw.laws.base import Law
-from jaxlaw.notes import DataError, Note, UsageError, nearest, nearest_file
-
-_log = logging.getLogger(__name__)
+from jaxlaw.notes import DataError, Note, UsageError, nearest
+from jaxlaw.records import plain, write_record
 
 SCHEMA = 4
-#: Fields that older files lack, by the schema that brought them; they are None there.
-_SINCE = {"areas": 2, "tied": 3, "bounds": 3, "ends": 4}
 
 
 @dataclass(frozen=True)
@@ -228,9 +220,22 @@ class Fit:
         return evidence
 
     def save(self, path: str | Path) -> None:
-        """Write the fit as JSON; :func:`load` gives bit-equal predictions."""
-        text = json.dumps(self.to_dict(), indent=2, ensure_ascii=False) + "\n"
-        Path(path).write_text(text, "utf-8")
+        """Write the fit as JSON; :func:`jaxlaw.load` gives bit-equal predictions."""
+        write_record(path, {**self.to_dict(), "probe": plain(self._probe())}, indent=2)
+
+    def _probe(self) -> dict[str, Any]:
+        """One point and what the law gives there, so that another formula is found out."""
+        ends = {name: self.ranges[name] for name in self.law.input_names}
+        point = {
+            spec.name: _middle(*ends[spec.name], spec.domain == "positive")
+            for spec in self.law.inputs
+        }
+        return {"inputs": point, self.law.target: float(self.at_point(point))}
+
+    def at_point(self, point: Mapping[str, float]) -> float:
+        """The target at one point; of inputs per drop it has one."""
+        drops = {spec.name for spec in self.law.inputs if spec.per_drop}
+        return self.predict({k: [v] if k in drops else v for k, v in point.items()}).item()
 
     def to_dict(self) -> dict[str, Any]:
         """The fit as plain numbers and strings; infinities and NaN as strings."""
@@ -239,7 +244,7 @@ class Fit:
         record["constraint"] = self.law.constraint.name if self.law.constraint else None
         record["runner_up"] = dataclasses.asdict(self.runner_up) if self.runner_up else None
         record["notes"] = [dataclasses.asdict(note) for note in self.notes]
-        return {"schema": SCHEMA, **_plain(record)}
+        return {"schema": SCHEMA, **plain(record)}
 
     def checked_inputs(self, table: Any, inputs: Mapping[str, Any]) -> dict[str, np.ndarray]:
         """What :meth:`predict` was given, by input, in the runs' units; raises as it does."""
@@ -288,109 +293,8 @@ def _checked(spec: Any, values: Any) -> np.ndarray:
     return values
 
 
-def load(path: str | Path) -> Fit:
-    """Read a fit that :meth:`Fit.save` wrote; ``-`` is standard input.
-
-    Raises:
-        UsageError: no such file, or the law is not registered in this process.
-        DataError: not a fit, of a newer schema, or a field missing or malformed (named).
-    """
-    piped = str(path) == "-"
-    source, text = "standard input" if piped else str(path), None
-    _log.info("reading a fit from %s", source)
-    try:
-        text = sys.stdin.read() if piped else Path(path).read_text("utf-8")
-        record = json.loads(text)
-    except OSError as error:
-        hint = nearest_file(path) if isinstance(error, FileNotFoundError) else ""
-        raise UsageError(f"cannot read {path}: {error.strerror}.{hint}") from None
-    except ValueError as error:
-        empty = "it is empty; it holds one fit, for which '-' stands once"
-        what = empty if piped and text == "" else error
-        raise DataError(f"{source} is not a jaxlaw fit: {what}") from None
-    return from_dict(record, source)
-
-
-def from_dict(record: Any, source: str = "record") -> Fit:
-    """The fit of :meth:`Fit.to_dict`; raises as :func:`load`."""
-    if not isinstance(record, dict) or "schema" not in record:
-        raise DataError(f"{source} is not a jaxlaw fit: field 'schema' is missing")
-    if not isinstance(record["schema"], int) or record["schema"] > SCHEMA:
-        raise DataError(
-            f"{source} has schema {record['schema']}; this jaxlaw reads up to {SCHEMA}: "
-            "install a newer jaxlaw"
-        )
-    names = [f.name for f in dataclasses.fields(Fit)] + ["constraint"]
-    for name in names:
-        if _SINCE.get(name, 1) > record["schema"]:
-            record = {**record, name: None}
-        if name not in record:
-            raise DataError(f"{source} is not a whole jaxlaw fit: field '{name}' is missing")
-    try:
-        law = laws.get(record["law"], record["constraint"])
-    except UsageError as error:
-        raise UsageError(f"{source}: {error} Import the module that defines it first.") from None
-    try:
-        return _rebuild(law, {name: record[name] for name in names if name != "constraint"})
-    except (TypeError, ValueError, KeyError, AttributeError) as error:
-        raise DataError(f"{source} is not a whole jaxlaw fit: {error}") from None
-
-
-def _rebuild(law: Law, values: dict[str, Any]) -> Fit:
-    def numbers(field_: str) -> dict[str, float]:
-        return {name: _number(value, f"{field_}.{name}") for name, value in values[field_].items()}
-
-    for field_, needed in (
-        ("params", law.parameter_names),
-        ("units", law.input_names),
-        ("ranges", law.input_names),
-    ):
-        for name in needed:
-            if name not in values[field_]:
-                raise KeyError(f"field '{field_}.{name}' is missing")
-    runner_up = values["runner_up"]
-    return Fit(
-        **values
-        | {
-            "law": law,
-            **{name: numbers(name) for name in ("params", "metrics", "units", "fixed")},
-            **{
-                name: _number(values[name], name)
-                for name in ("objective", "agreement", "delta", "asymmetry")
-            },
-            "ranges": {
-                name: (_number(low, name), _number(high, name))
-                for name, (low, high) in values["ranges"].items()
-            },
-            "notes": tuple(Note(**note) for note in values["notes"]),
-            "runner_up": RunnerUp(**runner_up) if runner_up else None,
-            "areas": None if values["areas"] is None else area_options(**values["areas"]),
-            "bounds": None
-            if values["bounds"] is None
-            else {name: _range(ends, name) for name, ends in values["bounds"].items()},
-            "ends": None
-            if values["ends"] is None
-            else tuple((_number(v, "ends"), _number(s, "ends")) for v, s in values["ends"]),
-        }
-    )
-
-
-def _number(value: Any, name: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
-        raise TypeError(f"field '{name}' is not a number: {value!r}")
-    return float(value)
-
-
-def _range(ends: Any, name: str) -> tuple[float | None, ...]:
-    low, high = ends
-    return tuple(None if end is None else _number(end, f"bounds.{name}") for end in (low, high))
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {name: _plain(item) for name, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
-    if isinstance(value, (float, np.floating)):
-        return float(value) if math.isfinite(value) else str(float(value))
-    return value
+def _middle(low: float, high: float, positive: bool) -> float:
+    """A value well inside a range; of one not known, 1 or 0.5."""
+    if not math.isfinite(low + high):
+        return 1.0 if positive else 0.5
+    return math.sqrt(low) * math.sqrt(high) if positive else low + (high - low) / 2

@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 
 from jaxlaw import laws
+from jaxlaw.arguments import checked
 from jaxlaw.columns import CURVE_COLUMNS, SIDES, Place, missing_column, numbers, unit_worth
 from jaxlaw.formats import read_format, with_values
 from jaxlaw.laws.base import INPUTS, Law
@@ -99,6 +100,7 @@ class Runs:
         return self.columns.get(column, column) if isinstance(column, str) else column
 
 
+@checked
 def read_runs(
     source: Any,
     columns: Mapping[str, Any] | None = None,

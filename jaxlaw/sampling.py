@@ -12,6 +12,7 @@ from typing import Literal
 
 import numpy as np
 
+from jaxlaw.arguments import checked
 from jaxlaw.curves.sampling import decaying
 from jaxlaw.notes import UsageError, nearest
 from jaxlaw.optimal_design import NextRuns, next_runs
@@ -40,6 +41,7 @@ class Plan:
         return len(self.steps)
 
 
+@checked
 def plan(
     budget: int, steps: int, *, every: int = 1000, method: Method = "M4", rate: float | None = None
 ) -> Plan:
@@ -87,6 +89,7 @@ def plan(
     return Plan(method, kept * int(every), rate)
 
 
+@checked
 def decay_rate(budget: int, count: int) -> float:
     """λ of M4 at which ``budget`` of ``count`` evaluations are kept.
 

@@ -25,7 +25,11 @@ import jax
 import numpy as np
 import pandas as pd
 
+from jaxlaw.arguments import checked
 from jaxlaw.notes import DataError, UsageError, nearest
+from jaxlaw.tables import read_table
+
+_LONGEST = 10**9  # steps
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,17 +83,20 @@ class Schedule:
         return np.array(self.rates, dtype, copy=copy)
 
 
+@checked
 def constant(lr: float, steps: int) -> Schedule:
     """One rate at every step."""
     return _schedule("constant", lambda t: np.full(t.shape, _rate("lr", lr)), steps)
 
 
+@checked
 def linear(peak: float, steps: int, final: float = 0.0) -> Schedule:
     """A straight line from ``peak`` to ``final``."""
     peak, final = _rate("peak", peak), _rate("final", final)
     return _schedule("linear", lambda t: peak + (final - peak) * (t / steps), steps)
 
 
+@checked
 def cosine(peak: float, steps: int, final: float = 0.0) -> Schedule:
     """Half a cosine from ``peak`` to ``final``."""
     peak, final = _rate("peak", peak), _rate("final", final)
@@ -100,6 +107,7 @@ def cosine(peak: float, steps: int, final: float = 0.0) -> Schedule:
     return _schedule("cosine", curve, steps)
 
 
+@checked
 def inverse_sqrt(peak: float, steps: int, offset: float) -> Schedule:
     """peak·√(offset / (offset + t)); after a warm-up, its steps are the usual offset."""
     peak = _rate("peak", peak)
@@ -108,6 +116,7 @@ def inverse_sqrt(peak: float, steps: int, offset: float) -> Schedule:
     return _schedule("inverse_sqrt", lambda t: peak * np.sqrt(offset / (offset + t)), steps)
 
 
+@checked
 def two_stage(first: float, second: float, steps: int, switch: int) -> Schedule:
     """Rate ``first`` up to step ``switch``, ``second`` after it."""
     first, second = _rate("first", first), _rate("second", second)
@@ -118,6 +127,7 @@ def two_stage(first: float, second: float, steps: int, switch: int) -> Schedule:
 Decay = Literal["linear", "exponential", "1-sqrt"]
 
 
+@checked
 def wsd(
     peak: float,
     steps: int,
@@ -160,6 +170,7 @@ _DECAYS: dict[str, Callable[[float, float, np.ndarray], np.ndarray]] = {
 }
 
 
+@checked
 def warmup(schedule: Schedule, steps: int, start: float = 0.0) -> Schedule:
     """``steps`` steps more, before a schedule: a straight line from ``start`` up to its η_0.
 
@@ -173,6 +184,7 @@ def warmup(schedule: Schedule, steps: int, start: float = 0.0) -> Schedule:
     return Schedule(rates, start, None, f"warmup+{schedule.name}")
 
 
+@checked
 def join(pretraining: Schedule, continued: Schedule) -> Schedule:
     """Pre-training, then a continued phase: the boundary is recorded.
 
@@ -185,6 +197,7 @@ def join(pretraining: Schedule, continued: Schedule) -> Schedule:
     return Schedule(rates, pretraining.initial_lr, len(pretraining), name)
 
 
+@checked
 def from_optax(schedule: Callable[[Any], Any], steps: int, count: int = 0) -> Schedule:
     """The rates that an optax schedule (any callable of optax's count) gives to ``steps`` updates.
 
@@ -205,6 +218,7 @@ def from_optax(schedule: Callable[[Any], Any], steps: int, count: int = 0) -> Sc
     return Schedule(rates[1:], float(rates[0]), None, name)
 
 
+@checked
 def from_column(
     runs: Any,
     steps: str = "step",
@@ -257,6 +271,7 @@ def from_column(
     return Schedule(filled, float(rates[0]), None, source)
 
 
+@checked
 def parse(text: str) -> Schedule:
     """A schedule in one line, for the shell: ``wsd:peak=2e-4,steps=50000,decay=0.2``.
 
@@ -321,11 +336,18 @@ def _columns(runs: Any, steps: str, lr: str) -> tuple[np.ndarray, np.ndarray, st
     """Steps, rates, and what to call their source."""
     source = type(runs).__name__
     if isinstance(runs, str | os.PathLike):
-        source, runs = os.path.basename(runs), pd.read_csv(runs)
+        table = read_table(runs)
+        source, runs = os.path.basename(table.source), table.frame
     if not isinstance(runs, pd.DataFrame):
-        values = np.asarray(runs, float)
+        try:
+            values = np.asarray(runs, float)
+        except (TypeError, ValueError, OverflowError):
+            values = np.zeros(0)
         if values.ndim != 2 or values.shape[1] != 2:
-            raise UsageError(f"an array of a log must be (rows, 2), not {values.shape}")
+            raise UsageError(
+                "a log is a DataFrame, a file, or an array (rows, 2) of steps and rates, not "
+                f"{source} of shape {values.shape}"
+            )
         runs = pd.DataFrame(values, columns=[steps, lr])
     for column in (steps, lr):
         if column not in runs:
@@ -355,6 +377,11 @@ def _rate(name: str, value: float) -> float:
 def _count(name: str, value: int) -> int:
     if not (value >= 1 and value == int(value)):
         raise UsageError(f"{name} is {value}; it must be a whole number, 1 or more")
+    if value > _LONGEST:
+        raise UsageError(
+            f"{name} is {value:g}, more than is held in memory ({_LONGEST:g}); jaxlaw.areas takes "
+            "longer schedules in blocks"
+        )
     return int(value)
 
 

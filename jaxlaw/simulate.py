@@ -17,6 +17,7 @@ import numpy as np
 import pandas as pd
 
 from jaxlaw import curve_designs, domain_designs, laws, schedules
+from jaxlaw.arguments import checked
 from jaxlaw.curves.counting import area_options, areas_along
 from jaxlaw.domain_designs import early_curves
 from jaxlaw.laws.base import Law
@@ -86,6 +87,7 @@ class ContinualCurves(NamedTuple):
     cpt: Mapping[str, float]
 
 
+@checked
 def simulate_runs(
     law: str | Law,
     params: Mapping[str, float],
@@ -147,6 +149,7 @@ def _require(kind: str, law: Law, wanted: tuple[str, ...], given: Mapping[str, A
         raise UsageError(f"law {law.name} also needs the {kind}s {', '.join(missing)}")
 
 
+@checked
 def experiment(name: str, noise: float = 0.004, seed: int = 0) -> Experiment:
     """The experiment of a law's own paper, with known truth.
 
@@ -170,6 +173,7 @@ def experiment(name: str, noise: float = 0.004, seed: int = 0) -> Experiment:
     return Experiment(name, law, truth, table, noise)
 
 
+@checked
 def demo(noise: float = 0.004, seed: int = 0) -> Demo:
     """Que's design as a user's file would hold it: one row a run, losses of both corpora.
 

@@ -19,6 +19,8 @@ PACKAGE = ROOT / "jaxlaw"
 # and in the README's picture of the house.
 ROOMS = [
     "jaxlaw.notes",
+    "jaxlaw.arguments",
+    "jaxlaw.records",
     "jaxlaw.laws.base",
     "jaxlaw.laws.scaling",
     "jaxlaw.laws.mixture",
@@ -27,6 +29,7 @@ ROOMS = [
     "jaxlaw.laws.curves",
     "jaxlaw.laws.downstream",
     "jaxlaw.laws",
+    "jaxlaw.tables",
     "jaxlaw.recurrence",
     "jaxlaw.schedules",
     "jaxlaw.area_tiles",
@@ -63,6 +66,7 @@ ROOMS = [
     "jaxlaw.findings",
     "jaxlaw.search",
     "jaxlaw.result",
+    "jaxlaw.saved_fits",
     "jaxlaw.printed_laws",
     "jaxlaw.fitting",
     "jaxlaw.decay_fit",

@@ -251,7 +251,7 @@ def test_a_users_law_has_everything(own_laws):
         ({"bounds": {"alpha": (1.0, 0.1)}}, "not in order"),
         ({"n_starts": 0}, "n_starts must be at least 1"),
         ({"screen": -3}, "or False to solve all"),
-        ({"seed": -1}, "seed must not be negative"),
+        ({"seed": -1}, "seed is -1; it must be 0 or more"),
         ({"delta": -1.0}, "delta must be positive"),
         ({"constraint": "paper"}, "takes none"),
         ({"starts": np.ones((3, 4))}, "needs \\(starts, 5\\)"),

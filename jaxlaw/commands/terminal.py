@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import textwrap
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from jaxlaw.notes import UsageError
+from jaxlaw.records import plain
 from jaxlaw.result import Fit
 
 _PAGE = 78  # columns of a table, between its margins
@@ -150,24 +151,12 @@ def write_record(out: Path, record: Any, table: pd.DataFrame) -> None:
 
 def print_json(record: Any) -> None:
     """For programs; numbers only as JSON knows them, infinities and NaN as strings."""
-    print(json.dumps(_plain(record), indent=2, allow_nan=False))
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {str(name): _plain(item) for name, item in value.items()}
-    if isinstance(value, list | tuple | np.ndarray):
-        return [_plain(item) for item in value]
-    if value is None or isinstance(value, str | bool | int):
-        return value
-    if isinstance(value, np.bool_ | np.integer):
-        return value.item()
-    return float(value) if np.isfinite(value) else str(float(value))
+    print(json.dumps(plain(record), indent=2, allow_nan=False))
 
 
 def write_json(path: Path, record: Any) -> None:
     """The same into a file."""
-    text = json.dumps(_plain(record), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    text = json.dumps(plain(record), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
     write_file(path, lambda path: path.write_text(text, "utf-8"))
 
 

@@ -31,7 +31,7 @@ def batch_of(given: Any, alone: bool) -> Batch:
     """
     try:
         values = np.atleast_1d(np.asarray(1.0 if given is None else given, float))
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         values = np.zeros(0)
     if (
         len(values) not in (1, 2)

@@ -24,6 +24,8 @@ from jaxlaw.notes import DataError, UsageError, nearest
 from jaxlaw.schedules import Schedule
 from jaxlaw.tables import read_table
 
+_MOST_STEPS = 2**53  # beyond it floats leave whole numbers out
+
 
 @dataclass(frozen=True)
 class Course:
@@ -73,7 +75,7 @@ def as_schedule(given: Any, name: str | None = None) -> Schedule:
         return Schedule(values, first, None, name or "rates")
     except UsageError as error:
         raise UsageError(f"{whose}{error}") from None
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise UsageError(
             f"{whose}give a Schedule, a line such as 'cosine:peak=3e-4,steps=24000', or an array "
             f"of rates, not {type(given).__name__}"
@@ -238,9 +240,9 @@ def _number(value: Any, argument: str) -> Any:
         return None
     try:
         found = float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         found = np.nan
-    if argument == "first_step" and found == np.floor(found):
+    if argument == "first_step" and abs(found) < _MOST_STEPS and found == np.floor(found):
         return int(found)
     if argument == "first_step" or not 0 <= found < np.inf:
         kind = "a whole number of steps" if argument == "first_step" else "a sum of rates, ≥ 0"

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from jaxlaw.arguments import checked
 from jaxlaw.columns import Place, missing_column, numbers
 from jaxlaw.curves import sampling
 from jaxlaw.curves.checks import check_order, check_rates, check_reach
@@ -211,6 +212,7 @@ class Curves:
         return dataclasses.replace(self, rows=rows, courses=courses)
 
 
+@checked
 def read_curves(
     source: Any,
     columns: Mapping[str, Any] | None = None,

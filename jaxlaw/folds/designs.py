@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from jaxlaw.arguments import checked
 from jaxlaw.folds.masks import (
     Design,
     Part,
@@ -30,6 +31,7 @@ from jaxlaw.notes import DataError, UsageError
 MOST = 10_000  # folds of a design: more are a slip of the pen
 
 
+@checked
 def leave_one_out(column: str | Sequence[str]) -> Design:
     """Hold out each value of a column in turn: sizes, domains, runs.
 
@@ -39,6 +41,7 @@ def leave_one_out(column: str | Sequence[str]) -> Design:
     return _leave_out(f"leave-one-out:{joined(column)}", column, 1)
 
 
+@checked
 def leave_k_out(column: str | Sequence[str], k: int) -> Design:
     """Hold out every choice of k values of a column.
 
@@ -52,6 +55,7 @@ def leave_k_out(column: str | Sequence[str], k: int) -> Design:
     return _leave_out(f"leave-k-out:{joined(column)}:{k}", column, k)
 
 
+@checked
 def segments(column: str, count: int = 3, within: str | Sequence[str] | None = None) -> Design:
     """Hold out each of equal segments along a column in turn.
 
@@ -82,6 +86,7 @@ def segments(column: str, count: int = 3, within: str | Sequence[str] | None = N
     return Design(name, cut)
 
 
+@checked
 def largest(column: str, count: int = 1) -> Design:
     """One fold: hold out the largest values of a column, an extrapolation.
 
@@ -100,7 +105,12 @@ def largest(column: str, count: int = 1) -> Design:
     return Design(f"largest:{column}:{count}", cut)
 
 
-def last(column: str, share: float | str | Fraction = Fraction(1, 3), within: Any = None) -> Design:
+@checked
+def last(
+    column: str,
+    share: float | str | Fraction = Fraction(1, 3),
+    within: str | Sequence[str] | None = None,
+) -> Design:
     """One fold: hold out the last share of the points along a column.
 
     With 1/3 of D, what the figure beside Que's data-size study shows: the first two thirds
@@ -122,7 +132,8 @@ def last(column: str, share: float | str | Fraction = Fraction(1, 3), within: An
     return Design(f"last:{column}:{part}{_within(within)}", cut)
 
 
-def first(column: str, count: int, within: Any = None) -> Design:
+@checked
+def first(column: str, count: int, within: str | Sequence[str] | None = None) -> Design:
     """One fold: fit the first values of a column, hold out the rest.
 
     With four checkpoints, the study of Isik 2024, §4.
@@ -145,6 +156,7 @@ def first(column: str, count: int, within: Any = None) -> Design:
     return Design(f"first:{column}:{count}{_within(within)}", cut)
 
 
+@checked
 def k_fold(
     k: int = 5, repeats: int = 1, seed: int = 0, groups: str | Sequence[str] | None = None
 ) -> Design:
@@ -174,6 +186,7 @@ def k_fold(
     return Design(name, cut)
 
 
+@checked
 def random_split(
     share: float | str | Fraction = Fraction(1, 5),
     repeats: int = 10,
@@ -202,6 +215,7 @@ def random_split(
     return Design(name, cut)
 
 
+@checked
 def splitter(other: Any, groups: Any = None, target: str | None = None) -> Design:
     """The folds of a scikit-learn splitter, or of anything with its ``split(X, y, groups)``.
 
@@ -227,6 +241,7 @@ def splitter(other: Any, groups: Any = None, target: str | None = None) -> Desig
     return Design(kind, cut)
 
 
+@checked
 def own_masks(masks: Any, labels: Sequence[str] | None = None, name: str = "own") -> Design:
     """Your own folds.
 

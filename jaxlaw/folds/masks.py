@@ -128,6 +128,8 @@ def groups_of(table: pd.DataFrame, columns: str | Sequence[str] | None) -> tuple
     if columns is None:
         return np.zeros(len(table), int), ["all"]
     names = [columns] if isinstance(columns, str) else list(columns)
+    if not names:
+        raise UsageError("folds: name one column or more, or leave the argument out")
     frame = pd.DataFrame({name: values_of(table, name) for name in names})
     try:
         group = frame.groupby(names, sort=True, observed=True).ngroup().to_numpy()

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from jaxlaw.arguments import checked
 from jaxlaw.folds.designs import (
     all_points,
     first,
@@ -36,6 +37,7 @@ DESIGNS = {
 }
 
 
+@checked
 def parse(text: str) -> Design:
     """A design from its name, as on the command line.
 
@@ -62,6 +64,7 @@ def parse(text: str) -> Design:
     return build(**{key: _argument(key, value, text) for key, value in bound.arguments.items()})
 
 
+@checked
 def as_design(folds: Any) -> Design:
     """A design, its name, a scikit-learn splitter or masks as a design."""
     if isinstance(folds, Design):

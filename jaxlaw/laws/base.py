@@ -22,6 +22,7 @@ from typing import Any, Literal, overload
 import jax
 import jax.numpy as jnp
 
+from jaxlaw.arguments import checked
 from jaxlaw.notes import UsageError, nearest
 
 Array = jax.Array
@@ -111,6 +112,7 @@ class Parameter:
         return f"[{self.low:g}, {self.high:g}]" if self.low >= 0 else "signed"
 
 
+@checked
 def positive(
     start_low: float = 0.01,
     start_high: float = 10.0,
@@ -123,6 +125,7 @@ def positive(
     return Parameter("", "log", low, high, (start_low, start_high), **details)
 
 
+@checked
 def exponent(
     start_low: float = 0.05,
     start_high: float = 1.0,
@@ -135,6 +138,7 @@ def exponent(
     return Parameter("", "linear", low, high, (start_low, start_high), **details)
 
 
+@checked
 def real(
     start_low: float = -1.0,
     start_high: float = 1.0,
@@ -341,6 +345,8 @@ def get(name: str | Law, constraint: str | None = None) -> Law:
     if isinstance(name, Law) and constraint is None:
         return name
     base = name.name if isinstance(name, Law) else name
+    if not isinstance(base, str):
+        raise UsageError(f"a law is given by its name, or as a Law, not as {type(name).__name__}")
     if base not in _REGISTRY:
         raise UsageError(
             f"there is no law '{base}'; laws: {', '.join(names())}.{nearest(base, names())}"

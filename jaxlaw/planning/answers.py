@@ -171,7 +171,7 @@ def in_domain(name: str, value: Any, domain: str = "positive") -> float:
     """The number; raises UsageError where it is none, or outside its domain."""
     try:
         number = float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise UsageError(f"{name} is {value!r}; it must be one number") from None
     low, high = {"positive": (0, np.inf), "nonnegative": (0, np.inf), "fraction": (0, 1)}.get(
         domain, (-np.inf, np.inf)

@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxlaw.arguments import checked
 from jaxlaw.laws.base import Law
 from jaxlaw.notes import Note, UsageError
 from jaxlaw.planning.answers import (
@@ -54,6 +55,7 @@ class BreakEven(Answer):
     pays: str
 
 
+@checked
 def break_even(
     scratch: Any,
     continual: Any,

@@ -14,6 +14,7 @@ import jax
 import numpy as np
 import pandas as pd
 
+from jaxlaw.arguments import checked
 from jaxlaw.notes import DataError, Note, UsageError, nearest
 from jaxlaw.planning.answers import (
     LEVEL,
@@ -79,6 +80,7 @@ class Frontier(AnswerTable):
     """
 
 
+@checked
 def allocation(
     fit: Any,
     compute: float,
@@ -130,6 +132,7 @@ def allocation(
     )  # fmt: skip
 
 
+@checked
 def frontier(
     fit: Any,
     computes: Sequence[float],
@@ -143,6 +146,8 @@ def frontier(
     """The best run of each of many budgets; arguments and errors as :func:`allocation`."""
     (source,) = sources(fit)
     budgets = np.array([in_domain("compute", one) for one in np.atleast_1d(computes)])
+    if not budgets.size:
+        raise UsageError("computes is empty; give one budget or more")
     plan = _planned(source, budgets, limits, cost, corpus_tokens, inputs)
     values = dict(plan.values)
     if np.isnan(values["N"][0]).all():
@@ -158,6 +163,7 @@ def frontier(
     return Frontier(pd.DataFrame(table), level, tuple(notes))
 
 
+@checked
 def allocation_law(fit: Any, *, level: float = LEVEL, **inputs: float) -> AllocationLaw:
     """How the best size and data grow with compute, counted as 6·N·D.
 

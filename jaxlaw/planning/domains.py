@@ -17,6 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxlaw.arguments import checked
 from jaxlaw.laws.base import Law
 from jaxlaw.notes import Note, UsageError, nearest
 from jaxlaw.planning.answers import (
@@ -61,6 +62,7 @@ class DomainShares(Answer):
         return named | {"loss": self.loss}
 
 
+@checked
 def optimal_shares(
     domains: Mapping[str, Any],
     *,

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from jaxlaw.arguments import checked
 from jaxlaw.notes import DataError, UsageError
+from jaxlaw.tables import read_table
 
 
+@checked
 def lowest_losses(
     table: Any,
     levels: int | Sequence[float] = 30,
     *,
     run: str | None = None,
-    cost: Any = None,
+    cost: Callable[..., Any] | None = None,
 ) -> pd.DataFrame:
     """The lowest loss at each level of compute, over all runs: what ``loss-compute`` fits.
 
@@ -37,19 +40,29 @@ def lowest_losses(
     Raises:
         UsageError: a column is missing. DataError: no run passes any level.
     """
-    table = pd.DataFrame(table)
+    table = read_table(table, "table").frame
     by = run or "N"
     missing = [name for name in {by, "loss"} if name not in table]
     missing += [] if "C" in table or {"N", "D"} <= set(table) else ["D (or C)"]
     if missing:
-        raise UsageError(f"the table lacks {', '.join(missing)}; it has {', '.join(table)}")
+        raise UsageError(
+            f"the table lacks {', '.join(missing)}; it has {', '.join(map(str, table))}"
+        )
     if "C" not in table:
-        compute = 6 * table["N"] * table["D"] if cost is None else cost(table["N"], table["D"])
-        table = table.assign(C=np.asarray(compute, float))
+        N, D = table["N"], table["D"]
+        try:
+            compute = np.asarray(6 * N * D if cost is None else cost(N, D), float)
+        except Exception as error:  # the user's own function, or columns of text
+            raise UsageError(
+                f"N and D do not give FLOPs ({error}); check columns and cost"
+            ) from error
+        table = table.assign(C=compute)
     good = np.isfinite(table[["C", "loss"]].to_numpy(float)).all(axis=1) & (table["C"] > 0)
     if not (table := table[good]).size:
         raise DataError("no row has a finite loss and compute above 0")
     at = np.asarray(levels, float)
+    if not (at.size and (at > 0).all() and np.isfinite(at).all()):
+        raise UsageError("levels are FLOPs above 0, or how many levels, 1 or more")
     if at.ndim == 0:
         at = np.geomspace(table["C"].min(), table["C"].max(), int(at))
     runs = [part.sort_values("C") for _, part in table.groupby(by, sort=True)]

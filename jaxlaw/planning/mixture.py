@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 
+from jaxlaw.arguments import checked
 from jaxlaw.laws.base import Law
 from jaxlaw.notes import Note, UsageError, nearest
 from jaxlaw.planning.answers import (
@@ -94,6 +95,7 @@ class CriticalRatio(Answer):
     loss: float
 
 
+@checked
 def optimal_mixture(
     general: Any,
     domain: Any,
@@ -143,6 +145,7 @@ def optimal_mixture(
     return Mixture(**answer, limit=limit, curve=curve, binding=bound, notes=tuple(notes))
 
 
+@checked
 def critical_ratio(
     general: Any, *, start: float, threshold: float = 0.0, level: float = LEVEL, **inputs: float
 ) -> CriticalRatio:
@@ -171,6 +174,7 @@ def critical_ratio(
     return CriticalRatio(**answer, binding=bound, notes=tuple(notes))
 
 
+@checked
 def optimal_mixture_limited(
     domain: Any,
     corpus_tokens: float,

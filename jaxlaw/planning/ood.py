@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from jaxlaw.arguments import checked
 from jaxlaw.notes import DataError, Note, UsageError, nearest
 from jaxlaw.planning.answers import LEVEL, Answer, measured
+from jaxlaw.tables import read_table
 
 _COLUMNS = ("loss_pt", "loss_cpt", "loss_ood")
 _BLOCKS = 12  # of one curve, where no runs are named
@@ -67,6 +68,7 @@ class OutOfDomain(Answer):
         return table
 
 
+@checked
 def out_of_domain(
     observed: Any, *, nonnegative: bool = True, resamples: int = 1000, seed: int = 0,
     level: float = LEVEL,
@@ -117,7 +119,7 @@ def out_of_domain(
 
 def _read(observed: Any) -> tuple[np.ndarray, list[int]]:
     """(points, 3) losses, and where one piece ends and the next begins."""
-    table = pd.DataFrame(dict(observed) if isinstance(observed, Mapping) else observed)
+    table = read_table(observed, "observed").frame
     for name in _COLUMNS:
         if name not in table:
             names = [str(one) for one in table.columns]

@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxlaw.laws.base import Law, power
+from jaxlaw.notes import UsageError
 from jaxlaw.planning.extrema import lowest, lowest_in_box, root
 
 #: What is searched at all, in single parameters and tokens. An answer at these walls is none.
@@ -39,7 +40,10 @@ def log_cost(cost: Cost | None, log_N: Any, log_D: Any) -> Any:
     """Log FLOPs of a run: 6·N·D, or what the user's function counts."""
     if cost is None:
         return LOG_6 + log_N + log_D
-    return jnp.log(cost(jnp.exp(log_N), jnp.exp(log_D)))
+    try:
+        return jnp.log(cost(jnp.exp(log_N), jnp.exp(log_D)))
+    except Exception as error:  # the user's own function
+        raise UsageError(f"cost(N, D) does not give FLOPs in pure JAX: {error}") from error
 
 
 def log_tokens(cost: Cost | None, log_N: Any, log_C: Any) -> Any:

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 
+from jaxlaw.arguments import checked
 from jaxlaw.laws.base import Law
 from jaxlaw.notes import Note, UsageError
 from jaxlaw.planning.answers import (
@@ -51,6 +52,7 @@ class ReplayComparison(Answer):
     table: pd.DataFrame
 
 
+@checked
 def compare_replay(
     fit: Any,
     shares: Sequence[float],

@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 
 from jaxlaw import laws, schedules
+from jaxlaw.arguments import checked
 from jaxlaw.curves.counting import AREAS, area_options
 from jaxlaw.lr_areas import Areas, PhaseAreas
 from jaxlaw.notes import Note, UsageError, nearest
@@ -74,6 +75,7 @@ class OptimalSchedule:
         return "\n".join([self.comparison.to_string(), evidence, *map(str, self.notes)])
 
 
+@checked
 def optimal_schedule(
     fit: Any,
     steps: int,

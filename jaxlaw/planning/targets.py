@@ -9,6 +9,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from jaxlaw.arguments import checked
 from jaxlaw.notes import Note, UsageError
 from jaxlaw.planning.answers import (
     LEVEL,
@@ -27,6 +28,7 @@ from jaxlaw.planning.placing import COMPUTES, Cost, least_compute, log_cost, oth
 NEAR_END = 1e-3  # of the searched range of log compute
 
 
+@checked
 def smallest_compute(
     fit: Any,
     loss: float,
@@ -63,6 +65,7 @@ def smallest_compute(
     return _told(source, values, inputs, "loss", notes, level)
 
 
+@checked
 def allocation_at(
     fit: Any,
     *,

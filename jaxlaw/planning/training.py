@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 
+from jaxlaw.arguments import checked
 from jaxlaw.notes import UsageError
 from jaxlaw.planning.answers import (
     LEVEL,
@@ -85,6 +86,7 @@ class BalanceCurve(AnswerTable):
     """
 
 
+@checked
 def final_losses(
     pt: Any,
     cpt: Any,
@@ -132,6 +134,7 @@ def _named(both: np.ndarray) -> dict[str, np.ndarray]:
     return named | changes
 
 
+@checked
 def optimal_training(
     pt: Any,
     cpt: Any,
@@ -178,6 +181,7 @@ def optimal_training(
     )  # fmt: skip
 
 
+@checked
 def balance_curve(
     pt: Any,
     cpt: Any,

@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 
+from jaxlaw.arguments import checked
 from jaxlaw.laws.base import Law
 from jaxlaw.notes import Note, UsageError
 from jaxlaw.planning.answers import (
@@ -77,6 +78,7 @@ class Saving(Answer):
     saved: float
 
 
+@checked
 def transferred(
     scratch: Any,
     continual: Any,
@@ -129,6 +131,7 @@ def transferred(
     return Transfer(**answer, binding="equal loss at equal size", notes=tuple(notes))
 
 
+@checked
 def transfer_table(
     scratch: Any,
     continual: Any,
@@ -162,6 +165,7 @@ def transfer_table(
     return pd.DataFrame(rows)
 
 
+@checked
 def saved_compute(
     scratch: Any, continual: Any, loss: float, *, cost: Cost | None = None, level: float = LEVEL
 ) -> Saving:

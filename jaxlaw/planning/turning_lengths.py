@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxlaw.arguments import checked
 from jaxlaw.lr_areas import PhaseAreas
 from jaxlaw.notes import Note, UsageError
 from jaxlaw.planning.answers import LEVEL, Answer, measured
@@ -59,6 +60,7 @@ class TurningLength(Answer):
         return math.isinf(self.steps)
 
 
+@checked
 def turning_length(
     pt: Any,
     run: ContinualRun,

@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from jaxlaw import laws
+from jaxlaw.arguments import checked
 from jaxlaw.columns import missing_column
 from jaxlaw.fitting import fit
 from jaxlaw.notes import DataError, Note, UsageError, nearest
@@ -97,6 +98,7 @@ class Valuation(Answer):
         return own | super().to_dict()
 
 
+@checked
 def pretraining_value(
     checkpoints: Any,
     *,

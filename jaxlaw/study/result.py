@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -12,7 +11,9 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
+from jaxlaw import records
 from jaxlaw.notes import DataError, Note, UsageError
+from jaxlaw.records import read_record, write_record
 from jaxlaw.study.cautions import FROM_FRAME, on_frame
 from jaxlaw.study.ranking import rank
 from jaxlaw.study.scoring import score_text
@@ -72,7 +73,7 @@ class Study:
             where: a pandas query on the frame, such as ``"not extrapolates"``.
         """
         try:
-            frame = self.frame.query(where, engine="python")
+            frame = self.frame.query(where, engine="python", local_dict={}, global_dict={})
         except Exception as error:  # the query language raises what Python and pandas raise
             columns = ", ".join(self.frame.columns)
             raise UsageError(
@@ -178,7 +179,7 @@ class Study:
         if Path(path).suffix.lower() == ".csv":
             self.frame.to_csv(path, index=False)
             return
-        Path(path).write_text(json.dumps(self.to_dict(), indent=1, ensure_ascii=False) + "\n")
+        write_record(path, self.to_dict(), indent=1)
 
     def to_dict(self) -> dict[str, Any]:
         """The study as plain numbers and strings; infinities and NaN as strings."""
@@ -193,21 +194,16 @@ class Study:
 
         Raises:
             UsageError: no such file.
-            DataError: not a study, of a newer schema, or not whole.
+            DataError: not a study, of another schema, changed since it was written, or not whole.
         """
-        try:
-            record = json.loads(Path(path).read_text())
-        except OSError as error:
-            raise UsageError(f"cannot read {path}: {error.strerror}") from None
-        except ValueError as error:
-            raise DataError(f"{path} is not a jaxlaw study: {error}") from None
-        if not isinstance(record, dict) or record.pop("kind", None) != _KIND:
+        record = read_record(path, "study")
+        if record.pop("kind", None) != _KIND:
             raise DataError(f"{path} is not a jaxlaw study")
         if (schema := record.pop("schema", None)) != SCHEMA:
             raise DataError(f"{path} has schema {schema}; this jaxlaw reads {SCHEMA}")
         try:
             record |= {name: _table(record[name]) for name in ("frame", "parameters")}
-            record["notes"] = tuple(Note(**note) for note in record["notes"])
+            record["notes"] = records.notes(record["notes"])
             record["laws"] = {label: tuple(law) for label, law in record["laws"].items()}
             return cls(**record)
         except (TypeError, ValueError, KeyError, AttributeError) as error:

@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
+from jaxlaw.arguments import checked
 from jaxlaw.chunks import Work
 from jaxlaw.findings import at_walls
 from jaxlaw.fitting import check_counts, solver_named
@@ -23,6 +24,7 @@ from jaxlaw.study.result import Study
 from jaxlaw.study.scoring import SCORES, disagreement, score
 
 
+@checked
 def cross_validate(
     laws: Any,
     runs: Any,
@@ -73,7 +75,7 @@ def cross_validate(
         UsageError: the call makes no sense; the message says what would.
         DataError: the runs cannot carry a law or the folds; names the fold.
     """
-    check_counts(n_starts=n_starts, screen=screen, seed=seed)
+    check_counts(n_starts=n_starts, screen=screen)
     own = dict(
         constraint=constraint, delta=delta, space=space, asymmetry=asymmetry, fixed=fixed,
         tied=tied, bounds=bounds, base=base,

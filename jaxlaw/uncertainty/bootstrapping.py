@@ -11,6 +11,7 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
+from jaxlaw.arguments import checked
 from jaxlaw.chunks import Work
 from jaxlaw.fitting import solver_named
 from jaxlaw.laws.base import Law
@@ -163,6 +164,7 @@ class Bootstrap:
         )
 
 
+@checked
 def bootstrap(
     law: str | Law | Fit,
     runs: Any,

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 
+from jaxlaw.arguments import checked
 from jaxlaw.coordinates import natural, recentre
 from jaxlaw.laws.base import Law
 from jaxlaw.notes import Note
@@ -24,6 +25,7 @@ _SHARE = 0.5  # of a parameter's variance that comes from a direction, for it to
 _FEW = 3  # values of an input that may be too few
 
 
+@checked
 def identifiability(law: str | Law | Fit, runs: Any, **options: Any) -> pd.DataFrame:
     """The combinations of parameters that the data determine, the worst first.
 

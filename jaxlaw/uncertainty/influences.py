@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 
+from jaxlaw.arguments import checked
 from jaxlaw.batch import as_optimum
 from jaxlaw.coordinates import Model, natural, recentre
 from jaxlaw.fitting import solver_named
@@ -30,6 +31,7 @@ from jaxlaw.uncertainty.resampling import group_numbers
 Function = Callable[[Mapping[str, Any]], Any]
 
 
+@checked
 def influence(
     law: str | Law | Fit,
     runs: Any,

@@ -20,6 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 
+from jaxlaw.arguments import checked
 from jaxlaw.coordinates import Model
 from jaxlaw.engine import solve
 from jaxlaw.laws.base import Law
@@ -80,6 +81,7 @@ def _crossing(value: np.ndarray, root: np.ndarray, limit: float) -> float:
     return float(np.interp(limit, root[k - 1 : k + 1], value[k - 1 : k + 1]))
 
 
+@checked
 def profile(
     law: str | Law | Fit,
     runs: Any,

@@ -20,6 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 
+from jaxlaw.arguments import checked
 from jaxlaw.coordinates import Model, natural, recentre
 from jaxlaw.laws.base import Law
 from jaxlaw.notes import DataError, Note
@@ -132,6 +133,7 @@ class Covariance:
         return at_points(self.fit, table, inputs, at)
 
 
+@checked
 def covariance(
     law: str | Law | Fit, runs: Any, *, groups: Any = None, robust: bool = True, **options: Any
 ) -> Covariance:

@@ -1,0 +1,279 @@
+"""A sound call of every public function, and values that have no business in its arguments.
+
+``CALLS`` is checked against the package: a public function without a sound call here fails a
+test. Each argument in turn is replaced by each of ``VALUES``.
+"""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import inspect
+import warnings
+from collections.abc import Callable, Iterator
+from functools import cache
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+import jaxlaw as jl
+from jaxlaw import folds, planning, sampling, schedules, simulate
+from jaxlaw.schedules import constant, cosine
+
+MODULES = {"": jl, "planning.": planning, "folds.": folds, "sampling.": sampling,
+           "schedules.": schedules, "simulate.": simulate}  # fmt: skip
+#: They register what they are given, or wait for other processes.
+LEFT_OUT = {"law", "join_processes", "power"}
+
+VALUES: list[Any] = [
+    None, True, 0, -1, 1, 2.5, -0.0, float("nan"), float("inf"), -float("inf"), 1e308, 5e-324, 10**400,
+    1j, "", "7B", "1e9 tokens", "nan", "x", "é\0", b"x", [], [1.0], ["x"], [None], [[1.0], [1.0, 2.0]],
+    (1, 2), (), {}, {"x": 1}, {"N": "x"}, {1: 2}, {"N", "D"}, object(), len, int, range(3),
+    np.array([]), np.array([np.nan]), np.array("x"), np.ones((2, 2)), np.array([1, "x"], object),
+    pd.DataFrame(), pd.DataFrame({"N": [1.0], "loss": ["x"]}), pd.Series([1.0]), pd.NaT, pd.NA,
+    pd.Timestamp("2024-01-01"), datetime.timedelta(1), decimal.Decimal("NaN"), iter(()), 3.7e9,
+]  # fmt: skip
+
+_TRUTHS = simulate.TRUTHS
+_SCRATCH = ("chinchilla", _TRUTHS["from-scratch"])
+_CONTINUAL = ("cpt-chinchilla", _TRUTHS["cpt-chinchilla"])
+_DOMAIN, _GENERAL = ("dcpt", _TRUTHS["dcpt"]), ("dcpt", _TRUTHS["dcpt-general"])
+_PT, _CPT = (("cpt-curve-replay-" + k, _TRUTHS["cpt-curve-replay-" + k]) for k in ("pt", "cpt"))
+_ANNEALING = ("annealing", _TRUTHS["annealing"])
+_QUICK = {"n_starts": 32, "screen": 4}
+
+
+@cache
+def runs() -> pd.DataFrame:
+    """36 runs of chinchilla."""
+    return simulate.experiment("chinchilla").table.iloc[::7][["N", "D", "loss"]]
+
+
+@cache
+def fitted() -> jl.Fit:
+    """A law fitted to them."""
+    return jl.fit("chinchilla", runs(), **_QUICK)
+
+
+@cache
+def curve() -> pd.DataFrame:
+    """One loss curve with its rates."""
+    step = np.arange(1, 41)
+    return pd.DataFrame({"step": step, "loss": 3 + step**-0.5, "lr": np.full(40, 1e-3)})
+
+
+def _annealing_fit() -> Any:
+    return planning.Replicates(
+        jl.published()["besiroglu-2024"], jl.published()["besiroglu-2024"].params
+    )
+
+
+@cache
+def _continual() -> planning.ContinualRun:
+    return planning.ContinualRun(
+        planning.Pretraining(40_000, 2e-4), 10_000, 1e-4, replay=0.2, warmup=500
+    )
+
+
+def _design(name: str) -> Callable[..., Any]:
+    """A design made, and cut: what it is made of is refused at the latest there."""
+
+    def made(**given: Any) -> Any:
+        return getattr(folds, name)(**given).split(runs())
+
+    return made
+
+
+_OOD = pd.DataFrame({"loss_pt": [2.0, 2.1, 2.3, 2.2], "loss_cpt": [3.0, 2.8, 2.6, 2.7],
+                     "loss_ood": [2.5, 2.45, 2.46, 2.44]})  # fmt: skip
+_CHECKPOINTS = {"Dp": [1e9, 2e9, 4e9, 8e9], "score": [10.0, 14.0, 18.0, 21.0]}
+_AREAS = {"decay": 0.999}
+
+#: name → (sound arguments, whether a call takes more than a moment).
+CALLS: dict[str, tuple[Callable[[], dict[str, Any]], bool]] = {
+    "areas": (lambda: {"lr": np.full(20, 1e-3), "decay": 0.9, "initial_lr": 0.0, "at": [5, 20],
+                       "boundary": 10, "epsilon": 0.5, "S1_before": 0.1,
+                       "carry_momentum": False, "count_warmup": True}, False),
+    "phase_areas": (lambda: {"lr": np.full(20, 1e-3), "decay": 0.9, "initial_lr": 0.0, "at": [5, 20],
+                             "boundary": 10, "epsilon": 0.5, "S1_before": 0.1,
+                             "carry_momentum": False, "count_warmup": True}, False),
+    "bootstrap": (lambda: {"law": fitted(), "runs": runs(), "n": 4, "kind": "case", "groups": None,
+                           "seed": 0, "solver": "newton", **_QUICK}, True),
+    "covariance": (lambda: {"law": fitted(), "runs": runs(), "groups": None, "robust": True}, True),
+    "cross_validate": (lambda: {"laws": ["chinchilla"], "runs": runs(), "folds": "k-fold:2",
+                                "delta": 1e-3, "space": "log", "asymmetry": 1.0, "seed": 0,
+                                "solver": "newton", "fixed": None, "tied": None, "bounds": None,
+                                "base": None, "columns": None, "units": None, "per_law": None,
+                                **_QUICK}, True),
+    "exponent": (lambda: {"start_low": 0.1, "start_high": 1.0, "low": 1e-3, "high": 10.0}, False),
+    "positive": (lambda: {"start_low": 0.1, "start_high": 1.0, "low": 1e-3, "high": 10.0}, False),
+    "real": (lambda: {"start_low": -1.0, "start_high": 1.0, "low": -10.0, "high": 10.0}, False),
+    "fit": (lambda: {"law": "chinchilla", "runs": runs(), "columns": None, "units": None,
+                     "constraint": None, "starts": "sobol", "solver": "newton", "delta": 1e-3,
+                     "space": "log", "asymmetry": 1.0, "fixed": None, "tied": None, "bounds": None,
+                     "base": None, "seed": 0, "strict": False, "work_dir": None, "progress": None,
+                     "distributed": False, "compile_cache": None, **_QUICK}, True),
+    "fit_batch": (lambda: {"law": "chinchilla", "inputs": {k: runs()[k].to_numpy() for k in "ND"},
+                           "targets": runs()["loss"].to_numpy(), "weights": None, "starts": 8,
+                           "delta": 1e-3, "space": "log", "asymmetry": 1.0}, True),
+    "fit_decay": (lambda: {"law": "annealing", "curves": None, "decays": (0.9, 0.99)}, False),
+    "identifiability": (lambda: {"law": fitted(), "runs": runs()}, True),
+    "inflection_ratio": (lambda: {"runs": runs().assign(r=0.5), "split": None, "at": None,
+                                  "resamples": 2, "level": 0.9, "resample": "points", "seed": 0,
+                                  **_QUICK}, True),
+    "influence": (lambda: {"law": fitted(), "runs": runs(), "on": None, "groups": None}, True),
+    "profile": (lambda: {"law": fitted(), "runs": runs(), "quantity": "alpha", "groups": None,
+                         "robust": True}, True),
+    "law_table": (dict, False),
+    "learnability": (lambda: {"curves": pd.DataFrame(
+        {"step": [0, 1000, 5000, 10000, 11000], "loss": [4.0, 3.0, 2.5, 2.3, 2.25]}),
+        "by": None, "law": "dcpt-cross", "k1_step": 1000}, False),
+    "load": (lambda: {"path": "no-such-file.json"}, False),
+    "published": (dict, False),
+    "published_table": (dict, False),
+    "read_curves": (lambda: {"source": curve(), "columns": None, "units": None, "schedules": None,
+                             "first_step": 0, "S1_before": 0.0, "fill": None, "batch": None,
+                             "lr_tolerance": 5e-3, "weight": None, "where": None, "share": None,
+                             "drop_invalid": False, "name": None}, False),
+    "read_runs": (lambda: {"source": runs(), "columns": None, "units": None, "weight": None,
+                           "where": None, "share": None, "drop_invalid": False, "name": None}, False),
+    "planning.allocation": (lambda: {"fit": _SCRATCH, "compute": 1e21, "limits": None, "cost": None,
+                                     "corpus_tokens": None, "level": 0.9}, False),
+    "planning.allocation_at": (lambda: {"fit": _SCRATCH, "N": 1e9, "D": None, "loss": None,
+                                        "compute": None, "cost": None, "level": 0.9}, False),
+    "planning.allocation_law": (lambda: {"fit": _SCRATCH, "level": 0.9}, False),
+    "planning.frontier": (lambda: {"fit": _SCRATCH, "computes": [1e20, 1e21], "limits": None,
+                                   "cost": None, "corpus_tokens": None, "level": 0.9}, False),
+    "planning.smallest_compute": (lambda: {"fit": _SCRATCH, "loss": 2.5, "limits": None,
+                                           "cost": None, "level": 0.9}, True),
+    "planning.break_even": (lambda: {"scratch": _SCRATCH, "continual": _CONTINUAL, "N": 1e9,
+                                     "compute": None, "cost": None, "level": 0.9}, True),
+    "planning.saved_compute": (lambda: {"scratch": _SCRATCH, "continual": _CONTINUAL, "loss": 2.5,
+                                        "cost": None, "level": 0.9}, True),
+    "planning.transfer_table": (lambda: {"scratch": _SCRATCH, "continual": _CONTINUAL,
+                                         "N": [1e9], "D": [1e10], "cost": None, "level": 0.9}, True),
+    "planning.transferred": (lambda: {"scratch": _SCRATCH, "continual": _CONTINUAL, "N": 1e9,
+                                      "D": 1e10, "loss": None, "cost": None, "level": 0.9}, True),
+    "planning.optimal_mixture": (lambda: {"general": _GENERAL, "domain": _DOMAIN, "start": 2.5,
+                                          "threshold": 0.03, "level": 0.9, "N": 1.8, "D": 10.0}, True),
+    "planning.optimal_mixture_limited": (lambda: {"domain": _DOMAIN, "corpus_tokens": 2.0,
+                                                  "total": 10.0, "level": 0.9, "N": 1.8}, True),
+    "planning.optimal_shares": (lambda: {"domains": {"a": _DOMAIN, "b": _DOMAIN}, "general": None,
+                                         "start": None, "threshold": 0.0, "weights": None,
+                                         "level": 0.9, "N": 1.8, "D": 10.0}, True),
+    "planning.critical_ratio": (lambda: {"general": _GENERAL, "start": 2.5, "threshold": 0.0,
+                                         "level": 0.9, "N": 1.8, "D": 10.0}, True),
+    "planning.compare_replay": (lambda: {"fit": _DOMAIN, "shares": [0.1, 0.3], "corpus_tokens": None,
+                                         "tolerance": 0.01, "level": 0.9, "N": 1.8, "D": 10.0}, True),
+    "planning.lowest_losses": (lambda: {"table": runs(), "levels": 3, "run": None, "cost": None}, False),
+    "planning.out_of_domain": (lambda: {"observed": _OOD, "nonnegative": True, "resamples": 4,
+                                        "seed": 0, "level": 0.9}, False),
+    "planning.pretraining_value": (lambda: {"checkpoints": _CHECKPOINTS, "at": 1e10, "target": 22.0,
+                                            "least_gain": 1.0, "baseline": 5.0, "columns": None,
+                                            "noise": 0.01, "shortfall": 0.1, "resamples": 4,
+                                            "seed": 0, "level": 0.9}, True),
+    "planning.optimal_schedule": (lambda: {"fit": _ANNEALING, "steps": 200, "peak": 1e-3,
+                                           "weights": None, "inputs": None, "floor": 0.0,
+                                           "warmup": 10, "start": None, "after": None,
+                                           "shortest_decay": 1, "decay": 0.99,
+                                           "carry_momentum": False, "count_warmup": False,
+                                           "epsilon": None, "knots": 8, "n_starts": 1,
+                                           "iterations": 2, "seed": 0}, True),
+    "planning.final_losses": (lambda: {"pt": _PT, "cpt": _CPT, "run": _continual(), "inputs": None,
+                                       "areas": _AREAS, "level": 0.9}, True),
+    "planning.balance_curve": (lambda: {"pt": _PT, "cpt": _CPT, "run": _continual(),
+                                        "over": {"peak": (5e-5, 2e-4)}, "weights": (0.0, 0.5),
+                                        "inputs": None, "areas": _AREAS, "level": 0.9}, True),
+    "planning.optimal_training": (lambda: {"pt": _PT, "cpt": _CPT, "run": _continual(),
+                                           "weight": 0.5, "over": {"peak": (5e-5, 2e-4)},
+                                           "inputs": None, "areas": _AREAS, "level": 0.9}, True),
+    "planning.turning_length": (lambda: {"pt": _PT, "run": _continual(), "cpt": None, "weight": 1.0,
+                                         "inputs": None, "areas": _AREAS, "level": 0.9}, True),
+    "folds.all_points": (dict, False),
+    "folds.as_design": (lambda: {"folds": "leave-one-out:N"}, False),
+    "folds.parse": (lambda: {"text": "leave-one-out:N"}, False),
+    "folds.first": (lambda: {"column": "D", "count": 20, "within": None}, False),
+    "folds.k_fold": (lambda: {"k": 3, "repeats": 1, "seed": 0, "groups": None}, False),
+    "folds.largest": (lambda: {"column": "N", "count": 1}, False),
+    "folds.last": (lambda: {"column": "D", "share": "1/3", "within": None}, False),
+    "folds.leave_k_out": (lambda: {"column": "N", "k": 1}, False),
+    "folds.leave_one_out": (lambda: {"column": "N"}, False),
+    "folds.own_masks": (lambda: {"masks": np.arange(len(runs())) % 2, "labels": None, "name": "x"}, False),
+    "folds.random_split": (lambda: {"share": 0.2, "repeats": 2, "seed": 0, "groups": None}, False),
+    "folds.segments": (lambda: {"column": "D", "count": 2, "within": None}, False),
+    "folds.splitter": (lambda: {"other": _Halves(), "groups": None, "target": None}, False),
+    "sampling.decay_rate": (lambda: {"budget": 4, "count": 20}, False),
+    "sampling.plan": (lambda: {"budget": 5, "steps": 20_000, "every": 1000, "method": "M4",
+                               "rate": None}, False),
+    "sampling.next_runs": (lambda: {"fit": fitted(), "runs": runs(), "candidates": runs().iloc[:4],
+                                    "predict": {"N": 1e9, "D": 1e10}, "n": 2, "criterion": "c",
+                                    "cost": None, "budget": None, "group": None}, True),
+    "schedules.constant": (lambda: {"lr": 1e-3, "steps": 20}, False),
+    "schedules.linear": (lambda: {"peak": 1e-3, "steps": 20, "final": 0.0}, False),
+    "schedules.cosine": (lambda: {"peak": 1e-3, "steps": 20, "final": 0.0}, False),
+    "schedules.inverse_sqrt": (lambda: {"peak": 1e-3, "steps": 20, "offset": 5}, False),
+    "schedules.two_stage": (lambda: {"first": 1e-3, "second": 1e-4, "steps": 20, "switch": 5}, False),
+    "schedules.wsd": (lambda: {"peak": 1e-3, "steps": 20, "decay": 0.2, "final": 1e-4,
+                               "shape": "linear", "decay_steps": None}, False),
+    "schedules.warmup": (lambda: {"schedule": constant(1e-3, 20), "steps": 5, "start": 0.0}, False),
+    "schedules.join": (lambda: {"pretraining": constant(1e-3, 20), "continued": cosine(1e-3, 5)}, False),
+    "schedules.from_optax": (lambda: {"schedule": lambda count: 1e-3 + 0.0 * count, "steps": 20,
+                                      "count": 0}, False),
+    "schedules.from_column": (lambda: {"runs": curve(), "steps": "step", "lr": "lr", "fill": None}, False),
+    "schedules.parse": (lambda: {"text": "cosine:peak=1e-3,steps=20"}, False),
+    "simulate.demo": (lambda: {"noise": 0.01, "seed": 0}, True),
+    "simulate.early_curves": (lambda: {"noise": 0.0, "seed": 0, "steps": 2000}, False),
+    "simulate.experiment": (lambda: {"name": "chinchilla", "noise": 0.0, "seed": 0}, False),
+    "simulate.simulate_runs": (lambda: {"law": "chinchilla", "params": _TRUTHS["chinchilla"],
+                                        "inputs": {"N": [1e9, 2e9], "D": 1e10}, "noise": 0.0,
+                                        "seed": 0}, False),
+}  # fmt: skip
+
+
+class _Halves:
+    def split(self, table: Any, y: Any = None, groups: Any = None) -> Iterator[Any]:
+        half = len(table) // 2
+        yield np.arange(half), np.arange(half, len(table))
+
+
+def public_functions() -> dict[str, Callable[..., Any]]:
+    """Every public function, by the name CALLS has for it."""
+    found = {}
+    for prefix, module in MODULES.items():
+        for name in _names(module):
+            value = getattr(module, name)
+            if inspect.isfunction(value):
+                found[prefix + name] = value
+    return {name: value for name, value in found.items() if name not in LEFT_OUT}
+
+
+def _names(module: ModuleType) -> list[str]:
+    if hasattr(module, "__all__"):
+        return list(module.__all__)
+    own = [name for name in dir(module) if not name.startswith("_")]
+    return [
+        name for name in own if getattr(getattr(module, name), "__module__", "") == module.__name__
+    ]
+
+
+def outcomes(name: str, values: list[Any]) -> Iterator[tuple[str, int, str, Any]]:
+    """(argument, number of the value, what came of it, the error or the answer)."""
+    function, (sound, _) = public_functions()[name], CALLS[name]
+    call = _design(name.removeprefix("folds.")) if name.startswith("folds.") and name not in (
+        "folds.parse", "folds.as_design") else function  # fmt: skip
+    arguments = [p for p in inspect.signature(function).parameters.values()]
+    named = [p.name for p in arguments if p.kind is not p.VAR_KEYWORD]
+    extra = [key for key in sound() if key not in named]
+    for argument in [*named, *extra]:
+        for k, value in enumerate(values):
+            given = {**sound(), argument: value}
+            with warnings.catch_warnings():
+                warnings.simplefilter("error")
+                try:
+                    yield argument, k, "answered", call(**given)
+                except jl.JaxlawError as error:
+                    yield argument, k, "refused", error
+                except Exception as error:  # what must not be
+                    yield argument, k, "broken", error

@@ -1,0 +1,196 @@
+"""Results as JSON files: written with a digest, read strictly.
+
+A file is data, never a program: it is parsed as JSON, and every field is checked by who asked
+for it. The digest tells a file that was changed after it was written; one that was only
+formatted anew keeps its digest.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import math
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, get_args
+
+import numpy as np
+
+from jaxlaw.notes import DataError, Note, Severity, UsageError, nearest_file
+
+_log = logging.getLogger(__name__)
+
+
+def plain(value: Any) -> Any:
+    """Mappings, sequences and numbers as JSON has them; infinities and NaN as strings."""
+    if isinstance(value, Mapping):
+        return {str(name): plain(item) for name, item in value.items()}
+    if isinstance(value, (list, tuple, np.ndarray)):
+        return [plain(item) for item in value]
+    if isinstance(value, (np.bool_, np.integer)):
+        return value.item()
+    if isinstance(value, (float, np.floating)):
+        return float(value) if math.isfinite(value) else str(float(value))
+    return value
+
+
+def write_record(path: str | Path, record: Mapping[str, Any], indent: int) -> None:
+    """Write a record as JSON, with its digest."""
+    record = {**record, "digest": digest_of(record)}
+    text = json.dumps(record, indent=indent, ensure_ascii=False) + "\n"
+    Path(path).write_text(text, encoding="utf-8")
+
+
+def read_record(path: str | Path, kind: str) -> dict[str, Any]:
+    """The record in a file, without its digest.
+
+    Args:
+        path: of the file; ``-`` is standard input.
+        kind: what it should hold, for messages: ``fit``, ``study``.
+
+    Raises:
+        UsageError: no such file.
+        DataError: not JSON in UTF-8, not an object, a key twice, or changed after it was
+            written.
+    """
+    content = _content(path, kind)
+    path = "standard input" if path == "-" else path
+    if not content.strip():
+        again = "; it can be read once" if path == "standard input" else ""
+        raise DataError(f"{path} is not a jaxlaw {kind}: it is empty{again}")
+    try:
+        record = json.loads(content.decode("utf-8-sig"), object_pairs_hook=_once)
+    except ValueError as error:
+        raise DataError(f"{path} is not a jaxlaw {kind}: {error}") from None
+    except RecursionError:
+        raise DataError(f"{path} is not a jaxlaw {kind}: it is nested too deeply") from None
+    if not isinstance(record, dict):
+        raise DataError(f"{path} is not a jaxlaw {kind}: it holds no object with named fields")
+    digest = record.pop("digest", None)
+    if digest is not None and digest != digest_of(record):
+        raise DataError(
+            f"{path} was changed after jaxlaw wrote it: its content is not that of its digest; "
+            f"save the {kind} again, or remove field 'digest' to take the file as it is"
+        )
+    return record
+
+
+def _content(path: str | Path, kind: str) -> bytes:
+    _log.info("reading a %s from %s", kind, path)
+    try:
+        return sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
+    except (TypeError, ValueError) as error:
+        raise UsageError(f"cannot read {path!r}: give the path of a {kind} ({error})") from None
+    except OSError as error:
+        hint = nearest_file(path) if isinstance(error, FileNotFoundError) else ""
+        raise UsageError(f"cannot read {path}: {error.strerror}.{hint}") from None
+
+
+def digest_of(record: Mapping[str, Any]) -> str:
+    """SHA-256 of a record, whatever the order of its keys and the way its numbers are written."""
+    text = json.dumps(_canonical(record), sort_keys=True, ensure_ascii=False)
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _canonical(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(name): _canonical(item) for name, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_canonical(item) for item in value]
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        try:
+            return repr(float(value))
+        except OverflowError:
+            return str(value)
+    return value
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object, no key of which occurs twice: JSON would silently take the last."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"key '{twice}' occurs twice")
+    return found
+
+
+_NOT_FINITE = ("nan", "inf", "-inf")
+
+
+def number(value: Any, name: str, low: float = -math.inf, *, known: bool = False) -> float:
+    """A number of a record.
+
+    Args:
+        value: int, float, or the text of an infinity or of NaN.
+        name: of the field, for messages.
+        low: the least it may be; NaN passes.
+        known: whether it must be finite.
+
+    Raises:
+        TypeError, ValueError: it is none.
+    """
+    is_text = isinstance(value, str) and value in _NOT_FINITE
+    if isinstance(value, bool) or not (isinstance(value, (int, float)) or is_text):
+        raise TypeError(f"field '{name}' is not a number: {_short(value)}")
+    try:
+        found = float(value)
+    except OverflowError:
+        raise ValueError(f"field '{name}' is too large: {_short(value)}") from None
+    if found < low or (known and not math.isfinite(found)):
+        raise ValueError(f"field '{name}' cannot be {_short(value)}")
+    return found
+
+
+def count(value: Any, name: str) -> int:
+    """A whole number of a record, 0 or more; raises as :func:`number`."""
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**63:
+        raise TypeError(f"field '{name}' is not a number of things: {_short(value)}")
+    return value
+
+
+def text(value: Any, name: str, choices: tuple[str, ...] | None = None) -> str:
+    """Text of a record, one of ``choices`` if given; raises as :func:`number`."""
+    if not isinstance(value, str):
+        raise TypeError(f"field '{name}' is not text: {_short(value)}")
+    if choices is not None and value not in choices:
+        raise ValueError(f"field '{name}' is one of {', '.join(choices)}, not {_short(value)}")
+    return value
+
+
+def fields(value: Any, name: str, needed: Iterable[str], others: bool = False) -> dict[str, Any]:
+    """An object of a record with certain fields, and no others unless told.
+
+    Raises:
+        TypeError, ValueError: it is none, or a field is missing or unknown.
+    """
+    needed = tuple(needed)
+    if not isinstance(value, dict):
+        raise TypeError(f"field '{name}' is no object with named fields: {_short(value)}")
+    for one in needed:
+        if one not in value:
+            raise ValueError(f"field '{name}.{one}' is missing")
+    unknown = [one for one in value if one not in needed]
+    if unknown and not others:
+        raise ValueError(f"field '{name}.{unknown[0]}' is none of {', '.join(needed)}")
+    return value
+
+
+def notes(value: Any) -> tuple[Note, ...]:
+    """The notes of a record; raises as :func:`fields`."""
+    if not isinstance(value, list):
+        raise TypeError(f"field 'notes' is no list: {_short(value)}")
+    for note in value:
+        fields(note, "notes", ("code", "severity", "message"))
+        text(note["code"], "notes.code")
+        text(note["severity"], "notes.severity", get_args(Severity))
+        text(note["message"], "notes.message")
+    return tuple(Note(**note) for note in value)
+
+
+def _short(value: Any) -> str:
+    huge = isinstance(value, int) and abs(value) > 1e300
+    shown = "a whole number beyond 1e300" if huge else repr(value)
+    return shown if len(shown) <= 40 else shown[:40] + "…"
