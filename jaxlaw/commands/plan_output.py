@@ -36,7 +36,8 @@ Draws = Annotated[
     typer.Option(
         "--bootstrap",
         help="Table (CSV) of a fit on resamples, a column a parameter: intervals. One for "
-        "each fit, in their order.",
+        "each fit, in their order. What `jaxlaw bootstrap --draws` wrote as JSON needs none: "
+        "it stands in place of the fit.",
     ),
 ]
 Level = Annotated[float, typer.Option(help="Of the intervals.")]
@@ -56,22 +57,31 @@ def inputs_at(at: list[str] | None) -> dict[str, Any]:
 
 
 def loaded_fits(files: list[Path], draws: list[Path] | None) -> list[Any]:
-    """Fits, or ``published:NAME``, with the draws of a bootstrap where there are any."""
+    """Fits, ``published:NAME`` or whole bootstraps, with draws where there are any."""
     fits = [_loaded(str(file)) for file in files]
     if not draws:
         return fits
+    if whole := [str(f) for f, fit in zip(files, fits, strict=True) if hasattr(fit, "fit")]:
+        raise UsageError(f"{', '.join(whole)} has its own draws; leave --bootstrap out")
     if len(draws) != len(fits):
         raise UsageError(f"--bootstrap is given {len(draws)} times for {len(fits)} fits: one each")
     return [_with_draws(fit, file) for fit, file in zip(fits, draws, strict=True)]
 
 
-def _loaded(file: str) -> jl.Fit:
+def _loaded(file: str) -> jl.Fit | planning.Replicates:
     if not file.startswith(PUBLISHED):
-        return jl.load(file)
+        return planning.Replicates.load(file) if _has_draws(file) else jl.load(file)
     name, known = file.removeprefix(PUBLISHED), jl.published()
     if name not in known:
         raise UsageError(f"nothing is published as {name}.{nearest(name, known)}")
     return known[name]
+
+
+def _has_draws(file: str) -> bool:
+    try:
+        return "draws" in json.loads(Path(file).read_text())
+    except (OSError, ValueError, TypeError):
+        return False  # the fit's own reader says what is wrong
 
 
 def _with_draws(fit: jl.Fit, file: Path) -> planning.Replicates:

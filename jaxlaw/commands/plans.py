@@ -36,6 +36,9 @@ GeneralFile = Annotated[Path, typer.Argument(help="A fit of the general loss (JS
 DomainFile = Annotated[Path, typer.Argument(help="A fit of the domain loss (JSON).")]
 ScratchFile = Annotated[Path, typer.Argument(help="A fit of runs from scratch (JSON).")]
 ContinualFile = Annotated[Path, typer.Argument(help="A fit of runs from a base (JSON).")]
+CorpusTokens = Annotated[
+    float | None, typer.Option(help="With r=best: tokens there are of that corpus.")
+]
 Start = Annotated[float, typer.Option(help="That loss before the continual training.")]
 
 
@@ -149,9 +152,7 @@ def allocation_command(
         list[str] | None, typer.Option(help="r=0.5: other inputs; r=best searches it; repeatable.")
     ] = None,
     limit: Limit = None,
-    corpus_tokens: Annotated[
-        float | None, typer.Option(help="With r=best: tokens there are of that corpus.")
-    ] = None,
+    corpus_tokens: CorpusTokens = None,
     bootstrap: Draws = None,
     level: Level = 0.95,
     out: Out = None,
@@ -205,10 +206,12 @@ def target_command(
     at: Annotated[
         list[str] | None,
         typer.Option(
-            help="N=7e9: tokens for this size; D=1e12: size for these; r=0.5; repeatable."
+            help="N=7e9: tokens for this size; D=1e12: size for these; r=0.5, or r=best; "
+            "repeatable."
         ),
     ] = None,
     limit: Limit = None,
+    corpus_tokens: CorpusTokens = None,
     bootstrap: Draws = None,
     level: Level = 0.95,
     out: Out = None,
@@ -222,15 +225,19 @@ def target_command(
     (loaded,) = loaded_fits([fit], bootstrap)
     inputs = inputs_at(at)
     if {"N", "D"} & set(inputs):
-        if limit:
-            raise UsageError("--limit is for the least compute; with N or D given none is needed")
+        if limit or corpus_tokens or "best" in inputs.values():
+            raise UsageError(
+                "--limit, --corpus-tokens and r=best are for the least compute; with N or D given "
+                "none is needed"
+            )
         found = planning.allocation_at(loaded, loss=loss, compute=compute, level=level, **inputs)
     elif loss is None or compute is not None:
         raise UsageError("give --loss; or --at N=… (or D=…) with --loss or --compute")
     else:
         found = planning.smallest_compute(
-            loaded, loss, limits=ranges_of(limit, "--limit"), level=level, **inputs
-        )
+            loaded, loss, limits=ranges_of(limit, "--limit"), corpus_tokens=corpus_tokens,
+            level=level, **inputs,
+        )  # fmt: skip
     tell(found, out, as_json)
 
 

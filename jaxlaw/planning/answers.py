@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,8 +15,8 @@ import pandas as pd
 
 from jaxlaw import laws
 from jaxlaw.laws.base import Law
-from jaxlaw.notes import Note, UsageError, nearest
-from jaxlaw.result import Fit
+from jaxlaw.notes import DataError, Note, UsageError, nearest
+from jaxlaw.result import Fit, from_dict
 
 LEVEL = 0.95
 MISSING = 0.05  # of the replicates without an answer: the interval of the others misleads
@@ -37,10 +39,38 @@ class Replicates:
         fit: the fit of the runs as they are.
         params: parameter → (R,) natural values in the law's own units. Row k of two
             bootstraps of the same runs belongs together.
+        notes: what the bootstrap says of itself.
     """
 
     fit: Fit
     params: Mapping[str, np.ndarray]
+    notes: tuple[Note, ...] = ()
+
+    def save(self, path: str | Path) -> None:
+        """Write fit, draws and notes as one JSON file, from which plans start again."""
+        record = {
+            "fit": self.fit.to_dict(),
+            "draws": {name: [*map(plain, column)] for name, column in self.params.items()},
+            "notes": [dataclasses.asdict(note) for note in self.notes],
+        }
+        Path(path).write_text(json.dumps(record, ensure_ascii=False) + "\n")
+
+    @classmethod
+    def load(cls, path: str | Path) -> Replicates:
+        """Read what :meth:`save` wrote.
+
+        Raises:
+            UsageError: no such file. DataError: it holds something else.
+        """
+        try:
+            record = json.loads(Path(path).read_text())
+            draws = {name: np.array(column, float) for name, column in record["draws"].items()}
+            notes = tuple(Note(**note) for note in record["notes"])
+            return cls(from_dict(record["fit"], str(path)), draws, notes)
+        except OSError as error:
+            raise UsageError(f"cannot read {path}: {error.strerror}") from None
+        except (AttributeError, KeyError, TypeError, json.JSONDecodeError) as error:
+            raise DataError(f"{path} holds no bootstrap of `jaxlaw`: {error}") from None
 
 
 class Source(NamedTuple):
