@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from planned import CONTINUAL, TRUTHS
+from planned import CONTINUAL, SCRATCH, TRUTHS
 from typer.testing import CliRunner
 
 import jaxlaw as jl
@@ -30,7 +30,7 @@ PLANS = {
     "allocation_at": lambda fit: planning.allocation_at(fit, N=1e9, loss=2.5),
     "transferred": lambda fit: planning.transferred(fit, CONTINUAL, N=1e9, D=1e9),
     "saved_compute": lambda fit: planning.saved_compute(fit, CONTINUAL, 2.3),
-    "break_even": lambda fit: planning.break_even(CONTINUAL, fit, N=1e9),
+    "break_even": lambda fit: planning.break_even(SCRATCH, fit, N=1e9),
 }
 
 

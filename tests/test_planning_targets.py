@@ -104,7 +104,7 @@ def cheapest(target, corpus):
     """Brute force: the least compute over fine grids of N and r, tokens by the law's inverse."""
     p = TRUTHS["dcpt"]
     ends = least = np.array([[math.log(1e-6), 1e-9], [math.log(1e11), 1.0]])
-    for _ in range(14):
+    for _ in range(24):
         N, r = np.meshgrid(
             np.exp(np.linspace(*ends[:, 0], 201)), np.linspace(*ends[:, 1], 201), indexing="ij"
         )
@@ -113,7 +113,7 @@ def cheapest(target, corpus):
         D = (p["B"] * r ** p["eta"] / rest) ** (1 / p["beta"])
         C = np.where(r * D <= corpus, 6e18 * N * D, np.nan)
         best = np.unravel_index(np.nanargmin(C), C.shape)
-        at, width = np.array([math.log(N[best]), r[best]]), (ends[1] - ends[0]) / 40
+        at, width = np.array([math.log(N[best]), r[best]]), (ends[1] - ends[0]) / 8
         ends = np.clip([at - width, at + width], least[0], least[1])
     return C[best], N[best], r[best]
 
@@ -150,8 +150,8 @@ def test_a_users_law_with_limits_and_a_share():
     back = planning.allocation(
         DOMAIN, plan.compute, r="best", limits=limits, cost=lambda N, D: 8 * N * D
     )
-    assert back.loss == pytest.approx(1.9, abs=1e-8) and plan.N <= 2.0 and plan.r <= 0.8
-    assert "N ≤ 2" in back.binding and plan.N == pytest.approx(2.0, rel=1e-6)
+    assert back.loss == pytest.approx(1.9, abs=1e-8) and plan.r <= 0.8
+    assert "N ≤ 2" in back.binding and plan.N == pytest.approx(2.0, rel=1e-9)
     with pytest.raises(jl.UsageError, match="let r be searched"):
         planning.smallest_compute(DOMAIN, 1.9, r=0.5, corpus_tokens=1.0)
     with pytest.raises(jl.UsageError, match="has no input r"):

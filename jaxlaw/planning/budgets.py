@@ -250,6 +250,7 @@ def _closed_form(terms: Terms) -> tuple[np.ndarray, ...]:
     exists = (beta > gamma) & (alpha > gamma) & (B > 0)
     with np.errstate(all="ignore"):
         G = (alpha * A / ((beta - gamma) * B)) ** (1 / whole)
+    exists &= (G > 0) & np.isfinite(G)
     a, b = beta / whole, (alpha - gamma) / whole
     return tuple(np.where(exists, value, np.nan) for value in (G, a, b))
 
@@ -260,7 +261,10 @@ def _by_formula(
     G, a, b = (column[:, None] for column in _closed_form(terms))
     unit = {spec.name: spec.unit for spec in source.law.inputs}
     own = budgets / (6 * unit["N"] * unit["D"])
-    N, D = G * own**a, own**b / G
+    with np.errstate(all="ignore"):  # replicates of what no run determines
+        N, D = G * own**a, own**b / G
+    none = ~np.isfinite(N * D) | (N * D <= 0)
+    N, D = np.where(none, np.nan, N), np.where(none, np.nan, D)
     with jax.enable_x64(True):
         columns = {name: column[:, None] for name, column in source.params.items()}
         loss = np.asarray(source.law(columns, N=N, D=D, **given))
