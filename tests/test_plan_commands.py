@@ -118,6 +118,16 @@ def test_transfer_breakeven_and_replay(command):
     )  # fmt: skip
     assert code == 0 and "never-meet" in out
     assert set(pd.read_csv("replay.csv")["r"]) == {0.2, 0.9}
+    seen = {"r": [0.5, 0.5, 1, 1], "tokens": [2, 200, 1, 100], "loss": [3, 2, 3.4, 2.1]}
+    pd.DataFrame(seen).to_csv("seen.csv", index=False)
+    asked = ("replay", "seen.csv", "-c", "D=tokens", "--tolerance", 0.2, "--start", 2.05)
+    code, out, _ = command(*asked, "--json")
+    plan = planning.compare_replay(
+        pd.DataFrame(seen).rename(columns={"tokens": "D"}), tolerance=0.2, start=2.05
+    )
+    record = json.loads(out)
+    assert code == 0 and record["meet"] == plan.meet and record["least_back"] == 0.5
+    assert command("replay", "domain.json", "-c", "D=tokens")[0] == 2
 
 
 def test_envelope_makes_what_loss_compute_is_fitted_to(command):

@@ -12,6 +12,7 @@ import jaxlaw as jl
 from jaxlaw import planning
 from jaxlaw.commands.options import Columns, Json
 from jaxlaw.commands.plan_output import (
+    PUBLISHED,
     At,
     Draws,
     Level,
@@ -296,13 +297,21 @@ def breakeven_command(
 
 @plan.command("replay")
 def replay_command(
-    fit: FitFile,
-    shares: Annotated[str, typer.Option(help="Of the corpus: 0.2,0.5,0.9.")],
+    fit: Annotated[
+        Path, typer.Argument(help="A fit (JSON), or observed losses: columns D, r, loss[, N].")
+    ],
+    shares: Annotated[
+        str | None, typer.Option(help="Of the corpus: 0.2,0.5,0.9; observed: [all].")
+    ] = None,
+    start: Annotated[
+        float | None, typer.Option(help="Observed: the loss before, for the least replay.")
+    ] = None,
     corpus_tokens: Annotated[
         str | None, typer.Option(help="Compare between these: 1e8:1e10 tokens of the corpus.")
     ] = None,
     tolerance: Annotated[float, typer.Option(help="Nats within which losses have met.")] = 0.01,
     at: At = None,
+    column: Columns = None,
     bootstrap: Draws = None,
     level: Level = 0.95,
     out: Out = None,
@@ -313,7 +322,13 @@ def replay_command(
     Example: jaxlaw plan replay domain.json --shares 0.2,0.5,0.8 --at N=1.8e9
     """
     check_folder(out)
-    (loaded,) = loaded_fits([fit], bootstrap)
+    by_law = fit.suffix.lower() == ".json" or str(fit).startswith(PUBLISHED)
+    if by_law and column:
+        raise UsageError("--column is for a table of observed losses; a fit knows its columns")
+    if by_law:
+        (loaded,) = loaded_fits([fit], bootstrap)
+    else:
+        loaded = jl.read_runs(fit, pairs(column, "--column")).table
     ends = None
     if corpus_tokens is not None:
         ends = value_range(corpus_tokens, "--corpus-tokens")
@@ -321,7 +336,8 @@ def replay_command(
             raise UsageError("--corpus-tokens takes LOW:HIGH")
     found = planning.compare_replay(
         loaded,
-        [number(one, "--shares") for one in shares.split(",")],
+        shares and [number(one, "--shares") for one in shares.split(",")],
+        start=start,
         corpus_tokens=ends,
         tolerance=tolerance,
         level=level,
