@@ -100,6 +100,12 @@ def test_allocation_frontier_and_target(command):
     assert code == 0 and json.loads(out)["compute"] == pytest.approx(1e21, rel=1e-6)
     code, out, _ = command("target", "scratch.json", "--loss", 2.1, "--at", "N=1e9", "--json")
     assert code == 0 and json.loads(out)["N"] == 1e9
+    asked = ("--loss", 1.9, "--at", "r=best", "--corpus-tokens", 5e7)
+    code, out, _ = command("target", "domain.json", *asked, "--json")
+    plan = planning.smallest_compute(DOMAIN, 1.9, r="best", corpus_tokens=0.05)
+    assert code == 0 and json.loads(out)["compute"] == pytest.approx(plan.compute, rel=1e-9)
+    assert json.loads(out)["r"] == pytest.approx(plan.r, rel=1e-6)
+    assert command("target", "domain.json", *asked, "--at", "N=1e9")[0] == 2
     code, out, _ = command("target", "scratch.json", "--loss", 1.0)
     assert code == 1 and "out-of-reach" in out
 

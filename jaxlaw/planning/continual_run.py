@@ -228,19 +228,19 @@ def phase_ends(layout: Layout, numbers: Mapping[str, Any], at: Mapping[str, Any]
     state = Sums(zero, before.S2 if layout.carry_momentum else zero, zero)
     how, warmup = Counting(reference, decay, epsilon), numbers["warmup"]
     peak = at["peak"] if layout.rewarmed else last
-    endless = jnp.isinf(at["steps"])
-    steps = jnp.where(endless, LONG, at["steps"]) if layout.weighted else at["steps"]
+    steps = jnp.minimum(at["steps"], LONG) if layout.weighted else at["steps"]
     if layout.warmed:
         state = straight(state, warmup, numbers["start"], peak, how)
     end = numbers["final"] * peak if layout.shape != "constant" else peak
     state = _shaped(layout.shape, state, steps - warmup, peak, end, numbers["decay"], how)
-    S1 = jnp.where(endless, jnp.inf, state.S1)
     if layout.weighted:
+        S1 = state.S1 * (at["steps"] / steps)
         return PhaseAreas(before.S1, S1, before.weighted, state.weighted)
+    endless = jnp.isinf(steps)
     # After endless training every momentum but that of the last rate is forgotten.
     S2 = jnp.where(endless, (reference - end) / (1 - decay), state.S2)
     S2 = S2 - before.S2 if layout.carry_momentum else S2
-    return PhaseAreas(before.S1, S1, before.S2, S2)
+    return PhaseAreas(before.S1, jnp.where(endless, jnp.inf, state.S1), before.S2, S2)
 
 
 def _base_ends(

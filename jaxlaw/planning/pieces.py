@@ -15,7 +15,7 @@ import numpy as np
 
 ENDS = 16  # steps at either end of a piece that are summed one by one
 ROUNDING = 1e-6  # of a step: a piece of so little more than n steps has n
-LONG = 1e11  # steps that stand for endless ones in a weighted sum
+LONG = 1e11  # steps; in a weighted sum longer phases, endless ones too, have these
 
 
 def _double_exponential(count: int = 61, reach: float = 3.1) -> tuple[np.ndarray, np.ndarray]:
