@@ -1,11 +1,13 @@
 """Plans: the papers' numbers, how often a planned optimum's interval holds the truth, seconds.
 
-    python benchmarks/planning.py [numbers] [coverage] [seconds]
+    python benchmarks/planning.py [numbers] [coverage] [training] [seconds]
 
 ``coverage``: experiments of the papers' own designs with known truth (Hoffmann 2022: 243 runs;
 Que 2024: 540 points of two corpora), noise of 0.4 % in the loss; in each, the law is fitted to
 200 resamples of its rows and the plan made for every one of them; the 95 % interval is asked
-whether it holds the plan made with the truth. ``seconds``: second call, compiled.
+whether it holds the plan made with the truth. ``training``: likewise for the best replay ratio of
+a continual run (Wang 2025: every fourth of 568 points of the curves of either loss, 100 resamples).
+``seconds``: second call, compiled.
 """
 
 import math
@@ -46,30 +48,35 @@ def numbers() -> None:
     print(f"| Que 2024, App. G.3 | D_opt (10⁹) | 0.536 | {plan.D:.3f} |")
 
 
-def experiments(name: str, count: int, seed: int) -> tuple[jl.Observations, np.ndarray, dict]:
-    """Observations of a design, (count, n) noisy targets, the truth."""
+def experiments(
+    name: str, count: int, seed: int, every: int = 1
+) -> tuple[jl.Observations, np.ndarray, dict]:
+    """Observations of a design, one in ``every``, (count, n) noisy targets, the truth."""
     clean = simulate.experiment(name, noise=0.0)
-    observed = jl.read_runs(clean.table).observations(clean.law)
+    observed = jl.read_runs(clean.table.iloc[::every]).observations(clean.law)
     noise = NOISE * np.random.default_rng(seed).standard_normal((count, len(observed)))
     return observed, observed.target * np.exp(noise), dict(clean.truth)
 
 
-def fitted(name: str, count: int, seed: int, part: int = 20) -> list[tuple[dict, dict]]:
+def fitted(
+    name: str, count: int, seed: int, part: int = 20, every: int = 1, resamples: int = DRAWS
+) -> list[tuple[dict, dict]]:
     """For every experiment (params, draws): its fit and its fits on resampled rows."""
-    observed, targets, truth = experiments(name, count, seed)
+    observed, targets, truth = experiments(name, count, seed, every)
     law = jl.laws.get({"from-scratch": "chinchilla", "dcpt-general": "dcpt"}.get(name, name))
     n, found = len(observed), []
     # The same rows for both corpora of an experiment: draws stay paired.
-    weights = np.random.default_rng(7).multinomial(n, [1 / n] * n, (count, DRAWS)).astype(float)
+    drawn = np.random.default_rng(7).multinomial(n, [1 / n] * n, (count, resamples))
+    weights = drawn.astype(float)
     weights = np.concatenate([np.ones((count, 1, n)), weights], axis=1)
     for first in range(0, count, part):
         some = slice(first, first + part)
         w = weights[some].reshape(-1, n)
-        t = np.repeat(targets[some], DRAWS + 1, axis=0)
+        t = np.repeat(targets[some], resamples + 1, axis=0)
         all_of = refit(
             law, observed, w, t, n_starts=32, screen=2, also=np.array([[*truth.values()]])
         )
-        rows = {k: v.reshape(-1, DRAWS + 1) for k, v in all_of.params.items()}
+        rows = {k: v.reshape(-1, resamples + 1) for k, v in all_of.params.items()}
         for k in range(len(next(iter(rows.values())))):
             one = {name: v[k] for name, v in rows.items()}
             found.append(({m: v[0] for m, v in one.items()}, {m: v[1:] for m, v in one.items()}))
@@ -102,11 +109,28 @@ def held(plans: list, truth, names: list[str]) -> None:
         )
 
 
+HEAD = "| plan | quantity | truth | experiments | held by 95 % intervals | median width |"
+
+
 def coverage() -> None:
-    print("| plan | quantity | truth | experiments | held by 95 % intervals | median width |")
-    print("|---|---|---|---|---|---|")
+    print(f"{HEAD}\n|---|---|---|---|---|---|")
     of_size()
     of_mixtures()
+
+
+def training(count: int = 100) -> None:
+    print(f"{HEAD}\n|---|---|---|---|---|---|")
+    laws = ("cpt-curve-replay-pt", "cpt-curve-replay-cpt")
+    drawn = [
+        [as_bootstrap(law, *one) for one in fitted(law, count, seed, 10, 4, 100)]
+        for seed, law in enumerate(laws)
+    ]
+    base = planning.Pretraining(40_000, 2e-4)
+    run = planning.ContinualRun(base, 10_000, 1e-4, replay=0.2, warmup=500)
+    asked = (run, 0.6, {"replay": (0.0, 1.0)})
+    plans = [planning.optimal_training(*both, *asked) for both in zip(*drawn, strict=True)]
+    truth = planning.optimal_training(*((law, TRUTHS[law]) for law in laws), *asked)
+    held(plans, truth, ["replay", "loss_pt", "loss_cpt", "objective"])
 
 
 def of_size() -> None:
@@ -189,6 +213,6 @@ def seconds() -> None:
 
 if __name__ == "__main__":
     jax.config.update("jax_platforms", "cpu")
-    for table in sys.argv[1:] or ("numbers", "coverage", "seconds"):
-        {"numbers": numbers, "coverage": coverage, "seconds": seconds}[table]()
+    for table in sys.argv[1:] or ("numbers", "coverage", "training", "seconds"):
+        globals()[table]()
         print()

@@ -36,7 +36,7 @@ def plain(value: Any) -> Any:
     return value
 
 
-def write_record(path: str | Path, record: Mapping[str, Any], indent: int) -> None:
+def write_record(path: str | Path, record: Mapping[str, Any], indent: int | None) -> None:
     """Write a record as JSON, with its digest."""
     record = {**record, "digest": digest_of(record)}
     text = json.dumps(record, indent=indent, ensure_ascii=False) + "\n"

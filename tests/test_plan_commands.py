@@ -100,6 +100,12 @@ def test_allocation_frontier_and_target(command):
     assert code == 0 and json.loads(out)["compute"] == pytest.approx(1e21, rel=1e-6)
     code, out, _ = command("target", "scratch.json", "--loss", 2.1, "--at", "N=1e9", "--json")
     assert code == 0 and json.loads(out)["N"] == 1e9
+    asked = ("--loss", 1.9, "--at", "r=best", "--corpus-tokens", 5e7)
+    code, out, _ = command("target", "domain.json", *asked, "--json")
+    plan = planning.smallest_compute(DOMAIN, 1.9, r="best", corpus_tokens=0.05)
+    assert code == 0 and json.loads(out)["compute"] == pytest.approx(plan.compute, rel=1e-9)
+    assert json.loads(out)["r"] == pytest.approx(plan.r, rel=1e-6)
+    assert command("target", "domain.json", *asked, "--at", "N=1e9")[0] == 2
     code, out, _ = command("target", "scratch.json", "--loss", 1.0)
     assert code == 1 and "out-of-reach" in out
 
@@ -118,6 +124,16 @@ def test_transfer_breakeven_and_replay(command):
     )  # fmt: skip
     assert code == 0 and "never-meet" in out
     assert set(pd.read_csv("replay.csv")["r"]) == {0.2, 0.9}
+    seen = {"r": [0.5, 0.5, 1, 1], "tokens": [2, 200, 1, 100], "loss": [3, 2, 3.4, 2.1]}
+    pd.DataFrame(seen).to_csv("seen.csv", index=False)
+    asked = ("replay", "seen.csv", "-c", "D=tokens", "--tolerance", 0.2, "--start", 2.05)
+    code, out, _ = command(*asked, "--json")
+    plan = planning.compare_replay(
+        pd.DataFrame(seen).rename(columns={"tokens": "D"}), tolerance=0.2, start=2.05
+    )
+    record = json.loads(out)
+    assert code == 0 and record["meet"] == plan.meet and record["least_back"] == 0.5
+    assert command("replay", "domain.json", "-c", "D=tokens")[0] == 2
 
 
 def test_envelope_makes_what_loss_compute_is_fitted_to(command):

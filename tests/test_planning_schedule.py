@@ -289,7 +289,7 @@ def test_a_fit_says_where_it_was_not():
         ({"fit": [ANNEALING, ANNEALING], "weights": (0.5, 0.6)}, "their sum is 1"),
         ({"fit": [ANNEALING, ANNEALING], "weights": (-0.5, 1.5)}, "none may be negative"),
         ({"fit": [ANNEALING, ANNEALING], "weights": (1, 0), "inputs": [{}]}, "one for each"),
-        ({"fit": "annealing"}, "Fit or"),
+        ({"fit": "annealing"}, "give a Fit"),
         ({"fit": ("annealing", {"L0": 1.0})}, "has the parameters L0, A, C, alpha"),
         ({"fit": ("chinchilla", simulate.TRUTHS["chinchilla"])}, "takes no areas"),
         ({"fit": ("cpt-curve", simulate.TRUTHS["cpt-curve"])}, "give after="),

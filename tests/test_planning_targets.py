@@ -1,5 +1,7 @@
 """What a target loss takes."""
 
+import math
+
 import numpy as np
 import pytest
 from planned import DOMAIN, SCRATCH, TRUTHS, scattered
@@ -96,3 +98,61 @@ def test_the_share_is_kept():
     with pytest.raises(jl.UsageError, match="also needs r="):
         planning.smallest_compute(DOMAIN, 1.9)
     assert TRUTHS["dcpt"]["E"] < 1.9
+
+
+def cheapest(target, corpus):
+    """Brute force: the least compute over fine grids of N and r, tokens by the law's inverse."""
+    p = TRUTHS["dcpt"]
+    ends = least = np.array([[math.log(1e-6), 1e-9], [math.log(1e11), 1.0]])
+    for _ in range(24):
+        N, r = np.meshgrid(
+            np.exp(np.linspace(*ends[:, 0], 201)), np.linspace(*ends[:, 1], 201), indexing="ij"
+        )
+        rest = target - p["E"] - p["A"] / N ** p["alpha"] - p["C"] / (r + p["eps"]) ** p["gamma"]
+        rest = np.where(rest > 0, rest, np.nan)
+        D = (p["B"] * r ** p["eta"] / rest) ** (1 / p["beta"])
+        C = np.where(r * D <= corpus, 6e18 * N * D, np.nan)
+        best = np.unravel_index(np.nanargmin(C), C.shape)
+        at, width = np.array([math.log(N[best]), r[best]]), (ends[1] - ends[0]) / 8
+        ends = np.clip([at - width, at + width], least[0], least[1])
+    return C[best], N[best], r[best]
+
+
+@pytest.mark.parametrize(
+    "loss, corpus", [(1.7, None), (1.7, 0.05), (1.9, 0.05), (1.8, 0.02), (1.45, None)]
+)
+def test_least_compute_with_the_share_against_a_fine_grid(loss, corpus):
+    compute, N, r = cheapest(loss, corpus or np.inf)
+    plan = planning.smallest_compute(DOMAIN, loss, r="best", corpus_tokens=corpus)
+    assert plan.compute == pytest.approx(compute, rel=1e-6)
+    assert plan.compute <= compute * (1 + 1e-9)
+    assert (plan.N, plan.r) == (pytest.approx(N, rel=1e-3), pytest.approx(r, rel=1e-3))
+    held = planning.smallest_compute(DOMAIN, loss, r=plan.r)
+    assert held.compute <= plan.compute * (1 + 1e-9) and not plan.notes
+    spent = planning.allocation(DOMAIN, plan.compute, r="best", corpus_tokens=corpus)
+    assert spent.loss == pytest.approx(loss, abs=1e-7)
+
+
+def test_few_tokens_of_the_corpus_may_put_a_loss_out_of_reach():
+    plan = planning.smallest_compute(DOMAIN, 1.7, r="best", corpus_tokens=1e-3)
+    assert plan.compute == np.inf and np.isnan(plan.r)
+    assert [(n.code, n.severity) for n in plan.notes] == [("out-of-reach", "error")]
+    budgets = 6e18 * np.geomspace(1e-6, 1e3, 19)
+    table = planning.frontier(DOMAIN, budgets, r="best", corpus_tokens=1e-3).table
+    assert table["loss"].min() > 1.7
+
+
+def test_a_users_law_with_limits_and_a_share():
+    limits = {"N": (None, 2.0), "r": (None, 0.8)}
+    plan = planning.smallest_compute(
+        DOMAIN, 1.9, r="best", limits=limits, cost=lambda N, D: 8 * N * D
+    )
+    back = planning.allocation(
+        DOMAIN, plan.compute, r="best", limits=limits, cost=lambda N, D: 8 * N * D
+    )
+    assert back.loss == pytest.approx(1.9, abs=1e-8) and plan.r <= 0.8
+    assert "N ≤ 2" in back.binding and plan.N == pytest.approx(2.0, rel=1e-9)
+    with pytest.raises(jl.UsageError, match="let r be searched"):
+        planning.smallest_compute(DOMAIN, 1.9, r=0.5, corpus_tokens=1.0)
+    with pytest.raises(jl.UsageError, match="has no input r"):
+        planning.smallest_compute(SCRATCH, 2.0, r="best")

@@ -70,6 +70,18 @@ def test_saved_compute_at_each_ones_best_size():
     assert low < draws.saved < high
 
 
+def test_the_papers_frontiers_save_what_its_text_says():
+    """Zheng 2024, §4.2 and §4.3: 25 to 50 %; its table 2, rounded, does not say so."""
+    scratch, ours = (jl.published()[f"zheng-2024-frontier-{name}"] for name in ("scratch", "cpt"))
+    compute = np.geomspace(1e17, 1e23, 13)
+    loss = scratch.predict(C=compute)
+    saved = 1 - (ours.params["a"] / loss) ** (1 / ours.params["b"]) / compute
+    np.testing.assert_allclose(ours.predict(C=compute * (1 - saved)), loss, rtol=1e-12)
+    assert saved.max() == pytest.approx(0.478, abs=5e-4)
+    assert saved.min() == pytest.approx(0.425, abs=5e-4)
+    assert planning.transferred(SCRATCH, CONTINUAL, N=1e9, D=2e10).saved < 0
+
+
 @pytest.mark.parametrize(
     "call, says",
     [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -38,7 +39,8 @@ Draws = Annotated[
     typer.Option(
         "--bootstrap",
         help="Table (CSV) of a fit on resamples, a column a parameter: intervals. One for "
-        "each fit, in their order.",
+        "each fit, in their order. What `jaxlaw bootstrap --draws` wrote as JSON needs none: "
+        "it stands in place of the fit.",
     ),
 ]
 Limit = Annotated[
@@ -67,13 +69,26 @@ def budgets_of(text: str) -> list[float]:
 
 
 def loaded_fits(files: list[Path], draws: list[Path] | None) -> list[Any]:
-    """Fits, or ``published:NAME``, with the draws of a bootstrap where there are any."""
-    fits = [loaded_fit(file) for file in files]
+    """Fits, ``published:NAME`` or whole bootstraps, with draws where there are any."""
+    fits = [_loaded(str(file)) for file in files]
     if not draws:
         return fits
+    if whole := [str(f) for f, fit in zip(files, fits, strict=True) if hasattr(fit, "fit")]:
+        raise UsageError(f"{', '.join(whole)} has its own draws; leave --bootstrap out")
     if len(draws) != len(fits):
         raise UsageError(f"--bootstrap is given {len(draws)} times for {len(fits)} fits: one each")
     return [_with_draws(fit, file) for fit, file in zip(fits, draws, strict=True)]
+
+
+def _loaded(file: str) -> jl.Fit | planning.Replicates:
+    return planning.Replicates.load(file) if _has_draws(file) else loaded_fit(file)
+
+
+def _has_draws(file: str) -> bool:
+    try:
+        return "draws" in json.loads(Path(file).read_text("utf-8"))
+    except (OSError, ValueError, TypeError):
+        return False  # the fit's own reader says what is wrong
 
 
 def _with_draws(fit: jl.Fit, file: Path) -> planning.Replicates:

@@ -10,7 +10,16 @@ import typer
 
 import jaxlaw as jl
 from jaxlaw import planning
-from jaxlaw.commands.options import Columns, Format, Json, Level, Values, fit_argument, values_of
+from jaxlaw.commands.options import (
+    PUBLISHED,
+    Columns,
+    Format,
+    Json,
+    Level,
+    Values,
+    fit_argument,
+    values_of,
+)
 from jaxlaw.commands.plan_output import (
     At,
     Draws,
@@ -36,6 +45,9 @@ GeneralFile = Annotated[Path, fit_argument("A fit of the general loss (JSON).")]
 DomainFile = Annotated[Path, fit_argument("A fit of the domain loss (JSON).")]
 ScratchFile = Annotated[Path, fit_argument("A fit of runs from scratch (JSON).")]
 ContinualFile = Annotated[Path, fit_argument("A fit of runs from a base (JSON).")]
+CorpusTokens = Annotated[
+    float | None, typer.Option(help="With r=best: tokens there are of that corpus.")
+]
 Start = Annotated[float, typer.Option(help="That loss before the continual training.")]
 
 
@@ -150,9 +162,7 @@ def allocation_command(
         list[str] | None, typer.Option(help="r=0.5: other inputs; r=best searches it; repeatable.")
     ] = None,
     limit: Limit = None,
-    corpus_tokens: Annotated[
-        float | None, typer.Option(help="With r=best: tokens there are of that corpus.")
-    ] = None,
+    corpus_tokens: CorpusTokens = None,
     bootstrap: Draws = None,
     level: Level = 0.95,
     out: Out = None,
@@ -206,10 +216,12 @@ def target_command(
     at: Annotated[
         list[str] | None,
         typer.Option(
-            help="N=7e9: tokens for this size; D=1e12: size for these; r=0.5; repeatable."
+            help="N=7e9: tokens for this size; D=1e12: size for these; r=0.5, or r=best; "
+            "repeatable."
         ),
     ] = None,
     limit: Limit = None,
+    corpus_tokens: CorpusTokens = None,
     bootstrap: Draws = None,
     level: Level = 0.95,
     out: Out = None,
@@ -223,15 +235,19 @@ def target_command(
     (loaded,) = loaded_fits([fit], bootstrap)
     inputs = inputs_at(at)
     if {"N", "D"} & set(inputs):
-        if limit:
-            raise UsageError("--limit is for the least compute; with N or D given none is needed")
+        if limit or corpus_tokens or "best" in inputs.values():
+            raise UsageError(
+                "--limit, --corpus-tokens and r=best are for the least compute; with N or D given "
+                "none is needed"
+            )
         found = planning.allocation_at(loaded, loss=loss, compute=compute, level=level, **inputs)
     elif loss is None or compute is not None:
         raise UsageError("give --loss; or --at N=… (or D=…) with --loss or --compute")
     else:
         found = planning.smallest_compute(
-            loaded, loss, limits=ranges_of(limit, "--limit"), level=level, **inputs
-        )
+            loaded, loss, limits=ranges_of(limit, "--limit"), corpus_tokens=corpus_tokens,
+            level=level, **inputs,
+        )  # fmt: skip
     tell(found, out, as_json)
 
 
@@ -290,13 +306,21 @@ def breakeven_command(
 
 @plan.command("replay")
 def replay_command(
-    fit: FitFile,
-    shares: Annotated[str, typer.Option(help="Of the corpus: 0.2,0.5,0.9.")],
+    fit: Annotated[
+        Path, typer.Argument(help="A fit (JSON), or observed losses: columns D, r, loss[, N].")
+    ],
+    shares: Annotated[
+        str | None, typer.Option(help="Of the corpus: 0.2,0.5,0.9; observed: [all].")
+    ] = None,
+    start: Annotated[
+        float | None, typer.Option(help="Observed: the loss before, for the least replay.")
+    ] = None,
     corpus_tokens: Annotated[
         str | None, typer.Option(help="Compare between these: 1e8:1e10 tokens of the corpus.")
     ] = None,
     tolerance: Annotated[float, typer.Option(help="Nats within which losses have met.")] = 0.01,
     at: At = None,
+    column: Columns = None,
     bootstrap: Draws = None,
     level: Level = 0.95,
     out: Out = None,
@@ -307,7 +331,13 @@ def replay_command(
     Example: jaxlaw plan replay domain.json --shares 0.2,0.5,0.8 --at N=1.8e9
     """
     check_folder(out)
-    (loaded,) = loaded_fits([fit], bootstrap)
+    by_law = fit.suffix.lower() == ".json" or str(fit).startswith(PUBLISHED)
+    if by_law and column:
+        raise UsageError("--column is for a table of observed losses; a fit knows its columns")
+    if by_law:
+        (loaded,) = loaded_fits([fit], bootstrap)
+    else:
+        loaded = jl.read_runs(fit, pairs(column, "--column")).table
     ends = None
     if corpus_tokens is not None:
         ends = value_range(corpus_tokens, "--corpus-tokens")
@@ -315,7 +345,8 @@ def replay_command(
             raise UsageError("--corpus-tokens takes LOW:HIGH")
     found = planning.compare_replay(
         loaded,
-        [number(one, "--shares") for one in shares.split(",")],
+        shares and [number(one, "--shares") for one in shares.split(",")],
+        start=start,
         corpus_tokens=ends,
         tolerance=tolerance,
         level=level,

@@ -37,6 +37,9 @@ Potential = Annotated[
 ]
 Replay = Annotated[float, typer.Option(help="Share of the pre-training corpus.")]
 Decay = Annotated[float | None, typer.Option(help="λ of the areas, for fits that do not know.")]
+Epsilon = Annotated[
+    float | None, typer.Option(help="ε of areas whose momentum is weighted with the rate.")
+]
 Others = Annotated[
     list[str] | None, typer.Option("--input", help="Other inputs: N=1e9; repeatable.")
 ]
@@ -61,6 +64,7 @@ def training_command(
     replay: Replay = 0.0,
     value: Others = None,
     decay: Decay = None,
+    epsilon: Epsilon = None,
     bootstrap: Draws = None,
     out: Out = None,
     as_json: Json = False,
@@ -78,7 +82,10 @@ def training_command(
         raise UsageError("give --vary for a table, or --weight and --over for the best settings")
     fits = loaded_fits([pt, cpt], bootstrap)
     plan = _run(pretraining, run, loss_potential, replay)
-    options: dict[str, Any] = {"inputs": numbers_of(value, "--input"), "areas": _areas(decay)}
+    options: dict[str, Any] = {
+        "inputs": numbers_of(value, "--input"),
+        "areas": _areas(decay, epsilon),
+    }
     if vary is not None:
         settings = {
             name: [number(one, "--vary") for one in text.split(",")]
@@ -114,6 +121,7 @@ def turning_command(
     replay: Replay = 0.0,
     value: Others = None,
     decay: Decay = None,
+    epsilon: Epsilon = None,
     bootstrap: Draws = None,
     out: Out = None,
     as_json: Json = False,
@@ -128,14 +136,15 @@ def turning_command(
     plan = _run(pretraining, run, loss_potential, replay)
     found = planning.turning_length(
         fits[0], plan, cpt=None if cpt is None else fits[1], weight=weight,
-        inputs=numbers_of(value, "--input"), areas=_areas(decay),
+        inputs=numbers_of(value, "--input"), areas=_areas(decay, epsilon),
     )  # fmt: skip
     draw = None if cpt else lambda plots: plots.way_back(fits[0], plan, found)
     tell(found, out, as_json, draw=draw)
 
 
-def _areas(decay: float | None) -> dict[str, float] | None:
-    return None if decay is None else {"decay": decay}
+def _areas(decay: float | None, epsilon: float | None) -> dict[str, float]:
+    said = {"decay": decay, "epsilon": epsilon}
+    return {name: value for name, value in said.items() if value is not None}
 
 
 def _run(pretraining: str, run: str, loss_potential: float, replay: float) -> ContinualRun:

@@ -69,7 +69,13 @@ def bootstrap_command(
     progress: opt.Progress = None,
     distributed: opt.Distributed = False,
     compile_cache: opt.CompileCache = None,
-    draws: Annotated[Path | None, typer.Option(help="Write every resample's fit (CSV).")] = None,
+    draws: Annotated[
+        Path | None,
+        typer.Option(
+            help="Write every resample's fit: a table (CSV), or with fit and notes what "
+            "`jaxlaw plan` takes in place of a fit (JSON)."
+        ),
+    ] = None,
     out: Annotated[Path | None, typer.Option(help="Write the intervals (JSON, CSV).")] = None,
     as_json: opt.Json = False,
 ) -> None:
@@ -125,7 +131,12 @@ def _show(
         "notes": [dataclasses.asdict(note) for note in found.notes],
     }
     if draws is not None:
-        write_file(draws, lambda path: found.table().to_csv(path, index=False))
+        whole = jl.planning.Replicates(found.fit, found.params, found.notes)
+        table = draws.suffix.lower() != ".json"
+        write_file(
+            draws,
+            lambda path: found.table().to_csv(path, index=False) if table else whole.save(path),
+        )
     if out is not None:
         write_record(out, record, tables["parameters"])
     if as_json:

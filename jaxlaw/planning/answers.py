@@ -6,15 +6,18 @@ import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from jaxlaw import laws
+from jaxlaw import laws, records
 from jaxlaw.laws.base import Law
-from jaxlaw.notes import Note, UsageError, nearest
+from jaxlaw.notes import DataError, JaxlawError, Note, UsageError, nearest
+from jaxlaw.records import plain, read_record, write_record
 from jaxlaw.result import Fit
+from jaxlaw.saved_fits import from_dict
 
 LEVEL = 0.95
 MISSING = 0.05  # of the replicates without an answer: the interval of the others misleads
@@ -37,10 +40,39 @@ class Replicates:
         fit: the fit of the runs as they are.
         params: parameter → (R,) natural values in the law's own units. Row k of two
             bootstraps of the same runs belongs together.
+        notes: what the bootstrap says of itself.
     """
 
     fit: Fit
     params: Mapping[str, np.ndarray]
+    notes: tuple[Note, ...] = ()
+
+    def save(self, path: str | Path) -> None:
+        """Write fit, draws and notes as one JSON file, from which plans start again."""
+        record = {
+            "fit": self.fit.to_dict(),
+            "draws": dict(self.params),
+            "notes": [dataclasses.asdict(note) for note in self.notes],
+        }
+        write_record(path, plain(record), None)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Replicates:
+        """Read what :meth:`save` wrote.
+
+        Raises:
+            UsageError: no such file.
+            DataError: it holds something else, or was changed since.
+        """
+        record = read_record(path, "bootstrap")
+        try:
+            draws = {name: np.array(column, float) for name, column in record["draws"].items()}
+            found = records.notes(record["notes"])
+            return cls(from_dict(record["fit"], str(path)), draws, found)
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            if isinstance(error, JaxlawError):
+                raise
+            raise DataError(f"{path} is not a whole jaxlaw bootstrap: {error}") from None
 
 
 class Source(NamedTuple):
@@ -282,10 +314,10 @@ class Answer:
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers and strings; infinities and NaN as strings."""
         return {
-            **{name: plain(value) for name, value in self.quantities.items()},
+            **plain(self.quantities),
             "binding": self.binding,
             "level": self.level,
-            "interval": {name: [*map(plain, ends)] for name, ends in self.interval.items()},
+            "interval": plain(self.interval),
             "notes": [dataclasses.asdict(note) for note in self.notes],
         }
 
@@ -320,11 +352,6 @@ def with_ends(name: str, values: np.ndarray, level: float) -> dict[str, np.ndarr
         ends = [percentiles_of(column, level) or (np.nan, np.nan) for column in values.T]
         columns[f"{name}_low"], columns[f"{name}_high"] = np.array(ends).T
     return columns
-
-
-def plain(value: float) -> float | str:
-    """A number JSON knows."""
-    return float(value) if math.isfinite(value) else str(float(value))
 
 
 def measured(values: Mapping[str, np.ndarray], level: float) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 
 BLOCKS = 8  # of the grid; the best point of each is refined
-ROUNDS = 30
+FIRST, THEN = 8, 22  # rounds of all of them, and of the one that is lowest after these
 SHRINKS = 12  # step lengths tried in a round, each half the one before
 
 
@@ -30,15 +30,15 @@ def lowest_in_box(objective: Callable[[Any], Any], grid: Any) -> Any:
     short = BLOCKS * rows - len(grid)
     blocks = jnp.pad(values, (0, short), constant_values=jnp.inf).reshape(BLOCKS, rows)
     first = grid[jnp.minimum(blocks.argmin(axis=1) + rows * jnp.arange(BLOCKS), len(grid) - 1)]
-    ended, values = jax.vmap(lambda place: _refined(objective, place))(first)
-    return ended[values.argmin()]
+    ended, values = jax.vmap(lambda place: _refined(objective, place, FIRST))(first)
+    return _refined(objective, ended[values.argmin()], THEN)[0]
 
 
 def _high(values: Any) -> Any:
     return jnp.where(jnp.isfinite(values), values, jnp.inf)
 
 
-def _refined(objective: Callable[[Any], Any], place: Any) -> tuple[Any, Any]:
+def _refined(objective: Callable[[Any], Any], place: Any, rounds: int) -> tuple[Any, Any]:
     lengths = 0.5 ** jnp.arange(SHRINKS)
 
     def slope(place: Any) -> tuple[Any, Any]:
@@ -64,4 +64,4 @@ def _refined(objective: Callable[[Any], Any], place: Any) -> tuple[Any, Any]:
         values = _high(objective(tried))
         return tried[values.argmin()], values.min()
 
-    return jax.lax.fori_loop(0, ROUNDS, round_, (place, jnp.inf + 0.0 * place[0]))
+    return jax.lax.fori_loop(0, rounds, round_, (place, jnp.inf + 0.0 * place[0]))

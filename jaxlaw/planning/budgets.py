@@ -124,8 +124,8 @@ def allocation(
     if np.ptp(values["compute"][~np.isnan(values["compute"])]) <= AT_WALL * spent:
         answer["interval"].pop("compute", None)  # all of it, always
     at = {name: answer[name] for name in ("N", "D", "r") if name in answer}
-    if "r" not in at and "r" in inputs:
-        at["r"] = answer["r"] = float(inputs["r"])
+    if (share := given_share(inputs)) is not None:
+        at["r"] = answer["r"] = share
     notes = [*on_source(source, **at), *on_replicates(values["N"], "optimum")]
     return Allocation(
         **answer, method=plan.method, binding=plan.binding(0), notes=tuple(notes)
@@ -236,11 +236,8 @@ def _planned(
     inputs: Mapping[str, Any],
 ) -> _Plan:  # fmt: skip
     need(source, "N", "D")
-    share = inputs.get("r") == "best"
-    free = ("N", "D", "r") if share else ("N", "D")
-    given = held(source, {k: v for k, v in inputs.items() if k not in free}, free)
-    if corpus is not None and not share:
-        raise UsageError("corpus_tokens limits r·D; let r be searched: r='best'")
+    free, given = searched(source, inputs, corpus)
+    share = "r" in free
     user = checked_limits(limits, free)
     box = log_limits(source, user, corpus)
     _affordable(cost, box, budgets)
@@ -259,6 +256,7 @@ def _closed_form(terms: Terms) -> tuple[np.ndarray, ...]:
     exists = (beta > gamma) & (alpha > gamma) & (B > 0)
     with np.errstate(all="ignore"):
         G = (alpha * A / ((beta - gamma) * B)) ** (1 / whole)
+    exists &= (G > 0) & np.isfinite(G)
     a, b = beta / whole, (alpha - gamma) / whole
     return tuple(np.where(exists, value, np.nan) for value in (G, a, b))
 
@@ -269,7 +267,10 @@ def _by_formula(
     G, a, b = (column[:, None] for column in _closed_form(terms))
     unit = {spec.name: spec.unit for spec in source.law.inputs}
     own = budgets / (6 * unit["N"] * unit["D"])
-    N, D = G * own**a, own**b / G
+    with np.errstate(all="ignore"):  # replicates of what no run determines
+        N, D = G * own**a, own**b / G
+    none = ~np.isfinite(N * D) | (N * D <= 0)
+    N, D = np.where(none, np.nan, N), np.where(none, np.nan, D)
     with jax.enable_x64(True):
         columns = {name: column[:, None] for name, column in source.params.items()}
         loss = np.asarray(source.law(columns, N=N, D=D, **given))
@@ -296,6 +297,25 @@ def _by_search(
     none = smallest | largest | ~np.isfinite(rest[-1])
     values = {name: np.where(none, np.nan, column) for name, column in values.items()}
     return values, _ON_THE_WALL.format(end=end)
+
+
+def searched(
+    source: Source, inputs: Mapping[str, Any], corpus: float | None
+) -> tuple[tuple[str, ...], dict[str, float]]:
+    """What is searched, N and D and the share where it is ``"best"``; and what is held."""
+    share = inputs.get("r") == "best"
+    free = ("N", "D", "r") if share else ("N", "D")
+    if share:
+        need(source, "r")
+    if corpus is not None and not share:
+        raise UsageError("corpus_tokens limits r·D; let r be searched: r='best'")
+    return free, held(source, {k: v for k, v in inputs.items() if k != "r" or not share}, free)
+
+
+def given_share(inputs: Mapping[str, Any]) -> float | None:
+    """The share that was given, if it was."""
+    share = inputs.get("r")
+    return None if share is None or share == "best" else float(share)
 
 
 def checked_limits(limits: Any, allowed: Sequence[str]) -> dict[str, tuple[Any, Any]]:

@@ -1,8 +1,8 @@
-"""A continual run by a few numbers, and its areas in closed form.
+"""A continual run by a few numbers, and its areas at the end.
 
-Rates are straight lines and half cosines. Sums of those, weighted with powers of λ, are
-geometric, so areas cost the same for any number of steps, and have derivatives in all of them,
-the number of steps included (between whole steps they are what the closed form gives there).
+Rates are straight lines and half cosines, so that areas cost the same for any number of steps,
+and have derivatives in all of the numbers, the number of steps included (between whole steps they
+are what the closed form gives there).
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from jaxlaw import schedules
 from jaxlaw.curves.counting import area_options, areas_along
 from jaxlaw.lr_areas import PhaseAreas
 from jaxlaw.notes import UsageError, nearest
+from jaxlaw.planning.pieces import LONG, Counting, Sums, half_cosine, straight
 from jaxlaw.result import Fit
 from jaxlaw.schedules import Schedule
 
@@ -163,6 +164,7 @@ class Layout(NamedTuple):
     warmed: bool
     carry_momentum: bool
     count_warmup: bool
+    weighted: bool  # momentum with the rate, by ε
 
 
 def layout_of(run: ContinualRun, options: Mapping[str, Any]) -> tuple[Layout, dict[str, float]]:
@@ -172,20 +174,26 @@ def layout_of(run: ContinualRun, options: Mapping[str, Any]) -> tuple[Layout, di
     layout = Layout(
         pt.shape if made else None if pt is None else "given", bool(made and pt.warmup), run.shape,
         run.peak is not None, bool(run.warmup), options["carry_momentum"], options["count_warmup"],
+        options["epsilon"] is not None,
     )  # fmt: skip
     numbers = {name: float(getattr(run, name)) for name in ("final", "decay", "warmup", "start")}
     numbers["lambda"] = options["decay"]
+    if layout.weighted:
+        numbers["epsilon"] = options["epsilon"]
     if made:
         mine = {f.name: getattr(pt, f.name) for f in dataclasses.fields(pt) if f.name != "shape"}
         numbers |= {f"pt_{name}": float(value) for name, value in mine.items()}
     elif pt is not None:
-        ends = areas_along(pt, np.array([len(pt)]), options)
+        ends, plain = (
+            areas_along(pt, np.array([len(pt)]), options | one) for one in ({}, {"epsilon": None})
+        )
         drops = -np.diff(pt.rates, prepend=pt.initial_lr)
         if not options["count_warmup"]:  # falls count even there
             rise = int(np.argmax(pt.rates)) + 1
             drops[:rise] = np.maximum(drops[:rise], 0)
         last = float(pt.rates[-1])
-        numbers |= {"S1_pt": float(ends["S1"][0]), "S2_pt": float(ends["S2"][0])}
+        numbers |= {"S1_pt": float(ends["S1"][0]), "S2_pt": float(plain["S2"][0])}
+        numbers["weighted_pt"] = float(ends["S2"][0])
         numbers |= {"last": last, "first": last + float(drops.sum())}
     return layout, numbers
 
@@ -194,7 +202,7 @@ def counted_as(*given: Any, **own: Any) -> dict[str, Any]:
     """How areas are counted: as said, else as for the fits, else as read_curves does.
 
     Raises:
-        UsageError: the fits differ, or weight areas with the rate (ε).
+        UsageError: the fits differ.
     """
     fits = [getattr(one, "fit", one) for one in given]
     known = [one.areas for one in fits if isinstance(one, Fit) and one.areas]
@@ -202,11 +210,7 @@ def counted_as(*given: Any, **own: Any) -> dict[str, Any]:
         said = "; ".join(map(str, known))
         raise UsageError(f"the fits counted their areas in different ways ({said})")
     said = {name: value for name, value in own.items() if value is not None}
-    options = area_options(**((known[0] if known else {}) | said))
-    if options["epsilon"] is not None:
-        raise UsageError("areas weighted with the rate (epsilon) have no closed form; fit with "
-                         "plain areas, or use optimal_schedule")  # fmt: skip
-    return options
+    return area_options(**((known[0] if known else {}) | said))
 
 
 def phase_ends(layout: Layout, numbers: Mapping[str, Any], at: Mapping[str, Any]) -> PhaseAreas:
@@ -216,79 +220,63 @@ def phase_ends(layout: Layout, numbers: Mapping[str, Any], at: Mapping[str, Any]
         layout, numbers: of :func:`layout_of`.
         at: settings → arrays that broadcast.
     """
-    decay, zero = numbers["lambda"], jnp.zeros_like(at["steps"])
-    if layout.pretraining is None:
-        before, first, last = (zero, zero), 0.0, 0.0
-    elif layout.pretraining == "given":
-        before = (numbers["S1_pt"] + zero, numbers["S2_pt"] + zero)
-        first, last = numbers["first"], numbers["last"]
-    else:
-        peak, warmup = numbers["pt_peak"], numbers["pt_warmup"]
-        annealed = layout.pretraining != "constant"
-        last = at["loss_potential"] * peak if annealed else peak
-        first = 0.0 if layout.warmed_before and layout.count_warmup else peak
-        before = (zero, zero)
-        if layout.warmed_before:
-            S1, S2 = _line(before, warmup, 0.0, peak, first, decay)
-            before = (S1, S2 if layout.count_warmup else zero)
-        length = numbers["pt_steps"] - warmup
-        before = _shaped(layout.pretraining, before, length, peak, last, first, decay,
-                         numbers["pt_decay"])  # fmt: skip
+    before, first, last = _base_ends(layout, numbers, at)
+    decay, epsilon = numbers["lambda"], numbers["epsilon"] if layout.weighted else None
     # With its momentum carried over, S2 goes on as if there were no boundary.
     reference = first if layout.carry_momentum else last
-    S2 = before[1] if layout.carry_momentum else zero
+    zero = jnp.zeros_like(at["steps"])
+    state = Sums(zero, before.S2 if layout.carry_momentum else zero, zero)
+    how, warmup = Counting(reference, decay, epsilon), numbers["warmup"]
     peak = at["peak"] if layout.rewarmed else last
-    state, length = (zero, S2), at["steps"] - numbers["warmup"]
+    steps = jnp.minimum(at["steps"], LONG) if layout.weighted else at["steps"]
     if layout.warmed:
-        state = _line(state, numbers["warmup"], numbers["start"], peak, reference, decay)
+        state = straight(state, warmup, numbers["start"], peak, how)
     end = numbers["final"] * peak if layout.shape != "constant" else peak
-    state = _shaped(layout.shape, state, length, peak, end, reference, decay, numbers["decay"])
+    state = _shaped(layout.shape, state, steps - warmup, peak, end, numbers["decay"], how)
+    if layout.weighted:
+        S1 = state.S1 * (at["steps"] / steps)
+        return PhaseAreas(before.S1, S1, before.weighted, state.weighted)
+    endless = jnp.isinf(steps)
     # After endless training every momentum but that of the last rate is forgotten.
-    endless = jnp.isinf(length)
-    S2 = jnp.where(endless, (reference - end) / (1 - decay), state[1])
-    S2 = S2 - before[1] if layout.carry_momentum else S2
-    return PhaseAreas(before[0], jnp.where(endless, jnp.inf, state[0]), before[1], S2)
+    S2 = jnp.where(endless, (reference - end) / (1 - decay), state.S2)
+    S2 = S2 - before.S2 if layout.carry_momentum else S2
+    return PhaseAreas(before.S1, jnp.where(endless, jnp.inf, state.S1), before.S2, S2)
 
 
-def _shaped(shape, state, n, peak, end, reference, decay, share):  # noqa: ANN001
+def _base_ends(
+    layout: Layout, numbers: Mapping[str, Any], at: Mapping[str, Any]
+) -> tuple[Sums, Any, Any]:
+    """After pre-training: its sums, the rate its drops count from, its last rate."""
+    zero = jnp.zeros_like(at["steps"])
+    none = Sums(zero, zero, zero)
+    if layout.pretraining is None:
+        return none, 0.0, 0.0
+    if layout.pretraining == "given":
+        sums = Sums(*(numbers[name] + zero for name in ("S1_pt", "S2_pt", "weighted_pt")))
+        return sums, numbers["first"], numbers["last"]
+    peak, warmup = numbers["pt_peak"], numbers["pt_warmup"]
+    last = at["loss_potential"] * peak if layout.pretraining != "constant" else peak
+    first = 0.0 if layout.warmed_before and layout.count_warmup else peak
+    how = Counting(first, numbers["lambda"], numbers["epsilon"] if layout.weighted else None)
+    sums = none
+    if layout.warmed_before:
+        sums = straight(none, warmup, 0.0, peak, how)
+        sums = sums if layout.count_warmup else Sums(sums.S1, zero, zero)
+    length = numbers["pt_steps"] - warmup
+    sums = _shaped(layout.pretraining, sums, length, peak, last, numbers["pt_decay"], how)
+    return sums, first, last
+
+
+def _shaped(
+    shape: str, before: Sums, n: Any, peak: Any, end: Any, share: Any, how: Counting
+) -> Sums:
+    """After n steps of a schedule that goes from its peak to an end, the last ``share`` of wsd."""
     if shape == "cosine":
-        return _half_cosine(state, n, peak, end, reference, decay)
+        return half_cosine(before, n, peak, end, how)
     if shape == "wsd":
-        state = _line(state, (1 - share) * n, peak, peak, reference, decay)
-        return _line(state, share * n, peak, end, reference, decay)
-    return _line(state, n, peak, end, reference, decay)
-
-
-def _memory(n: Any, decay: Any) -> tuple[Any, Any]:
-    """λ^n and Σ λ^(n−k) over k = 1…n."""
-    near = decay > 1 - 1e-12
-    rate = jnp.where(near, -1.0, jnp.log(jnp.where(near | (decay <= 0), 0.5, decay)))
-    kept = jnp.where(near, 1.0, jnp.where(decay <= 0, 0.0, jnp.exp(n * rate)))
-    whole = -jnp.expm1(n * rate) / jnp.where(near, 1.0, 1 - decay)
-    return kept, jnp.where(near, n, jnp.where(decay <= 0, 1.0, whole))
-
-
-# S2(t) = λ·S2(t−1) + (η_0 − η_t), from the state before a piece of n steps to the one after it.
-def _line(state, n, start, end, reference, decay):  # noqa: ANN001
-    """A straight line: Σ k·λ^(n−k) = (n − λ·Σ λ^(n−k)) / (1 − λ)."""
-    n = jnp.asarray(n) + 0.0 * state[0]
-    kept, whole = _memory(n, decay)
-    near = decay > 1 - 1e-12
-    ramp = jnp.where(near, n * (n + 1) / 2, (n - decay * whole) / jnp.where(near, 1.0, 1 - decay))
-    slope = (end - start) / jnp.maximum(n, 1e-9)
-    S1 = state[0] + n * start + slope * n * (n + 1) / 2
-    return S1, kept * state[1] + (reference - start) * whole - slope * ramp
-
-
-def _half_cosine(state, n, start, end, reference, decay):  # noqa: ANN001
-    """Half a cosine: Σ cos(πk/n)·λ^(n−k) is the real part of a geometric sum of e^(iπ/n)."""
-    n = jnp.asarray(n) + 0.0 * state[0]
-    kept, whole = _memory(n, decay)
-    bend = 2 * jnp.sin(jnp.pi / (2 * n)) ** 2  # 1 − cos(π/n)
-    wave = -(1 + kept) * (1 - decay + decay * bend) / ((1 - decay) ** 2 + 2 * decay * bend)
-    middle, half = (start + end) / 2, (start - end) / 2
-    S1 = state[0] + n * middle - half
-    return S1, kept * state[1] + (reference - middle) * whole - half * wave
+        before = straight(before, (1 - share) * n, peak, peak, how)
+        return straight(before, share * n, peak, end, how)
+    return straight(before, n, peak, end, how)
 
 
 @jax.jit(static_argnames="layout")

@@ -20,7 +20,7 @@ import optax
 from jaxlaw import schedules
 from jaxlaw.laws.base import Law
 from jaxlaw.lr_areas import Areas, PhaseAreas, areas, phase_areas
-from jaxlaw.result import Fit
+from jaxlaw.planning.answers import Source
 from jaxlaw.schedules import Schedule
 
 RATE = 1.0  # Adam's, in logits; it fades to 0 over the iterations
@@ -34,7 +34,7 @@ class Target(NamedTuple):
     params: dict[str, float]
     inputs: dict[str, float]  # beside areas, in the law's own units
     weight: float
-    fit: Fit | None
+    source: Source
 
 
 class Run(NamedTuple):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -12,7 +12,7 @@ import jax.numpy as jnp
 HALVINGS = 60  # of a bracket: its end is below rounding
 
 
-def root(rising: Callable[[Any], Any], low: Any, high: Any) -> Any:
+def root(rising: Callable[[Any], Any], low: Any, high: Any, halvings: int = HALVINGS) -> Any:
     """Where a function that rises through zero is zero, by bisection of [low, high].
 
     Without a change of sign it is the end that is nearer to one: high where the function is
@@ -26,7 +26,7 @@ def root(rising: Callable[[Any], Any], low: Any, high: Any) -> Any:
         return jnp.where(above, low, middle), jnp.where(above, middle, high)
 
     low, high = jnp.asarray(low, float), jnp.asarray(high, float)
-    low, high = jax.lax.fori_loop(0, HALVINGS, halve, (low, high))
+    low, high = jax.lax.fori_loop(0, halvings, halve, (low, high))
     return (low + high) / 2
 
 
@@ -42,31 +42,35 @@ def lowest(value: Callable[[Any], Any], low: Any, high: Any, points: int = 257) 
     return root(jax.grad(value), left, right)
 
 
+def best_on_grid(value: Callable[..., Any], low: Any, high: Any, points: Sequence[int]) -> Any:
+    """The (k,) point of a grid over a box, ``points`` a side, at which a function is lowest."""
+    axes = [jnp.linspace(low[k], high[k], count) for k, count in enumerate(points)]
+    grid = jnp.stack([axis.ravel() for axis in jnp.meshgrid(*axes, indexing="ij")], axis=-1)
+    return grid[jnp.argmin(_comparable(jax.vmap(value)(grid)))]
+
+
 def lowest_in_box(
-    value: Callable[..., Any], low: Any, high: Any, first: int = 97, then: int = 9, rounds: int = 20
-) -> Any:
+    value: Callable[..., Any], low: Any, high: Any, first: Sequence[int] = (97, 49),
+    then: int = 9, rounds: int = 40,
+) -> Any:  # fmt: skip
     """Where a function of k numbers is lowest in a box: a grid, then finer ones around its best.
 
     Args:
         value: of (k,) numbers.
         low, high: (k,) the box.
         first: points of the first grid in each dimension; then: of the finer ones, each over
-            one cell either side of the best point so far.
+            two cells of the one before, either side of the best point so far: a valley that
+            runs across the axes moves the best point by more than one.
         rounds: of refinement. Of the place half the digits are certain, of the value all.
     """
 
-    def best_of(low: Any, high: Any, points: int) -> Any:
-        axes = [jnp.linspace(low[k], high[k], points) for k in range(low.shape[0])]
-        grid = jnp.stack([axis.ravel() for axis in jnp.meshgrid(*axes, indexing="ij")], axis=-1)
-        return grid[jnp.argmin(_comparable(jax.vmap(value)(grid)))]
-
     def refine(_: int, state: Any) -> Any:
         at, width = state
-        at = best_of(jnp.maximum(at - width, low), jnp.minimum(at + width, high), then)
-        return at, width * 2 / (then - 1)
+        near = jnp.maximum(at - width, low), jnp.minimum(at + width, high)
+        return best_on_grid(value, *near, (then,) * len(first)), width * 4 / (then - 1)
 
     low, high = jnp.asarray(low, float), jnp.asarray(high, float)
-    start = best_of(low, high, first), (high - low) / (first - 1)
+    start = best_on_grid(value, low, high, first), 2 * (high - low) / (jnp.asarray(first) - 1.0)
     return jax.lax.fori_loop(0, rounds, refine, start)[0]
 
 

@@ -46,7 +46,7 @@ class OutOfDomain(Answer):
         """The curve under a schedule, from the fits of the two losses.
 
         Args:
-            pt, cpt: the fits.
+            pt, cpt: the fits, or bootstraps of them.
             schedule, at, **options: as for :meth:`jaxlaw.Fit.predict_curve`.
             replay: share of the pre-training corpus, for laws that take r.
 
@@ -54,6 +54,7 @@ class OutOfDomain(Answer):
             ``step``, ``lr``, ``phase``; ``loss_pt``, ``loss_cpt``, ``loss_ood``; ``outside``.
         """
         tables = []
+        pt, cpt = (getattr(one, "fit", one) for one in (pt, cpt))
         for fit, share in ((pt, replay), (cpt, None if replay is None else 1 - replay)):
             takes = "r" in fit.law.input_names
             if takes and share is None:

@@ -17,12 +17,18 @@ import numpy as np
 
 from jaxlaw.laws.base import Law, power
 from jaxlaw.notes import UsageError
-from jaxlaw.planning.extrema import lowest, lowest_in_box, root
+from jaxlaw.planning.extrema import best_on_grid, lowest, lowest_in_box, root
 
 #: What is searched at all, in single parameters and tokens. An answer at these walls is none.
 WALLS = {"N": (1e3, 1e20), "D": (1e3, 1e24), "r": (0.0, 1.0)}
 COMPUTES = (1e8, 1e42)  # FLOPs
 LOG_6 = math.log(6.0)
+# Grids of size and share: of a first look, of a start, of every round around the best so far.
+COARSE, FINE, NEAR = (33, 9), (97, 49), (9, 9)
+BUDGETS = 40  # two nats apart, at which a target is looked for
+ROUGHLY = 4  # halvings of log compute on coarse grids
+WIDE = 1 / 16  # of the box either way, in the first round
+SETTLED = 48  # rounds, each two thirds as wide as the one before
 
 Cost = Callable[[Any, Any], Any]
 
@@ -91,25 +97,85 @@ def place(
     return log_N, tokens(log_N), loss_at(law, params, log_N, tokens(log_N), held)
 
 
+class _Shared(NamedTuple):
+    """The best run with a free share as a problem in two numbers: log size, and a share's place.
+
+    Attributes:
+        run: (2,) place, log compute → log tokens, share.
+        loss: likewise → loss; infinite where no share is allowed.
+        box: log compute → lowest and highest place, (2,) each.
+    """
+
+    run: Callable[..., Any]
+    loss: Callable[..., Any]
+    box: Callable[..., Any]
+
+
+def _shared(law: Law, cost: Cost | None, params: Any, limits: Any, held: Any) -> _Shared:
+    def run(at: Any, log_C: Any) -> Any:
+        log_D = jnp.clip(log_tokens(cost, at[0], log_C), *limits.D)
+        largest = jnp.minimum(limits.r[1], jnp.exp(jnp.minimum(limits.corpus - log_D, 0.0)))
+        return log_D, limits.r[0] + at[1] * (largest - limits.r[0])
+
+    def loss(at: Any, log_C: Any) -> Any:
+        log_D, r = run(at, log_C)
+        inside = loss_at(law, params, at[0], log_D, {**held, "r": r})
+        return jnp.where(r >= limits.r[0], inside, jnp.inf)
+
+    def box(log_C: Any) -> Any:
+        top = jnp.minimum(limits.N[1], log_size(cost, limits.D[0], log_C))
+        low = jnp.stack([jnp.asarray(limits.N[0], float), 0.0])
+        return low, jnp.stack([top, 1.0])
+
+    return _Shared(run, loss, box)
+
+
 def place_with_share(
     law: Law, cost: Cost | None, params: Any, log_C: Any, limits: Any, held: Any
 ) -> Any:
     """As :func:`place`, and the share: log size, log tokens, share, loss."""
+    this = _shared(law, cost, params, limits, held)
+    at = lowest_in_box(lambda at: this.loss(at, log_C), *this.box(log_C))
+    return at[0], *this.run(at, log_C), this.loss(at, log_C)
 
-    def run(at: Any) -> Any:
-        log_D = jnp.clip(log_tokens(cost, at[0], log_C), *limits.D)
-        largest = jnp.minimum(limits.r[1], jnp.exp(limits.corpus - log_D))
-        return log_D, limits.r[0] + at[1] * (largest - limits.r[0])
 
-    def loss(at: Any) -> Any:
-        log_D, r = run(at)
-        inside = loss_at(law, params, at[0], log_D, {**held, "r": r})
-        return jnp.where(r >= limits.r[0], inside, jnp.inf)
+def least_with_share(
+    law: Law, cost: Cost | None, params: Any, target: Any, ends: Any, limits: Any, held: Any
+) -> Any:
+    """Log of the least compute between two whose best run reaches a target; and that run.
 
-    top = jnp.minimum(limits.N[1], log_size(cost, limits.D[0], log_C))
-    low = jnp.stack([jnp.asarray(limits.N[0], float), 0.0])
-    at = lowest_in_box(loss, low, jnp.stack([top, 1.0]))
-    return at[0], *run(at), loss(at)
+    Coarse grids bracket the compute: the first of many budgets that reaches the target, since
+    with few tokens of the corpus a larger one may not. Then place and compute settle together:
+    grids around the best place so far, each followed by a step of Newton's in log compute, whose
+    slope the place does not change (to first order the loss does not depend on it).
+    """
+    this = _shared(law, cost, params, limits, held)
+
+    def coarse(log_C: Any) -> Any:
+        at = best_on_grid(lambda at: this.loss(at, log_C), *this.box(log_C), COARSE)
+        return target - this.loss(at, log_C)
+
+    budgets = jnp.linspace(*ends, BUDGETS)
+    short = jax.lax.map(coarse, budgets)
+    reached = short >= 0
+    first = jnp.where(reached.any(), jnp.argmax(reached), jnp.nanargmax(short))
+    start = root(coarse, budgets[jnp.maximum(first - 1, 0)], budgets[first], ROUGHLY)
+    at = best_on_grid(lambda at: this.loss(at, start), *this.box(start), FINE)
+
+    def settle(k: Any, state: Any) -> Any:
+        at, log_C = state
+        low, high = this.box(log_C)
+        width = (high - low) * WIDE / 1.5**k
+        low, high = jnp.maximum(at - width, low), jnp.minimum(at + width, high)
+        at = best_on_grid(lambda at: this.loss(at, log_C), low, high, NEAR)
+        loss, slope = jax.value_and_grad(this.loss, argnums=1)(at, log_C)
+        step = jnp.where(slope < 0, (target - loss) / jnp.minimum(slope, -1e-300), 0.0)
+        return at, jnp.clip(log_C + jnp.clip(step, -1.0, 1.0), *ends)
+
+    at, log_C = jax.lax.fori_loop(0, SETTLED, settle, (at, start))
+    loss = this.loss(at, log_C)
+    never = ~reached.any() & ~(loss <= target + 1e-9)
+    return jnp.where(never, ends[1], log_C), at[0], *this.run(at, log_C), loss
 
 
 def _over_all(one: Callable[..., Any]) -> Callable[..., Any]:
@@ -126,18 +192,22 @@ def best_runs(
     return _over_all(lambda p, c: placed(law, cost, p, c, limits, held))(params, log_C)
 
 
-@partial(jax.jit, static_argnames=("law", "cost"))
+@partial(jax.jit, static_argnames=("law", "cost", "share"))
 def least_compute(
-    law: Law, cost: Cost | None, params: Any, target: Any, limits: Any, held: Any
+    law: Law, cost: Cost | None, share: bool, params: Any, target: Any, limits: Any, held: Any
 ) -> Any:
     """Log of the least compute whose best run reaches (K,) targets, and that run: (P, K) each."""
 
     def one(params: Any, target: Any) -> Any:
+        low = jnp.maximum(math.log(COMPUTES[0]), log_cost(cost, limits.N[0], limits.D[0]) + 1e-9)
+        ends = low, jnp.asarray(math.log(COMPUTES[1]))
+        if share:
+            return least_with_share(law, cost, params, target, ends, limits, held)
+
         def short_of(log_C: Any) -> Any:
             return target - place(law, cost, params, log_C, limits, held, points=65)[2]
 
-        low = jnp.maximum(math.log(COMPUTES[0]), log_cost(cost, limits.N[0], limits.D[0]) + 1e-9)
-        log_C = root(short_of, low, math.log(COMPUTES[1]))
+        log_C = root(short_of, *ends)
         return log_C, *place(law, cost, params, log_C, limits, held)
 
     return _over_all(one)(params, target)

@@ -29,6 +29,7 @@ from jaxlaw.planning.answers import (
     sources,
 )
 from jaxlaw.planning.extrema import root
+from jaxlaw.planning.replay_curves import common_tokens, least_back, meeting, read_shares
 
 GRID = 257  # points at which the spread is looked at
 CURVE = 41  # rows a share has in the table
@@ -41,12 +42,15 @@ class ReplayComparison(Answer):
     Attributes:
         meet: tokens of the corpus from which on the losses lie within ``tolerance`` of each
             other: 0 if everywhere, infinite if nowhere in the range looked at.
+        least_back: the least observed share whose run ends at or below the loss at the start;
+            NaN where none does, without ``start``, and from a law.
         spread_first, spread_last: largest less smallest loss at the ends of that range, nats.
         table: ``r``, ``corpus_tokens``, ``corpus_compute`` (FLOPs, 6·N·r·D; NaN for a law
             without N), ``D`` (tokens in all), ``loss``.
     """
 
     meet: float
+    least_back: float
     spread_first: float
     spread_last: float
     table: pd.DataFrame
@@ -55,8 +59,9 @@ class ReplayComparison(Answer):
 @checked
 def compare_replay(
     fit: Any,
-    shares: Sequence[float],
+    shares: Sequence[float] | None = None,
     *,
+    start: float | None = None,
     corpus_tokens: tuple[float, float] | None = None,
     tolerance: float = 0.01,
     level: float = LEVEL,
@@ -65,20 +70,35 @@ def compare_replay(
     """Whether a corpus' loss depends on its share, or on how much of it was seen.
 
     Runs with another share r of the corpus are compared at the same r·D. Where the losses
-    meet, replay of the other corpus costs this one nothing but the time for it. For the old
-    corpus, :func:`jaxlaw.planning.critical_ratio` tells the least replay that brings its
-    loss back to the start.
+    meet, replay of the other corpus costs this one nothing but the time for it.
+
+    Either by a law of that loss, or by observed losses alone (as in the paper): then nothing is
+    extrapolated, a loss between two points of a curve lies on the straight line over log r·D,
+    and there are no intervals.
 
     Args:
-        fit: of the corpus' loss over its own share, with inputs D and r: a Fit,
-            (law, params), or a bootstrap.
-        shares: of the corpus, two or more, in (0, 1].
+        fit: of the corpus' loss over its own share, with inputs D and r: a Fit, (law, params),
+            or a bootstrap. Or what was observed: a file or table with columns D, r, loss, and
+            N in single parameters if compute is wanted.
+        shares: of the corpus, two or more, in (0, 1]; left out, all that were observed.
+        start: observed losses: this one before training, for the least share that brings it
+            back. By a law :func:`jaxlaw.planning.critical_ratio` tells it for any N and D.
         corpus_tokens: (least, largest) tokens r·D to compare at, in the units of the fitted
-            runs; left out, those that every share has seen within the fitted range of D.
+            runs; left out, those that every share has seen (within the fitted range of D).
         tolerance: nats within which losses count as met.
         level: of the intervals.
-        **inputs: the law's other inputs, such as N.
+        **inputs: the law's other inputs, such as N; observed: which rows.
+
+    Raises:
+        UsageError: shares, tokens or inputs that make no sense here.
+        DataError: observed curves that have no tokens of the corpus in common.
     """
+    if not (isinstance(fit, tuple) or hasattr(fit, "law") or hasattr(fit, "fit")):
+        return _observed(fit, shares, start, corpus_tokens, tolerance, level, inputs)
+    if start is not None:
+        raise UsageError("start= is for observed losses; by a law, critical_ratio tells the share")
+    if shares is None:
+        raise UsageError("give shares= of the corpus, two or more in (0, 1]")
     (source,) = sources(fit)
     need(source, "D", "r")
     r = np.array([in_domain("r", one, "fraction") for one in shares])
@@ -93,7 +113,7 @@ def compare_replay(
         )
         table = _table(source, r, np.geomspace(low, high, CURVE), given, inputs)
     values = {"meet": meet / source.units["D"], "spread_first": first, "spread_last": last}
-    answer = measured(values, level)
+    answer = measured(values, level) | {"least_back": math.nan}
     notes = _on_meeting(answer["meet"], tolerance, low, high)
     for share in (r.min(), r.max()):
         at = {"D": high / share, "r": float(share)}
@@ -103,6 +123,28 @@ def compare_replay(
     return ReplayComparison(
         **answer, table=table, binding="equal tokens of the corpus", notes=tuple(notes)
     )
+
+
+def _observed(
+    observed: Any, shares: Any, start: float | None, corpus_tokens: Any, tolerance: float,
+    level: float, inputs: Any,
+) -> ReplayComparison:  # fmt: skip
+    table, curves = read_shares(observed, shares, inputs)
+    low, high = common_tokens(curves, corpus_tokens)
+    meet, first, last = meeting(curves, (low, high), tolerance)
+    notes = _on_meeting(meet, tolerance, low, high)
+    least, more = math.nan, []
+    if start is not None:
+        least, more = least_back(curves, in_domain("start", start))
+    notes += [*more, Note("interpolated", "info", _BETWEEN)]
+    return ReplayComparison(
+        meet=meet, least_back=least, spread_first=first, spread_last=last, table=table,
+        binding="equal tokens of the corpus", interval={}, replicates={}, level=level,
+        notes=tuple(notes),
+    )  # fmt: skip
+
+
+_BETWEEN = "observed losses; between two points of a curve straight over log r·D, beyond none"
 
 
 def _range(source: Source, r: np.ndarray, given: Any) -> tuple[float, float]:

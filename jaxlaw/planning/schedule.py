@@ -8,18 +8,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import jax
 import numpy as np
 import pandas as pd
 
-from jaxlaw import laws, schedules
+from jaxlaw import schedules
 from jaxlaw.arguments import checked
-from jaxlaw.curves.counting import AREAS, area_options
+from jaxlaw.curves.counting import AREAS
 from jaxlaw.lr_areas import Areas, PhaseAreas
 from jaxlaw.notes import Note, UsageError, nearest
+from jaxlaw.planning.answers import LEVEL, Source, on_source, percentiles_of, sources
+from jaxlaw.planning.continual_run import counted_as
 from jaxlaw.planning.descent import (
     Run,
     Target,
@@ -31,7 +33,6 @@ from jaxlaw.planning.descent import (
     solve,
     starts_of,
 )
-from jaxlaw.result import Fit
 from jaxlaw.schedules import Schedule
 
 AGREE = 1e-5  # relative distance of losses that count as the same optimum
@@ -55,6 +56,7 @@ class OptimalSchedule:
         comparison: a row each for this and the usual schedules of the same steps, peak, floor
             and warm-up: ``loss``; ``loss_1``, ``loss_2``, … where they are several; areas.
         notes: what to know before relying on it.
+        interval: of a bootstrap, ``loss`` → (low, high) under this very schedule.
     """
 
     schedule: Schedule
@@ -65,10 +67,13 @@ class OptimalSchedule:
     n_starts: int
     comparison: pd.DataFrame
     notes: tuple[Note, ...]
+    interval: dict[str, tuple[float, float]] = field(default_factory=dict)
 
     def summary(self) -> str:
         """The comparison, the evidence and the notes, for people."""
-        evidence = (
+        ends = self.interval.get("loss")
+        evidence = "" if ends is None else f"loss between {ends[0]:.5g} and {ends[1]:.5g}; "
+        evidence += (
             f"{self.agreement:.0%} of {self.n_starts} starts agree; "
             f"at most about {self.gap:.1g} nats are left to gain"
         )
@@ -96,6 +101,7 @@ def optimal_schedule(
     n_starts: int = 8,
     iterations: int = 300,
     seed: int = 0,
+    level: float = LEVEL,
 ) -> OptimalSchedule:
     """The rates of a run of fixed length at whose end the predicted loss is lowest.
 
@@ -113,7 +119,8 @@ def optimal_schedule(
       ranges are noted; a new pair of values inside them is not.
 
     Args:
-        fit: a Fit; or (law, params); or a list of them, whose losses are balanced.
+        fit: a Fit, (law, params) or a bootstrap; or a list of them, whose losses are balanced.
+            The search is of the fit itself; a bootstrap adds the loss's interval.
         steps: of the run, or of the continued phase; warm-up included.
         peak: the highest rate.
         weights: λ of each loss, not negative, with sum 1 (Wang 2025, eq. 5). Changes since the
@@ -138,6 +145,7 @@ def optimal_schedule(
         n_starts: wsd, linear, cosine and constant, then random ones.
         iterations: of Adam.
         seed: of the random starts.
+        level: of the interval.
 
     Returns:
         OptimalSchedule. Rates are float64, loss in nats, areas in learning rate × steps.
@@ -154,7 +162,7 @@ def optimal_schedule(
         raise UsageError("knots must be 2 or more, n_starts and iterations 1 or more")
     given = dict(decay=decay, carry_momentum=carry_momentum, count_warmup=count_warmup,
                  epsilon=epsilon)  # fmt: skip
-    options = _counted(targets, {name: one for name, one in given.items() if one is not None})
+    options = counted_as(*_several(fit), **given)
     if not any({"S1", "S1_pt"} & set(one.law.input_names) for one in targets):
         options["count_warmup"] = True  # the base is not known: this run is the continued phase
     grid, usual = grid_of(run, knots, options["decay"]), _usual(run)
@@ -168,14 +176,14 @@ def optimal_schedule(
     table = _compared(targets, ["optimal", *_USUAL], ends)
     agreement = float(np.mean(losses <= losses[best] + AGREE * abs(losses[best])))
     notes = [
-        *_on_ranges(targets, ends[0]),
+        *_on_sources(targets, ends[0]),
         *_on_shape(found.rates[-steps:][run.first - 1 :], run),
         *_on_search(agreement, gaps[best], losses[best]),
         Note("beyond-the-law", "info", _UNKNOWN),
     ]
     return OptimalSchedule(
         found, float(table["loss"].iloc[0]), ends[0], float(gaps[best]), agreement, n_starts,
-        table, tuple(notes),
+        table, tuple(notes), _interval(targets, ends[0], level),
     )  # fmt: skip
 
 
@@ -185,9 +193,14 @@ _UNKNOWN = (
 )
 
 
-def _targets(fit: Any, weights: Any, inputs: Any) -> tuple[Target, ...]:
+def _several(fit: Any) -> list[Any]:
+    """One or more fits as a list."""
     pair = isinstance(fit, tuple) and len(fit) == 2 and isinstance(fit[1], Mapping)
-    fits = list(fit) if isinstance(fit, list | tuple) and not pair else [fit]
+    return list(fit) if isinstance(fit, list | tuple) and not pair else [fit]
+
+
+def _targets(fit: Any, weights: Any, inputs: Any) -> tuple[Target, ...]:
+    fits = sources(*_several(fit))
     if weights is None and len(fits) == 1:
         weights = (1.0,)
     if weights is None or len(weights) != len(fits):
@@ -200,32 +213,10 @@ def _targets(fit: Any, weights: Any, inputs: Any) -> tuple[Target, ...]:
     return tuple(map(_target, fits, given, weights))
 
 
-def _target(fit: Any, inputs: Mapping[str, float], weight: float) -> Target:
-    if isinstance(fit, Fit):
-        values = {name: float(inputs[name]) * fit.units.get(name, 1.0) for name in inputs}
-        return Target(fit.law, dict(fit.params), values, float(weight), fit)
-    try:
-        law, params = fit
-    except (TypeError, ValueError):
-        raise UsageError(f"give a Fit or (law, params), not {type(fit).__name__}") from None
-    law = laws.get(law)
-    if set(params) != set(law.parameter_names):
-        needed = ", ".join(law.parameter_names)
-        raise UsageError(f"law {law.name} has the parameters {needed}; given: {', '.join(params)}")
-    values = {name: float(value) for name, value in inputs.items()}
-    params = {name: float(params[name]) for name in law.parameter_names}
-    return Target(law, params, values, float(weight), None)
-
-
-def _counted(targets: Sequence[Target], given: Mapping[str, Any]) -> dict[str, Any]:
-    """How areas are counted: as given, else as for the fits."""
-    known = [one.fit.areas for one in targets if one.fit is not None and one.fit.areas]
-    if any(one != known[0] for one in known):
-        raise UsageError(
-            "the fits counted their areas in different ways "
-            f"({'; '.join(map(str, known))}); fit them with the same options"
-        )
-    return area_options(**((known[0] if known else {}) | dict(given)))
+def _target(source: Source, inputs: Mapping[str, float], weight: float) -> Target:
+    params = {name: float(rows[0]) for name, rows in source.params.items()}
+    values = {name: float(value) * source.units.get(name, 1.0) for name, value in inputs.items()}
+    return Target(source.law, params, values, float(weight), source)
 
 
 def _check_inputs(target: Target, after: Schedule | None) -> None:
@@ -307,23 +298,30 @@ def _compared(
     return pd.DataFrame(table, index=pd.Index(names, name="schedule"))
 
 
-def _on_ranges(targets: tuple[Target, ...], ends: Areas | PhaseAreas) -> list[Note]:
-    """Where the best schedule is outside what a fit has seen."""
+def _interval(
+    targets: tuple[Target, ...], ends: Areas | PhaseAreas, level: float
+) -> dict[str, tuple[float, float]]:
+    """Of the loss at the end of one schedule, where there are replicates."""
+    with jax.enable_x64(True):
+        rows = [
+            t.weight * np.asarray(predicted(t.law, t.source.params, t.inputs, ends))
+            for t in targets
+        ]
+    found = percentiles_of(sum(rows), level)
+    return {} if found is None else {"loss": found}
+
+
+_WHICH = ("first", "second", "third")
+
+
+def _on_sources(targets: tuple[Target, ...], ends: Areas | PhaseAreas) -> list[Note]:
+    """Where the best schedule is outside what a fit has seen; the fits' own doubts."""
     notes = []
-    for number, target in enumerate(targets, 1):
-        values, outside = by_name(ends) | target.inputs, []
-        for name, (low, high) in (target.fit.ranges if target.fit else {}).items():
-            value = values[name] / target.fit.units[name]
-            slack = 1e-9 * max(abs(low), abs(high))
-            if not low - slack <= value <= high + slack:
-                outside.append(f"{name} = {value:.4g} (fitted {low:.4g} to {high:.4g})")
-        if outside:
-            which = "" if len(targets) == 1 else f" of loss {number}"
-            message = (
-                f"the best schedule is outside the fitted range{which}: {', '.join(outside)}; "
-                "its loss is an extrapolation"
-            )
-            notes.append(Note("extrapolation", "warning", message))
+    for k, target in enumerate(targets):
+        which = "" if len(targets) == 1 else _WHICH[k] if k < len(_WHICH) else f"{k + 1}th"
+        values, source = by_name(ends) | target.inputs, target.source
+        at = {name: values[name] / source.units[name] for name in source.law.input_names}
+        notes += on_source(source, which, **at)
     return notes
 
 

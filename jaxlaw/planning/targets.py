@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 import jax
 import numpy as np
@@ -22,10 +22,17 @@ from jaxlaw.planning.answers import (
     on_source,
     sources,
 )
-from jaxlaw.planning.budgets import Allocation, checked_limits, log_limits
+from jaxlaw.planning.budgets import (
+    Allocation,
+    checked_limits,
+    given_share,
+    log_limits,
+    searched,
+)
 from jaxlaw.planning.placing import COMPUTES, Cost, least_compute, log_cost, other_input
 
 NEAR_END = 1e-3  # of the searched range of log compute
+REACHED = 1e-9  # of the loss asked for: farther away a search has not ended
 
 
 @checked
@@ -35,12 +42,13 @@ def smallest_compute(
     *,
     limits: Mapping[str, tuple[float | None, float | None]] | None = None,
     cost: Cost | None = None,
+    corpus_tokens: float | None = None,
     level: float = LEVEL,
-    **inputs: float,
+    **inputs: float | Literal["best"],
 ) -> Allocation:
     """The least compute whose best run reaches a loss, and that run.
 
-    Args and units as :func:`jaxlaw.planning.allocation`; ``loss`` in nats.
+    Args and units as :func:`jaxlaw.planning.allocation`, ``r="best"`` included; ``loss`` in nats.
 
     Returns:
         Allocation. Where the law never comes down to the loss, ``compute`` is infinite, N and
@@ -49,20 +57,26 @@ def smallest_compute(
     (source,) = sources(fit)
     need(source, "N", "D")
     target = in_domain("loss", loss)
-    given = held(source, inputs, ("N", "D"))
-    box = log_limits(source, checked_limits(limits, ("N", "D")))
+    free, given = searched(source, inputs, corpus_tokens)
+    box = log_limits(source, checked_limits(limits, free), corpus_tokens)
+    share = "r" in free
     with jax.enable_x64(True):
-        found = least_compute(source.law, cost, source.params, np.array([target]), box, given)
-    log_C, log_N, log_D, reached = (np.asarray(column)[:, 0] for column in found)
+        targets = np.array([target])
+        found = least_compute(source.law, cost, share, source.params, targets, box, given)
+    log_C, log_N, log_D, *shares, reached = (np.asarray(column)[:, 0] for column in found)
     never = log_C >= math.log(COMPUTES[1]) * (1 - NEAR_END)
+    lost = ~never & ~(reached <= target * (1 + REACHED))
     values = {
         "N": np.where(never, np.nan, np.exp(log_N) / source.single("N")),
         "D": np.where(never, np.nan, np.exp(log_D) / source.single("D")),
         "loss": np.full(len(log_C), target),
-        "compute": np.where(np.isnan(reached), np.nan, np.where(never, np.inf, np.exp(log_C))),
+        "compute": np.where(lost, np.nan, np.where(never, np.inf, np.exp(log_C))),
     }
-    notes = _reach(values["compute"], target, f"{reached[0]:.5g} with {COMPUTES[1]:.0e} FLOPs")
-    return _told(source, values, inputs, "loss", notes, level)
+    if share:
+        values["r"] = np.where(never, np.nan, shares[0])
+    lowest = f"{reached[0]:.5g}" + ("" if share else f" with {COMPUTES[1]:.0e} FLOPs")
+    notes = _reach(values["compute"], target, lowest)
+    return _told(source, values, given_share(inputs), "loss", notes, level)
 
 
 @checked
@@ -126,7 +140,7 @@ def allocation_at(
         (far,) = _limit(source, name, log_known, given)
         notes = _reach(values[name], value, f"{far:.5g} however large {name} is")
     ordered = {key: values[key] for key in ("N", "D", "loss", "compute")}
-    return _told(source, ordered, inputs, f"{known} and {by}", notes, level)
+    return _told(source, ordered, given_share(inputs), f"{known} and {by}", notes, level)
 
 
 def _limit(source: Source, name: str, log_known: float, given: dict) -> np.ndarray:
@@ -144,6 +158,8 @@ def _reach(found: np.ndarray, target: float, lowest: str) -> list[Note]:
     if np.isinf(found[0]):
         message = f"the law does not reach a loss of {target:g}; it comes down to {lowest}"
         notes.append(Note("out-of-reach", "error", message))
+    elif np.isnan(found[0]):
+        notes.append(Note("not-converged", "error", "the search ended before the loss was met"))
     elif np.isinf(found[1:]).any():
         share = np.isinf(found[1:]).mean()
         message = f"{share:.1%} of {found.size - 1} replicates never reach a loss of {target:g}"
@@ -152,15 +168,14 @@ def _reach(found: np.ndarray, target: float, lowest: str) -> list[Note]:
 
 
 def _told(
-    source: Source, values: dict, inputs: Mapping[str, float], binding: str, notes: list,
-    level: float,
+    source: Source, values: dict, share: float | None, binding: str, notes: list, level: float
 ) -> Allocation:  # fmt: skip
     answer = measured(values, level)
     for name, column in values.items():
         if len(set(column.tolist())) == 1:
             answer["interval"].pop(name, None)  # given, not found
-    if "r" in inputs:
-        answer["r"] = float(inputs["r"])
+    if share is not None:
+        answer["r"] = share
     at = {name: answer[name] for name in ("N", "D", "r") if name in answer}
     notes += [*on_source(source, **at), *on_replicates(values["compute"], "answer")]
     return Allocation(**answer, binding=binding, notes=tuple(notes))

@@ -79,9 +79,17 @@ def directions(problem: Fitted) -> pd.DataFrame:
 
 
 def open_notes(problem: Fitted) -> list[Note]:
-    """The advice on loose directions as notes."""
+    """The advice on loose directions as notes; ``unidentifiable`` where they are not known at all.
+
+    What is merely loose an interval shows; what is not known at all it cannot.
+    """
     found = directions(problem)
-    return [Note("loose", "warning", text) for text in found["advice"] if text]
+    errors, advice = found["standard error"], found["advice"]
+    return [
+        Note("unidentifiable" if error > OPEN else "loose", "warning", text)
+        for error, text in zip(errors, advice, strict=True)
+        if text
+    ]
 
 
 def _relative_slopes(problem: Fitted) -> tuple[list[str], np.ndarray, np.ndarray]:
