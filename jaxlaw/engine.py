@@ -113,7 +113,6 @@ def solve_queues(
 def _solve_queues(
     solver: Solver, model: Model, problems: Problem, queues: Sequence[Queue], room: int, count: int
 ) -> list[Lanes]:
-    size = queues[0].starts.shape[1]
     padded = 2 ** int(np.ceil(np.log2(max(room, 2 * count))))  # few lengths, few programs
     starts = np.stack([_padded(queue.starts, padded) for queue in queues])
     owner = np.stack([_padded(queue.owner, padded) for queue in queues])
@@ -126,7 +125,7 @@ def _solve_queues(
     _forget_if_many(key, model, mesh, count, padded, shapes)
     many = (len(queues), padded)
     results = Lanes(
-        np.zeros((*many, size), starts.dtype),
+        np.zeros_like(starts),
         np.full(many, np.inf, starts.dtype),
         np.full(many, NON_FINITE, np.int32),
         np.zeros(many, np.int32),

@@ -67,7 +67,7 @@ class Replicates:
         record = read_record(path, "bootstrap")
         try:
             draws = {name: np.array(column, float) for name, column in record["draws"].items()}
-            found = records.notes(record["notes"])
+            found = records.notes_of(record["notes"])
             return cls(from_dict(record["fit"], str(path)), draws, found)
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             if isinstance(error, JaxlawError):
