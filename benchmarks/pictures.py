@@ -41,7 +41,7 @@ def mixture(made: Names) -> Figure:
     """The trade-off and its limit; the domain loss over the share, of little domain data."""
     figure, (left, right) = _two()
     plots.trade_off(made["plan"], left)
-    plots.limited_domain(made["fits"]["domain"], [1.5e8, 3e8], right, N=1.8e9)
+    plots.limited_domain(made["fits"]["domain"], [5e7, 1.5e8], right, N=1.8e9)
     return figure
 
 
@@ -50,8 +50,9 @@ def curve(made: Names) -> Figure:
     figure, (left, right) = _two()
     run, fits = made["run"], made["fits"]
     found = planning.final_losses(*fits, run, replay=np.linspace(0, 1, 41)).table
-    for corpus, name in (("pt", "pre-training corpus"), ("cpt", "new corpus")):
-        left.plot(found["replay"], found[f"change_{corpus}"], label=name)
+    corpora = {"pt": ("pre-training corpus", "#c05621"), "cpt": ("new corpus", "#2b6cb0")}
+    for corpus, (label, color) in corpora.items():
+        left.plot(found["replay"], found[f"change_{corpus}"], color=color, label=label)
     left.axhline(0, color="#333333", linewidth=0.8)
     left.set_xlabel("replay ratio")
     left.set_ylabel("change of the loss over the run")

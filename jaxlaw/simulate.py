@@ -204,28 +204,30 @@ def continual_curves(noise: float = 0.002, seed: int = 0, every: int = 500) -> C
         seed: of the noise, which is independent between points and losses.
         every: steps between logged points.
     """
-    truths = {corpus: TRUTHS[f"cpt-curve-replay-{corpus}"] for corpus in ("pt", "cpt")}
+    log = _continual_log(every)
+    shown, truths = log[["run", "schedule", "step", "replay"]], []
+    shares = {"pt": log["replay"], "cpt": 1 - log["replay"]}
+    for k, (corpus, r) in enumerate(shares.items()):
+        name = f"cpt-curve-replay-{corpus}"
+        inputs = {area: log[area] for area in ("S1_pt", "S1_cpt", "S2_pt", "S2_cpt")} | {"r": r}
+        made = simulate_runs(name, TRUTHS[name], inputs, noise, seed + k)
+        shown = shown.assign(**{f"loss_{corpus}": made["loss"]})
+        truths.append(TRUTHS[name])
+    return ContinualCurves(shown, *truths)
+
+
+def _continual_log(every: int) -> pd.DataFrame:
+    """Rows of the bases up to their end, of the runs that continue them from there on; areas."""
     parts = []
     for name, line in curve_designs.LINES.items():
         schedule = schedules.parse(line)
         first = schedule.boundary or 0
         step = np.arange(first + every, len(schedule) + 1, every)
-        areas = areas_along(schedule, step, area_options())
+        areas = pd.DataFrame(areas_along(schedule, step, area_options()))
         for replay in (0.0, 0.1, 0.2, 0.5, 0.8) if first else (1.0,):
             run = f"{name} replay {replay:g}" if first else name
-            inputs = areas | {"replay": np.full(len(step), replay)}
-            parts.append(pd.DataFrame({"run": run, "schedule": line, "step": step} | inputs))
-    table = pd.concat(parts, ignore_index=True)
-    areas = {name: table[name] for name in ("S1_pt", "S1_cpt", "S2_pt", "S2_cpt")}
-    shares = {"pt": table["replay"], "cpt": 1 - table["replay"]}
-    losses = {
-        f"loss_{corpus}": simulate_runs(
-            f"cpt-curve-replay-{corpus}", truth, areas | {"r": shares[corpus]}, noise, seed + k
-        )["loss"]
-        for k, (corpus, truth) in enumerate(truths.items())
-    }
-    shown = table[["run", "schedule", "step", "replay"]].assign(**losses)
-    return ContinualCurves(shown, truths["pt"], truths["cpt"])
+            parts.append(areas.assign(run=run, schedule=line, step=step, replay=replay))
+    return pd.concat(parts, ignore_index=True)
 
 
 def _cross(**axes: Any) -> Inputs:

@@ -153,7 +153,7 @@ def test_a_session_begins_where_jaxlaw_is_imported():
     names = [session.name for session in sessions()]
     assert len(set(names)) == len(names)
     first = [session.blocks[0] for session in sessions()]
-    assert all(kind == "python" and FRESH in body for kind, body in first)
+    assert all(kind == "console" or FRESH in body for kind, body in first)
 
 
 def test_the_install_block_has_two_commands():
