@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -199,6 +200,7 @@ def test_of_two_batches_that_begin_at_once_one_is_refused(tmp_path, monkeypatch)
 
 def test_neither_clocks_nor_times_of_files_matter(tmp_path, monkeypatch):
     """The clock jumps back and forth by years, and files are of the future or of 1970."""
+    pytest.importorskip("tqdm")  # it alone looks at a clock
     jumps = iter(np.random.default_rng(0).uniform(-1e8, 1e8, 10_000))
     now = time.time()
     monkeypatch.setattr(time, "time", lambda: now + next(jumps))
@@ -250,3 +252,50 @@ def test_ctrl_c_at_the_command_keeps_what_is_done_and_it_goes_on(command):
     assert json.loads(out)["status"] == "converged"
     assert len(list(folder.glob("newton-*.npz"))) > len(kept) > 0
     assert all((folder / name).read_bytes() == content for name, content in kept.items())
+
+
+LOSING = """
+import os, signal, sys
+import jax
+jax.distributed.initialize(heartbeat_timeout_seconds=5, num_processes=2,
+                           process_id=int(os.environ["JAX_PROCESS_ID"]))
+from test_disturbed_work import CHUNKS, PARTS, Work, sums
+lost = bool(sys.argv[2]) and jax.process_index() == int(sys.argv[2])
+done = []
+def counted(group):
+    if lost and len(done) >= 5:
+        os.kill(os.getpid(), signal.SIGKILL)
+    done.extend(group)
+    return sums(group)
+work = Work(f"{sys.argv[1]}/{jax.process_index()}", progress=False, distributed=True)
+work.claim(PARTS)
+found = work.map("s", counted, CHUNKS)
+print(len(done), [int(result["sum"][0]) for result in found])
+"""
+
+
+@posix
+@pytest.mark.slow
+@pytest.mark.parametrize("victim", [1, 0])
+def test_a_process_lost_ends_the_others_by_name_and_they_go_on_when_started_again(tmp_path, victim):
+    def both(lost):
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            address = f"127.0.0.1:{free.getsockname()[1]}"
+        started = [
+            python(LOSING, tmp_path, lost, JAX_COORDINATOR_ADDRESS=address, JAX_PROCESS_ID=str(k))
+            for k in range(2)
+        ]
+        return [(*p.communicate(timeout=200), p.returncode) for p in started]
+
+    ends = both(str(victim))
+    assert ends[victim][2] == -signal.SIGKILL
+    out, err, code = ends[1 - victim]
+    assert code != 0 and out == "" and "another task died" in err
+    kept = [len(list((tmp_path / str(k)).glob("s-*.npz"))) for k in range(2)]
+    assert 0 < kept[victim] < kept[1 - victim] == len(CHUNKS) // 2
+    again = both("")
+    whole = str([int(result["sum"][0]) for result in sums(CHUNKS)])
+    for k, (out, err, code) in enumerate(again):
+        assert code == 0, err
+        assert out.splitlines()[-1] == f"{len(CHUNKS) // 2 - kept[k]} {whole}"
