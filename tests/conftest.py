@@ -95,6 +95,5 @@ def texts(ax) -> list[str]:
 
 def named(ax) -> list[str]:
     """Names of curves at the right edge, from top to bottom."""
-    ends = [text for text in ax.texts if getattr(text, "xy", (0,))[0] == 1]
-    ends = [text for text in ends if text.get_text() != "not fitted"]
+    ends = [text for text in ax.texts if hasattr(text, "curve_end")]
     return [text.get_text() for text in sorted(ends, key=lambda text: -text.xy[1])]

@@ -134,6 +134,12 @@ def test_what_is_missing_is_said(chinchilla_fit):
     assert len([tag for tag, _ in seen.tags if tag == "svg"]) == 3  # along N, along D, starts
 
 
+def test_without_matplotlib_there_are_no_pictures(chinchilla_fit, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    seen = Seen(jl.report(chinchilla_fit))
+    assert "svg" not in dict(seen.tags) and "pip install 'jaxlaw[plot]'" in seen.text
+
+
 def test_warnings_come_first_the_gravest_before_all(chinchilla_fit):
     notes = (Note("a", "info", "known"), Note("b", "error", "wrong"), Note("c", "warning", "odd"))
     text = Seen(jl.report(dataclasses.replace(chinchilla_fit, notes=notes))).text
