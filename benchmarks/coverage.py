@@ -1,6 +1,7 @@
 """How often 95 % intervals hold the truth: settings × seeds of simulated experiments.
 
     python benchmarks/coverage.py [chinchilla] [dcpt] [curves] [--seeds 200] [--resamples 200]
+                                  [--noise normal,heavy,growing,shared] [--ways residual,wild]
 
 Every seed is an experiment of the paper's design with noise of its own. All resamples of all seeds
 are one batch: 200 seeds × 200 resamples are 40,000 fits by one call. A share of 95 % over 200 seeds
@@ -170,14 +171,23 @@ SETTINGS = {
 }  # fmt: skip
 
 
+def listed(text):
+    return text.split(",")
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("which", nargs="*", default=list(SETTINGS))
     parser.add_argument("--seeds", type=int, default=200)
     parser.add_argument("--resamples", type=int, default=200)
+    parser.add_argument("--noise", type=listed, help="these kinds only")
+    parser.add_argument("--ways", type=listed, help="these ways only, by their first word")
     asked = parser.parse_args()
     for which in asked.which:
         for name, kind, ways, solved in SETTINGS[which]:
+            if asked.noise and kind not in asked.noise:
+                continue
+            ways = [way for way in ways if not asked.ways or way.split()[0] in asked.ways]
             setting(name, kind, ways, asked.seeds, asked.resamples, solved)
 
 

@@ -455,9 +455,12 @@ def test_curves_say_what_is_wrong(command, curve_files, curve_fit, tmp_path, arg
 # --- the command itself
 
 
-@pytest.mark.parametrize("name", ["laws", "demo", "fit", "predict", "areas", "curve"])
+NAMES = [one.name for one in cli.app.registered_commands] + ["sampling plan", "sampling next"]
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_every_command_has_help_with_an_example(command, name):
-    code, out, err = command(name, "--help")
+    code, out, err = command(*name.split(), "--help")
     assert (code, err) == (0, "")
     assert f"Example: jaxlaw {name}" in out
     assert "--out" in out and "--json" in out
