@@ -104,6 +104,7 @@ def test_help_shows_an_example_and_fits_the_page(command, name):
     code, out, err = command(*name.split(), "--help")
     assert (code, err) == (0, "")
     assert f"Example: jaxlaw {name} " in out and "--json" in out and "--out" in out
+    assert "--verbose" in out
     assert_narrow(out)
 
 

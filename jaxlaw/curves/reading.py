@@ -238,7 +238,8 @@ def read_curves(
             ``schedule`` (a name), ``phase`` (pt or cpt), and other inputs of the law; or a list
             of files of one run each, named by the file.
         columns, units, weight, where, share, drop_invalid, name, format, values: see
-            :func:`jaxlaw.read_runs`; ``columns`` also maps ``run``, ``step``, ``lr``, ``schedule`` and ``phase``.
+            :func:`jaxlaw.read_runs`; ``columns`` also maps ``run``, ``step``, ``lr``,
+            ``schedule`` and ``phase``.
         schedules: run or name of schedule → Schedule, line for ``schedules.parse``, or (steps,)
             rates; one of these alone is that of all runs. For runs not named, column ``lr`` has
             the rate that each update used, step by step.
