@@ -322,6 +322,14 @@ else:
     plans.plan.command("valuation")(valuations.valuation_command)
     app.command("schema")(schemas.schema_command)
 
+    def _in_every_help(group: typer.Typer) -> None:
+        for one in group.registered_commands:
+            one.epilog = "--verbose says on stderr what is done."
+        for inner in group.registered_groups:
+            _in_every_help(inner.typer_instance)
+
+    _in_every_help(app)
+
 
 def _points(
     fit: Fit, data: str | None, at: list[str] | None, columns: dict[str, str], share: str | None

@@ -12,8 +12,18 @@ from planned import CONTINUAL, DOMAIN, GENERAL, SCRATCH, TRUTHS, drawn
 from jaxlaw import simulate
 from jaxlaw.curves.counting import area_options
 
+# Where `jaxlaw fit` ends on runs.csv: the example of that command is held against it.
+OPTIMUM = {
+    "E": 1.669772456894259,
+    "A": 348.5022865348486,
+    "B": 398.6085699569787,
+    "alpha": 0.33072985997097165,
+    "beta": 0.2781757597702555,
+}
+OBJECTIVE = 0.0006646774922688968
+
 PAIRS = {
-    "fit": ("chinchilla", TRUTHS["chinchilla"]),
+    "fit": ("chinchilla", OPTIMUM),
     "scratch": SCRATCH,
     "continual": CONTINUAL,
     "domain": DOMAIN,
@@ -27,13 +37,20 @@ def prepare(folder: Path) -> None:
     """Write them all: fits of known parameters with draws, runs, checkpoints, early curves."""
     for name, pair in PAIRS.items():
         boot = drawn(pair)
-        boot.fit.save(folder / f"{name}.json")
+        fit = boot.fit
+        if name == "fit":
+            fit = dataclasses.replace(fit, objective=OBJECTIVE, n_observations=243)
+        fit.save(folder / f"{name}.json")
         pd.DataFrame(boot.params).to_csv(folder / f"{name}-draws.csv", index=False)
     runs = simulate.experiment("chinchilla", noise=0.004).table
     runs = runs.assign(n_params=runs["N"], n_tokens=runs["D"], r=np.resize([0.2, 0.5], len(runs)))
     runs.to_csv(folder / "runs.csv", index=False)
-    mixtures = simulate.experiment("dcpt", noise=0.004).table
+    mixtures = simulate.demo().table
+    own = {"N": mixtures["n_params"] / 1e9, "D": mixtures["n_tokens"] / 1e9}
+    mixtures = mixtures.assign(**own, r=mixtures["domain_ratio"], loss=mixtures["domain_loss"])
     mixtures.iloc[::4].to_csv(folder / "mixtures.csv", index=False)
+    candidates = pd.DataFrame({"N": [1e8, 1e9, 1e10] * 2, "D": [1e11] * 3 + [1e12] * 3})
+    candidates.to_csv(folder / "candidates.csv", index=False)
     tokens = np.geomspace(1e9, 1e11, 10)
     scores = pd.DataFrame({"Dp": tokens, "score": (3.0 + 0.9 * np.log(tokens / 1e8)) ** 1.2})
     scores.to_csv(folder / "checkpoints.csv", index=False)

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from planned import CONTINUAL, DOMAIN, GENERAL, SCRATCH, drawn
-from prepared import PAIRS, prepare
+from prepared import OBJECTIVE, OPTIMUM, PAIRS, prepare
 
 import jaxlaw as jl
 from jaxlaw import planning
@@ -104,11 +104,12 @@ def test_help_shows_an_example_and_fits_the_page(command, name):
     code, out, err = command(*name.split(), "--help")
     assert (code, err) == (0, "")
     assert f"Example: jaxlaw {name} " in out and "--json" in out and "--out" in out
+    assert "--verbose" in out
     assert_narrow(out)
 
 
 def test_every_command_has_a_schema_and_every_schema_is_one():
-    assert set(SCHEMAS) == set(COMMANDS)
+    assert set(COMMANDS) <= set(SCHEMAS)
     for name in SCHEMAS:
         jsonschema.Draft202012Validator.check_schema(schema_of(name))
 
@@ -156,6 +157,13 @@ def test_extreme_numbers_and_long_names_fit_the_page(command, folder):
         code, out, _ = command(*arguments)
         assert code == 0
         assert_narrow(out)
+
+
+@pytest.mark.slow
+def test_the_prepared_fit_is_the_optimum_of_the_prepared_runs(folder):
+    fit = jl.fit("chinchilla", "runs.csv", n_starts=64, screen=16)
+    assert fit.params == pytest.approx(OPTIMUM, rel=1e-6)
+    assert fit.objective == pytest.approx(OBJECTIVE, rel=1e-9)
 
 
 # --- the same numbers as Python
