@@ -6,7 +6,7 @@
 Que 2024: 540 points of two corpora), noise of 0.4 % in the loss; in each, the law is fitted to
 200 resamples of its rows and the plan made for every one of them; the 95 % interval is asked
 whether it holds the plan made with the truth. ``training``: likewise for the best replay ratio of
-a continual run (Wang 2025: every fourth of 568 points of the curves of either loss, 100 resamples).
+a continual run (Wang 2025: every eighth of 568 points of the curves of either loss, 100 resamples).
 ``seconds``: second call, compiled.
 """
 
@@ -59,12 +59,19 @@ def experiments(
 
 
 def fitted(
-    name: str, count: int, seed: int, part: int = 20, every: int = 1, resamples: int = DRAWS
+    name: str,
+    count: int,
+    seed: int,
+    part: int = 20,
+    every: int = 1,
+    resamples: int = DRAWS,
+    solved: int = 2,
 ) -> list[tuple[dict, dict]]:
     """For every experiment (params, draws): its fit and its fits on resampled rows."""
     observed, targets, truth = experiments(name, count, seed, every)
     law = jl.laws.get({"from-scratch": "chinchilla", "dcpt-general": "dcpt"}.get(name, name))
     n, found = len(observed), []
+    start = np.array([[truth[one] for one in law.parameter_names]])
     # The same rows for both corpora of an experiment: draws stay paired.
     drawn = np.random.default_rng(7).multinomial(n, [1 / n] * n, (count, resamples))
     weights = drawn.astype(float)
@@ -74,7 +81,13 @@ def fitted(
         w = weights[some].reshape(-1, n)
         t = np.repeat(targets[some], resamples + 1, axis=0)
         all_of = refit(
-            law, observed, w, t, n_starts=32, screen=2, also=np.array([[*truth.values()]])
+            law,
+            observed,
+            w,
+            t,
+            n_starts=16 * solved,
+            screen=solved,
+            also=start,
         )
         rows = {k: v.reshape(-1, resamples + 1) for k, v in all_of.params.items()}
         for k in range(len(next(iter(rows.values())))):
@@ -122,7 +135,7 @@ def training(count: int = 100) -> None:
     print(f"{HEAD}\n|---|---|---|---|---|---|")
     laws = ("cpt-curve-replay-pt", "cpt-curve-replay-cpt")
     drawn = [
-        [as_bootstrap(law, *one) for one in fitted(law, count, seed, 10, 4, 100)]
+        [as_bootstrap(law, *one) for one in fitted(law, count, seed, 10, 8, 100, 1)]
         for seed, law in enumerate(laws)
     ]
     base = planning.Pretraining(40_000, 2e-4)

@@ -230,7 +230,11 @@ def _from_before(table: pd.DataFrame, versions: int) -> tuple[np.ndarray, _Model
 
 
 def _draws(model: _Model, law_fit: Fit, kept: int, count: int, seed: int) -> dict[str, np.ndarray]:
-    """Parameters on residuals resampled around the law, widened for those it has fitted away."""
+    """Parameters on residuals resampled around the law, widened for those it has fitted away.
+
+    Each resample has a scale of its own besides: a few checkpoints do not tell the noise, and as
+    the quantiles of Student's t are to those of the normal, so are these wider.
+    """
     spare = kept - len(law_fit.params)
     if spare < 1 or count < 1:
         return {}
@@ -238,9 +242,11 @@ def _draws(model: _Model, law_fit: Fit, kept: int, count: int, seed: int) -> dic
     predicted = np.log(law_fit.predict(Dp=seen.inputs["Dp"]))
     left = (np.log(seen.target) - predicted)[:kept]
     left = (left - left.mean()) * math.sqrt(kept / spare)
-    picked = np.random.default_rng(seed).integers(kept, size=(count, len(seen)))
+    random = np.random.default_rng(seed)
+    picked = random.integers(kept, size=(count, len(seen)))
+    scale = np.sqrt(spare / random.chisquare(spare, (count, 1)))
     weights = np.tile(np.arange(len(seen)) < kept, (count, 1)).astype(float)
-    return model.refitted(weights, np.exp(predicted + left[picked]))
+    return model.refitted(weights, np.exp(predicted + scale * left[picked]))
 
 
 def _scores(params: Mapping[str, np.ndarray], Dp: Any) -> np.ndarray:
