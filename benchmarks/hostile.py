@@ -133,7 +133,10 @@ def _whole_column(draw: Any, rows: list, names: list) -> None:
 
 
 def _scaled(draw: Any, rows: list, names: list) -> None:
-    k, factor = draw(st.integers(0, 2)), draw(st.sampled_from([1e-300, 1e-12, 1e-9, 1e9, 1e300, -1]))
+    k, factor = (
+        draw(st.integers(0, 2)),
+        draw(st.sampled_from([1e-300, 1e-12, 1e-9, 1e9, 1e300, -1])),
+    )
     for row in rows:
         if k < len(row) and isinstance(row[k], float):
             row[k] *= factor
@@ -185,7 +188,9 @@ def _frame(draw: Any, rows: list, names: list) -> tuple[Any, bool | None]:
         return [row[:] for row in rows], None
     frame = pd.DataFrame({k: pd.Series([row[k] for row in rows], dtype=object)
                           for k in range(len(names))})  # fmt: skip
-    kind = draw(st.sampled_from(["plain", "object", "best", "category", "multi", "again", "datetime"]))
+    kind = draw(
+        st.sampled_from(["plain", "object", "best", "category", "multi", "again", "datetime"])
+    )
     oracle: bool | None = False
     if kind == "best":
         frame = frame.infer_objects().convert_dtypes()

@@ -253,7 +253,9 @@ def _names(module: ModuleType) -> list[str]:
     if hasattr(module, "__all__"):
         return list(module.__all__)
     own = [name for name in dir(module) if not name.startswith("_")]
-    return [name for name in own if getattr(getattr(module, name), "__module__", "") == module.__name__]
+    return [
+        name for name in own if getattr(getattr(module, name), "__module__", "") == module.__name__
+    ]
 
 
 def outcomes(name: str, values: list[Any]) -> Iterator[tuple[str, int, str, Any]]:

@@ -17,6 +17,7 @@ from jaxlaw.laws.base import Law
 from jaxlaw.notes import UsageError
 from jaxlaw.objective import LARGEST_DELTA, Problem, evaluate, scale_of
 from jaxlaw.solvers import SOLVERS
+from jaxlaw.solvers.lbfgs import ALMOST
 from jaxlaw.solvers.newton import solve_definite
 
 
@@ -158,8 +159,9 @@ def _solve(model: Model, problems: Problem, starts: Array, centre: Any) -> Batch
 def as_optimum(model: Model, problem: Problem, at: Array) -> tuple[Array, Array]:
     """The optimum again and its value, now as functions of the data.
 
-    One Newton step with a constant Hessian: it moves nothing, since the gradient is zero
-    there, but its derivative is that of the implicit function theorem.
+    One Newton step with a constant Hessian; its derivative is that of the implicit function
+    theorem. It moves next to nothing: in float64, where the gradient is that small, what rounding
+    of the objective hides from a search that compares values; otherwise nothing at all.
     """
     held = jax.lax.stop_gradient(problem)
     _, there = evaluate(model, held, at, held.delta, held.delta)
@@ -170,6 +172,10 @@ def as_optimum(model: Model, problem: Problem, at: Array) -> tuple[Array, Array]
     matrix = there.hessian / (root[:, None] * root[None, :]) * (free[:, None] * free[None, :])
     matrix = jax.lax.stop_gradient(matrix + jnp.diag(1.0 - free))
     _, now = evaluate(model, problem, at, problem.delta, problem.delta)
-    moving = now.gradient - jax.lax.stop_gradient(now.gradient)
+    left = jax.lax.stop_gradient(now.gradient)
+    scaled = free * left / root
+    promised = scaled @ solve_definite(matrix, scaled) / 2
+    little = (at.dtype == jnp.float64) & (jnp.abs(promised) <= ALMOST * jnp.abs(now.value))
+    moving = now.gradient - jnp.where(little, 0.0, left)
     at = at - solve_definite(matrix, free * moving / root) / root
-    return at, now.value
+    return jnp.clip(at, held.low, held.high), now.value

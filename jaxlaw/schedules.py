@@ -111,7 +111,7 @@ def cosine(peak: float, steps: int, final: float = 0.0) -> Schedule:
 def inverse_sqrt(peak: float, steps: int, offset: float) -> Schedule:
     """peak·√(offset / (offset + t)); after a warm-up, its steps are the usual offset."""
     peak = _rate("peak", peak)
-    if not offset > 0:
+    if not 0 < offset < math.inf:
         raise UsageError(f"offset is {offset}; it must be above 0, such as the warm-up's steps")
     return _schedule("inverse_sqrt", lambda t: peak * np.sqrt(offset / (offset + t)), steps)
 
@@ -214,6 +214,8 @@ def from_optax(schedule: Callable[[Any], Any], steps: int, count: int = 0) -> Sc
             rates = np.asarray(jax.vmap(schedule)(counts), float)
     except jax.errors.ConcretizationTypeError:  # a Python function with branches
         rates = np.array([float(schedule(int(one))) for one in counts])
+    except Exception as error:  # the user's own function
+        raise UsageError(f"schedule(count) does not give a rate: {error}") from error
     name = getattr(schedule, "__name__", "optax")
     return Schedule(rates[1:], float(rates[0]), None, name)
 
