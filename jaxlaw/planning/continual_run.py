@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxlaw import schedules
-from jaxlaw.curves.counting import area_options, areas_along
+from jaxlaw.curves.counting import areas_along, chosen_options
 from jaxlaw.lr_areas import PhaseAreas
 from jaxlaw.notes import UsageError, nearest
 from jaxlaw.result import Fit
@@ -202,7 +202,7 @@ def counted_as(*given: Any, **own: Any) -> dict[str, Any]:
         said = "; ".join(map(str, known))
         raise UsageError(f"the fits counted their areas in different ways ({said})")
     said = {name: value for name, value in own.items() if value is not None}
-    options = area_options(**((known[0] if known else {}) | said))
+    options = chosen_options((known[0] if known else {}) | said)
     if options["epsilon"] is not None:
         raise UsageError("areas weighted with the rate (epsilon) have no closed form; fit with "
                          "plain areas, or use optimal_schedule")  # fmt: skip

@@ -17,7 +17,7 @@ import pandas as pd
 
 from jaxlaw import laws, schedules
 from jaxlaw.arguments import checked
-from jaxlaw.curves.counting import AREAS, area_options
+from jaxlaw.curves.counting import AREAS, chosen_options
 from jaxlaw.lr_areas import Areas, PhaseAreas
 from jaxlaw.notes import Note, UsageError, nearest
 from jaxlaw.planning.descent import (
@@ -225,7 +225,7 @@ def _counted(targets: Sequence[Target], given: Mapping[str, Any]) -> dict[str, A
             "the fits counted their areas in different ways "
             f"({'; '.join(map(str, known))}); fit them with the same options"
         )
-    return area_options(**((known[0] if known else {}) | dict(given)))
+    return chosen_options((known[0] if known else {}) | dict(given))
 
 
 def _check_inputs(target: Target, after: Schedule | None) -> None:
