@@ -71,7 +71,8 @@ def checked(function: Callable[P, T]) -> Callable[P, T]:
 #: Arguments that mean the same everywhere, and what there can be of them at most: more is a slip
 #: of the pen, and would fill the memory first.
 _COUNTS = {"seed": _LARGEST, "n_starts": 2**24, "resamples": 10**6, "repeats": 10**4,
-           "iterations": 10**6, "knots": 10**4, "n": 10**6, "levels": 10**6}  # fmt: skip
+           "iterations": 10**6, "knots": 10**4, "n": 10**6, "levels": 10**6,
+           "steps": 10**9}  # fmt: skip
 
 
 def _in_range(name: str, value: Any) -> Any:

@@ -29,8 +29,6 @@ from jaxlaw.arguments import checked
 from jaxlaw.notes import DataError, UsageError, nearest
 from jaxlaw.tables import read_table
 
-_LONGEST = 10**9  # steps
-
 
 @dataclass(frozen=True, eq=False)
 class Schedule:
@@ -379,11 +377,6 @@ def _rate(name: str, value: float) -> float:
 def _count(name: str, value: int) -> int:
     if not (value >= 1 and value == int(value)):
         raise UsageError(f"{name} is {value}; it must be a whole number, 1 or more")
-    if value > _LONGEST:
-        raise UsageError(
-            f"{name} is {value:g}, more than is held in memory ({_LONGEST:g}); jaxlaw.areas takes "
-            "longer schedules in blocks"
-        )
     return int(value)
 
 
