@@ -25,18 +25,21 @@ NAMES = ("N", "D", "loss", "note")
 #: Cells that may stand where a number should: as Python has them, and as text.
 CELLS = [
     "7B", "7 b", "1e9 tokens", "1,000", "1,5", "1.000.000", "1_000", "1 000", "12%", "$5", "0x10",
-    "1e5", " 2e8 ", "+3", "-1", "0", "-0.0", "1e400", "1e-400", "5e-324", "nan", "NaN", "NA", "null",
+    "1e5", " 2e8 ", "+3", "-1", "0", "-0.0", "1e400", "1e-400", "5e-324", "nan", "NaN", "NA",
+    "null",
     "None", "inf", "-Infinity", "true", "False", "", " ", "-", "?", "#N/A", "2024-01-02", "1d5",
     "١٢٣", "１２", "½", "√2", "1\u00a0000", "٫5", "=1+1", "'1", "1e", "e1", ".", "..5", "1.", ".5",
     "9" * 40, "0." + "1" * 40, "007", "1e+09", "1E9", "--1", "1-1", "(5)", "1;2", "a,b", 'say "x"',
     True, False, None, float("nan"), float("inf"), -float("inf"), 0, -1, 10**30, 10**400, 2**63,
     2**53 + 1, 1e308, 5e-324, 1j, b"1", [1.0], (), {}, {"a": 1}, object, decimal.Decimal("1.5"),
     decimal.Decimal("NaN"), fractions.Fraction(1, 3), np.float32(0.1), np.int8(3), np.array([1.0]),
-    np.datetime64("2024-01-01"), datetime.date(2024, 1, 2), pd.Timestamp("2024-01-01"), pd.NaT, pd.NA,
+    np.datetime64("2024-01-01"), datetime.date(2024, 1, 2), pd.Timestamp("2024-01-01"), pd.NaT,
+    pd.NA,
     pd.Timedelta("1s"), np.bool_(True), np.str_("1e9"),
 ]  # fmt: skip
 _HEADERS = ["", " ", "N ", "n", "N", "N.1", "D", "Ñ", "損失", "loss\u200b", "e\u0301", "é", "a,b",
-            'q"q', "x;y", "🙂", "N\n", "__class__", "index", "1", 0, None, ("N", 1), np.nan, True]  # fmt: skip
+            'q"q', "x;y", "🙂", "N\n", "__class__", "index", "1", 0, None, ("N", 1), np.nan,
+            True]  # fmt: skip
 _EMPTY = {"", "nan", "na", "n/a", "null", "none", "<na>"}
 #: What pandas, in a file, takes for an empty cell beyond these.
 _EMPTY_IN_FILES = {"#n/a", "#n/a n/a", "#na", "-1.#ind", "-1.#qnan", "-nan", "1.#ind", "1.#qnan"}
@@ -47,7 +50,8 @@ def sound(n: int) -> list[list[Any]]:
     i = np.arange(n)
     N, D = 1e8 * 2.0 ** (i % 4), 1e9 * 3.0 ** (i // 4 % 5)
     loss = 1.7 + 400 / N**0.34 + 410 / D**0.28 + 0.003 * np.sin(7.0 * i)
-    return [[float(a), float(b), float(c), f"run {k}"] for k, a, b, c in zip(i, N, D, loss)]
+    rows = zip(i, N, D, loss, strict=True)
+    return [[float(a), float(b), float(c), f"run {k}"] for k, a, b, c in rows]
 
 
 def as_number(cell: Any, in_file: bool) -> float | None:
@@ -168,12 +172,14 @@ def _ragged(draw: Any, rows: list, names: list) -> None:
 
 
 _CHANGES: list[Callable[[Any, list, list], None]] = [
-    _written_otherwise, _written_otherwise, _written_otherwise, _one_cell, _one_cell, _any_text, _any_float, _whole_column, _scaled, _header,
+    _written_otherwise, _written_otherwise, _written_otherwise, _one_cell, _one_cell, _any_text,
+    _any_float, _whole_column, _scaled, _header,
     _drop_column, _add_column, _ragged,
 ]  # fmt: skip
 _OPTIONS: list[dict[str, Any]] = [
     {"columns": {"N": "D", "D": "N"}}, {"columns": {"N": "nope"}}, {"columns": 3},
-    {"columns": {"N": ["N"]}}, {"columns": {3: "N"}}, {"columns": {"N": None}}, {"units": {"N": "B"}},
+    {"columns": {"N": ["N"]}}, {"columns": {3: "N"}}, {"columns": {"N": None}},
+    {"units": {"N": "B"}},
     {"units": {"N": -1}}, {"units": {"N": "x"}}, {"units": {"q": 1}}, {"units": []},
     {"where": "loss > 2"}, {"where": "loss >"}, {"where": ""}, {"where": "N.sum()"}, {"where": 3},
     {"where": "@x"}, {"where": "__import__('os')"}, {"where": [True]}, {"where": np.ones(12)},

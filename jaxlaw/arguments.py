@@ -25,6 +25,7 @@ from jaxlaw.notes import UsageError
 P = ParamSpec("P")
 T = TypeVar("T")
 _LARGEST = 2**63
+_LOUDEST = 10  # noise: a factor of e¹⁰, up or down
 
 
 class _Wrong(Exception):
@@ -70,14 +71,17 @@ def checked(function: Callable[P, T]) -> Callable[P, T]:
 #: Arguments that mean the same everywhere, and what there can be of them at most: more is a slip
 #: of the pen, and would fill the memory first.
 _COUNTS = {"seed": _LARGEST, "n_starts": 2**24, "resamples": 10**6, "repeats": 10**4,
-           "iterations": 10**6, "knots": 10**4, "n": 10**6, "levels": 10**6}  # fmt: skip
+           "iterations": 10**6, "knots": 10**4, "n": 10**6, "levels": 10**6,
+           "steps": 10**9}  # fmt: skip
 
 
 def _in_range(name: str, value: Any) -> Any:
-    """The value of an argument that means the same everywhere: a seed, a level, a number of …"""
+    """The value of an argument that means the same everywhere: a seed, a level, a count."""
     if name in _COUNTS and isinstance(value, int) and not 0 <= value <= _COUNTS[name]:
         most = "" if name == "seed" else f", {_COUNTS[name]} at most"
         raise _Wrong(name, value, "0 or more" + most)
+    if name == "noise" and not 0 <= value <= _LOUDEST:
+        raise _Wrong(name, value, f"a standard deviation of a logarithm, 0 to {_LOUDEST}")
     if name == "level" and not 0 < value < 1:
         raise _Wrong(name, value, "between 0 and 1, such as 0.95")
     return value
@@ -174,6 +178,8 @@ def _truth(kind: Any, value: Any, where: str) -> Any:
 def _text(kind: Any, value: Any, where: str) -> Any:
     if not isinstance(value, str):
         raise _Wrong(where, value, "text")
+    if "\0" in value:
+        raise _Wrong(where, value, "text without NUL bytes")
     return value
 
 
@@ -215,7 +221,8 @@ def _sequence(kind: Any, value: Any, where: str) -> Any:
     is_list = isinstance(value, list | tuple | range) or getattr(value, "ndim", 0) == 1
     if not is_list:
         raise _Wrong(where, value, "a list" + (" of numbers" if member is float else ""))
-    if getattr(getattr(value, "dtype", None), "kind", "O") in "iuf":
+    numeric = getattr(getattr(value, "dtype", None), "kind", "O") in "iuf"
+    if numeric and member in (float, Any):
         bad = np.isnan(np.asarray(value, float))
         if bad.any():
             raise _Wrong(f"{where}[{int(bad.argmax())}]", np.nan, "a number that is known")

@@ -18,7 +18,10 @@ from jaxlaw.laws.base import Law
 from jaxlaw.notes import UsageError
 from jaxlaw.objective import LARGEST_DELTA, Problem, evaluate, scale_of
 from jaxlaw.solvers import SOLVERS
+from jaxlaw.solvers.lbfgs import ALMOST
 from jaxlaw.solvers.newton import solve_definite
+
+_MOST_STARTS = 2**24
 
 
 class BatchFit(NamedTuple):
@@ -78,13 +81,21 @@ def fit_batch(
         UsageError: shapes that do not fit together.
     """
     law = laws.get(law)
-    targets = jnp.atleast_2d(jnp.asarray(targets))
+    targets = jnp.atleast_2d(_array("targets", targets))
     if not jnp.issubdtype(targets.dtype, jnp.floating):
         targets = targets.astype(float)
     kind = targets.dtype
-    weights = jnp.ones_like(targets) if weights is None else jnp.asarray(weights, kind)
-    targets, weights = jnp.broadcast_arrays(targets, jnp.atleast_2d(weights))
-    inputs = {name: jnp.asarray(inputs[name], kind) for name in law.input_names}
+    weights = jnp.ones_like(targets) if weights is None else _array("weights", weights, kind)
+    try:
+        targets, weights = jnp.broadcast_arrays(targets, jnp.atleast_2d(weights))
+    except ValueError:
+        raise UsageError(
+            f"weights have shape {weights.shape}, targets {targets.shape}: give (P, n) or (n,)"
+        ) from None
+    missing = [name for name in law.input_names if name not in inputs]
+    if missing:
+        raise UsageError(f"law {law.name} also needs the inputs {', '.join(missing)}")
+    inputs = {name: _array(f"input {name}", inputs[name], kind) for name in law.input_names}
     for spec in law.inputs:
         name, values = spec.name, inputs[spec.name]
         if values.shape[:1] != targets.shape[1:] or values.ndim > 1 + spec.per_drop:
@@ -96,19 +107,37 @@ def fit_batch(
     centre = {name: jnp.exp(jnp.mean(jnp.log(inputs[name]))) for name in _centred_inputs(law)}
     scaled = {name: values / centre.get(name, 1.0) for name, values in inputs.items()}
     low, high = (jnp.asarray(side, kind) for side in box(model))
-    delta = law.delta if delta is None else delta
+    delta = _scalar("delta", law.delta if delta is None else delta, kind)
     problems = Problem(
         inputs=scaled,
         target=jnp.log(targets) if model.space == "log" else targets,
         weight=weights,
         low=low,
         high=high,
-        delta=jnp.minimum(jnp.asarray(delta, kind), LARGEST_DELTA),
-        asymmetry=jnp.asarray(asymmetry, kind),
+        delta=jnp.minimum(delta, LARGEST_DELTA),
+        asymmetry=_scalar("asymmetry", asymmetry, kind),
         context=law.context(scaled),
     )
     first = _starts(model, starts, centre, problems, kind)
     return _solve(model, problems, first, centre)
+
+
+def _array(name: str, given: Any, kind: Any = None) -> Array:
+    """Numbers as an array; raises UsageError where they are none."""
+    try:
+        if not isinstance(given, jax.Array) and np.asarray(given).dtype.kind not in "iufbV":
+            raise TypeError("text, dates or objects are no numbers")
+        found = jnp.asarray(given, kind)
+        return found if jnp.issubdtype(found.dtype, jnp.floating) else found.astype(float)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise UsageError(f"{name} must be an array of numbers: {error}") from None
+
+
+def _scalar(name: str, given: Any, kind: Any) -> Array:
+    found = _array(name, given, kind)
+    if found.ndim:
+        raise UsageError(f"{name} is one number, not an array of shape {found.shape}")
+    return found
 
 
 def _model(law: Law, space: str) -> Model:
@@ -122,12 +151,14 @@ def _centred_inputs(law: Law) -> set[str]:
 
 def _starts(model: Model, starts: Any, centre: Any, problems: Problem, kind: Any) -> Array:
     law = model.law
-    if np.ndim(starts) == 0:
+    if isinstance(starts, int | np.integer):
         from jaxlaw.starts import sobol
 
+        if not 1 <= starts <= _MOST_STARTS:
+            raise UsageError(f"starts is a number from 1 to {_MOST_STARTS}, not {starts}")
         params = dict(zip(law.parameter_names, sobol(law, int(starts), 0).T, strict=True))
     else:
-        columns = jnp.moveaxis(jnp.asarray(starts, kind), -1, 0)
+        columns = jnp.moveaxis(jnp.atleast_2d(_array("starts", starts, kind)), -1, 0)
         if len(columns) != len(law.parameters):
             raise UsageError(f"starts need {len(law.parameters)} columns, not {len(columns)}")
         params = dict(zip(law.parameter_names, columns, strict=True))
@@ -163,8 +194,9 @@ def _solve(model: Model, problems: Problem, starts: Array, centre: Any) -> Batch
 def as_optimum(model: Model, problem: Problem, at: Array) -> tuple[Array, Array]:
     """The optimum again and its value, now as functions of the data.
 
-    One Newton step with a constant Hessian: it moves nothing, since the gradient is zero
-    there, but its derivative is that of the implicit function theorem.
+    One Newton step with a constant Hessian; its derivative is that of the implicit function
+    theorem. It moves next to nothing: in float64, where the gradient is that small, what rounding
+    of the objective hides from a search that compares values; otherwise nothing at all.
     """
     held = jax.lax.stop_gradient(problem)
     _, there = evaluate(model, held, at, held.delta, held.delta)
@@ -175,6 +207,10 @@ def as_optimum(model: Model, problem: Problem, at: Array) -> tuple[Array, Array]
     matrix = there.hessian / (root[:, None] * root[None, :]) * (free[:, None] * free[None, :])
     matrix = jax.lax.stop_gradient(matrix + jnp.diag(1.0 - free))
     _, now = evaluate(model, problem, at, problem.delta, problem.delta)
-    moving = now.gradient - jax.lax.stop_gradient(now.gradient)
+    left = jax.lax.stop_gradient(now.gradient)
+    scaled = free * left / root
+    promised = scaled @ solve_definite(matrix, scaled) / 2
+    little = (at.dtype == jnp.float64) & (jnp.abs(promised) <= ALMOST * jnp.abs(now.value))
+    moving = now.gradient - jnp.where(little, 0.0, left)
     at = at - solve_definite(matrix, free * moving / root) / root
-    return at, now.value
+    return jnp.clip(at, held.low, held.high), now.value

@@ -121,7 +121,7 @@ def observe(runs: Runs, law: str | Law, free: Collection[str] | None = None) -> 
     notes = [*runs.notes, *dropped_note]
     for name in law.input_names:
         notes += _magnitude(columns[name], columns[name].raw[keep], active, labels)
-    _enough(int(active.sum()), free, law, runs)
+    notes += _enough(int(active.sum()), free, law, runs)
     inputs = {name: columns[name].values[keep] for name in law.input_names}
     target = columns[law.target].values[keep]
     notes += _separability(law, inputs, active, columns, free)
@@ -312,13 +312,25 @@ def _unit_remedy(column: Column, typical: float) -> str:
     return "pass " + " or ".join(words)
 
 
-def _enough(count: int, free: tuple[str, ...], law: Law, runs: Runs) -> None:
+def _enough(count: int, free: tuple[str, ...], law: Law, runs: Runs) -> list[Note]:
+    """A note where rows suffice to fix the parameters and to nothing else.
+
+    Raises:
+        DataError: they do not suffice.
+    """
     if count < len(free):
         raise DataError(
             f"{runs.source}: {count} rows (of positive weight) cannot determine the "
             f"{len(free)} parameters of law {law.name} ({', '.join(free)}); add runs, fix "
             "parameters or take a smaller law"
         )
+    if count > len(free):
+        return []
+    message = (
+        f"{runs.source}: as many rows as parameters of law {law.name}, {count}: the fit passes "
+        "through all of them whether the law holds or not, and R² says nothing; add runs"
+    )
+    return [Note("no-spare-rows", "warning", message)]
 
 
 def _duplicates(

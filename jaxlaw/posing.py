@@ -71,7 +71,7 @@ class Options:
         if self.space not in (None, "log", "linear"):
             hint = nearest(str(self.space), ("log", "linear"))
             raise UsageError(f"space is 'log' or 'linear', not {self.space!r}.{hint}")
-        if self.delta is not None and not self.delta > 0:
+        if self.delta is not None and not self.delta > 1e-100:  # its square must not vanish
             raise UsageError(f"delta must be positive, not {self.delta}")
         if not self.asymmetry > 0:
             raise UsageError(f"asymmetry must be positive, not {self.asymmetry}")

@@ -20,6 +20,7 @@ from jaxlaw.optimal_design import NextRuns, next_runs
 __all__ = ["NextRuns", "Plan", "decay_rate", "next_runs", "plan"]
 
 Method = Literal["M1", "M2", "M3", "M4"]
+_MOST = 10**7  # evaluations of one run
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,8 +73,10 @@ def plan(
     if rate is not None and (method != "M4" or not rate >= 0):
         raise UsageError(f"rate is λ ≥ 0 of method M4, not {rate} of {method}")
     count = int(steps // every)
-    if count < 1:
-        raise UsageError(f"a run of {steps} steps has none to evaluate every {every}")
+    if not 1 <= count <= _MOST:
+        raise UsageError(
+            f"a run of {steps} steps has {count} to evaluate every {every}; 1 to {_MOST:g} can be"
+        )
     if method == "M4" and rate is None:
         rate = decay_rate(budget, count)
         kept = decaying(count, rate)[: budget - 1]
@@ -96,6 +99,10 @@ def decay_rate(budget: int, count: int) -> float:
     Σ e^(−λ·x) over x = 1…count is the budget then, so that the last one kept is the last of
     all. 0 where the budget reaches for all.
     """
+    if not 1 <= count <= _MOST or budget < 1:
+        raise UsageError(
+            f"budget {budget} of {count} evaluations: both are 1 or more, and {_MOST:g} at most"
+        )
     if budget >= count:
         return 0.0
     x = np.arange(1, count + 1)

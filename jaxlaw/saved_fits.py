@@ -10,7 +10,7 @@ import numpy as np
 
 from jaxlaw import laws, records
 from jaxlaw.arguments import checked
-from jaxlaw.curves.counting import area_options
+from jaxlaw.curves.counting import chosen_options
 from jaxlaw.laws.base import Law
 from jaxlaw.notes import DataError, UsageError
 from jaxlaw.result import SCHEMA, Fit, RunnerUp
@@ -108,7 +108,7 @@ def _rebuild(law: Law, values: dict[str, Any]) -> Fit:
                for name, value in fixed.items()},
         notes=records.notes_of(values["notes"]),
         runner_up=_runner_up(law, values["runner_up"]),
-        areas=None if areas is None else area_options(**fields(areas, "areas", (), others=True)),
+        areas=None if areas is None else chosen_options(fields(areas, "areas", (), others=True)),
         tied=_tied(law, values["tied"]),
         bounds=_bounds(law, values["bounds"]),
         ends=_ends(values["ends"]),

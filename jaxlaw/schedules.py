@@ -29,8 +29,6 @@ from jaxlaw.arguments import checked
 from jaxlaw.notes import DataError, UsageError, nearest
 from jaxlaw.tables import read_table
 
-_LONGEST = 10**9  # steps
-
 
 @dataclass(frozen=True, eq=False)
 class Schedule:
@@ -111,7 +109,7 @@ def cosine(peak: float, steps: int, final: float = 0.0) -> Schedule:
 def inverse_sqrt(peak: float, steps: int, offset: float) -> Schedule:
     """peak·√(offset / (offset + t)); after a warm-up, its steps are the usual offset."""
     peak = _rate("peak", peak)
-    if not offset > 0:
+    if not 0 < offset < math.inf:
         raise UsageError(f"offset is {offset}; it must be above 0, such as the warm-up's steps")
     return _schedule("inverse_sqrt", lambda t: peak * np.sqrt(offset / (offset + t)), steps)
 
@@ -214,6 +212,8 @@ def from_optax(schedule: Callable[[Any], Any], steps: int, count: int = 0) -> Sc
             rates = np.asarray(jax.vmap(schedule)(counts), float)
     except jax.errors.ConcretizationTypeError:  # a Python function with branches
         rates = np.array([float(schedule(int(one))) for one in counts])
+    except Exception as error:  # the user's own function
+        raise UsageError(f"schedule(count) does not give a rate: {error}") from error
     name = getattr(schedule, "__name__", "optax")
     return Schedule(rates[1:], float(rates[0]), None, name)
 
@@ -377,11 +377,6 @@ def _rate(name: str, value: float) -> float:
 def _count(name: str, value: int) -> int:
     if not (value >= 1 and value == int(value)):
         raise UsageError(f"{name} is {value}; it must be a whole number, 1 or more")
-    if value > _LONGEST:
-        raise UsageError(
-            f"{name} is {value:g}, more than is held in memory ({_LONGEST:g}); jaxlaw.areas takes "
-            "longer schedules in blocks"
-        )
     return int(value)
 
 

@@ -115,8 +115,6 @@ def simulate_runs(
     law = laws.get(law)
     _require("parameter", law, law.parameter_names, params)
     _require("input", law, law.input_names, inputs)
-    if not noise >= 0:
-        raise UsageError(f"noise is a standard deviation and cannot be {noise}")
     columns = np.broadcast_arrays(*(np.asarray(inputs[name], float) for name in law.input_names))
     table = pd.DataFrame(
         {name: column.ravel() for name, column in zip(law.input_names, columns, strict=True)}

@@ -96,14 +96,17 @@ def from_user(law: Law, given: Any, centre: Mapping[str, float]) -> np.ndarray:
         UsageError: wrong shape, unknown or missing parameter, or values that are not finite.
     """
     names = law.parameter_names
-    if isinstance(given, Mapping):
+    if isinstance(given, Mapping | pd.DataFrame):
         _check_names(given, law)
-        values = _product({k: np.atleast_1d(np.asarray(given[k], float)) for k in names}, law)
-    elif isinstance(given, pd.DataFrame):
-        _check_names(given.columns, law)
-        values = given[list(names)].to_numpy(float)
-    else:
-        values = np.atleast_2d(np.asarray(given, float))
+    try:
+        if isinstance(given, Mapping):
+            values = _product({k: np.atleast_1d(np.asarray(given[k], float)) for k in names}, law)
+        elif isinstance(given, pd.DataFrame):
+            values = given[list(names)].to_numpy(float)
+        else:
+            values = np.atleast_2d(np.asarray(given, float))
+    except (TypeError, ValueError, OverflowError) as error:
+        raise UsageError(f"starts are numbers, one column a parameter: {error}") from None
     if values.ndim != 2 or values.shape[1] != len(names) or not len(values):
         raise UsageError(
             f"starts have shape {values.shape}; law {law.name} needs (starts, {len(names)}), "

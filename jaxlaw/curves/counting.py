@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
 from typing import Any, Literal
 
 import numpy as np
 
 from jaxlaw.lr_areas import PhaseAreas, areas, phase_areas
-from jaxlaw.notes import UsageError
+from jaxlaw.notes import UsageError, nearest
 from jaxlaw.schedules import Schedule
 
 #: The columns that :func:`areas_along` gives.
@@ -64,16 +65,34 @@ def area_options(
         epsilon: see :func:`jaxlaw.areas`.
 
     Raises:
-        UsageError: λ outside [0, 1], or more than one of it.
+        UsageError: λ outside [0, 1], or more than one of it; an ε that is no number.
     """
-    if not np.ndim(decay) == 0 or not 0 <= float(decay) <= 1:
-        raise UsageError(f"decay is λ, one number in [0, 1], not {decay}")
+    try:
+        known = np.ndim(decay) == 0 and 0 <= float(decay) <= 1
+        epsilon = None if epsilon is None else float(epsilon)
+    except (TypeError, ValueError, OverflowError):
+        known = False
+    if not known:
+        raise UsageError(
+            f"decay is λ, one number in [0, 1], not {decay}; epsilon is a number, not {epsilon}"
+        )
     return {
         "decay": float(decay),
         "carry_momentum": bool(carry_momentum),
         "count_warmup": bool(count_warmup),
-        "epsilon": None if epsilon is None else float(epsilon),
+        "epsilon": epsilon,
     }
+
+
+def chosen_options(given: Mapping[str, Any]) -> dict[str, Any]:
+    """:func:`area_options` of what a user or a file names; raises UsageError of other names."""
+    known = inspect.signature(area_options).parameters
+    for name in given:
+        if name not in known:
+            raise UsageError(
+                f"areas are counted by {', '.join(known)}, not by '{name}'.{nearest(name, known)}"
+            )
+    return area_options(**given)
 
 
 def areas_along(

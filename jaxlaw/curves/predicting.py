@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from jaxlaw.curves.counting import AREAS, area_options, areas_along, batch_of
+from jaxlaw.curves.counting import AREAS, areas_along, batch_of, chosen_options
 from jaxlaw.curves.courses import as_schedule
 from jaxlaw.curves.drops import drops_along
 from jaxlaw.notes import UsageError
@@ -42,7 +42,7 @@ def predict_curve(
             f"law {law.name} takes no areas of learning rates, so it predicts no curve; "
             f"use predict({', '.join(f'{name}=…' for name in law.input_names)})"
         )
-    options = area_options(**_options(fit, counted))
+    options = chosen_options(_options(fit, counted))
     steps, done = _steps(at, schedule, first_step)
     # A law of a base that nobody knows takes the areas of the continual phase alone.
     alone = "pt" if {"S1", "S1_pt"} & set(wanted) else "cpt"

@@ -46,7 +46,8 @@ def decaying(count: int, rate: float) -> np.ndarray:
 
     Those at which the summed density passes a whole number.
     """
-    density = np.cumsum(np.exp(-rate * np.arange(1, count + 1)))
+    with np.errstate(over="ignore"):  # e^−∞ is what is meant
+        density = np.cumsum(np.exp(-rate * np.arange(1, count + 1)))
     return 1 + np.searchsorted(density, np.arange(1, np.floor(density[-1]) + 1))
 
 

@@ -216,7 +216,9 @@ def random_split(
 
 
 @checked
-def splitter(other: Any, groups: Any = None, target: str | None = None) -> Design:
+def splitter(
+    other: Any, groups: str | Sequence[str] | None = None, target: str | None = None
+) -> Design:
     """The folds of a scikit-learn splitter, or of anything with its ``split(X, y, groups)``.
 
     Args:
@@ -224,7 +226,7 @@ def splitter(other: Any, groups: Any = None, target: str | None = None) -> Desig
         groups: column(s) that name a row's group, for ``GroupKFold`` and the like.
         target: column handed over as y, for stratified ones.
     """
-    if not callable(getattr(other, "split", None)):
+    if isinstance(other, str | bytes) or not callable(getattr(other, "split", None)):
         raise UsageError(f"{other!r} is no splitter: it has no split(X, y, groups)")
     kind = type(other).__name__
 
@@ -253,7 +255,7 @@ def own_masks(masks: Any, labels: Sequence[str] | None = None, name: str = "own"
     """
     try:
         given = np.atleast_2d(np.asarray(masks, float))
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise UsageError(f"masks are (folds, rows) of 0 and 1 ({error})") from None
     if given.ndim != 2 or not np.isin(given, (0, 1)).all():
         raise UsageError(f"masks are (folds, rows) of 0 and 1, not {given.shape} of other numbers")
@@ -337,7 +339,7 @@ def _within(within: Any) -> str:
 def _share(share: Any) -> Fraction:
     try:
         part = Fraction(share).limit_denominator(1000)
-    except (TypeError, ValueError, ZeroDivisionError):
+    except (TypeError, ValueError, ZeroDivisionError, OverflowError):
         part = Fraction(0)
     if not 0 < part < 1:
         raise UsageError(f"share is between 0 and 1, such as 0.2 or 1/3, not {share}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +20,7 @@ from jaxlaw.saved_fits import from_dict
 
 LEVEL = 0.95
 MISSING = 0.05  # of the replicates without an answer: the interval of the others misleads
+HUGE = 1e100  # beyond it products of two overflow
 SAME = 1e-9  # relative distance at which a number still counts as inside a range
 
 # Findings of a fit that a plan made with it should not hide.
@@ -188,7 +188,8 @@ def held(source: Source, given: Mapping[str, Any], free: Sequence[str]) -> dict[
     for name in given:
         if name not in law.input_names or name in free:
             raise UsageError(
-                f"law {law.name} takes no input '{name}' here.{nearest(name, law.input_names)}"
+                f"law {law.name} takes no input '{name}' here."
+                f"{nearest(name, [one for one in law.input_names if one not in free])}"
             )
     missing = [name for name in law.input_names if name not in free and name not in given]
     if missing:
@@ -205,14 +206,14 @@ def in_domain(name: str, value: Any, domain: str = "positive") -> float:
         number = float(value)
     except (TypeError, ValueError, OverflowError):
         raise UsageError(f"{name} is {value!r}; it must be one number") from None
-    low, high = {"positive": (0, np.inf), "nonnegative": (0, np.inf), "fraction": (0, 1)}.get(
-        domain, (-np.inf, np.inf)
+    low, high = {"positive": (1 / HUGE, HUGE), "nonnegative": (0, HUGE), "fraction": (0, 1)}.get(
+        domain, (-HUGE, HUGE)
     )
-    if not (math.isfinite(number) and low <= number <= high) or (
-        domain == "positive" and not number
-    ):
+    if not low <= number <= high:
         words = {"positive": "positive", "nonnegative": "not negative", "fraction": "in [0, 1]"}
-        raise UsageError(f"{name} is {number:g}; it must be {words.get(domain, 'finite')}")
+        beyond = abs(number) > HUGE or 0 < abs(number) < 1 / HUGE
+        least = f", of a size between {1 / HUGE:g} and {HUGE:g}" if beyond else ""
+        raise UsageError(f"{name} is {number:g}; it must be {words.get(domain, 'finite')}{least}")
     return number
 
 

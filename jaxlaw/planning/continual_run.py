@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxlaw import schedules
-from jaxlaw.curves.counting import area_options, areas_along
+from jaxlaw.curves.counting import areas_along, chosen_options
 from jaxlaw.lr_areas import PhaseAreas
 from jaxlaw.notes import UsageError, nearest
 from jaxlaw.planning.pieces import LONG, Counting, Sums, half_cosine, straight
@@ -210,7 +210,7 @@ def counted_as(*given: Any, **own: Any) -> dict[str, Any]:
         said = "; ".join(map(str, known))
         raise UsageError(f"the fits counted their areas in different ways ({said})")
     said = {name: value for name, value in own.items() if value is not None}
-    return area_options(**((known[0] if known else {}) | said))
+    return chosen_options((known[0] if known else {}) | said)
 
 
 def phase_ends(layout: Layout, numbers: Mapping[str, Any], at: Mapping[str, Any]) -> PhaseAreas:

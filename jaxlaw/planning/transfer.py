@@ -155,7 +155,10 @@ def transfer_table(
     """
     both = sources(scratch, continual)
     ours, rows = nd_laws(both)[1], []
-    sizes, tokens = (np.atleast_1d(np.asarray(v, float)) for v in (N, D))
+    sizes, tokens = (
+        [in_domain(name, one) for one in np.atleast_1d(values)]
+        for name, values in (("N", N), ("D", D))
+    )
     with jax.enable_x64(True):
         for size in sizes:
             for one in tokens:

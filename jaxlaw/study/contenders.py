@@ -43,7 +43,12 @@ def contenders_of(
     """
     given = laws if isinstance(laws, Mapping) else None
     if given is None:
-        listed = [laws] if isinstance(laws, str | Law) else list(laws)
+        try:
+            listed = [laws] if isinstance(laws, str | Law) else list(laws)
+        except TypeError:
+            raise UsageError(
+                f"laws is a law, its name, a list or dict of them, not {type(laws).__name__}"
+            ) from None
         given = {_label(law): law for law in listed}
         if len(given) != len(listed):
             raise UsageError("a law is listed twice; give a dict, {'one': law, 'other': law}")
@@ -67,6 +72,7 @@ def contenders_of(
 def _label(law: str | Law) -> str:
     if isinstance(law, str):
         return law
+    law = law_room.get(law)
     return law.name if law.constraint is None else f"{law.name} ({law.constraint.name})"
 
 

@@ -38,7 +38,11 @@ def group_numbers(runs: Runs, observations: Observations, groups: Any) -> np.nda
     if names and all(isinstance(name, str) for name in names) and len(names) != len(runs):
         columns = [_column(runs, observations, name) for name in names]
     else:
-        columns = [_of_observations(runs, observations, np.asarray(groups))]
+        try:
+            labels = np.asarray(groups)
+        except ValueError as error:
+            raise UsageError(f"groups: give one label for each row ({error})") from None
+        columns = [_of_observations(runs, observations, labels)]
     frame = pd.DataFrame(dict(enumerate(columns)))
     if frame.isna().any(axis=None):
         where = observations.rows[frame.isna().any(axis=1).to_numpy()][0]

@@ -1,0 +1,172 @@
+"""What is tried to break jaxlaw, how often, and what came of it.
+
+    python benchmarks/robustness.py [tables | fits | calls | files | sizes] [N]
+
+Nothing may end in another error than jaxlaw's own, no table may be read as other numbers than an
+independent reading gives, no fit may depend on the order of its rows. Ends with exit code 1 where
+something does.
+"""
+
+import sys
+import tempfile
+import time
+import tracemalloc
+import warnings
+from collections import Counter
+from pathlib import Path
+
+import hostile
+import hostile_calls
+import hostile_files
+import numpy as np
+import pandas as pd
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import jaxlaw as jl
+from jaxlaw.columns import Place, numbers
+
+PARTS = ("tables", "fits", "calls", "files", "sizes")
+FAULTS = ("broken", "wrong", "changed")
+
+
+def settled(count):
+    return settings(max_examples=count, deadline=None, database=None,
+                    suppress_health_check=list(HealthCheck))  # fmt: skip
+
+
+def read(case):
+    """What comes of a table: ``refused``, ``read``, ``wrong: …`` or ``broken: …``."""
+    source, options, cells = case
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        try:
+            runs = jl.read_runs(source, **options)
+            for name in {"N", "D", "loss"} & set(cells or ()) & set(runs.table):
+                try:
+                    found = numbers(runs.table[name], Place("", "row", name, name))
+                except jl.DataError:
+                    continue
+                meant = cells[name]
+                if None in meant or not np.array_equal(np.array(meant), found, equal_nan=True):
+                    return f"wrong: {name} read as {found[:3]}, says {meant[:3]}"
+            runs.observations("chinchilla")
+        except jl.JaxlawError as error:
+            return "refused" if len(str(error)) > 20 else f"broken: says only {error}"
+        except Exception as error:  # what must not be
+            return f"broken: {error!r}"
+    return "read"
+
+
+@st.composite
+def losses(draw):
+    """36 losses that a table may hold, and nobody's law has."""
+    sound = hostile_calls.runs()["loss"].to_numpy()
+    values = st.floats(1e-300, 1e300)
+    ways = {
+        "any": st.lists(values, min_size=len(sound), max_size=len(sound)),
+        "one odd": st.tuples(st.integers(0, len(sound) - 1), values),
+        "equal": values,
+        "power": st.floats(-300, 300),
+    }
+    way = draw(st.sampled_from([*ways]))
+    what, found = draw(ways[way]), sound.copy()
+    if way == "one odd":
+        found[what[0]] = what[1]
+    elif way == "power":
+        with np.errstate(over="ignore", under="ignore"):
+            found = sound**what
+    else:
+        found[:] = what
+    return found
+
+
+def fitted(loss):
+    """What comes of a fit to such losses, and of the same rows in another order."""
+    table = hostile_calls.runs().assign(loss=loss)
+    try:
+        fit = jl.fit("chinchilla", table, n_starts=64, screen=8)
+        again = jl.fit("chinchilla", table.sample(frac=1, random_state=0), n_starts=64, screen=8)
+    except jl.JaxlawError:
+        return "refused"
+    except Exception as error:  # what must not be
+        return f"broken: {error!r}"
+    if fit.params != again.params:
+        return "wrong: other numbers for the same rows"
+    predicted = fit.predict(table[["N", "D"]])
+    if (
+        not np.isfinite([*fit.params.values(), fit.objective]).all()
+        or not np.isfinite(predicted).all()
+    ):
+        return "wrong: not finite"
+    return "fitted, with warnings" if fit.notes else "fitted"
+
+
+def tables(count):
+    found = Counter()
+    settled(count)(given(hostile.tables())(lambda case: found.update([read(case)])))()
+    return found
+
+
+def fits(count):
+    found = Counter()
+    settled(count)(given(losses())(lambda loss: found.update([fitted(loss)])))()
+    return found
+
+
+def calls(count):
+    found = Counter()
+    for name in list(hostile_calls.CALLS)[:count]:
+        for argument, k, what, answer in hostile_calls.outcomes(name, hostile_calls.VALUES):
+            shown = f": {name}({argument}={hostile_calls.VALUES[k]!r:.30}): {answer!r:.80}"
+            found[what + (shown if what == "broken" else "")] += 1
+    return found
+
+
+def files(count):
+    with tempfile.TemporaryDirectory() as folder:
+        path, fit = Path(folder, "fit.json"), hostile_calls.fitted()
+        fit.save(path)
+        text = path.read_text("utf-8")
+        found = Counter()
+        for what, content in hostile_files.broken(text, max(1, len(text) // count)):
+            came = hostile_files.outcome(path, content, fit)
+            found[came if came in ("refused", "same") else f"broken: {what}: {came}"] += 1
+        return found
+
+
+def sizes(count):
+    """A million rows: seconds and megabytes of every form."""
+    frame = pd.DataFrame(hostile.sound(count), columns=[*hostile.NAMES]).drop(columns="note")
+    with tempfile.TemporaryDirectory() as folder:
+        frame.to_csv(Path(folder, "runs.csv"), index=False)
+        frame.to_csv(Path(folder, "runs.csv.gz"), index=False)
+        frame.to_json(Path(folder, "runs.jsonl"), orient="records", lines=True, double_precision=15)
+        sources = {"DataFrame": frame, **{p.name: p for p in sorted(Path(folder).iterdir())}}
+        for name, source in sources.items():
+            tracemalloc.start()
+            begun = time.perf_counter()
+            observed = jl.read_runs(source).observations("chinchilla")
+            seconds, (_, peak) = time.perf_counter() - begun, tracemalloc.get_traced_memory()
+            tracemalloc.stop()
+            print(f"| {name} | {len(observed):,} rows | {seconds:.1f} s | {peak / 2**20:.0f} MiB |")
+    return Counter({"read": len(sources)})
+
+
+def main() -> int:
+    chosen = [one for one in sys.argv[1:] if one in PARTS] or PARTS
+    counts = dict(tables=10_000, fits=1_000, calls=10**6, files=200, sizes=10**6)
+    counts |= {one: int(sys.argv[-1]) for one in chosen if sys.argv[-1].isdigit()}
+    faults = 0
+    for part in chosen:
+        begun = time.perf_counter()
+        found = globals()[part](counts[part])
+        print(f"\n{part}: {sum(found.values()):,} tried, {time.perf_counter() - begun:.0f} s")
+        for what, times in found.most_common():
+            print(f"| {what} | {times:,} |")
+            faults += times if what.startswith(FAULTS) else 0
+    return int(faults > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

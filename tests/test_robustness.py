@@ -1,0 +1,201 @@
+"""Bad input is refused by name or read right: tables, arguments of every function, saved fits.
+
+``benchmarks/robustness.py`` tries the same things ten thousand times over.
+"""
+
+import ast
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+
+import jaxlaw as jl
+from jaxlaw.arguments import checked
+from jaxlaw.records import digest_of
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))
+
+import hostile
+import hostile_calls
+import hostile_files
+import robustness
+
+PACKAGE = Path(jl.__file__).parent
+
+
+# ---------------------------------------------------------------- tables
+
+
+@robustness.settled(300)
+@given(hostile.tables())
+def test_tables_are_refused_or_read_right(case):
+    assert robustness.read(case) in ("refused", "read")
+
+
+def test_the_independent_reading_would_notice():
+    rows = hostile.sound(6)
+    cells = {name: [row[k] for row in rows] for k, name in enumerate(("N", "D", "loss"))}
+    frame = pd.DataFrame(rows, columns=[*hostile.NAMES])
+    assert robustness.read((frame, {}, cells)) == "read"
+    assert robustness.read((frame.assign(D=frame["D"] * 2), {}, cells)).startswith("wrong: D")
+    assert robustness.read((frame, {"no_such_option": 1}, cells)) == "refused"
+
+
+@robustness.settled(15)
+@given(robustness.losses())
+def test_losses_nobody_has_are_fitted_alike_in_any_order(loss):
+    assert robustness.fitted(loss) in ("refused", "fitted", "fitted, with warnings")
+
+
+# ---------------------------------------------------------------- arguments
+
+
+def test_every_public_function_has_a_sound_call():
+    assert set(hostile_calls.CALLS) == set(hostile_calls.public_functions())
+
+
+QUICK = [name for name, (_, slow) in hostile_calls.CALLS.items() if not slow]
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_no_argument_ends_in_an_error_from_deep_inside(name):
+    broken = [
+        f"{argument}={hostile_calls.VALUES[k]!r:.40}: {error!r:.100}"
+        for argument, k, what, error in hostile_calls.outcomes(name, hostile_calls.VALUES)
+        if what == "broken"
+    ]
+    assert broken == []
+
+
+REFUSED_AS_THEY_ARE = {"load", "fit_decay"}  # no file there, no curves
+
+
+@pytest.mark.parametrize("name", [name for name in QUICK if name not in REFUSED_AS_THEY_ARE])
+def test_sound_calls_are_answered(name):
+    hostile_calls.public_functions()[name](**hostile_calls.CALLS[name][0]())
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"compute": "7B"}, "compute is '7B'; it must be a number without quotes or unit"),
+        ({"compute": float("nan")}, "compute is nan"),
+        ({"compute": 10**400}, "a number below 1e308"),
+        ({"compute": 1e308}, "of a size between 1e-100 and 1e"),
+        ({"compute": 1e21, "level": 95}, "level is 95; it must be between 0 and 1"),
+        ({"compute": 1e21, "limits": {"N": (1, "x")}}, "limits['N'][1] is 'x'"),
+        ({"compute": 1e21, "cost": 3}, "cost is 3; it must be a function"),
+        ({"compute": 1e21, "cost": len}, "cost(N, D) does not give FLOPs"),
+        ({"compute": 1e21, "D": 1.0}, "takes no input 'D' here."),
+        ({}, "missing a required argument: 'compute'"),
+    ],
+)
+def test_a_slip_is_named(given, says):
+    with pytest.raises(jl.UsageError) as error:
+        jl.planning.allocation(("chinchilla", jl.published()["hoffmann-2022"].params), **given)
+    assert says in str(error.value)
+
+
+def test_annotations_are_what_is_checked():
+    @checked
+    def asked(count: int, share: float = 0.5, names: "tuple[str, str] | None" = None, **more: bool):
+        return count, share, names, more
+
+    assert asked(3.0, np.float32(0.25), ["a", "b"], yes=1) == (3, 0.25, ("a", "b"), {"yes": True})
+    for wrong in ((2.5,), (True,), (3, "x"), (3, 0.5, ("a",)), (3, 0.5, ("a", 1))):
+        with pytest.raises(jl.UsageError, match="it must be"):
+            asked(*wrong)
+    with pytest.raises(jl.UsageError, match="yes is 'no'; it must be True or False"):
+        asked(1, yes="no")
+
+
+# ---------------------------------------------------------------- saved fits
+
+
+def test_a_broken_file_is_refused_or_says_the_same(tmp_path):
+    fit, path = jl.published()["besiroglu-2024"], tmp_path / "fit.json"
+    fit.save(path)
+    text = path.read_text("utf-8")
+    found = {what: hostile_files.outcome(path, content, fit)
+             for what, content in hostile_files.broken(text, 40)}  # fmt: skip
+    assert {what: came for what, came in found.items() if came not in ("refused", "same")} == {}
+    assert found["formatted anew"] == found["with a byte order mark"] == "same"
+    assert found["of law kaplan"] == found["params.E = 1.5"] == "refused"
+
+
+def test_fields_are_checked_without_a_digest_too(tmp_path):
+    """A file that somebody wrote by hand: no digest, and nothing taken on trust."""
+    record, path = jl.published()["besiroglu-2024"].to_dict(), tmp_path / "fit.json"
+    kept = {"params", "units", "ranges", "delta", "asymmetry", "space", "notes", "n_starts", "tied",
+            "status", "metrics", "areas", "runner_up", "bounds", "fixed"}  # fmt: skip
+    path.write_text(json.dumps(record))
+    assert jl.load(path).to_dict() == record
+    for name in kept:
+        for wrong in ([1], "x", {"N": "x"}, True):
+            path.write_text(json.dumps(record | {name: wrong}))
+            if name == "status" and wrong == "x":
+                continue  # any text
+            with pytest.raises(jl.DataError, match="fit.json is not a whole jaxlaw fit"):
+                jl.load(path)
+    path.write_text(json.dumps(record | {"params": record["params"] | {"E": "nan"}}))
+    with pytest.raises(jl.DataError, match=r"params.E.* cannot be 'nan'"):
+        jl.load(path)
+
+
+def test_another_formula_under_the_same_name_is_found_out(tmp_path, own_laws):
+    def law_of(power):
+        @jl.law(name="mine")
+        def mine(N, *, E=jl.positive(0.5, 3), A=jl.positive(0.1, 10), alpha=jl.exponent()):
+            return E + A * jl.power(N / 1e8, -power * alpha)
+
+        return mine
+
+    N = np.geomspace(1e7, 1e10, 8)
+    fit = jl.fit(law_of(1.0), {"N": N, "loss": 2 + (N / 1e8) ** -0.3}, n_starts=64, screen=8)
+    fit.save(tmp_path / "fit.json")
+    assert jl.load(tmp_path / "fit.json").params == fit.params
+    law_of(2.0)
+    with pytest.raises(jl.DataError, match="law mine gives .* its formula here is another"):
+        jl.load(tmp_path / "fit.json")
+
+
+def test_a_digest_does_not_depend_on_how_json_is_written():
+    record = {"a": 1.0, "b": [1, {"c": None}], "d": "é"}
+    again = json.loads(json.dumps({"d": "é", "b": [1.0, {"c": None}], "a": 1}))
+    assert digest_of(record) == digest_of(again)
+    assert digest_of(record) != digest_of(record | {"a": 1.0000000000000002})
+
+
+_NEVER = {"eval", "exec", "compile", "__import__", "open_code"}
+_MODULES = {"pickle", "cPickle", "dill", "cloudpickle", "joblib", "shelve", "marshal", "yaml"}
+_OF_PANDAS = {"eval", "query", "read_pickle"}
+# Queries of pandas, of the caller's own words: read_runs(where=), Study.only(where=).
+_QUERIES = {("runs.py", "eval"), ("result.py", "query")}
+
+
+def test_the_package_executes_nothing_it_reads():
+    found = []
+    for path in PACKAGE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            names = [alias.name for alias in getattr(node, "names", ())] + [
+                getattr(node, "module", "")
+            ]
+            if isinstance(node, ast.Import | ast.ImportFrom) and _MODULES & {
+                (name or "").partition(".")[0] for name in names
+            }:
+                found.append((path.name, "import"))
+            if not isinstance(node, ast.Call):
+                continue
+            function = node.func
+            if isinstance(function, ast.Name) and function.id in _NEVER:
+                found.append((path.name, function.id))
+            if isinstance(function, ast.Attribute) and function.attr in _OF_PANDAS:
+                found.append((path.name, function.attr))
+            for word in node.keywords:
+                if word.arg == "allow_pickle" and ast.unparse(word.value) != "False":
+                    found.append((path.name, "allow_pickle"))
+    assert set(found) == _QUERIES, found
