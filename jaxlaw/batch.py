@@ -82,8 +82,6 @@ def fit_batch(
     """
     law = laws.get(law)
     targets = jnp.atleast_2d(_array("targets", targets))
-    if not jnp.issubdtype(targets.dtype, jnp.floating):
-        targets = targets.astype(float)
     kind = targets.dtype
     weights = jnp.ones_like(targets) if weights is None else _array("weights", weights, kind)
     try:
