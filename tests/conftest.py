@@ -1,6 +1,8 @@
 """Fits and data shared between tests; real data through JAXLAW_DATA."""
 
+import io
 import os
+import sys
 import tempfile
 from functools import cache
 from pathlib import Path
@@ -57,6 +59,26 @@ def simulated_fit(name: str, noise: float = 0.004, **options) -> jl.Fit:
 def own_laws(monkeypatch):
     """Laws that a test registers are gone after it."""
     monkeypatch.setattr(base, "_REGISTRY", dict(base._REGISTRY))
+
+
+@pytest.fixture
+def command(monkeypatch, capsys, tmp_path):
+    """Run ``jaxlaw …`` in an empty folder: exit code, stdout, stderr."""
+    cli = pytest.importorskip("jaxlaw.cli")
+    pytest.importorskip("typer")
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments, stdin=None):
+        monkeypatch.setattr(sys, "argv", ["jaxlaw", *map(str, arguments)])
+        if stdin is not None:
+            monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin.encode())))
+        with pytest.raises(SystemExit) as stop:
+            cli.main()
+        seen = capsys.readouterr()
+        assert "Traceback" not in seen.err
+        return stop.value.code or 0, seen.out, seen.err
+
+    return run
 
 
 @pytest.fixture(scope="session")

@@ -2,7 +2,6 @@
 
 import csv
 import dataclasses
-import io
 import json
 import subprocess
 import sys
@@ -17,28 +16,6 @@ from jaxlaw import simulate
 
 pytest.importorskip("typer")
 from jaxlaw import cli  # noqa: E402
-
-
-@pytest.fixture
-def command(monkeypatch, capsys, tmp_path):
-    """Run ``jaxlaw …`` in an empty folder: exit code, stdout, stderr."""
-    monkeypatch.chdir(tmp_path)
-
-    def run(*arguments, stdin=None):
-        monkeypatch.setattr(sys, "argv", ["jaxlaw", *map(str, arguments)])
-        if stdin is not None:
-            monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin.encode())))
-        code = 0
-        try:
-            cli.main()
-        except SystemExit as stop:
-            code = stop.code or 0
-        seen = capsys.readouterr()
-        assert "Traceback" not in seen.err
-        return code, seen.out, seen.err
-
-    return run
-
 
 TABLE = simulate.experiment("chinchilla", noise=0.004).table
 USERS = TABLE.rename(columns={"N": "n_params", "D": "n_tokens"})

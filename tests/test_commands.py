@@ -1,6 +1,5 @@
 """What holds for every command: found from the app, so that a new one is asked the same."""
 
-import io
 import json
 import os
 import shlex
@@ -73,23 +72,6 @@ def folder(files, tmp_path, monkeypatch):
     shutil.copytree(files, tmp_path / "here")
     monkeypatch.chdir(tmp_path / "here")
     return tmp_path / "here"
-
-
-@pytest.fixture
-def command(monkeypatch, capsys):
-    """Run ``jaxlaw …``: exit code, stdout, stderr."""
-
-    def run(*arguments, stdin=None):
-        monkeypatch.setattr(sys, "argv", ["jaxlaw", *map(str, arguments)])
-        if stdin is not None:
-            monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin.encode())))
-        with pytest.raises(SystemExit) as stop:
-            cli.main()
-        seen = capsys.readouterr()
-        assert "Traceback" not in seen.err
-        return stop.value.code or 0, seen.out, seen.err
-
-    return run
 
 
 def assert_narrow(text):

@@ -10,28 +10,11 @@ import jaxlaw as jl
 from jaxlaw import simulate
 
 pytest.importorskip("typer")
-from jaxlaw import cli  # noqa: E402
 
 TABLE = simulate.experiment("chinchilla").table
 AT = ("--at", "N=7e10", "--at", "D=1.4e12")
 N, D = np.meshgrid([1e9, 1e10], [1e10, 1e11, 1e12])
 CANDIDATES = pd.DataFrame({"N": N.ravel(), "D": D.ravel(), "flops": 6 * (N * D).ravel()})
-
-
-@pytest.fixture
-def command(monkeypatch, capsys, tmp_path):
-    """Run ``jaxlaw …`` in a folder of its own: exit code, stdout, stderr."""
-    monkeypatch.chdir(tmp_path)
-
-    def call(*arguments):
-        monkeypatch.setattr("sys.argv", ["jaxlaw", *map(str, arguments)])
-        with pytest.raises(SystemExit) as stop:
-            cli.main()
-        out, err = capsys.readouterr()
-        assert max(map(len, out.splitlines()), default=0) <= 80 or "--json" in arguments
-        return stop.value.code or 0, out, err
-
-    return call
 
 
 @pytest.fixture

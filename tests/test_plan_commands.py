@@ -1,7 +1,7 @@
 """``jaxlaw plan``: the same numbers as Python, intervals from a table, exit codes."""
 
 import json
-import sys
+from functools import partial
 from pathlib import Path
 
 import pandas as pd
@@ -12,32 +12,18 @@ import jaxlaw as jl
 from jaxlaw import planning, simulate
 
 pytest.importorskip("typer")
-from jaxlaw import cli  # noqa: E402
 from jaxlaw.commands import plans  # noqa: E402
 
 
 @pytest.fixture
-def command(monkeypatch, capsys, tmp_path):
+def command(command, tmp_path):
     """Run ``jaxlaw plan …`` in a folder with fits and draws: exit code, stdout, stderr."""
-    monkeypatch.chdir(tmp_path)
     every = {"scratch": SCRATCH, "cpt": CONTINUAL, "domain": DOMAIN, "general": GENERAL}
     for name, pair in every.items():
         boot = drawn(pair)
         boot.fit.save(tmp_path / f"{name}.json")
         pd.DataFrame(boot.params).assign(objective=0.1).to_csv(f"{name}.csv", index=False)
-
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["jaxlaw", "plan", *map(str, arguments)])
-        code = 0
-        try:
-            cli.main()
-        except SystemExit as stop:
-            code = stop.code or 0
-        seen = capsys.readouterr()
-        assert "Traceback" not in seen.err
-        return code, seen.out, seen.err
-
-    return run
+    return partial(command, "plan")
 
 
 AT = ("--at", "N=1.8e9", "--at", "D=1e10")

@@ -4,6 +4,7 @@ import dataclasses
 import json
 import re
 import sys
+from functools import partial
 from html.parser import HTMLParser
 from itertools import pairwise
 
@@ -217,28 +218,13 @@ def test_what_does_not_belong_is_refused(chinchilla_fit, runs):
 
 
 @pytest.fixture
-def command(monkeypatch, capsys, tmp_path, chinchilla_fit, draws):
+def command(command, chinchilla_fit, draws):
     """Run ``jaxlaw report …`` beside a fit, its data, its draws and a study."""
-    cli = pytest.importorskip("jaxlaw.cli")
-    pytest.importorskip("typer")
-    monkeypatch.chdir(tmp_path)
     chinchilla_fit.save("fit.json")
     simulate.experiment("chinchilla", noise=0.004).table.to_csv("runs.csv", index=False)
     pd.DataFrame(draws.params).to_csv("draws.csv", index=False)
     a_study().save("study.json")
-
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["jaxlaw", "report", *map(str, arguments)])
-        code = 0
-        try:
-            cli.main()
-        except SystemExit as stop:
-            code = stop.code or 0
-        seen = capsys.readouterr()
-        assert "Traceback" not in seen.err
-        return code, seen.out, seen.err
-
-    return run
+    return partial(command, "report")
 
 
 def test_the_command_writes_what_python_writes(command, chinchilla_fit, draws, runs, tmp_path):

@@ -9,23 +9,10 @@ import pytest
 import jaxlaw as jl
 
 pytest.importorskip("typer")
-from jaxlaw import cli  # noqa: E402
 
 PAIR = ["published:wang-2025-pt", "published:wang-2025-cpt"]
 BASE = ["--pretraining", "wsd:steps=40000,peak=2e-4"]
 RUN = ["--run", "cosine:steps=10000,peak=1e-4,warmup=500", "--replay", "0.2"]
-
-
-@pytest.fixture
-def command(monkeypatch, capsys):
-    def call(*arguments):
-        monkeypatch.setattr("sys.argv", ["jaxlaw", *map(str, arguments)])
-        with pytest.raises(SystemExit) as stop:
-            cli.main()
-        out, err = capsys.readouterr()
-        return stop.value.code, out, err
-
-    return call
 
 
 def test_published_laws_are_listed_shown_and_kept(command, tmp_path):
