@@ -38,11 +38,22 @@ def commands(group=cli.app, before=""):
 COMMANDS = commands()
 # Fits of many starts: what makes the examples small, and which are slow even so.
 SMALLER = {
+    "inflection": "--resamples 2 --n-starts 16 --screen 4",
     "fit": "--n-starts 64 --screen 16",
     "bootstrap": "-n 20 --n-starts 16 --screen 4",
     "study": "--n-starts 64 --screen 4 --fix alpha=0.5 --fix beta=0.5",
 }
-SLOW = {"demo", "plan valuation", *SMALLER, "covariance", "profile", "influence", "identifiability"}
+SLOW = {
+    "demo",
+    "plan valuation",
+    "report",
+    "sampling next",
+    *SMALLER,
+    "covariance",
+    "profile",
+    "influence",
+    "identifiability",
+}
 
 
 def example(name):

@@ -200,6 +200,18 @@ SCHEMAS: dict[str, Schema] = {
     "sampling next": record(
         criterion=TEXT, before=NUMBER, after=NUMBER, noise=NUMBER, chosen=ROWS, notes=NOTES
     ),
+    "inflection": record(
+        ratio=or_null(NUMBER),
+        interval=list_of(or_null(NUMBER)),
+        level=NUMBER,
+        bracket=list_of(or_null(NUMBER)),
+        flat=or_null(NUMBER),
+        split=or_null(NUMBER),
+        below=by_name(CELL),
+        above=by_name(CELL),
+        trends=ROWS,
+        notes=NOTES,
+    ),
     "learnability": record(law=TEXT, domains=ROWS),
     "report": record(report=TEXT, bytes=COUNT, of=TEXT),
     "plan mixture": answer(Mixture),
