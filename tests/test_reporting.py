@@ -260,3 +260,8 @@ def test_the_command_reports_on_a_study(command, tmp_path):
 def test_wrong_calls_are_told(command, arguments, code, message):
     found = command(*arguments)
     assert found[0] == code and message in found[2]
+
+
+def test_help_has_an_example(command):
+    code, out, _ = command("--help")
+    assert code == 0 and "Example: jaxlaw report fit.json" in out
