@@ -167,6 +167,7 @@ def test_an_interrupt_keeps_what_is_under_way(tmp_path, monkeypatch, ctrl_c):
 
 
 def test_the_bar_is_quiet_unless_asked(capfd):
+    pytest.importorskip("tqdm")
     Work().map("s", sums, CHUNKS)
     Work(progress=False).map("s", sums, CHUNKS)
     assert capfd.readouterr().err == ""
@@ -176,6 +177,7 @@ def test_the_bar_is_quiet_unless_asked(capfd):
 
 
 def test_notebooks_have_a_bar_though_they_are_no_terminals(capfd, monkeypatch):
+    pytest.importorskip("tqdm")
     monkeypatch.setitem(sys.modules, "ipykernel", None)
 
     def slow(group):
