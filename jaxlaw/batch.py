@@ -20,7 +20,6 @@ from jaxlaw.solvers import SOLVERS
 from jaxlaw.solvers.lbfgs import ALMOST
 from jaxlaw.solvers.newton import solve_definite
 
-
 _MOST_STARTS = 2**24
 
 

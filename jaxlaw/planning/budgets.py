@@ -238,7 +238,7 @@ def _planned(
     need(source, "N", "D")
     share = inputs.get("r") == "best"
     free = ("N", "D", "r") if share else ("N", "D")
-    given = held(source, {k: v for k, v in inputs.items() if k not in free}, free)
+    given = held(source, {k: v for k, v in inputs.items() if k != "r" or not share}, free)
     if corpus is not None and not share:
         raise UsageError("corpus_tokens limits r·D; let r be searched: r='best'")
     user = checked_limits(limits, free)
