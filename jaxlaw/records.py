@@ -162,7 +162,7 @@ def fields(value: Any, name: str, needed: Iterable[str], others: bool = False) -
     return value
 
 
-def notes(value: Any) -> tuple[Note, ...]:
+def notes_of(value: Any) -> tuple[Note, ...]:
     """The notes of a record; raises as :func:`fields`."""
     if not isinstance(value, list):
         raise TypeError(f"field 'notes' is no list: {_short(value)}")

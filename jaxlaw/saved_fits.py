@@ -106,7 +106,7 @@ def _rebuild(law: Law, values: dict[str, Any]) -> Fit:
         ranges={name: _range(ends, f"ranges.{name}") for name, ends in ranges.items()},
         fixed={law.parameter(name).name: number(value, f"fixed.{name}", known=True)
                for name, value in fixed.items()},
-        notes=records.notes(values["notes"]),
+        notes=records.notes_of(values["notes"]),
         runner_up=_runner_up(law, values["runner_up"]),
         areas=None if areas is None else chosen_options(fields(areas, "areas", (), others=True)),
         tied=_tied(law, values["tied"]),

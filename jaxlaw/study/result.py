@@ -201,7 +201,7 @@ class Study:
             raise DataError(f"{path} has schema {schema}; this jaxlaw reads {SCHEMA}")
         try:
             record |= {name: _table(record[name]) for name in ("frame", "parameters")}
-            record["notes"] = records.notes(record["notes"])
+            record["notes"] = records.notes_of(record["notes"])
             record["laws"] = {label: tuple(law) for label, law in record["laws"].items()}
             return cls(**record)
         except (TypeError, ValueError, KeyError, AttributeError) as error:
