@@ -309,7 +309,7 @@ def metrics(
     used = weight > 0
     target, prediction, weight = target[used], prediction[used], weight[used]
     result = {}
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         for suffix, truth, guess in (
             ("", target, prediction),
             ("_log", np.log(target), np.log(prediction)),

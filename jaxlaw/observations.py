@@ -275,7 +275,7 @@ def _magnitude(
     low, high = column.spec.plausible
     with np.errstate(over="ignore", invalid="ignore"):
         single = raw * column.unit
-        typical = float(np.median(single[active]))
+        typical, middle = float(np.median(single[active])), float(np.median(raw[active]))
         at = int(np.argmin(np.where(active, np.abs(single - typical), np.inf)))
     outside = not low <= typical <= high
     slack = _DECLARED_SLACK if column.declared else 1.0
@@ -286,7 +286,7 @@ def _magnitude(
     if outside and not low / slack <= typical <= high * slack:
         raise DataError(
             f"{found}, as is half of the column or more; that cannot be right "
-            f"({low:g} to {high:g} can); {_unit_remedy(column, float(np.median(raw[active])))}"
+            f"({low:g} to {high:g} can); {_unit_remedy(column, middle)}"
         )
     if outside:
         message = f"{found}, outside {low:g} to {high:g}; the declared unit is taken as right"

@@ -313,10 +313,11 @@ def _parse_phase(text: str) -> Schedule:
         raise UsageError(
             f"warmup={rise:g} leaves none of {given['steps']:g} steps; make it shorter"
         )
-    try:
-        schedule = _NAMED[name](**{**given, "steps": given["steps"] - rise})
-    except (TypeError, KeyError) as error:  # an argument is missing
-        raise UsageError(f"{text.strip()!r} lacks an argument: {error}") from None
+    needed = inspect.signature(_NAMED[name]).parameters.values()
+    missing = [one.name for one in needed if one.default is one.empty and one.name not in given]
+    if missing:
+        raise UsageError(f"{text.strip()!r} lacks an argument: {', '.join(missing)}")
+    schedule = _NAMED[name](**{**given, "steps": given["steps"] - rise})
     return warmup(schedule, rise, start) if rise else schedule
 
 

@@ -45,6 +45,11 @@ def test_the_independent_reading_would_notice():
     assert robustness.read((frame, {"no_such_option": 1}, cells)) == "refused"
 
 
+def test_numbers_too_large_to_add_are_refused_without_a_warning():
+    frame = pd.DataFrame(hostile.sound(12), columns=[*hostile.NAMES]).assign(N=1.5e308)
+    assert robustness.read((frame, {}, None)) == "refused"
+
+
 @robustness.settled(15)
 @given(robustness.losses())
 def test_losses_nobody_has_are_fitted_alike_in_any_order(loss):
