@@ -9,7 +9,8 @@ import jax
 import jax.numpy as jnp
 
 BLOCKS = 8  # of the grid; the best point of each is refined
-FIRST, THEN = 8, 22  # rounds of all of them, and of the one that is lowest after these
+ROUNDS = 30  # at most
+STILL = 1e-14  # relative gain of a round after which there is none to come: Newton's are quadratic
 SHRINKS = 12  # step lengths tried in a round, each half the one before
 
 
@@ -30,15 +31,15 @@ def lowest_in_box(objective: Callable[[Any], Any], grid: Any) -> Any:
     short = BLOCKS * rows - len(grid)
     blocks = jnp.pad(values, (0, short), constant_values=jnp.inf).reshape(BLOCKS, rows)
     first = grid[jnp.minimum(blocks.argmin(axis=1) + rows * jnp.arange(BLOCKS), len(grid) - 1)]
-    ended, values = jax.vmap(lambda place: _refined(objective, place, FIRST))(first)
-    return _refined(objective, ended[values.argmin()], THEN)[0]
+    ended, values = jax.vmap(lambda place: _refined(objective, place))(first)
+    return ended[values.argmin()]
 
 
 def _high(values: Any) -> Any:
     return jnp.where(jnp.isfinite(values), values, jnp.inf)
 
 
-def _refined(objective: Callable[[Any], Any], place: Any, rounds: int) -> tuple[Any, Any]:
+def _refined(objective: Callable[[Any], Any], place: Any) -> tuple[Any, Any]:
     lengths = 0.5 ** jnp.arange(SHRINKS)
 
     def slope(place: Any) -> tuple[Any, Any]:
@@ -46,8 +47,8 @@ def _refined(objective: Callable[[Any], Any], place: Any, rounds: int) -> tuple[
         return gradient, gradient
 
     # Forward mode in few coordinates: programs half the size of those of reverse mode.
-    def round_(_: int, carry: Any) -> Any:
-        place, _ = carry
+    def round_(carry: Any) -> Any:
+        place, before, _, rounds = carry
         curvature, gradient = jax.jacfwd(slope, has_aux=True)(place)
         gradient = jnp.nan_to_num(gradient)
         held = ((place <= 0) & (gradient > 0)) | ((place >= 1) & (gradient < 0))
@@ -62,6 +63,9 @@ def _refined(objective: Callable[[Any], Any], place: Any, rounds: int) -> tuple[
         tried = jnp.clip(place + steps.reshape(-1, place.shape[0]), 0.0, 1.0)
         tried = jnp.concatenate([place[None], tried])  # stays where nothing is lower
         values = _high(objective(tried))
-        return tried[values.argmin()], values.min()
+        gained = before - values.min() > STILL * jnp.abs(before)
+        return tried[values.argmin()], values.min(), gained | (rounds < 1), rounds + 1
 
-    return jax.lax.fori_loop(0, rounds, round_, (place, jnp.inf + 0.0 * place[0]))
+    begun = (place, jnp.finfo(place.dtype).max + 0.0 * place[0], place[0] == place[0], 0)
+    going = lambda carry: carry[2] & (carry[3] < ROUNDS)  # noqa: E731
+    return jax.lax.while_loop(going, round_, begun)[:2]
