@@ -279,6 +279,7 @@ def test_replicates_may_never_come_back():
 WEIGHTED = {"epsilon": 0.1}
 
 
+@pytest.mark.slow
 def test_weighted_areas_are_those_of_the_fit_in_losses_and_optima():
     pt, cpt = (as_fit(one, area_options(epsilon=0.1)) for one in (PT, CPT))
     replay = np.linspace(0, 1, 2001)
@@ -294,6 +295,7 @@ def test_weighted_areas_are_those_of_the_fit_in_losses_and_optima():
     assert abs(plain.objective - best.objective) > 1e-3
 
 
+@pytest.mark.slow
 def test_the_way_back_with_weighted_areas_is_that_of_the_steps():
     near = dataclasses.replace(RUN, pretraining=Pretraining(5_000, 2e-4), replay=0.5)
     found = turning_length(PT, near, areas=WEIGHTED)
