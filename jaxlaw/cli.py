@@ -215,9 +215,9 @@ else:
         if distributed:
             jl.join_processes()
         fixed = numbers_of(fix, "--fix")
-        reading = opt.reading_options(column, unit, where, weight, drop_invalid, format, value) | {
-            "share": share
-        }
+        reading = opt.reading_options(
+            column, unit, where, weight, drop_invalid, format, value, share
+        )
         options = {
             "constraint": constraint,
             "starts": starts,

@@ -91,6 +91,8 @@ def next_command(
     weight: opt.Weight = None,
     share: opt.Share = None,
     drop_invalid: opt.DropInvalid = False,
+    format: opt.Format = None,
+    value: opt.Values = None,
     out: Out = None,
     as_json: opt.Json = False,
 ) -> None:
@@ -102,7 +104,7 @@ def next_command(
     """
     check_folder(out)
     loaded = jl.load(fit)
-    reading = opt.reading_options(column, unit, where, weight, drop_invalid) | {"share": share}
+    reading = opt.reading_options(column, unit, where, weight, drop_invalid, format, value, share)
     listed = read_table(candidates)
     known = {k: v for k, v in pairs(column, "--column").items() if v in listed.frame}
     points = opt.points_of(loaded, listed, known, share)
@@ -140,6 +142,8 @@ def inflection_command(
     weight: opt.Weight = None,
     share: opt.Share = None,
     drop_invalid: opt.DropInvalid = False,
+    format: opt.Format = None,
+    value: opt.Values = None,
     n_starts: opt.Starts = 512,
     screen: opt.Screen = 16,
     seed: Annotated[int, typer.Option(min=0, help="Of the draws and of the starts.")] = 0,
@@ -150,10 +154,10 @@ def inflection_command(
 
     No inflection within the data is an answer too.
 
-    Example: jaxlaw inflection runs.csv --share general -c r_d=domain_ratio -c loss_g=general_loss
+    Example: jaxlaw inflection mixtures.csv --share general -c r_d=domain_ratio -c loss_g=general_loss
     """
     check_folder(out)
-    reading = opt.reading_options(column, unit, where, weight, drop_invalid) | {"share": share}
+    reading = opt.reading_options(column, unit, where, weight, drop_invalid, format, value, share)
     found = jl.inflection_ratio(
         jl.read_runs(data, **reading), split=split, at=numbers_of(at, "--at"),
         resamples=resamples, level=level, resample=resample, n_starts=n_starts, screen=screen,

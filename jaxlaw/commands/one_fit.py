@@ -47,6 +47,8 @@ def covariance_command(
     weight: opt.Weight = None,
     share: opt.Share = None,
     drop_invalid: opt.DropInvalid = False,
+    format: opt.Format = None,
+    value: opt.Values = None,
     out: Out = None,
     as_json: opt.Json = False,
 ) -> None:
@@ -55,7 +57,7 @@ def covariance_command(
     Example: jaxlaw covariance fit.json runs.csv --groups N,r --at N=7e9 --at D=1e12
     """
     check_folder(out)
-    reading = opt.reading_options(column, unit, where, weight, drop_invalid) | {"share": share}
+    reading = opt.reading_options(column, unit, where, weight, drop_invalid, format, value, share)
     points = {name: grid.ravel() for name, grid in combinations(at, "--at").items()}
     found = jl.covariance(
         opt.law_or_fit(law), data, groups=opt.columns_named(groups), robust=not same_noise,
@@ -83,6 +85,8 @@ def profile_command(
     weight: opt.Weight = None,
     share: opt.Share = None,
     drop_invalid: opt.DropInvalid = False,
+    format: opt.Format = None,
+    value: opt.Values = None,
     out: Out = None,
     as_json: opt.Json = False,
 ) -> None:
@@ -93,7 +97,7 @@ def profile_command(
     check_folder(out)
     if (parameter is None) == (not at):
         raise UsageError("say what to profile: --parameter NAME, or --at NAME=VALUE for each input")
-    reading = opt.reading_options(column, unit, where, weight, drop_invalid) | {"share": share}
+    reading = opt.reading_options(column, unit, where, weight, drop_invalid, format, value, share)
     found = jl.profile(
         opt.law_or_fit(law), data, parameter or numbers_of(at, "--at"),
         groups=opt.columns_named(groups), robust=not same_noise, **reading,
@@ -123,6 +127,8 @@ def influence_command(
     weight: opt.Weight = None,
     share: opt.Share = None,
     drop_invalid: opt.DropInvalid = False,
+    format: opt.Format = None,
+    value: opt.Values = None,
     out: Out = None,
     as_json: opt.Json = False,
 ) -> None:
@@ -131,7 +137,7 @@ def influence_command(
     Example: jaxlaw influence fit.json runs.csv --at N=7e9 --at D=1e12 --out influence.csv
     """
     check_folder(out)
-    reading = opt.reading_options(column, unit, where, weight, drop_invalid) | {"share": share}
+    reading = opt.reading_options(column, unit, where, weight, drop_invalid, format, value, share)
     fit = opt.law_or_fit(law)
     runs = jl.read_runs(data, **reading)
     fit = fit if isinstance(fit, jl.Fit) else jl.fit(fit, runs)
@@ -158,6 +164,8 @@ def identifiability_command(
     weight: opt.Weight = None,
     share: opt.Share = None,
     drop_invalid: opt.DropInvalid = False,
+    format: opt.Format = None,
+    value: opt.Values = None,
     out: Out = None,
     as_json: opt.Json = False,
 ) -> None:
@@ -166,7 +174,7 @@ def identifiability_command(
     Example: jaxlaw identifiability chinchilla runs.csv -c N=n_params -c D=n_tokens
     """
     check_folder(out)
-    reading = opt.reading_options(column, unit, where, weight, drop_invalid) | {"share": share}
+    reading = opt.reading_options(column, unit, where, weight, drop_invalid, format, value, share)
     fit = opt.law_or_fit(law)
     runs = jl.read_runs(data, **reading)
     fit = fit if isinstance(fit, jl.Fit) else jl.fit(fit, runs)

@@ -139,6 +139,7 @@ def reading_options(
     drop_invalid: bool,
     format: str | None = None,
     values: list[str] | None = None,
+    share: str | None = None,
 ) -> dict[str, Any]:
     """What :func:`jaxlaw.read_runs` is told."""
     return {
@@ -147,6 +148,7 @@ def reading_options(
         "where": where,
         "weight": weight,
         "drop_invalid": drop_invalid,
+        "share": share,
         "format": format,
         "values": values_of(values),
     }

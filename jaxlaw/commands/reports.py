@@ -35,6 +35,8 @@ def report_command(
     weight: opt.Weight = None,
     share: opt.Share = None,
     drop_invalid: opt.DropInvalid = False,
+    format: opt.Format = None,
+    value: opt.Values = None,
     bootstrap: Annotated[
         Path | None,
         typer.Option(help="Draws that `jaxlaw bootstrap --draws` wrote: intervals from them."),
@@ -64,7 +66,7 @@ def report_command(
     Example: jaxlaw report fit.json --data runs.csv -c N=n_params --compute 1e21 -o report.html
     """
     check_folder(out)
-    reading = opt.reading_options(column, unit, where, weight, drop_invalid) | {"share": share}
+    reading = opt.reading_options(column, unit, where, weight, drop_invalid, format, value, share)
     if data is None and any(reading.values()):
         raise UsageError("options say how data are read, and there are none: --data FILE")
     found = _loaded(result)

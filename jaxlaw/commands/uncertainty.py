@@ -87,9 +87,7 @@ def bootstrap_command(
     check_folder(draws)
     if distributed:
         jl.join_processes()
-    reading = opt.reading_options(column, unit, where, weight, drop_invalid, format, value) | {
-        "share": share
-    }
+    reading = opt.reading_options(column, unit, where, weight, drop_invalid, format, value, share)
     asked = {
         "constraint": constraint,
         "delta": delta,
