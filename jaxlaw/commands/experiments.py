@@ -155,7 +155,7 @@ def inflection_command(
     No inflection within the data is an answer too.
 
     Example: jaxlaw inflection mixtures.csv --share general -c r_d=domain_ratio -c loss_g=general_loss
-    """
+    """  # noqa: E501
     check_folder(out)
     reading = opt.reading_options(column, unit, where, weight, drop_invalid, format, value, share)
     found = jl.inflection_ratio(
