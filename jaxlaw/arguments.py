@@ -18,6 +18,8 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, ParamSpec, TypeVar, Union
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
 from jaxlaw.notes import UsageError
@@ -66,6 +68,17 @@ def checked(function: Callable[P, T]) -> Callable[P, T]:
         return function(*bound.args, **bound.kwargs)
 
     return call
+
+
+def as_array(name: str, given: Any, kind: Any = None) -> jax.Array:
+    """Numbers as an array; raises UsageError where they are none."""
+    try:
+        if not isinstance(given, jax.Array) and np.asarray(given).dtype.kind not in "iufbV":
+            raise TypeError("text, dates or objects are no numbers")
+        found = jnp.asarray(given, kind)
+        return found if jnp.issubdtype(found.dtype, jnp.floating) else found.astype(float)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise UsageError(f"{name} must be an array of numbers: {error}") from None
 
 
 #: Arguments that mean the same everywhere, and what there can be of them at most: more is a slip

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxlaw import laws
-from jaxlaw.arguments import checked
+from jaxlaw.arguments import as_array, checked
 from jaxlaw.coordinates import Array, Model, box, from_natural, natural, recentre
 from jaxlaw.engine import problem_axes, solve_inside
 from jaxlaw.laws.base import Law
@@ -81,9 +81,9 @@ def fit_batch(
         UsageError: shapes that do not fit together.
     """
     law = laws.get(law)
-    targets = jnp.atleast_2d(_array("targets", targets))
+    targets = jnp.atleast_2d(as_array("targets", targets))
     kind = targets.dtype
-    weights = jnp.ones_like(targets) if weights is None else _array("weights", weights, kind)
+    weights = jnp.ones_like(targets) if weights is None else as_array("weights", weights, kind)
     try:
         targets, weights = jnp.broadcast_arrays(targets, jnp.atleast_2d(weights))
     except ValueError:
@@ -93,7 +93,7 @@ def fit_batch(
     missing = [name for name in law.input_names if name not in inputs]
     if missing:
         raise UsageError(f"law {law.name} also needs the inputs {', '.join(missing)}")
-    inputs = {name: _array(f"input {name}", inputs[name], kind) for name in law.input_names}
+    inputs = {name: as_array(f"input {name}", inputs[name], kind) for name in law.input_names}
     for spec in law.inputs:
         name, values = spec.name, inputs[spec.name]
         if values.shape[:1] != targets.shape[1:] or values.ndim > 1 + spec.per_drop:
@@ -120,19 +120,8 @@ def fit_batch(
     return _solve(model, problems, first, centre)
 
 
-def _array(name: str, given: Any, kind: Any = None) -> Array:
-    """Numbers as an array; raises UsageError where they are none."""
-    try:
-        if not isinstance(given, jax.Array) and np.asarray(given).dtype.kind not in "iufbV":
-            raise TypeError("text, dates or objects are no numbers")
-        found = jnp.asarray(given, kind)
-        return found if jnp.issubdtype(found.dtype, jnp.floating) else found.astype(float)
-    except (TypeError, ValueError, OverflowError) as error:
-        raise UsageError(f"{name} must be an array of numbers: {error}") from None
-
-
 def _scalar(name: str, given: Any, kind: Any) -> Array:
-    found = _array(name, given, kind)
+    found = as_array(name, given, kind)
     if found.ndim:
         raise UsageError(f"{name} is one number, not an array of shape {found.shape}")
     return found
@@ -156,7 +145,7 @@ def _starts(model: Model, starts: Any, centre: Any, problems: Problem, kind: Any
             raise UsageError(f"starts is a number from 1 to {_MOST_STARTS}, not {starts}")
         params = dict(zip(law.parameter_names, sobol(law, int(starts), 0).T, strict=True))
     else:
-        columns = jnp.moveaxis(jnp.atleast_2d(_array("starts", starts, kind)), -1, 0)
+        columns = jnp.moveaxis(jnp.atleast_2d(as_array("starts", starts, kind)), -1, 0)
         if len(columns) != len(law.parameters):
             raise UsageError(f"starts need {len(law.parameters)} columns, not {len(columns)}")
         params = dict(zip(law.parameter_names, columns, strict=True))

@@ -194,6 +194,7 @@ def demo(noise: float = 0.004, seed: int = 0) -> Demo:
     return Demo(table, TRUTHS["dcpt-general"], TRUTHS["dcpt"])
 
 
+@checked
 def continual_curves(noise: float = 0.002, seed: int = 0, every: int = 500) -> ContinualCurves:
     """Three bases and the runs that continue them at five replay ratios (Wang 2025, setting A).
 
@@ -202,6 +203,8 @@ def continual_curves(noise: float = 0.002, seed: int = 0, every: int = 500) -> C
         seed: of the noise, which is independent between points and losses.
         every: steps between logged points.
     """
+    if every < 1:
+        raise UsageError(f"every is 1 step or more, not {every}")
     log = _continual_log(every)
     shown, truths = log[["run", "schedule", "step", "replay"]], []
     shares = {"pt": log["replay"], "cpt": 1 - log["replay"]}

@@ -27,6 +27,12 @@ import robustness
 PACKAGE = Path(jl.__file__).parent
 
 
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path, monkeypatch):
+    """A work folder called '7B' is a good one: not here."""
+    monkeypatch.chdir(tmp_path)
+
+
 # ---------------------------------------------------------------- tables
 
 

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxlaw import laws
+from jaxlaw.arguments import as_array, checked
 from jaxlaw.coordinates import Array
 from jaxlaw.laws.base import Law
 from jaxlaw.notes import UsageError, nearest
@@ -30,6 +31,7 @@ class BestRun(NamedTuple):
     loss: Array
 
 
+@checked
 def best_run(law: str | Law, params: Mapping[str, Any], compute: Any, **inputs: Any) -> BestRun:
     """Size and tokens of the lowest loss on a budget of 6·N·D FLOPs, as a JAX function.
 
@@ -52,10 +54,14 @@ def best_run(law: str | Law, params: Mapping[str, Any], compute: Any, **inputs: 
     law = laws.get(law)
     _named(f"law {law.name}: input", {"N", "D", *inputs}, law.input_names)
     _named(f"law {law.name}: parameter", set(params), law.parameter_names)
-    given = {"params": dict(params), "log_C": jnp.log(jnp.asarray(compute, float)), "held": inputs}
-    leaves, tree = jax.tree.flatten(given)
     kind = jnp.result_type(float)
-    arrays = jnp.broadcast_arrays(*(jnp.asarray(leaf, kind) for leaf in leaves))
+    given = {
+        "params": {name: as_array(name, value, kind) for name, value in params.items()},
+        "log_C": jnp.log(as_array("compute", compute, kind)),
+        "held": {name: as_array(name, value, kind) for name, value in inputs.items()},
+    }
+    leaves, tree = jax.tree.flatten(given)
+    arrays = jnp.broadcast_arrays(*leaves)
 
     def one(*leaves: Any) -> BestRun:
         return _one(law, **jax.tree.unflatten(tree, leaves))

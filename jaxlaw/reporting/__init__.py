@@ -7,6 +7,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from jaxlaw.arguments import checked
 from jaxlaw.notes import UsageError
 from jaxlaw.reporting.fits import fit_parts
 from jaxlaw.reporting.page import whole_page
@@ -19,6 +20,7 @@ from jaxlaw.uncertainty.intervals import check_level
 __all__ = ["report"]
 
 
+@checked
 def report(
     result: Fit | Study,
     out: str | Path | None = None,
@@ -52,6 +54,7 @@ def report(
         DataError: the runs cannot be read.
     """
     check_level(level)
+    plans = tuple(plans)
     if isinstance(result, Study):
         if runs is not None or intervals is not None or plans or reading:
             raise UsageError("runs, intervals and plans belong to a fit; a study has its folds")
@@ -66,5 +69,8 @@ def report(
     heading, *rest = parts
     text = whole_page(title or heading, *rest, f"Made by jaxlaw {version('jaxlaw')}.")
     if out is not None:
-        Path(out).write_text(text, "utf-8")
+        try:
+            Path(out).write_text(text, "utf-8")
+        except (OSError, ValueError) as error:
+            raise UsageError(f"cannot write {str(out)!r}: {error}") from None
     return text

@@ -72,9 +72,16 @@ def _sandwich(fit: Fit, runs: Runs) -> tuple[Any, str]:
 def intervals_of(fit: Fit, sure: Any, level: float) -> pd.DataFrame:
     """Intervals of the parameters: from what has them, or from the draws of a bootstrap."""
     if isinstance(sure, pd.DataFrame):
+        if missing := [name for name in ("parameter", *COLUMNS) if name not in sure]:
+            raise UsageError(f"intervals: a table of them has no column '{missing[0]}'")
         return sure
     if hasattr(sure, "intervals"):
         return sure.intervals(level)
+    if not hasattr(sure, "params"):
+        raise UsageError(
+            "intervals is a Bootstrap, a Covariance, the table of either, or draws, not "
+            f"{type(sure).__name__}"
+        )
     rows = [
         (name, *map(float, interval_of(fit.params[name], sure.params[name], level)))
         for name in fit.law.parameter_names
