@@ -148,6 +148,7 @@ else:
         print("--json and --out add inputs, units, size of the source's grid, and source.")
 
     @app.command("fit")
+    @opt.reads_runs
     def fit_command(
         law: Annotated[
             str,
@@ -157,11 +158,6 @@ else:
             ),
         ],
         data: Annotated[str, typer.Argument(help="CSV, JSON lines or Parquet file; - for stdin.")],
-        column: opt.Columns = None,
-        unit: opt.Units = None,
-        where: opt.Where = None,
-        weight: opt.Weight = None,
-        share: opt.Share = None,
         schedules: curves.Schedules = None,
         decay: Annotated[
             str | None, typer.Option(help="Curves: λ of the annealing area [0.999], or fit.")
@@ -173,9 +169,6 @@ else:
         carry_momentum: curves.CarryMomentum = False,
         count_warmup: curves.CountWarmup = False,
         epsilon: curves.Epsilon = None,
-        drop_invalid: opt.DropInvalid = False,
-        format: opt.Format = None,
-        value: opt.Values = None,
         constraint: opt.Constraint = None,
         starts: Annotated[
             str,
@@ -206,6 +199,8 @@ else:
         compile_cache: opt.CompileCache = None,
         out: Annotated[Path | None, typer.Option(help="Write the fit (JSON).")] = None,
         as_json: opt.Json = False,
+        *,
+        reading: dict[str, Any],
     ) -> None:
         """Fit a law to runs.
 
@@ -215,9 +210,6 @@ else:
         if distributed:
             jl.join_processes()
         fixed = numbers_of(fix, "--fix")
-        reading = opt.reading_options(
-            column, unit, where, weight, drop_invalid, format, value, share
-        )
         options = {
             "constraint": constraint,
             "starts": starts,

@@ -18,7 +18,6 @@ from jaxlaw.commands.terminal import (
     check_folder,
     combinations,
     numbers_of,
-    pairs,
     print_frame,
     print_json,
     print_wrapped,
@@ -66,6 +65,7 @@ def plan_command(
 
 
 @sampling.command("next")
+@opt.reads_runs
 def next_command(
     fit: Annotated[Path, typer.Argument(help="A fit that `jaxlaw fit --out` wrote.")],
     data: Annotated[str, typer.Argument(help="The runs it was fitted on.")],
@@ -85,16 +85,10 @@ def next_command(
     group: Annotated[
         str | None, typer.Option(help="Column of the run a candidate is an evaluation of.")
     ] = None,
-    column: opt.Columns = None,
-    unit: opt.Units = None,
-    where: opt.Where = None,
-    weight: opt.Weight = None,
-    share: opt.Share = None,
-    drop_invalid: opt.DropInvalid = False,
-    format: opt.Format = None,
-    value: opt.Values = None,
     out: Out = None,
     as_json: opt.Json = False,
+    *,
+    reading: dict[str, Any],
 ) -> None:
     """The runs that most reduce the variance of a prediction, within a budget.
 
@@ -104,10 +98,9 @@ def next_command(
     """
     check_folder(out)
     loaded = jl.load(fit)
-    reading = opt.reading_options(column, unit, where, weight, drop_invalid, format, value, share)
     listed = read_table(candidates)
-    known = {k: v for k, v in pairs(column, "--column").items() if v in listed.frame}
-    points = opt.points_of(loaded, listed, known, share)
+    known = {k: v for k, v in reading["columns"].items() if v in listed.frame}
+    points = opt.points_of(loaded, listed, known, reading["share"])
     asked = {name: grid.ravel() for name, grid in combinations(at, "--at").items()}
     found = jl.sampling.next_runs(
         loaded, jl.read_runs(data, **reading), listed.frame.assign(**points),
@@ -122,6 +115,7 @@ def next_command(
     _tell(record, chosen, head, chosen, out, as_json)
 
 
+@opt.reads_runs
 def inflection_command(
     data: opt.Data,
     split: Annotated[
@@ -136,19 +130,13 @@ def inflection_command(
         str, typer.Option(help="points; or runs, whose points share noise.")
     ] = "points",
     level: opt.Level = 0.95,
-    column: opt.Columns = None,
-    unit: opt.Units = None,
-    where: opt.Where = None,
-    weight: opt.Weight = None,
-    share: opt.Share = None,
-    drop_invalid: opt.DropInvalid = False,
-    format: opt.Format = None,
-    value: opt.Values = None,
     n_starts: opt.Starts = 512,
     screen: opt.Screen = 16,
     seed: Annotated[int, typer.Option(min=0, help="Of the draws and of the starts.")] = 0,
     out: Out = None,
     as_json: opt.Json = False,
+    *,
+    reading: dict[str, Any],
 ) -> None:
     """The share below which the loss rises with D (Que 2024, App. I.3).
 
@@ -157,7 +145,6 @@ def inflection_command(
     Example: jaxlaw inflection mixtures.csv --share general -c r_d=domain_ratio -c loss_g=general_loss
     """  # noqa: E501
     check_folder(out)
-    reading = opt.reading_options(column, unit, where, weight, drop_invalid, format, value, share)
     found = jl.inflection_ratio(
         jl.read_runs(data, **reading), split=split, at=numbers_of(at, "--at"),
         resamples=resamples, level=level, resample=resample, n_starts=n_starts, screen=screen,

@@ -34,6 +34,7 @@ OneAt = Annotated[
 Out = Annotated[Path | None, typer.Option(help="Write it (JSON, or the table as CSV).")]
 
 
+@opt.reads_runs
 def covariance_command(
     law: opt.LawOrFit,
     data: opt.Data,
@@ -41,23 +42,16 @@ def covariance_command(
     same_noise: SameNoise = False,
     level: opt.Level = 0.95,
     at: opt.PredictAt = None,
-    column: opt.Columns = None,
-    unit: opt.Units = None,
-    where: opt.Where = None,
-    weight: opt.Weight = None,
-    share: opt.Share = None,
-    drop_invalid: opt.DropInvalid = False,
-    format: opt.Format = None,
-    value: opt.Values = None,
     out: Out = None,
     as_json: opt.Json = False,
+    *,
+    reading: dict[str, Any],
 ) -> None:
     """Standard errors and intervals without resampling: the sandwich covariance.
 
     Example: jaxlaw covariance fit.json runs.csv --groups N,r --at N=7e9 --at D=1e12
     """
     check_folder(out)
-    reading = opt.reading_options(column, unit, where, weight, drop_invalid, format, value, share)
     points = {name: grid.ravel() for name, grid in combinations(at, "--at").items()}
     found = jl.covariance(
         opt.law_or_fit(law), data, groups=opt.columns_named(groups), robust=not same_noise,
@@ -71,6 +65,7 @@ def covariance_command(
     _tell(found.fit, record, found.notes, tables, f"{level:.0%} intervals", out, as_json)
 
 
+@opt.reads_runs
 def profile_command(
     law: opt.LawOrFit,
     data: opt.Data,
@@ -79,16 +74,10 @@ def profile_command(
     groups: opt.Groups = None,
     same_noise: SameNoise = False,
     level: opt.Level = 0.95,
-    column: opt.Columns = None,
-    unit: opt.Units = None,
-    where: opt.Where = None,
-    weight: opt.Weight = None,
-    share: opt.Share = None,
-    drop_invalid: opt.DropInvalid = False,
-    format: opt.Format = None,
-    value: opt.Values = None,
     out: Out = None,
     as_json: opt.Json = False,
+    *,
+    reading: dict[str, Any],
 ) -> None:
     """The interval of a parameter or a prediction by refits that hold it elsewhere.
 
@@ -97,7 +86,6 @@ def profile_command(
     check_folder(out)
     if (parameter is None) == (not at):
         raise UsageError("say what to profile: --parameter NAME, or --at NAME=VALUE for each input")
-    reading = opt.reading_options(column, unit, where, weight, drop_invalid, format, value, share)
     found = jl.profile(
         opt.law_or_fit(law), data, parameter or numbers_of(at, "--at"),
         groups=opt.columns_named(groups), robust=not same_noise, **reading,
@@ -111,6 +99,7 @@ def profile_command(
     )  # fmt: skip
 
 
+@opt.reads_runs
 def influence_command(
     law: opt.LawOrFit,
     data: opt.Data,
@@ -121,23 +110,16 @@ def influence_command(
     refits: Annotated[
         bool, typer.Option("--refits", help="Leave each out and fit again; not to first order.")
     ] = False,
-    column: opt.Columns = None,
-    unit: opt.Units = None,
-    where: opt.Where = None,
-    weight: opt.Weight = None,
-    share: opt.Share = None,
-    drop_invalid: opt.DropInvalid = False,
-    format: opt.Format = None,
-    value: opt.Values = None,
     out: Out = None,
     as_json: opt.Json = False,
+    *,
+    reading: dict[str, Any],
 ) -> None:
     """How far parameters, or a prediction, move when a run is left out.
 
     Example: jaxlaw influence fit.json runs.csv --at N=7e9 --at D=1e12 --out influence.csv
     """
     check_folder(out)
-    reading = opt.reading_options(column, unit, where, weight, drop_invalid, format, value, share)
     fit = opt.law_or_fit(law)
     runs = jl.read_runs(data, **reading)
     fit = fit if isinstance(fit, jl.Fit) else jl.fit(fit, runs)
@@ -155,26 +137,20 @@ def influence_command(
     )  # fmt: skip
 
 
+@opt.reads_runs
 def identifiability_command(
     law: opt.LawOrFit,
     data: opt.Data,
-    column: opt.Columns = None,
-    unit: opt.Units = None,
-    where: opt.Where = None,
-    weight: opt.Weight = None,
-    share: opt.Share = None,
-    drop_invalid: opt.DropInvalid = False,
-    format: opt.Format = None,
-    value: opt.Values = None,
     out: Out = None,
     as_json: opt.Json = False,
+    *,
+    reading: dict[str, Any],
 ) -> None:
     """Which combinations of parameters the data leave open, and what to do about it.
 
     Example: jaxlaw identifiability chinchilla runs.csv -c N=n_params -c D=n_tokens
     """
     check_folder(out)
-    reading = opt.reading_options(column, unit, where, weight, drop_invalid, format, value, share)
     fit = opt.law_or_fit(law)
     runs = jl.read_runs(data, **reading)
     fit = fit if isinstance(fit, jl.Fit) else jl.fit(fit, runs)

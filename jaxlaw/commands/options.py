@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Annotated, Any
@@ -131,29 +133,6 @@ CompileCache = Annotated[
 ]
 
 
-def reading_options(
-    column: list[str] | None,
-    unit: list[str] | None,
-    where: str | None,
-    weight: str | None,
-    drop_invalid: bool,
-    format: str | None = None,
-    values: list[str] | None = None,
-    share: str | None = None,
-) -> dict[str, Any]:
-    """What :func:`jaxlaw.read_runs` is told."""
-    return {
-        "columns": pairs(column, "--column"),
-        "units": {name: unit_of(text) for name, text in pairs(unit, "--unit").items()},
-        "where": where,
-        "weight": weight,
-        "drop_invalid": drop_invalid,
-        "share": share,
-        "format": format,
-        "values": values_of(values),
-    }
-
-
 def law_or_fit(text: str) -> str | jl.Fit:
     """The name of a law, or the fit a file holds."""
     return loaded_fit(text) if text == "-" or text.endswith(".json") else text
@@ -211,3 +190,53 @@ def loaded_fit(file: str | Path) -> jl.Fit:
     if name not in known:
         raise UsageError(f"nothing is published as {name}.{nearest(name, known)}")
     return known[name]
+
+
+_READING: dict[str, tuple[Any, Any]] = {
+    "column": (Columns, None),
+    "unit": (Units, None),
+    "where": (Where, None),
+    "weight": (Weight, None),
+    "share": (Share, None),
+    "drop_invalid": (DropInvalid, False),
+    "format": (Format, None),
+    "value": (Values, None),
+}
+
+
+def reads_runs(command: Callable[..., None]) -> Callable[..., None]:
+    """The command, with the options of how runs are read; it is given ``reading``.
+
+    That is what :func:`jaxlaw.read_runs` is told. An option that the command has in a form of its
+    own stays with it.
+    """
+    signature = inspect.signature(command, eval_str=True)
+    own = [one for one in signature.parameters.values() if one.name != "reading"]
+    taken = {one.name for one in own}
+    added = {name: of for name, of in _READING.items() if name not in taken}
+
+    @functools.wraps(command)
+    def call(**given: Any) -> None:
+        told = {name: given.pop(name) for name in added}
+        command(**given, reading=_told(**told))
+
+    more = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
+        for name, (kind, default) in added.items()
+    ]
+    call.__signature__ = signature.replace(parameters=[*own, *more])  # type: ignore[attr-defined]
+    return call
+
+
+def _told(
+    column: list[str] | None,
+    unit: list[str] | None,
+    value: list[str] | None,
+    **others: Any,
+) -> dict[str, Any]:
+    return {
+        "columns": pairs(column, "--column"),
+        "units": {name: unit_of(text) for name, text in pairs(unit, "--unit").items()},
+        "values": values_of(value),
+        **others,
+    }

@@ -16,6 +16,7 @@ from jaxlaw.commands.terminal import check_folder, print_json, write_file
 from jaxlaw.notes import UsageError
 
 
+@opt.reads_runs
 def report_command(
     result: Annotated[
         Path,
@@ -29,14 +30,6 @@ def report_command(
     data: Annotated[
         str | None, typer.Option(help="The data of the fit: pictures and intervals from them.")
     ] = None,
-    column: opt.Columns = None,
-    unit: opt.Units = None,
-    where: opt.Where = None,
-    weight: opt.Weight = None,
-    share: opt.Share = None,
-    drop_invalid: opt.DropInvalid = False,
-    format: opt.Format = None,
-    value: opt.Values = None,
     bootstrap: Annotated[
         Path | None,
         typer.Option(help="Draws that `jaxlaw bootstrap --draws` wrote: intervals from them."),
@@ -60,13 +53,14 @@ def report_command(
     ] = None,
     title: Annotated[str | None, typer.Option(help="Of the page.")] = None,
     as_json: opt.Json = False,
+    *,
+    reading: dict[str, Any],
 ) -> None:
     """Write a fit or a study as one page of HTML that stands alone.
 
     Example: jaxlaw report fit.json --data runs.csv -c N=n_params --compute 1e21 -o report.html
     """
     check_folder(out)
-    reading = opt.reading_options(column, unit, where, weight, drop_invalid, format, value, share)
     if data is None and any(reading.values()):
         raise UsageError("options say how data are read, and there are none: --data FILE")
     found = _loaded(result)

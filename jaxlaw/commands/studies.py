@@ -23,6 +23,7 @@ from jaxlaw.folds.naming import DESIGNS
 from jaxlaw.notes import UsageError
 
 
+@opt.reads_runs
 def study_command(
     laws_and_data: Annotated[
         list[str],
@@ -40,10 +41,6 @@ def study_command(
             autocompletion=opt.completed(DESIGNS),
         ),
     ],
-    column: opt.Columns = None,
-    unit: opt.Units = None,
-    where: opt.Where = None,
-    weight: opt.Weight = None,
     share: Annotated[
         list[str] | None,
         typer.Option(
@@ -51,9 +48,6 @@ def study_command(
             autocompletion=opt.completed(("general", "domain")),
         ),
     ] = None,
-    drop_invalid: opt.DropInvalid = False,
-    format: opt.Format = None,
-    value: opt.Values = None,
     constraint: Annotated[
         list[str] | None, typer.Option(help="Of a law: dcpt=paper; repeatable.")
     ] = None,
@@ -74,6 +68,8 @@ def study_command(
         Path | None, typer.Option(help="Write every fold: a table (CSV), or all of it (JSON).")
     ] = None,
     as_json: opt.Json = False,
+    *,
+    reading: dict[str, Any],
 ) -> None:
     """Fit laws on parts of the runs, score them on the rest, and compare.
 
@@ -86,9 +82,7 @@ def study_command(
     design = jl.folds.parse(folds)
     if distributed:
         jl.join_processes()
-    runs = jl.read_runs(
-        data, **opt.reading_options(column, unit, where, weight, drop_invalid, format, value)
-    )
+    runs = jl.read_runs(data, **reading)
     study = jl.cross_validate(
         laws,
         {side: runs.share(side) for side in share} if share else runs,

@@ -26,6 +26,7 @@ from jaxlaw.commands.terminal import (
 )
 
 
+@opt.reads_runs
 def bootstrap_command(
     law: opt.LawOrFit,
     data: opt.Data,
@@ -47,14 +48,6 @@ def bootstrap_command(
         ),
     ] = "percentile",
     at: opt.PredictAt = None,
-    column: opt.Columns = None,
-    unit: opt.Units = None,
-    where: opt.Where = None,
-    weight: opt.Weight = None,
-    share: opt.Share = None,
-    drop_invalid: opt.DropInvalid = False,
-    format: opt.Format = None,
-    value: opt.Values = None,
     constraint: opt.Constraint = None,
     delta: opt.Delta = None,
     space: opt.Space = None,
@@ -78,6 +71,8 @@ def bootstrap_command(
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Write the intervals (JSON, CSV).")] = None,
     as_json: opt.Json = False,
+    *,
+    reading: dict[str, Any],
 ) -> None:
     """Intervals of a law's parameters and predictions: it is fitted to resampled runs.
 
@@ -87,7 +82,6 @@ def bootstrap_command(
     check_folder(draws)
     if distributed:
         jl.join_processes()
-    reading = opt.reading_options(column, unit, where, weight, drop_invalid, format, value, share)
     asked = {
         "constraint": constraint,
         "delta": delta,
