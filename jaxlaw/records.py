@@ -56,9 +56,11 @@ def read_record(path: str | Path, kind: str) -> dict[str, Any]:
             written.
     """
     content = _content(path, kind)
-    path = "standard input" if path == "-" else path
+    path = "standard input" if str(path) == "-" else path
     if not content.strip():
-        again = "; it can be read once" if path == "standard input" else ""
+        again = (
+            f"; it holds one {kind}, for which '-' stands once" if path == "standard input" else ""
+        )
         raise DataError(f"{path} is not a jaxlaw {kind}: it is empty{again}")
     try:
         record = json.loads(content.decode("utf-8-sig"), object_pairs_hook=_once)
@@ -80,7 +82,7 @@ def read_record(path: str | Path, kind: str) -> dict[str, Any]:
 def _content(path: str | Path, kind: str) -> bytes:
     _log.info("reading a %s from %s", kind, path)
     try:
-        return sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
+        return sys.stdin.buffer.read() if str(path) == "-" else Path(path).read_bytes()
     except (TypeError, ValueError) as error:
         raise UsageError(f"cannot read {path!r}: give the path of a {kind} ({error})") from None
     except OSError as error:

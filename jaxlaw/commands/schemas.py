@@ -95,6 +95,7 @@ FIT = record(
     areas=or_null(by_name(CELL)),
     tied=or_null(by_name(TEXT)),
     bounds=or_null(by_name({"type": "array", "items": or_null(NUMBER)})),
+    ends=or_null({"type": "array", "items": {"type": "array", "items": NUMBER}}),
 )
 INTERVAL_ROW = {
     "parameter": TEXT,
