@@ -24,6 +24,7 @@ def pytest_configure(config):
         folder = tempfile.TemporaryDirectory(prefix="jaxlaw-programs-")
         config.add_cleanup(folder.cleanup)
         os.environ["JAX_COMPILATION_CACHE_DIR"] = folder.name
+        os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.05"
 
 
 @cache

@@ -1,5 +1,7 @@
 """The two methods, one lane at a time in meaning, through the engine in fact."""
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -103,7 +105,8 @@ def test_newton_ends_at_an_optimum_inside_the_box(name):
         assert (lanes.coordinates >= low).all() and (lanes.coordinates <= high).all()
         best = int(np.argmin(lanes.value[0]))
         at = jnp.asarray(lanes.coordinates[0, best])
-        value, found = evaluate(p.model, p.problem, at, p.problem.delta, p.problem.delta)
+        evaluated = jax.jit(partial(evaluate, p.model))  # or it compiles a thousand operations
+        value, found = evaluated(p.problem, at, p.problem.delta, p.problem.delta)
         # The decrease that a full Newton step from the end still promises, against the value.
         gradient = projected(p, np.asarray(at), np.asarray(found.gradient))
         free = (gradient != 0).astype(float)
