@@ -1,4 +1,4 @@
-"""The pictures of the README: ``python benchmarks/pictures.py`` draws them into .github/.
+"""The pictures of the README: ``python benchmarks/pictures.py [NAME…]`` draws them into .github/.
 
 A picture shows what the snippet of its section computed: the section's Python is run, and drawn
 from the names it leaves behind.
@@ -8,6 +8,7 @@ import contextlib
 import io
 import os
 import re
+import sys
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -20,6 +21,7 @@ from matplotlib.figure import Figure
 
 import jaxlaw as jl
 from jaxlaw import planning, plots
+from jaxlaw.plots.style import BLUE, INK, RED, tidy, write
 
 ROOT = Path(__file__).parent.parent
 FOLDER = ROOT / ".github"
@@ -50,14 +52,15 @@ def curve(made: Names) -> Figure:
     figure, (left, right) = _two()
     run, fits = made["run"], made["fits"]
     found = planning.final_losses(*fits, run, replay=np.linspace(0, 1, 41)).table
-    corpora = {"pt": ("pre-training corpus", "#c05621"), "cpt": ("new corpus", "#2b6cb0")}
-    for corpus, (label, color) in corpora.items():
-        left.plot(found["replay"], found[f"change_{corpus}"], color=color, label=label)
-    left.axhline(0, color="#333333", linewidth=0.8)
+    for corpus, label, color in (("pt", "old corpus", RED), ("cpt", "new corpus", BLUE)):
+        change = found[f"change_{corpus}"]
+        left.plot(found["replay"], change, color=color, linewidth=1.6)
+        place = (0.1, change.iloc[4])
+        write(left, label, place, xytext=(0, 5), color=color, fontsize="medium")
+    left.axhline(0, color=INK, linewidth=0.8)
     left.set_xlabel("replay ratio")
-    left.set_ylabel("change of the loss over the run")
-    left.spines[["top", "right"]].set_visible(False)
-    left.legend(frameon=False, fontsize="small")
+    left.set_ylabel("change of the loss over the run (nats)")
+    tidy(left)
     plots.balance(planning.balance_curve(*fits, run, {"replay": (0, 1)}), "replay", right)
     return figure
 
@@ -110,6 +113,7 @@ def _two() -> tuple[Figure, Any]:
 
 if __name__ == "__main__":
     matplotlib.use("Agg")
-    for name, (section, draw) in PICTURES.items():
+    for name in sys.argv[1:] or PICTURES:
+        section, draw = PICTURES[name]
         draw(names_of(section)).savefig(FOLDER / name, dpi=DPI)
         print(FOLDER / name)

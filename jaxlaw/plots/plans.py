@@ -65,7 +65,9 @@ def trade_off(plan: Mixture, ax: Axes | None = None) -> Axes:
         at = plan.general_loss, plan.domain_loss
         dots(ax, *at, color=RED, s=44, alpha=1, zorder=4)
         share = f"r_d = {_with_ends(plan.share, plan.interval.get('share'), '.3f')}"
-        write(ax, share, at, xytext=(-7, -7), ha="right", va="top", color=RED, fontsize="medium")
+        left = at[0] < np.mean(ax.get_xlim())  # where there is room for words
+        side, shift = ("left", 7) if left else ("right", -7)
+        write(ax, share, at, xytext=(shift, -7), ha=side, va="top", color=RED, fontsize="medium")
     ax.set_xlabel("general loss (nats)")
     ax.set_ylabel("domain loss (nats)")
     ax.set_title("domain share along the curve", fontsize="medium", color=INK)
@@ -102,7 +104,7 @@ def limited_domain(
                 ax.plot(interval, [plan.loss] * 2, color=color, linewidth=4, alpha=0.3)
             dots(ax, plan.share, plan.loss, s=36, alpha=1, color=[color], zorder=3)
             late, at = plan.share > 0.95, (plan.share, plan.loss)
-            beside = {"xytext": (-3, 5), "ha": "right"} if late else {"xytext": (0, -13)}
+            beside = {"xytext": (-3, 5), "ha": "right"} if late else {"xytext": (0, 6)}
             write(ax, f"{plan.share:.3f}", at, color=color, **({"ha": "center"} | beside))
     ax.margins(x=0.02, y=0.12)
     ax.set_xlim(right=1)
