@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ from jaxlaw.folds.designs import (
 from jaxlaw.folds.masks import Design
 from jaxlaw.notes import UsageError, nearest
 
-DESIGNS = {
+DESIGNS: dict[str, Callable[..., Design]] = {
     "leave-one-out": leave_one_out,
     "leave-k-out": leave_k_out,
     "segments": segments,
