@@ -2,6 +2,7 @@
 
 import io
 import os
+import signal
 import sys
 import tempfile
 from functools import cache
@@ -60,6 +61,11 @@ def simulated_fit(name: str, noise: float = 0.004, **options) -> jl.Fit:
 def own_laws(monkeypatch):
     """Laws that a test registers are gone after it."""
     monkeypatch.setattr(base, "_REGISTRY", dict(base._REGISTRY))
+
+
+def heeds_interrupts() -> None:
+    """For a process begun by tests that run in the background, where Ctrl-C means nothing."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from conftest import heeds_interrupts
 from planned import CONTINUAL, DOMAIN, GENERAL, SCRATCH, drawn
 from prepared import OBJECTIVE, OPTIMUM, PAIRS, prepare
 
@@ -375,6 +376,7 @@ def test_ctrl_c_ends_the_process_with_130_in_one_line(files):
         [sys.executable, "-m", "jaxlaw", "--verbose", "predict", "-", "--at", "N=1"], cwd=files,
         env=os.environ | {"PYTHONPATH": str(root)},
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        preexec_fn=heeds_interrupts,
     )  # fmt: skip
     assert "reading" in waiting.stderr.readline()
     time.sleep(0.2)

@@ -176,5 +176,5 @@ def test_decays_that_are_no_range(decays):
 
 
 def test_the_decay_needs_curves():
-    with pytest.raises(jl.UsageError, match="read_curves"):
+    with pytest.raises(jl.UsageError, match="must be a Curves"):
         jl.fit_decay("annealing", read_short().runs())

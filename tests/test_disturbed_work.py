@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from conftest import heeds_interrupts
 
 import jaxlaw as jl
 from jaxlaw.chunks import MANIFEST, Work, cut
@@ -36,6 +37,7 @@ def python(script, *arguments, **environment):
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        preexec_fn=heeds_interrupts,
     )
 
 

@@ -85,7 +85,7 @@ def test_no_inflection_within_the_data_is_an_answer():
     ("options", "says"),
     [
         ({"resample": "rows"}, "'points' or 'runs'"),
-        ({"level": 95}, "0 < level < 1"),
+        ({"level": 95}, "level is 95; it must be between 0 and 1"),
         ({"split": 0.005}, "0 runs have a share below 0.005"),
         ({"at": {"r": 0.1}}, "at takes N and D, not r"),
     ],

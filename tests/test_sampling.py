@@ -65,7 +65,7 @@ def test_m4_is_dense_at_the_start():
             "takes 19 evaluations of this run, the budget is 10",
         ),
         (lambda: plan(10, 20_000, method="M2", rate=0.1), "rate is λ ≥ 0 of method M4"),
-        (lambda: plan(10, 500), "has none to evaluate every 1000"),
+        (lambda: plan(10, 500), "has 0 to evaluate every 1000"),
     ],
 )
 def test_misuse_of_a_plan_says_what_to_do(call, says):

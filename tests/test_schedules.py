@@ -143,7 +143,7 @@ def test_a_schedule_in_one_line(text, same):
     [
         ("cosin:peak=1,steps=5", "no schedule 'cosin'.*Did you mean 'cosine'"),
         ("cosine:peek=1,steps=5", "cosine takes peak, steps.*Did you mean 'peak'"),
-        ("cosine:peak=1", "lacks an argument: 'steps'"),
+        ("cosine:peak=1", "lacks an argument: steps"),
         ("cosine:steps=4", "lacks an argument.*peak"),
         ("cosine:peak=high,steps=5", "peak=high is not a number"),
         ("cosine:peak=1,steps=5,warmup=5", "warmup=5 leaves none of 5 steps"),

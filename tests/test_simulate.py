@@ -245,7 +245,7 @@ def test_truths_cannot_be_changed_by_accident():
         ),
         (
             lambda: simulate.simulate_runs("loss-compute", {"a": 1.0, "b": 0.1}, {"C": 1e18}, -0.1),
-            "cannot be -0.1",
+            "noise is -0.1; it must be",
         ),
         (
             lambda: simulate.simulate_runs("loss-compute", {"a": 1.0, "b": 0.1}, {"C": np.nan}),

@@ -156,6 +156,7 @@ def test_a_study_is_kept(study, tmp_path):
     read = pd.read_csv(tmp_path / "study.csv")
     pd.testing.assert_frame_equal(read, study.frame)
     record = json.loads((tmp_path / "study.json").read_text())
+    del record["digest"]  # which would tell of any change
     for broken, message in (
         ({}, "is not a jaxlaw study"),
         (record | {"schema": 99}, "schema 99"),

@@ -97,10 +97,10 @@ def _relative_slopes(problem: Fitted) -> tuple[list[str], np.ndarray, np.ndarray
     posed, moving = problem.posed, problem.moving
     law, context = posed.model.law, posed.problem.context
     names = [law.parameter_names[k] for k in moving]
-    at = jnp.asarray(problem.coordinates)
+    at = np.asarray(problem.coordinates, float)
 
     def values(moved: jax.Array) -> jax.Array:
-        params = natural(posed.model, tuple(at.at[moving].set(moved)), context)
+        params = natural(posed.model, tuple(jnp.asarray(at).at[moving].set(moved)), context)
         params = recentre(law, params, posed.centre, sign=1)
         return jnp.stack([params[name] for name in names])
 
