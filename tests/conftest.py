@@ -2,7 +2,6 @@
 
 import io
 import os
-import signal
 import sys
 import tempfile
 from functools import cache
@@ -26,6 +25,10 @@ def pytest_configure(config):
         config.add_cleanup(folder.cleanup)
         os.environ["JAX_COMPILATION_CACHE_DIR"] = folder.name
         os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.05"
+
+
+#: Begins a script that Ctrl-C must end, also where the tests run in the background, deaf to it.
+HEEDS = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
 
 
 @cache
@@ -61,11 +64,6 @@ def simulated_fit(name: str, noise: float = 0.004, **options) -> jl.Fit:
 def own_laws(monkeypatch):
     """Laws that a test registers are gone after it."""
     monkeypatch.setattr(base, "_REGISTRY", dict(base._REGISTRY))
-
-
-def heeds_interrupts() -> None:
-    """For a process begun by tests that run in the background, where Ctrl-C means nothing."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 @pytest.fixture

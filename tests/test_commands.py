@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from conftest import heeds_interrupts
+from conftest import HEEDS
 from planned import CONTINUAL, DOMAIN, GENERAL, SCRATCH, drawn
 from prepared import OBJECTIVE, OPTIMUM, PAIRS, prepare
 
@@ -372,11 +372,11 @@ def test_exit_codes_of_the_process(files, line, code):
 
 def test_ctrl_c_ends_the_process_with_130_in_one_line(files):
     root = Path(__file__).parent.parent
+    script = HEEDS + "from jaxlaw.cli import main; main()"
     waiting = subprocess.Popen(
-        [sys.executable, "-m", "jaxlaw", "--verbose", "predict", "-", "--at", "N=1"], cwd=files,
+        [sys.executable, "-c", script, "--verbose", "predict", "-", "--at", "N=1"], cwd=files,
         env=os.environ | {"PYTHONPATH": str(root)},
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        preexec_fn=heeds_interrupts,
     )  # fmt: skip
     assert "reading" in waiting.stderr.readline()
     time.sleep(0.2)

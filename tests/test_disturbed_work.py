@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import heeds_interrupts
+from conftest import HEEDS
 
 import jaxlaw as jl
 from jaxlaw.chunks import MANIFEST, Work, cut
@@ -32,12 +32,11 @@ def python(script, *arguments, **environment):
     """A process of its own."""
     paths = os.pathsep.join([str(Path(__file__).parent), *filter(None, sys.path)])
     return subprocess.Popen(
-        [sys.executable, "-W", "ignore", "-c", script, *map(str, arguments)],
+        [sys.executable, "-W", "ignore", "-c", HEEDS + script, *map(str, arguments)],
         env=os.environ | {"PYTHONPATH": paths} | environment,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        preexec_fn=heeds_interrupts,
     )
 
 
