@@ -140,9 +140,12 @@ def test_a_batch_is_a_loop():
 def test_float32_stays_float32_and_near(noisy):
     found = batched("float32", NOISY["loss"].to_numpy()[None])
     assert {value.dtype for value in found.params.values()} == {np.dtype("float32")}
-    for name, value in noisy.params.items():
-        assert found.params[name][0] == pytest.approx(value, rel=2e-3)
-    assert found.objective[0] == pytest.approx(noisy.objective, rel=1e-4)
+    # Along the valley of A, B and E rounding moves them by some 0.3 %, and hardly a prediction.
+    params = {name: float(value[0]) for name, value in found.params.items()}
+    inputs = {name: DESIGN.table[name].to_numpy() for name in ("N", "D")}
+    predicted = np.asarray(noisy.law(params, **inputs))
+    np.testing.assert_allclose(predicted, noisy.predict(DESIGN.table), rtol=1e-4)
+    assert found.objective[0] == pytest.approx(noisy.objective, rel=1e-6)
 
 
 # ---------------------------------------------------------------- data at its limits
