@@ -95,6 +95,7 @@ ROOMS = [
     "jaxlaw",
     "jaxlaw.commands.terminal",
     "jaxlaw.commands.options",
+    "jaxlaw.commands.results",
     "jaxlaw.commands.verbosity",
     "jaxlaw.commands.curves",
     "jaxlaw.commands.demonstration",

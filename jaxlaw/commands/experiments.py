@@ -5,7 +5,7 @@ Needs typer, which is an extra.
 
 from __future__ import annotations
 
-import dataclasses
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,6 +14,7 @@ import typer
 
 import jaxlaw as jl
 from jaxlaw.commands import options as opt
+from jaxlaw.commands.results import conclude
 from jaxlaw.commands.terminal import (
     check_folder,
     combinations,
@@ -31,8 +32,6 @@ sampling = typer.Typer(
     rich_markup_mode=None,
 )
 
-Out = Annotated[Path | None, typer.Option(help="Write it (JSON, or the table as CSV).")]
-
 
 @sampling.command("plan")
 def plan_command(
@@ -43,7 +42,7 @@ def plan_command(
     rate: Annotated[
         float | None, typer.Option(help="λ of M4, in place of what the budget gives.")
     ] = None,
-    out: Out = None,
+    out: opt.Out = None,
     as_json: opt.Json = False,
 ) -> None:
     """The steps after which to evaluate a run, within a budget of evaluations.
@@ -85,7 +84,7 @@ def next_command(
     group: Annotated[
         str | None, typer.Option(help="Column of the run a candidate is an evaluation of.")
     ] = None,
-    out: Out = None,
+    out: opt.Out = None,
     as_json: opt.Json = False,
     *,
     reading: dict[str, Any],
@@ -101,7 +100,7 @@ def next_command(
     listed = read_table(candidates)
     known = {k: v for k, v in reading["columns"].items() if v in listed.frame}
     points = opt.points_of(loaded, listed, known, reading["share"])
-    asked = {name: grid.ravel() for name, grid in combinations(at, "--at").items()}
+    asked = combinations(at, "--at")
     found = jl.sampling.next_runs(
         loaded, jl.read_runs(data, **reading), listed.frame.assign(**points),
         predict=asked or None, n=n, criterion=criterion, cost=cost, budget=budget, group=group,
@@ -109,10 +108,10 @@ def next_command(
     chosen = listed.frame.iloc[found.table.index].assign(sd=found.table["sd"].to_numpy())
     record = {
         "criterion": found.criterion, "before": found.before, "after": found.after,
-        "noise": found.noise, "chosen": chosen.to_dict("records"), "notes": _notes(found),
+        "noise": found.noise, "chosen": chosen.to_dict("records"),
     }  # fmt: skip
     head = found.summary().splitlines()[0]
-    _tell(record, chosen, head, chosen, out, as_json)
+    conclude(record, found.notes, chosen, partial(_say, head, chosen), out, as_json)
 
 
 @opt.reads_runs
@@ -133,7 +132,7 @@ def inflection_command(
     n_starts: opt.Starts = 512,
     screen: opt.Screen = 16,
     seed: Annotated[int, typer.Option(min=0, help="Of the draws and of the starts.")] = 0,
-    out: Out = None,
+    out: opt.Out = None,
     as_json: opt.Json = False,
     *,
     reading: dict[str, Any],
@@ -155,9 +154,9 @@ def inflection_command(
         for name in ("ratio", "interval", "level", "bracket", "flat", "split")
     }
     record |= {"below": found.below, "above": found.above}
-    record |= {"trends": found.trends.to_dict("records"), "notes": _notes(found)}
-    said = found.summary().splitlines()[: -len(found.notes) or None]
-    _tell(record, found.trends, "\n".join(said), found.trends, out, as_json)
+    record |= {"trends": found.trends.to_dict("records")}
+    head = "\n".join(found.summary().splitlines()[: -len(found.notes) or None])
+    conclude(record, found.notes, found.trends, partial(_say, head, found.trends), out, as_json)
 
 
 def learnability_command(
@@ -165,7 +164,7 @@ def learnability_command(
     by: Annotated[str | None, typer.Option(help="Column that names the domain.")] = None,
     law: Annotated[str, typer.Option(help="Whose coefficients: dcpt-cross, -k4 …")] = "dcpt-cross",
     k1_step: Annotated[int, typer.Option(help="k1 is the loss after 1000 steps, or 0.")] = 1000,
-    out: Out = None,
+    out: opt.Out = None,
     as_json: opt.Json = False,
 ) -> None:
     """k1, k2, k3 of the cross-domain law, from the start of domains' own loss curves.
@@ -176,7 +175,12 @@ def learnability_command(
     found = jl.learnability(curves, by, law=law, k1_step=k1_step)
     table = found if by is None else found.reset_index()
     record = {"law": law, "domains": table.to_dict("records")}
-    _tell(record, table, "what the early curves show", table, out, as_json)
+    if out is not None:
+        write_record(out, record, table)
+    if as_json:
+        print_json(record)
+    else:
+        _say("what the early curves show", table)
 
 
 def _number(value: Any) -> Any:
@@ -186,24 +190,6 @@ def _number(value: Any) -> Any:
     return None if value != value else value
 
 
-def _notes(found: Any) -> list[dict[str, str]]:
-    return [dataclasses.asdict(note) for note in found.notes]
-
-
-def _tell(
-    record: dict[str, Any], written: pd.DataFrame, head: str, shown: pd.DataFrame,
-    out: Path | None, as_json: bool,
-) -> None:  # fmt: skip
-    """Write and print; a result that is not to be used ends with 1."""
-    notes = [jl.Note(**note) for note in record.get("notes", ())]
-    if out is not None:
-        write_record(out, record, written)
-    if as_json:
-        print_json(record)
-    else:
-        print_wrapped(head)
-        print_frame(shown)
-        for note in notes:
-            print_wrapped(f"  {note}")
-    if any(note.severity == "error" for note in notes):
-        raise typer.Exit(1)
+def _say(head: str, table: pd.DataFrame) -> None:
+    print_wrapped(head)
+    print_frame(table)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
-from pathlib import Path
+from collections.abc import Iterable
+from functools import partial
 from typing import Annotated, Any
 
 import pandas as pd
@@ -11,16 +11,15 @@ import typer
 
 import jaxlaw as jl
 from jaxlaw.commands import options as opt
+from jaxlaw.commands.results import conclude
 from jaxlaw.commands.terminal import (
     check_folder,
     combinations,
     numbers_of,
     print_frame,
-    print_json,
     print_wrapped,
-    write_record,
 )
-from jaxlaw.notes import Note, UsageError
+from jaxlaw.notes import UsageError
 from jaxlaw.uncertainty.intervals import COLUMNS
 
 _NAMED = 3  # runs, or parameters, that a line names
@@ -31,7 +30,6 @@ SameNoise = Annotated[
 OneAt = Annotated[
     list[str] | None, typer.Option(help="Of the prediction there: N=7e9; repeatable.")
 ]
-Out = Annotated[Path | None, typer.Option(help="Write it (JSON, or the table as CSV).")]
 
 
 @opt.reads_runs
@@ -42,7 +40,7 @@ def covariance_command(
     same_noise: SameNoise = False,
     level: opt.Level = 0.95,
     at: opt.PredictAt = None,
-    out: Out = None,
+    out: opt.Out = None,
     as_json: opt.Json = False,
     *,
     reading: dict[str, Any],
@@ -52,7 +50,7 @@ def covariance_command(
     Example: jaxlaw covariance fit.json runs.csv --groups N,r --at N=7e9 --at D=1e12
     """
     check_folder(out)
-    points = {name: grid.ravel() for name, grid in combinations(at, "--at").items()}
+    points = combinations(at, "--at")
     found = jl.covariance(
         opt.law_or_fit(law), data, groups=opt.columns_named(groups), robust=not same_noise,
         **reading,
@@ -61,8 +59,9 @@ def covariance_command(
     if points:
         tables["predictions"] = found.prediction(points, level=level)
     matrix = {name: dict(column) for name, column in found.matrix.items()}
-    record = {"level": level, **_rows(tables), "covariance": matrix}
-    _tell(found.fit, record, found.notes, tables, f"{level:.0%} intervals", out, as_json)
+    record = {"law": found.fit.law.name, "level": level, **_rows(tables), "covariance": matrix}
+    say = partial(_say, found.fit, f"{level:.0%} intervals", tables.values())
+    conclude(record, found.notes, tables["parameters"], say, out, as_json)
 
 
 @opt.reads_runs
@@ -74,7 +73,7 @@ def profile_command(
     groups: opt.Groups = None,
     same_noise: SameNoise = False,
     level: opt.Level = 0.95,
-    out: Out = None,
+    out: opt.Out = None,
     as_json: opt.Json = False,
     *,
     reading: dict[str, Any],
@@ -92,11 +91,10 @@ def profile_command(
     )  # fmt: skip
     ends = dict(zip(COLUMNS, map(float, found.interval(level)), strict=True))
     interval = pd.DataFrame([{"quantity": found.quantity, **ends}])
-    record = {"level": level, **_rows({"interval": interval, "profile": found.table})}
-    _tell(
-        found.fit, record, found.notes, {"interval": interval}, f"{level:.0%} interval", out,
-        as_json, found.table,
-    )  # fmt: skip
+    tables = {"interval": interval, "profile": found.table}
+    record = {"law": found.fit.law.name, "level": level, **_rows(tables)}
+    say = partial(_say, found.fit, f"{level:.0%} interval", [interval])
+    conclude(record, found.notes, found.table, say, out, as_json)
 
 
 @opt.reads_runs
@@ -110,7 +108,7 @@ def influence_command(
     refits: Annotated[
         bool, typer.Option("--refits", help="Leave each out and fit again; not to first order.")
     ] = False,
-    out: Out = None,
+    out: opt.Out = None,
     as_json: opt.Json = False,
     *,
     reading: dict[str, Any],
@@ -120,9 +118,7 @@ def influence_command(
     Example: jaxlaw influence fit.json runs.csv --at N=7e9 --at D=1e12 --out influence.csv
     """
     check_folder(out)
-    fit = opt.law_or_fit(law)
-    runs = jl.read_runs(data, **reading)
-    fit = fit if isinstance(fit, jl.Fit) else jl.fit(fit, runs)
+    fit, runs = _fitted(law, data, reading)
     found = jl.influence(
         fit, runs, numbers_of(at, "--at") or None, groups=opt.columns_named(groups), refits=refits
     )
@@ -131,17 +127,16 @@ def influence_command(
     head = "the runs, by their rows, that move it most when left out"
     if groups:
         head = "the groups, by their first rows, that move it most when left out"
-    _tell(
-        fit, _rows({"influence": table}), fit.notes, {"": _most(found, estimates)}, head, out,
-        as_json, table,
-    )  # fmt: skip
+    record = {"law": fit.law.name, **_rows({"influence": table})}
+    say = partial(_say, fit, head, [_most(found, estimates)])
+    conclude(record, fit.notes, table, say, out, as_json)
 
 
 @opt.reads_runs
 def identifiability_command(
     law: opt.LawOrFit,
     data: opt.Data,
-    out: Out = None,
+    out: opt.Out = None,
     as_json: opt.Json = False,
     *,
     reading: dict[str, Any],
@@ -151,16 +146,20 @@ def identifiability_command(
     Example: jaxlaw identifiability chinchilla runs.csv -c N=n_params -c D=n_tokens
     """
     check_folder(out)
-    fit = opt.law_or_fit(law)
-    runs = jl.read_runs(data, **reading)
-    fit = fit if isinstance(fit, jl.Fit) else jl.fit(fit, runs)
+    fit, runs = _fitted(law, data, reading)
     found = jl.identifiability(fit, runs)
     advice = [text for text in found["advice"] if text]
+    advice = advice or ["the data determine every combination to 25 % or better"]
     head = "standard errors of combinations of parameters, relative; the loosest first"
-    _tell(
-        fit, _rows({"directions": found}), fit.notes, {"": _directions(found)}, head, out, as_json,
-        found, advice or ["the data determine every combination to 25 % or better"],
-    )  # fmt: skip
+    record = {"law": fit.law.name, **_rows({"directions": found})}
+    say = partial(_say, fit, head, [_directions(found)], advice)
+    conclude(record, fit.notes, found, say, out, as_json)
+
+
+def _fitted(law: str, data: str, reading: dict[str, Any]) -> tuple[jl.Fit, jl.Runs]:
+    """The fit that a file holds, or one of these runs; and the runs."""
+    fit, runs = opt.law_or_fit(law), jl.read_runs(data, **reading)
+    return fit if isinstance(fit, jl.Fit) else jl.fit(fit, runs), runs
 
 
 def _most(found: pd.DataFrame, estimates: dict[str, float]) -> pd.DataFrame:
@@ -188,27 +187,12 @@ def _rows(tables: dict[str, pd.DataFrame]) -> dict[str, Any]:
     return {name: table.to_dict("records") for name, table in tables.items()}
 
 
-def _tell(
-    fit: jl.Fit, record: dict[str, Any], notes: tuple[Note, ...], tables: dict[str, pd.DataFrame],
-    head: str, out: Path | None, as_json: bool, written: pd.DataFrame | None = None,
-    advice: list[str] | None = None,
-) -> None:  # fmt: skip
-    """Write and print; a fit that is not to be used ends with 1."""
-    record = {
-        "law": fit.law.name, **record, "notes": [dataclasses.asdict(note) for note in notes],
-    }  # fmt: skip
-    if out is not None:
-        write_record(out, record, next(iter(tables.values())) if written is None else written)
-    if as_json:
-        print_json(record)
-    else:
-        print(f"{fit.law.name}: {fit.law.formula}")
-        print(head)
-        for table in tables.values():
-            print_frame(table)
-        for line in advice or ():
-            print_wrapped(f"  {line}")
-        for note in notes:
-            print_wrapped(f"  {note}")
-    if any(note.severity == "error" for note in notes):
-        raise typer.Exit(1)
+def _say(
+    fit: jl.Fit, head: str, tables: Iterable[pd.DataFrame], advice: Iterable[str] = ()
+) -> None:
+    print(f"{fit.law.name}: {fit.law.formula}")
+    print(head)
+    for table in tables:
+        print_frame(table)
+    for line in advice:
+        print_wrapped(f"  {line}")

@@ -57,6 +57,8 @@ PredictAt = Annotated[
     list[str] | None, typer.Option(help="Predict there too: N=7e9 or N=1e9,7e9; repeatable.")
 ]
 
+Out = Annotated[Path | None, typer.Option(help="Write it (JSON, or the table as CSV).")]
+
 # How data are read.
 Columns = Annotated[
     list[str] | None,

@@ -71,10 +71,11 @@ def value_range(text: str, option: str) -> tuple[float | None, float | None]:
 
 
 def combinations(items: Sequence[str] | None, option: str) -> dict[str, np.ndarray]:
-    """``["N=1e9,7e9", "D=1e12"]`` → arrays by name, an axis for each, of all combinations."""
+    """``["N=1e9,7e9", "D=1e12"]`` → arrays (k,) by name, of all k combinations."""
     given = pairs(items, option)
     values = [[number(one, option) for one in text.split(",")] for text in given.values()]
-    return dict(zip(given, np.meshgrid(*values, indexing="ij"), strict=True))
+    grids = np.meshgrid(*values, indexing="ij")
+    return {name: grid.ravel() for name, grid in zip(given, grids, strict=True)}
 
 
 def write_file(path: Path, write: Any) -> None:

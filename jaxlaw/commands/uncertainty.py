@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,17 +11,15 @@ import typer
 
 import jaxlaw as jl
 from jaxlaw.commands import options as opt
+from jaxlaw.commands.results import conclude
 from jaxlaw.commands.terminal import (
     check_folder,
     combinations,
     numbers_of,
     pairs,
     print_frame,
-    print_json,
-    print_wrapped,
     ranges_of,
     write_file,
-    write_record,
 )
 
 
@@ -91,7 +88,7 @@ def bootstrap_command(
         "bounds": ranges_of(bound, "--bound"),
         "base": opt.loaded_fit(base) if base else None,
     }
-    points = {name: grid.ravel() for name, grid in combinations(at, "--at").items()}
+    points = combinations(at, "--at")
     found = jl.bootstrap(
         opt.law_or_fit(law), data, n, kind=kind, groups=opt.columns_named(groups), seed=seed,
         n_starts=n_starts, screen=screen,
@@ -101,8 +98,6 @@ def bootstrap_command(
     if distributed and jax.process_index() > 0:
         return  # the first process speaks for all
     _show(found, level, method, points, draws, out, as_json)
-    if any(note.severity == "error" for note in found.notes):
-        raise typer.Exit(1)
 
 
 def _show(
@@ -120,7 +115,6 @@ def _show(
         "level": level,
         "method": method,
         **{name: table.to_dict("records") for name, table in tables.items()},
-        "notes": [dataclasses.asdict(note) for note in found.notes],
     }
     if draws is not None:
         whole = jl.planning.Replicates(found.fit, found.params, found.notes)
@@ -129,14 +123,11 @@ def _show(
             draws,
             lambda path: found.table().to_csv(path, index=False) if table else whole.save(path),
         )
-    if out is not None:
-        write_record(out, record, tables["parameters"])
-    if as_json:
-        print_json(record)
-        return
-    print(f"{record['law']}: {found.fit.law.formula}")
-    print(f"{len(found)} resamples ({found.kind}) of {found.n_groups}; {level:.0%} intervals")
-    for table in tables.values():
-        print_frame(table)
-    for note in found.notes:
-        print_wrapped(f"  {note}")
+
+    def say() -> None:
+        print(f"{record['law']}: {found.fit.law.formula}")
+        print(f"{len(found)} resamples ({found.kind}) of {found.n_groups}; {level:.0%} intervals")
+        for table in tables.values():
+            print_frame(table)
+
+    conclude(record, found.notes, tables["parameters"], say, out, as_json)
