@@ -209,7 +209,7 @@ def test_a_study_stands_alone_and_says_its_scores(tmp_path):
 def test_what_does_not_belong_is_refused(chinchilla_fit, runs):
     with pytest.raises(UsageError, match="belong to a fit"):
         jl.report(a_study(), runs=runs)
-    with pytest.raises(UsageError, match="not of dict"):
+    with pytest.raises(UsageError, match="must be a Fit or a Study"):
         jl.report({})
     with pytest.raises(UsageError, match="there are none"):
         jl.report(chinchilla_fit, columns={"N": "n"})
