@@ -19,6 +19,7 @@ from jax import lax
 
 from jaxlaw.laws.base import power
 from jaxlaw.notes import UsageError
+from jaxlaw.programs import compiled
 from jaxlaw.recurrence import ROW, decayed_sum, powers_of
 
 TILE = 2**19  # rates of a host array worked on at a time, 4 MB: what stays in cache
@@ -44,7 +45,7 @@ class Rule(NamedTuple):
         return self.count_warmup and not (self.weighted or self.carry_momentum)
 
 
-@functools.partial(jax.jit, static_argnames="rule")
+@compiled(static_argnames="rule")
 def advance(
     state: Any, rates: Any, powers: Any, count: Any, at: Any, epsilon: Any, peak: Any, rule: Rule
 ) -> tuple[Areas, Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import jax
@@ -17,6 +16,7 @@ from jaxlaw.engine import problem_axes, solve_inside
 from jaxlaw.laws.base import Law
 from jaxlaw.notes import UsageError
 from jaxlaw.objective import LARGEST_DELTA, Problem, evaluate, scale_of
+from jaxlaw.programs import compiled
 from jaxlaw.solvers import SOLVERS
 from jaxlaw.solvers.lbfgs import ALMOST
 from jaxlaw.solvers.newton import solve_definite
@@ -153,7 +153,7 @@ def _starts(model: Model, starts: Any, centre: Any, problems: Problem, kind: Any
     return jnp.asarray(from_natural(model, params, problems.context), kind)
 
 
-@partial(jax.jit, static_argnames="model")
+@compiled(static_argnames="model")
 def _solve(model: Model, problems: Problem, starts: Array, centre: Any) -> BatchFit:
     fixed = jax.lax.stop_gradient(problems)
     batched = frozenset({"target", "weight"})

@@ -22,6 +22,7 @@ from jax.sharding import Mesh, PartitionSpec
 from jaxlaw.coordinates import Array, Model
 from jaxlaw.memory import Memory
 from jaxlaw.objective import Problem, value_at_level
+from jaxlaw.programs import compiled
 from jaxlaw.projection import coefficients, prediction, terms
 from jaxlaw.solvers import Solver
 from jaxlaw.solvers.status import NON_FINITE, RUNNING
@@ -130,13 +131,12 @@ def _solve_queues(
         np.full(many, NON_FINITE, np.int32),
         np.zeros(many, np.int32),
     )
-    slots = _idle(key, model, shared, own, waiting, count)
     done = np.zeros(len(queues), np.int32)
-    run = partial(_rounds, key, model, mesh, (shared, settings))
+    run, slots = partial(_rounds, key, model, mesh), None
     while True:
         smaller = count // PACK if count >= PACK * 8 else 0
-        enough = np.full(len(queues), smaller, np.int32)
-        slots, results, done = run((own, waiting, enough), slots, results, done)
+        work = (own, waiting, np.full(len(queues), smaller, np.int32))
+        slots, results, done = run(count, (shared, settings), work, slots, results, done)
         if smaller == 0 or not bool(np.any(np.asarray(slots.index) >= 0)):
             break
         slots, count = _pack(mesh, slots, smaller), smaller
@@ -175,7 +175,7 @@ def evaluate_queues(
     return (memory or Memory()).within("screen", work, BLOCK)
 
 
-@partial(jax.jit, static_argnames=("model", "mesh", "block"))
+@compiled(static_argnames=("model", "mesh", "block"))
 def _values(model: Model, mesh: Mesh, block: int, shared: Problem, each: Any) -> Values:
     def one_queue(shared: Problem, each: Any) -> Values:
         own, starts, empty = each
@@ -271,34 +271,19 @@ def problem_axes(batched: Any) -> Problem:
     return Problem(*(0 if name in batched else None for name in Problem._fields))
 
 
-@partial(jax.jit, static_argnames=("solver", "model", "count"))
-def _idle(solver, model, shared, own, waiting, count) -> _Slots:
-    """Slots with nothing in them; only the shapes of a lane are needed, not its program."""
-
-    def lane():
-        first = jax.tree.map(lambda leaf: leaf[0], (own, waiting))
-        return solver.init(model, _problem(shared, first[0], first[1][1][0]), first[1][0][0])
-
-    many = (waiting[0].shape[0], count)
-    lanes = jax.tree.map(
-        lambda leaf: jnp.zeros((*many, *leaf.shape), leaf.dtype), jax.eval_shape(lane)
-    )
-    return _Slots(lanes, jnp.full(many, -1, jnp.int32))
-
-
 _compiled: set[tuple[Any, ...]] = set()
 
 
 def _forget_if_many(*key: Any) -> None:
     """Without this, a process that fits many laws comes to an end in the compiler."""
     if key not in _compiled and len(_compiled) >= PROGRAMS:
-        for program in (_rounds, _values, _idle, _pack):
+        for program in (_rounds, _values, _pack):
             program.clear_cache()
         _compiled.clear()
     _compiled.add(key)
 
 
-@partial(jax.jit, static_argnames=("mesh", "size"))
+@compiled(static_argnames=("mesh", "size"))
 def _pack(mesh: Mesh, slots: _Slots, size: int) -> _Slots:
     def pack(_, slots: _Slots) -> _Slots:
         order = jnp.argsort(slots.index < 0, stable=True)[:size]
@@ -307,18 +292,27 @@ def _pack(mesh: Mesh, slots: _Slots, size: int) -> _Slots:
     return _on_each(mesh, pack)((), slots)
 
 
-@partial(jax.jit, static_argnames=("solver", "model", "mesh"), donate_argnums=(5, 6))
-def _rounds(solver, model, mesh, shared, own, slots, results, done):
-    """Rounds of ticks until a queue is empty and at most ``enough`` of its lanes are running."""
-    work = partial(_rounds_of_one, solver, model)
+@compiled(static_argnames=("solver", "model", "mesh", "count"), donate_argnums=(6, 7))
+def _rounds(solver, model, mesh, count, shared, own, slots, results, done):
+    """Rounds of ticks until a queue is empty and at most ``enough`` of its lanes are running.
+
+    Without slots it begins with so many that are idle.
+    """
+    work = partial(_rounds_of_one, solver, model, count)
     return _on_each(mesh, work)(shared, own, slots, results, done)
 
 
-def _rounds_of_one(solver, model, shared, own, slots, results, done):
+def _rounds_of_one(solver, model, count, shared, own, slots, results, done):
     (problems, settings), (fields, (starts, owner, lanes), enough) = shared, own
     axes = problem_axes(fields)
     init = jax.vmap(partial(solver.init, model), (axes, 0))
     step = jax.vmap(partial(solver.step, model), (axes, 0, None))
+
+    def idle():
+        several = _problem(problems, fields, owner[:count])
+        shapes = jax.eval_shape(init, several, starts[:count])  # no program of its own
+        lanes = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
+        return _Slots(lanes, jnp.full(count, -1, jnp.int32))
 
     def refill(slots, done):
         idle = slots.index < 0
@@ -363,7 +357,7 @@ def _rounds_of_one(solver, model, shared, own, slots, results, done):
         slots, _, done = carry
         return (done < lanes) | (jnp.sum(slots.index >= 0) > enough)
 
-    return jax.lax.while_loop(more, body, (slots, results, done))
+    return jax.lax.while_loop(more, body, (slots or idle(), results, done))
 
 
 def _where(condition: Array, new: Any, old: Any) -> Any:

@@ -14,7 +14,6 @@ from __future__ import annotations
 import dataclasses
 import logging
 from collections.abc import Mapping
-from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -30,7 +29,7 @@ from jaxlaw.notes import DataError, Note, UsageError, nearest
 from jaxlaw.objective import LARGEST_DELTA, metrics, scale_of
 from jaxlaw.observations import Observations
 from jaxlaw.posing import Options, Posed, pose
-from jaxlaw.programs import programs_in
+from jaxlaw.programs import compiled, programs_in
 from jaxlaw.result import Fit, RunnerUp
 from jaxlaw.runs import read_runs
 from jaxlaw.search import Optimum, Task, find_optima
@@ -260,7 +259,7 @@ def _report(posed: Posed, observations: Observations, optimum: Optimum, solver: 
     )
 
 
-@partial(jax.jit, static_argnames="law")
+@compiled(static_argnames="law")
 def _predict(law: Law, params: dict[str, Any], inputs: dict[str, Any]) -> Any:
     return law(params, **inputs)
 

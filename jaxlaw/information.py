@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import jax
@@ -21,6 +20,7 @@ from jaxlaw.findings import at_walls
 from jaxlaw.notes import DataError, Note
 from jaxlaw.objective import Problem, predict
 from jaxlaw.posing import Posed
+from jaxlaw.programs import compiled
 from jaxlaw.result import Fit
 from jaxlaw.uncertainty.posed_fit import Fitted, fitted
 from jaxlaw.uncertainty.sandwich import residual_slopes
@@ -103,7 +103,7 @@ def information_of(fit: Fit, runs: Any) -> Information:
     return Information(posed, at, free, matrix, scale, noise, notes)
 
 
-@partial(jax.jit, static_argnames="model")
+@compiled(static_argnames="model")
 def _slopes(model: Model, problem: Problem, at: Any) -> Any:
     """∂ prediction / ∂ coordinates in the space of the residuals, (n, p)."""
 

@@ -139,6 +139,7 @@ def value_at_level(model: Model, problem: Problem, predicted: Array) -> Array:
     return huber(problem, difference, problem.delta) / scale_of(problem.delta)
 
 
+@partial(jax.jit, static_argnames="model", inline=True)  # traced once for all that call it
 def value_and_gradient(model: Model, problem: Problem, coordinates: Array) -> tuple[Array, Array]:
     """Scaled value and its gradient (p,), forwards: cheaper than backwards for few parameters."""
 
@@ -158,6 +159,7 @@ def value_and_gradient(model: Model, problem: Problem, coordinates: Array) -> tu
     return once(both)(problem, coordinates)
 
 
+@partial(jax.jit, static_argnames="model", inline=True)
 def evaluate(
     model: Model,
     problem: Problem,

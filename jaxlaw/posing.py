@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, Literal
 
 import jax
@@ -15,6 +14,7 @@ from jaxlaw.coordinates import Model, box, exponents_of, from_natural, natural, 
 from jaxlaw.laws.base import Law
 from jaxlaw.notes import UsageError, nearest
 from jaxlaw.objective import LARGEST_DELTA, Problem
+from jaxlaw.programs import compiled
 
 _WIDE = 1e100  # range of a coefficient whose inputs could not be centred
 
@@ -144,7 +144,7 @@ class Posed:
         return found | exact
 
 
-@partial(jax.jit, static_argnames="model")
+@compiled(static_argnames="model")
 def _natural(model: Model, rows: Any, context: Any, centre: Mapping[str, Any]) -> dict[str, Any]:
     found = natural(model, tuple(rows.T), context)
     found = recentre(model.law, found, centre, sign=1)

@@ -17,6 +17,7 @@ from jaxlaw.notes import Note, UsageError
 from jaxlaw.objective import scale_of
 from jaxlaw.observations import Observations
 from jaxlaw.posing import Options, Posed, pose
+from jaxlaw.programs import compiled
 from jaxlaw.search import Task, find_optima
 from jaxlaw.solvers import SOLVERS, Solver
 from jaxlaw.starts import first_starts
@@ -53,7 +54,7 @@ class Refits:
             return np.asarray(_predict(law, self.params, inputs))
 
 
-@jax.jit(static_argnames="law")
+@compiled(static_argnames="law")
 def _predict(law: Law, params: dict, inputs: dict) -> jax.Array:
     return jax.vmap(lambda one: law(one, **inputs))(params)
 

@@ -10,6 +10,7 @@ import jax
 import numpy as np
 
 from jaxlaw.laws.base import Input, Law
+from jaxlaw.programs import compiled
 
 _POINTS = 96
 
@@ -82,7 +83,7 @@ def _jacobian(
     return columns / np.where(lengths > 0, lengths, 1.0)
 
 
-@functools.partial(jax.jit, static_argnames=("law", "free"))
+@compiled(static_argnames=("law", "free"))
 def _slopes(law: Law, free: tuple[str, ...], design: Any, params: Any) -> Any:
     slopes = jax.jacfwd(lambda some: law({**params, **some}, **design))(
         {name: params[name] for name in free}

@@ -36,7 +36,7 @@ def refusing(program, room, calls):
 @pytest.fixture
 def small_device(monkeypatch):
     calls = {"solve": [], "screen": []}
-    monkeypatch.setattr(engine, "_idle", refusing(engine._idle, 16, calls["solve"]))
+    monkeypatch.setattr(engine, "_rounds", refusing(engine._rounds, 16, calls["solve"]))
     monkeypatch.setattr(engine, "_values", refusing(engine._values, 16, calls["screen"]))
     return calls
 

@@ -4,7 +4,8 @@ import sys
 import jax
 import pytest
 
-from jaxlaw.programs import programs_in
+from jaxlaw import programs
+from jaxlaw.programs import compiled, programs_in
 
 SCRIPT = """
 import sys, jax, jaxlaw as jl
@@ -39,3 +40,35 @@ def test_the_setting_is_put_back_after_an_error(tmp_path):
         assert jax.config.jax_compilation_cache_dir == str(tmp_path)
         raise RuntimeError
     assert jax.config.jax_compilation_cache_dir == before
+
+
+@compiled(static_argnames="power")
+def raised(x, power):
+    return x**power
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        raised,
+        jax.jit(raised, static_argnames="power"),
+        jax.grad(lambda x, power: raised(x, power + 1) / (power + 1)),
+        lambda x, power: jax.vmap(lambda one: raised(one, power))(jax.numpy.full(2, x))[0],
+        lambda x, power: jax.jit(lambda: raised(x, power))(),  # no argument is traced
+        lambda x, power: jax.vmap(jax.grad(lambda x: raised(x, power + 1) / (power + 1)))(
+            jax.numpy.full(2, x)
+        )[0],
+    ],
+)
+def test_a_program_is_its_function_wherever_it_is_called(call):
+    assert float(call(3.0, power=2)) == pytest.approx(9.0)
+
+
+def test_what_this_jaxlib_does_not_take_is_left_out(monkeypatch):
+    monkeypatch.setattr(programs, "QUICK", {"xla_cpu_no_such_option": True})
+    programs._known_options.cache_clear()
+    try:
+        assert programs._known_options() == {}
+        assert float(compiled()(lambda x: x + 1)(1.0)) == 2.0
+    finally:
+        programs._known_options.cache_clear()

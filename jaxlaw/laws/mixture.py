@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -25,6 +24,7 @@ from jaxlaw.laws.base import (
     power,
     real,
 )
+from jaxlaw.programs import compiled
 
 _BILLIONS = {name: replace(INPUTS[name], unit=1e9) for name in ("N", "D")}
 
@@ -141,7 +141,7 @@ _N_TERM = {"N": "alpha"}
 _D_TERM = {"D": "beta"}
 
 
-@partial(jax.jit, static_argnames="law")
+@compiled(static_argnames="law")
 def _slope_in_r(law, params, shares, N, D):
     return jax.vmap(jax.grad(lambda r: law(params, N=N, D=D, r=r)))(shares)
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import jax
@@ -29,6 +28,7 @@ from jaxlaw.planning.answers import (
 from jaxlaw.planning.extrema import root
 from jaxlaw.planning.placing import WALLS, Cost, Limits, log_cost, log_tokens, loss_at, place
 from jaxlaw.planning.transfer import nd_laws
+from jaxlaw.programs import compiled
 
 GRID = 129  # points at which two losses are compared, before the root between two of them
 BUDGETS = (1e10, 1e36)  # FLOPs among which the frontiers are compared
@@ -121,7 +121,7 @@ def break_even(
     return BreakEven(**answer, pays=pays, binding=binding, notes=tuple(notes))
 
 
-@partial(jax.jit, static_argnames=("laws", "cost", "along"))
+@compiled(static_argnames=("laws", "cost", "along"))
 def _crossings(
     laws: tuple[Law, Law], cost: Cost | None, along: str, params: Any, fixed: Any, ends: Any
 ) -> Any:

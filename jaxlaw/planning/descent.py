@@ -8,7 +8,6 @@ by construction, and a loss that is convex in the rates is convex in the shares.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -21,6 +20,7 @@ from jaxlaw import schedules
 from jaxlaw.laws.base import Law
 from jaxlaw.lr_areas import Areas, PhaseAreas, areas, phase_areas
 from jaxlaw.planning.answers import Source
+from jaxlaw.programs import compiled
 from jaxlaw.schedules import Schedule
 
 RATE = 1.0  # Adam's, in logits; it fades to 0 over the iterations
@@ -209,7 +209,7 @@ def _ends(shape: Shape | None, how: Any, shares: Any) -> Areas | PhaseAreas:
     )  # fmt: skip
 
 
-@functools.partial(jax.jit, static_argnames=("which", "shape"))
+@compiled(static_argnames=("which", "shape"))
 def _descend(
     which: tuple[Law, ...], shape: Shape | None, values: Any, how: Any, starts: Any,
     iterations: Any,

@@ -6,7 +6,6 @@ new one (cpt), each a Fit, (law, params) or a bootstrap; replicates of the two b
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -38,6 +37,7 @@ from jaxlaw.planning.two_losses import (
     on_settings,
     question_of,
 )
+from jaxlaw.programs import compiled
 
 AT_END = 1e-6  # of a range, in its own scale
 _LOGARITHMIC = ("peak", "steps")
@@ -286,7 +286,7 @@ def _settings(names: tuple[str, ...], places: Any, fixed: Mapping[str, Any], sca
     return at
 
 
-@functools.partial(jax.jit, static_argnames=("laws", "layout", "names"))
+@compiled(static_argnames=("laws", "layout", "names"))
 def _optima(
     laws: Any, layout: Any, names: tuple[str, ...], params: Any, weights: Any, numbers: Any,
     inputs: Any, fixed: Any, scale: Any, grid: Any,

@@ -14,7 +14,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import jax
@@ -46,6 +45,7 @@ from jaxlaw.planning.placing import (
     other_input,
 )
 from jaxlaw.planning.targets import smallest_compute
+from jaxlaw.programs import compiled
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -220,12 +220,12 @@ def _paired(one: Any, two: Any) -> np.ndarray:
     return np.stack([row if len(row) == size else np.full(size, row[0]) for row in rows])
 
 
-@partial(jax.jit, static_argnames="law")
+@compiled(static_argnames="law")
 def _losses(law: Law, params: Any, log_N: Any, log_D: Any) -> Any:
     return loss_at(law, params, log_N, log_D, {})
 
 
-@partial(jax.jit, static_argnames="law")
+@compiled(static_argnames="law")
 def _tokens_to(law: Law, params: Any, log_N: Any, target: Any) -> Any:
     """(P,) log tokens at which a law comes down to (P,) targets; infinite where it does not."""
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import jax
@@ -23,6 +22,7 @@ from jaxlaw.fitting import solver_named
 from jaxlaw.laws.base import Law
 from jaxlaw.notes import UsageError
 from jaxlaw.objective import Problem
+from jaxlaw.programs import compiled
 from jaxlaw.refits import Refits, refit
 from jaxlaw.result import Fit
 from jaxlaw.uncertainty.posed_fit import Fitted, fitted
@@ -104,7 +104,7 @@ def _derived(problem: Fitted, function: Callable[..., dict]) -> dict[str, np.nda
         return {name: -np.asarray(outer[name] @ slopes) * weight for name in names}
 
 
-@partial(jax.jit, static_argnames="model")
+@compiled(static_argnames="model")
 def _moves(model: Model, problem: Problem, at: jax.Array) -> jax.Array:
     """Slopes (p, n) of the optimum in the weights."""
     return jax.jacrev(lambda w: as_optimum(model, problem._replace(weight=w), at)[0])(

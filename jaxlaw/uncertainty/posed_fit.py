@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import jax
@@ -20,6 +19,7 @@ from jaxlaw.notes import UsageError
 from jaxlaw.objective import Problem, predict, rounding_floor, scale_of, scaled_value
 from jaxlaw.observations import Observations
 from jaxlaw.posing import Options, Posed, pose
+from jaxlaw.programs import compiled
 from jaxlaw.result import Fit
 from jaxlaw.runs import Runs, read_runs
 
@@ -72,7 +72,7 @@ class Fitted:
         return np.log(values) if self.posed.model.space == "log" else values
 
 
-@partial(jax.jit, static_argnames="model")
+@compiled(static_argnames="model")
 def _at(model: Model, problem: Problem, coordinates: Any) -> Any:
     return predict(model, problem, coordinates)
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -27,6 +26,7 @@ from jaxlaw.laws.base import Law
 from jaxlaw.notes import Note, UsageError
 from jaxlaw.objective import LARGEST_DELTA, Problem, predict, scale_of, scaled_value
 from jaxlaw.posing import Posed, pose
+from jaxlaw.programs import compiled
 from jaxlaw.result import Fit
 from jaxlaw.solvers import SOLVERS
 from jaxlaw.uncertainty.intervals import Interval, check_level
@@ -266,7 +266,7 @@ def _best(held: _Held, starts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return lanes.coordinates[rows, best], loss[rows, best]
 
 
-@partial(jax.jit, static_argnames="model")
+@compiled(static_argnames="model")
 def _without_row(model: Model, problem: Problem, at: jax.Array) -> tuple[jax.Array, jax.Array]:
     """What the last row's prediction came to (P,), and the scaled objective of the others."""
     others = problem._replace(weight=problem.weight.at[-1].set(0.0))

@@ -1,0 +1,65 @@
+"""What a first fit costs before it computes: tracing and compiling, and what was done about it.
+
+    python benchmarks/first_call.py
+
+Every row is the median of three new processes; CPU seconds, of all threads. "plain" compiles as
+``jax.jit`` does, "quick" with the options of :mod:`jaxlaw.programs`. The second fit is of the
+same shapes, compiled: the options must not cost there what they save.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import subprocess
+import sys
+
+LAWS = ("chinchilla", "dcpt", "cpt-curve")
+SCRIPT = """
+import json, sys, time
+import jaxlaw as jl
+from jaxlaw import programs
+law, quick = sys.argv[1], sys.argv[2] == "quick"
+if not quick:
+    programs.QUICK = {}
+made = jl.simulate.experiment(law, noise=0.004)
+def cpu(fit):
+    began = time.process_time()
+    found = fit()
+    return time.process_time() - began, found
+one = lambda: jl.fit(made.law, made.table)
+many = lambda: jl.fit(made.law, made.table, n_starts=4096, screen=False)
+(first, fit), (second, _) = cpu(one), cpu(one)
+cpu(many)
+(large, _) = cpu(many)
+print(json.dumps([first, second, large, fit.objective, bool(programs._known_options())]))
+"""
+
+
+def measured(law: str, way: str) -> list[float]:
+    """CPU seconds of first, second and large fit, the objective, and whether options are known."""
+    command = [sys.executable, "-c", SCRIPT, law, way]
+    runs = [
+        json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+        for _ in range(3)
+    ]
+    return [statistics.median(values) for values in zip(*runs, strict=True)]
+
+
+def main() -> None:
+    """Print the table."""
+    print("| law | way | first fit | second | 4,096 starts solved | first, of plain | objective |")
+    print("|---|---|---|---|---|---|---|")
+    for law in LAWS:
+        plain = measured(law, "plain")
+        for way in ("plain", "quick"):
+            first, second, large, objective, known = plain if way == "plain" else measured(law, way)
+            way += "" if known or way == "plain" else " (not known to this jaxlib)"
+            print(
+                f"| {law} | {way} | {first:.1f} | {second:.2f} | {large:.2f} | "
+                f"{first / plain[0]:.0%} | {objective:.10g} |"
+            )
+
+
+if __name__ == "__main__":
+    main()
