@@ -20,6 +20,7 @@ from jaxlaw.solvers.status import CONVERGED, NON_FINITE, STEP_LIMIT
 
 NEWTON, LBFGS = SOLVERS["newton"], SOLVERS["lbfgs"]
 NOWHERE = 1e10
+LIKE_A_FIT = 32, 2048  # starts solved and tried at once: its programs are there already
 QUICK = {"chinchilla", "downstream-ce"}  # the others compile for long
 
 
@@ -98,9 +99,10 @@ def test_a_coordinate_that_moves_much_does_not_make_the_others_converged(own_law
 
 @pytest.mark.parametrize("name", [p.name for p in PROBLEMS])
 def test_newton_ends_at_an_optimum_inside_the_box(name):
+    fit = simulated_fit(name)
     with jax.enable_x64(True):
         p = posed(name)
-        lanes = engine.solve(NEWTON, p.model, p.problem, screened(p))
+        lanes = engine.solve(NEWTON, p.model, p.problem, screened(p, *LIKE_A_FIT))
         low, high = np.asarray(p.problem.low), np.asarray(p.problem.high)
         assert (lanes.coordinates >= low).all() and (lanes.coordinates <= high).all()
         best = int(np.argmin(lanes.value[0]))
@@ -114,7 +116,6 @@ def test_newton_ends_at_an_optimum_inside_the_box(name):
         assert lanes.status[0, best] == CONVERGED
         assert float(value) == pytest.approx(lanes.value[0, best], rel=1e-12)
         assert np.sum((root.T @ gradient) ** 2) <= 1e-9 * float(value)
-        fit = simulated_fit(name)
         assert lanes.value[0, best] * float(scale_of(p.problem.delta)) == pytest.approx(
             fit.objective, rel=1e-9
         )
@@ -123,7 +124,7 @@ def test_newton_ends_at_an_optimum_inside_the_box(name):
 def test_a_lane_of_nan_ends_non_finite_and_harms_no_neighbour():
     with jax.enable_x64(True):
         p = posed("chinchilla")
-        first = screened(p)
+        first = screened(p, *LIKE_A_FIT)
         clean = engine.solve(NEWTON, p.model, p.problem, first)
         spoilt = first.copy()
         spoilt[5] = np.nan
@@ -138,7 +139,7 @@ def test_a_lane_of_nan_ends_non_finite_and_harms_no_neighbour():
 def test_the_step_limit_is_a_status_and_costs_no_program():
     with jax.enable_x64(True):
         p = posed("chinchilla")
-        first = screened(p)
+        first = screened(p, *LIKE_A_FIT)
         engine.solve(NEWTON, p.model, p.problem, first)
         programs = engine._rounds._cache_size()
         lanes = engine.solve(lane_sized(NEWTON, max_ticks=3), p.model, p.problem, first)
@@ -150,7 +151,7 @@ def test_the_step_limit_is_a_status_and_costs_no_program():
 def test_bounds_are_kept_and_a_fixed_coordinate_stays():
     with jax.enable_x64(True):
         p = posed("chinchilla", fixed={"alpha": 0.3}, bounds={"E": (1.0, 1.5)})
-        lanes = engine.solve(NEWTON, p.model, p.problem, screened(p))
+        lanes = engine.solve(NEWTON, p.model, p.problem, screened(p, *LIKE_A_FIT))
         params = p.params(lanes.coordinates[0])
     assert (params["alpha"] == 0.3).all()
     assert (params["E"] >= 1.0).all() and (params["E"] <= 1.5).all()
@@ -161,7 +162,7 @@ def test_bounds_are_kept_and_a_fixed_coordinate_stays():
 def test_exact_data_end_at_zero():
     with jax.enable_x64(True):
         p = posed("chinchilla", noise=0.0)
-        lanes = engine.solve(NEWTON, p.model, p.problem, screened(p))
+        lanes = engine.solve(NEWTON, p.model, p.problem, screened(p, *LIKE_A_FIT))
     assert np.min(lanes.value) < 1e-15
     assert lanes.status[0, np.argmin(lanes.value[0])] == CONVERGED
 
@@ -172,7 +173,7 @@ def test_exact_data_end_at_zero():
 def test_the_finisher_stays_at_an_optimum():
     with jax.enable_x64(True):
         p = posed("chinchilla")
-        lanes = engine.solve(NEWTON, p.model, p.problem, screened(p))
+        lanes = engine.solve(NEWTON, p.model, p.problem, screened(p, *LIKE_A_FIT))
         best = int(np.argmin(lanes.value[0]))
         candidates = np.repeat(lanes.coordinates[0, best][None], 4, axis=0)
         ended = engine.solve(FINISHER, p.model, p.problem, candidates)
@@ -186,7 +187,7 @@ def test_the_finisher_stays_at_an_optimum():
 def test_the_finisher_comes_back_from_nearby():
     with jax.enable_x64(True):
         p = posed("chinchilla")
-        lanes = engine.solve(NEWTON, p.model, p.problem, screened(p))
+        lanes = engine.solve(NEWTON, p.model, p.problem, screened(p, *LIKE_A_FIT))
         best = int(np.argmin(lanes.value[0]))
         near = lanes.coordinates[0, best] * (1 + 1e-3 * np.array([[1], [-1], [2], [-2]]))
         ended = engine.solve(FINISHER, p.model, p.problem, near)
