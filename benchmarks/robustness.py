@@ -29,6 +29,7 @@ from jaxlaw.columns import Place, numbers
 
 PARTS = ("tables", "fits", "calls", "files", "sizes")
 FAULTS = ("broken", "wrong", "changed")
+REFUSED_AS_THEY_ARE = {"load", "fit_decay"}  # no file there, no curves
 
 
 def settled(count):
@@ -119,7 +120,9 @@ def calls(count):
     found = Counter()
     # A work folder called '7B' is a good one: not here.
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
-        for name in list(hostile_calls.CALLS)[:count]:
+        for name, (sound, _) in list(hostile_calls.CALLS.items())[:count]:
+            if name not in REFUSED_AS_THEY_ARE:  # else nothing of it would be tried
+                hostile_calls.public_functions()[name](**sound())
             for argument, k, what, answer in hostile_calls.outcomes(name, hostile_calls.VALUES):
                 shown = f": {name}({argument}={hostile_calls.VALUES[k]!r:.30}): {answer!r:.80}"
                 found[what + (shown if what == "broken" else "")] += 1
