@@ -62,6 +62,13 @@ def test_losses_nobody_has_are_fitted_alike_in_any_order(loss):
     assert robustness.fitted(loss) in ("refused", "fitted", "fitted, with warnings")
 
 
+@pytest.mark.slow
+def test_losses_without_a_law_are_never_fitted_without_a_warning():
+    found = robustness.lawless(72)
+    assert sum(found.values()) == 72
+    assert {what for what in found if not what.startswith(("error", "warning", "refused"))} == set()
+
+
 # ---------------------------------------------------------------- arguments
 
 

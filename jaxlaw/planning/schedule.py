@@ -16,9 +16,10 @@ import numpy as np
 import pandas as pd
 
 from jaxlaw import schedules
+from jaxlaw.area_tiles import Areas
 from jaxlaw.arguments import checked
 from jaxlaw.curves.counting import AREAS
-from jaxlaw.lr_areas import Areas, PhaseAreas
+from jaxlaw.lr_areas import PhaseAreas
 from jaxlaw.notes import Note, UsageError, nearest
 from jaxlaw.planning.answers import LEVEL, Source, in_domain, on_source, percentiles_of, sources
 from jaxlaw.planning.continual_run import counted_as
