@@ -7,6 +7,7 @@ M-estimator, its two expectations measured on the fit's own residuals.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -61,8 +62,8 @@ class Information:
 
     def asked(self, fit: Fit, wanted: Any) -> np.ndarray:
         """(k, q) gradients of the predictions."""
-        if not callable(wanted):
-            table = {name: np.atleast_1d(values) for name, values in dict(wanted).items()}
+        if isinstance(wanted, Mapping):
+            table = {name: np.atleast_1d(values) for name, values in wanted.items()}
             return self.slopes(own_units(fit, table))
         model, context, centre = self.posed.model, self.posed.problem.context, self.posed.centre
 

@@ -160,10 +160,10 @@ def of_curves(fit: Fit, curves: Curves, runs: Runs) -> list[Html]:
         {"run": table["run"].to_numpy(), "done": done, "loss": seen.target}
         | {name: own[name] for name in _other_inputs(fit)}
     ).assign(error=np.log(fit.predict(own) / seen.target) ** 2)
-    rms = np.sqrt(rows.groupby("run")["error"].mean()).sort_values(ascending=False)
+    rms = rows.groupby("run")["error"].mean().pow(0.5).sort_values(ascending=False)
     pictures = []
     for k, run in enumerate(rms.index[:_CURVES]):
-        mine = rows[rows["run"] == run].sort_values("done")
+        mine = rows.loc[rows["run"] == run].sort_values("done")
         first = curves.courses[run].first_step
         predicted = _predicted(fit, curves, run, mine)
         observed = pd.DataFrame({"step": mine["done"] + first, "loss": mine["loss"]})
@@ -189,7 +189,9 @@ def _predicted(fit: Fit, curves: Curves, run: str, rows: pd.DataFrame) -> pd.Dat
     course = curves.courses[run]
     done = np.linspace(rows["done"].iloc[0], len(course.schedule), _POINTS)
     done = np.unique(done.astype(int))
-    others = {name: np.interp(done, rows["done"], rows[name]) for name in _other_inputs(fit)}
+    others: dict[str, Any] = {
+        name: np.interp(done, rows["done"], rows[name]) for name in _other_inputs(fit)
+    }
     return fit.predict_curve(
         course.schedule, done + course.first_step, first_step=course.first_step,
         S1_before=course.S1_before, batch=course.batch, **others,
