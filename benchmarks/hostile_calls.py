@@ -66,10 +66,19 @@ def curve() -> pd.DataFrame:
     return pd.DataFrame({"step": step, "loss": 3 + step**-0.5, "lr": np.full(40, 1e-3)})
 
 
-def _annealing_fit() -> Any:
-    return planning.Replicates(
-        jl.published()["besiroglu-2024"], jl.published()["besiroglu-2024"].params
+@cache
+def turning() -> pd.DataFrame:
+    """48 runs whose loss rises with D at small shares, and falls at large ones."""
+    N, D, r = (axis.ravel() for axis in np.meshgrid([0.5, 4.0], [0.3, 0.6, 1.2, 2.4],
+                                                    [0.01, 0.02, 0.05, 0.2, 0.4, 0.8]))  # fmt: skip
+    rising, falling = (
+        dict(_TRUTHS["dcpt"]) | {"B": -0.06, "eta": 0.2},
+        dict(_TRUTHS["dcpt"]) | {"B": 0.1, "eta": 1.0},
     )
+    given = {"N": N, "D": D, "r": r}
+    below, above = (simulate.simulate_runs("dcpt", each, given, noise=0.002) for each in (
+        rising, falling))  # fmt: skip
+    return below.where(below["r"] < 0.1, above)
 
 
 @cache
@@ -123,7 +132,7 @@ CALLS: dict[str, tuple[Callable[[], dict[str, Any]], bool]] = {
                            "delta": 1e-3, "space": "log", "asymmetry": 1.0}, True),
     "fit_decay": (lambda: {"law": "annealing", "curves": None, "decays": (0.9, 0.99)}, False),
     "identifiability": (lambda: {"law": fitted(), "runs": runs()}, True),
-    "inflection_ratio": (lambda: {"runs": runs().assign(r=0.5), "split": None, "at": None,
+    "inflection_ratio": (lambda: {"runs": turning(), "split": None, "at": None,
                                   "resamples": 2, "level": 0.9, "resample": "points", "seed": 0,
                                   **_QUICK}, True),
     "influence": (lambda: {"law": fitted(), "runs": runs(), "on": None, "groups": None}, True),
@@ -225,7 +234,7 @@ CALLS: dict[str, tuple[Callable[[], dict[str, Any]], bool]] = {
     "schedules.linear": (lambda: {"peak": 1e-3, "steps": 20, "final": 0.0}, False),
     "schedules.cosine": (lambda: {"peak": 1e-3, "steps": 20, "final": 0.0}, False),
     "report": (lambda: {"result": fitted(), "out": None, "runs": None, "intervals": None,
-                        "plans": (), "level": 0.9, "title": None}, True),
+                        "plans": (), "profiles": (), "level": 0.9, "title": None}, True),
     "schedules.inverse_sqrt": (lambda: {"peak": 1e-3, "steps": 20, "offset": 5}, False),
     "schedules.two_stage": (lambda: {"first": 1e-3, "second": 1e-4, "steps": 20, "switch": 5},
                                      False),

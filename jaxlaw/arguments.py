@@ -81,6 +81,14 @@ def as_array(name: str, given: Any, kind: Any = None) -> jax.Array:
         raise UsageError(f"{name} must be an array of numbers: {error}") from None
 
 
+def not_of_parameters(name: str, error: Exception) -> UsageError:
+    """What to say of a user's function that cannot be asked, or differentiated."""
+    return UsageError(
+        f"{name} must be a function of a dict of parameters to a number, in jax.numpy; it ended in "
+        f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
+    )
+
+
 #: Arguments that mean the same everywhere, and what there can be of them at most: more is a slip
 #: of the pen, and would fill the memory first.
 _COUNTS = {"seed": _LARGEST, "n_starts": 2**24, "resamples": 10**6, "repeats": 10**4,
@@ -260,6 +268,8 @@ def _hashable(kind: Any, value: Any, where: str) -> Any:
 def _path(kind: Any, value: Any, where: str) -> Any:
     if not isinstance(value, str | os.PathLike):
         raise _Wrong(where, value, "a path")
+    if isinstance(value, str):  # where text and paths are allowed, what is no text is no path
+        _text(str, value, where)
     return value
 
 

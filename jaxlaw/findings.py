@@ -17,6 +17,7 @@ from jaxlaw.programs import compiled
 
 FEW = 0.1  # of the starts agree: warn
 AGREE = 1e-6  # relative distance of objectives that count as the same optimum
+WEAK = 0.8  # R²: noise and random walks come to 0.5, seldom to this
 SAME = 1e-2  # relative distance of parameters that count as the same place
 
 
@@ -81,6 +82,12 @@ def _on_the_search(evidence: Mapping[str, Any]) -> list[Note]:
     if not evidence["r2"] > 0.5:
         message = f"R² is {evidence['r2']:.3g}: the law does not describe these runs"
         notes.append(Note("poor-fit", "error", message))
+    elif evidence["r2"] < WEAK:
+        message = (
+            f"R² is {evidence['r2']:.3g}: much of what the runs differ by is left; look for "
+            "outliers or a missing input, and give intervals with every number"
+        )
+        notes.append(Note("weak-fit", "warning", message))
     return notes
 
 

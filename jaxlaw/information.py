@@ -7,7 +7,7 @@ M-estimator, its two expectations measured on the fit's own residuals.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,9 +15,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxlaw.arguments import not_of_parameters
 from jaxlaw.coordinates import Model, natural, recentre
 from jaxlaw.findings import at_walls
-from jaxlaw.notes import DataError, Note
+from jaxlaw.notes import DataError, Note, UsageError
 from jaxlaw.objective import Problem, predict
 from jaxlaw.posing import Posed
 from jaxlaw.programs import compiled
@@ -61,8 +62,8 @@ class Information:
 
     def asked(self, fit: Fit, wanted: Any) -> np.ndarray:
         """(k, q) gradients of the predictions."""
-        if not isinstance(wanted, Callable):
-            table = {name: np.atleast_1d(values) for name, values in dict(wanted).items()}
+        if isinstance(wanted, Mapping):
+            table = {name: np.atleast_1d(values) for name, values in wanted.items()}
             return self.slopes(own_units(fit, table))
         model, context, centre = self.posed.model, self.posed.problem.context, self.posed.centre
 
@@ -70,7 +71,13 @@ class Information:
             params = natural(model, tuple(at), context)
             return jnp.atleast_1d(wanted(recentre(model.law, params, centre, sign=1)))
 
-        return self._checked(jax.jacfwd(quantity)(jnp.asarray(self.at)))
+        try:
+            slopes = self._checked(jax.jacfwd(quantity)(jnp.asarray(self.at)))
+        except (TypeError, ValueError) as error:
+            raise not_of_parameters("predict", error) from error
+        if not slopes.any(axis=1).all():
+            raise UsageError("predict does not move with any parameter: nothing can narrow it")
+        return slopes
 
     def _checked(self, jacobian: Any) -> np.ndarray:
         found = np.asarray(jacobian)[:, self.free] / self.scale

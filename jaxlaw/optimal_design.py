@@ -7,7 +7,7 @@ not depend on τ. Atkinson, Donev and Tobias 2007, Optimum Experimental Designs,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
@@ -57,7 +57,7 @@ def next_runs(
     runs: Any,
     candidates: Any,
     *,
-    predict: Any = None,
+    predict: Mapping[str, Any] | Callable[..., Any] | None = None,
     n: int | None = None,
     criterion: Literal["c", "D"] = "c",
     cost: Any = None,
@@ -90,7 +90,7 @@ def next_runs(
         DataError: inputs outside their domain, or the law has no derivatives somewhere.
     """
     _check(criterion, predict, n, budget)
-    frame = pd.DataFrame(candidates).reset_index(drop=True)
+    frame = _frame(candidates)
     names, number, price = _grouped(frame, group, cost)
     with jax.enable_x64(True):
         here = information_of(fit, runs)
@@ -124,22 +124,48 @@ def _grouped(
     frame: pd.DataFrame, group: Hashable | None, cost: Any
 ) -> tuple[list[Any], np.ndarray, np.ndarray]:
     """Names of the candidate runs (G,), each row's (m,), and what the runs cost (G,)."""
-    for column in (group, cost):
-        if isinstance(column, str) and column not in frame:
-            raise UsageError(f"the candidates have no column {column}: {', '.join(frame)}")
-    if not len(frame):
-        raise UsageError("there are no candidates")
+    for column in (group, cost if isinstance(cost, str) else None):
+        if column is not None and column not in frame:
+            known = ", ".join(map(str, frame))
+            raise UsageError(f"the candidates have no column {column}: {known}")
     number, names = pd.factorize(frame.index if group is None else frame[group])
-    each = pd.to_numeric(
-        pd.Series(1.0, frame.index) if cost is None else frame[cost] if isinstance(cost, str)
-        else np.asarray(cost), errors="coerce",
-    )  # fmt: skip
-    each = np.asarray(each, float)
-    if each.shape != (len(frame),) or not (each > 0).all():
-        raise UsageError(f"cost needs {len(frame)} positive numbers, one a candidate")
+    each = _costs(frame, cost)
     price = np.zeros(len(names))
     np.maximum.at(price, number, each)
     return list(names), number, price
+
+
+def _frame(candidates: Any) -> pd.DataFrame:
+    """The candidates, a row each."""
+    if not isinstance(candidates, pd.DataFrame | Mapping):
+        raise UsageError(
+            "candidates are a DataFrame or a dict of inputs, a value for each candidate, not "
+            f"{type(candidates).__name__}"
+        )
+    try:
+        frame = pd.DataFrame(candidates).reset_index(drop=True)
+    except (TypeError, ValueError) as error:
+        raise UsageError(f"candidates are no table: {error}") from None
+    if not len(frame):
+        raise UsageError("there are no candidates")
+    if not frame.columns.is_unique:
+        again = frame.columns[frame.columns.duplicated()][0]
+        raise UsageError(f"the candidates have column {again} twice; rename one")
+    return frame
+
+
+def _costs(frame: pd.DataFrame, cost: Any) -> np.ndarray:
+    """What each candidate (m,) costs."""
+    if cost is None:
+        return np.ones(len(frame))
+    try:
+        given = np.asarray(frame[cost] if isinstance(cost, str) else cost)
+        each = given.astype(float) if given.dtype.kind in "iufO" else np.zeros(0)
+    except (TypeError, ValueError, OverflowError):
+        each = np.zeros(0)
+    if each.shape != (len(frame),) or not (np.isfinite(each) & (each > 0)).all():
+        raise UsageError(f"cost needs {len(frame)} positive numbers, one a candidate")
+    return each
 
 
 def _value(asked: np.ndarray | None, information: np.ndarray) -> np.ndarray:

@@ -12,6 +12,7 @@ import jax
 import numpy as np
 
 from jaxlaw.chunks import Work
+from jaxlaw.fitting import check_counts
 from jaxlaw.laws.base import Law
 from jaxlaw.notes import Note, UsageError
 from jaxlaw.objective import scale_of
@@ -87,8 +88,9 @@ def refit(
         work: devices, processes, folder and bar.
 
     Raises:
-        UsageError: weights or targets of another shape, or neither given.
+        UsageError: weights or targets of another shape, or neither given; no starts.
     """
+    check_counts(n_starts=n_starts, screen=screen)
     versions = {"weight": weights, "target": targets}
     versions = {name: np.asarray(v, float) for name, v in versions.items() if v is not None}
     shapes = {v.shape for v in versions.values()}

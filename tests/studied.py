@@ -1,4 +1,4 @@
-"""A study with made-up numbers, that the tests of pictures and reports share."""
+"""A study and a profile with made-up numbers, that the tests of pictures and reports share."""
 
 from __future__ import annotations
 
@@ -9,6 +9,15 @@ import jaxlaw as jl
 from jaxlaw.notes import Note
 
 EVIL = '<script>alert("x")</script>'
+
+
+def a_profile(fit: jl.Fit) -> jl.Profile:
+    """Of alpha: lopsided, flatter above."""
+    value = fit.params["alpha"] + np.linspace(-0.05, 0.05, 21)
+    root = np.linspace(-5, 5, 21)
+    root = np.where(root > 0, 0.8 * root, root)
+    table = pd.DataFrame({"value": value, "objective": 1e-3 * (1 + root**2), "root": root})
+    return jl.Profile(fit, "alpha", table, fit.params["alpha"], 0.01, 100, ())
 
 
 def a_study() -> jl.Study:

@@ -10,16 +10,13 @@ import sys
 import time
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 import pytest
 from conftest import HEEDS
-from planned import CONTINUAL, DOMAIN, GENERAL, SCRATCH, drawn
-from prepared import OBJECTIVE, OPTIMUM, PAIRS, prepare
+from prepared import OBJECTIVE, OPTIMUM, prepare
+from python_calls import NO_NUMBERS, PYTHON, plain
 
 import jaxlaw as jl
-from jaxlaw import planning
-from jaxlaw.planning import ContinualRun, Pretraining
 
 pytest.importorskip("typer")
 jsonschema = pytest.importorskip("jsonschema")
@@ -108,6 +105,11 @@ def test_every_command_has_a_schema_and_every_schema_is_one():
         jsonschema.Draft202012Validator.check_schema(schema_of(name))
 
 
+def test_every_command_that_gives_numbers_has_its_python_call():
+    assert sorted([*PYTHON, *NO_NUMBERS]) == sorted(COMMANDS)
+    assert all(len(reason) > 20 for reason in NO_NUMBERS.values())
+
+
 @pytest.mark.parametrize("name", each())
 def test_the_example_runs_and_its_json_is_what_the_schema_says(command, folder, name):
     code, out, err = command(*example(name), "--json")
@@ -158,134 +160,6 @@ def test_the_prepared_fit_is_the_optimum_of_the_prepared_runs(folder):
     fit = jl.fit("chinchilla", "runs.csv", n_starts=64, screen=16)
     assert fit.params == pytest.approx(OPTIMUM, rel=1e-6)
     assert fit.objective == pytest.approx(OBJECTIVE, rel=1e-9)
-
-
-# --- the same numbers as Python
-
-WANG = ContinualRun(
-    Pretraining(shape="wsd", steps=40000, peak=2e-4),
-    shape="cosine", steps=10000, peak=2e-5, warmup=500,
-)  # fmt: skip
-BACK = ContinualRun(
-    Pretraining(shape="wsd", steps=10000, peak=2e-4),
-    shape="cosine", steps=10000, peak=2e-4, warmup=500, replay=0.9,
-)  # fmt: skip
-
-
-def fit_of(pair):
-    return drawn(pair).fit
-
-
-def areas_expected():
-    schedule = jl.schedules.parse("cosine:peak=3e-4,steps=24000,warmup=2000")
-    at = np.array([2000, 24000])
-    areas = jl.areas(schedule, at=at, count_warmup=False)
-    return {"step": at, "lr": schedule.rates[at - 1], "S1": areas.S1, "S2": areas.S2}
-
-
-def predicted():
-    fit, N, D = fit_of(PAIRS["fit"]), np.array([1e9, 7e9]), np.array([1e12, 1e12])
-    outside = fit.outside(N=N, D=D)
-    return {"N": N, "D": D, "loss": fit.predict(N=N, D=D), "outside": outside}
-
-
-def study_expected():
-    study = jl.cross_validate(
-        ["dcpt", "dcpt-l1"], "mixtures.csv", jl.folds.leave_k_out("r", 2), n_starts=64, screen=4,
-        fixed={"alpha": 0.5, "beta": 0.5},
-    )  # fmt: skip
-    ranking = study.ranking().reset_index().astype(object)
-    rows = ranking.where(ranking.notna(), None).to_dict(orient="records")
-    return study.to_dict() | {"ranking": rows}
-
-
-def bootstrap_expected():
-    columns = {"N": "n_params", "D": "n_tokens"}
-    found = jl.bootstrap("chinchilla", "runs.csv", 20, columns=columns, n_starts=16, screen=4)
-    return {
-        "law": "chinchilla", "kind": "case", "resamples": 20, "resampled": 243, "level": 0.95,
-        "method": "percentile", "parameters": found.intervals().to_dict("records"),
-        "predictions": found.prediction(N=[7e9], D=[1e12]).to_dict("records"),
-        "notes": [vars(note) for note in found.notes],
-    }  # fmt: skip
-
-
-def table_of(found):
-    return found.table.to_dict("list") | {"notes": [vars(note) for note in found.notes]}
-
-
-TARGET = {"N": 7e9}
-SHARES = {"code": fit_of(DOMAIN), "law": fit_of(DOMAIN)}
-AT = {"N": 2e9, "D": 1e10}
-
-#: Command → the Python call of its example, or its numbers.
-PYTHON = {
-    "laws": lambda: jl.published()["hoffmann-2022"].to_dict() and jl.published_table(),
-    "fit": lambda: jl.fit(
-        "chinchilla", "runs.csv", columns={"N": "n_params", "D": "n_tokens"}, n_starts=64, screen=16
-    ).to_dict(),
-    "predict": predicted,
-    "areas": areas_expected,
-    "curve": lambda: jl.load("curve-fit.json")
-    .predict_curve("wsd:peak=3e-4,steps=24000,warmup=2000", np.arange(1200, 24001, 1200))
-    .to_dict("list"),
-    "bootstrap": bootstrap_expected,
-    "study": study_expected,
-    "plan mixture": lambda: planning.optimal_mixture(
-        fit_of(GENERAL), fit_of(DOMAIN), start=2.86, **AT
-    ).to_dict(),
-    "plan critical": lambda: planning.critical_ratio(
-        fit_of(GENERAL), start=2.86, N=1.8e9, D=1e10
-    ).to_dict(),
-    "plan limited": lambda: planning.optimal_mixture_limited(
-        fit_of(DOMAIN), 5e7, N=1.8e9
-    ).to_dict(),
-    "plan shares": lambda: planning.optimal_shares(
-        SHARES, general=fit_of(GENERAL), start=2.9, **AT
-    ).to_dict(),
-    "plan allocation": lambda: planning.allocation(fit_of(PAIRS["fit"]), 1e21).to_dict(),
-    "plan frontier": lambda: table_of(
-        planning.frontier(fit_of(PAIRS["fit"]), np.geomspace(1e19, 1e23, 13))
-    ),
-    "plan target": lambda: planning.allocation_at(
-        fit_of(PAIRS["fit"]), loss=2.1, **TARGET
-    ).to_dict(),
-    "plan transfer": lambda: planning.transferred(
-        fit_of(SCRATCH), fit_of(CONTINUAL), N=1.4e9, D=1e10
-    ).to_dict(),
-    "plan breakeven": lambda: planning.break_even(
-        fit_of(SCRATCH), fit_of(CONTINUAL), N=1.4e9
-    ).to_dict()
-    | {"pays": "below"},
-    "plan replay": lambda: planning.compare_replay(
-        fit_of(DOMAIN), [0.2, 0.5, 0.8], N=1.8e9
-    ).to_dict(),
-    "plan envelope": lambda: planning.lowest_losses(pd.read_csv("runs.csv")).to_dict("list")
-    | {"notes": []},
-    "plan training": lambda: planning.optimal_training(
-        jl.published()["wang-2025-pt"], jl.published()["wang-2025-cpt"], WANG, 0.5,
-        {"replay": (0, 1)},
-    ).to_dict(),
-    "plan turning": lambda: planning.turning_length(
-        jl.published()["wang-2025-pt"], BACK
-    ).to_dict(),
-    "plan valuation": lambda: planning.pretraining_value(
-        "checkpoints.csv", at=1e12, target=25, baseline=12
-    ).to_dict(),
-    "schema": lambda: schema_of("plan mixture"),
-}  # fmt: skip
-PYTHON["laws"] = lambda: jl.published()["hoffmann-2022"].to_dict()
-
-
-def plain(value):
-    """As JSON has it: infinities and NaN are strings."""
-    if isinstance(value, dict):
-        return {name: plain(item) for name, item in value.items()}
-    if isinstance(value, (list, tuple, np.ndarray)):
-        return [plain(item) for item in value]
-    if isinstance(value, (float, np.floating)):
-        return float(value) if np.isfinite(value) else str(float(value))
-    return value.item() if isinstance(value, np.generic) else value
 
 
 # --- exit codes and pipes

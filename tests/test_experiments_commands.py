@@ -1,6 +1,7 @@
 """``jaxlaw sampling``, ``inflection``, ``learnability``: the numbers and refusals of Python."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -55,6 +56,16 @@ def test_the_next_runs_are_those_of_python(command, files, tmp_path, chinchilla_
     found = json.loads(command("sampling", "next", *files, *options, "--json")[1])
     assert found["chosen"] == kept.to_dict("records")
     assert found["after"] == pytest.approx(expected.after) and found["criterion"] == "c"
+
+
+def test_the_fit_may_come_through_a_pipe_but_not_from_a_paper(command, files):
+    saved = Path("fit.json").read_text("utf-8")
+    asked = ("sampling", "next", "-", *files[1:], *AT, "-n", 1)
+    assert command(*asked, stdin=saved) == command("sampling", "next", *files, *AT, "-n", 1)
+    code, out, err = command(*asked[:2], "published:besiroglu-2024", *asked[3:])
+    assert (code, out) == (2, "") and "the optimum of no runs that are here" in err
+    code, _, err = command(*asked[:2], "published:besiroglu", *asked[3:])
+    assert code == 2 and "'besiroglu-2024'" in err
 
 
 @pytest.mark.parametrize(

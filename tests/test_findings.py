@@ -56,6 +56,7 @@ def test_good_evidence_gives_no_note(optimum):
         ({"disagreement": 1e-4}, "solvers-disagree", "warning", "1.0e-04"),
         ({"r2": 0.3}, "poor-fit", "error", "does not describe"),
         ({"r2": np.nan}, "poor-fit", "error", "nan"),
+        ({"r2": 0.7}, "weak-fit", "warning", "look for outliers"),
         (
             {"spread": {"A": 0.5, "B": 1e-3}},
             "ridge",
@@ -73,7 +74,7 @@ def test_poor_evidence_gives_its_note(optimum, evidence, code, severity, words):
 
 @pytest.mark.parametrize(
     "evidence",
-    [{"agreement": 0.1}, {"disagreement": 1e-7}, {"r2": 0.51}, {"spread": {"A": 1e-3}}],
+    [{"agreement": 0.1}, {"disagreement": 1e-7}, {"r2": 0.81}, {"spread": {"A": 1e-3}}],
 )
 def test_evidence_just_good_enough(optimum, evidence):
     assert notes_with(optimum, **evidence) == {}

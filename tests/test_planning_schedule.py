@@ -277,12 +277,12 @@ def test_a_fit_says_where_it_was_not():
     [
         ({"steps": 0}, "steps is 0"),
         ({"steps": 2.5}, "whole number"),
-        ({"peak": 0.0}, "peak is 0.0"),
+        ({"peak": 0.0}, "peak is 0; it must be positive"),
         ({"peak": float("nan")}, "peak is nan"),
         ({"floor": 1e-3}, "below the peak"),
         ({"warmup": 100}, "use 0 to 99"),
         ({"shortest_decay": 0}, "shortest_decay"),
-        ({"start": -1.0, "warmup": 2}, "start is -1.0"),
+        ({"start": -1.0, "warmup": 2}, "start is -1; it must be not negative"),
         ({"decay": 1.5}, r"\[0, 1\]"),
         ({"knots": 1}, "knots"),
         ({"fit": [ANNEALING, ANNEALING]}, "need weights"),
@@ -295,6 +295,8 @@ def test_a_fit_says_where_it_was_not():
         ({"fit": ("cpt-curve", simulate.TRUTHS["cpt-curve"])}, "give after="),
         ({"fit": PT, "after": constant(1e-3, 9)}, "needs inputs=.*'r'"),
         ({"fit": PT, "after": constant(1e-3, 9), "inputs": {"R": 1}}, "Did you mean 'r'"),
+        ({"shortest_decay": 10**9}, "1000 times as many at most"),
+        ({"peak": 5e-324}, "of a size between"),
         ({"after": join(constant(1e-3, 9), constant(1e-3, 9))}, "two phases already"),
     ],
 )

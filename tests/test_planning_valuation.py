@@ -136,6 +136,15 @@ def test_three_checkpoints_determine_the_law_exactly():
         (lambda: pretraining_value(GOOD | {"score": -SCORE}), DataError, "above 0"),
         (lambda: pretraining_value(GOOD | {"Dp": np.full(8, 1e9)}), DataError, "same Dp"),
         (lambda: pretraining_value(GOOD, at=-1), UsageError, "at is -1"),
+        (lambda: pretraining_value(GOOD, at=DP[0]), UsageError, "more than the last checkpoint's"),
+        (lambda: pretraining_value({"Dp": 1e9, "score": 3.0}), DataError, "no table"),
+        (lambda: pretraining_value(GOOD, target=-1), UsageError, "target is -1"),
+        (lambda: pretraining_value(GOOD, target=np.inf), UsageError, "target is inf"),
+        (lambda: pretraining_value(GOOD, least_gain=-1), UsageError, "least_gain is -1"),
+        (lambda: pretraining_value(GOOD, baseline=np.inf), UsageError, "baseline is inf"),
+        (lambda: pretraining_value(GOOD, noise=1), UsageError, "a share of the highest score"),
+        (lambda: pretraining_value(GOOD, shortfall=-1), UsageError, "shortfall is -1"),
+        (lambda: pretraining_value(GOOD, resamples=1), UsageError, "one resample has no spread"),
     ],
 )
 def test_data_that_carry_nothing(change, error, message):

@@ -11,11 +11,13 @@ from itertools import pairwise
 import numpy as np
 import pandas as pd
 import pytest
-from planned import DOMAIN, GENERAL, drawn
-from studied import EVIL, a_study
+from curve_tables import SPECS, logged
+from planned import DOMAIN, GENERAL, TRUTHS, drawn
+from studied import EVIL, a_profile, a_study
 
 import jaxlaw as jl
-from jaxlaw import planning, simulate
+from jaxlaw import planning, schedules, simulate
+from jaxlaw.curves.counting import area_options
 from jaxlaw.notes import Note, UsageError
 
 pytest.importorskip("matplotlib")
@@ -127,6 +129,60 @@ def test_a_mixture_has_its_trade_off():
     assert "costs the general loss" in seen.text
     with pytest.raises(UsageError, match="answer of jaxlaw.planning"):
         jl.report(fit, plans=[3])
+
+
+def test_a_profile_is_drawn_with_its_interval(chinchilla_fit):
+    found = a_profile(chinchilla_fit)
+    seen = Seen(jl.report(chinchilla_fit, profiles=[found]))
+    low, high = found.interval()[2:]
+    assert "The profile of alpha" in seen.text
+    assert f"({low:.4g} to {high:.4g})" in seen.text
+    with pytest.raises(UsageError, match="of another fit"):
+        jl.report(
+            dataclasses.replace(chinchilla_fit, params=TRUTHS["chinchilla"]), profiles=[found]
+        )
+    with pytest.raises(UsageError, match="what jl.profile found, not str"):
+        jl.report(chinchilla_fit, profiles=["alpha"])
+
+
+@pytest.fixture(scope="module")
+def annealing():
+    """A law of curves at known parameters, with draws."""
+    ranges = {"S1": (0.01, 1.0), "S2": (0.0, 1.0)}
+    pair = drawn(("annealing", TRUTHS["annealing"]), ranges=ranges)
+    fit = dataclasses.replace(pair.fit, areas=area_options(0.99))
+    return planning.Replicates(fit, pair.params)
+
+
+def own_loss(fit, table):
+    """A table of curves with the losses of the law itself, those of one run 2 % too high."""
+    parts = []
+    for run, rows in table.groupby("run", sort=False):
+        loss = fit.predict_curve(SPECS[run], rows["step"])["loss"].to_numpy()
+        parts.append(rows.assign(loss=loss * (1.02 if run == "hold" else 1.0)))
+    return pd.concat(parts)
+
+
+def test_curves_are_drawn_over_their_steps_the_worst_first(annealing):
+    curves = jl.read_curves(own_loss(annealing.fit, logged()), schedules=SPECS)
+    seen = Seen(jl.report(annealing.fit, runs=curves, intervals=annealing))
+    assert "Curve hold (1 of 2, the worst fitted first): off by 1.98%" in seen.text
+    assert "Curve fall (2 of 2, the worst fitted first): off by 0.00%" in seen.text
+    assert "Curves over their steps need" not in seen.text
+    without = jl.report(annealing.fit, intervals=annealing)
+    assert "Curves over their steps need" in without and "Curve hold" not in without
+
+
+def test_a_curve_that_begins_late_is_predicted_where_it_was_run(annealing):
+    """Steps before the schedule, and their rates, count: the law's own losses are met."""
+    rates = schedules.parse(SPECS["fall"])
+    late = schedules.Schedule(rates.rates[500:], float(rates.rates[499]), None, "late")
+    asked = {"first_step": 500, "S1_before": float(rates.rates[:500].sum())}
+    step = np.arange(600, 4001, 200)
+    loss = annealing.fit.predict_curve(late, step, **asked)["loss"]
+    table = pd.DataFrame({"run": "late", "step": step, "loss": loss})
+    curves = jl.read_curves(table, schedules={"late": late}, **asked)
+    assert "Curve late: off by 0.00%" in jl.report(annealing.fit, runs=curves, intervals=annealing)
 
 
 def test_what_is_missing_is_said(chinchilla_fit):
@@ -244,9 +300,32 @@ def test_the_command_reports_on_a_study(command, tmp_path):
     assert (tmp_path / "report.html").read_text("utf-8") == jl.report(a_study())
 
 
+@pytest.mark.slow
+def test_the_command_draws_profiles(command, chinchilla_fit, runs, tmp_path):
+    assert command("fit.json", "--data", "runs.csv", "--profile", "alpha")[0] == 0
+    found = jl.profile(chinchilla_fit, runs, "alpha")
+    expected = jl.report(chinchilla_fit, runs=runs, profiles=[found])
+    assert (tmp_path / "report.html").read_text("utf-8") == expected
+
+
+def test_the_command_draws_curves(command, annealing, tmp_path):
+    annealing.fit.save("annealing.json")
+    own_loss(annealing.fit, logged()).to_csv("curves.csv", index=False)
+    pd.DataFrame(annealing.params).to_csv("annealing.csv", index=False)
+    (tmp_path / "schedules.json").write_text(json.dumps(SPECS))
+    asked = ("annealing.json", "--bootstrap", "annealing.csv", "--data", "curves.csv")
+    assert command(*asked, "--schedules", "schedules.json")[0] == 0
+    assert "Curve hold (1 of 2" in (tmp_path / "report.html").read_text("utf-8")
+
+
 @pytest.mark.parametrize(
     "arguments,code,message",
     [
+        (["fit.json", "--profile", "alpha"], 2, "--profile needs the data of the fit"),
+        (["fit.json", "--data", "runs.csv", "--profile", "alpa"], 2, "no parameter 'alpa'"),
+        (["fit.json", "--fill", "hold"], 2, "--data FILE"),
+        (["fit.json", "--data", "runs.csv", "--fill", "hold"], 2, "--schedules FILE"),
+        (["study.json", "--profile", "alpha"], 2, "belong to a fit"),
         (["absent.json"], 2, "cannot read"),
         (["runs.csv"], 2, "--out study.json"),
         (["fit.json", "-c", "N=n"], 2, "--data FILE"),

@@ -6,7 +6,8 @@ import shutil
 import subprocess
 
 import pytest
-from studied import a_study
+from curve_tables import SPECS, logged
+from studied import a_profile, a_study
 
 import jaxlaw as jl
 from jaxlaw import planning, simulate
@@ -39,14 +40,19 @@ for (const width of [400, 1200]) {
 </script></body>"""
 
 
-@pytest.fixture(scope="module", params=["fit", "study"])
+@pytest.fixture(scope="module", params=["fit", "study", "curves"])
 def opened(request, tmp_path_factory):
     """The page's folder, its DOM as Chromium has it, the log, the network's log."""
     folder = tmp_path_factory.mktemp(request.param)
     if request.param == "fit":
         fit = request.getfixturevalue("chinchilla_fit")
         runs = simulate.experiment("chinchilla", noise=0.004).table
-        jl.report(fit, folder / "page.html", runs=runs, plans=[planning.allocation(fit, 1e21)])
+        plans, profiles = [planning.allocation(fit, 1e21)], [a_profile(fit)]
+        jl.report(fit, folder / "page.html", runs=runs, plans=plans, profiles=profiles)
+    elif request.param == "curves":
+        curves = jl.read_curves(logged(), schedules=SPECS)
+        fit = jl.fit("annealing", curves, n_starts=64, screen=8)
+        jl.report(fit, folder / "page.html", runs=curves)
     else:
         jl.report(a_study(), folder / "page.html")
     net = folder / "net.json"
@@ -65,9 +71,11 @@ def chromium(folder, page, *arguments):
 def test_the_text_is_there(opened):
     kind, _, done, _ = opened
     words = ["<h1>", "What to know first", "<svg", "</html>"]
-    words += {"fit": ["1.66977", "0.33073", "Allocation"], "study": ["Ranking", "law &amp; order"]}[
-        kind
-    ]
+    words += {
+        "fit": ["1.66977", "0.33073", "Allocation", "The profile of alpha"],
+        "study": ["Ranking", "law &amp; order"],
+        "curves": ["Curve fall (", "Curve hold (", "annealing"],
+    }[kind]
     for word in words:
         assert word in done.stdout
     assert "<script" not in done.stdout

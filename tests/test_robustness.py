@@ -62,6 +62,13 @@ def test_losses_nobody_has_are_fitted_alike_in_any_order(loss):
     assert robustness.fitted(loss) in ("refused", "fitted", "fitted, with warnings")
 
 
+@pytest.mark.slow
+def test_losses_without_a_law_are_never_fitted_without_a_warning():
+    found = robustness.lawless(72)
+    assert sum(found.values()) == 72
+    assert {what for what in found if not what.startswith(("error", "warning", "refused"))} == set()
+
+
 # ---------------------------------------------------------------- arguments
 
 
@@ -82,10 +89,10 @@ def test_no_argument_ends_in_an_error_from_deep_inside(name):
     assert broken == []
 
 
-REFUSED_AS_THEY_ARE = {"load", "fit_decay"}  # no file there, no curves
+SOUND = [name for name in QUICK if name not in robustness.REFUSED_AS_THEY_ARE]
 
 
-@pytest.mark.parametrize("name", [name for name in QUICK if name not in REFUSED_AS_THEY_ARE])
+@pytest.mark.parametrize("name", SOUND)
 def test_sound_calls_are_answered(name):
     hostile_calls.public_functions()[name](**hostile_calls.CALLS[name][0]())
 

@@ -156,12 +156,27 @@ def test_the_evaluations_of_a_run_come_together(chinchilla_fit):
         ({"predict": FAR, "n": 1, "criterion": "A"}, "criterion is 'c'"),
         ({"predict": FAR, "n": 1, "cost": "price"}, "no column price"),
         ({"predict": FAR, "n": 1, "cost": [1.0]}, "cost needs 6 positive numbers"),
+        ({"predict": FAR, "n": 1, "cost": [1j] * 6}, "cost needs 6 positive numbers"),
+        ({"predict": FAR, "n": 1, "cost": {1: 2}}, "cost needs 6 positive numbers"),
+        ({"predict": FAR, "n": 1, "cost": [np.inf] * 6}, "cost needs 6 positive numbers"),
+        ({"predict": FAR, "n": 1, "group": 7}, "no column 7: N, D"),
         ({"predict": {"N": 1e9}, "n": 1}, "input D is missing"),
+        ({"predict": 3, "n": 1}, "predict is 3; it must be a dict or a function"),
+        ({"predict": int, "n": 1}, "a function of a dict of parameters to a number"),
+        ({"predict": len, "n": 1}, "does not move with any parameter"),
+        ({"predict": FAR, "n": 1, "candidates": 7}, "a DataFrame or a dict of inputs"),
+        ({"predict": FAR, "n": 1, "candidates": {"N": 1e9, "D": 1e9}}, "candidates are no table"),
+        (
+            {"predict": FAR, "n": 1, "candidates": pd.DataFrame([[1e9] * 3], columns=[*"NDD"])},
+            "column D twice",
+        ),
     ],
 )
 def test_misuse_says_what_to_do(chinchilla_fit, options, says):
+    candidates = options.get("candidates", CANDIDATES)
+    options = {name: value for name, value in options.items() if name != "candidates"}
     with pytest.raises(jl.UsageError) as error:
-        next_runs(chinchilla_fit, TABLE, CANDIDATES, **options)
+        next_runs(chinchilla_fit, TABLE, candidates, **options)
     assert says in str(error.value)
 
 

@@ -191,6 +191,10 @@ def test_notes_say_what_the_resamples_were_short_of(chinchilla_fit):
         ({"kind": "residual", "groups": "N"}, "use kind='case' or 'wild'"),
         ({"delta": 1.0}, "delta: a fit brings these itself"),
         ({"kinds": "case"}, "kinds"),
+        ({"screen": -1}, "screen must be at least 1"),
+        ({"n_starts": 0}, "n_starts must be at least 1"),
+        ({"work_dir": "é\0"}, "text without NUL bytes"),
+        ({"compile_cache": "é\0"}, "text without NUL bytes"),
     ],
 )
 def test_calls_that_make_no_sense_are_refused(chinchilla_fit, options, message):

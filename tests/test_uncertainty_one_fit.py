@@ -169,6 +169,13 @@ def test_influence_on_a_prediction_and_of_groups(chinchilla_fit):
     assert list(grouped.index) == list(range(0, 243, 27))
 
 
+@pytest.mark.parametrize("on", [int, lambda params: params, lambda params: np.array(params["E"])])
+@pytest.mark.parametrize("refits", [False, True])
+def test_a_function_that_cannot_be_asked_is_named(chinchilla_fit, on, refits):
+    with pytest.raises(jl.UsageError, match="on must be a function of a dict of parameters"):
+        jl.influence(chinchilla_fit, TABLE, on, refits=refits)
+
+
 def test_two_sizes_leave_e_a_and_alpha_open():
     inputs = {"N": np.tile([1e8, 1e9], 122)[:243], "D": np.geomspace(1e9, 1e11, 243)}
     truth = simulate.TRUTHS["chinchilla"]

@@ -66,7 +66,7 @@ def plan_command(
 @sampling.command("next")
 @opt.reads_runs
 def next_command(
-    fit: Annotated[Path, typer.Argument(help="A fit that `jaxlaw fit --out` wrote.")],
+    fit: Annotated[Path, opt.fit_argument("A fit that `jaxlaw fit --out` wrote; - for stdin.")],
     data: Annotated[str, typer.Argument(help="The runs it was fitted on.")],
     candidates: Annotated[
         str, typer.Argument(help="File of runs that could be done, a column an input.")
@@ -96,7 +96,7 @@ def next_command(
     Example: jaxlaw sampling next fit.json runs.csv candidates.csv --at N=7e10 --at D=1e12 -n 4
     """
     check_folder(out)
-    loaded = jl.load(fit)
+    loaded = opt.loaded_fit(fit)
     listed = read_table(candidates)
     known = {k: v for k, v in reading["columns"].items() if v in listed.frame}
     points = opt.points_of(loaded, listed, known, reading["share"])

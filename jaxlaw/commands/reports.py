@@ -10,6 +10,7 @@ import typer
 
 import jaxlaw as jl
 from jaxlaw import planning
+from jaxlaw.commands import curves
 from jaxlaw.commands import options as opt
 from jaxlaw.commands.plan_output import inputs_at, loaded_fits
 from jaxlaw.commands.terminal import check_folder, print_json, write_file
@@ -33,6 +34,15 @@ def report_command(
     bootstrap: Annotated[
         Path | None,
         typer.Option(help="Draws that `jaxlaw bootstrap --draws` wrote: intervals from them."),
+    ] = None,
+    schedules: curves.Schedules = None,
+    first_step: curves.FirstStep = None,
+    s1_before: curves.S1Before = None,
+    fill: curves.Fill = None,
+    batch: curves.Batch = None,
+    profile: Annotated[
+        list[str] | None,
+        typer.Option(help="A parameter whose profile to draw, from --data; repeatable."),
     ] = None,
     level: Annotated[float, typer.Option(help="Of the intervals.")] = 0.95,
     compute: Annotated[
@@ -61,8 +71,13 @@ def report_command(
     Example: jaxlaw report fit.json --data runs.csv -c N=n_params --compute 1e21 -o report.html
     """
     check_folder(out)
-    if data is None and any(reading.values()):
+    along = (schedules, first_step, s1_before, batch)
+    if data is None and (any(reading.values()) or (*along, fill) != (None,) * 5):
         raise UsageError("options say how data are read, and there are none: --data FILE")
+    if schedules is None and (*along, fill) != (None,) * 5:
+        raise UsageError(
+            "--first-step, --s1-before, --fill and --batch are about loss curves: --schedules FILE"
+        )
     found = _loaded(result)
     told: dict[str, Any] = {"level": level, "title": title}
     if isinstance(found, jl.Fit):
@@ -70,10 +85,15 @@ def report_command(
         told["plans"] = _plans(source, compute, general, start, threshold, at, level)
         if bootstrap is not None:
             told["intervals"] = source
-        if data is not None:
-            told |= {"runs": data, **reading}
-    elif (data, bootstrap, compute, general) != (None,) * 4:
-        raise UsageError("--data, --bootstrap, --compute and --general belong to a fit's report")
+        if data is not None and schedules is not None:
+            told["runs"] = curves.curves_of(data, *along, fill=fill, **reading)
+        elif data is not None:
+            told["runs"] = jl.read_runs(data, **reading)
+        told["profiles"] = _profiles(found, told.get("runs"), profile or [])
+    elif (data, bootstrap, compute, general, profile) != (None,) * 5:
+        raise UsageError(
+            "--data, --bootstrap, --profile, --compute and --general belong to a fit's report"
+        )
     text = jl.report(found, **told)
     write_file(out, lambda path: path.write_text(text, "utf-8"))
     if as_json:
@@ -94,6 +114,15 @@ def _loaded(path: Path) -> jl.Fit | jl.Study:
         record = None  # load says what is wrong with it
     kind = record.get("kind") if isinstance(record, dict) else None
     return jl.Study.load(path) if kind == "jaxlaw study" else jl.load(path)
+
+
+def _profiles(fit: jl.Fit, runs: Any, names: list[str]) -> list[jl.Profile]:
+    """The profiles asked for, of runs or curves."""
+    if names and runs is None:
+        raise UsageError("--profile needs the data of the fit: --data FILE")
+    if isinstance(runs, jl.Curves) and fit.areas is not None:
+        runs = runs.runs(**fit.areas)
+    return [jl.profile(fit, runs, name) for name in names]
 
 
 def _plans(

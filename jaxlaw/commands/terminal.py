@@ -67,7 +67,7 @@ def value_range(text: str, option: str) -> tuple[float | None, float | None]:
     low, colon, high = text.partition(":")
     if not colon:
         raise UsageError(f"{option} takes LOW:HIGH, either may be empty, not '{text}'")
-    return tuple(number(side, option) if side else None for side in (low, high))
+    return number(low, option) if low else None, number(high, option) if high else None
 
 
 def combinations(items: Sequence[str] | None, option: str) -> dict[str, np.ndarray]:

@@ -64,14 +64,15 @@ def predict_curve(
 
 
 def _options(fit: Fit, counted: Mapping[str, Any] | None) -> Mapping[str, Any]:
-    if fit.areas is None and counted is None:
+    known = fit.areas
+    if known is not None and counted is not None:
+        raise UsageError("this fit knows how its areas were counted; leave areas= out")
+    if (found := known if counted is None else counted) is None:
         raise UsageError(
             "this fit does not know how its areas were counted; pass areas={'decay': 0.999}, or "
             "fit what jl.read_curves returns"
         )
-    if fit.areas is not None and counted is not None:
-        raise UsageError("this fit knows how its areas were counted; leave areas= out")
-    return fit.areas if counted is None else counted
+    return found
 
 
 def _steps(at: Any, schedule: Schedule, first_step: int) -> tuple[np.ndarray, np.ndarray]:

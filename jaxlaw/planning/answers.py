@@ -28,7 +28,7 @@ _DOUBTS = {
     "at-bound", "badly-converged", "base-extrapolated", "few-groups", "few-starts-agree",
     "limiting-form", "misprint", "not-converged", "not-printed", "poor-fit", "resamples-at-bound",
     "resamples-disagree", "resamples-failed", "ridge", "solvers-disagree", "trend-observed",
-    "unidentifiable",
+    "unidentifiable", "weak-fit",
 }  # fmt: skip
 
 

@@ -17,8 +17,9 @@ import numpy as np
 import optax
 
 from jaxlaw import schedules
+from jaxlaw.area_tiles import Areas
 from jaxlaw.laws.base import Law
-from jaxlaw.lr_areas import Areas, PhaseAreas, areas, phase_areas
+from jaxlaw.lr_areas import PhaseAreas, areas, phase_areas
 from jaxlaw.planning.answers import Source
 from jaxlaw.programs import compiled
 from jaxlaw.schedules import Schedule

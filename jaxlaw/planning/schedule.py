@@ -16,11 +16,12 @@ import numpy as np
 import pandas as pd
 
 from jaxlaw import schedules
+from jaxlaw.area_tiles import Areas
 from jaxlaw.arguments import checked
 from jaxlaw.curves.counting import AREAS
-from jaxlaw.lr_areas import Areas, PhaseAreas
+from jaxlaw.lr_areas import PhaseAreas
 from jaxlaw.notes import Note, UsageError, nearest
-from jaxlaw.planning.answers import LEVEL, Source, on_source, percentiles_of, sources
+from jaxlaw.planning.answers import LEVEL, Source, in_domain, on_source, percentiles_of, sources
 from jaxlaw.planning.continual_run import counted_as
 from jaxlaw.planning.descent import (
     Run,
@@ -250,26 +251,30 @@ def _run(
 ) -> Run:  # fmt: skip
     if not (steps >= 1 and steps == int(steps)):
         raise UsageError(f"steps is {steps}; it must be a whole number, 1 or more")
-    if not (math.isfinite(peak) and peak > 0):
-        raise UsageError(f"peak is {peak}; it must be a rate above 0")
+    in_domain("peak", peak)
     if not 0 <= floor < peak:
         raise UsageError(f"floor is {floor}; it must be 0 or more, and below the peak, {peak}")
     if not (0 <= warmup < steps and warmup == int(warmup)):
         raise UsageError(f"warmup is {warmup}, but the run has {steps} steps; use 0 to {steps - 1}")
     if not (shortest_decay >= 1 and shortest_decay == int(shortest_decay)):
         raise UsageError(f"shortest_decay is {shortest_decay}; it is a number of steps, 1 or more")
+    if shortest_decay > _LONGEST * steps:  # such a fall never gets far; its mean needs the memory
+        raise UsageError(
+            f"shortest_decay is {shortest_decay}, the run has {steps} steps; {_LONGEST} times as "
+            "many at most"
+        )
     if after is not None and after.boundary is not None:
         raise UsageError("after= has two phases already; give the pre-training alone")
     if start is None:
         start = 0.0 if after is None else float(after.rates[-1])
-    if not (math.isfinite(start) and start >= 0):
-        raise UsageError(f"start is {start}; a learning rate must be finite and not negative")
+    in_domain("start", start, "nonnegative")
     return Run(
         int(steps), float(peak), float(floor), int(warmup), float(start), after,
         int(shortest_decay),
     )  # fmt: skip
 
 
+_LONGEST = 1000  # times the run: the longest shortest decay
 _USUAL = ("wsd", "linear", "cosine", "constant")
 
 

@@ -136,9 +136,12 @@ def pretraining_value(
         UsageError: an argument is none of its kind.
         DataError: a column is missing, fewer than three checkpoints, or numbers that are none.
     """
+    _check(target, least_gain, baseline, noise, shortfall, resamples)
     table = _read(checkpoints, columns or {})
-    last = table["Dp"].iloc[-1]
+    last = float(table["Dp"].iloc[-1])
     at = in_domain("at", 2 * last if at is None else at)
+    if at <= last:
+        raise UsageError(f"at is {at:g}; it must be more than the last checkpoint's {last:g}")
     scores = table["score"].to_numpy()
     best, slack = float(scores.max()), noise * float(scores.max())
     falls = np.maximum.accumulate(scores) - scores
@@ -167,10 +170,30 @@ def pretraining_value(
     )  # fmt: skip
 
 
+def _check(
+    target: float | None, least_gain: float | None, baseline: float | None, noise: float,
+    shortfall: float, resamples: int,
+) -> None:  # fmt: skip
+    """Refuse what is no score, no gain, no share, or no sample."""
+    for name, value in (("target", target), ("least_gain", least_gain), ("baseline", baseline)):
+        if value is not None:
+            in_domain(name, value, "positive" if name == "target" else "nonnegative")
+    if not noise < 1:
+        raise UsageError(f"noise is {noise:g}; it must be a share of the highest score, below 1")
+    if not shortfall >= 0:
+        raise UsageError(f"shortfall is {shortfall:g}; it must be 0 or more")
+    if resamples == 1:
+        raise UsageError("one resample has no spread: use 0, for no interval, or hundreds")
+
+
 def _read(checkpoints: Any, columns: Mapping[str, str]) -> pd.DataFrame:
     """Checkpoints by Dp."""
     table = read_runs(checkpoints).table if not isinstance(checkpoints, Mapping) else checkpoints
-    table = pd.DataFrame(dict(table)) if isinstance(table, Mapping) else table
+    if isinstance(table, Mapping):
+        try:
+            table = pd.DataFrame(dict(table))
+        except (TypeError, ValueError) as error:
+            raise DataError(f"checkpoints are no table: {error}") from None
     wanted, found = ("Dp", "score", "cross_entropy"), {}
     for name in columns:
         if name not in wanted:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from jaxlaw.arguments import checked
+from jaxlaw.curves import Curves
 from jaxlaw.notes import UsageError
 from jaxlaw.reporting.fits import fit_parts
 from jaxlaw.reporting.page import whole_page
@@ -28,6 +29,7 @@ def report(
     runs: Any = None,
     intervals: Any = None,
     plans: Sequence[Any] = (),
+    profiles: Sequence[Any] = (),
     level: float = 0.95,
     title: str | None = None,
     **reading: Any,
@@ -38,10 +40,12 @@ def report(
         result: a :class:`jaxlaw.Fit` or a :class:`jaxlaw.Study`.
         out: file to write; None writes none.
         runs: of a fit, what :func:`jaxlaw.read_runs` takes or returns: the runs it was made
-            from. They give the sandwich intervals, and pictures with data.
+            from. They give the sandwich intervals, and pictures with data. Of a fit to loss
+            curves, the :class:`jaxlaw.Curves`: they are drawn over their steps.
         intervals: of a fit, a :class:`jaxlaw.Bootstrap` or :class:`jaxlaw.Covariance`, the
             table of their ``intervals()``, or draws (an object with ``params``).
         plans: of a fit, answers of :mod:`jaxlaw.planning`, such as ``allocation(…)``.
+        profiles: of a fit, what :func:`jaxlaw.profile` found: a picture each.
         level: of the intervals.
         title: of the page; says law and source if None.
         **reading: handed to :func:`jaxlaw.read_runs`.
@@ -54,16 +58,21 @@ def report(
         DataError: the runs cannot be read.
     """
     check_level(level)
-    plans = tuple(plans)
+    plans, profiles = tuple(plans), tuple(profiles)
     if isinstance(result, Study):
-        if runs is not None or intervals is not None or plans or reading:
-            raise UsageError("runs, intervals and plans belong to a fit; a study has its folds")
+        if runs is not None or intervals is not None or plans or profiles or reading:
+            raise UsageError(
+                "runs, intervals, plans and profiles belong to a fit; a study has its folds"
+            )
         parts = study_parts(result)
     elif isinstance(result, Fit):
         if runs is None and reading:
             raise UsageError(f"{', '.join(reading)}: how to read runs, and there are none: runs=")
+        curves = runs if isinstance(runs, Curves) else None
+        if curves is not None and result.areas is not None:
+            runs = curves.runs(**result.areas)  # counted as for the fit
         read = None if runs is None else read_runs(runs, **reading)
-        parts = fit_parts(result, read, intervals, plans, level)
+        parts = fit_parts(result, read, curves, intervals, plans, profiles, level)
     else:
         raise UsageError(f"a report is of a Fit or a Study, not of {type(result).__name__}")
     heading, *rest = parts

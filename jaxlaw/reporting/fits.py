@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from jaxlaw.curves import Curves
 from jaxlaw.notes import DataError, Note, UsageError
 from jaxlaw.planning.answers import Answer, AnswerTable
 from jaxlaw.reporting.page import (
@@ -21,27 +22,34 @@ from jaxlaw.reporting.page import (
     table,
     tiles,
 )
-from jaxlaw.reporting.pictures import can_draw, of_fit, of_plan
+from jaxlaw.reporting.pictures import can_draw, of_curves, of_fit, of_plan, of_profile
 from jaxlaw.result import Fit
 from jaxlaw.runs import Runs
-from jaxlaw.uncertainty import covariance
+from jaxlaw.uncertainty import Profile, covariance
 from jaxlaw.uncertainty.intervals import COLUMNS, interval_of
 
 _ROWS = 40  # of a plan's table
+NO_CURVES = (
+    "Curves over their steps need their schedules: in Python runs=jl.read_curves(…), in the "
+    "command --data and --schedules."
+)
 NO_PICTURES = "Pictures need matplotlib: pip install 'jaxlaw[plot]'."
 
 
 def fit_parts(
-    fit: Fit, runs: Runs | None, sure: Any, plans: Sequence[Any], level: float
-) -> tuple[str, str, Html, list[Section]]:
+    fit: Fit, runs: Runs | None, curves: Curves | None, sure: Any, plans: Sequence[Any],
+    profiles: Sequence[Any], level: float,
+) -> tuple[str, str, Html, list[Section]]:  # fmt: skip
     """Title, lead, first numbers and sections of the report on a fit."""
     printed = fit.status == "published"
+    _check_profiles(fit, profiles)
     if sure is None and runs is not None and not printed:
         sure, failure = _sandwich(fit, runs)
     else:
         failure = ""
     intervals = None if sure is None else intervals_of(fit, sure, level)
     notes = [*fit.notes, *_own_notes(fit, sure, failure)]
+    notes += [n for one in profiles for n in one.notes if n.code == "profile-found-better"]
     sections = [
         Section("What to know first", _warnings(notes)),
         Section("Law", _law(fit)),
@@ -49,7 +57,7 @@ def fit_parts(
         Section("Parameters", _parameters(fit, sure, intervals, level)),
         Section("Evidence", (element("p", "Coefficients as a paper prints them: there is none."),)
                 if printed else (_evidence(fit),)),
-        Section("Pictures", tuple(of_fit(fit, runs, intervals)) if can_draw() else (NO_PICTURES,)),
+        Section("Pictures", _pictures(fit, runs, curves, intervals, profiles, level)),
     ]  # fmt: skip
     if plans:
         source = sure if isinstance(getattr(sure, "params", None), dict) else fit
@@ -60,6 +68,29 @@ def fit_parts(
     sections.append(Section("All numbers", (whole,)))
     title = f"{fit.law.name}: a scaling law of {fit.source or 'runs'}"
     return title, _lead(fit), Html("") if printed else _first(fit), sections
+
+
+def _check_profiles(fit: Fit, profiles: Sequence[Any]) -> None:
+    for one in profiles:
+        if not isinstance(one, Profile):
+            raise UsageError(f"a profile is what jl.profile found, not {type(one).__name__}")
+        if one.fit.params != fit.params:
+            raise UsageError(f"the profile of {one.quantity} is one of another fit")
+
+
+def _pictures(
+    fit: Fit, runs: Runs | None, curves: Curves | None, intervals: pd.DataFrame | None,
+    profiles: Sequence[Profile], level: float,
+) -> tuple[Any, ...]:  # fmt: skip
+    if not can_draw():
+        return (NO_PICTURES,)
+    shown = of_fit(fit, runs, intervals)
+    shown += [of_profile(one, level) for one in profiles]
+    if fit.areas is None:
+        return tuple(shown)
+    if curves is None or runs is None:
+        return *shown, element("p", NO_CURVES)
+    return *shown, *of_curves(fit, curves, runs)
 
 
 def _sandwich(fit: Fit, runs: Runs) -> tuple[Any, str]:

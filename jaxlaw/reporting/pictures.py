@@ -10,14 +10,21 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from jaxlaw.curves import Curves
+from jaxlaw.curves.counting import AREAS
+from jaxlaw.curves.courses import updates
 from jaxlaw.planning.budgets import Allocation
 from jaxlaw.planning.mixture import Mixture
 from jaxlaw.reporting.page import Html, element
 from jaxlaw.result import Fit
+from jaxlaw.runs import Runs
 from jaxlaw.study import Study
+from jaxlaw.uncertainty import Profile
 
 _ALONG = ("N", "D", "C", "Dp", "r")  # inputs to draw a law along: areas mean little to the eye
 _SETS = 4  # data sets whose folds are drawn
+_CURVES = 4  # loss curves that are drawn, and the points of each
+_POINTS = 400
 _FONTS = '"DejaVu Sans", Verdana, sans-serif'
 
 
@@ -119,6 +126,76 @@ def of_fit(fit: Fit, runs: Any, intervals: pd.DataFrame | None) -> list[Html]:
 
 def _others_are_areas(fit: Fit) -> bool:
     return any(name not in _ALONG for name in fit.law.input_names)
+
+
+def of_profile(found: Profile, level: float) -> Html:
+    """The picture of a profile."""
+    from jaxlaw import plots
+
+    value, error, low, high = found.interval(level)
+    return figure(
+        lambda ax: plots.objective_profile(found, ax, level=level),
+        f"How much worse the fit gets as {found.quantity} is held elsewhere than at {value:.4g} "
+        f"(standard error {error:.3g}): its {level:.0%} interval goes from {low:.4g} to "
+        f"{high:.4g}.",
+        f"The profile of {found.quantity}: the {level:.0%} interval from refits that hold it",
+    )
+
+
+def of_curves(fit: Fit, curves: Curves, runs: Runs) -> list[Html]:
+    """The loss curves that the fit is worst at, over their steps.
+
+    Args:
+        fit: one of a law that takes areas.
+        curves: what it was fitted to.
+        runs: their rows with the areas of the fit.
+    """
+    from jaxlaw import plots
+
+    seen = runs.observations(fit.law)
+    own = {name: values / fit.units[name] for name, values in seen.inputs.items()}
+    table = runs.table.loc[seen.rows]
+    done = updates(table, curves.courses)
+    rows = pd.DataFrame(
+        {"run": table["run"].to_numpy(), "done": done, "loss": seen.target}
+        | {name: own[name] for name in _other_inputs(fit)}
+    ).assign(error=np.log(fit.predict(own) / seen.target) ** 2)
+    rms = rows.groupby("run")["error"].mean().pow(0.5).sort_values(ascending=False)
+    pictures = []
+    for k, run in enumerate(rms.index[:_CURVES]):
+        mine = rows.loc[rows["run"] == run].sort_values("done")
+        first = curves.courses[run].first_step
+        predicted = _predicted(fit, curves, run, mine)
+        observed = pd.DataFrame({"step": mine["done"] + first, "loss": mine["loss"]})
+        place = "" if len(rms) == 1 else f" ({k + 1} of {len(rms)}, the worst fitted first)"
+        pictures.append(
+            figure(
+                lambda ax, p=predicted, o=observed: plots.loss_curve(p, o, ax),
+                f"Observed and predicted {fit.law.target} of {run} over its steps, what annealing "
+                "and shift add to its base, and the learning rates below.",
+                f"Curve {run}{place}: off by {rms[run]:.2%} (root mean square)",
+            )
+        )
+    return pictures
+
+
+def _other_inputs(fit: Fit) -> list[str]:
+    """Inputs of a law of curves that no schedule gives."""
+    return [one.name for one in fit.law.inputs if one.name not in AREAS and not one.per_drop]
+
+
+def _predicted(fit: Fit, curves: Curves, run: str, rows: pd.DataFrame) -> pd.DataFrame:
+    """The fitted curve of a run from its first row to the end of its schedule."""
+    course = curves.courses[run]
+    done = np.linspace(rows["done"].iloc[0], len(course.schedule), _POINTS)
+    done = np.unique(done.astype(int))
+    others: dict[str, Any] = {
+        name: np.interp(done, rows["done"], rows[name]) for name in _other_inputs(fit)
+    }
+    return fit.predict_curve(
+        course.schedule, done + course.first_step, first_step=course.first_step,
+        S1_before=course.S1_before, batch=course.batch, **others,
+    )  # fmt: skip
 
 
 def of_plan(plan: Any, source: Any) -> list[Html]:

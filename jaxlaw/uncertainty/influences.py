@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 
-from jaxlaw.arguments import checked
+from jaxlaw.arguments import checked, not_of_parameters
 from jaxlaw.batch import as_optimum
 from jaxlaw.coordinates import Model, natural, recentre
 from jaxlaw.fitting import solver_named
@@ -67,6 +67,8 @@ def influence(
     if groups is not None:
         members = group_numbers(problem.runs, seen, groups)
     function = _function(problem.fit, on)
+    with jax.enable_x64(True):
+        jax.eval_shape(function, problem.fit.params)  # before the refits, not after them
     change = _refitted(problem, members, function) if refits else _derived(problem, function)
     _, first, number = np.unique(members, return_index=True, return_inverse=True)
     if not refits:
@@ -80,12 +82,19 @@ def _function(fit: Fit, on: Function | Mapping[str, float] | None) -> Callable[.
         names = [name for name in fit.law.parameter_names if name not in fit.fixed]
         return lambda params: {name: params[name] for name in names}
     if callable(on):
-        return lambda params: {"value": on(params)}
+        return lambda params: {"value": _answer(on, params)}
     values = fit.checked_inputs(None, on)
     if any(np.ndim(value) for value in values.values()):
         raise UsageError("influence is on one prediction: give a number for each input")
     at = {name: value * fit.units[name] for name, value in values.items()}
     return lambda params: {"value": fit.law(params, **at)}
+
+
+def _answer(on: Function, params: Mapping[str, Any]) -> Any:
+    try:
+        return jnp.asarray(on(params), float).reshape(())
+    except (TypeError, ValueError) as error:
+        raise not_of_parameters("on", error) from error
 
 
 def _derived(problem: Fitted, function: Callable[..., dict]) -> dict[str, np.ndarray]:
