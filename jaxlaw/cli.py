@@ -311,6 +311,8 @@ else:
     app.add_typer(plans.plan, name="plan")
     plans.plan.command("training")(training.training_command)
     plans.plan.command("turning")(training.turning_command)
+    plans.plan.command("out-of-domain")(training.out_of_domain_command)
+    plans.plan.command("schedule")(training.schedule_command)
     plans.plan.command("valuation")(valuations.valuation_command)
     app.command("schema")(schemas.schema_command)
 

@@ -269,6 +269,12 @@ PYTHON = {
     "plan turning": lambda: planning.turning_length(
         jl.published()["wang-2025-pt"], BACK
     ).to_dict(),
+    "plan out-of-domain": lambda: planning.out_of_domain(
+        "losses.csv", columns={"loss_ood": "code_loss"}
+    ).to_dict(),
+    "plan schedule": lambda: planning.optimal_schedule(
+        jl.load("curve-fit.json"), 24_000, 3e-4, floor=3e-5, shortest_decay=5_000
+    ).to_dict(),
     "plan valuation": lambda: planning.pretraining_value(
         "checkpoints.csv", at=1e12, target=25, baseline=12
     ).to_dict(),

@@ -24,10 +24,11 @@ from jaxlaw.plots.plans import (
 )
 from jaxlaw.plots.studies import fold_scores, score_table
 from jaxlaw.plots.sureness import objective_profile, parameter_intervals
-from jaxlaw.plots.training import balance, losses_over, value, way_back
+from jaxlaw.plots.training import balance, best_rates, losses_over, ood_losses, value, way_back
 
 __all__ = [
     "balance",
+    "best_rates",
     "compute_saved",
     "demo_figure",
     "domain_shares",
@@ -41,6 +42,7 @@ __all__ = [
     "losses_over",
     "objective_profile",
     "observed_against_predicted",
+    "ood_losses",
     "parameter_intervals",
     "replay_losses",
     "residuals",
