@@ -244,6 +244,7 @@ PYTHON = {
         SHARES, general=fit_of(GENERAL), start=2.9, **AT
     ).to_dict(),
     "plan allocation": lambda: planning.allocation(fit_of(PAIRS["fit"]), 1e21).to_dict(),
+    "plan allocation-law": lambda: planning.allocation_law(fit_of(PAIRS["fit"])).to_dict(),
     "plan frontier": lambda: table_of(
         planning.frontier(fit_of(PAIRS["fit"]), np.geomspace(1e19, 1e23, 13))
     ),

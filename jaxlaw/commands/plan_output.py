@@ -32,6 +32,12 @@ from jaxlaw.planning.schedule import OptimalSchedule
 
 _SHOWN = 24  # rows of a table
 
+plan: typer.Typer = typer.Typer(
+    help="Answer a question with a fitted law.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
 At = Annotated[
     list[str] | None,
     typer.Option(help="N=1.8e9: an input, in the units of the fitted runs; repeatable."),

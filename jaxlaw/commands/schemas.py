@@ -13,7 +13,7 @@ from jaxlaw.commands.terminal import check_folder, print_json, print_table, writ
 from jaxlaw.notes import UsageError, nearest
 from jaxlaw.planning.answers import Answer
 from jaxlaw.planning.breakeven import BreakEven
-from jaxlaw.planning.budgets import Allocation
+from jaxlaw.planning.budgets import Allocation, AllocationLaw
 from jaxlaw.planning.domains import DomainShares
 from jaxlaw.planning.mixture import CriticalRatio, LimitedMixture, Mixture
 from jaxlaw.planning.ood import OutOfDomain
@@ -221,6 +221,7 @@ SCHEMAS: dict[str, Schema] = {
     "plan limited": answer(LimitedMixture),
     "plan shares": _SHARES,
     "plan allocation": answer(Allocation, {"r": NUMBER}),
+    "plan allocation-law": answer(AllocationLaw),
     "plan frontier": table("compute", "N", "D", "loss", "tokens_per_parameter"),
     "plan target": answer(Allocation, {"r": NUMBER}),
     "plan transfer": {"anyOf": [answer(Transfer), answer(Saving)]},

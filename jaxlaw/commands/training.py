@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -120,7 +121,8 @@ def training_command(
         _table(curve, out, as_json, lambda plots: plots.balance(curve, first))
         return
     best = planning.optimal_training(*fits, plan, weights[0], ranges, **options)
-    tell(best, out, as_json)
+    whole = partial(planning.balance_curve, *fits, plan, ranges, **options)
+    tell(best, out, as_json, draw=lambda plots: plots.balance(whole(), next(iter(ranges))))
 
 
 def turning_command(

@@ -5,6 +5,7 @@ try:
 except ModuleNotFoundError as _missing:
     raise ModuleNotFoundError("pictures need matplotlib: pip install 'jaxlaw[plot]'") from _missing
 
+from jaxlaw.plots.crossings import both_ways, share_back
 from jaxlaw.plots.curves import loss_curve
 from jaxlaw.plots.fits import (
     demo_figure,
@@ -19,6 +20,7 @@ from jaxlaw.plots.plans import (
     isoloss,
     limited_domain,
     loss_frontier,
+    lowest_of_runs,
     replay_losses,
     trade_off,
 )
@@ -29,6 +31,7 @@ from jaxlaw.plots.training import balance, best_rates, losses_over, ood_losses, 
 __all__ = [
     "balance",
     "best_rates",
+    "both_ways",
     "compute_saved",
     "demo_figure",
     "domain_shares",
@@ -40,6 +43,7 @@ __all__ = [
     "loss_over_input",
     "loss_over_share",
     "losses_over",
+    "lowest_of_runs",
     "objective_profile",
     "observed_against_predicted",
     "ood_losses",
@@ -47,6 +51,7 @@ __all__ = [
     "replay_losses",
     "residuals",
     "score_table",
+    "share_back",
     "starts_agreement",
     "trade_off",
     "value",
