@@ -150,6 +150,7 @@ def test_files_and_pictures(command):
     "arguments",
     [
         ("critical", "general.json", "--start", 2.8602, *AT),
+        ("allocation", "domain.json", "--compute", 5e19, "--at", "r=best", "--corpus-tokens", 1e8),
         ("allocation-law", "scratch.json"),
         ("target", "scratch.json", "--loss", 2.1),
         ("target", "scratch.json", "--loss", 2.1, "--at", "N=7e9"),

@@ -104,7 +104,7 @@ def test_both_ways_cross_where_the_base_stops_paying(ax):
         gap = scratch - ax.lines[1].get_ydata()  # above 0: the base is ahead
         crossed = x[np.argmax(np.sign(gap) != np.sign(gap[0]))]
         at = found.D if given is at_size else found.N if given else found.compute
-        assert crossed / (x[1] / x[0]) <= at <= crossed * 1.0001
+        assert abs(np.log(crossed / at)) < 1.01 * np.log(x[1] / x[0])
         assert f"the base pays {found.pays}" in texts(ax)
         assert sorted(named(ax)) == ["from scratch", "from the base"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import typer
@@ -160,10 +160,10 @@ def target_command(
             level=level, **inputs,
         )  # fmt: skip
     around = found.compute if 0 < found.compute < np.inf else 1e21
-    drawn = {name: value for name, value in inputs.items() if name == "r"}
-    tell(found, out, as_json, draw=lambda plots: plots.isoloss(
-        loaded, (around / 100, around * 100), mark=found, **drawn
-    ))  # fmt: skip
+    drawn: dict[str, Any] = {name: value for name, value in inputs.items() if name == "r"}
+    drawn |= {"limits": ranges_of(limit, "--limit"), "corpus_tokens": corpus_tokens}
+    ends = around / 100, around * 100
+    tell(found, out, as_json, draw=lambda plots: plots.isoloss(loaded, ends, mark=found, **drawn))
 
 
 @plan.command("transfer")

@@ -171,7 +171,10 @@ def isoloss(
     low, high = best["N"].min() / 8, best["N"].max() * 8
     ends = [*ax.get_ylim(), low, high] if ax.has_data() else [low, high]  # of another law too
     N = np.geomspace(min(ends), max(ends), 160)
-    given = held(source, {k: v for k, v in options.items() if k == "r"}, ("N", "D"))
+    searched = options.get("r") == "best"
+    given = {"r": options["r"]} if "r" in options and not searched else {}
+    given = held(source, given, ("N", "D", "r") if searched else ("N", "D"))
+    given |= {"r": best["r"].to_numpy()[None, :]} if searched else {}
     point = {name: values[0] for name, values in source.params.items()}
     tokens = C[None, :] / (6 * N[:, None] * source.single("N"))  # single ones
     spec = {one.name: one.unit for one in source.law.inputs}
@@ -198,7 +201,8 @@ def isoloss(
     name_ends(ax, [(best["N"].iloc[-1], label or "best size", color)])
     ax.set_xlabel(_COMPUTE)
     ax.set_ylabel("model parameters N")
-    ax.set_title("contours of equal loss (nats)", fontsize="medium", color=INK)
+    share = ", each budget's best share" if searched else ""
+    ax.set_title(f"contours of equal loss (nats){share}", fontsize="medium", color=INK)
     return tidy(ax)
 
 
