@@ -49,8 +49,10 @@ else:
         curves,
         demonstration,
         experiments,
+        mixtures,  # noqa: F401 (its commands join the group)
         one_fit,
-        plans,
+        plan_output,
+        plans,  # noqa: F401
         reports,
         schemas,
         studies,
@@ -308,10 +310,12 @@ else:
     app.command("inflection")(experiments.inflection_command)
     app.command("learnability")(experiments.learnability_command)
     app.command("report")(reports.report_command)
-    app.add_typer(plans.plan, name="plan")
-    plans.plan.command("training")(training.training_command)
-    plans.plan.command("turning")(training.turning_command)
-    plans.plan.command("valuation")(valuations.valuation_command)
+    app.add_typer(plan_output.plan, name="plan")
+    plan_output.plan.command("training")(training.training_command)
+    plan_output.plan.command("turning")(training.turning_command)
+    plan_output.plan.command("out-of-domain")(training.out_of_domain_command)
+    plan_output.plan.command("schedule")(training.schedule_command)
+    plan_output.plan.command("valuation")(valuations.valuation_command)
     app.command("schema")(schemas.schema_command)
 
     def _in_every_help(group: typer.Typer) -> None:

@@ -55,6 +55,10 @@ def prepare(folder: Path) -> None:
     scores = pd.DataFrame({"Dp": tokens, "score": (3.0 + 0.9 * np.log(tokens / 1e8)) ** 1.2})
     scores.to_csv(folder / "checkpoints.csv", index=False)
     simulate.early_curves().query("step <= 5000").to_csv(folder / "curves.csv", index=False)
+    step = np.arange(1000, 11_000, 100)
+    old, new = 3.0 + 0.1 * np.log(step / 1e3), 2.6 + 900 / step  # one rises, the other falls
+    both = {"loss_pt": old, "loss_cpt": new, "code_loss": (0.3 * old + 0.6 * new) ** 1.01}
+    pd.DataFrame({"step": step, **both}).to_csv(folder / "losses.csv", index=False)
     ranges = {"S1": (0.1, 10.0), "S2": (0.0, 10.0)}
     annealing = drawn(("annealing", TRUTHS["annealing"]), ranges=ranges).fit
     dataclasses.replace(annealing, areas=area_options(0.999)).save(folder / "curve-fit.json")

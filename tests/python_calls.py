@@ -214,6 +214,7 @@ PYTHON = {
         SHARES, general=fit_of(GENERAL), start=2.9, **AT
     ).to_dict(),
     "plan allocation": lambda: planning.allocation(fit_of(PAIRS["fit"]), 1e21).to_dict(),
+    "plan allocation-law": lambda: planning.allocation_law(fit_of(PAIRS["fit"])).to_dict(),
     "plan frontier": lambda: table_of(
         planning.frontier(fit_of(PAIRS["fit"]), np.geomspace(1e19, 1e23, 13))
     ),
@@ -238,6 +239,12 @@ PYTHON = {
     ).to_dict(),
     "plan turning": lambda: planning.turning_length(
         jl.published()["wang-2025-pt"], BACK
+    ).to_dict(),
+    "plan out-of-domain": lambda: planning.out_of_domain(
+        "losses.csv", columns={"loss_ood": "code_loss"}
+    ).to_dict(),
+    "plan schedule": lambda: planning.optimal_schedule(
+        jl.load("curve-fit.json"), 24_000, 3e-4, floor=3e-5, shortest_decay=5_000
     ).to_dict(),
     "plan valuation": lambda: planning.pretraining_value(
         "checkpoints.csv", at=1e12, target=25, baseline=12

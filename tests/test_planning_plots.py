@@ -62,6 +62,14 @@ def test_contours_with_the_best_size(ax):
     assert sorted(named(ax)) == ["continual", "scratch"]
 
 
+def test_an_answer_among_the_contours(ax):
+    found = planning.allocation(scattered(), 1e21)
+    pictures.isoloss(scattered(), (1e19, 1e23), ax, mark=found)
+    assert f"loss {found.loss:.4g}" in texts(ax)
+    at = np.concatenate([np.asarray(c.get_offsets()) for c in ax.collections])
+    assert (found.compute, found.N) in [tuple(row) for row in at]
+
+
 def test_loss_over_compute(ax):
     found = planning.frontier(scattered(), np.geomspace(1e19, 1e22, 7))
     observed = {"C": np.array([1e20]), "loss": np.array([2.7])}
@@ -74,6 +82,51 @@ def test_saved_compute(ax):
     assert pictures.compute_saved(table, ax) is ax
     np.testing.assert_array_equal(ax.lines[0].get_ydata(), table["saved"][:3])
     assert texts(ax) == ["N = 1 B", "N = 4 B"]
+
+
+def test_the_share_that_brings_the_loss_back(ax):
+    boot = drawn(GENERAL)
+    assert pictures.share_back(boot, 2.8602, ax, **AT) is ax
+    plan = planning.critical_ratio(boot, start=2.8602, **AT)
+    low, high = plan.interval["share"]
+    assert f"{plan.share:.3f} ({low:.3f} to {high:.3f})" in texts(ax)
+    r, loss = ax.lines[0].get_data()
+    np.testing.assert_allclose(np.interp(plan.share, r, loss), plan.loss, atol=1e-3)
+    assert named(ax) == ["start"]
+
+
+def test_both_ways_cross_where_the_base_stops_paying(ax):
+    at_size = {"N": 1e9}
+    for given in (at_size, {"compute": 1e19}, {}):
+        found = planning.break_even(SCRATCH, CONTINUAL, **given)
+        ax = pictures.both_ways(SCRATCH, CONTINUAL, found=found, **given)
+        x, scratch = ax.lines[0].get_data()
+        gap = scratch - ax.lines[1].get_ydata()  # above 0: the base is ahead
+        crossed = x[np.argmax(np.sign(gap) != np.sign(gap[0]))]
+        at = found.D if given is at_size else found.N if given else found.compute
+        assert abs(np.log(crossed / at)) < 1.01 * np.log(x[1] / x[0])
+        assert f"the base pays {found.pays}" in texts(ax)
+        assert sorted(named(ax)) == ["from scratch", "from the base"]
+
+
+def test_compute_saved_at_one_loss(ax):
+    found = planning.saved_compute(SCRATCH, CONTINUAL, 2.8)
+    pictures.both_ways(SCRATCH, CONTINUAL, ax, found=found)
+    both = [found.scratch_compute, found.continual_compute]
+    np.testing.assert_array_equal(ax.lines[-1].get_xdata(), both)
+    for line, compute in zip(ax.lines[:2], both, strict=True):
+        along = np.interp(np.log(compute), np.log(line.get_xdata()), line.get_ydata())
+        assert along == pytest.approx(2.8, abs=2e-3)
+
+
+def test_the_lowest_of_the_runs(ax):
+    points = {"N": [1e8] * 3 + [1e9] * 3, "D": [1e9, 2e9, 4e9] * 2}
+    points["loss"] = [3.0, 2.8, 2.7, 2.9, 2.6, 2.4]
+    lowest = planning.lowest_losses(points, 5)
+    assert pictures.lowest_of_runs(lowest, {k: np.array(v) for k, v in points.items()}, ax) is ax
+    np.testing.assert_array_equal(ax.lines[0].get_ydata(), lowest["loss"])
+    seen = np.asarray(ax.collections[0].get_offsets())
+    assert (seen[:, 1].max(), seen[0, 0]) == (3.0, 6e17)
 
 
 def test_replay(ax):

@@ -296,6 +296,17 @@ def test_weighted_areas_are_those_of_the_fit_in_losses_and_optima():
 
 
 @pytest.mark.slow
+@pytest.mark.slow
+@pytest.mark.parametrize("shape", ["cosine", "linear"])
+def test_the_best_peak_after_a_warmup_with_weighted_areas(shape):
+    """The warm-up has as many steps at every peak: their sums are of many peaks all the same."""
+    run = dataclasses.replace(RUN, shape=shape)
+    found = optimal_training(PT, CPT, run, 0.5, {"peak": (1e-5, 1e-3)}, areas=WEIGHTED)
+    table = final_losses(PT, CPT, run, peak=np.geomspace(1e-5, 1e-3, 401), areas=WEIGHTED).table
+    lowest = (table["loss_pt"] + table["loss_cpt"]).min() / 2
+    assert lowest - 1e-5 < found.objective <= lowest + 1e-9
+
+
 def test_the_way_back_with_weighted_areas_is_that_of_the_steps():
     near = dataclasses.replace(RUN, pretraining=Pretraining(5_000, 2e-4), replay=0.5)
     found = turning_length(PT, near, areas=WEIGHTED)

@@ -38,6 +38,15 @@ def test_the_law_predicts_with_an_interval(good):
     assert good.monotone and math.isnan(good.broken_at) and good.at == 5e11
 
 
+def test_what_was_not_asked_or_does_not_apply_is_not_printed(good):
+    shown = good.summary()
+    assert "nan" not in shown and "broken_at" not in shown and "baseline" not in shown
+    assert "tokens_to_target" in shown and "predicted" in shown
+    broken = pretraining_value(BROKEN)
+    assert f"broken_at    {broken.broken_at:>12.6g}" in broken.summary()
+    assert "predicted" not in pretraining_value(FALLING).summary()  # the law does not apply
+
+
 def test_tokens_to_the_target_are_where_the_law_is_there(good):
     assert good.fit.predict(Dp=good.tokens_to_target) == pytest.approx(20.0, rel=1e-9)
     exact = math.exp((20 ** (1 / TRUTH["beta"]) - TRUTH["log_A"]) / TRUTH["alpha"])

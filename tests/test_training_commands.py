@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 import jaxlaw as jl
+from jaxlaw import planning
 
 pytest.importorskip("typer")
 
@@ -63,6 +64,80 @@ def test_valuation(command, tmp_path):
     table.to_csv(tmp_path / "scores.csv", index=False)
     code, out, _ = command("plan", "valuation", tmp_path / "scores.csv", "-c", "score=bleu")
     assert code == 0 and out.startswith("advice: suspect misalignment")
+
+
+@pytest.fixture
+def losses(tmp_path):
+    """Losses of three sets along a curve, the third a mixture."""
+    pt, cpt = np.linspace(3.2, 3.4, 30), np.linspace(3.1, 2.7, 30) ** 1.02
+    table = pd.DataFrame({"step": np.arange(30), "loss_pt": pt, "loss_cpt": cpt})
+    table.assign(code=0.3 * pt + 0.6 * cpt).to_csv(tmp_path / "losses.csv", index=False)
+    return ["losses.csv", "-c", "loss_ood=code"]
+
+
+WHOLE = "wsd:peak=2e-4,steps=40000+cosine:peak=1e-4,steps=10000,warmup=500"
+AHEAD = ["--pt", PAIR[0], "--cpt", PAIR[1], "--schedule", WHOLE, "--replay", "0.2"]
+
+
+def test_out_of_domain_is_the_plan_of_python(command, losses, tmp_path):
+    found = planning.out_of_domain("losses.csv", columns={"loss_ood": "code"})
+    code, out, _ = command("plan", "out-of-domain", *losses, "--json")
+    assert code == 0 and json.loads(out) == found.to_dict()
+    code, out, _ = command("plan", "out-of-domain", *losses, *AHEAD, "--json")
+    fits = [jl.published()[name.partition(":")[2]] for name in PAIR]
+    curve = found.predict_curve(*fits, jl.schedules.parse(WHOLE), replay=0.2)
+    assert code == 0 and json.loads(out)["curve"]["loss_ood"] == curve["loss_ood"].tolist()
+    code, out, _ = command("plan", "out-of-domain", *losses, *AHEAD, "--out", "ood.svg")
+    assert code == 0 and "picture: ood.svg" in out and "50000 " in out
+    assert max(map(len, out.splitlines())) <= 80
+    code, _, _ = command("plan", "out-of-domain", *losses, "--out", "mixture.csv")
+    np.testing.assert_allclose(pd.read_csv("mixture.csv")["mixture"], found.table["mixture"])
+
+
+def test_weights_that_may_be_negative(command, losses):
+    table = pd.read_csv("losses.csv")
+    table["code"] = 1.2 * table["loss_cpt"] - 0.2 * table["loss_pt"]
+    table.to_csv("losses.csv", index=False)
+    for free, weight in (([], 0.0), (["--free"], -0.2)):
+        code, out, _ = command("plan", "out-of-domain", *losses, *free, "--json")
+        assert code == 0 and json.loads(out)["weight_pt"] == pytest.approx(weight)
+
+
+def test_the_best_schedule_of_two_losses(command):
+    search = ["--steps", 1_000, "--peak", 2e-4, "--after", "wsd:peak=2e-4,steps=4000,final=2e-5"]
+    search += ["--warmup", 50, "--floor", 2e-5, "--n-starts", 4, "--weight", "0.7"]
+    shares = ["--input", "r=0.2,0.8"]
+    code, out, _ = command("plan", "schedule", *PAIR, *search, *shares, "--json")
+    fits = [jl.published()[name.partition(":")[2]] for name in PAIR]
+    best = planning.optimal_schedule(
+        fits, 1_000, 2e-4, weights=(0.7, 1 - 0.7), inputs=[{"r": 0.2}, {"r": 0.8}], warmup=50,
+        after=jl.schedules.wsd(2e-4, 4_000, final=2e-5), floor=2e-5, n_starts=4,
+    )  # fmt: skip
+    assert code == 0 and json.loads(out) == best.to_dict()
+    code, out, _ = command("plan", "schedule", *PAIR, *search, *shares, "--out", "rates.csv")
+    assert code == 0 and max(map(len, out.splitlines())) <= 80
+    assert pd.read_csv("rates.csv")["lr"].tolist() == best.schedule.rates.tolist()
+
+
+@pytest.mark.parametrize(
+    "arguments,message",
+    [
+        (["out-of-domain", "losses.csv"], "no column 'loss_ood'"),
+        (["out-of-domain", "losses.csv", "-c", "loss_odd=code"], "Did you mean 'loss_ood'"),
+        (["out-of-domain", "losses.csv", "-c", "loss_ood=cod"], "Did you mean 'code'"),
+        (["out-of-domain", "losses.csv", "--pt", PAIR[0]], "all of them"),
+        (["out-of-domain", "losses.csv", "--replay", "0.2"], "all of them"),
+        (["out-of-domain", "losses.csv", "-c", "loss_ood=code", *AHEAD[:-2]], "--replay"),
+        (["schedule", *PAIR, "--steps", "9", "--peak", "1e-3"], "--weight 0.3,0.7"),
+        (["schedule", *PAIR, "--steps", "9", "--peak", "1e-3", "--weight", "0.3"], "--after"),
+        (["schedule", *PAIR, "--steps", "9", "--peak", "1e-3", "--input", "r=1,2,3"], "3 numbers"),
+        (["schedule", PAIR[0], "--steps", "9", "--peak", "1e-3", "--after", "wsd:peak=1,steps=9"],
+         "--input r="),
+    ],
+)  # fmt: skip
+def test_wrong_usage_of_other_sets_and_schedules(command, losses, arguments, message):
+    code, _, err = command("plan", *arguments)
+    assert code == 2 and message in err
 
 
 @pytest.mark.parametrize(

@@ -1,16 +1,19 @@
 """Pictures of continual runs and of a corpus's value show what they say they show."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from conftest import named, texts
 
 import jaxlaw as jl
-from jaxlaw import UsageError
+from jaxlaw import UsageError, simulate
 from jaxlaw.planning import (
     ContinualRun,
     Pretraining,
     balance_curve,
     final_losses,
+    optimal_schedule,
+    out_of_domain,
     pretraining_value,
     turning_length,
 )
@@ -59,3 +62,24 @@ def test_the_value_of_a_corpus(ax):
     np.testing.assert_allclose(shown[:, 1], score)
     assert ax.get_title() == "suspect misalignment"
     assert named(ax) == ["target", "without\npretraining"]
+
+
+def test_another_set_and_its_mixture(ax):
+    pt, cpt = np.linspace(3.2, 3.4, 24), np.linspace(3.1, 2.7, 24) ** 1.02
+    observed = {"loss_pt": pt, "loss_cpt": cpt, "loss_ood": 0.3 * pt + 0.6 * cpt}
+    found = out_of_domain(observed | {"run": np.repeat(["a", "b"], 12)})
+    ahead = {"step": np.array([13, 14]), "loss_ood": np.array([2.6, 2.5])}
+    assert plots.ood_losses(found, pd.DataFrame(ahead), ax) is ax
+    np.testing.assert_allclose(ax.lines[0].get_ydata(), observed["loss_ood"][:12])
+    np.testing.assert_allclose(ax.lines[1].get_ydata(), found.table["mixture"][12:])
+    assert sorted(named(ax)) == ["a", "b", "predicted"]
+    assert ax.get_title() == "0.3·L_pt + 0.6·L_cpt, R² 1.000"
+
+
+def test_the_best_rates_beside_the_usual_ones(ax):
+    pair = ("annealing", simulate.TRUTHS["annealing"])
+    best = optimal_schedule(pair, 500, 1e-3, after=None, n_starts=4, iterations=50)
+    assert plots.best_rates(best, ax) is ax
+    np.testing.assert_array_equal(ax.lines[-1].get_ydata(), best.schedule.rates)
+    np.testing.assert_array_equal(ax.lines[0].get_ydata(), best.usual["wsd"].rates)
+    assert f"optimal {best.loss:.4f}" in named(ax) and len(named(ax)) == 5

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -27,8 +28,15 @@ from jaxlaw.commands.terminal import (
 )
 from jaxlaw.notes import DataError, UsageError, nearest_file
 from jaxlaw.planning.answers import Answer
+from jaxlaw.planning.schedule import OptimalSchedule
 
 _SHOWN = 24  # rows of a table
+
+plan: typer.Typer = typer.Typer(
+    help="Answer a question with a fitted law.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
 
 At = Annotated[
     list[str] | None,
@@ -68,7 +76,7 @@ def budgets_of(text: str) -> list[float]:
     return list(np.geomspace(*ends, 13))
 
 
-def loaded_fits(files: list[Path], draws: list[Path] | None) -> list[Any]:
+def loaded_fits(files: Sequence[str | Path], draws: list[Path] | None) -> list[Any]:
     """Fits, ``published:NAME`` or whole bootstraps, with draws where there are any."""
     fits = [_loaded(str(file)) for file in files]
     if not draws:
@@ -108,7 +116,7 @@ def _with_draws(fit: jl.Fit, file: Path) -> planning.Replicates:
 
 
 def tell(
-    found: Answer,
+    found: Answer | OptimalSchedule,
     out: Path | None,
     as_json: bool,
     table: pd.DataFrame | None = None,

@@ -1,9 +1,10 @@
-"""The commands ``jaxlaw plan …`` of mixtures, size and data; needs typer, which is an extra."""
+"""The commands ``jaxlaw plan …`` of size and data; needs typer, which is an extra."""
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import typer
@@ -11,7 +12,6 @@ import typer
 import jaxlaw as jl
 from jaxlaw import planning
 from jaxlaw.commands.options import (
-    PUBLISHED,
     Columns,
     Format,
     Json,
@@ -28,130 +28,19 @@ from jaxlaw.commands.plan_output import (
     budgets_of,
     inputs_at,
     loaded_fits,
+    plan,
     show,
     tell,
 )
-from jaxlaw.commands.terminal import check_folder, number, numbers_of, pairs, ranges_of, value_range
+from jaxlaw.commands.terminal import check_folder, pairs, ranges_of
 from jaxlaw.notes import UsageError
 
-plan: typer.Typer = typer.Typer(
-    help="Answer a question with a fitted law.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-)
-
 FitFile = Annotated[Path, fit_argument("A fit that `jaxlaw fit --out` wrote.")]
-GeneralFile = Annotated[Path, fit_argument("A fit of the general loss (JSON).")]
-DomainFile = Annotated[Path, fit_argument("A fit of the domain loss (JSON).")]
 ScratchFile = Annotated[Path, fit_argument("A fit of runs from scratch (JSON).")]
 ContinualFile = Annotated[Path, fit_argument("A fit of runs from a base (JSON).")]
 CorpusTokens = Annotated[
     float | None, typer.Option(help="With r=best: tokens there are of that corpus.")
 ]
-Start = Annotated[float, typer.Option(help="That loss before the continual training.")]
-
-
-@plan.command("mixture")
-def mixture_command(
-    general: GeneralFile,
-    domain: DomainFile,
-    start: Start,
-    threshold: Annotated[float, typer.Option(help="How far it may rise, relative.")] = 0.03,
-    at: At = None,
-    bootstrap: Draws = None,
-    level: Level = 0.95,
-    out: Out = None,
-    as_json: Json = False,
-) -> None:
-    """The largest domain share that the general loss allows, and the whole trade-off.
-
-    Example: jaxlaw plan mixture general.json domain.json --start 2.86 --at N=2e9 --at D=1e10
-    """
-    check_folder(out)
-    fits = loaded_fits([general, domain], bootstrap)
-    found = planning.optimal_mixture(
-        *fits, start=start, threshold=threshold, level=level, **inputs_at(at)
-    )
-    tell(found, out, as_json, found.curve, lambda plots: plots.trade_off(found))
-
-
-@plan.command("critical")
-def critical_command(
-    general: GeneralFile,
-    start: Start,
-    threshold: Annotated[float, typer.Option(help="How far above it may stay, relative.")] = 0.0,
-    at: At = None,
-    bootstrap: Draws = None,
-    level: Level = 0.95,
-    out: Out = None,
-    as_json: Json = False,
-) -> None:
-    """The least share of the general corpus that brings its loss back to the start.
-
-    Example: jaxlaw plan critical general.json --start 2.86 --at N=1.8e9 --at D=1e10
-    """
-    check_folder(out)
-    (fit,) = loaded_fits([general], bootstrap)
-    found = planning.critical_ratio(
-        fit, start=start, threshold=threshold, level=level, **inputs_at(at)
-    )
-    tell(found, out, as_json)
-
-
-@plan.command("limited")
-def limited_command(
-    domain: DomainFile,
-    tokens: Annotated[float, typer.Option(help="Of the domain, in the units of the fit.")],
-    total: Annotated[float | None, typer.Option(help="The most tokens in all.")] = None,
-    at: At = None,
-    bootstrap: Draws = None,
-    level: Level = 0.95,
-    out: Out = None,
-    as_json: Json = False,
-) -> None:
-    """The best domain share where domain data are limited.
-
-    Example: jaxlaw plan limited domain.json --tokens 5e7 --at N=1.8e9
-    """
-    check_folder(out)
-    (fit,) = loaded_fits([domain], bootstrap)
-    options = {"total": total, "level": level, **inputs_at(at)}
-    found = planning.optimal_mixture_limited(fit, tokens, **options)
-    tell(found, out, as_json, draw=lambda plots: plots.limited_domain(fit, tokens, **options))
-
-
-@plan.command("shares")
-def shares_command(
-    domains: Annotated[list[str], typer.Argument(help="code=code.json math=math.json …")],
-    general: Annotated[Path | None, typer.Option(help="A fit of the general loss.")] = None,
-    start: Annotated[float | None, typer.Option(help="The general loss before.")] = None,
-    threshold: Annotated[float, typer.Option(help="How far it may rise, relative.")] = 0.0,
-    weight: Annotated[list[str] | None, typer.Option(help="code=2; repeatable.")] = None,
-    at: At = None,
-    bootstrap: Draws = None,
-    level: Level = 0.95,
-    out: Out = None,
-    as_json: Json = False,
-) -> None:
-    """Shares of several domains at once, under a budget on the general loss.
-
-    Example: jaxlaw plan shares code=code.json law=law.json --general general.json
-    --start 2.9 --at N=2e9 --at D=1e10
-    """
-    check_folder(out)
-    files = {name: Path(path) for name, path in pairs(domains, "the domains").items()}
-    every = [*files.values(), *([] if general is None else [general])]
-    fits = loaded_fits(every, bootstrap)
-    found = planning.optimal_shares(
-        dict(zip(files, fits, strict=False)),
-        general=None if general is None else fits[-1],
-        start=start,
-        threshold=threshold,
-        weights=numbers_of(weight, "--weight"),
-        level=level,
-        **inputs_at(at),
-    )
-    tell(found, out, as_json, draw=lambda plots: plots.domain_shares(found))
 
 
 @plan.command("allocation")
@@ -181,7 +70,29 @@ def allocation_command(
     }
     found = planning.allocation(loaded, compute, level=level, **options)
     around = (compute / 1e3, compute * 10)
-    tell(found, out, as_json, draw=lambda plots: plots.isoloss(loaded, around, **options))
+    tell(
+        found, out, as_json, draw=lambda plots: plots.isoloss(loaded, around, mark=found, **options)
+    )
+
+
+@plan.command("allocation-law")
+def allocation_law_command(
+    fit: FitFile,
+    at: Annotated[list[str] | None, typer.Option(help="r=0.5: other inputs; repeatable.")] = None,
+    bootstrap: Draws = None,
+    level: Level = 0.95,
+    out: Out = None,
+    as_json: Json = False,
+) -> None:
+    """Exponents and coefficients of the best size and tokens, where they are powers of compute.
+
+    Example: jaxlaw plan allocation-law fit.json
+    """
+    check_folder(out)
+    (loaded,) = loaded_fits([fit], bootstrap)
+    inputs = inputs_at(at)
+    found = planning.allocation_law(loaded, level=level, **inputs)
+    tell(found, out, as_json, draw=lambda plots: plots.isoloss(loaded, (1e18, 1e24), **inputs))
 
 
 @plan.command("frontier")
@@ -248,7 +159,11 @@ def target_command(
             loaded, loss, limits=ranges_of(limit, "--limit"), corpus_tokens=corpus_tokens,
             level=level, **inputs,
         )  # fmt: skip
-    tell(found, out, as_json)
+    around = found.compute if 0 < found.compute < np.inf else 1e21
+    drawn: dict[str, Any] = {name: value for name, value in inputs.items() if name == "r"}
+    drawn |= {"limits": ranges_of(limit, "--limit"), "corpus_tokens": corpus_tokens}
+    ends = around / 100, around * 100
+    tell(found, out, as_json, draw=lambda plots: plots.isoloss(loaded, ends, mark=found, **drawn))
 
 
 @plan.command("transfer")
@@ -278,9 +193,12 @@ def transfer_command(
         raise UsageError("give --at N=… with --at D=… or --loss; or --loss alone")
     else:
         found = planning.saved_compute(*fits, loss, level=level)
-    tokens = np.geomspace(found.D / 100, found.D * 10, 41) if "N" in inputs else None
-    table = None if tokens is None else lambda: planning.transfer_table(*fits, [found.N], tokens)
-    tell(found, out, as_json, draw=table and (lambda plots: plots.compute_saved(table())))
+    if "N" not in inputs:
+        tell(found, out, as_json, draw=lambda plots: plots.both_ways(*fits, found=found))
+        return
+    tokens = np.geomspace(found.D / 100, found.D * 10, 41)
+    table = partial(planning.transfer_table, *fits, [found.N], tokens)
+    tell(found, out, as_json, draw=lambda plots: plots.compute_saved(table()))
 
 
 @plan.command("breakeven")
@@ -300,59 +218,12 @@ def breakeven_command(
     """
     check_folder(out)
     fits = loaded_fits([scratch, continual], bootstrap)
-    found = planning.break_even(*fits, compute=compute, level=level, **inputs_at(at))
-    tell(found, out, as_json, more={"pays": found.pays})
-
-
-@plan.command("replay")
-def replay_command(
-    fit: Annotated[
-        Path, typer.Argument(help="A fit (JSON), or observed losses: columns D, r, loss[, N].")
-    ],
-    shares: Annotated[
-        str | None, typer.Option(help="Of the corpus: 0.2,0.5,0.9; observed: [all].")
-    ] = None,
-    start: Annotated[
-        float | None, typer.Option(help="Observed: the loss before, for the least replay.")
-    ] = None,
-    corpus_tokens: Annotated[
-        str | None, typer.Option(help="Compare between these: 1e8:1e10 tokens of the corpus.")
-    ] = None,
-    tolerance: Annotated[float, typer.Option(help="Nats within which losses have met.")] = 0.01,
-    at: At = None,
-    column: Columns = None,
-    bootstrap: Draws = None,
-    level: Level = 0.95,
-    out: Out = None,
-    as_json: Json = False,
-) -> None:
-    """Shares compared at equal compute on the corpus: where their losses meet.
-
-    Example: jaxlaw plan replay domain.json --shares 0.2,0.5,0.8 --at N=1.8e9
-    """
-    check_folder(out)
-    by_law = fit.suffix.lower() == ".json" or str(fit).startswith(PUBLISHED)
-    if by_law and column:
-        raise UsageError("--column is for a table of observed losses; a fit knows its columns")
-    if by_law:
-        (loaded,) = loaded_fits([fit], bootstrap)
-    else:
-        loaded = jl.read_runs(fit, pairs(column, "--column")).table
-    ends = None
-    if corpus_tokens is not None:
-        ends = value_range(corpus_tokens, "--corpus-tokens")
-        if None in ends:
-            raise UsageError("--corpus-tokens takes LOW:HIGH")
-    found = planning.compare_replay(
-        loaded,
-        shares and [number(one, "--shares") for one in shares.split(",")],
-        start=start,
-        corpus_tokens=ends,
-        tolerance=tolerance,
-        level=level,
-        **inputs_at(at),
-    )
-    tell(found, out, as_json, found.table, lambda plots: plots.replay_losses(found))
+    options = {"compute": compute, **inputs_at(at)}
+    found = planning.break_even(*fits, level=level, **options)
+    tell(
+        found, out, as_json, more={"pays": found.pays},
+        draw=lambda plots: plots.both_ways(*fits, found=found, **options),
+    )  # fmt: skip
 
 
 @plan.command("envelope")
@@ -373,4 +244,5 @@ def envelope_command(
     check_folder(out)
     columns, values = pairs(column, "--column"), values_of(value)
     table = jl.read_runs(data, columns, format=format, values=values).table
-    show(planning.lowest_losses(table, levels, run=run), (), out, as_json)
+    found = planning.lowest_losses(table, levels, run=run)
+    show(found, (), out, as_json, lambda plots: plots.lowest_of_runs(found, table))

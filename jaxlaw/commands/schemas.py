@@ -13,9 +13,10 @@ from jaxlaw.commands.terminal import check_folder, print_json, print_table, writ
 from jaxlaw.notes import UsageError, nearest
 from jaxlaw.planning.answers import Answer
 from jaxlaw.planning.breakeven import BreakEven
-from jaxlaw.planning.budgets import Allocation
+from jaxlaw.planning.budgets import Allocation, AllocationLaw
 from jaxlaw.planning.domains import DomainShares
 from jaxlaw.planning.mixture import CriticalRatio, LimitedMixture, Mixture
+from jaxlaw.planning.ood import OutOfDomain
 from jaxlaw.planning.replays import ReplayComparison
 from jaxlaw.planning.training import OptimalTraining
 from jaxlaw.planning.transfer import Saving, Transfer
@@ -220,6 +221,7 @@ SCHEMAS: dict[str, Schema] = {
     "plan limited": answer(LimitedMixture),
     "plan shares": _SHARES,
     "plan allocation": answer(Allocation, {"r": NUMBER}),
+    "plan allocation-law": answer(AllocationLaw),
     "plan frontier": table("compute", "N", "D", "loss", "tokens_per_parameter"),
     "plan target": answer(Allocation, {"r": NUMBER}),
     "plan transfer": {"anyOf": [answer(Transfer), answer(Saving)]},
@@ -228,6 +230,26 @@ SCHEMAS: dict[str, Schema] = {
     "plan envelope": table("loss"),
     "plan training": {"anyOf": [answer(OptimalTraining), table("loss_pt", "loss_cpt")]},
     "plan turning": answer(TurningLength),
+    "plan out-of-domain": answer(
+        OutOfDomain,
+        {
+            "curve": columns_of(
+                "step", "lr", "loss_pt", "loss_cpt", "loss_ood", more=TEXT, outside=list_of(TRUTH)
+            )
+        },
+    ),
+    "plan schedule": record(
+        loss=NUMBER,
+        gap=NUMBER,
+        agreement=NUMBER,
+        n_starts=COUNT,
+        areas=by_name(NUMBER),
+        schedule=record(rates=list_of(NUMBER), initial_lr=NUMBER, boundary=or_null(COUNT)),
+        comparison=ROWS,
+        level=NUMBER,
+        interval=by_name(PAIR),
+        notes=NOTES,
+    ),
     "plan valuation": answer(Valuation, advice=TEXT, reasons=list_of(TEXT), monotone=TRUTH),
 }
 

@@ -109,7 +109,7 @@ def check_folder(out: Path | None) -> None:
         raise UsageError(f"cannot write {out}: give a file in a folder that exists")
 
 
-_ARGUMENTS = (
+_ARGUMENTS: tuple[tuple[str, Any], ...] = (
     (r"schedules=\{[^}]*\}", "--schedules FILE (name and line of each)"),
     (r"areas=\{'decay': ([\d.]+)\}", r"--decay \1"),
     (r"\bareas=", "--decay"),
@@ -125,6 +125,10 @@ _ARGUMENTS = (
     (r"\(budget=\)", "(--budget)"),
     (r"\bpredict=", "--at"),
     (r"\bby= ", "--by "),
+    (r"\breplay=", "--replay"),
+    (r"weights=\(([\d., ]+)\)", lambda found: f"--weight {found[1].replace(' ', '')}"),
+    (r"give after=, its Schedule", "give --after, its schedule"),
+    (r"inputs=\{'(\w+)': …\}", r"--input \1=…"),
     (r"\bjl\.identifiability\b", "jaxlaw identifiability"),
 )
 

@@ -303,14 +303,15 @@ class Answer:
 
     def summary(self) -> str:
         """Numbers, intervals, what binds and the notes, for people."""
-        lines = []
-        for name, value in self.quantities.items():
-            line = f"{name:<12} {value:>12.6g}"
-            if name in self.interval:
-                low, high = self.interval[name]
-                line += f"   {self.level:.0%} interval {low:.5g} to {high:.5g}"
-            lines.append(line)
+        lines = [self._line(name, value) for name, value in self.quantities.items()]
         return "\n".join([*lines, f"{'binding':<12} {self.binding}", *map(str, self.notes)])
+
+    def _line(self, name: str, value: float) -> str:
+        line = f"{name:<12} {value:>12.6g}"
+        if name in self.interval:
+            low, high = self.interval[name]
+            line += f"   {self.level:.0%} interval {low:.5g} to {high:.5g}"
+        return line
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers and strings; infinities and NaN as strings."""

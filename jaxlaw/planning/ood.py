@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +14,9 @@ from jaxlaw.notes import DataError, Note, UsageError, nearest
 from jaxlaw.planning.answers import LEVEL, Answer, measured
 from jaxlaw.tables import read_table
 
+_NAME = "observed"  # what the table is called in messages
 _COLUMNS = ("loss_pt", "loss_cpt", "loss_ood")
+_MORE = ("run", "step")  # kept where they are
 _BLOCKS = 12  # of one curve, where no runs are named
 _POOR = 0.9  # R² below which the mixture describes little
 
@@ -27,6 +30,8 @@ class OutOfDomain(Answer):
         balance: λ1 of the balance problem this comes to, λ1'/(λ1' + λ2'): what is best for it
             is best for L_ood; NaN where a weight is negative, so that there is none.
         r2, rmse: of the observed losses.
+        table: the losses as observed (``loss_pt``, ``loss_cpt``, ``loss_ood``; ``run`` and
+            ``step`` where they were given) and ``mixture``, what the weights make of them.
     """
 
     weight_pt: float
@@ -34,6 +39,7 @@ class OutOfDomain(Answer):
     balance: float
     r2: float
     rmse: float
+    table: pd.DataFrame
 
     def predict(self, loss_pt: Any, loss_cpt: Any) -> np.ndarray:
         """The loss for losses on the two corpora, predicted or observed; arrays broadcast."""
@@ -71,15 +77,16 @@ class OutOfDomain(Answer):
 
 @checked
 def out_of_domain(
-    observed: Any, *, nonnegative: bool = True, resamples: int = 1000, seed: int = 0,
-    level: float = LEVEL,
+    observed: Any, *, nonnegative: bool = True, columns: Mapping[str, str] | None = None,
+    resamples: int = 1000, seed: int = 0, level: float = LEVEL,
 ) -> OutOfDomain:  # fmt: skip
     """The weights λ1', λ2' of a validation loss, from observed curves (Wang 2025, eq. 6).
 
     Args:
-        observed: table or dict with the losses ``loss_pt``, ``loss_cpt`` and ``loss_ood`` at
-            the same points, and ``run`` where they are of several.
+        observed: file, table or dict with the losses ``loss_pt``, ``loss_cpt`` and ``loss_ood``
+            at the same points, and ``run`` where they are of several.
         nonnegative: weights of 0 or more; else any.
+        columns: name → column, where they are called otherwise.
         resamples: for the intervals, of whole runs where there are 8 or more, else of
             consecutive pieces of the curves: neighbours of a curve are not independent.
         seed: of them.
@@ -90,7 +97,8 @@ def out_of_domain(
         DataError: fewer than three points, losses that are no numbers, or two losses so alike
             along the curves that weights are not determined.
     """
-    losses, pieces = _read(observed)
+    table, pieces = _read(observed, columns or {})
+    losses = table[list(_COLUMNS)].to_numpy()
     grams = [piece.T @ piece for piece in np.split(losses, pieces)]
     whole = sum(grams)
     correlation = whole[0, 1] / np.sqrt(whole[0, 0] * whole[1, 1])
@@ -114,35 +122,49 @@ def out_of_domain(
     rmse = float(np.sqrt(np.mean(left**2)))
     return OutOfDomain(
         **measured(values, level), r2=float(r2), rmse=rmse, binding=_binding(weights[0]),
-        notes=tuple(_notes(weights[0], r2, rmse)),
+        table=table.assign(mixture=both @ weights[0]), notes=tuple(_notes(weights[0], r2, rmse)),
     )  # fmt: skip
 
 
-def _read(observed: Any) -> tuple[np.ndarray, list[int]]:
-    """(points, 3) losses, and where one piece ends and the next begins."""
-    table = read_table(observed, "observed").frame
-    for name in _COLUMNS:
-        if name not in table:
-            names = [str(one) for one in table.columns]
-            raise UsageError(f"observed has no column '{name}'.{nearest(name, names)}")
-    table = table.reset_index(drop=True)
-    losses = table[list(_COLUMNS)].apply(pd.to_numeric, errors="coerce").to_numpy(float)
-    bad = ~np.isfinite(losses).all(axis=1)
+def _read(observed: Any, columns: Mapping[str, str]) -> tuple[pd.DataFrame, list[int]]:
+    """The losses, runs together, and where one piece ends and the next begins."""
+    table = _columns_of(read_table(observed, _NAME).frame, columns)
+    losses = table[list(_COLUMNS)].apply(pd.to_numeric, errors="coerce").astype(float)
+    bad = ~np.isfinite(losses.to_numpy()).all(axis=1)
     if bad.any():
         raise DataError(f"losses that are no numbers in row {int(np.argmax(bad)) + 1}; leave such "
                         "rows out")  # fmt: skip
     if len(losses) < 3:
         raise DataError(f"{len(losses)} points cannot tell two weights; give three or more")
+    table[list(_COLUMNS)] = losses
     if "run" not in table:
-        return losses, _cuts(0, len(losses), _BLOCKS)
-    table = table.sort_values("run", kind="stable")
-    losses = losses[table.index.to_numpy()]
+        return table, _cuts(0, len(losses), _BLOCKS)
+    table = table.sort_values("run", kind="stable", ignore_index=True)
     ends = [0, *table.groupby("run", sort=False).size().cumsum()]
     if len(ends) > 8:
-        return losses, ends[1:-1]
+        return table, ends[1:-1]
     each = max(-(-_BLOCKS // (len(ends) - 1)), 2)
     inner = [c for a, b in zip(ends, ends[1:], strict=False) for c in [*_cuts(a, b, each), b]]
-    return losses, inner[:-1]
+    return table, inner[:-1]
+
+
+def _columns_of(given: pd.DataFrame, columns: Mapping[str, str]) -> pd.DataFrame:
+    """The columns there is use for, by their names here."""
+    for name in columns:
+        if name not in (*_COLUMNS, *_MORE):
+            every = (*_COLUMNS, *_MORE)
+            raise UsageError(
+                f"{_NAME} takes the columns {', '.join(every)}, not '{name}'.{nearest(name, every)}"
+            )
+    found = {}
+    for name in (*_COLUMNS, *_MORE):
+        column = columns.get(name, name)
+        if column in given:
+            found[name] = given[column].to_numpy()
+        elif name in _COLUMNS or name in columns:
+            names = [str(one) for one in given.columns]
+            raise UsageError(f"{_NAME} has no column '{column}'.{nearest(column, names)}")
+    return pd.DataFrame(found)
 
 
 def _cuts(start: int, stop: int, count: int) -> list[int]:

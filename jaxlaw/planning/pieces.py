@@ -53,7 +53,7 @@ class Counting(NamedTuple):
 
 def straight(before: Sums, n: Any, start: Any, end: Any, how: Counting) -> Sums:
     """A straight line of n steps: Σ k·λ^(n−k) = (n − λ·Σ λ^(n−k)) / (1 − λ)."""
-    n = jnp.asarray(n) + 0.0 * before.S1
+    n = _as_wide(n, before.S1, start, end, how.reference)
     slope, decay = (end - start) / jnp.maximum(n, 1e-9), how.decay
 
     def S2(t: Any) -> Any:
@@ -69,7 +69,7 @@ def straight(before: Sums, n: Any, start: Any, end: Any, how: Counting) -> Sums:
 
 def half_cosine(before: Sums, n: Any, start: Any, end: Any, how: Counting) -> Sums:
     """Half a cosine: Σ cos(πk/n)·λ^(t−k) is the real part of a geometric sum of e^(iπ/n)."""
-    n = jnp.asarray(n) + 0.0 * before.S1
+    n = _as_wide(n, before.S1, start, end, how.reference)
     decay, middle, half = how.decay, (start + end) / 2, (start - end) / 2
     bend = 2 * jnp.sin(jnp.pi / (2 * n)) ** 2  # 1 − cos(π/n)
     below = (1 - decay) ** 2 + 2 * decay * bend
@@ -84,6 +84,12 @@ def half_cosine(before: Sums, n: Any, start: Any, end: Any, how: Counting) -> Su
     S1 = before.S1 + n * middle - half
     rate = lambda t: middle + half * jnp.cos(jnp.pi * t / n)  # noqa: E731
     return Sums(S1, S2(n), _weighted(before, n, rate, S2, how))
+
+
+def _as_wide(n: Any, *others: Any) -> Any:
+    """Steps, with the shape of all that goes with them: sums over steps add axes before it."""
+    shape = jnp.broadcast_shapes(*(jnp.shape(one) for one in (n, *others)))
+    return jnp.broadcast_to(jnp.asarray(n) + 0.0, shape)
 
 
 def _memory(n: Any, decay: Any) -> tuple[Any, Any]:

@@ -6,6 +6,7 @@ a run instead of its peak alone.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -34,6 +35,7 @@ from jaxlaw.planning.descent import (
     solve,
     starts_of,
 )
+from jaxlaw.records import plain
 from jaxlaw.schedules import Schedule
 
 AGREE = 1e-5  # relative distance of losses that count as the same optimum
@@ -57,7 +59,9 @@ class OptimalSchedule:
         comparison: a row each for this and the usual schedules of the same steps, peak, floor
             and warm-up: ``loss``; ``loss_1``, ``loss_2``, … where they are several; areas.
         notes: what to know before relying on it.
+        usual: the schedules it is compared with, by name.
         interval: of a bootstrap, ``loss`` → (low, high) under this very schedule.
+        level: of the interval.
     """
 
     schedule: Schedule
@@ -68,7 +72,9 @@ class OptimalSchedule:
     n_starts: int
     comparison: pd.DataFrame
     notes: tuple[Note, ...]
+    usual: dict[str, Schedule] = field(default_factory=dict)
     interval: dict[str, tuple[float, float]] = field(default_factory=dict)
+    level: float = LEVEL
 
     def summary(self) -> str:
         """The comparison, the evidence and the notes, for people."""
@@ -78,7 +84,26 @@ class OptimalSchedule:
             f"{self.agreement:.0%} of {self.n_starts} starts agree; "
             f"at most about {self.gap:.1g} nats are left to gain"
         )
-        return "\n".join([self.comparison.to_string(), evidence, *map(str, self.notes)])
+        table = self.comparison.to_string(line_width=80)
+        return "\n".join([table, evidence, *map(str, self.notes)])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain numbers and strings, the rates among them; infinities and NaN as strings."""
+        compared = self.comparison.reset_index().to_dict(orient="records")
+        return {
+            **plain({"loss": self.loss, "gap": self.gap, "agreement": self.agreement}),
+            "n_starts": self.n_starts,
+            "areas": plain(self.areas._asdict()),
+            "schedule": {
+                "rates": self.schedule.rates.tolist(),
+                "initial_lr": self.schedule.initial_lr,
+                "boundary": self.schedule.boundary,
+            },
+            "comparison": plain(compared),
+            "level": self.level,
+            "interval": plain(self.interval),
+            "notes": [dataclasses.asdict(note) for note in self.notes],
+        }
 
 
 @checked
@@ -167,14 +192,14 @@ def optimal_schedule(
     if not any({"S1", "S1_pt"} & set(one.law.input_names) for one in targets):
         options["count_warmup"] = True  # the base is not known: this run is the continued phase
     grid, usual = grid_of(run, knots, options["decay"]), _usual(run)
-    starts = starts_of(run, grid, usual, n_starts, np.random.default_rng(seed))
+    starts = starts_of(run, grid, [*usual.values()], n_starts, np.random.default_rng(seed))
     shares, losses, gaps = solve(targets, run, grid, options, starts, iterations)
     if not np.isfinite(losses).any():
         raise UsageError("no start has a finite predicted loss; check the law's parameters")
     best = int(np.nanargmin(losses))
     found = schedule_of(shares[best], run, grid)
-    ends = [ends_of(one, options) for one in [found, *usual]]
-    table = _compared(targets, ["optimal", *_USUAL], ends)
+    ends = [ends_of(one, options) for one in [found, *usual.values()]]
+    table = _compared(targets, ["optimal", *usual], ends)
     agreement = float(np.mean(losses <= losses[best] + AGREE * abs(losses[best])))
     notes = [
         *_on_sources(targets, ends[0]),
@@ -184,7 +209,7 @@ def optimal_schedule(
     ]
     return OptimalSchedule(
         found, float(table["loss"].iloc[0]), ends[0], float(gaps[best]), agreement, n_starts,
-        table, tuple(notes), _interval(targets, ends[0], level),
+        table, tuple(notes), usual, _interval(targets, ends[0], level), level,
     )  # fmt: skip
 
 
@@ -278,14 +303,14 @@ _LONGEST = 1000  # times the run: the longest shortest decay
 _USUAL = ("wsd", "linear", "cosine", "constant")
 
 
-def _usual(run: Run) -> list[Schedule]:
+def _usual(run: Run) -> dict[str, Schedule]:
     """The usual schedules under the same limits."""
-    made = []
+    made = {}
     for name in _USUAL:
         final = {} if name == "constant" else {"final": run.floor}
         one = getattr(schedules, name)(run.peak, run.steps - run.warmup, **final)
         one = schedules.warmup(one, run.warmup, run.start) if run.warmup else one
-        made.append(one if run.after is None else schedules.join(run.after, one))
+        made[name] = one if run.after is None else schedules.join(run.after, one)
     return made
 
 

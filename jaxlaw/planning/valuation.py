@@ -88,9 +88,11 @@ class Valuation(Answer):
         return table
 
     def summary(self) -> str:
-        """The advice, what it rests on, and the numbers, for people."""
+        """The advice, what it rests on, and the numbers there are, for people."""
         head = [f"advice: {self.advice}", *(f"  {one}" for one in self.reasons)]
-        return "\n".join([*head, super().summary()])
+        there = {name: v for name, v in self.quantities.items() if not math.isnan(v)}
+        lines = [self._line(name, value) for name, value in there.items()]
+        return "\n".join([*head, *lines, *map(str, self.notes)])
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers and strings."""
@@ -257,6 +259,8 @@ def _draws(model: _Model, law_fit: Fit, kept: int, count: int, seed: int) -> dic
 
     Each resample has a scale of its own besides: a few checkpoints do not tell the noise, and as
     the quantiles of Student's t are to those of the normal, so are these wider.
+    :func:`jaxlaw.bootstrap` draws residuals without such a scale, and would compile for the
+    checkpoints kept; these run in the program that has predicted each score from those before.
     """
     spare = kept - len(law_fit.params)
     if spare < 1 or count < 1:

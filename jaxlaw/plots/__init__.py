@@ -5,6 +5,7 @@ try:
 except ModuleNotFoundError as _missing:
     raise ModuleNotFoundError("pictures need matplotlib: pip install 'jaxlaw[plot]'") from _missing
 
+from jaxlaw.plots.crossings import both_ways, share_back
 from jaxlaw.plots.curves import loss_curve
 from jaxlaw.plots.fits import (
     demo_figure,
@@ -19,15 +20,18 @@ from jaxlaw.plots.plans import (
     isoloss,
     limited_domain,
     loss_frontier,
+    lowest_of_runs,
     replay_losses,
     trade_off,
 )
 from jaxlaw.plots.studies import fold_scores, score_table
 from jaxlaw.plots.sureness import objective_profile, parameter_intervals
-from jaxlaw.plots.training import balance, losses_over, value, way_back
+from jaxlaw.plots.training import balance, best_rates, losses_over, ood_losses, value, way_back
 
 __all__ = [
     "balance",
+    "best_rates",
+    "both_ways",
     "compute_saved",
     "demo_figure",
     "domain_shares",
@@ -39,12 +43,15 @@ __all__ = [
     "loss_over_input",
     "loss_over_share",
     "losses_over",
+    "lowest_of_runs",
     "objective_profile",
     "observed_against_predicted",
+    "ood_losses",
     "parameter_intervals",
     "replay_losses",
     "residuals",
     "score_table",
+    "share_back",
     "starts_agreement",
     "trade_off",
     "value",

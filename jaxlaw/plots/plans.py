@@ -10,7 +10,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from jaxlaw.planning.answers import held, sources
-from jaxlaw.planning.budgets import Frontier, frontier
+from jaxlaw.planning.budgets import Allocation, Frontier, frontier
 from jaxlaw.planning.domains import DomainShares
 from jaxlaw.planning.mixture import Mixture, optimal_mixture_limited
 from jaxlaw.planning.replays import ReplayComparison
@@ -150,6 +150,7 @@ def isoloss(
     color: str = BLUE,
     label: str | None = None,
     levels: int | Sequence[float] = 9,
+    mark: Allocation | None = None,
     **options: Any,
 ) -> Axes:
     """Contours of equal loss over compute and size, with the best size (Zheng's figure 5).
@@ -160,6 +161,7 @@ def isoloss(
         computes: (least, largest) FLOPs, counted as 6·N·D.
         ax: where to draw; a second law drawn there with another color compares.
         color, label: of the line; levels: of the contours.
+        mark: one answer, such as of :func:`jaxlaw.planning.allocation`, as a point.
         **options: what :func:`jaxlaw.planning.frontier` takes.
     """
     ax = ax or new_axes()
@@ -169,7 +171,10 @@ def isoloss(
     low, high = best["N"].min() / 8, best["N"].max() * 8
     ends = [*ax.get_ylim(), low, high] if ax.has_data() else [low, high]  # of another law too
     N = np.geomspace(min(ends), max(ends), 160)
-    given = held(source, {k: v for k, v in options.items() if k == "r"}, ("N", "D"))
+    searched = options.get("r") == "best"
+    given = {"r": options["r"]} if "r" in options and not searched else {}
+    given = held(source, given, ("N", "D", "r") if searched else ("N", "D"))
+    given |= {"r": best["r"].to_numpy()[None, :]} if searched else {}
     point = {name: values[0] for name, values in source.params.items()}
     tokens = C[None, :] / (6 * N[:, None] * source.single("N"))  # single ones
     spec = {one.name: one.unit for one in source.law.inputs}
@@ -189,10 +194,15 @@ def isoloss(
     ax.plot(best["compute"], best["N"], color=color, linewidth=2)
     if "N_low" in best:
         band(ax, best["compute"], best["N_low"], best["N_high"], color)
+    if mark is not None and np.isfinite([mark.compute, mark.N]).all():
+        dots(ax, mark.compute, mark.N, color=RED, s=36, alpha=1, zorder=4)
+        write(ax, f"loss {mark.loss:.4g}", (mark.compute, mark.N), color=RED, xytext=(6, -4),
+              va="top")  # fmt: skip
     name_ends(ax, [(best["N"].iloc[-1], label or "best size", color)])
     ax.set_xlabel(_COMPUTE)
     ax.set_ylabel("model parameters N")
-    ax.set_title("contours of equal loss (nats)", fontsize="medium", color=INK)
+    share = ", each budget's best share" if searched else ""
+    ax.set_title(f"contours of equal loss (nats){share}", fontsize="medium", color=INK)
     return tidy(ax)
 
 
@@ -220,6 +230,26 @@ def loss_frontier(
     ax.margins(x=0.02)
     log_axis(ax.xaxis, words=False)
     name_ends(ax, [(table["loss"].iloc[-1], label or "best run", BLUE)])
+    ax.set_xlabel(_COMPUTE)
+    ax.set_ylabel("loss (nats)")
+    return tidy(ax)
+
+
+def lowest_of_runs(lowest: pd.DataFrame, points: Any, ax: Axes | None = None) -> Axes:
+    """The lowest loss at each level of compute, among the points of all curves.
+
+    Args:
+        lowest: what :func:`jaxlaw.planning.lowest_losses` returned.
+        points: the table it was given, with ``loss`` and ``C``, or ``N`` and ``D``.
+        ax: where to draw; a new figure if None.
+    """
+    ax, names = ax or new_axes(), list(points)
+    compute = points["C"] if "C" in names else 6 * np.asarray(points["N"]) * points["D"]
+    dots(ax, compute, points["loss"], color=FAINT, s=8, alpha=0.5)
+    ax.plot(lowest["C"], lowest["loss"], color=BLUE, linewidth=1.6)
+    ax.margins(x=0.02)
+    log_axis(ax.xaxis, words=False)
+    name_ends(ax, [(lowest["loss"].iloc[-1], "lowest", BLUE)])
     ax.set_xlabel(_COMPUTE)
     ax.set_ylabel("loss (nats)")
     return tidy(ax)

@@ -9,6 +9,8 @@ from matplotlib.axes import Axes
 
 from jaxlaw.notes import UsageError
 from jaxlaw.planning.continual_run import SETTINGS, ContinualRun
+from jaxlaw.planning.ood import OutOfDomain
+from jaxlaw.planning.schedule import OptimalSchedule
 from jaxlaw.planning.training import BalanceCurve, FinalLosses, final_losses
 from jaxlaw.planning.turning_lengths import TurningLength, turning_length
 from jaxlaw.planning.valuation import Valuation
@@ -140,6 +142,62 @@ def way_back(
     log_axis(ax.xaxis)
     ax.set_xlabel("continual steps")
     ax.set_ylabel("loss on the pre-training corpus (nats)")
+    return tidy(ax)
+
+
+def ood_losses(found: OutOfDomain, predicted: Any = None, ax: Axes | None = None) -> Axes:
+    """Another validation loss as observed, and as the mixture of the two (Wang 2025, §5.2).
+
+    Args:
+        found: what :func:`jaxlaw.planning.out_of_domain` returned.
+        predicted: what its ``predict_curve`` returned, a dashed line; or nothing.
+        ax: where to draw; a new figure if None.
+    """
+    ax, table, ends = ax or new_axes(), found.table, []
+    runs = list(table.groupby("run")) if "run" in table else [(None, table)]
+    for (run, part), shade in zip(runs, shades(len(runs)), strict=True):
+        at = part["step"] if "step" in part else np.arange(1, len(part) + 1)
+        dots(ax, at, part["loss_ood"], color=[shade], s=10, alpha=0.6)
+        ax.plot(at, part["mixture"], color=shade, linewidth=1.6)
+        ends.append((part["mixture"].iloc[-1], "mixture" if run is None else str(run), shade))
+    if predicted is not None:
+        ax.plot(predicted["step"], predicted["loss_ood"], color=BLUE, linewidth=1.2, linestyle="--")
+        ends.append((predicted["loss_ood"].iloc[-1], "predicted", BLUE))
+    ax.margins(x=0.02)
+    name_ends(ax, ends)
+    sign = "+" if found.weight_cpt >= 0 else "−"
+    title = (
+        f"{found.weight_pt:.3g}·L_pt {sign} {abs(found.weight_cpt):.3g}·L_cpt, R² {found.r2:.3f}"
+    )
+    ax.set_title(title, fontsize="medium", color=INK)
+    ax.set_xlabel("step" if "step" in table else "point of the curve")
+    ax.set_ylabel("loss on the other set (nats)")
+    return tidy(ax)
+
+
+def best_rates(found: OptimalSchedule, ax: Axes | None = None) -> Axes:
+    """The rates of the best schedule over the steps, and the usual ones with their losses.
+
+    Args:
+        found: what :func:`jaxlaw.planning.optimal_schedule` returned.
+        ax: where to draw; a new figure if None. Of a continued run the phase is drawn.
+    """
+    ax, losses, ends = ax or new_axes(), found.comparison["loss"], []
+    first = found.schedule.boundary or 0
+    steps = np.arange(first + 1, len(found.schedule) + 1)
+    every = [*zip(found.usual.items(), shades(len(found.usual)), strict=True)]
+    for (name, one), color in [*every, (("optimal", found.schedule), BLUE)]:
+        thick = 2.2 if name == "optimal" else 1.0
+        ax.plot(steps, one.rates[first:], color=color, linewidth=thick)
+        ends.append((one.rates[-1], f"{name} {losses[name]:.4f}", color))
+    ax.set_ylim(bottom=0)
+    ax.margins(x=0.02)
+    ax.xaxis.set_major_formatter("{x:,.0f}")
+    ax.ticklabel_format(axis="y", style="sci", scilimits=(0, 0), useMathText=True)
+    name_ends(ax, ends)
+    ax.set_title("and the predicted loss at the end (nats)", fontsize="medium", color=INK)
+    ax.set_xlabel("step")
+    ax.set_ylabel("learning rate")
     return tidy(ax)
 
 
