@@ -33,6 +33,7 @@ from jaxlaw.uncertainty.resampling import (
     resampled_counts,
     resampled_residuals,
 )
+from jaxlaw.uncertainty.sandwich import moved_by_leaving_out
 
 Kind = Literal["case", "residual", "wild"]
 LONE = 0.05  # share of resamples whose best optimum one start alone found: say so
@@ -273,7 +274,8 @@ def resamples(
         residuals = _widened(residuals[active], problem)
         drawn = resampled_residuals(residuals, n, seed)
     else:
-        drawn = flipped_residuals(residuals[active], members[active], n, seed)
+        residuals = residuals[active] + moved_by_leaving_out(problem, members[active])
+        drawn = flipped_residuals(residuals, members[active], n, seed)
     targets = np.tile(predicted, (n, 1))
     targets[:, active] -= drawn
     return None, np.exp(targets) if log else targets
