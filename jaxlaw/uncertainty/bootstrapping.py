@@ -196,8 +196,9 @@ def bootstrap(
         kind: ``case``, rows drawn with replacement: nothing is taken for granted but that rows
             (or groups) are independent. ``residual``, residuals drawn with replacement and put
             on the fitted curve, widened by √(n/(n−p)) for the p parameters: the design stays
-            as it is, noise is taken to be the same everywhere. ``wild``, every residual stays
-            where it is and changes sign at random: noise may differ from row to row.
+            as it is, noise is taken to be the same everywhere. ``wild``, every residual, as if
+            its row or group had not been fitted, stays where it is and changes sign at random:
+            noise may differ from row to row.
         groups: columns (such as ``"run"`` or ``["N", "r"]``), or a label for each run: rows that
             share noise, such as the checkpoints of one run. ``case`` draws whole groups,
             ``wild`` flips whole groups.
