@@ -104,19 +104,21 @@ def grid():
           f"ratio **{ms * len(natural) / 1e3 / seconds:.0f}**.")  # fmt: skip
 
 
+def six(truth, inputs, draw):
+    """Six domains around a truth: parameters and targets (n,) of each."""
+    for seed in range(6):
+        own = {k: v * np.exp(draw.normal(0, 0.1)) for k, v in truth.items()}
+        runs = simulate.simulate_runs("dcpt", own, inputs, noise=0.004, seed=seed)
+        yield own, runs["loss"].to_numpy()
+
+
 def domains():
     """Six domains, general and domain losses, of Que's design: (inputs, targets (6, n)) each."""
     draw = np.random.default_rng(0)
     for side, name in (("general", "dcpt-general"), ("domain", "dcpt")):
         experiment = simulate.experiment(name)
         inputs = {k: experiment.table[k].to_numpy() for k in "NDr"}
-        targets = []
-        for seed in range(6):
-            truth = experiment.truth
-            own = {k: v * np.exp(draw.normal(0, 0.1)) for k, v in truth.items()}
-            runs = simulate.simulate_runs("dcpt", own, inputs, noise=0.004, seed=seed)
-            targets.append(runs["loss"].to_numpy())
-        yield side, inputs, np.stack(targets)
+        yield side, inputs, np.stack([loss for _, loss in six(experiment.truth, inputs, draw)])
 
 
 def study():

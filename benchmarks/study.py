@@ -1,10 +1,13 @@
 """Cross-validation of the D-CPT law and its rivals: simulated, where the truth is known, and real.
 
-    JAXLAW_DATA=… python benchmarks/study.py [truth [DOMAINS]] [rivals] [slimpajama]
+    JAXLAW_DATA=… python benchmarks/study.py [truth [DOMAINS]] [zero] [rivals]
+                                             [slimpajama [few] [CORPUS …]]
 
 ``truth``: Que's design, six domains (or fewer), general and domain losses, made by dcpt with
-0.4 % noise; the four studies of Que 2024 (§4.2; tables 1–4, 14–21). ``rivals``: the same runs
-made by each other law. ``slimpajama``: seven corpora of real mixtures.
+0.4 % noise; the four studies of Que 2024 (§4.2; tables 1–4, 14–21). ``zero``: what its general
+losses let any fit know of r = 0 (near_zero.py). ``rivals``: the same runs made by each other
+law. ``slimpajama``: seven corpora of real mixtures, or those named; ``few``: also from an eighth
+of the starts, and what that changes.
 """
 
 import os
@@ -12,8 +15,10 @@ import sys
 import time
 
 import jax
+import numpy as np
 import scale
 import slimpajama
+from near_zero import near_zero
 
 import jaxlaw as jl
 from jaxlaw import folds, simulate
@@ -30,6 +35,9 @@ REAL = {
     "last ⅓ of D": folds.last("D", "1/3"),
     "2 weights": folds.leave_k_out("r", 2),
 }
+#: Studies whose tables by domain are printed too.
+HEADLINES = ("all points", "mixture ratios")
+FEW = {"n_starts": 512, "screen": 16}
 SHORT = {"best": "best", "tie": "tie", "worse": "", "untested": "", "failed": "failed"}
 
 
@@ -123,7 +131,7 @@ def truth() -> None:
             print("Folds that ask within the fitted range only, "
                   f"{len(within.frame) / len(study.frame):.0%} of them:\n")  # fmt: skip
             averages(within)
-        for metric in ("huber", "r2"):
+        for metric in ("huber", "r2") if title.startswith(HEADLINES) else ():
             whole(study, metric)
         notes(study, title)
 
@@ -147,38 +155,60 @@ def rivals() -> None:
     markdown(["truth", "folds", "picks", *LAWS], rows)
 
 
+def compare(corpus: str, many: jl.Study, few: jl.Study) -> None:
+    """What an eighth of the starts miss, and whether a verdict changes with it."""
+    change = 1 - many.frame["objective"] / few.frame["objective"]
+    for law, one in change.groupby(many.frame["law"], sort=False):
+        verdicts = [
+            name for name in REAL
+            if len({part(s, name).ranking().loc[law, "verdict"] for s in (many, few)}) > 1
+        ]  # fmt: skip
+        moved = np.abs(many.frame["huber"] / few.frame["huber"] - 1)[one.index]
+        print(f"| {corpus} | {law} | {(one > 1e-6).sum()} of {len(one)} | {one.max():.1e} "
+              f"| {(one < -1e-6).sum()} | {moved.max():.1e} | {', '.join(verdicts) or 'none'} |",
+              file=sys.stderr, flush=True)  # fmt: skip
+
+
+def rows_of(corpus: str, everything: jl.Study) -> list[list[str]]:
+    rows = []
+    for name in REAL:
+        study = part(everything, name)
+        mean, median, ranked = study.table(), study.table(centre="median"), study.ranking()
+        row = [f"{name}, {study.n_folds} fold{'s' * (study.n_folds > 1)}", corpus]
+        for law in LAWS:
+            r2 = [score(t.loc[law, ("r2", corpus)], "r2") for t in (mean, median)]
+            verdict = SHORT[ranked.loc[law, "verdict"]]
+            row.append(f"{r2[0]} ({r2[1]}) {f'**{verdict}**' if verdict else ''}")
+        codes = {n.code for n in study.notes if n.severity != "info"} - {"dropped-invalid"}
+        rows.append([*row, ", ".join(sorted(codes))])
+    return rows
+
+
 def real() -> None:
     print("\n## SlimPajama: seven corpora, mean R² of held-out points (median), verdict\n")
-    rows, warned = [], []
-    for corpus in slimpajama.CORPORA:
-        runs, begun = slimpajama.read(corpus), time.perf_counter()
-        everything = jl.cross_validate(
-            LAWS, {corpus: runs}, together(REAL), n_starts=512, screen=16, progress=False
-        )
-        for name in REAL:
-            study = part(everything, name)
-            mean, median, ranked = study.table(), study.table(centre="median"), study.ranking()
-            row = [f"{name}, {study.n_folds} fold{'s' * (study.n_folds > 1)}", corpus]
-            for law in LAWS:
-                r2 = [score(t.loc[law, ("r2", corpus)], "r2") for t in (mean, median)]
-                verdict = SHORT[ranked.loc[law, "verdict"]]
-                row.append(f"{r2[0]} ({r2[1]}) {f'**{verdict}**' if verdict else ''}")
-            codes = {n.code for n in study.notes if n.severity != "info"} - {"dropped-invalid"}
-            rows.append([*row, ", ".join(sorted(codes))])
-            warned.append((name, corpus, study))
-            print(rows[-1], file=sys.stderr, flush=True)
-        print(f"{time.perf_counter() - begun:.0f} s", file=sys.stderr, flush=True)
+    rows, studies = [], {}
+    named = [name for name in slimpajama.CORPORA if name in sys.argv[1:]]
+    for corpus in named or slimpajama.CORPORA:
+        runs, begun = {corpus: slimpajama.read(corpus)}, time.perf_counter()
+        studies[corpus] = jl.cross_validate(LAWS, runs, together(REAL), progress=False)
+        rows += rows_of(corpus, studies[corpus])
+        print(f"{corpus}: {time.perf_counter() - begun:.0f} s", file=sys.stderr, flush=True)
+        if "few" in sys.argv[1:]:
+            few = jl.cross_validate(LAWS, runs, together(REAL), **FEW, progress=False)
+            compare(corpus, studies[corpus], few)
+        for row in rows[-len(REAL) :]:
+            print(row, file=sys.stderr, flush=True)
     rows.sort(key=lambda row: [name in row[0] for name in REAL], reverse=True)
     markdown(["held out", "corpus", *LAWS, "warnings"], rows)
-    print("Warnings in full, of c4:\n")
-    for name, corpus, study in warned:
-        if corpus == "c4":
+    for corpus in {"c4"} & set(studies):
+        print("Warnings in full, of c4:\n")
+        for name in REAL:
             print(f"{name}:\n")
-            notes(study, name)
+            notes(part(studies[corpus], name), name)
 
 
 def main() -> None:
-    cases = {"truth": truth, "rivals": rivals, "slimpajama": real}
+    cases = {"truth": truth, "zero": near_zero, "rivals": rivals, "slimpajama": real}
     chosen = [name for name in cases if name in sys.argv[1:]] or list(cases)
     print(f"{os.cpu_count()} CPU cores, {jax.default_backend()}, jax {jax.__version__}")
     for name in chosen:

@@ -1,5 +1,7 @@
 """The bootstrap: what is drawn, what is fitted, what is said of it."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -8,6 +10,7 @@ from conftest import chinchilla_runs, needs_data
 import jaxlaw as jl
 from jaxlaw import simulate
 from jaxlaw.uncertainty.intervals import interval_of
+from jaxlaw.uncertainty.posed_fit import fitted
 from jaxlaw.uncertainty.resampling import (
     centre_of,
     flipped_residuals,
@@ -15,6 +18,7 @@ from jaxlaw.uncertainty.resampling import (
     resampled_counts,
     resampled_residuals,
 )
+from jaxlaw.uncertainty.sandwich import moved_by_leaving_out, residual_slopes
 
 TABLE = simulate.experiment("chinchilla").table
 TRUTH = simulate.TRUTHS["chinchilla"]
@@ -77,6 +81,19 @@ def test_other_kinds_are_as_wide_where_noise_is_the_same_everywhere(chinchilla_f
     found = jl.bootstrap(chinchilla_fit, TABLE, 300, kind=kind, progress=False)
     for name, values in found.params.items():
         assert np.std(values) == pytest.approx(np.std(drawn.params[name]), rel=0.25)
+
+
+def test_residuals_as_if_left_out_are_larger_by_the_leverage(chinchilla_fit):
+    """In least squares, to first order; of groups, by the block of the hat matrix."""
+    squares = replace(chinchilla_fit, delta=np.inf)
+    problem = replace(fitted(chinchilla_fit, TABLE), fit=squares)
+    slopes, off = residual_slopes(problem)
+    basis, _ = np.linalg.qr(slopes)
+    for members in (np.arange(len(TABLE)), np.arange(len(TABLE)) // 27):
+        same = members[:, None] == members
+        np.testing.assert_allclose(
+            moved_by_leaving_out(problem, members), (basis @ basis.T * same) @ off, atol=1e-9
+        )
 
 
 def test_whole_groups_are_drawn():
@@ -142,6 +159,18 @@ def test_intervals_of_known_draws():
     low, high = interval_of(1.0, draws, method="normal", log=True)[2:]
     np.testing.assert_allclose(np.log([low, high]), [-1.1320, 1.1320], rtol=1e-3)
     assert np.isnan(interval_of(1.0, np.full(10, np.nan)).low)
+
+
+@pytest.mark.parametrize("method", ["basic", "normal"])
+def test_intervals_of_logarithms_end_where_draws_are_zero(method):
+    """A coefficient that some resamples do without has an interval still, from 0."""
+    draws = np.abs(np.random.default_rng(0).normal(0.3, 0.2, (1000, 2)))
+    draws[:100, 0] = 0.0
+    low, high = interval_of(np.array([0.3, 0.3]), draws, method=method, log=True)[2:]
+    assert low[0] == 0 and 0.5 < high[0] < 0.7
+    alone = interval_of(0.3, draws[:, 1], method=method, log=True)
+    np.testing.assert_allclose([low[1], high[1]], alone[2:], rtol=1e-12)
+    assert low[1] > 0
 
 
 def test_bca_intervals_are_scipys(own_laws):

@@ -33,6 +33,7 @@ from jaxlaw.uncertainty.resampling import (
     resampled_counts,
     resampled_residuals,
 )
+from jaxlaw.uncertainty.sandwich import moved_by_leaving_out
 
 Kind = Literal["case", "residual", "wild"]
 LONE = 0.05  # share of resamples whose best optimum one start alone found: say so
@@ -195,8 +196,9 @@ def bootstrap(
         kind: ``case``, rows drawn with replacement: nothing is taken for granted but that rows
             (or groups) are independent. ``residual``, residuals drawn with replacement and put
             on the fitted curve, widened by √(n/(n−p)) for the p parameters: the design stays
-            as it is, noise is taken to be the same everywhere. ``wild``, every residual stays
-            where it is and changes sign at random: noise may differ from row to row.
+            as it is, noise is taken to be the same everywhere. ``wild``, every residual, as if
+            its row or group had not been fitted, stays where it is and changes sign at random:
+            noise may differ from row to row.
         groups: columns (such as ``"run"`` or ``["N", "r"]``), or a label for each run: rows that
             share noise, such as the checkpoints of one run. ``case`` draws whole groups,
             ``wild`` flips whole groups.
@@ -273,7 +275,8 @@ def resamples(
         residuals = _widened(residuals[active], problem)
         drawn = resampled_residuals(residuals, n, seed)
     else:
-        drawn = flipped_residuals(residuals[active], members[active], n, seed)
+        residuals = residuals[active] + moved_by_leaving_out(problem, members[active])
+        drawn = flipped_residuals(residuals, members[active], n, seed)
     targets = np.tile(predicted, (n, 1))
     targets[:, active] -= drawn
     return None, np.exp(targets) if log else targets

@@ -55,7 +55,8 @@ def interval_of(
         method: ``percentile``, the draws' own quantiles; ``basic``, these mirrored at the
             estimate; ``normal``, estimate ± z standard errors; ``bca``, quantiles moved for
             the draws' bias and for a spread that changes with the truth.
-        log: whether a basic or normal interval is taken of the logarithm.
+        log: whether a basic or normal interval is taken of the logarithm. Where draws reach 0
+            there is none: it is then taken of the value, and ends at 0.
         left_out: (G, …) estimates without each row or group of rows, for ``bca``.
     """
     check_level(level)
@@ -67,14 +68,13 @@ def interval_of(
         spread = np.nanstd(draws, axis=0, ddof=1)
         low, high = np.nanquantile(draws, [tail, 1 - tail], axis=0)
         if method == "basic":
-            low, high = (
-                (estimate**2 / high, estimate**2 / low)
-                if log
-                else (2 * estimate - high, 2 * estimate - low)
-            )
+            plain, ratio = (2 * estimate - high, 2 * estimate - low), (high, low)
+            low, high = _ends(plain, [estimate**2 / end for end in ratio], low, log)
         elif method == "normal":
+            plain = student_ends(estimate, spread, level, np.inf, False)
             width = np.nanstd(np.log(draws), axis=0, ddof=1) * estimate if log else spread
-            low, high = student_ends(estimate, width, level, np.inf, log)
+            ratio = student_ends(estimate, width, level, np.inf, True)
+            low, high = _ends(plain, ratio, np.nanmin(draws, axis=0), log)
         elif method == "bca":
             low, high = bca_ends(estimate, draws, tail, left_out)
         elif method != "percentile":
@@ -83,6 +83,14 @@ def interval_of(
                 f"method is one of {', '.join(get_args(Method))}, not {method!r}.{hint}"
             )
     return Interval(estimate, spread, low, high)
+
+
+def _ends(plain: Any, ratio: Any, least: np.ndarray, log: bool) -> tuple[Any, Any]:
+    """Ends by the ratio where the least draw has a logarithm, else by the difference."""
+    if not log:
+        return plain
+    low = np.where(least > 0, ratio[0], np.maximum(plain[0], 0.0))
+    return low, np.where(least > 0, ratio[1], plain[1])
 
 
 def bca_ends(

@@ -190,6 +190,22 @@ def linearised(problem: Fitted) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.
     return slopes[active][:, problem.moving], problem.observations.weight[active], pull, stiff
 
 
+def moved_by_leaving_out(problem: Fitted, members: np.ndarray) -> np.ndarray:
+    """How far residuals (n,) move when their own group is not fitted, to first order.
+
+    A fit bends towards every point: its residuals are smaller than the noise, most where few
+    points determine the law. In least squares, groups of one: leverage times residual.
+    """
+    slopes, weight, pull, stiff = linearised(problem)
+    slopes = slopes / np.maximum(np.linalg.norm(slopes, axis=0), 1e-300)
+    # What the data leave open moves no residual.
+    bread = np.linalg.pinv((slopes.T * (weight * stiff)) @ slopes, 1e-12, hermitian=True)
+    _, members = np.unique(members, return_inverse=True)
+    scores = slopes * (weight * pull)[:, None]
+    whole = np.stack([np.bincount(members, column) for column in scores.T], axis=1)
+    return np.sum(slopes @ bread * whole[members], axis=1)
+
+
 def residual_slopes(problem: Fitted) -> tuple[np.ndarray, np.ndarray]:
     """Slopes (n, p) of the residuals in all coordinates, and the residuals (n,)."""
     with jax.enable_x64(True):
