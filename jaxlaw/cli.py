@@ -16,6 +16,7 @@ import jax
 import numpy as np
 
 import jaxlaw as jl
+from jaxlaw.commands.saved import loaded_fit
 from jaxlaw.commands.terminal import (
     check_folder,
     combinations,
@@ -222,7 +223,7 @@ else:
             "fixed": fixed if fixed or no_base else None,
             "tied": pairs(tie, "--tie"),
             "bounds": ranges_of(bound, "--bound"),
-            "base": opt.loaded_fit(base) if base else None,
+            "base": loaded_fit(base) if base else None,
             "seed": seed,
             "strict": strict,
             "work_dir": work_dir,
@@ -276,7 +277,7 @@ else:
         Example: jaxlaw predict fit.json --at N=1e9,7e9 --at D=1e12
         """
         check_folder(out)
-        loaded = opt.loaded_fit(fit)
+        loaded = loaded_fit(fit)
         points = _points(loaded, data, at, pairs(column, "--column"), share)
         outside = loaded.outside(**points)
         predicted = np.broadcast_to(loaded.predict(**points), outside.shape)

@@ -94,6 +94,7 @@ ROOMS = [
     "jaxlaw.reporting",
     "jaxlaw",
     "jaxlaw.commands.terminal",
+    "jaxlaw.commands.saved",
     "jaxlaw.commands.options",
     "jaxlaw.commands.results",
     "jaxlaw.commands.verbosity",

@@ -10,7 +10,8 @@ import pandas as pd
 import typer
 
 import jaxlaw as jl
-from jaxlaw.commands.options import Json, completed, fit_argument, loaded_fit
+from jaxlaw.commands.options import Json, completed, fit_argument
+from jaxlaw.commands.saved import loaded_fit
 from jaxlaw.commands.terminal import (
     check_folder,
     is_picture,

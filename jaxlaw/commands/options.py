@@ -13,12 +13,11 @@ import typer
 
 import jaxlaw as jl
 from jaxlaw.columns import SIDES, Place, missing_column, numbers
+from jaxlaw.commands.saved import PUBLISHED
 from jaxlaw.commands.terminal import number, pairs, unit_of
 from jaxlaw.formats import FORMATS
-from jaxlaw.notes import DataError, UsageError, nearest
+from jaxlaw.notes import DataError
 from jaxlaw.solvers import SOLVERS
-
-PUBLISHED = "published:"  # before the name of printed coefficients, in place of a file
 
 
 def completed(values: Iterable[str] | Callable[[], Iterable[str]]) -> Callable[..., list[str]]:
@@ -135,11 +134,6 @@ CompileCache = Annotated[
 ]
 
 
-def law_or_fit(text: str) -> str | jl.Fit:
-    """The name of a law, or the fit a file holds."""
-    return loaded_fit(text) if text == "-" or text.endswith(".json") else text
-
-
 def columns_named(text: str | None) -> list[str] | None:
     """``N,r`` → ``["N", "r"]``."""
     return text.split(",") if text else None
@@ -181,17 +175,6 @@ def values_of(items: list[str] | None) -> dict[str, Any] | None:
         by_run = [one.rpartition(":") for one in text.split(",")]
         found[name] = {run: number(value, "--value") for run, _, value in by_run}
     return found or None
-
-
-def loaded_fit(file: str | Path) -> jl.Fit:
-    """The fit of a file, of standard input (``-``), or printed (``published:NAME``)."""
-    text = str(file)
-    if not text.startswith(PUBLISHED):
-        return jl.load(file)
-    name, known = text.removeprefix(PUBLISHED), jl.published()
-    if name not in known:
-        raise UsageError(f"nothing is published as {name}.{nearest(name, known)}")
-    return known[name]
 
 
 _READING: dict[str, tuple[Any, Any]] = {

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,9 +10,6 @@ import numpy as np
 import pandas as pd
 import typer
 
-import jaxlaw as jl
-from jaxlaw import planning
-from jaxlaw.commands.options import loaded_fit
 from jaxlaw.commands.terminal import (
     is_picture,
     number,
@@ -25,7 +21,7 @@ from jaxlaw.commands.terminal import (
     write_picture,
     write_record,
 )
-from jaxlaw.notes import DataError, UsageError, nearest_file
+from jaxlaw.notes import UsageError
 from jaxlaw.planning.answers import Answer
 
 _SHOWN = 24  # rows of a table
@@ -66,45 +62,6 @@ def budgets_of(text: str) -> list[float]:
     if None in ends or not 0 < ends[0] < ends[1]:
         raise UsageError(f"--compute takes LOW:HIGH or a list, not '{text}'")
     return list(np.geomspace(*ends, 13))
-
-
-def loaded_fits(files: list[Path], draws: list[Path] | None) -> list[Any]:
-    """Fits, ``published:NAME`` or whole bootstraps, with draws where there are any."""
-    fits = [_loaded(str(file)) for file in files]
-    if not draws:
-        return fits
-    if whole := [str(f) for f, fit in zip(files, fits, strict=True) if hasattr(fit, "fit")]:
-        raise UsageError(f"{', '.join(whole)} has its own draws; leave --bootstrap out")
-    if len(draws) != len(fits):
-        raise UsageError(f"--bootstrap is given {len(draws)} times for {len(fits)} fits: one each")
-    return [_with_draws(fit, file) for fit, file in zip(fits, draws, strict=True)]
-
-
-def _loaded(file: str) -> jl.Fit | planning.Replicates:
-    return planning.Replicates.load(file) if _has_draws(file) else loaded_fit(file)
-
-
-def _has_draws(file: str) -> bool:
-    try:
-        return "draws" in json.loads(Path(file).read_text("utf-8"))
-    except (OSError, ValueError, TypeError):
-        return False  # the fit's own reader says what is wrong
-
-
-def _with_draws(fit: jl.Fit, file: Path) -> planning.Replicates:
-    try:
-        table = pd.read_csv(file)
-    except (OSError, ValueError) as error:
-        hint = nearest_file(file) if isinstance(error, FileNotFoundError) else ""
-        raise UsageError(f"cannot read {file}: {error}.{hint}") from None
-    missing = [name for name in fit.law.parameter_names if name not in table]
-    if missing or not len(table):
-        raise DataError(
-            f"{file} has no draws of law {fit.law.name}: it needs a column for every parameter "
-            f"({', '.join(fit.law.parameter_names)}) and a row for every resample"
-        )
-    params = {name: table[name].to_numpy(float) for name in fit.law.parameter_names}
-    return planning.Replicates(fit, params)
 
 
 def tell(

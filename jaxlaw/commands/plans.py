@@ -11,7 +11,6 @@ import typer
 import jaxlaw as jl
 from jaxlaw import planning
 from jaxlaw.commands.options import (
-    PUBLISHED,
     Columns,
     Format,
     Json,
@@ -27,10 +26,10 @@ from jaxlaw.commands.plan_output import (
     Out,
     budgets_of,
     inputs_at,
-    loaded_fits,
     show,
     tell,
 )
+from jaxlaw.commands.saved import PUBLISHED, loaded_fits
 from jaxlaw.commands.terminal import check_folder, number, numbers_of, pairs, ranges_of, value_range
 from jaxlaw.notes import UsageError
 

@@ -9,7 +9,8 @@ import typer
 
 from jaxlaw import planning
 from jaxlaw.commands.options import Json, fit_argument
-from jaxlaw.commands.plan_output import Draws, Out, loaded_fits, show, tell
+from jaxlaw.commands.plan_output import Draws, Out, show, tell
+from jaxlaw.commands.saved import loaded_fits
 from jaxlaw.commands.terminal import check_folder, number, numbers_of, pairs, ranges_of
 from jaxlaw.notes import UsageError, nearest
 from jaxlaw.planning import ContinualRun, Pretraining

@@ -12,6 +12,7 @@ import typer
 import jaxlaw as jl
 from jaxlaw.commands import options as opt
 from jaxlaw.commands.results import conclude
+from jaxlaw.commands.saved import law_or_fit, loaded_fit
 from jaxlaw.commands.terminal import (
     check_folder,
     combinations,
@@ -86,11 +87,11 @@ def bootstrap_command(
         "fixed": numbers_of(fix, "--fix"),
         "tied": pairs(tie, "--tie"),
         "bounds": ranges_of(bound, "--bound"),
-        "base": opt.loaded_fit(base) if base else None,
+        "base": loaded_fit(base) if base else None,
     }
     points = combinations(at, "--at")
     found = jl.bootstrap(
-        opt.law_or_fit(law), data, n, kind=kind, groups=opt.columns_named(groups), seed=seed,
+        law_or_fit(law), data, n, kind=kind, groups=opt.columns_named(groups), seed=seed,
         n_starts=n_starts, screen=screen,
         work_dir=work_dir, progress=progress, distributed=distributed,
         compile_cache=compile_cache, **reading, **{k: v for k, v in asked.items() if v},
