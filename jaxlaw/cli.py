@@ -14,6 +14,7 @@ from typing import Annotated, Any
 
 import jax
 import numpy as np
+import pandas as pd
 
 import jaxlaw as jl
 from jaxlaw.commands.saved import loaded_fit
@@ -23,6 +24,7 @@ from jaxlaw.commands.terminal import (
     in_options,
     numbers_of,
     pairs,
+    print_frame,
     print_json,
     print_table,
     print_wrapped,
@@ -283,18 +285,14 @@ else:
         predicted = np.broadcast_to(loaded.predict(**points), outside.shape)
         arrays = {k: np.broadcast_to(v, outside.shape).ravel() for k, v in points.items()}
         arrays |= {loaded.law.target: predicted.ravel(), "outside": outside.ravel()}
-        rows = list(zip(*arrays.values(), strict=True))
+        table = pd.DataFrame(arrays)
         if out is not None:
-            lines = [",".join(arrays), *(",".join(str(value) for value in row) for row in rows)]
-            write_file(out, lambda path: path.write_text("\n".join(lines) + "\n"))
+            write_file(out, lambda path: table.to_csv(path, index=False))
         if as_json:
             print_json(arrays)
         elif out is None:
-            shown = [
-                (*(f"{value:.6g}" for value in row[:-1]), "outside" if row[-1] else "")
-                for row in rows
-            ]
-            print_table([*list(arrays)[:-1], "fitted range"], shown)
+            table["outside"] = np.where(table["outside"], "outside", "")
+            print_frame(table.rename(columns={"outside": "fitted range"}), 6)
 
     app.command("demo")(demonstration.demo_command)
     app.command("areas")(curves.areas_command)

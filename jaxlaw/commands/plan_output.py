@@ -14,8 +14,8 @@ from jaxlaw.commands.terminal import (
     is_picture,
     number,
     pairs,
+    print_frame,
     print_json,
-    print_table,
     print_wrapped,
     value_range,
     write_picture,
@@ -124,11 +124,9 @@ def show(
         hidden = {*hide, *(name for name in table if name.startswith("tokens_per_parameter_"))}
         shown = table[[name for name in table if name not in hidden]]
         step = max(1, -(-len(shown) // _SHOWN))
-        cells = [[_cell(v) for v in row] for row in shown.iloc[::step].itertuples(index=False)]
-        print_table([name.replace("_per_", "/").replace("_", " ") for name in shown], cells)
+        named = shown.iloc[::step].rename(
+            columns=lambda n: n.replace("_per_", "/").replace("_", " ")
+        )
+        print_frame(named, 4)
         for note in notes:
             print_wrapped(str(note))
-
-
-def _cell(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
