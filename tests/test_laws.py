@@ -373,9 +373,9 @@ def test_unmet_trends_are_reported_for_a_law_that_rises_and_not_for_the_truth():
     ranges = {"N": (0.5, 4.0), "D": (0.131, 2.6), "r": (0.0, 1.0)}
     assert law.requirements(law, params, ranges) == []
     rising = law.requirements(law, params | {"C": 0.01}, ranges)
-    assert [code for code, _ in rising] == ["trend-observed"]
+    assert [code for code, *_ in rising] == ["trend-observed"]
     infinite = law.requirements(law, params | {"eps": 0.0}, ranges)
-    assert "infinite-at-zero" in [code for code, _ in infinite]
+    assert "infinite-at-zero" in [code for code, *_ in infinite]
 
 
 def test_a_law_of_ones_own(monkeypatch):

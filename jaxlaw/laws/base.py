@@ -210,7 +210,8 @@ class Law:
         context: ``context(inputs) -> dict of scalars``, what constraint and chart need to
             know of the data (inputs in the law's own units).
         requirements: ``requirements(law, params, ranges) -> list of (code, sentence)``,
-            what the source demands of a fitted law and this one does not meet.
+            what the source demands of a fitted law and this one does not meet. A third item
+            is the size of that, relative to the target: within the runs' scatter it only informs.
     """
 
     name: str
@@ -227,7 +228,7 @@ class Law:
     constraint: Constraint | None = None
     chart: Chart | None = None
     context: Callable[[Values], dict[str, Array]] = lambda inputs: {}
-    requirements: Callable[..., list[tuple[str, str]]] | None = None
+    requirements: Callable[..., list[tuple[Any, ...]]] | None = None
 
     def __call__(self, params: Mapping[str, Any], **inputs: Any) -> Array:
         """Evaluate the formula.
