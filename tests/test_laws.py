@@ -10,7 +10,7 @@ import pytest
 from problems import problem
 
 from jaxlaw import laws
-from jaxlaw.laws import base
+from jaxlaw.laws import base, specs
 from jaxlaw.notes import UsageError
 
 
@@ -382,7 +382,7 @@ def test_a_law_of_ones_own(monkeypatch):
     monkeypatch.setattr(base, "_REGISTRY", dict(base._REGISTRY))
 
     @base.law
-    def shifted_power(N, x, *, E=base.positive(0.5, 3), alpha=base.exponent(), c=base.real()):
+    def shifted_power(N, x, *, E=specs.positive(0.5, 3), alpha=specs.exponent(), c=specs.real()):
         """E + N^−α + c·x."""
         return E + base.power(N, -alpha) + c * x
 
@@ -406,7 +406,7 @@ def test_a_law_without_specifications_is_refused():
     with pytest.raises(UsageError, match="needs inputs before"):
 
         @base.law
-        def no_inputs(*, E=base.positive()):
+        def no_inputs(*, E=specs.positive()):
             return E
 
 

@@ -13,17 +13,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxlaw.laws.base import (
-    INPUTS,
-    Chart,
-    Constraint,
-    constrained,
-    exponent,
-    law,
-    positive,
-    power,
-    real,
-)
+from jaxlaw.laws.base import Chart, Constraint, constrained, law, power
+from jaxlaw.laws.specs import INPUTS, exponent, positive, real
 from jaxlaw.programs import compiled
 
 _BILLIONS = {name: replace(INPUTS[name], unit=1e9) for name in ("N", "D")}
