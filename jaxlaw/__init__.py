@@ -10,7 +10,8 @@ from jaxlaw.domain_curves import learnability
 from jaxlaw.fitting import fit
 from jaxlaw.inflection import InflectionRatio, inflection_ratio
 from jaxlaw.laws import law_table
-from jaxlaw.laws.base import Input, Law, Parameter, exponent, law, positive, power, real
+from jaxlaw.laws.base import Law, law, power
+from jaxlaw.laws.specs import Input, Parameter, exponent, positive, real
 from jaxlaw.lr_areas import PhaseAreas, areas, phase_areas
 from jaxlaw.notes import DataError, JaxlawError, Note, UsageError, WorkError
 from jaxlaw.observations import Observations

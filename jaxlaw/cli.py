@@ -14,18 +14,19 @@ from typing import Annotated, Any
 
 import jax
 import numpy as np
+import pandas as pd
 
 import jaxlaw as jl
+from jaxlaw.commands.saved import loaded_fit
 from jaxlaw.commands.terminal import (
     check_folder,
     combinations,
     in_options,
-    numbers_of,
     pairs,
+    print_frame,
     print_json,
     print_table,
     print_wrapped,
-    ranges_of,
     write_file,
 )
 from jaxlaw.notes import DataError, JaxlawError, UsageError, WorkError
@@ -150,6 +151,8 @@ else:
         print("--json and --out add inputs, units, size of the source's grid, and source.")
 
     @app.command("fit")
+    @opt.works_long
+    @opt.poses_fits
     @opt.reads_runs
     def fit_command(
         law: Annotated[
@@ -171,7 +174,6 @@ else:
         carry_momentum: curves.CarryMomentum = False,
         count_warmup: curves.CountWarmup = False,
         epsilon: curves.Epsilon = None,
-        constraint: opt.Constraint = None,
         starts: Annotated[
             str,
             typer.Option(
@@ -183,54 +185,35 @@ else:
         screen: opt.Screen = 64,
         no_screen: opt.NoScreen = False,
         solver: opt.Solver = "newton",
-        delta: opt.Delta = None,
-        space: opt.Space = None,
         asymmetry: Annotated[float, typer.Option(help="Factor below the curve.")] = 1.0,
-        fix: opt.Fix = None,
-        tie: opt.Tie = None,
-        bound: opt.Bound = None,
-        base: opt.Base = None,
         no_base: Annotated[
             bool, typer.Option("--no-base", help="cpt-chinchilla: fit all parameters.")
         ] = False,
         seed: Annotated[int, typer.Option(min=0, help="Of the Sobol sample.")] = 0,
         strict: Annotated[bool, typer.Option("--strict", help="Fail on a poor fit.")] = False,
-        work_dir: opt.WorkDir = None,
-        progress: opt.Progress = None,
-        distributed: opt.Distributed = False,
-        compile_cache: opt.CompileCache = None,
         out: Annotated[Path | None, typer.Option(help="Write the fit (JSON).")] = None,
         as_json: opt.Json = False,
         *,
         reading: dict[str, Any],
+        posing: dict[str, Any],
+        working: dict[str, Any],
     ) -> None:
         """Fit a law to runs.
 
         Example: jaxlaw fit chinchilla runs.csv -c N=n_params -c D=n_tokens --out fit.json
         """
         check_folder(out)
-        if distributed:
-            jl.join_processes()
-        fixed = numbers_of(fix, "--fix")
         options = {
-            "constraint": constraint,
             "starts": starts,
             "n_starts": n_starts,
             "screen": False if no_screen else screen,
             "solver": solver,
-            "delta": delta,
-            "space": space,
             "asymmetry": asymmetry,
-            "fixed": fixed if fixed or no_base else None,
-            "tied": pairs(tie, "--tie"),
-            "bounds": ranges_of(bound, "--bound"),
-            "base": opt.loaded_fit(base) if base else None,
             "seed": seed,
             "strict": strict,
-            "work_dir": work_dir,
-            "progress": progress,
-            "distributed": distributed,
-            "compile_cache": compile_cache,
+            **({"fixed": {}} if no_base else {}),
+            **posing,
+            **working,
         }
         if schedules is not None:
             loss_curves = curves.curves_of(
@@ -249,8 +232,8 @@ else:
             )
         else:
             result = jl.fit(law, data, **reading, **options)
-        if distributed and jax.process_index() > 0:
-            return  # the first process speaks for all
+        if opt.is_silent(working):
+            return
         if out is not None:
             write_file(out, result.save)
         if as_json:
@@ -278,24 +261,20 @@ else:
         Example: jaxlaw predict fit.json --at N=1e9,7e9 --at D=1e12
         """
         check_folder(out)
-        loaded = opt.loaded_fit(fit)
+        loaded = loaded_fit(fit)
         points = _points(loaded, data, at, pairs(column, "--column"), share)
         outside = loaded.outside(**points)
         predicted = np.broadcast_to(loaded.predict(**points), outside.shape)
         arrays = {k: np.broadcast_to(v, outside.shape).ravel() for k, v in points.items()}
         arrays |= {loaded.law.target: predicted.ravel(), "outside": outside.ravel()}
-        rows = list(zip(*arrays.values(), strict=True))
+        table = pd.DataFrame(arrays)
         if out is not None:
-            lines = [",".join(arrays), *(",".join(str(value) for value in row) for row in rows)]
-            write_file(out, lambda path: path.write_text("\n".join(lines) + "\n"))
+            write_file(out, lambda path: table.to_csv(path, index=False))
         if as_json:
             print_json(arrays)
         elif out is None:
-            shown = [
-                (*(f"{value:.6g}" for value in row[:-1]), "outside" if row[-1] else "")
-                for row in rows
-            ]
-            print_table([*list(arrays)[:-1], "fitted range"], shown)
+            table["outside"] = np.where(table["outside"], "outside", "")
+            print_frame(table.rename(columns={"outside": "fitted range"}), 6)
 
     app.command("demo")(demonstration.demo_command)
     app.command("areas")(curves.areas_command)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from jaxlaw.laws.base import Input
+from jaxlaw.laws.specs import Input
 from jaxlaw.notes import DataError, UsageError, nearest
 
 #: Unit names: what one unit of a column is worth in single things.

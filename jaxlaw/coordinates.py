@@ -17,7 +17,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxlaw.laws.base import Law, Parameter
+from jaxlaw.laws.base import Law
+from jaxlaw.laws.specs import Parameter
 
 Array = jax.Array
 

@@ -35,7 +35,8 @@ def all_notes(
         params: its natural parameters.
         evidence: ``agreement``, ``status``, ``r2``, ``spread`` (parameter → relative spread
             among agreeing starts), ``disagreement`` (relative difference of the solvers'
-            objectives), ``ranges`` (of the inputs in the law's own units).
+            objectives), ``ranges`` (of the inputs in the law's own units), ``scatter`` (of the
+            log of the runs about the law).
     """
     walls = at_walls(posed, coordinates)
     return [
@@ -43,7 +44,7 @@ def all_notes(
         *_on_bounds(posed, walls, params),
         *_on_ridges(evidence["spread"], walls),
         *_on_identifiability(posed, coordinates, walls),
-        *_on_requirements(posed, params, evidence["ranges"]),
+        *_on_requirements(posed, params, evidence["ranges"], evidence["scatter"]),
     ]
 
 
@@ -166,9 +167,15 @@ def _log_jacobian(model: Model, problem: Problem, coordinates: Any) -> Any:
 
 
 def _on_requirements(
-    posed: Posed, params: Mapping[str, float], ranges: Mapping[str, Any]
+    posed: Posed, params: Mapping[str, float], ranges: Mapping[str, Any], scatter: float
 ) -> list[Note]:
-    law = posed.model.law
+    law, notes = posed.model.law, []
     if law.requirements is None:
         return []
-    return [Note(code, "warning", text) for code, text in law.requirements(law, params, ranges)]
+    for code, text, *size in law.requirements(law, params, ranges):
+        if size and size[0] <= scatter:
+            text = f"{text}; this is within the scatter of the runs, {scatter:.2%}"
+            notes.append(Note(code, "info", text))
+        else:
+            notes.append(Note(code, "warning", text))
+    return notes

@@ -220,6 +220,7 @@ def _report(posed: Posed, observations: Observations, optimum: Optimum, solver: 
         "disagreement": optimum.disagreement,
         "status": NAMES[optimum.status],
         "r2": measured["r2"],
+        "scatter": measured["rmse_log"],
         "spread": _spread(posed, optimum.agreeing),
         "ranges": {name: (v.min(), v.max()) for name, v in observations.inputs.items()},
     }

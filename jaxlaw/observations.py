@@ -12,7 +12,8 @@ import pandas as pd
 
 from jaxlaw import laws
 from jaxlaw.columns import SIDES, Column, Place, check_fraction, missing_column, name_rows, numbers
-from jaxlaw.laws.base import Input, Law
+from jaxlaw.laws.base import Law
+from jaxlaw.laws.specs import Input
 from jaxlaw.notes import DataError, Note, UsageError
 from jaxlaw.separability import inseparable
 

@@ -12,7 +12,8 @@ import json
 import logging
 import math
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, get_args
 
@@ -21,6 +22,14 @@ import numpy as np
 from jaxlaw.notes import DataError, Note, Severity, UsageError, nearest_file
 
 _log = logging.getLogger(__name__)
+
+STUDY = "jaxlaw study"  # the field ``kind`` of a saved study
+_TOLD_BY = {"fit": "schema", "study": "kind", "bootstrap": "draws"}  # a field of each kind
+_READ_BY = {
+    "fit": "jaxlaw.load",
+    "study": "jaxlaw.Study.load",
+    "bootstrap": "jaxlaw.planning.Replicates.load",
+}
 
 
 def plain(value: Any) -> Any:
@@ -43,20 +52,30 @@ def write_record(path: str | Path, record: Mapping[str, Any], indent: int | None
     Path(path).write_text(text, encoding="utf-8")
 
 
-def read_record(path: str | Path, kind: str) -> dict[str, Any]:
+def kind_of(record: Mapping[str, Any]) -> str | None:
+    """Whether a record is a ``fit``, a ``study`` or a ``bootstrap``; None if nothing in it says."""
+    if "draws" in record:
+        return "bootstrap"
+    if "kind" in record:
+        return "study" if record["kind"] == STUDY else None
+    return "fit" if "schema" in record else None
+
+
+def read_record(path: str | Path, *kinds: str) -> dict[str, Any]:
     """The record in a file, without its digest.
 
     Args:
         path: of the file; ``-`` is standard input.
-        kind: what it should hold, for messages: ``fit``, ``study``.
+        *kinds: what it may hold: ``fit``, ``study``, ``bootstrap``.
 
     Raises:
         UsageError: no such file.
-        DataError: not JSON in UTF-8, not an object, a key twice, or changed after it was
-            written.
+        DataError: not JSON in UTF-8, not an object, a key twice, changed after it was written,
+            or of another kind (:func:`kind_of`).
     """
+    kind = " or ".join(kinds)
     content = _content(path, kind)
-    path = "standard input" if str(path) == "-" else path
+    path = place_of(path)
     if not content.strip():
         again = (
             f"; it holds one {kind}, for which '-' stands once" if path == "standard input" else ""
@@ -76,7 +95,29 @@ def read_record(path: str | Path, kind: str) -> dict[str, Any]:
             f"{path} was changed after jaxlaw wrote it: its content is not that of its digest; "
             f"save the {kind} again, or remove field 'digest' to take the file as it is"
         )
+    if (found := kind_of(record)) not in kinds:
+        tells = " or ".join(f"'{_TOLD_BY[one]}'" for one in kinds)
+        reason = (
+            f"it holds a {found}, which {_READ_BY[found]} reads"
+            if found
+            else f"no field {tells} says so"
+        )
+        raise DataError(f"{path} is not a jaxlaw {kind}: {reason}; give the file of a {kind}")
     return record
+
+
+def place_of(path: str | Path) -> str:
+    """A file, or standard input, as messages name it."""
+    return "standard input" if str(path) == "-" else str(path)
+
+
+@contextmanager
+def whole(source: str, kind: str) -> Iterator[None]:
+    """What is raised within, over a field of a record, becomes a DataError that names both."""
+    try:
+        yield
+    except (TypeError, ValueError, KeyError, AttributeError) as error:
+        raise DataError(f"{source} is not a whole jaxlaw {kind}: {error}") from None
 
 
 def _content(path: str | Path, kind: str) -> bytes:

@@ -19,7 +19,8 @@ from jaxlaw import laws
 from jaxlaw.arguments import checked
 from jaxlaw.columns import CURVE_COLUMNS, SIDES, Place, missing_column, numbers, unit_worth
 from jaxlaw.formats import read_format, with_values
-from jaxlaw.laws.base import INPUTS, Law
+from jaxlaw.laws.base import Law
+from jaxlaw.laws.specs import INPUTS
 from jaxlaw.notes import DataError, Note, UsageError, nearest
 from jaxlaw.observations import Observations, observe
 from jaxlaw.tables import Table, read_table

@@ -33,7 +33,7 @@ def load(path: str | Path) -> Fit:
         DataError: not a fit, changed since it was written, of a newer schema, of another
             formula, or a field missing or malformed (named).
     """
-    return from_dict(records.read_record(path, "fit"), str(path))
+    return from_dict(records.read_record(path, "fit"), records.place_of(path))
 
 
 def from_dict(record: Any, source: str = "record") -> Fit:
@@ -61,11 +61,9 @@ def from_dict(record: Any, source: str = "record") -> Fit:
         raise UsageError(f"{source}: {error} Import the module that defines it first.") from None
     except TypeError as error:
         raise DataError(f"{source} is not a whole jaxlaw fit: {error}") from None
-    try:
+    with records.whole(source, "fit"):
         found = _rebuild(law, {name: record[name] for name in names if name != "constraint"})
         _check_probe(found, record.get("probe"))
-    except (TypeError, ValueError, KeyError, AttributeError) as error:
-        raise DataError(f"{source} is not a whole jaxlaw fit: {error}") from None
     return found
 
 

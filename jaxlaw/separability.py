@@ -9,7 +9,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from jaxlaw.laws.base import Input, Law
+from jaxlaw.laws.base import Law
+from jaxlaw.laws.specs import Input
 from jaxlaw.programs import compiled
 
 _POINTS = 96

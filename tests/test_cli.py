@@ -180,6 +180,30 @@ def test_wrong_calls_and_bad_data(command, runs, arguments, code, said):
 # --- predict
 
 
+@pytest.mark.parametrize(
+    "asked",
+    [
+        ("fit", "chinchilla", "runs.csv"),
+        ("bootstrap", "chinchilla", "runs.csv"),
+        ("study", "chinchilla", "runs.csv", "--folds", "segments:D:3"),
+    ],
+    ids=lambda asked: asked[0],
+)
+@pytest.mark.parametrize(
+    "options,said",
+    [
+        (("--delta", "0"), "delta"),
+        (("--tie", "beta=gamma"), "gamma"),
+        (("--bound", "alpha=2:1"), "alpha"),
+        (("--base", "absent.json"), "cannot read absent.json"),
+        (("--distributed",), "JAX_COORDINATOR_ADDRESS"),
+    ],
+)
+def test_every_command_that_fits_takes_what_a_fit_is_told(command, runs, asked, options, said):
+    code, out, err = command(*asked, *MAPPED, *options)
+    assert (code, out) == (2, "") and said in err
+
+
 def test_predict_at_values(command, fit_file, chinchilla_fit):
     arguments = ("predict", fit_file, "--at", "N=1e9,7e9", "--at", "D=1e10,1e12")
     code, out, err = command(*arguments, "--json")
@@ -477,11 +501,6 @@ def test_long_work_is_kept_shown_and_refused_to_others(command, runs, tmp_path):
     assert command(*long, "--quiet", "--json") == (0, first, "")
     code, _, said = command(*long, "--seed", "1")
     assert code == 2 and "holds another batch (its starts differ)" in said
-
-
-def test_distributed_work_alone_says_how_to_begin(command, runs):
-    code, _, said = command("fit", "chinchilla", runs, *MAPPED, "--distributed")
-    assert code == 2 and "JAX_COORDINATOR_ADDRESS" in said
 
 
 def test_an_interrupt_says_what_is_kept(command, runs, monkeypatch):

@@ -8,7 +8,7 @@ from curve_tables import read as read_short
 
 import jaxlaw as jl
 from jaxlaw import engine, schedules, simulate
-from jaxlaw.laws.base import INPUTS
+from jaxlaw.laws.specs import INPUTS
 
 COUNTED = {"decay": 0.999, "carry_momentum": False, "count_warmup": False, "epsilon": None}
 

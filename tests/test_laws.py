@@ -10,7 +10,7 @@ import pytest
 from problems import problem
 
 from jaxlaw import laws
-from jaxlaw.laws import base
+from jaxlaw.laws import base, specs
 from jaxlaw.notes import UsageError
 
 
@@ -373,16 +373,16 @@ def test_unmet_trends_are_reported_for_a_law_that_rises_and_not_for_the_truth():
     ranges = {"N": (0.5, 4.0), "D": (0.131, 2.6), "r": (0.0, 1.0)}
     assert law.requirements(law, params, ranges) == []
     rising = law.requirements(law, params | {"C": 0.01}, ranges)
-    assert [code for code, _ in rising] == ["trend-observed"]
+    assert [code for code, *_ in rising] == ["trend-observed"]
     infinite = law.requirements(law, params | {"eps": 0.0}, ranges)
-    assert "infinite-at-zero" in [code for code, _ in infinite]
+    assert "infinite-at-zero" in [code for code, *_ in infinite]
 
 
 def test_a_law_of_ones_own(monkeypatch):
     monkeypatch.setattr(base, "_REGISTRY", dict(base._REGISTRY))
 
     @base.law
-    def shifted_power(N, x, *, E=base.positive(0.5, 3), alpha=base.exponent(), c=base.real()):
+    def shifted_power(N, x, *, E=specs.positive(0.5, 3), alpha=specs.exponent(), c=specs.real()):
         """E + N^−α + c·x."""
         return E + base.power(N, -alpha) + c * x
 
@@ -406,7 +406,7 @@ def test_a_law_without_specifications_is_refused():
     with pytest.raises(UsageError, match="needs inputs before"):
 
         @base.law
-        def no_inputs(*, E=base.positive()):
+        def no_inputs(*, E=specs.positive()):
             return E
 
 

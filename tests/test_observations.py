@@ -179,10 +179,10 @@ def test_the_users_table_stays_as_it_is():
 
 
 def test_a_law_of_ones_own():
-    from jaxlaw.laws import base
+    from jaxlaw.laws import base, specs
 
     @base.law(name="runs-test-law")
-    def runs_test_law(x, *, a=base.real(), b=base.real()):
+    def runs_test_law(x, *, a=specs.real(), b=specs.real()):
         return a + b * x
 
     try:

@@ -209,6 +209,11 @@ def test_published_coefficients_have_no_evidence():
     assert "As printed" in seen.text and "there is none" in seen.text and "nan" not in seen.words
 
 
+def test_a_range_that_no_paper_tells_is_not_drawn():
+    text = jl.report(jl.published()["besiroglu-2024"])  # its range of D is not known
+    assert "Pictures" in text and "<svg" not in text
+
+
 def test_names_are_text(chinchilla_fit):
     evil = dataclasses.replace(
         chinchilla_fit.law, name=EVIL, formula=EVIL, source=EVIL, target=EVIL

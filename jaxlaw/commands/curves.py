@@ -10,14 +10,15 @@ import pandas as pd
 import typer
 
 import jaxlaw as jl
-from jaxlaw.commands.options import Json, completed, fit_argument, loaded_fit
+from jaxlaw.commands.options import Json, completed, fit_argument
+from jaxlaw.commands.saved import loaded_fit
 from jaxlaw.commands.terminal import (
     check_folder,
     is_picture,
     number,
     numbers_of,
+    print_frame,
     print_json,
-    print_table,
     print_wrapped,
     write_file,
     write_picture,
@@ -210,11 +211,6 @@ def _show(table: pd.DataFrame, out: Path | None, as_json: bool) -> None:
     if as_json:
         print_json({name: column.tolist() for name, column in table.items()})
     elif out is None:
-        rows = [[_cell(value) for value in row] for row in table.itertuples(index=False)]
-        print_table(list(table), rows)
-
-
-def _cell(value: Any) -> str:
-    if isinstance(value, bool | np.bool_):
-        return "outside" if value else ""
-    return f"{value:.5g}" if isinstance(value, float) else str(value)
+        if "outside" in table:
+            table = table.assign(outside=np.where(table["outside"], "outside", ""))
+        print_frame(table)

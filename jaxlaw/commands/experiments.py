@@ -15,6 +15,7 @@ import typer
 import jaxlaw as jl
 from jaxlaw.commands import options as opt
 from jaxlaw.commands.results import conclude
+from jaxlaw.commands.saved import loaded_fit
 from jaxlaw.commands.terminal import (
     check_folder,
     combinations,
@@ -96,7 +97,7 @@ def next_command(
     Example: jaxlaw sampling next fit.json runs.csv candidates.csv --at N=7e10 --at D=1e12 -n 4
     """
     check_folder(out)
-    loaded = opt.loaded_fit(fit)
+    loaded = loaded_fit(fit)
     listed = read_table(candidates)
     known = {k: v for k, v in reading["columns"].items() if v in listed.frame}
     points = opt.points_of(loaded, listed, known, reading["share"])

@@ -9,8 +9,9 @@ import typer
 
 import jaxlaw as jl
 from jaxlaw import planning
-from jaxlaw.commands.options import PUBLISHED, Columns, Json, Level, fit_argument
-from jaxlaw.commands.plan_output import At, Draws, Out, inputs_at, loaded_fits, plan, tell
+from jaxlaw.commands.options import Columns, Json, Level, fit_argument
+from jaxlaw.commands.plan_output import At, Draws, Out, inputs_at, plan, tell
+from jaxlaw.commands.saved import PUBLISHED, loaded_fits
 from jaxlaw.commands.terminal import check_folder, number, numbers_of, pairs, value_range
 from jaxlaw.notes import UsageError
 

@@ -12,6 +12,7 @@ import typer
 import jaxlaw as jl
 from jaxlaw.commands import options as opt
 from jaxlaw.commands.results import conclude
+from jaxlaw.commands.saved import law_or_fit
 from jaxlaw.commands.terminal import (
     check_folder,
     combinations,
@@ -52,7 +53,7 @@ def covariance_command(
     check_folder(out)
     points = combinations(at, "--at")
     found = jl.covariance(
-        opt.law_or_fit(law), data, groups=opt.columns_named(groups), robust=not same_noise,
+        law_or_fit(law), data, groups=opt.columns_named(groups), robust=not same_noise,
         **reading,
     )  # fmt: skip
     tables = {"parameters": found.intervals(level)}
@@ -86,7 +87,7 @@ def profile_command(
     if (parameter is None) == (not at):
         raise UsageError("say what to profile: --parameter NAME, or --at NAME=VALUE for each input")
     found = jl.profile(
-        opt.law_or_fit(law), data, parameter or numbers_of(at, "--at"),
+        law_or_fit(law), data, parameter or numbers_of(at, "--at"),
         groups=opt.columns_named(groups), robust=not same_noise, **reading,
     )  # fmt: skip
     ends = dict(zip(COLUMNS, map(float, found.interval(level)), strict=True))
@@ -158,7 +159,7 @@ def identifiability_command(
 
 def _fitted(law: str, data: str, reading: dict[str, Any]) -> tuple[jl.Fit, jl.Runs]:
     """The fit that a file holds, or one of these runs; and the runs."""
-    fit, runs = opt.law_or_fit(law), jl.read_runs(data, **reading)
+    fit, runs = law_or_fit(law), jl.read_runs(data, **reading)
     return fit if isinstance(fit, jl.Fit) else jl.fit(fit, runs), runs
 
 

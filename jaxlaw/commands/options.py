@@ -8,17 +8,17 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Annotated, Any
 
+import jax
 import numpy as np
 import typer
 
 import jaxlaw as jl
 from jaxlaw.columns import SIDES, Place, missing_column, numbers
-from jaxlaw.commands.terminal import number, pairs, unit_of
+from jaxlaw.commands.saved import PUBLISHED, loaded_fit
+from jaxlaw.commands.terminal import number, numbers_of, pairs, ranges_of, unit_of
 from jaxlaw.formats import FORMATS
-from jaxlaw.notes import DataError, UsageError, nearest
+from jaxlaw.notes import DataError
 from jaxlaw.solvers import SOLVERS
-
-PUBLISHED = "published:"  # before the name of printed coefficients, in place of a file
 
 
 def completed(values: Iterable[str] | Callable[[], Iterable[str]]) -> Callable[..., list[str]]:
@@ -135,11 +135,6 @@ CompileCache = Annotated[
 ]
 
 
-def law_or_fit(text: str) -> str | jl.Fit:
-    """The name of a law, or the fit a file holds."""
-    return loaded_fit(text) if text == "-" or text.endswith(".json") else text
-
-
 def columns_named(text: str | None) -> list[str] | None:
     """``N,r`` → ``["N", "r"]``."""
     return text.split(",") if text else None
@@ -183,17 +178,7 @@ def values_of(items: list[str] | None) -> dict[str, Any] | None:
     return found or None
 
 
-def loaded_fit(file: str | Path) -> jl.Fit:
-    """The fit of a file, of standard input (``-``), or printed (``published:NAME``)."""
-    text = str(file)
-    if not text.startswith(PUBLISHED):
-        return jl.load(file)
-    name, known = text.removeprefix(PUBLISHED), jl.published()
-    if name not in known:
-        raise UsageError(f"nothing is published as {name}.{nearest(name, known)}")
-    return known[name]
-
-
+# Options that come together: name → its kind and default.
 _READING: dict[str, tuple[Any, Any]] = {
     "column": (Columns, None),
     "unit": (Units, None),
@@ -204,23 +189,64 @@ _READING: dict[str, tuple[Any, Any]] = {
     "format": (Format, None),
     "value": (Values, None),
 }
+_POSING: dict[str, tuple[Any, Any]] = {
+    "constraint": (Constraint, None),
+    "delta": (Delta, None),
+    "space": (Space, None),
+    "fix": (Fix, None),
+    "tie": (Tie, None),
+    "bound": (Bound, None),
+    "base": (Base, None),
+}
+_WORKING: dict[str, tuple[Any, Any]] = {
+    "work_dir": (WorkDir, None),
+    "progress": (Progress, None),
+    "distributed": (Distributed, False),
+    "compile_cache": (CompileCache, None),
+}
+
+Command = Callable[..., None]
 
 
-def reads_runs(command: Callable[..., None]) -> Callable[..., None]:
+def reads_runs(command: Command) -> Command:
     """The command, with the options of how runs are read; it is given ``reading``.
 
     That is what :func:`jaxlaw.read_runs` is told. An option that the command has in a form of its
     own stays with it.
     """
+    return _with_options(command, "reading", _READING, _reading)
+
+
+def poses_fits(command: Command) -> Command:
+    """The command, with the options of what is fitted; it is given ``posing``.
+
+    That is what :func:`jaxlaw.fit` is told of the problem, without what was left out.
+    """
+    return _with_options(command, "posing", _POSING, _posing)
+
+
+def works_long(command: Command) -> Command:
+    """The command, with the options of long work; it is given ``working``, in a job joined."""
+    return _with_options(command, "working", _WORKING, _working)
+
+
+def is_silent(working: dict[str, Any]) -> bool:
+    """Whether this is a process of a job whose first one speaks for all."""
+    return working["distributed"] and jax.process_index() > 0
+
+
+def _with_options(
+    command: Command, into: str, options: dict[str, tuple[Any, Any]], told: Callable[..., Any]
+) -> Command:
     signature = inspect.signature(command, eval_str=True)
-    own = [one for one in signature.parameters.values() if one.name != "reading"]
+    own = [one for one in signature.parameters.values() if one.name != into]
     taken = {one.name for one in own}
-    added = {name: of for name, of in _READING.items() if name not in taken}
+    added = {name: of for name, of in options.items() if name not in taken}
 
     @functools.wraps(command)
     def call(**given: Any) -> None:
-        told = {name: given.pop(name) for name in added}
-        command(**given, reading=_told(**told))
+        asked = {name: given.pop(name) for name in added}
+        command(**given, **{into: told(**asked)})
 
     more = [
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
@@ -230,7 +256,7 @@ def reads_runs(command: Callable[..., None]) -> Callable[..., None]:
     return call
 
 
-def _told(
+def _reading(
     column: list[str] | None,
     unit: list[str] | None,
     value: list[str] | None,
@@ -242,3 +268,26 @@ def _told(
         "values": values_of(value),
         **others,
     }
+
+
+def _posing(
+    fix: list[str] | None,
+    tie: list[str] | None,
+    bound: list[str] | None,
+    base: Path | None,
+    **others: Any,
+) -> dict[str, Any]:
+    asked = {
+        **others,
+        "fixed": numbers_of(fix, "--fix"),
+        "tied": pairs(tie, "--tie"),
+        "bounds": ranges_of(bound, "--bound"),
+        "base": loaded_fit(base) if base else None,
+    }
+    return {name: value for name, value in asked.items() if value not in (None, {})}
+
+
+def _working(distributed: bool, **others: Any) -> dict[str, Any]:
+    if distributed:
+        jl.join_processes()
+    return {"distributed": distributed, **others}

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,21 +10,18 @@ import numpy as np
 import pandas as pd
 import typer
 
-import jaxlaw as jl
-from jaxlaw import planning
-from jaxlaw.commands.options import loaded_fit
 from jaxlaw.commands.terminal import (
     is_picture,
     number,
     pairs,
+    print_frame,
     print_json,
-    print_table,
     print_wrapped,
     value_range,
     write_picture,
     write_record,
 )
-from jaxlaw.notes import DataError, UsageError, nearest_file
+from jaxlaw.notes import UsageError
 from jaxlaw.planning.answers import Answer
 from jaxlaw.planning.schedule import OptimalSchedule
 
@@ -74,45 +69,6 @@ def budgets_of(text: str) -> list[float]:
     if None in ends or not 0 < ends[0] < ends[1]:
         raise UsageError(f"--compute takes LOW:HIGH or a list, not '{text}'")
     return list(np.geomspace(*ends, 13))
-
-
-def loaded_fits(files: Sequence[str | Path], draws: list[Path] | None) -> list[Any]:
-    """Fits, ``published:NAME`` or whole bootstraps, with draws where there are any."""
-    fits = [_loaded(str(file)) for file in files]
-    if not draws:
-        return fits
-    if whole := [str(f) for f, fit in zip(files, fits, strict=True) if hasattr(fit, "fit")]:
-        raise UsageError(f"{', '.join(whole)} has its own draws; leave --bootstrap out")
-    if len(draws) != len(fits):
-        raise UsageError(f"--bootstrap is given {len(draws)} times for {len(fits)} fits: one each")
-    return [_with_draws(fit, file) for fit, file in zip(fits, draws, strict=True)]
-
-
-def _loaded(file: str) -> jl.Fit | planning.Replicates:
-    return planning.Replicates.load(file) if _has_draws(file) else loaded_fit(file)
-
-
-def _has_draws(file: str) -> bool:
-    try:
-        return "draws" in json.loads(Path(file).read_text("utf-8"))
-    except (OSError, ValueError, TypeError):
-        return False  # the fit's own reader says what is wrong
-
-
-def _with_draws(fit: jl.Fit, file: Path) -> planning.Replicates:
-    try:
-        table = pd.read_csv(file)
-    except (OSError, ValueError) as error:
-        hint = nearest_file(file) if isinstance(error, FileNotFoundError) else ""
-        raise UsageError(f"cannot read {file}: {error}.{hint}") from None
-    missing = [name for name in fit.law.parameter_names if name not in table]
-    if missing or not len(table):
-        raise DataError(
-            f"{file} has no draws of law {fit.law.name}: it needs a column for every parameter "
-            f"({', '.join(fit.law.parameter_names)}) and a row for every resample"
-        )
-    params = {name: table[name].to_numpy(float) for name in fit.law.parameter_names}
-    return planning.Replicates(fit, params)
 
 
 def tell(
@@ -175,11 +131,9 @@ def show(
         hidden = {*hide, *(name for name in table if name.startswith("tokens_per_parameter_"))}
         shown = table[[name for name in table if name not in hidden]]
         step = max(1, -(-len(shown) // _SHOWN))
-        cells = [[_cell(v) for v in row] for row in shown.iloc[::step].itertuples(index=False)]
-        print_table([name.replace("_per_", "/").replace("_", " ") for name in shown], cells)
+        named = shown.iloc[::step].rename(
+            columns=lambda n: n.replace("_per_", "/").replace("_", " ")
+        )
+        print_frame(named, 4)
         for note in notes:
             print_wrapped(str(note))
-
-
-def _cell(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -27,11 +27,11 @@ from jaxlaw.commands.plan_output import (
     Out,
     budgets_of,
     inputs_at,
-    loaded_fits,
     plan,
     show,
     tell,
 )
+from jaxlaw.commands.saved import loaded_fits
 from jaxlaw.commands.terminal import check_folder, pairs, ranges_of
 from jaxlaw.notes import UsageError
 

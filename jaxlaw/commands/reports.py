@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,7 +11,8 @@ import jaxlaw as jl
 from jaxlaw import planning
 from jaxlaw.commands import curves
 from jaxlaw.commands import options as opt
-from jaxlaw.commands.plan_output import inputs_at, loaded_fits
+from jaxlaw.commands.plan_output import inputs_at
+from jaxlaw.commands.saved import loaded, with_draws
 from jaxlaw.commands.terminal import check_folder, print_json, write_file
 from jaxlaw.notes import UsageError
 
@@ -78,42 +78,33 @@ def report_command(
         raise UsageError(
             "--first-step, --s1-before, --fill and --batch are about loss curves: --schedules FILE"
         )
-    found = _loaded(result)
+    if result.suffix.lower() == ".csv":
+        raise UsageError(
+            f"{result}: a table has no laws; write the study as JSON: --out study.json"
+        )
+    found = loaded(result, "fit", "study", "bootstrap")
     told: dict[str, Any] = {"level": level, "title": title}
-    if isinstance(found, jl.Fit):
-        (source,) = loaded_fits([result], [bootstrap] if bootstrap else None)
-        told["plans"] = _plans(source, compute, general, start, threshold, at, level)
-        if bootstrap is not None:
-            told["intervals"] = source
+    if isinstance(found, jl.Study):
+        if (data, bootstrap, compute, general, profile) != (None,) * 5:
+            raise UsageError(
+                "--data, --bootstrap, --profile, --compute and --general belong to a fit's report"
+            )
+    else:
+        drawn = found if bootstrap is None else with_draws(result, found, bootstrap)
+        told["plans"] = _plans(drawn, compute, general, start, threshold, at, level)
+        if isinstance(drawn, planning.Replicates):
+            found, told["intervals"] = drawn.fit, drawn
         if data is not None and schedules is not None:
             told["runs"] = curves.curves_of(data, *along, fill=fill, **reading)
         elif data is not None:
             told["runs"] = jl.read_runs(data, **reading)
         told["profiles"] = _profiles(found, told.get("runs"), profile or [])
-    elif (data, bootstrap, compute, general, profile) != (None,) * 5:
-        raise UsageError(
-            "--data, --bootstrap, --profile, --compute and --general belong to a fit's report"
-        )
     text = jl.report(found, **told)
     write_file(out, lambda path: path.write_text(text, "utf-8"))
     if as_json:
         print_json({"report": str(out), "bytes": len(text.encode()), "of": type(found).__name__})
     else:
         print(f"report: {out}")
-
-
-def _loaded(path: Path) -> jl.Fit | jl.Study:
-    """A fit or a study, by what its file says it is."""
-    if str(path).startswith("published:"):
-        return loaded_fits([path], None)[0]
-    if path.suffix.lower() == ".csv":
-        raise UsageError(f"{path}: a table has no laws; write the study as JSON: --out study.json")
-    try:
-        record = json.loads(path.read_text("utf-8"))
-    except (OSError, ValueError):
-        record = None  # load says what is wrong with it
-    kind = record.get("kind") if isinstance(record, dict) else None
-    return jl.Study.load(path) if kind == "jaxlaw study" else jl.load(path)
 
 
 def _profiles(fit: jl.Fit, runs: Any, names: list[str]) -> list[jl.Profile]:
@@ -140,7 +131,7 @@ def _plans(
         plans.append(planning.allocation(source, compute, level=level, **spent))
     if general is not None:
         others = {name: value for name, value in inputs.items() if name != "r"}
-        other = loaded_fits([general], None)[0]
+        other = loaded(general, "fit", "bootstrap")
         if hasattr(source, "fit"):  # draws of one corpus alone are no pairs
             source = source.fit
         plans.append(

@@ -5,24 +5,23 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any
 
-import jax
 import typer
 
 import jaxlaw as jl
 from jaxlaw.commands import options as opt
 from jaxlaw.commands.terminal import (
     check_folder,
-    numbers_of,
     pairs,
     print_json,
     print_wrapped,
-    ranges_of,
     write_file,
 )
 from jaxlaw.folds.naming import DESIGNS
 from jaxlaw.notes import UsageError
 
 
+@opt.works_long
+@opt.poses_fits
 @opt.reads_runs
 def study_command(
     laws_and_data: Annotated[
@@ -55,21 +54,15 @@ def study_command(
     screen: opt.Screen = 64,
     no_screen: opt.NoScreen = False,
     solver: opt.Solver = "newton",
-    delta: opt.Delta = None,
-    space: opt.Space = None,
-    fix: opt.Fix = None,
-    bound: opt.Bound = None,
     seed: Annotated[int, typer.Option(min=0, help="Of the Sobol sample.")] = 0,
-    work_dir: opt.WorkDir = None,
-    progress: opt.Progress = None,
-    distributed: opt.Distributed = False,
-    compile_cache: opt.CompileCache = None,
     out: Annotated[
         Path | None, typer.Option(help="Write every fold: a table (CSV), or all of it (JSON).")
     ] = None,
     as_json: opt.Json = False,
     *,
     reading: dict[str, Any],
+    posing: dict[str, Any],
+    working: dict[str, Any],
 ) -> None:
     """Fit laws on parts of the runs, score them on the rest, and compare.
 
@@ -80,8 +73,6 @@ def study_command(
         raise UsageError("name one law or more, then the data: jaxlaw study dcpt dcpt-l1 runs.csv")
     *laws, data = laws_and_data
     design = jl.folds.parse(folds)
-    if distributed:
-        jl.join_processes()
     runs = jl.read_runs(data, **reading)
     study = jl.cross_validate(
         laws,
@@ -93,18 +84,12 @@ def study_command(
         n_starts=n_starts,
         screen=False if no_screen else screen,
         solver=solver,
-        delta=delta,
-        space=space,
-        fixed=numbers_of(fix, "--fix") or None,
-        bounds=ranges_of(bound, "--bound"),
         seed=seed,
-        work_dir=work_dir,
-        progress=progress,
-        distributed=distributed,
-        compile_cache=compile_cache,
+        **posing,
+        **working,
     )
-    if distributed and jax.process_index() > 0:
-        return  # the first process speaks for all
+    if opt.is_silent(working):
+        return
     _show(study, out, as_json)
     if study.n_failed == len(study.frame):
         raise typer.Exit(1)

@@ -216,28 +216,44 @@ def _pages(head: list[str], cells: list[list[str]]) -> list[dict[int, int]]:
 
 
 def _print_page(head: list[str], cells: list[list[str]], widths: dict[int, int]) -> None:
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for k, width in widths.items():
-        table.add_column(head[k], overflow="fold", width=width)
+    rule = "─" * (sum(widths.values()) + _GAP * (len(widths) - 1))
+    lines = [*_lines(head, widths, above=True), f" {rule}"]
     for row in cells:
-        table.add_row(*(row[k] for k in widths))
-    console = Console(width=80, highlight=False, markup=False)
-    with console.capture() as captured:
-        console.print(table)
-    print("\n".join(line.rstrip() for line in captured.get().splitlines() if line.strip()))
+        lines += _lines(row, widths)
+    print("\n".join(lines))
 
 
-def print_frame(table: pd.DataFrame) -> None:
-    """A table whose numbers have five digits."""
-    cells = table.to_numpy(object)
-    print_table(
-        list(map(str, table)), [[f"{c:.5g}" if _is_number(c) else c for c in row] for row in cells]
-    )
+def _lines(row: list[str], widths: dict[int, int], above: bool = False) -> list[str]:
+    """A row in as many lines as its longest cell needs; the others leave room below or above."""
+    from rich.cells import set_cell_size
+
+    columns = [_folded(row[k], width) for k, width in widths.items()]
+    height = max(map(len, columns))
+    for column in columns:
+        room = [""] * (height - len(column))
+        column[:] = room + column if above else column + room
+    gap, sizes = " " * _GAP, widths.values()
+    lines = (gap.join(map(set_cell_size, parts, sizes)) for parts in zip(*columns, strict=True))
+    return [f" {line}".rstrip() for line in lines if line.strip()]
 
 
-def _is_number(cell: Any) -> bool:
-    return isinstance(cell, float | int | np.number)
+def _folded(cell: str, width: int) -> list[str]:
+    """The lines of a cell; rich, which takes a millisecond, folds those that need it."""
+    from rich.cells import cell_len
+
+    if cell_len(cell) <= width and cell.isprintable():
+        return [cell]
+    from rich.console import Console
+    from rich.text import Text
+
+    return [line.plain for line in Text(cell).wrap(Console(width=80), width, overflow="fold")]
+
+
+def print_frame(table: pd.DataFrame, digits: int = 5) -> None:
+    """A table whose numbers have so many digits; whole numbers have all of theirs."""
+    form = f".{digits}g"
+    rows = [
+        [format(one, form) if isinstance(one, float) else str(one) for one in row]
+        for row in table.itertuples(index=False)
+    ]
+    print_table(list(map(str, table)), rows)

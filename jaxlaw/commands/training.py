@@ -13,7 +13,8 @@ import typer
 from jaxlaw import planning
 from jaxlaw.commands.curves import CarryMomentum, CountWarmup
 from jaxlaw.commands.options import Columns, Json, Level, fit_argument
-from jaxlaw.commands.plan_output import Draws, Out, loaded_fits, show, tell
+from jaxlaw.commands.plan_output import Draws, Out, show, tell
+from jaxlaw.commands.saved import loaded_fits
 from jaxlaw.commands.terminal import (
     check_folder,
     is_picture,

@@ -5,24 +5,23 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any
 
-import jax
 import numpy as np
 import typer
 
 import jaxlaw as jl
 from jaxlaw.commands import options as opt
 from jaxlaw.commands.results import conclude
+from jaxlaw.commands.saved import law_or_fit
 from jaxlaw.commands.terminal import (
     check_folder,
     combinations,
-    numbers_of,
-    pairs,
     print_frame,
-    ranges_of,
     write_file,
 )
 
 
+@opt.works_long
+@opt.poses_fits
 @opt.reads_runs
 def bootstrap_command(
     law: opt.LawOrFit,
@@ -45,20 +44,9 @@ def bootstrap_command(
         ),
     ] = "percentile",
     at: opt.PredictAt = None,
-    constraint: opt.Constraint = None,
-    delta: opt.Delta = None,
-    space: opt.Space = None,
-    fix: opt.Fix = None,
-    tie: opt.Tie = None,
-    bound: opt.Bound = None,
-    base: opt.Base = None,
     n_starts: Annotated[int, typer.Option(min=1, help="Starts of a resample.")] = 64,
     screen: Annotated[int, typer.Option(min=1, help="The best of them are solved.")] = 8,
     seed: Annotated[int, typer.Option(min=0, help="Of the draws.")] = 0,
-    work_dir: opt.WorkDir = None,
-    progress: opt.Progress = None,
-    distributed: opt.Distributed = False,
-    compile_cache: opt.CompileCache = None,
     draws: Annotated[
         Path | None,
         typer.Option(
@@ -70,6 +58,8 @@ def bootstrap_command(
     as_json: opt.Json = False,
     *,
     reading: dict[str, Any],
+    posing: dict[str, Any],
+    working: dict[str, Any],
 ) -> None:
     """Intervals of a law's parameters and predictions: it is fitted to resampled runs.
 
@@ -77,26 +67,13 @@ def bootstrap_command(
     """
     check_folder(out)
     check_folder(draws)
-    if distributed:
-        jl.join_processes()
-    asked = {
-        "constraint": constraint,
-        "delta": delta,
-        "space": space,
-        "fixed": numbers_of(fix, "--fix"),
-        "tied": pairs(tie, "--tie"),
-        "bounds": ranges_of(bound, "--bound"),
-        "base": opt.loaded_fit(base) if base else None,
-    }
     points = combinations(at, "--at")
     found = jl.bootstrap(
-        opt.law_or_fit(law), data, n, kind=kind, groups=opt.columns_named(groups), seed=seed,
-        n_starts=n_starts, screen=screen,
-        work_dir=work_dir, progress=progress, distributed=distributed,
-        compile_cache=compile_cache, **reading, **{k: v for k, v in asked.items() if v},
+        law_or_fit(law), data, n, kind=kind, groups=opt.columns_named(groups), seed=seed,
+        n_starts=n_starts, screen=screen, **reading, **posing, **working,
     )  # fmt: skip
-    if distributed and jax.process_index() > 0:
-        return  # the first process speaks for all
+    if opt.is_silent(working):
+        return
     _show(found, level, method, points, draws, out, as_json)
 
 

@@ -14,8 +14,9 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from jaxlaw.laws.base import Input, Law, exponent, get, law, positive, power
+from jaxlaw.laws.base import Law, get, law, power
 from jaxlaw.laws.mixture import dcpt
+from jaxlaw.laws.specs import Input, exponent, positive
 from jaxlaw.notes import UsageError
 
 #: What K is made of, one value a domain.

@@ -30,7 +30,8 @@ from dataclasses import replace
 
 import jax.numpy as jnp
 
-from jaxlaw.laws.base import INPUTS, Input, Law, exponent, law, positive, power, real
+from jaxlaw.laws.base import Law, law, power
+from jaxlaw.laws.specs import INPUTS, Input, exponent, positive, real
 from jaxlaw.laws.transfer import chart, context, exponential_shift, shift, signed_power, trained
 
 _L0 = positive(0.5, 5.0, unit="nats", doc="loss after endless training")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import jax.numpy as jnp
 
-from jaxlaw.laws.base import Chart, Input, exponent, law, positive, power, real
+from jaxlaw.laws.base import Chart, law, power
+from jaxlaw.laws.specs import Input, exponent, positive, real
 
 
 @law(

@@ -13,17 +13,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxlaw.laws.base import (
-    INPUTS,
-    Chart,
-    Constraint,
-    constrained,
-    exponent,
-    law,
-    positive,
-    power,
-    real,
-)
+from jaxlaw.laws.base import Chart, Constraint, constrained, law, power
+from jaxlaw.laws.specs import INPUTS, exponent, positive, real
 from jaxlaw.programs import compiled
 
 _BILLIONS = {name: replace(INPUTS[name], unit=1e9) for name in ("N", "D")}
@@ -142,8 +133,9 @@ _D_TERM = {"D": "beta"}
 
 
 @compiled(static_argnames="law")
-def _slope_in_r(law, params, shares, N, D):
-    return jax.vmap(jax.grad(lambda r: law(params, N=N, D=D, r=r)))(shares)
+def _along_r(law, params, shares, N, D):
+    """Loss and its slope in r."""
+    return jax.vmap(jax.value_and_grad(lambda r: law(params, N=N, D=D, r=r)))(shares)
 
 
 def _unmet_trends(law, params, ranges):
@@ -156,16 +148,14 @@ def _unmet_trends(law, params, ranges):
         ("trend-observed", inside, "inside the observed range of r"),
         ("trend-everywhere", everywhere, "outside the observed range, at shares up to 1"),
     ):
-        rising = np.asarray(_slope_in_r(law, dict(params), shares, N[0], D[0])) > 0
-        if rising.any():
-            at = shares[rising]
-            found.append(
-                (
-                    code,
-                    f"the loss rises with r between r = {at.min():.3g} and {at.max():.3g} "
-                    f"at the smallest D, {where}; the D-CPT law asks it to fall",
-                )
+        loss, slope = map(np.asarray, _along_r(law, dict(params), shares, N[0], D[0]))
+        if (slope > 0).any():
+            at, rise = shares[slope > 0], (loss / np.minimum.accumulate(loss)).max() - 1
+            message = (
+                f"the loss rises with r between r = {at.min():.3g} and {at.max():.3g}, by "
+                f"{rise:.2%}, at the smallest D, {where}; the D-CPT law asks it to fall"
             )
+            found.append((code, message, rise))
             break
     at_zero = law(params, N=jnp.asarray(N[0]), D=jnp.asarray(D[0]), r=jnp.asarray(0.0))
     above = law(params, N=jnp.asarray(N[0]), D=jnp.asarray(D[0]), r=jnp.asarray(1e-9))

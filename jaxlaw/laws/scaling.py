@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 
-from jaxlaw.laws.base import exponent, law, positive, power, real
+from jaxlaw.laws.base import law, power
+from jaxlaw.laws.specs import exponent, positive, real
 
 # Hoffmann et al. start E, A, B from e, a, b on these grids, and the exponents as they are.
 _E_GRID = tuple(math.exp(e) for e in (-1.0, -0.5, 0.0, 0.5, 1.0))

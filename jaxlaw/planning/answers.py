@@ -13,8 +13,7 @@ import pandas as pd
 
 from jaxlaw import laws, records
 from jaxlaw.laws.base import Law
-from jaxlaw.notes import DataError, JaxlawError, Note, UsageError, nearest
-from jaxlaw.records import plain, read_record, write_record
+from jaxlaw.notes import Note, UsageError, nearest
 from jaxlaw.result import Fit
 from jaxlaw.saved_fits import from_dict
 
@@ -49,12 +48,16 @@ class Replicates:
 
     def save(self, path: str | Path) -> None:
         """Write fit, draws and notes as one JSON file, from which plans start again."""
+        records.write_record(path, self.to_dict(), None)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Fit, draws and notes as plain numbers and strings; infinities and NaN as strings."""
         record = {
             "fit": self.fit.to_dict(),
             "draws": dict(self.params),
             "notes": [dataclasses.asdict(note) for note in self.notes],
         }
-        write_record(path, plain(record), None)
+        return records.plain(record)
 
     @classmethod
     def load(cls, path: str | Path) -> Replicates:
@@ -64,15 +67,15 @@ class Replicates:
             UsageError: no such file.
             DataError: it holds something else, or was changed since.
         """
-        record = read_record(path, "bootstrap")
-        try:
+        return cls.from_dict(records.read_record(path, "bootstrap"), records.place_of(path))
+
+    @classmethod
+    def from_dict(cls, record: Any, source: str = "record") -> Replicates:
+        """The fit and draws of :meth:`to_dict`; raises as :meth:`load`."""
+        with records.whole(source, "bootstrap"):
             draws = {name: np.array(column, float) for name, column in record["draws"].items()}
-            found = records.notes_of(record["notes"])
-            return cls(from_dict(record["fit"], str(path)), draws, found)
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
-            if isinstance(error, JaxlawError):
-                raise
-            raise DataError(f"{path} is not a whole jaxlaw bootstrap: {error}") from None
+            notes, fit = records.notes_of(record["notes"]), record["fit"]
+        return cls(from_dict(fit, source), draws, notes)
 
 
 class Source(NamedTuple):
@@ -316,10 +319,10 @@ class Answer:
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers and strings; infinities and NaN as strings."""
         return {
-            **plain(self.quantities),
+            **records.plain(self.quantities),
             "binding": self.binding,
             "level": self.level,
-            "interval": plain(self.interval),
+            "interval": records.plain(self.interval),
             "notes": [dataclasses.asdict(note) for note in self.notes],
         }
 

@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import to_rgba
 
-from jaxlaw.laws.base import Input
+from jaxlaw.laws.specs import Input
 from jaxlaw.notes import UsageError, nearest
 from jaxlaw.plots.style import (
     BLUE,

@@ -16,7 +16,8 @@ from matplotlib.axis import Axis
 from matplotlib.text import Annotation
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
 
-from jaxlaw.laws.base import Input, Law
+from jaxlaw.laws.base import Law
+from jaxlaw.laws.specs import Input
 
 INK = "#333333"
 FAINT = "#6f6f6f"

@@ -196,8 +196,8 @@ def _data(fit: Fit, runs: Runs | None) -> tuple[Any, ...]:
     return table(head, rows, "Fitted ranges, in the units of the runs"), element("p", said)
 
 
-def _number(value: float) -> str:
-    return f"{value:.6g}"
+def _number(value: Any, digits: int = 6) -> str:
+    return f"{value:.{digits}g}" if isinstance(value, float) else str(value)
 
 
 def _parameters(fit: Fit, sure: Any, found: pd.DataFrame | None, level: float) -> tuple[Any, ...]:
@@ -253,7 +253,7 @@ def _plan(plan: Any, source: Any) -> list[Any]:
     parts: list[Any] = [element("h3", name.capitalize())]
     if isinstance(plan, AnswerTable):
         shown = plan.table.head(_ROWS)
-        cells = [[_cell(value) for value in row] for row in shown.itertuples(index=False)]
+        cells = [[_number(value, 5) for value in row] for row in shown.itertuples(index=False)]
         parts.append(table(list(shown), cells, f"{len(shown)} of {len(plan.table)} rows"))
     elif isinstance(plan, Answer):
         rows = [
@@ -276,7 +276,3 @@ def _plan(plan: Any, source: Any) -> list[Any]:
 def _interval(plan: Answer, key: str) -> tuple[str, str]:
     low, high = plan.interval.get(key, (np.nan, np.nan))
     return ("", "") if np.isnan([low, high]).all() else (f"{low:.5g}", f"{high:.5g}")
-
-
-def _cell(value: Any) -> str:
-    return f"{value:.5g}" if isinstance(value, float) else str(value)

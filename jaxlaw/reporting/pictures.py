@@ -90,9 +90,10 @@ def of_fit(fit: Fit, runs: Any, intervals: pd.DataFrame | None) -> list[Html]:
                 f"Observed against predicted {target}, and what is left",
             )
         )
+    unknown = np.isnan([*fit.ranges.values()]).any()  # coefficients of a paper: nobody knows
     for along in (name for name in fit.law.input_names if name in _ALONG):
-        if np.isnan(fit.ranges[along]).any() or _others_are_areas(fit):
-            continue  # coefficients of a paper: nobody knows the range
+        if unknown or _others_are_areas(fit):
+            continue
         pictures.append(
             figure(
                 lambda ax, along=along: plots.loss_over_input(fit, runs, along, ax),

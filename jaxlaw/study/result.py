@@ -13,13 +13,11 @@ import pandas as pd
 
 from jaxlaw import records
 from jaxlaw.notes import DataError, Note, UsageError
-from jaxlaw.records import read_record, write_record
 from jaxlaw.study.cautions import FROM_FRAME, on_frame
 from jaxlaw.study.ranking import rank
 from jaxlaw.study.scoring import score_text
 
 SCHEMA = 1
-_KIND = "jaxlaw study"
 _WIDE = 80  # columns of a page
 _BRIEF = {"huber": "Huber", "r2": "R²", "huber_linear": "Huber (linear)", "rmse": "RMSE"}
 
@@ -179,14 +177,14 @@ class Study:
         if Path(path).suffix.lower() == ".csv":
             self.frame.to_csv(path, index=False)
             return
-        write_record(path, self.to_dict(), indent=1)
+        records.write_record(path, self.to_dict(), indent=1)
 
     def to_dict(self) -> dict[str, Any]:
         """The study as plain numbers and strings; infinities and NaN as strings."""
         record = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
         record |= {name: _columns(record[name]) for name in ("frame", "parameters")}
         record["notes"] = [dataclasses.asdict(note) for note in self.notes]
-        return {"kind": _KIND, "schema": SCHEMA, **record}
+        return {"kind": records.STUDY, "schema": SCHEMA, **record}
 
     @classmethod
     def load(cls, path: str | Path) -> Study:
@@ -196,18 +194,21 @@ class Study:
             UsageError: no such file.
             DataError: not a study, of another schema, changed since it was written, or not whole.
         """
-        record = read_record(path, "study")
-        if record.pop("kind", None) != _KIND:
-            raise DataError(f"{path} is not a jaxlaw study")
-        if (schema := record.pop("schema", None)) != SCHEMA:
-            raise DataError(f"{path} has schema {schema}; this jaxlaw reads {SCHEMA}")
-        try:
-            record |= {name: _table(record[name]) for name in ("frame", "parameters")}
-            record["notes"] = records.notes_of(record["notes"])
-            record["laws"] = {label: tuple(law) for label, law in record["laws"].items()}
-            return cls(**record)
-        except (TypeError, ValueError, KeyError, AttributeError) as error:
-            raise DataError(f"{path} is not a whole jaxlaw study: {error}") from None
+        return cls.from_dict(records.read_record(path, "study"), records.place_of(path))
+
+    @classmethod
+    def from_dict(cls, record: Any, source: str = "record") -> Study:
+        """The study of :meth:`to_dict`; raises as :meth:`load`."""
+        if not isinstance(record, dict) or record.get("kind") != records.STUDY:
+            raise DataError(f"{source} is not a jaxlaw study: field 'kind' does not say so")
+        if (schema := record.get("schema")) != SCHEMA:
+            raise DataError(f"{source} has schema {schema}; this jaxlaw reads {SCHEMA}")
+        found = {name: value for name, value in record.items() if name not in ("kind", "schema")}
+        with records.whole(source, "study"):
+            found |= {name: _table(found[name]) for name in ("frame", "parameters")}
+            found["notes"] = records.notes_of(found["notes"])
+            found["laws"] = {label: tuple(law) for label, law in found["laws"].items()}
+            return cls(**found)
 
 
 def _pages(table: pd.DataFrame) -> list[str]:

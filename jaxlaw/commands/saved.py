@@ -1,0 +1,73 @@
+"""Fits, studies and bootstraps that commands are given: a file is read once, by what it holds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+import jaxlaw as jl
+from jaxlaw.notes import DataError, UsageError, nearest, nearest_file
+from jaxlaw.planning import Replicates
+from jaxlaw.records import kind_of, place_of, read_record
+from jaxlaw.saved_fits import from_dict
+
+PUBLISHED = "published:"  # before the name of printed coefficients, in place of a file
+_MADE_OF = {"fit": from_dict, "study": jl.Study.from_dict, "bootstrap": Replicates.from_dict}
+
+
+def loaded(file: str | Path, *kinds: str) -> Any:
+    """What a file, standard input (``-``) or ``published:NAME`` holds.
+
+    Args:
+        file: where it is.
+        *kinds: what it may be: ``fit``, ``study``, ``bootstrap``.
+    """
+    text = str(file)
+    if not text.startswith(PUBLISHED):
+        record = read_record(file, *kinds)
+        return _MADE_OF[kind_of(record)](record, place_of(file))
+    name, known = text.removeprefix(PUBLISHED), jl.published()
+    if name not in known:
+        raise UsageError(f"nothing is published as {name}.{nearest(name, known)}")
+    return known[name]
+
+
+def loaded_fit(file: str | Path) -> jl.Fit:
+    """The fit of a file, of standard input (``-``), or printed (``published:NAME``)."""
+    return loaded(file, "fit")
+
+
+def law_or_fit(text: str) -> str | jl.Fit:
+    """The name of a law, or the fit a file holds."""
+    return loaded_fit(text) if text == "-" or text.endswith(".json") else text
+
+
+def loaded_fits(files: list[Path], draws: list[Path] | None) -> list[Any]:
+    """Fits, ``published:NAME`` or whole bootstraps, with draws where there are any."""
+    fits = [loaded(file, "fit", "bootstrap") for file in files]
+    if not draws:
+        return fits
+    if len(draws) != len(fits):
+        raise UsageError(f"--bootstrap is given {len(draws)} times for {len(fits)} fits: one each")
+    return [with_draws(*each) for each in zip(files, fits, draws, strict=True)]
+
+
+def with_draws(of: Path, fit: jl.Fit | Replicates, file: Path) -> Replicates:
+    """The fit of a file with the table of its draws in another (CSV), a column a parameter."""
+    if isinstance(fit, Replicates):
+        raise UsageError(f"{of} has its own draws; leave --bootstrap out")
+    try:
+        table = pd.read_csv(file)
+    except (OSError, ValueError) as error:
+        hint = nearest_file(file) if isinstance(error, FileNotFoundError) else ""
+        raise UsageError(f"cannot read {file}: {error}.{hint}") from None
+    missing = [name for name in fit.law.parameter_names if name not in table]
+    if missing or not len(table):
+        raise DataError(
+            f"{file} has no draws of law {fit.law.name}: it needs a column for every parameter "
+            f"({', '.join(fit.law.parameter_names)}) and a row for every resample"
+        )
+    params = {name: table[name].to_numpy(float) for name in fit.law.parameter_names}
+    return Replicates(fit, params)
