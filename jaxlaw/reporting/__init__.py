@@ -65,7 +65,7 @@ def report(
                 "runs, intervals, plans and profiles belong to a fit; a study has its folds"
             )
         parts = study_parts(result)
-    elif isinstance(result, Fit):
+    else:
         if runs is None and reading:
             raise UsageError(f"{', '.join(reading)}: how to read runs, and there are none: runs=")
         curves = runs if isinstance(runs, Curves) else None
@@ -73,8 +73,6 @@ def report(
             runs = curves.runs(**result.areas)  # counted as for the fit
         read = None if runs is None else read_runs(runs, **reading)
         parts = fit_parts(result, read, curves, intervals, plans, profiles, level)
-    else:
-        raise UsageError(f"a report is of a Fit or a Study, not of {type(result).__name__}")
     heading, *rest = parts
     text = whole_page(title or heading, *rest, f"Made by jaxlaw {version('jaxlaw')}.")
     if out is not None:
