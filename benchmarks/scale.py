@@ -104,21 +104,25 @@ def grid():
           f"ratio **{ms * len(natural) / 1e3 / seconds:.0f}**.")  # fmt: skip
 
 
-def six(truth, inputs, draw):
-    """Six domains around a truth: parameters and targets (n,) of each."""
-    for seed in range(6):
-        own = {k: v * np.exp(draw.normal(0, 0.1)) for k, v in truth.items()}
-        runs = simulate.simulate_runs("dcpt", own, inputs, noise=0.004, seed=seed)
-        yield own, runs["loss"].to_numpy()
+def domains(**changed):
+    """Six domains of Que's design, general losses, then domain losses.
 
+    Args:
+        changed: parameters of the general truth, in place of its own.
 
-def domains():
-    """Six domains, general and domain losses, of Que's design: (inputs, targets (6, n)) each."""
+    Yields:
+        ``general`` or ``domain``, inputs, and of each domain its parameters and losses (n,).
+    """
     draw = np.random.default_rng(0)
     for side, name in (("general", "dcpt-general"), ("domain", "dcpt")):
-        experiment = simulate.experiment(name)
+        experiment, made = simulate.experiment(name), []
         inputs = {k: experiment.table[k].to_numpy() for k in "NDr"}
-        yield side, inputs, np.stack([loss for _, loss in six(experiment.truth, inputs, draw)])
+        truth = dict(experiment.truth) | (changed if side == "general" else {})
+        for seed in range(6):
+            own = {k: v * np.exp(draw.normal(0, 0.1)) for k, v in truth.items()}
+            runs = simulate.simulate_runs("dcpt", own, inputs, noise=0.004, seed=seed)
+            made.append((own, runs["loss"].to_numpy()))
+        yield side, inputs, made
 
 
 def study():
@@ -128,7 +132,8 @@ def study():
           "| no worse than all 4,096 starts solved |\n|---|---|---|---|---|---|")  # fmt: skip
     total, problems, same, checked = 0.0, 0, 0, 0
     for name in ("dcpt-l1", "dcpt-l2", "dcpt", "dcpt-l4", "dcpt-l5"):
-        for side, inputs, targets in domains():
+        for side, inputs, made in domains():
+            targets = np.stack([loss for _, loss in made])
             shares = np.unique(inputs["r"])
             held = [(a, b) for i, a in enumerate(shares) for b in shares[i + 1 :]]
             masks = np.stack([~np.isin(inputs["r"], pair) for pair in held]).astype(float)

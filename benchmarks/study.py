@@ -113,9 +113,9 @@ def domain_count() -> int:
 
 def truth() -> None:
     sets = {}
-    for side, inputs, targets in scale.domains():
-        for k, target in enumerate(targets[: domain_count()]):
-            sets[(str(k + 1), side[0].upper())] = inputs | {"loss": target}
+    for side, inputs, made in scale.domains():
+        for k, (_, loss) in enumerate(made[: domain_count()]):
+            sets[(str(k + 1), side[0].upper())] = inputs | {"loss": loss}
     begun = time.perf_counter()
     everything = jl.cross_validate(LAWS, sets, together(STUDIES), progress=False)
     seconds = time.perf_counter() - begun

@@ -11,6 +11,7 @@ import jaxlaw as jl
 from jaxlaw import cli, folds
 from jaxlaw.laws import base
 from jaxlaw.objective import metrics
+from jaxlaw.study.cautions import on_frame
 from jaxlaw.study.contenders import contenders_of
 from jaxlaw.study.data_sets import data_set
 from jaxlaw.study.ranking import paired_p, rank
@@ -211,6 +212,20 @@ def test_what_the_data_do_not_determine_is_said(study):
     codes = {note.code for note in study.notes}
     assert not codes & {"undetermined", "fold-few-values", "one-fold", "folds-failed"}
     assert "one-fold" in {note.code for note in study.only("fold == 1").notes}
+
+
+@pytest.mark.parametrize(("score", "bad"), [("huber", 1.0), ("r2", -0.5)])
+def test_a_fold_that_makes_the_mean_is_named(study, score, bad):
+    """By its Huber, or by its R² alone: one fold of 36 below 0 moves a mean of 0.998 by 0.04."""
+
+    def far(frame):
+        return [n.message for n in on_frame(frame, study.parameters) if n.code == "far-folds"]
+
+    frame = study.frame[study.frame["law"] == "twin"]
+    assert far(frame) == []
+    one = frame.index[frame["data"] == "law D"][1]
+    (message,) = far(frame.assign(**{score: frame[score].where(frame.index != one, bad)}))
+    assert message.startswith("twin, law D: 1 of ") and frame.loc[one, "held_out"] in message
 
 
 def test_parameters_that_end_where_their_range_does_are_said():

@@ -115,18 +115,25 @@ def _on_bounds(parameters: pd.DataFrame) -> Iterator[Note]:
 def _on_outliers(frame: pd.DataFrame) -> Iterator[Note]:
     """Folds whose score is far from the others', so that they alone make the mean."""
     for (law, data), rows in frame.groupby(["law", "data"], sort=False):
-        typical = rows["huber"].median()
-        far = rows[rows["huber"] > FAR * typical]
-        if len(rows) < 3 or far.empty:
+        if len(rows) < 3:
             continue
-        worst = far.loc[[far["huber"].idxmax()]]
-        how = "all" if far["extrapolates"].all() else f"{int(far['extrapolates'].sum())} of them"
-        message = (
-            f"{law}, {data}: {len(far)} of {len(rows)} folds make the mean: their Huber is more "
-            f"than {FAR} times the median of {typical:.2g}; the worst is {_first(worst)}, at "
-            f"{float(worst['huber'].iloc[0]):.2g}; {how} ask outside the fitted range"
-        )
-        yield Note("far-folds", "warning", message)
+        lost = 1 - rows["r2"]
+        typical = {"Huber": rows["huber"].median(), "1 − R²": lost.median()}
+        for name, values in (("Huber", rows["huber"]), ("1 − R²", lost)):
+            far = rows[values > FAR * typical[name]]
+            if far.empty:
+                continue
+            worst = far.loc[[values[far.index].idxmax()]]
+            outside = int(far["extrapolates"].sum())
+            message = (
+                f"{law}, {data}: {len(far)} of {len(rows)} folds make the mean: their {name} is "
+                f"more than {FAR} times the median of {typical[name]:.2g}; the worst is "
+                f"{_first(worst)}, at {float(values[worst.index[0]]):.2g}; "
+                f"{'all' if outside == len(far) else f'{outside} of them'} ask outside the fitted "
+                "range"
+            )
+            yield Note("far-folds", "warning", message)
+            break
 
 
 def _on_scores(frame: pd.DataFrame) -> Iterator[Note]:
