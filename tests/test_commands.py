@@ -359,7 +359,7 @@ def test_a_name_nearly_right_is_suggested(command, folder, line, code, said):
         ("study dcpt runs.csv --folds leave", ["leave-one-out", "leave-k-out"]),
         ("predict published:kap", ["published:kaplan-2020"]),
         ("plan allocation published:kap", ["published:kaplan-2020"]),
-        ("plan alloc", ["allocation"]),
+        ("plan alloc", ["allocation", "allocation-law"]),
         ("fit --scr", ["--screen"]),
     ],
 )

@@ -14,7 +14,7 @@ from jaxlaw.solvers import SOLVERS
 
 GOOD = {
     "agreement": 0.9, "status": "converged", "r2": 0.99, "spread": {}, "disagreement": 0.0,
-    "ranges": {"N": (1e7, 1e10), "D": (1e9, 1e12)},
+    "ranges": {"N": (1e7, 1e10), "D": (1e9, 1e12)}, "scatter": 0.004,
 }  # fmt: skip
 
 
