@@ -142,6 +142,13 @@ def test_terms_couple_only_their_own_parameters():
     }  # fmt: skip
 
 
+def test_what_is_coupled_leaves_no_trace_in_the_program_that_asks_first():
+    """Else its program is one of its own, and one kept from an earlier process is not found."""
+    model = posed("chinchilla").model
+    coupled_pairs.cache_clear()
+    assert not jax.make_jaxpr(lambda: len(coupled_pairs(model)))().eqns
+
+
 def test_metrics_by_hand():
     target, prediction = np.array([1.0, 2.0, 4.0]), np.array([1.1, 1.9, 4.0])
     found = metrics(target, prediction, np.ones(3), 0.05)
