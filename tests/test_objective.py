@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
+from conftest import jitted_for_once
 
 from jaxlaw import laws, simulate, starts
 from jaxlaw.objective import (
@@ -64,12 +65,12 @@ def test_derivatives_are_those_of_the_value(name, constraint, space):
         problem = p.problem._replace(weight=p.problem.weight.at[::2].set(0.5))
         at = a_point(p)
 
-        @jax.jit
+        @jitted_for_once
         def ours(u):
             found = evaluate(p.model, problem, u, problem.delta, problem.delta)
             return found, value_and_gradient(p.model, problem, u)
 
-        @jax.jit
+        @jitted_for_once
         def autodiff(u):
             function = partial(scaled_value, p.model, problem)
             return function(u), jax.grad(function)(u), jax.hessian(function)(u)
