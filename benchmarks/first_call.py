@@ -32,7 +32,7 @@ many = lambda: jl.fit(made.law, made.table, n_starts=4096, screen=False)
 (first, fit), (second, _) = cpu(one), cpu(one)
 cpu(many)
 (large, _) = cpu(many)
-print(json.dumps([first, second, large, fit.objective, bool(programs._known_options())]))
+print(json.dumps([first, second, large, fit.objective, bool(programs.known_options())]))
 """
 
 

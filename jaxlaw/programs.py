@@ -40,7 +40,7 @@ class Program:
 
     @functools.cached_property
     def _outermost(self) -> Any:
-        return self._make(compiler_options=_known_options()) if _known_options() else self._within
+        return self._make(compiler_options=known_options()) if known_options() else self._within
 
     def clear_cache(self) -> None:
         """Forget what was compiled."""
@@ -58,7 +58,7 @@ def _traced(*arguments: Any) -> bool:
 
 
 @functools.cache
-def _known_options() -> dict[str, Any]:
+def known_options() -> dict[str, Any]:
     """Those of ``QUICK`` if this backend and version of jaxlib take them, or none."""
     if jax.default_backend() != "cpu":
         return {}

@@ -6,6 +6,8 @@ from jaxlaw import engine, laws, simulate, starts
 from jaxlaw.posing import Options, Posed, pose
 from jaxlaw.projection import coefficients, solved_coordinates, terms
 
+LIKE_A_FIT = 32, 2048  # starts solved and tried at once: its programs are there already
+
 
 def posed(
     name: str, constraint: str | None = None, linear: bool = True, noise: float = 0.004, **options

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
+from conftest import jitted_for_once
 
 from jaxlaw import laws, simulate, starts
 from jaxlaw.objective import (
@@ -64,12 +65,12 @@ def test_derivatives_are_those_of_the_value(name, constraint, space):
         problem = p.problem._replace(weight=p.problem.weight.at[::2].set(0.5))
         at = a_point(p)
 
-        @jax.jit
+        @jitted_for_once
         def ours(u):
             found = evaluate(p.model, problem, u, problem.delta, problem.delta)
             return found, value_and_gradient(p.model, problem, u)
 
-        @jax.jit
+        @jitted_for_once
         def autodiff(u):
             function = partial(scaled_value, p.model, problem)
             return function(u), jax.grad(function)(u), jax.hessian(function)(u)
@@ -140,6 +141,13 @@ def test_terms_couple_only_their_own_parameters():
         frozenset({"A", "alpha"}), frozenset({"alpha"}),
         frozenset({"B", "beta"}), frozenset({"beta"}),
     }  # fmt: skip
+
+
+def test_what_is_coupled_leaves_no_trace_in_the_program_that_asks_first():
+    """Else its program is one of its own, and one kept from an earlier process is not found."""
+    model = posed("chinchilla").model
+    coupled_pairs.cache_clear()
+    assert not jax.make_jaxpr(lambda: len(coupled_pairs(model)))().eqns
 
 
 def test_metrics_by_hand():

@@ -66,9 +66,9 @@ def test_a_program_is_its_function_wherever_it_is_called(call):
 
 def test_what_this_jaxlib_does_not_take_is_left_out(monkeypatch):
     monkeypatch.setattr(programs, "QUICK", {"xla_cpu_no_such_option": True})
-    programs._known_options.cache_clear()
+    programs.known_options.cache_clear()
     try:
-        assert programs._known_options() == {}
+        assert programs.known_options() == {}
         assert float(compiled()(lambda x: x + 1)(1.0)) == 2.0
     finally:
-        programs._known_options.cache_clear()
+        programs.known_options.cache_clear()

@@ -1,26 +1,22 @@
 """The two methods, one lane at a time in meaning, through the engine in fact."""
 
-from functools import partial
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from conftest import simulated_fit
-from posed import posed, projected, screened
-from problems import PROBLEMS, problem
+from posed import LIKE_A_FIT, posed, screened
+from problems import problem
 from scipy.optimize import minimize
 
 import jaxlaw as jl
 from jaxlaw import engine, starts
-from jaxlaw.objective import Evaluation, evaluate, scale_of, value_and_gradient
+from jaxlaw.objective import Evaluation, value_and_gradient
 from jaxlaw.solvers import FINISHER, SOLVERS, lbfgs
 from jaxlaw.solvers.newton import definite_inverse_root, solve_definite
 from jaxlaw.solvers.status import CONVERGED, NON_FINITE, STEP_LIMIT
 
 NEWTON, LBFGS = SOLVERS["newton"], SOLVERS["lbfgs"]
 NOWHERE = 1e10
-LIKE_A_FIT = 32, 2048  # starts solved and tried at once: its programs are there already
 QUICK = {"chinchilla", "downstream-ce"}  # the others compile for long
 
 
@@ -95,30 +91,6 @@ def test_a_coordinate_that_moves_much_does_not_make_the_others_converged(own_law
 
 
 # ------------------------------------------------------------- newton
-
-
-@pytest.mark.parametrize("name", [p.name for p in PROBLEMS])
-def test_newton_ends_at_an_optimum_inside_the_box(name):
-    fit = simulated_fit(name)
-    with jax.enable_x64(True):
-        p = posed(name)
-        lanes = engine.solve(NEWTON, p.model, p.problem, screened(p, *LIKE_A_FIT))
-        low, high = np.asarray(p.problem.low), np.asarray(p.problem.high)
-        assert (lanes.coordinates >= low).all() and (lanes.coordinates <= high).all()
-        best = int(np.argmin(lanes.value[0]))
-        at = jnp.asarray(lanes.coordinates[0, best])
-        evaluated = jax.jit(partial(evaluate, p.model))  # or it compiles a thousand operations
-        value, found = evaluated(p.problem, at, p.problem.delta, p.problem.delta)
-        # The decrease that a full Newton step from the end still promises, against the value.
-        gradient = projected(p, np.asarray(at), np.asarray(found.gradient))
-        free = (gradient != 0).astype(float)
-        root = np.asarray(definite_inverse_root(found, jnp.asarray(free)))
-        assert lanes.status[0, best] == CONVERGED
-        assert float(value) == pytest.approx(lanes.value[0, best], rel=1e-12)
-        assert np.sum((root.T @ gradient) ** 2) <= 1e-9 * float(value)
-        assert lanes.value[0, best] * float(scale_of(p.problem.delta)) == pytest.approx(
-            fit.objective, rel=1e-9
-        )
 
 
 def test_a_lane_of_nan_ends_non_finite_and_harms_no_neighbour():

@@ -1,0 +1,69 @@
+"""What holds for every law: exact data give it back, noisy ones nearly, the solver converges.
+
+The three tests of a law follow each other, in one process: they share its programs.
+"""
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from conftest import jitted_for_once, simulated_fit
+from posed import LIKE_A_FIT, posed, projected, screened
+from problems import PROBLEMS
+
+from jaxlaw import engine, simulate
+from jaxlaw.objective import evaluate, scale_of
+from jaxlaw.solvers import SOLVERS
+from jaxlaw.solvers.newton import definite_inverse_root
+from jaxlaw.solvers.status import CONVERGED
+
+
+@pytest.fixture(scope="module", params=[problem.name for problem in PROBLEMS])
+def name(request):
+    return request.param
+
+
+def test_exact_data_give_it_back(name):
+    experiment = simulate.experiment(name, noise=0.0)
+    fit = simulated_fit(name, noise=0.0)
+    clean = experiment.table[experiment.law.target].to_numpy()
+    predicted = fit.predict(experiment.table)
+    assert np.max(np.abs(np.log(predicted / clean))) < 1e-9
+    assert fit.params == pytest.approx(experiment.truth, rel=1e-6)
+
+
+def test_noisy_data_give_predictions_within_the_noise(name):
+    experiment = simulate.experiment(name, noise=0.004)
+    clean = simulate.experiment(name, noise=0.0).table[experiment.law.target].to_numpy()
+    fit = simulated_fit(name)
+    error = np.sqrt(np.mean(np.log(fit.predict(experiment.table) / clean) ** 2))
+    # Of n points with noise σ, p parameters leave σ·√(p/n) in the predictions (median-like
+    # fits half as much again).
+    expected = 0.004 * np.sqrt(len(fit.params) / len(clean))
+    assert error < 2.5 * expected
+    assert fit.status == "converged"
+
+
+def test_newton_ends_at_an_optimum_inside_the_box(name):
+    fit = simulated_fit(name)
+    with jax.enable_x64(True):
+        p = posed(name)
+        lanes = engine.solve(SOLVERS["newton"], p.model, p.problem, screened(p, *LIKE_A_FIT))
+        low, high = np.asarray(p.problem.low), np.asarray(p.problem.high)
+        assert (lanes.coordinates >= low).all() and (lanes.coordinates <= high).all()
+        best = int(np.argmin(lanes.value[0]))
+        at = jnp.asarray(lanes.coordinates[0, best])
+        evaluated = jitted_for_once(partial(evaluate, p.model))
+        value, found = evaluated(p.problem, at, p.problem.delta, p.problem.delta)
+        # The decrease that a full Newton step from the end still promises, against the value.
+        gradient = projected(p, np.asarray(at), np.asarray(found.gradient))
+        free = (gradient != 0).astype(float)
+        root = np.asarray(definite_inverse_root(found, jnp.asarray(free)))
+        assert lanes.status[0, best] == CONVERGED
+        assert float(value) == pytest.approx(lanes.value[0, best], rel=1e-12)
+        assert np.sum((root.T @ gradient) ** 2) <= 1e-9 * float(value)
+        assert lanes.value[0, best] * float(scale_of(p.problem.delta)) == pytest.approx(
+            fit.objective, rel=1e-9
+        )
