@@ -52,6 +52,24 @@ def test_draws_that_fall_on_the_other_side_are_counted():
     assert "%" in note.message and np.isnan(plan.replicates["D"]).any()
 
 
+def test_of_two_crossings_the_one_nearest_the_runs_is_the_answer():
+    # Fitted apart, the two disagree on what size gives: they cross again at 4e5 parameters.
+    apart = ("cpt-chinchilla", {**C, "A": 0.9 * C["A"]})
+    once, twice = (
+        planning.break_even(SCRATCH, drawn(law), compute=1e20) for law in (CONTINUAL, apart)
+    )
+    N = np.geomspace(1e8, 1e10, 200_001)
+    D = 1e20 / (6 * N)
+    ours = C["E"] + 0.9 * C["A"] / N ** C["alpha"] + C["B"] / D ** C["beta"] / N ** C["gamma"]
+    ahead = ours < S["E"] + S["A"] / N ** S["alpha"] + S["B"] / D ** S["beta"]
+    assert once.pays == twice.pays == "above" and not ahead[0]
+    assert twice.N == pytest.approx(N[np.argmax(ahead)], rel=1e-4)
+    low, high = twice.interval["N"]
+    assert low < twice.N < high
+    assert "several-crossings" in [n.code for n in twice.notes]
+    assert "several-crossings" not in [n.code for n in once.notes]
+
+
 def test_size_and_budget_together_are_refused():
     with pytest.raises(jl.UsageError, match="not both"):
         planning.break_even(SCRATCH, CONTINUAL, N=1e9, compute=1e20)
