@@ -109,14 +109,17 @@ def measured(plans: list, truth: planning.answers.Answer, quantity: str) -> str:
     """Cells of a table: truth, experiments, coverage, width, spread beside the experiments'."""
     right = truth.quantities[quantity]
     ends = np.array([plan.interval.get(quantity, (np.nan, np.nan)) for plan in plans])
-    inside = ((ends[:, 0] <= right) & (right <= ends[:, 1])).mean()
+    inside = ((ends[:, 0] <= right) & (right <= ends[:, 1])).mean()  # no interval holds nothing
     error = math.sqrt(inside * (1 - inside) / len(plans))
-    width = np.median(ends[:, 1] - ends[:, 0]) / abs(right)
-    own = np.std([plan.quantities[quantity] for plan in plans], ddof=1)
-    each = [np.nanvar(plan.replicates[quantity], ddof=1) for plan in plans]
+    with np.errstate(invalid="ignore"):
+        width = np.nanmedian(ends[:, 1] - ends[:, 0]) / abs(right)
+    own = np.array([plan.quantities[quantity] for plan in plans])
+    each = [plan.replicates[quantity] for plan in plans]
+    spread = np.sqrt(np.mean([one[np.isfinite(one)].var(ddof=1) for one in each if
+                              np.isfinite(one).sum() > 1]))  # fmt: skip
     return (
         f"{quantity} | {right:.4g} | {len(plans)} | {inside:.1%} ± {error:.1%} "
-        f"| {width:.1%} | {np.sqrt(np.mean(each)) / own:.2f} |"
+        f"| {width:.1%} | {spread / own[np.isfinite(own)].std(ddof=1):.2f} |"
     )
 
 
