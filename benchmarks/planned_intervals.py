@@ -57,8 +57,13 @@ def fitted(
     solved: int = 2,
     delta: float | None = None,
     truth: Mapping[str, float] | None = None,
+    bases: Sequence[planning.Replicates] | None = None,
 ) -> list[planning.Replicates]:
-    """For every experiment its fit, and its fits on resampled rows."""
+    """For every experiment its fit, and its fits on resampled rows.
+
+    ``bases``: fits whose E, A and α are held in all of these, as ``base=`` holds them.
+    """
+    part = 1 if bases else part
     truth = truth or TRUTHS[name]
     observed, targets = experiments(name, count, seed, every, truth)
     law = jl.laws.get(LAWS.get(name, name))
@@ -70,6 +75,7 @@ def fitted(
     weights = drawn.astype(float)
     weights = np.concatenate([np.ones((count, 1, n)), weights], axis=1)
     for first in range(0, count, part):
+        held = {one: bases[first].fit.params[one] for one in law.from_base} if bases else {}
         some = slice(first, first + part)
         w = weights[some].reshape(-1, n)
         t = np.repeat(targets[some], resamples + 1, axis=0)
@@ -81,7 +87,7 @@ def fitted(
             n_starts=16 * solved,
             screen=solved,
             also=start,
-            options=Options(delta=delta),
+            options=Options(delta=delta, fixed=held),
         )
         rows = {k: v.reshape(-1, resamples + 1) for k, v in all_of.params.items()}
         for k in range(len(next(iter(rows.values())))):
@@ -143,6 +149,7 @@ def coverage() -> None:
     of_size()
     of_mixtures()
     of_bases()
+    of_held_bases()
     of_turning()
 
 
@@ -198,6 +205,20 @@ def of_bases(count: int = 200) -> None:
         ("break-even of the frontiers", {}, ["N", "compute", "loss"]),
     ):
         held(what, lambda a, b, at=at: planning.break_even(a, b, **at), every, truths, names)
+
+
+def of_held_bases(count: int = 100) -> None:
+    """The continual law takes E, A and α from its experiment's own fit from scratch."""
+    scratch = fitted("from-scratch", count, 5)
+    every = [scratch, fitted("cpt-chinchilla", count, 6, truth=PAYING, bases=scratch)]
+    truths = [("chinchilla", TRUTHS["from-scratch"]), ("cpt-chinchilla", PAYING)]
+    held("E, A, α held: data transferred", lambda a, b: planning.transferred(a, b, N=1e9, D=1e10),
+         every, truths, ["loss", "transferred", "saved"])  # fmt: skip
+    held("E, A, α held: break-even at 1e8 parameters",
+         lambda a, b: planning.break_even(a, b, N=1e8), every, truths, ["D", "loss"])  # fmt: skip
+    held("E, A, α held: break-even at 3e20 FLOPs",
+         lambda a, b: planning.break_even(a, b, compute=3e20), every, truths,
+         ["N", "loss"])  # fmt: skip
 
 
 def of_turning(count: int = 200) -> None:

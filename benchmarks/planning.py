@@ -7,7 +7,7 @@ Que 2024: 540 points of two corpora; Zheng 2024: 420 points from scratch and fro
 every fourth of 568 points of curves), noise of 0.4 % in the loss; in each, the law is fitted to
 200 resamples of its rows and the plan made for every one of them; the 95 % interval is asked
 whether it holds the plan made with the truth. Its parts alone: ``of_size``, ``of_mixtures``,
-``of_bases``, ``of_turning``. ``training``: likewise for the best replay ratio of
+``of_bases``, ``of_held_bases``, ``of_turning``. ``training``: likewise for the best replay ratio of
 a continual run (Wang 2025: every eighth of 568 points of the curves of either loss, 100 resamples),
 and how far the resamples spread beside the experiments.
 ``seconds``: CPU seconds of the first call and of the second, on all cores together.
@@ -23,6 +23,7 @@ from planned_intervals import (  # noqa: F401  tables, by name
     as_bootstrap,
     coverage,
     of_bases,
+    of_held_bases,
     of_mixtures,
     of_size,
     of_turning,

@@ -28,7 +28,7 @@ from jaxlaw.planning.answers import (
 )
 from jaxlaw.planning.extrema import root
 from jaxlaw.planning.placing import WALLS, Cost, Limits, log_cost, log_tokens, loss_at, place
-from jaxlaw.planning.transfer import nd_laws
+from jaxlaw.planning.transfer import nd_laws, on_held
 from jaxlaw.programs import compiled
 
 GRID = 129  # points at which two losses are compared, before the root between two of them
@@ -122,6 +122,7 @@ def break_even(
     for one, what in zip(both, ("from-scratch", "continual"), strict=True):
         at = {k: answer[k] * ours.single(k) / one.single(k) for k in ("N", "D")}
         notes += on_source(one, what, **at)
+    notes += on_held(scratch, continual)
     binding = f"equal loss; continual training pays {_PAYS[pays].format(along)}"
     return BreakEven(**answer, pays=pays, binding=binding, notes=tuple(notes))
 
