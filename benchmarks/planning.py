@@ -3,33 +3,37 @@
     python benchmarks/planning.py [numbers] [coverage] [training] [seconds]
 
 ``coverage``: experiments of the papers' own designs with known truth (Hoffmann 2022: 243 runs;
-Que 2024: 540 points of two corpora), noise of 0.4 % in the loss; in each, the law is fitted to
+Que 2024: 540 points of two corpora; Zheng 2024: 420 points from scratch and from a base; Wang 2025:
+every fourth of 568 points of curves), noise of 0.4 % in the loss; in each, the law is fitted to
 200 resamples of its rows and the plan made for every one of them; the 95 % interval is asked
-whether it holds the plan made with the truth. ``training``: likewise for the best replay ratio of
+whether it holds the plan made with the truth. Its parts alone: ``of_size``, ``of_mixtures``,
+``of_bases``, ``of_held_bases``, ``of_turning``. ``training``: likewise for the best replay ratio of
 a continual run (Wang 2025: every eighth of 568 points of the curves of either loss, 100 resamples),
 and how far the resamples spread beside the experiments.
 ``seconds``: CPU seconds of the first call and of the second, on all cores together.
 """
 
-import math
 import sys
 import time
 
 import jax
 import numpy as np
+from planned_intervals import (  # noqa: F401  tables, by name
+    RUN,
+    as_bootstrap,
+    coverage,
+    of_bases,
+    of_held_bases,
+    of_mixtures,
+    of_size,
+    of_turning,
+    training,
+)
 
 import jaxlaw as jl
 from jaxlaw import planning, simulate
-from jaxlaw.posing import Options
-from jaxlaw.refits import refit
 
-DRAWS = 200
-NOISE = 0.004
 TRUTHS = simulate.TRUTHS
-CURVES = ("cpt-curve-replay-pt", "cpt-curve-replay-cpt")
-RUN = planning.ContinualRun(
-    planning.Pretraining(40_000, 2e-4), 10_000, 1e-4, replay=0.2, warmup=500
-)  # fmt: skip
 
 
 def numbers() -> None:
@@ -52,149 +56,6 @@ def numbers() -> None:
     plan = planning.allocation(("dcpt", law), 5e19, r=0.5)
     print(f"| Que 2024, App. G.3 | N_opt (10⁹) | 15.54 | {plan.N:.2f} |")
     print(f"| Que 2024, App. G.3 | D_opt (10⁹) | 0.536 | {plan.D:.3f} |")
-
-
-def experiments(
-    name: str, count: int, seed: int, every: int = 1
-) -> tuple[jl.Observations, np.ndarray, dict]:
-    """Observations of a design, one in ``every``, (count, n) noisy targets, the truth."""
-    clean = simulate.experiment(name, noise=0.0)
-    observed = jl.read_runs(clean.table.iloc[::every]).observations(clean.law)
-    noise = NOISE * np.random.default_rng(seed).standard_normal((count, len(observed)))
-    return observed, observed.target * np.exp(noise), dict(clean.truth)
-
-
-def fitted(
-    name: str,
-    count: int,
-    seed: int,
-    part: int = 20,
-    every: int = 1,
-    resamples: int = DRAWS,
-    solved: int = 2,
-    delta: float | None = None,
-) -> list[tuple[dict, dict]]:
-    """For every experiment (params, draws): its fit and its fits on resampled rows."""
-    observed, targets, truth = experiments(name, count, seed, every)
-    law = jl.laws.get({"from-scratch": "chinchilla", "dcpt-general": "dcpt"}.get(name, name))
-    n, found = len(observed), []
-    start = np.array([[truth[one] for one in law.parameter_names]])
-    # The same rows for both corpora of an experiment: draws stay paired.
-    drawn = np.random.default_rng(7).multinomial(n, [1 / n] * n, (count, resamples))
-    weights = drawn.astype(float)
-    weights = np.concatenate([np.ones((count, 1, n)), weights], axis=1)
-    for first in range(0, count, part):
-        some = slice(first, first + part)
-        w = weights[some].reshape(-1, n)
-        t = np.repeat(targets[some], resamples + 1, axis=0)
-        all_of = refit(
-            law,
-            observed,
-            w,
-            t,
-            n_starts=16 * solved,
-            screen=solved,
-            also=start,
-            options=Options(delta=delta),
-        )
-        rows = {k: v.reshape(-1, resamples + 1) for k, v in all_of.params.items()}
-        for k in range(len(next(iter(rows.values())))):
-            one = {name: v[k] for name, v in rows.items()}
-            found.append(({m: v[0] for m, v in one.items()}, {m: v[1:] for m, v in one.items()}))
-    return found
-
-
-def as_bootstrap(law: str, params: dict, draws: dict) -> planning.Replicates:
-    """Without a search: the plan asks for a fit's law, parameters and units alone."""
-    law = jl.laws.get(law)
-    fit = jl.Fit(
-        law=law, params={k: float(v) for k, v in params.items()}, objective=0.0, metrics={},
-        status="converged", agreement=1.0, n_starts=1, n_solved=1, runner_up=None, notes=(),
-        units=dict.fromkeys(law.input_names, 1.0), ranges={}, n_observations=1, n_dropped=0,
-        delta=1e-3, space="log", asymmetry=1.0,
-    )  # fmt: skip
-    return planning.Replicates(fit, draws)
-
-
-def held(plans: list, truth, names: list[str]) -> None:
-    for name in names:
-        right = getattr(truth, name)
-        ends = np.array([plan.interval[name] for plan in plans])
-        inside = ((ends[:, 0] <= right) & (right <= ends[:, 1])).mean()
-        width = np.median(ends[:, 1] - ends[:, 0]) / abs(right)
-        error = math.sqrt(inside * (1 - inside) / len(plans))
-        print(
-            f"| {type(truth).__name__} | {name} | {right:.4g} | {len(plans)} | {inside:.1%} "
-            f"± {error:.1%} | {width:.1%} |",
-            flush=True,
-        )
-
-
-HEAD = "| plan | quantity | truth | experiments | held by 95 % intervals | median width |"
-
-
-def coverage() -> None:
-    print(f"{HEAD}\n|---|---|---|---|---|---|")
-    of_size()
-    of_mixtures()
-
-
-def training() -> None:
-    """By the laws' own Huber threshold and by least squares; of twice the rows, too."""
-    print("| residuals | rows | quantity | truth | experiments | held by 95 % intervals "
-          "| median width | spread of resamples over experiments |")  # fmt: skip
-    print("|---|---|---|---|---|---|---|---|")
-    ways = (
-        ("Huber", 1e-3, 8, 300, 1000),
-        ("squares", 10.0, 8, 300, 1000),
-        ("Huber", 1e-3, 4, 200, 3000),
-    )
-    for name, delta, every, count, seed in ways:
-        drawn = [
-            [as_bootstrap(law, *one)
-             for one in fitted(law, count, seed + k, 10, every, 100, 1, delta)]
-            for k, law in enumerate(CURVES)
-        ]  # fmt: skip
-        spread(f"{name} | {568 // every}", drawn)
-
-
-def spread(name: str, drawn: list) -> None:
-    """Coverage; the bootstraps' standard deviation over that of the experiments' estimates."""
-    asked = (RUN, 0.6, {"replay": (0.0, 1.0)})
-    plans = [planning.optimal_training(*both, *asked) for both in zip(*drawn, strict=True)]
-    truth = planning.optimal_training(*((law, TRUTHS[law]) for law in CURVES), *asked)
-    for quantity in ("replay", "loss_pt", "loss_cpt", "objective"):
-        right = getattr(truth, quantity)
-        ends = np.array([plan.interval[quantity] for plan in plans])
-        inside = ((ends[:, 0] <= right) & (right <= ends[:, 1])).mean()
-        error = math.sqrt(inside * (1 - inside) / len(plans))
-        width = np.median(ends[:, 1] - ends[:, 0]) / abs(right)
-        own = np.std([getattr(plan, quantity) for plan in plans], ddof=1)
-        each = [np.nanvar(plan.replicates[quantity], ddof=1) for plan in plans]
-        print(f"| {name} | {quantity} | {right:.4g} | {len(plans)} | {inside:.1%} ± {error:.1%} "
-              f"| {width:.1%} | {np.sqrt(np.mean(each)) / own:.2f} |", flush=True)  # fmt: skip
-
-
-def of_size() -> None:
-    every = [as_bootstrap("chinchilla", *one) for one in fitted("chinchilla", 400, 1)]
-    pair = ("chinchilla", TRUTHS["chinchilla"])
-    plans = [planning.allocation(one, 1e22) for one in every]
-    held(plans, planning.allocation(pair, 1e22), ["N", "D", "loss"])
-    plans = [planning.smallest_compute(one, 2.2) for one in every]
-    held(plans, planning.smallest_compute(pair, 2.2), ["N", "compute"])
-
-
-def of_mixtures(count: int = 100) -> None:
-    domain = [as_bootstrap("dcpt", *one) for one in fitted("dcpt", count, 2)]
-    general = [as_bootstrap("dcpt", *one) for one in fitted("dcpt-general", count, 3)]
-    two = ("dcpt", TRUTHS["dcpt-general"]), ("dcpt", TRUTHS["dcpt"])
-    at = {"start": 2.8, "threshold": 0.03, "N": 1.8, "D": 2.0}
-    plans = [planning.optimal_mixture(*both, **at) for both in zip(general, domain, strict=True)]
-    held(plans, planning.optimal_mixture(*two, **at), ["share", "domain_loss"])
-    plans = [planning.optimal_mixture_limited(one, 0.1, N=1.8) for one in domain]
-    held(plans, planning.optimal_mixture_limited(two[1], 0.1, N=1.8), ["share", "loss"])
-    plans = [planning.allocation(one, 2e19, r=0.5) for one in domain]
-    held(plans, planning.allocation(two[1], 2e19, r=0.5), ["N", "D", "loss"])
 
 
 def scattered(law: str, truth: str, count: int) -> planning.Replicates:

@@ -282,7 +282,8 @@ def _optimum(found: Arrays, finished: Arrays, floor: float, tried: int, solved: 
         return Optimum(nowhere, best, -1, 0.0, 0.0, nowhere[None], None, tried, solved)
     tie = max(AGREE * best, floor)
     agree = value <= best + tie
-    at = finished["members"][0, 0]
+    # A finisher that lost its way has not found the place of the value that is reported.
+    at = finished["members"][0, 0] if finished["value"][0] <= best + tie else members[0, 0]
     places = members[agree].reshape(-1, len(at))
     places = places[~np.isnan(places).any(axis=1)] if agree.any() else at[None]
     others = np.flatnonzero(~agree & np.isin(found["status"], (CONVERGED, STALLED)))

@@ -1,11 +1,15 @@
 """Where a base stops paying."""
 
+import dataclasses
+from functools import partial
+
 import numpy as np
 import pytest
 from planned import CONTINUAL, SCRATCH, drawn
 
 import jaxlaw as jl
 from jaxlaw import planning
+from jaxlaw.planning.transfer import on_held
 
 S, C = SCRATCH[1], CONTINUAL[1]
 # With equal exponents of the data continual runs are ahead, or behind, at every budget.
@@ -50,6 +54,35 @@ def test_draws_that_fall_on_the_other_side_are_counted():
     plan = planning.break_even(drawn(SCRATCH), near, N=1e9)
     note = next(n for n in plan.notes if n.code == "replicates-disagree")
     assert "%" in note.message and np.isnan(plan.replicates["D"]).any()
+
+
+def test_of_two_crossings_the_one_nearest_the_runs_is_the_answer():
+    # Fitted apart, the two disagree on what size gives: they cross again at 4e5 parameters.
+    apart = ("cpt-chinchilla", {**C, "A": 0.9 * C["A"]})
+    once, twice = (
+        planning.break_even(SCRATCH, drawn(law), compute=1e20) for law in (CONTINUAL, apart)
+    )
+    N = np.geomspace(1e8, 1e10, 200_001)
+    D = 1e20 / (6 * N)
+    ours = C["E"] + 0.9 * C["A"] / N ** C["alpha"] + C["B"] / D ** C["beta"] / N ** C["gamma"]
+    ahead = ours < S["E"] + S["A"] / N ** S["alpha"] + S["B"] / D ** S["beta"]
+    assert once.pays == twice.pays == "above" and not ahead[0]
+    assert twice.N == pytest.approx(N[np.argmax(ahead)], rel=1e-4)
+    low, high = twice.interval["N"]
+    assert low < twice.N < high
+    assert "several-crossings" in [n.code for n in twice.notes]
+    assert "several-crossings" not in [n.code for n in once.notes]
+
+
+def test_what_resamples_hold_of_the_base_is_told():
+    boot = drawn(CONTINUAL)
+    fit = dataclasses.replace(boot.fit, fixed={name: C[name] for name in ("E", "A", "alpha")})
+    held = dataclasses.replace(boot, fit=fit)
+    for ask in (planning.break_even, partial(planning.transferred, D=1e9)):
+        for ours, told in ((held, True), (boot, False), (fit, False)):
+            notes = {n.code: n.message for n in ask(drawn(SCRATCH), ours, N=1.4e9).notes}
+            assert ("base-held" in notes) == told
+    assert "E, A, alpha" in on_held(drawn(SCRATCH), held)[0].message
 
 
 def test_size_and_budget_together_are_refused():

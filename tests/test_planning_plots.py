@@ -70,6 +70,23 @@ def test_an_answer_among_the_contours(ax):
     assert (found.compute, found.N) in [tuple(row) for row in at]
 
 
+def test_contours_where_the_share_is_searched_and_its_corpus_is_limited(ax):
+    # As `jaxlaw plan allocation … --at r=best --corpus-tokens 1e8 --out x.png` draws it.
+    asked = {"r": "best", "corpus_tokens": 1e8}
+    found = planning.allocation(drawn(DOMAIN), 5e19, **asked)
+    pictures.isoloss(drawn(DOMAIN), (5e16, 5e20), ax, mark=found, **asked)
+    assert f"loss {found.loss:.4g}" in texts(ax) and "best share" in ax.get_title()
+    C, N = ax.lines[0].get_data()
+    (contours,) = (one for one in ax.collections if hasattr(one, "levels"))
+    turns = 0
+    for path in contours.get_paths():  # the least compute to a loss is at the best size
+        left = path.vertices[np.argmin(path.vertices[:, 0])]
+        if len(path.vertices) and left[0] > 1.05 * C[0]:
+            assert left[1] == pytest.approx(np.interp(left[0], C, N), rel=0.15)
+            turns += left[0] > 5e18
+    assert turns >= 2  # there the corpus is the limit
+
+
 def test_loss_over_compute(ax):
     found = planning.frontier(scattered(), np.geomspace(1e19, 1e22, 7))
     observed = {"C": np.array([1e20]), "loss": np.array([2.7])}

@@ -93,6 +93,17 @@ def test_ends_are_joined_where_their_objectives_agree():
         np.testing.assert_array_equal(again[key], found[key])
 
 
+@pytest.mark.parametrize("value, at", [(0.9, 7.0), (1.0, 7.0), (2.0, 3.0), (np.inf, 3.0)])
+def test_place_and_objective_of_an_optimum_belong_together(value, at):
+    def ends(value, place):
+        status = np.array([CONVERGED], np.int32)
+        place = np.full((1, 1, 1), place)
+        return searching._distinct(np.array([value]), np.ones(1, int), status, place, 0.0, 1)
+
+    best = searching._optimum(ends(1.0, 3.0), ends(value, 7.0), 0.0, 1, 1)
+    assert (best.objective, best.coordinates) == (min(value, 1.0), at)
+
+
 def test_a_folder_of_other_data_starts_or_options_is_refused(many, tmp_path):
     p, task, starts = many
     find_optima(NEWTON, task, starts, work=Work(tmp_path / "work"))

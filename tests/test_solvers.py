@@ -11,6 +11,7 @@ from scipy.optimize import minimize
 import jaxlaw as jl
 from jaxlaw import engine, starts
 from jaxlaw.objective import Evaluation, value_and_gradient
+from jaxlaw.posing import Options, pose
 from jaxlaw.solvers import FINISHER, SOLVERS, lbfgs
 from jaxlaw.solvers.newton import definite_inverse_root, solve_definite
 from jaxlaw.solvers.status import CONVERGED, NON_FINITE, STEP_LIMIT
@@ -164,6 +165,28 @@ def test_the_finisher_comes_back_from_nearby():
         near = lanes.coordinates[0, best] * (1 + 1e-3 * np.array([[1], [-1], [2], [-2]]))
         ended = engine.solve(FINISHER, p.model, p.problem, near)
     assert ended.value.min() == pytest.approx(lanes.value[0, best], rel=1e-9)
+
+
+def test_the_finisher_takes_no_step_out_of_sight_where_nothing_curves():
+    # Half of the points above and half below, all beyond δ: the objective is flat, and a Newton
+    # step is rounding over rounding.
+    loss = [6.575, 5.696, 4.969, 4.387, 3.924, 3.524, 3.309, 3.096, 2.947, 2.763]
+    loss += [2.636, 2.524, 2.441, 2.341, 2.252, 2.189, 2.115, 2.058, 2.004, 1.952]
+    C, loss = np.geomspace(5.76e15, 3.675e21, 20), np.array(loss)
+    law = jl.laws.get("loss-compute")
+    with jax.enable_x64(True):
+        p = pose(law, {"C": C}, loss, np.ones(20), Options(), True)
+        for b in (0.073, 0.0745, 0.076):
+            middle = np.median(np.log(loss) + b * np.log(C))
+            candidate = jnp.asarray(p.place({"a": np.exp(middle), "b": b}))
+            lane = lbfgs.init_near(p.model, p.problem, candidate)
+            np.testing.assert_allclose(lane.coordinates, candidate, rtol=2e-3)
+            value = value_and_gradient(p.model, p.problem, candidate)[0]
+            assert float(lane.value) == pytest.approx(float(value), rel=1e-9)
+    fit = jl.fit(law, {"C": C, "loss": loss}, n_starts=64, screen=8)
+    off = np.abs(np.log(fit.predict(C=C) / loss))
+    huber = np.where(off < 1e-3, off**2 / 2, 1e-3 * (off - 5e-4)).sum()
+    assert fit.objective == pytest.approx(huber, rel=1e-9)
 
 
 def test_the_whole_box_frame_covers_the_box_and_nothing_else():

@@ -20,6 +20,7 @@ from jaxlaw.planning.answers import (
     LEVEL,
     MISSING,
     Answer,
+    Source,
     in_domain,
     measured,
     on_source,
@@ -27,7 +28,7 @@ from jaxlaw.planning.answers import (
 )
 from jaxlaw.planning.extrema import root
 from jaxlaw.planning.placing import WALLS, Cost, Limits, log_cost, log_tokens, loss_at, place
-from jaxlaw.planning.transfer import nd_laws
+from jaxlaw.planning.transfer import nd_laws, on_held
 from jaxlaw.programs import compiled
 
 GRID = 129  # points at which two losses are compared, before the root between two of them
@@ -76,7 +77,10 @@ def break_even(
         level: of the intervals.
 
     Returns:
-        BreakEven. Intervals are of the replicates that break even on the same side.
+        BreakEven. Intervals are of the replicates that break even on the same side. Where the
+        two cross more than once, it is the crossing nearest the fitted range of the continual
+        runs, and the note ``several-crossings`` tells; within it, or where no range is known,
+        the first at which continual training stops paying.
     """
     both = nd_laws(sources(scratch, continual))
     if N is not None and compute is not None:
@@ -93,8 +97,9 @@ def break_even(
     laws = tuple(one.law for one in both)
     params = tuple(one.params for one in both)
     with jax.enable_x64(True):
-        log_N, log_D, loss, side = map(
-            np.asarray, _crossings(laws, cost, along, params, fixed, tuple(map(math.log, ends)))
+        walls = tuple(map(math.log, ends))
+        log_N, log_D, loss, side, count = map(
+            np.asarray, _crossings(laws, cost, along, params, fixed, walls, _seen(ours, along))
         )
         flops = np.exp(np.asarray(log_cost(cost, log_N, log_D)))
     same = side == side[0]
@@ -113,22 +118,31 @@ def break_even(
     given = {"N": N is not None, "compute": compute is not None or pays in ("always", "never")}
     for name in (name for name, was in given.items() if was):
         answer["interval"].pop(name, None)
-    notes = _on_sides(pays, side, along)
+    notes = [*_on_sides(pays, side, along), *_on_count(count)]
     for one, what in zip(both, ("from-scratch", "continual"), strict=True):
         at = {k: answer[k] * ours.single(k) / one.single(k) for k in ("N", "D")}
         notes += on_source(one, what, **at)
+    notes += on_held(scratch, continual)
     binding = f"equal loss; continual training pays {_PAYS[pays].format(along)}"
     return BreakEven(**answer, pays=pays, binding=binding, notes=tuple(notes))
 
 
+def _seen(ours: Source, along: str) -> tuple[float, float]:
+    """Logarithms between which runs were fitted; everything where that is not known."""
+    N, D = (np.array(ours.ranges.get(k, (0, np.inf))) * ours.single(k) for k in ("N", "D"))
+    with np.errstate(all="ignore"):
+        low, high = np.log({"N": N, "D": D, "compute": 6 * N * D}[along])
+    return (low, high) if np.isfinite([low, high]).all() else (-math.inf, math.inf)
+
+
 @compiled(static_argnames=("laws", "cost", "along"))
 def _crossings(
-    laws: tuple[Law, Law], cost: Cost | None, along: str, params: Any, fixed: Any, ends: Any
-) -> Any:
-    """(P,) log N, log D and loss of the crossing, and its side.
+    laws: tuple[Law, Law], cost: Cost | None, along: str, params: Any, fixed: Any, ends: Any,
+    seen: Any,
+) -> Any:  # fmt: skip
+    """(P,) log N, log D and loss of the crossing nearest to ``seen``, its side, and how many.
 
     Side 0: continual is lower throughout; 1: below the crossing; 2: above it; 3: nowhere.
-    Where the two cross more than once, the first place at which continual stops being lower.
     """
     wide = Limits(*(tuple(map(math.log, WALLS[name])) for name in ("N", "D")), (0.0, 1.0), jnp.inf)
 
@@ -149,18 +163,32 @@ def _crossings(
         gaps = jax.vmap(behind)(grid)
         stops = (gaps[:-1] < 0) & (gaps[1:] > 0)
         begins = (gaps[:-1] > 0) & (gaps[1:] < 0)
-        cell = jnp.where(stops.any(), jnp.argmax(stops), jnp.argmax(begins))
-        sign = jnp.where(stops.any(), 1.0, -1.0)
+        # Two laws fitted apart cross once more where one of their terms is all that counts: at
+        # sizes of a few thousand parameters, say. That is no answer to anybody.
+        middle = (grid[:-1] + grid[1:]) / 2
+        away = jnp.maximum(jnp.maximum(seen[0] - middle, middle - seen[1]), 0.0)
+        # Of equally near ones, where continual stops being lower.
+        away = jnp.where(stops, away, jnp.where(begins, away + 1e-6, jnp.inf))
+        cell = jnp.argmin(away)
+        sign = jnp.where(stops[cell], 1.0, -1.0)
         x = root(lambda x: sign * behind(x), grid[cell], grid[cell + 1])
         none = jnp.where((gaps < 0).any(), 0, 3)
-        side = jnp.where(stops.any(), 1, jnp.where(begins.any(), 2, none))
-        return *run(laws[1], params[1], x), side
+        side = jnp.where(stops[cell], 1, jnp.where(begins[cell], 2, none))
+        return *run(laws[1], params[1], x), side, (stops | begins).sum()
 
     return jax.vmap(one)(params)
 
 
 # In the order of the sides that _crossings tells.
 _PAYS = {"always": "always", "below": "below this {}", "above": "above this {}", "never": "never"}
+
+
+def _on_count(count: np.ndarray) -> list[Note]:
+    if count[0] < 2:
+        return []
+    message = f"the two cross {count[0]} times over all that was searched: this is the crossing"
+    message += " nearest the fitted runs"
+    return [Note("several-crossings", "warning", message)]
 
 
 def _on_sides(pays: str, side: np.ndarray, along: str) -> list[Note]:

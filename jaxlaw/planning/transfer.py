@@ -133,7 +133,7 @@ def transferred(
     there = here | {"D": answer["scratch_D"] * ours.single("D")}
     for one, what, at in ((both[0], "from-scratch", there), (ours, "continual", here)):
         notes += on_source(one, what, **{k: v / one.single(k) for k, v in at.items()})
-    notes += on_replicates(values["saved"], "answer")
+    notes += [*on_replicates(values["saved"], "answer"), *on_held(scratch, continual)]
     return Transfer(**answer, binding="equal loss at equal size", notes=tuple(notes))
 
 
@@ -195,6 +195,7 @@ def saved_compute(
         for way, found in (("from scratch", one), ("continual", two))
         for note in found.notes
     ]
+    notes += on_held(scratch, continual)
     answer = measured({"loss": np.full(rows.shape[1], loss), **values}, level)
     answer["interval"].pop("loss", None)
     return Saving(**answer, binding="equal loss, each at its best size", notes=tuple(notes))
@@ -211,6 +212,22 @@ def nd_laws(both: tuple[Source, ...]) -> tuple[Source, ...]:
                 "laws of N and D"
             )
     return both
+
+
+def on_held(scratch: Any, continual: Any) -> list[Note]:
+    """Two bootstraps of which one holds what the other was free to fit, in every resample."""
+    if not (hasattr(scratch, "fit") and hasattr(continual, "fit")):
+        return []
+    fit = continual.fit
+    held = [name for name in fit.law.from_base if name in (fit.fixed or {})]
+    if not held:
+        return []
+    message = (
+        f"every resample of the continual fit holds {', '.join(held)}, which those from scratch "
+        "do not: intervals of sizes, tokens and savings come out too wide, those of losses too "
+        "narrow; fit all its parameters (fixed={}) for right ones"
+    )
+    return [Note("base-held", "warning", message)]
 
 
 def _paired(one: Any, two: Any) -> np.ndarray:

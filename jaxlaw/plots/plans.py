@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -174,12 +174,18 @@ def isoloss(
     searched = options.get("r") == "best"
     given = {"r": options["r"]} if "r" in options and not searched else {}
     given = held(source, given, ("N", "D", "r") if searched else ("N", "D"))
-    given |= {"r": best["r"].to_numpy()[None, :]} if searched else {}
     point = {name: values[0] for name, values in source.params.items()}
     tokens = C[None, :] / (6 * N[:, None] * source.single("N"))  # single ones
     spec = {one.name: one.unit for one in source.law.inputs}
     at = {"N": N[:, None] * source.units["N"], "D": tokens / spec["D"]}
-    losses = np.asarray(source.law(point, **at, **given), float)
+    if searched:
+        shares = _shares_at(tokens / source.single("D"), options)
+        with np.errstate(invalid="ignore"):
+            losses = np.asarray(source.law(point, **at, r=shares, **given), float)
+        losses = np.where(np.isnan(shares), np.inf, losses).min(axis=0)
+        losses = np.where(np.isfinite(losses), losses, np.nan)
+    else:
+        losses = np.asarray(source.law(point, **at, **given), float)
     if isinstance(levels, int):
         lowest, highest = best["loss"].min() * 1.03, best["loss"].max() * 1.05
         digits = 1 if highest - lowest > 1 else 2
@@ -201,9 +207,19 @@ def isoloss(
     name_ends(ax, [(best["N"].iloc[-1], label or "best size", color)])
     ax.set_xlabel(_COMPUTE)
     ax.set_ylabel("model parameters N")
-    share = ", each budget's best share" if searched else ""
+    share = ", each run at its best share" if searched else ""
     ax.set_title(f"contours of equal loss (nats){share}", fontsize="medium", color=INK)
     return tidy(ax)
+
+
+def _shares_at(tokens: np.ndarray, options: Mapping[str, Any], count: int = 65) -> np.ndarray:
+    """(count, …) shares that are allowed at (…) tokens, from least to most; NaN where none is."""
+    low, high = (options.get("limits") or {}).get("r", (None, None))
+    low, high = 0.0 if low is None else low, 1.0 if high is None else high
+    corpus = options.get("corpus_tokens")
+    most = np.minimum(high, np.inf if corpus is None else corpus / tokens)
+    most = np.where(most < low, np.nan, most)
+    return low + np.linspace(0, 1, count)[:, None, None] * (most - low)
 
 
 def loss_frontier(

@@ -28,6 +28,7 @@ with warnings.catch_warnings():
 MAXLS = 15  # evaluations of one line search
 FLAT = 1e-20  # a whitened gradient that promises this share of the value is none
 ALMOST = 1e-9  # … and one that promises less than this is followed at once, by a Newton step
+NEAR = 1e-3  # of a coordinate: no such Newton step is longer
 WIDE = 1e3  # half a range beyond which a coordinate is taken from its lower wall
 
 
@@ -119,7 +120,9 @@ def init_near(model: Model, problem: Problem, candidate: Array) -> Lane:
     matrix = definite_inverse_root(found, free)
     frame = _Whitened(candidate, matrix, problem.low, problem.high)
     newton = -(matrix.T @ found.gradient)
-    little = jnp.sum(newton**2) / 2 <= ALMOST * jnp.abs(found.value)
+    # Residuals all beyond Huber's threshold leave next to no curvature: a step out of sight.
+    short = jnp.all(jnp.abs(matrix @ newton) <= NEAR * (1 + jnp.abs(candidate)))
+    little = short & (jnp.sum(newton**2) / 2 <= ALMOST * jnp.abs(found.value))
     return _start(model, problem, frame, jnp.where(little, newton, 0.0))
 
 
