@@ -41,9 +41,8 @@ def fit_parts(
     profiles: Sequence[Any], level: float,
 ) -> tuple[str, str, Html, list[Section]]:  # fmt: skip
     """Title, lead, first numbers and sections of the report on a fit."""
-    printed = fit.status == "published"
     _check_profiles(fit, profiles)
-    if sure is None and runs is not None and not printed:
+    if sure is None and runs is not None and fit.has_evidence:
         sure, failure = _sandwich(fit, runs)
     else:
         failure = ""
@@ -55,8 +54,7 @@ def fit_parts(
         Section("Law", _law(fit)),
         Section("Data", _data(fit, runs)),
         Section("Parameters", _parameters(fit, sure, intervals, level)),
-        Section("Evidence", (element("p", "Coefficients as a paper prints them: there is none."),)
-                if printed else (_evidence(fit),)),
+        Section("Evidence", (_evidence(fit),)),
         Section("Pictures", _pictures(fit, runs, curves, intervals, profiles, level)),
     ]  # fmt: skip
     if plans:
@@ -67,7 +65,7 @@ def fit_parts(
     whole = folded("The fit as jaxlaw saves it (JSON)", element("pre", record, id="fit-json"))
     sections.append(Section("All numbers", (whole,)))
     title = f"{fit.law.name}: a scaling law of {fit.source or 'runs'}"
-    return title, _lead(fit), Html("") if printed else _first(fit), sections
+    return title, _lead(fit), _first(fit) if fit.has_evidence else Html(""), sections
 
 
 def _check_profiles(fit: Fit, profiles: Sequence[Any]) -> None:
@@ -123,7 +121,7 @@ def intervals_of(fit: Fit, sure: Any, level: float) -> pd.DataFrame:
 
 def _own_notes(fit: Fit, sure: Any, failure: str) -> list[Note]:
     notes = [note for note in getattr(sure, "notes", ()) if note not in fit.notes]
-    if fit.status == "published":
+    if not fit.has_evidence:
         return notes
     if failure:
         notes.append(Note("no-intervals", "warning", f"no intervals: {failure}"))
@@ -140,8 +138,8 @@ def _warnings(notes: Sequence[Note]) -> tuple[Any, ...]:
 
 
 def _lead(fit: Fit) -> str:
-    if fit.status == "published":
-        return f"As printed: {fit.source}"
+    if not fit.has_evidence:
+        return f"{fit.origin()[0].upper()}{fit.origin()[1:]}"
     dropped = f" ({fit.n_dropped} dropped)" if fit.n_dropped else ""
     return f"{fit.n_observations} observations{dropped} from {fit.source or 'runs'}"
 
@@ -228,6 +226,8 @@ def _way(sure: Any) -> str:
 
 
 def _evidence(fit: Fit) -> Html:
+    if not fit.has_evidence:
+        return element("p", "Coefficients of a paper, or that went through JAX: there is none.")
     get = fit.metrics
     items = [
         ("objective", f"{fit.objective:.8g} (sum of Huber, δ {fit.delta:g}, {fit.space})"),
