@@ -84,11 +84,14 @@ def _pictures(
         return (NO_PICTURES,)
     shown = of_fit(fit, runs, intervals)
     shown += [of_profile(one, level) for one in profiles]
-    if fit.areas is None:
-        return tuple(shown)
-    if curves is None or runs is None:
-        return *shown, element("p", NO_CURVES)
-    return *shown, *of_curves(fit, curves, runs)
+    said = ""
+    if fit.areas is not None and curves is not None and runs is not None:
+        shown += of_curves(fit, curves, runs)
+    elif fit.areas is not None:
+        said = element("p", NO_CURVES)
+    elif not shown:
+        said = element("p", "None: whoever gave these coefficients told no ranges to draw over.")
+    return element("div", *shown, class_="pictures"), said
 
 
 def _sandwich(fit: Fit, runs: Runs) -> tuple[Any, str]:
@@ -178,7 +181,7 @@ def _data(fit: Fit, runs: Runs | None) -> tuple[Any, ...]:
     docs = {spec.name: spec for spec in fit.law.inputs}
     if runs is None:
         rows = [
-            (name, docs[name].doc, _number(fit.units[name] * docs[name].unit), *map(_number, ends))
+            (name, docs[name].doc, _number(fit.units[name] * docs[name].unit), *map(_end, ends))
             for name, ends in fit.ranges.items()
         ]
         head = ("input", "what it is", "one is worth", "lowest", "highest")
@@ -191,11 +194,17 @@ def _data(fit: Fit, runs: Runs | None) -> tuple[Any, ...]:
         ]  # fmt: skip
         head = ("name", "what it is", "column", "one is worth", "lowest", "highest", "distinct")
     said = f"{fit.n_observations} rows fitted, {fit.n_dropped} dropped as invalid."
+    if not fit.has_evidence:
+        said = "The runs behind these coefficients are not here."
     return table(head, rows, "Fitted ranges, in the units of the runs"), element("p", said)
 
 
 def _number(value: Any, digits: int = 6) -> str:
     return f"{value:.{digits}g}" if isinstance(value, float) else str(value)
+
+
+def _end(value: float) -> str:
+    return "not given" if np.isnan(value) else _number(value)
 
 
 def _parameters(fit: Fit, sure: Any, found: pd.DataFrame | None, level: float) -> tuple[Any, ...]:

@@ -25,6 +25,7 @@ _ALONG = ("N", "D", "C", "Dp", "r")  # inputs to draw a law along: areas mean li
 _SETS = 4  # data sets whose folds are drawn
 _CURVES = 4  # loss curves that are drawn, and the points of each
 _POINTS = 400
+_SIZE, _LETTERS = (4.8, 3.4), 11  # inches, points: readable on a telephone, and two in a row
 _FONTS = '"DejaVu Sans", Verdana, sans-serif'
 
 
@@ -49,14 +50,13 @@ def figure(draw: Callable[[Any], Any], alt: str, caption: str, rows: int | None 
     import matplotlib
     from matplotlib.figure import Figure
 
-    from jaxlaw.plots.style import SIZE
-
-    width, height = SIZE
+    width, height = _SIZE
     height = height if rows is None else min(height, 1.0 + 0.4 * rows)
     drawn = Figure(figsize=(width, height), layout="constrained")
     text = io.StringIO()
     # Names of clips and markers must differ between the pictures of a page, not between runs.
-    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": caption}):
+    looks = {"svg.fonttype": "none", "svg.hashsalt": caption, "font.size": _LETTERS}
+    with matplotlib.rc_context(looks):
         draw(drawn.subplots())
         drawn.savefig(
             text, format="svg", bbox_inches="tight", transparent=True, metadata={"Date": None}
@@ -99,7 +99,8 @@ def of_fit(fit: Fit, runs: Any, intervals: pd.DataFrame | None) -> list[Html]:
                 lambda ax, along=along: plots.loss_over_input(fit, runs, along, ax),
                 f"Fitted curves of {target} along {along}"
                 + (", with the runs they go through." if runs is not None else "."),
-                f"{target} along {along}; where the fit saw no runs the ground is grey",
+                f"{target.capitalize()} along {along}; where the fit saw no runs the ground is "
+                "grey",
             )
         )
     if intervals is not None:
