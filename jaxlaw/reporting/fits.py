@@ -188,9 +188,10 @@ def _data(fit: Fit, runs: Runs | None) -> tuple[Any, ...]:
     else:
         seen = runs.observations(fit.law).describe()
         rows = [
-            (row.name, docs[row.name].doc if row.name in docs else "what is predicted",
-             row.column, _number(row.unit), _number(row.min), _number(row.max), row.distinct)
-            for row in seen.itertuples(index=False)
+            (row["name"], docs[row["name"]].doc if row["name"] in docs else "what is predicted",
+             row["column"], *(_number(row[one]) for one in ("unit", "min", "max")),
+             row["distinct"])
+            for row in seen.to_dict("records")
         ]  # fmt: skip
         head = ("name", "what it is", "column", "one is worth", "lowest", "highest", "distinct")
     said = f"{fit.n_observations} rows fitted, {fit.n_dropped} dropped as invalid."

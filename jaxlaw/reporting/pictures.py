@@ -162,7 +162,7 @@ def of_curves(fit: Fit, curves: Curves, runs: Runs) -> list[Html]:
         {"run": table["run"].to_numpy(), "done": done, "loss": seen.target}
         | {name: own[name] for name in _other_inputs(fit)}
     ).assign(error=np.log(fit.predict(own) / seen.target) ** 2)
-    rms = rows.groupby("run")["error"].mean().pow(0.5).sort_values(ascending=False)
+    rms = rows.groupby("run").agg({"error": "mean"})["error"].pow(0.5).sort_values(ascending=False)
     pictures = []
     for k, run in enumerate(rms.index[:_CURVES]):
         mine = rows.loc[rows["run"] == run].sort_values("done")
