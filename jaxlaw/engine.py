@@ -268,7 +268,8 @@ def _problem(shared: Problem, own: dict[str, Any], index: Array) -> Problem:
 
 def problem_axes(batched: Any) -> Problem:
     """``in_axes`` of problems whose fields named have a leading axis."""
-    return Problem(*(0 if name in batched else None for name in Problem._fields))
+    axes: dict[str, Any] = {name: 0 if name in batched else None for name in Problem._fields}
+    return Problem(**axes)
 
 
 _compiled: set[tuple[Any, ...]] = set()

@@ -9,6 +9,7 @@ between, whatever the law.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -34,7 +35,8 @@ class InflectionRatio:
 
     Attributes:
         ratio: the share at which the two fits meet; NaN where they do not, or nothing turns.
-        interval: (low, high) of it, from resampled fits; NaN likewise.
+        interval: (low, high) of it, percentiles of ``crossings``; NaN likewise, and where fewer
+            than two meet. Notes say where it is too narrow, or does not hold ``ratio``.
         bracket: (low, high) the largest share at which the loss surely rises with D, the
             smallest above it at which it surely falls; NaN where there is none.
         flat: the share at which the slopes in D, drawn straight between shares, pass zero.
@@ -68,9 +70,9 @@ class InflectionRatio:
             f"and {self.bracket[1]:.3g}; slopes pass zero at {self.flat:.3g}",
         ]
         if not np.isnan(self.ratio):
+            sure = "" if np.isnan(low) else f" ({self.level:.0%}: {low:.3g} to {high:.3g})"
             lines.append(
-                f"the fits below and above r = {self.split:.3g} meet at {self.ratio:.3g} "
-                f"({self.level:.0%}: {low:.3g} to {high:.3g})"
+                f"the fits below and above r = {self.split:.3g} meet at {self.ratio:.3g}{sure}"
             )
         return "\n".join([*lines, *map(str, self.notes)])
 
@@ -98,7 +100,8 @@ def inflection_ratio(
             where the slope in D changes its sign.
         at: N and D, in the law's own units (billions), at which the fits are compared; the
             geometric means if None. Their meeting point depends on them.
-        resamples: of the runs, each with random weights (exponential, a Bayesian bootstrap).
+        resamples: of the runs, each with random weights (exponential, a Bayesian bootstrap);
+            two or more; below 39 an interval of 95 % is too narrow.
         level: of the interval.
         resample: whether ``points`` get weights of their own, or whole ``runs`` (all D of one
             N and r), for noise that a run's points share.
@@ -113,8 +116,8 @@ def inflection_ratio(
         UsageError: the call makes no sense, or the split leaves one side empty.
         DataError: shares without two values of D, or too few runs.
     """
-    if resamples < 1 or not 0 < level < 1:
-        raise UsageError(f"resamples ≥ 1 and 0 < level < 1, not {resamples} and {level}")
+    if resamples < 2 or not 0 < level < 1:
+        raise UsageError(f"resamples ≥ 2 and 0 < level < 1, not {resamples} and {level}")
     if resample not in ("points", "runs"):
         raise UsageError(f"resample is 'points' or 'runs', not {resample!r}")
     seen = read_runs(runs).observations("dcpt")
@@ -141,18 +144,14 @@ def inflection_ratio(
     )  # fmt: skip
     crossings, several = _crossings(found, point, split, inputs["r"][used > 0])
     ratio, resampled = crossings[0], crossings[1:]
-    met = resampled[np.isfinite(resampled)]
-    tail = (1 - level) / 2
-    interval = (
-        np.quantile(met, [tail, 1 - tail]) if len(met) and np.isfinite(ratio) else [np.nan] * 2
-    )
+    interval, doubts = _interval(ratio, resampled, level)
     below, above = ({name: float(v[k]) for name, v in found.params.items()} for k in (0, 1))
-    notes += _findings(ratio, interval, resampled, several, bracket, below, above)
+    notes += [*_findings(ratio, resampled, several, bracket, below, above), *doubts]
     if np.isnan(bracket[0]):
         notes.append(_no_inflection(trends))
     return replace(
-        nothing, ratio=float(ratio), interval=(float(interval[0]), float(interval[1])),
-        split=split, below=below, above=above, crossings=resampled, notes=tuple(notes),
+        nothing, ratio=float(ratio), interval=interval, split=split, below=below, above=above,
+        crossings=resampled, notes=tuple(notes),
     )  # fmt: skip
 
 
@@ -275,7 +274,31 @@ def _no_inflection(trends: pd.DataFrame) -> Note:
     return Note("no-inflection", "info", how)
 
 
-def _findings(ratio, interval, resampled, several, bracket, below, above) -> list[Note]:
+def _interval(
+    ratio: float, crossings: np.ndarray, level: float
+) -> tuple[tuple[float, float], list[Note]]:
+    """Percentiles of the resampled crossings, and what is wrong with them."""
+    met = crossings[np.isfinite(crossings)]
+    if not np.isfinite(ratio):
+        return (np.nan, np.nan), []
+    tail, notes = (1 - level) / 2, []
+    needed = math.ceil(1 / tail - 1e-9) - 1  # the outermost are then as rare as the tails
+    if len(met) < needed:
+        message = (
+            f"{len(met)} of {len(crossings)} resampled fits meet; a {level:.0%} interval of fewer "
+            f"than {needed} is too narrow: ask for more resamples"
+        )
+        notes.append(Note("few-crossings", "warning", message))
+    if len(met) < 2:
+        return (np.nan, np.nan), notes
+    low, high = np.quantile(met, [tail, 1 - tail])
+    if not low <= ratio <= high:
+        message = "the resampled fits meet to one side of the ratio; rely on the bracket"
+        notes.append(Note("interval-elsewhere", "warning", message))
+    return (float(low), float(high)), notes
+
+
+def _findings(ratio, resampled, several, bracket, below, above) -> list[Note]:
     notes = []
     missing = float(np.isnan(resampled).mean())
     if np.isnan(ratio) or missing > 0.1 or several:

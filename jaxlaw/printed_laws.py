@@ -10,11 +10,10 @@ from typing import Any
 import pandas as pd
 
 from jaxlaw import laws
+from jaxlaw.bare_fits import bare_fit
 from jaxlaw.curves.counting import area_options
 from jaxlaw.notes import Note
 from jaxlaw.result import Fit
-
-NAN = math.nan
 
 
 @dataclass(frozen=True)
@@ -210,12 +209,8 @@ def _fit(name: str, one: _Printed) -> Fit:
         missing = ", ".join(unknown)
         message = f"the source prints no range of {missing}: every point counts as outside"
         notes.append(Note("range-unknown", "info", message))
-    metrics = ("r2", "rmse", "huber_linear", "r2_log", "rmse_log", "huber")
-    return Fit(
-        law=law, params=dict(one.params), objective=NAN, metrics=dict.fromkeys(metrics, NAN),
-        status="published", agreement=NAN, n_starts=0, n_solved=0, runner_up=None,
-        notes=tuple(notes), units=dict.fromkeys(law.input_names, 1.0),
-        ranges={key: one.ranges.get(key, (NAN, NAN)) for key in law.input_names},
-        n_observations=0, n_dropped=0, delta=law.delta, space=law.space, asymmetry=1.0,
-        solver="none", source=one.source, areas=None if one.areas is None else dict(one.areas),
+    return bare_fit(
+        law, dict(one.params), status="published", notes=tuple(notes),
+        units=dict.fromkeys(law.input_names, 1.0), ranges=one.ranges, source=one.source,
+        areas=None if one.areas is None else dict(one.areas),
     )  # fmt: skip

@@ -20,6 +20,7 @@ from jaxlaw.notes import DataError, Note, UsageError, nearest
 from jaxlaw.records import plain, write_record
 
 SCHEMA = 4
+METRICS = ("r2", "rmse", "huber_linear", "r2_log", "rmse_log", "huber")
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,7 @@ class RunnerUp:
 
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """A fitted law.
+    """A fitted law. To JAX a tree of its ``params``; mapped, it has them and no evidence.
 
     Attributes:
         law: the law.
@@ -48,7 +49,8 @@ class Fit:
         metrics: ``r2``, ``rmse``, ``huber_linear`` in the target, ``r2_log``, ``rmse_log``,
             ``huber`` in its logarithm; Huber means are per observation.
         status: how the best lane ended: ``converged``, or with something left to gain
-            ``stalled`` or ``step limit``; ``published`` where coefficients are a paper's.
+            ``stalled`` or ``step limit``; ``published`` where coefficients are a paper's,
+            ``mapped`` where the parameters went through JAX.
         agreement: share of the solved starts that ended at the best objective (to 1e-6).
         n_starts: starts tried; n_solved: of them, solved to the end.
         runner_up: the next best optimum, or None.
@@ -91,6 +93,11 @@ class Fit:
     tied: dict[str, str] | None = None
     bounds: dict[str, tuple[float | None, float | None]] | None = None
     ends: tuple[tuple[float, float], ...] | None = None
+
+    @property
+    def has_evidence(self) -> bool:
+        """Whether runs stand behind it; not behind a paper's coefficients, or mapped ones."""
+        return self.status not in ("published", "mapped")
 
     @property
     def r2(self) -> float:
@@ -182,21 +189,21 @@ class Fit:
 
     def summary(self) -> str:
         """The fit as a table for people."""
-        printed = self.status == "published"
+        params = self.numbers()
         data = f"{self.n_observations} observations"
         data += f" ({self.n_dropped} dropped)" if self.n_dropped else ""
         data += f" from {self.source}" if self.source else ""
         head = [
             f"{self.law.name}: {self.law.target} = {self.law.formula}",
-            f"as printed: {self.source}" if printed else data,
+            data if self.has_evidence else self.origin(),
             "",
         ]
         rows = []
         for spec in self.law.parameters:
             held = "  (fixed)" if spec.name in self.fixed else ""
             unit = "" if spec.unit == "1" else f"  {spec.unit}"
-            rows.append(f"  {spec.name:<8} {self.params[spec.name]:>13.6g}{unit}{held}")
-        evidence = [""] if printed else self._evidence()
+            rows.append(f"  {spec.name:<8} {params[spec.name]:>13.6g}{unit}{held}")
+        evidence = self._evidence() if self.has_evidence else [""]
         if self.areas is not None:
             evidence.append(f"  areas counted with λ {self.areas['decay']:.6g}")
         return "\n".join([*head, *rows, *evidence, *(f"  {note}" for note in self.notes)])
@@ -219,6 +226,20 @@ class Fit:
             )
         return evidence
 
+    def origin(self) -> str:
+        """Where parameters without evidence come from."""
+        return f"as printed: {self.source}" if self.source else "parameters without runs"
+
+    def numbers(self) -> dict[str, float]:
+        """The parameters of one law, as floats; raises UsageError for a stack of them."""
+        shapes = {np.shape(value) for value in self.params.values()}
+        if shapes != {()}:
+            raise UsageError(
+                f"this fit holds parameters of the shapes {', '.join(map(str, sorted(shapes)))}, "
+                "not one law's: take one, with jax.tree.map(lambda leaf: leaf[0], fit)"
+            )
+        return {name: float(value) for name, value in self.params.items()}
+
     def save(self, path: str | Path) -> None:
         """Write the fit as JSON; :func:`jaxlaw.load` gives bit-equal predictions."""
         write_record(path, {**self.to_dict(), "probe": plain(self._probe())}, indent=2)
@@ -240,7 +261,7 @@ class Fit:
     def to_dict(self) -> dict[str, Any]:
         """The fit as plain numbers and strings; infinities and NaN as strings."""
         record = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
-        record["law"] = self.law.name
+        record |= {"law": self.law.name, "params": self.numbers()}
         record["constraint"] = self.law.constraint.name if self.law.constraint else None
         record["runner_up"] = dataclasses.asdict(self.runner_up) if self.runner_up else None
         record["notes"] = [dataclasses.asdict(note) for note in self.notes]

@@ -13,11 +13,10 @@ from jaxlaw.arguments import checked
 from jaxlaw.curves.counting import chosen_options
 from jaxlaw.laws.base import Law
 from jaxlaw.notes import DataError, UsageError
-from jaxlaw.result import SCHEMA, Fit, RunnerUp
+from jaxlaw.result import METRICS, SCHEMA, Fit, RunnerUp
 
 #: Fields that older files lack, by the schema that brought them; they are None there.
 _SINCE = {"areas": 2, "tied": 3, "bounds": 3, "ends": 4}
-_METRICS = ("r2", "rmse", "huber_linear", "r2_log", "rmse_log", "huber")
 _SAME_LAW = 1e-9  # relative difference of predictions by one formula, wherever they are computed
 
 
@@ -89,7 +88,7 @@ def _rebuild(law: Law, values: dict[str, Any]) -> Fit:
     params = fields(values["params"], "params", law.parameter_names)
     units = fields(values["units"], "units", law.input_names)
     ranges = fields(values["ranges"], "ranges", law.input_names)
-    metrics = fields(values["metrics"], "metrics", _METRICS)
+    metrics = fields(values["metrics"], "metrics", METRICS)
     fixed = fields(values["fixed"], "fixed", (), others=True)
     least = {"objective": 0.0, "agreement": 0.0, "delta": 0.0, "asymmetry": 0.0}
     counts = ("n_starts", "n_solved", "n_observations", "n_dropped")

@@ -22,6 +22,11 @@ OPTIMUM = {
 }
 OBJECTIVE = 0.0006646774922688968
 
+ABOVE = {
+    "E": 1.78, "A": 0.8, "B": 0.1, "C": 0.22, "alpha": 0.5, "beta": 0.5, "gamma": 0.4, "eta": 1.0,
+    "eps": 0.018,
+}  # fmt: skip
+
 PAIRS = {
     "fit": ("chinchilla", OPTIMUM),
     "scratch": SCRATCH,
@@ -31,6 +36,19 @@ PAIRS = {
     "code": DOMAIN,
     "law": DOMAIN,
 }
+
+
+def turning() -> pd.DataFrame:
+    """Mixtures whose general loss rises with D where the general share r is below 0.07."""
+    shares = [0.01, 0.02, 0.03, 0.05, 0.1, 0.15, 0.2, 0.33, 0.5, 0.8]
+    N, D, r = np.meshgrid([0.5, 1.8, 4.0], np.arange(1, 11) / 4, shares)
+    rises = ABOVE | {"E": 1.505, "B": -0.06, "C": 0.34, "eta": 0.2}
+    falls, rises = (
+        simulate.simulate_runs("dcpt", law, {"N": N, "D": D, "r": r}, noise=0.002)
+        for law in (ABOVE, rises)
+    )
+    found = falls.where(falls["r"] > 0.07, rises)
+    return found.assign(domain_ratio=1 - found.pop("r"), general_loss=found.pop("loss"))
 
 
 def prepare(folder: Path) -> None:
@@ -49,6 +67,7 @@ def prepare(folder: Path) -> None:
     own = {"N": mixtures["n_params"] / 1e9, "D": mixtures["n_tokens"] / 1e9}
     mixtures = mixtures.assign(**own, r=mixtures["domain_ratio"], loss=mixtures["domain_loss"])
     mixtures.iloc[::4].to_csv(folder / "mixtures.csv", index=False)
+    turning().to_csv(folder / "shares.csv", index=False)
     candidates = pd.DataFrame({"N": [1e8, 1e9, 1e10] * 2, "D": [1e11] * 3 + [1e12] * 3})
     candidates.to_csv(folder / "candidates.csv", index=False)
     tokens = np.geomspace(1e9, 1e11, 10)

@@ -127,8 +127,12 @@ def plan_expected():
 def inflection_expected():
     columns = {"r_d": "domain_ratio", "loss_g": "general_loss"}
     found = jl.inflection_ratio(
-        jl.read_runs("mixtures.csv", columns, share="general"), resamples=2, n_starts=16, screen=4
+        jl.read_runs("shares.csv", columns, share="general"),
+        resamples=2,
+        n_starts=16,
+        screen=4,
     )
+    assert found.bracket[0] < found.ratio < found.bracket[1]  # there is one to compare
     numbers = {
         "ratio": found.ratio, "interval": found.interval, "level": found.level,
         "bracket": found.bracket, "flat": found.flat, "split": found.split,

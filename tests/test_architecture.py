@@ -68,6 +68,7 @@ ROOMS = [
     "jaxlaw.findings",
     "jaxlaw.search",
     "jaxlaw.result",
+    "jaxlaw.bare_fits",
     "jaxlaw.saved_fits",
     "jaxlaw.printed_laws",
     "jaxlaw.fitting",

@@ -1,11 +1,14 @@
 """Where the trend with D turns: found where it is known, denied where there is none."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
 
 import jaxlaw as jl
 from jaxlaw import laws, simulate
+from jaxlaw.inflection import _interval
 
 UPPER = {
     "E": 1.78, "A": 0.8, "B": 0.1, "C": 0.22, "alpha": 0.5, "beta": 0.5, "gamma": 0.4, "eta": 1.0,
@@ -47,13 +50,39 @@ def test_a_known_ratio_is_found(found):
     assert 0.05 < found.flat < 0.1
 
 
+NARROW, ASIDE = "few-crossings", "interval-elsewhere"
+NAN = np.nan
+
+
+@pytest.mark.parametrize(
+    ("ratio", "crossings", "level", "expected", "codes"),
+    [
+        (0.5, np.linspace(0, 1, 39), 0.95, (0.025, 0.975), []),
+        (0.5, np.linspace(0, 1, 38), 0.95, (0.025, 0.975), [NARROW]),
+        (0.5, np.linspace(0, 1, 19), 0.9, (0.05, 0.95), []),
+        (0.08, [0.081, 0.085], 0.95, (0.0811, 0.0849), [NARROW, ASIDE]),
+        (0.99, np.linspace(0, 1, 100), 0.95, (0.025, 0.975), [ASIDE]),
+        (0.17, [0.07, NAN], 0.95, (NAN, NAN), [NARROW]),
+        (0.17, [NAN, NAN], 0.95, (NAN, NAN), [NARROW]),
+        (NAN, [0.07, 0.08], 0.95, (NAN, NAN), []),
+    ],
+)
+def test_an_interval_says_where_it_cannot_be_one(ratio, crossings, level, expected, codes):
+    found, notes = _interval(ratio, np.asarray(crossings), level)
+    assert found == pytest.approx(expected, nan_ok=True)
+    assert [note.code for note in notes] == codes
+    assert {note.severity for note in notes} <= {"warning"}
+
+
 @pytest.mark.slow
 def test_what_it_rests_on_is_in_the_result(found):
     assert found.trends["r"].tolist() == SHARES[1:]
     assert (found.trends["slope"] > 0).tolist() == [r < TURN for r in SHARES[1:]]
     assert len(found.crossings) == 24
-    assert "zero-share" in {note.code for note in found.notes}
+    assert {"zero-share", NARROW} <= {note.code for note in found.notes}  # 24 are too few
     said = found.summary()
+    without = replace(found, interval=(NAN, NAN)).summary()
+    assert "(95%: " in said and "95%:" not in without and "meet at" in without
     assert "between r = 0.05 and 0.1" in said and "meet at" in said
 
 
@@ -84,6 +113,7 @@ def test_no_inflection_within_the_data_is_an_answer():
 @pytest.mark.parametrize(
     ("options", "says"),
     [
+        ({"resamples": 1}, "resamples ≥ 2"),
         ({"resample": "rows"}, "'points' or 'runs'"),
         ({"level": 95}, "level is 95; it must be between 0 and 1"),
         ({"split": 0.005}, "0 runs have a share below 0.005"),

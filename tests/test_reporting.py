@@ -212,6 +212,21 @@ def test_published_coefficients_have_no_evidence():
 def test_a_range_that_no_paper_tells_is_not_drawn():
     text = jl.report(jl.published()["besiroglu-2024"])  # its range of D is not known
     assert "Pictures" in text and "<svg" not in text
+    seen = Seen(text)
+    assert "not given not given" in " ".join(seen.text.split()) and "nan" not in seen.words
+    assert "told no ranges to draw over" in seen.text and "rows fitted" not in seen.text
+
+
+def test_letters_are_readable_on_a_telephone(chinchilla_fit):
+    runs = simulate.experiment("chinchilla", noise=0.004).table
+    text = jl.report(chinchilla_fit, runs=runs, plans=[planning.allocation(chinchilla_fit, 1e21)])
+    pictures = re.findall(r"<svg.*?</svg>", text, re.DOTALL)
+    assert len(pictures) == 6
+    for svg in pictures:
+        width = float(re.search(r'viewBox="\S+ \S+ (\S+)', svg)[1])
+        sizes = [float(size) for size in re.findall(r"font(?:-size)?: ([\d.]+)px", svg)]
+        least = 7.5 if "Contours" in svg else 9  # the numbers on contours may be smaller
+        assert min(sizes) * 368 / width > least  # a window 400 wide, less the margins
 
 
 def test_names_are_text(chinchilla_fit):

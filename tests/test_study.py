@@ -1,11 +1,13 @@
 """A study says of each fold what a fit of the rows left says, and ranks no noise."""
 
+import dataclasses
 import json
 import sys
 
 import numpy as np
 import pandas as pd
 import pytest
+from studied import a_study
 
 import jaxlaw as jl
 from jaxlaw import cli, folds
@@ -332,6 +334,14 @@ def test_noise_is_called_a_tie_as_often_as_it_should():
         shared, own = draw.normal(0, np.sqrt(0.2)), draw.normal(0, np.sqrt(0.8), 10)
         claimed += paired_p(shared + own, 0.25) < 0.05
     assert claimed / 1000 < 0.07
+
+
+def test_a_column_of_words_is_no_score():
+    study = a_study()
+    words = study.frame.astype({"law": "string"})  # what pandas 3 makes of words by itself
+    for name in ("law", "failed", "held_out", "no such"):
+        with pytest.raises(jl.UsageError, match=f"'{name}' is no column of numbers"):
+            dataclasses.replace(study, frame=words).table(metrics=[name])
 
 
 def test_failures_come_last_and_one_fold_decides_nothing():

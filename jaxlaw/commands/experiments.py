@@ -125,7 +125,7 @@ def inflection_command(
         list[str] | None,
         typer.Option(help="N and D, in billions, at which the fits are compared."),
     ] = None,
-    resamples: Annotated[int, typer.Option(min=1, help="Of the runs, for the interval.")] = 100,
+    resamples: Annotated[int, typer.Option(min=2, help="Of the runs, for the interval.")] = 100,
     resample: Annotated[
         str, typer.Option(help="points; or runs, whose points share noise.")
     ] = "points",
@@ -142,8 +142,8 @@ def inflection_command(
 
     No inflection within the data is an answer too.
 
-    Example: jaxlaw inflection mixtures.csv --share general -c r_d=domain_ratio -c loss_g=general_loss
-    """  # noqa: E501
+    Example: jaxlaw inflection shares.csv --share general -c r_d=domain_ratio -c loss_g=general_loss
+    """
     check_folder(out)
     found = jl.inflection_ratio(
         jl.read_runs(data, **reading), split=split, at=numbers_of(at, "--at"),

@@ -163,7 +163,7 @@ def replay_command(
             raise UsageError("--corpus-tokens takes LOW:HIGH")
     found = planning.compare_replay(
         loaded,
-        shares and [number(one, "--shares") for one in shares.split(",")],
+        None if shares is None else [number(one, "--shares") for one in shares.split(",")],
         start=start,
         corpus_tokens=ends,
         tolerance=tolerance,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +45,7 @@ def law_or_fit(text: str) -> str | jl.Fit:
     return loaded_fit(text) if text == "-" or text.endswith(".json") else text
 
 
-def loaded_fits(files: list[Path], draws: list[Path] | None) -> list[Any]:
+def loaded_fits(files: Sequence[str | Path], draws: list[Path] | None) -> list[Any]:
     """Fits, ``published:NAME`` or whole bootstraps, with draws where there are any."""
     fits = [loaded(file, "fit", "bootstrap") for file in files]
     if not draws:
@@ -54,7 +55,7 @@ def loaded_fits(files: list[Path], draws: list[Path] | None) -> list[Any]:
     return [with_draws(*each) for each in zip(files, fits, draws, strict=True)]
 
 
-def with_draws(of: Path, fit: jl.Fit | Replicates, file: Path) -> Replicates:
+def with_draws(of: str | Path, fit: jl.Fit | Replicates, file: Path) -> Replicates:
     """The fit of a file with the table of its draws in another (CSV), a column a parameter."""
     if isinstance(fit, Replicates):
         raise UsageError(f"{of} has its own draws; leave --bootstrap out")

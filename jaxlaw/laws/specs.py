@@ -101,8 +101,11 @@ def positive(
     low: float = 1e-8,
     high: float = 1e8,
     **details: Any,
-) -> Parameter:
-    """A positive number searched on the log scale: a coefficient, a size, a scale."""
+) -> Any:
+    """A positive number searched on the log scale: a coefficient, a size, a scale.
+
+    A :class:`Parameter`; typed ``Any``, for it stands where a law's formula has a number.
+    """
     return Parameter("", "log", low, high, (start_low, start_high), **details)
 
 
@@ -114,8 +117,8 @@ def exponent(
     low: float = 1e-3,
     high: float = 10.0,
     **details: Any,
-) -> Parameter:
-    """A positive exponent, searched as it is."""
+) -> Any:
+    """A positive exponent, searched as it is. Typed as :func:`positive` is."""
     return Parameter("", "linear", low, high, (start_low, start_high), **details)
 
 
@@ -127,6 +130,6 @@ def real(
     low: float = -1e8,
     high: float = 1e8,
     **details: Any,
-) -> Parameter:
-    """A number of either sign."""
+) -> Any:
+    """A number of either sign. Typed as :func:`positive` is."""
     return Parameter("", "linear", low, high, (start_low, start_high), **details)

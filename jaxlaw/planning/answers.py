@@ -144,7 +144,7 @@ def _source(given: Any) -> Source:
     if isinstance(given, Fit):
         notes = dict.fromkeys([*given.notes, *notes])
         doubts = tuple(note for note in notes if note.code in _DOUBTS)
-        params = _rows(given.law, given.params, replicates)
+        params = _rows(given.law, given.numbers(), replicates)
         return Source(given.law, params, dict(given.units), dict(given.ranges), doubts)
     try:
         law, params = given

@@ -81,9 +81,9 @@ class ContinualRun:
 
     def __post_init__(self) -> None:
         pt = self.pretraining
-        for owner, word in ((pt, "pretraining.") if _made(pt) else (None, ""), (self, "")):
-            if owner is not None:
-                _check_phase(owner, word)
+        if isinstance(pt, Pretraining):
+            _check_phase(pt, "pretraining.")
+        _check_phase(self, "")
         for name in ("loss_potential", "replay", "final"):
             value = getattr(self, name)
             if not 0 <= value <= 1:
@@ -108,24 +108,20 @@ class ContinualRun:
         """Both phases as rates per step (the second alone without a pre-training)."""
         run = dataclasses.replace(self, **settings)
         pt, steps = run.pretraining, _whole(run.steps) - _whole(run.warmup)
-        before, last = pt, 0.0
-        if _made(pt):
+        before, last = None, 0.0
+        if isinstance(pt, Pretraining):
             last = run.loss_potential * pt.peak
             stable = _whole(pt.steps) - _whole(pt.warmup)
             before = _rates(pt.shape, pt.peak, stable, last, pt.decay)
             before = schedules.warmup(before, _whole(pt.warmup)) if pt.warmup else before
         elif pt is not None:
-            last = float(pt.rates[-1])
+            before, last = pt, float(pt.rates[-1])
         peak = last if run.peak is None else run.peak
         own = _rates(run.shape, peak, steps, run.final * peak, run.decay)
         own = schedules.warmup(own, _whole(run.warmup), run.start) if run.warmup else own
         if before is not None:
             return schedules.join(before, own)
         return own if run.warmup else Schedule(own.rates, 0.0, None, own.name)
-
-
-def _made(pretraining: Any) -> bool:
-    return isinstance(pretraining, Pretraining)
 
 
 def _check_phase(phase: Any, word: str) -> None:
@@ -170,17 +166,18 @@ class Layout(NamedTuple):
 def layout_of(run: ContinualRun, options: Mapping[str, Any]) -> tuple[Layout, dict[str, float]]:
     """The run's layout, and its other numbers."""
     pt = run.pretraining
-    made = _made(pt)
+    shape, warmed = None if pt is None else "given", False
+    if isinstance(pt, Pretraining):
+        shape, warmed = pt.shape, bool(pt.warmup)
     layout = Layout(
-        pt.shape if made else None if pt is None else "given", bool(made and pt.warmup), run.shape,
-        run.peak is not None, bool(run.warmup), options["carry_momentum"], options["count_warmup"],
-        options["epsilon"] is not None,
+        shape, warmed, run.shape, run.peak is not None, bool(run.warmup), options["carry_momentum"],
+        options["count_warmup"], options["epsilon"] is not None,
     )  # fmt: skip
     numbers = {name: float(getattr(run, name)) for name in ("final", "decay", "warmup", "start")}
     numbers["lambda"] = options["decay"]
     if layout.weighted:
         numbers["epsilon"] = options["epsilon"]
-    if made:
+    if isinstance(pt, Pretraining):
         mine = {f.name: getattr(pt, f.name) for f in dataclasses.fields(pt) if f.name != "shape"}
         numbers |= {f"pt_{name}": float(value) for name, value in mine.items()}
     elif pt is not None:

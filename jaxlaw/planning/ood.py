@@ -100,7 +100,7 @@ def out_of_domain(
     table, pieces = _read(observed, columns or {})
     losses = table[list(_COLUMNS)].to_numpy()
     grams = [piece.T @ piece for piece in np.split(losses, pieces)]
-    whole = sum(grams)
+    whole = np.sum(grams, axis=0)
     correlation = whole[0, 1] / np.sqrt(whole[0, 0] * whole[1, 1])
     if 1 - correlation**2 < 1e-12:
         raise DataError(

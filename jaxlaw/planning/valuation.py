@@ -206,7 +206,7 @@ def _read(checkpoints: Any, columns: Mapping[str, str]) -> pd.DataFrame:
     for name in wanted:
         column = columns.get(name, name)
         if column in table:
-            found[name] = pd.to_numeric(table[column], errors="coerce").to_numpy(float)
+            found[name] = np.asarray(pd.to_numeric(table[column], errors="coerce"), float)
         elif name != "cross_entropy" or name in columns:
             doc = ", of the finetuned checkpoints"
             raise missing_column(name, doc, column, table.columns, "checkpoints")

@@ -232,7 +232,7 @@ def _shade_outside(ax: Axes, fitted: tuple[float, float]) -> None:
         if at or right <= fitted[1]:
             write(
                 ax, "not fitted", (at, 1), xycoords="axes fraction", ha=side, va="bottom",
-                color=FAINT, fontsize="x-small", xytext=(0, 2),
+                color=FAINT, xytext=(0, 2),
             )  # fmt: skip
 
 

@@ -61,8 +61,11 @@ def shades(count: int) -> list[Any]:
 def dots(ax: Axes, x: Any, y: Any, **details: Any) -> Any:
     """Points: small and see-through where they are many."""
     count = np.size(x)
-    looks = {"s": 14 if count < 300 else 8, "alpha": 0.9 if count < 60 else 0.5, "linewidths": 0}
-    return ax.scatter(x, y, **(looks | {"rasterized": count > MANY} | details))
+    looks: dict[str, Any] = {
+        "s": 14 if count < 300 else 8, "alpha": 0.9 if count < 60 else 0.5, "linewidths": 0,
+        "rasterized": count > MANY,
+    }  # fmt: skip
+    return ax.scatter(x, y, **(looks | details))
 
 
 def band(ax: Axes, x: Any, low: Any, high: Any, color: Any) -> None:

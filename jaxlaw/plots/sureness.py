@@ -42,11 +42,11 @@ def parameter_intervals(sure: Any, ax: Axes | None = None, *, level: float = 0.9
     for row, one in zip(rows, table.itertuples(), strict=True):
         beside = {"xycoords": ("axes fraction", "data"), "xytext": (6, 0), "va": "center"}
         write(ax, f"{one.estimate:.4g}  ({one.low:.4g} to {one.high:.4g})", (1, row), **beside)
-    ax.xaxis.set_major_locator(MaxNLocator(6))
+    ax.xaxis.set_major_locator(MaxNLocator(4))
     ax.xaxis.set_major_formatter(
-        lambda value, _: f"{value:+.3g} %".replace("-", "−") if value else "estimate"
+        lambda value, _: f"{value:+.3g} %".replace("-", "−") if value else "0"
     )
-    ax.set_xlabel(f"{level:.0%} intervals")
+    ax.set_xlabel(f"{level:.0%} intervals, from the estimate")
     ax.tick_params(left=False)
     return tidy(ax)
 

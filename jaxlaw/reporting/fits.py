@@ -41,9 +41,8 @@ def fit_parts(
     profiles: Sequence[Any], level: float,
 ) -> tuple[str, str, Html, list[Section]]:  # fmt: skip
     """Title, lead, first numbers and sections of the report on a fit."""
-    printed = fit.status == "published"
     _check_profiles(fit, profiles)
-    if sure is None and runs is not None and not printed:
+    if sure is None and runs is not None and fit.has_evidence:
         sure, failure = _sandwich(fit, runs)
     else:
         failure = ""
@@ -55,8 +54,7 @@ def fit_parts(
         Section("Law", _law(fit)),
         Section("Data", _data(fit, runs)),
         Section("Parameters", _parameters(fit, sure, intervals, level)),
-        Section("Evidence", (element("p", "Coefficients as a paper prints them: there is none."),)
-                if printed else (_evidence(fit),)),
+        Section("Evidence", (_evidence(fit),)),
         Section("Pictures", _pictures(fit, runs, curves, intervals, profiles, level)),
     ]  # fmt: skip
     if plans:
@@ -67,7 +65,7 @@ def fit_parts(
     whole = folded("The fit as jaxlaw saves it (JSON)", element("pre", record, id="fit-json"))
     sections.append(Section("All numbers", (whole,)))
     title = f"{fit.law.name}: a scaling law of {fit.source or 'runs'}"
-    return title, _lead(fit), Html("") if printed else _first(fit), sections
+    return title, _lead(fit), _first(fit) if fit.has_evidence else Html(""), sections
 
 
 def _check_profiles(fit: Fit, profiles: Sequence[Any]) -> None:
@@ -86,11 +84,14 @@ def _pictures(
         return (NO_PICTURES,)
     shown = of_fit(fit, runs, intervals)
     shown += [of_profile(one, level) for one in profiles]
-    if fit.areas is None:
-        return tuple(shown)
-    if curves is None or runs is None:
-        return *shown, element("p", NO_CURVES)
-    return *shown, *of_curves(fit, curves, runs)
+    said = ""
+    if fit.areas is not None and curves is not None and runs is not None:
+        shown += of_curves(fit, curves, runs)
+    elif fit.areas is not None:
+        said = element("p", NO_CURVES)
+    elif not shown:
+        said = element("p", "None: whoever gave these coefficients told no ranges to draw over.")
+    return element("div", *shown, class_="pictures"), said
 
 
 def _sandwich(fit: Fit, runs: Runs) -> tuple[Any, str]:
@@ -123,7 +124,7 @@ def intervals_of(fit: Fit, sure: Any, level: float) -> pd.DataFrame:
 
 def _own_notes(fit: Fit, sure: Any, failure: str) -> list[Note]:
     notes = [note for note in getattr(sure, "notes", ()) if note not in fit.notes]
-    if fit.status == "published":
+    if not fit.has_evidence:
         return notes
     if failure:
         notes.append(Note("no-intervals", "warning", f"no intervals: {failure}"))
@@ -140,8 +141,8 @@ def _warnings(notes: Sequence[Note]) -> tuple[Any, ...]:
 
 
 def _lead(fit: Fit) -> str:
-    if fit.status == "published":
-        return f"As printed: {fit.source}"
+    if not fit.has_evidence:
+        return f"{fit.origin()[0].upper()}{fit.origin()[1:]}"
     dropped = f" ({fit.n_dropped} dropped)" if fit.n_dropped else ""
     return f"{fit.n_observations} observations{dropped} from {fit.source or 'runs'}"
 
@@ -180,24 +181,31 @@ def _data(fit: Fit, runs: Runs | None) -> tuple[Any, ...]:
     docs = {spec.name: spec for spec in fit.law.inputs}
     if runs is None:
         rows = [
-            (name, docs[name].doc, _number(fit.units[name] * docs[name].unit), *map(_number, ends))
+            (name, docs[name].doc, _number(fit.units[name] * docs[name].unit), *map(_end, ends))
             for name, ends in fit.ranges.items()
         ]
         head = ("input", "what it is", "one is worth", "lowest", "highest")
     else:
         seen = runs.observations(fit.law).describe()
         rows = [
-            (row.name, docs[row.name].doc if row.name in docs else "what is predicted",
-             row.column, _number(row.unit), _number(row.min), _number(row.max), row.distinct)
-            for row in seen.itertuples(index=False)
+            (row["name"], docs[row["name"]].doc if row["name"] in docs else "what is predicted",
+             row["column"], *(_number(row[one]) for one in ("unit", "min", "max")),
+             row["distinct"])
+            for row in seen.to_dict("records")
         ]  # fmt: skip
         head = ("name", "what it is", "column", "one is worth", "lowest", "highest", "distinct")
     said = f"{fit.n_observations} rows fitted, {fit.n_dropped} dropped as invalid."
+    if not fit.has_evidence:
+        said = "The runs behind these coefficients are not here."
     return table(head, rows, "Fitted ranges, in the units of the runs"), element("p", said)
 
 
 def _number(value: Any, digits: int = 6) -> str:
     return f"{value:.{digits}g}" if isinstance(value, float) else str(value)
+
+
+def _end(value: float) -> str:
+    return "not given" if np.isnan(value) else _number(value)
 
 
 def _parameters(fit: Fit, sure: Any, found: pd.DataFrame | None, level: float) -> tuple[Any, ...]:
@@ -228,6 +236,8 @@ def _way(sure: Any) -> str:
 
 
 def _evidence(fit: Fit) -> Html:
+    if not fit.has_evidence:
+        return element("p", "Coefficients of a paper, or that went through JAX: there is none.")
     get = fit.metrics
     items = [
         ("objective", f"{fit.objective:.8g} (sum of Huber, δ {fit.delta:g}, {fit.space})"),

@@ -25,6 +25,7 @@ _ALONG = ("N", "D", "C", "Dp", "r")  # inputs to draw a law along: areas mean li
 _SETS = 4  # data sets whose folds are drawn
 _CURVES = 4  # loss curves that are drawn, and the points of each
 _POINTS = 400
+_SIZE, _LETTERS = (4.8, 3.4), 11  # inches, points: readable on a telephone, and two in a row
 _FONTS = '"DejaVu Sans", Verdana, sans-serif'
 
 
@@ -49,14 +50,13 @@ def figure(draw: Callable[[Any], Any], alt: str, caption: str, rows: int | None 
     import matplotlib
     from matplotlib.figure import Figure
 
-    from jaxlaw.plots.style import SIZE
-
-    width, height = SIZE
+    width, height = _SIZE
     height = height if rows is None else min(height, 1.0 + 0.4 * rows)
     drawn = Figure(figsize=(width, height), layout="constrained")
     text = io.StringIO()
     # Names of clips and markers must differ between the pictures of a page, not between runs.
-    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": caption}):
+    looks = {"svg.fonttype": "none", "svg.hashsalt": caption, "font.size": _LETTERS}
+    with matplotlib.rc_context(looks):
         draw(drawn.subplots())
         drawn.savefig(
             text, format="svg", bbox_inches="tight", transparent=True, metadata={"Date": None}
@@ -99,7 +99,8 @@ def of_fit(fit: Fit, runs: Any, intervals: pd.DataFrame | None) -> list[Html]:
                 lambda ax, along=along: plots.loss_over_input(fit, runs, along, ax),
                 f"Fitted curves of {target} along {along}"
                 + (", with the runs they go through." if runs is not None else "."),
-                f"{target} along {along}; where the fit saw no runs the ground is grey",
+                f"{target.capitalize()} along {along}; where the fit saw no runs the ground is "
+                "grey",
             )
         )
     if intervals is not None:
@@ -161,7 +162,7 @@ def of_curves(fit: Fit, curves: Curves, runs: Runs) -> list[Html]:
         {"run": table["run"].to_numpy(), "done": done, "loss": seen.target}
         | {name: own[name] for name in _other_inputs(fit)}
     ).assign(error=np.log(fit.predict(own) / seen.target) ** 2)
-    rms = rows.groupby("run")["error"].mean().pow(0.5).sort_values(ascending=False)
+    rms = rows.groupby("run").agg({"error": "mean"})["error"].pow(0.5).sort_values(ascending=False)
     pictures = []
     for k, run in enumerate(rms.index[:_CURVES]):
         mine = rows.loc[rows["run"] == run].sort_values("done")

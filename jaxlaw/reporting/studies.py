@@ -102,9 +102,9 @@ def _ranking(study: Study) -> tuple[Any, ...]:
 
 def _parameters(study: Study) -> tuple[Any, ...]:
     rows = [
-        (row.parameter, row.law, row.data, *(f"{v:.4g}" for v in (row.mean, row.std, row.min,
-                                                                  row.max)))
-        for row in study.spread.itertuples(index=False)
+        (row["parameter"], row["law"], row["data"],
+         *(f"{row[one]:.4g}" for one in ("mean", "std", "min", "max")))
+        for row in study.spread.to_dict("records")
     ]  # fmt: skip
     head = ("parameter", "law", "data", "mean", "deviation", "lowest", "highest")
     whole = table(head, rows, "How far parameters move from fold to fold")
@@ -125,10 +125,10 @@ def _fold_table(frame: pd.DataFrame, caption: str) -> Html:
     if len(shown) < len(frame):
         caption += f": the first {len(shown)} of {len(frame)}; the rest is in the saved study"
     rows = [
-        (row.held_out, row.law, row.data, row.n_fitted, row.n_held_out, f"{row.huber:.3g}",
-         score_text("r2", row.r2), score_text("r2", row.train_r2), f"{row.agreement:.0%}",
-         row.status)
-        for row in shown.itertuples(index=False)
+        (*(row[one] for one in ("held_out", "law", "data", "n_fitted", "n_held_out")),
+         f"{row['huber']:.3g}", score_text("r2", row["r2"]), score_text("r2", row["train_r2"]),
+         f"{row['agreement']:.0%}", row["status"])
+        for row in shown.to_dict("records")
     ]  # fmt: skip
     head = ("held out", "law", "data", "fitted", "asked", "Huber", "R²", "R² fitted",
             "starts agree", "status")  # fmt: skip

@@ -193,5 +193,6 @@ def _columns(runs: Any, steps: str, lr: str) -> tuple[np.ndarray, np.ndarray, st
             )
     if not len(runs):
         raise DataError(f"{source} has no rows")
-    found = (pd.to_numeric(runs[one], errors="coerce").to_numpy(float) for one in (steps, lr))
-    return (*found, source)
+    numbers = (pd.to_numeric(runs[one], errors="coerce") for one in (steps, lr))
+    step, rate = (np.asarray(one, float) for one in numbers)
+    return step, rate, source

@@ -43,8 +43,8 @@ def rank(frame: pd.DataFrame, metric: str, sizes: dict[str, int]) -> pd.DataFram
     if metric not in SCORES:
         raise UsageError(f"metric is one of {', '.join(SCORES)}, not '{metric}'")
     logs, ratio = _observations(frame, metric)
-    by_law = frame.groupby("law", sort=False)
-    failed, means = by_law["failed"].sum(), by_law[metric].mean()
+    by_law = frame.groupby("law", sort=False).agg({"failed": "sum", metric: "mean"})
+    failed, means = by_law["failed"], by_law[metric]
     common = logs.dropna()
     typical = (logs if common.empty else common).mean().fillna(np.inf)
     order = sorted(logs.columns, key=lambda law: (failed[law], typical[law]))

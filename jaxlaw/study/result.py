@@ -107,7 +107,7 @@ class Study:
             One row a law; columns (metric, data set) and ``("parameters", "")``.
         """
         for name in metrics:
-            if name not in self.frame or not np.issubdtype(self.frame[name].dtype, np.number):
+            if name not in self.frame or self.frame[name].dtype.kind not in "iuf":
                 raise UsageError(f"'{name}' is no column of numbers of the study's frame")
         if centre not in ("mean", "median"):
             raise UsageError(f"centre is 'mean' or 'median', not {centre!r}")

@@ -39,7 +39,7 @@ def check_level(level: float) -> None:
 
 
 def interval_of(
-    estimate: np.ndarray,
+    estimate: np.ndarray | float,
     draws: np.ndarray,
     level: float = 0.95,
     method: Method = "percentile",

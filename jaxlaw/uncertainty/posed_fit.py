@@ -98,10 +98,11 @@ def fitted(law: str | Law | Fit, runs: Any, **options: Any) -> Fitted:
                 f"{', '.join([*problem, *search])}: a fit brings these itself; pass the law's name "
                 "to fit it otherwise"
             )
-        if law.status == "published":
+        if not law.has_evidence:
             raise UsageError(
-                f"{law.source or law.law.name}: coefficients that a paper prints are the optimum "
-                "of no runs that are here; fit your runs, and pass that fit"
+                f"{law.source or law.law.name}: coefficients that a paper prints, or that went "
+                "through JAX, are the optimum of no runs that are here; fit your runs, and pass "
+                "that fit"
             )
         fit = law
     else:
