@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from jaxlaw import laws
+from jaxlaw import laws, records
 from jaxlaw.arguments import checked
 from jaxlaw.columns import missing_column
 from jaxlaw.laws.base import Law
@@ -36,7 +36,7 @@ class ModelChoice(Answer):
         at: the full size, in the unit of D.
         predicted: its loss there, by its law.
         corrected: the same without the optimism of a lowest prediction: of many, the one that
-            errs low is chosen. The interval of ``predicted`` is around this one.
+            errs low is chosen. The interval of ``predicted`` is moved by as much.
         probability: share of the resamples in which it is the best.
         regret: mean over the resamples of its loss less that of the best; interval: likewise.
         table: the models, the best first: ``model``, ``rows``, ``D`` (the largest seen),
@@ -81,7 +81,7 @@ class ModelChoice(Answer):
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers and strings; the table as rows."""
-        rows = self.table.astype(object).where(self.table.notna(), None).to_dict("records")
+        rows = records.plain(self.table.to_dict("records"))
         return {"choice": self.chosen, "law": self.law} | super().to_dict() | {"models": rows}
 
 
@@ -159,7 +159,7 @@ def choose_model(
     notes += [*_on_data(fits, at, own), *_on_choice(table, values, fits.models)]
     return ModelChoice(
         **found, at=at, table=table, data=data, law=law.name, level=level, notes=tuple(notes),
-        binding=f"the lowest of {len(table)} models", _fits=fits,
+        binding=f"the lowest prediction of {len(table)} models", _fits=fits,
     )  # fmt: skip
 
 
@@ -279,18 +279,21 @@ def _chosen(
     ahead = values[1:].argmin(axis=1)
     share = np.bincount(ahead, minlength=values.shape[1]) / max(len(ahead), 1)
     regret = values[:, first] - best
-    # What a resample chooses misses the law that made it as our choice misses the truth.
-    misses = np.log(values[np.arange(1, len(values)), ahead] / values[0, ahead])
-    truth = values[0, first] * np.exp(-misses)
     there = len(ahead) > 0
+    # What a resample chooses misses the law that made it as our choice misses the truth.
+    misses = values[np.arange(1, len(values)), ahead] / values[0, ahead]
+    optimism = float(np.median(misses)) if there else math.nan
     numbers = {
         "chosen": fits.models[first],
         "predicted": float(values[0, first]),
-        "corrected": float(np.median(truth)) if there else math.nan,
+        "corrected": float(values[0, first] / optimism),
         "probability": float(share[first]) if there else math.nan,
         "regret": float(regret[1:].mean()) if there else math.nan,
-        "replicates": {"predicted": truth, "regret": regret[1:]} if there else {},
+        "replicates": {},
     }
+    if there:
+        moved = values[1:, first] / optimism
+        numbers["replicates"] = {"predicted": moved, "regret": regret[1:]}
     numbers["interval"] = {
         name: percentiles_of(np.append(np.nan, draws), level)
         for name, draws in numbers["replicates"].items()
