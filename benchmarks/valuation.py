@@ -136,11 +136,22 @@ def curse(count: int = 300, models: int = 6, noise: float = 0.003, first: int = 
             found = planning.choose_model(table | {"loss": losses.ravel()}, at=at, seed=seed)
             loss, (low, high) = clean[names == found.chosen, -1][0], found.interval["predicted"]
             regret = loss - clean[:, -1].min()
-            rows.append([low <= loss <= high, regret < 1e-12, found.probability, regret,
-                         found.regret, found.predicted / loss - 1, found.corrected / loss - 1])
+            rows.append(
+                [
+                    low <= loss <= high,
+                    regret < 1e-12,
+                    found.probability,
+                    regret,
+                    found.regret,
+                    found.predicted / loss - 1,
+                    found.corrected / loss - 1,
+                ]
+            )
         held, right, said, regret, told, off, corrected = np.mean(np.array(rows, float), axis=0)
-        print(f"| {design} | {held:.1%} ± {math.sqrt(held * (1 - held) / count):.1%} | {right:.0%} "
-              f"| {said:.0%} | {regret:.4f} | {told:.4f} | {off:+.2%} | {corrected:+.2%} |")
+        print(
+            f"| {design} | {held:.1%} ± {math.sqrt(held * (1 - held) / count):.1%} | {right:.0%} "
+            f"| {said:.0%} | {regret:.4f} | {told:.4f} | {off:+.2%} | {corrected:+.2%} |"
+        )
         sys.stdout.flush()
 
 
@@ -182,8 +193,10 @@ def choice() -> None:
     print("|---|---|---|---|---|---|")
     for name, table in tables.items():
         whole(table, name)
-    print("\n| dataset | seen | by | regret | of worst to best | ρ | r | r printed (%) "
-          "| sure | held |")
+    print(
+        "\n| dataset | seen | by | regret | of worst to best | ρ | r | r printed (%) "
+        "| sure | held |"
+    )
     print("|---|---|---|---|---|---|---|---|---|---|")
     for name, table in tables.items():
         selection(table, name)

@@ -55,7 +55,9 @@ def prepare(folder: Path) -> None:
     scores = pd.DataFrame({"Dp": tokens, "score": (3.0 + 0.9 * np.log(tokens / 1e8)) ** 1.2})
     scores.to_csv(folder / "checkpoints.csv", index=False)
     made = [
-        simulate.experiment("downstream-ce", 0.003, seed).table.iloc[:6].assign(model=f"model-{seed}")
+        simulate.experiment("downstream-ce", 0.003, seed)
+        .table.iloc[:6]
+        .assign(model=f"model-{seed}")
         for seed in range(4)
     ]
     samples = pd.concat(made).rename(columns={"cross-entropy": "loss"})

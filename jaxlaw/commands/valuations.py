@@ -1,4 +1,4 @@
-"""The commands ``jaxlaw plan valuation``, ``plan model`` and ``laws --published``; needs typer, an extra."""
+"""The commands ``jaxlaw plan valuation``, ``model``, ``laws --published``; needs typer."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from jaxlaw import laws, records
 from jaxlaw.arguments import checked
 from jaxlaw.columns import missing_column
 from jaxlaw.laws.base import Law
-from jaxlaw.notes import DataError, Note, UsageError
+from jaxlaw.notes import DataError, Note, UsageError, nearest
 from jaxlaw.planning.answers import LEVEL, SAME, Answer, in_domain, percentiles_of, with_ends
 from jaxlaw.refits import Refits, refit, refit_near
 from jaxlaw.runs import read_runs
@@ -22,9 +22,11 @@ from jaxlaw.solvers.status import CONVERGED
 
 FAR = 10  # times the most data seen: an extrapolation to doubt
 APART = 0.05  # of the resamples: who is ahead in more may be the better model
+CHANCE = 0.01  # that of models of one scatter some is told to have its own
 _SEARCH = {"n_starts": 512, "screen": 32}
 _SHOWN = 5  # models named in a note
 _LOSSES = ("loss", "cross-entropy")
+_COLUMNS = {"model": ", which tells models apart", "D": ", data finetuned on", "loss": ""}
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -176,18 +178,25 @@ def _read(
     runs: Any, columns: Mapping[str, str], where: Any, law: Law
 ) -> tuple[pd.DataFrame, list[Note]]:
     """The rows that the law can take: model, D, loss."""
-    read = read_runs(runs, columns, where=where) if columns or where is not None else read_runs(runs)
-    table, source = read.table, read.source
-    docs = {"model": ", which tells models apart", "D": ", data finetuned on", "loss": ""}
-    for name, doc in docs.items():
-        if name not in table:
-            shown = [read.user_name(one) for one in table.columns]
-            raise missing_column(name, doc, columns.get(name, name), shown, source)
-    numbers = {name: pd.to_numeric(table[name], errors="coerce") for name in ("D", "loss")}
-    data = pd.DataFrame({"model": table["model"], **numbers}).reset_index(drop=True)
-    bad = ~np.isfinite(data[["D", "loss"]]).all(axis=1) | (data["loss"] <= 0) | (data["D"] < 0)
-    if bad.any() or data["model"].isna().any():
-        row = data[bad | data["model"].isna()].iloc[0].to_dict()
+    for name in columns:
+        if name not in _COLUMNS:
+            raise UsageError(
+                f"the columns are {', '.join(_COLUMNS)}, not '{name}'.{nearest(name, _COLUMNS)}"
+            )
+    read = read_runs(runs) if where is None else read_runs(runs, where=where)
+    table, source, found = read.table, read.source, {}
+    for name, doc in _COLUMNS.items():
+        column = columns.get(name, name)
+        if column not in table:
+            raise missing_column(name, doc, column, table.columns, source)
+        found[name] = table[column].to_numpy()
+    data = pd.DataFrame(found)
+    for name in ("D", "loss"):
+        data[name] = pd.to_numeric(data[name], errors="coerce").astype(float)
+    wrong = ~np.isfinite(data[["D", "loss"]]).all(axis=1) | (data["loss"] <= 0) | (data["D"] < 0)
+    wrong |= data["model"].isna()
+    if wrong.any():
+        row = data[wrong].iloc[0].to_dict()
         raise DataError(f"{source}: D and loss must be finite and positive; a row has {row}")
     data["model"], notes = data["model"].astype(str), list(read.notes)
     before = data["D"] == 0
@@ -238,13 +247,13 @@ def _scatter(fits: _Fitted) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
     squares = (fits.residuals() ** 2).sum(axis=1)
     freedom = np.maximum(fits.seen.sum(axis=1) - len(fits.law.parameters), 0)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        scatter = np.sqrt(squares / freedom)
-        if not freedom.any():
-            return np.full(len(squares), np.nan), freedom, freedom > 0
-        usual = np.nanmedian(squares / chi2.median(np.where(freedom > 0, freedom, np.nan)))
-        own = (freedom > 0) & (squares > usual * chi2.ppf(1 - 0.01 / len(squares), freedom))
-    return scatter, freedom, own & ~own.all()
+    spare = np.where(freedom > 0, freedom, np.nan)
+    scatter = np.sqrt(squares / spare)
+    if not freedom.any():
+        return scatter, freedom, freedom > 0
+    usual = np.nanmedian(squares / chi2.median(spare))  # variance
+    own = squares > usual * chi2.ppf(1 - CHANCE / len(squares), spare)
+    return scatter, freedom, own & (scatter > SAME) & ~own.all()
 
 
 def _scales(
@@ -259,9 +268,7 @@ def _scales(
     return np.where(own, np.nan_to_num(scatter) * mine, pooled * wider)
 
 
-def _draws(
-    fits: _Fitted, scales: np.ndarray, at: float, random: np.random.Generator
-) -> np.ndarray:
+def _draws(fits: _Fitted, scales: np.ndarray, at: float, random: np.random.Generator) -> np.ndarray:
     """(R, K) losses at the full size of laws fitted to losses drawn around the laws."""
     predicted = fits.losses / np.exp(fits.residuals())
     noise = random.standard_normal((len(scales), *predicted.shape)) * scales[..., None]
@@ -270,9 +277,7 @@ def _draws(
     return fits._replace(found=found).predict([at]).reshape(len(fits.models), -1).T
 
 
-def _chosen(
-    fits: _Fitted, values: np.ndarray, level: float
-) -> tuple[dict[str, Any], pd.DataFrame]:
+def _chosen(fits: _Fitted, values: np.ndarray, level: float) -> tuple[dict[str, Any], pd.DataFrame]:
     """The numbers of the choice, and the table of all models; values are (1 + R, K)."""
     first = int(values[0].argmin())
     best = values.min(axis=1)

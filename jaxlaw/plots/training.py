@@ -260,9 +260,11 @@ def model_losses(found: ModelChoice, shown: int = 6, ax: Axes | None = None) -> 
         dots(ax, mine["D"], mine["loss"], color=color, zorder=3)
         ax.plot(curves["D"], curves[name], color=color, linewidth=2.0 if k == 0 else 1.0)
         if "predicted_low" in row:
-            ends_of = found.interval["predicted"] if k == 0 else row[
-                ["predicted_low", "predicted_high"]
-            ].to_list()
+            ends_of = (
+                found.interval["predicted"]
+                if k == 0
+                else row[["predicted_low", "predicted_high"]].to_list()
+            )
             ax.vlines(found.at * 1.12**k, *ends_of, color=color, linewidth=2.5)
         share = "" if np.isnan(row["best"]) else f" {percent(round(row['best'], 2))}"
         ends.append((row["predicted"], f"{name.rpartition('/')[2]}{share}", color))
