@@ -91,7 +91,7 @@ def selection(table: pd.DataFrame, dataset: str) -> None:
 def sure(found: planning.ModelChoice | None, truth: pd.Series) -> str:
     """What the choice says of itself, and whether its interval holds the truth."""
     if found is None or not found.interval:
-        return "| "
+        return " | "
     low, high = found.interval["predicted"]
     held = low <= truth[found.chosen] <= high
     return f"{found.probability:.0%} | {'yes' if held else 'no'}"
