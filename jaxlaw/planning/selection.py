@@ -127,7 +127,8 @@ def choose_model(
 
     For the 30 models of Lin 2024, asked for 8 to 512 times the data seen, the choice of the
     default law was 2 % worse than the best on average, that of ``rectified`` 19 %, or 9 % with
-    the loss before finetuning (D = 0); the ranking is another by each of them.
+    the loss before finetuning (D = 0). Intervals take the law to be right: there they held the
+    losses of 13 to 63 % of the models, that of the chosen one in 10 cases of 12.
 
     Args:
         runs: file, table or dict with ``model``, ``D`` (data finetuned on, in any unit, such as
@@ -313,7 +314,10 @@ def _on_data(fits: _Fitted, at: float, own: np.ndarray) -> list[Note]:
     """Whose fit, scatter or range not to rely on."""
     notes, models, most = [], np.array(fits.models, object), fits.sizes.max()
     if at > FAR * most:
-        message = f"at = {at:.4g} is {at / most:.3g} times the largest D seen, {most:.4g}"
+        message = (
+            f"at = {at:.4g} is {at / most:.3g} times the largest D seen, {most:.4g}; intervals take "
+            "the law to hold that far"
+        )
         notes.append(Note("extrapolation", "warning", message))
     exact = fits.seen.sum(axis=1) <= len(fits.law.parameters)
     if exact.all():
