@@ -315,8 +315,8 @@ def _on_data(fits: _Fitted, at: float, own: np.ndarray) -> list[Note]:
     notes, models, most = [], np.array(fits.models, object), fits.sizes.max()
     if at > FAR * most:
         message = (
-            f"at = {at:.4g} is {at / most:.3g} times the largest D seen, {most:.4g}; intervals take "
-            "the law to hold that far"
+            f"at = {at:.4g} is {at / most:.3g} times the largest D seen, {most:.4g}; intervals "
+            "take the law to hold that far"
         )
         notes.append(Note("extrapolation", "warning", message))
     exact = fits.seen.sum(axis=1) <= len(fits.law.parameters)
