@@ -246,7 +246,7 @@ def test_the_choice_among_30_models_on_an_eighth_of_the_data():
     assert found.chosen == true.idxmin()
     assert true.rank().corr(mine.rank()) == pytest.approx(0.895, abs=0.01)
     assert true.corr(mine) == pytest.approx(0.951, abs=0.005)
-    assert found.predicted == pytest.approx(true.min(), rel=0.02)
+    assert "extrapolation" not in codes(found)  # 8 times the data seen
 
 
 def test_the_public_name():
