@@ -1,6 +1,6 @@
 """Which of 30 pretrained models is best after fine-tuning, from few samples; and by which law.
 
-    JAXLAW_DATA=… python benchmarks/valuation.py [choice] [coverage]
+    JAXLAW_DATA=… python benchmarks/valuation.py [choice] [curse] [coverage]
 
 ``coverage``: how often the 95 % intervals of ``planning.pretraining_value`` hold the truth, on 400
 simulated experiments of 8 checkpoints each (Isik 2024), noise of 1 % in the score. ``choice``:
@@ -10,6 +10,8 @@ model of the least predicted loss is chosen. Regret is by how much its true loss
 the best model; ρ is Spearman's, r Pearson's correlation of predicted and true losses. ``rectified``
 can see the loss before fine-tuning too (``from 0``), ``downstream-ce`` (a power law and a constant)
 cannot. Beside them, without a law: the loss at the most samples seen, and before fine-tuning.
+``sure``: in how many resamples the chosen model is the best; ``held``: whether its interval has
+its true loss. ``curse``: the same on simulated models, where the truth is known.
 """
 
 import math
@@ -23,7 +25,6 @@ import pandas as pd
 
 import jaxlaw as jl
 from jaxlaw import planning, simulate
-from jaxlaw.refits import refit
 
 GAMMAS = (8, 32, 128, 512)
 # Lin 2024, table 2 and its repository: Pearson's r (%) of the rectified law and the plain one.
@@ -44,25 +45,22 @@ def losses(dataset: str) -> pd.DataFrame:
 
 
 LAWS = ("rectified from 0", "rectified", "downstream-ce")
+DRAWS = {"downstream-ce": 400}  # resamples
 
 
-def counted(law: str, table: pd.DataFrame) -> np.ndarray:
-    """(counts,) whether a law sees the losses of a sample count."""
-    return table.columns.to_numpy(float) >= (0 if law.endswith("from 0") else 1)
-
-
-def predicted(law: str, table: pd.DataFrame, at: np.ndarray) -> np.ndarray:
-    """(models, at) losses by a law fitted to each row; all models in one call."""
-    counts, kept = table.columns.to_numpy(float), counted(law, table)
-    # downstream-ce counts tokens; 1,000 of them a sample changes nothing but the unit.
-    name, unit = ("Dp", 1000.0) if law == "downstream-ce" else ("Df", 1.0)
-    law = jl.laws.get(law.removesuffix(" from 0"))
-    rows = pd.DataFrame({name: counts[kept] * unit, law.target: table.iloc[0, kept].to_numpy()})
-    found = refit(
-        law, jl.read_runs(rows).observations(law), targets=table.loc[:, kept].to_numpy(),
-        n_starts=512, screen=32,
+def chosen(law: str, table: pd.DataFrame, at: float) -> planning.ModelChoice:
+    """The choice of a law fitted to each row; all models in one call."""
+    least = 0 if law.endswith("from 0") else 1
+    rows = table.rename_axis(columns="D").stack().rename("loss").reset_index()
+    return planning.choose_model(
+        rows[rows["D"] >= least], at=at, law=law.removesuffix(" from 0"),
+        resamples=DRAWS.get(law, 0),
     )  # fmt: skip
-    return found.predict(**{name: np.asarray(at, float) * unit})
+
+
+def predicted(found: planning.ModelChoice, table: pd.DataFrame, at: np.ndarray) -> np.ndarray:
+    """(models, at) losses, models as in the table."""
+    return found.curves(at)[table.index].to_numpy().T
 
 
 def spearman(a: np.ndarray, b: np.ndarray) -> float:
@@ -70,36 +68,91 @@ def spearman(a: np.ndarray, b: np.ndarray) -> float:
 
 
 def selection(table: pd.DataFrame, dataset: str) -> None:
-    full, truth = table.columns[-1], table.iloc[:, -1].to_numpy()
+    full, truth = table.columns[-1], table.iloc[:, -1]
     best, worst = truth.min(), truth.max()
     for gamma in GAMMAS:
         seen = table.loc[:, table.columns <= full / gamma]
-        ways = {law: predicted(law, seen, [full])[:, 0] for law in LAWS}
+        found = {law: chosen(law, seen, full) for law in LAWS}
+        ways = {law: predicted(one, table, [full])[:, 0] for law, one in found.items()}
         ways |= {"loss seen last": seen.iloc[:, -1].to_numpy(), "loss before": table[0].to_numpy()}
         for way, scores in ways.items():
-            chosen = truth[scores.argmin()]
-            share = (worst - chosen) / (worst - best)
+            loss = truth.iloc[scores.argmin()]
+            share = (worst - loss) / (worst - best)
             printed = dict(zip(("rectified from 0", "downstream-ce"), PRINTED[dataset][gamma],
                                strict=True))  # fmt: skip
-            said = printed.get(way, "")
             print(
-                f"| {dataset} | 1/{gamma} | {way} | {chosen / best - 1:.1%} | {share:.3f} "
+                f"| {dataset} | 1/{gamma} | {way} | {loss / best - 1:.1%} | {share:.3f} "
                 f"| {spearman(scores, truth):.3f} | {np.corrcoef(scores, truth)[0, 1]:.3f} "
-                f"| {said} |"
+                f"| {printed.get(way, '')} | {sure(found.get(way), truth)} |"
             )
             sys.stdout.flush()
 
 
+def sure(found: planning.ModelChoice | None, truth: pd.Series) -> str:
+    """What the choice says of itself, and whether its interval holds the truth."""
+    if found is None or not found.interval:
+        return " | "
+    low, high = found.interval["predicted"]
+    held = low <= truth[found.chosen] <= high
+    return f"{found.probability:.0%} | {'yes' if held else 'no'}"
+
+
 def whole(table: pd.DataFrame, dataset: str) -> None:
     """RMSD of log losses of fits to every sample count."""
-    counts = table.columns.to_numpy(float)
     row = [dataset]
     for law in LAWS:
-        kept = counted(law, table)
-        off = np.log(predicted(law, table, counts[kept]) / table.loc[:, kept].to_numpy())
+        kept = table.columns[table.columns >= (0 if law.endswith("from 0") else 1)]
+        found = chosen(law, table, table.columns[-1])
+        off = np.log(predicted(found, table, kept) / table[kept].to_numpy())
         row.append(f"{np.sqrt((off**2).mean(axis=1)).mean():.4f}")
     row += [f"{one:.4f}" for one in RMSD[dataset]]
     print("| " + " | ".join(row) + " |")
+
+
+DESIGNS = {  # of simulated models: E, A at 1,000 samples, α
+    "apart": lambda draw, n: (draw.uniform(1, 1.6, n), draw.uniform(0.5, 1.5, n),
+                              draw.uniform(0.2, 0.5, n)),
+    "near": lambda draw, n: (1.3 + 0.02 * draw.standard_normal(n), draw.uniform(0.9, 1.1, n),
+                             draw.uniform(0.28, 0.32, n)),
+    "equal": lambda draw, n: (np.full(n, 1.3), np.ones(n), np.full(n, 0.3)),
+}  # fmt: skip
+
+
+def curse(count: int = 300, models: int = 6, noise: float = 0.003, first: int = 5000) -> None:
+    """Whether intervals hold the loss of the chosen model, and shares say how often it is best."""
+    sizes = 200.0 * 2.0 ** np.arange(8)
+    at, names = 32 * sizes[-1], np.array([f"model-{k}" for k in range(models)])
+    print("| models | held | chosen is best | said | regret | said | predicted off | corrected |")
+    print("|---|---|---|---|---|---|---|---|")
+    for design, make in DESIGNS.items():
+        rows = []
+        for seed in range(first, first + count):
+            draw = np.random.default_rng(seed)
+            E, A, alpha = make(draw, models)
+            power = (np.append(sizes, at) / 1e3) ** -alpha[:, None]
+            clean = E[:, None] + A[:, None] * power
+            losses = clean[:, :-1] * np.exp(noise * draw.standard_normal((models, len(sizes))))
+            table = {"model": np.repeat(names, len(sizes)), "D": np.tile(sizes, models)}
+            found = planning.choose_model(table | {"loss": losses.ravel()}, at=at, seed=seed)
+            loss, (low, high) = clean[names == found.chosen, -1][0], found.interval["predicted"]
+            regret = loss - clean[:, -1].min()
+            rows.append(
+                [
+                    low <= loss <= high,
+                    regret < 1e-12,
+                    found.probability,
+                    regret,
+                    found.regret,
+                    found.predicted / loss - 1,
+                    found.corrected / loss - 1,
+                ]
+            )
+        held, right, said, regret, told, off, corrected = np.mean(np.array(rows, float), axis=0)
+        print(
+            f"| {design} | {held:.1%} ± {math.sqrt(held * (1 - held) / count):.1%} | {right:.0%} "
+            f"| {said:.0%} | {regret:.4f} | {told:.4f} | {off:+.2%} | {corrected:+.2%} |"
+        )
+        sys.stdout.flush()
 
 
 def coverage(count: int = 400, target: float = 22.0, at: float = 1e12, first: int = 1000) -> None:
@@ -140,13 +193,16 @@ def choice() -> None:
     print("|---|---|---|---|---|---|")
     for name, table in tables.items():
         whole(table, name)
-    print("\n| dataset | seen | by | regret | of worst to best | ρ | r | r printed (%) |")
-    print("|---|---|---|---|---|---|---|---|")
+    print(
+        "\n| dataset | seen | by | regret | of worst to best | ρ | r | r printed (%) "
+        "| sure | held |"
+    )
+    print("|---|---|---|---|---|---|---|---|---|---|")
     for name, table in tables.items():
         selection(table, name)
     print(f"\n{time.perf_counter() - begun:.0f} s, compiling included")
 
 
 if __name__ == "__main__":
-    for table in sys.argv[1:] or ("choice", "coverage"):
+    for table in sys.argv[1:] or ("choice", "curse", "coverage"):
         globals()[table]()

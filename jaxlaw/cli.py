@@ -294,6 +294,7 @@ else:
     plan_output.plan.command("turning")(training.turning_command)
     plan_output.plan.command("out-of-domain")(training.out_of_domain_command)
     plan_output.plan.command("schedule")(training.schedule_command)
+    plan_output.plan.command("model")(valuations.model_command)
     plan_output.plan.command("valuation")(valuations.valuation_command)
     app.command("schema")(schemas.schema_command)
 

@@ -12,6 +12,7 @@ import jax
 import numpy as np
 
 from jaxlaw.chunks import Work
+from jaxlaw.engine import solve
 from jaxlaw.fitting import check_counts
 from jaxlaw.laws.base import Law
 from jaxlaw.notes import Note, UsageError
@@ -125,4 +126,46 @@ def refit(
             agreement=np.array([one.agreement for one in found]),
             agreeing=tuple(one.agreeing for one in found),
             notes=work.memory.notes,
+        )
+
+
+def refit_near(found: Refits, weights: np.ndarray, targets: np.ndarray) -> Refits:
+    """Every version again with other targets, from where it ended: quick, and without evidence.
+
+    Each is solved from its own optimum and from that of another version, which may lie in
+    another valley; there is no screening and no finish by L-BFGS.
+
+    Args:
+        found: what :func:`refit` returned for P versions.
+        weights: (P, n), of the versions.
+        targets: (P, R, n).
+
+    Returns:
+        :class:`Refits` of P·R versions, those of the first one first; nothing in ``agreeing``.
+    """
+    count, draws, points = targets.shape
+    with jax.enable_x64(True):
+        posed = found.posed
+        if posed.model.space == "log":
+            targets = np.log(targets)
+        problems = posed.problem._replace(
+            target=targets.reshape(-1, points), weight=np.repeat(weights, draws, axis=0)
+        )
+        own = np.repeat(np.arange(count), draws)
+        other = (own + 1 + np.tile(np.arange(draws), count) % max(count - 1, 1)) % count
+        starts = np.stack([found.coordinates[own], found.coordinates[other]], axis=1)
+        batched = frozenset({"target", "weight"})
+        lanes = solve(SOLVERS["newton"], posed.model, problems, starts, batched)
+        values = np.where(np.isfinite(lanes.value), lanes.value, np.inf)
+        best = values.argmin(axis=1)
+        each = np.arange(len(best))
+        coordinates = lanes.coordinates[each, best]
+        return Refits(
+            posed=posed,
+            params=posed.params(coordinates),
+            coordinates=coordinates,
+            objective=values[each, best] * float(scale_of(posed.problem.delta)),
+            status=lanes.status[each, best],
+            agreement=np.full(len(best), np.nan),
+            agreeing=(),
         )

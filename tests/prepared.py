@@ -73,6 +73,15 @@ def prepare(folder: Path) -> None:
     tokens = np.geomspace(1e9, 1e11, 10)
     scores = pd.DataFrame({"Dp": tokens, "score": (3.0 + 0.9 * np.log(tokens / 1e8)) ** 1.2})
     scores.to_csv(folder / "checkpoints.csv", index=False)
+    made = [
+        simulate.experiment("downstream-ce", 0.003, seed)
+        .table.iloc[:6]
+        .assign(model=f"model-{seed}")
+        for seed in range(4)
+    ]
+    samples = pd.concat(made).rename(columns={"cross-entropy": "loss"})
+    samples["loss"] += samples["model"].str[-1].astype(int) / 10
+    samples.assign(D=samples["Dp"] / 1e6).to_csv(folder / "samples.csv", index=False)
     simulate.early_curves().query("step <= 5000").to_csv(folder / "curves.csv", index=False)
     step = np.arange(1000, 11_000, 100)
     old, new = 3.0 + 0.1 * np.log(step / 1e3), 2.6 + 900 / step  # one rises, the other falls

@@ -250,6 +250,7 @@ PYTHON = {
     "plan schedule": lambda: planning.optimal_schedule(
         jl.load("curve-fit.json"), 24_000, 3e-4, floor=3e-5, shortest_decay=5_000
     ).to_dict(),
+    "plan model": lambda: planning.choose_model("samples.csv", at=1e6).to_dict(),
     "plan valuation": lambda: planning.pretraining_value(
         "checkpoints.csv", at=1e12, target=25, baseline=12
     ).to_dict(),

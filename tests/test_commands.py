@@ -43,6 +43,7 @@ SMALLER = {
 }
 SLOW = {
     "demo",
+    "plan model",
     "plan valuation",
     "report",
     "sampling next",

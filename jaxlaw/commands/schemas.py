@@ -18,6 +18,7 @@ from jaxlaw.planning.domains import DomainShares
 from jaxlaw.planning.mixture import CriticalRatio, LimitedMixture, Mixture
 from jaxlaw.planning.ood import OutOfDomain
 from jaxlaw.planning.replays import ReplayComparison
+from jaxlaw.planning.selection import ModelChoice
 from jaxlaw.planning.training import OptimalTraining
 from jaxlaw.planning.transfer import Saving, Transfer
 from jaxlaw.planning.turning_lengths import TurningLength
@@ -250,6 +251,7 @@ SCHEMAS: dict[str, Schema] = {
         interval=by_name(PAIR),
         notes=NOTES,
     ),
+    "plan model": answer(ModelChoice, choice=TEXT, law=TEXT, models=ROWS),
     "plan valuation": answer(Valuation, advice=TEXT, reasons=list_of(TEXT), monotone=TRUTH),
 }
 

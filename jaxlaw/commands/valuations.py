@@ -1,4 +1,4 @@
-"""The commands ``jaxlaw plan valuation`` and ``laws --published``; needs typer, an extra."""
+"""The commands ``jaxlaw plan valuation``, ``model``, ``laws --published``; needs typer."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import typer
 
 import jaxlaw as jl
 from jaxlaw import planning
-from jaxlaw.commands.options import Columns, Json
+from jaxlaw.commands.options import Columns, Json, Level, Where
 from jaxlaw.commands.plan_output import Out, tell
 from jaxlaw.commands.terminal import (
     check_folder,
@@ -47,6 +47,32 @@ def valuation_command(
         columns=pairs(column, "--column"), noise=noise, shortfall=shortfall,
     )  # fmt: skip
     tell(found, out, as_json, draw=lambda plots: plots.value(found, target))
+
+
+def model_command(
+    data: Annotated[str, typer.Argument(help="File with model, D (data finetuned on), loss.")],
+    at: Annotated[float, typer.Option(help="The full size, in the unit of D.")],
+    law: Annotated[
+        str, typer.Option(help="Of one input: downstream-ce or rectified.")
+    ] = "downstream-ce",
+    column: Columns = None,
+    where: Where = None,
+    resamples: Annotated[int, typer.Option(help="For intervals; 0 for none.")] = 400,
+    seed: Annotated[int, typer.Option(help="Of the resamples.")] = 0,
+    level: Level = 0.95,
+    out: Out = None,
+    as_json: Json = False,
+) -> None:
+    """Which model is best finetuned on all data, by their losses on little of it (Lin 2024).
+
+    Example: jaxlaw plan model samples.csv --at 1e6
+    """
+    check_folder(out)
+    found = planning.choose_model(
+        data, at=at, law=law, columns=pairs(column, "--column"), where=where,
+        resamples=resamples, seed=seed, level=level,
+    )  # fmt: skip
+    tell(found, out, as_json, table=found.table, draw=lambda plots: plots.model_losses(found))
 
 
 def show_published(save: str | None, out: Path | None, as_json: bool) -> None:

@@ -11,6 +11,7 @@ from jaxlaw.planning.ood import OutOfDomain, out_of_domain
 from jaxlaw.planning.pipelines import BestRun, best_run
 from jaxlaw.planning.replays import compare_replay
 from jaxlaw.planning.schedule import OptimalSchedule, optimal_schedule
+from jaxlaw.planning.selection import ModelChoice, choose_model
 from jaxlaw.planning.targets import allocation_at, smallest_compute
 from jaxlaw.planning.training import (
     BalanceCurve,
@@ -29,6 +30,7 @@ __all__ = [
     "BestRun",
     "ContinualRun",
     "FinalLosses",
+    "ModelChoice",
     "OptimalSchedule",
     "OptimalTraining",
     "OutOfDomain",
@@ -42,6 +44,7 @@ __all__ = [
     "balance_curve",
     "best_run",
     "break_even",
+    "choose_model",
     "compare_replay",
     "critical_ratio",
     "final_losses",

@@ -26,7 +26,15 @@ from jaxlaw.plots.plans import (
 )
 from jaxlaw.plots.studies import fold_scores, score_table
 from jaxlaw.plots.sureness import objective_profile, parameter_intervals
-from jaxlaw.plots.training import balance, best_rates, losses_over, ood_losses, value, way_back
+from jaxlaw.plots.training import (
+    balance,
+    best_rates,
+    losses_over,
+    model_losses,
+    ood_losses,
+    value,
+    way_back,
+)
 
 __all__ = [
     "balance",
@@ -44,6 +52,7 @@ __all__ = [
     "loss_over_share",
     "losses_over",
     "lowest_of_runs",
+    "model_losses",
     "objective_profile",
     "observed_against_predicted",
     "ood_losses",

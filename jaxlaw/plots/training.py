@@ -11,11 +11,13 @@ from jaxlaw.notes import UsageError
 from jaxlaw.planning.continual_run import SETTINGS, ContinualRun
 from jaxlaw.planning.ood import OutOfDomain
 from jaxlaw.planning.schedule import OptimalSchedule
+from jaxlaw.planning.selection import ModelChoice
 from jaxlaw.planning.training import BalanceCurve, FinalLosses, final_losses
 from jaxlaw.planning.turning_lengths import TurningLength, turning_length
 from jaxlaw.planning.valuation import Valuation
 from jaxlaw.plots.style import (
     BLUE,
+    FAINT,
     GREEN,
     INK,
     RED,
@@ -24,6 +26,7 @@ from jaxlaw.plots.style import (
     log_axis,
     name_ends,
     new_axes,
+    percent,
     shades,
     tidy,
     write,
@@ -237,6 +240,42 @@ def value(found: Valuation, target: float | None = None, ax: Axes | None = None)
     ax.set_xlabel("pretraining tokens")
     ax.set_ylabel("score of the checkpoints")
     ax.set_title(found.advice, fontsize="medium", color=INK)
+    return tidy(ax)
+
+
+def model_losses(found: ModelChoice, shown: int = 6, ax: Axes | None = None) -> Axes:
+    """Losses of models over the data they are finetuned on, with intervals at the full size.
+
+    Args:
+        found: what :func:`jaxlaw.planning.choose_model` returned.
+        shown: how many models, the best first.
+        ax: where to draw; a new figure if None.
+    """
+    ax, data, table, ends = ax or new_axes(), found.data, found.table.head(shown), []
+    data = data[(data["D"] > 0) & data["model"].isin(table["model"])]
+    curves = found.curves(np.geomspace(data["D"].min(), found.at, 99))
+    for k, row in reversed(list(table.iterrows())):
+        name, color = row["model"], BLUE if k == 0 else FAINT
+        mine = data[data["model"] == name]
+        dots(ax, mine["D"], mine["loss"], color=color, zorder=3)
+        ax.plot(curves["D"], curves[name], color=color, linewidth=2.0 if k == 0 else 1.0)
+        if "predicted_low" in row:
+            ends_of = (
+                found.interval["predicted"]
+                if k == 0
+                else row[["predicted_low", "predicted_high"]].to_list()
+            )
+            ax.vlines(found.at * 1.12**k, *ends_of, color=color, linewidth=2.5)
+        share = "" if np.isnan(row["best"]) else f" {percent(round(row['best'], 2))}"
+        ends.append((row["predicted"], f"{name.rpartition('/')[2]}{share}", color))
+    ax.axvline(found.at, color=INK, linewidth=0.8, linestyle=":", zorder=0)
+    ax.margins(x=0.03)
+    log_axis(ax.xaxis)
+    log_axis(ax.yaxis)
+    name_ends(ax, ends)
+    ax.set_title("and how often each is the best of the resamples", fontsize="medium", color=INK)
+    ax.set_xlabel("data finetuned on")
+    ax.set_ylabel("loss after finetuning (nats)")
     return tidy(ax)
 
 
