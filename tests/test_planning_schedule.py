@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import jaxlaw as jl
 from jaxlaw import UsageError, laws, simulate
 from jaxlaw.curves.counting import area_options
-from jaxlaw.planning import descent, optimal_schedule
+from jaxlaw.planning import corners, descent, falls, optimal_schedule
 from jaxlaw.schedules import Schedule, constant, cosine, join, warmup, wsd
 
 ANNEALING = ("annealing", simulate.TRUTHS["annealing"])
@@ -58,19 +58,71 @@ def test_gradients_in_the_rates_are_finite_differences(epsilon, float64):
         assert float(slope[step]) == pytest.approx((up - down) / 2e-6, rel=1e-6, abs=1e-6)
 
 
-@pytest.mark.parametrize("after", [None, constant(0.01, 30)])
-def test_areas_mixed_from_corners_are_those_of_the_rates(after, float64):
-    run = descent.Run(120, 0.01, 1e-3, 10, 0.002, after, 7)
-    grid = descent.grid_of(run, 16, 0.95)
-    shares = np.random.default_rng(0).dirichlet(np.ones(17))
-    options = {"decay": 0.95, "carry_momentum": True, "count_warmup": True, "epsilon": None}
-    corners = [descent.ends_of(descent.schedule_of(e, run, grid), options) for e in np.eye(17)]
-    whole = descent.ends_of(descent.schedule_of(shares, run, grid), options)
-    np.testing.assert_allclose(shares @ np.array(corners), whole, rtol=1e-12)
-    before = None if after is None else (after.rates, after.initial_lr)
-    shape = descent.Shape(10, 7, None if after is None else len(after), True, True)
-    how = (grid, run.peak, run.floor, run.start, before, 0.95, None)
-    np.testing.assert_allclose(descent._ends(shape, how, jnp.asarray(shares)), whole, rtol=1e-12)
+COUNTED = {"decay": 0.95, "carry_momentum": True, "count_warmup": True, "epsilon": None}
+AFTER = constant(0.01, 30)
+
+
+def mixture(run, options, knots=16):
+    grid = falls.grid_of(run, knots, options["decay"])
+    nodes = corners.few_steps(run, grid, options["decay"])
+    return grid, corners.mixture_of(run, grid, options, nodes)
+
+
+@pytest.mark.parametrize("change", [
+    {"count": True}, {"after": AFTER}, {"start": 0.005}, {"start": 0.02, "after": AFTER},
+    {"start": 0.02}, {"warmup": 0},
+])  # fmt: skip
+@pytest.mark.parametrize("epsilon", [None, 0.3])
+def test_areas_mixed_from_corners_are_those_of_the_rates(change, epsilon, float64):
+    """Every step a node; warm-ups that rise and that fall, in which rises may not count."""
+    options = COUNTED | {"epsilon": epsilon, "count_warmup": change.get("count", False)}
+    change = {name: value for name, value in change.items() if name != "count"}
+    run = falls.Run(120, 0.01, 1e-3, 10, 0.0, None, 7)._replace(**change)
+    every = np.arange(1, 121), np.ones(120)
+    grid = falls.grid_of(run, 16, 0.95)
+    found = corners.mixture_of(run, grid, options, every)
+    random = np.random.default_rng(0)
+    for first in (0.0, 0.4, 0.8):  # of the fall before the first free rate
+        shares = np.append(first, (1 - first) * random.dirichlet(np.ones(16)))
+        whole = falls.ends_of(falls.schedule_of(shares, run, grid), options)
+        mixed = corners.mixed(found, jnp.asarray(shares))
+        np.testing.assert_allclose(mixed, whole, rtol=1e-12, atol=1e-16)
+
+
+@pytest.mark.parametrize("decay,shortest", [(0.999, 3_000), (0.99, 1), (0.5, 1), (1.0, 1)])
+def test_a_few_steps_stand_for_all(decay, shortest, float64):
+    run = falls.Run(20_000, 2e-4, 1e-5, 500, 0.0, None, shortest)
+    options = COUNTED | {"decay": decay, "epsilon": 0.2}
+    grid, found = mixture(run, options, 64)
+    steps, counts = corners.few_steps(run, grid, decay)
+    assert counts.sum() == pytest.approx(20_000) and (counts >= 0).all()
+    assert len(steps) < 3_000 and (np.diff(steps) >= 0).all()
+    assert steps[0] == 1 and steps[-1] == 20_000
+    shares = np.random.default_rng(1).dirichlet(np.full(65, 0.3))
+    whole = falls.ends_of(falls.schedule_of(shares, run, grid), options)
+    np.testing.assert_allclose(corners.mixed(found, jnp.asarray(shares)), whole, rtol=1e-5)
+
+
+@pytest.mark.parametrize("start", [0.0, 0.005, 0.02])
+@pytest.mark.parametrize("epsilon", [None, 0.3])
+def test_the_gap_is_that_of_every_step(epsilon, start):
+    """Against differences towards each corner, by areas of whole schedules."""
+    run = falls.Run(2_000, 0.01, 1e-3, 10, start, None, 100)
+    options = COUNTED | {"epsilon": epsilon, "count_warmup": False, "decay": 0.99}
+    grid, found = mixture(run, options)
+    target = descent.Target(laws.get("annealing"), dict(STRONG[1]), {}, 1.0, None)
+    shares = np.random.default_rng(0).dirichlet(np.full(17, 5.0))
+
+    def loss(one):
+        ends = falls.ends_of(falls.schedule_of(one, run, grid), options)
+        return descent.losses_of([target], [ends])[0]
+
+    def towards(corner, by=1e-5):
+        up, down = (loss((1 - b) * shares + b * corner) for b in (by, -by))
+        return (down - up) / (2 * by)
+
+    gap = descent.gap_at([target], found, shares, run, grid, options)
+    assert gap == pytest.approx(max(map(towards, np.eye(17))), rel=1e-6)
 
 
 def test_nothing_else_is_better():

@@ -24,17 +24,9 @@ from jaxlaw.lr_areas import PhaseAreas
 from jaxlaw.notes import Note, UsageError, nearest
 from jaxlaw.planning.answers import LEVEL, Source, in_domain, on_source, percentiles_of, sources
 from jaxlaw.planning.continual_run import counted_as
-from jaxlaw.planning.descent import (
-    Run,
-    Target,
-    by_name,
-    ends_of,
-    grid_of,
-    predicted,
-    schedule_of,
-    solve,
-    starts_of,
-)
+from jaxlaw.planning.corners import few_steps, mixture_of
+from jaxlaw.planning.descent import Target, descend, gap_at, losses_of, predicted
+from jaxlaw.planning.falls import Run, by_name, ends_of, grid_of, schedule_of, starts_of
 from jaxlaw.records import plain
 from jaxlaw.schedules import Schedule
 
@@ -193,10 +185,13 @@ def optimal_schedule(
         options["count_warmup"] = True  # the base is not known: this run is the continued phase
     grid, usual = grid_of(run, knots, options["decay"]), _usual(run)
     starts = starts_of(run, grid, [*usual.values()], n_starts, np.random.default_rng(seed))
-    shares, losses, gaps = solve(targets, run, grid, options, starts, iterations)
+    mixture = mixture_of(run, grid, options, few_steps(run, grid, options["decay"]))
+    shares = descend(targets, mixture, starts, iterations)
+    losses = losses_of(targets, [ends_of(schedule_of(s, run, grid), options) for s in shares])
     if not np.isfinite(losses).any():
         raise UsageError("no start has a finite predicted loss; check the law's parameters")
     best = int(np.nanargmin(losses))
+    gap = gap_at(targets, mixture, shares[best], run, grid, options)
     found = schedule_of(shares[best], run, grid)
     ends = [ends_of(one, options) for one in [found, *usual.values()]]
     table = _compared(targets, ["optimal", *usual], ends)
@@ -204,11 +199,11 @@ def optimal_schedule(
     notes = [
         *_on_sources(targets, ends[0]),
         *_on_shape(found.rates[-steps:][run.first - 1 :], run),
-        *_on_search(agreement, gaps[best], losses[best]),
+        *_on_search(agreement, gap, losses[best]),
         Note("beyond-the-law", "info", _UNKNOWN),
     ]
     return OptimalSchedule(
-        found, float(table["loss"].iloc[0]), ends[0], float(gaps[best]), agreement, n_starts,
+        found, float(table["loss"].iloc[0]), ends[0], gap, agreement, n_starts,
         table, tuple(notes), usual, _interval(targets, ends[0], level), level,
     )  # fmt: skip
 
