@@ -17,7 +17,7 @@ import numpy as np
 from jaxlaw.area_tiles import Areas
 from jaxlaw.laws.base import power
 from jaxlaw.lr_areas import PhaseAreas
-from jaxlaw.planning.falls import Grid, Run, areas_at, ends_of, schedule_of
+from jaxlaw.planning.falls import Grid, Run, areas_at, ends_of, schedule_of, together
 from jaxlaw.schedules import Schedule
 
 #: Lobatto's nodes in [−1, 1]: the first and the last step of a piece are among them.
@@ -57,15 +57,26 @@ class Mixture(NamedTuple):
 
 def mixture_of(run: Run, grid: Grid, options: Mapping[str, Any], nodes: Any) -> Mixture:
     """Corners at the nodes, a pair of steps and counts from :func:`few_steps`."""
-    each = [_corners(run, grid, options, *nodes)]
-    if not (options["count_warmup"] or run.after is not None or run.start <= run.floor):
-        S2, momentum = each[0].ends.S2, each[0].momentum
-        for one in (S2, momentum)[: 1 if momentum is None else 2]:
-            one[0] = 0.0  # of the one corner whose warm-up falls; rising, it would have none
-        each.append(_corners(run, grid, {**options, "count_warmup": True}, *nodes))
-    rates = np.array([one.rates[-run.steps :][nodes[0] - 1] for one in _schedules(run, grid)])
+    steps, counts = nodes
+    certain = options["count_warmup"] or run.after is not None or run.start <= run.floor
+    ways = [options] if certain else [options, {**options, "count_warmup": True}]
+    rates, found = [], []
+    for one in _schedules(run, grid):
+        rates.append(one.rates[-run.steps :][steps - 1])
+        found.append([_corner(one, run, way, steps) for way in ways])
+    each = []
+    for ends, momentum in (zip(*corners, strict=True) for corners in zip(*found, strict=True)):
+        momentum = None if momentum[0] is None else np.array(momentum) * counts
+        ends = together(ends)
+        if momentum is not None and run.after is not None:  # S2_pt, which is that of any corner
+            ends = ends._replace(S2_pt=np.full(len(rates), ends_of(one, options).S2_pt))
+        each.append(Corners(ends, momentum))
+    if not certain:
+        each[0].ends.S2[0] = 0.0  # of the corner whose warm-up falls; rising, it would have none
+        if each[0].momentum is not None:
+            each[0].momentum[0] = 0.0
     above = run.start - run.floor, run.peak - run.floor
-    return Mixture(tuple(each), rates, *above, options["epsilon"])
+    return Mixture(tuple(each), np.array(rates), *above, options["epsilon"])
 
 
 def mixed(mixture: Mixture, shares: Any) -> Areas | PhaseAreas:
@@ -83,6 +94,11 @@ def mixed(mixture: Mixture, shares: Any) -> Areas | PhaseAreas:
     return type(each[0])(*(jnp.where(_rises(mixture, shares), *one) for one in both))
 
 
+def lean(mixture: Mixture) -> Mixture:
+    """Without the rates where areas do not ask for them: one program for all runs."""
+    return mixture if mixture.epsilon is not None else mixture._replace(rates=None)
+
+
 def _rises(mixture: Mixture, shares: Any) -> Any:
     """Whether the warm-up does: its first share lies before the first free rate."""
     return mixture.peak * (1 - shares[0]) >= mixture.start
@@ -98,14 +114,14 @@ def slopes(
         return found
     rises = len(mixture.corners) == 2 and not falls
     options = {**options, "count_warmup": options["count_warmup"] or falls}
-    momentum, rates = _of_each_step(schedule_of(shares, run, grid), run, options)[1:]
+    momentum, rates = _of_each_step(schedule_of(shares, run, grid), run, options)
     there = rates > 0  # where there is no rate the derivative is taken as 0, as in `power`
     level = np.where(there, rates, 1.0)
     weight = np.where(there, level ** options["epsilon"], options["epsilon"] == 0)
     pull = np.where(there, options["epsilon"] * weight / level, 0.0) * momentum
     S2 = []
     for one in _schedules(run, grid):
-        own, rates = _of_each_step(one, run, options)[1:]
+        own, rates = _of_each_step(one, run, options)
         S2.append((own @ weight if S2 or not rises else 0.0) + pull @ rates)
     return found._replace(**{of_run(found): np.array(S2)})
 
@@ -115,21 +131,17 @@ def of_run(ends: Areas | PhaseAreas) -> str:
     return "S2" if isinstance(ends, Areas) else "S2_cpt"
 
 
-def _corners(
-    run: Run, grid: Grid, options: Mapping[str, Any], steps: np.ndarray, counts: np.ndarray
-) -> Corners:
-    each, momentum = [], []
-    for one in _schedules(run, grid):
-        if options["epsilon"] is None:
-            each.append(ends_of(one, options))
-            continue
-        ends, falling, _ = _of_each_step(one, run, options)
-        each.append(ends)
-        momentum.append(falling[steps - 1] * counts)
-    ends = type(each[0])(*map(np.array, zip(*each, strict=True)))
-    if momentum and run.after is not None:  # S2_pt, which no rate of the run changes
-        ends = ends._replace(S2_pt=np.full(len(each), ends_of(one, options).S2_pt))
-    return Corners(ends, np.array(momentum) if momentum else None)
+def _corner(
+    schedule: Schedule, run: Run, options: Mapping[str, Any], steps: np.ndarray
+) -> tuple[Areas | PhaseAreas, np.ndarray | None]:
+    """Areas at the end; with ε momentum after some steps, by what each adds to plain S2."""
+    if options["epsilon"] is None:
+        return ends_of(schedule, options), None
+    steps = steps + len(schedule) - run.steps
+    at = np.concatenate([steps - 1, steps, [len(schedule)]])
+    found = areas_at(schedule, {**options, "epsilon": None}, at)
+    S2 = getattr(found, of_run(found))
+    return type(found)(*(one[-1] for one in found)), S2[len(steps) : -1] - S2[: len(steps)]
 
 
 def _schedules(run: Run, grid: Grid) -> Iterator[Schedule]:
@@ -138,11 +150,11 @@ def _schedules(run: Run, grid: Grid) -> Iterator[Schedule]:
 
 def _of_each_step(
     schedule: Schedule, run: Run, options: Mapping[str, Any]
-) -> tuple[Areas | PhaseAreas, np.ndarray, np.ndarray]:
-    """Plain areas at the end; momentum, what S2 gains by each step, and rates, (steps,)."""
+) -> tuple[np.ndarray, np.ndarray]:
+    """Momentum and rates, (steps,)."""
     found = areas_at(schedule, {**options, "epsilon": None})
     momentum = np.diff(getattr(found, of_run(found))[-run.steps :], prepend=0.0)
-    return type(found)(*(one[-1] for one in found)), momentum, schedule.rates[-run.steps :]
+    return momentum, schedule.rates[-run.steps :]
 
 
 def few_steps(run: Run, grid: Grid, decay: float) -> tuple[np.ndarray, np.ndarray]:

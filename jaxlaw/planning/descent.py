@@ -14,12 +14,37 @@ from jaxlaw.area_tiles import Areas
 from jaxlaw.laws.base import Law
 from jaxlaw.lr_areas import PhaseAreas
 from jaxlaw.planning.answers import Source
-from jaxlaw.planning.corners import Mixture, mixed, slopes
-from jaxlaw.planning.falls import Grid, Run, by_name, ends_of, schedule_of
+from jaxlaw.planning.corners import Mixture, few_steps, lean, mixed, mixture_of, slopes
+from jaxlaw.planning.falls import (
+    Grid,
+    Run,
+    by_name,
+    ends_of,
+    finer_grid,
+    moved,
+    schedule_of,
+    together,
+)
 from jaxlaw.programs import compiled
 
-RATE = 1.0  # Adam's, in logits; it fades to 0 over the iterations
+FINER = 2  # times the knots are placed anew
 DUST = 1e-9  # shares of the fall that are put to 0 at the end
+
+
+class Pace(NamedTuple):
+    """How a descent goes.
+
+    Attributes:
+        spare: of the fall, given to all corners alike: none is so small at the start that it
+            cannot come back. What there is to clear away hides what little there is to gain.
+        rate: Adam's, in logits; it fades to 0 over the iterations.
+    """
+
+    spare: float
+    rate: float
+
+
+AFRESH, NEAR = Pace(0.1, 1.0), Pace(1e-3, 0.3)
 
 
 class Target(NamedTuple):
@@ -43,24 +68,81 @@ def _weighted(which: tuple[Law, ...], values: Any, ends: Any) -> Any:
     return sum(weight * predicted(law, p, x, ends) for law, (weight, p, x) in each)
 
 
-def losses_of(targets: Sequence[Target], each: Sequence[Areas | PhaseAreas]) -> np.ndarray:
-    """The weighted sum after the last step of each schedule, (schedules,)."""
-    ends = type(each[0])(*map(np.array, zip(*each, strict=True)))
-    which, values = _as_arrays(targets, 1)
+def losses_of(targets: Sequence[Target], ends: Areas | PhaseAreas) -> np.ndarray:
+    """The weighted sum at the ends of schedules; areas and parameters broadcast."""
+    which, values = _as_arrays(targets, None)
     with jax.enable_x64(True):
-        return np.broadcast_to(_weighted(which, values, ends), len(each))
+        return np.asarray(_weighted(which, values, ends))
+
+
+class Search(NamedTuple):
+    """Where the descents from every start ended.
+
+    Attributes:
+        grid: knots.
+        nodes: steps and counts, as :func:`jaxlaw.planning.corners.few_steps` gives.
+        mixture: what they went down on.
+        shares: (starts, corners).
+        ends: areas of each, over every step.
+        losses: (starts,) there.
+    """
+
+    grid: Grid
+    nodes: tuple[np.ndarray, np.ndarray]
+    mixture: Mixture
+    shares: np.ndarray
+    ends: Areas | PhaseAreas
+    losses: np.ndarray
+
+    @property
+    def best(self) -> int:
+        """The start; 0 where no loss is finite."""
+        finite = np.where(np.isfinite(self.losses), self.losses, np.inf)
+        return int(np.argmin(finite))
+
+    @property
+    def loss(self) -> float:
+        """The lowest."""
+        return float(self.losses[self.best])
+
+
+def searched(
+    targets: Sequence[Target], run: Run, grid: Grid, options: Mapping[str, Any],
+    starts: np.ndarray, iterations: int,
+) -> Search:  # fmt: skip
+    """Descents from shares (starts, corners), then again on knots where the rates fell."""
+    every = [_searched(targets, run, grid, options, starts, iterations, AFRESH)]
+    for _ in range(FINER):
+        found = [one.shares[one.best] for one in every]
+        finer = finer_grid(run, [one.grid for one in every], found)
+        if finer is None or not np.isfinite(every[-1].loss):
+            break
+        starts = moved(every[-1].shares, every[-1].grid, finer)
+        every.append(_searched(targets, run, finer, options, starts, iterations, NEAR))
+    return min(every, key=lambda one: one.loss)
+
+
+def _searched(
+    targets: Sequence[Target], run: Run, grid: Grid, options: Mapping[str, Any],
+    starts: np.ndarray, iterations: int, pace: Pace,
+) -> Search:  # fmt: skip
+    nodes = few_steps(run, grid, options["decay"])
+    mixture = mixture_of(run, grid, options, nodes)
+    shares = descend(targets, mixture, starts, iterations, pace)
+    ends = together([ends_of(schedule_of(one, run, grid), options) for one in shares])
+    return Search(grid, nodes, mixture, shares, ends, losses_of(targets, ends))
 
 
 def gap_at(
-    targets: Sequence[Target], mixture: Mixture, shares: np.ndarray, run: Run, grid: Grid,
-    options: Mapping[str, Any],
-) -> float:  # fmt: skip
+    targets: Sequence[Target], search: Search, run: Run, options: Mapping[str, Any]
+) -> float:
     """Frank and Wolfe's gap: the best that a move to one corner promises, over every step."""
     which, values = _as_arrays(targets, None)
-    ends = ends_of(schedule_of(shares, run, grid), options)
+    shares = search.shares[search.best]
+    ends = ends_of(schedule_of(shares, run, search.grid), options)
     with jax.enable_x64(True):
         pull = _slope(which, values, ends)
-    each = slopes(mixture, shares, run, grid, options)
+    each = slopes(search.mixture, shares, run, search.grid, options)
     slope = sum(np.asarray(a) * b for a, b in zip(pull, each, strict=True))
     return float(slope @ shares - slope.min())
 
@@ -71,14 +153,14 @@ def _slope(which: tuple[Law, ...], values: Any, ends: Any) -> Any:
 
 
 def descend(
-    targets: Sequence[Target], mixture: Mixture, starts: np.ndarray, iterations: int
+    targets: Sequence[Target], mixture: Mixture, starts: np.ndarray, iterations: int, pace: Pace
 ) -> np.ndarray:
-    """Shares (starts, corners) where the descents end; params and starts row by row."""
+    """Shares (starts, corners) where the descents from others end; params may have a row each."""
     which, values = _as_arrays(targets, len(starts))
-    if mixture.epsilon is None:  # then rates are not asked for: one program for all runs
-        mixture = mixture._replace(rates=None)
+    logits = np.log(np.maximum(starts, 0) + pace.spare / starts.shape[-1])
     with jax.enable_x64(True):
-        return np.asarray(_descend(which, values, mixture, starts, iterations))
+        found = _descend(which, values, lean(mixture), logits, iterations, pace.rate)
+        return np.asarray(found)
 
 
 def _as_arrays(targets: Sequence[Target], lanes: int | None) -> tuple[tuple[Law, ...], Any]:
@@ -92,8 +174,9 @@ def _as_arrays(targets: Sequence[Target], lanes: int | None) -> tuple[tuple[Law,
 
 @compiled(static_argnames="which")
 def _descend(
-    which: tuple[Law, ...], values: Any, mixture: Mixture, starts: Any, iterations: Any
-) -> Any:
+    which: tuple[Law, ...], values: Any, mixture: Mixture, starts: Any, iterations: Any,
+    highest: Any,
+) -> Any:  # fmt: skip
     """Adam on the logits of every lane."""
 
     def loss(logits: Any, own: Any) -> Any:
@@ -106,7 +189,7 @@ def _descend(
     def step(i: Any, carry: Any) -> Any:
         logits, state = carry
         update, state = adam.update(every(logits, values), state)
-        rate = RATE * 0.5 * (1 + jnp.cos(jnp.pi * i / iterations))
+        rate = highest * 0.5 * (1 + jnp.cos(jnp.pi * i / iterations))
         return logits - rate * update, state
 
     carry = jnp.asarray(starts), adam.init(jnp.asarray(starts))

@@ -8,7 +8,7 @@ convex in the rates is convex in the shares.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,6 +17,8 @@ from jaxlaw import schedules
 from jaxlaw.area_tiles import Areas
 from jaxlaw.lr_areas import PhaseAreas, areas, phase_areas
 from jaxlaw.schedules import Schedule
+
+TRACE = 1e-3  # of the fall between two knots: there finer ones pay
 
 
 class Run(NamedTuple):
@@ -54,9 +56,48 @@ def grid_of(run: Run, knots: int, decay: float) -> Grid:
         memory = np.power(float(decay), steps[-1] - steps)
         recent = (memory - memory[0]) / (1 - memory[0]) if memory[0] < 1 else passed
         at = np.interp(np.linspace(0, 1, knots), (passed + recent) / 2, steps)
+    return _grid(at, steps)
+
+
+def _grid(at: np.ndarray, steps: np.ndarray) -> Grid:
     left = np.clip(np.searchsorted(at, steps, side="right") - 1, 0, max(len(at) - 2, 0))
     width = np.diff(at)[left] if len(at) > 1 else 1.0
     return Grid(at, left, (steps - at[left]) / width)
+
+
+def finer_grid(run: Run, grids: Sequence[Grid], found: Sequence[np.ndarray]) -> Grid | None:
+    """As many knots, an equal part of them each: as in the first grid, and where rates fell.
+
+    Args:
+        run: its limits.
+        grids: of the searches so far.
+        found: the shares (corners,) that each of them found.
+
+    Returns:
+        None where no rate falls between knots, or every step is one.
+    """
+    at = grids[0].at
+    ways = [(at, np.linspace(0, 1, len(at)))]
+    for grid, shares in zip(grids, found, strict=True):
+        falls = shares[1:-1] > TRACE
+        beside = np.append(falls[1:], False) | np.append(False, falls[:-1])
+        passed = np.append(0, np.cumsum(falls | beside))
+        if not passed[-1]:
+            return None
+        ways.append((grid.at, passed / passed[-1]))
+    steps = np.arange(run.first, run.steps + 1.0)
+    if len(steps) <= len(at):
+        return None
+    every = np.unique(np.concatenate([edges for edges, _ in ways]))
+    whole = np.mean([np.interp(every, *one) for one in ways], axis=0)
+    return _grid(np.interp(np.linspace(0, 1, len(at)), whole, every), steps)
+
+
+def moved(shares: np.ndarray, old: Grid, new: Grid) -> np.ndarray:
+    """Shares (rows, corners) of nearly the same rates, on other knots."""
+    level = np.cumsum(shares[:, :0:-1], axis=1)[:, ::-1]
+    level = np.array([np.interp(new.at, old.at, one) for one in level])
+    return -np.diff(level, prepend=1.0, append=0.0)
 
 
 def _free_rates(shares: np.ndarray, run: Run, grid: Grid) -> np.ndarray:
@@ -87,7 +128,7 @@ def schedule_of(shares: np.ndarray, run: Run, grid: Grid) -> Schedule:
 def starts_of(
     run: Run, grid: Grid, usual: list[Schedule], count: int, random: np.random.Generator
 ) -> np.ndarray:
-    """Logits of the shares, (count, knots + 1): of the usual schedules, then random ones."""
+    """Shares (count, knots + 1): of the usual schedules, then random ones."""
     steps, size = np.arange(1, run.steps + 1), len(grid.at) + 1
     shares = []
     for one in usual[:count]:
@@ -96,8 +137,12 @@ def starts_of(
         )
         shares.append(-np.diff(level, prepend=1.0, append=0.0))
     drawn = random.dirichlet(np.full(size, 0.3), max(count - len(usual), 0))
-    # None is so small that it takes long to come back.
-    return np.log(np.maximum(np.concatenate([np.array(shares), drawn]), 0) + 0.1 / size)
+    return np.concatenate([np.array(shares), drawn])
+
+
+def together(each: Sequence[Areas | PhaseAreas]) -> Areas | PhaseAreas:
+    """Areas of several schedules as arrays."""
+    return type(each[0])(*map(np.array, zip(*each, strict=True)))
 
 
 def ends_of(schedule: Schedule, options: Mapping[str, Any]) -> Areas | PhaseAreas:
