@@ -57,6 +57,19 @@ def test_loss_compute_is_fitted_to_it():
     assert fit.params["a"] == pytest.approx(truth["a"], rel=0.06)
 
 
+@pytest.mark.slow
+def test_its_interval_is_that_of_the_law_fitted_to_it():
+    """Runs are drawn whole: with each level by itself the interval is too narrow."""
+    lowest = planning.lowest_losses(simulate.experiment("from-scratch", noise=0.002).table, 30)
+    widths = {}
+    for groups in ("N", None):
+        boot = jl.bootstrap("loss-compute", lowest, 40, groups=groups, n_starts=64, screen=4)
+        low, high = boot.intervals().set_index("parameter").loc["b", ["low", "high"]]
+        assert low < boot.fit.params["b"] < high
+        widths[groups] = high - low
+    assert widths["N"] > widths[None]
+
+
 def test_wrong_usage():
     with pytest.raises(jl.UsageError, match="lacks loss"):
         planning.lowest_losses({"N": [1.0], "D": [1.0]})

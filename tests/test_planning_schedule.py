@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import jaxlaw as jl
-from jaxlaw import UsageError, laws, simulate
+from jaxlaw import UsageError, laws, planning, simulate
 from jaxlaw.curves.counting import area_options
-from jaxlaw.planning import descent, optimal_schedule
+from jaxlaw.planning import corners, descent, falls, optimal_schedule
 from jaxlaw.schedules import Schedule, constant, cosine, join, warmup, wsd
 
 ANNEALING = ("annealing", simulate.TRUTHS["annealing"])
@@ -58,19 +58,74 @@ def test_gradients_in_the_rates_are_finite_differences(epsilon, float64):
         assert float(slope[step]) == pytest.approx((up - down) / 2e-6, rel=1e-6, abs=1e-6)
 
 
-@pytest.mark.parametrize("after", [None, constant(0.01, 30)])
-def test_areas_mixed_from_corners_are_those_of_the_rates(after, float64):
-    run = descent.Run(120, 0.01, 1e-3, 10, 0.002, after, 7)
-    grid = descent.grid_of(run, 16, 0.95)
-    shares = np.random.default_rng(0).dirichlet(np.ones(17))
-    options = {"decay": 0.95, "carry_momentum": True, "count_warmup": True, "epsilon": None}
-    corners = [descent.ends_of(descent.schedule_of(e, run, grid), options) for e in np.eye(17)]
-    whole = descent.ends_of(descent.schedule_of(shares, run, grid), options)
-    np.testing.assert_allclose(shares @ np.array(corners), whole, rtol=1e-12)
-    before = None if after is None else (after.rates, after.initial_lr)
-    shape = descent.Shape(10, 7, None if after is None else len(after), True, True)
-    how = (grid, run.peak, run.floor, run.start, before, 0.95, None)
-    np.testing.assert_allclose(descent._ends(shape, how, jnp.asarray(shares)), whole, rtol=1e-12)
+COUNTED = {"decay": 0.95, "carry_momentum": True, "count_warmup": True, "epsilon": None}
+AFTER = constant(0.01, 30)
+
+
+def mixture(run, options, knots=16):
+    grid = falls.grid_of(run, knots, options["decay"])
+    nodes = corners.few_steps(run, grid, options["decay"])
+    return grid, corners.mixture_of(run, grid, options, nodes)
+
+
+@pytest.mark.parametrize("change", [
+    {"count": True}, {"after": AFTER}, {"start": 0.005}, {"start": 0.02, "after": AFTER},
+    {"start": 0.02}, {"warmup": 0},
+])  # fmt: skip
+@pytest.mark.parametrize("epsilon", [None, 0.3])
+def test_areas_mixed_from_corners_are_those_of_the_rates(change, epsilon, float64):
+    """Every step a node; warm-ups that rise and that fall, in which rises may not count."""
+    options = COUNTED | {"epsilon": epsilon, "count_warmup": change.get("count", False)}
+    change = {name: value for name, value in change.items() if name != "count"}
+    run = falls.Run(120, 0.01, 1e-3, 10, 0.0, None, 7)._replace(**change)
+    every = np.arange(1, 121), np.ones(120)
+    grid = falls.grid_of(run, 16, 0.95)
+    found = corners.mixture_of(run, grid, options, every)
+    random = np.random.default_rng(0)
+    for first in (0.0, 0.4, 0.8):  # of the fall before the first free rate
+        shares = np.append(first, (1 - first) * random.dirichlet(np.ones(16)))
+        whole = falls.ends_of(falls.schedule_of(shares, run, grid), options)
+        mixed = corners.mixed(found, jnp.asarray(shares))
+        np.testing.assert_allclose(mixed, whole, rtol=1e-12, atol=1e-16)
+
+
+@pytest.mark.parametrize("decay,shortest", [(0.999, 3_000), (0.99, 1), (0.5, 1), (1.0, 1)])
+def test_a_few_steps_stand_for_all(decay, shortest, float64):
+    run = falls.Run(20_000, 2e-4, 1e-5, 500, 0.0, None, shortest)
+    options = COUNTED | {"decay": decay, "epsilon": 0.2}
+    grid, found = mixture(run, options, 64)
+    steps, counts = corners.few_steps(run, grid, decay)
+    assert counts.sum() == pytest.approx(20_000) and (counts >= 0).all()
+    assert len(steps) < 3_000 and (np.diff(steps) >= 0).all()
+    assert steps[0] == 1 and steps[-1] == 20_000
+    shares = np.random.default_rng(1).dirichlet(np.full(65, 0.3))
+    whole = falls.ends_of(falls.schedule_of(shares, run, grid), options)
+    np.testing.assert_allclose(corners.mixed(found, jnp.asarray(shares)), whole, rtol=1e-5)
+
+
+@pytest.mark.parametrize("start", [0.0, 0.005, 0.02])
+@pytest.mark.parametrize("epsilon", [None, 0.3])
+def test_the_gap_is_that_of_every_step(epsilon, start):
+    """Against differences towards each corner, by areas of whole schedules."""
+    run = falls.Run(2_000, 0.01, 1e-3, 10, start, None, 100)
+    options = COUNTED | {"epsilon": epsilon, "count_warmup": False, "decay": 0.99}
+    grid, found = mixture(run, options)
+    target = descent.Target(laws.get("annealing"), dict(STRONG[1]), {}, 1.0, None)
+    shares = np.random.default_rng(0).dirichlet(np.full(17, 5.0))
+
+    def ends_of(one):
+        return falls.ends_of(falls.schedule_of(one, run, grid), options)
+
+    def loss(one):
+        return descent.losses_of([target], ends_of(one))
+
+    def towards(corner, by=1e-5):
+        up, down = (loss((1 - b) * shares + b * corner) for b in (by, -by))
+        return (down - up) / (2 * by)
+
+    at = descent.Search(grid, None, found, shares[None], ends_of(shares), np.zeros(1))
+    gap = descent.gap_at([target], at, run, options)
+    assert gap == pytest.approx(max(map(towards, np.eye(17))), rel=1e-6)
 
 
 def test_nothing_else_is_better():
@@ -251,6 +306,75 @@ def test_rises_of_the_first_warmup_may_be_ignored(carry):
     expected = jl.phase_areas(level, 0.95, at=[280], carry_momentum=carry)
     assert again.areas.S2_cpt == pytest.approx(expected.S2_cpt[0], rel=1e-9)
     assert again.areas.S2_pt == pytest.approx(0, abs=1e-12)
+
+
+@pytest.mark.parametrize("epsilon", [None, 0.1])
+def test_no_usual_schedule_is_better(epsilon):
+    """Not even one that keeps the limits exactly, as far as knots spread evenly can tell."""
+    best = optimal_schedule(ANNEALING, 20_000, 2e-4, floor=2e-5, shortest_decay=4_000,
+                            epsilon=epsilon)  # fmt: skip
+    assert best.comparison["loss"].idxmin() == "optimal" and best.gap < 1e-6
+
+
+def around(pair, count, scale=0.05):
+    """Draws of all parameters, independent."""
+    random = np.random.default_rng(0)
+    return {k: v * np.exp(scale * random.standard_normal(count)) for k, v in pair[1].items()}
+
+
+def replicates(draws):
+    fit = dataclasses.replace(simulated_fit("annealing"), params=dict(STRONG[1]))
+    return planning.Replicates(fit, draws)
+
+
+def test_each_replicate_is_given_its_own_best():
+    """Plain areas like a cliff: of each replicate the best switch by trying all of them."""
+    steps, peak, draws = 400, 0.01, around(STRONG, 40)
+    best = optimal_schedule(replicates(draws), steps, peak, decay=0.97)
+    cliffs = np.array([cliff(k, steps, peak, 0.97) for k in range(1, steps + 1)])
+    S1, S2 = jl.areas(cliffs, 0.97, "first", at=[steps])
+    with jax.enable_x64(True):
+        losses = laws.get("annealing")({k: v[:, None] for k, v in draws.items()},
+                                       S1=S1[:, 0], S2=S2[:, 0])  # fmt: skip
+        under = laws.get("annealing")(draws, S1=best.areas.S1, S2=best.areas.S2)
+    losses, table = np.asarray(losses), best.replicates
+    switch = np.argmin(losses, axis=1) + 1
+    assert np.ptp(switch) > 5
+    np.testing.assert_allclose(table["decay_start"], switch, atol=2)
+    np.testing.assert_allclose(table["loss"], under, rtol=1e-12)
+    # Switches far from the one found have knots of the first search alone, 6 steps apart.
+    short = table["best_loss"] - losses.min(axis=1)
+    assert short.max() < 2e-5 and short.median() < 1e-7 < 1e-5 < table["regret"].median()
+    np.testing.assert_allclose(table["regret"], table["loss"] - table["best_loss"], atol=1e-12)
+    assert (table["regret"] >= 0).all() and best.regret == table["regret"].median()
+    for name, (low, high) in best.interval.items():
+        ends = np.quantile(table[name], (0.025, 0.975))
+        assert (low, high) == pytest.approx(tuple(ends), rel=1e-9), name
+    low, high = best.interval["decay_start"]
+    assert low < best.decay_start < high
+    assert f"begins between {low:.0f} and {high:.0f}, ends" in best.summary()
+
+
+def test_replicates_alike_regret_nothing():
+    alike = {name: np.full(1_001, value) for name, value in STRONG[1].items()}
+    best = optimal_schedule(replicates(alike), 100, 0.01, decay=0.9)
+    assert len(best.replicates) == 1_000 and best.replicates["regret"].max() < 1e-8
+    low, high = best.interval["decay_start"]
+    assert high - low <= 1 and low - 1 <= best.decay_start <= high + 1
+    alone = optimal_schedule(replicates(alike).fit, 100, 0.01, decay=0.9)
+    assert alone.decay_start == best.decay_start and np.isnan(alone.regret)
+    assert not alone.interval and not len(alone.replicates)
+
+
+def test_the_fall_is_dated_by_its_tenths():
+    """Exactly by all rates; a run that never falls has its last step."""
+    best = optimal_schedule(STRONG, 2_000, 0.01, decay=0.99, shortest_decay=300, warmup=20)
+    free = best.schedule.rates[19:]
+    done = (free[0] - free) / (free[0] - free[-1])
+    by_rates = [20 + int(np.argmax(done >= share)) for share in (0.1, 0.9)]
+    assert [best.decay_start, best.decay_end] == pytest.approx(by_rates, abs=1)
+    flat = optimal_schedule(("annealing", STRONG[1] | {"C": 0.0}), 200, 0.01, decay=0.95)
+    assert flat.decay_start == flat.decay_end == 200
 
 
 def test_another_length_and_peak_compile_nothing():

@@ -1,14 +1,8 @@
-"""Gradient descent on the rates of a run, through its areas.
-
-Free rates never rise, and fall from ``peak`` to ``floor`` at most. That fall is shared out: one
-share lies before the first knot, one between each two knots, one after the last (what is left
-undone). Shares are a softmax and rates between knots straight lines, so that every limit is met
-by construction, and a loss that is convex in the rates is convex in the shares.
-"""
+"""Gradient descent on the shares of a run's fall, a softmax of logits, in batch."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -16,16 +10,41 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from jaxlaw import schedules
 from jaxlaw.area_tiles import Areas
 from jaxlaw.laws.base import Law
-from jaxlaw.lr_areas import PhaseAreas, areas, phase_areas
+from jaxlaw.lr_areas import PhaseAreas
 from jaxlaw.planning.answers import Source
+from jaxlaw.planning.corners import Mixture, few_steps, lean, mixed, mixture_of, slopes
+from jaxlaw.planning.falls import (
+    Grid,
+    Run,
+    by_name,
+    ends_of,
+    finer_grid,
+    moved,
+    schedule_of,
+    together,
+)
 from jaxlaw.programs import compiled
-from jaxlaw.schedules import Schedule
 
-RATE = 1.0  # Adam's, in logits; it fades to 0 over the iterations
+FINER = 2  # times the knots are placed anew
 DUST = 1e-9  # shares of the fall that are put to 0 at the end
+
+
+class Pace(NamedTuple):
+    """How a descent goes.
+
+    Attributes:
+        spare: of the fall, given to all corners alike: none is so small at the start that it
+            cannot come back. What there is to clear away hides what little there is to gain.
+        rate: Adam's, in logits; it fades to 0 over the iterations.
+    """
+
+    spare: float
+    rate: float
+
+
+AFRESH, NEAR = Pace(0.1, 1.0), Pace(1e-3, 0.3)
 
 
 class Target(NamedTuple):
@@ -38,205 +57,142 @@ class Target(NamedTuple):
     source: Source
 
 
-class Run(NamedTuple):
-    """The limits that the rates keep."""
-
-    steps: int
-    peak: float
-    floor: float
-    warmup: int
-    start: float
-    after: Schedule | None
-    shortest_decay: int
-
-    @property
-    def first(self) -> int:
-        """The first step whose rate is free."""
-        return max(self.warmup, 1)
-
-
-class Grid(NamedTuple):
-    """Knots in steps, (knots,), and where the free steps lie between them, (free steps,)."""
-
-    at: np.ndarray
-    left: np.ndarray
-    fraction: np.ndarray
-
-
-def grid_of(run: Run, knots: int, decay: float) -> Grid:
-    """Every step, where they are few; else half the knots evenly, half as λ^(T−t)."""
-    steps = np.arange(run.first, run.steps + 1.0)
-    if len(steps) <= knots:
-        at = steps
-    else:
-        passed = (steps - steps[0]) / (steps[-1] - steps[0])
-        memory = np.power(float(decay), steps[-1] - steps)
-        recent = (memory - memory[0]) / (1 - memory[0]) if memory[0] < 1 else passed
-        at = np.interp(np.linspace(0, 1, knots), (passed + recent) / 2, steps)
-    left = np.clip(np.searchsorted(at, steps, side="right") - 1, 0, max(len(at) - 2, 0))
-    width = np.diff(at)[left] if len(at) > 1 else 1.0
-    return Grid(at, left, (steps - at[left]) / width)
-
-
-def _free_rates(shares: Any, grid: Any, peak: Any, floor: Any, shortest_decay: int) -> Any:
-    """Rates of the free steps for shares (knots + 1,) of the fall; numpy or JAX."""
-    xp = jnp if isinstance(shares, jax.Array) else np
-    level = xp.cumsum(shares[:0:-1])[::-1]  # what has yet to fall; small ones keep their digits
-    right = np.minimum(1, len(grid.at) - 1) + grid.left
-    rates = level[grid.left] * (1 - grid.fraction) + level[right] * grid.fraction
-    if shortest_decay > 1:  # a mean over the last steps: no fall in one step beyond its share
-        before = xp.concatenate([xp.full(shortest_decay - 1, 1.0) * rates[0], rates])
-        sums = xp.concatenate([xp.zeros(1), xp.cumsum(before)])
-        rates = (sums[shortest_decay:] - sums[:-shortest_decay]) / shortest_decay
-    return floor + (peak - floor) * rates
-
-
-def _all_rates(free: Any, warmup: int, start: Any) -> Any:
-    """The warm-up, a straight line to the first free rate, which is its last step, and the rest."""
-    xp = jnp if isinstance(free, jax.Array) else np
-    way = np.arange(1, warmup) / max(warmup, 1)
-    return xp.concatenate([start * (1 - way) + free[0] * way, free])
-
-
-def schedule_of(shares: np.ndarray, run: Run, grid: Grid) -> Schedule:
-    """Rounding may carry a rate past a limit; here it is put back."""
-    free = _free_rates(shares, grid, run.peak, run.floor, run.shortest_decay)
-    free = np.minimum.accumulate(np.clip(free, run.floor, run.peak))
-    initial = run.start if run.warmup else float(free[0])
-    own = Schedule(_all_rates(free, run.warmup, run.start), initial, None, "optimal")
-    return own if run.after is None else schedules.join(run.after, own)
-
-
-def starts_of(
-    run: Run, grid: Grid, usual: list[Schedule], count: int, random: np.random.Generator
-) -> np.ndarray:
-    """Logits of the shares, (count, knots + 1): of the usual schedules, then random ones."""
-    steps, size = np.arange(1, run.steps + 1), len(grid.at) + 1
-    shares = []
-    for one in usual[:count]:
-        level = (np.interp(grid.at, steps, one.rates[-run.steps :]) - run.floor) / (
-            run.peak - run.floor
-        )
-        shares.append(-np.diff(level, prepend=1.0, append=0.0))
-    drawn = random.dirichlet(np.full(size, 0.3), max(count - len(usual), 0))
-    # None is so small that it takes long to come back.
-    return np.log(np.maximum(np.concatenate([np.array(shares), drawn]), 0) + 0.1 / size)
-
-
-def ends_of(schedule: Schedule, options: Mapping[str, Any]) -> Areas | PhaseAreas:
-    """Areas after the last step, as numbers."""
-    found = _at_end(schedule.rates, schedule.initial_lr, schedule.boundary, **options)
-    return type(found)(*map(float, found))
-
-
-def _at_end(
-    rates: Any, initial_lr: Any, boundary: int | None, *,
-    carry_momentum: bool, count_warmup: bool, **options: Any,
-) -> Areas | PhaseAreas:  # fmt: skip
-    """Areas after the last step; rises of a continued phase always count; numpy or JAX."""
-
-    def of(function: Any, **more: Any) -> Any:
-        found = function(rates, initial_lr=initial_lr, at=[len(rates)], **options, **more)
-        return type(found)(*(one[0] for one in found))
-
-    if boundary is None:
-        return of(areas, count_warmup=count_warmup)
-    return of(
-        phase_areas, boundary=boundary, carry_momentum=carry_momentum,
-        count_warmup=(count_warmup, True),
-    )  # fmt: skip
-
-
-def by_name(ends: Areas | PhaseAreas) -> dict[str, Any]:
-    """Areas under every name by which a law may ask for them."""
-    if isinstance(ends, PhaseAreas):
-        return ends._asdict() | ends.whole._asdict()
-    return {"S1": ends.S1, "S2": ends.S2, "S1_cpt": ends.S1, "S2_cpt": ends.S2}
-
-
 def predicted(law: Law, params: Any, inputs: Any, ends: Areas | PhaseAreas) -> Any:
     """What a law says of areas at the end, and of its other inputs, in its own units."""
     values = by_name(ends) | inputs
     return law(params, **{name: values[name] for name in law.input_names})
 
 
-class Shape(NamedTuple):
-    """What a program depends on where areas are not linear in the rates."""
-
-    warmup: int
-    shortest_decay: int
-    boundary: int | None
-    carry_momentum: bool
-    count_warmup: bool
+def _weighted(which: tuple[Law, ...], values: Any, ends: Any) -> Any:
+    each = zip(which, values, strict=True)
+    return sum(weight * predicted(law, p, x, ends) for law, (weight, p, x) in each)
 
 
-def solve(
-    targets: tuple[Target, ...], run: Run, grid: Grid, options: Mapping[str, Any],
+def losses_of(targets: Sequence[Target], ends: Areas | PhaseAreas) -> np.ndarray:
+    """The weighted sum at the ends of schedules; areas and parameters broadcast."""
+    which, values = _as_arrays(targets, None)
+    with jax.enable_x64(True):
+        return np.asarray(_weighted(which, values, ends))
+
+
+class Search(NamedTuple):
+    """Where the descents from every start ended.
+
+    Attributes:
+        grid: knots.
+        nodes: steps and counts, as :func:`jaxlaw.planning.corners.few_steps` gives.
+        mixture: what they went down on.
+        shares: (starts, corners).
+        ends: areas of each, over every step.
+        losses: (starts,) there.
+    """
+
+    grid: Grid
+    nodes: tuple[np.ndarray, np.ndarray]
+    mixture: Mixture
+    shares: np.ndarray
+    ends: Areas | PhaseAreas
+    losses: np.ndarray
+
+    @property
+    def best(self) -> int:
+        """The start; 0 where no loss is finite."""
+        finite = np.where(np.isfinite(self.losses), self.losses, np.inf)
+        return int(np.argmin(finite))
+
+    @property
+    def loss(self) -> float:
+        """The lowest."""
+        return float(self.losses[self.best])
+
+
+def searched(
+    targets: Sequence[Target], run: Run, grid: Grid, options: Mapping[str, Any],
     starts: np.ndarray, iterations: int,
-) -> tuple[np.ndarray, ...]:  # fmt: skip
-    """Shares (starts, knots + 1), losses (starts,) and gaps (starts,) at the end."""
+) -> Search:  # fmt: skip
+    """Descents from shares (starts, corners), then again on knots where the rates fell."""
+    every = [_searched(targets, run, grid, options, starts, iterations, AFRESH)]
+    for _ in range(FINER):
+        found = [one.shares[one.best] for one in every]
+        finer = finer_grid(run, [one.grid for one in every], found)
+        if finer is None or not np.isfinite(every[-1].loss):
+            break
+        starts = moved(every[-1].shares, every[-1].grid, finer)
+        every.append(_searched(targets, run, finer, options, starts, iterations, NEAR))
+    return min(every, key=lambda one: one.loss)
+
+
+def _searched(
+    targets: Sequence[Target], run: Run, grid: Grid, options: Mapping[str, Any],
+    starts: np.ndarray, iterations: int, pace: Pace,
+) -> Search:  # fmt: skip
+    nodes = few_steps(run, grid, options["decay"])
+    mixture = mixture_of(run, grid, options, nodes)
+    shares = descend(targets, mixture, starts, iterations, pace)
+    ends = together([ends_of(schedule_of(one, run, grid), options) for one in shares])
+    return Search(grid, nodes, mixture, shares, ends, losses_of(targets, ends))
+
+
+def gap_at(
+    targets: Sequence[Target], search: Search, run: Run, options: Mapping[str, Any]
+) -> float:
+    """Frank and Wolfe's gap: the best that a move to one corner promises, over every step."""
+    which, values = _as_arrays(targets, None)
+    shares = search.shares[search.best]
+    ends = ends_of(schedule_of(shares, run, search.grid), options)
+    with jax.enable_x64(True):
+        pull = _slope(which, values, ends)
+    each = slopes(search.mixture, shares, run, search.grid, options)
+    slope = sum(np.asarray(a) * b for a, b in zip(pull, each, strict=True))
+    return float(slope @ shares - slope.min())
+
+
+@compiled(static_argnames="which")
+def _slope(which: tuple[Law, ...], values: Any, ends: Any) -> Any:
+    return jax.grad(_weighted, argnums=2)(which, values, ends)
+
+
+def descend(
+    targets: Sequence[Target], mixture: Mixture, starts: np.ndarray, iterations: int, pace: Pace
+) -> np.ndarray:
+    """Shares (starts, corners) where the descents from others end; params may have a row each."""
+    which, values = _as_arrays(targets, len(starts))
+    logits = np.log(np.maximum(starts, 0) + pace.spare / starts.shape[-1])
+    with jax.enable_x64(True):
+        found = _descend(which, values, lean(mixture), logits, iterations, pace.rate)
+        return np.asarray(found)
+
+
+def _as_arrays(targets: Sequence[Target], lanes: int | None) -> tuple[tuple[Law, ...], Any]:
+    """Laws, and numbers of every lane (lanes,); None: as they are."""
     which = tuple(one.law for one in targets)
     values = [(one.weight, one.params, one.inputs) for one in targets]
-    # Whether a warm-up that does not count is a rise depends on the rates, unless it starts lowest.
-    certain = options["count_warmup"] or run.after is not None or run.start <= run.floor
-    if options["epsilon"] is None and certain:
-        # Then areas are those of the corners, the whole fall in one place, mixed by the shares.
-        corners = (schedule_of(one, run, grid) for one in np.eye(starts.shape[1]))
-        each = [ends_of(one, options) for one in corners]
-        shape, how = None, type(each[0])(*map(np.array, zip(*each, strict=True)))
-    else:
-        after = run.after
-        shape = Shape(run.warmup, run.shortest_decay, None if after is None else len(after),
-                      options["carry_momentum"], options["count_warmup"])  # fmt: skip
-        before = None if after is None else (after.rates, after.initial_lr)
-        how = (grid, run.peak, run.floor, run.start, before, options["decay"], options["epsilon"])
-    with jax.enable_x64(True):
-        return tuple(map(np.asarray, _descend(which, shape, values, how, starts, iterations)))
+    if lanes is not None:
+        values = jax.tree.map(lambda one: np.broadcast_to(one, lanes), values)
+    return which, values
 
 
-def _ends(shape: Shape | None, how: Any, shares: Any) -> Areas | PhaseAreas:
-    """Areas after the last step for shares of the fall."""
-    if shape is None:
-        return type(how)(*(shares @ one for one in how))
-    grid, peak, floor, start, before, decay, epsilon = how
-    free = _free_rates(shares, grid, peak, floor, shape.shortest_decay)
-    rates = _all_rates(free, shape.warmup, start)
-    initial = start if shape.warmup else rates[0]
-    if before is not None:
-        rates, initial = jnp.concatenate([before[0], rates]), before[1]
-    return _at_end(
-        rates, initial, shape.boundary, decay=decay, epsilon=epsilon,
-        carry_momentum=shape.carry_momentum, count_warmup=shape.count_warmup,
-    )  # fmt: skip
-
-
-@compiled(static_argnames=("which", "shape"))
+@compiled(static_argnames="which")
 def _descend(
-    which: tuple[Law, ...], shape: Shape | None, values: Any, how: Any, starts: Any,
-    iterations: Any,
-) -> tuple[Any, Any, Any]:  # fmt: skip
-    """Adam on the logits of every start."""
+    which: tuple[Law, ...], values: Any, mixture: Mixture, starts: Any, iterations: Any,
+    highest: Any,
+) -> Any:  # fmt: skip
+    """Adam on the logits of every lane."""
 
-    def loss(shares: Any) -> Any:
-        ends = _ends(shape, how, shares)
-        each = zip(which, values, strict=True)
-        return sum(weight * predicted(law, p, x, ends) for law, (weight, p, x) in each)
+    def loss(logits: Any, own: Any) -> Any:
+        return _weighted(which, own, mixed(mixture, jax.nn.softmax(logits)))
 
     # Near a corner gradients fade with the shares; Adam's steps do not, without its epsilon.
     adam = optax.scale_by_adam(b2=0.99, eps=1e-30)
-    every = jax.vmap(jax.grad(lambda logits: loss(jax.nn.softmax(logits))))
+    every = jax.vmap(jax.grad(loss))
 
     def step(i: Any, carry: Any) -> Any:
         logits, state = carry
-        update, state = adam.update(every(logits), state)
-        rate = RATE * 0.5 * (1 + jnp.cos(jnp.pi * i / iterations))
+        update, state = adam.update(every(logits, values), state)
+        rate = highest * 0.5 * (1 + jnp.cos(jnp.pi * i / iterations))
         return logits - rate * update, state
 
     carry = jnp.asarray(starts), adam.init(jnp.asarray(starts))
     shares = jax.nn.softmax(jax.lax.fori_loop(0, iterations, step, carry)[0])
     shares = jnp.where(shares < DUST, 0, shares)
-    shares /= shares.sum(axis=-1, keepdims=True)
-    losses, slopes = jax.vmap(jax.value_and_grad(loss))(shares)
-    # Frank and Wolfe's gap: the best that a move to one corner promises.
-    gaps = (slopes * shares).sum(axis=-1) - slopes.min(axis=-1)
-    return shares, losses, gaps
+    return shares / shares.sum(axis=-1, keepdims=True)

@@ -26,6 +26,10 @@ def lowest_losses(
     Between two points of a run its loss is taken as straight in log compute; runs say nothing
     outside their own points.
 
+    This is data, not a fit, and has no interval: to draw runs anew could only raise a lowest
+    loss. The law fitted to it has: ``jl.bootstrap("loss-compute", found, groups="N")`` (or
+    ``groups="run"``) draws runs whole, since levels at which one run is lowest share its error.
+
     Args:
         table: columns ``N``, ``D`` (single ones) and ``loss``, a row for each point of a
             curve; or ``C`` in place of ``D``, FLOPs. A DataFrame, or a dict of arrays.

@@ -22,26 +22,18 @@ from jaxlaw.arguments import checked
 from jaxlaw.curves.counting import AREAS
 from jaxlaw.lr_areas import PhaseAreas
 from jaxlaw.notes import Note, UsageError, nearest
-from jaxlaw.planning.answers import LEVEL, Source, in_domain, on_source, percentiles_of, sources
+from jaxlaw.planning.answers import LEVEL, Source, in_domain, percentiles, sources
 from jaxlaw.planning.continual_run import counted_as
-from jaxlaw.planning.descent import (
-    Run,
-    Target,
-    by_name,
-    ends_of,
-    grid_of,
-    predicted,
-    schedule_of,
-    solve,
-    starts_of,
-)
+from jaxlaw.planning.descent import Target, gap_at, losses_of, predicted, searched
+from jaxlaw.planning.falls import Run, ends_of, grid_of, schedule_of, starts_of, together
+from jaxlaw.planning.regret import fall_of, own_schedules
+from jaxlaw.planning.schedule_notes import BEYOND, on_search, on_shape, on_sources
 from jaxlaw.records import plain
 from jaxlaw.schedules import Schedule
 
+_FALL = ("decay_start", "decay_end")
+_NUMBERS = ("loss", "gap", "agreement", *_FALL, "regret")
 AGREE = 1e-5  # relative distance of losses that count as the same optimum
-FEW = 0.5  # of the starts agree: warn
-SUDDEN = 0.05  # share of the steps; a fall within fewer is a cliff
-IDLE = 0.05  # share of the steps; more of them without a rate are worth a warning
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,12 +48,21 @@ class OptimalSchedule:
             the loss is convex in the rates (the annealing law, plain areas) this is a bound.
         agreement: share of the starts whose loss is that of the best (to 1e-5).
         n_starts: starts tried.
+        decay_start, decay_end: steps of the run (of the continued phase) by which a tenth and
+            nine tenths of the fall from the first free rate to the last are done; both the
+            last step where there is no fall.
         comparison: a row each for this and the usual schedules of the same steps, peak, floor
             and warm-up: ``loss``; ``loss_1``, ``loss_2``, … where they are several; areas.
         notes: what to know before relying on it.
         usual: the schedules it is compared with, by name.
-        interval: of a bootstrap, ``loss`` → (low, high) under this very schedule.
-        level: of the interval.
+        interval: of a bootstrap, ``loss`` → (low, high) under this very schedule; of the
+            first 1,000 replicates' own best schedules ``best_loss``, ``decay_start``,
+            ``decay_end``; and ``regret``.
+        level: of the intervals.
+        regret: nats by which this schedule is worse than a replicate's own best, by its own
+            law, in the median; NaN without replicates.
+        replicates: a row for each of these: ``loss`` (of this schedule), ``best_loss``,
+            ``regret``, ``decay_start``, ``decay_end``.
     """
 
     schedule: Schedule
@@ -70,28 +71,44 @@ class OptimalSchedule:
     gap: float
     agreement: float
     n_starts: int
+    decay_start: float
+    decay_end: float
     comparison: pd.DataFrame
     notes: tuple[Note, ...]
     usual: dict[str, Schedule] = field(default_factory=dict)
     interval: dict[str, tuple[float, float]] = field(default_factory=dict)
     level: float = LEVEL
+    regret: float = math.nan
+    replicates: pd.DataFrame = field(default_factory=pd.DataFrame)
 
     def summary(self) -> str:
         """The comparison, the evidence and the notes, for people."""
-        ends = self.interval.get("loss")
-        evidence = "" if ends is None else f"loss between {ends[0]:.5g} and {ends[1]:.5g}; "
-        evidence += (
-            f"{self.agreement:.0%} of {self.n_starts} starts agree; "
-            f"at most about {self.gap:.1g} nats are left to gain"
-        )
-        table = self.comparison.to_string(line_width=80)
-        return "\n".join([table, evidence, *map(str, self.notes)])
+        found = ""
+        if "loss" in self.interval:
+            low, high = self.interval["loss"]
+            found = f"loss between {low:.5g} and {high:.5g}; "
+        lines = [
+            self.comparison.to_string(line_width=80),
+            f"{found}{self.agreement:.0%} of {self.n_starts} starts agree; "
+            f"at most about {self.gap:.1g} nats are left to gain",
+            f"the fall begins at step {self.decay_start:.0f} and ends at {self.decay_end:.0f}",
+        ]
+        if "regret" in self.interval:
+            begins, ends = (
+                f"between {low:.0f} and {high:.0f}" for low, high in map(self.interval.get, _FALL)
+            )
+            lines[-1] += f"; that of {len(self.replicates)} replicates' own best"
+            lines.append(
+                f"begins {begins}, ends {ends}; to them this one\ncosts {self.regret:.1g} nats in "
+                f"the median, {self.interval['regret'][1]:.1g} at most ({self.level:.0%} intervals)"
+            )
+        return "\n".join([*lines, *map(str, self.notes)])
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers and strings, the rates among them; infinities and NaN as strings."""
         compared = self.comparison.reset_index().to_dict(orient="records")
         return {
-            **plain({"loss": self.loss, "gap": self.gap, "agreement": self.agreement}),
+            **plain({name: getattr(self, name) for name in _NUMBERS}),
             "n_starts": self.n_starts,
             "areas": plain(self.areas._asdict()),
             "schedule": {
@@ -146,7 +163,8 @@ def optimal_schedule(
 
     Args:
         fit: a Fit, (law, params) or a bootstrap; or a list of them, whose losses are balanced.
-            The search is of the fit itself; a bootstrap adds the loss's interval.
+            The search is of the fit itself; a bootstrap adds intervals, and what each
+            replicate's own search finds from there.
         steps: of the run, or of the continued phase; warm-up included.
         peak: the highest rate.
         weights: λ of each loss, not negative, with sum 1 (Wang 2025, eq. 5). Changes since the
@@ -167,9 +185,10 @@ def optimal_schedule(
             were for the fit, where it knows (a fit of curves does); else as
             :meth:`jaxlaw.Curves.runs` does by default.
         knots: rates that are searched, half of them spread over the steps, half as λ^(T−t),
-            the memory of S2. Others lie on straight lines between them.
+            the memory of S2. Others lie on straight lines between them. Then, twice, as many are
+            placed anew, part of them where the rates fell, and searched again.
         n_starts: wsd, linear, cosine and constant, then random ones.
-        iterations: of Adam.
+        iterations: of Adam, in each of these searches.
         seed: of the random starts.
         level: of the interval.
 
@@ -193,30 +212,29 @@ def optimal_schedule(
         options["count_warmup"] = True  # the base is not known: this run is the continued phase
     grid, usual = grid_of(run, knots, options["decay"]), _usual(run)
     starts = starts_of(run, grid, [*usual.values()], n_starts, np.random.default_rng(seed))
-    shares, losses, gaps = solve(targets, run, grid, options, starts, iterations)
-    if not np.isfinite(losses).any():
+    search = searched(targets, run, grid, options, starts, iterations)
+    best, losses = search.shares[search.best], search.losses
+    if not np.isfinite(search.loss):
         raise UsageError("no start has a finite predicted loss; check the law's parameters")
-    best = int(np.nanargmin(losses))
-    found = schedule_of(shares[best], run, grid)
+    gap = gap_at(targets, search, run, options)
+    found = schedule_of(best, run, search.grid)
     ends = [ends_of(one, options) for one in [found, *usual.values()]]
     table = _compared(targets, ["optimal", *usual], ends)
-    agreement = float(np.mean(losses <= losses[best] + AGREE * abs(losses[best])))
+    agreement = float(np.mean(losses <= search.loss + AGREE * abs(search.loss)))
     notes = [
-        *_on_sources(targets, ends[0]),
-        *_on_shape(found.rates[-steps:][run.first - 1 :], run),
-        *_on_search(agreement, gaps[best], losses[best]),
-        Note("beyond-the-law", "info", _UNKNOWN),
+        *on_sources(targets, ends[0]),
+        *on_shape(found.rates[-steps:][run.first - 1 :], run),
+        *on_search(agreement, gap, search.loss),
+        BEYOND,
     ]
+    fall = [float(one[0]) for one in fall_of(best[None], search, run)]
+    own = own_schedules(targets, search, run)
+    regret = float(own["regret"].median()) if len(own) else math.nan
+    interval = _intervals(targets, ends[0], own, level)
     return OptimalSchedule(
-        found, float(table["loss"].iloc[0]), ends[0], float(gaps[best]), agreement, n_starts,
-        table, tuple(notes), usual, _interval(targets, ends[0], level), level,
+        found, float(table["loss"].iloc[0]), ends[0], gap, agreement, n_starts, *fall, table,
+        tuple(notes), usual, interval, level, regret, own,
     )  # fmt: skip
-
-
-_UNKNOWN = (
-    "the law knows S1 and S2 only: not the stability of training at high rates, its noise, or "
-    "schedules unlike those it was fitted to; try this one at small scale first"
-)
 
 
 def _several(fit: Any) -> list[Any]:
@@ -318,7 +336,7 @@ def _compared(
     targets: tuple[Target, ...], names: Sequence[str], ends: Sequence[Areas | PhaseAreas]
 ) -> pd.DataFrame:
     with jax.enable_x64(True):
-        at = type(ends[0])(*map(np.array, zip(*ends, strict=True)))
+        at = together(ends)
         columns = [np.asarray(predicted(t.law, t.params, t.inputs, at)) for t in targets]
     whole = sum(t.weight * column for t, column in zip(targets, columns, strict=True))
     table: dict[str, Any] = {"loss": whole}
@@ -328,63 +346,12 @@ def _compared(
     return pd.DataFrame(table, index=pd.Index(names, name="schedule"))
 
 
-def _interval(
-    targets: tuple[Target, ...], ends: Areas | PhaseAreas, level: float
+def _intervals(
+    targets: tuple[Target, ...], ends: Areas | PhaseAreas, own: pd.DataFrame, level: float
 ) -> dict[str, tuple[float, float]]:
-    """Of the loss at the end of one schedule, where there are replicates."""
-    with jax.enable_x64(True):
-        rows = [
-            t.weight * np.asarray(predicted(t.law, t.source.params, t.inputs, ends))
-            for t in targets
-        ]
-    found = percentiles_of(sum(rows), level)
-    return {} if found is None else {"loss": found}
-
-
-_WHICH = ("first", "second", "third")
-
-
-def _on_sources(targets: tuple[Target, ...], ends: Areas | PhaseAreas) -> list[Note]:
-    """Where the best schedule is outside what a fit has seen; the fits' own doubts."""
-    notes = []
-    for k, target in enumerate(targets):
-        which = "" if len(targets) == 1 else _WHICH[k] if k < len(_WHICH) else f"{k + 1}th"
-        values, source = by_name(ends) | target.inputs, target.source
-        at = {name: values[name] / source.units[name] for name in source.law.input_names}
-        notes += on_source(source, which, **at)
-    return notes
-
-
-def _on_shape(free: np.ndarray, run: Run) -> list[Note]:
-    """Falls that are cliffs and tails that train nothing."""
-    notes, fall = [], free[0] - free[-1]
-    begun, ended = ((free >= free[0] - share * fall).sum() for share in (0.1, 0.9))
-    if fall > 0.1 * run.peak and ended - begun < SUDDEN * len(free):
-        message = (
-            f"the rate falls from {free[0]:.3g} to {free[-1]:.3g} within {ended - begun + 1} steps "
-            f"near step {run.first + begun}: the law, fitted to smooth schedules, says nothing "
-            "against it; shortest_decay= does"
-        )
-        notes.append(Note("cliff", "warning", message))
-    idle = int((free <= 1e-3 * run.peak).sum())
-    if idle > IDLE * len(free):
-        message = (
-            f"the last {idle} steps have a rate below a thousandth of the peak, where nothing is "
-            "trained; the law credits their annealing area all the same: use a floor above 0"
-        )
-        notes.append(Note("idle-tail", "warning", message))
-    return notes
-
-
-def _on_search(agreement: float, gap: float, loss: float) -> list[Note]:
-    notes = []
-    if agreement < FEW:
-        message = (
-            f"only {agreement:.0%} of the starts end at the best loss: a better schedule may "
-            "exist; try more starts (n_starts) or iterations"
-        )
-        notes.append(Note("few-starts-agree", "warning", message))
-    if not gap <= 1e-4 * abs(loss):
-        message = f"up to {gap:.1g} nats may be left to gain; try more iterations"
-        notes.append(Note("not-converged", "warning", message))
-    return notes
+    """Of the loss by all replicates, and of what those that were searched found."""
+    every = [t._replace(params=t.source.params) for t in targets]
+    values = {"loss": np.atleast_1d(losses_of(every, ends))}
+    for name in own.columns.difference(["loss"], sort=False):
+        values[name] = np.append(np.nan, own[name])  # the fit itself is no replicate
+    return percentiles(values, level)
