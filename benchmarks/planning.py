@@ -162,7 +162,7 @@ PLANS = {
         _observed(), resamples=len(f["pt"].params["L0"])
     ),
     "value of a corpus, 10 checkpoints, fits included": lambda f: planning.pretraining_value(
-        _checkpoints(), at=1e12, resamples=len(f["pt"].params["L0"])
+        _checkpoints(), at=1e12, resamples=len(f["pt"].params["L0"]) - 1  # the first is the fit
     ),
 }  # fmt: skip
 
