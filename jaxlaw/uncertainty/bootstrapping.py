@@ -295,8 +295,8 @@ def _held(fit: Fit, base: Any) -> dict[str, np.ndarray]:
     names = [one for one in fit.law.from_base if one in ours and ours[one] == theirs.get(one)]
     if not names:
         raise UsageError(
-            f"the fit of law {fit.law.name} holds nothing of this base; resample the fit that was "
-            "its base="
+            f"the fit of law {fit.law.name} holds nothing of this base; give the bootstrap of the "
+            "fit it took its values from"
         )
     return {name: np.asarray(base.params[name], float) for name in names}
 
