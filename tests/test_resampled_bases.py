@@ -91,6 +91,8 @@ def test_other_bases_are_refused(base, continual):
         jl.bootstrap(continual.fit, n=SIZE, base=other, **ask)
     with pytest.raises(jl.UsageError, match="chinchilla takes no base"):
         jl.bootstrap("chinchilla", n=SIZE, base=base, **ask)
+    with pytest.raises(jl.UsageError, match="base is .*it must be a Fit or a dict"):
+        jl.bootstrap("cpt-chinchilla", n=SIZE, base=continual.problem, **ask)
     with pytest.raises(jl.UsageError, match="use method='percentile'"):
         continual.intervals(method="bca")
 

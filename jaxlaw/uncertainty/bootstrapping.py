@@ -233,7 +233,7 @@ def bootstrap(
         DataError: the runs cannot carry the law, or are all of one group.
     """
     _check(n, kind, groups)
-    drawn = hasattr(base, "fit")
+    drawn = hasattr(base, "fit") and hasattr(base, "params")
     if drawn:
         _check_paired(n, base)
     if base is not None and not (drawn and isinstance(law, Fit)):  # such a fit has its base's
