@@ -61,9 +61,9 @@ def fitted(
 ) -> list[planning.Replicates]:
     """For every experiment its fit, and its fits on resampled rows.
 
-    ``bases``: fits whose E, A and α are held in all of these, as ``base=`` holds them.
+    ``bases``: bootstraps of as many resamples, whose E, A and α these hold, each its own, as
+    ``jl.bootstrap(…, base=)`` does.
     """
-    part = 1 if bases else part
     truth = truth or TRUTHS[name]
     observed, targets = experiments(name, count, seed, every, truth)
     law = jl.laws.get(LAWS.get(name, name))
@@ -75,8 +75,11 @@ def fitted(
     weights = drawn.astype(float)
     weights = np.concatenate([np.ones((count, 1, n)), weights], axis=1)
     for first in range(0, count, part):
-        held = {one: bases[first].fit.params[one] for one in law.from_base} if bases else {}
         some = slice(first, first + part)
+        own = {
+            one: np.concatenate([np.append(b.fit.params[one], b.params[one]) for b in bases[some]])
+            for one in (law.from_base if bases else ())
+        }
         w = weights[some].reshape(-1, n)
         t = np.repeat(targets[some], resamples + 1, axis=0)
         all_of = refit(
@@ -84,10 +87,11 @@ def fitted(
             observed,
             w,
             t,
+            held=own,
             n_starts=16 * solved,
             screen=solved,
             also=start,
-            options=Options(delta=delta, fixed=held),
+            options=Options(delta=delta, fixed={k: v[0] for k, v in own.items()}),
         )
         rows = {k: v.reshape(-1, resamples + 1) for k, v in all_of.params.items()}
         for k in range(len(next(iter(rows.values())))):
@@ -207,8 +211,8 @@ def of_bases(count: int = 200) -> None:
         held(what, lambda a, b, at=at: planning.break_even(a, b, **at), every, truths, names)
 
 
-def of_held_bases(count: int = 100) -> None:
-    """The continual law takes E, A and α from its experiment's own fit from scratch."""
+def of_held_bases(count: int = 200) -> None:
+    """The continual law takes E, A and α from its experiment's fits from scratch, each its own."""
     scratch = fitted("from-scratch", count, 5)
     every = [scratch, fitted("cpt-chinchilla", count, 6, truth=PAYING, bases=scratch)]
     truths = [("chinchilla", TRUTHS["from-scratch"]), ("cpt-chinchilla", PAYING)]

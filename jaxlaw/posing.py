@@ -127,6 +127,24 @@ class Posed:
         found = from_natural(self.model, values, context)
         return np.clip(found, np.asarray(self.problem.low), np.asarray(self.problem.high))
 
+    def boxes(self, held: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+        """Search boxes (P, p), low and high, of versions that hold values of their own.
+
+        Args:
+            held: fixed parameter → (P,) values in the law's own units, in place of the one that
+                the options fix it at; NaN leaves its version nowhere to search.
+        """
+        model, fixed = self.model, {**self.options.fixed, **held}
+        count = len(next(iter(held.values())))
+        low, high = (np.tile(side, (count, 1)) for side in (self.problem.low, self.problem.high))
+        for k, (name, scale) in enumerate(
+            zip(model.law.parameter_names, model.scales, strict=True)
+        ):
+            if name in fixed:  # not in held alone: what one means may depend on another
+                values = _at_centre(model.law, name, fixed, self.centre)
+                low[:, k] = high[:, k] = _coordinate(values, scale)
+        return low, high
+
     def params(self, coordinates: np.ndarray) -> dict[str, np.ndarray]:
         """Natural parameters in the law's own units, from coordinates (…, p)."""
         coordinates = np.asarray(coordinates)
@@ -206,9 +224,7 @@ def pose(
     return Posed(model, problem, options, means, centre, fixed)
 
 
-def _at_centre(
-    law: Law, name: str, fixed: Mapping[str, float], centre: Mapping[str, float]
-) -> float:
+def _at_centre(law: Law, name: str, fixed: Mapping[str, Any], centre: Mapping[str, float]) -> Any:
     """A fixed parameter's value at the centre; the exponents it needs are fixed too."""
     relevant = {k: v for k, v in centre.items() if k in (law.parameter(name).centre or {})}
     filler = dict.fromkeys(law.parameter_names, 0.0) | dict(fixed)
@@ -236,26 +252,27 @@ def _may_centre(law: Law, name: str, options: Options, pinned: set[str]) -> bool
     return True
 
 
+def _coordinate(value: Any, scale: str) -> Any:
+    value = np.asarray(value, float)
+    return np.log(np.maximum(value, 1e-300)) if scale == "log" else value
+
+
 def _limits(
     model: Model, options: Options, fixed: Mapping[str, float], uncentred: set[str]
 ) -> tuple[np.ndarray, np.ndarray]:
     """The search box with the user's bounds and fixed values, in coordinates."""
     low, high = box(model)
     for k, (spec, scale) in enumerate(zip(model.law.parameters, model.scales, strict=True)):
-
-        def coordinate(value: float, scale: str = scale) -> float:
-            return float(np.log(max(value, 1e-300))) if scale == "log" else float(value)
-
         if uncentred & set(spec.centre or {}) and spec.scale == "log":
-            low[k] = coordinate(1 / _WIDE) if scale == "log" else 0.0
-            high[k] = coordinate(_WIDE)
+            low[k] = _coordinate(1 / _WIDE, scale) if scale == "log" else 0.0
+            high[k] = _coordinate(_WIDE, scale)
         least, most = options.bounds.get(spec.name, (None, None))
-        low[k] = low[k] if least is None else coordinate(least)
-        high[k] = high[k] if most is None else coordinate(most)
+        low[k] = low[k] if least is None else _coordinate(least, scale)
+        high[k] = high[k] if most is None else _coordinate(most, scale)
         if spec.name in fixed:
-            low[k] = high[k] = coordinate(fixed[spec.name])
+            low[k] = high[k] = _coordinate(fixed[spec.name], scale)
         if model.tied[k] != k:  # not moved at all
-            low[k] = high[k] = coordinate(spec.start[0])
+            low[k] = high[k] = _coordinate(spec.start[0], scale)
         if low[k] > high[k]:
             raise UsageError(f"bounds of {spec.name} leave nothing of its range")
     return low, high

@@ -1,11 +1,12 @@
 """One law fitted to many versions of the same runs: folds, resamples, other targets.
 
-A version is a row of weights or of targets, never another table, so that one compiled program
-serves them all.
+A version is a row of weights or of targets (and of held values), never another table, so that one
+compiled program serves them all.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import jax
@@ -67,6 +68,7 @@ def refit(
     weights: np.ndarray | None = None,
     targets: np.ndarray | None = None,
     *,
+    held: Mapping[str, np.ndarray] | None = None,
     options: Options | None = None,
     method: Solver = SOLVERS["newton"],
     n_starts: int = 4096,
@@ -82,6 +84,8 @@ def refit(
         observations: the runs, (n,).
         weights: (P, n), in place of their own: 0 is held out; None keeps their own.
         targets: (P, n), in place of their own; None keeps them.
+        held: fixed parameter → (P,) values it is held at, in place of the one of the options; a
+            version of NaN comes to no finite objective.
         options: as for a single fit.
         method: the solver.
         n_starts, screen, seed: as for :func:`jaxlaw.fit`, the same starts for every version.
@@ -108,6 +112,8 @@ def refit(
         )  # fmt: skip
         if posed.model.space == "log" and targets is not None:
             versions["target"] = np.log(versions["target"])
+        if held:
+            versions["low"], versions["high"] = posed.boxes(held)
         task = Task(posed.model, posed.problem._replace(**versions), frozenset(versions))
         first = first_starts(posed, "sobol", n_starts, seed)
         if also is not None:
@@ -118,7 +124,7 @@ def refit(
         coordinates = np.stack([one.coordinates for one in found])
         return Refits(
             posed=posed,
-            params=posed.params(coordinates),
+            params=posed.params(coordinates) | dict(held or {}),
             coordinates=coordinates,
             objective=np.array([one.objective for one in found])
             * float(scale_of(posed.problem.delta)),

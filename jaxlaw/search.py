@@ -58,6 +58,11 @@ class Task(NamedTuple):
         """Objectives (P,) below which there is nothing to tell apart."""
         return np.broadcast_to(rounding_floor(self.model, self.problems), self.count)
 
+    def inside(self, places: np.ndarray) -> np.ndarray:
+        """Places (P, S, p), or (1, S, p) for all, within the box of each problem."""
+        sides = (self.problems.low, self.problems.high)
+        return np.clip(places, *(np.asarray(side)[..., None, :] for side in sides))
+
 
 class Optimum(NamedTuple):
     """What the starts of one problem came to.
@@ -115,9 +120,10 @@ def find_optima(
     finish, _ = _solving(FINISHER, task, anywhere, work.memory)
     with meanwhile(lambda: finish([])):  # compiles
         chosen = starts[None] if size == len(starts) else _screened(task, starts, size, work)
-        found = _solved(method, task, chosen, work)
-    candidates = np.stack([_candidates(optima, task) for optima in found])
-    finished = _solved(FINISHER, task, candidates, work)
+        found = _solved(method, task, task.inside(chosen), work)
+    # The best places of distinct objective; NaN where there are fewer.
+    candidates = np.stack([optima["members"][:CANDIDATES, 0] for optima in found])
+    finished = _solved(FINISHER, task, task.inside(candidates), work)
     return [
         _optimum(*of_one, float(floor), len(starts), size)
         for *of_one, floor in zip(found, finished, task.floors, strict=True)
@@ -266,12 +272,6 @@ def _distinct(
         groups["members"][k, : len(places)] = places
         low = high
     return groups
-
-
-def _candidates(found: Arrays, task: Task) -> np.ndarray:
-    """The best places of distinct objective, (CANDIDATES, p); NaN beyond."""
-    places = found["members"][:CANDIDATES, 0]
-    return np.clip(places, task.problems.low, task.problems.high)
 
 
 def _optimum(found: Arrays, finished: Arrays, floor: float, tried: int, solved: int) -> Optimum:

@@ -76,10 +76,17 @@ def test_of_two_crossings_the_one_nearest_the_runs_is_the_answer():
 
 def test_what_resamples_hold_of_the_base_is_told():
     boot = drawn(CONTINUAL)
-    fit = dataclasses.replace(boot.fit, fixed={name: C[name] for name in ("E", "A", "alpha")})
-    held = dataclasses.replace(boot, fit=fit)
+    fixed = {name: C[name] for name in ("E", "A", "alpha")}
+    fit = dataclasses.replace(boot.fit, fixed=fixed)
+    same = {name: np.full(len(boot.params[name]), value) for name, value in fixed.items()}
+    held = dataclasses.replace(boot, fit=fit, params={**boot.params, **same})
+    paired = dataclasses.replace(
+        boot,
+        fit=fit,
+        params={**boot.params, **{name: drawn(SCRATCH).params[name] for name in same}},
+    )
     for ask in (planning.break_even, partial(planning.transferred, D=1e9)):
-        for ours, told in ((held, True), (boot, False), (fit, False)):
+        for ours, told in ((held, True), (paired, False), (boot, False), (fit, False)):
             notes = {n.code: n.message for n in ask(drawn(SCRATCH), ours, N=1.4e9).notes}
             assert ("base-held" in notes) == told
     assert "E, A, alpha" in on_held(drawn(SCRATCH), held)[0].message

@@ -274,7 +274,7 @@ def _posing(
     fix: list[str] | None,
     tie: list[str] | None,
     bound: list[str] | None,
-    base: Path | None,
+    base: Path | None = None,
     **others: Any,
 ) -> dict[str, Any]:
     asked = {

@@ -122,6 +122,7 @@ _ARGUMENTS: tuple[tuple[str, Any], ...] = (
     (r"\bwhere='([^']+)'", r'--where "\1"'),
     (r"\(where=\)", "(--where)"),
     (r"\(n=\)", "(-n)"),
+    (r"\(n=(\d+)\)", r"(-n \1)"),
     (r"\(budget=\)", "(--budget)"),
     (r"\bpredict=", "--at"),
     (r"\bby= ", "--by "),

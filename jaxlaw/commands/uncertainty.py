@@ -11,7 +11,7 @@ import typer
 import jaxlaw as jl
 from jaxlaw.commands import options as opt
 from jaxlaw.commands.results import conclude
-from jaxlaw.commands.saved import law_or_fit
+from jaxlaw.commands.saved import law_or_fit, loaded
 from jaxlaw.commands.terminal import (
     check_folder,
     combinations,
@@ -35,6 +35,13 @@ def bootstrap_command(
         ),
     ] = "case",
     groups: opt.Groups = None,
+    base: Annotated[
+        Path | None,
+        typer.Option(
+            help="cpt-chinchilla: a from-scratch fit, or its bootstrap (--draws x.json), each "
+            "resample then holding its own E, A and alpha."
+        ),
+    ] = None,
     level: opt.Level = 0.95,
     method: Annotated[
         str,
@@ -70,6 +77,7 @@ def bootstrap_command(
     points = combinations(at, "--at")
     found = jl.bootstrap(
         law_or_fit(law), data, n, kind=kind, groups=opt.columns_named(groups), seed=seed,
+        base=loaded(base, "fit", "bootstrap") if base else None,
         n_starts=n_starts, screen=screen, **reading, **posing, **working,
     )  # fmt: skip
     if opt.is_silent(working):

@@ -26,6 +26,7 @@ from jaxlaw.laws.base import Law
 from jaxlaw.notes import Note, UsageError
 from jaxlaw.planning.answers import (
     LEVEL,
+    SAME,
     Answer,
     Source,
     in_domain,
@@ -215,19 +216,32 @@ def nd_laws(both: tuple[Source, ...]) -> tuple[Source, ...]:
 
 
 def on_held(scratch: Any, continual: Any) -> list[Note]:
-    """Two bootstraps of which one holds what the other was free to fit, in every resample."""
+    """Two bootstraps of which one holds what the other was free to fit, and not as that has it."""
     if not (hasattr(scratch, "fit") and hasattr(continual, "fit")):
         return []
     fit = continual.fit
-    held = [name for name in fit.law.from_base if name in (fit.fixed or {})]
+    held = [
+        name
+        for name in fit.law.from_base
+        if name in (fit.fixed or {})
+        and not _same_draws(continual.params[name], scratch.params.get(name))
+    ]
     if not held:
         return []
     message = (
-        f"every resample of the continual fit holds {', '.join(held)}, which those from scratch "
-        "do not: intervals of sizes, tokens and savings come out too wide, those of losses too "
-        "narrow; fit all its parameters (fixed={}) for right ones"
+        f"the resamples of the continual fit do not hold {', '.join(held)} of those from scratch: "
+        "intervals of sizes, tokens and savings come out too wide, those of losses too narrow; "
+        "for right ones resample the continual runs with base= the bootstrap from scratch"
     )
     return [Note("base-held", "warning", message)]
+
+
+def _same_draws(ours: Any, theirs: Any) -> bool:
+    """Whether every resample that came to something has the other's value."""
+    ours, theirs = np.asarray(ours, float), np.asarray(theirs, float)
+    return ours.shape == theirs.shape and bool(
+        np.all(np.isnan(ours) | np.isclose(ours, theirs, rtol=SAME, atol=0.0))
+    )
 
 
 def _paired(one: Any, two: Any) -> np.ndarray:

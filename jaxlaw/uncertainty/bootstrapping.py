@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
@@ -54,6 +54,7 @@ class Bootstrap:
         notes: what to know before relying on the intervals.
         problem: of the fit.
         members: (n,) the group of every observation.
+        held: parameter → (R,) what each resample took over from its resample of the base.
     """
 
     fit: Fit
@@ -64,10 +65,20 @@ class Bootstrap:
     notes: tuple[Note, ...]
     problem: Fitted
     members: np.ndarray
+    held: Mapping[str, np.ndarray] = field(default_factory=dict)
 
     @cached_property
     def left_out(self) -> Refits:
-        """Refits without each row, or group of rows, that ``bca`` intervals rest on."""
+        """Refits without each row, or group of rows, that ``bca`` intervals rest on.
+
+        Raises:
+            UsageError: the base was resampled too, and its runs are not here to be left out.
+        """
+        if self.held:
+            raise UsageError(
+                "bca leaves out one run after another, and those of the resampled base are not "
+                "here: use method='percentile'"
+            )
         groups = np.unique(self.members[self.problem.active])
         return leave_each_out(self.problem, self.members, groups)
 
@@ -173,6 +184,7 @@ def bootstrap(
     *,
     kind: Kind = "case",
     groups: Any = None,
+    base: Any = None,
     seed: int = 0,
     n_starts: int = 64,
     screen: int = 8,
@@ -202,6 +214,9 @@ def bootstrap(
         groups: columns (such as ``"run"`` or ``["N", "r"]``), or a label for each run: rows that
             share noise, such as the checkpoints of one run. ``case`` draws whole groups,
             ``wild`` flips whole groups.
+        base: what cpt-chinchilla takes E, A and alpha from: a from-scratch fit, whose values every
+            resample holds; or a bootstrap of it (an object with ``fit`` and ``params``), and
+            resample k holds those of resample k there, as plans that compare the two need it.
         seed: of the draws, and of the starts.
         n_starts, screen: starts tried and solved in each resample, the fit's own optimum being
             one more.
@@ -213,10 +228,16 @@ def bootstrap(
         The :class:`Bootstrap`.
 
     Raises:
-        UsageError: the call makes no sense; the message says what would.
+        UsageError: the call makes no sense, or the base has another number of resamples; the
+            message says what would.
         DataError: the runs cannot carry the law, or are all of one group.
     """
     _check(n, kind, groups)
+    drawn = hasattr(base, "fit") and hasattr(base, "params")
+    if drawn:
+        _check_paired(n, base)
+    if base is not None and not (drawn and isinstance(law, Fit)):  # such a fit has its base's
+        options["base"] = base.fit if drawn else base
     folder = None if work_dir is None else Path(work_dir)
     if not isinstance(law, Fit):
         options |= {
@@ -224,13 +245,14 @@ def bootstrap(
             "compile_cache": compile_cache, "work_dir": folder and folder / "fit",
         }  # fmt: skip
     problem = fitted(law, runs, **options)
+    held = _held(problem.fit, base) if drawn else {}
     members = np.arange(len(problem.observations))
     if groups is not None:
         members = group_numbers(problem.runs, problem.observations, groups)
     weights, targets = resamples(problem, n, kind, members, seed)
     with programs_in(compile_cache):
         found = refit(
-            problem.fit.law, problem.observations, weights, targets,
+            problem.fit.law, problem.observations, weights, targets, held=held,
             options=problem.options, method=solver_named(solver), n_starts=n_starts,
             screen=screen, seed=seed, also=np.array([[*problem.fit.params.values()]]),
             work=Work(folder and folder / "resamples", progress, distributed),
@@ -244,7 +266,7 @@ def bootstrap(
         *open_notes(problem),
         *_notes(found, failed, kind, groups, count, screen),
     )
-    return Bootstrap(problem.fit, params, found, kind, count, notes, problem, members)
+    return Bootstrap(problem.fit, params, found, kind, count, notes, problem, members, held)
 
 
 def _check(n: int, kind: str, groups: Any) -> None:
@@ -257,6 +279,26 @@ def _check(n: int, kind: str, groups: Any) -> None:
         raise UsageError(
             "residuals drawn one by one do not keep groups together: use kind='case' or 'wild'"
         )
+
+
+def _check_paired(n: int, base: Any) -> None:
+    size = len(next(iter(base.params.values())))
+    if size != n:
+        raise UsageError(
+            f"the base has {size} resamples, and n is {n}: give both the same number (n={size})"
+        )
+
+
+def _held(fit: Fit, base: Any) -> dict[str, np.ndarray]:
+    """What the fit holds of its base, as each resample of the base has it."""
+    theirs, ours = base.fit.params, fit.fixed
+    names = [one for one in fit.law.from_base if one in ours and ours[one] == theirs.get(one)]
+    if not names:
+        raise UsageError(
+            f"the fit of law {fit.law.name} holds nothing of this base; give the bootstrap of the "
+            "fit it took its values from"
+        )
+    return {name: np.asarray(base.params[name], float) for name in names}
 
 
 def resamples(
