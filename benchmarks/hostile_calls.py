@@ -100,6 +100,8 @@ def _design(name: str) -> Callable[..., Any]:
 _OOD = pd.DataFrame({"loss_pt": [2.0, 2.1, 2.3, 2.2], "loss_cpt": [3.0, 2.8, 2.6, 2.7],
                      "loss_ood": [2.5, 2.45, 2.46, 2.44]})  # fmt: skip
 _CHECKPOINTS = {"Dp": [1e9, 2e9, 4e9, 8e9], "score": [10.0, 14.0, 18.0, 21.0]}
+_SAMPLES = {"model": ["a"] * 4 + ["b"] * 4, "D": [2e2, 8e2, 2e3, 8e3] * 2,
+            "loss": [2.4, 2.1, 2.0, 1.9, 2.2, 2.0, 1.9, 1.85]}  # fmt: skip
 _AREAS = {"decay": 0.999}
 
 #: name → (sound arguments, whether a call takes more than a moment).
@@ -193,6 +195,9 @@ CALLS: dict[str, tuple[Callable[[], dict[str, Any]], bool]] = {
                                             "least_gain": 1.0, "baseline": 5.0, "columns": None,
                                             "noise": 0.01, "shortfall": 0.1, "resamples": 4,
                                             "seed": 0, "level": 0.9}, True),
+    "planning.choose_model": (lambda: {"runs": _SAMPLES, "at": 5e4, "law": "downstream-ce",
+                                       "columns": None, "where": None, "resamples": 4, "seed": 0,
+                                       "level": 0.9}, True),
     "planning.optimal_schedule": (lambda: {"fit": _ANNEALING, "steps": 200, "peak": 1e-3,
                                            "weights": None, "inputs": None, "floor": 0.0,
                                            "warmup": 10, "start": None, "after": None,
