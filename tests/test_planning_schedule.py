@@ -123,7 +123,8 @@ def test_the_gap_is_that_of_every_step(epsilon, start):
         up, down = (loss((1 - b) * shares + b * corner) for b in (by, -by))
         return (down - up) / (2 * by)
 
-    at = descent.Search(grid, None, found, shares[None], ends_of(shares), np.zeros(1))
+    ends = falls.together([ends_of(shares)])
+    at = descent.Search(grid, None, found, shares[None], ends, np.zeros(1))
     gap = descent.gap_at([target], at, run, options)
     assert gap == pytest.approx(max(map(towards, np.eye(17))), rel=1e-6)
 

@@ -101,6 +101,11 @@ class Search(NamedTuple):
         return int(np.argmin(finite))
 
     @property
+    def best_ends(self) -> Areas | PhaseAreas:
+        """Areas of that start, as numbers."""
+        return type(self.ends)(*(float(one[self.best]) for one in self.ends))
+
+    @property
     def loss(self) -> float:
         """The lowest."""
         return float(self.losses[self.best])
@@ -139,9 +144,8 @@ def gap_at(
     """Frank and Wolfe's gap: the best that a move to one corner promises, over every step."""
     which, values = _as_arrays(targets, None)
     shares = search.shares[search.best]
-    ends = ends_of(schedule_of(shares, run, search.grid), options)
     with jax.enable_x64(True):
-        pull = _slope(which, values, ends)
+        pull = _slope(which, values, search.best_ends)
     each = slopes(search.mixture, shares, run, search.grid, options)
     slope = sum(np.asarray(a) * b for a, b in zip(pull, each, strict=True))
     return float(slope @ shares - slope.min())

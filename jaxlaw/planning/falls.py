@@ -95,14 +95,22 @@ def finer_grid(run: Run, grids: Sequence[Grid], found: Sequence[np.ndarray]) -> 
 
 def moved(shares: np.ndarray, old: Grid, new: Grid) -> np.ndarray:
     """Shares (rows, corners) of nearly the same rates, on other knots."""
-    level = np.cumsum(shares[:, :0:-1], axis=1)[:, ::-1]
-    level = np.array([np.interp(new.at, old.at, one) for one in level])
+    return _shares_of(np.array([np.interp(new.at, old.at, one) for one in _level_of(shares)]))
+
+
+def _level_of(shares: np.ndarray) -> np.ndarray:
+    """What has yet to fall at the knots (…, knots); small shares keep their digits."""
+    return np.cumsum(shares[..., :0:-1], axis=-1)[..., ::-1]
+
+
+def _shares_of(level: np.ndarray) -> np.ndarray:
+    """Shares (…, corners) of the fall, from what has yet to fall at the knots."""
     return -np.diff(level, prepend=1.0, append=0.0)
 
 
 def _free_rates(shares: np.ndarray, run: Run, grid: Grid) -> np.ndarray:
     """Rates of the free steps for shares (knots + 1,) of the fall."""
-    level = np.cumsum(shares[:0:-1])[::-1]  # what has yet to fall; small ones keep their digits
+    level = _level_of(shares)
     right = np.minimum(1, len(grid.at) - 1) + grid.left
     rates = level[grid.left] * (1 - grid.fraction) + level[right] * grid.fraction
     width = run.shortest_decay
@@ -135,7 +143,7 @@ def starts_of(
         level = (np.interp(grid.at, steps, one.rates[-run.steps :]) - run.floor) / (
             run.peak - run.floor
         )
-        shares.append(-np.diff(level, prepend=1.0, append=0.0))
+        shares.append(_shares_of(level))
     drawn = random.dirichlet(np.full(size, 0.3), max(count - len(usual), 0))
     return np.concatenate([np.array(shares), drawn])
 

@@ -40,9 +40,8 @@ def own_schedules(targets: Sequence[Target], search: Search, run: Run) -> pd.Dat
         return pd.DataFrame()
     each = [_replicates(one, count) for one in targets]
     shares, mixture = search.shares[search.best], search.mixture
-    ends = type(search.ends)(*(one[search.best] for one in search.ends))
     own = descend(each, mixture, np.tile(shares, (count, 1)), ITERATIONS, NEAR)
-    loss = np.broadcast_to(losses_of(each, ends), count)
+    loss = np.broadcast_to(losses_of(each, search.best_ends), count)
     here, there = (losses_of(each, _ends(mixture, one)) for one in (shares[None], own))
     better = here > there  # both by the same few steps
     regret = np.where(better | np.isnan(here - there), here - there, 0.0)

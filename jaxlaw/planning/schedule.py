@@ -218,7 +218,7 @@ def optimal_schedule(
         raise UsageError("no start has a finite predicted loss; check the law's parameters")
     gap = gap_at(targets, search, run, options)
     found = schedule_of(best, run, search.grid)
-    ends = [ends_of(one, options) for one in [found, *usual.values()]]
+    ends = [search.best_ends, *(ends_of(one, options) for one in usual.values())]
     table = _compared(targets, ["optimal", *usual], ends)
     agreement = float(np.mean(losses <= search.loss + AGREE * abs(search.loss)))
     notes = [

@@ -273,7 +273,9 @@ def model_losses(found: ModelChoice, shown: int = 6, ax: Axes | None = None) -> 
     log_axis(ax.xaxis)
     log_axis(ax.yaxis)
     name_ends(ax, ends)
-    ax.set_title("and how often each is the best of the resamples", fontsize="medium", color=INK)
+    ax.set_title(
+        "named with the share of resamples in which it is best", fontsize="medium", color=INK
+    )
     ax.set_xlabel("data finetuned on")
     ax.set_ylabel("loss after finetuning (nats)")
     return tidy(ax)
