@@ -17,6 +17,7 @@ class Solver(NamedTuple):
         step: ``step(model, problem, lane, settings) -> lane``, one tick. A lane has
             ``coordinates``, ``value``, ``status`` and ``ticks``.
         settings: default tolerances.
+        evaluations: of the law that a lane usually takes, to a factor of two or three.
         linear_coefficients: whether it moves the coefficients a law is linear in as they
             are, or as logarithms like the papers.
     """
@@ -25,13 +26,14 @@ class Solver(NamedTuple):
     init: Callable[..., Any]
     step: Callable[..., Any]
     settings: Any
+    evaluations: int
     linear_coefficients: bool
 
 
 SOLVERS = {
-    "newton": Solver("newton", newton.init, newton.step, newton.Settings(), True),
-    "lbfgs": Solver("lbfgs", lbfgs.init, lbfgs.step, lbfgs.Settings(), False),
+    "newton": Solver("newton", newton.init, newton.step, newton.Settings(), 64, True),
+    "lbfgs": Solver("lbfgs", lbfgs.init, lbfgs.step, lbfgs.Settings(), 512, False),
 }
 
 #: jaxopt's L-BFGS from a candidate optimum: every reported optimum has gone through it.
-FINISHER = Solver("finisher", lbfgs.init_near, lbfgs.step, lbfgs.Settings(patience=3), True)
+FINISHER = Solver("finisher", lbfgs.init_near, lbfgs.step_near, lbfgs.Settings(patience=3), 8, True)

@@ -9,7 +9,7 @@ Two frames between what L-BFGS moves (z, unbounded) and the search box:
 from __future__ import annotations
 
 import warnings
-from functools import cache
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 import jax
@@ -29,6 +29,8 @@ MAXLS = 15  # evaluations of one line search
 FLAT = 1e-20  # a whitened gradient that promises this share of the value is none
 ALMOST = 1e-9  # … and one that promises less than this is followed at once, by a Newton step
 NEAR = 1e-3  # of a coordinate: no such Newton step is longer
+ENOUGH = 1e-4  # least share of what the slope promises that makes a step worth taking
+SHORTEST = 1 / 16  # of a step: refused at this length, it counts as one without decrease
 WIDE = 1e3  # half a range beyond which a coordinate is taken from its lower wall
 
 
@@ -54,6 +56,7 @@ class Lane(NamedTuple):
     z: Array  # (p,) where L-BFGS stands, in its frame
     frame: Any
     memory: Any  # jaxopt's state
+    length: Array  # share of L-BFGS's step tried next, near a candidate
     quiet: Array
     ticks: Array
     status: Array
@@ -103,15 +106,17 @@ def init(model: Model, problem: Problem, start: Array) -> Lane:
         start: (p,) coordinates.
     """
     frame = _Box(problem.low, problem.high)
-    return _start(model, problem, frame, frame.inverse(start))
+    z = frame.inverse(start)
+    memory = _zoom(model).init_state(z, frame, problem)
+    return _begun(frame, z, memory, memory.value)
 
 
 def init_near(model: Model, problem: Problem, candidate: Array) -> Lane:
     """A lane at a candidate optimum, in coordinates whitened by its Hessian.
 
-    Where little is left to gain it begins one Newton step further. A line search compares
-    values, and the last steps change them by less than their rounding: without this step the
-    order of the rows, or their units, shows in the tenth digit of predictions.
+    Where little is left to gain its first step, which is Newton's, is taken whatever the value
+    there. The last steps change values by less than their rounding: without this one the order
+    of the rows, or their units, shows in the tenth digit of predictions.
     """
     _, found = evaluate(model, problem, candidate, problem.delta, problem.delta)
     low = (candidate <= problem.low) & (found.gradient >= 0)
@@ -123,71 +128,114 @@ def init_near(model: Model, problem: Problem, candidate: Array) -> Lane:
     # Residuals all beyond Huber's threshold leave next to no curvature: a step out of sight.
     short = jnp.all(jnp.abs(matrix @ newton) <= NEAR * (1 + jnp.abs(candidate)))
     little = short & (jnp.sum(newton**2) / 2 <= ALMOST * jnp.abs(found.value))
-    return _start(model, problem, frame, jnp.where(little, newton, 0.0))
+    z = jnp.zeros_like(candidate)
+    memory = _method(lambda _: (found.value, matrix.T @ found.gradient)).init_state(z)
+    # From an infinite value any step is taken.
+    return _begun(frame, z, memory, jnp.where(little, jnp.inf, found.value))
 
 
-def _start(model: Model, problem: Problem, frame: Any, z: Array) -> Lane:
-    memory = _method(model, type(frame)).init_state(z, frame, problem)
-    at = frame.coordinates(z)
-    value = jnp.asarray(memory.value, z.dtype)
-    status = jnp.where(jnp.isfinite(value), RUNNING, NON_FINITE).astype(jnp.int32)
-    zero = jnp.asarray(0, jnp.int32)
-    return Lane(at, value, z, frame, memory, zero, zero, status)
+def _begun(frame: Any, z: Array, memory: Any, value: Array) -> Lane:
+    value, none = jnp.asarray(value, z.dtype), jnp.asarray(0, jnp.int32)
+    status = jnp.where(jnp.isfinite(memory.value), RUNNING, NON_FINITE).astype(jnp.int32)
+    whole = jnp.ones((), z.dtype)
+    return Lane(frame.coordinates(z), value, z, frame, memory, whole, none, none, status)
 
 
 def step(model: Model, problem: Problem, lane: Lane, settings: Settings) -> Lane:
-    """One update of jaxopt's L-BFGS, line search included."""
-    z, memory = _method(model, type(lane.frame)).update(lane.z, lane.memory, lane.frame, problem)
+    """One update of jaxopt's L-BFGS, its line search included."""
+    z, memory = _zoom(model).update(lane.z, lane.memory, lane.frame, problem)
+    # Half the squared gradient says little of what is left to gain.
+    return _moved(model, problem, settings, lane, z, memory, jnp.inf)
+
+
+def step_near(model: Model, problem: Problem, lane: Lane, settings: Settings) -> Lane:
+    """One evaluation: a step of jaxopt's L-BFGS that gains enough is taken, another is halved.
+
+    Whitened, the first length tried near an optimum is the right one, and the law stands in
+    the program twice, for this step and for the Hessian, where a line search doubles that.
+    """
+    fun = partial(_value_and_gradient, model, problem, lane.frame)
+    z, memory = _method(fun, stepsize=lambda _: lane.length).update(lane.z, lane.memory)
+    before, move = lane.memory, z - lane.z
+    slope = before.grad @ move
+    down = (slope <= 0) & (memory.value <= before.value + ENOUGH * slope)
+    first = jnp.isinf(lane.value) & jnp.isfinite(memory.value)
+    taken = down | first | _flatter(memory, before, before.value)
+    # A step along which the slope does not rise teaches nothing: all is forgotten.
+    curved = move @ (memory.grad - before.grad) > 0
+    memory = memory._replace(
+        rho_history=jnp.where(curved, memory.rho_history, 0.0),
+        gamma=jnp.where(curved, memory.gamma, 1.0),
+    )
+    z, memory = jax.tree.map(partial(jnp.where, taken), (z, memory), (lane.z, before))
+    patient = ~taken & (lane.length > SHORTEST)
+    found = _moved(model, problem, settings, lane, z, memory, jnp.sum(memory.grad**2) / 2, patient)
+    return found._replace(length=jnp.where(taken, 1.0, lane.length / 2))
+
+
+def _flatter(memory: Any, before: Any, value: Array) -> Array:
+    """Whether values differ by rounding alone: then the flatter place is the better one."""
+    level = memory.value <= value + 1e-15 * jnp.abs(value)
+    return level & (jnp.sum(memory.grad**2) < jnp.sum(before.grad**2))
+
+
+def _moved(
+    model: Model, problem: Problem, settings: Settings, lane: Lane, z: Array, memory: Any,
+    gain: Array | float, patient: Array | bool = False,
+) -> Lane:  # fmt: skip
+    """The lane at z, and whether it ends there.
+
+    Args:
+        model: what is fitted.
+        problem: one problem.
+        settings: tolerances.
+        lane: as it was.
+        z: (p,) where L-BFGS stands now.
+        memory: its state there.
+        gain: what is left to gain.
+        patient: whether a step without decrease is not held against the lane.
+    """
     value = jnp.asarray(memory.value, lane.value.dtype)
-    # Where values differ by rounding alone, the flatter place is the better one.
-    flatter = jnp.sum(memory.grad**2) < jnp.sum(lane.memory.grad**2)
-    level = value <= lane.value + 1e-15 * jnp.abs(lane.value)
-    better = (value < lane.value) | (level & flatter)
+    better = (value < lane.value) | _flatter(memory, lane.memory, lane.value)
     noticeable = lane.value - value > settings.tolerance * jnp.abs(lane.value)
-    quiet = jnp.where(noticeable, 0, lane.quiet + 1)
+    quiet = jnp.where(noticeable, 0, jnp.where(patient, lane.quiet, lane.quiet + 1))
     ticks = lane.ticks + 1
     lost = ~jnp.all(jnp.isfinite(z))
-    # Whitened, half the squared gradient is what is left to gain; elsewhere it says little.
-    gain = jnp.sum(memory.grad**2) / 2
-    gain = gain if isinstance(lane.frame, _Whitened) else jnp.inf
     promised = jnp.maximum(PROMISE * jnp.abs(value), rounding_floor(model, problem))
     arrived = (gain <= FLAT * jnp.abs(value)) | (lane.value <= 0)
     status = jnp.where(ticks >= settings.max_ticks, STEP_LIMIT, RUNNING)
     over = jnp.where(gain <= promised, CONVERGED, STALLED)
     status = jnp.where((quiet >= settings.patience) | lost, over, status)
     status = jnp.where(arrived, CONVERGED, status).astype(jnp.int32)
-    return Lane(
-        jnp.where(better, lane.frame.coordinates(z), lane.coordinates),
-        jnp.where(better, value, lane.value),
-        z,
-        lane.frame,
-        memory,
-        quiet,
-        ticks,
-        status,
+    return lane._replace(
+        coordinates=jnp.where(better, lane.frame.coordinates(z), lane.coordinates),
+        value=jnp.where(better, value, lane.value),
+        z=z,
+        memory=memory,
+        quiet=quiet,
+        ticks=ticks,
+        status=status,
     )
+
+
+def _value_and_gradient(
+    model: Model, problem: Problem, frame: Any, z: Array
+) -> tuple[Array, Array]:
+    at, pull_back = jax.vjp(frame.coordinates, z)
+    value, gradient = value_and_gradient(model, problem, at)
+    return value, pull_back(gradient)[0]
 
 
 @cache
-def _method(model: Model, frame_type: type) -> jaxopt.LBFGS:
-    """The method for a model; frame and problem are its dynamic arguments.
-
-    Near an optimum, whitened, the first step tried is the right one: backtracking is enough,
-    and its program is a third of that of the zoom search.
-    """
+def _zoom(model: Model) -> jaxopt.LBFGS:
+    """The method for a model; frame and problem are its dynamic arguments."""
 
     def fun(z: Array, frame: Any, problem: Problem) -> tuple[Array, Array]:
-        at, pull_back = jax.vjp(frame.coordinates, z)
-        value, gradient = value_and_gradient(model, problem, at)
-        return value, pull_back(gradient)[0]
+        return _value_and_gradient(model, problem, frame, z)
 
-    linesearch = "backtracking" if frame_type is _Whitened else "zoom"
-    return jaxopt.LBFGS(
-        fun,
-        value_and_grad=True,
-        tol=0.0,
-        linesearch=linesearch,
-        maxls=MAXLS,
-        implicit_diff=False,
-        unroll=False,
-    )
+    return _method(fun, linesearch="zoom", maxls=MAXLS)
+
+
+def _method(fun: Any, **options: Any) -> jaxopt.LBFGS:
+    common = {"value_and_grad": True, "tol": 0.0, "implicit_diff": False, "unroll": False}
+    return jaxopt.LBFGS(fun, **common, **options)
