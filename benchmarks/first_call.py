@@ -3,9 +3,9 @@
     python benchmarks/first_call.py
 
 Every row is the median of three new processes; CPU seconds, of all threads. "plain" compiles as
-``jax.jit`` does, "quick" with the options of :mod:`jaxlaw.programs`, "kept" finds in a folder
-(``compile_cache=``) what an earlier process compiled. The second fit is of the same shapes,
-compiled: the options must not cost there what they save.
+``jax.jit`` does, "quick" as :mod:`jaxlaw.programs` does, with little work unoptimised, "kept"
+finds in a folder (``compile_cache=``) what an earlier process compiled. The second fit is of the
+same shapes, compiled: the options must not cost there what they save.
 """
 
 from __future__ import annotations
@@ -20,10 +20,11 @@ LAWS = ("chinchilla", "dcpt", "cpt-curve")
 SCRIPT = """
 import json, sys, time
 import jaxlaw as jl
-from jaxlaw import programs
+from jaxlaw import engine, programs
 law, way, folder = sys.argv[1:]
 if way == "plain":
-    programs.QUICK = {}
+    programs.QUICK = programs.UNOPTIMISED = {}
+    engine.LITTLE = 0
 made = jl.simulate.experiment(law, noise=0.004)
 def cpu(fit):
     began = time.process_time()
@@ -60,7 +61,7 @@ def main() -> None:
             first, second, large, objective, known = plain if way == "plain" else measured(law, way)
             way += "" if known or way == "plain" else " (not known to this jaxlib)"
             print(
-                f"| {law} | {way} | {first:.1f} | {second:.2f} | {large:.2f} | "
+                f"| {law} | {way} | {first:.1f} | {second:.3f} | {large:.2f} | "
                 f"{first / plain[0]:.0%} | {objective:.10g} |"
             )
 

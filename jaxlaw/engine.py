@@ -31,6 +31,7 @@ TICKS = 8  # between two looks at which lanes are done
 PACK = 8  # slots shrink by this factor when the queue is empty
 WORKING_SET = 2**21  # bytes of one tick's arrays that a CPU core keeps close
 BLOCK = 64  # starts whose objectives are evaluated at once
+LITTLE = 2**19  # evaluations × observations that take less time than to optimise their program
 PROGRAMS = 48  # kept compiled; each takes some 500 of the 65,530 memory maps Linux gives a process
 
 
@@ -120,8 +121,7 @@ def _solve_queues(
     lanes = [len(queue.owner) for queue in queues]
     waiting = (starts, owner, np.asarray(lanes, np.int32))
     shared, own = _split(problems, queues)
-    settings, mesh = jax.tree.map(jnp.asarray, solver.settings), _mesh(len(queues))
-    key = solver._replace(settings=None)  # tolerances are dynamic
+    key, mesh = solver._replace(settings=None), _mesh(len(queues))  # tolerances are dynamic
     shapes = tuple(map(jnp.shape, jax.tree.leaves((shared, own))))
     _forget_if_many(key, model, mesh, count, padded, shapes)
     many = (len(queues), padded)
@@ -131,12 +131,13 @@ def _solve_queues(
         np.full(many, NON_FINITE, np.int32),
         np.zeros(many, np.int32),
     )
-    done = np.zeros(len(queues), np.int32)
-    run, slots = partial(_rounds, key, model, mesh), None
+    slots, done = None, np.zeros(len(queues), np.int32)
+    effort = room * solver.evaluations * _points(problems)
+    run = partial(_rounds.for_little_work if effort <= LITTLE else _rounds, key, model, mesh)
     while True:
         smaller = count // PACK if count >= PACK * 8 else 0
         work = (own, waiting, np.full(len(queues), smaller, np.int32))
-        slots, results, done = run(count, (shared, settings), work, slots, results, done)
+        slots, results, done = run(count, (shared, solver.settings), work, slots, results, done)
         if smaller == 0 or not bool(np.any(np.asarray(slots.index) >= 0)):
             break
         slots, count = _pack(mesh, slots, smaller), smaller
@@ -167,8 +168,8 @@ def evaluate_queues(
 
     def work(block: int) -> list[Values]:
         shared, own = _split(problems, queues)
-        starts = jnp.asarray(np.stack([queue.starts for queue in queues]))
-        empty = jnp.asarray([len(queue.owner) == 0 for queue in queues])
+        starts = np.stack([queue.starts for queue in queues])
+        empty = np.array([len(queue.owner) == 0 for queue in queues])
         found = _values(model, _mesh(len(queues)), block, shared, (own, starts, empty))
         return [Values(*parts) for parts in zip(*map(np.asarray, found), strict=True)]
 
@@ -250,11 +251,15 @@ def _padded(array: np.ndarray, length: int) -> np.ndarray:
 def _slot_count(problems: Problem, size: int, lanes: int) -> int:
     """Slots, a power of two: enough to fill the device, few enough to stay in its cache."""
     if jax.default_backend() == "cpu":
-        points = math.prod({values.shape[-1] for values in problems.inputs.values()})  # n, or n·K
-        fitting = WORKING_SET // (16 * points * size)
+        fitting = WORKING_SET // (16 * _points(problems) * size)
     else:
         fitting = 2**15
     return 2 ** int(np.log2(max(8, min(fitting, lanes))))
+
+
+def _points(problems: Problem) -> int:
+    """Observations n, or n·K of laws with inputs per drop of the learning rate."""
+    return math.prod({values.shape[-1] for values in problems.inputs.values()})
 
 
 def problem_count(problems: Problem, batched: frozenset[str]) -> int:
@@ -278,7 +283,7 @@ _compiled: set[tuple[Any, ...]] = set()
 def _forget_if_many(*key: Any) -> None:
     """Without this, a process that fits many laws comes to an end in the compiler."""
     if key not in _compiled and len(_compiled) >= PROGRAMS:
-        for program in (_rounds, _values, _pack):
+        for program in (_rounds, _rounds.for_little_work, _values, _pack):
             program.clear_cache()
         _compiled.clear()
     _compiled.add(key)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
+import numpy as np
 from jax.experimental.compilation_cache import compilation_cache
 
 #: XLA's older way to write kernels on the CPU: compiles in 60 % of the time, and what it makes
@@ -16,22 +17,36 @@ from jax.experimental.compilation_cache import compilation_cache
 QUICK = {"xla_cpu_use_fusion_emitters": False}
 
 
-def compiled(**options: Any) -> Callable[[Callable[..., Any]], Program]:
+def compiled(*, optimised: bool = True, **options: Any) -> Callable[[Callable[..., Any]], Program]:
     """Like ``jax.jit`` as a decorator, with programs that compile quickly.
 
     Args:
+        optimised: False for what always takes longer to compile than to do.
         options: those of ``jax.jit``.
     """
-    return functools.partial(Program, options=options)
+    return functools.partial(Program, options=options, optimised=optimised)
+
+
+#: Without LLVM's optimisation a program compiles in under half the time, and runs four to ten
+#: times as long (``benchmarks/first_call.md``).
+UNOPTIMISED = {"xla_backend_optimization_level": 0}
 
 
 class Program:
     """A function and its compiled programs."""
 
-    def __init__(self, function: Callable[..., Any], options: dict[str, Any]) -> None:
+    def __init__(
+        self, function: Callable[..., Any], options: dict[str, Any], optimised: bool = True
+    ) -> None:
         functools.update_wrapper(self, function)
         self._within = jax.jit(function, **options)
         self._make = functools.partial(jax.jit, function, **options)
+        self._optimised = optimised
+
+    @functools.cached_property
+    def for_little_work(self) -> Program:
+        """The same, on the CPU without optimisation: for what is done sooner than compiled."""
+        return Program(self.__wrapped__, self._make.keywords, optimised=False)
 
     def __call__(self, *args: Any, **named: Any) -> Any:
         """The function's result."""
@@ -40,7 +55,10 @@ class Program:
 
     @functools.cached_property
     def _outermost(self) -> Any:
-        return self._make(compiler_options=known_options()) if known_options() else self._within
+        options = known_options()
+        if not self._optimised and jax.default_backend() == "cpu":
+            options = options | UNOPTIMISED
+        return self._make(compiler_options=options) if options else self._within
 
     def clear_cache(self) -> None:
         """Forget what was compiled."""
@@ -52,7 +70,7 @@ class Program:
 
 def _traced(*arguments: Any) -> bool:
     """Whether this call becomes part of another program, of which how to compile is said."""
-    of_now = jax.lax.full((), 0)  # a tracer inside a jit, whatever the arguments
+    of_now = jax.device_put(np.int32(0))  # a tracer inside a jit, whatever the arguments
     leaves = jax.tree.leaves((of_now, arguments))
     return any(isinstance(leaf, jax.core.Tracer) for leaf in leaves)
 

@@ -84,7 +84,7 @@ def _jacobian(
     return columns / np.where(lengths > 0, lengths, 1.0)
 
 
-@compiled(static_argnames=("law", "free"))
+@compiled(optimised=False, static_argnames=("law", "free"))
 def _slopes(law: Law, free: tuple[str, ...], design: Any, params: Any) -> Any:
     slopes = jax.jacfwd(lambda some: law({**params, **some}, **design))(
         {name: params[name] for name in free}

@@ -36,7 +36,9 @@ def refusing(program, room, calls):
 @pytest.fixture
 def small_device(monkeypatch):
     calls = {"solve": [], "screen": []}
-    monkeypatch.setattr(engine, "_rounds", refusing(engine._rounds, 16, calls["solve"]))
+    rounds = refusing(engine._rounds, 16, calls["solve"])
+    rounds.for_little_work = refusing(engine._rounds.for_little_work, 16, calls["solve"])
+    monkeypatch.setattr(engine, "_rounds", rounds)
     monkeypatch.setattr(engine, "_values", refusing(engine._values, 16, calls["screen"]))
     return calls
 

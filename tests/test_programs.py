@@ -4,7 +4,8 @@ import sys
 import jax
 import pytest
 
-from jaxlaw import programs
+import jaxlaw as jl
+from jaxlaw import engine, programs, simulate
 from jaxlaw.programs import compiled, programs_in
 
 SCRIPT = """
@@ -62,6 +63,27 @@ def raised(x, power):
 )
 def test_a_program_is_its_function_wherever_it_is_called(call):
     assert float(call(3.0, power=2)) == pytest.approx(9.0)
+
+
+def test_without_optimisation_the_same_is_computed():
+    program = compiled(static_argnames="power")(lambda x, power: jax.numpy.exp(x) ** power)
+    quick = program.for_little_work
+    assert quick is program.for_little_work and quick is not program
+    assert float(quick(0.5, power=3)) == pytest.approx(float(program(0.5, power=3)), rel=1e-6)
+    quick.clear_cache()
+    assert (quick._cache_size(), program._cache_size()) == (0, 1)
+
+
+def test_a_fit_of_a_few_lanes_is_compiled_quickly_and_comes_to_the_same(monkeypatch):
+    made = simulate.experiment("loss-compute", noise=0.004)
+    found = []
+    for little in (0, engine.LITTLE):
+        monkeypatch.setattr(engine, "LITTLE", little)
+        engine._rounds.for_little_work.clear_cache()
+        fit = jl.fit(made.law, made.table, n_starts=64, screen=8)
+        found.append((fit.objective, engine._rounds.for_little_work._cache_size()))
+    assert found[0][0] == pytest.approx(found[1][0], rel=1e-12)
+    assert [count for _, count in found] == [0, 2]  # the solver and the finisher
 
 
 def test_what_this_jaxlib_does_not_take_is_left_out(monkeypatch):
