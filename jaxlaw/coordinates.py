@@ -19,6 +19,7 @@ import numpy as np
 
 from jaxlaw.laws.base import Law
 from jaxlaw.laws.specs import Parameter
+from jaxlaw.programs import compiled
 
 Array = jax.Array
 
@@ -76,15 +77,18 @@ def from_natural(model: Model, params: Mapping[str, Any], context: Mapping[str, 
     """
     values = {name: np.asarray(value, float) for name, value in params.items()}
     if model.chart:
-        values |= {
-            name: np.asarray(value)
-            for name, value in model.law.chart.from_natural(values, context).items()
-        }
+        charted = _charted(model.law, values, dict(context))
+        values |= {name: np.asarray(value) for name, value in charted.items()}
     columns = [
         np.log(np.maximum(values[name], 1e-12)) if scale == "log" else values[name]
         for name, scale in zip(model.law.parameter_names, model.scales, strict=True)
     ]
     return np.stack(np.broadcast_arrays(*columns), axis=-1)
+
+
+@compiled(optimised=False, static_argnames="law")
+def _charted(law: Law, values: dict[str, Any], context: dict[str, Any]) -> dict[str, Any]:
+    return law.chart.from_natural(values, context)
 
 
 def box(model: Model) -> tuple[np.ndarray, np.ndarray]:

@@ -133,10 +133,11 @@ def _on_identifiability(
 ) -> list[Note]:
     """Directions the data hardly see: the spectrum of the Gauss–Newton Hessian."""
     model, law = posed.model, posed.model.law
+    free = np.asarray(posed.problem.low) < np.asarray(posed.problem.high)
     names = [
         name
         for k, name in enumerate(law.parameter_names)
-        if name not in walls and posed.problem.low[k] < posed.problem.high[k] and model.tied[k] == k
+        if name not in walls and free[k] and model.tied[k] == k
     ]
     index = [law.parameter_names.index(name) for name in names]
     jacobian = np.asarray(_log_jacobian(model, posed.problem, coordinates))[:, index]

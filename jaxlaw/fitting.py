@@ -29,7 +29,7 @@ from jaxlaw.notes import DataError, Note, UsageError, nearest
 from jaxlaw.objective import LARGEST_DELTA, metrics, scale_of
 from jaxlaw.observations import Observations
 from jaxlaw.posing import Options, Posed, pose
-from jaxlaw.programs import compiled, programs_in
+from jaxlaw.programs import programs_in
 from jaxlaw.result import Fit, RunnerUp
 from jaxlaw.runs import read_runs
 from jaxlaw.search import Optimum, Task, find_optima
@@ -211,9 +211,9 @@ def in_order(observations: Observations) -> tuple[dict[str, np.ndarray], np.ndar
 
 def _report(posed: Posed, observations: Observations, optimum: Optimum, solver: str) -> Fit:
     model, problem = posed.model, posed.problem
-    scale = float(scale_of(problem.delta))
+    scale = float(scale_of(np.asarray(problem.delta)))
     params = {name: float(value) for name, value in posed.params(optimum.coordinates).items()}
-    predicted = np.asarray(_predict(model.law, params, dict(observations.inputs)))
+    predicted = np.asarray(model.law.at_once(params, **observations.inputs))
     measured = metrics(observations.target, predicted, observations.weight, float(problem.delta))
     evidence = {
         "agreement": optimum.agreement,
@@ -247,7 +247,7 @@ def _report(posed: Posed, observations: Observations, optimum: Optimum, solver: 
         },
         n_observations=int((observations.weight > 0).sum()),
         n_dropped=observations.dropped,
-        delta=float("inf") if problem.delta >= LARGEST_DELTA else float(problem.delta),
+        delta=float("inf") if float(problem.delta) >= LARGEST_DELTA else float(problem.delta),
         space=model.space,
         asymmetry=float(problem.asymmetry),
         fixed=dict(posed.options.fixed),
@@ -258,11 +258,6 @@ def _report(posed: Posed, observations: Observations, optimum: Optimum, solver: 
         areas=None if observations.areas is None else dict(observations.areas),
         ends=tuple((value * scale, share) for value, share in optimum.ends),
     )
-
-
-@compiled(static_argnames="law")
-def _predict(law: Law, params: dict[str, Any], inputs: dict[str, Any]) -> Any:
-    return law(params, **inputs)
 
 
 def _spread(posed: Posed, agreeing: np.ndarray) -> dict[str, float]:

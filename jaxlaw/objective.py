@@ -89,19 +89,19 @@ def to_level(model: Model, problem: Problem, coordinates: Array) -> Array:
 
 
 def scale_of(delta: Array) -> Array:
-    """What the summed Huber loss is divided by for the solvers."""
-    return jnp.minimum(delta, 1.0)
+    """What the summed Huber loss is divided by for the solvers; of numpy's arrays on the host."""
+    return delta.clip(max=1.0)
 
 
 def rounding_floor(model: Model, problem: Problem) -> Array:
     """Scaled objective of residuals of 1e-9, relative: below it there is nothing to tell apart.
 
-    Of one problem, or of many with leading axes on their fields.
+    Of one problem, or of many with leading axes on their fields; on the host of numpy's arrays.
     """
     size = 1e-9
     if model.space != "log":
-        size = size * jnp.mean(jnp.abs(problem.target), axis=-1)
-    return jnp.sum(problem.weight, axis=-1) * size**2 / 2 / scale_of(problem.delta)
+        size = size * abs(problem.target).mean(axis=-1)
+    return problem.weight.sum(axis=-1) * size**2 / 2 / scale_of(problem.delta)
 
 
 def huber(problem: Problem, difference: Array, delta: Array) -> Array:

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxlaw.coordinates import Model, box, exponents_of, from_natural, natural, recentre
+from jaxlaw.coordinates import Array, Model, box, exponents_of, from_natural, natural, recentre
 from jaxlaw.laws.base import Law
 from jaxlaw.notes import UsageError, nearest
 from jaxlaw.objective import LARGEST_DELTA, Problem
@@ -204,24 +204,34 @@ def pose(
     )
     means = _geometric_means(law, inputs, weight)
     centre = {name: mean for name, mean in means.items() if _may_centre(law, name, options, pinned)}
+    # On the host: every operation on a device would be a program of its own.
     scaled = {
-        name: jnp.asarray(values, float) / centre.get(name, 1.0) for name, values in inputs.items()
+        name: _on_device(np.asarray(values, float) / centre.get(name, 1.0))
+        for name, values in inputs.items()
     }
     fixed = {name: _at_centre(law, name, options.fixed, centre) for name in options.fixed}
     low, high = _limits(model, options, fixed, set(means) - set(centre))
     delta = law.delta if options.delta is None else min(options.delta, LARGEST_DELTA)
-    target = jnp.asarray(target, float)
     problem = Problem(
         inputs=scaled,
-        target=jnp.log(target) if space == "log" else target,
-        weight=jnp.asarray(weight, float),
-        low=jnp.asarray(low),
-        high=jnp.asarray(high),
-        delta=jnp.asarray(delta, float),
-        asymmetry=jnp.asarray(options.asymmetry, float),
-        context={k: jnp.asarray(v, float) for k, v in law.context(scaled).items()},
+        target=_on_device(np.log(target) if space == "log" else target),
+        weight=_on_device(weight),
+        low=_on_device(low),
+        high=_on_device(high),
+        delta=_on_device(delta),
+        asymmetry=_on_device(options.asymmetry),
+        context={name: _on_device(value) for name, value in _context(law, scaled).items()},
     )
     return Posed(model, problem, options, means, centre, fixed)
+
+
+@compiled(optimised=False, static_argnames="law")
+def _context(law: Law, inputs: dict[str, Any]) -> dict[str, Any]:
+    return law.context(inputs)
+
+
+def _on_device(values: Any) -> Array:
+    return jnp.asarray(np.asarray(values, float))
 
 
 def _at_centre(law: Law, name: str, fixed: Mapping[str, Any], centre: Mapping[str, float]) -> Any:

@@ -127,7 +127,7 @@ def refit(
             params=posed.params(coordinates) | dict(held or {}),
             coordinates=coordinates,
             objective=np.array([one.objective for one in found])
-            * float(scale_of(posed.problem.delta)),
+            * float(scale_of(np.asarray(posed.problem.delta))),
             status=np.array([one.status for one in found]),
             agreement=np.array([one.agreement for one in found]),
             agreeing=tuple(one.agreeing for one in found),
@@ -170,7 +170,7 @@ def refit_near(found: Refits, weights: np.ndarray, targets: np.ndarray) -> Refit
             posed=posed,
             params=posed.params(coordinates),
             coordinates=coordinates,
-            objective=values[each, best] * float(scale_of(posed.problem.delta)),
+            objective=values[each, best] * float(scale_of(np.asarray(posed.problem.delta))),
             status=lanes.status[each, best],
             agreement=np.full(len(best), np.nan),
             agreeing=(),

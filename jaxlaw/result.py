@@ -132,7 +132,7 @@ class Fit:
         values = self.checked_inputs(table, inputs)
         with jax.enable_x64(True):
             arrays = {name: jnp.asarray(value * self.units[name]) for name, value in values.items()}
-            return np.asarray(self.law(self.params, **arrays))
+            return np.asarray(self.law.at_once(self.params, **arrays))
 
     def outside(self, table: Any = None, /, **inputs: Any) -> np.ndarray:
         """Whether points lie outside the fitted range of some input: an extrapolation.

@@ -56,7 +56,8 @@ class Task(NamedTuple):
     @property
     def floors(self) -> np.ndarray:
         """Objectives (P,) below which there is nothing to tell apart."""
-        return np.broadcast_to(rounding_floor(self.model, self.problems), self.count)
+        floors = rounding_floor(self.model, jax.device_get(self.problems))
+        return np.broadcast_to(floors, self.count)
 
     def inside(self, places: np.ndarray) -> np.ndarray:
         """Places (P, S, p), or (1, S, p) for all, within the box of each problem."""
@@ -173,7 +174,7 @@ def _solved(method: Solver, task: Task, starts: np.ndarray, work: Work) -> list[
     """
 
     def best(result: Arrays) -> float:
-        return float(result["value"].min() * scale_of(task.problems.delta))
+        return float(result["value"].min() * scale_of(np.asarray(task.problems.delta)))
 
     solve, chunks = _solving(method, task, starts, work.memory)
     found = work.map(method.name, solve, chunks, best if task.count == 1 else None)

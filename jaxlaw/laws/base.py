@@ -24,6 +24,7 @@ import jax.numpy as jnp
 
 from jaxlaw.laws.specs import INPUTS, Input, Parameter
 from jaxlaw.notes import UsageError, nearest
+from jaxlaw.programs import compiled
 
 Array = jax.Array
 Values = Mapping[str, Any]
@@ -116,6 +117,13 @@ class Law:
             The predicted target, of the broadcast shape.
         """
         return self.function(*(inputs[name] for name in self.input_names), **params)
+
+    def at_once(self, params: Mapping[str, Any], **inputs: Any) -> Array:
+        """The same as one compiled program, where a call compiles every operation by itself.
+
+        Args and returns are those of a call.
+        """
+        return _program(self, dict(params), inputs)
 
     @cached_property
     def input_names(self) -> tuple[str, ...]:
@@ -258,6 +266,11 @@ def constrained(base: Law, constraint: Constraint, **changes: Parameter) -> Law:
 def names() -> list[str]:
     """Names of all registered laws, without their constrained variants."""
     return sorted(name for name in _REGISTRY if ":" not in name)
+
+
+@compiled(static_argnames="law")
+def _program(law: Law, params: dict[str, Any], inputs: dict[str, Any]) -> Array:
+    return law(params, **inputs)
 
 
 def power(base: Any, exponent: Any) -> Array:

@@ -132,7 +132,7 @@ _N_TERM = {"N": "alpha"}
 _D_TERM = {"D": "beta"}
 
 
-@compiled(static_argnames="law")
+@compiled(optimised=False, static_argnames="law")
 def _along_r(law, params, shares, N, D):
     """Loss and its slope in r."""
     return jax.vmap(jax.value_and_grad(lambda r: law(params, N=N, D=D, r=r)))(shares)
@@ -148,7 +148,10 @@ def _unmet_trends(law, params, ranges):
         ("trend-observed", inside, "inside the observed range of r"),
         ("trend-everywhere", everywhere, "outside the observed range, at shares up to 1"),
     ):
-        loss, slope = map(np.asarray, _along_r(law, dict(params), shares, N[0], D[0]))
+        # The shares 0 and next to it, asked for below, need no program of their own so.
+        more = np.concatenate([[0.0, 1e-9], shares])
+        loss, slope = map(np.asarray, _along_r(law, dict(params), more, N[0], D[0]))
+        (at_zero, above), loss, slope = loss[:2], loss[2:], slope[2:]
         if (slope > 0).any():
             at, rise = shares[slope > 0], (loss / np.minimum.accumulate(loss)).max() - 1
             message = (
@@ -157,8 +160,6 @@ def _unmet_trends(law, params, ranges):
             )
             found.append((code, message, rise))
             break
-    at_zero = law(params, N=jnp.asarray(N[0]), D=jnp.asarray(D[0]), r=jnp.asarray(0.0))
-    above = law(params, N=jnp.asarray(N[0]), D=jnp.asarray(D[0]), r=jnp.asarray(1e-9))
     if above > 1.01 * at_zero and r[0] > 0:
         message = (
             f"the loss jumps from {float(at_zero):.3g} at r = 0 to {float(above):.3g} just above "

@@ -273,7 +273,7 @@ def _by_formula(
     N, D = np.where(none, np.nan, N), np.where(none, np.nan, D)
     with jax.enable_x64(True):
         columns = {name: column[:, None] for name, column in source.params.items()}
-        loss = np.asarray(source.law(columns, N=N, D=D, **given))
+        loss = np.asarray(source.law.at_once(columns, N=N, D=D, **given))
     found = {"N": N / source.units["N"], "D": D / source.units["D"], "loss": loss}
     return found | {"compute": np.where(np.isnan(N), np.nan, budgets)}
 

@@ -192,7 +192,7 @@ def _table(
     r, seen = (axis.ravel() for axis in np.meshgrid(shares, tokens, indexing="ij"))
     point = {name: column[0] for name, column in source.params.items()}
     D = seen / r
-    loss = np.asarray(source.law(point, D=D * source.units["D"], r=r, **given))
+    loss = np.asarray(source.law.at_once(point, D=D * source.units["D"], r=r, **given))
     N = inputs["N"] * source.single("N") if "N" in inputs else np.nan
     compute = 6 * N * seen * source.single("D")
     columns = {"r": r, "corpus_tokens": seen, "corpus_compute": compute, "D": D, "loss": loss}

@@ -111,7 +111,7 @@ def both_ways(
 def _curve(source: Source, **inputs: Any) -> dict[str, np.ndarray]:
     """Losses, with the ends of their intervals where there are replicates; law's own units."""
     params = {name: values[:, None] for name, values in source.params.items()}
-    return with_ends("loss", np.asarray(source.law(params, **inputs), float), LEVEL)
+    return with_ends("loss", np.asarray(source.law.at_once(params, **inputs), float), LEVEL)
 
 
 def _range(found: BreakEven | Saving | None, along: str, single: float) -> np.ndarray:

@@ -94,7 +94,7 @@ def limited_domain(
     for color, tokens in zip(shades(len(amounts)), amounts, strict=True):
         plan = optimal_mixture_limited(domain, float(tokens), **options)
         point = {name: values[0] for name, values in source.params.items()}
-        loss = source.law(point, D=tokens * source.units["D"] / r, r=r, **given)
+        loss = source.law.at_once(point, D=tokens * source.units["D"] / r, r=r, **given)
         ax.plot(r, loss, color=color, linewidth=1.5)
         name = f"{count_in_words(tokens * source.single('D'))} tokens"
         ends.append((float(loss[-1]), name, color))
@@ -181,11 +181,11 @@ def isoloss(
     if searched:
         shares = _shares_at(tokens / source.single("D"), options)
         with np.errstate(invalid="ignore"):
-            losses = np.asarray(source.law(point, **at, r=shares, **given), float)
+            losses = np.asarray(source.law.at_once(point, **at, r=shares, **given), float)
         losses = np.where(np.isnan(shares), np.inf, losses).min(axis=0)
         losses = np.where(np.isfinite(losses), losses, np.nan)
     else:
-        losses = np.asarray(source.law(point, **at, **given), float)
+        losses = np.asarray(source.law.at_once(point, **at, **given), float)
     if isinstance(levels, int):
         lowest, highest = best["loss"].min() * 1.03, best["loss"].max() * 1.05
         digits = 1 if highest - lowest > 1 else 2

@@ -11,9 +11,10 @@ import numpy as np
 import pandas as pd
 
 from jaxlaw.arguments import checked
-from jaxlaw.coordinates import natural, recentre
+from jaxlaw.coordinates import Model, natural, recentre
 from jaxlaw.laws.base import Law
 from jaxlaw.notes import Note
+from jaxlaw.programs import compiled
 from jaxlaw.result import Fit
 from jaxlaw.separability import inseparable
 from jaxlaw.uncertainty.posed_fit import Fitted, fitted
@@ -92,21 +93,29 @@ def open_notes(problem: Fitted) -> list[Note]:
     ]
 
 
+@compiled(optimised=False, static_argnames=("model", "moving"))
+def _natural(
+    model: Model, moving: tuple[int, ...], at: Any, context: Any, centre: Any
+) -> tuple[jax.Array, jax.Array]:
+    """Natural values (k) of the coordinates that move, and their derivatives (k, k) in them."""
+
+    def values(moved: jax.Array) -> jax.Array:
+        params = natural(model, tuple(at.at[jnp.asarray(moving)].set(moved)), context)
+        params = recentre(model.law, params, centre, sign=1)
+        return jnp.stack([params[model.law.parameter_names[k]] for k in moving])
+
+    moved = at[jnp.asarray(moving)]
+    return values(moved), jax.jacfwd(values)(moved)
+
+
 def _relative_slopes(problem: Fitted) -> tuple[list[str], np.ndarray, np.ndarray]:
     """Names (k), and in log |parameter| slopes (n, k) whose product is the Hessian, and scores."""
     posed, moving = problem.posed, problem.moving
-    law, context = posed.model.law, posed.problem.context
-    names = [law.parameter_names[k] for k in moving]
-    at = np.asarray(problem.coordinates, float)
-
-    def values(moved: jax.Array) -> jax.Array:
-        params = natural(posed.model, tuple(jnp.asarray(at).at[moving].set(moved)), context)
-        params = recentre(law, params, posed.centre, sign=1)
-        return jnp.stack([params[name] for name in names])
-
+    names = [posed.model.law.parameter_names[k] for k in moving]
+    at, context = np.asarray(problem.coordinates, float), posed.problem.context
     with jax.enable_x64(True):
-        here = np.asarray(values(at[moving]))
-        inner = np.asarray(jax.jacfwd(values)(at[moving]))
+        found = _natural(posed.model, tuple(map(int, moving)), at, context, posed.centre)
+    here, inner = map(np.asarray, found)
     slopes, weight, pull, stiff = linearised(problem)
     size = np.where(here == 0, 1.0, np.abs(here))
     slopes = slopes @ np.linalg.solve(inner, np.diag(size))

@@ -120,9 +120,9 @@ def fitted(law: str | Law | Fit, runs: Any, **options: Any) -> Fitted:
 
 
 def _check_same(fit: Fit, posed: Posed, at: np.ndarray, source: str) -> None:
-    scale = float(scale_of(posed.problem.delta))
+    scale = float(scale_of(np.asarray(posed.problem.delta)))
     here = float(scaled_value(posed.model, posed.problem, at)) * scale
-    floor = float(rounding_floor(posed.model, posed.problem)) * scale
+    floor = float(rounding_floor(posed.model, jax.device_get(posed.problem))) * scale
     if not abs(here - fit.objective) <= max(_SAME * fit.objective, floor):
         raise UsageError(
             f"{source}: the fit's objective is {fit.objective:.8g}, and on these runs it is "

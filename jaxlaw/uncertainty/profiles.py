@@ -251,7 +251,7 @@ def _solved(held: _Held) -> tuple[np.ndarray, np.ndarray]:
         values = held.values
         if values is None:
             values, loss = map(np.asarray, _without_row(held.posed.model, held.problems, at))
-        return values, loss * float(scale_of(held.problems.delta))
+        return values, loss * float(scale_of(np.asarray(held.problems.delta)))
 
 
 def _best(held: _Held, starts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
