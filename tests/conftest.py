@@ -13,7 +13,7 @@ import pytest
 import jaxlaw as jl
 from jaxlaw import simulate
 from jaxlaw.laws import base
-from jaxlaw.programs import known_options
+from jaxlaw.programs import compiled
 
 DATA = os.environ.get("JAXLAW_DATA")
 needs_data = pytest.mark.skipif(DATA is None, reason="JAXLAW_DATA is not set")
@@ -32,11 +32,8 @@ def pytest_configure(config):
 HEEDS = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
 
 
-def jitted_for_once(function):
-    """``jax.jit`` without optimisation: compiles in a third of the time, and runs slowly."""
-    return jax.jit(
-        function, compiler_options={**known_options(), "xla_backend_optimization_level": 0}
-    )
+#: ``jax.jit`` without optimisation: compiles in a third of the time, and runs slowly.
+jitted_for_once = compiled(optimised=False)
 
 
 @cache

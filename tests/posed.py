@@ -4,6 +4,7 @@ import numpy as np
 
 from jaxlaw import engine, laws, simulate, starts
 from jaxlaw.posing import Options, Posed, pose
+from jaxlaw.programs import compiled
 from jaxlaw.projection import coefficients, solved_coordinates, terms
 
 LIKE_A_FIT = 32, 2048  # starts solved and tried at once: its programs are there already
@@ -35,6 +36,7 @@ def evaluate_starts(model, problems, starts, batched=frozenset()) -> engine.Valu
     return engine.evaluate_queues(model, problems, [queue])[0]
 
 
+@compiled(optimised=False, static_argnames="model")
 def solved_for(model, problem, coordinates):
     """A start (p,) with its linear coefficients solved for, as screening does."""
     found = coefficients(model, problem, terms(model, problem, coordinates))

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from conftest import jitted_for_once
 from problems import problem
 
 from jaxlaw import laws
@@ -136,7 +137,7 @@ def case(name):
 
 @functools.cache
 def _slopes(law):
-    return jax.jit(jax.value_and_grad(lambda params, inputs: law(params, **inputs), (0, 1)))
+    return jitted_for_once(jax.value_and_grad(lambda params, inputs: law(params, **inputs), (0, 1)))
 
 
 def slopes(law, params, inputs):
@@ -200,11 +201,13 @@ def test_transformations_agree(name):
     rows = np.linspace(0, len(next(iter(inputs.values()))) - 1, 8).astype(int)
     inputs = {key: jnp.asarray(column[rows]) for key, column in inputs.items()}
     plain = law(params, **inputs)
-    np.testing.assert_allclose(jax.jit(lambda p, x: law(p, **x))(params, inputs), plain, rtol=1e-13)
-    mapped = jax.jit(jax.vmap(lambda p, x: law(p, **x), in_axes=(None, 0)))(params, inputs)
+    np.testing.assert_allclose(
+        jitted_for_once(lambda p, x: law(p, **x))(params, inputs), plain, rtol=1e-13
+    )
+    mapped = jitted_for_once(jax.vmap(lambda p, x: law(p, **x), in_axes=(None, 0)))(params, inputs)
     np.testing.assert_allclose(mapped, plain, rtol=1e-13)
     forward, reverse = (
-        jax.jit(jac(lambda p: law(p, **inputs)))(params) for jac in (jax.jacfwd, jax.jacrev)
+        jitted_for_once(jac(lambda p: law(p, **inputs)))(params) for jac in (jax.jacfwd, jax.jacrev)
     )
     for key in params:
         np.testing.assert_allclose(forward[key], reverse[key], rtol=1e-9, atol=1e-12)
@@ -340,7 +343,7 @@ def test_constraint_makes_the_loss_fall_with_the_share(constraint):
     law = laws.get("dcpt", constraint=constraint)
     r = shares_in(constraint)
     context = law.context({"N": [1.0], "D": [0.131, 2.6], "r": [0.0, 0.1, 0.8]})
-    slope = jax.jit(
+    slope = jitted_for_once(
         jax.vmap(jax.grad(lambda r, params, D: law(params, N=1.8, D=D, r=r)), (0, None, None))
     )
     generator = np.random.default_rng(0)

@@ -41,7 +41,7 @@ def a_point(problem):
     """A start brought to the level of the data, off the walls and off the kinks."""
     model, data = problem.model, problem.problem
 
-    @jax.jit
+    @jitted_for_once
     def at_level(start):
         at = to_level(model, data, start)
         inside = jnp.all((at > data.low) & (at < data.high))

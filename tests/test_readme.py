@@ -9,6 +9,7 @@ import contextlib
 import io
 import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -19,6 +20,7 @@ import pytest
 
 import jaxlaw as jl
 from benchmarks.pictures import FOLDER, PICTURES
+from jaxlaw.cli import main
 
 ROOT = Path(__file__).parent.parent
 README = ROOT / "README.md"
@@ -62,6 +64,23 @@ def assert_same_output(printed, shown):
 
 
 def run_command(line, folder):
+    """In this process, where programs are compiled already, but for what needs a shell."""
+    line = line.replace("\\\n", " ")
+    words, unquoted = shlex.split(line), re.sub(r"\"[^\"]*\"", "", line)
+    if words[0] != "jaxlaw" or set("|<>&;$*`") & set(unquoted):
+        return run_in_shell(line, folder)
+    out, code = io.StringIO(), None
+    with pytest.MonkeyPatch.context() as patched, contextlib.redirect_stdout(out):
+        patched.setattr(sys, "argv", words)
+        try:
+            main()
+        except SystemExit as end:
+            code = end.code
+    assert not code, f"{line}\n{out.getvalue()}"
+    return out.getvalue()
+
+
+def run_in_shell(line, folder):
     environment = os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
     done = subprocess.run(
         line, shell=True, cwd=folder, env=environment, capture_output=True, text=True, timeout=300
