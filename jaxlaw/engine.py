@@ -283,7 +283,7 @@ _compiled: set[tuple[Any, ...]] = set()
 def _forget_if_many(*key: Any) -> None:
     """Without this, a process that fits many laws comes to an end in the compiler."""
     if key not in _compiled and len(_compiled) >= PROGRAMS:
-        for program in (_rounds, _rounds.for_little_work, _values, _pack):
+        for program in (_rounds, _values, _pack):
             program.clear_cache()
         _compiled.clear()
     _compiled.add(key)

@@ -26,7 +26,7 @@ from jaxlaw.chunks import Work
 from jaxlaw.findings import all_notes, at_walls
 from jaxlaw.laws.base import Law
 from jaxlaw.notes import DataError, Note, UsageError, nearest
-from jaxlaw.objective import LARGEST_DELTA, metrics, scale_of
+from jaxlaw.objective import LARGEST_DELTA, metrics, scale_on_host
 from jaxlaw.observations import Observations
 from jaxlaw.posing import Options, Posed, pose
 from jaxlaw.programs import programs_in
@@ -211,7 +211,7 @@ def in_order(observations: Observations) -> tuple[dict[str, np.ndarray], np.ndar
 
 def _report(posed: Posed, observations: Observations, optimum: Optimum, solver: str) -> Fit:
     model, problem = posed.model, posed.problem
-    scale = float(scale_of(np.asarray(problem.delta)))
+    scale = scale_on_host(problem)
     params = {name: float(value) for name, value in posed.params(optimum.coordinates).items()}
     predicted = np.asarray(model.law.at_once(params, **observations.inputs))
     measured = metrics(observations.target, predicted, observations.weight, float(problem.delta))

@@ -93,6 +93,11 @@ def scale_of(delta: Array) -> Array:
     return delta.clip(max=1.0)
 
 
+def scale_on_host(problem: Problem) -> float:
+    """:func:`scale_of` a problem whose δ is known, as a number: no program is made for it."""
+    return float(scale_of(np.asarray(problem.delta)))
+
+
 def rounding_floor(model: Model, problem: Problem) -> Array:
     """Scaled objective of residuals of 1e-9, relative: below it there is nothing to tell apart.
 

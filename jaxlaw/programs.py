@@ -61,8 +61,10 @@ class Program:
         return self._make(compiler_options=options) if options else self._within
 
     def clear_cache(self) -> None:
-        """Forget what was compiled."""
+        """Forget what was compiled, of the program for little work too."""
         self._outermost.clear_cache()
+        if "for_little_work" in vars(self):
+            self.for_little_work.clear_cache()
 
     def _cache_size(self) -> int:
         return self._outermost._cache_size()

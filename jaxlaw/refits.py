@@ -17,7 +17,7 @@ from jaxlaw.engine import solve
 from jaxlaw.fitting import check_counts
 from jaxlaw.laws.base import Law
 from jaxlaw.notes import Note, UsageError
-from jaxlaw.objective import scale_of
+from jaxlaw.objective import scale_on_host
 from jaxlaw.observations import Observations
 from jaxlaw.posing import Options, Posed, pose
 from jaxlaw.programs import compiled
@@ -126,8 +126,7 @@ def refit(
             posed=posed,
             params=posed.params(coordinates) | dict(held or {}),
             coordinates=coordinates,
-            objective=np.array([one.objective for one in found])
-            * float(scale_of(np.asarray(posed.problem.delta))),
+            objective=np.array([one.objective for one in found]) * scale_on_host(posed.problem),
             status=np.array([one.status for one in found]),
             agreement=np.array([one.agreement for one in found]),
             agreeing=tuple(one.agreeing for one in found),
@@ -170,7 +169,7 @@ def refit_near(found: Refits, weights: np.ndarray, targets: np.ndarray) -> Refit
             posed=posed,
             params=posed.params(coordinates),
             coordinates=coordinates,
-            objective=values[each, best] * float(scale_of(np.asarray(posed.problem.delta))),
+            objective=values[each, best] * scale_on_host(posed.problem),
             status=lanes.status[each, best],
             agreement=np.full(len(best), np.nan),
             agreeing=(),

@@ -23,7 +23,7 @@ from jaxlaw.coordinates import Model
 from jaxlaw.engine import Lanes, Queue, Values, evaluate_queues, problem_count, solve_queues
 from jaxlaw.findings import AGREE
 from jaxlaw.memory import Memory
-from jaxlaw.objective import Problem, predict, rounding_floor, scale_of
+from jaxlaw.objective import Problem, predict, rounding_floor, scale_on_host
 from jaxlaw.projection import solved_coordinates
 from jaxlaw.solvers import FINISHER, Solver
 from jaxlaw.solvers.status import CONVERGED, NON_FINITE, STALLED
@@ -174,7 +174,7 @@ def _solved(method: Solver, task: Task, starts: np.ndarray, work: Work) -> list[
     """
 
     def best(result: Arrays) -> float:
-        return float(result["value"].min() * scale_of(np.asarray(task.problems.delta)))
+        return float(result["value"].min() * scale_on_host(task.problems))
 
     solve, chunks = _solving(method, task, starts, work.memory)
     found = work.map(method.name, solve, chunks, best if task.count == 1 else None)

@@ -163,7 +163,7 @@ def critical_ratio(
     limit = in_domain("start", start) * (1 + _checked_threshold(threshold))
     with jax.enable_x64(True):
         other = np.asarray(_largest(source.law, source.params, limit, given))
-        loss = np.asarray(_losses(source.law, source.params, 1 - other, given))
+        loss = np.asarray(source.law.at_once(source.params, r=1 - other, **given))
     answer = measured({"share": 1 - other, "loss": loss}, level)
     notes = [
         *_on_critical(answer["share"], limit),
@@ -284,15 +284,10 @@ def _largest(law: Law, params: Any, limit: Any, given: Any) -> Any:
     return jax.vmap(one)(params)
 
 
-@compiled(static_argnames="law")
-def _losses(law: Law, params: Any, shares: Any, given: Any) -> Any:
-    return law(params, r=shares, **given)
-
-
 def _both_losses(laws: Any, both: Any, given: Any, share: np.ndarray) -> list[np.ndarray]:
     own = (1 - share, share)
     return [
-        np.asarray(_losses(law, one.params, r, fixed))
+        np.asarray(law.at_once(one.params, r=r, **fixed))
         for law, one, r, fixed in zip(laws, both, own, given, strict=True)
     ]
 

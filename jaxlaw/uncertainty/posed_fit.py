@@ -16,7 +16,7 @@ from jaxlaw.fitting import fit as fit_runs
 from jaxlaw.fitting import observed, options_for
 from jaxlaw.laws.base import Law
 from jaxlaw.notes import UsageError
-from jaxlaw.objective import Problem, predict, rounding_floor, scale_of, scaled_value
+from jaxlaw.objective import Problem, predict, rounding_floor, scale_on_host, scaled_value
 from jaxlaw.observations import Observations
 from jaxlaw.posing import Options, Posed, pose
 from jaxlaw.programs import compiled
@@ -120,7 +120,7 @@ def fitted(law: str | Law | Fit, runs: Any, **options: Any) -> Fitted:
 
 
 def _check_same(fit: Fit, posed: Posed, at: np.ndarray, source: str) -> None:
-    scale = float(scale_of(np.asarray(posed.problem.delta)))
+    scale = scale_on_host(posed.problem)
     here = float(scaled_value(posed.model, posed.problem, at)) * scale
     floor = float(rounding_floor(posed.model, jax.device_get(posed.problem))) * scale
     if not abs(here - fit.objective) <= max(_SAME * fit.objective, floor):

@@ -24,7 +24,7 @@ from jaxlaw.coordinates import Model
 from jaxlaw.engine import solve
 from jaxlaw.laws.base import Law
 from jaxlaw.notes import Note, UsageError
-from jaxlaw.objective import LARGEST_DELTA, Problem, predict, scale_of, scaled_value
+from jaxlaw.objective import LARGEST_DELTA, Problem, predict, scale_on_host, scaled_value
 from jaxlaw.posing import Posed, pose
 from jaxlaw.programs import compiled
 from jaxlaw.result import Fit
@@ -251,7 +251,7 @@ def _solved(held: _Held) -> tuple[np.ndarray, np.ndarray]:
         values = held.values
         if values is None:
             values, loss = map(np.asarray, _without_row(held.posed.model, held.problems, at))
-        return values, loss * float(scale_of(np.asarray(held.problems.delta)))
+        return values, loss * scale_on_host(held.problems)
 
 
 def _best(held: _Held, starts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
