@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
+import numpy as np
 from jax.extend.core import Literal
 
 
@@ -60,4 +61,4 @@ _CALLS = {"jit", "pjit"}
 def _identity(variable: Any, operand: Any) -> Any:
     """Arrays are the same if they are the same object, constants if they are equal."""
     array = isinstance(operand, jax.Array)  # tracers are, too
-    return id(operand) if array else (str(variable.aval), repr(operand))
+    return id(operand) if array else (variable.aval, np.asarray(operand).tobytes())

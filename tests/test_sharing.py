@@ -72,3 +72,14 @@ def test_an_evaluation_does_every_power_of_its_law_once(law, powers):
         at = jnp.full(len(p.model.law.parameters), 0.5)
         found = count(lambda u: evaluate(p.model, p.problem, u, p.problem.delta, 1.0), at)
     assert found["exp"] == powers
+
+
+def test_long_constants_that_differ_in_the_middle_are_told_apart():
+    """Their text is the same: of more than 1,000 numbers numpy prints the ends."""
+    table = np.ones(4_000)
+    other = np.where(np.arange(4_000) == 2_000, 5.0, table)
+
+    def constants(x):
+        return (x * table).sum() + (x * other).sum()
+
+    assert float(once(constants)(jnp.ones(4_000))) == 8_004
