@@ -8,6 +8,7 @@ their bounds. Residuals are relative where the law is fitted to logarithms.
 from __future__ import annotations
 
 import itertools
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -81,6 +82,7 @@ def coefficients(model: Model, problem: Problem, parts: Array) -> Array:
     return jnp.clip(base + excess[jnp.argmin(value)] / size, low, high)
 
 
+@partial(jax.jit, inline=True)  # traced once for every number of equations
 def _solve(matrix: Array, right: Array) -> Array:
     """A few equations, positive definite, number by number: fast over many lanes at once."""
     size = len(right)

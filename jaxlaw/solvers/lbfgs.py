@@ -118,7 +118,8 @@ def init_near(model: Model, problem: Problem, candidate: Array) -> Lane:
     there. The last steps change values by less than their rounding: without this one the order
     of the rows, or their units, shows in the tenth digit of predictions.
     """
-    _, found = evaluate(model, problem, candidate, problem.delta, problem.delta)
+    exact = jnp.ones_like(problem.delta)  # as the batch solver asks: traced once for both
+    _, found = evaluate(model, problem, candidate, problem.delta, problem.delta, exact)
     low = (candidate <= problem.low) & (found.gradient >= 0)
     high = (candidate >= problem.high) & (found.gradient <= 0)
     free = jnp.where(low | high, 0.0, 1.0)

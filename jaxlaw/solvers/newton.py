@@ -9,6 +9,7 @@ around in the factorisation, the search box is kept by projection.
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -118,7 +119,8 @@ def step(model: Model, problem: Problem, lane: Lane, settings: Settings) -> Lane
         (lane.coordinates, lane.evaluation, lane.threshold),
     )
     damping = jnp.where(first | stuck, DAMPING, _damping(lane, taken, ratio))
-    trial, expected, stiffness = _propose(model, problem, coordinates, evaluation, damping)
+    box = problem.low, problem.high, jnp.asarray(_reach(model), damping.dtype)
+    trial, expected, stiffness = _propose(box, coordinates, evaluation, damping)
 
     final = threshold <= problem.delta
     still = ~taken | (jnp.abs(decrease) <= settings.tolerance * jnp.abs(evaluation.value))
@@ -154,15 +156,17 @@ def _damping(lane: Lane, taken: Array, ratio: Array) -> Array:
     return jnp.clip(jnp.where(taken, eased, raised), 1e-12, 1e12)
 
 
+@partial(jax.jit, inline=True)  # traced once for all laws of so many parameters
 def _propose(
-    model: Model, problem: Problem, at: Array, evaluation: Evaluation, damping: Array
+    box: tuple[Array, Array, Array], at: Array, evaluation: Evaluation, damping: Array
 ) -> tuple[Array, Array, Array]:
     """The next trial point, kept in the box; the decrease expected; the curvature along it."""
+    low, high, reach = box
     gradient, hessian = evaluation.gradient, evaluation.hessian
     root = _unit_scale(evaluation)
     scaled = hessian / (root[:, None] * root[None, :])
 
-    at_low, at_high = at <= problem.low, at >= problem.high
+    at_low, at_high = at <= low, at >= high
     held = (at_low & (gradient >= 0)) | (at_high & (gradient <= 0))
     nowhere = jnp.zeros_like(at)
 
@@ -172,15 +176,15 @@ def _propose(
         matrix = scaled * (free[:, None] * free[None, :]) + jnp.diag(damping + (1.0 - free))
         pull = free * (gradient + hessian @ held_move) / root
         move = held_move - solve_definite(matrix, pull) / root
-        wall = jnp.clip(at + move, problem.low, problem.high) - at
+        wall = jnp.clip(at + move, low, high) - at
         crossing = ~held & (wall != move)
         return held | crossing, jnp.where(crossing, wall, held_move), move
 
     # What would leave the box stops at its wall, and the others are asked again.
     *_, move = jax.lax.fori_loop(0, 2, stopped, (held, nowhere, nowhere))
-    longest = jnp.max(jnp.abs(move) / jnp.asarray(_reach(model), move.dtype))
+    longest = jnp.max(jnp.abs(move) / reach)
     move = move * jnp.minimum(1.0, 1.0 / jnp.maximum(longest, 1e-300))
-    trial = jnp.clip(at + move, problem.low, problem.high)
+    trial = jnp.clip(at + move, low, high)
     move = trial - at
     slope = -(gradient @ move)
     # Along negative curvature the quadratic model promises too little or too much.
