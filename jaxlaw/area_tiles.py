@@ -96,6 +96,12 @@ class Problem(NamedTuple):
         """Steps of the rates, None where they come in blocks."""
         return None if isinstance(self.rates, Iterator) else self.rates.shape[-1]
 
+    @property
+    def advance(self) -> Any:
+        """:func:`advance`, compiled for as much work as there is: a tile of it is little."""
+        little = self.steps is not None and math.prod(self.lead) * self.steps <= TILE
+        return advance.for_little_work if little else advance
+
 
 def run(problem: Problem, rule: Rule, state: tuple[Any, ...]) -> tuple[Areas, Any]:
     """Areas of one phase from a state, and, where the rule needs it, momentum at its end."""
@@ -113,7 +119,8 @@ def _run_on_device(problem: Problem, rule: Rule, state: tuple[Any, ...]) -> tupl
     powers = powers_of(problem.decay, problem.steps)
     peak = None if rule.count_warmup else jnp.argmax(rates, axis=-1) + 1
     at = None if problem.at is None else np.maximum(problem.at, 1)
-    found, end = advance(state, rates, powers, problem.steps, at, problem.epsilon, peak, rule)
+    inputs = state, rates, powers, problem.steps, at, problem.epsilon, peak
+    found, end = problem.advance(*inputs, rule)
     if at is not None:
         both = zip(state[:2, ..., None], found, strict=True)
         found = Areas(*(jnp.where(problem.at == 0, *one) for one in both))
@@ -123,7 +130,11 @@ def _run_on_device(problem: Problem, rule: Rule, state: tuple[Any, ...]) -> tupl
 def _run_on_host(problem: Problem, rule: Rule, state: tuple[Any, ...]) -> tuple[Areas, Any]:
     """Schedules in groups and steps in tiles: temporaries are few, and stay in cache."""
     _learn_to_reuse()
-    lead, steps, at = problem.lead, problem.steps, problem.at
+    lead, steps, wanted = problem.lead, problem.steps, slice(None)
+    if problem.at is not None and len(problem.at):
+        wanted = slice(len(problem.at))
+        problem = problem._replace(at=_few_lengths(problem.at))
+    at = problem.at
     count = math.prod(lead)
     group = count if steps is None else max(1, min(count, TILE // steps))
     shape = (count, steps if at is None else len(at))
@@ -140,7 +151,8 @@ def _run_on_host(problem: Problem, rule: Rule, state: tuple[Any, ...]) -> tuple[
         blocks = problem.rates if steps is None else [problem.rates.reshape(count, -1)[part]]
         into = Areas(out.S1[part], out.S2[part])
         momentum[part] = _sweep(into, blocks, states[:, part], problem, rule)
-    return Areas(out.S1.reshape(*lead, -1), out.S2.reshape(*lead, -1)), momentum.reshape(lead)
+    found = Areas(*(area[:, wanted].reshape(*lead, -1) for area in out))
+    return found, momentum.reshape(lead)
 
 
 @functools.lru_cache(1)
@@ -179,7 +191,8 @@ def _sweep(
             near = None  # points this tile can give by itself, if they are few
             if at is not None and len(at) * ROW <= rates.shape[-1]:
                 near = (at - done).clip(1, steps)
-            found, state = advance(state, rates, powers, steps, near, problem.epsilon, left, rule)
+            inputs = state, rates, powers, steps, near, problem.epsilon, left
+            found, state = problem.advance(*inputs, rule)
             under_way = found, done, steps, near is not None
             done += steps
     if kept is not None:
@@ -207,6 +220,11 @@ def _peak(blocks: Iterable[np.ndarray]) -> np.ndarray:
     return np.argmax(blocks[0], axis=-1) + 1
 
 
+def _few_lengths(at: np.ndarray) -> np.ndarray:
+    """Points with the last one again after them, to a power of two: few compilations."""
+    return np.pad(at, (0, 2 ** (len(at) - 1).bit_length() - len(at)), mode="edge")
+
+
 def _tiles(blocks: Iterable[np.ndarray], width: int) -> Iterator[np.ndarray]:
     for block in blocks:
         block = np.atleast_2d(block)
@@ -217,7 +235,7 @@ def _tiles(blocks: Iterable[np.ndarray], width: int) -> Iterator[np.ndarray]:
 def _padded(rates: np.ndarray, least: int) -> np.ndarray:
     """Rates (schedules, steps) with zeros after them, to one of few lengths: few compilations."""
     steps = rates.shape[-1]
-    unit = max(ROW, 2 ** (steps.bit_length() - 4))
+    unit = max(ROW, 2 ** (steps.bit_length() - 3))
     length = max(least, -(-steps // unit) * unit)
     if length == steps:
         return rates

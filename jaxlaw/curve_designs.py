@@ -124,7 +124,8 @@ def unknown_base(own: str | None) -> Inputs:
     At 20 a curve, fits to noisy losses stall where S1_pt and alpha run off.
     """
     inputs = continual(100) if own is None else replay(own, 60)
-    known = (inputs["S1_cpt"] > 0) & (inputs["S1_pt"] == np.max(inputs["S1_pt"]))
+    longest = np.isclose(inputs["S1_pt"], np.max(inputs["S1_pt"]), rtol=1e-9, atol=0)
+    known = (inputs["S1_cpt"] > 0) & longest
     return {name: c[known] for name, c in inputs.items() if name not in ("S1_pt", "S2_pt")}
 
 

@@ -22,8 +22,8 @@ from jax.sharding import Mesh, PartitionSpec
 from jaxlaw.coordinates import Array, Model
 from jaxlaw.memory import Memory
 from jaxlaw.objective import Problem, value_at_level
-from jaxlaw.programs import compiled
-from jaxlaw.projection import coefficients, prediction, terms
+from jaxlaw.programs import Program, Shelf, compiled
+from jaxlaw.projection import coefficients, prediction, solved_coordinates, terms
 from jaxlaw.solvers import Solver
 from jaxlaw.solvers.status import NON_FINITE, RUNNING
 
@@ -32,7 +32,6 @@ PACK = 8  # slots shrink by this factor when the queue is empty
 WORKING_SET = 2**21  # bytes of one tick's arrays that a CPU core keeps close
 BLOCK = 64  # starts whose objectives are evaluated at once
 LITTLE = 2**19  # evaluations × observations that take less time than to optimise their program
-PROGRAMS = 48  # kept compiled; each takes some 500 of the 65,530 memory maps Linux gives a process
 
 
 class Lanes(NamedTuple):
@@ -123,17 +122,12 @@ def _solve_queues(
     shared, own = _split(problems, queues)
     key, mesh = solver._replace(settings=None), _mesh(len(queues))  # tolerances are dynamic
     shapes = tuple(map(jnp.shape, jax.tree.leaves((shared, own))))
-    _forget_if_many(key, model, mesh, count, padded, shapes)
-    many = (len(queues), padded)
-    results = Lanes(
-        np.zeros_like(starts),
-        np.full(many, np.inf, starts.dtype),
-        np.full(many, NON_FINITE, np.int32),
-        np.zeros(many, np.int32),
-    )
+    _kept.make_room(key, model, mesh, count, padded, shapes)
+    many, no_ticks = (len(queues), padded), np.zeros_like(owner)
+    nowhere, status = np.full(many, np.inf, starts.dtype), np.full(many, NON_FINITE, np.int32)
+    results = Lanes(np.zeros_like(starts), nowhere, status, no_ticks)
     slots, done = None, np.zeros(len(queues), np.int32)
-    effort = room * solver.evaluations * _points(problems)
-    run = partial(_rounds.for_little_work if effort <= LITTLE else _rounds, key, model, mesh)
+    run = partial(_sized(_rounds, room * solver.evaluations, problems), key, model, mesh)
     while True:
         smaller = count // PACK if count >= PACK * 8 else 0
         work = (own, waiting, np.full(len(queues), smaller, np.int32))
@@ -170,7 +164,9 @@ def evaluate_queues(
         shared, own = _split(problems, queues)
         starts = np.stack([queue.starts for queue in queues])
         empty = np.array([len(queue.owner) == 0 for queue in queues])
-        found = _values(model, _mesh(len(queues)), block, shared, (own, starts, empty))
+        evaluations = starts.shape[1] * (1 + len(solved_coordinates(model)))
+        screen = _sized(_values, evaluations, problems)
+        found = screen(model, _mesh(len(queues)), block, shared, (own, starts, empty))
         return [Values(*parts) for parts in zip(*map(np.asarray, found), strict=True)]
 
     return (memory or Memory()).within("screen", work, BLOCK)
@@ -257,6 +253,11 @@ def _slot_count(problems: Problem, size: int, lanes: int) -> int:
     return 2 ** int(np.log2(max(8, min(fitting, lanes))))
 
 
+def _sized(program: Program, evaluations: int, problems: Problem) -> Program:
+    """The program, on the CPU without optimisation where so many evaluations are soon done."""
+    return program.for_little_work if evaluations * _points(problems) <= LITTLE else program
+
+
 def _points(problems: Problem) -> int:
     """Observations n, or n·K of laws with inputs per drop of the learning rate."""
     return math.prod({values.shape[-1] for values in problems.inputs.values()})
@@ -275,18 +276,6 @@ def problem_axes(batched: Any) -> Problem:
     """``in_axes`` of problems whose fields named have a leading axis."""
     axes: dict[str, Any] = {name: 0 if name in batched else None for name in Problem._fields}
     return Problem(**axes)
-
-
-_compiled: set[tuple[Any, ...]] = set()
-
-
-def _forget_if_many(*key: Any) -> None:
-    """Without this, a process that fits many laws comes to an end in the compiler."""
-    if key not in _compiled and len(_compiled) >= PROGRAMS:
-        for program in (_rounds, _values, _pack):
-            program.clear_cache()
-        _compiled.clear()
-    _compiled.add(key)
 
 
 @compiled(static_argnames=("mesh", "size"))
@@ -308,11 +297,20 @@ def _rounds(solver, model, mesh, count, shared, own, slots, results, done):
     return _on_each(mesh, work)(shared, own, slots, results, done)
 
 
+_kept = Shelf(_rounds, _values, _pack)
+
+
+@partial(jax.jit, static_argnums=(0, 1), inline=True)
+def _of_one_lane(method, model, *inputs):
+    """``method(model, *inputs)``, traced once for all programs of the same data."""
+    return method(model, *inputs)
+
+
 def _rounds_of_one(solver, model, count, shared, own, slots, results, done):
     (problems, settings), (fields, (starts, owner, lanes), enough) = shared, own
     axes = problem_axes(fields)
-    init = jax.vmap(partial(solver.init, model), (axes, 0))
-    step = jax.vmap(partial(solver.step, model), (axes, 0, None))
+    init = jax.vmap(partial(_of_one_lane, solver.init, model), (axes, 0))
+    step = jax.vmap(partial(_of_one_lane, solver.step, model), (axes, 0, None))
 
     def idle():
         several = _problem(problems, fields, owner[:count])

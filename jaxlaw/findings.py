@@ -13,7 +13,7 @@ from jaxlaw.coordinates import Model
 from jaxlaw.notes import Note
 from jaxlaw.objective import Problem, predict
 from jaxlaw.posing import Posed
-from jaxlaw.programs import compiled
+from jaxlaw.programs import EVALUATED, compiled
 
 FEW = 0.1  # of the starts agree: warn
 AGREE = 1e-6  # relative distance of objectives that count as the same optimum
@@ -161,7 +161,7 @@ def _on_identifiability(
     return [Note("unidentifiable", "warning", message)]
 
 
-@compiled(static_argnames="model")
+@compiled(little=EVALUATED, static_argnames="model")
 def _log_jacobian(model: Model, problem: Problem, coordinates: Any) -> Any:
     """∂ log prediction / ∂ coordinates, (n, p)."""
     return jax.jacfwd(lambda at: jnp.log(jnp.abs(predict(model, problem, at))))(coordinates)

@@ -21,7 +21,7 @@ from jaxlaw.findings import at_walls
 from jaxlaw.notes import DataError, Note, UsageError
 from jaxlaw.objective import Problem, predict
 from jaxlaw.posing import Posed
-from jaxlaw.programs import compiled
+from jaxlaw.programs import EVALUATED, compiled
 from jaxlaw.result import Fit
 from jaxlaw.uncertainty.posed_fit import Fitted, fitted
 from jaxlaw.uncertainty.sandwich import residual_slopes
@@ -110,7 +110,7 @@ def information_of(fit: Fit, runs: Any) -> Information:
     return Information(posed, at, free, matrix, scale, noise, notes)
 
 
-@compiled(static_argnames="model")
+@compiled(little=EVALUATED, static_argnames="model")
 def _slopes(model: Model, problem: Problem, at: Any) -> Any:
     """∂ prediction / ∂ coordinates in the space of the residuals, (n, p)."""
 

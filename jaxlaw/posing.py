@@ -14,7 +14,7 @@ from jaxlaw.coordinates import Array, Model, box, exponents_of, from_natural, na
 from jaxlaw.laws.base import Law
 from jaxlaw.notes import UsageError, nearest
 from jaxlaw.objective import LARGEST_DELTA, Problem
-from jaxlaw.programs import compiled
+from jaxlaw.programs import EVALUATED, compiled
 
 _WIDE = 1e100  # range of a coefficient whose inputs could not be centred
 
@@ -162,7 +162,7 @@ class Posed:
         return found | exact
 
 
-@compiled(static_argnames="model")
+@compiled(little=EVALUATED, static_argnames="model")
 def _natural(model: Model, rows: Any, context: Any, centre: Mapping[str, Any]) -> dict[str, Any]:
     found = natural(model, tuple(rows.T), context)
     found = recentre(model.law, found, centre, sign=1)

@@ -6,6 +6,7 @@ import contextlib
 import functools
 import os
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -17,28 +18,42 @@ from jax.experimental.compilation_cache import compilation_cache
 QUICK = {"xla_cpu_use_fusion_emitters": False}
 
 
-def compiled(*, optimised: bool = True, **options: Any) -> Callable[[Callable[..., Any]], Program]:
+def compiled(
+    *, optimised: bool = True, little: int = 0, **options: Any
+) -> Callable[[Callable[..., Any]], Program]:
     """Like ``jax.jit`` as a decorator, with programs that compile quickly.
 
     Args:
         optimised: False for what always takes longer to compile than to do.
+        little: … and for what does so with arguments of so many numbers in all, or fewer.
         options: those of ``jax.jit``.
     """
-    return functools.partial(Program, options=options, optimised=optimised)
+    return functools.partial(Program, options=options, optimised=optimised, little=little)
 
 
 #: Without LLVM's optimisation a program compiles in under half the time, and runs four to ten
-#: times as long (``benchmarks/first_call.md``).
-UNOPTIMISED = {"xla_backend_optimization_level": 0}
+#: times as long (``benchmarks/first_call.md``). LLVM takes it in one piece: in 32, for threads,
+#: it takes a fifth longer.
+UNOPTIMISED = {"xla_backend_optimization_level": 0, "xla_cpu_parallel_codegen_split_count": 1}
+
+#: Numbers in the arguments of little work, if each of them is evaluated once, as by a formula …
+EVALUATED = 2**14
+#: … or is searched or integrated over, as in the plan of one fit without resamples.
+SEARCHED = 2**9
 
 
 class Program:
     """A function and its compiled programs."""
 
     def __init__(
-        self, function: Callable[..., Any], options: dict[str, Any], optimised: bool = True
+        self,
+        function: Callable[..., Any],
+        options: dict[str, Any],
+        optimised: bool = True,
+        little: int = 0,
     ) -> None:
         functools.update_wrapper(self, function)
+        self._little = little
         self._within = jax.jit(function, **options)
         self._make = functools.partial(jax.jit, function, **options)
         self._optimised = optimised
@@ -50,14 +65,15 @@ class Program:
 
     def __call__(self, *args: Any, **named: Any) -> Any:
         """The function's result."""
-        program = self._within if _traced(args, named) else self._outermost
-        return program(*args, **named)
+        if _traced(args, named):
+            return self._within(*args, **named)
+        if self._little and _numbers(args, named) <= self._little:
+            return self.for_little_work(*args, **named)
+        return self._outermost(*args, **named)
 
     @functools.cached_property
     def _outermost(self) -> Any:
-        options = known_options()
-        if not self._optimised and jax.default_backend() == "cpu":
-            options = options | UNOPTIMISED
+        options = known_options(self._optimised)
         return self._make(compiler_options=options) if options else self._within
 
     def clear_cache(self) -> None:
@@ -77,16 +93,62 @@ def _traced(*arguments: Any) -> bool:
     return any(isinstance(leaf, jax.core.Tracer) for leaf in leaves)
 
 
-@functools.cache
-def known_options() -> dict[str, Any]:
-    """Those of ``QUICK`` if this backend and version of jaxlib take them, or none."""
+#: Memory maps that the programs of a shelf may take; Linux gives a process 65,530 in all.
+MAPS = 2**14
+
+
+class Shelf:
+    """Programs that are forgotten together when they have grown too many.
+
+    Without this, a process that fits many laws comes to an end in the compiler.
+    """
+
+    def __init__(self, *programs: Program) -> None:
+        self._programs = programs
+        self._keys: set[tuple[Any, ...]] = set()
+        self._maps = 0  # in use when they were last forgotten
+
+    def make_room(self, *key: Any) -> None:
+        """Before a program is used that is compiled if its key is new."""
+        if key not in self._keys and memory_maps() - self._maps > MAPS:
+            for program in self._programs:
+                program.clear_cache()
+            self._keys.clear()
+            self._maps = memory_maps()
+        self._keys.add(key)
+
+
+def memory_maps() -> int:
+    """How many this process has, where the system tells; a program takes some hundreds."""
+    try:
+        return Path("/proc/self/maps").read_bytes().count(b"\n")
+    except OSError:
+        return 0
+
+
+def _numbers(*arguments: Any) -> int:
+    leaves = jax.tree.leaves(arguments)
+    return sum(leaf.size for leaf in leaves if isinstance(leaf, np.ndarray | jax.Array))
+
+
+def known_options(optimised: bool = True) -> dict[str, Any]:
+    """Those of ``QUICK`` and ``UNOPTIMISED`` that this backend and version of jaxlib take."""
     if jax.default_backend() != "cpu":
         return {}
+    wanted = QUICK if optimised else QUICK | UNOPTIMISED
+    known = _known(tuple((QUICK | UNOPTIMISED).items()))
+    return {name: value for name, value in wanted.items() if name in known}
+
+
+@functools.cache
+def _known(options: tuple[tuple[str, Any], ...]) -> frozenset[str]:
+    """Names of those that are, asked all at once: every question is a program."""
     try:
-        jax.jit(lambda: 0, compiler_options=QUICK)()
+        jax.jit(lambda: 0, compiler_options=dict(options))()
     except jax.errors.JaxRuntimeError:
-        return {}
-    return QUICK
+        alone = [_known((option,)) for option in options] if len(options) > 1 else []
+        return frozenset().union(*alone)
+    return frozenset(dict(options))
 
 
 @contextlib.contextmanager

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from posed import evaluate_starts, posed, screened, solved_for
 
-from jaxlaw import engine, simulate, starts
+from jaxlaw import engine, programs, simulate, starts
 from jaxlaw.objective import predict, scaled_value
 from jaxlaw.solvers import SOLVERS
 from jaxlaw.solvers.status import CONVERGED
@@ -145,7 +145,7 @@ def test_programs_do_not_pile_up(wide, monkeypatch):
     """Every program takes memory maps, and a process has only so many."""
     p, first = wide
     engine.solve(NEWTON, p.model, p.problem, first)
-    monkeypatch.setattr(engine, "PROGRAMS", 1)
+    monkeypatch.setattr(programs, "MAPS", -100_000)
     other = posed("kaplan")
     engine.solve(NEWTON, other.model, other.problem, screened(other))
     assert kept_programs() <= 2  # kaplan's, in two numbers of slots

@@ -30,16 +30,15 @@ def refusing(program, room, calls):
         return program(*args, **kwargs)
 
     launched.clear_cache = program.clear_cache
+    launched.for_little_work = launched
     return launched
 
 
 @pytest.fixture
 def small_device(monkeypatch):
     calls = {"solve": [], "screen": []}
-    rounds = refusing(engine._rounds, 16, calls["solve"])
-    rounds.for_little_work = refusing(engine._rounds.for_little_work, 16, calls["solve"])
-    monkeypatch.setattr(engine, "_rounds", rounds)
-    monkeypatch.setattr(engine, "_values", refusing(engine._values, 16, calls["screen"]))
+    for name, seen in zip(("_rounds", "_values"), calls.values(), strict=True):
+        monkeypatch.setattr(engine, name, refusing(getattr(engine, name), 16, seen))
     return calls
 
 

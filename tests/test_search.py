@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from posed import posed, screened
 
+from jaxlaw import engine
 from jaxlaw import search as searching
 from jaxlaw.chunks import Work
 from jaxlaw.notes import UsageError
@@ -67,6 +68,7 @@ def test_chunks_of_any_size_come_to_the_same(many, monkeypatch):
 
 
 def test_screening_in_chunks_chooses_the_same_starts(many, monkeypatch):
+    monkeypatch.setattr(engine, "LITTLE", 0)  # one way to compile parts and the whole
     _, task, starts = many
     whole = searching._screened(task, starts, 9, Work())
     for lanes in (10, 128):  # parts of a problem; blocks of two, the last of one

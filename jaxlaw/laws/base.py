@@ -16,7 +16,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Literal, overload
 
 import jax
@@ -24,7 +24,7 @@ import jax.numpy as jnp
 
 from jaxlaw.laws.specs import INPUTS, Input, Parameter
 from jaxlaw.notes import UsageError, nearest
-from jaxlaw.programs import compiled
+from jaxlaw.programs import EVALUATED, compiled
 
 Array = jax.Array
 Values = Mapping[str, Any]
@@ -268,11 +268,12 @@ def names() -> list[str]:
     return sorted(name for name in _REGISTRY if ":" not in name)
 
 
-@compiled(static_argnames="law")
+@compiled(little=EVALUATED, static_argnames="law")
 def _program(law: Law, params: dict[str, Any], inputs: dict[str, Any]) -> Array:
     return law(params, **inputs)
 
 
+@partial(jax.jit, inline=True)  # laws and their derivatives call it often: traced once
 def power(base: Any, exponent: Any) -> Array:
     """``base ** exponent`` for ``base`` ≥ 0, with values and derivatives that are never NaN.
 

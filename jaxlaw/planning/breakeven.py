@@ -29,7 +29,7 @@ from jaxlaw.planning.answers import (
 from jaxlaw.planning.extrema import root
 from jaxlaw.planning.placing import WALLS, Cost, Limits, log_cost, log_tokens, loss_at, place
 from jaxlaw.planning.transfer import nd_laws, on_held
-from jaxlaw.programs import compiled
+from jaxlaw.programs import SEARCHED, compiled
 
 GRID = 129  # points at which two losses are compared, before the root between two of them
 BUDGETS = (1e10, 1e36)  # FLOPs among which the frontiers are compared
@@ -135,7 +135,7 @@ def _seen(ours: Source, along: str) -> tuple[float, float]:
     return (low, high) if np.isfinite([low, high]).all() else (-math.inf, math.inf)
 
 
-@compiled(static_argnames=("laws", "cost", "along"))
+@compiled(little=SEARCHED, static_argnames=("laws", "cost", "along"))
 def _crossings(
     laws: tuple[Law, Law], cost: Cost | None, along: str, params: Any, fixed: Any, ends: Any,
     seen: Any,

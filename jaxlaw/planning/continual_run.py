@@ -21,7 +21,7 @@ from jaxlaw.curves.counting import areas_along, chosen_options
 from jaxlaw.lr_areas import PhaseAreas
 from jaxlaw.notes import UsageError, nearest
 from jaxlaw.planning.pieces import LONG, Counting, Sums, half_cosine, straight
-from jaxlaw.programs import compiled
+from jaxlaw.programs import SEARCHED, compiled
 from jaxlaw.result import Fit
 from jaxlaw.schedules import Schedule
 
@@ -276,7 +276,7 @@ def _shaped(
     return straight(before, n, peak, end, how)
 
 
-@compiled(static_argnames="layout")
+@compiled(little=SEARCHED, static_argnames="layout")
 def ends_at(layout: Layout, numbers: Any, at: Any) -> PhaseAreas:
     """:func:`phase_ends`, compiled."""
     return phase_ends(layout, numbers, at)

@@ -25,7 +25,7 @@ from jaxlaw.planning.falls import (
     schedule_of,
     together,
 )
-from jaxlaw.programs import compiled
+from jaxlaw.programs import SEARCHED, compiled
 
 FINER = 2  # times the knots are placed anew
 DUST = 1e-9  # shares of the fall that are put to 0 at the end
@@ -151,7 +151,7 @@ def gap_at(
     return float(slope @ shares - slope.min())
 
 
-@compiled(static_argnames="which")
+@compiled(little=SEARCHED, static_argnames="which")
 def _slope(which: tuple[Law, ...], values: Any, ends: Any) -> Any:
     return jax.grad(_weighted, argnums=2)(which, values, ends)
 
@@ -176,7 +176,7 @@ def _as_arrays(targets: Sequence[Target], lanes: int | None) -> tuple[tuple[Law,
     return which, values
 
 
-@compiled(static_argnames="which")
+@compiled(little=SEARCHED, static_argnames="which")
 def _descend(
     which: tuple[Law, ...], values: Any, mixture: Mixture, starts: Any, iterations: Any,
     highest: Any,

@@ -30,7 +30,7 @@ from jaxlaw.planning.answers import (
     on_source,
     sources,
 )
-from jaxlaw.programs import compiled
+from jaxlaw.programs import SEARCHED, compiled
 
 FIRST = 100  # parts that the whole is first cut into
 WINDOW = 8  # finer steps either way
@@ -168,7 +168,7 @@ def _split(costs: list[Any], total: int) -> tuple[list[Any], Any]:
     return [left, *reversed(picked)], best[total]
 
 
-@compiled(static_argnames=("laws", "count"))
+@compiled(little=SEARCHED, static_argnames=("laws", "count"))
 def _best_shares(
     laws: tuple[Law, ...], count: int, params: Any, weights: Any, limit: Any, given: Any
 ) -> Any:

@@ -33,7 +33,7 @@ from jaxlaw.planning.answers import (
 )
 from jaxlaw.planning.extrema import lowest, root
 from jaxlaw.planning.placing import WALLS
-from jaxlaw.programs import compiled
+from jaxlaw.programs import SEARCHED, compiled
 
 CURVE = 101  # points of the trade-off curve
 GRID = 1025  # shares at which the constraint is looked at, before the root between two of them
@@ -266,7 +266,7 @@ def _sources_noted(both: Any, inputs: Mapping[str, float], share: float) -> list
     return notes
 
 
-@compiled(static_argnames="law")
+@compiled(little=SEARCHED, static_argnames="law")
 def _largest(law: Law, params: Any, limit: Any, given: Any) -> Any:
     """(P,) largest share of the other corpus at which a corpus' loss keeps a limit, or NaN."""
 
@@ -344,7 +344,7 @@ def _on_critical(share: float, limit: float) -> list[Note]:
     return []
 
 
-@compiled(static_argnames="law")
+@compiled(little=SEARCHED, static_argnames="law")
 def _limited(law: Law, params: Any, tokens: Any, least: Any, walls: Any, given: Any) -> Any:
     """(P,) best share, its loss, loss at share 1, tokens below which it lies inside."""
 

@@ -17,7 +17,7 @@ import numpy as np
 from jaxlaw.laws.base import Law, power
 from jaxlaw.notes import UsageError
 from jaxlaw.planning.extrema import best_on_grid, lowest, lowest_in_box, root
-from jaxlaw.programs import compiled
+from jaxlaw.programs import SEARCHED, compiled
 
 #: What is searched at all, in single parameters and tokens. An answer at these walls is none.
 WALLS = {"N": (1e3, 1e20), "D": (1e3, 1e24), "r": (0.0, 1.0)}
@@ -183,7 +183,7 @@ def _over_all(one: Callable[..., Any]) -> Callable[..., Any]:
     return jax.vmap(jax.vmap(one, (None, 0)), (0, None))
 
 
-@compiled(static_argnames=("law", "cost", "share"))
+@compiled(little=SEARCHED, static_argnames=("law", "cost", "share"))
 def best_runs(
     law: Law, cost: Cost | None, share: bool, params: Any, log_C: Any, limits: Any, held: Any
 ) -> Any:
@@ -192,7 +192,7 @@ def best_runs(
     return _over_all(lambda p, c: placed(law, cost, p, c, limits, held))(params, log_C)
 
 
-@compiled(static_argnames=("law", "cost", "share"))
+@compiled(little=SEARCHED, static_argnames=("law", "cost", "share"))
 def least_compute(
     law: Law, cost: Cost | None, share: bool, params: Any, target: Any, limits: Any, held: Any
 ) -> Any:
@@ -213,7 +213,7 @@ def least_compute(
     return _over_all(one)(params, target)
 
 
-@compiled(static_argnames=("law", "cost", "name", "by"))
+@compiled(little=SEARCHED, static_argnames=("law", "cost", "name", "by"))
 def other_input(
     law: Law, cost: Cost | None, name: str, by: str, params: Any, known: Any, value: Any, held: Any
 ) -> Any:

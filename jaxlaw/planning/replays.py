@@ -29,7 +29,7 @@ from jaxlaw.planning.answers import (
 )
 from jaxlaw.planning.extrema import root
 from jaxlaw.planning.replay_curves import common_tokens, least_back, meeting, read_shares
-from jaxlaw.programs import compiled
+from jaxlaw.programs import SEARCHED, compiled
 
 GRID = 257  # points at which the spread is looked at
 CURVE = 41  # rows a share has in the table
@@ -164,7 +164,7 @@ def _range(source: Source, r: np.ndarray, given: Any) -> tuple[float, float]:
     return low, high
 
 
-@compiled(static_argnames="law")
+@compiled(little=SEARCHED, static_argnames="law")
 def _meeting(law: Law, params: Any, shares: Any, ends: Any, tolerance: Any, given: Any) -> Any:
     """(P,) tokens from which on the losses are within the tolerance; spread at both ends."""
 

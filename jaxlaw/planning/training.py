@@ -37,7 +37,7 @@ from jaxlaw.planning.two_losses import (
     on_settings,
     question_of,
 )
-from jaxlaw.programs import compiled
+from jaxlaw.programs import SEARCHED, compiled
 
 AT_END = 1e-6  # of a range, in its own scale
 _LOGARITHMIC = ("peak", "steps")
@@ -286,7 +286,7 @@ def _settings(names: tuple[str, ...], places: Any, fixed: Mapping[str, Any], sca
     return at
 
 
-@compiled(static_argnames=("laws", "layout", "names"))
+@compiled(little=8 * SEARCHED, static_argnames=("laws", "layout", "names"))
 def _optima(
     laws: Any, layout: Any, names: tuple[str, ...], params: Any, weights: Any, numbers: Any,
     inputs: Any, fixed: Any, scale: Any, grid: Any,

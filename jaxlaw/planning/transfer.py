@@ -46,7 +46,7 @@ from jaxlaw.planning.placing import (
     other_input,
 )
 from jaxlaw.planning.targets import smallest_compute
-from jaxlaw.programs import compiled
+from jaxlaw.programs import SEARCHED, compiled
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -251,12 +251,12 @@ def _paired(one: Any, two: Any) -> np.ndarray:
     return np.stack([row if len(row) == size else np.full(size, row[0]) for row in rows])
 
 
-@compiled(static_argnames="law")
+@compiled(little=SEARCHED, static_argnames="law")
 def _losses(law: Law, params: Any, log_N: Any, log_D: Any) -> Any:
     return loss_at(law, params, log_N, log_D, {})
 
 
-@compiled(static_argnames="law")
+@compiled(little=SEARCHED, static_argnames="law")
 def _tokens_to(law: Law, params: Any, log_N: Any, target: Any) -> Any:
     """(P,) log tokens at which a law comes down to (P,) targets; infinite where it does not."""
 

@@ -22,7 +22,7 @@ from jaxlaw.planning.two_losses import (
     on_settings,
     question_of,
 )
-from jaxlaw.programs import compiled
+from jaxlaw.programs import SEARCHED, compiled
 
 LONGEST = 1e12  # steps; what takes longer is never
 _POINTS = 512
@@ -135,7 +135,7 @@ def _on_turning(values: Mapping[str, np.ndarray], short: float) -> list[Note]:
     return notes
 
 
-@compiled(static_argnames=("laws", "layout"))
+@compiled(little=4 * SEARCHED, static_argnames=("laws", "layout"))
 def _turned(
     laws: Any, layout: Any, params: Any, numbers: Any, inputs: Any, fixed: Any, weights: Any,
     times: Any,

@@ -23,7 +23,7 @@ from jaxlaw.planning.continual_run import (
     layout_of,
     phase_ends,
 )
-from jaxlaw.programs import compiled
+from jaxlaw.programs import SEARCHED, compiled
 from jaxlaw.schedules import Schedule
 
 CORPORA = ("pt", "cpt")
@@ -161,7 +161,7 @@ def loss_at(law: Law, params: Any, areas: Any, share: Any, inputs: Any) -> Any:
     return law(params, **{name: values[name] for name in law.input_names})
 
 
-@compiled(static_argnames=("laws", "layout"))
+@compiled(little=SEARCHED, static_argnames=("laws", "layout"))
 def _evaluated(laws: Any, layout: Any, params: Any, numbers: Any, inputs: Any, at: Any) -> Any:
     return ends_of_losses(laws, layout, params, numbers, inputs, at)
 

@@ -32,7 +32,7 @@ class Solver(NamedTuple):
 
 SOLVERS = {
     "newton": Solver("newton", newton.init, newton.step, newton.Settings(), 64, True),
-    "lbfgs": Solver("lbfgs", lbfgs.init, lbfgs.step, lbfgs.Settings(), 512, False),
+    "lbfgs": Solver("lbfgs", lbfgs.init, lbfgs.step, lbfgs.Settings(), 2048, False),
 }
 
 #: jaxopt's L-BFGS from a candidate optimum: every reported optimum has gone through it.

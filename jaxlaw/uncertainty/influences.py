@@ -22,7 +22,7 @@ from jaxlaw.fitting import solver_named
 from jaxlaw.laws.base import Law
 from jaxlaw.notes import UsageError
 from jaxlaw.objective import Problem
-from jaxlaw.programs import compiled
+from jaxlaw.programs import EVALUATED, compiled
 from jaxlaw.refits import Refits, refit
 from jaxlaw.result import Fit
 from jaxlaw.uncertainty.posed_fit import Fitted, fitted
@@ -113,7 +113,7 @@ def _derived(problem: Fitted, function: Callable[..., dict]) -> dict[str, np.nda
         return {name: -np.asarray(outer[name] @ slopes) * weight for name in names}
 
 
-@compiled(static_argnames="model")
+@compiled(little=EVALUATED, static_argnames="model")
 def _moves(model: Model, problem: Problem, at: jax.Array) -> jax.Array:
     """Slopes (p, n) of the optimum in the weights."""
     return jax.jacrev(lambda w: as_optimum(model, problem._replace(weight=w), at)[0])(

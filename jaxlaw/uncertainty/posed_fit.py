@@ -19,7 +19,7 @@ from jaxlaw.notes import UsageError
 from jaxlaw.objective import Problem, predict, rounding_floor, scale_on_host, scaled_value
 from jaxlaw.observations import Observations
 from jaxlaw.posing import Options, Posed, pose
-from jaxlaw.programs import compiled
+from jaxlaw.programs import EVALUATED, compiled
 from jaxlaw.result import Fit
 from jaxlaw.runs import Runs, read_runs
 
@@ -72,7 +72,7 @@ class Fitted:
         return np.log(values) if self.posed.model.space == "log" else values
 
 
-@compiled(static_argnames="model")
+@compiled(little=EVALUATED, static_argnames="model")
 def _at(model: Model, problem: Problem, coordinates: Any) -> Any:
     return predict(model, problem, coordinates)
 

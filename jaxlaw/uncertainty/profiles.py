@@ -26,7 +26,7 @@ from jaxlaw.laws.base import Law
 from jaxlaw.notes import Note, UsageError
 from jaxlaw.objective import LARGEST_DELTA, Problem, predict, scale_on_host, scaled_value
 from jaxlaw.posing import Posed, pose
-from jaxlaw.programs import compiled
+from jaxlaw.programs import EVALUATED, compiled
 from jaxlaw.result import Fit
 from jaxlaw.solvers import SOLVERS
 from jaxlaw.uncertainty.intervals import Interval, check_level
@@ -266,7 +266,7 @@ def _best(held: _Held, starts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return lanes.coordinates[rows, best], loss[rows, best]
 
 
-@compiled(static_argnames="model")
+@compiled(little=EVALUATED, static_argnames="model")
 def _without_row(model: Model, problem: Problem, at: jax.Array) -> tuple[jax.Array, jax.Array]:
     """What the last row's prediction came to (P,), and the scaled objective of the others."""
     others = problem._replace(weight=problem.weight.at[-1].set(0.0))

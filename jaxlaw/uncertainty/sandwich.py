@@ -24,7 +24,7 @@ from jaxlaw.coordinates import Model, natural, recentre
 from jaxlaw.laws.base import Law
 from jaxlaw.notes import DataError, Note
 from jaxlaw.objective import LARGEST_DELTA, Problem, predict, residual
-from jaxlaw.programs import compiled
+from jaxlaw.programs import EVALUATED, compiled
 from jaxlaw.result import Fit
 from jaxlaw.uncertainty.intervals import (
     Interval,
@@ -213,7 +213,7 @@ def residual_slopes(problem: Fitted) -> tuple[np.ndarray, np.ndarray]:
         return tuple(map(np.asarray, _residuals(posed.model, posed.problem, problem.coordinates)))
 
 
-@compiled(static_argnames="model")
+@compiled(little=EVALUATED, static_argnames="model")
 def _residuals(model: Model, problem: Problem, coordinates: Any) -> tuple[Any, Any]:
     """Slopes (n, p) of the residuals, and the residuals (n,)."""
 
