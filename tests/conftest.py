@@ -1,5 +1,6 @@
 """Fits and data shared between tests; real data through JAXLAW_DATA."""
 
+import gc
 import io
 import os
 import sys
@@ -11,21 +12,37 @@ import jax
 import pytest
 
 import jaxlaw as jl
-from jaxlaw import simulate
+from jaxlaw import engine, programs, simulate
 from jaxlaw.laws import base
-from jaxlaw.programs import compiled
+from jaxlaw.programs import compiled, known_options, memory_maps
 
 DATA = os.environ.get("JAXLAW_DATA")
+#: What jaxlaw's own programs have where nothing is said.
+OPTIMISED = {"xla_backend_optimization_level": 3, "xla_cpu_parallel_codegen_split_count": 32}
 needs_data = pytest.mark.skipif(DATA is None, reason="JAXLAW_DATA is not set")
 
 
 def pytest_configure(config):
-    """Most of the time goes into compiling: what one process has compiled, the others read."""
-    if not hasattr(config, "workerinput"):
-        folder = tempfile.TemporaryDirectory(prefix="jaxlaw-programs-")
-        config.add_cleanup(folder.cleanup)
-        os.environ["JAX_COMPILATION_CACHE_DIR"] = folder.name
-        os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.05"
+    """Most of the time goes into compiling: what one process has compiled, the others read.
+
+    Most programs are used once here, so that optimising one takes longer than more work does,
+    and what the tests themselves compile is not optimised at all. Processes that the tests
+    begin are as users' own.
+    """
+    engine.LITTLE *= 8
+    gc.set_threshold(50_000, 20, 20)  # traces are many small objects that stay
+    if hasattr(config, "workerinput"):
+        jax.devices()  # reads the flags, once
+        os.environ.pop("XLA_FLAGS", None)
+        programs.QUICK |= OPTIMISED
+        return
+    folder = tempfile.TemporaryDirectory(prefix="jaxlaw-programs-")
+    config.add_cleanup(folder.cleanup)
+    os.environ["JAX_COMPILATION_CACHE_DIR"] = folder.name
+    os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.05"
+    if config.getoption("numprocesses", 0):
+        flags = [f"--{name}={value}".lower() for name, value in known_options(False).items()]
+        os.environ.setdefault("XLA_FLAGS", " ".join(flags))
 
 
 #: Begins a script that Ctrl-C must end, also where the tests run in the background, deaf to it.
@@ -99,8 +116,7 @@ def chinchilla_fit() -> jl.Fit:
 @pytest.fixture(autouse=True, scope="module")
 def room_for_programs():
     """Tests compile far more programs than a process has memory maps for, on Linux."""
-    maps = Path("/proc/self/maps")
-    if maps.exists() and len(maps.read_bytes().splitlines()) > 12_000:
+    if memory_maps() > 30_000:
         jax.clear_caches()
 
 
