@@ -131,7 +131,7 @@ def _run_on_host(problem: Problem, rule: Rule, state: tuple[Any, ...]) -> tuple[
     """Schedules in groups and steps in tiles: temporaries are few, and stay in cache."""
     _learn_to_reuse()
     lead, steps, wanted = problem.lead, problem.steps, slice(None)
-    if problem.at is not None and len(problem.at):
+    if problem.at is not None and 0 < len(problem.at) <= TILE // ROW:  # else found on the host
         wanted = slice(len(problem.at))
         problem = problem._replace(at=_few_lengths(problem.at))
     at = problem.at
