@@ -17,6 +17,19 @@ from jax.experimental.compilation_cache import compilation_cache
 #: runs as fast (``benchmarks/first_call.md``). Later versions of jaxlib do not have it.
 QUICK = {"xla_cpu_use_fusion_emitters": False}
 
+#: Without LLVM's optimisation a program compiles in under half the time, and runs four to ten
+#: times as long (``benchmarks/first_call.md``). LLVM takes it in one piece: in 32, for threads,
+#: it takes a fifth longer.
+UNOPTIMISED = {"xla_backend_optimization_level": 0, "xla_cpu_parallel_codegen_split_count": 1}
+
+#: Numbers in the arguments of little work, if each of them is evaluated once, as by a formula …
+EVALUATED = 2**14
+#: … or is searched or integrated over, as in the plan of one fit without resamples.
+SEARCHED = 2**9
+
+#: Memory maps that the programs of a shelf may take; Linux gives a process 65,530 in all.
+MAPS = 2**14
+
 
 def compiled(
     *, optimised: bool = True, little: int = 0, **options: Any
@@ -29,17 +42,6 @@ def compiled(
         options: those of ``jax.jit``.
     """
     return functools.partial(Program, options=options, optimised=optimised, little=little)
-
-
-#: Without LLVM's optimisation a program compiles in under half the time, and runs four to ten
-#: times as long (``benchmarks/first_call.md``). LLVM takes it in one piece: in 32, for threads,
-#: it takes a fifth longer.
-UNOPTIMISED = {"xla_backend_optimization_level": 0, "xla_cpu_parallel_codegen_split_count": 1}
-
-#: Numbers in the arguments of little work, if each of them is evaluated once, as by a formula …
-EVALUATED = 2**14
-#: … or is searched or integrated over, as in the plan of one fit without resamples.
-SEARCHED = 2**9
 
 
 class Program:
@@ -93,8 +95,9 @@ def _traced(*arguments: Any) -> bool:
     return any(isinstance(leaf, jax.core.Tracer) for leaf in leaves)
 
 
-#: Memory maps that the programs of a shelf may take; Linux gives a process 65,530 in all.
-MAPS = 2**14
+def _numbers(*arguments: Any) -> int:
+    leaves = jax.tree.leaves(arguments)
+    return sum(leaf.size for leaf in leaves if isinstance(leaf, np.ndarray | jax.Array))
 
 
 class Shelf:
@@ -124,11 +127,6 @@ def memory_maps() -> int:
         return Path("/proc/self/maps").read_bytes().count(b"\n")
     except OSError:
         return 0
-
-
-def _numbers(*arguments: Any) -> int:
-    leaves = jax.tree.leaves(arguments)
-    return sum(leaf.size for leaf in leaves if isinstance(leaf, np.ndarray | jax.Array))
 
 
 def known_options(optimised: bool = True) -> dict[str, Any]:
