@@ -19,7 +19,7 @@ from jax import lax
 
 from jaxlaw.laws.base import power
 from jaxlaw.notes import UsageError
-from jaxlaw.programs import compiled
+from jaxlaw.programs import compiled, few_lengths
 from jaxlaw.recurrence import ROW, decayed_sum, powers_of
 
 TILE = 2**19  # rates of a host array worked on at a time, 4 MB: what stays in cache
@@ -133,7 +133,8 @@ def _run_on_host(problem: Problem, rule: Rule, state: tuple[Any, ...]) -> tuple[
     lead, steps, wanted = problem.lead, problem.steps, slice(None)
     if problem.at is not None and 0 < len(problem.at) <= TILE // ROW:  # else found on the host
         wanted = slice(len(problem.at))
-        problem = problem._replace(at=_few_lengths(problem.at))
+        more = few_lengths(len(problem.at)) - len(problem.at)
+        problem = problem._replace(at=np.pad(problem.at, (0, more), mode="edge"))
     at = problem.at
     count = math.prod(lead)
     group = count if steps is None else max(1, min(count, TILE // steps))
@@ -218,11 +219,6 @@ def _peak(blocks: Iterable[np.ndarray]) -> np.ndarray:
     if isinstance(blocks, Iterator):
         raise UsageError("count_warmup=False needs the whole schedule, not blocks of it")
     return np.argmax(blocks[0], axis=-1) + 1
-
-
-def _few_lengths(at: np.ndarray) -> np.ndarray:
-    """Points with the last one again after them, to a power of two: few compilations."""
-    return np.pad(at, (0, 2 ** (len(at) - 1).bit_length() - len(at)), mode="edge")
 
 
 def _tiles(blocks: Iterable[np.ndarray], width: int) -> Iterator[np.ndarray]:

@@ -22,7 +22,7 @@ from jax.sharding import Mesh, PartitionSpec
 from jaxlaw.coordinates import Array, Model
 from jaxlaw.memory import Memory
 from jaxlaw.objective import Problem, value_at_level
-from jaxlaw.programs import Program, Shelf, compiled
+from jaxlaw.programs import Program, Shelf, compiled, few_lengths
 from jaxlaw.projection import coefficients, prediction, solved_coordinates, terms
 from jaxlaw.solvers import Solver
 from jaxlaw.solvers.status import NON_FINITE, RUNNING
@@ -114,7 +114,7 @@ def solve_queues(
 def _solve_queues(
     solver: Solver, model: Model, problems: Problem, queues: Sequence[Queue], room: int, count: int
 ) -> list[Lanes]:
-    padded = 2 ** int(np.ceil(np.log2(max(room, 2 * count))))  # few lengths, few programs
+    padded = few_lengths(max(room, 2 * count))
     starts = np.stack([_padded(queue.starts, padded) for queue in queues])
     owner = np.stack([_padded(queue.owner, padded) for queue in queues])
     lanes = [len(queue.owner) for queue in queues]

@@ -14,7 +14,7 @@ from jaxlaw.coordinates import Array, Model, box, exponents_of, from_natural, na
 from jaxlaw.laws.base import Law
 from jaxlaw.notes import UsageError, nearest
 from jaxlaw.objective import LARGEST_DELTA, Problem
-from jaxlaw.programs import EVALUATED, compiled
+from jaxlaw.programs import EVALUATED, compiled, few_lengths
 
 _WIDE = 1e100  # range of a coefficient whose inputs could not be centred
 
@@ -150,8 +150,7 @@ class Posed:
         coordinates = np.asarray(coordinates)
         rows, shape = coordinates.reshape(-1, coordinates.shape[-1]), coordinates.shape[:-1]
         count = len(rows)
-        few = 2 ** int(np.ceil(np.log2(count)))  # few lengths, few programs
-        rows = np.pad(rows, ((0, few - count), (0, 0)), mode="edge")
+        rows = np.pad(rows, ((0, few_lengths(count) - count), (0, 0)), mode="edge")
         with jax.enable_x64(True):
             found = _natural(self.model, rows, self.problem.context, self.centre)
         found = {

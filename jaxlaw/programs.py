@@ -24,7 +24,7 @@ UNOPTIMISED = {"xla_backend_optimization_level": 0, "xla_cpu_parallel_codegen_sp
 
 #: Numbers in the arguments of little work, if each of them is evaluated once, as by a formula …
 EVALUATED = 2**14
-#: … or is searched or integrated over, as in the plan of one fit without resamples.
+#: … or is searched, integrated over or met by every other, as in the plan of one fit.
 SEARCHED = 2**9
 
 #: Memory maps that the programs of a shelf may take; Linux gives a process 65,530 in all.
@@ -67,9 +67,10 @@ class Program:
 
     def __call__(self, *args: Any, **named: Any) -> Any:
         """The function's result."""
-        if _traced(args, named):
+        leaves = jax.tree.leaves((args, named))
+        if _traced(leaves):
             return self._within(*args, **named)
-        if self._little and _numbers(args, named) <= self._little:
+        if self._little and _numbers(leaves) <= self._little:
             return self.for_little_work(*args, **named)
         return self._outermost(*args, **named)
 
@@ -88,16 +89,19 @@ class Program:
         return self._outermost._cache_size()
 
 
-def _traced(*arguments: Any) -> bool:
+def _traced(leaves: list[Any]) -> bool:
     """Whether this call becomes part of another program, of which how to compile is said."""
     of_now = jax.device_put(np.int32(0))  # a tracer inside a jit, whatever the arguments
-    leaves = jax.tree.leaves((of_now, arguments))
-    return any(isinstance(leaf, jax.core.Tracer) for leaf in leaves)
+    return any(isinstance(leaf, jax.core.Tracer) for leaf in (of_now, *leaves))
 
 
-def _numbers(*arguments: Any) -> int:
-    leaves = jax.tree.leaves(arguments)
+def _numbers(leaves: list[Any]) -> int:
     return sum(leaf.size for leaf in leaves if isinstance(leaf, np.ndarray | jax.Array))
+
+
+def few_lengths(length: int) -> int:
+    """The next power of two: arrays of few lengths need few programs."""
+    return 2 ** (length - 1).bit_length()
 
 
 class Shelf:

@@ -20,7 +20,7 @@ from jaxlaw.notes import Note, UsageError
 from jaxlaw.objective import scale_on_host
 from jaxlaw.observations import Observations
 from jaxlaw.posing import Options, Posed, pose
-from jaxlaw.programs import EVALUATED, compiled
+from jaxlaw.programs import SEARCHED, compiled
 from jaxlaw.search import Task, find_optima
 from jaxlaw.solvers import SOLVERS, Solver
 from jaxlaw.starts import first_starts
@@ -57,7 +57,7 @@ class Refits:
             return np.asarray(_predict(law, self.params, inputs))
 
 
-@compiled(little=EVALUATED, static_argnames="law")
+@compiled(little=SEARCHED, static_argnames="law")
 def _predict(law: Law, params: dict, inputs: dict) -> jax.Array:
     return jax.vmap(lambda one: law(one, **inputs))(params)
 

@@ -24,7 +24,7 @@ import jax.numpy as jnp
 
 from jaxlaw.laws.specs import INPUTS, Input, Parameter
 from jaxlaw.notes import UsageError, nearest
-from jaxlaw.programs import EVALUATED, compiled
+from jaxlaw.programs import SEARCHED, compiled
 
 Array = jax.Array
 Values = Mapping[str, Any]
@@ -268,7 +268,7 @@ def names() -> list[str]:
     return sorted(name for name in _REGISTRY if ":" not in name)
 
 
-@compiled(little=EVALUATED, static_argnames="law")
+@compiled(little=4 * SEARCHED, static_argnames="law")
 def _program(law: Law, params: dict[str, Any], inputs: dict[str, Any]) -> Array:
     return law(params, **inputs)
 
