@@ -28,10 +28,10 @@ from jaxlaw.solvers import Solver
 from jaxlaw.solvers.status import NON_FINITE, RUNNING
 
 TICKS = 8  # between two looks at which lanes are done
-PACK = 8  # slots shrink by this factor when the queue is empty
+PACK = 8  # slots shrink by this factor when the queue of much work is empty
 WORKING_SET = 2**21  # bytes of one tick's arrays that a CPU core keeps close
 BLOCK = 64  # starts whose objectives are evaluated at once
-LITTLE = 2**19  # evaluations × observations that take less time than to optimise their program
+LITTLE = 2**20  # evaluations × observations that take less time than to optimise their program
 
 
 class Lanes(NamedTuple):
@@ -85,12 +85,12 @@ def solve(
     fields = {name: getattr(problems, name) for name in batched}
     owner = np.repeat(np.arange(count, dtype=np.int32), each)
     queue = Queue(fields, starts.reshape(count * each, -1), owner)
-    (found,) = solve_queues(solver, model, problems, [queue], len(owner))
+    (found,) = solve_queues(solver, model, problems, [queue], len(owner), len(owner))
     return Lanes(*(leaf.reshape(count, each, *leaf.shape[1:]) for leaf in found))
 
 
 def solve_queues(
-    solver: Solver, model: Model, problems: Problem, queues: Sequence[Queue], room: int,
+    solver: Solver, model: Model, problems: Problem, queues: Sequence[Queue], room: int, total: int,
     memory: Memory | None = None,
 ) -> list[Lanes]:  # fmt: skip
     """Run every lane of every queue to its end, a queue on each of the first local devices.
@@ -101,19 +101,22 @@ def solve_queues(
         problems: the fields that all problems share; others are taken from the queues.
         queues: with the same number of problems B each.
         room: no queue has more lanes. Programs depend on it, and not on the queues' lengths.
+        total: lanes of all the work that these are a part of: how well to optimise for it.
         memory: how many slots the devices had memory for, so far.
 
     Returns:
         For each queue :class:`Lanes` of numpy arrays (L, …), whatever the other queues are.
     """
-    work = partial(_solve_queues, solver, model, problems, queues, room)
+    program = _sized(_rounds, total * solver.evaluations, problems)
+    work = partial(_solve_queues, program, solver, model, problems, queues, room)
     slots = _slot_count(problems, queues[0].starts.shape[1], room)
     return (memory or Memory()).within(solver.name, work, slots)
 
 
 def _solve_queues(
-    solver: Solver, model: Model, problems: Problem, queues: Sequence[Queue], room: int, count: int
-) -> list[Lanes]:
+    program: Program, solver: Solver, model: Model, problems: Problem, queues: Sequence[Queue],
+    room: int, count: int,
+) -> list[Lanes]:  # fmt: skip
     padded = few_lengths(max(room, 2 * count))
     starts = np.stack([_padded(queue.starts, padded) for queue in queues])
     owner = np.stack([_padded(queue.owner, padded) for queue in queues])
@@ -126,10 +129,9 @@ def _solve_queues(
     many, no_ticks = (len(queues), padded), np.zeros_like(owner)
     nowhere, status = np.full(many, np.inf, starts.dtype), np.full(many, NON_FINITE, np.int32)
     results = Lanes(np.zeros_like(starts), nowhere, status, no_ticks)
-    slots, done = None, np.zeros(len(queues), np.int32)
-    run = partial(_sized(_rounds, room * solver.evaluations, problems), key, model, mesh)
+    slots, done, run = None, np.zeros(len(queues), np.int32), partial(program, key, model, mesh)
     while True:
-        smaller = count // PACK if count >= PACK * 8 else 0
+        smaller = count // PACK if program is _rounds and count >= PACK * 8 else 0
         work = (own, waiting, np.full(len(queues), smaller, np.int32))
         slots, results, done = run(count, (shared, solver.settings), work, slots, results, done)
         if smaller == 0 or not bool(np.any(np.asarray(slots.index) >= 0)):
@@ -152,20 +154,20 @@ class Values(NamedTuple):
 
 
 def evaluate_queues(
-    model: Model, problems: Problem, queues: Sequence[Queue], memory: Memory | None = None
-) -> list[Values]:
+    model: Model, problems: Problem, queues: Sequence[Queue], total: int,
+    memory: Memory | None = None,
+) -> list[Values]:  # fmt: skip
     """For each queue the objective of each of its starts in each of its problems.
 
-    The problems share their inputs. Args as those of :func:`solve_queues`; all queues have the
-    same number of starts, and nothing is done for those without owners.
+    The problems share their inputs. Args as those of :func:`solve_queues`, ``total`` a number of
+    starts; all queues have as many, and nothing is done for those without owners.
     """
+    screen = _sized(_values, total * (1 + len(solved_coordinates(model))), problems)
 
     def work(block: int) -> list[Values]:
         shared, own = _split(problems, queues)
         starts = np.stack([queue.starts for queue in queues])
         empty = np.array([len(queue.owner) == 0 for queue in queues])
-        evaluations = starts.shape[1] * (1 + len(solved_coordinates(model)))
-        screen = _sized(_values, evaluations, problems)
         found = screen(model, _mesh(len(queues)), block, shared, (own, starts, empty))
         return [Values(*parts) for parts in zip(*map(np.asarray, found), strict=True)]
 

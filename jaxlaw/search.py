@@ -133,7 +133,8 @@ def find_optima(
 
 def _screened(task: Task, starts: np.ndarray, keep: int, work: Work) -> np.ndarray:
     """The starts of best objective, with their linear coefficients solved for, (P, keep, p)."""
-    chunks = cut(task.count, len(starts), _lanes(task.count * len(starts), SCREENED))
+    total = task.count * len(starts)
+    chunks = cut(task.count, len(starts), _lanes(total, SCREENED))
     length = chunks[0].starts[1]
 
     def screen(group: Sequence[Chunk]) -> list[Arrays]:
@@ -142,7 +143,7 @@ def _screened(task: Task, starts: np.ndarray, keep: int, work: Work) -> np.ndarr
             return Queue(_fields(task, chunk, chunks[0]), part, np.zeros(length, np.int32))
 
         queues = _on_devices(group, chunks, queue)
-        values = evaluate_queues(task.model, task.problems, queues, work.memory)
+        values = evaluate_queues(task.model, task.problems, queues, total, work.memory)
         return [_least(part, chunk, keep) for part, chunk in zip(values, group, strict=False)]
 
     chosen = []
@@ -190,8 +191,9 @@ def _solving(
 ) -> tuple[Callable[[Sequence[Chunk]], list[Arrays]], list[Chunk]]:
     """What solves a group of chunks (and compiles only, if it is given none), and the chunks."""
     each = starts.shape[1]
+    total = task.count * each
     starts = np.broadcast_to(starts, (task.count, *starts.shape[1:]))
-    chunks = cut(task.count, each, _lanes(task.count * each, SOLVED))
+    chunks = cut(task.count, each, _lanes(total, SOLVED))
     room = max(chunk.lanes for chunk in chunks)
     floors = task.floors
 
@@ -222,7 +224,7 @@ def _solving(
 
     def solve(group: Sequence[Chunk]) -> list[Arrays]:
         queues = _on_devices(group, chunks, queue)
-        ends = solve_queues(method, task.model, task.problems, queues, room, memory)
+        ends = solve_queues(method, task.model, task.problems, queues, room, total, memory)
         return [reduce(end, chunk) for end, chunk in zip(ends, group, strict=False)]
 
     return solve, chunks

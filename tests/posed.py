@@ -33,7 +33,7 @@ def evaluate_starts(model, problems, starts, batched=frozenset()) -> engine.Valu
     """Screening's values of starts (S, p), for every problem."""
     fields = {name: getattr(problems, name) for name in batched}
     queue = engine.Queue(fields, starts, np.zeros(len(starts), np.int32))
-    return engine.evaluate_queues(model, problems, [queue])[0]
+    return engine.evaluate_queues(model, problems, [queue], len(starts))[0]
 
 
 @compiled(optimised=False, static_argnames="model")
