@@ -95,10 +95,11 @@ with jax.enable_x64(True):
         else:
             mesh = Mesh(np.array(jax.devices()), ("experiment",))
         spread = jax.device_put(losses, NamedSharding(mesh, axis))
-        found = jax.jit(function)(spread)
+        compiled = jax.jit(function).lower(spread).compile()
+        found = compiled(spread)
         same = all(np.allclose(found.params[k], v, rtol=1e-12, atol=0)
                    for k, v in alone.params.items())
-        program = jax.jit(function).lower(spread).compile().as_text()
+        program = compiled.as_text()
         rows = sorted({int(n) for n in re.findall(rf"f64\\[(\\d+),{len(LOSS)}\\]", program)})
         moved = len(re.findall("all-(?:gather|to-all)|collective-permute", program))
         shards = [(s.device.id, s.data.shape[0]) for s in found.objective.addressable_shards]
