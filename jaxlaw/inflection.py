@@ -9,7 +9,6 @@ between, whatever the law.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -21,7 +20,7 @@ from jaxlaw.arguments import checked
 from jaxlaw.notes import DataError, Note, UsageError
 from jaxlaw.observations import Observations
 from jaxlaw.posing import Options
-from jaxlaw.refits import Refits, refit
+from jaxlaw.refits import Refits, fewest_for, refit
 from jaxlaw.runs import read_runs
 
 _SURE = 2.0  # standard errors of a slope
@@ -281,8 +280,7 @@ def _interval(
     met = crossings[np.isfinite(crossings)]
     if not np.isfinite(ratio):
         return (np.nan, np.nan), []
-    tail, notes = (1 - level) / 2, []
-    needed = math.ceil(1 / tail - 1e-9) - 1  # the outermost are then as rare as the tails
+    tail, needed, notes = (1 - level) / 2, fewest_for(level), []
     if len(met) < needed:
         message = (
             f"{len(met)} of {len(crossings)} resampled fits meet; a {level:.0%} interval of fewer "

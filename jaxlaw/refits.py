@@ -6,6 +6,7 @@ compiled program serves them all.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -55,6 +56,11 @@ class Refits:
         law = self.posed.model.law
         with jax.enable_x64(True):
             return np.asarray(_predict(law, self.params, inputs))
+
+
+def fewest_for(level: float) -> int:
+    """Resamples whose outermost are as rare as the tails of an interval: 39 of one of 95 %."""
+    return math.ceil(2 / (1 - level) - 1e-9) - 1
 
 
 @compiled(little=SEARCHED, static_argnames="law")

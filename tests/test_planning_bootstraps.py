@@ -12,6 +12,7 @@ import jaxlaw as jl
 from jaxlaw import planning, schedules, simulate
 from jaxlaw.cli import app
 from jaxlaw.planning import ContinualRun, Pretraining, Replicates
+from jaxlaw.refits import fewest_for
 
 TABLE = simulate.experiment("chinchilla").table
 SIZE = 300  # resamples; programs of this shape serve other tests too
@@ -20,6 +21,11 @@ SIZE = 300  # resamples; programs of this shape serve other tests too
 @pytest.fixture(scope="module")
 def drawn(chinchilla_fit) -> jl.Bootstrap:
     return jl.bootstrap(chinchilla_fit, TABLE, SIZE, progress=False)
+
+
+def test_enough_resamples_are_not_said_to_be_few(drawn):
+    assert "few-resamples" not in {note.code for note in drawn.notes}
+    assert [fewest_for(level) for level in (0.8, 0.95, 0.99)] == [9, 39, 199]
 
 
 PLANS = {
@@ -130,6 +136,9 @@ def test_plans_of_mixtures():
     )
     ones = [("dcpt", {key: v[7] for key, v in b.params.items()}) for b in (general, domain)]
     shares = planning.optimal_shares({"a": domain}, general=general, start=2.8, **AT)
+    said = "few-resamples: 12 resamples: a 95% interval of fewer than 39 is too narrow"
+    assert said in " ".join(str(note) for note in general.notes)
+    assert said in " ".join(str(note) for note in shares.notes)
     low, high = shares.interval["r[a]"]
     assert low <= shares.shares["a"] <= high
     for name, plan in MIXTURES.items():

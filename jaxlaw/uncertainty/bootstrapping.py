@@ -18,7 +18,7 @@ from jaxlaw.laws.base import Law
 from jaxlaw.notes import Note, UsageError, nearest
 from jaxlaw.objective import LARGEST_DELTA
 from jaxlaw.programs import programs_in
-from jaxlaw.refits import Refits, refit
+from jaxlaw.refits import Refits, fewest_for, refit
 from jaxlaw.result import Fit
 from jaxlaw.solvers.status import CONVERGED
 from jaxlaw.uncertainty.identification import open_notes
@@ -38,6 +38,7 @@ from jaxlaw.uncertainty.sandwich import moved_by_leaving_out
 Kind = Literal["case", "residual", "wild"]
 LONE = 0.05  # share of resamples whose best optimum one start alone found: say so
 WALL = 0.05  # share of resamples in which a parameter ends at its wall: say so
+LEVEL = 0.95  # of the intervals that are given where none is asked for
 
 
 @dataclass(frozen=True, eq=False)
@@ -204,7 +205,7 @@ def bootstrap(
         law: a law or its name, fitted first as :func:`jaxlaw.fit` does; or a fit of these runs,
             which brings its settings.
         runs: what :func:`jaxlaw.read_runs` takes or returns.
-        n: number of resamples R.
+        n: number of resamples R; below 39 an interval of 95 % is too narrow.
         kind: ``case``, rows drawn with replacement: nothing is taken for granted but that rows
             (or groups) are independent. ``residual``, residuals drawn with replacement and put
             on the fitted curve, widened by √(n/(n−p)) for the p parameters: the design stays
@@ -339,6 +340,13 @@ def _notes(
     if failed.any():
         message = f"{failed.sum()} of {total} resamples came to no finite objective: left out"
         notes.append(Note("resamples-failed", "warning", message))
+    ended, needed = int(total - failed.sum()), fewest_for(LEVEL)
+    if ended < needed:
+        message = (
+            f"{ended} resamples: a {LEVEL:.0%} interval of fewer than {needed} is too narrow; ask "
+            "for more (n)"
+        )
+        notes.append(Note("few-resamples", "warning", message))
     unfinished = (found.status != CONVERGED) & ~failed
     if unfinished.any():
         message = (
