@@ -268,7 +268,7 @@ def names() -> list[str]:
     return sorted(name for name in _REGISTRY if ":" not in name)
 
 
-@compiled(little=4 * SEARCHED, static_argnames="law")
+@compiled(little=4 * SEARCHED, static_argnames="law")  # numbers may be the sides of a grid
 def _program(law: Law, params: dict[str, Any], inputs: dict[str, Any]) -> Array:
     return law(params, **inputs)
 
