@@ -19,8 +19,6 @@ from jaxlaw.programs import compiled, known_options, memory_maps
 DATA = os.environ.get("JAXLAW_DATA")
 #: What jaxlaw's own programs have where nothing is said.
 OPTIMISED = {"xla_backend_optimization_level": 3, "xla_cpu_parallel_codegen_split_count": 32}
-#: Memory maps of a worker, of 65,530, beyond which it forgets what it has compiled.
-ROOM = 40_000
 needs_data = pytest.mark.skipif(DATA is None, reason="JAXLAW_DATA is not set")
 
 
@@ -32,7 +30,6 @@ def pytest_configure(config):
     begin are as users' own.
     """
     engine.LITTLE *= 8
-    programs.MAPS = ROOM
     gc.set_threshold(50_000, 20, 20)  # traces are many small objects that stay
     if hasattr(config, "workerinput"):
         jax.devices()  # reads the flags, once
@@ -119,7 +116,7 @@ def chinchilla_fit() -> jl.Fit:
 @pytest.fixture(autouse=True, scope="module")
 def room_for_programs():
     """Tests compile far more programs than a process has memory maps for, on Linux."""
-    if memory_maps() > ROOM:
+    if memory_maps() > 30_000:
         jax.clear_caches()
 
 
