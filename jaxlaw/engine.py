@@ -121,8 +121,7 @@ def _solve_queues(
     starts = np.stack([_padded(queue.starts, padded) for queue in queues])
     owner = np.stack([_padded(queue.owner, padded) for queue in queues])
     lanes = [len(queue.owner) for queue in queues]
-    waiting = (starts, owner, np.asarray(lanes, np.int32))
-    shared, own = _split(problems, queues)
+    waiting, (shared, own) = (starts, owner, np.int32(lanes)), _split(problems, queues)
     key, mesh = solver._replace(settings=None), _mesh(len(queues))  # tolerances are dynamic
     shapes = tuple(map(jnp.shape, jax.tree.leaves((shared, own))))
     _kept.make_room(key, model, mesh, count, padded, shapes)
@@ -235,10 +234,11 @@ def _on_each(mesh: Mesh, function: Any) -> Any:
 def _split(problems: Problem, queues: Sequence[Queue]) -> tuple[Problem, dict[str, Any]]:
     """What all problems share, and what they do not with a leading device axis."""
     own = {
-        name: jax.tree.map(lambda *leaves: jnp.stack(leaves), *(q.fields[name] for q in queues))
+        name: jax.tree.map(lambda *leaves: np.stack(leaves), *(q.fields[name] for q in queues))
         for name in sorted(queues[0].fields)
     }
-    return problems._replace(**dict.fromkeys(own)), own
+    shared = problems._replace(**dict.fromkeys(own))
+    return jax.tree.map(np.asarray, shared), own  # of JAX's arrays: another program
 
 
 def _padded(array: np.ndarray, length: int) -> np.ndarray:

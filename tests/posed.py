@@ -8,6 +8,7 @@ from jaxlaw.programs import compiled
 from jaxlaw.projection import coefficients, solved_coordinates, terms
 
 LIKE_A_FIT = 32, 2048  # starts solved and tried at once: its programs are there already
+TRIED = 4096  # by it in all
 
 
 def posed(
@@ -22,7 +23,7 @@ def posed(
     return pose(law, inputs, target, np.ones(len(table)), Options(**options), linear)
 
 
-def screened(p: Posed, count: int = 64, of: int = 4096) -> np.ndarray:
+def screened(p: Posed, count: int = 64, of: int = TRIED) -> np.ndarray:
     """The best ``count`` of Sobol starts, coordinates (count, p), like a default fit's."""
     first = p.coordinates(starts.sobol(p.model.law, of, 0))
     values = evaluate_starts(p.model, p.problem, first).value[0]
@@ -33,7 +34,7 @@ def evaluate_starts(model, problems, starts, batched=frozenset()) -> engine.Valu
     """Screening's values of starts (S, p), for every problem."""
     fields = {name: getattr(problems, name) for name in batched}
     queue = engine.Queue(fields, starts, np.zeros(len(starts), np.int32))
-    return engine.evaluate_queues(model, problems, [queue], len(starts))[0]
+    return engine.evaluate_queues(model, problems, [queue], TRIED)[0]
 
 
 @compiled(optimised=False, static_argnames="model")
@@ -41,10 +42,3 @@ def solved_for(model, problem, coordinates):
     """A start (p,) with its linear coefficients solved for, as screening does."""
     found = coefficients(model, problem, terms(model, problem, coordinates))
     return coordinates.at[np.array(solved_coordinates(model), int)].set(found)
-
-
-def projected(p: Posed, at: np.ndarray, gradient: np.ndarray) -> np.ndarray:
-    """The gradient (p,) without what a wall of the box holds back."""
-    low, high = np.asarray(p.problem.low), np.asarray(p.problem.high)
-    held = ((at <= low) & (gradient >= 0)) | ((at >= high) & (gradient <= 0))
-    return np.where(held, 0.0, gradient)

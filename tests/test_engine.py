@@ -141,6 +141,14 @@ def test_tolerances_data_and_delta_are_no_reason_to_compile(wide):
     assert kept_programs() == programs
 
 
+def test_data_of_numpy_and_of_jax_share_programs(wide):
+    p, first = wide
+    engine.solve(NEWTON, p.model, p.problem, first)
+    programs = kept_programs()
+    engine.solve(NEWTON, p.model, jax.tree.map(np.asarray, p.problem), first)
+    assert kept_programs() == programs
+
+
 def test_programs_do_not_pile_up(wide, monkeypatch):
     """Every program takes memory maps, and a process has only so many."""
     p, first = wide
