@@ -14,6 +14,7 @@ from jaxlaw.coordinates import Array
 from jaxlaw.laws.base import Law
 from jaxlaw.notes import UsageError, nearest
 from jaxlaw.planning.placing import WALLS, Limits, log_tokens, loss_at, place
+from jaxlaw.programs import SEARCHED, compiled
 
 AT_WALL = 1e-4  # in logarithms, for float32 too
 
@@ -57,9 +58,14 @@ def best_run(law: str | Law, params: Mapping[str, Any], compute: Any, **inputs: 
     kind = jnp.result_type(float)
     given = {
         "params": {name: as_array(name, value, kind) for name, value in params.items()},
-        "log_C": jnp.log(as_array("compute", compute, kind)),
+        "compute": as_array("compute", compute, kind),
         "held": {name: as_array(name, value, kind) for name, value in inputs.items()},
     }
+    return _each(law, given)
+
+
+@compiled(little=SEARCHED, static_argnames="law")
+def _each(law: Law, given: Any) -> BestRun:
     leaves, tree = jax.tree.flatten(given)
     arrays = jnp.broadcast_arrays(*leaves)
 
@@ -71,7 +77,8 @@ def best_run(law: str | Law, params: Mapping[str, Any], compute: Any, **inputs: 
     return one(*arrays)
 
 
-def _one(law: Law, params: Any, log_C: Any, held: Any) -> BestRun:
+def _one(law: Law, params: Any, compute: Any, held: Any) -> BestRun:
+    log_C = jnp.log(compute)
     limits = Limits(**{name: _wall(name) for name in ("N", "D")}, r=(0.0, 1.0), corpus=jnp.inf)
     fixed = jax.lax.stop_gradient((params, log_C))
     log_N, log_D, _ = place(law, None, *fixed, limits, jax.lax.stop_gradient(held))

@@ -6,15 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 
 from jaxlaw.arguments import checked
-from jaxlaw.coordinates import Model, natural, recentre
 from jaxlaw.laws.base import Law
 from jaxlaw.notes import Note
-from jaxlaw.programs import compiled
 from jaxlaw.result import Fit
 from jaxlaw.separability import inseparable
 from jaxlaw.uncertainty.posed_fit import Fitted, fitted
@@ -93,29 +90,11 @@ def open_notes(problem: Fitted) -> list[Note]:
     ]
 
 
-@compiled(optimised=False, static_argnames=("model", "moving"))
-def _natural(
-    model: Model, moving: tuple[int, ...], at: Any, context: Any, centre: Any
-) -> tuple[jax.Array, jax.Array]:
-    """Natural values (k) of the coordinates that move, and their derivatives (k, k) in them."""
-
-    def values(moved: jax.Array) -> jax.Array:
-        params = natural(model, tuple(at.at[jnp.asarray(moving)].set(moved)), context)
-        params = recentre(model.law, params, centre, sign=1)
-        return jnp.stack([params[model.law.parameter_names[k]] for k in moving])
-
-    moved = at[jnp.asarray(moving)]
-    return values(moved), jax.jacfwd(values)(moved)
-
-
 def _relative_slopes(problem: Fitted) -> tuple[list[str], np.ndarray, np.ndarray]:
     """Names (k), and in log |parameter| slopes (n, k) whose product is the Hessian, and scores."""
-    posed, moving = problem.posed, problem.moving
-    names = [posed.model.law.parameter_names[k] for k in moving]
-    at, context = np.asarray(problem.coordinates, float), posed.problem.context
-    with jax.enable_x64(True):
-        found = _natural(posed.model, tuple(map(int, moving)), at, context, posed.centre)
-    here, inner = map(np.asarray, found)
+    moving = problem.moving
+    names = [problem.fit.law.parameter_names[k] for k in moving]
+    here, inner = (values[moving] for values in problem.natural())
     slopes, weight, pull, stiff = linearised(problem)
     size = np.where(here == 0, 1.0, np.abs(here))
     slopes = slopes @ np.linalg.solve(inner, np.diag(size))

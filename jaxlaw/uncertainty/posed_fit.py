@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from jaxlaw import laws
-from jaxlaw.coordinates import Model
+from jaxlaw.coordinates import Model, natural, recentre
 from jaxlaw.findings import at_walls
 from jaxlaw.fitting import fit as fit_runs
 from jaxlaw.fitting import observed, options_for
@@ -71,10 +72,39 @@ class Fitted:
             values = np.asarray(_at(self.posed.model, self.posed.problem, self.coordinates))
         return np.log(values) if self.posed.model.space == "log" else values
 
+    def natural(self) -> tuple[np.ndarray, np.ndarray]:
+        """Natural parameters (p,), in the law's own units, and slopes (p, k) in what moves."""
+        posed, moving = self.posed, tuple(map(int, self.moving))
+        with jax.enable_x64(True):
+            found = _natural(
+                posed.model, moving, self.coordinates, posed.problem.context, posed.centre
+            )
+        values, slopes = map(np.asarray, found)
+        return values, slopes
+
+
+@compiled(optimised=False, static_argnames=("model", "moving"))
+def _natural(
+    model: Model, moving: tuple[int, ...], at: Any, context: Any, centre: Any
+) -> tuple[jax.Array, jax.Array]:
+    which = np.array(moving, int)
+
+    def values(moved: jax.Array) -> jax.Array:
+        params = natural(model, tuple(at.at[which].set(moved)), context)
+        params = recentre(model.law, params, centre, sign=1)
+        return jnp.stack([params[name] for name in model.law.parameter_names])
+
+    return values(at[which]), jax.jacfwd(values)(at[which])
+
 
 @compiled(little=EVALUATED, static_argnames="model")
 def _at(model: Model, problem: Problem, coordinates: Any) -> Any:
     return predict(model, problem, coordinates)
+
+
+@compiled(optimised=False, static_argnames="model")
+def _objective(model: Model, problem: Problem, coordinates: Any) -> Any:
+    return scaled_value(model, problem, coordinates)
 
 
 def fitted(law: str | Law | Fit, runs: Any, **options: Any) -> Fitted:
@@ -121,7 +151,7 @@ def fitted(law: str | Law | Fit, runs: Any, **options: Any) -> Fitted:
 
 def _check_same(fit: Fit, posed: Posed, at: np.ndarray, source: str) -> None:
     scale = scale_on_host(posed.problem)
-    here = float(scaled_value(posed.model, posed.problem, at)) * scale
+    here = float(_objective(posed.model, posed.problem, at)) * scale
     floor = float(rounding_floor(posed.model, jax.device_get(posed.problem))) * scale
     if not abs(here - fit.objective) <= max(_SAME * fit.objective, floor):
         raise UsageError(

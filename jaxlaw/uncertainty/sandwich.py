@@ -20,7 +20,7 @@ import numpy as np
 import pandas as pd
 
 from jaxlaw.arguments import checked
-from jaxlaw.coordinates import Model, natural, recentre
+from jaxlaw.coordinates import Model
 from jaxlaw.laws.base import Law
 from jaxlaw.notes import DataError, Note
 from jaxlaw.objective import LARGEST_DELTA, Problem, predict, residual
@@ -61,7 +61,7 @@ class Covariance:
     def matrix(self) -> pd.DataFrame:
         """Covariance of the natural parameters that moved, in the law's own units."""
         names = self.fit.law.parameter_names
-        slopes = self.slopes(lambda params: jnp.stack([params[name] for name in names]))
+        _, slopes = self.problem.natural()
         whole = slopes @ self.coordinates @ slopes.T
         moved = np.abs(slopes).max(axis=1, initial=0.0) > 0
         kept = [name for name, moves in zip(names, moved, strict=True) if moves]
@@ -69,16 +69,17 @@ class Covariance:
 
     def slopes(self, function: Callable[[Mapping[str, Any]], Any]) -> np.ndarray:
         """Slopes (…, k) in the moving coordinates of a function of the parameters."""
-        posed, moving = self.problem.posed, self.problem.moving
-        law, context = posed.model.law, posed.problem.context
-
-        def along(moved: jax.Array) -> Any:
-            at = jnp.asarray(self.problem.coordinates).at[moving].set(moved)
-            params = natural(posed.model, tuple(at), context)
-            return jnp.asarray(function(recentre(law, params, posed.centre, sign=1)))
-
+        values, inner = self.problem.natural()
+        names = self.fit.law.parameter_names
         with jax.enable_x64(True):
-            return np.asarray(jax.jacfwd(along)(jnp.asarray(self.problem.coordinates[moving])))
+            outer = jax.jacfwd(function)(dict(zip(names, values, strict=True)))
+        return self._along(outer, inner)
+
+    def _along(self, outer: Mapping[str, Any], inner: np.ndarray) -> np.ndarray:
+        """Slopes (…, k) in the moving coordinates, of slopes (…) in the parameters by name."""
+        by_name = np.stack([outer[name] for name in self.fit.law.parameter_names], axis=-1)
+        moved = np.abs(inner).max(axis=1, initial=0.0) > 0  # what is held moves nothing
+        return by_name[..., moved] @ inner[moved]
 
     def interval(
         self,
@@ -93,11 +94,15 @@ class Covariance:
             level: share of such intervals that should hold the truth.
             log: take it of the logarithm, where the function is positive.
         """
-        check_level(level)
-        slopes = self.slopes(function)
-        spread = np.sqrt(np.einsum("...i,ij,...j", slopes, self.coordinates, slopes))
         with jax.enable_x64(True):
             estimate = np.asarray(function(self.fit.params), float)
+        return self._interval(estimate, self.slopes(function), level, log)
+
+    def _interval(
+        self, estimate: np.ndarray, slopes: np.ndarray, level: float, log: bool
+    ) -> Interval:
+        check_level(level)
+        spread = np.sqrt(np.einsum("...i,ij,...j", slopes, self.coordinates, slopes))
         low, high = student_ends(estimate, spread, level, self.degrees, log)
         return Interval(estimate, spread, low, high)
 
@@ -108,9 +113,13 @@ class Covariance:
             One row a parameter: ``parameter``, ``estimate``, ``standard error``, ``low``,
             ``high``; 0 and no width at a wall of its range.
         """
-        return of_parameters(
-            self.fit, lambda name, log: self.interval(lambda params: params[name], level, log)
-        )
+        _, slopes = self.problem.natural()
+        of = dict(zip(self.fit.law.parameter_names, slopes, strict=True))
+
+        def one(name: str, log: bool) -> Interval:
+            return self._interval(np.asarray(self.fit.params[name]), of[name], level, log)
+
+        return of_parameters(self.fit, one)
 
     def prediction(
         self, table: Any = None, /, *, level: float = 0.95, **inputs: Any
@@ -125,12 +134,25 @@ class Covariance:
             One row a point: the inputs, then as :meth:`intervals`.
         """
         law, units = self.fit.law, self.fit.units
+        _, inner = self.problem.natural()
 
         def at(points: dict[str, np.ndarray]) -> Interval:
             own = {name: values.ravel() * units[name] for name, values in points.items()}
-            return self.interval(lambda params: law(params, **own), level, law.space == "log")
+            with jax.enable_x64(True):
+                estimate, outer = jax.device_get(_predicted(law, self.fit.params, own))
+            return self._interval(estimate, self._along(outer, inner), level, law.space == "log")
 
         return at_points(self.fit, table, inputs, at)
+
+
+@compiled(little=EVALUATED, static_argnames="law")
+def _predicted(law: Law, params: Any, inputs: Any) -> tuple[Any, dict[str, Any]]:
+    """Values (n,) of a law at points, and their slopes (n,) in its parameters by name."""
+
+    def values(params: Any) -> Any:
+        return law(params, **inputs)
+
+    return values(params), jax.jacfwd(values)(params)
 
 
 @checked
