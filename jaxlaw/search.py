@@ -26,6 +26,7 @@ from jaxlaw.memory import Memory
 from jaxlaw.objective import Problem, predict, rounding_floor, scale_on_host
 from jaxlaw.projection import solved_coordinates
 from jaxlaw.solvers import FINISHER, Solver
+from jaxlaw.solvers.lbfgs import jaxopt
 from jaxlaw.solvers.status import CONVERGED, NON_FINITE, STALLED
 
 CANDIDATES = 4  # distinct optima that L-BFGS finishes
@@ -113,6 +114,7 @@ def find_optima(
         One :class:`Optimum` for each problem.
     """
     work = work or Work()
+    jaxopt()  # imported before there are threads
     if work.folder is not None:
         work.claim(_description(method, task, starts, screen))
     task = task._replace(problems=jax.tree.map(np.asarray, task.problems))

@@ -10,6 +10,7 @@ from jaxlaw.programs import compiled, programs_in
 
 SCRIPT = """
 import sys, jax, jaxlaw as jl
+assert not {"jaxopt", "scipy"} & set(sys.modules)  # only a fit takes them
 before = jax.config.jax_compilation_cache_dir
 table = jl.simulate.experiment("loss-compute").table
 print(jl.fit("loss-compute", table, compile_cache=sys.argv[1]).params)
@@ -21,7 +22,7 @@ assert jax.config.jax_compilation_cache_dir == before
 def test_a_later_process_finds_the_programs(tmp_path):
     said, kept = [], []
     for _ in range(2):
-        command = [sys.executable, "-c", SCRIPT, str(tmp_path / "programs")]
+        command = [sys.executable, "-W", "error", "-c", SCRIPT, str(tmp_path / "programs")]
         said.append(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
         # Those that take long by any clock; small ones are kept when the machine is busy.
         kept.append({p.name for p in (tmp_path / "programs").glob("jit__rounds-*-cache")})

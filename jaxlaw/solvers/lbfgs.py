@@ -8,6 +8,7 @@ Two frames between what L-BFGS moves (z, unbounded) and the search box:
 
 from __future__ import annotations
 
+import importlib
 import warnings
 from functools import cache, partial
 from typing import Any, NamedTuple
@@ -19,11 +20,6 @@ from jaxlaw.coordinates import Array, Model
 from jaxlaw.objective import Problem, evaluate, rounding_floor, value_and_gradient
 from jaxlaw.solvers.newton import definite_inverse_root
 from jaxlaw.solvers.status import CONVERGED, NON_FINITE, PROMISE, RUNNING, STALLED, STEP_LIMIT
-
-with warnings.catch_warnings():
-    warnings.filterwarnings("ignore", message="JAXopt is no longer maintained")
-    import jaxopt
-
 
 MAXLS = 15  # evaluations of one line search
 FLAT = 1e-20  # a whitened gradient that promises this share of the value is none
@@ -228,7 +224,7 @@ def _value_and_gradient(
 
 
 @cache
-def _zoom(model: Model) -> jaxopt.LBFGS:
+def _zoom(model: Model) -> Any:
     """The method for a model; frame and problem are its dynamic arguments."""
 
     def fun(z: Array, frame: Any, problem: Problem) -> tuple[Array, Array]:
@@ -237,6 +233,17 @@ def _zoom(model: Model) -> jaxopt.LBFGS:
     return _method(fun, linesearch="zoom", maxls=MAXLS)
 
 
-def _method(fun: Any, **options: Any) -> jaxopt.LBFGS:
+def _method(fun: Any, **options: Any) -> Any:
     common = {"value_and_grad": True, "tol": 0.0, "implicit_diff": False, "unroll": False}
-    return jaxopt.LBFGS(fun, **common, **options)
+    return jaxopt().LBFGS(fun, **common, **options)
+
+
+@cache
+def jaxopt() -> Any:
+    """The package, when a fit needs it: with scipy it is a quarter of the start of a command.
+
+    To be called first where no other thread runs: filters of warnings are the process's.
+    """
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="JAXopt is no longer maintained")
+        return importlib.import_module("jaxopt")
