@@ -71,8 +71,9 @@ def squares_and_deviations(law: jl.Law, problem: Problem, at: np.ndarray) -> tup
         return law(dict(zip(law.parameter_names, values, strict=True)), **inputs)
 
     with jax.enable_x64(True):
-        residual = np.asarray(predict(at)) - problem.data["y"]
-        jacobian = np.asarray(jax.jacfwd(predict)(at))
+        both = jax.jit(lambda at: (predict(at), jax.jacfwd(predict)(at)))
+        predicted, jacobian = map(np.asarray, both(at))
+    residual = predicted - problem.data["y"]
     squares = float(residual @ residual)
     # The diagonal of s² (JᵀJ)⁻¹, from J = QR with columns of unit length.
     length = np.linalg.norm(jacobian, axis=0)

@@ -41,8 +41,13 @@ def pytest_configure(config):
     os.environ["JAX_COMPILATION_CACHE_DIR"] = folder.name
     os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.05"
     if config.getoption("numprocesses", 0):
-        flags = [f"--{name}={value}".lower() for name, value in known_options(False).items()]
-        os.environ.setdefault("XLA_FLAGS", " ".join(flags))
+        os.environ.setdefault("XLA_FLAGS", unoptimised_flags())
+
+
+def unoptimised_flags() -> str:
+    """For a process's ``XLA_FLAGS``: its programs are used once."""
+    options = known_options(optimised=False)
+    return " ".join(f"--{name}={value}".lower() for name, value in options.items())
 
 
 #: Begins a script that Ctrl-C must end, also where the tests run in the background, deaf to it.

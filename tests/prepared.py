@@ -70,14 +70,12 @@ def prepare(folder: Path) -> None:
     turning().to_csv(folder / "shares.csv", index=False)
     candidates = pd.DataFrame({"N": [1e8, 1e9, 1e10] * 2, "D": [1e11] * 3 + [1e12] * 3})
     candidates.to_csv(folder / "candidates.csv", index=False)
-    tokens = np.geomspace(1e9, 1e11, 10)
+    tokens = np.geomspace(1e9, 1e11, 8)
     scores = pd.DataFrame({"Dp": tokens, "score": (3.0 + 0.9 * np.log(tokens / 1e8)) ** 1.2})
     scores.to_csv(folder / "checkpoints.csv", index=False)
     made = [
-        simulate.experiment("downstream-ce", 0.003, seed)
-        .table.iloc[:6]
-        .assign(model=f"model-{seed}")
-        for seed in range(4)
+        simulate.experiment("downstream-ce", 0.003, seed).table.assign(model=f"model-{seed}")
+        for seed in range(3)
     ]
     samples = pd.concat(made).rename(columns={"cross-entropy": "loss"})
     samples["loss"] += samples["model"].str[-1].astype(int) / 10

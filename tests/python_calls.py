@@ -195,9 +195,7 @@ AT = {"N": 2e9, "D": 1e10}
 #: Command → the Python call of its example, or its numbers.
 PYTHON = {
     "laws": lambda: jl.published()["hoffmann-2022"].to_dict(),
-    "fit": lambda: jl.fit(
-        "chinchilla", "runs.csv", columns=COLUMNS, n_starts=64, screen=16
-    ).to_dict(),
+    "fit": lambda: jl.fit("chinchilla", "runs.csv", columns=COLUMNS).to_dict(),
     "predict": predicted,
     "areas": areas_expected,
     "curve": lambda: jl.load("curve-fit.json")

@@ -20,7 +20,6 @@ from jaxlaw import cli  # noqa: E402
 TABLE = simulate.experiment("chinchilla", noise=0.004).table
 USERS = TABLE.rename(columns={"N": "n_params", "D": "n_tokens"})
 MAPPED = ("-c", "N=n_params", "-c", "D=n_tokens")
-QUICK = ("--n-starts", "64", "--screen", "16")
 
 
 @pytest.fixture
@@ -34,11 +33,6 @@ def runs(tmp_path):
 def fit_file(tmp_path, chinchilla_fit):
     chinchilla_fit.save(tmp_path / "fit.json")
     return tmp_path / "fit.json"
-
-
-@pytest.fixture(scope="module")
-def quick():
-    return jl.fit("chinchilla", TABLE, n_starts=64, screen=16)
 
 
 def assert_narrow(text):
@@ -66,35 +60,32 @@ def test_laws_as_json_and_csv_are_the_table(command, tmp_path):
 # --- fit
 
 
-def test_fit_gives_the_numbers_of_python(command, runs, quick):
-    code, out, err = command("fit", "chinchilla", "runs.csv", *MAPPED, *QUICK, "--json")
+def test_fit_gives_the_numbers_of_python(command, runs, chinchilla_fit):
+    code, out, err = command("fit", "chinchilla", "runs.csv", *MAPPED, "--json")
     assert (code, err) == (0, "")
     record = json.loads(out)
-    assert record["params"] == quick.params
-    assert record["objective"] == quick.objective
-    assert record["n_starts"] == 64
+    assert record["params"] == chinchilla_fit.params
+    assert record["objective"] == chinchilla_fit.objective
 
 
-def test_fit_from_standard_input_prints_the_summary(command, quick):
-    code, out, err = command(
-        "fit", "chinchilla", "-", *MAPPED, *QUICK, stdin=USERS.to_csv(index=False)
-    )
+def test_fit_from_standard_input_prints_the_summary(command, chinchilla_fit):
+    code, out, err = command("fit", "chinchilla", "-", *MAPPED, stdin=USERS.to_csv(index=False))
     assert (code, err) == (0, "")
-    assert out.splitlines()[1:] == [
-        line.replace("DataFrame", "standard input") for line in quick.summary().splitlines()[1:]
-    ]
+    summary = chinchilla_fit.summary().replace("DataFrame", "standard input")
+    assert out.splitlines()[1:] == summary.splitlines()[1:]
 
 
-def test_fit_writes_a_fit_that_loads(command, runs, quick, tmp_path):
-    code, out, _ = command("fit", "chinchilla", "runs.csv", *MAPPED, *QUICK, "--out", "fit.json")
+def test_fit_writes_a_fit_that_loads(command, runs, chinchilla_fit, tmp_path):
+    code, out, _ = command("fit", "chinchilla", "runs.csv", *MAPPED, "--out", "fit.json")
     assert code == 0 and "objective" in out
-    assert jl.load(tmp_path / "fit.json").params == quick.params
+    assert jl.load(tmp_path / "fit.json").params == chinchilla_fit.params
 
 
 def test_options_reach_the_fit(command, runs):
     code, out, err = command(
-        "fit", "chinchilla", "runs.csv", *MAPPED, *QUICK, "-u", "N=1", "-u", "D=1",
-        "--fix", "E=1.69", "--tie", "beta=alpha", "--bound", "A=1:", "--where", "n_params > 2e8",
+        "fit", "chinchilla", "runs.csv", *MAPPED, "--n-starts", "64", "--screen", "16",
+        "-u", "N=1", "-u", "D=1", "--where", "n_params > 2e8",
+        "--fix", "E=1.69", "--tie", "beta=alpha", "--bound", "A=1:",
         "--delta", "0.01", "--asymmetry", "2", "--seed", "3", "--json",
     )  # fmt: skip
     python = jl.fit(
@@ -108,22 +99,21 @@ def test_options_reach_the_fit(command, runs):
     assert record["params"]["E"] == 1.69
     assert record["params"]["alpha"] == record["params"]["beta"]
     assert record["n_observations"] == python.n_observations < len(USERS)
+    assert (record["n_starts"], record["n_solved"]) == (64, 16)
 
 
 @pytest.mark.slow
 def test_base_and_no_base(command, fit_file, tmp_path):
     experiment = simulate.experiment("cpt-chinchilla")
-    experiment.table.iloc[::4].to_csv(tmp_path / "cpt.csv", index=False)
+    experiment.table.to_csv(tmp_path / "cpt.csv", index=False)
     record = {"params": dict(simulate.TRUTHS["from-scratch"])}
     saved = json.loads(fit_file.read_text()) | record
     del saved["digest"], saved["probe"]  # of the parameters before
     fit_file.write_text(json.dumps(saved))
-    code, out, _ = command(
-        "fit", "cpt-chinchilla", "cpt.csv", *QUICK, "--base", "fit.json", "--json"
-    )
+    code, out, _ = command("fit", "cpt-chinchilla", "cpt.csv", "--base", "fit.json", "--json")
     assert code == 0
     assert {"E", "A", "alpha"} == set(json.loads(out)["fixed"])
-    code, out, _ = command("fit", "cpt-chinchilla", "cpt.csv", *QUICK, "--no-base", "--json")
+    code, out, _ = command("fit", "cpt-chinchilla", "cpt.csv", "--no-base", "--json")
     assert code == 0
     assert json.loads(out)["fixed"] == {}
     code, _, err = command("fit", "cpt-chinchilla", "cpt.csv")
@@ -135,11 +125,11 @@ def test_a_fit_not_to_be_used_is_printed_and_exits_with_1(command, tmp_path):
     rng = np.random.default_rng(0)
     noise = TABLE.assign(loss=3 * np.exp(0.3 * rng.standard_normal(len(TABLE))))
     noise.to_csv(tmp_path / "noise.csv", index=False)
-    code, out, err = command("fit", "chinchilla", "noise.csv", *QUICK)
+    code, out, err = command("fit", "chinchilla", "noise.csv")
     assert (code, err) == (1, "")
     assert "[error] poor-fit" in " ".join(out.split())
     assert_narrow(out)
-    code, out, err = command("fit", "chinchilla", "noise.csv", *QUICK, "--strict")
+    code, out, err = command("fit", "chinchilla", "noise.csv", "--strict")
     assert (code, out) == (1, "")
     assert "does not describe these runs" in err
 
@@ -323,7 +313,7 @@ def curve_files(tmp_path):
 
 @pytest.fixture(scope="module")
 def curve_fit():
-    return jl.fit("annealing", jl.read_curves(logged(), schedules=SPECS), n_starts=64, screen=16)
+    return jl.fit("annealing", jl.read_curves(logged(), schedules=SPECS))
 
 
 def test_areas_of_a_schedule(command, tmp_path):
@@ -350,7 +340,7 @@ def test_curves_are_fitted_from_the_shell(command, curve_files, curve_fit, tmp_p
     lr = ("--fill", "linear", "--first-step", "100", "--s1-before", "0.007575")
     more = lr if schedules == "lr" else ()
     code, out, err = command(
-        "fit", "annealing", "curves.csv", "--schedules", schedules, *more, *QUICK, "--json"
+        "fit", "annealing", "curves.csv", "--schedules", schedules, *more, "--json"
     )
     assert (code, err) == (0, "")
     record = json.loads(out)
@@ -361,7 +351,7 @@ def test_curves_are_fitted_from_the_shell(command, curve_files, curve_fit, tmp_p
 
 
 def test_the_decay_is_given_or_fitted(command, curve_files):
-    fit = ("fit", "annealing", "curves.csv", "--schedules", "schedules.json", *QUICK, "--json")
+    fit = ("fit", "annealing", "curves.csv", "--schedules", "schedules.json", "--json")
     record = json.loads(command(*fit, "--decay", "0.99")[1])
     assert record["areas"]["decay"] == 0.99
     code, out, _ = command(*fit, "--decay", "fit")
@@ -397,7 +387,7 @@ def test_areas_are_counted_as_the_flags_say(command, curve_files, tmp_path):
     table.to_csv(tmp_path / "curves.csv", index=False)
     flags = ("--carry-momentum", "--count-warmup", "--epsilon", "0.1", "--batch", "worth")
     code, out, err = command(
-        "fit", "annealing", "curves.csv", "--schedules", "schedules.json", *flags, *QUICK,
+        "fit", "annealing", "curves.csv", "--schedules", "schedules.json", *flags,
         "--out", "counted.json", "--json",
     )  # fmt: skip
     assert (code, err) == (0, "")
@@ -493,7 +483,7 @@ def test_without_its_extra_the_command_says_how_to_install_it(missing):
 
 
 def test_long_work_is_kept_shown_and_refused_to_others(command, runs, tmp_path):
-    long = ("fit", "chinchilla", runs, *MAPPED, *QUICK, "--work-dir", tmp_path / "work")
+    long = ("fit", "chinchilla", runs, *MAPPED, "--work-dir", tmp_path / "work")
     code, first, shown = command(*long, "--progress", "--json")
     assert code == 0 and "newton" in shown
     assert (tmp_path / "work" / "manifest.json").exists()

@@ -37,7 +37,6 @@ COMMANDS = commands()
 # Fits of many starts: what makes the examples small, and which are slow even so.
 SMALLER = {
     "inflection": "--resamples 2 --n-starts 16 --screen 4",
-    "fit": "--n-starts 64 --screen 16",
     "bootstrap": "-n 20 --n-starts 16 --screen 4",
     "study": "--n-starts 64 --screen 4 --fix alpha=0.5 --fix beta=0.5",
 }
@@ -158,7 +157,7 @@ def test_extreme_numbers_and_long_names_fit_the_page(command, folder):
 
 @pytest.mark.slow
 def test_the_prepared_fit_is_the_optimum_of_the_prepared_runs(folder):
-    fit = jl.fit("chinchilla", "runs.csv", n_starts=64, screen=16)
+    fit = jl.fit("chinchilla", "runs.csv")
     assert fit.params == pytest.approx(OPTIMUM, rel=1e-6)
     assert fit.objective == pytest.approx(OBJECTIVE, rel=1e-9)
 
@@ -278,10 +277,11 @@ def test_a_fit_goes_through_pipes(command, folder):
 
 @pytest.mark.slow
 def test_a_fit_is_piped_into_a_prediction(files):
-    fit = "cat runs.csv | jaxlaw fit chinchilla - --n-starts 64 --screen 16 --json"
+    fit = "cat runs.csv | jaxlaw fit chinchilla - --n-starts 64 --screen 16 --json | tee piped.json"
     done = shell(f"{fit} | jaxlaw predict - --at N=1e9 --at D=1e12 --json", files)
     assert (done.returncode, done.stderr) == (0, "")
-    fitted = jl.fit("chinchilla", files / "runs.csv", n_starts=64, screen=16)
+    fitted = jl.load(files / "piped.json")
+    assert fitted.params == pytest.approx(OPTIMUM, rel=1e-6)
     assert json.loads(done.stdout)["loss"] == [float(fitted.predict(N=1e9, D=1e12))]
 
 
@@ -379,16 +379,12 @@ def test_the_shell_completes(command, monkeypatch, line, offered):
 
 @pytest.mark.slow
 def test_verbose_tells_on_stderr_what_was_done(command, folder):
-    command("fit", "kaplan", "runs.csv", "--n-starts", 8, "--screen", 4)  # compiled
-    quiet = command("fit", "kaplan", "runs.csv", "--n-starts", 8, "--screen", 4)
-    code, out, err = command(
-        "fit", "kaplan", "runs.csv", "--n-starts", 8, "--screen", 4, "--where", "N > 1e8",
-        "--verbose",
-    )  # fmt: skip
+    quiet = command("fit", "chinchilla", "runs.csv")
+    code, out, err = command("fit", "chinchilla", "runs.csv", "--where", "N > 1e8", "--verbose")
     kept = int((pd.read_csv("runs.csv")["N"] > 1e8).sum())
     assert f"runs.csv: 243 rows read, {kept} kept" in err
-    assert f"runs.csv: {kept} observations for law kaplan, 0 rows dropped" in err
-    assert "screen: 1 problems × 8 starts" in err and "newton: 1 problems × 4 starts" in err
+    assert f"runs.csv: {kept} observations for law chinchilla, 0 rows dropped" in err
+    assert "screen: 1 problems × 4096 starts" in err and "newton: 1 problems × 64 starts" in err
     assert "programs compiled" in err.splitlines()[-1]
     assert all(line.startswith("jaxlaw: ") for line in err.splitlines())
     assert quiet[2] == "" and quiet[0] == code

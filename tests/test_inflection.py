@@ -15,7 +15,7 @@ UPPER = {
     "eps": 0.018,
 }  # fmt: skip
 TURN = 0.07
-SHARES = [0.0, 0.01, 0.02, 0.03, 0.05, 0.1, 0.15, 0.2, 0.33, 0.5, 0.8]
+SHARES = [0.0, 0.01, 0.02, 0.03, 0.05, 0.1, 0.15, 0.2, 0.33, 0.5]  # 300 runs, as in the README
 AT = {"N": 1.5, "D": 1.0}
 
 
@@ -37,7 +37,7 @@ def runs(below, noise=0.002, seed=0):
 
 @pytest.fixture(scope="module")
 def found():
-    return jl.inflection_ratio(runs(lower()), at=AT, resamples=24, n_starts=256, screen=8)
+    return jl.inflection_ratio(runs(lower()), at=AT, resamples=20)
 
 
 @pytest.mark.slow
@@ -78,8 +78,8 @@ def test_an_interval_says_where_it_cannot_be_one(ratio, crossings, level, expect
 def test_what_it_rests_on_is_in_the_result(found):
     assert found.trends["r"].tolist() == SHARES[1:]
     assert (found.trends["slope"] > 0).tolist() == [r < TURN for r in SHARES[1:]]
-    assert len(found.crossings) == 24
-    assert {"zero-share", NARROW} <= {note.code for note in found.notes}  # 24 are too few
+    assert len(found.crossings) == 20
+    assert {"zero-share", NARROW} <= {note.code for note in found.notes}  # 20 are too few
     said = found.summary()
     without = replace(found, interval=(NAN, NAN)).summary()
     assert "(95%: " in said and "95%:" not in without and "meet at" in without

@@ -20,6 +20,7 @@ from jaxlaw.objective import (
     value_and_gradient,
 )
 from jaxlaw.posing import Options, pose
+from jaxlaw.programs import compiled
 
 CASES = [
     *((name, None, "log") for name in laws.names()),
@@ -70,12 +71,12 @@ def test_derivatives_are_those_of_the_value(name, constraint, space):
             found = evaluate(p.model, problem, u, problem.delta, problem.delta)
             return found, value_and_gradient(p.model, problem, u)
 
-        @jitted_for_once
-        def autodiff(u):
-            function = partial(scaled_value, p.model, problem)
-            return function(u), jax.grad(function)(u), jax.hessian(function)(u)
+        def slope(u):
+            known, gradient = jax.value_and_grad(partial(scaled_value, p.model, problem))(u)
+            return gradient, (known, gradient)
 
-        ((value, found), again), (known, gradient, hessian) = ours(at), autodiff(at)
+        autodiff = jitted_for_once(jax.jacfwd(slope, has_aux=True))
+        ((value, found), again), (hessian, (known, gradient)) = ours(at), autodiff(at)
         scale = np.abs(hessian).max()
         np.testing.assert_allclose(value, known, rtol=1e-12)
         np.testing.assert_allclose(
@@ -86,13 +87,20 @@ def test_derivatives_are_those_of_the_value(name, constraint, space):
         np.testing.assert_allclose(again[1], found.gradient, rtol=1e-12)
 
 
+@compiled(optimised=False, static_argnames="model")
+def value_and_gradients(model, problem, at):
+    """The objective, its gradient by autodiff, and ours."""
+    value, gradient = jax.value_and_grad(partial(scaled_value, model, problem))(at)
+    _, found = evaluate(model, problem, at, problem.delta, problem.delta)
+    return value, gradient, found.gradient
+
+
 def test_gradient_in_the_linear_part_of_huber():
     with jax.enable_x64(True):
         p = posed("dcpt")
         at = a_point(p)
-        gradient = jax.grad(lambda u: scaled_value(p.model, p.problem, u))(at)
-        _, found = evaluate(p.model, p.problem, at, p.problem.delta, p.problem.delta)
-        np.testing.assert_allclose(found.gradient, gradient, rtol=1e-9)
+        _, gradient, found = value_and_gradients(p.model, p.problem, at)
+        np.testing.assert_allclose(found, gradient, rtol=1e-9)
 
 
 @pytest.mark.parametrize("space", ["log", "linear"])
@@ -107,10 +115,9 @@ def test_asymmetry_in_the_linear_part_of_huber(space):
         assert float(jnp.abs(off).min()) > 1e-7
         assert 0 < int(jnp.sum(off > 0)) < len(off)
         expected = jnp.sum(jnp.where(off > 0, 3.0, 1.0) * (jnp.abs(off) - 0.5e-7))
-        np.testing.assert_allclose(scaled_value(p.model, problem, at), expected, rtol=1e-10)
-        _, found = evaluate(p.model, problem, at, problem.delta, problem.delta)
-        gradient = jax.grad(lambda u: scaled_value(p.model, problem, u))(at)
-        np.testing.assert_allclose(found.gradient, gradient, rtol=1e-9)
+        value, gradient, found = value_and_gradients(p.model, problem, at)
+        np.testing.assert_allclose(value, expected, rtol=1e-10)
+        np.testing.assert_allclose(found, gradient, rtol=1e-9)
 
 
 def test_without_curvature_the_hessian_is_gauss_newton_and_never_indefinite():
@@ -118,7 +125,7 @@ def test_without_curvature_the_hessian_is_gauss_newton_and_never_indefinite():
         p = posed("dcpt")
         at = a_point(p)
         one = jnp.asarray(1.0)
-        _, found = evaluate(p.model, p.problem, at, one, one, 0.0)
+        _, found = jitted_for_once(lambda at: evaluate(p.model, p.problem, at, one, one, 0.0))(at)
         assert np.linalg.eigvalsh(found.hessian).min() >= -1e-6 * np.abs(found.hessian).max()
 
 

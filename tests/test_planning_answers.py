@@ -16,7 +16,6 @@ from jaxlaw.planning.answers import (
     sources,
     with_ends,
 )
-from jaxlaw.refits import refit
 
 
 def test_a_fit_a_pair_and_a_bootstrap_give_the_same_answer():
@@ -62,10 +61,7 @@ def test_notes_say_where_an_answer_is_an_extrapolation_and_what_the_fit_doubts()
 @pytest.mark.slow
 def test_resampled_runs_give_an_interval_around_the_truth():
     runs = jl.read_runs(simulate.experiment("chinchilla").table)
-    fit, ones = jl.fit("chinchilla", runs), [1 / len(runs)] * len(runs)
-    weights = np.random.default_rng(0).multinomial(len(runs), ones, 200).astype(float)
-    found = refit(fit.law, runs.observations(fit.law), weights, n_starts=64, screen=8)
-    plan = planning.allocation(planning.Replicates(fit, found.params), 1e21)
+    plan = planning.allocation(jl.bootstrap("chinchilla", runs, 200), 1e21)
     truth = planning.allocation(("chinchilla", TRUTHS["chinchilla"]), 1e21)
     for name in ("N", "D", "loss"):
         low, high = plan.interval[name]

@@ -1,7 +1,6 @@
 """Linear coefficients solved for at given exponents."""
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from posed import posed, solved_for
@@ -9,6 +8,7 @@ from scipy.optimize import nnls
 
 from jaxlaw import laws, simulate, starts
 from jaxlaw.objective import predict
+from jaxlaw.programs import compiled
 from jaxlaw.projection import coefficients, prediction, solved_coordinates, terms
 
 
@@ -21,11 +21,10 @@ def test_true_exponents_give_back_true_coefficients(name):
     with jax.enable_x64(True):
         p = posed(name, noise=0.0)
         truth = p.coordinates(starts.centred(p.model.law, true_values(name), p.means))[0]
-        linear = list(solved_coordinates(p.model))
-        spoilt = jnp.asarray(truth).at[jnp.asarray(linear)].set(0.7)
-        np.testing.assert_allclose(
-            solved_for(p.model, p.problem, spoilt)[jnp.asarray(linear)], truth[linear], rtol=1e-5
-        )
+        linear, spoilt = list(solved_coordinates(p.model)), truth.copy()
+        spoilt[linear] = 0.7
+        solved = np.asarray(solved_for(p.model, p.problem, spoilt))
+        np.testing.assert_allclose(solved[linear], truth[linear], rtol=1e-5)
 
 
 def true_values(name):
@@ -34,7 +33,16 @@ def true_values(name):
 
 
 def a_start(p, seed):
-    return jnp.asarray(p.coordinates(starts.sobol(p.model.law, 4, seed))[2])
+    return p.coordinates(starts.sobol(p.model.law, 4, seed))[2]
+
+
+@compiled(optimised=False, static_argnames="model")
+def projected(model, problem, at):
+    """Terms (1 + k, n), their coefficients (k,) and what both, and the law there, predict (n,)."""
+    parts = terms(model, problem, at)
+    found = coefficients(model, problem, parts)
+    moved = at.at[np.array(solved_coordinates(model))].set(found)
+    return parts, found, prediction(parts, found), predict(model, problem, moved)
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -45,17 +53,13 @@ def test_none_is_below_zero_and_none_other_is_better(name, constraint, seed):
     with jax.enable_x64(True):
         p = posed(name, constraint)
         at = a_start(p, seed)
-        parts = terms(p.model, p.problem, at)
-        found = coefficients(p.model, p.problem, parts)
+        parts, found, together, predicted = map(np.asarray, projected(p.model, p.problem, at))
         target = np.exp(np.asarray(p.problem.target))
-        matrix, right = np.asarray(parts[1:] / target).T, np.asarray((target - parts[0]) / target)
-        known, rest = nnls(matrix, right)
+        matrix, right = (parts[1:] / target).T, (target - parts[0]) / target
+        _, rest = nnls(matrix, right)
         np.testing.assert_allclose(np.linalg.norm(matrix @ found - right), rest, rtol=1e-9)
-        assert (np.asarray(found) >= 0).all()
-        moved = solved_for(p.model, p.problem, at)
-        np.testing.assert_allclose(
-            prediction(parts, found), predict(p.model, p.problem, moved), rtol=1e-10
-        )
+        assert (found >= 0).all()
+        np.testing.assert_allclose(together, predicted, rtol=1e-10)
 
 
 def test_fixed_and_bounded_coefficients_are_kept():
@@ -71,9 +75,9 @@ def test_fixed_and_bounded_coefficients_are_kept():
 def test_points_of_no_weight_do_not_count():
     with jax.enable_x64(True):
         p = posed("chinchilla")
-        half = jnp.arange(len(p.problem.target)) % 2 == 0
+        half = np.arange(len(p.problem.target)) % 2 == 0
         some = p.problem._replace(weight=half.astype(float))
-        spoilt = some._replace(target=jnp.where(half, some.target, 9.0))
+        spoilt = some._replace(target=np.where(half, some.target, 9.0))
         at = a_start(p, 1)
         np.testing.assert_allclose(
             solved_for(p.model, spoilt, at), solved_for(p.model, some, at), rtol=1e-9
