@@ -3,7 +3,7 @@
     python benchmarks/first_call.py
 
 Every row is the median of three new processes; CPU seconds, of all threads. "plain" compiles as
-``jax.jit`` does, "quick" as :mod:`jaxlaw.programs` does, with little work unoptimised, "kept"
+``jax.jit`` does, "quick" as :mod:`jaxlaw.programs` does, with little work step by step, "kept"
 finds in a folder (``compile_cache=``) what an earlier process compiled. The second fit is of the
 same shapes, compiled: the options must not cost there what they save.
 """
@@ -24,7 +24,7 @@ from jaxlaw import engine, programs
 law, way, folder = sys.argv[1:]
 if way == "plain":
     programs.QUICK = programs.UNOPTIMISED = {}
-    engine.LITTLE = 0
+    engine.LITTLE = engine.STEPWISE = 0
 made = jl.simulate.experiment(law, noise=0.004)
 def cpu(fit):
     began = time.process_time()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import jax
@@ -12,14 +13,15 @@ import numpy as np
 from jaxlaw import laws
 from jaxlaw.arguments import as_array, checked
 from jaxlaw.coordinates import Array, Model, box, from_natural, natural, recentre
-from jaxlaw.engine import problem_axes, solve_inside
+from jaxlaw.engine import Lanes, problem_axes, problem_count, where
 from jaxlaw.laws.base import Law
 from jaxlaw.notes import UsageError
 from jaxlaw.objective import LARGEST_DELTA, Problem, evaluate, scale_of
 from jaxlaw.programs import compiled
-from jaxlaw.solvers import SOLVERS
+from jaxlaw.solvers import SOLVERS, Solver, advance, begin
 from jaxlaw.solvers.lbfgs import ALMOST
 from jaxlaw.solvers.newton import solve_definite
+from jaxlaw.solvers.status import RUNNING
 
 _MOST_STARTS = 2**24
 
@@ -201,3 +203,30 @@ def as_optimum(model: Model, problem: Problem, at: Array) -> tuple[Array, Array]
     moving = now.gradient - jnp.where(little, 0.0, left)
     at = at - solve_definite(matrix, free * moving / root) / root
     return jnp.clip(at, held.low, held.high), now.value
+
+
+def solve_inside(
+    solver: Solver, model: Model, problems: Problem, starts: Array,
+    batched: frozenset[str] = frozenset(),
+) -> Lanes:  # fmt: skip
+    """Like :func:`jaxlaw.engine.solve`, inside ``jit`` and ``vmap``: all lanes at once, no queue.
+
+    Args and returns as there, in JAX arrays.
+    """
+    count = problem_count(problems, batched)
+    starts = jnp.broadcast_to(starts, (count, *starts.shape[-2:]))
+
+    def one_problem(problem: Problem, starts: Array) -> Lanes:
+        lane = jax.vmap(partial(begin, solver, model, problem))(starts)
+
+        def tick(lane):
+            new = jax.vmap(lambda one: advance(solver, model, problem, one, solver.settings))(lane)
+            return where(lane.status == RUNNING, new, lane)
+
+        lane = jax.lax.while_loop(lambda lane: jnp.any(lane.status == RUNNING), tick, lane)
+        return Lanes(lane.coordinates, lane.value, lane.status, lane.ticks)
+
+    if not batched:
+        problems = jax.tree.map(lambda leaf: leaf[None], problems)
+        return jax.vmap(one_problem)(problems, starts)
+    return jax.vmap(one_problem, (problem_axes(batched), 0))(problems, starts)

@@ -19,12 +19,13 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, PartitionSpec
 
+from jaxlaw import stepwise
 from jaxlaw.coordinates import Array, Model
 from jaxlaw.memory import Memory
 from jaxlaw.objective import Problem, value_at_level
 from jaxlaw.programs import Program, Shelf, compiled, few_lengths
 from jaxlaw.projection import coefficients, prediction, solved_coordinates, terms
-from jaxlaw.solvers import Solver
+from jaxlaw.solvers import Solver, advance, begin
 from jaxlaw.solvers.status import NON_FINITE, RUNNING
 
 TICKS = 8  # between two looks at which lanes are done
@@ -32,6 +33,8 @@ PACK = 8  # slots shrink by this factor when the queue of much work is empty
 WORKING_SET = 2**21  # bytes of one tick's arrays that a CPU core keeps close
 BLOCK = 64  # starts whose objectives are evaluated at once
 LITTLE = 2**20  # evaluations × observations that take less time than to optimise their program
+STEPWISE = 2**23  # … and, step by step, than to compile a whole solver; of evaluations × at least
+CALL = 2**10  # observations, whose evaluation takes as long as a step does besides
 
 
 class Lanes(NamedTuple):
@@ -107,10 +110,20 @@ def solve_queues(
     Returns:
         For each queue :class:`Lanes` of numpy arrays (L, …), whatever the other queues are.
     """
-    program = _sized(_rounds, total * solver.evaluations, problems)
+    evaluations, points = total * solver.evaluations, max(CALL, _points(problems))
+    if solver.single and _is_little(evaluations * points, STEPWISE):
+        return [_solve_stepwise(solver, model, problems, queue) for queue in queues]
+    program = _sized(_rounds, evaluations, problems)
     work = partial(_solve_queues, program, solver, model, problems, queues, room)
     slots = _slot_count(problems, queues[0].starts.shape[1], room)
     return (memory or Memory()).within(solver.name, work, slots)
+
+
+def _solve_stepwise(solver: Solver, model: Model, problems: Problem, queue: Queue) -> Lanes:
+    shared = jax.tree.map(np.asarray, problems._replace(**dict.fromkeys(queue.fields)))
+    points = _points(problems)
+    lanes = stepwise.solve(solver, model, shared, queue.fields, queue.starts, queue.owner, points)
+    return Lanes(lanes.coordinates, lanes.value, lanes.status, lanes.ticks)
 
 
 def _solve_queues(
@@ -256,8 +269,13 @@ def _slot_count(problems: Problem, size: int, lanes: int) -> int:
 
 
 def _sized(program: Program, evaluations: int, problems: Problem) -> Program:
-    """The program, on the CPU without optimisation where so many evaluations are soon done."""
-    return program.for_little_work if evaluations * _points(problems) <= LITTLE else program
+    """The program, without optimisation where so many evaluations are soon done."""
+    little = _is_little(evaluations * _points(problems), LITTLE)
+    return program.for_little_work if little else program
+
+
+def _is_little(work: int, limit: int) -> bool:
+    return jax.default_backend() == "cpu" and work <= limit
 
 
 def _points(problems: Problem) -> int:
@@ -302,17 +320,17 @@ def _rounds(solver, model, mesh, count, shared, own, slots, results, done):
 _kept = Shelf(_rounds, _values, _pack)
 
 
-@partial(jax.jit, static_argnums=(0, 1), inline=True)
-def _of_one_lane(method, model, *inputs):
-    """``method(model, *inputs)``, traced once for all programs of the same data."""
-    return method(model, *inputs)
+@partial(jax.jit, static_argnums=(0, 1, 2), inline=True)
+def _of_one_lane(function, solver, model, *inputs):
+    """``function(solver, model, *inputs)``, traced once for all programs of the same data."""
+    return function(solver, model, *inputs)
 
 
 def _rounds_of_one(solver, model, count, shared, own, slots, results, done):
     (problems, settings), (fields, (starts, owner, lanes), enough) = shared, own
     axes = problem_axes(fields)
-    init = jax.vmap(partial(_of_one_lane, solver.init, model), (axes, 0))
-    step = jax.vmap(partial(_of_one_lane, solver.step, model), (axes, 0, None))
+    init = jax.vmap(partial(_of_one_lane, begin, solver, model), (axes, 0))
+    step = jax.vmap(partial(_of_one_lane, advance, solver, model), (axes, 0, None))
 
     def idle():
         several = _problem(problems, fields, owner[:count])
@@ -326,7 +344,7 @@ def _rounds_of_one(solver, model, count, shared, own, slots, results, done):
         taken = idle & (new < lanes)
         new = jnp.where(taken, new, 0)
         fresh = init(_problem(problems, fields, owner[new]), starts[new])
-        lane = _where(taken, fresh, slots.lane)
+        lane = where(taken, fresh, slots.lane)
         index = jnp.where(taken, new, slots.index)
         return _Slots(lane, index), done + jnp.sum(taken, dtype=jnp.int32)
 
@@ -338,7 +356,7 @@ def _rounds_of_one(solver, model, count, shared, own, slots, results, done):
 
         def tick(carry):
             count, lane = carry
-            return count + 1, _where(running(lane), step(mine, lane, settings), lane)
+            return count + 1, where(running(lane), step(mine, lane, settings), lane)
 
         def more(carry):
             count, lane = carry
@@ -366,35 +384,10 @@ def _rounds_of_one(solver, model, count, shared, own, slots, results, done):
     return jax.lax.while_loop(more, body, (slots or idle(), results, done))
 
 
-def _where(condition: Array, new: Any, old: Any) -> Any:
+def where(condition: Array, new: Any, old: Any) -> Any:
+    """Of the lanes (L,) of a condition the new leaves (L, …), of the others the old."""
+
     def choose(a, b):
         return jnp.where(condition.reshape(-1, *(1,) * (a.ndim - 1)), a, b)
 
     return jax.tree.map(choose, new, old)
-
-
-def solve_inside(
-    solver: Solver, model: Model, problems: Problem, starts: Array,
-    batched: frozenset[str] = frozenset(),
-) -> Lanes:  # fmt: skip
-    """Like :func:`solve`, for use inside ``jit`` and ``vmap``: all lanes at once, no queue.
-
-    Args and returns as :func:`solve`, in JAX arrays.
-    """
-    count = problem_count(problems, batched)
-    starts = jnp.broadcast_to(starts, (count, *starts.shape[-2:]))
-
-    def one_problem(problem: Problem, starts: Array) -> Lanes:
-        lane = jax.vmap(partial(solver.init, model, problem))(starts)
-
-        def tick(lane):
-            new = jax.vmap(lambda one: solver.step(model, problem, one, solver.settings))(lane)
-            return _where(lane.status == RUNNING, new, lane)
-
-        lane = jax.lax.while_loop(lambda lane: jnp.any(lane.status == RUNNING), tick, lane)
-        return Lanes(lane.coordinates, lane.value, lane.status, lane.ticks)
-
-    if not batched:
-        problems = jax.tree.map(lambda leaf: leaf[None], problems)
-        return jax.vmap(one_problem)(problems, starts)
-    return jax.vmap(one_problem, (problem_axes(batched), 0))(problems, starts)

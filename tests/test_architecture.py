@@ -62,6 +62,7 @@ ROOMS = [
     "jaxlaw.solvers",
     "jaxlaw.projection",
     "jaxlaw.memory",
+    "jaxlaw.stepwise",
     "jaxlaw.engine",
     "jaxlaw.batch",
     "jaxlaw.chunks",

@@ -7,6 +7,7 @@ import pytest
 from posed import evaluate_starts, posed, screened, solved_for
 
 from jaxlaw import engine, programs, simulate, starts
+from jaxlaw.batch import solve_inside
 from jaxlaw.objective import predict, scaled_value
 from jaxlaw.solvers import SOLVERS
 from jaxlaw.solvers.status import CONVERGED
@@ -15,8 +16,9 @@ NEWTON = SOLVERS["newton"]
 
 
 @pytest.fixture
-def wide():
-    """Chinchilla, 64 starts from all over the starting ranges."""
+def wide(monkeypatch):
+    """Chinchilla, 64 starts from all over the starting ranges, none of it step by step."""
+    monkeypatch.setattr(engine, "STEPWISE", 0)
     with jax.enable_x64(True):
         p = posed("chinchilla")
         yield p, screened(p)
@@ -91,7 +93,7 @@ def test_more_lanes_than_slots(wide):
 def test_all_at_once_inside_jit_is_the_same(wide):
     p, first = wide
     queue = engine.solve(NEWTON, p.model, p.problem, first)
-    inside = jax.jit(lambda u: engine.solve_inside(NEWTON, p.model, p.problem, u))(first)
+    inside = jax.jit(lambda u: solve_inside(NEWTON, p.model, p.problem, u))(first)
     np.testing.assert_allclose(inside.value, queue.value, rtol=1e-9)
     np.testing.assert_array_equal(inside.status, queue.status)
 

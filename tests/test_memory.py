@@ -37,6 +37,7 @@ def refusing(program, room, calls):
 @pytest.fixture
 def small_device(monkeypatch):
     calls = {"solve": [], "screen": []}
+    monkeypatch.setattr(engine, "STEPWISE", 0)
     for name, seen in zip(("_rounds", "_values"), calls.values(), strict=True):
         monkeypatch.setattr(engine, name, refusing(getattr(engine, name), 16, seen))
     return calls

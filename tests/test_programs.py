@@ -11,6 +11,7 @@ from jaxlaw.programs import compiled, programs_in
 SCRIPT = """
 import sys, jax, jaxlaw as jl
 assert not {"jaxopt", "scipy"} & set(sys.modules)  # only a fit takes them
+jl.engine.STEPWISE = 0  # programs that take long to compile
 before = jax.config.jax_compilation_cache_dir
 table = jl.simulate.experiment("loss-compute").table
 print(jl.fit("loss-compute", table, compile_cache=sys.argv[1]).params)
@@ -77,6 +78,7 @@ def test_without_optimisation_the_same_is_computed():
 
 def test_a_fit_of_a_few_lanes_is_compiled_quickly_and_comes_to_the_same(monkeypatch):
     made = simulate.experiment("loss-compute", noise=0.004)
+    monkeypatch.setattr(engine, "STEPWISE", 0)
     found = []
     for little in (0, engine.LITTLE):
         monkeypatch.setattr(engine, "LITTLE", little)

@@ -91,6 +91,7 @@ def test_how_well_programs_are_optimised_follows_from_all_the_work(many, monkeyp
         return program.for_little_work
 
     monkeypatch.setattr(engine, "_sized", sized)
+    monkeypatch.setattr(engine, "STEPWISE", 0)
     for lanes in (64, 512):  # in chunks, and at once
         asked.append([])
         monkeypatch.setattr(searching, "SOLVED", (lanes, lanes))

@@ -8,23 +8,22 @@ around in the factorisation, the search box is kept by projection.
 
 from __future__ import annotations
 
-import math
 from functools import partial
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 
-from jaxlaw.coordinates import Array, Model, linear_coordinates
-from jaxlaw.objective import Evaluation, Problem, evaluate, rounding_floor, to_level
+from jaxlaw.coordinates import Array
+from jaxlaw.objective import Evaluation
 from jaxlaw.solvers.status import CONVERGED, NON_FINITE, PROMISE, RUNNING, STALLED, STEP_LIMIT
+from jaxlaw.solvers.views import View
 
 SMOOTHING = 1.0  # first threshold, in the space of the residuals
 TIGHTEN = 0.3  # factor on the threshold, once near the optimum at the present one
 NEAR = 0.03  # near: the next step promises less than this share of the value
 CALM = 1e-2  # … and is not small only because it is damped more than this
 DAMPING = 1e-2  # first damping, relative to a unit diagonal
-STEP = 3.0  # longest step in one coordinate the law is not linear in, or its starting range
 SOFTEST = 1e-9  # least curvature a refused step is taken to have met, of a unit diagonal
 FLATTEST = 1e-6  # least curvature along a coordinate, of that if every residual were a square
 TAKE = 1e-4  # least share of the promised decrease that makes a step worth taking
@@ -59,13 +58,12 @@ class Lane(NamedTuple):
     status: Array
 
 
-def init(model: Model, problem: Problem, start: Array) -> Lane:
+def init(view: View, start: Array) -> Lane:
     """A lane before its first evaluation.
 
     Args:
-        model: what is fitted.
-        problem: one problem.
-        start: (p,) coordinates; brought to the level of the data first.
+        view: of one problem.
+        start: (p,) coordinates, at the level of the data.
     """
     size, kind = start.shape[0], start.dtype
     nothing = Evaluation(
@@ -74,14 +72,13 @@ def init(model: Model, problem: Problem, start: Array) -> Lane:
         jnp.zeros((size, size), kind),
         jnp.zeros(size, kind),
     )
-    start = to_level(model, problem, start)
     zero, one = jnp.asarray(0.0, kind), jnp.asarray(1.0, kind)
     none = jnp.asarray(0, jnp.int32)
     return Lane(
         coordinates=start,
         value=one * jnp.inf,
         evaluation=nothing,
-        threshold=jnp.maximum(problem.delta, SMOOTHING).astype(kind),
+        threshold=jnp.maximum(view.facts.delta, SMOOTHING).astype(kind),
         trial=start,
         expected=one,
         stiffness=zero,
@@ -92,20 +89,19 @@ def init(model: Model, problem: Problem, start: Array) -> Lane:
     )
 
 
-def step(model: Model, problem: Problem, lane: Lane, settings: Settings) -> Lane:
+def step(view: View, lane: Lane, settings: Settings) -> Lane:
     """Evaluate the trial point, take it or not, propose the next one."""
+    low, high, reach, delta, floor = view.facts
     first = lane.ticks == 0
-    smooth = lane.threshold > problem.delta
+    smooth = lane.threshold > delta
     stuck = smooth & (lane.quiet > PATIENCE)  # nothing left to gain at this threshold
     near = ~first & (lane.expected <= NEAR * lane.evaluation.value) & (lane.damping <= CALM)
     near = near | stuck
-    next_threshold = jnp.where(
-        near, jnp.maximum(problem.delta, TIGHTEN * lane.threshold), lane.threshold
-    )
+    next_threshold = jnp.where(near, jnp.maximum(delta, TIGHTEN * lane.threshold), lane.threshold)
     trial = jnp.where(stuck, lane.coordinates, lane.trial)
     # Gauss–Newton, never indefinite, from afar; exact where the optimum is near.
     exact = (near | (next_threshold < SMOOTHING)).astype(lane.damping.dtype)
-    current, found = evaluate(model, problem, trial, lane.threshold, next_threshold, exact)
+    current, found = view.evaluate(trial, lane.threshold, next_threshold, exact)
 
     finite = jnp.isfinite(current) & jnp.all(jnp.isfinite(found.hessian))
     decrease = lane.evaluation.value - current
@@ -119,17 +115,17 @@ def step(model: Model, problem: Problem, lane: Lane, settings: Settings) -> Lane
         (lane.coordinates, lane.evaluation, lane.threshold),
     )
     damping = jnp.where(first | stuck, DAMPING, _damping(lane, taken, ratio))
-    box = problem.low, problem.high, jnp.asarray(_reach(model), damping.dtype)
+    box = low, high, jnp.asarray(reach, damping.dtype)
     trial, expected, stiffness = _propose(box, coordinates, evaluation, damping)
 
-    final = threshold <= problem.delta
+    final = threshold <= delta
     still = ~taken | (jnp.abs(decrease) <= settings.tolerance * jnp.abs(evaluation.value))
     quiet = jnp.where(still & ~stuck, lane.quiet + 1, 0)
     ticks = lane.ticks + 1
     undamped = expected * (1 + damping)  # a short step is no sign that there is little to gain
     arrived = (undamped >= 0) & (undamped <= settings.tolerance * evaluation.value)
     arrived = final & (arrived | (evaluation.value <= 0))
-    promised = jnp.maximum(PROMISE * evaluation.value, rounding_floor(model, problem))
+    promised = jnp.maximum(PROMISE * evaluation.value, floor)
     over = jnp.where(undamped <= promised, CONVERGED, STALLED)
     status = jnp.where(ticks >= settings.max_ticks, STEP_LIMIT, RUNNING)
     status = jnp.where(final & (quiet > PATIENCE), over, status)
@@ -191,16 +187,6 @@ def _propose(
     expected = jnp.maximum(slope - 0.5 * move @ (hessian @ move), 0.1 * slope)
     stiffness = slope / jnp.maximum(jnp.sum((root * move) ** 2), 1e-300)
     return trial, expected, jnp.maximum(stiffness, SOFTEST)
-
-
-def _reach(model: Model) -> list[float]:
-    """How far each coordinate may go in one step."""
-    found, linear = [], linear_coordinates(model)
-    for k, (spec, scale) in enumerate(zip(model.law.parameters, model.scales, strict=True)):
-        charted = model.chart and spec.name in model.law.chart.low
-        width = spec.start[1] - spec.start[0] if scale == "linear" and not charted else 0.0
-        found.append(math.inf if k in linear else max(STEP, width))
-    return found
 
 
 def solve_definite(matrix: Array, right: Array) -> Array:

@@ -1,0 +1,93 @@
+"""Little work step by step: every lane does what it does in the engine's one program."""
+
+import jax
+import numpy as np
+import pytest
+from posed import posed, screened
+
+from jaxlaw import engine, stepwise
+from jaxlaw.solvers import FINISHER, SOLVERS
+
+NEWTON = SOLVERS["newton"]
+EVALUATED = stepwise._evaluated.for_little_work
+
+
+def solved_both_ways(monkeypatch, *arguments):
+    """Step by step, and whole."""
+    found = engine.solve(*arguments)
+    with monkeypatch.context() as patched:
+        patched.setattr(engine, "STEPWISE", 0)
+        return found, engine.solve(*arguments)
+
+
+def same(one, other):
+    """But for a few lanes that rounding sends another way, far from any optimum or at its end."""
+    alike = (one.ticks == other.ticks) & (one.status == other.status)
+    assert alike.mean() > 0.85
+    np.testing.assert_allclose(one.value[alike], other.value[alike], rtol=1e-9)
+    np.testing.assert_allclose(one.value.min(axis=1), other.value.min(axis=1), rtol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["chinchilla", "kaplan", "dcpt"])
+def test_lanes_end_where_they_do_in_one_program(name, monkeypatch):
+    with jax.enable_x64(True):
+        p = posed(name)
+        first = screened(p, 21)  # a group and a part of one
+        step_by_step, whole = solved_both_ways(monkeypatch, NEWTON, p.model, p.problem, first)
+        same(step_by_step, whole)
+        candidates = whole.coordinates[0, :4]
+        same(*solved_both_ways(monkeypatch, FINISHER, p.model, p.problem, candidates))
+
+
+def test_fields_of_their_own_are_each_problems(monkeypatch):
+    """Weights, targets and boxes."""
+    with jax.enable_x64(True):
+        p = posed("chinchilla")
+        first, known = screened(p, 6), jax.tree.map(np.asarray, p.problem)
+        weight = np.stack([np.arange(len(known.target)) % 3 != k for k in range(3)]).astype(float)
+        target = known.target + np.array([[0.0], [0.1], [0.2]])
+        high = np.stack([known.high, known.high, known.high])
+        high[2, 0] = np.log(1.5)
+        many = known._replace(weight=weight, target=target, high=high)
+        batched = frozenset({"weight", "target", "high"})
+        together, whole = solved_both_ways(monkeypatch, NEWTON, p.model, many, first, batched)
+    same(together, whole)
+    assert together.value.shape == (3, 6) and (together.coordinates[2, :, 0] <= high[2, 0]).all()
+    assert len(np.unique(together.value.min(axis=1))) == 3
+
+
+def test_of_no_lanes_programs_are_made_and_the_first_lane_makes_none():
+    with jax.enable_x64(True):
+        p = posed("loss-compute")
+        first, problem = screened(p, 1), jax.tree.map(np.asarray, p.problem)
+        for starts in (first[:0], first):
+            owner = np.zeros(len(starts), np.int32)
+            lanes = stepwise.solve(NEWTON, p.model, problem, {}, starts, owner, 30)
+            assert lanes.coordinates.shape == starts.shape
+            made = EVALUATED._cache_size(), stepwise._told._cache_size()
+            if not len(starts):
+                before = made
+    assert made == before
+
+
+def test_another_law_of_as_many_parameters_needs_the_law_alone():
+    def ended(name):
+        p = posed(name)
+        engine.solve(NEWTON, p.model, p.problem, screened(p, 8))
+        return stepwise._told._cache_size(), EVALUATED._cache_size()
+
+    with jax.enable_x64(True):
+        told, evaluated = zip(*map(ended, ("kaplan", "annealing")), strict=True)
+    assert told[0] == told[1] and evaluated[0] < evaluated[1]
+
+
+def test_a_lane_of_nan_ends_and_harms_no_neighbour():
+    with jax.enable_x64(True):
+        p = posed("chinchilla")
+        first = screened(p, 8)
+        clean = engine.solve(NEWTON, p.model, p.problem, first)
+        first[3] = np.nan
+        lanes = engine.solve(NEWTON, p.model, p.problem, first)
+    others = np.arange(8) != 3
+    assert not np.isfinite(lanes.value[0, 3])
+    np.testing.assert_array_equal(lanes.value[0, others], clean.value[0, others])
