@@ -71,15 +71,15 @@ def solve(
     ends = jax.tree.map(np.copy, _joined(groups)[2])
     while groups:
         groups = [(part, moved(*state)) for part, state in groups]
+        if not count:
+            break
         running = [np.asarray(state[2].status)[: len(part)] == RUNNING for part, state in groups]
         running = np.flatnonzero(np.concatenate(running))
-        if len(groups) > math.ceil(len(running) / GROUP) or not count:
+        if len(groups) > math.ceil(len(running) / GROUP):  # fewer do: those that have ended go
             rows, whole = np.concatenate([part for part, _ in groups]), _joined(groups)
             for all_, some in zip(*map(jax.tree.leaves, (ends, whole[2])), strict=True):
                 all_[rows] = some
             groups = [(rows[part], state) for part, state in _groups(running, whole)]
-        if not count:
-            break
     return jax.tree.map(lambda leaf: leaf[:count], ends)
 
 
