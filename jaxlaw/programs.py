@@ -165,7 +165,7 @@ def programs_in(folder: str | os.PathLike[str] | None) -> Iterator[None]:
         return
     wanted = {
         "jax_compilation_cache_dir": os.fspath(folder),
-        "jax_persistent_cache_min_compile_time_secs": 0.2,
+        "jax_persistent_cache_min_compile_time_secs": 0.05,  # programs are small, and many
     }
     before = {name: getattr(jax.config, name) for name in wanted}
 
