@@ -148,12 +148,12 @@ def without_law(rows):
     }
 
 
-def lawless(count, sizes=(36, 12, 8, 6)):
+def lawless(count):
     """How grave the gravest note is of fits to losses that follow no law."""
     found = Counter()
-    for rows in sizes:
+    for rows in (36, 12, 8, 6):
         table, ways = without_law(rows)
-        for k in range(count // len(sizes)):
+        for k in range(count // 4):
             way = list(ways)[k % len(ways)]
             try:
                 fit = jl.fit("chinchilla", table.assign(loss=ways[way]()), n_starts=64, screen=8)

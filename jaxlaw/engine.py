@@ -1,4 +1,4 @@
-"""The only place that batches: many starts of many problems through one compiled program.
+"""Many starts of many problems through one compiled program; little work goes to ``stepwise``.
 
 A lane is one start of one problem. Lanes wait in a queue; a fixed number of slots works on
 them, each slot in its own state of the solver, one evaluation a tick. Every few ticks the
@@ -134,7 +134,8 @@ def _solve_queues(
     starts = np.stack([_padded(queue.starts, padded) for queue in queues])
     owner = np.stack([_padded(queue.owner, padded) for queue in queues])
     lanes = [len(queue.owner) for queue in queues]
-    waiting, (shared, own) = (starts, owner, np.int32(lanes)), _split(problems, queues)
+    waiting = (starts, owner, np.asarray(lanes, np.int32))
+    shared, own = _split(problems, queues)
     key, mesh = solver._replace(settings=None), _mesh(len(queues))  # tolerances are dynamic
     shapes = tuple(map(jnp.shape, jax.tree.leaves((shared, own))))
     _kept.make_room(key, model, mesh, count, padded, shapes)

@@ -135,7 +135,7 @@ def _told(method: Solver, facts: Facts, states: Any, found: Any, settings: Any) 
     """Starts, or lanes, after the evaluation that they needed, and the one they need next."""
 
     def one(facts: Facts, state: Any, found: Any) -> tuple[Any, Any]:
-        lane = _moved(method, facts, lambda *_: found, state, settings)
+        lane = _ticked(method, facts, lambda *_: found, state, settings)
         if isinstance(state, tuple):  # what has ended stays as it is
             lane = jax.tree.map(partial(jnp.where, state.status == RUNNING), lane, state)
         return lane, _needed(method, facts, lane, settings)
@@ -152,11 +152,11 @@ def _needed(method: Solver, facts: Facts, state: Any, settings: Any) -> tuple[Ar
         needed.append(points)
         return nothing.value, nothing
 
-    _moved(method, facts, ask, state, settings)
+    _ticked(method, facts, ask, state, settings)
     return needed[0] if needed else ()
 
 
-def _moved(method: Solver, facts: Facts, law: Any, state: Any, settings: Any) -> Any:
+def _ticked(method: Solver, facts: Facts, law: Any, state: Any, settings: Any) -> Any:
     """A lane one tick on, or a lane of a start."""
 
     def value_and_gradient(at: Array) -> tuple[Array, Array]:

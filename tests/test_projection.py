@@ -41,8 +41,8 @@ def projected(model, problem, at):
     """Terms (1 + k, n), their coefficients (k,) and what both, and the law there, predict (n,)."""
     parts = terms(model, problem, at)
     found = coefficients(model, problem, parts)
-    moved = at.at[np.array(solved_coordinates(model))].set(found)
-    return parts, found, prediction(parts, found), predict(model, problem, moved)
+    there = predict(model, problem, solved_for(model, problem, at))
+    return parts, found, prediction(parts, found), there
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -113,7 +113,7 @@ class Bootstrap:
         """
         return np.asarray(function(self.params))
 
-    def intervals(self, level: float = 0.95, method: Method = "percentile") -> pd.DataFrame:
+    def intervals(self, level: float = LEVEL, method: Method = "percentile") -> pd.DataFrame:
         """Every fitted parameter's interval.
 
         Args:
@@ -134,7 +134,7 @@ class Bootstrap:
         return of_parameters(self.fit, of)
 
     def prediction(
-        self, table: Any = None, /, *, level: float = 0.95, method: Method = "percentile",
+        self, table: Any = None, /, *, level: float = LEVEL, method: Method = "percentile",
         **inputs: Any,
     ) -> pd.DataFrame:  # fmt: skip
         """The law's interval at new points: of the mean, without the noise of a new run.
@@ -157,7 +157,7 @@ class Bootstrap:
     def interval(
         self,
         function: Callable[[Mapping[str, Any]], Any],
-        level: float = 0.95,
+        level: float = LEVEL,
         method: Method = "percentile",
     ) -> Interval:
         """The interval of any function of the parameters, as for :meth:`of`."""

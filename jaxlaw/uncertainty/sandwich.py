@@ -78,7 +78,7 @@ class Covariance:
     def _along(self, outer: Mapping[str, Any], inner: np.ndarray) -> np.ndarray:
         """Slopes (…, k) in the moving coordinates, of slopes (…) in the parameters by name."""
         by_name = np.stack([outer[name] for name in self.fit.law.parameter_names], axis=-1)
-        moved = np.abs(inner).max(axis=1, initial=0.0) > 0  # what is held moves nothing
+        moved = inner.any(axis=1)  # what is held moves nothing
         return by_name[..., moved] @ inner[moved]
 
     def interval(
