@@ -124,16 +124,23 @@ def sum_over_steps(term: Callable[[Any], Any], n: Any) -> Any:
         term: of steps (…) whose trailing axes are those of n; smooth but for steps near the ends.
         n: (…).
     """
-    axis = (-1, *[1] * jnp.ndim(n))
-    single = np.arange(ENDS, dtype=float).reshape(axis)
-    whole = n - ROUNDING
-    last = jnp.where(single < whole, term(jnp.maximum(n - single, 1e-9)), 0.0).sum(axis=0)
-    rest = n - ENDS
-    first = jnp.where(single < whole - ENDS, term(single + 1), 0.0).sum(axis=0)
+    n = jnp.asarray(n)
+
+    def rows(numbers: Any) -> Any:
+        return np.reshape(numbers, (-1, *[1] * n.ndim))
+
+    single, near = rows(np.arange(ENDS, dtype=float)), rows([-1.0, 0.0, 1.0])
+    whole, rest = n - ROUNDING, n - ENDS
     long = rest > ENDS
     low, high = float(ENDS), jnp.where(long, rest, ENDS + 1.0)
-    places, weights = PLACES.reshape(axis), WEIGHTS.reshape(axis)
-    middle = (high - low) * (weights * term(low + (high - low) * places)).sum(axis=0)
-    middle += (term(high) - term(low + 0.0 * n)) / 2
-    slopes = term(high + 1) - term(high - 1) - term(low + 1 + 0.0 * n) + term(low - 1 + 0.0 * n)
+    inside = low + (high - low) * rows(PLACES)
+    # All in one call: terms take long to trace and to compile.
+    at = [jnp.maximum(n - single, 1e-9), single + 1, inside, low + near, high + near]
+    at = [jnp.broadcast_to(steps, (len(steps), *n.shape)) for steps in at]
+    found = jnp.split(term(jnp.concatenate(at)), np.cumsum([len(steps) for steps in at])[:-1])
+    last, first, inside, lowest, highest = found
+    last = jnp.where(single < whole, last, 0.0).sum(axis=0)
+    first = jnp.where(single < whole - ENDS, first, 0.0).sum(axis=0)
+    middle = (high - low) * (rows(WEIGHTS) * inside).sum(axis=0) + (highest[1] - lowest[1]) / 2
+    slopes = highest[2] - highest[0] - lowest[2] + lowest[0]
     return last + first + jnp.where(long, middle + slopes / 24, 0.0)
