@@ -19,6 +19,8 @@ from jaxlaw.programs import compiled, known_options, memory_maps
 DATA = os.environ.get("JAXLAW_DATA")
 #: What jaxlaw's own programs have where nothing is said.
 OPTIMISED = {"xla_backend_optimization_level": 3, "xla_cpu_parallel_codegen_split_count": 32}
+#: What is little work, where programs are used as often as users' are.
+FOR_USERS = {name: getattr(engine, name) for name in ("LITTLE", "STEPWISE")}
 needs_data = pytest.mark.skipif(DATA is None, reason="JAXLAW_DATA is not set")
 
 
@@ -30,6 +32,7 @@ def pytest_configure(config):
     begin are as users' own.
     """
     engine.LITTLE *= 8
+    engine.STEPWISE *= 16
     gc.set_threshold(50_000, 20, 20)  # traces are many small objects that stay
     if hasattr(config, "workerinput"):
         jax.devices()  # reads the flags, once
@@ -85,6 +88,15 @@ def simulated_fit(name: str, noise: float = 0.004, **options) -> jl.Fit:
         options.setdefault("fixed", ())
     options = {key: dict(value) if key == "fixed" else value for key, value in options.items()}
     return jl.fit(experiment.law, experiment.table, **options)
+
+
+@pytest.fixture(scope="module")
+def used_often():
+    """For modules that use their programs again and again: they are made as for users."""
+    with pytest.MonkeyPatch.context() as patched:
+        for name, value in FOR_USERS.items():
+            patched.setattr(engine, name, value)
+        yield
 
 
 @pytest.fixture

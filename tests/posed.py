@@ -12,12 +12,13 @@ TRIED = 4096  # by it in all
 
 
 def posed(
-    name: str, constraint: str | None = None, linear: bool = True, noise: float = 0.004, **options
-) -> Posed:
-    """The whole experiment of a law, posed; call inside a float64 context."""
+    name: str, constraint: str | None = None, linear: bool = True, noise: float = 0.004,
+    most: int = 10_000, **options,
+) -> Posed:  # fmt: skip
+    """The experiment of a law, ``most`` rows of it, posed; call inside a float64 context."""
     experiment = simulate.experiment(name, noise=noise)
     law = laws.get(experiment.law.name, constraint)
-    table = experiment.table
+    table = experiment.table.iloc[:: -(-len(experiment.table) // most)]
     inputs = {key: table[key].to_numpy() for key in law.input_names}
     target = table[law.target].to_numpy()
     return pose(law, inputs, target, np.ones(len(table)), Options(**options), linear)

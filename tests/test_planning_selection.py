@@ -19,6 +19,9 @@ A = np.array([0.5, 1.0, 0.8, 0.4, 1.6, 0.9])  # at 1,000 samples
 ALPHA = np.array([0.35, 0.25, 0.3, 0.4, 0.2, 0.45])
 
 
+pytestmark = pytest.mark.usefixtures("used_often")
+
+
 def truth(D):
     """(K, points) losses."""
     return E[:, None] + A[:, None] * (np.asarray(D, float) / 1e3) ** -ALPHA[:, None]

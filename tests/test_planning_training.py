@@ -296,7 +296,6 @@ def test_weighted_areas_are_those_of_the_fit_in_losses_and_optima():
 
 
 @pytest.mark.slow
-@pytest.mark.slow
 @pytest.mark.parametrize("shape", ["cosine", "linear"])
 def test_the_best_peak_after_a_warmup_with_weighted_areas(shape):
     """The warm-up has as many steps at every peak: their sums are of many peaks all the same."""

@@ -21,6 +21,9 @@ FALLING = GOOD | {"score": np.array([10.0, 11.0, 12.0, 12.5, 10.0, 9.0, 9.5, 9.0
 BROKEN = GOOD | {"score": np.append(SCORE[:5], SCORE[4] * np.array([1.001, 1.002, 1.003]))}
 
 
+pytestmark = pytest.mark.usefixtures("used_often")
+
+
 def law(Dp):
     return (TRUTH["log_A"] + TRUTH["alpha"] * np.log(Dp)) ** TRUTH["beta"]
 

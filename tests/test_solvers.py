@@ -1,9 +1,12 @@
 """The two methods, one lane at a time in meaning, through the engine in fact."""
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from conftest import jitted_for_once
 from posed import LIKE_A_FIT, posed, screened
 from problems import problem
 from scipy.optimize import minimize
@@ -214,10 +217,10 @@ def test_a_start_at_the_wall_is_moved_inside():
 
 def scipy_best(p, first):
     """The best of L-BFGS-B on the same objective, from the same starts."""
-    jitted = jax.jit(lambda u: value_and_gradient(p.model, p.problem, u))
+    jitted = jitted_for_once(partial(value_and_gradient, p.model))
 
     def function(u):
-        value, gradient = jitted(u)
+        value, gradient = jitted(p.problem, u)
         if not np.isfinite(value):  # a negative loss has no logarithm; scipy cannot step back
             return NOWHERE, np.zeros(len(u))
         return float(value), np.asarray(gradient)
@@ -245,7 +248,7 @@ FORMS = [
 )
 def test_jaxopts_answer_is_scipys_or_better(name):
     with jax.enable_x64(True):
-        p = posed(name, linear=False)
+        p = posed(name, linear=False, most=80)
         natural = problem(name).starts(8, seed=1)
         centred = starts.centred(p.model.law, natural, p.means)
         first = p.coordinates(centred)
