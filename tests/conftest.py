@@ -9,6 +9,7 @@ from functools import cache
 from pathlib import Path
 
 import jax
+import pandas as pd
 import pytest
 
 import jaxlaw as jl
@@ -80,22 +81,40 @@ def slimpajama(corpus: str) -> jl.Runs:
     return jl.read_runs(path, columns, {"N": 1, "D": 1}, drop_invalid=True)
 
 
+#: Rows whose programs are not worth optimising.
+FEW = 250
+
+
+def some_rows(table: pd.DataFrame, most: int | None) -> pd.DataFrame:
+    """Of a table of more rows than ``most`` so many, drawn at random."""
+    if most is None or len(table) <= most:
+        return table
+    return table.sample(most, random_state=0).sort_index()
+
+
 @cache
-def simulated_fit(name: str, noise: float = 0.004, **options) -> jl.Fit:
-    """A fit of a law to its own simulated experiment; cpt-chinchilla with all six free."""
+def simulated_fit(name: str, noise: float = 0.004, most: int | None = None, **options) -> jl.Fit:
+    """A fit of a law to its own simulated experiment, or to ``most`` rows of it.
+
+    Of cpt-chinchilla with all six parameters free.
+    """
     experiment = simulate.experiment(name, noise=noise)
     if experiment.law.from_base:
         options.setdefault("fixed", ())
     options = {key: dict(value) if key == "fixed" else value for key, value in options.items()}
-    return jl.fit(experiment.law, experiment.table, **options)
+    return jl.fit(experiment.law, some_rows(experiment.table, most), **options)
+
+
+def as_for_users(patched: pytest.MonkeyPatch) -> None:
+    """Programs are made as for users: for tests that use theirs again and again."""
+    for name, value in FOR_USERS.items():
+        patched.setattr(engine, name, value)
 
 
 @pytest.fixture(scope="module")
 def used_often():
-    """For modules that use their programs again and again: they are made as for users."""
     with pytest.MonkeyPatch.context() as patched:
-        for name, value in FOR_USERS.items():
-            patched.setattr(engine, name, value)
+        as_for_users(patched)
         yield
 
 

@@ -1,6 +1,7 @@
 """Problems as the solvers see them, made from the simulated experiments."""
 
 import numpy as np
+from conftest import some_rows
 
 from jaxlaw import engine, laws, simulate, starts
 from jaxlaw.posing import Options, Posed, pose
@@ -13,12 +14,12 @@ TRIED = 4096  # by it in all
 
 def posed(
     name: str, constraint: str | None = None, linear: bool = True, noise: float = 0.004,
-    most: int = 10_000, **options,
+    most: int | None = None, **options,
 ) -> Posed:  # fmt: skip
-    """The experiment of a law, ``most`` rows of it, posed; call inside a float64 context."""
+    """The experiment of a law, or ``most`` rows of it, posed; call inside a float64 context."""
     experiment = simulate.experiment(name, noise=noise)
     law = laws.get(experiment.law.name, constraint)
-    table = experiment.table.iloc[:: -(-len(experiment.table) // most)]
+    table = some_rows(experiment.table, most)
     inputs = {key: table[key].to_numpy() for key in law.input_names}
     target = table[law.target].to_numpy()
     return pose(law, inputs, target, np.ones(len(table)), Options(**options), linear)

@@ -21,6 +21,9 @@ from jaxlaw.commands.terminal import (
 )
 from jaxlaw.notes import UsageError, nearest
 
+Resamples = Annotated[int, typer.Option(help="For intervals; 0 for none.")]
+Seed = Annotated[int, typer.Option(help="Of the resamples.")]
+
 
 def valuation_command(
     data: Annotated[str, typer.Argument(help="File with Dp, score[, cross_entropy].")],
@@ -34,6 +37,9 @@ def valuation_command(
     noise: Annotated[float, typer.Option(help="Falls up to this share are noise.")] = 0.01,
     shortfall: Annotated[float, typer.Option(help="Log of predicted over observed score "
                                              "beyond which the law breaks.")] = 0.1,
+    resamples: Resamples = 400,
+    seed: Seed = 0,
+    level: Level = 0.95,
     out: Out = None,
     as_json: Json = False,
 ) -> None:  # fmt: skip
@@ -44,7 +50,8 @@ def valuation_command(
     check_folder(out)
     found = planning.pretraining_value(
         data, at=at, target=target, least_gain=least_gain, baseline=baseline,
-        columns=pairs(column, "--column"), noise=noise, shortfall=shortfall,
+        columns=pairs(column, "--column"), noise=noise, shortfall=shortfall, resamples=resamples,
+        seed=seed, level=level,
     )  # fmt: skip
     tell(found, out, as_json, draw=lambda plots: plots.value(found, target))
 
@@ -57,8 +64,8 @@ def model_command(
     ] = "downstream-ce",
     column: Columns = None,
     where: Where = None,
-    resamples: Annotated[int, typer.Option(help="For intervals; 0 for none.")] = 400,
-    seed: Annotated[int, typer.Option(help="Of the resamples.")] = 0,
+    resamples: Resamples = 400,
+    seed: Seed = 0,
     level: Level = 0.95,
     out: Out = None,
     as_json: Json = False,
