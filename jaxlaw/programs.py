@@ -72,21 +72,22 @@ class Program:
             return self._within(*args, **named)
         if self._little and _numbers(leaves) <= self._little:
             return self.for_little_work(*args, **named)
-        return self._outermost(*args, **named)
+        return self.alone(*args, **named)
 
     @functools.cached_property
-    def _outermost(self) -> Any:
+    def alone(self) -> Any:
+        """The program, called a little sooner where it is never a part of another."""
         options = known_options(self._optimised)
         return self._make(compiler_options=options) if options else self._within
 
     def clear_cache(self) -> None:
         """Forget what was compiled, of the program for little work too."""
-        self._outermost.clear_cache()
+        self.alone.clear_cache()
         if "for_little_work" in vars(self):
             self.for_little_work.clear_cache()
 
     def _cache_size(self) -> int:
-        return self._outermost._cache_size()
+        return self.alone._cache_size()
 
 
 def _traced(leaves: list[Any]) -> bool:

@@ -52,7 +52,8 @@ def solve(
     own = jax.tree.map(lambda leaf: np.asarray(leaf)[owner], fields)
     facts = _facts(model, shared._replace(**own), starts.shape)
     method, settings = solver._replace(settings=None), solver.settings  # tolerances are dynamic
-    law = partial(_evaluated.for_little_work if points <= FEW else _evaluated, model, shared)
+    evaluated = _evaluated.for_little_work if points <= FEW else _evaluated
+    law, told = partial(evaluated.alone, model, shared), _told.alone
     _kept.make_room(method, model, tuple(map(np.shape, jax.tree.leaves((shared, fields)))))
 
     def begun(own: Any, facts: Facts, start: Any) -> tuple[Any, ...]:
@@ -60,11 +61,11 @@ def solve(
             start = _levelled(model, shared, own, start)
         asked = _asked(method, facts, start, settings)
         found = law(own, asked) if asked else ()
-        return own, facts, *_told(method, facts, start, found, settings)
+        return own, facts, *told(method, facts, start, found, settings)
 
     def moved(own: Any, facts: Facts, lanes: Any, asked: Any) -> tuple[Any, ...]:
         found = law(own, asked)
-        return own, facts, *_told(method, facts, lanes, found, settings)
+        return own, facts, *told(method, facts, lanes, found, settings)
 
     rows = np.arange(len(owner))
     groups = [(part, begun(*given)) for part, given in _groups(rows, (own, facts, starts))]

@@ -145,6 +145,7 @@ def test_a_full_disk_loses_nothing_and_with_room_again_it_goes_on(small_disk):
 
 BOTH = """
 import sys, time
+from pathlib import Path
 from test_disturbed_work import CHUNKS, PARTS, Work, sums
 import numpy as np
 done = 0
@@ -154,7 +155,8 @@ def slowly(group):
     time.sleep(0.03)
     return sums(group)
 work = Work(sys.argv[1], progress=False)
-time.sleep(float(sys.argv[3]))
+while len(list(Path(sys.argv[1]).glob("s-*.npz"))) < int(sys.argv[3]):
+    time.sleep(0.001)
 work.claim(PARTS)
 found = work.map(sys.argv[2], slowly, CHUNKS)
 print(done, [int(result["sum"][0]) for result in found])
@@ -163,7 +165,7 @@ print(done, [int(result["sum"][0]) for result in found])
 
 def test_two_processes_on_one_folder_get_the_same(tmp_path):
     """They may do a chunk twice, but neither reads half a file, and what is there is taken."""
-    both = [python(BOTH, tmp_path / "work", "s", delay) for delay in (0.0, 0.3)]
+    both = [python(BOTH, tmp_path / "work", "s", there) for there in (0, 3)]
     ends = [process.communicate(timeout=120) for process in both]
     assert [process.returncode for process in both] == [0, 0], ends
     counts, results = zip(*(out.splitlines()[-1].split(" ", 1) for out, _ in ends), strict=True)
