@@ -64,8 +64,8 @@ def test_losses_nobody_has_are_fitted_alike_in_any_order(loss):
 
 @pytest.mark.slow
 def test_losses_without_a_law_are_never_fitted_without_a_warning():
-    found = robustness.lawless(72)
-    assert sum(found.values()) == 72
+    found = robustness.lawless(36)  # every way at every size
+    assert sum(found.values()) == 36
     assert {what for what in found if not what.startswith(("error", "warning", "refused"))} == set()
 
 
