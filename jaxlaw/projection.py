@@ -16,7 +16,7 @@ import numpy as np
 
 from jaxlaw.coordinates import Array, Model, box, linear_coordinates
 from jaxlaw.objective import Problem, predict, rows_of
-from jaxlaw.sharing import once
+from jaxlaw.sharing import once_of_each
 
 MOST = 6  # coefficients; beyond, there are too many sets
 
@@ -33,19 +33,19 @@ def terms(model: Model, problem: Problem, coordinates: Array) -> Array:
 
     Depends on the inputs, not on target or weight: problems that share inputs share it.
     """
-    linear = list(solved_coordinates(model))
+    linear = solved_coordinates(model)
 
-    def stacked(problem: Problem, coordinates: Array) -> Array:
-        def at(one: int | None) -> Array:
-            """The prediction with one linear coefficient at 1, the others at 0."""
-            values = {k: jnp.asarray(float(k == one), coordinates.dtype) for k in linear}
-            return predict(model, problem, [values.get(k, u) for k, u in enumerate(coordinates)])
+    def at(values: tuple[Array, ...], problem: Problem, coordinates: Array) -> Array:
+        """The prediction with linear coefficients of these values."""
+        us = list(coordinates)
+        for k, value in zip(linear, values, strict=True):
+            us[k] = value
+        return predict(model, problem, us)
 
-        rest = at(None)
-        each = [at(k) - rest for k in linear]
-        return rows_of([rest, *each], len(rest))
-
-    return once(stacked)(problem, coordinates)
+    # All at 0, then each at 1.
+    values = np.eye(1 + len(linear), len(linear), -1, coordinates.dtype)
+    rest, *each = once_of_each(at, [(tuple(row), problem, coordinates) for row in values])
+    return rows_of([rest, *(one - rest for one in each)], len(rest))
 
 
 def coefficients(model: Model, problem: Problem, parts: Array) -> Array:

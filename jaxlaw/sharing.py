@@ -7,7 +7,7 @@ so look different to it, and so does all that is computed from them.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -23,11 +23,22 @@ def once(function: Callable[..., Any]) -> Callable[..., Any]:
     """
 
     def shared(*arguments: Any) -> Any:
-        traced, shape = jax.make_jaxpr(function, return_shape=True)(*arguments)
-        found = _run(traced, jax.tree.leaves(arguments), {})
-        return jax.tree.unflatten(jax.tree.structure(shape), found)
+        return once_of_each(function, [arguments])[0]
 
     return shared
+
+
+def once_of_each(function: Callable[..., Any], cases: Sequence[tuple[Any, ...]]) -> list[Any]:
+    """What :func:`once` gives of several cases of one shape, with one trace for all of them.
+
+    Args:
+        function: of arrays (or pytrees of them).
+        cases: its arguments; what two cases share is the same object, or equal numbers of numpy.
+    """
+    traced, shape = jax.make_jaxpr(function, return_shape=True)(*cases[0])
+    structure, done = jax.tree.structure(shape), {}
+    found = [_run(traced, jax.tree.leaves(case), done) for case in cases]
+    return [jax.tree.unflatten(structure, leaves) for leaves in found]
 
 
 def _run(traced: Any, arguments: list[Any], done: dict[Any, Any]) -> list[Any]:

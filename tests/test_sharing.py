@@ -7,7 +7,7 @@ import pytest
 from posed import posed
 
 from jaxlaw.objective import evaluate
-from jaxlaw.sharing import once
+from jaxlaw.sharing import once, once_of_each
 
 
 def count(function, *arguments):
@@ -34,6 +34,23 @@ def test_what_repeats_is_done_once_and_what_differs_is_not():
     assert count(repeats, x, y)["exp"] == 4
     assert count(once(repeats), x, y)["exp"] == 3
     np.testing.assert_array_equal(once(repeats)(x, y), repeats(x, y))
+
+
+def test_cases_are_traced_once_and_share_what_they_have_in_common():
+    traced = []
+
+    def scaled(a, x):
+        traced.append(a)
+        return a * jnp.exp(x) + 1
+
+    def several(x):
+        return once_of_each(scaled, [(np.float32(a), x) for a in (2, 3, 2)])
+
+    x = jnp.asarray([0.5, 1.5])
+    found = count(several, x)
+    assert (found["exp"], found["mul"], len(traced)) == (1, 2, 1)
+    for a, one in zip((2, 3, 2), several(x), strict=True):
+        np.testing.assert_allclose(one, a * np.exp(x) + 1, rtol=1e-6)
 
 
 def test_constants_are_told_apart_by_value_and_kind():
