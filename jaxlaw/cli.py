@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -80,7 +80,7 @@ else:
         out, arguments = sys.stdout, sys.argv[1:]
         arguments.sort(key=lambda one: one != "--verbose")  # wherever it stands, it is the app's
         try:
-            app(arguments, prog_name="jaxlaw")
+            _commands()(arguments, prog_name="jaxlaw")
         except SystemExit as stop:
             if stop.code == INTERRUPTED:
                 print("jaxlaw: interrupted; --work-dir keeps what is finished", file=sys.stderr)
@@ -89,6 +89,11 @@ else:
             print(f"jaxlaw: {in_options(str(error))}", file=sys.stderr)
             code = 1 if isinstance(error, DataError | WorkError) else 2
         sys.exit(code if _is_read(out) else UNREAD)
+
+    @cache
+    def _commands() -> Any:
+        """The app, made of every command's signature: that takes as long as many a command."""
+        return typer.main.get_command(app)
 
     def _is_read(out: Any) -> bool:
         """Whether all was written; if not, nothing more is, and no word of it."""
