@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 import pandas as pd
 
 from jaxlaw import laws, simulate
 from jaxlaw.laws.base import Law
+
+experiment = cache(simulate.experiment)
 
 
 @dataclass(frozen=True)
@@ -32,7 +35,7 @@ class Problem:
 
     def table(self, noise: float = 0.0, seed: int = 0) -> pd.DataFrame:
         """The runs: a column for each input, in the law's own units, and the target's."""
-        return simulate.experiment(self.name, noise, seed).table
+        return experiment(self.name, noise, seed).table.copy()
 
     def arrays(self, noise: float = 0.0, seed: int = 0) -> tuple[dict[str, np.ndarray], np.ndarray]:
         """The runs as inputs {name: (n,)} and target (n,)."""
@@ -71,7 +74,7 @@ class Problem:
 
 PROBLEMS = tuple(
     Problem(name, made.law, made.truth)
-    for name, made in ((name, simulate.experiment(name, 0.0)) for name in simulate.TRUTHS)
+    for name, made in ((name, experiment(name, 0.0)) for name in simulate.TRUTHS)
 )
 
 

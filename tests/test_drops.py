@@ -23,7 +23,7 @@ def every_drop(schedule, t, counted):
     if not counted:
         peak = np.argmax(schedule.rates[: schedule.boundary]) + 1
         drop[:peak] = drop[:peak].clip(0)
-    since = np.array([schedule.rates[k:t].sum() for k in range(t)])
+    since = schedule.rates[:t][::-1].cumsum()[::-1]
     return drop[:t], rates[:t], since
 
 
