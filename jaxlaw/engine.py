@@ -22,9 +22,9 @@ from jax.sharding import Mesh, PartitionSpec
 from jaxlaw import stepwise
 from jaxlaw.coordinates import Array, Model
 from jaxlaw.memory import Memory
-from jaxlaw.objective import Problem, value_at_level
+from jaxlaw.objective import Problem, shared_fields
 from jaxlaw.programs import Program, Shelf, compiled, few_lengths
-from jaxlaw.projection import coefficients, prediction, solved_coordinates, terms
+from jaxlaw.projection import linear_part, solved_coordinates, terms, valued
 from jaxlaw.solvers import Solver, advance, begin
 from jaxlaw.solvers.status import NON_FINITE, RUNNING
 
@@ -110,20 +110,14 @@ def solve_queues(
     Returns:
         For each queue :class:`Lanes` of numpy arrays (L, …), whatever the other queues are.
     """
-    evaluations, points = total * solver.evaluations, max(CALL, _points(problems))
-    if solver.single and _is_little(evaluations * points, STEPWISE):
-        return [_solve_stepwise(solver, model, problems, queue) for queue in queues]
+    evaluations, points = total * solver.evaluations, _points(problems)
+    if solver.single and _is_little(evaluations * max(CALL, points), STEPWISE):
+        ends = (stepwise.solve(solver, model, problems, *queue, points) for queue in queues)
+        return [Lanes(end.coordinates, end.value, end.status, end.ticks) for end in ends]
     program = _sized(_rounds, evaluations, problems)
     work = partial(_solve_queues, program, solver, model, problems, queues, room)
     slots = _slot_count(problems, queues[0].starts.shape[1], room)
     return (memory or Memory()).within(solver.name, work, slots)
-
-
-def _solve_stepwise(solver: Solver, model: Model, problems: Problem, queue: Queue) -> Lanes:
-    shared = jax.tree.map(np.asarray, problems._replace(**dict.fromkeys(queue.fields)))
-    points = _points(problems)
-    lanes = stepwise.solve(solver, model, shared, queue.fields, queue.starts, queue.owner, points)
-    return Lanes(lanes.coordinates, lanes.value, lanes.status, lanes.ticks)
 
 
 def _solve_queues(
@@ -175,6 +169,10 @@ def evaluate_queues(
     The problems share their inputs. Args as those of :func:`solve_queues`, ``total`` a number of
     starts; all queues have as many, and nothing is done for those without owners.
     """
+    points = _points(problems)
+    if _is_little(total * max(CALL, points), STEPWISE):
+        found = (stepwise.evaluate(model, problems, *queue, points, BLOCK) for queue in queues)
+        return [Values(*parts) for parts in found]
     screen = _sized(_values, total * (1 + len(solved_coordinates(model))), problems)
 
     def work(block: int) -> list[Values]:
@@ -196,10 +194,8 @@ def _values(model: Model, mesh: Mesh, block: int, shared: Problem, each: Any) ->
             parts = jax.vmap(partial(terms, model, shared))(starts)  # of all problems the same
 
             def one_problem(fields: dict[str, Array]) -> Values:
-                problem = shared._replace(**fields)
-                linear = jax.vmap(partial(coefficients, model, problem))(parts)
-                predicted = jax.vmap(prediction)(parts, linear)
-                return Values(jax.vmap(partial(value_at_level, model, problem))(predicted), linear)
+                linear, problem = linear_part(model, shared._replace(**fields))
+                return Values(*jax.vmap(partial(valued, linear, problem))(parts))
 
             if own:
                 return jax.lax.map(one_problem, own)
@@ -251,8 +247,7 @@ def _split(problems: Problem, queues: Sequence[Queue]) -> tuple[Problem, dict[st
         name: jax.tree.map(lambda *leaves: np.stack(leaves), *(q.fields[name] for q in queues))
         for name in sorted(queues[0].fields)
     }
-    shared = problems._replace(**dict.fromkeys(own))
-    return jax.tree.map(np.asarray, shared), own  # of JAX's arrays: another program
+    return shared_fields(problems, own), own
 
 
 def _padded(array: np.ndarray, length: int) -> np.ndarray:

@@ -9,6 +9,7 @@ tolerances are met long before the optimum.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cache, partial
 from typing import Any, NamedTuple
 
@@ -49,6 +50,26 @@ class Problem(NamedTuple):
     context: dict[str, Array]
 
 
+def shared_fields(problems: Problem, own: Iterable[str]) -> Problem:
+    """What problems share, of numpy (of JAX's arrays: another program); None is their ``own``."""
+    return jax.tree.map(np.asarray, problems._replace(**dict.fromkeys(own)))
+
+
+class Derivatives(NamedTuple):
+    """The law at one point, and how it changes there: nothing of the target or the weights.
+
+    Attributes:
+        prediction: (n,).
+        slopes: (p, n) of the residual, so of the prediction's logarithm where ``space`` is log.
+        second: (c, n) of the prediction, for each of the :func:`coupled_pairs`; None if there
+            are none.
+    """
+
+    prediction: Array
+    slopes: Array
+    second: Array | None
+
+
 class Evaluation(NamedTuple):
     """Value (scaled), gradient (p,) and Hessian (p, p) at one point.
 
@@ -67,25 +88,36 @@ def predict(model: Model, problem: Problem, coordinates: Any) -> Array:
     return model.law(natural(model, coordinates, problem.context), **problem.inputs)
 
 
-def residual(model: Model, problem: Problem, prediction: Array) -> Array:
+def residual(space: str, problem: Problem, prediction: Array) -> Array:
     """Prediction minus target, in the model's space: positive for points below the curve."""
-    transformed = jnp.log(prediction) if model.space == "log" else prediction
+    transformed = jnp.log(prediction) if space == "log" else prediction
     return transformed - problem.target
 
 
 def to_level(model: Model, problem: Problem, coordinates: Array) -> Array:
-    """Start (p,) with the coefficients its law is linear in brought to the level of the data.
-
-    One common factor, the weighted mean of log target − log prediction; a start that is only
-    too high or too low is no worse than its best multiple.
-    """
-    linear = np.isin(np.arange(len(coordinates)), linear_coordinates(model))
+    """Start (p,) with the coefficients its law is linear in brought to the level of the data."""
     predicted = predict(model, problem, coordinates)
-    target = problem.target if model.space == "log" else jnp.log(jnp.abs(problem.target))
+    return levelled(model.space, problem, coordinates, predicted, linear_mask(model))
+
+
+def levelled(
+    space: str, problem: Problem, coordinates: Array, predicted: Array, linear: Any
+) -> Array:
+    """Start (p,) that predicts so, its ``linear`` (p,) coordinates times one common factor.
+
+    The weighted mean of log target − log prediction; a start that is only too high or too low
+    is no worse than its best multiple.
+    """
+    target = problem.target if space == "log" else jnp.log(jnp.abs(problem.target))
     off = jnp.sum(problem.weight * (target - jnp.log(predicted))) / jnp.sum(problem.weight)
     factor = jnp.where(jnp.isfinite(off), jnp.exp(off), 1.0)
     moved = jnp.where(linear & (problem.low < problem.high), coordinates * factor, coordinates)
     return jnp.clip(moved, problem.low, problem.high)
+
+
+def linear_mask(model: Model) -> np.ndarray:
+    """Which coordinates (p,) the prediction is linear in, the others held."""
+    return np.isin(np.arange(len(model.scales)), linear_coordinates(model))
 
 
 def scale_of(delta: Array) -> Array:
@@ -128,18 +160,18 @@ def _scaled_weight(problem: Problem, difference: Array) -> Array:
 
 def scaled_value(model: Model, problem: Problem, coordinates: Any) -> Array:
     """What the solvers minimise, at coordinates (p,)."""
-    difference = residual(model, problem, predict(model, problem, coordinates))
+    difference = residual(model.space, problem, predict(model, problem, coordinates))
     return huber(problem, difference, problem.delta) / scale_of(problem.delta)
 
 
-def value_at_level(model: Model, problem: Problem, predicted: Array) -> Array:
+def value_at_level(space: str, problem: Problem, predicted: Array) -> Array:
     """Scaled objective of a prediction (n,), for choosing among starts.
 
     Of logarithms, with the weighted mean residual taken off: a start that is only too high or
     too low is no worse than its best multiple.
     """
-    difference = residual(model, problem, predicted)
-    if model.space == "log":
+    difference = residual(space, problem, predicted)
+    if space == "log":
         difference -= (difference @ problem.weight) / jnp.sum(problem.weight)
     return huber(problem, difference, problem.delta) / scale_of(problem.delta)
 
@@ -154,7 +186,7 @@ def value_and_gradient(model: Model, problem: Problem, coordinates: Array) -> tu
 
         us = tuple(coordinates)
         predicted = prediction(*us)
-        difference = residual(model, problem, predicted)
+        difference = residual(model.space, problem, predicted)
         pull = _pull(problem, difference, problem.delta)
         if model.space == "log":
             pull = pull / predicted
@@ -191,47 +223,55 @@ def evaluate(
         The scaled value at ``delta``, and the evaluation at ``next_delta``; both on the
         scale of the problem's own δ.
     """
-    return once(partial(_evaluate, model))(problem, coordinates, delta, next_delta, curvature)
+
+    def both(problem: Problem, coordinates: Array, *asked: Any) -> tuple[Array, Evaluation]:
+        found = _derivatives(model, problem, coordinates)
+        return evaluation(model.space, problem, found, coupled_places(model), *asked)
+
+    return once(both)(problem, coordinates, delta, next_delta, curvature)
 
 
-def _evaluate(
-    model: Model,
-    problem: Problem,
-    coordinates: Array,
-    delta: Array,
-    next_delta: Array,
-    curvature: Array,
-) -> tuple[Array, Evaluation]:
+def derivatives(model: Model, problem: Problem, coordinates: Array) -> Derivatives:
+    """What :func:`evaluate` takes of the law; of the problem only inputs and context."""
+    return once(partial(_derivatives, model))(problem, coordinates)
+
+
+def _derivatives(model: Model, problem: Problem, coordinates: Array) -> Derivatives:
     def prediction(*us: Array) -> Array:
         return predict(model, problem, us)
 
     us = tuple(coordinates)
-    predicted = prediction(*us)
-    difference = residual(model, problem, predicted)
-    points = len(difference)
-    pull = _pull(problem, difference, next_delta)
-    stiff = _scaled_weight(problem, difference) * (jnp.abs(difference) <= next_delta)
-    bend = curvature * pull
-    slopes = _slopes(prediction, us)
+    predicted, slopes = prediction(*us), _slopes(prediction, us)
     if model.space == "log":
-        # ∂²log f = ∂²f/f − ∂log f·∂log f; the last part joins the Gauss–Newton product.
         inverse = 1.0 / predicted
         slopes = [slope * inverse for slope in slopes]
-        stiff, bend = stiff - bend, bend * inverse
-    columns = rows_of(slopes, points)
+    columns, second = rows_of(slopes, len(predicted)), None
+    if pairs := sorted(coupled_pairs(model)):
+        each = [_derivative(_derivative(prediction, i), j)(*us) for i, j in pairs]
+        second = rows_of(each, len(predicted))
+    return Derivatives(predicted, columns, second)
+
+
+def evaluation(
+    space: str, problem: Problem, found: Derivatives, places: Any, delta: Array,
+    next_delta: Array, curvature: Any,
+) -> tuple[Array, Evaluation]:  # fmt: skip
+    """What :func:`evaluate` does with the law's derivatives; ``places`` as of coupled_places."""
+    difference = residual(space, problem, found.prediction)
+    pull = _pull(problem, difference, next_delta)
+    stiff = _scaled_weight(problem, difference) * (jnp.abs(difference) <= next_delta)
+    bend, columns = curvature * pull, found.slopes
+    if space == "log":
+        # ∂²log f = ∂²f/f − ∂log f·∂log f; the last part joins the Gauss–Newton product.
+        stiff, bend = stiff - bend, bend * (1.0 / found.prediction)
     reach = columns**2 @ _scaled_weight(problem, difference)
     hessian = (columns * stiff) @ columns.T
-    coupled = sorted(coupled_pairs(model))
-    if coupled:
-        second = [_derivative(_derivative(prediction, i), j)(*us) for i, j in coupled]
-        places = np.zeros((len(coupled), len(us), len(us)), predicted.dtype)
-        for k, (i, j) in enumerate(coupled):
-            places[k, i, j] = places[k, j, i] = 1.0
-        hessian = hessian + jnp.tensordot(rows_of(second, points) @ bend, places, 1)
+    if found.second is not None:
+        hessian = hessian + jnp.tensordot(found.second @ bend, places.astype(pull.dtype), 1)
     scale = scale_of(problem.delta)
     value = huber(problem, difference, next_delta) / scale
-    found = Evaluation(value, columns @ pull, hessian, reach)
-    return huber(problem, difference, delta) / scale, found
+    after = Evaluation(value, columns @ pull, hessian, reach)
+    return huber(problem, difference, delta) / scale, after
 
 
 def _pull(problem: Problem, difference: Array, delta: Array) -> Array:
@@ -291,6 +331,15 @@ def coupled_pairs(model: Model) -> frozenset[tuple[int, int]]:
         mentioned, us = _mentioned(traced), traced.invars[-size:]
         found |= {(max(i, j), min(i, j)) for j in range(size) if us[j] in mentioned}
     return frozenset(found)
+
+
+def coupled_places(model: Model) -> np.ndarray:
+    """Where in the Hessian each of the :func:`coupled_pairs` stands, (c, p, p) of 0 and 1."""
+    pairs, size = sorted(coupled_pairs(model)), len(model.scales)
+    places = np.zeros((len(pairs), size, size))
+    for k, (i, j) in enumerate(pairs):
+        places[k, i, j] = places[k, j, i] = 1.0
+    return places
 
 
 def _mentioned(traced: Any) -> set[Any]:

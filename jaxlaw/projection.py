@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import itertools
 from functools import partial
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from jaxlaw.coordinates import Array, Model, box, linear_coordinates
-from jaxlaw.objective import Problem, predict, rows_of
+from jaxlaw.objective import Problem, predict, rows_of, value_at_level
 from jaxlaw.sharing import once_of_each
 
 MOST = 6  # coefficients; beyond, there are too many sets
@@ -48,26 +49,52 @@ def terms(model: Model, problem: Problem, coordinates: Array) -> Array:
     return rows_of([rest, *(one - rest for one in each)], len(rest))
 
 
-def coefficients(model: Model, problem: Problem, parts: Array) -> Array:
+class Linear(NamedTuple):
+    """What is known of a model without its law: enough, given its terms, to value a start.
+
+    Attributes:
+        space: the model's.
+        signed: of each coefficient, whether it may have either sign.
+    """
+
+    space: str
+    signed: tuple[bool, ...]
+
+
+def linear_part(model: Model, problem: Problem) -> tuple[Linear, Problem]:
+    """Of one problem or of many with leading axes; its box is that of the coefficients (k,)."""
+    solved = np.array(solved_coordinates(model), int)
+    signed = tuple(bool(low < 0) for low in box(model)[0][solved])
+    low, high = problem.low[..., solved], problem.high[..., solved]
+    return Linear(model.space, signed), problem._replace(inputs={}, context={}, low=low, high=high)
+
+
+def valued(linear: Linear, problem: Problem, parts: Array) -> tuple[Array, Array]:
+    """Objective and best coefficients (k,) of a start with such :func:`terms`."""
+    found = coefficients(linear, problem, parts)
+    return value_at_level(linear.space, problem, prediction(parts, found)), found
+
+
+def coefficients(linear: Linear, problem: Problem, parts: Array) -> Array:
     """The best coefficients (k,) for :func:`terms`, none below its lower bound.
 
-    Fixed coefficients keep their value.
+    Fixed coefficients keep their value. The problem is that of :func:`linear_part`.
     """
-    linear = np.array(solved_coordinates(model), int)
-    if not len(linear):
+    if not linear.signed:
         return jnp.zeros(0, parts.dtype)
-    low, high = problem.low[linear], problem.high[linear]
+    low, high = problem.low, problem.high
     # Those of either sign are in every set; their bounds are kept at the end alone.
-    signed = box(model)[0][linear] < 0
+    signed = np.array(linear.signed)
     base = jnp.where(signed & (low < high), 0.0, low)
-    target = jnp.exp(problem.target) if model.space == "log" else problem.target
-    weight = problem.weight / target**2 if model.space == "log" else problem.weight
+    target = jnp.exp(problem.target) if linear.space == "log" else problem.target
+    weight = problem.weight / target**2 if linear.space == "log" else problem.weight
     rest, each = parts[0] + base @ parts[1:], parts[1:]  # what is sought is the excess over it
-    size = jnp.sqrt(each**2 @ weight)
+    weighted = each * weight
+    matrix, right = weighted @ each.T, weighted @ (target - rest)
+    size = jnp.sqrt(jnp.diagonal(matrix))
     size = jnp.where(size > 0, size, 1.0)
-    each = each / size[:, None]
-    matrix = (each * weight) @ each.T + 1e-12 * jnp.eye(len(linear))
-    right = (each * weight) @ (target - rest)
+    matrix = matrix / (size[:, None] * size) + 1e-12 * jnp.eye(len(signed))
+    right = right / size
 
     def solve(used: Array) -> tuple[Array, Array]:
         used = used * (low < high)

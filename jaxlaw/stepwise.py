@@ -1,8 +1,9 @@
-"""Little work, tick by tick from the host: the law in one program, solvers' algebra in others.
+"""Little work, step by step from the host: the law in one program, all algebra in others.
 
 The program of a whole solver compiles for seconds, anew for every law and number of points. Here
-the algebra is a program that all laws of so many parameters share: told what came of one
-evaluation, it asks for the next. Only the evaluation is compiled for the law at hand, and the
+the algebra is in programs that all laws of so many parameters share: one makes the objective's
+derivatives of the law's, another, told what came of one evaluation, asks for the next. Only the
+law's own derivatives, and for screening its terms, are compiled for the law at hand, and the
 finisher takes the solver's. Lanes do the same as in the engine; a tick costs a little more.
 """
 
@@ -18,8 +19,19 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxlaw.coordinates import Array, Model
-from jaxlaw.objective import Evaluation, Problem, evaluate, to_level
-from jaxlaw.programs import Shelf, compiled
+from jaxlaw.objective import (
+    Derivatives,
+    Evaluation,
+    Problem,
+    coupled_places,
+    derivatives,
+    evaluation,
+    levelled,
+    linear_mask,
+    shared_fields,
+)
+from jaxlaw.programs import Program, Shelf, compiled
+from jaxlaw.projection import Linear, linear_part, terms, valued
 from jaxlaw.solvers import Solver
 from jaxlaw.solvers.status import RUNNING
 from jaxlaw.solvers.views import Facts, View, facts_of
@@ -28,43 +40,87 @@ GROUP = 16  # lanes of a call: few, so that little is done for lanes that have e
 FEW = 2**8  # observations of which an evaluation is not worth optimising
 
 
+def evaluate(
+    model: Model, problems: Problem, fields: dict[str, Any], starts: np.ndarray,
+    owner: np.ndarray, points: int, block: int,
+) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
+    """The objective of every start in every problem, and its linear coefficients.
+
+    Args:
+        model: what is fitted.
+        problems: the data that all problems share, inputs and context among it.
+        fields: those fields of a :class:`Problem` that differ between them, (B, …).
+        starts: (S, p) coordinates.
+        owner: (S,); where it is empty the programs are made, and no more.
+        points: observations of a problem.
+        block: starts of a call.
+
+    Returns:
+        (B, S), scaled, at the level of the data; and (B, S, k).
+    """
+    starts, shared = starts[: max(1, len(owner))], shared_fields(problems, fields)
+    _make_room(model, shared, fields)
+    linear, many = linear_part(model, shared._replace(**fields))
+    count = len(next(iter(fields.values()))) if fields else 1
+    each = [
+        many._replace(**{name: getattr(many, name)[k] for name in fields}) for k in range(count)
+    ]
+    formula, of_terms, value = _formula(shared), _sized(_terms, points), _sized(_valued, points)
+    padded = np.pad(starts, ((0, -len(starts) % block), (0, 0)), mode="edge")
+    found = []
+    for part in padded.reshape(-1, block, starts.shape[1]):
+        parts = of_terms(model, formula, part)
+        found.append([value(linear, problem, parts) for problem in each])
+
+    def joined(leaf: int) -> np.ndarray:
+        blocks = [np.stack([one[leaf] for one in block]) for block in found]
+        return np.concatenate(blocks, axis=1)[:, : len(starts)]
+
+    return joined(0), joined(1)
+
+
 def solve(
-    solver: Solver, model: Model, shared: Problem, fields: dict[str, Any], starts: np.ndarray,
+    solver: Solver, model: Model, problems: Problem, fields: dict[str, Any], starts: np.ndarray,
     owner: np.ndarray, points: int,
 ) -> Any:  # fmt: skip
     """Run every lane to its end.
 
     Args:
         solver: one of single evaluations.
-        model: what is fitted.
-        shared: the data that all problems share.
-        fields: those fields of a :class:`Problem` that differ between them, (B, …).
-        starts: (L, p) coordinates; of none, the programs are made, and no more.
-        owner: (L,) which of the B problems each start is of.
-        points: observations of a problem.
+        model, problems, fields, points: as those of :func:`evaluate`.
+        starts: (L, p) coordinates.
+        owner: (L,) which of the B problems each start is of; where it is empty the programs are
+            made, and no more.
 
     Returns:
         The solver's lanes, leaves (L, …) of numpy.
     """
-    count = len(owner)
+    count, shared = len(owner), shared_fields(problems, fields)
     if not count:
         starts, owner = np.zeros((1, starts.shape[1])), np.zeros(1, np.int32)
-    own = jax.tree.map(lambda leaf: np.asarray(leaf)[owner], fields)
-    facts = _facts(model, shared._replace(**own), starts.shape)
+    own = _only(jax.tree.map(lambda leaf: np.asarray(leaf)[owner], fields))
+    facts = _facts(model, _whole(shared, own), starts.shape)
     method, settings = solver._replace(settings=None), solver.settings  # tolerances are dynamic
-    evaluated = _evaluated.for_little_work if points <= FEW else _evaluated
-    law, told = partial(evaluated.alone, model, shared), _told.alone
-    _kept.make_room(method, model, tuple(map(np.shape, jax.tree.leaves((shared, fields)))))
+    derived, weighed, told = _sized(_derived, points), _sized(_weighed, points), _told.alone
+    formula, data, places = _formula(shared), _data(shared), coupled_places(model)
+    _make_room(model, shared, fields, method)
 
-    def begun(own: Any, facts: Facts, start: Any) -> tuple[Any, ...]:
+    def evaluated(own: Problem, asked: Any) -> Any:
+        at, *how = asked
+        found = derived(model, formula, _formula(own), at)
+        return weighed(model.space, data, _data(own), found, places, *how)
+
+    def begun(own: Problem, facts: Facts, start: Any) -> tuple[Any, ...]:
         if solver.levelled:
-            start = _levelled(model, shared, own, start)
-        asked = _asked(method, facts, start, settings)
-        found = law(own, asked) if asked else ()
+            found = derived(model, formula, _formula(own), start)
+            there = start, found.prediction, linear_mask(model)
+            start = _levelled.alone(model.space, data, _data(own), *there)
+        asked = _asked.alone(method, facts, start, settings)
+        found = evaluated(own, asked) if asked else ()
         return own, facts, *told(method, facts, start, found, settings)
 
-    def moved(own: Any, facts: Facts, lanes: Any, asked: Any) -> tuple[Any, ...]:
-        found = law(own, asked)
+    def moved(own: Problem, facts: Facts, lanes: Any, asked: Any) -> tuple[Any, ...]:
+        found = evaluated(own, asked)
         return own, facts, *told(method, facts, lanes, found, settings)
 
     rows = np.arange(len(owner))
@@ -109,20 +165,70 @@ def _facts(model: Model, problems: Problem, shape: tuple[int, int]) -> Facts:
     return Facts(*map(np.broadcast_to, facts, shapes))
 
 
+def _formula(problem: Problem) -> Problem:
+    """What a law needs of a problem."""
+    return _only({"inputs": problem.inputs, "context": problem.context})
+
+
+def _data(problem: Problem) -> Problem:
+    """The rest of it."""
+    return problem._replace(inputs=None, context=None)
+
+
+def _only(fields: dict[str, Any]) -> Problem:
+    return Problem(**{**dict.fromkeys(Problem._fields), **fields})
+
+
+def _whole(shared: Problem, own: Problem) -> Problem:
+    """Fields that problems share, and those of one."""
+    pairs = zip(shared, own, strict=True)
+    return Problem(*(one if other is None else other for one, other in pairs))
+
+
 @compiled(static_argnames="model")
-def _evaluated(model: Model, shared: Problem, own: Any, asked: Any) -> tuple[Array, Evaluation]:
-    def one(own: Any, asked: Any) -> tuple[Array, Evaluation]:
-        return evaluate(model, shared._replace(**own), *asked)
-
-    return jax.vmap(one)(own, asked)
+def _terms(model: Model, shared: Problem, starts: Array) -> Array:
+    return jax.vmap(partial(terms, model, shared))(starts)
 
 
-@compiled(optimised=False, static_argnames="model")
-def _levelled(model: Model, shared: Problem, own: Any, starts: Array) -> Array:
-    return jax.vmap(lambda own, at: to_level(model, shared._replace(**own), at))(own, starts)
+@compiled(static_argnames="linear")
+def _valued(linear: Linear, problem: Problem, parts: Array) -> tuple[Array, Array]:
+    return jax.vmap(partial(valued, linear, problem))(parts)
 
 
-_kept = Shelf(_evaluated, _levelled)
+@compiled(static_argnames="model")
+def _derived(model: Model, shared: Problem, own: Problem, at: Array) -> Derivatives:
+    return jax.vmap(lambda own, at: derivatives(model, _whole(shared, own), at))(own, at)
+
+
+@compiled(static_argnames="space")
+def _weighed(
+    space: str, shared: Problem, own: Problem, found: Derivatives, places: Array, *how: Array
+) -> tuple[Array, Evaluation]:
+    def one(own: Problem, found: Derivatives, *how: Array) -> tuple[Array, Evaluation]:
+        return evaluation(space, _whole(shared, own), found, places, *how)
+
+    return jax.vmap(one)(own, found, *how)
+
+
+@compiled(optimised=False, static_argnames="space")
+def _levelled(
+    space: str, shared: Problem, own: Problem, starts: Array, predicted: Array, linear: Array
+) -> Array:
+    def one(own: Problem, start: Array, predicted: Array) -> Array:
+        return levelled(space, _whole(shared, own), start, predicted, linear)
+
+    return jax.vmap(one)(own, starts, predicted)
+
+
+_kept = Shelf(_terms, _valued, _derived, _weighed, _levelled)
+
+
+def _make_room(model: Model, shared: Problem, fields: dict[str, Any], *key: Any) -> None:
+    _kept.make_room(model, *key, tuple(map(np.shape, jax.tree.leaves((shared, fields)))))
+
+
+def _sized(program: Program, points: int) -> Any:
+    return (program.for_little_work if points <= FEW else program).alone
 
 
 @compiled(optimised=False, static_argnames="method")

@@ -13,9 +13,9 @@ import pandas as pd
 import pytest
 
 import jaxlaw as jl
-from jaxlaw import engine, programs, simulate
+from jaxlaw import engine, programs, simulate, stepwise
 from jaxlaw.laws import base
-from jaxlaw.programs import compiled, known_options, memory_maps
+from jaxlaw.programs import Program, compiled, known_options, memory_maps
 
 DATA = os.environ.get("JAXLAW_DATA")
 #: What jaxlaw's own programs have where nothing is said.
@@ -116,6 +116,13 @@ def used_often():
     with pytest.MonkeyPatch.context() as patched:
         as_for_users(patched)
         yield
+
+
+def kept_programs() -> int:
+    """How many programs of solvers and of screening this process has compiled and kept."""
+    members = (one for module in (engine, stepwise) for one in vars(module).values())
+    found = [one for one in members if isinstance(one, Program)]
+    return sum(one._cache_size() + one.for_little_work._cache_size() for one in found)
 
 
 @pytest.fixture

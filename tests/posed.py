@@ -6,7 +6,7 @@ from conftest import some_rows
 from jaxlaw import engine, laws, simulate, starts
 from jaxlaw.posing import Options, Posed, pose
 from jaxlaw.programs import compiled
-from jaxlaw.projection import coefficients, solved_coordinates, terms
+from jaxlaw.projection import linear_part, solved_coordinates, terms, valued
 
 LIKE_A_FIT = 32, 2048  # starts solved and tried at once: its programs are there already
 TRIED = 4096  # by it in all
@@ -42,5 +42,5 @@ def evaluate_starts(model, problems, starts, batched=frozenset()) -> engine.Valu
 @compiled(optimised=False, static_argnames="model")
 def solved_for(model, problem, coordinates):
     """A start (p,) with its linear coefficients solved for, as screening does."""
-    found = coefficients(model, problem, terms(model, problem, coordinates))
+    _, found = valued(*linear_part(model, problem), terms(model, problem, coordinates))
     return coordinates.at[np.array(solved_coordinates(model), int)].set(found)

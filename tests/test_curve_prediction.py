@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
-from conftest import needs_data
+from conftest import kept_programs, needs_data
 from curve_tables import BEFORE, SPECS, TRUTH, TWO, held_out, real_curves, real_fit, real_schedules
 from curve_tables import read as read_short
 
 import jaxlaw as jl
-from jaxlaw import engine, schedules, simulate
+from jaxlaw import schedules, simulate
 from jaxlaw.laws.specs import INPUTS
 
 COUNTED = {"decay": 0.999, "carry_momentum": False, "count_warmup": False, "epsilon": None}
@@ -156,9 +156,9 @@ def test_a_thinned_fit_is_close_to_the_whole_one():
 @needs_data
 def test_the_decay_is_fitted_with_one_set_of_programs():
     curves, fixed = real_curves().only(where="split == 'fit'"), real_fit()
-    compiled = (engine._rounds._cache_size(), engine._values._cache_size())
+    compiled = kept_programs()
     fit = jl.fit_decay("annealing", curves, decays=(0.99, 0.9997))
-    assert (engine._rounds._cache_size(), engine._values._cache_size()) == compiled
+    assert kept_programs() == compiled
     assert fit.objective < fixed.objective
     assert fit.areas["decay"] == pytest.approx(0.9981, abs=2e-4)
     assert held_out(fit)[1] < held_out(fixed)[1]

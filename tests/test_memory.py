@@ -66,6 +66,7 @@ def test_a_fit_says_so(small_device):
 
 
 def test_without_memory_for_one_lane_it_ends_with_advice(monkeypatch):
+    monkeypatch.setattr(engine, "STEPWISE", 0)
     monkeypatch.setattr(engine, "_values", refusing(engine._values, 0, calls := []))
     with jax.enable_x64(True), pytest.raises(WorkError, match="no memory for a single lane"):
         p = posed("chinchilla")

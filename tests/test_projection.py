@@ -9,7 +9,7 @@ from scipy.optimize import nnls
 from jaxlaw import laws, simulate, starts
 from jaxlaw.objective import predict
 from jaxlaw.programs import compiled
-from jaxlaw.projection import coefficients, prediction, solved_coordinates, terms
+from jaxlaw.projection import coefficients, linear_part, prediction, solved_coordinates, terms
 
 
 def linear_laws():
@@ -40,7 +40,7 @@ def a_start(p, seed):
 def projected(model, problem, at):
     """Terms (1 + k, n), their coefficients (k,) and what both, and the law there, predict (n,)."""
     parts = terms(model, problem, at)
-    found = coefficients(model, problem, parts)
+    found = coefficients(*linear_part(model, problem), parts)
     there = predict(model, problem, solved_for(model, problem, at))
     return parts, found, prediction(parts, found), there
 

@@ -3,13 +3,15 @@
 import jax
 import numpy as np
 import pytest
-from posed import posed, screened
+from posed import evaluate_starts, posed, screened
 
-from jaxlaw import engine, stepwise
+from jaxlaw import engine, starts, stepwise
 from jaxlaw.solvers import FINISHER, SOLVERS
 
 NEWTON = SOLVERS["newton"]
-EVALUATED = stepwise._evaluated.for_little_work
+EVALUATED, TERMS, VALUED = (
+    one.for_little_work for one in (stepwise._derived, stepwise._terms, stepwise._valued)
+)
 
 
 def solved_both_ways(monkeypatch, *arguments):
@@ -55,6 +57,41 @@ def test_fields_of_their_own_are_each_problems(monkeypatch):
     same(together, whole)
     assert together.value.shape == (3, 6) and (together.coordinates[2, :, 0] <= high[2, 0]).all()
     assert len(np.unique(together.value.min(axis=1))) == 3
+
+
+@pytest.mark.parametrize("name", ["chinchilla", "kaplan", "dcpt"])
+def test_starts_are_valued_as_in_one_program(name, monkeypatch):
+    """For problems of other weights and boxes, in blocks of which the last is not full."""
+    with jax.enable_x64(True):
+        p = posed(name)
+        first, known = screened(p, 150), jax.tree.map(np.asarray, p.problem)
+        weight = np.stack([np.arange(len(known.target)) % 3 != k for k in range(2)]).astype(float)
+        low = np.stack([known.low, known.low])
+        low[1, 0] = 0.1
+        many, batched = known._replace(weight=weight, low=low), frozenset({"weight", "low"})
+        found = evaluate_starts(p.model, many, first, batched)
+        monkeypatch.setattr(engine, "STEPWISE", 0)
+        whole = evaluate_starts(p.model, many, first, batched)
+    assert found.value.shape == (2, 150) and np.isfinite(found.value).mean() > 0.9
+    np.testing.assert_allclose(found.value, whole.value, rtol=1e-9)
+    np.testing.assert_allclose(found.linear, whole.linear, rtol=1e-7, atol=1e-12)
+    assert (found.value[0] != found.value[1]).any()
+
+
+def test_screening_another_law_of_as_many_coefficients_needs_its_terms_alone():
+    """And asked for no starts, it makes the programs that the first starts need."""
+    made = []
+    with jax.enable_x64(True):
+        for name in ("annealing", "dcpt-l5"):
+            p = posed(name, most=80)
+            first = np.asarray(p.coordinates(starts.sobol(p.model.law, 70, 0)))
+            for owner in (np.empty(0, np.int32), np.zeros(70, np.int32)):
+                queue = engine.Queue({}, first, owner)
+                (values,) = engine.evaluate_queues(p.model, p.problem, [queue], 70)
+                made.append((TERMS._cache_size(), VALUED._cache_size()))
+            assert values.value.shape == (1, 70)
+    assert made[0] == made[1] and made[2] == made[3]
+    assert made[0][0] < made[2][0] and made[0][1] == made[2][1]
 
 
 def test_of_no_lanes_programs_are_made_and_the_first_lane_makes_none():

@@ -240,7 +240,7 @@ def _residuals(model: Model, problem: Problem, coordinates: Any) -> tuple[Any, A
     """Slopes (n, p) of the residuals, and the residuals (n,)."""
 
     def off(at: Any) -> Any:
-        return residual(model, problem, predict(model, problem, at))
+        return residual(model.space, problem, predict(model, problem, at))
 
     return jax.jacfwd(off)(jnp.asarray(coordinates)), off(jnp.asarray(coordinates))
 
