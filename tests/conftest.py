@@ -113,6 +113,7 @@ def as_for_users(patched: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="module")
 def used_often():
+    """:func:`as_for_users`, for a whole module."""
     with pytest.MonkeyPatch.context() as patched:
         as_for_users(patched)
         yield

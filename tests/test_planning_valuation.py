@@ -20,7 +20,6 @@ GOOD = {"Dp": DP, "score": SCORE, "cross_entropy": CE}
 FALLING = GOOD | {"score": np.array([10.0, 11.0, 12.0, 12.5, 10.0, 9.0, 9.5, 9.0])}
 BROKEN = GOOD | {"score": np.append(SCORE[:5], SCORE[4] * np.array([1.001, 1.002, 1.003]))}
 
-
 pytestmark = pytest.mark.usefixtures("used_often")
 
 
