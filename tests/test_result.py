@@ -23,7 +23,9 @@ def test_predict_broadcasts_and_takes_tables(chinchilla_fit):
     grid = fit.predict(N=np.array([1e8, 1e9])[:, None], D=[1e10, 1e11, 1e12])
     assert grid.shape == (2, 3) and grid.dtype == np.float64
     table = pd.DataFrame({"N": [1e8], "D": [1e11], "other": ["x"]})
-    assert fit.predict(table)[0] == grid[0, 1] == fit.predict(N=1e8, D=1e11)
+    # A power of one number and of many may round the last bit another way: jaxlib 0.12 does.
+    for alone in (fit.predict(table)[0], fit.predict(N=1e8, D=1e11)):
+        assert alone == pytest.approx(grid[0, 1], rel=1e-15, abs=0)
     p = fit.params
     by_hand = p["E"] + p["A"] / 1e8 ** p["alpha"] + p["B"] / 1e11 ** p["beta"]
     assert grid[0, 1] == pytest.approx(by_hand, rel=1e-12)
