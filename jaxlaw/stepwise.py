@@ -51,7 +51,7 @@ def evaluate(
         problems: the data that all problems share, inputs and context among it.
         fields: those fields of a :class:`Problem` that differ between them, (B, …).
         starts: (S, p) coordinates.
-        owner: (S,); where it is empty the programs are made, and no more.
+        owner: (S,); where it is empty the programs are made, on a start of the first problem.
         points: observations of a problem.
         block: starts of a call.
 
@@ -61,7 +61,7 @@ def evaluate(
     starts, shared = starts[: max(1, len(owner))], shared_fields(problems, fields)
     _make_room(model, shared, fields)
     linear, many = linear_part(model, shared._replace(**fields))
-    count = len(next(iter(fields.values()))) if fields else 1
+    count = len(next(iter(fields.values()))) if fields and len(owner) else 1
     each = [
         many._replace(**{name: getattr(many, name)[k] for name in fields}) for k in range(count)
     ]

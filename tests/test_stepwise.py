@@ -9,7 +9,7 @@ from jaxlaw import engine, starts, stepwise
 from jaxlaw.solvers import FINISHER, SOLVERS
 
 NEWTON = SOLVERS["newton"]
-EVALUATED, TERMS, VALUED = (
+DERIVED, TERMS, VALUED = (
     one.for_little_work for one in (stepwise._derived, stepwise._terms, stepwise._valued)
 )
 
@@ -102,7 +102,7 @@ def test_of_no_lanes_programs_are_made_and_the_first_lane_makes_none():
             owner = np.zeros(len(starts), np.int32)
             lanes = stepwise.solve(NEWTON, p.model, problem, {}, starts, owner, 30)
             assert lanes.coordinates.shape == starts.shape
-            made = EVALUATED._cache_size(), stepwise._told._cache_size()
+            made = DERIVED._cache_size(), stepwise._told._cache_size()
             if not len(starts):
                 before = made
     assert made == before
@@ -112,11 +112,11 @@ def test_another_law_of_as_many_parameters_needs_the_law_alone():
     def ended(name):
         p = posed(name)
         engine.solve(NEWTON, p.model, p.problem, screened(p, 8))
-        return stepwise._told._cache_size(), EVALUATED._cache_size()
+        return stepwise._told._cache_size(), DERIVED._cache_size()
 
     with jax.enable_x64(True):
-        told, evaluated = zip(*map(ended, ("kaplan", "annealing")), strict=True)
-    assert told[0] == told[1] and evaluated[0] < evaluated[1]
+        told, derived = zip(*map(ended, ("kaplan", "annealing")), strict=True)
+    assert told[0] == told[1] and derived[0] < derived[1]
 
 
 def test_a_lane_of_nan_ends_and_harms_no_neighbour():
