@@ -19,6 +19,7 @@ CE = jl.simulate.experiment("downstream-ce", noise=0.0).table["cross-entropy"].t
 GOOD = {"Dp": DP, "score": SCORE, "cross_entropy": CE}
 FALLING = GOOD | {"score": np.array([10.0, 11.0, 12.0, 12.5, 10.0, 9.0, 9.5, 9.0])}
 BROKEN = GOOD | {"score": np.append(SCORE[:5], SCORE[4] * np.array([1.001, 1.002, 1.003]))}
+STILL = GOOD | {"score": np.append(SCORE[:5], [14.8, 15.3, 15.4])}  # each near the one before
 
 pytestmark = pytest.mark.usefixtures("used_often")
 
@@ -57,11 +58,23 @@ def test_tokens_to_the_target_are_where_the_law_is_there(good):
 
 
 @pytest.mark.slow  # other shapes, other programs
-def test_each_score_is_predicted_from_those_before(good):
+def test_later_scores_are_predicted_by_the_law_of_the_first_four(good):
+    """Isik 2024, §4: four to fit, the others to be predicted."""
     table = good.checkpoints
     assert table["predicted"].isna().tolist() == [True] * 4 + [False] * 4
-    few = jl.fit("downstream-bleu", pd.DataFrame({"Dp": DP[:5], "BLEU": SCORE[:5]}))
-    assert table["predicted"][5] == pytest.approx(float(few.predict(Dp=DP[5])), rel=1e-4)
+    few = jl.fit("downstream-bleu", pd.DataFrame({"Dp": DP[:4], "BLEU": SCORE[:4]}))
+    np.testing.assert_allclose(table["predicted"][4:], few.predict(Dp=DP[4:]), rtol=1e-4)
+
+
+@pytest.mark.parametrize("resamples", [0, 2, 3, 40])
+def test_the_advice_does_not_depend_on_what_is_resampled(resamples):
+    """The scores grow, then stand still: a law that learns of each would follow them."""
+    found, usual = (pretraining_value(STILL, resamples=n) for n in (resamples, 400))
+    assert found.advice == usual.advice == MISALIGNED
+    assert found.broken_at == usual.broken_at == DP[6] and found.reasons == usual.reasons
+    np.testing.assert_allclose(
+        found.checkpoints["predicted"], usual.checkpoints["predicted"], rtol=1e-9
+    )
 
 
 def test_the_curve_has_its_band(good):
@@ -86,6 +99,7 @@ def test_the_curve_has_its_band(good):
         (FALLING, {}, MISALIGNED),
         (FALLING, {"baseline": 13.0}, MISALIGNED),
         (BROKEN, {}, MISALIGNED),
+        (STILL, {}, MISALIGNED),
     ],
 )
 def test_advice(data, options, advice):
