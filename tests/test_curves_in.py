@@ -302,10 +302,32 @@ def test_files_of_one_run_each_are_one_table(tmp_path):
     part.assign(step=1.5).drop(columns="run").to_csv(paths[1], index=False)
     with pytest.raises(jl.DataError, match=r"lines hold\.csv:2 \(1\.5\)"):
         jl.read_curves(paths, schedules=SPECS)
-    with pytest.raises(jl.UsageError, match="two files are called fall"):
+    with pytest.raises(jl.UsageError, match=r"fall\.csv is in the list twice"):
         jl.read_curves([paths[0], paths[0]], schedules=SPECS)
     with pytest.raises(jl.UsageError, match="a list of files"):
         jl.read_curves([frame], schedules=SPECS)
+
+
+def test_files_of_one_name_are_named_by_their_folders(tmp_path):
+    frame, paths = logged(), []
+    for run, part in frame.groupby("run"):
+        paths.append(tmp_path / run / "history.csv")
+        paths[-1].parent.mkdir()
+        part.drop(columns="run").to_csv(paths[-1], index=False)
+    schedules = {f"{run}/history": line for run, line in SPECS.items()}
+    curves = jl.read_curves(paths, schedules=schedules)
+    assert list(curves.courses) == ["fall/history", "hold/history"]
+    assert len(curves.table) == len(frame)
+    np.testing.assert_allclose(areas_of(curves), areas_of(read()), rtol=1e-12)
+    paths[1].rename(tmp_path / "fall" / "history.tsv")
+    (tmp_path / "fall" / "history.tsv").write_text(
+        (tmp_path / "fall" / "history.tsv").read_text().replace(",", "\t")
+    )
+    beside = [paths[0], tmp_path / "fall" / "history.tsv"]
+    curves = jl.read_curves(
+        beside, schedules={"history.csv": SPECS["fall"], "history.tsv": SPECS["hold"]}
+    )
+    assert len(curves.table) == len(frame)
 
 
 def test_schedules_are_read_from_files(tmp_path):

@@ -19,7 +19,7 @@ import pandas as pd
 import pytest
 
 import jaxlaw as jl
-from jaxlaw.formats import FORMATS, read_format
+from jaxlaw.formats import FORMATS, read_format, short_names
 from jaxlaw.notes import DataError, UsageError
 
 STEPS = np.arange(100, 1001, 100)
@@ -213,6 +213,214 @@ def test_without_tensorboard_its_files_say_what_to_install(tmp_path):
     assert "pip install tensorboard" in done.stdout and done.returncode == 0
 
 
+# --- runs of one name in several folders stay apart
+
+SIX = [f"lr{rate}/seed{seed}" for rate in ("1e-4", "3e-4", "1e-3") for seed in (0, 1)]
+
+
+def assert_every_run_is_there(source, name, losses, **options):
+    """Each run has its own rows and losses: {name: (rows,)}."""
+    table = jl.read_runs(source, format=name, **options).table
+    assert set(table["run"]) == set(losses)
+    for run, expected in losses.items():
+        found = table[table["run"] == run]["loss"].dropna()
+        np.testing.assert_allclose(found, expected, rtol=1e-6, err_msg=run)
+
+
+def test_trainer_runs_of_one_name_stay_apart(tmp_path):
+    losses = {}
+    for shift, run in enumerate(SIX):
+        path = trainer_state(tmp_path / run / "trainer_state.json")
+        record = json.loads(path.read_text())
+        for entry in record["log_history"]:
+            entry |= {name: entry[name] + shift for name in ("loss", "eval_loss") if name in entry}
+        path.write_text(json.dumps(record))
+        # A checkpoint of the run holds the beginning of the same log.
+        record["log_history"] = record["log_history"][:5]
+        (path.parent / "checkpoint-400").mkdir()
+        (path.parent / "checkpoint-400" / "trainer_state.json").write_text(json.dumps(record))
+        losses[run] = LOSS + shift
+    assert_every_run_is_there(tmp_path, "hf-trainer", losses)
+    sizes = {"N": {run: 1e8 * (k + 1) for k, run in enumerate(SIX)}}
+    runs = jl.read_runs(tmp_path, format="hf-trainer", values=sizes)
+    assert len(runs) == 60 and runs.table["N"].nunique() == 6
+
+
+def test_checkpoints_of_another_run_are_refused(tmp_path):
+    trainer_state(tmp_path / "out" / "trainer_state.json", STEPS[:5])
+    old = trainer_state(tmp_path / "out" / "checkpoint-1000" / "trainer_state.json")
+    assert len(jl.read_runs(tmp_path, format="hf-trainer")) == 10
+    record = json.loads(old.read_text())
+    record["log_history"][2]["loss"] += 0.25
+    old.write_text(json.dumps(record))
+    with pytest.raises(DataError) as error:
+        jl.read_runs(tmp_path, format="hf-trainer")
+    said = ("checkpoint-1000/trainer_state.json", "out/trainer_state.json", "run out, step 300")
+    assert all(part in str(error.value) for part in (*said, "loss is 3.31", "and 3.06"))
+
+
+def test_a_clock_that_differs_is_no_other_run(tmp_path):
+    path = trainer_state(tmp_path / "out" / "trainer_state.json")
+    record = json.loads(path.read_text())
+    last = [entry for entry in record["log_history"] if "eval_loss" in entry][-1]
+    record["log_history"].append({**last, "eval_runtime": 12.0})  # evaluated once more at the end
+    path.write_text(json.dumps(record))
+    assert len(jl.read_runs(path, format="hf-trainer")) == 10
+    record["log_history"].append({**last, "eval_loss": 9.0})
+    path.write_text(json.dumps(record))
+    with pytest.raises(DataError, match="holds twice run out, step 1000.*eval_loss is .* and 9.0"):
+        jl.read_runs(path, format="hf-trainer")
+
+
+@pytest.fixture
+def sized_event_folders(tmp_path):
+    """Runs of three sizes, each with a folder of training and one of evaluation."""
+    tensorboardX = pytest.importorskip("tensorboardX")
+    losses = {}
+    for shift, size in enumerate(("125M", "350M", "1B")):
+        for kind, further in (("train", 0.0), ("eval", 0.25)):
+            losses[f"{size}/{kind}"] = LOSS + shift + further
+            with tensorboardX.SummaryWriter(str(tmp_path / size / kind)) as writer:
+                for step, loss in zip(STEPS, losses[f"{size}/{kind}"], strict=True):
+                    writer.add_scalar("loss", loss, int(step))
+    return tmp_path, losses
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_event_folders_of_one_name_stay_apart(sized_event_folders):
+    pytest.importorskip("tensorboard")
+    folder, losses = sized_event_folders
+    assert_every_run_is_there(folder, "tensorboard", losses)
+
+
+def write_events(folder, name, rows):
+    """An event file of its own, as every start of a run makes one."""
+    tensorboardX = pytest.importorskip("tensorboardX")
+    with tensorboardX.SummaryWriter(str(folder / name)) as writer:
+        for step, loss in rows:
+            writer.add_scalar("loss", loss, int(step))
+    (made,) = (folder / name).iterdir()
+    made.rename(folder / f"events.out.tfevents.{name}.host")
+    (folder / name).rmdir()
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_events_of_a_resumed_run_and_of_two_runs_in_one_folder(tmp_path):
+    pytest.importorskip("tensorboard")
+    resumed, mixed = tmp_path / "resumed", tmp_path / "mixed"
+    write_events(resumed, "1700000000", zip(STEPS[:7], LOSS[:7] + 0.5, strict=True))
+    write_events(resumed, "1700000900", zip(STEPS[4:], LOSS[4:], strict=True))
+    table = jl.read_runs(resumed, format="tensorboard").table
+    np.testing.assert_allclose(table["loss"], np.r_[LOSS[:4] + 0.5, LOSS[4:]], rtol=1e-6)
+    write_events(mixed, "1700000000", zip(STEPS, LOSS, strict=True))
+    write_events(mixed, "1700000900", zip(STEPS, LOSS + 1, strict=True))
+    with pytest.raises(DataError) as error:
+        jl.read_runs(mixed, format="tensorboard")
+    said = ("tfevents.1700000000", "tfevents.1700000900", "run mixed, step 100")
+    assert all(part in str(error.value) for part in said)
+
+
+def test_downloaded_scalars_of_one_name_stay_apart(tmp_path):
+    losses = {}
+    for shift, folder in enumerate(("1e-4", "3e-4")):
+        (tmp_path / folder).mkdir()
+        losses[f"{folder}/seed0"] = LOSS + shift
+        for tag, values in (("loss", LOSS + shift), ("learning_rate", RATES)):
+            table = pd.DataFrame({"Wall time": 1.7e9, "Step": STEPS, "Value": values})
+            table.to_csv(tmp_path / folder / f"run-seed0-tag-{tag}.csv", index=False)
+    assert_every_run_is_there(tmp_path, "tensorboard", losses)
+    # What is logged by tag in folders of their own is one run.
+    (tmp_path / "3e-4" / "run-seed0-tag-loss.csv").unlink()
+    (tmp_path / "1e-4" / "run-seed0-tag-learning_rate.csv").unlink()
+    table = jl.read_runs(tmp_path, format="tensorboard").table
+    assert set(table["run"]) == {"seed0"} and table[["loss", "lr"]].notna().all(axis=None)
+
+
+@pytest.mark.parametrize("with_run", [False, True])
+def test_wandb_histories_of_one_name_stay_apart(tmp_path, with_run):
+    losses = {}
+    for shift, folder in enumerate(("small", "medium", "large")):
+        losses[f"{folder}/history"] = LOSS + shift
+        (tmp_path / folder).mkdir()
+        history = pd.DataFrame({"_step": STEPS, "train_loss": LOSS + shift})
+        history = history.assign(run="history") if with_run else history
+        history.to_csv(tmp_path / folder / "history.csv", index=False)
+    assert_every_run_is_there(tmp_path, "wandb", losses)
+    listed = [tmp_path / folder / "history.csv" for folder in ("small", "large")]
+    table = jl.read_runs(listed, format="wandb").table
+    assert len(table) == 20 and set(table["run"]) == {"small/history", "large/history"}
+
+
+def test_wandb_charts_of_one_name_stay_apart(tmp_path):
+    losses = {}
+    for shift, folder in enumerate(("small", "large")):
+        losses[f"{folder}/seed0"] = LOSS + shift
+        (tmp_path / folder).mkdir()
+        chart(tmp_path / folder / "loss.csv", {"seed0": {"train/loss": LOSS + shift}})
+        chart(tmp_path / folder / "lr.csv", {"seed0": {"train/learning_rate": RATES}})
+    assert_every_run_is_there(tmp_path, "wandb", losses)
+    chart(tmp_path / "small" / "again.csv", {"seed0": {"train/loss": LOSS}})  # loss.csv once more
+    assert_every_run_is_there(tmp_path, "wandb", losses)
+    chart(tmp_path / "small" / "again.csv", {"seed0": {"train/loss": LOSS + 0.5}})
+    with pytest.raises(DataError, match="small/again.csv and .*small/loss.csv both hold run"):
+        jl.read_runs(tmp_path, format="wandb")
+
+
+def test_a_wandb_table_of_runs_keeps_runs_of_one_name(tmp_path):
+    table = pd.DataFrame({"Name": ["a", "a"], "_step": 9, "D": [1e9, 2e9], "train/loss": [3, 2.8]})
+    table.to_csv(tmp_path / "runs.csv", index=False)
+    assert jl.read_runs(tmp_path, format="wandb").table["loss"].tolist() == [3, 2.8]
+    chart(tmp_path / "chart.csv", {"a": {"train/loss": LOSS}})
+    with pytest.raises(DataError, match="runs.csv is a table of runs, and .*chart.csv logs steps"):
+        jl.read_runs(tmp_path, format="wandb")
+
+
+def test_lm_eval_results_of_one_model_name_stay_apart(tmp_path):
+    file = "results_2026-01-02T03-04-05.json"
+    for k, checkpoint in enumerate(("ckpt-1000", "ckpt-2000")):
+        (tmp_path / "checkpoints" / checkpoint).mkdir(parents=True)
+        results(tmp_path / "checkpoints" / checkpoint / "out__model" / file, "out/model", k / 4)
+    table = jl.read_runs(tmp_path, format="lm-eval", where="task == 'hellaswag'").table
+    accuracy = table.set_index("run")["acc"].to_dict()
+    assert accuracy == {"ckpt-1000/out/model": 0.0, "ckpt-2000/out/model": 0.25}
+    # Revisions of one model lie in one folder under one name.
+    folder = tmp_path / "revisions"
+    for k in (1, 2):
+        results(folder / f"results_{k}.json", "pythia", k / 4)
+        record = json.loads((folder / f"results_{k}.json").read_text())
+        record["config"]["model_args"] = {"pretrained": "pythia", "revision": f"step{k}000"}
+        (folder / f"results_{k}.json").write_text(json.dumps(record))
+    table = jl.read_runs(folder, format="lm-eval", where="task == 'hellaswag'").table
+    accuracy = table.set_index("run")["acc"].to_dict()
+    assert accuracy == {
+        f"pretrained=pythia,revision=step{k}000": k / 4 for k in (1, 2)
+    }  # fmt: skip
+
+
+def test_lm_eval_results_of_one_model_that_differ_are_refused(tmp_path):
+    results(tmp_path / "results_1.json", "model", 0.5)
+    results(tmp_path / "results_2.json", "model", 0.5)
+    assert len(jl.read_runs(tmp_path, format="lm-eval")) == 2
+    results(tmp_path / "results_2.json", "model", 0.75)
+    with pytest.raises(DataError) as error:
+        jl.read_runs(tmp_path, format="lm-eval")
+    said = (
+        "results_1.json",
+        "results_2.json",
+        "run model, task hellaswag, n_shot 10",
+        "acc is 0.5",
+    )
+    assert all(part in str(error.value) for part in said)
+
+
+def test_short_names():
+    names = short_names([("a", "x", "s"), ("a", "y", "s"), ("a", "z")])
+    assert list(names.values()) == ["x/s", "y/s", "z"]
+    assert list(short_names([("logs",), ("logs", "logs")]).values()) == ["logs", "logs/logs"]
+    assert list(short_names([("a", "b", "c")]).values()) == ["c"]
+    assert short_names([]) == {}
+
+
 # --- what is refused
 
 
@@ -228,6 +436,8 @@ def test_without_tensorboard_its_files_say_what_to_install(tmp_path):
         ("lm-eval", "results_1.json", '{"results": []}', "'results' should hold an object"),
         ("lm-eval", "results_1.json", '{"results": {"a": 1}}', "'results.a'"),
         ("lm-eval", "results_1.json", '{"results": {}}', "names no task"),
+        ("lm-eval", "results_1.json", '{"results": {}, "config": []}', "'config' should hold"),
+        ("lm-eval", "results_1.json", '{"results": {}, "n-shot": [5]}', "'n-shot' should hold"),
     ],
 )
 def test_an_unknown_layout_is_named(tmp_path, name, file, content, said):

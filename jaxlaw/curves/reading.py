@@ -26,7 +26,7 @@ from jaxlaw.curves.counting import AREAS, area_options, areas_along
 from jaxlaw.curves.courses import Course, courses_of, updates
 from jaxlaw.curves.drops import DROPS, drops_along
 from jaxlaw.curves.logged import Fill
-from jaxlaw.formats import read_format, with_values
+from jaxlaw.formats import read_format, short_names, with_values
 from jaxlaw.notes import DataError, Note, UsageError, nearest
 from jaxlaw.runs import Runs, Side, read_runs
 from jaxlaw.schedules import Schedule
@@ -238,7 +238,8 @@ def read_curves(
         source: what :func:`jaxlaw.read_runs` reads, one row a logged point with columns
             ``step``, ``loss``, ``run`` (one curve if there is none) and, as there are, ``lr``,
             ``schedule`` (a name or a line), ``phase`` (pt or cpt), and other inputs of the law;
-            or a list of files of one run each, named by the file.
+            or a list of files of one run each, named by the file, and by its folders as
+            far as these tell files of one name apart.
         columns, units, weight, where, share, drop_invalid, name, format, values: see
             :func:`jaxlaw.read_runs`; ``columns`` also maps ``run``, ``step``, ``lr``,
             ``schedule`` and ``phase``.
@@ -290,17 +291,20 @@ def _one_table(source: Any, columns: Mapping[str, Any] | None, name: str | None)
         return read_table(source, name)
     if not source or not all(isinstance(one, str | os.PathLike) for one in source):
         raise UsageError("give a list of files, one run each, or one table")
-    stems = [Path(one).stem for one in source]
-    again = [stem for stem in stems if stems.count(stem) > 1]
-    if again:
-        raise UsageError(f"two files are called {again[0]}, and a run is named by its file")
+    paths = [Path(one).absolute() for one in source]
+    if len(set(paths)) < len(paths):
+        again = next(path for path in paths if paths.count(path) > 1)
+        raise UsageError(f"{again} is in the list twice; give every run's file once")
+    stems = [(*path.parent.parts, path.stem) for path in paths]
+    runs = stems if len(set(stems)) == len(stems) else [path.parts for path in paths]
+    names, files = short_names(runs), short_names(path.parts for path in paths)
     run, frames = (columns or {}).get("run", "run"), []
-    for stem, one in zip(stems, source, strict=True):
-        table = read_table(one)
-        labels = [f"{Path(one).name}:{label}" for label in table.frame.index]
+    for path, key in zip(paths, runs, strict=True):
+        table = read_table(path, files[path.parts])
+        labels = [f"{files[path.parts]}:{label}" for label in table.frame.index]
         frames.append(table.frame.set_axis(labels, axis=0))
         if run not in table.frame:
-            frames[-1] = frames[-1].assign(**{run: stem})
+            frames[-1] = frames[-1].assign(**{run: names[key]})
     return Table(pd.concat(frames), name or f"{len(source)} files", table.word)
 
 

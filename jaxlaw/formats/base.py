@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +25,7 @@ Reader = Callable[[list[Path]], pd.DataFrame]
 FORMATS: dict[str, tuple[tuple[str, ...], Reader]] = {}
 
 # What loggers call things, by canonical name; the first that is there is meant.
-_USUAL = {
+USUAL = {
     "step": ("step", "_step", "Step", "global_step", "train/global_step", "trainer/global_step"),
     "lr": ("lr", "learning_rate", "train/learning_rate", "train/lr"),
     "loss": ("loss", "train/loss", "train_loss", "Loss/train"),
@@ -106,22 +108,139 @@ def read_json(path: Path, key: str, kind: type) -> dict[str, Any]:
 def with_canonical(frame: pd.DataFrame) -> pd.DataFrame:
     """Columns renamed where a logger's name says what they are."""
     names = {}
-    for canonical, usual in _USUAL.items():
+    for canonical, usual in USUAL.items():
         there = [name for name in usual if name in frame]
         if there and there[0] != canonical:
             names[there[0]] = canonical
     return frame.rename(columns=names)
 
 
-def by_run_and_step(parts: Iterable[pd.DataFrame]) -> pd.DataFrame:
-    """Logs of one or several metrics each as one table, a row a run and step; last logged wins."""
-    frame = pd.concat(list(parts), ignore_index=True)
-    keys = [name for name in ("run", "step") if name in frame]
-    if "step" not in keys:
+@dataclass(frozen=True, eq=False)
+class Log:
+    """Rows of one run, as one file holds them.
+
+    Attributes:
+        frame: its rows; the columns that tell them apart (``step``) have canonical names.
+        file: where they are, for messages.
+        run: parts of the path that names the run: the folders, and last the run itself.
+        named: whether the file says the run's name. The same name in another folder then means
+            the same run, unless both folders log the same thing; a name taken from the path
+            never does.
+    """
+
+    frame: pd.DataFrame
+    file: Path
+    run: tuple[str, ...]
+    named: bool = False
+
+
+# What a logger says of its own clock differs whenever something is logged twice.
+_CLOCK = re.compile(r"(runtime|_per_second|timestamp|wall.?time)$", re.IGNORECASE)
+
+
+def short_names(paths: Iterable[tuple[str, ...]]) -> dict[tuple[str, ...], str]:
+    """Each path's last parts, as many for all of them as tell them apart.
+
+    Example:
+        >>> short_names([("out", "1e-4", "seed0"), ("out", "3e-4", "seed0")])
+        {('out', '1e-4', 'seed0'): '1e-4/seed0', ('out', '3e-4', 'seed0'): '3e-4/seed0'}
+    """
+    distinct = list(dict.fromkeys(paths))
+    longest = max(map(len, distinct), default=0)
+    depth = next(
+        (k for k in range(1, longest) if len({path[-k:] for path in distinct}) == len(distinct)),
+        longest,
+    )
+    # A run less deep than the others is not named by a folder that all of them are in.
+    shared = len(os.path.commonprefix([path[:-1] for path in distinct]))
+    return {path: "/".join(path[max(shared, len(path) - depth) :]) for path in distinct}
+
+
+def joined(logs: Iterable[Log], keys: tuple[str, ...] = ("step",)) -> pd.DataFrame:
+    """Logs as one table, a row for each run and key.
+
+    Args:
+        logs: rows of runs; several files may log different things of one run.
+        keys: columns that, with the run, tell rows apart.
+
+    Returns:
+        Columns ``run``, the keys and all that was logged, under canonical names. Logs without
+        the keys (a chart over another axis) are put one below the other.
+
+    Raises:
+        DataError: two rows of one run and key differ, or only some logs have the keys.
+    """
+    logs = _told_apart(list(logs), keys)
+    names = short_names(log.run for log in logs)
+    by_run: dict[str, list[Log]] = {}
+    for log in logs:
+        by_run.setdefault(names[log.run], []).append(log)
+    frames, files = [], []
+    for name, own in by_run.items():
+        frame = pd.concat([log.frame for log in own], ignore_index=True)
+        frames.append(with_canonical(frame.drop(columns="run", errors="ignore")).assign(run=name))
+        files += [log.file for log in own for _ in range(len(log.frame))]
+    frame = pd.concat(frames, ignore_index=True)
+    if not set(keys) <= set(frame):
         return frame
-    return frame.groupby(keys, sort=False, as_index=False).last().sort_values(
-        keys, kind="stable", ignore_index=True
-    )  # fmt: skip
+    if "step" in keys and frame["step"].isna().any():
+        raise DataError(
+            f"{files[int(frame['step'].isna().argmax())]}: it has rows without a step, which "
+            "cannot be joined to logs of steps; read this file by itself"
+        )
+    by = ["run", *keys]
+    again = frame.duplicated(by, keep=False)
+    if again.any():
+        _refuse_differences(frame[again], by, files)
+    # last() takes of each column the last value that is there, whichever file logged it.
+    merged = frame.groupby(by, sort=False, as_index=False, dropna=False).last()
+    return merged.sort_values(by, kind="stable", ignore_index=True) if "step" in keys else merged
+
+
+def _told_apart(logs: list[Log], keys: tuple[str, ...]) -> list[Log]:
+    """Runs of one name in several folders as one run, where no two folders log the same."""
+    folders: dict[str, dict[tuple[str, ...], set[Any]]] = {}
+    for log in logs:
+        if not log.named:
+            continue
+        own = folders.setdefault(log.run[-1], {}).setdefault(log.run, set())
+        of_rows = keys != ("step",) and set(keys) <= set(log.frame)
+        held = log.frame[list(keys)].itertuples(index=False, name=None) if of_rows else log.frame
+        own |= {one for one in held if one != "step"}
+    one_run = {
+        name
+        for name, places in folders.items()
+        if sum(map(len, places.values())) == len(set().union(*places.values()))
+    }
+    first = {name: next(iter(places)) for name, places in folders.items()}
+    return [
+        replace(log, run=first[log.run[-1]]) if log.named and log.run[-1] in one_run else log
+        for log in logs
+    ]
+
+
+def _refuse_differences(frame: pd.DataFrame, by: list[str], files: list[Path]) -> None:
+    """Raise where rows of one run and key have different values of one column."""
+    for column in frame.columns.difference(by, sort=False):
+        known = frame[frame[column].notna()]
+        cells = known[column]
+        if cells.dtype == object:  # lists and objects of JSON have no hash
+            cells = cells.map(lambda one: one if isinstance(one, str | int | float) else repr(one))
+        groups = [known[name] for name in by]
+        differs = cells != cells.groupby(groups, dropna=False).transform("first")
+        if _CLOCK.search(str(column)) or not differs.any():
+            continue
+        second = differs.index[differs.argmax()]
+        rows = known.index.to_series().groupby(groups, dropna=False)
+        first = rows.transform("first")[second]
+        here, there = files[first], files[second]
+        what = f"{here} and {there} both hold" if here != there else f"{here} holds twice"
+        where = ", ".join(f"{name} {known.loc[second, name]}" for name in by)
+        raise DataError(
+            f"{what} {where}, and they differ: {column} is {known.loc[first, column]} and "
+            f"{known.loc[second, column]}; keep different runs in folders of their own, or pass a "
+            "list of the files that count"
+        )
 
 
 def with_values(table: Table, values: Mapping[str, Any] | None) -> Table:

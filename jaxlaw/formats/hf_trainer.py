@@ -7,10 +7,11 @@ loss, ``eval_loss`` keeps its name; ``num_input_tokens_seen`` is D, ``learning_r
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
-from jaxlaw.formats.base import by_run_and_step, format_of, read_json, with_canonical
+from jaxlaw.formats.base import Log, format_of, joined, read_json
 from jaxlaw.notes import DataError
 
 # The last entry sums the whole training up; its train_loss is a mean over all steps.
@@ -19,22 +20,20 @@ _SUMMARY = "train_runtime"
 
 @format_of("hf-trainer", "trainer_state.json")
 def read_trainer_states(paths: list[Path]) -> pd.DataFrame:
-    """Rows of every run; of a run's checkpoints the one that went furthest is read."""
-    furthest: dict[Path, tuple[int, Path, list]] = {}
+    """Rows of every run. Its checkpoints hold the beginning of its log, and are read as well."""
+    logs, empty = [], {}
     for path in paths:
         history = read_json(path, "log_history", list)["log_history"]
-        steps = [_step(path, entry) for entry in history]
-        folder = _run_folder(path)
-        reached = max(steps, default=0)
-        if folder not in furthest or reached > furthest[folder][0]:
-            furthest[folder] = (reached, path, history)
-    parts = []
-    for folder, (_, path, history) in furthest.items():
-        rows = [entry for entry in history if _SUMMARY not in entry]
-        if not rows:
+        _check_steps(path, history)
+        rows, folder = [entry for entry in history if _SUMMARY not in entry], _run_folder(path)
+        if rows:
+            logs.append(Log(pd.DataFrame(rows), path, folder.parts))
+        else:
+            empty[folder.parts] = path
+    for run, path in empty.items():
+        if run not in {log.run for log in logs}:
             raise DataError(f"{path}: key 'log_history' has no entry with a loss: nothing logged")
-        parts.append(with_canonical(pd.DataFrame(rows)).assign(run=folder.name or "run"))
-    return by_run_and_step(parts)
+    return joined(logs)
 
 
 def _run_folder(path: Path) -> Path:
@@ -42,7 +41,9 @@ def _run_folder(path: Path) -> Path:
     return folder.parent if folder.name.startswith("checkpoint-") else folder
 
 
-def _step(path: Path, entry: object) -> int:
-    if not isinstance(entry, dict) or not isinstance(entry.get("step"), int):
-        raise DataError(f"{path}: an entry of 'log_history' should have a key 'step': {entry!r}")
-    return entry["step"]
+def _check_steps(path: Path, history: list[Any]) -> None:
+    for entry in history:
+        if not isinstance(entry, dict) or not isinstance(entry.get("step"), int):
+            raise DataError(
+                f"{path}: an entry of 'log_history' should have a key 'step': {entry!r}"
+            )
