@@ -32,7 +32,7 @@ _log = logging.getLogger(__name__)
 Arrays = dict[str, np.ndarray]
 MANIFEST = "manifest.json"
 PART = ".part"  # ends the names of files not yet whole
-BATCH = "batch"  # in a file: of which batch it is
+NAME = "name"  # in a file: of which batch it is, and which of its chunks
 
 
 class Chunk(NamedTuple):
@@ -84,7 +84,7 @@ class Work:
         self.progress = progress
         self.distributed = distributed
         self.memory: Memory = Memory()
-        self._batch = np.zeros(0, np.uint8)
+        self._batch = b""
         if distributed and not jax.distributed.is_initialized():
             join_processes()
 
@@ -101,7 +101,7 @@ class Work:
         if self.folder is None:
             return
         manifest, text = self.folder / MANIFEST, json.dumps(dict(parts), indent=1)
-        self._batch = np.frombuffer(hashlib.sha256(text.encode()).digest(), np.uint8)
+        self._batch = text.encode()
         files = [path for path in self.folder.glob("*") if path.suffix != PART]
         if not os.path.exists(manifest):  # another process of this work writes it first
             if files:
@@ -179,19 +179,24 @@ class Work:
     def _file(self, stage: str, k: int) -> Path:
         return self.folder / f"{stage}-{k:06d}.npz"
 
+    def _name(self, stage: str, k: int) -> np.ndarray:
+        """What a chunk's file says of itself: a file that was copied or renamed says another."""
+        name = self._batch + self._file(stage, k).name.encode()
+        return np.frombuffer(hashlib.sha256(name).digest(), np.uint8)
+
     def _kept(self, stage: str, k: int) -> Arrays | None:
         """The chunk's result from an earlier attempt; None where there is none, or not whole."""
         if self.folder is None:
             return None
         try:
             kept = _unpacked(self._file(stage, k).read_bytes())
-            return kept if np.array_equal(kept.pop(BATCH), self._batch) else None
+            return kept if np.array_equal(kept.pop(NAME), self._name(stage, k)) else None
         except (OSError, ValueError, EOFError, KeyError):
             return None
 
     def _keep(self, stage: str, k: int, result: Arrays) -> None:
         if self.folder is not None:
-            _write(self._file(stage, k), _packed({**result, BATCH: self._batch}))
+            _write(self._file(stage, k), _packed({**result, NAME: self._name(stage, k)}))
 
     def _bar(self, stage: str, lanes: int) -> Any:
         try:
@@ -331,9 +336,12 @@ def _unpacked(packed: bytes) -> Arrays:
 
 def _read_manifest(path: Path) -> dict[str, str]:
     try:
-        return json.loads(path.read_text())
+        held = json.loads(path.read_text())
     except (OSError, ValueError) as error:
         raise UsageError(f"{path} cannot be read ({error}): delete the folder") from error
+    if not isinstance(held, dict):
+        raise UsageError(f"{path} holds no object with named fields: delete the folder")
+    return held
 
 
 def _write(path: Path, content: bytes, keep: bool = False) -> None:

@@ -138,7 +138,7 @@ def inflection_ratio(
     drawn = _weights(seen, resamples, resample, seed)
     weights = np.stack([side * each for each in drawn for side in sides])
     found = refit(
-        laws.get("dcpt"), seen, weights, options=Options(bounds=_SIGNED), n_starts=n_starts,
+        laws.built_in("dcpt"), seen, weights, options=Options(bounds=_SIGNED), n_starts=n_starts,
         screen=screen, seed=seed,
     )  # fmt: skip
     crossings, several = _crossings(found, point, split, inputs["r"][used > 0])
@@ -243,7 +243,7 @@ def _crossings(
 
 
 def _check_sides(sides: list[np.ndarray], split: float) -> None:
-    free = len(laws.get("dcpt").parameters)
+    free = len(laws.built_in("dcpt").parameters)
     for side, word in zip(sides, ("below", "at or above"), strict=True):
         count = int((side > 0).sum())
         if count < free:

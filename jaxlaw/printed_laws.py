@@ -187,18 +187,18 @@ def published_table() -> pd.DataFrame:
     Columns ``name``, ``law``, ``parameters``, ``units``, ``source``, ``uncertainty`` and
     ``left_out``.
     """
-    table, rows = laws.law_table().set_index("name"), []
+    rows = []
     for name, one in _PRINTED.items():
         params = ", ".join(f"{key} {value:.6g}" for key, value in one.params.items())
         left_out = "; ".join(sentence for _, sentence in one.said.values())
-        units = table.loc[one.law, "units"]
+        units = laws.units_of(laws.built_in(one.law))
         rows.append((name, one.law, params, units, one.source, one.uncertainty, left_out))
     names = ["name", "law", "parameters", "units", "source", "uncertainty", "left_out"]
     return pd.DataFrame(rows, columns=names)
 
 
 def _fit(name: str, one: _Printed) -> Fit:
-    law = laws.get(one.law)
+    law = laws.built_in(one.law)
     notes = [
         Note("published", "info", f"{name}: {one.source}; no data, no search"),
         Note("uncertainty", "info", f"of the coefficients: {one.uncertainty}"),

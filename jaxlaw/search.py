@@ -12,18 +12,30 @@ Each stage is cut into chunks, see :mod:`jaxlaw.chunks`.
 from __future__ import annotations
 
 import importlib.metadata
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+import re
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
 from jaxlaw.chunks import Arrays, Chunk, Work, cut, digest, meanwhile
-from jaxlaw.coordinates import Model
+from jaxlaw.coordinates import Array, Model
 from jaxlaw.engine import Lanes, Queue, Values, evaluate_queues, problem_count, solve_queues
 from jaxlaw.findings import AGREE
 from jaxlaw.memory import Memory
-from jaxlaw.objective import Problem, predict, rounding_floor, scale_on_host
+from jaxlaw.notes import UsageError
+from jaxlaw.objective import (
+    Problem,
+    predict,
+    rounding_floor,
+    scale_on_host,
+    scaled_value,
+    shared_fields,
+)
+from jaxlaw.programs import compiled
 from jaxlaw.projection import solved_coordinates
 from jaxlaw.solvers import FINISHER, Solver
 from jaxlaw.solvers.lbfgs import jaxopt
@@ -127,10 +139,45 @@ def find_optima(
     # The best places of distinct objective; NaN where there are fewer.
     candidates = np.stack([optima["members"][:CANDIDATES, 0] for optima in found])
     finished = _solved(FINISHER, task, task.inside(candidates), work)
-    return [
+    optima = [
         _optimum(*of_one, float(floor), len(starts), size)
         for *of_one, floor in zip(found, finished, task.floors, strict=True)
     ]
+    if work.folder is not None:
+        _check_answers(task, optima, work.folder)
+    return optima
+
+
+def _check_answers(task: Task, optima: Sequence[Optimum], folder: Path) -> None:
+    """Refuse answers of a work folder whose objective the law does not give; raises UsageError.
+
+    The manifest tells batches apart by their description. This check needs no description: it
+    finds whatever else lies in a folder that is not this work's.
+    """
+    at = np.stack([one.coordinates for one in optima])
+    kept = np.array([one.objective for one in optima])
+    own = {name: getattr(task.problems, name) for name in task.batched}
+    given = np.asarray(_objectives(task.model, shared_fields(task.problems, own), own, at))
+    wrong = np.isfinite(kept) & ~(np.abs(given - kept) <= np.maximum(AGREE * kept, task.floors))
+    if wrong.any():
+        k = int(np.argmax(wrong))
+        scale = scale_on_host(task.problems)
+        raise UsageError(
+            f"work folder {folder} holds answers that are not of this work: an objective of "
+            f"{kept[k] * scale:.8g} is kept, and at the parameters kept with it the law "
+            f"{task.model.law.name} gives {given[k] * scale:.8g}: delete the folder, or name "
+            "another"
+        )
+
+
+@compiled(optimised=False, static_argnames="model")
+def _objectives(model: Model, shared: Problem, own: dict[str, Any], at: Array) -> Array:
+    """Scaled objectives (P,) of one place each, one problem after another to save memory."""
+
+    def one(given: tuple[dict[str, Any], Array]) -> Array:
+        return scaled_value(model, shared._replace(**given[0]), given[1])
+
+    return jax.lax.map(one, (own, at))
 
 
 def _screened(task: Task, starts: np.ndarray, keep: int, work: Work) -> np.ndarray:
@@ -366,7 +413,10 @@ def _description(
         **{n: jax.tree.map(lambda leaf: leaf[0], getattr(first, n)) for n in task.batched}
     )
     coordinates = tuple(starts[0])
-    formula = jax.make_jaxpr(lambda problem, at: predict(task.model, problem, at))(one, coordinates)
+    traced = jax.make_jaxpr(partial(predict, task.model))(one, coordinates)
+    # Text holds a formula's operations and numbers, but of arrays that it closes over only the
+    # shapes, and of functions that are called back their addresses in this process.
+    formula = re.sub(r" at 0x[0-9a-f]+", "", str(traced)).encode()
     versions = [
         f"{name} {importlib.metadata.version(name)}" for name in ("jaxlaw", "jax", "jaxopt")
     ]
@@ -374,10 +424,19 @@ def _description(
     sizes = (CANDIDATES, KEPT, MEMBERS, SCREENED, SOLVED, jax.default_backend())
     return {
         "law": task.model.law.name,
-        "formula": digest([np.frombuffer(str(formula).encode(), np.uint8)]),
+        "formula": digest([np.frombuffer(formula, np.uint8), *_constants(traced)]),
         "data": digest(task.problems),
         "starts": digest([starts]),
         "options": str(settings),
         "versions": ", ".join(versions),
         "sizes": str(sizes),
     }
+
+
+def _constants(traced: Any) -> Iterator[np.ndarray]:
+    """Arrays that a traced formula closes over, those of the formulas inside it among them."""
+    yield from map(np.asarray, getattr(traced, "consts", ()))
+    for equation in traced.eqns:
+        for inner in jax.tree.leaves(list(equation.params.values())):
+            if hasattr(inner, "eqns"):
+                yield from _constants(inner)

@@ -166,7 +166,7 @@ def experiment(name: str, noise: float = 0.004, seed: int = 0) -> Experiment:
             f"there is no experiment '{name}'; experiments: {', '.join(_DESIGNS)}."
             f"{nearest(name, _DESIGNS)}"
         )
-    law, truth = laws.get(_OTHER_LAW.get(name, name)), TRUTHS[name]
+    law, truth = laws.built_in(_OTHER_LAW.get(name, name)), TRUTHS[name]
     table = simulate_runs(law, truth, _DESIGNS[name](), noise, seed)
     return Experiment(name, law, truth, table, noise)
 

@@ -85,6 +85,22 @@ def test_a_spoilt_chunk_is_done_again(tmp_path, spoil):
     assert calls == [CHUNKS[2]] and again[2]["sum"] == first[2]["sum"]
 
 
+def test_a_chunk_under_the_name_of_another_is_done_again(tmp_path):
+    """A file that was copied over another, or renamed, does not answer for it."""
+    work = Work(tmp_path / "work")
+    first = work.map("s", sums, CHUNKS)
+    copied, over = tmp_path / "work" / "s-000001.npz", tmp_path / "work" / "s-000002.npz"
+    over.write_bytes(copied.read_bytes())
+    copied.rename(tmp_path / "work" / "t-000001.npz")  # of another stage
+    calls = []
+    again = work.map("s", lambda group: calls.extend(group) or sums(group), CHUNKS)
+    assert calls == [CHUNKS[1], CHUNKS[2]]
+    assert [r["sum"] for r in again] == [r["sum"] for r in first]
+    calls.clear()
+    work.map("t", lambda group: calls.extend(group) or sums(group), CHUNKS)
+    assert CHUNKS[1] in calls
+
+
 def test_a_folder_of_another_batch_is_refused_by_name(tmp_path):
     folder = tmp_path / "work"
     Work(folder).claim({"law": "dcpt", "data": "a", "options": "x"})
@@ -99,6 +115,9 @@ def test_a_folder_with_other_files_or_a_spoilt_manifest_is_refused(tmp_path):
         Work(tmp_path).claim({"law": "dcpt"})
     (tmp_path / MANIFEST).write_text('{"law": ')
     with pytest.raises(UsageError, match="cannot be read"):
+        Work(tmp_path).claim({"law": "dcpt"})
+    (tmp_path / MANIFEST).write_text('["law"]')
+    with pytest.raises(UsageError, match="no object with named fields: delete the folder"):
         Work(tmp_path).claim({"law": "dcpt"})
 
 

@@ -10,7 +10,8 @@ import pytest
 from conftest import jitted_for_once
 from problems import problem
 
-from jaxlaw import laws
+import jaxlaw as jl
+from jaxlaw import laws, simulate
 from jaxlaw.laws import base, specs
 from jaxlaw.notes import UsageError
 
@@ -397,6 +398,45 @@ def test_a_law_of_ones_own(monkeypatch):
     assert [spec.domain for spec in shifted_power.parameters][2] == "signed"
     value = shifted_power({"E": 1.0, "alpha": 0.5, "c": -2.0}, N=4.0, x=1.0)
     assert float(value) == pytest.approx(-0.5)
+
+
+def rival(**details):
+    """A law under a name of the caller's, the same function every time."""
+    return jl.law(lambda N, *, E=jl.positive(): E + 150 + 0 * N, **details)
+
+
+def test_a_name_taken_by_a_built_in_law_is_refused_unless_told(own_laws):
+    before = jl.published()["hoffmann-2022"].predict(N=70e9, D=1.4e12)
+    with pytest.raises(UsageError, match="'chinchilla' is that of a built-in law.*replace=True"):
+        rival(name="chinchilla")
+    with pytest.raises(UsageError, match="'loss-compute' is that of"):  # the function's own name
+
+        @jl.law
+        def loss_compute(N, *, E=jl.positive()):
+            return E + 0 * N
+
+    assert laws.get("chinchilla") is laws.built_in("chinchilla")
+    mine = rival(name="chinchilla", replace=True)
+    assert laws.get("chinchilla") is mine
+    # What jaxlaw computes with its own law is not a matter of names.
+    assert jl.published()["hoffmann-2022"].predict(N=70e9, D=1.4e12) == before
+    assert simulate.experiment("chinchilla").law is laws.built_in("chinchilla")
+
+
+def test_ones_own_law_may_be_defined_again_but_not_another_under_its_name(own_laws):
+    first = rival(name="mine")
+    again = rival(name="mine")
+    assert laws.get("mine") is again is not first
+    with pytest.raises(UsageError, match=r"'mine' is that of another law, defined as .*rival"):
+        jl.law(lambda N, *, E=jl.positive(): E * N, name="mine")
+    assert laws.get("mine") is again
+
+
+def test_variants_go_with_the_law_they_are_of(own_laws):
+    mine = rival(name="dcpt", replace=True)
+    with pytest.raises(UsageError, match="has no constraint 'paper'"):
+        laws.get("dcpt", "paper")
+    assert laws.get("dcpt") is mine
 
 
 def test_a_law_without_specifications_is_refused():

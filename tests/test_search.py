@@ -12,13 +12,16 @@ from pathlib import Path
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pandas as pd
 import pytest
 from posed import posed, screened
 
+import jaxlaw as jl
 from jaxlaw import engine
 from jaxlaw import search as searching
 from jaxlaw.chunks import Work
 from jaxlaw.notes import UsageError
+from jaxlaw.posing import Options, pose
 from jaxlaw.search import Task, find_optima
 from jaxlaw.solvers import SOLVERS
 from jaxlaw.solvers.status import CONVERGED
@@ -154,6 +157,7 @@ def test_a_folder_of_other_data_starts_or_options_is_refused(many, tmp_path):
 SCRIPT = """
 import sys, json
 import numpy as np
+import pandas as pd
 import jaxlaw as jl
 if len(sys.argv) > 2:
     jl.join_processes()
@@ -240,3 +244,77 @@ def test_killed_at_any_moment_it_goes_on_to_the_same_bits(undisturbed, tmp_path)
 
 def finished(folder: Path) -> list[Path]:
     return list(folder.glob("*.npz"))
+
+
+def level_law(table, looked_up=False):
+    """A law that closes over an array, as its own or inside a jitted function."""
+    table = np.asarray(table, float)
+
+    @jax.jit
+    def within(N):
+        return jnp.interp(jnp.log(N), np.linspace(16.0, 21.0, len(table)), table)
+
+    @jl.law(name="own-level", replace=True)
+    def own(N, *, E=jl.positive(0.5, 3), A=jl.positive(0.1, 10), alpha=jl.exponent()):
+        level = within(N) if looked_up else jnp.asarray(table)[jnp.int32(N > 1e8)]
+        return E + A * level * jl.power(N / 1e8, -alpha)
+
+    return own
+
+
+@pytest.fixture
+def level_runs():
+    size = np.geomspace(2e7, 1e9, 24)
+    return pd.DataFrame({"N": size, "loss": 1.7 + 0.4 * (size / 1e8) ** -0.3})
+
+
+FEW = {"n_starts": 16, "screen": 4}
+
+
+@pytest.mark.parametrize("looked_up", [False, True])
+@pytest.mark.parametrize("study", [False, True])
+def test_a_folder_does_not_answer_for_a_law_of_other_constants(
+    own_laws, level_runs, tmp_path, looked_up, study
+):
+    def asked(law):
+        if study:
+            return jl.cross_validate(law, level_runs, "all-points", work_dir=tmp_path, **FEW)
+        return jl.fit(law, level_runs, work_dir=tmp_path, **FEW)
+
+    asked(level_law([1.0, 2.0], looked_up))
+    asked(level_law([1.0, 2.0], looked_up))  # the same law, made again
+    with pytest.raises(UsageError, match="another batch .its formula differ"):
+        asked(level_law([2.0, 1.0], looked_up))
+
+
+def test_answers_of_a_folder_that_the_law_does_not_give_are_refused(own_laws, level_runs, tmp_path):
+    law = level_law([1.0, 2.0])
+    jl.fit(law, level_runs, work_dir=tmp_path, **FEW)
+    for path in [*tmp_path.glob("newton-*.npz"), *tmp_path.glob("finisher-*.npz")]:
+        held = dict(np.load(path))
+        np.savez(path, **{**held, "members": held["members"] * 1.001})
+    with pytest.raises(UsageError, match="answers that are not of this work.*delete the folder"):
+        jl.fit(law, level_runs, work_dir=tmp_path, **FEW)
+
+
+def test_a_law_that_calls_back_to_python_finds_its_folder_again(own_laws, level_runs):
+    """Its text names an address, which is another one in every process."""
+
+    def described(address):
+        def twice(values):
+            return 2 * np.asarray(values)
+
+        twice.__qualname__ = address
+
+        @jl.law(name="own-callback", replace=True)
+        def own(N, *, E=jl.positive(0.5, 3), A=jl.positive(0.1, 10)):
+            shape = jax.ShapeDtypeStruct(N.shape, N.dtype)
+            return E + A * jax.lax.stop_gradient(jax.pure_callback(twice, shape, N)) / 1e9
+
+        with jax.enable_x64(True):
+            seen = level_runs["N"].to_numpy(), level_runs["loss"].to_numpy(), np.ones(24)
+            p = pose(own, {"N": seen[0]}, *seen[1:], Options(), True)
+            task = Task(p.model, jax.tree.map(np.asarray, p.problem))
+            return searching._description(NEWTON, task, np.ones((1, 2)), False)["formula"]
+
+    assert described("twice") == described("twice") != described("another")

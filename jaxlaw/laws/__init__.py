@@ -7,9 +7,11 @@ import math
 import pandas as pd
 
 from jaxlaw.laws import cross_domain, curves, downstream, mixture, scaling  # noqa: F401
-from jaxlaw.laws.base import get, names
+from jaxlaw.laws.base import Law, built_in, get, keep_as_built_in, names
 
-__all__ = ["get", "law_table", "names"]
+__all__ = ["built_in", "get", "law_table", "names"]
+
+keep_as_built_in()
 
 
 def law_table() -> pd.DataFrame:
@@ -21,20 +23,25 @@ def law_table() -> pd.DataFrame:
     records = []
     for name in names():
         law = get(name)
-        units = {1.0: "1", 1e9: "10⁹"}
         records.append(
             {
                 "name": name,
                 "formula": law.formula,
                 "inputs": ", ".join(law.input_names),
                 "parameters": ", ".join(law.parameter_names),
-                "units": ", ".join(
-                    f"{spec.name} in {units.get(spec.unit, format(spec.unit, 'g'))}"
-                    for spec in law.inputs
-                    if spec.domain == "positive"
-                ),
+                "units": units_of(law),
                 "grid": math.prod(len(spec.grid or ()) for spec in law.parameters),
                 "source": law.source,
             }
         )
     return pd.DataFrame(records)
+
+
+def units_of(law: Law) -> str:
+    """What a law counts its positive inputs in, for people."""
+    units = {1.0: "1", 1e9: "10⁹"}
+    return ", ".join(
+        f"{spec.name} in {units.get(spec.unit, format(spec.unit, 'g'))}"
+        for spec in law.inputs
+        if spec.domain == "positive"
+    )

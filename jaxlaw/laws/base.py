@@ -13,9 +13,10 @@ Nothing else is needed: fits, folds, bootstraps and plans treat it like a built-
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, Literal, overload
 
@@ -151,13 +152,18 @@ class Law:
 
 
 _REGISTRY: dict[str, Law] = {}
+_BUILT_IN: dict[str, Law] = {}
 
 
 @overload
 def law(function: Callable[..., Array], /) -> Law: ...
 @overload
 def law(
-    *, name: str | None = None, inputs: Mapping[str, Input] | None = None, **details: Any
+    *,
+    name: str | None = None,
+    inputs: Mapping[str, Input] | None = None,
+    replace: bool = False,
+    **details: Any,
 ) -> Callable[[Callable[..., Array]], Law]: ...
 def law(
     function: Callable[..., Array] | None = None,
@@ -165,6 +171,7 @@ def law(
     *,
     name: str | None = None,
     inputs: Mapping[str, Input] | None = None,
+    replace: bool = False,
     **details: Any,
 ) -> Any:
     """Make a law of a function and register it under its name.
@@ -176,23 +183,27 @@ def law(
         name: what it is called for by; the function's name otherwise.
         inputs: specifications of inputs that jaxlaw does not know by name, or in another
             unit (``{"N": billions("N")}``).
+        replace: permission to take a name that another law has. The same function of the same
+            module, such as the cell of a notebook run again, needs none. What jaxlaw itself
+            computes with a built-in law, such as :func:`jaxlaw.published`, keeps that law.
         **details: other attributes of :class:`Law`.
 
     Returns:
         The :class:`Law`.
 
     Raises:
-        UsageError: a parameter without a specification, or no inputs.
+        UsageError: a parameter without a specification, no inputs, or a name that another law
+            has.
     """
     if function is None:
-        return lambda actual: law(actual, name=name, inputs=inputs, **details)
+        return lambda actual: law(actual, name=name, inputs=inputs, replace=replace, **details)
     known = INPUTS | dict(inputs or {})
     specs, parameters = [], []
     for argument in inspect.signature(function).parameters.values():
         if argument.kind is not argument.KEYWORD_ONLY:
             specs.append(known.get(argument.name, Input(argument.name)))
         elif isinstance(argument.default, Parameter):
-            parameters.append(replace(argument.default, name=argument.name))
+            parameters.append(dataclasses.replace(argument.default, name=argument.name))
         else:
             raise UsageError(
                 f"parameter '{argument.name}' of law {function.__name__} has no specification; "
@@ -211,8 +222,40 @@ def law(
         parameters=tuple(parameters),
         **details,
     )
+    held = _REGISTRY.get(made.name)
+    if held is not None and not (replace or _origin(held) == _origin(made)):
+        whose = "a built-in law" if held is _BUILT_IN.get(made.name) else "another law"
+        raise UsageError(
+            f"the name '{made.name}' is that of {whose}, defined as {'.'.join(_origin(held))}: "
+            "give yours another one (name=), or pass replace=True to have the name mean yours"
+        )
+    for variant in [key for key in _REGISTRY if key.startswith(f"{made.name}:")]:
+        del _REGISTRY[variant]  # of the law that had the name
     _REGISTRY[made.name] = made
     return made
+
+
+def _origin(law: Law) -> tuple[str, str]:
+    """Module and name of the function that a law was made of."""
+    function = law.function
+    return (
+        getattr(function, "__module__", None) or "?",
+        getattr(function, "__qualname__", None) or type(function).__name__,
+    )
+
+
+def keep_as_built_in() -> None:
+    """Take the laws registered so far for those that jaxlaw brings itself."""
+    _BUILT_IN.update(_REGISTRY)
+
+
+def built_in(name: str) -> Law:
+    """The law that jaxlaw brings under this name, whatever the name means to :func:`get` now.
+
+    Raises:
+        KeyError: jaxlaw brings none.
+    """
+    return _BUILT_IN[name]
 
 
 def get(name: str | Law, constraint: str | None = None) -> Law:
@@ -255,10 +298,10 @@ def constrained(base: Law, constraint: Constraint, **changes: Parameter) -> Law:
         **changes: parameters whose specification differs in the variant.
     """
     parameters = tuple(
-        replace(changes[spec.name], name=spec.name) if spec.name in changes else spec
+        dataclasses.replace(changes[spec.name], name=spec.name) if spec.name in changes else spec
         for spec in base.parameters
     )
-    variant = replace(base, parameters=parameters, constraint=constraint)
+    variant = dataclasses.replace(base, parameters=parameters, constraint=constraint)
     _REGISTRY[f"{base.name}:{constraint.name}"] = variant
     return variant
 

@@ -157,7 +157,7 @@ def pretraining_value(
         if short.any():
             broken = float(table["Dp"].iloc[int(np.argmax(short))])
             kept = table[table["Dp"] < broken]
-        law_fit = fit("downstream-bleu", model.renamed(kept))
+        law_fit = fit(laws.built_in("downstream-bleu"), model.renamed(kept))
         draws = _draws(model, law_fit, len(kept), resamples, seed)
     values = _numbers(law_fit, draws, last, at, target)
     ce_fit = _cross_entropy(table, slack)
@@ -231,7 +231,7 @@ class _Model:
     """The score law's problem on all checkpoints; versions of one shape share its programs."""
 
     def __init__(self, table: pd.DataFrame) -> None:
-        self.law = laws.get("downstream-bleu")
+        self.law = laws.built_in("downstream-bleu")
         self.observations = read_runs(self.renamed(table)).observations(self.law)
 
     @staticmethod
@@ -283,7 +283,7 @@ def _draws(model: _Model, law_fit: Fit, kept: int, count: int, seed: int) -> dic
 
 def _scores(params: Mapping[str, np.ndarray], Dp: Any) -> np.ndarray:
     with jax.enable_x64(True):
-        return np.asarray(laws.get("downstream-bleu")(dict(params), Dp=jnp.asarray(Dp, float)))
+        return np.asarray(laws.built_in("downstream-bleu")(dict(params), Dp=jnp.asarray(Dp, float)))
 
 
 def _numbers(
@@ -313,7 +313,7 @@ def _cross_entropy(table: pd.DataFrame, slack: float) -> Fit | None:
     worse = np.append(False, np.diff(table["score"]) < -slack)
     table["disagree"] = worse & np.append(False, np.diff(table["cross_entropy"]) < 0)
     renamed = table[["Dp", "cross_entropy"]].rename(columns={"cross_entropy": "cross-entropy"})
-    return fit("downstream-ce", renamed)
+    return fit(laws.built_in("downstream-ce"), renamed)
 
 
 def _on_law(
