@@ -257,7 +257,7 @@ def main() -> None:
     with jax.enable_x64(True):
         law = laws.get("chinchilla")
         means = {k: float(np.exp(np.log(runs[k]).mean())) for k in ("N", "D")}
-        grid = starts.paper_grid(law, means)
+        grid = starts.grid_of(law, means)
         case("chinchilla", runs, grid[:: 50 if quick else 1], 2, numpy_chinchilla,
              20 if quick else 300, 10 if quick else 100, repeats)  # fmt: skip
         table = simulate.experiment("dcpt").table

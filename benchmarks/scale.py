@@ -90,7 +90,7 @@ def grid():
     """Every start of the paper's dcpt grid."""
     table = simulate.experiment("dcpt").table
     p = posed("dcpt", table)
-    natural = starts.paper_grid(p.model.law, p.means)
+    natural = starts.grid_of(p.model.law, p.means)
     first = p.coordinates(natural)
     task = Task(p.model, p.problem)
     find_optima(NEWTON, task, first[:8192], work=SILENT)
@@ -169,7 +169,7 @@ def memory():
     p = posed("dcpt", table)
     weights = np.ones((36, len(table)))
     task = Task(p.model, p.problem._replace(weight=weights), frozenset({"weight"}))
-    first = p.coordinates(starts.paper_grid(p.model.law, p.means))
+    first = p.coordinates(starts.grid_of(p.model.law, p.means))
     short = NEWTON._replace(settings=NEWTON.settings._replace(max_ticks=2))
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     _, seconds = timed(lambda: find_optima(short, task, first, work=SILENT))

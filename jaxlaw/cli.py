@@ -182,7 +182,7 @@ else:
         starts: Annotated[
             str,
             typer.Option(
-                help="sobol, or grid (the source's).",
+                help="sobol, or grid (the source's; a note names jaxlaw's own).",
                 autocompletion=opt.completed(("sobol", "grid")),
             ),
         ] = "sobol",

@@ -35,7 +35,7 @@ from jaxlaw.runs import read_runs
 from jaxlaw.search import Optimum, Task, find_optima
 from jaxlaw.solvers import SOLVERS, Solver
 from jaxlaw.solvers.status import NAMES
-from jaxlaw.starts import first_starts
+from jaxlaw.starts import first_starts, on_grid
 
 _log = logging.getLogger(__name__)
 
@@ -77,8 +77,8 @@ def fit(
             everywhere) or ``"observed"`` (over the observed range). The default is none:
             on real mixtures the paper's form halves R², and a fit without it reports where
             the loss rises with r.
-        starts: ``"sobol"``, ``"grid"`` (the source's own), (S, p) array, DataFrame, or dict
-            of the values to combine.
+        starts: ``"sobol"``, ``"grid"`` (the source's; where that prints none and jaxlaw has its
+            own, a note says so), (S, p) array, DataFrame, or dict of the values to combine.
         n_starts: size of the Sobol sample.
         screen: how many of the best starts are solved; False for all.
         solver: ``"newton"``, or ``"lbfgs"`` for jaxopt's on every start, as in the papers.
@@ -124,7 +124,8 @@ def fit(
                 "starts: check units, bounds and fixed values"
             )
         result = _report(posed, observations, optimum, solver)
-        result = dataclasses.replace(result, notes=(*result.notes, *work.memory.notes))
+        notes = (*result.notes, *on_grid(law, starts), *work.memory.notes)
+        result = dataclasses.replace(result, notes=notes)
         _log.info("law %s: objective %.8g, %s", law.name, result.objective, result.status)
     if law.constraint is not None and _binds(posed, optimum.coordinates):
         without = fit(

@@ -1,4 +1,4 @@
-"""Where lanes start: the paper's grid, a Sobol sample of the law's ranges, or the user's own.
+"""Where lanes start: a grid, a Sobol sample of the law's ranges, or the user's own values.
 
 Starts are natural values at the centre of the data, one row a start, one column a
 parameter of the law; a parameter that a constraint raises is given by its excess.
@@ -15,7 +15,7 @@ import pandas as pd
 
 from jaxlaw.coordinates import recentre
 from jaxlaw.laws.base import Law
-from jaxlaw.notes import UsageError, nearest
+from jaxlaw.notes import Note, UsageError, nearest
 
 if TYPE_CHECKING:
     from jaxlaw.posing import Posed
@@ -39,7 +39,7 @@ def first_starts(posed: Posed, starts: Any, count: int, seed: int) -> np.ndarray
     if isinstance(starts, str) and starts == "sobol":
         natural = sobol(law, count, seed)
     elif isinstance(starts, str) and starts == "grid":
-        natural = paper_grid(law, posed.means)
+        natural = grid_of(law, posed.means)
     elif isinstance(starts, str):
         hint = nearest(starts, ("sobol", "grid"))
         raise UsageError(f"starts is 'sobol', 'grid' or values, not '{starts}'.{hint}")
@@ -48,11 +48,22 @@ def first_starts(posed: Posed, starts: Any, count: int, seed: int) -> np.ndarray
     return posed.coordinates(natural)
 
 
-def paper_grid(law: Law, centre: Mapping[str, float]) -> np.ndarray:
-    """Every combination of the starting values of the law's source, (S, p).
+def on_grid(law: Law, starts: Any) -> list[Note]:
+    """Says so where the grid that a user asked for is not that of the law's source."""
+    if not (isinstance(starts, str) and starts == "grid" and law.own_grid):
+        return []
+    message = (
+        f"{law.source} prints no starting grid: that of law {law.name} is jaxlaw's own, "
+        f"{law.own_grid}"
+    )
+    return [Note("own-grid", "info", message)]
+
+
+def grid_of(law: Law, centre: Mapping[str, float]) -> np.ndarray:
+    """Every combination of the starting values of the law's parameters, (S, p).
 
     Raises:
-        UsageError: the source gives no grid.
+        UsageError: the law has no grid.
     """
     missing = [spec.name for spec in law.parameters if spec.grid is None]
     if missing:

@@ -14,15 +14,44 @@ NOWHERE = {}  # a centre of nothing: values stay as they are
 
 
 @pytest.mark.parametrize(
-    "name,size", [("chinchilla", 4500), ("dcpt", 277_830), ("kaplan", 0), ("dcpt-l1", 92_610)]
+    "name,size,own",
+    [
+        ("chinchilla", 4500, 0),
+        ("dcpt", 277_830, 0),
+        ("kaplan", 0, 0),
+        ("dcpt-l1", 0, 92_610),
+        ("dcpt-l2", 0, 277_830),
+        ("dcpt-l4", 0, 138_915),
+        ("dcpt-l5", 0, 0),
+    ],
 )
-def test_the_grids_of_the_sources_have_their_size(name, size):
-    assert laws.law_table().set_index("name").loc[name, "grid"] == size
+def test_grids_of_the_sources_and_of_jaxlaw_are_told_apart(name, size, own):
+    """Hoffmann 2022, App. D.2, and Que 2024, App. E.3, print theirs; Que's is for L3 alone."""
+    row = laws.law_table().set_index("name").loc[name]
+    assert (row["grid"], row["own_grid"]) == (size, own)
+
+
+def test_only_what_these_papers_print_counts_as_printed():
+    printed = laws.law_table().query("grid > 0")
+    assert set(printed["name"]) == {"chinchilla", "dcpt"}
+
+
+def test_a_fit_says_that_its_grid_is_jaxlaws_own():
+    """In a word for every law; one fit, of few parameters left free, carries it."""
+    said = {name: starts.on_grid(laws.get(name), "grid") for name in laws.names()}
+    assert {name for name, notes in said.items() if notes} == {"dcpt-l1", "dcpt-l2", "dcpt-l4"}
+    assert starts.on_grid(laws.get("dcpt-l1"), "sobol") == []
+    truth = jl.simulate.TRUTHS["dcpt"]
+    held = {name: truth[name] for name in ("E", "A", "B", "alpha", "beta", "gamma", "eps")}
+    runs = jl.simulate.experiment("dcpt").table
+    fit = jl.fit("dcpt-l1", runs, starts="grid", fixed=held)
+    (note,) = [note for note in fit.notes if note.code == "own-grid"]
+    assert note.severity == "info" and "L1" in note.message and "for L3" in note.message
 
 
 def test_hoffmanns_grid_is_hoffmanns():
     law = laws.get("chinchilla")
-    grid = starts.paper_grid(law, NOWHERE)
+    grid = starts.grid_of(law, NOWHERE)
     assert grid.shape == (4500, 5)
     assert len(np.unique(grid, axis=0)) == 4500
     e, a, b = (np.unique(np.log(grid[:, k]).round(9)) for k in range(3))
@@ -34,7 +63,7 @@ def test_hoffmanns_grid_is_hoffmanns():
 
 def test_a_grid_is_moved_to_the_centre_of_the_data():
     law, centre = laws.get("chinchilla"), {"N": 1e9, "D": 1e10}
-    plain, moved = starts.paper_grid(law, NOWHERE), starts.paper_grid(law, centre)
+    plain, moved = starts.grid_of(law, NOWHERE), starts.grid_of(law, centre)
     np.testing.assert_allclose(moved[:, 1], plain[:, 1] * 1e9 ** -plain[:, 3], rtol=1e-12)
     np.testing.assert_allclose(moved[:, 2], plain[:, 2] * 1e10 ** -plain[:, 4], rtol=1e-12)
     np.testing.assert_array_equal(moved[:, [0, 3, 4]], plain[:, [0, 3, 4]])
@@ -42,7 +71,7 @@ def test_a_grid_is_moved_to_the_centre_of_the_data():
 
 def test_a_law_without_a_grid_says_what_to_use():
     with pytest.raises(UsageError, match=r"no starting grid \(none for Nc.*starts='sobol'"):
-        starts.paper_grid(laws.get("kaplan"), NOWHERE)
+        starts.grid_of(laws.get("kaplan"), NOWHERE)
 
 
 @pytest.mark.parametrize(

@@ -17,12 +17,13 @@ keep_as_built_in()
 def law_table() -> pd.DataFrame:
     """Every registered law, one row each: name, formula, inputs, parameters, units, source.
 
-    ``units`` says what the law counts its inputs in; ``grid`` how many starts its source uses
-    (0 where it gives none).
+    ``units`` says what the law counts its inputs in; ``grid`` how many starts its source prints
+    (0 where it prints none); ``own_grid`` how many jaxlaw's own grid has in its place (0: none).
     """
     records = []
     for name in names():
         law = get(name)
+        size = math.prod(len(spec.grid or ()) for spec in law.parameters)
         records.append(
             {
                 "name": name,
@@ -30,7 +31,8 @@ def law_table() -> pd.DataFrame:
                 "inputs": ", ".join(law.input_names),
                 "parameters": ", ".join(law.parameter_names),
                 "units": units_of(law),
-                "grid": math.prod(len(spec.grid or ()) for spec in law.parameters),
+                "grid": 0 if law.own_grid else size,
+                "own_grid": size if law.own_grid else 0,
                 "source": law.source,
             }
         )

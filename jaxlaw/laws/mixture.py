@@ -28,6 +28,8 @@ _E_GRID = tuple(math.exp(e) for e in (-1.0, -0.5, 0.0, 0.5, 1.0))
 _EXPONENT_GRID = tuple(math.log1p(math.exp(x)) for x in (-0.5, 0.0, 0.5))
 _ETA_GRID = tuple(1 + math.exp(x) for x in (-0.5, 0.0, 0.5))
 _EPS_GRID = (0.01, 0.5)
+# That grid is printed for L3 alone; those of L1, L2 and L4 are jaxlaw's own.
+_OWN_GRID = "extended from that of Que 2024, App. E.3, for L3"
 
 
 def _irreducible():
@@ -210,6 +212,7 @@ def dcpt(
     requirements=_unmet_trends,
     chart=_SHARE_TERM,
     context=_context,
+    own_grid=_OWN_GRID,
 )
 def dcpt_l1(
     N,
@@ -238,6 +241,7 @@ def dcpt_l1(
     requirements=_unmet_trends,
     chart=_JOINT_TERM,
     context=_context,
+    own_grid=_OWN_GRID,
 )
 def dcpt_l2(
     N,
@@ -266,6 +270,7 @@ def dcpt_l2(
     source="Que 2024, §4.2 (L4)",
     linear=("E", "A", "B", "C"),
     requirements=_unmet_trends,
+    own_grid=_OWN_GRID,
 )
 def dcpt_l4(
     N,

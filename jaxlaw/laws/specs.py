@@ -70,7 +70,8 @@ class Parameter:
             that it carries the unit N^alpha, so that A / N0^alpha, its size at the
             geometric mean N0 of the data, is what is searched. Uncorrelated with alpha,
             where A itself is not.
-        grid: the source paper's own starting values (natural, not centred), if any.
+        grid: starting values (natural, not centred): the source's, or as the law's ``own_grid``
+            says; None: there are none.
         unit: for people.
         doc: what it stands for.
     """
