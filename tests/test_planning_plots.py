@@ -5,6 +5,7 @@ import pytest
 from conftest import named, texts
 from planned import CONTINUAL, DOMAIN, GENERAL, SCRATCH, drawn, scattered
 
+import jaxlaw as jl
 from jaxlaw import planning
 
 pictures = pytest.importorskip("jaxlaw.plots")
@@ -92,6 +93,38 @@ def test_loss_over_compute(ax):
     observed = {"C": np.array([1e20]), "loss": np.array([2.7])}
     assert pictures.loss_frontier(found, ax, observed=observed) is ax
     np.testing.assert_array_equal(ax.lines[0].get_ydata(), found.table["loss"])
+
+
+def test_the_frontier_shows_where_the_fitted_range_ends(ax):
+    found = planning.frontier(scattered(), np.geomspace(1e19, 1e25, 25))
+    pictures.loss_frontier(found, ax, fit=scattered())
+    low, high = scattered().fit.ranges["N"]
+    inside = found.table["N"].between(low, high)
+    low, high = scattered().fit.ranges["D"]
+    inside &= found.table["D"].between(low, high)
+    assert 0 < inside.sum() < 25
+    grey = [patch for patch in ax.patches if patch.get_alpha() == 0.12]
+    shaded = np.zeros(25, bool)
+    for patch in grey:
+        x = patch.get_x(), patch.get_x() + patch.get_width()
+        shaded |= found.table["compute"].between(*x, inclusive="neither").to_numpy()
+    assert not (shaded & inside).any()
+    assert (shaded | inside | (found.table["compute"] >= ax.get_xlim()[1])).sum() >= 24
+    assert "not fitted" in texts(ax)
+
+
+def test_contours_show_the_runs_and_the_fitted_range(ax):
+    N, D = (np.array(scattered().fit.ranges[name]) for name in ("N", "D"))
+    sizes = np.geomspace(*N, 3)
+    table = {"N": np.repeat(sizes, 2), "D": np.tile(D, 3), "loss": np.linspace(3, 2, 6)}
+    pictures.isoloss(scattered(), (1e19, 1e23), ax, runs=jl.read_runs(table))
+    at = np.concatenate([np.asarray(c.get_offsets()) for c in ax.collections])
+    for spent, size in [(6 * n * d, n) for n in sizes for d in D]:
+        assert np.isclose(at, (spent, size), rtol=1e-12).all(axis=1).any()
+    (outline,) = (line for line in ax.lines if line.get_linestyle() == ":")
+    x, y = outline.get_data()
+    assert {(6 * n * d, n) for n in N for d in D} == set(zip(x, y, strict=True))
+    assert "fitted range" in texts(ax)
 
 
 def test_saved_compute(ax):

@@ -293,3 +293,59 @@ def test_ticks_of_logarithms_can_be_read(ax, low, high, words, labels):
     shown = [tick.label1.get_text() for tick in ax.xaxis.get_major_ticks()
              if low * 0.99 <= tick.get_loc() <= high * 1.01]  # fmt: skip
     assert shown == labels
+
+
+def test_a_loose_parameter_does_not_flatten_the_other_intervals(ax):
+    estimate = np.array([300.0, 400.0, 1.7, 0.34])
+    table = pd.DataFrame(
+        {"parameter": ["A", "B", "E", "alpha"], "estimate": estimate, "low": 0.9 * estimate,
+         "high": [330.0, 9e4, 1.8, 0.36]}
+    )  # fmt: skip
+    plots.parameter_intervals(table, ax)
+    low, high = ax.get_xlim()
+    assert -15 < low < -10 and 10 < high < 15  # per cent: those of A, not the 22,000 of B
+    beyond = [at for at in points(ax) if abs(at[0]) > 0.99 * 10]
+    assert [at[1] for at in beyond] == [2]  # one arrow, in the row of B
+    assert "goes on" in ax.get_xlabel()
+    assert "400  (360 to 9e+04)" in texts(ax)
+
+
+def test_intervals_of_like_length_are_drawn_whole(ax):
+    plots.parameter_intervals(INTERVALS, ax)
+    assert "goes on" not in ax.get_xlabel()
+    segments = np.concatenate(ax.collections[0].get_segments())
+    assert segments[:, 0].min() >= ax.get_xlim()[0] and segments[:, 0].max() <= ax.get_xlim()[1]
+
+
+def test_a_count_of_tokens_under_any_name_is_logarithmic(own_laws, chinchilla_fit, ax):
+    known = chinchilla_fit.law
+    spec = {"D": jl.Input("U"), "N": jl.Input("N", "parameters", 1.0, "positive")}
+    law = replace(known, name="of-unique-tokens", inputs=(spec["N"], spec["D"]))
+    ranges = {"N": chinchilla_fit.ranges["N"], "U": chinchilla_fit.ranges["D"]}
+    fit = replace(chinchilla_fit, law=law, ranges=ranges, units={"N": 1.0, "U": 1.0})
+    plots.loss_over_input(fit, None, "U", ax)
+    assert ax.get_xscale() == "log"
+    assert ax.get_xlim() == pytest.approx(ranges["U"])  # the law may not exist beyond
+
+
+def test_labels_of_steps_do_not_touch():
+    schedule = jl.schedules.cosine(3e-4, 1_000_000)
+    figure, axes = matplotlib_figure((4.8, 3.4), font=11)
+    prediction = pd.DataFrame(
+        {"step": np.arange(1, 1_000_001, 1000), "lr": schedule.rates[::1000]}
+    ).assign(loss=3.0, base=3.0, annealing=0.0)
+    plots.loss_curve(prediction, ax=axes)
+    figure.canvas.draw()
+    below = axes.child_axes[0]
+    boxes = [one.get_window_extent() for one in below.get_xticklabels() if one.get_text()]
+    boxes = sorted((box.x0, box.x1) for box in boxes)
+    assert len(boxes) > 2
+    assert all(left[1] < right[0] for left, right in zip(boxes, boxes[1:], strict=False))
+
+
+def matplotlib_figure(size, font):
+    """A figure as a report draws it: small, with letters that are readable on a telephone."""
+    import matplotlib.pyplot as plt
+
+    with plt.rc_context({"font.size": font}):
+        return plt.subplots(figsize=size, layout="constrained")

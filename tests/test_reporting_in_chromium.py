@@ -32,8 +32,15 @@ for (const width of [400, 1200]) {
   frame.width = width; frame.height = 800; frame.src = "page.html";
   frame.onload = () => {
     const found = document.createElement("p");
-    found.textContent = width + " " + frame.contentDocument.documentElement.scrollWidth;
+    const page = frame.contentDocument;
+    found.textContent = width + " " + page.documentElement.scrollWidth;
     document.body.append(found);
+    for (const one of page.querySelectorAll(".wide")) if (one.scrollWidth > one.clientWidth) {
+      const table = document.createElement("pre");
+      const moves = frame.contentWindow.getComputedStyle(one).overflowX;
+      table.textContent = width + " " + moves + " " + one.getAttribute("aria-label");
+      document.body.append(table);
+    }
   };
   document.body.append(frame);
 }
@@ -113,3 +120,7 @@ def test_nothing_is_wider_than_the_window(opened):
     found = {int(a): int(b) for a, b in re.findall(r"<p>(\d+) (\d+)</p>", seen)}
     assert found.keys() == {400, 1200}
     assert all(wide <= width for width, wide in found.items())
+    # A table that is wider than its page scrolls; on a desk's screen only that of many folds is.
+    wider = re.findall(r"<pre>(\d+) (\w+) (.*?)</pre>", seen)
+    assert {moves for _, moves, _ in wider} == {"auto"}
+    assert {table for width, _, table in wider if width == "1200"} <= {"Every fold"}

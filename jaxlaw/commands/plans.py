@@ -18,6 +18,7 @@ from jaxlaw.commands.options import (
     Level,
     Values,
     fit_argument,
+    reads_runs,
     values_of,
 )
 from jaxlaw.commands.plan_output import (
@@ -96,27 +97,37 @@ def allocation_law_command(
 
 
 @plan.command("frontier")
+@reads_runs
 def frontier_command(
     fit: FitFile,
     compute: Annotated[str, typer.Option(help="FLOPs: 1e19,1e20 or 1e19:1e23 (13 of them).")],
+    data: Annotated[str | None, typer.Option(help="The runs of the fit, for the picture.")] = None,
     at: At = None,
     limit: Limit = None,
     bootstrap: Draws = None,
     level: Level = 0.95,
     out: Out = None,
     as_json: Json = False,
+    *,
+    reading: dict[str, Any],
 ) -> None:
     """The best run of every budget; as a picture, on contours of equal loss.
 
-    Example: jaxlaw plan frontier fit.json --compute 1e19:1e23 --out frontier.png
+    Example: jaxlaw plan frontier fit.json --compute 1e19:1e23 --data runs.csv --out frontier.png
     """
     check_folder(out)
+    if data is None and any(reading.values()):
+        raise UsageError("options say how data are read, and there are none: --data FILE")
     (loaded,) = loaded_fits([fit], bootstrap)
     budgets = budgets_of(compute)
     options = {"limits": ranges_of(limit, "--limit"), **inputs_at(at)}
     found = planning.frontier(loaded, budgets, level=level, **options)
     ends = (min(budgets), max(budgets))
-    show(found.table, found.notes, out, as_json, lambda p: p.isoloss(loaded, ends, **options))
+    runs = None if data is None else jl.read_runs(data, **reading)
+    show(
+        found.table, found.notes, out, as_json,
+        lambda p: p.isoloss(loaded, ends, runs=runs, **options),
+    )  # fmt: skip
 
 
 @plan.command("target")

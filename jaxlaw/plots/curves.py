@@ -17,6 +17,7 @@ from jaxlaw.plots.style import (
     name_ends,
     new_axes,
     panel_below,
+    step_axis,
     tidy,
 )
 
@@ -60,7 +61,7 @@ def loss_curve(prediction: pd.DataFrame, observed: Any = None, ax: Axes | None =
     rates.plot(step, prediction["lr"], color=INK, linewidth=1.0)
     rates.set_ylim(bottom=0)
     rates.ticklabel_format(axis="y", style="sci", scilimits=(-2, 2), useMathText=True)
-    rates.xaxis.set_major_formatter("{x:,.0f}")
+    step_axis(rates.xaxis)
     rates.set_xlabel("step")
     if "phase" in prediction and prediction["phase"].nunique() > 1:
         start = step[prediction["phase"] == "cpt"].iloc[0]

@@ -167,7 +167,8 @@ def _draw(
     values: list[Any], held: dict[str, float], reach: float,
 ) -> None:  # fmt: skip
     spec, (low, high) = _spec(fit, along), fit.ranges[along]
-    x = _course(spec, np.append(seen.inputs[along][there], [low, high]), reach)
+    shown = np.append(seen.inputs[along][there], [low, high])
+    x = _course(spec, shown, reach)
     colors = _colors(fit, by, values)
     ends = []
     for value in values:
@@ -181,7 +182,7 @@ def _draw(
         own = exact if exact.sum() >= 3 * len(values) else there
     if own.any():
         _mark(ax, seen, own, along, [colors(one) for one in seen.inputs[by][own]] if by else INK)
-    if spec.domain == "positive":
+    if spec.domain == "positive" or _spans_decades(spec, shown):
         log_axis(ax.xaxis, _single(fit, along))
     ax.set_xlim(x[0], x[-1])
     _shade_outside(ax, (low, high))
@@ -202,12 +203,25 @@ def _colors(fit: Fit, by: str | None, values: list[Any]) -> Callable[[Any], Any]
 def _course(spec: Input, values: np.ndarray, reach: float) -> np.ndarray:
     """Where the curves are computed."""
     low, high = float(values.min()), float(values.max())
+    if _spans_decades(spec, values):
+        return np.geomspace(low, high, _FINE)
     if spec.domain == "positive":
         return np.geomspace(low / reach, high * reach, _FINE)
     if spec.domain == "fraction":
         return np.linspace(0, 1, _FINE)
     room = 0.1 * (high - low)
     return np.linspace(max(low - room, 0) if low >= 0 else low - room, high + room, _FINE)
+
+
+def _spans_decades(spec: Input, values: np.ndarray) -> bool:
+    """Whether an input that is not declared positive is a count or a size all the same.
+
+    A user's law may take tokens under a name of its own (``U``), and nothing says that they are
+    positive. Values above 0 over more than a factor of 30 are shown on a logarithmic axis, and
+    the curves keep to the range of the data: the law may not exist at 0.
+    """
+    low, high = float(values.min()), float(values.max())
+    return spec.domain in ("real", "nonnegative") and 0 < 30 * low < high
 
 
 def _mark(ax: Axes, seen: _Seen, here: np.ndarray, along: str, colors: Any) -> None:

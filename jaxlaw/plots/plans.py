@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from jaxlaw.planning.answers import held, sources
+from jaxlaw.planning.answers import Source, held, sources
 from jaxlaw.planning.budgets import Allocation, Frontier, frontier
 from jaxlaw.planning.domains import DomainShares
 from jaxlaw.planning.mixture import Mixture, optimal_mixture_limited
@@ -30,6 +30,7 @@ from jaxlaw.plots.style import (
     tidy,
     write,
 )
+from jaxlaw.runs import Runs
 
 _COMPUTE = "training compute (FLOPs)"
 
@@ -151,9 +152,12 @@ def isoloss(
     label: str | None = None,
     levels: int | Sequence[float] = 9,
     mark: Allocation | None = None,
+    runs: Runs | None = None,
     **options: Any,
 ) -> Axes:
     """Contours of equal loss over compute and size, with the best size (Zheng's figure 5).
+
+    The dotted outline is the fitted range of N and D: what lies outside of it is an extrapolation.
 
     Args:
         fit: as for :func:`jaxlaw.planning.allocation`; with replicates the best size has a
@@ -162,6 +166,7 @@ def isoloss(
         ax: where to draw; a second law drawn there with another color compares.
         color, label: of the line; levels: of the contours.
         mark: one answer, such as of :func:`jaxlaw.planning.allocation`, as a point.
+        runs: the fitted :class:`jaxlaw.Runs`, as points.
         **options: what :func:`jaxlaw.planning.frontier` takes.
     """
     ax = ax or new_axes()
@@ -200,6 +205,12 @@ def isoloss(
     ax.plot(best["compute"], best["N"], color=color, linewidth=2)
     if "N_low" in best:
         band(ax, best["compute"], best["N_low"], best["N_high"], color)
+    _outline_fitted(ax, source, color)
+    if runs is not None:
+        observed = runs.observations(source.law).inputs  # in the law's own units
+        size, tokens = (observed[name] / source.units[name] for name in ("N", "D"))
+        spent = 6 * size * source.single("N") * tokens * source.single("D")
+        dots(ax, spent, size, color=INK, s=9, zorder=3)
     if mark is not None and np.isfinite([mark.compute, mark.N]).all():
         dots(ax, mark.compute, mark.N, color=RED, s=36, alpha=1, zorder=4)
         write(ax, f"loss {mark.loss:.4g}", (mark.compute, mark.N), color=RED, xytext=(6, -4),
@@ -210,6 +221,22 @@ def isoloss(
     share = ", each run at its best share" if searched else ""
     ax.set_title(f"contours of equal loss (nats){share}", fontsize="medium", color=INK)
     return tidy(ax)
+
+
+def _outline_fitted(ax: Axes, source: Source, color: Any) -> None:
+    """The fitted range of N and D, over compute and N: a parallelogram on logarithmic axes."""
+    ranges = [source.ranges.get(name) for name in ("N", "D")]
+    if None in ranges or not np.isfinite(ranges).all():
+        return  # coefficients that a paper prints have no ranges
+    (least_N, most_N), (least_D, most_D) = ranges
+    N = np.array([least_N, least_N, most_N, most_N, least_N])
+    D = np.array([least_D, most_D, most_D, least_D, least_D])
+    compute = 6 * N * source.single("N") * D * source.single("D")
+    ax.plot(compute, N, color=color, linewidth=1.1, linestyle=":", zorder=2)
+    inside = (compute >= ax.get_xlim()[0]) & (compute <= ax.get_xlim()[1])
+    if inside.any():
+        at = int(np.argmax(np.where(inside, N, -np.inf)))
+        write(ax, "fitted range", (compute[at], N[at]), color=color, xytext=(4, 3))
 
 
 def _shares_at(tokens: np.ndarray, options: Mapping[str, Any], count: int = 65) -> np.ndarray:
@@ -223,7 +250,12 @@ def _shares_at(tokens: np.ndarray, options: Mapping[str, Any], count: int = 65) 
 
 
 def loss_frontier(
-    found: Frontier, ax: Axes | None = None, *, observed: Any = None, label: str | None = None
+    found: Frontier,
+    ax: Axes | None = None,
+    *,
+    observed: Any = None,
+    label: str | None = None,
+    fit: Any = None,
 ) -> Axes:
     """The lowest loss over compute.
 
@@ -232,7 +264,9 @@ def loss_frontier(
         ax: where to draw; a new figure if None.
         observed: a table with ``C`` and ``loss``, such as
             :func:`jaxlaw.planning.lowest_losses` returns, or nothing.
-        label: of the line.
+        label: name of the line.
+        fit: the fit that was planned with, if the ground outside of its fitted N and D is to be
+            shaded.
     """
     ax, table = ax or new_axes(), found.table
     if observed is not None:
@@ -245,10 +279,31 @@ def loss_frontier(
         band(ax, table["compute"], table["loss_low"], table["loss_high"], BLUE)
     ax.margins(x=0.02)
     log_axis(ax.xaxis, words=False)
+    if fit is not None:
+        _shade_extrapolation(ax, table, fit)
     name_ends(ax, [(table["loss"].iloc[-1], label or "best run", BLUE)])
     ax.set_xlabel(_COMPUTE)
     ax.set_ylabel("loss (nats)")
     return tidy(ax)
+
+
+def _shade_extrapolation(ax: Axes, table: pd.DataFrame, fit: Any) -> None:
+    """Grey ground under the budgets whose best N or D lies outside of the fitted ranges."""
+    (source,) = sources(fit)
+    inside = np.ones(len(table), bool)
+    for name in ("N", "D"):
+        low, high = source.ranges.get(name, (-np.inf, np.inf))
+        inside &= table[name].between(low, high).to_numpy()
+    left, right = ax.get_xlim()
+    compute = table["compute"].to_numpy()
+    ends = (compute[inside].min(), compute[inside].max()) if inside.any() else (right, right)
+    for low, high in ((left, ends[0]), (ends[1], right)):
+        if low < high and not (low == left and inside[0]) and not (high == right and inside[-1]):
+            ax.axvspan(low, high, color=FAINT, alpha=0.12, linewidth=0, zorder=0)
+            middle = np.sqrt(low * high)
+            write(ax, "not fitted", (middle, 1), xycoords=("data", "axes fraction"), ha="center",
+                  va="bottom", color=FAINT, xytext=(0, 2))  # fmt: skip
+    ax.set_xlim(left, right)
 
 
 def lowest_of_runs(lowest: pd.DataFrame, points: Any, ax: Axes | None = None) -> Axes:

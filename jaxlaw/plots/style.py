@@ -14,7 +14,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.text import Annotation
-from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
 
 from jaxlaw.laws.base import Law
 from jaxlaw.laws.specs import Input
@@ -149,6 +149,12 @@ def log_axis(axis: Axis, single: float = 1.0, words: bool = True) -> None:
     axis.set_major_formatter(FuncFormatter(lambda value, _: say(value * single)))
     axis.set_minor_locator(LogLocator(subs=range(2, 10)) if decades > 2.2 else NullLocator())
     axis.set_minor_formatter(NullFormatter())
+
+
+def step_axis(axis: Axis) -> None:
+    """A linear axis of training steps, its labels few and short enough that none touch."""
+    axis.set_major_locator(MaxNLocator(5, integer=True))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: count_in_words(value)))
 
 
 def input_label(spec: Input) -> str:

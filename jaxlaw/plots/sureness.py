@@ -17,6 +17,10 @@ from jaxlaw.uncertainty import Profile
 def parameter_intervals(sure: Any, ax: Axes | None = None, *, level: float = 0.95) -> Axes:
     """Parameters with their intervals, relative to the estimate, so that they share an axis.
 
+    An interval many times as long as the others would flatten them all: the axis ends before it
+    does, its line ends in an arrow there, and the axis label says so. The numbers on the right are
+    always those of the whole interval.
+
     Args:
         sure: a :class:`jaxlaw.Bootstrap`, a :class:`jaxlaw.Covariance`, or the table of their
             ``intervals()``.
@@ -34,8 +38,15 @@ def parameter_intervals(sure: Any, ax: Axes | None = None, *, level: float = 0.9
     rows = np.arange(len(table))[::-1]
     scale = 100 / table["estimate"].abs()
     low, high = ((table[end] - table["estimate"]) * scale for end in ("low", "high"))
+    reach = _reach(low, high)
     ax.axvline(0, color=FAINT, linewidth=0.8, zorder=0)
-    ax.hlines(rows, low, high, color=BLUE, linewidth=3, alpha=0.55)
+    ax.hlines(rows, low.clip(-reach), high.clip(upper=reach), color=BLUE, linewidth=3, alpha=0.55)
+    ax.set_xlim(-1.08 * reach, 1.08 * reach)
+    cut = [(rows[low < -reach], -1, "<"), (rows[high > reach], 1, ">")]
+    for those, side, marker in cut:
+        if len(those):
+            ends = np.full(len(those), side * 1.03 * reach)
+            ax.scatter(ends, those, marker=marker, color=BLUE, s=28, zorder=3)
     dots(ax, np.zeros(len(rows)), rows, color=BLUE, s=30, alpha=1, zorder=3)
     ax.set_ylim(-0.6, len(rows) - 0.4)
     ax.set_yticks(rows, table["parameter"])
@@ -46,9 +57,20 @@ def parameter_intervals(sure: Any, ax: Axes | None = None, *, level: float = 0.9
     ax.xaxis.set_major_formatter(
         lambda value, _: f"{value:+.3g} %".replace("-", "−") if value else "0"
     )
-    ax.set_xlabel(f"{level:.0%} intervals, from the estimate")
+    beyond = "; arrows: the interval goes on" if any(len(those) for those, *_ in cut) else ""
+    ax.set_xlabel(f"{level:.0%} intervals, from the estimate{beyond}")
     ax.tick_params(left=False)
     return tidy(ax)
+
+
+def _reach(low: pd.Series, high: pd.Series) -> float:
+    """How far the axis of intervals goes: to the longest of those that are not outliers.
+
+    An interval more than eight times as long as the median one is an outlier here.
+    """
+    longest = np.maximum(low.abs(), high.abs())
+    usual = longest[longest <= 8 * longest.median()]
+    return float(usual.max()) or 1.0
 
 
 def objective_profile(found: Profile, ax: Axes | None = None, *, level: float = 0.95) -> Axes:

@@ -28,6 +28,7 @@ from jaxlaw.plots.style import (
     new_axes,
     percent,
     shades,
+    step_axis,
     tidy,
     write,
 )
@@ -195,7 +196,7 @@ def best_rates(found: OptimalSchedule, ax: Axes | None = None) -> Axes:
         ends.append((one.rates[-1], f"{name} {losses[name]:.4f}", color))
     ax.set_ylim(bottom=0)
     ax.margins(x=0.02)
-    ax.xaxis.set_major_formatter("{x:,.0f}")
+    step_axis(ax.xaxis)
     ax.ticklabel_format(axis="y", style="sci", scilimits=(0, 0), useMathText=True)
     name_ends(ax, ends)
     ax.set_title("and the predicted loss at the end (nats)", fontsize="medium", color=INK)
