@@ -1,8 +1,10 @@
 """What runs say of a law's parameters, near its fit: JᵀWJ, and the noise it stands beside.
 
 J is the Jacobian of the (log) loss at the runs. The variance of what has the gradient g is
-τ²·gᵀ(JᵀWJ)⁻¹g with τ² = E[ψ²]/E[ψ′]², ψ the slope of the Huber loss: the variance of an
-M-estimator, its two expectations measured on the fit's own residuals.
+τ²·gᵀ(JᵀWJ)⁻¹g. The noise τ is measured by the sandwich (:mod:`jaxlaw.uncertainty.sandwich`) and by
+nothing else: τ² is the variance that the sandwich gives to what is asked, over gᵀ(JᵀWJ)⁻¹g, as the
+profile is calibrated. What is foretold before any new run is therefore :func:`jaxlaw.covariance`'s
+standard error, with noise that differs from row to row and groups that share it.
 """
 
 from __future__ import annotations
@@ -23,8 +25,8 @@ from jaxlaw.objective import Problem, predict
 from jaxlaw.posing import Posed
 from jaxlaw.programs import EVALUATED, compiled
 from jaxlaw.result import Fit
-from jaxlaw.uncertainty.posed_fit import Fitted, fitted
-from jaxlaw.uncertainty.sandwich import residual_slopes
+from jaxlaw.uncertainty.posed_fit import fitted
+from jaxlaw.uncertainty.sandwich import covariance_of, pooled_noise, residual_slopes
 
 _SINGULAR = 1e-10  # least eigenvalue of the matrix; below, a direction is not determined at all
 
@@ -39,7 +41,8 @@ class Information:
         free: (q,) numbers of the coordinates that move.
         matrix: (q, q) JᵀWJ, coordinates in units that make its diagonal 1.
         scale: (q,) those units.
-        noise: τ.
+        covariance: (q, q) the sandwich covariance in the same units. Where the runs leave some
+            direction open there is none, and it is the pooled noise of the sandwich times M⁻¹.
         notes: what to know before relying on it.
     """
 
@@ -48,7 +51,7 @@ class Information:
     free: np.ndarray
     matrix: np.ndarray
     scale: np.ndarray
-    noise: float
+    covariance: np.ndarray
     notes: list[Note]
 
     def slopes(self, inputs: dict[str, np.ndarray]) -> np.ndarray:
@@ -79,6 +82,15 @@ class Information:
             raise UsageError("predict does not move with any parameter: nothing can narrow it")
         return slopes
 
+    def noise(self, asked: np.ndarray | None) -> float:
+        """τ of the predictions with the gradients (k, q); of all coordinates, where None.
+
+        The root of their mean sandwich variance over their mean gᵀM⁻¹g.
+        """
+        asked = np.eye(len(self.free)) if asked is None else asked
+        plain = np.einsum("ki,ik->", asked, np.linalg.solve(self.matrix, asked.T))
+        return float(np.sqrt(np.einsum("ki,ij,kj->", asked, self.covariance, asked) / plain))
+
     def _checked(self, jacobian: Any) -> np.ndarray:
         found = np.asarray(jacobian)[:, self.free] / self.scale
         if not np.isfinite(found).all():
@@ -87,15 +99,20 @@ class Information:
         return found
 
 
-def information_of(fit: Fit, runs: Any) -> Information:
+def information_of(fit: Fit, runs: Any, groups: Any = None) -> Information:
     """What the runs a fit was made from say of its parameters; call inside a float64 context.
+
+    Args:
+        fit: the fit.
+        runs: what it was made from.
+        groups: rows that share noise, as for :func:`jaxlaw.covariance`.
 
     Raises:
         UsageError: they are not the runs of the fit.
     """
     problem = fitted(fit, runs)
     posed, at, free, seen = problem.posed, problem.coordinates, problem.moving, problem.observations
-    jacobian, off = residual_slopes(problem)
+    jacobian, _ = residual_slopes(problem)
     jacobian = jacobian[:, free]
     scale = np.sqrt(seen.weight @ jacobian**2)
     scale = np.where(scale > 0, scale, 1.0)
@@ -106,8 +123,11 @@ def information_of(fit: Fit, runs: Any) -> Information:
     if least < _SINGULAR:
         notes.append(_undetermined())
         matrix = matrix + _SINGULAR * np.eye(len(free))
-    noise = _noise(problem, off[problem.active])
-    return Information(posed, at, free, matrix, scale, noise, notes)
+    try:
+        variance = covariance_of(problem, groups).coordinates * np.outer(scale, scale)
+    except DataError:  # an open direction: the choice looks for runs that close it
+        variance = pooled_noise(problem) ** 2 * np.linalg.inv(matrix)
+    return Information(posed, at, free, matrix, scale, variance, notes)
 
 
 @compiled(little=EVALUATED, static_argnames="model")
@@ -134,21 +154,6 @@ def _undetermined() -> Note:
         "before mean nothing, the choice looks for what is missing"
     )
     return Note("unidentifiable", "warning", message)
-
-
-def _noise(problem: Fitted, off: np.ndarray) -> float:
-    """τ: the noise of one run as the Huber loss weighs it, from residuals (k,) at the optimum."""
-    weight, delta = problem.observations.weight[problem.active], problem.fit.delta
-    side = np.where(off > 0, problem.fit.asymmetry, 1.0)
-    # ψ′ is 1 within δ; where δ is small beside the residuals few lie there, so it is asked of
-    # half their typical size instead. The sandwich's kernel is wider, and of few runs says more
-    # noise than there is (benchmarks/sampling.md).
-    width = max(delta, 0.5 * 1.4826 * float(np.median(np.abs(off))))
-    share = np.average((np.abs(off) <= width) * side, weights=weight)
-    share *= min(delta / width, 1.0) if np.isfinite(width) else 1.0
-    pull = side * np.clip(off, -delta, delta)
-    lost = len(off) / max(len(off) - len(problem.moving), 1)
-    return float(np.sqrt(np.average(pull**2, weights=weight) * lost) / max(share, 1e-300))
 
 
 def own_units(fit: Fit, table: Any) -> dict[str, np.ndarray]:

@@ -2,7 +2,9 @@
 
 With M = JᵀWJ of the runs there are (:mod:`jaxlaw.information`), a prediction of gradient g has
 the variance τ²·gᵀM⁻¹g, and a candidate with row j adds j·jᵀ to M. Which candidates are best does
-not depend on τ. Atkinson, Donev and Tobias 2007, Optimum Experimental Designs, ch. 10 and 12.
+not depend on τ; it is such that the variance before any new run is the sandwich covariance's, and
+new runs are taken to be as noisy as those the prediction rests on now. Atkinson, Donev
+and Tobias 2007, Optimum Experimental Designs, ch. 10 and 12.
 """
 
 from __future__ import annotations
@@ -31,7 +33,9 @@ class NextRuns:
             once they and those above are there (relative where the fit is of logarithms; root
             mean square over several predictions). Without a prediction (criterion D) that of
             the parameters' joint ellipsoid, relative to now.
-        before, after: the same without any, and with all of them.
+        before, after: the same without any, and with all of them; ``before`` is the standard
+            error that :func:`jaxlaw.covariance` gives the prediction, over the prediction where
+            the fit is of logarithms.
         noise: τ, what the standard deviations are in proportion to.
         criterion: ``c`` or ``D``.
         notes: what to know before relying on it.
@@ -63,6 +67,7 @@ def next_runs(
     cost: Any = None,
     budget: float | None = None,
     group: Hashable | None = None,
+    groups: Any = None,
 ) -> NextRuns:
     """Choose the runs that most reduce the variance of a prediction.
 
@@ -84,6 +89,8 @@ def next_runs(
         budget: total cost at most.
         group: column that names the run a row is an evaluation of: the rows of a run come
             together, and cost what the dearest of them does.
+        groups: of the runs that are there, rows that share noise, as for
+            :func:`jaxlaw.covariance`; standard deviations are then those of ``groups`` there.
 
     Raises:
         UsageError: the call makes no sense.
@@ -93,7 +100,7 @@ def next_runs(
     frame = _frame(candidates)
     names, number, price = _grouped(frame, group, cost)
     with jax.enable_x64(True):
-        here = information_of(fit, runs)
+        here = information_of(fit, runs, groups)
         rows = here.slopes(own_units(fit, frame))
         infos = np.zeros((len(names), rows.shape[1], rows.shape[1]))
         np.add.at(infos, number, rows[:, :, None] * rows[:, None, :])
@@ -104,7 +111,8 @@ def next_runs(
     sd = _standard_deviations(here, infos, order, asked)
     parts = [frame[number == k].assign(sd=s) for k, s in zip(order, sd[1:], strict=True)]
     table = pd.concat(parts) if parts else frame.iloc[:0].assign(sd=[])
-    return NextRuns(table, sd[0], sd[-1], here.noise, criterion, tuple(here.notes))
+    noise = here.noise(asked)
+    return NextRuns(table, sd[0], sd[-1], noise, criterion, tuple(here.notes))
 
 
 def _check(criterion: str, predict: Any, n: int | None, budget: float | None) -> None:
@@ -243,6 +251,7 @@ def _standard_deviations(
     """Before any, and after each."""
     path = [here.matrix + infos[order[:k]].sum(axis=0) for k in range(len(order) + 1)]
     if asked is not None:
-        return [here.noise * float(np.sqrt(_value(asked, each))) for each in path]
+        noise = here.noise(asked)
+        return [noise * float(np.sqrt(_value(asked, each))) for each in path]
     logs = np.array([_value(None, each) for each in path]) / (2 * len(here.free))
     return np.exp(logs - logs[0]).tolist()

@@ -121,6 +121,34 @@ def test_variance_is_that_of_the_formula(chinchilla_fit):
     assert 0.004 * 0.9 < found.noise < 0.004 * np.sqrt(np.pi / 2) * 1.15
 
 
+@pytest.fixture(scope="module")
+def noisier_at_large_sizes():
+    """A fit of runs whose noise grows 30-fold from the smallest size to the largest, and they."""
+    table = simulate.experiment("chinchilla", noise=0).table
+    rank = table["N"].rank(pct=True).to_numpy()
+    noise = np.random.default_rng(8).standard_normal(len(table)) * 0.004 * 30 ** (rank - 0.5)
+    table["loss"] *= np.exp(noise)
+    return jl.fit("chinchilla", table), table
+
+
+@pytest.mark.parametrize("groups", [None, "N"])
+def test_what_is_foretold_before_is_the_covariances(noisier_at_large_sizes, groups):
+    fit, table = noisier_at_large_sizes
+    found = next_runs(fit, table, CANDIDATES, predict=FAR, n=2, groups=groups)
+    told = jl.covariance(fit, table, groups=groups).prediction(FAR)
+    relative = told["standard error"].item() / told["estimate"].item()
+    assert found.before == pytest.approx(relative, rel=1e-6)
+    assert found.after < found.before
+
+
+def test_what_is_foretold_before_is_the_bootstraps_spread(noisier_at_large_sizes):
+    """A noise pooled over all rows would foretell less than half of it."""
+    fit, table = noisier_at_large_sizes
+    found = next_runs(fit, table, CANDIDATES, predict=FAR, n=1)
+    drawn = jl.bootstrap(fit, table, 300, progress=False).predict(FAR)
+    assert found.before == pytest.approx(np.log(drawn).std(), rel=0.2)
+
+
 def test_a_prediction_may_be_a_function_of_the_parameters(chinchilla_fit):
     def log_loss(params):
         return jax.numpy.log(LAW(params, **FAR))

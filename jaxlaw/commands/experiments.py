@@ -85,6 +85,7 @@ def next_command(
     group: Annotated[
         str | None, typer.Option(help="Column of the run a candidate is an evaluation of.")
     ] = None,
+    groups: opt.Groups = None,
     out: opt.Out = None,
     as_json: opt.Json = False,
     *,
@@ -105,6 +106,7 @@ def next_command(
     found = jl.sampling.next_runs(
         loaded, jl.read_runs(data, **reading), listed.frame.assign(**points),
         predict=asked or None, n=n, criterion=criterion, cost=cost, budget=budget, group=group,
+        groups=opt.columns_named(groups),
     )  # fmt: skip
     chosen = listed.frame.iloc[found.table.index].assign(sd=found.table["sd"].to_numpy())
     record = {

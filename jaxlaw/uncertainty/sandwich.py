@@ -176,7 +176,12 @@ def covariance(
         UsageError: the call makes no sense, or these are not the fit's runs.
         DataError: the data leave some combination of the parameters open.
     """
-    problem, notes = fitted(law, runs, **options), []
+    return covariance_of(fitted(law, runs, **options), groups, robust)
+
+
+def covariance_of(problem: Fitted, groups: Any = None, robust: bool = True) -> Covariance:
+    """As :func:`covariance`, of a problem."""
+    notes: list[Note] = []
     slopes, weight, pull, stiff = linearised(problem)
     count, size = slopes.shape
     if not robust:
@@ -197,6 +202,17 @@ def covariance(
         scores = slopes * (weight * np.sqrt(np.average(pull**2, weights=weight)))[:, None]
     whole = factor * bread @ (scores.T @ scores) @ bread
     return Covariance(problem.fit, problem, whole, bread, degrees, (*problem.fit.notes, *notes))
+
+
+def pooled_noise(problem: Fitted) -> float:
+    """τ: the noise of a row as the Huber loss weighs it, taken to be the same everywhere.
+
+    :func:`covariance` with ``robust=False`` is τ²·(JᵀWJ)⁻¹ where weights are 1.
+    """
+    slopes, weight, pull, stiff = linearised(problem)
+    count, size = slopes.shape
+    widened = np.average(pull**2, weights=weight) * count / max(count - size, 1)
+    return float(np.sqrt(widened) / max(np.average(stiff, weights=weight), 1e-300))
 
 
 def linearised(problem: Fitted) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
