@@ -45,9 +45,12 @@ def fit_decay(
         **options: of :func:`jaxlaw.fit`.
 
     Returns:
-        The :class:`Fit`; λ is ``fit.areas["decay"]``. A note ``decay-fitted`` has the range of
-        λ in which the objective is within 1 % of the least, as read off the λ tried: with some
-        400 independent points about a 95 % interval, with errors that hang together, as those
+        The :class:`Fit`; λ is ``fit.areas["decay"]``. What is asked of the fit and the same
+        curves (:func:`jaxlaw.bootstrap`, :func:`jaxlaw.covariance`, :func:`jaxlaw.profile` …)
+        counts their areas with it, holds it, and says so (``decay-held``). A note
+        ``decay-fitted`` has the range of λ in which the objective is within 1 % of the least, as
+        read off the λ tried: with some 400 independent points about a 95 % interval, with errors
+        that hang together, as those
         of neighbours on a curve do, less. A warning ``decay-undetermined`` where that range
         reaches an end of ``decays``.
 

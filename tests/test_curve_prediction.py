@@ -3,7 +3,17 @@
 import numpy as np
 import pytest
 from conftest import kept_programs, needs_data
-from curve_tables import BEFORE, SPECS, TRUTH, TWO, held_out, real_curves, real_fit, real_schedules
+from curve_tables import (
+    BEFORE,
+    SPECS,
+    TRUTH,
+    TWO,
+    held_out,
+    logged,
+    real_curves,
+    real_fit,
+    real_schedules,
+)
 from curve_tables import read as read_short
 
 import jaxlaw as jl
@@ -167,6 +177,37 @@ def test_the_decay_is_fitted_with_one_set_of_programs():
     at_end = jl.fit_decay("annealing", curves, decays=(0.9, 0.99))
     assert "decay-undetermined" in {note.code for note in at_end.notes}
     assert at_end.areas["decay"] == pytest.approx(0.99, abs=1e-3)
+
+
+@pytest.fixture(scope="module")
+def fitted_decay():
+    """Noisy curves, and a law fitted to them with its decay."""
+    table = logged()
+    table["loss"] *= np.exp(0.002 * np.random.default_rng(0).standard_normal(len(table)))
+    curves = read_short(table)
+    return jl.fit_decay("annealing", curves, decays=(0.99, 0.9999)), curves
+
+
+def test_a_fit_with_its_decay_is_resampled(fitted_decay):
+    """Areas of the same curves are counted with the fitted λ, and every answer says it is held."""
+    fit, curves = fitted_decay
+    assert fit.areas["decay"] != COUNTED["decay"]
+    drawn = jl.bootstrap(fit, curves, 60, progress=False)
+    cov, held = jl.covariance(fit, curves), jl.profile(fit, curves, "C")
+    for found in (drawn, cov, held):
+        assert "decay-held" in [note.code for note in found.notes]
+    spread = np.std(drawn.params["C"])
+    assert cov.intervals().set_index("parameter")["standard error"]["C"] == pytest.approx(
+        spread, rel=0.5
+    )
+    assert len(jl.influence(fit, curves)) == len(curves.table)
+    assert np.isfinite(jl.identifiability(fit, curves)["standard error"]).all()
+    counted = curves.runs(**fit.areas)
+    assert jl.covariance(fit, counted).matrix.equals(cov.matrix)
+    with pytest.raises(jl.UsageError, match=r"decay=0\.999,.*pass the curves, or curves\.runs"):
+        jl.covariance(fit, curves.runs())
+    plain = jl.covariance("annealing", curves)
+    assert "decay-held" not in [note.code for note in plain.notes]
 
 
 @pytest.mark.parametrize("decays", [(0.9, 0.9), (0.0, 0.9), (0.9, 1.0)])

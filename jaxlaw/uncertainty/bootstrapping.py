@@ -262,7 +262,7 @@ def bootstrap(
     params = {name: np.where(failed, np.nan, values) for name, values in found.params.items()}
     count = len(np.unique(members[problem.active]))
     notes = (
-        *problem.fit.notes,
+        *problem.notes,
         *found.notes,
         *open_notes(problem),
         *_notes(found, failed, kind, groups, count, screen),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +17,7 @@ from jaxlaw.findings import at_walls
 from jaxlaw.fitting import fit as fit_runs
 from jaxlaw.fitting import observed, options_for
 from jaxlaw.laws.base import Law
-from jaxlaw.notes import UsageError
+from jaxlaw.notes import Note, UsageError
 from jaxlaw.objective import Problem, predict, rounding_floor, scale_on_host, scaled_value
 from jaxlaw.observations import Observations
 from jaxlaw.posing import Options, Posed, pose
@@ -51,6 +52,17 @@ class Fitted:
     options: Options
     posed: Posed
     coordinates: np.ndarray
+
+    @property
+    def notes(self) -> tuple[Note, ...]:
+        """The fit's, and what its uncertainty leaves out."""
+        if all(note.code != "decay-fitted" for note in self.fit.notes):
+            return self.fit.notes
+        message = (
+            f"λ was fitted too, and is held at {self.fit.areas['decay']:.6g} here: what is not "
+            "known of it is not in these intervals"
+        )
+        return (*self.fit.notes, Note("decay-held", "warning", message))
 
     @property
     def moving(self) -> np.ndarray:
@@ -112,7 +124,8 @@ def fitted(law: str | Law | Fit, runs: Any, **options: Any) -> Fitted:
 
     Args:
         law: a fit; or a law or its name, to be fitted.
-        runs: what :func:`jaxlaw.read_runs` takes or returns.
+        runs: what :func:`jaxlaw.read_runs` takes or returns; of Curves a fit's areas are counted
+            as they were for it.
         **options: as :func:`jaxlaw.fit` takes them; with a fit only those about reading.
 
     Raises:
@@ -121,6 +134,8 @@ def fitted(law: str | Law | Fit, runs: Any, **options: Any) -> Fitted:
     """
     problem = {name: options.pop(name) for name in PROBLEM if name in options}
     search = {name: options.pop(name) for name in SEARCH if name in options}
+    if isinstance(law, Fit) and law.areas is not None and hasattr(type(runs), "runs"):
+        runs = runs.runs(**law.areas)  # curves: areas counted as for the fit, at its λ
     runs = read_runs(runs, **options)
     if isinstance(law, Fit):
         if problem or search:
@@ -145,16 +160,26 @@ def fitted(law: str | Law | Fit, runs: Any, **options: Any) -> Fitted:
     with jax.enable_x64(True):
         posed = pose(law, seen.inputs, seen.target, seen.weight, asked, True)
         at = posed.place(fit.params)
-        _check_same(fit, posed, at, seen.source)
+        _check_same(fit, posed, at, seen)
     return Fitted(fit, runs, seen, asked, posed, at)
 
 
-def _check_same(fit: Fit, posed: Posed, at: np.ndarray, source: str) -> None:
+def _check_same(fit: Fit, posed: Posed, at: np.ndarray, seen: Observations) -> None:
     scale = scale_on_host(posed.problem)
     here = float(_objective(posed.model, posed.problem, at)) * scale
     floor = float(rounding_floor(posed.model, jax.device_get(posed.problem))) * scale
     if not abs(here - fit.objective) <= max(_SAME * fit.objective, floor):
+        remedy = "pass the runs it was made from, read in the same way"
+        if fit.areas is not None and seen.areas is not None and fit.areas != seen.areas:
+            remedy = (
+                f"their areas are counted with {_listed(seen.areas)}, the fit's with "
+                f"{_listed(fit.areas)}; pass the curves, or curves.runs(**fit.areas)"
+            )
         raise UsageError(
-            f"{source}: the fit's objective is {fit.objective:.8g}, and on these runs it is "
-            f"{here:.8g}: pass the runs it was made from, read in the same way"
+            f"{seen.source}: the fit's objective is {fit.objective:.8g}, and on these runs it is "
+            f"{here:.8g}: {remedy}"
         )
+
+
+def _listed(areas: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name}={value!r}" for name, value in areas.items())

@@ -201,7 +201,7 @@ def covariance_of(problem: Fitted, groups: Any = None, robust: bool = True) -> C
     elif not robust:
         scores = slopes * (weight * np.sqrt(np.average(pull**2, weights=weight)))[:, None]
     whole = factor * bread @ (scores.T @ scores) @ bread
-    return Covariance(problem.fit, problem, whole, bread, degrees, (*problem.fit.notes, *notes))
+    return Covariance(problem.fit, problem, whole, bread, degrees, (*problem.notes, *notes))
 
 
 def pooled_noise(problem: Fitted) -> float:
