@@ -4,7 +4,7 @@
 
 ``methods``: table 13 of Que 2024 on simulated data of its design: one size (1.8 B), nine ratios,
 200,000 steps with an evaluation every 1,000, noise 0.4 %, the D-CPT law with A and α held (one
-size does not tell them). R² and Huber (δ 1e-3, log) on the points a method leaves out, and the
+size does not tell them). R² and mean Huber (δ 1e-3, log) on the points a method leaves out, and the
 root mean square error of log loss against the noiseless law, on all 200 points and at twice the
 steps; medians over 24 experiments.
 
@@ -34,7 +34,7 @@ def methods() -> None:
         for method in ("M2", "M3", "M4"):
             plans[f"{method} ({budget})"] = sampling.plan(budget, STEPS, method=method)
     plans["M4 (λ 0.02)"] = sampling.plan(200, STEPS, rate=0.02)
-    print("| loss | method | points | R², left out | Huber | RMSE, all | RMSE at 2 × D |")
+    print("| loss | method | points | R², left out | mean Huber | RMSE, all | RMSE at 2 × D |")
     print("|---|---|---|---|---|---|---|")
     for side, name in (("G", "dcpt-general"), ("D", "dcpt")):
         for method, line in of_side(name, plans).items():
@@ -77,7 +77,7 @@ def of_side(name: str, plans: dict[str, sampling.Plan]) -> dict[str, np.ndarray]
         ]
         lines[method] = np.median(
             [
-                [score["r2"], score["huber"], np.sqrt(np.mean(e**2)), np.sqrt(np.mean(b**2))]
+                [score["r2"], score["mean_huber"], np.sqrt(np.mean(e**2)), np.sqrt(np.mean(b**2))]
                 for score, e, b in zip(scores, error[mine], beyond[mine], strict=True)
             ],
             axis=0,

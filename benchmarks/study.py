@@ -75,13 +75,13 @@ def averages(study: jl.Study) -> None:
     corpora = list(study.frame["corpus"].unique())
     ranks = {corpus: study.only(f"corpus == '{corpus}'").ranking() for corpus in corpora}
     head = ["law"]
-    for name in ("Huber", "median", "R²", "median"):
+    for name in ("mean Huber", "median", "R²", "median"):
         head += [f"{name} {corpus}" for corpus in corpora]
     head += [f"verdict {corpus}" for corpus in corpora]
     rows = []
     for law in study.laws:
         row = [law]
-        for metric in ("huber", "r2"):
+        for metric in ("mean_huber", "r2"):
             for table in (mean, median):
                 row += [score(table.loc[law, (metric, corpus)], metric) for corpus in corpora]
         for corpus in corpora:
@@ -96,7 +96,7 @@ def whole(study: jl.Study, metric: str) -> None:
     """As in tables 14 to 21: a column for each domain and corpus."""
     table = study.table((metric,))[metric]
     rows = [[law, *(score(v, metric) for v in table.loc[law])] for law in study.laws]
-    markdown([{"huber": "Huber", "r2": "R²"}[metric], *table.columns], rows)
+    markdown([{"mean_huber": "mean Huber", "r2": "R²"}[metric], *table.columns], rows)
 
 
 def notes(study: jl.Study, name: str) -> None:
@@ -131,7 +131,7 @@ def truth() -> None:
             print("Folds that ask within the fitted range only, "
                   f"{len(within.frame) / len(study.frame):.0%} of them:\n")  # fmt: skip
             averages(within)
-        for metric in ("huber", "r2") if title.startswith(HEADLINES) else ():
+        for metric in ("mean_huber", "r2") if title.startswith(HEADLINES) else ():
             whole(study, metric)
         notes(study, title)
 

@@ -361,9 +361,11 @@ def metrics(
         delta: Huber threshold.
 
     Returns:
-        ``r2``, ``r2_log``, ``rmse``, ``rmse_log``, ``huber`` (mean Huber loss of log
-        residuals) and ``huber_linear`` (of the target's own residuals): Que 2024 does not
-        say which of the two its tables hold. R² is NaN where the target is constant.
+        ``r2``, ``r2_log``, ``rmse``, ``rmse_log``, ``huber`` (the Huber loss of log residuals,
+        summed over the points with their weights, as in the tables of Que 2024),
+        ``mean_huber`` (the same per unit of weight, which compares sets of different sizes),
+        ``huber_linear`` and ``mean_huber_linear`` (of the target's own residuals). R² is NaN
+        where the target is constant.
     """
     used = weight > 0
     target, prediction, weight = target[used], prediction[used], weight[used]
@@ -378,8 +380,9 @@ def metrics(
             square = np.average(error**2, weights=weight)
             result["r2" + suffix] = float(1 - square / spread) if spread > 0 else float("nan")
             result["rmse" + suffix] = float(np.sqrt(square))
-            loss = np.average(huber_losses(error, delta), weights=weight)
-            result["huber" if suffix else "huber_linear"] = float(loss)
+            loss = float((weight * huber_losses(error, delta)).sum())
+            name = "huber" if suffix else "huber_linear"
+            result |= {name: loss, f"mean_{name}": loss / float(weight.sum())}
     return result
 
 

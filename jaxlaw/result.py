@@ -19,8 +19,11 @@ from jaxlaw.laws.base import Law
 from jaxlaw.notes import DataError, Note, UsageError, nearest
 from jaxlaw.records import plain, write_record
 
-SCHEMA = 4
-METRICS = ("r2", "rmse", "huber_linear", "r2_log", "rmse_log", "huber")
+SCHEMA = 5
+METRICS = (
+    "r2", "rmse", "huber_linear", "mean_huber_linear",
+    "r2_log", "rmse_log", "huber", "mean_huber",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -47,7 +50,8 @@ class Fit:
         params: name → value, natural, in the law's own units.
         objective: summed Huber loss of residuals at the optimum.
         metrics: ``r2``, ``rmse``, ``huber_linear`` in the target, ``r2_log``, ``rmse_log``,
-            ``huber`` in its logarithm; Huber means are per observation.
+            ``huber`` in its logarithm. Huber losses are summed over the observations, as in the
+            tables of Que 2024; ``mean_huber`` and ``mean_huber_linear`` are per observation.
         status: how the best lane ended: ``converged``, or with something left to gain
             ``stalled`` or ``step limit``; ``published`` where coefficients are a paper's,
             ``mapped`` where the parameters went through JAX.
@@ -106,8 +110,13 @@ class Fit:
 
     @property
     def huber(self) -> float:
-        """Mean Huber loss of log residuals."""
+        """Huber loss of log residuals, summed over the observations (Que 2024, tables 1 to 4)."""
         return self.metrics["huber"]
+
+    @property
+    def mean_huber(self) -> float:
+        """Huber loss of log residuals per observation."""
+        return self.metrics["mean_huber"]
 
     @property
     def rmse(self) -> float:

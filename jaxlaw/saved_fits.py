@@ -61,8 +61,30 @@ def from_dict(record: Any, source: str = "record") -> Fit:
     except TypeError as error:
         raise DataError(f"{source} is not a whole jaxlaw fit: {error}") from None
     with records.whole(source, "fit"):
+        if schema < 5:
+            record = {**record, "metrics": _with_sums(record)}
         found = _rebuild(law, {name: record[name] for name in names if name != "constraint"})
         _check_probe(found, record.get("probe"))
+    return found
+
+
+def _with_sums(record: dict[str, Any]) -> dict[str, float]:
+    """The metrics of a fit of schema 1 to 4, whose Huber losses were means per observation.
+
+    The sum of the weights is the objective over its mean, where that is the mean of the same
+    losses; where it is not (asymmetry, an objective of 0), it is taken as the number of
+    observations, which is exact where all weights are 1.
+    """
+    old = ("r2", "rmse", "huber_linear", "r2_log", "rmse_log", "huber")
+    found = records.fields(record["metrics"], "metrics", old)
+    found = {name: records.number(value, f"metrics.{name}") for name, value in found.items()}
+    objective = records.number(record["objective"], "objective")
+    mean = found["huber" if record["space"] == "log" else "huber_linear"]
+    total = float(records.count(record["n_observations"], "n_observations"))
+    if record["asymmetry"] == 1 and mean > 0:
+        total = objective / mean
+    for name in ("huber", "huber_linear"):
+        found |= {f"mean_{name}": found[name], name: found[name] * total}
     return found
 
 

@@ -6,6 +6,7 @@ import numpy as np
 
 import jaxlaw as jl
 from jaxlaw import planning, simulate
+from jaxlaw.result import METRICS
 
 TRUTHS = simulate.TRUTHS
 SCRATCH = ("chinchilla", TRUTHS["from-scratch"])
@@ -13,8 +14,6 @@ CONTINUAL = ("cpt-chinchilla", TRUTHS["cpt-chinchilla"])
 DOMAIN = ("dcpt", TRUTHS["dcpt"])
 GENERAL = ("dcpt", TRUTHS["dcpt-general"])
 
-
-_METRICS = ("r2", "rmse", "huber_linear", "r2_log", "rmse_log", "huber")
 _RANGES = {"N": (1e8, 1e10), "D": (1e8, 6e11), "r": (0.0, 1.0)}
 
 
@@ -27,7 +26,7 @@ def drawn(pair: tuple[str, dict], draws: int = 40, ranges: dict = _RANGES) -> pl
     """A law at known parameters in single units, and parameters scattered around them."""
     law = jl.laws.get(pair[0])
     fit = jl.Fit(
-        law=law, params=dict(pair[1]), objective=0.0, metrics=dict.fromkeys(_METRICS, 1.0),
+        law=law, params=dict(pair[1]), objective=0.0, metrics=dict.fromkeys(METRICS, 1.0),
         status="converged", agreement=1.0, n_starts=1, n_solved=1, runner_up=None, notes=(),
         units={spec.name: 1 / spec.unit for spec in law.inputs},
         ranges={name: ranges[name] for name in law.input_names}, n_observations=540,

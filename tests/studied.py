@@ -29,7 +29,7 @@ def a_study() -> jl.Study:
             "held_out": f"r = {fold} {EVIL}",
             "n_fitted": 400, "n_held_out": 60, "extrapolates": fold == 1,
             **{name: size * 1e-6 * np.exp(random.standard_normal())
-               for name in ("huber", "huber_linear", "rmse", "train_huber")},
+               for name in ("huber", "mean_huber", "huber_linear", "rmse", "train_huber")},
             "r2": 0.99, "train_r2": 0.999, "objective": 1e-3, "status": "converged",
             "agreement": 0.9, "spread": 0.0, "failed": False,
         }

@@ -114,15 +114,40 @@ def test_a_malformed_file_is_refused(tmp_path, chinchilla_fit, change, error, me
         jl.load(path)
 
 
+def before_sums(record):
+    """The record as schemas before 5 had it, whose Huber losses were means."""
+    record = json.loads(json.dumps(record))
+    found = record["metrics"]
+    for name in ("huber", "huber_linear"):
+        found[name] = found.pop(f"mean_{name}")
+    return record | {"schema": 4}
+
+
+@pytest.mark.parametrize("options", [{}, {"asymmetry": 2.0}, {"space": "linear", "delta": 0.1}])
+def test_the_huber_of_a_fit_is_the_sum_and_older_files_give_it_too(tmp_path, options):
+    """Without asymmetry the sum is the objective; in the logarithm, where residuals are that."""
+    made = simulate.experiment("chinchilla").table
+    fit = jl.fit("chinchilla", made, n_starts=256, screen=16, **options)
+    name = "huber_linear" if "space" in options else "huber"
+    if "asymmetry" not in options:
+        assert fit.metrics[name] == pytest.approx(fit.objective, rel=1e-9)
+    assert fit.huber == fit.metrics["huber"] and fit.mean_huber == fit.metrics["mean_huber"]
+    assert fit.huber == pytest.approx(fit.mean_huber * fit.n_observations, rel=1e-12)
+    (tmp_path / "old.json").write_text(json.dumps(before_sums(fit.to_dict())))
+    assert jl.load(tmp_path / "old.json").metrics == pytest.approx(fit.metrics, rel=1e-9)
+
+
 def test_a_file_of_the_first_schema_has_no_areas(tmp_path, chinchilla_fit):
-    record = chinchilla_fit.to_dict()
-    assert record["schema"] == 4
+    assert chinchilla_fit.to_dict()["schema"] == 5
+    record = before_sums(chinchilla_fit.to_dict())
     since = {"areas": None, "tied": None, "bounds": None, "ends": None}
     for name in since:
         del record[name]
     (tmp_path / "fit.json").write_text(json.dumps(record | {"schema": 1}))
     old = jl.load(tmp_path / "fit.json")
-    assert old.areas is None and old.to_dict() == chinchilla_fit.to_dict() | since
+    ours = chinchilla_fit.to_dict() | since
+    assert old.metrics == pytest.approx(ours.pop("metrics"), rel=1e-9)
+    assert old.areas is None and old.to_dict() == ours | {"metrics": old.metrics}
 
 
 def test_ties_and_bounds_survive_a_file(tmp_path, chinchilla_fit):

@@ -136,6 +136,36 @@ def test_tables_as_in_the_paper(study):
     assert max(map(len, study.summary().split("By held-out")[0].splitlines())) <= 80
 
 
+def test_huber_losses_are_sums_over_the_points_as_in_the_paper(study):
+    """Twice the same points have twice the sum, and the same mean."""
+    frame = study.frame
+    assert frame["n_held_out"].nunique() == 1  # eight folds of equal size: sums compare
+    for prefix, points in (("", "n_held_out"), ("train_", "n_fitted")):
+        for name in ("huber", "huber_linear"):
+            np.testing.assert_allclose(
+                frame[prefix + name], frame[f"{prefix}mean_{name}"] * frame[points], rtol=1e-12
+            )
+    np.testing.assert_allclose(frame["train_huber"], frame["objective"], rtol=1e-6)
+    whole = jl.cross_validate("bare", table(2), "all-points", **OPTIONS).frame.iloc[0]
+    twice = pd.concat([table(2), table(2)])
+    again = jl.cross_validate("bare", twice, "all-points", **OPTIONS).frame.iloc[0]
+    assert again["huber"] == pytest.approx(2 * whole["huber"], rel=1e-6)
+    assert again["mean_huber"] == pytest.approx(whole["mean_huber"], rel=1e-6)
+    # Laws are compared on the same points, so that both tell the same.
+    sums, means = (study.ranking(name) for name in ("huber", "mean_huber"))
+    assert sums["verdict"].to_dict() == means["verdict"].to_dict()
+    np.testing.assert_allclose(sums["ratio"], means["ratio"], rtol=1e-9)
+
+
+def test_a_study_of_the_first_schema_gains_sums(study):
+    record = json.loads(json.dumps(study.to_dict()))
+    for prefix in ("", "train_"):
+        for name in ("huber", "huber_linear"):
+            record["frame"][prefix + name] = record["frame"].pop(f"{prefix}mean_{name}")
+    old = jl.Study.from_dict(record | {"schema": 1})
+    pd.testing.assert_frame_equal(old.frame, study.frame, check_like=True)
+
+
 def test_some_of_a_study(study):
     part = study.only("corpus == 'D' and not extrapolates and law != 'twin'")
     assert set(part.laws) == {"downstream-ce", "bare"}

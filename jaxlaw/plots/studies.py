@@ -10,9 +10,9 @@ from matplotlib.axes import Axes
 
 from jaxlaw.plots.style import BLUE, FAINT, INK, RED, log_axis, new_axes, tidy
 from jaxlaw.study import Study
+from jaxlaw.study.result import SCORE_NAMES
 from jaxlaw.study.scoring import score_text
 
-_NAMES = {"huber": "Huber", "r2": "R²", "huber_linear": "Huber (linear)", "rmse": "RMSE"}
 _FAR = 10.0  # times the best score of a column: as dark as it gets
 
 
@@ -31,7 +31,8 @@ def score_table(
 
     Args:
         study: the study.
-        metric: ``huber``, ``r2``, ``huber_linear`` or ``rmse``.
+        metric: ``huber``, ``mean_huber``, ``r2``, ``huber_linear``, ``mean_huber_linear`` or
+            ``rmse``.
         ax: where to draw; a new figure if None.
         centre, average: as for :meth:`jaxlaw.Study.table`.
     """
@@ -53,7 +54,7 @@ def score_table(
     ax.set_yticks(range(len(table)), [f"{law} ({study.sizes[law]})" for law in table.index])
     if max(map(len, map(str, table.columns))) * scores.shape[1] > 60:
         plt.setp(ax.get_xticklabels(), rotation=30, ha="right", rotation_mode="anchor")
-    title = f"{_NAMES.get(metric, metric)} of held-out points, {centre} over folds"
+    title = f"{SCORE_NAMES.get(metric, metric)} of held-out points, {centre} over folds"
     ax.set_title(f"{title}\ndarker: further behind the best of the column", fontsize="medium",
                  color=INK)  # fmt: skip
     ax.spines[:].set_visible(False)
@@ -77,7 +78,8 @@ def fold_scores(
 
     Args:
         study: the study.
-        metric: ``huber``, ``huber_linear`` or ``rmse``; of ``r2`` what it leaves unexplained.
+        metric: one of the scores, as for :func:`score_table`; of ``r2`` what it leaves
+            unexplained.
         ax: where to draw; a new figure if None.
         data: one of the study's data sets; all if None.
     """
@@ -97,7 +99,7 @@ def fold_scores(
     ax.set_yticks(range(len(laws)), reversed(laws))
     ax.set_ylim(-0.6, len(laws) - 0.4)
     log_axis(ax.xaxis, words=False)
-    what = f"1 − {_NAMES['r2']}" if metric == "r2" else _NAMES.get(metric, metric)
+    what = "1 − R²" if metric == "r2" else SCORE_NAMES.get(metric, metric)
     ax.set_xlabel(f"{what} of held-out points, a dot a fold")
     if frame["extrapolates"].any():
         said = "● inside the fitted range   ○ beyond it   | median"

@@ -61,7 +61,7 @@ def _design(study: Study) -> tuple[Any, ...]:
     items = [
         ("folds", study.design),
         ("target", study.target),
-        ("score", f"mean Huber loss of log residuals, δ {study.delta:g}, and R²"),
+        ("score", f"Huber loss of log residuals, summed, δ {study.delta:g}, and R²"),
         ("data sets", ", ".join(study.frame["data"].unique())),
     ]
     head = ("called", "law", "constraint", "fitted parameters")
@@ -92,7 +92,16 @@ def _ranking(study: Study) -> tuple[Any, ...]:
          _VERDICTS[row.verdict])
         for law, row in ranked.iterrows()
     ]  # fmt: skip
-    head = ("law", "parameters", "mean Huber", "× best", "p", "folds won", "failed", "verdict")
+    head = (
+        "law",
+        "parameters",
+        "Huber, mean of folds",
+        "× best",
+        "p",
+        "folds won",
+        "failed",
+        "verdict",
+    )
     said = (
         "Laws are compared by the ratio of their held-out Huber, fold by fold: a paired t-test, "
         "corrected for folds that share points and for several laws."

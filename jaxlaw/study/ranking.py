@@ -15,7 +15,8 @@ from jaxlaw.study.scoring import SCORES
 SURE = 0.05  # p below which a difference is no noise
 SAME = 0.01  # scores whose ratio is closer to 1 than this are the same for any use
 
-#: Scores (for R², what it leaves unexplained) below which there is only rounding.
+#: Scores (for R², what it leaves unexplained) below which there is only rounding; of the Huber
+#: losses per held-out point.
 _FLOOR = {"huber": 1e-18, "huber_linear": 1e-18, "rmse": 1e-9, "r2": 1e-14}
 
 
@@ -74,7 +75,10 @@ def rank(frame: pd.DataFrame, metric: str, sizes: dict[str, int]) -> pd.DataFram
 def _observations(frame: pd.DataFrame, metric: str) -> tuple[pd.DataFrame, float]:
     """Logarithms of scores, a row each and a column a law; n_test / n_train of a fold."""
     score = 1 - frame["r2"] if metric == "r2" else frame[metric]
-    score = np.log(np.maximum(score, _FLOOR[metric]))
+    floor = _FLOOR[metric.removeprefix("mean_")]
+    if metric in ("huber", "huber_linear"):
+        floor = floor * frame["n_held_out"]
+    score = np.log(np.maximum(score, floor))
     names = list(frame["law"].unique())
     logs = (
         frame.assign(score=score)

@@ -17,9 +17,17 @@ from jaxlaw.study.cautions import FROM_FRAME, on_frame
 from jaxlaw.study.ranking import rank
 from jaxlaw.study.scoring import score_text
 
-SCHEMA = 1
+SCHEMA = 2
 _WIDE = 80  # columns of a page
-_BRIEF = {"huber": "Huber", "r2": "R²", "huber_linear": "Huber (linear)", "rmse": "RMSE"}
+#: What tables and figures call the scores.
+SCORE_NAMES = {
+    "huber": "Huber",
+    "mean_huber": "mean Huber",
+    "huber_linear": "Huber (linear)",
+    "mean_huber_linear": "mean Huber (linear)",
+    "r2": "R²",
+    "rmse": "RMSE",
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,8 +42,10 @@ class Study:
         delta: Huber threshold of the scores.
         frame: one row a law, data set and fold: ``law``, ``data``, ``corpus`` (the last part of
             the data set's name), ``fold``, ``held_out``, ``n_fitted``, ``n_held_out``; on the
-            held-out points ``huber`` (mean Huber loss of log residuals), ``huber_linear`` (of
-            residuals), ``r2``, ``rmse``, and the same on the fitted ones, ``train_…``;
+            held-out points ``huber`` (Huber loss of log residuals, summed over the points, as
+            in Que's tables), ``mean_huber`` (per point), ``huber_linear`` and
+            ``mean_huber_linear`` (of residuals), ``r2``, ``rmse``, and the same on the fitted
+            ones, ``train_…``;
             ``extrapolates`` (some held-out point is outside the fitted range of an input);
             ``objective`` (summed Huber of the fit), ``status``, ``agreement``, ``spread``
             (largest relative difference of held-out predictions between starts that agree on
@@ -96,6 +106,10 @@ class Study:
         centre: Literal["mean", "median"] = "mean",
     ) -> pd.DataFrame:
         """Held-out scores over the folds, as in Que 2024, tables 1–4 and 14–21.
+
+        As there, Huber losses are summed over the points that a fold holds out, and the sums
+        averaged over the folds. Sums of sets of different sizes do not compare: ask for
+        ``mean_huber``, the loss per point.
 
         Args:
             metrics: columns of the frame.
@@ -201,11 +215,14 @@ class Study:
         """The study of :meth:`to_dict`; raises as :meth:`load`."""
         if not isinstance(record, dict) or record.get("kind") != records.STUDY:
             raise DataError(f"{source} is not a jaxlaw study: field 'kind' does not say so")
-        if (schema := record.get("schema")) != SCHEMA:
-            raise DataError(f"{source} has schema {schema}; this jaxlaw reads {SCHEMA}")
+        schema = record.get("schema")
+        if isinstance(schema, bool) or schema not in range(1, SCHEMA + 1):
+            raise DataError(f"{source} has schema {schema}; this jaxlaw reads 1 to {SCHEMA}")
         found = {name: value for name, value in record.items() if name not in ("kind", "schema")}
         with records.whole(source, "study"):
             found |= {name: _table(found[name]) for name in ("frame", "parameters")}
+            if schema < 2:
+                found["frame"] = _with_sums(found["frame"])
             found["notes"] = records.notes_of(found["notes"])
             found["laws"] = {label: tuple(law) for label, law in found["laws"].items()}
             return cls(**found)
@@ -218,7 +235,7 @@ def _pages(table: pd.DataFrame) -> list[str]:
     metrics = list(dict.fromkeys(table.columns.get_level_values(0)))
     for name in metrics:
         table[name] = table[name].map(partial(score_text, name))
-    table = table.rename(columns=_BRIEF, level=0)
+    table = table.rename(columns=SCORE_NAMES, level=0)
     alone = len(set(table.columns.get_level_values(1))) == 1
     whole = table.droplevel(1, axis=1) if alone else table.copy()
     whole.columns = [c if alone else " ".join(c) for c in whole.columns]
@@ -226,7 +243,7 @@ def _pages(table: pd.DataFrame) -> list[str]:
     if max(map(len, text.splitlines())) <= _WIDE:
         return text.splitlines()
     lines = []
-    for name in (_BRIEF.get(metric, metric) for metric in metrics):
+    for name in (SCORE_NAMES.get(metric, metric) for metric in metrics):
         lines += [name, *table[name].T.rename_axis(columns=None).to_string().splitlines(), ""]
     return lines[:-1]
 
@@ -239,6 +256,21 @@ def _columns(table: pd.DataFrame) -> dict[str, list[Any]]:
         ]
         for name, column in table.items()
     }
+
+
+def _with_sums(frame: pd.DataFrame) -> pd.DataFrame:
+    """The frame of a study of schema 1, whose Huber losses were means per point.
+
+    The sums are the means times the number of points, which is exact where all weights were 1;
+    other weights were not written.
+    """
+    frame, points = frame.copy(), {"": frame["n_held_out"], "train_": frame["n_fitted"]}
+    for prefix, count in points.items():
+        for name in ("huber", "huber_linear"):
+            if (column := prefix + name) in frame:
+                frame[f"{prefix}mean_{name}"] = frame[column]
+                frame[column] = frame[column] * count
+    return frame
 
 
 _WORDS = {"law", "data", "corpus", "held_out", "status", "parameter", "at_bound"}

@@ -9,8 +9,9 @@ import numpy as np
 from jaxlaw.objective import huber_losses
 from jaxlaw.refits import Refits
 
-#: Mean Huber loss of log residuals, of residuals; R² and root mean square error in the target.
-SCORES = ("huber", "huber_linear", "r2", "rmse")
+#: Huber loss of log residuals and of residuals, summed over the points and per point; R² and root
+#: mean square error in the target.
+SCORES = ("huber", "mean_huber", "huber_linear", "mean_huber_linear", "r2", "rmse")
 _MEMBERS = 8  # agreeing starts whose predictions are compared
 
 
@@ -28,7 +29,8 @@ def score(
         name of :data:`SCORES` → (P,). R² is NaN where the target is constant.
     """
     used = weight > 0
-    share = weight / weight.sum(axis=1, keepdims=True)
+    total = weight.sum(axis=1)
+    share = weight / total[:, None]
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         residual = np.where(used, predicted - target, 0.0)
         in_log = np.where(used, np.log(predicted) - np.log(target), 0.0)
@@ -36,9 +38,13 @@ def score(
         middle = (share * target).sum(axis=1, keepdims=True)
         spread = (share * (target - middle) ** 2).sum(axis=1)
         low, high = (f(np.where(used, target, fill), axis=1) for f, fill in _ENDS)
+        huber = (weight * huber_losses(in_log, delta)).sum(axis=1)
+        linear = (weight * huber_losses(residual, delta)).sum(axis=1)
         return {
-            "huber": (share * huber_losses(in_log, delta)).sum(axis=1),
-            "huber_linear": (share * huber_losses(residual, delta)).sum(axis=1),
+            "huber": huber,
+            "mean_huber": huber / total,
+            "huber_linear": linear,
+            "mean_huber_linear": linear / total,
             "r2": np.where(low < high, 1 - square / spread, np.nan),
             "rmse": np.sqrt(square),
         }
