@@ -13,6 +13,7 @@ import io
 import json
 import logging
 import os
+import re
 import sys
 import threading
 import time
@@ -50,6 +51,20 @@ class Chunk(NamedTuple):
     def lanes(self) -> int:
         """Number of (problem, start) pairs."""
         return self.count * (self.starts[1] - self.starts[0])
+
+
+def folder_name(label: str) -> str:
+    """A name for one folder, whatever a label holds: no two labels have the same.
+
+    Example:
+        >>> folder_name("dcpt-l1"), folder_name("../dcpt"), folder_name("..")
+        ('dcpt-l1', '%2E.%2Fdcpt', '%2E.')
+    """
+    name = re.sub(r"^\.|[^\w .+,=()-]|[ .]$", lambda found: f"%{ord(found[0]):02X}", label) or "%"
+    if len(name.encode("utf-8", "surrogatepass")) <= 200:  # file systems take 255 bytes
+        return name
+    digest = hashlib.sha256(label.encode("utf-8", "surrogatepass")).hexdigest()
+    return f"{name[:40]}%{digest[:32]}"
 
 
 def cut(problems: int, starts: int, lanes: int) -> list[Chunk]:

@@ -22,6 +22,7 @@ from jaxlaw.commands.terminal import (
     check_folder,
     combinations,
     in_options,
+    keeps_inputs,
     pairs,
     print_frame,
     print_json,
@@ -303,13 +304,14 @@ else:
     plan_output.plan.command("valuation")(valuations.valuation_command)
     app.command("schema")(schemas.schema_command)
 
-    def _in_every_help(group: typer.Typer) -> None:
+    def _in_every_command(group: typer.Typer) -> None:
         for one in group.registered_commands:
+            one.callback = keeps_inputs(one.callback)
             one.epilog = "--verbose says on stderr what is done."
         for inner in group.registered_groups:
-            _in_every_help(inner.typer_instance)
+            _in_every_command(inner.typer_instance)
 
-    _in_every_help(app)
+    _in_every_command(app)
 
 
 def _points(

@@ -11,11 +11,14 @@ import hashlib
 import json
 import logging
 import math
+import os
+import shutil
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, get_args
+from uuid import uuid4
 
 import numpy as np
 
@@ -49,7 +52,35 @@ def write_record(path: str | Path, record: Mapping[str, Any], indent: int | None
     """Write a record as JSON, with its digest."""
     record = {**record, "digest": digest_of(record)}
     text = json.dumps(record, indent=indent, ensure_ascii=False) + "\n"
-    Path(path).write_text(text, encoding="utf-8")
+    write_whole(path, lambda file: file.write_text(text, encoding="utf-8"))
+
+
+def write_whole(path: str | Path, write: Callable[[Path], Any]) -> None:
+    """Write a file all or nothing: what fails, on a full disk say, leaves the older file.
+
+    Args:
+        path: where the content goes. Of a link, the file that it points to is replaced; what is
+            no regular file (a pipe, ``/dev/stdout``) is written to as it is.
+        write: called with the path of a new file beside it, of the same suffix, which then takes
+            its name.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
+    target = Path(os.path.realpath(path))
+    if target.exists() and not target.is_file():
+        write(target)
+        return
+    beside = target.with_name(f".jaxlaw-{uuid4().hex}{target.suffix}")
+    try:
+        write(beside)
+        with beside.open("rb") as file:
+            os.fsync(file.fileno())  # a disk may notice only now that it is full
+        if target.exists():
+            shutil.copymode(target, beside)
+        os.replace(beside, target)
+    finally:
+        beside.unlink(missing_ok=True)
 
 
 def kind_of(record: Mapping[str, Any]) -> str | None:

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jaxlaw.chunks import MANIFEST, Chunk, Work, WorkError, cut, digest
+from jaxlaw.chunks import MANIFEST, Chunk, Work, WorkError, cut, digest, folder_name
 from jaxlaw.notes import UsageError
 
 CHUNKS = cut(6, 10, 4)
@@ -132,6 +132,17 @@ def test_a_folder_that_cannot_be_written_is_said_so(tmp_path):
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(WorkError, match="cannot write .*file.*make room"):
         Work(tmp_path / "file" / "work").claim({"law": "dcpt"})
+
+
+def test_a_label_is_a_folder_within_the_work_folder(tmp_path):
+    labels = ["dcpt", "dcpt-l1", "Δ law", "", ".", "..", "../x", "/etc", "a/b", "a%2Fb", "a\\b"]
+    labels += ["C:", "x.", "x ", "a" * 300, "a" * 301, "\0", "\n", "α" * 90 + "/..", "\ud800"]
+    names = [folder_name(label) for label in labels]
+    assert names[:3] == labels[:3] and len(set(names)) == len(labels)
+    for name in names:
+        (tmp_path / "work" / name / "0").mkdir(parents=True)
+    assert len(list((tmp_path / "work").iterdir())) == len(labels)
+    assert [path.name for path in tmp_path.iterdir()] == ["work"]
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="limits on file sizes are POSIX")

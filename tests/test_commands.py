@@ -197,6 +197,79 @@ def test_missing_files_are_wrong_usage_and_broken_ones_bad_data(command, folder,
     assert (code, out, len(err.splitlines())) == (2, "", 1)
 
 
+@pytest.mark.parametrize("name", [name for name in COMMANDS if reads_files(name)])
+def test_what_a_command_reads_is_never_overwritten(command, folder, name):
+    read = {part.split("=")[-1] for part in inputs(name)}
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    files = sorted(read & set(before))
+    assert files
+    Path("link.json").symlink_to(files[-1])
+    Path("hard.csv").hardlink_to(files[0])
+    for out in (*files, f"./{files[0]}", "link.json", "hard.csv"):
+        code, said, err = command(*inputs(name), "--out", out)
+        assert (code, said) == (2, "") and "would overwrite" in err and str(Path(out)) in err
+    assert {file: Path(file).read_bytes() for file in before} == before
+
+
+def test_files_of_options_and_of_folders_are_not_overwritten_either(command, folder):
+    asked = (
+        ("bootstrap", "chinchilla", "runs.csv", "--draws", "runs.csv"),
+        ("fit", "cpt-chinchilla", "runs.csv", "--base", "fit.json", "--out", "fit.json"),
+        ("report", "fit.json", "--data", "runs.csv", "-o", "runs.csv"),
+    )
+    for arguments in asked:
+        code, _, err = command(*arguments)
+        assert code == 2 and "would overwrite" in err
+    code, _, err = command("bootstrap", "chinchilla", "runs.csv", "--out", "x", "--draws", "./x")
+    assert code == 2 and "name one file" in err
+    Path("logs/a").mkdir(parents=True)
+    shutil.copy("runs.csv", "logs/a/history.csv")
+    logs = ("plan", "envelope", "logs", "--format", "wandb", "--out", "logs/a/history.csv")
+    code, _, err = command(*logs)
+    assert code == 2 and "would overwrite logs" in err
+
+
+def test_a_file_that_is_not_read_may_be_replaced(command, folder):
+    Path("answer.csv").write_text("old")
+    Path("answer.csv").chmod(0o640)
+    Path("link.csv").symlink_to("answer.csv")
+    asked = ("predict", "fit.json", "--at", "N=1e9", "--at", "D=1e10", "--out", "link.csv")
+    assert command(*asked)[0] == 0
+    assert Path("link.csv").is_symlink() and Path("answer.csv").read_text().startswith("N,D,loss")
+    assert Path("answer.csv").stat().st_mode & 0o777 == 0o640
+    Path("chinchilla").write_text("a file with the name of a law")
+    mapped = ("-c", "N=n_params", "-c", "D=n_tokens", "--n-starts", "64")
+    assert command("fit", "chinchilla", "runs.csv", *mapped, "--out", "chinchilla")[0] == 0
+    assert jl.load("chinchilla").law.name == "chinchilla"
+    left = [path.name for path in folder.iterdir() if path.name.startswith(".")]
+    assert not left
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="limits on file sizes are POSIX")
+@pytest.mark.parametrize("out", ["answer.csv", "answer.json", "answer.png", "page.html"])
+def test_a_full_disk_leaves_the_older_file(folder, out):
+    """Files beyond a limit fail as on a full disk."""
+    Path(out).write_text("old")
+    asked = {
+        "answer.csv": ["laws", "--out", out],
+        "answer.json": ["laws", "--name", "hoffmann-2022", "--out", out],
+        "answer.png": ["plan", "frontier", "fit.json", "--compute", "1e19:1e22", "--out", out],
+        "page.html": ["report", "fit.json", "-o", out],
+    }[out]
+    script = f"""
+import resource, signal, sys
+from jaxlaw import cli
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+sys.argv = ["jaxlaw", *{asked!r}]
+import matplotlib.figure
+resource.setrlimit(resource.RLIMIT_FSIZE, (300, resource.RLIM_INFINITY))
+cli.main()
+"""
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert ended.returncode == 2 and f"cannot write {out}: File too large" in ended.stderr
+    assert Path(out).read_text() == "old" and not list(folder.glob(".jaxlaw-*"))
+
+
 @pytest.mark.parametrize("name", COMMANDS)
 def test_an_interrupt_ends_with_130(command, folder, monkeypatch, name):
     def interrupted(*_, **__):

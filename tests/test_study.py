@@ -470,3 +470,13 @@ def test_labels_are_in_the_units_of_the_user_and_of_the_share_asked_for():
     assert sizes.folds.labels[1] == "N = 1.8e+09 held out"
     theirs, _ = prepared("dcpt", runs, folds.leave_one_out("r_d"))
     np.testing.assert_array_equal(theirs.folds.held_out[0], np.isclose(shares, 1.0))
+
+
+def test_a_label_writes_nothing_outside_the_work_folder(tmp_path):
+    laws = {"../../outside": "bare", "/": "bare", "twin": "twin"}
+    small = {"n_starts": 16, "screen": 4, "progress": False}
+    jl.cross_validate(laws, table(), folds.all_points(), work_dir=tmp_path / "a" / "work", **small)
+    assert [path.name for path in tmp_path.iterdir()] == ["a"]
+    assert [path.name for path in (tmp_path / "a").iterdir()] == ["work"]
+    kept = {path.name for path in (tmp_path / "a" / "work").iterdir()}
+    assert kept == {"%2E.%2F..%2Foutside", "%2F", "twin"}

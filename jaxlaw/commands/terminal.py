@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import json
+import os
 import re
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from jaxlaw import laws
+from jaxlaw.formats import FORMATS
 from jaxlaw.notes import UsageError
-from jaxlaw.records import plain
+from jaxlaw.records import plain, write_whole
 from jaxlaw.result import Fit
 
 _PAGE = 78  # columns of a table, between its margins
@@ -79,9 +84,9 @@ def combinations(items: Sequence[str] | None, option: str) -> dict[str, np.ndarr
 
 
 def write_file(path: Path, write: Any) -> None:
-    """Call ``write(path)``; what hinders it is wrong usage."""
+    """Have ``write`` make the file, all or nothing; what hinders it is wrong usage."""
     try:
-        write(path)
+        write_whole(path, write)
     except OSError as error:
         raise UsageError(f"cannot write {path}: {error.strerror or error}") from None
     except ValueError as error:  # matplotlib on a format it does not know
@@ -107,6 +112,60 @@ def check_folder(out: Path | None) -> None:
     """Before a long fit, not after it."""
     if out is not None and (out.is_dir() or not out.parent.is_dir()):
         raise UsageError(f"cannot write {out}: give a file in a folder that exists")
+
+
+# Options that name what a command writes.
+_WRITTEN = ("out", "draws")
+# Texts and folders that no command reads as a file, whatever they are called.
+_NO_FILES = {*_WRITTEN, "title", "work_dir", "compile_cache"}
+
+
+def keeps_inputs(command: Callable[..., None]) -> Callable[..., None]:
+    """The command, refusing to write over a file that it reads, before it does anything."""
+
+    @functools.wraps(command)
+    def call(**given: Any) -> None:
+        written = {name: given[name] for name in _WRITTEN if given.get(name) is not None}
+        places = {os.path.realpath(out) for out in written.values()}
+        if len(places) < len(written):
+            raise UsageError("--out and --draws name one file; give each its own")
+        for name, out in written.items():
+            for read in _files_read(given, out):
+                raise UsageError(
+                    f"--{name} {out} would overwrite {read}, which this command reads; give "
+                    "another name"
+                )
+        command(**given)
+
+    # What typer makes the options of; annotations are texts that only this module's names resolve.
+    call.__signature__ = inspect.signature(command, eval_str=True)  # type: ignore[attr-defined]
+    return call
+
+
+def _files_read(given: dict[str, Any], out: Path) -> Iterator[str]:
+    """Arguments of a command that name the file which ``out`` names, links followed."""
+    if not out.is_file():
+        return
+    patterns = FORMATS[given["format"]][0] if given.get("format") in FORMATS else ()
+    for name, value in given.items():
+        if name in _NO_FILES or (name == "law" and value in laws.names()):
+            continue
+        for one in value if isinstance(value, list | tuple) else [value]:
+            if not isinstance(one, str | Path):
+                continue
+            # NAME=FILE as well as FILE.
+            for text in dict.fromkeys((str(one), str(one).partition("=")[2])):
+                try:
+                    same = bool(text) and os.path.samefile(text, out)
+                except (OSError, ValueError):
+                    continue
+                inside = Path(text).is_dir() and any(
+                    os.path.samefile(file, out)
+                    for pattern in patterns
+                    for file in Path(text).rglob(pattern)
+                )
+                if same or inside:
+                    yield text
 
 
 _ARGUMENTS: tuple[tuple[str, Any], ...] = (

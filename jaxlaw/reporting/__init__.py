@@ -10,6 +10,7 @@ from typing import Any
 from jaxlaw.arguments import checked
 from jaxlaw.curves import Curves
 from jaxlaw.notes import UsageError
+from jaxlaw.records import write_whole
 from jaxlaw.reporting.fits import fit_parts
 from jaxlaw.reporting.page import whole_page
 from jaxlaw.reporting.studies import study_parts
@@ -77,7 +78,7 @@ def report(
     text = whole_page(title or heading, *rest, f"Made by jaxlaw {version('jaxlaw')}.")
     if out is not None:
         try:
-            Path(out).write_text(text, "utf-8")
+            write_whole(out, lambda file: file.write_text(text, "utf-8"))
         except (OSError, ValueError) as error:
             raise UsageError(f"cannot write {str(out)!r}: {error}") from None
     return text

@@ -189,7 +189,7 @@ class Study:
     def save(self, path: str | Path) -> None:
         """Write the study as JSON, or only its frame if the name ends in ``.csv``."""
         if Path(path).suffix.lower() == ".csv":
-            self.frame.to_csv(path, index=False)
+            records.write_whole(path, lambda file: self.frame.to_csv(file, index=False))
             return
         records.write_record(path, self.to_dict(), indent=1)
 

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from jaxlaw.arguments import checked
-from jaxlaw.chunks import Work
+from jaxlaw.chunks import Work, folder_name
 from jaxlaw.findings import at_walls
 from jaxlaw.fitting import check_counts, solver_named
 from jaxlaw.folds import as_design
@@ -89,7 +89,8 @@ def cross_validate(
     with programs_in(compile_cache):
         for contender in contenders:
             for number, group in enumerate(_sharing_inputs(sets, contender)):
-                folder = None if work_dir is None else Path(work_dir, contender.label, str(number))
+                own = folder_name(contender.label), str(number)
+                folder = None if work_dir is None else Path(work_dir, *own)
                 versions = _versions(group, contender)
                 found = refit(
                     contender.law,
