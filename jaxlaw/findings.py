@@ -16,6 +16,9 @@ from jaxlaw.posing import Posed
 from jaxlaw.programs import EVALUATED, compiled
 
 FEW = 0.1  # of the starts agree: warn
+NEARLY_ALL = 0.9  # of the scatter that is left: a bend this slight is not told
+EXACT = 1e-9  # residuals of the log that are rounding
+FLOOR = 1e-3  # chance of a bend that calls for an irreducible loss, where there is none
 AGREE = 1e-6  # relative distance of objectives that count as the same optimum
 WEAK = 0.8  # R²: noise and random walks come to 0.5, seldom to this
 SAME = 1e-2  # relative distance of parameters that count as the same place
@@ -44,6 +47,7 @@ def all_notes(
         *_on_bounds(posed, walls, params),
         *_on_ridges(evidence["spread"], walls),
         *_on_identifiability(posed, coordinates, walls),
+        *_on_floor(posed, coordinates),
         *_on_requirements(posed, params, evidence["ranges"], evidence["scatter"]),
     ]
 
@@ -140,7 +144,7 @@ def _on_identifiability(
         if name not in walls and free[k] and model.tied[k] == k
     ]
     index = [law.parameter_names.index(name) for name in names]
-    jacobian = np.asarray(_log_jacobian(model, posed.problem, coordinates))[:, index]
+    jacobian = np.asarray(_log_jacobian(model, posed.problem, coordinates)[0])[:, index]
     jacobian = jacobian * np.sqrt(np.asarray(posed.problem.weight))[:, None]
     size = np.linalg.norm(jacobian, axis=0)
     if not len(names) or not np.isfinite(jacobian).all():
@@ -163,8 +167,51 @@ def _on_identifiability(
 
 @compiled(little=EVALUATED, static_argnames="model")
 def _log_jacobian(model: Model, problem: Problem, coordinates: Any) -> Any:
-    """∂ log prediction / ∂ coordinates, (n, p)."""
-    return jax.jacfwd(lambda at: jnp.log(jnp.abs(predict(model, problem, at))))(coordinates)
+    """∂ log prediction / ∂ coordinates, (n, p), and log prediction, (n,)."""
+
+    def both(at: Any) -> Any:
+        logs = jnp.log(jnp.abs(predict(model, problem, at)))
+        return logs, logs
+
+    return jax.jacfwd(both, has_aux=True)(coordinates)
+
+
+def _on_floor(posed: Posed, coordinates: np.ndarray) -> list[Note]:
+    """Whether the residuals of a law that falls to zero ask for an irreducible loss.
+
+    A score test: a constant added to the law moves the log of a prediction by one over that
+    prediction. What of this the law's own parameters cannot do is held against the residuals,
+    those of outliers shortened.
+    """
+    from scipy.stats import t as student
+
+    model, problem = posed.model, posed.problem
+    if not model.law.with_floor:
+        return []
+    jacobian, logs = map(np.asarray, _log_jacobian(model, problem, coordinates))
+    target, root = np.asarray(problem.target), np.sqrt(np.asarray(problem.weight))
+    left = (target if model.space == "log" else np.log(target)) - logs
+    free = np.asarray(problem.low) < np.asarray(problem.high)
+    own, bend = jacobian[:, free] * root[:, None], np.exp(-logs) * root
+    usual = 3 * 1.4826 * np.median(np.abs(left[root > 0] - np.median(left[root > 0])))
+    left = np.clip(left, -usual, usual) * root
+    spare = int((root > 0).sum()) - own.shape[1] - 1
+    if spare < 1 or not np.isfinite(own).all() or not np.isfinite(left).all():
+        return []
+    left, bend = (one - own @ np.linalg.lstsq(own, one, rcond=None)[0] for one in (left, bend))
+    size, before = bend @ bend, left @ left
+    if size <= 0 or before <= EXACT**2 * (root @ root):
+        return []
+    after = max(before - (left @ bend) ** 2 / size, 1e-12 * before)
+    certainty = (left @ bend) / np.sqrt(size * after / spare)
+    if student.sf(certainty, spare) > FLOOR or after > NEARLY_ALL**2 * before:
+        return []
+    message = (
+        f"the loss levels off as that of law {model.law.with_floor} does: an irreducible loss, "
+        f"which law {model.law.name} lacks, takes the scatter of the residuals to "
+        f"{np.sqrt(after / before):.0%} of what it is or less; beyond the runs the two differ most"
+    )
+    return [Note("no-floor", "warning", message)]
 
 
 def _on_requirements(

@@ -212,3 +212,60 @@ def test_runs_without_any_law_are_a_poor_fit():
     ).assign(loss=random.uniform(1, 5, 60))
     assert "poor-fit" in codes(jl.fit("chinchilla", table))
     assert "poor-fit" not in codes(simulated_fit("chinchilla"))
+
+
+# ------------------------------------------------------------- no irreducible loss
+
+
+def frontier(floor, noise=0.004, seed=0):
+    """Lowest losses over six decades of compute: a power of it above a floor."""
+    C = np.geomspace(1e17, 1e23, 30)
+    noise = noise * np.random.default_rng(seed).standard_normal(30)
+    return pd.DataFrame({"C": C, "loss": (floor + 260 * C**-0.14) * np.exp(noise)})
+
+
+def test_losses_that_level_off_name_the_law_with_a_floor():
+    fit = jl.fit("loss-compute", frontier(1.4))
+    assert fit.r2 > 0.95 and "loss-compute-e" in message(fit, "no-floor")
+    other = jl.fit("loss-compute-e", frontier(1.4))
+    assert other.params["E"] == pytest.approx(1.4, abs=0.15) and "no-floor" not in codes(other)
+
+
+def test_the_scatter_that_a_floor_would_leave_is_that_of_the_law_with_one():
+    """The note's share is by one linear step, and so a little above that of the other law's fit."""
+    table = frontier(1.4)
+    said = int(message(jl.fit("loss-compute", table), "no-floor").split("%")[0].split()[-1])
+    scatter = [jl.fit(law, table).metrics["rmse_log"] for law in ("loss-compute", "loss-compute-e")]
+    assert 100 * scatter[1] / scatter[0] < said < 100 * scatter[1] / scatter[0] + 10
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_losses_of_a_power_law_ask_for_no_floor(seed):
+    assert "no-floor" not in codes(jl.fit("loss-compute", frontier(0.0, seed=seed)))
+
+
+@pytest.mark.parametrize("change", ["exact", "weights", "linear", "outlier"])
+def test_a_floor_is_asked_for_by_the_losses_alone(change):
+    """Neither rounding, rows held out, the space of residuals nor one bad run decide."""
+    if change == "exact":
+        assert codes(jl.fit("loss-compute", frontier(0.0, noise=0.0))) == set()
+        return
+    plain, bent = frontier(0.0), frontier(1.4)
+    if change == "weights":
+        plain = pd.concat([plain.assign(weight=1.0), bent.assign(weight=0.0)])
+        assert "no-floor" not in codes(jl.fit("loss-compute", plain, weight="weight"))
+        return
+    options = {"space": "linear"} if change == "linear" else {}
+    if change == "outlier":
+        for table in (plain, bent):
+            table.loc[29, "loss"] *= 1.5
+    assert "no-floor" not in codes(jl.fit("loss-compute", plain, **options))
+    assert "no-floor" in codes(jl.fit("loss-compute", bent, **options))
+
+
+def test_kaplans_law_names_chinchillas():
+    """Chinchilla's losses, which Kaplan's form can only bend down to nothing."""
+    N, D = np.meshgrid(np.geomspace(1e8, 1e12, 6), np.geomspace(1e10, 1e13, 6))
+    loss = 1.69 + 406.4 / N**0.34 + 410.7 / D**0.28
+    runs = pd.DataFrame({"N": N.ravel(), "D": D.ravel(), "loss": loss.ravel()})
+    assert "chinchilla" in message(jl.fit("kaplan", runs), "no-floor")

@@ -46,6 +46,7 @@ FORMULAS = {
         p["E"] + p["A"] / N ** p["alpha"] + p["B"] / (D ** p["beta"] * N ** p["gamma"])
     ),
     "loss-compute": lambda p, C: p["a"] * C ** -p["b"],
+    "loss-compute-e": lambda p, C: p["E"] + p["A"] / C ** p["gamma"],
     "dcpt": lambda p, N, D, r: (
         p["E"]
         + p["A"] / N ** p["alpha"]

@@ -18,6 +18,7 @@ SIZES = {
     "from-scratch": 420,
     "cpt-chinchilla": 420,
     "loss-compute": 30,
+    "loss-compute-e": 30,
     "dcpt": 540,
     "dcpt-general": 540,
     "dcpt-l1": 540,

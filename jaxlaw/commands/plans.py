@@ -248,7 +248,7 @@ def envelope_command(
     out: Out = None,
     as_json: Json = False,
 ) -> None:
-    """The lowest loss at each level of compute: a table for `jaxlaw fit loss-compute`.
+    """The lowest loss at each level of compute: a table for `jaxlaw fit loss-compute-e`.
 
     Example: jaxlaw plan envelope runs.csv -c N=n_params -c D=n_tokens --out frontier.csv
     """

@@ -89,6 +89,8 @@ class Law:
         requirements: ``requirements(law, params, ranges) -> list of (code, sentence)``,
             what the source demands of a fitted law and this one does not meet. A third item
             is the size of that, relative to the target: within the runs' scatter it only informs.
+        with_floor: the law that has the irreducible loss which this one lacks, if any; a fit whose
+            residuals ask for it names it.
         own_grid: what the parameters' grid is made from where the source prints none; empty where
             it is the source's.
     """
@@ -109,6 +111,7 @@ class Law:
     context: Callable[[Values], dict[str, Array]] = lambda inputs: {}
     requirements: Callable[..., list[tuple[Any, ...]]] | None = None
     own_grid: str = ""
+    with_floor: str = ""
 
     def __call__(self, params: Mapping[str, Any], **inputs: Any) -> Array:
         """Evaluate the formula.

@@ -16,6 +16,7 @@ _EXPONENT_GRID = (0.0, 0.5, 1.0, 1.5, 2.0)
 @law(
     formula="[ (Nc/N)^(αN/αD) + Dc/D ]^αD",
     source="Kaplan 2020, eq. 1.5; Que 2024, App. D",
+    with_floor="chinchilla",
 )
 def kaplan(
     N,
@@ -74,8 +75,10 @@ def cpt_chinchilla(
 @law(
     name="loss-compute",
     formula="a·C^−b",
-    source="Zheng 2024, eq. 3 (on the lowest loss at each compute level); Kaplan 2020",
+    source="Zheng 2024, §4.2 (eq. 3 without its E′, on the lowest loss at each compute level); "
+    "Kaplan 2020, eq. 1.3",
     linear=("a",),
+    with_floor="loss-compute-e",
 )
 def loss_compute(
     C,
@@ -83,5 +86,22 @@ def loss_compute(
     a=positive(0.1, 10.0, centre={"C": "b"}, unit="nats·FLOP^b"),
     b=exponent(0.005, 0.5, low=1e-5),
 ):
-    """The frontier of loss over compute."""
+    """The frontier of loss over compute, down to nothing."""
     return a * power(C, -b)
+
+
+@law(
+    name="loss-compute-e",
+    formula="E + A/C^γ",
+    source="Zheng 2024, eq. 3 (E, A are its E′, A′; on the lowest loss at each compute level)",
+    linear=("E", "A"),
+)
+def loss_compute_e(
+    C,
+    *,
+    E=positive(0.3, 3.0, unit="nats", doc="loss of an ideal model"),
+    A=positive(0.01, 10.0, centre={"C": "gamma"}, unit="nats·FLOP^γ"),
+    gamma=exponent(0.01, 0.5),
+):
+    """The frontier of loss over compute, down to an irreducible loss."""
+    return E + A * power(C, -gamma)

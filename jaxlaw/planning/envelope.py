@@ -21,7 +21,7 @@ def lowest_losses(
     run: str | None = None,
     cost: Callable[..., Any] | None = None,
 ) -> pd.DataFrame:
-    """The lowest loss at each level of compute, over all runs: what ``loss-compute`` fits.
+    """The lowest loss at each level of compute, over all runs: what compute laws fit.
 
     Between two points of a run its loss is taken as straight in log compute; runs say nothing
     outside their own points.
@@ -39,7 +39,8 @@ def lowest_losses(
 
     Returns:
         One row for each level that some run passes: ``C``, ``loss``, ``N``, and ``run`` if
-        named. ``jl.fit("loss-compute", …)`` takes it.
+        named. ``jl.fit("loss-compute-e", …)`` (Zheng 2024, eq. 3) takes it, and ``"loss-compute"``,
+        the form without an irreducible loss that Zheng 2024, §4.2, prints.
 
     Raises:
         UsageError: a column is missing. DataError: no run passes any level.
