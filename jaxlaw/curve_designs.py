@@ -11,7 +11,9 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 import numpy as np
+import pandas as pd
 
+from jaxlaw.curves.counting import area_options, areas_along
 from jaxlaw.lr_areas import areas, phase_areas
 from jaxlaw.schedules import Schedule, constant, cosine, join, two_stage, warmup, wsd
 
@@ -20,6 +22,7 @@ Inputs = dict[str, np.ndarray]
 _PEAK, _LOW = 2e-4, 2e-5
 _PT_STEPS, _CPT_STEPS = 40_000, 10_000
 _SIZES = (106e6, 594e6, 1720e6)  # table 1, settings A, C and D
+_SHARES = (0.0, 0.2, 0.33, 0.5, 0.67, 0.8)  # of the pre-training corpus
 
 
 def _pretraining() -> dict[str, Schedule]:
@@ -112,21 +115,30 @@ def replay(own: str, points: int = 20) -> Inputs:
     before = both_phases()
     started = before["S1_cpt"] > 0
     before = {name: column[~started] for name, column in before.items()}
-    after = _crossed(continual(points), "r", (0.0, 0.2, 0.33, 0.5, 0.67, 0.8))
+    after = _crossed(continual(points), "r", _SHARES)
     before["r"] = np.ones(len(before["S1_pt"]))
     runs = {name: np.concatenate([before[name], after[name]]) for name in before}
     return runs if own == "pt" else runs | {"r": np.round(1 - runs["r"], 12)}
 
 
 def unknown_base(own: str | None) -> Inputs:
-    """The continual curves of one base, with nothing said of it: seen at many more steps.
+    """Two continual curves of one base, with nothing said of it: seen at many more steps.
 
-    At 20 a curve, fits to noisy losses stall where S1_pt and alpha run off.
+    They warm up from a rate of 0, the last of the base (Wang 2025, App. G). At 20 steps a curve,
+    fits to noisy losses stall where S1_pt and alpha run off.
     """
-    inputs = continual(100) if own is None else replay(own, 60)
-    longest = np.isclose(inputs["S1_pt"], np.max(inputs["S1_pt"]), rtol=1e-9, atol=0)
-    known = (inputs["S1_cpt"] > 0) & longest
-    return {name: c[known] for name, c in inputs.items() if name not in ("S1_pt", "S2_pt")}
+    rewarmed = _CPT_STEPS - 500
+    shapes = wsd(_PEAK, rewarmed), constant(_PEAK / 2, rewarmed)
+    runs = (warmup(shape, 500) for shape in shapes)
+    at = np.unique(np.geomspace(10, _CPT_STEPS, 100 if own is None else 60).astype(int))
+    found = pd.concat(
+        [pd.DataFrame(areas_along(one, at, area_options(), alone="cpt")) for one in runs]
+    )
+    inputs = {name: found[name].to_numpy() for name in ("S1_cpt", "S2_cpt")}
+    if own is None:
+        return inputs
+    inputs = _crossed(inputs, "r", _SHARES)
+    return inputs if own == "pt" else inputs | {"r": np.round(1 - inputs["r"], 12)}
 
 
 def _crossed(inputs: Inputs, name: str, values: tuple[float, ...]) -> Inputs:

@@ -43,7 +43,7 @@ def test_drops_are_those_of_the_rate_and_the_sums_since_count_tokens():
     found = drops_along(stages, np.array([10, 20]), OPTIONS, batch=(1.0, 4.0))
     np.testing.assert_allclose(found["drop"][:, 0], [0.0, 2e-4], rtol=1e-12)
     assert found["S_k"][1, 0] == pytest.approx(10 * 4e-4)
-    alone = drops_along(schedules.linear(1e-4, 10), np.array([10]), OPTIONS, "cpt", (9.0, 2.0))
+    alone = drops_along(schedules.linear(1e-4, 10), np.array([10]), OPTIONS, (2.0, 9.0))
     assert alone["S_k"][0, 0] == pytest.approx(2 * schedules.linear(1e-4, 10).rates.sum())
 
 

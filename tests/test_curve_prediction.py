@@ -73,8 +73,10 @@ def test_one_phase_of_a_law_of_two_is_pre_training_or_of_an_unknown_base():
     assert "phase" not in known and (known["shift"] == 0).all()
     assert known["step"].tolist() == list(range(1, 1001))
     fit = at_truth("cpt-curve-unknown-base")
-    found = fit.predict_curve(line)["loss"]
-    np.testing.assert_array_equal(found, fit.predict(S1_cpt=areas.S1, S2_cpt=areas.S2))
+    found = fit.predict_curve(line, [0, 1, 1000])
+    areas = jl.areas(schedules.parse(line), at=[0, 1, 1000], initial_lr=0.0)  # Wang 2025, App. G
+    np.testing.assert_array_equal(found["loss"], fit.predict(S1_cpt=areas.S1, S2_cpt=areas.S2))
+    assert found["lr"][0] == 0
 
 
 def test_options_of_the_fit_are_those_of_the_prediction():

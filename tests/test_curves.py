@@ -105,10 +105,11 @@ def test_a_base_of_unknown_training_is_predicted_where_it_is_not_known():
     table = simulate.experiment(name).table.iloc[::5]
     clean = simulate.experiment(name, noise=0.0).table["loss"].iloc[::5]
     fit = jl.fit(name, table)
-    # 40 points do not tell S1_pt, and the result says so; all 198 do, within a quarter.
+    # Noisy points do not tell S1_pt, and the result says so; exact ones do.
     assert np.sqrt(np.mean(np.log(fit.predict(table) / clean) ** 2)) < 0.004
     assert {"base-extrapolated", "at-bound", "not-converged"} & {note.code for note in fit.notes}
-    assert simulated_fit(name).params["S1_pt"] == pytest.approx(1.0, rel=0.25)
+    exact = simulated_fit(name, noise=0.0, most=FEW)
+    assert exact.params == pytest.approx(simulate.TRUTHS[name], rel=1e-6)
 
 
 # A plain least-squares fit of the same curves gave these.

@@ -94,8 +94,6 @@ def test_rises_of_a_warm_up_count_on_request_and_those_of_a_continual_phase_alwa
     assert (drops_along(one, at, PLAIN)["drop"] == 0).all()
     counted = drops_along(one, at, COUNTED)["drop"].sum(axis=1)
     np.testing.assert_allclose(counted, [-1.5e-4, -3e-4], rtol=1e-12)
-    continual = drops_along(one, at, PLAIN, alone="cpt")["drop"].sum(axis=1)
-    np.testing.assert_allclose(continual, counted)
     both = schedules.join(one, one)
     found = drops_along(both, np.array([60, 61, 120]), PLAIN)["drop"].sum(axis=1)
     np.testing.assert_allclose(found, [0, 2.85e-4, 0], atol=1e-18)

@@ -1,6 +1,7 @@
 """Plans of a continual run: areas in closed form, losses, the way back, optima, other sets."""
 
 import dataclasses
+import itertools
 import math
 
 import jax
@@ -396,6 +397,85 @@ def test_curves_that_tell_no_weights(change, error, message):
 
 
 # An unknown base
+
+
+UNKNOWN = ("cpt-curve-unknown-base", TRUTHS["cpt-curve-unknown-base"])
+# Schedules that begin at their own peak, below it after a warm-up, and away from 0.
+LINES = {
+    "constant": "constant:lr=2e-4,steps=4000",
+    "cosine": "cosine:peak=2e-4,steps=4000",
+    "wsd": "wsd:peak=1e-4,steps=4000,warmup=200",
+    "started": "linear:peak=1e-4,steps=4000,warmup=200,start=2e-5",
+}
+
+
+def test_curves_of_an_unknown_base_are_recovered_however_their_schedules_begin():
+    """Wang 2025, App. G: the last rate of the base is 0, whatever the continual phase begins with.
+
+    The areas are summed here as eq. 1 prints them, from η_0 = 0, and not by the package.
+    """
+    law, steps, parts = (
+        jl.laws.get(UNKNOWN[0]),
+        np.unique(np.geomspace(10, 4_000, 60).astype(int)),
+        [],
+    )
+    for name, line in LINES.items():
+        rates = jl.schedules.parse(line).rates
+        momentum, S2 = 0.0, []
+        for before, rate in itertools.pairwise([0.0, *rates]):
+            momentum = 0.999 * momentum + before - rate
+            S2.append(momentum)
+        areas = {"S1_cpt": np.cumsum(rates)[steps - 1], "S2_cpt": np.cumsum(S2)[steps - 1]}
+        with jax.enable_x64(True):
+            loss = np.asarray(law(UNKNOWN[1], **areas))
+        parts.append(pd.DataFrame({"run": name, "schedule": line, "step": steps, "loss": loss}))
+    table = pd.concat(parts, ignore_index=True).assign(phase="cpt")
+    fit = jl.fit(law, jl.read_curves(table))
+    assert fit.r2 > 1 - 1e-12
+    assert fit.params == pytest.approx(UNKNOWN[1], rel=1e-5)
+    # A log of the rates is counted as the schedule that made them is.
+    logged = pd.concat([
+        part.merge(pd.DataFrame({"step": np.arange(1, 4_001), "lr": rates}), "right")
+        .assign(run=name, phase="cpt").ffill().bfill()
+        for part, (name, line) in zip(parts, LINES.items(), strict=True)
+        for rates in [jl.schedules.parse(line).rates]
+    ])  # fmt: skip
+    every = jl.read_curves(logged.drop(columns="schedule")).runs().table
+    again = every.merge(table[["run", "step"]])[["S1_cpt", "S2_cpt"]]
+    declared = jl.read_curves(table).runs().table[["S1_cpt", "S2_cpt"]]
+    np.testing.assert_allclose(again, declared, rtol=1e-12, atol=1e-18)
+
+
+@pytest.mark.parametrize("shape", ["constant", "cosine", "linear", "wsd"])
+@pytest.mark.parametrize("warmup,start", [(0, 0.0), (500, 0.0), (500, 2e-5)])
+def test_plans_and_curves_of_an_unknown_base_say_one_number(shape, warmup, start):
+    fit = as_fit(UNKNOWN, area_options())
+    run = ContinualRun(None, 4_000, 2e-4, shape=shape, warmup=warmup, start=start)
+    planned = final_losses(fit, fit, run).table["loss_pt"][0]
+    for schedule in (run.schedule(), dataclasses.replace(run.schedule(), initial_lr=2e-4)):
+        curve = fit.predict_curve(schedule)["loss"].iloc[-1]
+        assert curve == pytest.approx(planned, rel=1e-12)
+
+
+@pytest.mark.parametrize("warmup", [0, 200])
+def test_the_best_schedule_of_an_unknown_base_is_predicted_as_it_was_planned(warmup):
+    fit = as_fit(UNKNOWN, area_options())
+    found = jl.planning.optimal_schedule(fit, 1_000, 2e-4, warmup=warmup, knots=16, n_starts=4)
+    assert found.schedule.initial_lr == 0
+    for name, one in {"optimal": found.schedule, **found.usual}.items():
+        curve = fit.predict_curve(one)["loss"].iloc[-1]
+        assert curve == pytest.approx(found.comparison.loc[name, "loss"], rel=1e-12)
+
+
+@pytest.mark.parametrize("law", ["annealing", "multi-power"])
+def test_a_law_that_knows_no_phases_reads_a_continual_phase_as_it_predicts_it(law):
+    line = LINES["started"]
+    table = pd.DataFrame({"run": "a", "schedule": line, "step": range(100, 4_001, 100)})
+    fit = as_fit((law, TRUTHS[law]), area_options())
+    for phase in ("pt", "cpt"):
+        runs = jl.read_curves(table.assign(phase=phase, loss=3.0)).runs()
+        read = fit.predict(runs.observations(law).inputs)
+        np.testing.assert_array_equal(fit.predict_curve(line, table["step"])["loss"], read)
 
 
 @pytest.mark.slow

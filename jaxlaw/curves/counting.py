@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 from collections.abc import Mapping
 from typing import Any, Literal
@@ -18,6 +19,21 @@ Phase = Literal["pt", "cpt"]
 #: What an update of either phase counts as, in steps: (pre-training, continual).
 Batch = tuple[float, float]
 SAME = (1.0, 1.0)
+
+#: The last rate of a base model whose training nobody describes (Wang 2025, §6 and App. G: "we
+#: assume that the final LR of all open-source models is zero"). A continual phase without its
+#: pre-training is counted from it, wherever it is read, predicted, planned or simulated.
+UNKNOWN_BASE_RATE = 0.0
+
+
+def of_unknown_base(schedule: Schedule) -> Schedule:
+    """A continual phase alone, with the rate before its first step that areas count from.
+
+    Whatever a schedule's own η_0 is (the peak of a cosine, the rate a log begins with), drops are
+    counted from :data:`UNKNOWN_BASE_RATE`. In S2(t) = Σ (η_0 − η_k)·λ^(t−k) this is right for a
+    log that begins after a re-warm-up too, but for terms that are forgotten as λ^t.
+    """
+    return dataclasses.replace(schedule, initial_lr=UNKNOWN_BASE_RATE)
 
 
 def batch_of(given: Any, alone: bool) -> Batch:
@@ -113,21 +129,26 @@ def areas_along(
         at: (points,) whole numbers of steps; 0 is before the first.
         options: of :func:`area_options`.
         S1_before: sum of the rates before the schedule.
-        alone: which phase a schedule without boundary is; of pre-training otherwise unknown,
-            the continual one has S1_pt = S2_pt = 0.
+        alone: which phase a schedule without boundary is. The continual one, of a base that
+            nobody describes, has S1_pt = S2_pt = 0, and its S2_cpt counts from a last rate of
+            0 (:func:`of_unknown_base`).
         batch: what an update of either phase counts as.
 
     Returns:
-        name of :data:`AREAS` → (points,) float64; S1 and S2 are the sums of both phases.
+        name of :data:`AREAS` → (points,) float64; S1 and S2 are the sums of both phases. Of a
+        schedule without boundary they are those of one training, whichever phase it is: a law
+        that takes S1 and S2 knows no phases.
     """
     count_warmup = options["count_warmup"]
     counted = {"at": at, "epsilon": options["epsilon"], "S1_before": S1_before}
     if schedule.boundary is None:
-        both = alone == "cpt" or count_warmup
-        mine = areas(schedule, options["decay"], count_warmup=both, **counted)
+        mine = areas(schedule, options["decay"], count_warmup=count_warmup, **counted)
         none = np.zeros(len(at))
-        order = (mine.S1, none, mine.S2, none) if alone == "pt" else (none, mine.S1, none, mine.S2)
-        split = PhaseAreas(*order)
+        split = PhaseAreas(mine.S1, none, mine.S2, none)
+        if alone == "cpt":
+            mine = mine._replace(S1=mine.S1 * batch[1], S2=mine.S2 * batch[1])
+            own = areas(of_unknown_base(schedule), options["decay"], count_warmup=True, **counted)
+            split = PhaseAreas(none, own.S1, none, own.S2)
     else:
         split = phase_areas(
             schedule, options["decay"], carry_momentum=options["carry_momentum"],
@@ -135,5 +156,5 @@ def areas_along(
         )  # fmt: skip
     pt, cpt = batch
     split = PhaseAreas(split.S1_pt * pt, split.S1_cpt * cpt, split.S2_pt * pt, split.S2_cpt * cpt)
-    whole = split.whole
+    whole = mine if schedule.boundary is None and alone == "cpt" else split.whole
     return dict(zip(AREAS, (whole.S1, whole.S2, *split), strict=True))

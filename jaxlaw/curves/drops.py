@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from jaxlaw.curves.counting import SAME, Batch, Phase
+from jaxlaw.curves.counting import SAME, Batch
 from jaxlaw.schedules import Schedule
 
 #: The columns that :func:`drops_along` gives.
@@ -31,7 +31,6 @@ def drops_along(
     schedule: Schedule,
     at: np.ndarray,
     options: Mapping[str, Any],
-    alone: Phase = "pt",
     batch: Batch = SAME,
 ) -> dict[str, np.ndarray]:
     """The drops of the rate up to some steps of a schedule, both phases as one.
@@ -40,19 +39,19 @@ def drops_along(
         schedule: the rates.
         at: (points,) whole numbers of steps; 0 is before the first.
         options: of :func:`~jaxlaw.curves.counting.area_options`; ``count_warmup`` alone matters.
-        alone: which phase a schedule without boundary is: rises of a continual one count.
-        batch: what an update of either phase counts as in S_k.
+        batch: what an update of either phase counts as in S_k; of a schedule without boundary
+            the first counts. Such a schedule is one training, whichever phase it is.
 
     Returns:
         ``drop`` (0 where a point has fewer than K), ``eta_k``, ``S_k``: (points, K) float64.
     """
     rates = schedule.rates
     drops = -np.diff(rates, prepend=schedule.initial_lr)
-    if not options["count_warmup"] and not (alone == "cpt" and schedule.boundary is None):
+    if not options["count_warmup"]:
         peak = int(np.argmax(rates[: schedule.boundary])) + 1
         drops[:peak] = np.maximum(drops[:peak], 0.0)
     floor = _FLOOR * max(rates.max(), np.finfo(float).tiny)
-    boundary = schedule.boundary or (0 if alone == "cpt" else len(rates))
+    boundary = schedule.boundary or len(rates)
     weight = np.where(np.arange(len(rates)) < boundary, *batch)
     sums = np.concatenate([[0.0], np.cumsum(weight * rates)])
     kinds = [np.flatnonzero(drops > 0), np.flatnonzero(drops < 0)]

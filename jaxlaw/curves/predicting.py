@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from jaxlaw.curves.counting import AREAS, areas_along, batch_of, chosen_options
+from jaxlaw.curves.counting import AREAS, areas_along, batch_of, chosen_options, of_unknown_base
 from jaxlaw.curves.courses import as_schedule
 from jaxlaw.curves.drops import drops_along
 from jaxlaw.notes import UsageError
@@ -46,12 +46,14 @@ def predict_curve(
     steps, done = _steps(at, schedule, first_step)
     # A law of a base that nobody knows takes the areas of the continual phase alone.
     alone = "pt" if {"S1", "S1_pt"} & set(wanted) else "cpt"
+    if alone == "cpt" and schedule.boundary is None:
+        schedule = of_unknown_base(schedule)
     worth = batch_of(batch, schedule.boundary is None)
     found = areas_along(schedule, done, options, S1_before, alone, worth)
     areas = {name: found[name] / fit.units[name] for name in wanted}
     per_drop = any(spec.per_drop for spec in law.inputs)
     if per_drop:
-        areas |= drops_along(schedule, done, options, alone, worth)
+        areas |= drops_along(schedule, done, options, worth)
     plain = _without(fit, () if per_drop else _SHIFT)
     target, unshifted = fit.predict(areas, **inputs), plain.predict(areas, **inputs)
     base = _without(plain, _PER_DROP if per_drop else _ANNEALING).predict(areas, **inputs)

@@ -22,7 +22,7 @@ from jaxlaw.arguments import checked
 from jaxlaw.columns import Place, missing_column, numbers
 from jaxlaw.curves import sampling
 from jaxlaw.curves.checks import check_order, check_rates, check_reach
-from jaxlaw.curves.counting import AREAS, area_options, areas_along
+from jaxlaw.curves.counting import AREAS, Batch, area_options, areas_along
 from jaxlaw.curves.courses import Course, courses_of, updates
 from jaxlaw.curves.drops import DROPS, drops_along
 from jaxlaw.curves.logged import Fill
@@ -369,7 +369,7 @@ def _drops(
     found = [
         (index, {name: values[back] for name, values in drops.items()})
         for course, index, at, back in _by_course(table, courses)
-        for drops in [drops_along(course.schedule, at, options, course.phase, course.batch)]
+        for drops in [drops_along(course.schedule, at, options, _worth(course))]
     ]
     most = max(len(drops["drop"].T) for _, drops in found)
     columns = {name: np.empty((len(table), most)) for name in DROPS}
@@ -379,6 +379,12 @@ def _drops(
             padding = {"mode": "constant"} if name == "drop" else {"mode": "edge"}
             columns[name][index] = np.pad(values, missing, **padding)
     return columns
+
+
+def _worth(course: Course) -> Batch:
+    """What updates count as in drops: of a continual phase alone that of its own, twice."""
+    lone = course.schedule.boundary is None and course.phase == "cpt"
+    return (course.batch[1],) * 2 if lone else course.batch
 
 
 def _noted(rows: Runs, code: str, message: str) -> Runs:

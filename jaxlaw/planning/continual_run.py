@@ -17,7 +17,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxlaw import schedules
-from jaxlaw.curves.counting import areas_along, chosen_options
+from jaxlaw.curves.counting import (
+    UNKNOWN_BASE_RATE,
+    areas_along,
+    chosen_options,
+    of_unknown_base,
+)
 from jaxlaw.lr_areas import PhaseAreas
 from jaxlaw.notes import UsageError, nearest
 from jaxlaw.planning.pieces import LONG, Counting, Sums, half_cosine, straight
@@ -108,7 +113,7 @@ class ContinualRun:
         """Both phases as rates per step (the second alone without a pre-training)."""
         run = dataclasses.replace(self, **settings)
         pt, steps = run.pretraining, _whole(run.steps) - _whole(run.warmup)
-        before, last = None, 0.0
+        before, last = None, UNKNOWN_BASE_RATE
         if isinstance(pt, Pretraining):
             last = run.loss_potential * pt.peak
             stable = _whole(pt.steps) - _whole(pt.warmup)
@@ -121,7 +126,7 @@ class ContinualRun:
         own = schedules.warmup(own, _whole(run.warmup), run.start) if run.warmup else own
         if before is not None:
             return schedules.join(before, own)
-        return own if run.warmup else Schedule(own.rates, 0.0, None, own.name)
+        return of_unknown_base(own)
 
 
 def _check_phase(phase: Any, word: str) -> None:
@@ -247,7 +252,7 @@ def _base_ends(
     zero = jnp.zeros_like(at["steps"])
     none = Sums(zero, zero, zero)
     if layout.pretraining is None:
-        return none, 0.0, 0.0
+        return none, UNKNOWN_BASE_RATE, UNKNOWN_BASE_RATE
     if layout.pretraining == "given":
         sums = Sums(*(numbers[name] + zero for name in ("S1_pt", "S2_pt", "weighted_pt")))
         return sums, numbers["first"], numbers["last"]

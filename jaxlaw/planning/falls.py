@@ -15,6 +15,7 @@ import numpy as np
 
 from jaxlaw import schedules
 from jaxlaw.area_tiles import Areas
+from jaxlaw.curves.counting import of_unknown_base
 from jaxlaw.lr_areas import PhaseAreas, areas, phase_areas
 from jaxlaw.schedules import Schedule
 
@@ -31,6 +32,7 @@ class Run(NamedTuple):
     start: float
     after: Schedule | None
     shortest_decay: int
+    base_known: bool = True  # False: a continual phase whose pre-training nobody describes
 
     @property
     def first(self) -> int:
@@ -130,6 +132,7 @@ def schedule_of(shares: np.ndarray, run: Run, grid: Grid) -> Schedule:
     way = np.arange(1, run.warmup) / max(run.warmup, 1)
     rates = np.concatenate([run.start * (1 - way) + free[0] * way, free])
     own = Schedule(rates, initial, None, "optimal")
+    own = own if run.base_known else of_unknown_base(own)
     return own if run.after is None else schedules.join(run.after, own)
 
 
