@@ -19,7 +19,9 @@ import pandas as pd
 import jaxlaw as jl
 from jaxlaw.commands.saved import loaded_fit
 from jaxlaw.commands.terminal import (
-    check_folder,
+    CSV,
+    JSON,
+    check_out,
     combinations,
     in_options,
     keeps_inputs,
@@ -29,6 +31,7 @@ from jaxlaw.commands.terminal import (
     print_table,
     print_wrapped,
     write_file,
+    write_table,
 )
 from jaxlaw.notes import DataError, JaxlawError, UsageError, WorkError
 from jaxlaw.result import Fit
@@ -148,8 +151,9 @@ else:
             valuations.show_published(name, out, as_json)
             return
         table = jl.law_table()
+        check_out(out, CSV, JSON)
         if out is not None:
-            write_file(out, lambda path: table.to_csv(path, index=False))
+            write_table(out, table, table.to_dict(orient="records"))
         if as_json:
             print_json(table.to_dict(orient="records"))
             return
@@ -208,7 +212,7 @@ else:
 
         Example: jaxlaw fit chinchilla runs.csv -c N=n_params -c D=n_tokens --out fit.json
         """
-        check_folder(out)
+        check_out(out, JSON, instead="`jaxlaw report FIT --data FILE` draws a fit")
         options = {
             "starts": starts,
             "n_starts": n_starts,
@@ -266,7 +270,7 @@ else:
 
         Example: jaxlaw predict fit.json --at N=1e9,7e9 --at D=1e12
         """
-        check_folder(out)
+        check_out(out, CSV, JSON)
         loaded = loaded_fit(fit)
         points = _points(loaded, data, at, pairs(column, "--column"), share)
         outside = loaded.outside(**points)
@@ -275,7 +279,7 @@ else:
         arrays |= {loaded.law.target: predicted.ravel(), "outside": outside.ravel()}
         table = pd.DataFrame(arrays)
         if out is not None:
-            write_file(out, lambda path: table.to_csv(path, index=False))
+            write_table(out, table, arrays)
         if as_json:
             print_json(arrays)
         elif out is None:

@@ -175,6 +175,30 @@ def test_an_unknown_option_and_an_impossible_file_are_wrong_usage(command, folde
     assert (code, out) == (2, "") and "a folder that exists" in err
 
 
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_file_that_a_command_does_not_write_is_refused_before_any_work(command, folder, name):
+    there = sorted(folder.iterdir())
+    for path in there:
+        path.write_bytes(b"")  # nothing that could be read, should any of it be
+    for ending in (".gif", ".xlsx"):
+        code, out, err = command(*example(name), "--out", f"here{ending}")
+        assert (code, out, len(err.splitlines())) == (2, "", 1), err
+        assert f"here{ending}: this command writes" in err and "give here." in err
+    assert sorted(folder.iterdir()) == there
+
+
+@pytest.mark.parametrize("name", ["laws", "laws --published", "areas", "curve", "predict"])
+def test_a_table_is_written_as_what_its_file_is_named(command, folder, name):
+    asked = name.split() if name.startswith("laws") else inputs(name)
+    for ending in ("csv", "json"):
+        code, _, err = command(*asked, "--out", f"here.{ending}")
+        assert (code, err) == (0, "")
+    table = pd.read_csv(folder / "here.csv")
+    record = json.loads((folder / "here.json").read_text("utf-8"))
+    assert pd.DataFrame(record).columns.tolist() == table.columns.tolist()
+    assert len(pd.DataFrame(record)) == len(table) > 0
+
+
 def reads_files(name):
     return any(part.split("=")[-1].endswith((".json", ".csv")) for part in inputs(name))
 

@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 import jaxlaw as jl
 from jaxlaw import simulate
 from jaxlaw.cli import app
+from jaxlaw.notes import UsageError
 
 TABLE = simulate.experiment("chinchilla").table
 POINT = {"N": 7e10, "D": 2e12}
@@ -100,8 +101,26 @@ def test_identifiability_says_what_to_do(run, folder):
 
 
 @pytest.mark.parametrize(
+    "options", [("covariance",), ("profile", "--parameter", "alpha")], ids=lambda one: one[0]
+)
+def test_how_sure_a_fit_is_is_drawn_where_the_file_is_named_so(run, folder, options):
+    pytest.importorskip("matplotlib")
+    done = run(*options, "--out", folder / "sure.png")
+    assert done.exit_code == 0 and "sure.png" in done.output
+    assert (folder / "sure.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_fit_is_not_written_as_a_picture_and_says_what_draws_it(run, folder):
+    done = run("fit", "--out", folder / "fit.png", law="chinchilla")
+    assert isinstance(done.exception, UsageError)
+    assert "writes JSON (.json)" in str(done.exception)
+    assert "jaxlaw report" in str(done.exception) and not (folder / "fit.png").exists()
+
+
+@pytest.mark.parametrize(
     ("name", "options", "message"),
     [
+        ("influence", ("--out", "x.png"), "this command writes JSON (.json) or CSV (.csv)"),
         ("profile", (), "say what to profile"),
         ("profile", ("--parameter", "alfa"), "no parameter 'alfa'"),
         ("influence", ("--at", "N=1e9"), "input D is missing"),

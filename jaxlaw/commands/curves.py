@@ -13,15 +13,18 @@ import jaxlaw as jl
 from jaxlaw.commands.options import Json, completed, fit_argument
 from jaxlaw.commands.saved import loaded_fit
 from jaxlaw.commands.terminal import (
-    check_folder,
+    CSV,
+    JSON,
+    PICTURE,
+    check_out,
     is_picture,
     number,
     numbers_of,
     print_frame,
     print_json,
     print_wrapped,
-    write_file,
     write_picture,
+    write_table,
 )
 from jaxlaw.curves.counting import AREAS, area_options, areas_along, batch_of
 from jaxlaw.curves.courses import as_schedule, read_schedules
@@ -83,7 +86,7 @@ def areas_command(
 
     Example: jaxlaw areas cosine:peak=3e-4,steps=24000,warmup=2000 --at 2000,24000
     """
-    check_folder(out)
+    check_out(out, CSV, JSON)
     parsed = as_schedule(schedule)
     options = area_options(
         number(decay or "0.999", "--decay"), carry_momentum, count_warmup, epsilon
@@ -121,7 +124,7 @@ def curve_command(
 
     Example: jaxlaw curve curve-fit.json --schedule wsd:peak=3e-4,steps=24000,warmup=2000
     """
-    check_folder(out)
+    check_out(out, CSV, JSON, PICTURE)
     loaded, parsed, first = loaded_fit(fit), as_schedule(schedule), first_step or 0
     inputs, draw = numbers_of(value, "--input"), is_picture(out)
     table = loaded.predict_curve(
@@ -206,10 +209,11 @@ def _check_steps(steps: np.ndarray, schedule: Schedule) -> None:
 
 
 def _show(table: pd.DataFrame, out: Path | None, as_json: bool) -> None:
+    record = {name: column.tolist() for name, column in table.items()}
     if out is not None:
-        write_file(out, lambda path: table.to_csv(path, index=False))
+        write_table(out, table, record)
     if as_json:
-        print_json({name: column.tolist() for name, column in table.items()})
+        print_json(record)
     elif out is None:
         if "outside" in table:
             table = table.assign(outside=np.where(table["outside"], "outside", ""))

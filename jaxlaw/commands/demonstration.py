@@ -11,7 +11,8 @@ import typer
 import jaxlaw as jl
 from jaxlaw.commands.options import Json
 from jaxlaw.commands.terminal import (
-    check_folder,
+    PICTURE,
+    check_out,
     print_json,
     print_notes,
     print_table,
@@ -29,7 +30,7 @@ def demo_command(
 
     Example: jaxlaw demo --out demo.png
     """
-    check_folder(out)
+    check_out(out, PICTURE)
     demo = jl.simulate.demo(seed=seed)
     columns = {"N": "n_params", "D": "n_tokens", "r_d": "domain_ratio"}
     columns |= {"loss_d": "domain_loss", "loss_g": "general_loss"}

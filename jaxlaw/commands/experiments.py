@@ -17,7 +17,7 @@ from jaxlaw.commands import options as opt
 from jaxlaw.commands.results import conclude
 from jaxlaw.commands.saved import loaded_fit
 from jaxlaw.commands.terminal import (
-    check_folder,
+    check_out,
     combinations,
     numbers_of,
     print_frame,
@@ -50,7 +50,7 @@ def plan_command(
 
     Example: jaxlaw sampling plan --budget 10 --steps 20000
     """
-    check_folder(out)
+    check_out(out)
     found = jl.sampling.plan(budget, steps, every=every, method=method, rate=rate)
     table = pd.DataFrame({"step": found.steps})
     record = {"method": found.method, "rate": found.rate, "steps": found.steps.tolist()}
@@ -97,7 +97,7 @@ def next_command(
 
     Example: jaxlaw sampling next fit.json runs.csv candidates.csv --at N=7e10 --at D=1e12 -n 4
     """
-    check_folder(out)
+    check_out(out)
     loaded = loaded_fit(fit)
     listed = read_table(candidates)
     known = {k: v for k, v in reading["columns"].items() if v in listed.frame}
@@ -146,7 +146,7 @@ def inflection_command(
 
     Example: jaxlaw inflection shares.csv --share general -c r_d=domain_ratio -c loss_g=general_loss
     """
-    check_folder(out)
+    check_out(out)
     found = jl.inflection_ratio(
         jl.read_runs(data, **reading), split=split, at=numbers_of(at, "--at"),
         resamples=resamples, level=level, resample=resample, n_starts=n_starts, screen=screen,
@@ -174,7 +174,7 @@ def learnability_command(
 
     Example: jaxlaw learnability curves.csv --by domain --out domains.csv
     """
-    check_folder(out)
+    check_out(out)
     found = jl.learnability(curves, by, law=law, k1_step=k1_step)
     table = found if by is None else found.reset_index()
     record = {"law": law, "domains": table.to_dict("records")}

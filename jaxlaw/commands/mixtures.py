@@ -10,9 +10,17 @@ import typer
 import jaxlaw as jl
 from jaxlaw import planning
 from jaxlaw.commands.options import Columns, Json, Level, fit_argument
-from jaxlaw.commands.plan_output import At, Draws, Out, inputs_at, plan, tell
+from jaxlaw.commands.plan_output import (
+    ANSWER,
+    At,
+    Draws,
+    Out,
+    inputs_at,
+    plan,
+    tell,
+)
 from jaxlaw.commands.saved import PUBLISHED, loaded_fits
-from jaxlaw.commands.terminal import check_folder, number, numbers_of, pairs, value_range
+from jaxlaw.commands.terminal import check_out, number, numbers_of, pairs, value_range
 from jaxlaw.notes import UsageError
 
 GeneralFile = Annotated[Path, fit_argument("A fit of the general loss (JSON).")]
@@ -36,7 +44,7 @@ def mixture_command(
 
     Example: jaxlaw plan mixture general.json domain.json --start 2.86 --at N=2e9 --at D=1e10
     """
-    check_folder(out)
+    check_out(out, *ANSWER)
     fits = loaded_fits([general, domain], bootstrap)
     found = planning.optimal_mixture(
         *fits, start=start, threshold=threshold, level=level, **inputs_at(at)
@@ -59,7 +67,7 @@ def critical_command(
 
     Example: jaxlaw plan critical general.json --start 2.86 --at N=1.8e9 --at D=1e10
     """
-    check_folder(out)
+    check_out(out, *ANSWER)
     (fit,) = loaded_fits([general], bootstrap)
     options = {"threshold": threshold, **inputs_at(at)}
     found = planning.critical_ratio(fit, start=start, level=level, **options)
@@ -81,7 +89,7 @@ def limited_command(
 
     Example: jaxlaw plan limited domain.json --tokens 5e7 --at N=1.8e9
     """
-    check_folder(out)
+    check_out(out, *ANSWER)
     (fit,) = loaded_fits([domain], bootstrap)
     options = {"total": total, "level": level, **inputs_at(at)}
     found = planning.optimal_mixture_limited(fit, tokens, **options)
@@ -106,7 +114,7 @@ def shares_command(
     Example: jaxlaw plan shares code=code.json law=law.json --general general.json
     --start 2.9 --at N=2e9 --at D=1e10
     """
-    check_folder(out)
+    check_out(out, *ANSWER)
     files = {name: Path(path) for name, path in pairs(domains, "the domains").items()}
     every = [*files.values(), *([] if general is None else [general])]
     fits = loaded_fits(every, bootstrap)
@@ -148,7 +156,7 @@ def replay_command(
 
     Example: jaxlaw plan replay domain.json --shares 0.2,0.5,0.8 --at N=1.8e9
     """
-    check_folder(out)
+    check_out(out, *ANSWER)
     by_law = fit.suffix.lower() == ".json" or str(fit).startswith(PUBLISHED)
     if by_law and column:
         raise UsageError("--column is for a table of observed losses; a fit knows its columns")

@@ -14,7 +14,10 @@ from jaxlaw.commands import options as opt
 from jaxlaw.commands.results import conclude
 from jaxlaw.commands.saved import law_or_fit
 from jaxlaw.commands.terminal import (
-    check_folder,
+    CSV,
+    JSON,
+    PICTURE,
+    check_out,
     combinations,
     numbers_of,
     print_frame,
@@ -41,7 +44,7 @@ def covariance_command(
     same_noise: SameNoise = False,
     level: opt.Level = 0.95,
     at: opt.PredictAt = None,
-    out: opt.Out = None,
+    out: opt.OutOrPicture = None,
     as_json: opt.Json = False,
     *,
     reading: dict[str, Any],
@@ -50,7 +53,7 @@ def covariance_command(
 
     Example: jaxlaw covariance fit.json runs.csv --groups N,r --at N=7e9 --at D=1e12
     """
-    check_folder(out)
+    check_out(out, JSON, CSV, PICTURE)
     points = combinations(at, "--at")
     found = jl.covariance(
         law_or_fit(law), data, groups=opt.columns_named(groups), robust=not same_noise,
@@ -62,7 +65,8 @@ def covariance_command(
     matrix = {name: dict(column) for name, column in found.matrix.items()}
     record = {"law": found.fit.law.name, "level": level, **_rows(tables), "covariance": matrix}
     say = partial(_say, found.fit, f"{level:.0%} intervals", tables.values())
-    conclude(record, found.notes, tables["parameters"], say, out, as_json)
+    draw = lambda plots: plots.parameter_intervals(found, level=level)  # noqa: E731
+    conclude(record, found.notes, tables["parameters"], say, out, as_json, draw)
 
 
 @opt.reads_runs
@@ -74,7 +78,7 @@ def profile_command(
     groups: opt.Groups = None,
     same_noise: SameNoise = False,
     level: opt.Level = 0.95,
-    out: opt.Out = None,
+    out: opt.OutOrPicture = None,
     as_json: opt.Json = False,
     *,
     reading: dict[str, Any],
@@ -83,7 +87,7 @@ def profile_command(
 
     Example: jaxlaw profile fit.json runs.csv --parameter alpha
     """
-    check_folder(out)
+    check_out(out, JSON, CSV, PICTURE)
     if (parameter is None) == (not at):
         raise UsageError("say what to profile: --parameter NAME, or --at NAME=VALUE for each input")
     found = jl.profile(
@@ -95,7 +99,8 @@ def profile_command(
     tables = {"interval": interval, "profile": found.table}
     record = {"law": found.fit.law.name, "level": level, **_rows(tables)}
     say = partial(_say, found.fit, f"{level:.0%} interval", [interval])
-    conclude(record, found.notes, found.table, say, out, as_json)
+    draw = lambda plots: plots.objective_profile(found, level=level)  # noqa: E731
+    conclude(record, found.notes, found.table, say, out, as_json, draw)
 
 
 @opt.reads_runs
@@ -118,7 +123,7 @@ def influence_command(
 
     Example: jaxlaw influence fit.json runs.csv --at N=7e9 --at D=1e12 --out influence.csv
     """
-    check_folder(out)
+    check_out(out)
     fit, runs = _fitted(law, data, reading)
     found = jl.influence(
         fit, runs, numbers_of(at, "--at") or None, groups=opt.columns_named(groups), refits=refits
@@ -146,7 +151,7 @@ def identifiability_command(
 
     Example: jaxlaw identifiability chinchilla runs.csv -c N=n_params -c D=n_tokens
     """
-    check_folder(out)
+    check_out(out)
     fit, runs = _fitted(law, data, reading)
     found = jl.identifiability(fit, runs)
     advice = [text for text in found["advice"] if text]

@@ -58,6 +58,10 @@ PredictAt = Annotated[
 ]
 
 Out = Annotated[Path | None, typer.Option(help="Write it (JSON, or the table as CSV).")]
+OutOrPicture = Annotated[
+    Path | None,
+    typer.Option(help="Write it (JSON, or the table as CSV) or draw it (PNG, PDF, SVG)."),
+]
 
 # How data are read.
 Columns = Annotated[

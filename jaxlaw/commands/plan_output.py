@@ -11,6 +11,9 @@ import pandas as pd
 import typer
 
 from jaxlaw.commands.terminal import (
+    CSV,
+    JSON,
+    PICTURE,
     is_picture,
     number,
     pairs,
@@ -32,6 +35,8 @@ plan: typer.Typer = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
 )
+
+ANSWER = (JSON, CSV, PICTURE)  # what a plan is written as
 
 At = Annotated[
     list[str] | None,

@@ -22,6 +22,7 @@ from jaxlaw.commands.options import (
     values_of,
 )
 from jaxlaw.commands.plan_output import (
+    ANSWER,
     At,
     Draws,
     Limit,
@@ -33,7 +34,7 @@ from jaxlaw.commands.plan_output import (
     tell,
 )
 from jaxlaw.commands.saved import loaded_fits
-from jaxlaw.commands.terminal import check_folder, pairs, ranges_of
+from jaxlaw.commands.terminal import check_out, pairs, ranges_of
 from jaxlaw.notes import UsageError
 
 FitFile = Annotated[Path, fit_argument("A fit that `jaxlaw fit --out` wrote.")]
@@ -62,7 +63,7 @@ def allocation_command(
 
     Example: jaxlaw plan allocation fit.json --compute 1e21
     """
-    check_folder(out)
+    check_out(out, *ANSWER)
     (loaded,) = loaded_fits([fit], bootstrap)
     options = {
         "limits": ranges_of(limit, "--limit"),
@@ -89,7 +90,7 @@ def allocation_law_command(
 
     Example: jaxlaw plan allocation-law fit.json
     """
-    check_folder(out)
+    check_out(out, *ANSWER)
     (loaded,) = loaded_fits([fit], bootstrap)
     inputs = inputs_at(at)
     found = planning.allocation_law(loaded, level=level, **inputs)
@@ -115,7 +116,7 @@ def frontier_command(
 
     Example: jaxlaw plan frontier fit.json --compute 1e19:1e23 --data runs.csv --out frontier.png
     """
-    check_folder(out)
+    check_out(out, *ANSWER)
     if data is None and any(reading.values()):
         raise UsageError("options say how data are read, and there are none: --data FILE")
     (loaded,) = loaded_fits([fit], bootstrap)
@@ -153,7 +154,7 @@ def target_command(
 
     Example: jaxlaw plan target fit.json --loss 2.1 --at N=7e9
     """
-    check_folder(out)
+    check_out(out, *ANSWER)
     (loaded,) = loaded_fits([fit], bootstrap)
     inputs = inputs_at(at)
     if {"N", "D"} & set(inputs):
@@ -195,7 +196,7 @@ def transfer_command(
 
     Example: jaxlaw plan transfer scratch.json continual.json --at N=1.4e9 --at D=1e10
     """
-    check_folder(out)
+    check_out(out, *ANSWER)
     fits = loaded_fits([scratch, continual], bootstrap)
     inputs = inputs_at(at)
     if "N" in inputs:
@@ -227,7 +228,7 @@ def breakeven_command(
 
     Example: jaxlaw plan breakeven scratch.json continual.json --at N=1.4e9
     """
-    check_folder(out)
+    check_out(out, *ANSWER)
     fits = loaded_fits([scratch, continual], bootstrap)
     options = {"compute": compute, **inputs_at(at)}
     found = planning.break_even(*fits, level=level, **options)
@@ -252,7 +253,7 @@ def envelope_command(
 
     Example: jaxlaw plan envelope runs.csv -c N=n_params -c D=n_tokens --out frontier.csv
     """
-    check_folder(out)
+    check_out(out, *ANSWER)
     columns, values = pairs(column, "--column"), values_of(value)
     table = jl.read_runs(data, columns, format=format, values=values).table
     found = planning.lowest_losses(table, levels, run=run)

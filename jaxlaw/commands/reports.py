@@ -13,7 +13,12 @@ from jaxlaw.commands import curves
 from jaxlaw.commands import options as opt
 from jaxlaw.commands.plan_output import inputs_at
 from jaxlaw.commands.saved import loaded, with_draws
-from jaxlaw.commands.terminal import check_folder, print_json, write_file
+from jaxlaw.commands.terminal import (
+    HTML,
+    check_out,
+    print_json,
+    write_file,
+)
 from jaxlaw.notes import UsageError
 
 
@@ -70,7 +75,7 @@ def report_command(
 
     Example: jaxlaw report fit.json --data runs.csv -c N=n_params --compute 1e21 -o report.html
     """
-    check_folder(out)
+    check_out(out, HTML)
     along = (schedules, first_step, s1_before, batch)
     if data is None and (any(reading.values()) or (*along, fill) != (None,) * 5):
         raise UsageError("options say how data are read, and there are none: --data FILE")

@@ -9,7 +9,13 @@ from typing import Annotated, Any
 import typer
 
 from jaxlaw.commands.options import Json
-from jaxlaw.commands.terminal import check_folder, print_json, print_table, write_json
+from jaxlaw.commands.terminal import (
+    JSON,
+    check_out,
+    print_json,
+    print_table,
+    write_json,
+)
 from jaxlaw.notes import UsageError, nearest
 from jaxlaw.planning.answers import Answer
 from jaxlaw.planning.breakeven import BreakEven
@@ -279,7 +285,7 @@ def schema_command(
 
     Example: jaxlaw schema plan mixture
     """
-    check_folder(out)
+    check_out(out, JSON)
     if not command:
         every = {name: schema_of(name) for name in SCHEMAS}
         if out is not None:

@@ -10,11 +10,16 @@ import typer
 import jaxlaw as jl
 from jaxlaw.commands import options as opt
 from jaxlaw.commands.terminal import (
-    check_folder,
+    CSV,
+    JSON,
+    PICTURE,
+    check_out,
+    is_picture,
     pairs,
     print_json,
     print_wrapped,
     write_file,
+    write_picture,
 )
 from jaxlaw.folds.naming import DESIGNS
 from jaxlaw.notes import UsageError
@@ -56,7 +61,10 @@ def study_command(
     solver: opt.Solver = "newton",
     seed: Annotated[int, typer.Option(min=0, help="Of the Sobol sample.")] = 0,
     out: Annotated[
-        Path | None, typer.Option(help="Write every fold: a table (CSV), or all of it (JSON).")
+        Path | None,
+        typer.Option(
+            help="Write every fold: a table (CSV), all of it (JSON), or draw it (PNG, …)."
+        ),
     ] = None,
     as_json: opt.Json = False,
     *,
@@ -68,7 +76,7 @@ def study_command(
 
     Example: jaxlaw study dcpt dcpt-l1 mixtures.csv --folds leave-k-out:r:2 --out folds.csv
     """
-    check_folder(out)
+    check_out(out, JSON, CSV, PICTURE)
     if len(laws_and_data) < 2:
         raise UsageError("name one law or more, then the data: jaxlaw study dcpt dcpt-l1 runs.csv")
     *laws, data = laws_and_data
@@ -96,7 +104,9 @@ def study_command(
 
 
 def _show(study: jl.Study, out: Path | None, as_json: bool) -> None:
-    if out is not None:
+    if is_picture(out):
+        write_picture(out, lambda plots: plots.fold_scores(study))
+    elif out is not None:
         write_file(out, study.save)
     if not as_json:
         print_wrapped(study.summary())

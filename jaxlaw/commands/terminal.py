@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import itertools
 import json
 import os
 import re
@@ -93,9 +94,22 @@ def write_file(path: Path, write: Any) -> None:
         raise UsageError(f"cannot write {path}: {error}") from None
 
 
+# What commands write, by the endings of file names that ask for it.
+JSON, CSV, PICTURE, HTML = "JSON", "CSV", "a picture", "HTML"
+_ENDINGS = {
+    JSON: (".json",),
+    CSV: (".csv",),
+    PICTURE: (".png", ".pdf", ".svg"),
+    HTML: (".html", ".htm"),
+}
+# Endings that promise something which no command writes.
+_NEVER = (".jpg", ".jpeg", ".gif", ".tif", ".tiff", ".eps", ".ps", ".webp", ".tsv", ".xls", ".xlsx",
+          ".parquet", ".feather", ".jsonl", ".md", ".tex", ".zip", ".gz")  # fmt: skip
+
+
 def is_picture(out: Path | None) -> bool:
     """Whether a file's name asks for a picture."""
-    return out is not None and out.suffix.lower() in (".png", ".pdf", ".svg")
+    return out is not None and out.suffix.lower() in _ENDINGS[PICTURE]
 
 
 def write_picture(out: Path, draw: Callable[[Any], Any]) -> None:
@@ -108,10 +122,35 @@ def write_picture(out: Path, draw: Callable[[Any], Any]) -> None:
     write_file(out, lambda path: figure.savefig(path, dpi=150, bbox_inches="tight"))
 
 
-def check_folder(out: Path | None) -> None:
-    """Before a long fit, not after it."""
-    if out is not None and (out.is_dir() or not out.parent.is_dir()):
+def check_out(
+    out: Path | None, *kinds: str, option: str = "--out", instead: str | None = None
+) -> None:
+    """Refuse, before a long fit and not after it, what a command cannot write.
+
+    Args:
+        out: the file asked for.
+        *kinds: what the command writes there; JSON and CSV where none is given.
+        option: the command's name for it.
+        instead: how to get what the command does not write, for the message.
+
+    Raises:
+        UsageError: no folder, or a name that ends like a file of another kind. A name without a
+            known ending is taken as it is.
+    """
+    if out is None:
+        return
+    if out.is_dir() or not out.parent.is_dir():
         raise UsageError(f"cannot write {out}: give a file in a folder that exists")
+    kinds, ending = kinds or (JSON, CSV), out.suffix.lower()
+    written = [one for kind in kinds for one in _ENDINGS[kind]]
+    if ending in written or ending not in (*_NEVER, *itertools.chain(*_ENDINGS.values())):
+        return
+    told = " or ".join(f"{kind} ({', '.join(_ENDINGS[kind])})" for kind in kinds)
+    more = f"; {instead}" if instead else ""
+    raise UsageError(
+        f"{option} {out}: this command writes {told}, and no {ending} file; give "
+        f"{out.stem}{written[0]}{more}"
+    )
 
 
 # Options that name what a command writes.
@@ -212,6 +251,14 @@ def write_record(out: Path, record: Any, table: pd.DataFrame) -> None:
         write_file(out, lambda path: table.to_csv(path, index=False))
     else:
         write_json(out, record)
+
+
+def write_table(out: Path, table: pd.DataFrame, record: Any) -> None:
+    """The record as JSON where the file's name ends in .json, else the table as CSV."""
+    if out.suffix.lower() == ".json":
+        write_json(out, record)
+    else:
+        write_file(out, lambda path: table.to_csv(path, index=False))
 
 
 def print_json(record: Any) -> None:

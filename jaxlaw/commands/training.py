@@ -13,10 +13,16 @@ import typer
 from jaxlaw import planning
 from jaxlaw.commands.curves import CarryMomentum, CountWarmup
 from jaxlaw.commands.options import Columns, Json, Level, fit_argument
-from jaxlaw.commands.plan_output import Draws, Out, show, tell
+from jaxlaw.commands.plan_output import (
+    ANSWER,
+    Draws,
+    Out,
+    show,
+    tell,
+)
 from jaxlaw.commands.saved import loaded_fits
 from jaxlaw.commands.terminal import (
-    check_folder,
+    check_out,
     is_picture,
     number,
     numbers_of,
@@ -93,7 +99,7 @@ def training_command(
     --pretraining wsd:steps=40000,peak=2e-4 --run cosine:steps=10000,peak=2e-5,warmup=500
     --weight 0.5 --over replay=0:1
     """
-    check_folder(out)
+    check_out(out, *ANSWER)
     if (weight is None) != (over is None) or (over is None) == (vary is None):
         raise UsageError("give --vary for a table, or --weight and --over for the best settings")
     fits = loaded_fits([pt, cpt], bootstrap)
@@ -148,7 +154,7 @@ def turning_command(
     Example: jaxlaw plan turning published:wang-2025-pt --replay 0.9
     --pretraining wsd:steps=10000,peak=2e-4 --run cosine:steps=10000,peak=2e-4,warmup=500
     """
-    check_folder(out)
+    check_out(out, *ANSWER)
     fits = loaded_fits([pt] if cpt is None else [pt, cpt], bootstrap)
     plan = _run(pretraining, run, loss_potential, replay)
     found = planning.turning_length(
@@ -183,7 +189,7 @@ def out_of_domain_command(
 
     Example: jaxlaw plan out-of-domain losses.csv -c loss_ood=code_loss
     """
-    check_folder(out)
+    check_out(out, *ANSWER)
     given = [one is not None for one in (pt, cpt, schedule)]
     if any(given) and not all(given) or replay is not None and not any(given):
         raise UsageError("a curve is predicted from --pt, --cpt and --schedule, all of them")
@@ -238,7 +244,7 @@ def schedule_command(
     Example: jaxlaw plan schedule curve-fit.json --steps 24000 --peak 3e-4 --floor 3e-5
     --shortest-decay 5000
     """
-    check_folder(out)
+    check_out(out, *ANSWER)
     loaded = loaded_fits(fits, bootstrap)
     options = {"decay": decay, "epsilon": epsilon, "floor": floor, "warmup": warmup}
     found = planning.optimal_schedule(

@@ -13,7 +13,10 @@ from jaxlaw.commands import options as opt
 from jaxlaw.commands.results import conclude
 from jaxlaw.commands.saved import law_or_fit, loaded
 from jaxlaw.commands.terminal import (
-    check_folder,
+    CSV,
+    JSON,
+    PICTURE,
+    check_out,
     combinations,
     print_frame,
     write_file,
@@ -61,7 +64,7 @@ def bootstrap_command(
             "`jaxlaw plan` takes in place of a fit (JSON)."
         ),
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="Write the intervals (JSON, CSV).")] = None,
+    out: opt.OutOrPicture = None,
     as_json: opt.Json = False,
     *,
     reading: dict[str, Any],
@@ -72,8 +75,8 @@ def bootstrap_command(
 
     Example: jaxlaw bootstrap chinchilla runs.csv -c N=n_params -c D=n_tokens --at N=7e9 --at D=1e12
     """
-    check_folder(out)
-    check_folder(draws)
+    check_out(out, JSON, CSV, PICTURE)
+    check_out(draws, CSV, JSON, option="--draws")
     points = combinations(at, "--at")
     found = jl.bootstrap(
         law_or_fit(law), data, n, kind=kind, groups=opt.columns_named(groups), seed=seed,
@@ -115,4 +118,7 @@ def _show(
         for table in tables.values():
             print_frame(table)
 
-    conclude(record, found.notes, tables["parameters"], say, out, as_json)
+    def draw(plots: Any) -> Any:
+        return plots.parameter_intervals(tables["parameters"], level=level)
+
+    conclude(record, found.notes, tables["parameters"], say, out, as_json, draw)

@@ -10,14 +10,21 @@ import typer
 import jaxlaw as jl
 from jaxlaw import planning
 from jaxlaw.commands.options import Columns, Json, Level, Where
-from jaxlaw.commands.plan_output import Out, tell
+from jaxlaw.commands.plan_output import (
+    ANSWER,
+    Out,
+    tell,
+)
 from jaxlaw.commands.terminal import (
-    check_folder,
+    CSV,
+    JSON,
+    check_out,
     pairs,
     print_json,
     print_table,
     print_wrapped,
     write_file,
+    write_table,
 )
 from jaxlaw.notes import UsageError, nearest
 
@@ -47,7 +54,7 @@ def valuation_command(
 
     Example: jaxlaw plan valuation checkpoints.csv --target 25 --baseline 12 --at 1e12
     """
-    check_folder(out)
+    check_out(out, *ANSWER)
     found = planning.pretraining_value(
         data, at=at, target=target, least_gain=least_gain, baseline=baseline,
         columns=pairs(column, "--column"), noise=noise, shortfall=shortfall, resamples=resamples,
@@ -74,7 +81,7 @@ def model_command(
 
     Example: jaxlaw plan model samples.csv --at 1e6
     """
-    check_folder(out)
+    check_out(out, *ANSWER)
     found = planning.choose_model(
         data, at=at, law=law, columns=pairs(column, "--column"), where=where,
         resamples=resamples, seed=seed, level=level,
@@ -84,8 +91,8 @@ def model_command(
 
 def show_published(save: str | None, out: Path | None, as_json: bool) -> None:
     """What ``jaxlaw laws --published`` does."""
-    check_folder(out)
     table = jl.published_table()
+    check_out(out, *((JSON,) if save is not None else (CSV, JSON)))
     if save is not None:
         known = jl.published()
         if save not in known:
@@ -95,7 +102,7 @@ def show_published(save: str | None, out: Path | None, as_json: bool) -> None:
         print_json(known[save].to_dict()) if as_json else print_wrapped(known[save].summary())
         return
     if out is not None:
-        write_file(out, lambda path: table.to_csv(path, index=False))
+        write_table(out, table, table.to_dict(orient="records"))
     if as_json:
         print_json(table.to_dict(orient="records"))
         return
