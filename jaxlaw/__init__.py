@@ -21,6 +21,7 @@ from jaxlaw.result import Fit
 from jaxlaw.runs import Runs, read_runs
 from jaxlaw.saved_fits import load
 from jaxlaw.schedules import Schedule
+from jaxlaw.scores import Scores
 from jaxlaw.study import Study, cross_validate
 from jaxlaw.uncertainty import (
     Bootstrap,
@@ -54,6 +55,7 @@ __all__ = [
     "Profile",
     "Runs",
     "Schedule",
+    "Scores",
     "Study",
     "UsageError",
     "WorkError",

@@ -35,6 +35,7 @@ from jaxlaw.commands.terminal import (
 )
 from jaxlaw.notes import DataError, JaxlawError, UsageError, WorkError
 from jaxlaw.result import Fit
+from jaxlaw.scores import errors, measure, score_lines
 
 INTERRUPTED = 130  # what typer makes of Ctrl-C
 UNREAD = 141  # what a shell says of a command that a closed pipe ended
@@ -263,28 +264,47 @@ else:
         ] = None,
         column: opt.Columns = None,
         share: opt.Share = None,
+        where: opt.Where = None,
         out: Annotated[Path | None, typer.Option(help="Write the table (CSV).")] = None,
         as_json: opt.Json = False,
     ) -> None:
         """Predict at new points, in the units of the fitted runs.
 
+        A file keeps its columns. Where it has the target too, as runs have that were kept from
+        the fit, the errors of the predictions are shown.
+
         Example: jaxlaw predict fit.json --at N=1e9,7e9 --at D=1e12
         """
         check_out(out, CSV, JSON)
         loaded = loaded_fit(fit)
-        points = _points(loaded, data, at, pairs(column, "--column"), share)
+        if (data is None) == (not at):
+            raise UsageError("say where to predict: a file, or --at NAME=VALUE for each input")
+        columns, runs = pairs(column, "--column"), None
+        if data is not None:
+            runs = jl.read_runs(data, columns, share=share, where=where)
+        points = combinations(at, "--at") if runs is None else opt.points_of(loaded, runs)
         outside = loaded.outside(**points)
-        predicted = np.broadcast_to(loaded.predict(**points), outside.shape)
+        predicted = np.broadcast_to(loaded.predict(**points), outside.shape).ravel()
         arrays = {k: np.broadcast_to(v, outside.shape).ravel() for k, v in points.items()}
-        arrays |= {loaded.law.target: predicted.ravel(), "outside": outside.ravel()}
-        table = pd.DataFrame(arrays)
+        seen = None if runs is None else opt.observed_target(loaded, runs)
+        found = {loaded.law.target: predicted} if seen is None else errors(seen[1], predicted)
+        found["outside"] = outside.ravel()
+        measured = None if seen is None else _measured(loaded, seen[1], predicted)
+        others = {} if runs is None else opt.other_columns(runs, arrays, {*found, "scores"})
+        record = arrays | others | found
+        table = pd.DataFrame(record)
         if out is not None:
             write_table(out, table, arrays)
         if as_json:
-            print_json(arrays)
-        elif out is None:
-            table["outside"] = np.where(table["outside"], "outside", "")
-            print_frame(table.rename(columns={"outside": "fitted range"}), 6)
+            print_json(record if measured is None else record | {"scores": measured})
+            return
+        if out is None:
+            hidden = [name for name in others if seen is None or name != seen[0]]
+            shown = table.drop(columns=hidden)
+            shown["outside"] = np.where(shown["outside"], "outside", "")
+            print_frame(shown.rename(columns={"outside": "fitted range"}), 6)
+        if measured is not None:
+            print("\n".join(score_lines(measured)))
 
     app.command("demo")(demonstration.demo_command)
     app.command("areas")(curves.areas_command)
@@ -318,12 +338,7 @@ else:
     _in_every_command(app)
 
 
-def _points(
-    fit: Fit, data: str | None, at: list[str] | None, columns: dict[str, str], share: str | None
-) -> dict[str, Any]:
-    """Inputs for a prediction: a file's columns, or combinations of the values given."""
-    if (data is None) == (not at):
-        raise UsageError("say where to predict: a file, or --at NAME=VALUE for each input")
-    if data is not None:
-        return opt.points_of(fit, data, columns, share)
-    return combinations(at, "--at")
+def _measured(fit: Fit, observed: np.ndarray, predicted: np.ndarray) -> dict[str, float]:
+    """Scores of the rows that have been observed; others, of runs to come, have no target."""
+    seen = np.isfinite(observed)
+    return measure(fit, observed[seen], predicted[seen], np.ones(seen.sum()))

@@ -111,6 +111,8 @@ def fit(
         law, delta=delta, space=space, asymmetry=asymmetry, fixed=fixed, tied=tied,
         bounds=bounds, base=base,
     )  # fmt: skip
+    if not options.free(law):  # there is nothing to search: the given values are the one start
+        n_starts = 1
     method = solver_named(solver)
     work = Work(work_dir, progress, distributed)
     observations = observed(law, runs, options, columns=columns, units=units, **reading)
@@ -226,6 +228,12 @@ def _report(posed: Posed, observations: Observations, optimum: Optimum, solver: 
         "ranges": {name: (v.min(), v.max()) for name, v in observations.inputs.items()},
     }
     notes = all_notes(posed, optimum.coordinates, params, evidence)
+    if not posed.options.free(model.law):
+        message = (
+            "every parameter is fixed: nothing was searched, and the objective and the scores are "
+            "those of the given values on these runs"
+        )
+        notes.append(Note("all-fixed", "info", message))
     runner_up = None
     if optimum.runner_up is not None:
         where, value, share = optimum.runner_up

@@ -212,10 +212,19 @@ def _counted(runs: Runs, spec: Input, values: np.ndarray) -> Column:
     return Column(Place(runs.source, runs.word, spec.name, spec.name), values, 1.0, 1.0, True, spec)
 
 
-def _target(runs: Runs, law: Law) -> Column:
+def target_column(runs: Runs, law: Law) -> str:
+    """The column that holds what a law predicts, whether or not the table has it.
+
+    Raises:
+        UsageError: two corpora have one, and nothing says which is meant.
+    """
     present = [law.target, *_TARGET_ALIASES.get(law.target, ())]
     found = next((n for n in present if n in runs.table.columns), law.target)
-    name, _ = _side(runs, found)
+    return _side(runs, found)[0]
+
+
+def _target(runs: Runs, law: Law) -> Column:
+    name = target_column(runs, law)
     series, place = _series(runs, name, f", which law {law.name} predicts", law.target)
     positive = law.space == "log" or law.target == "loss"
     spec = Input(law.target, domain="positive" if positive else "real")

@@ -63,8 +63,6 @@ class Options:
         for name, other in self.tied.items():
             if name == other or other in self.tied:
                 raise UsageError(f"parameter {name} is tied to {other}, which is itself tied")
-        if len({*self.fixed, *self.tied}) == len(law.parameters):
-            raise UsageError(f"no parameter of law {law.name} is left to fit")
         for name, (low, high) in self.bounds.items():
             if low is not None and high is not None and not low < high:
                 raise UsageError(f"bounds of {name} are not in order: {low}, {high}")

@@ -18,6 +18,7 @@ from jaxlaw.curves.predicting import predict_curve
 from jaxlaw.laws.base import Law
 from jaxlaw.notes import DataError, Note, UsageError, nearest
 from jaxlaw.records import plain, write_record
+from jaxlaw.scores import Scores, score_fit
 
 SCHEMA = 5
 METRICS = (
@@ -158,6 +159,31 @@ class Fit:
         points = max((flag.ndim for name, flag in flags.items() if name not in drops), default=0)
         flags = [one.any(axis=-1) if one.ndim > points else one for one in flags.values()]
         return np.logical_or.reduce(np.broadcast_arrays(*flags))
+
+    def score(self, runs: Any, **reading: Any) -> Scores:
+        """How well the law predicts runs, such as those that were kept from the fit.
+
+        It serves coefficients that a paper prints as well (:func:`jaxlaw.published`).
+
+        Args:
+            runs: what :func:`jaxlaw.read_runs` takes or returns, with the target; or Curves,
+                whose areas are counted as for the fit.
+            **reading: handed to :func:`jaxlaw.read_runs`. A column whose unit is not declared
+                counts as in the fitted runs.
+
+        Returns:
+            :class:`jaxlaw.Scores`: metrics, relative errors, and a table of residuals.
+
+        Raises:
+            UsageError, DataError: as :func:`jaxlaw.read_runs` raises; the target or an input is
+                missing, or not valid.
+
+        Example:
+            >>> fit = jl.fit("chinchilla", runs, where="6 * N * D < 1e21")
+            >>> held_out = fit.score(runs, where="6 * N * D >= 1e21")
+            >>> held_out.relative_error, held_out.table
+        """
+        return score_fit(self, runs, reading)
 
     def predict_curve(
         self,

@@ -68,6 +68,7 @@ ROOMS = [
     "jaxlaw.chunks",
     "jaxlaw.findings",
     "jaxlaw.search",
+    "jaxlaw.scores",
     "jaxlaw.result",
     "jaxlaw.bare_fits",
     "jaxlaw.saved_fits",

@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 
+import jsonschema
 import numpy as np
 import pandas as pd
 import pytest
@@ -16,6 +17,7 @@ from jaxlaw import simulate
 
 pytest.importorskip("typer")
 from jaxlaw import cli  # noqa: E402
+from jaxlaw.commands.schemas import schema_of  # noqa: E402
 
 TABLE = simulate.experiment("chinchilla", noise=0.004).table
 USERS = TABLE.rename(columns={"N": "n_params", "D": "n_tokens"})
@@ -214,10 +216,43 @@ def test_predict_at_the_rows_of_a_file(command, fit_file, chinchilla_fit, runs, 
     assert (code, err) == (0, "")
     with open(tmp_path / "pred.csv", newline="") as file:
         written = list(csv.DictReader(file))
-    assert list(written[0]) == ["N", "D", "loss", "outside"]
-    losses = [float(row["loss"]) for row in written]
-    np.testing.assert_array_equal(losses, chinchilla_fit.predict(TABLE))
+    # The file's own columns stay, the mapped ones under the law's names; it has losses, so errors.
+    found = ["predicted", "residual", "relative_error", "outside"]
+    others = [name for name in USERS if name not in ("n_params", "n_tokens")]
+    assert list(written[0]) == ["N", "D", *others, *found]
+    assert [row["loss"] for row in written] == [str(one) for one in USERS["loss"]]
+    predicted = [float(row["predicted"]) for row in written]
+    np.testing.assert_array_equal(predicted, chinchilla_fit.predict(TABLE))
+    scores = chinchilla_fit.score(TABLE)
+    for name in ("residual", "relative_error"):
+        np.testing.assert_array_equal([float(row[name]) for row in written], scores.table[name])
     assert {row["outside"] for row in written} == {"False"}
+    assert "\n".join(scores.summary().splitlines()[1:]) in out
+
+
+def test_predict_of_runs_that_are_not_all_done_yet(command, fit_file, chinchilla_fit, tmp_path):
+    """A table of runs, done and to come: it keeps its columns, and the errors are of those done."""
+    table = TABLE.iloc[:4].assign(
+        loss=[2.5, np.nan, 2.0, np.nan], run=["a", "b", None, "d"], outside="mine", scores=1
+    )
+    table.to_csv(tmp_path / "plan.csv", index=False)
+    code, out, err = command("predict", fit_file, "plan.csv", "--json")
+    assert (code, err) == (0, "")
+    record = json.loads(out)
+    jsonschema.validate(record, schema_of("predict"))
+    done = table.iloc[[0, 2]]
+    assert record["scores"] == json.loads(json.dumps(chinchilla_fit.score(done).metrics))
+    assert record["predicted"] == chinchilla_fit.predict(table).tolist()
+    assert record["run"] == ["a", "b", None, "d"] and record["loss"] == [2.5, "nan", 2.0, "nan"]
+    assert record["outside (as in the file)"] == ["mine"] * 4
+    assert record["scores (as in the file)"] == [1] * 4
+    code, out, _ = command("predict", fit_file, "plan.csv", "--where", "loss > 2.1")
+    assert code == 0 and "relative error" in out and out.count("e+") >= 1
+    assert_narrow(out)
+    table.assign(loss=np.nan).to_csv(tmp_path / "plan.csv", index=False)
+    record = json.loads(command("predict", fit_file, "plan.csv", "--json")[1])
+    assert "scores" not in record and record["loss"] == chinchilla_fit.predict(table).tolist()
+    assert record["loss (as in the file)"] == ["nan"] * 4
 
 
 def test_predict_takes_the_share_of_the_other_corpus(command, chinchilla_fit, tmp_path):

@@ -233,7 +233,6 @@ def test_a_users_law_has_everything(own_laws):
         ({"delta": -1.0}, "delta must be positive"),
         ({"constraint": "paper"}, "takes none"),
         ({"starts": np.ones((3, 4))}, "needs \\(starts, 5\\)"),
-        ({"fixed": {n: 1.0 for n in "EAB"} | {"alpha": 1, "beta": 1}}, "left to fit"),
     ],
 )
 def test_a_wrong_call_says_what_would_be_right(change, message):

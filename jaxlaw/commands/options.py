@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import jax
 import numpy as np
+import pandas as pd
 import typer
 
 import jaxlaw as jl
@@ -17,7 +18,8 @@ from jaxlaw.columns import SIDES, Place, missing_column, numbers
 from jaxlaw.commands.saved import PUBLISHED, loaded_fit
 from jaxlaw.commands.terminal import number, numbers_of, pairs, ranges_of, unit_of
 from jaxlaw.formats import FORMATS
-from jaxlaw.notes import DataError
+from jaxlaw.notes import DataError, UsageError
+from jaxlaw.observations import target_column
 from jaxlaw.solvers import SOLVERS
 
 
@@ -144,12 +146,46 @@ def columns_named(text: str | None) -> list[str] | None:
     return text.split(",") if text else None
 
 
-def points_of(
-    fit: jl.Fit, source: Any, columns: dict[str, str], share: str | None
-) -> dict[str, np.ndarray]:
+def points_of(fit: jl.Fit, runs: jl.Runs) -> dict[str, np.ndarray]:
     """The inputs of a law, in a table of points in the units of the fitted runs."""
-    runs = jl.read_runs(source, columns, share=share)
     return {name: _input_column(runs, name) for name in fit.law.input_names}
+
+
+def observed_target(fit: jl.Fit, runs: jl.Runs) -> tuple[str, np.ndarray] | None:
+    """The column of a table of points that holds the law's target, and its (n,) values.
+
+    A row that was not observed has NaN. None where no row was, or where nothing says which of two
+    corpora is meant: neither hinders a prediction.
+    """
+    try:
+        name = target_column(runs, fit.law)
+    except UsageError:
+        return None
+    if name not in runs.table:
+        return None
+    values = numbers(runs.table[name], Place(runs.source, runs.word, runs.user_name(name), name))
+    return (name, values) if np.isfinite(values).any() else None
+
+
+def other_columns(runs: jl.Runs, inputs: Iterable[str], found: Iterable[str]) -> dict[str, Any]:
+    """The columns of a table of points that are no inputs; renamed where a result has the name."""
+    return {
+        f"{name} (as in the file)" if name in found else name: _cells(runs.table[name])
+        for name in runs.table
+        if name not in inputs
+    }
+
+
+def _cells(column: pd.Series) -> Any:
+    """Numbers as they are, and anything else as JSON and CSV can hold it."""
+    values = column.to_numpy()
+    if values.dtype.kind in "iufb":
+        return values
+    kept = (str, bool, int, float)
+    missing = column.isna().to_numpy()
+    cells = [None if gone else one if isinstance(one, kept) else str(one)
+             for gone, one in zip(missing, values, strict=True)]  # fmt: skip
+    return np.array(cells, object)
 
 
 def _input_column(runs: jl.Runs, name: str) -> np.ndarray:

@@ -134,6 +134,12 @@ def table(*names: str) -> Schema:
     return columns_of(*names, more=CELL, notes=NOTES)
 
 
+def _scored(columns: Schema) -> Schema:
+    """Columns of predictions; beside them scores, where there were targets to compare with."""
+    columns["properties"]["scores"] = by_name(NUMBER)
+    return columns
+
+
 _SHARES = answer(DomainShares)
 _SHARES["properties"].pop("general_share")
 _SHARES["required"].remove("general_share")
@@ -154,7 +160,7 @@ SCHEMAS: dict[str, Schema] = {
     "laws": {"anyOf": [ROWS, FIT]},
     "demo": record(general=_CORPUS, domain=_CORPUS, picture=or_null(TEXT)),
     "fit": FIT,
-    "predict": columns_of(more=NUMBER, outside=list_of(TRUTH)),
+    "predict": _scored(columns_of(more=CELL, outside=list_of(TRUTH))),
     "areas": columns_of("step", "lr", more=NUMBER),
     "curve": {
         "anyOf": [

@@ -156,6 +156,11 @@ def fitted(law: str | Law | Fit, runs: Any, **options: Any) -> Fitted:
         fit.delta, fit.space, fit.asymmetry, fit.fixed, fit.tied or {}, fit.bounds or {}
     )
     law = laws.get(fit.law)
+    if not asked.free(law):
+        raise UsageError(
+            f"every parameter of this fit of law {law.name} is fixed: nothing was estimated, so "
+            "there is no uncertainty to tell; leave a parameter free"
+        )
     seen = observed(law, runs, asked)
     with jax.enable_x64(True):
         posed = pose(law, seen.inputs, seen.target, seen.weight, asked, True)
