@@ -129,7 +129,10 @@ def test_the_example_runs_and_its_json_is_what_the_schema_says(command, folder, 
 def test_a_schema_refuses_what_is_not_the_commands():
     good = {"N": [1.0], "loss": ["inf"], "outside": [True]}
     jsonschema.validate(good, schema_of("predict"))
-    for bad in ({"N": [1.0]}, good | {"loss": ["far"]}, good | {"outside": [0.5]}, [good]):
+    # Columns of the user's file may hold text; they are lists, and scores are numbers.
+    jsonschema.validate(good | {"run": ["a"], "scores": {"r2": 0.9}}, schema_of("predict"))
+    scored = good | {"scores": {"r2": "far"}}
+    for bad in ({"N": [1.0]}, good | {"loss": 1.0}, good | {"outside": [0.5]}, [good], scored):
         with pytest.raises(jsonschema.ValidationError):
             jsonschema.validate(bad, schema_of("predict"))
 
