@@ -26,8 +26,8 @@ def rank(frame: pd.DataFrame, metric: str, sizes: dict[str, int]) -> pd.DataFram
     The score is the geometric mean over folds (of R², of 1 − R²), first over data sets where
     these have the same folds, so that a fold is one observation; where there is one fold, data
     sets are the observations. The test is a paired t-test of the logarithm of the ratio, its
-    variance corrected for folds that share points (:func:`paired_p`), p-values adjusted for
-    several laws (Holm 1979).
+    variance corrected for folds that share points, and for repeats (:func:`paired_p`), p-values
+    adjusted for several laws (Holm 1979).
 
     Args:
         frame: a study's, one row a law, data set and fold.
@@ -109,10 +109,13 @@ def _compared(difference: pd.Series, ratio: float) -> dict[str, float]:
 def paired_p(difference: np.ndarray, ratio: float) -> float:
     """Two-sided p of a mean difference over J folds that share points.
 
-    The variance of the mean is taken as (1/J + n_test/n_train) times the sample variance:
-    fits on overlapping rows are alike, and the plain 1/J would call noise a difference.
-    Nadeau and Bengio 2003, "Inference for the generalization error", the corrected resampled
-    t-test.
+    The variance of the mean is taken as (1/K + n_test/n_train) times the sample variance: fits
+    on overlapping rows are alike, and the plain 1/J would call noise a difference (Nadeau and
+    Bengio 2003, "Inference for the generalization error", the corrected resampled t-test). K is
+    J, but at most the n/n_test = 1 + n_train/n_test folds of one pass over the points: a repeat
+    holds the same points out again, and the mean over repeats is hardly surer than one pass.
+    With 1/J, as Bouckaert and Frank 2004 have it for repeated k-fold, few rows beside the
+    parameters get twice the false claims that are asked for (benchmarks/study.md).
 
     Args:
         difference: (J,) one score minus another.
@@ -128,7 +131,8 @@ def paired_p(difference: np.ndarray, ratio: float) -> float:
         return 1.0
     if count < 2:
         return float("nan")
-    error = np.sqrt((1 / count + ratio) * difference.var(ddof=1))
+    apart = min(count, 1 + 1 / ratio) if ratio > 0 else count
+    error = np.sqrt((1 / apart + ratio) * difference.var(ddof=1))
     if error == 0:
         return 0.0
     return float(2 * stats.t.sf(abs(difference.mean()) / error, count - 1))
