@@ -23,6 +23,7 @@ import numpy as np
 from jaxlaw import laws
 from jaxlaw.arguments import checked
 from jaxlaw.chunks import Work
+from jaxlaw.elementwise import check_elementwise
 from jaxlaw.findings import all_notes, at_walls
 from jaxlaw.laws.base import Law
 from jaxlaw.notes import DataError, Note, UsageError, nearest
@@ -118,6 +119,7 @@ def fit(
     observations = observed(law, runs, options, columns=columns, units=units, **reading)
     with programs_in(compile_cache), jax.enable_x64(True):
         posed = pose(law, *in_order(observations), options, method.linear_coefficients)
+        check_elementwise(posed, observations.inputs)
         first = first_starts(posed, starts, n_starts, seed)
         (optimum,) = find_optima(method, Task(posed.model, posed.problem), first, screen, work)
         if not np.isfinite(optimum.objective):

@@ -14,6 +14,7 @@ import jax
 import numpy as np
 
 from jaxlaw.chunks import Work
+from jaxlaw.elementwise import check_elementwise
 from jaxlaw.engine import solve
 from jaxlaw.fitting import check_counts
 from jaxlaw.laws.base import Law
@@ -116,6 +117,7 @@ def refit(
             law, observations.inputs, observations.target, observations.weight,
             options or Options(), method.linear_coefficients,
         )  # fmt: skip
+        check_elementwise(posed, observations.inputs)
         if posed.model.space == "log" and targets is not None:
             versions["target"] = np.log(versions["target"])
         if held:

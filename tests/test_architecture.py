@@ -59,6 +59,7 @@ ROOMS = [
     "jaxlaw.objective",
     "jaxlaw.starts",
     "jaxlaw.posing",
+    "jaxlaw.elementwise",
     "jaxlaw.solvers",
     "jaxlaw.projection",
     "jaxlaw.memory",

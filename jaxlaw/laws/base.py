@@ -22,9 +22,10 @@ from typing import Any, Literal, overload
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from jaxlaw.laws.specs import INPUTS, Input, Parameter
-from jaxlaw.notes import UsageError, nearest
+from jaxlaw.notes import JaxlawError, UsageError, nearest
 from jaxlaw.programs import SEARCHED, compiled
 
 Array = jax.Array
@@ -122,8 +123,27 @@ class Law:
 
         Returns:
             The predicted target, of the broadcast shape.
+
+        Raises:
+            UsageError: the function fails on arrays of these shapes.
         """
-        return self.function(*(inputs[name] for name in self.input_names), **params)
+        given = [inputs[name] for name in self.input_names]
+        try:
+            found = self.function(*given, **params)
+            # A formula that ignores an input still has a value for each of its rows.
+            plain = [np.shape(inputs[spec.name]) for spec in self.inputs if not spec.per_drop]
+            shape = np.broadcast_shapes(np.shape(found), *plain)
+        except JaxlawError:
+            raise
+        except (TypeError, ValueError) as error:
+            sizes = zip(self.input_names, map(np.shape, given), strict=True)
+            shapes = ", ".join(f"{name} {shape}" for name, shape in sizes)
+            raise UsageError(
+                f"law {self.name} fails on inputs of the shapes {shapes}: "
+                f"{str(error).strip().splitlines()[0]} A law is pure JAX and takes any number "
+                "of rows: write jnp.where for if, and keep arrays of one row's length out of it"
+            ) from error
+        return found if np.shape(found) == shape else jnp.broadcast_to(found, shape)
 
     def at_once(self, params: Mapping[str, Any], **inputs: Any) -> Array:
         """The same as one compiled program, where a call compiles every operation by itself.
@@ -253,6 +273,11 @@ def _origin(law: Law) -> tuple[str, str]:
 def keep_as_built_in() -> None:
     """Take the laws registered so far for those that jaxlaw brings itself."""
     _BUILT_IN.update(_REGISTRY)
+
+
+def is_built_in(law: Law) -> bool:
+    """Whether jaxlaw brings this law, or variant of a law, itself."""
+    return any(law is one for one in _BUILT_IN.values())
 
 
 def built_in(name: str) -> Law:
