@@ -100,6 +100,14 @@ class Posed:
     centre: dict[str, float]
     fixed: dict[str, float]
 
+    def __getstate__(self) -> dict[str, Any]:
+        """With arrays of numpy: JAX's own are float32 where a pickle is read outside float64."""
+        return vars(self) | {"problem": jax.tree.map(np.asarray, self.problem)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """With arrays of JAX again, for which the programs are."""
+        vars(self).update(state | {"problem": jax.tree.map(_in_float64, state["problem"])})
+
     def coordinates(self, starts: np.ndarray) -> np.ndarray:
         """Search coordinates of starts (…, p), which are natural values at the centre.
 
@@ -229,6 +237,11 @@ def _context(law: Law, inputs: dict[str, Any]) -> dict[str, Any]:
 
 def _on_device(values: Any) -> Array:
     return jnp.asarray(np.asarray(values, float))
+
+
+def _in_float64(values: Any) -> Array:
+    with jax.enable_x64(True):
+        return jnp.asarray(values)
 
 
 def _at_centre(law: Law, name: str, fixed: Mapping[str, Any], centre: Mapping[str, float]) -> Any:

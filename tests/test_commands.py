@@ -10,6 +10,7 @@ import sys
 import time
 from pathlib import Path
 
+import jax
 import pandas as pd
 import pytest
 from conftest import HEEDS, as_for_users
@@ -121,6 +122,9 @@ def test_the_example_runs_and_its_json_is_what_the_schema_says(command, folder, 
     if name in PYTHON:
         prepare(folder)  # as it was: examples write files
         assert record == json.loads(json.dumps(plain(PYTHON[name]())))
+        # Numbers are of float64 whatever a process has set: nothing passes through float32.
+        with jax.enable_x64(True):
+            assert record == json.loads(json.dumps(plain(PYTHON[name]())))
     code, shown, err = command(*example(name))
     assert (code, err) == (0, "")
     assert_narrow(shown)

@@ -1,5 +1,7 @@
 """What one fit says of its own uncertainty: sandwich, profile, influence, what is left open."""
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 import pytest
@@ -120,6 +122,42 @@ def test_a_profile_is_near_the_sandwich_and_its_minimum_is_the_fit(chinchilla_fi
     assert (np.diff(table["root"]) > 0).all()
     wider = found.interval(0.999)
     assert wider.low < low and wider.high > high
+
+
+@pytest.mark.parametrize("noise", [1e-5, 4e-3])
+def test_nothing_about_a_fit_passes_through_float32(noise):
+    """Losses rounded to float32 are wrong by 1e-7 of them, and noise may be as small."""
+    fit = simulated_fit("chinchilla", noise)
+    table = simulate.experiment("chinchilla", noise).table
+    boot, point = jl.bootstrap(fit, table, 4), {"N": 7e9, "D": 1e12}
+
+    def of(params):
+        return jnp.log(params["A"]) + params["E"]
+
+    def answers():
+        cov = jl.covariance(fit, table)
+        return {
+            "prediction": jl.profile(fit, table, point).table.to_numpy(),
+            "parameter": jl.profile(fit, table, "alpha").table.to_numpy(),
+            "covariance": cov.matrix.to_numpy(),
+            "interval": np.stack(cov.interval(of)),
+            "draws": boot.of(of),
+            "bootstrap": np.stack(boot.interval(of)),
+            "predicted": boot.predict(**point),
+            "influence": jl.influence(fit, table, of).to_numpy(),
+            "directions": jl.identifiability(fit, table).select_dtypes("number").to_numpy(),
+        }
+
+    assert not jax.config.jax_enable_x64
+    found = answers()
+    with jax.enable_x64(True):
+        exact = answers()
+    for name, values in found.items():
+        assert values.dtype == np.float64, name
+        np.testing.assert_array_equal(values, exact[name], err_msg=name)
+    profile = jl.profile(fit, table, point)
+    assert profile.table["objective"].min() >= fit.objective * (1 - 1e-9)
+    assert "profile-found-better" not in [note.code for note in profile.notes]
 
 
 def test_a_profile_holds_what_a_fit_would_fix(chinchilla_fit):

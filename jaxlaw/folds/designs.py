@@ -23,6 +23,7 @@ from jaxlaw.folds.masks import (
     groups_of,
     joined,
     numbers_of,
+    recorded,
     short,
     values_of,
 )
@@ -31,6 +32,7 @@ from jaxlaw.notes import DataError, UsageError
 MOST = 10_000  # folds of a design: more are a slip of the pen
 
 
+@recorded
 @checked
 def leave_one_out(column: str | Sequence[str]) -> Design:
     """Hold out each value of a column in turn: sizes, domains, runs.
@@ -41,6 +43,7 @@ def leave_one_out(column: str | Sequence[str]) -> Design:
     return _leave_out(f"leave-one-out:{joined(column)}", column, 1)
 
 
+@recorded
 @checked
 def leave_k_out(column: str | Sequence[str], k: int) -> Design:
     """Hold out every choice of k values of a column.
@@ -55,6 +58,7 @@ def leave_k_out(column: str | Sequence[str], k: int) -> Design:
     return _leave_out(f"leave-k-out:{joined(column)}:{k}", column, k)
 
 
+@recorded
 @checked
 def segments(column: str, count: int = 3, within: str | Sequence[str] | None = None) -> Design:
     """Hold out each of equal segments along a column in turn.
@@ -86,6 +90,7 @@ def segments(column: str, count: int = 3, within: str | Sequence[str] | None = N
     return Design(name, cut)
 
 
+@recorded
 @checked
 def largest(column: str, count: int = 1) -> Design:
     """One fold: hold out the largest values of a column, an extrapolation.
@@ -105,6 +110,7 @@ def largest(column: str, count: int = 1) -> Design:
     return Design(f"largest:{column}:{count}", cut)
 
 
+@recorded
 @checked
 def last(
     column: str,
@@ -132,6 +138,7 @@ def last(
     return Design(f"last:{column}:{part}{_within(within)}", cut)
 
 
+@recorded
 @checked
 def first(column: str, count: int, within: str | Sequence[str] | None = None) -> Design:
     """One fold: fit the first values of a column, hold out the rest.
@@ -156,6 +163,7 @@ def first(column: str, count: int, within: str | Sequence[str] | None = None) ->
     return Design(f"first:{column}:{count}{_within(within)}", cut)
 
 
+@recorded
 @checked
 def k_fold(
     k: int = 5, repeats: int = 1, seed: int = 0, groups: str | Sequence[str] | None = None
@@ -186,6 +194,7 @@ def k_fold(
     return Design(name, cut)
 
 
+@recorded
 @checked
 def random_split(
     share: float | str | Fraction = Fraction(1, 5),
@@ -215,6 +224,7 @@ def random_split(
     return Design(name, cut)
 
 
+@recorded
 @checked
 def splitter(
     other: Any, groups: str | Sequence[str] | None = None, target: str | None = None
@@ -243,6 +253,7 @@ def splitter(
     return Design(kind, cut)
 
 
+@recorded
 @checked
 def own_masks(masks: Any, labels: Sequence[str] | None = None, name: str = "own") -> Design:
     """Your own folds.
@@ -272,6 +283,7 @@ def own_masks(masks: Any, labels: Sequence[str] | None = None, name: str = "own"
     return Design(name, cut, of_all_rows=True)
 
 
+@recorded
 def all_points() -> Design:
     """One fold that fits every point and is scored on the same: how well a law describes.
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, ParamSpec
 
 import numpy as np
 import pandas as pd
@@ -13,6 +15,7 @@ from jaxlaw.columns import name_rows
 from jaxlaw.notes import DataError, UsageError, nearest
 
 Part = tuple[str, np.ndarray, np.ndarray]  # label, held out (n,), fitted (n,)
+P = ParamSpec("P")
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,6 +44,20 @@ class Folds:
         return self.fitted.astype(float)
 
 
+def _made_again(make: Callable[..., Design], args: Any, named: Any) -> Design:
+    return make(*args, **named)
+
+
+def recorded(make: Callable[P, Design]) -> Callable[P, Design]:
+    """A function that makes designs, as one whose designs know the call that made them."""
+
+    @functools.wraps(make)
+    def making(*args: P.args, **named: P.kwargs) -> Design:
+        return dataclasses.replace(make(*args, **named), made_by=(making, args, named))
+
+    return making
+
+
 @dataclass(frozen=True)
 class Design:
     """A way to cut any table into folds.
@@ -49,11 +66,22 @@ class Design:
         name: as on the command line, such as ``leave-k-out:r:2``.
         cut: table → its parts.
         of_all_rows: whether it speaks of every row of the table, usable or not.
+        made_by: the function that made it and what that was given, from which a pickled design
+            is made again; None of a design of one's own, whose ``cut`` must then be picklable.
     """
 
     name: str
     cut: Callable[[pd.DataFrame], Iterable[Part]]
     of_all_rows: bool = False
+    made_by: tuple[Callable[..., Design], tuple[Any, ...], dict[str, Any]] | None = field(
+        default=None, repr=False, compare=False
+    )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """As the call that made it: ``cut`` is a function inside another, which has no name."""
+        if self.made_by is None:
+            return Design, (self.name, self.cut, self.of_all_rows)
+        return _made_again, self.made_by
 
     def split(self, table: pd.DataFrame, usable: np.ndarray | None = None) -> Folds:
         """The folds of a table.

@@ -14,7 +14,13 @@ Nothing else is needed: fits, folds, bootstraps and plans treat it like a built-
 from __future__ import annotations
 
 import dataclasses
+import importlib
 import inspect
+import operator
+import pickle
+import sys
+import uuid
+import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -67,11 +73,18 @@ class Chart:
     from_natural: Callable[[Values, Values], dict[str, Array]]
 
 
+def _NO_CONTEXT(inputs: Values) -> dict[str, Array]:
+    """What a law without constraint and chart needs to know of the data."""
+    return {}
+
+
 @dataclass(frozen=True, eq=False)
 class Law:
     """A scaling law: formula, inputs, parameters, source.
 
-    Laws compare and hash by identity, so that compiled programs are found again.
+    Laws compare and hash by identity, so that compiled programs are found again. A pickled law
+    comes back as the object that is there already: a built-in law from the registry, a law that
+    a module holds from that module. Any other law is pickled whole, with its function.
 
     Attributes:
         name: how it is called for in :func:`jaxlaw.fit` and on the command line.
@@ -109,7 +122,7 @@ class Law:
     from_base: tuple[str, ...] = ()
     constraint: Constraint | None = None
     chart: Chart | None = None
-    context: Callable[[Values], dict[str, Array]] = lambda inputs: {}
+    context: Callable[[Values], dict[str, Array]] = _NO_CONTEXT
     requirements: Callable[..., list[tuple[Any, ...]]] | None = None
     own_grid: str = ""
     with_floor: str = ""
@@ -152,6 +165,26 @@ class Law:
         """
         return _program(self, dict(params), inputs)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """By name where the law can be found again, else whole.
+
+        Raises:
+            UsageError: the law can only go whole, and nothing here pickles functions without a
+                name.
+        """
+        for name, known in _BUILT_IN.items():
+            if known is self:
+                return built_in, (name,)
+        module = getattr(self.function, "__module__", None)
+        if module != "__main__" and (path := _path_in(module, self)):
+            return _held_by, (module, path)
+        _name_within(self)
+        _check_pickles(self)
+        token = _TOKENS.setdefault(self, uuid.uuid4().hex)
+        _BY_TOKEN[token] = self
+        own = {one.name: getattr(self, one.name) for one in dataclasses.fields(self)}
+        return _made_again, (token, own)
+
     @cached_property
     def input_names(self) -> tuple[str, ...]:
         """Names of the inputs, in the order of the function."""
@@ -179,6 +212,10 @@ class Law:
 
 _REGISTRY: dict[str, Law] = {}
 _BUILT_IN: dict[str, Law] = {}
+# Laws pickled whole: unpickled again, they are the same object, and so have the same programs.
+_TOKENS: weakref.WeakKeyDictionary[Law, str] = weakref.WeakKeyDictionary()
+_UNPICKLED: list[Law] = []
+_BY_TOKEN: weakref.WeakValueDictionary[str, Law] = weakref.WeakValueDictionary()
 
 
 @overload
@@ -264,10 +301,76 @@ def law(
 def _origin(law: Law) -> tuple[str, str]:
     """Module and name of the function that a law was made of."""
     function = law.function
-    return (
-        getattr(function, "__module__", None) or "?",
-        getattr(function, "__qualname__", None) or type(function).__name__,
-    )
+    name = getattr(function, "__qualname__", None) or type(function).__name__
+    return getattr(function, "__module__", None) or "?", name.removesuffix(".function")
+
+
+def _path_in(module: str | None, law: Law) -> str | None:
+    """The name under which a module holds a law; None if it does not."""
+    names = vars(sys.modules[module]) if module in sys.modules else {}
+    dotted = getattr(law.function, "__qualname__", "")
+    found = next((name for name, value in names.items() if value is law), None)
+    return dotted if found is None and _attribute(module, dotted) is law else found
+
+
+def _attribute(module: str | None, path: str) -> Any:
+    try:
+        return operator.attrgetter(path)(sys.modules[module])
+    except (AttributeError, KeyError):
+        return None
+
+
+def _held_by(module: str, path: str) -> Law:
+    """The law that a module holds under a name."""
+    try:
+        return operator.attrgetter(path)(importlib.import_module(module))
+    except (ImportError, AttributeError) as error:
+        raise UsageError(
+            f"this pickle holds a law by its place, {module}.{path}, which cannot be imported "
+            f"here ({error}): put that module on this process's path"
+        ) from error
+
+
+def _name_within(law: Law) -> None:
+    """Give a law's function the name under which pickle finds it, as an attribute of the law.
+
+    Where ``@jl.law`` stands above a function, the function's own name means the law.
+    """
+    function = law.function
+    dotted = getattr(function, "__qualname__", "")
+    if isinstance(_attribute(function.__module__, dotted), Law) and (
+        _attribute(function.__module__, f"{dotted}.function") is function
+    ):
+        function.__qualname__ = f"{dotted}.function"
+
+
+def _check_pickles(law: Law) -> None:
+    """Say what to do where pickle would fail on a law's function; raises UsageError.
+
+    Cloudpickle, which joblib and dask use, and dill pickle any function: a law on its way
+    through one of them passes.
+    """
+    frame = sys._getframe()
+    while frame := frame.f_back:
+        if {"cloudpickle", "dill"} & set(frame.f_globals.get("__name__", "").split(".")):
+            return
+    try:
+        pickle.dumps(law.function)
+    except (pickle.PicklingError, AttributeError, TypeError) as error:
+        raise UsageError(
+            f"law {law.name} cannot be pickled ({error}): define it at the top level of a module, "
+            "so that other processes import it, or pickle with cloudpickle"
+        ) from error
+
+
+def _made_again(token: str, own: dict[str, Any]) -> Law:
+    """A law that was pickled whole; the same object every time."""
+    if token not in _BY_TOKEN:
+        made = Law(**own)
+        _BY_TOKEN[token], _TOKENS[made] = made, token
+        # Nothing else may hold it between two results of a pool.
+        _UNPICKLED.append(made)
+    return _BY_TOKEN[token]
 
 
 def keep_as_built_in() -> None:

@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
+import jax
 import numpy as np
 import pandas as pd
 
@@ -111,7 +112,7 @@ class Bootstrap:
         Args:
             function: of a dict name → (R,) natural values in the law's own units, to (R, …).
         """
-        return np.asarray(function(self.params))
+        return _in_float64(function, self.params)
 
     def intervals(self, level: float = LEVEL, method: Method = "percentile") -> pd.DataFrame:
         """Every fitted parameter's interval.
@@ -162,8 +163,8 @@ class Bootstrap:
     ) -> Interval:
         """The interval of any function of the parameters, as for :meth:`of`."""
         one = {name: np.array([value]) for name, value in self.fit.params.items()}
-        left = np.asarray(function(self.left_out.params)) if method == "bca" else None
-        estimate = np.asarray(function(one))[0]
+        left = _in_float64(function, self.left_out.params) if method == "bca" else None
+        estimate = _in_float64(function, one)[0]
         return interval_of(estimate, self.of(function), level, method, left_out=left)
 
     def table(self) -> pd.DataFrame:
@@ -175,6 +176,12 @@ class Bootstrap:
                 "agreement": self.refits.agreement,
             }
         )
+
+
+def _in_float64(function: Callable[[Mapping[str, Any]], Any], params: Any) -> np.ndarray:
+    """A user's function of parameters, which may be of ``jax.numpy``."""
+    with jax.enable_x64(True):
+        return np.asarray(function(params))
 
 
 @checked

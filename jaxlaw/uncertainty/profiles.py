@@ -231,7 +231,8 @@ def _prediction(cov: Covariance, point: Mapping[str, float]) -> _Held:
             ],
             axis=1,
         )
-    problems = posed.problem._replace(target=jnp.asarray(targets))
+    # Of numpy: a JAX array made here, outside the scope of float64, would be one of float32.
+    problems = posed.problem._replace(target=targets)
     name = ", ".join(f"{key}={float(value):g}" for key, value in values.items())
     estimate, error = (np.exp(estimate), np.exp(estimate) * error) if log else (estimate, error)
     return _Held(
