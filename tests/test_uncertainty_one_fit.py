@@ -10,8 +10,11 @@ from conftest import simulated_fit
 import jaxlaw as jl
 from jaxlaw import simulate
 from jaxlaw.findings import AGREE
+from jaxlaw.uncertainty.posed_fit import fitted
+from jaxlaw.uncertainty.sandwich import linearised
 
 TABLE = simulate.experiment("chinchilla").table
+TRUTH = simulate.TRUTHS["chinchilla"]
 POINT = {"N": 1e11, "D": 2e12}
 LEAST = {"delta": np.inf, "space": "linear"}
 
@@ -40,15 +43,56 @@ def test_least_squares_of_a_line_has_the_textbooks_covariance(line):
     plain = jl.covariance(fit, table, robust=False)
     assert list(plain.matrix) == ["a", "b"] and plain.degrees == 58
     np.testing.assert_allclose(plain.matrix, off @ off / 58 * inverse, rtol=1e-6)
-    scores = design * off[:, None]
-    white = 60 / 58 * inverse @ scores.T @ scores @ inverse
-    np.testing.assert_allclose(jl.covariance(fit, table).matrix, white, rtol=1e-6)
-    groups = np.arange(60) // 4
-    summed = scores.reshape(15, 4, 2).sum(axis=1)
-    clustered = 15 / 14 * inverse @ summed.T @ summed @ inverse
+    leverage = np.einsum("ij,jk,ik->i", design, inverse, design)
+    scores = design * (off / (1 - leverage))[:, None]
+    hc3 = 59 / 60 * inverse @ scores.T @ scores @ inverse
+    np.testing.assert_allclose(jl.covariance(fit, table).matrix, hc3, rtol=1e-6)
+    groups = np.random.default_rng(0).permutation(60) // 4  # no group's rows stand together
     found = jl.covariance(fit, table, groups=groups)
-    np.testing.assert_allclose(found.matrix, clustered, rtol=1e-6)
+    np.testing.assert_allclose(found.matrix, jackknife(design, table["loss"], groups), rtol=1e-6)
     assert found.degrees == 14 and "few-groups" in [note.code for note in found.notes]
+
+
+def jackknife(design, target, groups):
+    """(G−1)/G times the scatter of the estimates without each group: CR3, by fits of the rest."""
+    whole = np.linalg.lstsq(design, target)[0]
+    without = [np.linalg.lstsq(design[groups != g], target[groups != g])[0] for g in set(groups)]
+    moved, count = np.array(without) - whole, len(without)
+    return (count - 1) / count * moved.T @ moved
+
+
+def test_what_one_group_alone_decides_is_told(line):
+    """Without the second group all rows have one x: the slope is open."""
+    fit, table, *_ = line
+    groups = np.where(table["x"] == table["x"].max(), 1, np.arange(60) % 7 + 2)
+    told = jl.covariance(fit, table, groups=groups).notes
+    assert "decided-by-one" not in [note.code for note in told]
+    flat = table.assign(x=[1.0] * 50 + [3.0] * 10)
+    groups = [*(np.arange(50) % 5), *[9] * 10]
+    (note,) = (
+        note
+        for note in jl.covariance(fit.law, flat, groups=groups, **LEAST).notes
+        if note.code == "decided-by-one"
+    )
+    assert "without 1 of the 6 groups" in note.message
+
+
+@pytest.mark.parametrize("delta", [1e-3, np.inf])
+def test_a_few_rows_have_wider_intervals_than_the_plain_sandwich(delta):
+    """Ten runs: standard errors grow as leverages say, and Student's t has 5 degrees."""
+    size = np.repeat(np.geomspace(5e7, 5e9, 5), 2)
+    inputs = {"N": size, "D": size * np.tile([6.0, 20, 60, 10, 40], 2)}
+    table = simulate.simulate_runs("chinchilla", TRUTH, inputs, noise=0.004)
+    fit = jl.fit("chinchilla", table, delta=delta)
+    slopes, weight, pull, stiff = linearised(fitted(fit, table))
+    bread = np.linalg.inv((slopes.T * weight * stiff) @ slopes)
+    scores = slopes * pull[:, None]
+    plain = 2 * bread @ scores.T @ scores @ bread  # n/(n−p) of 10 rows and 5 parameters
+    found = jl.covariance(fit, table)
+    assert found.degrees == 5
+    assert (np.diagonal(found.coordinates) > np.diagonal(plain)).all()
+    row = found.intervals().iloc[3]  # alpha: 2.5706 standard errors to either side
+    assert row["high"] - row["estimate"] == pytest.approx(2.5706 * row["standard error"], rel=1e-4)
 
 
 def test_the_profile_of_least_squares_is_the_textbooks_interval(line):
@@ -256,14 +300,15 @@ def test_a_direction_is_what_the_data_say_of_it(chinchilla_fit):
 
 
 def test_directions_know_noise_that_differs_from_row_to_row(line):
-    """The line's noise grows with x: White's covariance of (log a, log b), not the textbook's."""
+    """The line's noise grows with x: HC3 of (log a, log b), not the textbook's."""
     fit, table, design, off = line
     inverse = np.linalg.inv(design.T @ design)
-    scores = design * off[:, None]
+    leverage = np.einsum("ij,jk,ik->i", design, inverse, design)
+    scores = design * (off / (1 - leverage))[:, None]
     values = np.array([*fit.params.values()])
     white, plain = (
         np.linalg.eigh(inverse @ middle @ inverse / np.outer(values, values))
-        for middle in (60 / 58 * scores.T @ scores, off @ off / 58 * design.T @ design)
+        for middle in (59 / 60 * scores.T @ scores, off @ off / 58 * design.T @ design)
     )
     found = jl.identifiability(fit, table)
     np.testing.assert_allclose(found["standard error"] ** 2, white[0][::-1], rtol=1e-6)

@@ -15,7 +15,7 @@ from jaxlaw.notes import Note
 from jaxlaw.result import Fit
 from jaxlaw.separability import inseparable
 from jaxlaw.uncertainty.posed_fit import Fitted, fitted
-from jaxlaw.uncertainty.sandwich import linearised
+from jaxlaw.uncertainty.sandwich import linearised, moves_by_leaving_out
 
 LOOSE = 0.25  # relative standard error of a direction from which on it is called loose
 OPEN = 1e3  # … from which on it is not known at all
@@ -50,12 +50,17 @@ def identifiability(law: str | Law | Fit, runs: Any, **options: Any) -> pd.DataF
 
 def directions(problem: Fitted) -> pd.DataFrame:
     """As :func:`identifiability`, of a problem."""
-    names, slopes, scores = _relative_slopes(problem)
-    _, singular, rotation = np.linalg.svd(slopes, full_matrices=False)
+    names, slopes, (weight, pull, stiff) = _relative_slopes(problem)
+    curved = slopes * np.sqrt(weight * stiff)[:, None]
+    _, singular, rotation = np.linalg.svd(curved, full_matrices=False)
     open_ = singular < 1e-9 * singular.max(initial=1e-300)
     settled = rotation[~open_]
-    # There the sandwich H⁻¹SH⁻¹ is VᵀV, the rows of V being H⁻¹s of the scores s.
-    along = scores @ (settled.T / singular[~open_] ** 2)
+    # There the sandwich covariance is VᵀV, the rows of V being moves of the optimum when a row is
+    # not fitted; in coordinates in which the Hessian is 1, so that no direction is lost.
+    units = settled.T / singular[~open_]
+    count = len(slopes)
+    moves, _ = moves_by_leaving_out(slopes @ units, weight, pull, stiff, np.arange(count))
+    along = moves / singular[~open_] * np.sqrt((count - 1) / count)
     _, spread, turn = np.linalg.svd(along, full_matrices=False)
     error = np.append(np.full(open_.sum(), np.inf), spread)
     rotation = np.concatenate([rotation[open_], turn @ settled])
@@ -90,17 +95,14 @@ def open_notes(problem: Fitted) -> list[Note]:
     ]
 
 
-def _relative_slopes(problem: Fitted) -> tuple[list[str], np.ndarray, np.ndarray]:
-    """Names (k), and in log |parameter| slopes (n, k) whose product is the Hessian, and scores."""
+def _relative_slopes(problem: Fitted) -> tuple[list[str], np.ndarray, tuple[np.ndarray, ...]]:
+    """Names (k), slopes (n, k) in log |parameter|; weights, pulls and curvatures (n,)."""
     moving = problem.moving
     names = [problem.fit.law.parameter_names[k] for k in moving]
     here, inner = (values[moving] for values in problem.natural())
-    slopes, weight, pull, stiff = linearised(problem)
+    slopes, *rows = linearised(problem)
     size = np.where(here == 0, 1.0, np.abs(here))
-    slopes = slopes @ np.linalg.solve(inner, np.diag(size))
-    count, free = slopes.shape
-    scores = slopes * (weight * pull * np.sqrt(count / max(count - free, 1)))[:, None]
-    return names, slopes * np.sqrt(weight * stiff)[:, None], scores
+    return names, slopes @ np.linalg.solve(inner, np.diag(size)), tuple(rows)
 
 
 def _advice(

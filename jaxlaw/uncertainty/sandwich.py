@@ -1,11 +1,18 @@
 """The sandwich covariance: standard errors from one fit, without resampling.
 
-An optimum of Σ wᵢ ρ(eᵢ) has the covariance H⁻¹ S H⁻¹, with S = Σ sᵢ sᵢᵀ the scatter of the scores
-sᵢ = wᵢ ψ(eᵢ) ∂eᵢ, summed over a group before the product where noise is shared within one, and
+An optimum of Σ wᵢ ρ(eᵢ) has the covariance H⁻¹ S H⁻¹, with S the scatter of the scores
+sᵢ = wᵢ ψ(eᵢ) ∂eᵢ, summed over a group where noise is shared within one, and
 H = Σ wᵢ E[ψ'(eᵢ)] ∂eᵢ ∂eᵢᵀ (Huber 1967; White 1982). With δ = 1e-3 the Huber loss has its curvature
 at the few points within δ of the curve, and its Hessian at the optimum is a matter of chance: so ψ'
 is smoothed, averaged over a normal kernel around each residual (Powell 1991, as for medians), whose
 width is Silverman's, 0.9 · min(sd, IQR/1.34) · n^(−1/5). Of least squares (δ = ∞) nothing changes.
+
+A fit bends towards its points, so that the scores at the optimum are smaller than the noise makes
+them, most where few points decide. Each row, or group, is therefore taken as if it had not been
+fitted: the covariance is (G−1)/G Σ dᵍ dᵍᵀ with dᵍ = (H − Hᵍ)⁻¹ sᵍ, the way the optimum goes when
+the group is left out. Of least squares that is the jackknife by groups, CR3, and by rows HC3
+(MacKinnon and White 1985; MacKinnon, Nielsen and Webb 2023, who show it to hold best of few
+groups). Intervals take Student's t with n−p degrees of freedom, or G−1 of G groups.
 """
 
 from __future__ import annotations
@@ -35,6 +42,9 @@ from jaxlaw.uncertainty.intervals import (
 )
 from jaxlaw.uncertainty.posed_fit import Fitted, fitted
 from jaxlaw.uncertainty.resampling import few_groups, group_numbers
+
+#: Share of what is known of a combination, left without a row or group, below which it decides it.
+_DECIDES = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,12 +175,13 @@ def covariance(
         law: a fit of these runs; or a law or its name, to be fitted first.
         runs: what :func:`jaxlaw.read_runs` takes or returns.
         groups: rows that share noise, as for :func:`jaxlaw.bootstrap`.
-        robust: let noise differ from row to row; False takes it to be the same everywhere, and
-            for least squares gives the textbook's s² (JᵀJ)⁻¹.
+        robust: let noise differ from row to row, each row or group as if it had not been fitted
+            (HC3; CR3 of groups); False takes it to be the same everywhere, and for least squares
+            gives the textbook's s² (JᵀJ)⁻¹. Groups are always taken as robust.
         **options: what else :func:`jaxlaw.fit` takes; with a fit only those about reading.
 
     Returns:
-        The :class:`Covariance`, with the usual factor n/(n−p), or G/(G−1) for groups.
+        The :class:`Covariance`.
 
     Raises:
         UsageError: the call makes no sense, or these are not the fit's runs.
@@ -184,23 +195,31 @@ def covariance_of(problem: Fitted, groups: Any = None, robust: bool = True) -> C
     notes: list[Note] = []
     slopes, weight, pull, stiff = linearised(problem)
     count, size = slopes.shape
-    if not robust:
-        stiff = np.full(count, np.average(stiff, weights=weight))
-    hessian = (slopes.T * (weight * stiff)) @ slopes
-    bread = inverse(hessian, problem)
-    scores = slopes * (weight * pull)[:, None]
     degrees = max(count - size, 1)
-    factor = count / degrees
     if groups is not None:
-        members = group_numbers(problem.runs, problem.observations, groups)
-        members = members[problem.active]
-        scores = np.stack([np.bincount(members, column) for column in scores.T], axis=1)
+        members = group_numbers(problem.runs, problem.observations, groups)[problem.active]
         total = len(np.unique(members))
-        degrees, factor = max(total - 1, 1), total / (total - 1)
-        notes += few_groups(total, "standard errors come out too small")
-    elif not robust:
+        degrees = max(total - 1, 1)
+        notes += few_groups(total, "their spread is known roughly, and intervals are wide for it")
+    elif robust:
+        members, total = np.arange(count), count
+    else:
+        stiff = np.full(count, _pooled_stiffness(problem))
+    bread = inverse((slopes.T * (weight * stiff)) @ slopes, problem)
+    if groups is None and not robust:
         scores = slopes * (weight * np.sqrt(np.average(pull**2, weights=weight)))[:, None]
-    whole = factor * bread @ (scores.T @ scores) @ bread
+        whole = count / degrees * bread @ (scores.T @ scores) @ bread
+    else:
+        moves, decided = moves_by_leaving_out(slopes, weight, pull, stiff, members)
+        whole = (total - 1) / total * moves.T @ moves
+        if decided.any():
+            what = "rows" if groups is None else "groups"
+            message = (
+                f"without {decided.sum()} of the {total} {what} some combination of the parameters "
+                "is open: what they alone decide is not known from their spread, and standard "
+                "errors come out too small"
+            )
+            notes.append(Note("decided-by-one", "warning", message))
     return Covariance(problem.fit, problem, whole, bread, degrees, (*problem.notes, *notes))
 
 
@@ -209,10 +228,26 @@ def pooled_noise(problem: Fitted) -> float:
 
     :func:`covariance` with ``robust=False`` is τ²·(JᵀWJ)⁻¹ where weights are 1.
     """
-    slopes, weight, pull, stiff = linearised(problem)
+    slopes, weight, pull, _ = linearised(problem)
     count, size = slopes.shape
     widened = np.average(pull**2, weights=weight) * count / max(count - size, 1)
-    return float(np.sqrt(widened) / max(np.average(stiff, weights=weight), 1e-300))
+    return float(np.sqrt(widened) / max(_pooled_stiffness(problem), 1e-300))
+
+
+def _pooled_stiffness(problem: Fitted) -> float:
+    """E[ψ'], of residuals as wide as the noise.
+
+    With a small δ as many residuals as there are parameters lie within it, whatever the noise:
+    the curve goes through their points. Their density there would be told too high. So each is
+    the geometric mean of the residual and what it would be if its row had not been fitted; of
+    least squares that is the standardised residual e/√(1−h).
+    """
+    _, off = residual_slopes(problem)
+    off = off[problem.active]
+    left_out = off + moved_by_leaving_out(problem, np.arange(len(off)))
+    standard = np.sign(left_out) * np.sqrt(np.abs(off * left_out))
+    _, stiff = smoothed(standard, problem.fit.delta, problem.fit.asymmetry)
+    return float(np.average(stiff, weights=problem.observations.weight[problem.active]))
 
 
 def linearised(problem: Fitted) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
@@ -229,19 +264,57 @@ def linearised(problem: Fitted) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.
 
 
 def moved_by_leaving_out(problem: Fitted, members: np.ndarray) -> np.ndarray:
-    """How far residuals (n,) move when their own group is not fitted, to first order.
+    """How far residuals (n,) move when their own group is not fitted.
 
     A fit bends towards every point: its residuals are smaller than the noise, most where few
-    points determine the law. In least squares, groups of one: leverage times residual.
+    points determine the law. In least squares, groups of one: h/(1−h) times the residual, h its
+    leverage.
     """
     slopes, weight, pull, stiff = linearised(problem)
-    slopes = slopes / np.maximum(np.linalg.norm(slopes, axis=0), 1e-300)
-    # What the data leave open moves no residual.
-    bread = np.linalg.pinv((slopes.T * (weight * stiff)) @ slopes, 1e-12, hermitian=True)
+    moves, _ = moves_by_leaving_out(slopes, weight, pull, stiff, members)
     _, members = np.unique(members, return_inverse=True)
-    scores = slopes * (weight * pull)[:, None]
+    return np.sum(slopes * moves[members], axis=1)
+
+
+def moves_by_leaving_out(
+    slopes: np.ndarray, weight: np.ndarray, pull: np.ndarray, stiff: np.ndarray, members: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """How far the coordinates go when a group of rows is not fitted, of the problem made quadratic.
+
+    Args:
+        slopes, weight, pull, stiff: of :func:`linearised`, n rows in k coordinates.
+        members: (n,) the group of each row.
+
+    Returns:
+        Moves (G, k), (H − Hᵍ)⁻¹ sᵍ; and (G,) whether without the group some combination of the
+        coordinates is open that is settled with it. Along these nothing moves here.
+    """
+    _, members = np.unique(members, return_inverse=True)
+    count = members.max() + 1
+    size = np.maximum(np.linalg.norm(slopes, axis=0), 1e-300)
+    scaled = slopes / size
+    value, vector = np.linalg.eigh((scaled.T * (weight * stiff)) @ scaled)
+    kept = value > 1e-12 * value.max(initial=1e-300)  # what the data leave open moves no residual
+    whiten = vector[:, kept] / np.sqrt(value[kept])
+    rows = scaled @ whiten  # in these coordinates H is 1, and the share of a group below 1
+    scores = rows * (weight * pull)[:, None]
     whole = np.stack([np.bincount(members, column) for column in scores.T], axis=1)
-    return np.sum(slopes @ bread * whole[members], axis=1)
+    if count == len(members):
+        spare = 1 - weight * stiff * np.sum(rows**2, axis=1)
+        left = np.empty_like(spare)
+        left[members] = spare
+        decided = left < _DECIDES
+        found = whole / np.where(decided, np.inf, left)[:, None]
+    else:
+        order = np.argsort(members, kind="stable")
+        parts = np.split(order, np.cumsum(np.bincount(members))[:-1])
+        share = np.stack([(rows[p].T * (weight * stiff)[p]) @ rows[p] for p in parts])
+        left, way = np.linalg.eigh(np.eye(rows.shape[1]) - share)
+        open_ = left < _DECIDES
+        decided = open_.any(axis=1)
+        along = np.einsum("gki,gk->gi", way, whole) / np.where(open_, np.inf, left)
+        found = np.einsum("gki,gi->gk", way, along)
+    return found @ whiten.T / size, decided
 
 
 def residual_slopes(problem: Fitted) -> tuple[np.ndarray, np.ndarray]:
