@@ -4,8 +4,10 @@ import ast
 import graphlib
 import json
 import os
+import re
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -234,6 +236,28 @@ else:
         "jaxlaw.solvers.newton imports jaxlaw.cli",
         "jaxlaw.solvers.newton imports jaxlaw.engine",
     ]
+
+
+# Read on request, with an error that says what to install: tables as Parquet, TensorBoard's logs.
+ON_REQUEST = {"pyarrow", "tensorboard"}
+
+
+def test_what_is_imported_is_a_declared_dependency():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    extras = project["optional-dependencies"]
+    declared = {
+        re.match(r"[\w-]+", one)[0]
+        for one in [*project["dependencies"], *extras["cli"], *extras["plot"]]
+    }
+    imported = {
+        name.split(".")[0]
+        for path in MODULES.values()
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.Import | ast.ImportFrom) and not getattr(node, "level", 0)
+        for name in ([node.module] if hasattr(node, "module") else [a.name for a in node.names])
+    }
+    others = imported - set(sys.stdlib_module_names) - {"jaxlaw"} - ON_REQUEST
+    assert others >= {"jax", "scipy"} and others <= declared
 
 
 def test_no_public_function_shares_its_name_with_a_module():
