@@ -80,8 +80,10 @@ def test_influence_names_the_runs_that_move_most(run, folder, chinchilla_fit):
     done = run("influence", *AT, "--groups", "run", "--out", folder / "i.csv")
     grouped = jl.influence(chinchilla_fit, TABLE, POINT, groups=np.arange(243) // 27)["value"]
     largest = grouped.abs().idxmax()
-    assert f"{largest + 2}: {grouped[largest]:+.2e}" in done.output
-    kept = pd.read_csv(folder / "i.csv")
+    assert f"{largest}: {grouped[largest]:+.2e}" in done.output and "run: change" in done.output
+    assert grouped.index.tolist() == list(range(9))
+    kept = pd.read_csv(folder / "i.csv", index_col="run")
+    assert kept.index.tolist() == grouped.index.tolist()
     assert kept["value"].to_numpy() == pytest.approx(grouped.to_numpy())
 
 

@@ -401,13 +401,29 @@ def test_a_column_of_words_is_no_score():
             dataclasses.replace(study, frame=words).table(metrics=[name])
 
 
+def test_folds_are_asked_for_by_the_users_own_names():
+    table = jl.simulate.experiment("chinchilla").table.rename(columns={"N": "size"})
+    runs = jl.read_runs(table, {"N": "size"})
+    parts = {}
+    for name in ("N", "size"):
+        parts[name] = jl.folds.parse(f"largest:{name}:3").split(runs)
+        assert name in parts[name].labels[0]
+        study = jl.cross_validate(
+            ["chinchilla"], runs, f"k-fold:3:groups={name}", n_starts=8, screen=2
+        )
+        assert study.n_folds == 3
+    np.testing.assert_array_equal(parts["N"].fitted, parts["size"].fitted)
+
+
 def test_failures_come_last_and_one_fold_decides_nothing():
     sizes = {"a": 1, "b": 1, "c": 1}
     frame = frame_of({"a": [2.0, 3.0, 4.0], "b": [1.0, 1.0, np.nan], "c": [2.001, 3.0, 4.0]})
     frame.loc[frame["huber"].isna(), "failed"] = True
     ranked = rank(frame, "huber", sizes)
     assert ranked["verdict"].to_dict() == {"a": "best", "c": "tie", "b": "failed"}
-    assert ranked["failed"]["b"] == 1 and ranked["wins"]["b"] == 1
+    assert ranked["failed"]["b"] == 1
+    # Of three folds a ties the third with c, and b wins the two that it has a score in.
+    assert ranked["wins"].to_dict() == pytest.approx({"a": 1 / 3, "c": 1 / 3, "b": 1.0})
     single = rank(frame_of({"a": [2.0], "b": [1.0]}), "huber", sizes)
     assert single["verdict"].to_dict() == {"b": "best", "a": "untested"}
     # The same on one fold of several data sets: these are then the observations.

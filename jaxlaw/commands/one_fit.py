@@ -132,7 +132,7 @@ def influence_command(
     estimates = {"value": float(fit.predict(**numbers_of(at, "--at")))} if at else fit.params
     head = "the runs, by their rows, that move it most when left out"
     if groups:
-        head = "the groups, by their first rows, that move it most when left out"
+        head = f"the groups, by their {found.index.name}, that move it most when left out"
     record = {"law": fit.law.name, **_rows({"influence": table})}
     say = partial(_say, fit, head, [_most(found, estimates)])
     conclude(record, fit.notes, table, say, out, as_json)
@@ -174,7 +174,8 @@ def _most(found: pd.DataFrame, estimates: dict[str, float]) -> pd.DataFrame:
     for name, change in found.items():
         largest = change.abs().nlargest(_NAMED).index
         shown = "   ".join(f"{row}: {change[row]:+.2e}" for row in largest)
-        lines.append({"of": name, "estimate": estimates[name], "row: change": shown})
+        said = f"{found.index.name}: change"
+        lines.append({"of": name, "estimate": estimates[name], said: shown})
     return pd.DataFrame(lines)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ParamSpec
 
@@ -95,9 +95,11 @@ class Design:
                 would have nothing to fit or nothing to hold out.
         """
         if not isinstance(table, pd.DataFrame):
+            own = getattr(table, "columns", {})
             table = getattr(table, "table", None)
             if table is None:
                 raise UsageError("folds are of a DataFrame, or of what read_runs returned")
+            table = with_own_names(table, own)
         usable = np.ones(len(table), bool) if usable is None else np.asarray(usable, bool)
         seen = np.ones_like(usable) if self.of_all_rows else usable
         labels, masks = [], {"held out": [], "left to fit": []}
@@ -112,6 +114,17 @@ class Design:
                 rows.append(mask)
         held, fitted = (np.stack(rows) for rows in masks.values())
         return Folds(self.name, tuple(labels), fitted, held)
+
+
+def with_own_names(table: pd.DataFrame, columns: Mapping[str, Any]) -> pd.DataFrame:
+    """A table in which a column of runs goes by the user's name for it too.
+
+    Args:
+        table: columns under their canonical names.
+        columns: canonical name → the user's, as runs were read.
+    """
+    more = {own: name for name, own in columns.items() if own not in table and name in table}
+    return table.assign(**{str(own): table[name] for own, name in more.items()})
 
 
 def values_of(table: pd.DataFrame, name: str) -> np.ndarray:

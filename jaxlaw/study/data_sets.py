@@ -13,6 +13,7 @@ import pandas as pd
 
 from jaxlaw.fitting import observed
 from jaxlaw.folds import Design, Folds
+from jaxlaw.folds.masks import with_own_names
 from jaxlaw.notes import DataError, UsageError
 from jaxlaw.observations import Observations
 from jaxlaw.runs import Runs, read_runs
@@ -89,7 +90,7 @@ def data_set(
     for one in reversed(seen.values()):
         for column, values in one.inputs.items():  # the share asked for, and no thousands
             table[column] = pd.Series(values / one.scale[column], one.rows).reindex(table.index)
-    folds = design.split(table, usable)
+    folds = design.split(with_own_names(table, runs.columns), usable)
     folds = dataclasses.replace(
         folds, fitted=folds.fitted[:, usable], held_out=folds.held_out[:, usable]
     )

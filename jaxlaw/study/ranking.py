@@ -36,8 +36,9 @@ def rank(frame: pd.DataFrame, metric: str, sizes: dict[str, int]) -> pd.DataFram
 
     Returns:
         One row a law, the best first: ``parameters``; the ``mean`` score; its ``ratio`` to the
-        best law's (above 1 is worse) and the ``p`` of that; ``wins`` (share of folds in which
-        it beats the best); ``failed`` folds; ``verdict``: ``best``, ``tie`` (p of 0.05 or
+        best law's (above 1 is worse) and the ``p`` of that; ``wins`` (share of the
+        folds it has a score in, in which no law's is better: folds won, the best law's too);
+        ``failed`` folds; ``verdict``: ``best``, ``tie`` (p of 0.05 or
         more, or a ratio within 1 %), ``worse``, ``untested`` (one fold), ``failed`` (more
         often than the best).
     """
@@ -50,12 +51,14 @@ def rank(frame: pd.DataFrame, metric: str, sizes: dict[str, int]) -> pd.DataFram
     typical = (logs if common.empty else common).mean().fillna(np.inf)
     order = sorted(logs.columns, key=lambda law: (failed[law], typical[law]))
     best = order[0]
+    won = logs.le(logs.min(axis=1), axis=0).where(logs.notna()).mean()
     records = [
         {
             "law": law,
             "parameters": sizes[law],
             "mean": means[law],
             **_compared(logs[law] - logs[best], ratio),
+            "wins": float(won[law]),
             "failed": int(failed[law]),
         }
         for law in order
@@ -98,11 +101,10 @@ def _observations(frame: pd.DataFrame, metric: str) -> tuple[pd.DataFrame, float
 def _compared(difference: pd.Series, ratio: float) -> dict[str, float]:
     values = difference.dropna().to_numpy()
     if not len(values):
-        return {"ratio": np.nan, "p": np.nan, "wins": np.nan}
+        return {"ratio": np.nan, "p": np.nan}
     return {
         "ratio": float(np.exp(values.mean())),
         "p": paired_p(values, ratio),
-        "wins": float((values < 0).mean()),
     }
 
 

@@ -26,7 +26,7 @@ from jaxlaw.programs import EVALUATED, compiled
 from jaxlaw.refits import Refits, refit
 from jaxlaw.result import Fit
 from jaxlaw.uncertainty.posed_fit import Fitted, fitted
-from jaxlaw.uncertainty.resampling import group_numbers
+from jaxlaw.uncertainty.resampling import group_names, group_numbers
 
 Function = Callable[[Mapping[str, Any]], Any]
 
@@ -55,17 +55,19 @@ def influence(
         **options: what else :func:`jaxlaw.fit` takes; with a fit only those about reading.
 
     Returns:
-        One row a run (indexed by what rows are called) or group (by its first row): the change
-        of every parameter, or of ``value``. NaN in refits that came to no optimum.
+        One row a run (indexed by what rows are called) or group (by its label: the name of a
+        run, or ``1e+09/0.5`` of columns N and r): the change of every parameter, or of
+        ``value``. NaN in refits that came to no optimum.
 
     Raises:
         UsageError: the call makes no sense, or these are not the fit's runs.
     """
     problem = fitted(law, runs, **options)
     seen = problem.observations
-    members = np.arange(len(seen))
+    members, names = np.arange(len(seen)), pd.Index(seen.rows, name="row")
     if groups is not None:
         members = group_numbers(problem.runs, seen, groups)
+        names = group_names(problem.runs, seen, groups)
     function = _function(problem.fit, on)
     with jax.enable_x64(True):
         jax.eval_shape(function, problem.fit.params)  # before the refits, not after them
@@ -73,7 +75,8 @@ def influence(
     _, first, number = np.unique(members, return_index=True, return_inverse=True)
     if not refits:
         change = {name: np.bincount(number, values, len(first)) for name, values in change.items()}
-    return pd.DataFrame(change, index=pd.Index(seen.rows[first], name="row"))
+    index = names[first].rename("group") if names.name in change else names[first]
+    return pd.DataFrame(change, index=index)
 
 
 def _function(fit: Fit, on: Function | Mapping[str, float] | None) -> Callable[..., dict]:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from jaxlaw.folds.masks import short
 from jaxlaw.notes import DataError, Note, UsageError, nearest
 from jaxlaw.observations import Observations
 from jaxlaw.runs import Runs
@@ -32,18 +33,7 @@ def group_numbers(runs: Runs, observations: Observations, groups: Any) -> np.nda
         UsageError: no such column, or labels of another length.
         DataError: a label is missing, or there is one group only.
     """
-    if isinstance(groups, str):
-        groups = [groups]
-    names = list(groups) if isinstance(groups, Sequence) else None
-    if names and all(isinstance(name, str) for name in names) and len(names) != len(runs):
-        columns = [_column(runs, observations, name) for name in names]
-    else:
-        try:
-            labels = np.asarray(groups)
-        except ValueError as error:
-            raise UsageError(f"groups: give one label for each row ({error})") from None
-        columns = [_of_observations(runs, observations, labels)]
-    frame = pd.DataFrame(dict(enumerate(columns)))
+    frame = _labels(runs, observations, groups)
     if frame.isna().any(axis=None):
         where = observations.rows[frame.isna().any(axis=1).to_numpy()][0]
         raise DataError(f"{runs.source}, {runs.word} {where}: no group; give every row one")
@@ -51,6 +41,39 @@ def group_numbers(runs: Runs, observations: Observations, groups: Any) -> np.nda
     if len(np.unique(numbers[observations.weight > 0])) < 2:
         raise DataError(f"{runs.source}: all rows are in one group; resampling needs several")
     return numbers
+
+
+def group_names(runs: Runs, observations: Observations, groups: Any) -> pd.Index:
+    """(n,) what the group that each observation is in is called; args as :func:`group_numbers`.
+
+    The Index has the columns' names; a label of one column is as it is, the name of a run, say,
+    and inputs are in the units of the runs.
+    """
+    frame = _labels(runs, observations, groups)
+    for name in frame.columns.intersection(list(observations.inputs)):
+        frame[name] = frame[name] / observations.scale[name]
+    if len(frame.columns) == 1:
+        return pd.Index(frame.iloc[:, 0], name=frame.columns[0])
+    shown = ["/".join(row) for row in zip(*(short(frame[name]) for name in frame), strict=True)]
+    return pd.Index(shown, name="/".join(frame.columns))
+
+
+def _labels(runs: Runs, observations: Observations, groups: Any) -> pd.DataFrame:
+    """The labels of each observation's group, (n,) a column; one column named ``group`` of labels.
+
+    Raises:
+        UsageError: no such column, or labels of another length.
+    """
+    if isinstance(groups, str):
+        groups = [groups]
+    names = list(groups) if isinstance(groups, Sequence) else None
+    if names and all(isinstance(name, str) for name in names) and len(names) != len(runs):
+        return pd.DataFrame({name: _column(runs, observations, name) for name in names})
+    try:
+        labels = np.asarray(groups)
+    except ValueError as error:
+        raise UsageError(f"groups: give one label for each row ({error})") from None
+    return pd.DataFrame({"group": _of_observations(runs, observations, labels)})
 
 
 def few_groups(count: int, effect: str) -> list[Note]:
