@@ -53,7 +53,7 @@ def together(designs: dict[str, folds.Design]) -> folds.Design:
 
 
 def part(study: jl.Study, name: str) -> jl.Study:
-    return study.only(f"held_out.str.startswith('{name}: ')")
+    return study.only(study.frame["held_out"].str.startswith(f"{name}: ").to_numpy(bool))
 
 
 def score(value: float, metric: str) -> str:

@@ -70,9 +70,37 @@ def checked(function: Callable[P, T]) -> Callable[P, T]:
     return call
 
 
+def as_real(value: Any) -> Any:
+    """Whole numbers as floats, whatever else as it is.
+
+    Outside ``jax.enable_x64(True)`` JAX keeps whole numbers in 32 bits: 7e10 parameters would be
+    an OverflowError as a number, and silently another number as an array.
+
+    Raises:
+        UsageError: a whole number beyond 1e308.
+    """
+    if isinstance(value, jax.Array | float):
+        return value
+    try:
+        array = np.asarray(value)
+        whole = array.dtype.kind in "iu" or (
+            array.dtype == object
+            and all(isinstance(one, int) and not isinstance(one, bool) for one in array.flat)
+        )
+        if not whole or not array.size:
+            return value
+        found = array.astype(float)
+    except OverflowError:
+        raise UsageError(f"{_short(value)} is no number below 1e308") from None
+    except ValueError:  # ragged: the law says what it makes of that
+        return value
+    return found if found.ndim else float(found)
+
+
 def as_array(name: str, given: Any, kind: Any = None) -> jax.Array:
     """Numbers as an array; raises UsageError where they are none."""
     try:
+        given = as_real(given)
         if not isinstance(given, jax.Array) and np.asarray(given).dtype.kind not in "iufbV":
             raise TypeError("text, dates or objects are no numbers")
         found = jnp.asarray(given, kind)

@@ -281,7 +281,7 @@ else:
             raise UsageError("say where to predict: a file, or --at NAME=VALUE for each input")
         columns, runs = pairs(column, "--column"), None
         if data is not None:
-            runs = jl.read_runs(data, columns, share=share, where=where)
+            runs = opt.read_points(loaded, data, columns, share, where)
         points = combinations(at, "--at") if runs is None else opt.points_of(loaded, runs)
         outside = loaded.outside(**points)
         predicted = np.broadcast_to(loaded.predict(**points), outside.shape).ravel()

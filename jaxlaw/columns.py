@@ -6,7 +6,7 @@ Everything said about a value names the file, the rows, the user's own column an
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -166,6 +166,57 @@ def missing_column(
         hint = f" Say which column it is: columns={{'{name}': '…'}}."
     shown = ", ".join(texts[:30]) + (" …" if len(texts) > 30 else "")
     return DataError(f"{source}: there is no column {asked}{doc}; columns: {shown}.{hint}")
+
+
+def input_columns(fit: Any, table: Any, names: Collection[str] | None = None) -> dict[str, str]:
+    """Which columns of a table hold the inputs of a fit.
+
+    Args:
+        fit: a :class:`jaxlaw.Fit`; it remembers which columns its own runs had.
+        table: DataFrame or dict.
+        names: the inputs asked about; all of the law's if None.
+
+    Returns:
+        Input → column, for those that are there.
+
+    Raises:
+        UsageError: a table has a column of an input's name and the one that the fit was made
+            from, with other values, so that either could be meant.
+    """
+    there, found = set(table.keys()), {}
+    for name in fit.law.input_names if names is None else names:
+        usual = (fit.columns or {}).get(name, name)
+        if {name, usual} <= there and name != usual:
+            own, other = np.asarray(table[name]), np.asarray(table[usual])
+            if own.shape != other.shape or not (own == other).all():
+                raise UsageError(
+                    f"input {name}: the table has a column {name} and {usual}, the column that "
+                    f"the fit took for {name}, and they differ; leave one of them out, or pass "
+                    f"{name}= by name"
+                )
+        if name in there or usual in there:
+            found[name] = name if name in there else usual
+    return found
+
+
+def usual_columns(
+    fit: Any, table: Any, columns: Mapping[str, Any], side: str | None = None
+) -> dict[str, Any]:
+    """A mapping of a table's columns, completed by those that the fitted runs had.
+
+    Args:
+        fit: a :class:`jaxlaw.Fit`.
+        table: DataFrame.
+        columns: canonical name → the user's column, as far as it is said.
+        side: corpus whose share is asked for; r is then made of r_d or r_g.
+
+    Raises:
+        UsageError: as :func:`input_columns`, of inputs that ``columns`` does not say.
+    """
+    said = {plain for plain, sides in SIDES.items() if side or {plain, *sides} & set(columns)}
+    asked = [name for name in fit.law.input_names if name not in {*columns, *said}]
+    usual = input_columns(fit, table, asked)
+    return {name: column for name, column in usual.items() if name != column} | dict(columns)
 
 
 def _likely(name: str, columns: list[str]) -> str:

@@ -268,6 +268,7 @@ def _report(posed: Posed, observations: Observations, optimum: Optimum, solver: 
         source=observations.source,
         areas=None if observations.areas is None else dict(observations.areas),
         ends=tuple((value * scale, share) for value, share in optimum.ends),
+        columns=dict(observations.mapped),
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -52,6 +52,7 @@ class Observations:
         dropped: rows dropped as invalid, on request.
         notes: findings.
         areas: how areas of learning rates were counted, as :class:`jaxlaw.Runs` have it.
+        mapped: input → the user's column that holds it as it is, where that has another name.
     """
 
     law: str
@@ -68,6 +69,7 @@ class Observations:
     dropped: int = 0
     notes: tuple[Note, ...] = ()
     areas: Mapping[str, Any] | None = None
+    mapped: Mapping[str, str] = field(default_factory=dict)
 
     def __len__(self) -> int:
         """The number of observations."""
@@ -146,7 +148,18 @@ def observe(runs: Runs, law: str | Law, free: Collection[str] | None = None) -> 
         dropped=int((~keep).sum()),
         notes=tuple(notes),
         areas=runs.areas,
+        mapped=_mapped(runs, columns, law),
     )
+
+
+def _mapped(runs: Runs, columns: Mapping[str, Column], law: Law) -> dict[str, str]:
+    """Inputs under other names in the user's table; not r where it is 1 minus a column."""
+    found = {name: columns[name].place.column for name in law.input_names}
+    return {
+        name: column
+        for name, column in found.items()
+        if isinstance(column, str) and column != name and not _side(runs, name)[1]
+    }
 
 
 def _distinct(values: np.ndarray) -> int:

@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 
+from jaxlaw.columns import input_columns
 from jaxlaw.curves.predicting import predict_curve
 from jaxlaw.laws.base import Law
 from jaxlaw.notes import DataError, Note, UsageError, nearest
@@ -72,6 +73,8 @@ class Fit:
             ``count_warmup``, ``epsilon``), where :func:`jaxlaw.read_curves` counted them.
         ends: (objective, share of the solved starts) of the distinct optima where starts ended,
             the best first, eight at most; None where a file does not say.
+        columns: input → the column of the fitted runs that held it, where that has another name;
+            None where a file does not say.
     """
 
     law: Law
@@ -98,6 +101,7 @@ class Fit:
     tied: dict[str, str] | None = None
     bounds: dict[str, tuple[float | None, float | None]] | None = None
     ends: tuple[tuple[float, float], ...] | None = None
+    columns: dict[str, str] | None = None
 
     @property
     def has_evidence(self) -> bool:
@@ -128,7 +132,10 @@ class Fit:
         """The target at new points.
 
         Args:
-            table: DataFrame or dict with a column per input, or nothing.
+            table: DataFrame or dict with a column per input, or nothing. An input that the
+                fitted runs had in a column of another name is taken from either; where the
+                table has both, and they differ, that is an error. An input given by name
+                goes before the table's.
             **inputs: arrays by name that broadcast with each other; units of the fitted runs.
                 Those per drop of the learning rate may have one axis more, (…, K).
 
@@ -308,7 +315,9 @@ class Fit:
         if table is not None:
             if not hasattr(table, "keys"):
                 raise UsageError("predict takes a DataFrame, a dict, or inputs by name")
-            given |= {name: table[name] for name in table.keys() if name in self.law.input_names}
+            names = [name for name in self.law.input_names if name not in inputs]
+            named = input_columns(self, table, names)
+            given |= {name: table[column] for name, column in named.items()}
         for name in given:
             if name not in self.law.input_names:
                 raise UsageError(
@@ -318,7 +327,19 @@ class Fit:
         missing = [name for name in self.law.input_names if name not in given]
         if missing:
             raise UsageError(f"input {', '.join(missing)} is missing for law {self.law.name}")
-        return {spec.name: _checked(spec, given[spec.name]) for spec in self.law.inputs}
+        values = {spec.name: _checked(spec, given[spec.name]) for spec in self.law.inputs}
+        try:  # an input per drop has an axis of its own, the last one
+            drops = [values[one.name].shape for one in self.law.inputs if one.per_drop]
+            others = [values[one.name].shape for one in self.law.inputs if not one.per_drop]
+            np.broadcast_shapes(*others, *(shape[:-1] for shape in drops))
+            np.broadcast_shapes(*(shape[-1:] for shape in drops))
+        except ValueError:
+            shapes = ", ".join(f"{name} {value.shape}" for name, value in values.items())
+            raise DataError(
+                f"inputs of shapes that do not belong together: {shapes}; give each a value per "
+                "point, or one value"
+            ) from None
+        return values
 
 
 _DOMAINS = {

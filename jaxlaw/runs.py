@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-import re
 from collections.abc import Callable, Collection, Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -18,6 +17,7 @@ import pandas as pd
 from jaxlaw import laws
 from jaxlaw.arguments import checked
 from jaxlaw.columns import CURVE_COLUMNS, SIDES, Place, missing_column, numbers, unit_worth
+from jaxlaw.conditions import rows_where
 from jaxlaw.formats import read_format, with_values
 from jaxlaw.laws.base import Law
 from jaxlaw.laws.specs import INPUTS
@@ -128,8 +128,11 @@ def read_runs(
         units: canonical name → what one unit of the column is worth in single things (1,
             1e9, or K, M, B, T; 0.01 for a share in percent). Left out: the law's own unit.
         weight: a column or (n,) numbers, one per row of the source; non-negative.
-        where: rows to keep: a pandas query in the user's or the canonical names, such as
-            ``"split == 'fit'"``, or an (n,) boolean mask.
+        where: rows to keep: a condition such as ``"split == 'fit' and N > 1e8"``, or an (n,)
+            boolean mask. A condition compares (==, !=, <, <=, >, >=, in [...]) columns, numbers
+            and quoted texts, joined by and, or, not; + - * / % ** compute. Columns have the
+            user's or the canonical names; of a name that is both, a mapped one is meant, and the
+            file's own is ```N (as in the file)```. It is parsed, never run as a program.
         share: ``"general"`` or ``"domain"``; see :meth:`Runs.share`.
         drop_invalid: drop rows whose numbers are missing, infinite or not positive (and
             count them); otherwise they are an error.
@@ -315,21 +318,10 @@ def _kept(where: Any, table: Table, mapping: dict[str, Any]) -> tuple[np.ndarray
 
 
 def _query(where: str, table: Table, mapping: dict[str, Any]) -> np.ndarray:
-    frame = table.frame
-    extra = {name: frame[column] for name, column in mapping.items() if name not in frame.columns}
-    try:
-        found = frame.assign(**extra).eval(where, engine="python", local_dict={}, global_dict={})
-        found = np.asarray(found)
-    except Exception as error:  # the query language raises what Python and pandas raise
-        unknown = re.search("name '(.+)' is not defined", str(error))
-        hint = nearest(unknown[1], map(str, [*frame.columns, *extra])) if unknown else ""
-        raise UsageError(
-            f"where: {where!r} is not a query on {table.source} ({error}); columns: "
-            f"{_listed(table)}; write for example \"split == 'fit'\".{hint}"
-        ) from error
-    if found.shape != (len(frame),):
-        raise UsageError(f"where: {where!r} does not give one value per row; compare a column")
-    return found
+    """The mask of a condition in the user's and the canonical names, these first."""
+    renamed = _renamed(table.frame, mapping)
+    names = dict(table.frame.items()) | dict(renamed.items())
+    return rows_where(where, names, table.source)
 
 
 def _listed(table: Table) -> str:
@@ -343,7 +335,7 @@ def _weights(weight: Any, table: Table, mapping: dict[str, Any]) -> np.ndarray |
     if not isinstance(weight, str):
         values = pd.Series(_aligned(weight, table, "weight"), index=table.frame.index)
         return numbers(values, Place(table.source, table.word, "weight", "weight"))
-    column = weight if weight in table.frame.columns else mapping.get(weight, weight)
+    column = mapping.get(weight, weight)
     if column not in table.frame.columns:
         raise DataError(
             f"{table.source}: there is no column {weight} to weigh rows by; columns: "

@@ -16,7 +16,7 @@ from jaxlaw.notes import DataError, UsageError
 from jaxlaw.result import METRICS, SCHEMA, Fit, RunnerUp
 
 #: Fields that older files lack, by the schema that brought them; they are None there.
-_SINCE = {"areas": 2, "tied": 3, "bounds": 3, "ends": 4}
+_SINCE = {"areas": 2, "tied": 3, "bounds": 3, "ends": 4, "columns": 5}
 _SAME_LAW = 1e-9  # relative difference of predictions by one formula, wherever they are computed
 
 
@@ -131,6 +131,7 @@ def _rebuild(law: Law, values: dict[str, Any]) -> Fit:
         tied=_tied(law, values["tied"]),
         bounds=_bounds(law, values["bounds"]),
         ends=_ends(values["ends"]),
+        columns=_columns(law, values["columns"]),
         space=records.text(values["space"], "space", ("log", "linear")),
         **{name: records.text(values[name], name) for name in ("status", "solver", "source")},
         **{name: number(values[name], name, low) for name, low in least.items()},
@@ -180,6 +181,16 @@ def _bounds(law: Law, value: Any) -> dict[str, tuple[float | None, float | None]
             None if end is None else records.number(end, f"bounds.{name}") for end in ends
         )
     return found
+
+
+def _columns(law: Law, value: Any) -> dict[str, str] | None:
+    if value is None:
+        return None
+    named = records.fields(value, "columns", (), others=True)
+    for name in named:
+        if name not in law.input_names:
+            raise ValueError(f"field 'columns.{name}' is no input of law {law.name}")
+    return {name: records.text(column, f"columns.{name}") for name, column in named.items()}
 
 
 def _ends(value: Any) -> tuple[tuple[float, float], ...] | None:

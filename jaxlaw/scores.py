@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from jaxlaw.columns import usual_columns
 from jaxlaw.notes import Note
 from jaxlaw.objective import LARGEST_DELTA, metrics
 from jaxlaw.observations import observe
-from jaxlaw.runs import read_runs
+from jaxlaw.runs import Runs, read_runs
+from jaxlaw.tables import read_table
 
 if TYPE_CHECKING:
     from jaxlaw.result import Fit
@@ -83,6 +85,12 @@ def score_fit(fit: Fit, runs: Any, reading: Mapping[str, Any]) -> Scores:
     """What :meth:`jaxlaw.Fit.score` returns; its docstring has the arguments."""
     if hasattr(type(runs), "runs") and fit.areas is not None:  # Curves: areas as the fit has them
         runs = runs.runs(**fit.areas)
+    if not isinstance(runs, Runs) and not hasattr(type(runs), "runs") and not reading.get("format"):
+        runs = read_table(runs, reading.get("name"))
+        columns = reading.get("columns") or {}
+        if isinstance(columns, Mapping):
+            columns = usual_columns(fit, runs.frame, columns, reading.get("share"))
+        reading = {**reading, "columns": columns}
     read = read_runs(runs, **reading)
     # A column whose unit is not declared counts as in the runs that were fitted.
     fitted_in = {spec.name: fit.units[spec.name] * spec.unit for spec in fit.law.inputs}

@@ -21,6 +21,7 @@ PACKAGE = ROOT / "jaxlaw"
 # and in the README's picture of the house.
 ROOMS = [
     "jaxlaw.notes",
+    "jaxlaw.conditions",
     "jaxlaw.arguments",
     "jaxlaw.records",
     "jaxlaw.programs",

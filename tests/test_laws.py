@@ -6,6 +6,7 @@ import math
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pandas as pd
 import pytest
 from conftest import jitted_for_once
 from problems import problem
@@ -467,3 +468,19 @@ def test_misuse_says_what_to_do(call, says):
     with pytest.raises(UsageError) as error:
         call()
     assert says in str(error.value)
+
+
+@pytest.mark.parametrize("asked", ["__call__", "at_once"])
+def test_whole_numbers_beyond_32_bits_are_numbers(asked):
+    """Outside float64 JAX has no place for them: it raised, or took another number instead."""
+    params = {"E": 1.69, "A": 406.4, "B": 411, "alpha": 0.34, "beta": 0.28}
+    law = getattr(jl.laws.get("chinchilla"), asked)
+    expected = float(law(params, N=7e10, D=1.4e12))
+    whole = 70_000_000_000
+    for N in (whole, np.int64(whole), np.array([whole]), [whole], pd.Series([whole])):
+        assert float(np.squeeze(law(params, N=N, D=1_400_000_000_000))) == expected
+    assert float(law(params | {"B": 10**12}, N=7e10, D=1.4e12)) > expected
+    with pytest.raises(jl.UsageError, match="below 1e308"):
+        law(params, N=10**400, D=1e12)
+    runs = jl.planning.best_run("chinchilla", params, 10**21)
+    assert float(runs.N) == float(jl.planning.best_run("chinchilla", params, 1e21).N)

@@ -47,11 +47,52 @@ def test_outside_flags_extrapolation(chinchilla_fit):
         ({"N": -1.0, "D": 1e10}, jl.DataError, "must be finite and positive"),
         ({"N": "many", "D": 1e10}, jl.DataError, "not numeric"),
         ({"N": np.nan, "D": 1e10}, jl.DataError, "must be finite and positive"),
+        ({"N": [1e9, 2e9], "D": [1e10] * 3}, jl.DataError, r"N \(2,\), D \(3,\); give each a val"),
+        ({"N": [[1e9, 2e9], [1e9]], "D": 1e10}, jl.DataError, "input N is not numeric"),
     ],
 )
 def test_predict_refuses(chinchilla_fit, inputs, error, message):
     with pytest.raises(error, match=message):
         chinchilla_fit.predict(**inputs)
+
+
+def test_predict_follows_the_columns_of_the_fitted_runs(tmp_path, command, chinchilla_fit):
+    """A table's own column N is not the input where the runs had N in another one."""
+    table = simulate.experiment("chinchilla", noise=0.004).table
+    users = table.rename(columns={"N": "n_params"}).assign(N=table["N"].to_numpy()[::-1])
+    fit = jl.fit("chinchilla", users, columns={"N": "n_params"}, n_starts=64)
+    assert fit.columns == {"N": "n_params"} and chinchilla_fit.columns == {}
+    expected = fit.predict(N=users["n_params"], D=users["D"])
+    np.testing.assert_array_equal(fit.predict(users.drop(columns="N")), expected)
+    np.testing.assert_array_equal(fit.predict(table), expected)  # N by its own name
+    np.testing.assert_array_equal(fit.predict(table.assign(n_params=table["N"])), expected)
+    for ask in (fit.predict, fit.outside):
+        with pytest.raises(jl.UsageError, match="a column N and n_params, .* and they differ"):
+            ask(users)
+    np.testing.assert_array_equal(fit.predict(users, N=users["n_params"]), expected)
+    with pytest.raises(jl.UsageError, match="and they differ"):
+        fit.score(users)
+    for scored in (fit.score(users.drop(columns="N")), fit.score(users, columns=fit.columns)):
+        np.testing.assert_allclose(scored.table["predicted"], expected, rtol=1e-12)
+
+    fit.save(tmp_path / "fit.json")
+    again = jl.load(tmp_path / "fit.json")
+    np.testing.assert_array_equal(again.predict(users.drop(columns="N")), expected)
+    users.to_csv(tmp_path / "users.csv", index=False)
+    code, _, err = command("predict", "fit.json", "users.csv")
+    assert code == 2 and "a column N and n_params" in err
+    users.drop(columns="N").to_csv(tmp_path / "points.csv", index=False)
+    for asked in (("points.csv",), ("users.csv", "-c", "N=n_params")):
+        code, out, _ = command("predict", "fit.json", *asked, "--json")
+        assert code == 0 and json.loads(out)["loss"] == pytest.approx(expected.tolist(), rel=1e-12)
+
+
+def test_shares_that_are_one_minus_a_column_are_no_such_column():
+    table = simulate.experiment("dcpt", noise=0.0).table.rename(columns={"r": "domain share"})
+    columns = {"r_d": "domain share"}
+    domain = jl.read_runs(table, columns, share="domain").observations("dcpt")
+    assert domain.mapped == {"r": "domain share"}
+    assert jl.read_runs(table, columns, share="general").observations("dcpt").mapped == {}
 
 
 def test_a_saved_fit_predicts_the_same_bits_in_another_process(tmp_path):
@@ -140,7 +181,7 @@ def test_the_huber_of_a_fit_is_the_sum_and_older_files_give_it_too(tmp_path, opt
 def test_a_file_of_the_first_schema_has_no_areas(tmp_path, chinchilla_fit):
     assert chinchilla_fit.to_dict()["schema"] == 5
     record = before_sums(chinchilla_fit.to_dict())
-    since = {"areas": None, "tied": None, "bounds": None, "ends": None}
+    since = {"areas": None, "tied": None, "bounds": None, "ends": None, "columns": None}
     for name in since:
         del record[name]
     (tmp_path / "fit.json").write_text(json.dumps(record | {"schema": 1}))

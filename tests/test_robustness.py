@@ -191,8 +191,6 @@ def test_a_digest_does_not_depend_on_how_json_is_written():
 _NEVER = {"eval", "exec", "compile", "__import__", "open_code"}
 _MODULES = {"pickle", "cPickle", "dill", "cloudpickle", "joblib", "shelve", "marshal", "yaml"}
 _OF_PANDAS = {"eval", "query", "read_pickle"}
-# Queries of pandas, of the caller's own words: read_runs(where=), Study.only(where=).
-_QUERIES = {("runs.py", "eval"), ("result.py", "query")}
 
 
 def test_the_package_executes_nothing_it_reads():
@@ -216,4 +214,4 @@ def test_the_package_executes_nothing_it_reads():
             for word in node.keywords:
                 if word.arg == "allow_pickle" and ast.unparse(word.value) != "False":
                     found.append((path.name, "allow_pickle"))
-    assert set(found) == _QUERIES, found
+    assert not found

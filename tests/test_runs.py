@@ -212,12 +212,12 @@ def test_where_by_query_and_mask():
 @pytest.mark.parametrize(
     ("where", "parts"),
     [
-        ("splitt == 'fit'", ["'splitt == 'fit'", "split", "DataFrame"]),
-        ("split ==", ["query", "columns: N, D"]),
-        ("__import__('os')", ["query"]),
-        ("@pd", ["query"]),
+        ("splitt == 'fit'", ["no column splitt. Did you mean 'split'", "DataFrame"]),
+        ("split ==", ["no condition", "position 9", "columns: N, D"]),
+        ("__import__('os')", ["no column __import__", "position 1"]),
+        ("@pd", ["no condition", "position 1"]),
         ("loss + 1", ["float64", "true or false"]),
-        ("loss.max() > 1", ["one value per row"]),
+        ("loss.max() > 1", ["position 5, '.' has no meaning"]),
         (np.ones(12), ["true or false"]),
         (np.ones(3, bool), ["shape (3,)", "12 rows"]),
         (pd.Series(True, index=range(1, 13)), ["another index", "to_numpy"]),
@@ -226,9 +226,24 @@ def test_where_by_query_and_mask():
 def test_where_mistakes(where, parts):
     with pytest.raises(UsageError) as error:
         read_runs(simple().assign(split="fit"), where=where)
-    assert_says(error, "where", *[part for part in parts if "splitt" not in part])
-    if isinstance(where, str) and "query" in parts:
+    assert_says(error, "where", *parts)
+    if isinstance(where, str):
         assert_says(error, repr(where))
+
+
+def test_a_mapped_name_goes_before_a_column_of_the_file():
+    frame = simple().assign(n_params=simple()["N"][::-1].to_numpy(), w=1.0)
+    columns = {"N": "n_params"}
+    low = read_runs(frame, columns, where="N < 3e8")
+    assert (low.table["N"] < 3e8).all() and len(low) == (frame["n_params"] < 3e8).sum()
+    assert not (low.table["N (as in the file)"] < 3e8).all()
+    own = read_runs(frame, columns, where="`N (as in the file)` < 3e8")
+    assert own.table.index.tolist() == frame.index[frame["N"] < 3e8].tolist()
+    np.testing.assert_array_equal(read_runs(frame, columns, weight="N").weight, frame["n_params"])
+    assert_same(
+        read_runs(frame, columns, where="n_params < 3e8").observations("chinchilla"),
+        low.observations("chinchilla"),
+    )
 
 
 def test_where_that_leaves_nothing(tmp_path):

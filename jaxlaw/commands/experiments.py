@@ -101,7 +101,7 @@ def next_command(
     loaded = loaded_fit(fit)
     listed = read_table(candidates)
     known = {k: v for k, v in reading["columns"].items() if v in listed.frame}
-    points = opt.points_of(loaded, jl.read_runs(listed, known, share=reading["share"]))
+    points = opt.points_of(loaded, opt.read_points(loaded, listed, known, reading["share"]))
     asked = combinations(at, "--at")
     found = jl.sampling.next_runs(
         loaded, jl.read_runs(data, **reading), listed.frame.assign(**points),

@@ -14,13 +14,14 @@ import pandas as pd
 import typer
 
 import jaxlaw as jl
-from jaxlaw.columns import SIDES, Place, missing_column, numbers
+from jaxlaw.columns import SIDES, Place, missing_column, numbers, usual_columns
 from jaxlaw.commands.saved import PUBLISHED, loaded_fit
 from jaxlaw.commands.terminal import number, numbers_of, pairs, ranges_of, unit_of
 from jaxlaw.formats import FORMATS
 from jaxlaw.notes import DataError, UsageError
 from jaxlaw.observations import target_column
 from jaxlaw.solvers import SOLVERS
+from jaxlaw.tables import read_table
 
 
 def completed(values: Iterable[str] | Callable[[], Iterable[str]]) -> Callable[..., list[str]]:
@@ -74,7 +75,13 @@ Units = Annotated[
     list[str] | None,
     typer.Option("--unit", "-u", help="What one of a column is worth: N=1e9; repeatable."),
 ]
-Where = Annotated[str | None, typer.Option(help="Rows to keep: a pandas query.")]
+Where = Annotated[
+    str | None,
+    typer.Option(
+        help="Rows to keep, by ==, !=, <, <=, >, >=, in [..], and, or, not: "
+        "\"split == 'fit' and N > 1e8\"."
+    ),
+]
 Weight = Annotated[str | None, typer.Option(help="Column of weights.")]
 Share = Annotated[
     str | None,
@@ -144,6 +151,15 @@ CompileCache = Annotated[
 def columns_named(text: str | None) -> list[str] | None:
     """``N,r`` → ``["N", "r"]``."""
     return text.split(",") if text else None
+
+
+def read_points(
+    fit: jl.Fit, source: Any, columns: dict[str, str], share: str | None, where: str | None = None
+) -> jl.Runs:
+    """A table of points; columns not said have the fitted runs' names, or the law's."""
+    table = read_table(source)
+    columns = usual_columns(fit, table.frame, columns, share)
+    return jl.read_runs(table, columns, share=share, where=where)
 
 
 def points_of(fit: jl.Fit, runs: jl.Runs) -> dict[str, np.ndarray]:

@@ -96,7 +96,7 @@ class Curves:
         return dataclasses.replace(self.rows, table=table, areas=options, drops=drops)
 
     def only(self, *runs: str, where: str | None = None) -> Curves:
-        """Some runs, and of them the rows that ``where`` (a pandas query) keeps.
+        """Some runs, and of them the rows that ``where`` (a condition) keeps.
 
         Raises:
             UsageError: there is no such run, or the query is none.

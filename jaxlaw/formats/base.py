@@ -25,7 +25,7 @@ Reader = Callable[[list[Path]], pd.DataFrame]
 FORMATS: dict[str, tuple[tuple[str, ...], Reader]] = {}
 
 # What loggers call things, by canonical name; the first that is there is meant.
-USUAL = {
+USUAL: dict[str, tuple[str, ...]] = {
     "step": ("step", "_step", "Step", "global_step", "train/global_step", "trainer/global_step"),
     "lr": ("lr", "learning_rate", "train/learning_rate", "train/lr"),
     "loss": ("loss", "train/loss", "train_loss", "Loss/train"),

@@ -30,6 +30,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxlaw.arguments import as_real
 from jaxlaw.laws.specs import INPUTS, Input, Parameter
 from jaxlaw.notes import JaxlawError, UsageError, nearest
 from jaxlaw.programs import SEARCHED, compiled
@@ -140,7 +141,9 @@ class Law:
         Raises:
             UsageError: the function fails on arrays of these shapes.
         """
-        given = [inputs[name] for name in self.input_names]
+        params = {name: as_real(value) for name, value in params.items()}
+        inputs = {name: as_real(inputs[name]) for name in self.input_names}
+        given = list(inputs.values())
         try:
             found = self.function(*given, **params)
             # A formula that ignores an input still has a value for each of its rows.
@@ -163,7 +166,10 @@ class Law:
 
         Args and returns are those of a call.
         """
-        return _program(self, dict(params), inputs)
+        params, inputs = (
+            {name: as_real(value) for name, value in given.items()} for given in (params, inputs)
+        )
+        return _program(self, params, inputs)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """By name where the law can be found again, else whole.

@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from jaxlaw import records
+from jaxlaw.conditions import rows_where
 from jaxlaw.notes import DataError, Note, UsageError
 from jaxlaw.study.cautions import FROM_FRAME, on_frame
 from jaxlaw.study.ranking import rank
@@ -74,19 +75,23 @@ class Study:
         """Fits that failed, of all laws, data sets and folds."""
         return int(self.frame["failed"].sum())
 
-    def only(self, where: str) -> Study:
+    def only(self, where: Any) -> Study:
         """The study of some folds, data sets or laws.
 
         Args:
-            where: a pandas query on the frame, such as ``"not extrapolates"``.
+            where: a condition on the columns of the frame, such as ``"not extrapolates"``, as
+                :func:`jaxlaw.read_runs` has them; or an (n,) boolean mask of its rows.
+
+        Raises:
+            UsageError: it is no condition, or keeps nothing.
         """
-        try:
-            frame = self.frame.query(where, engine="python", local_dict={}, global_dict={})
-        except Exception as error:  # the query language raises what Python and pandas raise
-            columns = ", ".join(self.frame.columns)
-            raise UsageError(
-                f"where: {where!r} is no query on the frame ({error}); columns: {columns}"
-            ) from error
+        if isinstance(where, str):
+            keep = rows_where(where, dict(self.frame.items()), "the frame")
+        else:
+            keep = np.asarray(where)
+            if keep.shape != (len(self.frame),) or keep.dtype != bool:
+                raise UsageError(f"where: give a condition, or a mask of {len(self.frame)} rows")
+        frame = self.frame[keep]
         if frame.empty:
             raise UsageError(f"where: {where!r} keeps none of the {len(self.frame)} fits")
         keys = ["law", "data", "fold"]
