@@ -104,6 +104,7 @@ FIT = record(
     tied=or_null(by_name(TEXT)),
     bounds=or_null(by_name({"type": "array", "items": or_null(NUMBER)})),
     ends=or_null({"type": "array", "items": {"type": "array", "items": NUMBER}}),
+    columns=or_null(by_name(TEXT)),
 )
 INTERVAL_ROW = {
     "parameter": TEXT,
