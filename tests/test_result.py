@@ -84,7 +84,8 @@ def test_predict_follows_the_columns_of_the_fitted_runs(tmp_path, command, chinc
     users.drop(columns="N").to_csv(tmp_path / "points.csv", index=False)
     for asked in (("points.csv",), ("users.csv", "-c", "N=n_params")):
         code, out, _ = command("predict", "fit.json", *asked, "--json")
-        assert code == 0 and json.loads(out)["loss"] == pytest.approx(expected.tolist(), rel=1e-12)
+        found = json.loads(out)["predicted"]
+        assert code == 0 and found == pytest.approx(expected.tolist(), rel=1e-12)
 
 
 def test_shares_that_are_one_minus_a_column_are_no_such_column():
