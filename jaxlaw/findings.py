@@ -11,9 +11,10 @@ import numpy as np
 
 from jaxlaw.coordinates import Model
 from jaxlaw.notes import Note
-from jaxlaw.objective import Problem, predict
+from jaxlaw.objective import Problem, predict, smoothed
 from jaxlaw.posing import Posed
 from jaxlaw.programs import EVALUATED, compiled
+from jaxlaw.residual_checks import Residuals, residual_notes
 
 FEW = 0.1  # of the starts agree: warn
 NEARLY_ALL = 0.9  # of the scatter that is left: a bend this slight is not told
@@ -22,6 +23,7 @@ FLOOR = 1e-3  # chance of a bend that calls for an irreducible loss, where there
 AGREE = 1e-6  # relative distance of objectives that count as the same optimum
 WEAK = 0.8  # R²: noise and random walks come to 0.5, seldom to this
 SAME = 1e-2  # relative distance of parameters that count as the same place
+LOOSE = 0.5  # relative standard error: 0 or infinity is then within two of them
 
 
 def all_notes(
@@ -39,17 +41,51 @@ def all_notes(
         evidence: ``agreement``, ``status``, ``r2``, ``spread`` (parameter → relative spread
             among agreeing starts), ``disagreement`` (relative difference of the solvers'
             objectives), ``ranges`` (of the inputs in the law's own units), ``scatter`` (of the
-            log of the runs about the law).
+            log of the runs about the law); ``rows`` and ``word``, what the problem's rows are
+            called; ``relative_slopes`` (p, p) of log |parameter| at the centre of the data in the
+            coordinates.
     """
     walls = at_walls(posed, coordinates)
+    moving = _moving(posed, walls)
+    residuals = _residuals(posed, coordinates, moving, evidence)
+    open_ = _on_identifiability(posed, residuals, moving)
     return [
         *_on_the_search(evidence),
         *_on_bounds(posed, walls, params),
         *_on_ridges(evidence["spread"], walls),
-        *_on_identifiability(posed, coordinates, walls),
+        *(open_ or _on_loose(posed, residuals, moving, evidence)),
         *_on_floor(posed, coordinates),
         *_on_requirements(posed, params, evidence["ranges"], evidence["scatter"]),
+        *residual_notes(residuals),
     ]
+
+
+def _moving(posed: Posed, walls: Mapping[str, str]) -> list[int]:
+    """Coordinates that the data settle: free, not tied to another, and at no wall."""
+    model, problem = posed.model, posed.problem
+    free = np.asarray(problem.low) < np.asarray(problem.high)
+    return [
+        k
+        for k, name in enumerate(model.law.parameter_names)
+        if name not in walls and free[k] and model.tied[k] == k
+    ]
+
+
+def _residuals(
+    posed: Posed, coordinates: np.ndarray, moving: list[int], evidence: Mapping[str, Any]
+) -> Residuals:
+    model, problem = posed.model, jax.device_get(posed.problem)
+    slopes, level = map(np.asarray, _log_jacobian(model, posed.problem, coordinates))
+    if log := model.space == "log":
+        off = problem.target - level
+    else:
+        off, slopes = problem.target - np.exp(level), slopes * np.exp(level)[:, None]
+    rows = evidence.get("rows", np.arange(len(off)))
+    inputs = {name: problem.inputs[name] for name in model.law.input_names}
+    return Residuals(
+        problem.target, off, slopes[:, moving], inputs, problem.weight, rows,
+        evidence.get("word", "row"), log,
+    )  # fmt: skip
 
 
 def at_walls(posed: Posed, coordinates: np.ndarray) -> dict[str, str]:
@@ -132,20 +168,10 @@ def _on_ridges(spread: Mapping[str, float], walls: Mapping[str, str]) -> list[No
     return [Note("ridge", "warning", message)]
 
 
-def _on_identifiability(
-    posed: Posed, coordinates: np.ndarray, walls: Mapping[str, str]
-) -> list[Note]:
+def _on_identifiability(posed: Posed, found: Residuals, moving: list[int]) -> list[Note]:
     """Directions the data hardly see: the spectrum of the Gauss–Newton Hessian."""
-    model, law = posed.model, posed.model.law
-    free = np.asarray(posed.problem.low) < np.asarray(posed.problem.high)
-    names = [
-        name
-        for k, name in enumerate(law.parameter_names)
-        if name not in walls and free[k] and model.tied[k] == k
-    ]
-    index = [law.parameter_names.index(name) for name in names]
-    jacobian = np.asarray(_log_jacobian(model, posed.problem, coordinates)[0])[:, index]
-    jacobian = jacobian * np.sqrt(np.asarray(posed.problem.weight))[:, None]
+    names = [posed.model.law.parameter_names[k] for k in moving]
+    jacobian = found.slopes * np.sqrt(found.weight)[:, None]
     size = np.linalg.norm(jacobian, axis=0)
     if not len(names) or not np.isfinite(jacobian).all():
         return []
@@ -163,6 +189,40 @@ def _on_identifiability(
         f"{singular[0] / max(singular[-1], 1e-300):.0e}): fix one, or add runs that vary them apart"
     )
     return [Note("unidentifiable", "warning", message)]
+
+
+def _on_loose(
+    posed: Posed, found: Residuals, moving: list[int], evidence: Mapping[str, Any]
+) -> list[Note]:
+    """Parameters that the data bound on one side at most: zero, or infinity, is as good."""
+    if "relative_slopes" not in evidence or not moving:
+        return []
+    kept, delta = found.weight > 0, float(posed.problem.delta)
+    weight, (count, free) = found.weight[kept], found.slopes[kept].shape
+    size = np.linalg.norm(found.slopes[kept], axis=0)
+    slopes, spare = found.slopes[kept] / size, max(count - free, 1)
+    pull, stiff = smoothed(-found.off[kept], delta, float(posed.problem.asymmetry))
+    hessian = (slopes.T * (weight * stiff)) @ slopes
+    scores = slopes * (weight * pull * np.sqrt(count / spare))[:, None]
+    if not np.isfinite(hessian).all() or not np.isfinite(scores).all():
+        return []
+    relative = evidence["relative_slopes"][:, moving] / size
+    spread = relative @ np.linalg.pinv(hessian, 1e-14, hermitian=True) @ scores.T
+    errors = np.linalg.norm(spread, axis=1)
+    law = posed.model.law
+    loose = {
+        name: error
+        for k, (name, error) in enumerate(zip(law.parameter_names, errors, strict=True))
+        if k in moving and error > LOOSE and law.parameter(name).domain != "signed"
+    }
+    if not loose:
+        return []
+    named = ", ".join(f"{name} (±{error:.0%})" for name, error in loose.items())
+    message = (
+        f"these runs hardly bound {named} from above or from below: fix it, or add runs; "
+        "jl.identifiability says which"
+    )
+    return [Note("loose", "warning" if max(loose.values()) > 1 else "info", message)]
 
 
 @compiled(little=EVALUATED, static_argnames="model")

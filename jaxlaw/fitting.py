@@ -207,17 +207,21 @@ def observed(law: Law, runs: Any, options: Options, **reading: Any) -> Observati
 
 def in_order(observations: Observations) -> tuple[dict[str, np.ndarray], np.ndarray, np.ndarray]:
     """Inputs, target and weight, rows in an order of their own: sums do not see the table's."""
-    columns = [observations.weight, observations.target, *observations.inputs.values()]
-    keys = [one if one.ndim == 1 else one.sum(axis=1) for one in columns]
-    order = np.lexsort(keys)
+    order = row_order(observations)
     inputs = {name: values[order] for name, values in observations.inputs.items()}
     return inputs, observations.target[order], observations.weight[order]
+
+
+def row_order(observations: Observations) -> np.ndarray:
+    """(n,) the order of :func:`in_order`, as indices of the observations."""
+    columns = [observations.weight, observations.target, *observations.inputs.values()]
+    return np.lexsort([one if one.ndim == 1 else one.sum(axis=1) for one in columns])
 
 
 def _report(posed: Posed, observations: Observations, optimum: Optimum, solver: str) -> Fit:
     model, problem = posed.model, posed.problem
     scale = scale_on_host(problem)
-    params = {name: float(value) for name, value in posed.params(optimum.coordinates).items()}
+    params, agreeing, slopes = _natural(posed, optimum)
     predicted = np.asarray(model.law.at_once(params, **observations.inputs))
     measured = metrics(observations.target, predicted, observations.weight, float(problem.delta))
     evidence = {
@@ -226,8 +230,11 @@ def _report(posed: Posed, observations: Observations, optimum: Optimum, solver: 
         "status": NAMES[optimum.status],
         "r2": measured["r2"],
         "scatter": measured["rmse_log"],
-        "spread": _spread(posed, optimum.agreeing),
+        "spread": _spread(posed, agreeing),
         "ranges": {name: (v.min(), v.max()) for name, v in observations.inputs.items()},
+        "rows": observations.rows[row_order(observations)],
+        "word": observations.word,
+        "relative_slopes": _at_the_centre(model.law, observations, params, slopes),
     }
     notes = all_notes(posed, optimum.coordinates, params, evidence)
     if not posed.options.free(model.law):
@@ -272,9 +279,52 @@ def _report(posed: Posed, observations: Observations, optimum: Optimum, solver: 
     )
 
 
-def _spread(posed: Posed, agreeing: np.ndarray) -> dict[str, float]:
+def _natural(
+    posed: Posed, optimum: Optimum
+) -> tuple[dict[str, float], dict[str, np.ndarray], np.ndarray]:
+    """Natural parameters of the optimum and of the starts that agree, by one program.
+
+    Returns:
+        Name → value at the optimum; name → (k,) of the starts; and (p, p) slopes of the parameters
+        in the coordinates, by central differences.
+    """
+    at, size = optimum.coordinates, len(optimum.coordinates)
+    step = 1e-5 * np.maximum(1.0, np.abs(at))
+    places = np.concatenate([at[None], at + np.diag(step), at - np.diag(step), optimum.agreeing])
+    found = posed.params(places)
+    params = {name: float(values[0]) for name, values in found.items()}
+    moved = np.stack([values[1 : 1 + 2 * size].reshape(2, size) for values in found.values()])
+    slopes = (moved[:, 0] - moved[:, 1]) / (2 * step)
+    return params, {name: values[1 + 2 * size :] for name, values in found.items()}, slopes
+
+
+def _at_the_centre(
+    law: Law, observations: Observations, params: Mapping[str, float], slopes: np.ndarray
+) -> np.ndarray:
+    """Slopes (p, p) of log |parameter|, a coefficient counted at the geometric mean of the data.
+
+    How well A is known in A/N^α depends on the unit of N; how well A/N0^α is known does not.
+    """
+    active, relative = observations.weight > 0, []
+    by_name = dict(zip(law.parameter_names, slopes, strict=True))
+    for spec in law.parameters:
+        shift, moved = 0.0, np.zeros(len(slopes))
+        for name, exponent in (spec.centre or {}).items():
+            if isinstance(exponent, str):
+                sign = -1.0 if exponent.startswith("-") else 1.0
+                middle = sign * np.log(observations.inputs[name][active]).mean()
+                shift += middle * params[exponent.lstrip("-")]
+                moved += middle * by_name[exponent.lstrip("-")]
+        value = params[spec.name]
+        if spec.scale == "linear":  # it is a logarithm itself: its unit adds
+            relative.append((by_name[spec.name] - moved) / (abs(value - shift) or 1.0))
+        else:
+            relative.append(by_name[spec.name] / (abs(value) or 1.0) - moved)
+    return np.stack(relative)
+
+
+def _spread(posed: Posed, found: Mapping[str, np.ndarray]) -> dict[str, float]:
     """How far starts that agree on the objective lie apart, relative, by parameter."""
-    found = posed.params(agreeing)
     free = posed.options.free(posed.model.law)
     return {
         name: float(np.ptp(found[name]) / max(np.abs(np.median(found[name])), 1e-12))

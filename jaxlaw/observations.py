@@ -28,6 +28,8 @@ _UNIT_WORDS = {1.0: "single ones", 1e3: "thousands", 1e6: "millions", 1e9: "bill
                1e12: "trillions"}  # fmt: skip
 # Up to this many values, it is asked whether they are enough to tell the parameters apart.
 _FEW = 3
+# Rows for each parameter below which a fit cannot show that its law is wrong.
+_ROWS_EACH = 2
 # A cross-entropy is a loss; a column of that name serves where a law predicts it.
 _TARGET_ALIASES = {"cross-entropy": ("loss",)}
 
@@ -49,6 +51,7 @@ class Observations:
         target_name: what the law predicts.
         rows: (n,) what the rows are called in the user's table.
         source: the file's name.
+        word: what a row is called there (``line``, ``record``, ``row``).
         dropped: rows dropped as invalid, on request.
         notes: findings.
         areas: how areas of learning rates were counted, as :class:`jaxlaw.Runs` have it.
@@ -66,6 +69,7 @@ class Observations:
     target_name: str
     rows: np.ndarray
     source: str
+    word: str = "row"
     dropped: int = 0
     notes: tuple[Note, ...] = ()
     areas: Mapping[str, Any] | None = None
@@ -145,6 +149,7 @@ def observe(runs: Runs, law: str | Law, free: Collection[str] | None = None) -> 
         target_name=law.target,
         rows=labels,
         source=runs.source,
+        word=runs.word,
         dropped=int((~keep).sum()),
         notes=tuple(notes),
         areas=runs.areas,
@@ -336,7 +341,7 @@ def _unit_remedy(column: Column, typical: float) -> str:
 
 
 def _enough(count: int, free: tuple[str, ...], law: Law, runs: Runs) -> list[Note]:
-    """A note where rows suffice to fix the parameters and to nothing else.
+    """A note where rows suffice to fix the parameters and to little else.
 
     Raises:
         DataError: they do not suffice.
@@ -347,8 +352,15 @@ def _enough(count: int, free: tuple[str, ...], law: Law, runs: Runs) -> list[Not
             f"{len(free)} parameters of law {law.name} ({', '.join(free)}); add runs, fix "
             "parameters or take a smaller law"
         )
-    if count > len(free):
+    if count >= _ROWS_EACH * len(free):
         return []
+    if count > len(free):
+        message = (
+            f"{runs.source}: {count} rows for the {len(free)} parameters of law {law.name}: R² "
+            "says little, and intervals are wide or wrong; add runs (there should be "
+            f"{_ROWS_EACH * len(free)} at least), fix parameters or take a smaller law"
+        )
+        return [Note("few-spare-rows", "warning", message)]
     message = (
         f"{runs.source}: as many rows as parameters of law {law.name}, {count}: the fit passes "
         "through all of them whether the law holds or not, and R² says nothing; add runs"

@@ -70,6 +70,7 @@ ROOMS = [
     "jaxlaw.engine",
     "jaxlaw.batch",
     "jaxlaw.chunks",
+    "jaxlaw.residual_checks",
     "jaxlaw.findings",
     "jaxlaw.search",
     "jaxlaw.scores",

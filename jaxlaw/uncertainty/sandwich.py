@@ -30,7 +30,7 @@ from jaxlaw.arguments import checked
 from jaxlaw.coordinates import Model
 from jaxlaw.laws.base import Law
 from jaxlaw.notes import DataError, Note
-from jaxlaw.objective import LARGEST_DELTA, Problem, predict, residual
+from jaxlaw.objective import Problem, predict, residual, smoothed
 from jaxlaw.programs import EVALUATED, compiled
 from jaxlaw.result import Fit
 from jaxlaw.uncertainty.intervals import (
@@ -332,19 +332,6 @@ def _residuals(model: Model, problem: Problem, coordinates: Any) -> tuple[Any, A
         return residual(model.space, problem, predict(model, problem, at))
 
     return jax.jacfwd(off)(jnp.asarray(coordinates)), off(jnp.asarray(coordinates))
-
-
-def smoothed(off: np.ndarray, delta: float, asymmetry: float) -> tuple[np.ndarray, np.ndarray]:
-    """Slope of the loss at each residual (n,), and its slope, averaged over the kernel."""
-    from scipy.special import ndtr
-
-    delta = min(delta, LARGEST_DELTA)
-    pull = np.where(off > 0, asymmetry, 1.0) * np.clip(off, -delta, delta)
-    quartiles = np.percentile(off, [25, 75])
-    width = 0.9 * min(off.std(), np.ptp(quartiles) / 1.34) * len(off) ** -0.2
-    width = max(width, 1e-300)
-    below, middle, above = (ndtr((end - off) / width) for end in (-delta, 0.0, delta))
-    return pull, asymmetry * (above - middle) + (middle - below)
 
 
 def inverse(hessian: np.ndarray, problem: Fitted) -> np.ndarray:
