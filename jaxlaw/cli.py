@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from functools import cache, partial
+from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,7 +18,7 @@ import numpy as np
 import pandas as pd
 
 import jaxlaw as jl
-from jaxlaw.commands.saved import loaded_fit
+from jaxlaw.commands.saved import law_named, loaded_fit
 from jaxlaw.commands.terminal import (
     CSV,
     JSON,
@@ -33,6 +34,7 @@ from jaxlaw.commands.terminal import (
     write_file,
     write_table,
 )
+from jaxlaw.laws.files import run_file
 from jaxlaw.notes import DataError, JaxlawError, UsageError, WorkError
 from jaxlaw.result import Fit
 from jaxlaw.scores import errors, measure, score_lines
@@ -83,7 +85,7 @@ else:
             if hasattr(stream, "reconfigure"):
                 stream.reconfigure(errors="replace")  # terminals without Greek letters
         out, arguments = sys.stdout, sys.argv[1:]
-        arguments.sort(key=lambda one: one != "--verbose")  # wherever it stands, it is the app's
+        arguments = _first_the_apps(arguments)
         try:
             _commands()(arguments, prog_name="jaxlaw")
         except SystemExit as stop:
@@ -94,6 +96,18 @@ else:
             print(f"jaxlaw: {in_options(str(error))}", file=sys.stderr)
             code = 1 if isinstance(error, DataError | WorkError) else 2
         sys.exit(code if _is_read(out) else UNREAD)
+
+    def _first_the_apps(arguments: list[str]) -> list[str]:
+        """The arguments, with the options of every command in front, where the app takes them."""
+        first, rest, words = [], [], iter(arguments)
+        for word in words:
+            if word == "--law-file":
+                first += [word, *islice(words, 1)]
+            elif word == "--verbose" or word.startswith("--law-file="):
+                first.append(word)
+            else:
+                rest.append(word)
+        return first + rest
 
     @cache
     def _commands() -> Any:
@@ -122,10 +136,19 @@ else:
         verbose: Annotated[
             bool, typer.Option("--verbose", help="Say on stderr what is done, in any command.")
         ] = False,
+        law_file: Annotated[
+            list[Path] | None,
+            typer.Option(
+                help="Run this Python file first, which defines laws of your own: fits of them are "
+                "then read, in any command. Repeatable.",
+            ),
+        ] = None,
         version: Annotated[
             bool, typer.Option("--version", callback=_version, is_eager=True, help="Say which.")
         ] = False,
     ) -> None:
+        for path in law_file or ():
+            run_file(path)
         if verbose:
             context.call_on_close(partial(verbosity.finish, verbosity.begin()))
 
@@ -169,7 +192,7 @@ else:
         law: Annotated[
             str,
             typer.Argument(
-                help="Name of a law; see `jaxlaw laws`.",
+                help=f"Name of a law (see `jaxlaw laws`), or {opt.OWN_LAW}.",
                 autocompletion=opt.completed(jl.laws.names),
             ),
         ],
@@ -232,7 +255,7 @@ else:
             )
             counted = {"carry_momentum": carry_momentum, "count_warmup": count_warmup,
                        "epsilon": epsilon}  # fmt: skip
-            result = curves.fit_curves(law, loss_curves, decay, counted, **options)
+            result = curves.fit_curves(law_named(law), loss_curves, decay, counted, **options)
         elif (decay, first_step, s1_before, fill, batch, epsilon) != (None,) * 6 or (
             carry_momentum or count_warmup
         ):
@@ -242,7 +265,7 @@ else:
                 "--schedules FILE, or --schedules lr"
             )
         else:
-            result = jl.fit(law, data, **reading, **options)
+            result = jl.fit(law_named(law), data, **reading, **options)
         if opt.is_silent(working):
             return
         if out is not None:
@@ -331,7 +354,10 @@ else:
     def _in_every_command(group: typer.Typer) -> None:
         for one in group.registered_commands:
             one.callback = keeps_inputs(one.callback)
-            one.epilog = "--verbose says on stderr what is done."
+            one.epilog = (
+                "--verbose says on stderr what is done. --law-file FILE.py runs a file of yours "
+                "first, so that fits of the laws it defines can be read."
+            )
         for inner in group.registered_groups:
             _in_every_command(inner.typer_instance)
 

@@ -172,7 +172,7 @@ def curves_of(
 
 
 def fit_curves(
-    law: str, curves: jl.Curves, decay: str | None, counted: dict[str, Any], **options: Any
+    law: str | jl.Law, curves: jl.Curves, decay: str | None, counted: dict[str, Any], **options: Any
 ) -> jl.Fit:
     """The fit at a decay, or with the decay fitted; ``counted`` are other options of areas."""
     if decay == "fit":

@@ -15,7 +15,7 @@ import typer
 import jaxlaw as jl
 from jaxlaw.commands import options as opt
 from jaxlaw.commands.results import conclude
-from jaxlaw.commands.saved import loaded_fit
+from jaxlaw.commands.saved import law_named, loaded_fit
 from jaxlaw.commands.terminal import (
     check_out,
     combinations,
@@ -175,7 +175,7 @@ def learnability_command(
     Example: jaxlaw learnability curves.csv --by domain --out domains.csv
     """
     check_out(out)
-    found = jl.learnability(curves, by, law=law, k1_step=k1_step)
+    found = jl.learnability(curves, by, law=law_named(law), k1_step=k1_step)
     table = found if by is None else found.reset_index()
     record = {"law": law, "domains": table.to_dict("records")}
     if out is not None:

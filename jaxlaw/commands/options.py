@@ -45,10 +45,12 @@ def fit_argument(help: str) -> Any:
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else.")]
 
+#: What the help of every command that takes a law says of a user's own.
+OWN_LAW = "FILE.py:LAW for one of your own (runs that Python file)"
 LawOrFit = Annotated[
     str,
     typer.Argument(
-        help="Name of a law, or a fit of these data (JSON).",
+        help=f"Name of a law, {OWN_LAW}, or a fit of these data (JSON).",
         metavar="LAW",
         autocompletion=completed(jl.laws.names),
     ),

@@ -9,6 +9,7 @@ from typing import Any
 import pandas as pd
 
 import jaxlaw as jl
+from jaxlaw.laws.files import names_a_file
 from jaxlaw.notes import DataError, UsageError, nearest, nearest_file
 from jaxlaw.planning import Replicates
 from jaxlaw.records import kind_of, place_of, read_record
@@ -40,9 +41,14 @@ def loaded_fit(file: str | Path) -> jl.Fit:
     return loaded(file, "fit")
 
 
-def law_or_fit(text: str) -> str | jl.Fit:
-    """The name of a law, or the fit a file holds."""
-    return loaded_fit(text) if text == "-" or text.endswith(".json") else text
+def law_named(text: str) -> str | jl.Law:
+    """The name of a law, or the law that a Python file defines (``mylaw.py:law``), which is run."""
+    return jl.laws.from_file(text) if names_a_file(text) else text
+
+
+def law_or_fit(text: str) -> str | jl.Law | jl.Fit:
+    """A law as :func:`law_named` has it, or the fit a file holds."""
+    return loaded_fit(text) if text == "-" or text.endswith(".json") else law_named(text)
 
 
 def loaded_fits(files: Sequence[str | Path], draws: list[Path] | None) -> list[Any]:

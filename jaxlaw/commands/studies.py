@@ -9,6 +9,7 @@ import typer
 
 import jaxlaw as jl
 from jaxlaw.commands import options as opt
+from jaxlaw.commands.saved import law_named
 from jaxlaw.commands.terminal import (
     CSV,
     JSON,
@@ -33,7 +34,7 @@ def study_command(
         list[str],
         typer.Argument(
             metavar="LAW... DATA",
-            help="Names of laws, then the file; - for stdin.",
+            help=f"Names of laws, or {opt.OWN_LAW}; then the data, - for stdin.",
             autocompletion=opt.completed(jl.laws.names),
         ),
     ],
@@ -83,7 +84,7 @@ def study_command(
     design = jl.folds.parse(folds)
     runs = jl.read_runs(data, **reading)
     study = jl.cross_validate(
-        laws,
+        [law_named(law) for law in laws],
         {side: runs.share(side) for side in share} if share else runs,
         design,
         per_law={

@@ -9,12 +9,13 @@ import typer
 
 import jaxlaw as jl
 from jaxlaw import planning
-from jaxlaw.commands.options import Columns, Json, Level, Where
+from jaxlaw.commands.options import OWN_LAW, Columns, Json, Level, Where
 from jaxlaw.commands.plan_output import (
     ANSWER,
     Out,
     tell,
 )
+from jaxlaw.commands.saved import law_named
 from jaxlaw.commands.terminal import (
     CSV,
     JSON,
@@ -67,7 +68,7 @@ def model_command(
     data: Annotated[str, typer.Argument(help="File with model, D (data finetuned on), loss.")],
     at: Annotated[float, typer.Option(help="The full size, in the unit of D.")],
     law: Annotated[
-        str, typer.Option(help="Of one input: downstream-ce or rectified.")
+        str, typer.Option(help=f"Of one input: downstream-ce, rectified, or {OWN_LAW}.")
     ] = "downstream-ce",
     column: Columns = None,
     where: Where = None,
@@ -83,7 +84,7 @@ def model_command(
     """
     check_out(out, *ANSWER)
     found = planning.choose_model(
-        data, at=at, law=law, columns=pairs(column, "--column"), where=where,
+        data, at=at, law=law_named(law), columns=pairs(column, "--column"), where=where,
         resamples=resamples, seed=seed, level=level,
     )  # fmt: skip
     tell(found, out, as_json, table=found.table, draw=lambda plots: plots.model_losses(found))
