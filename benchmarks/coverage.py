@@ -1,11 +1,14 @@
 """How often 95 % intervals hold the truth: settings × seeds of simulated experiments.
 
-    python benchmarks/coverage.py [chinchilla] [dcpt] [curves] [--seeds 200] [--resamples 200]
-                                  [--noise normal,heavy,growing,shared] [--ways residual,wild]
+    python benchmarks/coverage.py [chinchilla] [dcpt] [curves] [small] [--seeds 200]
+                                  [--resamples 200] [--noise normal,heavy,growing,shared]
+                                  [--ways residual,wild] [--designs "ten rows"]
 
 Every seed is an experiment of the paper's design with noise of its own. All resamples of all seeds
 are one batch: 200 seeds × 200 resamples are 40,000 fits by one call. A share of 95 % over 200 seeds
-has a standard error of 1.5 %.
+has a standard error of 1.5 %. ``small`` are the designs of small budgets: ten rows, 30, isoFLOP
+curves of 35, a grid of 144, and six runs of 20 checkpoints; resamples there go on from the fit they
+are made of, without a search.
 """
 
 import argparse
@@ -18,7 +21,7 @@ import numpy as np
 import jaxlaw as jl
 from jaxlaw import simulate
 from jaxlaw.chunks import Work
-from jaxlaw.refits import refit
+from jaxlaw.refits import refit, refit_near
 from jaxlaw.uncertainty import bootstrapping
 from jaxlaw.uncertainty.intervals import interval_of
 from jaxlaw.uncertainty.posed_fit import fitted
@@ -33,6 +36,43 @@ POINTS = {
 }
 
 
+def curves_of(table):
+    """The columns whose values name a curve."""
+    return [name for name in ("N", "r") if name in table]
+
+
+def isoflop():
+    """Five budgets, seven sizes around 20 tokens a parameter in each."""
+    budgets = np.geomspace(1e18, 1e21, 5).repeat(7)
+    size = np.sqrt(budgets / 120) * np.tile(np.geomspace(0.2, 5, 7), 5)
+    return {"N": size, "D": budgets / 6 / size}
+
+
+def grid(sizes, lengths, largest=5e9):
+    N, D = np.meshgrid(np.geomspace(5e7, largest, sizes), np.geomspace(1e9, 1e11, lengths))
+    return {"N": N.T.ravel(), "D": D.T.ravel()}
+
+
+def ten():
+    """Five sizes at two lengths each, from 6 to 60 tokens a parameter."""
+    size = np.geomspace(5e7, 5e9, 5).repeat(2)
+    return {"N": size, "D": 20 * size * np.tile([0.3, 1, 3, 0.5, 2], 2)}
+
+
+ROWS = ("sandwich", "same noise", "case", "residual", "wild")
+#: name → inputs, noise, ways.
+SMALL = {
+    "ten rows": (ten(), "normal", ROWS),
+    "30 rows": (grid(5, 6), "normal", ROWS),
+    "isoFLOP, 35 rows": (isoflop(), "normal", ROWS),
+    "144 rows": (grid(12, 12, 1e10), "normal", ROWS),
+    "six runs of 20 checkpoints": (
+        grid(6, 20), "shared",
+        ("sandwich", "sandwich grouped", "case", "case grouped", "wild grouped"),
+    ),
+}  # fmt: skip
+
+
 def noisy(law, table, kind, seeds):
     """(seeds, n) targets: the law's own, times noise."""
     draw = np.random.default_rng(11)
@@ -45,7 +85,7 @@ def noisy(law, table, kind, seeds):
         rank = table["N"].rank(pct=True).to_numpy()
         noise = draw.standard_normal(shape) * (1.5 - rank)
     else:  # half of the variance is shared by the checkpoints of a curve
-        _, curve = np.unique(table[["N", "r"]].to_numpy(), axis=0, return_inverse=True)
+        _, curve = np.unique(table[curves_of(table)].to_numpy(), axis=0, return_inverse=True)
         shared = draw.standard_normal((seeds, curve.max() + 1))[:, curve.ravel()]
         noise = (draw.standard_normal(shape) + shared) / np.sqrt(2)
     return clean * np.exp(NOISE * noise)
@@ -76,9 +116,9 @@ def quantities(law, params):
 
 
 def by_bootstrap(fits, table, targets, kind, groups, resamples, solved):
-    """method → quantity → (seeds, 2) ends."""
+    """method → quantity → (seeds, 2) ends; ``solved`` starts each, or 0 to go on from the fit."""
     law = fits[0].law
-    weights, others, width = [], [], []
+    weights, others, degrees = [], [], []
     for k, fit in enumerate(fits):
         problem = fitted(fit, table.assign(loss=targets[k]))
         seen = problem.observations
@@ -86,33 +126,44 @@ def by_bootstrap(fits, table, targets, kind, groups, resamples, solved):
         if groups:
             members = group_numbers(problem.runs, seen, groups)
         weight, target = bootstrapping.resamples(problem, resamples, kind, members, k)
+        degrees.append(bootstrapping.degrees_of(problem, kind, members))
         weights.append(np.ones((resamples, len(seen))) if weight is None else weight)
         others.append(np.tile(targets[k], (resamples, 1)) if target is None else target)
     begun = time.perf_counter()
-    found = refit(law, seen, np.concatenate(weights), np.concatenate(others), n_starts=32,
-                  screen=solved, also=np.array([list(fits[0].params.values())]),
-                  work=SILENT)  # fmt: skip
-    width = time.perf_counter() - begun
+    weights, others = np.concatenate(weights), np.concatenate(others)
+    if solved:
+        found = refit(law, seen, weights, others, n_starts=32, screen=solved,
+                      also=np.array([list(fits[0].params.values())]), work=SILENT)  # fmt: skip
+    else:
+        at = np.array([list(fit.params.values()) for fit in fits]).repeat(resamples, axis=0)
+        start = refit(law, seen, targets=targets[:1], n_starts=1, screen=1, work=SILENT)
+        with jax.enable_x64(True):
+            placed = start.posed.place(dict(zip(fits[0].params, at.T, strict=True)))
+        start = dataclasses.replace(start, coordinates=placed)
+        found = refit_near(start, weights, others[:, None])
+    seconds = time.perf_counter() - begun
     draws = quantities(law, {k: v.reshape(len(fits), -1) for k, v in found.params.items()})
     each = [quantities(law, {k: np.asarray(v) for k, v in fit.params.items()}) for fit in fits]
     log = {spec.name: spec.scale == "log" for spec in law.parameters}
     ends = {
         method: {
             name: np.array([
-                interval_of(each[k][name], draws[name][k], 0.95, method, log.get(name, True))[2:]
+                interval_of(each[k][name], draws[name][k], 0.95, method, log.get(name, True),
+                            degrees=degrees[k])[2:]
                 for k in range(len(fits))
             ])
             for name in draws
         }
         for method in ("percentile", "basic", "normal")
     }  # fmt: skip
-    return ends, width
+    return ends, seconds
 
 
-def by_sandwich(fits, table, targets, groups):
+def by_sandwich(fits, table, targets, groups, robust):
     law, names, rows = fits[0].law, list(fits[0].params), []
     for k, fit in enumerate(fits):
-        cov = jl.covariance(fit, table.assign(loss=targets[k]), groups=groups)
+        cov = jl.covariance(fit, table.assign(loss=targets[k]), groups=groups,
+                            robust=robust)  # fmt: skip
         inner = cov.intervals()[["low", "high"]].to_numpy()
         outer = cov.prediction(**POINTS[law.name])[["low", "high"]].to_numpy()
         rows.append(np.concatenate([inner, outer]))
@@ -131,21 +182,23 @@ def report(head, ends, truth, seconds):
         print(f"| {head} | {method} | {cells} | {inside:.0%} | {seconds:.0f} |", flush=True)
 
 
-def setting(name, kind, ways, seeds, resamples, solved):
+def setting(name, kind, ways, seeds, resamples, solved, inputs=None, title=None):
     truth = dict(simulate.TRUTHS[name])
     table = simulate.experiment(name, noise=0.0).table
+    if inputs is not None:
+        table = simulate.simulate_runs(name, truth, inputs, noise=0.0)
     targets = noisy(name, table, kind, seeds)
     fits = fits_of(name, table, targets, truth)
     true = quantities(fits[0].law, {k: np.asarray(v) for k, v in truth.items()})
-    print(f"\n### {name}, {kind} noise, {len(table)} points, {seeds} seeds, "
+    print(f"\n### {title or name}, {kind} noise, {len(table)} points, {seeds} seeds, "
           f"{resamples} resamples\n")  # fmt: skip
     print(f"| way | interval | {' | '.join(true)} | in 92–98 % | s |")
     print("|---|---|" + "---|" * (len(true) + 2))
     for way in ways:
-        groups = ["N", "r"] if way.endswith("grouped") else None
+        groups = curves_of(table) if way.endswith("grouped") else None
         begun = time.perf_counter()
-        if way.startswith("sandwich"):
-            ends, seconds = by_sandwich(fits, table, targets, groups), None
+        if way.startswith(("sandwich", "same")):
+            ends = by_sandwich(fits, table, targets, groups, way != "same noise")
             seconds = time.perf_counter() - begun
         else:
             ends, seconds = by_bootstrap(
@@ -177,13 +230,20 @@ def listed(text):
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("which", nargs="*", default=list(SETTINGS))
+    parser.add_argument("which", nargs="*", default=[*SETTINGS, "small"])
     parser.add_argument("--seeds", type=int, default=200)
     parser.add_argument("--resamples", type=int, default=200)
     parser.add_argument("--noise", type=listed, help="these kinds only")
     parser.add_argument("--ways", type=listed, help="these ways only, by their first word")
+    parser.add_argument("--designs", type=listed, help="these of the small designs only")
     asked = parser.parse_args()
+    for title, (inputs, kind, ways) in SMALL.items() if "small" in asked.which else ():
+        if asked.designs is None or any(title.startswith(one) for one in asked.designs):
+            ways = [way for way in ways if not asked.ways or way.split()[0] in asked.ways]
+            setting("chinchilla", kind, ways, asked.seeds, asked.resamples, 0, inputs, title)
     for which in asked.which:
+        if which == "small":
+            continue
         for name, kind, ways, solved in SETTINGS[which]:
             if asked.noise and kind not in asked.noise:
                 continue

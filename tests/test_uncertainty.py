@@ -13,10 +13,10 @@ from jaxlaw.uncertainty.intervals import interval_of
 from jaxlaw.uncertainty.posed_fit import fitted
 from jaxlaw.uncertainty.resampling import (
     centre_of,
-    flipped_residuals,
     group_numbers,
     resampled_counts,
     resampled_residuals,
+    reweighted_residuals,
 )
 from jaxlaw.uncertainty.sandwich import moved_by_leaving_out, residual_slopes
 
@@ -106,8 +106,11 @@ def test_whole_groups_are_drawn():
     by_group = counts.reshape(50, 9, 27)
     assert (by_group == by_group[:, :, :1]).all()
     assert (counts.sum(axis=1) == 243).all() and len(np.unique(counts)) > 2
-    signs = flipped_residuals(np.ones(243), groups, 50, 0).reshape(50, 9, 27)
-    assert (signs == signs[:, :, :1]).all() and set(signs.flat) == {-1.0, 1.0}
+    factors = reweighted_residuals(np.ones(243), groups, 2000, 0).reshape(2000, 9, 27)
+    assert (factors == factors[:, :, :1]).all()
+    np.testing.assert_allclose(np.unique(factors) ** 2, [1.5, 1, 0.5, 0.5, 1, 1.5])
+    assert factors.mean() == pytest.approx(0, abs=0.02)
+    assert factors.var() == pytest.approx(1, abs=0.02)
 
 
 def test_draws_depend_on_rows_groups_and_seed_alone():
@@ -163,6 +166,18 @@ def test_intervals_of_known_draws():
     low, high = interval_of(1.0, draws, method="normal", log=True)[2:]
     np.testing.assert_allclose(np.log([low, high]), [-1.1320, 1.1320], rtol=1e-3)
     assert np.isnan(interval_of(1.0, np.full(10, np.nan)).low)
+
+
+def test_intervals_of_few_degrees_go_as_far_out_as_students_t():
+    """Of normal draws every way is estimate ± 2.5706 standard deviations with 5 degrees."""
+    from scipy.special import ndtri
+
+    draws = ndtri((np.arange(100_000) + 0.5) / 100_000)
+    for method in ("percentile", "basic", "normal"):
+        low, high = interval_of(0.0, draws, method=method, degrees=5)[2:]
+        np.testing.assert_allclose([low, high], [-2.5706, 2.5706], rtol=1e-3)
+    widths = [np.ptp(interval_of(0.0, draws, degrees=d)[2:]) for d in (3, 5, 20, 200, np.inf)]
+    assert (np.diff(widths) < 0).all()
 
 
 @pytest.mark.parametrize("method", ["basic", "normal"])

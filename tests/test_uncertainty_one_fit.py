@@ -6,12 +6,13 @@ import numpy as np
 import pandas as pd
 import pytest
 from conftest import simulated_fit
+from scipy import stats
 
 import jaxlaw as jl
 from jaxlaw import simulate
 from jaxlaw.findings import AGREE
 from jaxlaw.uncertainty.posed_fit import fitted
-from jaxlaw.uncertainty.sandwich import linearised
+from jaxlaw.uncertainty.sandwich import linearised, moves_by_leaving_out
 
 TABLE = simulate.experiment("chinchilla").table
 TRUTH = simulate.TRUTHS["chinchilla"]
@@ -75,6 +76,34 @@ def test_what_one_group_alone_decides_is_told(line):
         if note.code == "decided-by-one"
     )
     assert "without 1 of the 6 groups" in note.message
+
+
+@pytest.mark.parametrize(
+    "groups", [np.arange(10), np.repeat(np.arange(6), 8)], ids=["rows", "runs"]
+)
+def test_a_few_rows_or_runs_hold_the_truth_as_often_as_asked(groups):
+    """1,000 lines through ten rows, or six runs that share noise; the plain sandwich holds 85 %."""
+    draw, count, runs = np.random.default_rng(0), len(groups), groups.max() + 1
+    x = np.log(np.geomspace(1, 100, runs))[groups] + 0.01 * np.arange(count)
+    terms = [np.ones(count), x, x**2][: 3 if runs == count else 2]
+    design = np.stack(terms, axis=1)
+    degrees = count - len(terms) if runs == count else runs - 1
+    reach = stats.t.ppf(0.975, degrees)
+    one, held, plain = np.ones(count), np.zeros(len(terms)), np.zeros(len(terms))
+    inverse = np.linalg.inv(design.T @ design)
+    for _ in range(1000):
+        noise = draw.standard_normal(count) + (runs < count) * draw.standard_normal(runs)[groups]
+        wrong = inverse @ design.T @ noise
+        off = design @ wrong - noise
+        moves, _ = moves_by_leaving_out(design, one, off, one, groups)
+        error = np.sqrt((runs - 1) / runs * np.sum(moves**2, axis=0))
+        held += np.abs(wrong) <= reach * error
+        scores = np.stack([np.bincount(groups, each) for each in (design * off[:, None]).T])
+        scatter = inverse @ scores @ scores.T @ inverse
+        factor = count / degrees if runs == count else runs / degrees
+        plain += np.abs(wrong) <= reach * np.sqrt(factor * np.diagonal(scatter))
+    assert held.min() > 910 and held.max() < 985
+    assert plain.min() < 890
 
 
 @pytest.mark.parametrize("delta", [1e-3, np.inf])

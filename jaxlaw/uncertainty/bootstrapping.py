@@ -24,15 +24,22 @@ from jaxlaw.result import Fit
 from jaxlaw.solvers.status import CONVERGED
 from jaxlaw.uncertainty.identification import open_notes
 from jaxlaw.uncertainty.influences import leave_each_out
-from jaxlaw.uncertainty.intervals import Interval, Method, at_points, interval_of, of_parameters
+from jaxlaw.uncertainty.intervals import (
+    Interval,
+    Method,
+    at_points,
+    expanded_tail,
+    interval_of,
+    of_parameters,
+)
 from jaxlaw.uncertainty.posed_fit import Fitted, fitted
 from jaxlaw.uncertainty.resampling import (
     centre_of,
     few_groups,
-    flipped_residuals,
     group_numbers,
     resampled_counts,
     resampled_residuals,
+    reweighted_residuals,
 )
 from jaxlaw.uncertainty.sandwich import moved_by_leaving_out
 
@@ -84,6 +91,15 @@ class Bootstrap:
         groups = np.unique(self.members[self.problem.active])
         return leave_each_out(self.problem, self.members, groups)
 
+    @property
+    def degrees(self) -> float:
+        """Degrees of freedom of the intervals: n−p, or G−1 of groups; infinite for ``case``.
+
+        Residuals say how wide the noise is no better than their number allows; drawn rows bring
+        that doubt with them.
+        """
+        return degrees_of(self.problem, self.kind, self.members)
+
     def __len__(self) -> int:
         """The number of resamples R."""
         return len(self.refits.objective)
@@ -130,7 +146,9 @@ class Bootstrap:
 
         def of(name: str, log: bool) -> Interval:
             left = self.left_out.params[name] if method == "bca" else None
-            return interval_of(self.fit.params[name], self.params[name], level, method, log, left)
+            return interval_of(
+                self.fit.params[name], self.params[name], level, method, log, left, self.degrees
+            )
 
         return of_parameters(self.fit, of)
 
@@ -151,7 +169,8 @@ class Bootstrap:
         def at(points: dict[str, np.ndarray]) -> Interval:
             estimate, draws = self.fit.predict(**points), self.predict(**points)
             left = self._predicted(self.left_out, None, points) if method == "bca" else None
-            return interval_of(estimate, draws, level, method, self.fit.law.space == "log", left)
+            log = self.fit.law.space == "log"
+            return interval_of(estimate, draws, level, method, log, left, self.degrees)
 
         return at_points(self.fit, table, inputs, at)
 
@@ -165,7 +184,9 @@ class Bootstrap:
         one = {name: np.array([value]) for name, value in self.fit.params.items()}
         left = _in_float64(function, self.left_out.params) if method == "bca" else None
         estimate = _in_float64(function, one)[0]
-        return interval_of(estimate, self.of(function), level, method, left_out=left)
+        return interval_of(
+            estimate, self.of(function), level, method, left_out=left, degrees=self.degrees
+        )
 
     def table(self) -> pd.DataFrame:
         """The draws, one row a resample: parameters, objective, agreement of the starts."""
@@ -215,13 +236,14 @@ def bootstrap(
         n: number of resamples R; below 39 an interval of 95 % is too narrow.
         kind: ``case``, rows drawn with replacement: nothing is taken for granted but that rows
             (or groups) are independent. ``residual``, residuals drawn with replacement and put
-            on the fitted curve, widened by √(n/(n−p)) for the p parameters: the design stays
-            as it is, noise is taken to be the same everywhere. ``wild``, every residual, as if
-            its row or group had not been fitted, stays where it is and changes sign at random:
-            noise may differ from row to row.
+            on the fitted curve: the design stays as it is, noise is taken to be the same
+            everywhere. ``wild``, every residual stays where it is and is multiplied by a random
+            number of mean 0 and variance 1: noise may differ from row to row. Residuals are
+            what they would be if their row or group had not been fitted, and intervals of
+            these two kinds take Student's t (see :attr:`Bootstrap.degrees`).
         groups: columns (such as ``"run"`` or ``["N", "r"]``), or a label for each run: rows that
             share noise, such as the checkpoints of one run. ``case`` draws whole groups,
-            ``wild`` flips whole groups.
+            ``wild`` multiplies whole groups by one number.
         base: what cpt-chinchilla takes E, A and alpha from: a from-scratch fit, whose values every
             resample holds; or a bootstrap of it (an object with ``fit`` and ``params``), and
             resample k holds those of resample k there, as plans that compare the two need it.
@@ -272,7 +294,7 @@ def bootstrap(
         *problem.notes,
         *found.notes,
         *open_notes(problem),
-        *_notes(found, failed, kind, groups, count, screen),
+        *_notes(found, failed, kind, groups, count, screen, degrees_of(problem, kind, members)),
     )
     return Bootstrap(problem.fit, params, found, kind, count, notes, problem, members, held)
 
@@ -321,38 +343,51 @@ def resamples(
     predicted = problem.predicted()
     log = problem.posed.model.space == "log"
     residuals = predicted - (np.log(seen.target) if log else seen.target)
+    # A fit bends towards its points: its own residuals are smaller than the noise.
+    residuals = residuals[active] + moved_by_leaving_out(problem, members[active])
     if kind == "residual":
-        residuals = _widened(residuals[active], problem)
+        delta = min(problem.fit.delta, LARGEST_DELTA)
+        residuals = residuals - centre_of(residuals, delta, problem.fit.asymmetry)
         drawn = resampled_residuals(residuals, n, seed)
     else:
-        residuals = residuals[active] + moved_by_leaving_out(problem, members[active])
-        drawn = flipped_residuals(residuals, members[active], n, seed)
+        drawn = reweighted_residuals(residuals, members[active], n, seed)
     targets = np.tile(predicted, (n, 1))
     targets[:, active] -= drawn
     return None, np.exp(targets) if log else targets
 
 
-def _widened(residuals: np.ndarray, problem: Fitted) -> np.ndarray:
-    """Without a pull of their own, and as wide as the noise: fitted residuals are smaller."""
-    delta = min(problem.fit.delta, LARGEST_DELTA)
-    residuals = residuals - centre_of(residuals, delta, problem.fit.asymmetry)
-    spare = max(len(residuals) - len(problem.moving), 1)
-    return residuals * np.sqrt(len(residuals) / spare)
+def degrees_of(problem: Fitted, kind: str, members: np.ndarray) -> float:
+    """As :attr:`Bootstrap.degrees`."""
+    if kind == "case":
+        return float("inf")
+    rows, groups = len(problem.active), len(np.unique(members[problem.active]))
+    return float(max(groups - (1 if groups < rows else len(problem.moving)), 1))
 
 
 def _notes(
-    found: Refits, failed: np.ndarray, kind: str, groups: Any, count: int, screen: int
+    found: Refits,
+    failed: np.ndarray,
+    kind: str,
+    groups: Any,
+    count: int,
+    screen: int,
+    degrees: float,
 ) -> list[Note]:
     notes, total = [], len(failed)
     if failed.any():
         message = f"{failed.sum()} of {total} resamples came to no finite objective: left out"
         notes.append(Note("resamples-failed", "warning", message))
-    ended, needed = int(total - failed.sum()), fewest_for(LEVEL)
+    ended, needed = int(total - failed.sum()), fewest_for(1 - 2 * expanded_tail(LEVEL, degrees))
     if ended < needed:
         message = (
-            f"{ended} resamples: a {LEVEL:.0%} interval of fewer than {needed} is too narrow; ask "
-            "for more (n)"
+            f"{ended} resamples: a {LEVEL:.0%} interval of fewer than {needed:.3g} is too narrow; "
+            "ask for more (n)"
         )
+        if degrees < np.inf:
+            message += (
+                f", or for method='normal': with {degrees:g} degrees of freedom the ends lie among "
+                "the outermost resamples"
+            )
         notes.append(Note("few-resamples", "warning", message))
     unfinished = (found.status != CONVERGED) & ~failed
     if unfinished.any():

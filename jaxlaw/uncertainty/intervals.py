@@ -45,6 +45,7 @@ def interval_of(
     method: Method = "percentile",
     log: bool = False,
     left_out: np.ndarray | None = None,
+    degrees: float = np.inf,
 ) -> Interval:
     """The interval of draws.
 
@@ -58,11 +59,13 @@ def interval_of(
         log: whether a basic or normal interval is taken of the logarithm. Where draws reach 0
             there is none: it is then taken of the value, and ends at 0.
         left_out: (G, …) estimates without each row or group of rows, for ``bca``.
+        degrees: of freedom with which the draws' spread is known; quantiles go as far out as
+            Student's t is beyond the normal (Hesterberg 2015, "expanded percentiles").
     """
     check_level(level)
     estimate, draws = np.asarray(estimate, float), np.asarray(draws, float)
     draws = np.where(np.isfinite(draws), draws, np.nan)
-    tail = (1 - level) / 2
+    tail = expanded_tail(level, degrees)
     with warnings.catch_warnings():  # all draws failed: NaN says so
         warnings.simplefilter("ignore", RuntimeWarning)
         spread = np.nanstd(draws, axis=0, ddof=1)
@@ -71,9 +74,9 @@ def interval_of(
             plain, ratio = (2 * estimate - high, 2 * estimate - low), (high, low)
             low, high = _ends(plain, [estimate**2 / end for end in ratio], low, log)
         elif method == "normal":
-            plain = student_ends(estimate, spread, level, np.inf, False)
+            plain = student_ends(estimate, spread, level, degrees, False)
             width = np.nanstd(np.log(draws), axis=0, ddof=1) * estimate if log else spread
-            ratio = student_ends(estimate, width, level, np.inf, True)
+            ratio = student_ends(estimate, width, level, degrees, True)
             low, high = _ends(plain, ratio, np.nanmin(draws, axis=0), log)
         elif method == "bca":
             low, high = bca_ends(estimate, draws, tail, left_out)
@@ -83,6 +86,14 @@ def interval_of(
                 f"method is one of {', '.join(get_args(Method))}, not {method!r}.{hint}"
             )
     return Interval(estimate, spread, low, high)
+
+
+def expanded_tail(level: float, degrees: float) -> float:
+    """The share of draws beyond either end: that of the normal beyond Student's t."""
+    from scipy.special import ndtr, stdtrit
+
+    tail = (1 - level) / 2
+    return tail if np.isinf(degrees) else float(ndtr(stdtrit(degrees, tail)))
 
 
 def _ends(plain: Any, ratio: Any, least: np.ndarray, log: bool) -> tuple[Any, Any]:
