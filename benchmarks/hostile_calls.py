@@ -39,6 +39,8 @@ VALUES: list[Any] = [
 ]  # fmt: skip
 
 _TRUTHS = simulate.TRUTHS
+_FRONTIER = ("loss-compute", _TRUTHS["loss-compute"])
+_CURVE = {"N": [1e9] * 3, "D": [1e9, 2e9, 4e9], "loss": [3.0, 2.8, 2.7]}
 _SCRATCH = ("chinchilla", _TRUTHS["from-scratch"])
 _CONTINUAL = ("cpt-chinchilla", _TRUTHS["cpt-chinchilla"])
 _DOMAIN, _GENERAL = ("dcpt", _TRUTHS["dcpt"]), ("dcpt", _TRUTHS["dcpt-general"])
@@ -169,6 +171,10 @@ CALLS: dict[str, tuple[Callable[[], dict[str, Any]], bool]] = {
                                      "compute": None, "cost": None, "level": 0.9}, True),
     "planning.saved_compute": (lambda: {"scratch": _SCRATCH, "continual": _CONTINUAL, "loss": 2.5,
                                         "cost": None, "level": 0.9}, True),
+    "planning.frontier_savings": (lambda: {"scratch": _FRONTIER, "continual": _FRONTIER,
+                                           "compute": [1e20], "level": 0.9}, True),
+    "planning.observed_transfer": (lambda: {"scratch": _CURVE, "continual": _CURVE, "by": "N",
+                                            "cost": None}, False),
     "planning.transfer_table": (lambda: {"scratch": _SCRATCH, "continual": _CONTINUAL,
                                          "N": [1e9], "D": [1e10], "cost": None, "level": 0.9},
                                          True),

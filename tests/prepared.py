@@ -68,6 +68,10 @@ def prepare(folder: Path) -> None:
     mixtures = mixtures.assign(**own, r=mixtures["domain_ratio"], loss=mixtures["domain_loss"])
     mixtures.iloc[::4].to_csv(folder / "mixtures.csv", index=False)
     turning().to_csv(folder / "shares.csv", index=False)
+    for name, experiment in (("scratch", "from-scratch"), ("continual", "cpt-chinchilla")):
+        simulate.experiment(experiment, noise=0.002).table.to_csv(
+            folder / f"{name}.csv", index=False
+        )
     candidates = pd.DataFrame({"N": [1e8, 1e9, 1e10] * 2, "D": [1e11] * 3 + [1e12] * 3})
     candidates.to_csv(folder / "candidates.csv", index=False)
     tokens = np.geomspace(1e9, 1e11, 8)

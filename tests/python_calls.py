@@ -226,6 +226,16 @@ PYTHON = {
     "plan transfer": lambda: planning.transferred(
         fit_of(SCRATCH), fit_of(CONTINUAL), N=1.4e9, D=1e10
     ).to_dict(),
+    "plan savings": lambda: table_of(
+        planning.frontier_savings(
+            *(jl.published()[f"zheng-2024-frontier-{one}"] for one in ("scratch", "cpt")),
+            [1e17, 1e20, 1e23],
+        )
+    ),
+    "plan observed-transfer": lambda: planning.observed_transfer(
+        "scratch.csv", "continual.csv"
+    ).to_dict("list")
+    | {"notes": []},
     "plan breakeven": lambda: planning.break_even(
         fit_of(SCRATCH), fit_of(CONTINUAL), N=1.4e9
     ).to_dict()

@@ -213,6 +213,54 @@ def transfer_command(
     tell(found, out, as_json, draw=lambda plots: plots.compute_saved(table()))
 
 
+@plan.command("savings")
+def savings_command(
+    scratch: Annotated[Path, fit_argument("A law of the compute C, from scratch (JSON).")],
+    continual: Annotated[Path, fit_argument("A law of the compute C, from a base (JSON).")],
+    compute: Annotated[str, typer.Option(help="FLOPs: 1e19,1e20 or 1e19:1e23 (13 of them).")],
+    bootstrap: Draws = None,
+    level: Level = 0.95,
+    out: Out = None,
+    as_json: Json = False,
+) -> None:
+    """Compute saved by a base at equal loss, by two laws of the lowest loss over compute.
+
+    Example: jaxlaw plan savings published:zheng-2024-frontier-scratch
+    published:zheng-2024-frontier-cpt --compute 1e17,1e20,1e23
+    """
+    check_folder(out)
+    fits = loaded_fits([scratch, continual], bootstrap)
+    found = planning.frontier_savings(*fits, budgets_of(compute), level=level)
+    show(found.table, found.notes, out, as_json, lambda plots: plots.compute_saved(found.table))
+
+
+@plan.command("observed-transfer")
+def observed_transfer_command(
+    scratch: Annotated[str, typer.Argument(help="Curves from scratch: columns N, D and loss.")],
+    continual: Annotated[str, typer.Argument(help="Curves from a base: the same columns.")],
+    column: Columns = None,
+    format: Format = None,
+    value: Values = None,
+    by: Annotated[str, typer.Option(help="Column that pairs the curves.")] = "N",
+    out: Out = None,
+    as_json: Json = False,
+) -> None:
+    """Data transferred and compute saved by a base at equal loss, of observed curves.
+
+    Example: jaxlaw plan observed-transfer scratch.csv continual.csv --out transfer.csv
+    """
+    check_folder(out)
+    columns, values = pairs(column, "--column"), values_of(value)
+    found = planning.observed_transfer(
+        *(
+            jl.read_runs(data, columns, format=format, values=values).table
+            for data in (scratch, continual)
+        ),
+        by=by,
+    )
+    show(found, (), out, as_json, lambda plots: plots.data_transferred(found))
+
+
 @plan.command("breakeven")
 def breakeven_command(
     scratch: ScratchFile,

@@ -239,6 +239,8 @@ SCHEMAS: dict[str, Schema] = {
     "plan frontier": table("compute", "N", "D", "loss", "tokens_per_parameter"),
     "plan target": answer(Allocation, {"r": NUMBER}),
     "plan transfer": {"anyOf": [answer(Transfer), answer(Saving)]},
+    "plan savings": table("compute", "loss", "continual_compute", "saved"),
+    "plan observed-transfer": table("D", "loss", "scratch_D", "transferred", "saved"),
     "plan breakeven": answer(BreakEven, pays=TEXT),
     "plan replay": answer(ReplayComparison),
     "plan envelope": table("loss"),

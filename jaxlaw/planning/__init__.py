@@ -10,6 +10,7 @@ from jaxlaw.planning.mixture import critical_ratio, optimal_mixture, optimal_mix
 from jaxlaw.planning.ood import OutOfDomain, out_of_domain
 from jaxlaw.planning.pipelines import BestRun, best_run
 from jaxlaw.planning.replays import compare_replay
+from jaxlaw.planning.savings import frontier_savings, observed_transfer
 from jaxlaw.planning.schedule import OptimalSchedule, optimal_schedule
 from jaxlaw.planning.selection import ModelChoice, choose_model
 from jaxlaw.planning.targets import allocation_at, smallest_compute
@@ -49,7 +50,9 @@ __all__ = [
     "critical_ratio",
     "final_losses",
     "frontier",
+    "frontier_savings",
     "lowest_losses",
+    "observed_transfer",
     "optimal_mixture",
     "optimal_mixture_limited",
     "optimal_schedule",

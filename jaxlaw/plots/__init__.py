@@ -16,6 +16,7 @@ from jaxlaw.plots.fits import (
 from jaxlaw.plots.inputs import loss_over_input, loss_over_share
 from jaxlaw.plots.plans import (
     compute_saved,
+    data_transferred,
     domain_shares,
     isoloss,
     limited_domain,
@@ -41,6 +42,7 @@ __all__ = [
     "best_rates",
     "both_ways",
     "compute_saved",
+    "data_transferred",
     "demo_figure",
     "domain_shares",
     "fold_scores",

@@ -33,6 +33,7 @@ from jaxlaw.plots.style import (
 from jaxlaw.runs import Runs
 
 _COMPUTE = "training compute (FLOPs)"
+_NAMED = 5  # lines of a picture of many
 
 
 def trade_off(plan: Mixture, ax: Axes | None = None) -> Axes:
@@ -330,26 +331,54 @@ def compute_saved(table: pd.DataFrame, ax: Axes | None = None) -> Axes:
     """Share of compute that a base saves, over the tokens of the continual run (Zheng's fig. 2).
 
     Args:
-        table: what :func:`jaxlaw.planning.transfer_table` returned.
+        table: what :func:`jaxlaw.planning.transfer_table`,
+            :func:`jaxlaw.planning.observed_transfer` or
+            :func:`jaxlaw.planning.frontier_savings` (its ``table``; over compute) returned.
         ax: where to draw; a new figure if None.
     """
-    ax = ax or new_axes()
-    sizes, lowest = np.unique(table["N"]), max(-1.05, table["saved"].min() - 0.05)
-    for color, N in zip(shades(len(sizes)), sizes, strict=True):
-        rows = table[table["N"] == N]
-        ax.plot(rows["D"], rows["saved"], color=color, linewidth=1.5)
-        start = rows.iloc[0]  # the other ends may lie far below
-        name = f"N = {count_in_words(N)}"
-        write(ax, name, (start["D"], start["saved"]), color=color, xytext=(2, 5))
-        if "saved_low" in rows:
-            band(ax, rows["D"], rows["saved_low"], rows["saved_high"], color)
-    ax.axhline(0, color=INK, linewidth=0.8, zorder=0)
-    ax.set_ylim(lowest, 1.0)
-    log_axis(ax.xaxis)
+    ax = _against_scratch(table, "saved", ax or new_axes())
+    ax.set_ylim(max(-1.05, min(table["saved"].min(), 0.0) - 0.05), 1.0)
     ax.yaxis.set_major_formatter(percent)
-    ax.set_xlabel("tokens of the continual run")
     ax.set_ylabel("compute saved against scratch")
     return tidy(ax)
+
+
+def data_transferred(table: pd.DataFrame, ax: Axes | None = None) -> Axes:
+    """Tokens that a base stands for, over the tokens of the continual run (Zheng's figure 2).
+
+    Args:
+        table: what :func:`jaxlaw.planning.transfer_table` or
+            :func:`jaxlaw.planning.observed_transfer` returned.
+        ax: where to draw; a new figure if None.
+    """
+    ax = _against_scratch(table, "transferred", ax or new_axes())
+    ax.yaxis.set_major_formatter(_signed_count)
+    ax.set_ylabel("tokens transferred")
+    return tidy(ax)
+
+
+def _signed_count(value: float, _: Any) -> str:
+    return f"{'−' if value < 0 else ''}{count_in_words(abs(value))}" if value else "0"
+
+
+def _against_scratch(table: pd.DataFrame, name: str, ax: Axes) -> Axes:
+    """A line for each size over the tokens of the continual run; one over compute without sizes."""
+    by, over = (table.columns[0], "D") if "D" in table else (None, "compute")
+    seen = table[np.isfinite(table[name])]
+    groups = [("", seen)] if by is None else list(seen.groupby(by))
+    every = max(1, -(-(len(groups) - 1) // (_NAMED - 1)))  # of many sizes only some are named
+    for k, (color, (size, rows)) in enumerate(zip(shades(len(groups)), groups, strict=True)):
+        ax.plot(rows[over], rows[name], color=color, linewidth=1.5)
+        if by is not None and (len(groups) - 1 - k) % every == 0:
+            told = f"N = {count_in_words(size)}" if by == "N" else f"{by} {size}"
+            start = rows.iloc[0]  # the other ends may lie far below
+            write(ax, told, (start[over], start[name]), color=color, xytext=(2, 5))
+        if f"{name}_low" in rows:
+            band(ax, rows[over], rows[f"{name}_low"], rows[f"{name}_high"], color)
+    ax.axhline(0, color=INK, linewidth=0.8, zorder=0)
+    log_axis(ax.xaxis, words=by is not None)
+    ax.set_xlabel(_COMPUTE + " from scratch" if by is None else "tokens of the continual run")
+    return ax
 
 
 def replay_losses(plan: ReplayComparison, ax: Axes | None = None) -> Axes:
