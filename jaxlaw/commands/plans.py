@@ -228,7 +228,7 @@ def savings_command(
     Example: jaxlaw plan savings published:zheng-2024-frontier-scratch
     published:zheng-2024-frontier-cpt --compute 1e17,1e20,1e23
     """
-    check_folder(out)
+    check_out(out, *ANSWER)
     fits = loaded_fits([scratch, continual], bootstrap)
     found = planning.frontier_savings(*fits, budgets_of(compute), level=level)
     show(found.table, found.notes, out, as_json, lambda plots: plots.compute_saved(found.table))
@@ -249,7 +249,7 @@ def observed_transfer_command(
 
     Example: jaxlaw plan observed-transfer scratch.csv continual.csv --out transfer.csv
     """
-    check_folder(out)
+    check_out(out, *ANSWER)
     columns, values = pairs(column, "--column"), values_of(value)
     found = planning.observed_transfer(
         *(
