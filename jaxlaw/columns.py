@@ -185,7 +185,7 @@ def input_columns(fit: Any, table: Any, names: Collection[str] | None = None) ->
     """
     there, found = set(table.keys()), {}
     for name in fit.law.input_names if names is None else names:
-        usual = (fit.columns or {}).get(name, name)
+        usual = (getattr(fit, "columns", None) or {}).get(name, name)
         if {name, usual} <= there and name != usual:
             own, other = np.asarray(table[name]), np.asarray(table[usual])
             if own.shape != other.shape or not (own == other).all():

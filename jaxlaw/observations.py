@@ -55,6 +55,7 @@ class Observations:
         dropped: rows dropped as invalid, on request.
         notes: findings.
         areas: how areas of learning rates were counted, as :class:`jaxlaw.Runs` have it.
+        positions: (n,) where in the runs' table the observations are.
         mapped: input → the user's column that holds it as it is, where that has another name.
     """
 
@@ -73,6 +74,7 @@ class Observations:
     dropped: int = 0
     notes: tuple[Note, ...] = ()
     areas: Mapping[str, Any] | None = None
+    positions: np.ndarray = field(default_factory=lambda: np.empty(0, int))
     mapped: Mapping[str, str] = field(default_factory=dict)
 
     def __len__(self) -> int:
@@ -153,6 +155,7 @@ def observe(runs: Runs, law: str | Law, free: Collection[str] | None = None) -> 
         dropped=int((~keep).sum()),
         notes=tuple(notes),
         areas=runs.areas,
+        positions=np.flatnonzero(keep),
         mapped=_mapped(runs, columns, law),
     )
 

@@ -83,18 +83,7 @@ def score_lines(measured: Mapping[str, float]) -> list[str]:
 
 def score_fit(fit: Fit, runs: Any, reading: Mapping[str, Any]) -> Scores:
     """What :meth:`jaxlaw.Fit.score` returns; its docstring has the arguments."""
-    if hasattr(type(runs), "runs") and fit.areas is not None:  # Curves: areas as the fit has them
-        runs = runs.runs(**fit.areas)
-    if not isinstance(runs, Runs) and not hasattr(type(runs), "runs") and not reading.get("format"):
-        runs = read_table(runs, reading.get("name"))
-        columns = reading.get("columns") or {}
-        if isinstance(columns, Mapping):
-            columns = usual_columns(fit, runs.frame, columns, reading.get("share"))
-        reading = {**reading, "columns": columns}
-    read = read_runs(runs, **reading)
-    # A column whose unit is not declared counts as in the runs that were fitted.
-    fitted_in = {spec.name: fit.units[spec.name] * spec.unit for spec in fit.law.inputs}
-    read = dataclasses.replace(read, units=fitted_in | dict(read.units))
+    read = runs_for(fit, runs, reading)
     seen = observe(read, fit.law, free=())  # nothing is fitted: any number of rows will do
     inputs = {name: values / fit.units[name] for name, values in seen.inputs.items()}
     predicted, outside = fit.predict(**inputs), fit.outside(**inputs)
@@ -105,6 +94,34 @@ def score_fit(fit: Fit, runs: Any, reading: Mapping[str, Any]) -> Scores:
     table = pd.DataFrame({**columns, "outside": outside}, index=seen.rows)
     measured = measure(fit, seen.target, predicted, seen.weight)
     return Scores(fit.law.name, seen.source, measured, table, seen.notes)
+
+
+def runs_for(fit: Any, runs: Any, reading: Mapping[str, Any] | None = None) -> Runs:
+    """Runs read as those of a fit were, as far as nothing else is said.
+
+    Args:
+        fit: a :class:`jaxlaw.Fit`, or what has its law and units.
+        runs: what :func:`jaxlaw.read_runs` takes or returns; or Curves, whose areas are counted
+            as for the fit.
+        reading: what :func:`jaxlaw.read_runs` is told. Columns that are not named there have
+            the names that the fitted runs gave them, and units not declared are theirs.
+
+    Raises:
+        UsageError, DataError: as :func:`jaxlaw.read_runs` raises.
+    """
+    reading = dict(reading or {})
+    areas = getattr(fit, "areas", None)
+    if hasattr(type(runs), "runs") and areas is not None:  # Curves
+        runs = runs.runs(**areas)
+    if not isinstance(runs, Runs) and not hasattr(type(runs), "runs") and not reading.get("format"):
+        runs = read_table(runs, reading.get("name"))
+        columns = reading.get("columns") or {}
+        if isinstance(columns, Mapping):
+            columns = usual_columns(fit, runs.frame, columns, reading.get("share"))
+        reading["columns"] = columns
+    read = read_runs(runs, **reading)
+    fitted_in = {spec.name: fit.units[spec.name] * spec.unit for spec in fit.law.inputs}
+    return dataclasses.replace(read, units=fitted_in | dict(read.units))
 
 
 def errors(observed: np.ndarray, predicted: np.ndarray) -> dict[str, np.ndarray]:

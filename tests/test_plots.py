@@ -161,6 +161,39 @@ def test_residuals_below_the_predictions(demo, ax):
     assert len(points(below)) == len(runs) and below.get_xlabel() == "predicted loss (nats)"
 
 
+@pytest.mark.parametrize("draw", [plots.observed_against_predicted, plots.residuals])
+def test_runs_may_be_a_file_a_table_or_read_already(chinchilla_fit, tmp_path, draw):
+    table = jl.simulate.experiment("chinchilla", noise=0.004).table
+    table.to_csv(tmp_path / "runs.csv", index=False)
+    again = table.set_axis([0] * len(table), axis=0)
+    expected = draw(chinchilla_fit, jl.read_runs(table)).collections[0].get_offsets()
+    for runs in (tmp_path / "runs.csv", str(tmp_path / "runs.csv"), table, again, dict(table)):
+        shown = draw(chinchilla_fit, runs).collections[0].get_offsets()
+        np.testing.assert_allclose(shown, expected, rtol=1e-12)
+    with pytest.raises(jl.UsageError, match="no file none.csv"):
+        draw(chinchilla_fit, "none.csv")
+    with pytest.raises(jl.DataError, match="no column D"):
+        draw(chinchilla_fit, table.drop(columns="D"))
+
+
+def test_tables_are_drawn_over_shares_inputs_and_compute(chinchilla_fit, ax):
+    table = jl.simulate.experiment("dcpt", noise=0.004).table
+    again = table.rename(columns={"N": "n_params"}).set_axis([7] * len(table), axis=0)
+    again["n_params"] /= 1e9
+    fit = jl.fit("dcpt", again, columns={"N": "n_params"}, units={"N": 1e9}, n_starts=64)
+    shown = plots.loss_over_share(fit, again, ax).collections[0].get_offsets()
+    read = jl.read_runs(again, {"N": "n_params"}, {"N": 1e9})
+    expected = plots.loss_over_share(fit, read).collections[0].get_offsets()
+    np.testing.assert_array_equal(shown, expected)
+    bad = again.assign(loss=[np.nan, *again["loss"][1:]])
+    held_out = np.arange(len(bad)) % 2 == 0
+    runs = jl.read_runs(bad, {"N": "n_params"}, {"N": 1e9}, drop_invalid=True)
+    plots.loss_over_input(fit, runs, "D", held_out=held_out)
+    few = jl.simulate.experiment("chinchilla").table.iloc[:2]
+    drawn = plots.isoloss(chinchilla_fit, (1e19, 1e21), runs=few)
+    assert any(len(one.get_offsets()) == 2 for one in drawn.collections)
+
+
 def test_held_out_runs_are_hollow_on_grey_ground(demo, ax):
     runs = demo.runs.share("domain")
     tokens = runs.table["D"].to_numpy()

@@ -173,6 +173,18 @@ def test_curves_are_drawn_over_their_steps_the_worst_first(annealing):
     assert "Curves over their steps need" in without and "Curve hold" not in without
 
 
+def test_curves_whose_rows_share_names_are_drawn_as_others(annealing):
+    """Tables of one run each, one below the other, count their rows from 0 each."""
+    frame = own_loss(annealing.fit, logged())
+    again = frame.set_axis(frame.groupby("run").cumcount(), axis=0)
+    assert not again.index.is_unique
+    pages = [
+        jl.report(annealing.fit, runs=jl.read_curves(table, schedules=SPECS))
+        for table in (frame, again)
+    ]
+    assert Seen(pages[0]).text == Seen(pages[1]).text and "Curve hold (1 of 2" in pages[1]
+
+
 def test_a_curve_that_begins_late_is_predicted_where_it_was_run(annealing):
     """Steps before the schedule, and their rates, count: the law's own losses are met."""
     rates = schedules.parse(SPECS["fall"])

@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator
 
 from jaxlaw.notes import UsageError
+from jaxlaw.observations import observe
 from jaxlaw.plots.inputs import loss_over_share
 from jaxlaw.plots.style import (
     BLUE,
@@ -27,6 +28,7 @@ from jaxlaw.plots.style import (
     write,
 )
 from jaxlaw.result import Fit
+from jaxlaw.scores import runs_for
 
 
 def observed_against_predicted(
@@ -36,7 +38,8 @@ def observed_against_predicted(
 
     Args:
         fit: the fit.
-        runs: the :class:`jaxlaw.Runs` it was fitted on, or others.
+        runs: what it was fitted on, or others: what :func:`jaxlaw.read_runs` takes or returns,
+            or Curves.
         ax: where to draw; a new figure if None.
         residual_panel: draw :func:`residuals` below, over the same predictions.
     """
@@ -83,7 +86,7 @@ def _residuals(ax: Axes, predicted: np.ndarray, target: np.ndarray) -> None:
 
 def _both(fit: Fit, runs: Any) -> tuple[np.ndarray, np.ndarray]:
     """Predicted and observed target of every run."""
-    observed = runs.observations(fit.law)
+    observed = observe(runs_for(fit, runs), fit.law, free=())
     own = {name: values / fit.units[name] for name, values in observed.inputs.items()}
     return fit.predict(**own), observed.target
 

@@ -11,6 +11,7 @@ from matplotlib.colors import to_rgba
 
 from jaxlaw.laws.specs import Input
 from jaxlaw.notes import UsageError, nearest
+from jaxlaw.observations import observe
 from jaxlaw.plots.style import (
     BLUE,
     FAINT,
@@ -27,6 +28,7 @@ from jaxlaw.plots.style import (
     write,
 )
 from jaxlaw.result import Fit
+from jaxlaw.scores import runs_for
 
 CURVES = 4
 _FINE = 200  # points of a curve
@@ -67,7 +69,8 @@ def loss_over_input(
 
     Args:
         fit: the fit.
-        runs: the :class:`jaxlaw.Runs` it was fitted on, or more of them; None for none.
+        runs: what it was fitted on, or more runs: what :func:`jaxlaw.read_runs` takes or
+            returns, or Curves; None for none.
         along: the input that goes along, such as ``D``.
         ax: where to draw; a new figure if None.
         by: another input, of which each curve has its own value; the first other one that
@@ -110,7 +113,8 @@ def _seen(fit: Fit, runs: Any, held_out: Any) -> _Seen:
     if runs is None:
         inputs = {name: np.empty(0) for name in fit.law.input_names}
         return _Seen(inputs, np.empty(0), np.empty(0, bool))
-    observed = runs.observations(fit.law)
+    runs = runs_for(fit, runs)
+    observed = observe(runs, fit.law, free=())
     inputs = {name: values / fit.units[name] for name, values in observed.inputs.items()}
     mask = np.zeros(len(observed.target), bool)
     if held_out is not None:
@@ -118,7 +122,7 @@ def _seen(fit: Fit, runs: Any, held_out: Any) -> _Seen:
         if len(mask) != len(observed.target):  # rows without valid numbers were dropped
             if len(mask) != len(runs):
                 raise UsageError(f"held_out has {len(mask)} values for {len(runs)} runs")
-            mask = mask[runs.table.index.get_indexer(observed.rows)]
+            mask = mask[observed.positions]
     return _Seen(inputs, observed.target, mask)
 
 

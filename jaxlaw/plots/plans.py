@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
+from jaxlaw.observations import observe
 from jaxlaw.planning.answers import Source, held, sources
 from jaxlaw.planning.budgets import Allocation, Frontier, frontier
 from jaxlaw.planning.domains import DomainShares
@@ -30,7 +31,7 @@ from jaxlaw.plots.style import (
     tidy,
     write,
 )
-from jaxlaw.runs import Runs
+from jaxlaw.scores import runs_for
 
 _COMPUTE = "training compute (FLOPs)"
 _NAMED = 5  # lines of a picture of many
@@ -153,7 +154,7 @@ def isoloss(
     label: str | None = None,
     levels: int | Sequence[float] = 9,
     mark: Allocation | None = None,
-    runs: Runs | None = None,
+    runs: Any = None,
     **options: Any,
 ) -> Axes:
     """Contours of equal loss over compute and size, with the best size (Zheng's figure 5).
@@ -167,7 +168,7 @@ def isoloss(
         ax: where to draw; a second law drawn there with another color compares.
         color, label: of the line; levels: of the contours.
         mark: one answer, such as of :func:`jaxlaw.planning.allocation`, as a point.
-        runs: the fitted :class:`jaxlaw.Runs`, as points.
+        runs: the fitted runs, as points: what :func:`jaxlaw.read_runs` takes or returns.
         **options: what :func:`jaxlaw.planning.frontier` takes.
     """
     ax = ax or new_axes()
@@ -208,7 +209,8 @@ def isoloss(
         band(ax, best["compute"], best["N_low"], best["N_high"], color)
     _outline_fitted(ax, source, color)
     if runs is not None:
-        observed = runs.observations(source.law).inputs  # in the law's own units
+        read = runs_for(source, runs)
+        observed = observe(read, source.law, free=()).inputs  # in the law's own units
         size, tokens = (observed[name] / source.units[name] for name in ("N", "D"))
         spent = 6 * size * source.single("N") * tokens * source.single("D")
         dots(ax, spent, size, color=INK, s=9, zorder=3)

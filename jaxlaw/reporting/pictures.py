@@ -156,7 +156,7 @@ def of_curves(fit: Fit, curves: Curves, runs: Runs) -> list[Html]:
 
     seen = runs.observations(fit.law)
     own = {name: values / fit.units[name] for name, values in seen.inputs.items()}
-    table = runs.table.loc[seen.rows]
+    table = runs.table.iloc[seen.positions]
     done = updates(table, curves.courses)
     rows = pd.DataFrame(
         {"run": table["run"].to_numpy(), "done": done, "loss": seen.target}

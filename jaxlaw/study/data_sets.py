@@ -110,6 +110,7 @@ def _rows(observations: Observations, labels: pd.Index) -> Observations:
         target=observations.target[at],
         weight=observations.weight[at],
         rows=observations.rows[at],
+        positions=observations.positions[at],
     )
 
 

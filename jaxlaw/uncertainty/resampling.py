@@ -103,12 +103,7 @@ def _of_observations(runs: Runs, observations: Observations, values: np.ndarray)
             f"groups: shape {values.shape}, but there are {len(runs)} runs; name columns, or give "
             "one label for each run"
         )
-    if len(observations) == len(runs):
-        return values
-    index = runs.table.index
-    if not index.is_unique:
-        raise UsageError(f"{runs.source}: rows share names; pass table.reset_index(drop=True)")
-    return values[index.get_indexer(observations.rows)]
+    return values[observations.positions]
 
 
 def resampled_counts(groups: np.ndarray, draws: int, seed: int) -> np.ndarray:
