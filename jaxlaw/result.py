@@ -20,6 +20,7 @@ from jaxlaw.laws.base import Law
 from jaxlaw.notes import DataError, Note, UsageError, nearest
 from jaxlaw.records import plain, write_record
 from jaxlaw.scores import Scores, score_fit
+from jaxlaw.tables import is_table, read_table
 
 SCHEMA = 5
 METRICS = (
@@ -132,10 +133,10 @@ class Fit:
         """The target at new points.
 
         Args:
-            table: DataFrame or dict with a column per input, or nothing. An input that the
-                fitted runs had in a column of another name is taken from either; where the
-                table has both, and they differ, that is an error. An input given by name
-                goes before the table's.
+            table: DataFrame, dict or other table in memory with a column per input, or nothing.
+                An input that the fitted runs had in a column of another name is taken from
+                either; where the table has both, and they differ, that is an error. An input
+                given by name goes before the table's.
             **inputs: arrays by name that broadcast with each other; units of the fitted runs.
                 Those per drop of the learning rate may have one axis more, (…, K).
 
@@ -314,7 +315,9 @@ class Fit:
         given = dict(inputs)
         if table is not None:
             if not hasattr(table, "keys"):
-                raise UsageError("predict takes a DataFrame, a dict, or inputs by name")
+                if not is_table(table):
+                    raise UsageError("predict takes a DataFrame, a dict, or inputs by name")
+                table = read_table(table).frame
             names = [name for name in self.law.input_names if name not in inputs]
             named = input_columns(self, table, names)
             given |= {name: table[column] for name, column in named.items()}

@@ -119,8 +119,8 @@ def read_runs(
 
     Args:
         source: path of a CSV, TSV, JSON, JSON lines or Parquet file, ``-`` for standard
-            input, file object, DataFrame, dict of arrays; or Runs or Curves, if nothing else
-            is given.
+            input, file object, DataFrame of pandas or polars, pyarrow table, dict of arrays,
+            list of dicts, structured array; or Runs or Curves, if nothing else is given.
         columns: canonical name → the user's column, such as ``{"N": "n_params"}``; a
             column that has the canonical name needs no entry. In place of ``r`` and
             ``loss`` also ``r_d``, ``r_g``, ``loss_d``, ``loss_g``, for the domain and the

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from jaxlaw.notes import DataError, UsageError, nearest_file
@@ -60,8 +61,10 @@ def read_table(source: Any, name: str | None = None) -> Table:
     """Read a table.
 
     Args:
-        source: path, ``-`` (standard input), file object, DataFrame (or anything with
-            ``to_pandas``), dict of 1-D arrays, or a Table. It is never changed.
+        source: path, ``-`` (standard input), file object, DataFrame of pandas or polars, table
+            of pyarrow (or anything with columns and ``to_pandas`` or ``__arrow_c_stream__``),
+            dict of 1-D arrays, list of dicts, structured array of numpy, or a Table. It is never
+            changed.
         name: what to call it in messages; of a stream, its suffix also says the format
             (CSV otherwise, unless the content is plainly JSON or Parquet).
 
@@ -78,11 +81,49 @@ def read_table(source: Any, name: str | None = None) -> Table:
         table = Table(source.copy(), name or "DataFrame")
     elif isinstance(source, Mapping):
         table = Table(_from_mapping(source, name or "dict"), name or "dict")
-    elif hasattr(source, "to_pandas"):
-        table = Table(source.to_pandas(), name or type(source).__name__)
+    elif is_table(source):
+        table = Table(_as_pandas(source, name), name or type(source).__name__)
     else:
         table = _parse(*_content(source, name))
     return _checked(table)
+
+
+def is_table(source: Any) -> bool:
+    """Whether an object in memory is a whole table: not a path, and not a column."""
+    if isinstance(source, pd.DataFrame | Mapping):
+        return True
+    if isinstance(source, list | tuple):
+        return bool(source) and all(isinstance(record, Mapping) for record in source)
+    if isinstance(source, np.ndarray):
+        return source.dtype.names is not None
+    # A column of polars or pyarrow knows some of these, too, but has no columns.
+    ways = ("to_pandas", "__arrow_c_stream__")
+    return hasattr(source, "columns") and any(hasattr(source, way) for way in ways)
+
+
+def _as_pandas(source: Any, name: str | None) -> pd.DataFrame:
+    """A table of another library, or of records, as a DataFrame."""
+    if isinstance(source, list | tuple):
+        return pd.DataFrame.from_records(list(source))
+    if isinstance(source, np.ndarray):
+        fields = {field: np.atleast_1d(source)[field] for field in source.dtype.names}
+        # pandas takes arrays of this machine's byte order only.
+        own = {field: values.astype(values.dtype.newbyteorder("=")) for field, values in
+               fields.items()}  # fmt: skip
+        return _from_mapping(own, name or "structured array")
+    what = type(source).__name__
+    try:
+        if hasattr(source, "to_pandas"):
+            found = source.to_pandas()
+        else:
+            import pyarrow
+
+            found = pyarrow.table(source).to_pandas()
+    except ImportError:  # polars' to_pandas needs pyarrow, too
+        return _from_mapping({column: list(source[column]) for column in source.columns}, what)
+    if not isinstance(found, pd.DataFrame):
+        raise UsageError(f"{what}: to_pandas gives no DataFrame; pass a dict of columns instead")
+    return found
 
 
 def _checked(table: Table) -> Table:
@@ -144,9 +185,11 @@ def _content(source: Any, name: str | None) -> tuple[bytes | str, str, str]:
             return source.read(), label, _kind(label)
         except UnicodeDecodeError as error:
             raise _not_utf8(error, label) from error
+    lazy = " (of what is computed when it is asked for, give .collect())"
     raise UsageError(
-        f"cannot read runs from {type(source).__name__}; give a path, '-', a file object, "
-        "a DataFrame or a dict of arrays"
+        f"cannot read runs from {type(source).__name__}"
+        f"{lazy if hasattr(source, 'collect') else ''}; give a path, '-', a file object, "
+        "a DataFrame, a dict of arrays or a list of dicts"
     )
 
 

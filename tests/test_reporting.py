@@ -179,7 +179,7 @@ def test_curves_whose_rows_share_names_are_drawn_as_others(annealing):
     again = frame.set_axis(frame.groupby("run").cumcount(), axis=0)
     assert not again.index.is_unique
     pages = [
-        jl.report(annealing.fit, runs=jl.read_curves(table, schedules=SPECS))
+        jl.report(annealing.fit, runs=jl.read_curves(table, schedules=SPECS), intervals=annealing)
         for table in (frame, again)
     ]
     assert Seen(pages[0]).text == Seen(pages[1]).text and "Curve hold (1 of 2" in pages[1]

@@ -17,8 +17,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from run_tables import assert_same, assert_says, codes, simple, write_csv
 
+import jaxlaw as jl
 from jaxlaw.notes import DataError, JaxlawError, UsageError
 from jaxlaw.runs import read_runs
+from jaxlaw.study.data_sets import sources_of
 
 QUICK = settings(
     max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
@@ -146,6 +148,85 @@ def test_broken_files_are_named(tmp_path, name, content, parts):
     with pytest.raises(DataError) as error:
         read_runs(tmp_path / name).observations("chinchilla")
     assert_says(error, name, *parts)
+
+
+class Foreign:
+    """A table of a library that is not here, by one of the ways it may be asked."""
+
+    def __init__(self, frame, **ways):
+        self.columns, self._frame = list(frame.columns), frame
+        for way, answer in ways.items():
+            setattr(self, way, answer)
+
+    def __getitem__(self, column):
+        return self._frame[column].tolist()
+
+
+def not_installed():
+    raise ModuleNotFoundError("pyarrow is required for to_pandas")
+
+
+def other_forms(frame):
+    """The same table in the forms that are no pandas and no file."""
+    yield "records", frame.to_dict("records")
+    yield "tuple", tuple(frame.to_dict("records"))
+    yield "structured", frame.to_records(index=False)
+    kinds = list(zip(frame, ("<f8", ">f8", "<f8", ">f8", ">i4", "U5"), strict=True))
+    plain = np.array(list(frame.itertuples(index=False, name=None)), kinds)
+    yield "byte order", plain
+    yield "to_pandas", Foreign(frame, to_pandas=lambda: frame)
+    yield "columns alone", Foreign(frame, to_pandas=not_installed)
+    for library in ("pyarrow", "polars"):
+        try:
+            module = __import__(library)
+        except ImportError:
+            continue
+        of_pandas = getattr(module, "from_pandas", None) or module.Table.from_pandas
+        yield library, of_pandas(frame)
+        if library == "pyarrow":
+            stream = module.Table.from_pandas(frame).__arrow_c_stream__
+            yield "__arrow_c_stream__", Foreign(frame, __arrow_c_stream__=stream)
+            yield "batch", module.RecordBatch.from_pandas(frame)
+
+
+def test_tables_of_other_libraries_and_records_are_runs():
+    frame = simple().assign(seed=np.arange(12), split=["fit", "test"] * 6)
+    expected, forms = read_runs(frame).observations("chinchilla"), 0
+    for form, source in other_forms(frame):
+        read = read_runs(source, where="split == 'fit' or seed % 2 == 1")
+        assert_same(read.observations("chinchilla"), expected)
+        assert read.table["split"].tolist() == frame["split"].tolist(), form
+        forms += 1
+    assert forms >= 6
+
+
+def test_tables_of_other_libraries_are_predicted_studied_and_read_as_curves(chinchilla_fit):
+    frame = simple().assign(seed=np.arange(12), split="fit")
+    expected = chinchilla_fit.predict(frame)
+    for form, source in other_forms(frame):
+        np.testing.assert_array_equal(chinchilla_fit.predict(source), expected, err_msg=form)
+    records = frame.to_dict("records")
+    names = [name for name, _ in sources_of({"a": records, "b": frame.to_records()})]
+    assert names == [("a",), ("b",)]
+    assert sources_of({"N": [1.0], "D": np.ones(1)})[0][0] is None
+    curve = [{"step": k, "loss": 3.0 - k / 100, "lr": 1e-3} for k in range(1, 9)]
+    assert len(jl.read_curves(curve).table) == 8
+
+
+def test_records_that_are_no_table_are_refused():
+    with pytest.raises(DataError, match="column D: not positive"):  # a record without D
+        read_runs([{"N": 1e8, "D": 1e9, "loss": 3.0}, {"N": 1e8, "loss": 3.0}]).observations(
+            "chinchilla", free=["E"]
+        )
+    for source, said in (
+        ([], "cannot read runs from list"),
+        ([1.0, 2.0], "cannot read runs from list"),
+        (np.ones((3, 3)), "cannot read runs from ndarray"),
+        (Foreign(simple(), to_pandas=lambda: simple()["N"]), "gives no DataFrame"),
+        (Foreign(simple(), collect=None), r"\.collect\(\)"),
+    ):
+        with pytest.raises(UsageError, match=said):
+            read_runs(source)
 
 
 def test_sources_that_cannot_be_read(tmp_path):

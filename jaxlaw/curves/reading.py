@@ -30,7 +30,7 @@ from jaxlaw.formats import read_format, short_names, with_values
 from jaxlaw.notes import DataError, Note, UsageError, nearest
 from jaxlaw.runs import Runs, Side, read_runs
 from jaxlaw.schedules import Schedule
-from jaxlaw.tables import Table, read_table
+from jaxlaw.tables import Table, is_table, read_table
 
 _LOSSES = ("loss", "loss_d", "loss_g")
 
@@ -287,7 +287,7 @@ def read_curves(
 
 def _one_table(source: Any, columns: Mapping[str, Any] | None, name: str | None) -> Table:
     """The table of a source; files of a list one below the other, named in column run."""
-    if not isinstance(source, list | tuple):
+    if not isinstance(source, list | tuple) or is_table(source):
         return read_table(source, name)
     if not source or not all(isinstance(one, str | os.PathLike) for one in source):
         raise UsageError("give a list of files, one run each, or one table")

@@ -18,6 +18,7 @@ from jaxlaw.notes import DataError, UsageError
 from jaxlaw.observations import Observations
 from jaxlaw.runs import Runs, read_runs
 from jaxlaw.study.contenders import Contender
+from jaxlaw.tables import is_table
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,9 +36,9 @@ class DataSet:
 
 def sources_of(runs: Any) -> list[tuple[tuple[str, ...] | None, Any]]:
     """Names and sources; None for the one that has no name."""
-    kinds = (Runs, pd.DataFrame, str, Path, Mapping)
+    kinds = (Runs, str, Path)
     several = isinstance(runs, Mapping) and all(
-        isinstance(v, kinds) or hasattr(type(v), "runs") for v in runs.values()
+        isinstance(v, kinds) or is_table(v) or hasattr(type(v), "runs") for v in runs.values()
     )
     if not several:
         return [(None, runs)]
