@@ -93,10 +93,11 @@ class Bootstrap:
 
     @property
     def degrees(self) -> float:
-        """Degrees of freedom of the intervals: n−p, or G−1 of groups; infinite for ``case``.
+        """Degrees of freedom of the intervals: G−1 of groups; n−p of residuals of single rows.
 
-        Residuals say how wide the noise is no better than their number allows; drawn rows bring
-        that doubt with them.
+        Residuals say how wide the noise is no better than their number allows, and a few groups
+        how far they differ. Single rows that are drawn (``case``) bring that doubt with them:
+        infinite, for their percentiles hold as they are.
         """
         return degrees_of(self.problem, self.kind, self.members)
 
@@ -240,7 +241,7 @@ def bootstrap(
             everywhere. ``wild``, every residual stays where it is and is multiplied by a random
             number of mean 0 and variance 1: noise may differ from row to row. Residuals are
             what they would be if their row or group had not been fitted, and intervals of
-            these two kinds take Student's t (see :attr:`Bootstrap.degrees`).
+            these two kinds, and of groups, take Student's t (see :attr:`Bootstrap.degrees`).
         groups: columns (such as ``"run"`` or ``["N", "r"]``), or a label for each run: rows that
             share noise, such as the checkpoints of one run. ``case`` draws whole groups,
             ``wild`` multiplies whole groups by one number.
@@ -358,10 +359,10 @@ def resamples(
 
 def degrees_of(problem: Fitted, kind: str, members: np.ndarray) -> float:
     """As :attr:`Bootstrap.degrees`."""
-    if kind == "case":
-        return float("inf")
     rows, groups = len(problem.active), len(np.unique(members[problem.active]))
-    return float(max(groups - (1 if groups < rows else len(problem.moving)), 1))
+    if groups < rows:
+        return float(groups - 1)
+    return float("inf") if kind == "case" else float(max(rows - len(problem.moving), 1))
 
 
 def _notes(
@@ -406,7 +407,7 @@ def _notes(
     notes += _on_walls(found, failed)
     if groups is not None:
         remedy = "kind='wild' needs fewer" if kind == "case" else "add groups"
-        notes += few_groups(count, f"intervals come out too short; {remedy}")
+        notes += few_groups(count, f"how far groups differ is known roughly; {remedy}")
     return notes
 
 
