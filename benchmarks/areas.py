@@ -24,7 +24,7 @@ import numpy as np
 from scipy.signal import lfilter
 
 import jaxlaw as jl
-from jaxlaw import area_tiles
+from jaxlaw import lr_areas
 
 DECAY = 0.999
 LOOP = 100_000
@@ -143,7 +143,7 @@ def main() -> None:
     lr = np.random.default_rng(0).random(LOOP)
     LOOP_NS = medians([lambda: python_loop(lr)], 3)[0] / LOOP * 1e9
     print(f"{os.cpu_count()} CPU cores, {jax.default_backend()}, jax {jax.__version__}, "
-          f"tiles of {area_tiles.TILE} rates\n")  # fmt: skip
+          f"blocks of {lr_areas.BLOCK} rates\n")  # fmt: skip
     print("| | jaxlaw, ns a step | as defined | one filter | Python loop | as defined / jaxlaw "
           "| one filter / jaxlaw | difference | of a copy | compiling, s |\n"
           "|---|---|---|---|---|---|---|---|---|---|")  # fmt: skip

@@ -1,7 +1,6 @@
 """jaxlaw: scaling laws of (continual) pre-training, fitted in batch on JAX."""
 
 from jaxlaw import folds, laws, planning, sampling, schedules, simulate
-from jaxlaw.area_tiles import Areas
 from jaxlaw.batch import BatchFit, fit_batch
 from jaxlaw.chunks import join_processes
 from jaxlaw.curves import Curves, read_curves
@@ -12,7 +11,7 @@ from jaxlaw.inflection import InflectionRatio, inflection_ratio
 from jaxlaw.laws import law_table
 from jaxlaw.laws.base import Law, law, power
 from jaxlaw.laws.specs import Input, Parameter, exponent, positive, real
-from jaxlaw.lr_areas import PhaseAreas, areas, phase_areas
+from jaxlaw.lr_areas import Areas, PhaseAreas, areas, phase_areas
 from jaxlaw.notes import DataError, JaxlawError, Note, UsageError, WorkError
 from jaxlaw.observations import Observations
 from jaxlaw.printed_laws import published, published_table

@@ -10,24 +10,38 @@ Summed over i first, the double sum is one first-order recurrence of the drop si
 
     S2(t) = Σ_{k≤t} (η_0 − η_k)·λ^{t−k} = λ·S2(t−1) + (η_0 − η_t)
 
-Nothing is divided by 1 − λ, and for rates that stay below η_0 nothing cancels: both areas are
-one :func:`~jaxlaw.recurrence.decayed_sum`, S1 with λ = 1.
+Nothing is divided by 1 − λ, and for rates that stay below η_0 nothing cancels.
+
+JAX arrays are worked on where they lie, by :func:`~jaxlaw.recurrence.decayed_sum`; everything
+else on the host, by numpy's cumsum and scipy's lfilter.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+import math
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxlaw.area_tiles import Areas, Problem, Rule, run
 from jaxlaw.arguments import checked
+from jaxlaw.laws.base import power
 from jaxlaw.notes import UsageError
+from jaxlaw.programs import compiled
+from jaxlaw.recurrence import decayed_sum, powers_of
 from jaxlaw.schedules import Schedule
+
+BLOCK = 2**19  # rates of a host array worked on at a time, 4 MB: what stays in cache
+
+
+class Areas(NamedTuple):
+    """Forward area S1 and annealing area S2, learning rate × steps; arrays of one shape."""
+
+    S1: Any
+    S2: Any
 
 
 class PhaseAreas(NamedTuple):
@@ -91,7 +105,7 @@ def areas(
     problem = _pose(lr, decay, initial_lr, S1_before, epsilon, at, boundary)
     rules = _rules(epsilon, carry_momentum, count_warmup)
     if problem.boundary is None:
-        return _each_decay(problem, lambda one: run(one, rules[0], _start(one))[0])
+        return _each_decay(problem, lambda one: _run(one, rules[0], _start(one))[0])
     return _each_decay(problem, lambda one: _split(one, rules)).whole
 
 
@@ -127,10 +141,10 @@ def phase_areas(
 
 def _rules(
     epsilon: Any, carry_momentum: bool, count_warmup: bool | tuple[bool, bool]
-) -> list[Rule]:
+) -> list[_Rule]:
     """Those of the first phase and the second."""
     each = count_warmup if isinstance(count_warmup, tuple) else (count_warmup, count_warmup)
-    return [Rule(epsilon is not None, carry_momentum, one) for one in each]
+    return [_Rule(epsilon is not None, carry_momentum, one) for one in each]
 
 
 def _pose(
@@ -141,7 +155,7 @@ def _pose(
     epsilon: Any,
     at: Any,
     boundary: int | None,
-) -> Problem:
+) -> _Problem:
     rates, own_initial, own_boundary = _read(lr)
     boundary = own_boundary if boundary is None else boundary
     begin = rates
@@ -163,7 +177,7 @@ def _pose(
     given = (rates, decay, initial_lr, S1_before, epsilon)
     on_device = any(isinstance(one, jax.Array) for one in given)
     lead = begin.shape[:-1]
-    problem = Problem(
+    problem = _Problem(
         rates, initial_lr, S1_before, epsilon, _decay(decay), at, boundary, on_device, lead
     )
     if boundary is not None and not 0 < boundary < problem.steps:
@@ -220,7 +234,7 @@ def _points(at: Any, steps: int | None) -> np.ndarray | None:
     return points.astype(int)
 
 
-def _each_decay(problem: Problem, run: Callable[[Problem], Any]) -> Any:
+def _each_decay(problem: _Problem, run: Callable[[_Problem], Any]) -> Any:
     """What ``run`` gives for one λ; for (decays,) with their axis first."""
     if problem.decay.ndim == 0:
         return run(problem)
@@ -233,19 +247,19 @@ def _each_decay(problem: Problem, run: Callable[[Problem], Any]) -> Any:
     return jax.tree.map(lambda *each: stack(each), *found)
 
 
-def _start(problem: Problem) -> tuple[Any, ...]:
+def _start(problem: _Problem) -> tuple[Any, ...]:
     return problem.S1_before, 0.0, 0.0, problem.initial_lr
 
 
-def _split(problem: Problem, rules: list[Rule]) -> PhaseAreas:
+def _split(problem: _Problem, rules: list[_Rule]) -> PhaseAreas:
     """The two phases one after the other, each with its own η_0."""
     rates, at, boundary = problem.rates, problem.at, problem.boundary
     early, late = (None, None) if at is None else (at.clip(max=boundary), (at - boundary).clip(0))
     first = problem._replace(rates=rates[..., :boundary], at=early)
-    pt, momentum = run(first, rules[0], _start(first))
+    pt, momentum = _run(first, rules[0], _start(first))
     tail = momentum if rules[1].carry_momentum else 0.0
     second = problem._replace(rates=rates[..., boundary:], at=late)
-    cpt, _ = run(second, rules[1], (0.0, 0.0, tail, rates[..., boundary - 1]))
+    cpt, _ = _run(second, rules[1], (0.0, 0.0, tail, rates[..., boundary - 1]))
     if at is None:
         xp = jnp if problem.on_device else np
         none = xp.zeros_like(pt.S1)
@@ -253,3 +267,171 @@ def _split(problem: Problem, rules: list[Rule]) -> PhaseAreas:
         pt = Areas(*(xp.concatenate(both, axis=-1) for both in zip(pt, held, strict=True)))
         cpt = Areas(*(xp.concatenate([none, one], axis=-1) for one in cpt))
     return PhaseAreas(pt.S1, cpt.S1, pt.S2, cpt.S2)
+
+
+class _Rule(NamedTuple):
+    """Which of the definitions of S2: see :func:`areas`."""
+
+    weighted: bool
+    carry_momentum: bool
+    count_warmup: bool
+
+    @property
+    def plain(self) -> bool:
+        """Whether S2 is the recurrence of the drop; otherwise momentum itself is needed."""
+        return self.count_warmup and not (self.weighted or self.carry_momentum)
+
+
+class _Problem(NamedTuple):
+    """The rates of one or both phases, and what to find of them."""
+
+    rates: Any  # (..., steps), or an iterator of blocks (..., steps)
+    initial_lr: Any
+    S1_before: Any
+    epsilon: Any
+    decay: Any
+    at: np.ndarray | None
+    boundary: int | None
+    on_device: bool  # JAX arrays in, JAX arrays out
+    lead: tuple[int, ...]  # () or (schedules,)
+
+    @property
+    def steps(self) -> int | None:
+        """Number of steps; None where the rates come in blocks."""
+        return None if isinstance(self.rates, Iterator) else self.rates.shape[-1]
+
+
+def _run(problem: _Problem, rule: _Rule, state: tuple[Any, ...]) -> tuple[Areas, Any]:
+    """Areas of one phase from a state, and, where the rule needs it, momentum at its end.
+
+    A state is what steps hand on: S1, S2, momentum and the reference rate. The reference is η_0
+    where S2 comes from the drop since then (``rule.plain``), else the rate of the last step.
+    """
+    return (_on_device if problem.on_device else _on_host)(problem, rule, state)
+
+
+def _on_device(problem: _Problem, rule: _Rule, state: tuple[Any, ...]) -> tuple[Areas, Any]:
+    rates = jnp.asarray(problem.rates)
+    rates = rates.astype(jnp.promote_types(rates.dtype, jnp.float32))
+    state = jnp.stack([jnp.broadcast_to(one, problem.lead).astype(rates.dtype) for one in state])
+    powers = powers_of(problem.decay, problem.steps)
+    at = None if problem.at is None else np.maximum(problem.at, 1)
+    found, momentum = _advanced(state, rates, powers, at, problem.epsilon, rule)
+    if at is not None:
+        both = zip(state[:2, ..., None], found, strict=True)
+        found = Areas(*(jnp.where(problem.at == 0, *one) for one in both))
+    return found, momentum
+
+
+@compiled(static_argnames="rule")
+def _advanced(
+    state: Any, rates: Any, powers: Any, at: Any, epsilon: Any, rule: _Rule
+) -> tuple[Areas, Any]:
+    """Areas after steps ``at`` (points,), or each of the rates (..., steps); momentum at the end.
+
+    ``state`` is (4, ...); see :func:`_run`.
+    """
+    S1, S2, momentum, reference = state
+    ones = powers_of(1.0, rates.shape[-1])
+    forward = decayed_sum(rates, ones, S1, at)
+    if rule.plain:
+        return Areas(forward, decayed_sum(reference[..., None] - rates, powers, S2, at)), momentum
+    drops = jnp.concatenate([reference[..., None], rates[..., :-1]], axis=-1) - rates
+    if not rule.count_warmup:
+        peak = jnp.argmax(rates, axis=-1)[..., None]
+        drops = jnp.where((jnp.arange(rates.shape[-1]) <= peak) & (drops < 0), 0, drops)
+    momentum = decayed_sum(drops, powers, momentum)
+    weighted = momentum * power(rates, epsilon) if rule.weighted else momentum
+    return Areas(forward, decayed_sum(weighted, ones, S2, at)), momentum[..., -1]
+
+
+def _on_host(problem: _Problem, rule: _Rule, state: tuple[Any, ...]) -> tuple[Areas, Any]:
+    """As many schedules at a time as fit in a block, each from its first step to its last."""
+    lead, steps = problem.lead, problem.steps
+    count = math.prod(lead)
+    group = count if steps is None else max(1, BLOCK // steps)
+    shape = (count, steps if problem.at is None else len(problem.at))
+    out, states = Areas(np.empty(shape), np.empty(shape)), np.empty((len(state), count))
+    for name, row, one in zip(("S1_before", "", "", "initial_lr"), states, state, strict=True):
+        try:
+            row[:] = one
+        except (TypeError, ValueError, OverflowError) as error:
+            raise UsageError(f"{name} is a number, or (schedules,): {error}") from None
+    momentum = np.empty(count)
+    for first in range(0, count, group):
+        part = slice(first, first + group)
+        blocks = problem.rates if steps is None else [problem.rates.reshape(count, -1)[part]]
+        into = Areas(out.S1[part], out.S2[part])
+        with np.errstate(invalid="ignore", over="ignore"):  # rates that are not finite: see below
+            momentum[part] = _sweep(into, blocks, states[:, part], problem, rule)
+    return Areas(*(area.reshape(*lead, -1) for area in out)), momentum.reshape(lead)
+
+
+def _sweep(
+    out: Areas, blocks: Iterable[np.ndarray], state: np.ndarray, problem: _Problem, rule: _Rule
+) -> np.ndarray:
+    """Fills ``out`` (schedules, points) from consecutive blocks of rates; momentum at the end."""
+    at, done, width = problem.at, 0, max(1, BLOCK // len(out.S1))
+    S1, S2, momentum, reference = state
+    if at is not None:
+        out.S1[:, at == 0], out.S2[:, at == 0] = S1[:, None], S2[:, None]
+    peak = None if rule.count_warmup else _peak(blocks)
+    for rates in _in_pieces(blocks, width):
+        here = slice(done, done + rates.shape[1])
+        if rates.min() < 0:
+            step = done + int(np.argmax((rates < 0).any(axis=0))) + 1
+            raise UsageError(f"lr is negative at step {step}; rates must be 0 or more")
+        forward = out.S1[:, here] if at is None else np.empty_like(rates)
+        np.cumsum(rates, axis=1, out=forward)
+        forward += S1[:, None]
+        if rule.plain:
+            annealing = _decayed_sum(reference[:, None] - rates, problem.decay, S2)
+        else:
+            drops = np.concatenate([reference[:, None], rates[:, :-1]], axis=1) - rates
+            if peak is not None:
+                step = np.arange(done, done + rates.shape[1])
+                drops[(step <= peak[:, None]) & (drops < 0)] = 0
+            moments = _decayed_sum(drops, problem.decay, momentum)
+            weighted = moments * _power(rates, problem.epsilon) if rule.weighted else moments
+            annealing = np.cumsum(weighted, axis=1) + S2[:, None]
+            momentum, reference = moments[:, -1], rates[:, -1]
+        if at is None:
+            out.S2[:, here] = annealing
+        else:
+            wanted = (at > here.start) & (at <= here.stop)
+            there = at[wanted] - done - 1
+            out.S1[:, wanted], out.S2[:, wanted] = forward[:, there], annealing[:, there]
+        S1, S2, done = forward[:, -1], annealing[:, -1], here.stop
+    if at is not None and at.max() > done:
+        raise UsageError(f"at asks for step {at.max()}, but the rates end with step {done}")
+    if not np.isfinite(S1).all():
+        raise UsageError("lr has rates that are not finite; look for NaN or inf in them")
+    return momentum
+
+
+def _decayed_sum(x: np.ndarray, decay: float, before: np.ndarray) -> np.ndarray:
+    """The y with y_t = λ·y_{t−1} + x_t along the steps of x (schedules, steps); y_0 = before."""
+    from scipy.signal import lfilter  # takes a while to import, and most of jaxlaw needs it not
+
+    return lfilter([1.0], [1.0, -float(decay)], x, zi=(decay * before)[:, None])[0]
+
+
+def _power(rates: np.ndarray, epsilon: Any) -> np.ndarray:
+    """η^ε; at a rate of 0 the limits that :func:`jaxlaw.power` has."""
+    at_zero = 0.0 if epsilon > 0 else 1.0 if epsilon == 0 else 1e30
+    return np.where(rates > 0, np.where(rates > 0, rates, 1.0) ** epsilon, at_zero)
+
+
+def _peak(blocks: Iterable[np.ndarray]) -> np.ndarray:
+    """The index of the highest rate of every schedule."""
+    if isinstance(blocks, Iterator):
+        raise UsageError("count_warmup=False needs the whole schedule, not blocks of it")
+    return np.argmax(blocks[0], axis=-1)
+
+
+def _in_pieces(blocks: Iterable[np.ndarray], width: int) -> Iterator[np.ndarray]:
+    """The blocks as (schedules, steps), of at most ``width`` steps each."""
+    for block in blocks:
+        block = np.atleast_2d(block)
+        for first in range(0, block.shape[-1], width):
+            yield block[:, first : first + width]

@@ -39,7 +39,6 @@ ROOMS = [
     "jaxlaw.schedules.shapes",
     "jaxlaw.schedules.readers",
     "jaxlaw.schedules",
-    "jaxlaw.area_tiles",
     "jaxlaw.lr_areas",
     "jaxlaw.formats.base",
     "jaxlaw.formats",

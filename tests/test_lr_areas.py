@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import jaxlaw as jl
-from jaxlaw import UsageError, area_tiles, areas, phase_areas
+from jaxlaw import UsageError, areas, lr_areas, phase_areas
 from jaxlaw.schedules import constant, cosine, from_column, join, linear, warmup, wsd
 
 STEPS = 300  # crosses rows and levels of the recurrence; one shape, few compilations
@@ -133,13 +133,28 @@ def test_a_batch_is_the_loop():
 
 
 @pytest.mark.parametrize("options", [{}, {"epsilon": 0.1}, {"count_warmup": False}])
-def test_tiles_and_groups_change_nothing(monkeypatch, options):
+def test_blocks_and_groups_change_nothing(monkeypatch, options):
     lr = np.random.default_rng(1).random((5, 700))
     whole = areas(lr, **options)
-    monkeypatch.setattr(area_tiles, "TILE", 256)  # one schedule at a time, in three tiles
+    monkeypatch.setattr(lr_areas, "BLOCK", 256)  # one schedule at a time, in three pieces
     assert_same(areas(lr, **options), whole, rtol=1e-12, atol=1e-13)
-    monkeypatch.setattr(area_tiles, "TILE", 1500)  # two schedules at a time, the last overlaps
+    assert_same(areas(lr, at=[700, 256, 1], **options), [one[:, [699, 255, 0]] for one in whole])
+    monkeypatch.setattr(lr_areas, "BLOCK", 1500)  # two schedules at a time, the last alone
     assert_same(areas(lr, **options), whole, rtol=1e-12, atol=1e-13)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"epsilon": 0.1}, {"count_warmup": False}, {"epsilon": 0.0}, {"at": [0, 9, 200]}],
+)
+def test_host_and_device_agree(options):
+    lr = np.array(SCHEDULES["warm-up"])[None] * np.array([[1.0], [0.0], [2.5]])
+    with jax.enable_x64(True):
+        there = areas(jnp.asarray(lr), 0.99, **options)
+    assert isinstance(there.S1, jax.Array) and there.S1.dtype == jnp.float64
+    here = areas(lr, 0.99, **options)
+    assert isinstance(here.S1, np.ndarray)
+    assert_same(there, here, rtol=1e-11, atol=1e-14)
 
 
 def test_blocks_of_rates_need_not_be_held():
@@ -301,12 +316,12 @@ def test_the_setting_of_float64_is_left_alone():
 
 
 def test_one_shape_compiles_once():
-    lr = np.linspace(1, 0, 1000)
+    lr = jnp.linspace(1, 0, 1000)
     areas(lr)
-    compiled = area_tiles.advance._cache_size()
-    areas(lr[::-1].copy(), 0.99, 0.3)
-    areas(lr[:990], 0.5, S1_before=2.0)  # padded to the same length
-    assert area_tiles.advance._cache_size() == compiled
+    compiled = lr_areas._advanced._cache_size()
+    areas(lr[::-1], 0.99, 0.3)
+    areas(lr, 0.5, S1_before=2.0)
+    assert lr_areas._advanced._cache_size() == compiled
 
 
 DATA = os.environ.get("JAXLAW_DATA")

@@ -14,9 +14,8 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from jaxlaw.area_tiles import Areas
 from jaxlaw.laws.base import power
-from jaxlaw.lr_areas import PhaseAreas
+from jaxlaw.lr_areas import Areas, PhaseAreas
 from jaxlaw.planning.falls import Grid, Run, areas_at, ends_of, schedule_of, together
 from jaxlaw.schedules import Schedule
 

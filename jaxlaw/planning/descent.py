@@ -10,9 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from jaxlaw.area_tiles import Areas
 from jaxlaw.laws.base import Law
-from jaxlaw.lr_areas import PhaseAreas
+from jaxlaw.lr_areas import Areas, PhaseAreas
 from jaxlaw.planning.answers import Source
 from jaxlaw.planning.corners import Mixture, few_steps, lean, mixed, mixture_of, slopes
 from jaxlaw.planning.falls import (

@@ -14,9 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jaxlaw import schedules
-from jaxlaw.area_tiles import Areas
-from jaxlaw.curves.counting import of_unknown_base
-from jaxlaw.lr_areas import PhaseAreas, areas, phase_areas
+from jaxlaw.lr_areas import Areas, PhaseAreas, areas, phase_areas
 from jaxlaw.schedules import Schedule
 
 TRACE = 1e-3  # of the fall between two knots: there finer ones pay
@@ -32,7 +30,6 @@ class Run(NamedTuple):
     start: float
     after: Schedule | None
     shortest_decay: int
-    base_known: bool = True  # False: a continual phase whose pre-training nobody describes
 
     @property
     def first(self) -> int:
@@ -132,7 +129,6 @@ def schedule_of(shares: np.ndarray, run: Run, grid: Grid) -> Schedule:
     way = np.arange(1, run.warmup) / max(run.warmup, 1)
     rates = np.concatenate([run.start * (1 - way) + free[0] * way, free])
     own = Schedule(rates, initial, None, "optimal")
-    own = own if run.base_known else of_unknown_base(own)
     return own if run.after is None else schedules.join(run.after, own)
 
 

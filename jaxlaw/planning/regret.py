@@ -9,8 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 
-from jaxlaw.area_tiles import Areas
-from jaxlaw.lr_areas import PhaseAreas
+from jaxlaw.lr_areas import Areas, PhaseAreas
 from jaxlaw.planning.corners import Mixture, lean, mixed
 from jaxlaw.planning.descent import NEAR, Search, Target, descend, losses_of
 from jaxlaw.planning.falls import Run

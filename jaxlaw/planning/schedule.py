@@ -17,10 +17,9 @@ import numpy as np
 import pandas as pd
 
 from jaxlaw import schedules
-from jaxlaw.area_tiles import Areas
 from jaxlaw.arguments import checked
-from jaxlaw.curves.counting import AREAS, of_unknown_base
-from jaxlaw.lr_areas import PhaseAreas
+from jaxlaw.curves.counting import AREAS
+from jaxlaw.lr_areas import Areas, PhaseAreas
 from jaxlaw.notes import Note, UsageError, nearest
 from jaxlaw.planning.answers import LEVEL, Source, in_domain, percentiles, sources
 from jaxlaw.planning.continual_run import counted_as
@@ -175,8 +174,7 @@ def optimal_schedule(
         floor: the lowest rate after the warm-up.
         warmup: steps of a straight line from ``start`` up to the first free rate, which is at
             most the peak. 0: the first step has it, and areas count no jump before it, except
-            after a pre-training, from whose last rate it rises or falls at once, and for laws of
-            an unknown base, whose last rate is 0 (Wang 2025, App. G).
+            after a pre-training, from whose last rate it rises or falls at once.
         start: where the warm-up begins: 0, or the last rate of ``after``.
         after: the pre-training that went before; its rates are kept. For rates that never
             rise, let ``peak`` be its last one; a higher peak bounds the re-warm-up.
@@ -210,9 +208,7 @@ def optimal_schedule(
                  epsilon=epsilon)  # fmt: skip
     options = counted_as(*_several(fit), **given)
     if not any({"S1", "S1_pt"} & set(one.law.input_names) for one in targets):
-        # The base is not known: this run is the continued phase, and its rises count.
-        options["count_warmup"] = True
-        run = run._replace(base_known=after is not None)
+        options["count_warmup"] = True  # the base is not known: this run is the continued phase
     grid, usual = grid_of(run, knots, options["decay"]), _usual(run)
     starts = starts_of(run, grid, [*usual.values()], n_starts, np.random.default_rng(seed))
     search = searched(targets, run, grid, options, starts, iterations)
@@ -331,7 +327,6 @@ def _usual(run: Run) -> dict[str, Schedule]:
         final = {} if name == "constant" else {"final": run.floor}
         one = getattr(schedules, name)(run.peak, run.steps - run.warmup, **final)
         one = schedules.warmup(one, run.warmup, run.start) if run.warmup else one
-        one = one if run.base_known else of_unknown_base(one)
         made[name] = one if run.after is None else schedules.join(run.after, one)
     return made
 

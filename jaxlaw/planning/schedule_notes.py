@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from jaxlaw.area_tiles import Areas
-from jaxlaw.lr_areas import PhaseAreas
+from jaxlaw.lr_areas import Areas, PhaseAreas
 from jaxlaw.notes import Note
 from jaxlaw.planning.answers import on_source
 from jaxlaw.planning.descent import Target
