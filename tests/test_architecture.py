@@ -274,7 +274,7 @@ def test_no_public_function_shares_its_name_with_a_module():
 
 @pytest.mark.parametrize("module", MODULES)
 def test_files_stay_readable_in_one_sitting(module):
-    assert len(MODULES[module].read_text("utf-8").splitlines()) <= 700
+    assert len(MODULES[module].read_text("utf-8").splitlines()) <= 1000
 
 
 def test_no_file_is_a_drawer_for_everything():

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 import jaxlaw as jl
 from jaxlaw import UsageError, laws, planning, simulate
 from jaxlaw.curves.counting import area_options
-from jaxlaw.planning import corners, descent, falls, optimal_schedule
+from jaxlaw.planning import optimal_schedule
+from jaxlaw.planning import schedule as searching
 from jaxlaw.schedules import Schedule, constant, cosine, join, warmup, wsd
 
 ANNEALING = ("annealing", simulate.TRUTHS["annealing"])
@@ -59,79 +60,50 @@ def test_gradients_in_the_rates_are_finite_differences(epsilon, float64):
 
 
 COUNTED = {"decay": 0.95, "carry_momentum": True, "count_warmup": True, "epsilon": None}
-AFTER = constant(0.01, 30)
 
 
-def mixture(run, options, knots=16):
-    grid = falls.grid_of(run, knots, options["decay"])
-    nodes = corners.few_steps(run, grid, options["decay"])
-    return grid, corners.mixture_of(run, grid, options, nodes)
-
-
+@pytest.mark.parametrize("shortest", [1, 7, 500])
 @pytest.mark.parametrize("change", [
-    {"count": True}, {"after": AFTER}, {"start": 0.005}, {"start": 0.02, "after": AFTER},
-    {"start": 0.02}, {"warmup": 0},
+    {"count": True}, {"after": constant(0.01, 30)}, {"start": 0.005},
+    {"start": 0.02, "after": constant(0.01, 30)}, {"start": 0.02}, {"warmup": 0},
+    {"count": True, "base_known": False}, {"count": True, "base_known": False, "warmup": 0},
 ])  # fmt: skip
-@pytest.mark.parametrize("epsilon", [None, 0.3])
-def test_areas_mixed_from_corners_are_those_of_the_rates(change, epsilon, float64):
-    """Every step a node; warm-ups that rise and that fall, in which rises may not count."""
-    options = COUNTED | {"epsilon": epsilon, "count_warmup": change.get("count", False)}
+def test_areas_within_reach_are_those_of_the_rates(change, shortest):
+    """Also with warm-ups that rise and that fall, in which rises may not count."""
+    options = COUNTED | {"count_warmup": change.get("count", False)}
     change = {name: value for name, value in change.items() if name != "count"}
-    run = falls.Run(120, 0.01, 1e-3, 10, 0.0, None, 7)._replace(**change)
-    every = np.arange(1, 121), np.ones(120)
-    grid = falls.grid_of(run, 16, 0.95)
-    found = corners.mixture_of(run, grid, options, every)
+    run = searching._Run(120, 0.01, 1e-3, 10, 0.0, None, shortest)._replace(**change)
+    reach = searching._Reach(run, options)
     random = np.random.default_rng(0)
-    for first in (0.0, 0.4, 0.8):  # of the fall before the first free rate
-        shares = np.append(first, (1 - first) * random.dirichlet(np.ones(16)))
-        whole = falls.ends_of(falls.schedule_of(shares, run, grid), options)
-        mixed = corners.mixed(found, jnp.asarray(shares))
-        np.testing.assert_allclose(mixed, whole, rtol=1e-12, atol=1e-16)
+    points = np.concatenate(
+        [random.random((20, 3)), [[0, 0, 0], [1, 1, 1], [1, 0, 1], [1, 0.99, 1]]]
+    )
+    found = reach.ends(points)
+    starts, stops = reach.fall_of(points)
+    for k, point in enumerate(points):
+        free = reach.free_rates(point)
+        assert free.max() <= run.peak and free.min() >= run.floor * (1 - 1e-12)
+        assert -np.diff(free).min(initial=0) <= (run.peak - run.floor) / shortest * (1 + 1e-9)
+        whole = searching._ends_of(searching._schedule_of(run, free), options)
+        ends = [one[k] for one in found]
+        np.testing.assert_allclose(ends, whole, rtol=1e-11, atol=1e-15)
+        assert (starts[k], stops[k]) == pytest.approx(searching._fall_of(free, run), abs=1)
 
 
-@pytest.mark.parametrize("decay,shortest", [(0.999, 3_000), (0.99, 1), (0.5, 1), (1.0, 1)])
-def test_a_few_steps_stand_for_all(decay, shortest, float64):
-    run = falls.Run(20_000, 2e-4, 1e-5, 500, 0.0, None, shortest)
-    options = COUNTED | {"decay": decay, "epsilon": 0.2}
-    grid, found = mixture(run, options, 64)
-    steps, counts = corners.few_steps(run, grid, decay)
-    assert counts.sum() == pytest.approx(20_000) and (counts >= 0).all()
-    assert len(steps) < 3_000 and (np.diff(steps) >= 0).all()
-    assert steps[0] == 1 and steps[-1] == 20_000
-    shares = np.random.default_rng(1).dirichlet(np.full(65, 0.3))
-    whole = falls.ends_of(falls.schedule_of(shares, run, grid), options)
-    np.testing.assert_allclose(corners.mixed(found, jnp.asarray(shares)), whole, rtol=1e-5)
-
-
-@pytest.mark.parametrize("start", [0.0, 0.005, 0.02])
-@pytest.mark.parametrize("epsilon", [None, 0.3])
-def test_the_gap_is_that_of_every_step(epsilon, start):
-    """Against differences towards each corner, by areas of whole schedules."""
-    run = falls.Run(2_000, 0.01, 1e-3, 10, start, None, 100)
-    options = COUNTED | {"epsilon": epsilon, "count_warmup": False, "decay": 0.99}
-    grid, found = mixture(run, options)
-    target = descent.Target(laws.get("annealing"), dict(STRONG[1]), {}, 1.0, None)
-    shares = np.random.default_rng(0).dirichlet(np.full(17, 5.0))
-
-    def ends_of(one):
-        return falls.ends_of(falls.schedule_of(one, run, grid), options)
-
-    def loss(one):
-        return descent.losses_of([target], ends_of(one))
-
-    def towards(corner, by=1e-5):
-        up, down = (loss((1 - b) * shares + b * corner) for b in (by, -by))
-        return (down - up) / (2 * by)
-
-    ends = falls.together([ends_of(shares)])
-    at = descent.Search(grid, None, found, shares[None], ends, np.zeros(1))
-    gap = descent.gap_at([target], at, run, options)
-    assert gap == pytest.approx(max(map(towards, np.eye(17))), rel=1e-6)
+def test_a_gain_in_the_last_steps_alone_is_found():
+    """Momentum that remembers 10 of 3,000 steps: the best fall begins near the end."""
+    law = ("annealing", {"L0": 2.0, "A": 0.5, "alpha": 0.3, "C": 4.0})
+    best = optimal_schedule(law, 3_000, 0.01, decay=0.9)
+    with jax.enable_x64(True):
+        tried = [
+            float(loss_of(cliff(k, 3_000, 0.01, 0.9), law, decay=0.9)) for k in range(2_950, 3_001)
+        ]
+    assert np.argmin(tried) < 50
+    assert best.loss <= min(tried) * (1 + 1e-12)
 
 
 def test_nothing_else_is_better():
     best = optimal_schedule(STRONG, **SHORT)
-    assert best.agreement == 1 and best.gap < 1e-6
     assert best.loss == pytest.approx(float(loss_of(best.schedule.rates, decay=0.95)), rel=1e-6)
     assert best.comparison["loss"].idxmin() == "optimal"
     for share in np.linspace(0, 1, 41):
@@ -141,15 +113,13 @@ def test_nothing_else_is_better():
 
 def test_plain_areas_like_a_cliff():
     """The peak, then nothing: found by trying every switch."""
-    best = optimal_schedule(STRONG, **SHORT, knots=200)
+    best = optimal_schedule(STRONG, **SHORT)
     with jax.enable_x64(True):
         tried = [float(loss_of(cliff(k, **SHORT), decay=0.95)) for k in range(1, 201)]
     switch = int(np.argmin(tried)) + 1
     assert 20 < 200 - switch < 150
-    assert best.loss == pytest.approx(min(tried), rel=1e-6)
-    coarse = optimal_schedule(STRONG, **SHORT)
-    assert coarse.loss == pytest.approx(min(tried), rel=1e-4)
-    np.testing.assert_allclose(best.schedule.rates, cliff(switch, **SHORT), atol=5e-4)
+    assert best.loss <= min(tried) * (1 + 1e-12)  # the last step of the peak may be in between
+    np.testing.assert_allclose(best.schedule.rates, cliff(switch, **SHORT), atol=1e-2 * 0.01)
     assert {"cliff", "idle-tail", "beyond-the-law"} == {note.code for note in best.notes}
 
 
@@ -311,10 +281,10 @@ def test_rises_of_the_first_warmup_may_be_ignored(carry):
 
 @pytest.mark.parametrize("epsilon", [None, 0.1])
 def test_no_usual_schedule_is_better(epsilon):
-    """Not even one that keeps the limits exactly, as far as knots spread evenly can tell."""
+    """Not even one that keeps the limits exactly."""
     best = optimal_schedule(ANNEALING, 20_000, 2e-4, floor=2e-5, shortest_decay=4_000,
                             epsilon=epsilon)  # fmt: skip
-    assert best.comparison["loss"].idxmin() == "optimal" and best.gap < 1e-6
+    assert best.comparison["loss"].idxmin() == "optimal"
 
 
 def around(pair, count, scale=0.05):
@@ -380,9 +350,10 @@ def test_the_fall_is_dated_by_its_tenths():
 
 def test_another_length_and_peak_compile_nothing():
     optimal_schedule(ANNEALING, 500, 1e-3)
-    programs = descent._descend._cache_size()
-    optimal_schedule(STRONG, 3_000, 2e-3, floor=1e-4, warmup=30, shortest_decay=50, seed=2)
-    assert descent._descend._cache_size() == programs
+    programs = searching._weighted._cache_size()
+    optimal_schedule(STRONG, 3_000, 2e-3, floor=1e-4, warmup=30, shortest_decay=50)
+    optimal_schedule(STRONG, 20, 2e-3)
+    assert searching._weighted._cache_size() == programs
 
 
 def test_a_fit_says_where_it_was_not():
@@ -434,10 +405,9 @@ def test_misuse_says_what_to_do(change, message):
 def test_areas_are_counted_as_for_the_fit():
     fit = simulated_fit("annealing")
     counted = dataclasses.replace(fit, areas=area_options(decay=0.99))
-    options = dict(n_starts=2, iterations=20)
-    told = optimal_schedule(fit, 400, 2e-4, decay=0.99, **options)
-    known = optimal_schedule(counted, 400, 2e-4, **options)
-    other = optimal_schedule(fit, 400, 2e-4, **options)
+    told = optimal_schedule(fit, 40_000, 2e-4, decay=0.99)
+    known = optimal_schedule(counted, 40_000, 2e-4)
+    other = optimal_schedule(fit, 40_000, 2e-4)
     assert known.loss == told.loss != other.loss
     with pytest.raises(UsageError, match="different ways"):
         both = [counted, dataclasses.replace(fit, areas=area_options(decay=0.9))]

@@ -256,7 +256,6 @@ SCHEMAS: dict[str, Schema] = {
     ),
     "plan schedule": record(
         loss=NUMBER,
-        gap=NUMBER,
         agreement=NUMBER,
         decay_start=NUMBER,
         decay_end=NUMBER,

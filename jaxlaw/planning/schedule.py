@@ -1,7 +1,15 @@
-"""The learning rates a law of loss curves likes best: gradient descent through the areas.
+"""The learning rates that a law of loss curves likes best, and what not to believe of them.
 
 Beyond the papers; the balance of several losses is that of Wang 2025, eq. 5, over every rate of
 a run instead of its peak alone.
+
+Where areas are plain (``epsilon=None``) the search is exhaustive. S1 and S2 at the end of a run are
+linear in its rates, and the rates that never rise are mixtures of those that fall once: from the
+peak to the floor, beginning at step k. Of these, S2 over S1 is a concave curve (a fall at k adds
+Σ λ^j over the steps that remain), so that every pair of areas within reach belongs to three
+numbers: the level before the fall, the step it begins at, and its depth. These are scanned. Where
+momentum is weighted with the rate (``epsilon``) S2 is not linear, and Adam moves the rates at some
+knots.
 """
 
 from __future__ import annotations
@@ -10,29 +18,43 @@ import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
+import optax
 import pandas as pd
 
 from jaxlaw import schedules
 from jaxlaw.arguments import checked
-from jaxlaw.curves.counting import AREAS
-from jaxlaw.lr_areas import Areas, PhaseAreas
+from jaxlaw.curves.counting import AREAS, UNKNOWN_BASE_RATE, of_unknown_base
+from jaxlaw.laws.base import Law
+from jaxlaw.lr_areas import Areas, PhaseAreas, areas, phase_areas
 from jaxlaw.notes import Note, UsageError, nearest
-from jaxlaw.planning.answers import LEVEL, Source, in_domain, percentiles, sources
+from jaxlaw.planning.answers import LEVEL, Source, in_domain, on_source, percentiles, sources
 from jaxlaw.planning.continual_run import counted_as
-from jaxlaw.planning.descent import Target, gap_at, losses_of, predicted, searched
-from jaxlaw.planning.falls import Run, ends_of, grid_of, schedule_of, starts_of, together
-from jaxlaw.planning.regret import fall_of, own_schedules
-from jaxlaw.planning.schedule_notes import BEYOND, on_search, on_shape, on_sources
+from jaxlaw.programs import compiled
 from jaxlaw.records import plain
 from jaxlaw.schedules import Schedule
 
 _FALL = ("decay_start", "decay_end")
-_NUMBERS = ("loss", "gap", "agreement", *_FALL, "regret")
-AGREE = 1e-5  # relative distance of losses that count as the same optimum
+_NUMBERS = ("loss", "agreement", *_FALL, "regret")
+_USUAL = ("wsd", "linear", "cosine", "constant")
+_AGREE = 1e-5  # relative distance of losses that count as the same optimum
+_LONGEST = 1000  # times the run: the longest shortest decay
+_BEGINS = 129  # steps at which a fall may begin in the first scan, evenly spread; as many denser
+_MOST = 1000  # replicates whose own best schedule is searched
+_FEW = 0.5  # of the starts agree: warn
+_SUDDEN = 0.05  # share of the steps; a fall within fewer is a cliff
+_IDLE = 0.05  # share of the steps; more of them without a rate are worth a warning
+
+_BEYOND = Note(
+    "beyond-the-law",
+    "info",
+    "the law knows S1 and S2 only: not the stability of training at high rates, its noise, or "
+    "schedules unlike those it was fitted to; try this one at small scale first",
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,25 +63,24 @@ class OptimalSchedule:
 
     Attributes:
         schedule: its rates; those of ``after`` come first, with the boundary.
-        loss: predicted at its last step; of several losses, their weighted sum.
-        areas: at its last step: Areas, or PhaseAreas with ``after``.
-        gap: nats by which ``loss`` could still fall, to first order, with these knots. Where
-            the loss is convex in the rates (the annealing law, plain areas) this is a bound.
-        agreement: share of the starts whose loss is that of the best (to 1e-5).
-        n_starts: starts tried.
+        loss: predicted loss at its last step; of several losses, their weighted sum.
+        areas: areas at its last step: Areas, or PhaseAreas with ``after``.
+        agreement: share of the starts whose loss is that of the best (to 1e-5); 1 where areas are
+            plain, and every schedule is scanned.
+        n_starts: number of starts; 0 where every schedule is scanned.
         decay_start, decay_end: steps of the run (of the continued phase) by which a tenth and
             nine tenths of the fall from the first free rate to the last are done; both the
             last step where there is no fall.
         comparison: a row each for this and the usual schedules of the same steps, peak, floor
             and warm-up: ``loss``; ``loss_1``, ``loss_2``, … where they are several; areas.
         notes: what to know before relying on it.
-        usual: the schedules it is compared with, by name.
-        interval: of a bootstrap, ``loss`` → (low, high) under this very schedule; of the
-            first 1,000 replicates' own best schedules ``best_loss``, ``decay_start``,
-            ``decay_end``; and ``regret``.
-        level: of the intervals.
+        usual: schedules it is compared with, by name.
+        interval: of a bootstrap, ``loss`` → (low, high) under this very schedule; where areas are
+            plain, also of the first 1,000 replicates' own best schedules: ``best_loss``,
+            ``decay_start``, ``decay_end`` and ``regret``.
+        level: confidence level of the intervals.
         regret: nats by which this schedule is worse than a replicate's own best, by its own
-            law, in the median; NaN without replicates.
+            law, in the median; NaN without replicates, and with ``epsilon``.
         replicates: a row for each of these: ``loss`` (of this schedule), ``best_loss``,
             ``regret``, ``decay_start``, ``decay_end``.
     """
@@ -67,7 +88,6 @@ class OptimalSchedule:
     schedule: Schedule
     loss: float
     areas: Areas | PhaseAreas
-    gap: float
     agreement: float
     n_starts: int
     decay_start: float
@@ -86,10 +106,12 @@ class OptimalSchedule:
         if "loss" in self.interval:
             low, high = self.interval["loss"]
             found = f"loss between {low:.5g} and {high:.5g}; "
+        searched = "the best of all schedules that keep these limits"
+        if self.n_starts:
+            searched = f"{self.agreement:.0%} of {self.n_starts} starts agree"
         lines = [
             self.comparison.to_string(line_width=80),
-            f"{found}{self.agreement:.0%} of {self.n_starts} starts agree; "
-            f"at most about {self.gap:.1g} nats are left to gain",
+            found + searched,
             f"the fall begins at step {self.decay_start:.0f} and ends at {self.decay_end:.0f}",
         ]
         if "regret" in self.interval:
@@ -162,34 +184,36 @@ def optimal_schedule(
 
     Args:
         fit: a Fit, (law, params) or a bootstrap; or a list of them, whose losses are balanced.
-            The search is of the fit itself; a bootstrap adds intervals, and what each
-            replicate's own search finds from there.
-        steps: of the run, or of the continued phase; warm-up included.
-        peak: the highest rate.
+            The search is of the fit itself; a bootstrap adds intervals and, where areas are
+            plain, what each replicate likes best.
+        steps: number of steps of the run, or of the continued phase; warm-up included.
+        peak: highest rate.
         weights: λ of each loss, not negative, with sum 1 (Wang 2025, eq. 5). Changes since the
             start of a phase are balanced as the losses are: they differ by a constant.
         inputs: what the law takes beside areas, such as ``{"N": 1e9}`` or ``{"r": 0.2}``, in the
             units of the fitted runs (of the law for (law, params)); for several losses, one
             mapping for all or a list.
-        floor: the lowest rate after the warm-up.
+        floor: lowest rate after the warm-up.
         warmup: steps of a straight line from ``start`` up to the first free rate, which is at
             most the peak. 0: the first step has it, and areas count no jump before it, except
-            after a pre-training, from whose last rate it rises or falls at once.
-        start: where the warm-up begins: 0, or the last rate of ``after``.
-        after: the pre-training that went before; its rates are kept. For rates that never
+            after a pre-training, from whose last rate it rises or falls at once, and for laws of
+            an unknown base, whose last rate is 0 (Wang 2025, App. G).
+        start: rate where the warm-up begins: 0, or the last rate of ``after``.
+        after: pre-training that went before; its rates are kept. For rates that never
             rise, let ``peak`` be its last one; a higher peak bounds the re-warm-up.
         shortest_decay: steps that a fall from peak to floor takes at least: no step's fall is
             larger than (peak − floor) / shortest_decay.
         decay, carry_momentum, epsilon, count_warmup: how areas are counted. Left out: as they
             were for the fit, where it knows (a fit of curves does); else as
             :meth:`jaxlaw.Curves.runs` does by default.
-        knots: rates that are searched, half of them spread over the steps, half as λ^(T−t),
-            the memory of S2. Others lie on straight lines between them. Then, twice, as many are
-            placed anew, part of them where the rates fell, and searched again.
-        n_starts: wsd, linear, cosine and constant, then random ones.
-        iterations: of Adam, in each of these searches.
-        seed: of the random starts.
-        level: of the interval.
+        knots: with ``epsilon``, number of rates that are searched, half of them spread over the
+            steps, half as λ^(T−t), the memory of S2. Others lie on straight lines between them.
+        n_starts: with ``epsilon``, number of starts: wsd, linear, cosine and constant, then
+            random ones.
+        iterations: with ``epsilon``, steps of Adam from each of them; each takes some 30 ms for
+            40,000 steps of training.
+        seed: with ``epsilon``, seed of the random starts.
+        level: confidence level of the intervals.
 
     Returns:
         OptimalSchedule. Rates are float64, loss in nats, areas in learning rate × steps.
@@ -197,6 +221,12 @@ def optimal_schedule(
     Raises:
         UsageError: an argument out of its range, weights that do not sum to 1, a law without
             areas, or one that needs an input or a pre-training that is not given.
+
+    Examples:
+        >>> law = ("annealing", {"L0": 2.0, "A": 0.5, "alpha": 0.5, "C": 2.0})
+        >>> best = jl.planning.optimal_schedule(law, 200, 0.01, floor=1e-3, shortest_decay=40)
+        >>> best.comparison["loss"].idxmin()
+        'optimal'
     """
     targets = _targets(fit, weights, inputs)
     run = _run(steps, peak, floor, warmup, start, after, shortest_decay)
@@ -208,32 +238,66 @@ def optimal_schedule(
                  epsilon=epsilon)  # fmt: skip
     options = counted_as(*_several(fit), **given)
     if not any({"S1", "S1_pt"} & set(one.law.input_names) for one in targets):
-        options["count_warmup"] = True  # the base is not known: this run is the continued phase
-    grid, usual = grid_of(run, knots, options["decay"]), _usual(run)
-    starts = starts_of(run, grid, [*usual.values()], n_starts, np.random.default_rng(seed))
-    search = searched(targets, run, grid, options, starts, iterations)
-    best, losses = search.shares[search.best], search.losses
-    if not np.isfinite(search.loss):
-        raise UsageError("no start has a finite predicted loss; check the law's parameters")
-    gap = gap_at(targets, search, run, options)
-    found = schedule_of(best, run, search.grid)
-    ends = [search.best_ends, *(ends_of(one, options) for one in usual.values())]
+        # The base is not known: this run is the continued phase, and its rises count.
+        options["count_warmup"] = True
+        run = run._replace(base_known=after is not None)
+    usual, own, agreement = _usual(run), pd.DataFrame(), 1.0
+    if options["epsilon"] is None:
+        n_starts = 0
+        reach = _Reach(run, options)
+        best = _scanned(targets, reach)
+        found = _schedule_of(run, reach.free_rates(best))
+        own = _own_schedules(targets, reach, best)
+    else:
+        random = np.random.default_rng(seed)
+        found, agreement = _descended(targets, run, options, usual, knots, n_starts, iterations,
+                                      random)  # fmt: skip
+    ends = [_ends_of(one, options) for one in (found, *usual.values())]
     table = _compared(targets, ["optimal", *usual], ends)
-    agreement = float(np.mean(losses <= search.loss + AGREE * abs(search.loss)))
-    notes = [
-        *on_sources(targets, ends[0]),
-        *on_shape(found.rates[-steps:][run.first - 1 :], run),
-        *on_search(agreement, gap, search.loss),
-        BEYOND,
-    ]
-    fall = [float(one[0]) for one in fall_of(best[None], search, run)]
-    own = own_schedules(targets, search, run)
+    loss = float(table["loss"].iloc[0])
+    if not np.isfinite(loss):
+        raise UsageError("no schedule has a finite predicted loss; check the law's parameters")
+    free = found.rates[-steps:][run.first - 1 :]
+    notes = (*_on_sources(targets, ends[0]), *_on_shape(free, run), *_on_starts(agreement), _BEYOND)
     regret = float(own["regret"].median()) if len(own) else math.nan
     interval = _intervals(targets, ends[0], own, level)
     return OptimalSchedule(
-        found, float(table["loss"].iloc[0]), ends[0], gap, agreement, n_starts, *fall, table,
-        tuple(notes), usual, interval, level, regret, own,
+        found, loss, ends[0], agreement, n_starts, *_fall_of(free, run), table, notes, usual,
+        interval, level, regret, own,
     )  # fmt: skip
+
+
+class _Target(NamedTuple):
+    """One of the losses."""
+
+    law: Law
+    params: dict[str, Any]
+    inputs: dict[str, float]  # beside areas, in the law's own units
+    weight: float
+    source: Source
+
+
+class _Run(NamedTuple):
+    """The limits that the rates keep."""
+
+    steps: int
+    peak: float
+    floor: float
+    warmup: int
+    start: float
+    after: Schedule | None
+    shortest_decay: int
+    base_known: bool = True  # False: a continual phase whose pre-training nobody describes
+
+    @property
+    def first(self) -> int:
+        """The first step whose rate is free."""
+        return max(self.warmup, 1)
+
+    @property
+    def n_free(self) -> int:
+        """Number of steps whose rate is free."""
+        return self.steps - self.first + 1
 
 
 def _several(fit: Any) -> list[Any]:
@@ -242,7 +306,7 @@ def _several(fit: Any) -> list[Any]:
     return list(fit) if isinstance(fit, list | tuple) and not pair else [fit]
 
 
-def _targets(fit: Any, weights: Any, inputs: Any) -> tuple[Target, ...]:
+def _targets(fit: Any, weights: Any, inputs: Any) -> tuple[_Target, ...]:
     fits = sources(*_several(fit))
     if weights is None and len(fits) == 1:
         weights = (1.0,)
@@ -256,13 +320,13 @@ def _targets(fit: Any, weights: Any, inputs: Any) -> tuple[Target, ...]:
     return tuple(map(_target, fits, given, weights))
 
 
-def _target(source: Source, inputs: Mapping[str, float], weight: float) -> Target:
+def _target(source: Source, inputs: Mapping[str, float], weight: float) -> _Target:
     params = {name: float(rows[0]) for name, rows in source.params.items()}
     values = {name: float(value) * source.units.get(name, 1.0) for name, value in inputs.items()}
-    return Target(source.law, params, values, float(weight), source)
+    return _Target(source.law, params, values, float(weight), source)
 
 
-def _check_inputs(target: Target, after: Schedule | None) -> None:
+def _check_inputs(target: _Target, after: Schedule | None) -> None:
     law, given = target.law, target.inputs
     if not {"S1", "S1_cpt"} & set(law.input_names):
         raise UsageError(
@@ -290,7 +354,7 @@ def _check_inputs(target: Target, after: Schedule | None) -> None:
 def _run(
     steps: int, peak: float, floor: float, warmup: int, start: float | None,
     after: Schedule | None, shortest_decay: int,
-) -> Run:  # fmt: skip
+) -> _Run:  # fmt: skip
     if not (steps >= 1 and steps == int(steps)):
         raise UsageError(f"steps is {steps}; it must be a whole number, 1 or more")
     in_domain("peak", peak)
@@ -300,7 +364,7 @@ def _run(
         raise UsageError(f"warmup is {warmup}, but the run has {steps} steps; use 0 to {steps - 1}")
     if not (shortest_decay >= 1 and shortest_decay == int(shortest_decay)):
         raise UsageError(f"shortest_decay is {shortest_decay}; it is a number of steps, 1 or more")
-    if shortest_decay > _LONGEST * steps:  # such a fall never gets far; its mean needs the memory
+    if shortest_decay > _LONGEST * steps:  # such a fall never gets far
         raise UsageError(
             f"shortest_decay is {shortest_decay}, the run has {steps} steps; {_LONGEST} times as "
             "many at most"
@@ -310,47 +374,361 @@ def _run(
     if start is None:
         start = 0.0 if after is None else float(after.rates[-1])
     in_domain("start", start, "nonnegative")
-    return Run(
+    return _Run(
         int(steps), float(peak), float(floor), int(warmup), float(start), after,
         int(shortest_decay),
     )  # fmt: skip
 
 
-_LONGEST = 1000  # times the run: the longest shortest decay
-_USUAL = ("wsd", "linear", "cosine", "constant")
+def _schedule_of(run: _Run, free: np.ndarray) -> Schedule:
+    """The whole schedule of the free rates; where rounding broke a limit it is restored."""
+    free = np.minimum.accumulate(np.clip(free, run.floor, run.peak))
+    initial = run.start if run.warmup else float(free[0])
+    # The warm-up is a straight line to the first free rate, which is its last step.
+    way = np.arange(1, run.warmup) / max(run.warmup, 1)
+    rates = np.concatenate([run.start * (1 - way) + free[0] * way, free])
+    own = Schedule(rates, initial, None, "optimal")
+    own = own if run.base_known else of_unknown_base(own)
+    return own if run.after is None else schedules.join(run.after, own)
 
 
-def _usual(run: Run) -> dict[str, Schedule]:
+def _usual(run: _Run) -> dict[str, Schedule]:
     """The usual schedules under the same limits."""
     made = {}
     for name in _USUAL:
         final = {} if name == "constant" else {"final": run.floor}
         one = getattr(schedules, name)(run.peak, run.steps - run.warmup, **final)
         one = schedules.warmup(one, run.warmup, run.start) if run.warmup else one
+        one = one if run.base_known else of_unknown_base(one)
         made[name] = one if run.after is None else schedules.join(run.after, one)
     return made
 
 
-def _compared(
-    targets: tuple[Target, ...], names: Sequence[str], ends: Sequence[Areas | PhaseAreas]
-) -> pd.DataFrame:
+def _ends_of(schedule: Schedule, options: Mapping[str, Any]) -> Areas | PhaseAreas:
+    """Areas after the last step, as numbers; rises of a continued phase always count."""
+    at = [len(schedule)]
+    if schedule.boundary is None:
+        rest = {name: v for name, v in options.items() if name != "carry_momentum"}
+        found = areas(schedule, at=at, **rest)
+    else:
+        counts = (options["count_warmup"], True)
+        found = phase_areas(schedule, at=at, **{**options, "count_warmup": counts})
+    return type(found)(*(float(one[0]) for one in found))
+
+
+def _by_name(ends: Areas | PhaseAreas) -> dict[str, Any]:
+    """Areas under every name by which a law may ask for them."""
+    if isinstance(ends, PhaseAreas):
+        return ends._asdict() | ends.whole._asdict()
+    return {"S1": ends.S1, "S2": ends.S2, "S1_cpt": ends.S1, "S2_cpt": ends.S2}
+
+
+def _predicted(law: Law, params: Any, inputs: Any, ends: Areas | PhaseAreas) -> Any:
+    """What a law says of areas at the end, and of its other inputs, in its own units."""
+    values = _by_name(ends) | inputs
+    return law(params, **{name: values[name] for name in law.input_names})
+
+
+@compiled(static_argnames="which")
+def _weighted(which: tuple[Law, ...], values: Any, ends: Any) -> Any:
+    """The weighted sum of the losses; parameters and areas broadcast."""
+    each = zip(which, values, strict=True)
+    return sum(weight * _predicted(law, p, x, ends) for law, (weight, p, x) in each)
+
+
+def _losses(targets: Sequence[_Target], ends: Areas | PhaseAreas) -> np.ndarray:
+    """The weighted sum at the ends of schedules, on the host."""
+    which = tuple(one.law for one in targets)
+    values = [(one.weight, one.params, one.inputs) for one in targets]
     with jax.enable_x64(True):
-        at = together(ends)
-        columns = [np.asarray(predicted(t.law, t.params, t.inputs, at)) for t in targets]
-    whole = sum(t.weight * column for t, column in zip(targets, columns, strict=True))
-    table: dict[str, Any] = {"loss": whole}
+        return np.asarray(_weighted(which, values, ends))
+
+
+class _Reach:
+    """Areas within reach of a run, where they are plain, in closed form.
+
+    A point is (level, step, depth), each in [0, 1]: the rate before the fall as a share of the way
+    from floor to peak; where the fall begins among ``begins``, 1 for no fall; and the share of
+    that rate (above the floor) that falls off, within ``shortest_decay`` steps.
+
+    Attributes:
+        begins: steps to go at the falls of a first scan, from most to none. Half of them are evenly
+            spread; the others lie ever denser towards the end, where a fall of a step more or
+            less counts as long as momentum remembers it. Between them other steps are found later.
+    """
+
+    def __init__(self, run: _Run, options: Mapping[str, Any]) -> None:
+        self.run = run
+        # Without a fall, areas are linear in the level of the rates on either side of the level
+        # where the warm-up turns from a rise (which may not count) into a fall (which does).
+        turn = np.clip((run.start - run.floor) / (run.peak - run.floor), 0, 1)
+        self.levels = np.array([0.0, turn, 1.0])
+        flat = [np.full(run.n_free, run.floor + x * (run.peak - run.floor)) for x in self.levels]
+        ends = [_ends_of(_schedule_of(run, one), options) for one in flat]
+        self.flat = type(ends[0])(*map(np.array, zip(*ends, strict=True)))
+        # A fall by 1 with m steps to go takes m off S1 and adds Σ_{j<m} λ^j to S2. Falls within
+        # shortest_decay steps are the mean of as many such falls, and a mean over consecutive m
+        # is a difference of two sums.
+        to_go = np.arange(run.n_free + 1)
+        remembered = np.append(0.0, np.cumsum(float(options["decay"]) ** to_go[:-1]))
+        self.off_S1, self.on_S2 = (
+            (sums - sums[np.maximum(to_go - run.shortest_decay, 0)]) / run.shortest_decay
+            for sums in (np.cumsum(to_go, dtype=float), np.cumsum(remembered))
+        )
+
+        most = run.n_free - 1
+        dense = np.geomspace(1, most, _BEGINS) if most else 0
+        begins = np.append(np.linspace(0, most, _BEGINS), dense)
+        self.begins = np.unique(np.rint(begins))[::-1]
+
+    def _steps_to_go(self, step: np.ndarray) -> np.ndarray:
+        place = step * (len(self.begins) - 1)
+        return np.rint(np.interp(place, np.arange(len(self.begins)), self.begins)).astype(int)
+
+    def ends(self, points: np.ndarray) -> Areas | PhaseAreas:
+        """Areas at the end of the schedules of points (…, 3)."""
+        level, step, depth = np.moveaxis(points, -1, 0)
+        fall = level * depth * (self.run.peak - self.run.floor)
+        flat = {
+            name: np.interp(level, self.levels, one) for name, one in self.flat._asdict().items()
+        }
+        S1, S2 = ("S1", "S2") if isinstance(self.flat, Areas) else ("S1_cpt", "S2_cpt")
+        to_go = self._steps_to_go(step)
+        flat[S1] = flat[S1] - fall * self.off_S1[to_go]
+        flat[S2] = flat[S2] + fall * self.on_S2[to_go]
+        return type(self.flat)(**flat)
+
+    def fall_of(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Steps (…) by which a tenth and nine tenths of the fall are done; without one the last."""
+        level, step, depth = np.moveaxis(points, -1, 0)
+        to_go, run = self._steps_to_go(step), self.run
+        lasts = np.minimum(to_go, run.shortest_decay)  # a late fall does not come to its end
+        none = level * depth * lasts / run.shortest_decay <= 1e-6
+        begin = run.first + run.n_free - to_go - 1
+        return tuple(
+            np.where(none, run.steps, begin + np.ceil(share * lasts - 1e-9)) for share in (0.1, 0.9)
+        )
+
+    def free_rates(self, point: np.ndarray) -> np.ndarray:
+        """The free rates of one point (3,)."""
+        run, (level, step, depth) = self.run, point
+        begin = run.n_free - int(self._steps_to_go(step))
+        fallen = np.clip((np.arange(run.n_free) - begin + 1) / run.shortest_decay, 0, 1)
+        rates = run.floor + level * (run.peak - run.floor) * (1 - depth * fallen)
+        return np.clip(rates, run.floor, run.peak)  # rounding may carry a rate past a limit
+
+
+def _scanned(targets: Sequence[_Target], reach: _Reach, rows: int = 0) -> np.ndarray:
+    """The best points (3,), or (rows, 3) where parameters have rows (rows, 1).
+
+    A grid over everything, then ever finer ones around the best point. The loss is smooth in the
+    three numbers, so that no optimum hides between the points of the first grid.
+    """
+    shape = (rows,) if rows else ()
+
+    def best_of(points: np.ndarray) -> np.ndarray:
+        losses = np.broadcast_to(_losses(targets, reach.ends(points)), points.shape[:-1])
+        losses = np.where(np.isnan(losses), np.inf, losses)
+        return np.take_along_axis(points, losses.argmin(axis=-1)[..., None, None], axis=-2)[
+            ..., 0, :
+        ]
+
+    def grid(*counts: int) -> np.ndarray:
+        sides = [np.linspace(0, 1, count) for count in counts]
+        return np.stack(np.meshgrid(*sides, indexing="ij"), axis=-1).reshape(-1, 3)
+
+    # One size for all runs: the law is compiled for it once.
+    coarse, fine = grid(9, 2 * _BEGINS, 5), grid(7, 13, 7) - 0.5
+    best = best_of(np.broadcast_to(coarse, (*shape, *coarse.shape)))
+    apart = np.diff(reach.begins, append=0).min()
+    widest = -apart * len(reach.begins)  # steps in a unit of the second number
+    width = np.array([3 / 8, 3 / (2 * _BEGINS - 1), 3 / 4])  # a cell and a half to either side
+    while width[0] > 1e-9 or width[1] * widest > 0.5:
+        # The best point itself is in the middle: no step makes it worse.
+        around = np.clip(best[..., None, :] + fine * width, 0, 1)
+        best, width = best_of(around), width / 3
+    return best
+
+
+def _own_schedules(targets: Sequence[_Target], reach: _Reach, best: np.ndarray) -> pd.DataFrame:
+    """``OptimalSchedule.replicates``, for the point that is best for the fits themselves."""
+    count = min(targets[0].source.rows - 1, _MOST)
+    if not count:
+        return pd.DataFrame()
+    each = [
+        one._replace(params={k: v[1 : count + 1, None] for k, v in one.source.params.items()})
+        for one in targets
+    ]
+    own = _scanned(each, reach, count)
+    here, there = (
+        np.broadcast_to(_losses(each, reach.ends(points)), (count, 1))[:, 0]
+        for points in (best[None, None], own[:, None])
+    )
+    better = here > there
+    own = np.where(better[:, None], own, best)
+    columns = {"loss": here, "best_loss": np.where(better, there, here)}
+    columns["regret"] = columns["loss"] - columns["best_loss"]
+    return pd.DataFrame(columns | dict(zip(_FALL, reach.fall_of(own), strict=True)))
+
+
+def _fall_of(free: np.ndarray, run: _Run) -> tuple[float, float]:
+    """Steps by which a tenth and nine tenths of the fall are done; without one the last."""
+    fall = free[0] - free[-1]
+    if fall <= 1e-6 * run.peak:
+        return float(run.steps), float(run.steps)
+    # The last digits of rates on a straight line must not decide on a step.
+    done = (free[0] - free) / fall + 1e-9
+    begun, ended = (float(run.first + np.argmax(done >= share)) for share in (0.1, 0.9))
+    return begun, ended
+
+
+def _descended(
+    targets: Sequence[_Target], run: _Run, options: Mapping[str, Any],
+    usual: Mapping[str, Schedule], knots: int, n_starts: int, iterations: int,
+    random: np.random.Generator,
+) -> tuple[Schedule, float]:  # fmt: skip
+    """Adam on what falls between knots, a softmax of logits: every limit is met by construction.
+
+    Returns the best schedule and the share of starts that agree with it.
+    """
+    at = _knots(run, knots, float(options["decay"]))
+    steps = np.arange(run.first, run.steps + 1.0)
+    level = (np.stack([one.rates[-run.steps :] for one in usual.values()]) - run.floor) / (
+        run.peak - run.floor
+    )
+    level = np.stack([np.interp(at, np.arange(1, run.steps + 1), one) for one in level[:n_starts]])
+    shares = -np.diff(level, prepend=1.0, append=0.0, axis=1)
+    drawn = random.dirichlet(np.full(len(at) + 1, 0.3), max(n_starts - len(shares), 0))
+    shares = np.concatenate([np.maximum(shares, 0), drawn])
+    # A tenth of the fall goes to all shares alike: none is so small that it cannot come back.
+    logits = np.log(shares + 0.1 / shares.shape[1])
+    way = np.arange(1, run.warmup) / max(run.warmup, 1)
+
+    def free_rates(logits: Any) -> Any:
+        """Rates of the free steps; what has yet to fall at the knots, and lines between them."""
+        level = jnp.cumsum(jax.nn.softmax(logits)[:0:-1])[::-1]
+        rates = jnp.interp(steps, at, level)
+        width = min(run.shortest_decay, 2 * run.steps)
+        if width > 1:  # a mean over the last steps: no fall in one step beyond its share
+            before = jnp.concatenate([jnp.full(width, rates[0]), rates])
+            sums = jnp.cumsum(before)
+            scale = width / run.shortest_decay
+            rates = rates[0] + scale * ((sums[width:] - sums[:-width]) / width - rates[0])
+        return run.floor + (run.peak - run.floor) * rates
+
+    def loss(logits: Any) -> Any:
+        free = free_rates(logits)
+        rates = jnp.concatenate([run.start * (1 - way) + free[0] * way, free])
+        initial = run.start if run.warmup else free[0]
+        initial = initial if run.base_known else UNKNOWN_BASE_RATE
+        rest = {name: v for name, v in options.items() if name != "carry_momentum"}
+        if run.after is None:
+            ends = areas(rates, initial_lr=initial, at=[run.steps], **rest)
+        else:
+            counts, before = (options["count_warmup"], True), run.after
+            ends = phase_areas(
+                jnp.concatenate([before.rates, rates]), initial_lr=before.initial_lr,
+                at=[len(before) + run.steps], boundary=len(before),
+                **{**options, "count_warmup": counts},
+            )  # fmt: skip
+        ends = type(ends)(*(one[0] for one in ends))
+        return sum(t.weight * _predicted(t.law, t.params, t.inputs, ends) for t in targets)
+
+    # Near a corner gradients fade with the shares; Adam's steps do not, without its epsilon.
+    adam = optax.adam(optax.cosine_decay_schedule(1.0, iterations), b2=0.99, eps=1e-30)
+    each = jax.vmap(jax.grad(loss))
+
+    @jax.jit
+    def descend(logits: Any) -> Any:
+        def step(_: Any, carry: Any) -> Any:
+            logits, state = carry
+            update, state = adam.update(each(logits), state)
+            return optax.apply_updates(logits, update), state
+
+        logits, _ = jax.lax.fori_loop(0, iterations, step, (logits, adam.init(logits)))
+        return jax.vmap(free_rates)(logits), jax.vmap(loss)(logits)
+
+    with jax.enable_x64(True):
+        rates, losses = map(np.asarray, descend(jnp.asarray(logits)))
+    losses = np.where(np.isnan(losses), np.inf, losses)
+    agreement = float(np.mean(losses <= losses.min() + _AGREE * abs(losses.min())))
+    return _schedule_of(run, rates[losses.argmin()]), agreement
+
+
+def _knots(run: _Run, knots: int, decay: float) -> np.ndarray:
+    """Every free step, where they are few; else half the knots evenly, half as λ^(T−t)."""
+    steps = np.arange(run.first, run.steps + 1.0)
+    if len(steps) <= knots:
+        return steps
+    passed = (steps - steps[0]) / (steps[-1] - steps[0])
+    memory = np.power(decay, steps[-1] - steps)
+    recent = (memory - memory[0]) / (1 - memory[0]) if memory[0] < 1 else passed
+    return np.interp(np.linspace(0, 1, knots), (passed + recent) / 2, steps)
+
+
+def _compared(
+    targets: tuple[_Target, ...], names: Sequence[str], ends: Sequence[Areas | PhaseAreas]
+) -> pd.DataFrame:
+    at = type(ends[0])(*map(np.array, zip(*ends, strict=True)))
+    table: dict[str, Any] = {"loss": _losses(targets, at)}
     if len(targets) > 1:
-        table |= {f"loss_{k}": column for k, column in enumerate(columns, 1)}
-    table |= at._asdict()
-    return pd.DataFrame(table, index=pd.Index(names, name="schedule"))
+        alone = [_losses([one._replace(weight=1.0)], at) for one in targets]
+        table |= {f"loss_{k}": column for k, column in enumerate(alone, 1)}
+    return pd.DataFrame(table | at._asdict(), index=pd.Index(names, name="schedule"))
 
 
 def _intervals(
-    targets: tuple[Target, ...], ends: Areas | PhaseAreas, own: pd.DataFrame, level: float
+    targets: tuple[_Target, ...], ends: Areas | PhaseAreas, own: pd.DataFrame, level: float
 ) -> dict[str, tuple[float, float]]:
-    """Of the loss by all replicates, and of what those that were searched found."""
+    """Of the loss by all replicates, and of what those that were searched like best."""
     every = [t._replace(params=t.source.params) for t in targets]
-    values = {"loss": np.atleast_1d(losses_of(every, ends))}
+    values = {"loss": np.atleast_1d(_losses(every, ends))}
     for name in own.columns.difference(["loss"], sort=False):
         values[name] = np.append(np.nan, own[name])  # the fit itself is no replicate
     return percentiles(values, level)
+
+
+_WHICH = ("first", "second", "third")
+
+
+def _on_sources(targets: tuple[_Target, ...], ends: Areas | PhaseAreas) -> list[Note]:
+    """Where the best schedule is outside what a fit has seen; the fits' own doubts."""
+    notes = []
+    for k, target in enumerate(targets):
+        which = "" if len(targets) == 1 else _WHICH[k] if k < len(_WHICH) else f"{k + 1}th"
+        values, source = _by_name(ends) | target.inputs, target.source
+        at = {name: values[name] / source.units[name] for name in source.law.input_names}
+        notes += on_source(source, which, **at)
+    return notes
+
+
+def _on_shape(free: np.ndarray, run: _Run) -> list[Note]:
+    """Falls that are cliffs and tails that train nothing."""
+    notes, fall = [], free[0] - free[-1]
+    begun, ended = ((free >= free[0] - share * fall).sum() for share in (0.1, 0.9))
+    if fall > 0.1 * run.peak and ended - begun < _SUDDEN * len(free):
+        message = (
+            f"the rate falls from {free[0]:.3g} to {free[-1]:.3g} within {ended - begun + 1} steps "
+            f"near step {run.first + begun}: the law, fitted to smooth schedules, says nothing "
+            "against it; shortest_decay= does"
+        )
+        notes.append(Note("cliff", "warning", message))
+    idle = int((free <= 1e-3 * run.peak).sum())
+    if idle > _IDLE * len(free):
+        message = (
+            f"the last {idle} steps have a rate below a thousandth of the peak, where nothing is "
+            "trained; the law credits their annealing area all the same: use a floor above 0"
+        )
+        notes.append(Note("idle-tail", "warning", message))
+    return notes
+
+
+def _on_starts(agreement: float) -> list[Note]:
+    """Starts that disagree."""
+    if agreement >= _FEW:
+        return []
+    message = (
+        f"only {agreement:.0%} of the starts end at the best loss: a better schedule may "
+        "exist; try more starts (n_starts) or iterations"
+    )
+    return [Note("few-starts-agree", "warning", message)]
