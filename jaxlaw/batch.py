@@ -145,14 +145,15 @@ def _starts(model: Model, starts: Any, centre: Any, problems: Problem, kind: Any
 
         if not 1 <= starts <= _MOST_STARTS:
             raise UsageError(f"starts is a number from 1 to {_MOST_STARTS}, not {starts}")
-        params = dict(zip(law.parameter_names, sobol(law, int(starts), 0).T, strict=True))
+        columns = jnp.asarray(sobol(law, int(starts), 0).T, kind)
+        params = dict(zip(law.parameter_names, columns, strict=True))
     else:
         columns = jnp.moveaxis(jnp.atleast_2d(as_array("starts", starts, kind)), -1, 0)
         if len(columns) != len(law.parameters):
             raise UsageError(f"starts need {len(law.parameters)} columns, not {len(columns)}")
         params = dict(zip(law.parameter_names, columns, strict=True))
         params = recentre(law, params, centre, sign=-1)
-    return jnp.asarray(from_natural(model, params, problems.context), kind)
+    return from_natural(model, params, problems.context).astype(kind)
 
 
 @compiled(static_argnames="model")
@@ -176,7 +177,8 @@ def _solve(model: Model, problems: Problem, starts: Array, centre: Any) -> Batch
     at = jnp.take_along_axis(lanes.coordinates, best[:, None, None], axis=1)[:, 0]
     params, objective = jax.vmap(finish, (problem_axes(batched), 0))(problems, at)
     status = jnp.take_along_axis(lanes.status, best[:, None], axis=1)[:, 0]
-    agreement = jnp.mean(values <= least + agree * jnp.abs(least), axis=1)
+    agreeing = values <= least + agree * jnp.abs(least)
+    agreement = jnp.mean(agreeing, axis=1, dtype=values.dtype)
     return BatchFit(params, objective, status, agreement)
 
 

@@ -70,25 +70,24 @@ def natural(model: Model, coordinates: Any, context: dict[str, Array]) -> dict[s
     return params
 
 
-def from_natural(model: Model, params: Mapping[str, Any], context: Mapping[str, Any]) -> np.ndarray:
+def from_natural(model: Model, params: Mapping[str, Any], context: Mapping[str, Any]) -> Array:
     """Search coordinates (…, p) of searched parameters: centred, the raised one as excess.
 
-    Coefficients at or below zero, which a logarithm cannot hold, become 1e-12.
+    Pure JAX, so that it can stand inside a caller's program. Coefficients at or below zero, which
+    a logarithm cannot hold, become 1e-12.
     """
-    values = {name: np.asarray(value, float) for name, value in params.items()}
+    values = {name: jnp.asarray(value) for name, value in params.items()}
     if model.chart:
-        charted = _charted(model.law, values, dict(context))
-        values |= {name: np.asarray(value) for name, value in charted.items()}
+        values |= model.law.chart.from_natural(values, context)
     columns = [
-        np.log(np.maximum(values[name], 1e-12)) if scale == "log" else values[name]
+        jnp.log(jnp.maximum(values[name], 1e-12)) if scale == "log" else values[name]
         for name, scale in zip(model.law.parameter_names, model.scales, strict=True)
     ]
-    return np.stack(np.broadcast_arrays(*columns), axis=-1)
+    return jnp.stack(jnp.broadcast_arrays(*columns), axis=-1)
 
 
-@compiled(optimised=False, static_argnames="law")
-def _charted(law: Law, values: dict[str, Any], context: dict[str, Any]) -> dict[str, Any]:
-    return law.chart.from_natural(values, context)
+#: The same as one program, for numbers that are known: called as it is, it compiles each operation.
+coordinates_of = compiled(optimised=False, static_argnames="model")(from_natural)
 
 
 def box(model: Model) -> tuple[np.ndarray, np.ndarray]:

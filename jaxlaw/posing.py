@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxlaw.coordinates import Array, Model, box, exponents_of, from_natural, natural, recentre
+from jaxlaw.coordinates import Array, Model, box, coordinates_of, exponents_of, natural, recentre
 from jaxlaw.laws.base import Law
 from jaxlaw.notes import UsageError, nearest
 from jaxlaw.objective import LARGEST_DELTA, Problem
@@ -118,7 +118,7 @@ class Posed:
         away = {name: unit for name, unit in self.means.items() if name not in self.centre}
         params = recentre(law, params, away, sign=1)
         params |= {name: np.full(starts.shape[:-1], v) for name, v in self.fixed.items()}
-        found = from_natural(self.model, params, self.problem.context)
+        found = np.asarray(coordinates_of(self.model, params, self.problem.context))
         low, high = np.asarray(self.problem.low), np.asarray(self.problem.high)
         return np.clip(found, low, high)
 
@@ -130,7 +130,7 @@ class Posed:
         if law.constraint is not None:
             raised = law.constraint.raises
             values[raised] = values[raised] - np.asarray(law.constraint.least(values, context))
-        found = from_natural(self.model, values, context)
+        found = np.asarray(coordinates_of(self.model, values, context))
         return np.clip(found, np.asarray(self.problem.low), np.asarray(self.problem.high))
 
     def boxes(self, held: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
