@@ -167,6 +167,34 @@ def test_nothing_on_a_fine_grid_is_better(weight):
     assert best.objective == pytest.approx(weight * best.loss_pt + (1 - weight) * best.loss_cpt)
 
 
+def test_changes_are_balanced_as_eq_5_prints_them():
+    """Bases of other loss potentials begin elsewhere: losses and changes choose other ones."""
+    short = dataclasses.replace(RUN, steps=1_000, peak=2e-5)
+    over, weight = {"loss_potential": (0.0, 1.0), "replay": (0.0, 1.0)}, 0.6
+    axes = {"loss_potential": np.linspace(0, 1, 401), "replay": np.linspace(0, 1, 401)}
+    table = final_losses(PT, CPT, short, **axes).table
+    whole = weight * table["change_pt"] + (1 - weight) * table["change_cpt"]
+    row = table.loc[whole.idxmin()]
+    best = optimal_training(PT, CPT, short, weight, over, minimise="changes")
+    assert best.objective <= whole.min() + 1e-12
+    assert best.objective == pytest.approx(whole.min(), abs=1e-5)
+    assert best.loss_potential == pytest.approx(row["loss_potential"], abs=5e-3)
+    assert best.objective == pytest.approx(
+        weight * best.change_pt + (1 - weight) * best.change_cpt, rel=1e-12
+    )
+    losses = optimal_training(PT, CPT, short, weight, over)
+    assert (best.minimise, losses.minimise) == ("changes", "losses")
+    assert (best.loss_potential, losses.loss_potential) == (1.0, 0.0)
+    assert losses.change_pt != pytest.approx(best.change_pt, abs=1e-3)
+    # Of one base the two differ by a constant, and so have one optimum.
+    ours = [balance_curve(PT, CPT, RUN, OVER, (0.3, 0.55), minimise=one).table
+            for one in ("losses", "changes")]  # fmt: skip
+    for name in ("peak", "replay", "loss_pt"):
+        np.testing.assert_allclose(ours[0][name], ours[1][name], rtol=1e-6)
+    with pytest.raises(UsageError, match="'losses' or 'changes'"):
+        optimal_training(PT, CPT, short, weight, over, minimise="loss")
+
+
 def test_the_best_number_of_steps_is_found_inside_its_range():
     """Annealing gains first, a shift that sets in slowly lifts later."""
     slow = (PT[0], {**PT[1], "E": 0.3, "C2": 0.5})

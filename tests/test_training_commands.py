@@ -43,6 +43,17 @@ def test_best_settings(command, tmp_path):
     assert code == 0 and low < found["replay"] < high
 
 
+def test_changes_are_balanced_on_request(command):
+    short = ["--run", "cosine:steps=1000,peak=2e-5,warmup=500"]
+    search = ["--weight", "0.6", "--over", "loss_potential=0:1", "--json"]
+    for minimise, potential in (("losses", 0.0), ("changes", 1.0)):
+        asked = [*PAIR, *BASE, *short, *search, "--minimise", minimise]
+        code, out, _ = command("plan", "training", *asked)
+        assert code == 0 and json.loads(out)["loss_potential"] == potential
+    code, _, err = command("plan", "training", *PAIR, *BASE, *short, *search, "--minimise", "all")
+    assert code == 2 and "'losses' or 'changes'" in err
+
+
 def test_tables_and_pictures(command, tmp_path):
     picture = tmp_path / "losses.png"
     vary = ["--vary", "loss_potential=0,0.5,1", "--vary", "steps=5000,20000"]

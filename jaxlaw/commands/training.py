@@ -12,7 +12,7 @@ import typer
 
 from jaxlaw import planning
 from jaxlaw.commands.curves import CarryMomentum, CountWarmup
-from jaxlaw.commands.options import Columns, Json, Level, fit_argument
+from jaxlaw.commands.options import Columns, Json, Level, completed, fit_argument
 from jaxlaw.commands.plan_output import (
     ANSWER,
     Draws,
@@ -82,6 +82,13 @@ def training_command(
     vary: Annotated[
         list[str] | None, typer.Option(help="To tabulate: steps=5000,20000; repeatable.")
     ] = None,
+    minimise: Annotated[
+        str,
+        typer.Option(
+            help="losses; or changes, as Wang's eq. 5 is printed.",
+            autocompletion=completed(("losses", "changes")),
+        ),
+    ] = "losses",
     loss_potential: Potential = 0.0,
     replay: Replay = 0.0,
     value: Others = None,
@@ -122,6 +129,7 @@ def training_command(
         if None in ends:
             raise UsageError(f"--over {name}= takes LOW:HIGH, both of them")
     weights = [number(one, "--weight") for one in weight.split(",")]
+    options["minimise"] = minimise
     curve = planning.balance_curve(*fits, plan, ranges, weights, **options)
     if len(weights) > 1:
         first = next(iter(ranges))

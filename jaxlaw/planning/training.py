@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
@@ -39,6 +39,8 @@ from jaxlaw.planning.two_losses import (
 )
 from jaxlaw.programs import SEARCHED, compiled
 
+Minimise = Literal["losses", "changes"]
+WHAT = {"losses": 0.0, "changes": 1.0}  # how many times the start is taken off the end
 AT_END = 1e-6  # of a range, in its own scale
 _LOGARITHMIC = ("peak", "steps")
 _POINTS = {1: 257, 2: 33, 3: 13, 4: 8}  # a side of the grid
@@ -54,15 +56,16 @@ class FinalLosses(AnswerTable):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class OptimalTraining(Answer):
-    """The settings with the least λ1·L_pt + λ2·L_cpt at the end.
+    """The settings with the least λ1·L_pt + λ2·L_cpt at the end, or λ1·ΔL_pt + λ2·ΔL_cpt.
 
     Attributes:
         weight: λ1; λ2 is 1 − λ1.
         loss_potential, peak, replay, steps: the best settings, and those held; the peak is NaN
             without a re-warm-up.
         loss_pt, loss_cpt: at the end; change_pt, change_cpt: since the start.
-        objective: λ1·loss_pt + λ2·loss_cpt.
+        objective: λ1·loss_pt + λ2·loss_cpt; of ``minimise="changes"`` the same of the changes.
         schedule: the rates of the best run.
+        minimise: ``losses`` or ``changes``, as it was asked.
     """
 
     weight: float
@@ -76,6 +79,7 @@ class OptimalTraining(Answer):
     change_cpt: float
     objective: float
     schedule: Any = None
+    minimise: str = "losses"
 
 
 class BalanceCurve(AnswerTable):
@@ -144,6 +148,7 @@ def optimal_training(
     *,
     inputs: Mapping[str, float] | None = None,
     areas: Mapping[str, Any] | None = None,
+    minimise: Minimise = "losses",
     level: float = LEVEL,
 ) -> OptimalTraining:
     """The settings that balance both losses best (Wang 2025, eq. 5 and figure 8).
@@ -151,12 +156,16 @@ def optimal_training(
     The least λ1·L_pt + λ2·L_cpt at the end. For a given base this is that of the changes ΔL,
     which differ from the losses by constants. Bases of other loss potentials start from other
     losses: their changes would reward a base for being left unannealed, their losses do not.
+    Equation 5 prints the changes, §5.1 speaks of the losses: ``minimise`` chooses.
 
     Args:
         pt, cpt, run, inputs, areas, level: as for :func:`final_losses`.
         weight: λ1, in [0, 1]; λ2 is 1 − λ1.
         over: setting → (lowest, highest), of any of ``loss_potential``, ``peak``, ``replay`` and
             ``steps``; others are held. Peak and steps are searched in logarithms.
+        minimise: ``losses``, or as eq. 5 is printed ``changes``: λ1·ΔL_pt + λ2·ΔL_cpt, each ΔL the
+            loss at the end less that at the start of the run. (The text calls ΔL_cpt a decrease;
+            only where a decrease counts as negative does its least make sense.)
 
     Returns:
         OptimalTraining; the steps are whole. A batched grid over the ranges is refined by Newton
@@ -164,9 +173,12 @@ def optimal_training(
 
     Raises:
         UsageError: as :func:`final_losses`; a weight outside [0, 1] or a range that is none.
+
+    Example:
+        ``optimal_training(pt, cpt, run, 0.3, {"loss_potential": (0, 1)}, minimise="changes")``.
     """
     question, names, ends = _posed(pt, cpt, run, over, inputs, areas)
-    found = _solved(question, names, ends, _weights([weight]))
+    found = _solved(question, names, ends, _weights([weight]), minimise)
     binding = _binding(names, ends, found, 0)
     values = {name: found[name][0] for name in (*SETTINGS, *_LOSSES, "objective")}
     at = {name: values[name][:1] for name in SETTINGS}
@@ -177,7 +189,7 @@ def optimal_training(
         varied = {name: value for name, value in varied.items() if name != "loss_potential"}
     return OptimalTraining(
         **measured(values, level), weight=float(weight), binding=binding, notes=tuple(notes),
-        schedule=run.schedule(**varied),
+        schedule=run.schedule(**varied), minimise=minimise,
     )  # fmt: skip
 
 
@@ -191,6 +203,7 @@ def balance_curve(
     *,
     inputs: Mapping[str, float] | None = None,
     areas: Mapping[str, Any] | None = None,
+    minimise: Minimise = "losses",
     level: float = LEVEL,
 ) -> BalanceCurve:
     """The best settings over λ1 (Wang 2025, figure 8), all in one program.
@@ -199,7 +212,7 @@ def balance_curve(
     """
     question, names, ends = _posed(pt, cpt, run, over, inputs, areas)
     weights = _weights(weights)
-    found = _solved(question, names, ends, weights)
+    found = _solved(question, names, ends, weights, minimise)
     table = {"weight": weights}
     for name in (*names, *_LOSSES, "objective"):
         table |= with_ends(name, found[name].T, level)
@@ -250,9 +263,12 @@ def _binding(
 
 
 def _solved(
-    question: Question, names: tuple[str, ...], ends: np.ndarray, weights: np.ndarray
-) -> dict[str, np.ndarray]:
+    question: Question, names: tuple[str, ...], ends: np.ndarray, weights: np.ndarray,
+    minimise: str,
+) -> dict[str, np.ndarray]:  # fmt: skip
     """Settings, losses and objective at the optima, each (weights, 1 + R)."""
+    if minimise not in WHAT:
+        raise UsageError(f"minimise is 'losses' or 'changes', not '{minimise}'")
     fixed = {name: v for name, v in question.run.settings.items() if name not in names}
     side = np.linspace(0, 1, _POINTS[len(names)])
     grid = np.stack([g.ravel() for g in np.meshgrid(*[side] * len(names), indexing="ij")], -1)
@@ -262,7 +278,7 @@ def _solved(
     with jax.enable_x64(True):
         places = _optima(
             question.laws, question.layout, names, lanes, np.repeat(weights, size),
-            question.numbers, question.inputs, fixed, (ends, log), grid,
+            question.numbers, question.inputs, fixed, (ends, log), grid, WHAT[minimise],
         )  # fmt: skip
         at = {k: np.array(v) for k, v in _settings(names, places, fixed, (ends, log)).items()}
     at["steps"] = np.clip(np.rint(at["steps"]), 1, None)
@@ -270,7 +286,8 @@ def _solved(
     at = {name: v.reshape(len(weights), size) for name, v in at.items()}
     both = evaluated(question, {name: v.T for name, v in at.items()})  # (2, 2, 1 + R, weights)
     named = {name: v.T for name, v in _named(both).items()}
-    composite = weights[:, None] * named["loss_pt"] + (1 - weights[:, None]) * named["loss_cpt"]
+    pt, cpt = (named[f"{'change' if WHAT[minimise] else 'loss'}_{one}"] for one in CORPORA)
+    composite = weights[:, None] * pt + (1 - weights[:, None]) * cpt
     return at | named | {"objective": composite}
 
 
@@ -289,16 +306,17 @@ def _settings(names: tuple[str, ...], places: Any, fixed: Mapping[str, Any], sca
 @compiled(little=8 * SEARCHED, static_argnames=("laws", "layout", "names"))
 def _optima(
     laws: Any, layout: Any, names: tuple[str, ...], params: Any, weights: Any, numbers: Any,
-    inputs: Any, fixed: Any, scale: Any, grid: Any,
+    inputs: Any, fixed: Any, scale: Any, grid: Any, starts: Any,
 ) -> Any:  # fmt: skip
-    """Places of the optima in the unit box, (lanes, settings)."""
+    """Places of the optima in the unit box, (lanes, settings); ``starts`` times are taken off."""
 
     def lane(mine: Any) -> Any:
         params, weight = mine
 
         def objective(places: Any) -> Any:
             at = _settings(names, places, fixed, scale)
-            pt, cpt = ends_of_losses(laws, layout, params, numbers, inputs, at)[:, 1]
+            both = ends_of_losses(laws, layout, params, numbers, inputs, at)
+            pt, cpt = both[:, 1] - starts * both[:, 0]
             return weight * pt + (1 - weight) * cpt
 
         return lowest_in_box(objective, grid)
