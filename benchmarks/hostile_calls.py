@@ -106,6 +106,18 @@ _SAMPLES = {"model": ["a"] * 4 + ["b"] * 4, "D": [2e2, 8e2, 2e3, 8e3] * 2,
             "loss": [2.4, 2.1, 2.0, 1.9, 2.2, 2.0, 1.9, 1.85]}  # fmt: skip
 _AREAS = {"decay": 0.999}
 
+
+def _phases(continued: bool = False) -> jl.Curves:
+    """A base's curve, or one that another corpus lifts after 20 steps."""
+    step = np.arange(21, 41) if continued else np.arange(1, 41)
+    loss = 3 + 1 / np.sqrt(step) + (0.1 if continued else 0.0)
+    line = "constant:lr=1e-3,steps=20+constant:lr=1e-3,steps=20"
+    return jl.read_curves(
+        {"step": step, "loss": loss},
+        schedules=line if continued else "constant:lr=1e-3,steps=40",
+    )
+
+
 #: name → (sound arguments, whether a call takes more than a moment).
 CALLS: dict[str, tuple[Callable[[], dict[str, Any]], bool]] = {
     "areas": (lambda: {"lr": np.full(20, 1e-3), "decay": 0.9, "initial_lr": 0.0, "at": [5, 20],
@@ -135,6 +147,8 @@ CALLS: dict[str, tuple[Callable[[], dict[str, Any]], bool]] = {
                            "targets": runs()["loss"].to_numpy(), "weights": None, "starts": 8,
                            "delta": 1e-3, "space": "log", "asymmetry": 1.0}, True),
     "fit_decay": (lambda: {"law": "annealing", "curves": None, "decays": (0.9, 0.99)}, False),
+    "observed_shift": (lambda: {"continual": _phases(continued=True), "hidden": _phases(),
+                                "pairs": None, "share": None}, False),
     "identifiability": (lambda: {"law": fitted(), "runs": runs()}, True),
     "inflection_ratio": (lambda: {"runs": turning(), "split": None, "at": None,
                                   "resamples": 2, "level": 0.9, "resample": "points", "seed": 0,

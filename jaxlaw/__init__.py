@@ -21,6 +21,7 @@ from jaxlaw.runs import Runs, read_runs
 from jaxlaw.saved_fits import load
 from jaxlaw.schedules import Schedule
 from jaxlaw.scores import Scores
+from jaxlaw.shifts import observed_shift
 from jaxlaw.study import Study, cross_validate
 from jaxlaw.uncertainty import (
     Bootstrap,
@@ -76,6 +77,7 @@ __all__ = [
     "laws",
     "learnability",
     "load",
+    "observed_shift",
     "phase_areas",
     "planning",
     "positive",

@@ -110,6 +110,11 @@ def batches() -> Inputs:
     return {name: np.concatenate([runs[name], again[name]]) for name in runs}
 
 
+def shift_alone() -> Inputs:
+    """S1 of the continual curves: all that the shift depends on."""
+    return {"S1_cpt": np.unique(continual()["S1_cpt"])}
+
+
 def replay(own: str, points: int = 20) -> Inputs:
     """Replay ratios r_pt of 0 to 0.8; r is r_pt (``own="pt"``) or r_cpt = 1 − r_pt."""
     before = both_phases()
@@ -155,6 +160,8 @@ DESIGNS: Mapping[str, Callable[[], Inputs]] = {
     "cpt-curve-power": both_phases,
     "cpt-curve-n": sizes,
     "cpt-curve-batch": batches,
+    "shift": shift_alone,
+    "shift-exp": shift_alone,
     "cpt-curve-replay-pt": partial(replay, "pt"),
     "cpt-curve-replay-cpt": partial(replay, "cpt"),
     "cpt-curve-unknown-base": partial(unknown_base, None),
@@ -187,6 +194,8 @@ TRUTHS: Mapping[str, dict[str, float]] = {
     | {"L0": 2.0, "C1": 0.0022, "C2": 0.0021, "F": 40.0}
     | {"gamma1": 0.26, "gamma2": 0.25, "gamma3": 0.2},
     "cpt-curve-batch": _CURVE | {"B_b": 0.31, "E_b": 40.0, "beta_b": 0.3},
+    "shift": _SHIFT_PT,
+    "shift-exp": {"B": 0.276, "E": 3.0},
     "cpt-curve-replay-pt": _HIDDEN_PT | {"C1": 0.280} | _SHIFT_PT | _REPLAY_PT,
     "cpt-curve-replay-cpt": _HIDDEN_CPT | {"C1": 0.285} | _SHIFT_CPT | _REPLAY_CPT,
     "cpt-curve-unknown-base": _HIDDEN_PT | {"C2": 0.263, "S1_pt": 1.0} | _SHIFT_PT,

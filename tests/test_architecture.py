@@ -79,6 +79,7 @@ ROOMS = [
     "jaxlaw.printed_laws",
     "jaxlaw.fitting",
     "jaxlaw.decay_fit",
+    "jaxlaw.shifts",
     "jaxlaw.refits",
     "jaxlaw.folds",
     "jaxlaw.study",

@@ -110,6 +110,8 @@ FORMULAS = {
     "cpt-curve-batch": lambda p, S1_cpt, b, **areas: (
         hidden(p, S1_cpt, **areas) + (1 - b) * shift(p, S1_cpt) + b * shift(p, S1_cpt, "_b")
     ),
+    "shift": lambda p, S1_cpt: shift(p, S1_cpt),
+    "shift-exp": lambda p, S1_cpt: -p["B"] * np.expm1(-p["E"] * S1_cpt),
     "cpt-curve-replay-pt": lambda p, r, **areas: replayed(p, r, "pt", **areas),
     "cpt-curve-replay-cpt": lambda p, r, **areas: replayed(p, r, "cpt", **areas),
     "cpt-curve-unknown-base": lambda p, S1_cpt, S2_cpt: (

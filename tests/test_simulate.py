@@ -39,6 +39,8 @@ SIZES = {
     "cpt-curve-power": 168,
     "cpt-curve-n": 504,
     "cpt-curve-batch": 248,
+    "shift": 80,
+    "shift-exp": 80,
     "cpt-curve-replay-pt": 568,
     "cpt-curve-replay-cpt": 568,
     "cpt-curve-unknown-base": 198,

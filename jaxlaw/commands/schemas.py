@@ -245,7 +245,7 @@ SCHEMAS: dict[str, Schema] = {
     "plan replay": answer(ReplayComparison),
     "plan envelope": table("loss"),
     "plan training": {"anyOf": [answer(OptimalTraining), table("loss_pt", "loss_cpt")]},
-    "plan turning": answer(TurningLength),
+    "plan turning": answer(TurningLength, pattern=TEXT),
     "plan out-of-domain": answer(
         OutOfDomain,
         {

@@ -54,7 +54,7 @@ def predict_curve(
     per_drop = any(spec.per_drop for spec in law.inputs)
     if per_drop:
         areas |= drops_along(schedule, done, options, worth)
-    plain = _without(fit, () if per_drop else _SHIFT)
+    plain = without_shift(fit)
     target, unshifted = fit.predict(areas, **inputs), plain.predict(areas, **inputs)
     base = _without(plain, _PER_DROP if per_drop else _ANNEALING).predict(areas, **inputs)
     columns = {"step": steps, "lr": np.append(schedule.initial_lr, schedule.rates)[done]}
@@ -63,6 +63,11 @@ def predict_curve(
     columns |= {law.target: target, "base": base, "annealing": unshifted - base}
     columns |= {"shift": target - unshifted, "outside": fit.outside(areas, **inputs)}
     return pd.DataFrame(columns)
+
+
+def without_shift(fit: Fit) -> Fit:
+    """The fit whose corpus never changed: its hidden pre-training curve (Wang 2025, eq. 2)."""
+    return _without(fit, () if any(spec.per_drop for spec in fit.law.inputs) else _SHIFT)
 
 
 def _options(fit: Fit, counted: Mapping[str, Any] | None) -> Mapping[str, Any]:

@@ -174,6 +174,38 @@ def cpt_curve_batch(
     return trained(S1_pt + S1_cpt, L0, A, alpha) - annealed + moved
 
 
+# The shift by itself is a difference of losses, of either sign, which has no logarithm.
+_SHIFT = {
+    "target": "shift",
+    "space": "linear",
+    "linear": ("B",),
+    "chart": chart(hidden=False),
+    "context": context,
+}
+
+
+@law(
+    name="shift",
+    formula="B·(1 − (1+E·S1_cpt)^−β)",
+    source="Wang 2025, eq. 3",
+    **_SHIFT,
+)
+def distribution_shift(S1_cpt, *, B=_B, E=_E, beta=_EXP):
+    """What a new corpus adds to the hidden pre-training curve, as a power law."""
+    return shift(S1_cpt, B, E, beta)
+
+
+@law(
+    name="shift-exp",
+    formula="B·(1 − e^(−E·S1_cpt))",
+    source="Wang 2025, §3.2 (compared and rejected)",
+    **_SHIFT,
+)
+def distribution_shift_exp(S1_cpt, *, B=_B, E=_E):
+    """An exponential shift: what the power law tends to as β grows and E falls."""
+    return exponential_shift(S1_cpt, B, E)
+
+
 def _share_on_pt(a2, r):
     """What is left of the shift on the pre-training corpus at a share r of it."""
     return -jnp.expm1(-a2 * (1 - r))

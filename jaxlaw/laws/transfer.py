@@ -47,6 +47,7 @@ def chart(
     share: Callable[[Any], Any] | None = None,
     shifts: tuple[str, ...] = ("",),
     base_known: bool = True,
+    hidden: bool = True,
 ) -> Chart:
     """The chart of a law.
 
@@ -54,21 +55,23 @@ def chart(
         share: how its shift depends on a2 where the new corpus is alone, if at all.
         shifts: what the names of the parameters of its shifts end in.
         base_known: whether S1_pt is an input, rather than a parameter.
+        hidden: whether the law has a hidden pre-training curve beside its shifts.
     """
+    sizes = _SIZES[base_known] if hidden else (lambda values, context: {},) * 2
 
     def to_natural(values, context):
-        found = (_size_to_natural if base_known else _base_to_natural)(values, context)
+        found = sizes[0](values, context)
         for end in shifts:
             found |= _shift_to_natural(values, end, share, context["s0"])
         return found
 
     def from_natural(values, context):
-        found = (_size_from_natural if base_known else _base_from_natural)(values, context)
+        found = sizes[1](values, context)
         for end in shifts:
             found |= _shift_from_natural(values, end, share, context["s0"])
         return found
 
-    low, high = {"A": 0.0}, {"A": 1e8}
+    low, high = ({"A": 0.0}, {"A": 1e8}) if hidden else ({}, {})
     if not base_known:
         low, high = low | {"L0": -1e8, "S1_pt": 1e-4}, high | {"L0": 1e8, "S1_pt": 1e4}
     for end in shifts:
@@ -99,6 +102,13 @@ def _base_from_natural(values, context):
     at_start = values["A"] * power(S1_pt, -alpha)
     fall = at_start * shift(s0, 1.0, 1 / S1_pt, alpha)
     return {"L0": values["L0"] + at_start, "A": fall, "S1_pt": alpha * s0 / S1_pt}
+
+
+# base_known → to natural values and back.
+_SIZES = {
+    True: (_size_to_natural, _size_from_natural),
+    False: (_base_to_natural, _base_from_natural),
+}
 
 
 def _shift_to_natural(values, end, share, s0):

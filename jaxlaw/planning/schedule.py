@@ -328,10 +328,10 @@ def _target(source: Source, inputs: Mapping[str, float], weight: float) -> _Targ
 
 def _check_inputs(target: _Target, after: Schedule | None) -> None:
     law, given = target.law, target.inputs
-    if not {"S1", "S1_cpt"} & set(law.input_names):
+    if not {"S1", "S1_cpt"} & set(law.input_names) or law.target != "loss":
         raise UsageError(
-            f"law {law.name} takes no areas of a schedule; use a law of loss curves, such as "
-            "annealing or cpt-curve"
+            f"law {law.name} is of no loss in areas of a schedule; use a law of loss curves, such "
+            "as annealing or cpt-curve"
         )
     if any(spec.per_drop for spec in law.inputs):
         raise UsageError(

@@ -28,6 +28,7 @@ LONGEST = 1e12  # steps; what takes longer is never
 _POINTS = 512
 _HALVINGS = 60
 _SAME = 1e-12  # nats
+_SEEN = 1e-4  # nats that a validation loss shows
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -40,6 +41,7 @@ class TurningLength(Answer):
         start: the loss before the run.
         limit: the loss at the end of an endless run.
         rise: by how much the loss is lifted at most.
+        highest_at: steps after which it is (about 5 %); infinite where it rises for ever.
         critical_point: what the loss without annealing tends to on the new mixture.
         critical_S1: S1 of pre-training from which on the loss without annealing, lower than the
             critical point by then, cannot come back; infinite: it always can; NaN: the base is
@@ -51,8 +53,33 @@ class TurningLength(Answer):
     start: float
     limit: float
     rise: float
+    highest_at: float
     critical_point: float
     critical_S1: float
+
+    @property
+    def pattern(self) -> str:
+        """Which of Wang's three patterns (§4.4) the loss follows over ever longer runs.
+
+        ``rise``: it rises and stays there; ``rise and partial fall``: after ``highest_at`` steps,
+        which may be out of reach, it falls again by 1e-4 nats or more, and never back to its
+        start; ``rise and return``: it goes below its start, from ``steps`` on. Beyond the paper
+        ``no rise``: it is never lifted.
+        """
+        if self.steps == 0:
+            return "no rise"
+        if not self.never:
+            return "rise and return"
+        fallen = self.rise - (self.limit - self.start)
+        return "rise and partial fall" if fallen >= _SEEN else "rise"
+
+    def summary(self) -> str:
+        """Numbers, intervals, the pattern, what binds and the notes, for people."""
+        return f"{'pattern':<12} {self.pattern}\n{super().summary()}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain numbers and strings, the pattern among them; infinities and NaN as strings."""
+        return {**super().to_dict(), "pattern": self.pattern}
 
     @property
     def never(self) -> bool:
@@ -172,6 +199,9 @@ def _turned(
             "start": start,
             "limit": limit,
             "rise": jnp.maximum(changes.max(), 0.0),
+            "highest_at": jnp.where(
+                jnp.argmax(changes) < len(times) - 1, times[jnp.argmax(changes)], jnp.inf
+            ),
             "short": jnp.where(lifted[0], 0.0, times[jnp.maximum(first - 1, 0)]),
             **_critical(laws, layout, mine, numbers, inputs, fixed, weights),
         }

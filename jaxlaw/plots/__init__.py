@@ -6,7 +6,7 @@ except ModuleNotFoundError as _missing:
     raise ModuleNotFoundError("pictures need matplotlib: pip install 'jaxlaw[plot]'") from _missing
 
 from jaxlaw.plots.crossings import both_ways, share_back
-from jaxlaw.plots.curves import loss_curve
+from jaxlaw.plots.curves import loss_curve, shift_curves
 from jaxlaw.plots.fits import (
     demo_figure,
     observed_against_predicted,
@@ -63,6 +63,7 @@ __all__ = [
     "residuals",
     "score_table",
     "share_back",
+    "shift_curves",
     "starts_agreement",
     "trade_off",
     "value",

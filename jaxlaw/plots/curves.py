@@ -1,4 +1,4 @@
-"""The picture of a whole loss curve."""
+"""The pictures of whole loss curves, and of what a new corpus adds to them."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
+from jaxlaw.notes import UsageError
 from jaxlaw.plots.style import (
     BLUE,
+    FAINT,
     GREEN,
     INK,
     RED,
@@ -17,9 +19,11 @@ from jaxlaw.plots.style import (
     name_ends,
     new_axes,
     panel_below,
+    shades,
     step_axis,
     tidy,
 )
+from jaxlaw.result import Fit
 
 
 def loss_curve(prediction: pd.DataFrame, observed: Any = None, ax: Axes | None = None) -> Axes:
@@ -67,6 +71,60 @@ def loss_curve(prediction: pd.DataFrame, observed: Any = None, ax: Axes | None =
         start = step[prediction["phase"] == "cpt"].iloc[0]
         for panel in (ax, rates):
             panel.axvline(start, color=INK, linewidth=0.6, linestyle=":")
+    name_ends(ax, ends)
+    return tidy(ax)
+
+
+def shift_curves(
+    points: pd.DataFrame, fits: Any = (), ax: Axes | None = None, *, over: str = "S1_cpt"
+) -> Axes:
+    """Observed shifts, one over the other, and laws of the shift (Wang 2025, figures 2, 6, 14).
+
+    Where the shift does not depend on where the base was left, on its size or on how the run was
+    scheduled, the curves lie on each other.
+
+    Args:
+        points: what :func:`jaxlaw.observed_shift` returned: columns ``run``, ``shift`` (nats) and
+            ``over``.
+        fits: of the laws ``shift`` and ``shift-exp``, or one of them, drawn beside the points.
+        ax: where to draw; a new figure if None.
+        over: the column to draw over: ``S1_cpt``, or ``step`` from the boundary. Laws take the
+            former, so with ``step`` they are drawn for the first run.
+
+    Raises:
+        UsageError: a column is missing, or a fit predicts no shift.
+    """
+    missing = [name for name in ("run", "shift", "S1_cpt", over) if name not in points]
+    if missing:
+        raise UsageError(f"no column {missing[0]}: give what jl.observed_shift returned")
+    fits = [fits] if isinstance(fits, Fit) else list(fits)
+    for fit in fits:
+        if fit.law.target != "shift":
+            raise UsageError(f"law {fit.law.name} predicts no shift; fit shift or shift-exp")
+    ax = ax or new_axes()
+    runs = dict(list(points.groupby("run", sort=False)))
+    ends = []
+    for (run, rows), color in zip(runs.items(), shades(len(runs)), strict=True):
+        rows = rows.sort_values(over)
+        dots(ax, rows[over], rows["shift"], color=[color], s=9)
+        ends.append((rows["shift"].iloc[-1], str(run), color))
+    first = next(iter(runs.values())).sort_values(over)
+    for fit, color, line in zip(fits, (INK, RED), ("-", "--"), strict=False):
+        areas = np.linspace(0, points["S1_cpt"].max(), 200)
+        if over != "S1_cpt":
+            areas = first["S1_cpt"].to_numpy()
+        at = areas if over == "S1_cpt" else first[over].to_numpy()
+        values = fit.predict(S1_cpt=areas / fit.units["S1_cpt"])
+        ax.plot(at, values, color=color, linewidth=1.4, linestyle=line)
+        ends.append((values[-1], fit.law.name, color))
+    ax.axhline(0, color=FAINT, linewidth=0.6, zorder=0)
+    ax.set_xlim(0, points[over].max())
+    ax.set_xlabel(
+        "S1 of the continual phase" if over == "S1_cpt" else "step of the continual phase"
+    )
+    ax.set_ylabel("shift ΔL (nats)")
+    if over == "step":
+        step_axis(ax.xaxis)
     name_ends(ax, ends)
     return tidy(ax)
 
