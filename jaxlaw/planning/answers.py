@@ -24,7 +24,7 @@ SAME = 1e-9  # relative distance at which a number still counts as inside a rang
 
 # Findings of a fit that a plan made with it should not hide.
 _DOUBTS = {
-    "at-bound", "badly-converged", "base-extrapolated", "few-groups", "few-resamples",
+    "at-bound", "badly-converged", "base-extrapolated", "decay-held", "few-groups", "few-resamples",
     "few-spare-rows", "few-starts-agree", "lack-of-fit", "limiting-form", "misprint", "no-floor",
     "not-converged", "not-printed", "poor-fit", "resamples-at-bound", "resamples-disagree",
     "resamples-failed", "ridge", "solvers-disagree", "trend-observed", "unidentifiable", "weak-fit",
