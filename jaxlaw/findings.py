@@ -280,7 +280,11 @@ def _on_requirements(
     law, notes = posed.model.law, []
     if law.requirements is None:
         return []
-    for code, text, *size in law.requirements(law, params, ranges):
+    for found in law.requirements(law, params, ranges):
+        if isinstance(found, Note):
+            notes.append(found)
+            continue
+        code, text, *size = found
         if size and size[0] <= scatter:
             text = f"{text}; this is within the scatter of the runs, {scatter:.2%}"
             notes.append(Note(code, "info", text))

@@ -17,6 +17,7 @@ import pandas as pd
 from jaxlaw.columns import input_columns
 from jaxlaw.curves.predicting import predict_curve
 from jaxlaw.laws.base import Law
+from jaxlaw.laws.requirements import check_requirements
 from jaxlaw.notes import DataError, Note, UsageError, nearest
 from jaxlaw.records import plain, write_record
 from jaxlaw.scores import Scores, score_fit
@@ -192,6 +193,37 @@ class Fit:
             >>> held_out.relative_error, held_out.table
         """
         return score_fit(self, runs, reading)
+
+    def requirements(self) -> pd.DataFrame:
+        """Whether a law of mixtures has what Que 2024 asks of one (§3.1, eq. 4 and 5; §4.2).
+
+        Returns:
+            One row a requirement: ``adaptability`` (finite losses), ``trend in N``, ``trend in
+            D``, ``trend in r``, ``implicit trend`` and ``consistency`` (a Chinchilla law at a
+            fixed r). Columns: ``formula``; ``observed``, whether it is met at the fitted shares,
+            and ``everywhere``, at all shares from 0 to 1, both over the fitted ranges of N and
+            D; ``where`` it is not, in words.
+
+        Raises:
+            UsageError: the law is not one of N, D and r.
+
+        Example:
+            >>> jl.fit("dcpt-l1", runs).requirements()["everywhere"]
+        """
+        lacking = {"N", "D", "r"} - set(self.law.input_names)
+        if lacking:
+            raise UsageError(
+                f"law {self.law.name} takes no {', '.join(sorted(lacking))}: Que's requirements "
+                "are on a law of N, D and the share r, such as dcpt"
+            )
+        unknown = {"r": (0.0, 1.0)}  # of coefficients whose ranges nobody printed
+        ranges = {
+            name: ends if math.isfinite(sum(ends)) else unknown.get(name, (1.0, 1.0))
+            for name, ends in self.ranges.items()
+        }
+        own = {name: [end * self.units[name] for end in ends] for name, ends in ranges.items()}
+        found = check_requirements(self.law, self.numbers(), own)
+        return pd.DataFrame(found).set_index("name").rename_axis("requirement")
 
     def predict_curve(
         self,

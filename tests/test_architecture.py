@@ -28,6 +28,7 @@ ROOMS = [
     "jaxlaw.laws.specs",
     "jaxlaw.laws.base",
     "jaxlaw.laws.scaling",
+    "jaxlaw.laws.requirements",
     "jaxlaw.laws.mixture",
     "jaxlaw.laws.cross_domain",
     "jaxlaw.laws.transfer",

@@ -104,6 +104,7 @@ class Law:
         requirements: ``requirements(law, params, ranges) -> list of (code, sentence)``,
             what the source demands of a fitted law and this one does not meet. A third item
             is the size of that, relative to the target: within the runs' scatter it only informs.
+            What is a matter of the form comes as a Note.
         with_floor: the law that has the irreducible loss which this one lacks, if any; a fit whose
             residuals ask for it names it.
         own_grid: what the parameters' grid is made from where the source prints none; empty where

@@ -9,13 +9,13 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
 from jaxlaw.laws.base import Chart, Constraint, constrained, law, power
+from jaxlaw.laws.requirements import along_share, check_requirements, shares_of
 from jaxlaw.laws.specs import INPUTS, exponent, positive, real
-from jaxlaw.programs import compiled
+from jaxlaw.notes import Note
 
 _BILLIONS = {name: replace(INPUTS[name], unit=1e9) for name in ("N", "D")}
 
@@ -134,26 +134,19 @@ _N_TERM = {"N": "alpha"}
 _D_TERM = {"D": "beta"}
 
 
-@compiled(optimised=False, static_argnames="law")
-def _along_r(law, params, shares, N, D):
-    """Loss and its slope in r."""
-    return jax.vmap(jax.value_and_grad(lambda r: law(params, N=N, D=D, r=r)))(shares)
-
-
 def _unmet_trends(law, params, ranges):
     """Where a fitted law breaks Que's requirements on trends (App. E.3), in words."""
     N, D, r = (np.asarray(ranges[name], float) for name in ("N", "D", "r"))
-    inside = np.linspace(max(r[0], 1e-4), r[1], 257)
-    everywhere = np.linspace(1e-4, 1.0, 257)
     found = []
-    for code, shares, where in (
-        ("trend-observed", inside, "inside the observed range of r"),
-        ("trend-everywhere", everywhere, "outside the observed range, at shares up to 1"),
-    ):
-        # The shares 0 and next to it, asked for below, need no program of their own so.
-        more = np.concatenate([[0.0, 1e-9], shares])
-        loss, slope = map(np.asarray, _along_r(law, dict(params), more, N[0], D[0]))
-        (at_zero, above), loss, slope = loss[:2], loss[2:], slope[2:]
+    for code, more, where in (
+        ("trend-observed", shares_of(*r), "inside the observed range of r"),
+        (
+            "trend-everywhere", shares_of(0.0, 1.0),
+            "outside the observed range, at shares up to 1",
+        ),
+    ):  # fmt: skip
+        loss, slope = map(np.asarray, along_share(law, dict(params), more, N[0], D[0], {}))
+        (at_zero, above), loss, slope, shares = loss[:2], loss[2:], slope[2:], more[2:]
         if (slope > 0).any():
             at, rise = shares[slope > 0], (loss / np.minimum.accumulate(loss)).max() - 1
             message = (
@@ -170,6 +163,16 @@ def _unmet_trends(law, params, ranges):
         found.append(("jump-at-zero", message))
     if at_zero > 1e20:
         found.append(("infinite-at-zero", "the loss is infinite at r = 0 (eps is 0)"))
+    # The trend in r and a loss that is not finite are told above.
+    told = ("adaptability", "trend in r")
+    lacks = [one for one in check_requirements(law, params, ranges) if one.name not in told]
+    lacks = [f"{one.name} ({one.formula})" for one in lacks if not one.observed]
+    if lacks:
+        message = (
+            f"of what Que 2024, §3.1, asks of a law of mixtures this one lacks {', '.join(lacks)} "
+            "in the observed range; fit.requirements() has the particulars"
+        )
+        found.append(Note("requirements", "info", message))
     return found
 
 
