@@ -12,6 +12,8 @@ import functools
 import inspect
 import math
 import os
+import sys
+import traceback
 import types
 import typing
 from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -65,9 +67,57 @@ def checked(function: Callable[P, T]) -> Callable[P, T]:
                 f"{function.__name__}: {wrong.where} is {_short(wrong.value)}; it must be "
                 f"{wrong.must}"
             ) from None
-        return function(*bound.args, **bound.kwargs)
+        refuse_forked()
+        try:
+            return function(*bound.args, **bound.kwargs)
+        except (RuntimeError, AssertionError) as error:
+            if (reason := no_platform(error)) is None:
+                raise
+            raise UsageError(reason) from None
 
     return call
+
+
+_forked = False  # whether this process has JAX's state of another one, and not its threads
+
+
+def _after_fork() -> None:
+    global _forked
+    bridge = sys.modules.get("jax._src.xla_bridge")  # JAX has no public word for it
+    _forked = _forked or bool(getattr(bridge, "_backends", None))
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+
+
+def refuse_forked() -> None:
+    """Raise a UsageError in a child that was forked after its parent had used JAX: it would hang.
+
+    The threads that compile and compute stay behind in the parent.
+    """
+    if _forked:
+        raise UsageError(
+            "this process was forked from one in which JAX had run already, and JAX would wait "
+            "here for threads that it has only there: start workers with "
+            "multiprocessing.get_context('spawn'), or with joblib, or fork before anything is "
+            "fitted or predicted"
+        )
+
+
+def no_platform(error: Exception) -> str | None:
+    """What to say where JAX has not found the platform that it was told to use; else None."""
+    said = " ".join(str(error).split())
+    last = traceback.extract_tb(error.__traceback__)[-1:]
+    if isinstance(error, AssertionError) and last and last[0].filename.endswith("xla_bridge.py"):
+        said = "JAX has no such backend here"  # of cuda without its plugin it says nothing itself
+    elif not said.startswith("Unable to initialize backend"):
+        return None
+    asked = os.environ.get("JAX_PLATFORMS") or jax.config.jax_platforms
+    return (
+        f"JAX cannot run on the platform it is told to use (JAX_PLATFORMS={asked}): "
+        f"{said.split('--------')[0].strip()}; install jaxlib for it, or set JAX_PLATFORMS=cpu"
+    )
 
 
 def as_real(value: Any) -> Any:

@@ -222,7 +222,8 @@ class Work:
             return _NoBar()
         shown, delay = self.progress, 0.0
         if shown is None:  # what is over soon shows nothing
-            shown, delay = sys.stderr.isatty() or "ipykernel" in sys.modules, 2.0
+            terminal = sys.stderr is not None and sys.stderr.isatty()
+            shown, delay = terminal or "ipykernel" in sys.modules, 2.0
         return tqdm(
             total=lanes, desc=stage, unit=" lanes", unit_scale=True, disable=not shown, delay=delay
         )

@@ -6,6 +6,7 @@ reads the output any more.
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from functools import cache, partial
@@ -18,6 +19,7 @@ import numpy as np
 import pandas as pd
 
 import jaxlaw as jl
+from jaxlaw.arguments import no_platform
 from jaxlaw.commands.saved import law_named, loaded_fit
 from jaxlaw.commands.terminal import (
     CSV,
@@ -31,7 +33,6 @@ from jaxlaw.commands.terminal import (
     print_json,
     print_table,
     print_wrapped,
-    write_file,
     write_table,
 )
 from jaxlaw.laws.files import run_file
@@ -81,6 +82,7 @@ else:
 
     def main() -> None:
         """Run the command; every error jaxlaw knows of is one line and an exit code."""
+        _open_streams()
         for stream in (sys.stdout, sys.stderr):
             if hasattr(stream, "reconfigure"):
                 stream.reconfigure(errors="replace")  # terminals without Greek letters
@@ -95,6 +97,11 @@ else:
         except JaxlawError as error:
             print(f"jaxlaw: {in_options(str(error))}", file=sys.stderr)
             code = 1 if isinstance(error, DataError | WorkError) else 2
+        except (RuntimeError, AssertionError) as error:
+            if (reason := no_platform(error)) is None:
+                raise
+            print(f"jaxlaw: {reason}", file=sys.stderr)
+            code = 2
         sys.exit(code if _is_read(out) else UNREAD)
 
     def _first_the_apps(arguments: list[str]) -> list[str]:
@@ -114,8 +121,29 @@ else:
         """The app, made of every command's signature: that takes as long as many a command."""
         return typer.main.get_command(app)
 
+    class _Unread(io.TextIOWrapper):
+        """Stands in for a stream that was closed before the command began."""
+
+        def __init__(self) -> None:
+            super().__init__(io.BytesIO(), encoding="utf-8")
+
+    def _open_streams() -> None:
+        """Give a command whose streams are closed, as a daemon's may be, some to write to."""
+        # A file opened later must not get the number of a closed stream, or what libraries
+        # write to standard error would go into it.
+        while (number := os.open(os.devnull, os.O_RDWR)) <= 2:
+            pass
+        os.close(number)
+        sys.stdout, sys.stderr = (
+            _Unread() if stream is None or stream.closed else stream
+            for stream in (sys.stdout, sys.stderr)
+        )
+
     def _is_read(out: Any) -> bool:
         """Whether all was written; if not, nothing more is, and no word of it."""
+        if isinstance(out, _Unread):
+            out.flush()
+            return not out.buffer.getvalue()
         if sys.stdout is not out:  # typer puts its own in place of one that nobody reads
             return False
         try:
@@ -269,7 +297,7 @@ else:
         if opt.is_silent(working):
             return
         if out is not None:
-            write_file(out, result.save)
+            result.save(out)
         if as_json:
             print_json(result.to_dict())
         else:

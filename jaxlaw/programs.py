@@ -13,6 +13,8 @@ import jax
 import numpy as np
 from jax.experimental.compilation_cache import compilation_cache
 
+from jaxlaw.arguments import refuse_forked
+
 #: XLA's older way to write kernels on the CPU: compiles in 60 % of the time, and what it makes
 #: runs as fast (``benchmarks/first_call.md``). Later versions of jaxlib do not have it.
 QUICK = {"xla_cpu_use_fusion_emitters": False}
@@ -67,6 +69,7 @@ class Program:
 
     def __call__(self, *args: Any, **named: Any) -> Any:
         """The function's result."""
+        refuse_forked()
         leaves = jax.tree.leaves((args, named))
         if _traced(leaves):
             return self._within(*args, **named)

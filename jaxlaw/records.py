@@ -22,7 +22,7 @@ from uuid import uuid4
 
 import numpy as np
 
-from jaxlaw.notes import DataError, Note, Severity, UsageError, nearest_file
+from jaxlaw.notes import DataError, JaxlawError, Note, Severity, UsageError, nearest_file
 
 _log = logging.getLogger(__name__)
 
@@ -65,9 +65,25 @@ def write_whole(path: str | Path, write: Callable[[Path], Any]) -> None:
             its name.
 
     Raises:
-        OSError: the file cannot be written.
+        UsageError: the file cannot be written; says why.
     """
-    target = Path(os.path.realpath(path))
+    try:
+        _write_whole(Path(os.path.realpath(path)), write)
+    except JaxlawError:
+        raise
+    except TypeError as error:
+        raise UsageError(f"cannot write {path!r}: give the path of a file ({error})") from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        if isinstance(error, IsADirectoryError) or os.path.isdir(path):
+            reason = "it is a folder; name a file in it"
+        elif isinstance(error, FileNotFoundError):
+            reason = f"there is no folder {Path(path).parent}"
+        shown = path if str(path).strip() else repr(str(path))
+        raise UsageError(f"cannot write {shown}: {reason}") from None
+
+
+def _write_whole(target: Path, write: Callable[[Path], Any]) -> None:
     if target.exists() and not target.is_file():
         write(target)
         return
@@ -142,6 +158,15 @@ def place_of(path: str | Path) -> str:
     return "standard input" if str(path) == "-" else str(path)
 
 
+def standard_input() -> bytes:
+    """All that is piped in; raises UsageError where standard input is closed."""
+    if sys.stdin is None or sys.stdin.closed:
+        raise UsageError("standard input is closed, so there is nothing to read from it: "
+                         "pipe a file in, or name it")  # fmt: skip
+    content = getattr(sys.stdin, "buffer", sys.stdin).read()
+    return content.encode() if isinstance(content, str) else content
+
+
 @contextmanager
 def whole(source: str, kind: str) -> Iterator[None]:
     """What is raised within, over a field of a record, becomes a DataError that names both."""
@@ -154,7 +179,9 @@ def whole(source: str, kind: str) -> Iterator[None]:
 def _content(path: str | Path, kind: str) -> bytes:
     _log.info("reading a %s from %s", kind, path)
     try:
-        return sys.stdin.buffer.read() if str(path) == "-" else Path(path).read_bytes()
+        return standard_input() if str(path) == "-" else Path(path).read_bytes()
+    except JaxlawError:
+        raise
     except (TypeError, ValueError) as error:
         raise UsageError(f"cannot read {path!r}: give the path of a {kind} ({error})") from None
     except OSError as error:

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 
@@ -150,7 +149,7 @@ class Fit:
         """
         values = self.checked_inputs(table, inputs)
         with jax.enable_x64(True):
-            arrays = {name: jnp.asarray(value * self.units[name]) for name, value in values.items()}
+            arrays = {name: np.asarray(value * self.units[name]) for name, value in values.items()}
             return np.asarray(self.law.at_once(self.params, **arrays))
 
     def outside(self, table: Any = None, /, **inputs: Any) -> np.ndarray:

@@ -12,7 +12,6 @@ import gzip
 import io
 import json
 import os
-import sys
 import zlib
 from collections import Counter
 from collections.abc import Mapping
@@ -24,6 +23,7 @@ import numpy as np
 import pandas as pd
 
 from jaxlaw.notes import DataError, UsageError, nearest_file
+from jaxlaw.records import standard_input
 
 _KINDS = {
     ".csv": "csv",
@@ -175,8 +175,7 @@ def _content(source: Any, name: str | None) -> tuple[bytes | str, str, str]:
     """Content, name for messages and kind (maybe ``""``) of a path or stream."""
     if isinstance(source, str) and source == "-":
         label = name or "standard input"
-        content = getattr(sys.stdin, "buffer", sys.stdin).read()
-        return content, label, _kind(label)
+        return standard_input(), label, _kind(label)
     if isinstance(source, (str, os.PathLike)):
         return _path_content(Path(source), name or os.fspath(source))
     if hasattr(source, "read"):

@@ -143,6 +143,44 @@ def test_a_full_disk_loses_nothing_and_with_room_again_it_goes_on(small_disk):
         np.testing.assert_array_equal(one["a"], other["a"])
 
 
+FORKED = """
+import os, sys, time
+import numpy as np
+import jaxlaw as jl
+N = np.geomspace(1e8, 1e10, 12)
+runs = {"N": N, "D": 20 * N[::-1], "loss": 1.7 + 400 * N**-0.34 + 9.0 * N[::-1] ** -0.1}
+fit = jl.published()["hoffmann-2022"]
+if "used" in sys.argv:
+    fit.predict(N=1e9, D=1e10)
+for call in (
+    lambda: fit.predict(N=np.full(7, 1e9), D=1e10),
+    lambda: jl.fit("chinchilla", runs, n_starts=4, screen=2),
+    lambda: jl.fit_batch("chinchilla", {"N": N, "D": N}, runs["loss"], starts=2),
+):
+    if (child := os.fork()) == 0:
+        try:
+            call()
+            os.write(1, b"done;")
+        except jl.JaxlawError as error:
+            os.write(1, f"{str(error)[:35]};".encode())
+        os._exit(0)
+    os.waitpid(child, 0)
+"""
+
+
+@posix
+@pytest.mark.parametrize("used", [True, False])
+def test_a_child_forked_after_jax_was_used_says_so_and_does_not_hang(used):
+    """The threads that compile are the parent's; forked before, a child has its own."""
+    process = python(FORKED, "used" if used else "fresh")
+    try:
+        said = process.communicate(timeout=150)[0]
+    except subprocess.TimeoutExpired:
+        process.kill()
+        pytest.fail("a forked child hangs")
+    assert said == ("this process was forked from one in;" if used else "done;") * 3
+
+
 BOTH = """
 import sys, time
 from pathlib import Path
@@ -305,3 +343,68 @@ def test_a_process_lost_ends_the_others_by_name_and_they_go_on_when_started_agai
     for k, (out, err, code) in enumerate(again):
         assert code == 0, err
         assert out.splitlines()[-1] == f"{len(CHUNKS) // 2 - kept[k]} {whole}"
+
+
+AT = "--at N=1e9 --at D=1e12"
+
+
+@posix
+@pytest.mark.parametrize(
+    "line, code, said",
+    [
+        (f"predict fit.json {AT} <&-", 0, ""),
+        (f"predict - {AT} <&-", 2, "standard input is closed"),
+        ("fit chinchilla - <&-", 2, "standard input is closed"),
+        (f"predict fit.json {AT} >&-", 141, ""),
+        (f"predict fit.json {AT} --out p.csv <&- >&- 2>&-", 0, ""),
+        ("fit loss-compute runs.csv --n-starts 2 --screen 2 --out k.json >&- 2>&-", 141, ""),
+        (f"predict fit.json {AT} --out .", 2, "cannot write .: give a file in a folder"),
+    ],
+)
+def test_commands_whose_streams_are_closed(tmp_path, line, code, said):
+    jl.published()["hoffmann-2022"].save(tmp_path / "fit.json")
+    (tmp_path / "runs.csv").write_text("C,loss\n1e18,3\n1e19,2.8\n1e20,2.7\n")
+    done = subprocess.run(
+        f"{sys.executable} -W ignore -m jaxlaw {line}", shell=True, cwd=tmp_path, text=True,
+        capture_output=True, env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+    )  # fmt: skip
+    assert done.returncode == code, done.stderr
+    assert said in done.stderr and "Traceback" not in done.stderr
+    if "--out p.csv" in line:  # and nothing else got into the file
+        assert (tmp_path / "p.csv").read_text().count("\n") == 2
+    if "k.json" in line:
+        assert jl.load(tmp_path / "k.json").law.name == "loss-compute"
+
+
+def test_a_bar_is_not_asked_of_a_stream_that_is_closed(monkeypatch):
+    monkeypatch.setattr(sys, "stderr", None)
+    assert len(Work().map("s", sums, CHUNKS)) == len(CHUNKS)
+
+
+@pytest.mark.parametrize("platform", ["nonsense", "cuda"])
+def test_a_platform_that_is_not_there_is_named(tmp_path, platform):
+    calls = """
+import jaxlaw as jl
+try:
+    jl.fit("loss-compute", {"C": [1e18, 1e19, 1e20], "loss": [3, 2.8, 2.7]})
+except jl.UsageError as error:
+    print(error)
+"""
+    said, err = python(calls, JAX_PLATFORMS=platform).communicate(timeout=120)
+    if not (said or err) and platform == "cuda":
+        pytest.skip("this machine has a GPU")
+    assert f"JAX_PLATFORMS={platform}" in said and "set JAX_PLATFORMS=cpu" in said, err
+
+
+@pytest.mark.parametrize(
+    "place, said",
+    [(".", "it is a folder; name a file"), ("no/fit.json", "there is no folder"), ("", "folder")],
+)
+def test_a_fit_saved_nowhere_says_so(tmp_path, monkeypatch, place, said):
+    monkeypatch.chdir(tmp_path)
+    fit = jl.published()["hoffmann-2022"]
+    with pytest.raises(UsageError, match=f"cannot write .*{said}"):
+        fit.save(place)
+    with pytest.raises(UsageError, match="cannot write None: give the path of a file"):
+        fit.save(None)
+    assert list(tmp_path.iterdir()) == []

@@ -16,8 +16,8 @@ from jaxlaw.commands.terminal import (
     print_json,
     print_notes,
     print_table,
-    write_file,
 )
+from jaxlaw.records import write_whole
 from jaxlaw.result import Fit
 
 
@@ -85,5 +85,5 @@ def _demo_picture(fits: dict[str, Fit], runs: Any, out: Path) -> bool:
         from jaxlaw import plots
     except ModuleNotFoundError:
         return False
-    write_file(out, lambda path: plots.demo_figure(fits, runs).savefig(path, dpi=150))
+    write_whole(out, lambda path: plots.demo_figure(fits, runs).savefig(path, dpi=150))
     return True

@@ -17,9 +17,9 @@ from jaxlaw.commands.terminal import (
     HTML,
     check_out,
     print_json,
-    write_file,
 )
 from jaxlaw.notes import UsageError
+from jaxlaw.records import write_whole
 
 
 @opt.reads_runs
@@ -105,7 +105,7 @@ def report_command(
             told["runs"] = jl.read_runs(data, **reading)
         told["profiles"] = _profiles(found, told.get("runs"), profile or [])
     text = jl.report(found, **told)
-    write_file(out, lambda path: path.write_text(text, "utf-8"))
+    write_whole(out, lambda path: path.write_text(text, "utf-8"))
     if as_json:
         print_json({"report": str(out), "bytes": len(text.encode()), "of": type(found).__name__})
     else:

@@ -19,7 +19,6 @@ from jaxlaw.commands.terminal import (
     pairs,
     print_json,
     print_wrapped,
-    write_file,
     write_picture,
 )
 from jaxlaw.folds.naming import DESIGNS
@@ -108,7 +107,7 @@ def _show(study: jl.Study, out: Path | None, as_json: bool) -> None:
     if is_picture(out):
         write_picture(out, lambda plots: plots.fold_scores(study))
     elif out is not None:
-        write_file(out, study.save)
+        study.save(out)
     if not as_json:
         print_wrapped(study.summary())
         return

@@ -84,16 +84,6 @@ def combinations(items: Sequence[str] | None, option: str) -> dict[str, np.ndarr
     return {name: grid.ravel() for name, grid in zip(given, grids, strict=True)}
 
 
-def write_file(path: Path, write: Any) -> None:
-    """Have ``write`` make the file, all or nothing; what hinders it is wrong usage."""
-    try:
-        write_whole(path, write)
-    except OSError as error:
-        raise UsageError(f"cannot write {path}: {error.strerror or error}") from None
-    except ValueError as error:  # matplotlib on a format it does not know
-        raise UsageError(f"cannot write {path}: {error}") from None
-
-
 # What commands write, by the endings of file names that ask for it.
 JSON, CSV, PICTURE, HTML = "JSON", "CSV", "a picture", "HTML"
 _ENDINGS = {
@@ -119,7 +109,7 @@ def write_picture(out: Path, draw: Callable[[Any], Any]) -> None:
     except ModuleNotFoundError:
         raise UsageError("pictures need matplotlib: pip install 'jaxlaw[plot]'") from None
     figure = draw(plots).figure
-    write_file(out, lambda path: figure.savefig(path, dpi=150, bbox_inches="tight"))
+    write_whole(out, lambda path: figure.savefig(path, dpi=150, bbox_inches="tight"))
 
 
 def check_out(
@@ -252,7 +242,7 @@ def in_options(message: str) -> str:
 def write_record(out: Path, record: Any, table: pd.DataFrame) -> None:
     """A table where the file's name ends in .csv, else the whole record as JSON."""
     if out.suffix.lower() == ".csv":
-        write_file(out, lambda path: table.to_csv(path, index=False))
+        write_whole(out, lambda path: table.to_csv(path, index=False))
     else:
         write_json(out, record)
 
@@ -262,7 +252,7 @@ def write_table(out: Path, table: pd.DataFrame, record: Any) -> None:
     if out.suffix.lower() == ".json":
         write_json(out, record)
     else:
-        write_file(out, lambda path: table.to_csv(path, index=False))
+        write_whole(out, lambda path: table.to_csv(path, index=False))
 
 
 def print_json(record: Any) -> None:
@@ -273,7 +263,7 @@ def print_json(record: Any) -> None:
 def write_json(path: Path, record: Any) -> None:
     """The same into a file."""
     text = json.dumps(plain(record), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
-    write_file(path, lambda path: path.write_text(text, "utf-8"))
+    write_whole(path, lambda path: path.write_text(text, "utf-8"))
 
 
 def print_notes(fit: Fit) -> None:

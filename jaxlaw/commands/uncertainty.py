@@ -19,8 +19,8 @@ from jaxlaw.commands.terminal import (
     check_out,
     combinations,
     print_frame,
-    write_file,
 )
+from jaxlaw.records import write_whole
 
 
 @opt.works_long
@@ -106,11 +106,10 @@ def _show(
     }
     if draws is not None:
         whole = jl.planning.Replicates(found.fit, found.params, found.notes)
-        table = draws.suffix.lower() != ".json"
-        write_file(
-            draws,
-            lambda path: found.table().to_csv(path, index=False) if table else whole.save(path),
-        )
+        if draws.suffix.lower() == ".json":
+            whole.save(draws)
+        else:
+            write_whole(draws, lambda path: found.table().to_csv(path, index=False))
 
     def say() -> None:
         print(f"{record['law']}: {found.fit.law.formula}")

@@ -24,7 +24,6 @@ from jaxlaw.commands.terminal import (
     print_json,
     print_table,
     print_wrapped,
-    write_file,
     write_table,
 )
 from jaxlaw.notes import UsageError, nearest
@@ -99,7 +98,7 @@ def show_published(save: str | None, out: Path | None, as_json: bool) -> None:
         if save not in known:
             raise UsageError(f"nothing is published as {save}.{nearest(save, known)}")
         if out is not None:
-            write_file(out, known[save].save)
+            known[save].save(out)
         print_json(known[save].to_dict()) if as_json else print_wrapped(known[save].summary())
         return
     if out is not None:

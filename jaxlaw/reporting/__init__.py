@@ -77,8 +77,5 @@ def report(
     heading, *rest = parts
     text = whole_page(title or heading, *rest, f"Made by jaxlaw {version('jaxlaw')}.")
     if out is not None:
-        try:
-            write_whole(out, lambda file: file.write_text(text, "utf-8"))
-        except (OSError, ValueError) as error:
-            raise UsageError(f"cannot write {str(out)!r}: {error}") from None
+        write_whole(out, lambda file: file.write_text(text, "utf-8"))
     return text
