@@ -11,7 +11,7 @@ import numpy as np
 
 from jaxlaw.coordinates import Model
 from jaxlaw.notes import Note
-from jaxlaw.objective import Problem, predict, smoothed
+from jaxlaw.objective import Problem, moves_by_leaving_out, predict, smoothed
 from jaxlaw.posing import Posed
 from jaxlaw.programs import EVALUATED, compiled
 from jaxlaw.residual_checks import Residuals, residual_notes
@@ -198,16 +198,14 @@ def _on_loose(
     if "relative_slopes" not in evidence or not moving:
         return []
     kept, delta = found.weight > 0, float(posed.problem.delta)
-    weight, (count, free) = found.weight[kept], found.slopes[kept].shape
-    size = np.linalg.norm(found.slopes[kept], axis=0)
-    slopes, spare = found.slopes[kept] / size, max(count - free, 1)
+    weight, count = found.weight[kept], int(kept.sum())
+    slopes = found.slopes[kept]
     pull, stiff = smoothed(-found.off[kept], delta, float(posed.problem.asymmetry))
-    hessian = (slopes.T * (weight * stiff)) @ slopes
-    scores = slopes * (weight * pull * np.sqrt(count / spare))[:, None]
-    if not np.isfinite(hessian).all() or not np.isfinite(scores).all():
+    if not np.isfinite(slopes).all() or not np.isfinite(pull).all():
         return []
-    relative = evidence["relative_slopes"][:, moving] / size
-    spread = relative @ np.linalg.pinv(hessian, 1e-14, hermitian=True) @ scores.T
+    moves, _ = moves_by_leaving_out(slopes, weight, pull, stiff, np.arange(count))
+    relative = evidence["relative_slopes"][:, moving]
+    spread = relative @ moves.T * np.sqrt((count - 1) / count)  # the sandwich, as covariance has it
     errors = np.linalg.norm(spread, axis=1)
     law = posed.model.law
     loose = {

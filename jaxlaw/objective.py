@@ -393,6 +393,10 @@ def huber_losses(difference: np.ndarray, delta: float) -> np.ndarray:
     return 0.5 * small**2 + delta * (size - small)
 
 
+#: Share of what is known of a combination, left without a row or group, below which it decides it.
+_DECIDES = 1e-6
+
+
 def smoothed(off: np.ndarray, delta: float, asymmetry: float) -> tuple[np.ndarray, np.ndarray]:
     """Slope of the loss at each residual (n,), and its slope, averaged over the kernel."""
     from scipy.special import ndtr
@@ -404,3 +408,45 @@ def smoothed(off: np.ndarray, delta: float, asymmetry: float) -> tuple[np.ndarra
     width = max(width, 1e-300)
     below, middle, above = (ndtr((end - off) / width) for end in (-delta, 0.0, delta))
     return pull, asymmetry * (above - middle) + (middle - below)
+
+
+def moves_by_leaving_out(
+    slopes: np.ndarray, weight: np.ndarray, pull: np.ndarray, stiff: np.ndarray, members: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """How far the coordinates go when a group of rows is not fitted, of the problem made quadratic.
+
+    Args:
+        slopes: (n, k) of the residuals in the coordinates.
+        weight, pull, stiff: (n,), the last two of :func:`smoothed`.
+        members: (n,) the group of each row.
+
+    Returns:
+        Moves (G, k), (H − Hᵍ)⁻¹ sᵍ; and (G,) whether without the group some combination of the
+        coordinates is open that is settled with it. Along these nothing moves here.
+    """
+    _, members = np.unique(members, return_inverse=True)
+    count = members.max() + 1
+    size = np.maximum(np.linalg.norm(slopes, axis=0), 1e-300)
+    scaled = slopes / size
+    value, vector = np.linalg.eigh((scaled.T * (weight * stiff)) @ scaled)
+    kept = value > 1e-12 * value.max(initial=1e-300)  # what the data leave open moves no residual
+    whiten = vector[:, kept] / np.sqrt(value[kept])
+    rows = scaled @ whiten  # in these coordinates H is 1, and the share of a group below 1
+    scores = rows * (weight * pull)[:, None]
+    whole = np.stack([np.bincount(members, column) for column in scores.T], axis=1)
+    if count == len(members):
+        spare = 1 - weight * stiff * np.sum(rows**2, axis=1)
+        left = np.empty_like(spare)
+        left[members] = spare
+        decided = left < _DECIDES
+        found = whole / np.where(decided, np.inf, left)[:, None]
+    else:
+        order = np.argsort(members, kind="stable")
+        parts = np.split(order, np.cumsum(np.bincount(members))[:-1])
+        share = np.stack([(rows[p].T * (weight * stiff)[p]) @ rows[p] for p in parts])
+        left, way = np.linalg.eigh(np.eye(rows.shape[1]) - share)
+        open_ = left < _DECIDES
+        decided = open_.any(axis=1)
+        along = np.einsum("gki,gk->gi", way, whole) / np.where(open_, np.inf, left)
+        found = np.einsum("gki,gi->gk", way, along)
+    return found @ whiten.T / size, decided

@@ -182,7 +182,7 @@ def test_the_decay_of_excess_parameters_has_no_upper_bound_in_muennighoffs_runs(
     runs = jl.read_runs(Path(DATA) / "data_constrained.csv", columns)
     fit = jl.fit("test-repetition", runs, tied={"beta": "alpha"})
     note = by_code(fit.notes)["loose"]
-    assert note.severity == "warning" and "R_N (±119%)" in note.message
+    assert note.severity == "warning" and "R_N (±127%)" in note.message
     assert "R_D" not in note.message
     known = jl.identifiability(fit, runs)
-    assert known["R_N"].abs().max() == pytest.approx(1.19, abs=0.01)  # the same number
+    assert known["R_N"].abs().max() == pytest.approx(1.27, abs=0.01)  # the same number

@@ -11,8 +11,9 @@ from scipy import stats
 import jaxlaw as jl
 from jaxlaw import simulate
 from jaxlaw.findings import AGREE
+from jaxlaw.objective import moves_by_leaving_out
 from jaxlaw.uncertainty.posed_fit import fitted
-from jaxlaw.uncertainty.sandwich import linearised, moves_by_leaving_out
+from jaxlaw.uncertainty.sandwich import linearised
 
 TABLE = simulate.experiment("chinchilla").table
 TRUTH = simulate.TRUTHS["chinchilla"]

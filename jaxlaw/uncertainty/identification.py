@@ -12,10 +12,11 @@ import pandas as pd
 from jaxlaw.arguments import checked
 from jaxlaw.laws.base import Law
 from jaxlaw.notes import Note
+from jaxlaw.objective import moves_by_leaving_out
 from jaxlaw.result import Fit
 from jaxlaw.separability import inseparable
 from jaxlaw.uncertainty.posed_fit import Fitted, fitted
-from jaxlaw.uncertainty.sandwich import linearised, moves_by_leaving_out
+from jaxlaw.uncertainty.sandwich import linearised
 
 LOOSE = 0.25  # relative standard error of a direction from which on it is called loose
 OPEN = 1e3  # … from which on it is not known at all

@@ -156,5 +156,6 @@ def student_ends(
 
     reach = stdtrit(degrees, (1 + level) / 2) * spread
     if log:
-        return estimate * np.exp(-reach / estimate), estimate * np.exp(reach / estimate)
+        with np.errstate(over="ignore"):  # of what is not known at all the upper end is infinite
+            return estimate * np.exp(-reach / estimate), estimate * np.exp(reach / estimate)
     return estimate - reach, estimate + reach

@@ -30,7 +30,7 @@ from jaxlaw.arguments import checked
 from jaxlaw.coordinates import Model
 from jaxlaw.laws.base import Law
 from jaxlaw.notes import DataError, Note
-from jaxlaw.objective import Problem, predict, residual, smoothed
+from jaxlaw.objective import Problem, moves_by_leaving_out, predict, residual, smoothed
 from jaxlaw.programs import EVALUATED, compiled
 from jaxlaw.result import Fit
 from jaxlaw.uncertainty.intervals import (
@@ -42,9 +42,6 @@ from jaxlaw.uncertainty.intervals import (
 )
 from jaxlaw.uncertainty.posed_fit import Fitted, fitted
 from jaxlaw.uncertainty.resampling import few_groups, group_numbers
-
-#: Share of what is known of a combination, left without a row or group, below which it decides it.
-_DECIDES = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
@@ -274,47 +271,6 @@ def moved_by_leaving_out(problem: Fitted, members: np.ndarray) -> np.ndarray:
     moves, _ = moves_by_leaving_out(slopes, weight, pull, stiff, members)
     _, members = np.unique(members, return_inverse=True)
     return np.sum(slopes * moves[members], axis=1)
-
-
-def moves_by_leaving_out(
-    slopes: np.ndarray, weight: np.ndarray, pull: np.ndarray, stiff: np.ndarray, members: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """How far the coordinates go when a group of rows is not fitted, of the problem made quadratic.
-
-    Args:
-        slopes, weight, pull, stiff: of :func:`linearised`, n rows in k coordinates.
-        members: (n,) the group of each row.
-
-    Returns:
-        Moves (G, k), (H − Hᵍ)⁻¹ sᵍ; and (G,) whether without the group some combination of the
-        coordinates is open that is settled with it. Along these nothing moves here.
-    """
-    _, members = np.unique(members, return_inverse=True)
-    count = members.max() + 1
-    size = np.maximum(np.linalg.norm(slopes, axis=0), 1e-300)
-    scaled = slopes / size
-    value, vector = np.linalg.eigh((scaled.T * (weight * stiff)) @ scaled)
-    kept = value > 1e-12 * value.max(initial=1e-300)  # what the data leave open moves no residual
-    whiten = vector[:, kept] / np.sqrt(value[kept])
-    rows = scaled @ whiten  # in these coordinates H is 1, and the share of a group below 1
-    scores = rows * (weight * pull)[:, None]
-    whole = np.stack([np.bincount(members, column) for column in scores.T], axis=1)
-    if count == len(members):
-        spare = 1 - weight * stiff * np.sum(rows**2, axis=1)
-        left = np.empty_like(spare)
-        left[members] = spare
-        decided = left < _DECIDES
-        found = whole / np.where(decided, np.inf, left)[:, None]
-    else:
-        order = np.argsort(members, kind="stable")
-        parts = np.split(order, np.cumsum(np.bincount(members))[:-1])
-        share = np.stack([(rows[p].T * (weight * stiff)[p]) @ rows[p] for p in parts])
-        left, way = np.linalg.eigh(np.eye(rows.shape[1]) - share)
-        open_ = left < _DECIDES
-        decided = open_.any(axis=1)
-        along = np.einsum("gki,gk->gi", way, whole) / np.where(open_, np.inf, left)
-        found = np.einsum("gki,gi->gk", way, along)
-    return found @ whiten.T / size, decided
 
 
 def residual_slopes(problem: Fitted) -> tuple[np.ndarray, np.ndarray]:
