@@ -1,5 +1,10 @@
 """jaxlaw: scaling laws of (continual) pre-training, fitted in batch on JAX."""
 
+# ruff: noqa: E402, I001
+from jaxlaw.interrupts import heed_as_command
+
+heed_as_command()  # before all other imports, which take a while
+
 from jaxlaw import folds, laws, planning, sampling, schedules, simulate
 from jaxlaw.batch import BatchFit, fit_batch
 from jaxlaw.chunks import join_processes

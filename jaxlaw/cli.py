@@ -35,12 +35,12 @@ from jaxlaw.commands.terminal import (
     print_wrapped,
     write_table,
 )
+from jaxlaw.interrupts import INTERRUPTED, SAID
 from jaxlaw.laws.files import run_file
 from jaxlaw.notes import DataError, JaxlawError, UsageError, WorkError
 from jaxlaw.result import Fit
 from jaxlaw.scores import errors, measure, score_lines
 
-INTERRUPTED = 130  # what typer makes of Ctrl-C
 UNREAD = 141  # what a shell says of a command that a closed pipe ended
 
 try:
@@ -92,7 +92,7 @@ else:
             _commands()(arguments, prog_name="jaxlaw")
         except SystemExit as stop:
             if stop.code == INTERRUPTED:
-                print("jaxlaw: interrupted; --work-dir keeps what is finished", file=sys.stderr)
+                print(SAID, file=sys.stderr)
             code = stop.code
         except JaxlawError as error:
             print(f"jaxlaw: {in_options(str(error))}", file=sys.stderr)

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from jaxlaw import laws
 from jaxlaw.laws.specs import Input
 from jaxlaw.notes import DataError, UsageError, nearest
 
@@ -284,8 +285,15 @@ def _pick_another(place: Place) -> str:
     return f"map a column of numbers: columns={{'{place.name}': '…'}}"
 
 
+def _takes_units(name: str) -> bool:
+    """Whether ``units=`` may say what one of a column is worth: not of what a law predicts."""
+    targets = {laws.get(law).target for law in laws.names()}
+    return not name.startswith("loss") and name not in {*targets, *CURVE_COLUMNS, "weight"}
+
+
 def _text_remedy(text: str, place: Place) -> str:
     text = text.strip()
+    has_unit = _takes_units(place.name)
     if re.fullmatch(r"[+-]?\d{1,3}([,_ ']\d{3})+(\.\d*)?", text):
         plain = re.sub(r"[,_ ']", "", text)
         return (
@@ -295,8 +303,13 @@ def _text_remedy(text: str, place: Place) -> str:
     suffixed = re.fullmatch(r"([+-]?[\d.]+(?:[eE][+-]?\d+)?)\s*([kKmMbBtT])", text)
     if suffixed:
         number, unit = suffixed.groups()
+        if not has_unit:
+            return f"write {float(number) * UNIT_NAMES[unit.upper()]:.17g}"
         return f"write {number} and pass units={{'{place.name}': '{unit.upper()}'}}"
-    if re.fullmatch(r"[+-]?[\d.]+\s*%", text):
+    if percent := re.fullmatch(r"([+-]?\d+\.?\d*|[+-]?\.\d+)\s*%", text):
+        if not has_unit:
+            plain = f"{float(percent[1]) / 100:.15g}"
+            return f"write it without the sign, as {plain} or {percent[1]}, whichever is meant"
         return f"write it without the sign and pass units={{'{place.name}': 0.01}}"
     if re.fullmatch(r"[+-]?\d+,\d+", text):
         return "write decimals with a point, or pass pandas.read_csv(..., decimal=',') instead"

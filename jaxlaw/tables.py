@@ -12,6 +12,8 @@ import gzip
 import io
 import json
 import os
+import re
+import zipfile
 import zlib
 from collections import Counter
 from collections.abc import Mapping
@@ -39,6 +41,27 @@ _OTHERS = {".xlsx", ".xls", ".ods", ".feather", ".arrow", ".h5", ".hdf5", ".npz"
 # Numbers as written, to the last bit: what pandas does by itself from 3.1 on.
 _PANDAS = tuple(int(part) for part in pd.__version__.split(".")[:2])
 _EXACT: dict[str, Any] = {} if _PANDAS >= (3, 1) else {"float_precision": "round_trip"}
+# First bytes of files that are no tables of text, whatever their names say.
+_MAGIC = {
+    b"\x1f\x8b": "a gzip file",
+    b"BZh": "a bzip2 file",
+    b"\xfd7zXZ\x00": "an xz file",
+    b"\x28\xb5\x2f\xfd": "a Zstandard file",
+    b"7z\xbc\xaf\x27\x1c": "a 7-Zip archive",
+    b"\xd0\xcf\x11\xe0": "an old Office file (Excel, say)",
+    b"\x89HDF": "an HDF5 file",
+    b"\x93NUMPY": "an array of numpy",
+    b"ARROW1": "an Arrow file",
+    b"SQLite format 3": "an SQLite database",
+    b"%PDF": "a PDF document",
+    b"\x89PNG": "a picture",
+}
+_UNPACK = {
+    "a gzip file": "give it a name that ends in .gz",
+    **dict.fromkeys(
+        ("a bzip2 file", "an xz file", "a Zstandard file", "a 7-Zip archive"), "unpack it"
+    ),
+}
 _FORMATS = "CSV, TSV, JSON, JSON lines or Parquet (CSV, TSV and JSON also gzipped)"
 
 
@@ -220,7 +243,39 @@ def _kind(label: str) -> str:
     return _KINDS.get(suffix, "")
 
 
+def _of_archive(content: bytes, label: str) -> tuple[bytes, str, str]:
+    """The one file of a zip archive, its name for messages, and its kind."""
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            files = [name for name in archive.namelist() if not name.endswith("/")]
+            # What macOS adds beside every file.
+            files = [name for name in files if not name.startswith("__MACOSX/")]
+            if "[Content_Types].xml" in files:
+                raise UsageError(f"{label} is an Office file (Excel, say); save it as {_FORMATS}")
+            if len(files) != 1:
+                raise UsageError(
+                    f"{label} is a zip archive of {len(files)} files ({_listed(files)}); unpack "
+                    "it, and give one of them"
+                )
+            return archive.read(files[0]), f"{label}:{files[0]}", _kind(files[0])
+    except (zipfile.BadZipFile, zlib.error, RuntimeError, NotImplementedError, EOFError) as error:
+        raise DataError(
+            f"{label} is a zip archive that cannot be read ({error}); unpack it"
+        ) from error
+
+
+def _refuse_known(content: bytes, label: str) -> None:
+    """Raise where the first bytes say that this is no text but something else."""
+    known = next((what for mark, what in _MAGIC.items() if content.startswith(mark)), None)
+    if known is not None:
+        raise UsageError(f"{label} is {known}; {_UNPACK.get(known, f'save it as {_FORMATS}')}")
+
+
 def _parse(content: bytes | str, label: str, kind: str) -> Table:
+    if isinstance(content, bytes):
+        if content.startswith(b"PK\x03\x04"):
+            content, label, kind = _of_archive(content, label)
+        _refuse_known(content, label)
     if not kind:
         head = content[:64] if isinstance(content, bytes) else content[:64].encode()
         start = head.lstrip()[:1]
@@ -277,7 +332,14 @@ def _text(content: bytes | str, label: str) -> str:
 
 
 def _csv(text: str, label: str, separator: str) -> Table:
-    """Read CSV; a ragged line is an error, where pandas would shift or fill it."""
+    """Read CSV; a ragged line is an error, where pandas would shift or fill it.
+
+    Where decimals have a comma, programs separate cells by semicolons: a header with semicolons
+    and no comma says so.
+    """
+    first = text.lstrip("\n").partition("\n")[0]
+    if separator == "," and "," not in first and ";" in first:
+        separator = ";"
     header, lines = _csv_lines(text, label, separator)
     _check_header(header, label, separator)
     try:
@@ -287,6 +349,7 @@ def _csv(text: str, label: str, separator: str) -> Table:
             index_col=False,
             skipinitialspace=True,
             low_memory=False,
+            decimal="," if separator == ";" and _has_decimal_commas(text) else ".",
             **_EXACT,
         )
     except (ValueError, OverflowError, pd.errors.ParserError) as error:
@@ -296,6 +359,19 @@ def _csv(text: str, label: str, separator: str) -> Table:
     frame.columns = [str(column).strip() for column in frame.columns]
     frame.index = pd.Index(lines, name="line", dtype="int64")
     return Table(frame, label, "line")
+
+
+def _has_decimal_commas(text: str) -> bool:
+    """Whether the cells of a file with semicolons have decimal commas.
+
+    Not where some cell has a decimal point, and not where every comma could separate thousands:
+    1,234 may be either, and such cells stay text, which is refused where a number is needed.
+    """
+    cells = [cell.strip(' "') for cell in re.split(r"[;\n]", text)]
+    if any(re.fullmatch(r"[+-]?\d*\.\d+([eE][+-]?\d+)?", cell) for cell in cells):
+        return False
+    commas = [cell for cell in cells if re.fullmatch(r"[+-]?\d*,\d+([eE][+-]?\d+)?", cell)]
+    return any(not re.fullmatch(r"[+-]?[1-9]\d{0,2},\d{3}", cell) for cell in commas)
 
 
 def _csv_lines(text: str, label: str, separator: str) -> tuple[list[str], list[int]]:

@@ -20,6 +20,7 @@ PACKAGE = ROOT / "jaxlaw"
 # or for the whole package below it, the longest that fits. A new module needs a place here,
 # and in the README's picture of the house.
 ROOMS = [
+    "jaxlaw.interrupts",
     "jaxlaw.notes",
     "jaxlaw.conditions",
     "jaxlaw.arguments",

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import io
 import json
+import lzma
 import os
 import sys
+import zipfile
 from pathlib import Path
 
 import jax.numpy as jnp
@@ -131,7 +134,10 @@ def test_line_numbers_count_blank_and_quoted_lines(tmp_path):
         ("wide.csv", "N,D\n1,2\n".encode("utf-16"), ["line 1", "UTF-8"]),
         ("nul.csv", b"N,D\n1,\x00\n", ["line 2", "NUL"]),
         ("twice.csv", b"N,loss,loss\n1,2,3\n", ["'loss'", "fields 2 and 3", "rename"]),
-        ("semicolon.csv", b"N;D;loss\n1;2;3\n", ["';'", "sep=';'"]),
+        ("semicolon.tsv", b"N;D;loss\n1;2;3\n", ["';'", "sep=';'"]),
+        ("short.csv", b"N;D;loss\n1;2\n", ["line 2", "2 fields"]),
+        ("both.csv", b"N;D;loss\n1e8;1e9;1,234\n", ["'1,234' is not a number", "thousands"]),
+        ("none.zip", b"PK\x03\x04 and no more", ["zip archive", "unpack it"]),
         ("bare.csv", b"1,2,3\n4,5,6\n", ["line 1", "numbers", "header"]),
         ("quote.csv", b'N,D\n1,"2\n', ["quote.csv"]),
         ("bad.json", b'[{"N": 1},\n{"N" 2}]', ["line 2", "JSON", "correct"]),
@@ -227,6 +233,64 @@ def test_records_that_are_no_table_are_refused():
     ):
         with pytest.raises(UsageError, match=said):
             read_runs(source)
+
+
+@pytest.mark.parametrize("decimal", [".", ","])
+def test_semicolons_separate_where_decimals_may_have_commas(tmp_path, decimal):
+    frame = simple().assign(note="a, b")
+    text = frame.to_csv(None, index=False, sep=";", decimal=decimal)
+    (tmp_path / "runs.csv").write_text(text)
+    read = read_runs(tmp_path / "runs.csv")
+    expected = read_runs(frame).observations("chinchilla")
+    assert_same(read.observations("chinchilla"), expected)
+    assert set(read.table["note"]) == {"a, b"} and read.table.index[0] == 2
+
+
+def test_a_zip_archive_of_one_file_is_read_and_of_several_named(tmp_path):
+    path = write_csv(tmp_path, simple(), "runs.csv")
+    with zipfile.ZipFile(tmp_path / "runs.zip", "w") as archive:
+        archive.write(path, "folder/runs.csv")
+        archive.writestr("__MACOSX/folder/._runs.csv", b"of macOS")
+    read = read_runs(tmp_path / "runs.zip")
+    assert read.source.endswith("runs.zip:folder/runs.csv")
+    assert_same(read.observations("chinchilla"), read_runs(path).observations("chinchilla"))
+    with zipfile.ZipFile(tmp_path / "runs.zip", "a") as archive:
+        archive.write(path, "more.csv")
+    with pytest.raises(UsageError, match=r"2 files \(folder/runs.csv, more.csv\); unpack it"):
+        read_runs(tmp_path / "runs.zip")
+    with zipfile.ZipFile(tmp_path / "book.csv", "w") as archive:
+        archive.writestr("[Content_Types].xml", "")
+    with pytest.raises(UsageError, match="book.csv is an Office file"):
+        read_runs(tmp_path / "book.csv")
+
+
+@pytest.mark.parametrize(
+    ("pack", "what"),
+    [
+        (gzip.compress, "a gzip file; give it a name that ends in .gz"),
+        (bz2.compress, "a bzip2 file; unpack it"),
+        (lzma.compress, "an xz file; unpack it"),
+        (lambda content: b"SQLite format 3\0" + content, "an SQLite database; save it as CSV"),
+    ],
+)
+def test_files_that_are_no_text_are_named_for_what_they_are(tmp_path, pack, what):
+    content = Path(write_csv(tmp_path, simple(), "runs.csv")).read_bytes()
+    (tmp_path / "packed.csv").write_bytes(pack(content))
+    with pytest.raises(UsageError, match=f"packed.csv is {what}"):
+        read_runs(tmp_path / "packed.csv")
+
+
+def test_remedies_for_losses_are_none_that_is_refused():
+    for cell, said in (("312%", "as 3.12 or 312"), ("3.2K", "write 3200")):
+        frame = simple()
+        frame["loss"] = [cell, *frame["loss"].astype(str)[1:]]
+        with pytest.raises(DataError) as error:
+            read_runs(frame).observations("chinchilla")
+        assert_says(error, "column loss", said)
+        assert "units=" not in str(error.value)
+    frame = simple().assign(N=["80%", *simple()["N"].astype(str)[1:]])
+    with pytest.raises(DataError, match=r"units=\{'N': 0.01\}"):
+        read_runs(frame).observations("chinchilla")
 
 
 def test_sources_that_cannot_be_read(tmp_path):
