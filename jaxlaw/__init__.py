@@ -12,7 +12,7 @@ from jaxlaw.curves import Curves, read_curves
 from jaxlaw.decay_fit import fit_decay
 from jaxlaw.domain_curves import learnability
 from jaxlaw.fitting import fit
-from jaxlaw.inflection import InflectionRatio, inflection_ratio
+from jaxlaw.inflection import InflectionRatio, PiecewiseLaw, inflection_ratio, loss_slopes
 from jaxlaw.laws import law_table
 from jaxlaw.laws.base import Law, law, power
 from jaxlaw.laws.specs import Input, Parameter, exponent, positive, real
@@ -57,6 +57,7 @@ __all__ = [
     "Observations",
     "Parameter",
     "PhaseAreas",
+    "PiecewiseLaw",
     "Profile",
     "Runs",
     "Schedule",
@@ -83,6 +84,7 @@ __all__ = [
     "learnability",
     "load",
     "observed_shift",
+    "loss_slopes",
     "phase_areas",
     "planning",
     "positive",

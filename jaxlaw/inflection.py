@@ -9,7 +9,7 @@ between, whatever the law.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -17,15 +17,63 @@ import pandas as pd
 
 from jaxlaw import laws
 from jaxlaw.arguments import checked
+from jaxlaw.bare_fits import bare_fit
 from jaxlaw.notes import DataError, Note, UsageError
 from jaxlaw.observations import Observations
 from jaxlaw.posing import Options
 from jaxlaw.refits import Refits, fewest_for, refit
+from jaxlaw.result import Fit
 from jaxlaw.runs import read_runs
+from jaxlaw.scores import Scores, score_fit
 
 _SURE = 2.0  # standard errors of a slope
 _SIGNED = {"B": (-1e3, 1e3)}  # nats at a billion tokens
 _FINE = 512  # shares at which the two laws are compared
+
+
+@dataclass(frozen=True, eq=False)
+class PiecewiseLaw:
+    """The D-CPT law in two pieces, one below the inflection ratio and one from it on.
+
+    Que 2024, App. I.3: below r_i, B is negative and the loss rises with D. The pieces were fitted
+    apart and meet at the N and D at which their fits were compared; elsewhere the loss takes a
+    step at r_i (:meth:`step`).
+
+    Attributes:
+        ratio: the inflection ratio r_i.
+        below, above: the pieces, as fits of the law ``dcpt``.
+    """
+
+    ratio: float
+    below: Fit
+    above: Fit
+
+    def predict(self, table: Any = None, /, **inputs: Any) -> np.ndarray:
+        """The loss at new points; args, shape and errors as of :meth:`jaxlaw.Fit.predict`.
+
+        Example:
+            >>> jl.inflection_ratio(runs).law().predict(N=1.8, D=2.0, r=[0.02, 0.2])
+        """
+        r = self.above.checked_inputs(table, inputs)["r"] * self.above.units["r"]
+        losses = [one.predict(table, **inputs) for one in (self.below, self.above)]
+        return np.where(r < self.ratio, *losses)
+
+    def outside(self, table: Any = None, /, **inputs: Any) -> np.ndarray:
+        """Whether points lie outside the runs; as :meth:`jaxlaw.Fit.outside`."""
+        return self.above.outside(table, **inputs)
+
+    def step(self, N: Any, D: Any) -> np.ndarray:
+        """The loss just above r_i less that just below it, at sizes N and tokens D, in nats.
+
+        Args:
+            N, D: numbers or arrays that broadcast with each other, in the units of the runs.
+        """
+        r = self.ratio / self.above.units["r"]
+        return self.above.predict(N=N, D=D, r=r) - self.below.predict(N=N, D=D, r=r)
+
+    def score(self, runs: Any, **reading: Any) -> Scores:
+        """How well the pieces predict runs; as :meth:`jaxlaw.Fit.score`."""
+        return score_fit(self.above, runs, reading, self)
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,6 +93,8 @@ class InflectionRatio:
         crossings: (resamples,) where resampled fits meet, NaN where they do not.
         level: of the interval.
         notes: what to know before relying on it.
+        units: input → what one unit of the runs is worth in the law's own unit.
+        ranges: input → (lowest, highest) of the runs, in the runs' units.
     """
 
     ratio: float
@@ -58,6 +108,38 @@ class InflectionRatio:
     crossings: np.ndarray
     level: float
     notes: tuple[Note, ...]
+    units: dict[str, float] = field(default_factory=dict)
+    ranges: dict[str, tuple[float, float]] = field(default_factory=dict)
+
+    def law(self, ratio: float | None = None) -> PiecewiseLaw:
+        """The law on both sides of the inflection ratio, as one object that predicts.
+
+        Args:
+            ratio: where the pieces change; if None, where the two fits meet, or, where they do
+                not, where the slopes in D pass zero (``flat``).
+
+        Raises:
+            UsageError: there is no inflection within the data, so that there are no pieces, or
+                ``ratio`` is no share.
+        """
+        if not self.below:
+            raise UsageError(
+                "there is no inflection within these runs, and so no law in two pieces: fit the "
+                "law dcpt to all of them, or give split= to fit two sides all the same"
+            )
+        for turn in (ratio, self.ratio, self.flat, self.split):
+            if turn is not None and not np.isnan(turn):
+                break
+        if not 0 < turn < 1:
+            raise UsageError(f"ratio is {turn}; it must be a share between 0 and 1")
+        sides = [
+            bare_fit(
+                laws.built_in("dcpt"), params, status="piece", notes=self.notes, units=self.units,
+                ranges=self.ranges, source=f"a piece {word} r = {turn:.4g}", areas=None,
+            )
+            for params, word in ((self.below, "below"), (self.above, "from"))
+        ]  # fmt: skip
+        return PiecewiseLaw(float(turn), *sides)
 
     def summary(self) -> str:
         """The answer and its evidence, for people."""
@@ -127,7 +209,7 @@ def inflection_ratio(
     bracket, between, flat = _bracket(trends)
     nothing = InflectionRatio(
         np.nan, (np.nan, np.nan), bracket, flat, np.nan, trends, {}, {}, np.empty(0), level,
-        tuple(notes),
+        tuple(notes), dict(seen.scale), dict(seen.ranges),
     )  # fmt: skip
     if np.isnan(bracket[0]) and split is None:
         return replace(nothing, notes=(*notes, _no_inflection(trends)))
@@ -152,6 +234,60 @@ def inflection_ratio(
         nothing, ratio=float(ratio), interval=interval, split=split, below=below, above=above,
         crossings=resampled, notes=tuple(notes),
     )  # fmt: skip
+
+
+@checked
+def loss_slopes(runs: Any, *, every: float | None = None, **reading: Any) -> pd.DataFrame:
+    """How fast the loss moves with D at every share: ΔL/ΔD between evaluations of a run.
+
+    The implicit trend of Que 2024 (eq. 5) is that ∂L/∂D falls with r. The paper reads it off
+    these differences over every 5,000 steps, drawn over r (App. E.2, figure 10).
+
+    Args:
+        runs: what :func:`jaxlaw.read_runs` takes or returns, with columns N, D, r, loss; rows of
+            one N, r and D are averaged.
+        every: least D from one evaluation to the next, in the unit of the runs; None takes all.
+        **reading: handed to :func:`jaxlaw.read_runs`.
+
+    Returns:
+        One row a size, interval of D and share, in the units of the runs: ``N``, ``D_low``,
+        ``D_high``, ``r``, ``slope`` (nats per unit of D) and ``falls``, 1 where the slope is below
+        that at the next smaller share, else 0; NaN at the smallest.
+
+    Raises:
+        DataError: no run has two evaluations that far apart.
+
+    Example:
+        >>> jl.loss_slopes(runs)["falls"].mean()  # 1: the implicit trend holds throughout
+    """
+    seen = read_runs(runs, **reading).observations("dcpt", free=())
+    table = pd.DataFrame({name: v / seen.scale[name] for name, v in seen.inputs.items()})
+    table = table.assign(loss=seen.target)[seen.weight > 0]
+    records = []
+    for (N, r), run in table.groupby(["N", "r"]):
+        loss = run.groupby("D")["loss"].mean()
+        D, loss = _spaced(loss.index.to_numpy(), loss.to_numpy(), every or 0.0)
+        slopes = np.diff(loss) / np.diff(D)
+        ends = zip(D[:-1], D[1:], slopes, strict=True)
+        records += [(N, first, last, r, slope) for first, last, slope in ends]
+    if not records:
+        raise DataError(
+            f"{seen.source}: no run (rows of one N and r) has two evaluations "
+            + (f"{every:g} of D apart; ask for less (every=)" if every else "of different D")
+        )
+    found = pd.DataFrame(records, columns=["N", "D_low", "D_high", "r", "slope"])
+    found = found.sort_values(["N", "D_low", "D_high", "r"], ignore_index=True)
+    change = found.groupby(["N", "D_low", "D_high"])["slope"].diff()
+    return found.assign(falls=np.where(change.isna(), np.nan, change < 0))
+
+
+def _spaced(D: np.ndarray, loss: np.ndarray, every: float) -> tuple[np.ndarray, np.ndarray]:
+    """Evaluations at least so far apart, from the first on; D is in ascending order."""
+    kept = [0]
+    for k in range(1, len(D)):
+        if D[k] - D[kept[-1]] >= every * (1 - 1e-9):  # steps may be rounded
+            kept.append(k)
+    return D[kept], loss[kept]
 
 
 def _trends(seen: Observations, used: np.ndarray) -> pd.DataFrame:

@@ -57,7 +57,8 @@ class Fit:
             tables of Que 2024; ``mean_huber`` and ``mean_huber_linear`` are per observation.
         status: how the best lane ended: ``converged``, or with something left to gain
             ``stalled`` or ``step limit``; ``published`` where coefficients are a paper's,
-            ``mapped`` where the parameters went through JAX.
+            ``mapped`` where the parameters went through JAX, ``piece`` where the law is one of the
+            two of a :class:`jaxlaw.PiecewiseLaw`.
         agreement: share of the solved starts that ended at the best objective (to 1e-6).
         n_starts: starts tried; n_solved: of them, solved to the end.
         runner_up: the next best optimum, or None.
@@ -107,7 +108,7 @@ class Fit:
     @property
     def has_evidence(self) -> bool:
         """Whether runs stand behind it; not behind a paper's coefficients, or mapped ones."""
-        return self.status not in ("published", "mapped")
+        return self.status not in ("published", "mapped", "piece")
 
     @property
     def r2(self) -> float:

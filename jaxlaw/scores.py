@@ -81,12 +81,16 @@ def score_lines(measured: Mapping[str, float]) -> list[str]:
     ]
 
 
-def score_fit(fit: Fit, runs: Any, reading: Mapping[str, Any]) -> Scores:
-    """What :meth:`jaxlaw.Fit.score` returns; its docstring has the arguments."""
+def score_fit(fit: Fit, runs: Any, reading: Mapping[str, Any], predictor: Any = None) -> Scores:
+    """What :meth:`jaxlaw.Fit.score` returns; its docstring has the arguments.
+
+    ``predictor`` predicts in place of the fit, from the same inputs in the same units.
+    """
+    law = fit if predictor is None else predictor
     read = runs_for(fit, runs, reading)
     seen = observe(read, fit.law, free=())  # nothing is fitted: any number of rows will do
     inputs = {name: values / fit.units[name] for name, values in seen.inputs.items()}
-    predicted, outside = fit.predict(**inputs), fit.outside(**inputs)
+    predicted, outside = law.predict(**inputs), law.outside(**inputs)
     own = {
         name: values / seen.scale[name] for name, values in seen.inputs.items() if values.ndim == 1
     }

@@ -86,6 +86,76 @@ def test_what_it_rests_on_is_in_the_result(found):
     assert "between r = 0.05 and 0.1" in said and "meet at" in said
 
 
+@pytest.mark.slow
+def test_both_pieces_are_one_law_that_predicts(found):
+    law = found.law()
+    assert law.ratio == found.ratio
+    table = runs(lower(), noise=0.0)
+    table = table[(table["r"] > 0) & ~table["r"].between(found.bracket[0], found.bracket[1])]
+    losses = law.predict(table)
+    assert np.abs(losses / table["loss"] - 1).max() < 0.005
+    for side, one in ((table["r"] < TURN, law.below), (table["r"] >= TURN, law.above)):
+        np.testing.assert_array_equal(losses[side], one.predict(table[side]))
+    # It rises with D below the ratio and falls above it, which no D-CPT law does alone.
+    ends = law.predict(N=1.8, D=[[0.3], [2.6]], r=[0.02, 0.3])
+    assert ends[1, 0] > ends[0, 0] and ends[1, 1] < ends[0, 1]
+    # The pieces meet where they were compared, and take a step elsewhere.
+    assert abs(law.step(**AT)) < 1e-4
+    assert law.step(N=1.8, D=[0.3, 2.6]).shape == (2,)
+    scores = law.score(table)
+    assert scores.r2 > 0.99 and scores.relative_error < 0.005
+    np.testing.assert_array_equal(scores.table["predicted"], losses)
+    assert law.outside(N=1.8, D=1.0, r=[0.02, 0.9]).tolist() == [False, True]
+    assert found.law(0.09).predict(N=1.8, D=1.0, r=0.08) == law.below.predict(N=1.8, D=1.0, r=0.08)
+    assert replace(found, ratio=NAN).law().ratio == found.flat
+    with pytest.raises(jl.UsageError, match="no uncertainty|optimum of no runs|fit your runs"):
+        jl.covariance(law.below, table)  # a piece stands for no runs of its own
+    for ratio in (0.0, 1.5):
+        with pytest.raises(jl.UsageError, match="must be a share between 0 and 1"):
+            found.law(ratio)
+    with pytest.raises(jl.UsageError, match="no inflection within these runs"):
+        replace(found, below={}).law()
+
+
+def test_runs_in_other_units_have_the_same_pieces(found):
+    single = {"N": 1e-9, "D": 1e-9, "r": 1.0}
+    law = replace(found, units=single).law()
+    assert law.predict(N=1.8e9, D=1e9, r=0.02) == pytest.approx(
+        found.law().predict(N=1.8, D=1.0, r=0.02), rel=1e-12
+    )
+
+
+def test_slopes_in_d_by_share_are_the_differences_of_figure_10():
+    """∂²L/∂D∂r < 0 in the upper law: ΔL/ΔD falls with r; of L1 it is the same at every r."""
+    grid = np.meshgrid([0.5, 1.8], np.arange(1, 11) * 0.25, [0.1, 0.33, 0.5, 0.9], indexing="ij")
+    inputs = dict(zip("NDr", (axis.ravel() for axis in grid), strict=True))
+    made = simulate.simulate_runs("dcpt", UPPER, inputs)
+    table = jl.loss_slopes(made)
+    assert list(table) == ["N", "D_low", "D_high", "r", "slope", "falls"]
+    assert len(table) == 2 * 9 * 4 and table["falls"].isna().sum() == 2 * 9
+    assert (table["falls"].dropna() == 1).all()
+    one = table.query("N == 1.8 and r == 0.33 and D_low == 0.5").iloc[0]
+    at = {D: float(laws.get("dcpt")(UPPER, N=1.8, D=D, r=0.33)) for D in (0.5, 0.75)}
+    assert one["slope"] == pytest.approx((at[0.75] - at[0.5]) / 0.25, rel=1e-4)
+    wide = jl.loss_slopes(made, every=0.5)
+    assert set(np.round(wide["D_high"] - wide["D_low"], 9)) == {0.5}
+    # In other units and order, with rows twice: the same rows of runs.
+    again = pd.concat([made, made]).sample(frac=1, random_state=0)
+    again = again.assign(D=again["D"] * 1e9)
+    same = jl.loss_slopes(again, units={"D": 1})
+    np.testing.assert_allclose(same["slope"] * 1e9, table["slope"], rtol=1e-9)
+    level = simulate.TRUTHS["dcpt-l1"]
+    flat = jl.loss_slopes(simulate.simulate_runs("dcpt-l1", level, inputs))
+    spread = flat.groupby(["N", "D_low"])["slope"].agg(lambda s: np.ptp(s) / abs(s.mean()))
+    assert spread.max() < 1e-4
+    low = simulate.simulate_runs("dcpt", lower(), inputs | {"r": inputs["r"] / 20})
+    assert (jl.loss_slopes(low)["slope"] > 0).all()
+    with pytest.raises(jl.DataError, match="two evaluations 9 of D apart"):
+        jl.loss_slopes(made, every=9.0)
+    with pytest.raises(jl.DataError, match="two evaluations of different D"):
+        jl.loss_slopes(made[made["D"] == 0.25])
+
+
 def test_slopes_are_those_of_a_regression():
     table = runs(lower())
     law = jl.inflection_ratio(table[table["r"] > 0.1])
