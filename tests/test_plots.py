@@ -382,3 +382,17 @@ def matplotlib_figure(size, font):
 
     with plt.rc_context({"font.size": font}):
         return plt.subplots(figsize=size, layout="constrained")
+
+
+def test_slopes_over_the_share_are_those_of_the_table():
+    grid = np.meshgrid([0.5, 1.8], [0.5, 1.0, 1.5, 2.0], [0.1, 0.5, 0.9], indexing="ij")
+    inputs = dict(zip("NDr", (axis.ravel() for axis in grid), strict=True))
+    made = jl.simulate.simulate_runs("dcpt", jl.simulate.TRUTHS["dcpt"], inputs)
+    table = jl.loss_slopes(made).query("N == 1.8")
+    for ax in (plots.slopes_over_share(made), plots.slopes_over_share(table, N=1.8)):
+        lines = [line.get_ydata() for line in ax.lines if len(line.get_ydata()) == 3]
+        np.testing.assert_array_equal(np.concatenate(lines), table["slope"])
+        assert [text.get_text() for text in ax.texts if text.get_text()] == ["D = 1", "D = 2"]
+        assert "per unit of D" in ax.get_ylabel() and ax.get_title() == "N = 1.8"
+    with pytest.raises(jl.UsageError, match="no run has N = 7"):
+        plots.slopes_over_share(made, N=7)

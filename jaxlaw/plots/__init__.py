@@ -13,7 +13,7 @@ from jaxlaw.plots.fits import (
     residuals,
     starts_agreement,
 )
-from jaxlaw.plots.inputs import loss_over_input, loss_over_share
+from jaxlaw.plots.inputs import loss_over_input, loss_over_share, slopes_over_share
 from jaxlaw.plots.plans import (
     compute_saved,
     data_transferred,
@@ -65,6 +65,7 @@ __all__ = [
     "score_table",
     "share_back",
     "shift_curves",
+    "slopes_over_share",
     "starts_agreement",
     "trade_off",
     "value",

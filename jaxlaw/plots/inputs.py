@@ -9,6 +9,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import to_rgba
 
+from jaxlaw.inflection import loss_slopes
 from jaxlaw.laws.specs import Input
 from jaxlaw.notes import UsageError, nearest
 from jaxlaw.observations import observe
@@ -106,6 +107,42 @@ def loss_over_input(
     ax.set_xlabel(input_label(_spec(fit, along)))
     named = (value_label(_spec(fit, n), v, _single(fit, n)) for n, v in held.items())
     ax.set_title(", ".join(named), fontsize="medium", color=INK)
+    return tidy(ax)
+
+
+def slopes_over_share(
+    runs: Any, ax: Axes | None = None, *, every: float | None = None, N: float | None = None
+) -> Axes:
+    """ΔL/ΔD over the share, a curve for each D, at one size: figure 10 of Que 2024.
+
+    A law of mixtures has the implicit trend (eq. 5) where the curves fall.
+
+    Args:
+        runs: what :func:`jaxlaw.read_runs` takes or returns, with N, D, r, loss; or the table
+            of :func:`jaxlaw.loss_slopes`.
+        ax: where to draw; a new figure if None.
+        every: as for :func:`jaxlaw.loss_slopes`.
+        N: size, in the unit of the runs; the largest if None.
+
+    Raises:
+        UsageError: no run has that size.
+    """
+    made = hasattr(runs, "columns") and {"slope", "D_low"} <= set(runs.columns)
+    table = runs if made else loss_slopes(runs, every=every)
+    size = table["N"].max() if N is None else N
+    table = table[np.isclose(table["N"], size)]
+    if table.empty:
+        raise UsageError(f"no run has N = {size:g}")
+    ax = ax or new_axes()
+    groups = list(table.groupby(["D_low", "D_high"]))
+    for (ends, one), color in zip(groups, shades(len(groups)), strict=True):
+        ax.plot(one["r"], one["slope"], color=color, linewidth=1.2, marker="o", markersize=3)
+        if ends in (groups[0][0], groups[-1][0]):
+            name_ends(ax, [(one["slope"].iloc[-1], f"D = {ends[1]:.3g}", color)])
+    ax.axhline(0, color=INK, linewidth=0.8, zorder=0)
+    ax.set_xlabel("share of the corpus r")
+    ax.set_ylabel("ΔL/ΔD (nats per unit of D)")
+    ax.set_title(f"N = {size:.3g}", fontsize="medium", color=INK)
     return tidy(ax)
 
 
