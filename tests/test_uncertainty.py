@@ -9,6 +9,7 @@ from conftest import chinchilla_runs, needs_data
 
 import jaxlaw as jl
 from jaxlaw import simulate
+from jaxlaw.uncertainty.bootstrapping import degrees_of
 from jaxlaw.uncertainty.intervals import interval_of, student_ends
 from jaxlaw.uncertainty.posed_fit import fitted
 from jaxlaw.uncertainty.resampling import (
@@ -179,6 +180,14 @@ def test_intervals_of_few_degrees_go_as_far_out_as_students_t():
     assert student_ends(1.0, 400.0, 0.95, 1, True) == (0.0, np.inf)  # and no warning
     widths = [np.ptp(interval_of(0.0, draws, degrees=d)[2:]) for d in (3, 5, 20, 200, np.inf)]
     assert (np.diff(widths) < 0).all()
+
+
+def test_degrees_are_those_of_what_is_drawn(chinchilla_fit):
+    problem = fitted(chinchilla_fit, TABLE)
+    rows, nine = np.arange(243), np.arange(243) // 27
+    found = [degrees_of(problem, kind, rows) for kind in ("case", "residual", "wild")]
+    assert found == [np.inf, np.inf, 238]
+    assert [degrees_of(problem, kind, nine) for kind in ("case", "wild")] == [8, 8]
 
 
 @pytest.mark.parametrize("method", ["basic", "normal"])

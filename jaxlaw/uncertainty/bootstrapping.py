@@ -93,11 +93,11 @@ class Bootstrap:
 
     @property
     def degrees(self) -> float:
-        """Degrees of freedom of the intervals: G−1 of groups; n−p of residuals of single rows.
+        """Degrees of freedom of the intervals: G−1 of groups, n−p of ``wild`` single rows.
 
-        Residuals say how wide the noise is no better than their number allows, and a few groups
-        how far they differ. Single rows that are drawn (``case``) bring that doubt with them:
-        infinite, for their percentiles hold as they are.
+        Few groups, or rows that keep their own residual, say roughly how wide the noise is.
+        Infinite for ``case``, whose draws bring that doubt with them, and for ``residual``: left
+        out, residuals are wider than the noise by as much as Student's t than the normal.
         """
         return degrees_of(self.problem, self.kind, self.members)
 
@@ -240,8 +240,8 @@ def bootstrap(
             on the fitted curve: the design stays as it is, noise is taken to be the same
             everywhere. ``wild``, every residual stays where it is and is multiplied by a random
             number of mean 0 and variance 1: noise may differ from row to row. Residuals are
-            what they would be if their row or group had not been fitted, and intervals of
-            these two kinds, and of groups, take Student's t (see :attr:`Bootstrap.degrees`).
+            what they would be if their row or group had not been fitted; intervals of ``wild``,
+            and of groups, take Student's t (see :attr:`Bootstrap.degrees`).
         groups: columns (such as ``"run"`` or ``["N", "r"]``), or a label for each run: rows that
             share noise, such as the checkpoints of one run. ``case`` draws whole groups,
             ``wild`` multiplies whole groups by one number.
@@ -362,7 +362,7 @@ def degrees_of(problem: Fitted, kind: str, members: np.ndarray) -> float:
     rows, groups = len(problem.active), len(np.unique(members[problem.active]))
     if groups < rows:
         return float(groups - 1)
-    return float("inf") if kind == "case" else float(max(rows - len(problem.moving), 1))
+    return float(max(rows - len(problem.moving), 1)) if kind == "wild" else float("inf")
 
 
 def _notes(
