@@ -42,8 +42,8 @@ def all_notes(
             among agreeing starts), ``disagreement`` (relative difference of the solvers'
             objectives), ``ranges`` (of the inputs in the law's own units), ``scatter`` (of the
             log of the runs about the law); ``rows`` and ``word``, what the problem's rows are
-            called; ``relative_slopes`` (p, p) of log |parameter| at the centre of the data in the
-            coordinates.
+            called, ``runs`` that they may be checkpoints of; ``relative_slopes`` (p, p) of
+            log |parameter| at the centre of the data in the coordinates.
     """
     walls = at_walls(posed, coordinates)
     moving = _moving(posed, walls)
@@ -84,7 +84,7 @@ def _residuals(
     inputs = {name: problem.inputs[name] for name in model.law.input_names}
     return Residuals(
         problem.target, off, slopes[:, moving], inputs, problem.weight, rows,
-        evidence.get("word", "row"), log,
+        evidence.get("word", "row"), log, evidence.get("runs"),
     )  # fmt: skip
 
 

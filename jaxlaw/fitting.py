@@ -222,6 +222,7 @@ def _report(posed: Posed, observations: Observations, optimum: Optimum, solver: 
     model, problem = posed.model, posed.problem
     scale = scale_on_host(problem)
     params, agreeing, slopes = _natural(posed, optimum)
+    order = row_order(observations)
     predicted = np.asarray(model.law.at_once(params, **observations.inputs))
     measured = metrics(observations.target, predicted, observations.weight, float(problem.delta))
     evidence = {
@@ -232,8 +233,9 @@ def _report(posed: Posed, observations: Observations, optimum: Optimum, solver: 
         "scatter": measured["rmse_log"],
         "spread": _spread(posed, agreeing),
         "ranges": {name: (v.min(), v.max()) for name, v in observations.inputs.items()},
-        "rows": observations.rows[row_order(observations)],
+        "rows": observations.rows[order],
         "word": observations.word,
+        "runs": None if observations.runs is None else observations.runs.rows(order),
         "relative_slopes": _at_the_centre(model.law, observations, params, slopes),
     }
     notes = all_notes(posed, optimum.coordinates, params, evidence)

@@ -12,6 +12,7 @@ import pandas as pd
 
 from jaxlaw import laws
 from jaxlaw.columns import SIDES, Column, Place, check_fraction, missing_column, name_rows, numbers
+from jaxlaw.dependence import RunGroups, run_groups
 from jaxlaw.laws.base import Law
 from jaxlaw.laws.specs import Input
 from jaxlaw.notes import DataError, Note, UsageError
@@ -54,6 +55,7 @@ class Observations:
         word: what a row is called there (``line``, ``record``, ``row``).
         dropped: rows dropped as invalid, on request.
         notes: findings.
+        runs: the runs that rows may be checkpoints of, or None.
         areas: how areas of learning rates were counted, as :class:`jaxlaw.Runs` have it.
         positions: (n,) where in the runs' table the observations are.
         mapped: input → the user's column that holds it as it is, where that has another name.
@@ -76,6 +78,7 @@ class Observations:
     areas: Mapping[str, Any] | None = None
     positions: np.ndarray = field(default_factory=lambda: np.empty(0, int))
     mapped: Mapping[str, str] = field(default_factory=dict)
+    runs: RunGroups | None = None
 
     def __len__(self) -> int:
         """The number of observations."""
@@ -157,6 +160,7 @@ def observe(runs: Runs, law: str | Law, free: Collection[str] | None = None) -> 
         areas=runs.areas,
         positions=np.flatnonzero(keep),
         mapped=_mapped(runs, columns, law),
+        runs=run_groups(runs.table[keep], inputs, runs.columns),
     )
 
 

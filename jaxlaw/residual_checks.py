@@ -17,6 +17,7 @@ import numpy as np
 from scipy.special import fdtrc, stdtrit
 
 from jaxlaw.columns import name_rows
+from jaxlaw.dependence import RunGroups, dependence_note
 from jaxlaw.notes import Note
 
 FOLDS = 10
@@ -41,6 +42,7 @@ class Residuals:
         rows: (n,) what the rows are called.
         word: what a row is called: ``line``, ``record``, ``row``.
         log: whether residuals are of logarithms.
+        runs: the runs that rows may be checkpoints of, or None.
     """
 
     target: np.ndarray
@@ -51,6 +53,7 @@ class Residuals:
     rows: np.ndarray
     word: str
     log: bool
+    runs: RunGroups | None = None
 
     @property
     def active(self) -> Residuals:
@@ -58,7 +61,8 @@ class Residuals:
         kept = self.weight > 0
         inputs = {name: values[kept] for name, values in self.inputs.items()}
         arrays = {name: getattr(self, name)[kept] for name in ("target", "off", "slopes", "weight")}
-        return dataclasses.replace(self, **arrays, inputs=inputs, rows=self.rows[kept])
+        runs = None if self.runs is None else self.runs.rows(np.flatnonzero(kept))
+        return dataclasses.replace(self, **arrays, inputs=inputs, rows=self.rows[kept], runs=runs)
 
     @property
     def scatter(self) -> float:
@@ -82,11 +86,46 @@ class Residuals:
 
 
 def residual_notes(found: Residuals) -> list[Note]:
-    """Notes ``lack-of-fit`` and ``outliers``, where the residuals give reason for them."""
+    """Notes ``dependent-rows``, ``lack-of-fit`` and ``outliers``, where residuals give reason."""
     found = found.active
     if not np.isfinite(found.off).all() or not np.isfinite(found.slopes).all():
         return []
-    return [*_on_lack_of_fit(found), *_on_outliers(found)]
+    dependent = _on_dependence(found)
+    # What rows of a run share would be "predicted" by other rows of the run: it is held out whole.
+    members = found.runs.members if dependent else design_points(found.inputs)
+    _, members = np.unique(members, return_inverse=True)
+    return [*dependent, *_on_lack_of_fit(found, members.reshape(-1)), *_on_outliers(found)]
+
+
+def _on_dependence(found: Residuals) -> list[Note]:
+    if found.runs is None or found.runs.count < 2:
+        return []
+    off = _clipped(found.off, found.scatter)
+    if off.std() < found.nothing:
+        return []
+    basis, first, root = _basis(found, (len(off) - found.slopes.shape[1] - 1) // 4)
+    target = off * root
+    left, smooth = (
+        (target - part @ (part.T @ target)) / root for part in (basis[:, :first], basis)
+    )
+    note = dependence_note(found.runs, left, smooth)
+    return [] if note is None else [note]
+
+
+def _basis(found: Residuals, most: int) -> tuple[np.ndarray, int, np.ndarray]:
+    """Orthonormal basis (n, m) of what the fit can take up, then of polynomials in the inputs.
+
+    Returns:
+        The basis; how many of its columns the fit can take up; (n,) roots of the weights.
+    """
+    count, root = len(found.off), np.sqrt(found.weight / found.weight.mean())
+    known = np.column_stack([np.ones(count), found.slopes])
+    surface = polynomials(found.inputs, most)
+    columns = known if surface is None else np.column_stack([known, surface])
+    size = np.linalg.norm(columns, axis=0)
+    basis, triangle = np.linalg.qr((columns / np.where(size > 0, size, 1.0)) * root[:, None])
+    kept = np.abs(np.diagonal(triangle)) > 1e-6  # of what lies in the span of columns before it
+    return basis[:, kept], int(kept[: known.shape[1]].sum()), root
 
 
 # ---------------------------------------------------------------------------- outliers
@@ -115,8 +154,8 @@ def _on_outliers(found: Residuals) -> list[Note]:
 # ---------------------------------------------------------------------------- lack of fit
 
 
-def _on_lack_of_fit(found: Residuals) -> list[Note]:
-    parts = [part for part in (_smooth_part(found), _off_repeated_rows(found)) if part]
+def _on_lack_of_fit(found: Residuals, members: np.ndarray) -> list[Note]:
+    parts = [part for part in (_smooth_part(found, members), _off_repeated_rows(found)) if part]
     if not parts:
         return []
     message = (
@@ -126,29 +165,17 @@ def _on_lack_of_fit(found: Residuals) -> list[Note]:
     return [Note("lack-of-fit", "warning", message)]
 
 
-def _smooth_part(found: Residuals) -> str:
+def _smooth_part(found: Residuals, members: np.ndarray) -> str:
     """What a polynomial in the inputs predicts of the residuals of rows it has not seen."""
-    members = design_points(found.inputs)
     points = int(members.max()) + 1
     if points < FOLDS:
         return ""
     off = _clipped(found.off, found.scatter)
-    count, free = found.slopes.shape
-    surface = polynomials(found.inputs, (points - free - 1) // 4)
-    if surface is None:
-        return ""
-    root = np.sqrt(found.weight / found.weight.mean())[:, None]
-    known = np.column_stack([np.ones(count), found.slopes])
-    columns = np.column_stack([known, surface])
-    size = np.linalg.norm(columns, axis=0)
-    columns = (columns / np.where(size > 0, size, 1.0)) * root
-    basis, triangle = np.linalg.qr(columns)
-    kept = np.abs(np.diagonal(triangle)) > 1e-6  # of what lies in the span of columns before it
-    basis, first = basis[:, kept], int(kept[: known.shape[1]].sum())
+    basis, first, root = _basis(found, (points - found.slopes.shape[1] - 1) // 4)
     if basis.shape[1] == first:
         return ""
-    target = off * root[:, 0]
-    # Rows of one design point stay together: what they share would be "predicted".
+    target = off * root
+    # Rows of one point of the design, or of one run, stay together.
     fold = (np.random.default_rng(0).permutation(points) % FOLDS)[members]
     plain = target - _out_of_fold(basis[:, :first], target, fold)
     smooth = target - _out_of_fold(basis, target, fold)
@@ -157,7 +184,7 @@ def _smooth_part(found: Residuals) -> str:
     share = gain.sum() / max(np.sum(plain**2), 1e-300)
     if not (share > SHARE and gain.sum() > SURE * spread):
         return ""
-    whole = basis[:, first:] @ (basis[:, first:].T @ target) / root[:, 0]
+    whole = basis[:, first:] @ (basis[:, first:].T @ target) / root
     most = int(np.argmax(np.abs(whole)))
     typical = float(np.sqrt(np.average(whole**2, weights=found.weight)))
     if typical < found.nothing:

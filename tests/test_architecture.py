@@ -47,6 +47,7 @@ ROOMS = [
     "jaxlaw.columns",
     "jaxlaw.domain_curves",
     "jaxlaw.separability",
+    "jaxlaw.dependence",
     "jaxlaw.observations",
     "jaxlaw.runs",
     "jaxlaw.curves.counting",

@@ -186,9 +186,9 @@ def test_a_law_of_ones_own():
         return a + b * x
 
     try:
-        frame = pd.DataFrame({"ex": [-1.0, 0.0, 2.0], "loss": [1.0, 2.0, 3.0]})
+        frame = pd.DataFrame({"ex": [-1.0, 0.0, 2.0, 3.0], "loss": [1.0, 2.0, 3.0, 4.0]})
         found = read_runs(frame, columns={"x": "ex"}).observations("runs-test-law")
-        np.testing.assert_array_equal(found.inputs["x"], [-1, 0, 2])
+        np.testing.assert_array_equal(found.inputs["x"], [-1, 0, 2, 3])
         flat = read_runs(frame.assign(ex=3.0), columns={"x": "ex"}).observations("runs-test-law")
         assert codes(flat) == ["constant-input"] and "a, b cannot" in flat.notes[0].message
     finally:

@@ -142,6 +142,7 @@ def influence_command(
 def identifiability_command(
     law: opt.LawOrFit,
     data: opt.Data,
+    groups: opt.Groups = None,
     out: opt.Out = None,
     as_json: opt.Json = False,
     *,
@@ -153,7 +154,7 @@ def identifiability_command(
     """
     check_out(out)
     fit, runs = _fitted(law, data, reading)
-    found = jl.identifiability(fit, runs)
+    found = jl.identifiability(fit, runs, groups=opt.columns_named(groups))
     advice = [text for text in found["advice"] if text]
     advice = advice or ["the data determine every combination to 25 % or better"]
     head = "standard errors of combinations of parameters, relative; the loosest first"

@@ -40,6 +40,7 @@ def report_command(
         Path | None,
         typer.Option(help="Draws that `jaxlaw bootstrap --draws` wrote: intervals from them."),
     ] = None,
+    groups: opt.Groups = None,
     schedules: curves.Schedules = None,
     first_step: curves.FirstStep = None,
     s1_before: curves.S1Before = None,
@@ -90,9 +91,10 @@ def report_command(
     found = loaded(result, "fit", "study", "bootstrap")
     told: dict[str, Any] = {"level": level, "title": title}
     if isinstance(found, jl.Study):
-        if (data, bootstrap, compute, general, profile) != (None,) * 5:
+        if (data, bootstrap, groups, compute, general, profile) != (None,) * 6:
             raise UsageError(
-                "--data, --bootstrap, --profile, --compute and --general belong to a fit's report"
+                "--data, --bootstrap, --groups, --profile, --compute and --general belong to a "
+                "fit's report"
             )
     else:
         drawn = found if bootstrap is None else with_draws(result, found, bootstrap)
@@ -103,7 +105,13 @@ def report_command(
             told["runs"] = curves.curves_of(data, *along, fill=fill, **reading)
         elif data is not None:
             told["runs"] = jl.read_runs(data, **reading)
-        told["profiles"] = _profiles(found, told.get("runs"), profile or [])
+        if groups is not None and (data is None or "intervals" in told):
+            raise UsageError(
+                "--groups is for intervals from --data; draws were grouped, or not, when they "
+                "were made: jaxlaw bootstrap --groups"
+            )
+        told["groups"] = opt.columns_named(groups)
+        told["profiles"] = _profiles(found, told.get("runs"), profile or [], groups)
     text = jl.report(found, **told)
     write_whole(out, lambda path: path.write_text(text, "utf-8"))
     if as_json:
@@ -112,13 +120,14 @@ def report_command(
         print(f"report: {out}")
 
 
-def _profiles(fit: jl.Fit, runs: Any, names: list[str]) -> list[jl.Profile]:
+def _profiles(fit: jl.Fit, runs: Any, names: list[str], groups: str | None) -> list[jl.Profile]:
     """The profiles asked for, of runs or curves."""
     if names and runs is None:
         raise UsageError("--profile needs the data of the fit: --data FILE")
     if isinstance(runs, jl.Curves) and fit.areas is not None:
         runs = runs.runs(**fit.areas)
-    return [jl.profile(fit, runs, name) for name in names]
+    by = opt.columns_named(groups)
+    return [jl.profile(fit, runs, name, groups=by) for name in names]
 
 
 def _plans(

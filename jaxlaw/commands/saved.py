@@ -77,4 +77,11 @@ def with_draws(of: str | Path, fit: jl.Fit | Replicates, file: Path) -> Replicat
             f"({', '.join(fit.law.parameter_names)}) and a row for every resample"
         )
     params = {name: table[name].to_numpy(float) for name in fit.law.parameter_names}
-    return Replicates(fit, params)
+    kind, groups = (_one_of(table, name) for name in ("kind", "groups"))
+    return Replicates(fit, params, (), kind, tuple(groups.split(",")) if groups else None)
+
+
+def _one_of(table: pd.DataFrame, column: str) -> str:
+    """What every row of a table says; nothing in files of version 0.1, which lack the column."""
+    value = table[column].iloc[0] if column in table else None
+    return value if isinstance(value, str) else ""

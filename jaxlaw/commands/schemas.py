@@ -183,6 +183,7 @@ SCHEMAS: dict[str, Schema] = {
         kind={"enum": ["case", "residual", "wild"]},
         resamples=COUNT,
         resampled=COUNT,
+        groups=or_null(list_of(TEXT)),
         level=NUMBER,
         method=TEXT,
         parameters=list_of(record(**INTERVAL_ROW)),

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
+import pandas as pd
 import typer
 
 import jaxlaw as jl
@@ -100,20 +101,27 @@ def _show(
         "kind": found.kind,
         "resamples": len(found),
         "resampled": found.n_groups,
+        "groups": None if found.groups is None else list(found.groups),
         "level": level,
         "method": method,
         **{name: table.to_dict("records") for name, table in tables.items()},
     }
     if draws is not None:
-        whole = jl.planning.Replicates(found.fit, found.params, found.notes)
         if draws.suffix.lower() == ".json":
+            whole = jl.planning.Replicates(
+                found.fit, found.params, found.notes, found.kind, found.groups
+            )
             whole.save(draws)
         else:
-            write_whole(draws, lambda path: found.table().to_csv(path, index=False))
+            write_whole(draws, lambda path: _table(found).to_csv(path, index=False))
+
+    by = "" if found.groups is None else f" groups by {', '.join(found.groups)}"
 
     def say() -> None:
         print(f"{record['law']}: {found.fit.law.formula}")
-        print(f"{len(found)} resamples ({found.kind}) of {found.n_groups}; {level:.0%} intervals")
+        print(
+            f"{len(found)} resamples ({found.kind}) of {found.n_groups}{by}; {level:.0%} intervals"
+        )
         for table in tables.values():
             print_frame(table)
 
@@ -121,3 +129,8 @@ def _show(
         return plots.parameter_intervals(tables["parameters"], level=level)
 
     conclude(record, found.notes, tables["parameters"], say, out, as_json, draw)
+
+
+def _table(found: jl.Bootstrap) -> pd.DataFrame:
+    """The draws with how they were drawn, in every row: a table has no other place for it."""
+    return found.table().assign(kind=found.kind, groups=",".join(found.groups or ()))

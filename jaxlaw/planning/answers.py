@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from jaxlaw import laws, records
+from jaxlaw.dependence import CODE
 from jaxlaw.laws.base import Law
 from jaxlaw.notes import Note, UsageError, nearest
 from jaxlaw.result import Fit
@@ -40,11 +41,16 @@ class Replicates:
         params: parameter → (R,) natural values in the law's own units. Row k of two
             bootstraps of the same runs belongs together.
         notes: what the bootstrap says of itself.
+        kind: what was resampled, ``case``, ``residual`` or ``wild``; empty where nobody knows.
+        groups: columns that told groups of rows apart, as a :class:`jaxlaw.Bootstrap` has them;
+            None where rows were resampled one by one.
     """
 
     fit: Fit
     params: Mapping[str, np.ndarray]
     notes: tuple[Note, ...] = ()
+    kind: str = ""
+    groups: tuple[str, ...] | None = None
 
     def save(self, path: str | Path) -> None:
         """Write fit, draws and notes as one JSON file, from which plans start again."""
@@ -56,6 +62,8 @@ class Replicates:
             "fit": self.fit.to_dict(),
             "draws": dict(self.params),
             "notes": [dataclasses.asdict(note) for note in self.notes],
+            "kind": self.kind,
+            "groups": None if self.groups is None else list(self.groups),
         }
         return records.plain(record)
 
@@ -75,7 +83,11 @@ class Replicates:
         with records.whole(source, "bootstrap"):
             draws = {name: np.array(column, float) for name, column in record["draws"].items()}
             notes, fit = records.notes_of(record["notes"]), record["fit"]
-        return cls(from_dict(fit, source), draws, notes)
+            # Files of version 0.1 do not say how they were drawn.
+            kind, groups = records.text(record.get("kind", ""), "kind"), record.get("groups")
+            if groups is not None:
+                groups = tuple(records.text(name, "groups") for name in groups)
+        return cls(from_dict(fit, source), draws, notes, kind, groups)
 
 
 class Source(NamedTuple):
@@ -138,12 +150,16 @@ def sources(*given: Any) -> tuple[Source, ...]:
 
 
 def _source(given: Any) -> Source:
-    replicates, notes = None, getattr(given, "notes", ())
+    replicates, notes, grouped = None, getattr(given, "notes", ()), getattr(given, "groups", None)
     if hasattr(given, "fit") and hasattr(given, "params"):
         given, replicates = given.fit, given.params
     if isinstance(given, Fit):
         notes = dict.fromkeys([*given.notes, *notes])
-        doubts = tuple(note for note in notes if note.code in _DOUBTS)
+        if replicates is not None and grouped is None:
+            doubted = _DOUBTS | {CODE}  # of intervals alone, and of those of single rows
+        else:
+            doubted = _DOUBTS
+        doubts = tuple(note for note in notes if note.code in doubted)
         params = _rows(given.law, given.numbers(), replicates)
         return Source(given.law, params, dict(given.units), dict(given.ranges), doubts)
     try:

@@ -73,7 +73,9 @@ def _reach(low: pd.Series, high: pd.Series) -> float:
     return float(usual.max()) or 1.0
 
 
-def objective_profile(found: Profile, ax: Axes | None = None, *, level: float = 0.95) -> Axes:
+def objective_profile(
+    found: Profile, ax: Axes | None = None, *, level: float | None = 0.95
+) -> Axes:
     """How much worse the fit gets as a quantity is held elsewhere, and the interval there.
 
     The height is the root of the profile: standard errors from the optimum, so that the
@@ -82,28 +84,30 @@ def objective_profile(found: Profile, ax: Axes | None = None, *, level: float = 
     Args:
         found: what :func:`jaxlaw.profile` returned.
         ax: where to draw; a new figure if None.
-        level: of the interval.
+        level: of the interval; None draws none.
     """
     from scipy.special import stdtrit
 
     ax = ax or new_axes()
     value, root = found.table["value"].to_numpy(), found.table["root"].abs().to_numpy()
-    limit, interval = float(stdtrit(found.degrees, (1 + level) / 2)), found.interval(level)
     order = np.argsort(value)
     straight = np.abs(value - found.estimate) / found.standard_error
     ends = [
         (straight[order][-1], "sandwich", FAINT),
         (root[order][-1], "profile", BLUE),
-        (limit, f"{level:.0%}", RED),
     ]
-    low, high = (np.clip(end, value.min(), value.max()) for end in (interval.low, interval.high))
-    ax.axvspan(low, high, color=RED, alpha=0.08, linewidth=0, zorder=0)
-    ax.axhline(limit, color=RED, linewidth=0.9)
+    said = f"{found.estimate:.4g}"
+    if level is not None:
+        limit, interval = float(stdtrit(found.degrees, (1 + level) / 2)), found.interval(level)
+        low, high = (np.clip(end, value.min(), value.max()) for end in interval[2:])
+        ax.axvspan(low, high, color=RED, alpha=0.08, linewidth=0, zorder=0)
+        ax.axhline(limit, color=RED, linewidth=0.9)
+        ends.append((limit, f"{level:.0%}", RED))
+        said += f" ({float(interval.low):.4g} to {float(interval.high):.4g})"
     ax.plot(value[order], straight[order], color=FAINT, linewidth=1.0, linestyle="--")
     ax.plot(value[order], root[order], color=BLUE, linewidth=1.8)
     ax.set_xlim(value.min(), value.max())
     ax.set_ylim(0, max(root.max(), straight.max()) * 1.05)
-    said = f"{found.estimate:.4g} ({float(interval.low):.4g} to {float(interval.high):.4g})"
     write(
         ax, said, (found.estimate, 0.97), xycoords=("data", "axes fraction"), ha="center",
         va="top", color=INK, fontsize="medium",

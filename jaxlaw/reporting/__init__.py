@@ -29,6 +29,7 @@ def report(
     *,
     runs: Any = None,
     intervals: Any = None,
+    groups: Any = None,
     plans: Sequence[Any] = (),
     profiles: Sequence[Any] = (),
     level: float = 0.95,
@@ -44,9 +45,13 @@ def report(
             from. They give the sandwich intervals, and pictures with data. Of a fit to loss
             curves, the :class:`jaxlaw.Curves`: they are drawn over their steps.
         intervals: of a fit, a :class:`jaxlaw.Bootstrap` or :class:`jaxlaw.Covariance`, the
-            table of their ``intervals()``, or draws (an object with ``params``).
+            table of their ``intervals()``, or draws (an object with ``params``). The page then
+            shows no other intervals of the parameters.
+        groups: with ``runs``, rows that share noise, as for :func:`jaxlaw.covariance`; what
+            ``intervals`` holds was grouped, or not, when it was made.
         plans: of a fit, answers of :mod:`jaxlaw.planning`, such as ``allocation(…)``.
-        profiles: of a fit, what :func:`jaxlaw.profile` found: a picture each.
+        profiles: of a fit, what :func:`jaxlaw.profile` found: a picture each, and the interval
+            of its parameter where ``intervals`` gives none.
         level: of the intervals.
         title: of the page; says law and source if None.
         **reading: handed to :func:`jaxlaw.read_runs`.
@@ -61,19 +66,25 @@ def report(
     check_level(level)
     plans, profiles = tuple(plans), tuple(profiles)
     if isinstance(result, Study):
-        if runs is not None or intervals is not None or plans or profiles or reading:
+        asked = (runs, intervals, groups) != (None,) * 3
+        if asked or plans or profiles or reading:
             raise UsageError(
-                "runs, intervals, plans and profiles belong to a fit; a study has its folds"
+                "runs, intervals, groups, plans and profiles belong to a fit; a study has its folds"
             )
         parts = study_parts(result)
     else:
+        if groups is not None and (runs is None or intervals is not None):
+            raise UsageError(
+                "groups is about intervals from runs: give runs= and no intervals=; a bootstrap "
+                "or a covariance takes groups= itself"
+            )
         if runs is None and reading:
             raise UsageError(f"{', '.join(reading)}: how to read runs, and there are none: runs=")
         curves = runs if isinstance(runs, Curves) else None
         if curves is not None and result.areas is not None:
             runs = curves.runs(**result.areas)  # counted as for the fit
         read = None if runs is None else read_runs(runs, **reading)
-        parts = fit_parts(result, read, curves, intervals, plans, profiles, level)
+        parts = fit_parts(result, read, curves, intervals, plans, profiles, level, groups)
     heading, *rest = parts
     text = whole_page(title or heading, *rest, f"Made by jaxlaw {version('jaxlaw')}.")
     if out is not None:

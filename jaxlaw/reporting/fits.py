@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from jaxlaw.curves import Curves
+from jaxlaw.dependence import unanswered
 from jaxlaw.notes import DataError, Note, UsageError
 from jaxlaw.planning.answers import Answer, AnswerTable
 from jaxlaw.reporting.page import (
@@ -38,29 +39,31 @@ NO_PICTURES = "Pictures need matplotlib: pip install 'jaxlaw[plot]'."
 
 def fit_parts(
     fit: Fit, runs: Runs | None, curves: Curves | None, sure: Any, plans: Sequence[Any],
-    profiles: Sequence[Any], level: float,
+    profiles: Sequence[Any], level: float, groups: Any,
 ) -> tuple[str, str, Html, list[Section]]:  # fmt: skip
     """Title, lead, first numbers and sections of the report on a fit."""
     _check_profiles(fit, profiles)
-    if sure is None and runs is not None and fit.has_evidence:
-        sure, failure = _sandwich(fit, runs)
-    else:
-        failure = ""
+    given, failure = sure is not None, ""
+    if not given and runs is not None and fit.has_evidence:
+        sure, failure = _sandwich(fit, runs, groups)
     intervals = None if sure is None else intervals_of(fit, sure, level)
-    notes = [*fit.notes, *_own_notes(fit, sure, failure)]
+    # One interval a number: what the caller gave stands alone; else a profile, where there is one.
+    shown = None if given else level
+    profiled = [] if given or intervals is None else _put_profiles(intervals, profiles, level)
+    notes = [*unanswered(fit.notes, getattr(sure, "groups", None)), *_own_notes(fit, sure, failure)]
     notes += [n for one in profiles for n in one.notes if n.code == "profile-found-better"]
     sections = [
         Section("What to know first", _warnings(notes)),
         Section("Law", _law(fit)),
         Section("Data", _data(fit, runs)),
-        Section("Parameters", _parameters(fit, sure, intervals, level)),
+        Section("Parameters", _parameters(fit, sure, intervals, level, profiled)),
         Section("Evidence", (_evidence(fit),)),
-        Section("Pictures", _pictures(fit, runs, curves, intervals, profiles, level)),
+        Section("Pictures", _pictures(fit, runs, curves, intervals, profiles, shown)),
     ]  # fmt: skip
     if plans:
         source = sure if isinstance(getattr(sure, "params", None), dict) else fit
-        shown = [part for plan in plans for part in _plan(plan, source)]
-        sections.append(Section("Plan", tuple(shown)))
+        parts = [part for plan in plans for part in _plan(plan, source)]
+        sections.append(Section("Plan", tuple(parts)))
     record = json.dumps(fit.to_dict(), indent=1, ensure_ascii=False)
     whole = folded("The fit as jaxlaw saves it (JSON)", element("pre", record, id="fit-json"))
     sections.append(Section("All numbers", (whole,)))
@@ -78,7 +81,7 @@ def _check_profiles(fit: Fit, profiles: Sequence[Any]) -> None:
 
 def _pictures(
     fit: Fit, runs: Runs | None, curves: Curves | None, intervals: pd.DataFrame | None,
-    profiles: Sequence[Profile], level: float,
+    profiles: Sequence[Profile], level: float | None,
 ) -> tuple[Any, ...]:  # fmt: skip
     if not can_draw():
         return (NO_PICTURES,)
@@ -94,11 +97,22 @@ def _pictures(
     return element("div", *shown, class_="pictures"), said
 
 
-def _sandwich(fit: Fit, runs: Runs) -> tuple[Any, str]:
+def _sandwich(fit: Fit, runs: Runs, groups: Any) -> tuple[Any, str]:
     try:
-        return covariance(fit, runs), ""
+        return covariance(fit, runs, groups=groups), ""
     except DataError as error:
         return None, str(error)
+
+
+def _put_profiles(intervals: pd.DataFrame, profiles: Sequence[Profile], level: float) -> list[str]:
+    """Put the intervals of profiles into the table; the parameters that have one."""
+    found = {one.quantity: one.interval(level) for one in profiles}
+    names = [name for name in intervals["parameter"] if name in found]
+    for name in names:
+        _, error, low, high = found[name]
+        row = intervals["parameter"] == name
+        intervals.loc[row, COLUMNS[1:]] = [error, float(low), float(high)]
+    return names
 
 
 def intervals_of(fit: Fit, sure: Any, level: float) -> pd.DataFrame:
@@ -208,7 +222,9 @@ def _end(value: float) -> str:
     return "not given" if np.isnan(value) else _number(value)
 
 
-def _parameters(fit: Fit, sure: Any, found: pd.DataFrame | None, level: float) -> tuple[Any, ...]:
+def _parameters(
+    fit: Fit, sure: Any, found: pd.DataFrame | None, level: float, profiled: Sequence[str]
+) -> tuple[Any, ...]:
     known = {} if found is None else {row["parameter"]: row for _, row in found.iterrows()}
     rows = []
     for spec in fit.law.parameters:
@@ -222,17 +238,23 @@ def _parameters(fit: Fit, sure: Any, found: pd.DataFrame | None, level: float) -
         rows = [(*row[:2], *row[5:]) for row in rows]
         head = (*head[:2], *head[5:])
     said = "No intervals are known." if found is None else f"Intervals: {_way(sure)}"
+    said += f" Of {', '.join(profiled)} it is the profile's." if profiled else ""
     caption = "Parameters, in the law's own units"
     return table(head, rows, caption, words=(len(head) - 1,)), element("p", said)
 
 
 def _way(sure: Any) -> str:
-    if hasattr(sure, "coordinates"):
-        return "the sandwich covariance of the fit; they take the law to be right."
     if isinstance(sure, pd.DataFrame):
         return "as given."
-    count = len(next(iter(sure.params.values())))
-    return f"percentiles of {count} resamples of the runs; they take the law to be right."
+    names, kind = getattr(sure, "groups", None), getattr(sure, "kind", "")
+    groups = [f"rows in groups by {', '.join(names)}"] if names else []
+    if hasattr(sure, "coordinates"):
+        way, more = "the sandwich covariance of the fit", groups
+    else:
+        count = len(next(iter(sure.params.values())))
+        way, more = f"percentiles of {count} resamples of the runs", [kind] * bool(kind) + groups
+    more = f" ({', '.join(more)})" if more else ""
+    return f"{way}{more}; they take the law to be right."
 
 
 def _evidence(fit: Fit) -> Html:

@@ -131,14 +131,21 @@ def _others_are_areas(fit: Fit) -> bool:
     return any(name not in _ALONG for name in fit.law.input_names)
 
 
-def of_profile(found: Profile, level: float) -> Html:
-    """The picture of a profile."""
+def of_profile(found: Profile, level: float | None) -> Html:
+    """The picture of a profile, with its interval where there is a level."""
     from jaxlaw import plots
 
+    worse = f"How much worse the fit gets as {found.quantity} is held elsewhere"
+    if level is None:
+        return figure(
+            lambda ax: plots.objective_profile(found, ax, level=None),
+            f"{worse} than at {found.estimate:.4g}.",
+            f"The profile of {found.quantity}; its interval is the one in the table of parameters",
+        )
     value, error, low, high = found.interval(level)
     return figure(
         lambda ax: plots.objective_profile(found, ax, level=level),
-        f"How much worse the fit gets as {found.quantity} is held elsewhere than at {value:.4g} "
+        f"{worse} than at {value:.4g} "
         f"(standard error {error:.3g}): its {level:.0%} interval goes from {low:.4g} to "
         f"{high:.4g}.",
         f"The profile of {found.quantity}: the {level:.0%} interval from refits that hold it",

@@ -14,6 +14,7 @@ import pandas as pd
 
 from jaxlaw.arguments import checked
 from jaxlaw.chunks import Work
+from jaxlaw.dependence import unanswered
 from jaxlaw.fitting import solver_named
 from jaxlaw.laws.base import Law
 from jaxlaw.notes import Note, UsageError, nearest
@@ -37,6 +38,7 @@ from jaxlaw.uncertainty.resampling import (
     centre_of,
     few_groups,
     group_numbers,
+    names_of,
     resampled_counts,
     resampled_residuals,
     reweighted_residuals,
@@ -64,6 +66,8 @@ class Bootstrap:
         problem: of the fit.
         members: (n,) the group of every observation.
         held: parameter → (R,) what each resample took over from its resample of the base.
+        groups: columns that told the groups of rows apart, or ``("labels",)`` where every row
+            was given its own; None where rows were resampled one by one.
     """
 
     fit: Fit
@@ -75,6 +79,7 @@ class Bootstrap:
     problem: Fitted
     members: np.ndarray
     held: Mapping[str, np.ndarray] = field(default_factory=dict)
+    groups: tuple[str, ...] | None = None
 
     @cached_property
     def left_out(self) -> Refits:
@@ -292,12 +297,16 @@ def bootstrap(
     params = {name: np.where(failed, np.nan, values) for name, values in found.params.items()}
     count = len(np.unique(members[problem.active]))
     notes = (
-        *problem.notes,
+        # The bootstrap's own say on loose directions is the fuller one.
+        *(note for note in unanswered(problem.notes, groups) if note.code != "loose"),
         *found.notes,
-        *open_notes(problem),
+        *open_notes(problem, members),
         *_notes(found, failed, kind, groups, count, screen, degrees_of(problem, kind, members)),
     )
-    return Bootstrap(problem.fit, params, found, kind, count, notes, problem, members, held)
+    return Bootstrap(
+        problem.fit, params, found, kind, count, notes, problem, members, held,
+        names_of(groups, len(problem.runs)),
+    )  # fmt: skip
 
 
 def _check(n: int, kind: str, groups: Any) -> None:

@@ -16,6 +16,7 @@ from jaxlaw.objective import moves_by_leaving_out
 from jaxlaw.result import Fit
 from jaxlaw.separability import inseparable
 from jaxlaw.uncertainty.posed_fit import Fitted, fitted
+from jaxlaw.uncertainty.resampling import group_numbers
 from jaxlaw.uncertainty.sandwich import linearised
 
 LOOSE = 0.25  # relative standard error of a direction from which on it is called loose
@@ -25,17 +26,20 @@ _FEW = 3  # values of an input that may be too few
 
 
 @checked
-def identifiability(law: str | Law | Fit, runs: Any, **options: Any) -> pd.DataFrame:
+def identifiability(
+    law: str | Law | Fit, runs: Any, *, groups: Any = None, **options: Any
+) -> pd.DataFrame:
     """The combinations of parameters that the data determine, the worst first.
 
     Principal directions of the sandwich covariance (:func:`jaxlaw.covariance`, so noise may
-    differ from row to row, and is independent) in the logarithms of the parameters, each with
-    its standard error: 0.1 says that parameters may move by 10 % in this direction. Directions
-    in which the residuals do not move at all come first.
+    differ from row to row, and is independent between rows or groups) in the logarithms of the
+    parameters, each with its standard error: 0.1 says that parameters may move by 10 % in this
+    direction. Directions in which the residuals do not move at all come first.
 
     Args:
         law: a fit of these runs; or a law or its name, to be fitted first.
         runs: what :func:`jaxlaw.read_runs` takes or returns.
+        groups: rows that share noise, as for :func:`jaxlaw.bootstrap`.
         **options: what else :func:`jaxlaw.fit` takes; with a fit only those about reading.
 
     Returns:
@@ -46,11 +50,15 @@ def identifiability(law: str | Law | Fit, runs: Any, **options: Any) -> pd.DataF
     Raises:
         UsageError: the call makes no sense, or these are not the fit's runs.
     """
-    return directions(fitted(law, runs, **options))
+    problem = fitted(law, runs, **options)
+    members = np.arange(len(problem.observations))
+    if groups is not None:
+        members = group_numbers(problem.runs, problem.observations, groups)
+    return directions(problem, members)
 
 
-def directions(problem: Fitted) -> pd.DataFrame:
-    """As :func:`identifiability`, of a problem."""
+def directions(problem: Fitted, members: np.ndarray) -> pd.DataFrame:
+    """As :func:`identifiability`, of a problem and the group (n,) of every observation."""
     names, slopes, (weight, pull, stiff) = _relative_slopes(problem)
     curved = slopes * np.sqrt(weight * stiff)[:, None]
     _, singular, rotation = np.linalg.svd(curved, full_matrices=False)
@@ -59,8 +67,9 @@ def directions(problem: Fitted) -> pd.DataFrame:
     # There the sandwich covariance is VᵀV, the rows of V being moves of the optimum when a row is
     # not fitted; in coordinates in which the Hessian is 1, so that no direction is lost.
     units = settled.T / singular[~open_]
-    count = len(slopes)
-    moves, _ = moves_by_leaving_out(slopes @ units, weight, pull, stiff, np.arange(count))
+    _, members = np.unique(members[problem.active], return_inverse=True)
+    count = int(members.max()) + 1
+    moves, _ = moves_by_leaving_out(slopes @ units, weight, pull, stiff, members)
     along = moves / singular[~open_] * np.sqrt((count - 1) / count)
     _, spread, turn = np.linalg.svd(along, full_matrices=False)
     error = np.append(np.full(open_.sum(), np.inf), spread)
@@ -82,12 +91,12 @@ def directions(problem: Fitted) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def open_notes(problem: Fitted) -> list[Note]:
+def open_notes(problem: Fitted, members: np.ndarray) -> list[Note]:
     """The advice on loose directions as notes; ``unidentifiable`` where they are not known at all.
 
     What is merely loose an interval shows; what is not known at all it cannot.
     """
-    found = directions(problem)
+    found = directions(problem, members)
     errors, advice = found["standard error"], found["advice"]
     return [
         Note("unidentifiable" if error > OPEN else "loose", "warning", text)

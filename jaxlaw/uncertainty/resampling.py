@@ -17,6 +17,7 @@ from jaxlaw.notes import DataError, Note, UsageError, nearest
 from jaxlaw.observations import Observations
 from jaxlaw.runs import Runs
 
+LABELS = ("labels",)  # stands for groups that were given row by row
 FEW_GROUPS = 20  # below this many, intervals come out too short
 
 
@@ -64,16 +65,24 @@ def _labels(runs: Runs, observations: Observations, groups: Any) -> pd.DataFrame
     Raises:
         UsageError: no such column, or labels of another length.
     """
-    if isinstance(groups, str):
-        groups = [groups]
-    names = list(groups) if isinstance(groups, Sequence) else None
-    if names and all(isinstance(name, str) for name in names) and len(names) != len(runs):
+    names = names_of(groups, len(runs))
+    if names is not None and names != LABELS:
         return pd.DataFrame({name: _column(runs, observations, name) for name in names})
     try:
         labels = np.asarray(groups)
     except ValueError as error:
         raise UsageError(f"groups: give one label for each row ({error})") from None
     return pd.DataFrame({"group": _of_observations(runs, observations, labels)})
+
+
+def names_of(groups: Any, size: int) -> tuple[str, ...] | None:
+    """The columns that ``groups`` names; :data:`LABELS` where it labels ``size`` rows; or None."""
+    if groups is None:
+        return None
+    if isinstance(groups, str):
+        return (groups,)
+    named = isinstance(groups, Sequence) and all(isinstance(name, str) for name in groups)
+    return tuple(groups) if named and 0 < len(groups) != size else LABELS
 
 
 def few_groups(count: int, effect: str) -> list[Note]:

@@ -28,6 +28,7 @@ import pandas as pd
 
 from jaxlaw.arguments import checked
 from jaxlaw.coordinates import Model
+from jaxlaw.dependence import unanswered
 from jaxlaw.laws.base import Law
 from jaxlaw.notes import DataError, Note
 from jaxlaw.objective import Problem, moves_by_leaving_out, predict, residual, smoothed
@@ -41,7 +42,7 @@ from jaxlaw.uncertainty.intervals import (
     student_ends,
 )
 from jaxlaw.uncertainty.posed_fit import Fitted, fitted
-from jaxlaw.uncertainty.resampling import few_groups, group_numbers
+from jaxlaw.uncertainty.resampling import few_groups, group_numbers, names_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,6 +56,7 @@ class Covariance:
         bread: (k, k) inverse of the smoothed Hessian of the summed objective.
         degrees: of freedom, for Student's t: rows, or groups, less parameters.
         notes: what to know before relying on it.
+        groups: columns that told groups of rows apart, as a :class:`jaxlaw.Bootstrap` has them.
     """
 
     fit: Fit
@@ -63,6 +65,7 @@ class Covariance:
     bread: np.ndarray
     degrees: int
     notes: tuple[Note, ...]
+    groups: tuple[str, ...] | None = None
 
     @property
     def matrix(self) -> pd.DataFrame:
@@ -217,7 +220,8 @@ def covariance_of(problem: Fitted, groups: Any = None, robust: bool = True) -> C
                 "errors come out too small"
             )
             notes.append(Note("decided-by-one", "warning", message))
-    return Covariance(problem.fit, problem, whole, bread, degrees, (*problem.notes, *notes))
+    known, named = unanswered(problem.notes, groups), names_of(groups, len(problem.runs))
+    return Covariance(problem.fit, problem, whole, bread, degrees, (*known, *notes), named)
 
 
 def pooled_noise(problem: Fitted) -> float:

@@ -1,0 +1,180 @@
+"""Which rows are checkpoints of one run, and whether their residuals show it.
+
+Checkpoints of one run share its seed, its order of data and its mishaps. Taken for independent
+runs they make standard errors too short, the more so the more of them there are. A column of the
+table may name the runs; else rows that share all inputs but the tokens may be checkpoints, and may
+as well be a grid of separate runs: only their residuals tell them apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from jaxlaw.notes import Note
+
+#: Columns that name a run, and columns that tell runs of equal inputs apart.
+RUN_COLUMNS = ("run", "run_id", "run_name", "runid", "name")
+_LABELS = ("seed", "mixture_id", "trial", "replicate")
+#: Inputs that grow along a run, and columns that count its steps.
+_ALONG = ("D", "Dp", "S1", "S1_cpt", "S1_pt")
+_STEPS = ("step", "steps")
+CODE = "dependent-rows"
+SURE = 4.0  # standard errors of a correlation that is no chance
+_PAIRS = 10  # successive rows of one run, below which nothing can be said of their correlation
+_ALIKE = 0.25  # correlation from which on rows that merely look like checkpoints are called so
+_EACH = 3  # rows each, and groups, of what merely looks like checkpoints
+
+
+@dataclass(frozen=True, eq=False)
+class RunGroups:
+    """Rows by what may be the run that each is of.
+
+    Attributes:
+        columns: what tells the runs apart, as ``groups=`` takes it.
+        members: (n,) number of the run, from 0.
+        along: (n,) what grows along a run, to order its rows by.
+        named: whether a column names the runs; else rows merely look like checkpoints.
+    """
+
+    columns: tuple[str, ...]
+    members: np.ndarray
+    along: np.ndarray
+    named: bool
+
+    def rows(self, kept: np.ndarray) -> RunGroups:
+        """Of some of the rows, or of all in another order."""
+        return RunGroups(self.columns, self.members[kept], self.along[kept], self.named)
+
+    @property
+    def count(self) -> int:
+        """How many runs there are."""
+        return len(np.unique(self.members))
+
+
+def run_groups(
+    table: pd.DataFrame, inputs: Mapping[str, np.ndarray], names: Mapping[str, Any]
+) -> RunGroups | None:
+    """What looks like runs of several rows each; None where nothing does.
+
+    Args:
+        table: the n rows, columns by canonical names.
+        inputs: name → (n,) of the law, or (n, K).
+        names: canonical name of a column → the user's own.
+    """
+    plain = {name: values for name, values in inputs.items() if values.ndim == 1}
+    order = next((plain[name] for name in _ALONG if name in plain), None)
+    if order is None:
+        steps = next((name for name in _STEPS if name in table), None)
+        order = np.arange(len(table)) if steps is None else np.asarray(table[steps])
+    for column in RUN_COLUMNS:
+        if column in table:
+            found = _members(table[[column]])
+            if found is not None and 1 < found.max() + 1 < len(table):
+                name = str(names.get(column, column))
+                return RunGroups((name,), found, np.asarray(order, float), True)
+    growing = next((name for name in ("D", "Dp") if name in plain), None)
+    if growing is None or len(plain) < 2:
+        return None
+    others = {name: values for name, values in plain.items() if name != growing}
+    labels = [name for name in _LABELS if name in table]
+    for more in ([], *([label] for label in labels)):
+        frame = pd.DataFrame(others | {f" {name}": table[name].to_numpy() for name in more})
+        found = _members(frame)
+        if found is not None and _looks_like_checkpoints(found, plain[growing]):
+            columns = (*others, *(str(names.get(name, name)) for name in more))
+            return RunGroups(columns, found, plain[growing], False)
+    return None
+
+
+def _members(frame: pd.DataFrame) -> np.ndarray | None:
+    if frame.isna().any(axis=None):
+        return None
+    return frame.groupby(list(frame), sort=False).ngroup().to_numpy()
+
+
+def _looks_like_checkpoints(members: np.ndarray, along: np.ndarray) -> bool:
+    """Several rows of each of several groups, no two of a group at one number of tokens."""
+    sizes = np.bincount(members)
+    once = not pd.DataFrame({"run": members, "along": along}).duplicated().any()
+    return once and len(sizes) >= _EACH and np.median(sizes) >= _EACH
+
+
+def dependence_note(runs: RunGroups, left: np.ndarray, smoothed: np.ndarray) -> Note | None:
+    """A warning where the residuals within runs are alike; None where they are independent.
+
+    Rows of named runs too few to tell are warned of as well. Rows that merely look like
+    checkpoints must be alike beyond what a law that lacks a term leaves: without the part of their
+    residuals that is smooth in the inputs, and more than rows of equal tokens are.
+
+    Args:
+        runs: what looks like runs.
+        left: (n,) residuals, of the rows that count.
+        smoothed: (n,) the same without a smooth function of the inputs.
+    """
+    off = left if runs.named else smoothed
+    successive, z_successive, pairs = successive_correlation(off, runs.members, runs.along)
+    within, z_within = correlation_within(off, runs.members)
+    size, count = len(off), runs.count
+    if runs.named:
+        if pairs >= _PAIRS and max(z_successive, z_within) < SURE:
+            return None
+        what = f"{size} rows are of {count} runs (column {runs.columns[0]})"
+    else:
+        at_equal = np.unique(runs.along, return_inverse=True)[1].reshape(-1)
+        across, _ = correlation_within(off, at_equal)
+        alike = (z_successive > SURE and successive > across + _ALIKE) or (
+            z_within > SURE and within > across + _ALIKE
+        )
+        if not alike:
+            return None
+        shared = ", ".join(runs.columns)
+        what = f"{size} rows are {count} groups of equal {shared}, as checkpoints of one run are"
+    one = "run" if runs.named else "group"
+    seen = (
+        f"and residuals of one {one} are alike (correlation {within:.2f}, of successive rows "
+        f"{successive:.2f})"
+        if pairs >= _PAIRS
+        else f"too few to tell whether residuals of one {one} are alike"
+    )
+    names = ",".join(runs.columns)
+    asked = repr(runs.columns[0]) if len(runs.columns) == 1 else repr(list(runs.columns))
+    message = (
+        f"{what}, {seen}: as if rows were independent, standard errors and intervals come out too "
+        f"short; pass groups={asked} (--groups {names}) with the runs"
+    )
+    return Note(CODE, "warning", message)
+
+
+def successive_correlation(
+    off: np.ndarray, members: np.ndarray, along: np.ndarray
+) -> tuple[float, float, int]:
+    """Correlation of successive rows of a run, in standard errors of no correlation, and pairs."""
+    order = np.lexsort((along, members))
+    off, members = (off - off.mean())[order], members[order]
+    same = members[1:] == members[:-1]
+    pairs, spread = int(same.sum()), float(np.mean(off**2))
+    if not pairs or not spread > 0:
+        return 0.0, 0.0, pairs
+    found = float(np.sum(off[1:][same] * off[:-1][same]) / (spread * pairs))
+    return found, found * pairs**0.5, pairs
+
+
+def correlation_within(off: np.ndarray, members: np.ndarray) -> tuple[float, float]:
+    """Intra-class correlation: of any two rows of a group; in standard errors of none."""
+    off = off - off.mean()
+    sizes, spread = np.bincount(members), float(np.mean(off**2))
+    pairs = float(np.sum(sizes * (sizes - 1.0)))
+    if not pairs or not spread > 0:
+        return 0.0, 0.0
+    found = float((np.sum(np.bincount(members, off) ** 2) - np.sum(off**2)) / (spread * pairs))
+    return found, found * (pairs / 2) ** 0.5
+
+
+def unanswered(notes: Any, groups: Any) -> tuple[Note, ...]:
+    """Notes without the one on dependent rows, where rows are grouped."""
+    return tuple(note for note in notes if groups is None or note.code != CODE)
