@@ -368,6 +368,8 @@ else:
     app.command("study")(studies.study_command)
     app.add_typer(experiments.sampling, name="sampling")
     app.command("inflection")(experiments.inflection_command)
+    app.command("slopes")(experiments.slopes_command)
+    app.command("requirements")(experiments.requirements_command)
     app.command("learnability")(experiments.learnability_command)
     app.command("report")(reports.report_command)
     app.add_typer(plan_output.plan, name="plan")

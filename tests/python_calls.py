@@ -269,6 +269,13 @@ PYTHON = {
     "sampling plan": plan_expected,
     "sampling next": next_expected,
     "inflection": inflection_expected,
+    "slopes": lambda: {"slopes": jl.loss_slopes(
+        "shares.csv", columns={"r_d": "domain_ratio", "loss_g": "general_loss"}, share="general"
+    ).to_dict("records"), "notes": []},
+    "requirements": lambda: {
+        "law": "dcpt", "notes": [],
+        "requirements": fit_of(DOMAIN).requirements().reset_index().to_dict("records"),
+    },
     "learnability": learnability_expected,
     "demo": demo_expected,
     "report": report_expected,

@@ -17,6 +17,9 @@ from jaxlaw.commands import options as opt
 from jaxlaw.commands.results import conclude
 from jaxlaw.commands.saved import law_named, loaded_fit
 from jaxlaw.commands.terminal import (
+    CSV,
+    JSON,
+    PICTURE,
     check_out,
     combinations,
     numbers_of,
@@ -160,6 +163,57 @@ def inflection_command(
     record |= {"trends": found.trends.to_dict("records")}
     head = "\n".join(found.summary().splitlines()[: -len(found.notes) or None])
     conclude(record, found.notes, found.trends, partial(_say, head, found.trends), out, as_json)
+
+
+@opt.reads_runs
+def slopes_command(
+    data: opt.Data,
+    every: Annotated[
+        float | None, typer.Option(help="Least D from one evaluation to the next; all if left out.")
+    ] = None,
+    out: opt.OutOrPicture = None,
+    as_json: opt.Json = False,
+    *,
+    reading: dict[str, Any],
+) -> None:
+    """How fast the loss moves with D at every share: the differences of Que 2024, figure 10.
+
+    Example: jaxlaw slopes shares.csv --share general -c r_d=domain_ratio -c loss_g=general_loss
+    """
+    check_out(out, JSON, CSV, PICTURE)
+    found = jl.loss_slopes(data, every=every, **reading)
+    head = (
+        f"ΔL/ΔD falls from one share to the next in {found['falls'].mean():.0%} of the steps; the "
+        "implicit trend asks for all"
+    )
+    say = partial(_say, head, found.drop(columns="falls"))
+    record = {"slopes": found.to_dict("records")}
+    draw = partial(_draw_slopes, found)
+    conclude(record, (), found, say, out, as_json, draw=draw)
+
+
+def _draw_slopes(found: pd.DataFrame, plots: Any) -> Any:
+    return plots.slopes_over_share(found)
+
+
+def requirements_command(
+    fit: Annotated[Path, opt.fit_argument("A fit of a law of N, D and r (JSON); - for stdin.")],
+    out: opt.Out = None,
+    as_json: opt.Json = False,
+) -> None:
+    """Whether a fitted law of mixtures has what Que 2024 (§3.1) asks of one.
+
+    Example: jaxlaw requirements domain.json
+    """
+    check_out(out)
+    loaded = loaded_fit(fit)
+    found = loaded.requirements().reset_index()
+    record = {"law": loaded.law.name, "requirements": found.to_dict("records")}
+    shown = found.drop(columns="formula")
+    for name in ("observed", "everywhere"):
+        shown[name] = ["met" if one else "not met" for one in shown[name]]
+    head = f"{loaded.law.name}: {loaded.law.formula}"
+    conclude(record, (), found, partial(_say, head, shown), out, as_json)
 
 
 def learnability_command(

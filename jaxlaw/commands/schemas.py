@@ -229,6 +229,8 @@ SCHEMAS: dict[str, Schema] = {
         trends=ROWS,
         notes=NOTES,
     ),
+    "slopes": record(slopes=ROWS, notes=NOTES),
+    "requirements": record(law=TEXT, requirements=ROWS, notes=NOTES),
     "learnability": record(law=TEXT, domains=ROWS),
     "report": record(report=TEXT, bytes=COUNT, of=TEXT),
     "plan mixture": answer(Mixture),
