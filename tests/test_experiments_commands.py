@@ -12,7 +12,7 @@ from jaxlaw import simulate
 
 pytest.importorskip("typer")
 
-TABLE = simulate.experiment("chinchilla").table
+TABLE = simulate.experiment("chinchilla").table.assign(lab=np.arange(243) // 27)
 AT = ("--at", "N=7e10", "--at", "D=1.4e12")
 N, D = np.meshgrid([1e9, 1e10], [1e10, 1e11, 1e12])
 CANDIDATES = pd.DataFrame({"N": N.ravel(), "D": D.ravel(), "flops": 6 * (N * D).ravel()})
@@ -56,6 +56,14 @@ def test_the_next_runs_are_those_of_python(command, files, tmp_path, chinchilla_
     found = json.loads(command("sampling", "next", *files, *options, "--json")[1])
     assert found["chosen"] == kept.to_dict("records")
     assert found["after"] == pytest.approx(expected.after) and found["criterion"] == "c"
+    grouped = (*options, "--groups", "lab", "--json")
+    shared = json.loads(command("sampling", "next", *files, *grouped)[1])
+    by_lab = jl.sampling.next_runs(
+        chinchilla_fit, TABLE, CANDIDATES, predict={"N": 7e10, "D": 1.4e12}, n=2, cost="flops",
+        budget=1e22, groups="lab",
+    )  # fmt: skip
+    assert shared["noise"] == pytest.approx(by_lab.noise)
+    assert shared["noise"] != pytest.approx(found["noise"], rel=0.01)
 
 
 def test_the_fit_may_come_through_a_pipe_but_not_from_a_paper(command, files):

@@ -131,7 +131,7 @@ def noisier_at_large_sizes():
     return jl.fit("chinchilla", table), table
 
 
-@pytest.mark.parametrize("groups", [None, "N"])
+@pytest.mark.parametrize("groups", [None, np.arange(243) // 9], ids=["rows", "groups"])
 def test_what_is_foretold_before_is_the_covariances(noisier_at_large_sizes, groups):
     fit, table = noisier_at_large_sizes
     found = next_runs(fit, table, CANDIDATES, predict=FAR, n=2, groups=groups)
