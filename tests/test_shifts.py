@@ -168,7 +168,7 @@ def test_a_loss_that_is_never_lifted_has_no_rise():
 
 def test_plans_of_losses_refuse_a_law_of_the_shift():
     shift = ("shift", simulate.TRUTHS["shift"])
-    with pytest.raises(UsageError, match="law shift is of no loss"):
+    with pytest.raises(UsageError, match="law shift .* predicts no loss"):
         turning_length(shift, ContinualRun(None, 100, RATE))
-    with pytest.raises(UsageError, match="law shift is of no loss"):
+    with pytest.raises(UsageError, match="law shift .* predicts no loss"):
         jl.planning.optimal_schedule(shift, 100, RATE)

@@ -330,8 +330,8 @@ def _check_inputs(target: _Target, after: Schedule | None) -> None:
     law, given = target.law, target.inputs
     if not {"S1", "S1_cpt"} & set(law.input_names) or law.target != "loss":
         raise UsageError(
-            f"law {law.name} is of no loss in areas of a schedule; use a law of loss curves, such "
-            "as annealing or cpt-curve"
+            f"law {law.name} takes no areas of a schedule, or predicts no loss; use a law of loss "
+            "curves, such as annealing or cpt-curve"
         )
     if any(spec.per_drop for spec in law.inputs):
         raise UsageError(

@@ -87,8 +87,8 @@ def question_of(
 def _check_law(law: Law, run: ContinualRun) -> None:
     if "S1_cpt" not in law.input_names or law.target != "loss":
         raise UsageError(
-            f"law {law.name} is of no loss in areas of a continual phase; use cpt-curve, "
-            "cpt-curve-replay-pt and -cpt, or theirs of an unknown base"
+            f"law {law.name} takes no areas of a continual phase, or predicts no loss; use "
+            "cpt-curve, cpt-curve-replay-pt and -cpt, or theirs of an unknown base"
         )
     knows = "S1_pt" in law.input_names
     if knows and run.pretraining is None:
