@@ -11,6 +11,7 @@ from conftest import FEW, simulated_fit, some_rows
 from posed import LIKE_A_FIT, posed, screened
 from problems import PROBLEMS
 
+import jaxlaw as jl
 from jaxlaw import engine, simulate
 from jaxlaw.objective import evaluate, scale_of
 from jaxlaw.programs import compiled
@@ -76,3 +77,31 @@ def test_newton_ends_at_an_optimum_inside_the_box(name):
         assert lanes.value[0, best] * float(scale_of(p.problem.delta)) == pytest.approx(
             fit.objective, rel=1e-9
         )
+
+
+# Isik 2024, tables 3 and 5: log A, α and β of all rows that can be read.
+ISIK = [
+    (-180.75, 9.0, 0.75), (-1.68e3, 84.04, 0.49), (-1.64e8, 9.91e6, 0.19),
+    (-1.82e4, 8.98e2, 0.42), (-2.33e4, 1.21e3, 0.40), (5.08e3, 4.61e8, 0.16),
+    (-36.02, 1.77, 1.28), (-115.03, 5.69, 0.89), (-1.82e4, 9.04e2, 0.40), (-1.88, 0.15, 3.30),
+    (-1.81e4, 896.12, 0.28), (1.02e-7, 104.92, 0.42), (1.00, 2.57e-5, 1.11e4),
+    (-6.38e7, 3.43e6, 0.20),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("log_A, alpha, beta", ISIK)
+def test_printed_laws_of_scores_are_found_again_however_flat(log_A, alpha, beta):
+    """Steep and flat ones: β from 0.16 to 11,100, α up to 4.6e8."""
+    Dp = simulate.experiment("downstream-bleu").table["Dp"].to_numpy()
+    fit = jl.fit("downstream-bleu", {"Dp": Dp, "BLEU": (log_A + alpha * np.log(Dp)) ** beta})
+    assert fit.status == "converged" and fit.objective < 1e-24 and fit.agreement > 0.9
+    assert fit.params["beta"] == pytest.approx(beta, rel=1e-6)
+
+
+def test_scores_that_are_a_power_of_the_data_end_at_the_wall_of_the_law():
+    """β grows without end there, and the note says so; predictions are right all the same."""
+    Dp = simulate.experiment("downstream-bleu").table["Dp"].to_numpy()
+    score = 3 * (Dp / 1e9) ** 0.3
+    fit = jl.fit("downstream-bleu", {"Dp": Dp, "BLEU": score})
+    np.testing.assert_allclose(fit.predict(Dp=Dp), score, rtol=1e-5)
+    assert [note.code for note in fit.notes] == ["at-bound"] and fit.params["beta"] > 1e5

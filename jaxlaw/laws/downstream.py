@@ -26,19 +26,58 @@ def downstream_ce(
     return E + A * power(Dp, -alpha)
 
 
+# Where scores hardly bend, log A and α run off together and β to 0 (scores flat to the end) or to
+# infinity (a power of Dp). With x the log of Dp from the centre, the log of a score is
+# l + g·log(1 + k·x)/k: l its value at the centre, g its slope there and k = α/log A how it bends,
+# up to where the lowest Dp of the data would have no score. l and g the residuals are linear in.
+# Below so flat a slope that (log A)^β could not be held, k ends sooner.
+_HELD = 600.0  # log of the largest log A, of 709 that floating point holds
+
+
+def _most_bend(level, slope, context):
+    return 1.0 / (context["reach"] + jnp.sqrt(level**2 + 1e-6) / (_HELD * slope))
+
+
+def _score_to_natural(values, context):
+    level, slope = values["log_A"], values["alpha"]
+    bend = values["beta"] * _most_bend(level, slope, context)
+    beta = slope / bend
+    log_A = jnp.exp(level / beta)
+    return {"log_A": log_A, "alpha": log_A * bend, "beta": beta}
+
+
+def _score_from_natural(values, context):
+    bend = values["alpha"] / values["log_A"]
+    level, slope = values["beta"] * jnp.log(values["log_A"]), values["beta"] * bend
+    return {"log_A": level, "alpha": slope, "beta": bend / _most_bend(level, slope, context)}
+
+
+def _reach(inputs):
+    """How far the lowest Dp lies below the centre, in logs."""
+    logs = jnp.log(jnp.asarray(inputs["Dp"]))
+    return {"reach": jnp.maximum(jnp.mean(logs) - jnp.min(logs), 1e-3)}
+
+
 @law(
     name="downstream-bleu",
     formula="( log(A·Dp^α) )^β",
     source="Isik 2024, eq. 1 (log A is the parameter: A itself underflows)",
     target="BLEU",
     delta=0.1,
+    chart=Chart(
+        {"log_A": -30.0, "alpha": 1e-9, "beta": 1e-6},
+        {"log_A": 30.0, "alpha": 1e2, "beta": 1.0},
+        _score_to_natural,
+        _score_from_natural,
+    ),
+    context=_reach,
 )
 def downstream_bleu(
     Dp,
     *,
-    log_A=real(0.1, 100.0, low=1e-6, high=1e9, centre={"Dp": "-alpha"}),
-    alpha=positive(0.01, 100.0, low=1e-6, high=1e9),
-    beta=exponent(0.1, 2.0, low=1e-4),
+    log_A=real(10.0, 1000.0, low=1e-6, high=1e12, centre={"Dp": "-alpha"}),
+    alpha=positive(0.01, 10.0, low=1e-12, high=1e12),
+    beta=exponent(0.1, 2.0, low=1e-4, high=1e6),
 ):
     """BLEU after finetuning; zero where log(A·Dp^α) is not positive."""
     return power(jnp.maximum(log_A + alpha * jnp.log(Dp), 0.0), beta)
