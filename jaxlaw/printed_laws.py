@@ -72,7 +72,10 @@ _ZHENG_LEFT_OUT = (
     "info",
     "up to 20 tokens a parameter; where along the curves losses were taken is not said",
 )
-_ISIK = "Isik 2024, table 3: half English, half the target language"
+_ISIK = {
+    "": "Isik 2024, table 3: half English, half the target language",
+    "-english": "Isik 2024, table 5: English alone",
+}
 _ISIK_LEFT_OUT = (
     "info",
     "T5 of 3 B parameters, BLEU in points; the checkpoints are drawn, not printed, and rounding "
@@ -80,9 +83,20 @@ _ISIK_LEFT_OUT = (
 )
 
 
-def _isik(task: str, log_A: float, alpha: float, beta: float) -> _Printed:
+_ISIK_MISPRINT = ("warning", "log A is printed as −0.115.03: read as −115.03, which gives scores")
+_ISIK_BREAKS = (
+    "warning",
+    "the scores of this corpus fall beyond some size (§5): the law holds for the smaller ones",
+)
+
+
+def _isik(
+    task: str, log_A: float, alpha: float, beta: float, corpus: str = "",
+    **more: tuple[str, str],
+) -> _Printed:  # fmt: skip
     params = {"log_A": log_A, "alpha": alpha, "beta": beta}
-    return _Printed("downstream-bleu", params, f"{_ISIK}; {task}", {"left-out": _ISIK_LEFT_OUT})
+    said = {"left-out": _ISIK_LEFT_OUT, **more}
+    return _Printed("downstream-bleu", params, f"{_ISIK[corpus]}; {task}", said)
 
 
 _PRINTED: Mapping[str, _Printed] = {
@@ -163,10 +177,21 @@ _PRINTED: Mapping[str, _Printed] = {
     ),
     "isik-2024-en-de-6M": _isik("en-de, 6M tokens", -180.75, 9.00, 0.75),
     "isik-2024-en-de-31M": _isik("en-de, 31M tokens", -1.68e3, 84.04, 0.49),
+    "isik-2024-en-de-3B": _isik("en-de, 3B tokens", -1.64e8, 9.91e6, 0.19),
     "isik-2024-en-fr-42M": _isik("en-fr, 42M tokens", -1.82e4, 8.98e2, 0.42),
     "isik-2024-en-fr-210M": _isik("en-fr, 210M tokens", -2.33e4, 1.21e3, 0.40),
+    "isik-2024-en-fr-21B": _isik("en-fr, 21B tokens", 5.08e3, 4.61e8, 0.16),
     "isik-2024-en-ro-625K": _isik("en-ro, 625K tokens", -36.02, 1.77, 1.28),
+    "isik-2024-en-ro-3M": _isik("en-ro, 3M tokens", -115.03, 5.69, 0.89, misprint=_ISIK_MISPRINT),
     "isik-2024-en-ro-312M": _isik("en-ro, 312M tokens", -1.82e4, 9.04e2, 0.40),
+    # Of table 5 the row of en-fr and 42M tokens is left out: log A = 1.00 and β = 1.11e4, and the
+    # rounding of log A alone moves the score by a factor of e^55 either way.
+    "isik-2024-en-de-6M-english": _isik("en-de, 6M tokens", -1.88, 0.15, 3.30, "-english"),
+    "isik-2024-en-de-31M-english": _isik("en-de, 31M tokens", -1.81e4, 896.12, 0.28, "-english"),
+    "isik-2024-en-de-3B-english": _isik("en-de, 3B tokens", 1.02e-7, 104.92, 0.42, "-english"),
+    "isik-2024-en-fr-210M-english": _isik(
+        "en-fr, 210M tokens", -6.38e7, 3.43e6, 0.20, "-english", breaks=_ISIK_BREAKS
+    ),
 }
 
 

@@ -21,6 +21,25 @@ ALPHA = np.array([0.35, 0.25, 0.3, 0.4, 0.2, 0.45])
 pytestmark = pytest.mark.usefixtures("used_often")
 
 
+# Two corpora as Isik 2024 prints them (tables 3 and 5, en-de, 6M tokens), and one in between.
+CORPORA = {"mixed": (-180.75, 9.0, 0.75), "english": (-1.88, 0.15, 3.30), "third": (-30, 1.8, 1.0)}
+TOKENS = np.geomspace(1e9, 1.3e11, 8)
+
+
+def scores(corpora, tokens, noise=0.0, seed=0):
+    """Rows of BLEU by corpus."""
+    random = np.random.default_rng(seed)
+    parts = [
+        pd.DataFrame({"model": name, "D": tokens, "score": (a + b * np.log(tokens)) ** c})
+        for name, (a, b, c) in corpora.items()
+    ]
+    rows = pd.concat(parts, ignore_index=True)
+    return rows.assign(score=rows["score"] * np.exp(noise * random.standard_normal(len(rows))))
+
+
+SCORES = scores(CORPORA, TOKENS, noise=0.01)
+
+
 def truth(D):
     """(K, points) losses."""
     return E[:, None] + A[:, None] * (np.asarray(D, float) / 1e3) ** -ALPHA[:, None]
@@ -117,6 +136,50 @@ def test_equal_models_are_not_told_apart_and_the_lowest_is_corrected():
     assert above <= 1
 
 
+@pytest.fixture(scope="module")
+def corpora():
+    return choose_model(SCORES, at=1e12, law="downstream-bleu", resamples=60)
+
+
+def test_corpora_are_compared_by_scores_the_highest_first(corpora):
+    """Isik 2024, figure 3: the corpus that is to give the best BLEU."""
+    right = scores(CORPORA, [1e12]).set_index("model")["score"]
+    assert corpora.chosen == right.idxmax() == "mixed"
+    assert corpora.table["model"].tolist() == right.sort_values(ascending=False).index.tolist()
+    assert corpora.probability == 1.0 and corpora.regret == 0.0 and corpora.target == "BLEU"
+    rows = corpora.table.set_index("model").loc[right.index]
+    np.testing.assert_allclose(rows["predicted"], right, rtol=0.03)
+    assert rows["predicted"].between(rows["predicted_low"], rows["predicted_high"]).all()
+    assert "highest" in corpora.binding and "not-monotone" not in codes(corpora)
+
+
+def test_equal_corpora_are_not_told_apart_and_the_highest_is_lowered():
+    equal = dict.fromkeys(["a", "b", "c"], CORPORA["mixed"])
+    found = choose_model(
+        scores(equal, TOKENS, 0.01, 3), at=1e12, law="downstream-bleu", resamples=60
+    )
+    assert "not-told-apart" in codes(found) and found.corrected < found.predicted
+    assert (found.replicates["regret"] >= 0).all() and found.regret > 0
+
+
+def test_a_corpus_whose_score_falls_is_suspect():
+    """Isik 2024, §3.4."""
+    rows = SCORES.copy()
+    third = rows.index[rows["model"] == "third"]
+    rows.loc[third[-2:], "score"] *= 0.8
+    rows = pd.concat([rows, rows[rows["model"] == "mixed"].assign(score=lambda r: r.score * 0.999)])
+    found = choose_model(rows, at=1e12, law="downstream-bleu", resamples=0)
+    (note,) = [note for note in found.notes if note.code == "not-monotone"]
+    assert note.message.startswith("third: ")
+
+
+def test_the_picture_of_scores_says_what_they_are(corpora, ax):
+    from jaxlaw import plots
+
+    plots.model_losses(corpora, ax=ax)
+    assert ax.get_ylabel() == "BLEU after finetuning" and len(texts(ax)) == 3
+
+
 def test_a_pair_that_is_the_same_is_a_tie():
     losses = truth(SIZES)
     losses[0] = losses[losses[:, -1].argmin()] = truth(SIZES)[truth([AT])[:, 0].argmin()]
@@ -203,7 +266,8 @@ def test_the_picture_marks_the_choice(found, ax):
     [
         (lambda: choose_model(SEEN, at=-1.0), UsageError, "at is -1"),
         (lambda: choose_model(SEEN, at=AT, law="chinchilla"), UsageError, "from N, D"),
-        (lambda: choose_model(SEEN, at=AT, law="downstream-bleu"), UsageError, "predicts BLEU"),
+        (lambda: choose_model(SEEN, at=AT, law="downstream-bleu"), DataError, "no column score"),
+        (lambda: choose_model(SCORES, at=1e12), DataError, "no column loss"),
         (lambda: choose_model(SEEN, at=AT, resamples=1), UsageError, "no spread"),
         (lambda: choose_model(SEEN, at=AT, resamples=-1), UsageError, "resamples"),
         (lambda: choose_model(SEEN, at=AT, level=95.0), UsageError, "level is 95"),

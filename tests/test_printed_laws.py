@@ -86,6 +86,20 @@ def test_printed_scores_are_scores(name):
     assert (scores > 1).all() and (scores < 100).all() and (np.diff(scores) > 0).all()
 
 
+@pytest.mark.parametrize("name", [n for n in FITS if n.endswith("-english")])
+def test_english_alone_scores_below_the_mixture(name):
+    """Isik 2024, §5: "we see smaller BLEU score" with 100 % English, for the same finetuning."""
+    Dp = np.geomspace(2e10, 2e11, 5)
+    assert (FITS[name].predict(Dp=Dp) < FITS[name.removesuffix("-english")].predict(Dp=Dp)).all()
+
+
+def test_a_misread_number_says_so():
+    notes = {note.code for note in FITS["isik-2024-en-ro-3M"].notes}
+    assert "misprint" in notes
+    at = [FITS[f"isik-2024-en-ro-{size}"].predict(Dp=1e10) for size in ("625K", "3M", "312M")]
+    assert at[0] < at[1] < at[2]  # more finetuning, higher scores
+
+
 def test_plans_take_them_without_data():
     pair = FITS["wang-2025-pt"], FITS["wang-2025-cpt"]
     run = ContinualRun(Pretraining(40_000, 2e-4), 10_000, 2e-5, warmup=500)

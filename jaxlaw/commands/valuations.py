@@ -64,10 +64,13 @@ def valuation_command(
 
 
 def model_command(
-    data: Annotated[str, typer.Argument(help="File with model, D (data finetuned on), loss.")],
+    data: Annotated[str, typer.Argument(help="File with model, D (data), loss or score.")],
     at: Annotated[float, typer.Option(help="The full size, in the unit of D.")],
     law: Annotated[
-        str, typer.Option(help=f"Of one input: downstream-ce, rectified, or {OWN_LAW}.")
+        str,
+        typer.Option(
+            help=f"Of one input: downstream-ce, rectified, downstream-bleu (scores), or {OWN_LAW}."
+        ),
     ] = "downstream-ce",
     column: Columns = None,
     where: Where = None,
@@ -78,6 +81,8 @@ def model_command(
     as_json: Json = False,
 ) -> None:
     """Which model is best finetuned on all data, by their losses on little of it (Lin 2024).
+
+    With --law downstream-bleu: which corpus is best, by scores after few tokens (Isik 2024).
 
     Example: jaxlaw plan model samples.csv --at 1e6
     """

@@ -105,6 +105,7 @@ class Law:
             what the source demands of a fitted law and this one does not meet. A third item
             is the size of that, relative to the target: within the runs' scatter it only informs.
             What is a matter of the form comes as a Note.
+        better: whether a low target is the better one (a loss) or a high one (a score).
         with_floor: the law that has the irreducible loss which this one lacks, if any; a fit whose
             residuals ask for it names it.
         own_grid: what the parameters' grid is made from where the source prints none; empty where
@@ -128,6 +129,7 @@ class Law:
     requirements: Callable[..., list[tuple[Any, ...]]] | None = None
     own_grid: str = ""
     with_floor: str = ""
+    better: Literal["low", "high"] = "low"
 
     def __call__(self, params: Mapping[str, Any], **inputs: Any) -> Array:
         """Evaluate the formula.

@@ -63,6 +63,7 @@ def _reach(inputs):
     formula="( log(A·Dp^α) )^β",
     source="Isik 2024, eq. 1 (log A is the parameter: A itself underflows)",
     target="BLEU",
+    better="high",
     delta=0.1,
     chart=Chart(
         {"log_A": -30.0, "alpha": 1e-9, "beta": 1e-6},

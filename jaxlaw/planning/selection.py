@@ -1,4 +1,4 @@
-"""Which of several models is best after finetuning on all data, from finetuning on little."""
+"""Which of several models, or corpora, is best with all data, from losses or scores on little."""
 
 from __future__ import annotations
 
@@ -25,28 +25,31 @@ APART = 0.05  # of the resamples: who is ahead in more may be the better model
 CHANCE = 0.01  # that of models of one scatter some is told to have its own
 _SEARCH = {"n_starts": 512, "screen": 32}
 _SHOWN = 5  # models named in a note
-_LOSSES = ("loss", "cross-entropy")
-_COLUMNS = {"model": ", which tells models apart", "D": ", data finetuned on", "loss": ""}
+FALLS = 0.01  # of the highest score: a larger fall is none of the noise
+_COLUMNS = {"model": ", which tells models apart", "D": ", the amount of data"}
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ModelChoice(Answer):
-    """The model that a law has lowest at the full size, and how sure that is.
+    """The model that a law has best at the full size, and how sure that is.
+
+    The best is the lowest loss or, by a law of a score, the highest score.
 
     Attributes:
         chosen: its name.
         at: the full size, in the unit of D.
-        predicted: its loss there, by its law.
-        corrected: the same without the optimism of a lowest prediction: of many, the one that
-            errs low is chosen. The interval of ``predicted`` is moved by as much.
+        predicted: its loss (or score) there, by its law.
+        corrected: the same without the optimism of a best prediction: of many, the one that
+            errs that way is chosen. The interval of ``predicted`` is moved by as much.
         probability: share of the resamples in which it is the best.
-        regret: mean over the resamples of its loss less that of the best; interval: likewise.
+        regret: mean over the resamples of what it is behind the best; interval: likewise.
         table: the models, the best first: ``model``, ``rows``, ``D`` (the largest seen),
             ``predicted`` at the full size (``predicted_low``, ``predicted_high``), ``best``
             (share of the resamples in which it is), ``scatter`` (RMS of log residuals, by the
             degrees of freedom).
-        data: rows that were fitted: ``model``, ``D``, ``loss``.
+        data: rows that were fitted: ``model``, ``D``, ``loss`` (or ``score``).
         law: the law's name.
+        target: what it predicts.
     """
 
     chosen: str
@@ -58,10 +61,11 @@ class ModelChoice(Answer):
     table: pd.DataFrame
     data: pd.DataFrame
     law: str
+    target: str
     _fits: _Fitted
 
     def curves(self, D: Any) -> pd.DataFrame:
-        """Losses by the laws at (points,) D: a column a model, the best first, and ``D``."""
+        """Losses or scores by the laws at (points,) D: a column a model, the best first; ``D``."""
         D = np.atleast_1d(np.asarray(D, float))
         found = dict(zip(self._fits.models, self._fits.predict(D), strict=True))
         return pd.DataFrame({"D": D} | {name: found[name] for name in self.table["model"]})
@@ -95,8 +99,13 @@ class _Fitted(NamedTuple):
     sizes: np.ndarray  # (n,) D
     unit: float  # what 1 of D is worth in the law's input as it was fitted
     seen: np.ndarray  # (K, n) whether a model has a loss there
-    losses: np.ndarray  # (K, n)
+    losses: np.ndarray  # (K, n), or scores
     found: Refits
+
+    @property
+    def sign(self) -> int:
+        """What makes the better of two predictions the lower one."""
+        return -1 if self.law.better == "high" else 1
 
     def predict(self, D: np.ndarray) -> np.ndarray:
         """(K, points) losses."""
@@ -121,6 +130,10 @@ def choose_model(
 ) -> ModelChoice:
     """Which of several pretrained models to finetune on all data, from samples of it.
 
+    With a law of a score, such as ``law="downstream-bleu"`` and D the tokens of pretraining, it
+    tells which of several corpora to go on pretraining on (Isik 2024, figure 3); one whose score
+    falls is named, as there the law does not hold (§3.4).
+
     A law is fitted to the losses of each model (all models in one batch) and asked for its loss
     at the full size. In the resamples every loss is drawn anew around its law, with the scatter
     of all models together, or a model's own where that is larger beyond chance.
@@ -132,10 +145,11 @@ def choose_model(
 
     Args:
         runs: file, table or dict with ``model``, ``D`` (data finetuned on, in any unit, such as
-            samples) and ``loss`` (nats); several losses at one D are fine. Each model needs as
-            many sizes as the law has parameters.
+            samples) and ``loss`` (nats), or ``score`` by a law of one; several at one D are
+            fine. Each model needs as many sizes as the law has parameters.
         at: the full size, in the unit of D.
-        law: of one input and a loss: ``downstream-ce`` (E + A/D^α), ``rectified``, your own.
+        law: of one input: ``downstream-ce`` (E + A/D^α), ``rectified``, ``downstream-bleu`` (of
+            a score), your own (of a score with ``better="high"``).
         columns: name → column, where they are called otherwise.
         where: rows to keep, as for :func:`jaxlaw.read_runs`.
         resamples: for intervals and shares; seed: of them.
@@ -159,50 +173,60 @@ def choose_model(
         values = np.concatenate([values, draws])
     found, table = _chosen(fits, values, level)
     table["scatter"] = scatter[table.pop("k")]
-    notes += [*_on_data(fits, at, own), *_on_choice(table, values, fits.models)]
+    notes += [*_on_data(fits, at, own), *_on_falls(fits), *_on_choice(table, values, fits)]
     return ModelChoice(
-        **found, at=at, table=table, data=data, law=law.name, level=level, notes=tuple(notes),
-        binding=f"the lowest prediction of {len(table)} models", _fits=fits,
+        **found, at=at, table=table, data=data, law=law.name, target=law.target, level=level,
+        notes=tuple(notes), _fits=fits,
+        binding=f"the {'lowest' if fits.sign > 0 else 'highest'} prediction of {len(table)} models",
     )  # fmt: skip
 
 
 def _law_of_one(law: Law) -> Law:
-    if len(law.inputs) != 1 or law.inputs[0].per_drop or law.target not in _LOSSES:
+    if len(law.inputs) != 1 or law.inputs[0].per_drop:
         raise UsageError(
             f"law {law.name} predicts {law.target} from {', '.join(law.input_names)}; a choice of "
-            "models needs a loss from the amount of data alone: downstream-ce or rectified"
+            "models needs a loss or a score from the amount of data alone: downstream-ce, "
+            "rectified or downstream-bleu"
         )
     return law
+
+
+def _measure(law: Law) -> str:
+    """The column of what a law predicts."""
+    return "score" if law.better == "high" else "loss"
 
 
 def _read(
     runs: Any, columns: Mapping[str, str], where: Any, law: Law
 ) -> tuple[pd.DataFrame, list[Note]]:
-    """The rows that the law can take: model, D, loss."""
+    """The rows that the law can take: model, D, loss or score."""
+    measure = _measure(law)
+    wanted = _COLUMNS | {measure: f", which law {law.name} predicts"}
     for name in columns:
-        if name not in _COLUMNS:
+        if name not in wanted:
             raise UsageError(
-                f"the columns are {', '.join(_COLUMNS)}, not '{name}'.{nearest(name, _COLUMNS)}"
+                f"the columns are {', '.join(wanted)}, not '{name}'.{nearest(name, wanted)}"
             )
     read = read_runs(runs) if where is None else read_runs(runs, where=where)
     table, source, found = read.table, read.source, {}
-    for name, doc in _COLUMNS.items():
+    for name, doc in wanted.items():
         column = columns.get(name, name)
         if column not in table:
             raise missing_column(name, doc, column, table.columns, source)
         found[name] = table[column].to_numpy()
     data = pd.DataFrame(found)
-    for name in ("D", "loss"):
+    for name in ("D", measure):
         data[name] = pd.to_numeric(data[name], errors="coerce").astype(float)
-    wrong = ~np.isfinite(data[["D", "loss"]]).all(axis=1) | (data["loss"] <= 0) | (data["D"] < 0)
+    wrong = ~np.isfinite(data[["D", measure]]).all(axis=1)
+    wrong |= (data[measure] <= 0) | (data["D"] < 0)
     wrong |= data["model"].isna()
     if wrong.any():
         row = data[wrong].iloc[0].to_dict()
-        raise DataError(f"{source}: D and loss must be finite and positive; a row has {row}")
+        raise DataError(f"{source}: D and {measure} must be finite and positive; a row has {row}")
     data["model"], notes = data["model"].astype(str), list(read.notes)
     before = data["D"] == 0
     if before.any() and law.inputs[0].domain == "positive":
-        message = f"{before.sum()} losses before finetuning (D = 0) are not for law {law.name}"
+        message = f"{before.sum()} rows before finetuning (D = 0) are not for law {law.name}"
         notes.append(Note("before-finetuning", "info", message))
         data = data[~before].reset_index(drop=True)
     _enough(data, law, source)
@@ -226,7 +250,9 @@ def _enough(data: pd.DataFrame, law: Law, source: str) -> None:
 def _fitted(data: pd.DataFrame, law: Law) -> _Fitted:
     """The law on every model: a row of 0/1 weights over all sizes each, in one call."""
     repeat = data.groupby(["model", "D"]).cumcount()
-    wide = data.assign(repeat=repeat).pivot(index="model", columns=["D", "repeat"], values="loss")
+    wide = data.assign(repeat=repeat).pivot(
+        index="model", columns=["D", "repeat"], values=_measure(law)
+    )
     wide = wide.sort_index(axis=1)
     models = list(dict.fromkeys(data["model"]))
     losses = wide.loc[models].to_numpy()
@@ -280,11 +306,11 @@ def _draws(fits: _Fitted, scales: np.ndarray, at: float, random: np.random.Gener
 
 def _chosen(fits: _Fitted, values: np.ndarray, level: float) -> tuple[dict[str, Any], pd.DataFrame]:
     """The numbers of the choice, and the table of all models; values are (1 + R, K)."""
-    first = int(values[0].argmin())
-    best = values.min(axis=1)
-    ahead = values[1:].argmin(axis=1)
+    sign = fits.sign
+    first = int((sign * values[0]).argmin())
+    ahead = (sign * values[1:]).argmin(axis=1)
     share = np.bincount(ahead, minlength=values.shape[1]) / max(len(ahead), 1)
-    regret = values[:, first] - best
+    regret = sign * values[:, first] - (sign * values).min(axis=1)
     there = len(ahead) > 0
     # What a resample chooses misses the law that made it as our choice misses the truth.
     misses = values[np.arange(1, len(values)), ahead] / values[0, ahead]
@@ -307,7 +333,8 @@ def _chosen(fits: _Fitted, values: np.ndarray, level: float) -> tuple[dict[str, 
     data = {"model": fits.models, "k": np.arange(len(fits.models)), "rows": fits.seen.sum(axis=1)}
     table = pd.DataFrame(data | with_ends("predicted", values, level))
     table["best"] = share if there else math.nan
-    return numbers, table.sort_values("predicted", kind="stable", ignore_index=True)
+    order = {"ascending": sign > 0, "kind": "stable", "ignore_index": True}
+    return numbers, table.sort_values("predicted", **order)
 
 
 def _on_data(fits: _Fitted, at: float, own: np.ndarray) -> list[Note]:
@@ -342,11 +369,29 @@ def _on_data(fits: _Fitted, at: float, own: np.ndarray) -> list[Note]:
     return notes
 
 
-def _on_choice(table: pd.DataFrame, values: np.ndarray, models: list[str]) -> list[Note]:
+def _on_falls(fits: _Fitted) -> list[Note]:
+    """Whose score falls with more data, by more than noise: there no law of scores holds."""
+    if fits.law.better == "low":
+        return []
+    scores = pd.DataFrame(np.where(fits.seen, fits.losses, np.nan), fits.models, fits.sizes)
+    scores = scores.T.groupby(level=0).mean()  # those at one size are one
+    falling = scores.columns[(scores.cummax() - scores).max() > FALLS * scores.max()]
+    if not len(falling):
+        return []
+    message = (
+        f"{_names(falling)}: the score falls by more than {FALLS:.0%} of its highest as the data "
+        "grow, which the law cannot; a corpus that does so is suspect (Isik 2024, §3.4)"
+    )
+    return [Note("not-monotone", "warning", message)]
+
+
+def _on_choice(table: pd.DataFrame, values: np.ndarray, fits: _Fitted) -> list[Note]:
     """Who else may be the best."""
+    models, values = fits.models, fits.sign * values
     first, order = values[:, [values[0].argmin()]], values[0].argsort(kind="stable")
-    close = (values <= first * (1 + SAME))[1:].mean(axis=0) if len(values) > 1 else values[0] * 0
-    close = close + (values[0] <= first[0] * (1 + SAME))
+    limit = first + SAME * np.abs(first)
+    close = (values <= limit)[1:].mean(axis=0) if len(values) > 1 else values[0] * 0
+    close = close + (values[0] <= limit[0])
     others = [models[k] for k in order if close[k] > APART and models[k] != table["model"][0]]
     if not others:
         return []

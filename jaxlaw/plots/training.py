@@ -245,7 +245,7 @@ def value(found: Valuation, target: float | None = None, ax: Axes | None = None)
 
 
 def model_losses(found: ModelChoice, shown: int = 6, ax: Axes | None = None) -> Axes:
-    """Losses of models over the data they are finetuned on, with intervals at the full size.
+    """Losses (or scores) of models over their data, with intervals at the full size.
 
     Args:
         found: what :func:`jaxlaw.planning.choose_model` returned.
@@ -258,7 +258,7 @@ def model_losses(found: ModelChoice, shown: int = 6, ax: Axes | None = None) -> 
     for k, row in reversed(list(table.iterrows())):
         name, color = row["model"], BLUE if k == 0 else FAINT
         mine = data[data["model"] == name]
-        dots(ax, mine["D"], mine["loss"], color=color, zorder=3)
+        dots(ax, mine["D"], mine[data.columns[-1]], color=color, zorder=3)
         ax.plot(curves["D"], curves[name], color=color, linewidth=2.0 if k == 0 else 1.0)
         if "predicted_low" in row:
             ends_of = (
@@ -277,8 +277,9 @@ def model_losses(found: ModelChoice, shown: int = 6, ax: Axes | None = None) -> 
     ax.set_title(
         "named with the share of resamples in which it is best", fontsize="medium", color=INK
     )
-    ax.set_xlabel("data finetuned on")
-    ax.set_ylabel("loss after finetuning (nats)")
+    loss = "loss" in data
+    ax.set_xlabel("data finetuned on" if loss else "data")
+    ax.set_ylabel("loss after finetuning (nats)" if loss else f"{found.target} after finetuning")
     return tidy(ax)
 
 
