@@ -43,12 +43,18 @@ class Model(NamedTuple):
 
 
 def linear_coordinates(model: Model) -> tuple[int, ...]:
-    """Which coordinates the prediction is linear in, the others held."""
-    return tuple(
+    """Which coordinates the prediction is linear in, the others held.
+
+    A coordinate that several parameters take their value from is one where all of them are
+    linear; what takes its value from another is no coordinate at all.
+    """
+    linear = {
         k
         for k, (spec, scale) in enumerate(zip(model.law.parameters, model.scales, strict=True))
         if scale == "linear" and spec.name in model.law.linear
-    )
+    }
+    others = {source for k, source in enumerate(model.tied) if k not in linear}
+    return tuple(k for k in sorted(linear) if model.tied[k] == k and k not in others)
 
 
 def natural(model: Model, coordinates: Any, context: dict[str, Array]) -> dict[str, Array]:

@@ -23,10 +23,9 @@ MOST = 6  # coefficients; beyond, there are too many sets
 
 
 def solved_coordinates(model: Model) -> tuple[int, ...]:
-    """Which coordinates are solved for: all linear ones, unless they are too many or tied."""
+    """Which coordinates are solved for: all linear ones, unless they are too many."""
     found = linear_coordinates(model)
-    free = all(model.tied[k] == k and model.tied.count(k) == 1 for k in found)
-    return found if free and len(found) <= MOST else ()
+    return found if len(found) <= MOST else ()
 
 
 def terms(model: Model, problem: Problem, coordinates: Array) -> Array:

@@ -89,5 +89,33 @@ def test_laws_without_linear_coefficients_are_left_alone():
         p = posed("kaplan")
         at = a_start(p, 0)
         np.testing.assert_array_equal(solved_for(p.model, p.problem, at), at)
-        tied = posed("chinchilla", tied={"B": "A"})
-        assert solved_coordinates(tied.model) == ()
+
+
+def solved_names(tied):
+    with jax.enable_x64(True):
+        model = posed("chinchilla", tied=tied).model
+    return {model.law.parameter_names[k] for k in solved_coordinates(model)}
+
+
+def test_tied_coefficients_are_one():
+    """Whose value another takes stands for both, if the law is linear in both."""
+    assert solved_names({}) == {"E", "A", "B"}
+    assert solved_names({"B": "A"}) == {"E", "A"}
+    assert solved_names({"A": "B", "E": "B"}) == {"B"}
+    assert solved_names({"beta": "alpha"}) == {"E", "A", "B"}
+    assert solved_names({"alpha": "A"}) == {"E", "B"}  # not linear in alpha
+    assert solved_names({"A": "alpha"}) == {"E", "B"}
+
+
+@pytest.mark.parametrize("tied", [{"B": "A"}, {"A": "B", "E": "B"}, {"alpha": "A"}])
+def test_tied_coefficients_are_solved_for(tied):
+    """No common coefficient within its bounds comes closer in relative squares."""
+    with jax.enable_x64(True):
+        p = posed("chinchilla", tied=tied)
+        parts, found, together, predicted = map(
+            np.asarray, projected(p.model, p.problem, a_start(p, 0))
+        )
+        target = np.exp(np.asarray(p.problem.target))
+        matrix, right = (parts[1:] / target).T, (target - parts[0]) / target
+        assert np.linalg.norm(matrix @ found - right) == pytest.approx(nnls(matrix, right)[1])
+        np.testing.assert_allclose(together, predicted, rtol=1e-10)
