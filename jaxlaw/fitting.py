@@ -7,6 +7,9 @@ The stages of a default fit:
    the 64 best go on (``screen``; False solves all as they are);
 3. the batch solver takes every one of them to its end (``solver``);
 4. jaxopt's L-BFGS finishes the best distinct candidates, and what it finds is reported.
+
+Of more than 50,000 rows a sample goes through all four, and the best optima are then solved on
+all rows: the time of a search grows with starts × rows, that of the last solve with rows alone.
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ import dataclasses
 import logging
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import jax
 import numpy as np
@@ -39,6 +42,17 @@ from jaxlaw.solvers.status import NAMES
 from jaxlaw.starts import first_starts, on_grid
 
 _log = logging.getLogger(__name__)
+
+MANY_ROWS = 50_000  # beyond this the starts are searched on a sample of so many rows at most
+_FROM_SAMPLE = 4  # starts on all rows, of those that agreed on the sample
+
+
+class _Rough(NamedTuple):
+    """A search on a sample of the rows: what it came to, and (S, p) starts on all of them."""
+
+    optimum: Optimum
+    starts: np.ndarray
+    note: Note
 
 
 @checked
@@ -120,15 +134,27 @@ def fit(
     with programs_in(compile_cache), jax.enable_x64(True):
         posed = pose(law, *in_order(observations), options, method.linear_coefficients)
         check_elementwise(posed, observations.inputs)
-        first = first_starts(posed, starts, n_starts, seed)
-        (optimum,) = find_optima(method, Task(posed.model, posed.problem), first, screen, work)
+        rough, searched = None, screen
+        if screen is not False and (observations.weight > 0).sum() > MANY_ROWS:
+            rough = _on_sample(posed, observations, method, starts, n_starts, seed, screen, work)
+            # The sample's work is in the folder itself, where other files would be refused.
+            folder = None if work_dir is None else Path(work_dir, "all-rows")
+            work = Work(folder, progress, distributed)
+        if rough is None:
+            first = first_starts(posed, starts, n_starts, seed)
+        else:
+            first, searched = rough.starts, False
+        (optimum,) = find_optima(method, Task(posed.model, posed.problem), first, searched, work)
+        if rough is not None:
+            optimum = _with_shares(optimum, rough.optimum)
         if not np.isfinite(optimum.objective):
             raise DataError(
                 f"law {law.name} comes to no finite objective from any of {optimum.solved} "
                 "starts: check units, bounds and fixed values"
             )
         result = _report(posed, observations, optimum, solver)
-        notes = (*result.notes, *on_grid(law, starts), *work.memory.notes)
+        sampled = () if rough is None else (rough.note,)
+        notes = (*result.notes, *sampled, *on_grid(law, starts), *work.memory.notes)
         result = dataclasses.replace(result, notes=notes)
         _log.info("law %s: objective %.8g, %s", law.name, result.objective, result.status)
     if law.constraint is not None and _binds(posed, optimum.coordinates):
@@ -143,6 +169,53 @@ def fit(
     if strict:
         _refuse(result)
     return result
+
+
+def _on_sample(
+    posed: Posed, observations: Observations, method: Solver, starts: Any, n_starts: int,
+    seed: int, screen: int, work: Work,
+) -> _Rough | None:  # fmt: skip
+    """Where the starts lead on a sample of the rows; None where that is nowhere finite.
+
+    The rows are ordered by weight, target and inputs, and every k-th of them is taken: all levels
+    of the target are in the sample as they are in the whole.
+    """
+    inputs, target, weight = in_order(observations)
+    active = np.flatnonzero(weight > 0)
+    every = -(-len(active) // MANY_ROWS)
+    rows = active[every // 2 :: every]
+    few = pose(
+        posed.model.law, {name: values[rows] for name, values in inputs.items()}, target[rows],
+        weight[rows], posed.options, method.linear_coefficients,
+    )  # fmt: skip
+    first = first_starts(few, starts, n_starts, seed)
+    (optimum,) = find_optima(method, Task(few.model, few.problem), first, screen, work)
+    if not np.isfinite(optimum.objective):
+        return None
+    agreeing = np.linspace(0, len(optimum.agreeing) - 1, _FROM_SAMPLE).round().astype(int)
+    places = [optimum.coordinates, *optimum.agreeing[np.unique(agreeing)]]
+    if optimum.runner_up is not None:
+        places.append(optimum.runner_up[0])
+    natural = few.params(np.stack(places))  # the centre of the sample is not that of all rows
+    message = (
+        f"{observations.source}: the starts were searched on {len(rows)} of {len(active)} rows, "
+        f"and the best optima were solved on all of them; the agreement of starts and the shares "
+        "of other optima are those of the search"
+    )
+    note = Note("searched-on-sample", "info", message)
+    return _Rough(optimum, posed.place(natural), note)
+
+
+def _with_shares(optimum: Optimum, rough: Optimum) -> Optimum:
+    """The optimum on all rows with the evidence of the search that led there."""
+    other = 0.0 if rough.runner_up is None else rough.runner_up[2]
+    shares = (rough.agreement, other)
+    ends = tuple((value, share) for (value, _), share in zip(optimum.ends, shares, strict=False))
+    runner_up = optimum.runner_up
+    return optimum._replace(
+        agreement=rough.agreement, tried=rough.tried, solved=rough.solved, ends=ends,
+        runner_up=None if runner_up is None else (*runner_up[:2], other),
+    )  # fmt: skip
 
 
 def check_counts(n_starts: int, screen: int | bool) -> None:

@@ -8,7 +8,7 @@ from conftest import chinchilla_runs, kept_programs, needs_data, slimpajama
 from scipy.optimize import least_squares
 
 import jaxlaw as jl
-from jaxlaw import laws, simulate
+from jaxlaw import fitting, laws, simulate
 from jaxlaw.solvers import SOLVERS
 
 PUBLISHED = {"A": 477.84, "B": 2143.86, "E": 1.81724, "alpha": 0.347313, "beta": 0.367183}
@@ -179,6 +179,29 @@ def test_zero_weight_is_a_row_left_out():
     removed = jl.fit("chinchilla", table[weight > 0])
     assert weighted.params == pytest.approx(removed.params, rel=1e-7)
     assert weighted.n_observations == removed.n_observations
+
+
+@pytest.mark.parametrize("law", ["chinchilla", "dcpt"])
+def test_a_search_on_a_sample_ends_at_the_optimum_of_all_rows(monkeypatch, tmp_path, law):
+    table = simulate.experiment(law, noise=0.004).table
+    whole = jl.fit(law, table, n_starts=512)
+    weight = np.ones(len(table))
+    assert "searched-on-sample" not in {note.code for note in whole.notes}
+    monkeypatch.setattr(fitting, "MANY_ROWS", 80)
+    options = {"n_starts": 512, "weight": weight, "work_dir": tmp_path}
+    sampled = jl.fit(law, table, **options)
+    assert sampled.params == pytest.approx(whole.params, rel=1e-6)
+    assert sampled.objective == pytest.approx(whole.objective, rel=1e-9)
+    assert (sampled.n_starts, sampled.n_solved) == (512, 64) and sampled.agreement > 0.5
+    (note,) = (note for note in sampled.notes if note.code == "searched-on-sample")
+    every = -(-len(table) // 80)
+    assert f"on {len(range(every // 2, len(table), every))} of {len(table)} rows" in note.message
+    again = jl.fit(law, table, **options)  # from the finished work
+    assert again.params == sampled.params and again.objective == sampled.objective
+    # All starts of a protocol are solved as they are, on all rows.
+    some = {spec.name: [whole.params[spec.name]] for spec in whole.law.parameters}
+    exhaustive = jl.fit(law, table, starts=some, screen=False)
+    assert "searched-on-sample" not in {note.code for note in exhaustive.notes}
 
 
 def test_order_of_rows_and_units_change_nothing(chinchilla_fit):
