@@ -72,6 +72,15 @@ def test_what_is_broken_is_broken_where_the_formula_says():
     assert unmet("dcpt", truth, {"N": (1.8, 1.8), "D": (2.0, 2.0), "r": (0.2, 0.2)}) == {}
 
 
+def test_a_term_that_is_felt_next_to_zero_alone_is_not_a_trend():
+    """As in fits of real mixtures, whose η goes to 0: D and r then stand side by side."""
+    fitted = {"E": 1.4, "A": 1.2, "B": 2.2, "C": 0.5, "alpha": 0.1, "beta": 0.8, "gamma": 0.6}
+    fitted |= {"eta": 1e-8, "eps": 0.1}
+    assert unmet("dcpt", fitted) == {IMPLICIT: False}
+    (one,) = (k for k in check_requirements(laws.get("dcpt"), fitted, RANGES) if not k.everywhere)
+    assert one.where == "at the observed shares it is 0 throughout"
+
+
 def test_a_fit_tells_in_a_table_and_in_its_notes():
     single = {name: tuple(1e9 * end for end in RANGES[name]) for name in ("N", "D")}
     fit = drawn(DOMAIN, ranges=RANGES | single).fit  # of runs in single parameters and tokens

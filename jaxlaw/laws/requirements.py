@@ -96,6 +96,10 @@ def check_requirements(
             )
     observed, everywhere = unmet
     observed["consistency"] = everywhere["consistency"]  # a matter of the form, not of a range
+    # What is not met at the observed shares is not met at all of them, even where a term that
+    # the data do not need is felt next to r = 0 alone.
+    for name, where in observed.items():
+        everywhere[name] = everywhere[name] or where and f"at the observed shares {where}"
     return [
         Requirement(name, formula, not observed[name], not everywhere[name], everywhere[name])
         for name, formula in _FORMULAS.items()
