@@ -94,7 +94,7 @@ _ENDINGS = {
 }
 # Endings that promise something which no command writes.
 _NEVER = (".jpg", ".jpeg", ".gif", ".tif", ".tiff", ".eps", ".ps", ".webp", ".tsv", ".xls", ".xlsx",
-          ".parquet", ".feather", ".jsonl", ".md", ".tex", ".zip", ".gz")  # fmt: skip
+          ".parquet", ".feather", ".jsonl", ".md", ".tex", ".zip", ".gz", ".py")  # fmt: skip
 
 
 def is_picture(out: Path | None) -> bool:
