@@ -27,6 +27,7 @@ from jaxlaw import laws
 from jaxlaw.arguments import checked
 from jaxlaw.chunks import Work
 from jaxlaw.elementwise import check_elementwise
+from jaxlaw.extrapolation import joint_ranges
 from jaxlaw.findings import all_notes, at_walls
 from jaxlaw.laws.base import Law
 from jaxlaw.notes import DataError, Note, UsageError, nearest
@@ -338,6 +339,7 @@ def _report(posed: Posed, observations: Observations, optimum: Optimum, solver: 
         ranges={
             name: tuple(map(float, observations.ranges[name])) for name in model.law.input_names
         },
+        joint_ranges=dict(joint_ranges(model.law.inputs, _of_users(observations))),
         n_observations=int((observations.weight > 0).sum()),
         n_dropped=observations.dropped,
         delta=float("inf") if float(problem.delta) >= LARGEST_DELTA else float(problem.delta),
@@ -396,6 +398,11 @@ def _at_the_centre(
         else:
             relative.append(by_name[spec.name] / (abs(value) or 1.0) - moved)
     return np.stack(relative)
+
+
+def _of_users(observations: Observations) -> dict[str, np.ndarray]:
+    """Inputs in the units of the runs, as ranges are."""
+    return {name: one / observations.scale[name] for name, one in observations.inputs.items()}
 
 
 def _spread(posed: Posed, found: Mapping[str, np.ndarray]) -> dict[str, float]:

@@ -15,6 +15,7 @@ import pandas as pd
 
 from jaxlaw.columns import input_columns
 from jaxlaw.curves.predicting import predict_curve
+from jaxlaw.extrapolation import beyond
 from jaxlaw.laws.base import Law
 from jaxlaw.laws.requirements import check_requirements
 from jaxlaw.notes import DataError, Note, UsageError, nearest
@@ -75,6 +76,8 @@ class Fit:
             ``count_warmup``, ``epsilon``), where :func:`jaxlaw.read_curves` counted them.
         ends: (objective, share of the solved starts) of the distinct optima where starts ended,
             the best first, eight at most; None where a file does not say.
+        joint_ranges: product or ratio of two inputs (``N*D``, ``D/N``) → (lowest, highest) fitted,
+            in the runs' units; None where nobody knows.
         columns: input → the column of the fitted runs that held it, where that has another name;
             None where a file does not say.
     """
@@ -104,6 +107,7 @@ class Fit:
     bounds: dict[str, tuple[float | None, float | None]] | None = None
     ends: tuple[tuple[float, float], ...] | None = None
     columns: dict[str, str] | None = None
+    joint_ranges: dict[str, tuple[float, float]] | None = None
 
     @property
     def has_evidence(self) -> bool:
@@ -154,16 +158,17 @@ class Fit:
             return np.asarray(self.law.at_once(self.params, **arrays))
 
     def outside(self, table: Any = None, /, **inputs: Any) -> np.ndarray:
-        """Whether points lie outside the fitted range of some input: an extrapolation.
+        """Whether points lie outside the fitted runs: an extrapolation.
+
+        That is outside the fitted range of some input, or of the product or ratio of two of them:
+        D/N of 1,000 is one for runs at 20, where N and D each are inside. Of an area of learning
+        rates 2 % of its range count as inside still.
 
         Args and shape as :meth:`predict`; boolean. An unknown range (NaN, of published
         coefficients) has no inside.
         """
         values = self.checked_inputs(table, inputs)
-        flags = {
-            name: ~((value >= self.ranges[name][0]) & (value <= self.ranges[name][1]))
-            for name, value in values.items()
-        }
+        flags = beyond(self.ranges, self.joint_ranges or {}, values)
         drops = {spec.name for spec in self.law.inputs if spec.per_drop}
         points = max((flag.ndim for name, flag in flags.items() if name not in drops), default=0)
         flags = [one.any(axis=-1) if one.ndim > points else one for one in flags.values()]

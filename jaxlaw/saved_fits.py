@@ -11,12 +11,13 @@ import numpy as np
 from jaxlaw import laws, records
 from jaxlaw.arguments import checked
 from jaxlaw.curves.counting import chosen_options
+from jaxlaw.extrapolation import parts_of
 from jaxlaw.laws.base import Law
 from jaxlaw.notes import DataError, UsageError
 from jaxlaw.result import METRICS, SCHEMA, Fit, RunnerUp
 
 #: Fields that older files lack, by the schema that brought them; they are None there.
-_SINCE = {"areas": 2, "tied": 3, "bounds": 3, "ends": 4, "columns": 5}
+_SINCE = {"areas": 2, "tied": 3, "bounds": 3, "ends": 4, "columns": 5, "joint_ranges": 5}
 _SAME_LAW = 1e-9  # relative difference of predictions by one formula, wherever they are computed
 
 
@@ -132,6 +133,7 @@ def _rebuild(law: Law, values: dict[str, Any]) -> Fit:
         bounds=_bounds(law, values["bounds"]),
         ends=_ends(values["ends"]),
         columns=_columns(law, values["columns"]),
+        joint_ranges=_joint_ranges(law, values["joint_ranges"]),
         space=records.text(values["space"], "space", ("log", "linear")),
         **{name: records.text(values[name], name) for name in ("status", "solver", "source")},
         **{name: number(values[name], name, low) for name, low in least.items()},
@@ -146,6 +148,16 @@ def _range(ends: Any, name: str) -> tuple[float, float]:
     if low > high:
         raise ValueError(f"field '{name}' is not in order: {low}, {high}")
     return low, high
+
+
+def _joint_ranges(law: Law, value: Any) -> dict[str, tuple[float, float]] | None:
+    if value is None:
+        return None
+    found = records.fields(value, "joint_ranges", (), others=True)
+    for label in found:
+        if not set(parts_of(label)) <= set(law.input_names):
+            raise ValueError(f"field 'joint_ranges' has '{label}', which is not of two inputs")
+    return {label: _range(ends, f"joint_ranges.{label}") for label, ends in found.items()}
 
 
 def _runner_up(law: Law, value: Any) -> RunnerUp | None:

@@ -59,6 +59,7 @@ ROOMS = [
     "jaxlaw.curves.reading",
     "jaxlaw.curves.predicting",
     "jaxlaw.curves",
+    "jaxlaw.extrapolation",
     "jaxlaw.coordinates",
     "jaxlaw.sharing",
     "jaxlaw.objective",

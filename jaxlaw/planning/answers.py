@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,6 +14,7 @@ import pandas as pd
 
 from jaxlaw import laws, records
 from jaxlaw.dependence import CODE
+from jaxlaw.extrapolation import beyond, told
 from jaxlaw.laws.base import Law
 from jaxlaw.notes import Note, UsageError, nearest
 from jaxlaw.result import Fit
@@ -21,7 +23,7 @@ from jaxlaw.saved_fits import from_dict
 LEVEL = 0.95
 MISSING = 0.05  # of the replicates without an answer: the interval of the others misleads
 HUGE = 1e100  # beyond it products of two overflow
-SAME = 1e-9  # relative distance at which a number still counts as inside a range
+SAME = 1e-9  # relative distance at which two numbers count as one
 
 # Findings of a fit that a plan made with it should not hide.
 _DOUBTS = {
@@ -99,6 +101,7 @@ class Source(NamedTuple):
         units: input → what one unit of the user's is worth in the law's own.
         ranges: input → (lowest, highest) fitted, in the user's units; empty if unknown.
         doubts: what the fit says against itself.
+        joint: product or ratio of two inputs → (lowest, highest) fitted; empty if unknown.
     """
 
     law: Law
@@ -106,6 +109,7 @@ class Source(NamedTuple):
     units: dict[str, float]
     ranges: dict[str, tuple[float, float]]
     doubts: tuple[Note, ...]
+    joint: Mapping[str, tuple[float, float]] = MappingProxyType({})
 
     @property
     def rows(self) -> int:
@@ -161,7 +165,8 @@ def _source(given: Any) -> Source:
             doubted = _DOUBTS
         doubts = tuple(note for note in notes if note.code in doubted)
         params = _rows(given.law, given.numbers(), replicates)
-        return Source(given.law, params, dict(given.units), dict(given.ranges), doubts)
+        units, ranges, joint = dict(given.units), dict(given.ranges), given.joint_ranges or {}
+        return Source(given.law, params, units, ranges, doubts, joint)
     try:
         law, params = given
     except (TypeError, ValueError):
@@ -270,15 +275,14 @@ def on_replicates(values: np.ndarray, what: str) -> list[Note]:
 
 def on_source(source: Source, what: str = "", /, **at: float) -> list[Note]:
     """Where an answer (in the user's units) is outside the fitted range; the fit's own doubts."""
-    notes, outside, unknown, of = [], [], [], f" of the {what} loss" if what else ""
+    notes, known, unknown, of = [], {}, [], f" of the {what} loss" if what else ""
     for name, value in at.items():
-        low, high = source.ranges.get(name, (-np.inf, np.inf))
-        if np.isnan(low) or np.isnan(high):  # of published coefficients
+        if np.isnan(source.ranges.get(name, (0.0, 0.0))).any():  # of published coefficients
             unknown.append(name)
-            continue
-        slack = SAME * max(abs(low), abs(high)) if np.isfinite([low, high]).all() else 0.0
-        if np.isfinite(value) and not low - slack <= value <= high + slack:
-            outside.append(f"{name} = {value:.4g} (fitted {low:.4g} to {high:.4g})")
+        elif np.isfinite(value) and name in source.ranges:
+            known[name] = value
+    flags = beyond(source.ranges, source.joint, known)
+    outside = [told(label, source.ranges, source.joint, known) for label in flags if flags[label]]
     if outside:
         message = f"outside the fitted range{of}: {', '.join(outside)}; an extrapolation"
         notes.append(Note("extrapolation", "warning", message))

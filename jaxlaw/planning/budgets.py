@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 
 from jaxlaw.arguments import checked
+from jaxlaw.extrapolation import beyond
 from jaxlaw.notes import DataError, Note, UsageError, nearest
 from jaxlaw.planning.answers import (
     LEVEL,
@@ -369,11 +370,11 @@ def _affordable(cost: Cost | None, box: Limits, budgets: np.ndarray) -> None:
 
 def _beyond(source: Source, values: Mapping[str, np.ndarray]) -> list[Note]:
     """How many of a frontier's runs lie outside the fitted ranges."""
-    outside = np.zeros(values["N"].shape[1], bool)
-    for name in ("N", "D"):
-        low, high = source.ranges.get(name, (-np.inf, np.inf))
-        outside |= ~((values[name][0] >= low) & (values[name][0] <= high))
+    at = {name: values[name][0] for name in ("N", "D")}
+    flags = beyond(source.ranges, source.joint, at)
+    outside = np.logical_or.reduce([*flags.values()])
     if not outside.any():
         return []
-    message = f"{outside.sum()} of {outside.size} runs lie outside the fitted range of N or D"
+    ranges = " or ".join(name for name, one in flags.items() if name in at or one.any())
+    message = f"{outside.sum()} of {outside.size} runs lie outside the fitted range of {ranges}"
     return [Note("extrapolation", "warning", message)]
