@@ -31,11 +31,9 @@ def downstream_ce(
 # l + g·log(1 + k·x)/k: l its value at the centre, g its slope there and k = α/log A how it bends,
 # up to where the lowest Dp of the data would have no score. l and g the residuals are linear in.
 # Below so flat a slope that (log A)^β could not be held, k ends sooner.
-_HELD = 600.0  # log of the largest log A, of 709 that floating point holds
-
-
 def _most_bend(level, slope, context):
-    return 1.0 / (context["reach"] + jnp.sqrt(level**2 + 1e-6) / (_HELD * slope))
+    held = 0.8 * jnp.log(jnp.finfo(jnp.result_type(level, 0.0)).max)  # of the logarithm of log A
+    return 1.0 / (context["reach"] + jnp.sqrt(level**2 + 1e-6) / (held * slope))
 
 
 def _score_to_natural(values, context):
