@@ -190,6 +190,7 @@ def test_a_digest_does_not_depend_on_how_json_is_written():
 
 _NEVER = {"eval", "exec", "compile", "__import__", "open_code"}
 _MODULES = {"pickle", "cPickle", "dill", "cloudpickle", "joblib", "shelve", "marshal", "yaml"}
+_WRITES = {"dumps"}  # nothing is ever unpickled
 _OF_PANDAS = {"eval", "query", "read_pickle"}
 
 
@@ -197,21 +198,21 @@ def test_the_package_executes_nothing_it_reads():
     found = []
     for path in PACKAGE.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-            names = [alias.name for alias in getattr(node, "names", ())] + [
-                getattr(node, "module", "")
-            ]
-            if isinstance(node, ast.Import | ast.ImportFrom) and _MODULES & {
-                (name or "").partition(".")[0] for name in names
-            }:
-                found.append((path.name, "import"))
+            if isinstance(node, ast.Import | ast.ImportFrom):
+                names = [alias.name for alias in node.names] + [getattr(node, "module", "")]
+                if _MODULES & {(name or "").partition(".")[0] for name in names}:
+                    found.append((path.name, "import"))
             if not isinstance(node, ast.Call):
                 continue
             function = node.func
             if isinstance(function, ast.Name) and function.id in _NEVER:
                 found.append((path.name, function.id))
+            of_module = isinstance(getattr(function, "value", None), ast.Name)
+            if of_module and function.value.id in _MODULES and function.attr not in _WRITES:
+                found.append((path.name, f"{function.value.id}.{function.attr}"))
             if isinstance(function, ast.Attribute) and function.attr in _OF_PANDAS:
                 found.append((path.name, function.attr))
             for word in node.keywords:
                 if word.arg == "allow_pickle" and ast.unparse(word.value) != "False":
                     found.append((path.name, "allow_pickle"))
-    assert not found
+    assert set(found) <= {("base.py", "import")}, found  # a law asks whether it can be pickled
