@@ -336,7 +336,8 @@ def _held_by(module: str, path: str) -> Law:
     except (ImportError, AttributeError) as error:
         raise UsageError(
             f"this pickle holds a law by its place, {module}.{path}, which cannot be imported "
-            f"here ({error}): put that module on this process's path"
+            f"here ({error}): put that module on this process's path or, where the law is of a "
+            "file, call jl.laws.from_file before"
         ) from error
 
 
