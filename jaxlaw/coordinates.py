@@ -2,10 +2,14 @@
 
 Three steps lie between the two, each undone on the way back:
 
-- *centre*: inputs are counted in units of their geometric mean, so that A / N0^α, the size
-  of a term in the middle of the data, stands in for A, which cannot be told from α;
+- *scale*: a parameter is moved as it is or as its logarithm;
 - *chart*: a law may name coordinates in which its valley is straight;
-- *scale*: a parameter is moved as it is or as its logarithm.
+- *centre*: A / N0^α, with N0 the geometric mean of the inputs N, stands in for A: the size of a
+  term in the middle of the data, where A itself cannot be told from α.
+
+All three act on parameters alone. The law is always evaluated with its natural parameters on
+inputs in its own units, so that a centre that does not suit a formula can slow the search down,
+but never fits another law.
 """
 
 from __future__ import annotations
@@ -57,8 +61,17 @@ def linear_coordinates(model: Model) -> tuple[int, ...]:
     return tuple(k for k in sorted(linear) if model.tied[k] == k and k not in others)
 
 
-def natural(model: Model, coordinates: Any, context: dict[str, Array]) -> dict[str, Array]:
-    """Natural parameters at the centre of the data, from search coordinates (p,)."""
+def natural(
+    model: Model, coordinates: Any, context: Mapping[str, Any], centre: Mapping[str, Any]
+) -> dict[str, Array]:
+    """Natural parameters in the law's own units, from search coordinates (p,).
+
+    Args:
+        model: what is fitted.
+        coordinates: (p,).
+        context: what the law's chart and constraint know of the data.
+        centre: input name → its geometric mean, for the inputs that parameters are centred on.
+    """
     law = model.law
     params = {
         name: jnp.exp(u) if scale == "log" else u
@@ -70,19 +83,23 @@ def natural(model: Model, coordinates: Any, context: dict[str, Array]) -> dict[s
         name: params[law.parameter_names[source]]
         for name, source in zip(law.parameter_names, model.tied, strict=True)
     }
+    params = recentre(law, params, centre, sign=1)
     if law.constraint is not None:
         raised = law.constraint.raises
         params[raised] = params[raised] + law.constraint.least(params, context)
     return params
 
 
-def from_natural(model: Model, params: Mapping[str, Any], context: Mapping[str, Any]) -> Array:
-    """Search coordinates (…, p) of searched parameters: centred, the raised one as excess.
+def from_natural(
+    model: Model, params: Mapping[str, Any], context: Mapping[str, Any], centre: Mapping[str, Any]
+) -> Array:
+    """Search coordinates (…, p) of natural parameters, the one a constraint raises as its excess.
 
     Pure JAX, so that it can stand inside a caller's program. Coefficients at or below zero, which
-    a logarithm cannot hold, become 1e-12.
+    a logarithm cannot hold, become 1e-12. Arguments as those of :func:`natural`.
     """
     values = {name: jnp.asarray(value) for name, value in params.items()}
+    values = recentre(model.law, values, centre, sign=-1)
     if model.chart:
         values |= model.law.chart.from_natural(values, context)
     columns = [
@@ -129,11 +146,14 @@ def moved(
         if name not in centre:
             continue
         power = _exponent(exponent, params) * sign
-        if spec.scale == "log":
-            value = value * centre[name] ** power
-        else:
-            log = jnp.log if isinstance(centre[name], jax.Array) else np.log
+        # In JAX not by ``**``: the derivative of exp is one product, that of pow many operations.
+        exp, log = (jnp.exp, jnp.log) if isinstance(centre[name], jax.Array) else (np.exp, np.log)
+        if spec.scale != "log":
             value = value + power * log(centre[name])
+        elif isinstance(exponent, str):
+            value = value * exp(power * log(centre[name]))
+        else:
+            value = value * centre[name] ** power
     return value
 
 
@@ -144,6 +164,12 @@ def recentre(
     return {
         spec.name: moved(spec, params[spec.name], params, centre, sign) for spec in law.parameters
     }
+
+
+def centred_inputs(law: Law) -> tuple[str, ...]:
+    """Inputs that some parameter of a law is centred on, in the law's order."""
+    named = {name for spec in law.parameters for name in (spec.centre or {})}
+    return tuple(name for name in law.input_names if name in named)
 
 
 def exponents_of(spec: Parameter, name: str) -> set[str]:

@@ -28,10 +28,16 @@ from jaxlaw.arguments import checked
 from jaxlaw.chunks import Work
 from jaxlaw.elementwise import check_elementwise
 from jaxlaw.extrapolation import joint_ranges
-from jaxlaw.findings import all_notes, at_walls
+from jaxlaw.findings import AGREE, all_notes, at_walls
 from jaxlaw.laws.base import Law
 from jaxlaw.notes import DataError, Note, UsageError, nearest
-from jaxlaw.objective import LARGEST_DELTA, metrics, scale_on_host
+from jaxlaw.objective import (
+    LARGEST_DELTA,
+    metrics,
+    rounding_floor,
+    scale_on_host,
+    summed_huber,
+)
 from jaxlaw.observations import Observations
 from jaxlaw.posing import Options, Posed, pose
 from jaxlaw.programs import programs_in
@@ -299,6 +305,7 @@ def _report(posed: Posed, observations: Observations, optimum: Optimum, solver: 
     order = row_order(observations)
     predicted = np.asarray(model.law.at_once(params, **observations.inputs))
     measured = metrics(observations.target, predicted, observations.weight, float(problem.delta))
+    order = row_order(observations)
     evidence = {
         "agreement": optimum.agreement,
         "disagreement": optimum.disagreement,
@@ -313,6 +320,7 @@ def _report(posed: Posed, observations: Observations, optimum: Optimum, solver: 
         "relative_slopes": _at_the_centre(model.law, observations, params, slopes),
     }
     notes = all_notes(posed, optimum.coordinates, params, evidence)
+    notes += _on_the_objective(posed, optimum.objective * scale, predicted[order])
     if not posed.options.free(model.law):
         message = (
             "every parameter is fixed: nothing was searched, and the objective and the scores are "
@@ -354,6 +362,25 @@ def _report(posed: Posed, observations: Observations, optimum: Optimum, solver: 
         ends=tuple((value * scale, share) for value, share in optimum.ends),
         columns=dict(observations.mapped),
     )
+
+
+def _on_the_objective(posed: Posed, objective: float, predicted: np.ndarray) -> list[Note]:
+    """An error where the law, with the parameters told, does not have the objective told.
+
+    The search evaluates the law at coordinates, inside programs; this is the formula itself, at
+    the reported parameters on the runs as they were read.
+    """
+    problem = posed.problem
+    there = summed_huber(problem, posed.model.space, predicted)
+    floor = float(rounding_floor(posed.model, jax.device_get(problem))) * scale_on_host(problem)
+    if abs(there - objective) <= max(AGREE * objective, floor):
+        return []
+    message = (
+        f"the search came to an objective of {objective:.8g}, and the law with the parameters told "
+        f"has {there:.8g} on these runs: use neither; is the law a pure function of its inputs "
+        "and parameters?"
+    )
+    return [Note("objective-disagrees", "error", message)]
 
 
 def _natural(

@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxlaw.arguments import not_of_parameters
-from jaxlaw.coordinates import Model, natural, recentre
+from jaxlaw.coordinates import Model, natural
 from jaxlaw.findings import at_walls
 from jaxlaw.notes import DataError, Note, UsageError
 from jaxlaw.objective import Problem, predict
@@ -56,11 +56,8 @@ class Information:
 
     def slopes(self, inputs: dict[str, np.ndarray]) -> np.ndarray:
         """(m, q) Jacobian at points in the law's own units."""
-        scaled = {
-            name: jnp.asarray(values) / self.posed.centre.get(name, 1.0)
-            for name, values in inputs.items()
-        }
-        problem = self.posed.problem._replace(inputs=scaled)
+        own = {name: jnp.asarray(values) for name, values in inputs.items()}
+        problem = self.posed.problem._replace(inputs=own)
         return self._checked(_slopes(self.posed.model, problem, self.at))
 
     def asked(self, fit: Fit, wanted: Any) -> np.ndarray:
@@ -68,11 +65,12 @@ class Information:
         if isinstance(wanted, Mapping):
             table = {name: np.atleast_1d(values) for name, values in wanted.items()}
             return self.slopes(own_units(fit, table))
-        model, context, centre = self.posed.model, self.posed.problem.context, self.posed.centre
+        model, problem = self.posed.model, self.posed.problem
 
         def quantity(at: jax.Array) -> jax.Array:
-            params = natural(model, tuple(at), context)
-            return jnp.atleast_1d(wanted(recentre(model.law, params, centre, sign=1)))
+            return jnp.atleast_1d(
+                wanted(natural(model, tuple(at), problem.context, problem.centre))
+            )
 
         try:
             slopes = self._checked(jax.jacfwd(quantity)(jnp.asarray(self.at)))

@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from jaxlaw.coordinates import Model, linear_coordinates, natural
+from jaxlaw.coordinates import Model, centred_inputs, linear_coordinates, natural
 from jaxlaw.sharing import once
 
 Array = jax.Array
@@ -31,13 +31,14 @@ class Problem(NamedTuple):
     """The data and settings of one problem or, with leading axes on some leaves, of many.
 
     Attributes:
-        inputs: name → (n,), in units that put the geometric mean of the data at 1.
+        inputs: name → (n,), in the law's own units.
         target: (n,), log target where ``space`` is log.
         weight: (n,), zero where a point is held out.
         low, high: (p,), search box in coordinates.
         delta: Huber threshold.
         asymmetry: factor on residuals of points below the curve.
-        context: what the law's constraint needs to know.
+        context: what the law's chart and constraint need to know.
+        centre: input name → its geometric mean, see :mod:`jaxlaw.coordinates`.
     """
 
     inputs: dict[str, Array]
@@ -48,6 +49,7 @@ class Problem(NamedTuple):
     delta: Array
     asymmetry: Array
     context: dict[str, Array]
+    centre: dict[str, Array]
 
 
 def shared_fields(problems: Problem, own: Iterable[str]) -> Problem:
@@ -85,7 +87,8 @@ class Evaluation(NamedTuple):
 
 def predict(model: Model, problem: Problem, coordinates: Any) -> Array:
     """The law at every observation, (n,)."""
-    return model.law(natural(model, coordinates, problem.context), **problem.inputs)
+    params = natural(model, coordinates, problem.context, problem.centre)
+    return model.law(params, **problem.inputs)
 
 
 def residual(space: str, problem: Problem, prediction: Array) -> Array:
@@ -317,17 +320,18 @@ def coupled_pairs(model: Model) -> frozenset[tuple[int, int]]:
     """
     law, size = model.law, len(model.law.parameters)
 
-    def prediction(inputs, *us):
-        return law(natural(model, us, law.context(inputs)), **inputs)
+    def prediction(inputs, centre, *us):
+        return law(natural(model, us, law.context(inputs), centre), **inputs)
 
     # Shapes alone: numbers made here would become part of the program that asks first, which
     # would then be another program than that of those who ask later.
     one = jax.ShapeDtypeStruct((), jnp.result_type(float))
     inputs = dict.fromkeys(law.input_names, jax.ShapeDtypeStruct((1,), one.dtype))
+    centre = dict.fromkeys(centred_inputs(law), one)
     found: set[tuple[int, int]] = set()
     for i in range(size):
-        slope = _derivative(prediction, i + 1)
-        traced = jax.make_jaxpr(slope)(inputs, *[one] * size).jaxpr
+        slope = _derivative(prediction, i + 2)
+        traced = jax.make_jaxpr(slope)(inputs, centre, *[one] * size).jaxpr
         mentioned, us = _mentioned(traced), traced.invars[-size:]
         found |= {(max(i, j), min(i, j)) for j in range(size) if us[j] in mentioned}
     return frozenset(found)
@@ -384,6 +388,22 @@ def metrics(
             name = "huber" if suffix else "huber_linear"
             result |= {name: loss, f"mean_{name}": loss / float(weight.sum())}
     return result
+
+
+def summed_huber(problem: Problem, space: str, prediction: np.ndarray) -> float:
+    """The objective of a prediction (n,), on the host: what solvers minimise, not scaled.
+
+    Args:
+        problem: one problem.
+        space: residuals in ``log`` or ``linear``, as the problem's target.
+        prediction: (n,) at its observations, in their order.
+    """
+    target, weight = np.asarray(problem.target), np.asarray(problem.weight)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        difference = (np.log(prediction) if space == "log" else prediction) - target
+    side = np.where(difference > 0, float(problem.asymmetry), 1.0)
+    losses = side * huber_losses(difference, float(problem.delta))
+    return float(np.sum(np.where(weight > 0, weight * losses, 0.0)))
 
 
 def huber_losses(difference: np.ndarray, delta: float) -> np.ndarray:

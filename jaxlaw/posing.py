@@ -10,7 +10,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxlaw.coordinates import Array, Model, box, coordinates_of, exponents_of, natural, recentre
+from jaxlaw.coordinates import (
+    Array,
+    Model,
+    box,
+    centred_inputs,
+    coordinates_of,
+    exponents_of,
+    natural,
+    recentre,
+)
 from jaxlaw.laws.base import Law
 from jaxlaw.notes import UsageError, nearest
 from jaxlaw.objective import LARGEST_DELTA, Problem
@@ -89,8 +98,7 @@ class Posed:
         model, problem: see :mod:`jaxlaw.objective`.
         options: what was asked.
         means: input name → its geometric mean, for inputs some parameter is centred on.
-        centre: those of them whose unit was put there.
-        fixed: values of fixed parameters, at the centre.
+        centre: those of them that parameters are centred on.
     """
 
     model: Model
@@ -98,7 +106,6 @@ class Posed:
     options: Options
     means: dict[str, float]
     centre: dict[str, float]
-    fixed: dict[str, float]
 
     def __getstate__(self) -> dict[str, Any]:
         """With arrays of numpy: JAX's own are float32 where a pickle is read outside float64."""
@@ -109,28 +116,27 @@ class Posed:
         vars(self).update(state | {"problem": jax.tree.map(_in_float64, state["problem"])})
 
     def coordinates(self, starts: np.ndarray) -> np.ndarray:
-        """Search coordinates of starts (…, p), which are natural values at the centre.
-
-        Inputs that could not be centred count in their own unit again.
-        """
-        law = self.model.law
+        """Search coordinates of starts (…, p), which are natural values at the centre."""
+        law, fixed = self.model.law, self.options.fixed
         params = dict(zip(law.parameter_names, np.moveaxis(starts, -1, 0), strict=True))
-        away = {name: unit for name, unit in self.means.items() if name not in self.centre}
-        params = recentre(law, params, away, sign=1)
-        params |= {name: np.full(starts.shape[:-1], v) for name, v in self.fixed.items()}
-        found = np.asarray(coordinates_of(self.model, params, self.problem.context))
-        low, high = np.asarray(self.problem.low), np.asarray(self.problem.high)
-        return np.clip(found, low, high)
+        held = {name: np.full(starts.shape[:-1], v) for name, v in fixed.items()}
+        # Held exponents before, for units depend on them; held coefficients after it.
+        params = recentre(law, params | held, self.means, sign=1) | held
+        return self._inside(params)
 
     def place(self, params: Mapping[str, Any]) -> np.ndarray:
         """Coordinates (…, p) of natural parameters in the law's own units: back from there."""
         law, context = self.model.law, self.problem.context
         values = {name: np.asarray(params[name], float) for name in law.parameter_names}
-        values = recentre(law, values, self.centre, sign=-1)
         if law.constraint is not None:
             raised = law.constraint.raises
             values[raised] = values[raised] - np.asarray(law.constraint.least(values, context))
-        found = np.asarray(coordinates_of(self.model, values, context))
+        return self._inside(values)
+
+    def _inside(self, params: Mapping[str, Any]) -> np.ndarray:
+        """Coordinates (…, p) within the search box, of natural parameters."""
+        context, centre = self.problem.context, self.problem.centre
+        found = np.asarray(coordinates_of(self.model, params, context, centre))
         return np.clip(found, np.asarray(self.problem.low), np.asarray(self.problem.high))
 
     def boxes(self, held: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
@@ -158,7 +164,7 @@ class Posed:
         count = len(rows)
         rows = np.pad(rows, ((0, few_lengths(count) - count), (0, 0)), mode="edge")
         with jax.enable_x64(True):
-            found = _natural(self.model, rows, self.problem.context, self.centre)
+            found = _natural(self.model, rows, self.problem.context, self.problem.centre)
         found = {
             name: np.asarray(found[name], float)[:count].reshape(shape)
             for name in self.model.law.parameter_names
@@ -169,8 +175,7 @@ class Posed:
 
 @compiled(little=EVALUATED, static_argnames="model")
 def _natural(model: Model, rows: Any, context: Any, centre: Mapping[str, Any]) -> dict[str, Any]:
-    found = natural(model, tuple(rows.T), context)
-    found = recentre(model.law, found, centre, sign=1)
+    found = natural(model, tuple(rows.T), context, centre)
     return {name: jnp.broadcast_to(value, len(rows)) for name, value in found.items()}
 
 
@@ -209,25 +214,22 @@ def pose(
     )
     means = _geometric_means(law, inputs, weight)
     centre = {name: mean for name, mean in means.items() if _may_centre(law, name, options, pinned)}
-    # On the host: every operation on a device would be a program of its own.
-    scaled = {
-        name: _on_device(np.asarray(values, float) / centre.get(name, 1.0))
-        for name, values in inputs.items()
-    }
+    own = {name: _on_device(values) for name, values in inputs.items()}
     fixed = {name: _at_centre(law, name, options.fixed, centre) for name in options.fixed}
     low, high = _limits(model, options, fixed, set(means) - set(centre))
     delta = law.delta if options.delta is None else min(options.delta, LARGEST_DELTA)
     problem = Problem(
-        inputs=scaled,
+        inputs=own,
         target=_on_device(np.log(target) if space == "log" else target),
         weight=_on_device(weight),
         low=_on_device(low),
         high=_on_device(high),
         delta=_on_device(delta),
         asymmetry=_on_device(options.asymmetry),
-        context={name: _on_device(value) for name, value in _context(law, scaled).items()},
+        context={name: _on_device(value) for name, value in _context(law, own).items()},
+        centre={name: _on_device(mean) for name, mean in centre.items()},
     )
-    return Posed(model, problem, options, means, centre, fixed)
+    return Posed(model, problem, options, means, centre)
 
 
 @compiled(optimised=False, static_argnames="law")
@@ -252,14 +254,15 @@ def _at_centre(law: Law, name: str, fixed: Mapping[str, Any], centre: Mapping[st
 
 
 def _geometric_means(law: Law, inputs: Mapping[str, Any], weight: Any) -> dict[str, float]:
-    named = {name for spec in law.parameters for name in (spec.centre or {})}
-    weight = np.asarray(weight, float)
-    used = weight > 0
-    return {
-        name: float(np.exp(np.mean(np.log(np.asarray(inputs[name], float)[used]))))
-        for name in law.input_names
-        if name in named
-    }
+    used = np.asarray(weight, float) > 0
+    return {name: _geometric_mean(inputs[name], used) for name in centred_inputs(law)}
+
+
+def _geometric_mean(values: Any, used: np.ndarray) -> float:
+    """Of the sizes of what is not zero; 1 where there is nothing."""
+    sizes = np.abs(np.asarray(values, float)[used])
+    sizes = sizes[sizes > 0]
+    return float(np.exp(np.mean(np.log(sizes)))) if len(sizes) else 1.0
 
 
 def _may_centre(law: Law, name: str, options: Options, pinned: set[str]) -> bool:

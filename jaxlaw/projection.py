@@ -65,7 +65,9 @@ def linear_part(model: Model, problem: Problem) -> tuple[Linear, Problem]:
     solved = np.array(solved_coordinates(model), int)
     signed = tuple(bool(low < 0) for low in box(model)[0][solved])
     low, high = problem.low[..., solved], problem.high[..., solved]
-    return Linear(model.space, signed), problem._replace(inputs={}, context={}, low=low, high=high)
+    return Linear(model.space, signed), problem._replace(
+        inputs={}, context={}, centre={}, low=low, high=high
+    )
 
 
 def valued(linear: Linear, problem: Problem, parts: Array) -> tuple[Array, Array]:

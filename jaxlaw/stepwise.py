@@ -37,6 +37,7 @@ from jaxlaw.solvers.status import RUNNING
 from jaxlaw.solvers.views import Facts, View, facts_of
 
 GROUP = 16  # lanes of a call: few, so that little is done for lanes that have ended
+_OF_LAW = ("inputs", "context", "centre")  # fields of a problem
 FEW = 2**8  # observations of which an evaluation is not worth optimising
 
 
@@ -167,12 +168,12 @@ def _facts(model: Model, problems: Problem, shape: tuple[int, int]) -> Facts:
 
 def _formula(problem: Problem) -> Problem:
     """What a law needs of a problem."""
-    return _only({"inputs": problem.inputs, "context": problem.context})
+    return _only({name: getattr(problem, name) for name in _OF_LAW})
 
 
 def _data(problem: Problem) -> Problem:
     """The rest of it."""
-    return problem._replace(inputs=None, context=None)
+    return problem._replace(**dict.fromkeys(_OF_LAW))
 
 
 def _only(fields: dict[str, Any]) -> Problem:

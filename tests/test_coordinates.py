@@ -25,10 +25,10 @@ def test_to_coordinates_and_back(name, constraint, linear):
     with jax.enable_x64(True):
         p = posed(name, constraint, linear=linear)
         law = p.model.law
-        _, params = sample(law)
-        at = from_natural(p.model, params, p.problem.context)
+        params = recentre(law, sample(law)[1], p.means, sign=1)
+        at = from_natural(p.model, params, p.problem.context, p.problem.centre)
         assert at.shape == (16, len(law.parameters)) and np.isfinite(at).all()
-        back = natural(p.model, tuple(jnp.asarray(at.T)), p.problem.context)
+        back = natural(p.model, tuple(jnp.asarray(at.T)), p.problem.context, p.problem.centre)
         if constraint:
             raised = law.constraint.raises
             least = law.constraint.least(back, p.problem.context)
@@ -61,8 +61,8 @@ def test_the_box_is_in_order_and_holds_the_starting_range(name, constraint, line
         p = posed(name, constraint, linear=linear)
         low, high = box(p.model)
         assert np.isfinite(low).all() and (low < high).all()
-        _, params = sample(p.model.law, 64)
-        at = from_natural(p.model, params, p.problem.context)
+        params = recentre(p.model.law, sample(p.model.law, 64)[1], p.means, sign=1)
+        at = from_natural(p.model, params, p.problem.context, p.problem.centre)
         assert ((at >= low) & (at <= high)).mean() > 0.99
 
 
@@ -73,7 +73,7 @@ def test_a_constraint_is_met_by_construction_wherever_the_search_goes():
         share = np.random.default_rng(0).uniform(0.0, 0.05, (50, len(low)))
         at = low + share * np.minimum(high - low, 20)
         params = p.params(at)
-        D = float(p.problem.context["D"]) * p.centre["D"]
+        D = float(p.problem.context["D"])
         # Que 2024, App. E.3: C above C0.
         least = (
             params["B"] * params["eta"] * (1 + params["eps"]) ** (params["gamma"] + 1)

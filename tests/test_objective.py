@@ -109,7 +109,9 @@ def test_asymmetry_in_the_linear_part_of_huber(space):
     with jax.enable_x64(True):
         p = posed("chinchilla", space=space, delta=1e-7, asymmetry=3.0)
         problem, at = p.problem, a_point(p)
-        prediction = p.model.law(natural(p.model, tuple(at), {}), **problem.inputs)
+        prediction = p.model.law(
+            natural(p.model, tuple(at), {}, p.problem.centre), **problem.inputs
+        )
         known = jnp.exp(problem.target) if space == "log" else problem.target
         off = jnp.log(prediction / known) if space == "log" else prediction - known
         assert float(jnp.abs(off).min()) > 1e-7
@@ -134,7 +136,7 @@ def test_value_is_the_summed_huber_loss_of_log_residuals():
         p = posed("chinchilla")
         at = a_point(p)
         law, problem = p.model.law, p.problem
-        prediction = law(natural(p.model, tuple(at), {}), **problem.inputs)
+        prediction = law(natural(p.model, tuple(at), {}, p.problem.centre), **problem.inputs)
         residual = jnp.log(prediction) - problem.target
         expected = jnp.sum(optax.huber_loss(residual, delta=1e-3)) / 1e-3
         np.testing.assert_allclose(scaled_value(p.model, problem, at), expected, rtol=1e-13)
@@ -188,5 +190,7 @@ def test_to_level_is_one_common_factor():
         moved = to_level(p.model, p.problem, at)
         np.testing.assert_allclose(moved[:3] / at[:3], (moved / at)[0], rtol=1e-12)
         np.testing.assert_array_equal(moved[3:], at[3:])
-        off = jnp.log(p.model.law(natural(p.model, tuple(moved), {}), **p.problem.inputs))
+        off = jnp.log(
+            p.model.law(natural(p.model, tuple(moved), {}, p.problem.centre), **p.problem.inputs)
+        )
         assert abs(float(jnp.mean(off - p.problem.target))) < 1e-12

@@ -24,10 +24,14 @@ def solved_both_ways(monkeypatch, *arguments):
 
 
 def same(one, other):
-    """But for a few lanes that rounding sends another way, far from any optimum or at its end."""
-    alike = (one.ticks == other.ticks) & (one.status == other.status)
-    assert alike.mean() > 0.85
-    np.testing.assert_allclose(one.value[alike], other.value[alike], rtol=1e-9)
+    """Lanes come to the same ends; rounding may send some there by another way.
+
+    The law is evaluated on inputs in its own units, where exp(−α·log N) rounds by some ulps, and
+    not alike in two programs.
+    """
+    same_end = np.isclose(one.value, other.value, rtol=1e-9, atol=0) & (one.status == other.status)
+    assert same_end.mean() > 0.9
+    assert (one.ticks == other.ticks)[same_end].mean() > 0.6
     np.testing.assert_allclose(one.value.min(axis=1), other.value.min(axis=1), rtol=1e-12)
 
 

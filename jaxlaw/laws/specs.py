@@ -69,7 +69,8 @@ class Parameter:
         centre: how its value moves with the unit of an input: ``{"N": "alpha"}`` says
             that it carries the unit N^alpha, so that A / N0^alpha, its size at the
             geometric mean N0 of the data, is what is searched. Uncorrelated with alpha,
-            where A itself is not.
+            where A itself is not. A matter of the search alone: the same law is fitted
+            whatever it says, only more slowly where it does not suit the formula.
         grid: starting values (natural, not centred): the source's, or as the law's ``own_grid``
             says; None: there are none.
         unit: for people.

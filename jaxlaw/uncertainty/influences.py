@@ -17,7 +17,7 @@ import pandas as pd
 
 from jaxlaw.arguments import checked, not_of_parameters
 from jaxlaw.batch import as_optimum
-from jaxlaw.coordinates import Model, natural, recentre
+from jaxlaw.coordinates import Model, natural
 from jaxlaw.fitting import solver_named
 from jaxlaw.laws.base import Law
 from jaxlaw.notes import UsageError
@@ -103,13 +103,12 @@ def _answer(on: Function, params: Mapping[str, Any]) -> Any:
 def _derived(problem: Fitted, function: Callable[..., dict]) -> dict[str, np.ndarray]:
     """To first order, (n,) by name."""
     posed, weight = problem.posed, problem.observations.weight
-    law, context = posed.model.law, posed.problem.context
+    context, centre = posed.problem.context, posed.problem.centre
     with jax.enable_x64(True):
         slopes = _moves(posed.model, posed.problem, jnp.asarray(problem.coordinates))
 
         def along(at: jax.Array) -> dict:
-            params = natural(posed.model, tuple(at), context)
-            return function(recentre(law, params, posed.centre, sign=1))
+            return function(natural(posed.model, tuple(at), context, centre))
 
         outer = jax.jacfwd(along)(jnp.asarray(problem.coordinates))
         names = function(problem.fit.params)  # in their order, which jax does not keep

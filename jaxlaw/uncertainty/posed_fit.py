@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxlaw import laws
-from jaxlaw.coordinates import Model, natural, recentre
+from jaxlaw.coordinates import Model, natural
 from jaxlaw.findings import at_walls
 from jaxlaw.fitting import fit as fit_runs
 from jaxlaw.fitting import observed, options_for
@@ -89,7 +89,7 @@ class Fitted:
         posed, moving = self.posed, tuple(map(int, self.moving))
         with jax.enable_x64(True):
             found = _natural(
-                posed.model, moving, self.coordinates, posed.problem.context, posed.centre
+                posed.model, moving, self.coordinates, posed.problem.context, posed.problem.centre
             )
         values, slopes = map(np.asarray, found)
         return values, slopes
@@ -102,8 +102,7 @@ def _natural(
     which = np.array(moving, int)
 
     def values(moved: jax.Array) -> jax.Array:
-        params = natural(model, tuple(at.at[which].set(moved)), context)
-        params = recentre(model.law, params, centre, sign=1)
+        params = natural(model, tuple(at.at[which].set(moved)), context, centre)
         return jnp.stack([params[name] for name in model.law.parameter_names])
 
     return values(at[which]), jax.jacfwd(values)(at[which])
