@@ -413,6 +413,12 @@ def huber_losses(difference: np.ndarray, delta: float) -> np.ndarray:
     return 0.5 * small**2 + delta * (size - small)
 
 
+def kernel_width(off: np.ndarray) -> float:
+    """Standard deviation of the normal kernel over which residuals (n,) are averaged."""
+    quartiles = np.percentile(off, [25, 75])
+    return max(0.9 * min(off.std(), np.ptp(quartiles) / 1.34) * len(off) ** -0.2, 1e-300)
+
+
 #: Share of what is known of a combination, left without a row or group, below which it decides it.
 _DECIDES = 1e-6
 
@@ -423,9 +429,7 @@ def smoothed(off: np.ndarray, delta: float, asymmetry: float) -> tuple[np.ndarra
 
     delta = min(delta, LARGEST_DELTA)
     pull = np.where(off > 0, asymmetry, 1.0) * np.clip(off, -delta, delta)
-    quartiles = np.percentile(off, [25, 75])
-    width = 0.9 * min(off.std(), np.ptp(quartiles) / 1.34) * len(off) ** -0.2
-    width = max(width, 1e-300)
+    width = kernel_width(off)
     below, middle, above = (ndtr((end - off) / width) for end in (-delta, 0.0, delta))
     return pull, asymmetry * (above - middle) + (middle - below)
 

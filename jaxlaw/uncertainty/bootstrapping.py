@@ -18,7 +18,7 @@ from jaxlaw.dependence import unanswered
 from jaxlaw.fitting import solver_named
 from jaxlaw.laws.base import Law
 from jaxlaw.notes import Note, UsageError, nearest
-from jaxlaw.objective import LARGEST_DELTA
+from jaxlaw.objective import LARGEST_DELTA, kernel_width
 from jaxlaw.programs import programs_in
 from jaxlaw.refits import Refits, fewest_for, refit
 from jaxlaw.result import Fit
@@ -38,6 +38,7 @@ from jaxlaw.uncertainty.resampling import (
     centre_of,
     few_groups,
     group_numbers,
+    kernel_draws,
     names_of,
     resampled_counts,
     resampled_residuals,
@@ -245,7 +246,8 @@ def bootstrap(
             on the fitted curve: the design stays as it is, noise is taken to be the same
             everywhere. ``wild``, every residual stays where it is and is multiplied by a random
             number of mean 0 and variance 1: noise may differ from row to row. Residuals are
-            what they would be if their row or group had not been fitted; intervals of ``wild``,
+            what they would be if their row or group had not been fitted, and where δ is small
+            beside them, smoothed by a kernel; intervals of ``wild``,
             and of groups, take Student's t (see :attr:`Bootstrap.degrees`).
         groups: columns (such as ``"run"`` or ``["N", "r"]``), or a label for each run: rows that
             share noise, such as the checkpoints of one run. ``case`` draws whole groups,
@@ -355,12 +357,16 @@ def resamples(
     residuals = predicted - (np.log(seen.target) if log else seen.target)
     # A fit bends towards its points: its own residuals are smaller than the noise.
     residuals = residuals[active] + moved_by_leaving_out(problem, members[active])
+    delta = min(problem.fit.delta, LARGEST_DELTA)
     if kind == "residual":
-        delta = min(problem.fit.delta, LARGEST_DELTA)
         residuals = residuals - centre_of(residuals, delta, problem.fit.asymmetry)
         drawn = resampled_residuals(residuals, n, seed)
     else:
         drawn = reweighted_residuals(residuals, members[active], n, seed)
+    if delta < residuals.std():
+        # How far such a fit moves rests on the density of the noise at 0, which a few residuals
+        # there tell badly: they are spread by the kernel that the sandwich has for it.
+        drawn = drawn + kernel_width(residuals) * kernel_draws(drawn.shape, seed)
     targets = np.tile(predicted, (n, 1))
     targets[:, active] -= drawn
     return None, np.exp(targets) if log else targets

@@ -134,13 +134,21 @@ def reweighted_residuals(
 ) -> np.ndarray:
     """Residuals (n,) times drawn numbers, one for each group: the wild bootstrap, (draws, n).
 
-    The numbers are ±√½, ±1 and ±√(3/2), equally likely, of mean 0 and variance 1 (Webb 2023): of
-    six groups signs alone make no more than 64 different resamples.
+    Single rows get a sign, which leaves the density of the noise at 0, that a small δ sees, as it
+    is: E[1/|w|] = 1 (Feng, He and Hu 2011). Groups get ±√½, ±1 or ±√(3/2), equally likely, of
+    mean 0 and variance 1 (Webb 2023): of six groups signs make no more than 64 resamples.
     """
     _, members = np.unique(groups, return_inverse=True)
-    picked = np.random.default_rng(seed).integers(6, size=(draws, members.max() + 1))
-    steps = np.sqrt([0.5, 1.0, 1.5])
-    return residuals * np.append(-steps, steps)[picked][:, members]
+    count = members.max() + 1
+    steps = np.sqrt([0.5, 1.0, 1.5]) if count < len(residuals) else np.ones(1)
+    factors = np.append(-steps, steps)
+    picked = np.random.default_rng(seed).integers(len(factors), size=(draws, count))
+    return residuals * factors[picked][:, members]
+
+
+def kernel_draws(shape: tuple[int, int], seed: int) -> np.ndarray:
+    """Standard normal numbers (draws, n), apart from those that picked the residuals."""
+    return np.random.default_rng([seed, 1]).standard_normal(shape)
 
 
 def centre_of(residuals: np.ndarray, delta: float, asymmetry: float) -> float:
