@@ -375,6 +375,7 @@ def _beyond(source: Source, values: Mapping[str, np.ndarray]) -> list[Note]:
     outside = np.logical_or.reduce([*flags.values()])
     if not outside.any():
         return []
-    ranges = " or ".join(name for name, one in flags.items() if name in at or one.any())
+    *most, last = [name for name, one in flags.items() if name in at or one.any()]
+    ranges = f"{', '.join(most)} or {last}"
     message = f"{outside.sum()} of {outside.size} runs lie outside the fitted range of {ranges}"
     return [Note("extrapolation", "warning", message)]
