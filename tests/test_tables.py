@@ -47,7 +47,7 @@ def test_csv_gives_arrays_in_the_laws_units(tmp_path):
     np.testing.assert_allclose(billions.inputs["N"], simple()["N"] / 1e9, rtol=1e-15)
     assert billions.scale == {"N": 1e-9, "D": 1e-9, "r": 1.0}
     assert billions.ranges["N"] == (1e8, 8e8)
-    assert billions.notes == ()
+    assert {note.code for note in billions.notes} == {"few-spare-rows"}  # 12 rows
 
 
 def test_every_source_gives_the_same(tmp_path, monkeypatch):
