@@ -33,10 +33,10 @@ def test_predict_broadcasts_and_takes_tables(chinchilla_fit):
 
 def test_outside_flags_extrapolation(chinchilla_fit):
     low, high = chinchilla_fit.ranges["N"]
-    D = np.mean(chinchilla_fit.ranges["D"])
-    assert chinchilla_fit.outside(N=[low / 2, low, high, high * 2], D=D).tolist() == [
-        True, False, False, True,
-    ]  # fmt: skip
+    C = np.array([6e18, 6e18, 3e21, 3e21])  # the least and the largest of the design's budgets
+    N = np.array([low / 2, low, high, high * 2])
+    assert chinchilla_fit.outside(N=N, D=C / (6 * N)).tolist() == [True, False, False, True]
+    assert chinchilla_fit.outside(N=N, D=C[::-1] / (6 * N)).all()  # no run had so much, so small
 
 
 @pytest.mark.parametrize(
