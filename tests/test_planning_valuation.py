@@ -71,6 +71,8 @@ def test_the_advice_does_not_depend_on_what_is_resampled(resamples):
     """The scores grow, then stand still: a law that learns of each would follow them."""
     found, usual = (pretraining_value(STILL, resamples=n) for n in (resamples, 400))
     assert found.advice == usual.advice == MISALIGNED
+    codes = {note.code for note in found.notes}
+    assert ("few-resamples" in codes) == (resamples in (2, 3))  # 39 tell the ends of 95 %
     assert found.broken_at == usual.broken_at == DP[6] and found.reasons == usual.reasons
     np.testing.assert_allclose(
         found.checkpoints["predicted"], usual.checkpoints["predicted"], rtol=1e-9

@@ -17,6 +17,7 @@ from jaxlaw.dependence import CODE
 from jaxlaw.extrapolation import beyond, told
 from jaxlaw.laws.base import Law
 from jaxlaw.notes import Note, UsageError, nearest
+from jaxlaw.refits import fewest_for
 from jaxlaw.result import Fit
 from jaxlaw.saved_fits import from_dict
 
@@ -271,6 +272,15 @@ def on_replicates(values: np.ndarray, what: str) -> list[Note]:
     message = f"{share:.1%} of {without.size} replicates have no {what}; intervals leave them out"
     severity = "warning" if share > MISSING else "info"
     return [Note("replicates-without-answer", severity, message)]
+
+
+def on_resamples(count: int, level: float) -> list[Note]:
+    """Whether a plan's own resamples are too few for the tails of its intervals."""
+    needed = fewest_for(level)
+    if not 0 < count < needed:
+        return []
+    message = f"{count} resamples do not tell the ends of {level:.0%} intervals: take {needed}"
+    return [Note("few-resamples", "warning", f"{message} or more")]
 
 
 def on_source(source: Source, what: str = "", /, **at: float) -> list[Note]:

@@ -15,7 +15,15 @@ from jaxlaw.arguments import checked
 from jaxlaw.columns import missing_column
 from jaxlaw.laws.base import Law
 from jaxlaw.notes import DataError, Note, UsageError, nearest
-from jaxlaw.planning.answers import LEVEL, SAME, Answer, in_domain, percentiles_of, with_ends
+from jaxlaw.planning.answers import (
+    LEVEL,
+    SAME,
+    Answer,
+    in_domain,
+    on_resamples,
+    percentiles_of,
+    with_ends,
+)
 from jaxlaw.refits import Refits, refit, refit_near
 from jaxlaw.runs import read_runs
 from jaxlaw.solvers.status import CONVERGED
@@ -174,6 +182,7 @@ def choose_model(
     found, table = _chosen(fits, values, level)
     table["scatter"] = scatter[table.pop("k")]
     notes += [*_on_data(fits, at, own), *_on_falls(fits), *_on_choice(table, values, fits)]
+    notes += on_resamples(len(values) - 1, level)
     return ModelChoice(
         **found, at=at, table=table, data=data, law=law.name, target=law.target, level=level,
         notes=tuple(notes), _fits=fits,

@@ -17,7 +17,7 @@ from jaxlaw.arguments import checked
 from jaxlaw.columns import missing_column
 from jaxlaw.fitting import fit
 from jaxlaw.notes import DataError, Note, UsageError, nearest
-from jaxlaw.planning.answers import LEVEL, Answer, in_domain, measured
+from jaxlaw.planning.answers import LEVEL, Answer, in_domain, measured, on_resamples
 from jaxlaw.refits import refit
 from jaxlaw.result import Fit
 from jaxlaw.runs import read_runs
@@ -166,6 +166,7 @@ def pretraining_value(
         table, monotone, falls, broken, values, best, slack, at, target, least_gain, baseline
     )
     found = measured(values, level)
+    notes += on_resamples(len(next(iter(draws.values()), ())), level)
     return Valuation(
         **found, advice=advice, reasons=tuple(reasons), monotone=monotone, broken_at=broken,
         best=best, at=at, baseline=math.nan if baseline is None else float(baseline),
