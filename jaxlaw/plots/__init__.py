@@ -26,7 +26,6 @@ from jaxlaw.plots.plans import (
     trade_off,
 )
 from jaxlaw.plots.studies import fold_scores, score_table
-from jaxlaw.plots.style import as_written
 from jaxlaw.plots.sureness import objective_profile, parameter_intervals
 from jaxlaw.plots.training import (
     balance,
@@ -71,7 +70,3 @@ __all__ = [
     "value",
     "way_back",
 ]
-
-# Names of laws, runs and columns are a user's own: none of them is a formula of TeX.
-for _name in __all__:
-    globals()[_name] = as_written(globals()[_name])

@@ -137,7 +137,7 @@ def domain_shares(plan: DomainShares, ax: Axes | None = None) -> Axes:
         loss = f"   loss {plan.losses[name]:.4g}" if name in plan.losses else ""
         edge = max(share, ends[1]) if ends else share
         write(ax, f"{share:.1%}{loss}", (edge, row), xytext=(6, 0), va="center")
-    ax.set_yticks(rows, list(shares))
+    ax.set_yticks(rows, list(shares), parse_math=False)
     ax.tick_params(left=False)
     ax.set_xlim(0, min(1.35 * np.nanmax([*shares.values(), 1e-6]), 1.3))
     ax.xaxis.set_major_formatter(percent)

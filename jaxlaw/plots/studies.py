@@ -50,8 +50,9 @@ def score_table(
             column, row, text, ha="center", va="center", fontweight="bold" if best else "normal",
             fontsize="medium" if scores.shape[1] < 6 else "small", color="black",
         )  # fmt: skip
-    ax.set_xticks(range(scores.shape[1]), table.columns)
-    ax.set_yticks(range(len(table)), [f"{law} ({study.sizes[law]})" for law in table.index])
+    ax.set_xticks(range(scores.shape[1]), table.columns, parse_math=False)
+    laws = [f"{law} ({study.sizes[law]})" for law in table.index]
+    ax.set_yticks(range(len(table)), laws, parse_math=False)
     if max(map(len, map(str, table.columns))) * scores.shape[1] > 60:
         plt.setp(ax.get_xticklabels(), rotation=30, ha="right", rotation_mode="anchor")
     title = f"{SCORE_NAMES.get(metric, metric)} of held-out points, {centre} over folds"
@@ -96,7 +97,7 @@ def fold_scores(
         ax.scatter(score[far], height[far], facecolors="none", edgecolors=RED, **looks)
         if np.isfinite(score).any():
             ax.vlines(np.nanmedian(score), row - 0.38, row + 0.38, color=INK, linewidth=1.6)
-    ax.set_yticks(range(len(laws)), reversed(laws))
+    ax.set_yticks(range(len(laws)), reversed(laws), parse_math=False)
     ax.set_ylim(-0.6, len(laws) - 0.4)
     log_axis(ax.xaxis, words=False)
     what = "1 − R²" if metric == "r2" else SCORE_NAMES.get(metric, metric)

@@ -6,23 +6,25 @@ one ramp, dark to bright, each with a contrast of 3 or more on white.
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Iterable
-from typing import Any, ParamSpec, TypeVar
+from collections.abc import Iterable
+from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
-from matplotlib.figure import Figure
 from matplotlib.text import Annotation
-from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
+from matplotlib.ticker import (
+    FuncFormatter,
+    LogLocator,
+    MaxNLocator,
+    NullFormatter,
+    NullLocator,
+)
 
 from jaxlaw.laws.base import Law
 from jaxlaw.laws.specs import Input
 
-P = ParamSpec("P")
-T = TypeVar("T")
 INK = "#333333"
 FAINT = "#6f6f6f"
 BLUE = "#0072b2"
@@ -34,22 +36,6 @@ PANEL = (0, -0.31, 1, 0.24)  # of a second, lower pair of axes, in fractions of 
 
 _COUNTED = {"N": "parameters", "D": "tokens", "Dp": "tokens", "C": "FLOPs"}
 _WORDS = ((1e12, "T"), (1e9, "B"), (1e6, "M"), (1e3, "K"))
-
-
-def as_written(draw: Callable[P, T]) -> Callable[P, T]:
-    """A function that draws, whose texts show ``$`` as it is and not as the begin of a formula."""
-
-    @functools.wraps(draw)
-    def drawing(*args: P.args, **named: P.kwargs) -> T:
-        with plt.rc_context({"text.parse_math": False}):
-            drawn = draw(*args, **named)
-            # Ticks are made when they are asked for, and some only when a figure is saved.
-            for ax in drawn.axes if isinstance(drawn, Figure) else [drawn]:
-                for label in (*ax.get_xticklabels(), *ax.get_yticklabels()):
-                    label.set_parse_math(False)
-        return drawn
-
-    return drawing
 
 
 def new_axes() -> Axes:

@@ -55,8 +55,7 @@ def figure(draw: Callable[[Any], Any], alt: str, caption: str, rows: int | None 
     drawn = Figure(figsize=(width, height), layout="constrained")
     text = io.StringIO()
     # Names of clips and markers must differ between the pictures of a page, not between runs.
-    looks = {"svg.fonttype": "none", "svg.hashsalt": caption, "font.size": _LETTERS,
-             "text.parse_math": False}  # fmt: skip
+    looks = {"svg.fonttype": "none", "svg.hashsalt": caption, "font.size": _LETTERS}
     with matplotlib.rc_context(looks):
         draw(drawn.subplots())
         drawn.savefig(
