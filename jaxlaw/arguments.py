@@ -123,7 +123,7 @@ def no_platform(error: Exception) -> str | None:
 def as_real(value: Any) -> Any:
     """Whole numbers as floats, whatever else as it is.
 
-    Outside ``jax.enable_x64(True)`` JAX keeps whole numbers in 32 bits: 7e10 parameters would be
+    Outside ``in_float64()`` JAX keeps whole numbers in 32 bits: 7e10 parameters would be
     an OverflowError as a number, and silently another number as an array.
 
     Raises:

@@ -27,6 +27,7 @@ import numpy as np
 
 from jaxlaw.memory import Memory
 from jaxlaw.notes import UsageError, WorkError
+from jaxlaw.programs import in_float64
 
 _log = logging.getLogger(__name__)
 
@@ -307,11 +308,11 @@ def meanwhile(work: Callable[[], Any]) -> Iterator[None]:
 
 
 def _as_here(work: Callable[..., Any]) -> Callable[..., Any]:
-    """Work that takes JAX's precision, a setting of each thread, from this thread to another."""
-    enabled = jax.config.jax_enable_x64
+    """Work that takes JAX's settings, of each thread its own, from this thread to another."""
+    settings = in_float64 if jax.config.jax_enable_x64 else contextlib.nullcontext
 
     def in_thread(*args: Any) -> Any:
-        with jax.enable_x64(enabled):
+        with settings():
             return work(*args)
 
     return in_thread

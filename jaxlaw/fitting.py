@@ -40,7 +40,7 @@ from jaxlaw.objective import (
 )
 from jaxlaw.observations import Observations
 from jaxlaw.posing import Options, Posed, pose
-from jaxlaw.programs import programs_in
+from jaxlaw.programs import in_float64, programs_in
 from jaxlaw.result import Fit, RunnerUp
 from jaxlaw.runs import read_runs
 from jaxlaw.search import Optimum, Task, find_optima
@@ -138,7 +138,7 @@ def fit(
     method = solver_named(solver)
     work = Work(work_dir, progress, distributed)
     observations = observed(law, runs, options, columns=columns, units=units, **reading)
-    with programs_in(compile_cache), jax.enable_x64(True):
+    with programs_in(compile_cache), in_float64():
         posed = pose(law, *in_order(observations), options, method.linear_coefficients)
         check_elementwise(posed, observations.inputs)
         rough, searched = None, screen

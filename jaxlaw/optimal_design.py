@@ -14,13 +14,13 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
 
-import jax
 import numpy as np
 import pandas as pd
 
 from jaxlaw.arguments import checked
 from jaxlaw.information import Information, information_of, own_units
 from jaxlaw.notes import Note, UsageError
+from jaxlaw.programs import in_float64
 from jaxlaw.result import Fit
 
 
@@ -99,7 +99,7 @@ def next_runs(
     _check(criterion, predict, n, budget)
     frame = _frame(candidates)
     names, number, price = _grouped(frame, group, cost)
-    with jax.enable_x64(True):
+    with in_float64():
         here = information_of(fit, runs, groups)
         rows = here.slopes(own_units(fit, frame))
         infos = np.zeros((len(names), rows.shape[1], rows.shape[1]))

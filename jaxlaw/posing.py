@@ -23,7 +23,7 @@ from jaxlaw.coordinates import (
 from jaxlaw.laws.base import Law
 from jaxlaw.notes import UsageError, nearest
 from jaxlaw.objective import LARGEST_DELTA, Problem
-from jaxlaw.programs import EVALUATED, compiled, few_lengths
+from jaxlaw.programs import EVALUATED, compiled, few_lengths, in_float64
 
 _WIDE = 1e100  # range of a coefficient whose inputs could not be centred
 
@@ -163,7 +163,7 @@ class Posed:
         rows, shape = coordinates.reshape(-1, coordinates.shape[-1]), coordinates.shape[:-1]
         count = len(rows)
         rows = np.pad(rows, ((0, few_lengths(count) - count), (0, 0)), mode="edge")
-        with jax.enable_x64(True):
+        with in_float64():
             found = _natural(self.model, rows, self.problem.context, self.problem.centre)
         found = {
             name: np.asarray(found[name], float)[:count].reshape(shape)
@@ -242,7 +242,7 @@ def _on_device(values: Any) -> Array:
 
 
 def _in_float64(values: Any) -> Array:
-    with jax.enable_x64(True):
+    with in_float64():
         return jnp.asarray(values)
 
 

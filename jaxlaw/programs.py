@@ -158,6 +158,26 @@ def _known(options: tuple[tuple[str, Any], ...]) -> frozenset[str]:
 
 
 @contextlib.contextmanager
+def in_float64() -> Iterator[None]:
+    """Float64 inside, and JAX's checks of the caller's own programs off.
+
+    A search meets infinities and NaN on its way and turns away from them, its formulas broadcast
+    and mix whole numbers with others, and data come from the host: flags of a process that call
+    these errors (``JAX_DEBUG_NANS``, ``JAX_DEBUG_INFS``, ``JAX_NUMPY_RANK_PROMOTION``,
+    ``JAX_NUMPY_DTYPE_PROMOTION``, ``JAX_TRANSFER_GUARD``) are for the caller's code, outside.
+    """
+    with (
+        jax.enable_x64(True),
+        jax.debug_nans(False),
+        jax.debug_infs(False),
+        jax.numpy_rank_promotion("allow"),
+        jax.numpy_dtype_promotion("standard"),
+        jax.transfer_guard("allow"),
+    ):
+        yield
+
+
+@contextlib.contextmanager
 def programs_in(folder: str | os.PathLike[str] | None) -> Iterator[None]:
     """Programs compiled inside are kept in a folder, and found there by later processes.
 

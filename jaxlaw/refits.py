@@ -22,7 +22,7 @@ from jaxlaw.notes import Note, UsageError
 from jaxlaw.objective import scale_on_host
 from jaxlaw.observations import Observations
 from jaxlaw.posing import Options, Posed, pose
-from jaxlaw.programs import SEARCHED, compiled
+from jaxlaw.programs import SEARCHED, compiled, in_float64
 from jaxlaw.search import Task, find_optima
 from jaxlaw.solvers import SOLVERS, Solver
 from jaxlaw.starts import first_starts
@@ -55,7 +55,7 @@ class Refits:
     def predict(self, **inputs: np.ndarray) -> np.ndarray:
         """The target at (m,) points in the law's own units, from each version: (P, m)."""
         law = self.posed.model.law
-        with jax.enable_x64(True):
+        with in_float64():
             return np.asarray(_predict(law, self.params, inputs))
 
 
@@ -112,7 +112,7 @@ def refit(
             f"{', '.join(str(v.shape) for v in versions.values()) or 'none'}"
         )
     work = work or Work()
-    with jax.enable_x64(True):
+    with in_float64():
         posed = pose(
             law, observations.inputs, observations.target, observations.weight,
             options or Options(), method.linear_coefficients,
@@ -157,7 +157,7 @@ def refit_near(found: Refits, weights: np.ndarray, targets: np.ndarray) -> Refit
         :class:`Refits` of P·R versions, those of the first one first; nothing in ``agreeing``.
     """
     count, draws, points = targets.shape
-    with jax.enable_x64(True):
+    with in_float64():
         posed = found.posed
         if posed.model.space == "log":
             targets = np.log(targets)

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import jax
 import numpy as np
 import pandas as pd
 
@@ -19,6 +18,7 @@ from jaxlaw.extrapolation import beyond
 from jaxlaw.laws.base import Law
 from jaxlaw.laws.requirements import check_requirements
 from jaxlaw.notes import DataError, Note, UsageError, nearest
+from jaxlaw.programs import in_float64
 from jaxlaw.records import plain, write_record
 from jaxlaw.scores import Scores, score_fit
 from jaxlaw.tables import is_table, read_table
@@ -153,7 +153,7 @@ class Fit:
             DataError: an input is not a number, or outside its domain.
         """
         values = self.checked_inputs(table, inputs)
-        with jax.enable_x64(True):
+        with in_float64():
             arrays = {name: np.asarray(value * self.units[name]) for name, value in values.items()}
             return np.asarray(self.law.at_once(self.params, **arrays))
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from jaxlaw.laws.base import Law
 from jaxlaw.laws.specs import Input
-from jaxlaw.programs import compiled
+from jaxlaw.programs import compiled, in_float64
 
 _POINTS = 96
 
@@ -40,7 +40,7 @@ def inseparable(
     draw, found = np.random.default_rng(0), None
     if not free:
         return ()
-    with jax.enable_x64(True):
+    with in_float64():
         for _ in range(3):
             design = {
                 spec.name: _design(spec, held if spec.name == name else None, draw)

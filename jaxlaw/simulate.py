@@ -12,7 +12,6 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-import jax
 import numpy as np
 import pandas as pd
 
@@ -22,6 +21,7 @@ from jaxlaw.curves.counting import area_options, areas_along
 from jaxlaw.domain_designs import early_curves
 from jaxlaw.laws.base import Law
 from jaxlaw.notes import UsageError, nearest
+from jaxlaw.programs import in_float64
 
 __all__ = [
     "TRUTHS",
@@ -130,7 +130,7 @@ def simulate_runs(
 
 def _evaluate(law: Law, params: Mapping[str, float], table: pd.DataFrame) -> np.ndarray:
     # In float32 the rounding alone would be noise of 1e-7.
-    with jax.enable_x64(True):
+    with in_float64():
         values = law.at_once(
             {name: float(params[name]) for name in law.parameter_names},
             **{name: table[name].to_numpy() for name in law.input_names},

@@ -15,7 +15,7 @@ import jax
 import numpy as np
 
 from jaxlaw.laws.base import Law
-from jaxlaw.programs import compiled
+from jaxlaw.programs import compiled, in_float64
 
 _SHARES = 257
 _LEVELS = 4  # of N and of D: three differences tell a power law from another curve
@@ -82,7 +82,7 @@ def check_requirements(
     unmet = []
     for first, last in ((low, high), (0.0, 1.0)):
         shares = shares_of(first, last)
-        with jax.enable_x64(True):  # differences of differences need it
+        with in_float64():  # differences of differences need it
             rows = [along_share(law, dict(params), shares, N, D, at) for N, D in pairs]
         loss, slope = (np.stack([np.asarray(row[k]) for row in rows]) for k in (0, 1))
         asked = slice(0 if first == 0 else 2, None)

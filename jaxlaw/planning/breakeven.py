@@ -29,7 +29,7 @@ from jaxlaw.planning.answers import (
 from jaxlaw.planning.extrema import root
 from jaxlaw.planning.placing import WALLS, Cost, Limits, log_cost, log_tokens, loss_at, place
 from jaxlaw.planning.transfer import nd_laws, on_held
-from jaxlaw.programs import SEARCHED, compiled
+from jaxlaw.programs import SEARCHED, compiled, in_float64
 
 GRID = 129  # points at which two losses are compared, before the root between two of them
 BUDGETS = (1e10, 1e36)  # FLOPs among which the frontiers are compared
@@ -96,7 +96,7 @@ def break_even(
         along, fixed, ends = "compute", 0.0, BUDGETS
     laws = tuple(one.law for one in both)
     params = tuple(one.params for one in both)
-    with jax.enable_x64(True):
+    with in_float64():
         walls = tuple(map(math.log, ends))
         log_N, log_D, loss, side, count = map(
             np.asarray, _crossings(laws, cost, along, params, fixed, walls, _seen(ours, along))

@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-import jax
 import numpy as np
 import pandas as pd
 
@@ -32,6 +31,7 @@ from jaxlaw.planning.answers import (
     with_ends,
 )
 from jaxlaw.planning.placing import WALLS, Cost, Limits, Terms, best_runs, closed_terms, log_cost
+from jaxlaw.programs import in_float64
 
 AT_WALL = 1e-6  # in logarithms
 
@@ -272,7 +272,7 @@ def _by_formula(
         N, D = G * own**a, own**b / G
     none = ~np.isfinite(N * D) | (N * D <= 0)
     N, D = np.where(none, np.nan, N), np.where(none, np.nan, D)
-    with jax.enable_x64(True):
+    with in_float64():
         columns = {name: column[:, None] for name, column in source.params.items()}
         loss = np.asarray(source.law.at_once(columns, N=N, D=D, **given))
     found = {"N": N / source.units["N"], "D": D / source.units["D"], "loss": loss}
@@ -283,7 +283,7 @@ def _by_search(
     source: Source, budgets: np.ndarray, cost: Cost | None, box: Limits, share: bool,
     given: Mapping[str, float],
 ) -> tuple[dict[str, np.ndarray], str]:  # fmt: skip
-    with jax.enable_x64(True):
+    with in_float64():
         found = best_runs(source.law, cost, share, source.params, np.log(budgets), box, given)
         log_N, log_D, *rest = map(np.asarray, found)
         log_C = np.asarray(log_cost(cost, log_N, log_D))
@@ -359,7 +359,7 @@ def log_limits(source: Source, user: Mapping[str, Any], corpus: float | None = N
 
 
 def _affordable(cost: Cost | None, box: Limits, budgets: np.ndarray) -> None:
-    with jax.enable_x64(True):
+    with in_float64():
         least = float(np.exp(log_cost(cost, np.array(box.N[0]), np.array(box.D[0]))))
     if not budgets.min() > least:
         raise UsageError(

@@ -30,7 +30,7 @@ from jaxlaw.planning.answers import (
     on_source,
     sources,
 )
-from jaxlaw.programs import SEARCHED, compiled
+from jaxlaw.programs import SEARCHED, compiled, in_float64
 
 FIRST = 100  # parts that the whole is first cut into
 WINDOW = 8  # finer steps either way
@@ -104,7 +104,7 @@ def optimal_shares(
         raise UsageError(f"weights are for {', '.join(names)}; none negative, not all 0.{hints}")
     limit = np.inf if start is None else in_domain("start", start) * (1 + threshold)
     laws = tuple(one.law for one in every)
-    with jax.enable_x64(True):
+    with in_float64():
         params = tuple(one.params for one in every)
         shares, losses = map(
             np.asarray, _best_shares(laws, len(names), params, values, limit, given)

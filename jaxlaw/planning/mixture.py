@@ -33,7 +33,7 @@ from jaxlaw.planning.answers import (
 )
 from jaxlaw.planning.extrema import lowest, root
 from jaxlaw.planning.placing import WALLS
-from jaxlaw.programs import SEARCHED, compiled
+from jaxlaw.programs import SEARCHED, compiled, in_float64
 
 CURVE = 101  # points of the trade-off curve
 GRID = 1025  # shares at which the constraint is looked at, before the root between two of them
@@ -123,7 +123,7 @@ def optimal_mixture(
     given = [_inputs_of(one, both, inputs) for one in both]
     limit = in_domain("start", start) * (1 + _checked_threshold(threshold))
     laws = tuple(one.law for one in both)
-    with jax.enable_x64(True):
+    with in_float64():
         share = np.asarray(_largest(laws[0], both[0].params, limit, given[0]))
         losses = _both_losses(laws, both, given, share)
     answer = measured(
@@ -161,7 +161,7 @@ def critical_ratio(
     (source,) = sources(general)
     given = _inputs_of(source, (source,), inputs)
     limit = in_domain("start", start) * (1 + _checked_threshold(threshold))
-    with jax.enable_x64(True):
+    with in_float64():
         other = np.asarray(_largest(source.law, source.params, limit, given))
         loss = np.asarray(source.law.at_once(source.params, r=1 - other, **given))
     answer = measured({"share": 1 - other, "loss": loss}, level)
@@ -205,7 +205,7 @@ def optimal_mixture_limited(
     if least > 1:
         raise UsageError(f"total, {total:g}, is less than corpus_tokens, {tokens:g}")
     walls = np.log(WALLS["D"]) - math.log(_single(source, "D"))
-    with jax.enable_x64(True):
+    with in_float64():
         share, loss, alone, below = map(
             np.asarray,
             _limited(source.law, source.params, tokens * source.units["D"], least, walls, given),
@@ -299,7 +299,7 @@ def _curve(
     columns = [
         one._replace(params={name: v[:, None] for name, v in one.params.items()}) for one in both
     ]
-    with jax.enable_x64(True):
+    with in_float64():
         general, domain = _both_losses(laws, columns, given, shares)
     table = {"share": shares, "domain_loss": domain[0], "general_loss": general[0]}
     table |= {"change": general[0] / start - 1, "allowed": general[0] <= limit}

@@ -29,7 +29,7 @@ from jaxlaw.planning.answers import (
 )
 from jaxlaw.planning.extrema import root
 from jaxlaw.planning.replay_curves import common_tokens, least_back, meeting, read_shares
-from jaxlaw.programs import SEARCHED, compiled
+from jaxlaw.programs import SEARCHED, compiled, in_float64
 
 GRID = 257  # points at which the spread is looked at
 CURVE = 41  # rows a share has in the table
@@ -107,7 +107,7 @@ def compare_replay(
     given = held(source, inputs, ("D", "r"))
     low, high = _range(source, r, corpus_tokens)
     ends = tuple(math.log(end * source.units["D"]) for end in (low, high))
-    with jax.enable_x64(True):
+    with in_float64():
         meet, first, last = map(
             np.asarray, _meeting(source.law, source.params, r, ends, tolerance, given)
         )

@@ -30,7 +30,7 @@ from jaxlaw.planning.answers import (
 )
 from jaxlaw.planning.extrema import root
 from jaxlaw.planning.placing import Cost
-from jaxlaw.programs import SEARCHED, compiled
+from jaxlaw.programs import SEARCHED, compiled, in_float64
 from jaxlaw.tables import read_table
 
 _WALLS = (0.0, math.log(1e60))  # of log compute in FLOPs
@@ -66,7 +66,7 @@ def frontier_savings(
     budgets = np.array([in_domain("compute", one) for one in np.atleast_1d(compute)])
     if not budgets.size:
         raise UsageError("compute is empty; give one budget or more")
-    with jax.enable_x64(True):
+    with in_float64():
         loss, log_C = _at_equal_loss(
             both[0].law, both[1].law, both[0].params, both[1].params, np.log(budgets)
         )

@@ -34,7 +34,7 @@ from jaxlaw.lr_areas import Areas, PhaseAreas, areas, phase_areas
 from jaxlaw.notes import Note, UsageError, nearest
 from jaxlaw.planning.answers import LEVEL, Source, in_domain, on_source, percentiles, sources
 from jaxlaw.planning.continual_run import counted_as
-from jaxlaw.programs import compiled
+from jaxlaw.programs import compiled, in_float64
 from jaxlaw.records import plain
 from jaxlaw.schedules import Schedule
 
@@ -440,7 +440,7 @@ def _losses(targets: Sequence[_Target], ends: Areas | PhaseAreas) -> np.ndarray:
     """The weighted sum at the ends of schedules, on the host."""
     which = tuple(one.law for one in targets)
     values = [(one.weight, one.params, one.inputs) for one in targets]
-    with jax.enable_x64(True):
+    with in_float64():
         return np.asarray(_weighted(which, values, ends))
 
 
@@ -648,7 +648,7 @@ def _descended(
         logits, _ = jax.lax.fori_loop(0, iterations, step, (logits, adam.init(logits)))
         return jax.vmap(free_rates)(logits), jax.vmap(loss)(logits)
 
-    with jax.enable_x64(True):
+    with in_float64():
         rates, losses = map(np.asarray, descend(jnp.asarray(logits)))
     losses = np.where(np.isnan(losses), np.inf, losses)
     agreement = float(np.mean(losses <= losses.min() + _AGREE * abs(losses.min())))

@@ -6,7 +6,6 @@ import math
 from collections.abc import Mapping
 from typing import Any, Literal
 
-import jax
 import numpy as np
 
 from jaxlaw.arguments import checked
@@ -30,6 +29,7 @@ from jaxlaw.planning.budgets import (
     searched,
 )
 from jaxlaw.planning.placing import COMPUTES, Cost, least_compute, log_cost, other_input
+from jaxlaw.programs import in_float64
 
 NEAR_END = 1e-3  # of the searched range of log compute
 REACHED = 1e-9  # of the loss asked for: farther away a search has not ended
@@ -60,7 +60,7 @@ def smallest_compute(
     free, given = searched(source, inputs, corpus_tokens)
     box = log_limits(source, checked_limits(limits, free), corpus_tokens)
     share = "r" in free
-    with jax.enable_x64(True):
+    with in_float64():
         targets = np.array([target])
         found = least_compute(source.law, cost, share, source.params, targets, box, given)
     log_C, log_N, log_D, *shares, reached = (np.asarray(column)[:, 0] for column in found)
@@ -121,7 +121,7 @@ def allocation_at(
     value = in_domain(by, value)
     log_known = math.log(size * source.single(known))
     given = held(source, inputs, ("N", "D"))
-    with jax.enable_x64(True):
+    with in_float64():
         log_x, reached = other_input(
             source.law, cost, name, by, source.params, log_known,
             math.log(value) if by == "compute" else value, given,
@@ -146,7 +146,7 @@ def allocation_at(
 def _limit(source: Source, name: str, log_known: float, given: dict) -> np.ndarray:
     """The loss at the far wall of N or D: what it tends to."""
     point = {key: column[:1] for key, column in source.params.items()}
-    with jax.enable_x64(True):
+    with in_float64():
         _, lowest = other_input(
             source.law, None, name, "compute", point, log_known, math.log(COMPUTES[1]), given
         )

@@ -37,7 +37,7 @@ from jaxlaw.planning.two_losses import (
     on_settings,
     question_of,
 )
-from jaxlaw.programs import SEARCHED, compiled
+from jaxlaw.programs import SEARCHED, compiled, in_float64
 
 Minimise = Literal["losses", "changes"]
 WHAT = {"losses": 0.0, "changes": 1.0}  # how many times the start is taken off the end
@@ -275,7 +275,7 @@ def _solved(
     size = question.sources[0].rows
     log = np.array([name in _LOGARITHMIC for name in names])
     lanes = jax.tree.map(lambda one: np.tile(one, len(weights)), question.params)
-    with jax.enable_x64(True):
+    with in_float64():
         places = _optima(
             question.laws, question.layout, names, lanes, np.repeat(weights, size),
             question.numbers, question.inputs, fixed, (ends, log), grid, WHAT[minimise],

@@ -46,7 +46,7 @@ from jaxlaw.planning.placing import (
     other_input,
 )
 from jaxlaw.planning.targets import smallest_compute
-from jaxlaw.programs import SEARCHED, compiled
+from jaxlaw.programs import SEARCHED, compiled, in_float64
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -116,7 +116,7 @@ def transferred(
     if (D is None) == (loss is None):
         raise UsageError("give one of D, the continual run's tokens, and loss")
     log_N = math.log(in_domain("N", N) * nd_laws(both)[1].single("N"))
-    with jax.enable_x64(True):
+    with in_float64():
         if D is None:
             target = np.full(ours.rows, in_domain("loss", loss))
             log_D = np.asarray(other_input(
@@ -160,7 +160,7 @@ def transfer_table(
         [in_domain(name, one) for one in np.atleast_1d(values)]
         for name, values in (("N", N), ("D", D))
     )
-    with jax.enable_x64(True):
+    with in_float64():
         for size in sizes:
             for one in tokens:
                 log_N, log_D = math.log(size * ours.single("N")), math.log(one * ours.single("D"))
@@ -295,7 +295,7 @@ def _compared(
 def _floor(scratch: Source, log_N: float) -> float:
     """What the law from scratch tends to at a size."""
     point = {name: column[:1] for name, column in scratch.params.items()}
-    with jax.enable_x64(True):
+    with in_float64():
         return float(_losses(scratch.law, point, log_N, math.log(WALLS["D"][1]))[0])
 
 

@@ -22,7 +22,7 @@ from jaxlaw.planning.two_losses import (
     on_settings,
     question_of,
 )
-from jaxlaw.programs import SEARCHED, compiled
+from jaxlaw.programs import SEARCHED, compiled, in_float64
 
 LONGEST = 1e12  # steps; what takes longer is never
 _POINTS = 512
@@ -122,7 +122,7 @@ def turning_length(
     weights = np.array([weight, 1 - weight])[: len(given)]
     times = np.geomspace(run.warmup + 1, LONGEST, _POINTS)
     fixed = {name: run.settings[name] for name in SETTINGS if name != "steps"}
-    with jax.enable_x64(True):
+    with in_float64():
         found = _turned(
             question.laws, question.layout, question.params, question.numbers, question.inputs,
             fixed, weights, times,

@@ -6,7 +6,6 @@ import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -23,7 +22,7 @@ from jaxlaw.planning.continual_run import (
     layout_of,
     phase_ends,
 )
-from jaxlaw.programs import SEARCHED, compiled
+from jaxlaw.programs import SEARCHED, compiled, in_float64
 from jaxlaw.schedules import Schedule
 
 CORPORA = ("pt", "cpt")
@@ -174,7 +173,7 @@ def evaluated(question: Question, at: Mapping[str, Any]) -> np.ndarray:
         at: settings → (points,), or (1 + R, points).
     """
     params = tuple({k: v[:, None] for k, v in one.items()} for one in question.params)
-    with jax.enable_x64(True):
+    with in_float64():
         return np.asarray(
             _evaluated(
                 question.laws, question.layout, params, question.numbers, question.inputs, dict(at)
@@ -184,7 +183,7 @@ def evaluated(question: Question, at: Mapping[str, Any]) -> np.ndarray:
 
 def on_settings(question: Question, at: Mapping[str, Any]) -> list[Note]:
     """Where areas and shares at (points,) settings are outside the fitted ranges; doubts."""
-    with jax.enable_x64(True):
+    with in_float64():
         areas = ends_at(question.layout, question.numbers, dict(at))
     notes, shares = [], (at["replay"], 1 - np.asarray(at["replay"]))
     for corpus, one, share in zip(CORPORA, question.sources, shares, strict=False):

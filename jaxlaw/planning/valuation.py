@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pandas as pd
@@ -18,6 +17,7 @@ from jaxlaw.columns import missing_column
 from jaxlaw.fitting import fit
 from jaxlaw.notes import DataError, Note, UsageError, nearest
 from jaxlaw.planning.answers import LEVEL, Answer, in_domain, measured, on_resamples
+from jaxlaw.programs import in_float64
 from jaxlaw.refits import refit
 from jaxlaw.result import Fit
 from jaxlaw.runs import read_runs
@@ -283,7 +283,7 @@ def _draws(model: _Model, law_fit: Fit, kept: int, count: int, seed: int) -> dic
 
 
 def _scores(params: Mapping[str, np.ndarray], Dp: Any) -> np.ndarray:
-    with jax.enable_x64(True):
+    with in_float64():
         return np.asarray(laws.built_in("downstream-bleu")(dict(params), Dp=jnp.asarray(Dp, float)))
 
 

@@ -14,6 +14,7 @@ import pandas as pd
 
 from jaxlaw.arguments import checked
 from jaxlaw.notes import DataError, UsageError, nearest
+from jaxlaw.programs import in_float64
 from jaxlaw.schedules.shapes import (
     Schedule,
     constant,
@@ -42,7 +43,7 @@ def from_optax(schedule: Callable[[Any], Any], steps: int, count: int = 0) -> Sc
     """
     counts = np.arange(count - 1, count + whole_number("steps", steps)).clip(0)
     try:
-        with jax.enable_x64(True):
+        with in_float64():
             rates = np.asarray(jax.vmap(schedule)(counts), float)
     except jax.errors.ConcretizationTypeError:  # a Python function with branches
         rates = np.array([float(schedule(int(one))) for one in counts])

@@ -8,7 +8,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
-import jax
 import numpy as np
 import pandas as pd
 
@@ -19,7 +18,7 @@ from jaxlaw.fitting import solver_named
 from jaxlaw.laws.base import Law
 from jaxlaw.notes import Note, UsageError, nearest
 from jaxlaw.objective import LARGEST_DELTA, kernel_width
-from jaxlaw.programs import programs_in
+from jaxlaw.programs import in_float64, programs_in
 from jaxlaw.refits import Refits, fewest_for, refit
 from jaxlaw.result import Fit
 from jaxlaw.solvers.status import CONVERGED
@@ -208,7 +207,7 @@ class Bootstrap:
 
 def _in_float64(function: Callable[[Mapping[str, Any]], Any], params: Any) -> np.ndarray:
     """A user's function of parameters, which may be of ``jax.numpy``."""
-    with jax.enable_x64(True):
+    with in_float64():
         return np.asarray(function(params))
 
 

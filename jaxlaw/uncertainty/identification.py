@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import jax
 import numpy as np
 import pandas as pd
 
@@ -13,6 +12,7 @@ from jaxlaw.arguments import checked
 from jaxlaw.laws.base import Law
 from jaxlaw.notes import Note
 from jaxlaw.objective import moves_by_leaving_out
+from jaxlaw.programs import in_float64
 from jaxlaw.result import Fit
 from jaxlaw.separability import inseparable
 from jaxlaw.uncertainty.posed_fit import Fitted, fitted
@@ -179,6 +179,6 @@ def _change(fit: Fit, at: dict[str, float], move: np.ndarray, names: Sequence[st
     there = fit.params | {
         name: fit.params[name] * (1 + step * part) for name, part in zip(names, move, strict=True)
     }
-    with jax.enable_x64(True):
+    with in_float64():
         before, after = (float(fit.law(params, **at)) for params in (fit.params, there))
     return (after / before - 1) / step if before and np.isfinite(after / before) else 0.0

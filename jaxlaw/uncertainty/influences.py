@@ -22,7 +22,7 @@ from jaxlaw.fitting import solver_named
 from jaxlaw.laws.base import Law
 from jaxlaw.notes import UsageError
 from jaxlaw.objective import Problem
-from jaxlaw.programs import EVALUATED, compiled
+from jaxlaw.programs import EVALUATED, compiled, in_float64
 from jaxlaw.refits import Refits, refit
 from jaxlaw.result import Fit
 from jaxlaw.uncertainty.posed_fit import Fitted, fitted
@@ -69,7 +69,7 @@ def influence(
         members = group_numbers(problem.runs, seen, groups)
         names = group_names(problem.runs, seen, groups)
     function = _function(problem.fit, on)
-    with jax.enable_x64(True):
+    with in_float64():
         jax.eval_shape(function, problem.fit.params)  # before the refits, not after them
     change = _refitted(problem, members, function) if refits else _derived(problem, function)
     _, first, number = np.unique(members, return_index=True, return_inverse=True)
@@ -104,7 +104,7 @@ def _derived(problem: Fitted, function: Callable[..., dict]) -> dict[str, np.nda
     """To first order, (n,) by name."""
     posed, weight = problem.posed, problem.observations.weight
     context, centre = posed.problem.context, posed.problem.centre
-    with jax.enable_x64(True):
+    with in_float64():
         slopes = _moves(posed.model, posed.problem, jnp.asarray(problem.coordinates))
 
         def along(at: jax.Array) -> dict:
@@ -128,7 +128,7 @@ def _refitted(
 ) -> dict[str, np.ndarray]:
     """By leaving each group out, (groups,) by name."""
     found = leave_each_out(problem, members, np.unique(members))
-    with jax.enable_x64(True):
+    with in_float64():
         before = function(problem.fit.params)
         after = jax.vmap(function)({k: jnp.asarray(v) for k, v in found.params.items()})
     return {name: np.asarray(after[name]) - np.asarray(value) for name, value in before.items()}

@@ -21,7 +21,7 @@ from jaxlaw.notes import Note, UsageError
 from jaxlaw.objective import Problem, predict, rounding_floor, scale_on_host, scaled_value
 from jaxlaw.observations import Observations
 from jaxlaw.posing import Options, Posed, pose
-from jaxlaw.programs import EVALUATED, compiled
+from jaxlaw.programs import EVALUATED, compiled, in_float64
 from jaxlaw.result import Fit
 from jaxlaw.runs import Runs, read_runs
 
@@ -80,14 +80,14 @@ class Fitted:
 
     def predicted(self) -> np.ndarray:
         """(n,) the law at every observation, in the space of the residuals."""
-        with jax.enable_x64(True):
+        with in_float64():
             values = np.asarray(_at(self.posed.model, self.posed.problem, self.coordinates))
         return np.log(values) if self.posed.model.space == "log" else values
 
     def natural(self) -> tuple[np.ndarray, np.ndarray]:
         """Natural parameters (p,), in the law's own units, and slopes (p, k) in what moves."""
         posed, moving = self.posed, tuple(map(int, self.moving))
-        with jax.enable_x64(True):
+        with in_float64():
             found = _natural(
                 posed.model, moving, self.coordinates, posed.problem.context, posed.problem.centre
             )
@@ -161,7 +161,7 @@ def fitted(law: str | Law | Fit, runs: Any, **options: Any) -> Fitted:
             "there is no uncertainty to tell; leave a parameter free"
         )
     seen = observed(law, runs, asked)
-    with jax.enable_x64(True):
+    with in_float64():
         posed = pose(law, seen.inputs, seen.target, seen.weight, asked, True)
         at = posed.place(fit.params)
         _check_same(fit, posed, at, seen)

@@ -26,7 +26,7 @@ from jaxlaw.laws.base import Law
 from jaxlaw.notes import Note, UsageError
 from jaxlaw.objective import LARGEST_DELTA, Problem, predict, scale_on_host, scaled_value
 from jaxlaw.posing import Posed, pose
-from jaxlaw.programs import EVALUATED, compiled
+from jaxlaw.programs import EVALUATED, compiled, in_float64
 from jaxlaw.result import Fit
 from jaxlaw.solvers import SOLVERS
 from jaxlaw.uncertainty.intervals import Interval, check_level
@@ -170,7 +170,7 @@ def _parameter(cov: Covariance, name: str) -> _Held:
         values, steps = values[inside], steps[inside]
     params = _along(problem, way, steps) | {name: values}
     seen, posed, starts = problem.observations, [], []
-    with jax.enable_x64(True):
+    with in_float64():
         for k, value in enumerate(values):
             fixed = {**fit.fixed, name: float(value)}
             one = pose(
@@ -210,7 +210,7 @@ def _prediction(cov: Covariance, point: Mapping[str, float]) -> _Held:
 
     error, kappa, way = _kappa(cov, cov.slopes(predicted))
     steps = np.linspace(-REACH, REACH, POINTS)
-    with jax.enable_x64(True):
+    with in_float64():
         estimate = float(predicted(fit.params))
     delta = min(fit.delta, LARGEST_DELTA)
     least = min(1.0, fit.asymmetry)
@@ -219,7 +219,7 @@ def _prediction(cov: Covariance, point: Mapping[str, float]) -> _Held:
     targets[:, :-1] = np.log(targets[:, :-1]) if log else targets[:, :-1]
     targets[:, -1] = estimate + steps * error
     inputs = {name: np.append(column, at[name]) for name, column in seen.inputs.items()}
-    with jax.enable_x64(True):
+    with in_float64():
         posed = pose(
             law, inputs, np.append(seen.target, 1.0), np.append(seen.weight, row),
             problem.options, True,
@@ -243,7 +243,7 @@ def _prediction(cov: Covariance, point: Mapping[str, float]) -> _Held:
 
 def _solved(held: _Held) -> tuple[np.ndarray, np.ndarray]:
     """Values (P,) of the quantity and the least objectives there."""
-    with jax.enable_x64(True):
+    with in_float64():
         at, loss = _best(held, held.starts)
         beside = np.stack([np.roll(at, 1, axis=0), np.roll(at, -1, axis=0)], axis=1)
         again, second = _best(held, beside)  # from what the neighbours came to

@@ -32,7 +32,7 @@ from jaxlaw.dependence import unanswered
 from jaxlaw.laws.base import Law
 from jaxlaw.notes import DataError, Note
 from jaxlaw.objective import Problem, moves_by_leaving_out, predict, residual, smoothed
-from jaxlaw.programs import EVALUATED, compiled
+from jaxlaw.programs import EVALUATED, compiled, in_float64
 from jaxlaw.result import Fit
 from jaxlaw.uncertainty.intervals import (
     Interval,
@@ -81,7 +81,7 @@ class Covariance:
         """Slopes (…, k) in the moving coordinates of a function of the parameters."""
         values, inner = self.problem.natural()
         names = self.fit.law.parameter_names
-        with jax.enable_x64(True):
+        with in_float64():
             outer = jax.jacfwd(function)(dict(zip(names, values, strict=True)))
         return self._along(outer, inner)
 
@@ -104,7 +104,7 @@ class Covariance:
             level: share of such intervals that should hold the truth.
             log: take it of the logarithm, where the function is positive.
         """
-        with jax.enable_x64(True):
+        with in_float64():
             estimate = np.asarray(function(self.fit.params), float)
         return self._interval(estimate, self.slopes(function), level, log)
 
@@ -148,7 +148,7 @@ class Covariance:
 
         def at(points: dict[str, np.ndarray]) -> Interval:
             own = {name: values.ravel() * units[name] for name, values in points.items()}
-            with jax.enable_x64(True):
+            with in_float64():
                 estimate, outer = jax.device_get(_predicted(law, self.fit.params, own))
             return self._interval(estimate, self._along(outer, inner), level, law.space == "log")
 
@@ -279,7 +279,7 @@ def moved_by_leaving_out(problem: Fitted, members: np.ndarray) -> np.ndarray:
 
 def residual_slopes(problem: Fitted) -> tuple[np.ndarray, np.ndarray]:
     """Slopes (n, p) of the residuals in all coordinates, and the residuals (n,)."""
-    with jax.enable_x64(True):
+    with in_float64():
         posed = problem.posed
         return tuple(map(np.asarray, _residuals(posed.model, posed.problem, problem.coordinates)))
 
