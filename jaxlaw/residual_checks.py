@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.special import fdtrc, stdtrit
 
 from jaxlaw.columns import name_rows
 from jaxlaw.dependence import RunGroups, dependence_note
@@ -136,6 +135,8 @@ def _on_outliers(found: Residuals) -> list[Note]:
     spare, scatter = count - free, found.scatter
     if spare < 5:
         return []
+    from scipy.special import stdtrit  # only where it is needed
+
     # The median of few absolute deviations is uncertain itself: it is worth 37 % of as many
     # degrees of freedom, and what is far is a matter of Student's t.
     far = max(FAR, float(stdtrit(max(0.37 * spare, 1.0), 1 - CHANCE / (2 * count))))
@@ -225,6 +226,8 @@ def _off_repeated_rows(found: Residuals) -> str:
     if not inner > within * found.nothing**2:  # copies, which are no repeats
         return ""
     ratio = (outer / between) / (inner / within)
+    from scipy.special import fdtrc  # only where it is needed
+
     chance = float(fdtrc(between, within, ratio))
     if chance > CHANCE or ratio < 2:
         return ""
