@@ -105,6 +105,7 @@ FIT = record(
     bounds=or_null(by_name({"type": "array", "items": or_null(NUMBER)})),
     ends=or_null({"type": "array", "items": {"type": "array", "items": NUMBER}}),
     columns=or_null(by_name(TEXT)),
+    joint_ranges=or_null(by_name({"type": "array", "items": NUMBER})),
 )
 INTERVAL_ROW = {
     "parameter": TEXT,
