@@ -153,6 +153,7 @@ CALLS: dict[str, tuple[Callable[[], dict[str, Any]], bool]] = {
     "inflection_ratio": (lambda: {"runs": turning(), "split": None, "at": None,
                                   "resamples": 2, "level": 0.9, "resample": "points", "seed": 0,
                                   **_QUICK}, True),
+    "loss_slopes": (lambda: {"runs": turning(), "every": None}, False),
     "influence": (lambda: {"law": fitted(), "runs": runs(), "on": None, "groups": None}, True),
     "profile": (lambda: {"law": fitted(), "runs": runs(), "quantity": "alpha", "groups": None,
                          "robust": True}, True),

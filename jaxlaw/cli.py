@@ -344,10 +344,11 @@ else:
         others = {} if runs is None else opt.other_columns(runs, arrays, {*found, "scores"})
         record = arrays | others | found
         table = pd.DataFrame(record)
+        told = record if measured is None else record | {"scores": measured}
         if out is not None:
-            write_table(out, table, arrays)
+            write_table(out, table, told)
         if as_json:
-            print_json(record if measured is None else record | {"scores": measured})
+            print_json(told)
             return
         if out is None:
             hidden = [name for name in others if seen is None or name != seen[0]]

@@ -60,7 +60,8 @@ def study_expected():
 def bootstrap_expected():
     found = jl.bootstrap("chinchilla", "runs.csv", 20, columns=COLUMNS, n_starts=16, screen=4)
     return {
-        "law": "chinchilla", "kind": "case", "resamples": 20, "resampled": 243, "level": 0.95,
+        "law": "chinchilla", "kind": "case", "groups": None, "resamples": 20, "resampled": 243,
+        "level": 0.95,
         "method": "percentile", "parameters": found.intervals().to_dict("records"),
         "predictions": found.prediction(N=[7e9], D=[1e12]).to_dict("records"),
         "notes": notes_of(found),

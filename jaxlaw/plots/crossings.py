@@ -24,6 +24,7 @@ from jaxlaw.plots.style import (
     tidy,
     write,
 )
+from jaxlaw.programs import in_float64
 
 _AROUND = 30.0  # times less and more than where the losses cross
 _AXES = {"D": "tokens", "N": "model parameters N", "compute": "training compute (FLOPs)"}
@@ -111,7 +112,9 @@ def both_ways(
 def _curve(source: Source, **inputs: Any) -> dict[str, np.ndarray]:
     """Losses, with the ends of their intervals where there are replicates; law's own units."""
     params = {name: values[:, None] for name, values in source.params.items()}
-    return with_ends("loss", np.asarray(source.law.at_once(params, **inputs), float), LEVEL)
+    with in_float64():
+        losses = np.asarray(source.law.at_once(params, **inputs), float)
+    return with_ends("loss", losses, LEVEL)
 
 
 def _range(found: BreakEven | Saving | None, along: str, single: float) -> np.ndarray:

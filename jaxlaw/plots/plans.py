@@ -31,6 +31,7 @@ from jaxlaw.plots.style import (
     tidy,
     write,
 )
+from jaxlaw.programs import in_float64
 from jaxlaw.scores import runs_for
 
 _COMPUTE = "training compute (FLOPs)"
@@ -97,7 +98,8 @@ def limited_domain(
     for color, tokens in zip(shades(len(amounts)), amounts, strict=True):
         plan = optimal_mixture_limited(domain, float(tokens), **options)
         point = {name: values[0] for name, values in source.params.items()}
-        loss = source.law.at_once(point, D=tokens * source.units["D"] / r, r=r, **given)
+        with in_float64():
+            loss = source.law.at_once(point, D=tokens * source.units["D"] / r, r=r, **given)
         ax.plot(r, loss, color=color, linewidth=1.5)
         name = f"{count_in_words(tokens * source.single('D'))} tokens"
         ends.append((float(loss[-1]), name, color))
@@ -187,12 +189,13 @@ def isoloss(
     at = {"N": N[:, None] * source.units["N"], "D": tokens / spec["D"]}
     if searched:
         shares = _shares_at(tokens / source.single("D"), options)
-        with np.errstate(invalid="ignore"):
+        with np.errstate(invalid="ignore"), in_float64():
             losses = np.asarray(source.law.at_once(point, **at, r=shares, **given), float)
         losses = np.where(np.isnan(shares), np.inf, losses).min(axis=0)
         losses = np.where(np.isfinite(losses), losses, np.nan)
     else:
-        losses = np.asarray(source.law.at_once(point, **at, **given), float)
+        with in_float64():
+            losses = np.asarray(source.law.at_once(point, **at, **given), float)
     if isinstance(levels, int):
         lowest, highest = best["loss"].min() * 1.03, best["loss"].max() * 1.05
         digits = 1 if highest - lowest > 1 else 2
