@@ -20,7 +20,7 @@ from jaxlaw.laws.specs import Input
 Ranges = Mapping[str, tuple[float, float]]
 
 SAME = 1e-9  # relative distance at which a number still counts as inside a range
-AREA = 0.02  # of the fitted range of an area: a law cannot tell areas that close apart
+ANNEALED = 0.02  # of the fitted range of S2: a law is linear in it, and cannot tell these apart
 SPAN = 0.05  # of the shorter of two logarithmic ranges, for their product and ratio
 
 
@@ -81,8 +81,9 @@ def beyond(
     for name, value in values.items():
         low, high = ranges.get(name, (-np.inf, np.inf))
         slack = SAME * max(abs(low), abs(high)) if np.isfinite([low, high]).all() else 0.0
-        if name in AREAS and slack:
-            slack = max(slack, AREA * (high - low))
+        if name in AREAS and name.startswith("S2") and slack:
+            # Not S1: a law is a power of it, and steps before the first fitted one are far away.
+            slack = max(slack, ANNEALED * (high - low))
         found[name] = np.logical_not((value >= low - slack) & (value <= high + slack))
     for label, (low, high) in joint.items():
         pair = parts_of(label)
