@@ -188,6 +188,19 @@ def test_intervals_of_known_draws():
     assert np.isnan(interval_of(1.0, np.full(10, np.nan)).low)
 
 
+def test_basic_intervals_are_said_to_be_short(chinchilla_fit):
+    drawn = jl.bootstrap(chinchilla_fit, TABLE, 8, n_starts=8, screen=2)
+    for ask in (
+        lambda: drawn.intervals(method="basic"),
+        lambda: drawn.prediction(N=1e10, D=1e12, method="basic"),
+        lambda: drawn.interval(lambda p: p["E"], method="basic"),
+    ):
+        with pytest.warns(UserWarning, match="basic intervals are too short") as told:
+            ask()
+        assert told[0].filename == __file__
+    drawn.intervals()  # and the default says nothing
+
+
 def test_intervals_of_few_degrees_go_as_far_out_as_students_t():
     """Of normal draws every way is estimate ± 2.5706 standard deviations with 5 degrees."""
     from scipy.special import ndtri

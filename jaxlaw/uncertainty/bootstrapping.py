@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -143,7 +144,7 @@ class Bootstrap:
             level: share of such intervals that should hold the truth.
             method: ``percentile``; ``basic`` and ``normal`` take parameters that are positive
                 by nature on the log scale; ``bca`` fits once more for every row or group left
-                out. See :func:`interval_of`.
+                out. See :func:`interval_of`. ``basic`` warns that it is too short.
 
         Returns:
             One row a parameter: ``parameter``, ``estimate``, ``standard error``, ``low``,
@@ -156,6 +157,7 @@ class Bootstrap:
                 self.fit.params[name], self.params[name], level, method, log, left, self.degrees
             )
 
+        _warn_of_basic(method)
         return of_parameters(self.fit, of)
 
     def prediction(
@@ -178,6 +180,7 @@ class Bootstrap:
             log = self.fit.law.space == "log"
             return interval_of(estimate, draws, level, method, log, left, self.degrees)
 
+        _warn_of_basic(method)
         return at_points(self.fit, table, inputs, at)
 
     def interval(
@@ -187,6 +190,7 @@ class Bootstrap:
         method: Method = "percentile",
     ) -> Interval:
         """The interval of any function of the parameters, as for :meth:`of`."""
+        _warn_of_basic(method)
         one = {name: np.array([value]) for name, value in self.fit.params.items()}
         left = _in_float64(function, self.left_out.params) if method == "bca" else None
         estimate = _in_float64(function, one)[0]
@@ -202,6 +206,16 @@ class Bootstrap:
                 "objective": self.refits.objective,
                 "agreement": self.refits.agreement,
             }
+        )
+
+
+def _warn_of_basic(method: Method) -> None:
+    """Basic intervals do not hold as often as they say, whatever is drawn."""
+    if method == "basic":
+        warnings.warn(
+            "basic intervals are too short: of 30 to 144 rows those of 95 % held the truth in 87 "
+            "to 94 %; method='percentile' holds",
+            stacklevel=3,
         )
 
 
