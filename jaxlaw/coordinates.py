@@ -23,7 +23,7 @@ import numpy as np
 
 from jaxlaw.laws.base import Law
 from jaxlaw.laws.specs import Parameter
-from jaxlaw.programs import compiled
+from jaxlaw.programs import Program, compiled
 
 Array = jax.Array
 
@@ -110,7 +110,7 @@ def from_natural(
 
 
 #: The same as one program, for numbers that are known: called as it is, it compiles each operation.
-coordinates_of = compiled(optimised=False, static_argnames="model")(from_natural)
+coordinates_of: Program = compiled(optimised=False, static_argnames="model")(from_natural)
 
 
 def box(model: Model) -> tuple[np.ndarray, np.ndarray]:
