@@ -44,6 +44,11 @@ def pytest_configure(config):
     config.add_cleanup(folder.cleanup)
     os.environ["JAX_COMPILATION_CACHE_DIR"] = folder.name
     os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.05"
+    # JAX writes these programs in place, and says when it meets one half written; processes that
+    # the tests begin are not to say it on a stderr that is looked at.
+    ignored = (f"ignore:Error {what} persistent compilation cache entry:UserWarning"
+               for what in ("reading", "writing"))  # fmt: skip
+    os.environ["PYTHONWARNINGS"] = ",".join(ignored)
     if config.getoption("numprocesses", 0):
         os.environ.setdefault("XLA_FLAGS", unoptimised_flags())
 
