@@ -24,7 +24,7 @@ import numpy as np
 from scipy.signal import lfilter
 
 import jaxlaw as jl
-from jaxlaw import lr_areas
+from jaxlaw import _areas as lr_areas
 
 DECAY = 0.999
 LOOP = 100_000

@@ -20,12 +20,12 @@ import numpy as np
 
 import jaxlaw as jl
 from jaxlaw import simulate
-from jaxlaw.chunks import Work
-from jaxlaw.refits import refit, refit_near
-from jaxlaw.uncertainty import bootstrapping
-from jaxlaw.uncertainty.intervals import interval_of
-from jaxlaw.uncertainty.posed_fit import fitted
-from jaxlaw.uncertainty.resampling import group_numbers
+from jaxlaw.fitting._checkpoint import Work
+from jaxlaw.fitting._fit_many import refit, refit_near
+from jaxlaw.uncertainty import _bootstrap as bootstrapping
+from jaxlaw.uncertainty._fit_problem import fitted
+from jaxlaw.uncertainty._intervals import interval_of
+from jaxlaw.uncertainty._resampling import group_numbers
 
 NOISE = 0.004
 SILENT = Work(progress=False)

@@ -17,10 +17,11 @@ import numpy as np
 import pandas as pd
 
 import jaxlaw as jl
-from jaxlaw import domain_designs, laws, simulate
+from jaxlaw import laws, simulate
+from jaxlaw.fitting._fit_many import refit
+from jaxlaw.fitting._objective import metrics
 from jaxlaw.laws.cross_domain import learnable_coefficient
-from jaxlaw.objective import metrics
-from jaxlaw.refits import refit
+from jaxlaw.simulate import _domains as domain_designs
 
 LAWS = ("dcpt-cross-k1", "dcpt-cross-k2", "dcpt-cross", "dcpt-cross-k4")
 TRUTH = "dcpt-cross"

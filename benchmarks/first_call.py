@@ -3,7 +3,7 @@
     python benchmarks/first_call.py
 
 Every row is the median of three new processes; CPU seconds, of all threads. "plain" compiles as
-``jax.jit`` does, "quick" as :mod:`jaxlaw.programs` does, with little work step by step, "kept"
+``jax.jit`` does, "quick" as :mod:`jaxlaw._jit` does, with little work step by step, "kept"
 finds in a folder (``compile_cache=``) what an earlier process compiled. The second fit is of the
 same shapes, compiled: the options must not cost there what they save.
 """

@@ -31,11 +31,14 @@ import pandas as pd
 from scipy.optimize import minimize
 
 import jaxlaw as jl
-from jaxlaw import engine, laws, search, simulate, starts
-from jaxlaw.chunks import Work
-from jaxlaw.objective import scaled_value, value_and_gradient
-from jaxlaw.posing import Options, pose
-from jaxlaw.solvers import SOLVERS
+from jaxlaw import laws, simulate
+from jaxlaw.fitting import _engine as engine
+from jaxlaw.fitting import _multistart as search
+from jaxlaw.fitting import _starts as starts
+from jaxlaw.fitting._checkpoint import Work
+from jaxlaw.fitting._objective import scaled_value, value_and_gradient
+from jaxlaw.fitting._problem import Options, pose
+from jaxlaw.fitting.solvers import SOLVERS
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")

@@ -10,8 +10,8 @@ import numpy as np
 
 import jaxlaw as jl
 from jaxlaw import planning, simulate
-from jaxlaw.posing import Options
-from jaxlaw.refits import refit
+from jaxlaw.fitting._fit_many import refit
+from jaxlaw.fitting._problem import Options
 
 DRAWS = 200
 NOISE = 0.004

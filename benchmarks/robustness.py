@@ -26,7 +26,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import jaxlaw as jl
-from jaxlaw.columns import Place, numbers
+from jaxlaw.data._columns import Place, numbers
 
 PARTS = ("tables", "fits", "lawless", "calls", "files", "sizes")
 FAULTS = ("broken", "wrong", "changed")

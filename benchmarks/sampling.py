@@ -20,9 +20,9 @@ import pandas as pd
 
 import jaxlaw as jl
 from jaxlaw import laws, sampling, simulate
-from jaxlaw.objective import metrics
-from jaxlaw.posing import Options
-from jaxlaw.refits import refit
+from jaxlaw.fitting._fit_many import refit
+from jaxlaw.fitting._objective import metrics
+from jaxlaw.fitting._problem import Options
 
 NOISE, SEEDS, STEPS = 0.004, 24, 200_000
 FAR = {"N": 7e10, "D": 1.4e12}

@@ -21,11 +21,12 @@ import numpy as np
 from multistart import AGREE, DELTA, chinchilla_runs, numpy_chinchilla, numpy_dcpt, scipy_loop
 
 import jaxlaw as jl
-from jaxlaw import laws, simulate, starts
-from jaxlaw.chunks import Work
-from jaxlaw.posing import Options, pose
-from jaxlaw.search import Task, find_optima
-from jaxlaw.solvers import SOLVERS
+from jaxlaw import laws, simulate
+from jaxlaw.fitting import _starts as starts
+from jaxlaw.fitting._checkpoint import Work
+from jaxlaw.fitting._multistart import Task, find_optima
+from jaxlaw.fitting._problem import Options, pose
+from jaxlaw.fitting.solvers import SOLVERS
 
 NEWTON = SOLVERS["newton"]
 SILENT = Work(progress=False)

@@ -17,10 +17,13 @@ import numpy as np
 from slimpajama import read
 
 import jaxlaw as jl
-from jaxlaw import engine, laws, search, simulate, starts
-from jaxlaw.chunks import Work
-from jaxlaw.posing import Options, pose
-from jaxlaw.solvers import SOLVERS
+from jaxlaw import laws, simulate
+from jaxlaw.fitting import _engine as engine
+from jaxlaw.fitting import _multistart as search
+from jaxlaw.fitting import _starts as starts
+from jaxlaw.fitting._checkpoint import Work
+from jaxlaw.fitting._problem import Options, pose
+from jaxlaw.fitting.solvers import SOLVERS
 
 COUNT = 64
 AGREE = 1e-6

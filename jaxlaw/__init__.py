@@ -1,33 +1,35 @@
 """jaxlaw: scaling laws of (continual) pre-training, fitted in batch on JAX."""
 
 # ruff: noqa: E402, I001
-from jaxlaw.interrupts import heed_as_command
+from jaxlaw._interrupts import heed_as_command
 
 heed_as_command()  # before all other imports, which take a while
 
-from jaxlaw import folds, laws, planning, sampling, schedules, simulate
-from jaxlaw.batch import BatchFit, fit_batch
-from jaxlaw.chunks import join_processes
-from jaxlaw.curves import Curves, read_curves
-from jaxlaw.decay_fit import fit_decay
-from jaxlaw.domain_curves import learnability
-from jaxlaw.fitting import fit
-from jaxlaw.inflection import InflectionRatio, PiecewiseLaw, inflection_ratio, loss_slopes
+from jaxlaw import design, laws, planning, schedules, simulate
+from jaxlaw.validation import folds
+from jaxlaw.fitting._fit_batch import BatchFit, fit_batch
+from jaxlaw.fitting._checkpoint import join_processes
+from jaxlaw.data import Curves, read_curves
+from jaxlaw.fitting._fit_decay import fit_decay
+from jaxlaw.data._learnability import learnability
+from jaxlaw.fitting._fit import fit
+from jaxlaw.planning._inflection import InflectionRatio, PiecewiseLaw, inflection_ratio, loss_slopes
 from jaxlaw.laws import law_table
-from jaxlaw.laws.base import Law, law, power
-from jaxlaw.laws.specs import Input, Parameter, exponent, positive, real
-from jaxlaw.lr_areas import Areas, PhaseAreas, areas, phase_areas
-from jaxlaw.notes import DataError, JaxlawError, Note, UsageError, WorkError
-from jaxlaw.observations import Observations
-from jaxlaw.printed_laws import published, published_table
+from jaxlaw.laws._base import Law, law, power
+from jaxlaw.laws._parameters import Input, Parameter, exponent, positive, real
+from jaxlaw._areas import Areas, PhaseAreas, areas, phase_areas
+from jaxlaw.errors import DataError, JaxlawError, UsageError, WorkError
+from jaxlaw.notes import Note
+from jaxlaw.data._observations import Observations
+from jaxlaw.fitting._published import published, published_table
 from jaxlaw.reporting import report
-from jaxlaw.result import Fit
-from jaxlaw.runs import Runs, read_runs
-from jaxlaw.saved_fits import load
+from jaxlaw.fitting._result import Fit
+from jaxlaw.data._runs import Runs, read_runs
+from jaxlaw.fitting._saved_fits import load
 from jaxlaw.schedules import Schedule
-from jaxlaw.scores import Scores
-from jaxlaw.shifts import observed_shift
-from jaxlaw.study import Study, cross_validate
+from jaxlaw.fitting._scores import Scores
+from jaxlaw.fitting._observed_shift import observed_shift
+from jaxlaw.validation import Study, cross_validate
 from jaxlaw.uncertainty import (
     Bootstrap,
     Covariance,
@@ -38,6 +40,8 @@ from jaxlaw.uncertainty import (
     influence,
     profile,
 )
+
+sampling = design  # deprecated name
 
 __version__ = "0.1.0"
 
@@ -96,6 +100,7 @@ __all__ = [
     "read_runs",
     "real",
     "report",
+    "design",
     "sampling",
     "schedules",
     "simulate",

@@ -13,9 +13,12 @@ import pandas as pd
 import pytest
 
 import jaxlaw as jl
-from jaxlaw import engine, programs, simulate, stepwise
-from jaxlaw.laws import base
-from jaxlaw.programs import Program, compiled, known_options, memory_maps
+from jaxlaw import _jit as programs
+from jaxlaw import simulate
+from jaxlaw._jit import Program, compiled, known_options, memory_maps
+from jaxlaw.fitting import _engine as engine
+from jaxlaw.fitting import _stepwise as stepwise
+from jaxlaw.laws import _base as base
 
 DATA = os.environ.get("JAXLAW_DATA")
 #: What jaxlaw's own programs have where nothing is said.

@@ -6,7 +6,7 @@ import numpy as np
 
 import jaxlaw as jl
 from jaxlaw import planning, simulate
-from jaxlaw.result import METRICS
+from jaxlaw.fitting._result import METRICS
 
 TRUTHS = simulate.TRUTHS
 SCRATCH = ("chinchilla", TRUTHS["from-scratch"])

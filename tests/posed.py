@@ -3,10 +3,12 @@
 import numpy as np
 from conftest import some_rows
 
-from jaxlaw import engine, laws, simulate, starts
-from jaxlaw.posing import Options, Posed, pose
-from jaxlaw.programs import compiled
-from jaxlaw.projection import linear_part, solved_coordinates, terms, valued
+from jaxlaw import laws, simulate
+from jaxlaw._jit import compiled
+from jaxlaw.fitting import _engine as engine
+from jaxlaw.fitting import _starts as starts
+from jaxlaw.fitting._problem import Options, Posed, pose
+from jaxlaw.fitting._variable_projection import linear_part, solved_coordinates, terms, valued
 
 LIKE_A_FIT = 32, 2048  # starts solved and tried at once: its programs are there already
 TRIED = 4096  # by it in all

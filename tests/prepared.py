@@ -10,7 +10,7 @@ import pandas as pd
 from planned import CONTINUAL, DOMAIN, GENERAL, SCRATCH, TRUTHS, drawn
 
 from jaxlaw import simulate
-from jaxlaw.curves.counting import area_options
+from jaxlaw.data._row_areas import area_options
 
 # Where `jaxlaw fit` ends on runs.csv: the example of that command is held against it.
 OPTIMUM = {

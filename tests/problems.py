@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from jaxlaw import laws, simulate
-from jaxlaw.laws.base import Law
+from jaxlaw.laws._base import Law
 
 experiment = cache(simulate.experiment)
 

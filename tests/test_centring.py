@@ -7,9 +7,9 @@ import pandas as pd
 import pytest
 
 import jaxlaw as jl
-from jaxlaw import fitting
-from jaxlaw.posing import Options
-from jaxlaw.refits import refit
+from jaxlaw.fitting import _fit as fitting
+from jaxlaw.fitting._fit_many import refit
+from jaxlaw.fitting._problem import Options
 
 pytestmark = pytest.mark.usefixtures("own_laws")
 

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jaxlaw.chunks import MANIFEST, Chunk, Work, WorkError, cut, digest, folder_name
-from jaxlaw.notes import UsageError
+from jaxlaw.errors import UsageError
+from jaxlaw.fitting._checkpoint import MANIFEST, Chunk, Work, WorkError, cut, digest, folder_name
 
 CHUNKS = cut(6, 10, 4)
 
@@ -37,7 +37,7 @@ def test_results_come_in_the_order_of_the_chunks(monkeypatch):
         time.sleep(0.05 if group and group[0] == CHUNKS[0] else 0.0)
         return sums(group)
 
-    monkeypatch.setattr("jaxlaw.chunks._threads", lambda devices: 3)
+    monkeypatch.setattr("jaxlaw.fitting._checkpoint._threads", lambda devices: 3)
     found = Work().map("s", slow_at_first, CHUNKS)
     assert [int(r["sum"][0]) for r in found] == [int(r["sum"][0]) for r in sums(CHUNKS)]
 
@@ -53,7 +53,7 @@ def test_an_error_in_a_chunk_comes_out_and_ends_the_work(threads, monkeypatch):
         time.sleep(0.01)
         return sums(group)
 
-    monkeypatch.setattr("jaxlaw.chunks._threads", lambda devices: threads)
+    monkeypatch.setattr("jaxlaw.fitting._checkpoint._threads", lambda devices: threads)
     with pytest.raises(RuntimeError, match="chunk 1"):
         Work().map("s", failing, CHUNKS)
     assert len(begun) < len(CHUNKS)
@@ -152,7 +152,7 @@ def test_a_full_disk_loses_nothing(tmp_path):
 import resource, signal, sys
 sys.path.insert(0, {str(os.path.dirname(__file__))!r})
 import numpy as np
-from jaxlaw.chunks import Work, cut
+from jaxlaw.fitting._checkpoint import Work, cut
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (3000, resource.RLIM_INFINITY))
 def function(group):
@@ -175,7 +175,7 @@ def ctrl_c():
 
 
 def test_an_interrupt_keeps_what_is_under_way(tmp_path, monkeypatch, ctrl_c):
-    monkeypatch.setattr("jaxlaw.chunks._threads", lambda devices: 2)
+    monkeypatch.setattr("jaxlaw.fitting._checkpoint._threads", lambda devices: 2)
     main = threading.main_thread().ident
 
     def interrupting(group):
@@ -225,7 +225,7 @@ def test_a_digest_tells_values_shapes_and_types_apart():
 
 
 def test_distributed_work_without_a_cluster_says_how_to_begin():
-    script = "import jaxlaw.chunks as c; c.Work(distributed=True)"
+    script = "import jaxlaw.fitting._checkpoint as c; c.Work(distributed=True)"
     ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert "UsageError" in ended.stderr and "JAX_COORDINATOR_ADDRESS" in ended.stderr
 

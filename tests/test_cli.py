@@ -17,7 +17,7 @@ from jaxlaw import simulate
 
 pytest.importorskip("typer")
 from jaxlaw import cli  # noqa: E402
-from jaxlaw.commands.schemas import schema_of  # noqa: E402
+from jaxlaw.cli._schemas import schema_of  # noqa: E402
 
 TABLE = simulate.experiment("chinchilla", noise=0.004).table
 USERS = TABLE.rename(columns={"N": "n_params", "D": "n_tokens"})

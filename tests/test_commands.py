@@ -22,8 +22,8 @@ import jaxlaw as jl
 pytest.importorskip("typer")
 jsonschema = pytest.importorskip("jsonschema")
 from jaxlaw import cli  # noqa: E402
-from jaxlaw.commands.schemas import SCHEMAS, schema_of  # noqa: E402
-from jaxlaw.commands.terminal import print_table, print_wrapped  # noqa: E402
+from jaxlaw.cli._schemas import SCHEMAS, schema_of  # noqa: E402
+from jaxlaw.cli._terminal import print_table, print_wrapped  # noqa: E402
 
 
 def commands(group=cli.app, before=""):

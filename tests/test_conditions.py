@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jaxlaw.conditions import rows_where
-from jaxlaw.notes import UsageError
+from jaxlaw._conditions import rows_where
+from jaxlaw.errors import UsageError
 
 TABLE = pd.DataFrame(
     {

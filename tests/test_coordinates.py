@@ -7,8 +7,9 @@ import pytest
 from posed import posed
 from problems import problem
 
-from jaxlaw import laws, starts
-from jaxlaw.coordinates import box, exponents_of, from_natural, natural, recentre
+from jaxlaw import laws
+from jaxlaw.fitting import _starts as starts
+from jaxlaw.fitting._transform import box, exponents_of, from_natural, natural, recentre
 
 CASES = [(name, None) for name in laws.names()] + [("dcpt", "paper"), ("dcpt", "observed")]
 

@@ -8,9 +8,9 @@ import pytest
 
 import jaxlaw as jl
 from jaxlaw import laws, simulate
+from jaxlaw.fitting._fit_many import refit
+from jaxlaw.fitting._objective import metrics
 from jaxlaw.laws.cross_domain import in_domain, learnable_coefficient
-from jaxlaw.objective import metrics
-from jaxlaw.refits import refit
 
 CURVES = simulate.early_curves()
 DOMAINS = jl.learnability(CURVES, by="domain", law="dcpt-cross-k4")

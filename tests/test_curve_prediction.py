@@ -18,7 +18,7 @@ from curve_tables import read as read_short
 
 import jaxlaw as jl
 from jaxlaw import schedules, simulate
-from jaxlaw.laws.specs import INPUTS
+from jaxlaw.laws._parameters import INPUTS
 
 COUNTED = {"decay": 0.999, "carry_momentum": False, "count_warmup": False, "epsilon": None}
 

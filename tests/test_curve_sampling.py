@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jaxlaw.curves.sampling import (
+from jaxlaw.data._thinning import (
     DESIGNS,
     inherited_weight,
     keep_design,

@@ -13,8 +13,8 @@ from run_tables import assert_says
 
 import jaxlaw as jl
 from jaxlaw import schedules
-from jaxlaw.curves.counting import AREAS
-from jaxlaw.curves.courses import as_schedule, read_schedules
+from jaxlaw.data._row_areas import AREAS
+from jaxlaw.data._run_schedules import as_schedule, read_schedules
 
 
 def areas_of(curves, **options):

@@ -9,8 +9,8 @@ from conftest import DATA, needs_data, simulated_fit
 
 import jaxlaw as jl
 from jaxlaw import simulate
-from jaxlaw.dependence import CODE, correlation_within, run_groups, successive_correlation
-from jaxlaw.notes import UsageError
+from jaxlaw.data._dependence import CODE, correlation_within, run_groups, successive_correlation
+from jaxlaw.errors import UsageError
 from jaxlaw.planning import Replicates
 
 SIZES, STEPS = 22, 35

@@ -16,8 +16,8 @@ import pytest
 from conftest import HEEDS
 
 import jaxlaw as jl
-from jaxlaw.chunks import MANIFEST, Work, cut
-from jaxlaw.notes import UsageError, WorkError
+from jaxlaw.errors import UsageError, WorkError
+from jaxlaw.fitting._checkpoint import MANIFEST, Work, cut
 
 CHUNKS = cut(6, 10, 4)
 PARTS = {"law": "dcpt", "data": "a"}

@@ -9,8 +9,8 @@ from test_curve_prediction import at_truth
 
 import jaxlaw as jl
 from jaxlaw import planning, schedules, simulate
-from jaxlaw.curves.drops import DROPS, MOST, drops_along
-from jaxlaw.refits import Refits
+from jaxlaw.data._drops import DROPS, MOST, drops_along
+from jaxlaw.fitting._fit_many import Refits
 
 PLAIN, COUNTED = {"count_warmup": False}, {"count_warmup": True}
 TRUTH = simulate.TRUTHS["multi-power"]

@@ -7,8 +7,8 @@ import pytest
 
 import jaxlaw as jl
 from jaxlaw import laws
-from jaxlaw.elementwise import _both_ways
-from jaxlaw.notes import UsageError
+from jaxlaw.errors import UsageError
+from jaxlaw.fitting._elementwise import _both_ways
 
 FEW = {"n_starts": 16, "screen": 4}
 

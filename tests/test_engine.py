@@ -6,11 +6,14 @@ import numpy as np
 import pytest
 from posed import evaluate_starts, posed, screened, solved_for
 
-from jaxlaw import engine, programs, simulate, starts
-from jaxlaw.batch import solve_inside
-from jaxlaw.objective import predict, scaled_value
-from jaxlaw.solvers import SOLVERS
-from jaxlaw.solvers.status import CONVERGED
+from jaxlaw import _jit as programs
+from jaxlaw import simulate
+from jaxlaw.fitting import _engine as engine
+from jaxlaw.fitting import _starts as starts
+from jaxlaw.fitting._fit_batch import solve_inside
+from jaxlaw.fitting._objective import predict, scaled_value
+from jaxlaw.fitting.solvers import SOLVERS
+from jaxlaw.fitting.solvers._status import CONVERGED
 
 NEWTON = SOLVERS["newton"]
 

@@ -12,12 +12,13 @@ from posed import LIKE_A_FIT, posed, screened
 from problems import PROBLEMS
 
 import jaxlaw as jl
-from jaxlaw import engine, simulate
-from jaxlaw.objective import evaluate, scale_of
-from jaxlaw.programs import compiled
-from jaxlaw.solvers import SOLVERS
-from jaxlaw.solvers.newton import definite_inverse_root
-from jaxlaw.solvers.status import CONVERGED
+from jaxlaw import simulate
+from jaxlaw._jit import compiled
+from jaxlaw.fitting import _engine as engine
+from jaxlaw.fitting._objective import evaluate, scale_of
+from jaxlaw.fitting.solvers import SOLVERS
+from jaxlaw.fitting.solvers._newton import definite_inverse_root
+from jaxlaw.fitting.solvers._status import CONVERGED
 
 
 @pytest.fixture(scope="module", params=[problem.name for problem in PROBLEMS])

@@ -11,8 +11,8 @@ from jax.sharding import Mesh, PartitionSpec
 from problems import problem
 
 import jaxlaw as jl
-from jaxlaw.laws import base
-from jaxlaw.solvers.status import CONVERGED
+from jaxlaw.fitting.solvers._status import CONVERGED
+from jaxlaw.laws import _base as base
 
 ROWS = 40
 MESH = Mesh(np.array(jax.devices()[:1]), ("experiment",))

@@ -10,9 +10,9 @@ from conftest import simulated_fit
 
 import jaxlaw as jl
 from jaxlaw import simulate
-from jaxlaw.extrapolation import beyond, joint_ranges
+from jaxlaw.fitting._extrapolation import beyond, joint_ranges
+from jaxlaw.fitting._saved_fits import from_dict
 from jaxlaw.laws import names
-from jaxlaw.saved_fits import from_dict
 
 TRUTH = simulate.TRUTHS["chinchilla"]
 

@@ -8,9 +8,10 @@ from conftest import needs_data, simulated_fit, slimpajama
 from posed import posed, screened
 
 import jaxlaw as jl
-from jaxlaw import engine, laws, simulate
-from jaxlaw.findings import all_notes, at_walls
-from jaxlaw.solvers import SOLVERS
+from jaxlaw import laws, simulate
+from jaxlaw.fitting import _engine as engine
+from jaxlaw.fitting._diagnostics import all_notes, at_walls
+from jaxlaw.fitting.solvers import SOLVERS
 
 GOOD = {
     "agreement": 0.9, "status": "converged", "r2": 0.99, "spread": {}, "disagreement": 0.0,

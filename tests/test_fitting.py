@@ -8,8 +8,9 @@ from conftest import chinchilla_runs, kept_programs, needs_data, slimpajama
 from scipy.optimize import least_squares
 
 import jaxlaw as jl
-from jaxlaw import fitting, laws, simulate
-from jaxlaw.solvers import SOLVERS
+from jaxlaw import laws, simulate
+from jaxlaw.fitting import _fit as fitting
+from jaxlaw.fitting.solvers import SOLVERS
 
 PUBLISHED = {"A": 477.84, "B": 2143.86, "E": 1.81724, "alpha": 0.347313, "beta": 0.367183}
 

@@ -19,8 +19,8 @@ import pandas as pd
 import pytest
 
 import jaxlaw as jl
-from jaxlaw.formats import FORMATS, read_format, short_names
-from jaxlaw.notes import DataError, UsageError
+from jaxlaw.data.formats import FORMATS, read_format, short_names
+from jaxlaw.errors import DataError, UsageError
 
 STEPS = np.arange(100, 1001, 100)
 LOSS = 3.0 + 20.0 / STEPS

@@ -8,7 +8,7 @@ import pytest
 
 import jaxlaw as jl
 from jaxlaw import laws, simulate
-from jaxlaw.inflection import _interval
+from jaxlaw.planning._inflection import _interval
 
 UPPER = {
     "E": 1.78, "A": 0.8, "B": 0.1, "C": 0.22, "alpha": 0.5, "beta": 0.5, "gamma": 0.4, "eta": 1.0,

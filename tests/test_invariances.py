@@ -15,8 +15,9 @@ import pytest
 from conftest import simulated_fit
 
 import jaxlaw as jl
-from jaxlaw import engine, simulate
-from jaxlaw.laws import base
+from jaxlaw import simulate
+from jaxlaw.fitting import _engine as engine
+from jaxlaw.laws import _base as base
 
 DESIGN = simulate.experiment("chinchilla", noise=0.0)
 TRUTH = DESIGN.truth

@@ -9,7 +9,8 @@ import pandas as pd
 import pytest
 
 import jaxlaw as jl
-from jaxlaw.laws import base, files
+from jaxlaw.laws import _base as base
+from jaxlaw.laws import _files as files
 
 pytest.importorskip("typer")
 

@@ -13,8 +13,9 @@ from problems import problem
 
 import jaxlaw as jl
 from jaxlaw import laws, simulate
-from jaxlaw.laws import base, specs
-from jaxlaw.notes import UsageError
+from jaxlaw.errors import UsageError
+from jaxlaw.laws import _base as base
+from jaxlaw.laws import _parameters as specs
 
 
 def hidden(p, S1_cpt, S2_cpt, S1_pt=None, S2_pt=None):

@@ -6,12 +6,12 @@ import pytest
 from posed import evaluate_starts, posed, screened
 
 import jaxlaw as jl
-from jaxlaw import engine
-from jaxlaw.chunks import Work
-from jaxlaw.memory import Memory
-from jaxlaw.notes import WorkError
-from jaxlaw.search import Task, find_optima
-from jaxlaw.solvers import SOLVERS
+from jaxlaw.errors import WorkError
+from jaxlaw.fitting import _engine as engine
+from jaxlaw.fitting._checkpoint import Work
+from jaxlaw.fitting._memory import Memory
+from jaxlaw.fitting._multistart import Task, find_optima
+from jaxlaw.fitting.solvers import SOLVERS
 
 SPENT = "RESOURCE_EXHAUSTED: Out of memory allocating 1099511627776 bytes."
 

@@ -9,8 +9,10 @@ import optax
 import pytest
 from conftest import jitted_for_once
 
-from jaxlaw import laws, simulate, starts
-from jaxlaw.objective import (
+from jaxlaw import laws, simulate
+from jaxlaw._jit import compiled
+from jaxlaw.fitting import _starts as starts
+from jaxlaw.fitting._objective import (
     coupled_pairs,
     evaluate,
     metrics,
@@ -19,8 +21,7 @@ from jaxlaw.objective import (
     to_level,
     value_and_gradient,
 )
-from jaxlaw.posing import Options, pose
-from jaxlaw.programs import compiled
+from jaxlaw.fitting._problem import Options, pose
 
 CASES = [
     *((name, None, "log") for name in laws.names()),

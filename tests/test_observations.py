@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from run_tables import assert_same, assert_says, codes, simple, with_cell, write_csv
 
 from jaxlaw import laws
-from jaxlaw.notes import DataError, JaxlawError
-from jaxlaw.runs import read_runs
+from jaxlaw.data._runs import read_runs
+from jaxlaw.errors import DataError, JaxlawError
 
 QUICK = settings(
     max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
@@ -179,7 +179,8 @@ def test_the_users_table_stays_as_it_is():
 
 
 def test_a_law_of_ones_own():
-    from jaxlaw.laws import base, specs
+    from jaxlaw.laws import _base as base
+    from jaxlaw.laws import _parameters as specs
 
     @base.law(name="runs-test-law")
     def runs_test_law(x, *, a=specs.real(), b=specs.real()):

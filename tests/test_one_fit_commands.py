@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 import jaxlaw as jl
 from jaxlaw import simulate
 from jaxlaw.cli import app
-from jaxlaw.notes import UsageError
+from jaxlaw.errors import UsageError
 
 TABLE = simulate.experiment("chinchilla").table
 POINT = {"N": 7e10, "D": 2e12}

@@ -15,8 +15,8 @@ from conftest import kept_programs, simulated_fit
 
 import jaxlaw as jl
 from jaxlaw import folds, laws, simulate
-from jaxlaw.laws import base
-from jaxlaw.notes import UsageError
+from jaxlaw.errors import UsageError
+from jaxlaw.laws import _base as base
 
 POINT = {"N": 7e9, "D": 1e12}
 # Every worker imports every module of tests: these laws are not to be among the others' laws.

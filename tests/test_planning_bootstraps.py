@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 import jaxlaw as jl
 from jaxlaw import planning, schedules, simulate
 from jaxlaw.cli import app
+from jaxlaw.fitting._fit_many import fewest_for
 from jaxlaw.planning import ContinualRun, Pretraining, Replicates
-from jaxlaw.refits import fewest_for
 
 TABLE = simulate.experiment("chinchilla").table
 SIZE = 300  # resamples; programs of this shape serve other tests too

@@ -8,7 +8,7 @@ from conftest import jitted_for_once
 from planned import CONTINUAL, DOMAIN, SCRATCH, TRUTHS
 
 from jaxlaw import planning
-from jaxlaw.notes import UsageError
+from jaxlaw.errors import UsageError
 
 
 @pytest.fixture(autouse=True)

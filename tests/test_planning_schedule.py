@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import jaxlaw as jl
 from jaxlaw import UsageError, laws, planning, simulate
-from jaxlaw.curves.counting import area_options
+from jaxlaw.data._row_areas import area_options
 from jaxlaw.planning import optimal_schedule
 from jaxlaw.planning import schedule as searching
 from jaxlaw.schedules import Schedule, constant, cosine, join, warmup, wsd

@@ -11,7 +11,7 @@ import pytest
 
 import jaxlaw as jl
 from jaxlaw import DataError, UsageError, simulate
-from jaxlaw.curves.counting import area_options
+from jaxlaw.data._row_areas import area_options
 from jaxlaw.planning import (
     ContinualRun,
     Pretraining,

@@ -5,8 +5,10 @@ import jax
 import pytest
 
 import jaxlaw as jl
-from jaxlaw import engine, programs, simulate
-from jaxlaw.programs import compiled, programs_in
+from jaxlaw import _jit as programs
+from jaxlaw import simulate
+from jaxlaw._jit import compiled, programs_in
+from jaxlaw.fitting import _engine as engine
 
 SCRIPT = """
 import sys, jax, jaxlaw as jl

@@ -6,10 +6,17 @@ import pytest
 from posed import posed, solved_for
 from scipy.optimize import nnls
 
-from jaxlaw import laws, simulate, starts
-from jaxlaw.objective import predict
-from jaxlaw.programs import compiled
-from jaxlaw.projection import coefficients, linear_part, prediction, solved_coordinates, terms
+from jaxlaw import laws, simulate
+from jaxlaw._jit import compiled
+from jaxlaw.fitting import _starts as starts
+from jaxlaw.fitting._objective import predict
+from jaxlaw.fitting._variable_projection import (
+    coefficients,
+    linear_part,
+    prediction,
+    solved_coordinates,
+    terms,
+)
 
 
 def linear_laws():

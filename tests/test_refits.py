@@ -5,7 +5,7 @@ import pytest
 
 import jaxlaw as jl
 from jaxlaw import laws, simulate
-from jaxlaw.refits import refit
+from jaxlaw.fitting._fit_many import refit
 
 LAW = laws.get("chinchilla")
 RUNS = jl.read_runs(simulate.experiment("chinchilla").table)

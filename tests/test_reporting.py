@@ -17,8 +17,9 @@ from studied import EVIL, a_profile, a_study
 
 import jaxlaw as jl
 from jaxlaw import planning, schedules, simulate
-from jaxlaw.curves.counting import area_options
-from jaxlaw.notes import Note, UsageError
+from jaxlaw.data._row_areas import area_options
+from jaxlaw.errors import UsageError
+from jaxlaw.notes import Note
 
 pytest.importorskip("matplotlib")
 pytestmark = pytest.mark.usefixtures("closed")

@@ -6,7 +6,7 @@ from planned import DOMAIN, drawn
 
 import jaxlaw as jl
 from jaxlaw import laws, simulate
-from jaxlaw.laws.requirements import check_requirements
+from jaxlaw.laws._requirements import check_requirements
 
 RANGES = {"N": (0.5, 4.0), "D": (0.13, 2.6), "r": (0.1, 0.9)}
 IMPLICIT, CONSISTENT, IN_R = "implicit trend", "consistency", "trend in r"

@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 import jaxlaw as jl
 from jaxlaw import planning, simulate
 from jaxlaw.cli import app
-from jaxlaw.commands.terminal import in_options
-from jaxlaw.uncertainty.bootstrapping import resamples
+from jaxlaw.cli._terminal import in_options
+from jaxlaw.uncertainty._bootstrap import resamples
 
 TABLE = simulate.experiment("cpt-chinchilla", noise=0.004).table
 SIZE, LOST = 12, 5  # resamples, and the one in which the base came to nothing

@@ -11,7 +11,7 @@ from conftest import DATA, needs_data, simulated_fit
 
 import jaxlaw as jl
 from jaxlaw import simulate
-from jaxlaw.residual_checks import Residuals, residual_notes
+from jaxlaw.fitting._residual_checks import Residuals, residual_notes
 
 
 def by_code(notes):

@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given
 
 import jaxlaw as jl
-from jaxlaw.arguments import checked
-from jaxlaw.records import digest_of
+from jaxlaw._json import digest_of
+from jaxlaw._typed import checked
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))
 

@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 from run_tables import assert_same, assert_says, codes, simple, with_cell, write_csv
 
-from jaxlaw.notes import DataError, UsageError
-from jaxlaw.runs import read_runs
+from jaxlaw.data._runs import read_runs
+from jaxlaw.errors import DataError, UsageError
 
 # ---------------------------------------------------------------- names
 

@@ -9,9 +9,9 @@ import pytest
 
 import jaxlaw as jl
 from jaxlaw import laws, simulate
-from jaxlaw.curves.sampling import DESIGNS
-from jaxlaw.refits import refit
-from jaxlaw.sampling import decay_rate, next_runs, plan
+from jaxlaw.data._thinning import DESIGNS
+from jaxlaw.design._evaluation_steps import decay_rate, next_runs, plan
+from jaxlaw.fitting._fit_many import refit
 
 LAW = laws.get("chinchilla")
 TABLE = simulate.experiment("chinchilla").table

@@ -17,14 +17,14 @@ import pytest
 from posed import posed, screened
 
 import jaxlaw as jl
-from jaxlaw import engine
-from jaxlaw import search as searching
-from jaxlaw.chunks import Work
-from jaxlaw.notes import UsageError
-from jaxlaw.posing import Options, pose
-from jaxlaw.search import Task, find_optima
-from jaxlaw.solvers import SOLVERS
-from jaxlaw.solvers.status import CONVERGED
+from jaxlaw.errors import UsageError
+from jaxlaw.fitting import _engine as engine
+from jaxlaw.fitting import _multistart as searching
+from jaxlaw.fitting._checkpoint import Work
+from jaxlaw.fitting._multistart import Task, find_optima
+from jaxlaw.fitting._problem import Options, pose
+from jaxlaw.fitting.solvers import SOLVERS
+from jaxlaw.fitting.solvers._status import CONVERGED
 
 NEWTON = SOLVERS["newton"]
 

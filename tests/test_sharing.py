@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from posed import posed
 
-from jaxlaw.objective import evaluate
-from jaxlaw.sharing import once, once_of_each
+from jaxlaw._cse import once, once_of_each
+from jaxlaw.fitting._objective import evaluate
 
 
 def count(function, *arguments):

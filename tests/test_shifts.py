@@ -9,7 +9,7 @@ import pytest
 
 import jaxlaw as jl
 from jaxlaw import DataError, UsageError, laws, simulate
-from jaxlaw.curves.counting import area_options, areas_along
+from jaxlaw.data._row_areas import area_options, areas_along
 from jaxlaw.planning import ContinualRun, Pretraining, turning_length
 
 TRUTH = simulate.TRUTHS["cpt-curve"]

@@ -9,8 +9,9 @@ import pytest
 from pandas.testing import assert_frame_equal
 
 import jaxlaw as jl
-from jaxlaw import curve_designs, laws, schedules, simulate
-from jaxlaw.notes import UsageError
+from jaxlaw import laws, schedules, simulate
+from jaxlaw.errors import UsageError
+from jaxlaw.simulate import _loss_curves as curve_designs
 
 SIZES = {
     "kaplan": 48,

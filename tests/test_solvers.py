@@ -12,13 +12,15 @@ from problems import problem
 from scipy.optimize import minimize
 
 import jaxlaw as jl
-from jaxlaw import engine, starts
-from jaxlaw.objective import Evaluation, value_and_gradient
-from jaxlaw.posing import Options, pose
-from jaxlaw.solvers import FINISHER, SOLVERS, lbfgs
-from jaxlaw.solvers.newton import definite_inverse_root, solve_definite
-from jaxlaw.solvers.status import CONVERGED, NON_FINITE, STEP_LIMIT
-from jaxlaw.solvers.views import view
+from jaxlaw.fitting import _engine as engine
+from jaxlaw.fitting import _starts as starts
+from jaxlaw.fitting._objective import Evaluation, value_and_gradient
+from jaxlaw.fitting._problem import Options, pose
+from jaxlaw.fitting.solvers import FINISHER, SOLVERS
+from jaxlaw.fitting.solvers import _lbfgs as lbfgs
+from jaxlaw.fitting.solvers._newton import definite_inverse_root, solve_definite
+from jaxlaw.fitting.solvers._status import CONVERGED, NON_FINITE, STEP_LIMIT
+from jaxlaw.fitting.solvers._views import view
 
 NEWTON, LBFGS = SOLVERS["newton"], SOLVERS["lbfgs"]
 NOWHERE = 1e10

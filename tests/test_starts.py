@@ -7,8 +7,9 @@ import pandas as pd
 import pytest
 
 import jaxlaw as jl
-from jaxlaw import laws, starts
-from jaxlaw.notes import UsageError
+from jaxlaw import laws
+from jaxlaw.errors import UsageError
+from jaxlaw.fitting import _starts as starts
 
 NOWHERE = {}  # a centre of nothing: values stay as they are
 

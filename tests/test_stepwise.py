@@ -5,8 +5,10 @@ import numpy as np
 import pytest
 from posed import evaluate_starts, posed, screened
 
-from jaxlaw import engine, starts, stepwise
-from jaxlaw.solvers import FINISHER, SOLVERS
+from jaxlaw.fitting import _engine as engine
+from jaxlaw.fitting import _starts as starts
+from jaxlaw.fitting import _stepwise as stepwise
+from jaxlaw.fitting.solvers import FINISHER, SOLVERS
 
 NEWTON = SOLVERS["newton"]
 DERIVED, TERMS, VALUED = (

@@ -11,13 +11,13 @@ from studied import a_study
 
 import jaxlaw as jl
 from jaxlaw import cli, folds
-from jaxlaw.laws import base
-from jaxlaw.objective import metrics
-from jaxlaw.study.cautions import on_frame
-from jaxlaw.study.contenders import contenders_of
-from jaxlaw.study.data_sets import data_set
-from jaxlaw.study.ranking import paired_p, rank
-from jaxlaw.study.scoring import SCORES, score
+from jaxlaw.fitting._objective import metrics
+from jaxlaw.laws import _base as base
+from jaxlaw.validation._contenders import contenders_of
+from jaxlaw.validation._data_sets import data_set
+from jaxlaw.validation._diagnostics import on_frame
+from jaxlaw.validation._ranking import paired_p, rank
+from jaxlaw.validation._scoring import SCORES, score
 
 # Laws of one input and few points: what is studied here is the study, and programs compile fast.
 # Eight folds or more of 72 points are one program for each law.

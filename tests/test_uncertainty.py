@@ -9,18 +9,18 @@ from conftest import chinchilla_runs, needs_data
 
 import jaxlaw as jl
 from jaxlaw import simulate
-from jaxlaw.objective import kernel_width
-from jaxlaw.uncertainty.bootstrapping import degrees_of, resamples
-from jaxlaw.uncertainty.intervals import interval_of, student_ends
-from jaxlaw.uncertainty.posed_fit import fitted
-from jaxlaw.uncertainty.resampling import (
+from jaxlaw.fitting._objective import kernel_width
+from jaxlaw.uncertainty._bootstrap import degrees_of, resamples
+from jaxlaw.uncertainty._covariance import moved_by_leaving_out, residual_slopes
+from jaxlaw.uncertainty._fit_problem import fitted
+from jaxlaw.uncertainty._intervals import interval_of, student_ends
+from jaxlaw.uncertainty._resampling import (
     centre_of,
     group_numbers,
     resampled_counts,
     resampled_residuals,
     reweighted_residuals,
 )
-from jaxlaw.uncertainty.sandwich import moved_by_leaving_out, residual_slopes
 
 TABLE = simulate.experiment("chinchilla").table
 TRUTH = simulate.TRUTHS["chinchilla"]

@@ -10,10 +10,10 @@ from scipy import stats
 
 import jaxlaw as jl
 from jaxlaw import simulate
-from jaxlaw.findings import AGREE
-from jaxlaw.objective import moves_by_leaving_out
-from jaxlaw.uncertainty.posed_fit import fitted
-from jaxlaw.uncertainty.sandwich import linearised
+from jaxlaw.fitting._diagnostics import AGREE
+from jaxlaw.fitting._objective import moves_by_leaving_out
+from jaxlaw.uncertainty._covariance import linearised
+from jaxlaw.uncertainty._fit_problem import fitted
 
 TABLE = simulate.experiment("chinchilla").table
 TRUTH = simulate.TRUTHS["chinchilla"]

@@ -6,9 +6,9 @@ import math
 
 import pandas as pd
 
-from jaxlaw.laws import cross_domain, curves, downstream, mixture, scaling  # noqa: F401
-from jaxlaw.laws.base import Law, built_in, get, keep_as_built_in, names
-from jaxlaw.laws.files import from_file
+from jaxlaw.laws import annealing, cross_domain, downstream, mixture, scaling  # noqa: F401
+from jaxlaw.laws._base import Law, built_in, get, keep_as_built_in, names
+from jaxlaw.laws._files import from_file
 
 __all__ = ["built_in", "from_file", "get", "law_table", "names"]
 

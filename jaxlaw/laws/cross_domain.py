@@ -14,10 +14,10 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from jaxlaw.laws.base import Law, get, law, power
+from jaxlaw.errors import UsageError
+from jaxlaw.laws._base import Law, get, law, power
+from jaxlaw.laws._parameters import Input, exponent, positive
 from jaxlaw.laws.mixture import dcpt
-from jaxlaw.laws.specs import Input, exponent, positive
-from jaxlaw.notes import UsageError
 
 #: What K is made of, one value a domain.
 COEFFICIENTS = {

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import jax.numpy as jnp
 
-from jaxlaw.laws.base import Chart, law, power
-from jaxlaw.laws.specs import Input, exponent, positive, real
+from jaxlaw.laws._base import Chart, law, power
+from jaxlaw.laws._parameters import Input, exponent, positive, real
 
 
 @law(

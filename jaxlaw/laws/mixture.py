@@ -12,9 +12,9 @@ from dataclasses import replace
 import jax.numpy as jnp
 import numpy as np
 
-from jaxlaw.laws.base import Chart, Constraint, constrained, law, power
-from jaxlaw.laws.requirements import along_share, check_requirements, shares_of
-from jaxlaw.laws.specs import INPUTS, exponent, positive, real
+from jaxlaw.laws._base import Chart, Constraint, constrained, law, power
+from jaxlaw.laws._parameters import INPUTS, exponent, positive, real
+from jaxlaw.laws._requirements import along_share, check_requirements, shares_of
 from jaxlaw.notes import Note
 
 _BILLIONS = {name: replace(INPUTS[name], unit=1e9) for name in ("N", "D")}

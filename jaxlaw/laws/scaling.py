@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
-from jaxlaw.laws.base import law, power
-from jaxlaw.laws.specs import exponent, positive, real
+from jaxlaw.laws._base import law, power
+from jaxlaw.laws._parameters import exponent, positive, real
 
 # Hoffmann et al. start E, A, B from e, a, b on these grids, and the exponents as they are.
 _E_GRID = tuple(math.exp(e) for e in (-1.0, -0.5, 0.0, 0.5, 1.0))

@@ -7,7 +7,7 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from jaxlaw.laws.base import Array, Chart, power
+from jaxlaw.laws._base import Array, Chart, power
 
 
 def trained(S1: Any, L0: Any, A: Any, alpha: Any) -> Array:

@@ -12,14 +12,16 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from jaxlaw import laws, records
-from jaxlaw.dependence import CODE
-from jaxlaw.extrapolation import beyond, told
-from jaxlaw.laws.base import Law
-from jaxlaw.notes import Note, UsageError, nearest
-from jaxlaw.refits import fewest_for
-from jaxlaw.result import Fit
-from jaxlaw.saved_fits import from_dict
+from jaxlaw import _json as records
+from jaxlaw import laws
+from jaxlaw.data._dependence import CODE
+from jaxlaw.errors import UsageError, nearest
+from jaxlaw.fitting._extrapolation import beyond, told
+from jaxlaw.fitting._fit_many import fewest_for
+from jaxlaw.fitting._result import Fit
+from jaxlaw.fitting._saved_fits import from_dict
+from jaxlaw.laws._base import Law
+from jaxlaw.notes import Note
 
 LEVEL = 0.95
 MISSING = 0.05  # of the replicates without an answer: the interval of the others misleads

@@ -13,9 +13,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxlaw.arguments import checked
-from jaxlaw.laws.base import Law
-from jaxlaw.notes import Note, UsageError
+from jaxlaw._jit import SEARCHED, compiled, in_float64
+from jaxlaw._typed import checked
+from jaxlaw.errors import UsageError
+from jaxlaw.laws._base import Law
+from jaxlaw.notes import Note
 from jaxlaw.planning.answers import (
     LEVEL,
     MISSING,
@@ -29,7 +31,6 @@ from jaxlaw.planning.answers import (
 from jaxlaw.planning.extrema import root
 from jaxlaw.planning.placing import WALLS, Cost, Limits, log_cost, log_tokens, loss_at, place
 from jaxlaw.planning.transfer import nd_laws, on_held
-from jaxlaw.programs import SEARCHED, compiled, in_float64
 
 GRID = 129  # points at which two losses are compared, before the root between two of them
 BUDGETS = (1e10, 1e36)  # FLOPs among which the frontiers are compared

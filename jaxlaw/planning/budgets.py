@@ -13,9 +13,11 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from jaxlaw.arguments import checked
-from jaxlaw.extrapolation import beyond
-from jaxlaw.notes import DataError, Note, UsageError, nearest
+from jaxlaw._jit import in_float64
+from jaxlaw._typed import checked
+from jaxlaw.errors import DataError, UsageError, nearest
+from jaxlaw.fitting._extrapolation import beyond
+from jaxlaw.notes import Note
 from jaxlaw.planning.answers import (
     LEVEL,
     Answer,
@@ -31,7 +33,6 @@ from jaxlaw.planning.answers import (
     with_ends,
 )
 from jaxlaw.planning.placing import WALLS, Cost, Limits, Terms, best_runs, closed_terms, log_cost
-from jaxlaw.programs import in_float64
 
 AT_WALL = 1e-6  # in logarithms
 

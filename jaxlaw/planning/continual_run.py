@@ -17,17 +17,17 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxlaw import schedules
-from jaxlaw.curves.counting import (
+from jaxlaw._areas import PhaseAreas
+from jaxlaw._jit import SEARCHED, compiled
+from jaxlaw.data._row_areas import (
     UNKNOWN_BASE_RATE,
     areas_along,
     chosen_options,
     of_unknown_base,
 )
-from jaxlaw.lr_areas import PhaseAreas
-from jaxlaw.notes import UsageError, nearest
+from jaxlaw.errors import UsageError, nearest
+from jaxlaw.fitting._result import Fit
 from jaxlaw.planning.pieces import LONG, Counting, Sums, half_cosine, straight
-from jaxlaw.programs import SEARCHED, compiled
-from jaxlaw.result import Fit
 from jaxlaw.schedules import Schedule
 
 #: What a plan may vary.

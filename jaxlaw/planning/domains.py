@@ -16,9 +16,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxlaw.arguments import checked
-from jaxlaw.laws.base import Law
-from jaxlaw.notes import Note, UsageError, nearest
+from jaxlaw._jit import SEARCHED, compiled, in_float64
+from jaxlaw._typed import checked
+from jaxlaw.errors import UsageError, nearest
+from jaxlaw.laws._base import Law
+from jaxlaw.notes import Note
 from jaxlaw.planning.answers import (
     LEVEL,
     Answer,
@@ -30,7 +32,6 @@ from jaxlaw.planning.answers import (
     on_source,
     sources,
 )
-from jaxlaw.programs import SEARCHED, compiled, in_float64
 
 FIRST = 100  # parts that the whole is first cut into
 WINDOW = 8  # finer steps either way

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from jaxlaw.arguments import checked
-from jaxlaw.notes import DataError, UsageError
-from jaxlaw.tables import read_table
+from jaxlaw._tables import read_table
+from jaxlaw._typed import checked
+from jaxlaw.errors import DataError, UsageError
 
 
 @checked

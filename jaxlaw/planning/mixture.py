@@ -15,9 +15,11 @@ import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 
-from jaxlaw.arguments import checked
-from jaxlaw.laws.base import Law
-from jaxlaw.notes import Note, UsageError, nearest
+from jaxlaw._jit import SEARCHED, compiled, in_float64
+from jaxlaw._typed import checked
+from jaxlaw.errors import UsageError, nearest
+from jaxlaw.laws._base import Law
+from jaxlaw.notes import Note
 from jaxlaw.planning.answers import (
     LEVEL,
     Answer,
@@ -33,7 +35,6 @@ from jaxlaw.planning.answers import (
 )
 from jaxlaw.planning.extrema import lowest, root
 from jaxlaw.planning.placing import WALLS
-from jaxlaw.programs import SEARCHED, compiled, in_float64
 
 CURVE = 101  # points of the trade-off curve
 GRID = 1025  # shares at which the constraint is looked at, before the root between two of them

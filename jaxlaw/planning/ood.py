@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from jaxlaw.arguments import checked
-from jaxlaw.notes import DataError, Note, UsageError, nearest
+from jaxlaw._tables import read_table
+from jaxlaw._typed import checked
+from jaxlaw.errors import DataError, UsageError, nearest
+from jaxlaw.notes import Note
 from jaxlaw.planning.answers import LEVEL, Answer, measured
-from jaxlaw.tables import read_table
 
 _NAME = "observed"  # what the table is called in messages
 _COLUMNS = ("loss_pt", "loss_cpt", "loss_ood")

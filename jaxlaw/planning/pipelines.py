@@ -9,12 +9,12 @@ import jax
 import jax.numpy as jnp
 
 from jaxlaw import laws
-from jaxlaw.arguments import as_array, checked
-from jaxlaw.coordinates import Array
-from jaxlaw.laws.base import Law
-from jaxlaw.notes import UsageError, nearest
+from jaxlaw._jit import SEARCHED, compiled
+from jaxlaw._typed import as_array, checked
+from jaxlaw.errors import UsageError, nearest
+from jaxlaw.fitting._transform import Array
+from jaxlaw.laws._base import Law
 from jaxlaw.planning.placing import WALLS, Limits, log_tokens, loss_at, place
-from jaxlaw.programs import SEARCHED, compiled
 
 AT_WALL = 1e-4  # in logarithms, for float32 too
 

@@ -14,10 +14,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxlaw.laws.base import Law, power
-from jaxlaw.notes import UsageError
+from jaxlaw._jit import SEARCHED, compiled
+from jaxlaw.errors import UsageError
+from jaxlaw.laws._base import Law, power
 from jaxlaw.planning.extrema import best_on_grid, lowest, lowest_in_box, root
-from jaxlaw.programs import SEARCHED, compiled
 
 #: What is searched at all, in single parameters and tokens. An answer at these walls is none.
 WALLS = {"N": (1e3, 1e20), "D": (1e3, 1e24), "r": (0.0, 1.0)}

@@ -8,9 +8,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from jaxlaw.notes import DataError, Note, UsageError
+from jaxlaw.data._runs import Runs, read_runs
+from jaxlaw.errors import DataError, UsageError
+from jaxlaw.notes import Note
 from jaxlaw.planning.answers import in_domain
-from jaxlaw.runs import Runs, read_runs
 
 _HALVINGS = 80
 

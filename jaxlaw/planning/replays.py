@@ -12,9 +12,11 @@ import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 
-from jaxlaw.arguments import checked
-from jaxlaw.laws.base import Law
-from jaxlaw.notes import Note, UsageError
+from jaxlaw._jit import SEARCHED, compiled, in_float64
+from jaxlaw._typed import checked
+from jaxlaw.errors import UsageError
+from jaxlaw.laws._base import Law
+from jaxlaw.notes import Note
 from jaxlaw.planning.answers import (
     LEVEL,
     Answer,
@@ -29,7 +31,6 @@ from jaxlaw.planning.answers import (
 )
 from jaxlaw.planning.extrema import root
 from jaxlaw.planning.replay_curves import common_tokens, least_back, meeting, read_shares
-from jaxlaw.programs import SEARCHED, compiled, in_float64
 
 GRID = 257  # points at which the spread is looked at
 CURVE = 41  # rows a share has in the table

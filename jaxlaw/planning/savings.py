@@ -15,9 +15,12 @@ import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 
-from jaxlaw.arguments import checked
-from jaxlaw.laws.base import Law
-from jaxlaw.notes import DataError, Note, UsageError
+from jaxlaw._jit import SEARCHED, compiled, in_float64
+from jaxlaw._tables import read_table
+from jaxlaw._typed import checked
+from jaxlaw.errors import DataError, UsageError
+from jaxlaw.laws._base import Law
+from jaxlaw.notes import Note
 from jaxlaw.planning.answers import (
     LEVEL,
     SAME,
@@ -30,8 +33,6 @@ from jaxlaw.planning.answers import (
 )
 from jaxlaw.planning.extrema import root
 from jaxlaw.planning.placing import Cost
-from jaxlaw.programs import SEARCHED, compiled, in_float64
-from jaxlaw.tables import read_table
 
 _WALLS = (0.0, math.log(1e60))  # of log compute in FLOPs
 

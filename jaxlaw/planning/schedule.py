@@ -27,15 +27,16 @@ import optax
 import pandas as pd
 
 from jaxlaw import schedules
-from jaxlaw.arguments import checked
-from jaxlaw.curves.counting import AREAS, UNKNOWN_BASE_RATE, of_unknown_base
-from jaxlaw.laws.base import Law
-from jaxlaw.lr_areas import Areas, PhaseAreas, areas, phase_areas
-from jaxlaw.notes import Note, UsageError, nearest
+from jaxlaw._areas import Areas, PhaseAreas, areas, phase_areas
+from jaxlaw._jit import compiled, in_float64
+from jaxlaw._json import plain
+from jaxlaw._typed import checked
+from jaxlaw.data._row_areas import AREAS, UNKNOWN_BASE_RATE, of_unknown_base
+from jaxlaw.errors import UsageError, nearest
+from jaxlaw.laws._base import Law
+from jaxlaw.notes import Note
 from jaxlaw.planning.answers import LEVEL, Source, in_domain, on_source, percentiles, sources
 from jaxlaw.planning.continual_run import counted_as
-from jaxlaw.programs import compiled, in_float64
-from jaxlaw.records import plain
 from jaxlaw.schedules import Schedule
 
 _FALL = ("decay_start", "decay_end")

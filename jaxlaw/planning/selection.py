@@ -10,11 +10,16 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from jaxlaw import laws, records
-from jaxlaw.arguments import checked
-from jaxlaw.columns import missing_column
-from jaxlaw.laws.base import Law
-from jaxlaw.notes import DataError, Note, UsageError, nearest
+from jaxlaw import _json as records
+from jaxlaw import laws
+from jaxlaw._typed import checked
+from jaxlaw.data._columns import missing_column
+from jaxlaw.data._runs import read_runs
+from jaxlaw.errors import DataError, UsageError, nearest
+from jaxlaw.fitting._fit_many import Refits, refit, refit_near
+from jaxlaw.fitting.solvers._status import CONVERGED
+from jaxlaw.laws._base import Law
+from jaxlaw.notes import Note
 from jaxlaw.planning.answers import (
     LEVEL,
     SAME,
@@ -24,9 +29,6 @@ from jaxlaw.planning.answers import (
     percentiles_of,
     with_ends,
 )
-from jaxlaw.refits import Refits, refit, refit_near
-from jaxlaw.runs import read_runs
-from jaxlaw.solvers.status import CONVERGED
 
 FAR = 10  # times the most data seen: an extrapolation to doubt
 APART = 0.05  # of the resamples: who is ahead in more may be the better model

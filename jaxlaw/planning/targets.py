@@ -8,8 +8,10 @@ from typing import Any, Literal
 
 import numpy as np
 
-from jaxlaw.arguments import checked
-from jaxlaw.notes import Note, UsageError
+from jaxlaw._jit import in_float64
+from jaxlaw._typed import checked
+from jaxlaw.errors import UsageError
+from jaxlaw.notes import Note
 from jaxlaw.planning.answers import (
     LEVEL,
     Source,
@@ -29,7 +31,6 @@ from jaxlaw.planning.budgets import (
     searched,
 )
 from jaxlaw.planning.placing import COMPUTES, Cost, least_compute, log_cost, other_input
-from jaxlaw.programs import in_float64
 
 NEAR_END = 1e-3  # of the searched range of log compute
 REACHED = 1e-9  # of the loss asked for: farther away a search has not ended

@@ -15,8 +15,9 @@ import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 
-from jaxlaw.arguments import checked
-from jaxlaw.notes import UsageError
+from jaxlaw._jit import SEARCHED, compiled, in_float64
+from jaxlaw._typed import checked
+from jaxlaw.errors import UsageError
 from jaxlaw.planning.answers import (
     LEVEL,
     Answer,
@@ -37,7 +38,6 @@ from jaxlaw.planning.two_losses import (
     on_settings,
     question_of,
 )
-from jaxlaw.programs import SEARCHED, compiled, in_float64
 
 Minimise = Literal["losses", "changes"]
 WHAT = {"losses": 0.0, "changes": 1.0}  # how many times the start is taken off the end

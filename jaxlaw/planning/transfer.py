@@ -21,9 +21,11 @@ import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 
-from jaxlaw.arguments import checked
-from jaxlaw.laws.base import Law
-from jaxlaw.notes import Note, UsageError
+from jaxlaw._jit import SEARCHED, compiled, in_float64
+from jaxlaw._typed import checked
+from jaxlaw.errors import UsageError
+from jaxlaw.laws._base import Law
+from jaxlaw.notes import Note
 from jaxlaw.planning.answers import (
     LEVEL,
     SAME,
@@ -46,7 +48,6 @@ from jaxlaw.planning.placing import (
     other_input,
 )
 from jaxlaw.planning.targets import smallest_compute
-from jaxlaw.programs import SEARCHED, compiled, in_float64
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -11,9 +11,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxlaw.arguments import checked
-from jaxlaw.lr_areas import PhaseAreas
-from jaxlaw.notes import Note, UsageError
+from jaxlaw._areas import PhaseAreas
+from jaxlaw._jit import SEARCHED, compiled, in_float64
+from jaxlaw._typed import checked
+from jaxlaw.errors import UsageError
+from jaxlaw.notes import Note
 from jaxlaw.planning.answers import LEVEL, Answer, measured
 from jaxlaw.planning.continual_run import SETTINGS, ContinualRun, phase_ends
 from jaxlaw.planning.two_losses import (
@@ -22,7 +24,6 @@ from jaxlaw.planning.two_losses import (
     on_settings,
     question_of,
 )
-from jaxlaw.programs import SEARCHED, compiled, in_float64
 
 LONGEST = 1e12  # steps; what takes longer is never
 _POINTS = 512

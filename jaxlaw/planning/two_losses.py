@@ -9,9 +9,11 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from jaxlaw.curves.counting import AREAS
-from jaxlaw.laws.base import Law
-from jaxlaw.notes import Note, UsageError, nearest
+from jaxlaw._jit import SEARCHED, compiled, in_float64
+from jaxlaw.data._row_areas import AREAS
+from jaxlaw.errors import UsageError, nearest
+from jaxlaw.laws._base import Law
+from jaxlaw.notes import Note
 from jaxlaw.planning.answers import Source, held, on_source, sources
 from jaxlaw.planning.continual_run import (
     SETTINGS,
@@ -22,7 +24,6 @@ from jaxlaw.planning.continual_run import (
     layout_of,
     phase_ends,
 )
-from jaxlaw.programs import SEARCHED, compiled, in_float64
 from jaxlaw.schedules import Schedule
 
 CORPORA = ("pt", "cpt")

@@ -12,15 +12,16 @@ import numpy as np
 import pandas as pd
 
 from jaxlaw import laws
-from jaxlaw.arguments import checked
-from jaxlaw.columns import missing_column
-from jaxlaw.fitting import fit
-from jaxlaw.notes import DataError, Note, UsageError, nearest
+from jaxlaw._jit import in_float64
+from jaxlaw._typed import checked
+from jaxlaw.data._columns import missing_column
+from jaxlaw.data._runs import read_runs
+from jaxlaw.errors import DataError, UsageError, nearest
+from jaxlaw.fitting._fit import fit
+from jaxlaw.fitting._fit_many import refit
+from jaxlaw.fitting._result import Fit
+from jaxlaw.notes import Note
 from jaxlaw.planning.answers import LEVEL, Answer, in_domain, measured, on_resamples
-from jaxlaw.programs import in_float64
-from jaxlaw.refits import refit
-from jaxlaw.result import Fit
-from jaxlaw.runs import read_runs
 
 MISALIGNED = "suspect misalignment"
 REACHED = "stop: target reached"

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 
+from jaxlaw._jit import in_float64
 from jaxlaw.planning.answers import LEVEL, Source, held, sources, with_ends
 from jaxlaw.planning.breakeven import BreakEven
 from jaxlaw.planning.budgets import frontier
@@ -24,7 +25,6 @@ from jaxlaw.plots.style import (
     tidy,
     write,
 )
-from jaxlaw.programs import in_float64
 
 _AROUND = 30.0  # times less and more than where the losses cross
 _AXES = {"D": "tokens", "N": "model parameters N", "compute": "training compute (FLOPs)"}

@@ -8,7 +8,8 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from jaxlaw.notes import UsageError
+from jaxlaw.errors import UsageError
+from jaxlaw.fitting._result import Fit
 from jaxlaw.plots.style import (
     BLUE,
     FAINT,
@@ -23,7 +24,6 @@ from jaxlaw.plots.style import (
     step_axis,
     tidy,
 )
-from jaxlaw.result import Fit
 
 
 def loss_curve(prediction: pd.DataFrame, observed: Any = None, ax: Axes | None = None) -> Axes:

@@ -11,8 +11,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator
 
-from jaxlaw.notes import UsageError
-from jaxlaw.observations import observe
+from jaxlaw.data._observations import observe
+from jaxlaw.errors import UsageError
+from jaxlaw.fitting._result import Fit
+from jaxlaw.fitting._scores import runs_for
 from jaxlaw.plots.inputs import loss_over_share
 from jaxlaw.plots.style import (
     BLUE,
@@ -27,8 +29,6 @@ from jaxlaw.plots.style import (
     tidy,
     write,
 )
-from jaxlaw.result import Fit
-from jaxlaw.scores import runs_for
 
 
 def observed_against_predicted(

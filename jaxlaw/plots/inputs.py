@@ -9,10 +9,12 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import to_rgba
 
-from jaxlaw.inflection import loss_slopes
-from jaxlaw.laws.specs import Input
-from jaxlaw.notes import UsageError, nearest
-from jaxlaw.observations import observe
+from jaxlaw.data._observations import observe
+from jaxlaw.errors import UsageError, nearest
+from jaxlaw.fitting._result import Fit
+from jaxlaw.fitting._scores import runs_for
+from jaxlaw.laws._parameters import Input
+from jaxlaw.planning._inflection import loss_slopes
 from jaxlaw.plots.style import (
     BLUE,
     FAINT,
@@ -28,8 +30,6 @@ from jaxlaw.plots.style import (
     value_label,
     write,
 )
-from jaxlaw.result import Fit
-from jaxlaw.scores import runs_for
 
 CURVES = 4
 _FINE = 200  # points of a curve

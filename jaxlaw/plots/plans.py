@@ -9,7 +9,9 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from jaxlaw.observations import observe
+from jaxlaw._jit import in_float64
+from jaxlaw.data._observations import observe
+from jaxlaw.fitting._scores import runs_for
 from jaxlaw.planning.answers import Source, held, sources
 from jaxlaw.planning.budgets import Allocation, Frontier, frontier
 from jaxlaw.planning.domains import DomainShares
@@ -31,8 +33,6 @@ from jaxlaw.plots.style import (
     tidy,
     write,
 )
-from jaxlaw.programs import in_float64
-from jaxlaw.scores import runs_for
 
 _COMPUTE = "training compute (FLOPs)"
 _NAMED = 5  # lines of a picture of many

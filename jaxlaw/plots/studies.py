@@ -9,9 +9,9 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from jaxlaw.plots.style import BLUE, FAINT, INK, RED, log_axis, new_axes, tidy
-from jaxlaw.study import Study
-from jaxlaw.study.result import SCORE_NAMES
-from jaxlaw.study.scoring import score_text
+from jaxlaw.validation import Study
+from jaxlaw.validation._scoring import score_text
+from jaxlaw.validation._study import SCORE_NAMES
 
 _FAR = 10.0  # times the best score of a column: as dark as it gets
 

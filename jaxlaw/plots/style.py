@@ -22,8 +22,8 @@ from matplotlib.ticker import (
     NullLocator,
 )
 
-from jaxlaw.laws.base import Law
-from jaxlaw.laws.specs import Input
+from jaxlaw.laws._base import Law
+from jaxlaw.laws._parameters import Input
 
 INK = "#333333"
 FAINT = "#6f6f6f"

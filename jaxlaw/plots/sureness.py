@@ -9,7 +9,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
-from jaxlaw.notes import UsageError
+from jaxlaw.errors import UsageError
 from jaxlaw.plots.style import BLUE, FAINT, INK, RED, dots, name_ends, new_axes, tidy, write
 from jaxlaw.uncertainty import Profile
 

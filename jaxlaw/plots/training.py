@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 
-from jaxlaw.notes import UsageError
+from jaxlaw.errors import UsageError
 from jaxlaw.planning.continual_run import SETTINGS, ContinualRun
 from jaxlaw.planning.ood import OutOfDomain
 from jaxlaw.planning.schedule import OptimalSchedule

@@ -7,17 +7,17 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from jaxlaw.arguments import checked
-from jaxlaw.curves import Curves
-from jaxlaw.notes import UsageError
-from jaxlaw.records import write_whole
+from jaxlaw._json import write_whole
+from jaxlaw._typed import checked
+from jaxlaw.data import Curves
+from jaxlaw.data._runs import read_runs
+from jaxlaw.errors import UsageError
+from jaxlaw.fitting._result import Fit
 from jaxlaw.reporting.fits import fit_parts
 from jaxlaw.reporting.page import whole_page
 from jaxlaw.reporting.studies import study_parts
-from jaxlaw.result import Fit
-from jaxlaw.runs import read_runs
-from jaxlaw.study import Study
-from jaxlaw.uncertainty.intervals import check_level
+from jaxlaw.uncertainty._intervals import check_level
+from jaxlaw.validation import Study
 
 __all__ = ["report"]
 

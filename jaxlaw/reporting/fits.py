@@ -9,9 +9,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from jaxlaw.curves import Curves
-from jaxlaw.dependence import unanswered
-from jaxlaw.notes import DataError, Note, UsageError
+from jaxlaw.data import Curves
+from jaxlaw.data._dependence import unanswered
+from jaxlaw.data._runs import Runs
+from jaxlaw.errors import DataError, UsageError
+from jaxlaw.fitting._result import Fit
+from jaxlaw.notes import Note
 from jaxlaw.planning.answers import Answer, AnswerTable
 from jaxlaw.reporting.page import (
     Html,
@@ -24,10 +27,8 @@ from jaxlaw.reporting.page import (
     tiles,
 )
 from jaxlaw.reporting.pictures import can_draw, of_curves, of_fit, of_plan, of_profile
-from jaxlaw.result import Fit
-from jaxlaw.runs import Runs
 from jaxlaw.uncertainty import Profile, covariance
-from jaxlaw.uncertainty.intervals import COLUMNS, interval_of
+from jaxlaw.uncertainty._intervals import COLUMNS, interval_of
 
 _ROWS = 40  # of a plan's table
 NO_CURVES = (

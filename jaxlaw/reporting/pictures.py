@@ -10,16 +10,16 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from jaxlaw.curves import Curves
-from jaxlaw.curves.counting import AREAS
-from jaxlaw.curves.courses import updates
+from jaxlaw.data import Curves
+from jaxlaw.data._row_areas import AREAS
+from jaxlaw.data._run_schedules import updates
+from jaxlaw.data._runs import Runs
+from jaxlaw.fitting._result import Fit
 from jaxlaw.planning.budgets import Allocation
 from jaxlaw.planning.mixture import Mixture
 from jaxlaw.reporting.page import Html, element
-from jaxlaw.result import Fit
-from jaxlaw.runs import Runs
-from jaxlaw.study import Study
 from jaxlaw.uncertainty import Profile
+from jaxlaw.validation import Study
 
 _ALONG = ("N", "D", "C", "Dp", "r")  # inputs to draw a law along: areas mean little to the eye
 _SETS = 4  # data sets whose folds are drawn

@@ -9,8 +9,8 @@ import pandas as pd
 from jaxlaw.reporting.fits import NO_PICTURES
 from jaxlaw.reporting.page import Html, Section, element, folded, note_list, pairs, table, tiles
 from jaxlaw.reporting.pictures import can_draw, of_study
-from jaxlaw.study import Study
-from jaxlaw.study.scoring import score_text
+from jaxlaw.validation import Study
+from jaxlaw.validation._scoring import score_text
 
 _FOLDS = 400  # rows of the table of folds: a study has thousands
 _SPREADS = 20  # rows of the table of parameters that are shown at once

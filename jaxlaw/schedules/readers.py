@@ -12,9 +12,10 @@ import jax
 import numpy as np
 import pandas as pd
 
-from jaxlaw.arguments import checked
-from jaxlaw.notes import DataError, UsageError, nearest
-from jaxlaw.programs import in_float64
+from jaxlaw._jit import in_float64
+from jaxlaw._tables import read_table
+from jaxlaw._typed import checked
+from jaxlaw.errors import DataError, UsageError, nearest
 from jaxlaw.schedules.shapes import (
     Schedule,
     constant,
@@ -27,7 +28,6 @@ from jaxlaw.schedules.shapes import (
     whole_number,
     wsd,
 )
-from jaxlaw.tables import read_table
 
 
 @checked

@@ -9,8 +9,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from jaxlaw.arguments import checked
-from jaxlaw.notes import UsageError, nearest
+from jaxlaw._typed import checked
+from jaxlaw.errors import UsageError, nearest
 
 
 @dataclass(frozen=True, eq=False)

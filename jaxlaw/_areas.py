@@ -1,0 +1,437 @@
+"""The two areas of a learning-rate schedule, S1 and S2 (Tissue 2024; Wang 2025, eq. 1 and 2).
+
+With η_i the rate of step i (from 1) and η_0 the rate before step 1::
+
+    S1(t) = Σ_{i≤t} η_i                                      forward area
+    S2(t) = Σ_{i≤t} m_i,  m_i = λ·m_{i−1} + (η_{i−1} − η_i)  annealing area, m_0 = 0
+          = Σ_{i≤t} Σ_{k≤i} (η_{k−1} − η_k)·λ^{i−k}
+
+Summed over i first, the double sum is one first-order recurrence of the drop since η_0::
+
+    S2(t) = Σ_{k≤t} (η_0 − η_k)·λ^{t−k} = λ·S2(t−1) + (η_0 − η_t)
+
+Nothing is divided by 1 − λ, and for rates that stay below η_0 nothing cancels.
+
+JAX arrays are worked on where they lie, by :func:`~jaxlaw._decayed_sum.decayed_sum`; everything
+else on the host, by numpy's cumsum and scipy's lfilter.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxlaw._decayed_sum import decayed_sum, powers_of
+from jaxlaw._jit import compiled
+from jaxlaw._typed import checked
+from jaxlaw.errors import UsageError
+from jaxlaw.laws._base import power
+from jaxlaw.schedules import Schedule
+
+BLOCK = 2**19  # rates of a host array worked on at a time, 4 MB: what stays in cache
+
+
+class Areas(NamedTuple):
+    """Forward area S1 and annealing area S2, learning rate × steps; arrays of one shape."""
+
+    S1: Any
+    S2: Any
+
+
+class PhaseAreas(NamedTuple):
+    """The areas split at the boundary of pre-training (pt) and continued training (cpt).
+
+    During pre-training those of cpt are 0; after it those of pt keep their last value.
+    """
+
+    S1_pt: Any
+    S1_cpt: Any
+    S2_pt: Any
+    S2_cpt: Any
+
+    @property
+    def whole(self) -> Areas:
+        """S1 = S1_pt + S1_cpt and S2 = S2_pt + S2_cpt (Wang 2025, eq. 2)."""
+        return Areas(self.S1_pt + self.S1_cpt, self.S2_pt + self.S2_cpt)
+
+
+@checked
+def areas(
+    lr: Any,
+    decay: Any = 0.999,
+    initial_lr: Any = None,
+    *,
+    at: Any = None,
+    boundary: int | None = None,
+    carry_momentum: bool = False,
+    count_warmup: bool | tuple[bool, bool] = True,
+    epsilon: Any = None,
+    S1_before: Any = 0.0,
+) -> Areas:
+    """S1 and S2 after every step of a schedule, or after the steps ``at``.
+
+    Args:
+        lr: rates, (steps,) or (schedules, steps); a Schedule, or a list of them of one length;
+            or an iterator of consecutive blocks of rates, for schedules too long to hold.
+            JAX arrays, traced ones too, give JAX arrays of their dtype, differentiable in lr,
+            decay, initial_lr, epsilon and S1_before. Everything else is worked on in float64,
+            some hundred thousand rates at a time, and gives numpy arrays.
+        decay: λ in [0, 1]; or (decays,), which puts an axis before those of lr.
+        initial_lr: η_0, a number or (schedules,). ``"first"``: the rate of step 1, no jump.
+            Left out: a Schedule's own, else 0.
+        at: (points,) steps to evaluate after, in any order; 0 is before the first.
+        boundary: steps of pre-training; S2 is then summed phase by phase, as in
+            :func:`phase_areas`. Left out: a Schedule's own, else one phase.
+        carry_momentum: momentum goes on over the boundary, as if there were none.
+        count_warmup: False ignores rises (negative drops) up to and with the first step of
+            the phase that has its highest rate. Falls always count. A pair is for either phase.
+        epsilon: weights momentum with the rate, S2 = Σ m_i·η_i^ε (Wang 2025, App. J).
+        S1_before: sum of the rates before those of ``lr``, a number or (schedules,).
+
+    Returns:
+        Areas of shape (…, steps) or (…, points), where … is (decays, schedules), what there
+        is of them.
+
+    Raises:
+        UsageError: λ outside [0, 1], rates that are not finite, or a boundary, step or shape
+            that does not fit.
+    """
+    problem = _pose(lr, decay, initial_lr, S1_before, epsilon, at, boundary)
+    rules = _rules(epsilon, carry_momentum, count_warmup)
+    if problem.boundary is None:
+        return _each_decay(problem, lambda one: _run(one, rules[0], _start(one))[0])
+    return _each_decay(problem, lambda one: _split(one, rules)).whole
+
+
+@checked
+def phase_areas(
+    lr: Any,
+    decay: Any = 0.999,
+    initial_lr: Any = None,
+    *,
+    at: Any = None,
+    boundary: int | None = None,
+    carry_momentum: bool = False,
+    count_warmup: bool | tuple[bool, bool] = True,
+    epsilon: Any = None,
+    S1_before: Any = 0.0,
+) -> PhaseAreas:
+    """The areas of pre-training and of the continued phase, apart (Wang 2025, eq. 2 and 4).
+
+    η_0 of the continued phase is the last rate of pre-training. By default momentum left over
+    at the boundary stops there, as where the areas of each phase are computed in advance; with
+    ``carry_momentum=True`` its tail counts in S2_cpt, and S2_pt + S2_cpt is the S2 of the same
+    rates without a boundary.
+
+    Args and errors as :func:`areas`; ``boundary`` is needed unless ``lr`` is a Schedule that
+    has one.
+    """
+    problem = _pose(lr, decay, initial_lr, S1_before, epsilon, at, boundary)
+    if problem.boundary is None:
+        raise UsageError("no boundary to split at; give boundary=, or a Schedule made by join()")
+    rules = _rules(epsilon, carry_momentum, count_warmup)
+    return _each_decay(problem, lambda one: _split(one, rules))
+
+
+def _rules(
+    epsilon: Any, carry_momentum: bool, count_warmup: bool | tuple[bool, bool]
+) -> list[_Rule]:
+    """Those of the first phase and the second."""
+    each = count_warmup if isinstance(count_warmup, tuple) else (count_warmup, count_warmup)
+    return [_Rule(epsilon is not None, carry_momentum, one) for one in each]
+
+
+def _pose(
+    lr: Any,
+    decay: Any,
+    initial_lr: Any,
+    S1_before: Any,
+    epsilon: Any,
+    at: Any,
+    boundary: int | None,
+) -> _Problem:
+    rates, own_initial, own_boundary = _read(lr)
+    boundary = own_boundary if boundary is None else boundary
+    begin = rates
+    if isinstance(rates, Iterator):
+        if at is None or boundary is not None:
+            raise UsageError("blocks of rates need at=, the steps to evaluate, and no boundary")
+        begin = next(rates, np.zeros(0))
+        rates = itertools.chain([begin], rates)
+    if begin.ndim not in (1, 2) or 0 in begin.shape:
+        raise UsageError(f"lr has shape {begin.shape}; it must be (steps,) or (schedules, steps)")
+    if isinstance(initial_lr, str):
+        if initial_lr != "first":
+            raise UsageError(f"initial_lr must be a number or 'first', not {initial_lr!r}")
+        initial_lr = begin[..., 0]
+    initial_lr = own_initial if initial_lr is None else initial_lr
+    epsilon = None if epsilon is None else _numbers("epsilon", epsilon)
+    if epsilon is not None and epsilon.ndim:
+        raise UsageError(f"epsilon is one number, not an array of shape {epsilon.shape}")
+    given = (rates, decay, initial_lr, S1_before, epsilon)
+    on_device = any(isinstance(one, jax.Array) for one in given)
+    lead = begin.shape[:-1]
+    problem = _Problem(
+        rates, initial_lr, S1_before, epsilon, _decay(decay), at, boundary, on_device, lead
+    )
+    if boundary is not None and not 0 < boundary < problem.steps:
+        last = problem.steps - 1
+        raise UsageError(f"boundary={boundary} must leave steps on both sides: from 1 to {last}")
+    return problem._replace(at=_points(at, problem.steps))
+
+
+def _read(lr: Any) -> tuple[Any, Any, int | None]:
+    """Rates, and η_0 and boundary where a Schedule says them."""
+    if isinstance(lr, Schedule):
+        return lr.rates, lr.initial_lr, lr.boundary
+    if isinstance(lr, list | tuple) and lr and all(isinstance(one, Schedule) for one in lr):
+        if len({(len(one), one.boundary) for one in lr}) > 1:
+            raise UsageError(
+                "schedules of one call must have the same length and boundary; call areas() for "
+                "each of them, or for each group that has"
+            )
+        initial = np.array([one.initial_lr for one in lr])
+        return np.stack([one.rates for one in lr]), initial, lr[0].boundary
+    if isinstance(lr, Iterator):
+        return (_numbers("lr", block) for block in lr), 0.0, None
+    return _numbers("lr", lr), 0.0, None
+
+
+def _numbers(name: str, given: Any) -> Any:
+    """An array of float64; JAX's own arrays, traced ones too, as they are."""
+    if isinstance(given, jax.Array):
+        return given
+    try:
+        return np.asarray(given, float)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise UsageError(f"{name} must be numbers: {error}") from None
+
+
+def _decay(decay: Any) -> Any:
+    if isinstance(decay, jax.core.Tracer):
+        return decay
+    values = _numbers("decay", decay) if not isinstance(decay, jax.Array) else np.asarray(decay)
+    if values.ndim > 1 or not values.size or not ((values >= 0) & (values <= 1)).all():
+        raise UsageError(f"decay is λ in [0, 1], a number or (decays,), not {decay}")
+    return values
+
+
+def _points(at: Any, steps: int | None) -> np.ndarray | None:
+    if at is None:
+        return None
+    points = np.asarray(_numbers("at", at))
+    if points.ndim != 1 or not len(points) or not (points == np.floor(points)).all():
+        raise UsageError(f"at must be whole numbers of steps, (points,), not {at!r}")
+    last = np.inf if steps is None else steps
+    if points.min() < 0 or points.max() > last:
+        raise UsageError(f"at has {points.min()} to {points.max()}; the steps are 0 to {last}")
+    return points.astype(int)
+
+
+def _each_decay(problem: _Problem, run: Callable[[_Problem], Any]) -> Any:
+    """What ``run`` gives for one λ; for (decays,) with their axis first."""
+    if problem.decay.ndim == 0:
+        return run(problem)
+    if isinstance(problem.decay, jax.Array):
+        return jax.vmap(lambda decay: run(problem._replace(decay=decay)))(problem.decay)
+    if problem.steps is None:
+        raise UsageError("blocks of rates pass once, so take one decay, not several")
+    found = [run(problem._replace(decay=decay)) for decay in problem.decay]
+    stack = jnp.stack if problem.on_device else np.stack
+    return jax.tree.map(lambda *each: stack(each), *found)
+
+
+def _start(problem: _Problem) -> tuple[Any, ...]:
+    return problem.S1_before, 0.0, 0.0, problem.initial_lr
+
+
+def _split(problem: _Problem, rules: list[_Rule]) -> PhaseAreas:
+    """The two phases one after the other, each with its own η_0."""
+    rates, at, boundary = problem.rates, problem.at, problem.boundary
+    early, late = (None, None) if at is None else (at.clip(max=boundary), (at - boundary).clip(0))
+    first = problem._replace(rates=rates[..., :boundary], at=early)
+    pt, momentum = _run(first, rules[0], _start(first))
+    tail = momentum if rules[1].carry_momentum else 0.0
+    second = problem._replace(rates=rates[..., boundary:], at=late)
+    cpt, _ = _run(second, rules[1], (0.0, 0.0, tail, rates[..., boundary - 1]))
+    if at is None:
+        xp = jnp if problem.on_device else np
+        none = xp.zeros_like(pt.S1)
+        held = (xp.broadcast_to(one[..., -1:], cpt.S1.shape) for one in pt)
+        pt = Areas(*(xp.concatenate(both, axis=-1) for both in zip(pt, held, strict=True)))
+        cpt = Areas(*(xp.concatenate([none, one], axis=-1) for one in cpt))
+    return PhaseAreas(pt.S1, cpt.S1, pt.S2, cpt.S2)
+
+
+class _Rule(NamedTuple):
+    """Which of the definitions of S2: see :func:`areas`."""
+
+    weighted: bool
+    carry_momentum: bool
+    count_warmup: bool
+
+    @property
+    def plain(self) -> bool:
+        """Whether S2 is the recurrence of the drop; otherwise momentum itself is needed."""
+        return self.count_warmup and not (self.weighted or self.carry_momentum)
+
+
+class _Problem(NamedTuple):
+    """The rates of one or both phases, and what to find of them."""
+
+    rates: Any  # (..., steps), or an iterator of blocks (..., steps)
+    initial_lr: Any
+    S1_before: Any
+    epsilon: Any
+    decay: Any
+    at: np.ndarray | None
+    boundary: int | None
+    on_device: bool  # JAX arrays in, JAX arrays out
+    lead: tuple[int, ...]  # () or (schedules,)
+
+    @property
+    def steps(self) -> int | None:
+        """Number of steps; None where the rates come in blocks."""
+        return None if isinstance(self.rates, Iterator) else self.rates.shape[-1]
+
+
+def _run(problem: _Problem, rule: _Rule, state: tuple[Any, ...]) -> tuple[Areas, Any]:
+    """Areas of one phase from a state, and, where the rule needs it, momentum at its end.
+
+    A state is what steps hand on: S1, S2, momentum and the reference rate. The reference is η_0
+    where S2 comes from the drop since then (``rule.plain``), else the rate of the last step.
+    """
+    return (_on_device if problem.on_device else _on_host)(problem, rule, state)
+
+
+def _on_device(problem: _Problem, rule: _Rule, state: tuple[Any, ...]) -> tuple[Areas, Any]:
+    rates = jnp.asarray(problem.rates)
+    rates = rates.astype(jnp.promote_types(rates.dtype, jnp.float32))
+    state = jnp.stack([jnp.broadcast_to(one, problem.lead).astype(rates.dtype) for one in state])
+    powers = powers_of(problem.decay, problem.steps)
+    at = None if problem.at is None else np.maximum(problem.at, 1)
+    found, momentum = _advanced(state, rates, powers, at, problem.epsilon, rule)
+    if at is not None:
+        both = zip(state[:2, ..., None], found, strict=True)
+        found = Areas(*(jnp.where(problem.at == 0, *one) for one in both))
+    return found, momentum
+
+
+@compiled(static_argnames="rule")
+def _advanced(
+    state: Any, rates: Any, powers: Any, at: Any, epsilon: Any, rule: _Rule
+) -> tuple[Areas, Any]:
+    """Areas after steps ``at`` (points,), or each of the rates (..., steps); momentum at the end.
+
+    ``state`` is (4, ...); see :func:`_run`.
+    """
+    S1, S2, momentum, reference = state
+    ones = powers_of(1.0, rates.shape[-1])
+    forward = decayed_sum(rates, ones, S1, at)
+    if rule.plain:
+        return Areas(forward, decayed_sum(reference[..., None] - rates, powers, S2, at)), momentum
+    drops = jnp.concatenate([reference[..., None], rates[..., :-1]], axis=-1) - rates
+    if not rule.count_warmup:
+        peak = jnp.argmax(rates, axis=-1)[..., None]
+        drops = jnp.where((jnp.arange(rates.shape[-1]) <= peak) & (drops < 0), 0, drops)
+    momentum = decayed_sum(drops, powers, momentum)
+    weighted = momentum * power(rates, epsilon) if rule.weighted else momentum
+    return Areas(forward, decayed_sum(weighted, ones, S2, at)), momentum[..., -1]
+
+
+def _on_host(problem: _Problem, rule: _Rule, state: tuple[Any, ...]) -> tuple[Areas, Any]:
+    """As many schedules at a time as fit in a block, each from its first step to its last."""
+    lead, steps = problem.lead, problem.steps
+    count = math.prod(lead)
+    group = count if steps is None else max(1, BLOCK // steps)
+    shape = (count, steps if problem.at is None else len(problem.at))
+    out, states = Areas(np.empty(shape), np.empty(shape)), np.empty((len(state), count))
+    for name, row, one in zip(("S1_before", "", "", "initial_lr"), states, state, strict=True):
+        try:
+            row[:] = one
+        except (TypeError, ValueError, OverflowError) as error:
+            raise UsageError(f"{name} is a number, or (schedules,): {error}") from None
+    momentum = np.empty(count)
+    for first in range(0, count, group):
+        part = slice(first, first + group)
+        blocks = problem.rates if steps is None else [problem.rates.reshape(count, -1)[part]]
+        into = Areas(out.S1[part], out.S2[part])
+        with np.errstate(invalid="ignore", over="ignore"):  # rates that are not finite: see below
+            momentum[part] = _sweep(into, blocks, states[:, part], problem, rule)
+    return Areas(*(area.reshape(*lead, -1) for area in out)), momentum.reshape(lead)
+
+
+def _sweep(
+    out: Areas, blocks: Iterable[np.ndarray], state: np.ndarray, problem: _Problem, rule: _Rule
+) -> np.ndarray:
+    """Fills ``out`` (schedules, points) from consecutive blocks of rates; momentum at the end."""
+    at, done, width = problem.at, 0, max(1, BLOCK // len(out.S1))
+    S1, S2, momentum, reference = state
+    if at is not None:
+        out.S1[:, at == 0], out.S2[:, at == 0] = S1[:, None], S2[:, None]
+    peak = None if rule.count_warmup else _peak(blocks)
+    for rates in _in_pieces(blocks, width):
+        here = slice(done, done + rates.shape[1])
+        if rates.min() < 0:
+            step = done + int(np.argmax((rates < 0).any(axis=0))) + 1
+            raise UsageError(f"lr is negative at step {step}; rates must be 0 or more")
+        forward = out.S1[:, here] if at is None else np.empty_like(rates)
+        np.cumsum(rates, axis=1, out=forward)
+        forward += S1[:, None]
+        if rule.plain:
+            annealing = _decayed_sum(reference[:, None] - rates, problem.decay, S2)
+        else:
+            drops = np.concatenate([reference[:, None], rates[:, :-1]], axis=1) - rates
+            if peak is not None:
+                step = np.arange(done, done + rates.shape[1])
+                drops[(step <= peak[:, None]) & (drops < 0)] = 0
+            moments = _decayed_sum(drops, problem.decay, momentum)
+            weighted = moments * _power(rates, problem.epsilon) if rule.weighted else moments
+            annealing = np.cumsum(weighted, axis=1) + S2[:, None]
+            momentum, reference = moments[:, -1], rates[:, -1]
+        if at is None:
+            out.S2[:, here] = annealing
+        else:
+            wanted = (at > here.start) & (at <= here.stop)
+            there = at[wanted] - done - 1
+            out.S1[:, wanted], out.S2[:, wanted] = forward[:, there], annealing[:, there]
+        S1, S2, done = forward[:, -1], annealing[:, -1], here.stop
+    if at is not None and at.max() > done:
+        raise UsageError(f"at asks for step {at.max()}, but the rates end with step {done}")
+    if not np.isfinite(S1).all():
+        raise UsageError("lr has rates that are not finite; look for NaN or inf in them")
+    return momentum
+
+
+def _decayed_sum(x: np.ndarray, decay: float, before: np.ndarray) -> np.ndarray:
+    """The y with y_t = λ·y_{t−1} + x_t along the steps of x (schedules, steps); y_0 = before."""
+    from scipy.signal import lfilter  # takes a while to import, and most of jaxlaw needs it not
+
+    return lfilter([1.0], [1.0, -float(decay)], x, zi=(decay * before)[:, None])[0]
+
+
+def _power(rates: np.ndarray, epsilon: Any) -> np.ndarray:
+    """η^ε; at a rate of 0 the limits that :func:`jaxlaw.power` has."""
+    at_zero = 0.0 if epsilon > 0 else 1.0 if epsilon == 0 else 1e30
+    return np.where(rates > 0, np.where(rates > 0, rates, 1.0) ** epsilon, at_zero)
+
+
+def _peak(blocks: Iterable[np.ndarray]) -> np.ndarray:
+    """The index of the highest rate of every schedule."""
+    if isinstance(blocks, Iterator):
+        raise UsageError("count_warmup=False needs the whole schedule, not blocks of it")
+    return np.argmax(blocks[0], axis=-1)
+
+
+def _in_pieces(blocks: Iterable[np.ndarray], width: int) -> Iterator[np.ndarray]:
+    """The blocks as (schedules, steps), of at most ``width`` steps each."""
+    for block in blocks:
+        block = np.atleast_2d(block)
+        for first in range(0, block.shape[-1], width):
+            yield block[:, first : first + width]

@@ -1,0 +1,298 @@
+"""Results as JSON files: written with a digest, read strictly.
+
+A file is data, never a program: it is parsed as JSON, and every field is checked by who asked
+for it. The digest tells a file that was changed after it was written; one that was only
+formatted anew keeps its digest.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import math
+import os
+import shutil
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, get_args
+from uuid import uuid4
+
+import numpy as np
+
+from jaxlaw.errors import DataError, JaxlawError, UsageError, nearest_file
+from jaxlaw.notes import Note, Severity
+
+_log = logging.getLogger(__name__)
+
+STUDY = "jaxlaw study"  # the field ``kind`` of a saved study
+_TOLD_BY = {"fit": "schema", "study": "kind", "bootstrap": "draws"}  # a field of each kind
+_READ_BY = {
+    "fit": "jaxlaw.load",
+    "study": "jaxlaw.Study.load",
+    "bootstrap": "jaxlaw.planning.Replicates.load",
+}
+
+
+def plain(value: Any) -> Any:
+    """Mappings, sequences and numbers as JSON has them; infinities and NaN as strings."""
+    if isinstance(value, Mapping):
+        return {str(name): plain(item) for name, item in value.items()}
+    if isinstance(value, (list, tuple, np.ndarray)):
+        return [plain(item) for item in value]
+    if isinstance(value, (np.bool_, np.integer)):
+        return value.item()
+    if isinstance(value, (float, np.floating)):
+        return float(value) if math.isfinite(value) else str(float(value))
+    return value
+
+
+def write_record(path: str | Path, record: Mapping[str, Any], indent: int | None) -> None:
+    """Write a record as JSON, with its digest."""
+    record = {**record, "digest": digest_of(record)}
+    text = json.dumps(record, indent=indent, ensure_ascii=False) + "\n"
+    write_whole(path, lambda file: file.write_text(text, encoding="utf-8"))
+
+
+def write_whole(path: str | Path, write: Callable[[Path], Any]) -> None:
+    """Write a file all or nothing: what fails, on a full disk say, leaves the older file.
+
+    Args:
+        path: where the content goes. Of a link, the file that it points to is replaced; what is
+            no regular file (a pipe, ``/dev/stdout``) is written to as it is.
+        write: called with the path of a new file beside it, of the same suffix, which then takes
+            its name.
+
+    Raises:
+        UsageError: the file cannot be written; says why.
+    """
+    try:
+        _write_whole(Path(os.path.realpath(path)), write)
+    except JaxlawError:
+        raise
+    except TypeError as error:
+        raise UsageError(f"cannot write {path!r}: give the path of a file ({error})") from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        if isinstance(error, IsADirectoryError) or os.path.isdir(path):
+            reason = "it is a folder; name a file in it"
+        elif isinstance(error, FileNotFoundError):
+            reason = f"there is no folder {Path(path).parent}"
+        shown = path if str(path).strip() else repr(str(path))
+        raise UsageError(f"cannot write {shown}: {reason}") from None
+
+
+def _write_whole(target: Path, write: Callable[[Path], Any]) -> None:
+    if target.exists() and not target.is_file():
+        write(target)
+        return
+    beside = target.with_name(f".jaxlaw-{uuid4().hex}{target.suffix}")
+    try:
+        write(beside)
+        with beside.open("rb") as file:
+            os.fsync(file.fileno())  # a disk may notice only now that it is full
+        if target.exists():
+            shutil.copymode(target, beside)
+        os.replace(beside, target)
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def kind_of(record: Mapping[str, Any]) -> str | None:
+    """Whether a record is a ``fit``, a ``study`` or a ``bootstrap``; None if nothing in it says."""
+    if "draws" in record:
+        return "bootstrap"
+    if "kind" in record:
+        return "study" if record["kind"] == STUDY else None
+    return "fit" if "schema" in record else None
+
+
+def read_record(path: str | Path, *kinds: str) -> dict[str, Any]:
+    """The record in a file, without its digest.
+
+    Args:
+        path: of the file; ``-`` is standard input.
+        *kinds: what it may hold: ``fit``, ``study``, ``bootstrap``.
+
+    Raises:
+        UsageError: no such file.
+        DataError: not JSON in UTF-8, not an object, a key twice, changed after it was written,
+            or of another kind (:func:`kind_of`).
+    """
+    kind = " or ".join(kinds)
+    content = _content(path, kind)
+    path = place_of(path)
+    if not content.strip():
+        again = (
+            f"; it holds one {kind}, for which '-' stands once" if path == "standard input" else ""
+        )
+        raise DataError(f"{path} is not a jaxlaw {kind}: it is empty{again}")
+    try:
+        record = json.loads(content.decode("utf-8-sig"), object_pairs_hook=_once)
+    except ValueError as error:
+        raise DataError(f"{path} is not a jaxlaw {kind}: {error}") from None
+    except RecursionError:
+        raise DataError(f"{path} is not a jaxlaw {kind}: it is nested too deeply") from None
+    if not isinstance(record, dict):
+        raise DataError(f"{path} is not a jaxlaw {kind}: it holds no object with named fields")
+    digest = record.pop("digest", None)
+    if digest is not None and digest != digest_of(record):
+        raise DataError(
+            f"{path} was changed after jaxlaw wrote it: its content is not that of its digest; "
+            f"save the {kind} again, or remove field 'digest' to take the file as it is"
+        )
+    if (found := kind_of(record)) not in kinds:
+        tells = " or ".join(f"'{_TOLD_BY[one]}'" for one in kinds)
+        reason = (
+            f"it holds a {found}, which {_READ_BY[found]} reads"
+            if found
+            else f"no field {tells} says so"
+        )
+        raise DataError(f"{path} is not a jaxlaw {kind}: {reason}; give the file of a {kind}")
+    return record
+
+
+def place_of(path: str | Path) -> str:
+    """A file, or standard input, as messages name it."""
+    return "standard input" if str(path) == "-" else str(path)
+
+
+def standard_input() -> bytes:
+    """All that is piped in; raises UsageError where standard input is closed."""
+    if sys.stdin is None or sys.stdin.closed:
+        raise UsageError("standard input is closed, so there is nothing to read from it: "
+                         "pipe a file in, or name it")  # fmt: skip
+    content = getattr(sys.stdin, "buffer", sys.stdin).read()
+    return content.encode() if isinstance(content, str) else content
+
+
+@contextmanager
+def whole(source: str, kind: str) -> Iterator[None]:
+    """What is raised within, over a field of a record, becomes a DataError that names both."""
+    try:
+        yield
+    except (TypeError, ValueError, KeyError, AttributeError) as error:
+        raise DataError(f"{source} is not a whole jaxlaw {kind}: {error}") from None
+
+
+def _content(path: str | Path, kind: str) -> bytes:
+    _log.info("reading a %s from %s", kind, path)
+    try:
+        return standard_input() if str(path) == "-" else Path(path).read_bytes()
+    except JaxlawError:
+        raise
+    except (TypeError, ValueError) as error:
+        raise UsageError(f"cannot read {path!r}: give the path of a {kind} ({error})") from None
+    except OSError as error:
+        hint = nearest_file(path) if isinstance(error, FileNotFoundError) else ""
+        raise UsageError(f"cannot read {path}: {error.strerror}.{hint}") from None
+
+
+def digest_of(record: Mapping[str, Any]) -> str:
+    """SHA-256 of a record, whatever the order of its keys and the way its numbers are written."""
+    text = json.dumps(_canonical(record), sort_keys=True, ensure_ascii=False)
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _canonical(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(name): _canonical(item) for name, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_canonical(item) for item in value]
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        try:
+            return repr(float(value))
+        except OverflowError:
+            return str(value)
+    return value
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object, no key of which occurs twice: JSON would silently take the last."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"key '{twice}' occurs twice")
+    return found
+
+
+_NOT_FINITE = ("nan", "inf", "-inf")
+
+
+def number(value: Any, name: str, low: float = -math.inf, *, known: bool = False) -> float:
+    """A number of a record.
+
+    Args:
+        value: int, float, or the text of an infinity or of NaN.
+        name: of the field, for messages.
+        low: the least it may be; NaN passes.
+        known: whether it must be finite.
+
+    Raises:
+        TypeError, ValueError: it is none.
+    """
+    is_text = isinstance(value, str) and value in _NOT_FINITE
+    if isinstance(value, bool) or not (isinstance(value, (int, float)) or is_text):
+        raise TypeError(f"field '{name}' is not a number: {_short(value)}")
+    try:
+        found = float(value)
+    except OverflowError:
+        raise ValueError(f"field '{name}' is too large: {_short(value)}") from None
+    if found < low or (known and not math.isfinite(found)):
+        raise ValueError(f"field '{name}' cannot be {_short(value)}")
+    return found
+
+
+def count(value: Any, name: str) -> int:
+    """A whole number of a record, 0 or more; raises as :func:`number`."""
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**63:
+        raise TypeError(f"field '{name}' is not a number of things: {_short(value)}")
+    return value
+
+
+def text(value: Any, name: str, choices: tuple[str, ...] | None = None) -> str:
+    """Text of a record, one of ``choices`` if given; raises as :func:`number`."""
+    if not isinstance(value, str):
+        raise TypeError(f"field '{name}' is not text: {_short(value)}")
+    if choices is not None and value not in choices:
+        raise ValueError(f"field '{name}' is one of {', '.join(choices)}, not {_short(value)}")
+    return value
+
+
+def fields(value: Any, name: str, needed: Iterable[str], others: bool = False) -> dict[str, Any]:
+    """An object of a record with certain fields, and no others unless told.
+
+    Raises:
+        TypeError, ValueError: it is none, or a field is missing or unknown.
+    """
+    needed = tuple(needed)
+    if not isinstance(value, dict):
+        raise TypeError(f"field '{name}' is no object with named fields: {_short(value)}")
+    for one in needed:
+        if one not in value:
+            raise ValueError(f"field '{name}.{one}' is missing")
+    unknown = [one for one in value if one not in needed]
+    if unknown and not others:
+        raise ValueError(f"field '{name}.{unknown[0]}' is none of {', '.join(needed)}")
+    return value
+
+
+def notes_of(value: Any) -> tuple[Note, ...]:
+    """The notes of a record; raises as :func:`fields`."""
+    if not isinstance(value, list):
+        raise TypeError(f"field 'notes' is no list: {_short(value)}")
+    for note in value:
+        fields(note, "notes", ("code", "severity", "message"))
+        text(note["code"], "notes.code")
+        text(note["severity"], "notes.severity", get_args(Severity))
+        text(note["message"], "notes.message")
+    return tuple(Note(**note) for note in value)
+
+
+def _short(value: Any) -> str:
+    huge = isinstance(value, int) and abs(value) > 1e300
+    shown = "a whole number beyond 1e300" if huge else repr(value)
+    return shown if len(shown) <= 40 else shown[:40] + "…"

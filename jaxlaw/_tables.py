@@ -1,0 +1,485 @@
+"""A user's table in, whatever it is kept in; a DataFrame that remembers its rows out.
+
+CSV, JSON, JSON lines and Parquet files, streams, DataFrames and dicts of arrays. The index of
+the frame is what a user would look a row up by: the line of the file (1-based, the header is
+line 1), the record of a JSON list (1-based), the index label of a DataFrame.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+import os
+import re
+import zipfile
+import zlib
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from jaxlaw._json import standard_input
+from jaxlaw.errors import DataError, UsageError, nearest_file
+
+_KINDS = {
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".tab": "tsv",
+    ".json": "json",
+    ".jsonl": "lines",
+    ".ndjson": "lines",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+}
+_OTHERS = {".xlsx", ".xls", ".ods", ".feather", ".arrow", ".h5", ".hdf5", ".npz", ".npy", ".pkl"}
+# Numbers as written, to the last bit: what pandas does by itself from 3.1 on.
+_PANDAS = tuple(int(part) for part in pd.__version__.split(".")[:2])
+_EXACT: dict[str, Any] = {} if _PANDAS >= (3, 1) else {"float_precision": "round_trip"}
+# First bytes of files that are no tables of text, whatever their names say.
+_MAGIC = {
+    b"\x1f\x8b": "a gzip file",
+    b"BZh": "a bzip2 file",
+    b"\xfd7zXZ\x00": "an xz file",
+    b"\x28\xb5\x2f\xfd": "a Zstandard file",
+    b"7z\xbc\xaf\x27\x1c": "a 7-Zip archive",
+    b"\xd0\xcf\x11\xe0": "an old Office file (Excel, say)",
+    b"\x89HDF": "an HDF5 file",
+    b"\x93NUMPY": "an array of numpy",
+    b"ARROW1": "an Arrow file",
+    b"SQLite format 3": "an SQLite database",
+    b"%PDF": "a PDF document",
+    b"\x89PNG": "a picture",
+}
+_UNPACK = {
+    "a gzip file": "give it a name that ends in .gz",
+    **dict.fromkeys(
+        ("a bzip2 file", "an xz file", "a Zstandard file", "a 7-Zip archive"), "unpack it"
+    ),
+}
+_FORMATS = "CSV, TSV, JSON, JSON lines or Parquet (CSV, TSV and JSON also gzipped)"
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """A table as it was given.
+
+    Attributes:
+        frame: (n, columns) DataFrame, indexed by what its rows are called.
+        source: the file's name, for messages.
+        word: what a row of it is called: ``line``, ``record`` or ``row``.
+    """
+
+    frame: pd.DataFrame
+    source: str
+    word: str = "row"
+
+
+def read_table(source: Any, name: str | None = None) -> Table:
+    """Read a table.
+
+    Args:
+        source: path, ``-`` (standard input), file object, DataFrame of pandas or polars, table
+            of pyarrow (or anything with columns and ``to_pandas`` or ``__arrow_c_stream__``),
+            dict of 1-D arrays, list of dicts, structured array of numpy, or a Table. It is never
+            changed.
+        name: what to call it in messages; of a stream, its suffix also says the format
+            (CSV otherwise, unless the content is plainly JSON or Parquet).
+
+    Returns:
+        A :class:`Table` of at least one row and one column, each column with its own name.
+
+    Raises:
+        UsageError: no such file, or a kind of source that cannot be read.
+        DataError: the content is empty, ragged, not UTF-8 or not what its name says.
+    """
+    if isinstance(source, Table):
+        table = source
+    elif isinstance(source, pd.DataFrame):
+        table = Table(source.copy(), name or "DataFrame")
+    elif isinstance(source, Mapping):
+        table = Table(_from_mapping(source, name or "dict"), name or "dict")
+    elif is_table(source):
+        table = Table(_as_pandas(source, name), name or type(source).__name__)
+    else:
+        table = _parse(*_content(source, name))
+    return _checked(table)
+
+
+def is_table(source: Any) -> bool:
+    """Whether an object in memory is a whole table: not a path, and not a column."""
+    if isinstance(source, pd.DataFrame | Mapping):
+        return True
+    if isinstance(source, list | tuple):
+        return bool(source) and all(isinstance(record, Mapping) for record in source)
+    if isinstance(source, np.ndarray):
+        return source.dtype.names is not None
+    # A column of polars or pyarrow knows some of these, too, but has no columns.
+    ways = ("to_pandas", "__arrow_c_stream__")
+    return hasattr(source, "columns") and any(hasattr(source, way) for way in ways)
+
+
+def _as_pandas(source: Any, name: str | None) -> pd.DataFrame:
+    """A table of another library, or of records, as a DataFrame."""
+    if isinstance(source, list | tuple):
+        return pd.DataFrame.from_records(list(source))
+    if isinstance(source, np.ndarray):
+        fields = {field: np.atleast_1d(source)[field] for field in source.dtype.names}
+        # pandas takes arrays of this machine's byte order only.
+        own = {field: values.astype(values.dtype.newbyteorder("=")) for field, values in
+               fields.items()}  # fmt: skip
+        return _from_mapping(own, name or "structured array")
+    what = type(source).__name__
+    try:
+        if hasattr(source, "to_pandas"):
+            found = source.to_pandas()
+        else:
+            import pyarrow
+
+            found = pyarrow.table(source).to_pandas()
+    except ImportError:  # polars' to_pandas needs pyarrow, too
+        return _from_mapping({column: list(source[column]) for column in source.columns}, what)
+    if not isinstance(found, pd.DataFrame):
+        raise UsageError(f"{what}: to_pandas gives no DataFrame; pass a dict of columns instead")
+    return found
+
+
+def _checked(table: Table) -> Table:
+    """The table, if it has rows, columns, and no two columns of one name."""
+    frame, source = table.frame, table.source
+    if frame.columns.nlevels > 1:
+        frame.columns = frame.columns.to_flat_index()
+    if not len(frame.columns):
+        raise DataError(f"{source}: the table has no columns; give a table with a header and rows")
+    twice = [str(column) for column in frame.columns[frame.columns.duplicated()]]
+    if twice:
+        raise DataError(
+            f"{source}: column '{twice[0]}' occurs more than once; rename or remove one of them"
+        )
+    if not len(frame):
+        raise DataError(
+            f"{source}: the table has columns ({_listed(frame.columns)}) but no rows; "
+            "add at least one row below the header"
+        )
+    return table
+
+
+def _listed(columns: Any) -> str:
+    names = [str(column) for column in columns]
+    return ", ".join(names[:30]) + (f" and {len(names) - 30} more" if len(names) > 30 else "")
+
+
+def _from_mapping(source: Mapping[Any, Any], label: str) -> pd.DataFrame:
+    try:
+        columns = {key: _plain(values) for key, values in source.items()}
+        return pd.DataFrame(columns)
+    except (ValueError, TypeError, OverflowError) as error:
+        sizes = ", ".join(
+            f"{key} {len(values) if hasattr(values, '__len__') else 'scalar'}"
+            for key, values in source.items()
+        )
+        raise DataError(
+            f"{label}: not a table; give 1-D arrays of one length per column (lengths: {sizes})"
+        ) from error
+
+
+def _plain(values: Any) -> Any:
+    """Device arrays as numpy (pandas would take them apart one by one), the rest as it is."""
+    is_foreign = hasattr(values, "__array__") and not isinstance(values, (pd.Series, pd.Index))
+    return values.__array__() if is_foreign else values
+
+
+def _content(source: Any, name: str | None) -> tuple[bytes | str, str, str]:
+    """Content, name for messages and kind (maybe ``""``) of a path or stream."""
+    if isinstance(source, str) and source == "-":
+        label = name or "standard input"
+        return standard_input(), label, _kind(label)
+    if isinstance(source, (str, os.PathLike)):
+        return _path_content(Path(source), name or os.fspath(source))
+    if hasattr(source, "read"):
+        label = name or str(getattr(source, "name", "file object"))
+        try:
+            return source.read(), label, _kind(label)
+        except UnicodeDecodeError as error:
+            raise _not_utf8(error, label) from error
+    lazy = " (of what is computed when it is asked for, give .collect())"
+    raise UsageError(
+        f"cannot read runs from {type(source).__name__}"
+        f"{lazy if hasattr(source, 'collect') else ''}; give a path, '-', a file object, "
+        "a DataFrame, a dict of arrays or a list of dicts"
+    )
+
+
+def _path_content(path: Path, label: str) -> tuple[bytes, str, str]:
+    try:
+        content = path.read_bytes()
+    except IsADirectoryError as error:
+        raise UsageError(f"{label} is a folder; give one file: {_FORMATS}") from error
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise UsageError(f"there is no file {label}.{nearest_file(path)}") from error
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{label} cannot be opened: {error}") from error
+    kind = _kind(path.with_suffix("").name if path.suffix == ".gz" else path.name)
+    if path.suffix == ".gz":
+        try:
+            content = gzip.decompress(content)
+        except (OSError, EOFError, zlib.error) as error:
+            raise DataError(f"{label} is not a whole gzip file ({error}); copy it again") from error
+    return content, label, kind
+
+
+def _kind(label: str) -> str:
+    suffix = Path(label).suffix.lower()
+    if suffix in _OTHERS:
+        raise UsageError(
+            f"{label}: files of kind {suffix} are not read; save it as {_FORMATS}, or read it "
+            "with pandas and pass the DataFrame"
+        )
+    return _KINDS.get(suffix, "")
+
+
+def _of_archive(content: bytes, label: str) -> tuple[bytes, str, str]:
+    """The one file of a zip archive, its name for messages, and its kind."""
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            files = [name for name in archive.namelist() if not name.endswith("/")]
+            # What macOS adds beside every file.
+            files = [name for name in files if not name.startswith("__MACOSX/")]
+            if "[Content_Types].xml" in files:
+                raise UsageError(f"{label} is an Office file (Excel, say); save it as {_FORMATS}")
+            if len(files) != 1:
+                raise UsageError(
+                    f"{label} is a zip archive of {len(files)} files ({_listed(files)}); unpack "
+                    "it, and give one of them"
+                )
+            return archive.read(files[0]), f"{label}:{files[0]}", _kind(files[0])
+    except (zipfile.BadZipFile, zlib.error, RuntimeError, NotImplementedError, EOFError) as error:
+        raise DataError(
+            f"{label} is a zip archive that cannot be read ({error}); unpack it"
+        ) from error
+
+
+def _refuse_known(content: bytes, label: str) -> None:
+    """Raise where the first bytes say that this is no text but something else."""
+    known = next((what for mark, what in _MAGIC.items() if content.startswith(mark)), None)
+    if known is not None:
+        raise UsageError(f"{label} is {known}; {_UNPACK.get(known, f'save it as {_FORMATS}')}")
+
+
+def _parse(content: bytes | str, label: str, kind: str) -> Table:
+    if isinstance(content, bytes):
+        if content.startswith(b"PK\x03\x04"):
+            content, label, kind = _of_archive(content, label)
+        _refuse_known(content, label)
+    if not kind:
+        head = content[:64] if isinstance(content, bytes) else content[:64].encode()
+        start = head.lstrip()[:1]
+        kind = "parquet" if head.startswith(b"PAR1") else "json" if start in (b"{", b"[") else "csv"
+    if kind == "parquet":
+        return Table(_parquet(content, label), label)
+    text = _text(content, label)
+    if kind == "json":
+        return _json(text, label)
+    if kind == "lines":
+        return _json_lines(text, label)
+    return _csv(text, label, "\t" if kind == "tsv" else ",")
+
+
+def _parquet(content: bytes | str, label: str) -> pd.DataFrame:
+    try:
+        import pyarrow  # noqa: F401
+    except ImportError as error:
+        raise UsageError(
+            f"{label}: reading Parquet needs pyarrow; `pip install pyarrow`, or save it as CSV"
+        ) from error
+    if isinstance(content, str):
+        raise UsageError(f"{label}: open Parquet files in binary mode ('rb')")
+    try:
+        return pd.read_parquet(io.BytesIO(content), engine="pyarrow")
+    except Exception as error:  # pyarrow's errors share no base with pandas' and Python's
+        raise DataError(
+            f"{label} is not a readable Parquet file ({error}); write it again, or save it as CSV"
+        ) from error
+
+
+def _not_utf8(error: UnicodeDecodeError, label: str) -> DataError:
+    line = bytes(error.object[: error.start]).count(b"\n") + 1
+    return DataError(
+        f"{label}: line {line} is not UTF-8 text (byte 0x{error.object[error.start]:02x}); save "
+        "the file as UTF-8, or pass pandas.read_csv(..., encoding=...) instead of the file"
+    )
+
+
+def _text(content: bytes | str, label: str) -> str:
+    """The content as text with plain line ends."""
+    if isinstance(content, bytes):
+        try:
+            content = content.decode("utf-8-sig")
+        except UnicodeDecodeError as error:
+            raise _not_utf8(error, label) from error
+    if "\0" in content:
+        line = content[: content.index("\0")].count("\n") + 1
+        raise DataError(f"{label}: line {line} holds a NUL byte, this is no text; save as UTF-8")
+    content = content.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
+    if not content.strip():
+        raise DataError(f"{label}: the file is empty; give a header and at least one row")
+    return content
+
+
+def _csv(text: str, label: str, separator: str) -> Table:
+    """Read CSV; a ragged line is an error, where pandas would shift or fill it.
+
+    Where decimals have a comma, programs separate cells by semicolons: a header with semicolons
+    and no comma says so.
+    """
+    first = text.lstrip("\n").partition("\n")[0]
+    if separator == "," and "," not in first and ";" in first:
+        separator = ";"
+    header, lines = _csv_lines(text, label, separator)
+    _check_header(header, label, separator)
+    try:
+        frame = pd.read_csv(
+            io.StringIO(text),
+            sep=separator,
+            index_col=False,
+            skipinitialspace=True,
+            low_memory=False,
+            decimal="," if separator == ";" and _has_decimal_commas(text) else ".",
+            **_EXACT,
+        )
+    except (ValueError, OverflowError, pd.errors.ParserError) as error:
+        raise DataError(f"{label}: not readable as CSV ({error}); write it again") from error
+    if len(frame) != len(lines):
+        raise DataError(f"{label}: quotes or line ends are not those of a CSV file; write it again")
+    frame.columns = [str(column).strip() for column in frame.columns]
+    frame.index = pd.Index(lines, name="line", dtype="int64")
+    return Table(frame, label, "line")
+
+
+def _has_decimal_commas(text: str) -> bool:
+    """Whether the cells of a file with semicolons have decimal commas.
+
+    Not where some cell has a decimal point, and not where every comma could separate thousands:
+    1,234 may be either, and such cells stay text, which is refused where a number is needed.
+    """
+    cells = [cell.strip(' "') for cell in re.split(r"[;\n]", text)]
+    if any(re.fullmatch(r"[+-]?\d*\.\d+([eE][+-]?\d+)?", cell) for cell in cells):
+        return False
+    commas = [cell for cell in cells if re.fullmatch(r"[+-]?\d*,\d+([eE][+-]?\d+)?", cell)]
+    return any(not re.fullmatch(r"[+-]?[1-9]\d{0,2},\d{3}", cell) for cell in commas)
+
+
+def _csv_lines(text: str, label: str, separator: str) -> tuple[list[str], list[int]]:
+    """Header cells, and the line on which each further record starts."""
+    if '"' in text:
+        lines, widths, header = _quoted_lines(text, label, separator)
+    else:  # the same, 10 times faster
+        split = text.split("\n")
+        lines = [number for number, line in enumerate(split, 1) if line.strip(" ")]
+        widths = [split[number - 1].count(separator) + 1 for number in lines]
+        header = split[lines[0] - 1].split(separator) if lines else []
+    if not lines:
+        raise DataError(f"{label}: the file is empty; give a header and at least one row")
+    _check_widths(widths, lines, label, separator)
+    return header, lines[1:]
+
+
+def _quoted_lines(text: str, label: str, separator: str) -> tuple[list[int], list[int], list[str]]:
+    """First line and width of each record, and the first record, where fields may be quoted."""
+    reader = csv.reader(io.StringIO(text), delimiter=separator, skipinitialspace=True)
+    lines, widths, header, start = [], [], [], 1
+    try:
+        for record in reader:
+            blank = not record or (len(record) == 1 and not record[0].strip(" "))
+            if not blank:
+                header = header or record
+                lines.append(start)
+                widths.append(len(record))
+            start = reader.line_num + 1
+    except csv.Error as error:
+        raise DataError(f"{label}: line {start} is not CSV ({error}); correct it") from error
+    return lines, widths, header
+
+
+def _check_widths(widths: list[int], lines: list[int], label: str, separator: str) -> None:
+    if len(set(widths)) == 1:
+        return
+    at = next(i for i, width in enumerate(widths) if width != widths[0])
+    count = sum(width != widths[0] for width in widths)
+    raise DataError(
+        f"{label}: line {lines[at]} has {widths[at]} fields, the header has {widths[0]}"
+        + (f" ({count} such lines)" if count > 1 else "")
+        + "; complete the line, or quote fields that hold a "
+        + ("tab" if separator == "\t" else f"'{separator}'")
+    )
+
+
+def _check_header(header: list[str], label: str, separator: str) -> None:
+    names = [cell.strip() for cell in header]
+    twice = [name for name, count in Counter(names).items() if name and count > 1]
+    if twice:
+        places = " and ".join(str(i) for i, name in enumerate(names, 1) if name == twice[0])
+        raise DataError(
+            f"{label}: column '{twice[0]}' occurs more than once in the header (fields {places}); "
+            "rename or remove one of them"
+        )
+    other = next((mark for mark in ";\t" if mark in names[0]), None)
+    if len(names) == 1 and other:
+        raise DataError(
+            f"{label}: the header has no '{separator}' but {other!r}; pass "
+            f"pandas.read_csv(..., sep={other!r}) instead of the file"
+        )
+    if all(_is_number(name) for name in names):
+        raise DataError(f"{label}: line 1 holds numbers; put a header with column names above it")
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _json(text: str, label: str) -> Table:
+    """A list of records, a dict of columns, or (one value per line) JSON lines."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        if text.strip().startswith("{") and "\n" in text.strip():
+            return _json_lines(text, label)
+        line = getattr(error, "lineno", 1)
+        raise DataError(f"{label}: line {line} is not JSON ({error}); correct it") from error
+    if isinstance(value, dict):
+        if not any(isinstance(cell, (list, dict)) for cell in value.values()):
+            value = [value]
+        else:
+            return Table(_from_mapping(value, label), label)
+    if not isinstance(value, list) or not all(isinstance(record, dict) for record in value):
+        raise DataError(f"{label}: give a list of records or a dict of columns")
+    frame = pd.DataFrame(value)
+    frame.index = pd.RangeIndex(1, len(frame) + 1)
+    return Table(frame, label, "record")
+
+
+def _json_lines(text: str, label: str) -> Table:
+    records, lines = [], []
+    for number, line in enumerate(text.split("\n"), 1):
+        if not line.strip():
+            continue
+        try:
+            record = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise DataError(f"{label}: line {number} is not JSON ({error}); correct it") from error
+        if not isinstance(record, dict):
+            raise DataError(
+                f"{label}: line {number} is not a record; write one {{column: value}} per line"
+            )
+        records.append(record)
+        lines.append(number)
+    return Table(pd.DataFrame(records, index=pd.Index(lines, name="line")), label, "line")

@@ -1,0 +1,377 @@
+"""Arguments of public functions, held against their own annotations.
+
+``@checked`` refuses what is of another kind than a signature says, by name, before it fails
+deep inside as an error of Python's. It knows numbers, whole numbers, truth values, text,
+choices, dicts, sequences, functions and classes; anything else passes. Which values make sense is
+the function's own business.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import math
+import os
+import sys
+import traceback
+import types
+import typing
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, ParamSpec, TypeVar, Union
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxlaw.errors import UsageError
+
+P = ParamSpec("P")
+T = TypeVar("T")
+_LARGEST = 2**63
+_LOUDEST = 10  # noise: a factor of e¹⁰, up or down
+
+
+class _Wrong(Exception):
+    """An argument is of the wrong kind; says where within it, and what it must be."""
+
+    def __init__(self, where: str, value: Any, must: str) -> None:
+        self.where, self.value, self.must = where, value, must
+
+
+def checked(function: Callable[P, T]) -> Callable[P, T]:
+    """The function, with a UsageError where an argument is not of the annotated kind."""
+    signature = inspect.signature(function)
+
+    @functools.cache
+    def hints() -> dict[str, Any]:
+        names = dict(getattr(function, "__globals__", {}))
+        return {name: _meaning(one.annotation, names) for name, one in signature.parameters.items()}
+
+    @functools.wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            bound = signature.bind(*args, **kwargs)
+        except TypeError as error:
+            raise UsageError(f"{function.__name__}: {error}") from None
+        try:
+            for name, value in bound.arguments.items():
+                kind = signature.parameters[name].kind
+                if kind is inspect.Parameter.VAR_KEYWORD:
+                    many = {key: _as(hints()[name], one, key) for key, one in value.items()}
+                    bound.arguments[name] = many
+                elif kind is not inspect.Parameter.VAR_POSITIONAL:
+                    bound.arguments[name] = _in_range(name, _as(hints()[name], value, name))
+        except _Wrong as wrong:
+            raise UsageError(
+                f"{function.__name__}: {wrong.where} is {_short(wrong.value)}; it must be "
+                f"{wrong.must}"
+            ) from None
+        refuse_forked()
+        try:
+            return function(*bound.args, **bound.kwargs)
+        except (RuntimeError, AssertionError) as error:
+            if (reason := no_platform(error)) is None:
+                raise
+            raise UsageError(reason) from None
+
+    return call
+
+
+_forked = False  # whether this process has JAX's state of another one, and not its threads
+
+
+def _after_fork() -> None:
+    global _forked
+    bridge = sys.modules.get("jax._src.xla_bridge")  # JAX has no public word for it
+    _forked = _forked or bool(getattr(bridge, "_backends", None))
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+
+
+def refuse_forked() -> None:
+    """Raise a UsageError in a child that was forked after its parent had used JAX: it would hang.
+
+    The threads that compile and compute stay behind in the parent.
+    """
+    if _forked:
+        raise UsageError(
+            "this process was forked from one in which JAX had run already, and JAX would wait "
+            "here for threads that it has only there: start workers with "
+            "multiprocessing.get_context('spawn'), or with joblib, or fork before anything is "
+            "fitted or predicted"
+        )
+
+
+def no_platform(error: Exception) -> str | None:
+    """What to say where JAX has not found the platform that it was told to use; else None."""
+    said = " ".join(str(error).split())
+    last = traceback.extract_tb(error.__traceback__)[-1:]
+    if isinstance(error, AssertionError) and last and last[0].filename.endswith("xla_bridge.py"):
+        said = "JAX has no such backend here"  # of cuda without its plugin it says nothing itself
+    elif not said.startswith("Unable to initialize backend"):
+        return None
+    asked = os.environ.get("JAX_PLATFORMS") or jax.config.jax_platforms
+    return (
+        f"JAX cannot run on the platform it is told to use (JAX_PLATFORMS={asked}): "
+        f"{said.split('--------')[0].strip()}; install jaxlib for it, or set JAX_PLATFORMS=cpu"
+    )
+
+
+def as_real(value: Any) -> Any:
+    """Whole numbers as floats, whatever else as it is.
+
+    Outside ``in_float64()`` JAX keeps whole numbers in 32 bits: 7e10 parameters would be
+    an OverflowError as a number, and silently another number as an array.
+
+    Raises:
+        UsageError: a whole number beyond 1e308.
+    """
+    if isinstance(value, jax.Array | float):
+        return value
+    try:
+        array = np.asarray(value)
+        whole = array.dtype.kind in "iu" or (
+            array.dtype == object
+            and all(isinstance(one, int) and not isinstance(one, bool) for one in array.flat)
+        )
+        if not whole or not array.size:
+            return value
+        found = array.astype(float)
+    except OverflowError:
+        raise UsageError(f"{_short(value)} is no number below 1e308") from None
+    except ValueError:  # ragged: the law says what it makes of that
+        return value
+    return found if found.ndim else float(found)
+
+
+def as_array(name: str, given: Any, kind: Any = None) -> jax.Array:
+    """Numbers as an array; raises UsageError where they are none."""
+    try:
+        given = as_real(given)
+        if not isinstance(given, jax.Array) and np.asarray(given).dtype.kind not in "iufbV":
+            raise TypeError("text, dates or objects are no numbers")
+        found = jnp.asarray(given, kind)
+        return found if jnp.issubdtype(found.dtype, jnp.floating) else found.astype(float)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise UsageError(f"{name} must be an array of numbers: {error}") from None
+
+
+def not_of_parameters(name: str, error: Exception) -> UsageError:
+    """What to say of a user's function that cannot be asked, or differentiated."""
+    return UsageError(
+        f"{name} must be a function of a dict of parameters to a number, in jax.numpy; it ended in "
+        f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
+    )
+
+
+#: Arguments that mean the same everywhere, and what there can be of them at most: more is a slip
+#: of the pen, and would fill the memory first.
+_COUNTS = {"seed": _LARGEST, "n_starts": 2**24, "resamples": 10**6, "repeats": 10**4,
+           "iterations": 10**6, "knots": 10**4, "n": 10**6, "levels": 10**6,
+           "steps": 10**9}  # fmt: skip
+
+
+def _in_range(name: str, value: Any) -> Any:
+    """The value of an argument that means the same everywhere: a seed, a level, a count."""
+    if name in _COUNTS and isinstance(value, int) and not 0 <= value <= _COUNTS[name]:
+        most = "" if name == "seed" else f", {_COUNTS[name]} at most"
+        raise _Wrong(name, value, "0 or more" + most)
+    if name == "noise" and not 0 <= value <= _LOUDEST:
+        raise _Wrong(name, value, f"a standard deviation of a logarithm, 0 to {_LOUDEST}")
+    if name == "level" and not 0 < value < 1:
+        raise _Wrong(name, value, "between 0 and 1, such as 0.95")
+    return value
+
+
+def _meaning(annotation: Any, names: dict[str, Any]) -> Any:
+    """The type an annotation stands for; Any where it cannot be told when the program runs."""
+    if not isinstance(annotation, str):
+        return annotation
+    holder = types.SimpleNamespace(__annotations__={"it": annotation})
+    try:
+        return typing.get_type_hints(holder, names)["it"]
+    except NameError:  # imported for type checkers only
+        return Any
+
+
+def _as(kind: Any, value: Any, where: str) -> Any:
+    """The value as the kind has it; raises :class:`_Wrong`."""
+    origin = typing.get_origin(kind)
+    if origin in (Union, types.UnionType):
+        return _as_one_of(typing.get_args(kind), value, where)
+    check = _KINDS.get(origin or kind) if isinstance(origin or kind, Hashable) else None
+    if check is not None:
+        return check(kind, value, where)
+    if kind is None or kind is type(None):
+        if value is not None:
+            raise _Wrong(where, value, "None")
+        return value
+    own = inspect.isclass(kind) and getattr(kind, "__module__", "").startswith("jaxlaw")
+    if own and not isinstance(value, kind):
+        raise _Wrong(where, value, f"a {kind.__name__}")
+    return value
+
+
+def _as_one_of(kinds: tuple[Any, ...], value: Any, where: str) -> Any:
+    words = []
+    for kind in kinds:
+        try:
+            return _as(kind, value, where)
+        except _Wrong as wrong:
+            if wrong.where != where:  # of the right kind itself; something in it is not
+                raise
+            words.append(wrong.must)
+    raise _Wrong(where, value, " or ".join(dict.fromkeys(words)))
+
+
+def _is_number(value: Any) -> bool:
+    """A real number, or an array of one, traced ones too."""
+    if isinstance(value, bool | np.bool_ | str | bytes):
+        return False
+    if getattr(value, "ndim", None) == 0 and hasattr(value, "dtype"):
+        return getattr(value.dtype, "kind", "") in "iufV"  # V: of bfloat16 and its like
+    return hasattr(value, "__float__") and not hasattr(value, "__len__")
+
+
+def _number(kind: Any, value: Any, where: str) -> Any:
+    if not _is_number(value):
+        raise _Wrong(where, value, "a number" + _unit_hint(value))
+    if hasattr(value, "aval"):  # traced
+        return value
+    try:
+        unknown = math.isnan(float(value))
+    except OverflowError:
+        raise _Wrong(where, value, "a number below 1e308") from None
+    except (TypeError, ValueError):
+        unknown = True
+    if unknown:
+        raise _Wrong(where, value, "a number that is known")
+    return value
+
+
+def _unit_hint(value: Any) -> str:
+    return " without quotes or unit, such as 7e9" if isinstance(value, str) else ""
+
+
+def _whole(kind: Any, value: Any, where: str) -> Any:
+    if hasattr(value, "aval"):
+        return value
+    try:
+        is_whole = _is_number(value) and float(value) == int(value) and abs(value) < _LARGEST
+    except (TypeError, ValueError, OverflowError):
+        is_whole = False
+    if not is_whole:
+        raise _Wrong(where, value, "a whole number")
+    return int(value)
+
+
+def _truth(kind: Any, value: Any, where: str) -> Any:
+    if isinstance(value, bool | np.bool_) or (isinstance(value, int) and value in (0, 1)):
+        return bool(value)
+    raise _Wrong(where, value, "True or False")
+
+
+def _text(kind: Any, value: Any, where: str) -> Any:
+    if not isinstance(value, str):
+        raise _Wrong(where, value, "text")
+    if "\0" in value:
+        raise _Wrong(where, value, "text without NUL bytes")
+    return value
+
+
+def _choice(kind: Any, value: Any, where: str) -> Any:
+    """Of the kind the choices are of: which of them, the function says better."""
+    choices = typing.get_args(kind)
+    alike = isinstance(value, str) and any(isinstance(choice, str) for choice in choices)
+    if alike or any(value is choice for choice in choices):
+        return value
+    raise _Wrong(where, value, " or ".join(repr(choice) for choice in choices))
+
+
+def _mapping(kind: Any, value: Any, where: str) -> Any:
+    if not isinstance(value, Mapping):
+        if not (hasattr(value, "keys") and hasattr(value, "__getitem__")):
+            raise _Wrong(where, value, "a dict")
+        value = {name: value[name] for name in value.keys()}  # a DataFrame, a Series
+    of_key, of_value = typing.get_args(kind) or (Any, Any)
+    return {
+        _as(of_key, name, f"a name in {where}"): _as(of_value, one, f"{where}[{name!r}]")
+        for name, one in value.items()
+    }
+
+
+def _tuple(kind: Any, value: Any, where: str) -> Any:
+    members = typing.get_args(kind)
+    if not (isinstance(value, list | tuple) or getattr(value, "ndim", 0) == 1):
+        raise _Wrong(where, value, f"{len(members)} values, as (…, …)")
+    if len(members) != len(value):
+        raise _Wrong(where, value, f"{len(members)} values, not {len(value)}")
+    pairs = zip(members, value, strict=True)
+    return tuple(_as(one, item, f"{where}[{k}]") for k, (one, item) in enumerate(pairs))
+
+
+def _sequence(kind: Any, value: Any, where: str) -> Any:
+    (member,) = typing.get_args(kind) or (Any,)
+    if member is float and _is_number(value):  # one number stands for a list of one
+        return [_number(member, value, where)]
+    is_list = isinstance(value, list | tuple | range) or getattr(value, "ndim", 0) == 1
+    if not is_list:
+        raise _Wrong(where, value, "a list" + (" of numbers" if member is float else ""))
+    numeric = getattr(getattr(value, "dtype", None), "kind", "O") in "iuf"
+    if numeric and member in (float, Any):
+        bad = np.isnan(np.asarray(value, float))
+        if bad.any():
+            raise _Wrong(f"{where}[{int(bad.argmax())}]", np.nan, "a number that is known")
+        return value
+    return [_as(member, item, f"{where}[{k}]") for k, item in enumerate(value)]
+
+
+def _function(kind: Any, value: Any, where: str) -> Any:
+    if not callable(value):
+        raise _Wrong(where, value, "a function")
+    return value
+
+
+def _hashable(kind: Any, value: Any, where: str) -> Any:
+    try:
+        hash(value)
+    except TypeError:
+        raise _Wrong(where, value, "one plain name") from None
+    return value
+
+
+def _path(kind: Any, value: Any, where: str) -> Any:
+    if not isinstance(value, str | os.PathLike):
+        raise _Wrong(where, value, "a path")
+    if isinstance(value, str):  # where text and paths are allowed, what is no text is no path
+        _text(str, value, where)
+    return value
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, int) and abs(value) > _LARGEST:
+        return "a number of many digits"
+    shown = " ".join(repr(value).split())
+    shown = shown if len(shown) <= 40 else shown[:40] + "…"
+    plain = isinstance(value, str | int | float | list | tuple | dict | type(None))
+    return shown if plain else f"{shown} ({type(value).__name__})"
+
+
+_KINDS: dict[Any, Callable[[Any, Any, str], Any]] = {
+    float: _number,
+    int: _whole,
+    bool: _truth,
+    str: _text,
+    Literal: _choice,
+    Mapping: _mapping,
+    dict: _mapping,
+    tuple: _tuple,
+    Sequence: _sequence,
+    Callable: _function,
+    Hashable: _hashable,
+    os.PathLike: _path,
+    Path: _path,
+}

@@ -1,0 +1,220 @@
+"""The commands about schedules and loss curves; needs typer, which is an extra."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import pandas as pd
+import typer
+
+import jaxlaw as jl
+from jaxlaw.cli._options import Json, completed, fit_argument
+from jaxlaw.cli._saved import loaded_fit
+from jaxlaw.cli._terminal import (
+    CSV,
+    JSON,
+    PICTURE,
+    check_out,
+    is_picture,
+    number,
+    numbers_of,
+    print_frame,
+    print_json,
+    print_wrapped,
+    write_picture,
+    write_table,
+)
+from jaxlaw.data._row_areas import AREAS, area_options, areas_along, batch_of
+from jaxlaw.data._run_schedules import as_schedule, read_schedules
+from jaxlaw.errors import UsageError
+from jaxlaw.schedules import Schedule
+
+_SHOWN = 20  # steps of a table, where none are named
+_AT = "Steps: 1000,2000; all; left out, 20 of them."
+
+Decay = Annotated[str | None, typer.Option(help="λ of the annealing area [0.999].")]
+FirstStep = Annotated[
+    int | None, typer.Option(help="Steps before the schedule: a warm-up it leaves out.")
+]
+S1Before = Annotated[float | None, typer.Option(help="Sum of the rates of those steps.")]
+CarryMomentum = Annotated[
+    bool, typer.Option("--carry-momentum", help="Momentum goes on over the boundary.")
+]
+CountWarmup = Annotated[
+    bool, typer.Option("--count-warmup", help="Rises of pre-training's warm-up count in S2.")
+]
+Schedules = Annotated[
+    str | None,
+    typer.Option(
+        help="The data are loss curves: file of schedules (JSON, CSV), one for all "
+        "(cosine:peak=3e-4,…); or the column that has them: schedule (lines), lr (logged rates)."
+    ),
+]
+Epsilon = Annotated[
+    float | None, typer.Option(help="Weights momentum in S2 with the rate to this power.")
+]
+Batch = Annotated[
+    str | None,
+    typer.Option(
+        help="Tokens of an update over those of a reference: 0.25, or pt,cpt, such as 1,0.25; "
+        "for data also a column."
+    ),
+]
+Fill = Annotated[
+    str | None,
+    typer.Option(
+        help="Rates between logged ones: hold (the last) or linear.",
+        autocompletion=completed(("hold", "linear")),
+    ),
+]
+
+
+def areas_command(
+    schedule: Annotated[str, typer.Argument(help="Such as wsd:peak=2e-4,steps=50000,warmup=500.")],
+    at: Annotated[str | None, typer.Option(help=_AT)] = None,
+    decay: Decay = None,
+    carry_momentum: CarryMomentum = False,
+    count_warmup: CountWarmup = False,
+    epsilon: Epsilon = None,
+    batch: Batch = None,
+    out: Annotated[Path | None, typer.Option(help="Write the table (CSV).")] = None,
+    as_json: Json = False,
+) -> None:
+    """The areas S1 and S2 under a learning-rate schedule, as curves are fitted on.
+
+    Example: jaxlaw areas cosine:peak=3e-4,steps=24000,warmup=2000 --at 2000,24000
+    """
+    check_out(out, CSV, JSON)
+    parsed = as_schedule(schedule)
+    options = area_options(
+        number(decay or "0.999", "--decay"), carry_momentum, count_warmup, epsilon
+    )
+    steps = _steps(at, parsed)
+    _check_steps(steps, parsed)
+    worth = batch_of(_batch(batch), parsed.boundary is None)
+    areas = areas_along(parsed, steps, options, batch=worth)
+    shown = AREAS[:2] if parsed.boundary is None else AREAS[2:]
+    rates = np.append(parsed.initial_lr, parsed.rates)[steps]
+    _show(
+        pd.DataFrame({"step": steps, "lr": rates} | {name: areas[name] for name in shown}),
+        out,
+        as_json,
+    )
+
+
+def curve_command(
+    fit: Annotated[Path, fit_argument("A fit that `jaxlaw fit --out` wrote.")],
+    schedule: Annotated[str, typer.Option(help="Such as wsd:peak=2e-4,steps=50000,warmup=500.")],
+    at: Annotated[str | None, typer.Option(help=_AT)] = None,
+    value: Annotated[
+        list[str] | None, typer.Option("--input", help="Other inputs: r=0.5; repeatable.")
+    ] = None,
+    first_step: FirstStep = None,
+    s1_before: S1Before = None,
+    decay: Decay = None,
+    batch: Batch = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Write the table (CSV) or draw it (PNG, PDF, SVG).")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """The loss over the steps of a schedule not yet run, and what it is made of.
+
+    Example: jaxlaw curve curve-fit.json --schedule wsd:peak=3e-4,steps=24000,warmup=2000
+    """
+    check_out(out, CSV, JSON, PICTURE)
+    loaded, parsed, first = loaded_fit(fit), as_schedule(schedule), first_step or 0
+    inputs, draw = numbers_of(value, "--input"), is_picture(out)
+    table = loaded.predict_curve(
+        parsed,
+        None if draw else _steps(at, parsed, first),
+        first_step=first,
+        S1_before=s1_before or 0.0,
+        areas=None if decay is None else {"decay": number(decay, "--decay")},
+        batch=_batch(batch),
+        **inputs,
+    )
+    if draw:
+        write_picture(out, lambda plots: plots.loss_curve(table))
+        print_json({"picture": str(out)}) if as_json else print(f"picture: {out}")
+        return
+    _show(table, out, as_json)
+    if table["outside"].any() and out is None and not as_json:
+        share = table["outside"].mean()
+        print_wrapped(f"outside: {share:.0%} of these steps lie beyond what was fitted on.")
+
+
+def curves_of(
+    data: str,
+    schedules: str,
+    first_step: int | None,
+    s1_before: float | None,
+    batch: str | None,
+    **reading: Any,
+) -> jl.Curves:
+    """The curves of ``jaxlaw fit --schedules``."""
+    if schedules in ("lr", "schedule"):
+        declared = None
+    elif Path(schedules).is_file() or ":" not in schedules:
+        declared = read_schedules(schedules)
+    else:
+        declared = as_schedule(schedules)
+    return jl.read_curves(
+        data,
+        schedules=declared,
+        first_step=first_step,
+        S1_before=s1_before,
+        batch=_batch(batch, column=True),
+        **reading,
+    )
+
+
+def fit_curves(
+    law: str | jl.Law, curves: jl.Curves, decay: str | None, counted: dict[str, Any], **options: Any
+) -> jl.Fit:
+    """The fit at a decay, or with the decay fitted; ``counted`` are other options of areas."""
+    if decay == "fit":
+        return jl.fit_decay(law, curves, **counted, **options)
+    return jl.fit(law, curves.runs(number(decay or "0.999", "--decay"), **counted), **options)
+
+
+def _batch(text: str | None, column: bool = False) -> Any:
+    """A number, two of them, or the name of a column."""
+    if text is None:
+        return None
+    try:
+        return [float(one) for one in text.split(",")]
+    except ValueError:
+        return text if column else [number(one, "--batch") for one in text.split(",")]
+
+
+def _steps(at: str | None, schedule: Schedule, first: int = 0) -> np.ndarray:
+    """(points,) steps asked for."""
+    if at == "all":
+        return first + np.arange(1, len(schedule) + 1)
+    if at is None:
+        last = len(schedule)
+        return first + np.unique(np.linspace(last / min(_SHOWN, last), last, _SHOWN).astype(int))
+    steps = np.array([number(one, "--at") for one in at.split(",")])
+    if (steps != np.floor(steps)).any():
+        raise UsageError(f"--at takes whole numbers of steps, or all, not {at}")
+    return steps.astype(int)
+
+
+def _check_steps(steps: np.ndarray, schedule: Schedule) -> None:
+    if steps.min() < 0 or steps.max() > len(schedule):
+        raise UsageError(f"--at: the steps of this schedule are 0 to {len(schedule)}")
+
+
+def _show(table: pd.DataFrame, out: Path | None, as_json: bool) -> None:
+    record = {name: column.tolist() for name, column in table.items()}
+    if out is not None:
+        write_table(out, table, record)
+    if as_json:
+        print_json(record)
+    elif out is None:
+        if "outside" in table:
+            table = table.assign(outside=np.where(table["outside"], "outside", ""))
+        print_frame(table)

@@ -1,0 +1,252 @@
+"""The commands about experiments: what to evaluate and to run, what shares and domains show.
+
+Needs typer, which is an extra.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any
+
+import pandas as pd
+import typer
+
+import jaxlaw as jl
+from jaxlaw._tables import read_table
+from jaxlaw.cli import _options as opt
+from jaxlaw.cli._results import conclude
+from jaxlaw.cli._saved import law_named, loaded_fit
+from jaxlaw.cli._terminal import (
+    CSV,
+    JSON,
+    PICTURE,
+    check_out,
+    combinations,
+    numbers_of,
+    print_frame,
+    print_json,
+    print_wrapped,
+    write_record,
+)
+
+sampling = typer.Typer(
+    help="When to evaluate a run, and which runs to do next.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+
+@sampling.command("plan")
+def plan_command(
+    budget: Annotated[int, typer.Option(help="Evaluations at most.")],
+    steps: Annotated[int, typer.Option(help="Length of the run.")],
+    every: Annotated[int, typer.Option(help="Shortest distance between two.")] = 1000,
+    method: Annotated[str, typer.Option(help="M1, M2, M3 or M4 (Que 2024, App. I).")] = "M4",
+    rate: Annotated[
+        float | None, typer.Option(help="λ of M4, in place of what the budget gives.")
+    ] = None,
+    out: opt.Out = None,
+    as_json: opt.Json = False,
+) -> None:
+    """The steps after which to evaluate a run, within a budget of evaluations.
+
+    Example: jaxlaw sampling plan --budget 10 --steps 20000
+    """
+    check_out(out)
+    found = jl.sampling.plan(budget, steps, every=every, method=method, rate=rate)
+    table = pd.DataFrame({"step": found.steps})
+    record = {"method": found.method, "rate": found.rate, "steps": found.steps.tolist()}
+    if out is not None:
+        write_record(out, record, table)
+    if as_json:
+        print_json(record)
+        return
+    told = "" if found.rate is None else f", λ = {found.rate:.4g}"
+    print(f"{found.method}{told}: {len(found)} evaluations of {steps} steps")
+    print_wrapped(" ".join(map(str, found.steps)))
+
+
+@sampling.command("next")
+@opt.reads_runs
+def next_command(
+    fit: Annotated[Path, opt.fit_argument("A fit that `jaxlaw fit --out` wrote; - for stdin.")],
+    data: Annotated[str, typer.Argument(help="The runs it was fitted on.")],
+    candidates: Annotated[
+        str, typer.Argument(help="File of runs that could be done, a column an input.")
+    ],
+    at: Annotated[
+        list[str] | None,
+        typer.Option(help="Where the law will be asked: N=7e10 or N=1e9,7e9; repeatable."),
+    ] = None,
+    n: Annotated[int | None, typer.Option("-n", "--runs", help="How many to choose.")] = None,
+    criterion: Annotated[
+        str, typer.Option(help="c: the prediction's variance; D: all parameters'.")
+    ] = "c",
+    cost: Annotated[str | None, typer.Option(help="Column of costs of the candidates.")] = None,
+    budget: Annotated[float | None, typer.Option(help="Cost of all at most.")] = None,
+    group: Annotated[
+        str | None, typer.Option(help="Column of the run a candidate is an evaluation of.")
+    ] = None,
+    groups: opt.Groups = None,
+    out: opt.Out = None,
+    as_json: opt.Json = False,
+    *,
+    reading: dict[str, Any],
+) -> None:
+    """The runs that most reduce the variance of a prediction, within a budget.
+
+    Candidates have the columns and units of the runs.
+
+    Example: jaxlaw sampling next fit.json runs.csv candidates.csv --at N=7e10 --at D=1e12 -n 4
+    """
+    check_out(out)
+    loaded = loaded_fit(fit)
+    listed = read_table(candidates)
+    known = {k: v for k, v in reading["columns"].items() if v in listed.frame}
+    points = opt.points_of(loaded, opt.read_points(loaded, listed, known, reading["share"]))
+    asked = combinations(at, "--at")
+    found = jl.sampling.next_runs(
+        loaded, jl.read_runs(data, **reading), listed.frame.assign(**points),
+        predict=asked or None, n=n, criterion=criterion, cost=cost, budget=budget, group=group,
+        groups=opt.columns_named(groups),
+    )  # fmt: skip
+    chosen = listed.frame.iloc[found.table.index].assign(sd=found.table["sd"].to_numpy())
+    record = {
+        "criterion": found.criterion, "before": found.before, "after": found.after,
+        "noise": found.noise, "chosen": chosen.to_dict("records"),
+    }  # fmt: skip
+    head = found.summary().splitlines()[0]
+    conclude(record, found.notes, chosen, partial(_say, head, chosen), out, as_json)
+
+
+@opt.reads_runs
+def inflection_command(
+    data: opt.Data,
+    split: Annotated[
+        float | None, typer.Option(help="Shares below and above it are fitted apart.")
+    ] = None,
+    at: Annotated[
+        list[str] | None,
+        typer.Option(help="N and D, in billions, at which the fits are compared."),
+    ] = None,
+    resamples: Annotated[int, typer.Option(min=2, help="Of the runs, for the interval.")] = 100,
+    resample: Annotated[
+        str, typer.Option(help="points; or runs, whose points share noise.")
+    ] = "points",
+    level: opt.Level = 0.95,
+    n_starts: opt.Starts = 512,
+    screen: opt.Screen = 16,
+    seed: Annotated[int, typer.Option(min=0, help="Of the draws and of the starts.")] = 0,
+    out: opt.Out = None,
+    as_json: opt.Json = False,
+    *,
+    reading: dict[str, Any],
+) -> None:
+    """The share below which the loss rises with D (Que 2024, App. I.3).
+
+    No inflection within the data is an answer too.
+
+    Example: jaxlaw inflection shares.csv --share general -c r_d=domain_ratio -c loss_g=general_loss
+    """
+    check_out(out)
+    found = jl.inflection_ratio(
+        jl.read_runs(data, **reading), split=split, at=numbers_of(at, "--at"),
+        resamples=resamples, level=level, resample=resample, n_starts=n_starts, screen=screen,
+        seed=seed,
+    )  # fmt: skip
+    record = {
+        name: _number(getattr(found, name))
+        for name in ("ratio", "interval", "level", "bracket", "flat", "split")
+    }
+    record |= {"below": found.below, "above": found.above}
+    record |= {"trends": found.trends.to_dict("records")}
+    head = "\n".join(found.summary().splitlines()[: -len(found.notes) or None])
+    conclude(record, found.notes, found.trends, partial(_say, head, found.trends), out, as_json)
+
+
+@opt.reads_runs
+def slopes_command(
+    data: opt.Data,
+    every: Annotated[
+        float | None, typer.Option(help="Least D from one evaluation to the next; all if left out.")
+    ] = None,
+    out: opt.OutOrPicture = None,
+    as_json: opt.Json = False,
+    *,
+    reading: dict[str, Any],
+) -> None:
+    """How fast the loss moves with D at every share: the differences of Que 2024, figure 10.
+
+    Example: jaxlaw slopes shares.csv --share general -c r_d=domain_ratio -c loss_g=general_loss
+    """
+    check_out(out, JSON, CSV, PICTURE)
+    found = jl.loss_slopes(data, every=every, **reading)
+    head = (
+        f"ΔL/ΔD falls from one share to the next in {found['falls'].mean():.0%} of the steps; the "
+        "implicit trend asks for all"
+    )
+    say = partial(_say, head, found.drop(columns="falls"))
+    record = {"slopes": found.to_dict("records")}
+    draw = partial(_draw_slopes, found)
+    conclude(record, (), found, say, out, as_json, draw=draw)
+
+
+def _draw_slopes(found: pd.DataFrame, plots: Any) -> Any:
+    return plots.slopes_over_share(found)
+
+
+def requirements_command(
+    fit: Annotated[Path, opt.fit_argument("A fit of a law of N, D and r (JSON); - for stdin.")],
+    out: opt.Out = None,
+    as_json: opt.Json = False,
+) -> None:
+    """Whether a fitted law of mixtures has what Que 2024 (§3.1) asks of one.
+
+    Example: jaxlaw requirements domain.json
+    """
+    check_out(out)
+    loaded = loaded_fit(fit)
+    found = loaded.requirements().reset_index()
+    record = {"law": loaded.law.name, "requirements": found.to_dict("records")}
+    shown = found.drop(columns="formula")
+    for name in ("observed", "everywhere"):
+        shown[name] = ["met" if one else "not met" for one in shown[name]]
+    head = f"{loaded.law.name}: {loaded.law.formula}"
+    conclude(record, (), found, partial(_say, head, shown), out, as_json)
+
+
+def learnability_command(
+    curves: Annotated[str, typer.Argument(help="File with step and loss; - for stdin.")],
+    by: Annotated[str | None, typer.Option(help="Column that names the domain.")] = None,
+    law: Annotated[str, typer.Option(help="Whose coefficients: dcpt-cross, -k4 …")] = "dcpt-cross",
+    k1_step: Annotated[int, typer.Option(help="k1 is the loss after 1000 steps, or 0.")] = 1000,
+    out: opt.Out = None,
+    as_json: opt.Json = False,
+) -> None:
+    """k1, k2, k3 of the cross-domain law, from the start of domains' own loss curves.
+
+    Example: jaxlaw learnability curves.csv --by domain --out domains.csv
+    """
+    check_out(out)
+    found = jl.learnability(curves, by, law=law_named(law), k1_step=k1_step)
+    table = found if by is None else found.reset_index()
+    record = {"law": law, "domains": table.to_dict("records")}
+    if out is not None:
+        write_record(out, record, table)
+    if as_json:
+        print_json(record)
+    else:
+        _say("what the early curves show", table)
+
+
+def _number(value: Any) -> Any:
+    """As JSON knows it; None where there is none."""
+    if isinstance(value, tuple):
+        return [_number(one) for one in value]
+    return None if value != value else value
+
+
+def _say(head: str, table: pd.DataFrame) -> None:
+    print_wrapped(head)
+    print_frame(table)

@@ -1,0 +1,156 @@
+"""The command about reports; needs typer, which is an extra."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+import jaxlaw as jl
+from jaxlaw import planning
+from jaxlaw._json import write_whole
+from jaxlaw.cli import _curves as curves
+from jaxlaw.cli import _options as opt
+from jaxlaw.cli._plan_output import inputs_at
+from jaxlaw.cli._saved import loaded, with_draws
+from jaxlaw.cli._terminal import (
+    HTML,
+    check_out,
+    print_json,
+)
+from jaxlaw.errors import UsageError
+
+
+@opt.reads_runs
+def report_command(
+    result: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FIT|STUDY", help="What `jaxlaw fit --out` or `jaxlaw study --out` wrote."
+        ),
+    ],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Where the page goes.")] = Path(
+        "report.html"
+    ),
+    data: Annotated[
+        str | None, typer.Option(help="The data of the fit: pictures and intervals from them.")
+    ] = None,
+    bootstrap: Annotated[
+        Path | None,
+        typer.Option(help="Draws that `jaxlaw bootstrap --draws` wrote: intervals from them."),
+    ] = None,
+    groups: opt.Groups = None,
+    schedules: curves.Schedules = None,
+    first_step: curves.FirstStep = None,
+    s1_before: curves.S1Before = None,
+    fill: curves.Fill = None,
+    batch: curves.Batch = None,
+    profile: Annotated[
+        list[str] | None,
+        typer.Option(help="A parameter whose profile to draw, from --data; repeatable."),
+    ] = None,
+    level: Annotated[float, typer.Option(help="Of the intervals.")] = 0.95,
+    compute: Annotated[
+        float | None, typer.Option(help="FLOPs: the best size and data for them, as a plan.")
+    ] = None,
+    general: Annotated[
+        Path | None,
+        typer.Option(help="Of a domain's fit: that of the general loss, for the best mixture."),
+    ] = None,
+    start: Annotated[
+        float | None, typer.Option(help="With --general: its loss before the training.")
+    ] = None,
+    threshold: Annotated[
+        float, typer.Option(help="With --general: how far it may rise, relative.")
+    ] = 0.03,
+    at: Annotated[
+        list[str] | None, typer.Option(help="The plans' other inputs: N=1.8e9; repeatable.")
+    ] = None,
+    title: Annotated[str | None, typer.Option(help="Of the page.")] = None,
+    as_json: opt.Json = False,
+    *,
+    reading: dict[str, Any],
+) -> None:
+    """Write a fit or a study as one page of HTML that stands alone.
+
+    Example: jaxlaw report fit.json --data runs.csv -c N=n_params --compute 1e21 -o report.html
+    """
+    check_out(out, HTML)
+    along = (schedules, first_step, s1_before, batch)
+    if data is None and (any(reading.values()) or (*along, fill) != (None,) * 5):
+        raise UsageError("options say how data are read, and there are none: --data FILE")
+    if schedules is None and (*along, fill) != (None,) * 5:
+        raise UsageError(
+            "--first-step, --s1-before, --fill and --batch are about loss curves: --schedules FILE"
+        )
+    if result.suffix.lower() == ".csv":
+        raise UsageError(
+            f"{result}: a table has no laws; write the study as JSON: --out study.json"
+        )
+    found = loaded(result, "fit", "study", "bootstrap")
+    told: dict[str, Any] = {"level": level, "title": title}
+    if isinstance(found, jl.Study):
+        if (data, bootstrap, groups, compute, general, profile) != (None,) * 6:
+            raise UsageError(
+                "--data, --bootstrap, --groups, --profile, --compute and --general belong to a "
+                "fit's report"
+            )
+    else:
+        drawn = found if bootstrap is None else with_draws(result, found, bootstrap)
+        told["plans"] = _plans(drawn, compute, general, start, threshold, at, level)
+        if isinstance(drawn, planning.Replicates):
+            found, told["intervals"] = drawn.fit, drawn
+        if data is not None and schedules is not None:
+            told["runs"] = curves.curves_of(data, *along, fill=fill, **reading)
+        elif data is not None:
+            told["runs"] = jl.read_runs(data, **reading)
+        if groups is not None and (data is None or "intervals" in told):
+            raise UsageError(
+                "--groups is for intervals from --data; draws were grouped, or not, when they "
+                "were made: jaxlaw bootstrap --groups"
+            )
+        told["groups"] = opt.columns_named(groups)
+        told["profiles"] = _profiles(found, told.get("runs"), profile or [], groups)
+    text = jl.report(found, **told)
+    write_whole(out, lambda path: path.write_text(text, "utf-8"))
+    if as_json:
+        print_json({"report": str(out), "bytes": len(text.encode()), "of": type(found).__name__})
+    else:
+        print(f"report: {out}")
+
+
+def _profiles(fit: jl.Fit, runs: Any, names: list[str], groups: str | None) -> list[jl.Profile]:
+    """The profiles asked for, of runs or curves."""
+    if names and runs is None:
+        raise UsageError("--profile needs the data of the fit: --data FILE")
+    if isinstance(runs, jl.Curves) and fit.areas is not None:
+        runs = runs.runs(**fit.areas)
+    by = opt.columns_named(groups)
+    return [jl.profile(fit, runs, name, groups=by) for name in names]
+
+
+def _plans(
+    source: Any, compute: float | None, general: Path | None, start: float | None,
+    threshold: float, at: list[str] | None, level: float,
+) -> list[Any]:  # fmt: skip
+    """The plans asked for."""
+    inputs, plans = inputs_at(at), []
+    if inputs and compute is None and general is None:
+        raise UsageError("--at is for a plan: --compute, or --general with --start")
+    if (general is None) != (start is None):
+        raise UsageError("the best mixture needs both --general FIT and --start LOSS")
+    if compute is not None:
+        spent = {name: value for name, value in inputs.items() if name not in ("N", "D")}
+        plans.append(planning.allocation(source, compute, level=level, **spent))
+    if general is not None:
+        others = {name: value for name, value in inputs.items() if name != "r"}
+        other = loaded(general, "fit", "bootstrap")
+        if hasattr(source, "fit"):  # draws of one corpus alone are no pairs
+            source = source.fit
+        plans.append(
+            planning.optimal_mixture(
+                other, source, start=start, threshold=threshold, level=level, **others
+            )
+        )
+    return plans

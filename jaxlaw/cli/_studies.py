@@ -1,0 +1,117 @@
+"""The command about cross-validation; needs typer, which is an extra."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+import jaxlaw as jl
+from jaxlaw.cli import _options as opt
+from jaxlaw.cli._saved import law_named
+from jaxlaw.cli._terminal import (
+    CSV,
+    JSON,
+    PICTURE,
+    check_out,
+    is_picture,
+    pairs,
+    print_json,
+    print_wrapped,
+    write_picture,
+)
+from jaxlaw.errors import UsageError
+from jaxlaw.validation.folds._naming import DESIGNS
+
+
+@opt.works_long
+@opt.poses_fits
+@opt.reads_runs
+def study_command(
+    laws_and_data: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="LAW... DATA",
+            help=f"Names of laws, or {opt.OWN_LAW}; then the data, - for stdin.",
+            autocompletion=opt.completed(jl.laws.names),
+        ),
+    ],
+    folds: Annotated[
+        str,
+        typer.Option(
+            help="leave-one-out:N, leave-k-out:r:2, segments:D:3, largest:N, last:D:1/3, "
+            "first:Dp:4, k-fold:5:groups=run, random-split:0.2:10, all-points.",
+            autocompletion=opt.completed(DESIGNS),
+        ),
+    ],
+    share: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Whose share and loss: general, domain; repeated, a data set each.",
+            autocompletion=opt.completed(("general", "domain")),
+        ),
+    ] = None,
+    constraint: Annotated[
+        list[str] | None, typer.Option(help="Of a law: dcpt=paper; repeatable.")
+    ] = None,
+    n_starts: opt.Starts = 4096,
+    screen: opt.Screen = 64,
+    no_screen: opt.NoScreen = False,
+    solver: opt.Solver = "newton",
+    seed: Annotated[int, typer.Option(min=0, help="Of the Sobol sample.")] = 0,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="Write every fold: a table (CSV), all of it (JSON), or draw it (PNG, …)."
+        ),
+    ] = None,
+    as_json: opt.Json = False,
+    *,
+    reading: dict[str, Any],
+    posing: dict[str, Any],
+    working: dict[str, Any],
+) -> None:
+    """Fit laws on parts of the runs, score them on the rest, and compare.
+
+    Example: jaxlaw study dcpt dcpt-l1 mixtures.csv --folds leave-k-out:r:2 --out folds.csv
+    """
+    check_out(out, JSON, CSV, PICTURE)
+    if len(laws_and_data) < 2:
+        raise UsageError("name one law or more, then the data: jaxlaw study dcpt dcpt-l1 runs.csv")
+    *laws, data = laws_and_data
+    design = jl.folds.parse(folds)
+    runs = jl.read_runs(data, **reading)
+    study = jl.cross_validate(
+        [law_named(law) for law in laws],
+        {side: runs.share(side) for side in share} if share else runs,
+        design,
+        per_law={
+            law: {"constraint": name} for law, name in pairs(constraint, "--constraint").items()
+        },
+        n_starts=n_starts,
+        screen=False if no_screen else screen,
+        solver=solver,
+        seed=seed,
+        **posing,
+        **working,
+    )
+    if opt.is_silent(working):
+        return
+    _show(study, out, as_json)
+    if study.n_failed == len(study.frame):
+        raise typer.Exit(1)
+
+
+def _show(study: jl.Study, out: Path | None, as_json: bool) -> None:
+    if is_picture(out):
+        write_picture(out, lambda plots: plots.fold_scores(study))
+    elif out is not None:
+        study.save(out)
+    if not as_json:
+        print_wrapped(study.summary())
+        return
+    record: dict[str, Any] = study.to_dict()
+    ranking = study.ranking().reset_index().astype(object)
+    record["ranking"] = ranking.where(ranking.notna(), None).to_dict(orient="records")
+    print_json(record)

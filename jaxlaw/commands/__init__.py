@@ -1,1 +1,0 @@
-"""What the ``jaxlaw`` command does, a module a room; needs typer, which is an extra."""

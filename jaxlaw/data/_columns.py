@@ -1,0 +1,343 @@
+"""One column of a user's table: found by name, turned into checked numbers.
+
+Everything said about a value names the file, the rows, the user's own column and the remedy.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from jaxlaw import laws
+from jaxlaw.errors import DataError, UsageError, nearest
+from jaxlaw.laws._parameters import Input
+
+#: Unit names: what one unit of a column is worth in single things.
+UNIT_NAMES = {"K": 1e3, "M": 1e6, "B": 1e9, "T": 1e12}
+
+#: Shares and losses of the two sides of a two-corpus mixture, by the plain name they stand for.
+SIDES = {"r": ("r_d", "r_g"), "loss": ("loss_d", "loss_g")}
+
+#: Columns that say where on which curve a row is (:mod:`jaxlaw.data`).
+CURVE_COLUMNS = ("run", "step", "lr", "schedule", "phase")
+
+# How the columns are usually called elsewhere: suggested, never taken unasked.
+_USUAL = {
+    "N": "params n_params num_params parameters model_params model_size size non_embedding_params",
+    "D": "tokens n_tokens num_tokens train_tokens training_tokens tokens_seen data dataset_size",
+    "C": "flops flop compute train_flops total_flops",
+    "Dp": "pretraining_tokens pretrain_tokens n_pretraining_tokens tokens n_tokens",
+    "r": "ratio mixture mixture_ratio domain_ratio share proportion weight replay",
+    "loss": "val_loss eval_loss validation_loss test_loss final_loss cross_entropy nll",
+    "cross-entropy": "loss cross_entropy ce ce_loss test_loss val_loss",
+    "BLEU": "bleu bleu_score sacrebleu",
+    "score": "bleu bleu_score sacrebleu rouge comet chrf accuracy acc",
+    "run": "run_id run_name name experiment exp",
+    "step": "steps _step global_step train_step training_step iteration iter iters update",
+}
+# Made of a schedule, never logged.
+_OF_SCHEDULES = {"S1", "S2", "S1_pt", "S1_cpt", "S2_pt", "S2_cpt", "drop", "eta_k", "S_k"}
+_EMPTY = {"", "nan", "na", "n/a", "null", "none", "<na>"}
+_MOST_NAMED = 5
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where values come from, for messages.
+
+    Attributes:
+        source: the file's name.
+        word: what a row is called there (``line``, ``record``, ``row``).
+        column: the user's own name of the column.
+        name: the canonical name it stands for.
+    """
+
+    source: str
+    word: str
+    column: Any
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.source}: column {self.column}"
+
+    def rows(self, labels: Iterable[Any], values: Iterable[Any] | None = None) -> str:
+        """Rows in words, at most five of them: ``lines 3 (-1.0), 7 (nan) and 4 more``."""
+        return name_rows(self.word, labels, values)
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of the table, read for one input or the target of a law.
+
+    Attributes:
+        place: where it comes from.
+        raw: (n,) in the user's unit, its complement where that is what was asked; (n, K) of
+            inputs per drop.
+        factor: from the user's unit to the law's.
+        unit: what one of the user's is worth in single things.
+        declared: whether the user said so.
+        spec: of the law.
+    """
+
+    place: Place
+    raw: np.ndarray
+    factor: float
+    unit: float
+    declared: bool
+    spec: Input
+
+    @property
+    def values(self) -> np.ndarray:
+        """In the law's unit, of the shape of ``raw``."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            return self.raw if self.factor == 1.0 else self.raw * self.factor
+
+    def invalid(self) -> np.ndarray:
+        """(n,) whether a row's value is not finite, or outside what can be."""
+        values = self.values
+        bad = ~np.isfinite(values)
+        if self.spec.domain == "positive":
+            bad |= ~(values > 0)
+        elif self.spec.domain == "nonnegative":
+            bad |= values < 0
+        return bad if bad.ndim == 1 else bad.any(axis=1)
+
+    def range(self, keep: np.ndarray) -> tuple[float, float]:
+        """Lowest and highest in the user's unit; of drops 0, which changes nothing, is one."""
+        low, high = float(self.raw[keep].min()), float(self.raw[keep].max())
+        if self.spec.per_drop and self.spec.domain != "positive":
+            return min(low, 0.0), max(high, 0.0)
+        return low, high
+
+
+def name_rows(word: str, labels: Iterable[Any], values: Iterable[Any] | None = None) -> str:
+    """Rows in words, at most five of them, each with its value if given."""
+    labels = list(labels)
+    shown = [str(label) for label in labels[:_MOST_NAMED]]
+    if values is not None:
+        shown = [f"{row} ({value})" for row, value in zip(shown, values, strict=False)]
+    more = f" and {len(labels) - _MOST_NAMED} more" if len(labels) > _MOST_NAMED else ""
+    return f"{word}{'s' if len(labels) > 1 else ''} {', '.join(shown)}{more}"
+
+
+def unit_worth(name: str, unit: Any) -> float:
+    """What one unit is worth: a positive number, its text, or K, M, B, T.
+
+    Raises:
+        UsageError: it is neither.
+    """
+    try:
+        worth = UNIT_NAMES.get(unit.strip().upper()) if isinstance(unit, str) else None
+        worth = float(unit) if worth is None and not isinstance(unit, bool) else worth
+    except (TypeError, ValueError, OverflowError):
+        worth = None
+    if worth is None or not 0 < worth < np.inf:
+        raise UsageError(
+            f"units: {name}: {unit!r} is not a unit; give what one unit of the column is worth "
+            "(1, 1e6, 1e9) or K, M, B, T"
+        )
+    return worth
+
+
+def missing_column(
+    name: str, doc: str, asked: Any, columns: Iterable[Any], source: str
+) -> DataError:
+    """The error for a column that is not there, with what could be meant.
+
+    Args:
+        name: canonical name.
+        doc: what it is and who needs it.
+        asked: the column looked for.
+        columns: the columns there are.
+        source: the file's name.
+    """
+    texts = [str(column) for column in columns]
+    likely = _likely(name, texts)
+    hint = nearest(str(asked), texts)
+    if name in _OF_SCHEDULES:
+        hint = " It is made of the learning rates: read the table with jl.read_curves."
+    elif likely:
+        hint += f" Perhaps columns={{'{name}': '{likely}'}}."
+    elif not hint:
+        hint = f" Say which column it is: columns={{'{name}': '…'}}."
+    shown = ", ".join(texts[:30]) + (" …" if len(texts) > 30 else "")
+    return DataError(f"{source}: there is no column {asked}{doc}; columns: {shown}.{hint}")
+
+
+def input_columns(fit: Any, table: Any, names: Collection[str] | None = None) -> dict[str, str]:
+    """Which columns of a table hold the inputs of a fit.
+
+    Args:
+        fit: a :class:`jaxlaw.Fit`; it remembers which columns its own runs had.
+        table: DataFrame or dict.
+        names: the inputs asked about; all of the law's if None.
+
+    Returns:
+        Input → column, for those that are there.
+
+    Raises:
+        UsageError: a table has a column of an input's name and the one that the fit was made
+            from, with other values, so that either could be meant.
+    """
+    there, found = set(table.keys()), {}
+    for name in fit.law.input_names if names is None else names:
+        usual = (getattr(fit, "columns", None) or {}).get(name, name)
+        if {name, usual} <= there and name != usual:
+            own, other = np.asarray(table[name]), np.asarray(table[usual])
+            if own.shape != other.shape or not (own == other).all():
+                raise UsageError(
+                    f"input {name}: the table has a column {name} and {usual}, the column that "
+                    f"the fit took for {name}, and they differ; leave one of them out, or pass "
+                    f"{name}= by name"
+                )
+        if name in there or usual in there:
+            found[name] = name if name in there else usual
+    return found
+
+
+def usual_columns(
+    fit: Any, table: Any, columns: Mapping[str, Any], side: str | None = None
+) -> dict[str, Any]:
+    """A mapping of a table's columns, completed by those that the fitted runs had.
+
+    Args:
+        fit: a :class:`jaxlaw.Fit`.
+        table: DataFrame.
+        columns: canonical name → the user's column, as far as it is said.
+        side: corpus whose share is asked for; r is then made of r_d or r_g.
+
+    Raises:
+        UsageError: as :func:`input_columns`, of inputs that ``columns`` does not say.
+    """
+    said = {plain for plain, sides in SIDES.items() if side or {plain, *sides} & set(columns)}
+    asked = [name for name in fit.law.input_names if name not in {*columns, *said}]
+    usual = input_columns(fit, table, asked)
+    return {name: column for name, column in usual.items() if name != column} | dict(columns)
+
+
+def _likely(name: str, columns: list[str]) -> str:
+    """The column that usually stands for this name, or nothing."""
+
+    def bare(text: str) -> str:
+        return re.sub(r"[^a-z0-9]", "", text.lower())
+
+    usual = [bare(word) for word in _USUAL.get(name, "").split()]
+    by_bare = {bare(column): column for column in reversed(columns)}
+    exact = [by_bare[word] for word in usual if word in by_bare]
+    ending = [c for c in columns if name == "loss" and bare(c).endswith("loss")]
+    return (exact + ending + [""])[0]
+
+
+def numbers(series: pd.Series, place: Place) -> np.ndarray:
+    """The column as (n,) float64; empty cells are NaN.
+
+    Raises:
+        DataError: it holds text, truth values, dates, complex numbers or lists.
+    """
+    kind = pd.api.types
+    if kind.is_bool_dtype(series.dtype) or kind.is_complex_dtype(series.dtype):
+        raise DataError(
+            f"{place}, {place.rows(series.index[:1], series.iloc[:1])}: a column of type "
+            f"{series.dtype} is no column of numbers; {_pick_another(place)}"
+        )
+    if kind.is_numeric_dtype(series.dtype):
+        return np.array(series.to_numpy(dtype="float64", na_value=np.nan))
+    cells = series.to_numpy(dtype=object)
+    values = [_number(cell) for cell in cells]
+    bad = [i for i, value in enumerate(values) if value is None]
+    if bad:
+        first = str(cells[bad[0]])
+        first = first if len(first) <= 40 else first[:40] + "…"
+        more = f" (so are {len(bad) - 1} more cells)" if len(bad) > 1 else ""
+        raise DataError(
+            f"{place}, {place.rows(series.index[bad[0] : bad[0] + 1])}: '{first}' is not a "
+            f"number{more}; {_text_remedy(first, place)}"
+        )
+    return np.array(values, dtype="float64")
+
+
+def _number(cell: Any) -> float | None:
+    """A cell as a float; None where it is no number."""
+    if isinstance(cell, str) and cell.strip().lower() in _EMPTY:
+        return np.nan
+    if cell is None or cell is pd.NA or cell is pd.NaT:
+        return np.nan
+    if isinstance(cell, (bool, np.bool_, complex, np.complexfloating, bytes)):
+        return None
+    if isinstance(cell, str) and "_" in cell:
+        return None
+    if not isinstance(cell, str) and not hasattr(cell, "__float__"):
+        return None
+    try:
+        return float(cell)
+    except OverflowError:
+        return np.inf
+    except (TypeError, ValueError):
+        return None
+
+
+def _pick_another(place: Place) -> str:
+    return f"map a column of numbers: columns={{'{place.name}': '…'}}"
+
+
+def _takes_units(name: str) -> bool:
+    """Whether ``units=`` may say what one of a column is worth: not of what a law predicts."""
+    targets = {laws.get(law).target for law in laws.names()}
+    return not name.startswith("loss") and name not in {*targets, *CURVE_COLUMNS, "weight"}
+
+
+def _text_remedy(text: str, place: Place) -> str:
+    text = text.strip()
+    has_unit = _takes_units(place.name)
+    if re.fullmatch(r"[+-]?\d{1,3}([,_ ']\d{3})+(\.\d*)?", text):
+        plain = re.sub(r"[,_ ']", "", text)
+        return (
+            f"write it without thousands separators, {plain}, or pass "
+            "pandas.read_csv(..., thousands=',') instead of the file"
+        )
+    suffixed = re.fullmatch(r"([+-]?[\d.]+(?:[eE][+-]?\d+)?)\s*([kKmMbBtT])", text)
+    if suffixed:
+        number, unit = suffixed.groups()
+        if not has_unit:
+            return f"write {float(number) * UNIT_NAMES[unit.upper()]:.17g}"
+        return f"write {number} and pass units={{'{place.name}': '{unit.upper()}'}}"
+    if percent := re.fullmatch(r"([+-]?\d+\.?\d*|[+-]?\.\d+)\s*%", text):
+        if not has_unit:
+            plain = f"{float(percent[1]) / 100:.15g}"
+            return f"write it without the sign, as {plain} or {percent[1]}, whichever is meant"
+        return f"write it without the sign and pass units={{'{place.name}': 0.01}}"
+    if re.fullmatch(r"[+-]?\d+,\d+", text):
+        return "write decimals with a point, or pass pandas.read_csv(..., decimal=',') instead"
+    return f"correct it, leave the row out with where=…, or {_pick_another(place)}"
+
+
+def check_fraction(values: np.ndarray, place: Place, labels: np.ndarray) -> np.ndarray:
+    """Shares in [0, 1]; rounding errors up to 1e-9 outside are put on the edge.
+
+    Args:
+        values: (n,) shares; NaN and infinity pass, other checks deal with them.
+        place: where they come from.
+        labels: (n,) row labels.
+
+    Raises:
+        DataError: a share lies outside [0, 1].
+    """
+    finite = np.isfinite(values)
+    outside = finite & ((values < -1e-9) | (values > 1 + 1e-9))
+    if not outside.any():
+        return np.where(finite, np.clip(values, 0.0, 1.0), values)
+    inside = values[finite]
+    percent = inside.min() >= 0 and inside.max() <= 100 and np.median(inside) > 1
+    remedy = (
+        f"if these are percent, pass units={{'{place.name}': 0.01}}"
+        if percent
+        else "correct these rows, or leave them out with where=…"
+    )
+    raise DataError(
+        f"{place}: shares outside [0, 1]: {place.rows(labels[outside], values[outside])}; {remedy}"
+    )

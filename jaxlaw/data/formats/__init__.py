@@ -1,0 +1,18 @@
+"""Files that other tools write, as tables with jaxlaw's names: a module a tool."""
+
+from jaxlaw.data.formats import _hf_trainer as hf_trainer
+from jaxlaw.data.formats import _lm_eval as lm_eval
+from jaxlaw.data.formats import _tensorboard as tensorboard
+from jaxlaw.data.formats import _wandb as wandb
+from jaxlaw.data.formats._base import FORMATS, read_format, short_names, with_values
+
+__all__ = [
+    "FORMATS",
+    "hf_trainer",
+    "lm_eval",
+    "read_format",
+    "short_names",
+    "tensorboard",
+    "wandb",
+    "with_values",
+]

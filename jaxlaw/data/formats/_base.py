@@ -1,0 +1,277 @@
+"""The table of formats, and what they share: files found, names made canonical.
+
+A format is a function from files to one DataFrame. It gives columns their canonical name where
+the tool's own says what they are (``learning_rate`` is ``lr``) and keeps all others as they are.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from jaxlaw._tables import Table
+from jaxlaw.errors import DataError, UsageError, nearest, nearest_file
+
+Reader = Callable[[list[Path]], pd.DataFrame]
+
+#: Name of a format → (patterns of its files in a folder, what reads them).
+FORMATS: dict[str, tuple[tuple[str, ...], Reader]] = {}
+
+# What loggers call things, by canonical name; the first that is there is meant.
+USUAL: dict[str, tuple[str, ...]] = {
+    "step": ("step", "_step", "Step", "global_step", "train/global_step", "trainer/global_step"),
+    "lr": ("lr", "learning_rate", "train/learning_rate", "train/lr"),
+    "loss": ("loss", "train/loss", "train_loss", "Loss/train"),
+    "D": ("D", "num_input_tokens_seen", "train/num_input_tokens_seen"),
+}
+
+
+def format_of(name: str, *patterns: str) -> Callable[[Reader], Reader]:
+    """Enter a reader in the table of formats.
+
+    Args:
+        name: what users call the format.
+        *patterns: globs of its files in a folder; the first that finds any decides.
+    """
+
+    def enter(reader: Reader) -> Reader:
+        FORMATS[name] = (patterns, reader)
+        return reader
+
+    return enter
+
+
+def read_format(source: Any, name: str) -> Table:
+    """The table that files of a tool hold.
+
+    Args:
+        source: a file, a folder (searched to its depth) or a list of files.
+        name: of the format.
+
+    Returns:
+        A :class:`jaxlaw._tables.Table` with canonical columns where the tool says what they are,
+        all others as they were.
+
+    Raises:
+        UsageError: no such format, or no such file.
+        DataError: not a file of this format; names the file, the key and what was expected.
+    """
+    if name not in FORMATS:
+        raise UsageError(f"there is no format '{name}'; formats: {', '.join(FORMATS)}."
+                         f"{nearest(str(name), FORMATS)}")  # fmt: skip
+    patterns, reader = FORMATS[name]
+    sources = source if isinstance(source, list | tuple) else [source]
+    for one in sources:
+        if not isinstance(one, str | os.PathLike) or str(one) == "-":
+            raise UsageError(f"format '{name}' reads files and folders, not {one!r}")
+    frame = reader([path for one in sources for path in _files(Path(one), name, patterns)])
+    label = os.fspath(sources[0]) if len(sources) == 1 else f"{len(sources)} files"
+    frame.index = pd.RangeIndex(1, len(frame) + 1)
+    return Table(frame, label, "record")
+
+
+def _files(path: Path, name: str, patterns: tuple[str, ...]) -> list[Path]:
+    if not path.is_dir():
+        if not path.exists():
+            raise UsageError(f"there is no file {path}.{nearest_file(path)}")
+        return [path]
+    for pattern in patterns:
+        if found := sorted(path.rglob(pattern)):
+            return found
+    raise DataError(f"{path}: no file of format '{name}' in it; expected {' or '.join(patterns)}")
+
+
+def read_json(path: Path, key: str, kind: type) -> dict[str, Any]:
+    """A JSON file that holds a key with a value of a kind.
+
+    Raises:
+        DataError: it does not.
+    """
+    try:
+        record = json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise DataError(f"{path} is not a JSON file: {error}") from None
+    found = record.get(key) if isinstance(record, dict) else None
+    if not isinstance(found, kind):
+        what = {list: "a list", dict: "an object"}[kind]
+        raise DataError(f"{path}: key '{key}' should hold {what}, and does not")
+    return record
+
+
+def with_canonical(frame: pd.DataFrame) -> pd.DataFrame:
+    """Columns renamed where a logger's name says what they are."""
+    names = {}
+    for canonical, usual in USUAL.items():
+        there = [name for name in usual if name in frame]
+        if there and there[0] != canonical:
+            names[there[0]] = canonical
+    return frame.rename(columns=names)
+
+
+@dataclass(frozen=True, eq=False)
+class Log:
+    """Rows of one run, as one file holds them.
+
+    Attributes:
+        frame: its rows; the columns that tell them apart (``step``) have canonical names.
+        file: where they are, for messages.
+        run: parts of the path that names the run: the folders, and last the run itself.
+        named: whether the file says the run's name. The same name in another folder then means
+            the same run, unless both folders log the same thing; a name taken from the path
+            never does.
+    """
+
+    frame: pd.DataFrame
+    file: Path
+    run: tuple[str, ...]
+    named: bool = False
+
+
+# What a logger says of its own clock differs whenever something is logged twice.
+_CLOCK = re.compile(r"(runtime|_per_second|timestamp|wall.?time)$", re.IGNORECASE)
+
+
+def short_names(paths: Iterable[tuple[str, ...]]) -> dict[tuple[str, ...], str]:
+    """Each path's last parts, as many for all of them as tell them apart.
+
+    Example:
+        >>> short_names([("out", "1e-4", "seed0"), ("out", "3e-4", "seed0")])
+        {('out', '1e-4', 'seed0'): '1e-4/seed0', ('out', '3e-4', 'seed0'): '3e-4/seed0'}
+    """
+    distinct = list(dict.fromkeys(paths))
+    longest = max(map(len, distinct), default=0)
+    depth = next(
+        (k for k in range(1, longest) if len({path[-k:] for path in distinct}) == len(distinct)),
+        longest,
+    )
+    # A run less deep than the others is not named by a folder that all of them are in.
+    shared = len(os.path.commonprefix([path[:-1] for path in distinct]))
+    return {path: "/".join(path[max(shared, len(path) - depth) :]) for path in distinct}
+
+
+def joined(logs: Iterable[Log], keys: tuple[str, ...] = ("step",)) -> pd.DataFrame:
+    """Logs as one table, a row for each run and key.
+
+    Args:
+        logs: rows of runs; several files may log different things of one run.
+        keys: columns that, with the run, tell rows apart.
+
+    Returns:
+        Columns ``run``, the keys and all that was logged, under canonical names. Logs without
+        the keys (a chart over another axis) are put one below the other.
+
+    Raises:
+        DataError: two rows of one run and key differ, or only some logs have the keys.
+    """
+    logs = _told_apart(list(logs), keys)
+    names = short_names(log.run for log in logs)
+    by_run: dict[str, list[Log]] = {}
+    for log in logs:
+        by_run.setdefault(names[log.run], []).append(log)
+    frames, files = [], []
+    for name, own in by_run.items():
+        frame = pd.concat([log.frame for log in own], ignore_index=True)
+        frames.append(with_canonical(frame.drop(columns="run", errors="ignore")).assign(run=name))
+        files += [log.file for log in own for _ in range(len(log.frame))]
+    frame = pd.concat(frames, ignore_index=True)
+    if not set(keys) <= set(frame):
+        return frame
+    if "step" in keys and frame["step"].isna().any():
+        raise DataError(
+            f"{files[int(frame['step'].isna().argmax())]}: it has rows without a step, which "
+            "cannot be joined to logs of steps; read this file by itself"
+        )
+    by = ["run", *keys]
+    again = frame.duplicated(by, keep=False)
+    if again.any():
+        _refuse_differences(frame[again], by, files)
+    # last() takes of each column the last value that is there, whichever file logged it.
+    merged = frame.groupby(by, sort=False, as_index=False, dropna=False).last()
+    return merged.sort_values(by, kind="stable", ignore_index=True) if "step" in keys else merged
+
+
+def _told_apart(logs: list[Log], keys: tuple[str, ...]) -> list[Log]:
+    """Runs of one name in several folders as one run, where no two folders log the same."""
+    folders: dict[str, dict[tuple[str, ...], set[Any]]] = {}
+    for log in logs:
+        if not log.named:
+            continue
+        own = folders.setdefault(log.run[-1], {}).setdefault(log.run, set())
+        of_rows = keys != ("step",) and set(keys) <= set(log.frame)
+        held = log.frame[list(keys)].itertuples(index=False, name=None) if of_rows else log.frame
+        own |= {one for one in held if one != "step"}
+    one_run = {
+        name
+        for name, places in folders.items()
+        if sum(map(len, places.values())) == len(set().union(*places.values()))
+    }
+    first = {name: next(iter(places)) for name, places in folders.items()}
+    return [
+        replace(log, run=first[log.run[-1]]) if log.named and log.run[-1] in one_run else log
+        for log in logs
+    ]
+
+
+def _refuse_differences(frame: pd.DataFrame, by: list[str], files: list[Path]) -> None:
+    """Raise where rows of one run and key have different values of one column."""
+    for column in frame.columns.difference(by, sort=False):
+        known = frame[frame[column].notna()]
+        cells = known[column]
+        if cells.dtype == object:  # lists and objects of JSON have no hash
+            cells = cells.map(lambda one: one if isinstance(one, str | int | float) else repr(one))
+        groups = [known[name] for name in by]
+        differs = cells != cells.groupby(groups, dropna=False).transform("first")
+        if _CLOCK.search(str(column)) or not differs.any():
+            continue
+        second = differs.index[differs.argmax()]
+        rows = known.index.to_series().groupby(groups, dropna=False)
+        first = rows.transform("first")[second]
+        here, there = files[first], files[second]
+        what = f"{here} and {there} both hold" if here != there else f"{here} holds twice"
+        where = ", ".join(f"{name} {known.loc[second, name]}" for name in by)
+        raise DataError(
+            f"{what} {where}, and they differ: {column} is {known.loc[first, column]} and "
+            f"{known.loc[second, column]}; keep different runs in folders of their own, or pass a "
+            "list of the files that count"
+        )
+
+
+def with_values(table: Table, values: Mapping[str, Any] | None) -> Table:
+    """Columns for what the files do not say: a number, or one for each run.
+
+    Raises:
+        UsageError: a column of that name is there already, or a run has no value.
+    """
+    frame = table.frame
+    for name, given in (values or {}).items():
+        if name in frame:
+            raise UsageError(f"values: {table.source} has a column '{name}' of its own")
+        if isinstance(given, Mapping):
+            frame = frame.assign(**{name: _of_runs(name, given, table)})
+            continue
+        try:
+            frame = frame.assign(**{name: float(given)})
+        except (TypeError, ValueError):
+            raise UsageError(f"values: {name} is {given!r}; give a number") from None
+    return Table(frame, table.source, table.word)
+
+
+def _of_runs(name: str, given: Mapping[str, Any], table: Table) -> list[float]:
+    if "run" not in table.frame:
+        raise UsageError(f"values: {name} is given by run, and there is no column run")
+    runs = table.frame["run"].astype(str)
+    by_run = {str(run): value for run, value in given.items()}
+    for run in by_run:
+        if run not in set(runs):
+            raise UsageError(f"values: there is no run '{run}'.{nearest(run, set(runs))}")
+    for run in runs:
+        if run not in by_run:
+            raise UsageError(f"values: run '{run}' has no {name}; give every run one")
+    return [float(by_run[run]) for run in runs]

@@ -1,0 +1,139 @@
+"""At which steps to evaluate, which runs to do next: as much as possible learnt from few points.
+
+``plan`` has the sampling methods of Que 2024, App. I, cut to a budget; ``next_runs`` asks a
+fitted law.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from jaxlaw._typed import checked
+from jaxlaw.data._thinning import decaying
+from jaxlaw.design._next_runs import NextRuns, next_runs
+from jaxlaw.errors import UsageError, nearest
+
+__all__ = ["NextRuns", "Plan", "decay_rate", "next_runs", "plan"]
+
+Method = Literal["M1", "M2", "M3", "M4"]
+_MOST = 10**7  # evaluations of one run
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """When to evaluate a run.
+
+    Attributes:
+        method: M1 to M4.
+        steps: (points,) steps after which to evaluate, increasing.
+        rate: λ of M4, per evaluation of M1; None for the other methods.
+    """
+
+    method: str
+    steps: np.ndarray
+    rate: float | None = None
+
+    def __len__(self) -> int:
+        """The number of evaluations."""
+        return len(self.steps)
+
+
+@checked
+def plan(
+    budget: int, steps: int, *, every: int = 1000, method: Method = "M4", rate: float | None = None
+) -> Plan:
+    """Spend a budget of evaluations on one run.
+
+    M1 is every ``every`` steps; the others keep some of those: M2 every k-th; M3 every k-th
+    over the first 60 % and every 2k-th after it, with the smallest k the budget allows; M4 with
+    a density e^(−λ·x) at the x-th, λ chosen so that the budget is spent, the last step
+    included (Que 2024, App. I: M2 and M3 have 40 of 200 points; M4 with λ = 0.02 has 45
+    there, and 48 by the rule used here, which the paper does not tell).
+
+    Args:
+        budget: evaluations at most.
+        steps: the run's length.
+        every: the shortest distance between two evaluations.
+        method: M1, M2, M3 or M4.
+        rate: λ of M4, in place of the one the budget gives.
+
+    Raises:
+        UsageError: another method, or numbers that leave nothing to evaluate.
+    """
+    if method not in _KEPT:
+        hint = nearest(str(method), _KEPT)
+        raise UsageError(f"there is no method {method!r}; methods: {', '.join(_KEPT)}.{hint}")
+    for name, value in {"budget": budget, "steps": steps, "every": every}.items():
+        if not (value >= 1 and value == int(value)):
+            raise UsageError(f"{name} is a whole number, 1 or more, not {value}")
+    if rate is not None and (method != "M4" or not rate >= 0):
+        raise UsageError(f"rate is λ ≥ 0 of method M4, not {rate} of {method}")
+    count = int(steps // every)
+    if not 1 <= count <= _MOST:
+        raise UsageError(
+            f"a run of {steps} steps has {count} to evaluate every {every}; 1 to {_MOST:g} can be"
+        )
+    if method == "M4" and rate is None:
+        rate = decay_rate(budget, count)
+        kept = decaying(count, rate)[: budget - 1]
+        kept = np.append(kept, count) if budget < count else np.arange(1, count + 1)
+    else:
+        kept = decaying(count, rate) if method == "M4" else _KEPT[method](count, budget)
+    if len(kept) > budget:
+        told = "" if rate is None else f" with λ = {rate:g}"
+        raise UsageError(
+            f"{method}{told} takes {len(kept)} evaluations of this run, the budget is {budget}: "
+            "raise it, or take another method"
+        )
+    return Plan(method, kept * int(every), rate)
+
+
+@checked
+def decay_rate(budget: int, count: int) -> float:
+    """λ of M4 at which ``budget`` of ``count`` evaluations are kept.
+
+    Σ e^(−λ·x) over x = 1…count is the budget then, so that the last one kept is the last of
+    all. 0 where the budget reaches for all.
+    """
+    if not 1 <= count <= _MOST or budget < 1:
+        raise UsageError(
+            f"budget {budget} of {count} evaluations: both are 1 or more, and {_MOST:g} at most"
+        )
+    if budget >= count:
+        return 0.0
+    x = np.arange(1, count + 1)
+    low, high = 0.0, math.log(1 + 1 / budget)  # of infinitely many the sum is 1/(e^λ − 1)
+    while (middle := (low + high) / 2) not in (low, high):
+        low, high = (middle, high) if np.exp(-middle * x).sum() > budget else (low, middle)
+    return low
+
+
+def _every_kth(count: int, budget: int) -> np.ndarray:
+    return _multiples(math.ceil(count / budget), count)
+
+
+def _in_sections(count: int, budget: int) -> np.ndarray:
+    """Every k-th over the first 60 %, every 2k-th after it."""
+    for k in range(1, count + 1):
+        early = _multiples(k, int(0.6 * count))
+        last = early[-1] if len(early) else 0
+        kept = np.append(early, last + _multiples(2 * k, count - last))
+        if len(kept) <= budget:
+            break
+    return kept
+
+
+def _multiples(k: int, most: int) -> np.ndarray:
+    return np.arange(k, most + 1, k)
+
+
+_KEPT = {
+    "M1": lambda count, budget: _multiples(1, count),
+    "M2": _every_kth,
+    "M3": _in_sections,
+    "M4": decaying,
+}

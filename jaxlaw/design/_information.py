@@ -1,0 +1,165 @@
+"""What runs say of a law's parameters, near its fit: JᵀWJ, and the noise it stands beside.
+
+J is the Jacobian of the (log) loss at the runs. The variance of what has the gradient g is
+τ²·gᵀ(JᵀWJ)⁻¹g. The noise τ is measured by the sandwich
+(:mod:`jaxlaw.uncertainty._covariance`) and by nothing else: τ² is the variance that the sandwich
+gives to what is asked, over gᵀ(JᵀWJ)⁻¹g, as the profile is calibrated. What is foretold before any
+new run is therefore :func:`jaxlaw.covariance`'s standard error, with noise that differs from row
+to row and groups that share it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxlaw._jit import EVALUATED, compiled
+from jaxlaw._typed import not_of_parameters
+from jaxlaw.errors import DataError, UsageError
+from jaxlaw.fitting._diagnostics import at_walls
+from jaxlaw.fitting._objective import Problem, predict
+from jaxlaw.fitting._problem import Posed
+from jaxlaw.fitting._result import Fit
+from jaxlaw.fitting._transform import Model, natural
+from jaxlaw.notes import Note
+from jaxlaw.uncertainty._covariance import covariance_of, pooled_noise, residual_slopes
+from jaxlaw.uncertainty._fit_problem import fitted
+
+_SINGULAR = 1e-10  # least eigenvalue of the matrix; below, a direction is not determined at all
+
+
+@dataclass(frozen=True, eq=False)
+class Information:
+    """A fit and its runs, linear in the coordinates that are free and at no wall.
+
+    Attributes:
+        posed: the problem.
+        at: (p,) the optimum.
+        free: (q,) numbers of the coordinates that move.
+        matrix: (q, q) JᵀWJ, coordinates in units that make its diagonal 1.
+        scale: (q,) those units.
+        covariance: (q, q) the sandwich covariance in the same units. Where the runs leave some
+            direction open there is none, and it is the pooled noise of the sandwich times M⁻¹.
+        notes: what to know before relying on it.
+    """
+
+    posed: Posed
+    at: np.ndarray
+    free: np.ndarray
+    matrix: np.ndarray
+    scale: np.ndarray
+    covariance: np.ndarray
+    notes: list[Note]
+
+    def slopes(self, inputs: dict[str, np.ndarray]) -> np.ndarray:
+        """(m, q) Jacobian at points in the law's own units."""
+        own = {name: jnp.asarray(values) for name, values in inputs.items()}
+        problem = self.posed.problem._replace(inputs=own)
+        return self._checked(_slopes(self.posed.model, problem, self.at))
+
+    def asked(self, fit: Fit, wanted: Any) -> np.ndarray:
+        """(k, q) gradients of the predictions."""
+        if isinstance(wanted, Mapping):
+            table = {name: np.atleast_1d(values) for name, values in wanted.items()}
+            return self.slopes(own_units(fit, table))
+        model, problem = self.posed.model, self.posed.problem
+
+        def quantity(at: jax.Array) -> jax.Array:
+            return jnp.atleast_1d(
+                wanted(natural(model, tuple(at), problem.context, problem.centre))
+            )
+
+        try:
+            slopes = self._checked(jax.jacfwd(quantity)(jnp.asarray(self.at)))
+        except (TypeError, ValueError) as error:
+            raise not_of_parameters("predict", error) from error
+        if not slopes.any(axis=1).all():
+            raise UsageError("predict does not move with any parameter: nothing can narrow it")
+        return slopes
+
+    def noise(self, asked: np.ndarray | None) -> float:
+        """τ of the predictions with the gradients (k, q); of all coordinates, where None.
+
+        The root of their mean sandwich variance over their mean gᵀM⁻¹g.
+        """
+        asked = np.eye(len(self.free)) if asked is None else asked
+        plain = np.einsum("ki,ik->", asked, np.linalg.solve(self.matrix, asked.T))
+        return float(np.sqrt(np.einsum("ki,ij,kj->", asked, self.covariance, asked) / plain))
+
+    def _checked(self, jacobian: Any) -> np.ndarray:
+        found = np.asarray(jacobian)[:, self.free] / self.scale
+        if not np.isfinite(found).all():
+            row = int(np.argmin(np.isfinite(found).all(axis=1)))
+            raise DataError(f"the law has no derivatives at point {row}; leave it out")
+        return found
+
+
+def information_of(fit: Fit, runs: Any, groups: Any = None) -> Information:
+    """What the runs a fit was made from say of its parameters; call inside a float64 context.
+
+    Args:
+        fit: the fit.
+        runs: what it was made from.
+        groups: rows that share noise, as for :func:`jaxlaw.covariance`.
+
+    Raises:
+        UsageError: they are not the runs of the fit.
+    """
+    problem = fitted(fit, runs)
+    posed, at, free, seen = problem.posed, problem.coordinates, problem.moving, problem.observations
+    jacobian, _ = residual_slopes(problem)
+    jacobian = jacobian[:, free]
+    scale = np.sqrt(seen.weight @ jacobian**2)
+    scale = np.where(scale > 0, scale, 1.0)
+    jacobian = jacobian / scale
+    matrix = (jacobian.T * seen.weight) @ jacobian
+    notes = _on_walls(at_walls(posed, at))
+    least = np.linalg.eigvalsh(matrix)[0]
+    if least < _SINGULAR:
+        notes.append(_undetermined())
+        matrix = matrix + _SINGULAR * np.eye(len(free))
+    try:
+        variance = covariance_of(problem, groups).coordinates * np.outer(scale, scale)
+    except DataError:  # an open direction: the choice looks for runs that close it
+        variance = pooled_noise(problem) ** 2 * np.linalg.inv(matrix)
+    return Information(posed, at, free, matrix, scale, variance, notes)
+
+
+@compiled(little=EVALUATED, static_argnames="model")
+def _slopes(model: Model, problem: Problem, at: Any) -> Any:
+    """∂ prediction / ∂ coordinates in the space of the residuals, (n, p)."""
+
+    def transformed(at: Any) -> Any:
+        predicted = predict(model, problem, at)
+        return jnp.log(predicted) if model.space == "log" else predicted
+
+    return jax.jacfwd(transformed)(at)
+
+
+def _on_walls(walls: dict[str, str]) -> list[Note]:
+    if not walls:
+        return []
+    message = f"{', '.join(walls)} at the end of a range: taken as known"
+    return [Note("held-at-bound", "warning", message)]
+
+
+def _undetermined() -> Note:
+    message = (
+        "the runs leave some direction of the parameters undetermined: standard deviations "
+        "before mean nothing, the choice looks for what is missing"
+    )
+    return Note("unidentifiable", "warning", message)
+
+
+def own_units(fit: Fit, table: Any) -> dict[str, np.ndarray]:
+    """Inputs (m,) in the law's own units; the fit checks them."""
+    count = np.atleast_1d(fit.predict(table)).size
+    return {
+        name: np.broadcast_to(np.asarray(table[name], float) * fit.units[name], count)
+        for name in fit.law.input_names
+    }

@@ -1,0 +1,258 @@
+"""The next runs that most reduce the variance of a prediction: c- and D-optimal design.
+
+With M = JᵀWJ of the runs there are (:mod:`jaxlaw.design._information`), a prediction of gradient g
+has the variance τ²·gᵀM⁻¹g, and a candidate with row j adds j·jᵀ to M. Which candidates are best
+does not depend on τ; it is such that the variance before any new run is the sandwich
+covariance's, and new runs are taken to be as noisy as those the prediction rests on now. Atkinson,
+Donev and Tobias 2007, Optimum Experimental Designs, ch. 10 and 12.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+
+from jaxlaw._jit import in_float64
+from jaxlaw._typed import checked
+from jaxlaw.design._information import Information, information_of, own_units
+from jaxlaw.errors import UsageError
+from jaxlaw.fitting._result import Fit
+from jaxlaw.notes import Note
+
+
+@dataclass(frozen=True, eq=False)
+class NextRuns:
+    """Which candidates to run.
+
+    Attributes:
+        table: their rows, best first, with ``sd``: the standard deviation of the prediction
+            once they and those above are there (relative where the fit is of logarithms; root
+            mean square over several predictions). Without a prediction (criterion D) that of
+            the parameters' joint ellipsoid, relative to now.
+        before, after: the same without any, and with all of them; ``before`` is the standard
+            error that :func:`jaxlaw.covariance` gives the prediction, over the prediction where
+            the fit is of logarithms.
+        noise: τ, what the standard deviations are in proportion to.
+        criterion: ``c`` or ``D``.
+        notes: what to know before relying on it.
+    """
+
+    table: pd.DataFrame
+    before: float
+    after: float
+    noise: float
+    criterion: str
+    notes: tuple[Note, ...] = ()
+
+    def summary(self) -> str:
+        """The choice as a table for people."""
+        what = "a prediction" if self.criterion == "c" else "the parameters, beside now"
+        head = f"standard deviation of {what}: {self.before:.3g} → {self.after:.3g}"
+        return "\n".join([head, self.table.to_string(), *map(str, self.notes)])
+
+
+@checked
+def next_runs(
+    fit: Fit,
+    runs: Any,
+    candidates: Any,
+    *,
+    predict: Mapping[str, Any] | Callable[..., Any] | None = None,
+    n: int | None = None,
+    criterion: Literal["c", "D"] = "c",
+    cost: Any = None,
+    budget: float | None = None,
+    group: Hashable | None = None,
+    groups: Any = None,
+) -> NextRuns:
+    """Choose the runs that most reduce the variance of a prediction.
+
+    Greedy, by gain per cost, then exchanges of one for another until none helps: not always
+    the very best set, seldom far from it. Each candidate is taken once at most; list it twice
+    to allow a repeat.
+
+    Args:
+        fit: the fit.
+        runs: what it was fitted on.
+        candidates: DataFrame or dict of (m,) inputs, in units of the fitted runs.
+        predict: where the law will be asked: inputs by name, in units of the fitted runs,
+            numbers or arrays; or a function of the parameters (a dict, in the law's own
+            units) in JAX, such as an optimum. Criterion c needs it.
+        n: how many to choose.
+        criterion: ``c``: the (mean) variance of the prediction; ``D``: the volume of the
+            parameters' confidence ellipsoid.
+        cost: column of the candidates, or (m,) positive numbers; 1 each unless given.
+        budget: total cost at most.
+        group: column that names the run a row is an evaluation of: the rows of a run come
+            together, and cost what the dearest of them does.
+        groups: of the runs that are there, rows that share noise, as for
+            :func:`jaxlaw.covariance`; standard deviations are then those of ``groups`` there.
+
+    Raises:
+        UsageError: the call makes no sense.
+        DataError: inputs outside their domain, or the law has no derivatives somewhere.
+    """
+    _check(criterion, predict, n, budget)
+    frame = _frame(candidates)
+    names, number, price = _grouped(frame, group, cost)
+    with in_float64():
+        here = information_of(fit, runs, groups)
+        rows = here.slopes(own_units(fit, frame))
+        infos = np.zeros((len(names), rows.shape[1], rows.shape[1]))
+        np.add.at(infos, number, rows[:, :, None] * rows[:, None, :])
+        asked = None if predict is None else here.asked(fit, predict)
+    value = partial(_value, asked if criterion == "c" else None)
+    chosen = _chosen(here.matrix, infos, price, value, n, budget)
+    order = _best_first(here.matrix, infos, chosen, value)
+    sd = _standard_deviations(here, infos, order, asked)
+    parts = [frame[number == k].assign(sd=s) for k, s in zip(order, sd[1:], strict=True)]
+    table = pd.concat(parts) if parts else frame.iloc[:0].assign(sd=[])
+    noise = here.noise(asked)
+    return NextRuns(table, sd[0], sd[-1], noise, criterion, tuple(here.notes))
+
+
+def _check(criterion: str, predict: Any, n: int | None, budget: float | None) -> None:
+    if criterion not in ("c", "D"):
+        raise UsageError(f"criterion is 'c' (of a prediction) or 'D' (of all), not {criterion!r}")
+    if criterion == "c" and predict is None:
+        raise UsageError("criterion 'c' needs predict=: inputs of the prediction that matters")
+    if n is None and budget is None:
+        raise UsageError("say how many runs to choose (n=) or what they may cost (budget=)")
+    if n is not None and not (n >= 1 and n == int(n)):
+        raise UsageError(f"n is a whole number, 1 or more, not {n}")
+    if budget is not None and not budget > 0:
+        raise UsageError(f"budget must be positive, not {budget}")
+
+
+def _grouped(
+    frame: pd.DataFrame, group: Hashable | None, cost: Any
+) -> tuple[list[Any], np.ndarray, np.ndarray]:
+    """Names of the candidate runs (G,), each row's (m,), and what the runs cost (G,)."""
+    for column in (group, cost if isinstance(cost, str) else None):
+        if column is not None and column not in frame:
+            known = ", ".join(map(str, frame))
+            raise UsageError(f"the candidates have no column {column}: {known}")
+    number, names = pd.factorize(frame.index if group is None else frame[group])
+    each = _costs(frame, cost)
+    price = np.zeros(len(names))
+    np.maximum.at(price, number, each)
+    return list(names), number, price
+
+
+def _frame(candidates: Any) -> pd.DataFrame:
+    """The candidates, a row each."""
+    if not isinstance(candidates, pd.DataFrame | Mapping):
+        raise UsageError(
+            "candidates are a DataFrame or a dict of inputs, a value for each candidate, not "
+            f"{type(candidates).__name__}"
+        )
+    try:
+        frame = pd.DataFrame(candidates).reset_index(drop=True)
+    except (TypeError, ValueError) as error:
+        raise UsageError(f"candidates are no table: {error}") from None
+    if not len(frame):
+        raise UsageError("there are no candidates")
+    if not frame.columns.is_unique:
+        again = frame.columns[frame.columns.duplicated()][0]
+        raise UsageError(f"the candidates have column {again} twice; rename one")
+    return frame
+
+
+def _costs(frame: pd.DataFrame, cost: Any) -> np.ndarray:
+    """What each candidate (m,) costs."""
+    if cost is None:
+        return np.ones(len(frame))
+    try:
+        given = np.asarray(frame[cost] if isinstance(cost, str) else cost)
+        each = given.astype(float) if given.dtype.kind in "iufO" else np.zeros(0)
+    except (TypeError, ValueError, OverflowError):
+        each = np.zeros(0)
+    if each.shape != (len(frame),) or not (np.isfinite(each) & (each > 0)).all():
+        raise UsageError(f"cost needs {len(frame)} positive numbers, one a candidate")
+    return each
+
+
+def _value(asked: np.ndarray | None, information: np.ndarray) -> np.ndarray:
+    """What is minimised, of (…, q, q): mean variance of the predictions, or −log det."""
+    if asked is None:
+        return -np.linalg.slogdet(information)[1]
+    right = np.broadcast_to(asked.T, (*information.shape[:-1], len(asked)))
+    spread = np.linalg.solve(information, right)
+    return np.einsum("kq,...qk->...", asked, spread) / len(asked)
+
+
+def _chosen(
+    information: np.ndarray,
+    infos: np.ndarray,
+    price: np.ndarray,
+    value: Callable[[np.ndarray], np.ndarray],
+    n: int | None,
+    budget: float | None,
+) -> list[int]:
+    """Numbers of the candidates chosen: greedy, then exchanges."""
+    most = len(infos) if n is None else min(n, len(infos))
+    purse = np.inf if budget is None else float(budget)
+    chosen: list[int] = []
+    while len(chosen) < most:
+        spare = purse - price[chosen].sum()
+        open_ = _affordable(price, chosen, spare)
+        if not len(open_):
+            break
+        now = information + infos[chosen].sum(axis=0)
+        gain = (value(now) - value(now + infos[open_])) / price[open_]
+        chosen.append(int(open_[np.argmax(gain)]))
+    purse = price[chosen].sum() if budget is None else purse
+    return _exchanged(information, infos, price, value, chosen, purse)
+
+
+def _affordable(price: np.ndarray, chosen: list[int], spare: float) -> np.ndarray:
+    """Numbers of the candidates that are not chosen and cost no more than is left."""
+    left = price <= spare * (1 + 1e-12)
+    left[chosen] = False
+    return np.flatnonzero(left)
+
+
+def _exchanged(information, infos, price, value, chosen, purse) -> list[int]:
+    """Swap one chosen for one that is not, as long as that helps and is not too dear."""
+    best = value(information + infos[chosen].sum(axis=0))
+    improved = True
+    while improved:
+        improved = False
+        for place in range(len(chosen)):
+            rest = chosen[:place] + chosen[place + 1 :]
+            spare = purse - price[rest].sum()
+            open_ = _affordable(price, chosen, spare)
+            if not len(open_):
+                continue
+            found = value(information + infos[rest].sum(axis=0) + infos[open_])
+            k = int(np.argmin(found))
+            if found[k] < best - 1e-9 * abs(best):
+                chosen = [*rest[:place], int(open_[k]), *rest[place:]]
+                best, improved = found[k], True
+    return chosen
+
+
+def _best_first(information, infos, chosen, value) -> list[int]:
+    order: list[int] = []
+    while len(order) < len(chosen):
+        rest = [k for k in chosen if k not in order]
+        now = information + infos[order].sum(axis=0)
+        order.append(rest[int(np.argmin(value(now + infos[rest])))])
+    return order
+
+
+def _standard_deviations(
+    here: Information, infos: np.ndarray, order: list[int], asked: np.ndarray | None
+) -> list[float]:
+    """Before any, and after each."""
+    path = [here.matrix + infos[order[:k]].sum(axis=0) for k in range(len(order) + 1)]
+    if asked is not None:
+        noise = here.noise(asked)
+        return [noise * float(np.sqrt(_value(asked, each))) for each in path]
+    logs = np.array([_value(None, each) for each in path]) / (2 * len(here.free))
+    return np.exp(logs - logs[0]).tolist()

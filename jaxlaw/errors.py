@@ -1,0 +1,42 @@
+"""Errors that jaxlaw raises on purpose, and suggestions for their messages."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+
+class JaxlawError(ValueError):
+    """Base of every error jaxlaw raises on purpose; its message says what to do."""
+
+
+class DataError(JaxlawError):
+    """The data cannot carry what was asked (exit code 1 on the command line)."""
+
+
+class WorkError(JaxlawError):
+    """Long work could not go on; what was finished is kept (exit code 1)."""
+
+
+class UsageError(JaxlawError):
+    """The call itself is wrong (exit code 2 on the command line)."""
+
+
+def nearest(name: Any, choices: Iterable[Any]) -> str:
+    """A suggestion to append to an error message: `` Did you mean 'x'?``, or nothing."""
+    choices = [str(choice) for choice in choices]
+    by_lower = {choice.lower(): choice for choice in choices}
+    close = difflib.get_close_matches(str(name).lower(), by_lower, n=3, cutoff=0.5)
+    if not close:
+        return ""
+    names = " or ".join(f"'{by_lower[match]}'" for match in close)
+    return f" Did you mean {names}?"
+
+
+def nearest_file(path: str | Path) -> str:
+    """A suggestion among the files of the same folder, for a path that is none."""
+    path = Path(path)
+    beside = path.parent.iterdir() if path.parent.is_dir() else ()
+    return nearest(path.name, [one.name for one in beside])

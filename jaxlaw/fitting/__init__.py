@@ -1,0 +1,1 @@
+"""Fitting: objective, coordinates, starts, solvers, engine, and the fit itself."""

@@ -1,0 +1,392 @@
+"""Long work in chunks: on every device and process, kept in a folder, shown by a bar.
+
+What a chunk holds depends on the work alone, never on how many devices, processes or attempts
+do it, and its result depends on nothing else: so the whole comes out the same to the last bit.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import io
+import json
+import logging
+import os
+import re
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from jaxlaw._jit import in_float64
+from jaxlaw.errors import UsageError, WorkError
+from jaxlaw.fitting._memory import Memory
+
+_log = logging.getLogger(__name__)
+
+Arrays = dict[str, np.ndarray]
+MANIFEST = "manifest.json"
+PART = ".part"  # ends the names of files not yet whole
+NAME = "name"  # in a file: of which batch it is, and which of its chunks
+
+
+class Chunk(NamedTuple):
+    """A block of problems and a range of starts; ends are exclusive."""
+
+    problems: tuple[int, int]
+    starts: tuple[int, int]
+
+    @property
+    def count(self) -> int:
+        """Number of problems."""
+        return self.problems[1] - self.problems[0]
+
+    @property
+    def lanes(self) -> int:
+        """Number of (problem, start) pairs."""
+        return self.count * (self.starts[1] - self.starts[0])
+
+
+def folder_name(label: str) -> str:
+    """A name for one folder, whatever a label holds: no two labels have the same.
+
+    Example:
+        >>> folder_name("dcpt-l1"), folder_name("../dcpt"), folder_name("..")
+        ('dcpt-l1', '%2E.%2Fdcpt', '%2E.')
+    """
+    name = re.sub(r"^\.|[^\w .+,=()-]|[ .]$", lambda found: f"%{ord(found[0]):02X}", label) or "%"
+    if len(name.encode("utf-8", "surrogatepass")) <= 200:  # file systems take 255 bytes
+        return name
+    digest = hashlib.sha256(label.encode("utf-8", "surrogatepass")).hexdigest()
+    return f"{name[:40]}%{digest[:32]}"
+
+
+def cut(problems: int, starts: int, lanes: int) -> list[Chunk]:
+    """Chunks of at most so many lanes (but one problem's start at least), in order."""
+    width = min(starts, lanes)
+    block = max(1, lanes // width) if width == starts else 1
+    return [
+        Chunk((p, min(p + block, problems)), (s, min(s + width, starts)))
+        for p in range(0, problems, block)
+        for s in range(0, starts, width)
+    ]
+
+
+class Work:
+    """How a long batch is worked on.
+
+    Args:
+        folder: where finished chunks are kept, so that the same call goes on where a killed one
+            ended; None keeps nothing.
+        progress: a bar on stderr; None shows one only where stderr is a terminal or notebook.
+        distributed: share the chunks among the processes of ``jax.distributed``, all of which
+            make the same call and get the same result. Initialises it where it is not.
+    """
+
+    def __init__(
+        self,
+        folder: str | os.PathLike[str] | None = None,
+        progress: bool | None = None,
+        distributed: bool = False,
+    ) -> None:
+        self.folder: Path | None = None if folder is None else Path(folder)
+        self.progress = progress
+        self.distributed = distributed
+        self.memory: Memory = Memory()
+        self._batch = b""
+        if distributed and not jax.distributed.is_initialized():
+            join_processes()
+
+    def claim(self, parts: Mapping[str, str]) -> None:
+        """Make the folder this batch's own.
+
+        Args:
+            parts: what the batch is made of, name → text or hash.
+
+        Raises:
+            UsageError: the folder holds another batch; the message says in what it differs.
+            WorkError: the folder cannot be written.
+        """
+        if self.folder is None:
+            return
+        manifest, text = self.folder / MANIFEST, json.dumps(dict(parts), indent=1)
+        self._batch = text.encode()
+        files = [path for path in self.folder.glob("*") if path.suffix != PART]
+        if not os.path.exists(manifest):  # another process of this work writes it first
+            if files:
+                raise UsageError(f"work folder {self.folder} holds other files: name an empty one")
+            _write(manifest, text.encode(), keep=True)
+        held = _read_manifest(manifest)
+        other = [name for name in parts if held.get(name) != parts[name]]
+        if other:
+            raise UsageError(
+                f"work folder {self.folder} holds another batch (its {', '.join(other)} "
+                "differ): name another folder, or delete it"
+            )
+
+    def map(
+        self,
+        stage: str,
+        function: Callable[[list[Chunk]], list[Arrays]],
+        chunks: Sequence[Chunk],
+        best: Callable[[Arrays], float] | None = None,
+    ) -> list[Arrays]:
+        """Results of all chunks, in order.
+
+        Args:
+            stage: a name for files and the bar.
+            function: from some chunks, one for each local device, to a result for each. With
+                no chunks it only compiles.
+            chunks: the work.
+            best: of a result, for the bar.
+
+        Raises:
+            WorkError: the folder cannot be written.
+            KeyboardInterrupt: Ctrl-C, once the chunks under way are finished and kept.
+        """
+        began, mine = time.perf_counter(), range(len(chunks))
+        if self.distributed:
+            mine = mine[jax.process_index() :: jax.process_count()]
+        done = {k: kept for k in mine if (kept := self._kept(stage, k)) is not None}
+        left = [k for k in mine if k not in done]
+        width = len(jax.local_devices())
+        groups = [left[k : k + width] for k in range(0, len(left), width)]
+        bar = self._bar(stage, sum(chunks[k].lanes for k in mine))
+        bar.update(sum(chunks[k].lanes for k in done))
+
+        def work(group: list[int]) -> dict[int, Arrays]:
+            # Another process on the same folder may have been here by now.
+            found = {k: kept for k in group if (kept := self._kept(stage, k)) is not None}
+            group = [k for k in group if k not in found]
+            if group:
+                new = dict(zip(group, function([chunks[k] for k in group]), strict=True))
+                for k, result in new.items():
+                    self._keep(stage, k, result)
+                found |= new
+            return found
+
+        with bar:
+            least = np.inf
+            threads = _threads(width)
+            if len(groups) > 1 and threads > 1:
+                function([])  # or every thread would compile
+            for found in _in_threads(work, groups, threads):
+                done |= found
+                bar.update(sum(chunks[k].lanes for k in found))
+                if best is not None:
+                    least = min(least, *(best(result) for result in found.values()))
+                    bar.set_postfix_str(f"best {least:.6g}", refresh=False)
+        problems, starts = chunks[-1].problems[1], chunks[-1].starts[1]
+        kept = f", {len(mine) - len(left)} of them found done" if self.folder is not None else ""
+        _log.info(
+            "%s: %d problems × %d starts in %d chunks%s: %.2f s", stage, problems, starts,
+            len(chunks), kept, time.perf_counter() - began,
+        )  # fmt: skip
+        everything = _exchange(done) if self.distributed else done
+        return [everything[k] for k in range(len(chunks))]
+
+    def _file(self, stage: str, k: int) -> Path:
+        return self.folder / f"{stage}-{k:06d}.npz"
+
+    def _name(self, stage: str, k: int) -> np.ndarray:
+        """What a chunk's file says of itself: a file that was copied or renamed says another."""
+        name = self._batch + self._file(stage, k).name.encode()
+        return np.frombuffer(hashlib.sha256(name).digest(), np.uint8)
+
+    def _kept(self, stage: str, k: int) -> Arrays | None:
+        """The chunk's result from an earlier attempt; None where there is none, or not whole."""
+        if self.folder is None:
+            return None
+        try:
+            kept = _unpacked(self._file(stage, k).read_bytes())
+            return kept if np.array_equal(kept.pop(NAME), self._name(stage, k)) else None
+        except (OSError, ValueError, EOFError, KeyError):
+            return None
+
+    def _keep(self, stage: str, k: int, result: Arrays) -> None:
+        if self.folder is not None:
+            _write(self._file(stage, k), _packed({**result, NAME: self._name(stage, k)}))
+
+    def _bar(self, stage: str, lanes: int) -> Any:
+        try:
+            from tqdm.auto import tqdm
+        except ModuleNotFoundError:
+            if self.progress:
+                raise UsageError("a bar needs tqdm: pip install 'jaxlaw[cli]'") from None
+            return _NoBar()
+        shown, delay = self.progress, 0.0
+        if shown is None:  # what is over soon shows nothing
+            terminal = sys.stderr is not None and sys.stderr.isatty()
+            shown, delay = terminal or "ipykernel" in sys.modules, 2.0
+        return tqdm(
+            total=lanes, desc=stage, unit=" lanes", unit_scale=True, disable=not shown, delay=delay
+        )
+
+
+class _NoBar(contextlib.nullcontext):
+    """Stands in where tqdm is not installed."""
+
+    def update(self, lanes: int) -> None:
+        pass
+
+    def set_postfix_str(self, text: str, refresh: bool) -> None:
+        pass
+
+
+def join_processes() -> None:
+    """Meet the other processes of a distributed run; before anything else that uses JAX.
+
+    JAX finds them in the environment of SLURM, Open MPI, Kubernetes or a TPU pod; elsewhere
+    ``JAX_COORDINATOR_ADDRESS``, ``JAX_NUM_PROCESSES`` and ``JAX_PROCESS_ID`` tell.
+
+    Raises:
+        UsageError: they are not found, or JAX is in use already.
+    """
+    told = {
+        argument: int(os.environ[variable])
+        for argument, variable in (
+            ("num_processes", "JAX_NUM_PROCESSES"),
+            ("process_id", "JAX_PROCESS_ID"),
+        )
+        if variable in os.environ
+    }
+    try:
+        jax.distributed.initialize(**told)
+    except (ValueError, RuntimeError) as error:
+        raise UsageError(
+            f"distributed work cannot begin: {error}. Start it under SLURM, Open MPI or "
+            "Kubernetes; set JAX_COORDINATOR_ADDRESS (host:port), JAX_NUM_PROCESSES and "
+            "JAX_PROCESS_ID; or call jax.distributed.initialize first in your program"
+        ) from error
+
+
+def digest(tree: Any) -> str:
+    """A hash of the arrays of a pytree, their shapes and types."""
+    found = hashlib.sha256()
+    for leaf in jax.tree.leaves(tree):
+        array = np.ascontiguousarray(leaf)
+        found.update(f"{array.dtype}{array.shape}".encode())
+        found.update(array.tobytes())
+    return found.hexdigest()
+
+
+def _threads(devices: int) -> int:
+    """Host threads that feed the devices."""
+    # On the CPU a program runs on one core; elsewhere two keep the device from waiting.
+    if jax.default_backend() != "cpu" or devices > 1:
+        return 2
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _in_threads(work: Callable[[Any], Any], items: list[Any], threads: int) -> Iterator[Any]:
+    """Results as they come. An error or an interrupt lets what is under way end, and no more."""
+    if len(items) <= 1 or threads == 1:
+        yield from map(work, items)
+        return
+    with ThreadPoolExecutor(threads) as pool:
+        try:
+            for future in as_completed([pool.submit(_as_here(work), item) for item in items]):
+                yield future.result()
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
+@contextlib.contextmanager
+def meanwhile(work: Callable[[], Any]) -> Iterator[None]:
+    """Work is done in a thread of its own meanwhile, and is done at the end."""
+    with ThreadPoolExecutor(1) as pool:
+        future = pool.submit(_as_here(work))
+        yield
+        future.result()
+
+
+def _as_here(work: Callable[..., Any]) -> Callable[..., Any]:
+    """Work that takes JAX's settings, of each thread its own, from this thread to another."""
+    settings = in_float64 if jax.config.jax_enable_x64 else contextlib.nullcontext
+
+    def in_thread(*args: Any) -> Any:
+        with settings():
+            return work(*args)
+
+    return in_thread
+
+
+def _exchange(own: dict[int, Arrays]) -> dict[int, Arrays]:
+    """The results of all processes, from each one's own."""
+    from jax.experimental import multihost_utils
+
+    flat = {f"{k}/{name}": array for k, result in own.items() for name, array in result.items()}
+    mine = np.frombuffer(_packed(flat), np.uint8)
+    lengths = multihost_utils.process_allgather(np.array([len(mine)], np.int32))
+    longest = int(lengths.max())
+    padded = multihost_utils.process_allgather(np.pad(mine, (0, longest - len(mine))))
+    everything: dict[int, Arrays] = {}
+    for row, length in zip(padded.reshape(-1, longest), lengths.ravel(), strict=True):
+        for key, array in _unpacked(row[:length].tobytes()).items():
+            k, name = key.split("/")
+            everything.setdefault(int(k), {})[name] = array
+    return everything
+
+
+def _packed(result: Arrays) -> bytes:
+    buffer = io.BytesIO()
+    np.savez(buffer, **result)
+    return buffer.getvalue()
+
+
+def _unpacked(packed: bytes) -> Arrays:
+    import zipfile
+
+    try:
+        with np.load(io.BytesIO(packed), allow_pickle=False) as held:
+            return {name: held[name] for name in held.files}
+    except zipfile.BadZipFile as error:
+        raise ValueError(str(error)) from error
+
+
+def _read_manifest(path: Path) -> dict[str, str]:
+    try:
+        held = json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{path} cannot be read ({error}): delete the folder") from error
+    if not isinstance(held, dict):
+        raise UsageError(f"{path} holds no object with named fields: delete the folder")
+    return held
+
+
+def _write(path: Path, content: bytes, keep: bool = False) -> None:
+    """All or nothing: into a file beside it first, which then takes its name.
+
+    With ``keep`` a file of that name stays, so that of two processes only one writes it.
+    """
+    beside = path.with_name(f"{path.name}.{os.getpid()}-{threading.get_ident()}{PART}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with open(beside, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        if not (keep and os.path.exists(path)):
+            os.replace(beside, path)
+    except OSError as error:
+        raise WorkError(
+            f"cannot write {path} ({error.strerror}): {_ADVICE.get(error.errno, _ELSE)}; chunks "
+            "finished before are kept, and the same call goes on from them"
+        ) from error
+    finally:
+        with contextlib.suppress(OSError):
+            beside.unlink()
+
+
+_ELSE = "make room, or name another folder"
+_ADVICE = dict.fromkeys(
+    (errno.EACCES, errno.EPERM, errno.EROFS),
+    "get the right to write there, or name another folder",
+)

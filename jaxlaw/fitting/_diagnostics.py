@@ -1,0 +1,291 @@
+"""What to know of an optimum before relying on it, as notes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxlaw._jit import EVALUATED, compiled
+from jaxlaw.fitting._objective import Problem, moves_by_leaving_out, predict, smoothed
+from jaxlaw.fitting._problem import Posed
+from jaxlaw.fitting._residual_checks import Residuals, residual_notes
+from jaxlaw.fitting._transform import Model
+from jaxlaw.notes import Note
+
+FEW = 0.1  # of the starts agree: warn
+NEARLY_ALL = 0.9  # of the scatter that is left: a bend this slight is not told
+EXACT = 1e-9  # residuals of the log that are rounding
+FLOOR = 1e-3  # chance of a bend that calls for an irreducible loss, where there is none
+AGREE = 1e-6  # relative distance of objectives that count as the same optimum
+WEAK = 0.8  # R²: noise and random walks come to 0.5, seldom to this
+SAME = 1e-2  # relative distance of parameters that count as the same place
+LOOSE = 0.5  # relative standard error: 0 or infinity is then within two of them
+
+
+def all_notes(
+    posed: Posed,
+    coordinates: np.ndarray,
+    params: Mapping[str, float],
+    evidence: Mapping[str, Any],
+) -> list[Note]:
+    """Every finding on an optimum.
+
+    Args:
+        posed: the problem.
+        coordinates: (p,) the optimum.
+        params: its natural parameters.
+        evidence: ``agreement``, ``status``, ``r2``, ``spread`` (parameter → relative spread
+            among agreeing starts), ``disagreement`` (relative difference of the solvers'
+            objectives), ``ranges`` (of the inputs in the law's own units), ``scatter`` (of the
+            log of the runs about the law); ``rows`` and ``word``, what the problem's rows are
+            called, ``runs`` that they may be checkpoints of; ``relative_slopes`` (p, p) of
+            log |parameter| at the centre of the data in the coordinates.
+    """
+    walls = at_walls(posed, coordinates)
+    moving = _moving(posed, walls)
+    residuals = _residuals(posed, coordinates, moving, evidence)
+    open_ = _on_identifiability(posed, residuals, moving)
+    return [
+        *_on_the_search(evidence),
+        *_on_bounds(posed, walls, params),
+        *_on_ridges(evidence["spread"], walls),
+        *(open_ or _on_loose(posed, residuals, moving, evidence)),
+        *_on_floor(posed, coordinates),
+        *_on_requirements(posed, params, evidence["ranges"], evidence["scatter"]),
+        *residual_notes(residuals),
+    ]
+
+
+def _moving(posed: Posed, walls: Mapping[str, str]) -> list[int]:
+    """Coordinates that the data settle: free, not tied to another, and at no wall."""
+    model, problem = posed.model, posed.problem
+    free = np.asarray(problem.low) < np.asarray(problem.high)
+    return [
+        k
+        for k, name in enumerate(model.law.parameter_names)
+        if name not in walls and free[k] and model.tied[k] == k
+    ]
+
+
+def _residuals(
+    posed: Posed, coordinates: np.ndarray, moving: list[int], evidence: Mapping[str, Any]
+) -> Residuals:
+    model, problem = posed.model, jax.device_get(posed.problem)
+    slopes, level = map(np.asarray, _log_jacobian(model, posed.problem, coordinates))
+    if log := model.space == "log":
+        off = problem.target - level
+    else:
+        off, slopes = problem.target - np.exp(level), slopes * np.exp(level)[:, None]
+    rows = evidence.get("rows", np.arange(len(off)))
+    inputs = {name: problem.inputs[name] for name in model.law.input_names}
+    return Residuals(
+        problem.target, off, slopes[:, moving], inputs, problem.weight, rows,
+        evidence.get("word", "row"), log, evidence.get("runs"),
+    )  # fmt: skip
+
+
+def at_walls(posed: Posed, coordinates: np.ndarray) -> dict[str, str]:
+    """Free parameters whose coordinate is at its box's wall: name → ``low`` or ``high``."""
+    low, high = np.asarray(posed.problem.low), np.asarray(posed.problem.high)
+    slack = 1e-9 * np.maximum(1.0, np.abs(high - low))
+    found = {}
+    for k, name in enumerate(posed.model.law.parameter_names):
+        if low[k] == high[k]:
+            continue
+        if coordinates[k] <= low[k] + min(slack[k], 1e-9):
+            found[name] = "low"
+        elif coordinates[k] >= high[k] - min(slack[k], 1e-9):
+            found[name] = "high"
+    return found
+
+
+def _on_the_search(evidence: Mapping[str, Any]) -> list[Note]:
+    notes = []
+    if evidence["status"] != "converged":
+        message = f"the best start ended with status '{evidence['status']}'; solve more starts"
+        notes.append(Note("not-converged", "warning", message))
+    if evidence["agreement"] < FEW:
+        message = (
+            f"only {evidence['agreement']:.1%} of the solved starts end at the best objective: "
+            "a better optimum may exist; try more starts (n_starts)"
+        )
+        notes.append(Note("few-starts-agree", "warning", message))
+    if evidence["disagreement"] > AGREE:
+        message = (
+            "the batch solver's optimum and jaxopt's L-BFGS differ by "
+            f"{evidence['disagreement']:.1e} of the objective; the better one is reported"
+        )
+        notes.append(Note("solvers-disagree", "warning", message))
+    if not evidence["r2"] > 0.5:
+        message = f"R² is {evidence['r2']:.3g}: the law does not describe these runs"
+        notes.append(Note("poor-fit", "error", message))
+    elif evidence["r2"] < WEAK:
+        message = (
+            f"R² is {evidence['r2']:.3g}: much of what the runs differ by is left; look for "
+            "outliers or a missing input, and give intervals with every number"
+        )
+        notes.append(Note("weak-fit", "warning", message))
+    return notes
+
+
+def _on_bounds(posed: Posed, walls: Mapping[str, str], params: Mapping[str, float]) -> list[Note]:
+    law, notes = posed.model.law, []
+    for name, side in walls.items():
+        spec = law.parameter(name)
+        mine = name in posed.options.bounds
+        if law.constraint is not None and name == law.constraint.raises:
+            continue  # reported with its cost as a binding constraint
+        if posed.model.chart and name == "eps" and side == "low":
+            message = (
+                "gamma and eps run off together: the law tends to one exponential in r "
+                "(the form of dcpt-l4); predictions stand, gamma, eps and C mean nothing"
+            )
+            notes.append(Note("limiting-form", "warning", message))
+            continue
+        if spec.scale == "log" and side == "low" and not mine:
+            message = f"{name} has gone to zero ({params[name]:.3g}): its term is not needed"
+        else:
+            replaced = posed.model.chart and name in law.chart.low
+            end = "an end" if replaced else f"the {side} end"
+            whose = "your bound" if mine else f"{end} of its range"
+            message = f"{name} is at {whose} ({params[name]:.6g}); its true optimum may lie beyond"
+        notes.append(Note("at-bound", "warning", message))
+    return notes
+
+
+def _on_ridges(spread: Mapping[str, float], walls: Mapping[str, str]) -> list[Note]:
+    loose = [name for name, size in spread.items() if size > SAME and name not in walls]
+    if not loose:
+        return []
+    message = (
+        f"starts agree on the objective but not on {', '.join(loose)} (they differ by up to "
+        f"{max(spread[name] for name in loose):.1%}): a ridge; rely on predictions, not on them"
+    )
+    return [Note("ridge", "warning", message)]
+
+
+def _on_identifiability(posed: Posed, found: Residuals, moving: list[int]) -> list[Note]:
+    """Directions the data hardly see: the spectrum of the Gauss–Newton Hessian."""
+    names = [posed.model.law.parameter_names[k] for k in moving]
+    jacobian = found.slopes * np.sqrt(found.weight)[:, None]
+    size = np.linalg.norm(jacobian, axis=0)
+    if not len(names) or not np.isfinite(jacobian).all():
+        return []
+    unseen = [name for name, norm in zip(names, size, strict=True) if norm <= 1e-9 * size.max()]
+    if unseen:
+        message = f"the data do not determine {', '.join(unseen)}: fix it, or drop its term"
+        return [Note("unidentifiable", "warning", message)]
+    _, singular, rotation = np.linalg.svd(jacobian / size, full_matrices=False)
+    if len(singular) == len(names) and singular[-1] > 1e-5 * singular[0]:
+        return []
+    direction = np.abs(rotation[-1])
+    mixed = [n for n, share in zip(names, direction, strict=True) if share > 0.2]
+    message = (
+        f"the data determine {', '.join(mixed)} only together (condition number "
+        f"{singular[0] / max(singular[-1], 1e-300):.0e}): fix one, or add runs that vary them apart"
+    )
+    return [Note("unidentifiable", "warning", message)]
+
+
+def _on_loose(
+    posed: Posed, found: Residuals, moving: list[int], evidence: Mapping[str, Any]
+) -> list[Note]:
+    """Parameters that the data bound on one side at most: zero, or infinity, is as good."""
+    if "relative_slopes" not in evidence or not moving:
+        return []
+    kept, delta = found.weight > 0, float(posed.problem.delta)
+    weight, count = found.weight[kept], int(kept.sum())
+    slopes = found.slopes[kept]
+    pull, stiff = smoothed(-found.off[kept], delta, float(posed.problem.asymmetry))
+    if not np.isfinite(slopes).all() or not np.isfinite(pull).all():
+        return []
+    moves, _ = moves_by_leaving_out(slopes, weight, pull, stiff, np.arange(count))
+    relative = evidence["relative_slopes"][:, moving]
+    spread = relative @ moves.T * np.sqrt((count - 1) / count)  # the sandwich, as covariance has it
+    errors = np.linalg.norm(spread, axis=1)
+    law = posed.model.law
+    loose = {
+        name: error
+        for k, (name, error) in enumerate(zip(law.parameter_names, errors, strict=True))
+        if k in moving and error > LOOSE and law.parameter(name).domain != "signed"
+    }
+    if not loose:
+        return []
+    named = ", ".join(f"{name} (±{error:.0%})" for name, error in loose.items())
+    message = (
+        f"these runs hardly bound {named} from above or from below: fix it, or add runs; "
+        "jl.identifiability says which"
+    )
+    return [Note("loose", "warning" if max(loose.values()) > 1 else "info", message)]
+
+
+@compiled(little=EVALUATED, static_argnames="model")
+def _log_jacobian(model: Model, problem: Problem, coordinates: Any) -> Any:
+    """∂ log prediction / ∂ coordinates, (n, p), and log prediction, (n,)."""
+
+    def both(at: Any) -> Any:
+        logs = jnp.log(jnp.abs(predict(model, problem, at)))
+        return logs, logs
+
+    return jax.jacfwd(both, has_aux=True)(coordinates)
+
+
+def _on_floor(posed: Posed, coordinates: np.ndarray) -> list[Note]:
+    """Whether the residuals of a law that falls to zero ask for an irreducible loss.
+
+    A score test: a constant added to the law moves the log of a prediction by one over that
+    prediction. What of this the law's own parameters cannot do is held against the residuals,
+    those of outliers shortened.
+    """
+    from scipy.stats import t as student
+
+    model, problem = posed.model, posed.problem
+    if not model.law.with_floor:
+        return []
+    jacobian, logs = map(np.asarray, _log_jacobian(model, problem, coordinates))
+    target, root = np.asarray(problem.target), np.sqrt(np.asarray(problem.weight))
+    left = (target if model.space == "log" else np.log(target)) - logs
+    free = np.asarray(problem.low) < np.asarray(problem.high)
+    own, bend = jacobian[:, free] * root[:, None], np.exp(-logs) * root
+    usual = 3 * 1.4826 * np.median(np.abs(left[root > 0] - np.median(left[root > 0])))
+    left = np.clip(left, -usual, usual) * root
+    spare = int((root > 0).sum()) - own.shape[1] - 1
+    if spare < 1 or not np.isfinite(own).all() or not np.isfinite(left).all():
+        return []
+    left, bend = (one - own @ np.linalg.lstsq(own, one, rcond=None)[0] for one in (left, bend))
+    size, before = bend @ bend, left @ left
+    if size <= 0 or before <= EXACT**2 * (root @ root):
+        return []
+    after = max(before - (left @ bend) ** 2 / size, 1e-12 * before)
+    certainty = (left @ bend) / np.sqrt(size * after / spare)
+    if student.sf(certainty, spare) > FLOOR or after > NEARLY_ALL**2 * before:
+        return []
+    message = (
+        f"the loss levels off as that of law {model.law.with_floor} does: an irreducible loss, "
+        f"which law {model.law.name} lacks, takes the scatter of the residuals to "
+        f"{np.sqrt(after / before):.0%} of what it is or less; beyond the runs the two differ most"
+    )
+    return [Note("no-floor", "warning", message)]
+
+
+def _on_requirements(
+    posed: Posed, params: Mapping[str, float], ranges: Mapping[str, Any], scatter: float
+) -> list[Note]:
+    law, notes = posed.model.law, []
+    if law.requirements is None:
+        return []
+    for found in law.requirements(law, params, ranges):
+        if isinstance(found, Note):
+            notes.append(found)
+            continue
+        code, text, *size = found
+        if size and size[0] <= scatter:
+            text = f"{text}; this is within the scatter of the runs, {scatter:.2%}"
+            notes.append(Note(code, "info", text))
+        else:
+            notes.append(Note(code, "warning", text))
+    return notes

@@ -1,0 +1,104 @@
+"""Where a point lies beyond the fitted runs: input by input, and two inputs together.
+
+A range of each input is a box, and runs seldom fill one: with 20 tokens a parameter everywhere, a
+small model on the tokens of the largest lies inside both ranges and is an extrapolation all the
+same. So the products and ratios of any two positive inputs have ranges too: in logarithms the box
+loses its corners. A hull of the points themselves would be tighter; this one can be said in words,
+D/N = 1,000 where the runs have 10 to 40, and saved in four numbers.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from jaxlaw.data._row_areas import AREAS
+from jaxlaw.laws._parameters import Input
+
+Ranges = Mapping[str, tuple[float, float]]
+
+SAME = 1e-9  # relative distance at which a number still counts as inside a range
+ANNEALED = 0.02  # of the fitted range of S2: a law is linear in it, and cannot tell these apart
+SPAN = 0.05  # of the shorter of two logarithmic ranges, for their product and ratio
+
+
+def joint_ranges(specs: Sequence[Input], inputs: Mapping[str, np.ndarray]) -> Ranges:
+    """Ranges of the products and ratios of any two positive inputs.
+
+    Areas of learning rates are left out: schedules of different shapes are what their laws are for.
+
+    Args:
+        specs: the law's inputs.
+        inputs: name → (n,) of the fitted runs, in the unit of the ranges.
+
+    Returns:
+        ``"N*D"`` and ``"D/N"`` → (lowest, highest), for each pair.
+    """
+    names = [spec.name for spec in specs if _has_logarithm(spec, inputs[spec.name])]
+    found = {}
+    with np.errstate(over="ignore", under="ignore"):
+        for first, second in itertools.combinations(names, 2):
+            for label in (f"{first}*{second}", f"{second}/{first}"):
+                values = _joint(label, inputs)
+                if np.isfinite(values).all() and (values > 0).all():
+                    found[label] = (float(values.min()), float(values.max()))
+    return found
+
+
+def _has_logarithm(spec: Input, values: np.ndarray) -> bool:
+    positive = spec.domain == "positive" or (spec.domain == "real" and values.min() > 0)
+    return positive and not spec.per_drop and spec.name not in AREAS
+
+
+def parts_of(label: str) -> tuple[str, str]:
+    """The two inputs of a product or ratio."""
+    first, _, second = label.replace("/", "*").partition("*")
+    return first, second
+
+
+def _joint(label: str, values: Mapping[str, np.ndarray]) -> np.ndarray:
+    first, second = (np.asarray(values[name], float) for name in parts_of(label))
+    return first / second if "/" in label else first * second
+
+
+def beyond(
+    ranges: Ranges, joint: Ranges, values: Mapping[str, np.ndarray]
+) -> dict[str, np.ndarray]:
+    """Which points lie beyond the runs, by input and by product or ratio of two.
+
+    Args:
+        ranges: input → (lowest, highest) fitted; one not known (NaN) has no inside, one that is
+            left out no outside.
+        joint: what :func:`joint_ranges` found; of points inside both single ranges.
+        values: input → values of any shape, of one unit with the ranges.
+
+    Returns:
+        Input, product or ratio → flags, of the shape of its values.
+    """
+    values, found = {name: np.asarray(one, float) for name, one in values.items()}, {}
+    for name, value in values.items():
+        low, high = ranges.get(name, (-np.inf, np.inf))
+        slack = SAME * max(abs(low), abs(high)) if np.isfinite([low, high]).all() else 0.0
+        if name in AREAS and name.startswith("S2") and slack:
+            # Not S1: a law is a power of it, and steps before the first fitted one are far away.
+            slack = max(slack, ANNEALED * (high - low))
+        found[name] = np.logical_not((value >= low - slack) & (value <= high + slack))
+    for label, (low, high) in joint.items():
+        pair = parts_of(label)
+        if not set(pair) <= set(values) or not all(ranges[name][0] > 0 for name in pair):
+            continue
+        with np.errstate(all="ignore"):
+            near = np.exp(SPAN * min(np.log(ranges[name][1] / ranges[name][0]) for name in pair))
+            at = _joint(label, values)
+            out = np.logical_not((at >= low / near * (1 - SAME)) & (at <= high * near * (1 + SAME)))
+        found[label] = out & np.logical_not(found[pair[0]] | found[pair[1]])
+    return found
+
+
+def told(label: str, ranges: Ranges, joint: Ranges, values: Mapping[str, float]) -> str:
+    """A number that lies beyond the runs, in words."""
+    low, high = ranges[label] if label in ranges else joint[label]
+    value = values[label] if label in ranges else float(_joint(label, values))
+    return f"{label} = {value:.4g} (fitted {low:.4g} to {high:.4g})"

@@ -1,0 +1,476 @@
+"""The objective: a summed Huber loss of residuals, its derivatives, and metrics.
+
+Everything here is for one lane: one start of one problem. The engine batches.
+
+Solvers work on ``sum(Huber_δ) / min(δ, 1)``, reports show ``sum(Huber_δ)``. With δ = 1e-3
+a point's gradient is at most 1e-3, so on the plain sum (worse, the mean) absolute
+tolerances are met long before the optimum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cache, partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+
+from jaxlaw._cse import once
+from jaxlaw.fitting._transform import Model, centred_inputs, linear_coordinates, natural
+
+Array = jax.Array
+
+#: Stands for δ = ∞, least squares; optax would make NaN of infinity.
+LARGEST_DELTA = 1e12
+
+
+class Problem(NamedTuple):
+    """The data and settings of one problem or, with leading axes on some leaves, of many.
+
+    Attributes:
+        inputs: name → (n,), in the law's own units.
+        target: (n,), log target where ``space`` is log.
+        weight: (n,), zero where a point is held out.
+        low, high: (p,), search box in coordinates.
+        delta: Huber threshold.
+        asymmetry: factor on residuals of points below the curve.
+        context: what the law's chart and constraint need to know.
+        centre: input name → its geometric mean, see :mod:`jaxlaw.fitting._transform`.
+    """
+
+    inputs: dict[str, Array]
+    target: Array
+    weight: Array
+    low: Array
+    high: Array
+    delta: Array
+    asymmetry: Array
+    context: dict[str, Array]
+    centre: dict[str, Array]
+
+
+def shared_fields(problems: Problem, own: Iterable[str]) -> Problem:
+    """What problems share, of numpy (of JAX's arrays: another program); None is their ``own``."""
+    return jax.tree.map(np.asarray, problems._replace(**dict.fromkeys(own)))
+
+
+class Derivatives(NamedTuple):
+    """The law at one point, and how it changes there: nothing of the target or the weights.
+
+    Attributes:
+        prediction: (n,).
+        slopes: (p, n) of the residual, so of the prediction's logarithm where ``space`` is log.
+        second: (c, n) of the prediction, for each of the :func:`coupled_pairs`; None if there
+            are none.
+    """
+
+    prediction: Array
+    slopes: Array
+    second: Array | None
+
+
+class Evaluation(NamedTuple):
+    """Value (scaled), gradient (p,) and Hessian (p, p) at one point.
+
+    ``reach`` (p,) is the Hessian's diagonal as least squares would have it: how much all
+    residuals move with a coordinate, in its own unit and whatever their size.
+    """
+
+    value: Array
+    gradient: Array
+    hessian: Array
+    reach: Array
+
+
+def predict(model: Model, problem: Problem, coordinates: Any) -> Array:
+    """The law at every observation, (n,)."""
+    params = natural(model, coordinates, problem.context, problem.centre)
+    return model.law(params, **problem.inputs)
+
+
+def residual(space: str, problem: Problem, prediction: Array) -> Array:
+    """Prediction minus target, in the model's space: positive for points below the curve."""
+    transformed = jnp.log(prediction) if space == "log" else prediction
+    return transformed - problem.target
+
+
+def to_level(model: Model, problem: Problem, coordinates: Array) -> Array:
+    """Start (p,) with the coefficients its law is linear in brought to the level of the data."""
+    predicted = predict(model, problem, coordinates)
+    return levelled(model.space, problem, coordinates, predicted, linear_mask(model))
+
+
+def levelled(
+    space: str, problem: Problem, coordinates: Array, predicted: Array, linear: Any
+) -> Array:
+    """Start (p,) that predicts so, its ``linear`` (p,) coordinates times one common factor.
+
+    The weighted mean of log target − log prediction; a start that is only too high or too low
+    is no worse than its best multiple.
+    """
+    target = problem.target if space == "log" else jnp.log(jnp.abs(problem.target))
+    off = jnp.sum(problem.weight * (target - jnp.log(predicted))) / jnp.sum(problem.weight)
+    factor = jnp.where(jnp.isfinite(off), jnp.exp(off), 1.0)
+    moved = jnp.where(linear & (problem.low < problem.high), coordinates * factor, coordinates)
+    return jnp.clip(moved, problem.low, problem.high)
+
+
+def linear_mask(model: Model) -> np.ndarray:
+    """Which coordinates (p,) the prediction is linear in, the others held."""
+    return np.isin(np.arange(len(model.scales)), linear_coordinates(model))
+
+
+def scale_of(delta: Array) -> Array:
+    """What the summed Huber loss is divided by for the solvers; of numpy's arrays on the host."""
+    return delta.clip(max=1.0)
+
+
+def scale_on_host(problem: Problem) -> float:
+    """:func:`scale_of` a problem whose δ is known, as a number: no program is made for it."""
+    return float(scale_of(np.asarray(problem.delta)))
+
+
+def rounding_floor(model: Model, problem: Problem) -> Array:
+    """Scaled objective of residuals of 1e-9, relative: below it there is nothing to tell apart.
+
+    Of one problem, or of many with leading axes on their fields; on the host of numpy's arrays.
+    """
+    size = 1e-9
+    if model.space != "log":
+        size = size * abs(problem.target).mean(axis=-1)
+    return problem.weight.sum(axis=-1) * size**2 / 2 / scale_of(problem.delta)
+
+
+def huber(problem: Problem, difference: Array, delta: Array) -> Array:
+    """Summed, weighted Huber loss of residuals (n,)."""
+    losses = optax.huber_loss(difference, delta=delta)
+    # A product with the weights, not a sum of products: XLA would compute the logarithm of the
+    # residual inside the sum, one point at a time.
+    return (_side(problem, difference) * losses) @ problem.weight
+
+
+def _side(problem: Problem, difference: Array) -> Array:
+    return jnp.where(difference > 0, problem.asymmetry, 1.0)
+
+
+def _scaled_weight(problem: Problem, difference: Array) -> Array:
+    """Weight of each point in the scaled objective, (n,)."""
+    return problem.weight * _side(problem, difference) / scale_of(problem.delta)
+
+
+def scaled_value(model: Model, problem: Problem, coordinates: Any) -> Array:
+    """What the solvers minimise, at coordinates (p,)."""
+    difference = residual(model.space, problem, predict(model, problem, coordinates))
+    return huber(problem, difference, problem.delta) / scale_of(problem.delta)
+
+
+def value_at_level(space: str, problem: Problem, predicted: Array) -> Array:
+    """Scaled objective of a prediction (n,), for choosing among starts.
+
+    Of logarithms, with the weighted mean residual taken off: a start that is only too high or
+    too low is no worse than its best multiple.
+    """
+    difference = residual(space, problem, predicted)
+    if space == "log":
+        difference -= (difference @ problem.weight) / jnp.sum(problem.weight)
+    return huber(problem, difference, problem.delta) / scale_of(problem.delta)
+
+
+@partial(jax.jit, static_argnames="model", inline=True)  # traced once for all that call it
+def value_and_gradient(model: Model, problem: Problem, coordinates: Array) -> tuple[Array, Array]:
+    """Scaled value and its gradient (p,), forwards: cheaper than backwards for few parameters."""
+
+    def both(problem: Problem, coordinates: Array) -> tuple[Array, Array]:
+        def prediction(*us: Array) -> Array:
+            return predict(model, problem, us)
+
+        us = tuple(coordinates)
+        predicted = prediction(*us)
+        difference = residual(model.space, problem, predicted)
+        pull = _pull(problem, difference, problem.delta)
+        if model.space == "log":
+            pull = pull / predicted
+        value = huber(problem, difference, problem.delta) / scale_of(problem.delta)
+        return value, rows_of(_slopes(prediction, us), len(pull)) @ pull
+
+    return once(both)(problem, coordinates)
+
+
+@partial(jax.jit, static_argnames="model", inline=True)
+def evaluate(
+    model: Model,
+    problem: Problem,
+    coordinates: Array,
+    delta: Array,
+    next_delta: Array,
+    curvature: Array | float = 1.0,
+) -> tuple[Array, Evaluation]:
+    """One pass over the data: the value at δ, and everything at the next δ.
+
+    Derivatives are taken forwards, parameter by parameter, so that terms a parameter does not
+    enter cost nothing; exponentials are shared by value, gradient and Hessian, which is exact.
+
+    Args:
+        model: what is fitted.
+        problem: one problem.
+        coordinates: (p,).
+        delta: threshold the current value is asked for at.
+        next_delta: threshold of the returned :class:`Evaluation`.
+        curvature: share of the law's own second derivatives in the Hessian: 1 is exact,
+            0 is Gauss–Newton, which is never indefinite.
+
+    Returns:
+        The scaled value at ``delta``, and the evaluation at ``next_delta``; both on the
+        scale of the problem's own δ.
+    """
+
+    def both(problem: Problem, coordinates: Array, *asked: Any) -> tuple[Array, Evaluation]:
+        found = _derivatives(model, problem, coordinates)
+        return evaluation(model.space, problem, found, coupled_places(model), *asked)
+
+    return once(both)(problem, coordinates, delta, next_delta, curvature)
+
+
+def derivatives(model: Model, problem: Problem, coordinates: Array) -> Derivatives:
+    """What :func:`evaluate` takes of the law; of the problem only inputs and context."""
+    return once(partial(_derivatives, model))(problem, coordinates)
+
+
+def _derivatives(model: Model, problem: Problem, coordinates: Array) -> Derivatives:
+    def prediction(*us: Array) -> Array:
+        return predict(model, problem, us)
+
+    us = tuple(coordinates)
+    predicted, slopes = prediction(*us), _slopes(prediction, us)
+    if model.space == "log":
+        inverse = 1.0 / predicted
+        slopes = [slope * inverse for slope in slopes]
+    columns, second = rows_of(slopes, len(predicted)), None
+    if pairs := sorted(coupled_pairs(model)):
+        each = [_derivative(_derivative(prediction, i), j)(*us) for i, j in pairs]
+        second = rows_of(each, len(predicted))
+    return Derivatives(predicted, columns, second)
+
+
+def evaluation(
+    space: str, problem: Problem, found: Derivatives, places: Any, delta: Array,
+    next_delta: Array, curvature: Any,
+) -> tuple[Array, Evaluation]:  # fmt: skip
+    """What :func:`evaluate` does with the law's derivatives; ``places`` as of coupled_places."""
+    difference = residual(space, problem, found.prediction)
+    pull = _pull(problem, difference, next_delta)
+    stiff = _scaled_weight(problem, difference) * (jnp.abs(difference) <= next_delta)
+    bend, columns = curvature * pull, found.slopes
+    if space == "log":
+        # ∂²log f = ∂²f/f − ∂log f·∂log f; the last part joins the Gauss–Newton product.
+        stiff, bend = stiff - bend, bend * (1.0 / found.prediction)
+    reach = columns**2 @ _scaled_weight(problem, difference)
+    hessian = (columns * stiff) @ columns.T
+    if found.second is not None:
+        hessian = hessian + jnp.tensordot(found.second @ bend, places.astype(pull.dtype), 1)
+    scale = scale_of(problem.delta)
+    value = huber(problem, difference, next_delta) / scale
+    after = Evaluation(value, columns @ pull, hessian, reach)
+    return huber(problem, difference, delta) / scale, after
+
+
+def _pull(problem: Problem, difference: Array, delta: Array) -> Array:
+    """Slope of the scaled Huber loss in each residual, (n,)."""
+    return _scaled_weight(problem, difference) * jnp.clip(difference, -delta, delta)
+
+
+def _slopes(prediction: Any, us: tuple[Array, ...]) -> list[Array]:
+    return [_derivative(prediction, i)(*us) for i in range(len(us))]
+
+
+def rows_of(arrays: list[Array], points: int) -> Array:
+    """Arrays that broadcast to (points,) as rows of one (k, points).
+
+    Written row by row: where XLA stacks, it asks at every element which row it is in.
+    """
+    rows = jnp.zeros((len(arrays), points), jnp.result_type(*arrays))
+    for k, array in enumerate(arrays):
+        row = jnp.broadcast_to(array, (1, points)).astype(rows.dtype)
+        rows = jax.lax.dynamic_update_slice(rows, row, (k, 0))
+    return rows
+
+
+def _derivative(function: Any, index: int) -> Any:
+    """∂ function / ∂ argument ``index``, forwards, the other arguments held."""
+
+    def derivative(*arguments: Array) -> Array:
+        def along(argument: Array) -> Array:
+            return function(*arguments[:index], argument, *arguments[index + 1 :])
+
+        at = arguments[index]
+        return jax.jvp(along, (at,), (jnp.ones_like(at),))[1]
+
+    return derivative
+
+
+@cache
+def coupled_pairs(model: Model) -> frozenset[tuple[int, int]]:
+    """Pairs of parameters (i ≥ j) whose mixed second derivative may differ from zero.
+
+    Read off the traced formula: a law that is a sum of terms couples only the parameters
+    within a term, and ∂f/∂i then does not mention j.
+    """
+    law, size = model.law, len(model.law.parameters)
+
+    def prediction(inputs, centre, *us):
+        return law(natural(model, us, law.context(inputs), centre), **inputs)
+
+    # Shapes alone: numbers made here would become part of the program that asks first, which
+    # would then be another program than that of those who ask later.
+    one = jax.ShapeDtypeStruct((), jnp.result_type(float))
+    inputs = dict.fromkeys(law.input_names, jax.ShapeDtypeStruct((1,), one.dtype))
+    centre = dict.fromkeys(centred_inputs(law), one)
+    found: set[tuple[int, int]] = set()
+    for i in range(size):
+        slope = _derivative(prediction, i + 2)
+        traced = jax.make_jaxpr(slope)(inputs, centre, *[one] * size).jaxpr
+        mentioned, us = _mentioned(traced), traced.invars[-size:]
+        found |= {(max(i, j), min(i, j)) for j in range(size) if us[j] in mentioned}
+    return frozenset(found)
+
+
+def coupled_places(model: Model) -> np.ndarray:
+    """Where in the Hessian each of the :func:`coupled_pairs` stands, (c, p, p) of 0 and 1."""
+    pairs, size = sorted(coupled_pairs(model)), len(model.scales)
+    places = np.zeros((len(pairs), size, size))
+    for k, (i, j) in enumerate(pairs):
+        places[k, i, j] = places[k, j, i] = 1.0
+    return places
+
+
+def _mentioned(traced: Any) -> set[Any]:
+    """Variables that the output of a traced function depends on."""
+    needed = {var for var in traced.outvars if not hasattr(var, "val")}
+    for equation in reversed(traced.eqns):
+        if needed & set(equation.outvars):
+            needed |= {var for var in equation.invars if not hasattr(var, "val")}
+    return needed
+
+
+def metrics(
+    target: np.ndarray, prediction: np.ndarray, weight: np.ndarray, delta: float
+) -> dict[str, float]:
+    """How well a prediction does, in the target and in its logarithm.
+
+    Args:
+        target, prediction, weight: (n,); points of zero weight do not count.
+        delta: Huber threshold.
+
+    Returns:
+        ``r2``, ``r2_log``, ``rmse``, ``rmse_log``, ``huber`` (the Huber loss of log residuals,
+        summed over the points with their weights, as in the tables of Que 2024),
+        ``mean_huber`` (the same per unit of weight, which compares sets of different sizes),
+        ``huber_linear`` and ``mean_huber_linear`` (of the target's own residuals). R² is NaN
+        where the target is constant.
+    """
+    used = weight > 0
+    target, prediction, weight = target[used], prediction[used], weight[used]
+    result = {}
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        for suffix, truth, guess in (
+            ("", target, prediction),
+            ("_log", np.log(target), np.log(prediction)),
+        ):
+            error = guess - truth
+            spread = np.average((truth - np.average(truth, weights=weight)) ** 2, weights=weight)
+            square = np.average(error**2, weights=weight)
+            result["r2" + suffix] = float(1 - square / spread) if spread > 0 else float("nan")
+            result["rmse" + suffix] = float(np.sqrt(square))
+            loss = float((weight * huber_losses(error, delta)).sum())
+            name = "huber" if suffix else "huber_linear"
+            result |= {name: loss, f"mean_{name}": loss / float(weight.sum())}
+    return result
+
+
+def summed_huber(problem: Problem, space: str, prediction: np.ndarray) -> float:
+    """The objective of a prediction (n,), on the host: what solvers minimise, not scaled.
+
+    Args:
+        problem: one problem.
+        space: residuals in ``log`` or ``linear``, as the problem's target.
+        prediction: (n,) at its observations, in their order.
+    """
+    target, weight = np.asarray(problem.target), np.asarray(problem.weight)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        difference = (np.log(prediction) if space == "log" else prediction) - target
+    side = np.where(difference > 0, float(problem.asymmetry), 1.0)
+    losses = side * huber_losses(difference, float(problem.delta))
+    return float(np.sum(np.where(weight > 0, weight * losses, 0.0)))
+
+
+def huber_losses(difference: np.ndarray, delta: float) -> np.ndarray:
+    """The Huber loss of each residual, of any shape, on the host; δ is finite."""
+    size = np.abs(difference)
+    small = np.minimum(size, delta)
+    return 0.5 * small**2 + delta * (size - small)
+
+
+def kernel_width(off: np.ndarray) -> float:
+    """Standard deviation of the normal kernel over which residuals (n,) are averaged."""
+    quartiles = np.percentile(off, [25, 75])
+    return max(0.9 * min(off.std(), np.ptp(quartiles) / 1.34) * len(off) ** -0.2, 1e-300)
+
+
+#: Share of what is known of a combination, left without a row or group, below which it decides it.
+_DECIDES = 1e-6
+
+
+def smoothed(off: np.ndarray, delta: float, asymmetry: float) -> tuple[np.ndarray, np.ndarray]:
+    """Slope of the loss at each residual (n,), and its slope, averaged over the kernel."""
+    from scipy.special import ndtr
+
+    delta = min(delta, LARGEST_DELTA)
+    pull = np.where(off > 0, asymmetry, 1.0) * np.clip(off, -delta, delta)
+    width = kernel_width(off)
+    below, middle, above = (ndtr((end - off) / width) for end in (-delta, 0.0, delta))
+    return pull, asymmetry * (above - middle) + (middle - below)
+
+
+def moves_by_leaving_out(
+    slopes: np.ndarray, weight: np.ndarray, pull: np.ndarray, stiff: np.ndarray, members: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """How far the coordinates go when a group of rows is not fitted, of the problem made quadratic.
+
+    Args:
+        slopes: (n, k) of the residuals in the coordinates.
+        weight, pull, stiff: (n,), the last two of :func:`smoothed`.
+        members: (n,) the group of each row.
+
+    Returns:
+        Moves (G, k), (H − Hᵍ)⁻¹ sᵍ; and (G,) whether without the group some combination of the
+        coordinates is open that is settled with it. Along these nothing moves here.
+    """
+    _, members = np.unique(members, return_inverse=True)
+    count = members.max() + 1
+    size = np.maximum(np.linalg.norm(slopes, axis=0), 1e-300)
+    scaled = slopes / size
+    value, vector = np.linalg.eigh((scaled.T * (weight * stiff)) @ scaled)
+    kept = value > 1e-12 * value.max(initial=1e-300)  # what the data leave open moves no residual
+    whiten = vector[:, kept] / np.sqrt(value[kept])
+    rows = scaled @ whiten  # in these coordinates H is 1, and the share of a group below 1
+    scores = rows * (weight * pull)[:, None]
+    whole = np.stack([np.bincount(members, column) for column in scores.T], axis=1)
+    if count == len(members):
+        spare = 1 - weight * stiff * np.sum(rows**2, axis=1)
+        left = np.empty_like(spare)
+        left[members] = spare
+        decided = left < _DECIDES
+        found = whole / np.where(decided, np.inf, left)[:, None]
+    else:
+        order = np.argsort(members, kind="stable")
+        parts = np.split(order, np.cumsum(np.bincount(members))[:-1])
+        share = np.stack([(rows[p].T * (weight * stiff)[p]) @ rows[p] for p in parts])
+        left, way = np.linalg.eigh(np.eye(rows.shape[1]) - share)
+        open_ = left < _DECIDES
+        decided = open_.any(axis=1)
+        along = np.einsum("gki,gk->gi", way, whole) / np.where(open_, np.inf, left)
+        found = np.einsum("gki,gi->gk", way, along)
+    return found @ whiten.T / size, decided

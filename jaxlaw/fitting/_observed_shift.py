@@ -1,0 +1,159 @@
+"""The shift of a continual run, as observed: its loss less that of the hidden pre-training curve.
+
+Wang 2025, §2.2: the hidden curve is the loss of the same base that goes on with its own corpus
+under the same learning rates. What a continual curve lies above (or below) it is the shift, ΔL
+of eq. 3, which does not depend on where the base was left (figure 2).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+import numpy as np
+import pandas as pd
+
+from jaxlaw import laws
+from jaxlaw._typed import checked
+from jaxlaw.data import Curves
+from jaxlaw.data._observations import Observations
+from jaxlaw.data._run_schedules import Course, updates
+from jaxlaw.data._runs import Side
+from jaxlaw.errors import DataError, UsageError, nearest
+from jaxlaw.fitting._predict_curve import without_shift
+from jaxlaw.fitting._result import Fit
+
+_RATES = 5e-3  # of the highest rate: schedules that differ by more are not the same
+_LOSS = "annealing"  # any law of a loss whose inputs all curves have
+
+
+@checked
+def observed_shift(
+    continual: Curves,
+    hidden: Curves | Fit,
+    pairs: Mapping[str, str] | None = None,
+    *,
+    share: Side | None = None,
+) -> pd.DataFrame:
+    """The observed shift over the continual phase of every curve (Wang 2025, figures 2, 6 and 14).
+
+    Args:
+        continual: curves of two phases, read with their schedules (``schedules.join``).
+        hidden: curves of bases that went on with their own corpus under the same rates, steps
+            counted from the base's first; or a fit of this loss in areas (``annealing``,
+            ``cpt-curve`` …), whose prediction without its shift is then the hidden curve.
+        pairs: continual run → run of ``hidden``. Left out: the only hidden curve, or that of the
+            same name.
+        share: ``"general"`` or ``"domain"``, of curves with the losses of both corpora.
+
+    Returns:
+        One row a point of a continual phase: ``run``; ``step``, from the boundary; ``S1_cpt``
+        (learning rate × steps); ``loss`` and ``hidden`` (nats; between logged points of a hidden
+        curve a straight line); ``shift``, their difference. ``jl.fit("shift", table)`` and
+        ``jl.fit("shift-exp", table)`` fit it, :func:`jaxlaw.plots.shift_curves` draws it.
+
+    Raises:
+        UsageError: curves of one phase, a run without a hidden curve or with one of other rates,
+            or a fit that is of no loss in areas, or does not know how these are counted.
+        DataError: a hidden curve that does not reach as far as the continual one.
+
+    Example:
+        ``points = jl.observed_shift(curves, base_curves)``, then ``jl.fit("shift", points)``.
+    """
+    if not isinstance(continual, Curves) or not isinstance(hidden, Curves | Fit):
+        raise UsageError("observed_shift takes what jl.read_curves returns; as the hidden curve "
+                         "that or a fit")  # fmt: skip
+    if not isinstance(pairs, Mapping | None):
+        raise UsageError("pairs is a dict, continual run → run of the hidden curves")
+    for run, course in continual.courses.items():
+        if course.schedule.boundary is None:
+            raise UsageError(
+                f"run {run} has one phase, and the shift begins at the boundary of two: give its "
+                "schedule both, schedules.join(first, second) or first+second in one line"
+            )
+    if isinstance(hidden, Fit):
+        if hidden.areas is None or hidden.law.target != "loss":
+            raise UsageError(
+                f"the fit of law {hidden.law.name} has no hidden curve, or does not know how areas "
+                "are counted; fit annealing or cpt-curve to what jl.read_curves returns"
+            )
+        seen, table = _seen(continual, share, hidden.law.name, **hidden.areas)
+        inputs = {name: values / hidden.units[name] for name, values in seen.inputs.items()}
+        below = without_shift(hidden).predict(inputs)
+    else:
+        seen, table = _seen(continual, share)
+        below = np.full(len(seen), np.nan)
+        own, rows = _seen(hidden, share)
+        for run, course in continual.courses.items():
+            name = _hidden_name(run, hidden, pairs or {})
+            _check_rates(run, course, name, hidden.courses[name])
+            mine, other = (table["run"] == run).to_numpy(), (rows["run"] == name).to_numpy()
+            below[mine] = _between(table["at"][mine], rows["at"][other], own.target[other], run)
+    since = table["at"] - table["run"].map(
+        {run: one.first_step + one.schedule.boundary for run, one in continual.courses.items()}
+    )
+    found = table[["run"]].assign(
+        step=since, S1_cpt=table["S1_cpt"], loss=seen.target, hidden=below,
+        shift=seen.target - below,
+    )  # fmt: skip
+    found = found[found["step"] > 0].reset_index(drop=True)
+    if (early := found["hidden"].isna()).any():
+        first = found[early].iloc[0]
+        raise DataError(
+            f"run {first['run']}, step {first['step']:.0f} of its continual phase: its hidden "
+            "curve begins later; leave the points before that out"
+        )
+    return found
+
+
+def _seen(
+    curves: Curves, share: Side | None, law: str = _LOSS, **counted: object
+) -> tuple[Observations, pd.DataFrame]:
+    """What a law takes of all points, and their rows with ``at``, the steps of the whole run."""
+    runs = curves.runs(**counted)  # type: ignore[arg-type]
+    first = runs.table["run"].map({run: one.first_step for run, one in curves.courses.items()})
+    table = runs.table.assign(at=updates(runs.table, curves.courses) + first)
+    runs = dataclasses.replace(runs, table=table.reset_index(drop=True))
+    seen = (runs.share(share) if share else runs).observations(laws.get(law), ())
+    return seen, runs.table.loc[seen.rows].reset_index(drop=True)
+
+
+def _hidden_name(run: str, hidden: Curves, pairs: Mapping[str, str]) -> str:
+    only = next(iter(hidden.courses)) if len(hidden) == 1 else run
+    name = pairs.get(run, only)
+    if name not in hidden.courses:
+        known = list(hidden.courses)
+        raise UsageError(
+            f"run {run} has no hidden curve: pass pairs={{'{run}': …}}, one of "
+            f"{', '.join(known[:30])}.{nearest(str(name), known)}"
+        )
+    return name
+
+
+def _check_rates(run: str, course: Course, name: str, hidden: Course) -> None:
+    """Refuse a hidden curve of other rates, step by step, where both have a schedule."""
+    first, last = max(course.first_step, hidden.first_step), min(course.last_step, hidden.last_step)
+    mine, theirs = (
+        one.schedule.rates[first - one.first_step : last - one.first_step]
+        for one in (course, hidden)
+    )
+    off = np.abs(mine - theirs) > _RATES * course.schedule.rates.max()
+    if off.any():
+        k = int(np.argmax(off))
+        raise UsageError(
+            f"run {run} has rate {mine[k]:.4g} at step {first + k + 1}, its hidden curve {name} "
+            f"{theirs[k]:.4g}: a hidden curve goes on under the same rates. Give that of the same "
+            "schedule, or a fit, which predicts one for any"
+        )
+
+
+def _between(at: pd.Series, steps: pd.Series, losses: np.ndarray, run: str) -> np.ndarray:
+    """Hidden losses (points,) at steps of a run, between those logged; before them NaN."""
+    order = np.argsort(steps.to_numpy())
+    steps, losses = steps.to_numpy()[order], losses[order]
+    if at.max() > steps[-1]:
+        raise DataError(
+            f"run {run} goes on to step {at.max():.0f}, its hidden curve ends at {steps[-1]:.0f}; "
+            f"keep the points up to there: only(where='step <= {steps[-1]:.0f}')"
+        )
+    return np.interp(at, steps, losses, left=np.nan)

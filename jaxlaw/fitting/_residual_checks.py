@@ -1,0 +1,284 @@
+"""What the residuals of a fit say against its law or against single rows, as notes.
+
+A high R² and starts that agree say that the optimum was found, not that the law is right. Where
+a law lacks a term, its residuals are a smooth function of the inputs, and a polynomial in them
+predicts rows that it has not seen. Noise cannot be predicted.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from jaxlaw.data._columns import name_rows
+from jaxlaw.data._dependence import RunGroups, dependence_note
+from jaxlaw.notes import Note
+
+FOLDS = 10
+SHARE = 0.1  # of the residual variance predicted out of fold from which on the law is in doubt
+SURE = 3.0  # standard errors by which that share must exceed zero
+CHANCE = 1e-3  # probability of the classical F below which means of repeated rows are off the law
+FAR = 6.0  # robust standard deviations from which on a row is an outlier
+_CLIP = 3.0  # robust standard deviations at which residuals are clipped: one row is no surface
+_NOTHING = 1e-5  # of the target: nobody's concern, and within reach of rounding
+_NORMAL = 1.4826  # median absolute deviation → standard deviation of a normal distribution
+
+
+@dataclass(frozen=True, eq=False)
+class Residuals:
+    """Residuals of a fit with what they are judged by; all rows in one order.
+
+    Attributes:
+        target, off: (n,) what is fitted, and what of it the law leaves; logarithms where ``log``.
+        slopes: (n, k) of the law in what moves the fit; the residuals cannot be told from them.
+        inputs: name → (n,), or (n, K) for an input per drop of the rate, which is left out.
+        weight: (n,) weight of each row; rows of weight 0 do not count.
+        rows: (n,) what the rows are called.
+        word: what a row is called: ``line``, ``record``, ``row``.
+        log: whether residuals are of logarithms.
+        runs: the runs that rows may be checkpoints of, or None.
+    """
+
+    target: np.ndarray
+    off: np.ndarray
+    slopes: np.ndarray
+    inputs: Mapping[str, np.ndarray]
+    weight: np.ndarray
+    rows: np.ndarray
+    word: str
+    log: bool
+    runs: RunGroups | None = None
+
+    @property
+    def active(self) -> Residuals:
+        """The rows that count."""
+        kept = self.weight > 0
+        inputs = {name: values[kept] for name, values in self.inputs.items()}
+        arrays = {name: getattr(self, name)[kept] for name in ("target", "off", "slopes", "weight")}
+        runs = None if self.runs is None else self.runs.rows(np.flatnonzero(kept))
+        return dataclasses.replace(self, **arrays, inputs=inputs, rows=self.rows[kept], runs=runs)
+
+    @property
+    def scatter(self) -> float:
+        """Robust standard deviation of the noise.
+
+        A fit with a small Huber threshold passes through as many rows as it has parameters:
+        these say nothing of the noise and are left out.
+        """
+        count, free = self.slopes.shape
+        away = np.sort(np.abs(self.off - np.median(self.off)))[min(free, count - 1) :]
+        return max(_NORMAL * float(np.median(away)), self.nothing)
+
+    @property
+    def nothing(self) -> float:
+        """A residual too small to speak of."""
+        return _NOTHING * (1.0 if self.log else float(np.mean(np.abs(self.target))))
+
+    def size(self, value: float) -> str:
+        """A residual in words: a percentage of the target, or a number in its unit."""
+        return f"{np.expm1(value):+.2%}" if self.log else f"{value:+.2g}"
+
+
+def residual_notes(found: Residuals) -> list[Note]:
+    """Notes ``dependent-rows``, ``lack-of-fit`` and ``outliers``, where residuals give reason."""
+    found = found.active
+    if not np.isfinite(found.off).all() or not np.isfinite(found.slopes).all():
+        return []
+    dependent = _on_dependence(found)
+    # What rows of a run share would be "predicted" by other rows of the run: it is held out whole.
+    members = found.runs.members if dependent else design_points(found.inputs)
+    _, members = np.unique(members, return_inverse=True)
+    return [*dependent, *_on_lack_of_fit(found, members.reshape(-1)), *_on_outliers(found)]
+
+
+def _on_dependence(found: Residuals) -> list[Note]:
+    if found.runs is None or found.runs.count < 2:
+        return []
+    off = _clipped(found.off, found.scatter)
+    if off.std() < found.nothing:
+        return []
+    basis, first, root = _basis(found, (len(off) - found.slopes.shape[1] - 1) // 4)
+    target = off * root
+    left, smooth = (
+        (target - part @ (part.T @ target)) / root for part in (basis[:, :first], basis)
+    )
+    note = dependence_note(found.runs, left, smooth)
+    return [] if note is None else [note]
+
+
+def _basis(found: Residuals, most: int) -> tuple[np.ndarray, int, np.ndarray]:
+    """Orthonormal basis (n, m) of what the fit can take up, then of polynomials in the inputs.
+
+    Returns:
+        The basis; how many of its columns the fit can take up; (n,) roots of the weights.
+    """
+    count, root = len(found.off), np.sqrt(found.weight / found.weight.mean())
+    known = np.column_stack([np.ones(count), found.slopes])
+    surface = polynomials(found.inputs, most)
+    columns = known if surface is None else np.column_stack([known, surface])
+    size = np.linalg.norm(columns, axis=0)
+    basis, triangle = np.linalg.qr((columns / np.where(size > 0, size, 1.0)) * root[:, None])
+    kept = np.abs(np.diagonal(triangle)) > 1e-6  # of what lies in the span of columns before it
+    return basis[:, kept], int(kept[: known.shape[1]].sum()), root
+
+
+# ---------------------------------------------------------------------------- outliers
+
+
+def _on_outliers(found: Residuals) -> list[Note]:
+    count, free = found.slopes.shape
+    spare, scatter = count - free, found.scatter
+    if spare < 5:
+        return []
+    from scipy.special import stdtrit  # only where it is needed
+
+    # The median of few absolute deviations is uncertain itself: it is worth 37 % of as many
+    # degrees of freedom, and what is far is a matter of Student's t.
+    far = max(FAR, float(stdtrit(max(0.37 * spare, 1.0), 1 - CHANCE / (2 * count))))
+    out = np.flatnonzero(np.abs(found.off) > far * scatter)
+    if not len(out):
+        return []
+    out = out[np.argsort(-np.abs(found.off[out]), kind="stable")]
+    places = name_rows(found.word, found.rows[out], [found.size(found.off[k]) for k in out])
+    message = (
+        f"far off the law, whose robust scatter is {found.size(scatter).lstrip('+')}: {places}; "
+        "check what is different about them, and leave out with weight 0 what is not of this law"
+    )
+    return [Note("outliers", "warning", message)]
+
+
+# ---------------------------------------------------------------------------- lack of fit
+
+
+def _on_lack_of_fit(found: Residuals, members: np.ndarray) -> list[Note]:
+    parts = [part for part in (_smooth_part(found, members), _off_repeated_rows(found)) if part]
+    if not parts:
+        return []
+    message = (
+        f"{'; '.join(parts)}; the law lacks something that these runs show, and beyond them it may "
+        "be off by more: try a law with another term, or fit runs nearer to the question"
+    )
+    return [Note("lack-of-fit", "warning", message)]
+
+
+def _smooth_part(found: Residuals, members: np.ndarray) -> str:
+    """What a polynomial in the inputs predicts of the residuals of rows it has not seen."""
+    points = int(members.max()) + 1
+    if points < FOLDS:
+        return ""
+    off = _clipped(found.off, found.scatter)
+    basis, first, root = _basis(found, (points - found.slopes.shape[1] - 1) // 4)
+    if basis.shape[1] == first:
+        return ""
+    target = off * root
+    # Rows of one point of the design, or of one run, stay together.
+    fold = (np.random.default_rng(0).permutation(points) % FOLDS)[members]
+    plain = target - _out_of_fold(basis[:, :first], target, fold)
+    smooth = target - _out_of_fold(basis, target, fold)
+    gain = np.bincount(members, plain**2 - smooth**2)
+    spread = np.sqrt(np.sum((gain - gain.mean()) ** 2))
+    share = gain.sum() / max(np.sum(plain**2), 1e-300)
+    if not (share > SHARE and gain.sum() > SURE * spread):
+        return ""
+    whole = basis[:, first:] @ (basis[:, first:].T @ target) / root
+    most = int(np.argmax(np.abs(whole)))
+    typical = float(np.sqrt(np.average(whole**2, weights=found.weight)))
+    if typical < found.nothing:
+        return ""
+    names = [name for name, values in found.inputs.items() if coordinate(values) is not None]
+    mean, worst = found.size(typical).lstrip("+"), found.size(whole[most])
+    return (
+        f"a smooth function of {', '.join(names)} predicts {share:.0%} of the residual variance of "
+        f"rows held out: the runs lie {mean} off the law in the mean, {worst} near {found.word} "
+        f"{found.rows[most]}"
+    )
+
+
+def _out_of_fold(basis: np.ndarray, target: np.ndarray, fold: np.ndarray) -> np.ndarray:
+    """(n,) least squares in an orthonormal basis (n, m), of each row by the other folds."""
+    predicted, identity = np.zeros(len(target)), np.eye(basis.shape[1])
+    whole = basis.T @ target
+    for k in range(FOLDS):
+        mine = fold == k
+        held, away = basis[mine], target[mine]
+        # The Gram matrix of all rows is the identity; a fold is subtracted from it.
+        gram = identity * (1 + 1e-9) - held.T @ held
+        predicted[mine] = held @ np.linalg.solve(gram, whole - held.T @ away)
+    return predicted
+
+
+def _off_repeated_rows(found: Residuals) -> str:
+    """The classical lack-of-fit F: means of rows of equal inputs, against their own scatter."""
+    members = design_points(found.inputs)
+    points, (count, free) = int(members.max()) + 1, found.slopes.shape
+    between, within = points - free, count - points
+    if between < 1 or within < 3:
+        return ""
+    off, weight = found.off, found.weight
+    means = np.bincount(members, weight * off) / np.bincount(members, weight)
+    inner = float(np.sum(weight * (off - means[members]) ** 2))
+    outer = float(np.sum(weight * means[members] ** 2))
+    if not inner > within * found.nothing**2:  # copies, which are no repeats
+        return ""
+    ratio = (outer / between) / (inner / within)
+    from scipy.special import fdtrc  # only where it is needed
+
+    chance = float(fdtrc(between, within, ratio))
+    if chance > CHANCE or ratio < 2:
+        return ""
+    sizes = [np.sqrt(inner / within / weight.mean()), np.sqrt(outer / weight.sum())]
+    pure, away = (found.size(size).lstrip("+") for size in sizes)
+    return (
+        f"rows of equal inputs scatter by {pure}, and their means lie {away} off the law "
+        f"(F = {ratio:.3g} with {between} and {within} degrees of freedom, p = {chance:.0e})"
+    )
+
+
+def _clipped(off: np.ndarray, scatter: float) -> np.ndarray:
+    middle = float(np.median(off))
+    return np.clip(off, middle - _CLIP * scatter, middle + _CLIP * scatter)
+
+
+# ---------------------------------------------------------------------------- smooth functions
+
+
+def design_points(inputs: Mapping[str, np.ndarray]) -> np.ndarray:
+    """(n,) the number, from 0, of the point of the design that each row is at."""
+    columns = [np.asarray(v, float).reshape(len(v), -1) for v in inputs.values()]
+    rows = np.concatenate(columns, axis=1)
+    _, members = np.unique(rows, axis=0, return_inverse=True)
+    return members.reshape(-1)
+
+
+def coordinate(values: Any) -> np.ndarray | None:
+    """An input on −1 to 1, logarithmic where it spans a factor of three; None if constant."""
+    values = np.asarray(values, float)
+    if values.ndim != 1:
+        return None
+    if values.min() > 0 and values.max() > 3 * values.min():
+        values = np.log(values)
+    low, high = values.min(), values.max()
+    return None if not high > low else 2 * (values - low) / (high - low) - 1
+
+
+def polynomials(inputs: Mapping[str, np.ndarray], most: int) -> np.ndarray | None:
+    """Powers and products of the inputs, (n, m) with m ≤ ``most``; None where none are so few.
+
+    Of total degree 3 if these are few enough, else of degree 2, else powers alone.
+    """
+    axes = [axis for axis in map(coordinate, inputs.values()) if axis is not None]
+    one = range(len(axes))
+    every = itertools.combinations_with_replacement
+    for terms in (
+        [term for degree in (1, 2, 3) for term in every(one, degree)],
+        [term for degree in (1, 2) for term in every(one, degree)],
+        [(k,) * degree for degree in (1, 2) for k in one],
+    ):
+        if 0 < len(terms) <= most:
+            return np.stack([np.prod([axes[k] for k in term], axis=0) for term in terms], axis=1)
+    return None

@@ -1,0 +1,153 @@
+"""Where lanes start: a grid, a Sobol sample of the law's ranges, or the user's own values.
+
+Starts are natural values at the centre of the data, one row a start, one column a
+parameter of the law; a parameter that a constraint raises is given by its excess.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from jaxlaw.errors import UsageError, nearest
+from jaxlaw.fitting._transform import recentre
+from jaxlaw.laws._base import Law
+from jaxlaw.notes import Note
+
+if TYPE_CHECKING:
+    from jaxlaw.fitting._problem import Posed
+
+ORDERS = 50  # ends of a starting range whose ratio is larger tell an order of magnitude
+
+
+def first_starts(posed: Posed, starts: Any, count: int, seed: int) -> np.ndarray:
+    """Search coordinates (S, p) of the starts a user asked for.
+
+    Args:
+        posed: the problem.
+        starts: ``"sobol"``, ``"grid"``, or values, see :func:`from_user`.
+        count: size of the Sobol sample.
+        seed: of it.
+
+    Raises:
+        UsageError: another word, or no values for this law.
+    """
+    law = posed.model.law
+    if isinstance(starts, str) and starts == "sobol":
+        natural = sobol(law, count, seed)
+    elif isinstance(starts, str) and starts == "grid":
+        natural = grid_of(law, posed.means)
+    elif isinstance(starts, str):
+        hint = nearest(starts, ("sobol", "grid"))
+        raise UsageError(f"starts is 'sobol', 'grid' or values, not '{starts}'.{hint}")
+    else:
+        natural = from_user(law, starts, posed.means)
+    return posed.coordinates(natural)
+
+
+def on_grid(law: Law, starts: Any) -> list[Note]:
+    """Says so where the grid that a user asked for is not that of the law's source."""
+    if not (isinstance(starts, str) and starts == "grid" and law.own_grid):
+        return []
+    message = (
+        f"{law.source} prints no starting grid: that of law {law.name} is jaxlaw's own, "
+        f"{law.own_grid}"
+    )
+    return [Note("own-grid", "info", message)]
+
+
+def grid_of(law: Law, centre: Mapping[str, float]) -> np.ndarray:
+    """Every combination of the starting values of the law's parameters, (S, p).
+
+    Raises:
+        UsageError: the law has no grid.
+    """
+    missing = [spec.name for spec in law.parameters if spec.grid is None]
+    if missing:
+        raise UsageError(
+            f"the source of law {law.name} gives no starting grid (none for "
+            f"{', '.join(missing)}); use starts='sobol', or a dict of your own values"
+        )
+    grids = {spec.name: spec.grid for spec in law.parameters}
+    return centred(law, _product(grids, law), centre)
+
+
+def sobol(law: Law, count: int, seed: int) -> np.ndarray:
+    """A scrambled Sobol sample of the law's starting ranges, (count, p).
+
+    Positive parameters, and others whose range lies on one side of 0 and spans orders of
+    magnitude, are drawn evenly in their logarithm.
+    """
+    from scipy.stats import qmc  # a third of a second, only where it is needed
+
+    power = max(0, math.ceil(math.log2(max(count, 1))))
+    unit = qmc.Sobol(len(law.parameters), seed=seed).random_base2(power)[:count]
+    columns = []
+    for spec, share in zip(law.parameters, unit.T, strict=True):
+        low, high = spec.start
+        if spec.scale == "log" or (low * high > 0 and not 1 / ORDERS < low / high < ORDERS):
+            columns.append(low * (high / low) ** share)
+        else:
+            columns.append(low + share * (high - low))
+    return np.stack(columns, axis=-1)
+
+
+def from_user(law: Law, given: Any, centre: Mapping[str, float]) -> np.ndarray:
+    """The user's starts, in the law's own units, (S, p).
+
+    Args:
+        law: the law.
+        given: (S, p) array; DataFrame, one row a start; or dict of the values to combine.
+        centre: the centre of the data.
+
+    Raises:
+        UsageError: wrong shape, unknown or missing parameter, or values that are not finite.
+    """
+    names = law.parameter_names
+    if isinstance(given, Mapping | pd.DataFrame):
+        _check_names(given, law)
+    try:
+        if isinstance(given, Mapping):
+            values = _product({k: np.atleast_1d(np.asarray(given[k], float)) for k in names}, law)
+        elif isinstance(given, pd.DataFrame):
+            values = given[list(names)].to_numpy(float)
+        else:
+            values = np.atleast_2d(np.asarray(given, float))
+    except (TypeError, ValueError, OverflowError) as error:
+        raise UsageError(f"starts are numbers, one column a parameter: {error}") from None
+    if values.ndim != 2 or values.shape[1] != len(names) or not len(values):
+        raise UsageError(
+            f"starts have shape {values.shape}; law {law.name} needs (starts, {len(names)}), "
+            f"columns in the order {', '.join(names)}"
+        )
+    if not np.isfinite(values).all():
+        row = int(np.argmax(~np.isfinite(values).all(axis=1)))
+        raise UsageError(f"start {row} is not finite: {values[row]}")
+    return centred(law, values, centre)
+
+
+def centred(law: Law, values: np.ndarray, centre: Mapping[str, float]) -> np.ndarray:
+    """Starts (S, p) in the law's own units, moved to the centre of the data."""
+    params = dict(zip(law.parameter_names, values.T, strict=True))
+    moved = recentre(law, params, centre, sign=-1)
+    return np.stack([moved[name] for name in law.parameter_names], axis=-1)
+
+
+def _product(values: Mapping[str, Any], law: Law) -> np.ndarray:
+    axes = np.meshgrid(*(np.asarray(values[name]) for name in law.parameter_names), indexing="ij")
+    return np.stack([axis.ravel() for axis in axes], axis=-1)
+
+
+def _check_names(given: Any, law: Law) -> None:
+    for name in given:
+        law.parameter(name)
+    missing = [name for name in law.parameter_names if name not in given]
+    if missing:
+        raise UsageError(
+            f"starts lack {', '.join(missing)}; law {law.name} needs "
+            f"{', '.join(law.parameter_names)}{nearest(missing[0], given)}"
+        )

@@ -1,0 +1,475 @@
+"""What a law is: a pure JAX formula with named inputs and parameters.
+
+A law is one decorated function. Inputs come first, by name; parameters follow the ``*``,
+and the default of each says what kind of number it is::
+
+    @jl.law
+    def shifted_power(N, *, E=jl.positive(0.5, 3), A=jl.positive(0.1, 10, centre={"N": "alpha"}),
+                      alpha=jl.exponent()):
+        return E + A * jl.power(N, -alpha)
+
+Nothing else is needed: fits, folds, bootstraps and plans treat it like a built-in law.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import inspect
+import operator
+import pickle
+import sys
+import uuid
+import weakref
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Any, Literal, overload
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxlaw._jit import SEARCHED, compiled
+from jaxlaw._typed import as_real
+from jaxlaw.errors import JaxlawError, UsageError, nearest
+from jaxlaw.laws._parameters import INPUTS, Input, Parameter
+
+Array = jax.Array
+Values = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Constraint:
+    """A requirement on parameters that is met by construction.
+
+    The law's parameter ``raises`` is searched as its excess (positive) over a least value
+    that the other parameters and the observed ranges imply.
+
+    Attributes:
+        name: ``paper`` or ``observed``.
+        raises: the parameter that the constraint keeps large enough.
+        least: ``least(params, context) -> scalar``, the least value of it.
+    """
+
+    name: str
+    raises: str
+    least: Callable[[Values, Values], Array]
+
+
+@dataclass(frozen=True)
+class Chart:
+    """Coordinates in which a curved valley of a law is straight.
+
+    Attributes:
+        low, high: for each parameter it replaces, the range of the coordinate that stands
+            in its place.
+        to_natural: ``f(values, context)``, natural values of the replaced parameters.
+        from_natural: ``f(values, context)``, the coordinates, from natural values.
+    """
+
+    low: Mapping[str, float]
+    high: Mapping[str, float]
+    to_natural: Callable[[Values, Values], dict[str, Array]]
+    from_natural: Callable[[Values, Values], dict[str, Array]]
+
+
+def _NO_CONTEXT(inputs: Values) -> dict[str, Array]:
+    """What a law without constraint and chart needs to know of the data."""
+    return {}
+
+
+@dataclass(frozen=True, eq=False)
+class Law:
+    """A scaling law: formula, inputs, parameters, source.
+
+    Laws compare and hash by identity, so that compiled programs are found again. A pickled law
+    comes back as the object that is there already: a built-in law from the registry, a law that
+    a module holds from that module. Any other law is pickled whole, with its function.
+
+    Attributes:
+        name: how it is called for in :func:`jaxlaw.fit` and on the command line.
+        function: ``function(*inputs, **parameters)``, pure and elementwise.
+        inputs, parameters: their specifications, in the order of the function.
+        formula, source: for people.
+        target: the name of what the law predicts.
+        delta: the Huber threshold of its source.
+        space: residuals of the ``log`` of the target, or ``linear``.
+        linear: parameters in which the formula is linear, the others held.
+        from_base: parameters its source takes over from a from-scratch fit.
+        constraint: see :class:`Constraint`.
+        chart: see :class:`Chart`.
+        context: ``context(inputs) -> dict of scalars``, what constraint and chart need to
+            know of the data (inputs in the law's own units).
+        requirements: ``requirements(law, params, ranges) -> list of (code, sentence)``,
+            what the source demands of a fitted law and this one does not meet. A third item
+            is the size of that, relative to the target: within the runs' scatter it only informs.
+            What is a matter of the form comes as a Note.
+        better: whether a low target is the better one (a loss) or a high one (a score).
+        with_floor: the law that has the irreducible loss which this one lacks, if any; a fit whose
+            residuals ask for it names it.
+        own_grid: what the parameters' grid is made from where the source prints none; empty where
+            it is the source's.
+    """
+
+    name: str
+    function: Callable[..., Array]
+    inputs: tuple[Input, ...]
+    parameters: tuple[Parameter, ...]
+    formula: str = ""
+    source: str = ""
+    target: str = "loss"
+    delta: float = 1e-3
+    space: Literal["log", "linear"] = "log"
+    linear: tuple[str, ...] = ()
+    from_base: tuple[str, ...] = ()
+    constraint: Constraint | None = None
+    chart: Chart | None = None
+    context: Callable[[Values], dict[str, Array]] = _NO_CONTEXT
+    requirements: Callable[..., list[tuple[Any, ...]]] | None = None
+    own_grid: str = ""
+    with_floor: str = ""
+    better: Literal["low", "high"] = "low"
+
+    def __call__(self, params: Mapping[str, Any], **inputs: Any) -> Array:
+        """Evaluate the formula.
+
+        Args:
+            params: natural values by name (scalars or arrays that broadcast with inputs).
+            **inputs: arrays by name, in the law's own units.
+
+        Returns:
+            The predicted target, of the broadcast shape.
+
+        Raises:
+            UsageError: the function fails on arrays of these shapes.
+        """
+        params = {name: as_real(value) for name, value in params.items()}
+        inputs = {name: as_real(inputs[name]) for name in self.input_names}
+        given = list(inputs.values())
+        try:
+            found = self.function(*given, **params)
+            # A formula that ignores an input still has a value for each of its rows.
+            plain = [np.shape(inputs[spec.name]) for spec in self.inputs if not spec.per_drop]
+            shape = np.broadcast_shapes(np.shape(found), *plain)
+        except JaxlawError:
+            raise
+        except (TypeError, ValueError) as error:
+            sizes = zip(self.input_names, map(np.shape, given), strict=True)
+            shapes = ", ".join(f"{name} {shape}" for name, shape in sizes)
+            raise UsageError(
+                f"law {self.name} fails on inputs of the shapes {shapes}: "
+                f"{str(error).strip().splitlines()[0]} A law is pure JAX and takes any number "
+                "of rows: write jnp.where for if, and keep arrays of one row's length out of it"
+            ) from error
+        return found if np.shape(found) == shape else jnp.broadcast_to(found, shape)
+
+    def at_once(self, params: Mapping[str, Any], **inputs: Any) -> Array:
+        """The same as one compiled program, where a call compiles every operation by itself.
+
+        Args and returns are those of a call.
+        """
+        params, inputs = (
+            {name: as_real(value) for name, value in given.items()} for given in (params, inputs)
+        )
+        return _program(self, params, inputs)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """By name where the law can be found again, else whole.
+
+        Raises:
+            UsageError: the law can only go whole, and nothing here pickles functions without a
+                name.
+        """
+        for name, known in _BUILT_IN.items():
+            if known is self:
+                return built_in, (name,)
+        module = getattr(self.function, "__module__", None)
+        if module != "__main__" and (path := _path_in(module, self)):
+            return _held_by, (module, path)
+        _name_within(self)
+        _check_pickles(self)
+        token = _TOKENS.setdefault(self, uuid.uuid4().hex)
+        _BY_TOKEN[token] = self
+        own = {one.name: getattr(self, one.name) for one in dataclasses.fields(self)}
+        return _made_again, (token, own)
+
+    @cached_property
+    def input_names(self) -> tuple[str, ...]:
+        """Names of the inputs, in the order of the function."""
+        return tuple(spec.name for spec in self.inputs)
+
+    @cached_property
+    def parameter_names(self) -> tuple[str, ...]:
+        """Names of the parameters, in the order of the function."""
+        return tuple(spec.name for spec in self.parameters)
+
+    def parameter(self, name: str) -> Parameter:
+        """The specification of one parameter.
+
+        Raises:
+            UsageError: the law has no such parameter.
+        """
+        for spec in self.parameters:
+            if spec.name == name:
+                return spec
+        raise UsageError(
+            f"law {self.name} has no parameter '{name}'; it has "
+            f"{', '.join(self.parameter_names)}.{nearest(name, self.parameter_names)}"
+        )
+
+
+_REGISTRY: dict[str, Law] = {}
+_BUILT_IN: dict[str, Law] = {}
+# Laws pickled whole: unpickled again, they are the same object, and so have the same programs.
+_TOKENS: weakref.WeakKeyDictionary[Law, str] = weakref.WeakKeyDictionary()
+_UNPICKLED: list[Law] = []
+_BY_TOKEN: weakref.WeakValueDictionary[str, Law] = weakref.WeakValueDictionary()
+
+
+@overload
+def law(function: Callable[..., Array], /) -> Law: ...
+@overload
+def law(
+    *,
+    name: str | None = None,
+    inputs: Mapping[str, Input] | None = None,
+    replace: bool = False,
+    **details: Any,
+) -> Callable[[Callable[..., Array]], Law]: ...
+def law(
+    function: Callable[..., Array] | None = None,
+    /,
+    *,
+    name: str | None = None,
+    inputs: Mapping[str, Input] | None = None,
+    replace: bool = False,
+    **details: Any,
+) -> Any:
+    """Make a law of a function and register it under its name.
+
+    Args:
+        function: ``f(N, D, *, E=positive(), …)``: inputs first, parameters after the
+            star, each with its :class:`Parameter` (``positive``, ``exponent``, ``real``)
+            as default. It is called with arrays and must be pure, elementwise JAX.
+        name: what it is called for by; the function's name otherwise.
+        inputs: specifications of inputs that jaxlaw does not know by name, or in another
+            unit (``{"N": billions("N")}``).
+        replace: permission to take a name that another law has. The same function of the same
+            module, such as the cell of a notebook run again, needs none. What jaxlaw itself
+            computes with a built-in law, such as :func:`jaxlaw.published`, keeps that law.
+        **details: other attributes of :class:`Law`.
+
+    Returns:
+        The :class:`Law`.
+
+    Raises:
+        UsageError: a parameter without a specification, no inputs, or a name that another law
+            has.
+    """
+    if function is None:
+        return lambda actual: law(actual, name=name, inputs=inputs, replace=replace, **details)
+    known = INPUTS | dict(inputs or {})
+    specs, parameters = [], []
+    for argument in inspect.signature(function).parameters.values():
+        if argument.kind is not argument.KEYWORD_ONLY:
+            specs.append(known.get(argument.name, Input(argument.name)))
+        elif isinstance(argument.default, Parameter):
+            parameters.append(dataclasses.replace(argument.default, name=argument.name))
+        else:
+            raise UsageError(
+                f"parameter '{argument.name}' of law {function.__name__} has no specification; "
+                "write it as a default, for example "
+                f"{argument.name}=jl.positive(0.1, 10)"
+            )
+    if not specs or not parameters:
+        raise UsageError(
+            f"law {function.__name__} needs inputs before the '*' and parameters after it"
+        )
+    details.setdefault("formula", (function.__doc__ or "").strip().split("\n")[0])
+    made = Law(
+        name=name or function.__name__.replace("_", "-"),
+        function=function,
+        inputs=tuple(specs),
+        parameters=tuple(parameters),
+        **details,
+    )
+    held = _REGISTRY.get(made.name)
+    if held is not None and not (replace or _origin(held) == _origin(made)):
+        whose = "a built-in law" if held is _BUILT_IN.get(made.name) else "another law"
+        raise UsageError(
+            f"the name '{made.name}' is that of {whose}, defined as {'.'.join(_origin(held))}: "
+            "give yours another one (name=), or pass replace=True to have the name mean yours"
+        )
+    for variant in [key for key in _REGISTRY if key.startswith(f"{made.name}:")]:
+        del _REGISTRY[variant]  # of the law that had the name
+    _REGISTRY[made.name] = made
+    return made
+
+
+def _origin(law: Law) -> tuple[str, str]:
+    """Module and name of the function that a law was made of."""
+    function = law.function
+    name = getattr(function, "__qualname__", None) or type(function).__name__
+    return getattr(function, "__module__", None) or "?", name.removesuffix(".function")
+
+
+def _path_in(module: str | None, law: Law) -> str | None:
+    """The name under which a module holds a law; None if it does not."""
+    names = vars(sys.modules[module]) if module in sys.modules else {}
+    dotted = getattr(law.function, "__qualname__", "")
+    found = next((name for name, value in names.items() if value is law), None)
+    return dotted if found is None and _attribute(module, dotted) is law else found
+
+
+def _attribute(module: str | None, path: str) -> Any:
+    try:
+        return operator.attrgetter(path)(sys.modules[module])
+    except (AttributeError, KeyError):
+        return None
+
+
+def _held_by(module: str, path: str) -> Law:
+    """The law that a module holds under a name."""
+    try:
+        return operator.attrgetter(path)(importlib.import_module(module))
+    except (ImportError, AttributeError) as error:
+        raise UsageError(
+            f"this pickle holds a law by its place, {module}.{path}, which cannot be imported "
+            f"here ({error}): put that module on this process's path or, where the law is of a "
+            "file, call jl.laws.from_file before"
+        ) from error
+
+
+def _name_within(law: Law) -> None:
+    """Give a law's function the name under which pickle finds it, as an attribute of the law.
+
+    Where ``@jl.law`` stands above a function, the function's own name means the law.
+    """
+    function = law.function
+    dotted = getattr(function, "__qualname__", "")
+    if isinstance(_attribute(function.__module__, dotted), Law) and (
+        _attribute(function.__module__, f"{dotted}.function") is function
+    ):
+        function.__qualname__ = f"{dotted}.function"
+
+
+def _check_pickles(law: Law) -> None:
+    """Say what to do where pickle would fail on a law's function; raises UsageError.
+
+    Cloudpickle, which joblib and dask use, and dill pickle any function: a law on its way
+    through one of them passes.
+    """
+    frame = sys._getframe()
+    while frame := frame.f_back:
+        if {"cloudpickle", "dill"} & set(frame.f_globals.get("__name__", "").split(".")):
+            return
+    try:
+        pickle.dumps(law.function)
+    except (pickle.PicklingError, AttributeError, TypeError) as error:
+        raise UsageError(
+            f"law {law.name} cannot be pickled ({error}): define it at the top level of a module, "
+            "so that other processes import it, or pickle with cloudpickle"
+        ) from error
+
+
+def _made_again(token: str, own: dict[str, Any]) -> Law:
+    """A law that was pickled whole; the same object every time."""
+    if token not in _BY_TOKEN:
+        made = Law(**own)
+        _BY_TOKEN[token], _TOKENS[made] = made, token
+        # Nothing else may hold it between two results of a pool.
+        _UNPICKLED.append(made)
+    return _BY_TOKEN[token]
+
+
+def keep_as_built_in() -> None:
+    """Take the laws registered so far for those that jaxlaw brings itself."""
+    _BUILT_IN.update(_REGISTRY)
+
+
+def is_built_in(law: Law) -> bool:
+    """Whether jaxlaw brings this law, or variant of a law, itself."""
+    return any(law is one for one in _BUILT_IN.values())
+
+
+def built_in(name: str) -> Law:
+    """The law that jaxlaw brings under this name, whatever the name means to :func:`get` now.
+
+    Raises:
+        KeyError: jaxlaw brings none.
+    """
+    return _BUILT_IN[name]
+
+
+def get(name: str | Law, constraint: str | None = None) -> Law:
+    """The law of that name.
+
+    Args:
+        name: a registered name, or a law, returned as it is.
+        constraint: the variant that meets this constraint by construction; the D-CPT law
+            (``dcpt``) has ``"paper"`` and ``"observed"``.
+
+    Raises:
+        UsageError: no such law, or it has no such constraint.
+    """
+    if isinstance(name, Law) and constraint is None:
+        return name
+    base = name.name if isinstance(name, Law) else name
+    if not isinstance(base, str):
+        raise UsageError(f"a law is given by its name, or as a Law, not as {type(name).__name__}")
+    if base not in _REGISTRY:
+        raise UsageError(
+            f"there is no law '{base}'; laws: {', '.join(names())}.{nearest(base, names())}"
+        )
+    variant = base if constraint is None else f"{base}:{constraint}"
+    if variant not in _REGISTRY:
+        offered = [key.split(":")[1] for key in _REGISTRY if key.startswith(f"{base}:")]
+        raise UsageError(
+            f"law {base} has no constraint '{constraint}'; "
+            + (f"it has {', '.join(offered)}." if offered else "it takes none")
+            + nearest(constraint, offered)
+        )
+    return _REGISTRY[variant]
+
+
+def constrained(base: Law, constraint: Constraint, **changes: Parameter) -> Law:
+    """Register the variant of a law that meets a constraint by construction.
+
+    Args:
+        base: the law.
+        constraint: the constraint.
+        **changes: parameters whose specification differs in the variant.
+    """
+    parameters = tuple(
+        dataclasses.replace(changes[spec.name], name=spec.name) if spec.name in changes else spec
+        for spec in base.parameters
+    )
+    variant = dataclasses.replace(base, parameters=parameters, constraint=constraint)
+    _REGISTRY[f"{base.name}:{constraint.name}"] = variant
+    return variant
+
+
+def names() -> list[str]:
+    """Names of all registered laws, without their constrained variants."""
+    return sorted(name for name in _REGISTRY if ":" not in name)
+
+
+@compiled(little=4 * SEARCHED, static_argnames="law")  # numbers may be the sides of a grid
+def _program(law: Law, params: dict[str, Any], inputs: dict[str, Any]) -> Array:
+    return law(params, **inputs)
+
+
+@partial(jax.jit, inline=True)  # laws and their derivatives call it often: traced once
+def power(base: Any, exponent: Any) -> Array:
+    """``base ** exponent`` for ``base`` ≥ 0, with values and derivatives that are never NaN.
+
+    ``0 ** y`` is 0, 1 or 1e30 (for infinity, which would turn gradients into NaN) as y is
+    positive, zero or negative, and its derivatives are taken as 0. Where the base is data,
+    its logarithm is computed once for all lanes.
+    """
+    base, exponent = jnp.asarray(base), jnp.asarray(exponent)
+    at_zero = base <= 0
+    log_base = jnp.log(jnp.where(at_zero, 1.0, base))
+    limit = jnp.where(exponent > 0, 0.0, jnp.where(exponent < 0, 1e30, 1.0))
+    return jnp.where(at_zero, limit, jnp.exp(exponent * log_base))

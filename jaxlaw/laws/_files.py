@@ -1,0 +1,119 @@
+"""Laws of a user's own Python file, named as ``mylaw.py:law``: the file is run, on request."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import re
+import sys
+import traceback
+from pathlib import Path
+from types import ModuleType
+
+from jaxlaw.errors import JaxlawError, UsageError, nearest, nearest_file
+from jaxlaw.laws._base import Law
+
+_NAMED = re.compile(r"(?P<path>.*\.py)(?::(?P<name>[^:/\\]+))?", re.DOTALL)
+_RUN: dict[str, tuple[str, ModuleType]] = {}  # path → digest of what was run, and what it made
+
+
+def names_a_file(text: str) -> bool:
+    """Whether a text names a Python file, or a law within one, rather than a law by its name."""
+    return _NAMED.fullmatch(text) is not None
+
+
+def from_file(text: str | Path) -> Law:
+    """A law that a Python file defines.
+
+    The file is run, as ``python FILE`` would run it, with all that it does: name only files that
+    you trust. It is run once, and again when its content has changed. The laws that it defines
+    are registered under their names, so that :func:`jaxlaw.load` finds them.
+
+    Args:
+        text: ``mylaw.py:law``, the file and the law, by the variable that holds it or by its own
+            name; ``mylaw.py`` alone where the file defines one law.
+
+    Returns:
+        The :class:`jaxlaw.Law`.
+
+    Raises:
+        UsageError: there is no such file, it cannot be run (names the line), or it has no such law.
+
+    Example:
+        >>> jl.fit(jl.laws.from_file("mylaw.py:shifted_power"), "runs.csv")
+    """
+    found = _NAMED.fullmatch(str(text))
+    if found is None:
+        raise UsageError(f"'{text}' names no law in a Python file; write FILE.py:LAW")
+    path, name = found["path"], found["name"]
+    made = run_file(path)
+    if name is None:
+        if len(distinct := {id(law): law for law in made.values()}) == 1:
+            return next(iter(distinct.values()))
+        held = ", ".join(f"{path}:{one}" for one in made)
+        raise UsageError(f"{path} defines {len(distinct)} laws; say which: {held}")
+    by_name = {law.name: law for law in made.values()} | made
+    if name in by_name:
+        return by_name[name]
+    raise UsageError(
+        f"{path} defines no law '{name}'; it defines {', '.join(made)}.{nearest(name, by_name)} A "
+        "law is a function under @jl.law"
+    )
+
+
+def run_file(path: str | Path) -> dict[str, Law]:
+    """Run a Python file; the laws it holds by the variables that hold them, at least one.
+
+    Raises:
+        UsageError: as :func:`from_file`.
+    """
+    try:
+        content = Path(path).read_bytes()
+    except OSError as error:
+        hint = nearest_file(path) if isinstance(error, FileNotFoundError) else ""
+        raise UsageError(f"cannot read {path}: {error.strerror}.{hint}") from None
+    place, digest = str(Path(path).resolve()), hashlib.sha256(content).hexdigest()
+    if place not in _RUN or _RUN[place][0] != digest:
+        _RUN[place] = digest, _executed(path, place)
+    held = vars(_RUN[place][1]).items()
+    made = {name: one for name, one in held if isinstance(one, Law)}
+    if not made:
+        raise UsageError(f"{path} defines no law: write a function under @jl.law in it")
+    return made
+
+
+def _executed(path: str | Path, place: str) -> ModuleType:
+    """The module that a file makes; it may import its neighbours, as a script may."""
+    # A name of its own: a file called like a module that is imported already hides nothing.
+    name = f"jaxlaw_file_{hashlib.sha256(place.encode()).hexdigest()[:12]}_{Path(place).stem}"
+    spec = importlib.util.spec_from_file_location(name, place)
+    module = importlib.util.module_from_spec(spec)
+    before = list(sys.path)
+    sys.path.insert(0, str(Path(place).parent))
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except (Exception, SystemExit) as error:  # whatever a user's file may raise
+        del sys.modules[name]
+        raise UsageError(f"{path}{_line_in(place, error)} {_reason(error)}") from error
+    finally:
+        sys.path[:] = before
+    return module
+
+
+def _line_in(place: str, error: BaseException) -> str:
+    """The line of the file that an error arose from."""
+    if isinstance(error, SyntaxError) and error.filename == place:
+        return f", line {error.lineno}:"
+    lines = [one.lineno for one in traceback.extract_tb(error.__traceback__)
+             if one.filename == place]  # fmt: skip
+    return f", line {lines[-1]}:" if lines else ":"
+
+
+def _reason(error: BaseException) -> str:
+    if isinstance(error, JaxlawError):
+        return str(error)
+    if isinstance(error, SyntaxError):
+        return f"the file is not Python: {error.msg}"
+    words = " ".join(str(error).split())
+    return f"the file cannot be run: {type(error).__name__}" + (f": {words}" if words else "")

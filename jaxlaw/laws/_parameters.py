@@ -1,0 +1,137 @@
+"""What the inputs and parameters of a law are: their kind, unit, range and starting values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from jaxlaw._typed import checked
+
+
+@dataclass(frozen=True)
+class Input:
+    """A quantity a law takes, one value per observation.
+
+    Attributes:
+        name: the symbol, as in the papers (``N``, ``D``, ``r`` …).
+        doc: what it is.
+        unit: what 1 in the law's own unit is worth in single things (parameters, tokens,
+            FLOPs): 1.0 where the law counts single ones, 1e9 where it counts billions.
+        domain: which values can be right at all.
+        plausible: range in single things outside which the unit is surely mistaken.
+        per_drop: whether an observation has one value for every drop of its learning rate so
+            far, (n, K) for n observations; then the law sums over K. Given one value an
+            observation, (n,), that is its only drop.
+    """
+
+    name: str
+    doc: str = ""
+    unit: float = 1.0
+    domain: Literal["positive", "nonnegative", "fraction", "real"] = "real"
+    plausible: tuple[float, float] | None = None
+    per_drop: bool = False
+
+
+#: Inputs known by name; a law that uses another name gets a plain real input.
+INPUTS = {
+    known.name: known
+    for known in (
+        Input("N", "model parameters", 1.0, "positive", (1e3, 1e15)),
+        Input("D", "training tokens", 1.0, "positive", (1e4, 1e17)),
+        Input("r", "share of the corpus in the mixture", 1.0, "fraction"),
+        Input("C", "training compute in FLOPs", 1.0, "positive", (1e10, 1e30)),
+        Input("Dp", "pretraining tokens", 1.0, "positive", (1e4, 1e17)),
+        Input("S1", "sum of learning rates over steps", 1.0, "positive"),
+        Input("S2", "annealing area, learning rate × steps"),
+        Input("S1_pt", "sum of learning rates over the steps of pre-training", 1.0, "positive"),
+        Input("S1_cpt", "sum of learning rates over the continual steps", 1.0, "nonnegative"),
+        Input("S2_pt", "annealing area of pre-training, learning rate × steps"),
+        Input("S2_cpt", "annealing area of the continual phase, learning rate × steps"),
+        Input("drop", "fall of the learning rate at step k, η_(k−1) − η_k", per_drop=True),
+        Input("eta_k", "the rate it fell to", 1.0, "positive", per_drop=True),
+        Input("S_k", "sum of learning rates from step k on", 1.0, "nonnegative", per_drop=True),
+    )
+}
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A number a law is fitted by.
+
+    Attributes:
+        name: ASCII name of the symbol.
+        scale: the coordinate it is searched in, ``log`` (a positive number of unknown
+            size) or ``linear``.
+        low, high: where it may lie. For a centred parameter this is the value at the
+            centre of the data (see ``centre``), so the range does not depend on units.
+        start: the range starting values are drawn from, likewise.
+        centre: how its value moves with the unit of an input: ``{"N": "alpha"}`` says
+            that it carries the unit N^alpha, so that A / N0^alpha, its size at the
+            geometric mean N0 of the data, is what is searched. Uncorrelated with alpha,
+            where A itself is not. A matter of the search alone: the same law is fitted
+            whatever it says, only more slowly where it does not suit the formula.
+        grid: starting values (natural, not centred): the source's, or as the law's ``own_grid``
+            says; None: there are none.
+        unit: for people.
+        doc: what it stands for.
+    """
+
+    name: str
+    scale: Literal["log", "linear"]
+    low: float
+    high: float
+    start: tuple[float, float]
+    centre: Mapping[str, str | float] | None = None
+    grid: tuple[float, ...] | None = None
+    unit: str = "1"
+    doc: str = ""
+
+    @property
+    def domain(self) -> str:
+        """The domain in words: positive, ``[low, high]`` or signed."""
+        if self.scale == "log":
+            return "positive"
+        return f"[{self.low:g}, {self.high:g}]" if self.low >= 0 else "signed"
+
+
+@checked
+def positive(
+    start_low: float = 0.01,
+    start_high: float = 10.0,
+    *,
+    low: float = 1e-8,
+    high: float = 1e8,
+    **details: Any,
+) -> Any:
+    """A positive number searched on the log scale: a coefficient, a size, a scale.
+
+    A :class:`Parameter`; typed ``Any``, for it stands where a law's formula has a number.
+    """
+    return Parameter("", "log", low, high, (start_low, start_high), **details)
+
+
+@checked
+def exponent(
+    start_low: float = 0.05,
+    start_high: float = 1.0,
+    *,
+    low: float = 1e-3,
+    high: float = 10.0,
+    **details: Any,
+) -> Any:
+    """A positive exponent, searched as it is. Typed as :func:`positive` is."""
+    return Parameter("", "linear", low, high, (start_low, start_high), **details)
+
+
+@checked
+def real(
+    start_low: float = -1.0,
+    start_high: float = 1.0,
+    *,
+    low: float = -1e8,
+    high: float = 1e8,
+    **details: Any,
+) -> Any:
+    """A number of either sign. Typed as :func:`positive` is."""
+    return Parameter("", "linear", low, high, (start_low, start_high), **details)

@@ -1,0 +1,100 @@
+"""Which parameters of a law cannot be told apart when an input takes few values."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import numpy as np
+
+from jaxlaw._jit import compiled, in_float64
+from jaxlaw.laws._base import Law
+from jaxlaw.laws._parameters import Input
+
+_POINTS = 96
+
+
+@functools.lru_cache(maxsize=256)
+def inseparable(
+    law: Law, name: str, held: tuple[float, ...], free: tuple[str, ...]
+) -> tuple[str, ...]:
+    """Free parameters that cannot be told apart when one input takes few values.
+
+    The null space of the law's Jacobian in its free parameters, at three sets of parameters,
+    over a generous design of all other inputs. Whether a law can tell does not depend on
+    units, so positive inputs are spread around 1, where centred parameters are of order 1.
+
+    Args:
+        law: the law.
+        name: the input that takes few values.
+        held: its values if it may be zero, else how many it takes.
+        free: names of parameters.
+
+    Returns:
+        The names, in the law's order; none if all can be told apart or the law has no
+        derivatives there.
+    """
+    free = tuple(spec.name for spec in law.parameters if spec.name in free)
+    draw, found = np.random.default_rng(0), None
+    if not free:
+        return ()
+    with in_float64():
+        for _ in range(3):
+            design = {
+                spec.name: _design(spec, held if spec.name == name else None, draw)
+                for spec in law.inputs
+            }
+            jacobian = _jacobian(law, design, _draw_parameters(law, draw), free)
+            if not np.isfinite(jacobian).all():
+                continue
+            mixed = _null_parameters(jacobian)
+            found = mixed if found is None else found & mixed
+    return () if found is None else tuple(n for n, hit in zip(free, found, strict=True) if hit)
+
+
+def _design(spec: Input, held: tuple[float, ...] | None, draw: np.random.Generator) -> np.ndarray:
+    size = _POINTS
+    if held is not None and spec.domain != "positive":
+        return np.resize(np.asarray(held, float), size)
+    if held is not None:
+        return np.resize(2.0 * 1.7 ** np.arange(held[0]), size)
+    if spec.domain == "fraction":
+        return draw.uniform(0.02, 0.98, size)
+    return draw.uniform(-2, 2, size) if spec.domain == "real" else 10 ** draw.uniform(-1, 1, size)
+
+
+def _draw_parameters(law: Law, draw: np.random.Generator) -> dict[str, float]:
+    values = {}
+    for spec in law.parameters:
+        low, high = spec.start
+        place = draw.uniform(0.3, 0.7)
+        logs = spec.scale == "log"
+        values[spec.name] = low * (high / low) ** place if logs else low + place * (high - low)
+    return values
+
+
+def _jacobian(
+    law: Law, design: Mapping[str, Any], params: Mapping[str, float], free: tuple[str, ...]
+) -> np.ndarray:
+    """(points, parameters), columns of unit length (or zero)."""
+    columns = np.asarray(_slopes(law, free, dict(design), dict(params)))
+    lengths = np.linalg.norm(columns, axis=0)
+    return columns / np.where(lengths > 0, lengths, 1.0)
+
+
+@compiled(optimised=False, static_argnames=("law", "free"))
+def _slopes(law: Law, free: tuple[str, ...], design: Any, params: Any) -> Any:
+    slopes = jax.jacfwd(lambda some: law({**params, **some}, **design))(
+        {name: params[name] for name in free}
+    )
+    columns = [jax.numpy.broadcast_to(slopes[name], (_POINTS,)) for name in free]
+    return jax.numpy.stack(columns, axis=1)
+
+
+def _null_parameters(jacobian: np.ndarray) -> np.ndarray:
+    """(parameters,) True where a direction that changes nothing moves the parameter."""
+    _, sizes, directions = np.linalg.svd(jacobian, full_matrices=False)
+    null = directions[sizes < 1e-10 * sizes[0]]
+    return (np.abs(null) > 1e-4).any(axis=0)

@@ -1,0 +1,458 @@
+"""The inflection ratio r_i: below it the loss rises with D, above it it falls (Que 2024, App. I.3).
+
+The D-CPT law, whose data term has one sign, is fitted to the smaller and to the larger shares
+apart, with B of either sign; r_i is where the two fits meet, as the paper proposes. Where the trend
+turns smoothly the two run side by side and hardly cross, so the trends of the data themselves
+stand beside: the loss surely rises with D at one share, surely falls at another, and r_i lies
+between, whatever the law.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+
+from jaxlaw import laws
+from jaxlaw._typed import checked
+from jaxlaw.data._observations import Observations
+from jaxlaw.data._runs import read_runs
+from jaxlaw.errors import DataError, UsageError
+from jaxlaw.fitting._bare_fits import bare_fit
+from jaxlaw.fitting._fit_many import Refits, fewest_for, refit
+from jaxlaw.fitting._problem import Options
+from jaxlaw.fitting._result import Fit
+from jaxlaw.fitting._scores import Scores, score_fit
+from jaxlaw.notes import Note
+
+_SURE = 2.0  # standard errors of a slope
+_SIGNED = {"B": (-1e3, 1e3)}  # nats at a billion tokens
+_FINE = 512  # shares at which the two laws are compared
+
+
+@dataclass(frozen=True, eq=False)
+class PiecewiseLaw:
+    """The D-CPT law in two pieces, one below the inflection ratio and one from it on.
+
+    Que 2024, App. I.3: below r_i, B is negative and the loss rises with D. The pieces were fitted
+    apart and meet at the N and D at which their fits were compared; elsewhere the loss takes a
+    step at r_i (:meth:`step`).
+
+    Attributes:
+        ratio: the inflection ratio r_i.
+        below, above: the pieces, as fits of the law ``dcpt``.
+    """
+
+    ratio: float
+    below: Fit
+    above: Fit
+
+    def predict(self, table: Any = None, /, **inputs: Any) -> np.ndarray:
+        """The loss at new points; args, shape and errors as of :meth:`jaxlaw.Fit.predict`.
+
+        Example:
+            >>> jl.inflection_ratio(runs).law().predict(N=1.8, D=2.0, r=[0.02, 0.2])
+        """
+        r = self.above.checked_inputs(table, inputs)["r"] * self.above.units["r"]
+        losses = [one.predict(table, **inputs) for one in (self.below, self.above)]
+        return np.where(r < self.ratio, *losses)
+
+    def outside(self, table: Any = None, /, **inputs: Any) -> np.ndarray:
+        """Whether points lie outside the runs; as :meth:`jaxlaw.Fit.outside`."""
+        return self.above.outside(table, **inputs)
+
+    def step(self, N: Any, D: Any) -> np.ndarray:
+        """The loss just above r_i less that just below it, at sizes N and tokens D, in nats.
+
+        Args:
+            N, D: numbers or arrays that broadcast with each other, in the units of the runs.
+        """
+        r = self.ratio / self.above.units["r"]
+        return self.above.predict(N=N, D=D, r=r) - self.below.predict(N=N, D=D, r=r)
+
+    def score(self, runs: Any, **reading: Any) -> Scores:
+        """How well the pieces predict runs; as :meth:`jaxlaw.Fit.score`."""
+        return score_fit(self.above, runs, reading, self)
+
+
+@dataclass(frozen=True, eq=False)
+class InflectionRatio:
+    """Where the trend of the loss with D turns.
+
+    Attributes:
+        ratio: the share at which the two fits meet; NaN where they do not, or nothing turns.
+        interval: (low, high) of it, percentiles of ``crossings``; NaN likewise, and where fewer
+            than two meet. Notes say where it is too narrow, or does not hold ``ratio``.
+        bracket: (low, high) the largest share at which the loss surely rises with D, the
+            smallest above it at which it surely falls; NaN where there is none.
+        flat: the share at which the slopes in D, drawn straight between shares, pass zero.
+        split: the shares below it and above it were fitted apart.
+        trends: one row a share: ``r``, ``slope`` of log loss over log D, ``error`` (standard).
+        below, above: parameters of the two fits, in the law's own units.
+        crossings: (resamples,) where resampled fits meet, NaN where they do not.
+        level: of the interval.
+        notes: what to know before relying on it.
+        units: input → what one unit of the runs is worth in the law's own unit.
+        ranges: input → (lowest, highest) of the runs, in the runs' units.
+    """
+
+    ratio: float
+    interval: tuple[float, float]
+    bracket: tuple[float, float]
+    flat: float
+    split: float
+    trends: pd.DataFrame
+    below: dict[str, float]
+    above: dict[str, float]
+    crossings: np.ndarray
+    level: float
+    notes: tuple[Note, ...]
+    units: dict[str, float] = field(default_factory=dict)
+    ranges: dict[str, tuple[float, float]] = field(default_factory=dict)
+
+    def law(self, ratio: float | None = None) -> PiecewiseLaw:
+        """The law on both sides of the inflection ratio, as one object that predicts.
+
+        Args:
+            ratio: where the pieces change; if None, where the two fits meet, or, where they do
+                not, where the slopes in D pass zero (``flat``).
+
+        Raises:
+            UsageError: there is no inflection within the data, so that there are no pieces, or
+                ``ratio`` is no share.
+        """
+        if not self.below:
+            raise UsageError(
+                "there is no inflection within these runs, and so no law in two pieces: fit the "
+                "law dcpt to all of them, or give split= to fit two sides all the same"
+            )
+        for turn in (ratio, self.ratio, self.flat, self.split):
+            if turn is not None and not np.isnan(turn):
+                break
+        if not 0 < turn < 1:
+            raise UsageError(f"ratio is {turn}; it must be a share between 0 and 1")
+        sides = [
+            bare_fit(
+                laws.built_in("dcpt"), params, status="piece", notes=self.notes, units=self.units,
+                ranges=self.ranges, source=f"a piece {word} r = {turn:.4g}", areas=None,
+            )
+            for params, word in ((self.below, "below"), (self.above, "from"))
+        ]  # fmt: skip
+        return PiecewiseLaw(float(turn), *sides)
+
+    def summary(self) -> str:
+        """The answer and its evidence, for people."""
+        low, high = self.interval
+        lines = [
+            "no inflection within the data"
+            if np.isnan(self.bracket[0])
+            else f"the loss turns from rising to falling with D between r = {self.bracket[0]:.3g} "
+            f"and {self.bracket[1]:.3g}; slopes pass zero at {self.flat:.3g}",
+        ]
+        if not np.isnan(self.ratio):
+            sure = "" if np.isnan(low) else f" ({self.level:.0%}: {low:.3g} to {high:.3g})"
+            lines.append(
+                f"the fits below and above r = {self.split:.3g} meet at {self.ratio:.3g}{sure}"
+            )
+        return "\n".join([*lines, *map(str, self.notes)])
+
+
+@checked
+def inflection_ratio(
+    runs: Any,
+    *,
+    split: float | None = None,
+    at: dict[str, float] | None = None,
+    resamples: int = 100,
+    level: float = 0.95,
+    resample: Literal["points", "runs"] = "points",
+    n_starts: int = 512,
+    screen: int = 16,
+    seed: int = 0,
+) -> InflectionRatio:
+    """Find the share at which the loss turns from rising to falling with D.
+
+    Args:
+        runs: what :func:`jaxlaw.read_runs` takes or returns, with columns N, D, r, loss: r
+            the share of the corpus the loss is of. Runs with r = 0 are left out: there the
+            law has no data term.
+        split: shares below and above it are fitted apart; if None, between the two shares
+            where the slope in D changes its sign.
+        at: N and D, in the law's own units (billions), at which the fits are compared; the
+            geometric means if None. Their meeting point depends on them.
+        resamples: of the runs, each with random weights (exponential, a Bayesian bootstrap);
+            two or more; below 39 an interval of 95 % is too narrow.
+        level: of the interval.
+        resample: whether ``points`` get weights of their own, or whole ``runs`` (all D of one
+            N and r), for noise that a run's points share.
+        n_starts, screen, seed: as for :func:`jaxlaw.fit`, for every fit; ``seed`` also of
+            the weights.
+
+    Returns:
+        :class:`InflectionRatio`. Where no share's trend turns, ratio and bracket are NaN and
+        a note says so.
+
+    Raises:
+        UsageError: the call makes no sense, or the split leaves one side empty.
+        DataError: shares without two values of D, or too few runs.
+    """
+    if resamples < 2 or not 0 < level < 1:
+        raise UsageError(f"resamples ≥ 2 and 0 < level < 1, not {resamples} and {level}")
+    if resample not in ("points", "runs"):
+        raise UsageError(f"resample is 'points' or 'runs', not {resample!r}")
+    seen = read_runs(runs).observations("dcpt")
+    inputs, zero = seen.inputs, seen.inputs["r"] <= 0
+    notes = [*seen.notes, *_on_zero(zero)]
+    used = np.where(zero, 0.0, seen.weight)
+    trends = _trends(seen, used)
+    bracket, between, flat = _bracket(trends)
+    nothing = InflectionRatio(
+        np.nan, (np.nan, np.nan), bracket, flat, np.nan, trends, {}, {}, np.empty(0), level,
+        tuple(notes), dict(seen.scale), dict(seen.ranges),
+    )  # fmt: skip
+    if np.isnan(bracket[0]) and split is None:
+        return replace(nothing, notes=(*notes, _no_inflection(trends)))
+    split = float(np.sqrt(np.prod(between))) if split is None else split
+    sides = [used * (inputs["r"] < split), used * (inputs["r"] >= split)]
+    _check_sides(sides, split)
+    point = _where(seen, used, at)
+    drawn = _weights(seen, resamples, resample, seed)
+    weights = np.stack([side * each for each in drawn for side in sides])
+    found = refit(
+        laws.built_in("dcpt"), seen, weights, options=Options(bounds=_SIGNED), n_starts=n_starts,
+        screen=screen, seed=seed,
+    )  # fmt: skip
+    crossings, several = _crossings(found, point, split, inputs["r"][used > 0])
+    ratio, resampled = crossings[0], crossings[1:]
+    interval, doubts = _interval(ratio, resampled, level)
+    below, above = ({name: float(v[k]) for name, v in found.params.items()} for k in (0, 1))
+    notes += [*_findings(ratio, resampled, several, bracket, below, above), *doubts]
+    if np.isnan(bracket[0]):
+        notes.append(_no_inflection(trends))
+    return replace(
+        nothing, ratio=float(ratio), interval=interval, split=split, below=below, above=above,
+        crossings=resampled, notes=tuple(notes),
+    )  # fmt: skip
+
+
+@checked
+def loss_slopes(runs: Any, *, every: float | None = None, **reading: Any) -> pd.DataFrame:
+    """How fast the loss moves with D at every share: ΔL/ΔD between evaluations of a run.
+
+    The implicit trend of Que 2024 (eq. 5) is that ∂L/∂D falls with r. The paper reads it off
+    these differences over every 5,000 steps, drawn over r (App. E.2, figure 10).
+
+    Args:
+        runs: what :func:`jaxlaw.read_runs` takes or returns, with columns N, D, r, loss; rows of
+            one N, r and D are averaged.
+        every: least D from one evaluation to the next, in the unit of the runs; None takes all.
+        **reading: handed to :func:`jaxlaw.read_runs`.
+
+    Returns:
+        One row a size, interval of D and share, in the units of the runs: ``N``, ``D_low``,
+        ``D_high``, ``r``, ``slope`` (nats per unit of D) and ``falls``, 1 where the slope is below
+        that at the next smaller share, else 0; NaN at the smallest.
+
+    Raises:
+        DataError: no run has two evaluations that far apart.
+
+    Example:
+        >>> jl.loss_slopes(runs)["falls"].mean()  # 1: the implicit trend holds throughout
+    """
+    seen = read_runs(runs, **reading).observations("dcpt", free=())
+    table = pd.DataFrame({name: v / seen.scale[name] for name, v in seen.inputs.items()})
+    table = table.assign(loss=seen.target)[seen.weight > 0]
+    records = []
+    for (N, r), run in table.groupby(["N", "r"]):
+        loss = run.groupby("D")["loss"].mean()
+        D, loss = _spaced(loss.index.to_numpy(), loss.to_numpy(), every or 0.0)
+        slopes = np.diff(loss) / np.diff(D)
+        ends = zip(D[:-1], D[1:], slopes, strict=True)
+        records += [(N, first, last, r, slope) for first, last, slope in ends]
+    if not records:
+        raise DataError(
+            f"{seen.source}: no run (rows of one N and r) has two evaluations "
+            + (f"{every:g} of D apart; ask for less (every=)" if every else "of different D")
+        )
+    found = pd.DataFrame(records, columns=["N", "D_low", "D_high", "r", "slope"])
+    found = found.sort_values(["N", "D_low", "D_high", "r"], ignore_index=True)
+    change = found.groupby(["N", "D_low", "D_high"])["slope"].diff()
+    return found.assign(falls=np.where(change.isna(), np.nan, change < 0))
+
+
+def _spaced(D: np.ndarray, loss: np.ndarray, every: float) -> tuple[np.ndarray, np.ndarray]:
+    """Evaluations at least so far apart, from the first on; D is in ascending order."""
+    kept = [0]
+    for k in range(1, len(D)):
+        if D[k] - D[kept[-1]] >= every * (1 - 1e-9):  # steps may be rounded
+            kept.append(k)
+    return D[kept], loss[kept]
+
+
+def _trends(seen: Observations, used: np.ndarray) -> pd.DataFrame:
+    """Slope of log loss over log D at every share, with a level of its own for every size."""
+    records = []
+    for r in np.unique(seen.inputs["r"][used > 0]):
+        rows = (seen.inputs["r"] == r) & (used > 0)
+        size = np.unique(seen.inputs["N"][rows], return_inverse=True)[1]
+        x = _within(np.log(seen.inputs["D"][rows]), size, used[rows])
+        y = _within(np.log(seen.target[rows]), size, used[rows])
+        weight, square = used[rows], used[rows] @ x**2
+        spare = rows.sum() - size.max() - 2
+        if not square > 1e-12 or spare < 1:
+            raise DataError(
+                f"{seen.source}: {rows.sum()} rows at r = {r:g} do not show how the loss moves "
+                "with D; add evaluations, or leave this share out (where=)"
+            )
+        slope = (weight * x) @ y / square
+        error = np.sqrt((weight @ (y - slope * x) ** 2) / spare / square)
+        records.append((float(r), float(slope), float(error)))
+    return pd.DataFrame(records, columns=["r", "slope", "error"])
+
+
+def _within(values: np.ndarray, group: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """Values less the weighted mean of their group."""
+    means = np.bincount(group, weight * values) / np.bincount(group, weight)
+    return values - means[group]
+
+
+def _bracket(
+    trends: pd.DataFrame,
+) -> tuple[tuple[float, float], tuple[float, float], float]:
+    """Between which shares the trend surely turns, between which slopes pass zero, and where."""
+    r, slope, sure = trends["r"], trends["slope"], _SURE * trends["error"]
+    rising = r[slope > sure]
+    falling = r[(slope < -sure) & (r > rising.max())] if len(rising) else rising
+    if not len(falling):
+        return (np.nan, np.nan), (np.nan, np.nan), np.nan
+    low, high = rising.max(), falling.min()
+    inside = trends[(r >= low) & (r <= high)]
+    k = int(np.argmax(inside["slope"].to_numpy() <= 0))  # the first that does not rise
+    (r0, s0), (r1, s1) = inside[["r", "slope"]].to_numpy()[k - 1 : k + 1]
+    flat = r0 + (r1 - r0) * s0 / (s0 - s1)
+    return (float(low), float(high)), (float(r0), float(r1)), float(flat)
+
+
+def _weights(seen: Observations, resamples: int, resample: str, seed: int) -> np.ndarray:
+    """(1 + resamples, n) factors on the runs' weights; the first are ones."""
+    n = len(seen)
+    unit = np.arange(n)
+    if resample == "runs":
+        pairs = np.stack([seen.inputs["N"], seen.inputs["r"]], axis=1)
+        unit = np.unique(pairs, axis=0, return_inverse=True)[1].ravel()
+    drawn = np.random.default_rng(seed).exponential(size=(resamples, unit.max() + 1))
+    return np.vstack([np.ones(n), drawn[:, unit]])
+
+
+def _where(seen: Observations, used: np.ndarray, at: dict[str, float] | None) -> dict[str, float]:
+    given = dict(at or {})
+    if set(given) - {"N", "D"}:
+        raise UsageError(f"at takes N and D, not {', '.join(sorted(set(given) - {'N', 'D'}))}")
+    means = {
+        name: float(np.exp(np.average(np.log(seen.inputs[name]), weights=used)))
+        for name in ("N", "D")
+    }
+    return means | given
+
+
+def _crossings(
+    found: Refits, at: dict[str, float], split: float, shares: np.ndarray
+) -> tuple[np.ndarray, bool]:
+    """(1 + resamples,) where the two fits meet next to the split; whether the first do twice.
+
+    Looked for up to the second share on either side: further out one of them knows nothing.
+    """
+    below, above = np.unique(shares[shares < split]), np.unique(shares[shares >= split])
+    r = np.geomspace(below[-2:][0], above[:2][-1], _FINE)
+    points = {name: np.full(_FINE, value) for name, value in at.items()} | {"r": r}
+    values = np.log(found.predict(**points))
+    apart = values[0::2] - values[1::2]
+    result = np.full(len(apart), np.nan)
+    for k, gap in enumerate(apart):
+        turns = np.flatnonzero(gap[1:] * gap[:-1] <= 0)
+        if len(turns) and np.isfinite(gap).all():
+            share = gap[turns] / (gap[turns] - gap[turns + 1])
+            met = r[turns] + share * (r[turns + 1] - r[turns])
+            result[k] = met[np.argmin(np.abs(np.log(met / split)))]
+    return result, bool((apart[0][1:] * apart[0][:-1] <= 0).sum() > 1)
+
+
+def _check_sides(sides: list[np.ndarray], split: float) -> None:
+    free = len(laws.built_in("dcpt").parameters)
+    for side, word in zip(sides, ("below", "at or above"), strict=True):
+        count = int((side > 0).sum())
+        if count < free:
+            raise UsageError(
+                f"{count} runs have a share {word} {split:.4g}; the law's {free} parameters need "
+                "more: choose another split"
+            )
+
+
+def _on_zero(zero: np.ndarray) -> list[Note]:
+    if not zero.any():
+        return []
+    message = f"{int(zero.sum())} runs with r = 0 left out: there the law has no data term"
+    return [Note("zero-share", "info", message)]
+
+
+def _no_inflection(trends: pd.DataFrame) -> Note:
+    r, slope = trends["r"], trends["slope"]
+    sure = np.abs(slope) > _SURE * trends["error"]
+    rising = sure & (slope > 0)
+    how = (
+        f"the loss falls with D at every share down to r = {r.min():.3g}, or is flat"
+        if not rising.any()
+        else f"the loss rises with D up to r = {r[rising].max():.3g}, and at no share above it "
+        "does it surely fall"
+    )
+    return Note("no-inflection", "info", how)
+
+
+def _interval(
+    ratio: float, crossings: np.ndarray, level: float
+) -> tuple[tuple[float, float], list[Note]]:
+    """Percentiles of the resampled crossings, and what is wrong with them."""
+    met = crossings[np.isfinite(crossings)]
+    if not np.isfinite(ratio):
+        return (np.nan, np.nan), []
+    tail, needed, notes = (1 - level) / 2, fewest_for(level), []
+    if len(met) < needed:
+        message = (
+            f"{len(met)} of {len(crossings)} resampled fits meet; a {level:.0%} interval of fewer "
+            f"than {needed} is too narrow: ask for more resamples"
+        )
+        notes.append(Note("few-crossings", "warning", message))
+    if len(met) < 2:
+        return (np.nan, np.nan), notes
+    low, high = np.quantile(met, [tail, 1 - tail])
+    if not low <= ratio <= high:
+        message = "the resampled fits meet to one side of the ratio; rely on the bracket"
+        notes.append(Note("interval-elsewhere", "warning", message))
+    return (float(low), float(high)), notes
+
+
+def _findings(ratio, resampled, several, bracket, below, above) -> list[Note]:
+    notes = []
+    missing = float(np.isnan(resampled).mean())
+    if np.isnan(ratio) or missing > 0.1 or several:
+        what = (
+            "the two fits do not meet"
+            if np.isnan(ratio)
+            else "the two fits meet more than once"
+            if several
+            else f"{missing:.0%} of the resampled fits do not meet"
+        )
+        message = f"{what} near the split: the trend turns smoothly there; rely on the bracket"
+        notes.append(Note("crossing-unclear", "warning", message))
+    if np.isfinite(ratio) and not bracket[0] <= ratio <= bracket[1]:
+        message = "the fits meet outside the shares between which the trend turns; rely on these"
+        notes.append(Note("crossing-outside", "warning", message))
+    if below["B"] >= 0 or above["B"] <= 0:
+        message = (
+            f"B is {below['B']:.3g} below the split and {above['B']:.3g} above it, where negative "
+            "and positive are expected: the split may be wrong"
+        )
+        notes.append(Note("unexpected-sign", "warning", message))
+    return notes

@@ -1,0 +1,311 @@
+"""The sandwich covariance: standard errors from one fit, without resampling.
+
+An optimum of Σ wᵢ ρ(eᵢ) has the covariance H⁻¹ S H⁻¹, with S the scatter of the scores
+sᵢ = wᵢ ψ(eᵢ) ∂eᵢ, summed over a group where noise is shared within one, and
+H = Σ wᵢ E[ψ'(eᵢ)] ∂eᵢ ∂eᵢᵀ (Huber 1967; White 1982). With δ = 1e-3 the Huber loss has its curvature
+at the few points within δ of the curve, and its Hessian at the optimum is a matter of chance: so ψ'
+is smoothed, averaged over a normal kernel around each residual (Powell 1991, as for medians), whose
+width is Silverman's, 0.9 · min(sd, IQR/1.34) · n^(−1/5). Of least squares (δ = ∞) nothing changes.
+
+A fit bends towards its points, so that the scores at the optimum are smaller than the noise makes
+them, most where few points decide. Each row, or group, is therefore taken as if it had not been
+fitted: the covariance is (G−1)/G Σ dᵍ dᵍᵀ with dᵍ = (H − Hᵍ)⁻¹ sᵍ, the way the optimum goes when
+the group is left out. Of least squares that is the jackknife by groups, CR3, and by rows HC3
+(MacKinnon and White 1985; MacKinnon, Nielsen and Webb 2023, who show it to hold best of few
+groups). Intervals take Student's t with n−p degrees of freedom, or G−1 of G groups.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pandas as pd
+
+from jaxlaw._jit import EVALUATED, compiled, in_float64
+from jaxlaw._typed import checked
+from jaxlaw.data._dependence import unanswered
+from jaxlaw.errors import DataError
+from jaxlaw.fitting._objective import Problem, moves_by_leaving_out, predict, residual, smoothed
+from jaxlaw.fitting._result import Fit
+from jaxlaw.fitting._transform import Model
+from jaxlaw.laws._base import Law
+from jaxlaw.notes import Note
+from jaxlaw.uncertainty._fit_problem import Fitted, fitted
+from jaxlaw.uncertainty._intervals import (
+    Interval,
+    at_points,
+    check_level,
+    of_parameters,
+    student_ends,
+)
+from jaxlaw.uncertainty._resampling import few_groups, group_numbers, names_of
+
+
+@dataclass(frozen=True, eq=False)
+class Covariance:
+    """The covariance of a fit's parameters.
+
+    Attributes:
+        fit: the fit.
+        problem: what it solves.
+        coordinates: (k, k) covariance of the search coordinates ``problem.moving``.
+        bread: (k, k) inverse of the smoothed Hessian of the summed objective.
+        degrees: of freedom, for Student's t: rows, or groups, less parameters.
+        notes: what to know before relying on it.
+        groups: columns that told groups of rows apart, as a :class:`jaxlaw.Bootstrap` has them.
+    """
+
+    fit: Fit
+    problem: Fitted
+    coordinates: np.ndarray
+    bread: np.ndarray
+    degrees: int
+    notes: tuple[Note, ...]
+    groups: tuple[str, ...] | None = None
+
+    @property
+    def matrix(self) -> pd.DataFrame:
+        """Covariance of the natural parameters that moved, in the law's own units."""
+        names = self.fit.law.parameter_names
+        _, slopes = self.problem.natural()
+        whole = slopes @ self.coordinates @ slopes.T
+        moved = np.abs(slopes).max(axis=1, initial=0.0) > 0
+        kept = [name for name, moves in zip(names, moved, strict=True) if moves]
+        return pd.DataFrame(whole[np.ix_(moved, moved)], index=kept, columns=kept)
+
+    def slopes(self, function: Callable[[Mapping[str, Any]], Any]) -> np.ndarray:
+        """Slopes (…, k) in the moving coordinates of a function of the parameters."""
+        values, inner = self.problem.natural()
+        names = self.fit.law.parameter_names
+        with in_float64():
+            outer = jax.jacfwd(function)(dict(zip(names, values, strict=True)))
+        return self._along(outer, inner)
+
+    def _along(self, outer: Mapping[str, Any], inner: np.ndarray) -> np.ndarray:
+        """Slopes (…, k) in the moving coordinates, of slopes (…) in the parameters by name."""
+        by_name = np.stack([outer[name] for name in self.fit.law.parameter_names], axis=-1)
+        moved = inner.any(axis=1)  # what is held moves nothing
+        return by_name[..., moved] @ inner[moved]
+
+    def interval(
+        self,
+        function: Callable[[Mapping[str, Any]], Any],
+        level: float = 0.95,
+        log: bool = False,
+    ) -> Interval:
+        """The interval of any function of the parameters, by the delta method.
+
+        Args:
+            function: of a dict name → natural value in the law's own units, in ``jax.numpy``.
+            level: share of such intervals that should hold the truth.
+            log: take it of the logarithm, where the function is positive.
+        """
+        with in_float64():
+            estimate = np.asarray(function(self.fit.params), float)
+        return self._interval(estimate, self.slopes(function), level, log)
+
+    def _interval(
+        self, estimate: np.ndarray, slopes: np.ndarray, level: float, log: bool
+    ) -> Interval:
+        check_level(level)
+        spread = np.sqrt(np.einsum("...i,ij,...j", slopes, self.coordinates, slopes))
+        low, high = student_ends(estimate, spread, level, self.degrees, log)
+        return Interval(estimate, spread, low, high)
+
+    def intervals(self, level: float = 0.95) -> pd.DataFrame:
+        """Every fitted parameter's interval, on the log scale if positive by nature.
+
+        Returns:
+            One row a parameter: ``parameter``, ``estimate``, ``standard error``, ``low``,
+            ``high``; 0 and no width at a wall of its range.
+        """
+        _, slopes = self.problem.natural()
+        of = dict(zip(self.fit.law.parameter_names, slopes, strict=True))
+
+        def one(name: str, log: bool) -> Interval:
+            return self._interval(np.asarray(self.fit.params[name]), of[name], level, log)
+
+        return of_parameters(self.fit, one)
+
+    def prediction(
+        self, table: Any = None, /, *, level: float = 0.95, **inputs: Any
+    ) -> pd.DataFrame:
+        """The law's interval at new points: of the mean, without the noise of a new run.
+
+        Args:
+            table, **inputs: as for :meth:`jaxlaw.Fit.predict`, in units of the fitted runs.
+            level: share of such intervals that should hold the truth.
+
+        Returns:
+            One row a point: the inputs, then as :meth:`intervals`.
+        """
+        law, units = self.fit.law, self.fit.units
+        _, inner = self.problem.natural()
+
+        def at(points: dict[str, np.ndarray]) -> Interval:
+            own = {name: values.ravel() * units[name] for name, values in points.items()}
+            with in_float64():
+                estimate, outer = jax.device_get(_predicted(law, self.fit.params, own))
+            return self._interval(estimate, self._along(outer, inner), level, law.space == "log")
+
+        return at_points(self.fit, table, inputs, at)
+
+
+@compiled(little=EVALUATED, static_argnames="law")
+def _predicted(law: Law, params: Any, inputs: Any) -> tuple[Any, dict[str, Any]]:
+    """Values (n,) of a law at points, and their slopes (n,) in its parameters by name."""
+
+    def values(params: Any) -> Any:
+        return law(params, **inputs)
+
+    return values(params), jax.jacfwd(values)(params)
+
+
+@checked
+def covariance(
+    law: str | Law | Fit, runs: Any, *, groups: Any = None, robust: bool = True, **options: Any
+) -> Covariance:
+    """The sandwich covariance of a fit.
+
+    Args:
+        law: a fit of these runs; or a law or its name, to be fitted first.
+        runs: what :func:`jaxlaw.read_runs` takes or returns.
+        groups: rows that share noise, as for :func:`jaxlaw.bootstrap`.
+        robust: let noise differ from row to row, each row or group as if it had not been fitted
+            (HC3; CR3 of groups); False takes it to be the same everywhere, and for least squares
+            gives the textbook's s² (JᵀJ)⁻¹. Groups are always taken as robust.
+        **options: what else :func:`jaxlaw.fit` takes; with a fit only those about reading.
+
+    Returns:
+        The :class:`Covariance`.
+
+    Raises:
+        UsageError: the call makes no sense, or these are not the fit's runs.
+        DataError: the data leave some combination of the parameters open.
+    """
+    return covariance_of(fitted(law, runs, **options), groups, robust)
+
+
+def covariance_of(problem: Fitted, groups: Any = None, robust: bool = True) -> Covariance:
+    """As :func:`covariance`, of a problem."""
+    notes: list[Note] = []
+    slopes, weight, pull, stiff = linearised(problem)
+    count, size = slopes.shape
+    degrees = max(count - size, 1)
+    if groups is not None:
+        members = group_numbers(problem.runs, problem.observations, groups)[problem.active]
+        total = len(np.unique(members))
+        degrees = max(total - 1, 1)
+        notes += few_groups(total, "their spread is known roughly, and intervals are wide for it")
+    elif robust:
+        members, total = np.arange(count), count
+    else:
+        stiff = np.full(count, _pooled_stiffness(problem))
+    bread = inverse((slopes.T * (weight * stiff)) @ slopes, problem)
+    if groups is None and not robust:
+        scores = slopes * (weight * np.sqrt(np.average(pull**2, weights=weight)))[:, None]
+        whole = count / degrees * bread @ (scores.T @ scores) @ bread
+    else:
+        moves, decided = moves_by_leaving_out(slopes, weight, pull, stiff, members)
+        whole = (total - 1) / total * moves.T @ moves
+        if decided.any():
+            what = "rows" if groups is None else "groups"
+            message = (
+                f"without {decided.sum()} of the {total} {what} some combination of the parameters "
+                "is open: what they alone decide is not known from their spread, and standard "
+                "errors come out too small"
+            )
+            notes.append(Note("decided-by-one", "warning", message))
+    known, named = unanswered(problem.notes, groups), names_of(groups, len(problem.runs))
+    return Covariance(problem.fit, problem, whole, bread, degrees, (*known, *notes), named)
+
+
+def pooled_noise(problem: Fitted) -> float:
+    """τ: the noise of a row as the Huber loss weighs it, taken to be the same everywhere.
+
+    :func:`covariance` with ``robust=False`` is τ²·(JᵀWJ)⁻¹ where weights are 1.
+    """
+    slopes, weight, pull, _ = linearised(problem)
+    count, size = slopes.shape
+    widened = np.average(pull**2, weights=weight) * count / max(count - size, 1)
+    return float(np.sqrt(widened) / max(_pooled_stiffness(problem), 1e-300))
+
+
+def _pooled_stiffness(problem: Fitted) -> float:
+    """E[ψ'], of residuals as wide as the noise.
+
+    With a small δ as many residuals as there are parameters lie within it, whatever the noise:
+    the curve goes through their points. Their density there would be told too high. So each is
+    the geometric mean of the residual and what it would be if its row had not been fitted; of
+    least squares that is the standardised residual e/√(1−h).
+    """
+    _, off = residual_slopes(problem)
+    off = off[problem.active]
+    left_out = off + moved_by_leaving_out(problem, np.arange(len(off)))
+    standard = np.sign(left_out) * np.sqrt(np.abs(off * left_out))
+    _, stiff = smoothed(standard, problem.fit.delta, problem.fit.asymmetry)
+    return float(np.average(stiff, weights=problem.observations.weight[problem.active]))
+
+
+def linearised(problem: Fitted) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """What the sandwich is made of, of the rows that count.
+
+    Returns:
+        Slopes (n, k) of the residuals in the moving coordinates; weights, slope of the loss at
+        each residual and its smoothed curvature (n,).
+    """
+    active = problem.active
+    slopes, off = residual_slopes(problem)
+    pull, stiff = smoothed(off[active], problem.fit.delta, problem.fit.asymmetry)
+    return slopes[active][:, problem.moving], problem.observations.weight[active], pull, stiff
+
+
+def moved_by_leaving_out(problem: Fitted, members: np.ndarray) -> np.ndarray:
+    """How far residuals (n,) move when their own group is not fitted.
+
+    A fit bends towards every point: its residuals are smaller than the noise, most where few
+    points determine the law. In least squares, groups of one: h/(1−h) times the residual, h its
+    leverage.
+    """
+    slopes, weight, pull, stiff = linearised(problem)
+    moves, _ = moves_by_leaving_out(slopes, weight, pull, stiff, members)
+    _, members = np.unique(members, return_inverse=True)
+    return np.sum(slopes * moves[members], axis=1)
+
+
+def residual_slopes(problem: Fitted) -> tuple[np.ndarray, np.ndarray]:
+    """Slopes (n, p) of the residuals in all coordinates, and the residuals (n,)."""
+    with in_float64():
+        posed = problem.posed
+        return tuple(map(np.asarray, _residuals(posed.model, posed.problem, problem.coordinates)))
+
+
+@compiled(little=EVALUATED, static_argnames="model")
+def _residuals(model: Model, problem: Problem, coordinates: Any) -> tuple[Any, Any]:
+    """Slopes (n, p) of the residuals, and the residuals (n,)."""
+
+    def off(at: Any) -> Any:
+        return residual(model.space, problem, predict(model, problem, at))
+
+    return jax.jacfwd(off)(jnp.asarray(coordinates)), off(jnp.asarray(coordinates))
+
+
+def inverse(hessian: np.ndarray, problem: Fitted) -> np.ndarray:
+    """Of a Hessian (k, k) of any scale.
+
+    Raises:
+        DataError: it is singular.
+    """
+    size = np.sqrt(np.maximum(np.diagonal(hessian), 1e-300))
+    scaled = hessian / np.outer(size, size)
+    if not np.isfinite(scaled).all() or np.linalg.cond(scaled) > 1e12:
+        raise DataError(
+            f"{problem.observations.source}: the data leave some combination of the parameters "
+            f"of law {problem.fit.law.name} open; jl.identifiability says which"
+        )
+    return np.linalg.inv(scaled) / np.outer(size, size)

@@ -1,0 +1,190 @@
+"""A fit together with the problem it solves, which its uncertainty is a matter of."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxlaw import laws
+from jaxlaw._jit import EVALUATED, compiled, in_float64
+from jaxlaw.data._observations import Observations
+from jaxlaw.data._runs import Runs, read_runs
+from jaxlaw.errors import UsageError
+from jaxlaw.fitting._diagnostics import at_walls
+from jaxlaw.fitting._fit import fit as fit_runs
+from jaxlaw.fitting._fit import observed, options_for
+from jaxlaw.fitting._objective import Problem, predict, rounding_floor, scale_on_host, scaled_value
+from jaxlaw.fitting._problem import Options, Posed, pose
+from jaxlaw.fitting._result import Fit
+from jaxlaw.fitting._transform import Model, natural
+from jaxlaw.laws._base import Law
+from jaxlaw.notes import Note
+
+#: Options of :func:`jaxlaw.fit` that say what is fitted; a fit brings its own.
+PROBLEM = ("constraint", *list(inspect.signature(options_for).parameters)[1:])
+#: … that say how it is searched for.
+SEARCH = ("starts", "n_starts", "screen", "solver", "strict", "seed", "work_dir", "progress",
+          "distributed", "compile_cache")  # fmt: skip
+_SAME = 1e-6  # relative distance of objectives that may be of the same runs
+
+
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """A fit and its problem.
+
+    Attributes:
+        fit: the fit.
+        runs: the runs it was made from.
+        observations: of them.
+        options: of the fit.
+        posed: its problem, coefficients moved as they are.
+        coordinates: (p,) its optimum there.
+    """
+
+    fit: Fit
+    runs: Runs
+    observations: Observations
+    options: Options
+    posed: Posed
+    coordinates: np.ndarray
+
+    @property
+    def notes(self) -> tuple[Note, ...]:
+        """The fit's, and what its uncertainty leaves out."""
+        if all(note.code != "decay-fitted" for note in self.fit.notes):
+            return self.fit.notes
+        message = (
+            f"λ was fitted too, and is held at {self.fit.areas['decay']:.6g} here: what is not "
+            "known of it is not in these intervals"
+        )
+        return (*self.fit.notes, Note("decay-held", "warning", message))
+
+    @property
+    def moving(self) -> np.ndarray:
+        """(k,) indices of coordinates that the data settle: not held, tied or at a wall."""
+        low, high = np.asarray(self.posed.problem.low), np.asarray(self.posed.problem.high)
+        names = self.posed.model.law.parameter_names
+        walls = at_walls(self.posed, self.coordinates)
+        free = [low[k] < high[k] and names[k] not in walls for k in range(len(names))]
+        return np.flatnonzero(free)
+
+    @property
+    def active(self) -> np.ndarray:
+        """(k,) indices of the observations that count."""
+        return np.flatnonzero(self.observations.weight > 0)
+
+    def predicted(self) -> np.ndarray:
+        """(n,) the law at every observation, in the space of the residuals."""
+        with in_float64():
+            values = np.asarray(_at(self.posed.model, self.posed.problem, self.coordinates))
+        return np.log(values) if self.posed.model.space == "log" else values
+
+    def natural(self) -> tuple[np.ndarray, np.ndarray]:
+        """Natural parameters (p,), in the law's own units, and slopes (p, k) in what moves."""
+        posed, moving = self.posed, tuple(map(int, self.moving))
+        with in_float64():
+            found = _natural(
+                posed.model, moving, self.coordinates, posed.problem.context, posed.problem.centre
+            )
+        values, slopes = map(np.asarray, found)
+        return values, slopes
+
+
+@compiled(optimised=False, static_argnames=("model", "moving"))
+def _natural(
+    model: Model, moving: tuple[int, ...], at: Any, context: Any, centre: Any
+) -> tuple[jax.Array, jax.Array]:
+    which = np.array(moving, int)
+
+    def values(moved: jax.Array) -> jax.Array:
+        params = natural(model, tuple(at.at[which].set(moved)), context, centre)
+        return jnp.stack([params[name] for name in model.law.parameter_names])
+
+    return values(at[which]), jax.jacfwd(values)(at[which])
+
+
+@compiled(little=EVALUATED, static_argnames="model")
+def _at(model: Model, problem: Problem, coordinates: Any) -> Any:
+    return predict(model, problem, coordinates)
+
+
+@compiled(optimised=False, static_argnames="model")
+def _objective(model: Model, problem: Problem, coordinates: Any) -> Any:
+    return scaled_value(model, problem, coordinates)
+
+
+def fitted(law: str | Law | Fit, runs: Any, **options: Any) -> Fitted:
+    """A fit, made here unless given, and its problem.
+
+    Args:
+        law: a fit; or a law or its name, to be fitted.
+        runs: what :func:`jaxlaw.read_runs` takes or returns; of Curves a fit's areas are counted
+            as they were for it.
+        **options: as :func:`jaxlaw.fit` takes them; with a fit only those about reading.
+
+    Raises:
+        UsageError: options that a given fit brings itself, or runs it was not made from.
+        DataError: the runs cannot carry the law.
+    """
+    problem = {name: options.pop(name) for name in PROBLEM if name in options}
+    search = {name: options.pop(name) for name in SEARCH if name in options}
+    if isinstance(law, Fit) and law.areas is not None and hasattr(type(runs), "runs"):
+        runs = runs.runs(**law.areas)  # curves: areas counted as for the fit, at its λ
+    runs = read_runs(runs, **options)
+    if isinstance(law, Fit):
+        if problem or search:
+            raise UsageError(
+                f"{', '.join([*problem, *search])}: a fit brings these itself; pass the law's name "
+                "to fit it otherwise"
+            )
+        if not law.has_evidence:
+            raise UsageError(
+                f"{law.source or law.law.name}: coefficients that a paper prints, or that went "
+                "through JAX, are the optimum of no runs that are here; fit your runs, and pass "
+                "that fit"
+            )
+        fit = law
+    else:
+        fit = fit_runs(law, runs, **problem, **search)
+    asked = Options(
+        fit.delta, fit.space, fit.asymmetry, fit.fixed, fit.tied or {}, fit.bounds or {}
+    )
+    law = laws.get(fit.law)
+    if not asked.free(law):
+        raise UsageError(
+            f"every parameter of this fit of law {law.name} is fixed: nothing was estimated, so "
+            "there is no uncertainty to tell; leave a parameter free"
+        )
+    seen = observed(law, runs, asked)
+    with in_float64():
+        posed = pose(law, seen.inputs, seen.target, seen.weight, asked, True)
+        at = posed.place(fit.params)
+        _check_same(fit, posed, at, seen)
+    return Fitted(fit, runs, seen, asked, posed, at)
+
+
+def _check_same(fit: Fit, posed: Posed, at: np.ndarray, seen: Observations) -> None:
+    scale = scale_on_host(posed.problem)
+    here = float(_objective(posed.model, posed.problem, at)) * scale
+    floor = float(rounding_floor(posed.model, jax.device_get(posed.problem))) * scale
+    if not abs(here - fit.objective) <= max(_SAME * fit.objective, floor):
+        remedy = "pass the runs it was made from, read in the same way"
+        if fit.areas is not None and seen.areas is not None and fit.areas != seen.areas:
+            remedy = (
+                f"their areas are counted with {_listed(seen.areas)}, the fit's with "
+                f"{_listed(fit.areas)}; pass the curves, or curves.runs(**fit.areas)"
+            )
+        raise UsageError(
+            f"{seen.source}: the fit's objective is {fit.objective:.8g}, and on these runs it is "
+            f"{here:.8g}: {remedy}"
+        )
+
+
+def _listed(areas: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name}={value!r}" for name, value in areas.items())

@@ -1,0 +1,184 @@
+"""What the data leave open: combinations of parameters that are known only together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from jaxlaw._jit import in_float64
+from jaxlaw._typed import checked
+from jaxlaw.fitting._objective import moves_by_leaving_out
+from jaxlaw.fitting._result import Fit
+from jaxlaw.laws._base import Law
+from jaxlaw.laws._structural_identifiability import inseparable
+from jaxlaw.notes import Note
+from jaxlaw.uncertainty._covariance import linearised
+from jaxlaw.uncertainty._fit_problem import Fitted, fitted
+from jaxlaw.uncertainty._resampling import group_numbers
+
+LOOSE = 0.25  # relative standard error of a direction from which on it is called loose
+OPEN = 1e3  # … from which on it is not known at all
+_SHARE = 0.5  # of a parameter's variance that comes from a direction, for it to be named there
+_FEW = 3  # values of an input that may be too few
+
+
+@checked
+def identifiability(
+    law: str | Law | Fit, runs: Any, *, groups: Any = None, **options: Any
+) -> pd.DataFrame:
+    """The combinations of parameters that the data determine, the worst first.
+
+    Principal directions of the sandwich covariance (:func:`jaxlaw.covariance`, so noise may
+    differ from row to row, and is independent between rows or groups) in the logarithms of the
+    parameters, each with its standard error: 0.1 says that parameters may move by 10 % in this
+    direction. Directions in which the residuals do not move at all come first.
+
+    Args:
+        law: a fit of these runs; or a law or its name, to be fitted first.
+        runs: what :func:`jaxlaw.read_runs` takes or returns.
+        groups: rows that share noise, as for :func:`jaxlaw.bootstrap`.
+        **options: what else :func:`jaxlaw.fit` takes; with a fit only those about reading.
+
+    Returns:
+        One row a direction: ``standard error`` (infinite where the data say nothing), a column
+        for every parameter with the relative move by one standard error (by one unit, if
+        infinite), and ``advice``: a sentence on directions looser than 25 %, else empty.
+
+    Raises:
+        UsageError: the call makes no sense, or these are not the fit's runs.
+    """
+    problem = fitted(law, runs, **options)
+    members = np.arange(len(problem.observations))
+    if groups is not None:
+        members = group_numbers(problem.runs, problem.observations, groups)
+    return directions(problem, members)
+
+
+def directions(problem: Fitted, members: np.ndarray) -> pd.DataFrame:
+    """As :func:`identifiability`, of a problem and the group (n,) of every observation."""
+    names, slopes, (weight, pull, stiff) = _relative_slopes(problem)
+    curved = slopes * np.sqrt(weight * stiff)[:, None]
+    _, singular, rotation = np.linalg.svd(curved, full_matrices=False)
+    open_ = singular < 1e-9 * singular.max(initial=1e-300)
+    settled = rotation[~open_]
+    # There the sandwich covariance is VᵀV, the rows of V being moves of the optimum when a row is
+    # not fitted; in coordinates in which the Hessian is 1, so that no direction is lost.
+    units = settled.T / singular[~open_]
+    _, members = np.unique(members[problem.active], return_inverse=True)
+    count = int(members.max()) + 1
+    moves, _ = moves_by_leaving_out(slopes @ units, weight, pull, stiff, members)
+    along = moves / singular[~open_] * np.sqrt((count - 1) / count)
+    _, spread, turn = np.linalg.svd(along, full_matrices=False)
+    error = np.append(np.full(open_.sum(), np.inf), spread)
+    rotation = np.concatenate([rotation[open_], turn @ settled])
+    largest = np.take_along_axis(rotation, np.abs(rotation).argmax(axis=1)[:, None], axis=1)
+    rotation = rotation * np.sign(largest)  # a direction has no sign: the largest move is upwards
+    known = np.minimum(error, 1e9)
+    parts = (known[:, None] * rotation) ** 2
+    shares = parts / parts.sum(axis=0)
+    moves = np.where(np.isfinite(error), error, 1.0)[:, None] * rotation
+    rows = [
+        {
+            "standard error": error[k],
+            **dict(zip(names, moves[k], strict=True)),
+            "advice": _advice(problem, names, error[k], moves[k], shares[k]),
+        }
+        for k in range(len(error))
+    ]
+    return pd.DataFrame(rows)
+
+
+def open_notes(problem: Fitted, members: np.ndarray) -> list[Note]:
+    """The advice on loose directions as notes; ``unidentifiable`` where they are not known at all.
+
+    What is merely loose an interval shows; what is not known at all it cannot.
+    """
+    found = directions(problem, members)
+    errors, advice = found["standard error"], found["advice"]
+    return [
+        Note("unidentifiable" if error > OPEN else "loose", "warning", text)
+        for error, text in zip(errors, advice, strict=True)
+        if text
+    ]
+
+
+def _relative_slopes(problem: Fitted) -> tuple[list[str], np.ndarray, tuple[np.ndarray, ...]]:
+    """Names (k), slopes (n, k) in log |parameter|; weights, pulls and curvatures (n,)."""
+    moving = problem.moving
+    names = [problem.fit.law.parameter_names[k] for k in moving]
+    here, inner = (values[moving] for values in problem.natural())
+    slopes, *rows = linearised(problem)
+    size = np.where(here == 0, 1.0, np.abs(here))
+    return names, slopes @ np.linalg.solve(inner, np.diag(size)), tuple(rows)
+
+
+def _advice(
+    problem: Fitted, names: Sequence[str], error: float, move: np.ndarray, share: np.ndarray
+) -> str:
+    if error < LOOSE:
+        return ""
+    mixed = [name for name, part in zip(names, share, strict=True) if part > _SHARE]
+    if not mixed:
+        mixed = [names[int(np.argmax(share))]]
+    unknown = error > OPEN
+    best = names[int(np.argmax(share))]
+    few = _few_values(problem, mixed)
+    if len(mixed) == 1:
+        head = f"{best} is not determined" if unknown else f"{best} is known to ±{error:.0%} only"
+        return f"{head}: fix it, or {_more_runs(problem, few, move, names)}"
+    listed = f"{', '.join(mixed[:-1])} and {mixed[-1]}"
+    if unknown:
+        head = f"{listed} cannot be told apart"
+    else:
+        signed = dict(zip(names, move * np.sign(move[names.index(best)]), strict=True))
+        steps = ", ".join(f"{name} ×{np.exp(signed[name]):.3g}" for name in mixed)
+        head = f"{listed} are known only together (the fit hardly minds {steps})"
+    return f"{head}: fix one (best {best}), or {_more_runs(problem, few, move, names)}"
+
+
+def _few_values(problem: Fitted, mixed: Sequence[str]) -> str | None:
+    """The input that has too few values to tell these parameters apart."""
+    fit, seen = problem.fit, problem.observations
+    free = problem.options.free(fit.law)
+    for spec in fit.law.inputs:
+        values = np.unique(seen.inputs[spec.name][problem.active])
+        if len(values) > _FEW:
+            continue
+        held = (len(values),) if spec.domain == "positive" else tuple(values)
+        if set(mixed) <= set(inseparable(fit.law, spec.name, held, free)):
+            return spec.name
+    return None
+
+
+def _more_runs(problem: Fitted, few: str | None, move: np.ndarray, names: Sequence[str]) -> str:
+    """Which runs would settle a direction: the input, and the end of its range, that tells most."""
+    if few is not None:
+        count = len(np.unique(problem.observations.inputs[few][problem.active]))
+        return f"add runs with another {few} (it has {count} value{'s' * (count > 1)})"
+    fit, best, told = problem.fit, "", 0.0
+    inputs = {k: v[problem.active] for k, v in problem.observations.inputs.items()}
+    middle = {name: float(np.median(values)) for name, values in inputs.items()}
+    for spec in fit.law.inputs:
+        low, high = inputs[spec.name].min(), inputs[spec.name].max()
+        ends = (0.0, 1.0) if spec.domain == "fraction" else (low / 4, high * 4)
+        for word, end in zip(("smaller", "larger"), ends, strict=True):
+            if low <= end <= high:
+                continue
+            gain = abs(_change(fit, middle | {spec.name: end}, move, names))
+            if gain > told:
+                best, told = f"{word} {spec.name}", gain
+    return f"add runs with {best}" if best else "add runs"
+
+
+def _change(fit: Fit, at: dict[str, float], move: np.ndarray, names: Sequence[str]) -> float:
+    """How far a move of the parameters changes the log prediction at a point, to first order."""
+    step = 1e-4 / np.abs(move).max()
+    there = fit.params | {
+        name: fit.params[name] * (1 + step * part) for name, part in zip(names, move, strict=True)
+    }
+    with in_float64():
+        before, after = (float(fit.law(params, **at)) for params in (fit.params, there))
+    return (after / before - 1) / step if before and np.isfinite(after / before) else 0.0

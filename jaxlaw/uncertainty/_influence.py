@@ -1,0 +1,147 @@
+"""What each run does to the fit: the optimum's derivative in the runs' weights.
+
+By the implicit function theorem the optimum moves with the weight of run i by −H⁻¹ ∂(ρᵢ)/∂u, H
+being the exact Hessian there; leaving the run out is, to first order, that times −wᵢ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pandas as pd
+
+from jaxlaw._jit import EVALUATED, compiled, in_float64
+from jaxlaw._typed import checked, not_of_parameters
+from jaxlaw.errors import UsageError
+from jaxlaw.fitting._fit import solver_named
+from jaxlaw.fitting._fit_batch import as_optimum
+from jaxlaw.fitting._fit_many import Refits, refit
+from jaxlaw.fitting._objective import Problem
+from jaxlaw.fitting._result import Fit
+from jaxlaw.fitting._transform import Model, natural
+from jaxlaw.laws._base import Law
+from jaxlaw.uncertainty._fit_problem import Fitted, fitted
+from jaxlaw.uncertainty._resampling import group_names, group_numbers
+
+Function = Callable[[Mapping[str, Any]], Any]
+
+
+@checked
+def influence(
+    law: str | Law | Fit,
+    runs: Any,
+    on: Function | Mapping[str, float] | None = None,
+    *,
+    groups: Any = None,
+    refits: bool = False,
+    **options: Any,
+) -> pd.DataFrame:
+    """How far a parameter or a prediction would move if a run were left out.
+
+    Args:
+        law: a fit of these runs; or a law or its name, to be fitted first.
+        runs: what :func:`jaxlaw.read_runs` takes or returns.
+        on: every parameter unless given; the inputs of one prediction, in the runs' units; or a
+            function of a dict name → natural value in the law's own units, to one number, in
+            ``jax.numpy``.
+        groups: rows that are left out together, as for :func:`jaxlaw.bootstrap`.
+        refits: leave every run (or group) out and fit again, all by one call, instead of the
+            derivative: what it approximates.
+        **options: what else :func:`jaxlaw.fit` takes; with a fit only those about reading.
+
+    Returns:
+        One row a run (indexed by what rows are called) or group (by its label: the name of a
+        run, or ``1e+09/0.5`` of columns N and r): the change of every parameter, or of
+        ``value``. NaN in refits that came to no optimum.
+
+    Raises:
+        UsageError: the call makes no sense, or these are not the fit's runs.
+    """
+    problem = fitted(law, runs, **options)
+    seen = problem.observations
+    members, names = np.arange(len(seen)), pd.Index(seen.rows, name="row")
+    if groups is not None:
+        members = group_numbers(problem.runs, seen, groups)
+        names = group_names(problem.runs, seen, groups)
+    function = _function(problem.fit, on)
+    with in_float64():
+        jax.eval_shape(function, problem.fit.params)  # before the refits, not after them
+    change = _refitted(problem, members, function) if refits else _derived(problem, function)
+    _, first, number = np.unique(members, return_index=True, return_inverse=True)
+    if not refits:
+        change = {name: np.bincount(number, values, len(first)) for name, values in change.items()}
+    index = names[first].rename("group") if names.name in change else names[first]
+    return pd.DataFrame(change, index=index)
+
+
+def _function(fit: Fit, on: Function | Mapping[str, float] | None) -> Callable[..., dict]:
+    """From parameters to the named numbers asked for."""
+    if on is None:
+        names = [name for name in fit.law.parameter_names if name not in fit.fixed]
+        return lambda params: {name: params[name] for name in names}
+    if callable(on):
+        return lambda params: {"value": _answer(on, params)}
+    values = fit.checked_inputs(None, on)
+    if any(np.ndim(value) for value in values.values()):
+        raise UsageError("influence is on one prediction: give a number for each input")
+    at = {name: value * fit.units[name] for name, value in values.items()}
+    return lambda params: {"value": fit.law(params, **at)}
+
+
+def _answer(on: Function, params: Mapping[str, Any]) -> Any:
+    try:
+        return jnp.asarray(on(params), float).reshape(())
+    except (TypeError, ValueError) as error:
+        raise not_of_parameters("on", error) from error
+
+
+def _derived(problem: Fitted, function: Callable[..., dict]) -> dict[str, np.ndarray]:
+    """To first order, (n,) by name."""
+    posed, weight = problem.posed, problem.observations.weight
+    context, centre = posed.problem.context, posed.problem.centre
+    with in_float64():
+        slopes = _moves(posed.model, posed.problem, jnp.asarray(problem.coordinates))
+
+        def along(at: jax.Array) -> dict:
+            return function(natural(posed.model, tuple(at), context, centre))
+
+        outer = jax.jacfwd(along)(jnp.asarray(problem.coordinates))
+        names = function(problem.fit.params)  # in their order, which jax does not keep
+        return {name: -np.asarray(outer[name] @ slopes) * weight for name in names}
+
+
+@compiled(little=EVALUATED, static_argnames="model")
+def _moves(model: Model, problem: Problem, at: jax.Array) -> jax.Array:
+    """Slopes (p, n) of the optimum in the weights."""
+    return jax.jacrev(lambda w: as_optimum(model, problem._replace(weight=w), at)[0])(
+        problem.weight
+    )
+
+
+def _refitted(
+    problem: Fitted, members: np.ndarray, function: Callable[..., dict]
+) -> dict[str, np.ndarray]:
+    """By leaving each group out, (groups,) by name."""
+    found = leave_each_out(problem, members, np.unique(members))
+    with in_float64():
+        before = function(problem.fit.params)
+        after = jax.vmap(function)({k: jnp.asarray(v) for k, v in found.params.items()})
+    return {name: np.asarray(after[name]) - np.asarray(value) for name, value in before.items()}
+
+
+def leave_each_out(problem: Fitted, members: np.ndarray, groups: np.ndarray) -> Refits:
+    """Refits without the rows (n,) of each of the groups (G,); NaN where there is no optimum."""
+    fit, seen = problem.fit, problem.observations
+    found = refit(
+        fit.law, seen, np.where(members == groups[:, None], 0.0, seen.weight),
+        options=problem.options, method=solver_named("newton"), n_starts=64, screen=8,
+        also=np.array([[*fit.params.values()]]),
+    )  # fmt: skip
+    lost = ~np.isfinite(found.objective)
+    params = {name: np.where(lost, np.nan, values) for name, values in found.params.items()}
+    return replace(found, params=params)

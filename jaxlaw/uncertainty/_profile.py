@@ -1,0 +1,280 @@
+"""The profile of the objective: how much worse the fit gets as one quantity is held elsewhere.
+
+With Q(v) the least objective among parameters that give the quantity the value v, the interval is
+where the signed root ±√(2 (Q(v) − Q) / κ) stays within Student's t. For least squares κ is s², and
+this is the exact interval of textbooks. A Huber objective is no likelihood, so κ is calibrated: it
+is the quantity's sandwich variance over the one that the (smoothed) Hessian alone would give, which
+makes the root standard normal in large samples, with whatever noise and groups the sandwich has.
+The profile's shape, and so the interval's asymmetry, is the objective's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pandas as pd
+
+from jaxlaw._jit import EVALUATED, compiled, in_float64
+from jaxlaw._typed import checked
+from jaxlaw.errors import UsageError
+from jaxlaw.fitting._engine import solve
+from jaxlaw.fitting._objective import LARGEST_DELTA, Problem, predict, scale_on_host, scaled_value
+from jaxlaw.fitting._problem import Posed, pose
+from jaxlaw.fitting._result import Fit
+from jaxlaw.fitting._transform import Model
+from jaxlaw.fitting.solvers import SOLVERS
+from jaxlaw.laws._base import Law
+from jaxlaw.notes import Note
+from jaxlaw.uncertainty._covariance import Covariance, covariance
+from jaxlaw.uncertainty._fit_problem import Fitted
+from jaxlaw.uncertainty._intervals import Interval, check_level
+
+POINTS = 33  # values of the quantity
+REACH = 5.0  # standard errors to either side
+_PULL = 20.0  # how much more a held prediction's row can pull than it has to
+
+
+@dataclass(frozen=True, eq=False)
+class Profile:
+    """The profile of one quantity.
+
+    Attributes:
+        fit: the fit.
+        quantity: what is held: a parameter's name, or the prediction's inputs.
+        table: one row a value: ``value``, ``objective`` (summed Huber loss), ``root`` (signed).
+        standard_error: the sandwich's.
+        degrees: of Student's t.
+        notes: what to know before relying on it.
+    """
+
+    fit: Fit
+    quantity: str
+    table: pd.DataFrame
+    estimate: float
+    standard_error: float
+    degrees: int
+    notes: tuple[Note, ...]
+
+    def interval(self, level: float = 0.95) -> Interval:
+        """Its interval; an end is infinite where the profile never gets that bad."""
+        from scipy.special import stdtrit
+
+        check_level(level)
+        limit = float(stdtrit(self.degrees, (1 + level) / 2))
+        value, root = (self.table[name].to_numpy() for name in ("value", "root"))
+        middle = int(np.argmin(np.abs(value - self.estimate)))
+        high = _crossing(value[middle:], root[middle:], limit)
+        low = _crossing(-value[middle::-1], -root[middle::-1], limit)
+        return Interval(self.estimate, self.standard_error, -low, high)
+
+
+def _crossing(value: np.ndarray, root: np.ndarray, limit: float) -> float:
+    """Where a root that rises from the estimate on first comes to the limit."""
+    beyond = np.flatnonzero(root > limit)
+    if not len(beyond) or beyond[0] == 0:
+        return np.inf
+    k = beyond[0]
+    return float(np.interp(limit, root[k - 1 : k + 1], value[k - 1 : k + 1]))
+
+
+@checked
+def profile(
+    law: str | Law | Fit,
+    runs: Any,
+    quantity: str | Mapping[str, float],
+    *,
+    groups: Any = None,
+    robust: bool = True,
+    **options: Any,
+) -> Profile:
+    """The profile of a parameter or a prediction.
+
+    Args:
+        law: a fit of these runs; or a law or its name, to be fitted first.
+        runs: what :func:`jaxlaw.read_runs` takes or returns.
+        quantity: a parameter's name; or the inputs of one prediction, in the runs' units.
+        groups, robust: what the calibration makes of the noise, see :func:`jaxlaw.covariance`.
+        **options: what else :func:`jaxlaw.fit` takes; with a fit only those about reading.
+
+    Returns:
+        The :class:`Profile`, over 5 standard errors to either side of the estimate.
+
+    Raises:
+        UsageError: no such parameter, or one that cannot be held.
+        DataError: the data leave some combination of the parameters open.
+    """
+    cov = covariance(law, runs, groups=groups, robust=robust, **options)
+    held = _parameter(cov, quantity) if isinstance(quantity, str) else _prediction(cov, quantity)
+    value, objective = _solved(held)
+    gained = cov.fit.objective - objective.min()
+    root = np.sqrt(np.maximum(2 * (objective - cov.fit.objective) / held.kappa, 0))
+    root *= np.sign(value - held.estimate)
+    table = pd.DataFrame({"value": value, "objective": objective, "root": root})
+    notes = list(cov.notes)
+    if gained > 1e-6 * cov.fit.objective:
+        message = (
+            f"held elsewhere, {held.name} gives a lower objective than the fit's, by "
+            f"{gained / cov.fit.objective:.1e} of it: fit again with more starts (n_starts)"
+        )
+        notes.append(Note("profile-found-better", "warning", message))
+    return Profile(cov.fit, held.name, table, held.estimate, held.error, cov.degrees, tuple(notes))
+
+
+class _Held(NamedTuple):
+    """What is held, at P values: a problem each, and what their objectives are to be read by."""
+
+    name: str
+    estimate: float
+    error: float
+    kappa: float
+    posed: Posed
+    problems: Problem
+    batched: frozenset[str]
+    starts: np.ndarray  # (P, 2, p)
+    values: np.ndarray | None  # (P,) of a parameter; a prediction's are where it ends up
+
+
+def _kappa(cov: Covariance, slope: np.ndarray) -> tuple[float, float, np.ndarray]:
+    """Standard error, calibration, and the way (k,) coordinates go as the quantity moves."""
+    variance, model = slope @ cov.coordinates @ slope, slope @ cov.bread @ slope
+    if not model > 0:
+        raise UsageError("this quantity does not move with any parameter: it has no profile")
+    error = float(np.sqrt(variance))
+    return error, float(variance / model), cov.bread @ slope / model * error
+
+
+def _along(problem: Fitted, way: np.ndarray, steps: np.ndarray) -> dict[str, np.ndarray]:
+    """Natural parameters (P,) on the straight way from the optimum."""
+    at = np.tile(problem.coordinates, (len(steps), 1))
+    at[:, problem.moving] += steps[:, None] * way
+    low, high = np.asarray(problem.posed.problem.low), np.asarray(problem.posed.problem.high)
+    return problem.posed.params(np.clip(at, low, high))
+
+
+def _parameter(cov: Covariance, name: str) -> _Held:
+    """A parameter held: fixed at each value, as :func:`jaxlaw.fit` would fix it."""
+    problem, fit = cov.problem, cov.fit
+    spec = fit.law.parameter(name)
+    if name in {**fit.fixed, **(fit.tied or {}), **(fit.bounds or {})}:
+        raise UsageError(f"parameter {name} is fixed, tied or bounded already: profile another")
+    error, kappa, way = _kappa(cov, cov.slopes(lambda params: params[name]))
+    steps, estimate = np.linspace(-REACH, REACH, POINTS), fit.params[name]
+    log = spec.scale == "log"
+    values = estimate * np.exp(steps * error / estimate) if log else estimate + steps * error
+    if not log and not spec.centre:
+        inside = (values >= spec.low) & (values <= spec.high)
+        values, steps = values[inside], steps[inside]
+    params = _along(problem, way, steps) | {name: values}
+    seen, posed, starts = problem.observations, [], []
+    with in_float64():
+        for k, value in enumerate(values):
+            fixed = {**fit.fixed, name: float(value)}
+            one = pose(
+                fit.law, seen.inputs, seen.target, seen.weight,
+                replace(problem.options, fixed=fixed), True,
+            )  # fmt: skip
+            near = {key: column[k] for key, column in params.items()}
+            posed.append(one)
+            starts.append([one.place(near), one.place(fit.params | {name: value})])
+        problems = posed[0].problem._replace(
+            low=jnp.stack([one.problem.low for one in posed]),
+            high=jnp.stack([one.problem.high for one in posed]),
+        )
+    return _Held(
+        name, estimate, error, kappa, posed[0], problems, frozenset({"low", "high"}),
+        np.array(starts), values,
+    )  # fmt: skip
+
+
+def _prediction(cov: Covariance, point: Mapping[str, float]) -> _Held:
+    """A prediction held: one more row pulls the curve to each value there.
+
+    Wherever the curve ends up, its parameters are the best of all that predict what it predicts
+    there: the row's own loss, a function of that prediction alone, is taken off again.
+    """
+    problem, fit = cov.problem, cov.fit
+    law, seen = fit.law, problem.observations
+    values = fit.checked_inputs(None, point)
+    if any(np.ndim(value) for value in values.values()):
+        raise UsageError("a profile is of one prediction: give a number for each input")
+    at = {name: float(value) * fit.units[name] for name, value in values.items()}
+    log = problem.posed.model.space == "log"
+
+    def predicted(params: Mapping[str, Any]) -> Any:
+        value = law(params, **at)
+        return jnp.log(value) if log else value
+
+    error, kappa, way = _kappa(cov, cov.slopes(predicted))
+    steps = np.linspace(-REACH, REACH, POINTS)
+    with in_float64():
+        estimate = float(predicted(fit.params))
+    delta = min(fit.delta, LARGEST_DELTA)
+    least = min(1.0, fit.asymmetry)
+    row = _PULL * kappa * REACH / error / min(delta, error) / least
+    targets = np.tile(np.append(seen.target, 0.0), (len(steps), 1))
+    targets[:, :-1] = np.log(targets[:, :-1]) if log else targets[:, :-1]
+    targets[:, -1] = estimate + steps * error
+    inputs = {name: np.append(column, at[name]) for name, column in seen.inputs.items()}
+    with in_float64():
+        posed = pose(
+            law, inputs, np.append(seen.target, 1.0), np.append(seen.weight, row),
+            problem.options, True,
+        )  # fmt: skip
+        starts = np.stack(
+            [
+                posed.place(_along(problem, way, steps)),
+                posed.place(_along(problem, way, 0 * steps)),
+            ],
+            axis=1,
+        )
+    # Of numpy: a JAX array made here, outside the scope of float64, would be one of float32.
+    problems = posed.problem._replace(target=targets)
+    name = ", ".join(f"{key}={float(value):g}" for key, value in values.items())
+    estimate, error = (np.exp(estimate), np.exp(estimate) * error) if log else (estimate, error)
+    return _Held(
+        f"{law.target} at {name}", float(estimate), float(error), kappa, posed, problems,
+        frozenset({"target"}), starts, None,
+    )  # fmt: skip
+
+
+def _solved(held: _Held) -> tuple[np.ndarray, np.ndarray]:
+    """Values (P,) of the quantity and the least objectives there."""
+    with in_float64():
+        at, loss = _best(held, held.starts)
+        beside = np.stack([np.roll(at, 1, axis=0), np.roll(at, -1, axis=0)], axis=1)
+        again, second = _best(held, beside)  # from what the neighbours came to
+        better = second < loss
+        at, loss = np.where(better[:, None], again, at), np.where(better, second, loss)
+        values = held.values
+        if values is None:
+            values, loss = map(np.asarray, _without_row(held.posed.model, held.problems, at))
+        return values, loss * scale_on_host(held.problems)
+
+
+def _best(held: _Held, starts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    low, high = (np.asarray(side) for side in (held.problems.low, held.problems.high))
+    if low.ndim == 2:
+        low, high = low[:, None], high[:, None]
+    starts = np.clip(starts, low, high)
+    lanes = solve(SOLVERS["newton"], held.posed.model, held.problems, starts, held.batched)
+    loss = np.where(np.isfinite(lanes.value), lanes.value, np.inf)
+    best = np.argmin(loss, axis=1)
+    rows = np.arange(len(best))
+    return lanes.coordinates[rows, best], loss[rows, best]
+
+
+@compiled(little=EVALUATED, static_argnames="model")
+def _without_row(model: Model, problem: Problem, at: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """What the last row's prediction came to (P,), and the scaled objective of the others."""
+    others = problem._replace(weight=problem.weight.at[-1].set(0.0))
+
+    def one(target: jax.Array, here: jax.Array) -> tuple[jax.Array, jax.Array]:
+        loss = scaled_value(model, others._replace(target=target), here)
+        return predict(model, others, here)[-1], loss
+
+    return jax.vmap(one)(problem.target, at)

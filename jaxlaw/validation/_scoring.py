@@ -1,0 +1,84 @@
+"""How well many predictions do on the points each is asked for."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+
+from jaxlaw.fitting._fit_many import Refits
+from jaxlaw.fitting._objective import huber_losses
+
+#: Huber loss of log residuals and of residuals, summed over the points and per point; R² and root
+#: mean square error in the target.
+SCORES = ("huber", "mean_huber", "huber_linear", "mean_huber_linear", "r2", "rmse")
+_MEMBERS = 8  # agreeing starts whose predictions are compared
+
+
+def score(
+    target: np.ndarray, predicted: np.ndarray, weight: np.ndarray, delta: float
+) -> dict[str, np.ndarray]:
+    """Scores of P predictions, as :func:`jaxlaw.fitting._objective.metrics` has them of one.
+
+    Args:
+        target, predicted: (P, n).
+        weight: (P, n); points of zero weight do not count.
+        delta: Huber threshold.
+
+    Returns:
+        name of :data:`SCORES` → (P,). R² is NaN where the target is constant.
+    """
+    used = weight > 0
+    total = weight.sum(axis=1)
+    share = weight / total[:, None]
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        residual = np.where(used, predicted - target, 0.0)
+        in_log = np.where(used, np.log(predicted) - np.log(target), 0.0)
+        square = (share * residual**2).sum(axis=1)
+        middle = (share * target).sum(axis=1, keepdims=True)
+        spread = (share * (target - middle) ** 2).sum(axis=1)
+        low, high = (f(np.where(used, target, fill), axis=1) for f, fill in _ENDS)
+        huber = (weight * huber_losses(in_log, delta)).sum(axis=1)
+        linear = (weight * huber_losses(residual, delta)).sum(axis=1)
+        return {
+            "huber": huber,
+            "mean_huber": huber / total,
+            "huber_linear": linear,
+            "mean_huber_linear": linear / total,
+            "r2": np.where(low < high, 1 - square / spread, np.nan),
+            "rmse": np.sqrt(square),
+        }
+
+
+_ENDS = ((np.min, np.inf), (np.max, -np.inf))
+
+
+def disagreement(refits: Refits, inputs: dict[str, np.ndarray], asked: np.ndarray) -> np.ndarray:
+    """How far predictions differ between starts that agree on the objective, (P,).
+
+    The largest relative difference at the points asked for: what the fitted points leave open.
+
+    Args:
+        refits: P versions.
+        inputs: name → (n,) in the law's own units.
+        asked: (P, n) True where a version is asked.
+    """
+    chosen = [
+        members[np.linspace(0, len(members) - 1, _MEMBERS).astype(int)]
+        for members in refits.agreeing
+    ]
+    params = refits.posed.params(np.stack(chosen))
+    low, high = np.full(asked.shape, np.inf), np.full(asked.shape, -np.inf)
+    for k in range(_MEMBERS):
+        member = {name: values[:, k] for name, values in params.items()}
+        predicted = dataclasses.replace(refits, params=member).predict(**inputs)
+        low, high = np.fmin(low, predicted), np.fmax(high, predicted)
+    with np.errstate(invalid="ignore"):
+        return np.where(asked, (high - low) / np.abs(low + high) * 2, 0.0).max(axis=1)
+
+
+def score_text(metric: str, value: float) -> str:
+    """A score as tables show it; R² of a fold that failed to extrapolate may be anything."""
+    if metric.startswith("r2") and not abs(value) >= 1000:
+        return f"{value:.4f}"
+    return f"{value:.2g}" if metric.startswith("r2") else f"{value:.3g}"

@@ -1,0 +1,52 @@
+"""Old public names warn, name the new one, and do the same."""
+
+import types
+
+import pytest
+
+from jaxlaw import UsageError
+from jaxlaw._deprecated import (
+    renamed_arguments,
+    renamed_function,
+    renamed_names,
+    renamed_property,
+)
+
+
+@renamed_arguments(n="n_resamples")
+def resample(data, n_resamples=10):
+    return data, n_resamples
+
+
+def test_an_old_argument_is_passed_on_under_its_new_name():
+    with pytest.warns(DeprecationWarning, match="argument n of resample.*use n_resamples"):
+        assert resample(1, n=5) == (1, 5)
+
+
+def test_an_argument_under_both_names_is_refused():
+    with pytest.raises(UsageError, match="n is the old name of n_resamples"):
+        resample(1, n=5, n_resamples=6)
+
+
+def test_an_old_function_calls_the_new_one():
+    old = renamed_function("bootstrap_data", resample)
+    with pytest.warns(DeprecationWarning, match="bootstrap_data is deprecated.*use resample"):
+        assert old(2) == (2, 10)
+
+
+def test_an_old_property_reads_the_new_one():
+    class Answer:
+        size = 3
+        length = renamed_property("length", "size")
+
+    with pytest.warns(DeprecationWarning, match="Answer.length is deprecated.*use size"):
+        assert Answer().length == 3
+
+
+def test_an_old_member_of_a_module_is_found():
+    module = types.ModuleType("laws")
+    module.__getattr__ = renamed_names("laws", {"new": 4}, {"old": "new"})
+    with pytest.warns(DeprecationWarning, match="laws.old is deprecated.*use laws.new"):
+        assert module.old == 4
+    with pytest.raises(AttributeError, match="no attribute 'other'"):
+        module.other
