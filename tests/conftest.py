@@ -43,9 +43,10 @@ def pytest_configure(config):
         os.environ.pop("XLA_FLAGS", None)
         programs.QUICK |= OPTIMISED
         return
-    folder = tempfile.TemporaryDirectory(prefix="jaxlaw-programs-")
-    config.add_cleanup(folder.cleanup)
-    os.environ["JAX_COMPILATION_CACHE_DIR"] = folder.name
+    if "JAX_COMPILATION_CACHE_DIR" not in os.environ:  # a folder of one's own outlives the run
+        folder = tempfile.TemporaryDirectory(prefix="jaxlaw-programs-")
+        config.add_cleanup(folder.cleanup)
+        os.environ["JAX_COMPILATION_CACHE_DIR"] = folder.name
     os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.05"
     # JAX writes these programs in place, and says when it meets one half written; processes that
     # the tests begin are not to say it on a stderr that is looked at.

@@ -49,4 +49,4 @@ def test_an_old_member_of_a_module_is_found():
     with pytest.warns(DeprecationWarning, match="laws.old is deprecated.*use laws.new"):
         assert module.old == 4
     with pytest.raises(AttributeError, match="no attribute 'other'"):
-        module.other
+        _ = module.other
