@@ -73,7 +73,10 @@ def test_only_the_steps_that_are_needed_are_asked_for():
     ("call", "says"),
     [
         (lambda: jl.learnability(CURVES), "6 losses after 0 steps; keep one, or say by="),
-        (lambda: jl.learnability(CURVES, by="Domain"), "no column Domain; columns: domain, step"),
+        (
+            lambda: jl.learnability(CURVES, by="Domain"),
+            "no column Domain, which names the domain; columns: domain, step",
+        ),
         (lambda: jl.learnability(CURVES, law="dcpt"), "law dcpt takes none of k1, k2, k3"),
         (lambda: jl.learnability(CURVES, k1_step=500), "k1_step is 1000 (App. H) or 0"),
         (

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from run_tables import assert_same, assert_says, codes, simple, with_cell, write_csv
 
-from jaxlaw.data._runs import read_runs
+from jaxlaw.data._runs import read_columns, read_runs, refuse_rows
 from jaxlaw.errors import DataError, UsageError
 
 # ---------------------------------------------------------------- names
@@ -278,3 +278,31 @@ def test_weight_mistakes(tmp_path):
         read_runs(path, weight=[1, 2, 3])
     with pytest.raises(DataError, match="cannot determine the 5 parameters"):
         read_runs(simple(), weight=[1, 1] + [0] * 10).observations("chinchilla")
+
+
+# ---------------------------------------------------------------- tables for other functions
+
+
+def test_read_columns_finds_checks_and_renames():
+    table = pd.DataFrame({"tokens": [1, 2], "loss": ["3.5", ""], "name": ["a", "b"], "other": 0})
+    runs = read_columns(
+        table, {"D": ", the tokens", "loss": ""}, ("N", "name"), {"D": "tokens"}, texts=("name",)
+    )
+    assert list(runs.table) == ["D", "loss", "name"] and runs.columns["D"] == "tokens"
+    np.testing.assert_array_equal(runs.table["loss"], [3.5, np.nan])
+    with pytest.raises(DataError) as error:
+        refuse_rows(runs, "D", runs.table["D"].to_numpy() > 1, "tokens are at most 1")
+    assert str(error.value) == "DataFrame: column tokens: row 1 (2.0): tokens are at most 1"
+
+
+def test_read_columns_names_only_arguments_that_there_are():
+    table = {"D": [1, "x"], "dataset": [1, 2]}
+    for columns, remedy in [({}, "map a column of numbers: columns="), (None, "row out, or give")]:
+        with pytest.raises(DataError) as error:
+            read_columns(table, {"D": ""}, columns=columns, name="checkpoints")
+        assert_says(error, "checkpoints: column D, row 1: 'x' is not a number", remedy)
+        assert "units=" not in str(error.value) and "where=" not in str(error.value)
+    with pytest.raises(DataError, match="no column Dp, of; columns: D, dataset") as error:
+        read_columns(table, {"Dp": ", of"})
+    with pytest.raises(UsageError, match="dict takes the columns D, not 'd'.*mean 'D'"):
+        read_columns(table, {"D": ""}, columns={"d": "D"})

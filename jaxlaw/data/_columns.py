@@ -55,12 +55,14 @@ class Place:
         word: what a row is called there (``line``, ``record``, ``row``).
         column: the user's own name of the column.
         name: the canonical name it stands for.
+        options: arguments of the call that a remedy may name.
     """
 
     source: str
     word: str
     column: Any
     name: str
+    options: Collection[str] = ("columns", "units", "where")
 
     def __str__(self) -> str:
         return f"{self.source}: column {self.column}"
@@ -145,7 +147,7 @@ def unit_worth(name: str, unit: Any) -> float:
 
 
 def missing_column(
-    name: str, doc: str, asked: Any, columns: Iterable[Any], source: str
+    name: str, doc: str, asked: Any, columns: Iterable[Any], source: str, mappable: bool = True
 ) -> DataError:
     """The error for a column that is not there, with what could be meant.
 
@@ -155,15 +157,16 @@ def missing_column(
         asked: the column looked for.
         columns: the columns there are.
         source: the file's name.
+        mappable: whether the call takes ``columns=``.
     """
     texts = [str(column) for column in columns]
     likely = _likely(name, texts)
     hint = nearest(str(asked), texts)
     if name in _OF_SCHEDULES:
         hint = " It is made of the learning rates: read the table with jl.read_curves."
-    elif likely:
+    elif likely and mappable:
         hint += f" Perhaps columns={{'{name}': '{likely}'}}."
-    elif not hint:
+    elif not hint and mappable:
         hint = f" Say which column it is: columns={{'{name}': '…'}}."
     shown = ", ".join(texts[:30]) + (" …" if len(texts) > 30 else "")
     return DataError(f"{source}: there is no column {asked}{doc}; columns: {shown}.{hint}")
@@ -282,18 +285,21 @@ def _number(cell: Any) -> float | None:
 
 
 def _pick_another(place: Place) -> str:
+    if "columns" not in place.options:
+        return "give a column of numbers"
     return f"map a column of numbers: columns={{'{place.name}': '…'}}"
 
 
-def _takes_units(name: str) -> bool:
+def _takes_units(place: Place) -> bool:
     """Whether ``units=`` may say what one of a column is worth: not of what a law predicts."""
-    targets = {laws.get(law).target for law in laws.names()}
-    return not name.startswith("loss") and name not in {*targets, *CURVE_COLUMNS, "weight"}
+    name, targets = place.name, {laws.get(law).target for law in laws.names()}
+    no_input = name.startswith("loss") or name in {*targets, *CURVE_COLUMNS, "weight"}
+    return "units" in place.options and not no_input
 
 
 def _text_remedy(text: str, place: Place) -> str:
     text = text.strip()
-    has_unit = _takes_units(place.name)
+    has_unit = _takes_units(place)
     if re.fullmatch(r"[+-]?\d{1,3}([,_ ']\d{3})+(\.\d*)?", text):
         plain = re.sub(r"[,_ ']", "", text)
         return (
@@ -313,7 +319,8 @@ def _text_remedy(text: str, place: Place) -> str:
         return f"write it without the sign and pass units={{'{place.name}': 0.01}}"
     if re.fullmatch(r"[+-]?\d+,\d+", text):
         return "write decimals with a point, or pass pandas.read_csv(..., decimal=',') instead"
-    return f"correct it, leave the row out with where=…, or {_pick_another(place)}"
+    leave_out = "leave the row out" + (" with where=…" if "where" in place.options else "")
+    return f"correct it, {leave_out}, or {_pick_another(place)}"
 
 
 def check_fraction(values: np.ndarray, place: Place, labels: np.ndarray) -> np.ndarray:

@@ -13,9 +13,8 @@ import numpy as np
 import pandas as pd
 
 from jaxlaw import laws
-from jaxlaw._tables import read_table
 from jaxlaw._typed import checked
-from jaxlaw.data._columns import Place, numbers
+from jaxlaw.data._runs import read_columns
 from jaxlaw.errors import DataError, UsageError
 from jaxlaw.laws._base import Law
 from jaxlaw.laws.cross_domain import COEFFICIENTS
@@ -55,26 +54,23 @@ def learnability(
         raise UsageError(f"law {law.name} takes none of {', '.join(COEFFICIENTS)}; try dcpt-cross")
     if k1_step not in (0, 1000):
         raise UsageError(f"k1_step is 1000 (App. H) or 0 (the initial loss), not {k1_step}")
-    table = read_table(curves)
-    for column in ("step", "loss", *(() if by is None else (by,))):
-        if column not in table.frame.columns:
-            shown = ", ".join(map(str, table.frame.columns))
-            raise DataError(f"{table.source}: there is no column {column}; columns: {shown}")
-    parts = [("the curve", table.frame)] if by is None else table.frame.groupby(by, sort=False)
+    columns = {"step": ", the updates done", "loss": ""}
+    labels = {} if by is None else {by: ", which names the domain"}
+    runs = read_columns(curves, columns | labels, texts=labels)
+    parts = [("the curve", runs.table)] if by is None else runs.table.groupby(by, sort=False)
     found = {
-        name: _coefficients(_losses(part, f"{table.source}: {name}", needed, k1_step), k1_step)
+        name: _coefficients(_losses(part, f"{runs.source}: {name}", needed, k1_step), k1_step)
         for name, part in parts
     }
     for name, values in found.items():
-        _check_positive(values, needed, f"{table.source}: {name}")
+        _check_positive(values, needed, f"{runs.source}: {name}")
     result = pd.DataFrame.from_dict(found, orient="index", columns=[*COEFFICIENTS])[needed]
     return result.reset_index(drop=True) if by is None else result.rename_axis(by)
 
 
 def _losses(part: pd.DataFrame, what: str, needed: list[str], k1_step: int) -> dict[int, float]:
     """Step → loss, at the steps that are needed."""
-    place = Place(what, "row", "step", "step")
-    steps, losses = numbers(part["step"], place), numbers(part["loss"], place)
+    steps, losses = part["step"].to_numpy(), part["loss"].to_numpy()
     wanted = sorted({1000 * k for name in needed for k in _STEPS[name]} | {k1_step})
     missing = [step for step in wanted if step not in steps]
     if missing:

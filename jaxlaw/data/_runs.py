@@ -16,7 +16,7 @@ import pandas as pd
 
 from jaxlaw import laws
 from jaxlaw._conditions import rows_where
-from jaxlaw._tables import Table, read_table
+from jaxlaw._tables import Table, is_table, read_table
 from jaxlaw._typed import checked
 from jaxlaw.data._columns import CURVE_COLUMNS, SIDES, Place, missing_column, numbers, unit_worth
 from jaxlaw.data._observations import Observations, observe
@@ -101,6 +101,10 @@ class Runs:
         """What the user calls a column of the table."""
         return self.columns.get(column, column) if isinstance(column, str) else column
 
+    def location(self, column: str) -> Place:
+        """Where the values of a column come from, for messages."""
+        return Place(self.source, self.word, self.user_name(column), column)
+
 
 @checked
 def read_runs(
@@ -184,6 +188,76 @@ def read_runs(
         dropped=int((~keep).sum()),
         notes=notes,
     )
+
+
+def read_columns(
+    source: Any,
+    needed: Mapping[str, str],
+    optional: Collection[str] = (),
+    columns: Mapping[str, Any] | None = None,
+    *,
+    texts: Collection[str] = (),
+    where: Any = None,
+    name: str | None = None,
+) -> Runs:
+    """The columns that a function takes of a table which is not for a law.
+
+    Args:
+        source: what :func:`read_runs` takes.
+        needed: name → what it is, for the message where it is missing: ``", the amount of data"``.
+        optional: names of columns that may be missing, unless ``columns`` maps them.
+        columns: name → the user's column; None where the function has no such argument.
+        texts: those of the columns that are labels, which stay as they are.
+        where: see :func:`read_runs`; None where the function has no such argument.
+        name: what messages call a table that is no file.
+
+    Returns:
+        :class:`Runs` with these columns alone, under these names; numbers are float64, NaN where a
+        cell is empty. See :func:`refuse_rows` for further checks.
+
+    Raises:
+        UsageError: ``columns`` maps another name.
+        DataError: a column is missing, or a cell is no number.
+    """
+    unread = where is None and (isinstance(source, Runs) or hasattr(type(source), "runs"))
+    runs = read_runs(source, where=where, name=None if unread or not is_table(source) else name)
+    wanted, mapping = [*needed, *optional], dict(columns or {})
+    for key in mapping:
+        if key not in wanted:
+            raise UsageError(
+                f"{runs.source} takes the columns {', '.join(map(str, wanted))}, not '{key}'."
+                f"{nearest(str(key), wanted)}"
+            )
+    there, options = runs.table.columns, ["columns"] * (columns is not None)
+    options += ["where"] * (where is not None)
+    found, names = {}, {}
+    for key in wanted:
+        column = mapping.get(key, key)
+        if column not in there:
+            if key in optional and key not in mapping:
+                continue
+            shown, doc = map(runs.user_name, there), needed.get(key, "")
+            raise missing_column(key, doc, column, shown, runs.source, columns is not None)
+        names[key] = runs.user_name(column)
+        place = Place(runs.source, runs.word, names[key], key, options)
+        series = runs.table[column]
+        found[key] = series.to_numpy() if key in texts else numbers(series, place)
+    table = pd.DataFrame(found, index=runs.table.index)
+    return dataclasses.replace(runs, table=table, columns=names, units={}, weight=None, side=None)
+
+
+def refuse_rows(runs: Runs, column: str, bad: np.ndarray, remedy: str) -> None:
+    """Raise DataError where rows of a column are wrong: names file, column, rows and remedy.
+
+    Args:
+        runs: the rows.
+        column: canonical name of the column.
+        bad: (n,) boolean.
+        remedy: what to do, or what it must be.
+    """
+    if bad.any():
+        place, values = runs.location(column), runs.table[column].to_numpy()
+        raise DataError(f"{place}: {place.rows(runs.table.index[bad], values[bad])}: {remedy}")
 
 
 def _checked_side(side: Any, columns: Collection[Any], source: str) -> Side:
