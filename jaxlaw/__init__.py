@@ -1,107 +1,137 @@
 """jaxlaw: scaling laws of (continual) pre-training, fitted in batch on JAX."""
 
-# ruff: noqa: E402, I001
+# ruff: noqa: I001
+import importlib
+from typing import TYPE_CHECKING
+
 from jaxlaw._interrupts import heed_as_command
 
 heed_as_command()  # before all other imports, which take a while
 
-from jaxlaw import design, laws, planning, schedules, simulate
-from jaxlaw.validation import folds
-from jaxlaw.fitting._fit_batch import BatchFit, fit_batch
-from jaxlaw.fitting._checkpoint import join_processes
-from jaxlaw.data import Curves, read_curves
-from jaxlaw.fitting._fit_decay import fit_decay
-from jaxlaw.data._learnability import learnability
-from jaxlaw.fitting._fit import fit
-from jaxlaw.planning._inflection import InflectionRatio, PiecewiseLaw, inflection_ratio, loss_slopes
-from jaxlaw.laws import law_table
-from jaxlaw.laws._base import Law, law, power
-from jaxlaw.laws._parameters import Input, Parameter, exponent, positive, real
-from jaxlaw._areas import Areas, PhaseAreas, areas, phase_areas
-from jaxlaw.errors import DataError, JaxlawError, UsageError, WorkError
-from jaxlaw.notes import Note
-from jaxlaw.data._observations import Observations
-from jaxlaw.fitting._published import published, published_table
-from jaxlaw.reporting import report
-from jaxlaw.fitting._result import Fit
-from jaxlaw.data._runs import Runs, read_runs
-from jaxlaw.fitting._saved_fits import load
-from jaxlaw.schedules import Schedule
-from jaxlaw.fitting._scores import Scores
-from jaxlaw.fitting._observed_shift import observed_shift
-from jaxlaw.validation import Study, cross_validate
-from jaxlaw.uncertainty import (
-    Bootstrap,
-    Covariance,
-    Profile,
-    bootstrap,
-    covariance,
-    identifiability,
-    influence,
-    profile,
-)
-
-sampling = design  # deprecated name
-
 __version__ = "0.1.0"
 
-__all__ = [
-    "Areas",
-    "BatchFit",
-    "Bootstrap",
-    "Covariance",
-    "Curves",
-    "DataError",
-    "Fit",
-    "InflectionRatio",
-    "Input",
-    "JaxlawError",
-    "Law",
-    "Note",
-    "Observations",
-    "Parameter",
-    "PhaseAreas",
-    "PiecewiseLaw",
-    "Profile",
-    "Runs",
-    "Schedule",
-    "Scores",
-    "Study",
-    "UsageError",
-    "WorkError",
-    "areas",
-    "bootstrap",
-    "covariance",
-    "cross_validate",
-    "exponent",
-    "fit",
-    "fit_batch",
-    "fit_decay",
-    "folds",
-    "identifiability",
-    "inflection_ratio",
-    "influence",
-    "join_processes",
-    "law",
-    "law_table",
-    "laws",
-    "learnability",
-    "load",
-    "observed_shift",
-    "loss_slopes",
-    "phase_areas",
-    "planning",
-    "positive",
-    "power",
-    "profile",
-    "published",
-    "published_table",
-    "read_curves",
-    "read_runs",
-    "real",
-    "report",
-    "design",
-    "sampling",
-    "schedules",
-    "simulate",
-]
+# Importing JAX, pandas and all of jaxlaw takes two seconds, which `jaxlaw --help` and tab
+# completion need not wait for: a public name is imported when it is first used (PEP 562). Type
+# checkers read the imports, Python reads the table; a test compares the two. A new public name is
+# added to both.
+if TYPE_CHECKING:
+    from jaxlaw import design as design
+    from jaxlaw import laws as laws
+    from jaxlaw import planning as planning
+    from jaxlaw import schedules as schedules
+    from jaxlaw import simulate as simulate
+    from jaxlaw._areas import Areas as Areas
+    from jaxlaw._areas import PhaseAreas as PhaseAreas
+    from jaxlaw._areas import areas as areas
+    from jaxlaw._areas import phase_areas as phase_areas
+    from jaxlaw.data import Curves as Curves
+    from jaxlaw.data import read_curves as read_curves
+    from jaxlaw.data._learnability import learnability as learnability
+    from jaxlaw.data._observations import Observations as Observations
+    from jaxlaw.data._runs import Runs as Runs
+    from jaxlaw.data._runs import read_runs as read_runs
+    from jaxlaw.errors import DataError as DataError
+    from jaxlaw.errors import JaxlawError as JaxlawError
+    from jaxlaw.errors import UsageError as UsageError
+    from jaxlaw.errors import WorkError as WorkError
+    from jaxlaw.fitting._checkpoint import join_processes as join_processes
+    from jaxlaw.fitting._fit import fit as fit
+    from jaxlaw.fitting._fit_batch import BatchFit as BatchFit
+    from jaxlaw.fitting._fit_batch import fit_batch as fit_batch
+    from jaxlaw.fitting._fit_decay import fit_decay as fit_decay
+    from jaxlaw.fitting._observed_shift import observed_shift as observed_shift
+    from jaxlaw.fitting._published import published as published
+    from jaxlaw.fitting._published import published_table as published_table
+    from jaxlaw.fitting._result import Fit as Fit
+    from jaxlaw.fitting._saved_fits import load as load
+    from jaxlaw.fitting._scores import Scores as Scores
+    from jaxlaw.laws import law_table as law_table
+    from jaxlaw.laws._base import Law as Law
+    from jaxlaw.laws._base import law as law
+    from jaxlaw.laws._base import power as power
+    from jaxlaw.laws._parameters import Input as Input
+    from jaxlaw.laws._parameters import Parameter as Parameter
+    from jaxlaw.laws._parameters import exponent as exponent
+    from jaxlaw.laws._parameters import positive as positive
+    from jaxlaw.laws._parameters import real as real
+    from jaxlaw.notes import Note as Note
+    from jaxlaw.planning._inflection import InflectionRatio as InflectionRatio
+    from jaxlaw.planning._inflection import PiecewiseLaw as PiecewiseLaw
+    from jaxlaw.planning._inflection import inflection_ratio as inflection_ratio
+    from jaxlaw.planning._inflection import loss_slopes as loss_slopes
+    from jaxlaw.reporting import report as report
+    from jaxlaw.schedules import Schedule as Schedule
+    from jaxlaw.uncertainty import Bootstrap as Bootstrap
+    from jaxlaw.uncertainty import Covariance as Covariance
+    from jaxlaw.uncertainty import Profile as Profile
+    from jaxlaw.uncertainty import bootstrap as bootstrap
+    from jaxlaw.uncertainty import covariance as covariance
+    from jaxlaw.uncertainty import identifiability as identifiability
+    from jaxlaw.uncertainty import influence as influence
+    from jaxlaw.uncertainty import profile as profile
+    from jaxlaw.validation import Study as Study
+    from jaxlaw.validation import cross_validate as cross_validate
+    from jaxlaw.validation import folds as folds
+
+    sampling = design
+else:
+    _MEMBERS = {
+        "_areas": "Areas PhaseAreas areas phase_areas",
+        "data": "Curves read_curves",
+        "data._learnability": "learnability",
+        "data._observations": "Observations",
+        "data._runs": "Runs read_runs",
+        "errors": "DataError JaxlawError UsageError WorkError",
+        "fitting._checkpoint": "join_processes",
+        "fitting._fit": "fit",
+        "fitting._fit_batch": "BatchFit fit_batch",
+        "fitting._fit_decay": "fit_decay",
+        "fitting._observed_shift": "observed_shift",
+        "fitting._published": "published published_table",
+        "fitting._result": "Fit",
+        "fitting._saved_fits": "load",
+        "fitting._scores": "Scores",
+        "laws": "law_table",
+        "laws._base": "Law law power",
+        "laws._parameters": "Input Parameter exponent positive real",
+        "notes": "Note",
+        "planning._inflection": "InflectionRatio PiecewiseLaw inflection_ratio loss_slopes",
+        "reporting": "report",
+        "schedules": "Schedule",
+        "uncertainty": "Bootstrap Covariance Profile bootstrap covariance identifiability "
+        "influence profile",
+        "validation": "Study cross_validate",
+    }
+    _HOME = {name: home for home, names in _MEMBERS.items() for name in names.split()}
+    _MODULES = {
+        "design": "design",
+        "folds": "validation.folds",
+        "laws": "laws",
+        "planning": "planning",
+        "sampling": "design",  # deprecated name
+        "schedules": "schedules",
+        "simulate": "simulate",
+    }
+    #: Old name → new name: it works for one version, with a warning.
+    _RENAMED: dict[str, str] = {}
+
+    __all__ = sorted([*_HOME, *_MODULES])
+
+    def __getattr__(name):
+        if name in _RENAMED:
+            import warnings
+
+            message = f"jaxlaw.{name} is deprecated and will be removed in the next version: "
+            warnings.warn(f"{message}use {_RENAMED[name]}", DeprecationWarning, stacklevel=2)
+            return __getattr__(_RENAMED[name])
+        if name in _HOME:
+            found = getattr(importlib.import_module(f"jaxlaw.{_HOME[name]}"), name)
+        elif name in _MODULES or name in ("data", "fitting", "uncertainty", "validation"):
+            found = importlib.import_module(f"jaxlaw.{_MODULES.get(name, name)}")
+        else:
+            raise AttributeError(f"module 'jaxlaw' has no attribute '{name}'")
+        globals()[name] = found
+        return found
+
+    def __dir__():
+        return sorted({*globals(), *__all__})
