@@ -11,6 +11,7 @@ import jaxlaw as jl
 from jaxlaw import laws, simulate
 from jaxlaw.fitting import _engine as engine
 from jaxlaw.fitting._diagnostics import all_notes, at_walls
+from jaxlaw.fitting._linearise import linearise
 from jaxlaw.fitting.solvers import SOLVERS
 
 GOOD = {
@@ -34,7 +35,8 @@ def optimum():
         p = posed("chinchilla")
         lanes = engine.solve(SOLVERS["newton"], p.model, p.problem, screened(p))
         at = lanes.coordinates[0, np.argmin(lanes.value[0])]
-        return p, at, {name: float(value) for name, value in p.params(at).items()}
+        params = {name: float(value) for name, value in p.params(at).items()}
+        return p, at, linearise(p, at), params
 
 
 def notes_with(optimum, **evidence):
@@ -85,7 +87,7 @@ def test_evidence_just_good_enough(optimum, evidence):
 
 
 def test_walls_are_told_by_side(optimum):
-    p, at, _ = optimum
+    p, at, *_ = optimum
     assert at_walls(p, at) == {}
     low, high = np.asarray(p.problem.low), np.asarray(p.problem.high)
     at_low, at_high = at.copy(), at.copy()

@@ -126,7 +126,7 @@ def test_residuals_are_smoothed_where_the_fit_sees_their_density(chinchilla_fit)
     drawn = {}
     for name, one in {"huber": problem, "squares": squares}.items():
         _, targets = resamples(one, 200, "wild", rows, 0)
-        drawn[name] = np.abs(np.log(targets) - one.predicted())
+        drawn[name] = np.abs(np.log(targets) - one.linear.prediction)
     np.testing.assert_allclose(drawn["squares"], drawn["squares"][:1].repeat(200, 0), rtol=1e-6)
     off = residual_slopes(problem)[1] + moved_by_leaving_out(problem, rows)
     spread = (drawn["huber"] ** 2).mean() - (off**2).mean()

@@ -18,14 +18,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxlaw._jit import EVALUATED, compiled
 from jaxlaw._typed import not_of_parameters
 from jaxlaw.errors import DataError, UsageError
 from jaxlaw.fitting._diagnostics import at_walls
-from jaxlaw.fitting._objective import Problem, predict
+from jaxlaw.fitting._linearise import linearise
 from jaxlaw.fitting._problem import Posed
 from jaxlaw.fitting._result import Fit
-from jaxlaw.fitting._transform import Model, natural
+from jaxlaw.fitting._transform import natural
 from jaxlaw.notes import Note
 from jaxlaw.uncertainty._covariance import covariance_of, pooled_noise, residual_slopes
 from jaxlaw.uncertainty._fit_problem import fitted
@@ -58,9 +57,7 @@ class Information:
 
     def slopes(self, inputs: dict[str, np.ndarray]) -> np.ndarray:
         """(m, q) Jacobian at points in the law's own units."""
-        own = {name: jnp.asarray(values) for name, values in inputs.items()}
-        problem = self.posed.problem._replace(inputs=own)
-        return self._checked(_slopes(self.posed.model, problem, self.at))
+        return self._checked(linearise(self.posed, self.at, inputs).jacobian)
 
     def asked(self, fit: Fit, wanted: Any) -> np.ndarray:
         """(k, q) gradients of the predictions."""
@@ -128,17 +125,6 @@ def information_of(fit: Fit, runs: Any, groups: Any = None) -> Information:
     except DataError:  # an open direction: the choice looks for runs that close it
         variance = pooled_noise(problem) ** 2 * np.linalg.inv(matrix)
     return Information(posed, at, free, matrix, scale, variance, notes)
-
-
-@compiled(little=EVALUATED, static_argnames="model")
-def _slopes(model: Model, problem: Problem, at: Any) -> Any:
-    """∂ prediction / ∂ coordinates in the space of the residuals, (n, p)."""
-
-    def transformed(at: Any) -> Any:
-        predicted = predict(model, problem, at)
-        return jnp.log(predicted) if model.space == "log" else predicted
-
-    return jax.jacfwd(transformed)(at)
 
 
 def _on_walls(walls: dict[str, str]) -> list[Note]:

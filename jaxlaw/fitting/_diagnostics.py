@@ -6,14 +6,12 @@ from collections.abc import Mapping
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
-from jaxlaw._jit import EVALUATED, compiled
-from jaxlaw.fitting._objective import Problem, moves_by_leaving_out, predict, smoothed
+from jaxlaw.fitting._linearise import Linearisation
+from jaxlaw.fitting._objective import moves_by_leaving_out, smoothed
 from jaxlaw.fitting._problem import Posed
 from jaxlaw.fitting._residual_checks import Residuals, residual_notes
-from jaxlaw.fitting._transform import Model
 from jaxlaw.notes import Note
 
 FEW = 0.1  # of the starts agree: warn
@@ -29,6 +27,7 @@ LOOSE = 0.5  # relative standard error: 0 or infinity is then within two of them
 def all_notes(
     posed: Posed,
     coordinates: np.ndarray,
+    linear: Linearisation,
     params: Mapping[str, float],
     evidence: Mapping[str, Any],
 ) -> list[Note]:
@@ -37,6 +36,7 @@ def all_notes(
     Args:
         posed: the problem.
         coordinates: (p,) the optimum.
+        linear: the problem linear around it.
         params: its natural parameters.
         evidence: ``agreement``, ``status``, ``r2``, ``spread`` (parameter → relative spread
             among agreeing starts), ``disagreement`` (relative difference of the solvers'
@@ -47,14 +47,14 @@ def all_notes(
     """
     walls = at_walls(posed, coordinates)
     moving = _moving(posed, walls)
-    residuals = _residuals(posed, coordinates, moving, evidence)
+    residuals = _residuals(posed, linear, moving, evidence)
     open_ = _on_identifiability(posed, residuals, moving)
     return [
         *_on_the_search(evidence),
         *_on_bounds(posed, walls, params),
         *_on_ridges(evidence["spread"], walls),
         *(open_ or _on_loose(posed, residuals, moving, evidence)),
-        *_on_floor(posed, coordinates),
+        *_on_floor(posed, linear),
         *_on_requirements(posed, params, evidence["ranges"], evidence["scatter"]),
         *residual_notes(residuals),
     ]
@@ -72,19 +72,14 @@ def _moving(posed: Posed, walls: Mapping[str, str]) -> list[int]:
 
 
 def _residuals(
-    posed: Posed, coordinates: np.ndarray, moving: list[int], evidence: Mapping[str, Any]
+    posed: Posed, linear: Linearisation, moving: list[int], evidence: Mapping[str, Any]
 ) -> Residuals:
     model, problem = posed.model, jax.device_get(posed.problem)
-    slopes, level = map(np.asarray, _log_jacobian(model, posed.problem, coordinates))
-    if log := model.space == "log":
-        off = problem.target - level
-    else:
-        off, slopes = problem.target - np.exp(level), slopes * np.exp(level)[:, None]
-    rows = evidence.get("rows", np.arange(len(off)))
+    rows = evidence.get("rows", np.arange(len(linear.residuals)))
     inputs = {name: problem.inputs[name] for name in model.law.input_names}
     return Residuals(
-        problem.target, off, slopes[:, moving], inputs, problem.weight, rows,
-        evidence.get("word", "row"), log, evidence.get("runs"),
+        problem.target, -linear.residuals, linear.jacobian[:, moving], inputs, problem.weight, rows,
+        evidence.get("word", "row"), model.space == "log", evidence.get("runs"),
     )  # fmt: skip
 
 
@@ -223,18 +218,7 @@ def _on_loose(
     return [Note("loose", "warning" if max(loose.values()) > 1 else "info", message)]
 
 
-@compiled(little=EVALUATED, static_argnames="model")
-def _log_jacobian(model: Model, problem: Problem, coordinates: Any) -> Any:
-    """∂ log prediction / ∂ coordinates, (n, p), and log prediction, (n,)."""
-
-    def both(at: Any) -> Any:
-        logs = jnp.log(jnp.abs(predict(model, problem, at)))
-        return logs, logs
-
-    return jax.jacfwd(both, has_aux=True)(coordinates)
-
-
-def _on_floor(posed: Posed, coordinates: np.ndarray) -> list[Note]:
+def _on_floor(posed: Posed, linear: Linearisation) -> list[Note]:
     """Whether the residuals of a law that falls to zero ask for an irreducible loss.
 
     A score test: a constant added to the law moves the log of a prediction by one over that
@@ -246,9 +230,11 @@ def _on_floor(posed: Posed, coordinates: np.ndarray) -> list[Note]:
     model, problem = posed.model, posed.problem
     if not model.law.with_floor:
         return []
-    jacobian, logs = map(np.asarray, _log_jacobian(model, problem, coordinates))
-    target, root = np.asarray(problem.target), np.sqrt(np.asarray(problem.weight))
-    left = (target if model.space == "log" else np.log(target)) - logs
+    jacobian, logs, target = linear.jacobian, linear.prediction, np.asarray(problem.target)
+    if model.space == "linear":
+        with np.errstate(divide="ignore", invalid="ignore"):
+            jacobian, logs, target = jacobian / logs[:, None], np.log(np.abs(logs)), np.log(target)
+    left, root = target - logs, np.sqrt(np.asarray(problem.weight))
     free = np.asarray(problem.low) < np.asarray(problem.high)
     own, bend = jacobian[:, free] * root[:, None], np.exp(-logs) * root
     usual = 3 * 1.4826 * np.median(np.abs(left[root > 0] - np.median(left[root > 0])))

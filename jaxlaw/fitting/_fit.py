@@ -33,6 +33,7 @@ from jaxlaw.fitting._checkpoint import Work
 from jaxlaw.fitting._diagnostics import AGREE, all_notes, at_walls
 from jaxlaw.fitting._elementwise import check_elementwise
 from jaxlaw.fitting._extrapolation import joint_ranges
+from jaxlaw.fitting._linearise import linearise
 from jaxlaw.fitting._multistart import Optimum, Task, find_optima
 from jaxlaw.fitting._objective import (
     LARGEST_DELTA,
@@ -302,8 +303,8 @@ def row_order(observations: Observations) -> np.ndarray:
 def _report(posed: Posed, observations: Observations, optimum: Optimum, solver: str) -> Fit:
     model, problem = posed.model, posed.problem
     scale = scale_on_host(problem)
-    params, agreeing, slopes = _natural(posed, optimum)
-    order = row_order(observations)
+    linear = linearise(posed, optimum.coordinates)
+    params, agreeing = _natural(posed, optimum)
     predicted = np.asarray(model.law.at_once(params, **observations.inputs))
     measured = metrics(observations.target, predicted, observations.weight, float(problem.delta))
     order = row_order(observations)
@@ -318,9 +319,9 @@ def _report(posed: Posed, observations: Observations, optimum: Optimum, solver: 
         "rows": observations.rows[order],
         "word": observations.word,
         "runs": None if observations.runs is None else observations.runs.rows(order),
-        "relative_slopes": _at_the_centre(model.law, observations, params, slopes),
+        "relative_slopes": _at_the_centre(model.law, observations, params, linear.params_jacobian),
     }
-    notes = all_notes(posed, optimum.coordinates, params, evidence)
+    notes = all_notes(posed, optimum.coordinates, linear, params, evidence)
     notes += _on_the_objective(posed, optimum.objective * scale, predicted[order])
     if not posed.options.free(model.law):
         message = (
@@ -384,23 +385,11 @@ def _on_the_objective(posed: Posed, objective: float, predicted: np.ndarray) -> 
     return [Note("objective-disagrees", "error", message)]
 
 
-def _natural(
-    posed: Posed, optimum: Optimum
-) -> tuple[dict[str, float], dict[str, np.ndarray], np.ndarray]:
-    """Natural parameters of the optimum and of the starts that agree, by one program.
-
-    Returns:
-        Name → value at the optimum; name → (k,) of the starts; and (p, p) slopes of the parameters
-        in the coordinates, by central differences.
-    """
-    at, size = optimum.coordinates, len(optimum.coordinates)
-    step = 1e-5 * np.maximum(1.0, np.abs(at))
-    places = np.concatenate([at[None], at + np.diag(step), at - np.diag(step), optimum.agreeing])
-    found = posed.params(places)
-    params = {name: float(values[0]) for name, values in found.items()}
-    moved = np.stack([values[1 : 1 + 2 * size].reshape(2, size) for values in found.values()])
-    slopes = (moved[:, 0] - moved[:, 1]) / (2 * step)
-    return params, {name: values[1 + 2 * size :] for name, values in found.items()}, slopes
+def _natural(posed: Posed, optimum: Optimum) -> tuple[dict[str, float], dict[str, np.ndarray]]:
+    """Natural parameters of the optimum, and (k,) of the starts that agree, by one program."""
+    natural = posed.params(np.concatenate([optimum.coordinates[None], optimum.agreeing]))
+    params = {name: float(values[0]) for name, values in natural.items()}
+    return params, {name: values[1:] for name, values in natural.items()}
 
 
 def _at_the_centre(

@@ -398,9 +398,14 @@ def summed_huber(problem: Problem, space: str, prediction: np.ndarray) -> float:
         space: residuals in ``log`` or ``linear``, as the problem's target.
         prediction: (n,) at its observations, in their order.
     """
-    target, weight = np.asarray(problem.target), np.asarray(problem.weight)
     with np.errstate(divide="ignore", invalid="ignore"):
-        difference = (np.log(prediction) if space == "log" else prediction) - target
+        transformed = np.log(prediction) if space == "log" else prediction
+    return residual_huber(problem, transformed - np.asarray(problem.target))
+
+
+def residual_huber(problem: Problem, difference: np.ndarray) -> float:
+    """The objective of residuals (n,), on the host, not scaled."""
+    weight = np.asarray(problem.weight)
     side = np.where(difference > 0, float(problem.asymmetry), 1.0)
     losses = side * huber_losses(difference, float(problem.delta))
     return float(np.sum(np.where(weight > 0, weight * losses, 0.0)))

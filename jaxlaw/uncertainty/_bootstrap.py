@@ -366,7 +366,7 @@ def resamples(
         weights = np.zeros((n, len(seen)))
         weights[:, active] = resampled_counts(members[active], n, seed) * seen.weight[active]
         return weights, None
-    predicted = problem.predicted()
+    predicted = problem.linear.prediction
     log = problem.posed.model.space == "log"
     residuals = predicted - (np.log(seen.target) if log else seen.target)
     # A fit bends towards its points: its own residuals are smaller than the noise.

@@ -22,7 +22,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 
@@ -30,9 +29,8 @@ from jaxlaw._jit import EVALUATED, compiled, in_float64
 from jaxlaw._typed import checked
 from jaxlaw.data._dependence import unanswered
 from jaxlaw.errors import DataError
-from jaxlaw.fitting._objective import Problem, moves_by_leaving_out, predict, residual, smoothed
+from jaxlaw.fitting._objective import moves_by_leaving_out, smoothed
 from jaxlaw.fitting._result import Fit
-from jaxlaw.fitting._transform import Model
 from jaxlaw.laws._base import Law
 from jaxlaw.notes import Note
 from jaxlaw.uncertainty._fit_problem import Fitted, fitted
@@ -280,19 +278,7 @@ def moved_by_leaving_out(problem: Fitted, members: np.ndarray) -> np.ndarray:
 
 def residual_slopes(problem: Fitted) -> tuple[np.ndarray, np.ndarray]:
     """Slopes (n, p) of the residuals in all coordinates, and the residuals (n,)."""
-    with in_float64():
-        posed = problem.posed
-        return tuple(map(np.asarray, _residuals(posed.model, posed.problem, problem.coordinates)))
-
-
-@compiled(little=EVALUATED, static_argnames="model")
-def _residuals(model: Model, problem: Problem, coordinates: Any) -> tuple[Any, Any]:
-    """Slopes (n, p) of the residuals, and the residuals (n,)."""
-
-    def off(at: Any) -> Any:
-        return residual(model.space, problem, predict(model, problem, at))
-
-    return jax.jacfwd(off)(jnp.asarray(coordinates)), off(jnp.asarray(coordinates))
+    return problem.linear.jacobian, problem.linear.residuals
 
 
 def inverse(hessian: np.ndarray, problem: Fitted) -> np.ndarray:

@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from jaxlaw import laws
-from jaxlaw._jit import EVALUATED, compiled, in_float64
+from jaxlaw._jit import in_float64
 from jaxlaw.data._observations import Observations
 from jaxlaw.data._runs import Runs, read_runs
 from jaxlaw.errors import UsageError
 from jaxlaw.fitting._diagnostics import at_walls
 from jaxlaw.fitting._fit import fit as fit_runs
 from jaxlaw.fitting._fit import observed, options_for
-from jaxlaw.fitting._objective import Problem, predict, rounding_floor, scale_on_host, scaled_value
+from jaxlaw.fitting._linearise import Linearisation, linearise
+from jaxlaw.fitting._objective import residual_huber, rounding_floor, scale_on_host
 from jaxlaw.fitting._problem import Options, Posed, pose
 from jaxlaw.fitting._result import Fit
-from jaxlaw.fitting._transform import Model, natural
 from jaxlaw.laws._base import Law
 from jaxlaw.notes import Note
 
@@ -79,44 +79,14 @@ class Fitted:
         """(k,) indices of the observations that count."""
         return np.flatnonzero(self.observations.weight > 0)
 
-    def predicted(self) -> np.ndarray:
-        """(n,) the law at every observation, in the space of the residuals."""
-        with in_float64():
-            values = np.asarray(_at(self.posed.model, self.posed.problem, self.coordinates))
-        return np.log(values) if self.posed.model.space == "log" else values
+    @functools.cached_property
+    def linear(self) -> Linearisation:
+        """The problem linear around the optimum."""
+        return linearise(self.posed, self.coordinates)
 
     def natural(self) -> tuple[np.ndarray, np.ndarray]:
         """Natural parameters (p,), in the law's own units, and slopes (p, k) in what moves."""
-        posed, moving = self.posed, tuple(map(int, self.moving))
-        with in_float64():
-            found = _natural(
-                posed.model, moving, self.coordinates, posed.problem.context, posed.problem.centre
-            )
-        values, slopes = map(np.asarray, found)
-        return values, slopes
-
-
-@compiled(optimised=False, static_argnames=("model", "moving"))
-def _natural(
-    model: Model, moving: tuple[int, ...], at: Any, context: Any, centre: Any
-) -> tuple[jax.Array, jax.Array]:
-    which = np.array(moving, int)
-
-    def values(moved: jax.Array) -> jax.Array:
-        params = natural(model, tuple(at.at[which].set(moved)), context, centre)
-        return jnp.stack([params[name] for name in model.law.parameter_names])
-
-    return values(at[which]), jax.jacfwd(values)(at[which])
-
-
-@compiled(little=EVALUATED, static_argnames="model")
-def _at(model: Model, problem: Problem, coordinates: Any) -> Any:
-    return predict(model, problem, coordinates)
-
-
-@compiled(optimised=False, static_argnames="model")
-def _objective(model: Model, problem: Problem, coordinates: Any) -> Any:
-    return scaled_value(model, problem, coordinates)
+        return self.linear.params, self.linear.params_jacobian[:, self.moving]
 
 
 def fitted(law: str | Law | Fit, runs: Any, **options: Any) -> Fitted:
@@ -164,14 +134,15 @@ def fitted(law: str | Law | Fit, runs: Any, **options: Any) -> Fitted:
     seen = observed(law, runs, asked)
     with in_float64():
         posed = pose(law, seen.inputs, seen.target, seen.weight, asked, True)
-        at = posed.place(fit.params)
-        _check_same(fit, posed, at, seen)
-    return Fitted(fit, runs, seen, asked, posed, at)
+        problem = Fitted(fit, runs, seen, asked, posed, posed.place(fit.params))
+        _check_same(problem)
+    return problem
 
 
-def _check_same(fit: Fit, posed: Posed, at: np.ndarray, seen: Observations) -> None:
+def _check_same(problem: Fitted) -> None:
+    fit, posed, seen = problem.fit, problem.posed, problem.observations
     scale = scale_on_host(posed.problem)
-    here = float(_objective(posed.model, posed.problem, at)) * scale
+    here = residual_huber(posed.problem, problem.linear.residuals)
     floor = float(rounding_floor(posed.model, jax.device_get(posed.problem))) * scale
     if not abs(here - fit.objective) <= max(_SAME * fit.objective, floor):
         remedy = "pass the runs it was made from, read in the same way"
