@@ -14,6 +14,7 @@ from conftest import simulated_fit, unoptimised_flags
 
 import jaxlaw as jl
 from jaxlaw import planning
+from jaxlaw.fitting import _fit_batch
 
 TABLE = jl.simulate.experiment("chinchilla", noise=0.004).table
 INPUTS = {name: TABLE[name].to_numpy() for name in ("N", "D")}
@@ -166,6 +167,6 @@ def test_it_follows_the_dtype_of_the_targets():
 
 def test_called_again_it_compiles_nothing():
     fitted(LOSS)
-    count = jl.batch._solve._cache_size()
+    count = _fit_batch._solve._cache_size()
     fitted(LOSS * 1.01)
-    assert jl.batch._solve._cache_size() == count
+    assert _fit_batch._solve._cache_size() == count

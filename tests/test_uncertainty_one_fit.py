@@ -25,7 +25,7 @@ LEAST = {"delta": np.inf, "space": "linear"}
 def line():
     """A straight line in x, its table, its design (n, 2), and what textbooks say of it."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(jl.laws.base, "_REGISTRY", dict(jl.laws.base._REGISTRY))
+        patch.setattr(jl.laws._base, "_REGISTRY", dict(jl.laws._base._REGISTRY))
 
         @jl.law(linear=("a", "b"), space="linear")
         def straight_line(x, *, a=jl.real(-3, 3), b=jl.real(-3, 3)):
