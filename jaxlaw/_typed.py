@@ -1,24 +1,29 @@
-"""Arguments of public functions, held against their own annotations.
+"""What a type hint says of a value: one walker that checks it, reads it from JSON, describes it.
 
-``@checked`` refuses what is of another kind than a signature says, by name, before it fails
-deep inside as an error of Python's. It knows numbers, whole numbers, truth values, text,
-choices, dicts, sequences, functions and classes; anything else passes. Which values make sense is
-the function's own business.
+``@checked`` refuses an argument of another kind than its annotation says, by name, before it
+fails deep inside as an error of Python's. It knows numbers, whole numbers, truth values, text,
+choices, dicts, sequences, functions and classes; anything else passes. A range belongs to the
+annotation too: ``Annotated[float, Between(0, 1)]``.
+
+:func:`load` reads a value of a JSON file by the same hints, and :func:`schema` writes them as a
+JSON Schema.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import inspect
 import math
 import os
+import re
 import sys
 import traceback
 import types
 import typing
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, ParamSpec, TypeVar, Union
+from typing import Annotated, Any, Literal, ParamSpec, TypeVar, Union
 
 import jax
 import jax.numpy as jnp
@@ -29,7 +34,48 @@ from jaxlaw.errors import UsageError
 P = ParamSpec("P")
 T = TypeVar("T")
 _LARGEST = 2**63
-_LOUDEST = 10  # noise: a factor of e¹⁰, up or down
+
+
+@dataclasses.dataclass(frozen=True)
+class Between:
+    """A range in an annotation: ``Annotated[int, Between(0, 10_000)]``.
+
+    Attributes:
+        low: the least value.
+        high: the largest value.
+        strict: whether the two limits themselves are refused.
+        must: what a message says that the value must be; made of the limits where it is empty.
+    """
+
+    low: float = -math.inf
+    high: float = math.inf
+    strict: bool = False
+    must: str = ""
+
+    def holds(self, value: Any) -> bool:
+        """Whether a number lies in the range; NaN does not."""
+        if self.strict:
+            return bool(self.low < value < self.high)
+        return bool(self.low <= value <= self.high)
+
+    def __str__(self) -> str:
+        if self.must:
+            return self.must
+        low, high = (f"{end:.15g}" for end in (self.low, self.high))
+        if self.high == math.inf:
+            return f"{low} or more"
+        return f"{low} or more, {high} at most"
+
+
+# Kinds of argument that many functions take. The upper limits of counts are far beyond any use:
+# more is a typing error, and would fill the memory first.
+ConfidenceLevel = Annotated[float, Between(0, 1, strict=True, must="between 0 and 1, such as 0.95")]
+Seed = Annotated[int, Between(0)]
+StartCount = Annotated[int, Between(0, 2**24)]
+ResampleCount = Annotated[int, Between(0, 10**6)]
+RepeatCount = Annotated[int, Between(0, 10**4)]
+StepCount = Annotated[int, Between(0, 10**9)]
+LogNoise = Annotated[float, Between(0, 10, must="a standard deviation of a logarithm, 0 to 10")]
 
 
 class _Wrong(Exception):
@@ -58,14 +104,16 @@ def checked(function: Callable[P, T]) -> Callable[P, T]:
             for name, value in bound.arguments.items():
                 kind = signature.parameters[name].kind
                 if kind is inspect.Parameter.VAR_KEYWORD:
-                    many = {key: _as(hints()[name], one, key) for key, one in value.items()}
+                    many = {key: check(one, hints()[name], key) for key, one in value.items()}
                     bound.arguments[name] = many
                 elif kind is not inspect.Parameter.VAR_POSITIONAL:
-                    bound.arguments[name] = _in_range(name, _as(hints()[name], value, name))
+                    bound.arguments[name] = check(value, hints()[name], name)
         except _Wrong as wrong:
             raise UsageError(
                 f"{function.__name__}: {wrong.where} is {_short(wrong.value)}; it must be "
-                f"{wrong.must}"
+                f"{wrong.must}",
+                argument=re.match(r"(?:a name in )?(\w*)", wrong.where)[1],
+                value=wrong.value,
             ) from None
         refuse_forked()
         try:
@@ -167,44 +215,33 @@ def not_of_parameters(name: str, error: Exception) -> UsageError:
     )
 
 
-#: Arguments that mean the same everywhere, and what there can be of them at most: more is a slip
-#: of the pen, and would fill the memory first.
-_COUNTS = {"seed": _LARGEST, "n_starts": 2**24, "resamples": 10**6, "repeats": 10**4,
-           "iterations": 10**6, "knots": 10**4, "n": 10**6, "levels": 10**6,
-           "steps": 10**9}  # fmt: skip
-
-
-def _in_range(name: str, value: Any) -> Any:
-    """The value of an argument that means the same everywhere: a seed, a level, a count."""
-    if name in _COUNTS and isinstance(value, int) and not 0 <= value <= _COUNTS[name]:
-        most = "" if name == "seed" else f", {_COUNTS[name]} at most"
-        raise _Wrong(name, value, "0 or more" + most)
-    if name == "noise" and not 0 <= value <= _LOUDEST:
-        raise _Wrong(name, value, f"a standard deviation of a logarithm, 0 to {_LOUDEST}")
-    if name == "level" and not 0 < value < 1:
-        raise _Wrong(name, value, "between 0 and 1, such as 0.95")
-    return value
-
-
 def _meaning(annotation: Any, names: dict[str, Any]) -> Any:
     """The type an annotation stands for; Any where it cannot be told when the program runs."""
     if not isinstance(annotation, str):
         return annotation
     holder = types.SimpleNamespace(__annotations__={"it": annotation})
     try:
-        return typing.get_type_hints(holder, names)["it"]
+        return typing.get_type_hints(holder, names, include_extras=True)["it"]
     except NameError:  # imported for type checkers only
         return Any
 
 
-def _as(kind: Any, value: Any, where: str) -> Any:
-    """The value as the kind has it; raises :class:`_Wrong`."""
+def check(value: Any, kind: Any, where: str) -> Any:
+    """The value as a type hint has it; raises :class:`_Wrong`.
+
+    Args:
+        value: what was given.
+        kind: the type hint.
+        where: name of the value, and the place within it, for messages.
+    """
     origin = typing.get_origin(kind)
     if origin in (Union, types.UnionType):
         return _as_one_of(typing.get_args(kind), value, where)
-    check = _KINDS.get(origin or kind) if isinstance(origin or kind, Hashable) else None
-    if check is not None:
-        return check(kind, value, where)
+    if origin is Annotated:
+        return _in_range(typing.get_args(kind), value, where)
+    known = _KINDS.get(origin or kind) if isinstance(origin or kind, Hashable) else None
+    if known is not None:
+        return known(kind, value, where)
     if kind is None or kind is type(None):
         if value is not None:
             raise _Wrong(where, value, "None")
@@ -215,11 +252,23 @@ def _as(kind: Any, value: Any, where: str) -> Any:
     return value
 
 
+def _in_range(members: tuple[Any, ...], value: Any, where: str) -> Any:
+    """A value of ``Annotated[…]``: of its kind, and in each range beside it."""
+    kind, *others = members
+    value = check(value, kind, where)
+    for one in others:
+        # A number that JAX traces has no value yet; a list stands for one in _sequence only.
+        if isinstance(one, Between) and _is_number(value) and not hasattr(value, "aval"):
+            if not one.holds(value):
+                raise _Wrong(where, value, str(one))
+    return value
+
+
 def _as_one_of(kinds: tuple[Any, ...], value: Any, where: str) -> Any:
     words = []
     for kind in kinds:
         try:
-            return _as(kind, value, where)
+            return check(value, kind, where)
         except _Wrong as wrong:
             if wrong.where != where:  # of the right kind itself; something in it is not
                 raise
@@ -298,7 +347,7 @@ def _mapping(kind: Any, value: Any, where: str) -> Any:
         value = {name: value[name] for name in value.keys()}  # a DataFrame, a Series
     of_key, of_value = typing.get_args(kind) or (Any, Any)
     return {
-        _as(of_key, name, f"a name in {where}"): _as(of_value, one, f"{where}[{name!r}]")
+        check(name, of_key, f"a name in {where}"): check(one, of_value, f"{where}[{name!r}]")
         for name, one in value.items()
     }
 
@@ -310,7 +359,7 @@ def _tuple(kind: Any, value: Any, where: str) -> Any:
     if len(members) != len(value):
         raise _Wrong(where, value, f"{len(members)} values, not {len(value)}")
     pairs = zip(members, value, strict=True)
-    return tuple(_as(one, item, f"{where}[{k}]") for k, (one, item) in enumerate(pairs))
+    return tuple(check(item, one, f"{where}[{k}]") for k, (one, item) in enumerate(pairs))
 
 
 def _sequence(kind: Any, value: Any, where: str) -> Any:
@@ -326,7 +375,7 @@ def _sequence(kind: Any, value: Any, where: str) -> Any:
         if bad.any():
             raise _Wrong(f"{where}[{int(bad.argmax())}]", np.nan, "a number that is known")
         return value
-    return [_as(member, item, f"{where}[{k}]") for k, item in enumerate(value)]
+    return [check(item, member, f"{where}[{k}]") for k, item in enumerate(value)]
 
 
 def _function(kind: Any, value: Any, where: str) -> Any:
@@ -370,6 +419,7 @@ _KINDS: dict[Any, Callable[[Any, Any, str], Any]] = {
     dict: _mapping,
     tuple: _tuple,
     Sequence: _sequence,
+    list: _sequence,
     Callable: _function,
     Hashable: _hashable,
     os.PathLike: _path,

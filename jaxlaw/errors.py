@@ -9,7 +9,32 @@ from typing import Any
 
 
 class JaxlawError(ValueError):
-    """Base of every error jaxlaw raises on purpose; its message says what to do."""
+    """Base of every error jaxlaw raises on purpose; its message says what to do.
+
+    Args:
+        message: what is wrong, where, and what to do.
+        argument: name of the argument that is wrong.
+        value: its value, or that of the cell of a table.
+        file: file that is wrong.
+        row: row of the table, as the message names it.
+        column: column of the table.
+
+    The arguments are attributes of the same names; one that does not apply is None.
+    """
+
+    def __init__(
+        self,
+        message: object = "",
+        *,
+        argument: str | None = None,
+        value: Any = None,
+        file: str | Path | None = None,
+        row: Any = None,
+        column: str | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.argument, self.value = argument, value
+        self.file, self.row, self.column = file, row, column
 
 
 class DataError(JaxlawError):

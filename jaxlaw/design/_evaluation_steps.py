@@ -12,7 +12,7 @@ from typing import Literal
 
 import numpy as np
 
-from jaxlaw._typed import checked
+from jaxlaw._typed import StepCount, checked
 from jaxlaw.data._thinning import decaying
 from jaxlaw.design._next_runs import NextRuns, next_runs
 from jaxlaw.errors import UsageError, nearest
@@ -44,7 +44,12 @@ class Plan:
 
 @checked
 def plan(
-    budget: int, steps: int, *, every: int = 1000, method: Method = "M4", rate: float | None = None
+    budget: int,
+    steps: StepCount,
+    *,
+    every: int = 1000,
+    method: Method = "M4",
+    rate: float | None = None,
 ) -> Plan:
     """Spend a budget of evaluations on one run.
 

@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 
 from jaxlaw._jit import in_float64
-from jaxlaw._typed import checked
+from jaxlaw._typed import ResampleCount, checked
 from jaxlaw.design._information import Information, information_of, own_units
 from jaxlaw.errors import UsageError
 from jaxlaw.fitting._result import Fit
@@ -63,7 +63,7 @@ def next_runs(
     candidates: Any,
     *,
     predict: Mapping[str, Any] | Callable[..., Any] | None = None,
-    n: int | None = None,
+    n: ResampleCount | None = None,
     criterion: Literal["c", "D"] = "c",
     cost: Any = None,
     budget: float | None = None,

@@ -25,7 +25,7 @@ import numpy as np
 
 from jaxlaw import laws
 from jaxlaw._jit import in_float64, programs_in
-from jaxlaw._typed import checked
+from jaxlaw._typed import Seed, StartCount, checked
 from jaxlaw.data._observations import Observations
 from jaxlaw.data._runs import read_runs
 from jaxlaw.errors import DataError, UsageError, nearest
@@ -73,7 +73,7 @@ def fit(
     units: Mapping[str, Any] | None = None,
     constraint: Literal["paper", "observed"] | None = None,
     starts: Any = "sobol",
-    n_starts: int = 4096,
+    n_starts: StartCount = 4096,
     screen: int | Literal[False] = 64,
     solver: str = "newton",
     delta: float | None = None,
@@ -83,7 +83,7 @@ def fit(
     tied: Mapping[str, str] | None = None,
     bounds: Mapping[str, tuple[float | None, float | None]] | None = None,
     base: Fit | Mapping[str, float] | None = None,
-    seed: int = 0,
+    seed: Seed = 0,
     strict: bool = False,
     work_dir: str | Path | None = None,
     progress: bool | None = None,

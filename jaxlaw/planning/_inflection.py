@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from jaxlaw import laws
-from jaxlaw._typed import checked
+from jaxlaw._typed import ConfidenceLevel, ResampleCount, Seed, StartCount, checked
 from jaxlaw.data._observations import Observations
 from jaxlaw.data._runs import read_runs
 from jaxlaw.errors import DataError, UsageError
@@ -165,12 +165,12 @@ def inflection_ratio(
     *,
     split: float | None = None,
     at: dict[str, float] | None = None,
-    resamples: int = 100,
-    level: float = 0.95,
+    resamples: ResampleCount = 100,
+    level: ConfidenceLevel = 0.95,
     resample: Literal["points", "runs"] = "points",
-    n_starts: int = 512,
+    n_starts: StartCount = 512,
     screen: int = 16,
-    seed: int = 0,
+    seed: Seed = 0,
 ) -> InflectionRatio:
     """Find the share at which the loss turns from rising to falling with D.
 

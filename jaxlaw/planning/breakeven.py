@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxlaw._jit import SEARCHED, compiled, in_float64
-from jaxlaw._typed import checked
+from jaxlaw._typed import ConfidenceLevel, checked
 from jaxlaw.errors import UsageError
 from jaxlaw.laws._base import Law
 from jaxlaw.notes import Note
@@ -65,7 +65,7 @@ def break_even(
     N: float | None = None,
     compute: float | None = None,
     cost: Cost | None = None,
-    level: float = LEVEL,
+    level: ConfidenceLevel = LEVEL,
 ) -> BreakEven:
     """Where a base stops paying.
 

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from jaxlaw._jit import in_float64
-from jaxlaw._typed import checked
+from jaxlaw._typed import ConfidenceLevel, checked
 from jaxlaw.errors import DataError, UsageError, nearest
 from jaxlaw.fitting._extrapolation import beyond
 from jaxlaw.notes import Note
@@ -90,7 +90,7 @@ def allocation(
     limits: Mapping[str, tuple[float | None, float | None]] | None = None,
     cost: Cost | None = None,
     corpus_tokens: float | None = None,
-    level: float = LEVEL,
+    level: ConfidenceLevel = LEVEL,
     **inputs: float | Literal["best"],
 ) -> Allocation:
     """Size and tokens that a compute budget is best spent on.
@@ -142,7 +142,7 @@ def frontier(
     limits: Mapping[str, tuple[float | None, float | None]] | None = None,
     cost: Cost | None = None,
     corpus_tokens: float | None = None,
-    level: float = LEVEL,
+    level: ConfidenceLevel = LEVEL,
     **inputs: float | Literal["best"],
 ) -> Frontier:
     """The best run of each of many budgets; arguments and errors as :func:`allocation`."""
@@ -166,7 +166,7 @@ def frontier(
 
 
 @checked
-def allocation_law(fit: Any, *, level: float = LEVEL, **inputs: float) -> AllocationLaw:
+def allocation_law(fit: Any, *, level: ConfidenceLevel = LEVEL, **inputs: float) -> AllocationLaw:
     """How the best size and data grow with compute, counted as 6·N·D.
 
     Args:

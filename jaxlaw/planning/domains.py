@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxlaw._jit import SEARCHED, compiled, in_float64
-from jaxlaw._typed import checked
+from jaxlaw._typed import ConfidenceLevel, checked
 from jaxlaw.errors import UsageError, nearest
 from jaxlaw.laws._base import Law
 from jaxlaw.notes import Note
@@ -71,7 +71,7 @@ def optimal_shares(
     start: float | None = None,
     threshold: float = 0.0,
     weights: Mapping[str, float] | None = None,
-    level: float = LEVEL,
+    level: ConfidenceLevel = LEVEL,
     **inputs: float,
 ) -> DomainShares:
     """Shares of several domains that make the weighted sum of their losses least.

@@ -9,14 +9,14 @@ import numpy as np
 import pandas as pd
 
 from jaxlaw._tables import read_table
-from jaxlaw._typed import checked
+from jaxlaw._typed import ResampleCount, checked
 from jaxlaw.errors import DataError, UsageError
 
 
 @checked
 def lowest_losses(
     table: Any,
-    levels: int | Sequence[float] = 30,
+    levels: ResampleCount | Sequence[float] = 30,
     *,
     run: str | None = None,
     cost: Callable[..., Any] | None = None,

@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from jaxlaw._jit import SEARCHED, compiled, in_float64
-from jaxlaw._typed import checked
+from jaxlaw._typed import ConfidenceLevel, checked
 from jaxlaw.errors import UsageError, nearest
 from jaxlaw.laws._base import Law
 from jaxlaw.notes import Note
@@ -103,7 +103,7 @@ def optimal_mixture(
     *,
     start: float,
     threshold: float = 0.03,
-    level: float = LEVEL,
+    level: ConfidenceLevel = LEVEL,
     **inputs: float,
 ) -> Mixture:
     """The largest domain share at which the general loss rises by a factor 1 + T at most.
@@ -148,7 +148,12 @@ def optimal_mixture(
 
 @checked
 def critical_ratio(
-    general: Any, *, start: float, threshold: float = 0.0, level: float = LEVEL, **inputs: float
+    general: Any,
+    *,
+    start: float,
+    threshold: float = 0.0,
+    level: ConfidenceLevel = LEVEL,
+    **inputs: float,
 ) -> CriticalRatio:
     """The least share of the general corpus at which its loss is back at its start.
 
@@ -181,7 +186,7 @@ def optimal_mixture_limited(
     corpus_tokens: float,
     *,
     total: float | None = None,
-    level: float = LEVEL,
+    level: ConfidenceLevel = LEVEL,
     **inputs: float,
 ) -> LimitedMixture:
     """The share at which limited domain data serve the domain loss best.

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from jaxlaw._tables import read_table
-from jaxlaw._typed import checked
+from jaxlaw._typed import ConfidenceLevel, ResampleCount, Seed, checked
 from jaxlaw.errors import DataError, UsageError, nearest
 from jaxlaw.notes import Note
 from jaxlaw.planning.answers import LEVEL, Answer, measured
@@ -79,7 +79,7 @@ class OutOfDomain(Answer):
 @checked
 def out_of_domain(
     observed: Any, *, nonnegative: bool = True, columns: Mapping[str, str] | None = None,
-    resamples: int = 1000, seed: int = 0, level: float = LEVEL,
+    resamples: ResampleCount = 1000, seed: Seed = 0, level: ConfidenceLevel = LEVEL,
 ) -> OutOfDomain:  # fmt: skip
     """The weights λ1', λ2' of a validation loss, from observed curves (Wang 2025, eq. 6).
 

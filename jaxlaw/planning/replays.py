@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from jaxlaw._jit import SEARCHED, compiled, in_float64
-from jaxlaw._typed import checked
+from jaxlaw._typed import ConfidenceLevel, checked
 from jaxlaw.errors import UsageError
 from jaxlaw.laws._base import Law
 from jaxlaw.notes import Note
@@ -65,7 +65,7 @@ def compare_replay(
     start: float | None = None,
     corpus_tokens: tuple[float, float] | None = None,
     tolerance: float = 0.01,
-    level: float = LEVEL,
+    level: ConfidenceLevel = LEVEL,
     **inputs: float,
 ) -> ReplayComparison:
     """Whether a corpus' loss depends on its share, or on how much of it was seen.

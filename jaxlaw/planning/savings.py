@@ -17,7 +17,7 @@ import pandas as pd
 
 from jaxlaw._jit import SEARCHED, compiled, in_float64
 from jaxlaw._tables import read_table
-from jaxlaw._typed import checked
+from jaxlaw._typed import ConfidenceLevel, checked
 from jaxlaw.errors import DataError, UsageError
 from jaxlaw.laws._base import Law
 from jaxlaw.notes import Note
@@ -39,7 +39,7 @@ _WALLS = (0.0, math.log(1e60))  # of log compute in FLOPs
 
 @checked
 def frontier_savings(
-    scratch: Any, continual: Any, compute: Sequence[float], *, level: float = LEVEL
+    scratch: Any, continual: Any, compute: Sequence[float], *, level: ConfidenceLevel = LEVEL
 ) -> AnswerTable:
     """Compute saved at equal loss, by two laws of the lowest loss over compute (Zheng 2024, §4.2).
 

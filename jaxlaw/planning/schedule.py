@@ -30,7 +30,15 @@ from jaxlaw import schedules
 from jaxlaw._areas import Areas, PhaseAreas, areas, phase_areas
 from jaxlaw._jit import compiled, in_float64
 from jaxlaw._json import plain
-from jaxlaw._typed import checked
+from jaxlaw._typed import (
+    ConfidenceLevel,
+    RepeatCount,
+    ResampleCount,
+    Seed,
+    StartCount,
+    StepCount,
+    checked,
+)
 from jaxlaw.data._row_areas import AREAS, UNKNOWN_BASE_RATE, of_unknown_base
 from jaxlaw.errors import UsageError, nearest
 from jaxlaw.laws._base import Law
@@ -148,7 +156,7 @@ class OptimalSchedule:
 @checked
 def optimal_schedule(
     fit: Any,
-    steps: int,
+    steps: StepCount,
     peak: float,
     *,
     weights: Sequence[float] | None = None,
@@ -162,11 +170,11 @@ def optimal_schedule(
     carry_momentum: bool | None = None,
     count_warmup: bool | None = None,
     epsilon: float | None = None,
-    knots: int = 64,
-    n_starts: int = 8,
-    iterations: int = 300,
-    seed: int = 0,
-    level: float = LEVEL,
+    knots: RepeatCount = 64,
+    n_starts: StartCount = 8,
+    iterations: ResampleCount = 300,
+    seed: Seed = 0,
+    level: ConfidenceLevel = LEVEL,
 ) -> OptimalSchedule:
     """The rates of a run of fixed length at whose end the predicted loss is lowest.
 

@@ -12,7 +12,7 @@ import pandas as pd
 
 from jaxlaw import _json as records
 from jaxlaw import laws
-from jaxlaw._typed import checked
+from jaxlaw._typed import ConfidenceLevel, ResampleCount, Seed, checked
 from jaxlaw.data._columns import missing_column
 from jaxlaw.data._runs import read_runs
 from jaxlaw.errors import DataError, UsageError, nearest
@@ -134,9 +134,9 @@ def choose_model(
     law: str | Law = "downstream-ce",
     columns: Mapping[str, str] | None = None,
     where: Any = None,
-    resamples: int = 400,
-    seed: int = 0,
-    level: float = LEVEL,
+    resamples: ResampleCount = 400,
+    seed: Seed = 0,
+    level: ConfidenceLevel = LEVEL,
 ) -> ModelChoice:
     """Which of several pretrained models to finetune on all data, from samples of it.
 

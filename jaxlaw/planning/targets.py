@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from jaxlaw._jit import in_float64
-from jaxlaw._typed import checked
+from jaxlaw._typed import ConfidenceLevel, checked
 from jaxlaw.errors import UsageError
 from jaxlaw.notes import Note
 from jaxlaw.planning.answers import (
@@ -44,7 +44,7 @@ def smallest_compute(
     limits: Mapping[str, tuple[float | None, float | None]] | None = None,
     cost: Cost | None = None,
     corpus_tokens: float | None = None,
-    level: float = LEVEL,
+    level: ConfidenceLevel = LEVEL,
     **inputs: float | Literal["best"],
 ) -> Allocation:
     """The least compute whose best run reaches a loss, and that run.
@@ -89,7 +89,7 @@ def allocation_at(
     loss: float | None = None,
     compute: float | None = None,
     cost: Cost | None = None,
-    level: float = LEVEL,
+    level: ConfidenceLevel = LEVEL,
     **inputs: float,
 ) -> Allocation:
     """The tokens for a given model, or the model for given tokens.

@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from jaxlaw._jit import SEARCHED, compiled, in_float64
-from jaxlaw._typed import checked
+from jaxlaw._typed import ConfidenceLevel, checked
 from jaxlaw.errors import UsageError
 from jaxlaw.planning.answers import (
     LEVEL,
@@ -98,7 +98,7 @@ def final_losses(
     *,
     inputs: Mapping[str, float] | None = None,
     areas: Mapping[str, Any] | None = None,
-    level: float = LEVEL,
+    level: ConfidenceLevel = LEVEL,
     **settings: Any,
 ) -> FinalLosses:
     """Losses at the end over loss potential, peak rate, replay ratio or steps.
@@ -149,7 +149,7 @@ def optimal_training(
     inputs: Mapping[str, float] | None = None,
     areas: Mapping[str, Any] | None = None,
     minimise: Minimise = "losses",
-    level: float = LEVEL,
+    level: ConfidenceLevel = LEVEL,
 ) -> OptimalTraining:
     """The settings that balance both losses best (Wang 2025, eq. 5 and figure 8).
 
@@ -204,7 +204,7 @@ def balance_curve(
     inputs: Mapping[str, float] | None = None,
     areas: Mapping[str, Any] | None = None,
     minimise: Minimise = "losses",
-    level: float = LEVEL,
+    level: ConfidenceLevel = LEVEL,
 ) -> BalanceCurve:
     """The best settings over λ1 (Wang 2025, figure 8), all in one program.
 

@@ -22,7 +22,7 @@ import numpy as np
 import pandas as pd
 
 from jaxlaw._jit import SEARCHED, compiled, in_float64
-from jaxlaw._typed import checked
+from jaxlaw._typed import ConfidenceLevel, checked
 from jaxlaw.errors import UsageError
 from jaxlaw.laws._base import Law
 from jaxlaw.notes import Note
@@ -95,7 +95,7 @@ def transferred(
     D: float | None = None,
     loss: float | None = None,
     cost: Cost | None = None,
-    level: float = LEVEL,
+    level: ConfidenceLevel = LEVEL,
 ) -> Transfer:
     """Effectively transferred data and saved compute of one continual run.
 
@@ -147,7 +147,7 @@ def transfer_table(
     D: Sequence[float],
     *,
     cost: Cost | None = None,
-    level: float = LEVEL,
+    level: ConfidenceLevel = LEVEL,
 ) -> pd.DataFrame:
     """Transferred data and saved compute for every N and D (Zheng's figure 2).
 
@@ -178,7 +178,12 @@ def transfer_table(
 
 @checked
 def saved_compute(
-    scratch: Any, continual: Any, loss: float, *, cost: Cost | None = None, level: float = LEVEL
+    scratch: Any,
+    continual: Any,
+    loss: float,
+    *,
+    cost: Cost | None = None,
+    level: ConfidenceLevel = LEVEL,
 ) -> Saving:
     """Compute saved at equal loss where either way takes the size that suits it best.
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from jaxlaw._areas import PhaseAreas
 from jaxlaw._jit import SEARCHED, compiled, in_float64
-from jaxlaw._typed import checked
+from jaxlaw._typed import ConfidenceLevel, checked
 from jaxlaw.errors import UsageError
 from jaxlaw.notes import Note
 from jaxlaw.planning.answers import LEVEL, Answer, measured
@@ -97,7 +97,7 @@ def turning_length(
     weight: float = 1.0,
     inputs: Mapping[str, float] | None = None,
     areas: Mapping[str, Any] | None = None,
-    level: float = LEVEL,
+    level: ConfidenceLevel = LEVEL,
 ) -> TurningLength:
     """The fewest steps after which the loss is back at its start, and whether it ever is.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -13,7 +13,7 @@ import pandas as pd
 
 from jaxlaw import laws
 from jaxlaw._jit import in_float64
-from jaxlaw._typed import checked
+from jaxlaw._typed import Between, ConfidenceLevel, ResampleCount, Seed, checked
 from jaxlaw.data._columns import missing_column
 from jaxlaw.data._runs import read_runs
 from jaxlaw.errors import DataError, UsageError, nearest
@@ -110,11 +110,11 @@ def pretraining_value(
     least_gain: float | None = None,
     baseline: float | None = None,
     columns: Mapping[str, str] | None = None,
-    noise: float = 0.01,
+    noise: Annotated[float, Between(0, 10)] = 0.01,
     shortfall: float = 0.1,
-    resamples: int = 400,
-    seed: int = 0,
-    level: float = LEVEL,
+    resamples: ResampleCount = 400,
+    seed: Seed = 0,
+    level: ConfidenceLevel = LEVEL,
 ) -> Valuation:
     """Whether to go on pretraining on a corpus, for the sake of a task.
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from jaxlaw._json import write_whole
-from jaxlaw._typed import checked
+from jaxlaw._typed import ConfidenceLevel, checked
 from jaxlaw.data import Curves
 from jaxlaw.data._runs import read_runs
 from jaxlaw.errors import UsageError
@@ -32,7 +32,7 @@ def report(
     groups: Any = None,
     plans: Sequence[Any] = (),
     profiles: Sequence[Any] = (),
-    level: float = 0.95,
+    level: ConfidenceLevel = 0.95,
     title: str | None = None,
     **reading: Any,
 ) -> str:

@@ -14,7 +14,7 @@ import pandas as pd
 
 from jaxlaw._jit import in_float64
 from jaxlaw._tables import read_table
-from jaxlaw._typed import checked
+from jaxlaw._typed import StepCount, checked
 from jaxlaw.errors import DataError, UsageError, nearest
 from jaxlaw.schedules.shapes import (
     Schedule,
@@ -31,7 +31,7 @@ from jaxlaw.schedules.shapes import (
 
 
 @checked
-def from_optax(schedule: Callable[[Any], Any], steps: int, count: int = 0) -> Schedule:
+def from_optax(schedule: Callable[[Any], Any], steps: StepCount, count: int = 0) -> Schedule:
     """The rates that an optax schedule (any callable of optax's count) gives to ``steps`` updates.
 
     Args:

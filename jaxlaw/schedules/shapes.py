@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from jaxlaw._typed import checked
+from jaxlaw._typed import StepCount, checked
 from jaxlaw.errors import UsageError, nearest
 
 
@@ -65,20 +65,20 @@ class Schedule:
 
 
 @checked
-def constant(lr: float, steps: int) -> Schedule:
+def constant(lr: float, steps: StepCount) -> Schedule:
     """One rate at every step."""
     return _schedule("constant", lambda t: np.full(t.shape, _rate("lr", lr)), steps)
 
 
 @checked
-def linear(peak: float, steps: int, final: float = 0.0) -> Schedule:
+def linear(peak: float, steps: StepCount, final: float = 0.0) -> Schedule:
     """A straight line from ``peak`` to ``final``."""
     peak, final = _rate("peak", peak), _rate("final", final)
     return _schedule("linear", lambda t: peak + (final - peak) * (t / steps), steps)
 
 
 @checked
-def cosine(peak: float, steps: int, final: float = 0.0) -> Schedule:
+def cosine(peak: float, steps: StepCount, final: float = 0.0) -> Schedule:
     """Half a cosine from ``peak`` to ``final``."""
     peak, final = _rate("peak", peak), _rate("final", final)
 
@@ -89,7 +89,7 @@ def cosine(peak: float, steps: int, final: float = 0.0) -> Schedule:
 
 
 @checked
-def inverse_sqrt(peak: float, steps: int, offset: float) -> Schedule:
+def inverse_sqrt(peak: float, steps: StepCount, offset: float) -> Schedule:
     """peak·√(offset / (offset + t)); after a warm-up, its steps are the usual offset."""
     peak = _rate("peak", peak)
     if not 0 < offset < math.inf:
@@ -98,7 +98,7 @@ def inverse_sqrt(peak: float, steps: int, offset: float) -> Schedule:
 
 
 @checked
-def two_stage(first: float, second: float, steps: int, switch: int) -> Schedule:
+def two_stage(first: float, second: float, steps: StepCount, switch: int) -> Schedule:
     """Rate ``first`` up to step ``switch``, ``second`` after it."""
     first, second = _rate("first", first), _rate("second", second)
     switch = _within("switch", switch, whole_number("steps", steps))
@@ -111,7 +111,7 @@ Decay = Literal["linear", "exponential", "1-sqrt"]
 @checked
 def wsd(
     peak: float,
-    steps: int,
+    steps: StepCount,
     decay: float = 0.2,
     final: float = 0.0,
     shape: Decay = "linear",
@@ -152,7 +152,7 @@ _DECAYS: dict[str, Callable[[float, float, np.ndarray], np.ndarray]] = {
 
 
 @checked
-def warmup(schedule: Schedule, steps: int, start: float = 0.0) -> Schedule:
+def warmup(schedule: Schedule, steps: StepCount, start: float = 0.0) -> Schedule:
     """``steps`` steps more, before a schedule: a straight line from ``start`` up to its η_0.
 
     A re-warm-up is the same: the second schedule of :func:`join`, warmed up from 0 or from the

@@ -17,7 +17,7 @@ import pandas as pd
 
 from jaxlaw import laws, schedules
 from jaxlaw._jit import in_float64
-from jaxlaw._typed import checked
+from jaxlaw._typed import LogNoise, Seed, checked
 from jaxlaw.data._row_areas import area_options, areas_along
 from jaxlaw.errors import UsageError, nearest
 from jaxlaw.laws._base import Law
@@ -94,8 +94,8 @@ def simulate_runs(
     law: str | Law,
     params: Mapping[str, float],
     inputs: Mapping[str, Any],
-    noise: float = 0.0,
-    seed: int = 0,
+    noise: LogNoise = 0.0,
+    seed: Seed = 0,
 ) -> pd.DataFrame:
     """Make runs that obey a law.
 
@@ -150,7 +150,7 @@ def _require(kind: str, law: Law, wanted: tuple[str, ...], given: Mapping[str, A
 
 
 @checked
-def experiment(name: str, noise: float = 0.004, seed: int = 0) -> Experiment:
+def experiment(name: str, noise: LogNoise = 0.004, seed: Seed = 0) -> Experiment:
     """The experiment of a law's own paper, with known truth.
 
     Args:
@@ -174,7 +174,7 @@ def experiment(name: str, noise: float = 0.004, seed: int = 0) -> Experiment:
 
 
 @checked
-def demo(noise: float = 0.004, seed: int = 0) -> Demo:
+def demo(noise: LogNoise = 0.004, seed: Seed = 0) -> Demo:
     """Que's design as a user's file would hold it: one row a run, losses of both corpora.
 
     Args:
@@ -197,7 +197,7 @@ def demo(noise: float = 0.004, seed: int = 0) -> Demo:
 
 
 @checked
-def continual_curves(noise: float = 0.002, seed: int = 0, every: int = 500) -> ContinualCurves:
+def continual_curves(noise: LogNoise = 0.002, seed: Seed = 0, every: int = 500) -> ContinualCurves:
     """Three bases and the runs that continue them at five replay ratios (Wang 2025, setting A).
 
     Args:

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from jaxlaw import laws
-from jaxlaw._typed import checked
+from jaxlaw._typed import LogNoise, Seed, StepCount, checked
 from jaxlaw.data._learnability import learnability
 
 Inputs = dict[str, np.ndarray]
@@ -32,7 +32,7 @@ _PROBES = {
 
 
 @checked
-def early_curves(noise: float = 0.0, seed: int = 0, steps: int = 20_000) -> pd.DataFrame:
+def early_curves(noise: LogNoise = 0.0, seed: Seed = 0, steps: StepCount = 20_000) -> pd.DataFrame:
     """The probe runs of the six domains: columns ``domain``, ``step``, ``loss``.
 
     Args:

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from jaxlaw._jit import in_float64, programs_in
-from jaxlaw._typed import checked
+from jaxlaw._typed import ResampleCount, Seed, StartCount, checked
 from jaxlaw.data._dependence import unanswered
 from jaxlaw.errors import UsageError, nearest
 from jaxlaw.fitting._checkpoint import Work
@@ -230,13 +230,13 @@ def _in_float64(function: Callable[[Mapping[str, Any]], Any], params: Any) -> np
 def bootstrap(
     law: str | Law | Fit,
     runs: Any,
-    n: int = 1000,
+    n: ResampleCount = 1000,
     *,
     kind: Kind = "case",
     groups: Any = None,
     base: Any = None,
-    seed: int = 0,
-    n_starts: int = 64,
+    seed: Seed = 0,
+    n_starts: StartCount = 64,
     screen: int = 8,
     solver: str = "newton",
     work_dir: str | Path | None = None,

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from jaxlaw._jit import programs_in
-from jaxlaw._typed import checked
+from jaxlaw._typed import Seed, StartCount, checked
 from jaxlaw.fitting._checkpoint import Work, folder_name
 from jaxlaw.fitting._diagnostics import at_walls
 from jaxlaw.fitting._fit import check_counts, solver_named
@@ -34,7 +34,7 @@ def cross_validate(
     units: Mapping[str, Any] | None = None,
     per_law: Mapping[str, Mapping[str, Any]] | None = None,
     constraint: str | None = None,
-    n_starts: int = 4096,
+    n_starts: StartCount = 4096,
     screen: int | Literal[False] = 64,
     solver: str = "newton",
     delta: float | None = None,
@@ -44,7 +44,7 @@ def cross_validate(
     tied: Mapping[str, str] | None = None,
     bounds: Mapping[str, tuple[float | None, float | None]] | None = None,
     base: Any = None,
-    seed: int = 0,
+    seed: Seed = 0,
     work_dir: str | Path | None = None,
     progress: bool | None = None,
     distributed: bool = False,

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from jaxlaw._typed import checked
+from jaxlaw._typed import RepeatCount, Seed, checked
 from jaxlaw.errors import DataError, UsageError
 from jaxlaw.validation.folds._masks import (
     Design,
@@ -166,7 +166,7 @@ def first(column: str, count: int, within: str | Sequence[str] | None = None) ->
 @recorded
 @checked
 def k_fold(
-    k: int = 5, repeats: int = 1, seed: int = 0, groups: str | Sequence[str] | None = None
+    k: int = 5, repeats: RepeatCount = 1, seed: Seed = 0, groups: str | Sequence[str] | None = None
 ) -> Design:
     """Random folds of equal size, every row held out once per repeat.
 
@@ -198,8 +198,8 @@ def k_fold(
 @checked
 def random_split(
     share: float | str | Fraction = Fraction(1, 5),
-    repeats: int = 10,
-    seed: int = 0,
+    repeats: RepeatCount = 10,
+    seed: Seed = 0,
     groups: str | Sequence[str] | None = None,
 ) -> Design:
     """Hold out a random share of the rows, again and again.
