@@ -28,7 +28,7 @@ from jaxlaw.planning.answers import (
     on_source,
     sources,
 )
-from jaxlaw.planning.extrema import root
+from jaxlaw.planning._solve import root
 from jaxlaw.planning.placing import WALLS, Cost, Limits, log_cost, log_tokens, loss_at, place
 from jaxlaw.planning.transfer import nd_laws, on_held
 

@@ -33,7 +33,7 @@ from jaxlaw.planning.answers import (
     sources,
     with_ends,
 )
-from jaxlaw.planning.extrema import lowest, root
+from jaxlaw.planning._solve import minimise, root
 from jaxlaw.planning.placing import WALLS
 
 CURVE = 101  # points of the trade-off curve
@@ -361,7 +361,7 @@ def _limited(law: Law, params: Any, tokens: Any, least: Any, walls: Any, given: 
         def falling(log_tokens: Any) -> Any:
             return -jax.grad(loss)(1.0, jnp.exp(log_tokens))
 
-        log_r = lowest(lambda x: loss(jnp.exp(x), tokens), jnp.log(least), 0.0, 513)
+        log_r = minimise(lambda x: loss(jnp.exp(x), tokens), jnp.log(least), 0.0, 513)
         share = jnp.where(log_r > -1e-12, 1.0, jnp.exp(log_r))
         below = jnp.exp(root(falling, *walls))
         below = jnp.where(falling(walls[0]) >= 0, 0.0, below)

@@ -17,18 +17,16 @@ import numpy as np
 from jaxlaw._jit import SEARCHED, compiled
 from jaxlaw.errors import UsageError
 from jaxlaw.laws._base import Law, power
-from jaxlaw.planning.extrema import best_on_grid, lowest, lowest_in_box, root
+from jaxlaw.planning._solve import minimise, root
 
 #: What is searched at all, in single parameters and tokens. An answer at these walls is none.
 WALLS = {"N": (1e3, 1e20), "D": (1e3, 1e24), "r": (0.0, 1.0)}
 COMPUTES = (1e8, 1e42)  # FLOPs
 LOG_6 = math.log(6.0)
-# Grids of size and share: of a first look, of a start, of every round around the best so far.
-COARSE, FINE, NEAR = (33, 9), (97, 49), (9, 9)
-BUDGETS = 40  # two nats apart, at which a target is looked for
-ROUGHLY = 4  # halvings of log compute on coarse grids
-WIDE = 1 / 16  # of the box either way, in the first round
-SETTLED = 48  # rounds, each two thirds as wide as the one before
+COARSE = 33, 9  # points of size and share at which a target is looked for
+BUDGETS = 40  # two nats apart, at which it is
+ROUGHLY = 4  # halvings of log compute, on these points
+NEWTONS = 8  # steps in log compute from there
 
 Cost = Callable[[Any, Any], Any]
 
@@ -91,52 +89,42 @@ def place(
         return jnp.clip(log_tokens(cost, log_N, log_C), *limits.D)
 
     top = jnp.minimum(limits.N[1], log_size(cost, limits.D[0], log_C))
-    log_N = lowest(
+    log_N = minimise(
         lambda log_N: loss_at(law, params, log_N, tokens(log_N), held), limits.N[0], top, points
     )
     return log_N, tokens(log_N), loss_at(law, params, log_N, tokens(log_N), held)
 
 
-class _Shared(NamedTuple):
-    """The best run with a free share as a problem in two numbers: log size, and a share's place.
+def place_with_share(
+    law: Law, cost: Cost | None, params: Any, log_C: Any, limits: Any, held: Any,
+    points: tuple[int, int] = (97, 33), halvings: int = 40,
+) -> Any:  # fmt: skip
+    """As :func:`place`, and the share: log size, log tokens, share, loss.
 
-    Attributes:
-        run: (2,) place, log compute → log tokens, share.
-        loss: likewise → loss; infinite where no share is allowed.
-        box: log compute → lowest and highest place, (2,) each.
+    The share is searched as a part, between 0 and 1, of what the tokens of the corpus allow: so
+    its box does not move with size and compute, and at a fixed part the loss's slope in either
+    of them is that of the lowest loss. No derivative goes through a search.
     """
 
-    run: Callable[..., Any]
-    loss: Callable[..., Any]
-    box: Callable[..., Any]
-
-
-def _shared(law: Law, cost: Cost | None, params: Any, limits: Any, held: Any) -> _Shared:
-    def run(at: Any, log_C: Any) -> Any:
-        log_D = jnp.clip(log_tokens(cost, at[0], log_C), *limits.D)
+    def run(log_N: Any, part: Any, log_C: Any) -> tuple[Any, Any, Any]:
+        log_D = jnp.clip(log_tokens(cost, log_N, log_C), *limits.D)
         largest = jnp.minimum(limits.r[1], jnp.exp(jnp.minimum(limits.corpus - log_D, 0.0)))
-        return log_D, limits.r[0] + at[1] * (largest - limits.r[0])
+        r = limits.r[0] + part * (largest - limits.r[0])
+        loss = loss_at(law, params, log_N, log_D, {**held, "r": r})
+        return log_D, r, jnp.where(largest >= limits.r[0], loss, jnp.inf)
 
-    def loss(at: Any, log_C: Any) -> Any:
-        log_D, r = run(at, log_C)
-        inside = loss_at(law, params, at[0], log_D, {**held, "r": r})
-        return jnp.where(r >= limits.r[0], inside, jnp.inf)
+    now = jax.lax.stop_gradient(log_C)
 
-    def box(log_C: Any) -> Any:
-        top = jnp.minimum(limits.N[1], log_size(cost, limits.D[0], log_C))
-        low = jnp.stack([jnp.asarray(limits.N[0], float), 0.0])
-        return low, jnp.stack([top, 1.0])
+    def best_part(log_N: Any) -> Any:
+        at = jax.lax.stop_gradient(log_N)
+        return minimise(lambda part: run(at, part, now)[2], 0.0, 1.0, points[1], halvings)
 
-    return _Shared(run, loss, box)
+    def lowest_loss(log_N: Any) -> Any:
+        return run(log_N, best_part(log_N), now)[2]
 
-
-def place_with_share(
-    law: Law, cost: Cost | None, params: Any, log_C: Any, limits: Any, held: Any
-) -> Any:
-    """As :func:`place`, and the share: log size, log tokens, share, loss."""
-    this = _shared(law, cost, params, limits, held)
-    at = lowest_in_box(lambda at: this.loss(at, log_C), *this.box(log_C))
-    return at[0], *this.run(at, log_C), this.loss(at, log_C)
+    top = jnp.minimum(limits.N[1], log_size(cost, limits.D[0], now))
+    log_N = minimise(lowest_loss, limits.N[0], top, points[0], halvings)
+    return log_N, *run(log_N, best_part(log_N), log_C)
 
 
 def least_with_share(
@@ -144,38 +132,32 @@ def least_with_share(
 ) -> Any:
     """Log of the least compute between two whose best run reaches a target; and that run.
 
-    Coarse grids bracket the compute: the first of many budgets that reaches the target, since
-    with few tokens of the corpus a larger one may not. Then place and compute settle together:
-    grids around the best place so far, each followed by a step of Newton's in log compute, whose
-    slope the place does not change (to first order the loss does not depend on it).
+    A coarse search brackets the compute: the first of many budgets that reaches the target,
+    since with few tokens of the corpus a larger one may not. Newton's method ends it; bisection
+    to the last digit would take ten times as many best runs.
     """
-    this = _shared(law, cost, params, limits, held)
+
+    def best(log_C: Any, **search: Any) -> Any:
+        return place_with_share(law, cost, params, log_C, limits, held, **search)
 
     def coarse(log_C: Any) -> Any:
-        at = best_on_grid(lambda at: this.loss(at, log_C), *this.box(log_C), COARSE)
-        return target - this.loss(at, log_C)
+        return target - best(log_C, points=COARSE, halvings=6)[3]
 
     budgets = jnp.linspace(*ends, BUDGETS)
     short = jax.lax.map(coarse, budgets)
     reached = short >= 0
     first = jnp.where(reached.any(), jnp.argmax(reached), jnp.nanargmax(short))
-    start = root(coarse, budgets[jnp.maximum(first - 1, 0)], budgets[first], ROUGHLY)
-    at = best_on_grid(lambda at: this.loss(at, start), *this.box(start), FINE)
+    log_C = root(coarse, budgets[jnp.maximum(first - 1, 0)], budgets[first], ROUGHLY)
 
-    def settle(k: Any, state: Any) -> Any:
-        at, log_C = state
-        low, high = this.box(log_C)
-        width = (high - low) * WIDE / 1.5**k
-        low, high = jnp.maximum(at - width, low), jnp.minimum(at + width, high)
-        at = best_on_grid(lambda at: this.loss(at, log_C), low, high, NEAR)
-        loss, slope = jax.value_and_grad(this.loss, argnums=1)(at, log_C)
+    def newton(_: int, log_C: Any) -> Any:
+        loss, slope = jax.value_and_grad(lambda log_C: best(log_C)[3])(log_C)
         step = jnp.where(slope < 0, (target - loss) / jnp.minimum(slope, -1e-300), 0.0)
-        return at, jnp.clip(log_C + jnp.clip(step, -1.0, 1.0), *ends)
+        return jnp.clip(log_C + jnp.clip(step, -1.0, 1.0), *ends)
 
-    at, log_C = jax.lax.fori_loop(0, SETTLED, settle, (at, start))
-    loss = this.loss(at, log_C)
+    log_C = jax.lax.fori_loop(0, NEWTONS, newton, log_C)
+    log_N, log_D, r, loss = best(log_C)
     never = ~reached.any() & ~(loss <= target + 1e-9)
-    return jnp.where(never, ends[1], log_C), at[0], *this.run(at, log_C), loss
+    return jnp.where(never, ends[1], log_C), log_N, log_D, r, loss
 
 
 def _over_all(one: Callable[..., Any]) -> Callable[..., Any]:

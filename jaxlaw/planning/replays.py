@@ -29,7 +29,7 @@ from jaxlaw.planning.answers import (
     on_source,
     sources,
 )
-from jaxlaw.planning.extrema import root
+from jaxlaw.planning._solve import root
 from jaxlaw.planning.replay_curves import common_tokens, least_back, meeting, read_shares
 
 GRID = 257  # points at which the spread is looked at

@@ -31,7 +31,7 @@ from jaxlaw.planning.answers import (
     sources,
     with_ends,
 )
-from jaxlaw.planning.extrema import root
+from jaxlaw.planning._solve import root
 from jaxlaw.planning.placing import Cost
 
 _WALLS = (0.0, math.log(1e60))  # of log compute in FLOPs

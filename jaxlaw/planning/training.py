@@ -26,7 +26,7 @@ from jaxlaw.planning.answers import (
     on_replicates,
     with_ends,
 )
-from jaxlaw.planning.boxes import lowest_in_box
+from jaxlaw.planning._solve import minimise_in_box
 from jaxlaw.planning.continual_run import SETTINGS, ContinualRun
 from jaxlaw.planning.two_losses import (
     CORPORA,
@@ -319,6 +319,6 @@ def _optima(
             pt, cpt = both[:, 1] - starts * both[:, 0]
             return weight * pt + (1 - weight) * cpt
 
-        return lowest_in_box(objective, grid)
+        return minimise_in_box(objective, grid)
 
     return jax.lax.map(lane, (params, weights), batch_size=64)

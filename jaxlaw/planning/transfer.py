@@ -39,7 +39,7 @@ from jaxlaw.planning.answers import (
     percentiles_of,
     sources,
 )
-from jaxlaw.planning.extrema import root
+from jaxlaw.planning._solve import root
 from jaxlaw.planning.placing import (
     WALLS,
     Cost,

@@ -1,0 +1,144 @@
+"""Roots and minima inside the plans' compiled programs.
+
+Everything here takes a fixed or bounded number of steps, so that it batches under ``vmap``: all
+draws of a bootstrap, or all budgets of a frontier, are one call. Where a function is not traced,
+use scipy.optimize.
+
+None of these can be fooled by a second valley or a second crossing that is wider than a cell of
+its grid; a narrower one it does not see.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+HALVINGS = 60  # of a bracket: the end is below the rounding of a double
+
+# Of :func:`minimise_in_box`.
+BLOCKS = 8  # of the grid; the best point of each is refined
+ROUNDS = 30  # at most
+STILL = 1e-14  # relative gain of a round after which there is none to come: Newton's are quadratic
+SHRINKS = 12  # step lengths tried in a round, each half the one before
+
+
+def root(rising: Callable[[Any], Any], low: Any, high: Any, halvings: int = HALVINGS) -> Any:
+    """Where a function that rises through zero is zero, by bisection of [low, high].
+
+    Without a change of sign it is the end nearer to one: ``high`` where the function is negative
+    throughout, ``low`` where it is positive. NaN counts as negative. Only the sign is used, so
+    that the function may jump, and a condition (true = positive) serves as well.
+    """
+
+    def halve(_: int, bracket: Any) -> Any:
+        low, high = bracket
+        middle = (low + high) / 2
+        above = rising(middle) > 0
+        return jnp.where(above, low, middle), jnp.where(above, middle, high)
+
+    low, high = jnp.asarray(low, float), jnp.asarray(high, float)
+    low, high = jax.lax.fori_loop(0, halvings, halve, (low, high))
+    return (low + high) / 2
+
+
+def root_or_infinity(rising: Callable[[Any], Any], low: Any, high: Any) -> Any:
+    """As :func:`root`; without a change of sign ∞ (negative throughout) or −∞ (positive)."""
+    found = jnp.where(rising(high) <= 0, jnp.inf, root(rising, low, high))
+    return jnp.where(rising(low) >= 0, -jnp.inf, found)
+
+
+def last_true(condition: Callable[[Any], Any], low: float, high: float, points: int) -> Any:
+    """The largest number of [low, high] at which a condition holds; −∞ where it nowhere does.
+
+    The last such point of a grid, then bisection towards the next one. ``high`` exactly, where
+    the condition holds there.
+    """
+    grid = jnp.linspace(low, high, points)
+    true = jax.vmap(condition)(grid)
+    last = points - 1 - jnp.argmax(true[::-1])
+    edge = root(lambda x: ~condition(x), grid[last], grid[jnp.minimum(last + 1, points - 1)])
+    edge = jnp.where(true[-1], grid[-1], edge)
+    return jnp.where(true.any(), edge, -jnp.inf)
+
+
+def minimise(
+    value: Callable[[Any], Any], low: Any, high: Any, points: int = 257, halvings: int = HALVINGS
+) -> Any:
+    """Where a function of one number is lowest in [low, high].
+
+    The best point of a grid, then the root of the derivative between its neighbours: to rounding
+    where the function has one valley at that scale, in a kink or at an end as well. NaN counts as
+    infinite.
+
+    A function of two numbers is minimised by one of these inside another: the inner one at
+    ``stop_gradient`` of the outer number, since at the inner optimum the derivative along the
+    outer number is the partial one (envelope theorem).
+    """
+    grid = low + (high - low) * jnp.linspace(0.0, 1.0, points)
+    values = jax.vmap(value)(grid)
+    best = jnp.argmin(jnp.where(jnp.isnan(values), math.inf, values))
+    left, right = grid[jnp.maximum(best - 1, 0)], grid[jnp.minimum(best + 1, points - 1)]
+    return root(jax.grad(value), left, right, halvings)
+
+
+def minimise_in_box(objective: Callable[[Any], Any], grid: Any) -> Any:
+    """Where a smooth function of d ≤ 4 numbers is lowest in [0, 1]^d.
+
+    Args:
+        objective: ``f(points)``, (…, d) → (…); smooth. What is not finite counts as high.
+        grid: (points, d) first points, dense enough that one lies in the basin of the lowest.
+
+    Returns:
+        (d,) the point. Newton steps with the curvatures' absolute values, in the coordinates
+        that the gradient does not hold at a bound.
+    """
+    values = _high(objective(grid))
+    rows = -(-len(grid) // BLOCKS)
+    short = BLOCKS * rows - len(grid)
+    blocks = jnp.pad(values, (0, short), constant_values=jnp.inf).reshape(BLOCKS, rows)
+    first = grid[jnp.minimum(blocks.argmin(axis=1) + rows * jnp.arange(BLOCKS), len(grid) - 1)]
+    refined, values = jax.vmap(lambda point: _newton_in_box(objective, point))(first)
+    return refined[values.argmin()]
+
+
+def _high(values: Any) -> Any:
+    return jnp.where(jnp.isfinite(values), values, jnp.inf)
+
+
+def _newton_in_box(objective: Callable[[Any], Any], point: Any) -> tuple[Any, Any]:
+    lengths = 0.5 ** jnp.arange(SHRINKS)
+
+    def gradient_twice(point: Any) -> tuple[Any, Any]:
+        gradient = jax.jacfwd(objective)(point)
+        return gradient, gradient
+
+    # Forward mode in few coordinates: programs half the size of those of reverse mode.
+    def round_(carry: Any) -> Any:
+        point, before, _, rounds = carry
+        curvature, gradient = jax.jacfwd(gradient_twice, has_aux=True)(point)
+        gradient = jnp.nan_to_num(gradient)
+        # A coordinate whose gradient points out of the box takes no part in this step: its row
+        # and column are those of the identity.
+        active = ((point <= 0) & (gradient > 0)) | ((point >= 1) & (gradient < 0))
+        gradient = jnp.where(active, 0.0, gradient)
+        free = ~active[:, None] & ~active[None, :]
+        hessian = jnp.where(free, jnp.nan_to_num(curvature), jnp.diag(1.0 * active))
+        sizes, axes = jnp.linalg.eigh(hessian)
+        sizes = jnp.maximum(jnp.abs(sizes), 1e-12)
+        newton = -axes @ ((axes.T @ gradient) / sizes)
+        # The steepest descent helps where the curvature is of no use, as far from a valley.
+        steepest = -gradient / jnp.maximum(jnp.abs(gradient).max(), 1e-300)
+        steps = jnp.stack([newton, 0.1 * steepest])[:, None, :] * lengths[:, None]
+        tried = jnp.clip(point + steps.reshape(-1, point.shape[0]), 0.0, 1.0)
+        tried = jnp.concatenate([point[None], tried])  # stays where nothing is lower
+        values = _high(objective(tried))
+        gained = before - values.min() > STILL * jnp.abs(before)
+        return tried[values.argmin()], values.min(), gained | (rounds < 1), rounds + 1
+
+    begun = (point, jnp.finfo(point.dtype).max + 0.0 * point[0], point[0] == point[0], 0)
+    going = lambda carry: carry[2] & (carry[3] < ROUNDS)  # noqa: E731
+    return jax.lax.while_loop(going, round_, begun)[:2]
