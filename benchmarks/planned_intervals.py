@@ -115,7 +115,7 @@ def as_bootstrap(
     return planning.Replicates(fit, draws)
 
 
-def measured(plans: list, truth: planning.answers.Answer, quantity: str) -> str:
+def measured(plans: list, truth: planning._answers.Answer, quantity: str) -> str:
     """Cells of a table: truth, experiments, coverage, width, spread beside the experiments'."""
     right = truth.quantities[quantity]
     ends = np.array([plan.interval.get(quantity, (np.nan, np.nan)) for plan in plans])
@@ -248,5 +248,5 @@ def training() -> None:
              ["replay", "loss_pt", "loss_cpt", "objective"])  # fmt: skip
 
 
-def best_replay(pt: object, cpt: object) -> planning.answers.Answer:
+def best_replay(pt: object, cpt: object) -> planning._answers.Answer:
     return planning.optimal_training(pt, cpt, RUN, 0.6, {"replay": (0.0, 1.0)})

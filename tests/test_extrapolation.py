@@ -37,7 +37,7 @@ def test_tokens_a_parameter_beyond_the_runs_are_an_extrapolation(compute_optimal
 
 
 def test_a_plan_says_so_too(compute_optimal):
-    from jaxlaw.planning.answers import on_source, sources
+    from jaxlaw.planning._answers import on_source, sources
 
     (source,) = sources(compute_optimal)
     (note,) = on_source(source, N=2e8, D=2e11)

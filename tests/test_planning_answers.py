@@ -9,7 +9,7 @@ from planned import CONTINUAL, DOMAIN, SCRATCH, TRUTHS, drawn, scattered
 
 import jaxlaw as jl
 from jaxlaw import planning, simulate
-from jaxlaw.planning.answers import (
+from jaxlaw.planning._answers import (
     on_replicates,
     on_source,
     percentiles_of,

@@ -25,7 +25,7 @@ from jaxlaw.cli._terminal import (
     write_record,
 )
 from jaxlaw.errors import UsageError
-from jaxlaw.planning.answers import Answer
+from jaxlaw.planning._answers import Answer
 from jaxlaw.planning.schedule import OptimalSchedule
 
 _SHOWN = 24  # rows of a table

@@ -17,7 +17,7 @@ from jaxlaw.cli._terminal import (
     write_json,
 )
 from jaxlaw.errors import UsageError, nearest
-from jaxlaw.planning.answers import Answer
+from jaxlaw.planning._answers import Answer
 from jaxlaw.planning.breakeven import BreakEven
 from jaxlaw.planning.budgets import Allocation, AllocationLaw
 from jaxlaw.planning.domains import DomainShares

@@ -1,6 +1,6 @@
 """The questions a fitted law answers."""
 
-from jaxlaw.planning.answers import Replicates
+from jaxlaw.planning._answers import Replicates
 from jaxlaw.planning.breakeven import break_even
 from jaxlaw.planning.budgets import allocation, allocation_law, frontier
 from jaxlaw.planning.continual_run import ContinualRun, Pretraining

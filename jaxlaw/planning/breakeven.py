@@ -18,8 +18,7 @@ from jaxlaw._typed import ConfidenceLevel, checked
 from jaxlaw.errors import UsageError
 from jaxlaw.laws._base import Law
 from jaxlaw.notes import Note
-from jaxlaw.planning._solve import root
-from jaxlaw.planning.answers import (
+from jaxlaw.planning._answers import (
     LEVEL,
     MISSING,
     Answer,
@@ -29,6 +28,7 @@ from jaxlaw.planning.answers import (
     on_source,
     sources,
 )
+from jaxlaw.planning._solve import root
 from jaxlaw.planning.placing import WALLS, Cost, Limits, log_cost, log_tokens, loss_at, place
 from jaxlaw.planning.transfer import nd_laws, on_held
 

@@ -18,7 +18,7 @@ from jaxlaw._typed import ConfidenceLevel, checked
 from jaxlaw.errors import DataError, UsageError, nearest
 from jaxlaw.fitting._extrapolation import beyond
 from jaxlaw.notes import Note
-from jaxlaw.planning.answers import (
+from jaxlaw.planning._answers import (
     LEVEL,
     Answer,
     AnswerTable,

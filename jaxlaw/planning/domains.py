@@ -21,7 +21,7 @@ from jaxlaw._typed import ConfidenceLevel, checked
 from jaxlaw.errors import UsageError, nearest
 from jaxlaw.laws._base import Law
 from jaxlaw.notes import Note
-from jaxlaw.planning.answers import (
+from jaxlaw.planning._answers import (
     LEVEL,
     Answer,
     held,

@@ -20,8 +20,7 @@ from jaxlaw._typed import ConfidenceLevel, checked
 from jaxlaw.errors import UsageError, nearest
 from jaxlaw.laws._base import Law
 from jaxlaw.notes import Note
-from jaxlaw.planning._solve import minimise, root
-from jaxlaw.planning.answers import (
+from jaxlaw.planning._answers import (
     LEVEL,
     Answer,
     Source,
@@ -34,6 +33,7 @@ from jaxlaw.planning.answers import (
     sources,
     with_ends,
 )
+from jaxlaw.planning._solve import minimise, root
 from jaxlaw.planning.placing import WALLS
 
 CURVE = 101  # points of the trade-off curve

@@ -13,7 +13,7 @@ from jaxlaw._tables import read_table
 from jaxlaw._typed import ConfidenceLevel, ResampleCount, Seed, checked
 from jaxlaw.errors import DataError, UsageError, nearest
 from jaxlaw.notes import Note
-from jaxlaw.planning.answers import LEVEL, Answer, measured
+from jaxlaw.planning._answers import LEVEL, Answer, measured
 
 _NAME = "observed"  # what the table is called in messages
 _COLUMNS = ("loss_pt", "loss_cpt", "loss_ood")

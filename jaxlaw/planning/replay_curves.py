@@ -11,7 +11,7 @@ import pandas as pd
 from jaxlaw.data._runs import Runs, read_runs
 from jaxlaw.errors import DataError, UsageError
 from jaxlaw.notes import Note
-from jaxlaw.planning.answers import in_domain
+from jaxlaw.planning._answers import in_domain
 
 _HALVINGS = 80
 

@@ -17,8 +17,7 @@ from jaxlaw._typed import ConfidenceLevel, checked
 from jaxlaw.errors import UsageError
 from jaxlaw.laws._base import Law
 from jaxlaw.notes import Note
-from jaxlaw.planning._solve import root
-from jaxlaw.planning.answers import (
+from jaxlaw.planning._answers import (
     LEVEL,
     Answer,
     Source,
@@ -30,6 +29,7 @@ from jaxlaw.planning.answers import (
     on_source,
     sources,
 )
+from jaxlaw.planning._solve import root
 from jaxlaw.planning.replay_curves import common_tokens, least_back, meeting, read_shares
 
 GRID = 257  # points at which the spread is looked at

@@ -21,8 +21,7 @@ from jaxlaw._typed import ConfidenceLevel, checked
 from jaxlaw.errors import DataError, UsageError
 from jaxlaw.laws._base import Law
 from jaxlaw.notes import Note
-from jaxlaw.planning._solve import root
-from jaxlaw.planning.answers import (
+from jaxlaw.planning._answers import (
     LEVEL,
     SAME,
     AnswerTable,
@@ -32,6 +31,7 @@ from jaxlaw.planning.answers import (
     sources,
     with_ends,
 )
+from jaxlaw.planning._solve import root
 from jaxlaw.planning.placing import Cost
 
 _WALLS = (0.0, math.log(1e60))  # of log compute in FLOPs

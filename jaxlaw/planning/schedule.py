@@ -43,7 +43,7 @@ from jaxlaw.data._row_areas import AREAS, UNKNOWN_BASE_RATE, of_unknown_base
 from jaxlaw.errors import UsageError, nearest
 from jaxlaw.laws._base import Law
 from jaxlaw.notes import Note
-from jaxlaw.planning.answers import LEVEL, Source, in_domain, on_source, percentiles, sources
+from jaxlaw.planning._answers import LEVEL, Source, in_domain, on_source, percentiles, sources
 from jaxlaw.planning.continual_run import counted_as
 from jaxlaw.schedules import Schedule
 

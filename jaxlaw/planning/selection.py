@@ -20,7 +20,7 @@ from jaxlaw.fitting._fit_many import Refits, refit, refit_near
 from jaxlaw.fitting.solvers._status import CONVERGED
 from jaxlaw.laws._base import Law
 from jaxlaw.notes import Note
-from jaxlaw.planning.answers import (
+from jaxlaw.planning._answers import (
     LEVEL,
     SAME,
     Answer,

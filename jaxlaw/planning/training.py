@@ -18,8 +18,7 @@ import pandas as pd
 from jaxlaw._jit import SEARCHED, compiled, in_float64
 from jaxlaw._typed import ConfidenceLevel, checked
 from jaxlaw.errors import UsageError
-from jaxlaw.planning._solve import minimise_in_box
-from jaxlaw.planning.answers import (
+from jaxlaw.planning._answers import (
     LEVEL,
     Answer,
     AnswerTable,
@@ -27,6 +26,7 @@ from jaxlaw.planning.answers import (
     on_replicates,
     with_ends,
 )
+from jaxlaw.planning._solve import minimise_in_box
 from jaxlaw.planning.continual_run import SETTINGS, ContinualRun
 from jaxlaw.planning.two_losses import (
     CORPORA,

@@ -26,8 +26,7 @@ from jaxlaw._typed import ConfidenceLevel, checked
 from jaxlaw.errors import UsageError
 from jaxlaw.laws._base import Law
 from jaxlaw.notes import Note
-from jaxlaw.planning._solve import root
-from jaxlaw.planning.answers import (
+from jaxlaw.planning._answers import (
     LEVEL,
     SAME,
     Answer,
@@ -40,6 +39,7 @@ from jaxlaw.planning.answers import (
     percentiles_of,
     sources,
 )
+from jaxlaw.planning._solve import root
 from jaxlaw.planning.placing import (
     WALLS,
     Cost,

@@ -16,7 +16,7 @@ from jaxlaw._jit import SEARCHED, compiled, in_float64
 from jaxlaw._typed import ConfidenceLevel, checked
 from jaxlaw.errors import UsageError
 from jaxlaw.notes import Note
-from jaxlaw.planning.answers import LEVEL, Answer, measured
+from jaxlaw.planning._answers import LEVEL, Answer, measured
 from jaxlaw.planning.continual_run import SETTINGS, ContinualRun, phase_ends
 from jaxlaw.planning.two_losses import (
     ends_of_losses,

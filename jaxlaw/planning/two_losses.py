@@ -14,7 +14,7 @@ from jaxlaw.data._row_areas import AREAS
 from jaxlaw.errors import UsageError, nearest
 from jaxlaw.laws._base import Law
 from jaxlaw.notes import Note
-from jaxlaw.planning.answers import Source, held, on_source, sources
+from jaxlaw.planning._answers import Source, held, on_source, sources
 from jaxlaw.planning.continual_run import (
     SETTINGS,
     ContinualRun,

@@ -21,7 +21,7 @@ from jaxlaw.fitting._fit import fit
 from jaxlaw.fitting._fit_many import refit
 from jaxlaw.fitting._result import Fit
 from jaxlaw.notes import Note
-from jaxlaw.planning.answers import LEVEL, Answer, in_domain, measured, on_resamples
+from jaxlaw.planning._answers import LEVEL, Answer, in_domain, measured, on_resamples
 
 MISALIGNED = "suspect misalignment"
 REACHED = "stop: target reached"

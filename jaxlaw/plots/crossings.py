@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from jaxlaw._jit import in_float64
-from jaxlaw.planning.answers import LEVEL, Source, held, sources, with_ends
+from jaxlaw.planning._answers import LEVEL, Source, held, sources, with_ends
 from jaxlaw.planning.breakeven import BreakEven
 from jaxlaw.planning.budgets import frontier
 from jaxlaw.planning.mixture import critical_ratio

@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from jaxlaw._jit import in_float64
 from jaxlaw.data._observations import observe
 from jaxlaw.fitting._scores import runs_for
-from jaxlaw.planning.answers import Source, held, sources
+from jaxlaw.planning._answers import Source, held, sources
 from jaxlaw.planning.budgets import Allocation, Frontier, frontier
 from jaxlaw.planning.domains import DomainShares
 from jaxlaw.planning.mixture import Mixture, optimal_mixture_limited

@@ -15,7 +15,7 @@ from jaxlaw.data._runs import Runs
 from jaxlaw.errors import DataError, UsageError
 from jaxlaw.fitting._result import Fit
 from jaxlaw.notes import Note
-from jaxlaw.planning.answers import Answer, AnswerTable
+from jaxlaw.planning._answers import Answer, AnswerTable
 from jaxlaw.reporting.page import (
     Html,
     Section,
