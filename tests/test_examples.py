@@ -1,0 +1,51 @@
+"""The examples of public docstrings run, and print what is shown."""
+
+import doctest
+import inspect
+from types import ModuleType
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import jaxlaw as jl
+
+FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+ROOMS = ("design", "folds", "laws", "planning", "plots", "schedules", "simulate")
+
+
+def public():
+    """What a user can name: members of the package and of its public modules, by name."""
+    found = {}
+    for name in jl.__all__:
+        member = getattr(jl, name)
+        if not isinstance(member, ModuleType):
+            found[f"jl.{name}"] = member
+    for room in ROOMS:
+        module = getattr(jl, room)
+        for name in getattr(module, "__all__", ()):
+            member = getattr(module, name)
+            if not isinstance(member, ModuleType):
+                found[f"jl.{room}.{name}"] = member
+    return found
+
+
+def examples():
+    """Doctests of public members and of their methods, each once."""
+    finder, seen = doctest.DocTestFinder(exclude_empty=True), set()
+    for name, member in public().items():
+        if not (inspect.isclass(member) or inspect.isroutine(member)) or id(member) in seen:
+            continue
+        seen.add(id(member))
+        for test in finder.find(inspect.unwrap(member), name, module=False, globs={}):
+            if test.examples:
+                yield test
+
+
+@pytest.mark.parametrize("example", examples(), ids=lambda test: test.name)
+def test_an_example_runs_and_prints_what_is_shown(example, tmp_path, monkeypatch, own_laws):
+    monkeypatch.chdir(tmp_path)
+    example.globs.update(jl=jl, np=np, pd=pd)
+    said = []
+    doctest.DocTestRunner(optionflags=FLAGS, verbose=False).run(example, out=said.append)
+    assert not said, "".join(said)
