@@ -42,7 +42,7 @@ def examples():
                 yield test
 
 
-@pytest.mark.parametrize("example", examples(), ids=lambda test: test.name)
+@pytest.mark.parametrize("example", list(examples()), ids=lambda test: test.name)
 def test_an_example_runs_and_prints_what_is_shown(example, tmp_path, monkeypatch, own_laws):
     monkeypatch.chdir(tmp_path)
     example.globs.update(jl=jl, np=np, pd=pd)
