@@ -1,6 +1,7 @@
 """The examples of public docstrings run, and print what is shown."""
 
 import doctest
+import importlib
 import inspect
 from types import ModuleType
 
@@ -11,7 +12,7 @@ import pytest
 import jaxlaw as jl
 
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
-ROOMS = ("design", "folds", "laws", "planning", "plots", "schedules", "simulate")
+PACKAGES = ("design", "laws", "planning", "plots", "schedules", "simulate", "validation.folds")
 
 
 def public():
@@ -21,12 +22,12 @@ def public():
         member = getattr(jl, name)
         if not isinstance(member, ModuleType):
             found[f"jl.{name}"] = member
-    for room in ROOMS:
-        module = getattr(jl, room)
+    for package in PACKAGES:
+        module = importlib.import_module(f"jaxlaw.{package}")
         for name in getattr(module, "__all__", ()):
             member = getattr(module, name)
             if not isinstance(member, ModuleType):
-                found[f"jl.{room}.{name}"] = member
+                found[f"jl.{package}.{name}"] = member
     return found
 
 
