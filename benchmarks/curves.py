@@ -66,9 +66,9 @@ def _schedule(row) -> Schedule:
 
 
 @cache
-def curves_of(size: int) -> jl.Curves:
+def curves_of(size: int) -> jl.LossCurves:
     """The nine curves of one model size."""
-    return jl.read_curves(
+    return jl.read_loss_curves(
         read("lr_loss_curves.csv"),
         columns={"run": "schedule"},
         schedules=schedules_of_data(),
@@ -76,7 +76,7 @@ def curves_of(size: int) -> jl.Curves:
     )
 
 
-def fitted_on(size: int) -> jl.Curves:
+def fitted_on(size: int) -> jl.LossCurves:
     """The three curves that the published law was fitted on."""
     return curves_of(size).only(where="split == 'fit'")
 
@@ -127,27 +127,27 @@ def objective(fit: jl.Fit, size: int) -> float:
     return float(np.sum(small**2 / 2 + fit.delta * (off - small)))
 
 
-def replay_curves(corpus: str) -> jl.Curves:
+def replay_curves(corpus: str) -> jl.LossCurves:
     """One corpus of continual_70m.csv: r is its share; its rate is taken as constant."""
     domain, share, _ = CORPORA[corpus]
     table = read("continual_70m.csv").query("domain == @domain")
     # Before the first step, where the base is, the share makes no difference.
     table = table.assign(r=table[share].fillna(1.0), phase="cpt")
-    return jl.read_curves(table, columns={"run": "run_id"}, schedules=CONSTANT)
+    return jl.read_loss_curves(table, columns={"run": "run_id"}, schedules=CONSTANT)
 
 
-def left_out(curves: jl.Curves, r: float) -> tuple[jl.Curves, jl.Curves]:
+def left_out(curves: jl.LossCurves, r: float) -> tuple[jl.LossCurves, jl.LossCurves]:
     """The curves without one share, and those of it."""
     mine = f"r == {r!r} and step > 0"
     return curves.without(where=mine), curves.only(where=mine)
 
 
-def fit_replay(law: str, curves: jl.Curves) -> jl.Fit:
+def fit_replay(law: str, curves: jl.LossCurves) -> jl.Fit:
     """With a constant rate nothing anneals."""
     return jl.fit(law, curves, fixed={"C2": 0.0, "a1": 0.0})
 
 
-def replay_errors(fit: jl.Fit, curves: jl.Curves, r: float) -> np.ndarray:
+def replay_errors(fit: jl.Fit, curves: jl.LossCurves, r: float) -> np.ndarray:
     """Loss less prediction, (rows,)."""
     predicted = fit.predict_curve(CONSTANT, curves.table["step"], r=r)["loss"]
     return curves.table["loss"].to_numpy() - predicted.to_numpy()

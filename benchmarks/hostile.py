@@ -186,7 +186,7 @@ _OPTIONS: list[dict[str, Any]] = [
     {"where": "@x"}, {"where": "__import__('os')"}, {"where": [True]}, {"where": np.ones(12)},
     {"weight": "N"}, {"weight": "q"}, {"weight": [1, 2]}, {"weight": -np.ones(12)},
     {"weight": np.zeros(12)}, {"weight": ["a"] * 12}, {"weight": {}}, {"weight": 5},
-    {"share": "general"}, {"share": 1}, {"drop_invalid": True}, {"name": "x.csv"}, {"name": ""},
+    {"corpus": "general"}, {"corpus": 1}, {"drop_invalid": True}, {"name": "x.csv"}, {"name": ""},
 ]  # fmt: skip
 
 

@@ -107,12 +107,12 @@ _SAMPLES = {"model": ["a"] * 4 + ["b"] * 4, "D": [2e2, 8e2, 2e3, 8e3] * 2,
 _AREAS = {"decay": 0.999}
 
 
-def _phases(continued: bool = False) -> jl.Curves:
+def _phases(continued: bool = False) -> jl.LossCurves:
     """A base's curve, or one that another corpus lifts after 20 steps."""
     step = np.arange(21, 41) if continued else np.arange(1, 41)
     loss = 3 + 1 / np.sqrt(step) + (0.1 if continued else 0.0)
     line = "constant:lr=1e-3,steps=20+constant:lr=1e-3,steps=20"
-    return jl.read_curves(
+    return jl.read_loss_curves(
         {"step": step, "loss": loss},
         schedules=line if continued else "constant:lr=1e-3,steps=40",
     )
@@ -148,7 +148,7 @@ CALLS: dict[str, tuple[Callable[[], dict[str, Any]], bool]] = {
                            "delta": 1e-3, "space": "log", "asymmetry": 1.0}, True),
     "fit_decay": (lambda: {"law": "annealing", "curves": None, "decays": (0.9, 0.99)}, False),
     "observed_shift": (lambda: {"continual": _phases(continued=True), "hidden": _phases(),
-                                "pairs": None, "share": None}, False),
+                                "pairs": None, "corpus": None}, False),
     "identifiability": (lambda: {"law": fitted(), "runs": runs()}, True),
     "inflection_ratio": (lambda: {"runs": turning(), "split": None, "at": None,
                                   "resamples": 2, "level": 0.9, "resample": "points", "seed": 0,
@@ -158,18 +158,19 @@ CALLS: dict[str, tuple[Callable[[], dict[str, Any]], bool]] = {
     "profile": (lambda: {"law": fitted(), "runs": runs(), "quantity": "alpha", "groups": None,
                          "robust": True}, True),
     "law_table": (dict, False),
-    "learnability": (lambda: {"curves": pd.DataFrame(
+    "learnability_coefficients": (lambda: {"curves": pd.DataFrame(
         {"step": [0, 1000, 5000, 10000, 11000], "loss": [4.0, 3.0, 2.5, 2.3, 2.25]}),
         "by": None, "law": "dcpt-cross", "k1_step": 1000}, False),
     "load": (lambda: {"path": "no-such-file.json"}, False),
     "published": (dict, False),
     "published_table": (dict, False),
-    "read_curves": (lambda: {"source": curve(), "columns": None, "units": None, "schedules": None,
+    "read_loss_curves": (lambda: {"source": curve(), "columns": None, "units": None,
+                                  "schedules": None,
                              "first_step": 0, "S1_before": 0.0, "fill": None, "batch": None,
-                             "lr_tolerance": 5e-3, "weight": None, "where": None, "share": None,
+                             "lr_tolerance": 5e-3, "weight": None, "where": None, "corpus": None,
                              "drop_invalid": False, "name": None}, False),
     "read_runs": (lambda: {"source": runs(), "columns": None, "units": None, "weight": None,
-                           "where": None, "share": None, "drop_invalid": False, "name": None},
+                           "where": None, "corpus": None, "drop_invalid": False, "name": None},
                            False),
     "planning.allocation": (lambda: {"fit": _SCRATCH, "compute": 1e21, "limits": None, "cost": None,
                                      "corpus_tokens": None, "level": 0.9}, False),

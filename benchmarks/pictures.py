@@ -35,7 +35,7 @@ def demo(made: Names) -> Figure:
     columns = {"N": "n_params", "D": "n_tokens", "r_d": "domain_ratio"}
     columns |= {"loss_d": "domain_loss", "loss_g": "general_loss"}
     runs = jl.read_runs(table, columns, {"N": 1, "D": 1}, name="simulated runs")
-    fits = {side: jl.fit("dcpt", runs.share(side)) for side in ("general", "domain")}
+    fits = {side: jl.fit("dcpt", runs.for_corpus(side)) for side in ("general", "domain")}
     return plots.demo_figure(fits, runs)
 
 

@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from jaxlaw._areas import PhaseAreas as PhaseAreas
     from jaxlaw._areas import areas as areas
     from jaxlaw._areas import phase_areas as phase_areas
-    from jaxlaw.data import Curves as Curves
-    from jaxlaw.data import read_curves as read_curves
-    from jaxlaw.data._learnability import learnability as learnability
-    from jaxlaw.data._observations import Observations as Observations
-    from jaxlaw.data._runs import Runs as Runs
-    from jaxlaw.data._runs import read_runs as read_runs
+    from jaxlaw.data import LossCurves as LossCurves
+    from jaxlaw.data import Observations as Observations
+    from jaxlaw.data import Runs as Runs
+    from jaxlaw.data import learnability_coefficients as learnability_coefficients
+    from jaxlaw.data import read_loss_curves as read_loss_curves
+    from jaxlaw.data import read_runs as read_runs
     from jaxlaw.errors import DataError as DataError
     from jaxlaw.errors import JaxlawError as JaxlawError
     from jaxlaw.errors import UsageError as UsageError
@@ -77,10 +77,7 @@ if TYPE_CHECKING:
 else:
     _MEMBERS = {
         "_areas": "Areas PhaseAreas areas phase_areas",
-        "data": "Curves read_curves",
-        "data._learnability": "learnability",
-        "data._observations": "Observations",
-        "data._runs": "Runs read_runs",
+        "data": "LossCurves Observations Runs learnability_coefficients read_loss_curves read_runs",
         "errors": "DataError JaxlawError UsageError WorkError",
         "fitting._checkpoint": "join_processes",
         "fitting._fit": "fit",
@@ -113,7 +110,11 @@ else:
         "simulate": "simulate",
     }
     #: Old name → new name: it works for one version, with a warning.
-    _RENAMED: dict[str, str] = {}
+    _RENAMED: dict[str, str] = {
+        "Curves": "LossCurves",
+        "learnability": "learnability_coefficients",
+        "read_curves": "read_loss_curves",
+    }
 
     __all__ = sorted([*_HOME, *_MODULES])
 

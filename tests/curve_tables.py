@@ -33,9 +33,9 @@ def logged(specs: dict[str, str] = SPECS, every: int = 100) -> pd.DataFrame:
     return pd.concat(parts, ignore_index=True)
 
 
-def read(frame: pd.DataFrame | None = None, **options) -> jl.Curves:
+def read(frame: pd.DataFrame | None = None, **options) -> jl.LossCurves:
     options.setdefault("schedules", SPECS)
-    return jl.read_curves(logged() if frame is None else frame, **options)
+    return jl.read_loss_curves(logged() if frame is None else frame, **options)
 
 
 @cache
@@ -62,9 +62,9 @@ BEFORE = {"first_step": 2160, "S1_before": 0.324}
 
 
 @cache
-def real_curves() -> jl.Curves:
+def real_curves() -> jl.LossCurves:
     """The nine curves of 25 M parameters."""
-    return jl.read_curves(
+    return jl.read_loss_curves(
         Path(DATA) / "lr_loss_curves.csv",
         columns={"run": "schedule"},
         schedules=real_schedules(),

@@ -128,7 +128,7 @@ def plan_expected():
 def inflection_expected():
     columns = {"r_d": "domain_ratio", "loss_g": "general_loss"}
     found = jl.inflection_ratio(
-        jl.read_runs("shares.csv", columns, share="general"),
+        jl.read_runs("shares.csv", columns, corpus="general"),
         resamples=2,
         n_starts=16,
         screen=4,
@@ -154,7 +154,7 @@ def absent(value):
 
 
 def learnability_expected():
-    table = jl.learnability("curves.csv", "domain")
+    table = jl.learnability_coefficients("curves.csv", "domain")
     return {"law": "dcpt-cross", "domains": table.reset_index().to_dict("records")}
 
 
@@ -163,7 +163,7 @@ def demo_expected():
     columns = COLUMNS | {"r_d": "domain_ratio", "loss_d": "domain_loss", "loss_g": "general_loss"}
     runs = jl.read_runs(demo.table, columns, units={"N": 1, "D": 1})
     truths = {"general": demo.general, "domain": demo.domain}
-    return {side: corpus_expected(runs.share(side), truths[side]) for side in truths} | {
+    return {side: corpus_expected(runs.for_corpus(side), truths[side]) for side in truths} | {
         "picture": "demo.png"
     }
 
@@ -271,7 +271,7 @@ PYTHON = {
     "sampling next": next_expected,
     "inflection": inflection_expected,
     "slopes": lambda: {"slopes": jl.loss_slopes(
-        "shares.csv", columns={"r_d": "domain_ratio", "loss_g": "general_loss"}, share="general"
+        "shares.csv", columns={"r_d": "domain_ratio", "loss_g": "general_loss"}, corpus="general"
     ).to_dict("records"), "notes": []},
     "requirements": lambda: {
         "law": "dcpt", "notes": [],

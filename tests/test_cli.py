@@ -348,7 +348,7 @@ def curve_files(tmp_path):
 
 @pytest.fixture(scope="module")
 def curve_fit():
-    return jl.fit("annealing", jl.read_curves(logged(), schedules=SPECS))
+    return jl.fit("annealing", jl.read_loss_curves(logged(), schedules=SPECS))
 
 
 def test_areas_of_a_schedule(command, tmp_path):
@@ -433,7 +433,7 @@ def test_areas_are_counted_as_the_flags_say(command, curve_files, tmp_path):
     )
     fit = jl.load(tmp_path / "counted.json")
     assert json.loads(out)["loss"] == fit.predict_curve(LINE, [3000], batch=0.5)["loss"].tolist()
-    curves = jl.read_curves(logged(), schedules=SPECS, batch=0.5).runs(**options)
+    curves = jl.read_loss_curves(logged(), schedules=SPECS, batch=0.5).runs(**options)
     assert fit.ranges["S1"] == curves.observations("annealing").ranges["S1"]
     code, out, _ = command(
         "areas", LINE, "--epsilon", "0.1", "--batch", "0.5", "--at", "9", "--json"

@@ -123,7 +123,7 @@ def test_two_batches_are_read_and_get_a_shift_each():
         rows.append(made[["b", "loss"]].assign(run=run, step=step, tokens=worth * 4e6))
     table = pd.concat(rows, ignore_index=True)
     table["ratio"] = table["tokens"] / 4e6
-    curves = jl.read_curves(table, schedules=TWO, batch="ratio")
+    curves = jl.read_loss_curves(table, schedules=TWO, batch="ratio")
     observed = curves.runs().observations("cpt-curve-batch")
     at_it = at_truth("cpt-curve-batch").predict(observed.inputs)
     np.testing.assert_allclose(at_it, observed.target, rtol=1e-12)

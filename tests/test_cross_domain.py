@@ -13,7 +13,7 @@ from jaxlaw.fitting._objective import metrics
 from jaxlaw.laws.cross_domain import in_domain, learnable_coefficient
 
 CURVES = simulate.early_curves()
-DOMAINS = jl.learnability(CURVES, by="domain", law="dcpt-cross-k4")
+DOMAINS = jl.learnability_coefficients(CURVES, by="domain", law="dcpt-cross-k4")
 LAWS = ["dcpt-cross-k1", "dcpt-cross-k2", "dcpt-cross", "dcpt-cross-k4"]
 
 
@@ -58,33 +58,46 @@ def test_early_curves_give_what_the_paper_defines():
 
 def test_only_the_steps_that_are_needed_are_asked_for():
     short = CURVES[CURVES["step"] <= 5000]
-    two = jl.learnability(short, by="domain")
+    two = jl.learnability_coefficients(short, by="domain")
     pd.testing.assert_frame_equal(two, DOMAINS[["k1", "k2"]])
-    initial = jl.learnability(short, by="domain", k1_step=0)
+    initial = jl.learnability_coefficients(short, by="domain", k1_step=0)
     start = short[short["step"] == 0].set_index("domain")["loss"]
     assert (initial["k1"] == start).all()
-    one = jl.learnability(short[short["domain"] == "math"])
+    one = jl.learnability_coefficients(short[short["domain"] == "math"])
     assert one.to_numpy().tolist() == [two.loc["math"].tolist()]
     with pytest.raises(jl.DataError, match="code: .*none after 10000, 11000"):
-        jl.learnability(short, by="domain", law="dcpt-cross-k4")
+        jl.learnability_coefficients(short, by="domain", law="dcpt-cross-k4")
 
 
 @pytest.mark.parametrize(
     ("call", "says"),
     [
-        (lambda: jl.learnability(CURVES), "6 losses after 0 steps; keep one, or say by="),
         (
-            lambda: jl.learnability(CURVES, by="Domain"),
+            lambda: jl.learnability_coefficients(CURVES),
+            "6 losses after 0 steps; keep one, or say by=",
+        ),
+        (
+            lambda: jl.learnability_coefficients(CURVES, by="Domain"),
             "no column Domain, which names the domain; columns: domain, step",
         ),
-        (lambda: jl.learnability(CURVES, law="dcpt"), "law dcpt takes none of k1, k2, k3"),
-        (lambda: jl.learnability(CURVES, k1_step=500), "k1_step is 1000 (App. H) or 0"),
         (
-            lambda: jl.learnability({"step": [0, 1000, 5000], "loss": [2.0, 2.1, 2.2]}),
+            lambda: jl.learnability_coefficients(CURVES, law="dcpt"),
+            "law dcpt takes none of k1, k2, k3",
+        ),
+        (
+            lambda: jl.learnability_coefficients(CURVES, k1_step=500),
+            "k1_step is 1000 (App. H) or 0",
+        ),
+        (
+            lambda: jl.learnability_coefficients(
+                {"step": [0, 1000, 5000], "loss": [2.0, 2.1, 2.2]}
+            ),
             "k2 is -0.2: its loss does not fall over the first 5,000 steps",
         ),
         (
-            lambda: jl.learnability({"step": [0, 1000, 5000], "loss": [2.0, np.nan, 1.0]}),
+            lambda: jl.learnability_coefficients(
+                {"step": [0, 1000, 5000], "loss": [2.0, np.nan, 1.0]}
+            ),
             "the loss after 1000 steps is nan",
         ),
         (lambda: learnable_coefficient("dcpt", {}), "dcpt has no learnable coefficient"),
@@ -141,7 +154,7 @@ def test_a_new_domain_is_predicted_from_its_first_5000_steps(pairs_left_out):
     at = {"N": 4.0, "D": 2.6, "r": 0.67}
     for k, pair in enumerate(itertools.combinations(DOMAINS.index, 2)):
         early = CURVES[CURVES["domain"].isin(pair) & (CURVES["step"] <= 5000)]
-        new = jl.learnability(early, by="domain")
+        new = jl.learnability_coefficients(early, by="domain")
         params = {name: values[k] for name, values in found.params.items()}
         inputs = {key: np.full(2, value) for key, value in at.items()} | {
             name: new[name].to_numpy() for name in new

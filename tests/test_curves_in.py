@@ -34,10 +34,10 @@ def test_rows_get_the_areas_after_their_step():
         np.testing.assert_allclose(mine["S2"], every.S2[mine["step"].astype(int) - 1], atol=1e-15)
     assert (found.table["S1_pt"] == found.table["S1"]).all()
     assert (found.table[["S1_cpt", "S2_cpt"]] == 0).all(axis=None)
-    assert found.areas == {
+    assert found.area_options == {
         "decay": 0.99, "carry_momentum": False, "count_warmup": False, "epsilon": None,
     }  # fmt: skip
-    assert found.observations("annealing").areas == found.areas
+    assert found.observations("annealing").area_options == found.area_options
 
 
 def test_a_column_may_hold_the_lines_themselves():
@@ -154,11 +154,11 @@ def test_every_logged_rate_is_the_schedule():
 
 def test_a_rate_at_step_0_is_that_before_the_first():
     frame = pd.DataFrame({"step": [0, 1, 2, 3], "lr": [0.0, 1.0, 2.0, 2.0], "loss": [9, 4, 3, 2.0]})
-    curves = jl.read_curves(frame, name="a.csv")
+    curves = jl.read_loss_curves(frame, name="a.csv")
     (schedule,) = curves.schedules.values()
     assert list(curves.courses) == ["a"]
     assert schedule.initial_lr == 0.0 and schedule.rates.tolist() == [1.0, 2.0, 2.0]
-    from_zero = jl.read_curves(frame, first_step=-1)  # row 0 is after the first update
+    from_zero = jl.read_loss_curves(frame, first_step=-1)  # row 0 is after the first update
     assert next(iter(from_zero.schedules.values())).rates.tolist() == [0.0, 1.0, 2.0, 2.0]
     assert from_zero.runs().table["S1"].tolist() == [0.0, 1.0, 3.0, 5.0]
 
@@ -166,7 +166,7 @@ def test_a_rate_at_step_0_is_that_before_the_first():
 @pytest.mark.parametrize("fill,rate", [("hold", 4.0), ("linear", 3.0)])
 def test_gaps_are_filled_on_request(fill, rate):
     frame = pd.DataFrame({"step": [1, 2, 4], "lr": [4.0, 4.0, 2.0], "loss": [3.0, 2.0, 1.0]})
-    curves = jl.read_curves(frame, fill=fill)
+    curves = jl.read_loss_curves(frame, fill=fill)
     assert next(iter(curves.schedules.values())).rates.tolist() == [4.0, 4.0, rate, 2.0]
 
 
@@ -296,16 +296,16 @@ def test_files_of_one_run_each_are_one_table(tmp_path):
     for run, part in frame.groupby("run"):
         paths.append(tmp_path / f"{run}.csv")
         part.drop(columns="run").to_csv(paths[-1], index=False)
-    curves = jl.read_curves(paths, schedules=SPECS)
+    curves = jl.read_loss_curves(paths, schedules=SPECS)
     assert list(curves.courses) == ["fall", "hold"]
     np.testing.assert_allclose(areas_of(curves), areas_of(read()), rtol=1e-12)
     part.assign(step=1.5).drop(columns="run").to_csv(paths[1], index=False)
     with pytest.raises(jl.DataError, match=r"lines hold\.csv:2 \(1\.5\)"):
-        jl.read_curves(paths, schedules=SPECS)
+        jl.read_loss_curves(paths, schedules=SPECS)
     with pytest.raises(jl.UsageError, match=r"fall\.csv is in the list twice"):
-        jl.read_curves([paths[0], paths[0]], schedules=SPECS)
+        jl.read_loss_curves([paths[0], paths[0]], schedules=SPECS)
     with pytest.raises(jl.UsageError, match="a list of files"):
-        jl.read_curves([frame], schedules=SPECS)
+        jl.read_loss_curves([frame], schedules=SPECS)
 
 
 def test_files_of_one_name_are_named_by_their_folders(tmp_path):
@@ -315,7 +315,7 @@ def test_files_of_one_name_are_named_by_their_folders(tmp_path):
         paths[-1].parent.mkdir()
         part.drop(columns="run").to_csv(paths[-1], index=False)
     schedules = {f"{run}/history": line for run, line in SPECS.items()}
-    curves = jl.read_curves(paths, schedules=schedules)
+    curves = jl.read_loss_curves(paths, schedules=schedules)
     assert list(curves.courses) == ["fall/history", "hold/history"]
     assert len(curves.table) == len(frame)
     np.testing.assert_allclose(areas_of(curves), areas_of(read()), rtol=1e-12)
@@ -324,7 +324,7 @@ def test_files_of_one_name_are_named_by_their_folders(tmp_path):
         (tmp_path / "fall" / "history.tsv").read_text().replace(",", "\t")
     )
     beside = [paths[0], tmp_path / "fall" / "history.tsv"]
-    curves = jl.read_curves(
+    curves = jl.read_loss_curves(
         beside, schedules={"history.csv": SPECS["fall"], "history.tsv": SPECS["hold"]}
     )
     assert len(curves.table) == len(frame)
@@ -365,7 +365,7 @@ rate = st.floats(0, 1, allow_subnormal=False)
 def test_a_log_of_every_step_is_the_schedule_it_was_written_from(values, first, before):
     steps = np.arange(first + 1, first + 1 + len(values))
     frame = pd.DataFrame({"step": steps, "lr": values, "loss": 1.0})
-    course = jl.read_curves(frame, S1_before=before).courses["DataFrame"]
+    course = jl.read_loss_curves(frame, S1_before=before).courses["DataFrame"]
     assert course.schedule.rates.tolist() == values
     assert (course.first_step, course.S1_before) == (first, before)
 
@@ -456,7 +456,7 @@ def test_a_fit_of_curves_finds_the_truth_and_keeps_how_areas_were_counted(tmp_pa
     curves = read()
     fit = jl.fit("annealing", curves)
     assert fit.params == pytest.approx(TRUTH, rel=1e-5)
-    assert fit.areas == curves.runs().areas
+    assert fit.areas == curves.runs().area_options
     assert "λ 0.999" in fit.summary()
     fit.save(tmp_path / "fit.json")
     assert jl.load(tmp_path / "fit.json").areas == fit.areas

@@ -4,6 +4,7 @@ import types
 
 import pytest
 
+import jaxlaw as jl
 from jaxlaw import UsageError
 from jaxlaw._deprecated import (
     renamed_arguments,
@@ -50,3 +51,19 @@ def test_an_old_member_of_a_module_is_found():
         assert module.old == 4
     with pytest.raises(AttributeError, match="no attribute 'other'"):
         _ = module.other
+
+
+def test_old_names_of_reading():
+    table = {"N": [1e8], "D": [1e9], "r_d": [0.5], "loss_d": [2.0]}
+    with pytest.warns(DeprecationWarning, match="argument share of read_runs.*use corpus"):
+        runs = jl.read_runs(table, share="domain")
+    with pytest.warns(DeprecationWarning, match="share is deprecated.*use for_corpus"):
+        assert runs.share("general").corpus == "general"
+    with pytest.warns(DeprecationWarning, match="Runs.areas is deprecated.*use area_options"):
+        assert runs.areas is None
+    with pytest.warns(DeprecationWarning, match="use jaxlaw.read_loss_curves"):
+        curves = jl.read_curves({"step": [1], "loss": [2.0]}, schedules="constant:lr=1,steps=1")
+    with pytest.warns(DeprecationWarning, match="use jaxlaw.LossCurves"):
+        assert isinstance(curves, jl.Curves)
+    with pytest.warns(DeprecationWarning, match="use jaxlaw.learnability_coefficients"):
+        assert jl.learnability is jl.learnability_coefficients

@@ -126,7 +126,7 @@ def curves():
         loss = TRUTH["L0"] + TRUTH["A"] * S1 ** -TRUTH["alpha"]
         loss -= by_definition(schedule, step, False)
         parts.append(pd.DataFrame({"run": run, "step": step, "loss": loss}))
-    return jl.read_curves(pd.concat(parts, ignore_index=True), schedules=LINES)
+    return jl.read_loss_curves(pd.concat(parts, ignore_index=True), schedules=LINES)
 
 
 @pytest.fixture(scope="module")
@@ -216,7 +216,7 @@ def test_what_curves_cannot_tell_is_said(curves):
     [
         (lambda: jl.fit_decay("multi-power", _tiny()), jl.UsageError, "has no decay"),
         (lambda: jl.fit("multi-power", {"S1": [1.0] * 9, "loss": [3.0] * 9}), jl.DataError,
-         "no column drop.*read_curves"),
+         "no column drop.*read_loss_curves"),
         (lambda: planning.optimal_schedule(("multi-power", TRUTH), 100, 3e-4), jl.UsageError,
          "every drop of a schedule"),
         (lambda: at_truth("multi-power").predict(S1=1.0), jl.UsageError, "drop.* is missing"),
@@ -229,4 +229,4 @@ def test_what_is_refused(call, kind, said):
 
 def _tiny():
     frame = pd.DataFrame({"step": [1, 2], "loss": [3.0, 2.0]})
-    return jl.read_curves(frame, schedules="constant:lr=1e-4,steps=2")
+    return jl.read_loss_curves(frame, schedules="constant:lr=1e-4,steps=2")

@@ -108,10 +108,10 @@ def test_no_inflection_is_an_answer(command, tmp_path):
     demo.to_csv(tmp_path / "runs.csv", index=False)
     named = {"N": "n_params", "D": "n_tokens", "r_d": "domain_ratio", "loss_g": "general_loss"}
     mapped = [part for name, column in named.items() for part in ("-c", f"{name}={column}")]
-    asked = ["inflection", "runs.csv", *mapped, "-u", "N=1", "-u", "D=1", "--share", "general"]
+    asked = ["inflection", "runs.csv", *mapped, "-u", "N=1", "-u", "D=1", "--corpus", "general"]
     code, out, _ = command(*asked)
     assert code == 0 and out.startswith("no inflection within the data")
-    runs = jl.read_runs(demo, named, {"N": 1, "D": 1}, share="general")
+    runs = jl.read_runs(demo, named, {"N": 1, "D": 1}, corpus="general")
     expected = jl.inflection_ratio(runs)
     found = json.loads(command(*asked, "--json")[1])
     assert found["ratio"] is None and found["bracket"] == [None, None]
@@ -128,12 +128,12 @@ def test_learnability_is_that_of_python(command, tmp_path):
     curves.to_csv(tmp_path / "curves.csv", index=False)
     asked = ("learnability", "curves.csv", "--by", "domain")
     code, out, _ = command(*asked, "--out", tmp_path / "domains.csv")
-    expected = jl.learnability(curves, "domain")
+    expected = jl.learnability_coefficients(curves, "domain")
     assert code == 0 and f"{expected.loc['music', 'k1']:.5g}" in out
     kept = pd.read_csv(tmp_path / "domains.csv", index_col="domain")
     assert kept.to_numpy() == pytest.approx(expected.to_numpy())
     found = json.loads(command(*asked, "--law", "dcpt-cross-k4", "--json")[1])
-    k3 = jl.learnability(curves, "domain", law="dcpt-cross-k4")["k3"].to_list()
+    k3 = jl.learnability_coefficients(curves, "domain", law="dcpt-cross-k4")["k3"].to_list()
     assert [row["k3"] for row in found["domains"]] == pytest.approx(k3)
     code, _, err = command("learnability", "curves.csv")
     assert code == 1 and "say --by which column names the domain" in err

@@ -79,7 +79,7 @@ def test_trainer_logs(trainer_runs):
 
 
 def test_trainer_logs_are_curves(trainer_runs):
-    curves = jl.read_curves(
+    curves = jl.read_loss_curves(
         trainer_runs, format="hf-trainer", fill="linear", first_step=99, S1_before=0.0
     )
     assert set(curves.schedules) == {"small", "large"}

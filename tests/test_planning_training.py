@@ -458,7 +458,7 @@ def test_curves_of_an_unknown_base_are_recovered_however_their_schedules_begin()
             loss = np.asarray(law(UNKNOWN[1], **areas))
         parts.append(pd.DataFrame({"run": name, "schedule": line, "step": steps, "loss": loss}))
     table = pd.concat(parts, ignore_index=True).assign(phase="cpt")
-    fit = jl.fit(law, jl.read_curves(table))
+    fit = jl.fit(law, jl.read_loss_curves(table))
     assert fit.r2 > 1 - 1e-12
     assert fit.params == pytest.approx(UNKNOWN[1], rel=1e-5)
     # A log of the rates is counted as the schedule that made them is.
@@ -468,9 +468,9 @@ def test_curves_of_an_unknown_base_are_recovered_however_their_schedules_begin()
         for part, (name, line) in zip(parts, LINES.items(), strict=True)
         for rates in [jl.schedules.parse(line).rates]
     ])  # fmt: skip
-    every = jl.read_curves(logged.drop(columns="schedule")).runs().table
+    every = jl.read_loss_curves(logged.drop(columns="schedule")).runs().table
     again = every.merge(table[["run", "step"]])[["S1_cpt", "S2_cpt"]]
-    declared = jl.read_curves(table).runs().table[["S1_cpt", "S2_cpt"]]
+    declared = jl.read_loss_curves(table).runs().table[["S1_cpt", "S2_cpt"]]
     np.testing.assert_allclose(again, declared, rtol=1e-12, atol=1e-18)
 
 
@@ -501,7 +501,7 @@ def test_a_law_that_knows_no_phases_reads_a_continual_phase_as_it_predicts_it(la
     table = pd.DataFrame({"run": "a", "schedule": line, "step": range(100, 4_001, 100)})
     fit = as_fit((law, TRUTHS[law]), area_options())
     for phase in ("pt", "cpt"):
-        runs = jl.read_curves(table.assign(phase=phase, loss=3.0)).runs()
+        runs = jl.read_loss_curves(table.assign(phase=phase, loss=3.0)).runs()
         read = fit.predict(runs.observations(law).inputs)
         np.testing.assert_array_equal(fit.predict_curve(line, table["step"])["loss"], read)
 

@@ -24,7 +24,9 @@ def demo():
     columns = {"N": "n_params", "D": "n_tokens", "r_d": "domain_ratio"}
     columns |= {"loss_d": "domain_loss", "loss_g": "general_loss"}
     runs = jl.read_runs(demo.table, columns, {"N": 1, "D": 1})
-    fits = {side: at_truth(runs.share(side), getattr(demo, side)) for side in ("general", "domain")}
+    fits = {
+        side: at_truth(runs.for_corpus(side), getattr(demo, side)) for side in ("general", "domain")
+    }
     return SimpleNamespace(runs=runs, fits=fits)
 
 
@@ -47,18 +49,18 @@ DRAW = [plots.observed_against_predicted, plots.residuals, plots.loss_over_share
 
 @pytest.mark.parametrize("draw", DRAW)
 def test_takes_and_returns_the_axes(demo, ax, draw):
-    assert draw(demo.fits["domain"], demo.runs.share("domain"), ax) is ax
+    assert draw(demo.fits["domain"], demo.runs.for_corpus("domain"), ax) is ax
     assert ax.get_xlabel() and ax.get_ylabel()
 
 
 @pytest.mark.parametrize("draw", DRAW)
 def test_makes_its_own_axes(demo, draw):
-    first, second = (draw(demo.fits["domain"], demo.runs.share("domain")) for _ in range(2))
+    first, second = (draw(demo.fits["domain"], demo.runs.for_corpus("domain")) for _ in range(2))
     assert first.figure is not second.figure
 
 
 def test_every_run_is_a_point_of_the_scatter(demo, ax):
-    fit, runs = demo.fits["general"], demo.runs.share("general")
+    fit, runs = demo.fits["general"], demo.runs.for_corpus("general")
     shown = points(plots.observed_against_predicted(fit, runs, ax))
     table = demo.runs.table
     expected = fit.predict(N=table["N"], D=table["D"], r=1 - table["r_d"])
@@ -67,7 +69,7 @@ def test_every_run_is_a_point_of_the_scatter(demo, ax):
 
 
 def test_residuals_are_percent_of_the_prediction(demo, ax):
-    fit, runs = demo.fits["domain"], demo.runs.share("domain")
+    fit, runs = demo.fits["domain"], demo.runs.for_corpus("domain")
     predicted, percent = points(plots.residuals(fit, runs, ax)).T
     np.testing.assert_allclose(predicted * (1 + percent / 100), demo.runs.table["loss_d"])
     assert 0.3 < percent.std() < 0.5  # the noise is 0.4 %
@@ -76,7 +78,7 @@ def test_residuals_are_percent_of_the_prediction(demo, ax):
 
 def test_curves_over_share_are_the_law_through_the_data(demo, ax):
     fit = demo.fits["domain"]
-    plots.loss_over_share(fit, demo.runs.share("domain"), ax)
+    plots.loss_over_share(fit, demo.runs.for_corpus("domain"), ax)
     tokens = np.unique(demo.runs.table["D"])
     assert len(ax.lines) == 4
     assert named(ax)[0] == "D = 131 M"
@@ -147,7 +149,7 @@ def points_of(ax, label):
 
 
 def test_residuals_below_the_predictions(demo, ax):
-    fit, runs = demo.fits["domain"], demo.runs.share("domain")
+    fit, runs = demo.fits["domain"], demo.runs.for_corpus("domain")
     plots.observed_against_predicted(fit, runs, ax, residual_panel=True)
     (below,) = ax.child_axes
     assert len(points(below)) == len(runs) and below.get_xlabel() == "predicted loss (nats)"
@@ -187,7 +189,7 @@ def test_tables_are_drawn_over_shares_inputs_and_compute(chinchilla_fit, ax):
 
 
 def test_held_out_runs_are_hollow_on_grey_ground(demo, ax):
-    runs = demo.runs.share("domain")
+    runs = demo.runs.for_corpus("domain")
     tokens = runs.table["D"].to_numpy()
     out = tokens > 2e9
     fit = replace(demo.fits["domain"], ranges=demo.fits["domain"].ranges | {"D": (1.4e8, 2e9)})
@@ -213,7 +215,7 @@ def test_without_runs_the_curves_span_the_fitted_ranges(demo, ax):
     with pytest.raises(jl.UsageError, match="no input 'n'"):
         plots.loss_over_input(fit, None, "n")
     with pytest.raises(jl.UsageError, match="held_out has 3 values"):
-        plots.loss_over_input(fit, demo.runs.share("domain"), "D", held_out=[1, 0, 1])
+        plots.loss_over_input(fit, demo.runs.for_corpus("domain"), "D", held_out=[1, 0, 1])
 
 
 def test_runs_that_share_no_value_have_the_colours_of_their_own(chinchilla_fit, ax):

@@ -165,7 +165,7 @@ def own_loss(fit, table):
 
 
 def test_curves_are_drawn_over_their_steps_the_worst_first(annealing):
-    curves = jl.read_curves(own_loss(annealing.fit, logged()), schedules=SPECS)
+    curves = jl.read_loss_curves(own_loss(annealing.fit, logged()), schedules=SPECS)
     seen = Seen(jl.report(annealing.fit, runs=curves, intervals=annealing))
     assert "Curve hold (1 of 2, the worst fitted first): off by 1.98%" in seen.text
     assert "Curve fall (2 of 2, the worst fitted first): off by 0.00%" in seen.text
@@ -180,7 +180,9 @@ def test_curves_whose_rows_share_names_are_drawn_as_others(annealing):
     again = frame.set_axis(frame.groupby("run").cumcount(), axis=0)
     assert not again.index.is_unique
     pages = [
-        jl.report(annealing.fit, runs=jl.read_curves(table, schedules=SPECS), intervals=annealing)
+        jl.report(
+            annealing.fit, runs=jl.read_loss_curves(table, schedules=SPECS), intervals=annealing
+        )
         for table in (frame, again)
     ]
     assert Seen(pages[0]).text == Seen(pages[1]).text and "Curve hold (1 of 2" in pages[1]
@@ -194,7 +196,7 @@ def test_a_curve_that_begins_late_is_predicted_where_it_was_run(annealing):
     step = np.arange(600, 4001, 200)
     loss = annealing.fit.predict_curve(late, step, **asked)["loss"]
     table = pd.DataFrame({"run": "late", "step": step, "loss": loss})
-    curves = jl.read_curves(table, schedules={"late": late}, **asked)
+    curves = jl.read_loss_curves(table, schedules={"late": late}, **asked)
     assert "Curve late: off by 0.00%" in jl.report(annealing.fit, runs=curves, intervals=annealing)
 
 

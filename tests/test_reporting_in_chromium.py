@@ -57,7 +57,7 @@ def opened(request, tmp_path_factory):
         plans, profiles = [planning.allocation(fit, 1e21)], [a_profile(fit)]
         jl.report(fit, folder / "page.html", runs=runs, plans=plans, profiles=profiles)
     elif request.param == "curves":
-        curves = jl.read_curves(logged(), schedules=SPECS)
+        curves = jl.read_loss_curves(logged(), schedules=SPECS)
         fit = jl.fit("annealing", curves, n_starts=64, screen=8)
         jl.report(fit, folder / "page.html", runs=curves)
     else:

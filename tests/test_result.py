@@ -91,9 +91,9 @@ def test_predict_follows_the_columns_of_the_fitted_runs(tmp_path, command, chinc
 def test_shares_that_are_one_minus_a_column_are_no_such_column():
     table = simulate.experiment("dcpt", noise=0.0).table.rename(columns={"r": "domain share"})
     columns = {"r_d": "domain share"}
-    domain = jl.read_runs(table, columns, share="domain").observations("dcpt")
+    domain = jl.read_runs(table, columns, corpus="domain").observations("dcpt")
     assert domain.mapped == {"r": "domain share"}
-    assert jl.read_runs(table, columns, share="general").observations("dcpt").mapped == {}
+    assert jl.read_runs(table, columns, corpus="general").observations("dcpt").mapped == {}
 
 
 def test_a_saved_fit_predicts_the_same_bits_in_another_process(tmp_path):

@@ -146,19 +146,19 @@ SIDED = {"r_d": "share", "loss_g": "general", "loss_d": "domain"}
 
 def test_one_set_of_runs_two_fits():
     runs = read_runs(sided(), columns=SIDED, units={"N": 1, "D": 1})
-    general = runs.share("general").observations("dcpt")
-    domain = runs.share("domain").observations("dcpt")
+    general = runs.for_corpus("general").observations("dcpt")
+    domain = runs.for_corpus("domain").observations("dcpt")
     np.testing.assert_array_equal(general.inputs["r"], 1 - sided()["share"])
     np.testing.assert_array_equal(domain.inputs["r"], sided()["share"])
     np.testing.assert_array_equal(general.target, sided()["general"])
     np.testing.assert_array_equal(domain.target, sided()["domain"])
-    asked = read_runs(sided(), columns=SIDED, units={"N": 1, "D": 1}, share="general")
+    asked = read_runs(sided(), columns=SIDED, units={"N": 1, "D": 1}, corpus="general")
     assert_same(asked.observations("dcpt"), general)
 
 
 def test_percent_shares_by_unit():
     frame = sided().assign(share=sided()["share"] * 100)
-    runs = read_runs(frame, columns=SIDED, units={"N": 1, "D": 1, "r_d": 0.01}, share="general")
+    runs = read_runs(frame, columns=SIDED, units={"N": 1, "D": 1, "r_d": 0.01}, corpus="general")
     observations = runs.observations("dcpt")
     np.testing.assert_allclose(observations.inputs["r"], 1 - sided()["share"], atol=1e-15)
     assert observations.ranges["r"] == (0.0, 100.0)
@@ -167,7 +167,7 @@ def test_percent_shares_by_unit():
 def test_both_shares_are_taken_as_given():
     frame = sided().assign(r_g=0.5 - sided()["share"] / 2)
     runs = read_runs(frame, columns=SIDED | {"r_g": "r_g"}, units={"N": 1, "D": 1})
-    general = runs.share("general").observations("dcpt")
+    general = runs.for_corpus("general").observations("dcpt")
     np.testing.assert_array_equal(general.inputs["r"], frame["r_g"])
 
 
@@ -175,18 +175,18 @@ def test_share_mistakes():
     runs = read_runs(sided(), columns=SIDED, units={"N": 1, "D": 1})
     with pytest.raises(UsageError) as error:
         runs.observations("dcpt")
-    assert_says(error, "r_d", "share='general'", "share='domain'")
+    assert_says(error, "r_d", "corpus='general'", "corpus='domain'")
     with pytest.raises(UsageError, match="'general' or 'domain', not 'both'"):
-        runs.share("both")
+        runs.for_corpus("both")
     with pytest.raises(UsageError) as error:
-        read_runs(simple(), share="general")
+        read_runs(simple(), corpus="general")
     assert_says(error, "r_d, r_g, loss_d, loss_g", "columns={'r_d': 'domain_share'}")
-    plain = read_runs(sided(), columns={"r": "share", "loss_g": "general"}, share="general",
+    plain = read_runs(sided(), columns={"r": "share", "loss_g": "general"}, corpus="general",
                       units={"N": 1, "D": 1})  # fmt: skip
     with pytest.raises(UsageError) as error:
         plain.observations("dcpt")
     assert_says(error, "column share does not say whose share", "columns={'r_d': …}")
-    one = read_runs(sided(), columns={"r_d": "share", "loss_d": "domain"}, share="general",
+    one = read_runs(sided(), columns={"r_d": "share", "loss_d": "domain"}, corpus="general",
                     units={"N": 1, "D": 1})  # fmt: skip
     with pytest.raises(DataError, match="no column loss_g"):
         one.observations("dcpt")

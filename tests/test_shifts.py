@@ -37,10 +37,10 @@ def continual(noise=0.0, **lines):
         curve(name, line, jl.schedules.parse(line).boundary + AT, noise)
         for name, line in lines.items()
     ]
-    return jl.read_curves(pd.concat(parts, ignore_index=True))
+    return jl.read_loss_curves(pd.concat(parts, ignore_index=True))
 
 
-HIDDEN = jl.read_curves(curve("base", BASE, np.arange(2_000, 40_001, 20)))
+HIDDEN = jl.read_loss_curves(curve("base", BASE, np.arange(2_000, 40_001, 20)))
 
 
 def true_shift(S1_cpt):
@@ -84,12 +84,12 @@ def test_the_hidden_curve_may_be_a_fit_of_any_law_that_has_one():
 
 def test_phases_that_count_their_own_steps_and_pairs_by_name():
     plain = continual()
-    restarted = jl.read_curves(plain.table.assign(phase="cpt", step=np.tile(AT, 3)))
+    restarted = jl.read_loss_curves(plain.table.assign(phase="cpt", step=np.tile(AT, 3)))
     two = pd.concat([HIDDEN.table, HIDDEN.table.assign(run="other")], ignore_index=True)
-    found = jl.observed_shift(restarted, jl.read_curves(two), dict.fromkeys(STARTS, "base"))
+    found = jl.observed_shift(restarted, jl.read_loss_curves(two), dict.fromkeys(STARTS, "base"))
     pd.testing.assert_frame_equal(found, jl.observed_shift(plain, HIDDEN))
     with pytest.raises(UsageError, match="run early has no hidden curve: pass pairs="):
-        jl.observed_shift(restarted, jl.read_curves(two))
+        jl.observed_shift(restarted, jl.read_loss_curves(two))
 
 
 OTHER_RATES = "wsd:peak=2e-4,steps=40000,decay=0.5"
@@ -108,7 +108,7 @@ OTHER_RATES = "wsd:peak=2e-4,steps=40000,decay=0.5"
     ],
 )  # fmt: skip
 def test_what_is_no_hidden_curve_is_refused(curves, hidden, error, message):
-    hidden = jl.read_curves(hidden) if isinstance(hidden, pd.DataFrame) else hidden
+    hidden = jl.read_loss_curves(hidden) if isinstance(hidden, pd.DataFrame) else hidden
     with pytest.raises(error, match=message):
         jl.observed_shift(curves or continual(), hidden)
 

@@ -60,7 +60,7 @@ def test_continual_curves_obey_their_laws_along_the_lines_they_name(tmp_path):
     columns = {"r_g": "replay", "loss_g": "loss_pt", "loss_d": "loss_cpt"}
     for side, corpus in (("general", "pt"), ("domain", "cpt")):
         law = laws.get(f"cpt-curve-replay-{corpus}")
-        curves = jl.read_curves(tmp_path / "curves.csv", columns, share=side)
+        curves = jl.read_loss_curves(tmp_path / "curves.csv", columns, corpus=side)
         seen = curves.runs().observations(law)
         with jax.enable_x64(True):
             np.testing.assert_allclose(law(getattr(made, corpus), **seen.inputs), seen.target)

@@ -504,7 +504,7 @@ def test_folds_stay_with_their_rows_where_rows_are_dropped():
 def test_labels_are_in_the_units_of_the_user_and_of_the_share_asked_for():
     demo = jl.simulate.demo().table
     columns = {"N": "n_params", "D": "n_tokens", "r_d": "domain_ratio", "loss_g": "general_loss"}
-    runs = jl.read_runs(demo, columns, {"N": 1, "D": 1}).share("general")
+    runs = jl.read_runs(demo, columns, {"N": 1, "D": 1}).for_corpus("general")
     data, law = prepared("dcpt", runs, folds.leave_k_out("r", 2))
     assert data.folds.labels[9] == "r = 0.1, 0.33 held out"
     shares = data.observations[law].inputs["r"]

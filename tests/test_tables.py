@@ -216,7 +216,7 @@ def test_tables_of_other_libraries_are_predicted_studied_and_read_as_curves(chin
     assert names == [("a",), ("b",)]
     assert sources_of({"N": [1.0], "D": np.ones(1)})[0][0] is None
     curve = [{"step": k, "loss": 3.0 - k / 100, "lr": 1e-3} for k in range(1, 9)]
-    assert len(jl.read_curves(curve).table) == 8
+    assert len(jl.read_loss_curves(curve).table) == 8
 
 
 def test_records_that_are_no_table_are_refused():

@@ -312,7 +312,7 @@ else:
             typer.Option(help="N=7e9 or N=1e9,7e9; all combinations; repeatable."),
         ] = None,
         column: opt.Columns = None,
-        share: opt.Share = None,
+        corpus: opt.Corpus = None,
         where: opt.Where = None,
         out: Annotated[Path | None, typer.Option(help="Write the table (CSV).")] = None,
         as_json: opt.Json = False,
@@ -330,7 +330,7 @@ else:
             raise UsageError("say where to predict: a file, or --at NAME=VALUE for each input")
         columns, runs = pairs(column, "--column"), None
         if data is not None:
-            runs = opt.read_points(loaded, data, columns, share, where)
+            runs = opt.read_points(loaded, data, columns, corpus, where)
         points = combinations(at, "--at") if runs is None else opt.points_of(loaded, runs)
         outside = loaded.outside(**points)
         predicted = np.broadcast_to(loaded.predict(**points), outside.shape).ravel()

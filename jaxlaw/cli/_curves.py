@@ -153,7 +153,7 @@ def curves_of(
     s1_before: float | None,
     batch: str | None,
     **reading: Any,
-) -> jl.Curves:
+) -> jl.LossCurves:
     """The curves of ``jaxlaw fit --schedules``."""
     if schedules in ("lr", "schedule"):
         declared = None
@@ -161,7 +161,7 @@ def curves_of(
         declared = read_schedules(schedules)
     else:
         declared = as_schedule(schedules)
-    return jl.read_curves(
+    return jl.read_loss_curves(
         data,
         schedules=declared,
         first_step=first_step,
@@ -172,7 +172,11 @@ def curves_of(
 
 
 def fit_curves(
-    law: str | jl.Law, curves: jl.Curves, decay: str | None, counted: dict[str, Any], **options: Any
+    law: str | jl.Law,
+    curves: jl.LossCurves,
+    decay: str | None,
+    counted: dict[str, Any],
+    **options: Any,
 ) -> jl.Fit:
     """The fit at a decay, or with the decay fitted; ``counted`` are other options of areas."""
     if decay == "fit":

@@ -37,8 +37,8 @@ def demo_command(
     runs = jl.read_runs(demo.table, columns, {"N": 1, "D": 1}, name="simulated runs")
     fits, truths = {}, {"general": demo.general, "domain": demo.domain}
     for side in truths:
-        fits[side] = jl.fit("dcpt", runs.share(side))
-    pages = {side: _compare(fits[side], truths[side], runs.share(side)) for side in truths}
+        fits[side] = jl.fit("dcpt", runs.for_corpus(side))
+    pages = {side: _compare(fits[side], truths[side], runs.for_corpus(side)) for side in truths}
     drawn = _demo_picture(fits, runs, out)
     if as_json:
         print_json({**pages, "picture": str(out) if drawn else None})

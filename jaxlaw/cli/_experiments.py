@@ -104,7 +104,7 @@ def next_command(
     loaded = loaded_fit(fit)
     listed = read_table(candidates)
     known = {k: v for k, v in reading["columns"].items() if v in listed.frame}
-    points = opt.points_of(loaded, opt.read_points(loaded, listed, known, reading["share"]))
+    points = opt.points_of(loaded, opt.read_points(loaded, listed, known, reading["corpus"]))
     asked = combinations(at, "--at")
     found = jl.sampling.next_runs(
         loaded, jl.read_runs(data, **reading), listed.frame.assign(**points),
@@ -147,8 +147,8 @@ def inflection_command(
 
     No inflection within the data is an answer too.
 
-    Example: jaxlaw inflection shares.csv --share general -c r_d=domain_ratio -c loss_g=general_loss
-    """
+    Example: jaxlaw inflection shares.csv --corpus general -c r_d=domain_ratio -c loss_g=general_loss
+    """  # noqa: E501
     check_out(out)
     found = jl.inflection_ratio(
         jl.read_runs(data, **reading), split=split, at=numbers_of(at, "--at"),
@@ -178,7 +178,7 @@ def slopes_command(
 ) -> None:
     """How fast the loss moves with D at every share: the differences of Que 2024, figure 10.
 
-    Example: jaxlaw slopes shares.csv --share general -c r_d=domain_ratio -c loss_g=general_loss
+    Example: jaxlaw slopes shares.csv --corpus general -c r_d=domain_ratio -c loss_g=general_loss
     """
     check_out(out, JSON, CSV, PICTURE)
     found = jl.loss_slopes(data, every=every, **reading)
@@ -229,7 +229,7 @@ def learnability_command(
     Example: jaxlaw learnability curves.csv --by domain --out domains.csv
     """
     check_out(out)
-    found = jl.learnability(curves, by, law=law_named(law), k1_step=k1_step)
+    found = jl.learnability_coefficients(curves, by, law=law_named(law), k1_step=k1_step)
     table = found if by is None else found.reset_index()
     record = {"law": law, "domains": table.to_dict("records")}
     if out is not None:

@@ -85,9 +85,11 @@ Where = Annotated[
     ),
 ]
 Weight = Annotated[str | None, typer.Option(help="Column of weights.")]
-Share = Annotated[
+Corpus = Annotated[
     str | None,
     typer.Option(
+        "--corpus",
+        "--share",
         help="Whose share and loss, by r_d, r_g: general or domain.",
         autocompletion=completed(("general", "domain")),
     ),
@@ -156,12 +158,12 @@ def columns_named(text: str | None) -> list[str] | None:
 
 
 def read_points(
-    fit: jl.Fit, source: Any, columns: dict[str, str], share: str | None, where: str | None = None
+    fit: jl.Fit, source: Any, columns: dict[str, str], corpus: str | None, where: str | None = None
 ) -> jl.Runs:
     """A table of points; columns not said have the fitted runs' names, or the law's."""
     table = read_table(source)
-    columns = usual_columns(fit, table.frame, columns, share)
-    return jl.read_runs(table, columns, share=share, where=where)
+    columns = usual_columns(fit, table.frame, columns, corpus)
+    return jl.read_runs(table, columns, corpus=corpus, where=where)
 
 
 def points_of(fit: jl.Fit, runs: jl.Runs) -> dict[str, np.ndarray]:
@@ -209,8 +211,8 @@ def _cells(column: pd.Series) -> Any:
 def _input_column(runs: jl.Runs, name: str) -> np.ndarray:
     """A column of points; r also from the share of the other corpus."""
     mine, flip = name, False
-    if runs.side and name in SIDES and name not in runs.table:
-        mine, other = sorted(SIDES[name], key=lambda side: side[-1] != runs.side[0])
+    if runs.corpus and name in SIDES and name not in runs.table:
+        mine, other = sorted(SIDES[name], key=lambda side: side[-1] != runs.corpus[0])
         if mine not in runs.table and other in runs.table:
             mine, flip = other, True
     if mine not in runs.table:
@@ -242,7 +244,7 @@ _READING: dict[str, tuple[Any, Any]] = {
     "unit": (Units, None),
     "where": (Where, None),
     "weight": (Weight, None),
-    "share": (Share, None),
+    "corpus": (Corpus, None),
     "drop_invalid": (DropInvalid, False),
     "format": (Format, None),
     "value": (Values, None),

@@ -45,9 +45,11 @@ def study_command(
             autocompletion=opt.completed(DESIGNS),
         ),
     ],
-    share: Annotated[
+    corpus: Annotated[
         list[str] | None,
         typer.Option(
+            "--corpus",
+            "--share",
             help="Whose share and loss: general, domain; repeated, a data set each.",
             autocompletion=opt.completed(("general", "domain")),
         ),
@@ -84,7 +86,7 @@ def study_command(
     runs = jl.read_runs(data, **reading)
     study = jl.cross_validate(
         [law_named(law) for law in laws],
-        {side: runs.share(side) for side in share} if share else runs,
+        {side: runs.for_corpus(side) for side in corpus} if corpus else runs,
         design,
         per_law={
             law: {"constraint": name} for law, name in pairs(constraint, "--constraint").items()

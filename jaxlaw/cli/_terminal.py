@@ -209,7 +209,7 @@ _ARGUMENTS: tuple[tuple[str, Any], ...] = (
     (r"first_step=(\d)", r"--first-step \1"),
     (r"\bfirst_step\b", "--first-step"),
     (r"\bS1_before\b", "--s1-before"),
-    (r"read the table with jl\.read_curves", "add --schedules"),
+    (r"read the table with jl\.read_loss_curves", "add --schedules"),
     (r"^values: ", "--value: "),
     (r"\bwhere='([^']+)'", r'--where "\1"'),
     (r"\(where=\)", "(--where)"),

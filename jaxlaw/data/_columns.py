@@ -163,7 +163,7 @@ def missing_column(
     likely = _likely(name, texts)
     hint = nearest(str(asked), texts)
     if name in _OF_SCHEDULES:
-        hint = " It is made of the learning rates: read the table with jl.read_curves."
+        hint = " It is made of the learning rates: read the table with jl.read_loss_curves."
     elif likely and mappable:
         hint += f" Perhaps columns={{'{name}': '{likely}'}}."
     elif not hint and mappable:

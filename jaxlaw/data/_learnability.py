@@ -24,7 +24,7 @@ _STEPS = {"k1": (), "k2": (0, 5), "k3": (0, 1, 10, 11)}
 
 
 @checked
-def learnability(
+def learnability_coefficients(
     curves: Any, by: Hashable | None = None, *, law: str | Law = "dcpt-cross", k1_step: int = 1000
 ) -> pd.DataFrame:
     """The coefficients a cross-domain law needs, from domains' own early curves.

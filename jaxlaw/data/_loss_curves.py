@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from jaxlaw._deprecated import renamed_arguments
 from jaxlaw._tables import Table, is_table, read_table
 from jaxlaw._typed import checked
 from jaxlaw.data import _thinning as sampling
@@ -27,7 +28,7 @@ from jaxlaw.data._drops import DROPS, drops_along
 from jaxlaw.data._logged_rates import Fill
 from jaxlaw.data._row_areas import AREAS, Batch, area_options, areas_along
 from jaxlaw.data._run_schedules import Course, courses_of, updates
-from jaxlaw.data._runs import Runs, Side, read_runs
+from jaxlaw.data._runs import Corpus, Runs, read_runs
 from jaxlaw.data.formats import read_format, short_names, with_values
 from jaxlaw.errors import DataError, UsageError, nearest
 from jaxlaw.notes import Note
@@ -37,8 +38,8 @@ _LOSSES = ("loss", "loss_d", "loss_g")
 
 
 @dataclass(frozen=True, eq=False)
-class Curves:
-    """Loss curves and the courses they took; what :func:`read_curves` returns.
+class LossCurves:
+    """Loss curves and the courses they took; what :func:`read_loss_curves` returns.
 
     Attributes:
         rows: the table, its weights and what is known of them; see :class:`jaxlaw.Runs`.
@@ -82,7 +83,7 @@ class Curves:
 
         Returns:
             :class:`jaxlaw.Runs` with columns S1, S2, S1_pt, S1_cpt, S2_pt, S2_cpt (learning
-            rate × steps) and the options in ``areas``. A law per drop of the rate gets its
+            rate × steps) and the options in ``area_options``. A law per drop of the rate gets its
             drops when it asks for them.
         """
         options = area_options(decay, carry_momentum, count_warmup, epsilon)
@@ -94,9 +95,9 @@ class Curves:
             for name, values in found.items():
                 columns[name][index] = values[back]
         table, drops = self.table.assign(**columns), partial(_drops, self.courses, options)
-        return dataclasses.replace(self.rows, table=table, areas=options, drops=drops)
+        return dataclasses.replace(self.rows, table=table, area_options=options, drops=drops)
 
-    def only(self, *runs: str, where: str | None = None) -> Curves:
+    def only(self, *runs: str, where: str | None = None) -> LossCurves:
         """Some runs, and of them the rows that ``where`` (a condition) keeps.
 
         Raises:
@@ -105,7 +106,7 @@ class Curves:
         """
         return self._kept(self._chosen(runs, where))
 
-    def without(self, *runs: str, where: str | None = None) -> Curves:
+    def without(self, *runs: str, where: str | None = None) -> LossCurves:
         """What :meth:`only` would leave out; args and errors as there."""
         return self._kept(~self._chosen(runs, where))
 
@@ -116,7 +117,7 @@ class Curves:
         points: int | None = None,
         spacing: sampling.Spacing = "log",
         design: str | None = None,
-    ) -> Curves:
+    ) -> LossCurves:
         """Fewer points of every curve (of each phase of it), which weigh as much as before.
 
         A point left out gives its weight to the nearest one kept, so that curves, and stretches
@@ -148,7 +149,7 @@ class Curves:
         rows = dataclasses.replace(self.rows, weight=weight)
         return dataclasses.replace(self, rows=_noted(rows, "thinned", message))._kept(keep)
 
-    def smoothed(self, window: int) -> Curves:
+    def smoothed(self, window: int) -> LossCurves:
         """Centred moving means of the losses, within each phase of each curve.
 
         Errors of neighbours are then alike: a fit looks better than it is, and a drop of the
@@ -201,7 +202,7 @@ class Curves:
             keep = keep & np.isin(np.arange(len(keep)), left)
         return keep
 
-    def _kept(self, keep: np.ndarray) -> Curves:
+    def _kept(self, keep: np.ndarray) -> LossCurves:
         if not keep.any():
             raise DataError(f"{self.rows.source}: no row is left of {len(keep)}")
         weight = self.rows.weight
@@ -213,8 +214,9 @@ class Curves:
         return dataclasses.replace(self, rows=rows, courses=courses)
 
 
+@renamed_arguments(share="corpus")
 @checked
-def read_curves(
+def read_loss_curves(
     source: Any,
     columns: Mapping[str, Any] | None = None,
     units: Mapping[str, Any] | None = None,
@@ -227,12 +229,12 @@ def read_curves(
     lr_tolerance: float = 5e-3,
     weight: Any = None,
     where: Any = None,
-    share: Side | None = None,
+    corpus: Corpus | None = None,
     drop_invalid: bool = False,
     name: str | None = None,
     format: str | None = None,
     values: Mapping[str, Any] | None = None,
-) -> Curves:
+) -> LossCurves:
     """Read loss curves and their learning rates.
 
     Args:
@@ -241,7 +243,7 @@ def read_curves(
             ``schedule`` (a name or a line), ``phase`` (pt or cpt), and other inputs of the law;
             or a list of files of one run each, named by the file, and by its folders as
             far as these tell files of one name apart.
-        columns, units, weight, where, share, drop_invalid, name, format, values: see
+        columns, units, weight, where, corpus, drop_invalid, name, format, values: see
             :func:`jaxlaw.read_runs`; ``columns`` also maps ``run``, ``step``, ``lr``,
             ``schedule`` and ``phase``.
         schedules: run or name of schedule → Schedule, line for ``schedules.parse``, or (steps,)
@@ -259,7 +261,7 @@ def read_curves(
             highest rate; three digits logged are within 5e-3.
 
     Returns:
-        :class:`Curves`; ``jl.fit`` takes them as they are. The source is never changed.
+        :class:`LossCurves`; ``jl.fit`` takes them as they are. The source is never changed.
 
     Raises:
         DataError: steps that are not whole or do not increase within a run, or lie outside its
@@ -272,7 +274,7 @@ def read_curves(
     rows = _with_courses_columns(
         read_runs(
             table, columns, units,
-            weight=weight, where=where, share=share, drop_invalid=drop_invalid,
+            weight=weight, where=where, corpus=corpus, drop_invalid=drop_invalid,
         )
     )  # fmt: skip
     every = rows if where is None else _with_courses_columns(read_runs(table, columns))
@@ -283,7 +285,7 @@ def read_curves(
     check_reach(rows, courses)
     if "lr" in rows.table:
         check_rates(rows, courses, lr_tolerance)
-    return Curves(rows, courses)
+    return LossCurves(rows, courses)
 
 
 def _one_table(source: Any, columns: Mapping[str, Any] | None, name: str | None) -> Table:

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from jaxlaw import laws
+from jaxlaw._deprecated import renamed_property
 from jaxlaw.data._columns import (
     SIDES,
     Column,
@@ -65,7 +66,7 @@ class Observations:
         dropped: rows dropped as invalid, on request.
         notes: findings.
         runs: the runs that rows may be checkpoints of, or None.
-        areas: how areas of learning rates were counted, as :class:`jaxlaw.Runs` have it.
+        area_options: how areas of learning rates were counted, as :class:`jaxlaw.Runs` have it.
         positions: (n,) where in the runs' table the observations are.
         mapped: input → the user's column that holds it as it is, where that has another name.
     """
@@ -84,10 +85,12 @@ class Observations:
     word: str = "row"
     dropped: int = 0
     notes: tuple[Note, ...] = ()
-    areas: Mapping[str, Any] | None = None
+    area_options: Mapping[str, Any] | None = None
     positions: np.ndarray = field(default_factory=lambda: np.empty(0, int))
     mapped: Mapping[str, str] = field(default_factory=dict)
     runs: RunGroups | None = None
+
+    areas = renamed_property("areas", "area_options")
 
     def __len__(self) -> int:
         """The number of observations."""
@@ -119,7 +122,7 @@ def observe(runs: Runs, law: str | Law, free: Collection[str] | None = None) -> 
 
     Raises:
         DataError: the data cannot carry this law; names file, row, column and remedy.
-        UsageError: ``share`` is needed, or of no use.
+        UsageError: ``corpus`` is needed, or of no use.
     """
     law = laws.get(law)
     free = tuple(law.parameter_names) if free is None else tuple(sorted(free))
@@ -166,7 +169,7 @@ def observe(runs: Runs, law: str | Law, free: Collection[str] | None = None) -> 
         word=runs.word,
         dropped=int((~keep).sum()),
         notes=tuple(notes),
-        areas=runs.areas,
+        area_options=runs.area_options,
         positions=np.flatnonzero(keep),
         mapped=_mapped(runs, columns, law),
         runs=run_groups(runs.table[keep], inputs, runs.columns),
@@ -188,7 +191,7 @@ def _distinct(values: np.ndarray) -> int:
 
 
 def _side(runs: Runs, plain: str) -> tuple[str, bool]:
-    """Which column stands for ``r`` or ``loss`` by the share asked for; True: 1 minus it.
+    """Which column stands for ``r`` or ``loss`` by the corpus asked for; True: 1 minus it.
 
     A mapped column goes before one that happens to have the name.
     """
@@ -196,21 +199,21 @@ def _side(runs: Runs, plain: str) -> tuple[str, bool]:
     mapped = [name for name in sides if name in runs.columns]
     present = [name for name in sides if name in runs.table.columns]
     plain_mapped, plain_present = plain in runs.columns, plain in runs.table.columns
-    if plain_mapped or not present or (plain_present and not mapped and runs.side is None):
-        if plain == "r" and runs.side is not None and plain_present:
+    if plain_mapped or not present or (plain_present and not mapped and runs.corpus is None):
+        if plain == "r" and runs.corpus is not None and plain_present:
             raise UsageError(
-                f"{runs.source}: share='{runs.side}' is given, but column "
+                f"{runs.source}: corpus='{runs.corpus}' is given, but column "
                 f"{runs.columns.get('r', 'r')} does not say whose share it is; map it as the "
                 "domain's, columns={'r_d': …}, or the general corpus's, columns={'r_g': …}"
             )
         return plain, False
-    if runs.side is None:
+    if runs.corpus is None:
         raise UsageError(
             f"{runs.source}: {' and '.join(present)} need to know which corpus the loss is of; "
-            "pass share='general' or share='domain', or use runs.share('general')"
+            "pass corpus='general' or corpus='domain', or use runs.for_corpus('general')"
         )
     domain, general = sides
-    own, other = (general, domain) if runs.side == "general" else (domain, general)
+    own, other = (general, domain) if runs.corpus == "general" else (domain, general)
     if own in mapped or (own in present and other not in mapped) or plain != "r":
         return own, False
     return other, True
@@ -227,7 +230,7 @@ def _series(runs: Runs, name: str, doc: str, canonical: str) -> tuple[pd.Series,
 def _input(runs: Runs, law: Law, spec: Input) -> Column:
     name, complement = _side(runs, spec.name)
     doc = f", which law {law.name} needs" + (f" ({spec.doc})" if spec.doc else "")
-    doc += "; jl.read_curves works it out from schedules" if spec.per_drop else ""
+    doc += "; jl.read_loss_curves works it out from schedules" if spec.per_drop else ""
     series, place = _series(runs, name, doc, spec.name)
     raw = numbers(series, place)
     default = runs.units.get(spec.name, spec.unit)
@@ -300,7 +303,7 @@ def _validity(runs: Runs, columns: dict[str, Column]) -> tuple[np.ndarray, list[
 
 def _before_training(runs: Runs, column: Column, bad: np.ndarray) -> str:
     """A hint where an area is 0 for there was no update yet."""
-    at_zero = runs.areas is not None and column.spec.name in ("S1", "S1_pt")
+    at_zero = runs.area_options is not None and column.spec.name in ("S1", "S1_pt")
     if not at_zero or not (runs.table["step"].to_numpy()[bad] == 0).all():
         return ""
     return " (step 0, before the first update: leave it out with where='step > 0')"

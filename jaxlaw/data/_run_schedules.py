@@ -128,7 +128,7 @@ def courses_of(
         every: all rows of the source, those that are not wanted too.
         wanted: the runs whose courses are needed.
         place: the column of rates, for messages.
-        schedules, first_step, S1_before, fill, batch: see :func:`jaxlaw.read_curves`.
+        schedules, first_step, S1_before, fill, batch: see :func:`jaxlaw.read_loss_curves`.
 
     Raises:
         UsageError: unknown names, a run without schedule, or an S1_before that is missing.

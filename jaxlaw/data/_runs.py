@@ -16,6 +16,7 @@ import pandas as pd
 
 from jaxlaw import laws
 from jaxlaw._conditions import rows_where
+from jaxlaw._deprecated import renamed_arguments, renamed_function, renamed_property
 from jaxlaw._tables import Table, is_table, read_table
 from jaxlaw._typed import checked
 from jaxlaw.data._columns import CURVE_COLUMNS, SIDES, Place, missing_column, numbers, unit_worth
@@ -28,7 +29,7 @@ from jaxlaw.notes import Note
 
 _log = logging.getLogger(__name__)
 
-Side = Literal["general", "domain"]
+Corpus = Literal["general", "domain"]
 _SIDED = tuple(name for pair in SIDES.values() for name in pair)
 
 
@@ -45,12 +46,12 @@ class Runs:
         source: the file's name, for messages.
         word: what a row is called: ``line``, ``record`` or ``row``.
         weight: (n,) float64, or None.
-        side: whose share and loss are meant, ``general`` or ``domain``, or None.
+        corpus: whose share and loss are meant, ``general`` or ``domain``, or None.
         drop_invalid: whether rows without valid numbers are dropped (and counted).
         dropped: rows left out by ``where``.
         notes: findings so far.
-        areas: how the areas of learning rates were counted, where jaxlaw counted them
-            (:meth:`jaxlaw.Curves.runs`).
+        area_options: how the areas of learning rates were counted, where jaxlaw counted them
+            (:meth:`jaxlaw.LossCurves.runs`).
         drops: rows of the table → the law's inputs per drop of the rate, name → (rows, K),
             where jaxlaw knows the schedules.
     """
@@ -61,18 +62,18 @@ class Runs:
     source: str
     word: str = "row"
     weight: np.ndarray | None = None
-    side: Side | None = None
+    corpus: Corpus | None = None
     drop_invalid: bool = False
     dropped: int = 0
     notes: tuple[Note, ...] = ()
-    areas: Mapping[str, Any] | None = None
+    area_options: Mapping[str, Any] | None = None
     drops: Callable[[pd.DataFrame], dict[str, np.ndarray]] | None = None
 
     def __len__(self) -> int:
         """The number of rows."""
         return len(self.table)
 
-    def share(self, side: Side) -> Runs:
+    def for_corpus(self, corpus: Corpus) -> Runs:
         """The same runs, read for the general or for the domain corpus.
 
         ``r`` is then that corpus's share (r_g = 1 − r_d) and ``loss`` its loss, so that one
@@ -81,7 +82,13 @@ class Runs:
         Raises:
             UsageError: another word, or the runs have neither r_d, r_g, loss_d nor loss_g.
         """
-        return dataclasses.replace(self, side=_checked_side(side, self.table.columns, self.source))
+        return dataclasses.replace(
+            self, corpus=_checked_corpus(corpus, self.table.columns, self.source)
+        )
+
+    share = renamed_function("share", for_corpus)
+    side = renamed_property("side", "corpus")
+    areas = renamed_property("areas", "area_options")
 
     def observations(self, law: str | Law, free: Collection[str] | None = None) -> Observations:
         """The columns a law needs, checked and in its own units.
@@ -93,7 +100,7 @@ class Runs:
 
         Raises:
             DataError: the data cannot carry the law; names file, row, column and remedy.
-            UsageError: the law is unknown, or ``share`` is needed.
+            UsageError: the law is unknown, or ``corpus`` is needed.
         """
         return observe(self, law, free)
 
@@ -106,6 +113,7 @@ class Runs:
         return Place(self.source, self.word, self.user_name(column), column)
 
 
+@renamed_arguments(share="corpus")
 @checked
 def read_runs(
     source: Any,
@@ -114,7 +122,7 @@ def read_runs(
     *,
     weight: Any = None,
     where: Any = None,
-    share: Side | None = None,
+    corpus: Corpus | None = None,
     drop_invalid: bool = False,
     name: str | None = None,
     format: str | None = None,
@@ -129,7 +137,7 @@ def read_runs(
         columns: canonical name → the user's column, such as ``{"N": "n_params"}``; a
             column that has the canonical name needs no entry. In place of ``r`` and
             ``loss`` also ``r_d``, ``r_g``, ``loss_d``, ``loss_g``, for the domain and the
-            general corpus; ``share`` says which is meant.
+            general corpus; ``corpus`` says which is meant.
         units: canonical name → what one unit of the column is worth in single things (1,
             1e9, or K, M, B, T; 0.01 for a share in percent). Left out: the law's own unit.
         weight: a column or (n,) numbers, one per row of the source; non-negative.
@@ -138,7 +146,7 @@ def read_runs(
             and quoted texts, joined by and, or, not; + - * / % ** compute. Columns have the
             user's or the canonical names; of a name that is both, a mapped one is meant, and the
             file's own is ```N (as in the file)```. It is parsed, never run as a program.
-        share: ``"general"`` or ``"domain"``; see :meth:`Runs.share`.
+        corpus: ``"general"`` or ``"domain"``; see :meth:`Runs.for_corpus`.
         drop_invalid: drop rows whose numbers are missing, infinite or not positive (and
             count them); otherwise they are an error.
         name: what to call the source in messages.
@@ -158,7 +166,7 @@ def read_runs(
     if hasattr(type(source), "runs"):  # Curves, which are made of Runs
         source = source.runs()
     if isinstance(source, Runs):
-        given = (columns, units, weight, where, share, name, format, values)
+        given = (columns, units, weight, where, corpus, name, format, values)
         if given != (None,) * 8 or drop_invalid:
             raise UsageError("these runs are read already; pass options to read_runs, once")
         return source
@@ -166,10 +174,10 @@ def read_runs(
     table = with_values(table, values)
     mapping = _mapping(columns, table)
     worth = _units(units)
-    side = (
+    corpus = (
         None
-        if share is None
-        else _checked_side(share, [*table.frame.columns, *mapping], table.source)
+        if corpus is None
+        else _checked_corpus(corpus, [*table.frame.columns, *mapping], table.source)
     )
     weights = _weights(weight, table, mapping)
     keep, notes = _kept(where, table, mapping)
@@ -183,7 +191,7 @@ def read_runs(
         source=table.source,
         word=table.word,
         weight=weights,
-        side=side,
+        corpus=corpus,
         drop_invalid=bool(drop_invalid),
         dropped=int((~keep).sum()),
         notes=notes,
@@ -243,7 +251,7 @@ def read_columns(
         series = runs.table[column]
         found[key] = series.to_numpy() if key in texts else numbers(series, place)
     table = pd.DataFrame(found, index=runs.table.index)
-    return dataclasses.replace(runs, table=table, columns=names, units={}, weight=None, side=None)
+    return dataclasses.replace(runs, table=table, columns=names, units={}, weight=None, corpus=None)
 
 
 def refuse_rows(runs: Runs, column: str, bad: np.ndarray, remedy: str) -> None:
@@ -260,16 +268,16 @@ def refuse_rows(runs: Runs, column: str, bad: np.ndarray, remedy: str) -> None:
         raise DataError(f"{place}: {place.rows(runs.table.index[bad], values[bad])}: {remedy}")
 
 
-def _checked_side(side: Any, columns: Collection[Any], source: str) -> Side:
-    if side not in ("general", "domain"):
-        hint = nearest(str(side), ("general", "domain"))
-        raise UsageError(f"share is 'general' or 'domain', not {side!r}.{hint}")
+def _checked_corpus(corpus: Any, columns: Collection[Any], source: str) -> Corpus:
+    if corpus not in ("general", "domain"):
+        hint = nearest(str(corpus), ("general", "domain"))
+        raise UsageError(f"corpus is 'general' or 'domain', not {corpus!r}.{hint}")
     if not set(_SIDED) & {column for column in columns if isinstance(column, str)}:
         raise UsageError(
-            f"{source}: share='{side}' chooses among {', '.join(_SIDED)}, and there is none of "
+            f"{source}: corpus='{corpus}' chooses among {', '.join(_SIDED)}, and there is none of "
             "them; map one, for example columns={'r_d': 'domain_share'}"
         )
-    return side
+    return corpus
 
 
 def _canonical_names() -> list[str]:
@@ -324,7 +332,7 @@ def _mapping(columns: Mapping[str, Any] | None, table: Table) -> dict[str, Any]:
         if plain in mapping and both:
             raise UsageError(
                 f"columns: {plain} and {both[0]} both say where {plain} comes from; map "
-                f"{plain} alone, or {sides[0]} and {sides[1]} with share="
+                f"{plain} alone, or {sides[0]} and {sides[1]} with corpus="
             )
     return mapping
 

@@ -360,7 +360,7 @@ def _report(posed: Posed, observations: Observations, optimum: Optimum, solver: 
         bounds=dict(posed.options.bounds),
         solver=solver,
         source=observations.source,
-        areas=None if observations.areas is None else dict(observations.areas),
+        areas=None if observations.area_options is None else dict(observations.area_options),
         ends=tuple((value * scale, share) for value, share in optimum.ends),
         columns=dict(observations.mapped),
     )

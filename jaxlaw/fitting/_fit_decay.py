@@ -9,7 +9,7 @@ import numpy as np
 
 from jaxlaw import laws
 from jaxlaw._typed import checked
-from jaxlaw.data import Curves
+from jaxlaw.data import LossCurves
 from jaxlaw.errors import UsageError
 from jaxlaw.fitting._fit import fit
 from jaxlaw.fitting._result import Fit
@@ -25,7 +25,7 @@ _GOLDEN = (np.sqrt(5) - 1) / 2
 @checked
 def fit_decay(
     law: str | Law,
-    curves: Curves,
+    curves: LossCurves,
     decays: tuple[float, float] = (0.9, 0.9999),
     *,
     carry_momentum: bool = False,
@@ -40,9 +40,9 @@ def fit_decay(
 
     Args:
         law: a law or its name.
-        curves: what :func:`jaxlaw.read_curves` returned.
+        curves: what :func:`jaxlaw.read_loss_curves` returned.
         decays: the lowest and highest λ, within (0, 1).
-        carry_momentum, count_warmup, epsilon: see :meth:`jaxlaw.Curves.runs`.
+        carry_momentum, count_warmup, epsilon: see :meth:`jaxlaw.LossCurves.runs`.
         **options: of :func:`jaxlaw.fit`.
 
     Returns:
@@ -58,8 +58,10 @@ def fit_decay(
     Raises:
         UsageError: curves are not Curves, or decays are not in order.
     """
-    if not isinstance(curves, Curves):
-        raise UsageError("fit_decay takes what jl.read_curves returns: areas depend on the decay")
+    if not isinstance(curves, LossCurves):
+        raise UsageError(
+            "fit_decay takes what jl.read_loss_curves returns: areas depend on the decay"
+        )
     if not any(name.startswith("S2") for name in laws.get(law).input_names):
         raise UsageError(f"law {laws.get(law).name} takes no annealing area, so it has no decay")
     low, high = map(float, decays)

@@ -14,11 +14,12 @@ import numpy as np
 import pandas as pd
 
 from jaxlaw import laws
+from jaxlaw._deprecated import renamed_arguments
 from jaxlaw._typed import checked
-from jaxlaw.data import Curves
+from jaxlaw.data import LossCurves
 from jaxlaw.data._observations import Observations
 from jaxlaw.data._run_schedules import Course, updates
-from jaxlaw.data._runs import Side
+from jaxlaw.data._runs import Corpus
 from jaxlaw.errors import DataError, UsageError, nearest
 from jaxlaw.fitting._predict_curve import without_shift
 from jaxlaw.fitting._result import Fit
@@ -27,13 +28,14 @@ _RATES = 5e-3  # of the highest rate: schedules that differ by more are not the 
 _LOSS = "annealing"  # any law of a loss whose inputs all curves have
 
 
+@renamed_arguments(share="corpus")
 @checked
 def observed_shift(
-    continual: Curves,
-    hidden: Curves | Fit,
+    continual: LossCurves,
+    hidden: LossCurves | Fit,
     pairs: Mapping[str, str] | None = None,
     *,
-    share: Side | None = None,
+    corpus: Corpus | None = None,
 ) -> pd.DataFrame:
     """The observed shift over the continual phase of every curve (Wang 2025, figures 2, 6 and 14).
 
@@ -44,7 +46,7 @@ def observed_shift(
             ``cpt-curve`` …), whose prediction without its shift is then the hidden curve.
         pairs: continual run → run of ``hidden``. Left out: the only hidden curve, or that of the
             same name.
-        share: ``"general"`` or ``"domain"``, of curves with the losses of both corpora.
+        corpus: ``"general"`` or ``"domain"``, of curves with the losses of both corpora.
 
     Returns:
         One row a point of a continual phase: ``run``; ``step``, from the boundary; ``S1_cpt``
@@ -60,9 +62,9 @@ def observed_shift(
     Example:
         ``points = jl.observed_shift(curves, base_curves)``, then ``jl.fit("shift", points)``.
     """
-    if not isinstance(continual, Curves) or not isinstance(hidden, Curves | Fit):
-        raise UsageError("observed_shift takes what jl.read_curves returns; as the hidden curve "
-                         "that or a fit")  # fmt: skip
+    if not isinstance(continual, LossCurves) or not isinstance(hidden, LossCurves | Fit):
+        raise UsageError("observed_shift takes what jl.read_loss_curves returns; as the hidden "
+                         "curve that or a fit")  # fmt: skip
     if not isinstance(pairs, Mapping | None):
         raise UsageError("pairs is a dict, continual run → run of the hidden curves")
     for run, course in continual.courses.items():
@@ -75,15 +77,15 @@ def observed_shift(
         if hidden.areas is None or hidden.law.target != "loss":
             raise UsageError(
                 f"the fit of law {hidden.law.name} has no hidden curve, or does not know how areas "
-                "are counted; fit annealing or cpt-curve to what jl.read_curves returns"
+                "are counted; fit annealing or cpt-curve to what jl.read_loss_curves returns"
             )
-        seen, table = _seen(continual, share, hidden.law.name, **hidden.areas)
+        seen, table = _seen(continual, corpus, hidden.law.name, **hidden.areas)
         inputs = {name: values / hidden.units[name] for name, values in seen.inputs.items()}
         below = without_shift(hidden).predict(inputs)
     else:
-        seen, table = _seen(continual, share)
+        seen, table = _seen(continual, corpus)
         below = np.full(len(seen), np.nan)
-        own, rows = _seen(hidden, share)
+        own, rows = _seen(hidden, corpus)
         for run, course in continual.courses.items():
             name = _hidden_name(run, hidden, pairs or {})
             _check_rates(run, course, name, hidden.courses[name])
@@ -107,18 +109,18 @@ def observed_shift(
 
 
 def _seen(
-    curves: Curves, share: Side | None, law: str = _LOSS, **counted: object
+    curves: LossCurves, corpus: Corpus | None, law: str = _LOSS, **counted: object
 ) -> tuple[Observations, pd.DataFrame]:
     """What a law takes of all points, and their rows with ``at``, the steps of the whole run."""
     runs = curves.runs(**counted)  # type: ignore[arg-type]
     first = runs.table["run"].map({run: one.first_step for run, one in curves.courses.items()})
     table = runs.table.assign(at=updates(runs.table, curves.courses) + first)
     runs = dataclasses.replace(runs, table=table.reset_index(drop=True))
-    seen = (runs.share(share) if share else runs).observations(laws.get(law), ())
+    seen = (runs.for_corpus(corpus) if corpus else runs).observations(laws.get(law), ())
     return seen, runs.table.loc[seen.rows].reset_index(drop=True)
 
 
-def _hidden_name(run: str, hidden: Curves, pairs: Mapping[str, str]) -> str:
+def _hidden_name(run: str, hidden: LossCurves, pairs: Mapping[str, str]) -> str:
     only = next(iter(hidden.courses)) if len(hidden) == 1 else run
     name = pairs.get(run, only)
     if name not in hidden.courses:

@@ -77,7 +77,7 @@ def _options(fit: Fit, counted: Mapping[str, Any] | None) -> Mapping[str, Any]:
     if (found := known if counted is None else counted) is None:
         raise UsageError(
             "this fit does not know how its areas were counted; pass areas={'decay': 0.999}, or "
-            "fit what jl.read_curves returns"
+            "fit what jl.read_loss_curves returns"
         )
     return found
 

@@ -74,7 +74,7 @@ class Fit:
         solver: what solved the starts.
         source: where the runs came from.
         areas: how areas of learning rates were counted (``decay``, ``carry_momentum``,
-            ``count_warmup``, ``epsilon``), where :func:`jaxlaw.read_curves` counted them.
+            ``count_warmup``, ``epsilon``), where :func:`jaxlaw.read_loss_curves` counted them.
         ends: (objective, share of the solved starts) of the distinct optima where starts ended,
             the best first, eight at most; None where a file does not say.
         joint_ranges: product or ratio of two inputs (``N*D``, ``D/N``) → (lowest, highest) fitted,
@@ -249,10 +249,10 @@ class Fit:
             at: (points,) steps; all of the schedule's if None.
             first_step: the step after which the schedule begins, as ``at`` counts.
             S1_before: sum of the rates of the steps up to there.
-            areas: how they are counted, as in :meth:`jaxlaw.Curves.runs`, for a fit that does
+            areas: how they are counted, as in :meth:`jaxlaw.LossCurves.runs`, for a fit that does
                 not know (``fit.areas`` is None).
             batch: what an update counts as, in steps of the reference batch: a number, of the
-                continual phase, or one for either phase; see :func:`jaxlaw.read_curves`.
+                continual phase, or one for either phase; see :func:`jaxlaw.read_loss_curves`.
             **inputs: the law's other inputs, numbers or (points,), in units of the fitted runs.
 
         Returns:

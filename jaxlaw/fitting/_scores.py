@@ -121,7 +121,7 @@ def runs_for(fit: Any, runs: Any, reading: Mapping[str, Any] | None = None) -> R
         runs = read_table(runs, reading.get("name"))
         columns = reading.get("columns") or {}
         if isinstance(columns, Mapping):
-            columns = usual_columns(fit, runs.frame, columns, reading.get("share"))
+            columns = usual_columns(fit, runs.frame, columns, reading.get("corpus"))
         reading["columns"] = columns
     read = read_runs(runs, **reading)
     fitted_in = {spec.name: fit.units[spec.name] * spec.unit for spec in fit.law.inputs}

@@ -20,7 +20,7 @@ that phase r makes no difference.
 
 Where the continual phase has another batch size or sequence length (App. F), the hidden
 pre-training curve goes on in tokens: its areas count steps of the pre-training batch, as
-``read_curves(…, batch=)`` does. The shift is another for each batch size: ``cpt-curve-batch``
+``read_loss_curves(…, batch=)`` does. The shift is another for each batch size: ``cpt-curve-batch``
 gives either of two its own.
 """
 

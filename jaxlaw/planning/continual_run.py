@@ -201,7 +201,7 @@ def layout_of(run: ContinualRun, options: Mapping[str, Any]) -> tuple[Layout, di
 
 
 def counted_as(*given: Any, **own: Any) -> dict[str, Any]:
-    """How areas are counted: as said, else as for the fits, else as read_curves does.
+    """How areas are counted: as said, else as for the fits, else as read_loss_curves does.
 
     Raises:
         UsageError: the fits differ.

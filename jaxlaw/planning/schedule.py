@@ -214,7 +214,7 @@ def optimal_schedule(
             larger than (peak − floor) / shortest_decay.
         decay, carry_momentum, epsilon, count_warmup: how areas are counted. Left out: as they
             were for the fit, where it knows (a fit of curves does); else as
-            :meth:`jaxlaw.Curves.runs` does by default.
+            :meth:`jaxlaw.LossCurves.runs` does by default.
         knots: with ``epsilon``, number of rates that are searched, half of them spread over the
             steps, half as λ^(T−t), the memory of S2. Others lie on straight lines between them.
         n_starts: with ``epsilon``, number of starts: wsd, linear, cosine and constant, then

@@ -110,7 +110,7 @@ def final_losses(
         pt, cpt: the fits.
         run: what is held.
         inputs: what the laws take beside areas and r, in units of the fitted runs.
-        areas: how they are counted, for fits that do not know, as :meth:`jaxlaw.Curves.runs`.
+        areas: how they are counted, for fits that do not know, as :meth:`jaxlaw.LossCurves.runs`.
         level: of the intervals.
         **settings: ``loss_potential``, ``peak``, ``replay``, ``steps``: a number or several; all
             combinations. Left out: the run's.

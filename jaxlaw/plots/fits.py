@@ -138,7 +138,7 @@ def demo_figure(fits: Mapping[str, Fit], runs: Any) -> Figure:
         len(fits), 3, figsize=(13, 3.8 * len(fits)), layout="constrained", squeeze=False
     )
     for (side, fit), (left, middle, right) in zip(fits.items(), rows, strict=True):
-        mine = runs.share(side)
+        mine = runs.for_corpus(side)
         loss_over_share(fit, mine, left)
         observed_against_predicted(fit, mine, middle)
         residuals(fit, mine, right)

@@ -9,7 +9,7 @@ from typing import Any
 
 from jaxlaw._json import write_whole
 from jaxlaw._typed import ConfidenceLevel, checked
-from jaxlaw.data import Curves
+from jaxlaw.data import LossCurves
 from jaxlaw.data._runs import read_runs
 from jaxlaw.errors import UsageError
 from jaxlaw.fitting._result import Fit
@@ -43,7 +43,7 @@ def report(
         out: file to write; None writes none.
         runs: of a fit, what :func:`jaxlaw.read_runs` takes or returns: the runs it was made
             from. They give the sandwich intervals, and pictures with data. Of a fit to loss
-            curves, the :class:`jaxlaw.Curves`: they are drawn over their steps.
+            curves, the :class:`jaxlaw.LossCurves`: they are drawn over their steps.
         intervals: of a fit, a :class:`jaxlaw.Bootstrap` or :class:`jaxlaw.Covariance`, the
             table of their ``intervals()``, or draws (an object with ``params``). The page then
             shows no other intervals of the parameters.
@@ -80,7 +80,7 @@ def report(
             )
         if runs is None and reading:
             raise UsageError(f"{', '.join(reading)}: how to read runs, and there are none: runs=")
-        curves = runs if isinstance(runs, Curves) else None
+        curves = runs if isinstance(runs, LossCurves) else None
         if curves is not None and result.areas is not None:
             runs = curves.runs(**result.areas)  # counted as for the fit
         read = None if runs is None else read_runs(runs, **reading)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from jaxlaw.data import Curves
+from jaxlaw.data import LossCurves
 from jaxlaw.data._dependence import unanswered
 from jaxlaw.data._runs import Runs
 from jaxlaw.errors import DataError, UsageError
@@ -32,14 +32,14 @@ from jaxlaw.uncertainty._intervals import COLUMNS, interval_of
 
 _ROWS = 40  # of a plan's table
 NO_CURVES = (
-    "Curves over their steps need their schedules: in Python runs=jl.read_curves(…), in the "
+    "Curves over their steps need their schedules: in Python runs=jl.read_loss_curves(…), in the "
     "command --data and --schedules."
 )
 NO_PICTURES = "Pictures need matplotlib: pip install 'jaxlaw[plot]'."
 
 
 def fit_parts(
-    fit: Fit, runs: Runs | None, curves: Curves | None, sure: Any, plans: Sequence[Any],
+    fit: Fit, runs: Runs | None, curves: LossCurves | None, sure: Any, plans: Sequence[Any],
     profiles: Sequence[Any], level: float, groups: Any,
 ) -> tuple[str, str, Html, list[Section]]:  # fmt: skip
     """Title, lead, first numbers and sections of the report on a fit."""
@@ -81,7 +81,7 @@ def _check_profiles(fit: Fit, profiles: Sequence[Any]) -> None:
 
 
 def _pictures(
-    fit: Fit, runs: Runs | None, curves: Curves | None, intervals: pd.DataFrame | None,
+    fit: Fit, runs: Runs | None, curves: LossCurves | None, intervals: pd.DataFrame | None,
     profiles: Sequence[Profile], level: float | None,
 ) -> tuple[Any, ...]:  # fmt: skip
     if not can_draw():

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from jaxlaw.data import Curves
+from jaxlaw.data import LossCurves
 from jaxlaw.data._row_areas import AREAS
 from jaxlaw.data._run_schedules import updates
 from jaxlaw.data._runs import Runs
@@ -151,7 +151,7 @@ def of_profile(found: Profile, level: float | None) -> Html:
     )
 
 
-def of_curves(fit: Fit, curves: Curves, runs: Runs) -> list[Html]:
+def of_curves(fit: Fit, curves: LossCurves, runs: Runs) -> list[Html]:
     """The loss curves that the fit is worst at, over their steps.
 
     Args:
@@ -193,7 +193,7 @@ def _other_inputs(fit: Fit) -> list[str]:
     return [one.name for one in fit.law.inputs if one.name not in AREAS and not one.per_drop]
 
 
-def _predicted(fit: Fit, curves: Curves, run: str, rows: pd.DataFrame) -> pd.DataFrame:
+def _predicted(fit: Fit, curves: LossCurves, run: str, rows: pd.DataFrame) -> pd.DataFrame:
     """The fitted curve of a run from its first row to the end of its schedule."""
     course = curves.courses[run]
     done = np.linspace(rows["done"].iloc[0], len(course.schedule), _POINTS)

@@ -16,7 +16,7 @@ import pandas as pd
 
 from jaxlaw import laws
 from jaxlaw._typed import LogNoise, Seed, StepCount, checked
-from jaxlaw.data._learnability import learnability
+from jaxlaw.data._learnability import learnability_coefficients
 
 Inputs = dict[str, np.ndarray]
 
@@ -57,7 +57,7 @@ def early_curves(noise: LogNoise = 0.0, seed: Seed = 0, steps: StepCount = 20_00
 
 @cache
 def _learnabilities() -> pd.DataFrame:
-    return learnability(early_curves(), by="domain", law="dcpt-cross-k4")
+    return learnability_coefficients(early_curves(), by="domain", law="dcpt-cross-k4")
 
 
 def design(law: str, steps: Sequence[int] = (1000, 2000, 5000, 10_000, 20_000)) -> Inputs:

@@ -146,9 +146,13 @@ def _check_same(problem: Fitted) -> None:
     floor = float(rounding_floor(posed.model, jax.device_get(posed.problem))) * scale
     if not abs(here - fit.objective) <= max(_SAME * fit.objective, floor):
         remedy = "pass the runs it was made from, read in the same way"
-        if fit.areas is not None and seen.areas is not None and fit.areas != seen.areas:
+        if (
+            fit.areas is not None
+            and seen.area_options is not None
+            and fit.areas != seen.area_options
+        ):
             remedy = (
-                f"their areas are counted with {_listed(seen.areas)}, the fit's with "
+                f"their areas are counted with {_listed(seen.area_options)}, the fit's with "
                 f"{_listed(fit.areas)}; pass the curves, or curves.runs(**fit.areas)"
             )
         raise UsageError(

@@ -72,7 +72,7 @@ def data_set(
     """
     given = {key: value for key, value in reading.items() if value is not None}
     runs = source if isinstance(source, Runs) and not given else read_runs(source, **given)
-    name = (runs.side or runs.source,) if name is None else name
+    name = (runs.corpus or runs.source,) if name is None else name
     if not runs.table.index.is_unique:
         runs = dataclasses.replace(runs, table=runs.table.reset_index(drop=True))
     seen = {c.label: observed(c.law, runs, c.options) for c in contenders}
