@@ -61,9 +61,9 @@ def test_old_names_of_reading():
         assert runs.share("general").corpus == "general"
     with pytest.warns(DeprecationWarning, match="Runs.areas is deprecated.*use area_options"):
         assert runs.areas is None
-    with pytest.warns(DeprecationWarning, match="use jaxlaw.read_loss_curves"):
+    with pytest.warns(DeprecationWarning, match="use read_loss_curves"):
         curves = jl.read_curves({"step": [1], "loss": [2.0]}, schedules="constant:lr=1,steps=1")
-    with pytest.warns(DeprecationWarning, match="use jaxlaw.LossCurves"):
+    with pytest.warns(DeprecationWarning, match="use LossCurves"):
         assert isinstance(curves, jl.Curves)
-    with pytest.warns(DeprecationWarning, match="use jaxlaw.learnability_coefficients"):
+    with pytest.warns(DeprecationWarning, match="use learnability_coefficients"):
         assert jl.learnability is jl.learnability_coefficients
