@@ -229,7 +229,7 @@ CALLS: dict[str, tuple[Callable[[], dict[str, Any]], bool]] = {
                                            "iterations": 2, "seed": 0}, True),
     "planning.final_losses": (lambda: {"pt": _PT, "cpt": _CPT, "run": _continual(), "inputs": None,
                                        "areas": _AREAS, "level": 0.9}, True),
-    "planning.balance_curve": (lambda: {"pt": _PT, "cpt": _CPT, "run": _continual(),
+    "planning.tradeoff_curve": (lambda: {"pt": _PT, "cpt": _CPT, "run": _continual(),
                                         "over": {"peak": (5e-5, 2e-4)}, "weights": (0.0, 0.5),
                                         "inputs": None, "areas": _AREAS, "level": 0.9}, True),
     "planning.optimal_training": (lambda: {"pt": _PT, "cpt": _CPT, "run": _continual(),

@@ -61,7 +61,7 @@ def curve(made: Names) -> Figure:
     left.set_xlabel("replay ratio")
     left.set_ylabel("change of the loss over the run (nats)")
     tidy(left)
-    plots.balance(planning.balance_curve(*fits, run, {"replay": (0, 1)}), "replay", right)
+    plots.balance(planning.tradeoff_curve(*fits, run, {"replay": (0, 1)}), "replay", right)
     return figure
 
 

@@ -131,23 +131,24 @@ PLANS = {
         f["pt"], f["new"], RUN, replay=np.linspace(0, 1, 20), steps=[5e3, 2e4]
     ),
     "final losses, 40 runs, ε": lambda f: planning.final_losses(
-        f["pt"], f["new"], RUN, replay=np.linspace(0, 1, 20), steps=[5e3, 2e4], areas=WEIGHTED
+        f["pt"], f["new"], RUN, replay=np.linspace(0, 1, 20), steps=[5e3, 2e4],
+        area_options=WEIGHTED,
     ),
     "best replay of a continual run": lambda f: planning.optimal_training(
         f["pt"], f["new"], RUN, 0.6, {"replay": (0, 1)}
     ),
     "best peak, ε": lambda f: planning.optimal_training(
-        f["pt"], f["new"], RUN, 0.6, {"peak": (1e-5, 1e-3)}, areas=WEIGHTED
+        f["pt"], f["new"], RUN, 0.6, {"peak": (1e-5, 1e-3)}, area_options=WEIGHTED
     ),
     "four settings of a continual run": lambda f: planning.optimal_training(
         f["pt"], f["new"], RUN, 0.6, FOUR
     ),
-    "best replay for 21 weights": lambda f: planning.balance_curve(
+    "best replay for 21 weights": lambda f: planning.tradeoff_curve(
         f["pt"], f["new"], RUN, {"replay": (0, 1)}
     ),
     "turning length, critical point": lambda f: planning.turning_length(f["pt"], BACK),
     "turning length, critical point, ε": lambda f: planning.turning_length(
-        f["pt"], BACK, areas=WEIGHTED
+        f["pt"], BACK, area_options=WEIGHTED
     ),
     "best schedule, 40,000 steps": lambda f: planning.optimal_schedule(
         f["annealing"], 40_000, 2e-4, **LIMITS
@@ -159,7 +160,7 @@ PLANS = {
         [f["pt"], f["new"]], 10_000, 2e-4, **BOTH
     ),
     "another set, 200 points": lambda f: planning.out_of_domain(
-        _observed(), resamples=len(f["pt"].params["L0"])
+        _observed(), n_resamples=len(f["pt"].params["L0"])
     ),
     "value of a corpus, 10 checkpoints, fits included": lambda f: planning.pretraining_value(
         _checkpoints(), at=1e12, resamples=len(f["pt"].params["L0"]) - 1  # the first is the fit

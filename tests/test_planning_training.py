@@ -16,14 +16,14 @@ from jaxlaw.planning import (
     ContinualRun,
     Pretraining,
     Replicates,
-    balance_curve,
+    _continual,
     final_losses,
     optimal_training,
     out_of_domain,
-    training,
+    tradeoff_curve,
     turning_length,
 )
-from jaxlaw.planning.continual_run import ends_at, layout_of
+from jaxlaw.planning._continual_run import compiled_areas, layout_of
 
 TRUTHS = simulate.TRUTHS
 PT = ("cpt-curve-replay-pt", TRUTHS["cpt-curve-replay-pt"])
@@ -81,7 +81,7 @@ def test_areas_are_those_of_the_steps(shape, warmup, epsilon):
             layout, numbers = layout_of(each, options)
             with jax.enable_x64(True):
                 at = {name: np.asarray(value) for name, value in each.settings.items()}
-                found = ends_at(layout, numbers, at)
+                found = compiled_areas(layout, numbers, at)
             close = {"rtol": 1e-12, "atol": 1e-14} if epsilon is None else {"rtol": 1e-6}
             np.testing.assert_allclose(found, [one[0] for one in expected], **close)
 
@@ -89,7 +89,7 @@ def test_areas_are_those_of_the_steps(shape, warmup, epsilon):
 def test_areas_of_an_unknown_base_rise_from_no_rate():
     run = dataclasses.replace(RUN, pretraining=None)
     with jax.enable_x64(True):
-        found = ends_at(*layout_of(run, area_options()), run.settings | {"steps": 10_000.0})
+        found = compiled_areas(*layout_of(run, area_options()), run.settings | {"steps": 10_000.0})
     S1, S2 = jl.areas(run.schedule(), at=[10_000], count_warmup=True)
     np.testing.assert_allclose(found, [0, S1[0], 0, S2[0]], rtol=1e-12)
     assert run.schedule().initial_lr == 0 and len(run.schedule()) == 10_000
@@ -187,7 +187,7 @@ def test_changes_are_balanced_as_eq_5_prints_them():
     assert (best.loss_potential, losses.loss_potential) == (1.0, 0.0)
     assert losses.change_pt != pytest.approx(best.change_pt, abs=1e-3)
     # Of one base the two differ by a constant, and so have one optimum.
-    ours = [balance_curve(PT, CPT, RUN, OVER, (0.3, 0.55), minimise=one).table
+    ours = [tradeoff_curve(PT, CPT, RUN, OVER, (0.3, 0.55), minimise=one).table
             for one in ("losses", "changes")]  # fmt: skip
     for name in ("peak", "replay", "loss_pt"):
         np.testing.assert_allclose(ours[0][name], ours[1][name], rtol=1e-6)
@@ -216,7 +216,7 @@ def test_the_binding_ends_are_named():
 
 def test_the_curve_of_optima_is_that_of_single_ones():
     weights = (0.0, 0.3, 0.55, 0.9, 1.0)
-    table = balance_curve(PT, CPT, RUN, OVER, weights).table
+    table = tradeoff_curve(PT, CPT, RUN, OVER, weights).table
     assert (np.diff(table["replay"]) >= 0).all()  # Wang 2025, figure 8 c
     for k, weight in ((2, 0.55), (3, 0.9)):
         single = optimal_training(PT, CPT, RUN, weight, OVER)
@@ -236,10 +236,10 @@ def test_replicates_are_optima_of_their_own():
 
 def test_other_numbers_compile_nothing():
     optimal_training(PT, CPT, RUN, 0.55, OVER)
-    programs = training._optima._cache_size()
+    programs = _continual._optima._cache_size()
     other = ContinualRun(Pretraining(10_000, 3e-4, decay=0.3), 700, 2e-4, 0.5, 0.1, warmup=50)
     optimal_training(CPT_LIKE_PT, CPT, other, 0.2, {"peak": (1e-6, 1e-4), "replay": (0.1, 0.9)})
-    assert training._optima._cache_size() == programs
+    assert _continual._optima._cache_size() == programs
 
 
 CPT_LIKE_PT = (PT[0], {**PT[1], "B": 0.4})
@@ -329,20 +329,22 @@ def test_weighted_areas_are_those_of_the_fit_in_losses_and_optima():
 def test_the_best_peak_after_a_warmup_with_weighted_areas(shape):
     """The warm-up has as many steps at every peak: their sums are of many peaks all the same."""
     run = dataclasses.replace(RUN, shape=shape)
-    found = optimal_training(PT, CPT, run, 0.5, {"peak": (1e-5, 1e-3)}, areas=WEIGHTED)
-    table = final_losses(PT, CPT, run, peak=np.geomspace(1e-5, 1e-3, 401), areas=WEIGHTED).table
+    found = optimal_training(PT, CPT, run, 0.5, {"peak": (1e-5, 1e-3)}, area_options=WEIGHTED)
+    table = final_losses(
+        PT, CPT, run, peak=np.geomspace(1e-5, 1e-3, 401), area_options=WEIGHTED
+    ).table
     lowest = (table["loss_pt"] + table["loss_cpt"]).min() / 2
     assert lowest - 1e-5 < found.objective <= lowest + 1e-9
 
 
 def test_the_way_back_with_weighted_areas_is_that_of_the_steps():
     near = dataclasses.replace(RUN, pretraining=Pretraining(5_000, 2e-4), replay=0.5)
-    found = turning_length(PT, near, areas=WEIGHTED)
+    found = turning_length(PT, near, area_options=WEIGHTED)
     for steps, side in ((found.steps, -1), (found.steps - 1, 1)):
         ends = predicted(PT, near.schedule(steps=steps), 0.5, **WEIGHTED)
         assert side * (ends[1] - ends[0]) >= -1e-9
-    long = [turning_length(PT, near, areas=one).limit for one in (WEIGHTED, None)]
-    last = final_losses(PT, CPT, near, steps=1e30, areas=WEIGHTED).table["loss_pt"][0]
+    long = [turning_length(PT, near, area_options=one).limit for one in (WEIGHTED, None)]
+    last = final_losses(PT, CPT, near, steps=1e30, area_options=WEIGHTED).table["loss_pt"][0]
     assert long[0] == pytest.approx(last, rel=1e-9) and long[0] != long[1]
 
 
@@ -413,10 +415,10 @@ def test_negative_weights_are_free_or_held_at_zero():
 @pytest.mark.parametrize(
     "change,error,message",
     [
-        (lambda t: t.drop(columns="loss_ood"), UsageError, "no column 'loss_ood'"),
+        (lambda t: t.drop(columns="loss_ood"), DataError, "no column loss_ood"),
         (lambda t: t[:2], DataError, "2 points"),
         (lambda t: t.assign(loss_cpt=t["loss_pt"] * 2), DataError, "proportional"),
-        (lambda t: t.assign(loss_ood=np.nan), DataError, "row 1"),
+        (lambda t: t.assign(loss_ood=np.nan), DataError, "column loss_ood: rows 0"),
     ],
 )
 def test_curves_that_tell_no_weights(change, error, message):

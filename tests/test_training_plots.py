@@ -10,11 +10,11 @@ from jaxlaw import UsageError, simulate
 from jaxlaw.planning import (
     ContinualRun,
     Pretraining,
-    balance_curve,
     final_losses,
     optimal_schedule,
     out_of_domain,
     pretraining_value,
+    tradeoff_curve,
     turning_length,
 )
 
@@ -39,7 +39,7 @@ def test_a_curve_for_each_number_of_steps(ax):
 
 
 def test_the_curve_of_optima(ax):
-    curve = balance_curve(PT, CPT, RUN, {"replay": (0, 1)}, np.linspace(0, 1, 3))
+    curve = tradeoff_curve(PT, CPT, RUN, {"replay": (0, 1)}, np.linspace(0, 1, 3))
     plots.balance(curve, "replay", ax)
     np.testing.assert_allclose(ax.lines[1].get_ydata(), curve.table["replay"])
     with pytest.raises(UsageError, match="peak was not searched"):

@@ -18,16 +18,15 @@ from jaxlaw.cli._terminal import (
 )
 from jaxlaw.errors import UsageError, nearest
 from jaxlaw.planning._answers import Answer
+from jaxlaw.planning._continual import OptimalTraining, TurningLength
+from jaxlaw.planning._out_of_domain import OutOfDomain
 from jaxlaw.planning.breakeven import BreakEven
 from jaxlaw.planning.budgets import Allocation, AllocationLaw
 from jaxlaw.planning.domains import DomainShares
 from jaxlaw.planning.mixture import CriticalRatio, LimitedMixture, Mixture
-from jaxlaw.planning.ood import OutOfDomain
 from jaxlaw.planning.replays import ReplayComparison
 from jaxlaw.planning.selection import ModelChoice
-from jaxlaw.planning.training import OptimalTraining
 from jaxlaw.planning.transfer import Saving, Transfer
-from jaxlaw.planning.turning_lengths import TurningLength
 from jaxlaw.planning.valuation import Valuation
 
 Schema = dict[str, Any]

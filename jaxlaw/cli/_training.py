@@ -113,7 +113,7 @@ def training_command(
     plan = _run(pretraining, run, loss_potential, replay)
     options: dict[str, Any] = {
         "inputs": numbers_of(value, "--input"),
-        "areas": _areas(decay, epsilon),
+        "area_options": _areas(decay, epsilon),
     }
     if vary is not None:
         settings = {
@@ -130,13 +130,13 @@ def training_command(
             raise UsageError(f"--over {name}= takes LOW:HIGH, both of them")
     weights = [number(one, "--weight") for one in weight.split(",")]
     options["minimise"] = minimise
-    curve = planning.balance_curve(*fits, plan, ranges, weights, **options)
+    curve = planning.tradeoff_curve(*fits, plan, ranges, weights, **options)
     if len(weights) > 1:
         first = next(iter(ranges))
         _table(curve, out, as_json, lambda plots: plots.balance(curve, first))
         return
     best = planning.optimal_training(*fits, plan, weights[0], ranges, **options)
-    whole = partial(planning.balance_curve, *fits, plan, ranges, **options)
+    whole = partial(planning.tradeoff_curve, *fits, plan, ranges, **options)
     tell(best, out, as_json, draw=lambda plots: plots.balance(whole(), next(iter(ranges))))
 
 
@@ -167,7 +167,7 @@ def turning_command(
     plan = _run(pretraining, run, loss_potential, replay)
     found = planning.turning_length(
         fits[0], plan, cpt=None if cpt is None else fits[1], weight=weight,
-        inputs=numbers_of(value, "--input"), areas=_areas(decay, epsilon),
+        inputs=numbers_of(value, "--input"), area_options=_areas(decay, epsilon),
     )  # fmt: skip
     draw = None if cpt else lambda plots: plots.way_back(fits[0], plan, found)
     tell(found, out, as_json, draw=draw)

@@ -1,33 +1,34 @@
 """The questions a fitted law answers."""
 
+from jaxlaw._deprecated import renamed_names
 from jaxlaw.planning._answers import Replicates
+from jaxlaw.planning._continual import (
+    FinalLosses,
+    OptimalTraining,
+    TradeoffCurve,
+    TurningLength,
+    final_losses,
+    optimal_training,
+    tradeoff_curve,
+    turning_length,
+)
+from jaxlaw.planning._continual_run import ContinualRun, Pretraining
+from jaxlaw.planning._out_of_domain import OutOfDomain, out_of_domain
 from jaxlaw.planning.breakeven import break_even
 from jaxlaw.planning.budgets import allocation, allocation_law, frontier
-from jaxlaw.planning.continual_run import ContinualRun, Pretraining
 from jaxlaw.planning.domains import optimal_shares
 from jaxlaw.planning.envelope import lowest_losses
 from jaxlaw.planning.mixture import critical_ratio, optimal_mixture, optimal_mixture_limited
-from jaxlaw.planning.ood import OutOfDomain, out_of_domain
 from jaxlaw.planning.pipelines import BestRun, best_run
 from jaxlaw.planning.replays import compare_replay
 from jaxlaw.planning.savings import frontier_savings, observed_transfer
 from jaxlaw.planning.schedule import OptimalSchedule, optimal_schedule
 from jaxlaw.planning.selection import ModelChoice, choose_model
 from jaxlaw.planning.targets import allocation_at, smallest_compute
-from jaxlaw.planning.training import (
-    BalanceCurve,
-    FinalLosses,
-    OptimalTraining,
-    balance_curve,
-    final_losses,
-    optimal_training,
-)
 from jaxlaw.planning.transfer import saved_compute, transfer_table, transferred
-from jaxlaw.planning.turning_lengths import TurningLength, turning_length
 from jaxlaw.planning.valuation import Valuation, pretraining_value
 
 __all__ = [
-    "BalanceCurve",
     "BestRun",
     "ContinualRun",
     "FinalLosses",
@@ -37,12 +38,12 @@ __all__ = [
     "OutOfDomain",
     "Pretraining",
     "Replicates",
+    "TradeoffCurve",
     "TurningLength",
     "Valuation",
     "allocation",
     "allocation_at",
     "allocation_law",
-    "balance_curve",
     "best_run",
     "break_even",
     "choose_model",
@@ -62,7 +63,12 @@ __all__ = [
     "pretraining_value",
     "saved_compute",
     "smallest_compute",
+    "tradeoff_curve",
     "transfer_table",
     "transferred",
     "turning_length",
 ]
+
+__getattr__ = renamed_names(
+    __name__, globals(), {"BalanceCurve": "TradeoffCurve", "balance_curve": "tradeoff_curve"}
+)

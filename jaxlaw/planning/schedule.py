@@ -44,7 +44,7 @@ from jaxlaw.errors import UsageError, nearest
 from jaxlaw.laws._base import Law
 from jaxlaw.notes import Note
 from jaxlaw.planning._answers import LEVEL, Source, in_domain, on_source, percentiles, sources
-from jaxlaw.planning.continual_run import counted_as
+from jaxlaw.planning._continual_run import counted_as
 from jaxlaw.schedules import Schedule
 
 _FALL = ("decay_start", "decay_end")

@@ -8,12 +8,17 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from jaxlaw.errors import UsageError
-from jaxlaw.planning.continual_run import SETTINGS, ContinualRun
-from jaxlaw.planning.ood import OutOfDomain
+from jaxlaw.planning._continual import (
+    FinalLosses,
+    TradeoffCurve,
+    TurningLength,
+    final_losses,
+    turning_length,
+)
+from jaxlaw.planning._continual_run import SETTINGS, ContinualRun
+from jaxlaw.planning._out_of_domain import OutOfDomain
 from jaxlaw.planning.schedule import OptimalSchedule
 from jaxlaw.planning.selection import ModelChoice
-from jaxlaw.planning.training import BalanceCurve, FinalLosses, final_losses
-from jaxlaw.planning.turning_lengths import TurningLength, turning_length
 from jaxlaw.planning.valuation import Valuation
 from jaxlaw.plots.style import (
     BLUE,
@@ -81,11 +86,11 @@ def losses_over(
     return tidy(ax)
 
 
-def balance(curve: BalanceCurve, setting: str, ax: Axes | None = None) -> Axes:
+def balance(curve: TradeoffCurve, setting: str, ax: Axes | None = None) -> Axes:
     """The best value of a setting over λ1 (Wang 2025, figure 8).
 
     Args:
-        curve: what :func:`jaxlaw.planning.balance_curve` returned.
+        curve: what :func:`jaxlaw.planning.tradeoff_curve` returned.
         setting: one of those it searched.
         ax: where to draw; a new figure if None. For the replay ratio the dashed line is a
             share equal to the weight.

@@ -1,0 +1,750 @@
+"""The training of a continual run (Wang 2025, §4 and §5).
+
+Losses at its end, the settings that balance two of them best, and the turning length, after which
+the old loss is back. Plans take the fits of the loss on the pre-training corpus (``pt``) and on the
+new one (``cpt``), each a Fit, (law, params) or a bootstrap; row k of two bootstraps belongs
+together.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pandas as pd
+
+from jaxlaw._areas import PhaseAreas
+from jaxlaw._deprecated import renamed_arguments
+from jaxlaw._jit import SEARCHED, compiled, in_float64
+from jaxlaw._typed import ConfidenceLevel, checked
+from jaxlaw.data._row_areas import AREAS
+from jaxlaw.errors import UsageError, nearest
+from jaxlaw.laws._base import Law
+from jaxlaw.notes import Note
+from jaxlaw.planning._answers import (
+    LEVEL,
+    Answer,
+    AnswerTable,
+    Source,
+    held,
+    measured,
+    on_replicates,
+    on_source,
+    sources,
+    with_ends,
+)
+from jaxlaw.planning._continual_run import (
+    SETTINGS,
+    ContinualRun,
+    Layout,
+    Pretraining,
+    compiled_areas,
+    counted_as,
+    final_areas,
+    layout_of,
+)
+from jaxlaw.planning._solve import minimise_in_box, root, root_or_infinity
+
+_CORPORA = ("pt", "cpt")
+
+
+class _Losses(NamedTuple):
+    """The losses of a run on the pre-training corpus and on the new one."""
+
+    sources: tuple[Source, ...]
+    run: ContinualRun
+    layout: Layout
+    numbers: dict[str, float]
+    params: tuple[dict[str, np.ndarray], ...]  # of each loss parameter → (1 + R,)
+    inputs: tuple[dict[str, float], ...]  # of each loss beside areas and r, in its law's own units
+
+    @property
+    def arguments(self) -> tuple[Any, ...]:
+        """The laws, the layout and the numbers that compiled functions take first."""
+        laws = tuple(source.law for source in self.sources)
+        return laws, self.layout, self.params, self.numbers, self.inputs
+
+    def evaluate(self, at: Mapping[str, Any]) -> np.ndarray:
+        """Start and end of each loss, (losses, 2, 1 + R, points).
+
+        Args:
+            at: settings → (points,), or (1 + R, points).
+        """
+        laws, layout, params, *rest = self.arguments
+        params = tuple({k: v[:, None] for k, v in each.items()} for each in params)
+        with in_float64():
+            return np.asarray(_compiled_losses(laws, layout, params, *rest, dict(at)))
+
+    def notes(self, at: Mapping[str, Any]) -> list[Note]:
+        """Where areas and shares at (points,) settings leave the fitted ranges; doubts."""
+        with in_float64():
+            areas = compiled_areas(self.layout, self.numbers, dict(at))
+        notes, shares = [], (at["replay"], 1 - np.asarray(at["replay"]))
+        for corpus, source, share in zip(_CORPORA, self.sources, shares, strict=False):
+            values, worst = {**areas._asdict(), "r": share}, {}
+            for name in sorted(set(values) & set(source.law.input_names)):
+                each = np.ravel(np.asarray(values[name], float)) / source.units[name]
+                low, high = source.ranges.get(name, (-math.inf, math.inf))
+                worst[name] = each[np.argmax(np.fmax(low - each, each - high))]
+            notes += on_source(source, corpus, **worst)
+        return notes
+
+    def check_varied(self, names: Sequence[str]) -> None:
+        """Refuse to vary what the run or a law has no place for."""
+        pt = self.run.pretraining
+        for name in names:
+            if name not in SETTINGS:
+                raise UsageError(
+                    f"'{name}' is not a setting; settings: {', '.join(SETTINGS)}."
+                    f"{nearest(name, SETTINGS)}"
+                )
+        if "peak" in names and self.run.peak is None:
+            raise UsageError(
+                "without a re-warm-up the peak is the last rate of pre-training; give the run a "
+                "peak=, or vary loss_potential"
+            )
+        if "loss_potential" in names and getattr(pt, "shape", "constant") == "constant":
+            raise UsageError(
+                "the loss potential varies with a Pretraining that anneals (wsd, cosine, linear); "
+                "this one is given as it is"
+            )
+        for source in self.sources:
+            if "replay" in names and "r" not in source.law.input_names:
+                raise UsageError(
+                    f"law {source.law.name} knows no replay ratio; fit cpt-curve-replay-pt and -cpt"
+                )
+
+
+def _losses_of(
+    fits: tuple[Any, ...],
+    run: ContinualRun,
+    inputs: Mapping[str, float] | None,
+    area_options: Mapping[str, Any] | None,
+) -> _Losses:
+    """Fits and run, checked for each other.
+
+    Raises:
+        UsageError: a law without areas of a continual phase, one that knows its base where the
+            run does not or the reverse, a replay ratio that a law does not take, or an input
+            that is missing or unknown.
+    """
+    if not isinstance(run, ContinualRun):
+        raise UsageError(f"run is a ContinualRun, not {type(run).__name__}")
+    inputs, each = inputs or {}, sources(*fits)
+    for source in each:
+        _check_law(source.law, run)
+    taken = {name for source in each for name in source.law.input_names}
+    for name in inputs:
+        if name not in taken or name in (*AREAS, "r"):
+            names = " and ".join(source.law.name for source in each)
+            raise UsageError(f"{names} take no input '{name}' here; shares are the run's replay")
+    others = tuple(
+        held(one, {k: v for k, v in inputs.items() if k in one.law.input_names}, (*AREAS, "r"))
+        for one in each
+    )
+    layout, numbers = layout_of(run, counted_as(*fits, **(area_options or {})))
+    return _Losses(each, run, layout, numbers, tuple(one.params for one in each), others)
+
+
+def _check_law(law: Law, run: ContinualRun) -> None:
+    if "S1_cpt" not in law.input_names or law.target != "loss":
+        raise UsageError(
+            f"law {law.name} takes no areas of a continual phase, or predicts no loss; use "
+            "cpt-curve, cpt-curve-replay-pt and -cpt, or theirs of an unknown base"
+        )
+    knows = "S1_pt" in law.input_names
+    if knows and run.pretraining is None:
+        raise UsageError(f"law {law.name} needs the pre-training: give the run pretraining=")
+    if not knows and run.pretraining is not None:
+        raise UsageError(
+            f"law {law.name} is of an unknown base, whose last rate is taken as 0: give the run "
+            "pretraining=None"
+        )
+    if run.replay and "r" not in law.input_names:
+        raise UsageError(
+            f"law {law.name} knows no replay ratio, so the run cannot have one; fit "
+            "cpt-curve-replay-pt and -cpt"
+        )
+
+
+def _checked_setting(name: str, values: Any, run: ContinualRun) -> np.ndarray:
+    """The values of a setting as float64; raises UsageError on one it cannot have."""
+    values = np.asarray(values, float)
+    share = name in ("loss_potential", "replay")
+    low = run.warmup if name == "steps" else 0.0
+    good = (values >= 0) & (values <= 1) if share else (values > low) & np.isfinite(values)
+    if not values.size or not good.all():
+        must = "a share, in [0, 1]" if share else f"finite and above {low:g}"
+        raise UsageError(f"{name} must be {must}, not {values[~good].tolist() or 'nothing'}")
+    return values
+
+
+def _start_and_end(
+    laws: tuple[Law, ...], layout: Layout, params: Any, numbers: Any, inputs: Any, at: Any
+) -> Any:
+    """Start and end of each loss, (losses, 2, …): pure JAX, for anything that broadcasts."""
+    end = final_areas(layout, numbers, at)
+    none = jnp.zeros_like(end.S1_cpt)
+    start = end._replace(S1_cpt=none, S2_cpt=none)
+    shares = (at["replay"], 1 - at["replay"])  # of a loss's own corpus
+    each = [
+        jnp.stack(jnp.broadcast_arrays(*(_loss(law, p, a, share, x) for a in (start, end))))
+        for law, p, x, share in zip(laws, params, inputs, shares, strict=False)
+    ]
+    return jnp.stack(jnp.broadcast_arrays(*each))
+
+
+_compiled_losses = compiled(little=SEARCHED, static_argnames=("laws", "layout"))(_start_and_end)
+
+
+def _loss(law: Law, params: Any, areas: PhaseAreas, share: Any, inputs: Any) -> Any:
+    values = {**areas._asdict(), "r": share, **inputs}
+    return law(params, **{name: values[name] for name in law.input_names})
+
+
+def _by_name(values: np.ndarray) -> dict[str, np.ndarray]:
+    """(losses, 2, …) starts and ends as ``loss_pt``, ``loss_cpt``, ``change_pt`` and so on."""
+    each = list(zip(_CORPORA, values, strict=True))
+    changes = {f"change_{corpus}": both[1] - both[0] for corpus, both in each}
+    return {f"loss_{corpus}": both[1] for corpus, both in each} | changes
+
+
+class FinalLosses(AnswerTable):
+    """Losses at the end of continual runs.
+
+    ``table`` has a row each: ``loss_potential``, ``peak``, ``replay``, ``steps``; ``loss_pt``,
+    ``loss_cpt`` at the end, ``change_pt``, ``change_cpt`` since the start.
+    """
+
+
+@renamed_arguments(areas="area_options")
+@checked
+def final_losses(
+    pt: Any,
+    cpt: Any,
+    run: ContinualRun,
+    *,
+    inputs: Mapping[str, float] | None = None,
+    area_options: Mapping[str, Any] | None = None,
+    level: ConfidenceLevel = LEVEL,
+    **settings: Any,
+) -> FinalLosses:
+    """Losses at the end over loss potential, peak rate, replay ratio or steps.
+
+    Wang 2025, figures 5 (with and without a re-warm-up) and 7. The loss at the end of a run of T
+    steps, its rate annealed as the run says, is a point for each T.
+
+    Args:
+        pt: fit of the loss on the pre-training corpus.
+        cpt: fit of the loss on the new corpus.
+        run: continual run, whose settings hold where they do not vary.
+        inputs: values of what the laws take beside areas and r, in units of the fitted runs.
+        area_options: options by which areas are counted, for fits that do not know them.
+        level: confidence level of the intervals.
+        **settings: values of ``loss_potential``, ``peak``, ``replay`` and ``steps``, a number or
+            several; all combinations. Left out: the run's.
+
+    Returns:
+        FinalLosses; losses in nats.
+
+    Raises:
+        UsageError: a setting the run or a law has no place for, or fits that do not belong to
+            such a run.
+
+    Example:
+        >>> pt, cpt = (jl.published()[name] for name in ("wang-2025-pt", "wang-2025-cpt"))
+        >>> base = jl.planning.Pretraining(steps=40_000, peak=2e-4)
+        >>> run = jl.planning.ContinualRun(base, steps=10_000, peak=1e-4, warmup=500)
+        >>> found = jl.planning.final_losses(pt, cpt, run, replay=[0, 0.5])
+        >>> found.table["loss_pt"].round(3).tolist()
+        [3.404, 3.366]
+    """
+    losses = _losses_of((pt, cpt), run, inputs, area_options)
+    losses.check_varied(tuple(settings))
+    varied = {name: np.atleast_1d(_checked_setting(name, v, run)) for name, v in settings.items()}
+    axes = [varied.get(name, np.array([run.settings[name]])) for name in SETTINGS]
+    mesh = np.meshgrid(*axes, indexing="ij")
+    at = {name: axis.ravel() for name, axis in zip(SETTINGS, mesh, strict=True)}
+    table = dict(at)
+    for name, values in _by_name(losses.evaluate(at)).items():
+        table |= with_ends(name, values, level)
+    return FinalLosses(pd.DataFrame(table), level, tuple(losses.notes(at)))
+
+
+# Its best settings
+
+Minimise = Literal["losses", "changes"]
+_AT_BOUND = 1e-6  # of a range, in its own scale
+_LOGARITHMIC = ("peak", "steps")
+_POINTS = {1: 257, 2: 33, 3: 13, 4: 8}  # a side of the grid
+_LOSSES = tuple(f"{what}_{corpus}" for what in ("loss", "change") for corpus in _CORPORA)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class OptimalTraining(Answer):
+    """The settings with the least λ1·L_pt + λ2·L_cpt at the end, or λ1·ΔL_pt + λ2·ΔL_cpt.
+
+    Attributes:
+        weight: λ1; λ2 is 1 − λ1.
+        loss_potential: best or fixed loss potential.
+        peak: best or fixed peak; NaN without a re-warm-up.
+        replay: best or fixed replay ratio.
+        steps: best or fixed number of steps.
+        loss_pt, loss_cpt: losses at the end, in nats.
+        change_pt, change_cpt: changes of the losses since the start, in nats.
+        objective: λ1·loss_pt + λ2·loss_cpt; of ``minimise="changes"`` the same of the changes.
+        schedule: rates of the best run.
+        minimise: ``losses`` or ``changes``.
+    """
+
+    weight: float
+    loss_potential: float
+    peak: float
+    replay: float
+    steps: float
+    loss_pt: float
+    loss_cpt: float
+    change_pt: float
+    change_cpt: float
+    objective: float
+    schedule: Any = None
+    minimise: str = "losses"
+
+
+class TradeoffCurve(AnswerTable):
+    """The best settings over λ1.
+
+    ``table`` has a row for each ``weight`` (λ1), with the numbers of :class:`OptimalTraining`
+    and ``binding``.
+    """
+
+
+@renamed_arguments(areas="area_options")
+@checked
+def optimal_training(
+    pt: Any,
+    cpt: Any,
+    run: ContinualRun,
+    weight: float,
+    over: Mapping[str, tuple[float, float]],
+    *,
+    inputs: Mapping[str, float] | None = None,
+    area_options: Mapping[str, Any] | None = None,
+    minimise: Minimise = "losses",
+    level: ConfidenceLevel = LEVEL,
+) -> OptimalTraining:
+    """The settings that balance both losses best (Wang 2025, eq. 5 and figure 8).
+
+    The least λ1·L_pt + λ2·L_cpt at the end. For a given base this is that of the changes ΔL,
+    which differ from the losses by constants. Bases of other loss potentials start from other
+    losses: their changes would reward a base for being left unannealed, their losses do not.
+    Equation 5 prints the changes, §5.1 speaks of the losses: ``minimise`` chooses.
+
+    Args:
+        pt: fit of the loss on the pre-training corpus.
+        cpt: fit of the loss on the new corpus.
+        run: continual run, whose settings hold where they are not searched.
+        weight: weight λ1 of the first loss, in [0, 1]; λ2 is 1 − λ1.
+        over: ranges to search, setting → (lowest, highest), of any of ``loss_potential``,
+            ``peak``, ``replay`` and ``steps``. Peak and steps are searched in logarithms.
+        inputs: values of what the laws take beside areas and r, in units of the fitted runs.
+        area_options: options by which areas are counted, for fits that do not know them.
+        minimise: ``losses``, or as eq. 5 is printed ``changes``: λ1·ΔL_pt + λ2·ΔL_cpt, each ΔL the
+            loss at the end less that at the start of the run. (The text calls ΔL_cpt a decrease;
+            only where a decrease counts as negative does its least make sense.)
+        level: confidence level of the intervals.
+
+    Returns:
+        OptimalTraining; the steps are whole. A batched grid over the ranges is refined by Newton
+        steps from its best points, for all replicates in one program.
+
+    Raises:
+        UsageError: as :func:`final_losses`; a weight outside [0, 1] or a range that is none.
+
+    Example:
+        >>> pt, cpt = (jl.published()[name] for name in ("wang-2025-pt", "wang-2025-cpt"))
+        >>> base = jl.planning.Pretraining(steps=40_000, peak=2e-4)
+        >>> run = jl.planning.ContinualRun(base, steps=10_000, peak=1e-4, warmup=500)
+        >>> best = jl.planning.optimal_training(pt, cpt, run, 0.6, {"replay": (0, 1)})
+        >>> round(best.replay, 3)
+        0.672
+    """
+    losses, names, values = _optimised(
+        (pt, cpt), run, over, [weight], inputs, area_options, minimise
+    )
+    values = {name: rows[0] for name, rows in values.items()}
+    best = {name: float(values[name][0]) for name in SETTINGS}
+    notes = losses.notes({name: values[name][:1] for name in SETTINGS})
+    notes += on_replicates(values["objective"], "optimum")
+    varied = best if run.peak is not None else best | {"peak": None}
+    if not isinstance(run.pretraining, Pretraining):
+        varied = {name: value for name, value in varied.items() if name != "loss_potential"}
+    return OptimalTraining(
+        **measured({name: values[name] for name in (*SETTINGS, *_LOSSES, "objective")}, level),
+        weight=float(weight), binding=_binding(names, over, best), notes=tuple(notes),
+        schedule=run.schedule(**varied), minimise=minimise,
+    )  # fmt: skip
+
+
+@renamed_arguments(areas="area_options")
+@checked
+def tradeoff_curve(
+    pt: Any,
+    cpt: Any,
+    run: ContinualRun,
+    over: Mapping[str, tuple[float, float]],
+    weights: Sequence[float] = tuple(np.linspace(0, 1, 21)),
+    *,
+    inputs: Mapping[str, float] | None = None,
+    area_options: Mapping[str, Any] | None = None,
+    minimise: Minimise = "losses",
+    level: ConfidenceLevel = LEVEL,
+) -> TradeoffCurve:
+    """The best settings over λ1 (Wang 2025, figure 8), all in one program.
+
+    Args:
+        pt: fit of the loss on the pre-training corpus.
+        cpt: fit of the loss on the new corpus.
+        run: continual run, whose settings hold where they are not searched.
+        over: ranges to search, as for :func:`optimal_training`.
+        weights: weights λ1 of the first loss, in [0, 1].
+        inputs: values of what the laws take beside areas and r, in units of the fitted runs.
+        area_options: options by which areas are counted, for fits that do not know them.
+        minimise: ``losses`` or ``changes``, as for :func:`optimal_training`.
+        level: confidence level of the intervals.
+
+    Returns:
+        TradeoffCurve, a row for each weight.
+
+    Raises:
+        UsageError: as :func:`optimal_training`.
+
+    Example:
+        >>> pt, cpt = (jl.published()[name] for name in ("wang-2025-pt", "wang-2025-cpt"))
+        >>> base = jl.planning.Pretraining(steps=40_000, peak=2e-4)
+        >>> run = jl.planning.ContinualRun(base, steps=10_000, peak=1e-4, warmup=500)
+        >>> curve = jl.planning.tradeoff_curve(pt, cpt, run, {"replay": (0, 1)}, (0.2, 0.6))
+        >>> curve.table["replay"].round(3).tolist()
+        [0.0, 0.672]
+    """
+    losses, names, values = _optimised(
+        (pt, cpt), run, over, weights, inputs, area_options, minimise
+    )
+    table: dict[str, Any] = {"weight": np.asarray(weights, float)}
+    for name in (*names, *_LOSSES, "objective"):
+        table |= with_ends(name, values[name].T, level)
+    at = {name: values[name][:, 0] for name in SETTINGS}
+    rows = pd.DataFrame(at).to_dict("records")
+    table["binding"] = [_binding(names, over, best) for best in rows]
+    return TradeoffCurve(pd.DataFrame(table), level, tuple(losses.notes(at)))
+
+
+def _optimised(
+    fits: tuple[Any, Any], run: ContinualRun, over: Mapping[str, tuple[float, float]],
+    weights: Sequence[float], inputs: Mapping[str, float] | None,
+    area_options: Mapping[str, Any] | None, minimise: Minimise,
+) -> tuple[_Losses, tuple[str, ...], dict[str, np.ndarray]]:  # fmt: skip
+    """The losses, what was searched, and settings, losses and objective, each (weights, 1 + R)."""
+    losses = _losses_of(fits, run, inputs, area_options)
+    losses.check_varied(tuple(over))
+    names = tuple(name for name in SETTINGS if name in over)
+    if not names:
+        raise UsageError(f"over= needs a range of one or more of {', '.join(SETTINGS)}")
+    for name in names:
+        limits = _checked_setting(name, over[name], run)
+        if limits.shape != (2,) or not limits[0] < limits[1]:
+            raise UsageError(f"over={{'{name}': …}} takes (lowest, highest), not {over[name]}")
+    weights = np.asarray(weights, float)
+    if weights.ndim != 1 or not len(weights) or not ((weights >= 0) & (weights <= 1)).all():
+        raise UsageError(f"λ1 is {weights.tolist()}; it lies in [0, 1], and λ2 is 1 − λ1")
+    if minimise not in ("losses", "changes"):
+        raise UsageError(f"minimise is 'losses' or 'changes', not '{minimise}'")
+
+    fixed = {name: value for name, value in run.settings.items() if name not in names}
+    side = np.linspace(0, 1, _POINTS[len(names)])
+    grid = np.stack([g.ravel() for g in np.meshgrid(*[side] * len(names), indexing="ij")], -1)
+    size, shape = losses.sources[0].rows, (len(weights), losses.sources[0].rows)
+    scale = np.array([over[name] for name in names], float), np.isin(names, _LOGARITHMIC)
+    laws, layout, params, numbers, others = losses.arguments
+    lanes = jax.tree.map(lambda values: np.tile(values, len(weights)), params)
+    # How many times the start is taken off the end.
+    starts = 1.0 if minimise == "changes" else 0.0
+    with in_float64():
+        points = _optima(
+            laws, layout, names, lanes, np.repeat(weights, size), numbers, others, fixed, scale,
+            grid, starts,
+        )  # fmt: skip
+        at = {k: np.array(v) for k, v in _settings(names, points, fixed, scale).items()}
+    at["steps"] = np.clip(np.rint(at["steps"]), 1, None)
+    at = {k: np.broadcast_to(v, shape[0] * shape[1]).reshape(shape) for k, v in at.items()}
+    # Replicates come before points: (losses, 2, 1 + R, weights).
+    values = _by_name(losses.evaluate({name: v.T for name, v in at.items()}))
+    values = {name: v.T for name, v in values.items()}
+    pt, cpt = (values[f"{'change' if starts else 'loss'}_{corpus}"] for corpus in _CORPORA)
+    return losses, names, at | values | {
+        "objective": weights[:, None] * pt + (1 - weights[:, None]) * cpt
+    }  # fmt: skip
+
+
+def _settings(names: tuple[str, ...], points: Any, fixed: Mapping[str, Any], scale: Any) -> Any:
+    """Settings from points in the unit box, (…, settings)."""
+    limits, log = scale
+    at = dict(fixed)
+    for k, name in enumerate(names):
+        low, high = limits[k, 0], limits[k, 1]
+        safe = jnp.where(log[k], low, 1.0)
+        rising = safe * (jnp.where(log[k], high, 1.0) / safe) ** points[..., k]
+        at[name] = jnp.where(log[k], rising, low + (high - low) * points[..., k])
+    return at
+
+
+@compiled(little=8 * SEARCHED, static_argnames=("laws", "layout", "names"))
+def _optima(
+    laws: Any, layout: Any, names: tuple[str, ...], params: Any, weights: Any, numbers: Any,
+    inputs: Any, fixed: Any, scale: Any, grid: Any, starts: Any,
+) -> Any:  # fmt: skip
+    """The optima as points of the unit box, (lanes, settings)."""
+
+    def lane(each: Any) -> Any:
+        params, weight = each
+
+        def objective(points: Any) -> Any:
+            at = _settings(names, points, fixed, scale)
+            both = _start_and_end(laws, layout, params, numbers, inputs, at)
+            pt, cpt = both[:, 1] - starts * both[:, 0]
+            return weight * pt + (1 - weight) * cpt
+
+        return minimise_in_box(objective, grid)
+
+    return jax.lax.map(lane, (params, weights), batch_size=64)
+
+
+def _binding(
+    names: tuple[str, ...], over: Mapping[str, tuple[float, float]], best: Mapping[str, float]
+) -> str:
+    """The bounds of the ranges that are active at the optimum."""
+    active = []
+    for name in names:
+        scale = math.log if name in _LOGARITHMIC else float
+        low, high, value = (scale(number) for number in (*over[name], best[name]))
+        share = (value - low) / (high - low)
+        if not _AT_BOUND <= share <= 1 - _AT_BOUND:
+            which = "lowest" if share < 0.5 else "highest"
+            active.append(f"{name} at its {which} ({best[name]:g})")
+    return "; ".join(active) or "none: the optimum is inside its ranges"
+
+
+# When the old loss is back
+
+_LONGEST = 1e12  # steps; what takes longer is never
+_LENGTHS = 512  # numbers of steps among which the sign of the change is looked for
+_SAME = 1e-12  # nats
+_VISIBLE = 1e-4  # nats that a validation loss shows
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class TurningLength(Answer):
+    """When a loss that a continual run lifts is back where it was.
+
+    Attributes:
+        steps: fewest steps after which it is; infinite: never; 0: it is never lifted.
+        weight: λ1 of the loss, λ1·L_pt + λ2·L_cpt.
+        start: loss before the run, in nats.
+        limit: loss at the end of an endless run.
+        rise: nats by which the loss is lifted at most.
+        highest_at: steps after which it is (about 5 %); infinite where it rises for ever.
+        critical_point: limit of the loss without annealing on the new mixture.
+        critical_S1: S1 of pre-training from which on the loss without annealing, lower than the
+            critical point by then, cannot come back; infinite: it always can; NaN: the base is
+            not known.
+    """
+
+    steps: float
+    weight: float
+    start: float
+    limit: float
+    rise: float
+    highest_at: float
+    critical_point: float
+    critical_S1: float
+
+    @property
+    def pattern(self) -> str:
+        """Which of Wang's three patterns (§4.4) the loss follows over ever longer runs.
+
+        ``rise``: it rises and stays there; ``rise and partial fall``: after ``highest_at`` steps,
+        which may be out of reach, it falls again by 1e-4 nats or more, and never back to its
+        start; ``rise and return``: it goes below its start, from ``steps`` on. Beyond the paper
+        ``no rise``: it is never lifted.
+        """
+        if self.steps == 0:
+            return "no rise"
+        if not self.never:
+            return "rise and return"
+        fallen = self.rise - (self.limit - self.start)
+        return "rise and partial fall" if fallen >= _VISIBLE else "rise"
+
+    def summary(self) -> str:
+        """Numbers, intervals, the pattern, what binds and the notes, for people."""
+        return f"{'pattern':<12} {self.pattern}\n{super().summary()}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain numbers and strings, the pattern among them; infinities and NaN as strings."""
+        return {**super().to_dict(), "pattern": self.pattern}
+
+    @property
+    def never(self) -> bool:
+        """Whether no number of steps brings the loss back."""
+        return math.isinf(self.steps)
+
+
+@renamed_arguments(areas="area_options")
+@checked
+def turning_length(
+    pt: Any,
+    run: ContinualRun,
+    *,
+    cpt: Any = None,
+    weight: float = 1.0,
+    inputs: Mapping[str, float] | None = None,
+    area_options: Mapping[str, Any] | None = None,
+    level: ConfidenceLevel = LEVEL,
+) -> TurningLength:
+    """The fewest steps after which the loss is back at its start, and whether it ever is.
+
+    Each number of steps is a run of its own, its rate annealed as the run says; with
+    ``shape="constant"`` they are the points of one curve (Wang 2025, figure 7 c). With ``cpt``
+    and a weight the loss is λ1·L_pt + λ2·L_cpt (figure 13).
+
+    Args:
+        pt: fit of the loss on the pre-training corpus.
+        run: continual run; its steps do not matter.
+        cpt: fit of the loss on the new corpus, for a weight below 1.
+        weight: weight λ1 of the first loss, in [0, 1]; λ2 is 1 − λ1.
+        inputs: values of what the laws take beside areas and r, in units of the fitted runs.
+        area_options: options by which areas are counted, for fits that do not know them.
+        level: confidence level of the intervals.
+
+    Returns:
+        TurningLength.
+
+    Raises:
+        UsageError: a weight below 1 without ``cpt``, or fits that do not belong to the run.
+
+    Example:
+        >>> base = jl.planning.Pretraining(steps=5_000, peak=2e-4)
+        >>> run = jl.planning.ContinualRun(base, 1, 2e-4, 1.0, replay=0.5, shape="constant")
+        >>> jl.planning.turning_length(jl.published()["wang-2025-pt"], run).steps
+        8730.0
+    """
+    if not 0 <= weight <= 1:
+        raise UsageError(f"λ1 is {weight}; it lies in [0, 1], and λ2 is 1 − λ1")
+    if weight < 1 and cpt is None:
+        raise UsageError("a weight below 1 balances two losses: give cpt= and weight= together")
+    fits = (pt,) if cpt is None else (pt, cpt)
+    losses = _losses_of(fits, run, inputs, area_options)
+    weights = np.array([weight, 1 - weight])[: len(fits)]
+    times = np.geomspace(run.warmup + 1, _LONGEST, _LENGTHS)
+    fixed = {name: run.settings[name] for name in SETTINGS if name != "steps"}
+    with in_float64():
+        answers = _turning(*losses.arguments, fixed, weights, times)
+        values = {name: np.asarray(answer, float) for name, answer in answers.items()}
+    short = values.pop("short")[0]
+    values["steps"] = np.ceil(values["steps"] - 1e-6)
+    steps = values["steps"][0]
+    at = {name: np.array([value]) for name, value in fixed.items()}
+    at["steps"] = np.array([min(max(steps, run.warmup + 1), _LONGEST)])
+    return TurningLength(
+        **measured(values, level), weight=float(weight),
+        notes=(*_turning_notes(values, short), *losses.notes(at)),
+        binding="never" if math.isinf(steps) else "none: the loss comes back",
+    )  # fmt: skip
+
+
+def _turning_notes(values: Mapping[str, np.ndarray], short: float) -> list[Note]:
+    steps, notes = values["steps"], []
+    limit, start = values["limit"][0], values["start"][0]
+    if steps[0] == 0:
+        notes.append(Note("never-lifted", "info", "a run of any length ends below the start"))
+    elif np.isinf(steps[0]) and limit > start:
+        message = f"never: after endless steps the loss is {limit - start:.4g} nats above its start"
+        notes.append(Note("never", "warning", message))
+    elif np.isinf(steps[0]):
+        message = f"not within {_LONGEST:.0e} steps, though the law ends below the start"
+        notes.append(Note("never", "warning", message))
+    if short > 0 and steps[0] > 0:
+        message = f"runs of up to {short:.4g} steps end below the start as well: they anneal"
+        notes.append(Note("short-runs-below", "info", message))
+    if len(steps) > 1:
+        share = np.isinf(steps[1:]).mean()
+        if 0 < share < 1 or (share == 1) != np.isinf(steps[0]):
+            message = f"{share:.1%} of the replicates never come back"
+            notes.append(Note("replicates-never", "warning", message))
+    return notes
+
+
+@compiled(little=4 * SEARCHED, static_argnames=("laws", "layout"))
+def _turning(
+    laws: Any, layout: Any, params: Any, numbers: Any, inputs: Any, fixed: Any, weights: Any,
+    times: Any,
+) -> Any:  # fmt: skip
+    """Each number of a TurningLength, (1 + R,); ``short`` is the longest run that is not lifted."""
+
+    def lane(params: Any) -> Any:
+        def start_and_end(steps: Any) -> Any:
+            at = {**fixed, "steps": steps}
+            both = _start_and_end(laws, layout, params, numbers, inputs, at)
+            return jnp.tensordot(weights, both, 1)
+
+        def change(steps: Any) -> Any:
+            start, end = start_and_end(steps)
+            return end - start
+
+        changes = change(times)
+        lifted = changes > _SAME
+        first = jnp.argmax(lifted)
+        back = (jnp.arange(len(times)) > first) & ~lifted
+        k = jnp.argmax(back)
+        log = jnp.log(times)
+        crossing = root(lambda x: _SAME - change(jnp.exp(x)), log[jnp.maximum(k - 1, 0)], log[k])
+        steps = jnp.where(back.any(), jnp.exp(crossing), jnp.inf)
+        start, limit = start_and_end(jnp.inf)
+        highest = jnp.argmax(changes)
+        return {
+            "steps": jnp.where(lifted.any(), steps, 0.0),
+            "start": start,
+            "limit": limit,
+            "rise": jnp.maximum(changes.max(), 0.0),
+            "highest_at": jnp.where(highest < len(times) - 1, times[highest], jnp.inf),
+            "short": jnp.where(lifted[0], 0.0, times[jnp.maximum(first - 1, 0)]),
+            **_critical(laws, layout, params, numbers, inputs, fixed, weights),
+        }
+
+    return jax.lax.map(lane, params, batch_size=64)
+
+
+def _critical(
+    laws: Any, layout: Any, params: Any, numbers: Any, inputs: Any, fixed: Any, weights: Any
+) -> dict[str, Any]:
+    """Where the loss without annealing goes, and how much pre-training already ends there."""
+    shares = (fixed["replay"], 1 - fixed["replay"])
+
+    def unannealed(S1_pt: Any, S1_cpt: Any) -> Any:
+        areas = PhaseAreas(S1_pt, S1_cpt, 0.0, 0.0)
+        each = zip(weights, laws, params, shares, inputs, strict=False)
+        return sum(weight * _loss(law, p, areas, share, x) for weight, law, p, share, x in each)
+
+    S1_pt = final_areas(layout, numbers, {**fixed, "steps": numbers["warmup"] + 1.0}).S1_pt
+    point = unannealed(S1_pt, jnp.inf)
+    if layout.pretraining is None:
+        return {"critical_point": point, "critical_S1": jnp.nan * point}
+    # In log S1: without annealing the loss of a base falls with S1.
+    crossing = root_or_infinity(
+        lambda x: point - unannealed(jnp.exp(x), 0.0), math.log(1e-9), math.log(1e15)
+    )
+    return {"critical_point": point, "critical_S1": jnp.exp(crossing)}
