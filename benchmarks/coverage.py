@@ -24,8 +24,8 @@ from jaxlaw.fitting._checkpoint import Work
 from jaxlaw.fitting._fit_many import refit, refit_near
 from jaxlaw.uncertainty import _bootstrap as bootstrapping
 from jaxlaw.uncertainty._fit_problem import fitted
+from jaxlaw.uncertainty._groups import group_numbers
 from jaxlaw.uncertainty._intervals import interval_of
-from jaxlaw.uncertainty._resampling import group_numbers
 
 NOISE = 0.004
 SILENT = Work(progress=False)
@@ -164,7 +164,7 @@ def by_sandwich(fits, table, targets, groups, robust):
     for k, fit in enumerate(fits):
         cov = jl.covariance(fit, table.assign(loss=targets[k]), groups=groups,
                             robust=robust)  # fmt: skip
-        inner = cov.intervals()[["low", "high"]].to_numpy()
+        inner = cov.conf_int()[["low", "high"]].to_numpy()
         outer = cov.prediction(**POINTS[law.name])[["low", "high"]].to_numpy()
         rows.append(np.concatenate([inner, outer]))
     ends = np.moveaxis(np.array(rows), 1, 0)

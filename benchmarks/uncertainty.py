@@ -31,8 +31,8 @@ def compared(found, seconds):
         if row["parameter"] in "AB":
             mine, theirs = np.log(mine), np.log(theirs)
         off = np.abs(mine - theirs).max() / np.ptp(theirs)
-        print(f"| {row['parameter']} | {row['standard error']:.4g} | {error:g} | "
-              f"{row['standard error'] / error:.2f} | {row['low']:.4g}, {row['high']:.4g} | "
+        print(f"| {row['parameter']} | {row['std_err']:.4g} | {error:g} | "
+              f"{row['std_err'] / error:.2f} | {row['low']:.4g}, {row['high']:.4g} | "
               f"{ends[0]:g}, {ends[1]:g} | {off:.1%} |")  # fmt: skip
     print(f"\n{seconds:.1f} s")
 
@@ -52,17 +52,17 @@ def main():
         print(f"\n## Bootstrap, {way}, 4,000 resamples", end="")
         found, seconds = timed(lambda w=way: jl.bootstrap(fit, runs, 4000, kind=w, progress=False))
         print(f" ({np.mean(found.refits.agreement == 1):.1%} with all starts at one optimum)")
-        compared(found.intervals(), seconds)
+        compared(found.conf_int(), seconds)
     print("\n## Sandwich")
     cov, seconds = timed(lambda: jl.covariance(fit, runs))
-    compared(cov.intervals(), seconds)
+    compared(cov.conf_int(), seconds)
     print("\n## Profile\n\n| | 95 % interval | published |\n|---|---|---|")
     for name, (_, low, high) in PUBLISHED.items():
         found = jl.profile(fit, runs, name).interval()
         print(f"| {name} | {found.low:.4g}, {found.high:.4g} | {low:g}, {high:g} |")
     print("\n## Identifiability\n")
     worst = jl.identifiability(fit, runs).iloc[0]
-    print(f"Standard error of the worst direction {worst['standard error']:.2f}: {worst['advice']}")
+    print(f"Standard error of the worst direction {worst['std_err']:.2f}: {worst['advice']}")
 
 
 if __name__ == "__main__":

@@ -62,7 +62,7 @@ def bootstrap_expected():
     return {
         "law": "chinchilla", "kind": "case", "groups": None, "resamples": 20, "resampled": 243,
         "level": 0.95,
-        "method": "percentile", "parameters": found.intervals().to_dict("records"),
+        "method": "percentile", "parameters": found.conf_int().to_dict("records"),
         "predictions": found.prediction(N=[7e9], D=[1e12]).to_dict("records"),
         "notes": notes_of(found),
     }  # fmt: skip
@@ -79,7 +79,7 @@ def table_of(found):
 def covariance_expected():
     found = jl.covariance(jl.load("fit.json"), "runs.csv", groups=["N", "r"])
     return {
-        "law": "chinchilla", "level": 0.95, "parameters": found.intervals().to_dict("records"),
+        "law": "chinchilla", "level": 0.95, "parameters": found.conf_int().to_dict("records"),
         "predictions": found.prediction(FAR).to_dict("records"),
         "covariance": found.matrix.to_dict(), "notes": notes_of(found),
     }  # fmt: skip
@@ -88,7 +88,7 @@ def covariance_expected():
 def profile_expected():
     found = jl.profile(jl.load("fit.json"), "runs.csv", "alpha")
     estimate, error, low, high = found.interval()
-    row = {"estimate": estimate, "standard error": error, "low": low, "high": high}
+    row = {"estimate": estimate, "std_err": error, "low": low, "high": high}
     return {
         "law": "chinchilla", "level": 0.95, "interval": [{"quantity": "alpha", **row}],
         "profile": found.table.to_dict("records"), "notes": notes_of(found),

@@ -199,11 +199,9 @@ def test_a_fit_with_its_decay_is_resampled(fitted_decay):
     for found in (drawn, cov, held):
         assert "decay-held" in [note.code for note in found.notes]
     spread = np.std(drawn.params["C"])
-    assert cov.intervals().set_index("parameter")["standard error"]["C"] == pytest.approx(
-        spread, rel=0.5
-    )
+    assert cov.conf_int().set_index("parameter")["std_err"]["C"] == pytest.approx(spread, rel=0.5)
     assert len(jl.influence(fit, curves)) == len(curves.table)
-    assert np.isfinite(jl.identifiability(fit, curves)["standard error"]).all()
+    assert np.isfinite(jl.identifiability(fit, curves)["std_err"]).all()
     counted = curves.runs(**fit.areas)
     assert jl.covariance(fit, counted).matrix.equals(cov.matrix)
     with pytest.raises(jl.UsageError, match=r"decay=0\.999,.*pass the curves, or curves\.runs"):

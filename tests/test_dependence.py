@@ -133,9 +133,9 @@ def test_standard_errors_by_run_answer_the_note(grouped_fit):
     by_row, by_run = jl.covariance(fit, runs), jl.covariance(fit, runs, groups="run")
     assert of(by_row.notes) and not of(by_run.notes)
     assert (by_row.groups, by_run.groups) == (None, ("run",))
-    errors = [cov.intervals().set_index("parameter")["standard error"] for cov in (by_row, by_run)]
+    errors = [cov.conf_int().set_index("parameter")["std_err"] for cov in (by_row, by_run)]
     assert errors[1]["E"] > 2 * errors[0]["E"]
-    known = [jl.identifiability(fit, runs, groups=g)["standard error"][0] for g in (None, "run")]
+    known = [jl.identifiability(fit, runs, groups=g)["std_err"][0] for g in (None, "run")]
     assert known[1] > 2 * known[0]
 
 

@@ -106,7 +106,7 @@ def test_a_law_that_ignores_inputs_has_a_value_for_each_row(own_laws, runs, tmp_
         drawn = jl.bootstrap(fit, table, 4)
         assert np.isfinite(drawn.table().to_numpy()).all()
         assert drawn.predict(table).shape == (4, 12)
-        assert np.isfinite(jl.covariance(fit, table).intervals()["standard error"]).all()
+        assert np.isfinite(jl.covariance(fit, table).conf_int()["std_err"]).all()
         study = jl.cross_validate(law, table, "leave-one-out:x", **FEW)
         assert np.isfinite(study.frame["huber"]).all()
         jl.report(fit, tmp_path / f"{law.name}.html", runs=table, intervals=drawn)

@@ -46,15 +46,15 @@ def test_covariance_prints_and_writes_the_sandwich(run, folder, chinchilla_fit):
     found = answered(run("covariance", *options, "--json", "--out", folder / "c.csv"))
     groups = np.arange(243) // 27
     expected = jl.covariance(chinchilla_fit, TABLE, groups=groups)
-    rows = expected.intervals().to_dict("records")
+    rows = expected.conf_int().to_dict("records")
     for row, other in zip(found["parameters"], rows, strict=True):
         assert row == pytest.approx(other)
     assert found["predictions"][0] == pytest.approx(expected.prediction(POINT).iloc[0].to_dict())
     assert found["covariance"]["E"]["beta"] == pytest.approx(expected.matrix.loc["E", "beta"])
     assert "few-groups" in [note["code"] for note in found["notes"]]
     kept = pd.read_csv(folder / "c.csv")
-    assert kept["high"].to_numpy() == pytest.approx(expected.intervals()["high"].to_numpy())
-    plain = jl.covariance(chinchilla_fit, TABLE, robust=False).intervals()
+    assert kept["high"].to_numpy() == pytest.approx(expected.conf_int()["high"].to_numpy())
+    plain = jl.covariance(chinchilla_fit, TABLE, robust=False).conf_int()
     done = run("covariance", "--same-noise")
     assert f"{plain['low'][3]:.5g}" in done.output and done.exit_code == 0
     assert max(map(len, done.output.splitlines())) <= 80
@@ -97,7 +97,7 @@ def test_identifiability_says_what_to_do(run, folder):
     assert done.exit_code == 0
     assert expected["advice"][0] in " ".join(done.output.split())
     found = answered(run("identifiability", "--json", law="chinchilla", data="two.csv"))
-    assert found["directions"][0]["standard error"] == "inf"
+    assert found["directions"][0]["std_err"] == "inf"
     assert found["directions"][1]["B"] == pytest.approx(expected["B"][1])
     assert "every combination to 25 %" in run("identifiability").output
 

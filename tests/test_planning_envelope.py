@@ -64,7 +64,7 @@ def test_its_interval_is_that_of_the_law_fitted_to_it():
     widths = {}
     for groups in ("N", None):
         boot = jl.bootstrap("loss-compute", lowest, 40, groups=groups, n_starts=64, screen=4)
-        low, high = boot.intervals().set_index("parameter").loc["b", ["low", "high"]]
+        low, high = boot.conf_int().set_index("parameter").loc["b", ["low", "high"]]
         assert low < boot.fit.params["b"] < high
         widths[groups] = high - low
     assert widths["N"] > widths[None]

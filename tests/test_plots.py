@@ -247,7 +247,7 @@ def test_a_fit_knows_where_its_starts_ended(chinchilla_fit):
 
 
 INTERVALS = pd.DataFrame(
-    {"parameter": ["E", "A"], "estimate": [2.0, 400.0], "standard error": [0.1, 30.0],
+    {"parameter": ["E", "A"], "estimate": [2.0, 400.0], "std_err": [0.1, 30.0],
      "low": [1.8, 300.0], "high": [2.1, 500.0]}
 )  # fmt: skip
 

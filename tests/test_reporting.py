@@ -106,7 +106,7 @@ def test_intervals_are_those_of_the_draws(draws, whole):
 
 
 def test_runs_give_the_sandwich(chinchilla_fit, runs):
-    table = jl.covariance(chinchilla_fit, runs).intervals().set_index("parameter")
+    table = jl.covariance(chinchilla_fit, runs).conf_int().set_index("parameter")
     seen = Seen(jl.report(chinchilla_fit, runs=runs))
     assert seen.row("beta")[2:5] == [f"{v:.4g}" for v in table.loc["beta"].iloc[1:]]
     assert seen.row("loss")[2] == "loss" and seen.row("D")[6] == "243"

@@ -42,7 +42,7 @@ def test_each_resample_holds_what_its_resample_of_the_base_came_to(base, continu
     assert lost == dict.fromkeys(lost, [LOST])
     (note,) = [one for one in continual.notes if one.code == "resamples-failed"]
     assert "1 of 12" in note.message
-    assert list(continual.intervals()["parameter"]) == ["B", "beta", "gamma"]
+    assert list(continual.conf_int()["parameter"]) == ["B", "beta", "gamma"]
 
 
 @pytest.mark.parametrize("k", [0, 7])
@@ -63,7 +63,7 @@ def test_held_values_mean_the_same_at_any_centre():
     found = jl.bootstrap(
         "cpt-chinchilla", TABLE, SIZE, fixed={"A": 400.0}, base=drawn(SCRATCH, SIZE), progress=False
     )
-    assert set(found.params["A"]) == {400.0} and set(found.held) == {"E", "alpha"}
+    assert set(found.params["A"]) == {400.0} and set(found.base_params) == {"E", "alpha"}
     seen, law = found.problem.observations, found.fit.law
     with jax.enable_x64(True):
         for k in (0, 7):
@@ -83,18 +83,20 @@ def test_a_fit_of_the_base_is_resampled_as_its_law_is(base, continual):
 
 def test_other_bases_are_refused(base, continual):
     ask = {"runs": TABLE, "progress": False}
-    with pytest.raises(jl.UsageError, match=r"base has 12 resamples, and n is 1000.*\(n=12\)"):
+    with pytest.raises(
+        jl.UsageError, match=r"base has 12 resamples, and n_resamples is 1000.*\(n_resamples=12\)"
+    ):
         jl.bootstrap("cpt-chinchilla", base=base, **ask)
     other = replace(base, fit=replace(base.fit, params={**base.fit.params, "E": 1.0, "A": 1.0,
                                                         "alpha": 0.3}))  # fmt: skip
     with pytest.raises(jl.UsageError, match="holds nothing of this base"):
-        jl.bootstrap(continual.fit, n=SIZE, base=other, **ask)
+        jl.bootstrap(continual.fit, n_resamples=SIZE, base=other, **ask)
     with pytest.raises(jl.UsageError, match="chinchilla takes no base"):
-        jl.bootstrap("chinchilla", n=SIZE, base=base, **ask)
+        jl.bootstrap("chinchilla", n_resamples=SIZE, base=base, **ask)
     with pytest.raises(jl.UsageError, match="base is .*it must be a Fit or a dict"):
-        jl.bootstrap("cpt-chinchilla", n=SIZE, base=continual.problem, **ask)
+        jl.bootstrap("cpt-chinchilla", n_resamples=SIZE, base=continual.problem, **ask)
     with pytest.raises(jl.UsageError, match="use method='percentile'"):
-        continual.intervals(method="bca")
+        continual.conf_int(method="bca")
 
 
 def test_plans_that_compare_the_two_have_nothing_to_say_against_it(base, continual):

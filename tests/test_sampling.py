@@ -136,7 +136,7 @@ def test_what_is_foretold_before_is_the_covariances(noisier_at_large_sizes, grou
     fit, table = noisier_at_large_sizes
     found = next_runs(fit, table, CANDIDATES, predict=FAR, n=2, groups=groups)
     told = jl.covariance(fit, table, groups=groups).prediction(FAR)
-    relative = told["standard error"].item() / told["estimate"].item()
+    relative = told["std_err"].item() / told["estimate"].item()
     assert found.before == pytest.approx(relative, rel=1e-6)
     assert found.after < found.before
 

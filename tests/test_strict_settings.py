@@ -17,7 +17,7 @@ SCRIPT = """
 import numpy as np, jax, jaxlaw as jl
 table = jl.simulate.experiment("chinchilla", noise=0.004).table
 fit = jl.fit("chinchilla", table)
-jl.bootstrap(fit, table, n=4)
+jl.bootstrap(fit, table, n_resamples=4)
 jl.covariance(fit, table)
 jl.cross_validate("chinchilla", table, jl.folds.k_fold(2), n_starts=64, screen=8)
 jl.areas(np.linspace(1e-3, 1e-5, 50))

@@ -47,7 +47,7 @@ def decide(table: pd.DataFrame) -> float:
     batch = jl.fit_batch(shifted, {"N": table["n"].to_numpy()}, table["loss"].to_numpy())
     assert_type(batch, jl.BatchFit)
     assert_type(batch.params["E"], jax.Array)
-    assert_type(jl.bootstrap(fit, runs, 1000).intervals(), pd.DataFrame)
+    assert_type(jl.bootstrap(fit, runs, 1000).conf_int(), pd.DataFrame)
     study = jl.cross_validate(["dcpt"], runs, jl.folds.leave_k_out("r", 2))
     assert_type(study, jl.Study)
     jl.fit("chinchilla", runs, space="logs")  # pyright: ignore[reportArgumentType]

@@ -13,13 +13,13 @@ from jaxlaw.fitting._objective import kernel_width
 from jaxlaw.uncertainty._bootstrap import degrees_of, resamples
 from jaxlaw.uncertainty._covariance import moved_by_leaving_out, residual_slopes
 from jaxlaw.uncertainty._fit_problem import fitted
-from jaxlaw.uncertainty._intervals import interval_of, student_ends
+from jaxlaw.uncertainty._groups import group_numbers
+from jaxlaw.uncertainty._intervals import interval_of, percentile_interval, student_interval
 from jaxlaw.uncertainty._resampling import (
-    centre_of,
-    group_numbers,
-    resampled_counts,
     resampled_residuals,
-    reweighted_residuals,
+    resampled_weights,
+    score_centre,
+    student_scales,
 )
 
 TABLE = simulate.experiment("chinchilla").table
@@ -32,7 +32,7 @@ def drawn(chinchilla_fit) -> jl.Bootstrap:
 
 
 def test_intervals_hold_the_truth_and_are_as_wide_as_the_spread(drawn):
-    table = drawn.intervals()
+    table = drawn.conf_int()
     assert list(table["parameter"]) == list(TRUTH)
     for row in table.to_dict("records"):
         assert row["low"] < TRUTH[row["parameter"]] < row["high"]
@@ -54,7 +54,7 @@ def test_predictions_are_known_better_than_parameters(drawn):
     table = drawn.prediction(**at)
     truth = TRUTH["E"] + 406.4 / table["N"] ** 0.34 + 410.7 / 1e12**0.28
     assert ((table["low"] < truth) & (truth < table["high"])).all()
-    assert (table["standard error"] / table["estimate"] < 0.02).all()
+    assert (table["std_err"] / table["estimate"] < 0.02).all()
     assert drawn.params["A"].std() / TRUTH["A"] > 0.02
 
 
@@ -81,8 +81,8 @@ def test_bootstraps_of_the_same_runs_are_paired(chinchilla_fit, drawn):
 @pytest.mark.parametrize("kind", ["residual", "wild"])
 def test_other_kinds_are_as_wide_as_the_sandwich_of_their_noise(chinchilla_fit, kind):
     found = jl.bootstrap(chinchilla_fit, TABLE, 300, kind=kind, progress=False)
-    told = jl.covariance(chinchilla_fit, TABLE, robust=kind == "wild").intervals()
-    errors = told.set_index("parameter")["standard error"]
+    told = jl.covariance(chinchilla_fit, TABLE, robust=kind == "wild").conf_int()
+    errors = told.set_index("parameter")["std_err"]
     for name, values in found.params.items():
         assert np.std(values) == pytest.approx(errors[name], rel=0.15)
 
@@ -106,16 +106,16 @@ def test_residuals_as_if_left_out_are_those_of_fits_without_them(chinchilla_fit)
 
 def test_whole_groups_are_drawn():
     groups = np.repeat(np.arange(9), 27)
-    counts = resampled_counts(groups, 50, 0)
+    counts = resampled_weights(groups, 50, 0)
     by_group = counts.reshape(50, 9, 27)
     assert (by_group == by_group[:, :, :1]).all()
     assert (counts.sum(axis=1) == 243).all() and len(np.unique(counts)) > 2
-    factors = reweighted_residuals(np.ones(243), groups, 2000, 0).reshape(2000, 9, 27)
+    factors = resampled_residuals(np.ones(243), 2000, 0, "wild", groups=groups).reshape(2000, 9, 27)
     assert (factors == factors[:, :, :1]).all()
     np.testing.assert_allclose(np.unique(factors) ** 2, [1.5, 1, 0.5, 0.5, 1, 1.5])
     assert factors.mean() == pytest.approx(0, abs=0.02)
     assert factors.var() == pytest.approx(1, abs=0.02)
-    signs = reweighted_residuals(np.ones(243), np.arange(243), 50, 0)
+    signs = resampled_residuals(np.ones(243), 50, 0, "wild")
     assert set(signs.flat) == {-1.0, 1.0}
 
 
@@ -135,11 +135,32 @@ def test_residuals_are_smoothed_where_the_fit_sees_their_density(chinchilla_fit)
 
 def test_draws_depend_on_rows_groups_and_seed_alone():
     rows = np.arange(20)
-    counts = resampled_counts(rows, 100, 3)
-    np.testing.assert_array_equal(counts[:40], resampled_counts(rows[::-1], 40, 3)[:, ::-1])
-    assert (counts != resampled_counts(rows, 100, 4)).any()
+    counts = resampled_weights(rows, 100, 3)
+    np.testing.assert_array_equal(counts[:40], resampled_weights(rows[::-1], 40, 3)[:, ::-1])
+    assert (counts != resampled_weights(rows, 100, 4)).any()
     residuals = resampled_residuals(np.arange(20.0), 100, 3)
     assert residuals.shape == (100, 20) and set(residuals.flat) == set(range(20))
+
+
+def test_bayesian_weights_leave_no_group_out():
+    groups = np.repeat(np.arange(9), 3)
+    weights = resampled_weights(groups, 4000, 0, "bayesian")
+    assert weights.min() > 0 and (weights[:, ::3] == weights[:, 1::3]).all()
+    assert weights.mean() == pytest.approx(1, abs=0.02)
+    assert weights.var() == pytest.approx(1, abs=0.05)
+
+
+def test_parametric_noise_of_few_degrees_is_that_of_students_t():
+    from scipy.stats import t
+
+    drawn = resampled_residuals(np.full(2, 3.0), 20_000, 0, "parametric", degrees=4)[:, 0]
+    expected = 3 * t.ppf([0.05, 0.25, 0.75, 0.95], 4)
+    np.testing.assert_allclose(np.quantile(drawn, [0.05, 0.25, 0.75, 0.95]), expected, rtol=0.05)
+    left = np.array([1.0, -1.0])
+    more = resampled_residuals(left, 50, 0, size=5, degrees=3)
+    assert more.shape == (50, 5) and len(np.unique(np.abs(more))) == 50  # one scale a resample
+    scales = student_scales(np.array([0, 5]), (6, 2), np.random.default_rng(0))
+    assert (scales[:, 0] == 0).all() and (scales[:, 1] > 0).all()
 
 
 def test_groups_are_columns_or_labels():
@@ -166,13 +187,29 @@ def test_groups_are_columns_or_labels():
         group_numbers(jl.read_runs(table.iloc[:9], {"N": "size"}), seen, "run")
 
 
-def test_the_centre_of_residuals_leaves_no_pull():
+def test_scores_about_their_centre_sum_to_nothing():
     residuals = np.random.default_rng(0).standard_t(2, 101)
-    assert centre_of(residuals, np.inf, 1.0) == pytest.approx(residuals.mean())
-    assert centre_of(residuals, 1e-9, 1.0) == pytest.approx(np.median(residuals), abs=1e-6)
-    moved = residuals - centre_of(residuals, 0.5, 3.0)
+    assert score_centre(residuals, np.inf, 1.0) == pytest.approx(residuals.mean())
+    assert score_centre(residuals, 1e-9, 1.0) == pytest.approx(np.median(residuals), abs=1e-6)
+    moved = residuals - score_centre(residuals, 0.5, 3.0)
     pull = np.where(moved > 0, 3.0, 1.0) * np.clip(moved, -0.5, 0.5)
     assert pull.sum() == pytest.approx(0, abs=1e-9)
+
+
+def test_percentiles_that_are_infinite_are_draws():
+    draws = np.stack([np.append(np.arange(90.0), np.full(10, np.inf)), np.arange(100.0)], axis=1)
+    low, high = percentile_interval(draws)
+    assert low[0] == 2 and high[0] == np.inf
+    assert (low[1], high[1]) == pytest.approx(tuple(np.quantile(draws[:, 1], [0.025, 0.975])))
+    draws[::2] = np.nan  # no answer there
+    assert percentile_interval(draws[:, 1]) == pytest.approx(
+        tuple(np.quantile(np.arange(1.0, 100, 2), [0.025, 0.975]))
+    )
+    wide = percentile_interval(draws[:, 1], degrees=3)
+    assert wide[0] < percentile_interval(draws[:, 1])[0]
+    assert np.isnan(percentile_interval(np.full(5, np.nan))).all()
+    with pytest.raises(jl.UsageError, match=r"a share such as 0\.95, not 95"):
+        percentile_interval(draws, 95)
 
 
 def test_intervals_of_known_draws():
@@ -191,14 +228,14 @@ def test_intervals_of_known_draws():
 def test_basic_intervals_are_said_to_be_short(chinchilla_fit):
     drawn = jl.bootstrap(chinchilla_fit, TABLE, 8, n_starts=8, screen=2)
     for ask in (
-        lambda: drawn.intervals(method="basic"),
+        lambda: drawn.conf_int(method="basic"),
         lambda: drawn.prediction(N=1e10, D=1e12, method="basic"),
         lambda: drawn.interval(lambda p: p["E"], method="basic"),
     ):
         with pytest.warns(UserWarning, match="basic intervals are too short") as told:
             ask()
         assert told[0].filename == __file__
-    drawn.intervals()  # and the default says nothing
+    drawn.conf_int()  # and the default says nothing
 
 
 def test_intervals_of_few_degrees_go_as_far_out_as_students_t():
@@ -209,7 +246,7 @@ def test_intervals_of_few_degrees_go_as_far_out_as_students_t():
     for method in ("percentile", "basic", "normal"):
         low, high = interval_of(0.0, draws, method=method, degrees=5)[2:]
         np.testing.assert_allclose([low, high], [-2.5706, 2.5706], rtol=1e-3)
-    assert student_ends(1.0, 400.0, 0.95, 1, True) == (0.0, np.inf)  # and no warning
+    assert student_interval(1.0, 400.0, 0.95, 1, True) == (0.0, np.inf)  # and no warning
     widths = [np.ptp(interval_of(0.0, draws, degrees=d)[2:]) for d in (3, 5, 20, 200, np.inf)]
     assert (np.diff(widths) < 0).all()
 
@@ -254,13 +291,13 @@ def test_bca_intervals_are_scipys(own_laws):
     np.testing.assert_allclose(ours.left_out.params["a"], without, rtol=1e-6)
     width = expected.high - expected.low
     for found in (
-        ours.intervals(method="bca").iloc[0],
+        ours.conf_int(method="bca").iloc[0],
         ours.prediction(x=2.0, method="bca").iloc[0],
         ours.interval(lambda params: params["a"], method="bca")._asdict(),
     ):
         assert found["low"] == pytest.approx(expected.low, abs=0.04 * width)
         assert found["high"] == pytest.approx(expected.high, abs=0.04 * width)
-    plain = ours.intervals().iloc[0]
+    plain = ours.conf_int().iloc[0]
     assert expected.high - plain["high"] > 0.04 * width  # the correction is seen
 
 
@@ -276,7 +313,7 @@ def test_notes_say_what_the_resamples_were_short_of(chinchilla_fit):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"n": 1}, "at least 2"),
+        ({"n_resamples": 1}, "at least 2"),
         ({"kind": "jackknife"}, "'case', 'residual' or 'wild'"),
         ({"kind": "residual", "groups": "N"}, "use kind='case' or 'wild'"),
         ({"delta": 1.0}, "delta: a fit brings these itself"),
@@ -308,10 +345,10 @@ def test_the_published_standard_errors_and_intervals_of_chinchilla():
         "alpha": (0.0154, 0.317, 0.373),
         "beta": (0.0206, 0.331, 0.415),
     }
-    found = jl.bootstrap("chinchilla", chinchilla_runs(), 4000, progress=False).intervals()
+    found = jl.bootstrap("chinchilla", chinchilla_runs(), 4000, progress=False).conf_int()
     for row in found.to_dict("records"):
         error, *ends = published[row["parameter"]]
-        assert row["standard error"] == pytest.approx(error, rel=0.15)
+        assert row["std_err"] == pytest.approx(error, rel=0.15)
         mine, theirs = [row["low"], row["high"]], np.array(ends)
         if row["parameter"] in "AB":
             mine, theirs = np.log(mine), np.log(theirs)

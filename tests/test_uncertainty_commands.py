@@ -34,7 +34,7 @@ def test_a_fit_is_resampled_and_everything_is_written(folder, chinchilla_fit):
     record = json.loads((folder / "intervals.json").read_text())
     expected = jl.bootstrap(chinchilla_fit, TABLE, 300, progress=False)
     for row, other in zip(
-        record["parameters"], expected.intervals().to_dict("records"), strict=True
+        record["parameters"], expected.conf_int().to_dict("records"), strict=True
     ):
         assert row == pytest.approx(other)
         assert f"{row['low']:.5g}" in done.output

@@ -121,8 +121,8 @@ def test_a_few_rows_have_wider_intervals_than_the_plain_sandwich(delta):
     found = jl.covariance(fit, table)
     assert found.degrees == 5
     assert (np.diagonal(found.coordinates) > np.diagonal(plain)).all()
-    row = found.intervals().iloc[3]  # alpha: 2.5706 standard errors to either side
-    assert row["high"] - row["estimate"] == pytest.approx(2.5706 * row["standard error"], rel=1e-4)
+    row = found.conf_int().iloc[3]  # alpha: 2.5706 standard errors to either side
+    assert row["high"] - row["estimate"] == pytest.approx(2.5706 * row["std_err"], rel=1e-4)
 
 
 def test_the_profile_of_least_squares_is_the_textbooks_interval(line):
@@ -152,14 +152,14 @@ def test_leaving_out_a_run_of_a_line_is_what_textbooks_say(line):
 def test_the_sandwich_is_as_wide_as_the_bootstrap(chinchilla_fit):
     cov = jl.covariance(chinchilla_fit, TABLE)
     drawn = jl.bootstrap(chinchilla_fit, TABLE, 300, progress=False)
-    for name, error in zip(*cov.intervals()[["parameter", "standard error"]].T.values, strict=True):
+    for name, error in zip(*cov.conf_int()[["parameter", "std_err"]].T.values, strict=True):
         assert 0.75 < error / np.std(drawn.params[name]) < 1.25
     wide, narrow = cov.prediction(POINT), drawn.prediction(POINT)
     assert wide["estimate"].item() == pytest.approx(narrow["estimate"].item())
-    assert 0.75 < wide["standard error"].item() / narrow["standard error"].item() < 1.25
+    assert 0.75 < wide["std_err"].item() / narrow["std_err"].item() < 1.25
     ratio = cov.interval(lambda params: params["alpha"] / params["beta"])
     assert ratio.low < 0.34 / 0.28 < ratio.high
-    assert ratio.standard_error == pytest.approx(
+    assert ratio.std_err == pytest.approx(
         np.std(drawn.params["alpha"] / drawn.params["beta"]), rel=0.25
     )
 
@@ -174,8 +174,7 @@ def test_the_sandwich_knows_noise_that_runs_share():
     )
     fit = jl.fit("chinchilla", table)
     alone, together = (
-        jl.covariance(fit, table, groups=groups).intervals()["standard error"]
-        for groups in (None, group)
+        jl.covariance(fit, table, groups=groups).conf_int()["std_err"] for groups in (None, group)
     )
     assert np.mean(together / alone) == pytest.approx(np.sqrt(3), rel=0.15)
 
@@ -188,7 +187,7 @@ def test_a_profile_is_near_the_sandwich_and_its_minimum_is_the_fit(chinchilla_fi
     low, high = found.interval()[2:]
     table = found.table
     assert low < found.estimate < high
-    assert (high - low) / 4 == pytest.approx(found.standard_error, rel=0.2)
+    assert (high - low) / 4 == pytest.approx(found.std_err, rel=0.2)
     middle = table.iloc[len(table) // 2]
     assert middle["value"] == pytest.approx(found.estimate, rel=1e-6)
     assert middle["objective"] == pytest.approx(chinchilla_fit.objective, rel=1e-6)
@@ -304,9 +303,9 @@ def test_two_sizes_leave_e_a_and_alpha_open():
         "E, A and alpha cannot be told apart: fix one (best E), or add runs with another N "
         "(it has 2 values)"
     )
-    assert np.isinf(found["standard error"][0]) and not found["advice"][1:].any()
+    assert np.isinf(found["std_err"][0]) and not found["advice"][1:].any()
     fixed = jl.identifiability("chinchilla", two, fixed={"alpha": 0.34})
-    assert not fixed["advice"].any() and np.isfinite(fixed["standard error"]).all()
+    assert not fixed["advice"].any() and np.isfinite(fixed["std_err"]).all()
     with pytest.raises(jl.DataError, match=r"jl\.identifiability says which"):
         jl.covariance("chinchilla", two)
 
@@ -320,7 +319,7 @@ def test_a_narrow_range_leaves_a_term_loose(chinchilla_fit):
     found = jl.identifiability(fit, narrow)
     worst = found["advice"][0]
     assert "B" in worst and "beta" in worst and "known only together" in worst
-    assert worst.endswith("add runs with smaller D") and found["standard error"][0] > 1
+    assert worst.endswith("add runs with smaller D") and found["std_err"][0] > 1
     notes = jl.bootstrap(fit, narrow, 300, progress=False).notes
     assert worst in [note.message for note in notes if note.code == "loose"]
 
@@ -333,7 +332,7 @@ def test_a_direction_is_what_the_data_say_of_it(chinchilla_fit):
     values = np.array([chinchilla_fit.params[name] for name in names])
     relative = cov.matrix.loc[names, names].to_numpy() / np.outer(values, values)
     largest = np.sqrt(np.linalg.eigvalsh(relative)[-1])
-    assert worst["standard error"] == pytest.approx(largest)
+    assert worst["std_err"] == pytest.approx(largest)
 
 
 def test_directions_know_noise_that_differs_from_row_to_row(line):
@@ -348,7 +347,7 @@ def test_directions_know_noise_that_differs_from_row_to_row(line):
         for middle in (59 / 60 * scores.T @ scores, off @ off / 58 * design.T @ design)
     )
     found = jl.identifiability(fit, table)
-    np.testing.assert_allclose(found["standard error"] ** 2, white[0][::-1], rtol=1e-6)
-    way = found[["a", "b"]].to_numpy()[0] / found["standard error"][0]
+    np.testing.assert_allclose(found["std_err"] ** 2, white[0][::-1], rtol=1e-6)
+    way = found[["a", "b"]].to_numpy()[0] / found["std_err"][0]
     np.testing.assert_allclose(np.abs(way), np.abs(white[1][:, -1]), rtol=1e-5)
     assert np.abs(white[0] / plain[0] - 1).max() > 0.1

@@ -59,9 +59,9 @@ def covariance_command(
         law_or_fit(law), data, groups=opt.columns_named(groups), robust=not same_noise,
         **reading,
     )  # fmt: skip
-    tables = {"parameters": found.intervals(level)}
+    tables = {"parameters": found.conf_int(level)}
     if points:
-        tables["predictions"] = found.prediction(points, level=level)
+        tables["predictions"] = found.prediction(points, confidence_level=level)
     matrix = {name: dict(column) for name, column in found.matrix.items()}
     record = {"law": found.fit.law.name, "level": level, **_rows(tables), "covariance": matrix}
     say = partial(_say, found.fit, f"{level:.0%} intervals", tables.values())
@@ -184,10 +184,10 @@ def _directions(found: pd.DataFrame) -> pd.DataFrame:
     """What each direction is mainly made of."""
     lines = []
     for _, row in found.iterrows():
-        moves = row.drop(["standard error", "advice"]).astype(float)
+        moves = row.drop(["std_err", "advice"]).astype(float)
         largest = moves.abs().nlargest(_NAMED).index
         shown = "   ".join(f"{name} {moves[name]:+.2g}" for name in largest)
-        lines.append({"standard error": row["standard error"], "mainly": shown})
+        lines.append({"std_err": row["std_err"], "mainly": shown})
     return pd.DataFrame(lines)
 
 

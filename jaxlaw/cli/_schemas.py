@@ -109,7 +109,7 @@ FIT = record(
 INTERVAL_ROW = {
     "parameter": TEXT,
     "estimate": NUMBER,
-    "standard error": NUMBER,
+    "std_err": NUMBER,
     "low": NUMBER,
     "high": NUMBER,
 }

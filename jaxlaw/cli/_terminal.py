@@ -215,6 +215,8 @@ _ARGUMENTS: tuple[tuple[str, Any], ...] = (
     (r"\(where=\)", "(--where)"),
     (r"\(n=\)", "(-n)"),
     (r"\(n=(\d+)\)", r"(-n \1)"),
+    (r"\(n_resamples=(\d+)\)", r"(-n \1)"),
+    (r"\bn_resamples\b", "-n"),
     (r"\(budget=\)", "(--budget)"),
     (r"\bpredict=", "--at"),
     (r"\bby= ", "--by "),

@@ -93,9 +93,9 @@ def _show(
     found: jl.Bootstrap, level: float, method: Any, points: dict[str, np.ndarray],
     draws: Path | None, out: Path | None, as_json: bool,
 ) -> None:  # fmt: skip
-    tables = {"parameters": found.intervals(level, method)}
+    tables = {"parameters": found.conf_int(level, method)}
     if points:
-        tables["predictions"] = found.prediction(points, level=level, method=method)
+        tables["predictions"] = found.prediction(points, confidence_level=level, method=method)
     record = {
         "law": found.fit.law.name,
         "kind": found.kind,

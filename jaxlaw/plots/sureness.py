@@ -30,7 +30,7 @@ def parameter_intervals(sure: Any, ax: Axes | None = None, *, level: float = 0.9
     Raises:
         UsageError: there is no such interval.
     """
-    table = sure if isinstance(sure, pd.DataFrame) else sure.intervals(level)
+    table = sure if isinstance(sure, pd.DataFrame) else sure.conf_int(level)
     table = table[np.isfinite(table[["low", "high"]]).all(axis=1) & (table["estimate"] != 0)]
     if table.empty:
         raise UsageError("no parameter has a finite interval around an estimate other than 0")
@@ -91,7 +91,7 @@ def objective_profile(
     ax = ax or new_axes()
     value, root = found.table["value"].to_numpy(), found.table["root"].abs().to_numpy()
     order = np.argsort(value)
-    straight = np.abs(value - found.estimate) / found.standard_error
+    straight = np.abs(value - found.estimate) / found.std_err
     ends = [
         (straight[order][-1], "sandwich", FAINT),
         (root[order][-1], "profile", BLUE),

@@ -123,7 +123,7 @@ def intervals_of(fit: Fit, sure: Any, level: float) -> pd.DataFrame:
             raise UsageError(f"intervals: a table of them has no column '{missing[0]}'")
         return sure
     if hasattr(sure, "intervals"):
-        return sure.intervals(level)
+        return sure.conf_int(level)
     if not hasattr(sure, "params"):
         raise UsageError(
             "intervals is a Bootstrap, a Covariance, the table of either, or draws, not "

@@ -12,6 +12,7 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
+from jaxlaw._deprecated import renamed_arguments, renamed_function, renamed_property
 from jaxlaw._jit import in_float64, programs_in
 from jaxlaw._typed import ResampleCount, Seed, StartCount, checked
 from jaxlaw.data._dependence import unanswered
@@ -26,6 +27,7 @@ from jaxlaw.laws._base import Law
 from jaxlaw.notes import Note
 from jaxlaw.uncertainty._covariance import moved_by_leaving_out
 from jaxlaw.uncertainty._fit_problem import Fitted, fitted
+from jaxlaw.uncertainty._groups import few_groups, group_numbers, names_of
 from jaxlaw.uncertainty._identifiability import open_notes
 from jaxlaw.uncertainty._influence import leave_each_out
 from jaxlaw.uncertainty._intervals import (
@@ -37,39 +39,45 @@ from jaxlaw.uncertainty._intervals import (
     of_parameters,
 )
 from jaxlaw.uncertainty._resampling import (
-    centre_of,
-    few_groups,
-    group_numbers,
     kernel_draws,
-    names_of,
-    resampled_counts,
     resampled_residuals,
-    reweighted_residuals,
+    resampled_weights,
+    score_centre,
 )
 
 Kind = Literal["case", "residual", "wild"]
-LONE = 0.05  # share of resamples whose best optimum one start alone found: say so
-WALL = 0.05  # share of resamples in which a parameter ends at its wall: say so
-LEVEL = 0.95  # of the intervals that are given where none is asked for
+ONE_START = 0.05  # share of resamples whose best optimum a single start reached: noted beyond
+AT_BOUND = 0.05  # share of resamples in which a parameter is at an active bound: noted beyond
+LEVEL = 0.95  # default confidence level
 
 
 @dataclass(frozen=True, eq=False)
 class Bootstrap:
-    """What R resamples of the runs came to.
+    """R resamples of the runs, each with the law fitted to it.
 
     Attributes:
-        fit: the fit of the runs as they are.
+        fit: fit of the runs as they are.
         params: name → (R,) natural values in the law's own units; NaN in a resample that came
             to no finite objective, so that paired bootstraps stay paired.
-        refits: the same as the search had it, with objective, status and agreement (R,).
+        refits: the fits of the resamples, with objective, status and agreement (R,).
         kind: ``case``, ``residual`` or ``wild``.
-        n_groups: how many rows, or groups of rows, were resampled.
+        n_groups: number of rows, or groups of rows, that were resampled.
         notes: what to know before relying on the intervals.
-        problem: of the fit.
-        members: (n,) the group of every observation.
-        held: parameter → (R,) what each resample took over from its resample of the base.
-        groups: columns that told the groups of rows apart, or ``("labels",)`` where every row
-            was given its own; None where rows were resampled one by one.
+        problem: the fit with its data.
+        members: (n,) number of the group of every observation.
+        base_params: parameter → (R,) value that each resample took over from its resample of
+            the base.
+        groups: columns that name the groups of rows, or ``("labels",)`` where every row was
+            given a label; None where rows were resampled one by one.
+
+    Example:
+        >>> import jaxlaw as jl
+        >>> table = jl.simulate.experiment("chinchilla").table
+        >>> boot = jl.bootstrap("chinchilla", table, n_resamples=40, progress=False)
+        >>> boot.params["alpha"].shape
+        (40,)
+        >>> list(boot.conf_int())
+        ['parameter', 'estimate', 'std_err', 'low', 'high']
     """
 
     fit: Fit
@@ -80,17 +88,19 @@ class Bootstrap:
     notes: tuple[Note, ...]
     problem: Fitted
     members: np.ndarray
-    held: Mapping[str, np.ndarray] = field(default_factory=dict)
+    base_params: Mapping[str, np.ndarray] = field(default_factory=dict)
     groups: tuple[str, ...] | None = None
+
+    held = renamed_property("held", "base_params")
 
     @cached_property
     def left_out(self) -> Refits:
-        """Refits without each row, or group of rows, that ``bca`` intervals rest on.
+        """Refits without each row, or group of rows, for ``bca`` intervals.
 
         Raises:
             UsageError: the base was resampled too, and its runs are not here to be left out.
         """
-        if self.held:
+        if self.base_params:
             raise UsageError(
                 "bca leaves out one run after another, and those of the resampled base are not "
                 "here: use method='percentile'"
@@ -103,8 +113,9 @@ class Bootstrap:
         """Degrees of freedom of the intervals: G−1 of groups, n−p of ``wild`` single rows.
 
         Few groups, or rows that keep their own residual, say roughly how wide the noise is.
-        Infinite for ``case``, whose draws bring that doubt with them, and for ``residual``: left
-        out, residuals are wider than the noise by as much as Student's t than the normal.
+        Infinite for ``case``, whose draws bring that doubt with them, and for ``residual``:
+        residuals of rows left out are wider than the noise by as much as Student's t is wider
+        than the normal.
         """
         return degrees_of(self.problem, self.kind, self.members)
 
@@ -116,10 +127,18 @@ class Bootstrap:
         """The target at new points from every resample, (R, …).
 
         Args:
-            table, **inputs: as for :meth:`jaxlaw.Fit.predict`, in units of the fitted runs.
+            table, **inputs: points as for :meth:`jaxlaw.Fit.predict`, in units of the fitted
+                runs.
 
         Returns:
             float64 of the resamples and the broadcast shape of the inputs.
+
+        Example:
+            >>> import jaxlaw as jl
+            >>> table = jl.simulate.experiment("chinchilla").table
+            >>> boot = jl.bootstrap("chinchilla", table, n_resamples=40, progress=False)
+            >>> boot.predict(N=[7e9, 7e10], D=1e12).shape
+            (40, 2)
         """
         return self._predicted(self.refits, table, inputs)
 
@@ -134,73 +153,134 @@ class Bootstrap:
         """Any function of the parameters from every resample, (R, …).
 
         Args:
-            function: of a dict name → (R,) natural values in the law's own units, to (R, …).
+            function: function of a dict name → (R,) natural values in the law's own units, to
+                (R, …).
+
+        Example:
+            >>> import jaxlaw as jl
+            >>> table = jl.simulate.experiment("chinchilla").table
+            >>> boot = jl.bootstrap("chinchilla", table, n_resamples=40, progress=False)
+            >>> boot.of(lambda params: params["alpha"] / params["beta"]).shape
+            (40,)
         """
         return _in_float64(function, self.params)
 
-    def intervals(self, level: float = LEVEL, method: Method = "percentile") -> pd.DataFrame:
-        """Every fitted parameter's interval.
+    @renamed_arguments(level="confidence_level")
+    def conf_int(
+        self, confidence_level: float = LEVEL, method: Method = "percentile"
+    ) -> pd.DataFrame:
+        """Confidence interval of every fitted parameter.
 
         Args:
-            level: share of such intervals that should hold the truth.
-            method: ``percentile``; ``basic`` and ``normal`` take parameters that are positive
-                by nature on the log scale; ``bca`` fits once more for every row or group left
-                out. See :func:`interval_of`. ``basic`` warns that it is too short.
+            confidence_level: share of such intervals that should hold the truth.
+            method: ``percentile``; ``basic`` and ``normal``, which take parameters that are
+                positive by nature on the log scale; or ``bca``, which fits once more for every
+                row or group left out, and is the one to take where the draws are skewed.
+                ``basic`` warns that it is too short.
 
         Returns:
-            One row a parameter: ``parameter``, ``estimate``, ``standard error``, ``low``,
-            ``high``.
+            One row a parameter, in the law's own units: ``parameter``, ``estimate``,
+            ``std_err``, ``low``, ``high``.
+
+        Raises:
+            UsageError: no such method, or a level outside (0, 1).
+
+        Example:
+            >>> import jaxlaw as jl
+            >>> table = jl.simulate.experiment("chinchilla").table
+            >>> boot = jl.bootstrap("chinchilla", table, n_resamples=40, progress=False)
+            >>> row = boot.conf_int(0.9).set_index("parameter").loc["alpha"]
+            >>> bool(row["low"] < row["estimate"] < row["high"])
+            True
         """
 
-        def of(name: str, log: bool) -> Interval:
+        def interval(name: str, log: bool) -> Interval:
             left = self.left_out.params[name] if method == "bca" else None
             return interval_of(
-                self.fit.params[name], self.params[name], level, method, log, left, self.degrees
-            )
+                self.fit.params[name], self.params[name], confidence_level, method, log, left,
+                self.degrees,
+            )  # fmt: skip
 
         _warn_of_basic(method)
-        return of_parameters(self.fit, of)
+        return of_parameters(self.fit, interval)
 
+    intervals = renamed_function("Bootstrap.intervals", conf_int)
+
+    @renamed_arguments(level="confidence_level")
     def prediction(
-        self, table: Any = None, /, *, level: float = LEVEL, method: Method = "percentile",
-        **inputs: Any,
+        self, table: Any = None, /, *, confidence_level: float = LEVEL,
+        method: Method = "percentile", **inputs: Any,
     ) -> pd.DataFrame:  # fmt: skip
         """The law's interval at new points: of the mean, without the noise of a new run.
 
         Args:
-            table, **inputs: as for :meth:`jaxlaw.Fit.predict`, in units of the fitted runs.
-            level, method: as for :meth:`intervals`.
+            table, **inputs: points as for :meth:`jaxlaw.Fit.predict`, in units of the fitted
+                runs.
+            confidence_level, method: as for :meth:`conf_int`.
 
         Returns:
-            One row a point: the inputs, then as :meth:`intervals`.
+            One row a point: the inputs, then the columns of :meth:`conf_int`.
+
+        Example:
+            >>> import jaxlaw as jl
+            >>> table = jl.simulate.experiment("chinchilla").table
+            >>> boot = jl.bootstrap("chinchilla", table, n_resamples=40, progress=False)
+            >>> list(boot.prediction(N=[7e9, 7e10], D=1e12))
+            ['N', 'D', 'estimate', 'std_err', 'low', 'high']
         """
 
-        def at(points: dict[str, np.ndarray]) -> Interval:
+        def interval(points: dict[str, np.ndarray]) -> Interval:
             estimate, draws = self.fit.predict(**points), self.predict(**points)
             left = self._predicted(self.left_out, None, points) if method == "bca" else None
             log = self.fit.law.space == "log"
-            return interval_of(estimate, draws, level, method, log, left, self.degrees)
+            return interval_of(estimate, draws, confidence_level, method, log, left, self.degrees)
 
         _warn_of_basic(method)
-        return at_points(self.fit, table, inputs, at)
+        return at_points(self.fit, table, inputs, interval)
 
+    @renamed_arguments(level="confidence_level")
     def interval(
         self,
         function: Callable[[Mapping[str, Any]], Any],
-        level: float = LEVEL,
+        confidence_level: float = LEVEL,
         method: Method = "percentile",
     ) -> Interval:
-        """The interval of any function of the parameters, as for :meth:`of`."""
+        """The interval of any function of the parameters.
+
+        Args:
+            function: function of the parameters, as for :meth:`of`.
+            confidence_level, method: as for :meth:`conf_int`; never on the log scale.
+
+        Returns:
+            ``estimate``, ``std_err``, ``low`` and ``high``, each of the function's shape.
+
+        Example:
+            >>> import jaxlaw as jl
+            >>> table = jl.simulate.experiment("chinchilla").table
+            >>> boot = jl.bootstrap("chinchilla", table, n_resamples=40, progress=False)
+            >>> exponent = boot.interval(lambda p: p["beta"] / (p["alpha"] + p["beta"]))
+            >>> bool(exponent.low < exponent.high)
+            True
+        """
         _warn_of_basic(method)
-        one = {name: np.array([value]) for name, value in self.fit.params.items()}
+        estimated = {name: np.array([value]) for name, value in self.fit.params.items()}
         left = _in_float64(function, self.left_out.params) if method == "bca" else None
-        estimate = _in_float64(function, one)[0]
+        estimate = _in_float64(function, estimated)[0]
         return interval_of(
-            estimate, self.of(function), level, method, left_out=left, degrees=self.degrees
-        )
+            estimate, self.of(function), confidence_level, method, left_out=left,
+            degrees=self.degrees,
+        )  # fmt: skip
 
     def table(self) -> pd.DataFrame:
-        """The draws, one row a resample: parameters, objective, agreement of the starts."""
+        """The draws, one row a resample: parameters, objective, agreement of the starts.
+
+        Example:
+            >>> import jaxlaw as jl
+            >>> table = jl.simulate.experiment("chinchilla").table
+            >>> boot = jl.bootstrap("chinchilla", table, n_resamples=40, progress=False)
+            >>> list(boot.table())
+            ['E', 'A', 'B', 'alpha', 'beta', 'objective', 'agreement']
+        """
         return pd.DataFrame(
             {
                 **self.params,
@@ -211,26 +291,26 @@ class Bootstrap:
 
 
 def _warn_of_basic(method: Method) -> None:
-    """Basic intervals do not hold as often as they say, whatever is drawn."""
     if method == "basic":
         warnings.warn(
             "basic intervals are too short: of 30 to 144 rows those of 95 % held the truth in 87 "
             "to 94 %; method='percentile' holds",
-            stacklevel=3,
+            stacklevel=4,
         )
 
 
 def _in_float64(function: Callable[[Mapping[str, Any]], Any], params: Any) -> np.ndarray:
-    """A user's function of parameters, which may be of ``jax.numpy``."""
+    """The values of a user's function of parameters, which may be one of ``jax.numpy``."""
     with in_float64():
         return np.asarray(function(params))
 
 
+@renamed_arguments(n="n_resamples")
 @checked
 def bootstrap(
     law: str | Law | Fit,
     runs: Any,
-    n: ResampleCount = 1000,
+    n_resamples: ResampleCount = 1000,
     *,
     kind: Kind = "case",
     groups: Any = None,
@@ -248,33 +328,34 @@ def bootstrap(
     """Fit a law to resamples of its runs.
 
     Resamples depend on the number of rows, their groups and the seed alone: two bootstraps of
-    the same runs (of general and domain loss, or of two laws) are paired, draw by draw.
+    the same runs (of general and domain loss, or of two laws) are paired, draw by draw. All
+    resamples are solved as one batch.
 
     Args:
-        law: a law or its name, fitted first as :func:`jaxlaw.fit` does; or a fit of these runs,
+        law: law or its name, fitted first as :func:`jaxlaw.fit` does; or a fit of these runs,
             which brings its settings.
         runs: what :func:`jaxlaw.read_runs` takes or returns.
-        n: number of resamples R; below 39 an interval of 95 % is too narrow.
-        kind: ``case``, rows drawn with replacement: nothing is taken for granted but that rows
-            (or groups) are independent. ``residual``, residuals drawn with replacement and put
-            on the fitted curve: the design stays as it is, noise is taken to be the same
-            everywhere. ``wild``, every residual stays where it is and is multiplied by a random
+        n_resamples: number of resamples R; with fewer than 39 an interval of 95 % is too narrow.
+        kind: ``case`` draws rows with replacement: nothing is taken for granted but that rows
+            (or groups) are independent. ``residual`` draws residuals with replacement and puts
+            them on the fitted curve: the design stays as it is, noise is taken to be the same
+            everywhere. ``wild`` leaves every residual where it is and multiplies it by a random
             number of mean 0 and variance 1: noise may differ from row to row. Residuals are
-            what they would be if their row or group had not been fitted, and where δ is small
-            beside them, smoothed by a kernel; intervals of ``wild``,
-            and of groups, take Student's t (see :attr:`Bootstrap.degrees`).
+            those of a fit without the row or its group, and where δ is small beside them they
+            are smoothed by a kernel; intervals of ``wild``, and of groups, take Student's t
+            (see :attr:`Bootstrap.degrees`).
         groups: columns (such as ``"run"`` or ``["N", "r"]``), or a label for each run: rows that
             share noise, such as the checkpoints of one run. ``case`` draws whole groups,
             ``wild`` multiplies whole groups by one number.
-        base: what cpt-chinchilla takes E, A and alpha from: a from-scratch fit, whose values every
-            resample holds; or a bootstrap of it (an object with ``fit`` and ``params``), and
-            resample k holds those of resample k there, as plans that compare the two need it.
-        seed: of the draws, and of the starts.
-        n_starts, screen: starts tried and solved in each resample, the fit's own optimum being
-            one more.
-        solver: as in :func:`jaxlaw.fit`.
+        base: fit from which cpt-chinchilla takes E, A and alpha: every resample then holds its
+            values; or a bootstrap of that fit (an object with ``fit`` and ``params``): resample
+            k then holds the values of resample k there, as plans that compare the two need it.
+        seed: seed of the draws, and of the starts.
+        n_starts, screen: numbers of starts tried and solved in each resample, beside the fit's
+            own optimum.
+        solver: solver as in :func:`jaxlaw.fit`.
         work_dir, progress, distributed, compile_cache: as in :func:`jaxlaw.fit`.
-        **options: what else :func:`jaxlaw.fit` takes: columns, units, delta, fixed …
+        **options: other options of :func:`jaxlaw.fit`: columns, units, delta, fixed …
 
     Returns:
         The :class:`Bootstrap`.
@@ -283,11 +364,18 @@ def bootstrap(
         UsageError: the call makes no sense, or the base has another number of resamples; the
             message says what would.
         DataError: the runs cannot carry the law, or are all of one group.
+
+    Example:
+        >>> import jaxlaw as jl
+        >>> table = jl.simulate.experiment("chinchilla").table
+        >>> boot = jl.bootstrap("chinchilla", table, n_resamples=40, groups="N", progress=False)
+        >>> len(boot), boot.n_groups, boot.kind
+        (40, 9, 'case')
     """
-    _check(n, kind, groups)
+    _check(n_resamples, kind, groups)
     drawn = hasattr(base, "fit") and hasattr(base, "params")
     if drawn:
-        _check_paired(n, base)
+        _check_paired(n_resamples, base)
     if base is not None and not (drawn and isinstance(law, Fit)):  # such a fit has its base's
         options["base"] = base.fit if drawn else base
     folder = None if work_dir is None else Path(work_dir)
@@ -297,37 +385,37 @@ def bootstrap(
             "compile_cache": compile_cache, "work_dir": folder and folder / "fit",
         }  # fmt: skip
     problem = fitted(law, runs, **options)
-    held = _held(problem.fit, base) if drawn else {}
+    base_params = _base_params(problem.fit, base) if drawn else {}
     members = np.arange(len(problem.observations))
     if groups is not None:
         members = group_numbers(problem.runs, problem.observations, groups)
-    weights, targets = resamples(problem, n, kind, members, seed)
+    weights, targets = resamples(problem, n_resamples, kind, members, seed)
     with programs_in(compile_cache):
-        found = refit(
-            problem.fit.law, problem.observations, weights, targets, held=held,
+        refits = refit(
+            problem.fit.law, problem.observations, weights, targets, held=base_params,
             options=problem.options, method=solver_named(solver), n_starts=n_starts,
             screen=screen, seed=seed, also=np.array([[*problem.fit.params.values()]]),
             work=Work(folder and folder / "resamples", progress, distributed),
         )  # fmt: skip
-    failed = ~np.isfinite(found.objective)
-    params = {name: np.where(failed, np.nan, values) for name, values in found.params.items()}
+    failed = ~np.isfinite(refits.objective)
+    params = {name: np.where(failed, np.nan, values) for name, values in refits.params.items()}
     count = len(np.unique(members[problem.active]))
     notes = (
-        # The bootstrap's own say on loose directions is the fuller one.
+        # The fit's own note on loose directions says less than open_notes.
         *(note for note in unanswered(problem.notes, groups) if note.code != "loose"),
-        *found.notes,
+        *refits.notes,
         *open_notes(problem, members),
-        *_notes(found, failed, kind, groups, count, screen, degrees_of(problem, kind, members)),
+        *_notes(refits, failed, kind, groups, count, screen, degrees_of(problem, kind, members)),
     )
     return Bootstrap(
-        problem.fit, params, found, kind, count, notes, problem, members, held,
+        problem.fit, params, refits, kind, count, notes, problem, members, base_params,
         names_of(groups, len(problem.runs)),
     )  # fmt: skip
 
 
-def _check(n: int, kind: str, groups: Any) -> None:
-    if n < 2:
-        raise UsageError(f"n, the number of resamples, must be at least 2, not {n}")
+def _check(n_resamples: int, kind: str, groups: Any) -> None:
+    if n_resamples < 2:
+        raise UsageError(f"n_resamples must be at least 2, not {n_resamples}")
     if kind not in (kinds := ("case", "residual", "wild")):
         hint = nearest(str(kind), kinds)
         raise UsageError(f"kind is 'case', 'residual' or 'wild', not {kind!r}.{hint}")
@@ -337,18 +425,19 @@ def _check(n: int, kind: str, groups: Any) -> None:
         )
 
 
-def _check_paired(n: int, base: Any) -> None:
+def _check_paired(n_resamples: int, base: Any) -> None:
     size = len(next(iter(base.params.values())))
-    if size != n:
+    if size != n_resamples:
         raise UsageError(
-            f"the base has {size} resamples, and n is {n}: give both the same number (n={size})"
+            f"the base has {size} resamples, and n_resamples is {n_resamples}: give both the same "
+            f"number (n_resamples={size})"
         )
 
 
-def _held(fit: Fit, base: Any) -> dict[str, np.ndarray]:
-    """What the fit holds of its base, as each resample of the base has it."""
+def _base_params(fit: Fit, base: Any) -> dict[str, np.ndarray]:
+    """Values (R,) that the fit takes from its base, as each resample of the base has them."""
     theirs, ours = base.fit.params, fit.fixed
-    names = [one for one in fit.law.from_base if one in ours and ours[one] == theirs.get(one)]
+    names = [name for name in fit.law.from_base if name in ours and ours[name] == theirs.get(name)]
     if not names:
         raise UsageError(
             f"the fit of law {fit.law.name} holds nothing of this base; give the bootstrap of the "
@@ -358,36 +447,42 @@ def _held(fit: Fit, base: Any) -> dict[str, np.ndarray]:
 
 
 def resamples(
-    problem: Fitted, n: int, kind: Kind, members: np.ndarray, seed: int
+    problem: Fitted, n_resamples: int, kind: Kind, members: np.ndarray, seed: int
 ) -> tuple[np.ndarray | None, np.ndarray | None]:
-    """Weights and targets (R, n) of the resamples; None where they are the runs' own."""
-    seen, active = problem.observations, problem.active
+    """Weights and targets (R, n) of the resamples; None where they are the runs' own.
+
+    Residuals are taken as if their row or group had not been fitted. A fit bends towards its
+    points, so that its own residuals are smaller than the noise: in least squares by the factor
+    1 − h, h the leverage, which is p/n on average and nearly 1 for a row that alone decides a
+    parameter. Draws of such residuals make intervals too short, most where rows are few. Dividing
+    by 1 − h undoes it: that is the residual of a fit without the row (HC3); of groups the whole
+    block of the hat matrix counts (CR3).
+    """
+    observations, active = problem.observations, problem.active
     if kind == "case":
-        weights = np.zeros((n, len(seen)))
-        weights[:, active] = resampled_counts(members[active], n, seed) * seen.weight[active]
+        weights = np.zeros((n_resamples, len(observations)))
+        counts = resampled_weights(members[active], n_resamples, seed)
+        weights[:, active] = counts * observations.weight[active]
         return weights, None
     predicted = problem.linear.prediction
     log = problem.posed.model.space == "log"
-    residuals = predicted - (np.log(seen.target) if log else seen.target)
-    # A fit bends towards its points: its own residuals are smaller than the noise.
+    residuals = predicted - (np.log(observations.target) if log else observations.target)
     residuals = residuals[active] + moved_by_leaving_out(problem, members[active])
     delta = min(problem.fit.delta, LARGEST_DELTA)
-    if kind == "residual":
-        residuals = residuals - centre_of(residuals, delta, problem.fit.asymmetry)
-        drawn = resampled_residuals(residuals, n, seed)
-    else:
-        drawn = reweighted_residuals(residuals, members[active], n, seed)
+    if kind == "residual":  # wild draws have mean 0 by their factors, these by their centre
+        residuals = residuals - score_centre(residuals, delta, problem.fit.asymmetry)
+    drawn = resampled_residuals(residuals, n_resamples, seed, kind, groups=members[active])
     if delta < residuals.std():
         # How far such a fit moves rests on the density of the noise at 0, which a few residuals
         # there tell badly: they are spread by the kernel that the sandwich has for it.
         drawn = drawn + kernel_width(residuals) * kernel_draws(drawn.shape, seed)
-    targets = np.tile(predicted, (n, 1))
+    targets = np.tile(predicted, (n_resamples, 1))
     targets[:, active] -= drawn
     return None, np.exp(targets) if log else targets
 
 
 def degrees_of(problem: Fitted, kind: str, members: np.ndarray) -> float:
-    """As :attr:`Bootstrap.degrees`."""
+    """Degrees of freedom of intervals: see :attr:`Bootstrap.degrees`."""
     rows, groups = len(problem.active), len(np.unique(members[problem.active]))
     if groups < rows:
         return float(groups - 1)
@@ -395,7 +490,7 @@ def degrees_of(problem: Fitted, kind: str, members: np.ndarray) -> float:
 
 
 def _notes(
-    found: Refits,
+    refits: Refits,
     failed: np.ndarray,
     kind: str,
     groups: Any,
@@ -407,51 +502,51 @@ def _notes(
     if failed.any():
         message = f"{failed.sum()} of {total} resamples came to no finite objective: left out"
         notes.append(Note("resamples-failed", "warning", message))
-    ended, needed = int(total - failed.sum()), fewest_for(1 - 2 * expanded_tail(LEVEL, degrees))
-    if ended < needed:
+    valid, needed = int(total - failed.sum()), fewest_for(1 - 2 * expanded_tail(LEVEL, degrees))
+    if valid < needed:
         message = (
-            f"{ended} resamples: a {LEVEL:.0%} interval of fewer than {needed:.3g} is too narrow; "
-            "ask for more (n)"
+            f"{valid} resamples: a {LEVEL:.0%} interval of fewer than {needed:.3g} is too narrow; "
+            "ask for more (n_resamples)"
         )
         if degrees < np.inf:
             message += (
-                f", or for method='normal': with {degrees:g} degrees of freedom the ends lie among "
-                "the outermost resamples"
+                f", or for method='normal': with {degrees:g} degrees of freedom the bounds lie "
+                "among the outermost resamples"
             )
         notes.append(Note("few-resamples", "warning", message))
-    unfinished = (found.status != CONVERGED) & ~failed
+    unfinished = (refits.status != CONVERGED) & ~failed
     if unfinished.any():
         message = (
-            f"{unfinished.sum()} of {total} resamples ended before their optimum; they count as "
-            "they ended"
+            f"{unfinished.sum()} of {total} resamples stopped before their optimum; they count as "
+            "they are"
         )
         notes.append(Note("resamples-not-converged", "info", message))
-    lone = (found.agreement * screen < 1.5) & ~failed
-    if screen > 1 and lone.mean() > LONE:
+    single = (refits.agreement * screen < 1.5) & ~failed
+    if screen > 1 and single.mean() > ONE_START:
         message = (
-            f"in {lone.sum()} of {total} resamples one start alone found the best optimum: some "
+            f"in {single.sum()} of {total} resamples a single start reached the best optimum: some "
             "may have missed theirs, and widen the intervals; solve more starts (n_starts, screen)"
         )
         notes.append(Note("resamples-disagree", "warning", message))
-    notes += _on_walls(found, failed)
+    notes += _at_bounds(refits, failed)
     if groups is not None:
         remedy = "kind='wild' needs fewer" if kind == "case" else "add groups"
         notes += few_groups(count, f"how far groups differ is known roughly; {remedy}")
     return notes
 
 
-def _on_walls(found: Refits, failed: np.ndarray) -> list[Note]:
-    posed, notes = found.posed, []
+def _at_bounds(refits: Refits, failed: np.ndarray) -> list[Note]:
+    posed, notes = refits.posed, []
     low, high = np.asarray(posed.problem.low), np.asarray(posed.problem.high)
     for k, name in enumerate(posed.model.law.parameter_names):
         if low[k] == high[k]:
             continue
-        there = (found.coordinates[:, k] <= low[k]) | (found.coordinates[:, k] >= high[k])
+        there = (refits.coordinates[:, k] <= low[k]) | (refits.coordinates[:, k] >= high[k])
         share = np.mean(there & ~failed)
-        if share > WALL:
+        if share > AT_BOUND:
             message = (
-                f"{name} ends at a wall of its range in {share:.0%} of the resamples: its "
-                "interval reaches there because the range does"
+                f"{name} is at a bound of its range in {share:.0%} of the resamples: its interval "
+                "reaches there because the range does"
             )
             notes.append(Note("resamples-at-bound", "warning", message))
     return notes

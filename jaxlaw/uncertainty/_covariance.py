@@ -25,6 +25,7 @@ import jax
 import numpy as np
 import pandas as pd
 
+from jaxlaw._deprecated import renamed_arguments, renamed_function
 from jaxlaw._jit import EVALUATED, compiled, in_float64
 from jaxlaw._typed import checked
 from jaxlaw.data._dependence import unanswered
@@ -34,14 +35,14 @@ from jaxlaw.fitting._result import Fit
 from jaxlaw.laws._base import Law
 from jaxlaw.notes import Note
 from jaxlaw.uncertainty._fit_problem import Fitted, fitted
+from jaxlaw.uncertainty._groups import few_groups, group_numbers, names_of
 from jaxlaw.uncertainty._intervals import (
     Interval,
     at_points,
     check_level,
     of_parameters,
-    student_ends,
+    student_interval,
 )
-from jaxlaw.uncertainty._resampling import few_groups, group_numbers, names_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,57 +91,64 @@ class Covariance:
         moved = inner.any(axis=1)  # what is held moves nothing
         return by_name[..., moved] @ inner[moved]
 
+    @renamed_arguments(level="confidence_level")
     def interval(
         self,
         function: Callable[[Mapping[str, Any]], Any],
-        level: float = 0.95,
+        confidence_level: float = 0.95,
         log: bool = False,
     ) -> Interval:
         """The interval of any function of the parameters, by the delta method.
 
         Args:
             function: of a dict name → natural value in the law's own units, in ``jax.numpy``.
-            level: share of such intervals that should hold the truth.
+            confidence_level: share of such intervals that should hold the truth.
             log: take it of the logarithm, where the function is positive.
         """
         with in_float64():
             estimate = np.asarray(function(self.fit.params), float)
-        return self._interval(estimate, self.slopes(function), level, log)
+        return self._interval(estimate, self.slopes(function), confidence_level, log)
 
     def _interval(
-        self, estimate: np.ndarray, slopes: np.ndarray, level: float, log: bool
+        self, estimate: np.ndarray, slopes: np.ndarray, confidence_level: float, log: bool
     ) -> Interval:
-        check_level(level)
+        check_level(confidence_level)
         spread = np.sqrt(np.einsum("...i,ij,...j", slopes, self.coordinates, slopes))
-        low, high = student_ends(estimate, spread, level, self.degrees, log)
+        low, high = student_interval(estimate, spread, confidence_level, self.degrees, log)
         return Interval(estimate, spread, low, high)
 
-    def intervals(self, level: float = 0.95) -> pd.DataFrame:
+    @renamed_arguments(level="confidence_level")
+    def conf_int(self, confidence_level: float = 0.95) -> pd.DataFrame:
         """Every fitted parameter's interval, on the log scale if positive by nature.
 
         Returns:
-            One row a parameter: ``parameter``, ``estimate``, ``standard error``, ``low``,
+            One row a parameter: ``parameter``, ``estimate``, ``std_err``, ``low``,
             ``high``; 0 and no width at a wall of its range.
         """
         _, slopes = self.problem.natural()
         of = dict(zip(self.fit.law.parameter_names, slopes, strict=True))
 
         def one(name: str, log: bool) -> Interval:
-            return self._interval(np.asarray(self.fit.params[name]), of[name], level, log)
+            return self._interval(
+                np.asarray(self.fit.params[name]), of[name], confidence_level, log
+            )
 
         return of_parameters(self.fit, one)
 
+    intervals = renamed_function("Covariance.intervals", conf_int)
+
+    @renamed_arguments(level="confidence_level")
     def prediction(
-        self, table: Any = None, /, *, level: float = 0.95, **inputs: Any
+        self, table: Any = None, /, *, confidence_level: float = 0.95, **inputs: Any
     ) -> pd.DataFrame:
         """The law's interval at new points: of the mean, without the noise of a new run.
 
         Args:
             table, **inputs: as for :meth:`jaxlaw.Fit.predict`, in units of the fitted runs.
-            level: share of such intervals that should hold the truth.
+            confidence_level: share of such intervals that should hold the truth.
 
         Returns:
-            One row a point: the inputs, then as :meth:`intervals`.
+            One row a point: the inputs, then as :meth:`conf_int`.
         """
         law, units = self.fit.law, self.fit.units
         _, inner = self.problem.natural()
@@ -149,7 +157,9 @@ class Covariance:
             own = {name: values.ravel() * units[name] for name, values in points.items()}
             with in_float64():
                 estimate, outer = jax.device_get(_predicted(law, self.fit.params, own))
-            return self._interval(estimate, self._along(outer, inner), level, law.space == "log")
+            return self._interval(
+                estimate, self._along(outer, inner), confidence_level, law.space == "log"
+            )
 
         return at_points(self.fit, table, inputs, at)
 

@@ -17,7 +17,7 @@ from jaxlaw.laws._structural_identifiability import inseparable
 from jaxlaw.notes import Note
 from jaxlaw.uncertainty._covariance import linearised
 from jaxlaw.uncertainty._fit_problem import Fitted, fitted
-from jaxlaw.uncertainty._resampling import group_numbers
+from jaxlaw.uncertainty._groups import group_numbers
 
 LOOSE = 0.25  # relative standard error of a direction from which on it is called loose
 OPEN = 1e3  # … from which on it is not known at all
@@ -43,7 +43,7 @@ def identifiability(
         **options: what else :func:`jaxlaw.fit` takes; with a fit only those about reading.
 
     Returns:
-        One row a direction: ``standard error`` (infinite where the data say nothing), a column
+        One row a direction: ``std_err`` (infinite where the data say nothing), a column
         for every parameter with the relative move by one standard error (by one unit, if
         infinite), and ``advice``: a sentence on directions looser than 25 %, else empty.
 
@@ -82,7 +82,7 @@ def directions(problem: Fitted, members: np.ndarray) -> pd.DataFrame:
     moves = np.where(np.isfinite(error), error, 1.0)[:, None] * rotation
     rows = [
         {
-            "standard error": error[k],
+            "std_err": error[k],
             **dict(zip(names, moves[k], strict=True)),
             "advice": _advice(problem, names, error[k], moves[k], shares[k]),
         }
@@ -97,7 +97,7 @@ def open_notes(problem: Fitted, members: np.ndarray) -> list[Note]:
     What is merely loose an interval shows; what is not known at all it cannot.
     """
     found = directions(problem, members)
-    errors, advice = found["standard error"], found["advice"]
+    errors, advice = found["std_err"], found["advice"]
     return [
         Note("unidentifiable" if error > OPEN else "loose", "warning", text)
         for error, text in zip(errors, advice, strict=True)

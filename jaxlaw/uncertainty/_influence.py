@@ -26,7 +26,7 @@ from jaxlaw.fitting._result import Fit
 from jaxlaw.fitting._transform import Model, natural
 from jaxlaw.laws._base import Law
 from jaxlaw.uncertainty._fit_problem import Fitted, fitted
-from jaxlaw.uncertainty._resampling import group_names, group_numbers
+from jaxlaw.uncertainty._groups import group_names, group_numbers
 
 Function = Callable[[Mapping[str, Any]], Any]
 

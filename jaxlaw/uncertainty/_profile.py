@@ -19,6 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 
+from jaxlaw._deprecated import renamed_arguments, renamed_property
 from jaxlaw._jit import EVALUATED, compiled, in_float64
 from jaxlaw._typed import checked
 from jaxlaw.errors import UsageError
@@ -47,7 +48,7 @@ class Profile:
         fit: the fit.
         quantity: what is held: a parameter's name, or the prediction's inputs.
         table: one row a value: ``value``, ``objective`` (summed Huber loss), ``root`` (signed).
-        standard_error: the sandwich's.
+        std_err: standard error of the sandwich covariance.
         degrees: of Student's t.
         notes: what to know before relying on it.
     """
@@ -56,21 +57,24 @@ class Profile:
     quantity: str
     table: pd.DataFrame
     estimate: float
-    standard_error: float
+    std_err: float
     degrees: int
     notes: tuple[Note, ...]
 
-    def interval(self, level: float = 0.95) -> Interval:
+    standard_error = renamed_property("standard_error", "std_err")
+
+    @renamed_arguments(level="confidence_level")
+    def interval(self, confidence_level: float = 0.95) -> Interval:
         """Its interval; an end is infinite where the profile never gets that bad."""
         from scipy.special import stdtrit
 
-        check_level(level)
-        limit = float(stdtrit(self.degrees, (1 + level) / 2))
+        check_level(confidence_level)
+        limit = float(stdtrit(self.degrees, (1 + confidence_level) / 2))
         value, root = (self.table[name].to_numpy() for name in ("value", "root"))
         middle = int(np.argmin(np.abs(value - self.estimate)))
         high = _crossing(value[middle:], root[middle:], limit)
         low = _crossing(-value[middle::-1], -root[middle::-1], limit)
-        return Interval(self.estimate, self.standard_error, -low, high)
+        return Interval(self.estimate, self.std_err, -low, high)
 
 
 def _crossing(value: np.ndarray, root: np.ndarray, limit: float) -> float:

@@ -1,4 +1,16 @@
-"""What runs might as well have been: resampled rows, whole groups of rows, residuals.
+"""Resampling schemes: weights or residuals of the resamples of a bootstrap.
+
+=============  ============================  ================================================
+kind           what is drawn                 where it is used
+=============  ============================  ================================================
+case           rows, or whole groups of them  :func:`jaxlaw.bootstrap`
+block          consecutive pieces of curves  ``planning.out_of_domain``: ``case`` with the
+                                             pieces as the groups
+bayesian       exponential weights           ``inflection_ratio``: no row ever has weight 0
+residual       residuals of other rows       :func:`jaxlaw.bootstrap`, ``pretraining_value``
+wild           the row's own, times a sign   :func:`jaxlaw.bootstrap`
+parametric     normal noise                  ``choose_model``
+=============  ============================  ================================================
 
 All draws depend on the number of rows, their groups and the seed alone, so that two bootstraps of
 the same runs (of their general and domain loss, of two laws) are paired, draw by draw.
@@ -6,162 +18,113 @@ the same runs (of their general and domain loss, of two laws) are paired, draw b
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
-import pandas as pd
 
-from jaxlaw.data._observations import Observations
-from jaxlaw.data._runs import Runs
-from jaxlaw.errors import DataError, UsageError, nearest
-from jaxlaw.notes import Note
-from jaxlaw.validation.folds._masks import short
-
-LABELS = ("labels",)  # stands for groups that were given row by row
-FEW_GROUPS = 20  # below this many, intervals come out too short
+#: A seed, or a generator where draws go on from those before.
+Seed = int | np.random.Generator
 
 
-def group_numbers(runs: Runs, observations: Observations, groups: Any) -> np.ndarray:
-    """(n,) the number, from 0, of the group each observation is in.
+def resampled_weights(
+    groups: np.ndarray, n_resamples: int, seed: Seed, kind: Literal["case", "bayesian"] = "case"
+) -> np.ndarray:
+    """Factors (R, n) on the weights of the rows.
 
     Args:
-        runs: the table.
-        observations: those of its rows that a law took, (n,).
-        groups: a column or several (names of inputs, canonical names, or the user's own), rows
-            equal in all of them being one group; or one label for each row of the runs.
-
-    Raises:
-        UsageError: no such column, or labels of another length.
-        DataError: a label is missing, or there is one group only.
+        groups: (n,) label of the group, block or run that each row belongs to; ``np.arange(n)``
+            resamples row by row. Rows of one group get one factor.
+        n_resamples: number of resamples R.
+        seed: seed of the draws, or a generator.
+        kind: ``case`` counts how often each of the G groups comes among G draws with replacement;
+            ``bayesian`` draws exponential factors of mean 1 (Rubin 1981), which leave no group
+            out, so that a law stays determined where few rows determine it.
     """
-    frame = _labels(runs, observations, groups)
-    if frame.isna().any(axis=None):
-        where = observations.rows[frame.isna().any(axis=1).to_numpy()][0]
-        raise DataError(f"{runs.source}, {runs.word} {where}: no group; give every row one")
-    numbers = frame.groupby(list(frame.columns), sort=False).ngroup().to_numpy()
-    if len(np.unique(numbers[observations.weight > 0])) < 2:
-        raise DataError(f"{runs.source}: all rows are in one group; resampling needs several")
-    return numbers
-
-
-def group_names(runs: Runs, observations: Observations, groups: Any) -> pd.Index:
-    """(n,) what the group that each observation is in is called; args as :func:`group_numbers`.
-
-    The Index has the columns' names; a label of one column is as it is, the name of a run, say,
-    and inputs are in the units of the runs.
-    """
-    frame = _labels(runs, observations, groups)
-    for name in frame.columns.intersection(list(observations.inputs)):
-        frame[name] = frame[name] / observations.scale[name]
-    if len(frame.columns) == 1:
-        return pd.Index(frame.iloc[:, 0], name=frame.columns[0])
-    shown = ["/".join(row) for row in zip(*(short(frame[name]) for name in frame), strict=True)]
-    return pd.Index(shown, name="/".join(frame.columns))
-
-
-def _labels(runs: Runs, observations: Observations, groups: Any) -> pd.DataFrame:
-    """The labels of each observation's group, (n,) a column; one column named ``group`` of labels.
-
-    Raises:
-        UsageError: no such column, or labels of another length.
-    """
-    names = names_of(groups, len(runs))
-    if names is not None and names != LABELS:
-        return pd.DataFrame({name: _column(runs, observations, name) for name in names})
-    try:
-        labels = np.asarray(groups)
-    except ValueError as error:
-        raise UsageError(f"groups: give one label for each row ({error})") from None
-    return pd.DataFrame({"group": _of_observations(runs, observations, labels)})
-
-
-def names_of(groups: Any, size: int) -> tuple[str, ...] | None:
-    """The columns that ``groups`` names; :data:`LABELS` where it labels ``size`` rows; or None."""
-    if groups is None:
-        return None
-    if isinstance(groups, str):
-        return (groups,)
-    named = isinstance(groups, Sequence) and all(isinstance(name, str) for name in groups)
-    return tuple(groups) if named and 0 < len(groups) != size else LABELS
-
-
-def few_groups(count: int, effect: str) -> list[Note]:
-    """A note on what comes of it, where groups are too few to tell their spread."""
-    if count >= FEW_GROUPS:
-        return []
-    return [Note("few-groups", "warning", f"only {count} groups: {effect}")]
-
-
-def _column(runs: Runs, observations: Observations, name: str) -> np.ndarray:
-    if name in observations.inputs:
-        return observations.inputs[name]
-    mine = {str(runs.user_name(column)): column for column in runs.table}
-    if name not in runs.table and name not in mine:
-        raise UsageError(
-            f"groups: {runs.source} has no column {name}; columns: {', '.join(mine)}."
-            f"{nearest(name, mine)}"
-        )
-    column = runs.table[name if name in runs.table else mine[name]]
-    return _of_observations(runs, observations, column.to_numpy())
-
-
-def _of_observations(runs: Runs, observations: Observations, values: np.ndarray) -> np.ndarray:
-    """Of one value for each row of the runs, those of the observations."""
-    if values.shape != (len(runs),):
-        raise UsageError(
-            f"groups: shape {values.shape}, but there are {len(runs)} runs; name columns, or give "
-            "one label for each run"
-        )
-    return values[observations.positions]
-
-
-def resampled_counts(groups: np.ndarray, draws: int, seed: int) -> np.ndarray:
-    """How often each row is drawn, (draws, n): whole groups, with replacement."""
     _, members = np.unique(groups, return_inverse=True)
-    count = members.max() + 1
-    drawn = np.random.default_rng(seed).multinomial(count, np.full(count, 1 / count), draws)
+    count, random = members.max() + 1, np.random.default_rng(seed)
+    if kind == "bayesian":
+        drawn = random.exponential(size=(n_resamples, count))
+    else:
+        drawn = random.multinomial(count, np.full(count, 1 / count), n_resamples)
     return drawn[:, members].astype(float)
 
 
-def resampled_residuals(residuals: np.ndarray, draws: int, seed: int) -> np.ndarray:
-    """Residuals (n,) drawn with replacement, (draws, n)."""
-    picked = np.random.default_rng(seed).integers(len(residuals), size=(draws, len(residuals)))
-    return residuals[picked]
-
-
-def reweighted_residuals(
-    residuals: np.ndarray, groups: np.ndarray, draws: int, seed: int
+def resampled_residuals(
+    residuals: np.ndarray,
+    n_resamples: int,
+    seed: Seed,
+    kind: Literal["residual", "wild", "parametric"] = "residual",
+    *,
+    groups: np.ndarray | None = None,
+    size: int | None = None,
+    degrees: float = np.inf,
 ) -> np.ndarray:
-    """Residuals (n,) times drawn numbers, one for each group: the wild bootstrap, (draws, n).
+    """Residuals (R, n) to put on the fitted curve.
 
-    Single rows get a sign, which leaves the density of the noise at 0, that a small δ sees, as it
-    is: E[1/|w|] = 1 (Feng, He and Hu 2011). Groups get ±√½, ±1 or ±√(3/2), equally likely, of
-    mean 0 and variance 1 (Webb 2023): of six groups signs make no more than 64 resamples.
+    Args:
+        residuals: (n,) residuals; of ``parametric``, the standard deviations of the noise.
+        n_resamples: number of resamples R.
+        seed: seed of the draws, or a generator.
+        kind: ``residual`` draws from all residuals with replacement. ``wild`` keeps each where it
+            is and multiplies it by a drawn number, one for each group. ``parametric`` draws
+            normal noise.
+        groups: (n,) groups of ``wild``; each row is one of its own unless given.
+        size: number of rows of a resample of ``residual``, where it is not n.
+        degrees: degrees of freedom with which the residuals tell the noise: where finite, a
+            resample also has a scale of its own (:func:`student_scales`).
     """
-    _, members = np.unique(groups, return_inverse=True)
-    count = members.max() + 1
-    steps = np.sqrt([0.5, 1.0, 1.5]) if count < len(residuals) else np.ones(1)
-    factors = np.append(-steps, steps)
-    picked = np.random.default_rng(seed).integers(len(factors), size=(draws, count))
-    return residuals * factors[picked][:, members]
+    random, shape = np.random.default_rng(seed), (n_resamples, size or len(residuals))
+    if kind == "wild":
+        members = np.unique(np.arange(len(residuals)) if groups is None else groups,
+                            return_inverse=True)[1]  # fmt: skip
+        count = members.max() + 1
+        # Single rows get a sign, ±1: that leaves the density of the noise at 0, which a small δ
+        # sees, as it is, E[1/|w|] = 1 (Feng, He and Hu 2011). Of few groups signs make too few
+        # resamples, 64 of six, so groups get ±√½, ±1 or ±√(3/2), equally likely, which have mean
+        # 0 and variance 1 too (Webb 2023).
+        steps = np.sqrt([0.5, 1.0, 1.5]) if count < len(residuals) else np.ones(1)
+        factors = np.append(-steps, steps)
+        drawn = (
+            residuals
+            * factors[random.integers(len(factors), size=(n_resamples, count))][:, members]
+        )
+    elif kind == "parametric":
+        drawn = random.standard_normal(shape) * residuals
+    else:
+        drawn = residuals[random.integers(len(residuals), size=shape)]
+    if np.isfinite(degrees):
+        drawn = drawn * student_scales(degrees, (n_resamples, 1), random)
+    return drawn
+
+
+def student_scales(degrees: Any, shape: tuple[int, ...], random: np.random.Generator) -> np.ndarray:
+    """Factors on a standard deviation that is known with so many degrees of freedom.
+
+    Normal draws times these are draws of Student's t: of few rows the noise is known roughly.
+
+    Args:
+        degrees: degrees of freedom, a number or an array that broadcasts to ``shape``; 0 gives 0.
+        shape: shape of the factors.
+        random: generator, which goes on.
+    """
+    return np.sqrt(degrees / random.chisquare(np.maximum(degrees, 1), shape))
 
 
 def kernel_draws(shape: tuple[int, int], seed: int) -> np.ndarray:
-    """Standard normal numbers (draws, n), apart from those that picked the residuals."""
+    """Standard normal numbers (R, n), independent of those that picked the residuals."""
     return np.random.default_rng([seed, 1]).standard_normal(shape)
 
 
-def centre_of(residuals: np.ndarray, delta: float, asymmetry: float) -> float:
-    """The shift that leaves residuals (n,) without a pull: their mean where δ is infinite.
+def score_centre(residuals: np.ndarray, delta: float, asymmetry: float) -> float:
+    """The shift of residuals (n,) at which their scores sum to 0: their mean where δ is infinite.
 
-    Residuals are prediction minus target.
+    Residuals are prediction minus target, and the score is the slope of their Huber loss.
     """
     from scipy.optimize import brentq
 
-    def pull(shift: float) -> float:
+    def score(shift: float) -> float:
         moved = residuals - shift
         return float(np.sum(np.where(moved > 0, asymmetry, 1.0) * np.clip(moved, -delta, delta)))
 
     low, high = residuals.min(), residuals.max()
-    return float(low if low == high else brentq(pull, low, high, xtol=1e-15))
+    return float(low if low == high else brentq(score, low, high, xtol=1e-15))

@@ -1,0 +1,112 @@
+"""Groups of rows that share noise, such as the checkpoints of one run: ``groups=`` read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from jaxlaw.data._observations import Observations
+from jaxlaw.data._runs import Runs
+from jaxlaw.errors import DataError, UsageError, nearest
+from jaxlaw.notes import Note
+from jaxlaw.validation.folds._masks import short
+
+LABELS = ("labels",)  # stands for groups that were given row by row
+FEW_GROUPS = 20  # below this many, intervals come out too short
+
+
+def group_numbers(runs: Runs, observations: Observations, groups: Any) -> np.ndarray:
+    """(n,) the number, from 0, of the group each observation is in.
+
+    Args:
+        runs: the table.
+        observations: those of its rows that a law took, (n,).
+        groups: a column or several (names of inputs, canonical names, or the user's own), rows
+            equal in all of them being one group; or one label for each row of the runs.
+
+    Raises:
+        UsageError: no such column, or labels of another length.
+        DataError: a label is missing, or there is one group only.
+    """
+    frame = _labels(runs, observations, groups)
+    if frame.isna().any(axis=None):
+        where = observations.rows[frame.isna().any(axis=1).to_numpy()][0]
+        raise DataError(f"{runs.source}, {runs.word} {where}: no group; give every row one")
+    numbers = frame.groupby(list(frame.columns), sort=False).ngroup().to_numpy()
+    if len(np.unique(numbers[observations.weight > 0])) < 2:
+        raise DataError(f"{runs.source}: all rows are in one group; resampling needs several")
+    return numbers
+
+
+def group_names(runs: Runs, observations: Observations, groups: Any) -> pd.Index:
+    """(n,) what the group that each observation is in is called; args as :func:`group_numbers`.
+
+    The Index has the columns' names; a label of one column is as it is, the name of a run, say,
+    and inputs are in the units of the runs.
+    """
+    frame = _labels(runs, observations, groups)
+    for name in frame.columns.intersection(list(observations.inputs)):
+        frame[name] = frame[name] / observations.scale[name]
+    if len(frame.columns) == 1:
+        return pd.Index(frame.iloc[:, 0], name=frame.columns[0])
+    shown = ["/".join(row) for row in zip(*(short(frame[name]) for name in frame), strict=True)]
+    return pd.Index(shown, name="/".join(frame.columns))
+
+
+def _labels(runs: Runs, observations: Observations, groups: Any) -> pd.DataFrame:
+    """The labels of each observation's group, (n,) a column; one column named ``group`` of labels.
+
+    Raises:
+        UsageError: no such column, or labels of another length.
+    """
+    names = names_of(groups, len(runs))
+    if names is not None and names != LABELS:
+        return pd.DataFrame({name: _column(runs, observations, name) for name in names})
+    try:
+        labels = np.asarray(groups)
+    except ValueError as error:
+        raise UsageError(f"groups: give one label for each row ({error})") from None
+    return pd.DataFrame({"group": _of_observations(runs, observations, labels)})
+
+
+def names_of(groups: Any, size: int) -> tuple[str, ...] | None:
+    """The columns that ``groups`` names; :data:`LABELS` where it labels ``size`` rows; or None."""
+    if groups is None:
+        return None
+    if isinstance(groups, str):
+        return (groups,)
+    named = isinstance(groups, Sequence) and all(isinstance(name, str) for name in groups)
+    return tuple(groups) if named and 0 < len(groups) != size else LABELS
+
+
+def few_groups(count: int, effect: str) -> list[Note]:
+    """A note on what comes of it, where groups are too few to tell their spread."""
+    if count >= FEW_GROUPS:
+        return []
+    return [Note("few-groups", "warning", f"only {count} groups: {effect}")]
+
+
+def _column(runs: Runs, observations: Observations, name: str) -> np.ndarray:
+    if name in observations.inputs:
+        return observations.inputs[name]
+    mine = {str(runs.user_name(column)): column for column in runs.table}
+    if name not in runs.table and name not in mine:
+        raise UsageError(
+            f"groups: {runs.source} has no column {name}; columns: {', '.join(mine)}."
+            f"{nearest(name, mine)}"
+        )
+    column = runs.table[name if name in runs.table else mine[name]]
+    return _of_observations(runs, observations, column.to_numpy())
+
+
+def _of_observations(runs: Runs, observations: Observations, values: np.ndarray) -> np.ndarray:
+    """Of one value for each row of the runs, those of the observations."""
+    if values.shape != (len(runs),):
+        raise UsageError(
+            f"groups: shape {values.shape}, but there are {len(runs)} runs; name columns, or give "
+            "one label for each run"
+        )
+    return values[observations.positions]
