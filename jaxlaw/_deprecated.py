@@ -49,7 +49,7 @@ def renamed_function(old: str, function: Callable[P, T]) -> Callable[P, T]:
         _warn(old, function.__name__)
         return function(*args, **kwargs)
 
-    call.__name__ = old
+    call.__name__, call.__doc__ = old, f"Deprecated name of ``{function.__name__}``."
     return call
 
 

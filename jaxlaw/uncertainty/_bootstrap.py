@@ -71,7 +71,6 @@ class Bootstrap:
             given a label; None where rows were resampled one by one.
 
     Example:
-        >>> import jaxlaw as jl
         >>> table = jl.simulate.experiment("chinchilla").table
         >>> boot = jl.bootstrap("chinchilla", table, n_resamples=40, progress=False)
         >>> boot.params["alpha"].shape
@@ -134,7 +133,6 @@ class Bootstrap:
             float64 of the resamples and the broadcast shape of the inputs.
 
         Example:
-            >>> import jaxlaw as jl
             >>> table = jl.simulate.experiment("chinchilla").table
             >>> boot = jl.bootstrap("chinchilla", table, n_resamples=40, progress=False)
             >>> boot.predict(N=[7e9, 7e10], D=1e12).shape
@@ -157,7 +155,6 @@ class Bootstrap:
                 (R, …).
 
         Example:
-            >>> import jaxlaw as jl
             >>> table = jl.simulate.experiment("chinchilla").table
             >>> boot = jl.bootstrap("chinchilla", table, n_resamples=40, progress=False)
             >>> boot.of(lambda params: params["alpha"] / params["beta"]).shape
@@ -186,7 +183,6 @@ class Bootstrap:
             UsageError: no such method, or a level outside (0, 1).
 
         Example:
-            >>> import jaxlaw as jl
             >>> table = jl.simulate.experiment("chinchilla").table
             >>> boot = jl.bootstrap("chinchilla", table, n_resamples=40, progress=False)
             >>> row = boot.conf_int(0.9).set_index("parameter").loc["alpha"]
@@ -222,7 +218,6 @@ class Bootstrap:
             One row a point: the inputs, then the columns of :meth:`conf_int`.
 
         Example:
-            >>> import jaxlaw as jl
             >>> table = jl.simulate.experiment("chinchilla").table
             >>> boot = jl.bootstrap("chinchilla", table, n_resamples=40, progress=False)
             >>> list(boot.prediction(N=[7e9, 7e10], D=1e12))
@@ -255,7 +250,6 @@ class Bootstrap:
             ``estimate``, ``std_err``, ``low`` and ``high``, each of the function's shape.
 
         Example:
-            >>> import jaxlaw as jl
             >>> table = jl.simulate.experiment("chinchilla").table
             >>> boot = jl.bootstrap("chinchilla", table, n_resamples=40, progress=False)
             >>> exponent = boot.interval(lambda p: p["beta"] / (p["alpha"] + p["beta"]))
@@ -275,7 +269,6 @@ class Bootstrap:
         """The draws, one row a resample: parameters, objective, agreement of the starts.
 
         Example:
-            >>> import jaxlaw as jl
             >>> table = jl.simulate.experiment("chinchilla").table
             >>> boot = jl.bootstrap("chinchilla", table, n_resamples=40, progress=False)
             >>> list(boot.table())
@@ -366,11 +359,10 @@ def bootstrap(
         DataError: the runs cannot carry the law, or are all of one group.
 
     Example:
-        >>> import jaxlaw as jl
         >>> table = jl.simulate.experiment("chinchilla").table
-        >>> boot = jl.bootstrap("chinchilla", table, n_resamples=40, groups="N", progress=False)
+        >>> boot = jl.bootstrap("chinchilla", table, n_resamples=40, progress=False)
         >>> len(boot), boot.n_groups, boot.kind
-        (40, 9, 'case')
+        (40, 243, 'case')
     """
     _check(n_resamples, kind, groups)
     drawn = hasattr(base, "fit") and hasattr(base, "params")

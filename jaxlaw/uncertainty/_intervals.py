@@ -27,7 +27,6 @@ class Interval(NamedTuple):
         low, high: bounds of the interval.
 
     Example:
-        >>> import jaxlaw as jl
         >>> table = jl.simulate.experiment("chinchilla").table
         >>> cov = jl.covariance("chinchilla", table)
         >>> ratio = cov.interval(lambda params: params["alpha"] / params["beta"])
