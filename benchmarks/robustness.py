@@ -26,7 +26,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import jaxlaw as jl
-from jaxlaw.data._columns import Place, numbers
+from jaxlaw.data._columns import Location, numbers
 
 PARTS = ("tables", "fits", "lawless", "calls", "files", "sizes")
 FAULTS = ("broken", "wrong", "changed")
@@ -47,7 +47,7 @@ def read(case):
             runs = jl.read_runs(source, **options)
             for name in {"N", "D", "loss"} & set(cells or ()) & set(runs.table):
                 try:
-                    found = numbers(runs.table[name], Place("", "row", name, name))
+                    found = numbers(runs.table[name], Location("", "row", name, name))
                 except jl.DataError:
                     continue
                 meant = cells[name]

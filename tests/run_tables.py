@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from jaxlaw.data._observations import Observations
+from jaxlaw.data._runs import Observations
 
 
 def simple(n: int = 12) -> pd.DataFrame:

@@ -17,8 +17,8 @@ import jaxlaw as jl
 from jaxlaw._tables import read_table
 from jaxlaw.cli._saved import PUBLISHED, loaded_fit
 from jaxlaw.cli._terminal import number, numbers_of, pairs, ranges_of, unit_of
-from jaxlaw.data._columns import SIDES, Place, missing_column, numbers, usual_columns
-from jaxlaw.data._observations import target_column
+from jaxlaw.data._columns import SIDES, missing_column, numbers, usual_columns
+from jaxlaw.data._runs import target_column
 from jaxlaw.data.formats import FORMATS
 from jaxlaw.errors import DataError, UsageError
 from jaxlaw.fitting.solvers import SOLVERS
@@ -183,7 +183,7 @@ def observed_target(fit: jl.Fit, runs: jl.Runs) -> tuple[str, np.ndarray] | None
         return None
     if name not in runs.table:
         return None
-    values = numbers(runs.table[name], Place(runs.source, runs.word, runs.user_name(name), name))
+    values = numbers(runs.table[name], runs.location(name))
     return (name, values) if np.isfinite(values).any() else None
 
 
@@ -217,7 +217,7 @@ def _input_column(runs: jl.Runs, name: str) -> np.ndarray:
             mine, flip = other, True
     if mine not in runs.table:
         raise missing_column(name, " (an input of the law)", mine, runs.table, runs.source)
-    place = Place(runs.source, runs.word, runs.user_name(mine), mine)
+    place = runs.location(mine)
     values = numbers(runs.table[mine], place)
     bad = ~np.isfinite(values)
     if bad.any():

@@ -2,8 +2,7 @@
 
 from jaxlaw.data._learnability import learnability_coefficients
 from jaxlaw.data._loss_curves import LossCurves, read_loss_curves
-from jaxlaw.data._observations import Observations
-from jaxlaw.data._runs import Runs, read_runs
+from jaxlaw.data._runs import Observations, Runs, read_runs
 
 __all__ = [
     "LossCurves",

@@ -1,6 +1,6 @@
-"""One column of a user's table: found by name, turned into checked numbers.
+"""One column of a user's table: looked up by name, turned into checked numbers.
 
-Everything said about a value names the file, the rows, the user's own column and the remedy.
+Every message about a value names the file, the rows, the user's own column and the remedy.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from jaxlaw import laws
 from jaxlaw.errors import DataError, UsageError, nearest
 from jaxlaw.laws._parameters import Input
 
-#: Unit names: what one unit of a column is worth in single things.
+#: Names of units: raw units (parameters, tokens, FLOPs) per unit of a column.
 UNIT_NAMES = {"K": 1e3, "M": 1e6, "B": 1e9, "T": 1e12}
 
 #: Shares and losses of the two sides of a two-corpus mixture, by the plain name they stand for.
@@ -26,7 +26,7 @@ SIDES = {"r": ("r_d", "r_g"), "loss": ("loss_d", "loss_g")}
 #: Columns that say where on which curve a row is (:mod:`jaxlaw.data`).
 CURVE_COLUMNS = ("run", "step", "lr", "schedule", "phase")
 
-# How the columns are usually called elsewhere: suggested, never taken unasked.
+# What other tools call the columns: suggested in messages, never taken without being mapped.
 _USUAL = {
     "N": "params n_params num_params parameters model_params model_size size non_embedding_params",
     "D": "tokens n_tokens num_tokens train_tokens training_tokens tokens_seen data dataset_size",
@@ -40,14 +40,14 @@ _USUAL = {
     "run": "run_id run_name name experiment exp",
     "step": "steps _step global_step train_step training_step iteration iter iters update",
 }
-# Made of a schedule, never logged.
+# Computed from a schedule, never logged.
 _OF_SCHEDULES = {"S1", "S2", "S1_pt", "S1_cpt", "S2_pt", "S2_cpt", "drop", "eta_k", "S_k"}
 _EMPTY = {"", "nan", "na", "n/a", "null", "none", "<na>"}
 _MOST_NAMED = 5
 
 
 @dataclass(frozen=True)
-class Place:
+class Location:
     """Where values come from, for messages.
 
     Attributes:
@@ -77,16 +77,15 @@ class Column:
     """A column of the table, read for one input or the target of a law.
 
     Attributes:
-        place: where it comes from.
-        raw: (n,) in the user's unit, its complement where that is what was asked; (n, K) of
-            inputs per drop.
-        factor: from the user's unit to the law's.
-        unit: what one of the user's is worth in single things.
-        declared: whether the user said so.
-        spec: of the law.
+        location: where it comes from, for messages.
+        raw: (n,) in the user's unit, or the complement of a share; (n, K) of inputs per drop.
+        factor: factor from the user's unit to the law's.
+        unit: raw units per unit of the user's column.
+        declared: whether the user declared the unit.
+        spec: the law's specification of the input.
     """
 
-    place: Place
+    location: Location
     raw: np.ndarray
     factor: float
     unit: float
@@ -100,7 +99,7 @@ class Column:
             return self.raw if self.factor == 1.0 else self.raw * self.factor
 
     def invalid(self) -> np.ndarray:
-        """(n,) whether a row's value is not finite, or outside what can be."""
+        """(n,) whether a row's value is not finite, or outside the domain of the input."""
         values = self.values
         bad = ~np.isfinite(values)
         if self.spec.domain == "positive":
@@ -110,7 +109,7 @@ class Column:
         return bad if bad.ndim == 1 else bad.any(axis=1)
 
     def range(self, keep: np.ndarray) -> tuple[float, float]:
-        """Lowest and highest in the user's unit; of drops 0, which changes nothing, is one."""
+        """Lowest and highest value in the user's unit; for drops, 0 always belongs to the range."""
         low, high = float(self.raw[keep].min()), float(self.raw[keep].max())
         if self.spec.per_drop and self.spec.domain != "positive":
             return min(low, 0.0), max(high, 0.0)
@@ -127,49 +126,49 @@ def name_rows(word: str, labels: Iterable[Any], values: Iterable[Any] | None = N
     return f"{word}{'s' if len(labels) > 1 else ''} {', '.join(shown)}{more}"
 
 
-def unit_worth(name: str, unit: Any) -> float:
-    """What one unit is worth: a positive number, its text, or K, M, B, T.
+def raw_units(name: str, unit: Any) -> float:
+    """Raw units per unit of a column, from a positive number, its text, or K, M, B, T.
 
     Raises:
         UsageError: it is neither.
     """
     try:
-        worth = UNIT_NAMES.get(unit.strip().upper()) if isinstance(unit, str) else None
-        worth = float(unit) if worth is None and not isinstance(unit, bool) else worth
+        scale = UNIT_NAMES.get(unit.strip().upper()) if isinstance(unit, str) else None
+        scale = float(unit) if scale is None and not isinstance(unit, bool) else scale
     except (TypeError, ValueError, OverflowError):
-        worth = None
-    if worth is None or not 0 < worth < np.inf:
+        scale = None
+    if scale is None or not 0 < scale < np.inf:
         raise UsageError(
-            f"units: {name}: {unit!r} is not a unit; give what one unit of the column is worth "
+            f"units: {name}: {unit!r} is not a unit; give the raw units per unit of the column "
             "(1, 1e6, 1e9) or K, M, B, T"
         )
-    return worth
+    return scale
 
 
 def missing_column(
-    name: str, doc: str, asked: Any, columns: Iterable[Any], source: str, mappable: bool = True
+    name: str, doc: str, column: Any, columns: Iterable[Any], source: str, mappable: bool = True
 ) -> DataError:
     """The error for a column that is not there, with what could be meant.
 
     Args:
         name: canonical name.
-        doc: what it is and who needs it.
-        asked: the column looked for.
-        columns: the columns there are.
+        doc: what it is and what needs it.
+        column: the column that is looked for.
+        columns: the columns of the table.
         source: the file's name.
         mappable: whether the call takes ``columns=``.
     """
-    texts = [str(column) for column in columns]
+    texts = [str(other) for other in columns]
     likely = _likely(name, texts)
-    hint = nearest(str(asked), texts)
+    hint = nearest(str(column), texts)
     if name in _OF_SCHEDULES:
-        hint = " It is made of the learning rates: read the table with jl.read_loss_curves."
+        hint = " It is computed from the learning rates: read the table with jl.read_loss_curves."
     elif likely and mappable:
         hint += f" Perhaps columns={{'{name}': '{likely}'}}."
     elif not hint and mappable:
         hint = f" Say which column it is: columns={{'{name}': '…'}}."
     shown = ", ".join(texts[:30]) + (" …" if len(texts) > 30 else "")
-    return DataError(f"{source}: there is no column {asked}{doc}; columns: {shown}.{hint}")
+    return DataError(f"{source}: there is no column {column}{doc}; columns: {shown}.{hint}")
 
 
 def input_columns(fit: Any, table: Any, names: Collection[str] | None = None) -> dict[str, str]:
@@ -178,7 +177,7 @@ def input_columns(fit: Any, table: Any, names: Collection[str] | None = None) ->
     Args:
         fit: a :class:`jaxlaw.Fit`; it remembers which columns its own runs had.
         table: DataFrame or dict.
-        names: the inputs asked about; all of the law's if None.
+        names: names of the inputs; all of the law's if None.
 
     Returns:
         Input → column, for those that are there.
@@ -187,10 +186,10 @@ def input_columns(fit: Any, table: Any, names: Collection[str] | None = None) ->
         UsageError: a table has a column of an input's name and the one that the fit was made
             from, with other values, so that either could be meant.
     """
-    there, found = set(table.keys()), {}
+    present, columns = set(table.keys()), {}
     for name in fit.law.input_names if names is None else names:
         usual = (getattr(fit, "columns", None) or {}).get(name, name)
-        if {name, usual} <= there and name != usual:
+        if {name, usual} <= present and name != usual:
             own, other = np.asarray(table[name]), np.asarray(table[usual])
             if own.shape != other.shape or not (own == other).all():
                 raise UsageError(
@@ -198,28 +197,28 @@ def input_columns(fit: Any, table: Any, names: Collection[str] | None = None) ->
                     f"the fit took for {name}, and they differ; leave one of them out, or pass "
                     f"{name}= by name"
                 )
-        if name in there or usual in there:
-            found[name] = name if name in there else usual
-    return found
+        if name in present or usual in present:
+            columns[name] = name if name in present else usual
+    return columns
 
 
 def usual_columns(
-    fit: Any, table: Any, columns: Mapping[str, Any], side: str | None = None
+    fit: Any, table: Any, columns: Mapping[str, Any], corpus: str | None = None
 ) -> dict[str, Any]:
     """A mapping of a table's columns, completed by those that the fitted runs had.
 
     Args:
         fit: a :class:`jaxlaw.Fit`.
         table: DataFrame.
-        columns: canonical name → the user's column, as far as it is said.
-        side: corpus whose share is asked for; r is then made of r_d or r_g.
+        columns: canonical name → the user's column, as far as the user maps them.
+        corpus: corpus whose share is meant; r is then made of r_d or r_g.
 
     Raises:
-        UsageError: as :func:`input_columns`, of inputs that ``columns`` does not say.
+        UsageError: as :func:`input_columns`, of inputs that ``columns`` does not map.
     """
-    said = {plain for plain, sides in SIDES.items() if side or {plain, *sides} & set(columns)}
-    asked = [name for name in fit.law.input_names if name not in {*columns, *said}]
-    usual = input_columns(fit, table, asked)
+    known = {plain for plain, sides in SIDES.items() if corpus or {plain, *sides} & set(columns)}
+    others = [name for name in fit.law.input_names if name not in {*columns, *known}]
+    usual = input_columns(fit, table, others)
     return {name: column for name, column in usual.items() if name != column} | dict(columns)
 
 
@@ -236,7 +235,7 @@ def _likely(name: str, columns: list[str]) -> str:
     return (exact + ending + [""])[0]
 
 
-def numbers(series: pd.Series, place: Place) -> np.ndarray:
+def numbers(series: pd.Series, location: Location) -> np.ndarray:
     """The column as (n,) float64; empty cells are NaN.
 
     Raises:
@@ -245,8 +244,8 @@ def numbers(series: pd.Series, place: Place) -> np.ndarray:
     kind = pd.api.types
     if kind.is_bool_dtype(series.dtype) or kind.is_complex_dtype(series.dtype):
         raise DataError(
-            f"{place}, {place.rows(series.index[:1], series.iloc[:1])}: a column of type "
-            f"{series.dtype} is no column of numbers; {_pick_another(place)}"
+            f"{location}, {location.rows(series.index[:1], series.iloc[:1])}: a column of type "
+            f"{series.dtype} is no column of numbers; {_pick_another(location)}"
         )
     if kind.is_numeric_dtype(series.dtype):
         return np.array(series.to_numpy(dtype="float64", na_value=np.nan))
@@ -258,8 +257,8 @@ def numbers(series: pd.Series, place: Place) -> np.ndarray:
         first = first if len(first) <= 40 else first[:40] + "…"
         more = f" (so are {len(bad) - 1} more cells)" if len(bad) > 1 else ""
         raise DataError(
-            f"{place}, {place.rows(series.index[bad[0] : bad[0] + 1])}: '{first}' is not a "
-            f"number{more}; {_text_remedy(first, place)}"
+            f"{location}, {location.rows(series.index[bad[0] : bad[0] + 1])}: '{first}' is not a "
+            f"number{more}; {_text_remedy(first, location)}"
         )
     return np.array(values, dtype="float64")
 
@@ -284,22 +283,22 @@ def _number(cell: Any) -> float | None:
         return None
 
 
-def _pick_another(place: Place) -> str:
-    if "columns" not in place.options:
+def _pick_another(location: Location) -> str:
+    if "columns" not in location.options:
         return "give a column of numbers"
-    return f"map a column of numbers: columns={{'{place.name}': '…'}}"
+    return f"map a column of numbers: columns={{'{location.name}': '…'}}"
 
 
-def _takes_units(place: Place) -> bool:
-    """Whether ``units=`` may say what one of a column is worth: not of what a law predicts."""
-    name, targets = place.name, {laws.get(law).target for law in laws.names()}
+def _takes_units(location: Location) -> bool:
+    """Whether ``units=`` may give the unit of a column: not of what a law predicts."""
+    name, targets = location.name, {laws.get(law).target for law in laws.names()}
     no_input = name.startswith("loss") or name in {*targets, *CURVE_COLUMNS, "weight"}
-    return "units" in place.options and not no_input
+    return "units" in location.options and not no_input
 
 
-def _text_remedy(text: str, place: Place) -> str:
+def _text_remedy(text: str, location: Location) -> str:
     text = text.strip()
-    has_unit = _takes_units(place)
+    has_unit = _takes_units(location)
     if re.fullmatch(r"[+-]?\d{1,3}([,_ ']\d{3})+(\.\d*)?", text):
         plain = re.sub(r"[,_ ']", "", text)
         return (
@@ -311,24 +310,24 @@ def _text_remedy(text: str, place: Place) -> str:
         number, unit = suffixed.groups()
         if not has_unit:
             return f"write {float(number) * UNIT_NAMES[unit.upper()]:.17g}"
-        return f"write {number} and pass units={{'{place.name}': '{unit.upper()}'}}"
+        return f"write {number} and pass units={{'{location.name}': '{unit.upper()}'}}"
     if percent := re.fullmatch(r"([+-]?\d+\.?\d*|[+-]?\.\d+)\s*%", text):
         if not has_unit:
             plain = f"{float(percent[1]) / 100:.15g}"
             return f"write it without the sign, as {plain} or {percent[1]}, whichever is meant"
-        return f"write it without the sign and pass units={{'{place.name}': 0.01}}"
+        return f"write it without the sign and pass units={{'{location.name}': 0.01}}"
     if re.fullmatch(r"[+-]?\d+,\d+", text):
         return "write decimals with a point, or pass pandas.read_csv(..., decimal=',') instead"
-    leave_out = "leave the row out" + (" with where=…" if "where" in place.options else "")
-    return f"correct it, {leave_out}, or {_pick_another(place)}"
+    leave_out = "leave the row out" + (" with where=…" if "where" in location.options else "")
+    return f"correct it, {leave_out}, or {_pick_another(location)}"
 
 
-def check_fraction(values: np.ndarray, place: Place, labels: np.ndarray) -> np.ndarray:
-    """Shares in [0, 1]; rounding errors up to 1e-9 outside are put on the edge.
+def check_fraction(values: np.ndarray, location: Location, labels: np.ndarray) -> np.ndarray:
+    """Shares in [0, 1]; rounding errors up to 1e-9 outside are put on the limit.
 
     Args:
         values: (n,) shares; NaN and infinity pass, other checks deal with them.
-        place: where they come from.
+        location: where they come from, for messages.
         labels: (n,) row labels.
 
     Raises:
@@ -341,10 +340,11 @@ def check_fraction(values: np.ndarray, place: Place, labels: np.ndarray) -> np.n
     inside = values[finite]
     percent = inside.min() >= 0 and inside.max() <= 100 and np.median(inside) > 1
     remedy = (
-        f"if these are percent, pass units={{'{place.name}': 0.01}}"
+        f"if these are percent, pass units={{'{location.name}': 0.01}}"
         if percent
         else "correct these rows, or leave them out with where=…"
     )
     raise DataError(
-        f"{place}: shares outside [0, 1]: {place.rows(labels[outside], values[outside])}; {remedy}"
+        f"{location}: shares outside [0, 1]: {location.rows(labels[outside], values[outside])}; "
+        f"{remedy}"
     )

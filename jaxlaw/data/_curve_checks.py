@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from jaxlaw.data._columns import Place
+from jaxlaw.data._columns import Location
 from jaxlaw.data._logged_rates import compare_rates
 from jaxlaw.data._run_schedules import Course, updates
 from jaxlaw.data._runs import Runs
@@ -28,7 +28,7 @@ def check_order(rows: Runs) -> None:
         if not len(back):
             continue
         k = back[0]
-        place = Place(rows.source, rows.word, rows.user_name("step"), "step")
+        place = Location(rows.source, rows.word, rows.user_name("step"), "step")
         found = place.rows(part.index[k : k + 2])
         before, after = steps[k : k + 2]
         remedy = (
@@ -48,7 +48,7 @@ def check_reach(rows: Runs, courses: Mapping[str, Course]) -> None:
         DataError: names the first, and what may be missing.
     """
     table, done = rows.table, updates(rows.table, courses)
-    place = Place(rows.source, rows.word, rows.user_name("step"), "step")
+    place = Location(rows.source, rows.word, rows.user_name("step"), "step")
     for run, course in courses.items():
         mine = (table["run"] == run).to_numpy()
         labels, steps, at = (one[mine] for one in (table.index, table["step"], done))
@@ -71,7 +71,7 @@ def check_reach(rows: Runs, courses: Mapping[str, Course]) -> None:
                          f"step {course.last_step}{hint}")  # fmt: skip
 
 
-def _check_restart(part: pd.DataFrame, place: Place, run: str) -> None:
+def _check_restart(part: pd.DataFrame, place: Location, run: str) -> None:
     first, second = (part.loc[part["phase"] == name, "step"] for name in ("pt", "cpt"))
     if len(first) and len(second) and second.min() > first.max():
         raise DataError(
@@ -83,7 +83,7 @@ def _check_restart(part: pd.DataFrame, place: Place, run: str) -> None:
 
 
 def _refuse_step(
-    place: Place, run: str, labels: Any, steps: pd.Series, bad: np.ndarray, what: str
+    place: Location, run: str, labels: Any, steps: pd.Series, bad: np.ndarray, what: str
 ) -> None:
     found = f"step {steps.to_numpy()[bad][0]:.0f} lies {what}"
     raise DataError(f"{place}: run {run}: {place.rows(labels[bad][:1])}: {found}")
@@ -92,7 +92,7 @@ def _refuse_step(
 def check_rates(rows: Runs, courses: Mapping[str, Course], tolerance: float) -> None:
     """Refuse logged rates that are not those of a schedule, see :func:`compare_rates`."""
     table, done = rows.table, updates(rows.table, courses)
-    place = Place(rows.source, rows.word, rows.user_name("lr"), "lr")
+    place = Location(rows.source, rows.word, rows.user_name("lr"), "lr")
     for run, course in courses.items():
         mine = (table["run"] == run).to_numpy()
         compare_rates(

@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 
-from jaxlaw.data._columns import Place, numbers
+from jaxlaw.data._columns import Location, numbers
 from jaxlaw.errors import DataError
 from jaxlaw.schedules import Schedule, from_column, join
 
@@ -15,7 +15,7 @@ Fill = Literal["hold", "linear"]
 
 
 def logged_schedule(
-    rows: pd.DataFrame, place: Place, run: str, fill: Fill | None, first_step: int | None
+    rows: pd.DataFrame, place: Location, run: str, fill: Fill | None, first_step: int | None
 ) -> tuple[Schedule, int] | None:
     """The schedule of the rates a run logged; None where it logged none.
 
@@ -51,7 +51,7 @@ def logged_schedule(
 
 
 def _filled(
-    rows: pd.DataFrame, place: Place, run: str, fill: Fill | None, first: int, free: bool
+    rows: pd.DataFrame, place: Location, run: str, fill: Fill | None, first: int, free: bool
 ) -> tuple[int, Schedule]:
     """The rates after step ``first`` (where ``free``, the step before the first logged)."""
     steps = rows["step"].to_numpy(float)
@@ -93,7 +93,7 @@ def compare_rates(
     done: np.ndarray,
     logged: np.ndarray,
     labels: np.ndarray,
-    place: Place,
+    place: Location,
     tolerance: float,
 ) -> None:
     """Refuse logged rates that are not those of the declared schedule.

@@ -22,7 +22,7 @@ from jaxlaw._deprecated import renamed_arguments
 from jaxlaw._tables import Table, is_table, read_table
 from jaxlaw._typed import checked
 from jaxlaw.data import _thinning as sampling
-from jaxlaw.data._columns import Place, missing_column, numbers
+from jaxlaw.data._columns import Location, missing_column, numbers
 from jaxlaw.data._curve_checks import check_order, check_rates, check_reach
 from jaxlaw.data._drops import DROPS, drops_along
 from jaxlaw.data._logged_rates import Fill
@@ -162,7 +162,7 @@ class LossCurves:
             raise UsageError(f"window is an odd number of points, 3 or more, not {window}")
         table = self.table.copy()
         for column in [name for name in _LOSSES if name in table]:
-            place = Place(self.rows.source, self.rows.word, self.rows.user_name(column), column)
+            place = Location(self.rows.source, self.rows.word, self.rows.user_name(column), column)
             losses = numbers(table[column], place)
             for index in self._stretches():
                 losses[index] = sampling.moving_average(losses[index], int(window))
@@ -278,7 +278,7 @@ def read_loss_curves(
         )
     )  # fmt: skip
     every = rows if where is None else _with_courses_columns(read_runs(table, columns))
-    place = Place(table.source, table.word, rows.user_name("lr"), "lr")
+    place = Location(table.source, table.word, rows.user_name("lr"), "lr")
     kept = list(dict.fromkeys(rows.table["run"]))
     courses = courses_of(every.table, kept, place, schedules, first_step, S1_before, fill, batch)
     check_order(rows)
@@ -316,8 +316,8 @@ def _with_courses_columns(runs: Runs) -> Runs:
     table = runs.table.rename(columns={one: f"{one} (as in the file)" for one in AREAS})
     shown = [runs.user_name(column) for column in table.columns]
 
-    def place(column: str) -> Place:
-        return Place(runs.source, runs.word, runs.user_name(column), column)
+    def place(column: str) -> Location:
+        return Location(runs.source, runs.word, runs.user_name(column), column)
 
     if "step" not in table:
         raise missing_column("step", ", the updates done at each loss", "step", shown, runs.source)
@@ -344,7 +344,7 @@ def _with_courses_columns(runs: Runs) -> Runs:
 
 
 def _refuse(
-    place: Place, table: pd.DataFrame, bad: np.ndarray, values: np.ndarray, remedy: str
+    place: Location, table: pd.DataFrame, bad: np.ndarray, values: np.ndarray, remedy: str
 ) -> None:
     if bad.any():
         raise DataError(f"{place}: {place.rows(table.index[bad], values[bad])}: {remedy}")

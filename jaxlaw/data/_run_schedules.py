@@ -18,7 +18,7 @@ import pandas as pd
 
 from jaxlaw import schedules as rates
 from jaxlaw._tables import read_table
-from jaxlaw.data._columns import Place, numbers
+from jaxlaw.data._columns import Location, numbers
 from jaxlaw.data._logged_rates import Fill, logged_schedule
 from jaxlaw.data._row_areas import SAME, Batch, Phase, batch_of
 from jaxlaw.errors import DataError, UsageError, nearest
@@ -115,7 +115,7 @@ def read_schedules(source: str | os.PathLike[str]) -> dict[str, Schedule]:
 def courses_of(
     every: pd.DataFrame,
     wanted: Collection[str],
-    place: Place,
+    place: Location,
     schedules: Any,
     first_step: Any,
     S1_before: Any,
@@ -262,7 +262,7 @@ def _phase(rows: pd.DataFrame, course: Course, run: str, source: str) -> Phase:
     return phases[0]
 
 
-def _batch(given: Any, run: str, rows: pd.DataFrame, course: Course, place: Place) -> Batch:
+def _batch(given: Any, run: str, rows: pd.DataFrame, course: Course, place: Location) -> Batch:
     """What updates of a run count as, of a number or pair, a dict of them by run, or a column."""
     alone = course.schedule.boundary is None
     if isinstance(given, Mapping):
@@ -274,7 +274,7 @@ def _batch(given: Any, run: str, rows: pd.DataFrame, course: Course, place: Plac
             f"batch: there is no column {given}; columns: {', '.join(map(str, rows))}."
             f"{nearest(given, map(str, rows))}"
         )
-    own = Place(place.source, place.word, given, given)
+    own = Location(place.source, place.word, given, given)
     values, steps = numbers(rows[given], own), rows["step"].to_numpy()
     done = course.updates(steps, rows["phase"].to_numpy() if "phase" in rows else None)
     late = done > (course.schedule.boundary or (0 if course.phase == "cpt" else np.inf))

@@ -1,6 +1,8 @@
-"""Users' files in, checked arrays out: which column is what, in which unit, which rows count.
+"""Runs in: a user's table with its columns named, then the arrays that one law needs of it.
 
-``read_runs`` checks what can be known without a law; ``Runs.observations`` the rest.
+:func:`read_runs` checks what can be known without a law: which column is what, in which unit, which
+rows count. :meth:`Runs.observations` takes a law and checks the rest: values, magnitudes, and
+whether the rows suffice. :func:`read_columns` reads all tables that are not for a law.
 """
 
 from __future__ import annotations
@@ -8,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 from collections.abc import Callable, Collection, Hashable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
@@ -19,18 +21,40 @@ from jaxlaw._conditions import rows_where
 from jaxlaw._deprecated import renamed_arguments, renamed_function, renamed_property
 from jaxlaw._tables import Table, is_table, read_table
 from jaxlaw._typed import checked
-from jaxlaw.data._columns import CURVE_COLUMNS, SIDES, Place, missing_column, numbers, unit_worth
-from jaxlaw.data._observations import Observations, observe
+from jaxlaw.data._columns import (
+    CURVE_COLUMNS,
+    SIDES,
+    Column,
+    Location,
+    check_fraction,
+    missing_column,
+    name_rows,
+    numbers,
+    raw_units,
+)
+from jaxlaw.data._dependence import RunGroups, run_groups
 from jaxlaw.data.formats import read_format, with_values
 from jaxlaw.errors import DataError, UsageError, nearest
 from jaxlaw.laws._base import Law
-from jaxlaw.laws._parameters import INPUTS
+from jaxlaw.laws._parameters import INPUTS, Input
+from jaxlaw.laws._structural_identifiability import inseparable
 from jaxlaw.notes import Note
 
 _log = logging.getLogger(__name__)
 
 Corpus = Literal["general", "domain"]
 _SIDED = tuple(name for pair in SIDES.values() for name in pair)
+
+# A declared unit may be this much beyond what is plausible (toy models are); no unit may be more.
+_DECLARED_SLACK = 1e3
+_UNIT_WORDS = {1.0: "single ones", 1e3: "thousands", 1e6: "millions", 1e9: "billions",
+               1e12: "trillions"}  # fmt: skip
+# An input of at most so many values is checked for parameters that it leaves unidentifiable.
+_FEW = 3
+# Rows for each parameter below which a fit cannot show that its law is wrong.
+_ROWS_EACH = 2
+# A cross-entropy is a loss; a column of that name serves where a law predicts it.
+_TARGET_ALIASES = {"cross-entropy": ("loss",)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,18 +66,18 @@ class Runs:
             had the canonical name of a mapped column is called ``… (as in the file)``);
             indexed by what rows are called.
         columns: canonical name → the user's column, for the mapped ones.
-        units: canonical name → what one unit of the column is worth, where declared.
+        units: canonical name → raw units per unit of the column, where declared.
         source: the file's name, for messages.
         word: what a row is called: ``line``, ``record`` or ``row``.
         weight: (n,) float64, or None.
-        corpus: whose share and loss are meant, ``general`` or ``domain``, or None.
+        corpus: the corpus whose share and loss are meant, ``general`` or ``domain``, or None.
         drop_invalid: whether rows without valid numbers are dropped (and counted).
-        dropped: rows left out by ``where``.
-        notes: findings so far.
-        area_options: how the areas of learning rates were counted, where jaxlaw counted them
+        dropped: number of rows left out by ``where``.
+        notes: notes on the data so far.
+        area_options: how the areas of learning rates were computed, where jaxlaw computed them
             (:meth:`jaxlaw.LossCurves.runs`).
-        drops: rows of the table → the law's inputs per drop of the rate, name → (rows, K),
-            where jaxlaw knows the schedules.
+        drops: function from rows of the table to the law's inputs per drop of the rate, name →
+            (rows, K), where jaxlaw knows the schedules.
     """
 
     table: pd.DataFrame
@@ -81,36 +105,171 @@ class Runs:
 
         Raises:
             UsageError: another word, or the runs have neither r_d, r_g, loss_d nor loss_g.
+
+        Example:
+            >>> columns = {"r_d": "domain_ratio", "loss_d": "domain_loss", "loss_g": "general_loss"}
+            >>> runs = jl.read_runs(
+            ...     jl.simulate.demo().table,
+            ...     {"N": "n_params", "D": "n_tokens", **columns},
+            ...     {"N": 1, "D": 1},
+            ... )
+            >>> general = runs.for_corpus("general").observations("dcpt")
+            >>> general.columns["loss"], float(general.inputs["r"][0])
+            ('general_loss', 1.0)
         """
-        return dataclasses.replace(
-            self, corpus=_checked_corpus(corpus, self.table.columns, self.source)
-        )
+        checked_corpus = _checked_corpus(corpus, self.table.columns, self.source)
+        return dataclasses.replace(self, corpus=checked_corpus)
 
     share = renamed_function("share", for_corpus)
     side = renamed_property("side", "corpus")
     areas = renamed_property("areas", "area_options")
 
-    def observations(self, law: str | Law, free: Collection[str] | None = None) -> Observations:
-        """The columns a law needs, checked and in its own units.
-
-        Args:
-            law: a law or its name.
-            free: the parameters to be fitted (all unless given), for the checks whether
-                the rows suffice.
-
-        Raises:
-            DataError: the data cannot carry the law; names file, row, column and remedy.
-            UsageError: the law is unknown, or ``corpus`` is needed.
-        """
-        return observe(self, law, free)
-
     def user_name(self, column: Hashable) -> Any:
         """What the user calls a column of the table."""
         return self.columns.get(column, column) if isinstance(column, str) else column
 
-    def location(self, column: str) -> Place:
+    def location(self, column: str) -> Location:
         """Where the values of a column come from, for messages."""
-        return Place(self.source, self.word, self.user_name(column), column)
+        return Location(self.source, self.word, self.user_name(column), column)
+
+    def observations(self, law: str | Law, free: Collection[str] | None = None) -> Observations:
+        """The columns that a law needs, checked, and in the law's own units.
+
+        Args:
+            law: law or its name.
+            free: parameters to be fitted (all unless given), for the checks whether the rows
+                suffice.
+
+        Returns:
+            :class:`Observations`: inputs, target and weights as arrays (n,).
+
+        Raises:
+            DataError: the data cannot carry the law; names file, row, column and remedy.
+            UsageError: the law is unknown, or ``corpus`` is needed, or of no use.
+
+        Example:
+            >>> table = jl.simulate.experiment("chinchilla").table
+            >>> seen = jl.read_runs(table).observations("chinchilla")
+            >>> len(seen), list(seen.inputs), seen.target.shape
+            (243, ['N', 'D'], (243,))
+        """
+        law = laws.get(law)
+        free = tuple(law.parameter_names) if free is None else tuple(sorted(free))
+        columns = _columns_of(self, law)
+        keep, notes = _valid_rows(self, columns)
+        labels = self.table.index.to_numpy()[keep]
+        weight = np.ones(len(keep)) if self.weight is None else self.weight
+        weight = weight[keep].astype("float64")
+        active = weight > 0
+        if not active.any():
+            raise DataError(
+                f"{self.source}: all rows left have weight 0; give some a positive weight"
+            )
+        for name in law.input_names:
+            notes += _magnitude(columns[name], columns[name].raw[keep], active, labels)
+        notes += _enough_rows(int(active.sum()), free, law, self)
+        inputs = {name: columns[name].values[keep] for name in law.input_names}
+        target = columns[law.target].values[keep]
+        notes += _unidentifiable(law, inputs, active, columns, free)
+        notes += _duplicates(inputs, target, labels, self)
+        _log.info(
+            "%s: %d observations for law %s, %d rows dropped as invalid",
+            self.source, int(keep.sum()), law.name, int((~keep).sum()),
+        )  # fmt: skip
+        return Observations(
+            law=law.name,
+            inputs=inputs,
+            target=target,
+            weight=weight,
+            scale={name: columns[name].factor for name in inputs},
+            units={name: columns[name].unit for name in inputs},
+            ranges={name: columns[name].range(keep) for name in inputs},
+            columns={name: column.location.column for name, column in columns.items()},
+            target_name=law.target,
+            rows=labels,
+            source=self.source,
+            word=self.word,
+            dropped=int((~keep).sum()),
+            notes=(*self.notes, *notes),
+            area_options=self.area_options,
+            positions=np.flatnonzero(keep),
+            mapped=_mapped_inputs(self, columns, law),
+            runs=run_groups(self.table[keep], inputs, self.columns),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Observations:
+    """Checked observations of one law; all arrays numpy, finite, of one length n.
+
+    Attributes:
+        law: name of the law they were checked for.
+        inputs: name → (n,) float64 in the law's own units; of those per drop of the learning
+            rate (n, K), where the schedules are known.
+        target: (n,) float64.
+        weight: (n,) float64, non-negative, not all zero; ones unless given.
+        scale: name → factor from the user's unit to the law's.
+        units: name → raw units per unit of the user's column.
+        ranges: name → (lowest, highest) in the user's units.
+        columns: name (inputs and the target) → the user's own column.
+        target_name: what the law predicts.
+        rows: (n,) what the rows are called in the user's table.
+        source: the file's name.
+        word: what a row is called there (``line``, ``record``, ``row``).
+        dropped: number of rows dropped as invalid, on request.
+        notes: notes on the data.
+        area_options: how areas of learning rates were computed, as :class:`Runs` have it.
+        positions: (n,) where in the runs' table the observations are.
+        mapped: input → the user's column that holds it as it is, where that has another name.
+        runs: the runs that rows may be checkpoints of, or None.
+    """
+
+    law: str
+    inputs: dict[str, np.ndarray]
+    target: np.ndarray
+    weight: np.ndarray
+    scale: dict[str, float]
+    units: dict[str, float]
+    ranges: dict[str, tuple[float, float]]
+    columns: dict[str, Any]
+    target_name: str
+    rows: np.ndarray
+    source: str
+    word: str = "row"
+    dropped: int = 0
+    notes: tuple[Note, ...] = ()
+    area_options: Mapping[str, Any] | None = None
+    positions: np.ndarray = field(default_factory=lambda: np.empty(0, int))
+    mapped: Mapping[str, str] = field(default_factory=dict)
+    runs: RunGroups | None = None
+
+    areas = renamed_property("areas", "area_options")
+
+    def __len__(self) -> int:
+        """The number of observations."""
+        return len(self.target)
+
+    def describe(self) -> pd.DataFrame:
+        """A table of the inputs and the target: column, unit, min, max, distinct values.
+
+        Minimum and maximum are in the user's units; ``unit`` is raw units per unit of the column.
+
+        Example:
+            >>> table = jl.simulate.experiment("chinchilla").table
+            >>> seen = jl.read_runs(table).observations("chinchilla")
+            >>> seen.describe()[["name", "unit", "distinct"]].values.tolist()
+            [['N', 1.0, 243], ['D', 1.0, 243], ['loss', 1.0, 243]]
+        """
+        low, high = float(self.target.min()), float(self.target.max())
+        units, ranges = (
+            self.units | {self.target_name: 1.0},
+            self.ranges | {self.target_name: (low, high)},
+        )
+        records = [
+            (name, self.columns[name], units[name], *ranges[name], len(np.unique(values)))
+            for name, values in (self.inputs | {self.target_name: self.target}).items()
+        ]
+        return pd.DataFrame(records, columns=["name", "column", "unit", "min", "max", "distinct"])
 
 
 @renamed_arguments(share="corpus")
@@ -133,13 +292,13 @@ def read_runs(
     Args:
         source: path of a CSV, TSV, JSON, JSON lines or Parquet file, ``-`` for standard
             input, file object, DataFrame of pandas or polars, pyarrow table, dict of arrays,
-            list of dicts, structured array; or Runs or Curves, if nothing else is given.
+            list of dicts, structured array; or Runs or LossCurves, if nothing else is given.
         columns: canonical name → the user's column, such as ``{"N": "n_params"}``; a
             column that has the canonical name needs no entry. In place of ``r`` and
             ``loss`` also ``r_d``, ``r_g``, ``loss_d``, ``loss_g``, for the domain and the
             general corpus; ``corpus`` says which is meant.
-        units: canonical name → what one unit of the column is worth in single things (1,
-            1e9, or K, M, B, T; 0.01 for a share in percent). Left out: the law's own unit.
+        units: canonical name → raw units (parameters, tokens, FLOPs) per unit of the column: 1,
+            1e9, or K, M, B, T; 0.01 for a share in percent. Left out: the law's own unit.
         weight: a column or (n,) numbers, one per row of the source; non-negative.
         where: rows to keep: a condition such as ``"split == 'fit' and N > 1e8"``, or an (n,)
             boolean mask. A condition compares (==, !=, <, <=, >, >=, in [...]) columns, numbers
@@ -147,8 +306,8 @@ def read_runs(
             user's or the canonical names; of a name that is both, a mapped one is meant, and the
             file's own is ```N (as in the file)```. It is parsed, never run as a program.
         corpus: ``"general"`` or ``"domain"``; see :meth:`Runs.for_corpus`.
-        drop_invalid: drop rows whose numbers are missing, infinite or not positive (and
-            count them); otherwise they are an error.
+        drop_invalid: whether rows whose numbers are missing, infinite or not positive are
+            dropped (and counted); otherwise they are an error.
         name: what to call the source in messages.
         format: the tool that wrote the files, ``wandb``, ``tensorboard``, ``lm-eval`` or
             ``hf-trainer``; the source is then a file, a folder or a list of files
@@ -162,32 +321,35 @@ def read_runs(
     Raises:
         DataError: the file is no table, or a mapped column is not there.
         UsageError: the call is wrong.
+
+    Example:
+        >>> table = {"params": [0.1, 0.4, 1.6], "D": [2e9, 8e9, 32e9], "loss": [3.2, 2.8, 2.5]}
+        >>> runs = jl.read_runs(table, {"N": "params"}, {"N": "B"}, where="loss < 3")
+        >>> len(runs), runs.units
+        (2, {'N': 1000000000.0})
+        >>> print(*runs.notes)
+        [info] filtered: dict: where (loss < 3) keeps 2 of 3 rows
     """
-    if hasattr(type(source), "runs"):  # Curves, which are made of Runs
+    if hasattr(type(source), "runs"):  # LossCurves, which are made of Runs
         source = source.runs()
     if isinstance(source, Runs):
-        given = (columns, units, weight, where, corpus, name, format, values)
-        if given != (None,) * 8 or drop_invalid:
+        options = (columns, units, weight, where, corpus, name, format, values)
+        if options != (None,) * 8 or drop_invalid:
             raise UsageError("these runs are read already; pass options to read_runs, once")
         return source
     table = read_table(source, name) if format is None else read_format(source, format)
     table = with_values(table, values)
-    mapping = _mapping(columns, table)
-    worth = _units(units)
-    corpus = (
-        None
-        if corpus is None
-        else _checked_corpus(corpus, [*table.frame.columns, *mapping], table.source)
-    )
-    weights = _weights(weight, table, mapping)
-    keep, notes = _kept(where, table, mapping)
-    weights = None if weights is None else _checked_weights(weights[keep], table, weight, keep)
+    mapping, scales = _mapping(columns, table), _units(units)
+    if corpus is not None:
+        corpus = _checked_corpus(corpus, [*table.frame.columns, *mapping], table.source)
+    keep, notes = _rows_to_keep(where, table, mapping)
+    weights = None if weight is None else _weights(weight, table, mapping, keep)
     frame = _renamed(table.frame, mapping)
     _log.info("%s: %d rows read, %d kept", table.source, len(keep), int(keep.sum()))
     return Runs(
         table=frame if keep.all() else frame[keep],
         columns=mapping,
-        units=worth,
+        units=scales,
         source=table.source,
         word=table.word,
         weight=weights,
@@ -247,9 +409,9 @@ def read_columns(
             shown, doc = map(runs.user_name, there), needed.get(key, "")
             raise missing_column(key, doc, column, shown, runs.source, columns is not None)
         names[key] = runs.user_name(column)
-        place = Place(runs.source, runs.word, names[key], key, options)
+        location = Location(runs.source, runs.word, names[key], key, options)
         series = runs.table[column]
-        found[key] = series.to_numpy() if key in texts else numbers(series, place)
+        found[key] = series.to_numpy() if key in texts else numbers(series, location)
     table = pd.DataFrame(found, index=runs.table.index)
     return dataclasses.replace(runs, table=table, columns=names, units={}, weight=None, corpus=None)
 
@@ -264,8 +426,10 @@ def refuse_rows(runs: Runs, column: str, bad: np.ndarray, remedy: str) -> None:
         remedy: what to do, or what it must be.
     """
     if bad.any():
-        place, values = runs.location(column), runs.table[column].to_numpy()
-        raise DataError(f"{place}: {place.rows(runs.table.index[bad], values[bad])}: {remedy}")
+        location, values = runs.location(column), runs.table[column].to_numpy()
+        raise DataError(
+            f"{location}: {location.rows(runs.table.index[bad], values[bad])}: {remedy}"
+        )
 
 
 def _checked_corpus(corpus: Any, columns: Collection[Any], source: str) -> Corpus:
@@ -280,21 +444,26 @@ def _checked_corpus(corpus: Any, columns: Collection[Any], source: str) -> Corpu
     return corpus
 
 
-def _canonical_names() -> list[str]:
+# ---------------------------------------------------------------- arguments of read_runs
+
+
+def _canonical_names() -> tuple[list[str], list[str]]:
+    """The names that columns may be mapped to: of inputs, and of what laws predict."""
     every = [laws.get(law) for law in laws.names()]
-    names = dict.fromkeys([*INPUTS, *(spec.name for law in every for spec in law.inputs)])
-    return [*names, *dict.fromkeys(["loss", *(law.target for law in every)]), *_SIDED]
+    inputs = dict.fromkeys([*INPUTS, *(spec.name for law in every for spec in law.inputs)])
+    targets = dict.fromkeys(["loss", *(law.target for law in every)])
+    return [*inputs, "r_d", "r_g"], [*targets, "loss_d", "loss_g"]
 
 
 def _check_canonical(
-    given: Mapping[str, Any], argument: str, known: list[str], columns: Collection[Any] = ()
+    names: Mapping[str, Any], argument: str, known: list[str], columns: Collection[Any] = ()
 ) -> None:
-    for name in given:
+    for name in names:
         if name in known:
             continue
-        swapped = name in columns and given[name] in known
+        swapped = name in columns and names[name] in known
         hint = (
-            f" Write it the other way round: columns={{'{given[name]}': '{name}'}}."
+            f" Write it the other way round: columns={{'{names[name]}': '{name}'}}."
             if swapped
             else " Pass weight= for weights."
             if name == "weight"
@@ -309,16 +478,15 @@ def _mapping(columns: Mapping[str, Any] | None, table: Table) -> dict[str, Any]:
     """The checked mapping, canonical name → the user's column."""
     if columns is not None and not isinstance(columns, Mapping):
         raise UsageError("columns is a dict, canonical name to column: {'N': 'n_params'}")
-    mapping = dict(columns or {})
+    mapping, present = dict(columns or {}), table.frame.columns
     try:
-        known = [*_canonical_names(), *CURVE_COLUMNS]
-        _check_canonical(mapping, "columns", known, table.frame.columns)
+        known = [name for names in _canonical_names() for name in names]
+        _check_canonical(mapping, "columns", [*known, *CURVE_COLUMNS], present)
         by_column: dict[Any, str] = {}
         for canonical, column in mapping.items():
-            if column not in table.frame.columns:
-                raise missing_column(
-                    canonical, f" (for {canonical})", column, table.frame.columns, table.source
-                )
+            if column not in present:
+                doc = f" (for {canonical})"
+                raise missing_column(canonical, doc, column, present, table.source)
             if column in by_column:
                 raise UsageError(
                     f"columns: column {column} is given for both {by_column[column]} and "
@@ -339,11 +507,10 @@ def _mapping(columns: Mapping[str, Any] | None, table: Table) -> dict[str, Any]:
 
 def _units(units: Mapping[str, Any] | None) -> dict[str, float]:
     if units is not None and not isinstance(units, Mapping):
-        raise UsageError("units is a dict, canonical name to worth: {'N': 1e9}")
-    known = [name for name in _canonical_names() if not name.startswith("loss")]
-    targets = {"loss", *(laws.get(law).target for law in laws.names())}
-    _check_canonical(units or {}, "units", [name for name in known if name not in targets])
-    return {name: unit_worth(name, unit) for name, unit in (units or {}).items()}
+        raise UsageError("units is a dict, canonical name to raw units per unit: {'N': 1e9}")
+    inputs, targets = _canonical_names()
+    _check_canonical(units or {}, "units", [name for name in inputs if name not in targets])
+    return {name: raw_units(name, unit) for name, unit in (units or {}).items()}
 
 
 def _renamed(frame: pd.DataFrame, mapping: dict[str, Any]) -> pd.DataFrame:
@@ -359,16 +526,16 @@ def _renamed(frame: pd.DataFrame, mapping: dict[str, Any]) -> pd.DataFrame:
     return frame
 
 
-def _aligned(given: Any, table: Table, argument: str) -> np.ndarray:
+def _aligned(values: Any, table: Table, argument: str) -> np.ndarray:
     """One value per row of the source."""
     index = table.frame.index
-    if isinstance(given, pd.Series) and table.word == "row" and not given.index.equals(index):
+    if isinstance(values, pd.Series) and table.word == "row" and not values.index.equals(index):
         raise UsageError(
             f"{argument}: the Series has another index than {table.source}; pass .to_numpy() if "
             "it is in the order of the rows"
         )
     try:
-        values = np.asarray(given)
+        values = np.asarray(values)
     except ValueError as error:
         raise UsageError(f"{argument}: give a column or one value per row ({error})") from error
     if values.shape != (len(index),):
@@ -379,65 +546,331 @@ def _aligned(given: Any, table: Table, argument: str) -> np.ndarray:
     return values
 
 
-def _kept(where: Any, table: Table, mapping: dict[str, Any]) -> tuple[np.ndarray, tuple[Note, ...]]:
-    """(n,) mask of the rows ``where`` keeps, and a note on how many."""
+def _rows_to_keep(
+    where: Any, table: Table, mapping: dict[str, Any]
+) -> tuple[np.ndarray, tuple[Note, ...]]:
+    """(n,) mask of the rows that ``where`` keeps, and a note on how many."""
     if where is None:
         return np.ones(len(table.frame), bool), ()
-    keep = (
-        _query(where, table, mapping) if isinstance(where, str) else _aligned(where, table, "where")
-    )
+    if isinstance(where, str):
+        # A condition may use the user's names and the canonical ones; these go first.
+        names = dict(table.frame.items()) | dict(_renamed(table.frame, mapping).items())
+        keep, shown = rows_where(where, names, table.source), f" ({where})"
+    else:
+        keep, shown = _aligned(where, table, "where"), ""
     if keep.dtype == object and all(isinstance(value, (bool, np.bool_)) for value in keep):
         keep = keep.astype(bool)  # pandas' own booleans
     if keep.dtype != bool:
         raise UsageError(f"where gives {keep.dtype}, not true or false; compare with a value")
-    shown = f" ({where})" if isinstance(where, str) else ""
     if not keep.any():
         raise DataError(
             f"{table.source}: where{shown} keeps none of the {len(keep)} rows; columns: "
-            f"{_listed(table)}; check the condition"
+            f"{', '.join(map(str, table.frame.columns))}; check the condition"
         )
     message = f"{table.source}: where{shown} keeps {int(keep.sum())} of {len(keep)} rows"
     return keep, (Note("filtered", "info", message),)
 
 
-def _query(where: str, table: Table, mapping: dict[str, Any]) -> np.ndarray:
-    """The mask of a condition in the user's and the canonical names, these first."""
-    renamed = _renamed(table.frame, mapping)
-    names = dict(table.frame.items()) | dict(renamed.items())
-    return rows_where(where, names, table.source)
-
-
-def _listed(table: Table) -> str:
-    return ", ".join(str(column) for column in table.frame.columns)
-
-
-def _weights(weight: Any, table: Table, mapping: dict[str, Any]) -> np.ndarray | None:
-    """(rows of the source,) weights as numbers."""
-    if weight is None:
-        return None
-    if not isinstance(weight, str):
-        values = pd.Series(_aligned(weight, table, "weight"), index=table.frame.index)
-        return numbers(values, Place(table.source, table.word, "weight", "weight"))
-    column = mapping.get(weight, weight)
-    if column not in table.frame.columns:
-        raise DataError(
-            f"{table.source}: there is no column {weight} to weigh rows by; columns: "
-            f"{_listed(table)}.{nearest(weight, map(str, table.frame.columns))}"
-        )
-    return numbers(table.frame[column], Place(table.source, table.word, column, "weight"))
-
-
-def _checked_weights(
-    weights: np.ndarray, table: Table, weight: Any, keep: np.ndarray
-) -> np.ndarray:
-    place = Place(table.source, table.word, weight if isinstance(weight, str) else "weight", "")
+def _weights(weight: Any, table: Table, mapping: dict[str, Any], keep: np.ndarray) -> np.ndarray:
+    """Weights of the rows that are kept, as checked numbers."""
+    frame, column = table.frame, "weight"
+    if isinstance(weight, str):
+        column = mapping.get(weight, weight)
+        if column not in frame.columns:
+            raise DataError(
+                f"{table.source}: there is no column {weight} to weigh rows by; columns: "
+                f"{', '.join(map(str, frame.columns))}."
+                f"{nearest(weight, map(str, frame.columns))}"
+            )
+        series = frame[column]
+    else:
+        series = pd.Series(_aligned(weight, table, "weight"), index=frame.index)
+    location = Location(table.source, table.word, column, "weight")
+    weights = numbers(series, location)[keep]
     bad = ~np.isfinite(weights) | (weights < 0)
     if bad.any():
-        labels = table.frame.index.to_numpy()[keep][bad]
+        labels = frame.index.to_numpy()[keep][bad]
         raise DataError(
-            f"{place}: weights negative, missing or infinite: "
-            f"{place.rows(labels, weights[bad])}; give numbers ≥ 0, 0 to leave a row out"
+            f"{location}: weights negative, missing or infinite: "
+            f"{location.rows(labels, weights[bad])}; give numbers ≥ 0, 0 to leave a row out"
         )
     if not weights.any():
-        raise DataError(f"{place}: all weights are 0; give some row a positive weight")
+        raise DataError(f"{location}: all weights are 0; give some row a positive weight")
     return weights
+
+
+# ---------------------------------------------------------------- the columns of a law
+
+
+def _columns_of(runs: Runs, law: Law) -> dict[str, Column]:
+    """The inputs of a law and, last, its target."""
+    drops: Mapping[str, np.ndarray] = {}
+    if runs.drops is not None and any(spec.per_drop for spec in law.inputs):
+        drops = runs.drops(runs.table)
+    columns = {}
+    for spec in law.inputs:
+        if spec.name in drops:  # (n, K), computed from the schedules
+            location = Location(runs.source, runs.word, spec.name, spec.name)
+            columns[spec.name] = Column(location, drops[spec.name], 1.0, 1.0, True, spec)
+        else:
+            columns[spec.name] = _input(runs, law, spec)
+    return columns | {law.target: _target(runs, law)}
+
+
+def _mapped_inputs(runs: Runs, columns: Mapping[str, Column], law: Law) -> dict[str, str]:
+    """Inputs under other names in the user's table; not r where it is 1 minus a column."""
+    named = {name: columns[name].location.column for name in law.input_names}
+    return {
+        name: column
+        for name, column in named.items()
+        if isinstance(column, str) and column != name and not _for_corpus(runs, name)[1]
+    }
+
+
+def _for_corpus(runs: Runs, plain: str) -> tuple[str, bool]:
+    """The column that holds ``r`` or ``loss`` of the corpus; True where r is 1 minus it.
+
+    A mapped column goes before one that happens to have the name.
+    """
+    sides = SIDES.get(plain, ())
+    mapped = [name for name in sides if name in runs.columns]
+    present = [name for name in sides if name in runs.table.columns]
+    plain_mapped, plain_present = plain in runs.columns, plain in runs.table.columns
+    if plain_mapped or not present or (plain_present and not mapped and runs.corpus is None):
+        if plain == "r" and runs.corpus is not None and plain_present:
+            raise UsageError(
+                f"{runs.source}: corpus='{runs.corpus}' is given, but column "
+                f"{runs.columns.get('r', 'r')} does not say whose share it is; map it as the "
+                "domain's, columns={'r_d': …}, or the general corpus's, columns={'r_g': …}"
+            )
+        return plain, False
+    if runs.corpus is None:
+        raise UsageError(
+            f"{runs.source}: {' and '.join(present)} need to know which corpus the loss is of; "
+            "pass corpus='general' or corpus='domain', or use runs.for_corpus('general')"
+        )
+    domain, general = sides
+    own, other = (general, domain) if runs.corpus == "general" else (domain, general)
+    if own in mapped or (own in present and other not in mapped) or plain != "r":
+        return own, False
+    return other, True
+
+
+def _series(runs: Runs, name: str, doc: str, canonical: str) -> pd.Series:
+    if name not in runs.table.columns:
+        shown = [runs.user_name(column) for column in runs.table.columns]
+        raise missing_column(canonical, doc, runs.user_name(name), shown, runs.source)
+    return runs.table[name]
+
+
+def _input(runs: Runs, law: Law, spec: Input) -> Column:
+    name, complement = _for_corpus(runs, spec.name)
+    doc = f", which law {law.name} needs" + (f" ({spec.doc})" if spec.doc else "")
+    doc += "; jl.read_loss_curves works it out from schedules" if spec.per_drop else ""
+    series, location = _series(runs, name, doc, spec.name), runs.location(name)
+    raw = numbers(series, location)
+    unit = runs.units.get(name, runs.units.get(spec.name, spec.unit))
+    declared = name in runs.units or spec.name in runs.units
+    if spec.domain == "fraction":
+        share = raw if unit == 1.0 else raw * unit
+        share = check_fraction(share, location, series.index.to_numpy())
+        share = 1.0 - share if complement else share
+        raw = share if unit == 1.0 else share / unit
+    return Column(location, raw, unit / spec.unit, unit, declared, spec)
+
+
+def target_column(runs: Runs, law: Law) -> str:
+    """The column that holds what a law predicts, whether or not the table has it.
+
+    Raises:
+        UsageError: two corpora have one, and nothing says which is meant.
+    """
+    names = [law.target, *_TARGET_ALIASES.get(law.target, ())]
+    present = next((name for name in names if name in runs.table.columns), law.target)
+    return _for_corpus(runs, present)[0]
+
+
+def _target(runs: Runs, law: Law) -> Column:
+    name = target_column(runs, law)
+    series = _series(runs, name, f", which law {law.name} predicts", law.target)
+    positive = law.space == "log" or law.target == "loss"
+    spec = Input(law.target, domain="positive" if positive else "real")
+    return Column(runs.location(name), numbers(series, runs.location(name)), 1.0, 1.0, False, spec)
+
+
+# ---------------------------------------------------------------- checks for a law
+
+
+def _valid_rows(runs: Runs, columns: dict[str, Column]) -> tuple[np.ndarray, list[Note]]:
+    """(n,) mask of valid rows, and a note if others are dropped.
+
+    Raises:
+        DataError: there are others and they may not be dropped, or nothing else is left.
+    """
+    labels, parts = runs.table.index.to_numpy(), []
+    keep = np.ones(len(labels), bool)
+    for column in columns.values():
+        bad = column.invalid()
+        if not bad.any():
+            continue
+        keep &= ~bad
+        must = {"positive": "positive and finite", "nonnegative": "finite and not negative"}
+        rows = column.location.rows(labels[bad], column.raw[bad])
+        parts.append(
+            f"column {column.location.column}: not {must.get(column.spec.domain, 'finite')}: "
+            f"{rows}{_before_training(runs, column, bad)}"
+        )
+    if not parts:
+        return keep, []
+    what = f"{runs.source}: {'; '.join(parts)}"
+    if not keep.any():
+        raise DataError(f"{what}; no valid row is left, check the columns and where=…")
+    if not runs.drop_invalid:
+        raise DataError(
+            f"{what}; correct or remove these rows, or pass drop_invalid=True to drop them "
+            "and have them counted"
+        )
+    message = f"{int((~keep).sum())} of {len(keep)} rows dropped as invalid: {what}"
+    return keep, [Note("dropped-invalid", "warning", message)]
+
+
+def _before_training(runs: Runs, column: Column, bad: np.ndarray) -> str:
+    """A hint where an area is 0 because there was no update yet."""
+    is_area = runs.area_options is not None and column.spec.name in ("S1", "S1_pt")
+    if not is_area or not (runs.table["step"].to_numpy()[bad] == 0).all():
+        return ""
+    return " (step 0, before the first update: leave it out with where='step > 0')"
+
+
+def _magnitude(
+    column: Column, raw: np.ndarray, active: np.ndarray, labels: np.ndarray
+) -> list[Note]:
+    """Notes on implausible magnitudes.
+
+    A column read in the wrong unit is off by 1e3 or more, far more than runs differ. Its median
+    then lies outside what is plausible for the input, which is refused; single rows outside are
+    noted only. A unit that the user declared is believed within ``_DECLARED_SLACK``.
+
+    Raises:
+        DataError: the median is implausible, so that the unit must be mistaken.
+    """
+    if column.spec.plausible is None:
+        return []
+    low, high = column.spec.plausible
+    with np.errstate(over="ignore", invalid="ignore"):
+        values = raw * column.unit
+        typical, middle = float(np.median(values[active])), float(np.median(raw[active]))
+        at = int(np.argmin(np.where(active, np.abs(values - typical), np.inf)))
+    outside = not low <= typical <= high
+    slack = _DECLARED_SLACK if column.declared else 1.0
+    what = column.spec.doc or column.spec.name
+    row = column.location.rows(labels[at : at + 1])
+    unit = _UNIT_WORDS.get(column.unit, f"units of {column.unit:g}")
+    message = f"{column.location}, {row}: {raw[at]:g} read as {unit} is {values[at]:.3g} {what}"
+    if outside and not low / slack <= typical <= high * slack:
+        raise DataError(
+            f"{message}, as is half of the column or more; that cannot be right "
+            f"({low:g} to {high:g} can); {_unit_remedy(column, middle)}"
+        )
+    if outside:
+        message += f", outside {low:g} to {high:g}; the declared unit is taken as right"
+        return [Note("implausible-unit", "warning", message)]
+    odd = (values < low) | (values > high)
+    if not odd.any():
+        return []
+    rows = column.location.rows(labels[odd], raw[odd])
+    message = f"{column.location}: values in another unit than the rest? {rows}"
+    return [Note("implausible-value", "warning", message)]
+
+
+def _unit_remedy(column: Column, typical: float) -> str:
+    """The units under which the column would make sense, likeliest first."""
+    low, high = column.spec.plausible
+    fits = [u for u in (1.0, 1e9, 1e6, 1e12, 1e3) if low <= typical * u <= high]
+    if not fits:
+        return f"no usual unit makes sense of it, check that {column.location.column} is the column"
+    fits = fits[:1] if fits[0] == 1.0 else fits[:2]
+    key = column.location.name
+    options = [f"units={{'{key}': {u:.0e}}}".replace("e+0", "e").replace("1e0", "1") for u in fits]
+    words = [f"{option} for {_UNIT_WORDS[u]}" for option, u in zip(options, fits, strict=True)]
+    return "pass " + " or ".join(words)
+
+
+def _enough_rows(count: int, free: tuple[str, ...], law: Law, runs: Runs) -> list[Note]:
+    """A note where rows suffice to determine the parameters and for little else.
+
+    Raises:
+        DataError: they do not suffice.
+    """
+    if count < len(free):
+        raise DataError(
+            f"{runs.source}: {count} rows (of positive weight) cannot determine the "
+            f"{len(free)} parameters of law {law.name} ({', '.join(free)}); add runs, fix "
+            "parameters or take a smaller law"
+        )
+    if count >= _ROWS_EACH * len(free):
+        return []
+    if count > len(free):
+        message = (
+            f"{runs.source}: {count} rows for the {len(free)} parameters of law {law.name}: R² "
+            "says little, and intervals are wide or wrong; add runs (there should be "
+            f"{_ROWS_EACH * len(free)} at least), fix parameters or take a smaller law"
+        )
+        return [Note("few-spare-rows", "warning", message)]
+    message = (
+        f"{runs.source}: as many rows as parameters of law {law.name}, {count}: the fit passes "
+        "through all of them whether the law holds or not, and R² says nothing; add runs"
+    )
+    return [Note("no-spare-rows", "warning", message)]
+
+
+def _duplicates(
+    inputs: dict[str, np.ndarray], target: np.ndarray, labels: np.ndarray, runs: Runs
+) -> list[Note]:
+    """A note on rows equal in all inputs and the target; repeats with another target are fine."""
+    # Of inputs per drop, the sum is enough to tell a point from others on its curve.
+    plain = {n: values if values.ndim == 1 else values.sum(axis=1) for n, values in inputs.items()}
+    repeated = pd.DataFrame({**plain, " target": target}).duplicated().to_numpy()
+    if not repeated.any():
+        return []
+    message = (
+        f"{runs.source}: inputs and target equal to an earlier row's: "
+        f"{name_rows(runs.word, labels[repeated])}; each row counts, so remove those that are "
+        "copies"
+    )
+    return [Note("duplicate-rows", "warning", message)]
+
+
+def _unidentifiable(
+    law: Law,
+    inputs: dict[str, np.ndarray],
+    active: np.ndarray,
+    columns: dict[str, Column],
+    free: tuple[str, ...],
+) -> list[Note]:
+    """Notes on inputs with too few values to identify the parameters."""
+    notes = []
+    for spec in law.inputs:
+        values = inputs[spec.name][active]
+        if values.ndim > 1:  # what goes with a drop of 0 says nothing
+            values = values[(inputs["drop"][active] != 0) | (spec.name == "drop")]
+            if not len(values):
+                continue
+        # The first rows say as much as all where they have many values, and are sorted faster.
+        distinct = np.unique(values[:4096])
+        distinct = np.unique(values) if len(distinct) <= _FEW else distinct
+        if len(distinct) > _FEW:
+            continue
+        known = (len(distinct),) if spec.domain == "positive" else tuple(distinct)
+        mixed = inseparable(law, spec.name, known, free)
+        if not mixed:
+            continue
+        constant = len(distinct) == 1
+        message = (
+            f"{columns[spec.name].location}: {spec.name} has "
+            f"{'one value' if constant else f'{len(distinct)} values'} only, so "
+            f"{', '.join(mixed)} cannot be told apart; add runs with other {spec.name}, or fix "
+            "some of these parameters"
+        )
+        notes.append(Note("constant-input" if constant else "few-values", "warning", message))
+    return notes

@@ -26,8 +26,7 @@ import numpy as np
 from jaxlaw import laws
 from jaxlaw._jit import in_float64, programs_in
 from jaxlaw._typed import Seed, StartCount, checked
-from jaxlaw.data._observations import Observations
-from jaxlaw.data._runs import read_runs
+from jaxlaw.data._runs import Observations, read_runs
 from jaxlaw.errors import DataError, UsageError, nearest
 from jaxlaw.fitting._checkpoint import Work
 from jaxlaw.fitting._diagnostics import AGREE, all_notes, at_walls

@@ -14,7 +14,7 @@ import jax
 import numpy as np
 
 from jaxlaw._jit import SEARCHED, compiled, in_float64
-from jaxlaw.data._observations import Observations
+from jaxlaw.data._runs import Observations
 from jaxlaw.errors import UsageError
 from jaxlaw.fitting._checkpoint import Work
 from jaxlaw.fitting._elementwise import check_elementwise

@@ -17,9 +17,8 @@ from jaxlaw import laws
 from jaxlaw._deprecated import renamed_arguments
 from jaxlaw._typed import checked
 from jaxlaw.data import LossCurves
-from jaxlaw.data._observations import Observations
 from jaxlaw.data._run_schedules import Course, updates
-from jaxlaw.data._runs import Corpus
+from jaxlaw.data._runs import Corpus, Observations
 from jaxlaw.errors import DataError, UsageError, nearest
 from jaxlaw.fitting._predict_curve import without_shift
 from jaxlaw.fitting._result import Fit

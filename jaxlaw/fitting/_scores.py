@@ -12,7 +12,6 @@ import pandas as pd
 
 from jaxlaw._tables import read_table
 from jaxlaw.data._columns import usual_columns
-from jaxlaw.data._observations import observe
 from jaxlaw.data._runs import Runs, read_runs
 from jaxlaw.fitting._objective import LARGEST_DELTA, metrics
 from jaxlaw.notes import Note
@@ -88,7 +87,7 @@ def score_fit(fit: Fit, runs: Any, reading: Mapping[str, Any], predictor: Any = 
     """
     law = fit if predictor is None else predictor
     read = runs_for(fit, runs, reading)
-    seen = observe(read, fit.law, free=())  # nothing is fitted: any number of rows will do
+    seen = read.observations(fit.law, free=())  # nothing is fitted: any number of rows will do
     inputs = {name: values / fit.units[name] for name, values in seen.inputs.items()}
     predicted, outside = law.predict(**inputs), law.outside(**inputs)
     own = {

@@ -17,8 +17,7 @@ import pandas as pd
 
 from jaxlaw import laws
 from jaxlaw._typed import ConfidenceLevel, ResampleCount, Seed, StartCount, checked
-from jaxlaw.data._observations import Observations
-from jaxlaw.data._runs import read_runs
+from jaxlaw.data._runs import Observations, read_runs
 from jaxlaw.errors import DataError, UsageError
 from jaxlaw.fitting._bare_fits import bare_fit
 from jaxlaw.fitting._fit_many import Refits, fewest_for, refit

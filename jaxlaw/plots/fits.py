@@ -11,7 +11,6 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator
 
-from jaxlaw.data._observations import observe
 from jaxlaw.errors import UsageError
 from jaxlaw.fitting._result import Fit
 from jaxlaw.fitting._scores import runs_for
@@ -86,7 +85,7 @@ def _residuals(ax: Axes, predicted: np.ndarray, target: np.ndarray) -> None:
 
 def _both(fit: Fit, runs: Any) -> tuple[np.ndarray, np.ndarray]:
     """Predicted and observed target of every run."""
-    observed = observe(runs_for(fit, runs), fit.law, free=())
+    observed = runs_for(fit, runs).observations(fit.law, free=())
     own = {name: values / fit.units[name] for name, values in observed.inputs.items()}
     return fit.predict(**own), observed.target
 

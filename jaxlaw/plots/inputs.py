@@ -9,7 +9,6 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import to_rgba
 
-from jaxlaw.data._observations import observe
 from jaxlaw.errors import UsageError, nearest
 from jaxlaw.fitting._result import Fit
 from jaxlaw.fitting._scores import runs_for
@@ -151,7 +150,7 @@ def _seen(fit: Fit, runs: Any, held_out: Any) -> _Seen:
         inputs = {name: np.empty(0) for name in fit.law.input_names}
         return _Seen(inputs, np.empty(0), np.empty(0, bool))
     runs = runs_for(fit, runs)
-    observed = observe(runs, fit.law, free=())
+    observed = runs.observations(fit.law, free=())
     inputs = {name: values / fit.units[name] for name, values in observed.inputs.items()}
     mask = np.zeros(len(observed.target), bool)
     if held_out is not None:

@@ -10,7 +10,6 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from jaxlaw._jit import in_float64
-from jaxlaw.data._observations import observe
 from jaxlaw.fitting._scores import runs_for
 from jaxlaw.planning._answers import Source, held, sources
 from jaxlaw.planning.budgets import Allocation, Frontier, frontier
@@ -213,7 +212,7 @@ def isoloss(
     _outline_fitted(ax, source, color)
     if runs is not None:
         read = runs_for(source, runs)
-        observed = observe(read, source.law, free=()).inputs  # in the law's own units
+        observed = read.observations(source.law, free=()).inputs  # in the law's own units
         size, tokens = (observed[name] / source.units[name] for name in ("N", "D"))
         spent = 6 * size * source.single("N") * tokens * source.single("D")
         dots(ax, spent, size, color=INK, s=9, zorder=3)

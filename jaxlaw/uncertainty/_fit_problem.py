@@ -13,8 +13,7 @@ import numpy as np
 
 from jaxlaw import laws
 from jaxlaw._jit import in_float64
-from jaxlaw.data._observations import Observations
-from jaxlaw.data._runs import Runs, read_runs
+from jaxlaw.data._runs import Observations, Runs, read_runs
 from jaxlaw.errors import UsageError
 from jaxlaw.fitting._diagnostics import at_walls
 from jaxlaw.fitting._fit import fit as fit_runs

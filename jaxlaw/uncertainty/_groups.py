@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from jaxlaw.data._observations import Observations
-from jaxlaw.data._runs import Runs
+from jaxlaw.data._runs import Observations, Runs
 from jaxlaw.errors import DataError, UsageError, nearest
 from jaxlaw.notes import Note
 from jaxlaw.validation.folds._masks import short

@@ -12,8 +12,7 @@ import numpy as np
 import pandas as pd
 
 from jaxlaw._tables import is_table
-from jaxlaw.data._observations import Observations
-from jaxlaw.data._runs import Runs, read_runs
+from jaxlaw.data._runs import Observations, Runs, read_runs
 from jaxlaw.errors import DataError, UsageError
 from jaxlaw.fitting._fit import observed
 from jaxlaw.validation._contenders import Contender
