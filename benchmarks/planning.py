@@ -163,7 +163,7 @@ PLANS = {
         _observed(), n_resamples=len(f["pt"].params["L0"])
     ),
     "value of a corpus, 10 checkpoints, fits included": lambda f: planning.pretraining_value(
-        _checkpoints(), at=1e12, resamples=len(f["pt"].params["L0"]) - 1  # the first is the fit
+        _checkpoints(), at=1e12, n_resamples=len(f["pt"].params["L0"]) - 1  # the first is the fit
     ),
 }  # fmt: skip
 

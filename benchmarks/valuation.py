@@ -54,7 +54,7 @@ def chosen(law: str, table: pd.DataFrame, at: float) -> planning.ModelChoice:
     rows = table.rename_axis(columns="D").stack().rename("loss").reset_index()
     return planning.choose_model(
         rows[rows["D"] >= least], at=at, law=law.removesuffix(" from 0"),
-        resamples=DRAWS.get(law, 0),
+        n_resamples=DRAWS.get(law, 0),
     )  # fmt: skip
 
 

@@ -108,7 +108,7 @@ def test_the_scatter_is_the_noise(found):
 
 def test_the_order_and_the_unit_of_the_data_change_nothing(found):
     shuffled = SEEN.sample(frac=1, random_state=0).assign(D=lambda rows: rows["D"] * 1e3)
-    other = choose_model(shuffled, at=AT * 1e3, resamples=0)
+    other = choose_model(shuffled, at=AT * 1e3, n_resamples=0)
     pd.testing.assert_series_equal(
         other.table["predicted"], found.table["predicted"], rtol=1e-7, check_names=False
     )
@@ -138,7 +138,7 @@ def test_equal_models_are_not_told_apart_and_the_lowest_is_corrected():
 
 @pytest.fixture(scope="module")
 def corpora():
-    return choose_model(SCORES, at=1e12, law="downstream-bleu", resamples=60)
+    return choose_model(SCORES, at=1e12, law="downstream-bleu", n_resamples=60)
 
 
 def test_corpora_are_compared_by_scores_the_highest_first(corpora):
@@ -156,7 +156,7 @@ def test_corpora_are_compared_by_scores_the_highest_first(corpora):
 def test_equal_corpora_are_not_told_apart_and_the_highest_is_lowered():
     equal = dict.fromkeys(["a", "b", "c"], CORPORA["mixed"])
     found = choose_model(
-        scores(equal, TOKENS, 0.01, 3), at=1e12, law="downstream-bleu", resamples=60
+        scores(equal, TOKENS, 0.01, 3), at=1e12, law="downstream-bleu", n_resamples=60
     )
     assert "not-told-apart" in codes(found) and found.corrected < found.predicted
     assert (found.replicates["regret"] >= 0).all() and found.regret > 0
@@ -168,7 +168,7 @@ def test_a_corpus_whose_score_falls_is_suspect():
     third = rows.index[rows["model"] == "third"]
     rows.loc[third[-2:], "score"] *= 0.8
     rows = pd.concat([rows, rows[rows["model"] == "mixed"].assign(score=lambda r: r.score * 0.999)])
-    found = choose_model(rows, at=1e12, law="downstream-bleu", resamples=0)
+    found = choose_model(rows, at=1e12, law="downstream-bleu", n_resamples=0)
     (note,) = [note for note in found.notes if note.code == "not-monotone"]
     assert note.message.startswith("third: ")
 
@@ -201,7 +201,7 @@ def test_a_model_that_the_law_does_not_describe_has_its_own_scatter():
 
 def test_losses_before_finetuning_are_for_the_laws_that_take_them():
     before = pd.DataFrame({"model": NAMES, "D": 0.0, "loss": 4.0})
-    found = choose_model(pd.concat([before, CLEAN]), at=AT, resamples=0)
+    found = choose_model(pd.concat([before, CLEAN]), at=AT, n_resamples=0)
     assert len(found.data) == len(CLEAN) and "before-finetuning" in codes(found)
     assert found.interval == {} and np.isnan(found.probability)
     assert "nan" not in found.summary().splitlines()[3]
@@ -210,7 +210,7 @@ def test_losses_before_finetuning_are_for_the_laws_that_take_them():
 def test_models_seen_at_different_sizes_and_twice_at_one():
     """What a model lacks has no weight; without noise its loss at the full size is exact."""
     some = CLEAN[CLEAN["D"] > 200].drop(index=[3, 9, 20, 21])
-    found = choose_model(pd.concat([some, some.iloc[[0]]]), at=AT, resamples=0)
+    found = choose_model(pd.concat([some, some.iloc[[0]]]), at=AT, n_resamples=0)
     np.testing.assert_allclose(found.table["predicted"], np.sort(truth([AT])[:, 0]), rtol=1e-6)
     assert found.table.set_index("model")["rows"].to_dict() == {
         **dict.fromkeys(NAMES, 7), NAMES[1]: 6, NAMES[2]: 5
@@ -220,7 +220,7 @@ def test_models_seen_at_different_sizes_and_twice_at_one():
 def test_far_beyond_the_data_is_said(found):
     assert "extrapolation" in codes(found)
     assert "25 times" in next(n.message for n in found.notes if n.code == "extrapolation")
-    near = choose_model(SEEN, at=9 * SIZES[-1], resamples=0)
+    near = choose_model(SEEN, at=9 * SIZES[-1], n_resamples=0)
     assert "extrapolation" not in codes(near)
 
 
@@ -237,7 +237,7 @@ def test_a_rectified_law_finds_its_own_truth():
     sizes = np.append(0.0, 100.0 * 4.0 ** np.arange(8))
     losses = E[:, None] + 40 * A[:, None] / (20 + sizes ** (1.2 * ALPHA[:, None] + 0.3))
     at_full = E + 40 * A / (20 + AT ** (1.2 * ALPHA + 0.3))
-    found = choose_model(table(losses, sizes), at=AT, law="rectified", resamples=0)
+    found = choose_model(table(losses, sizes), at=AT, law="rectified", n_resamples=0)
     np.testing.assert_allclose(found.table["predicted"], np.sort(at_full), rtol=1e-4)
     assert found.chosen == NAMES[at_full.argmin()] and len(found.data) == K * 9
 
@@ -268,8 +268,8 @@ def test_the_picture_marks_the_choice(found, ax):
         (lambda: choose_model(SEEN, at=AT, law="chinchilla"), UsageError, "from N, D"),
         (lambda: choose_model(SEEN, at=AT, law="downstream-bleu"), DataError, "no column score"),
         (lambda: choose_model(SCORES, at=1e12), DataError, "no column loss"),
-        (lambda: choose_model(SEEN, at=AT, resamples=1), UsageError, "no spread"),
-        (lambda: choose_model(SEEN, at=AT, resamples=-1), UsageError, "resamples"),
+        (lambda: choose_model(SEEN, at=AT, n_resamples=1), UsageError, "no spread"),
+        (lambda: choose_model(SEEN, at=AT, n_resamples=-1), UsageError, "resamples"),
         (lambda: choose_model(SEEN, at=AT, level=95.0), UsageError, "level is 95"),
         (lambda: choose_model(SEEN.drop(columns="loss"), at=AT), DataError, "no column loss"),
         (lambda: choose_model(SEEN, at=AT, columns={"D": "n"}), DataError, "no column n"),
@@ -277,7 +277,7 @@ def test_the_picture_marks_the_choice(found, ax):
         (lambda: choose_model(SEEN[:8], at=AT), DataError, "1 models; a choice needs two"),
         (lambda: choose_model(SEEN[6:], at=AT), DataError, "model-0 of fewer than 3 sizes"),
         (lambda: choose_model(SEEN.assign(loss=-1.0), at=AT), DataError, "finite and positive"),
-        (lambda: choose_model(SEEN.assign(D="many"), at=AT), DataError, "finite and positive"),
+        (lambda: choose_model(SEEN.assign(D="many"), at=AT), DataError, "'many' is not a number"),
         (lambda: choose_model({"model": [1], "D": [2.0]}, at=AT), DataError, "no column loss"),
     ],
 )

@@ -9,7 +9,7 @@ import pytest
 import jaxlaw as jl
 from jaxlaw import DataError, UsageError
 from jaxlaw.planning import pretraining_value
-from jaxlaw.planning.valuation import ALONE, CONTINUE, MISALIGNED, REACHED
+from jaxlaw.planning._downstream import ALONE, CONTINUE, MISALIGNED, REACHED
 
 TRUTH = jl.simulate.TRUTHS["downstream-bleu"]
 MADE = jl.simulate.experiment("downstream-bleu", noise=0.01, seed=3).table
@@ -69,7 +69,7 @@ def test_later_scores_are_predicted_by_the_law_of_the_first_four(good):
 @pytest.mark.parametrize("resamples", [0, 2, 3, 40])
 def test_the_advice_does_not_depend_on_what_is_resampled(resamples):
     """The scores grow, then stand still: a law that learns of each would follow them."""
-    found, usual = (pretraining_value(STILL, resamples=n) for n in (resamples, 400))
+    found, usual = (pretraining_value(STILL, n_resamples=n) for n in (resamples, 400))
     assert found.advice == usual.advice == MISALIGNED
     codes = {note.code for note in found.notes}
     assert ("few-resamples" in codes) == (resamples in (2, 3))  # 39 tell the ends of 95 %
@@ -164,14 +164,14 @@ def test_three_checkpoints_determine_the_law_exactly():
         (lambda: pretraining_value(GOOD | {"Dp": np.full(8, 1e9)}), DataError, "same Dp"),
         (lambda: pretraining_value(GOOD, at=-1), UsageError, "at is -1"),
         (lambda: pretraining_value(GOOD, at=DP[0]), UsageError, "more than the last checkpoint's"),
-        (lambda: pretraining_value({"Dp": 1e9, "score": 3.0}), DataError, "no table"),
+        (lambda: pretraining_value({"Dp": 1e9, "score": 3.0}), DataError, "not a table"),
         (lambda: pretraining_value(GOOD, target=-1), UsageError, "target is -1"),
         (lambda: pretraining_value(GOOD, target=np.inf), UsageError, "target is inf"),
         (lambda: pretraining_value(GOOD, least_gain=-1), UsageError, "least_gain is -1"),
         (lambda: pretraining_value(GOOD, baseline=np.inf), UsageError, "baseline is inf"),
         (lambda: pretraining_value(GOOD, noise=1), UsageError, "a share of the highest score"),
         (lambda: pretraining_value(GOOD, shortfall=-1), UsageError, "shortfall is -1"),
-        (lambda: pretraining_value(GOOD, resamples=1), UsageError, "one resample has no spread"),
+        (lambda: pretraining_value(GOOD, n_resamples=1), UsageError, "one resample has no spread"),
     ],
 )
 def test_data_that_carry_nothing(change, error, message):

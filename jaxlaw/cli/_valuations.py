@@ -57,7 +57,7 @@ def valuation_command(
     check_out(out, *ANSWER)
     found = planning.pretraining_value(
         data, at=at, target=target, least_gain=least_gain, baseline=baseline,
-        columns=pairs(column, "--column"), noise=noise, shortfall=shortfall, resamples=resamples,
+        columns=pairs(column, "--column"), noise=noise, shortfall=shortfall, n_resamples=resamples,
         seed=seed, level=level,
     )  # fmt: skip
     tell(found, out, as_json, draw=lambda plots: plots.value(found, target))
@@ -89,7 +89,7 @@ def model_command(
     check_out(out, *ANSWER)
     found = planning.choose_model(
         data, at=at, law=law_named(law), columns=pairs(column, "--column"), where=where,
-        resamples=resamples, seed=seed, level=level,
+        n_resamples=resamples, seed=seed, level=level,
     )  # fmt: skip
     tell(found, out, as_json, table=found.table, draw=lambda plots: plots.model_losses(found))
 

@@ -13,6 +13,7 @@ from jaxlaw.planning._continual import (
     turning_length,
 )
 from jaxlaw.planning._continual_run import ContinualRun, Pretraining
+from jaxlaw.planning._downstream import ModelChoice, Valuation, choose_model, pretraining_value
 from jaxlaw.planning._out_of_domain import OutOfDomain, out_of_domain
 from jaxlaw.planning.breakeven import break_even
 from jaxlaw.planning.budgets import allocation, allocation_law, frontier
@@ -23,10 +24,8 @@ from jaxlaw.planning.pipelines import BestRun, best_run
 from jaxlaw.planning.replays import compare_replay
 from jaxlaw.planning.savings import frontier_savings, observed_transfer
 from jaxlaw.planning.schedule import OptimalSchedule, optimal_schedule
-from jaxlaw.planning.selection import ModelChoice, choose_model
 from jaxlaw.planning.targets import allocation_at, smallest_compute
 from jaxlaw.planning.transfer import saved_compute, transfer_table, transferred
-from jaxlaw.planning.valuation import Valuation, pretraining_value
 
 __all__ = [
     "BestRun",

@@ -341,6 +341,11 @@ class Answer:
         lines = [self._line(name, value) for name, value in self.quantities.items()]
         return "\n".join([*lines, f"{'binding':<12} {self.binding}", *map(str, self.notes)])
 
+    def _known_lines(self) -> list[str]:
+        """A line for each number that is known."""
+        known = {name: v for name, v in self.quantities.items() if not np.isnan(v)}
+        return [self._line(name, value) for name, value in known.items()]
+
     def _line(self, name: str, value: float) -> str:
         line = f"{name:<12} {value:>12.6g}"
         if name in self.interval:

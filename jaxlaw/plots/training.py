@@ -16,10 +16,9 @@ from jaxlaw.planning._continual import (
     turning_length,
 )
 from jaxlaw.planning._continual_run import SETTINGS, ContinualRun
+from jaxlaw.planning._downstream import ModelChoice, Valuation
 from jaxlaw.planning._out_of_domain import OutOfDomain
 from jaxlaw.planning.schedule import OptimalSchedule
-from jaxlaw.planning.selection import ModelChoice
-from jaxlaw.planning.valuation import Valuation
 from jaxlaw.plots.style import (
     BLUE,
     FAINT,
