@@ -129,7 +129,7 @@ def inflection_expected():
     columns = {"r_d": "domain_ratio", "loss_g": "general_loss"}
     found = jl.inflection_ratio(
         jl.read_runs("shares.csv", columns, corpus="general"),
-        resamples=2,
+        n_resamples=2,
         n_starts=16,
         screen=4,
     )

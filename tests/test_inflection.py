@@ -37,7 +37,7 @@ def runs(below, noise=0.002, seed=0):
 
 @pytest.fixture(scope="module")
 def found():
-    return jl.inflection_ratio(runs(lower()), at=AT, resamples=20)
+    return jl.inflection_ratio(runs(lower()), at=AT, n_resamples=20)
 
 
 @pytest.mark.slow
@@ -183,7 +183,7 @@ def test_no_inflection_within_the_data_is_an_answer():
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({"resamples": 1}, "resamples ≥ 2"),
+        ({"n_resamples": 1}, "resamples ≥ 2"),
         ({"resample": "rows"}, "'points' or 'runs'"),
         ({"level": 95}, "level is 95; it must be between 0 and 1"),
         ({"split": 0.005}, "0 runs have a share below 0.005"),

@@ -152,7 +152,7 @@ def inflection_command(
     check_out(out)
     found = jl.inflection_ratio(
         jl.read_runs(data, **reading), split=split, at=numbers_of(at, "--at"),
-        resamples=resamples, level=level, resample=resample, n_starts=n_starts, screen=screen,
+        n_resamples=resamples, level=level, resample=resample, n_starts=n_starts, screen=screen,
         seed=seed,
     )  # fmt: skip
     record = {

@@ -38,6 +38,7 @@ from jaxlaw.planning._answers import (
     percentiles_of,
     with_ends,
 )
+from jaxlaw.uncertainty._resampling import resampled_residuals, student_scales
 
 MISALIGNED = "suspect misalignment"
 REACHED = "stop: target reached"
@@ -47,15 +48,6 @@ FEWEST = 3  # checkpoints that determine the law's three parameters
 FIRST = 4  # checkpoints whose law the later ones are compared with, as in Isik 2024, §4
 _BLEU = "downstream-bleu"
 _VALUE_SEARCH = {"n_starts": 256, "screen": 8}  # 16 move no interval by more than 0.5 %
-
-
-def _too_few_rows_widen(freedom: Any, shape: tuple[int, ...], random: np.random.Generator) -> Any:
-    """Factors on drawn residuals, as the quantiles of Student's t are to those of the normal.
-
-    A few rows do not tell the size of the noise. :func:`jaxlaw.bootstrap` has no such factor; and
-    it would compile for every number of rows, where these plans refit versions of one shape.
-    """
-    return np.sqrt(freedom / random.chisquare(np.maximum(freedom, 1), shape))
 
 
 # The value of a corpus
@@ -281,11 +273,11 @@ class _Versions:
         predicted = np.log(law_fit.predict(Dp=self.observations.inputs["Dp"]))
         left = (np.log(self.observations.target) - predicted)[:kept]
         left = (left - left.mean()) * math.sqrt(kept / spare)
-        random = np.random.default_rng(seed)
-        picked = random.integers(kept, size=(count, len(predicted)))
-        scale = _too_few_rows_widen(spare, (count, 1), random)
+        # jaxlaw.bootstrap would compile for every number of rows kept: these are versions of one
+        # shape, refitted by the program that has fitted the first checkpoints.
+        drawn = resampled_residuals(left, count, seed, size=len(predicted), degrees=spare)
         weights = np.tile(np.arange(len(predicted)) < kept, (count, 1)).astype(float)
-        return self.refitted(weights, np.exp(predicted + scale * left[picked]))
+        return self.refitted(weights, np.exp(predicted + drawn))
 
 
 def _scores(params: Mapping[str, np.ndarray], Dp: Any) -> np.ndarray:
@@ -643,8 +635,8 @@ def _scales(
     """(R, K) scatter to draw with: of all models together, or of those apart their own."""
     shared = freedom * ~apart
     pooled = math.sqrt(np.nansum(scatter**2 * shared) / shared.sum())
-    together = pooled * _too_few_rows_widen(shared.sum(), (count, 1), random)
-    alone = _too_few_rows_widen(freedom, (count, len(freedom)), random)
+    together = pooled * student_scales(shared.sum(), (count, 1), random)
+    alone = student_scales(freedom, (count, len(freedom)), random)
     return np.where(apart, np.nan_to_num(scatter) * alone, together)
 
 

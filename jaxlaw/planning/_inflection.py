@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 
 from jaxlaw import laws
+from jaxlaw._deprecated import renamed_arguments
 from jaxlaw._typed import ConfidenceLevel, ResampleCount, Seed, StartCount, checked
 from jaxlaw.data._runs import Observations, read_runs
 from jaxlaw.errors import DataError, UsageError
@@ -25,10 +26,13 @@ from jaxlaw.fitting._problem import Options
 from jaxlaw.fitting._result import Fit
 from jaxlaw.fitting._scores import Scores, score_fit
 from jaxlaw.notes import Note
+from jaxlaw.uncertainty._intervals import percentile_interval
+from jaxlaw.uncertainty._resampling import resampled_weights
 
 _SURE = 2.0  # standard errors of a slope
 _SIGNED = {"B": (-1e3, 1e3)}  # nats at a billion tokens
 _FINE = 512  # shares at which the two laws are compared
+_NONE = (np.nan, np.nan)
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,8 +44,14 @@ class PiecewiseLaw:
     step at r_i (:meth:`step`).
 
     Attributes:
-        ratio: the inflection ratio r_i.
-        below, above: the pieces, as fits of the law ``dcpt``.
+        ratio: inflection ratio r_i.
+        below, above: pieces, as fits of the law ``dcpt``.
+
+    Example:
+        >>> truth = jl.simulate.TRUTHS["dcpt"]
+        >>> found = jl.InflectionRatio(ratio=0.1, below=truth | {"B": -0.1}, above=truth)
+        >>> found.law().predict(N=1.8, D=[1.0, 2.0], r=0.05).round(3).tolist()
+        [2.363, 2.452]
     """
 
     ratio: float
@@ -49,11 +59,7 @@ class PiecewiseLaw:
     above: Fit
 
     def predict(self, table: Any = None, /, **inputs: Any) -> np.ndarray:
-        """The loss at new points; args, shape and errors as of :meth:`jaxlaw.Fit.predict`.
-
-        Example:
-            >>> jl.inflection_ratio(runs).law().predict(N=1.8, D=2.0, r=[0.02, 0.2])
-        """
+        """The loss at new points; args, shape and errors as of :meth:`jaxlaw.Fit.predict`."""
         r = self.above.checked_inputs(table, inputs)["r"] * self.above.units["r"]
         losses = [one.predict(table, **inputs) for one in (self.below, self.above)]
         return np.where(r < self.ratio, *losses)
@@ -81,34 +87,40 @@ class InflectionRatio:
     """Where the trend of the loss with D turns.
 
     Attributes:
-        ratio: the share at which the two fits meet; NaN where they do not, or nothing turns.
+        ratio: share at which the two fits meet; NaN where they do not, or nothing turns.
         interval: (low, high) of it, percentiles of ``crossings``; NaN likewise, and where fewer
             than two meet. Notes say where it is too narrow, or does not hold ``ratio``.
-        bracket: (low, high) the largest share at which the loss surely rises with D, the
+        bracket: (low, high), the largest share at which the loss surely rises with D and the
             smallest above it at which it surely falls; NaN where there is none.
-        flat: the share at which the slopes in D, drawn straight between shares, pass zero.
-        split: the shares below it and above it were fitted apart.
-        trends: one row a share: ``r``, ``slope`` of log loss over log D, ``error`` (standard).
+        flat: share at which the slopes in D, drawn straight between shares, pass zero.
+        split: share below which and from which on runs were fitted apart.
+        trends: table of a row a share: ``r``, ``slope`` of log loss over log D, ``error``
+            (standard).
         below, above: parameters of the two fits, in the law's own units.
-        crossings: (resamples,) where resampled fits meet, NaN where they do not.
-        level: of the interval.
+        crossings: (resamples,) shares where resampled fits meet, NaN where they do not.
+        level: confidence level of the interval.
         notes: what to know before relying on it.
-        units: input → what one unit of the runs is worth in the law's own unit.
+        units: input → one unit of the runs in the law's own unit.
         ranges: input → (lowest, highest) of the runs, in the runs' units.
+
+    Example:
+        >>> found = jl.inflection_ratio(jl.simulate.experiment("dcpt").table)
+        >>> found.ratio, found.summary().splitlines()[0]
+        (nan, 'no inflection within the data')
     """
 
-    ratio: float
-    interval: tuple[float, float]
-    bracket: tuple[float, float]
-    flat: float
-    split: float
-    trends: pd.DataFrame
-    below: dict[str, float]
-    above: dict[str, float]
-    crossings: np.ndarray
-    level: float
-    notes: tuple[Note, ...]
-    units: dict[str, float] = field(default_factory=dict)
+    ratio: float = np.nan
+    interval: tuple[float, float] = _NONE
+    bracket: tuple[float, float] = _NONE
+    flat: float = np.nan
+    split: float = np.nan
+    trends: pd.DataFrame = field(default_factory=pd.DataFrame)
+    below: dict[str, float] = field(default_factory=dict)
+    above: dict[str, float] = field(default_factory=dict)
+    crossings: np.ndarray = field(default_factory=lambda: np.empty(0))
+    level: float = 0.95
+    notes: tuple[Note, ...] = ()
+    units: dict[str, float] = field(default_factory=lambda: dict.fromkeys("NDr", 1.0))
     ranges: dict[str, tuple[float, float]] = field(default_factory=dict)
 
     def law(self, ratio: float | None = None) -> PiecewiseLaw:
@@ -158,13 +170,14 @@ class InflectionRatio:
         return "\n".join([*lines, *map(str, self.notes)])
 
 
+@renamed_arguments(resamples="n_resamples")
 @checked
 def inflection_ratio(
     runs: Any,
     *,
     split: float | None = None,
     at: dict[str, float] | None = None,
-    resamples: ResampleCount = 100,
+    n_resamples: ResampleCount = 100,
     level: ConfidenceLevel = 0.95,
     resample: Literal["points", "runs"] = "points",
     n_starts: StartCount = 512,
@@ -174,20 +187,21 @@ def inflection_ratio(
     """Find the share at which the loss turns from rising to falling with D.
 
     Args:
-        runs: what :func:`jaxlaw.read_runs` takes or returns, with columns N, D, r, loss: r
-            the share of the corpus the loss is of. Runs with r = 0 are left out: there the
+        runs: runs as :func:`jaxlaw.read_runs` takes or returns them, with columns N, D, r, loss:
+            r the share of the corpus the loss is of. Runs with r = 0 are left out: there the
             law has no data term.
-        split: shares below and above it are fitted apart; if None, between the two shares
-            where the slope in D changes its sign.
+        split: share below which and from which on runs are fitted apart; if None, between the
+            two shares where the slope in D changes its sign.
         at: N and D, in the law's own units (billions), at which the fits are compared; the
             geometric means if None. Their meeting point depends on them.
-        resamples: of the runs, each with random weights (exponential, a Bayesian bootstrap);
-            two or more; below 39 an interval of 95 % is too narrow.
-        level: of the interval.
-        resample: whether ``points`` get weights of their own, or whole ``runs`` (all D of one
-            N and r), for noise that a run's points share.
-        n_starts, screen, seed: as for :func:`jaxlaw.fit`, for every fit; ``seed`` also of
-            the weights.
+        n_resamples: number of resamples of the runs, each with random weights (exponential, a
+            Bayesian bootstrap); two or more; below 39 an interval of 95 % is too narrow.
+        level: confidence level of the interval.
+        resample: ``points``, which get weights of their own, or whole ``runs`` (all D of one N
+            and r), for noise that a run's points share.
+        n_starts: number of starts of every fit.
+        screen: number of starts that are solved, as for :func:`jaxlaw.fit`.
+        seed: seed of the starts and of the weights.
 
     Returns:
         :class:`InflectionRatio`. Where no share's trend turns, ratio and bracket are NaN and
@@ -196,42 +210,55 @@ def inflection_ratio(
     Raises:
         UsageError: the call makes no sense, or the split leaves one side empty.
         DataError: shares without two values of D, or too few runs.
+
+    Example:
+        >>> jl.inflection_ratio(jl.simulate.experiment("dcpt").table).notes[-1].code
+        'no-inflection'
     """
-    if resamples < 2 or not 0 < level < 1:
-        raise UsageError(f"resamples ≥ 2 and 0 < level < 1, not {resamples} and {level}")
+    if n_resamples < 2 or not 0 < level < 1:
+        raise UsageError(f"n_resamples ≥ 2 and 0 < level < 1, not {n_resamples} and {level}")
     if resample not in ("points", "runs"):
         raise UsageError(f"resample is 'points' or 'runs', not {resample!r}")
     seen = read_runs(runs).observations("dcpt")
-    inputs, zero = seen.inputs, seen.inputs["r"] <= 0
-    notes = [*seen.notes, *_on_zero(zero)]
-    used = np.where(zero, 0.0, seen.weight)
+    shares, law = seen.inputs["r"], laws.built_in("dcpt")
+    notes, used = [*seen.notes], np.where(shares <= 0, 0.0, seen.weight)
+    if count := int((shares <= 0).sum()):
+        message = f"{count} runs with r = 0 left out: there the law has no data term"
+        notes.append(Note("zero-share", "info", message))
     trends = _trends(seen, used)
     bracket, between, flat = _bracket(trends)
-    nothing = InflectionRatio(
-        np.nan, (np.nan, np.nan), bracket, flat, np.nan, trends, {}, {}, np.empty(0), level,
-        tuple(notes), dict(seen.scale), dict(seen.ranges),
+    answer = InflectionRatio(
+        bracket=bracket, flat=flat, trends=trends, level=level, units=dict(seen.scale),
+        ranges=dict(seen.ranges),
     )  # fmt: skip
-    if np.isnan(bracket[0]) and split is None:
-        return replace(nothing, notes=(*notes, _no_inflection(trends)))
+    none = [_no_inflection(trends)] if np.isnan(bracket[0]) else []
+    if none and split is None:
+        return replace(answer, notes=(*notes, *none))
     split = float(np.sqrt(np.prod(between))) if split is None else split
-    sides = [used * (inputs["r"] < split), used * (inputs["r"] >= split)]
-    _check_sides(sides, split)
-    point = _where(seen, used, at)
-    drawn = _weights(seen, resamples, resample, seed)
-    weights = np.stack([side * each for each in drawn for side in sides])
-    found = refit(
-        laws.built_in("dcpt"), seen, weights, options=Options(bounds=_SIGNED), n_starts=n_starts,
+    sides = [used * (shares < split), used * (shares >= split)]
+    for side, word in zip(sides, ("below", "at or above"), strict=True):
+        if (side > 0).sum() < len(law.parameters):
+            raise UsageError(
+                f"{(side > 0).sum()} runs have a share {word} {split:.4g}; the law's "
+                f"{len(law.parameters)} parameters need more: choose another split"
+            )
+    point = _comparison_point(seen, used, at)
+    groups = np.arange(len(seen))
+    if resample == "runs":
+        groups = pd.DataFrame({name: seen.inputs[name] for name in "Nr"}).groupby([*"Nr"]).ngroup()
+    drawn = resampled_weights(np.asarray(groups), n_resamples, seed, "bayesian")
+    weights = [side * each for each in (np.ones(len(seen)), *drawn) for side in sides]
+    fits = refit(
+        law, seen, np.stack(weights), options=Options(bounds=_SIGNED), n_starts=n_starts,
         screen=screen, seed=seed,
     )  # fmt: skip
-    crossings, several = _crossings(found, point, split, inputs["r"][used > 0])
-    ratio, resampled = crossings[0], crossings[1:]
+    crossings, several = _crossings(fits, point, split, shares[used > 0])
+    ratio, resampled = float(crossings[0]), crossings[1:]
     interval, doubts = _interval(ratio, resampled, level)
-    below, above = ({name: float(v[k]) for name, v in found.params.items()} for k in (0, 1))
-    notes += [*_findings(ratio, resampled, several, bracket, below, above), *doubts]
-    if np.isnan(bracket[0]):
-        notes.append(_no_inflection(trends))
+    below, above = ({name: float(v[k]) for name, v in fits.params.items()} for k in (0, 1))
+    notes += [*_crossing_notes(ratio, resampled, several, bracket, below, above), *doubts, *none]
     return replace(
-        nothing, ratio=float(ratio), interval=interval, split=split, below=below, above=above,
+        answer, ratio=ratio, interval=interval, split=split, below=below, above=above,
         crossings=resampled, notes=tuple(notes),
     )  # fmt: skip
 
@@ -244,10 +271,10 @@ def loss_slopes(runs: Any, *, every: float | None = None, **reading: Any) -> pd.
     these differences over every 5,000 steps, drawn over r (App. E.2, figure 10).
 
     Args:
-        runs: what :func:`jaxlaw.read_runs` takes or returns, with columns N, D, r, loss; rows of
-            one N, r and D are averaged.
+        runs: runs as :func:`jaxlaw.read_runs` takes or returns them, with columns N, D, r, loss;
+            rows of one N, r and D are averaged.
         every: least D from one evaluation to the next, in the unit of the runs; None takes all.
-        **reading: handed to :func:`jaxlaw.read_runs`.
+        **reading: options of :func:`jaxlaw.read_runs`.
 
     Returns:
         One row a size, interval of D and share, in the units of the runs: ``N``, ``D_low``,
@@ -258,7 +285,9 @@ def loss_slopes(runs: Any, *, every: float | None = None, **reading: Any) -> pd.
         DataError: no run has two evaluations that far apart.
 
     Example:
-        >>> jl.loss_slopes(runs)["falls"].mean()  # 1: the implicit trend holds throughout
+        >>> runs = jl.simulate.experiment("dcpt", noise=0.0).table
+        >>> float(jl.loss_slopes(runs)["falls"].mean())  # 1: the implicit trend holds throughout
+        1.0
     """
     seen = read_runs(runs, **reading).observations("dcpt", free=())
     table = pd.DataFrame({name: v / seen.scale[name] for name, v in seen.inputs.items()})
@@ -268,17 +297,17 @@ def loss_slopes(runs: Any, *, every: float | None = None, **reading: Any) -> pd.
         loss = run.groupby("D")["loss"].mean()
         D, loss = _spaced(loss.index.to_numpy(), loss.to_numpy(), every or 0.0)
         slopes = np.diff(loss) / np.diff(D)
-        ends = zip(D[:-1], D[1:], slopes, strict=True)
-        records += [(N, first, last, r, slope) for first, last, slope in ends]
+        steps = zip(D[:-1], D[1:], slopes, strict=True)
+        records += [(N, first, last, r, slope) for first, last, slope in steps]
     if not records:
         raise DataError(
             f"{seen.source}: no run (rows of one N and r) has two evaluations "
             + (f"{every:g} of D apart; ask for less (every=)" if every else "of different D")
         )
-    found = pd.DataFrame(records, columns=["N", "D_low", "D_high", "r", "slope"])
-    found = found.sort_values(["N", "D_low", "D_high", "r"], ignore_index=True)
-    change = found.groupby(["N", "D_low", "D_high"])["slope"].diff()
-    return found.assign(falls=np.where(change.isna(), np.nan, change < 0))
+    table = pd.DataFrame(records, columns=["N", "D_low", "D_high", "r", "slope"])
+    table = table.sort_values(["N", "D_low", "D_high", "r"], ignore_index=True)
+    change = table.groupby(["N", "D_low", "D_high"])["slope"].diff()
+    return table.assign(falls=np.where(change.isna(), np.nan, change < 0))
 
 
 def _spaced(D: np.ndarray, loss: np.ndarray, every: float) -> tuple[np.ndarray, np.ndarray]:
@@ -325,7 +354,7 @@ def _bracket(
     rising = r[slope > sure]
     falling = r[(slope < -sure) & (r > rising.max())] if len(rising) else rising
     if not len(falling):
-        return (np.nan, np.nan), (np.nan, np.nan), np.nan
+        return _NONE, _NONE, np.nan
     low, high = rising.max(), falling.min()
     inside = trends[(r >= low) & (r <= high)]
     k = int(np.argmax(inside["slope"].to_numpy() <= 0))  # the first that does not rise
@@ -334,30 +363,18 @@ def _bracket(
     return (float(low), float(high)), (float(r0), float(r1)), float(flat)
 
 
-def _weights(seen: Observations, resamples: int, resample: str, seed: int) -> np.ndarray:
-    """(1 + resamples, n) factors on the runs' weights; the first are ones."""
-    n = len(seen)
-    unit = np.arange(n)
-    if resample == "runs":
-        pairs = np.stack([seen.inputs["N"], seen.inputs["r"]], axis=1)
-        unit = np.unique(pairs, axis=0, return_inverse=True)[1].ravel()
-    drawn = np.random.default_rng(seed).exponential(size=(resamples, unit.max() + 1))
-    return np.vstack([np.ones(n), drawn[:, unit]])
-
-
-def _where(seen: Observations, used: np.ndarray, at: dict[str, float] | None) -> dict[str, float]:
-    given = dict(at or {})
-    if set(given) - {"N", "D"}:
-        raise UsageError(f"at takes N and D, not {', '.join(sorted(set(given) - {'N', 'D'}))}")
-    means = {
-        name: float(np.exp(np.average(np.log(seen.inputs[name]), weights=used)))
-        for name in ("N", "D")
-    }
-    return means | given
+def _comparison_point(
+    seen: Observations, used: np.ndarray, at: dict[str, float] | None
+) -> dict[str, float]:
+    at = dict(at or {})
+    if others := sorted(set(at) - {"N", "D"}):
+        raise UsageError(f"at takes N and D, not {', '.join(others)}")
+    logs = {name: np.average(np.log(seen.inputs[name]), weights=used) for name in ("N", "D")}
+    return {name: float(np.exp(log)) for name, log in logs.items()} | at
 
 
 def _crossings(
-    found: Refits, at: dict[str, float], split: float, shares: np.ndarray
+    fits: Refits, at: dict[str, float], split: float, shares: np.ndarray
 ) -> tuple[np.ndarray, bool]:
     """(1 + resamples,) where the two fits meet next to the split; whether the first do twice.
 
@@ -366,7 +383,7 @@ def _crossings(
     below, above = np.unique(shares[shares < split]), np.unique(shares[shares >= split])
     r = np.geomspace(below[-2:][0], above[:2][-1], _FINE)
     points = {name: np.full(_FINE, value) for name, value in at.items()} | {"r": r}
-    values = np.log(found.predict(**points))
+    values = np.log(fits.predict(**points))
     apart = values[0::2] - values[1::2]
     result = np.full(len(apart), np.nan)
     for k, gap in enumerate(apart):
@@ -376,24 +393,6 @@ def _crossings(
             met = r[turns] + share * (r[turns + 1] - r[turns])
             result[k] = met[np.argmin(np.abs(np.log(met / split)))]
     return result, bool((apart[0][1:] * apart[0][:-1] <= 0).sum() > 1)
-
-
-def _check_sides(sides: list[np.ndarray], split: float) -> None:
-    free = len(laws.built_in("dcpt").parameters)
-    for side, word in zip(sides, ("below", "at or above"), strict=True):
-        count = int((side > 0).sum())
-        if count < free:
-            raise UsageError(
-                f"{count} runs have a share {word} {split:.4g}; the law's {free} parameters need "
-                "more: choose another split"
-            )
-
-
-def _on_zero(zero: np.ndarray) -> list[Note]:
-    if not zero.any():
-        return []
-    message = f"{int(zero.sum())} runs with r = 0 left out: there the law has no data term"
-    return [Note("zero-share", "info", message)]
 
 
 def _no_inflection(trends: pd.DataFrame) -> Note:
@@ -415,8 +414,8 @@ def _interval(
     """Percentiles of the resampled crossings, and what is wrong with them."""
     met = crossings[np.isfinite(crossings)]
     if not np.isfinite(ratio):
-        return (np.nan, np.nan), []
-    tail, needed, notes = (1 - level) / 2, fewest_for(level), []
+        return _NONE, []
+    needed, notes = fewest_for(level), []
     if len(met) < needed:
         message = (
             f"{len(met)} of {len(crossings)} resampled fits meet; a {level:.0%} interval of fewer "
@@ -424,15 +423,18 @@ def _interval(
         )
         notes.append(Note("few-crossings", "warning", message))
     if len(met) < 2:
-        return (np.nan, np.nan), notes
-    low, high = np.quantile(met, [tail, 1 - tail])
+        return _NONE, notes
+    low, high = percentile_interval(met, level)
     if not low <= ratio <= high:
         message = "the resampled fits meet to one side of the ratio; rely on the bracket"
         notes.append(Note("interval-elsewhere", "warning", message))
     return (float(low), float(high)), notes
 
 
-def _findings(ratio, resampled, several, bracket, below, above) -> list[Note]:
+def _crossing_notes(
+    ratio: float, resampled: np.ndarray, several: bool, bracket: tuple[float, float],
+    below: dict[str, float], above: dict[str, float],
+) -> list[Note]:  # fmt: skip
     notes = []
     missing = float(np.isnan(resampled).mean())
     if np.isnan(ratio) or missing > 0.1 or several:

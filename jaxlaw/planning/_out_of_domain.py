@@ -15,7 +15,7 @@ from jaxlaw.data._runs import read_columns, refuse_rows
 from jaxlaw.errors import DataError, UsageError
 from jaxlaw.notes import Note
 from jaxlaw.planning._answers import LEVEL, Answer, measured
-from jaxlaw.uncertainty._resampling import resampled_counts
+from jaxlaw.uncertainty._resampling import resampled_weights
 
 _OBSERVED = ("loss_pt", "loss_cpt", "loss_ood")
 _OPTIONAL = ("run", "step")
@@ -132,7 +132,7 @@ def out_of_domain(
     # The triangular factor of a piece has the same least-squares problem in three rows.
     factors = [np.linalg.qr(piece, mode="r") for piece in np.split(losses, cuts)]
     member = np.repeat(np.arange(len(factors)), [len(factor) for factor in factors])
-    drawn = resampled_counts(np.arange(len(factors)), n_resamples, seed)
+    drawn = resampled_weights(np.arange(len(factors)), n_resamples, seed)
     counts = np.vstack([np.ones(len(factors)), drawn])
     rows = np.concatenate(factors)
     weights = np.array(
