@@ -3,8 +3,8 @@
     python benchmarks/first_call.py
 
 Every row is the median of three new processes; CPU seconds, of all threads. "plain" compiles as
-``jax.jit`` does, "quick" as :mod:`jaxlaw._jit` does, with little work step by step, "kept"
-finds in a folder (``compile_cache=``) what an earlier process compiled. The second fit is of the
+``jax.jit`` does, "quick" as :mod:`jaxlaw._jit` does, "kept" finds in a folder
+(``compile_cache=``) what an earlier process compiled. The second fit is of the
 same shapes, compiled: the options must not cost there what they save.
 """
 
@@ -20,11 +20,10 @@ LAWS = ("chinchilla", "dcpt", "cpt-curve")
 SCRIPT = """
 import json, sys, time
 import jaxlaw as jl
-from jaxlaw import engine, programs
+from jaxlaw import _jit as programs
 law, way, folder = sys.argv[1:]
 if way == "plain":
     programs.QUICK = programs.UNOPTIMISED = {}
-    engine.LITTLE = engine.STEPWISE = 0
 made = jl.simulate.experiment(law, noise=0.004)
 def cpu(fit):
     began = time.process_time()
@@ -35,7 +34,7 @@ many = lambda: jl.fit(made.law, made.table, n_starts=4096, screen=False)
 (first, fit), (second, _) = cpu(one), cpu(one)
 cpu(many)
 (large, _) = cpu(many)
-print(json.dumps([first, second, large, fit.objective, bool(programs.known_options())]))
+print(json.dumps([first, second, large, fit.objective, bool(programs.compiler_options())]))
 """
 
 

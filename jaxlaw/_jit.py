@@ -1,4 +1,4 @@
-"""Compiled programs: made quickly on the CPU, and kept in a folder for later processes."""
+"""Compiled programs: how they are made, on the CPU quickly, and kept in a folder for later."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import jax
-import numpy as np
 from jax.experimental.compilation_cache import compilation_cache
+from jax.extend.core import get_opaque_trace_state
 
 from jaxlaw._typed import refuse_forked
 
@@ -24,83 +24,66 @@ QUICK = {"xla_cpu_use_fusion_emitters": False}
 #: it takes a fifth longer.
 UNOPTIMISED = {"xla_backend_optimization_level": 0, "xla_cpu_parallel_codegen_split_count": 1}
 
-#: Numbers in the arguments of little work, if each of them is evaluated once, as by a formula …
-EVALUATED = 2**14
-#: … or is searched, integrated over or met by every other, as in the plan of one fit.
-SEARCHED = 2**9
-
-#: Memory maps that the programs of a shelf may take; Linux gives a process 65,530 in all.
-MAPS = 2**14
+#: Memory maps of a process beyond which compiled programs are forgotten. Linux gives a process
+#: 65,530, a program takes some hundreds, and without any left the compiler ends the process.
+MOST_MAPS = 30_000
 
 
-def compiled(
-    *, optimised: bool = True, little: int = 0, **options: Any
-) -> Callable[[Callable[..., Any]], Program]:
-    """Like ``jax.jit`` as a decorator, with programs that compile quickly.
+def compiled(*, optimised: bool = True, **options: Any) -> Callable[[Callable[..., Any]], Program]:
+    """Make a program of a function, like ``jax.jit`` as a decorator.
 
     Args:
-        optimised: False for what always takes longer to compile than to do.
-        little: … and for what does so with arguments of so many numbers in all, or fewer.
-        options: those of ``jax.jit``.
+        optimised: whether the compiler optimises. False is for programs that run once for a fit,
+            or for a table, such as those of notes and of uncertainty: they take longer to
+            optimise than to run. What runs for every start, draw or step is optimised.
+        **options: options of ``jax.jit``, such as ``static_argnames``.
     """
-    return functools.partial(Program, options=options, optimised=optimised, little=little)
+    return functools.partial(Program, optimised=optimised, options=options)
 
 
 class Program:
     """A function and its compiled programs."""
 
     def __init__(
-        self,
-        function: Callable[..., Any],
-        options: dict[str, Any],
-        optimised: bool = True,
-        little: int = 0,
+        self, function: Callable[..., Any], optimised: bool, options: dict[str, Any]
     ) -> None:
         functools.update_wrapper(self, function)
-        self._little = little
-        self._within = jax.jit(function, **options)
-        self._make = functools.partial(jax.jit, function, **options)
-        self._optimised = optimised
+        self._optimised, self._options = optimised, options
+        self._inside = jax.jit(function, **options)
 
     @functools.cached_property
-    def for_little_work(self) -> Program:
-        """The same, on the CPU without optimisation: for what is done sooner than compiled."""
-        return Program(self.__wrapped__, self._make.keywords, optimised=False)
+    def _outermost(self) -> Any:
+        """The program with options of the compiler, which JAX takes of the outermost one alone."""
+        options = compiler_options(self._optimised)
+        return jax.jit(self.__wrapped__, compiler_options=options, **self._options)
 
-    def __call__(self, *args: Any, **named: Any) -> Any:
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The function's result."""
         refuse_forked()
-        leaves = jax.tree.leaves((args, named))
-        if _traced(leaves):
-            return self._within(*args, **named)
-        if self._little and _numbers(leaves) <= self._little:
-            return self.for_little_work(*args, **named)
-        return self.alone(*args, **named)
-
-    @functools.cached_property
-    def alone(self) -> Any:
-        """The program, called a little sooner where it is never a part of another."""
-        options = known_options(self._optimised)
-        return self._make(compiler_options=options) if options else self._within
-
-    def clear_cache(self) -> None:
-        """Forget what was compiled, of the program for little work too."""
-        self.alone.clear_cache()
-        if "for_little_work" in vars(self):
-            self.for_little_work.clear_cache()
+        if get_opaque_trace_state() != _not_tracing():
+            return self._inside(*args, **kwargs)
+        programs = self._cache_size()
+        result = self._outermost(*args, **kwargs)
+        if self._cache_size() > programs and memory_maps() > MOST_MAPS:
+            jax.clear_caches()
+        return result
 
     def _cache_size(self) -> int:
-        return self.alone._cache_size()
+        return self._outermost._cache_size()
 
 
-def _traced(leaves: list[Any]) -> bool:
-    """Whether this call becomes part of another program, of which how to compile is said."""
-    of_now = jax.device_put(np.int32(0))  # a tracer inside a jit, whatever the arguments
-    return any(isinstance(leaf, jax.core.Tracer) for leaf in (of_now, *leaves))
+@functools.cache
+def _not_tracing() -> Any:
+    with jax.core.eval_context():
+        return get_opaque_trace_state()
 
 
-def _numbers(leaves: list[Any]) -> int:
-    return sum(leaf.size for leaf in leaves if isinstance(leaf, np.ndarray | jax.Array))
+def memory_maps() -> int:
+    """How many memory maps this process has, where the system tells; 0 elsewhere."""
+    try:
+        return Path("/proc/self/maps").read_bytes().count(b"\n")
+    except OSError:
+        return 0
 
 
 def few_lengths(length: int) -> int:
@@ -108,36 +91,7 @@ def few_lengths(length: int) -> int:
     return 2 ** (length - 1).bit_length()
 
 
-class Shelf:
-    """Programs that are forgotten together when they have grown too many.
-
-    Without this, a process that fits many laws comes to an end in the compiler.
-    """
-
-    def __init__(self, *programs: Program) -> None:
-        self._programs = programs
-        self._keys: set[tuple[Any, ...]] = set()
-        self._maps = 0  # in use when they were last forgotten
-
-    def make_room(self, *key: Any) -> None:
-        """Before a program is used that is compiled if its key is new."""
-        if key not in self._keys and memory_maps() - self._maps > MAPS:
-            for program in self._programs:
-                program.clear_cache()
-            self._keys.clear()
-            self._maps = memory_maps()
-        self._keys.add(key)
-
-
-def memory_maps() -> int:
-    """How many this process has, where the system tells; a program takes some hundreds."""
-    try:
-        return Path("/proc/self/maps").read_bytes().count(b"\n")
-    except OSError:
-        return 0
-
-
-def known_options(optimised: bool = True) -> dict[str, Any]:
+def compiler_options(optimised: bool = True) -> dict[str, Any]:
     """Those of ``QUICK`` and ``UNOPTIMISED`` that this backend and version of jaxlib take."""
     if jax.default_backend() != "cpu":
         return {}

@@ -13,35 +13,30 @@ import pandas as pd
 import pytest
 
 import jaxlaw as jl
-from jaxlaw import _jit as programs
 from jaxlaw import simulate
-from jaxlaw._jit import Program, compiled, known_options, memory_maps
+from jaxlaw._jit import UNOPTIMISED, Program, compiled, memory_maps
 from jaxlaw.fitting import _engine as engine
-from jaxlaw.fitting import _stepwise as stepwise
 from jaxlaw.laws import _base as base
 
 DATA = os.environ.get("JAXLAW_DATA")
-#: What jaxlaw's own programs have where nothing is said.
-OPTIMISED = {"xla_backend_optimization_level": 3, "xla_cpu_parallel_codegen_split_count": 32}
-#: What is little work, where programs are used as often as users' are.
-FOR_USERS = {name: getattr(engine, name) for name in ("LITTLE", "STEPWISE")}
+#: For a process's ``XLA_FLAGS``: its programs are used once.
+UNOPTIMISED_FLAGS = " ".join(f"--{name}={value}" for name, value in UNOPTIMISED.items())
 needs_data = pytest.mark.skipif(DATA is None, reason="JAXLAW_DATA is not set")
 
 
 def pytest_configure(config):
     """Most of the time goes into compiling: what one process has compiled, the others read.
 
-    Most programs are used once here, so that optimising one takes longer than more work does,
-    and what the tests themselves compile is not optimised at all. Processes that the tests
-    begin are as users' own.
+    Most programs are used once here, so that optimising one takes longer than more work does:
+    the compiler optimises nothing. Processes that the tests begin are as users' own.
     """
-    engine.LITTLE *= 8
-    engine.STEPWISE *= 16
     gc.set_threshold(50_000, 20, 20)  # traces are many small objects that stay
-    if hasattr(config, "workerinput"):
+    os.environ.setdefault("XLA_FLAGS", UNOPTIMISED_FLAGS)
+    worker = hasattr(config, "workerinput")
+    if worker or not config.getoption("numprocesses", 0):
         jax.devices()  # reads the flags, once
-        os.environ.pop("XLA_FLAGS", None)
-        programs.QUICK |= OPTIMISED
+        os.environ.pop("XLA_FLAGS")
+    if worker:
         return
     if "JAX_COMPILATION_CACHE_DIR" not in os.environ:  # a folder of one's own outlives the run
         folder = tempfile.TemporaryDirectory(prefix="jaxlaw-programs-")
@@ -53,14 +48,6 @@ def pytest_configure(config):
     ignored = (f"ignore:Error {what} persistent compilation cache entry:UserWarning"
                for what in ("reading", "writing"))  # fmt: skip
     os.environ["PYTHONWARNINGS"] = ",".join(ignored)
-    if config.getoption("numprocesses", 0):
-        os.environ.setdefault("XLA_FLAGS", unoptimised_flags())
-
-
-def unoptimised_flags() -> str:
-    """For a process's ``XLA_FLAGS``: its programs are used once."""
-    options = known_options(optimised=False)
-    return " ".join(f"--{name}={value}".lower() for name, value in options.items())
 
 
 #: Begins a script that Ctrl-C must end, also where the tests run in the background, deaf to it.
@@ -114,25 +101,10 @@ def simulated_fit(name: str, noise: float = 0.004, most: int | None = None, **op
     return jl.fit(experiment.law, some_rows(experiment.table, most), **options)
 
 
-def as_for_users(patched: pytest.MonkeyPatch) -> None:
-    """Programs are made as for users: for tests that use theirs again and again."""
-    for name, value in FOR_USERS.items():
-        patched.setattr(engine, name, value)
-
-
-@pytest.fixture(scope="module")
-def used_often():
-    """:func:`as_for_users`, for a whole module."""
-    with pytest.MonkeyPatch.context() as patched:
-        as_for_users(patched)
-        yield
-
-
 def kept_programs() -> int:
     """How many programs of solvers and of screening this process has compiled and kept."""
-    members = (one for module in (engine, stepwise) for one in vars(module).values())
-    found = [one for one in members if isinstance(one, Program)]
-    return sum(one._cache_size() + one.for_little_work._cache_size() for one in found)
+    programs = [one for one in vars(engine).values() if isinstance(one, Program)]
+    return sum(program._cache_size() for program in programs)
 
 
 @pytest.fixture

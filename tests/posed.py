@@ -8,7 +8,7 @@ from jaxlaw._jit import compiled
 from jaxlaw.fitting import _engine as engine
 from jaxlaw.fitting import _starts as starts
 from jaxlaw.fitting._problem import Options, Posed, pose
-from jaxlaw.fitting._variable_projection import linear_part, solved_coordinates, terms, valued
+from jaxlaw.fitting._variable_projection import solved_coordinates, terms, valued
 
 LIKE_A_FIT = 32, 2048  # starts solved and tried at once: its programs are there already
 TRIED = 4096  # by it in all
@@ -38,11 +38,11 @@ def evaluate_starts(model, problems, starts, batched=frozenset()) -> engine.Valu
     """Screening's values of starts (S, p), for every problem."""
     fields = {name: getattr(problems, name) for name in batched}
     queue = engine.Queue(fields, starts, np.zeros(len(starts), np.int32))
-    return engine.evaluate_queues(model, problems, [queue], TRIED)[0]
+    return engine.evaluate_queues(model, problems, [queue])[0]
 
 
 @compiled(optimised=False, static_argnames="model")
 def solved_for(model, problem, coordinates):
     """A start (p,) with its linear coefficients solved for, as screening does."""
-    _, found = valued(*linear_part(model, problem), terms(model, problem, coordinates))
+    _, found = valued(model, problem, terms(model, problem, coordinates))
     return coordinates.at[np.array(solved_coordinates(model), int)].set(found)

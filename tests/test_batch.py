@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 import pytest
-from conftest import simulated_fit, unoptimised_flags
+from conftest import UNOPTIMISED_FLAGS, simulated_fit
 
 import jaxlaw as jl
 from jaxlaw import planning
@@ -110,7 +110,7 @@ with jax.enable_x64(True):
 
 @pytest.mark.slow
 def test_over_devices_each_fits_its_own_share_to_the_same_numbers(batch):
-    flags = f"--xla_force_host_platform_device_count=4 {unoptimised_flags()}"
+    flags = f"--xla_force_host_platform_device_count=4 {UNOPTIMISED_FLAGS}"
     ended = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", SHARDED],
         input=json.dumps(batch.tolist()),

@@ -13,7 +13,7 @@ from pathlib import Path
 import jax
 import pandas as pd
 import pytest
-from conftest import HEEDS, as_for_users
+from conftest import HEEDS
 from prepared import OBJECTIVE, OPTIMUM, prepare
 from python_calls import NO_NUMBERS, PYTHON, plain
 
@@ -112,9 +112,7 @@ def test_every_command_that_gives_numbers_has_its_python_call():
 
 
 @pytest.mark.parametrize("name", each())
-def test_the_example_runs_and_its_json_is_what_the_schema_says(command, folder, name, monkeypatch):
-    if name == "plan valuation":
-        as_for_users(monkeypatch)
+def test_the_example_runs_and_its_json_is_what_the_schema_says(command, folder, name):
     code, out, err = command(*example(name), "--json")
     assert (code, err) == (0, "")
     record = json.loads(out, parse_constant=pytest.fail)

@@ -4,9 +4,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from conftest import kept_programs
 from posed import evaluate_starts, posed, screened, solved_for
 
-from jaxlaw import _jit as programs
 from jaxlaw import simulate
 from jaxlaw.fitting import _engine as engine
 from jaxlaw.fitting import _starts as starts
@@ -19,9 +19,8 @@ NEWTON = SOLVERS["newton"]
 
 
 @pytest.fixture
-def wide(monkeypatch):
-    """Chinchilla, 64 starts from all over the starting ranges, none of it step by step."""
-    monkeypatch.setattr(engine, "STEPWISE", 0)
+def wide():
+    """Chinchilla, 64 starts from all over the starting ranges."""
     with jax.enable_x64(True):
         p = posed("chinchilla")
         yield p, screened(p)
@@ -127,11 +126,6 @@ def test_starts_of_many_problems_are_valued_as_those_of_each(wide):
     assert len(np.unique(batch[:, 0])) == 3
 
 
-def kept_programs():
-    rounds = engine._rounds
-    return rounds._cache_size() + rounds.for_little_work._cache_size()
-
-
 def test_tolerances_data_and_delta_are_no_reason_to_compile(wide):
     p, first = wide
     engine.solve(NEWTON, p.model, p.problem, first)
@@ -152,13 +146,3 @@ def test_data_of_numpy_and_of_jax_share_programs(wide):
     programs = kept_programs()
     engine.solve(NEWTON, p.model, jax.tree.map(np.asarray, p.problem), first)
     assert kept_programs() == programs
-
-
-def test_programs_do_not_pile_up(wide, monkeypatch):
-    """Every program takes memory maps, and a process has only so many."""
-    p, first = wide
-    engine.solve(NEWTON, p.model, p.problem, first)
-    monkeypatch.setattr(programs, "MAPS", -100_000)
-    other = posed("kaplan")
-    engine.solve(NEWTON, other.model, other.problem, screened(other))
-    assert kept_programs() <= 2  # kaplan's, in two numbers of slots

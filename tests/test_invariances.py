@@ -16,7 +16,6 @@ from conftest import simulated_fit
 
 import jaxlaw as jl
 from jaxlaw import simulate
-from jaxlaw.fitting import _engine as engine
 from jaxlaw.laws import _base as base
 
 DESIGN = simulate.experiment("chinchilla", noise=0.0)
@@ -89,8 +88,6 @@ def test_a_second_run_gives_the_same_bits(noisy):
 PROGRAM = """
 import json, sys
 import jaxlaw as jl
-from jaxlaw import engine
-engine.LITTLE = int(sys.argv[2])  # as in the process of the tests
 print(json.dumps(jl.fit("chinchilla", sys.argv[1]).to_dict()))
 """
 
@@ -99,7 +96,7 @@ print(json.dumps(jl.fit("chinchilla", sys.argv[1]).to_dict()))
 def test_a_second_process_gives_the_same_bits(noisy, tmp_path):
     NOISY.to_csv(tmp_path / "runs.csv", index=False)
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, str(tmp_path / "runs.csv"), str(engine.LITTLE)],
+        [sys.executable, "-c", PROGRAM, str(tmp_path / "runs.csv")],
         capture_output=True, text=True, check=True,
     )  # fmt: skip
     mine = jl.fit("chinchilla", tmp_path / "runs.csv").to_dict()

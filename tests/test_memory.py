@@ -8,6 +8,7 @@ from posed import evaluate_starts, posed, screened
 import jaxlaw as jl
 from jaxlaw.errors import WorkError
 from jaxlaw.fitting import _engine as engine
+from jaxlaw.fitting import _starts as starts
 from jaxlaw.fitting._checkpoint import Work
 from jaxlaw.fitting._memory import Memory
 from jaxlaw.fitting._multistart import Task, find_optima
@@ -29,28 +30,24 @@ def refusing(program, room, calls):
             raise jax.errors.JaxRuntimeError(SPENT)
         return program(*args, **kwargs)
 
-    launched.clear_cache = program.clear_cache
-    launched.for_little_work = launched
     return launched
 
 
 @pytest.fixture
 def small_device(monkeypatch):
     calls = {"solve": [], "screen": []}
-    monkeypatch.setattr(engine, "STEPWISE", 0)
     for name, seen in zip(("_rounds", "_values"), calls.values(), strict=True):
-        program = getattr(engine, name).for_little_work
-        monkeypatch.setattr(engine, name, refusing(program, 16, seen))
+        monkeypatch.setattr(engine, name, refusing(getattr(engine, name), 16, seen))
     return calls
 
 
 def test_it_goes_on_with_fewer_lanes_to_the_same_optimum(request):
     with jax.enable_x64(True):
         p = posed("chinchilla")
-        starts, task, work = screened(p), Task(p.model, p.problem), Work()
-        (undisturbed,) = find_optima(SOLVERS["newton"], task, starts, screen=32)
+        first, task, work = screened(p), Task(p.model, p.problem), Work()
+        (undisturbed,) = find_optima(SOLVERS["newton"], task, first, screen=32)
         calls = request.getfixturevalue("small_device")
-        (found,) = find_optima(SOLVERS["newton"], task, starts, screen=32, work=work)
+        (found,) = find_optima(SOLVERS["newton"], task, first, screen=32, work=work)
     assert max(calls["solve"]) > 16 and max(calls["screen"]) > 16
     assert calls["screen"].count(64) == 1, "what the device has no memory for is tried once"
     assert found.objective == pytest.approx(undisturbed.objective, rel=1e-12)
@@ -67,11 +64,10 @@ def test_a_fit_says_so(small_device):
 
 
 def test_without_memory_for_one_lane_it_ends_with_advice(monkeypatch):
-    monkeypatch.setattr(engine, "STEPWISE", 0)
     monkeypatch.setattr(engine, "_values", refusing(engine._values, 0, calls := []))
     with jax.enable_x64(True), pytest.raises(WorkError, match="no memory for a single lane"):
         p = posed("chinchilla")
-        evaluate_starts(p.model, p.problem, p.coordinates(jl.starts.sobol(p.model.law, 64, 0)))
+        evaluate_starts(p.model, p.problem, p.coordinates(starts.sobol(p.model.law, 64, 0)))
     assert calls == [64, 32, 16, 8, 4, 2, 1]
 
 

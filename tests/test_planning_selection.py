@@ -18,8 +18,6 @@ E = np.array([1.6, 1.2, 1.35, 1.5, 1.0, 1.45])
 A = np.array([0.5, 1.0, 0.8, 0.4, 1.6, 0.9])  # at 1,000 samples
 ALPHA = np.array([0.35, 0.25, 0.3, 0.4, 0.2, 0.45])
 
-pytestmark = pytest.mark.usefixtures("used_often")
-
 
 # Two corpora as Isik 2024 prints them (tables 3 and 5, en-de, 6M tokens), and one in between.
 CORPORA = {"mixed": (-180.75, 9.0, 0.75), "english": (-1.88, 0.15, 3.30), "third": (-30, 1.8, 1.0)}

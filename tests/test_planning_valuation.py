@@ -21,8 +21,6 @@ FALLING = GOOD | {"score": np.array([10.0, 11.0, 12.0, 12.5, 10.0, 9.0, 9.5, 9.0
 BROKEN = GOOD | {"score": np.append(SCORE[:5], SCORE[4] * np.array([1.001, 1.002, 1.003]))}
 STILL = GOOD | {"score": np.append(SCORE[:5], [14.8, 15.3, 15.4])}  # each near the one before
 
-pytestmark = pytest.mark.usefixtures("used_often")
-
 
 def law(Dp):
     return (TRUTH["log_A"] + TRUTH["alpha"] * np.log(Dp)) ** TRUTH["beta"]

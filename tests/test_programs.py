@@ -4,16 +4,12 @@ import sys
 import jax
 import pytest
 
-import jaxlaw as jl
 from jaxlaw import _jit as programs
-from jaxlaw import simulate
 from jaxlaw._jit import compiled, programs_in
-from jaxlaw.fitting import _engine as engine
 
 SCRIPT = """
 import sys, jax, jaxlaw as jl
 assert not {"jaxopt", "scipy"} & set(sys.modules)  # only a fit takes them
-jl.engine.STEPWISE = 0  # programs that take long to compile
 before = jax.config.jax_compilation_cache_dir
 table = jl.simulate.experiment("loss-compute").table
 print(jl.fit("loss-compute", table, compile_cache=sys.argv[1]).params)
@@ -70,29 +66,29 @@ def test_a_program_is_its_function_wherever_it_is_called(call):
 
 
 def test_without_optimisation_the_same_is_computed():
-    program = compiled(static_argnames="power")(lambda x, power: jax.numpy.exp(x) ** power)
-    quick = program.for_little_work
-    assert quick is program.for_little_work and quick is not program
-    assert float(quick(0.5, power=3)) == pytest.approx(float(program(0.5, power=3)), rel=1e-6)
-    quick.clear_cache()
-    assert (quick._cache_size(), program._cache_size()) == (0, 1)
+    def function(x, power):
+        return jax.numpy.exp(x) ** power
+
+    found = [
+        float(compiled(optimised=optimised, static_argnames="power")(function)(0.5, power=3))
+        for optimised in (True, False)
+    ]
+    assert found[0] == pytest.approx(found[1], rel=1e-6)
 
 
-def test_a_fit_of_a_few_lanes_is_compiled_quickly_and_comes_to_the_same(monkeypatch):
-    made = simulate.experiment("loss-compute", noise=0.004)
-    monkeypatch.setattr(engine, "STEPWISE", 0)
-    found = []
-    for little in (0, engine.LITTLE):
-        monkeypatch.setattr(engine, "LITTLE", little)
-        engine._rounds.for_little_work.clear_cache()
-        fit = jl.fit(made.law, made.table, n_starts=64, screen=8)
-        found.append((fit.objective, engine._rounds.for_little_work._cache_size()))
-    assert found[0][0] == pytest.approx(found[1][0], rel=1e-12)
-    assert [count for _, count in found] == [0, 2]  # the solver and the finisher
+def test_programs_are_forgotten_before_memory_maps_run_out(monkeypatch):
+    """A process that fits many laws would come to an end in the compiler."""
+    program = compiled()(lambda x: x + 1)
+    program(1.0)
+    assert program._cache_size() == 1
+    monkeypatch.setattr(programs, "MOST_MAPS", -1)
+    program(1)
+    assert program._cache_size() == 0
+    assert float(program(1.0)) == 2.0
 
 
 def test_what_this_jaxlib_does_not_take_is_left_out(monkeypatch):
     monkeypatch.setattr(programs, "QUICK", {"xla_cpu_no_such_option": True})
-    assert programs.known_options() == {}
-    assert programs.known_options(optimised=False) == programs.UNOPTIMISED
+    assert programs.compiler_options() == {}
+    assert programs.compiler_options(optimised=False) == programs.UNOPTIMISED
     assert float(compiled()(lambda x: x + 1)(1.0)) == 2.0

@@ -18,7 +18,6 @@ from posed import posed, screened
 
 import jaxlaw as jl
 from jaxlaw.errors import UsageError
-from jaxlaw.fitting import _engine as engine
 from jaxlaw.fitting import _multistart as searching
 from jaxlaw.fitting._checkpoint import Work
 from jaxlaw.fitting._multistart import Task, find_optima
@@ -70,40 +69,13 @@ def test_chunks_of_any_size_come_to_the_same(many, monkeypatch):
             assert (one.solved, one.status) == (other.solved, other.status)
 
 
-@pytest.mark.parametrize("little", [True, False])
-def test_screening_in_chunks_chooses_the_same_starts(many, monkeypatch, little):
+def test_screening_in_chunks_chooses_the_same_starts(many, monkeypatch):
     _, task, starts = many
-    if not little:
-        monkeypatch.setattr(engine, "LITTLE", 0)
     whole = searching._screened(task, starts, 9, Work())
     for lanes in (10, 128):  # parts of a problem; blocks of two, the last of one
         monkeypatch.setattr(searching, "SCREENED", (lanes, lanes))
         parts = searching._screened(task, starts, 9, Work())
-        if little:  # the last bit may differ
-            np.testing.assert_allclose(parts, whole, rtol=1e-14)
-        else:
-            np.testing.assert_array_equal(parts, whole)
-
-
-def test_how_well_programs_are_optimised_follows_from_all_the_work(many, monkeypatch):
-    _, task, starts = many
-    asked = []
-
-    def sized(program, evaluations, problems):
-        asked[-1].append((program.__name__, evaluations))
-        return program.for_little_work
-
-    monkeypatch.setattr(engine, "_sized", sized)
-    monkeypatch.setattr(engine, "STEPWISE", 0)
-    for lanes in (64, 512):  # in chunks, and at once
-        asked.append([])
-        monkeypatch.setattr(searching, "SOLVED", (lanes, lanes))
-        monkeypatch.setattr(searching, "SCREENED", (lanes, lanes))
-        find_optima(NEWTON, task, starts, screen=16)
-    screened, solved, finished = 5 * 64 * (1 + 3), 5 * 16 * 64, 5 * 4 * 8  # 3 linear coefficients
-    assert set(asked[0]) == set(asked[1]) == {
-        ("_values", screened), ("_rounds", solved), ("_rounds", finished),
-    }  # fmt: skip
+        np.testing.assert_allclose(parts, whole, rtol=1e-14)  # the last bit may differ
 
 
 def test_ends_are_joined_where_their_objectives_agree():

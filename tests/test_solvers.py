@@ -20,7 +20,6 @@ from jaxlaw.fitting.solvers import FINISHER, SOLVERS
 from jaxlaw.fitting.solvers import _lbfgs as lbfgs
 from jaxlaw.fitting.solvers._newton import definite_inverse_root, solve_definite
 from jaxlaw.fitting.solvers._status import CONVERGED, NON_FINITE, STEP_LIMIT
-from jaxlaw.fitting.solvers._views import view
 
 NEWTON, LBFGS = SOLVERS["newton"], SOLVERS["lbfgs"]
 NOWHERE = 1e10
@@ -185,7 +184,7 @@ def test_the_finisher_takes_no_step_out_of_sight_where_nothing_curves():
         for b in (0.073, 0.0745, 0.076):
             middle = np.median(np.log(loss) + b * np.log(C))
             candidate = jnp.asarray(p.place({"a": np.exp(middle), "b": b}))
-            lane = lbfgs.init_near(view(p.model, p.problem), candidate)
+            lane = lbfgs.init_near(p.model, p.problem, candidate)
             np.testing.assert_allclose(lane.coordinates, candidate, rtol=2e-3)
             value = value_and_gradient(p.model, p.problem, candidate)[0]
             assert float(lane.value) == pytest.approx(float(value), rel=1e-9)
@@ -211,7 +210,7 @@ def test_a_start_at_the_wall_is_moved_inside():
     with jax.enable_x64(True):
         p = posed("chinchilla", linear=False)
         model, data = p.model, p.problem
-        lane = lbfgs.init(view(model, data), data.low)
+        lane = lbfgs.init(model, data, data.low)
         width = np.asarray(data.high - data.low)
         inside = np.asarray(lane.coordinates - data.low)
         np.testing.assert_allclose(inside, 0.0005 * width, rtol=1e-6)

@@ -1,4 +1,4 @@
-"""Many starts of many problems through one compiled program; little work goes to ``stepwise``.
+"""Many starts of many problems through one compiled program.
 
 A lane is one start of one problem. Lanes wait in a queue; a fixed number of slots works on
 them, each slot in its own state of the solver, one evaluation a tick. Every few ticks the
@@ -19,22 +19,18 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, PartitionSpec
 
-from jaxlaw._jit import Program, Shelf, compiled, few_lengths
-from jaxlaw.fitting import _stepwise as stepwise
+from jaxlaw._jit import compiled, few_lengths
 from jaxlaw.fitting._memory import Memory
 from jaxlaw.fitting._objective import Problem, shared_fields
 from jaxlaw.fitting._transform import Array, Model
-from jaxlaw.fitting._variable_projection import linear_part, solved_coordinates, terms, valued
-from jaxlaw.fitting.solvers import Solver, advance, begin
+from jaxlaw.fitting._variable_projection import terms, valued
+from jaxlaw.fitting.solvers import Solver
 from jaxlaw.fitting.solvers._status import NON_FINITE, RUNNING
 
 TICKS = 8  # between two looks at which lanes are done
 PACK = 8  # slots shrink by this factor when the queue of much work is empty
 WORKING_SET = 2**21  # bytes of one tick's arrays that a CPU core keeps close
 BLOCK = 64  # starts whose objectives are evaluated at once
-LITTLE = 2**20  # evaluations × observations that take less time than to optimise their program
-STEPWISE = 2**23  # … and, step by step, than to compile a whole solver; of evaluations × at least
-CALL = 2**10  # observations, whose evaluation takes as long as a step does besides
 
 
 class Lanes(NamedTuple):
@@ -88,12 +84,12 @@ def solve(
     fields = {name: getattr(problems, name) for name in batched}
     owner = np.repeat(np.arange(count, dtype=np.int32), each)
     queue = Queue(fields, starts.reshape(count * each, -1), owner)
-    (found,) = solve_queues(solver, model, problems, [queue], len(owner), len(owner))
+    (found,) = solve_queues(solver, model, problems, [queue], len(owner))
     return Lanes(*(leaf.reshape(count, each, *leaf.shape[1:]) for leaf in found))
 
 
 def solve_queues(
-    solver: Solver, model: Model, problems: Problem, queues: Sequence[Queue], room: int, total: int,
+    solver: Solver, model: Model, problems: Problem, queues: Sequence[Queue], room: int,
     memory: Memory | None = None,
 ) -> list[Lanes]:  # fmt: skip
     """Run every lane of every queue to its end, a queue on each of the first local devices.
@@ -104,26 +100,19 @@ def solve_queues(
         problems: the fields that all problems share; others are taken from the queues.
         queues: with the same number of problems B each.
         room: no queue has more lanes. Programs depend on it, and not on the queues' lengths.
-        total: lanes of all the work that these are a part of: how well to optimise for it.
         memory: how many slots the devices had memory for, so far.
 
     Returns:
         For each queue :class:`Lanes` of numpy arrays (L, …), whatever the other queues are.
     """
-    evaluations, points = total * solver.evaluations, _points(problems)
-    if solver.single and _is_little(evaluations * max(CALL, points), STEPWISE):
-        ends = (stepwise.solve(solver, model, problems, *queue, points) for queue in queues)
-        return [Lanes(end.coordinates, end.value, end.status, end.ticks) for end in ends]
-    program = _sized(_rounds, evaluations, problems)
-    work = partial(_solve_queues, program, solver, model, problems, queues, room)
+    work = partial(_solve_queues, solver, model, problems, queues, room)
     slots = _slot_count(problems, queues[0].starts.shape[1], room)
     return (memory or Memory()).within(solver.name, work, slots)
 
 
 def _solve_queues(
-    program: Program, solver: Solver, model: Model, problems: Problem, queues: Sequence[Queue],
-    room: int, count: int,
-) -> list[Lanes]:  # fmt: skip
+    solver: Solver, model: Model, problems: Problem, queues: Sequence[Queue], room: int, count: int
+) -> list[Lanes]:
     padded = few_lengths(max(room, 2 * count))
     starts = np.stack([_padded(queue.starts, padded) for queue in queues])
     owner = np.stack([_padded(queue.owner, padded) for queue in queues])
@@ -131,14 +120,12 @@ def _solve_queues(
     waiting = (starts, owner, np.asarray(lanes, np.int32))
     shared, own = _split(problems, queues)
     key, mesh = solver._replace(settings=None), _mesh(len(queues))  # tolerances are dynamic
-    shapes = tuple(map(jnp.shape, jax.tree.leaves((shared, own))))
-    _kept.make_room(key, model, mesh, count, padded, shapes)
     many, no_ticks = (len(queues), padded), np.zeros_like(owner)
     nowhere, status = np.full(many, np.inf, starts.dtype), np.full(many, NON_FINITE, np.int32)
     results = Lanes(np.zeros_like(starts), nowhere, status, no_ticks)
-    slots, done, run = None, np.zeros(len(queues), np.int32), partial(program, key, model, mesh)
+    slots, done, run = None, np.zeros(len(queues), np.int32), partial(_rounds, key, model, mesh)
     while True:
-        smaller = count // PACK if program is _rounds and count >= PACK * 8 else 0
+        smaller = count // PACK if count >= PACK * 8 else 0
         work = (own, waiting, np.full(len(queues), smaller, np.int32))
         slots, results, done = run(count, (shared, solver.settings), work, slots, results, done)
         if smaller == 0 or not bool(np.any(np.asarray(slots.index) >= 0)):
@@ -161,25 +148,19 @@ class Values(NamedTuple):
 
 
 def evaluate_queues(
-    model: Model, problems: Problem, queues: Sequence[Queue], total: int,
-    memory: Memory | None = None,
-) -> list[Values]:  # fmt: skip
+    model: Model, problems: Problem, queues: Sequence[Queue], memory: Memory | None = None
+) -> list[Values]:
     """For each queue the objective of each of its starts in each of its problems.
 
-    The problems share their inputs. Args as those of :func:`solve_queues`, ``total`` a number of
-    starts; all queues have as many, and nothing is done for those without owners.
+    The problems share their inputs. Args as those of :func:`solve_queues`; all queues have as
+    many starts, and nothing is done for those without owners.
     """
-    points = _points(problems)
-    if _is_little(total * max(CALL, points), STEPWISE):
-        found = (stepwise.evaluate(model, problems, *queue, points, BLOCK) for queue in queues)
-        return [Values(*parts) for parts in found]
-    screen = _sized(_values, total * (1 + len(solved_coordinates(model))), problems)
 
     def work(block: int) -> list[Values]:
         shared, own = _split(problems, queues)
         starts = np.stack([queue.starts for queue in queues])
         empty = np.array([len(queue.owner) == 0 for queue in queues])
-        found = screen(model, _mesh(len(queues)), block, shared, (own, starts, empty))
+        found = _values(model, _mesh(len(queues)), block, shared, (own, starts, empty))
         return [Values(*parts) for parts in zip(*map(np.asarray, found), strict=True)]
 
     return (memory or Memory()).within("screen", work, BLOCK)
@@ -194,8 +175,8 @@ def _values(model: Model, mesh: Mesh, block: int, shared: Problem, each: Any) ->
             parts = jax.vmap(partial(terms, model, shared))(starts)  # of all problems the same
 
             def one_problem(fields: dict[str, Array]) -> Values:
-                linear, problem = linear_part(model, shared._replace(**fields))
-                return Values(*jax.vmap(partial(valued, linear, problem))(parts))
+                problem = shared._replace(**fields)
+                return Values(*jax.vmap(partial(valued, model, problem))(parts))
 
             if own:
                 return jax.lax.map(one_problem, own)
@@ -264,16 +245,6 @@ def _slot_count(problems: Problem, size: int, lanes: int) -> int:
     return 2 ** int(np.log2(max(8, min(fitting, lanes))))
 
 
-def _sized(program: Program, evaluations: int, problems: Problem) -> Program:
-    """The program, without optimisation where so many evaluations are soon done."""
-    little = _is_little(evaluations * _points(problems), LITTLE)
-    return program.for_little_work if little else program
-
-
-def _is_little(work: int, limit: int) -> bool:
-    return jax.default_backend() == "cpu" and work <= limit
-
-
 def _points(problems: Problem) -> int:
     """Observations n, or n·K of laws with inputs per drop of the learning rate."""
     return math.prod({values.shape[-1] for values in problems.inputs.values()})
@@ -313,20 +284,17 @@ def _rounds(solver, model, mesh, count, shared, own, slots, results, done):
     return _on_each(mesh, work)(shared, own, slots, results, done)
 
 
-_kept = Shelf(_rounds, _values, _pack)
-
-
-@partial(jax.jit, static_argnums=(0, 1, 2), inline=True)
-def _of_one_lane(function, solver, model, *inputs):
-    """``function(solver, model, *inputs)``, traced once for all programs of the same data."""
-    return function(solver, model, *inputs)
+@partial(jax.jit, static_argnums=(0, 1), inline=True)
+def _of_one_lane(function, model, *inputs):
+    """``function(model, *inputs)``, traced once for all programs of the same data."""
+    return function(model, *inputs)
 
 
 def _rounds_of_one(solver, model, count, shared, own, slots, results, done):
     (problems, settings), (fields, (starts, owner, lanes), enough) = shared, own
     axes = problem_axes(fields)
-    init = jax.vmap(partial(_of_one_lane, begin, solver, model), (axes, 0))
-    step = jax.vmap(partial(_of_one_lane, advance, solver, model), (axes, 0, None))
+    init = jax.vmap(partial(_of_one_lane, solver.init, model), (axes, 0))
+    step = jax.vmap(partial(_of_one_lane, solver.step, model), (axes, 0, None))
 
     def idle():
         several = _problem(problems, fields, owner[:count])

@@ -25,7 +25,7 @@ from jaxlaw.fitting._transform import (
     natural,
     recentre,
 )
-from jaxlaw.fitting.solvers import SOLVERS, Solver, advance, begin
+from jaxlaw.fitting.solvers import SOLVERS, Solver
 from jaxlaw.fitting.solvers._lbfgs import ALMOST
 from jaxlaw.fitting.solvers._newton import solve_definite
 from jaxlaw.fitting.solvers._status import RUNNING
@@ -231,10 +231,10 @@ def solve_inside(
     starts = jnp.broadcast_to(starts, (count, *starts.shape[-2:]))
 
     def one_problem(problem: Problem, starts: Array) -> Lanes:
-        lane = jax.vmap(partial(begin, solver, model, problem))(starts)
+        lane = jax.vmap(partial(solver.init, model, problem))(starts)
 
         def tick(lane):
-            new = jax.vmap(lambda one: advance(solver, model, problem, one, solver.settings))(lane)
+            new = jax.vmap(lambda one: solver.step(model, problem, one, solver.settings))(lane)
             return where(lane.status == RUNNING, new, lane)
 
         lane = jax.lax.while_loop(lambda lane: jnp.any(lane.status == RUNNING), tick, lane)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import jax
 import numpy as np
 
-from jaxlaw._jit import SEARCHED, compiled, in_float64
+from jaxlaw._jit import compiled, in_float64
 from jaxlaw.data._runs import Observations
 from jaxlaw.errors import UsageError
 from jaxlaw.fitting._checkpoint import Work
@@ -65,7 +65,7 @@ def fewest_for(level: float) -> int:
     return math.ceil(2 / (1 - level) - 1e-9) - 1
 
 
-@compiled(little=SEARCHED, static_argnames="law")
+@compiled(static_argnames="law")
 def _predict(law: Law, params: dict, inputs: dict) -> jax.Array:
     return jax.vmap(lambda one: law(one, **inputs))(params)
 

@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxlaw._jit import EVALUATED, compiled, in_float64
+from jaxlaw._jit import compiled, in_float64
 from jaxlaw.fitting._objective import Problem, predict
 from jaxlaw.fitting._problem import Posed
 from jaxlaw.fitting._transform import Model, natural
@@ -70,7 +70,7 @@ def linearise(
     )
 
 
-@compiled(little=EVALUATED, static_argnames="model")
+@compiled(optimised=False, static_argnames="model")
 def _linearised(model: Model, problem: Problem, coordinates: jax.Array) -> tuple[jax.Array, ...]:
     """Prediction, natural parameters and the slopes of both, by one forward pass."""
 

@@ -189,8 +189,7 @@ def _objectives(model: Model, shared: Problem, own: dict[str, Any], at: Array) -
 
 def _screened(task: Task, starts: np.ndarray, keep: int, work: Work) -> np.ndarray:
     """The starts of best objective, with their linear coefficients solved for, (P, keep, p)."""
-    total = task.count * len(starts)
-    chunks = cut(task.count, len(starts), _lanes(total, SCREENED))
+    chunks = cut(task.count, len(starts), _lanes(task.count * len(starts), SCREENED))
     length = chunks[0].starts[1]
 
     def screen(group: Sequence[Chunk]) -> list[Arrays]:
@@ -199,7 +198,7 @@ def _screened(task: Task, starts: np.ndarray, keep: int, work: Work) -> np.ndarr
             return Queue(_fields(task, chunk, chunks[0]), part, np.zeros(length, np.int32))
 
         queues = _on_devices(group, chunks, queue)
-        values = evaluate_queues(task.model, task.problems, queues, total, work.memory)
+        values = evaluate_queues(task.model, task.problems, queues, work.memory)
         return [_least(part, chunk, keep) for part, chunk in zip(values, group, strict=False)]
 
     chosen = []
@@ -247,9 +246,8 @@ def _solving(
 ) -> tuple[Callable[[Sequence[Chunk]], list[Arrays]], list[Chunk]]:
     """What solves a group of chunks (and compiles only, if it is given none), and the chunks."""
     each = starts.shape[1]
-    total = task.count * each
     starts = np.broadcast_to(starts, (task.count, *starts.shape[1:]))
-    chunks = cut(task.count, each, _lanes(total, SOLVED))
+    chunks = cut(task.count, each, _lanes(task.count * each, SOLVED))
     room = max(chunk.lanes for chunk in chunks)
     floors = task.floors
 
@@ -280,7 +278,7 @@ def _solving(
 
     def solve(group: Sequence[Chunk]) -> list[Arrays]:
         queues = _on_devices(group, chunks, queue)
-        ends = solve_queues(method, task.model, task.problems, queues, room, total, memory)
+        ends = solve_queues(method, task.model, task.problems, queues, room, memory)
         return [reduce(end, chunk) for end, chunk in zip(ends, group, strict=False)]
 
     return solve, chunks

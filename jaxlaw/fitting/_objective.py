@@ -57,21 +57,6 @@ def shared_fields(problems: Problem, own: Iterable[str]) -> Problem:
     return jax.tree.map(np.asarray, problems._replace(**dict.fromkeys(own)))
 
 
-class Derivatives(NamedTuple):
-    """The law at one point, and how it changes there: nothing of the target or the weights.
-
-    Attributes:
-        prediction: (n,).
-        slopes: (p, n) of the residual, so of the prediction's logarithm where ``space`` is log.
-        second: (c, n) of the prediction, for each of the :func:`coupled_pairs`; None if there
-            are none.
-    """
-
-    prediction: Array
-    slopes: Array
-    second: Array | None
-
-
 class Evaluation(NamedTuple):
     """Value (scaled), gradient (p,) and Hessian (p, p) at one point.
 
@@ -98,29 +83,18 @@ def residual(space: str, problem: Problem, prediction: Array) -> Array:
 
 
 def to_level(model: Model, problem: Problem, coordinates: Array) -> Array:
-    """Start (p,) with the coefficients its law is linear in brought to the level of the data."""
-    predicted = predict(model, problem, coordinates)
-    return levelled(model.space, problem, coordinates, predicted, linear_mask(model))
+    """Start (p,) with the coefficients its law is linear in times one common factor.
 
-
-def levelled(
-    space: str, problem: Problem, coordinates: Array, predicted: Array, linear: Any
-) -> Array:
-    """Start (p,) that predicts so, its ``linear`` (p,) coordinates times one common factor.
-
-    The weighted mean of log target − log prediction; a start that is only too high or too low
-    is no worse than its best multiple.
+    The factor is exp of the weighted mean of log target − log prediction; a start that is only
+    too high or too low is no worse than its best multiple.
     """
-    target = problem.target if space == "log" else jnp.log(jnp.abs(problem.target))
+    predicted = predict(model, problem, coordinates)
+    target = problem.target if model.space == "log" else jnp.log(jnp.abs(problem.target))
     off = jnp.sum(problem.weight * (target - jnp.log(predicted))) / jnp.sum(problem.weight)
     factor = jnp.where(jnp.isfinite(off), jnp.exp(off), 1.0)
+    linear = np.isin(np.arange(len(model.scales)), linear_coordinates(model))
     moved = jnp.where(linear & (problem.low < problem.high), coordinates * factor, coordinates)
     return jnp.clip(moved, problem.low, problem.high)
-
-
-def linear_mask(model: Model) -> np.ndarray:
-    """Which coordinates (p,) the prediction is linear in, the others held."""
-    return np.isin(np.arange(len(model.scales)), linear_coordinates(model))
 
 
 def scale_of(delta: Array) -> Array:
@@ -227,54 +201,35 @@ def evaluate(
         scale of the problem's own δ.
     """
 
-    def both(problem: Problem, coordinates: Array, *asked: Any) -> tuple[Array, Evaluation]:
-        found = _derivatives(model, problem, coordinates)
-        return evaluation(model.space, problem, found, coupled_places(model), *asked)
+    def both(
+        problem: Problem, coordinates: Array, delta: Array, next_delta: Array, curvature: Any
+    ) -> tuple[Array, Evaluation]:
+        def prediction(*us: Array) -> Array:
+            return predict(model, problem, us)
+
+        us = tuple(coordinates)
+        predicted, slopes = prediction(*us), _slopes(prediction, us)
+        inverse = 1.0 / predicted if model.space == "log" else 1.0
+        columns = rows_of([slope * inverse for slope in slopes], len(predicted))
+        difference = residual(model.space, problem, predicted)
+        pull = _pull(problem, difference, next_delta)
+        stiff = _scaled_weight(problem, difference) * (jnp.abs(difference) <= next_delta)
+        bend = curvature * pull
+        if model.space == "log":
+            # ∂²log f = ∂²f/f − ∂log f·∂log f; the last part joins the Gauss–Newton product.
+            stiff, bend = stiff - bend, bend * inverse
+        reach = columns**2 @ _scaled_weight(problem, difference)
+        hessian = (columns * stiff) @ columns.T
+        if pairs := sorted(coupled_pairs(model)):
+            each = [_derivative(_derivative(prediction, i), j)(*us) for i, j in pairs]
+            second = rows_of(each, len(predicted)) @ bend
+            hessian = hessian + jnp.tensordot(second, _matrices(pairs, len(us), second.dtype), 1)
+        scale = scale_of(problem.delta)
+        value = huber(problem, difference, next_delta) / scale
+        after = Evaluation(value, columns @ pull, hessian, reach)
+        return huber(problem, difference, delta) / scale, after
 
     return once(both)(problem, coordinates, delta, next_delta, curvature)
-
-
-def derivatives(model: Model, problem: Problem, coordinates: Array) -> Derivatives:
-    """What :func:`evaluate` takes of the law; of the problem only inputs and context."""
-    return once(partial(_derivatives, model))(problem, coordinates)
-
-
-def _derivatives(model: Model, problem: Problem, coordinates: Array) -> Derivatives:
-    def prediction(*us: Array) -> Array:
-        return predict(model, problem, us)
-
-    us = tuple(coordinates)
-    predicted, slopes = prediction(*us), _slopes(prediction, us)
-    if model.space == "log":
-        inverse = 1.0 / predicted
-        slopes = [slope * inverse for slope in slopes]
-    columns, second = rows_of(slopes, len(predicted)), None
-    if pairs := sorted(coupled_pairs(model)):
-        each = [_derivative(_derivative(prediction, i), j)(*us) for i, j in pairs]
-        second = rows_of(each, len(predicted))
-    return Derivatives(predicted, columns, second)
-
-
-def evaluation(
-    space: str, problem: Problem, found: Derivatives, places: Any, delta: Array,
-    next_delta: Array, curvature: Any,
-) -> tuple[Array, Evaluation]:  # fmt: skip
-    """What :func:`evaluate` does with the law's derivatives; ``places`` as of coupled_places."""
-    difference = residual(space, problem, found.prediction)
-    pull = _pull(problem, difference, next_delta)
-    stiff = _scaled_weight(problem, difference) * (jnp.abs(difference) <= next_delta)
-    bend, columns = curvature * pull, found.slopes
-    if space == "log":
-        # ∂²log f = ∂²f/f − ∂log f·∂log f; the last part joins the Gauss–Newton product.
-        stiff, bend = stiff - bend, bend * (1.0 / found.prediction)
-    reach = columns**2 @ _scaled_weight(problem, difference)
-    hessian = (columns * stiff) @ columns.T
-    if found.second is not None:
-        hessian = hessian + jnp.tensordot(found.second @ bend, places.astype(pull.dtype), 1)
-    scale = scale_of(problem.delta)
-    value = huber(problem, difference, next_delta) / scale
-    after = Evaluation(value, columns @ pull, hessian, reach)
-    return huber(problem, difference, delta) / scale, after
 
 
 def _pull(problem: Problem, difference: Array, delta: Array) -> Array:
@@ -337,13 +292,12 @@ def coupled_pairs(model: Model) -> frozenset[tuple[int, int]]:
     return frozenset(found)
 
 
-def coupled_places(model: Model) -> np.ndarray:
-    """Where in the Hessian each of the :func:`coupled_pairs` stands, (c, p, p) of 0 and 1."""
-    pairs, size = sorted(coupled_pairs(model)), len(model.scales)
-    places = np.zeros((len(pairs), size, size))
+def _matrices(pairs: list[tuple[int, int]], size: int, kind: Any) -> np.ndarray:
+    """For each pair (i, j) a symmetric matrix (p, p) of 1 at (i, j) and (j, i), else of 0."""
+    matrices = np.zeros((len(pairs), size, size), kind)
     for k, (i, j) in enumerate(pairs):
-        places[k, i, j] = places[k, j, i] = 1.0
-    return places
+        matrices[k, i, j] = matrices[k, j, i] = 1.0
+    return matrices
 
 
 def _mentioned(traced: Any) -> set[Any]:

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxlaw._jit import EVALUATED, compiled, few_lengths, in_float64
+from jaxlaw._jit import compiled, few_lengths, in_float64
 from jaxlaw.errors import UsageError, nearest
 from jaxlaw.fitting._objective import LARGEST_DELTA, Problem
 from jaxlaw.fitting._transform import (
@@ -173,7 +173,7 @@ class Posed:
         return found | exact
 
 
-@compiled(little=EVALUATED, static_argnames="model")
+@compiled(optimised=False, static_argnames="model")
 def _natural(model: Model, rows: Any, context: Any, centre: Mapping[str, Any]) -> dict[str, Any]:
     found = natural(model, tuple(rows.T), context, centre)
     return {name: jnp.broadcast_to(value, len(rows)) for name, value in found.items()}

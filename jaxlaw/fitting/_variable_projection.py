@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import itertools
 from functools import partial
-from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -48,47 +47,26 @@ def terms(model: Model, problem: Problem, coordinates: Array) -> Array:
     return rows_of([rest, *(one - rest for one in each)], len(rest))
 
 
-class Linear(NamedTuple):
-    """What is known of a model without its law: enough, given its terms, to value a start.
-
-    Attributes:
-        space: the model's.
-        signed: of each coefficient, whether it may have either sign.
-    """
-
-    space: str
-    signed: tuple[bool, ...]
-
-
-def linear_part(model: Model, problem: Problem) -> tuple[Linear, Problem]:
-    """Of one problem or of many with leading axes; its box is that of the coefficients (k,)."""
-    solved = np.array(solved_coordinates(model), int)
-    signed = tuple(bool(low < 0) for low in box(model)[0][solved])
-    low, high = problem.low[..., solved], problem.high[..., solved]
-    return Linear(model.space, signed), problem._replace(
-        inputs={}, context={}, centre={}, low=low, high=high
-    )
-
-
-def valued(linear: Linear, problem: Problem, parts: Array) -> tuple[Array, Array]:
+def valued(model: Model, problem: Problem, parts: Array) -> tuple[Array, Array]:
     """Objective and best coefficients (k,) of a start with such :func:`terms`."""
-    found = coefficients(linear, problem, parts)
-    return value_at_level(linear.space, problem, prediction(parts, found)), found
+    found = coefficients(model, problem, parts)
+    return value_at_level(model.space, problem, prediction(parts, found)), found
 
 
-def coefficients(linear: Linear, problem: Problem, parts: Array) -> Array:
+def coefficients(model: Model, problem: Problem, parts: Array) -> Array:
     """The best coefficients (k,) for :func:`terms`, none below its lower bound.
 
-    Fixed coefficients keep their value. The problem is that of :func:`linear_part`.
+    Fixed coefficients keep their value.
     """
-    if not linear.signed:
+    solved = np.array(solved_coordinates(model), int)
+    if not len(solved):
         return jnp.zeros(0, parts.dtype)
-    low, high = problem.low, problem.high
+    low, high = problem.low[solved], problem.high[solved]
     # Those of either sign are in every set; their bounds are kept at the end alone.
-    signed = np.array(linear.signed)
+    signed = box(model)[0][solved] < 0
     base = jnp.where(signed & (low < high), 0.0, low)
-    target = jnp.exp(problem.target) if linear.space == "log" else problem.target
-    weight = problem.weight / target**2 if linear.space == "log" else problem.weight
+    target = jnp.exp(problem.target) if model.space == "log" else problem.target
+    weight = problem.weight / target**2 if model.space == "log" else problem.weight
     rest, each = parts[0] + base @ parts[1:], parts[1:]  # what is sought is the excess over it
     weighted = each * weight
     matrix, right = weighted @ each.T, weighted @ (target - rest)

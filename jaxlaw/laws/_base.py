@@ -30,7 +30,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxlaw._jit import SEARCHED, compiled
+from jaxlaw._jit import compiled
 from jaxlaw._typed import as_real
 from jaxlaw.errors import JaxlawError, UsageError, nearest
 from jaxlaw.laws._parameters import INPUTS, Input, Parameter
@@ -455,7 +455,7 @@ def names() -> list[str]:
     return sorted(name for name in _REGISTRY if ":" not in name)
 
 
-@compiled(little=4 * SEARCHED, static_argnames="law")  # numbers may be the sides of a grid
+@compiled(static_argnames="law")
 def _program(law: Law, params: dict[str, Any], inputs: dict[str, Any]) -> Array:
     return law(params, **inputs)
 

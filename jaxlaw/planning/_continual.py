@@ -20,7 +20,7 @@ import pandas as pd
 
 from jaxlaw._areas import PhaseAreas
 from jaxlaw._deprecated import renamed_arguments
-from jaxlaw._jit import SEARCHED, compiled, in_float64
+from jaxlaw._jit import compiled, in_float64
 from jaxlaw._typed import ConfidenceLevel, checked
 from jaxlaw.data._row_areas import AREAS
 from jaxlaw.errors import UsageError, nearest
@@ -199,7 +199,7 @@ def _start_and_end(
     return jnp.stack(jnp.broadcast_arrays(*each))
 
 
-_compiled_losses = compiled(little=SEARCHED, static_argnames=("laws", "layout"))(_start_and_end)
+_compiled_losses = compiled(static_argnames=("laws", "layout"))(_start_and_end)
 
 
 def _loss(law: Law, params: Any, areas: PhaseAreas, share: Any, inputs: Any) -> Any:
@@ -503,7 +503,7 @@ def _settings(names: tuple[str, ...], points: Any, fixed: Mapping[str, Any], sca
     return at
 
 
-@compiled(little=8 * SEARCHED, static_argnames=("laws", "layout", "names"))
+@compiled(static_argnames=("laws", "layout", "names"))
 def _optima(
     laws: Any, layout: Any, names: tuple[str, ...], params: Any, weights: Any, numbers: Any,
     inputs: Any, fixed: Any, scale: Any, grid: Any, starts: Any,
@@ -688,7 +688,7 @@ def _turning_notes(values: Mapping[str, np.ndarray], short: float) -> list[Note]
     return notes
 
 
-@compiled(little=4 * SEARCHED, static_argnames=("laws", "layout"))
+@compiled(static_argnames=("laws", "layout"))
 def _turning(
     laws: Any, layout: Any, params: Any, numbers: Any, inputs: Any, fixed: Any, weights: Any,
     times: Any,

@@ -18,7 +18,7 @@ import numpy as np
 
 from jaxlaw import schedules
 from jaxlaw._areas import PhaseAreas
-from jaxlaw._jit import SEARCHED, compiled
+from jaxlaw._jit import compiled
 from jaxlaw.data._row_areas import (
     UNKNOWN_BASE_RATE,
     areas_along,
@@ -270,7 +270,7 @@ def final_areas(layout: Layout, numbers: Mapping[str, Any], at: Mapping[str, Any
     return PhaseAreas(before.S1, jnp.where(endless, jnp.inf, state.S1), before.S2, S2)
 
 
-compiled_areas = compiled(little=SEARCHED, static_argnames="layout")(final_areas)
+compiled_areas = compiled(static_argnames="layout")(final_areas)
 
 
 def _base_areas(

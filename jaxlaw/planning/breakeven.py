@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxlaw._jit import SEARCHED, compiled, in_float64
+from jaxlaw._jit import compiled, in_float64
 from jaxlaw._typed import ConfidenceLevel, checked
 from jaxlaw.errors import UsageError
 from jaxlaw.laws._base import Law
@@ -136,7 +136,7 @@ def _seen(ours: Source, along: str) -> tuple[float, float]:
     return (low, high) if np.isfinite([low, high]).all() else (-math.inf, math.inf)
 
 
-@compiled(little=SEARCHED, static_argnames=("laws", "cost", "along"))
+@compiled(static_argnames=("laws", "cost", "along"))
 def _crossings(
     laws: tuple[Law, Law], cost: Cost | None, along: str, params: Any, fixed: Any, ends: Any,
     seen: Any,

@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxlaw._jit import SEARCHED, compiled, in_float64
+from jaxlaw._jit import compiled, in_float64
 from jaxlaw._typed import ConfidenceLevel, checked
 from jaxlaw.errors import UsageError, nearest
 from jaxlaw.laws._base import Law
@@ -169,7 +169,7 @@ def _split(costs: list[Any], total: int) -> tuple[list[Any], Any]:
     return [left, *reversed(picked)], best[total]
 
 
-@compiled(little=SEARCHED, static_argnames=("laws", "count"))
+@compiled(static_argnames=("laws", "count"))
 def _best_shares(
     laws: tuple[Law, ...], count: int, params: Any, weights: Any, limit: Any, given: Any
 ) -> Any:

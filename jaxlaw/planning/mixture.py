@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 
-from jaxlaw._jit import SEARCHED, compiled, in_float64
+from jaxlaw._jit import compiled, in_float64
 from jaxlaw._typed import ConfidenceLevel, checked
 from jaxlaw.errors import UsageError, nearest
 from jaxlaw.laws._base import Law
@@ -272,7 +272,7 @@ def _sources_noted(both: Any, inputs: Mapping[str, float], share: float) -> list
     return notes
 
 
-@compiled(little=SEARCHED, static_argnames="law")
+@compiled(static_argnames="law")
 def _largest(law: Law, params: Any, limit: Any, given: Any) -> Any:
     """(P,) largest share of the other corpus at which a corpus' loss keeps a limit, or NaN."""
 
@@ -350,7 +350,7 @@ def _on_critical(share: float, limit: float) -> list[Note]:
     return []
 
 
-@compiled(little=SEARCHED, static_argnames="law")
+@compiled(static_argnames="law")
 def _limited(law: Law, params: Any, tokens: Any, least: Any, walls: Any, given: Any) -> Any:
     """(P,) best share, its loss, loss at share 1, tokens below which it lies inside."""
 

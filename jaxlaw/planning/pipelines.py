@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxlaw import laws
-from jaxlaw._jit import SEARCHED, compiled
+from jaxlaw._jit import compiled
 from jaxlaw._typed import as_array, checked
 from jaxlaw.errors import UsageError, nearest
 from jaxlaw.fitting._transform import Array
@@ -64,7 +64,7 @@ def best_run(law: str | Law, params: Mapping[str, Any], compute: Any, **inputs: 
     return _each(law, given)
 
 
-@compiled(little=SEARCHED, static_argnames="law")
+@compiled(static_argnames="law")
 def _each(law: Law, given: Any) -> BestRun:
     leaves, tree = jax.tree.flatten(given)
     arrays = jnp.broadcast_arrays(*leaves)

@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxlaw._jit import SEARCHED, compiled
+from jaxlaw._jit import compiled
 from jaxlaw.errors import UsageError
 from jaxlaw.laws._base import Law, power
 from jaxlaw.planning._solve import minimise, root
@@ -165,7 +165,7 @@ def _over_all(one: Callable[..., Any]) -> Callable[..., Any]:
     return jax.vmap(jax.vmap(one, (None, 0)), (0, None))
 
 
-@compiled(little=SEARCHED, static_argnames=("law", "cost", "share"))
+@compiled(static_argnames=("law", "cost", "share"))
 def best_runs(
     law: Law, cost: Cost | None, share: bool, params: Any, log_C: Any, limits: Any, held: Any
 ) -> Any:
@@ -174,7 +174,7 @@ def best_runs(
     return _over_all(lambda p, c: placed(law, cost, p, c, limits, held))(params, log_C)
 
 
-@compiled(little=SEARCHED, static_argnames=("law", "cost", "share"))
+@compiled(static_argnames=("law", "cost", "share"))
 def least_compute(
     law: Law, cost: Cost | None, share: bool, params: Any, target: Any, limits: Any, held: Any
 ) -> Any:
@@ -195,7 +195,7 @@ def least_compute(
     return _over_all(one)(params, target)
 
 
-@compiled(little=SEARCHED, static_argnames=("law", "cost", "name", "by"))
+@compiled(static_argnames=("law", "cost", "name", "by"))
 def other_input(
     law: Law, cost: Cost | None, name: str, by: str, params: Any, known: Any, value: Any, held: Any
 ) -> Any:

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 
-from jaxlaw._jit import SEARCHED, compiled, in_float64
+from jaxlaw._jit import compiled, in_float64
 from jaxlaw._typed import ConfidenceLevel, checked
 from jaxlaw.errors import UsageError
 from jaxlaw.laws._base import Law
@@ -165,7 +165,7 @@ def _range(source: Source, r: np.ndarray, given: Any) -> tuple[float, float]:
     return low, high
 
 
-@compiled(little=SEARCHED, static_argnames="law")
+@compiled(static_argnames="law")
 def _meeting(law: Law, params: Any, shares: Any, ends: Any, tolerance: Any, given: Any) -> Any:
     """(P,) tokens from which on the losses are within the tolerance; spread at both ends."""
 

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 
-from jaxlaw._jit import SEARCHED, compiled, in_float64
+from jaxlaw._jit import compiled, in_float64
 from jaxlaw._tables import read_table
 from jaxlaw._typed import ConfidenceLevel, checked
 from jaxlaw.errors import DataError, UsageError
@@ -151,7 +151,7 @@ def _of_compute(one: Source) -> Source:
     return one
 
 
-@compiled(little=SEARCHED, static_argnames=("law", "other"))
+@compiled(static_argnames=("law", "other"))
 def _at_equal_loss(law: Law, other: Law, params: Any, others: Any, log_C: Any) -> Any:
     """(P, K) losses at log compute (K,), and the log compute at which another law has them."""
 

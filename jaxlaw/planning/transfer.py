@@ -21,7 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 
-from jaxlaw._jit import SEARCHED, compiled, in_float64
+from jaxlaw._jit import compiled, in_float64
 from jaxlaw._typed import ConfidenceLevel, checked
 from jaxlaw.errors import UsageError
 from jaxlaw.laws._base import Law
@@ -257,12 +257,12 @@ def _paired(one: Any, two: Any) -> np.ndarray:
     return np.stack([row if len(row) == size else np.full(size, row[0]) for row in rows])
 
 
-@compiled(little=SEARCHED, static_argnames="law")
+@compiled(static_argnames="law")
 def _losses(law: Law, params: Any, log_N: Any, log_D: Any) -> Any:
     return loss_at(law, params, log_N, log_D, {})
 
 
-@compiled(little=SEARCHED, static_argnames="law")
+@compiled(static_argnames="law")
 def _tokens_to(law: Law, params: Any, log_N: Any, target: Any) -> Any:
     """(P,) log tokens at which a law comes down to (P,) targets; infinite where it does not."""
 

@@ -26,7 +26,7 @@ import numpy as np
 import pandas as pd
 
 from jaxlaw._deprecated import renamed_arguments, renamed_function
-from jaxlaw._jit import EVALUATED, compiled, in_float64
+from jaxlaw._jit import compiled, in_float64
 from jaxlaw._typed import checked
 from jaxlaw.data._dependence import unanswered
 from jaxlaw.errors import DataError
@@ -164,7 +164,7 @@ class Covariance:
         return at_points(self.fit, table, inputs, at)
 
 
-@compiled(little=EVALUATED, static_argnames="law")
+@compiled(optimised=False, static_argnames="law")
 def _predicted(law: Law, params: Any, inputs: Any) -> tuple[Any, dict[str, Any]]:
     """Values (n,) of a law at points, and their slopes (n,) in its parameters by name."""
 

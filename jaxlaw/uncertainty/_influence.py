@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 
-from jaxlaw._jit import EVALUATED, compiled, in_float64
+from jaxlaw._jit import compiled, in_float64
 from jaxlaw._typed import checked, not_of_parameters
 from jaxlaw.errors import UsageError
 from jaxlaw.fitting._fit import solver_named
@@ -115,7 +115,7 @@ def _derived(problem: Fitted, function: Callable[..., dict]) -> dict[str, np.nda
         return {name: -np.asarray(outer[name] @ slopes) * weight for name in names}
 
 
-@compiled(little=EVALUATED, static_argnames="model")
+@compiled(optimised=False, static_argnames="model")
 def _moves(model: Model, problem: Problem, at: jax.Array) -> jax.Array:
     """Slopes (p, n) of the optimum in the weights."""
     return jax.jacrev(lambda w: as_optimum(model, problem._replace(weight=w), at)[0])(

@@ -20,7 +20,7 @@ import numpy as np
 import pandas as pd
 
 from jaxlaw._deprecated import renamed_arguments, renamed_property
-from jaxlaw._jit import EVALUATED, compiled, in_float64
+from jaxlaw._jit import compiled, in_float64
 from jaxlaw._typed import checked
 from jaxlaw.errors import UsageError
 from jaxlaw.fitting._engine import solve
@@ -272,7 +272,7 @@ def _best(held: _Held, starts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return lanes.coordinates[rows, best], loss[rows, best]
 
 
-@compiled(little=EVALUATED, static_argnames="model")
+@compiled(optimised=False, static_argnames="model")
 def _without_row(model: Model, problem: Problem, at: jax.Array) -> tuple[jax.Array, jax.Array]:
     """What the last row's prediction came to (P,), and the scaled objective of the others."""
     others = problem._replace(weight=problem.weight.at[-1].set(0.0))

@@ -16,7 +16,8 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from jaxlaw.fitting._transform import Array
+from jaxlaw.fitting._objective import Problem, evaluate, rounding_floor, value_and_gradient
+from jaxlaw.fitting._transform import Array, Model
 from jaxlaw.fitting.solvers._newton import definite_inverse_root
 from jaxlaw.fitting.solvers._status import (
     CONVERGED,
@@ -26,7 +27,6 @@ from jaxlaw.fitting.solvers._status import (
     STALLED,
     STEP_LIMIT,
 )
-from jaxlaw.fitting.solvers._views import View
 
 MAXLS = 15  # evaluations of one line search
 FLAT = 1e-20  # a whitened gradient that promises this share of the value is none
@@ -100,29 +100,30 @@ class _Whitened(NamedTuple):
         return jnp.clip(self.centre + self.matrix @ z, self.low, self.high)
 
 
-def init(view: View, start: Array) -> Lane:
+def init(model: Model, problem: Problem, start: Array) -> Lane:
     """A lane anywhere in the box; starts at a wall are moved inside by a thousandth.
 
     Args:
-        view: of one problem.
+        model: what is fitted.
+        problem: one problem.
         start: (p,) coordinates.
     """
-    frame = _Box(view.facts.low, view.facts.high)
+    frame = _Box(problem.low, problem.high)
     z = frame.inverse(start)
-    memory = _zoom(view, frame).init_state(z)
+    memory = _zoom(model, problem, frame).init_state(z)
     return _begun(frame, z, memory, memory.value)
 
 
-def init_near(view: View, candidate: Array) -> Lane:
+def init_near(model: Model, problem: Problem, candidate: Array) -> Lane:
     """A lane at a candidate optimum, in coordinates whitened by its Hessian.
 
     Where little is left to gain its first step, which is Newton's, is taken whatever the value
     there. The last steps change values by less than their rounding: without this one the order
     of the rows, or their units, shows in the tenth digit of predictions.
     """
-    low, high, _, delta, _ = view.facts
+    low, high, delta = problem.low, problem.high, problem.delta
     exact = jnp.ones_like(delta)  # as the batch solver asks: traced once for both
-    _, found = view.evaluate(candidate, delta, delta, exact)
+    _, found = evaluate(model, problem, candidate, delta, delta, exact)
     at_low = (candidate <= low) & (found.gradient >= 0)
     at_high = (candidate >= high) & (found.gradient <= 0)
     free = jnp.where(at_low | at_high, 0.0, 1.0)
@@ -145,20 +146,20 @@ def _begun(frame: Any, z: Array, memory: Any, value: Array) -> Lane:
     return Lane(frame.coordinates(z), value, z, frame, memory, whole, none, none, status)
 
 
-def step(view: View, lane: Lane, settings: Settings) -> Lane:
+def step(model: Model, problem: Problem, lane: Lane, settings: Settings) -> Lane:
     """One update of jaxopt's L-BFGS, its line search included."""
-    z, memory = _zoom(view, lane.frame).update(lane.z, lane.memory)
+    z, memory = _zoom(model, problem, lane.frame).update(lane.z, lane.memory)
     # Half the squared gradient says little of what is left to gain.
-    return _moved(view, settings, lane, z, memory, jnp.inf)
+    return _moved(model, problem, settings, lane, z, memory, jnp.inf)
 
 
-def step_near(view: View, lane: Lane, settings: Settings) -> Lane:
+def step_near(model: Model, problem: Problem, lane: Lane, settings: Settings) -> Lane:
     """One evaluation: a step of jaxopt's L-BFGS that gains enough is taken, another is halved.
 
     Whitened, the first length tried near an optimum is the right one, and the law stands in
     the program twice, for this step and for the Hessian, where a line search doubles that.
     """
-    fun = partial(_value_and_gradient, view, lane.frame)
+    fun = partial(_value_and_gradient, model, problem, lane.frame)
     once = _method(fun, stepsize=lambda _: lane.length, jit=False)  # traced with what is around it
     z, memory = once.update(lane.z, lane.memory)
     before, move = lane.memory, z - lane.z
@@ -174,7 +175,7 @@ def step_near(view: View, lane: Lane, settings: Settings) -> Lane:
     )
     z, memory = jax.tree.map(partial(jnp.where, taken), (z, memory), (lane.z, before))
     patient = ~taken & (lane.length > SHORTEST)
-    found = _moved(view, settings, lane, z, memory, jnp.sum(memory.grad**2) / 2, patient)
+    found = _moved(model, problem, settings, lane, z, memory, jnp.sum(memory.grad**2) / 2, patient)
     return found._replace(length=jnp.where(taken, 1.0, lane.length / 2))
 
 
@@ -185,13 +186,14 @@ def _flatter(memory: Any, before: Any, value: Array) -> Array:
 
 
 def _moved(
-    view: View, settings: Settings, lane: Lane, z: Array, memory: Any, gain: Array | float,
-    patient: Array | bool = False,
+    model: Model, problem: Problem, settings: Settings, lane: Lane, z: Array, memory: Any,
+    gain: Array | float, patient: Array | bool = False,
 ) -> Lane:  # fmt: skip
     """The lane at z, and whether it ends there.
 
     Args:
-        view: of one problem.
+        model: what is fitted.
+        problem: one problem.
         settings: tolerances.
         lane: as it was.
         z: (p,) where L-BFGS stands now.
@@ -205,7 +207,7 @@ def _moved(
     quiet = jnp.where(noticeable, 0, jnp.where(patient, lane.quiet, lane.quiet + 1))
     ticks = lane.ticks + 1
     lost = ~jnp.all(jnp.isfinite(z))
-    promised = jnp.maximum(PROMISE * jnp.abs(value), view.facts.floor)
+    promised = jnp.maximum(PROMISE * jnp.abs(value), rounding_floor(model, problem))
     arrived = (gain <= FLAT * jnp.abs(value)) | (lane.value <= 0)
     status = jnp.where(ticks >= settings.max_ticks, STEP_LIMIT, RUNNING)
     over = jnp.where(gain <= promised, CONVERGED, STALLED)
@@ -222,14 +224,16 @@ def _moved(
     )
 
 
-def _value_and_gradient(view: View, frame: Any, z: Array) -> tuple[Array, Array]:
+def _value_and_gradient(
+    model: Model, problem: Problem, frame: Any, z: Array
+) -> tuple[Array, Array]:
     at, pull_back = jax.vjp(frame.coordinates, z)
-    value, gradient = view.value_and_gradient(at)
+    value, gradient = value_and_gradient(model, problem, at)
     return value, pull_back(gradient)[0]
 
 
-def _zoom(view: View, frame: Any) -> Any:
-    fun = partial(_value_and_gradient, view, frame)
+def _zoom(model: Model, problem: Problem, frame: Any) -> Any:
+    fun = partial(_value_and_gradient, model, problem, frame)
     return _method(fun, linesearch="zoom", maxls=MAXLS)
 
 

@@ -8,14 +8,16 @@ around in the factorisation, the search box is kept by projection.
 
 from __future__ import annotations
 
+import math
 from functools import partial
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
-from jaxlaw.fitting._objective import Evaluation
-from jaxlaw.fitting._transform import Array
+from jaxlaw.fitting._objective import Evaluation, Problem, evaluate, rounding_floor, to_level
+from jaxlaw.fitting._transform import Array, Model, linear_coordinates
 from jaxlaw.fitting.solvers._status import (
     CONVERGED,
     NON_FINITE,
@@ -24,7 +26,6 @@ from jaxlaw.fitting.solvers._status import (
     STALLED,
     STEP_LIMIT,
 )
-from jaxlaw.fitting.solvers._views import View
 
 SMOOTHING = 1.0  # first threshold, in the space of the residuals
 TIGHTEN = 0.3  # factor on the threshold, once near the optimum at the present one
@@ -34,6 +35,7 @@ DAMPING = 1e-2  # first damping, relative to a unit diagonal
 SOFTEST = 1e-9  # least curvature a refused step is taken to have met, of a unit diagonal
 FLATTEST = 1e-6  # least curvature along a coordinate, of that if every residual were a square
 TAKE = 1e-4  # least share of the promised decrease that makes a step worth taking
+STEP = 3.0  # longest step in one coordinate the law is not linear in, or its starting range
 PATIENCE = 12  # ticks in a row without decrease before a lane tightens all the same, or ends
 
 
@@ -65,13 +67,15 @@ class Lane(NamedTuple):
     status: Array
 
 
-def init(view: View, start: Array) -> Lane:
+def init(model: Model, problem: Problem, start: Array) -> Lane:
     """A lane before its first evaluation.
 
     Args:
-        view: of one problem.
-        start: (p,) coordinates, at the level of the data.
+        model: what is fitted.
+        problem: one problem.
+        start: (p,) coordinates; they are brought to the level of the data first.
     """
+    start = to_level(model, problem, start)
     size, kind = start.shape[0], start.dtype
     nothing = Evaluation(
         jnp.asarray(jnp.inf, kind),
@@ -85,7 +89,7 @@ def init(view: View, start: Array) -> Lane:
         coordinates=start,
         value=one * jnp.inf,
         evaluation=nothing,
-        threshold=jnp.maximum(view.facts.delta, SMOOTHING).astype(kind),
+        threshold=jnp.maximum(problem.delta, SMOOTHING).astype(kind),
         trial=start,
         expected=one,
         stiffness=zero,
@@ -96,9 +100,9 @@ def init(view: View, start: Array) -> Lane:
     )
 
 
-def step(view: View, lane: Lane, settings: Settings) -> Lane:
+def step(model: Model, problem: Problem, lane: Lane, settings: Settings) -> Lane:
     """Evaluate the trial point, take it or not, propose the next one."""
-    low, high, reach, delta, floor = view.facts
+    delta = problem.delta
     first = lane.ticks == 0
     smooth = lane.threshold > delta
     stuck = smooth & (lane.quiet > PATIENCE)  # nothing left to gain at this threshold
@@ -108,7 +112,7 @@ def step(view: View, lane: Lane, settings: Settings) -> Lane:
     trial = jnp.where(stuck, lane.coordinates, lane.trial)
     # Gauss–Newton, never indefinite, from afar; exact where the optimum is near.
     exact = (near | (next_threshold < SMOOTHING)).astype(lane.damping.dtype)
-    current, found = view.evaluate(trial, lane.threshold, next_threshold, exact)
+    current, found = evaluate(model, problem, trial, lane.threshold, next_threshold, exact)
 
     finite = jnp.isfinite(current) & jnp.all(jnp.isfinite(found.hessian))
     decrease = lane.evaluation.value - current
@@ -122,7 +126,7 @@ def step(view: View, lane: Lane, settings: Settings) -> Lane:
         (lane.coordinates, lane.evaluation, lane.threshold),
     )
     damping = jnp.where(first | stuck, DAMPING, _damping(lane, taken, ratio))
-    box = low, high, jnp.asarray(reach, damping.dtype)
+    box = problem.low, problem.high, jnp.asarray(_reach(model), damping.dtype)
     trial, expected, stiffness = _propose(box, coordinates, evaluation, damping)
 
     final = threshold <= delta
@@ -132,7 +136,7 @@ def step(view: View, lane: Lane, settings: Settings) -> Lane:
     undamped = expected * (1 + damping)  # a short step is no sign that there is little to gain
     arrived = (undamped >= 0) & (undamped <= settings.tolerance * evaluation.value)
     arrived = final & (arrived | (evaluation.value <= 0))
-    promised = jnp.maximum(PROMISE * evaluation.value, floor)
+    promised = jnp.maximum(PROMISE * evaluation.value, rounding_floor(model, problem))
     over = jnp.where(undamped <= promised, CONVERGED, STALLED)
     status = jnp.where(ticks >= settings.max_ticks, STEP_LIMIT, RUNNING)
     status = jnp.where(final & (quiet > PATIENCE), over, status)
@@ -150,6 +154,16 @@ def step(view: View, lane: Lane, settings: Settings) -> Lane:
         ticks=ticks,
         status=status.astype(jnp.int32),
     )
+
+
+def _reach(model: Model) -> np.ndarray:
+    """How far each coordinate (p,) may go in one step."""
+    found, linear = [], linear_coordinates(model)
+    for k, (spec, scale) in enumerate(zip(model.law.parameters, model.scales, strict=True)):
+        charted = model.chart and spec.name in model.law.chart.low
+        width = spec.start[1] - spec.start[0] if scale == "linear" and not charted else 0.0
+        found.append(math.inf if k in linear else max(STEP, width))
+    return np.array(found)
 
 
 def _damping(lane: Lane, taken: Array, ratio: Array) -> Array:
