@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 import jaxlaw as jl
 from jaxlaw import UsageError, laws, planning, simulate
 from jaxlaw.data._row_areas import area_options
+from jaxlaw.planning import _schedule as searching
 from jaxlaw.planning import optimal_schedule
-from jaxlaw.planning import schedule as searching
 from jaxlaw.schedules import Schedule, constant, cosine, join, warmup, wsd
 
 ANNEALING = ("annealing", simulate.TRUTHS["annealing"])
@@ -78,13 +78,13 @@ def test_areas_within_reach_are_those_of_the_rates(change, shortest):
     points = np.concatenate(
         [random.random((20, 3)), [[0, 0, 0], [1, 1, 1], [1, 0, 1], [1, 0.99, 1]]]
     )
-    found = reach.ends(points)
+    found = reach.areas(points)
     starts, stops = reach.fall_of(points)
     for k, point in enumerate(points):
         free = reach.free_rates(point)
         assert free.max() <= run.peak and free.min() >= run.floor * (1 - 1e-12)
         assert -np.diff(free).min(initial=0) <= (run.peak - run.floor) / shortest * (1 + 1e-9)
-        whole = searching._ends_of(searching._schedule_of(run, free), options)
+        whole = searching._final_areas(searching._schedule_of(run, free), options)
         ends = [one[k] for one in found]
         np.testing.assert_allclose(ends, whole, rtol=1e-11, atol=1e-15)
         assert (starts[k], stops[k]) == pytest.approx(searching._fall_of(free, run), abs=1)

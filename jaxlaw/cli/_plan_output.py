@@ -26,7 +26,7 @@ from jaxlaw.cli._terminal import (
 )
 from jaxlaw.errors import UsageError
 from jaxlaw.planning._answers import Answer
-from jaxlaw.planning.schedule import OptimalSchedule
+from jaxlaw.planning._schedule import OptimalSchedule
 
 _SHOWN = 24  # rows of a table
 

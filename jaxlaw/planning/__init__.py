@@ -15,6 +15,7 @@ from jaxlaw.planning._continual import (
 from jaxlaw.planning._continual_run import ContinualRun, Pretraining
 from jaxlaw.planning._downstream import ModelChoice, Valuation, choose_model, pretraining_value
 from jaxlaw.planning._out_of_domain import OutOfDomain, out_of_domain
+from jaxlaw.planning._schedule import OptimalSchedule, optimal_schedule
 from jaxlaw.planning.breakeven import break_even
 from jaxlaw.planning.budgets import allocation, allocation_law, frontier
 from jaxlaw.planning.domains import optimal_shares
@@ -23,7 +24,6 @@ from jaxlaw.planning.mixture import critical_ratio, optimal_mixture, optimal_mix
 from jaxlaw.planning.pipelines import BestRun, best_run
 from jaxlaw.planning.replays import compare_replay
 from jaxlaw.planning.savings import frontier_savings, observed_transfer
-from jaxlaw.planning.schedule import OptimalSchedule, optimal_schedule
 from jaxlaw.planning.targets import allocation_at, smallest_compute
 from jaxlaw.planning.transfer import saved_compute, transfer_table, transferred
 

@@ -18,7 +18,7 @@ from jaxlaw.planning._continual import (
 from jaxlaw.planning._continual_run import SETTINGS, ContinualRun
 from jaxlaw.planning._downstream import ModelChoice, Valuation
 from jaxlaw.planning._out_of_domain import OutOfDomain
-from jaxlaw.planning.schedule import OptimalSchedule
+from jaxlaw.planning._schedule import OptimalSchedule
 from jaxlaw.plots.style import (
     BLUE,
     FAINT,

@@ -1,4 +1,4 @@
-"""The learning rates that a law of loss curves likes best, and what not to believe of them.
+"""The learning rates at whose end a law of loss curves predicts the lowest loss, and its limits.
 
 Beyond the papers; the balance of several losses is that of Wang 2025, eq. 5, over every rate of
 a run instead of its peak alone.
@@ -71,9 +71,9 @@ class OptimalSchedule:
     """The best schedule found, and what to compare it with.
 
     Attributes:
-        schedule: its rates; those of ``after`` come first, with the boundary.
-        loss: predicted loss at its last step; of several losses, their weighted sum.
-        areas: areas at its last step: Areas, or PhaseAreas with ``after``.
+        schedule: best rates; those of ``after`` come first, with the boundary.
+        loss: predicted loss at the last step, in nats; of several losses, their weighted sum.
+        areas: areas at the last step: Areas, or PhaseAreas with ``after``.
         agreement: share of the starts whose loss is that of the best (to 1e-5); 1 where areas are
             plain, and every schedule is scanned.
         n_starts: number of starts; 0 where every schedule is scanned.
@@ -83,14 +83,14 @@ class OptimalSchedule:
         comparison: a row each for this and the usual schedules of the same steps, peak, floor
             and warm-up: ``loss``; ``loss_1``, ``loss_2``, … where they are several; areas.
         notes: what to know before relying on it.
-        usual: schedules it is compared with, by name.
-        interval: of a bootstrap, ``loss`` → (low, high) under this very schedule; where areas are
-            plain, also of the first 1,000 replicates' own best schedules: ``best_loss``,
+        usual: usual schedules it is compared with, by name.
+        interval: quantity → (low, high) of a bootstrap: ``loss`` under this very schedule; where
+            areas are plain, also of the first 1,000 replicates' own best schedules ``best_loss``,
             ``decay_start``, ``decay_end`` and ``regret``.
         level: confidence level of the intervals.
         regret: nats by which this schedule is worse than a replicate's own best, by its own
             law, in the median; NaN without replicates, and with ``epsilon``.
-        replicates: a row for each of these: ``loss`` (of this schedule), ``best_loss``,
+        replicates: table of a row for each of these: ``loss`` (of this schedule), ``best_loss``,
             ``regret``, ``decay_start``, ``decay_end``.
     """
 
@@ -111,16 +111,16 @@ class OptimalSchedule:
 
     def summary(self) -> str:
         """The comparison, the evidence and the notes, for people."""
-        found = ""
+        between = ""
         if "loss" in self.interval:
             low, high = self.interval["loss"]
-            found = f"loss between {low:.5g} and {high:.5g}; "
+            between = f"loss between {low:.5g} and {high:.5g}; "
         searched = "the best of all schedules that keep these limits"
         if self.n_starts:
             searched = f"{self.agreement:.0%} of {self.n_starts} starts agree"
         lines = [
             self.comparison.to_string(line_width=80),
-            found + searched,
+            between + searched,
             f"the fall begins at step {self.decay_start:.0f} and ends at {self.decay_end:.0f}",
         ]
         if "regret" in self.interval:
@@ -192,16 +192,16 @@ def optimal_schedule(
       ranges are noted; a new pair of values inside them is not.
 
     Args:
-        fit: a Fit, (law, params) or a bootstrap; or a list of them, whose losses are balanced.
+        fit: Fit, (law, params) or bootstrap; or a list of them, whose losses are balanced.
             The search is of the fit itself; a bootstrap adds intervals and, where areas are
-            plain, what each replicate likes best.
+            plain, what is best for each replicate.
         steps: number of steps of the run, or of the continued phase; warm-up included.
         peak: highest rate.
-        weights: λ of each loss, not negative, with sum 1 (Wang 2025, eq. 5). Changes since the
-            start of a phase are balanced as the losses are: they differ by a constant.
-        inputs: what the law takes beside areas, such as ``{"N": 1e9}`` or ``{"r": 0.2}``, in the
-            units of the fitted runs (of the law for (law, params)); for several losses, one
-            mapping for all or a list.
+        weights: weight λ of each loss, not negative, with sum 1 (Wang 2025, eq. 5). Changes since
+            the start of a phase are balanced as the losses are: they differ by a constant.
+        inputs: values of what the law takes beside areas, such as ``{"N": 1e9}`` or
+            ``{"r": 0.2}``, in the units of the fitted runs (of the law for (law, params)); for
+            several losses, one mapping for all or a list.
         floor: lowest rate after the warm-up.
         warmup: steps of a straight line from ``start`` up to the first free rate, which is at
             most the peak. 0: the first step has it, and areas count no jump before it, except
@@ -212,16 +212,19 @@ def optimal_schedule(
             rise, let ``peak`` be its last one; a higher peak bounds the re-warm-up.
         shortest_decay: steps that a fall from peak to floor takes at least: no step's fall is
             larger than (peak − floor) / shortest_decay.
-        decay, carry_momentum, epsilon, count_warmup: how areas are counted. Left out: as they
-            were for the fit, where it knows (a fit of curves does); else as
-            :meth:`jaxlaw.LossCurves.runs` does by default.
-        knots: with ``epsilon``, number of rates that are searched, half of them spread over the
+        decay: λ of the areas. It and the next three are left out: as they were for the fit,
+            where it knows (a fit of curves does); else as :meth:`jaxlaw.LossCurves.runs` has them.
+        carry_momentum: whether momentum goes on over the boundary, as for
+            :func:`jaxlaw.phase_areas`.
+        count_warmup: whether rises of a warm-up count, as for :func:`jaxlaw.areas`.
+        epsilon: exponent of the rate that weights momentum (Wang 2025, App. J).
+        knots: number of rates that are searched with ``epsilon``, half of them spread over the
             steps, half as λ^(T−t), the memory of S2. Others lie on straight lines between them.
-        n_starts: with ``epsilon``, number of starts: wsd, linear, cosine and constant, then
+        n_starts: number of starts with ``epsilon``: wsd, linear, cosine and constant, then
             random ones.
-        iterations: with ``epsilon``, steps of Adam from each of them; each takes some 30 ms for
+        iterations: steps of Adam from each start with ``epsilon``; each takes some 30 ms for
             40,000 steps of training.
-        seed: with ``epsilon``, seed of the random starts.
+        seed: seed of the random starts with ``epsilon``.
         level: confidence level of the intervals.
 
     Returns:
@@ -231,48 +234,51 @@ def optimal_schedule(
         UsageError: an argument out of its range, weights that do not sum to 1, a law without
             areas, or one that needs an input or a pre-training that is not given.
 
-    Examples:
+    Example:
         >>> law = ("annealing", {"L0": 2.0, "A": 0.5, "alpha": 0.5, "C": 2.0})
         >>> best = jl.planning.optimal_schedule(law, 200, 0.01, floor=1e-3, shortest_decay=40)
         >>> best.comparison["loss"].idxmin()
         'optimal'
     """
-    targets = _targets(fit, weights, inputs)
+    targets = _targets(fit, weights, inputs, after)
     run = _run(steps, peak, floor, warmup, start, after, shortest_decay)
-    for target in targets:
-        _check_inputs(target, after)
     if not (knots >= 2 and n_starts >= 1 and iterations >= 1):
         raise UsageError("knots must be 2 or more, n_starts and iterations 1 or more")
-    given = dict(decay=decay, carry_momentum=carry_momentum, count_warmup=count_warmup,
-                 epsilon=epsilon)  # fmt: skip
-    options = counted_as(*_several(fit), **given)
+    options = counted_as(
+        *_several(fit), decay=decay, carry_momentum=carry_momentum, count_warmup=count_warmup,
+        epsilon=epsilon,
+    )  # fmt: skip
     if not any({"S1", "S1_pt"} & set(one.law.input_names) for one in targets):
         # The base is not known: this run is the continued phase, and its rises count.
         options["count_warmup"] = True
         run = run._replace(base_known=after is not None)
-    usual, own, agreement = _usual(run), pd.DataFrame(), 1.0
+    usual, replicates, agreement = _usual(run), pd.DataFrame(), 1.0
     if options["epsilon"] is None:
         n_starts = 0
         reach = _Reach(run, options)
-        best = _scanned(targets, reach)
-        found = _schedule_of(run, reach.free_rates(best))
-        own = _own_schedules(targets, reach, best)
+        point = _scan(targets, reach)
+        best = _schedule_of(run, reach.free_rates(point))
+        replicates = _best_of_replicates(targets, reach, point)
     else:
         random = np.random.default_rng(seed)
-        found, agreement = _descended(targets, run, options, usual, knots, n_starts, iterations,
-                                      random)  # fmt: skip
-    ends = [_ends_of(one, options) for one in (found, *usual.values())]
-    table = _compared(targets, ["optimal", *usual], ends)
+        best, agreement = _descend(
+            targets, run, options, usual, knots, n_starts, iterations, random
+        )
+    final = [_final_areas(schedule, options) for schedule in (best, *usual.values())]
+    table = _compare(targets, ["optimal", *usual], final)
     loss = float(table["loss"].iloc[0])
     if not np.isfinite(loss):
         raise UsageError("no schedule has a finite predicted loss; check the law's parameters")
-    free = found.rates[-steps:][run.first - 1 :]
-    notes = (*_on_sources(targets, ends[0]), *_on_shape(free, run), *_on_starts(agreement), _BEYOND)
-    regret = float(own["regret"].median()) if len(own) else math.nan
-    interval = _intervals(targets, ends[0], own, level)
+    free = best.rates[-steps:][run.first - 1 :]
     return OptimalSchedule(
-        found, loss, ends[0], agreement, n_starts, *_fall_of(free, run), table, notes, usual,
-        interval, level, regret, own,
+        best, loss, final[0], agreement, n_starts, *_fall_of(free, run), table,
+        notes=(
+            *_range_notes(targets, final[0]), *_shape_notes(free, run), *_start_notes(agreement),
+            _BEYOND,
+        ),
+        usual=usual, interval=_intervals(targets, final[0], replicates, level), level=level,
+        regret=float(replicates["regret"].median()) if len(replicates) else math.nan,
+        replicates=replicates,
     )  # fmt: skip
 
 
@@ -315,7 +321,7 @@ def _several(fit: Any) -> list[Any]:
     return list(fit) if isinstance(fit, list | tuple) and not pair else [fit]
 
 
-def _targets(fit: Any, weights: Any, inputs: Any) -> tuple[_Target, ...]:
+def _targets(fit: Any, weights: Any, inputs: Any, after: Schedule | None) -> tuple[_Target, ...]:
     fits = sources(*_several(fit))
     if weights is None and len(fits) == 1:
         weights = (1.0,)
@@ -326,13 +332,13 @@ def _targets(fit: Any, weights: Any, inputs: Any) -> tuple[_Target, ...]:
     given = [inputs or {}] * len(fits) if inputs is None or isinstance(inputs, Mapping) else inputs
     if len(given) != len(fits):
         raise UsageError(f"inputs are {len(given)} mappings for {len(fits)} losses; one for each")
-    return tuple(map(_target, fits, given, weights))
-
-
-def _target(source: Source, inputs: Mapping[str, float], weight: float) -> _Target:
-    params = {name: float(rows[0]) for name, rows in source.params.items()}
-    values = {name: float(value) * source.units.get(name, 1.0) for name, value in inputs.items()}
-    return _Target(source.law, params, values, float(weight), source)
+    targets = []
+    for source, values, weight in zip(fits, given, weights, strict=True):
+        params = {name: float(rows[0]) for name, rows in source.params.items()}
+        values = {name: float(v) * source.units.get(name, 1.0) for name, v in values.items()}
+        targets.append(_Target(source.law, params, values, float(weight), source))
+        _check_inputs(targets[-1], after)
+    return tuple(targets)
 
 
 def _check_inputs(target: _Target, after: Schedule | None) -> None:
@@ -396,7 +402,11 @@ def _schedule_of(run: _Run, free: np.ndarray) -> Schedule:
     # The warm-up is a straight line to the first free rate, which is its last step.
     way = np.arange(1, run.warmup) / max(run.warmup, 1)
     rates = np.concatenate([run.start * (1 - way) + free[0] * way, free])
-    own = Schedule(rates, initial, None, "optimal")
+    return _completed(run, Schedule(rates, initial, None, "optimal"))
+
+
+def _completed(run: _Run, own: Schedule) -> Schedule:
+    """The run after its pre-training, or after the one nobody describes."""
     own = own if run.base_known else of_unknown_base(own)
     return own if run.after is None else schedules.join(run.after, own)
 
@@ -408,49 +418,48 @@ def _usual(run: _Run) -> dict[str, Schedule]:
         final = {} if name == "constant" else {"final": run.floor}
         one = getattr(schedules, name)(run.peak, run.steps - run.warmup, **final)
         one = schedules.warmup(one, run.warmup, run.start) if run.warmup else one
-        one = one if run.base_known else of_unknown_base(one)
-        made[name] = one if run.after is None else schedules.join(run.after, one)
+        made[name] = _completed(run, one)
     return made
 
 
-def _ends_of(schedule: Schedule, options: Mapping[str, Any]) -> Areas | PhaseAreas:
+def _final_areas(schedule: Schedule, options: Mapping[str, Any]) -> Areas | PhaseAreas:
     """Areas after the last step, as numbers; rises of a continued phase always count."""
     at = [len(schedule)]
     if schedule.boundary is None:
         rest = {name: v for name, v in options.items() if name != "carry_momentum"}
-        found = areas(schedule, at=at, **rest)
+        values = areas(schedule, at=at, **rest)
     else:
         counts = (options["count_warmup"], True)
-        found = phase_areas(schedule, at=at, **{**options, "count_warmup": counts})
-    return type(found)(*(float(one[0]) for one in found))
+        values = phase_areas(schedule, at=at, **{**options, "count_warmup": counts})
+    return type(values)(*(float(value[0]) for value in values))
 
 
-def _by_name(ends: Areas | PhaseAreas) -> dict[str, Any]:
+def _by_name(final: Areas | PhaseAreas) -> dict[str, Any]:
     """Areas under every name by which a law may ask for them."""
-    if isinstance(ends, PhaseAreas):
-        return ends._asdict() | ends.whole._asdict()
-    return {"S1": ends.S1, "S2": ends.S2, "S1_cpt": ends.S1, "S2_cpt": ends.S2}
+    if isinstance(final, PhaseAreas):
+        return final._asdict() | final.whole._asdict()
+    return {"S1": final.S1, "S2": final.S2, "S1_cpt": final.S1, "S2_cpt": final.S2}
 
 
-def _predicted(law: Law, params: Any, inputs: Any, ends: Areas | PhaseAreas) -> Any:
+def _predicted(law: Law, params: Any, inputs: Any, final: Areas | PhaseAreas) -> Any:
     """What a law says of areas at the end, and of its other inputs, in its own units."""
-    values = _by_name(ends) | inputs
+    values = _by_name(final) | inputs
     return law(params, **{name: values[name] for name in law.input_names})
 
 
 @compiled(static_argnames="which")
-def _weighted(which: tuple[Law, ...], values: Any, ends: Any) -> Any:
+def _weighted(which: tuple[Law, ...], values: Any, final: Any) -> Any:
     """The weighted sum of the losses; parameters and areas broadcast."""
     each = zip(which, values, strict=True)
-    return sum(weight * _predicted(law, p, x, ends) for law, (weight, p, x) in each)
+    return sum(weight * _predicted(law, p, x, final) for law, (weight, p, x) in each)
 
 
-def _losses(targets: Sequence[_Target], ends: Areas | PhaseAreas) -> np.ndarray:
+def _losses(targets: Sequence[_Target], final: Areas | PhaseAreas) -> np.ndarray:
     """The weighted sum at the ends of schedules, on the host."""
     which = tuple(one.law for one in targets)
     values = [(one.weight, one.params, one.inputs) for one in targets]
     with in_float64():
-        return np.asarray(_weighted(which, values, ends))
+        return np.asarray(_weighted(which, values, final))
 
 
 class _Reach:
@@ -473,8 +482,8 @@ class _Reach:
         turn = np.clip((run.start - run.floor) / (run.peak - run.floor), 0, 1)
         self.levels = np.array([0.0, turn, 1.0])
         flat = [np.full(run.n_free, run.floor + x * (run.peak - run.floor)) for x in self.levels]
-        ends = [_ends_of(_schedule_of(run, one), options) for one in flat]
-        self.flat = type(ends[0])(*map(np.array, zip(*ends, strict=True)))
+        final = [_final_areas(_schedule_of(run, one), options) for one in flat]
+        self.flat = type(final[0])(*map(np.array, zip(*final, strict=True)))
         # A fall by 1 with m steps to go takes m off S1 and adds Σ_{j<m} λ^j to S2. Falls within
         # shortest_decay steps are the mean of as many such falls, and a mean over consecutive m
         # is a difference of two sums.
@@ -494,7 +503,7 @@ class _Reach:
         place = step * (len(self.begins) - 1)
         return np.rint(np.interp(place, np.arange(len(self.begins)), self.begins)).astype(int)
 
-    def ends(self, points: np.ndarray) -> Areas | PhaseAreas:
+    def areas(self, points: np.ndarray) -> Areas | PhaseAreas:
         """Areas at the end of the schedules of points (…, 3)."""
         level, step, depth = np.moveaxis(points, -1, 0)
         fall = level * depth * (self.run.peak - self.run.floor)
@@ -527,7 +536,7 @@ class _Reach:
         return np.clip(rates, run.floor, run.peak)  # rounding may carry a rate past a limit
 
 
-def _scanned(targets: Sequence[_Target], reach: _Reach, rows: int = 0) -> np.ndarray:
+def _scan(targets: Sequence[_Target], reach: _Reach, rows: int = 0) -> np.ndarray:
     """The best points (3,), or (rows, 3) where parameters have rows (rows, 1).
 
     A grid over everything, then ever finer ones around the best point. The loss is smooth in the
@@ -536,7 +545,7 @@ def _scanned(targets: Sequence[_Target], reach: _Reach, rows: int = 0) -> np.nda
     shape = (rows,) if rows else ()
 
     def best_of(points: np.ndarray) -> np.ndarray:
-        losses = np.broadcast_to(_losses(targets, reach.ends(points)), points.shape[:-1])
+        losses = np.broadcast_to(_losses(targets, reach.areas(points)), points.shape[:-1])
         losses = np.where(np.isnan(losses), np.inf, losses)
         return np.take_along_axis(points, losses.argmin(axis=-1)[..., None, None], axis=-2)[
             ..., 0, :
@@ -559,7 +568,9 @@ def _scanned(targets: Sequence[_Target], reach: _Reach, rows: int = 0) -> np.nda
     return best
 
 
-def _own_schedules(targets: Sequence[_Target], reach: _Reach, best: np.ndarray) -> pd.DataFrame:
+def _best_of_replicates(
+    targets: Sequence[_Target], reach: _Reach, best: np.ndarray
+) -> pd.DataFrame:
     """``OptimalSchedule.replicates``, for the point that is best for the fits themselves."""
     count = min(targets[0].source.rows - 1, _MOST)
     if not count:
@@ -568,9 +579,9 @@ def _own_schedules(targets: Sequence[_Target], reach: _Reach, best: np.ndarray) 
         one._replace(params={k: v[1 : count + 1, None] for k, v in one.source.params.items()})
         for one in targets
     ]
-    own = _scanned(each, reach, count)
+    own = _scan(each, reach, count)
     here, there = (
-        np.broadcast_to(_losses(each, reach.ends(points)), (count, 1))[:, 0]
+        np.broadcast_to(_losses(each, reach.areas(points)), (count, 1))[:, 0]
         for points in (best[None, None], own[:, None])
     )
     better = here > there
@@ -591,7 +602,7 @@ def _fall_of(free: np.ndarray, run: _Run) -> tuple[float, float]:
     return begun, ended
 
 
-def _descended(
+def _descend(
     targets: Sequence[_Target], run: _Run, options: Mapping[str, Any],
     usual: Mapping[str, Schedule], knots: int, n_starts: int, iterations: int,
     random: np.random.Generator,
@@ -632,16 +643,16 @@ def _descended(
         initial = initial if run.base_known else UNKNOWN_BASE_RATE
         rest = {name: v for name, v in options.items() if name != "carry_momentum"}
         if run.after is None:
-            ends = areas(rates, initial_lr=initial, at=[run.steps], **rest)
+            final = areas(rates, initial_lr=initial, at=[run.steps], **rest)
         else:
             counts, before = (options["count_warmup"], True), run.after
-            ends = phase_areas(
+            final = phase_areas(
                 jnp.concatenate([before.rates, rates]), initial_lr=before.initial_lr,
                 at=[len(before) + run.steps], boundary=len(before),
                 **{**options, "count_warmup": counts},
             )  # fmt: skip
-        ends = type(ends)(*(one[0] for one in ends))
-        return sum(t.weight * _predicted(t.law, t.params, t.inputs, ends) for t in targets)
+        final = type(final)(*(one[0] for one in final))
+        return sum(t.weight * _predicted(t.law, t.params, t.inputs, final) for t in targets)
 
     # Near a corner gradients fade with the shares; Adam's steps do not, without its epsilon.
     adam = optax.adam(optax.cosine_decay_schedule(1.0, iterations), b2=0.99, eps=1e-30)
@@ -675,10 +686,10 @@ def _knots(run: _Run, knots: int, decay: float) -> np.ndarray:
     return np.interp(np.linspace(0, 1, knots), (passed + recent) / 2, steps)
 
 
-def _compared(
-    targets: tuple[_Target, ...], names: Sequence[str], ends: Sequence[Areas | PhaseAreas]
+def _compare(
+    targets: tuple[_Target, ...], names: Sequence[str], final: Sequence[Areas | PhaseAreas]
 ) -> pd.DataFrame:
-    at = type(ends[0])(*map(np.array, zip(*ends, strict=True)))
+    at = type(final[0])(*map(np.array, zip(*final, strict=True)))
     table: dict[str, Any] = {"loss": _losses(targets, at)}
     if len(targets) > 1:
         alone = [_losses([one._replace(weight=1.0)], at) for one in targets]
@@ -687,11 +698,11 @@ def _compared(
 
 
 def _intervals(
-    targets: tuple[_Target, ...], ends: Areas | PhaseAreas, own: pd.DataFrame, level: float
+    targets: tuple[_Target, ...], final: Areas | PhaseAreas, own: pd.DataFrame, level: float
 ) -> dict[str, tuple[float, float]]:
-    """Of the loss by all replicates, and of what those that were searched like best."""
+    """Intervals of the loss by all replicates, and of what is best for those searched."""
     every = [t._replace(params=t.source.params) for t in targets]
-    values = {"loss": np.atleast_1d(_losses(every, ends))}
+    values = {"loss": np.atleast_1d(_losses(every, final))}
     for name in own.columns.difference(["loss"], sort=False):
         values[name] = np.append(np.nan, own[name])  # the fit itself is no replicate
     return percentiles(values, level)
@@ -700,18 +711,18 @@ def _intervals(
 _WHICH = ("first", "second", "third")
 
 
-def _on_sources(targets: tuple[_Target, ...], ends: Areas | PhaseAreas) -> list[Note]:
+def _range_notes(targets: tuple[_Target, ...], final: Areas | PhaseAreas) -> list[Note]:
     """Where the best schedule is outside what a fit has seen; the fits' own doubts."""
     notes = []
     for k, target in enumerate(targets):
         which = "" if len(targets) == 1 else _WHICH[k] if k < len(_WHICH) else f"{k + 1}th"
-        values, source = _by_name(ends) | target.inputs, target.source
+        values, source = _by_name(final) | target.inputs, target.source
         at = {name: values[name] / source.units[name] for name in source.law.input_names}
         notes += on_source(source, which, **at)
     return notes
 
 
-def _on_shape(free: np.ndarray, run: _Run) -> list[Note]:
+def _shape_notes(free: np.ndarray, run: _Run) -> list[Note]:
     """Falls that are cliffs and tails that train nothing."""
     notes, fall = [], free[0] - free[-1]
     begun, ended = ((free >= free[0] - share * fall).sum() for share in (0.1, 0.9))
@@ -732,7 +743,7 @@ def _on_shape(free: np.ndarray, run: _Run) -> list[Note]:
     return notes
 
 
-def _on_starts(agreement: float) -> list[Note]:
+def _start_notes(agreement: float) -> list[Note]:
     """Starts that disagree."""
     if agreement >= _FEW:
         return []
