@@ -121,7 +121,7 @@ def published(size: int, counted: jl.Fit) -> jl.Fit:
 
 def objective(fit: jl.Fit, size: int) -> float:
     """Summed Huber on the curves it was fitted on."""
-    observed = fitted_on(size).runs(**fit.areas).observations(fit.law)
+    observed = fitted_on(size).runs(**fit.area_options).observations(fit.law)
     off = np.abs(np.log(fit.predict(observed.inputs) / observed.target))
     small = np.minimum(off, fit.delta)
     return float(np.sum(small**2 / 2 + fit.delta * (off - small)))

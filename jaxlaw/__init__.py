@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from jaxlaw.fitting._fit_batch import BatchFit as BatchFit
     from jaxlaw.fitting._fit_batch import fit_batch as fit_batch
     from jaxlaw.fitting._fit_decay import fit_decay as fit_decay
+    from jaxlaw.fitting._fitted_law import FittedLaw as FittedLaw
     from jaxlaw.fitting._observed_shift import observed_shift as observed_shift
     from jaxlaw.fitting._published import published as published
     from jaxlaw.fitting._published import published_table as published_table
@@ -83,6 +84,7 @@ else:
         "fitting._fit": "fit",
         "fitting._fit_batch": "BatchFit fit_batch",
         "fitting._fit_decay": "fit_decay",
+        "fitting._fitted_law": "FittedLaw",
         "fitting._observed_shift": "observed_shift",
         "fitting._published": "published published_table",
         "fitting._result": "Fit",

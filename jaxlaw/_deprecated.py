@@ -32,7 +32,7 @@ def renamed_arguments(**names: str) -> Callable[[Callable[P, T]], Callable[P, T]
                 new = names[old]
                 if new in kwargs:
                     raise UsageError(f"{old} is the old name of {new}: give one of the two")
-                _warn(f"argument {old} of {function.__name__}", new)
+                warn(f"argument {old} of {function.__name__}", new)
                 kwargs[new] = kwargs.pop(old)
             return function(*args, **kwargs)
 
@@ -46,7 +46,7 @@ def renamed_function(old: str, function: Callable[P, T]) -> Callable[P, T]:
 
     @functools.wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> T:
-        _warn(old, function.__name__)
+        warn(old, function.__name__)
         return function(*args, **kwargs)
 
     call.__name__, call.__doc__ = old, f"Deprecated name of ``{function.__name__}``."
@@ -57,7 +57,7 @@ def renamed_property(old: str, new: str) -> property:
     """A property that reads the attribute under its new name."""
 
     def read(self: Any) -> Any:
-        _warn(f"{type(self).__name__}.{old}", new)
+        warn(f"{type(self).__name__}.{old}", new)
         return getattr(self, new)
 
     return property(read, doc=f"Deprecated name of ``{new}``.")
@@ -75,12 +75,13 @@ def renamed_names(module: str, members: Mapping[str, Any], names: Mapping[str, s
     def find(old: str) -> Any:
         if old not in names:
             raise AttributeError(f"module {module!r} has no attribute {old!r}")
-        _warn(f"{module}.{old}", f"{module}.{names[old]}")
+        warn(f"{module}.{old}", f"{module}.{names[old]}")
         return members[names[old]]
 
     return find
 
 
-def _warn(old: str, new: str) -> None:
+def warn(old: str, new: str) -> None:
+    """Warn of an old name; called from the function that the user called."""
     message = f"{old} is deprecated and will be removed in the next version: use {new}"
     warnings.warn(message, DeprecationWarning, stacklevel=3)

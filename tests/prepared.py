@@ -91,4 +91,4 @@ def prepare(folder: Path) -> None:
     pd.DataFrame({"step": step, **both}).to_csv(folder / "losses.csv", index=False)
     ranges = {"S1": (0.1, 10.0), "S2": (0.0, 10.0)}
     annealing = drawn(("annealing", TRUTHS["annealing"]), ranges=ranges).fit
-    dataclasses.replace(annealing, areas=area_options(0.999)).save(folder / "curve-fit.json")
+    dataclasses.replace(annealing, area_options=area_options(0.999)).save(folder / "curve-fit.json")

@@ -43,7 +43,7 @@ def areas_expected():
 
 def predicted():
     fit, N, D = fit_of(PAIRS["fit"]), np.array([1e9, 7e9]), np.array([1e12, 1e12])
-    outside = fit.outside(N=N, D=D)
+    outside = fit.is_extrapolation(N=N, D=D)
     return {"N": N, "D": D, "loss": fit.predict(N=N, D=D), "outside": outside}
 
 

@@ -204,7 +204,7 @@ def test_predict_at_values(command, fit_file, chinchilla_fit):
     N, D = np.array(record["N"]), np.array(record["D"])
     assert list(zip(N, D, strict=True)) == [(1e9, 1e10), (1e9, 1e12), (7e9, 1e10), (7e9, 1e12)]
     assert record["loss"] == chinchilla_fit.predict(N=N, D=D).tolist()
-    assert record["outside"] == chinchilla_fit.outside(N=N, D=D).tolist()
+    assert record["outside"] == chinchilla_fit.is_extrapolation(N=N, D=D).tolist()
     code, out, _ = command(*arguments)
     assert code == 0
     assert f"{record['loss'][3]:.6g}" in out and out.count("outside") == sum(record["outside"])
@@ -382,16 +382,16 @@ def test_curves_are_fitted_from_the_shell(command, curve_files, curve_fit, tmp_p
     if schedules != "lr":
         assert record["params"] == curve_fit.params
     assert record["params"]["L0"] == pytest.approx(TRUTH["L0"], rel=1e-3)
-    assert record["areas"] == curve_fit.areas
+    assert record["area_options"] == curve_fit.area_options
 
 
 def test_the_decay_is_given_or_fitted(command, curve_files):
     fit = ("fit", "annealing", "curves.csv", "--schedules", "schedules.json", "--json")
     record = json.loads(command(*fit, "--decay", "0.99")[1])
-    assert record["areas"]["decay"] == 0.99
+    assert record["area_options"]["decay"] == 0.99
     code, out, _ = command(*fit, "--decay", "fit")
     assert code == 0
-    assert json.loads(out)["areas"]["decay"] == pytest.approx(0.999, abs=1e-4)
+    assert json.loads(out)["area_options"]["decay"] == pytest.approx(0.999, abs=1e-4)
 
 
 def test_a_curve_is_predicted_and_drawn(command, curve_fit, tmp_path):
@@ -427,7 +427,7 @@ def test_areas_are_counted_as_the_flags_say(command, curve_files, tmp_path):
     )  # fmt: skip
     assert (code, err) == (0, "")
     options = {"carry_momentum": True, "count_warmup": True, "epsilon": 0.1}
-    assert json.loads(out)["areas"] == {"decay": 0.999} | options
+    assert json.loads(out)["area_options"] == {"decay": 0.999} | options
     code, out, _ = command(
         "curve", "counted.json", "--schedule", LINE, "--at", "3000", "--batch", "0.5", "--json"
     )

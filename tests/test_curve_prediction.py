@@ -28,7 +28,7 @@ def at_truth(name, areas=COUNTED, **changes):
     law, params = jl.laws.get(name), dict(simulate.TRUTHS[name]) | changes
     known = set(INPUTS) & set(law.input_names)
     return jl.Fit(
-        law=law, params=params, objective=0.0, metrics={"r2": 1.0, "rmse": 0.0}, areas=areas,
+        law=law, params=params, objective=0.0, metrics={"r2": 1.0, "rmse": 0.0}, area_options=areas,
         status="converged", agreement=1.0, n_starts=1, n_solved=1, runner_up=None, notes=(),
         units=dict.fromkeys(law.input_names, 1.0), n_observations=1, n_dropped=0, delta=1e-3,
         ranges={k: (-10.0, 1.0) if k in known else (0.0, 1.0) for k in law.input_names},
@@ -91,7 +91,7 @@ def test_options_of_the_fit_are_those_of_the_prediction():
         np.testing.assert_array_equal(
             fit.predict_curve(line)["loss"], fit.predict(S1=areas.S1, S2=areas.S2)
         )
-        told = at_truth("annealing", areas=None).predict_curve(line, areas=options)
+        told = at_truth("annealing", areas=None).predict_curve(line, area_options=options)
         np.testing.assert_array_equal(told["loss"], fit.predict_curve(line)["loss"])
 
 
@@ -123,7 +123,7 @@ def test_extrapolation_is_said_row_by_row():
         ("annealing", {"at": [0.5]}, "step 0.5 is not one"),
         ("annealing", {"at": [5], "first_step": 10}, "10 to 4010"),
         ("annealing", {"N": 1}, "no input 'N'"),
-        ("annealing", {"areas": {"decay": 0.9}}, "knows how its areas were counted"),
+        ("annealing", {"area_options": {"decay": 0.9}}, "knows how its areas were counted"),
         ("cpt-curve-n", {}, "input N is missing"),
     ],
 )
@@ -134,10 +134,10 @@ def test_what_predict_curve_refuses(name, call, said):
 
 def test_a_fit_that_does_not_know_its_areas_asks():
     fit = at_truth("annealing", areas=None)
-    with pytest.raises(jl.UsageError, match="areas={'decay'"):
+    with pytest.raises(jl.UsageError, match="area_options={'decay'"):
         fit.predict_curve(TWO)
     with pytest.raises(jl.UsageError, match="one number in"):
-        fit.predict_curve(TWO, areas={"decay": [0.9, 0.99]})
+        fit.predict_curve(TWO, area_options={"decay": [0.9, 0.99]})
 
 
 # ---------------------------------------------------------------- real curves
@@ -172,13 +172,13 @@ def test_the_decay_is_fitted_with_one_set_of_programs():
     fit = jl.fit_decay("annealing", curves, decays=(0.99, 0.9997))
     assert kept_programs() == compiled
     assert fit.objective < fixed.objective
-    assert fit.areas["decay"] == pytest.approx(0.9981, abs=2e-4)
+    assert fit.area_options["decay"] == pytest.approx(0.9981, abs=2e-4)
     assert held_out(fit)[1] < held_out(fixed)[1]
     (note,) = [note for note in fit.notes if note.code == "decay-fitted"]
     assert "within 1 %" in note.message and "0.9975" in note.message
     at_end = jl.fit_decay("annealing", curves, decays=(0.9, 0.99))
     assert "decay-undetermined" in {note.code for note in at_end.notes}
-    assert at_end.areas["decay"] == pytest.approx(0.99, abs=1e-3)
+    assert at_end.area_options["decay"] == pytest.approx(0.99, abs=1e-3)
 
 
 @pytest.fixture(scope="module")
@@ -193,7 +193,7 @@ def fitted_decay():
 def test_a_fit_with_its_decay_is_resampled(fitted_decay):
     """Areas of the same curves are counted with the fitted λ, and every answer says it is held."""
     fit, curves = fitted_decay
-    assert fit.areas["decay"] != COUNTED["decay"]
+    assert fit.area_options["decay"] != COUNTED["decay"]
     drawn = jl.bootstrap(fit, curves, 60, progress=False)
     cov, held = jl.covariance(fit, curves), jl.profile(fit, curves, "C")
     for found in (drawn, cov, held):
@@ -202,7 +202,7 @@ def test_a_fit_with_its_decay_is_resampled(fitted_decay):
     assert cov.conf_int().set_index("parameter")["std_err"]["C"] == pytest.approx(spread, rel=0.5)
     assert len(jl.influence(fit, curves)) == len(curves.table)
     assert np.isfinite(jl.identifiability(fit, curves)["std_err"]).all()
-    counted = curves.runs(**fit.areas)
+    counted = curves.runs(**fit.area_options)
     assert jl.covariance(fit, counted).matrix.equals(cov.matrix)
     with pytest.raises(jl.UsageError, match=r"decay=0\.999,.*pass the curves, or curves\.runs"):
         jl.covariance(fit, curves.runs())
@@ -217,5 +217,5 @@ def test_decays_that_are_no_range(decays):
 
 
 def test_the_decay_needs_curves():
-    with pytest.raises(jl.UsageError, match="must be a Curves"):
+    with pytest.raises(jl.UsageError, match="must be a LossCurves"):
         jl.fit_decay("annealing", read_short().runs())

@@ -456,10 +456,10 @@ def test_a_fit_of_curves_finds_the_truth_and_keeps_how_areas_were_counted(tmp_pa
     curves = read()
     fit = jl.fit("annealing", curves)
     assert fit.params == pytest.approx(TRUTH, rel=1e-5)
-    assert fit.areas == curves.runs().area_options
+    assert fit.area_options == curves.runs().area_options
     assert "λ 0.999" in fit.summary()
     fit.save(tmp_path / "fit.json")
-    assert jl.load(tmp_path / "fit.json").areas == fit.areas
+    assert jl.load(tmp_path / "fit.json").area_options == fit.area_options
     with pytest.raises(jl.UsageError, match="read already"):
         jl.fit("annealing", curves, where="step > 5")
 

@@ -29,11 +29,11 @@ def compute_optimal():
 def test_tokens_a_parameter_beyond_the_runs_are_an_extrapolation(compute_optimal):
     """N and D each are inside."""
     fit = compute_optimal
-    assert not fit.outside(N=[1e8, 1e9, 1e10], D=[2e9, 2e10, 2e11]).any()
-    assert fit.outside(N=[2e8, 5e9], D=[2e11, 5e9]).all()  # 1,000 and 1
+    assert not fit.is_extrapolation(N=[1e8, 1e9, 1e10], D=[2e9, 2e10, 2e11]).any()
+    assert fit.is_extrapolation(N=[2e8, 5e9], D=[2e11, 5e9]).all()  # 1,000 and 1
     assert fit.joint_ranges["D/N"] == pytest.approx((10, 40))
-    assert not fit.outside(N=1e9, D=4.4e10)  # within 5 % of the logarithmic ranges
-    assert fit.outside(N=1e9, D=6e10)
+    assert not fit.is_extrapolation(N=1e9, D=4.4e10)  # within 5 % of the logarithmic ranges
+    assert fit.is_extrapolation(N=1e9, D=6e10)
 
 
 def test_a_plan_says_so_too(compute_optimal):
@@ -55,7 +55,7 @@ def test_units_of_the_runs_are_those_of_the_ranges(compute_optimal):
     small = table.assign(N=table["N"] / 1e9, D=table["D"] / 1e9)
     fit = jl.fit("chinchilla", small, units={"N": 1e9, "D": 1e9}, n_starts=256)
     assert fit.joint_ranges["D/N"] == pytest.approx((20, 20))
-    assert fit.outside(N=0.2, D=200.0) and not fit.outside(N=1.0, D=20.0)
+    assert fit.is_extrapolation(N=0.2, D=200.0) and not fit.is_extrapolation(N=1.0, D=20.0)
 
 
 def test_all_stable_steps_of_another_schedule_are_inside():
@@ -83,7 +83,7 @@ def test_all_stable_steps_of_another_schedule_are_inside():
     stable = curve.query("1000 <= step <= 15000")
     assert not stable["outside"].any()
     low, high = fit.ranges["S2"]
-    assert fit.outside(S1=fit.ranges["S1"][1] / 2, S2=high + 0.1 * (high - low))
+    assert fit.is_extrapolation(S1=fit.ranges["S1"][1] / 2, S2=high + 0.1 * (high - low))
 
 
 def test_a_grid_has_no_corners_to_lose():
@@ -102,21 +102,21 @@ def test_a_grid_has_no_corners_to_lose():
     box = {
         name: np.exp(random.uniform(*np.log(fit.ranges[name]), 200)) for name in ("N", "D")
     } | {"r": random.uniform(0, 1, 200)}  # fmt: skip
-    assert not fit.outside(box).any()
+    assert not fit.is_extrapolation(box).any()
 
 
 def test_saved_fits_keep_it_and_old_ones_fall_back(compute_optimal, tmp_path):
     compute_optimal.save(tmp_path / "fit.json")
     again = jl.load(tmp_path / "fit.json")
     assert again.joint_ranges == compute_optimal.joint_ranges
-    assert again.outside(N=2e8, D=2e11)
+    assert again.is_extrapolation(N=2e8, D=2e11)
     record = json.loads(json.dumps(compute_optimal.to_dict()))
     for key in ("joint_ranges", "columns"):
         del record[key]
     record["metrics"] = {k: v for k, v in record["metrics"].items() if "mean" not in k}
     old = from_dict({**record, "schema": 4})
     assert old.joint_ranges is None
-    assert not old.outside(N=2e8, D=2e11) and old.outside(N=2e8, D=2e12)
+    assert not old.is_extrapolation(N=2e8, D=2e11) and old.is_extrapolation(N=2e8, D=2e12)
     with pytest.raises(jl.DataError, match="'x/y', which is not of two inputs"):
         from_dict(compute_optimal.to_dict() | {"joint_ranges": {"x/y": [1.0, 2.0]}})
 
@@ -125,4 +125,4 @@ def test_ranges_that_nobody_knows_have_no_inside():
     known = jl.published()["besiroglu-2024"]
     assert known.joint_ranges is None
     bare = dataclasses.replace(known, ranges={"N": (np.nan, np.nan), "D": (1e9, 1e12)})
-    assert bare.outside(N=1e9, D=1e10)
+    assert bare.is_extrapolation(N=1e9, D=1e10)

@@ -105,7 +105,7 @@ def test_both_pieces_are_one_law_that_predicts(found):
     scores = law.score(table)
     assert scores.r2 > 0.99 and scores.relative_error < 0.005
     np.testing.assert_array_equal(scores.table["predicted"], losses)
-    assert law.outside(N=1.8, D=1.0, r=[0.02, 0.9]).tolist() == [False, True]
+    assert law.is_extrapolation(N=1.8, D=1.0, r=[0.02, 0.9]).tolist() == [False, True]
     assert found.law(0.09).predict(N=1.8, D=1.0, r=0.08) == law.below.predict(N=1.8, D=1.0, r=0.08)
     assert replace(found, ratio=NAN).law().ratio == found.flat
     with pytest.raises(jl.UsageError, match="no uncertainty|optimum of no runs|fit your runs"):

@@ -205,7 +205,7 @@ def test_shares_of_nought_and_one_are_data_and_points():
     assert {0.0, 1.0} <= set(experiment.table["r"])
     fit = simulated_fit("dcpt")
     ends = fit.predict(N=1.8, D=2.0, r=[0.0, 1.0])
-    assert np.isfinite(ends).all() and not fit.outside(N=1.8, D=2.0, r=[0.0, 1.0]).any()
+    assert np.isfinite(ends).all() and not fit.is_extrapolation(N=1.8, D=2.0, r=[0.0, 1.0]).any()
     truth = base.get("dcpt")(experiment.truth, N=1.8, D=2.0, r=np.array([0.0, 1.0]))
     assert apart(ends, truth) < 2e-3
 

@@ -404,11 +404,11 @@ def test_misuse_says_what_to_do(change, message):
 
 def test_areas_are_counted_as_for_the_fit():
     fit = simulated_fit("annealing")
-    counted = dataclasses.replace(fit, areas=area_options(decay=0.99))
+    counted = dataclasses.replace(fit, area_options=area_options(decay=0.99))
     told = optimal_schedule(fit, 40_000, 2e-4, decay=0.99)
     known = optimal_schedule(counted, 40_000, 2e-4)
     other = optimal_schedule(fit, 40_000, 2e-4)
     assert known.loss == told.loss != other.loss
     with pytest.raises(UsageError, match="different ways"):
-        both = [counted, dataclasses.replace(fit, areas=area_options(decay=0.9))]
+        both = [counted, dataclasses.replace(fit, area_options=area_options(decay=0.9))]
         optimal_schedule(both, 400, 2e-4, weights=(0.5, 0.5))

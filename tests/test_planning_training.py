@@ -39,7 +39,7 @@ def as_fit(given, areas=None, ranges=(0.0, 100.0)):
         law=law, params=dict(given[1]), objective=0.0, metrics={}, status="converged",
         agreement=1.0, n_starts=1, n_solved=1, runner_up=None, notes=(),
         units=dict.fromkeys(law.input_names, 1.0), ranges=dict.fromkeys(law.input_names, ranges),
-        n_observations=1, n_dropped=0, delta=1e-3, space="log", asymmetry=1.0, areas=areas,
+        n_observations=1, n_dropped=0, delta=1e-3, space="log", asymmetry=1.0, area_options=areas,
     )  # fmt: skip
 
 
@@ -53,7 +53,7 @@ def predicted(given, schedule, share, **more):
     """Start and end of a loss, by the steps of the schedule."""
     counted = {"decay": 0.999, **more}
     at = [schedule.boundary, len(schedule)]
-    table = as_fit(given).predict_curve(schedule, at, areas=counted, r=share)
+    table = as_fit(given).predict_curve(schedule, at, area_options=counted, r=share)
     return table["loss"].to_numpy()
 
 

@@ -121,7 +121,7 @@ def continual():
         delta=1e-3, space="log", asymmetry=1.0,
     )  # fmt: skip
     line = "wsd:peak=2e-4,steps=4000+cosine:peak=1e-4,steps=1000"
-    return fit.predict_curve(line, areas={"decay": 0.999})
+    return fit.predict_curve(line, area_options={"decay": 0.999})
 
 
 def test_a_loss_curve_is_shown_with_its_parts_and_its_rates(ax):
@@ -231,7 +231,7 @@ def test_runs_that_share_no_value_have_the_colours_of_their_own(chinchilla_fit, 
 
 def test_ends_of_starts(demo, ax):
     ends = ((2.0, 0.5), (2.2, 0.25), (10.0, 0.125))
-    fit = replace(demo.fits["domain"], ends=ends, n_solved=16)
+    fit = replace(demo.fits["domain"], optima=ends, n_solved=16)
     plots.starts_agreement(fit, ax)
     assert [bar.get_width() for bar in ax.patches] == [0.5, 0.25, 0.125, 0.125]
     assert [t.get_text() for t in ax.get_yticklabels()] == ["best", "+10 %", "× 5", "others"]
@@ -241,9 +241,9 @@ def test_ends_of_starts(demo, ax):
 
 
 def test_a_fit_knows_where_its_starts_ended(chinchilla_fit):
-    (objective, share), *_ = chinchilla_fit.ends
+    (objective, share), *_ = chinchilla_fit.optima
     assert objective == pytest.approx(chinchilla_fit.objective, rel=1e-6)
-    assert share == chinchilla_fit.agreement and sum(s for _, s in chinchilla_fit.ends) <= 1
+    assert share == chinchilla_fit.agreement and sum(s for _, s in chinchilla_fit.optima) <= 1
 
 
 INTERVALS = pd.DataFrame(

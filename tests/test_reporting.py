@@ -151,7 +151,7 @@ def annealing():
     """A law of curves at known parameters, with draws."""
     ranges = {"S1": (0.01, 1.0), "S2": (0.0, 1.0)}
     pair = drawn(("annealing", TRUTHS["annealing"]), ranges=ranges)
-    fit = dataclasses.replace(pair.fit, areas=area_options(0.99))
+    fit = dataclasses.replace(pair.fit, area_options=area_options(0.99))
     return planning.Replicates(fit, pair.params)
 
 
@@ -300,7 +300,7 @@ def test_a_study_stands_alone_and_says_its_scores(tmp_path):
 def test_what_does_not_belong_is_refused(chinchilla_fit, runs):
     with pytest.raises(UsageError, match="belong to a fit"):
         jl.report(a_study(), runs=runs)
-    with pytest.raises(UsageError, match="must be a Fit or a Study"):
+    with pytest.raises(UsageError, match="must be a FittedLaw or a Study"):
         jl.report({})
     with pytest.raises(UsageError, match="there are none"):
         jl.report(chinchilla_fit, columns={"N": "n"})

@@ -12,6 +12,7 @@ from conftest import simulated_fit
 
 import jaxlaw as jl
 from jaxlaw import simulate
+from jaxlaw.fitting._result import METRICS
 
 
 def codes(fit):
@@ -35,8 +36,15 @@ def test_outside_flags_extrapolation(chinchilla_fit):
     low, high = chinchilla_fit.ranges["N"]
     C = np.array([6e18, 6e18, 3e21, 3e21])  # the least and the largest of the design's budgets
     N = np.array([low / 2, low, high, high * 2])
-    assert chinchilla_fit.outside(N=N, D=C / (6 * N)).tolist() == [True, False, False, True]
-    assert chinchilla_fit.outside(N=N, D=C[::-1] / (6 * N)).all()  # no run had so much, so small
+    assert chinchilla_fit.is_extrapolation(N=N, D=C / (6 * N)).tolist() == [
+        True,
+        False,
+        False,
+        True,
+    ]
+    assert chinchilla_fit.is_extrapolation(
+        N=N, D=C[::-1] / (6 * N)
+    ).all()  # no run had so much, so small
 
 
 @pytest.mark.parametrize(
@@ -66,7 +74,7 @@ def test_predict_follows_the_columns_of_the_fitted_runs(tmp_path, command, chinc
     np.testing.assert_array_equal(fit.predict(users.drop(columns="N")), expected)
     np.testing.assert_array_equal(fit.predict(table), expected)  # N by its own name
     np.testing.assert_array_equal(fit.predict(table.assign(n_params=table["N"])), expected)
-    for ask in (fit.predict, fit.outside):
+    for ask in (fit.predict, fit.is_extrapolation):
         with pytest.raises(jl.UsageError, match="a column N and n_params, .* and they differ"):
             ask(users)
     np.testing.assert_array_equal(fit.predict(users, N=users["n_params"]), expected)
@@ -144,9 +152,9 @@ def test_every_missing_field_is_named(tmp_path, chinchilla_fit):
         ({"objective": None}, jl.DataError, "objective"),
         ({"notes": [{"code": 1}]}, jl.DataError, "not a whole"),
         ({"ranges": 3}, jl.DataError, "not a whole"),
-        ({"ends": [[1.0]]}, jl.DataError, "not a whole"),
-        ({"areas": {"decay": 2.0}}, jl.DataError, "one number in"),
-        ({"areas": {"lambda": 0.9}}, jl.DataError, "not a whole"),
+        ({"optima": [[1.0]]}, jl.DataError, "not a whole"),
+        ({"area_options": {"decay": 2.0}}, jl.DataError, "one number in"),
+        ({"area_options": {"lambda": 0.9}}, jl.DataError, "not a whole"),
     ],
 )
 def test_a_malformed_file_is_refused(tmp_path, chinchilla_fit, change, error, message):
@@ -162,7 +170,8 @@ def before_sums(record):
     found = record["metrics"]
     for name in ("huber", "huber_linear"):
         found[name] = found.pop(f"mean_{name}")
-    return record | {"schema": 4}
+    names = {"area_options": "areas", "optima": "ends"}
+    return {names.get(name, name): value for name, value in record.items()} | {"schema": 4}
 
 
 @pytest.mark.parametrize("options", [{}, {"asymmetry": 2.0}, {"space": "linear", "delta": 0.1}])
@@ -173,24 +182,25 @@ def test_the_huber_of_a_fit_is_the_sum_and_older_files_give_it_too(tmp_path, opt
     name = "huber_linear" if "space" in options else "huber"
     if "asymmetry" not in options:
         assert fit.metrics[name] == pytest.approx(fit.objective, rel=1e-9)
-    assert fit.huber == fit.metrics["huber"] and fit.mean_huber == fit.metrics["mean_huber"]
-    assert fit.huber == pytest.approx(fit.mean_huber * fit.n_observations, rel=1e-12)
+    total = fit.metrics["huber"]
+    assert total == pytest.approx(fit.mean_huber * fit.n_observations, rel=1e-12)
+    with pytest.warns(DeprecationWarning, match="mean_huber"):
+        assert fit.huber == total
     (tmp_path / "old.json").write_text(json.dumps(before_sums(fit.to_dict())))
     assert jl.load(tmp_path / "old.json").metrics == pytest.approx(fit.metrics, rel=1e-9)
 
 
 def test_a_file_of_the_first_schema_has_no_areas(tmp_path, chinchilla_fit):
-    assert chinchilla_fit.to_dict()["schema"] == 5
+    assert chinchilla_fit.to_dict()["schema"] == 6
     record = before_sums(chinchilla_fit.to_dict())
-    since = {"areas": None, "tied": None, "bounds": None, "ends": None, "columns": None}
-    since |= {"joint_ranges": None}
-    for name in since:
+    since = dict.fromkeys(("area_options", "tied", "bounds", "optima", "columns", "joint_ranges"))
+    for name in ("areas", "tied", "bounds", "ends", "columns", "joint_ranges"):
         del record[name]
     (tmp_path / "fit.json").write_text(json.dumps(record | {"schema": 1}))
     old = jl.load(tmp_path / "fit.json")
     ours = chinchilla_fit.to_dict() | since
     assert old.metrics == pytest.approx(ours.pop("metrics"), rel=1e-9)
-    assert old.areas is None and old.to_dict() == ours | {"metrics": old.metrics}
+    assert old.area_options is None and old.to_dict() == ours | {"metrics": old.metrics}
 
 
 def test_ties_and_bounds_survive_a_file(tmp_path, chinchilla_fit):
@@ -264,8 +274,59 @@ def test_the_constraint_of_dcpt_says_what_it_costs():
     assert bound.objective > free.objective
 
 
+def test_coefficients_without_a_search_are_fitted_laws_in_files_of_any_version(tmp_path):
+    """Schemas before 6 wrote them as fits whose scores were NaN, with a status of their own."""
+    printed = jl.published()["hoffmann-2022"]
+    nothing = {
+        "objective": "nan", "metrics": dict.fromkeys(METRICS, "nan"), "status": "published",
+        "agreement": "nan", "n_starts": 0, "n_solved": 0, "runner_up": None, "n_observations": 0,
+        "n_dropped": 0, "space": "log", "asymmetry": 1.0, "fixed": {}, "solver": "none",
+        "areas": None, "tied": None, "bounds": None, "ends": None,
+    }  # fmt: skip
+    record = {**printed.to_dict(), **nothing, "schema": 5}
+    del record["area_options"]
+    (tmp_path / "old.json").write_text(json.dumps(record))
+    again = jl.load(tmp_path / "old.json")
+    assert type(again) is jl.FittedLaw and again.to_dict() == printed.to_dict()
+
+
+def test_a_fitted_law_needs_a_law_and_parameters_only():
+    params = {"E": 1.69, "A": 406.4, "B": 410.7, "alpha": 0.34, "beta": 0.28}
+    fitted = jl.FittedLaw("chinchilla", params)
+    assert fitted.predict(N=70e9, D=1.4e12) == jl.published()["hoffmann-2022"].predict(
+        N=70e9, D=1.4e12
+    )
+    assert fitted.is_extrapolation(N=1e9, D=1e10) and fitted.units == {"N": 1.0, "D": 1.0}
+    with pytest.raises(jl.UsageError, match="has the parameters E, A, B"):
+        jl.FittedLaw("chinchilla", {"E": 1.0})
+
+
+def test_old_names_warn_and_do_the_same(chinchilla_fit):
+    with pytest.warns(DeprecationWarning, match="use is_extrapolation"):
+        assert not chinchilla_fit.outside(N=1e9, D=2e10)
+    with pytest.warns(DeprecationWarning, match="use optima"):
+        assert chinchilla_fit.ends == chinchilla_fit.optima
+    with pytest.warns(DeprecationWarning, match="use area_options"):
+        assert chinchilla_fit.areas is None
+
+
+@pytest.mark.parametrize("name,remedy", [("fit.png", "jaxlaw.plots"), ("fit.csv", "to_latex")])
+def test_a_fit_is_not_saved_as_a_picture_or_a_table(tmp_path, chinchilla_fit, name, remedy):
+    with pytest.raises(jl.UsageError, match=f"saved as JSON.*{remedy}"):
+        chinchilla_fit.save(tmp_path / name)
+    assert not list(tmp_path.iterdir())
+
+
+def test_success_is_convergence_without_an_error(chinchilla_fit):
+    assert chinchilla_fit.success
+    assert not dataclasses.replace(chinchilla_fit, status="stalled").success
+    wrong = (jl.Note("poor-fit", "error", "R² is 0.1"),)
+    assert not dataclasses.replace(chinchilla_fit, notes=wrong).success
+
+
 def test_summary_shows_numbers_and_notes(chinchilla_fit):
     text = chinchilla_fit.summary()
+    assert repr(chinchilla_fit) == text
     for name, value in chinchilla_fit.params.items():
         assert f"{name:<8}" in text and f"{value:.6g}" in text
     assert all(len(line) <= 80 for line in text.splitlines())

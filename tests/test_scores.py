@@ -27,7 +27,7 @@ def test_scores_by_hand(fit):
     np.testing.assert_array_equal(table["predicted"], predicted)
     np.testing.assert_allclose(table["residual"], loss - predicted, rtol=1e-12)
     np.testing.assert_allclose(table["relative_error"], 1 - predicted / loss, rtol=1e-6)
-    np.testing.assert_array_equal(table["outside"], fit.outside(RUNS[LARGE]))
+    np.testing.assert_array_equal(table["outside"], fit.is_extrapolation(RUNS[LARGE]))
     assert table["outside"].any()
     off = 1 - predicted / loss
     assert found.relative_error == pytest.approx(np.abs(off).mean())
@@ -140,4 +140,4 @@ def test_printed_numbers_compete_with_a_law_that_is_fitted():
     assert study.sizes == {"printed": 0, "fitted": 5} and study.n_failed == 0
     printed = study.frame.query("law == 'printed'")
     whole = jl.fit("chinchilla", RUNS, fixed=TRUTH)
-    assert printed["huber"].sum() == pytest.approx(whole.huber, rel=1e-9)
+    assert printed["huber"].sum() == pytest.approx(whole.metrics["huber"], rel=1e-9)

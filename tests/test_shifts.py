@@ -69,7 +69,7 @@ def test_the_hidden_curve_may_be_a_fit_of_any_law_that_has_one():
     }
     curves = continual(**lines)
     whole = jl.fit("cpt-curve", simulate.experiment("cpt-curve", noise=0.0).table)
-    fit = dataclasses.replace(whole, areas=area_options())
+    fit = dataclasses.replace(whole, area_options=area_options())
     found = jl.observed_shift(curves, fit)
     exact = true_shift(curves.runs().table["S1_cpt"])
     np.testing.assert_allclose(found["shift"], exact, atol=1e-8)
@@ -79,7 +79,7 @@ def test_the_hidden_curve_may_be_a_fit_of_any_law_that_has_one():
     with pytest.raises(UsageError, match="does not know how areas are counted"):
         jl.observed_shift(curves, whole)
     with pytest.raises(UsageError, match="law shift has no hidden curve"):
-        jl.observed_shift(curves, dataclasses.replace(turned, areas=fit.areas))
+        jl.observed_shift(curves, dataclasses.replace(turned, area_options=fit.area_options))
 
 
 def test_phases_that_count_their_own_steps_and_pairs_by_name():

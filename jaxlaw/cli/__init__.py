@@ -332,7 +332,7 @@ else:
         if data is not None:
             runs = opt.read_points(loaded, data, columns, corpus, where)
         points = combinations(at, "--at") if runs is None else opt.points_of(loaded, runs)
-        outside = loaded.outside(**points)
+        outside = loaded.is_extrapolation(**points)
         predicted = np.broadcast_to(loaded.predict(**points), outside.shape).ravel()
         arrays = {k: np.broadcast_to(v, outside.shape).ravel() for k, v in points.items()}
         seen = None if runs is None else opt.observed_target(loaded, runs)
@@ -396,4 +396,4 @@ else:
 def _measured(fit: Fit, observed: np.ndarray, predicted: np.ndarray) -> dict[str, float]:
     """Scores of the rows that have been observed; others, of runs to come, have no target."""
     seen = np.isfinite(observed)
-    return measure(fit, observed[seen], predicted[seen], np.ones(seen.sum()))
+    return measure(fit.delta, observed[seen], predicted[seen], np.ones(seen.sum()))

@@ -132,7 +132,7 @@ def curve_command(
         None if draw else _steps(at, parsed, first),
         first_step=first,
         S1_before=s1_before or 0.0,
-        areas=None if decay is None else {"decay": number(decay, "--decay")},
+        area_options=None if decay is None else {"decay": number(decay, "--decay")},
         batch=_batch(batch),
         **inputs,
     )

@@ -124,8 +124,8 @@ def _profiles(fit: jl.Fit, runs: Any, names: list[str], groups: str | None) -> l
     """The profiles asked for, of runs or curves."""
     if names and runs is None:
         raise UsageError("--profile needs the data of the fit: --data FILE")
-    if isinstance(runs, jl.LossCurves) and fit.areas is not None:
-        runs = runs.runs(**fit.areas)
+    if isinstance(runs, jl.LossCurves) and fit.area_options is not None:
+        runs = runs.runs(**fit.area_options)
     by = opt.columns_named(groups)
     return [jl.profile(fit, runs, name, groups=by) for name in names]
 

@@ -75,11 +75,22 @@ NOTES = list_of(NOTE)
 CELL: Schema = {"anyOf": [*NUMBER["anyOf"], TEXT, TRUTH, {"type": "null"}]}
 ROWS = list_of(by_name(CELL))  # of a table, with its columns' names
 
-FIT = record(
-    schema=COUNT,
-    law=TEXT,
-    constraint=or_null(TEXT),
-    params=by_name(NUMBER),
+FITTED_LAW = {
+    "schema": COUNT,
+    "law": TEXT,
+    "constraint": or_null(TEXT),
+    "params": by_name(NUMBER),
+    "units": by_name(NUMBER),
+    "ranges": by_name(PAIR),
+    "joint_ranges": or_null(by_name({"type": "array", "items": NUMBER})),
+    "fixed": by_name(NUMBER),
+    "area_options": or_null(by_name(CELL)),
+    "columns": or_null(by_name(TEXT)),
+    "source": TEXT,
+    "notes": NOTES,
+    "delta": NUMBER,
+}
+EVIDENCE = dict(
     objective=NUMBER,
     metrics=by_name(NUMBER),
     status=TEXT,
@@ -87,24 +98,16 @@ FIT = record(
     n_starts=COUNT,
     n_solved=COUNT,
     runner_up=or_null(record(objective=NUMBER, share=NUMBER, params=by_name(NUMBER))),
-    notes=NOTES,
-    units=by_name(NUMBER),
-    ranges=by_name(PAIR),
     n_observations=COUNT,
     n_dropped=COUNT,
-    delta=NUMBER,
     space={"enum": ["log", "linear"]},
     asymmetry=NUMBER,
-    fixed=by_name(NUMBER),
     solver=TEXT,
-    source=TEXT,
-    areas=or_null(by_name(CELL)),
     tied=or_null(by_name(TEXT)),
     bounds=or_null(by_name({"type": "array", "items": or_null(NUMBER)})),
-    ends=or_null({"type": "array", "items": {"type": "array", "items": NUMBER}}),
-    columns=or_null(by_name(TEXT)),
-    joint_ranges=or_null(by_name({"type": "array", "items": NUMBER})),
+    optima=or_null({"type": "array", "items": {"type": "array", "items": NUMBER}}),
 )
+FIT = record(**FITTED_LAW, **EVIDENCE)
 INTERVAL_ROW = {
     "parameter": TEXT,
     "estimate": NUMBER,
@@ -157,7 +160,7 @@ _FOLDS = by_name(list_of(CELL))  # columns of a study's frames
 
 #: Command → the schema of what it prints with ``--json``.
 SCHEMAS: dict[str, Schema] = {
-    "laws": {"anyOf": [ROWS, FIT]},
+    "laws": {"anyOf": [ROWS, record(**FITTED_LAW)]},
     "demo": record(general=_CORPUS, domain=_CORPUS, picture=or_null(TEXT)),
     "fit": FIT,
     "predict": _scored(columns_of(more=CELL, outside=list_of(TRUTH))),

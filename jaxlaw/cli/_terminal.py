@@ -199,12 +199,12 @@ def _files_read(given: dict[str, Any], out: Path) -> Iterator[str]:
 
 _ARGUMENTS: tuple[tuple[str, Any], ...] = (
     (r"schedules=\{[^}]*\}", "--schedules FILE (name and line of each)"),
-    (r"areas=\{'decay': ([\d.]+)\}", r"--decay \1"),
+    (r"area_options=\{'decay': ([\d.]+)\}", r"--decay \1"),
     (
         r"Import the module that defines it first",
         "Give the file that defines it: --law-file FILE.py",
     ),
-    (r"\bareas=", "--decay"),
+    (r"\barea_options=", "--decay"),
     (r"fill='(\w+)'", r"--fill \1"),
     (r"first_step=(\d)", r"--first-step \1"),
     (r"\bfirst_step\b", "--first-step"),

@@ -134,12 +134,8 @@ def _on_bounds(posed: Posed, walls: Mapping[str, str], params: Mapping[str, floa
         mine = name in posed.options.bounds
         if law.constraint is not None and name == law.constraint.raises:
             continue  # reported with its cost as a binding constraint
-        if posed.model.chart and name == "eps" and side == "low":
-            message = (
-                "gamma and eps run off together: the law tends to one exponential in r "
-                "(the form of dcpt-l4); predictions stand, gamma, eps and C mean nothing"
-            )
-            notes.append(Note("limiting-form", "warning", message))
+        if posed.model.chart and (limit := law.chart.limits.get((name, side))):
+            notes.append(Note("limiting-form", "warning", limit))
             continue
         if spec.scale == "log" and side == "low" and not mine:
             message = f"{name} has gone to zero ({params[name]:.3g}): its term is not needed"

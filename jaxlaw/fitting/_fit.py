@@ -32,6 +32,7 @@ from jaxlaw.fitting._checkpoint import Work
 from jaxlaw.fitting._diagnostics import AGREE, all_notes, at_walls
 from jaxlaw.fitting._elementwise import check_elementwise
 from jaxlaw.fitting._extrapolation import joint_ranges
+from jaxlaw.fitting._fitted_law import FittedLaw
 from jaxlaw.fitting._linearise import linearise
 from jaxlaw.fitting._multistart import Optimum, Task, find_optima
 from jaxlaw.fitting._objective import (
@@ -81,7 +82,7 @@ def fit(
     fixed: Mapping[str, float] | None = None,
     tied: Mapping[str, str] | None = None,
     bounds: Mapping[str, tuple[float | None, float | None]] | None = None,
-    base: Fit | Mapping[str, float] | None = None,
+    base: FittedLaw | Mapping[str, float] | None = None,
     seed: Seed = 0,
     strict: bool = False,
     work_dir: str | Path | None = None,
@@ -251,7 +252,7 @@ def _fixed(law: Law, fixed: Mapping[str, float] | None, base: Any) -> dict[str, 
                 "base=fit of law chinchilla, or fixed={} to fit all its parameters"
             )
         return dict(fixed or {})
-    params = base.params if isinstance(base, Fit) else base
+    params = base.params if isinstance(base, FittedLaw) else base
     missing = [name for name in law.from_base if name not in params]
     if missing or not law.from_base:
         raise UsageError(
@@ -271,7 +272,7 @@ def options_for(
     fixed: Mapping[str, float] | None = None,
     tied: Mapping[str, str] | None = None,
     bounds: Mapping[str, tuple[float | None, float | None]] | None = None,
-    base: Fit | Mapping[str, float] | None = None,
+    base: FittedLaw | Mapping[str, float] | None = None,
 ) -> Options:
     """What :func:`fit` was told of the problem itself, checked; raises UsageError."""
     options = Options(
@@ -359,8 +360,8 @@ def _report(posed: Posed, observations: Observations, optimum: Optimum, solver: 
         bounds=dict(posed.options.bounds),
         solver=solver,
         source=observations.source,
-        areas=None if observations.area_options is None else dict(observations.area_options),
-        ends=tuple((value * scale, share) for value, share in optimum.ends),
+        area_options=None if observations.area_options is None else dict(observations.area_options),
+        optima=tuple((value * scale, share) for value, share in optimum.ends),
         columns=dict(observations.mapped),
     )
 
@@ -436,8 +437,8 @@ def _binds(posed: Posed, coordinates: np.ndarray) -> bool:
     walls = at_walls(posed, coordinates)
     k = law.parameter_names.index(law.constraint.raises)
     spare = coordinates[k] if posed.model.scales[k] == "linear" else np.exp(coordinates[k])
-    raised = law.constraint.raises in walls or spare < 1e-6
-    return raised or (law.constraint.name == "paper" and walls.get("eta") == "low")
+    active = any(walls.get(name) == side for name, side in law.constraint.active_at.items())
+    return law.constraint.raises in walls or spare < 1e-6 or active
 
 
 def _with_cost(result: Fit, without: Fit) -> Fit:

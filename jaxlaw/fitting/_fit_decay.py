@@ -46,7 +46,7 @@ def fit_decay(
         **options: of :func:`jaxlaw.fit`.
 
     Returns:
-        The :class:`Fit`; λ is ``fit.areas["decay"]``. What is asked of the fit and the same
+        The :class:`Fit`; λ is ``fit.area_options["decay"]``. What is asked of the fit and the same
         curves (:func:`jaxlaw.bootstrap`, :func:`jaxlaw.covariance`, :func:`jaxlaw.profile` …)
         counts their areas with it, holds it, and says so (``decay-held``). A note
         ``decay-fitted`` has the range of λ in which the objective is within 1 % of the least, as

@@ -20,8 +20,7 @@ from jaxlaw.data import LossCurves
 from jaxlaw.data._run_schedules import Course, updates
 from jaxlaw.data._runs import Corpus, Observations
 from jaxlaw.errors import DataError, UsageError, nearest
-from jaxlaw.fitting._predict_curve import without_shift
-from jaxlaw.fitting._result import Fit
+from jaxlaw.fitting._fitted_law import FittedLaw
 
 _RATES = 5e-3  # of the highest rate: schedules that differ by more are not the same
 _LOSS = "annealing"  # any law of a loss whose inputs all curves have
@@ -31,7 +30,7 @@ _LOSS = "annealing"  # any law of a loss whose inputs all curves have
 @checked
 def observed_shift(
     continual: LossCurves,
-    hidden: LossCurves | Fit,
+    hidden: LossCurves | FittedLaw,
     pairs: Mapping[str, str] | None = None,
     *,
     corpus: Corpus | None = None,
@@ -61,7 +60,7 @@ def observed_shift(
     Example:
         ``points = jl.observed_shift(curves, base_curves)``, then ``jl.fit("shift", points)``.
     """
-    if not isinstance(continual, LossCurves) or not isinstance(hidden, LossCurves | Fit):
+    if not isinstance(continual, LossCurves) or not isinstance(hidden, LossCurves | FittedLaw):
         raise UsageError("observed_shift takes what jl.read_loss_curves returns; as the hidden "
                          "curve that or a fit")  # fmt: skip
     if not isinstance(pairs, Mapping | None):
@@ -72,15 +71,15 @@ def observed_shift(
                 f"run {run} has one phase, and the shift begins at the boundary of two: give its "
                 "schedule both, schedules.join(first, second) or first+second in one line"
             )
-    if isinstance(hidden, Fit):
-        if hidden.areas is None or hidden.law.target != "loss":
+    if isinstance(hidden, FittedLaw):
+        if hidden.area_options is None or hidden.law.target != "loss":
             raise UsageError(
                 f"the fit of law {hidden.law.name} has no hidden curve, or does not know how areas "
                 "are counted; fit annealing or cpt-curve to what jl.read_loss_curves returns"
             )
-        seen, table = _seen(continual, corpus, hidden.law.name, **hidden.areas)
+        seen, table = _seen(continual, corpus, hidden.law.name, **hidden.area_options)
         inputs = {name: values / hidden.units[name] for name, values in seen.inputs.items()}
-        below = without_shift(hidden).predict(inputs)
+        below = hidden.without("shift").predict(inputs)
     else:
         seen, table = _seen(continual, corpus)
         below = np.full(len(seen), np.nan)

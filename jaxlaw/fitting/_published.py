@@ -1,4 +1,4 @@
-"""Coefficients that papers print, as fits that predict and plan without data."""
+"""Coefficients that papers print, as laws that predict and plan without data."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ import pandas as pd
 
 from jaxlaw import laws
 from jaxlaw.data._row_areas import area_options
-from jaxlaw.fitting._bare_fits import bare_fit
-from jaxlaw.fitting._result import Fit
+from jaxlaw.fitting._fitted_law import FittedLaw
 from jaxlaw.notes import Note
 
 
@@ -27,7 +26,7 @@ class _Printed:
         said: notes beside the source's own: code → (severity, sentence).
         uncertainty: as the source gives it.
         ranges: input → (lowest, highest) of its runs, where it says so.
-        areas: how it counts areas.
+        area_options: how it counts areas.
     """
 
     law: str
@@ -36,7 +35,7 @@ class _Printed:
     said: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     uncertainty: str = "none given"
     ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
-    areas: Mapping[str, Any] | None = None
+    area_options: Mapping[str, Any] | None = None
 
 
 _HOFFMANN = {"N": (70e6, 16e9), "D": (5e9, 500e9)}
@@ -60,7 +59,7 @@ _WANG_SIGNS = (
 _WANG = {
     "source": "Wang 2025, figure 19",
     "ranges": {"r": (0.0, 1.0)},
-    "areas": area_options(decay=0.999, count_warmup=False),
+    "area_options": area_options(decay=0.999, count_warmup=False),
 }
 _WANG_LEFT_OUT = (
     "info",
@@ -195,22 +194,34 @@ _PRINTED: Mapping[str, _Printed] = {
 }
 
 
-def published() -> dict[str, Fit]:
-    """Printed coefficients by name: a Fit each, which predicts and plans without data.
+def published() -> dict[str, FittedLaw]:
+    """Coefficients that papers print, each a law that predicts and plans without data.
 
-    There was no search and there are no data: objective, metrics and agreement are NaN, the
-    status is ``published``, and a range that the source does not print is NaN, so that
-    :meth:`jaxlaw.Fit.outside` is True there. Inputs are in the law's own units. Notes give the
-    uncertainty, what the source leaves out, and what was put in its place.
+    There was no search and there are no data, so they have no evidence. A range that the source
+    does not print is NaN, so that :meth:`jaxlaw.FittedLaw.is_extrapolation` is True there. Inputs
+    are in the law's own units. Notes give the uncertainty, what the source leaves out, and what
+    was put in its place.
+
+    Returns:
+        Name → :class:`jaxlaw.FittedLaw`.
+
+    Example:
+        >>> jl.published()["hoffmann-2022"].predict(N=70e9, D=1.4e12).round(3)
+        array(1.937)
     """
-    return {name: _fit(name, one) for name, one in _PRINTED.items()}
+    return {name: _fitted(name, one) for name, one in _PRINTED.items()}
 
 
 def published_table() -> pd.DataFrame:
     """Printed coefficients as a table, one row each.
 
-    Columns ``name``, ``law``, ``parameters``, ``units``, ``source``, ``uncertainty`` and
-    ``left_out``.
+    Returns:
+        Columns ``name``, ``law``, ``parameters``, ``units``, ``source``, ``uncertainty`` and
+        ``left_out``.
+
+    Example:
+        >>> "besiroglu-2024" in set(jl.published_table()["name"])
+        True
     """
     rows = []
     for name, one in _PRINTED.items():
@@ -222,7 +233,7 @@ def published_table() -> pd.DataFrame:
     return pd.DataFrame(rows, columns=names)
 
 
-def _fit(name: str, one: _Printed) -> Fit:
+def _fitted(name: str, one: _Printed) -> FittedLaw:
     law = laws.built_in(one.law)
     notes = [
         Note("published", "info", f"{name}: {one.source}; no data, no search"),
@@ -234,8 +245,7 @@ def _fit(name: str, one: _Printed) -> Fit:
         missing = ", ".join(unknown)
         message = f"the source prints no range of {missing}: every point counts as outside"
         notes.append(Note("range-unknown", "info", message))
-    return bare_fit(
-        law, dict(one.params), status="published", notes=tuple(notes),
-        units=dict.fromkeys(law.input_names, 1.0), ranges=one.ranges, source=one.source,
-        areas=None if one.areas is None else dict(one.areas),
+    return FittedLaw(
+        law, dict(one.params), ranges=dict(one.ranges), source=one.source, notes=tuple(notes),
+        area_options=None if one.area_options is None else dict(one.area_options),
     )  # fmt: skip

@@ -14,17 +14,22 @@ from jaxlaw._typed import checked
 from jaxlaw.data._row_areas import chosen_options
 from jaxlaw.errors import DataError, UsageError
 from jaxlaw.fitting._extrapolation import parts_of
-from jaxlaw.fitting._result import METRICS, SCHEMA, Fit, RunnerUp
+from jaxlaw.fitting._fitted_law import SCHEMA, FittedLaw
+from jaxlaw.fitting._result import METRICS, Fit, RunnerUp
 from jaxlaw.laws._base import Law
 
+_FITTED_LAW = {one.name for one in dataclasses.fields(FittedLaw)}
+_EVIDENCE = {one.name for one in dataclasses.fields(Fit)} - _FITTED_LAW - {"sample"}
 #: Fields that older files lack, by the schema that brought them; they are None there.
-_SINCE = {"areas": 2, "tied": 3, "bounds": 3, "ends": 4, "columns": 5, "joint_ranges": 5}
+_SINCE = {"area_options": 2, "tied": 3, "bounds": 3, "optima": 4, "columns": 5, "joint_ranges": 5}
+_AT_LEAST_ZERO = ("objective", "agreement", "asymmetry")
+_COUNTS = ("n_starts", "n_solved", "n_observations", "n_dropped")
 _SAME_LAW = 1e-9  # relative difference of predictions by one formula, wherever they are computed
 
 
 @checked
-def load(path: str | Path) -> Fit:
-    """Read a fit that :meth:`Fit.save` wrote; ``-`` is standard input.
+def load(path: str | Path) -> FittedLaw:
+    """Read what :meth:`jaxlaw.FittedLaw.save` wrote; ``-`` is standard input.
 
     Nothing in the file is executed. It is checked as a whole (its digest), field by field, and
     by a prediction it holds, which the law in this process must give again.
@@ -37,8 +42,8 @@ def load(path: str | Path) -> Fit:
     return from_dict(records.read_record(path, "fit"), records.place_of(path))
 
 
-def from_dict(record: Any, source: str = "record") -> Fit:
-    """The fit of :meth:`Fit.to_dict`; raises as :func:`load`."""
+def from_dict(record: Any, source: str = "record") -> FittedLaw:
+    """The fit of :meth:`jaxlaw.FittedLaw.to_dict`; raises as :func:`load`."""
     if not isinstance(record, dict) or "schema" not in record:
         raise DataError(f"{source} is not a jaxlaw fit: field 'schema' is missing")
     schema = record["schema"]
@@ -48,7 +53,9 @@ def from_dict(record: Any, source: str = "record") -> Fit:
             f"{source} has schema {schema}; this jaxlaw reads 1 to {SCHEMA}: "
             + ("install a newer jaxlaw" if newer else "save the fit again")
         )
-    names = [f.name for f in dataclasses.fields(Fit)] + ["constraint"]
+    record = _renamed(record, schema)
+    kind = Fit if schema < 6 or _EVIDENCE & set(record) else FittedLaw
+    names = sorted({*_FITTED_LAW, *(_EVIDENCE if kind is Fit else ()), "constraint"})
     for name in names:
         if _SINCE.get(name, 1) > schema:
             record = {**record, name: None}
@@ -65,9 +72,20 @@ def from_dict(record: Any, source: str = "record") -> Fit:
     with records.whole(source, "fit"):
         if schema < 5:
             record = {**record, "metrics": _with_sums(record)}
-        found = _rebuild(law, {name: record[name] for name in names if name != "constraint"})
-        _check_probe(found, record.get("probe"))
-    return found
+        # Older versions wrote coefficients without a search as fits whose scores are all NaN.
+        if schema < 6 and record["status"] in ("published", "mapped", "piece"):
+            kind = FittedLaw
+        loaded = kind(**_shared(law, record), **(_evidence(law, record) if kind is Fit else {}))
+        _check_probe(loaded, record.get("probe"))
+    return loaded
+
+
+def _renamed(record: dict[str, Any], schema: int) -> dict[str, Any]:
+    """The record with today's names of its fields."""
+    if schema >= 6:
+        return record
+    names = {"areas": "area_options", "ends": "optima"}
+    return {names.get(name, name): value for name, value in record.items()}
 
 
 def _with_sums(record: dict[str, Any]) -> dict[str, float]:
@@ -90,7 +108,7 @@ def _with_sums(record: dict[str, Any]) -> dict[str, float]:
     return found
 
 
-def _check_probe(fit: Fit, probe: Any) -> None:
+def _check_probe(fit: FittedLaw, probe: Any) -> None:
     """Refuse a law that does not give again what it gave when the fit was written."""
     if probe is None:
         return
@@ -107,39 +125,49 @@ def _check_probe(fit: Fit, probe: Any) -> None:
         )
 
 
-def _rebuild(law: Law, values: dict[str, Any]) -> Fit:
+def _shared(law: Law, values: dict[str, Any]) -> dict[str, Any]:
+    """The fields of a fitted law, checked."""
     number, fields = records.number, records.fields
     params = fields(values["params"], "params", law.parameter_names)
     units = fields(values["units"], "units", law.input_names)
     ranges = fields(values["ranges"], "ranges", law.input_names)
-    metrics = fields(values["metrics"], "metrics", METRICS)
     fixed = fields(values["fixed"], "fixed", (), others=True)
-    least = {"objective": 0.0, "agreement": 0.0, "delta": 0.0, "asymmetry": 0.0}
-    counts = ("n_starts", "n_solved", "n_observations", "n_dropped")
-    areas = values["areas"]
-    return Fit(
-        law=law,
-        params={name: number(value, f"params.{name}", known=True)
-                for name, value in params.items()},
-        metrics={name: number(value, f"metrics.{name}") for name, value in metrics.items()},
-        units={name: number(value, f"units.{name}", 1e-300, known=True)
-               for name, value in units.items()},
-        ranges={name: _range(ends, f"ranges.{name}") for name, ends in ranges.items()},
-        fixed={law.parameter(name).name: number(value, f"fixed.{name}", known=True)
-               for name, value in fixed.items()},
-        notes=records.notes_of(values["notes"]),
-        runner_up=_runner_up(law, values["runner_up"]),
-        areas=None if areas is None else chosen_options(fields(areas, "areas", (), others=True)),
-        tied=_tied(law, values["tied"]),
-        bounds=_bounds(law, values["bounds"]),
-        ends=_ends(values["ends"]),
-        columns=_columns(law, values["columns"]),
-        joint_ranges=_joint_ranges(law, values["joint_ranges"]),
-        space=records.text(values["space"], "space", ("log", "linear")),
-        **{name: records.text(values[name], name) for name in ("status", "solver", "source")},
-        **{name: number(values[name], name, low) for name, low in least.items()},
-        **{name: records.count(values[name], name) for name in counts},
-    )  # fmt: skip
+    options = values["area_options"]
+    return {
+        "law": law,
+        "params": {n: number(v, f"params.{n}", known=True) for n, v in params.items()},
+        "units": {n: number(v, f"units.{n}", 1e-300, known=True) for n, v in units.items()},
+        "ranges": {n: _range(ends, f"ranges.{n}") for n, ends in ranges.items()},
+        "joint_ranges": _joint_ranges(law, values["joint_ranges"]),
+        "fixed": {
+            law.parameter(name).name: number(value, f"fixed.{name}", known=True)
+            for name, value in fixed.items()
+        },
+        "area_options": None
+        if options is None
+        else chosen_options(fields(options, "area_options", (), others=True)),
+        "columns": _columns(law, values["columns"]),
+        "source": records.text(values["source"], "source"),
+        "notes": records.notes_of(values["notes"]),
+        "delta": number(values["delta"], "delta", 0.0),
+    }
+
+
+def _evidence(law: Law, values: dict[str, Any]) -> dict[str, Any]:
+    """The fields that only a fit has, checked."""
+    number, fields = records.number, records.fields
+    metrics = fields(values["metrics"], "metrics", METRICS)
+    return {
+        "metrics": {name: number(value, f"metrics.{name}") for name, value in metrics.items()},
+        "runner_up": _runner_up(law, values["runner_up"]),
+        "tied": _tied(law, values["tied"]),
+        "bounds": _bounds(law, values["bounds"]),
+        "optima": _optima(values["optima"]),
+        "space": records.text(values["space"], "space", ("log", "linear")),
+        **{name: records.text(values[name], name) for name in ("status", "solver")},
+        **{name: number(values[name], name, 0.0) for name in _AT_LEAST_ZERO},
+        **{name: records.count(values[name], name) for name in _COUNTS},
+    }
 
 
 def _range(ends: Any, name: str) -> tuple[float, float]:
@@ -206,11 +234,10 @@ def _columns(law: Law, value: Any) -> dict[str, str] | None:
     return {name: records.text(column, f"columns.{name}") for name, column in named.items()}
 
 
-def _ends(value: Any) -> tuple[tuple[float, float], ...] | None:
+def _optima(value: Any) -> tuple[tuple[float, float], ...] | None:
     if value is None:
         return None
-    found = []
-    for end in value:
-        objective, share = (records.number(one, "ends", 0.0) for one in end)
-        found.append((objective, share))
-    return tuple(found)
+    return tuple(
+        (records.number(objective, "optima", 0.0), records.number(share, "optima", 0.0))
+        for objective, share in value
+    )

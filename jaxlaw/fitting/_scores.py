@@ -5,32 +5,79 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 import pandas as pd
 
+from jaxlaw._deprecated import warn
 from jaxlaw._tables import read_table
+from jaxlaw.data import LossCurves
 from jaxlaw.data._columns import usual_columns
 from jaxlaw.data._runs import Runs, read_runs
 from jaxlaw.fitting._objective import LARGEST_DELTA, metrics
+from jaxlaw.laws._base import Law
 from jaxlaw.notes import Note
 
-if TYPE_CHECKING:
-    from jaxlaw.fitting._result import Fit
+
+class Predictor(Protocol):
+    """What can be scored: a law that knows its units and predicts in them."""
+
+    law: Law
+    units: dict[str, float]
+    delta: float
+
+    def predict(self, table: Any = None, /, **inputs: Any) -> np.ndarray: ...
+
+    def is_extrapolation(self, table: Any = None, /, **inputs: Any) -> np.ndarray: ...
+
+
+class WithMetrics:
+    """What has ``metrics``: the numbers read most have a name of their own."""
+
+    metrics: dict[str, float]
+
+    @property
+    def r2(self) -> float:
+        """R² in the target."""
+        return self.metrics["r2"]
+
+    @property
+    def rmse(self) -> float:
+        """Root mean square error in the target."""
+        return self.metrics["rmse"]
+
+    @property
+    def mean_huber(self) -> float:
+        """Huber loss of log residuals per observation."""
+        return self.metrics["mean_huber"]
+
+    @property
+    def huber(self) -> float:
+        """Deprecated: ``metrics["huber"]``, the sum over the observations."""
+        warn("huber", 'metrics["huber"], the sum, or mean_huber')
+        return self.metrics["huber"]
+
+
+def accuracy_line(metrics: Mapping[str, float]) -> str:
+    """R² and RMSE as a line of a summary."""
+    return (
+        f"  R² {metrics['r2']:.5f}, RMSE {metrics['rmse']:.4g}, in log: R² "
+        f"{metrics['r2_log']:.5f}, RMSE {metrics['rmse_log']:.4g}"
+    )
 
 
 @dataclass(frozen=True, eq=False)
-class Scores:
+class Scores(WithMetrics):
     """Predictions beside observations; what :meth:`jaxlaw.Fit.score` returns.
 
     Attributes:
         law: name of the law.
         source: name of the table that was scored.
-        metrics: ``r2``, ``rmse``, ``huber`` and the others of :attr:`jaxlaw.Fit.metrics`, and of
-            the relative errors ``mean_relative_error`` (signed: the bias),
-            ``mean_absolute_relative_error`` and ``max_absolute_relative_error``. Means are
-            weighted as the runs are.
+        metrics: ``r2``, ``rmse``, ``mean_huber`` and the others of
+            :attr:`jaxlaw.Fit.metrics`, and of the relative errors ``mean_relative_error``
+            (signed: the bias), ``mean_absolute_relative_error`` and
+            ``max_absolute_relative_error``. Means are weighted as the runs are.
         table: one row a run, indexed by what rows are called: the law's inputs in the runs' own
             units, the observed target under its name, ``predicted``, ``residual`` (observed −
             predicted), ``relative_error`` (residual / observed) and ``outside`` (whether the
@@ -43,16 +90,6 @@ class Scores:
     metrics: dict[str, float]
     table: pd.DataFrame
     notes: tuple[Note, ...] = ()
-
-    @property
-    def r2(self) -> float:
-        """R² in the target."""
-        return self.metrics["r2"]
-
-    @property
-    def rmse(self) -> float:
-        """Root mean square error in the target."""
-        return self.metrics["rmse"]
 
     @property
     def relative_error(self) -> float:
@@ -71,8 +108,7 @@ class Scores:
 def score_lines(measured: Mapping[str, float]) -> list[str]:
     """Metrics of :func:`measure` as lines for people."""
     return [
-        f"  R² {measured['r2']:.5f}, RMSE {measured['rmse']:.4g}, in log: R² "
-        f"{measured['r2_log']:.5f}, RMSE {measured['rmse_log']:.4g}",
+        accuracy_line(measured),
         f"  relative error: mean {measured['mean_relative_error']:+.3%}, mean absolute "
         f"{measured['mean_absolute_relative_error']:.3%}, largest "
         f"{measured['max_absolute_relative_error']:.3%}",
@@ -80,22 +116,20 @@ def score_lines(measured: Mapping[str, float]) -> list[str]:
     ]
 
 
-def score_fit(fit: Fit, runs: Any, reading: Mapping[str, Any], predictor: Any = None) -> Scores:
-    """What :meth:`jaxlaw.Fit.score` returns; its docstring has the arguments.
-
-    ``predictor`` predicts in place of the fit, from the same inputs in the same units.
-    """
-    law = fit if predictor is None else predictor
+def score_fit(fit: Predictor, runs: Any, reading: Mapping[str, Any]) -> Scores:
+    """What :meth:`jaxlaw.FittedLaw.score` returns; its docstring has the arguments."""
     read = runs_for(fit, runs, reading)
     seen = read.observations(fit.law, free=())  # nothing is fitted: any number of rows will do
     inputs = {name: values / fit.units[name] for name, values in seen.inputs.items()}
-    predicted, outside = law.predict(**inputs), law.outside(**inputs)
+    predicted, outside = fit.predict(**inputs), fit.is_extrapolation(**inputs)
     own = {
-        name: values / seen.scale[name] for name, values in seen.inputs.items() if values.ndim == 1
+        spec.name: seen.inputs[spec.name] / seen.scale[spec.name]
+        for spec in fit.law.inputs
+        if not spec.per_drop
     }
     columns = {**own, fit.law.target: seen.target, **errors(seen.target, predicted)}
     table = pd.DataFrame({**columns, "outside": outside}, index=seen.rows)
-    measured = measure(fit, seen.target, predicted, seen.weight)
+    measured = measure(fit.delta, seen.target, predicted, seen.weight)
     return Scores(fit.law.name, seen.source, measured, table, seen.notes)
 
 
@@ -103,8 +137,8 @@ def runs_for(fit: Any, runs: Any, reading: Mapping[str, Any] | None = None) -> R
     """Runs read as those of a fit were, as far as nothing else is said.
 
     Args:
-        fit: a :class:`jaxlaw.Fit`, or what has its law and units.
-        runs: what :func:`jaxlaw.read_runs` takes or returns; or Curves, whose areas are counted
+        fit: a :class:`jaxlaw.FittedLaw`, or what has its law and units.
+        runs: what :func:`jaxlaw.read_runs` takes or returns; or LossCurves, whose areas are counted
             as for the fit.
         reading: what :func:`jaxlaw.read_runs` is told. Columns that are not named there have
             the names that the fitted runs gave them, and units not declared are theirs.
@@ -113,10 +147,10 @@ def runs_for(fit: Any, runs: Any, reading: Mapping[str, Any] | None = None) -> R
         UsageError, DataError: as :func:`jaxlaw.read_runs` raises.
     """
     reading = dict(reading or {})
-    areas = getattr(fit, "areas", None)
-    if hasattr(type(runs), "runs") and areas is not None:  # Curves
-        runs = runs.runs(**areas)
-    if not isinstance(runs, Runs) and not hasattr(type(runs), "runs") and not reading.get("format"):
+    options, curves = getattr(fit, "area_options", None), isinstance(runs, LossCurves)
+    if curves and options is not None:
+        runs = runs.runs(**options)
+    elif not curves and not isinstance(runs, Runs) and not reading.get("format"):
         runs = read_table(runs, reading.get("name"))
         columns = reading.get("columns") or {}
         if isinstance(columns, Mapping):
@@ -136,18 +170,18 @@ def errors(observed: np.ndarray, predicted: np.ndarray) -> dict[str, np.ndarray]
 
 
 def measure(
-    fit: Fit, observed: np.ndarray, predicted: np.ndarray, weight: np.ndarray
+    delta: float, observed: np.ndarray, predicted: np.ndarray, weight: np.ndarray
 ) -> dict[str, float]:
     """The metrics of :class:`Scores`.
 
     Args:
-        fit: the fit, for its Huber threshold.
+        delta: Huber threshold.
         observed, predicted, weight: (n,); points of zero weight do not count.
     """
     used = weight > 0
     relative = errors(observed[used], predicted[used])["relative_error"]
     return {
-        **metrics(observed, predicted, weight, min(fit.delta, LARGEST_DELTA)),
+        **metrics(observed, predicted, weight, min(delta, LARGEST_DELTA)),
         "mean_relative_error": float(np.average(relative, weights=weight[used])),
         "mean_absolute_relative_error": float(np.average(np.abs(relative), weights=weight[used])),
         "max_absolute_relative_error": float(np.abs(relative).max()),

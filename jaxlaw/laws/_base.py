@@ -22,9 +22,9 @@ import sys
 import uuid
 import weakref
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, partial
-from typing import Any, Literal, overload
+from typing import Any, Literal, NamedTuple, overload
 
 import jax
 import jax.numpy as jnp
@@ -50,11 +50,14 @@ class Constraint:
         name: ``paper`` or ``observed``.
         raises: the parameter that the constraint keeps large enough.
         least: ``least(params, context) -> scalar``, the least value of it.
+        active_at: parameter → ``low`` or ``high``, the bounds of other parameters that belong to
+            the requirement too: where one of them is active, the constraint binds.
     """
 
     name: str
     raises: str
     least: Callable[[Values, Values], Array]
+    active_at: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -66,12 +69,29 @@ class Chart:
             in its place.
         to_natural: ``f(values, context)``, natural values of the replaced parameters.
         from_natural: ``f(values, context)``, the coordinates, from natural values.
+        limits: (parameter, ``low`` or ``high``) → what the law becomes at that end of the
+            coordinate, as a sentence: a fit that ends there has it as its note.
     """
 
     low: Mapping[str, float]
     high: Mapping[str, float]
     to_natural: Callable[[Values, Values], dict[str, Array]]
     from_natural: Callable[[Values, Values], dict[str, Array]]
+    limits: Mapping[tuple[str, str], str] = field(default_factory=dict)
+
+
+class PowerLawTerms(NamedTuple):
+    """A law of N and D as E + A/N^α + B/(D^β·N^γ), its other inputs held; in its own units.
+
+    Attributes:
+        A, B, alpha, beta, gamma: numbers or arrays; E does not matter to the best N and D.
+    """
+
+    A: Any
+    B: Any
+    alpha: Any
+    beta: Any
+    gamma: Any = 0.0
 
 
 def _NO_CONTEXT(inputs: Values) -> dict[str, Array]:
@@ -110,6 +130,11 @@ class Law:
             residuals ask for it names it.
         own_grid: what the parameters' grid is made from where the source prints none; empty where
             it is the source's.
+        components: part of the formula → the coefficients that take it out where they are 0.
+            ``annealing`` and ``shift`` are what :meth:`jaxlaw.FittedLaw.predict_curve` shows apart.
+        power_law_terms: ``power_law_terms(params, inputs) -> PowerLawTerms``, for laws that are
+            such a sum where their inputs beside N and D are held: the compute-optimal N and D then
+            have a closed form.
     """
 
     name: str
@@ -130,6 +155,8 @@ class Law:
     own_grid: str = ""
     with_floor: str = ""
     better: Literal["low", "high"] = "low"
+    components: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    power_law_terms: Callable[[Values, Values], PowerLawTerms] | None = None
 
     def __call__(self, params: Mapping[str, Any], **inputs: Any) -> Array:
         """Evaluate the formula.

@@ -48,6 +48,7 @@ _IN_R = real(-0.5, 0.5, low=-50.0, high=50.0)
     formula="L0 + A·S1^−α − C·S2",
     source="Tissue 2024; Wang 2025, eq. 1",
     linear=("L0", "A", "C"),
+    components={"annealing": ("C",)},
 )
 def annealing(S1, S2, *, L0=_L0, A=replace(_A, centre={"S1": "alpha"}), C=_C, alpha=_EXP):
     """Loss over one phase of training."""
@@ -64,6 +65,7 @@ def _over_drops(terms, S1):
     formula="L0 + A·S1^−α − B·Σ_k drop_k·(1 − (1 + C·η_k^−γ·S_k)^−β)",
     source="Luo 2025, arXiv 2503.12811 (S1 with the warm-up's S_W)",
     linear=("L0", "A", "B"),
+    components={"annealing": ("B",)},
 )
 def multi_power(
     S1, drop, eta_k, S_k,
@@ -78,6 +80,7 @@ def multi_power(
 
 
 _LINEAR = ("L0", "A", "C1", "C2", "B")
+_PARTS = {"annealing": ("C1", "C2"), "shift": ("B",)}
 
 
 @law(
@@ -87,6 +90,7 @@ _LINEAR = ("L0", "A", "C1", "C2", "B")
     linear=_LINEAR,
     chart=chart(),
     context=context,
+    components=_PARTS,
 )
 def cpt_curve(
     S1_pt, S1_cpt, S2_pt, S2_cpt,
@@ -104,6 +108,7 @@ def cpt_curve(
     linear=_LINEAR,
     chart=chart(),
     context=context,
+    components=_PARTS,
 )
 def cpt_curve_exp(
     S1_pt, S1_cpt, S2_pt, S2_cpt, *, L0=_L0, A=_A, C1=_C, C2=_C, B=_B, E=_E, alpha=_EXP
@@ -120,6 +125,7 @@ def cpt_curve_exp(
     linear=_LINEAR,
     chart=chart(),
     context=context,
+    components=_PARTS,
 )
 def cpt_curve_power(
     S1_pt, S1_cpt, S2_pt, S2_cpt,
@@ -139,6 +145,7 @@ def cpt_curve_power(
     linear=(*_LINEAR, "F"),
     chart=chart(),
     context=context,
+    components=_PARTS,
 )
 def cpt_curve_n(
     S1_pt, S1_cpt, S2_pt, S2_cpt, N,
@@ -162,6 +169,7 @@ def cpt_curve_n(
     linear=(*_LINEAR, "B_b"),
     chart=chart(shifts=("", "_b")),
     context=context,
+    components=_PARTS | {"shift": ("B", "B_b")},
 )
 def cpt_curve_batch(
     S1_pt, S1_cpt, S2_pt, S2_cpt, b,
@@ -181,6 +189,7 @@ _SHIFT = {
     "linear": ("B",),
     "chart": chart(hidden=False),
     "context": context,
+    "components": {"shift": ("B",)},
 }
 
 
@@ -238,6 +247,7 @@ def _replay(own: str) -> Law:
         linear=_LINEAR,
         chart=chart(lambda a2: share(a2, new_alone)),
         context=context,
+        components=_PARTS,
     )
     def replayed(
         S1_pt, S1_cpt, S2_pt, S2_cpt, r,
@@ -257,6 +267,7 @@ cpt_curve_replay_cpt: Law = _replay("cpt")
 # part of L0, and the last rate is taken as 0 (for S2_cpt). With a constant rate S2_cpt is the
 # rise from 0 alone, over within some 1/(1 − λ) steps, which the shift's own start resembles: fix
 # C2 (and a1) at 0; S1_cpt is rate × steps.
+_PARTS_UNKNOWN = {"annealing": ("C2",), "shift": ("B",)}
 _UNKNOWN = {
     "L0": real(0.5, 5.0, unit="nats", doc="loss after endless training, as extrapolated"),
     "S1_pt": positive(0.1, 100.0, unit="S1", doc="how long the base was trained"),
@@ -282,6 +293,7 @@ def _beyond(law, params, ranges):
     linear=("L0", "A", "C2", "B"),
     chart=chart(base_known=False),
     context=context,
+    components=_PARTS_UNKNOWN,
     requirements=_beyond,
 )
 def cpt_curve_unknown_base(
@@ -304,6 +316,7 @@ def _replay_unknown_base(own: str) -> Law:
         linear=("L0", "A", "C2", "B"),
         chart=chart(lambda a2: share(a2, new_alone), base_known=False),
         context=context,
+        components=_PARTS_UNKNOWN,
         requirements=_beyond,
     )
     def replayed(

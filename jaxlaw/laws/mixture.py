@@ -12,7 +12,7 @@ from dataclasses import replace
 import jax.numpy as jnp
 import numpy as np
 
-from jaxlaw.laws._base import Chart, Constraint, constrained, law, power
+from jaxlaw.laws._base import Chart, Constraint, PowerLawTerms, constrained, law, power
 from jaxlaw.laws._parameters import INPUTS, exponent, positive, real
 from jaxlaw.laws._requirements import along_share, check_requirements, shares_of
 from jaxlaw.notes import Note
@@ -86,6 +86,10 @@ _SHARE_TERM = Chart(
     high={"C": 1e3, "gamma": 50.0, "eps": 1.0},
     to_natural=_share_term_to_natural,
     from_natural=_share_term_from_natural,
+    limits={
+        ("eps", "low"): "gamma and eps diverge together: the law tends to one exponential in r "
+        "(the form of dcpt-l4); predictions stand, gamma, eps and C mean nothing"
+    },
 )
 
 
@@ -116,6 +120,7 @@ _JOINT_TERM = Chart(
     high={**_SHARE_TERM.high, "B": 1e8, "eta": 20.0},
     to_natural=_joint_term_to_natural,
     from_natural=_joint_term_from_natural,
+    limits=_SHARE_TERM.limits,
 )
 
 
@@ -176,10 +181,21 @@ def _unmet_trends(law, params, ranges):
     return found
 
 
+def _terms(data_term):
+    """The laws' closed forms at a held share, from what B becomes there."""
+
+    def terms(params, inputs):
+        B = params["B"] * data_term(params, inputs)
+        return PowerLawTerms(params["A"], B, params["alpha"], params["beta"])
+
+    return terms
+
+
 @law(
     inputs=_BILLIONS,
     formula="E + A/N^α + B·r^η/D^β + C/(r+ε)^γ",
     source="Que 2024, eq. 6 (L3)",
+    power_law_terms=_terms(lambda params, inputs: np.asarray(power(inputs["r"], params["eta"]))),
     linear=("E", "A", "B", "C"),
     requirements=_unmet_trends,
     chart=_SHARE_TERM,
@@ -211,6 +227,7 @@ def dcpt(
     inputs=_BILLIONS,
     formula="E + A/N^α + B/D^β + C/(r+ε)^γ",
     source="Que 2024, §4.2 (L1)",
+    power_law_terms=_terms(lambda params, inputs: 1.0),
     linear=("E", "A", "B", "C"),
     requirements=_unmet_trends,
     chart=_SHARE_TERM,
@@ -271,6 +288,7 @@ def dcpt_l2(
     inputs=_BILLIONS,
     formula="E + A/N^α + B·b^r/D^β + C/c^r",
     source="Que 2024, §4.2 (L4)",
+    power_law_terms=_terms(lambda params, inputs: params["b"] ** inputs["r"]),
     linear=("E", "A", "B", "C"),
     requirements=_unmet_trends,
     own_grid=_OWN_GRID,
@@ -329,7 +347,10 @@ def _least_C(params, D, shares):
 constrained(
     dcpt,
     Constraint(
-        "paper", raises="C", least=lambda params, context: _least_C(params, context["D"], (1.0,))
+        "paper",
+        raises="C",
+        least=lambda params, context: _least_C(params, context["D"], (1.0,)),
+        active_at={"eta": "low"},
     ),
     # η = 1 + exp(η1) makes the worst case r = 1.
     eta=exponent(1.05, 4.0, grid=_ETA_GRID, low=1.0, high=50.0),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from jaxlaw.laws._base import law, power
+from jaxlaw.laws._base import PowerLawTerms, law, power
 from jaxlaw.laws._parameters import exponent, positive, real
 
 # Hoffmann et al. start E, A, B from e, a, b on these grids, and the exponents as they are.
@@ -31,10 +31,16 @@ def kaplan(
     return power(power(Nc / N, alpha_N / alpha_D) + Dc / D, alpha_D)
 
 
+def _terms(params, inputs):
+    names = ("A", "B", "alpha", "beta")
+    return PowerLawTerms(*(params[name] for name in names), params.get("gamma", 0.0))
+
+
 @law(
     formula="E + A/N^α + B/D^β",
     source="Hoffmann 2022, eq. 2 and App. D.2; Que 2024, eq. 3; Zheng 2024, eq. 1",
     linear=("E", "A", "B"),
+    power_law_terms=_terms,
 )
 def chinchilla(
     N,
@@ -56,6 +62,7 @@ def chinchilla(
     source="Zheng 2024, eq. 4 (B, β are their B', β')",
     linear=("E", "A", "B"),
     from_base=("E", "A", "alpha"),
+    power_law_terms=_terms,
 )
 def cpt_chinchilla(
     N,

@@ -18,7 +18,7 @@ from jaxlaw.data._dependence import CODE
 from jaxlaw.errors import UsageError, nearest
 from jaxlaw.fitting._extrapolation import beyond, told
 from jaxlaw.fitting._fit_many import fewest_for
-from jaxlaw.fitting._result import Fit
+from jaxlaw.fitting._fitted_law import FittedLaw, SupportsDraws
 from jaxlaw.fitting._saved_fits import from_dict
 from jaxlaw.laws._base import Law
 from jaxlaw.notes import Note
@@ -51,7 +51,7 @@ class Replicates:
             None where rows were resampled one by one.
     """
 
-    fit: Fit
+    fit: FittedLaw
     params: Mapping[str, np.ndarray]
     notes: tuple[Note, ...] = ()
     kind: str = ""
@@ -158,9 +158,9 @@ def sources(*given: Any) -> tuple[Source, ...]:
 
 def _source(given: Any) -> Source:
     replicates, notes, grouped = None, getattr(given, "notes", ()), getattr(given, "groups", None)
-    if hasattr(given, "fit") and hasattr(given, "params"):
+    if isinstance(given, SupportsDraws):
         given, replicates = given.fit, given.params
-    if isinstance(given, Fit):
+    if isinstance(given, FittedLaw):
         notes = dict.fromkeys([*given.notes, *notes])
         if replicates is not None and grouped is None:
             doubted = _DOUBTS | {CODE}  # of intervals alone, and of those of single rows

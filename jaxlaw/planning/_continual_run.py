@@ -26,7 +26,7 @@ from jaxlaw.data._row_areas import (
     of_unknown_base,
 )
 from jaxlaw.errors import UsageError, nearest
-from jaxlaw.fitting._result import Fit
+from jaxlaw.fitting._fitted_law import FittedLaw
 from jaxlaw.schedules import Schedule
 
 #: What a plan may vary.
@@ -215,7 +215,7 @@ def counted_as(*fits: Any, **chosen: Any) -> dict[str, Any]:
         UsageError: the fits differ, or an option is unknown.
     """
     fits = [getattr(one, "fit", one) for one in fits]
-    known = [one.areas for one in fits if isinstance(one, Fit) and one.areas]
+    known = [one.area_options for one in fits if isinstance(one, FittedLaw) and one.area_options]
     if any(one != known[0] for one in known):
         listed = "; ".join(map(str, known))
         raise UsageError(f"the fits counted their areas in different ways ({listed})")

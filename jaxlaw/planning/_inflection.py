@@ -16,15 +16,15 @@ import numpy as np
 import pandas as pd
 
 from jaxlaw import laws
-from jaxlaw._deprecated import renamed_arguments
+from jaxlaw._deprecated import renamed_arguments, renamed_function
 from jaxlaw._typed import ConfidenceLevel, ResampleCount, Seed, StartCount, checked
 from jaxlaw.data._runs import Observations, read_runs
 from jaxlaw.errors import DataError, UsageError
-from jaxlaw.fitting._bare_fits import bare_fit
 from jaxlaw.fitting._fit_many import Refits, fewest_for, refit
+from jaxlaw.fitting._fitted_law import FittedLaw
 from jaxlaw.fitting._problem import Options
-from jaxlaw.fitting._result import Fit
 from jaxlaw.fitting._scores import Scores, score_fit
+from jaxlaw.laws._base import Law
 from jaxlaw.notes import Note
 from jaxlaw.uncertainty._intervals import percentile_interval
 from jaxlaw.uncertainty._resampling import resampled_weights
@@ -45,7 +45,7 @@ class PiecewiseLaw:
 
     Attributes:
         ratio: inflection ratio r_i.
-        below, above: pieces, as fits of the law ``dcpt``.
+        below, above: pieces, each a fitted law ``dcpt``.
 
     Example:
         >>> truth = jl.simulate.TRUTHS["dcpt"]
@@ -55,8 +55,8 @@ class PiecewiseLaw:
     """
 
     ratio: float
-    below: Fit
-    above: Fit
+    below: FittedLaw
+    above: FittedLaw
 
     def predict(self, table: Any = None, /, **inputs: Any) -> np.ndarray:
         """The loss at new points; args, shape and errors as of :meth:`jaxlaw.Fit.predict`."""
@@ -64,9 +64,26 @@ class PiecewiseLaw:
         losses = [one.predict(table, **inputs) for one in (self.below, self.above)]
         return np.where(r < self.ratio, *losses)
 
-    def outside(self, table: Any = None, /, **inputs: Any) -> np.ndarray:
-        """Whether points lie outside the runs; as :meth:`jaxlaw.Fit.outside`."""
-        return self.above.outside(table, **inputs)
+    @property
+    def law(self) -> Law:
+        """The law of both pieces."""
+        return self.above.law
+
+    @property
+    def units(self) -> dict[str, float]:
+        """Input → what one unit of the runs is worth in the law's own unit."""
+        return self.above.units
+
+    @property
+    def delta(self) -> float:
+        """Huber threshold of the scores."""
+        return self.above.delta
+
+    def is_extrapolation(self, table: Any = None, /, **inputs: Any) -> np.ndarray:
+        """Whether points lie outside the runs; as :meth:`jaxlaw.FittedLaw.is_extrapolation`."""
+        return self.above.is_extrapolation(table, **inputs)
+
+    outside = renamed_function("outside", is_extrapolation)
 
     def step(self, N: Any, D: Any) -> np.ndarray:
         """The loss just above r_i less that just below it, at sizes N and tokens D, in nats.
@@ -79,7 +96,7 @@ class PiecewiseLaw:
 
     def score(self, runs: Any, **reading: Any) -> Scores:
         """How well the pieces predict runs; as :meth:`jaxlaw.Fit.score`."""
-        return score_fit(self.above, runs, reading, self)
+        return score_fit(self, runs, reading)
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,9 +162,9 @@ class InflectionRatio:
         if not 0 < turn < 1:
             raise UsageError(f"ratio is {turn}; it must be a share between 0 and 1")
         sides = [
-            bare_fit(
-                laws.built_in("dcpt"), params, status="piece", notes=self.notes, units=self.units,
-                ranges=self.ranges, source=f"a piece {word} r = {turn:.4g}", areas=None,
+            FittedLaw(
+                laws.built_in("dcpt"), params, notes=self.notes, units=self.units,
+                ranges=self.ranges, source=f"a piece {word} r = {turn:.4g}",
             )
             for params, word in ((self.below, "below"), (self.above, "from"))
         ]  # fmt: skip

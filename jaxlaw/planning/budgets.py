@@ -17,6 +17,7 @@ from jaxlaw._jit import in_float64
 from jaxlaw._typed import ConfidenceLevel, checked
 from jaxlaw.errors import DataError, UsageError, nearest
 from jaxlaw.fitting._extrapolation import beyond
+from jaxlaw.laws._base import PowerLawTerms
 from jaxlaw.notes import Note
 from jaxlaw.planning._answers import (
     LEVEL,
@@ -32,7 +33,7 @@ from jaxlaw.planning._answers import (
     sources,
     with_ends,
 )
-from jaxlaw.planning.placing import WALLS, Cost, Limits, Terms, best_runs, closed_terms, log_cost
+from jaxlaw.planning.placing import WALLS, Cost, Limits, best_runs, closed_terms, log_cost
 
 AT_WALL = 1e-6  # in logarithms
 
@@ -251,7 +252,7 @@ def _planned(
     return _Plan(values, "numerical", why, box, user, budgets, corpus)
 
 
-def _closed_form(terms: Terms) -> tuple[np.ndarray, ...]:
+def _closed_form(terms: PowerLawTerms) -> tuple[np.ndarray, ...]:
     """G, a, b, each (P,); NaN where the law has no optimum that grows with compute."""
     A, B, alpha, beta, gamma = terms
     whole = alpha + beta - gamma
@@ -264,7 +265,7 @@ def _closed_form(terms: Terms) -> tuple[np.ndarray, ...]:
 
 
 def _by_formula(
-    source: Source, terms: Terms, budgets: np.ndarray, given: Mapping[str, float]
+    source: Source, terms: PowerLawTerms, budgets: np.ndarray, given: Mapping[str, float]
 ) -> dict[str, np.ndarray]:
     G, a, b = (column[:, None] for column in _closed_form(terms))
     unit = {spec.name: spec.unit for spec in source.law.inputs}

@@ -16,7 +16,7 @@ import numpy as np
 
 from jaxlaw._jit import compiled
 from jaxlaw.errors import UsageError
-from jaxlaw.laws._base import Law, power
+from jaxlaw.laws._base import Law, PowerLawTerms
 from jaxlaw.planning._solve import minimise, root
 
 #: What is searched at all, in single parameters and tokens. An answer at these walls is none.
@@ -225,25 +225,11 @@ def other_input(
     return jax.vmap(one)(params)
 
 
-class Terms(NamedTuple):
-    """A law at fixed share as E + A/N^α + B/(D^β·N^γ), in its own units; each (P,)."""
-
-    A: np.ndarray
-    B: np.ndarray
-    alpha: np.ndarray
-    beta: np.ndarray
-    gamma: np.ndarray
-
-
-def closed_terms(law: Law, params: dict[str, np.ndarray], held: dict[str, float]) -> Terms | None:
-    """The terms that a closed form of the best run needs, or None for a law without one."""
-    if law.name not in ("chinchilla", "cpt-chinchilla", "dcpt", "dcpt-l1", "dcpt-l4"):
+def closed_terms(
+    law: Law, params: dict[str, np.ndarray], held: dict[str, float]
+) -> PowerLawTerms | None:
+    """The terms that a closed form of the best run needs, (P,) each; None for a law without one."""
+    if law.power_law_terms is None:
         return None
-    B = params["B"]
-    if law.name == "dcpt":
-        B = B * np.asarray(power(held["r"], params["eta"]))
-    elif law.name == "dcpt-l4":
-        B = B * params["b"] ** held["r"]
-    gamma = params.get("gamma") if law.name == "cpt-chinchilla" else None
-    gamma = np.zeros_like(B) if gamma is None else gamma
-    return Terms(params["A"], B, params["alpha"], params["beta"], gamma)
+    terms = law.power_law_terms(params, held)
+    return terms._replace(gamma=terms.gamma + np.zeros_like(terms.B))

@@ -9,7 +9,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from jaxlaw.errors import UsageError
-from jaxlaw.fitting._result import Fit
+from jaxlaw.fitting._fitted_law import FittedLaw
 from jaxlaw.plots.style import (
     BLUE,
     FAINT,
@@ -97,7 +97,7 @@ def shift_curves(
     missing = [name for name in ("run", "shift", "S1_cpt", over) if name not in points]
     if missing:
         raise UsageError(f"no column {missing[0]}: give what jl.observed_shift returned")
-    fits = [fits] if isinstance(fits, Fit) else list(fits)
+    fits = [fits] if isinstance(fits, FittedLaw) else list(fits)
     for fit in fits:
         if fit.law.target != "shift":
             raise UsageError(f"law {fit.law.name} predicts no shift; fit shift or shift-exp")

@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator
 
 from jaxlaw.errors import UsageError
+from jaxlaw.fitting._fitted_law import FittedLaw
 from jaxlaw.fitting._result import Fit
 from jaxlaw.fitting._scores import runs_for
 from jaxlaw.plots.inputs import loss_over_share
@@ -31,7 +32,7 @@ from jaxlaw.plots.style import (
 
 
 def observed_against_predicted(
-    fit: Fit, runs: Any, ax: Axes | None = None, *, residual_panel: bool = False
+    fit: FittedLaw, runs: Any, ax: Axes | None = None, *, residual_panel: bool = False
 ) -> Axes:
     """Observed target over predicted target, with the line they should lie on.
 
@@ -63,7 +64,7 @@ def observed_against_predicted(
     return tidy(ax)
 
 
-def residuals(fit: Fit, runs: Any, ax: Axes | None = None) -> Axes:
+def residuals(fit: FittedLaw, runs: Any, ax: Axes | None = None) -> Axes:
     """Observed over predicted target, in percent, where the eye would see structure left.
 
     Args and returns as :func:`observed_against_predicted`.
@@ -83,28 +84,28 @@ def _residuals(ax: Axes, predicted: np.ndarray, target: np.ndarray) -> None:
     ax.set_ylim(-reach, reach)
 
 
-def _both(fit: Fit, runs: Any) -> tuple[np.ndarray, np.ndarray]:
+def _both(fit: FittedLaw, runs: Any) -> tuple[np.ndarray, np.ndarray]:
     """Predicted and observed target of every run."""
     observed = runs_for(fit, runs).observations(fit.law, free=())
     own = {name: values / fit.units[name] for name, values in observed.inputs.items()}
     return fit.predict(**own), observed.target
 
 
-def starts_agreement(fit: Fit, ax: Axes | None = None) -> Axes:
+def starts_agreement(fit: FittedLaw, ax: Axes | None = None) -> Axes:
     """Where the solved starts of a fit ended: a bar for each distinct optimum, the best first.
 
     Args:
-        fit: the fit; its ``ends``.
+        fit: a :class:`jaxlaw.Fit`; its ``optima``.
         ax: where to draw; a new figure if None.
 
     Raises:
         UsageError: the fit does not know where its starts ended (published coefficients, a
             file of an older jaxlaw).
     """
-    if not fit.ends:
+    if not isinstance(fit, Fit) or not fit.optima:
         raise UsageError("this fit does not say where its starts ended: fit the runs again")
     ax = ax or new_axes()
-    value, share = np.array(fit.ends).T
+    value, share = np.array(fit.optima).T
     excess = value / max(value[0], 1e-300) - 1
     names = ["best", *(_worse(one) for one in excess[1:])]
     shares, colors = [*share], [BLUE] + [FAINT] * (len(share) - 1)
@@ -131,7 +132,7 @@ def _worse(excess: float) -> str:
     return f"+{100 * excess:.2g} %" if excess < 1 else f"× {1 + excess:.3g}"
 
 
-def demo_figure(fits: Mapping[str, Fit], runs: Any) -> Figure:
+def demo_figure(fits: Mapping[str, FittedLaw], runs: Any) -> Figure:
     """The picture of ``jaxlaw demo``: both corpora, curves over r, predictions, residuals."""
     figure, rows = plt.subplots(
         len(fits), 3, figsize=(13, 3.8 * len(fits)), layout="constrained", squeeze=False

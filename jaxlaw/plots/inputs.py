@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import to_rgba
 
 from jaxlaw.errors import UsageError, nearest
-from jaxlaw.fitting._result import Fit
+from jaxlaw.fitting._fitted_law import FittedLaw
 from jaxlaw.fitting._scores import runs_for
 from jaxlaw.laws._parameters import Input
 from jaxlaw.planning._inflection import loss_slopes
@@ -42,7 +42,7 @@ class _Seen(NamedTuple):
     held_out: np.ndarray
 
 
-def loss_over_share(fit: Fit, runs: Any, ax: Axes | None = None) -> Axes:
+def loss_over_share(fit: FittedLaw, runs: Any, ax: Axes | None = None) -> Axes:
     """Target over r: data and fitted curves at the largest N, for a few D.
 
     Args and returns as :func:`loss_over_input`.
@@ -51,7 +51,7 @@ def loss_over_share(fit: Fit, runs: Any, ax: Axes | None = None) -> Axes:
 
 
 def loss_over_input(
-    fit: Fit,
+    fit: FittedLaw,
     runs: Any,
     along: str,
     ax: Axes | None = None,
@@ -145,7 +145,7 @@ def slopes_over_share(
     return tidy(ax)
 
 
-def _seen(fit: Fit, runs: Any, held_out: Any) -> _Seen:
+def _seen(fit: FittedLaw, runs: Any, held_out: Any) -> _Seen:
     if runs is None:
         inputs = {name: np.empty(0) for name in fit.law.input_names}
         return _Seen(inputs, np.empty(0), np.empty(0, bool))
@@ -162,7 +162,7 @@ def _seen(fit: Fit, runs: Any, held_out: Any) -> _Seen:
     return _Seen(inputs, observed.target, mask)
 
 
-def _varying(fit: Fit, seen: _Seen, taken: set[str]) -> str | None:
+def _varying(fit: FittedLaw, seen: _Seen, taken: set[str]) -> str | None:
     """The first other input with more than one value."""
     for name in fit.law.input_names:
         values = seen.inputs[name] if len(seen.target) else fit.ranges[name]
@@ -171,7 +171,7 @@ def _varying(fit: Fit, seen: _Seen, taken: set[str]) -> str | None:
     return None
 
 
-def _held(fit: Fit, seen: _Seen, free: set[Any], at: Mapping[str, float]) -> dict[str, float]:
+def _held(fit: FittedLaw, seen: _Seen, free: set[Any], at: Mapping[str, float]) -> dict[str, float]:
     """Where the other inputs are held: the largest of the values that most runs have."""
     held, there = {}, np.ones(len(seen.target), bool)
     for name in fit.law.input_names:
@@ -188,7 +188,7 @@ def _held(fit: Fit, seen: _Seen, free: set[Any], at: Mapping[str, float]) -> dic
     return held
 
 
-def _chosen(fit: Fit, by: str | None, values: Any, curves: int) -> list[float | None]:
+def _chosen(fit: FittedLaw, by: str | None, values: Any, curves: int) -> list[float | None]:
     """Values of the curves, evenly on the scale the law sees them on, and among the runs'."""
     if by is None:
         return [None]
@@ -203,7 +203,7 @@ def _chosen(fit: Fit, by: str | None, values: Any, curves: int) -> list[float | 
 
 
 def _draw(
-    ax: Axes, fit: Fit, seen: _Seen, there: np.ndarray, along: str, by: str | None,
+    ax: Axes, fit: FittedLaw, seen: _Seen, there: np.ndarray, along: str, by: str | None,
     values: list[Any], held: dict[str, float], reach: float,
 ) -> None:  # fmt: skip
     spec, (low, high) = _spec(fit, along), fit.ranges[along]
@@ -231,7 +231,7 @@ def _draw(
         ax.set_title("● fitted  ○ held out", fontsize="small", color=INK, loc="left")
 
 
-def _colors(fit: Fit, by: str | None, values: list[Any]) -> Callable[[Any], Any]:
+def _colors(fit: FittedLaw, by: str | None, values: list[Any]) -> Callable[[Any], Any]:
     """The colour of a curve, or of a run, by its value of the input ``by``."""
     if by is None:
         return lambda value: BLUE
@@ -290,10 +290,10 @@ def _shade_outside(ax: Axes, fitted: tuple[float, float]) -> None:
             )  # fmt: skip
 
 
-def _spec(fit: Fit, name: str) -> Input:
+def _spec(fit: FittedLaw, name: str) -> Input:
     return next(spec for spec in fit.law.inputs if spec.name == name)
 
 
-def _single(fit: Fit, name: str) -> float:
+def _single(fit: FittedLaw, name: str) -> float:
     """What one of the user's unit of an input is worth in single things."""
     return fit.units[name] * _spec(fit, name).unit

@@ -12,7 +12,7 @@ from jaxlaw._typed import ConfidenceLevel, checked
 from jaxlaw.data import LossCurves
 from jaxlaw.data._runs import read_runs
 from jaxlaw.errors import UsageError
-from jaxlaw.fitting._result import Fit
+from jaxlaw.fitting._fitted_law import FittedLaw
 from jaxlaw.reporting.fits import fit_parts
 from jaxlaw.reporting.page import whole_page
 from jaxlaw.reporting.studies import study_parts
@@ -24,7 +24,7 @@ __all__ = ["report"]
 
 @checked
 def report(
-    result: Fit | Study,
+    result: FittedLaw | Study,
     out: str | Path | None = None,
     *,
     runs: Any = None,
@@ -81,8 +81,8 @@ def report(
         if runs is None and reading:
             raise UsageError(f"{', '.join(reading)}: how to read runs, and there are none: runs=")
         curves = runs if isinstance(runs, LossCurves) else None
-        if curves is not None and result.areas is not None:
-            runs = curves.runs(**result.areas)  # counted as for the fit
+        if curves is not None and result.area_options is not None:
+            runs = curves.runs(**result.area_options)  # counted as for the fit
         read = None if runs is None else read_runs(runs, **reading)
         parts = fit_parts(result, read, curves, intervals, plans, profiles, level, groups)
     heading, *rest = parts

@@ -13,6 +13,7 @@ from jaxlaw.data import LossCurves
 from jaxlaw.data._dependence import unanswered
 from jaxlaw.data._runs import Runs
 from jaxlaw.errors import DataError, UsageError
+from jaxlaw.fitting._fitted_law import FittedLaw
 from jaxlaw.fitting._result import Fit
 from jaxlaw.notes import Note
 from jaxlaw.planning._answers import Answer, AnswerTable
@@ -39,13 +40,13 @@ NO_PICTURES = "Pictures need matplotlib: pip install 'jaxlaw[plot]'."
 
 
 def fit_parts(
-    fit: Fit, runs: Runs | None, curves: LossCurves | None, sure: Any, plans: Sequence[Any],
+    fit: FittedLaw, runs: Runs | None, curves: LossCurves | None, sure: Any, plans: Sequence[Any],
     profiles: Sequence[Any], level: float, groups: Any,
 ) -> tuple[str, str, Html, list[Section]]:  # fmt: skip
     """Title, lead, first numbers and sections of the report on a fit."""
     _check_profiles(fit, profiles)
     given, failure = sure is not None, ""
-    if not given and runs is not None and fit.has_evidence:
+    if not given and runs is not None and isinstance(fit, Fit):
         sure, failure = _sandwich(fit, runs, groups)
     intervals = None if sure is None else intervals_of(fit, sure, level)
     # One interval a number: what the caller gave stands alone; else a profile, where there is one.
@@ -69,10 +70,10 @@ def fit_parts(
     whole = folded("The fit as jaxlaw saves it (JSON)", element("pre", record, id="fit-json"))
     sections.append(Section("All numbers", (whole,)))
     title = f"{fit.law.name}: a scaling law of {fit.source or 'runs'}"
-    return title, _lead(fit), _first(fit) if fit.has_evidence else Html(""), sections
+    return title, _lead(fit), _first(fit) if isinstance(fit, Fit) else Html(""), sections
 
 
-def _check_profiles(fit: Fit, profiles: Sequence[Any]) -> None:
+def _check_profiles(fit: FittedLaw, profiles: Sequence[Any]) -> None:
     for one in profiles:
         if not isinstance(one, Profile):
             raise UsageError(f"a profile is what jl.profile found, not {type(one).__name__}")
@@ -81,7 +82,7 @@ def _check_profiles(fit: Fit, profiles: Sequence[Any]) -> None:
 
 
 def _pictures(
-    fit: Fit, runs: Runs | None, curves: LossCurves | None, intervals: pd.DataFrame | None,
+    fit: FittedLaw, runs: Runs | None, curves: LossCurves | None, intervals: pd.DataFrame | None,
     profiles: Sequence[Profile], level: float | None,
 ) -> tuple[Any, ...]:  # fmt: skip
     if not can_draw():
@@ -89,16 +90,16 @@ def _pictures(
     shown = of_fit(fit, runs, intervals)
     shown += [of_profile(one, level) for one in profiles]
     said = ""
-    if fit.areas is not None and curves is not None and runs is not None:
+    if fit.area_options is not None and curves is not None and runs is not None:
         shown += of_curves(fit, curves, runs)
-    elif fit.areas is not None:
+    elif fit.area_options is not None:
         said = element("p", NO_CURVES)
     elif not shown:
         said = element("p", "None: whoever gave these coefficients told no ranges to draw over.")
     return element("div", *shown, class_="pictures"), said
 
 
-def _sandwich(fit: Fit, runs: Runs, groups: Any) -> tuple[Any, str]:
+def _sandwich(fit: FittedLaw, runs: Runs, groups: Any) -> tuple[Any, str]:
     try:
         return covariance(fit, runs, groups=groups), ""
     except DataError as error:
@@ -116,7 +117,7 @@ def _put_profiles(intervals: pd.DataFrame, profiles: Sequence[Profile], level: f
     return names
 
 
-def intervals_of(fit: Fit, sure: Any, level: float) -> pd.DataFrame:
+def intervals_of(fit: FittedLaw, sure: Any, level: float) -> pd.DataFrame:
     """Intervals of the parameters: from what has them, or from the draws of a bootstrap."""
     if isinstance(sure, pd.DataFrame):
         if missing := [name for name in ("parameter", *COLUMNS) if name not in sure]:
@@ -137,9 +138,9 @@ def intervals_of(fit: Fit, sure: Any, level: float) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["parameter", *COLUMNS])
 
 
-def _own_notes(fit: Fit, sure: Any, failure: str) -> list[Note]:
+def _own_notes(fit: FittedLaw, sure: Any, failure: str) -> list[Note]:
     notes = [note for note in getattr(sure, "notes", ()) if note not in fit.notes]
-    if not fit.has_evidence:
+    if not isinstance(fit, Fit):
         return notes
     if failure:
         notes.append(Note("no-intervals", "warning", f"no intervals: {failure}"))
@@ -155,14 +156,14 @@ def _warnings(notes: Sequence[Note]) -> tuple[Any, ...]:
     return (element("p", "Neither data nor search gave reason for a warning."),)
 
 
-def _lead(fit: Fit) -> str:
-    if not fit.has_evidence:
+def _lead(fit: FittedLaw) -> str:
+    if not isinstance(fit, Fit):
         return f"{fit.origin()[0].upper()}{fit.origin()[1:]}"
     dropped = f" ({fit.n_dropped} dropped)" if fit.n_dropped else ""
     return f"{fit.n_observations} observations{dropped} from {fit.source or 'runs'}"
 
 
-def _first(fit: Fit) -> Html:
+def _first(fit: FittedLaw) -> Html:
     return tiles(
         [
             ("R²", f"{fit.r2:.5f}"),
@@ -174,14 +175,15 @@ def _first(fit: Fit) -> Html:
     )
 
 
-def _law(fit: Fit) -> tuple[Any, ...]:
+def _law(fit: FittedLaw) -> tuple[Any, ...]:
     law = fit.law
     items = [("name", law.name), ("source", law.source or "a law of your own")]
     if law.constraint is not None:
         items.append(("constraint", law.constraint.name))
     items += [(name, f"held at {value:.6g}") for name, value in fit.fixed.items()]
-    items += [(name, f"tied to {other}") for name, other in (fit.tied or {}).items()]
-    items += [(n, f"bounded, {_ends(*ends)}") for n, ends in (fit.bounds or {}).items()]
+    if isinstance(fit, Fit):
+        items += [(name, f"tied to {other}") for name, other in (fit.tied or {}).items()]
+        items += [(n, f"bounded, {_ends(*ends)}") for n, ends in (fit.bounds or {}).items()]
     formula = element("p", f"{law.target} = {law.formula}", class_="formula")
     return formula, pairs(items, "The law and what was asked of it")
 
@@ -192,7 +194,7 @@ def _ends(low: float | None, high: float | None) -> str:
     )
 
 
-def _data(fit: Fit, runs: Runs | None) -> tuple[Any, ...]:
+def _data(fit: FittedLaw, runs: Runs | None) -> tuple[Any, ...]:
     docs = {spec.name: spec for spec in fit.law.inputs}
     if runs is None:
         rows = [
@@ -209,9 +211,9 @@ def _data(fit: Fit, runs: Runs | None) -> tuple[Any, ...]:
             for row in seen.to_dict("records")
         ]  # fmt: skip
         head = ("name", "what it is", "column", "one is worth", "lowest", "highest", "distinct")
-    said = f"{fit.n_observations} rows fitted, {fit.n_dropped} dropped as invalid."
-    if not fit.has_evidence:
-        said = "The runs behind these coefficients are not here."
+    said = "The runs behind these coefficients are not here."
+    if isinstance(fit, Fit):
+        said = f"{fit.n_observations} rows fitted, {fit.n_dropped} dropped as invalid."
     return table(head, rows, "Fitted ranges, in the units of the runs"), element("p", said)
 
 
@@ -224,7 +226,7 @@ def _end(value: float) -> str:
 
 
 def _parameters(
-    fit: Fit, sure: Any, found: pd.DataFrame | None, level: float, profiled: Sequence[str]
+    fit: FittedLaw, sure: Any, found: pd.DataFrame | None, level: float, profiled: Sequence[str]
 ) -> tuple[Any, ...]:
     known = {} if found is None else {row["parameter"]: row for _, row in found.iterrows()}
     rows = []
@@ -258,8 +260,8 @@ def _way(sure: Any) -> str:
     return f"{way}{more}; they take the law to be right."
 
 
-def _evidence(fit: Fit) -> Html:
-    if not fit.has_evidence:
+def _evidence(fit: FittedLaw) -> Html:
+    if not isinstance(fit, Fit):
         return element("p", "Coefficients of a paper, or that went through JAX: there is none.")
     get = fit.metrics
     items = [
@@ -275,8 +277,8 @@ def _evidence(fit: Fit) -> Html:
     ]  # fmt: skip
     if fit.asymmetry != 1:
         items.append(("asymmetry", f"{fit.asymmetry:g} below the curve"))
-    if fit.areas is not None:
-        items.append(("areas", f"counted with λ {fit.areas['decay']:.6g}"))
+    if fit.area_options is not None:
+        items.append(("areas", f"counted with λ {fit.area_options['decay']:.6g}"))
     return pairs(items, "What the fit rests on")
 
 

@@ -14,6 +14,7 @@ from jaxlaw.data import LossCurves
 from jaxlaw.data._row_areas import AREAS
 from jaxlaw.data._run_schedules import updates
 from jaxlaw.data._runs import Runs
+from jaxlaw.fitting._fitted_law import FittedLaw
 from jaxlaw.fitting._result import Fit
 from jaxlaw.planning.budgets import Allocation
 from jaxlaw.planning.mixture import Mixture
@@ -76,7 +77,7 @@ def _inline(svg: str, alt: str) -> Html:
     return Html(f"{label} {box}>{rest}")
 
 
-def of_fit(fit: Fit, runs: Any, intervals: pd.DataFrame | None) -> list[Html]:
+def of_fit(fit: FittedLaw, runs: Any, intervals: pd.DataFrame | None) -> list[Html]:
     """The pictures of a fit; without the runs, curves alone."""
     from jaxlaw import plots
 
@@ -113,20 +114,20 @@ def of_fit(fit: Fit, runs: Any, intervals: pd.DataFrame | None) -> list[Html]:
                 len(intervals),
             )
         )
-    if fit.ends:
+    if isinstance(fit, Fit) and fit.optima:
         pictures.append(
             figure(
                 lambda ax: plots.starts_agreement(fit, ax),
                 f"{fit.agreement:.0%} of {fit.n_solved} solved starts ended at the best of "
-                f"{len(fit.ends)} distinct optima.",
+                f"{len(fit.optima)} distinct optima.",
                 "Where the starts of the search ended",
-                max(len(fit.ends), 4),
+                max(len(fit.optima), 4),
             )
         )
     return pictures
 
 
-def _others_are_areas(fit: Fit) -> bool:
+def _others_are_areas(fit: FittedLaw) -> bool:
     return any(name not in _ALONG for name in fit.law.input_names)
 
 
@@ -151,7 +152,7 @@ def of_profile(found: Profile, level: float | None) -> Html:
     )
 
 
-def of_curves(fit: Fit, curves: LossCurves, runs: Runs) -> list[Html]:
+def of_curves(fit: FittedLaw, curves: LossCurves, runs: Runs) -> list[Html]:
     """The loss curves that the fit is worst at, over their steps.
 
     Args:
@@ -188,12 +189,12 @@ def of_curves(fit: Fit, curves: LossCurves, runs: Runs) -> list[Html]:
     return pictures
 
 
-def _other_inputs(fit: Fit) -> list[str]:
+def _other_inputs(fit: FittedLaw) -> list[str]:
     """Inputs of a law of curves that no schedule gives."""
     return [one.name for one in fit.law.inputs if one.name not in AREAS and not one.per_drop]
 
 
-def _predicted(fit: Fit, curves: LossCurves, run: str, rows: pd.DataFrame) -> pd.DataFrame:
+def _predicted(fit: FittedLaw, curves: LossCurves, run: str, rows: pd.DataFrame) -> pd.DataFrame:
     """The fitted curve of a run from its first row to the end of its schedule."""
     course = curves.courses[run]
     done = np.linspace(rows["done"].iloc[0], len(course.schedule), _POINTS)

@@ -20,6 +20,7 @@ from jaxlaw.errors import UsageError, nearest
 from jaxlaw.fitting._checkpoint import Work
 from jaxlaw.fitting._fit import solver_named
 from jaxlaw.fitting._fit_many import Refits, fewest_for, refit
+from jaxlaw.fitting._fitted_law import FittedLaw
 from jaxlaw.fitting._objective import LARGEST_DELTA, kernel_width
 from jaxlaw.fitting._result import Fit
 from jaxlaw.fitting.solvers._status import CONVERGED
@@ -301,7 +302,7 @@ def _in_float64(function: Callable[[Mapping[str, Any]], Any], params: Any) -> np
 @renamed_arguments(n="n_resamples")
 @checked
 def bootstrap(
-    law: str | Law | Fit,
+    law: str | Law | FittedLaw,
     runs: Any,
     n_resamples: ResampleCount = 1000,
     *,
@@ -368,10 +369,10 @@ def bootstrap(
     drawn = hasattr(base, "fit") and hasattr(base, "params")
     if drawn:
         _check_paired(n_resamples, base)
-    if base is not None and not (drawn and isinstance(law, Fit)):  # such a fit has its base's
+    if base is not None and not (drawn and isinstance(law, FittedLaw)):  # such a fit has its base's
         options["base"] = base.fit if drawn else base
     folder = None if work_dir is None else Path(work_dir)
-    if not isinstance(law, Fit):
+    if not isinstance(law, FittedLaw):
         options |= {
             "solver": solver, "progress": progress, "distributed": distributed,
             "compile_cache": compile_cache, "work_dir": folder and folder / "fit",

@@ -30,6 +30,7 @@ from jaxlaw._jit import compiled, in_float64
 from jaxlaw._typed import checked
 from jaxlaw.data._dependence import unanswered
 from jaxlaw.errors import DataError
+from jaxlaw.fitting._fitted_law import FittedLaw
 from jaxlaw.fitting._objective import moves_by_leaving_out, smoothed
 from jaxlaw.fitting._result import Fit
 from jaxlaw.laws._base import Law
@@ -176,7 +177,12 @@ def _predicted(law: Law, params: Any, inputs: Any) -> tuple[Any, dict[str, Any]]
 
 @checked
 def covariance(
-    law: str | Law | Fit, runs: Any, *, groups: Any = None, robust: bool = True, **options: Any
+    law: str | Law | FittedLaw,
+    runs: Any,
+    *,
+    groups: Any = None,
+    robust: bool = True,
+    **options: Any,
 ) -> Covariance:
     """The sandwich covariance of a fit.
 

@@ -18,6 +18,7 @@ from jaxlaw.errors import UsageError
 from jaxlaw.fitting._diagnostics import at_walls
 from jaxlaw.fitting._fit import fit as fit_runs
 from jaxlaw.fitting._fit import observed, options_for
+from jaxlaw.fitting._fitted_law import FittedLaw
 from jaxlaw.fitting._linearise import Linearisation, linearise
 from jaxlaw.fitting._objective import residual_huber, rounding_floor, scale_on_host
 from jaxlaw.fitting._problem import Options, Posed, pose
@@ -58,9 +59,10 @@ class Fitted:
         """The fit's, and what its uncertainty leaves out."""
         if all(note.code != "decay-fitted" for note in self.fit.notes):
             return self.fit.notes
+        decay = self.fit.area_options["decay"]
         message = (
-            f"λ was fitted too, and is held at {self.fit.areas['decay']:.6g} here: what is not "
-            "known of it is not in these intervals"
+            f"λ was fitted too, and is held at {decay:.6g} here: what is not known of it is not in "
+            "these intervals"
         )
         return (*self.fit.notes, Note("decay-held", "warning", message))
 
@@ -88,7 +90,7 @@ class Fitted:
         return self.linear.params, self.linear.params_jacobian[:, self.moving]
 
 
-def fitted(law: str | Law | Fit, runs: Any, **options: Any) -> Fitted:
+def fitted(law: str | Law | FittedLaw, runs: Any, **options: Any) -> Fitted:
     """A fit, made here unless given, and its problem.
 
     Args:
@@ -103,16 +105,16 @@ def fitted(law: str | Law | Fit, runs: Any, **options: Any) -> Fitted:
     """
     problem = {name: options.pop(name) for name in PROBLEM if name in options}
     search = {name: options.pop(name) for name in SEARCH if name in options}
-    if isinstance(law, Fit) and law.areas is not None and hasattr(type(runs), "runs"):
-        runs = runs.runs(**law.areas)  # curves: areas counted as for the fit, at its λ
+    if isinstance(law, FittedLaw) and law.area_options is not None and hasattr(type(runs), "runs"):
+        runs = runs.runs(**law.area_options)  # curves: areas counted as for the fit, at its λ
     runs = read_runs(runs, **options)
-    if isinstance(law, Fit):
+    if isinstance(law, FittedLaw):
         if problem or search:
             raise UsageError(
                 f"{', '.join([*problem, *search])}: a fit brings these itself; pass the law's name "
                 "to fit it otherwise"
             )
-        if not law.has_evidence:
+        if not isinstance(law, Fit):
             raise UsageError(
                 f"{law.source or law.law.name}: coefficients that a paper prints, or that went "
                 "through JAX, are the optimum of no runs that are here; fit your runs, and pass "
@@ -146,13 +148,13 @@ def _check_same(problem: Fitted) -> None:
     if not abs(here - fit.objective) <= max(_SAME * fit.objective, floor):
         remedy = "pass the runs it was made from, read in the same way"
         if (
-            fit.areas is not None
+            fit.area_options is not None
             and seen.area_options is not None
-            and fit.areas != seen.area_options
+            and fit.area_options != seen.area_options
         ):
             remedy = (
                 f"their areas are counted with {_listed(seen.area_options)}, the fit's with "
-                f"{_listed(fit.areas)}; pass the curves, or curves.runs(**fit.areas)"
+                f"{_listed(fit.area_options)}; pass the curves, or curves.runs(**fit.area_options)"
             )
         raise UsageError(
             f"{seen.source}: the fit's objective is {fit.objective:.8g}, and on these runs it is "

@@ -10,6 +10,7 @@ import pandas as pd
 
 from jaxlaw._jit import in_float64
 from jaxlaw._typed import checked
+from jaxlaw.fitting._fitted_law import FittedLaw
 from jaxlaw.fitting._objective import moves_by_leaving_out
 from jaxlaw.fitting._result import Fit
 from jaxlaw.laws._base import Law
@@ -27,7 +28,7 @@ _FEW = 3  # values of an input that may be too few
 
 @checked
 def identifiability(
-    law: str | Law | Fit, runs: Any, *, groups: Any = None, **options: Any
+    law: str | Law | FittedLaw, runs: Any, *, groups: Any = None, **options: Any
 ) -> pd.DataFrame:
     """The combinations of parameters that the data determine, the worst first.
 

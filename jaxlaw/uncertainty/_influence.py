@@ -21,6 +21,7 @@ from jaxlaw.errors import UsageError
 from jaxlaw.fitting._fit import solver_named
 from jaxlaw.fitting._fit_batch import as_optimum
 from jaxlaw.fitting._fit_many import Refits, refit
+from jaxlaw.fitting._fitted_law import FittedLaw
 from jaxlaw.fitting._objective import Problem
 from jaxlaw.fitting._result import Fit
 from jaxlaw.fitting._transform import Model, natural
@@ -33,7 +34,7 @@ Function = Callable[[Mapping[str, Any]], Any]
 
 @checked
 def influence(
-    law: str | Law | Fit,
+    law: str | Law | FittedLaw,
     runs: Any,
     on: Function | Mapping[str, float] | None = None,
     *,

@@ -24,6 +24,7 @@ from jaxlaw._jit import compiled, in_float64
 from jaxlaw._typed import checked
 from jaxlaw.errors import UsageError
 from jaxlaw.fitting._engine import solve
+from jaxlaw.fitting._fitted_law import FittedLaw
 from jaxlaw.fitting._objective import LARGEST_DELTA, Problem, predict, scale_on_host, scaled_value
 from jaxlaw.fitting._problem import Posed, pose
 from jaxlaw.fitting._result import Fit
@@ -88,7 +89,7 @@ def _crossing(value: np.ndarray, root: np.ndarray, limit: float) -> float:
 
 @checked
 def profile(
-    law: str | Law | Fit,
+    law: str | Law | FittedLaw,
     runs: Any,
     quantity: str | Mapping[str, float],
     *,

@@ -1,4 +1,4 @@
-"""A fit as a tree of JAX: its parameters are the leaves, and evidence does not outlive them."""
+"""A fitted law as a tree of JAX: its parameters are the leaves, all else is the structure."""
 
 import dataclasses
 import json
@@ -11,6 +11,7 @@ import pytest
 import jaxlaw as jl
 
 HERE = {"N": 1e9, "D": 2e10}
+PRINTED = jl.published()["besiroglu-2024"]  # one of its ranges is not known: NaN
 
 
 def leaves_of(fit):
@@ -19,18 +20,41 @@ def leaves_of(fit):
     }
 
 
-def test_the_leaves_of_a_fit_are_its_parameters(chinchilla_fit):
-    expected = {f".params['{name}']": value for name, value in chinchilla_fit.params.items()}
-    assert leaves_of(chinchilla_fit) == expected
+def test_the_leaves_are_the_parameters(chinchilla_fit):
+    for one in (PRINTED, chinchilla_fit):
+        expected = {f".params['{name}']": value for name, value in one.params.items()}
+        assert leaves_of(one) == expected
 
 
-def test_the_structure_is_the_law_with_its_units_and_areas(chinchilla_fit):
+@pytest.mark.parametrize("through", [jax.device_get, jax.jit(lambda law: law)])
+def test_a_fitted_law_comes_back_as_it_went_in(through):
+    with jax.enable_x64(True):
+        again = through(PRINTED)
+    assert type(again) is jl.FittedLaw and jax.tree.structure(again) == jax.tree.structure(PRINTED)
+    assert again.to_dict() == PRINTED.to_dict()
+
+
+def test_a_fit_comes_back_without_its_evidence(chinchilla_fit, tmp_path):
+    """Other parameters would make a lie of it; what the parameters mean stays."""
+    moved = jax.tree.map(lambda value: 2 * value, chinchilla_fit)
+    assert type(moved) is jl.FittedLaw and [note.code for note in moved.notes] == ["mapped"]
+    assert moved.ranges == chinchilla_fit.ranges and not moved.is_extrapolation(**HERE)
+    assert "R²" not in moved.summary() and "went through JAX" in moved.summary()
+    with pytest.raises(jl.UsageError, match="went through JAX"):
+        jl.covariance(moved, {"N": [1e9], "D": [1e9], "loss": [2.0]})
+    moved.save(tmp_path / "fit.json")
+    assert jl.load(tmp_path / "fit.json").to_dict() == moved.to_dict()
+    assert "there is none" in jl.report(moved)
+
+
+def test_the_structure_is_all_that_the_parameters_are_of(chinchilla_fit):
     structure = jax.tree.structure
-    again = dataclasses.replace(chinchilla_fit, objective=1.0, ranges={}, notes=())
+    again = dataclasses.replace(chinchilla_fit, objective=1.0, notes=())
     assert structure(again) == structure(chinchilla_fit)
     others = [
         dataclasses.replace(chinchilla_fit, units={"N": 1e9, "D": 1.0}),
-        dataclasses.replace(chinchilla_fit, areas={"decay": 0.9}),
+        dataclasses.replace(chinchilla_fit, ranges={}),
+        dataclasses.replace(chinchilla_fit, area_options={"decay": 0.9}),
         dataclasses.replace(chinchilla_fit, law=dataclasses.replace(chinchilla_fit.law)),
     ]
     assert all(structure(other) != structure(chinchilla_fit) for other in others)
@@ -47,34 +71,28 @@ def test_a_mapped_fit_predicts_and_plans_with_the_new_parameters(chinchilla_fit)
     assert moved.predict(N=1, D=20) != fit.predict(N=1, D=20)
     plan = jl.planning.allocation(moved, 1e21)
     assert plan.N != jl.planning.allocation(fit, 1e21).N
-    assert "range-unknown" in {note.code for note in plan.notes}
 
 
-def test_no_evidence_outlives_the_parameters_it_was_of(chinchilla_fit, tmp_path):
-    moved = jax.tree.map(lambda value: 2 * value, chinchilla_fit)
-    assert chinchilla_fit.has_evidence and not moved.has_evidence
-    assert moved.status == "mapped" and [note.code for note in moved.notes] == ["mapped"]
-    numbers = [moved.objective, moved.agreement, *moved.metrics.values()]
-    assert np.isnan([*numbers, *np.ravel([*moved.ranges.values()])]).all()
-    assert moved.n_observations == moved.n_solved == 0 and moved.runner_up is moved.ends is None
-    assert "R²" not in moved.summary() and "went through JAX" in moved.summary()
-    with pytest.raises(jl.UsageError, match="went through JAX"):
-        jl.covariance(moved, {"N": [1e9], "D": [1e9], "loss": [2.0]})
-    moved.save(tmp_path / "fit.json")
-    assert jl.load(tmp_path / "fit.json").params == moved.params
-    assert "there is none" in jl.report(moved)
-
-
-def test_fits_of_one_law_stack_and_a_stack_is_not_taken_for_one(chinchilla_fit):
-    fits = [jl.published()["besiroglu-2024"], chinchilla_fit]
+def test_laws_of_one_structure_stack_and_a_stack_is_not_taken_for_one(chinchilla_fit):
+    fits = [PRINTED, PRINTED.with_params(chinchilla_fit.params)]
     both = jax.tree.map(lambda *leaf: np.stack(leaf), *fits)
     np.testing.assert_array_equal(both.predict(**HERE), [fit.predict(**HERE) for fit in fits])
     for one in (both.summary, both.to_dict, lambda: jl.planning.allocation(both, 1e21)):
         with pytest.raises(jl.UsageError, match=r"shapes \(2,\), not one law's: take one"):
             one()
+    assert "law chinchilla with params" in repr(both)
     second = jax.tree.map(lambda leaf: leaf[1], both)
     assert second.predict(**HERE) == chinchilla_fit.predict(**HERE)
     json.dumps(second.to_dict())
+
+
+def test_a_fitted_law_goes_through_vmap(chinchilla_fit):
+    stack = jax.tree.map(lambda leaf: np.array([leaf, 1.1 * leaf]), chinchilla_fit.with_params(
+        chinchilla_fit.params
+    ))  # fmt: skip
+    with jax.enable_x64(True):
+        each = jax.vmap(lambda one: one.law(one.params, **HERE))(stack)
+    np.testing.assert_allclose(each, stack.predict(**HERE), rtol=1e-12)
 
 
 def test_a_fit_goes_through_jit_and_grad_and_another_compiles_nothing(chinchilla_fit):
@@ -87,8 +105,8 @@ def test_a_fit_goes_through_jit_and_grad_and_another_compiles_nothing(chinchilla
 
     with jax.enable_x64(True):
         found = slope(chinchilla_fit)
-        slope(jl.published()["besiroglu-2024"])
-    assert len(traced) == 1 and isinstance(found, jl.Fit)
+        slope(dataclasses.replace(chinchilla_fit, params=PRINTED.params))
+    assert len(traced) == 1 and isinstance(found, jl.FittedLaw)
     step = 1e-6 * chinchilla_fit.params["beta"]
     ends = [
         dataclasses.replace(

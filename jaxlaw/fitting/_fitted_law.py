@@ -1,0 +1,602 @@
+"""A law with its parameters: what predicts, plans, and goes through JAX.
+
+A :class:`FittedLaw` knows what its parameters mean: the law, the units of its inputs, the ranges
+they were fitted in, how areas of learning rates were counted. It knows nothing of a search: that
+evidence belongs to a :class:`jaxlaw.Fit`, which is a fitted law too.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass, field
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
+
+import jax
+import numpy as np
+import pandas as pd
+from jax.tree_util import GetAttrKey
+
+from jaxlaw import laws
+from jaxlaw._deprecated import renamed_arguments, renamed_function, renamed_property
+from jaxlaw._jit import in_float64
+from jaxlaw._json import plain, write_record
+from jaxlaw._tables import is_table, read_table
+from jaxlaw.data._columns import input_columns
+from jaxlaw.data._drops import drops_along
+from jaxlaw.data._row_areas import AREAS, areas_along, batch_of, chosen_options, of_unknown_base
+from jaxlaw.data._run_schedules import as_schedule
+from jaxlaw.errors import DataError, UsageError, nearest
+from jaxlaw.fitting._extrapolation import beyond
+from jaxlaw.fitting._scores import Scores, score_fit
+from jaxlaw.laws._base import Law
+from jaxlaw.laws._requirements import check_requirements
+from jaxlaw.notes import Note
+from jaxlaw.schedules import Schedule
+
+SCHEMA = 6
+UNKNOWN = (math.nan, math.nan)  # a range that nobody told
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class FittedLaw:
+    """A law with its parameters: it predicts, plans and is saved, with or without a fit's evidence.
+
+    To JAX it is a tree whose leaves are the parameters; all else is its structure. It comes back
+    from ``jax.device_get``, ``jax.vmap`` or ``jax.jit`` as it went in, and only the parameters
+    can be other ones. Trees of other units or ranges have another structure: to stack fits of
+    different runs, stack their ``params``.
+
+    Attributes:
+        law: law, or its name.
+        params: name → value, natural, in the law's own units.
+        units: input → what one unit of the user's is worth in the law's own unit (1.0 where it
+            is not given).
+        ranges: input → (lowest, highest) fitted, in the user's units; NaN where it is unknown.
+        joint_ranges: product or ratio of two inputs (``N*D``, ``D/N``) → (lowest, highest)
+            fitted, in the user's units; None where it is unknown.
+        fixed: parameters that were not fitted: name → value they were held at.
+        area_options: how areas of learning rates are counted (``decay``, ``carry_momentum``,
+            ``count_warmup``, ``epsilon``), or None.
+        columns: input → column of the fitted runs that held it, where that has another name;
+            None where it is unknown.
+        source: where the parameters come from: a paper, or the table of the runs.
+        notes: what to know before relying on the numbers.
+        delta: Huber threshold of its scores; the law's own if None.
+
+    Raises:
+        UsageError: parameters that are not the law's.
+
+    Example:
+        >>> hoffmann = jl.FittedLaw(
+        ...     "chinchilla", {"E": 1.69, "A": 406.4, "B": 410.7, "alpha": 0.34, "beta": 0.28}
+        ... )
+        >>> float(hoffmann.predict(N=70e9, D=1.4e12).round(3))
+        1.937
+    """
+
+    law: Law
+    params: dict[str, Any]
+    _: KW_ONLY
+    units: dict[str, float] = field(default_factory=dict)
+    ranges: dict[str, tuple[float, float]] = field(default_factory=dict)
+    joint_ranges: dict[str, tuple[float, float]] | None = None
+    fixed: dict[str, float] = field(default_factory=dict)
+    area_options: dict[str, Any] | None = None
+    columns: dict[str, str] | None = None
+    source: str = ""
+    notes: tuple[Note, ...] = ()
+    delta: float = None  # type: ignore[assignment]  # the law's own, see __post_init__
+
+    def __post_init__(self) -> None:
+        """Fill in what follows from the law."""
+        law = laws.get(self.law)
+        if set(self.params) != set(law.parameter_names):
+            raise UsageError(f"law {law.name} has the parameters {', '.join(law.parameter_names)}")
+        filled = {
+            "law": law,
+            "units": {name: self.units.get(name, 1.0) for name in law.input_names},
+            "ranges": {name: self.ranges.get(name, UNKNOWN) for name in law.input_names},
+            "delta": law.delta if self.delta is None else self.delta,
+        }
+        for name, value in filled.items():
+            object.__setattr__(self, name, value)
+
+    areas = renamed_property("areas", "area_options")
+
+    def predict(self, table: Any = None, /, **inputs: Any) -> np.ndarray:
+        """Predict the target at new points.
+
+        Args:
+            table: DataFrame, dict or other table in memory with a column per input, or nothing.
+                An input that the fitted runs had in a column of another name is taken from
+                either; where the table has both, and they differ, that is an error. An input
+                given by name goes before the table's.
+            **inputs: arrays by name that broadcast with each other; units of the fitted runs.
+                Those per drop of the learning rate may have one axis more, (…, K).
+
+        Returns:
+            float64 array of the broadcast shape (a scalar array for scalars).
+
+        Raises:
+            UsageError: an input is missing or unknown.
+            DataError: an input is not a number, or outside its domain.
+
+        Example:
+            >>> fit = jl.published()["besiroglu-2024"]
+            >>> fit.predict(N=70e9, D=[1e11, 1.4e12]).round(3)
+            array([2.08 , 1.973])
+        """
+        values = self.checked_inputs(table, inputs)
+        with in_float64():
+            arrays = {name: np.asarray(value * self.units[name]) for name, value in values.items()}
+            return np.asarray(self.law.at_once(self.params, **arrays))
+
+    def is_extrapolation(self, table: Any = None, /, **inputs: Any) -> np.ndarray:
+        """Tell whether points lie outside the fitted runs.
+
+        That is outside the fitted range of some input, or of the product or ratio of two of them:
+        D/N of 1,000 is one for runs at 20, where N and D each are inside. Of an area of learning
+        rates 2 % of its range count as inside still.
+
+        Args:
+            table, **inputs: as for :meth:`predict`.
+
+        Returns:
+            Boolean array of the shape that :meth:`predict` has. An unknown range (NaN, of
+            published coefficients) has no inside.
+
+        Raises:
+            UsageError, DataError: as :meth:`predict` raises.
+
+        Example:
+            >>> jl.published()["hoffmann-2022"].is_extrapolation(N=[1e9, 1e12], D=2e10)
+            array([False,  True])
+        """
+        values = self.checked_inputs(table, inputs)
+        flags = beyond(self.ranges, self.joint_ranges or {}, values)
+        drops = {spec.name for spec in self.law.inputs if spec.per_drop}
+        points = max((flag.ndim for name, flag in flags.items() if name not in drops), default=0)
+        flags = [one.any(axis=-1) if one.ndim > points else one for one in flags.values()]
+        return np.logical_or.reduce(np.broadcast_arrays(*flags))
+
+    outside = renamed_function("outside", is_extrapolation)
+
+    def score(self, runs: Any, **reading: Any) -> Scores:
+        """Score the predictions on runs, such as those that were kept from the fit.
+
+        Args:
+            runs: what :func:`jaxlaw.read_runs` takes or returns, with the target; or LossCurves,
+                whose areas are counted as for the fit.
+            **reading: handed to :func:`jaxlaw.read_runs`. A column whose unit is not declared
+                counts as in the fitted runs.
+
+        Returns:
+            :class:`jaxlaw.Scores`: metrics, relative errors, and a table of residuals.
+
+        Raises:
+            UsageError, DataError: as :func:`jaxlaw.read_runs` raises; the target or an input is
+                missing, or not valid.
+
+        Example:
+            >>> runs = jl.simulate.experiment("chinchilla", noise=0.0).table
+            >>> found = jl.published()["besiroglu-2024"].score(runs, where="6 * N * D >= 1e21")
+            >>> bool(found.relative_error < 0.05), "predicted" in found.table
+            (True, True)
+        """
+        return score_fit(self, runs, reading)
+
+    def requirements(self) -> pd.DataFrame:
+        """Check what Que 2024 asks of a law of mixtures (§3.1, eq. 4 and 5; §4.2).
+
+        Returns:
+            One row a requirement: ``adaptability`` (finite losses), ``trend in N``, ``trend in
+            D``, ``trend in r``, ``implicit trend`` and ``consistency`` (a Chinchilla law at a
+            fixed r). Columns: ``formula``; ``observed``, whether it is met at the fitted shares,
+            and ``everywhere``, at all shares from 0 to 1, both over the fitted ranges of N and
+            D; ``where`` it is not, in words.
+
+        Raises:
+            UsageError: the law is not one of N, D and r.
+
+        Example:
+            >>> truth = jl.FittedLaw("dcpt-l1", jl.simulate.TRUTHS["dcpt-l1"])
+            >>> bool(truth.requirements()["everywhere"]["implicit trend"])
+            False
+        """
+        lacking = {"N", "D", "r"} - set(self.law.input_names)
+        if lacking:
+            raise UsageError(
+                f"law {self.law.name} takes no {', '.join(sorted(lacking))}: Que's requirements "
+                "are on a law of N, D and the share r, such as dcpt"
+            )
+        unknown = {"r": (0.0, 1.0)}  # of coefficients whose ranges nobody printed
+        ranges = {
+            name: limits if math.isfinite(sum(limits)) else unknown.get(name, (1.0, 1.0))
+            for name, limits in self.ranges.items()
+        }
+        own = {name: [end * self.units[name] for end in limits] for name, limits in ranges.items()}
+        checks = check_requirements(self.law, self.numbers(), own)
+        return pd.DataFrame(checks).set_index("name").rename_axis("requirement")
+
+    @renamed_arguments(areas="area_options")
+    def predict_curve(
+        self,
+        schedule: Any,
+        at: Any = None,
+        *,
+        first_step: int = 0,
+        S1_before: float = 0.0,
+        area_options: Mapping[str, Any] | None = None,
+        batch: Any = None,
+        **inputs: Any,
+    ) -> pd.DataFrame:
+        """Predict the target over the steps of a schedule, and what it is made of.
+
+        Args:
+            schedule: Schedule, a line for :func:`jaxlaw.schedules.parse`, or (steps,) rates.
+            at: (points,) steps; all of the schedule's if None.
+            first_step: step after which the schedule begins, as ``at`` counts.
+            S1_before: sum of the rates of the steps up to there.
+            area_options: how areas are counted, as in :meth:`jaxlaw.LossCurves.runs`, for a law
+                that does not know (``fit.area_options`` is None).
+            batch: what an update counts as, in steps of the reference batch: a number, of the
+                continual phase, or one for either phase; see :func:`jaxlaw.read_loss_curves`.
+            **inputs: the law's other inputs, numbers or (points,), in units of the fitted runs.
+
+        Returns:
+            One row a step: ``step``; ``lr``; ``phase`` (pt, cpt), where there are two; the
+            target; its parts ``base`` (no annealing, no shift), ``annealing`` and ``shift``,
+            which add up to it; ``outside``, whether areas or inputs lie outside the fitted
+            ranges: an extrapolation.
+
+        Raises:
+            UsageError: the law takes no areas, an input is missing, or a step is not the
+                schedule's.
+            DataError: an input is not a number, or outside its domain.
+
+        Example:
+            >>> wang = jl.published()["wang-2025-pt"]
+            >>> line = "cosine:peak=2e-4,steps=40000 + constant:lr=2e-4,steps=10000"
+            >>> curve = wang.predict_curve(line, at=[40_000, 50_000], r=0.5)
+            >>> list(curve.columns)
+            ['step', 'lr', 'phase', 'loss', 'base', 'annealing', 'shift', 'outside']
+        """
+        schedule, law = as_schedule(schedule), self.law
+        wanted = [name for name in law.input_names if name in AREAS]
+        if not wanted:
+            raise UsageError(
+                f"law {law.name} takes no areas of learning rates, so it predicts no curve; "
+                f"use predict({', '.join(f'{name}=…' for name in law.input_names)})"
+            )
+        options = chosen_options(self._counted_with(area_options))
+        steps, done = _steps(at, schedule, first_step)
+        # A law of a base that nobody knows takes the areas of the continual phase alone.
+        alone = "pt" if {"S1", "S1_pt"} & set(wanted) else "cpt"
+        if alone == "cpt" and schedule.boundary is None:
+            schedule = of_unknown_base(schedule)
+        worth = batch_of(batch, schedule.boundary is None)
+        counted = areas_along(schedule, done, options, S1_before, alone, worth)
+        areas = {name: counted[name] / self.units[name] for name in wanted}
+        if any(spec.per_drop for spec in law.inputs):
+            areas |= drops_along(schedule, done, options, worth)
+        target = self.predict(areas, **inputs)
+        unshifted = self.without("shift").predict(areas, **inputs)
+        base = self.without("shift", "annealing").predict(areas, **inputs)
+        columns = {"step": steps, "lr": np.append(schedule.initial_lr, schedule.rates)[done]}
+        if schedule.boundary is not None:
+            columns["phase"] = np.where(done > schedule.boundary, "cpt", "pt")
+        columns |= {law.target: target, "base": base, "annealing": unshifted - base}
+        columns |= {
+            "shift": target - unshifted,
+            "outside": self.is_extrapolation(areas, **inputs),
+        }
+        return pd.DataFrame(columns)
+
+    def _counted_with(self, given: Mapping[str, Any] | None) -> Mapping[str, Any]:
+        if self.area_options is not None and given is not None:
+            raise UsageError("this fit knows how its areas were counted; leave area_options= out")
+        if (options := self.area_options if given is None else given) is None:
+            raise UsageError(
+                "this fit does not know how its areas were counted; pass "
+                "area_options={'decay': 0.999}, or fit what jl.read_loss_curves returns"
+            )
+        return options
+
+    def without(self, *components: str) -> FittedLaw:
+        """Take components out of the law, such as ``shift``: Wang's hidden curve (2025, eq. 2).
+
+        Args:
+            *components: names of :attr:`jaxlaw.Law.components`; one that the law does not have
+                takes nothing out.
+
+        Returns:
+            The law with the coefficients of these components at 0.
+
+        Example:
+            >>> hidden = jl.published()["wang-2025-pt"].without("shift")
+            >>> hidden.params["B"]
+            0.0
+        """
+        names = [name for one in components for name in self.law.components.get(one, ())]
+        return self.with_params(self.params | dict.fromkeys(names, 0.0))
+
+    def with_params(self, params: Mapping[str, Any]) -> FittedLaw:
+        """The same law, units and ranges with other parameters, and so without evidence.
+
+        Args:
+            params: name → value, in the law's own units.
+
+        Raises:
+            UsageError: parameters that are not the law's.
+
+        Example:
+            >>> known = jl.published()["hoffmann-2022"]
+            >>> known.with_params(known.params | {"E": 1.8}).params["E"]
+            1.8
+        """
+        return FittedLaw(**{**_fields(self), "params": dict(params)})
+
+    def summary(self) -> str:
+        """The law, its parameters and what speaks for and against them, as text for people.
+
+        Raises:
+            UsageError: a stack of parameters, which is not one law's.
+
+        Example:
+            >>> print(jl.published()["kaplan-2020"].summary().splitlines()[1])
+            as printed: Kaplan 2020, eq. 1.5 and table 2
+        """
+        params, rows = self.numbers(), []
+        for spec in self.law.parameters:
+            held = "  (fixed)" if spec.name in self.fixed else ""
+            unit = "" if spec.unit == "1" else f"  {spec.unit}"
+            rows.append(f"  {spec.name:<8} {params[spec.name]:>13.6g}{unit}{held}")
+        head = [f"{self.law.name}: {self.law.target} = {self.law.formula}", self.origin(), ""]
+        evidence = [*rows, "", *self._evidence()]
+        if self.area_options is not None:
+            evidence.append(f"  areas counted with λ {self.area_options['decay']:.6g}")
+        return "\n".join([*head, *evidence, *(f"  {note}" for note in self.notes)])
+
+    def origin(self) -> str:
+        """Where the parameters come from, in words."""
+        if not self.source:
+            return "parameters without runs"
+        printed = any(note.code == "published" for note in self.notes)
+        return f"{'as printed' if printed else 'parameters from'}: {self.source}"
+
+    def _evidence(self) -> list[str]:
+        """Lines of the summary on how good the fit is."""
+        return []
+
+    def __repr__(self) -> str:
+        """The summary; of parameters that are no numbers (stacked, traced) their names."""
+        try:
+            return self.summary()
+        except (UsageError, TypeError):
+            return f"{type(self).__name__} of law {self.law.name} with params {self.params}"
+
+    def numbers(self) -> dict[str, float]:
+        """The parameters of one law, as floats; raises UsageError for a stack of them."""
+        shapes = {np.shape(value) for value in self.params.values()}
+        if shapes != {()}:
+            raise UsageError(
+                f"this fit holds parameters of the shapes {', '.join(map(str, sorted(shapes)))}, "
+                "not one law's: take one, with jax.tree.map(lambda leaf: leaf[0], fit)"
+            )
+        return {name: float(value) for name, value in self.params.items()}
+
+    def save(self, path: str | Path) -> None:
+        """Write a JSON file; :func:`jaxlaw.load` reads it and gives bit-equal predictions.
+
+        Args:
+            path: name of the file, ending in ``.json`` or in nothing.
+
+        Raises:
+            UsageError: the file cannot be written, or its ending promises another format.
+        """
+        _check_ending(path)
+        write_record(path, {**self.to_dict(), "probe": plain(self._probe())}, indent=2)
+
+    def _probe(self) -> dict[str, Any]:
+        """One point and what the law gives there, so that another formula is found out."""
+        point = {
+            spec.name: _middle(*self.ranges[spec.name], spec.domain == "positive")
+            for spec in self.law.inputs
+        }
+        return {"inputs": point, self.law.target: float(self.at_point(point))}
+
+    def at_point(self, point: Mapping[str, float]) -> float:
+        """The target at one point; of inputs per drop it has one."""
+        drops = {spec.name for spec in self.law.inputs if spec.per_drop}
+        return self.predict({k: [v] if k in drops else v for k, v in point.items()}).item()
+
+    def to_dict(self) -> dict[str, Any]:
+        """All fields as plain numbers and strings; infinities and NaN as strings."""
+        record = _fields(self) | {"law": self.law.name, "params": self.numbers()}
+        record["constraint"] = self.law.constraint.name if self.law.constraint else None
+        record["notes"] = [dataclasses.asdict(note) for note in self.notes]
+        return {"schema": SCHEMA, **plain(record)}
+
+    def checked_inputs(self, table: Any, inputs: Mapping[str, Any]) -> dict[str, np.ndarray]:
+        """Check what :meth:`predict` was given.
+
+        Returns:
+            Input → float64 array, in the user's units.
+
+        Raises:
+            UsageError, DataError: as :meth:`predict` raises.
+        """
+        given = dict(inputs)
+        if table is not None:
+            if not hasattr(table, "keys"):
+                if not is_table(table):
+                    raise UsageError("predict takes a DataFrame, a dict, or inputs by name")
+                table = read_table(table).frame
+            names = [name for name in self.law.input_names if name not in inputs]
+            named = input_columns(self, table, names)
+            given |= {name: table[column] for name, column in named.items()}
+        for name in given:
+            if name not in self.law.input_names:
+                raise UsageError(
+                    f"law {self.law.name} has no input '{name}'; it takes "
+                    f"{', '.join(self.law.input_names)}.{nearest(name, self.law.input_names)}"
+                )
+        missing = [name for name in self.law.input_names if name not in given]
+        if missing:
+            raise UsageError(f"input {', '.join(missing)} is missing for law {self.law.name}")
+        values = {spec.name: _checked(spec, given[spec.name]) for spec in self.law.inputs}
+        try:  # an input per drop has an axis of its own, the last one
+            drops = [values[spec.name].shape for spec in self.law.inputs if spec.per_drop]
+            others = [values[spec.name].shape for spec in self.law.inputs if not spec.per_drop]
+            np.broadcast_shapes(*others, *(shape[:-1] for shape in drops))
+            np.broadcast_shapes(*(shape[-1:] for shape in drops))
+        except ValueError:
+            shapes = ", ".join(f"{name} {value.shape}" for name, value in values.items())
+            raise DataError(
+                f"inputs of shapes that do not belong together: {shapes}; give each a value per "
+                "point, or one value"
+            ) from None
+        return values
+
+
+@runtime_checkable
+class SupportsDraws(Protocol):
+    """A fit with draws of its parameters: a bootstrap, or whatever has these three attributes.
+
+    Attributes:
+        fit: fit of the runs as they are.
+        params: parameter → (R,) draws, natural values in the law's own units.
+        notes: what to know of the draws.
+    """
+
+    fit: Any
+    params: Mapping[str, Any]
+    notes: tuple[Note, ...]
+
+
+# To JAX: the leaves are the parameters. A Fit comes back as a FittedLaw, for its evidence was true
+# of its own parameters and would be false of any that a transformation has changed.
+MAPPED = Note(
+    "mapped", "info", "parameters that went through JAX: how good the fit was is not carried along"
+)
+
+
+def _fields(fitted: FittedLaw) -> dict[str, Any]:
+    """What makes a fitted law, the evidence of a fit left out if its class has more."""
+    return {one.name: getattr(fitted, one.name) for one in dataclasses.fields(FittedLaw)}
+
+
+class _Structure:
+    """All of a fitted law but its parameters; equal where every field is."""
+
+    def __init__(self, fields: dict[str, Any]) -> None:
+        self.fields = fields
+        # Text compares NaN ranges as equal, and hashes what dicts hold.
+        others = {name: value for name, value in fields.items() if name != "law"}
+        self.key = fields["law"], repr(others)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Structure) and self.key == other.key
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+    def __repr__(self) -> str:
+        """Short, for JAX's messages."""
+        shown = ("units", "ranges", "area_options")
+        told = ", ".join(f"{name} {self.fields[name]}" for name in shown)
+        return f"law {self.fields['law'].name}, {told}"
+
+
+def register_as_tree(kind: type[FittedLaw], **changes: Any) -> None:
+    """Make a class a tree of JAX that is put together again as a :class:`FittedLaw`.
+
+    Args:
+        kind: the class.
+        **changes: fields that the new object has in place of the old one's.
+    """
+
+    def flatten(fitted: FittedLaw) -> tuple[Any, _Structure]:
+        fields = _fields(fitted) | changes
+        return ((GetAttrKey("params"), fields.pop("params")),), _Structure(fields)
+
+    def unflatten(structure: _Structure, children: Any) -> FittedLaw:
+        # Not through the constructor: JAX also builds trees whose leaves are placeholders.
+        made = object.__new__(FittedLaw)
+        for name, value in {**structure.fields, "params": children[0]}.items():
+            object.__setattr__(made, name, value)
+        return made
+
+    jax.tree_util.register_pytree_with_keys(kind, flatten, unflatten)
+
+
+register_as_tree(FittedLaw)
+
+
+_DOMAINS = {
+    "positive": "finite and positive",
+    "nonnegative": "finite and not negative",
+    "fraction": "in [0, 1]",
+    "real": "finite",
+}
+
+
+def _checked(spec: Any, values: Any) -> np.ndarray:
+    try:
+        values = np.asarray(values, float)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"input {spec.name} is not numeric: {error}") from None
+    bad = ~np.isfinite(values)
+    if spec.domain == "positive":
+        bad |= values <= 0
+    elif spec.domain == "nonnegative":
+        bad |= values < 0
+    elif spec.domain == "fraction":
+        bad |= (values < 0) | (values > 1)
+    if bad.any():
+        raise DataError(
+            f"input {spec.name} must be {_DOMAINS[spec.domain]}: {int(bad.sum())} of "
+            f"{bad.size} values are not, the first {values[bad].flat[0]}"
+        )
+    return values
+
+
+def _middle(low: float, high: float, positive: bool) -> float:
+    """A value well inside a range; of one not known, 1 or 0.5."""
+    if not math.isfinite(low + high):
+        return 1.0 if positive else 0.5
+    return math.sqrt(low) * math.sqrt(high) if positive else low + (high - low) / 2
+
+
+def _steps(at: Any, schedule: Schedule, first_step: int) -> tuple[np.ndarray, np.ndarray]:
+    """Steps as they are called, and counted from the schedule's beginning."""
+    if at is None:
+        done = np.arange(1, len(schedule) + 1)
+        return done + int(first_step), done
+    steps = np.atleast_1d(np.asarray(at, float))
+    done = steps - first_step
+    bad = ~((done == np.floor(done)) & (done >= 0) & (done <= len(schedule)))
+    if steps.ndim != 1 or not len(steps) or bad.any():
+        which = f"step {steps[bad][0]:g} is not one" if steps.ndim == 1 and bad.any() else "not so"
+        raise UsageError(
+            f"at has whole steps of the schedule, {first_step} to {first_step + len(schedule)}, "
+            f"(points,): {which}"
+        )
+    return steps.astype(int), done.astype(int)
+
+
+_FIGURES = (".png", ".pdf", ".svg", ".jpg", ".jpeg")
+_TABLES = (".csv", ".tsv", ".xlsx", ".parquet", ".tex", ".txt", ".md", ".html", ".npz", ".pkl")
+
+
+def _check_ending(path: Any) -> None:
+    """Refuse the ending of another format: a picture's, or a table's."""
+    ending = Path(path).suffix.lower() if isinstance(path, str | Path) else ""
+    if ending in (*_FIGURES, *_TABLES):
+        remedy = "draw it with jaxlaw.plots and save that figure" if ending in _FIGURES else (
+            "name it ….json; fit.to_latex(), fit.params and jl.report have it in other forms"
+        )  # fmt: skip
+        raise UsageError(f"cannot write {path}: a fit is saved as JSON, not as {ending}; {remedy}")
