@@ -1,7 +1,7 @@
-"""The pictures of the README: ``python benchmarks/pictures.py [NAME…]`` draws them into .github/.
+"""The figures of the README and of its examples: ``python benchmarks/pictures.py [NAME…]``.
 
-A picture shows what the snippet of its section computed: the section's Python is run, and drawn
-from the names it leaves behind.
+They are drawn into .github/. A figure shows what the snippet of its section computes: the
+section's Python is run, and the figure is drawn from the names it leaves behind.
 """
 
 import contextlib
@@ -25,6 +25,7 @@ from jaxlaw.plots.style import BLUE, INK, RED, tidy, write
 
 ROOT = Path(__file__).parent.parent
 FOLDER = ROOT / ".github"
+EXAMPLES = ROOT / "jaxlaw" / "simulate" / "README.md"
 DPI = 150
 Names = Mapping[str, Any]
 
@@ -91,11 +92,11 @@ PICTURES: dict[str, tuple[str | None, Callable[[Names], Figure]]] = {
 
 
 def names_of(section: str | None) -> dict[str, Any]:
-    """What the Python of a section of the README leaves behind."""
+    """What the Python of a section of the worked examples leaves behind."""
     names: dict[str, Any] = {}
     if section is None:
         return names
-    text = (ROOT / "README.md").read_text("utf-8").split(f"### {section}\n")[1]
+    text = EXAMPLES.read_text("utf-8").split(f"## {section}\n")[1]
     code = re.search(r"```python\n(.*?)```", text, re.DOTALL).group(1)
     here = os.getcwd()
     with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):
