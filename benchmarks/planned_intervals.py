@@ -57,8 +57,8 @@ def fitted(
     solved: int = 2,
     delta: float | None = None,
     truth: Mapping[str, float] | None = None,
-    bases: Sequence[planning.Replicates] | None = None,
-) -> list[planning.Replicates]:
+    bases: Sequence[planning.Draws] | None = None,
+) -> list[planning.Draws]:
     """For every experiment its fit, and its fits on resampled rows.
 
     ``bases``: bootstraps of as many resamples, whose E, A and α these hold, each its own, as
@@ -103,7 +103,7 @@ def fitted(
 
 def as_bootstrap(
     law: str | jl.Law, params: Mapping, draws: Mapping, ranges: Mapping | None = None
-) -> planning.Replicates:
+) -> planning.Draws:
     """Without a search: the plan asks for a fit's law, parameters, units and ranges alone."""
     law = jl.laws.get(law)
     fit = jl.Fit(
@@ -112,7 +112,7 @@ def as_bootstrap(
         units=dict.fromkeys(law.input_names, 1.0), ranges=dict(ranges or {}), n_observations=1,
         n_dropped=0, delta=1e-3, space="log", asymmetry=1.0,
     )  # fmt: skip
-    return planning.Replicates(fit, draws)
+    return planning.Draws(fit, draws)
 
 
 def measured(plans: list, truth: planning._answers.Answer, quantity: str) -> str:
@@ -163,7 +163,7 @@ def of_size(count: int = 400) -> None:
          ["N", "D", "loss"])  # fmt: skip
     held("allocation law", planning.allocation_law, every, truths,
          ["a", "b", "N_coefficient", "D_coefficient"])  # fmt: skip
-    held("least compute to a loss of 2.2", lambda fit: planning.smallest_compute(fit, 2.2),
+    held("least compute to a loss of 2.2", lambda fit: planning.min_compute(fit, 2.2),
          every, truths, ["N", "compute"])  # fmt: skip
 
 
@@ -175,7 +175,7 @@ def of_mixtures(count: int = 100) -> None:
          lambda g, d: planning.optimal_mixture(g, d, **rise),
          [general, domain], [of_general, own], ["share", "domain_loss"])  # fmt: skip
     held("share of 0.1·10⁹ domain tokens",
-         lambda fit: planning.optimal_mixture_limited(fit, 0.1, N=1.8),
+         lambda fit: planning.optimal_mixture_data_limited(fit, 0.1, N=1.8),
          [domain], [own], ["share", "loss"])  # fmt: skip
     held("allocation, dcpt, r 0.5, 2e19 FLOPs", lambda fit: planning.allocation(fit, 2e19, r=0.5),
          [domain], [own], ["N", "D", "loss"])  # fmt: skip
@@ -189,7 +189,7 @@ def of_mixtures(count: int = 100) -> None:
          [fitted("dcpt", count, 8, truth=SEEN)], [("dcpt", SEEN)],
          ["meet", "spread_first", "spread_last"])  # fmt: skip
     held("shares of two domains, general loss within 3 %",
-         lambda g, a, b: planning.optimal_shares({"a": a, "b": b}, general=g, **rise),
+         lambda g, a, b: planning.optimal_domain_weights({"a": a, "b": b}, general=g, **rise),
          [general, domain, fitted("dcpt", count, 4, truth=OTHER)],
          [of_general, own, ("dcpt", OTHER)],
          ["r[a]", "r[b]", "r[general]", "loss"])  # fmt: skip
@@ -199,9 +199,9 @@ def of_bases(count: int = 200) -> None:
     every = [fitted("from-scratch", count, 5), fitted("cpt-chinchilla", count, 6, truth=PAYING)]
     truths = [("chinchilla", TRUTHS["from-scratch"]), ("cpt-chinchilla", PAYING)]
     held("data transferred, 1e9 parameters, 1e10 tokens",
-         lambda a, b: planning.transferred(a, b, N=1e9, D=1e10), every, truths,
+         lambda a, b: planning.data_transferred(a, b, N=1e9, D=1e10), every, truths,
          ["loss", "scratch_D", "transferred", "saved"])  # fmt: skip
-    held("compute saved at a loss of 2.3", lambda a, b: planning.saved_compute(a, b, 2.3),
+    held("compute saved at a loss of 2.3", lambda a, b: planning.compute_savings(a, b, 2.3),
          every, truths, ["scratch_compute", "continual_compute", "saved"])  # fmt: skip
     for what, at, names in (
         ("break-even at 1e8 parameters", {"N": 1e8}, ["D", "loss"]),
@@ -216,8 +216,9 @@ def of_held_bases(count: int = 200) -> None:
     scratch = fitted("from-scratch", count, 5)
     every = [scratch, fitted("cpt-chinchilla", count, 6, truth=PAYING, bases=scratch)]
     truths = [("chinchilla", TRUTHS["from-scratch"]), ("cpt-chinchilla", PAYING)]
-    held("E, A, α held: data transferred", lambda a, b: planning.transferred(a, b, N=1e9, D=1e10),
-         every, truths, ["loss", "transferred", "saved"])  # fmt: skip
+    held("E, A, α held: data transferred",
+         lambda a, b: planning.data_transferred(a, b, N=1e9, D=1e10), every, truths,
+         ["loss", "transferred", "saved"])  # fmt: skip
     held("E, A, α held: break-even at 1e8 parameters",
          lambda a, b: planning.break_even(a, b, N=1e8), every, truths, ["D", "loss"])  # fmt: skip
     held("E, A, α held: break-even at 3e20 FLOPs",

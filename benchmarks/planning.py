@@ -58,7 +58,7 @@ def numbers() -> None:
     print(f"| Que 2024, App. G.3 | D_opt (10⁹) | 0.536 | {plan.D:.3f} |")
 
 
-def scattered(law: str, truth: str, count: int) -> planning.Replicates:
+def scattered(law: str, truth: str, count: int) -> planning.Draws:
     random = np.random.default_rng(0)
     draws = {k: v * np.exp(0.01 * random.standard_normal(count)) for k, v in TRUTHS[truth].items()}
     return as_bootstrap(law, TRUTHS[truth], draws)
@@ -96,10 +96,10 @@ PLANS = {
         f["general"], f["domain"], **RISE, **AT
     ),
     "least replay": lambda f: planning.critical_ratio(f["general"], start=2.8602, **AT),
-    "share of little domain data": lambda f: planning.optimal_mixture_limited(
+    "share of little domain data": lambda f: planning.optimal_mixture_data_limited(
         f["domain"], 0.1, N=1.8
     ),
-    "shares of three domains under the budget": lambda f: planning.optimal_shares(
+    "shares of three domains under the budget": lambda f: planning.optimal_domain_weights(
         dict.fromkeys(("a", "b", "c"), f["domain"]), general=f["general"], **RISE, **AT
     ),
     "replay ratios compared": lambda f: planning.compare_replay(
@@ -114,16 +114,18 @@ PLANS = {
     "frontier of 13 budgets, search (kaplan)": lambda f: planning.frontier(
         f["kaplan"], np.geomspace(1e19, 1e23, 13)
     ),
-    "least compute to a loss": lambda f: planning.smallest_compute(f["scratch"], 2.1),
-    "least compute, with the share, little domain data": lambda f: planning.smallest_compute(
+    "least compute to a loss": lambda f: planning.min_compute(f["scratch"], 2.1),
+    "least compute, with the share, little domain data": lambda f: planning.min_compute(
         f["domain"], 2.0, r="best", corpus_tokens=0.1
     ),
-    "tokens for a size and a loss": lambda f: planning.allocation_at(f["scratch"], N=1e9, loss=2.1),
-    "data transferred": lambda f: planning.transferred(f["scratch"], f["cpt"], N=1e9, D=1e9),
+    "tokens for a size and a loss": lambda f: planning.tokens_or_size_for(
+        f["scratch"], N=1e9, loss=2.1
+    ),
+    "data transferred": lambda f: planning.data_transferred(f["scratch"], f["cpt"], N=1e9, D=1e9),
     "data transferred, 41 points": lambda f: planning.transfer_table(
         f["scratch"], f["cpt"], [1e9], np.geomspace(1e8, 1e11, 41)
     ),
-    "compute saved": lambda f: planning.saved_compute(f["scratch"], f["cpt"], 2.4),
+    "compute saved": lambda f: planning.compute_savings(f["scratch"], f["cpt"], 2.4),
     "break-even of the frontiers": lambda f: planning.break_even(f["scratch"], f["cpt"]),
     "break-even at a size": lambda f: planning.break_even(f["scratch"], f["cpt"], N=1e9),
     "break-even at a budget": lambda f: planning.break_even(f["scratch"], f["cpt"], compute=1e20),

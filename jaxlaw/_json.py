@@ -32,7 +32,7 @@ _TOLD_BY = {"fit": "schema", "study": "kind", "bootstrap": "draws"}  # a field o
 _READ_BY = {
     "fit": "jaxlaw.load",
     "study": "jaxlaw.Study.load",
-    "bootstrap": "jaxlaw.planning.Replicates.load",
+    "bootstrap": "jaxlaw.planning.Draws.load",
 }
 
 

@@ -17,12 +17,12 @@ GENERAL = ("dcpt", TRUTHS["dcpt-general"])
 _RANGES = {"N": (1e8, 1e10), "D": (1e8, 6e11), "r": (0.0, 1.0)}
 
 
-def scattered() -> planning.Replicates:
+def scattered() -> planning.Draws:
     """Chinchilla around its own truth."""
     return drawn(("chinchilla", TRUTHS["chinchilla"]))
 
 
-def drawn(pair: tuple[str, dict], draws: int = 40, ranges: dict = _RANGES) -> planning.Replicates:
+def drawn(pair: tuple[str, dict], draws: int = 40, ranges: dict = _RANGES) -> planning.Draws:
     """A law at known parameters in single units, and parameters scattered around them."""
     law = jl.laws.get(pair[0])
     fit = jl.Fit(
@@ -34,7 +34,7 @@ def drawn(pair: tuple[str, dict], draws: int = 40, ranges: dict = _RANGES) -> pl
     )  # fmt: skip
     random = np.random.default_rng(1)
     params = {k: v * np.exp(0.01 * random.standard_normal(draws)) for k, v in pair[1].items()}
-    return planning.Replicates(fit, params)
+    return planning.Draws(fit, params)
 
 
 def lowest_of(value, grid):

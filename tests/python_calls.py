@@ -210,10 +210,10 @@ PYTHON = {
     "plan critical": lambda: planning.critical_ratio(
         fit_of(GENERAL), start=2.86, N=1.8e9, D=1e10
     ).to_dict(),
-    "plan limited": lambda: planning.optimal_mixture_limited(
+    "plan limited": lambda: planning.optimal_mixture_data_limited(
         fit_of(DOMAIN), 5e7, N=1.8e9
     ).to_dict(),
-    "plan shares": lambda: planning.optimal_shares(
+    "plan shares": lambda: planning.optimal_domain_weights(
         SHARES, general=fit_of(GENERAL), start=2.9, **AT
     ).to_dict(),
     "plan allocation": lambda: planning.allocation(fit_of(PAIRS["fit"]), 1e21).to_dict(),
@@ -221,10 +221,10 @@ PYTHON = {
     "plan frontier": lambda: table_of(
         planning.frontier(fit_of(PAIRS["fit"]), np.geomspace(1e19, 1e23, 13))
     ),
-    "plan target": lambda: planning.allocation_at(
+    "plan target": lambda: planning.tokens_or_size_for(
         fit_of(PAIRS["fit"]), loss=2.1, **TARGET
     ).to_dict(),
-    "plan transfer": lambda: planning.transferred(
+    "plan transfer": lambda: planning.data_transferred(
         fit_of(SCRATCH), fit_of(CONTINUAL), N=1.4e9, D=1e10
     ).to_dict(),
     "plan savings": lambda: table_of(
@@ -244,7 +244,7 @@ PYTHON = {
     "plan replay": lambda: planning.compare_replay(
         fit_of(DOMAIN), [0.2, 0.5, 0.8], N=1.8e9
     ).to_dict(),
-    "plan envelope": lambda: planning.lowest_losses(pd.read_csv("runs.csv")).to_dict("list")
+    "plan envelope": lambda: planning.loss_envelope(pd.read_csv("runs.csv")).to_dict("list")
     | {"notes": []},
     "plan training": lambda: planning.optimal_training(
         jl.published()["wang-2025-pt"], jl.published()["wang-2025-cpt"], WANG, 0.5,

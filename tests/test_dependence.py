@@ -11,7 +11,7 @@ import jaxlaw as jl
 from jaxlaw import simulate
 from jaxlaw.data._dependence import CODE, correlation_within, run_groups, successive_correlation
 from jaxlaw.errors import UsageError
-from jaxlaw.planning import Replicates
+from jaxlaw.planning import Draws
 
 SIZES, STEPS = 22, 35
 
@@ -143,22 +143,22 @@ def test_draws_remember_how_they_were_drawn(grouped_fit, tmp_path):
     fit, runs = grouped_fit
     draws = jl.bootstrap(fit, runs, 40, groups=["run"], n_starts=4, screen=1)
     assert (draws.kind, draws.groups) == ("case", ("run",)) and not of(draws.notes)
-    whole = Replicates(fit, draws.params, draws.notes, draws.kind, draws.groups)
+    whole = Draws(fit, draws.params, draws.notes, draws.kind, draws.groups)
     whole.save(tmp_path / "draws.json")
-    again = Replicates.load(tmp_path / "draws.json")
+    again = Draws.load(tmp_path / "draws.json")
     assert (again.kind, again.groups) == ("case", ("run",))
     plan = jl.planning.allocation(again, 1e20)
     assert CODE not in str(plan.notes)
-    by_row = Replicates(fit, draws.params, draws.notes, "case", None)
+    by_row = Draws(fit, draws.params, draws.notes, "case", None)
     assert CODE in str(jl.planning.allocation(by_row, 1e20).notes)
     labels = jl.bootstrap(fit, runs, 4, groups=runs.table["run"].to_numpy(), n_starts=2, screen=1)
     assert labels.groups == ("labels",)
 
 
 def test_old_files_of_draws_do_not_say_how(chinchilla_fit):
-    record = Replicates(chinchilla_fit, {"E": np.ones(3)}).to_dict()
+    record = Draws(chinchilla_fit, {"E": np.ones(3)}).to_dict()
     del record["kind"], record["groups"]
-    assert (Replicates.from_dict(record).kind, Replicates.from_dict(record).groups) == ("", None)
+    assert (Draws.from_dict(record).kind, Draws.from_dict(record).groups) == ("", None)
 
 
 def test_a_report_groups_by_run(grouped_fit):

@@ -67,3 +67,18 @@ def test_old_names_of_reading():
         assert isinstance(curves, jl.Curves)
     with pytest.warns(DeprecationWarning, match="use learnability_coefficients"):
         assert jl.learnability is jl.learnability_coefficients
+
+
+def test_old_names_of_plans():
+    for old, new in {
+        "Replicates": "Draws",
+        "allocation_at": "tokens_or_size_for",
+        "lowest_losses": "loss_envelope",
+        "optimal_mixture_limited": "optimal_mixture_data_limited",
+        "optimal_shares": "optimal_domain_weights",
+        "saved_compute": "compute_savings",
+        "smallest_compute": "min_compute",
+        "transferred": "data_transferred",
+    }.items():
+        with pytest.warns(DeprecationWarning, match=f"{old} is deprecated.*use.*{new}"):
+            assert getattr(jl.planning, old) is getattr(jl.planning, new)

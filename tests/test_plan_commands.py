@@ -89,7 +89,7 @@ def test_allocation_frontier_and_target(command):
     assert code == 0 and json.loads(out)["N"] == 1e9
     asked = ("--loss", 1.9, "--at", "r=best", "--corpus-tokens", 5e7)
     code, out, _ = command("target", "domain.json", *asked, "--json")
-    plan = planning.smallest_compute(DOMAIN, 1.9, r="best", corpus_tokens=0.05)
+    plan = planning.min_compute(DOMAIN, 1.9, r="best", corpus_tokens=0.05)
     assert code == 0 and json.loads(out)["compute"] == pytest.approx(plan.compute, rel=1e-9)
     assert json.loads(out)["r"] == pytest.approx(plan.r, rel=1e-6)
     assert command("target", "domain.json", *asked, "--at", "N=1e9")[0] == 2
@@ -100,7 +100,7 @@ def test_allocation_frontier_and_target(command):
 def test_transfer_breakeven_and_replay(command):
     both = ("scratch.json", "cpt.json")
     run = ("transfer", *both, "--at", "N=1e9", "--at", "D=1e9", "--json")
-    plan = planning.transferred(SCRATCH, CONTINUAL, N=1e9, D=1e9)
+    plan = planning.data_transferred(SCRATCH, CONTINUAL, N=1e9, D=1e9)
     code, out, _ = command(*run)
     assert code == 0 and json.loads(out)["saved"] == pytest.approx(plan.saved, rel=1e-9)
     code, out, _ = command("breakeven", *both, "--at", "N=1.4e9", "--json")

@@ -12,7 +12,7 @@ import jaxlaw as jl
 from jaxlaw import planning, schedules, simulate
 from jaxlaw.cli import app
 from jaxlaw.fitting._fit_many import fewest_for
-from jaxlaw.planning import ContinualRun, Pretraining, Replicates
+from jaxlaw.planning import ContinualRun, Draws, Pretraining
 
 TABLE = simulate.experiment("chinchilla").table
 SIZE = 300  # resamples; programs of this shape serve other tests too
@@ -32,10 +32,10 @@ PLANS = {
     "allocation": lambda fit: planning.allocation(fit, 1e21),
     "searched": lambda fit: planning.allocation(fit, 1e21, limits={"N": (1e8, None)}),
     "allocation_law": planning.allocation_law,
-    "smallest_compute": lambda fit: planning.smallest_compute(fit, 2.3),
-    "allocation_at": lambda fit: planning.allocation_at(fit, N=1e9, loss=2.5),
-    "transferred": lambda fit: planning.transferred(fit, CONTINUAL, N=1e9, D=1e9),
-    "saved_compute": lambda fit: planning.saved_compute(fit, CONTINUAL, 2.3),
+    "min_compute": lambda fit: planning.min_compute(fit, 2.3),
+    "tokens_or_size_for": lambda fit: planning.tokens_or_size_for(fit, N=1e9, loss=2.5),
+    "transferred": lambda fit: planning.data_transferred(fit, CONTINUAL, N=1e9, D=1e9),
+    "compute_savings": lambda fit: planning.compute_savings(fit, CONTINUAL, 2.3),
     "break_even": lambda fit: planning.break_even(SCRATCH, fit, N=1e9),
 }
 
@@ -105,7 +105,7 @@ def test_saved_draws_stand_in_place_of_a_fit(drawn, tmp_path, monkeypatch):
         "boot.json",
     ]
     assert run.invoke(app, asked).exit_code == 0
-    kept, ours = Replicates.load("boot.json"), planning.allocation(drawn, 1e21)
+    kept, ours = Draws.load("boot.json"), planning.allocation(drawn, 1e21)
     assert kept.notes == drawn.notes and kept.fit.params == drawn.fit.params
     for name, column in drawn.params.items():
         assert kept.params[name].tolist() == column.tolist()
@@ -115,15 +115,15 @@ def test_saved_draws_stand_in_place_of_a_fit(drawn, tmp_path, monkeypatch):
     assert "has its own draws" in str(run.invoke(app, asked).exception)
     (tmp_path / "half.json").write_text('{"draws": {}}')
     with pytest.raises(jl.DataError, match="half.json is not a whole jaxlaw bootstrap"):
-        Replicates.load("half.json")
+        Draws.load("half.json")
 
 
 AT = {"N": 1.8, "D": 2.0}
 MIXTURES = {
     "mixture": lambda g, d: planning.optimal_mixture(g, d, start=2.8, **AT),
     "critical": lambda g, d: planning.critical_ratio(g, start=2.86, **AT),
-    "limited": lambda g, d: planning.optimal_mixture_limited(d, 0.15, N=1.8),
-    "least": lambda g, d: planning.smallest_compute(d, 1.8, r="best", corpus_tokens=0.1),
+    "limited": lambda g, d: planning.optimal_mixture_data_limited(d, 0.15, N=1.8),
+    "least": lambda g, d: planning.min_compute(d, 1.8, r="best", corpus_tokens=0.1),
     "replay": lambda g, d: planning.compare_replay(d, [0.4, 0.8], tolerance=0.2, N=1.8),
 }
 
@@ -135,7 +135,7 @@ def test_plans_of_mixtures():
         for name in ("dcpt-general", "dcpt")
     )
     ones = [("dcpt", {key: v[7] for key, v in b.params.items()}) for b in (general, domain)]
-    shares = planning.optimal_shares({"a": domain}, general=general, start=2.8, **AT)
+    shares = planning.optimal_domain_weights({"a": domain}, general=general, start=2.8, **AT)
     said = "few-resamples: 12 resamples: a 95% interval of fewer than 39 is too narrow"
     assert said in " ".join(str(note) for note in general.notes)
     assert said in " ".join(str(note) for note in shares.notes)

@@ -9,7 +9,7 @@ from planned import CONTINUAL, SCRATCH, drawn
 
 import jaxlaw as jl
 from jaxlaw import planning
-from jaxlaw.planning.transfer import on_held
+from jaxlaw.planning._transfer import base_notes
 
 S, C = SCRATCH[1], CONTINUAL[1]
 # With equal exponents of the data continual runs are ahead, or behind, at every budget.
@@ -23,7 +23,7 @@ def test_break_even_at_a_size_in_closed_form():
     assert plan.D == pytest.approx(D, rel=1e-9) and plan.pays == "below"
     assert plan.compute == pytest.approx(6 * 1.4e9 * D, rel=1e-9)
     for part, sign in ((0.9, 1), (1.1, -1)):
-        there = planning.transferred(SCRATCH, CONTINUAL, N=1.4e9, D=plan.D * part)
+        there = planning.data_transferred(SCRATCH, CONTINUAL, N=1.4e9, D=plan.D * part)
         assert np.sign(there.transferred) == sign
 
 
@@ -85,11 +85,11 @@ def test_what_resamples_hold_of_the_base_is_told():
         fit=fit,
         params={**boot.params, **{name: drawn(SCRATCH).params[name] for name in same}},
     )
-    for ask in (planning.break_even, partial(planning.transferred, D=1e9)):
+    for ask in (planning.break_even, partial(planning.data_transferred, D=1e9)):
         for ours, told in ((held, True), (paired, False), (boot, False), (fit, False)):
             notes = {n.code: n.message for n in ask(drawn(SCRATCH), ours, N=1.4e9).notes}
             assert ("base-held" in notes) == told
-    assert "E, A, alpha" in on_held(drawn(SCRATCH), held)[0].message
+    assert "E, A, alpha" in base_notes(drawn(SCRATCH), held)[0].message
 
 
 def test_size_and_budget_together_are_refused():

@@ -172,7 +172,7 @@ def test_replicates_without_an_optimum_are_left_out():
     boot = scattered()
     params = {name: values.copy() for name, values in boot.params.items()}
     params["B"][:4] = np.nan
-    plan = planning.allocation(planning.Replicates(boot.fit, params), 1e21)
+    plan = planning.allocation(planning.Draws(boot.fit, params), 1e21)
     assert np.isnan(plan.replicates["N"]).sum() == 4
     assert np.isfinite(plan.interval["N"]).all()
     assert "10.0% of 40" in next(n.message for n in plan.notes if n.code.startswith("replicates"))

@@ -18,7 +18,7 @@ def loss(pair, r):
 
 
 def test_two_domains_under_a_budget_against_brute_force():
-    plan = planning.optimal_shares(
+    plan = planning.optimal_domain_weights(
         {"a": DOMAIN, "b": OTHER}, general=GENERAL, start=2.8602, threshold=0.03,
         weights={"a": 1.0, "b": 0.7}, **AT,
     )  # fmt: skip
@@ -34,7 +34,7 @@ def test_two_domains_under_a_budget_against_brute_force():
 
 
 def test_one_domain_is_usage_1():
-    plan = planning.optimal_shares(
+    plan = planning.optimal_domain_weights(
         {"a": DOMAIN}, general=GENERAL, start=2.8602, threshold=0.03, **AT
     )
     most = planning.optimal_mixture(GENERAL, DOMAIN, start=2.8602, **AT)
@@ -43,7 +43,7 @@ def test_one_domain_is_usage_1():
 
 
 def test_without_a_budget_equal_domains_share_equally():
-    plan = planning.optimal_shares({"a": DOMAIN, "b": DOMAIN, "c": DOMAIN}, **AT)
+    plan = planning.optimal_domain_weights({"a": DOMAIN, "b": DOMAIN, "c": DOMAIN}, **AT)
     assert list(plan.shares.values()) == pytest.approx([1 / 3] * 3, abs=1e-6)
     assert plan.general_share == pytest.approx(0, abs=1e-9)
     assert plan.binding == "shares add up to 1"
@@ -52,7 +52,7 @@ def test_without_a_budget_equal_domains_share_equally():
 def test_an_optimum_in_a_corner_is_found():
     # With η below 1 the loss is not convex in the share; the best mixture leaves one out.
     odd = ("dcpt", {**DOMAIN[1], "B": 3.0, "eta": 0.05, "C": 0.05})
-    plan = planning.optimal_shares({"a": DOMAIN, "b": odd}, **AT)
+    plan = planning.optimal_domain_weights({"a": DOMAIN, "b": odd}, **AT)
     r = np.linspace(0, 1, 100_001)
     whole = loss(DOMAIN, r) + loss(odd, 1 - r)
     assert plan.loss == pytest.approx(whole.min(), abs=1e-6)
@@ -60,13 +60,13 @@ def test_an_optimum_in_a_corner_is_found():
 
 
 def test_not_even_general_alone_keeps_the_limit():
-    plan = planning.optimal_shares({"a": DOMAIN}, general=GENERAL, start=2.0, **AT)
+    plan = planning.optimal_domain_weights({"a": DOMAIN}, general=GENERAL, start=2.0, **AT)
     assert np.isnan(plan.shares["a"])
     assert ("no-share-allowed", "error") in [(n.code, n.severity) for n in plan.notes]
 
 
 def test_draws_give_intervals_and_the_model_is_stated():
-    plan = planning.optimal_shares(
+    plan = planning.optimal_domain_weights(
         {"a": drawn(DOMAIN), "b": drawn(OTHER)}, general=drawn(GENERAL), start=2.8602,
         threshold=0.03, N=1.8e9, D=1e10,
     )  # fmt: skip
@@ -88,4 +88,4 @@ def test_draws_give_intervals_and_the_model_is_stated():
 )
 def test_wrong_usage(options, says):
     with pytest.raises(jl.UsageError, match=says):
-        planning.optimal_shares({"a": DOMAIN}, **options, **AT)
+        planning.optimal_domain_weights({"a": DOMAIN}, **options, **AT)

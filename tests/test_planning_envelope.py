@@ -19,14 +19,14 @@ def test_the_lowest_run_at_each_level():
             "loss": [4.0, 3.0, 3.7, 2.9],
         }
     )
-    found = planning.lowest_losses(table, [1e15, 1e16, 1e17, 1e18, 1e19], run="run")
+    found = planning.loss_envelope(table, [1e15, 1e16, 1e17, 1e18, 1e19], run="run")
     assert found["C"].tolist() == [1e15, 1e16, 1e17, 1e18]
     assert found["loss"].tolist() == pytest.approx([4.0, 3.5, 3.0, 2.9])
     assert found["run"].tolist() == ["a", "a", "a", "b"]
 
 
 def test_no_run_is_below_it_and_the_law_is_nowhere_above():
-    found = planning.lowest_losses(RUNS, 40)
+    found = planning.loss_envelope(RUNS, 40)
     at = RUNS.assign(C=6 * RUNS["N"] * RUNS["D"])
     line = np.interp(np.log(at["C"]), np.log(found["C"]), found["loss"])
     assert (at["loss"] > line - 0.12).all()
@@ -35,12 +35,12 @@ def test_no_run_is_below_it_and_the_law_is_nowhere_above():
 
 
 def test_its_own_count_of_compute_and_bad_rows():
-    doubled = planning.lowest_losses(RUNS, 10, cost=lambda N, D: 12 * N * D)
-    plain = planning.lowest_losses(RUNS, 10)
+    doubled = planning.loss_envelope(RUNS, 10, cost=lambda N, D: 12 * N * D)
+    plain = planning.loss_envelope(RUNS, 10)
     np.testing.assert_allclose(doubled["C"], 2 * plain["C"])
     np.testing.assert_allclose(doubled["loss"], plain["loss"])
     broken = pd.concat([RUNS, RUNS.iloc[:1].assign(loss=np.nan)])
-    pd.testing.assert_frame_equal(planning.lowest_losses(broken, 10), plain)
+    pd.testing.assert_frame_equal(planning.loss_envelope(broken, 10), plain)
 
 
 @pytest.mark.slow
@@ -51,7 +51,7 @@ def test_loss_compute_is_fitted_to_it():
     # Runs that touch a power law of compute where they end.
     loss = truth["a"] * C ** -truth["b"] * (C / C[:, -1:]) ** -0.05
     table = {"N": np.repeat(sizes, 9), "C": C.ravel(), "loss": loss.ravel()}
-    found = planning.lowest_losses(table, C[5:-5, -1])
+    found = planning.loss_envelope(table, C[5:-5, -1])
     fit = jl.fit("loss-compute", found)
     assert fit.params["b"] == pytest.approx(truth["b"], rel=0.02)
     assert fit.params["a"] == pytest.approx(truth["a"], rel=0.06)
@@ -60,7 +60,7 @@ def test_loss_compute_is_fitted_to_it():
 @pytest.mark.slow
 def test_its_interval_is_that_of_the_law_fitted_to_it():
     """Runs are drawn whole: with each level by itself the interval is too narrow."""
-    lowest = planning.lowest_losses(simulate.experiment("from-scratch", noise=0.002).table, 30)
+    lowest = planning.loss_envelope(simulate.experiment("from-scratch", noise=0.002).table, 30)
     widths = {}
     for groups in ("N", None):
         boot = jl.bootstrap("loss-compute", lowest, 40, groups=groups, n_starts=64, screen=4)
@@ -71,9 +71,9 @@ def test_its_interval_is_that_of_the_law_fitted_to_it():
 
 
 def test_wrong_usage():
-    with pytest.raises(jl.UsageError, match="lacks loss"):
-        planning.lowest_losses({"N": [1.0], "D": [1.0]})
-    with pytest.raises(jl.UsageError, match="D \\(or C\\)"):
-        planning.lowest_losses({"N": [1.0], "loss": [1.0]})
+    with pytest.raises(jl.DataError, match="no column loss"):
+        planning.loss_envelope({"N": [1.0], "D": [1.0]})
+    with pytest.raises(jl.DataError, match="lacks D; or give C"):
+        planning.loss_envelope({"N": [1.0], "loss": [1.0]})
     with pytest.raises(jl.DataError, match="no run passes"):
-        planning.lowest_losses(RUNS, [1e40])
+        planning.loss_envelope(RUNS, [1e40])

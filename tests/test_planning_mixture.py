@@ -83,7 +83,7 @@ def test_pairs_of_draws_stay_together():
 
 @pytest.mark.parametrize("tokens", [0.002, 0.02, 0.05, 0.19])
 def test_little_domain_data_against_brute_force_and_the_printed_derivative(tokens):
-    plan = planning.optimal_mixture_limited(DOMAIN, tokens, N=1.8)
+    plan = planning.optimal_mixture_data_limited(DOMAIN, tokens, N=1.8)
     r = plan.share
     best = lowest_of(lambda r: domain_loss(r, tokens / r), np.linspace(1e-3, 1, 2001))
     assert r == pytest.approx(best, abs=1e-6)
@@ -98,29 +98,29 @@ def test_an_interior_optimum_exists_where_the_paper_says():
     left = P["B"] * (P["eta"] + P["beta"]) * (1 + P["eps"]) ** (P["gamma"] + 1)
     bound = (left / (P["gamma"] * P["C"])) ** (1 / P["beta"])
     for factor, inside in ((0.99, True), (1.01, False)):
-        plan = planning.optimal_mixture_limited(DOMAIN, bound * factor, N=1.8)
+        plan = planning.optimal_mixture_data_limited(DOMAIN, bound * factor, N=1.8)
         assert plan.interior_below == pytest.approx(bound, rel=1e-9)
         assert (plan.share < 1) is inside
     assert plan.binding == "r_d ≤ 1" and [n.code for n in plan.notes] == ["no-interior-optimum"]
 
 
 def test_tokens_in_all_bound_the_share():
-    plan = planning.optimal_mixture_limited(DOMAIN, 0.005, total=0.006, N=1.8)
+    plan = planning.optimal_mixture_data_limited(DOMAIN, 0.005, total=0.006, N=1.8)
     assert plan.share == pytest.approx(5 / 6, rel=1e-9) and plan.binding == "D ≤ 0.006"
     with pytest.raises(jl.UsageError, match="less than corpus_tokens"):
-        planning.optimal_mixture_limited(DOMAIN, 5.0, total=4.0, N=1.8)
+        planning.optimal_mixture_data_limited(DOMAIN, 5.0, total=4.0, N=1.8)
 
 
 def test_a_loss_that_falls_without_end_has_no_finite_answer():
     # Without the pull of the share term more of the other corpus is always better.
     falls = ("dcpt", {**P, "C": 1e-12})
-    plan = planning.optimal_mixture_limited(falls, 1.0, N=1.8)
+    plan = planning.optimal_mixture_data_limited(falls, 1.0, N=1.8)
     assert np.isnan(plan.share) and [n.code for n in plan.notes] == ["no-finite-answer"]
 
 
 def test_any_law_of_tokens_and_share():
     law = ("dcpt-l2", jl.simulate.TRUTHS["dcpt-l2"])
-    plan = planning.optimal_mixture_limited(law, 0.01, N=1.8)
+    plan = planning.optimal_mixture_data_limited(law, 0.01, N=1.8)
     q = law[1]
 
     def loss(r):

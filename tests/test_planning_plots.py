@@ -38,7 +38,7 @@ def test_a_trade_off_without_an_answer_is_still_a_curve(ax):
 def test_little_domain_data(ax):
     boot = drawn(DOMAIN)
     assert pictures.limited_domain(boot, [5e7, 1e9], ax, N=1.8e9) is ax
-    first = planning.optimal_mixture_limited(boot, 5e7, N=1.8e9)
+    first = planning.optimal_mixture_data_limited(boot, 5e7, N=1.8e9)
     assert f"{first.share:.3f}" in texts(ax) and "1.000" in texts(ax)
     curve = ax.lines[0].get_ydata()
     assert curve.min() == pytest.approx(first.loss, abs=1e-5)
@@ -46,7 +46,7 @@ def test_little_domain_data(ax):
 
 
 def test_shares_of_domains(ax):
-    plan = planning.optimal_shares({"code": DOMAIN, "law": DOMAIN}, N=1.8, D=10.0)
+    plan = planning.optimal_domain_weights({"code": DOMAIN, "law": DOMAIN}, N=1.8, D=10.0)
     assert pictures.domain_shares(plan, ax) is ax
     assert [bar.get_width() for bar in ax.patches] == pytest.approx([0.5, 0.5, 0], abs=1e-6)
     assert [t.get_text() for t in ax.get_yticklabels()] == ["code", "law", "general"]
@@ -160,7 +160,7 @@ def test_both_ways_cross_where_the_base_stops_paying(ax):
 
 
 def test_compute_saved_at_one_loss(ax):
-    found = planning.saved_compute(SCRATCH, CONTINUAL, 2.8)
+    found = planning.compute_savings(SCRATCH, CONTINUAL, 2.8)
     pictures.both_ways(SCRATCH, CONTINUAL, ax, found=found)
     both = [found.scratch_compute, found.continual_compute]
     np.testing.assert_array_equal(ax.lines[-1].get_xdata(), both)
@@ -172,7 +172,7 @@ def test_compute_saved_at_one_loss(ax):
 def test_the_lowest_of_the_runs(ax):
     points = {"N": [1e8] * 3 + [1e9] * 3, "D": [1e9, 2e9, 4e9] * 2}
     points["loss"] = [3.0, 2.8, 2.7, 2.9, 2.6, 2.4]
-    lowest = planning.lowest_losses(points, 5)
+    lowest = planning.loss_envelope(points, 5)
     assert pictures.lowest_of_runs(lowest, {k: np.array(v) for k, v in points.items()}, ax) is ax
     np.testing.assert_array_equal(ax.lines[0].get_ydata(), lowest["loss"])
     seen = np.asarray(ax.collections[0].get_offsets())

@@ -149,14 +149,14 @@ def test_pictures_of_both():
         (
             lambda: planning.frontier_savings(SCRATCH, CONTINUAL, [1e20]),
             jl.UsageError,
-            "saved_comp",
+            "compute_savings",
         ),
         (lambda: planning.frontier_savings(*FRONTIERS, []), jl.UsageError, "compute is empty"),
         (lambda: planning.frontier_savings(*FRONTIERS, [-1.0]), jl.UsageError, "compute is -1"),
         (
             lambda: planning.observed_transfer(curve(SCRATCH), curve(CONTINUAL).drop(columns="D")),
-            jl.UsageError,
-            "continual table lacks D; it has N, loss",
+            jl.DataError,
+            "the continual table: there is no column D",
         ),
         (
             lambda: planning.observed_transfer(curve(SCRATCH), curve(CONTINUAL, 2e9)),

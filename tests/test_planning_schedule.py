@@ -295,7 +295,7 @@ def around(pair, count, scale=0.05):
 
 def replicates(draws):
     fit = dataclasses.replace(simulated_fit("annealing"), params=dict(STRONG[1]))
-    return planning.Replicates(fit, draws)
+    return planning.Draws(fit, draws)
 
 
 def test_each_replicate_is_given_its_own_best():

@@ -16,7 +16,7 @@ P = SCRATCH[1]
 def test_least_compute_undoes_the_allocation(given, inputs):
     budget = 2e20
     best = planning.allocation(given, budget, **inputs)
-    back = planning.smallest_compute(given, best.loss, **inputs)
+    back = planning.min_compute(given, best.loss, **inputs)
     assert back.compute == pytest.approx(budget, rel=1e-9)
     assert (back.N, back.D) == (pytest.approx(best.N, rel=1e-6), pytest.approx(best.D, rel=1e-6))
     assert back.binding == "loss"
@@ -28,24 +28,24 @@ def test_least_compute_in_closed_form():
     level = P["A"] * how.G ** -P["alpha"] + P["B"] * how.G ** P["beta"]
     slope = P["alpha"] * P["beta"] / (P["alpha"] + P["beta"])
     expected = 6 * (level / (2.0 - P["E"])) ** (1 / slope)
-    assert planning.smallest_compute(SCRATCH, 2.0).compute == pytest.approx(expected, rel=1e-8)
+    assert planning.min_compute(SCRATCH, 2.0).compute == pytest.approx(expected, rel=1e-8)
 
 
 def test_limits_make_a_loss_dearer():
-    free = planning.smallest_compute(SCRATCH, 2.0)
-    small = planning.smallest_compute(SCRATCH, 2.0, limits={"N": (None, free.N / 2)})
+    free = planning.min_compute(SCRATCH, 2.0)
+    small = planning.min_compute(SCRATCH, 2.0, limits={"N": (None, free.N / 2)})
     assert small.N == pytest.approx(free.N / 2, rel=1e-6) and small.compute > free.compute
-    law = planning.allocation_at(SCRATCH, N=free.N / 2, loss=2.0)
+    law = planning.tokens_or_size_for(SCRATCH, N=free.N / 2, loss=2.0)
     assert small.compute == pytest.approx(law.compute, rel=1e-6)
 
 
 def test_a_loss_below_what_the_law_reaches():
-    plan = planning.smallest_compute(SCRATCH, 1.54)
+    plan = planning.min_compute(SCRATCH, 1.54)
     assert plan.compute == np.inf and np.isnan(plan.N)
     assert [(n.code, n.severity) for n in plan.notes] == [("out-of-reach", "error")]
     boot = scattered()
     near = boot.fit.params["E"] + 0.01
-    found = planning.smallest_compute(boot, near)
+    found = planning.min_compute(boot, near)
     beyond = np.isinf(found.replicates["compute"])
     # The last thousandths of a nat above E cost more than the 1e42 FLOPs that are searched.
     assert beyond[boot.params["E"] >= near].all()
@@ -53,32 +53,32 @@ def test_a_loss_below_what_the_law_reaches():
 
 
 def test_tokens_for_a_size_and_size_for_tokens():
-    tokens = planning.allocation_at(SCRATCH, N=1e9, loss=2.1)
+    tokens = planning.tokens_or_size_for(SCRATCH, N=1e9, loss=2.1)
     rest = 2.1 - P["E"] - P["A"] / 1e9 ** P["alpha"]
     assert tokens.D == pytest.approx((P["B"] / rest) ** (1 / P["beta"]), rel=1e-10)
     assert tokens.compute == pytest.approx(6e9 * tokens.D, rel=1e-12)
     assert tokens.binding == "N and loss"
-    size = planning.allocation_at(SCRATCH, D=tokens.D, loss=2.1)
+    size = planning.tokens_or_size_for(SCRATCH, D=tokens.D, loss=2.1)
     assert size.N == pytest.approx(1e9, rel=1e-8)
-    spent = planning.allocation_at(SCRATCH, N=1e9, compute=1e21)
+    spent = planning.tokens_or_size_for(SCRATCH, N=1e9, compute=1e21)
     assert spent.D == pytest.approx(1e21 / 6e9, rel=1e-12)
     assert spent.loss == pytest.approx(
         P["E"] + P["A"] / 1e9 ** P["alpha"] + P["B"] / spent.D ** P["beta"], rel=1e-12
     )
-    own = planning.allocation_at(SCRATCH, D=1e11, compute=1e21, cost=lambda N, D: 12 * N * D)
+    own = planning.tokens_or_size_for(SCRATCH, D=1e11, compute=1e21, cost=lambda N, D: 12 * N * D)
     assert own.N == pytest.approx(1e21 / 1.2e12, rel=1e-12)
 
 
 def test_no_number_of_tokens_reaches_the_loss():
     floor = P["E"] + P["A"] / 1e9 ** P["alpha"]
-    plan = planning.allocation_at(SCRATCH, N=1e9, loss=floor - 1e-3)
+    plan = planning.tokens_or_size_for(SCRATCH, N=1e9, loss=floor - 1e-3)
     assert plan.D == np.inf and plan.compute == np.inf
     (note,) = plan.notes
     assert note.code == "out-of-reach" and f"{floor:.4f}"[:5] in note.message
 
 
 def test_intervals_are_of_what_was_found():
-    found = planning.allocation_at(scattered(), N=1e9, loss=2.5)
+    found = planning.tokens_or_size_for(scattered(), N=1e9, loss=2.5)
     assert set(found.interval) == {"D", "compute"}
     low, high = found.interval["D"]
     assert low < found.D < high
@@ -90,13 +90,13 @@ TWICE = {"N": 1e9, "loss": 2.0, "compute": 1e20}
 @pytest.mark.parametrize("given", [{}, {"N": 1e9}, {**TWICE, "D": 1e9}, TWICE, {"loss": 2.0}])
 def test_exactly_two_are_given(given):
     with pytest.raises(jl.UsageError, match="one of N and D"):
-        planning.allocation_at(SCRATCH, **given)
+        planning.tokens_or_size_for(SCRATCH, **given)
 
 
 def test_the_share_is_kept():
-    assert planning.smallest_compute(DOMAIN, 1.9, r=0.5).r == 0.5
+    assert planning.min_compute(DOMAIN, 1.9, r=0.5).r == 0.5
     with pytest.raises(jl.UsageError, match="also needs r="):
-        planning.smallest_compute(DOMAIN, 1.9)
+        planning.min_compute(DOMAIN, 1.9)
     assert TRUTHS["dcpt"]["E"] < 1.9
 
 
@@ -123,18 +123,18 @@ def cheapest(target, corpus):
 )
 def test_least_compute_with_the_share_against_a_fine_grid(loss, corpus):
     compute, N, r = cheapest(loss, corpus or np.inf)
-    plan = planning.smallest_compute(DOMAIN, loss, r="best", corpus_tokens=corpus)
+    plan = planning.min_compute(DOMAIN, loss, r="best", corpus_tokens=corpus)
     assert plan.compute == pytest.approx(compute, rel=1e-6)
     assert plan.compute <= compute * (1 + 1e-9)
     assert (plan.N, plan.r) == (pytest.approx(N, rel=1e-3), pytest.approx(r, rel=1e-3))
-    held = planning.smallest_compute(DOMAIN, loss, r=plan.r)
+    held = planning.min_compute(DOMAIN, loss, r=plan.r)
     assert held.compute <= plan.compute * (1 + 1e-9) and not plan.notes
     spent = planning.allocation(DOMAIN, plan.compute, r="best", corpus_tokens=corpus)
     assert spent.loss == pytest.approx(loss, abs=1e-7)
 
 
 def test_few_tokens_of_the_corpus_may_put_a_loss_out_of_reach():
-    plan = planning.smallest_compute(DOMAIN, 1.7, r="best", corpus_tokens=1e-3)
+    plan = planning.min_compute(DOMAIN, 1.7, r="best", corpus_tokens=1e-3)
     assert plan.compute == np.inf and np.isnan(plan.r)
     assert [(n.code, n.severity) for n in plan.notes] == [("out-of-reach", "error")]
     budgets = 6e18 * np.geomspace(1e-6, 1e3, 19)
@@ -144,15 +144,13 @@ def test_few_tokens_of_the_corpus_may_put_a_loss_out_of_reach():
 
 def test_a_users_law_with_limits_and_a_share():
     limits = {"N": (None, 2.0), "r": (None, 0.8)}
-    plan = planning.smallest_compute(
-        DOMAIN, 1.9, r="best", limits=limits, cost=lambda N, D: 8 * N * D
-    )
+    plan = planning.min_compute(DOMAIN, 1.9, r="best", limits=limits, cost=lambda N, D: 8 * N * D)
     back = planning.allocation(
         DOMAIN, plan.compute, r="best", limits=limits, cost=lambda N, D: 8 * N * D
     )
     assert back.loss == pytest.approx(1.9, abs=1e-8) and plan.r <= 0.8
     assert "N ≤ 2" in back.binding and plan.N == pytest.approx(2.0, rel=1e-9)
     with pytest.raises(jl.UsageError, match="let r be searched"):
-        planning.smallest_compute(DOMAIN, 1.9, r=0.5, corpus_tokens=1.0)
+        planning.min_compute(DOMAIN, 1.9, r=0.5, corpus_tokens=1.0)
     with pytest.raises(jl.UsageError, match="has no input r"):
-        planning.smallest_compute(SCRATCH, 2.0, r="best")
+        planning.min_compute(SCRATCH, 2.0, r="best")

@@ -14,8 +14,8 @@ from jaxlaw import DataError, UsageError, simulate
 from jaxlaw.data._row_areas import area_options
 from jaxlaw.planning import (
     ContinualRun,
+    Draws,
     Pretraining,
-    Replicates,
     _continual,
     final_losses,
     optimal_training,
@@ -46,7 +46,7 @@ def as_fit(given, areas=None, ranges=(0.0, 100.0)):
 def bootstrap(given, size, spread=0.01, seed=0):
     normal = np.random.default_rng(seed).standard_normal((len(given[1]), size))
     draws = zip(given[1].items(), normal, strict=True)
-    return Replicates(as_fit(given), {k: v * np.exp(spread * z) for (k, v), z in draws})
+    return Draws(as_fit(given), {k: v * np.exp(spread * z) for (k, v), z in draws})
 
 
 def predicted(given, schedule, share, **more):

@@ -77,7 +77,7 @@ def draws(chinchilla_fit):
         name: value * np.exp(0.01 * random.standard_normal(50))
         for name, value in chinchilla_fit.params.items()
     }
-    return planning.Replicates(chinchilla_fit, params)
+    return planning.Draws(chinchilla_fit, params)
 
 
 @pytest.fixture(scope="module")
@@ -152,7 +152,7 @@ def annealing():
     ranges = {"S1": (0.01, 1.0), "S2": (0.0, 1.0)}
     pair = drawn(("annealing", TRUTHS["annealing"]), ranges=ranges)
     fit = dataclasses.replace(pair.fit, area_options=area_options(0.99))
-    return planning.Replicates(fit, pair.params)
+    return planning.Draws(fit, pair.params)
 
 
 def own_loss(fit, table):

@@ -20,7 +20,7 @@ HELD = ("E", "A", "alpha")
 
 
 @pytest.fixture(scope="module")
-def base() -> planning.Replicates:
+def base() -> planning.Draws:
     """As if from runs from scratch: draws around the truth, one of them NaN."""
     found = drawn(SCRATCH, SIZE)
     lost = np.arange(SIZE) == LOST
@@ -101,7 +101,7 @@ def test_other_bases_are_refused(base, continual):
 
 def test_plans_that_compare_the_two_have_nothing_to_say_against_it(base, continual):
     def codes(ours) -> set[str]:
-        found = planning.break_even(base, ours, N=1e9), planning.saved_compute(base, ours, 2.6)
+        found = planning.break_even(base, ours, N=1e9), planning.compute_savings(base, ours, 2.6)
         return {note.code for plan in found for note in plan.notes}
 
     assert "base-held" not in codes(continual)
@@ -117,10 +117,10 @@ def test_saved_draws_of_a_base_are_one(base, continual, tmp_path, monkeypatch):
              "--quiet", "--draws", "boot.json"]  # fmt: skip
     done = CliRunner().invoke(app, asked)
     assert done.exit_code == 0, done.output
-    kept = planning.Replicates.load("boot.json")
+    kept = planning.Draws.load("boot.json")
     for name, column in continual.params.items():
         np.testing.assert_array_equal(kept.params[name], column)
     few = CliRunner().invoke(app, [*asked[:4], "9", *asked[5:]])
     assert "same number (-n 12)" in in_options(str(few.exception))
-    notes = planning.break_even(planning.Replicates.load("base.json"), kept, N=1e9).notes
+    notes = planning.break_even(planning.Draws.load("base.json"), kept, N=1e9).notes
     assert "base-held" not in [note.code for note in notes]

@@ -8,13 +8,13 @@ import pytest
 from studied import a_study
 
 import jaxlaw as jl
-from jaxlaw.planning import Replicates
+from jaxlaw.planning import Draws
 
 FIT = jl.published()["besiroglu-2024"]
-DRAWN = Replicates(FIT, {name: value * np.linspace(0.9, 1.1, 20)
+DRAWN = Draws(FIT, {name: value * np.linspace(0.9, 1.1, 20)
                          for name, value in FIT.params.items()})  # fmt: skip
 KEPT = {"fit": FIT, "study": a_study(), "bootstrap": DRAWN}
-LOAD = {"fit": jl.load, "study": jl.Study.load, "bootstrap": Replicates.load}
+LOAD = {"fit": jl.load, "study": jl.Study.load, "bootstrap": Draws.load}
 
 
 @pytest.fixture
@@ -50,8 +50,8 @@ def test_records_without_a_file_are_read_as_strictly():
         (jl.Study, FIT.to_dict(), "record is not a jaxlaw study"),
         (jl.Study, [], "record is not a jaxlaw study"),
         (jl.Study, a_study().to_dict() | {"frame": 3}, "record is not a whole jaxlaw study"),
-        (Replicates, FIT.to_dict(), "record is not a whole jaxlaw bootstrap: 'draws'"),
-        (Replicates, half, "record is not a whole jaxlaw fit: field 'params.alpha'"),
+        (Draws, FIT.to_dict(), "record is not a whole jaxlaw bootstrap: 'draws'"),
+        (Draws, half, "record is not a whole jaxlaw fit: field 'params.alpha'"),
     ):
         with pytest.raises(jl.DataError, match=message):
             of.from_dict(record)

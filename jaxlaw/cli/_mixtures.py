@@ -92,7 +92,7 @@ def limited_command(
     check_out(out, *ANSWER)
     (fit,) = loaded_fits([domain], bootstrap)
     options = {"total": total, "level": level, **inputs_at(at)}
-    found = planning.optimal_mixture_limited(fit, tokens, **options)
+    found = planning.optimal_mixture_data_limited(fit, tokens, **options)
     tell(found, out, as_json, draw=lambda plots: plots.limited_domain(fit, tokens, **options))
 
 
@@ -118,7 +118,7 @@ def shares_command(
     files = {name: Path(path) for name, path in pairs(domains, "the domains").items()}
     every = [*files.values(), *([] if general is None else [general])]
     fits = loaded_fits(every, bootstrap)
-    found = planning.optimal_shares(
+    found = planning.optimal_domain_weights(
         dict(zip(files, fits, strict=False)),
         general=None if general is None else fits[-1],
         start=start,

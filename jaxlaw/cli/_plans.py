@@ -163,11 +163,13 @@ def target_command(
                 "--limit, --corpus-tokens and r=best are for the least compute; with N or D given "
                 "none is needed"
             )
-        found = planning.allocation_at(loaded, loss=loss, compute=compute, level=level, **inputs)
+        found = planning.tokens_or_size_for(
+            loaded, loss=loss, compute=compute, level=level, **inputs
+        )
     elif loss is None or compute is not None:
         raise UsageError("give --loss; or --at N=… (or D=…) with --loss or --compute")
     else:
-        found = planning.smallest_compute(
+        found = planning.min_compute(
             loaded, loss, limits=ranges_of(limit, "--limit"), corpus_tokens=corpus_tokens,
             level=level, **inputs,
         )  # fmt: skip
@@ -200,11 +202,11 @@ def transfer_command(
     fits = loaded_fits([scratch, continual], bootstrap)
     inputs = inputs_at(at)
     if "N" in inputs:
-        found = planning.transferred(*fits, loss=loss, level=level, **inputs)
+        found = planning.data_transferred(*fits, loss=loss, level=level, **inputs)
     elif loss is None or inputs:
         raise UsageError("give --at N=… with --at D=… or --loss; or --loss alone")
     else:
-        found = planning.saved_compute(*fits, loss, level=level)
+        found = planning.compute_savings(*fits, loss, level=level)
     if "N" not in inputs:
         tell(found, out, as_json, draw=lambda plots: plots.both_ways(*fits, found=found))
         return
@@ -304,5 +306,5 @@ def envelope_command(
     check_out(out, *ANSWER)
     columns, values = pairs(column, "--column"), values_of(value)
     table = jl.read_runs(data, columns, format=format, values=values).table
-    found = planning.lowest_losses(table, levels, run=run)
+    found = planning.loss_envelope(table, levels, run=run)
     show(found, (), out, as_json, lambda plots: plots.lowest_of_runs(found, table))

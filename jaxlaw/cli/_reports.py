@@ -99,7 +99,7 @@ def report_command(
     else:
         drawn = found if bootstrap is None else with_draws(result, found, bootstrap)
         told["plans"] = _plans(drawn, compute, general, start, threshold, at, level)
-        if isinstance(drawn, planning.Replicates):
+        if isinstance(drawn, planning.Draws):
             found, told["intervals"] = drawn.fit, drawn
         if data is not None and schedules is not None:
             told["runs"] = curves.curves_of(data, *along, fill=fill, **reading)

@@ -13,10 +13,10 @@ from jaxlaw._json import kind_of, place_of, read_record
 from jaxlaw.errors import DataError, UsageError, nearest, nearest_file
 from jaxlaw.fitting._saved_fits import from_dict
 from jaxlaw.laws._files import names_a_file
-from jaxlaw.planning import Replicates
+from jaxlaw.planning import Draws
 
 PUBLISHED = "published:"  # before the name of printed coefficients, in place of a file
-_MADE_OF = {"fit": from_dict, "study": jl.Study.from_dict, "bootstrap": Replicates.from_dict}
+_MADE_OF = {"fit": from_dict, "study": jl.Study.from_dict, "bootstrap": Draws.from_dict}
 
 
 def loaded(file: str | Path, *kinds: str) -> Any:
@@ -61,9 +61,9 @@ def loaded_fits(files: Sequence[str | Path], draws: list[Path] | None) -> list[A
     return [with_draws(*each) for each in zip(files, fits, draws, strict=True)]
 
 
-def with_draws(of: str | Path, fit: jl.Fit | Replicates, file: Path) -> Replicates:
+def with_draws(of: str | Path, fit: jl.Fit | Draws, file: Path) -> Draws:
     """The fit of a file with the table of its draws in another (CSV), a column a parameter."""
-    if isinstance(fit, Replicates):
+    if isinstance(fit, Draws):
         raise UsageError(f"{of} has its own draws; leave --bootstrap out")
     try:
         table = pd.read_csv(file)
@@ -78,7 +78,7 @@ def with_draws(of: str | Path, fit: jl.Fit | Replicates, file: Path) -> Replicat
         )
     params = {name: table[name].to_numpy(float) for name in fit.law.parameter_names}
     kind, groups = (_one_of(table, name) for name in ("kind", "groups"))
-    return Replicates(fit, params, (), kind, tuple(groups.split(",")) if groups else None)
+    return Draws(fit, params, (), kind, tuple(groups.split(",")) if groups else None)
 
 
 def _one_of(table: pd.DataFrame, column: str) -> str:

@@ -17,16 +17,15 @@ from jaxlaw.cli._terminal import (
     write_json,
 )
 from jaxlaw.errors import UsageError, nearest
+from jaxlaw.planning._allocation import Allocation, AllocationLaw
 from jaxlaw.planning._answers import Answer
 from jaxlaw.planning._continual import OptimalTraining, TurningLength
 from jaxlaw.planning._downstream import ModelChoice, Valuation
 from jaxlaw.planning._out_of_domain import OutOfDomain
-from jaxlaw.planning.breakeven import BreakEven
-from jaxlaw.planning.budgets import Allocation, AllocationLaw
+from jaxlaw.planning._transfer import BreakEven, Saving, Transfer
 from jaxlaw.planning.domains import DomainShares
 from jaxlaw.planning.mixture import CriticalRatio, LimitedMixture, Mixture
 from jaxlaw.planning.replays import ReplayComparison
-from jaxlaw.planning.transfer import Saving, Transfer
 
 Schema = dict[str, Any]
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"

@@ -108,7 +108,7 @@ def _show(
     }
     if draws is not None:
         if draws.suffix.lower() == ".json":
-            whole = jl.planning.Replicates(
+            whole = jl.planning.Draws(
                 found.fit, found.params, found.notes, found.kind, found.groups
             )
             whole.save(draws)

@@ -1,7 +1,16 @@
 """The questions a fitted law answers."""
 
 from jaxlaw._deprecated import renamed_names
-from jaxlaw.planning._answers import Replicates
+from jaxlaw.planning._allocation import (
+    BestRun,
+    allocation,
+    allocation_law,
+    best_run,
+    frontier,
+    min_compute,
+    tokens_or_size_for,
+)
+from jaxlaw.planning._answers import Draws
 from jaxlaw.planning._continual import (
     FinalLosses,
     OptimalTraining,
@@ -14,18 +23,19 @@ from jaxlaw.planning._continual import (
 )
 from jaxlaw.planning._continual_run import ContinualRun, Pretraining
 from jaxlaw.planning._downstream import ModelChoice, Valuation, choose_model, pretraining_value
+from jaxlaw.planning._observed import loss_envelope, observed_transfer
 from jaxlaw.planning._out_of_domain import OutOfDomain, out_of_domain
 from jaxlaw.planning._schedule import OptimalSchedule, optimal_schedule
-from jaxlaw.planning.breakeven import break_even
-from jaxlaw.planning.budgets import allocation, allocation_law, frontier
-from jaxlaw.planning.domains import optimal_shares
-from jaxlaw.planning.envelope import lowest_losses
-from jaxlaw.planning.mixture import critical_ratio, optimal_mixture, optimal_mixture_limited
-from jaxlaw.planning.pipelines import BestRun, best_run
+from jaxlaw.planning._transfer import (
+    break_even,
+    compute_savings,
+    data_transferred,
+    frontier_savings,
+    transfer_table,
+)
+from jaxlaw.planning.domains import optimal_domain_weights
+from jaxlaw.planning.mixture import critical_ratio, optimal_mixture, optimal_mixture_data_limited
 from jaxlaw.planning.replays import compare_replay
-from jaxlaw.planning.savings import frontier_savings, observed_transfer
-from jaxlaw.planning.targets import allocation_at, smallest_compute
-from jaxlaw.planning.transfer import saved_compute, transfer_table, transferred
 
 __all__ = [
     "BestRun",
@@ -36,12 +46,12 @@ __all__ = [
     "OptimalTraining",
     "OutOfDomain",
     "Pretraining",
-    "Replicates",
+    "Draws",
     "TradeoffCurve",
     "TurningLength",
     "Valuation",
     "allocation",
-    "allocation_at",
+    "tokens_or_size_for",
     "allocation_law",
     "best_run",
     "break_even",
@@ -51,23 +61,36 @@ __all__ = [
     "final_losses",
     "frontier",
     "frontier_savings",
-    "lowest_losses",
+    "loss_envelope",
     "observed_transfer",
     "optimal_mixture",
-    "optimal_mixture_limited",
+    "optimal_mixture_data_limited",
     "optimal_schedule",
-    "optimal_shares",
+    "optimal_domain_weights",
     "optimal_training",
     "out_of_domain",
     "pretraining_value",
-    "saved_compute",
-    "smallest_compute",
+    "compute_savings",
+    "min_compute",
     "tradeoff_curve",
     "transfer_table",
-    "transferred",
+    "data_transferred",
     "turning_length",
 ]
 
 __getattr__ = renamed_names(
-    __name__, globals(), {"BalanceCurve": "TradeoffCurve", "balance_curve": "tradeoff_curve"}
+    __name__,
+    globals(),
+    {
+        "BalanceCurve": "TradeoffCurve",
+        "Replicates": "Draws",
+        "allocation_at": "tokens_or_size_for",
+        "balance_curve": "tradeoff_curve",
+        "lowest_losses": "loss_envelope",
+        "optimal_mixture_limited": "optimal_mixture_data_limited",
+        "optimal_shares": "optimal_domain_weights",
+        "saved_compute": "compute_savings",
+        "smallest_compute": "min_compute",
+        "transferred": "data_transferred",
+    },
 )

@@ -38,7 +38,7 @@ _DOUBTS = {
 
 
 @dataclass(frozen=True, eq=False)
-class Replicates:
+class Draws:
     """A fit, and what it came to on resampled runs: all that a plan needs of a bootstrap.
 
     Attributes:
@@ -73,7 +73,7 @@ class Replicates:
         return records.plain(record)
 
     @classmethod
-    def load(cls, path: str | Path) -> Replicates:
+    def load(cls, path: str | Path) -> Draws:
         """Read what :meth:`save` wrote.
 
         Raises:
@@ -83,7 +83,7 @@ class Replicates:
         return cls.from_dict(records.read_record(path, "bootstrap"), records.place_of(path))
 
     @classmethod
-    def from_dict(cls, record: Any, source: str = "record") -> Replicates:
+    def from_dict(cls, record: Any, source: str = "record") -> Draws:
         """The fit and draws of :meth:`to_dict`; raises as :meth:`load`."""
         with records.whole(source, "bootstrap"):
             draws = {name: np.array(column, float) for name, column in record["draws"].items()}
@@ -134,7 +134,7 @@ def sources(*given: Any) -> tuple[Source, ...]:
 
     Args:
         *given: each a Fit, (law, params), or a bootstrap: an object with ``fit`` and
-            ``params``, as :class:`Replicates`. With (law, params) inputs and answers are in
+            ``params``, as :class:`Draws`. With (law, params) inputs and answers are in
             the law's own units, with the others in those of the fitted runs. One without
             replicates stays as it is beside the replicates of another.
 
@@ -396,12 +396,20 @@ def with_ends(name: str, values: np.ndarray, level: float) -> dict[str, np.ndarr
     return columns
 
 
-def measured(values: Mapping[str, np.ndarray], level: float) -> dict[str, Any]:
-    """An answer's numbers, intervals and replicates from quantity → (1 + R,) values."""
+def measured(
+    values: Mapping[str, np.ndarray], level: float, given: Sequence[str] = ()
+) -> dict[str, Any]:
+    """An answer's numbers, intervals and draws from quantity → (1 + R,) values.
+
+    Args:
+        values: quantity → the fit's own number, then those of its R draws.
+        level: confidence level of the intervals.
+        given: quantities that have no interval, since they were given, not found.
+    """
     values = {name: np.asarray(column, float) for name, column in values.items()}
     return {
         **{name: float(column[0]) for name, column in values.items()},
-        "interval": percentiles(values, level),
+        "interval": percentiles({k: v for k, v in values.items() if k not in given}, level),
         "replicates": {name: column[1:] for name, column in values.items() if len(column) > 1},
         "level": level,
     }

@@ -482,7 +482,7 @@ def _optimised(
         at = {k: np.array(v) for k, v in _settings(names, points, fixed, scale).items()}
     at["steps"] = np.clip(np.rint(at["steps"]), 1, None)
     at = {k: np.broadcast_to(v, shape[0] * shape[1]).reshape(shape) for k, v in at.items()}
-    # Replicates come before points: (losses, 2, 1 + R, weights).
+    # Draws come before points: (losses, 2, 1 + R, weights).
     values = _by_name(losses.evaluate({name: v.T for name, v in at.items()}))
     values = {name: v.T for name, v in values.items()}
     pt, cpt = (values[f"{'change' if starts else 'loss'}_{corpus}"] for corpus in _CORPORA)

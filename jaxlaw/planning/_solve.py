@@ -1,4 +1,4 @@
-"""Roots and minima inside the plans' compiled programs.
+"""The plans' compiled programs: one for all draws of a bootstrap; roots and minima inside them.
 
 Everything here takes a fixed or bounded number of steps, so that it batches under ``vmap``: all
 draws of a bootstrap, or all budgets of a frontier, are one call. Where a function is not traced,
@@ -10,12 +10,17 @@ its grid; a narrower one it does not see.
 
 from __future__ import annotations
 
+import functools
+import inspect
 import math
 from collections.abc import Callable
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
+
+from jaxlaw._jit import compiled, in_float64
 
 HALVINGS = 60  # of a bracket: the end is below the rounding of a double
 
@@ -24,6 +29,43 @@ BLOCKS = 8  # of the grid; the best point of each is refined
 ROUNDS = 30  # at most
 STILL = 1e-14  # relative gain of a round after which there is none to come: Newton's are quadratic
 SHRINKS = 12  # step lengths tried in a round, each half the one before
+
+
+def for_each_draw(
+    *static: str, draws: tuple[str, ...] = ("params",)
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Decorator: from a function of one draw's parameters to a program for all draws.
+
+    Args:
+        static: names of the function's static arguments, such as the law.
+        draws: names of its arguments that have a leading axis of draws; all others are shared.
+
+    Returns:
+        A function of the same positional arguments: it works in float64 and returns NumPy arrays
+        with that leading axis.
+    """
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        names = tuple(inspect.signature(function).parameters)
+        arrays = [name for name in names if name not in static]
+        axes = [0 if name in draws else None for name in arrays]
+
+        @compiled(static_argnames=static)
+        @functools.wraps(function)
+        def program(*args: Any) -> Any:
+            given = dict(zip(names, args, strict=True))
+            fixed = {name: given[name] for name in static}
+            over = jax.vmap(lambda *each: function(**fixed, **dict(zip(arrays, each))), axes)  # noqa: B905
+            return over(*(given[name] for name in arrays))
+
+        @functools.wraps(function)
+        def call(*args: Any) -> Any:
+            with in_float64():
+                return jax.tree.map(np.asarray, program(*args))
+
+        return call
+
+    return decorate
 
 
 def root(rising: Callable[[Any], Any], low: Any, high: Any, halvings: int = HALVINGS) -> Any:

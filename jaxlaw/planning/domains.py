@@ -64,7 +64,7 @@ class DomainShares(Answer):
 
 
 @checked
-def optimal_shares(
+def optimal_domain_weights(
     domains: Mapping[str, Any],
     *,
     general: Any = None,

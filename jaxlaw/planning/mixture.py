@@ -20,6 +20,7 @@ from jaxlaw._typed import ConfidenceLevel, checked
 from jaxlaw.errors import UsageError, nearest
 from jaxlaw.laws._base import Law
 from jaxlaw.notes import Note
+from jaxlaw.planning._allocation import SEARCH_LIMITS
 from jaxlaw.planning._answers import (
     LEVEL,
     Answer,
@@ -34,7 +35,6 @@ from jaxlaw.planning._answers import (
     with_ends,
 )
 from jaxlaw.planning._solve import minimise, root
-from jaxlaw.planning.placing import WALLS
 
 CURVE = 101  # points of the trade-off curve
 GRID = 1025  # shares at which the constraint is looked at, before the root between two of them
@@ -181,7 +181,7 @@ def critical_ratio(
 
 
 @checked
-def optimal_mixture_limited(
+def optimal_mixture_data_limited(
     domain: Any,
     corpus_tokens: float,
     *,
@@ -210,7 +210,7 @@ def optimal_mixture_limited(
     least = LEAST if total is None else tokens / in_domain("total", total)
     if least > 1:
         raise UsageError(f"total, {total:g}, is less than corpus_tokens, {tokens:g}")
-    walls = np.log(WALLS["D"]) - math.log(_single(source, "D"))
+    walls = np.log(SEARCH_LIMITS["D"]) - math.log(_single(source, "D"))
     with in_float64():
         share, loss, alone, below = map(
             np.asarray,

@@ -8,11 +8,10 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from jaxlaw._jit import in_float64
+from jaxlaw.planning._allocation import frontier
 from jaxlaw.planning._answers import LEVEL, Source, held, sources, with_ends
-from jaxlaw.planning.breakeven import BreakEven
-from jaxlaw.planning.budgets import frontier
+from jaxlaw.planning._transfer import BreakEven, Saving, size_and_data_laws
 from jaxlaw.planning.mixture import critical_ratio
-from jaxlaw.planning.transfer import Saving, nd_laws
 from jaxlaw.plots.style import (
     BLUE,
     INK,
@@ -79,10 +78,10 @@ def both_ways(
         ax: where to draw; a new figure if None.
         N: at this size, over the tokens; compute: at this budget, over the size. With neither,
             over the budget, each at its best size.
-        found: what :func:`jaxlaw.planning.break_even` or ``saved_compute`` returned, marked.
+        found: what :func:`jaxlaw.planning.break_even` or ``compute_savings`` returned, marked.
     """
     ax = ax or new_axes()
-    both = nd_laws(sources(scratch, continual))
+    both = size_and_data_laws(sources(scratch, continual))
     ours, along = both[1], "D" if N is not None else "N" if compute is not None else "compute"
     single = 1.0 if along == "compute" else ours.single(along)
     x, ends = _range(found, along, single), []

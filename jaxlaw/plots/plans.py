@@ -11,10 +11,10 @@ from matplotlib.axes import Axes
 
 from jaxlaw._jit import in_float64
 from jaxlaw.fitting._scores import runs_for
+from jaxlaw.planning._allocation import Allocation, Frontier, frontier
 from jaxlaw.planning._answers import Source, held, sources
-from jaxlaw.planning.budgets import Allocation, Frontier, frontier
 from jaxlaw.planning.domains import DomainShares
-from jaxlaw.planning.mixture import Mixture, optimal_mixture_limited
+from jaxlaw.planning.mixture import Mixture, optimal_mixture_data_limited
 from jaxlaw.planning.replays import ReplayComparison
 from jaxlaw.plots.style import (
     BLUE,
@@ -84,7 +84,7 @@ def limited_domain(
 
     Args:
         domain, corpus_tokens, **options: as for
-            :func:`jaxlaw.planning.optimal_mixture_limited`; several numbers of tokens draw a
+            :func:`jaxlaw.planning.optimal_mixture_data_limited`; several numbers of tokens draw a
             curve each.
         ax: where to draw; a new figure if None.
     """
@@ -95,7 +95,7 @@ def limited_domain(
     r = np.linspace(0.02, 1, 400)
     amounts, ends = np.atleast_1d(corpus_tokens), []
     for color, tokens in zip(shades(len(amounts)), amounts, strict=True):
-        plan = optimal_mixture_limited(domain, float(tokens), **options)
+        plan = optimal_mixture_data_limited(domain, float(tokens), **options)
         point = {name: values[0] for name, values in source.params.items()}
         with in_float64():
             loss = source.law.at_once(point, D=tokens * source.units["D"] / r, r=r, **given)
@@ -123,7 +123,7 @@ def domain_shares(plan: DomainShares, ax: Axes | None = None) -> Axes:
     """Shares of several domains and of the general corpus, with their intervals.
 
     Args:
-        plan: what :func:`jaxlaw.planning.optimal_shares` returned.
+        plan: what :func:`jaxlaw.planning.optimal_domain_weights` returned.
         ax: where to draw; a new figure if None.
     """
     ax = ax or new_axes()
@@ -268,7 +268,7 @@ def loss_frontier(
         found: what :func:`jaxlaw.planning.frontier` returned.
         ax: where to draw; a new figure if None.
         observed: a table with ``C`` and ``loss``, such as
-            :func:`jaxlaw.planning.lowest_losses` returns, or nothing.
+            :func:`jaxlaw.planning.loss_envelope` returns, or nothing.
         label: name of the line.
         fit: the fit that was planned with, if the ground outside of its fitted N and D is to be
             shaded.
@@ -315,7 +315,7 @@ def lowest_of_runs(lowest: pd.DataFrame, points: Any, ax: Axes | None = None) ->
     """The lowest loss at each level of compute, among the points of all curves.
 
     Args:
-        lowest: what :func:`jaxlaw.planning.lowest_losses` returned.
+        lowest: what :func:`jaxlaw.planning.loss_envelope` returned.
         points: the table it was given, with ``loss`` and ``C``, or ``N`` and ``D``.
         ax: where to draw; a new figure if None.
     """

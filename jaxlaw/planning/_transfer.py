@@ -1,0 +1,597 @@
+"""From scratch against continual: data transferred, compute saved, where a base stops paying.
+
+Zheng 2024, §4.2, §4.3 and figure 2; "effective data transferred" is Hernandez 2021's. The base's
+own training is not counted, as there.
+
+The paper sees 25 to 50 % of the compute saved throughout. Its two fits of the loss envelopes (§4.2)
+say so: 48 to 43 % at equal loss from 1e17 to 1e23 FLOPs. The coefficients of its table 2 do not:
+at 20 tokens a parameter, as its models were trained, they put the continual runs behind. Exponents
+are printed to two digits, and half a unit of the last one moves what is saved by 1 B parameters on
+20 B tokens between −500 % and 36 %.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pandas as pd
+
+from jaxlaw._typed import ConfidenceLevel, checked
+from jaxlaw.errors import UsageError
+from jaxlaw.fitting._fitted_law import SupportsDraws
+from jaxlaw.laws._base import Law
+from jaxlaw.notes import Note
+from jaxlaw.planning._allocation import (
+    SEARCH_LIMITS,
+    Cost,
+    best_of_budget,
+    budgets_of,
+    flops,
+    log_tokens,
+    loss_at,
+    loss_without_end,
+    losses_at,
+    min_compute,
+    other_input,
+    search_limits,
+)
+from jaxlaw.planning._answers import (
+    LEVEL,
+    MISSING,
+    SAME,
+    Answer,
+    AnswerTable,
+    Source,
+    in_domain,
+    measured,
+    need,
+    on_replicates,
+    on_source,
+    sources,
+    with_ends,
+)
+from jaxlaw.planning._solve import for_each_draw, root, root_or_infinity
+
+GRID = 129  # points at which two losses are compared, before the root between two of them
+BUDGETS = (1e10, 1e36)  # FLOPs among which the frontiers are compared
+LOG_COMPUTES = (0.0, math.log(1e60))  # in which two laws of compute are compared
+TIE = 1e-13  # relative difference of losses that rounding may make
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Transfer(Answer):
+    """What a base saves one run, against training from scratch to the same loss.
+
+    Attributes:
+        N, D: size and tokens of the continual run, in the units of its fitted runs.
+        loss: loss of both.
+        scratch_D: tokens from scratch to that loss; infinite where scratch never gets there.
+        transferred: scratch_D − D.
+        saved: share of the compute saved, (C_scratch − C_continual) / C_scratch.
+    """
+
+    N: float
+    D: float
+    loss: float
+    scratch_D: float
+    transferred: float
+    saved: float
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Saving(Answer):
+    """Least compute to a loss from scratch and from a base, each with its own best size.
+
+    Attributes:
+        loss: loss of both, in nats.
+        scratch_compute, continual_compute: FLOPs.
+        saved: (C_scratch − C_continual) / C_scratch.
+    """
+
+    loss: float
+    scratch_compute: float
+    continual_compute: float
+    saved: float
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class BreakEven(Answer):
+    """Where training from scratch and from a base come to the same loss.
+
+    Attributes:
+        N, D: size and tokens there, in the units of the continual fit's runs (each budget's
+            best continual run, where the frontiers are compared).
+        compute: FLOPs there; infinite for ``always`` or ``never``.
+        loss: loss of both, in nats.
+        pays: where continual training has the lower loss: ``below`` or ``above`` this point
+            (of D, N or compute), ``always`` or ``never``.
+    """
+
+    N: float
+    D: float
+    compute: float
+    loss: float
+    pays: str
+
+
+@checked
+def data_transferred(
+    scratch: Any,
+    continual: Any,
+    *,
+    N: float,
+    D: float | None = None,
+    loss: float | None = None,
+    cost: Cost | None = None,
+    level: ConfidenceLevel = LEVEL,
+) -> Transfer:
+    """Effective data transferred and compute saved of one continual run.
+
+    Args:
+        scratch: fit of the loss over N and D, from scratch: a Fit, (law, params), or a bootstrap.
+        continual: fit of the loss over N and D, from a base.
+        N: size, in the units of the continual fit's runs.
+        D: tokens of the continual run, in those units; or give loss.
+        loss: loss of the continual run; or give D.
+        cost: function ``f(N, D)`` in FLOPs, as for :func:`jaxlaw.planning.allocation`.
+        level: confidence level of the intervals.
+
+    Returns:
+        Transfer. Where scratch never comes to the loss at this size, ``scratch_D`` and
+        ``transferred`` are infinite, ``saved`` is 1, and the note ``no-finite-answer`` says
+        where it ends.
+
+    Raises:
+        UsageError: not one of D and loss, or a law that takes more than N and D.
+
+    Example:
+        >>> fits = [jl.published()[f"zheng-2024-{base}"] for base in ("scratch", "cpt")]
+        >>> plan = jl.planning.data_transferred(*fits, N=1e9, D=1e9)
+        >>> print(f"{plan.transferred:.3g} tokens, {plan.saved:.0%} of the compute")
+        3.62e+08 tokens, 27% of the compute
+    """
+    both = size_and_data_laws(sources(scratch, continual))
+    ours = both[1]
+    if (D is None) == (loss is None):
+        raise UsageError("give one of D, the continual run's tokens, and loss")
+    log_N = math.log(in_domain("N", N) * ours.single("N"))
+    if D is None:
+        target = np.full(ours.rows, in_domain("loss", loss))
+        log_D = _tokens_to(ours, log_N, target)
+    else:
+        log_D = np.full(ours.rows, math.log(in_domain("D", D) * ours.single("D")))
+        target = losses_at(ours.law, ours.params, log_N, log_D[0], {})
+    values = _against_scratch(both, cost, log_N, log_D, target)
+    notes = _transfer_notes(values, loss_without_end(both[0], "D", log_N, {}))
+    answer = measured(values, level, given=("N", "D" if loss is None else "loss"))
+    raw = {name: answer[name] * ours.single(name) for name in ("N", "D")}
+    there = raw | {"D": answer["scratch_D"] * ours.single("D")}
+    for source, what, at in ((both[0], "from-scratch", there), (ours, "continual", raw)):
+        notes += on_source(source, what, **{k: v / source.single(k) for k, v in at.items()})
+    notes += [*on_replicates(values["saved"], "answer"), *base_notes(scratch, continual)]
+    return Transfer(**answer, binding="equal loss at equal size", notes=tuple(notes))
+
+
+@checked
+def transfer_table(
+    scratch: Any,
+    continual: Any,
+    N: Sequence[float],
+    D: Sequence[float],
+    *,
+    cost: Cost | None = None,
+    level: ConfidenceLevel = LEVEL,
+) -> pd.DataFrame:
+    """Data transferred and compute saved for every N and D (Zheng's figure 2).
+
+    Args:
+        scratch: fit of the loss over N and D, from scratch.
+        continual: fit of the loss over N and D, from a base.
+        N: sizes, in the units of the continual fit's runs.
+        D: tokens of the continual runs, in those units.
+        cost: function ``f(N, D)`` in FLOPs, as for :func:`jaxlaw.planning.allocation`.
+        level: confidence level of the intervals.
+
+    Returns:
+        One row for each pair: ``N``, ``D``, ``loss``, ``scratch_D``, ``transferred``, ``saved``;
+        with draws ``…_low`` and ``…_high`` of the last two.
+
+    Example:
+        >>> fits = [jl.published()[f"zheng-2024-{base}"] for base in ("scratch", "cpt")]
+        >>> table = jl.planning.transfer_table(*fits, [1e9], [1e9, 1e10])
+        >>> table["saved"].round(2).tolist()
+        [0.27, -0.58]
+    """
+    both = size_and_data_laws(sources(scratch, continual))
+    ours, rows = both[1], []
+    sizes, tokens = (
+        [in_domain(name, value) for value in np.atleast_1d(values)]
+        for name, values in (("N", N), ("D", D))
+    )
+    for size, some in ((size, some) for size in sizes for some in tokens):
+        log_N, log_D = math.log(size * ours.single("N")), math.log(some * ours.single("D"))
+        loss = losses_at(ours.law, ours.params, log_N, log_D, {})
+        rows.append(_against_scratch(both, cost, log_N, np.full(ours.rows, log_D), loss))
+    values = {name: np.stack([row[name] for row in rows], axis=1) for name in rows[0]}
+    table = {name: columns[0] for name, columns in values.items()}
+    for name in ("transferred", "saved"):
+        table |= with_ends(name, values[name], level)
+    return pd.DataFrame(table)
+
+
+@checked
+def compute_savings(
+    scratch: Any,
+    continual: Any,
+    loss: float,
+    *,
+    cost: Cost | None = None,
+    level: ConfidenceLevel = LEVEL,
+) -> Saving:
+    """Compute saved at equal loss where either way takes the size that suits it best.
+
+    At equal size :func:`data_transferred` tells.
+
+    Args:
+        scratch: fit of the loss over N and D, from scratch.
+        continual: fit of the loss over N and D, from a base.
+        loss: loss of both, in nats.
+        cost: function ``f(N, D)`` in FLOPs, as for :func:`jaxlaw.planning.allocation`.
+        level: confidence level of the intervals.
+
+    Returns:
+        Saving. Out of reach of scratch, ``scratch_compute`` is infinite and ``saved`` is 1; out
+        of reach of both, ``saved`` is NaN.
+
+    Example:
+        >>> scratch = jl.simulate.TRUTHS["chinchilla"]
+        >>> continual = scratch | {"B": scratch["B"] / 2}
+        >>> fits = [("chinchilla", params) for params in (scratch, continual)]
+        >>> print(f"{jl.planning.compute_savings(*fits, loss=2.3).saved:.0%}")
+        92%
+    """
+    plans = [min_compute(fit, loss, cost=cost, level=level) for fit in (scratch, continual)]
+    # One without draws stays as it is beside the draws of the other.
+    rows = [np.append(plan.compute, plan.replicates.get("compute", ())) for plan in plans]
+    ours, theirs = np.broadcast_arrays(*(row[:1] if len(row) == 1 else row for row in rows[::-1]))
+    with np.errstate(invalid="ignore"):
+        saved = np.where(np.isinf(theirs) & np.isfinite(ours), 1.0, 1 - ours / theirs)
+    values = {
+        "loss": np.full(len(saved), loss),
+        "scratch_compute": theirs,
+        "continual_compute": ours,
+        "saved": saved,
+    }
+    notes = [
+        Note(note.code, note.severity, f"{way}: {note.message}")
+        for way, plan in zip(("from scratch", "continual"), plans, strict=True)
+        for note in plan.notes
+    ]
+    notes += base_notes(scratch, continual)
+    answer = measured(values, level, given=("loss",))
+    return Saving(**answer, binding="equal loss, each at its best size", notes=tuple(notes))
+
+
+@checked
+def frontier_savings(
+    scratch: Any, continual: Any, compute: Sequence[float], *, level: ConfidenceLevel = LEVEL
+) -> AnswerTable:
+    """Compute saved at equal loss, by two laws of the loss envelope (Zheng 2024, §4.2).
+
+    Args:
+        scratch: law of the compute C alone, from scratch, such as ``loss-compute-e`` fitted to
+            what :func:`jaxlaw.planning.loss_envelope` returned: a Fit, (law, params), or a
+            bootstrap.
+        continual: law of the compute C alone, from a base.
+        compute: FLOPs (K,) spent from scratch.
+        level: confidence level of the intervals.
+
+    Returns:
+        AnswerTable of K rows: ``compute`` and ``loss`` from scratch, ``continual_compute`` to
+        that loss, and ``saved``, the share 1 − continual_compute/compute; with draws
+        ``…_low`` and ``…_high`` of the last three. A continual law that never comes to the loss
+        has an infinite compute, and saves −∞.
+
+    Raises:
+        UsageError: a law that takes more or less than C, or a compute that is not positive.
+
+    Example:
+        >>> fits = [jl.published()[f"zheng-2024-frontier-{base}"] for base in ("scratch", "cpt")]
+        >>> jl.planning.frontier_savings(*fits, [1e17, 1e20, 1e23]).table["saved"].round(2).tolist()
+        [0.48, 0.45, 0.43]
+    """
+    both = sources(scratch, continual)
+    for source in both:
+        if source.law.input_names != ("C",):
+            raise UsageError(
+                f"law {source.law.name} takes {', '.join(source.law.input_names)}; savings between "
+                "frontiers need laws of the compute C alone, such as loss-compute; for laws of N "
+                "and D use compute_savings or data_transferred"
+            )
+    budgets = budgets_of(compute)
+    loss, log_C = _at_equal_loss(
+        tuple(source.law for source in both), tuple(source.params for source in both),
+        np.log(budgets),
+    )  # fmt: skip
+    values = {"loss": loss, "continual_compute": np.exp(log_C)}
+    values["saved"] = 1 - values["continual_compute"] / budgets
+    table = {"compute": budgets} | {name: columns[0] for name, columns in values.items()}
+    for name, columns in values.items():
+        table |= with_ends(name, columns, level)
+    notes: list[Note] = []
+    spent = (budgets, values["continual_compute"][0])
+    for source, what, used in zip(both, ("from-scratch", "continual"), spent, strict=True):
+        for at in {used.min(), used.max()}:
+            notes += on_source(source, what, C=at / source.units["C"])
+    notes = [*_savings_notes(values["saved"][0]), *dict.fromkeys(notes)]
+    return AnswerTable(pd.DataFrame(table), level, tuple(notes))
+
+
+@checked
+def break_even(
+    scratch: Any,
+    continual: Any,
+    *,
+    N: float | None = None,
+    compute: float | None = None,
+    cost: Cost | None = None,
+    level: ConfidenceLevel = LEVEL,
+) -> BreakEven:
+    """The size, the tokens or the budget at which a base stops paying (Zheng 2024, §4.2 and §4.3).
+
+    Args:
+        scratch: fit of the loss over N and D, from scratch: a Fit, (law, params), or a bootstrap.
+        continual: fit of the loss over N and D, from a base.
+        N: size at which the two are compared, over the tokens.
+        compute: budget in FLOPs at which they are compared, over the size. With neither, they
+            are compared over the budget, where either way takes its own best size.
+        cost: function ``f(N, D)`` in FLOPs, as for :func:`jaxlaw.planning.allocation`.
+        level: confidence level of the intervals.
+
+    Returns:
+        BreakEven. Intervals are of the draws that break even on the same side. Where the
+        two cross more than once, it is the crossing nearest the fitted range of the continual
+        runs, and the note ``several-crossings`` tells; within it, or where no range is known,
+        the first at which continual training stops paying.
+
+    Raises:
+        UsageError: N and compute together, or a law that takes more than N and D.
+
+    Example:
+        >>> fits = [jl.published()[f"zheng-2024-{base}"] for base in ("scratch", "cpt")]
+        >>> plan = jl.planning.break_even(*fits, N=1e9)
+        >>> print(f"pays {plan.pays} {plan.D:.2g} tokens")
+        pays below 2.5e+09 tokens
+    """
+    both = size_and_data_laws(sources(scratch, continual))
+    if N is not None and compute is not None:
+        raise UsageError("give N or compute, not both: the two fix the run")
+    ours = both[1]
+    if N is not None:
+        along, fixed = "D", math.log(in_domain("N", N) * ours.single("N"))
+        ends = SEARCH_LIMITS["D"]
+    elif compute is not None:
+        along, fixed = "N", math.log(in_domain("compute", compute))
+        least, most = SEARCH_LIMITS["N"]
+        ends = (least, min(most, compute / (6 * SEARCH_LIMITS["D"][0])))
+    else:
+        along, fixed, ends = "compute", 0.0, BUDGETS
+    laws, params = (tuple(getattr(source, name) for source in both) for name in ("law", "params"))
+    ends = tuple(map(math.log, ends))
+    log_N, log_D, loss, side, count = _crossings(
+        laws, cost, along, params, fixed, ends, _fitted_range(ours, along)
+    )
+    values = {
+        "N": np.exp(log_N) / ours.single("N"),
+        "D": np.exp(log_D) / ours.single("D"),
+        "compute": flops(cost, log_N, log_D),
+        "loss": loss,
+    }
+    same, crosses = side == side[0], np.isin(side, (1, 2))
+    values = {name: np.where(crosses & same, column, np.nan) for name, column in values.items()}
+    if not crosses[0]:
+        values["compute"] = np.where(same, np.inf, np.nan)
+    pays = tuple(_PAYS)[int(side[0])]
+    given = ["N"] if N is not None else []
+    if compute is not None or pays in ("always", "never"):
+        given.append("compute")
+    answer = measured(values, level, given)
+    notes = _side_notes(pays, side, along)
+    if count[0] >= 2:
+        message = (
+            f"the two cross {count[0]} times over all that was searched: this is the crossing "
+            "nearest the fitted runs"
+        )
+        notes.append(Note("several-crossings", "warning", message))
+    for source, what in zip(both, ("from-scratch", "continual"), strict=True):
+        at = {k: answer[k] * ours.single(k) / source.single(k) for k in ("N", "D")}
+        notes += on_source(source, what, **at)
+    notes += base_notes(scratch, continual)
+    binding = f"equal loss; continual training pays {_PAYS[pays].format(along)}"
+    return BreakEven(**answer, pays=pays, binding=binding, notes=tuple(notes))
+
+
+def size_and_data_laws(both: tuple[Source, ...]) -> tuple[Source, ...]:
+    """Laws of N and D alone, or UsageError."""
+    for source in both:
+        need(source, "N", "D")
+        others = set(source.law.input_names) - {"N", "D"}
+        if others:
+            raise UsageError(
+                f"law {source.law.name} also takes {', '.join(sorted(others))}; transfer compares "
+                "laws of N and D"
+            )
+    return both
+
+
+def base_notes(scratch: Any, continual: Any) -> list[Note]:
+    """Two bootstraps of which one holds what the other was free to fit, and not as that has it."""
+    if not (isinstance(scratch, SupportsDraws) and isinstance(continual, SupportsDraws)):
+        return []
+    fit = continual.fit
+    unpaired = [
+        name
+        for name in fit.law.from_base
+        if name in (fit.fixed or {})
+        and not _same_draws(continual.params[name], scratch.params.get(name))
+    ]
+    if not unpaired:
+        return []
+    message = (
+        f"the resamples of the continual fit do not hold {', '.join(unpaired)} of those from "
+        "scratch: intervals of sizes, tokens and savings come out too wide, those of losses too "
+        "narrow; for right ones resample the continual runs with base= the bootstrap from scratch"
+    )
+    return [Note("base-held", "warning", message)]
+
+
+def _same_draws(ours: Any, theirs: Any) -> bool:
+    """Whether every resample that came to something has the other's value."""
+    ours, theirs = np.asarray(ours, float), np.asarray(theirs, float)
+    return ours.shape == theirs.shape and bool(
+        np.all(np.isnan(ours) | np.isclose(ours, theirs, rtol=SAME, atol=0.0))
+    )
+
+
+def _tokens_to(source: Source, log_N: float, loss: np.ndarray) -> np.ndarray:
+    """(draws,) log tokens at which a law comes down to (draws,) losses; ∞ where it does not."""
+    sizes = np.full(source.rows, log_N)
+    return other_input(source.law, None, "D", "loss", source.params, sizes, loss, {})[0]
+
+
+def _against_scratch(
+    both: tuple[Source, ...], cost: Cost | None, log_N: float, log_D: np.ndarray, loss: np.ndarray
+) -> dict[str, np.ndarray]:
+    """Values (draws,) of a :class:`Transfer`."""
+    scratch, ours = both
+    scratch_log_D = _tokens_to(scratch, log_N, loss)
+    needed, spent = (flops(cost, log_N, at) for at in (scratch_log_D, log_D))
+    values = {
+        "N": np.full(len(log_D), math.exp(log_N) / ours.single("N")),
+        "D": np.exp(log_D) / ours.single("D"),
+        "loss": loss,
+        "scratch_D": np.exp(scratch_log_D) / ours.single("D"),
+    }
+    with np.errstate(invalid="ignore"):
+        transferred = values["scratch_D"] - values["D"]
+        saved = np.where(np.isinf(scratch_log_D), 1.0, 1 - spent / needed)
+    for name, column in (("transferred", transferred), ("saved", saved)):
+        values[name] = np.where(np.isfinite(log_D), column, np.nan)
+    return values
+
+
+def _transfer_notes(values: dict[str, np.ndarray], lowest: float) -> list[Note]:
+    if np.isinf(values["D"][0]):
+        message = f"the continual runs do not come to a loss of {values['loss'][0]:.5g}"
+        return [Note("no-finite-answer", "error", message)]
+    notes = []
+    if np.isinf(values["scratch_D"][0]):
+        message = (
+            f"from scratch no number of tokens comes to a loss of {values['loss'][0]:.5g} at this "
+            f"size: it ends at {lowest:.5g}"
+        )
+        notes.append(Note("no-finite-answer", "error", message))
+    elif values["transferred"][0] < 0:
+        message = "scratch comes to this loss with fewer tokens: the base costs more than it gives"
+        notes.append(Note("negative-transfer", "warning", message))
+    share = np.isinf(values["scratch_D"][1:]).mean() if len(values["D"]) > 1 else 0.0
+    if share and np.isfinite(values["scratch_D"][0]):
+        message = f"in {share:.1%} of the replicates scratch never comes to this loss"
+        notes.append(Note("replicates-out-of-reach", "warning", message))
+    return notes
+
+
+@for_each_draw("laws")
+def _at_equal_loss(laws: tuple[Law, Law], params: Any, log_C: Any) -> Any:
+    """(draws, K) losses of the first law at log compute (K,), and where the second has them."""
+
+    def at(log_C: Any) -> Any:
+        loss = laws[0](params[0], C=jnp.exp(log_C))
+        return loss, root_or_infinity(
+            lambda other: loss - laws[1](params[1], C=jnp.exp(other)), *LOG_COMPUTES
+        )
+
+    return jax.vmap(at)(log_C)
+
+
+def _savings_notes(saved: np.ndarray) -> list[Note]:
+    if np.isneginf(saved).any():
+        message = "by its law no compute brings the continual runs to some of these losses"
+        return [Note("no-finite-answer", "warning", message)]
+    if (saved < -SAME).any():
+        message = "scratch comes to some of these losses with less compute than the base does"
+        return [Note("negative-transfer", "warning", message)]
+    return []
+
+
+def _fitted_range(ours: Source, along: str) -> tuple[float, float]:
+    """Logarithms between which runs were fitted; everything where that is not known."""
+    N, D = (np.array(ours.ranges.get(k, (0, np.inf))) * ours.single(k) for k in ("N", "D"))
+    with np.errstate(all="ignore"):
+        low, high = np.log({"N": N, "D": D, "compute": 6 * N * D}[along])
+    return (low, high) if np.isfinite([low, high]).all() else (-math.inf, math.inf)
+
+
+@for_each_draw("laws", "cost", "along")
+def _crossings(
+    laws: tuple[Law, Law], cost: Cost | None, along: str, params: Any, fixed: Any, ends: Any,
+    fitted: Any,
+) -> Any:  # fmt: skip
+    """Log N, log D and loss of the crossing nearest to the fitted range, its side, and how many.
+
+    Side 0: continual is lower throughout; 1: below the crossing; 2: above it; 3: nowhere.
+    """
+
+    def run(k: int, x: Any) -> Any:
+        if along == "compute":
+            return best_of_budget(laws[k], cost, params[k], x, search_limits(), {}, points=65)
+        at = (fixed, x) if along == "D" else (x, log_tokens(cost, x, fixed))
+        return *at, loss_at(laws[k], params[k], *at, {})
+
+    def behind(x: Any) -> Any:
+        """How far continual is above scratch, beyond rounding."""
+        ours = run(1, x)[2]
+        gap = ours - run(0, x)[2]
+        return jnp.where(jnp.abs(gap) <= TIE * jnp.abs(ours), 0.0, gap)
+
+    grid = jnp.linspace(*ends, GRID)
+    gaps = jax.vmap(behind)(grid)
+    stops = (gaps[:-1] < 0) & (gaps[1:] > 0)
+    begins = (gaps[:-1] > 0) & (gaps[1:] < 0)
+    # Two laws fitted apart cross once more where one of their terms is all that counts: at
+    # sizes of a few thousand parameters, say. That is no answer to anybody.
+    middle = (grid[:-1] + grid[1:]) / 2
+    away = jnp.maximum(jnp.maximum(fitted[0] - middle, middle - fitted[1]), 0.0)
+    # Of equally near ones, where continual stops being lower.
+    away = jnp.where(stops, away, jnp.where(begins, away + 1e-6, jnp.inf))
+    cell = jnp.argmin(away)
+    sign = jnp.where(stops[cell], 1.0, -1.0)
+    x = root(lambda x: sign * behind(x), grid[cell], grid[cell + 1])
+    none = jnp.where((gaps < 0).any(), 0, 3)
+    side = jnp.where(stops[cell], 1, jnp.where(begins[cell], 2, none))
+    return *run(1, x), side, (stops | begins).sum()
+
+
+# In the order of the sides of _crossings.
+_PAYS = {"always": "always", "below": "below this {}", "above": "above this {}", "never": "never"}
+
+
+def _side_notes(pays: str, side: np.ndarray, along: str) -> list[Note]:
+    notes = []
+    if pays in ("always", "never"):
+        message = f"continual training is {pays} the better one, over all that was searched"
+        notes.append(Note(f"{pays}-pays", "info", message))
+    elsewhere = (side[1:] != side[0]).mean() if len(side) > 1 else 0.0
+    if elsewhere:
+        words = [text.format(along) for text in _PAYS.values()]
+        seen = ", ".join(f"{words[k]}: {np.mean(side[1:] == k):.1%}" for k in np.unique(side[1:]))
+        severity = "warning" if elsewhere > MISSING else "info"
+        message = f"of the replicates, continual training pays {seen}"
+        notes.append(Note("replicates-disagree", severity, message))
+    return notes
