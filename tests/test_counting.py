@@ -9,8 +9,7 @@ from test_curve_prediction import COUNTED, at_truth
 
 import jaxlaw as jl
 from jaxlaw import schedules
-from jaxlaw.data._drops import drops_along
-from jaxlaw.data._row_areas import AREAS, area_options, areas_along, batch_of
+from jaxlaw.data._row_areas import AREAS, area_options, areas_along, batch_of, drops_along
 
 OPTIONS = area_options()
 BOTH = schedules.parse(TWO)  # 3,000 and 1,000 steps

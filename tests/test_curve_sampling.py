@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jaxlaw.data._thinning import (
+from jaxlaw.data._loss_curves import (
     DESIGNS,
     inherited_weight,
     keep_design,

@@ -156,7 +156,7 @@ def test_a_rate_at_step_0_is_that_before_the_first():
     frame = pd.DataFrame({"step": [0, 1, 2, 3], "lr": [0.0, 1.0, 2.0, 2.0], "loss": [9, 4, 3, 2.0]})
     curves = jl.read_loss_curves(frame, name="a.csv")
     (schedule,) = curves.schedules.values()
-    assert list(curves.courses) == ["a"]
+    assert list(curves.run_schedules) == ["a"]
     assert schedule.initial_lr == 0.0 and schedule.rates.tolist() == [1.0, 2.0, 2.0]
     from_zero = jl.read_loss_curves(frame, first_step=-1)  # row 0 is after the first update
     assert next(iter(from_zero.schedules.values())).rates.tolist() == [0.0, 1.0, 2.0, 2.0]
@@ -297,7 +297,7 @@ def test_files_of_one_run_each_are_one_table(tmp_path):
         paths.append(tmp_path / f"{run}.csv")
         part.drop(columns="run").to_csv(paths[-1], index=False)
     curves = jl.read_loss_curves(paths, schedules=SPECS)
-    assert list(curves.courses) == ["fall", "hold"]
+    assert list(curves.run_schedules) == ["fall", "hold"]
     np.testing.assert_allclose(areas_of(curves), areas_of(read()), rtol=1e-12)
     part.assign(step=1.5).drop(columns="run").to_csv(paths[1], index=False)
     with pytest.raises(jl.DataError, match=r"lines hold\.csv:2 \(1\.5\)"):
@@ -316,7 +316,7 @@ def test_files_of_one_name_are_named_by_their_folders(tmp_path):
         part.drop(columns="run").to_csv(paths[-1], index=False)
     schedules = {f"{run}/history": line for run, line in SPECS.items()}
     curves = jl.read_loss_curves(paths, schedules=schedules)
-    assert list(curves.courses) == ["fall/history", "hold/history"]
+    assert list(curves.run_schedules) == ["fall/history", "hold/history"]
     assert len(curves.table) == len(frame)
     np.testing.assert_allclose(areas_of(curves), areas_of(read()), rtol=1e-12)
     paths[1].rename(tmp_path / "fall" / "history.tsv")
@@ -365,7 +365,7 @@ rate = st.floats(0, 1, allow_subnormal=False)
 def test_a_log_of_every_step_is_the_schedule_it_was_written_from(values, first, before):
     steps = np.arange(first + 1, first + 1 + len(values))
     frame = pd.DataFrame({"step": steps, "lr": values, "loss": 1.0})
-    course = jl.read_loss_curves(frame, S1_before=before).courses["DataFrame"]
+    course = jl.read_loss_curves(frame, S1_before=before).run_schedules["DataFrame"]
     assert course.schedule.rates.tolist() == values
     assert (course.first_step, course.S1_before) == (first, before)
 
@@ -383,7 +383,11 @@ def test_a_line_and_its_rates_are_the_same_schedule(kind, steps, peak):
 
 def test_only_and_without_part_the_rows():
     curves = read()
-    assert list(curves.only("hold").courses) == ["hold"] == list(curves.without("fall").courses)
+    assert (
+        list(curves.only("hold").run_schedules)
+        == ["hold"]
+        == list(curves.without("fall").run_schedules)
+    )
     late = curves.only(where="step > 2500")
     assert late.table["step"].min() == 2600 and len(late) == 2
     both = [curves.only("fall", where="step > 2500"), curves.without("fall", where="step > 2500")]

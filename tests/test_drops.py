@@ -9,7 +9,7 @@ from test_curve_prediction import at_truth
 
 import jaxlaw as jl
 from jaxlaw import planning, schedules, simulate
-from jaxlaw.data._drops import DROPS, MOST, drops_along
+from jaxlaw.data._row_areas import DROPS, MOST, drops_along
 from jaxlaw.fitting._fit_many import Refits
 
 PLAIN, COUNTED = {"count_warmup": False}, {"count_warmup": True}

@@ -9,7 +9,7 @@ import pytest
 
 import jaxlaw as jl
 from jaxlaw import laws, simulate
-from jaxlaw.data._thinning import DESIGNS
+from jaxlaw.data._loss_curves import DESIGNS
 from jaxlaw.design._evaluation_steps import decay_rate, next_runs, plan
 from jaxlaw.fitting._fit_many import refit
 

@@ -13,45 +13,50 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 
-from jaxlaw._deprecated import renamed_arguments
+from jaxlaw._deprecated import renamed_arguments, renamed_property
 from jaxlaw._tables import Table, is_table, read_table
 from jaxlaw._typed import checked
-from jaxlaw.data import _thinning as sampling
-from jaxlaw.data._columns import Location, missing_column, numbers
-from jaxlaw.data._curve_checks import check_order, check_rates, check_reach
-from jaxlaw.data._drops import DROPS, drops_along
-from jaxlaw.data._logged_rates import Fill
-from jaxlaw.data._row_areas import AREAS, Batch, area_options, areas_along
-from jaxlaw.data._run_schedules import Course, courses_of, updates
-from jaxlaw.data._runs import Corpus, Runs, read_runs
+from jaxlaw.data._columns import missing_column, numbers
+from jaxlaw.data._row_areas import AREAS, DROPS, Batch, area_options, areas_along, drops_along
+from jaxlaw.data._run_schedules import (
+    Fill,
+    RunSchedule,
+    compare_rates,
+    optimizer_steps,
+    run_schedules_of,
+)
+from jaxlaw.data._runs import Corpus, Runs, read_runs, refuse_rows
 from jaxlaw.data.formats import read_format, short_names, with_values
 from jaxlaw.errors import DataError, UsageError, nearest
 from jaxlaw.notes import Note
 from jaxlaw.schedules import Schedule
 
+Spacing = Literal["log", "linear"]
 _LOSSES = ("loss", "loss_d", "loss_g")
 
 
 @dataclass(frozen=True, eq=False)
 class LossCurves:
-    """Loss curves and the courses they took; what :func:`read_loss_curves` returns.
+    """Loss curves and the schedules of their runs; what :func:`read_loss_curves` returns.
 
     Attributes:
         rows: the table, its weights and what is known of them; see :class:`jaxlaw.Runs`.
-        courses: run → its :class:`~jaxlaw.data._run_schedules.Course`.
+        run_schedules: run → the schedule it followed, from which step on, in which phase.
     """
 
     rows: Runs
-    courses: Mapping[str, Course]
+    run_schedules: Mapping[str, RunSchedule]
+
+    courses = renamed_property("courses", "run_schedules")
 
     def __len__(self) -> int:
         """The number of curves."""
-        return len(self.courses)
+        return len(self.run_schedules)
 
     @property
     def table(self) -> pd.DataFrame:
@@ -61,7 +66,7 @@ class LossCurves:
     @property
     def schedules(self) -> dict[str, Schedule]:
         """Run → its schedule."""
-        return {run: course.schedule for run, course in self.courses.items()}
+        return {run: own.schedule for run, own in self.run_schedules.items()}
 
     def runs(
         self,
@@ -75,39 +80,60 @@ class LossCurves:
 
         Args:
             decay: λ.
-            carry_momentum: momentum goes on over the boundary; see :func:`jaxlaw.phase_areas`.
-            count_warmup: rises of pre-training's warm-up count in S2; those of a continual
-                phase always do. By default they do not, so that runs whose log contains the
-                warm-up and runs that leave it to S1_before have the same areas.
-            epsilon: weights momentum with the rate (Wang 2025, App. J).
+            carry_momentum: whether momentum goes on over the boundary; see
+                :func:`jaxlaw.phase_areas`.
+            count_warmup: whether rises of pre-training's warm-up count in S2; those of a
+                continual phase always do. By default they do not, so that runs whose log contains
+                the warm-up and runs that leave it to S1_before have the same areas.
+            epsilon: exponent of the rate that weights momentum (Wang 2025, App. J).
 
         Returns:
             :class:`jaxlaw.Runs` with columns S1, S2, S1_pt, S1_cpt, S2_pt, S2_cpt (learning
-            rate × steps) and the options in ``area_options``. A law per drop of the rate gets its
-            drops when it asks for them.
+            rate × steps) and the options in ``area_options``. A law per drop of the rate gets
+            its drops when it needs them.
+
+        Example:
+            >>> line = "constant:lr=1e-3,steps=100"
+            >>> table = {"step": [10, 100], "loss": [3.2, 3.0]}
+            >>> runs = jl.read_loss_curves(table, schedules=line).runs(decay=0.99)
+            >>> runs.table["S1"].round(6).tolist(), runs.area_options["decay"]
+            ([0.01, 0.1], 0.99)
         """
         options = area_options(decay, carry_momentum, count_warmup, epsilon)
         columns = {name: np.empty(len(self.table)) for name in AREAS}
-        for course, index, at, back in _by_course(self.table, self.courses):
-            found = areas_along(
-                course.schedule, at, options, course.S1_before, course.phase, course.batch
-            )
-            for name, values in found.items():
+        for own, index, at, back in _by_schedule(self.table, self.run_schedules):
+            areas = areas_along(own.schedule, at, options, own.S1_before, own.phase, own.batch)
+            for name, values in areas.items():
                 columns[name][index] = values[back]
-        table, drops = self.table.assign(**columns), partial(_drops, self.courses, options)
-        return dataclasses.replace(self.rows, table=table, area_options=options, drops=drops)
+        return dataclasses.replace(
+            self.rows,
+            table=self.table.assign(**columns),
+            area_options=options,
+            drops=partial(_drops, self.run_schedules, options),
+        )
 
     def only(self, *runs: str, where: str | None = None) -> LossCurves:
         """Some runs, and of them the rows that ``where`` (a condition) keeps.
 
         Raises:
-            UsageError: there is no such run, or the query is none.
+            UsageError: there is no such run, or ``where`` is no condition.
             DataError: no row is left.
+
+        Example:
+            >>> curves = jl.read_loss_curves(jl.simulate.continual_curves().table)
+            >>> len(curves), len(curves.only("wsd", "cosine"))
+            (23, 2)
         """
         return self._kept(self._chosen(runs, where))
 
     def without(self, *runs: str, where: str | None = None) -> LossCurves:
-        """What :meth:`only` would leave out; args and errors as there."""
+        """What :meth:`only` would leave out; arguments and errors as there.
+
+        Example:
+            >>> curves = jl.read_loss_curves(jl.simulate.continual_curves().table)
+            >>> len(curves.without("wsd", "cosine"))
+            21
+        """
         return self._kept(~self._chosen(runs, where))
 
     def thinned(
@@ -115,36 +141,43 @@ class LossCurves:
         every: int | None = None,
         *,
         points: int | None = None,
-        spacing: sampling.Spacing = "log",
+        spacing: Spacing = "log",
         design: str | None = None,
     ) -> LossCurves:
-        """Fewer points of every curve (of each phase of it), which weigh as much as before.
+        """Fewer points of every curve (of each phase of it), with the weight of all of them.
 
         A point left out gives its weight to the nearest one kept, so that curves, and stretches
         of them, keep their weights; the last point is always kept.
 
         Args:
-            every: every k-th point.
-            points: about so many, their steps in equal ratios (``spacing="log"``) or
+            every: distance in logged points; every k-th point is kept.
+            points: number of points, about, their steps in equal ratios (``spacing="log"``) or
                 differences (``"linear"``).
-            design: ``M1`` to ``M4``, the sampling methods of Que 2024, App. I.1.
+            spacing: spacing of ``points``.
+            design: name of a sampling method of Que 2024, App. I.1, ``M1`` to ``M4``.
 
         Raises:
-            UsageError: not one of the three, or it makes no sense.
+            UsageError: none or several of the three are given, or one makes no sense.
+
+        Example:
+            >>> curves = jl.read_loss_curves(jl.simulate.continual_curves().table)
+            >>> few = curves.only("wsd").thinned(points=10)
+            >>> len(curves.only("wsd").table), len(few.table), float(few.rows.weight.sum())
+            (80, 9, 80.0)
         """
-        sampling.check_thinning(every, points, spacing, design)
+        _check_thinning(every, points, spacing, design)
         old = np.ones(len(self.table)) if self.rows.weight is None else self.rows.weight
         weight, keep = np.zeros(len(old)), np.zeros(len(old), bool)
-        for index in self._stretches():
+        for index in self._phases():
             steps = self.table["step"].to_numpy()[index]
             if every is not None:
-                kept = sampling.keep_every(steps, int(every))
+                kept = keep_every(steps, int(every))
             elif points is not None:
-                kept = sampling.keep_spaced(steps, int(points), spacing)
+                kept = keep_spaced(steps, int(points), spacing)
             else:
-                kept = sampling.keep_design(steps, design)
+                kept = keep_design(steps, design)
             keep[index[kept]] = True
-            weight[index[kept]] = sampling.inherited_weight(steps, kept, old[index])
+            weight[index[kept]] = inherited_weight(steps, kept, old[index])
         message = f"{int(keep.sum())} of {len(keep)} points kept; they have the weight of all"
         rows = dataclasses.replace(self.rows, weight=weight)
         return dataclasses.replace(self, rows=_noted(rows, "thinned", message))._kept(keep)
@@ -156,16 +189,24 @@ class LossCurves:
         rate is smeared. The runs say so in a note.
 
         Args:
-            window: logged points of a mean, an odd number; fewer at the ends of a phase.
+            window: number of logged points of a mean, odd; fewer at the ends of a phase.
+
+        Raises:
+            UsageError: the window is even, or below 3.
+
+        Example:
+            >>> curves = jl.read_loss_curves(jl.simulate.continual_curves().table.rename(
+            ...     columns={"loss_pt": "loss"}))
+            >>> [note.code for note in curves.smoothed(5).rows.notes]
+            ['smoothed']
         """
         if not (window >= 3 and window % 2 == 1):
             raise UsageError(f"window is an odd number of points, 3 or more, not {window}")
         table = self.table.copy()
         for column in [name for name in _LOSSES if name in table]:
-            place = Location(self.rows.source, self.rows.word, self.rows.user_name(column), column)
-            losses = numbers(table[column], place)
-            for index in self._stretches():
-                losses[index] = sampling.moving_average(losses[index], int(window))
+            losses = numbers(table[column], self.rows.location(column))
+            for index in self._phases():
+                losses[index] = moving_average(losses[index], int(window))
             table[column] = losses
         message = (
             f"losses are means of {int(window)} neighbouring points: their errors are correlated, "
@@ -174,28 +215,28 @@ class LossCurves:
         rows = dataclasses.replace(self.rows, table=table)
         return dataclasses.replace(self, rows=_noted(rows, "smoothed", message))
 
-    def _stretches(self) -> Iterator[np.ndarray]:
+    def _phases(self) -> Iterator[np.ndarray]:
         """Positions of the rows of each phase of each run."""
-        done, runs = updates(self.table, self.courses), self.table["run"].to_numpy()
-        for run, course in self.courses.items():
-            mine = runs == run
-            boundary = course.schedule.boundary
+        done, runs = optimizer_steps(self.table, self.run_schedules), self.table["run"].to_numpy()
+        for run, own in self.run_schedules.items():
+            boundary = own.schedule.boundary
             late = done > (np.inf if boundary is None else boundary)
-            for phase in (mine & ~late, mine & late):
-                if phase.any():
-                    yield np.flatnonzero(phase)
+            for phase in (~late, late):
+                if len(index := np.flatnonzero((runs == run) & phase)):
+                    yield index
 
     def _chosen(self, runs: tuple[str, ...], where: str | None) -> np.ndarray:
-        """(rows,) mask of the rows of some runs that a query keeps."""
+        """(rows,) mask of the rows of some runs that a condition keeps."""
         if not runs and where is None:
             raise UsageError("name the runs, or say where=, a query such as \"split == 'fit'\"")
         for run in runs:
-            if run not in self.courses:
-                names = ", ".join(list(self.courses)[:30])
+            if run not in self.run_schedules:
+                known = list(self.run_schedules)
                 raise UsageError(
-                    f"there is no run '{run}'; runs: {names}.{nearest(str(run), self.courses)}"
+                    f"there is no run '{run}'; runs: {', '.join(known[:30])}."
+                    f"{nearest(str(run), known)}"
                 )
-        keep = self.table["run"].isin(runs or self.courses).to_numpy()
+        keep = self.table["run"].isin(runs or self.run_schedules).to_numpy()
         if where is not None:
             table = Table(self.table.reset_index(drop=True), self.rows.source, self.rows.word)
             left = read_runs(table, where=where).table.index
@@ -210,8 +251,8 @@ class LossCurves:
             self.rows, table=self.table[keep], weight=None if weight is None else weight[keep]
         )
         left = set(rows.table["run"])
-        courses = {run: course for run, course in self.courses.items() if run in left}
-        return dataclasses.replace(self, rows=rows, courses=courses)
+        schedules = {run: own for run, own in self.run_schedules.items() if run in left}
+        return dataclasses.replace(self, rows=rows, run_schedules=schedules)
 
 
 @renamed_arguments(share="corpus")
@@ -249,15 +290,15 @@ def read_loss_curves(
         schedules: run or name of schedule → Schedule, line for ``schedules.parse``, or (steps,)
             rates; one of these alone is that of all runs. Left out, column ``schedule`` has the
             lines; for runs not named, column ``lr`` the rate that each update used, step by step.
-        first_step: steps before a schedule, a warm-up say that it leaves out: a number, a dict
-            by run, or a column. Of a logged one, left out: the step before the first.
+        first_step: number of steps before a schedule, a warm-up say that it leaves out: a number,
+            a dict by run, or a column. Of a logged one, left out: the step before the first.
         S1_before: sum of the rates of those steps, in the same forms. Needed where there are any.
-        fill: what unlogged steps between logged rates had: ``"hold"`` or ``"linear"``.
+        fill: rule for unlogged steps between logged rates: ``"hold"`` or ``"linear"``.
         batch: tokens of an update over those of a reference batch, in which areas count steps
             (Wang 2025, App. F): 0.25 for a continual phase of a quarter of the pre-training's
             batch, (2, 1) for either phase; or a dict by run, or a column. Learning rates are
             given as they were.
-        lr_tolerance: how far logged rates may be from a declared schedule, relative to its
+        lr_tolerance: largest difference of logged rates from a declared schedule, relative to its
             highest rate; three digits logged are within 5e-3.
 
     Returns:
@@ -266,35 +307,50 @@ def read_loss_curves(
     Raises:
         DataError: steps that are not whole or do not increase within a run, or lie outside its
             schedule; logged rates with gaps, or not those of the schedule; what
-            :func:`jaxlaw.read_runs` finds.
+            :func:`jaxlaw.read_runs` raises.
         UsageError: a run without schedule, a schedule without run, or no S1_before.
+
+    Example:
+        >>> table = {"run": ["a", "a", "b"], "step": [50, 100, 100], "loss": [3.4, 3.1, 3.0]}
+        >>> lines = {"a": "constant:lr=1e-3,steps=100", "b": "cosine:peak=2e-3,steps=100"}
+        >>> curves = jl.read_loss_curves(table, schedules=lines)
+        >>> curves.runs().table[["run", "step", "S1"]].round(4).values.tolist()
+        [['a', 50, 0.05], ['a', 100, 0.1], ['b', 100, 0.099]]
     """
     table = _one_table(source, columns, name) if format is None else read_format(source, format)
     table = with_values(table, values)
-    rows = _with_courses_columns(
+    rows = _curve_columns(
         read_runs(
             table, columns, units,
             weight=weight, where=where, corpus=corpus, drop_invalid=drop_invalid,
         )
     )  # fmt: skip
-    every = rows if where is None else _with_courses_columns(read_runs(table, columns))
-    place = Location(table.source, table.word, rows.user_name("lr"), "lr")
-    kept = list(dict.fromkeys(rows.table["run"]))
-    courses = courses_of(every.table, kept, place, schedules, first_step, S1_before, fill, batch)
-    check_order(rows)
-    check_reach(rows, courses)
-    if "lr" in rows.table:
-        check_rates(rows, courses, lr_tolerance)
-    return LossCurves(rows, courses)
+    # Rates are logged in rows that ``where`` may leave out, such as rows of training losses.
+    every = rows if where is None else _curve_columns(read_runs(table, columns))
+    wanted = list(dict.fromkeys(rows.table["run"]))
+    own = run_schedules_of(
+        every.table, wanted, every.location("lr"), schedules, first_step, S1_before, fill, batch
+    )
+    _check_order(rows)
+    done = optimizer_steps(rows.table, own)
+    for run in wanted:
+        mine = (rows.table["run"] == run).to_numpy()
+        _check_reach(rows, mine, done[mine], run, own[run])
+        if "lr" in rows.table:
+            logged, labels = rows.table["lr"].to_numpy()[mine], rows.table.index[mine]
+            compare_rates(
+                own[run], run, done[mine], logged, labels, rows.location("lr"), lr_tolerance
+            )
+    return LossCurves(rows, own)
 
 
 def _one_table(source: Any, columns: Mapping[str, Any] | None, name: str | None) -> Table:
     """The table of a source; files of a list one below the other, named in column run."""
     if not isinstance(source, list | tuple) or is_table(source):
         return read_table(source, name)
-    if not source or not all(isinstance(one, str | os.PathLike) for one in source):
+    if not source or not all(isinstance(file, str | os.PathLike) for file in source):
         raise UsageError("give a list of files, one run each, or one table")
-    paths = [Path(one).absolute() for one in source]
+    paths = [Path(file).absolute() for file in source]
     if len(set(paths)) < len(paths):
         again = next(path for path in paths if paths.count(path) > 1)
         raise UsageError(f"{again} is in the list twice; give every run's file once")
@@ -311,72 +367,121 @@ def _one_table(source: Any, columns: Mapping[str, Any] | None, name: str | None)
     return Table(pd.concat(frames), name or f"{len(source)} files", table.word)
 
 
-def _with_courses_columns(runs: Runs) -> Runs:
-    """Columns run (strings), step (whole numbers), lr and phase (pt, cpt) as they must be."""
-    table = runs.table.rename(columns={one: f"{one} (as in the file)" for one in AREAS})
-    shown = [runs.user_name(column) for column in table.columns]
-
-    def place(column: str) -> Location:
-        return Location(runs.source, runs.word, runs.user_name(column), column)
-
+def _curve_columns(runs: Runs) -> Runs:
+    """The runs with checked columns run (strings), step (whole numbers), lr, phase (pt, cpt)."""
+    table = runs.table.rename(columns={name: f"{name} (as in the file)" for name in AREAS})
+    runs = dataclasses.replace(runs, table=table)
     if "step" not in table:
+        shown = [runs.user_name(column) for column in table.columns]
         raise missing_column("step", ", the updates done at each loss", "step", shown, runs.source)
-    made = {"step": numbers(table["step"], place("step"))}
-    bad = ~(made["step"] == np.floor(made["step"])) | ~np.isfinite(made["step"])
-    _refuse(place("step"), table, bad, made["step"], "steps are whole numbers of updates")
+
+    step = numbers(table["step"], runs.location("step"))
+    bad = ~(step == np.floor(step)) | ~np.isfinite(step)
+    refuse_rows(runs, "step", bad, "steps are whole numbers of updates", step)
+    made = {"step": step, "run": Path(runs.source).stem}
     if "run" in table:
-        unnamed = table["run"].isna().to_numpy()
-        _refuse(place("run"), table, unnamed, table["run"].to_numpy(), "every row needs its run")
+        refuse_rows(runs, "run", table["run"].isna().to_numpy(), "every row needs its run")
         made["run"] = table["run"].map(str)
-    else:
-        made["run"] = Path(runs.source).stem
     if "lr" in table:
-        made["lr"] = numbers(table["lr"], place("lr"))
+        made["lr"] = lr = numbers(table["lr"], runs.location("lr"))
         with np.errstate(invalid="ignore"):
-            bad = (made["lr"] < 0) | np.isinf(made["lr"])
-        _refuse(place("lr"), table, bad, made["lr"], "rates are finite and not negative")
+            bad = (lr < 0) | np.isinf(lr)
+        refuse_rows(runs, "lr", bad, "rates are finite and not negative", lr)
     if "phase" in table:
-        made["phase"] = table["phase"].map(lambda one: str(one).strip().lower())
-        bad = ~made["phase"].isin(["pt", "cpt"]).to_numpy()
+        made["phase"] = table["phase"].map(lambda text: str(text).strip().lower())
         remedy = "phases are pt (pre-training) and cpt; rename the column if it says something else"
-        _refuse(place("phase"), table, bad, table["phase"].to_numpy(), remedy)
+        refuse_rows(runs, "phase", ~made["phase"].isin(["pt", "cpt"]).to_numpy(), remedy)
     return dataclasses.replace(runs, table=table.assign(**made))
 
 
-def _refuse(
-    place: Location, table: pd.DataFrame, bad: np.ndarray, values: np.ndarray, remedy: str
+def _check_order(rows: Runs) -> None:
+    """Refuse steps that do not increase, in a run or in a phase that counts its own."""
+    table, keys = rows.table, [name for name in ("run", "phase") if name in rows.table]
+    location = rows.location("step")
+    for key, part in table.groupby(keys, sort=False):
+        steps = part["step"].to_numpy()
+        back = np.flatnonzero(np.diff(steps) <= 0)
+        if not len(back):
+            continue
+        k = back[0]
+        before, after = steps[k : k + 2]
+        remedy = (
+            "one curve has one loss a step: give each curve its own name in column run, and "
+            "choose one of several losses with where="
+            if after in steps[: k + 1]
+            else "sort the rows, or give each curve its own name in column run"
+        )
+        raise DataError(
+            f"{location}: run {key[0]}: {location.rows(part.index[k : k + 2])}: step {after:.0f} "
+            f"after {before:.0f}; {remedy}"
+        )
+
+
+def _check_reach(
+    rows: Runs, mine: np.ndarray, done: np.ndarray, run: str, own: RunSchedule
 ) -> None:
-    if bad.any():
-        raise DataError(f"{place}: {place.rows(table.index[bad], values[bad])}: {remedy}")
+    """Refuse rows of a run outside its schedule; names the first, and what may be missing."""
+    part, last = rows.table[mine], len(own.schedule)
+    location, steps = rows.location("step"), part["step"].to_numpy()
+    restarts = "phase" in part and own.schedule.boundary is not None
+    if restarts:
+        first, second = (part.loc[part["phase"] == name, "step"] for name in ("pt", "cpt"))
+        if len(first) and len(second) and second.min() > first.max():
+            raise DataError(
+                f"{location}: run {run}: {location.rows(second.index[:1])}: step "
+                f"{second.iloc[0]:.0f} of phase cpt goes on from those of pt; with a column phase "
+                "its steps count from the boundary. Where steps count over both phases leave the "
+                "column out: the schedule has the boundary"
+            )
+    beyond = int(steps.max()) - last
+    hint = "; steps of phase cpt count from the boundary" if restarts else ""
+    if not restarts and own.first_step < beyond <= steps[0]:
+        hint = (
+            "; does it leave out a warm-up before the log? Then pass first_step (such as "
+            f"{beyond}) and S1_before, or add warmup= to its line, whose steps count it"
+        )
+    for outside, what in (
+        (done < 0, f"before its schedule, which begins after step {own.first_step}; leave it out "
+                   "with where="),
+        (done > last, f"beyond its schedule, which ends at step {own.last_step}{hint}"),
+    ):  # fmt: skip
+        if outside.any():
+            raise DataError(
+                f"{location}: run {run}: {location.rows(part.index[outside][:1])}: step "
+                f"{steps[outside][0]:.0f} lies {what}"
+            )
 
 
-def _by_course(
-    table: pd.DataFrame, courses: Mapping[str, Course]
-) -> Iterator[tuple[Course, np.ndarray, np.ndarray, np.ndarray]]:
-    """Each course once: where its rows are, the steps they need, and which of these is whose."""
+def _by_schedule(
+    table: pd.DataFrame, run_schedules: Mapping[str, RunSchedule]
+) -> Iterator[tuple[RunSchedule, np.ndarray, np.ndarray, np.ndarray]]:
+    """Each schedule once: where its rows are, the steps they need, and which of these is whose.
+
+    Areas of a long schedule cost more than all else here; runs that share one share its areas.
+    """
     groups: dict[Any, list[str]] = {}
-    for run, course in courses.items():
-        key = id(course.schedule), course.S1_before, course.phase, course.batch
+    for run, own in run_schedules.items():
+        key = id(own.schedule), own.S1_before, own.phase, own.batch
         groups.setdefault(key, []).append(run)
-    done, runs = updates(table, courses), table["run"]
+    done, runs = optimizer_steps(table, run_schedules), table["run"]
     for members in groups.values():
         index = np.flatnonzero(runs.isin(members))
         if len(index):
-            yield courses[members[0]], index, *np.unique(done[index], return_inverse=True)
+            yield run_schedules[members[0]], index, *np.unique(done[index], return_inverse=True)
 
 
 def _drops(
-    courses: Mapping[str, Course], options: Mapping[str, Any], table: pd.DataFrame
+    run_schedules: Mapping[str, RunSchedule], options: Mapping[str, Any], table: pd.DataFrame
 ) -> dict[str, np.ndarray]:
     """The drops before each row, name → (rows, K), with as many columns as the fullest needs."""
-    found = [
+    parts = [
         (index, {name: values[back] for name, values in drops.items()})
-        for course, index, at, back in _by_course(table, courses)
-        for drops in [drops_along(course.schedule, at, options, _worth(course))]
+        for own, index, at, back in _by_schedule(table, run_schedules)
+        for drops in [drops_along(own.schedule, at, options, _batch_of_drops(own))]
     ]
-    most = max(len(drops["drop"].T) for _, drops in found)
+    most = max(len(drops["drop"].T) for _, drops in parts)
     columns = {name: np.empty((len(table), most)) for name in DROPS}
-    for index, drops in found:
+    for index, drops in parts:
         for name, values in drops.items():
             missing = ((0, 0), (0, most - len(values.T)))
             padding = {"mode": "constant"} if name == "drop" else {"mode": "edge"}
@@ -384,12 +489,111 @@ def _drops(
     return columns
 
 
-def _worth(course: Course) -> Batch:
-    """What updates count as in drops: of a continual phase alone that of its own, twice."""
-    lone = course.schedule.boundary is None and course.phase == "cpt"
-    return (course.batch[1],) * 2 if lone else course.batch
+def _batch_of_drops(own: RunSchedule) -> Batch:
+    """What updates count as in drops: a continual phase alone has its own batch in both places."""
+    alone = own.schedule.boundary is None and own.phase == "cpt"
+    return (own.batch[1],) * 2 if alone else own.batch
 
 
 def _noted(rows: Runs, code: str, message: str) -> Runs:
     note = Note(code, "info", f"{rows.source}: {message}")
     return dataclasses.replace(rows, notes=(*rows.notes, note))
+
+
+# ---------------------------------------------------------------- thinning and smoothing
+
+
+def keep_every(steps: np.ndarray, every: int) -> np.ndarray:
+    """Indices of every k-th point, counted from the last, which stays."""
+    return np.arange(len(steps) - 1, -1, -every)[::-1]
+
+
+def keep_spaced(steps: np.ndarray, points: int, spacing: Spacing) -> np.ndarray:
+    """Indices of the points nearest to ``points`` steps in equal ratios or differences.
+
+    Fewer where one is the nearest to several.
+    """
+    first, last = steps[0], steps[-1]
+    space = np.geomspace if spacing == "log" else np.linspace
+    return _nearest(steps, space(max(first, 1) if spacing == "log" else first, last, points))
+
+
+def keep_design(steps: np.ndarray, design: str) -> np.ndarray:
+    """Indices of the points nearest to a sampling method of Que 2024, App. I.1.
+
+    Their runs have 200,000 steps; taken as shares of the last step: M1 every 1,000; M2 every
+    5,000; M3 every 4,000 up to 60 % and every 8,000 after it; M4, of the points of M1 with a
+    density e^(−0.02·x) at the x-th, 48 of them (theirs, drawn by a rule that is not printed, are
+    45). The last point is always kept.
+    """
+    return np.union1d(_nearest(steps, DESIGNS[design] * steps[-1]), len(steps) - 1)
+
+
+def decaying(count: int, rate: float) -> np.ndarray:
+    """Which of so many evaluations, counted from 1, a density e^(−rate·x) keeps (M4).
+
+    Those at which the summed density passes a whole number.
+    """
+    with np.errstate(over="ignore"):  # e^−∞ is what is meant
+        density = np.cumsum(np.exp(-rate * np.arange(1, count + 1)))
+    return 1 + np.searchsorted(density, np.arange(1, np.floor(density[-1]) + 1))
+
+
+DESIGNS = {
+    "M1": np.arange(1, 201) / 200,
+    "M2": np.arange(1, 41) / 40,
+    "M3": np.concatenate([np.arange(1, 31) / 50, 0.6 + np.arange(1, 11) / 25]),
+    "M4": decaying(200, 0.02) / 200,
+}
+
+
+def _check_thinning(
+    every: int | None, points: int | None, spacing: str, design: str | None
+) -> None:
+    if sum(option is not None for option in (every, points, design)) != 1:
+        raise UsageError("say how to thin: every=k, points=n or design='M4', one of them")
+    if every is not None and not (every >= 1 and every == int(every)):
+        raise UsageError(f"every is a whole number, 1 or more, not {every}")
+    if points is not None and not (points >= 2 and points == int(points)):
+        raise UsageError(f"points is a whole number, 2 or more, not {points}")
+    if spacing not in ("log", "linear"):
+        raise UsageError(f"spacing is 'log' or 'linear', not {spacing!r}")
+    if design is not None and design not in DESIGNS:
+        hint = nearest(str(design), DESIGNS)
+        raise UsageError(f"there is no design {design!r}; designs: {', '.join(DESIGNS)}.{hint}")
+
+
+def inherited_weight(steps: np.ndarray, kept: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """(kept,) weights: each kept point's own and that of the points nearest to it.
+
+    A curve then weighs what it did, and so does every stretch of it: points that were close
+    together early do not count for more.
+    """
+    nearest_kept = _nearest(steps[kept], steps, unique=False)
+    return np.bincount(nearest_kept, weight, minlength=len(kept))
+
+
+def moving_average(values: np.ndarray, window: int) -> np.ndarray:
+    """Centred means of ``window`` values; towards the ends of fewer, still centred.
+
+    NaN stays NaN, and takes no part in the means around it.
+    """
+    count, half = len(values), window // 2
+    known = np.isfinite(values)
+    sums = np.concatenate([[0.0], np.cumsum(np.where(known, values, 0.0))])
+    counts = np.concatenate([[0], np.cumsum(known)])
+    i = np.arange(count)
+    reach = np.minimum(half, np.minimum(i, count - 1 - i))
+    low, high = i - reach, i + reach + 1
+    with np.errstate(invalid="ignore"):
+        means = (sums[high] - sums[low]) / (counts[high] - counts[low])
+    return np.where(known & (reach > 0), means, values)
+
+
+def _nearest(steps: np.ndarray, wanted: np.ndarray, unique: bool = True) -> np.ndarray:
+    """Indices of the steps (increasing) nearest to those wanted, the later one of two."""
+    right = np.searchsorted(steps, wanted).clip(1, max(len(steps) - 1, 1))
+    right = np.minimum(right, len(steps) - 1)
+    left = np.maximum(right - 1, 0)
+    index = np.where(wanted - steps[left] < steps[right] - wanted, left, right)
+    return np.unique(index) if unique else index

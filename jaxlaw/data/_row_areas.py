@@ -1,4 +1,9 @@
-"""The areas a law takes at the steps of a curve, counted one way for fits and for predictions."""
+"""What laws of loss curves take at the steps of a run: areas, or every drop of its rate.
+
+Fits, predictions, plans and simulations call the same two functions, :func:`areas_along` and
+:func:`drops_along`, with the same options, so that a fit predicts from what it was fitted on.
+The areas themselves are defined in :mod:`jaxlaw._areas`.
+"""
 
 from __future__ import annotations
 
@@ -9,45 +14,50 @@ from typing import Any, Literal
 
 import numpy as np
 
-from jaxlaw._areas import PhaseAreas, areas, phase_areas
+from jaxlaw._areas import Areas, PhaseAreas, areas, phase_areas
 from jaxlaw.errors import UsageError, nearest
 from jaxlaw.schedules import Schedule
 
-#: The columns that :func:`areas_along` gives.
+#: The columns of :func:`areas_along`.
 AREAS = ("S1", "S2", "S1_pt", "S1_cpt", "S2_pt", "S2_cpt")
+#: The columns of :func:`drops_along`.
+DROPS = ("drop", "eta_k", "S_k")
 Phase = Literal["pt", "cpt"]
 #: What an update of either phase counts as, in steps: (pre-training, continual).
 Batch = tuple[float, float]
 SAME = (1.0, 1.0)
 
 #: The last rate of a base model whose training nobody describes (Wang 2025, §6 and App. G: "we
-#: assume that the final LR of all open-source models is zero"). A continual phase without its
-#: pre-training is counted from it, wherever it is read, predicted, planned or simulated.
+#: assume that the final LR of all open-source models is zero"). Drops of a continual phase without
+#: its pre-training are taken from it, wherever it is read, predicted, planned or simulated.
 UNKNOWN_BASE_RATE = 0.0
+
+MOST = 48  # changes of the rate taken one by one; more are gathered in as many groups
+_FLOOR = 1e-9  # of the highest rate: stands for a rate of 0, which has no logarithm
 
 
 def of_unknown_base(schedule: Schedule) -> Schedule:
-    """A continual phase alone, with the rate before its first step that areas count from.
+    """A continual phase alone, with the rate before its first step from which drops are taken.
 
-    Whatever a schedule's own η_0 is (the peak of a cosine, the rate a log begins with), drops are
-    counted from :data:`UNKNOWN_BASE_RATE`. In S2(t) = Σ (η_0 − η_k)·λ^(t−k) this is right for a
+    Whatever a schedule's own η_0 is (the peak of a cosine, the rate a log begins with), that is
+    :data:`UNKNOWN_BASE_RATE`. In S2(t) = Σ (η_0 − η_k)·λ^(t−k) this is right for a
     log that begins after a re-warm-up too, but for terms that are forgotten as λ^t.
     """
     return dataclasses.replace(schedule, initial_lr=UNKNOWN_BASE_RATE)
 
 
-def batch_of(given: Any, alone: bool) -> Batch:
+def batch_of(batch: Any, alone: bool) -> Batch:
     """What updates count as, from one number or a pair.
 
     Args:
-        given: that of the continual phase (or of the only one), or of both; None is 1.
+        batch: number for the continual phase (or the only one), or one for each; None is 1.
         alone: whether there is one phase only.
 
     Raises:
-        UsageError: neither, or not above 0.
+        UsageError: it is neither, or not above 0.
     """
     try:
-        values = np.atleast_1d(np.asarray(1.0 if given is None else given, float))
+        values = np.atleast_1d(np.asarray(1.0 if batch is None else batch, float))
     except (TypeError, ValueError, OverflowError):
         values = np.zeros(0)
     if (
@@ -57,7 +67,7 @@ def batch_of(given: Any, alone: bool) -> Batch:
     ):
         raise UsageError(
             "batch is what an update counts as, in steps of a reference batch (0.25 for a quarter "
-            f"of its tokens): a number above 0, or one for either phase, not {given!r}"
+            f"of its tokens): a number above 0, or one for either phase, not {batch!r}"
         )
     first, last = float(values[0]), float(values[-1])
     return (first, last) if len(values) == 2 or alone else (1.0, last)
@@ -69,10 +79,10 @@ def area_options(
     count_warmup: bool = False,
     epsilon: float | None = None,
 ) -> dict[str, Any]:
-    """How areas are counted, as plain values that a fit can keep.
+    """The options of areas, as plain values that a fit can keep.
 
     Args:
-        decay: λ in [0, 1].
+        decay: λ in [0, 1]; one number.
         carry_momentum: see :func:`jaxlaw.phase_areas`.
         count_warmup: whether the rises of pre-training's warm-up count in S2. By default they
             do not: a schedule that contains its warm-up then has the areas of one that leaves
@@ -84,11 +94,11 @@ def area_options(
         UsageError: λ outside [0, 1], or more than one of it; an ε that is no number.
     """
     try:
-        known = np.ndim(decay) == 0 and 0 <= float(decay) <= 1
+        valid = np.ndim(decay) == 0 and 0 <= float(decay) <= 1
         epsilon = None if epsilon is None else float(epsilon)
     except (TypeError, ValueError, OverflowError):
-        known = False
-    if not known:
+        valid = False
+    if not valid:
         raise UsageError(
             f"decay is λ, one number in [0, 1], not {decay}; epsilon is a number, not {epsilon}"
         )
@@ -100,15 +110,15 @@ def area_options(
     }
 
 
-def chosen_options(given: Mapping[str, Any]) -> dict[str, Any]:
-    """:func:`area_options` of what a user or a file names; raises UsageError of other names."""
+def chosen_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """:func:`area_options` from a dict of a user or a file; raises UsageError for other names."""
     known = inspect.signature(area_options).parameters
-    for name in given:
+    for name in options:
         if name not in known:
             raise UsageError(
                 f"areas are counted by {', '.join(known)}, not by '{name}'.{nearest(name, known)}"
             )
-    return area_options(**given)
+    return area_options(**options)
 
 
 def areas_along(
@@ -130,31 +140,138 @@ def areas_along(
         options: of :func:`area_options`.
         S1_before: sum of the rates before the schedule.
         alone: which phase a schedule without boundary is. The continual one, of a base that
-            nobody describes, has S1_pt = S2_pt = 0, and its S2_cpt counts from a last rate of
+            nobody describes, has S1_pt = S2_pt = 0, and its S2_cpt starts from a last rate of
             0 (:func:`of_unknown_base`).
         batch: what an update of either phase counts as.
 
     Returns:
-        name of :data:`AREAS` → (points,) float64; S1 and S2 are the sums of both phases. Of a
+        Name of :data:`AREAS` → (points,) float64; S1 and S2 are the sums of both phases. Of a
         schedule without boundary they are those of one training, whichever phase it is: a law
         that takes S1 and S2 knows no phases.
     """
-    count_warmup = options["count_warmup"]
-    counted = {"at": at, "epsilon": options["epsilon"], "S1_before": S1_before}
-    if schedule.boundary is None:
-        mine = areas(schedule, options["decay"], count_warmup=count_warmup, **counted)
-        none = np.zeros(len(at))
-        split = PhaseAreas(mine.S1, none, mine.S2, none)
-        if alone == "cpt":
-            mine = mine._replace(S1=mine.S1 * batch[1], S2=mine.S2 * batch[1])
-            own = areas(of_unknown_base(schedule), options["decay"], count_warmup=True, **counted)
-            split = PhaseAreas(none, own.S1, none, own.S2)
-    else:
+    warmup = options["count_warmup"]
+    shared = {"at": at, "epsilon": options["epsilon"], "S1_before": S1_before}
+    pt, cpt = batch
+    if schedule.boundary is not None:
         split = phase_areas(
             schedule, options["decay"], carry_momentum=options["carry_momentum"],
-            count_warmup=(count_warmup, True), **counted,
+            count_warmup=(warmup, True), **shared,
         )  # fmt: skip
-    pt, cpt = batch
+    else:
+        whole = areas(schedule, options["decay"], count_warmup=warmup, **shared)
+        none = np.zeros(len(at))
+        split = PhaseAreas(whole.S1, none, whole.S2, none)
+        if alone == "cpt":
+            based = of_unknown_base(schedule)
+            own = areas(based, options["decay"], count_warmup=True, **shared)
+            split = PhaseAreas(none, own.S1, none, own.S2)
     split = PhaseAreas(split.S1_pt * pt, split.S1_cpt * cpt, split.S2_pt * pt, split.S2_cpt * cpt)
-    whole = mine if schedule.boundary is None and alone == "cpt" else split.whole
-    return dict(zip(AREAS, (whole.S1, whole.S2, *split), strict=True))
+    if schedule.boundary is None and alone == "cpt":
+        whole = Areas(whole.S1 * cpt, whole.S2 * cpt)
+    else:
+        whole = split.whole
+    return dict(zip(AREAS, (*whole, *split), strict=True))
+
+
+def drops_along(
+    schedule: Schedule,
+    at: np.ndarray,
+    options: Mapping[str, Any],
+    batch: Batch = SAME,
+) -> dict[str, np.ndarray]:
+    """The drops of the rate up to some steps of a schedule, both phases as one.
+
+    The rate changes at nearly every step of a cosine. Where a schedule has more changes than
+    ``MOST``, those before a point are gathered in groups: half of the groups' limits share out the
+    sum of changes evenly, half divide the rates since into equal ratios, so that neither a group's
+    size nor the distance of its steps, seen from the point, is large. A group has the sum of its
+    drops, and their mean S_k and geometric mean η_k. Falls and rises have groups of their own.
+
+    At the published parameters the multi-power law is then off by 1e-5 nats at most on cosine and
+    WSD schedules that end at a tenth of their peak, 7e-5 where they end at 0, 1.5e-4 where the
+    rate goes up and down. A schedule with few changes, constant or in stages, is exact.
+
+    Args:
+        schedule: the rates.
+        at: (points,) whole numbers of steps; 0 is before the first.
+        options: of :func:`area_options`; ``count_warmup`` alone matters.
+        batch: what an update of either phase counts as in S_k; the first is
+            that of a schedule without boundary, which is one training, whichever phase it is.
+
+    Returns:
+        ``drop`` (0 where a point has fewer than K), ``eta_k``, ``S_k``: (points, K) float64.
+    """
+    rates = schedule.rates
+    drops = -np.diff(rates, prepend=schedule.initial_lr)
+    if not options["count_warmup"]:
+        peak = int(np.argmax(rates[: schedule.boundary])) + 1
+        drops[:peak] = np.maximum(drops[:peak], 0.0)
+    floor = _FLOOR * max(rates.max(), np.finfo(float).tiny)
+    boundary = schedule.boundary or len(rates)
+    weight = np.where(np.arange(len(rates)) < boundary, *batch)
+    sums = np.concatenate([[0.0], np.cumsum(weight * rates)])
+    kinds = [np.flatnonzero(drops > 0), np.flatnonzero(drops < 0)]
+    few = sum(map(len, kinds)) <= MOST
+    parts = [
+        (_each if few else _gathered)(k, drops[k], np.maximum(rates[k], floor), sums, at)
+        for k in kinds
+        if len(k)
+    ]
+    if not parts:
+        parts = [[np.zeros((len(at), 1))] * 3]
+    drop, eta, since = (np.concatenate(same, axis=1) for same in zip(*parts, strict=True))
+    # Where there is no drop the others stay within what they are elsewhere.
+    none = drop == 0
+    eta = np.where(none, max(rates.max(), floor), eta)
+    since = np.where(none, sums[at, None], since)
+    return dict(zip(DROPS, (drop, eta, np.maximum(since, floor)), strict=True))
+
+
+def _each(
+    k: np.ndarray, drops: np.ndarray, eta: np.ndarray, sums: np.ndarray, at: np.ndarray
+) -> list[np.ndarray]:
+    """One column a change; k (changes,) counts steps from 0."""
+    done = k < at[:, None]
+    shape = done.shape
+    since = sums[at, None] - sums[k]
+    return [np.where(done, drops, 0.0), np.broadcast_to(eta, shape), since]
+
+
+def _gathered(
+    k: np.ndarray, drops: np.ndarray, eta: np.ndarray, sums: np.ndarray, at: np.ndarray
+) -> list[np.ndarray]:
+    """One column a group; args as :func:`_each`."""
+    before, now = sums[k], sums[at]
+    total, logs, sums_before = (
+        np.concatenate([[0.0], np.cumsum(terms)])
+        for terms in (drops, drops * np.log(eta), drops * before)
+    )
+    count = np.searchsorted(k, at)  # changes before each point
+    edges = _limits(np.abs(total), before, now, count)
+    low, high = edges[:, :-1], edges[:, 1:]
+    drop = total[high] - total[low]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        log_eta = (logs[high] - logs[low]) / drop
+        mean = (sums_before[high] - sums_before[low]) / drop
+    first = np.minimum(low, len(k) - 1)
+    last = np.clip(high - 1, first, None)
+    mean = np.clip(mean, before[first], before[last])  # differences of sums lose digits
+    return [drop, np.exp(np.where(drop == 0, 0.0, log_eta)), now[:, None] - mean]
+
+
+def _limits(
+    total: np.ndarray, before: np.ndarray, now: np.ndarray, count: np.ndarray
+) -> np.ndarray:
+    """(points, MOST + 1) limits of the groups, as numbers of changes from the first."""
+    share = np.arange(1, MOST // 2) / (MOST // 2)
+    even = np.searchsorted(total, total[count, None] * share)
+    furthest = now - before[0]
+    nearest = now - before[np.maximum(count - 1, 0)]
+    # A point before any change has no distance to one; any positive number will do.
+    furthest, nearest = (np.where(count > 0, far, 1.0) for far in (furthest, nearest))
+    nearest = np.maximum(nearest, 1e-12 * furthest)[:, None]
+    wanted = now[:, None] - nearest * (furthest[:, None] / nearest) ** share
+    graded = np.searchsorted(before, wanted)
+    inner = np.concatenate([even, graded], axis=1).clip(0, count[:, None])
+    limits = np.zeros((len(now), 1), int), np.sort(inner, axis=1), count[:, None]
+    return np.concatenate(limits, axis=1)

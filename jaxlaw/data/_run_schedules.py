@@ -1,7 +1,8 @@
-"""The course of every run: which schedule it followed, and from which step on.
+"""Which schedule every run followed, and from which step on.
 
-A row's step counts the updates done. Those up to ``first_step`` come before the schedule; a
-schedule is declared, or taken from the rates a run logged. Where there are both they are compared.
+A row's step counts the updates done. Those up to ``first_step`` come before the schedule. A
+schedule is declared, or made of the rates that a run logged; where there are both they are
+compared.
 """
 
 from __future__ import annotations
@@ -11,31 +12,32 @@ import os
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 
-from jaxlaw import schedules as rates
+from jaxlaw import schedules as shapes
 from jaxlaw._tables import read_table
 from jaxlaw.data._columns import Location, numbers
-from jaxlaw.data._logged_rates import Fill, logged_schedule
 from jaxlaw.data._row_areas import SAME, Batch, Phase, batch_of
 from jaxlaw.errors import DataError, UsageError, nearest
 from jaxlaw.schedules import Schedule
 
+Fill = Literal["hold", "linear"]
 _MOST_STEPS = 2**53  # beyond it floats leave whole numbers out
 
 
 @dataclass(frozen=True)
-class Course:
-    """What a run followed.
+class RunSchedule:
+    """The schedule that a run followed.
 
     Attributes:
         schedule: the rates.
-        first_step: steps before the schedule: its step 1 is the run's step first_step + 1.
+        first_step: number of steps before the schedule: its step 1 is the run's step
+            first_step + 1.
         S1_before: sum of the rates of the steps before.
-        phase: which one a schedule without boundary is.
+        phase: which phase a schedule without boundary is.
         batch: what an update of either phase counts as, in steps of a reference batch.
     """
 
@@ -50,7 +52,7 @@ class Course:
         """The run's step at the end of its schedule."""
         return self.first_step + len(self.schedule)
 
-    def updates(self, steps: np.ndarray, phases: np.ndarray | None) -> np.ndarray:
+    def optimizer_steps(self, steps: np.ndarray, phases: np.ndarray | None) -> np.ndarray:
         """Steps of the schedule done at rows (rows,); with ``phases``, each counts its own."""
         done = steps - self.first_step
         if phases is None or self.schedule.boundary is None:
@@ -58,27 +60,38 @@ class Course:
         return np.where(phases == "cpt", steps + self.schedule.boundary, done).astype(int)
 
 
-def as_schedule(given: Any, name: str | None = None) -> Schedule:
+def optimizer_steps(table: pd.DataFrame, run_schedules: Mapping[str, RunSchedule]) -> np.ndarray:
+    """(rows,) steps of its schedule done at each row of a table with columns run and step."""
+    done = np.empty(len(table), int)
+    steps, runs = table["step"].to_numpy(), table["run"].to_numpy()
+    phases = table["phase"].to_numpy() if "phase" in table else None
+    for run, own in run_schedules.items():
+        mine = runs == run
+        done[mine] = own.optimizer_steps(steps[mine], None if phases is None else phases[mine])
+    return done
+
+
+def as_schedule(source: Any, name: str | None = None) -> Schedule:
     """A Schedule, a line for :func:`jaxlaw.schedules.parse`, or (steps,) rates without a jump.
 
     Raises:
         UsageError: it is none of these; the message names the schedule.
     """
     whose = "" if name is None else f"schedule {name}: "
-    if isinstance(given, Schedule):
-        return given
+    if isinstance(source, Schedule):
+        return source
     try:
-        if isinstance(given, str):
-            return rates.parse(given)
-        values = np.asarray(given, float)
-        first = float(values.flat[0]) if values.size else 0.0
-        return Schedule(values, first, None, name or "rates")
+        if isinstance(source, str):
+            return shapes.parse(source)
+        rates = np.asarray(source, float)
+        first = float(rates.flat[0]) if rates.size else 0.0
+        return Schedule(rates, first, None, name or "rates")
     except UsageError as error:
         raise UsageError(f"{whose}{error}") from None
     except (TypeError, ValueError, OverflowError):
         raise UsageError(
             f"{whose}give a Schedule, a line such as 'cosine:peak=3e-4,steps=24000', or an array "
-            f"of rates, not {type(given).__name__}"
+            f"of rates, not {type(source).__name__}"
         ) from None
 
 
@@ -96,10 +109,10 @@ def read_schedules(source: str | os.PathLike[str]) -> dict[str, Schedule]:
     path = Path(source)
     if path.suffix.lower() == ".json" and path.is_file():
         try:
-            found = json.loads(path.read_text("utf-8"))
+            lines = json.loads(path.read_text("utf-8"))
         except ValueError as error:
             raise DataError(f"{path}: not JSON ({error}); correct it") from None
-        if not isinstance(found, dict) or not all(isinstance(one, str) for one in found.values()):
+        if not isinstance(lines, dict) or not all(isinstance(x, str) for x in lines.values()):
             raise DataError(f'{path}: give one object of lines: {{"name": "cosine:peak=…"}}')
     else:
         frame = read_table(path).frame
@@ -108,26 +121,26 @@ def read_schedules(source: str | os.PathLike[str]) -> dict[str, Schedule]:
                 f"{path}: a table of schedules has columns name and spec; it has "
                 f"{', '.join(map(str, frame))}"
             )
-        found = dict(zip(frame["name"].map(str), frame["spec"].map(str), strict=True))
-    return {name: as_schedule(line, name) for name, line in found.items()}
+        lines = dict(zip(frame["name"].map(str), frame["spec"].map(str), strict=True))
+    return {name: as_schedule(line, name) for name, line in lines.items()}
 
 
-def courses_of(
+def run_schedules_of(
     every: pd.DataFrame,
     wanted: Collection[str],
-    place: Location,
+    location: Location,
     schedules: Any,
     first_step: Any,
     S1_before: Any,
     fill: Fill | None,
     batch: Any = None,
-) -> dict[str, Course]:
-    """The course of some runs of a table with columns run and step, strings and numbers.
+) -> dict[str, RunSchedule]:
+    """The schedules of some runs of a table with columns run and step, strings and numbers.
 
     Args:
         every: all rows of the source, those that are not wanted too.
-        wanted: the runs whose courses are needed.
-        place: the column of rates, for messages.
+        wanted: names of the runs whose schedules are needed.
+        location: the column of rates, for messages.
         schedules, first_step, S1_before, fill, batch: see :func:`jaxlaw.read_loss_curves`.
 
     Raises:
@@ -137,52 +150,54 @@ def courses_of(
     if fill not in (None, "hold", "linear"):
         raise UsageError(f"fill is 'hold' or 'linear', not {fill!r}")
     groups = dict(list(every.groupby("run", sort=False)))
-    named = _declared(schedules, every, groups)
+    declared = _declared_schedules(schedules, every, groups)
     firsts = _per_run(first_step, "first_step", every, groups)
     befores = _per_run(S1_before, "S1_before", every, groups)
     if isinstance(batch, Mapping):
         batch = {str(name): value for name, value in batch.items()}
         for name in set(batch) - set(groups):
             raise UsageError(f"batch: there is no run '{name}'.{nearest(name, groups)}")
-    found = {}
+    run_schedules = {}
     for run in wanted:
         rows = groups[run]
-        if run in named:
-            course = Course(named[run], firsts[run] or 0)
-        elif (log := logged_schedule(rows, place, run, fill, firsts[run])) is not None:
-            course = Course(*log)
+        if run in declared:
+            own = RunSchedule(declared[run], firsts[run] or 0)
+        elif (logged := _logged_schedule(rows, location, run, fill, firsts[run])) is not None:
+            own = RunSchedule(*logged)
         else:
             continue
-        if befores[run] is None and course.first_step > 0:
+        if befores[run] is None and own.first_step > 0:
             raise UsageError(
-                f"{place.source}: run {run}: its schedule begins after step {course.first_step}; "
+                f"{location.source}: run {run}: its schedule begins after step {own.first_step}; "
                 "pass S1_before, the sum of the rates up to there (about peak × steps / 2 for a "
                 "linear warm-up)"
             )
-        phase = _phase(rows, course, run, place.source)
-        course = replace(course, S1_before=befores[run] or 0.0, phase=phase)
-        found[run] = replace(course, batch=_batch(batch, run, rows, course, place))
-    without = [run for run in wanted if run not in found]
+        own = replace(
+            own, S1_before=befores[run] or 0.0, phase=_phase(rows, own, run, location.source)
+        )
+        run_schedules[run] = replace(own, batch=_batch(batch, run, rows, own, location))
+    without = [run for run in wanted if run not in run_schedules]
     if without:
         raise UsageError(
-            f"{place.source}: no schedule for run {', '.join(without[:5])}"
+            f"{location.source}: no schedule for run {', '.join(without[:5])}"
             + (f" and {len(without) - 5} more" if len(without) > 5 else "")
             + f"; pass schedules={{'{without[0]}': 'cosine:peak=…,steps=…'}}, or log the rate of "
             "every step in a column lr"
         )
-    return found
+    return run_schedules
 
 
-def _declared(
+def _declared_schedules(
     schedules: Any, every: pd.DataFrame, groups: Mapping[str, pd.DataFrame]
 ) -> dict[str, Schedule]:
     """Run → its declared schedule."""
-    if schedules is None:
-        schedules = _lines(every)
+    if schedules is None:  # the lines that a column schedule holds itself, in place of names
+        cells = every["schedule"].dropna().map(str).unique() if "schedule" in every else []
+        schedules = {line: line for line in cells if ":" in line}
     if not isinstance(schedules, Mapping):
         return dict.fromkeys(groups, as_schedule(schedules))
     # Parsed once, so that runs of one schedule share it, and their areas are computed once.
-    known = {str(name): as_schedule(one, str(name)) for name, one in schedules.items()}
+    known = {str(name): as_schedule(line, str(name)) for name, line in schedules.items()}
     of_run = {run: run for run in groups}
     if "schedule" in every:
         of_run |= {
@@ -200,58 +215,56 @@ def _declared(
     return {run: known[name] for run, name in of_run.items() if name in known}
 
 
-def _lines(every: pd.DataFrame) -> dict[str, str]:
-    """The lines that a column schedule holds itself, in place of names."""
-    if "schedule" not in every:
-        return {}
-    found = every["schedule"].dropna().map(str).unique()
-    return {line: line for line in found if ":" in line}
-
-
 def _per_run(
-    given: Any, argument: str, every: pd.DataFrame, groups: Mapping[str, pd.DataFrame]
+    values: Any, argument: str, every: pd.DataFrame, groups: Mapping[str, pd.DataFrame]
 ) -> dict[str, Any]:
-    """A number for every run, of one number, a dict by run, or a column."""
-    if isinstance(given, str):
-        if given not in every:
-            raise DataError(
-                f"{argument}: there is no column {given}; columns: "
-                f"{', '.join(map(str, every))}.{nearest(given, map(str, every))}"
-            )
-        values = {run: rows[given].unique() for run, rows in groups.items()}
-        for run, found in values.items():
-            if len(found) > 1:
+    """A number for every run, from one number, a dict by run, or a column."""
+    if isinstance(values, str):
+        column = values
+        if column not in every:
+            raise _no_column(argument, column, every)
+        by_run = {run: rows[column].unique() for run, rows in groups.items()}
+        for run, several in by_run.items():
+            if len(several) > 1:
                 raise DataError(
-                    f"{argument}: column {given} has several values for run {run} ({found[0]}, "
-                    f"{found[1]}); a run has one"
+                    f"{argument}: column {column} has several values for run {run} ({several[0]}, "
+                    f"{several[1]}); a run has one"
                 )
-        given = {run: found[0] for run, found in values.items()}
-    if isinstance(given, Mapping):
-        for name in given:
-            if str(name) not in groups:
+        values = {run: several[0] for run, several in by_run.items()}
+    if isinstance(values, Mapping):
+        by_run = {str(name): value for name, value in values.items()}
+        for name in by_run:
+            if name not in groups:
                 raise UsageError(f"{argument}: there is no run '{name}'.{nearest(name, groups)}")
-        by_run = {str(name): value for name, value in given.items()}
         return {run: _number(by_run.get(run), argument) for run in groups}
-    return dict.fromkeys(groups, _number(given, argument))
+    return dict.fromkeys(groups, _number(values, argument))
+
+
+def _no_column(argument: str, column: str, table: pd.DataFrame) -> DataError:
+    return DataError(
+        f"{argument}: there is no column {column}; columns: {', '.join(map(str, table))}."
+        f"{nearest(column, map(str, table))}"
+    )
 
 
 def _number(value: Any, argument: str) -> Any:
     if value is None:
         return None
     try:
-        found = float(value)
+        number = float(value)
     except (TypeError, ValueError, OverflowError):
-        found = np.nan
-    if argument == "first_step" and abs(found) < _MOST_STEPS and found == np.floor(found):
-        return int(found)
-    if argument == "first_step" or not 0 <= found < np.inf:
-        kind = "a whole number of steps" if argument == "first_step" else "a sum of rates, ≥ 0"
-        raise UsageError(f"{argument} is {kind}, not {value!r}")
-    return found
+        number = np.nan
+    if argument == "first_step":
+        if abs(number) < _MOST_STEPS and number == np.floor(number):
+            return int(number)
+        raise UsageError(f"first_step is a whole number of steps, not {value!r}")
+    if not 0 <= number < np.inf:
+        raise UsageError(f"{argument} is a sum of rates, ≥ 0, not {value!r}")
+    return number
 
 
-def _phase(rows: pd.DataFrame, course: Course, run: str, source: str) -> Phase:
-    if "phase" not in rows or course.schedule.boundary is not None:
+def _phase(rows: pd.DataFrame, own: RunSchedule, run: str, source: str) -> Phase:
+    if "phase" not in rows or own.schedule.boundary is not None:
         return "pt"
     phases = rows["phase"].unique()
     if len(phases) > 1:
@@ -262,40 +275,150 @@ def _phase(rows: pd.DataFrame, course: Course, run: str, source: str) -> Phase:
     return phases[0]
 
 
-def _batch(given: Any, run: str, rows: pd.DataFrame, course: Course, place: Location) -> Batch:
-    """What updates of a run count as, of a number or pair, a dict of them by run, or a column."""
-    alone = course.schedule.boundary is None
-    if isinstance(given, Mapping):
-        given = given.get(run)
-    if not isinstance(given, str):
-        return batch_of(given, alone)
-    if given not in rows:
-        raise DataError(
-            f"batch: there is no column {given}; columns: {', '.join(map(str, rows))}."
-            f"{nearest(given, map(str, rows))}"
-        )
-    own = Location(place.source, place.word, given, given)
-    values, steps = numbers(rows[given], own), rows["step"].to_numpy()
-    done = course.updates(steps, rows["phase"].to_numpy() if "phase" in rows else None)
-    late = done > (course.schedule.boundary or (0 if course.phase == "cpt" else np.inf))
+def _batch(batch: Any, run: str, rows: pd.DataFrame, own: RunSchedule, location: Location) -> Batch:
+    """What updates of a run count as, from a number or pair, a dict of them by run, or a column."""
+    if isinstance(batch, Mapping):
+        batch = batch.get(run)
+    if not isinstance(batch, str):
+        return batch_of(batch, own.schedule.boundary is None)
+    if batch not in rows:
+        raise _no_column("batch", batch, rows)
+    location = replace(location, column=batch, name=batch)
+    values, steps = numbers(rows[batch], location), rows["step"].to_numpy()
+    done = own.optimizer_steps(steps, rows["phase"].to_numpy() if "phase" in rows else None)
+    late = done > (own.schedule.boundary or (0 if own.phase == "cpt" else np.inf))
     both = []
     for phase in (~late, late):
-        some = np.unique(values[phase]) if phase.any() else np.ones(1)
-        if len(some) > 1:
+        distinct = np.unique(values[phase]) if phase.any() else np.ones(1)
+        if len(distinct) > 1:
             raise DataError(
-                f"{own}: run {run}: {own.rows(rows.index[phase][:2])} …: {some[0]:g} and "
-                f"{some[1]:g} in one phase; a phase has one batch"
+                f"{location}: run {run}: {location.rows(rows.index[phase][:2])} …: "
+                f"{distinct[0]:g} and {distinct[1]:g} in one phase; a phase has one batch"
             )
-        both.append(some[0])
+        both.append(distinct[0])
     return batch_of(both, False)
 
 
-def updates(table: pd.DataFrame, courses: Mapping[str, Course]) -> np.ndarray:
-    """Steps of its schedule done at each row, (rows,), of a table with columns run and step."""
-    done = np.empty(len(table), int)
-    steps, runs = table["step"].to_numpy(), table["run"].to_numpy()
-    phases = table["phase"].to_numpy() if "phase" in table else None
-    for run, course in courses.items():
-        mine = runs == run
-        done[mine] = course.updates(steps[mine], None if phases is None else phases[mine])
-    return done
+# ---------------------------------------------------------------- logged rates
+
+
+def _logged_schedule(
+    rows: pd.DataFrame, location: Location, run: str, fill: Fill | None, first_step: int | None
+) -> tuple[Schedule, int] | None:
+    """The schedule of the rates a run logged, and its first_step; None where it logged none.
+
+    A rate logged at step first_step is that before step 1 of the schedule; where there is none,
+    the schedule begins without a jump. With first_step None, the schedule begins at the first
+    rate that was logged.
+    """
+    if "lr" not in rows:
+        return None
+    rows = rows[np.isfinite(numbers(rows["lr"], location))]
+    if not len(rows):
+        return None
+    # Rows of several losses at one step repeat its rate.
+    rows = rows[~rows.duplicated([name for name in ("phase", "step", "lr") if name in rows])]
+    parts = [rows]
+    if "phase" in rows:
+        parts = [part for name in ("pt", "cpt") if len(part := rows[rows["phase"] == name])]
+    first, start = _filled(parts[0], location, run, fill, first_step)
+    if len(parts) == 1:
+        return start, first
+    _, second = _filled(parts[1], location, run, fill, 0)
+    return shapes.join(start, second), first
+
+
+def _filled(
+    rows: pd.DataFrame, location: Location, run: str, fill: Fill | None, first: int | None
+) -> tuple[int, Schedule]:
+    """The rates after step ``first`` (the step before the first logged if None)."""
+    steps = rows["step"].to_numpy(float)
+    again = np.flatnonzero(np.diff(steps) <= 0)
+    if len(again):
+        labels = rows.index[again[0] : again[0] + 2]
+        raise DataError(
+            f"{location}: run {run}: {location.rows(labels)}: step {steps[again[0] + 1]:.0f} after "
+            f"{steps[again[0]]:.0f}; a run logs one rate a step, in order: correct these rows"
+        )
+    first = max(int(steps[0]) - 1, 0) if first is None else first
+    if steps[0] > first + 1:
+        raise DataError(
+            f"{location}: run {run}: the rates of steps {first + 1} to {steps[0] - 1:.0f} are not "
+            f"logged; pass first_step={steps[0] - 1:.0f} and S1_before, or declare a schedule"
+        )
+    gaps = np.flatnonzero(np.diff(steps) > 1)
+    if len(gaps) and fill is None:
+        low, high = steps[gaps[0]] + 1, steps[gaps[0] + 1] - 1
+        more = f" and {len(gaps) - 1} more stretches" if len(gaps) > 1 else ""
+        which = f"steps {low:.0f} to {high:.0f}" if high > low else f"step {low:.0f}"
+        raise DataError(
+            f"{location}: run {run}: no rate of {which}{more}; declare its schedule, "
+            f"schedules={{'{run}': …}}, or pass fill='linear' (a line between) or fill='hold' "
+            "(the rate logged last)"
+        )
+    log = shapes.from_column(np.column_stack([steps, rows["lr"]]), fill=fill)
+    before = first - int(steps[0]) + 1  # rates logged at steps up to `first`
+    if before >= len(log):
+        raise DataError(f"{location}: run {run}: no rate is logged after step {first}")
+    initial = log.rates[before - 1] if before else log.initial_lr
+    return first, Schedule(log.rates[before:], float(initial), None, f"log of {run}")
+
+
+def compare_rates(
+    own: RunSchedule,
+    run: str,
+    done: np.ndarray,
+    logged: np.ndarray,
+    labels: np.ndarray,
+    location: Location,
+    tolerance: float,
+) -> None:
+    """Refuse logged rates that are not those of the declared schedule.
+
+    Args:
+        own: schedule of the run.
+        run: its name.
+        done: (rows,) steps of the schedule done.
+        logged: (rows,) rates; NaN where there is none.
+        labels: (rows,) names of the rows in the table.
+        location: the column of rates, for messages.
+        tolerance: largest difference, relative to the schedule's highest rate.
+
+    Raises:
+        DataError: a difference; names the first, both rates, and the likely cause.
+    """
+    schedule = own.schedule
+    use = np.isfinite(logged) & (done >= 1) & (done <= len(schedule))
+    done, logged, labels = done[use], logged[use], labels[use]
+    allowed = tolerance * schedule.rates.max()
+    bad = np.abs(logged - schedule.rates[done - 1]) > allowed
+    if not bad.any():
+        return
+    at = int(np.argmax(bad))
+    raise DataError(
+        f"{location}: run {run}: {location.rows(labels[at : at + 1])}: step "
+        f"{done[at] + own.first_step} logged rate {logged[at]:.6g}, its schedule has "
+        f"{schedule.rates[done[at] - 1]:.6g} there ({int(bad.sum())} of {len(bad)} rows differ)"
+        f"{_likely_cause(schedule, done, logged, allowed)}"
+    )
+
+
+def _likely_cause(schedule: Schedule, done: np.ndarray, logged: np.ndarray, allowed: float) -> str:
+    """The hypothesis, of those that users' logs have shown, under which all rates agree."""
+    declared, from_start = schedule.rates, np.append(schedule.initial_lr, schedule.rates)
+    for shift in (1, -1):
+        moved = from_start[(done + shift).clip(0, len(declared))]
+        if (np.abs(logged - moved) <= allowed).all():
+            return (
+                f"; they agree one step {'later' if shift > 0 else 'earlier'}: the log counts from "
+                f"another step, pass first_step one {'lower' if shift > 0 else 'higher'}"
+            )
+    known = declared[done - 1]
+    factor = float(np.median(logged[known > 0] / known[known > 0])) if (known > 0).any() else 1.0
+    if (np.abs(logged - factor * known) <= max(factor, 1.0) * allowed).all():
+        return f"; the log is {factor:.4g} times the schedule everywhere: is its peak right?"
+    if declared.argmax() == 0 and np.argmax(logged) > 0 and logged[0] < known[0]:
+        return "; the log rises first: is a warm-up (warmup=) missing in the schedule?"
+    if declared.argmax() > 0 and np.argmax(logged) == 0:
+        return "; the schedule rises first, the log does not: has it no warm-up?"
+    return "; check its kind, steps and rates"

@@ -416,17 +416,21 @@ def read_columns(
     return dataclasses.replace(runs, table=table, columns=names, units={}, weight=None, corpus=None)
 
 
-def refuse_rows(runs: Runs, column: str, bad: np.ndarray, remedy: str) -> None:
+def refuse_rows(
+    runs: Runs, column: str, bad: np.ndarray, remedy: str, values: np.ndarray | None = None
+) -> None:
     """Raise DataError where rows of a column are wrong: names file, column, rows and remedy.
 
     Args:
         runs: the rows.
         column: canonical name of the column.
         bad: (n,) boolean.
-        remedy: what to do, or what it must be.
+        remedy: what to do, or what the values must be.
+        values: (n,) values to show; those of the column if None.
     """
     if bad.any():
-        location, values = runs.location(column), runs.table[column].to_numpy()
+        location = runs.location(column)
+        values = runs.table[column].to_numpy() if values is None else values
         raise DataError(
             f"{location}: {location.rows(runs.table.index[bad], values[bad])}: {remedy}"
         )

@@ -13,7 +13,7 @@ from typing import Literal
 import numpy as np
 
 from jaxlaw._typed import StepCount, checked
-from jaxlaw.data._thinning import decaying
+from jaxlaw.data._loss_curves import decaying
 from jaxlaw.design._next_runs import NextRuns, next_runs
 from jaxlaw.errors import UsageError, nearest
 

@@ -25,8 +25,14 @@ from jaxlaw._jit import in_float64
 from jaxlaw._json import plain, write_record
 from jaxlaw._tables import is_table, read_table
 from jaxlaw.data._columns import input_columns
-from jaxlaw.data._drops import drops_along
-from jaxlaw.data._row_areas import AREAS, areas_along, batch_of, chosen_options, of_unknown_base
+from jaxlaw.data._row_areas import (
+    AREAS,
+    areas_along,
+    batch_of,
+    chosen_options,
+    drops_along,
+    of_unknown_base,
+)
 from jaxlaw.data._run_schedules import as_schedule
 from jaxlaw.errors import DataError, UsageError, nearest
 from jaxlaw.fitting._extrapolation import beyond

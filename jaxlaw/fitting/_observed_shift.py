@@ -17,7 +17,7 @@ from jaxlaw import laws
 from jaxlaw._deprecated import renamed_arguments
 from jaxlaw._typed import checked
 from jaxlaw.data import LossCurves
-from jaxlaw.data._run_schedules import Course, updates
+from jaxlaw.data._run_schedules import RunSchedule, optimizer_steps
 from jaxlaw.data._runs import Corpus, Observations
 from jaxlaw.errors import DataError, UsageError, nearest
 from jaxlaw.fitting._fitted_law import FittedLaw
@@ -65,8 +65,8 @@ def observed_shift(
                          "curve that or a fit")  # fmt: skip
     if not isinstance(pairs, Mapping | None):
         raise UsageError("pairs is a dict, continual run → run of the hidden curves")
-    for run, course in continual.courses.items():
-        if course.schedule.boundary is None:
+    for run, followed in continual.run_schedules.items():
+        if followed.schedule.boundary is None:
             raise UsageError(
                 f"run {run} has one phase, and the shift begins at the boundary of two: give its "
                 "schedule both, schedules.join(first, second) or first+second in one line"
@@ -84,13 +84,16 @@ def observed_shift(
         seen, table = _seen(continual, corpus)
         below = np.full(len(seen), np.nan)
         own, rows = _seen(hidden, corpus)
-        for run, course in continual.courses.items():
+        for run, followed in continual.run_schedules.items():
             name = _hidden_name(run, hidden, pairs or {})
-            _check_rates(run, course, name, hidden.courses[name])
+            _check_rates(run, followed, name, hidden.run_schedules[name])
             mine, other = (table["run"] == run).to_numpy(), (rows["run"] == name).to_numpy()
             below[mine] = _between(table["at"][mine], rows["at"][other], own.target[other], run)
     since = table["at"] - table["run"].map(
-        {run: one.first_step + one.schedule.boundary for run, one in continual.courses.items()}
+        {
+            run: one.first_step + one.schedule.boundary
+            for run, one in continual.run_schedules.items()
+        }
     )
     found = table[["run"]].assign(
         step=since, S1_cpt=table["S1_cpt"], loss=seen.target, hidden=below,
@@ -111,18 +114,20 @@ def _seen(
 ) -> tuple[Observations, pd.DataFrame]:
     """What a law takes of all points, and their rows with ``at``, the steps of the whole run."""
     runs = curves.runs(**counted)  # type: ignore[arg-type]
-    first = runs.table["run"].map({run: one.first_step for run, one in curves.courses.items()})
-    table = runs.table.assign(at=updates(runs.table, curves.courses) + first)
+    first = runs.table["run"].map(
+        {run: one.first_step for run, one in curves.run_schedules.items()}
+    )
+    table = runs.table.assign(at=optimizer_steps(runs.table, curves.run_schedules) + first)
     runs = dataclasses.replace(runs, table=table.reset_index(drop=True))
     seen = (runs.for_corpus(corpus) if corpus else runs).observations(laws.get(law), ())
     return seen, runs.table.loc[seen.rows].reset_index(drop=True)
 
 
 def _hidden_name(run: str, hidden: LossCurves, pairs: Mapping[str, str]) -> str:
-    only = next(iter(hidden.courses)) if len(hidden) == 1 else run
+    only = next(iter(hidden.run_schedules)) if len(hidden) == 1 else run
     name = pairs.get(run, only)
-    if name not in hidden.courses:
-        known = list(hidden.courses)
+    if name not in hidden.run_schedules:
+        known = list(hidden.run_schedules)
         raise UsageError(
             f"run {run} has no hidden curve: pass pairs={{'{run}': …}}, one of "
             f"{', '.join(known[:30])}.{nearest(str(name), known)}"
@@ -130,14 +135,17 @@ def _hidden_name(run: str, hidden: LossCurves, pairs: Mapping[str, str]) -> str:
     return name
 
 
-def _check_rates(run: str, course: Course, name: str, hidden: Course) -> None:
+def _check_rates(run: str, followed: RunSchedule, name: str, hidden: RunSchedule) -> None:
     """Refuse a hidden curve of other rates, step by step, where both have a schedule."""
-    first, last = max(course.first_step, hidden.first_step), min(course.last_step, hidden.last_step)
+    first, last = (
+        max(followed.first_step, hidden.first_step),
+        min(followed.last_step, hidden.last_step),
+    )
     mine, theirs = (
         one.schedule.rates[first - one.first_step : last - one.first_step]
-        for one in (course, hidden)
+        for one in (followed, hidden)
     )
-    off = np.abs(mine - theirs) > _RATES * course.schedule.rates.max()
+    off = np.abs(mine - theirs) > _RATES * followed.schedule.rates.max()
     if off.any():
         k = int(np.argmax(off))
         raise UsageError(

@@ -8,7 +8,7 @@ and S2_pt stay what they were. Rates that rise make S2 negative.
 
 The multi-power law (Luo 2025) has no area for annealing: every drop of the rate pays by itself, as
 the rates since add up. A point then has one value for every drop before it; see
-:mod:`jaxlaw.data._drops`.
+:func:`jaxlaw.data._row_areas.drops_along`.
 
 C, C1 and C2 are positive: annealing lowers the loss. B is of either sign: the shift lifts the
 loss on the corpus left behind and lowers it on the new one. A variant of Wang's App. J weights

@@ -12,7 +12,7 @@ import pandas as pd
 
 from jaxlaw.data import LossCurves
 from jaxlaw.data._row_areas import AREAS
-from jaxlaw.data._run_schedules import updates
+from jaxlaw.data._run_schedules import optimizer_steps
 from jaxlaw.data._runs import Runs
 from jaxlaw.fitting._fitted_law import FittedLaw
 from jaxlaw.fitting._result import Fit
@@ -165,7 +165,7 @@ def of_curves(fit: FittedLaw, curves: LossCurves, runs: Runs) -> list[Html]:
     seen = runs.observations(fit.law)
     own = {name: values / fit.units[name] for name, values in seen.inputs.items()}
     table = runs.table.iloc[seen.positions]
-    done = updates(table, curves.courses)
+    done = optimizer_steps(table, curves.run_schedules)
     rows = pd.DataFrame(
         {"run": table["run"].to_numpy(), "done": done, "loss": seen.target}
         | {name: own[name] for name in _other_inputs(fit)}
@@ -174,7 +174,7 @@ def of_curves(fit: FittedLaw, curves: LossCurves, runs: Runs) -> list[Html]:
     pictures = []
     for k, run in enumerate(rms.index[:_CURVES]):
         mine = rows.loc[rows["run"] == run].sort_values("done")
-        first = curves.courses[run].first_step
+        first = curves.run_schedules[run].first_step
         predicted = _predicted(fit, curves, run, mine)
         observed = pd.DataFrame({"step": mine["done"] + first, "loss": mine["loss"]})
         place = "" if len(rms) == 1 else f" ({k + 1} of {len(rms)}, the worst fitted first)"
@@ -196,15 +196,15 @@ def _other_inputs(fit: FittedLaw) -> list[str]:
 
 def _predicted(fit: FittedLaw, curves: LossCurves, run: str, rows: pd.DataFrame) -> pd.DataFrame:
     """The fitted curve of a run from its first row to the end of its schedule."""
-    course = curves.courses[run]
-    done = np.linspace(rows["done"].iloc[0], len(course.schedule), _POINTS)
+    own = curves.run_schedules[run]
+    done = np.linspace(rows["done"].iloc[0], len(own.schedule), _POINTS)
     done = np.unique(done.astype(int))
     others: dict[str, Any] = {
         name: np.interp(done, rows["done"], rows[name]) for name in _other_inputs(fit)
     }
     return fit.predict_curve(
-        course.schedule, done + course.first_step, first_step=course.first_step,
-        S1_before=course.S1_before, batch=course.batch, **others,
+        own.schedule, done + own.first_step, first_step=own.first_step,
+        S1_before=own.S1_before, batch=own.batch, **others,
     )  # fmt: skip
 
 
