@@ -163,7 +163,7 @@ class LossCurves:
             >>> curves = jl.read_loss_curves(jl.simulate.continual_curves().table)
             >>> few = curves.only("wsd").thinned(points=10)
             >>> len(curves.only("wsd").table), len(few.table), float(few.rows.weight.sum())
-            (80, 9, 80.0)
+            (80, 10, 80.0)
         """
         _check_thinning(every, points, spacing, design)
         old = np.ones(len(self.table)) if self.rows.weight is None else self.rows.weight
