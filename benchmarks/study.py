@@ -25,15 +25,15 @@ from jaxlaw import folds, simulate
 
 LAWS = ("dcpt-l1", "dcpt-l2", "dcpt", "dcpt-l4", "dcpt-l5")
 STUDIES = {
-    "all points fitted (tables 1, 14, 15)": folds.all_points(),
-    "model sizes, 3 folds (tables 2, 16, 17)": folds.leave_one_out("N"),
-    "data sizes, 3 folds (tables 3, 18, 19)": folds.segments("D", 3),
-    "mixture ratios, 36 folds (tables 4, 20, 21)": folds.leave_k_out("r", 2),
+    "all points fitted (tables 1, 14, 15)": folds.in_sample(),
+    "model sizes, 3 folds (tables 2, 16, 17)": folds.leave_one_group_out("N"),
+    "data sizes, 3 folds (tables 3, 18, 19)": folds.contiguous_blocks("D", 3),
+    "mixture ratios, 36 folds (tables 4, 20, 21)": folds.leave_p_groups_out("r", 2),
 }
 REAL = {
-    "size": folds.leave_one_out("N"),
-    "last ⅓ of D": folds.last("D", "1/3"),
-    "2 weights": folds.leave_k_out("r", 2),
+    "size": folds.leave_one_group_out("N"),
+    "last ⅓ of D": folds.hold_out("D", "last", "1/3"),
+    "2 weights": folds.leave_p_groups_out("r", 2),
 }
 #: Studies whose tables by domain are printed too.
 HEADLINES = ("all points", "mixture ratios")
@@ -141,7 +141,7 @@ def rivals() -> None:
     rows = []
     for law in ("dcpt-l1", "dcpt-l2", "dcpt-l4", "dcpt-l5"):
         table = simulate.experiment(law).table
-        for design in ("segments:D:3", "leave-k-out:r:2"):
+        for design in ("contiguous-blocks:D:3", "leave-p-groups-out:r:2"):
             study = jl.cross_validate(LAWS, table, design, progress=False)
             ranked = study.ranking()
             cells = []

@@ -49,8 +49,8 @@ def predicted():
 
 def study_expected():
     study = jl.cross_validate(
-        ["dcpt", "dcpt-l1"], "mixtures.csv", jl.folds.leave_k_out("r", 2), n_starts=64, screen=4,
-        fixed={"alpha": 0.5, "beta": 0.5},
+        ["dcpt", "dcpt-l1"], "mixtures.csv", jl.folds.leave_p_groups_out("r", 2),
+        n_starts=64, screen=4, fixed={"alpha": 0.5, "beta": 0.5},
     )  # fmt: skip
     ranking = study.ranking().reset_index().astype(object)
     rows = ranking.where(ranking.notna(), None).to_dict(orient="records")

@@ -41,7 +41,7 @@ def a_study() -> jl.Study:
         for row in rows
     ]
     return jl.Study(
-        design="leave-one-out:r", laws={"dcpt": ("dcpt", None), EVIL: ("dcpt-l1", None)},
+        design="leave-one-group-out:r", laws={"dcpt": ("dcpt", None), EVIL: ("dcpt-l1", None)},
         sizes=laws, target="loss", delta=1e-3, frame=pd.DataFrame(rows),
         parameters=pd.DataFrame(parameters), notes=(Note("far-folds", "warning", EVIL),),
     )  # fmt: skip

@@ -177,7 +177,7 @@ def test_wrong_calls_and_bad_data(command, runs, arguments, code, said):
     [
         ("fit", "chinchilla", "runs.csv"),
         ("bootstrap", "chinchilla", "runs.csv"),
-        ("study", "chinchilla", "runs.csv", "--folds", "segments:D:3"),
+        ("study", "chinchilla", "runs.csv", "--folds", "contiguous-blocks:D:3"),
     ],
     ids=lambda asked: asked[0],
 )

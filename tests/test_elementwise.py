@@ -49,7 +49,7 @@ def test_a_law_across_rows_is_refused(own_laws, runs, name):
 
 def test_folds_and_resamples_refuse_it_too(own_laws, runs):
     with pytest.raises(UsageError, match="not elementwise"):
-        jl.cross_validate(of_rows(ACROSS["mean"]), runs, "all-points", **FEW)
+        jl.cross_validate(of_rows(ACROSS["mean"]), runs, "in-sample", **FEW)
 
 
 def test_a_law_for_one_number_of_rows_is_refused(own_laws, runs):
@@ -107,7 +107,7 @@ def test_a_law_that_ignores_inputs_has_a_value_for_each_row(own_laws, runs, tmp_
         assert np.isfinite(drawn.table().to_numpy()).all()
         assert drawn.predict(table).shape == (4, 12)
         assert np.isfinite(jl.covariance(fit, table).conf_int()["std_err"]).all()
-        study = jl.cross_validate(law, table, "leave-one-out:x", **FEW)
+        study = jl.cross_validate(law, table, "leave-one-group-out:x", **FEW)
         assert np.isfinite(study.frame["huber"]).all()
         jl.report(fit, tmp_path / f"{law.name}.html", runs=table, intervals=drawn)
     best = jl.fit(level, table, delta=np.inf, **FEW).params["E"]

@@ -27,16 +27,16 @@ def tables():
 
 
 DESIGNS = [
-    folds.leave_one_out("run"),
-    folds.leave_k_out("D", 2),
-    folds.leave_one_out(["N", "run"]),
-    folds.segments("D", 2),
-    folds.segments("D", 2, within="run"),
-    folds.largest("N"),
-    folds.last("D", 0.5),
-    folds.first("D", 1),
+    folds.leave_one_group_out("run"),
+    folds.leave_p_groups_out("D", 2),
+    folds.leave_one_group_out(["N", "run"]),
+    folds.contiguous_blocks("D", 2),
+    folds.contiguous_blocks("D", 2, within="run"),
+    folds.hold_out("N"),
+    folds.hold_out("D", "last", 0.5),
+    folds.hold_out("D", "after", 1),
     folds.k_fold(2, 2, seed=1, groups="run"),
-    folds.random_split(0.3, 3, groups=["N", "run"]),
+    folds.shuffle_split(0.3, 3, groups=["N", "run"]),
 ]
 
 
@@ -81,9 +81,9 @@ def test_leaving_values_out_holds_out_every_choice_once(table, k):
     values = sorted(table["D"].unique())
     if len(values) <= k:
         with pytest.raises(jl.DataError, match="nothing is left to fit"):
-            folds.leave_k_out("D", k).split(table)
+            folds.leave_p_groups_out("D", k).split(table)
         return
-    found = folds.leave_k_out("D", k).split(table)
+    found = folds.leave_p_groups_out("D", k).split(table)
     chosen = list(itertools.combinations(values, k))
     assert len(found) == len(chosen) == math.comb(len(values), k)
     for mask, label, some in zip(found.held_out, found.labels, chosen, strict=True):
@@ -92,55 +92,55 @@ def test_leaving_values_out_holds_out_every_choice_once(table, k):
 
 
 def test_the_folds_of_que():
-    pairs = folds.leave_k_out("r", 2).split(QUE)
+    pairs = folds.leave_p_groups_out("r", 2).split(QUE)
     assert len(pairs) == 36
     assert pairs.labels[9] == "r = 0.1, 0.33 held out"
     np.testing.assert_array_equal(pairs.held_out[9], QUE["r"].isin([0.1, 0.33]))
     assert (pairs.held_out.sum(axis=0) == 8).all()  # a ratio is in 8 of the pairs
-    sizes = folds.leave_one_out("N").split(QUE)
+    sizes = folds.leave_one_group_out("N").split(QUE)
     assert sizes.labels == ("N = 0.5 held out", "N = 1.8 held out", "N = 4 held out")
     six = pd.DataFrame({"domain": list("abcdef") * 3, "loss": 1.0})
-    domains = folds.leave_k_out("domain", 2).split(six)
+    domains = folds.leave_p_groups_out("domain", 2).split(six)
     assert len(domains) == 15 and domains.labels[0] == "domain = a, b held out"
 
 
-def test_segments_hold_equal_numbers_of_points_and_divide_no_value():
-    thirds = folds.segments("D", 3).split(QUE)
+def test_blocks_hold_equal_numbers_of_points_and_divide_no_value():
+    thirds = folds.contiguous_blocks("D", 3).split(QUE)
     assert (thirds.held_out.sum(axis=0) == 1).all()
     steps = [QUE["D"][mask].nunique() for mask in thirds.held_out]
     assert steps == [7, 6, 7]  # of the 20 of every curve
     assert thirds.labels[0] == "0.131072 ≤ D ≤ 0.917504 held out"
     tops = [QUE["D"][mask].max() for mask in thirds.held_out]
     assert tops == sorted(tops)
-    last = folds.last("D", "1/3").split(QUE)
+    last = folds.hold_out("D", "last", "1/3").split(QUE)
     np.testing.assert_array_equal(last.held_out[0], thirds.held_out[2])
     # Points, not the range: most of these are below 10.
     skewed = pd.DataFrame({"D": [1.0, 2, 3, 4, 5, 6, 7, 8, 1000]})
-    assert folds.segments("D", 3).split(skewed).held_out.sum(axis=1).tolist() == [3, 3, 3]
+    assert folds.contiguous_blocks("D", 3).split(skewed).held_out.sum(axis=1).tolist() == [3, 3, 3]
 
 
 def test_curves_of_different_lengths_are_divided_each_by_itself():
     table = pd.DataFrame({"run": ["a"] * 3 + ["b"] * 6, "D": [1, 2, 3, 10, 20, 30, 40, 50, 60]})
-    held = folds.segments("D", 3, within="run").split(table).held_out
+    held = folds.contiguous_blocks("D", 3, within="run").split(table).held_out
     assert held.sum(axis=1).tolist() == [3, 3, 3]
     assert held[0].tolist() == [True, False, False, True, True, False, False, False, False]
-    assert folds.last("D", "1/3", within="run").split(table).held_out.sum() == 3
-    four = folds.first("D", 2, within="run").split(table)
+    assert folds.hold_out("D", "last", "1/3", within="run").split(table).held_out.sum() == 3
+    four = folds.hold_out("D", "after", 2, within="run").split(table)
     assert four.fitted[0].tolist() == [True, True, False, True, True] + [False] * 4
 
 
 def test_extrapolations():
-    held = folds.largest("N").split(QUE)
+    held = folds.hold_out("N").split(QUE)
     np.testing.assert_array_equal(held.held_out[0], QUE["N"] == 4)
     assert held.labels == ("N = 4 held out",)
-    early = folds.first("D", 4).split(QUE)
+    early = folds.hold_out("D", "after", 4).split(QUE)
     assert sorted(QUE["D"][early.fitted[0]].unique()) == sorted(QUE["D"].unique())[:4]
-    every = folds.all_points().split(QUE)
+    every = folds.in_sample().split(QUE)
     assert every.fitted.all() and every.held_out.all()
 
 
 def test_random_splits_are_repeatable():
-    one, again, other = (folds.random_split(0.2, 4, seed).split(QUE) for seed in (3, 3, 4))
+    one, again, other = (folds.shuffle_split(0.2, 4, seed).split(QUE) for seed in (3, 3, 4))
     np.testing.assert_array_equal(one.held_out, again.held_out)
     assert (one.held_out != other.held_out).any()
     assert one.held_out.sum(axis=1).tolist() == [108] * 4
@@ -148,12 +148,12 @@ def test_random_splits_are_repeatable():
 
 def test_rows_no_fold_may_have_are_in_neither_part():
     usable = np.arange(len(QUE)) % 3 > 0
-    found = folds.leave_one_out("N").split(QUE, usable)
+    found = folds.leave_one_group_out("N").split(QUE, usable)
     assert not (found.fitted | found.held_out)[:, ~usable].any()
     assert (found.fitted ^ found.held_out)[:, usable].all()
     own = np.ones((2, len(QUE)))
     own[0, :50], own[1, 50:90] = 0, 0
-    masks = folds.own_masks(own, ["first", "second"]).split(QUE, usable)
+    masks = folds.predefined_split(own, ["first", "second"]).split(QUE, usable)
     np.testing.assert_array_equal(masks.fitted, (own > 0) & usable)
     assert masks.labels == ("first", "second")
 
@@ -177,19 +177,59 @@ def test_a_splitter_by_its_methods():
     assert found.fitted[1].sum() == 135 and found.held_out[1].sum() == 270
 
 
+OLD_CALLS = {
+    "leave_one_out": (folds.leave_one_out, ("N",), {}),
+    "leave_k_out": (folds.leave_k_out, ("r", 2), {}),
+    "leave_k_out by name": (folds.leave_k_out, ("r",), {"k": 2}),
+    "segments": (folds.segments, ("D", 3), {"within": "N"}),
+    "largest": (folds.largest, ("N",), {"count": 1}),
+    "last": (folds.last, ("D",), {"share": "1/3", "within": ["N", "r"]}),
+    "first": (folds.first, ("D", 4), {}),
+    "k_fold": (folds.k_fold, (), {"k": 4, "repeats": 2}),
+    "random_split": (folds.random_split, (0.2,), {"repeats": 3}),
+    "all_points": (folds.all_points, (), {}),
+}
+OLD_NAMES = {
+    "leave-one-out:N": "leave-one-group-out:N",
+    "leave-k-out:r:k=2": "leave-p-groups-out:r:2",
+    "segments:D:count=3:within=N": "contiguous-blocks:D:3:within=N",
+    "largest:N": "hold-out:N:largest:1",
+    "last:D:1/3:within=N+r": "hold-out:D:last:1/3:within=N+r",
+    "first:D:4": "hold-out:D:after:4",
+    "k-fold:k=4:repeats=2": "k-fold:4:2:0",
+    "random-split:0.2:repeats=3": "shuffle-split:1/5:3:0",
+    "all-points": "in-sample",
+}
+
+
+@pytest.mark.parametrize("call", OLD_CALLS)
+def test_old_names_make_the_new_designs(call):
+    make, args, options = OLD_CALLS[call]
+    with pytest.warns(DeprecationWarning, match="is deprecated"):
+        design = make(*args, **options)
+    assert design.name in OLD_NAMES.values()
+
+
+@pytest.mark.parametrize(("old", "new"), OLD_NAMES.items())
+def test_old_names_in_text_are_accepted(old, new):
+    assert folds.parse(old).name == new
+    name, colon, rest = new.partition(":")
+    assert folds.parse(name + colon + rest.replace(":", ",")).name == new
+
+
 def test_scikit_learns_splitters():
     selection = pytest.importorskip("sklearn.model_selection")
     table = QUE.assign(run=QUE["N"].astype(str) + "/" + QUE["r"].astype(str))
     kinds = [
         folds.as_design(selection.KFold(4, shuffle=True, random_state=0)),
-        folds.splitter(selection.GroupKFold(3), groups="run"),
-        folds.splitter(selection.LeavePGroupsOut(2), groups="r"),
-        folds.splitter(selection.StratifiedKFold(3), target="run"),
+        folds.from_sklearn(selection.GroupKFold(3), groups="run"),
+        folds.from_sklearn(selection.LeavePGroupsOut(2), groups="r"),
+        folds.from_sklearn(selection.StratifiedKFold(3), target="run"),
         folds.as_design(selection.TimeSeriesSplit(3)),
     ]
     found = [design.split(table) for design in kinds]
     assert [len(one) for one in found] == [4, 3, 36, 3, 3]
-    mine = folds.leave_k_out("r", 2).split(table)
+    mine = folds.leave_p_groups_out("r", 2).split(table)
     np.testing.assert_array_equal(found[2].held_out, mine.held_out)
     for rows in table.groupby("run").indices.values():
         assert (np.ptp(found[1].weights[:, rows], axis=1) == 0).all()
@@ -197,7 +237,7 @@ def test_scikit_learns_splitters():
 
 
 def test_designs_by_name():
-    for design in (*DESIGNS, folds.all_points(), folds.last("D", "1/3", ["N", "run"])):
+    for design in (*DESIGNS, folds.in_sample(), folds.hold_out("D", "last", "1/3", ["N", "run"])):
         again = folds.parse(design.name)
         assert again.name == design.name
         table = QUE.assign(run=np.arange(len(QUE)) % 7)
@@ -205,24 +245,30 @@ def test_designs_by_name():
     masks = np.ones((2, 540))
     masks[:, :5] = 0
     assert len(folds.as_design(masks).split(QUE)) == 2
-    assert folds.as_design("leave-one-out:N").name == "leave-one-out:N"
+    assert folds.as_design("leave-one-group-out:N").name == "leave-one-group-out:N"
 
 
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: folds.parse("leave-one:N"), "Did you mean 'leave-one-out'"),
-        (lambda: folds.parse("leave-k-out:r"), "write leave-k-out:COLUMN:K"),
-        (lambda: folds.parse("leave-k-out:r:two"), "k is a whole number, not 'two'"),
-        (lambda: folds.leave_k_out("r", 0), "k is a whole number, 1 or more"),
-        (lambda: folds.last("D", 1.5), "share is between 0 and 1"),
-        (lambda: folds.last("D", "a/b"), "share is between 0 and 1"),
-        (lambda: folds.own_masks([[0, 0.5]]), "of 0 and 1"),
-        (lambda: folds.own_masks([[0, 1]], ["a", "b"]), "2 labels for 1 masks"),
-        (lambda: folds.own_masks([[0, 1]]).split(QUE), "masks of 2 rows for runs of 540"),
-        (lambda: folds.splitter(3), "no splitter"),
+        (lambda: folds.parse("leave-one-grup-out:N"), "Did you mean 'leave-one-group-out'"),
+        (lambda: folds.parse("leave-p-groups-out:r"), "write leave-p-groups-out:COLUMN:P"),
+        (lambda: folds.parse("leave-p-groups-out:r:two"), "p is a whole number, not 'two'"),
+        (lambda: folds.leave_p_groups_out("r", 0), "p is 0; it must be 1 or more"),
+        (lambda: folds.hold_out("D", "last", 1.5), "amount is a share between 0 and 1"),
+        (lambda: folds.hold_out("D", "last", "a/b"), "amount is a share between 0 and 1"),
+        (lambda: folds.hold_out("D", "after", 0.5), "amount is a whole number, 1 or more"),
+        (
+            lambda: folds.hold_out("D", "middle"),
+            "which is one of largest, last, after, not 'middle'",
+        ),
+        (lambda: folds.shuffle_split(1.5), "test_size is a share between 0 and 1"),
+        (lambda: folds.predefined_split([[0, 0.5]]), "of 0 and 1"),
+        (lambda: folds.predefined_split([[0, 1]], ["a", "b"]), "2 labels for 1 masks"),
+        (lambda: folds.predefined_split([[0, 1]]).split(QUE), "masks of 2 rows for runs of 540"),
+        (lambda: folds.from_sklearn(3), "no splitter"),
         (lambda: folds.as_design(3.0), "folds is a design"),
-        (lambda: folds.leave_one_out("N").split([1, 2]), "folds are of a DataFrame"),
+        (lambda: folds.leave_one_group_out("N").split([1, 2]), "folds are of a DataFrame"),
     ],
 )
 def test_wrong_calls(call, message):
@@ -233,19 +279,19 @@ def test_wrong_calls(call, message):
 @pytest.mark.parametrize(
     ("design", "message"),
     [
-        (folds.leave_one_out("n"), "no column n; columns: N, D, r, loss"),
-        (folds.leave_one_out("one"), "one has 1 value .x.; with 1 held out nothing is left"),
-        (folds.leave_k_out("N", 3), "N has 3 values .0.5, 1.8, 4.; with 3 held out"),
-        (folds.leave_k_out("loss", 3), "folds; take k_fold"),
-        (folds.leave_one_out("holes"), "column holes is empty in rows 0, 1, 2"),
-        (folds.largest("one"), "one is no column of numbers"),
-        (folds.largest("N", 3), "N has 3 values; that needs 4"),
-        (folds.first("N", 3), "N has 3 values; that needs 4"),
-        (folds.segments("N", 4), "3 values of N do not make 4 segments"),
-        (folds.last("N", 0.01), "fold 'last' has no row held out"),
+        (folds.leave_one_group_out("n"), "no column n; columns: N, D, r, loss"),
+        (folds.leave_one_group_out("one"), "one has 1 value .x.; with 1 held out nothing is left"),
+        (folds.leave_p_groups_out("N", 3), "N has 3 values .0.5, 1.8, 4.; with 3 held out"),
+        (folds.leave_p_groups_out("loss", 3), "folds; take k_fold"),
+        (folds.leave_one_group_out("holes"), "column holes is empty in rows 0, 1, 2"),
+        (folds.hold_out("one"), "one is no column of numbers"),
+        (folds.hold_out("N", "largest", 3), "N has 3 values; that needs 4"),
+        (folds.hold_out("N", "after", 3), "N has 3 values; that needs 4"),
+        (folds.contiguous_blocks("N", 4), "3 values of N do not make 4 blocks"),
+        (folds.hold_out("N", "last", 0.01), "fold 'last' has no row held out"),
         (folds.k_fold(4, groups="N"), "3 values of N do not make 4 folds"),
-        (folds.own_masks(np.ones((1, 540))), "fold 'mask 1' has no row held out"),
-        (folds.own_masks(np.zeros((1, 540))), "fold 'mask 1' has no row left to fit"),
+        (folds.predefined_split(np.ones((1, 540))), "fold 'mask 1' has no row held out"),
+        (folds.predefined_split(np.zeros((1, 540))), "fold 'mask 1' has no row left to fit"),
     ],
 )
 def test_data_that_do_not_make_the_folds(design, message):
@@ -257,10 +303,10 @@ def test_data_that_do_not_make_the_folds(design, message):
 def test_values_that_are_equal_but_for_conversion_are_one():
     table = QUE.assign(r=1 - (1 - QUE["r"]))
     assert table["r"].nunique() == 9 and not table["r"].isin(RATIOS).all()
-    found = folds.leave_k_out("r", 2).split(pd.concat([table, QUE], ignore_index=True))
+    found = folds.leave_p_groups_out("r", 2).split(pd.concat([table, QUE], ignore_index=True))
     assert len(found) == 36 and found.labels[-1] == "r = 0.9, 1 held out"
 
 
 def test_values_of_several_kinds_have_groups():
     mixed = pd.DataFrame({"run": ["a", 1, "a", 2]})
-    assert len(folds.leave_one_out("run").split(mixed)) == 3
+    assert len(folds.leave_one_group_out("run").split(mixed)) == 3

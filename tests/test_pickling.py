@@ -63,9 +63,9 @@ def test_uncertainty_is_the_same_in_float64():
 
 
 DESIGNS = [
-    *map(folds.parse, ["leave-one-out:N", "segments:D:3", "largest:N", "last:D:1/3", "first:D:2"]),
-    *map(folds.parse, ["leave-k-out:N:2", "k-fold:3", "random-split:0.2", "all-points"]),
-    folds.own_masks(np.eye(12)),
+    *map(folds.parse, ["leave-one-group-out:N", "contiguous-blocks:D:3", "hold-out:D:last:1/3"]),
+    *map(folds.parse, ["leave-p-groups-out:N:2", "k-fold:3", "shuffle-split:0.2", "in-sample"]),
+    folds.predefined_split(np.eye(12)),
 ]
 
 
@@ -82,7 +82,7 @@ def test_designs_cut_the_same_folds(design):
 def test_studies_runs_curves_and_notes_come_back(chinchilla):
     _, table = chinchilla
     runs = jl.read_runs(table.iloc[:40])
-    study = jl.cross_validate("chinchilla", runs, "all-points", n_starts=16, screen=4)
+    study = jl.cross_validate("chinchilla", runs, "in-sample", n_starts=16, screen=4)
     pd.testing.assert_frame_equal(through(study).frame, study.frame)
     assert through(study).notes == study.notes
     pd.testing.assert_frame_equal(through(runs).table, runs.table)

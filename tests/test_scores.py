@@ -134,7 +134,7 @@ def test_all_parameters_fixed_is_a_call():
 
 def test_printed_numbers_compete_with_a_law_that_is_fitted():
     study = jl.cross_validate(
-        {"printed": "chinchilla", "fitted": "chinchilla"}, RUNS, "segments:D:3",
+        {"printed": "chinchilla", "fitted": "chinchilla"}, RUNS, "contiguous-blocks:D:3",
         per_law={"printed": {"fixed": TRUTH}}, n_starts=256, screen=16,
     )  # fmt: skip
     assert study.sizes == {"printed": 0, "fitted": 5} and study.n_failed == 0

@@ -250,7 +250,7 @@ def test_a_folder_does_not_answer_for_a_law_of_other_constants(
 ):
     def asked(law):
         if study:
-            return jl.cross_validate(law, level_runs, "all-points", work_dir=tmp_path, **FEW)
+            return jl.cross_validate(law, level_runs, "in-sample", work_dir=tmp_path, **FEW)
         return jl.fit(law, level_runs, work_dir=tmp_path, **FEW)
 
     asked(level_law([1.0, 2.0], looked_up))

@@ -146,9 +146,9 @@ def test_huber_losses_are_sums_over_the_points_as_in_the_paper(study):
                 frame[prefix + name], frame[f"{prefix}mean_{name}"] * frame[points], rtol=1e-12
             )
     np.testing.assert_allclose(frame["train_huber"], frame["objective"], rtol=1e-6)
-    whole = jl.cross_validate("bare", table(2), "all-points", **OPTIONS).frame.iloc[0]
+    whole = jl.cross_validate("bare", table(2), "in-sample", **OPTIONS).frame.iloc[0]
     twice = pd.concat([table(2), table(2)])
-    again = jl.cross_validate("bare", twice, "all-points", **OPTIONS).frame.iloc[0]
+    again = jl.cross_validate("bare", twice, "in-sample", **OPTIONS).frame.iloc[0]
     assert again["huber"] == pytest.approx(2 * whole["huber"], rel=1e-6)
     assert again["mean_huber"] == pytest.approx(whole["mean_huber"], rel=1e-6)
     # Laws are compared on the same points, so that both tell the same.
@@ -209,7 +209,7 @@ def test_a_failed_fold_is_counted_and_kept():
     for k, mask in enumerate(masks):
         mask[1 if k == 0 else 0 : 20 + k] = 0
     study = jl.cross_validate(
-        ["downstream-ce"], runs, folds.own_masks(masks), weight="weight", **OPTIONS
+        ["downstream-ce"], runs, folds.predefined_split(masks), weight="weight", **OPTIONS
     )
     assert study.n_failed == 1 and study.frame["failed"].tolist() == [True] + [False] * 7
     assert study.frame["status"][0] == "failed" and np.isnan(study.frame["huber"][0])
@@ -301,14 +301,14 @@ def test_laws_are_compared_on_the_rows_that_all_of_them_can_use():
         ({"per_law": {"twin": {}}}, jl.UsageError, "per_law names 'twin'"),
         ({"per_law": {"bare": {"fix": 1}}}, jl.UsageError, "'fix' is no option"),
         ({"runs": {}}, jl.UsageError, "there is no data set"),
-        ({"folds": "leave-one-out:size"}, jl.DataError, "no column size"),
+        ({"folds": "leave-one-group-out:size"}, jl.DataError, "no column size"),
         ({"folds": np.eye(72)[:1]}, jl.DataError, "leaves 1 rows to fit, .* 2 parameters of law b"),
         ({"solver": "newtn"}, jl.UsageError, "Did you mean 'newton'"),
         ({"n_starts": 0}, jl.UsageError, "n_starts"),
     ],
 )
 def test_wrong_calls(change, error, message):
-    call = {"laws": ["bare"], "runs": table(), "folds": "leave-one-out:run"} | change
+    call = {"laws": ["bare"], "runs": table(), "folds": "leave-one-group-out:run"} | change
     with pytest.raises(error, match=message):
         jl.cross_validate(call.pop("laws"), call.pop("runs"), call.pop("folds"), **call)
 
@@ -471,8 +471,8 @@ def test_the_command(tmp_path, monkeypatch, capsys):
     record = json.loads(out)
     assert record["ranking"][0]["law"] == "downstream-ce" and record["ranking"][0]["p"] is None
     assert jl.Study.load("study.json").n_folds == 8
-    assert run("downstream-ce", "--folds", "leave-one-out:run")[0] == 2
-    code, _, err = run("bare", "runs.csv", "--folds", "leave-one-out:rnu")
+    assert run("downstream-ce", "--folds", "leave-one-group-out:run")[0] == 2
+    code, _, err = run("bare", "runs.csv", "--folds", "leave-one-group-out:rnu")
     assert code == 1 and "Did you mean 'run'" in err
     assert run("bare", "runs.csv", "--folds", "leave-one:run")[0] == 2
 
@@ -487,7 +487,7 @@ def test_folds_stay_with_their_rows_where_rows_are_dropped():
     runs.iloc[[3, 40, 60], runs.columns.get_loc("loss")] = np.nan
     runs.iloc[[5, 41], runs.columns.get_loc("weight")] = 0.0
     read = jl.read_runs(runs, weight="weight", drop_invalid=True)
-    data, law = prepared("bare", read, folds.leave_one_out("run"))
+    data, law = prepared("bare", read, folds.leave_one_group_out("run"))
     one = data.observations[law]
     left = runs[runs["loss"].notna() & (runs["weight"] > 0)]
     assert len(one) == len(left) == 67
@@ -497,7 +497,7 @@ def test_folds_stay_with_their_rows_where_rows_are_dropped():
         np.testing.assert_array_equal(mask, left["run"] == run)
     masks = np.ones((1, 72))
     masks[0, :6] = 0  # of the rows as they were given
-    own, _ = prepared("bare", read, folds.own_masks(masks))
+    own, _ = prepared("bare", read, folds.predefined_split(masks))
     assert own.folds.held_out.sum() == 4 and own.folds.held_out[0, :4].all()
 
 
@@ -505,20 +505,20 @@ def test_labels_are_in_the_units_of_the_user_and_of_the_share_asked_for():
     demo = jl.simulate.demo().table
     columns = {"N": "n_params", "D": "n_tokens", "r_d": "domain_ratio", "loss_g": "general_loss"}
     runs = jl.read_runs(demo, columns, {"N": 1, "D": 1}).for_corpus("general")
-    data, law = prepared("dcpt", runs, folds.leave_k_out("r", 2))
+    data, law = prepared("dcpt", runs, folds.leave_p_groups_out("r", 2))
     assert data.folds.labels[9] == "r = 0.1, 0.33 held out"
     shares = data.observations[law].inputs["r"]
     np.testing.assert_array_equal(data.folds.held_out[9], np.isin(shares.round(9), [0.1, 0.33]))
-    sizes, _ = prepared("dcpt", runs, folds.leave_one_out("N"))
+    sizes, _ = prepared("dcpt", runs, folds.leave_one_group_out("N"))
     assert sizes.folds.labels[1] == "N = 1.8e+09 held out"
-    theirs, _ = prepared("dcpt", runs, folds.leave_one_out("r_d"))
+    theirs, _ = prepared("dcpt", runs, folds.leave_one_group_out("r_d"))
     np.testing.assert_array_equal(theirs.folds.held_out[0], np.isclose(shares, 1.0))
 
 
 def test_a_label_writes_nothing_outside_the_work_folder(tmp_path):
     laws = {"../../outside": "bare", "/": "bare", "twin": "twin"}
     small = {"n_starts": 16, "screen": 4, "progress": False}
-    jl.cross_validate(laws, table(), folds.all_points(), work_dir=tmp_path / "a" / "work", **small)
+    jl.cross_validate(laws, table(), folds.in_sample(), work_dir=tmp_path / "a" / "work", **small)
     assert [path.name for path in tmp_path.iterdir()] == ["a"]
     assert [path.name for path in (tmp_path / "a").iterdir()] == ["work"]
     kept = {path.name for path in (tmp_path / "a" / "work").iterdir()}

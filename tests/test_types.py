@@ -48,7 +48,7 @@ def decide(table: pd.DataFrame) -> float:
     assert_type(batch, jl.BatchFit)
     assert_type(batch.params["E"], jax.Array)
     assert_type(jl.bootstrap(fit, runs, 1000).conf_int(), pd.DataFrame)
-    study = jl.cross_validate(["dcpt"], runs, jl.folds.leave_k_out("r", 2))
+    study = jl.cross_validate(["dcpt"], runs, jl.folds.leave_p_groups_out("r", 2))
     assert_type(study, jl.Study)
     jl.fit("chinchilla", runs, space="logs")  # pyright: ignore[reportArgumentType]
     jl.fit("chinchilla", runs, delta="1e-3")  # pyright: ignore[reportArgumentType]

@@ -22,7 +22,7 @@ from jaxlaw.cli._terminal import (
     write_picture,
 )
 from jaxlaw.errors import UsageError
-from jaxlaw.validation.folds._naming import DESIGNS
+from jaxlaw.validation.folds import DESIGNS
 
 
 @opt.works_long
@@ -40,8 +40,9 @@ def study_command(
     folds: Annotated[
         str,
         typer.Option(
-            help="leave-one-out:N, leave-k-out:r:2, segments:D:3, largest:N, last:D:1/3, "
-            "first:Dp:4, k-fold:5:groups=run, random-split:0.2:10, all-points.",
+            help="leave-one-group-out:N, leave-p-groups-out:r:2, contiguous-blocks:D:3, "
+            "hold-out:N:largest:1, hold-out:D:last:1/3, hold-out:Dp:after:4, "
+            "k-fold:5:groups=run, shuffle-split:0.2:10, in-sample.",
             autocompletion=opt.completed(DESIGNS),
         ),
     ],
@@ -76,7 +77,7 @@ def study_command(
 ) -> None:
     """Fit laws on parts of the runs, score them on the rest, and compare.
 
-    Example: jaxlaw study dcpt dcpt-l1 mixtures.csv --folds leave-k-out:r:2 --out folds.csv
+    Example: jaxlaw study dcpt dcpt-l1 mixtures.csv --folds leave-p-groups-out:r:2 --out folds.csv
     """
     check_out(out, JSON, CSV, PICTURE)
     if len(laws_and_data) < 2:

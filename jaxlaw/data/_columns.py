@@ -126,6 +126,15 @@ def name_rows(word: str, labels: Iterable[Any], values: Iterable[Any] | None = N
     return f"{word}{'s' if len(labels) > 1 else ''} {', '.join(shown)}{more}"
 
 
+def format_values(values: Iterable[Any]) -> list[str]:
+    """Values for labels: with six digits, or more where these do not tell them apart."""
+    values = list(values)
+    if not all(isinstance(value, float) for value in values):
+        return [str(value) for value in values]
+    shown = [f"{value:.6g}" for value in values]
+    return shown if len(set(shown)) == len(set(values)) else [f"{value:.12g}" for value in values]
+
+
 def raw_units(name: str, unit: Any) -> float:
     """Raw units per unit of a column, from a positive number, its text, or K, M, B, T.
 

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from jaxlaw.data._columns import format_values
 from jaxlaw.data._runs import Observations, Runs
 from jaxlaw.errors import DataError, UsageError, nearest
 from jaxlaw.notes import Note
-from jaxlaw.validation.folds._masks import short
 
 LABELS = ("labels",)  # stands for groups that were given row by row
 FEW_GROUPS = 20  # below this many, intervals come out too short
@@ -51,7 +51,9 @@ def group_names(runs: Runs, observations: Observations, groups: Any) -> pd.Index
         frame[name] = frame[name] / observations.scale[name]
     if len(frame.columns) == 1:
         return pd.Index(frame.iloc[:, 0], name=frame.columns[0])
-    shown = ["/".join(row) for row in zip(*(short(frame[name]) for name in frame), strict=True)]
+    shown = [
+        "/".join(row) for row in zip(*(format_values(frame[name]) for name in frame), strict=True)
+    ]
     return pd.Index(shown, name="/".join(frame.columns))
 
 

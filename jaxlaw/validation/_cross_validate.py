@@ -57,7 +57,7 @@ def cross_validate(
         laws: a law or its name, a list of them, or a dict of what to call them → law.
         runs: what :func:`jaxlaw.read_runs` takes or returns, or a dict name → such: several
             data sets. A name may be a pair, such as ``("code", "domain")``.
-        folds: a design of :mod:`jaxlaw.folds` or its name (``"leave-k-out:r:2"``), a
+        folds: a design of :mod:`jaxlaw.folds` or its name (``"leave-p-groups-out:r:2"``), a
             scikit-learn splitter, or (folds, rows) masks of 0 and 1.
         columns, units, **reading: handed to :func:`jaxlaw.read_runs`.
         per_law: what a law is called → options of its own, such as

@@ -17,7 +17,6 @@ from jaxlaw.errors import DataError, UsageError
 from jaxlaw.fitting._fit import observed
 from jaxlaw.validation._contenders import Contender
 from jaxlaw.validation.folds import Design, Folds
-from jaxlaw.validation.folds._masks import with_own_names
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,7 +89,7 @@ def data_set(
     for one in reversed(seen.values()):
         for column, values in one.inputs.items():  # the share asked for, and no thousands
             table[column] = pd.Series(values / one.scale[column], one.rows).reindex(table.index)
-    folds = design.split(with_own_names(table, runs.columns), usable)
+    folds = design.split(dataclasses.replace(runs, table=table), usable)
     folds = dataclasses.replace(
         folds, fitted=folds.fitted[:, usable], held_out=folds.held_out[:, usable]
     )

@@ -1,0 +1,35 @@
+"""One-word choices of the shell: ``wsd:peak=2e-4,steps=50000``, ``k-fold:5:groups=run``."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+
+class Spec(NamedTuple):
+    """A name with its arguments, as text.
+
+    Attributes:
+        name: what is chosen.
+        positional: arguments given by their place.
+        named: arguments given by name.
+    """
+
+    name: str
+    positional: list[str]
+    named: dict[str, str]
+
+
+def parse_spec(text: str) -> Spec:
+    """The parts of ``name:value:key=value,…``: arguments are divided by colons or commas.
+
+    What the name and the arguments mean, and whether they are any, is for the caller to say.
+    """
+    name, *arguments = (part.strip() for part in re.split("[:,]", text))
+    arguments = [part for part in arguments if part]
+    pairs = [part.partition("=") for part in arguments if "=" in part]
+    return Spec(
+        name,
+        [part for part in arguments if "=" not in part],
+        {key.strip(): value.strip() for key, _, value in pairs},
+    )
