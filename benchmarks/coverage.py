@@ -20,15 +20,15 @@ import numpy as np
 
 import jaxlaw as jl
 from jaxlaw import simulate
-from jaxlaw.fitting._checkpoint import Work
-from jaxlaw.fitting._fit_many import refit, refit_near
+from jaxlaw.fitting._fit_many import fit_many, refit_near
+from jaxlaw.fitting._options import FitOptions
 from jaxlaw.uncertainty import _bootstrap as bootstrapping
 from jaxlaw.uncertainty._fit_problem import fitted
 from jaxlaw.uncertainty._groups import group_numbers
 from jaxlaw.uncertainty._intervals import interval_of
 
 NOISE = 0.004
-SILENT = Work(progress=False)
+SILENT = FitOptions(progress=False)
 #: Where the law is asked for: within the runs, and beyond them (units of the law).
 POINTS = {
     "chinchilla": {"N": np.array([1e9, 1e11]), "D": np.array([2e10, 2e12])},
@@ -96,8 +96,8 @@ def fits_of(name, table, targets, truth):
     first = jl.fit(name, table.assign(loss=targets[0]))
     seen = jl.read_runs(table).observations(name)
     start = np.array([list(truth.values())])
-    found = refit(first.law, seen, targets=targets, n_starts=256, screen=16, also=start,
-                  work=SILENT)  # fmt: skip
+    found = fit_many(first.law, seen, targets=targets, also=start,
+                     options=dataclasses.replace(SILENT, n_starts=256, screen=16))  # fmt: skip
     return [
         dataclasses.replace(
             first, objective=float(found.objective[k]),
@@ -132,13 +132,19 @@ def by_bootstrap(fits, table, targets, kind, groups, resamples, solved):
     begun = time.perf_counter()
     weights, others = np.concatenate(weights), np.concatenate(others)
     if solved:
-        found = refit(law, seen, weights, others, n_starts=32, screen=solved,
-                      also=np.array([list(fits[0].params.values())]), work=SILENT)  # fmt: skip
+        options = dataclasses.replace(SILENT, n_starts=32, screen=solved)
+        found = fit_many(law, seen, weights, others, options,
+                         also=np.array([list(fits[0].params.values())]))  # fmt: skip
     else:
         at = np.array([list(fit.params.values()) for fit in fits]).repeat(resamples, axis=0)
-        start = refit(law, seen, targets=targets[:1], n_starts=1, screen=1, work=SILENT)
+        start = fit_many(
+            law,
+            seen,
+            targets=targets[:1],
+            options=dataclasses.replace(SILENT, n_starts=1, screen=1),
+        )
         with jax.enable_x64(True):
-            placed = start.posed.place(dict(zip(fits[0].params, at.T, strict=True)))
+            placed = start.problem.coordinates(dict(zip(fits[0].params, at.T, strict=True)))
         start = dataclasses.replace(start, coordinates=placed)
         found = refit_near(start, weights, others[:, None])
     seconds = time.perf_counter() - begun

@@ -18,7 +18,7 @@ import pandas as pd
 
 import jaxlaw as jl
 from jaxlaw import laws, simulate
-from jaxlaw.fitting._fit_many import refit
+from jaxlaw.fitting._fit_many import fit_many
 from jaxlaw.fitting._objective import metrics
 from jaxlaw.laws.cross_domain import learnable_coefficient
 from jaxlaw.simulate import _domains as domain_designs
@@ -54,7 +54,7 @@ def study(law: str, table: pd.DataFrame, known: pd.DataFrame) -> dict[str, float
     held_out = np.stack([table["domain"].isin(pair) for pair in pairs])
     observations = jl.read_runs(table.join(known, on="domain")).observations(law)
     weights = np.vstack([~held_out, np.ones(len(table))]).astype(float)
-    found = refit(laws.get(law), observations, weights)
+    found = fit_many(laws.get(law), observations, weights)
     predicted = found.predict(**observations.inputs)
 
     def score(k: int, mask: np.ndarray) -> tuple[float, float]:

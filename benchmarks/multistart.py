@@ -37,7 +37,8 @@ from jaxlaw.fitting import _multistart as search
 from jaxlaw.fitting import _starts as starts
 from jaxlaw.fitting._checkpoint import Work
 from jaxlaw.fitting._objective import scaled_value, value_and_gradient
-from jaxlaw.fitting._problem import Options, pose
+from jaxlaw.fitting._options import FitOptions
+from jaxlaw.fitting._problem import build_problem
 from jaxlaw.fitting.solvers import SOLVERS
 
 with warnings.catch_warnings():
@@ -57,10 +58,10 @@ def chinchilla_runs() -> tuple[pd.DataFrame, str]:
     return table.rename(columns={"n_params": "N", "n_tokens": "D"})[["N", "D", "loss"]], "real"
 
 
-def numpy_chinchilla(posed):
+def numpy_chinchilla(problem):
     """Value and gradient of one start in numpy, exponentials shared: scipy's best case."""
-    log_n, log_d = (np.log(np.asarray(posed.problem.inputs[k])) for k in ("N", "D"))
-    target = np.asarray(posed.problem.target)
+    log_n, log_d = (np.log(np.asarray(problem.data.inputs[k])) for k in ("N", "D"))
+    target = np.asarray(problem.data.target)
 
     def function(u):
         e, a, b, alpha, beta = u
@@ -77,13 +78,13 @@ def numpy_chinchilla(posed):
     return function
 
 
-def numpy_dcpt(posed):
+def numpy_dcpt(problem):
     """The same for the D-CPT law, in plain coordinates (no chart)."""
-    inputs = {k: np.asarray(v) for k, v in posed.problem.inputs.items()}
+    inputs = {k: np.asarray(v) for k, v in problem.data.inputs.items()}
     log_n, log_d, r = np.log(inputs["N"]), np.log(inputs["D"]), inputs["r"]
     positive = r > 0
     log_r = np.log(np.where(positive, r, 1.0))
-    target = np.asarray(posed.problem.target)
+    target = np.asarray(problem.data.target)
 
     def function(u):
         e, a, b, c, alpha, beta, gamma, eta, eps = u
@@ -144,9 +145,9 @@ def jaxopt_vmap(model, problem, first, repeats):
     return values, run_s, cold - run_s
 
 
-def jaxlaw_all(method, posed, first, repeats):
+def jaxlaw_all(method, problem, first, repeats):
     """Every start to the end, in chunks over all cores, as by fit()."""
-    solver, task = SOLVERS[method], search.Task(posed.model, posed.problem)
+    solver, task = SOLVERS[method], search.Task(problem.model, problem.data)
 
     def once():
         begun = time.perf_counter()
@@ -155,7 +156,7 @@ def jaxlaw_all(method, posed, first, repeats):
 
     cold = once()
     run_s = statistics.median(once() for _ in range(repeats))
-    lanes = engine.solve(solver, posed.model, posed.problem, first)  # where each of them ends
+    lanes = engine.solve(solver, problem.model, problem.data, first)  # where each of them ends
     return lanes.value[0], run_s, cold - run_s, float(lanes.ticks.mean())
 
 
@@ -193,9 +194,9 @@ def floor_us(terms, points):
 def case(name, runs, natural, terms, make_numpy, sample, small, repeats):
     law = laws.get(name)
     observed = jl.read_runs(runs).observations(law)
-    data = (law, observed.inputs, observed.target, observed.weight, Options())
-    moved = pose(*data, linear_coefficients=True)  # the batch solver's coordinates
-    plain = pose(*data, linear_coefficients=False)  # the papers' coordinates
+    data = (law, observed.inputs, observed.target, observed.weight, FitOptions())
+    moved = build_problem(*data, linear_coefficients=True)  # the batch solver's coordinates
+    plain = build_problem(*data, linear_coefficients=False)  # the papers' coordinates
     no_chart = dataclasses.replace(plain, model=plain.model._replace(chart=False))
     first, logs = moved.coordinates(natural), no_chart.coordinates(natural)
     low = [s.low if s.scale == "linear" else -20.0 for s in law.parameters]

@@ -10,8 +10,8 @@ import numpy as np
 
 import jaxlaw as jl
 from jaxlaw import planning, simulate
-from jaxlaw.fitting._fit_many import refit
-from jaxlaw.fitting._problem import Options
+from jaxlaw.fitting._fit_many import fit_many
+from jaxlaw.fitting._options import FitOptions
 
 DRAWS = 200
 NOISE = 0.004
@@ -82,16 +82,19 @@ def fitted(
         }
         w = weights[some].reshape(-1, n)
         t = np.repeat(targets[some], resamples + 1, axis=0)
-        all_of = refit(
+        all_of = fit_many(
             law,
             observed,
             w,
             t,
-            held=own,
-            n_starts=16 * solved,
-            screen=solved,
+            FitOptions(
+                delta=delta,
+                fixed={k: v[0] for k, v in own.items()},
+                n_starts=16 * solved,
+                screen=solved,
+            ),
+            fixed=own,
             also=start,
-            options=Options(delta=delta, fixed={k: v[0] for k, v in own.items()}),
         )
         rows = {k: v.reshape(-1, resamples + 1) for k, v in all_of.params.items()}
         for k in range(len(next(iter(rows.values())))):

@@ -20,9 +20,9 @@ import pandas as pd
 
 import jaxlaw as jl
 from jaxlaw import laws, sampling, simulate
-from jaxlaw.fitting._fit_many import refit
+from jaxlaw.fitting._fit_many import fit_many
 from jaxlaw.fitting._objective import metrics
-from jaxlaw.fitting._problem import Options
+from jaxlaw.fitting._options import FitOptions
 
 NOISE, SEEDS, STEPS = 0.004, 24, 200_000
 FAR = {"N": 7e10, "D": 1.4e12}
@@ -57,10 +57,10 @@ def of_side(name: str, plans: dict[str, sampling.Plan]) -> dict[str, np.ndarray]
     kept = np.stack([np.isin(at, plan.steps) for plan in plans.values()])
     held = {name: truth[name] for name in ("A", "alpha")}
     free = [name for name in laws.get("dcpt").parameter_names if name not in held]
-    found = refit(
+    found = fit_many(
         laws.get("dcpt"), jl.read_runs(clean).observations("dcpt", free=free),
         np.repeat(kept, SEEDS, axis=0).astype(float), np.tile(losses, (len(plans), 1)),
-        options=Options(fixed=held), n_starts=512, screen=8,
+        FitOptions(fixed=held, n_starts=512, screen=8),
     )  # fmt: skip
     far = {"N": np.full(9, 1.8), "D": np.full(9, 2 * STEPS * per_step), "r": ratios}
     later = simulate.simulate_runs("dcpt", truth, far)["loss"].to_numpy()
@@ -126,9 +126,9 @@ def simulated(small: pd.DataFrame, more: pd.DataFrame) -> list[tuple[float, floa
     weight[len(small) + len(more) :] = 0
     clean = simulate.simulate_runs(law, truth, inputs)
     normal = np.random.default_rng(5).standard_normal((200, len(clean)))
-    found = refit(
+    found = fit_many(
         law, jl.read_runs(clean).observations(law), np.tile(weight, (200, 1)),
-        clean["loss"].to_numpy() * np.exp(NOISE * normal), n_starts=512, screen=8,
+        clean["loss"].to_numpy() * np.exp(NOISE * normal), FitOptions(n_starts=512, screen=8),
     )  # fmt: skip
     far = {key: np.array([value]) for key, value in FAR.items()}
     error = np.log(found.predict(**far)[:, 0] / simulate.simulate_runs(law, truth, far)["loss"][0])

@@ -25,17 +25,18 @@ from jaxlaw import laws, simulate
 from jaxlaw.fitting import _starts as starts
 from jaxlaw.fitting._checkpoint import Work
 from jaxlaw.fitting._multistart import Task, find_optima
-from jaxlaw.fitting._problem import Options, pose
+from jaxlaw.fitting._options import FitOptions
+from jaxlaw.fitting._problem import build_problem
 from jaxlaw.fitting.solvers import SOLVERS
 
 NEWTON = SOLVERS["newton"]
 SILENT = Work(progress=False)
 
 
-def posed(name, runs, linear=True):
+def fit_problem(name, runs, linear=True):
     law = laws.get(name)
     seen = jl.read_runs(runs).observations(law)
-    return pose(law, seen.inputs, seen.target, seen.weight, Options(), linear)
+    return build_problem(law, seen.inputs, seen.target, seen.weight, FitOptions(), linear)
 
 
 def scipy_ms(p, function, natural, count, bounded=()):
@@ -46,7 +47,7 @@ def scipy_ms(p, function, natural, count, bounded=()):
     low = [s.low if s.scale == "linear" else -20.0 for s in specs]
     high = [s.high if s.scale == "linear" else 20.0 for s in specs]
     low = [1e-4 if s.name in bounded else v for v, s in zip(low, specs, strict=True)]
-    first = np.clip(p.coordinates(natural[picked]), low, high)
+    first = np.clip(p.coordinates_of_starts(natural[picked]), low, high)
     values, seconds, _ = scipy_loop(function(p), first, list(zip(low, high, strict=True)), 1)
     return seconds / len(picked) * 1e3, values * DELTA
 
@@ -60,19 +61,19 @@ def timed(call):
 def bootstrap(resamples=4000, solved=8, tried=64):
     """Case bootstrap of chinchilla, each resample from several starts."""
     runs, kind = chinchilla_runs()
-    p = posed("chinchilla", runs)
+    p = fit_problem("chinchilla", runs)
     n = len(runs)
     weights = np.random.default_rng(0).multinomial(n, np.full(n, 1 / n), size=resamples)
-    task = Task(p.model, p.problem._replace(weight=weights.astype(float)), frozenset({"weight"}))
+    task = Task(p.model, p.data._replace(weight=weights.astype(float)), frozenset({"weight"}))
     natural = starts.sobol(p.model.law, tried, 0)
-    first = p.coordinates(natural)
+    first = p.coordinates_of_starts(natural)
 
     def call():
         return find_optima(NEWTON, task, first, solved, SILENT)
 
     call()
     found, seconds = timed(call)
-    ms, _ = scipy_ms(posed("chinchilla", runs, False), numpy_chinchilla, natural, 200)
+    ms, _ = scipy_ms(fit_problem("chinchilla", runs, False), numpy_chinchilla, natural, 200)
     values = p.params(np.stack([one.coordinates for one in found]))
     agree = np.array([one.agreement for one in found])
     print(f"\n## Bootstrap: chinchilla, {kind}, {n} points, {resamples} resamples\n")
@@ -90,13 +91,13 @@ def bootstrap(resamples=4000, solved=8, tried=64):
 def grid():
     """Every start of the paper's dcpt grid."""
     table = simulate.experiment("dcpt").table
-    p = posed("dcpt", table)
+    p = fit_problem("dcpt", table)
     natural = starts.grid_of(p.model.law, p.means)
-    first = p.coordinates(natural)
-    task = Task(p.model, p.problem)
+    first = p.coordinates_of_starts(natural)
+    task = Task(p.model, p.data)
     find_optima(NEWTON, task, first[:8192], work=SILENT)
     (found,), seconds = timed(lambda: find_optima(NEWTON, task, first, work=SILENT))
-    ms, values = scipy_ms(posed("dcpt", table, False), numpy_dcpt, natural, 100, ("eps",))
+    ms, values = scipy_ms(fit_problem("dcpt", table, False), numpy_dcpt, natural, 100, ("eps",))
     best = min(values.min(), found.objective * DELTA)
     print(f"\n## The paper's grid: dcpt, {len(table)} points, {len(natural)} starts\n")
     print(f"jaxlaw {seconds:.0f} s, {seconds / len(natural) * 1e3:.2f} ms a start, "
@@ -139,11 +140,11 @@ def study():
             held = [(a, b) for i, a in enumerate(shares) for b in shares[i + 1 :]]
             masks = np.stack([~np.isin(inputs["r"], pair) for pair in held]).astype(float)
             weights = np.tile(masks, (6, 1))
-            p = pose(laws.get(name), inputs, targets[0], np.ones(540), Options(), True)
+            p = build_problem(laws.get(name), inputs, targets[0], np.ones(540), FitOptions(), True)
             logs = np.repeat(np.log(targets), len(held), axis=0)
             both = frozenset({"target", "weight"})
-            task = Task(p.model, p.problem._replace(target=logs, weight=weights), both)
-            first = p.coordinates(starts.sobol(p.model.law, 4096, 0))
+            task = Task(p.model, p.data._replace(target=logs, weight=weights), both)
+            first = p.coordinates_of_starts(starts.sobol(p.model.law, 4096, 0))
             if side == "general":  # compiles
                 find_optima(NEWTON, task, first, 64, SILENT)
             found, seconds = timed(lambda t=task, f=first: find_optima(NEWTON, t, f, 64, SILENT))
@@ -167,10 +168,10 @@ def study():
 def memory():
     """36 folds × the paper's grid, ten million lanes; each ended after two ticks."""
     table = simulate.experiment("dcpt").table
-    p = posed("dcpt", table)
+    p = fit_problem("dcpt", table)
     weights = np.ones((36, len(table)))
-    task = Task(p.model, p.problem._replace(weight=weights), frozenset({"weight"}))
-    first = p.coordinates(starts.grid_of(p.model.law, p.means))
+    task = Task(p.model, p.data._replace(weight=weights), frozenset({"weight"}))
+    first = p.coordinates_of_starts(starts.grid_of(p.model.law, p.means))
     short = NEWTON._replace(settings=NEWTON.settings._replace(max_ticks=2))
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     _, seconds = timed(lambda: find_optima(short, task, first, work=SILENT))

@@ -22,7 +22,8 @@ from jaxlaw.fitting import _engine as engine
 from jaxlaw.fitting import _multistart as search
 from jaxlaw.fitting import _starts as starts
 from jaxlaw.fitting._checkpoint import Work
-from jaxlaw.fitting._problem import Options, pose
+from jaxlaw.fitting._options import FitOptions
+from jaxlaw.fitting._problem import build_problem
 from jaxlaw.fitting.solvers import SOLVERS
 
 COUNT = 64
@@ -42,15 +43,17 @@ def cases():
 
 def solved(law, seen, solver, screen):
     """Objectives (COUNT,), evaluations of each start, ms a start."""
-    posed = pose(law, seen.inputs, seen.target, seen.weight, Options(), solver.linear_coefficients)
-    first = posed.coordinates(starts.sobol(law, 4096 if screen else COUNT, 0))
+    problem = build_problem(
+        law, seen.inputs, seen.target, seen.weight, FitOptions(), solver.linear_coefficients
+    )
+    first = problem.coordinates_of_starts(starts.sobol(law, 4096 if screen else COUNT, 0))
     if screen:
-        (first,) = search._screened(search.Task(posed.model, posed.problem), first, COUNT, Work())
+        (first,) = search._screened(search.Task(problem.model, problem.data), first, COUNT, Work())
     for _ in range(2):  # the first compiles
         begun = time.perf_counter()
-        lanes = engine.solve(solver, posed.model, posed.problem, first)
+        lanes = engine.solve(solver, problem.model, problem.data, first)
         seconds = time.perf_counter() - begun
-    scale = min(float(posed.problem.delta), 1.0)
+    scale = min(float(problem.data.delta), 1.0)
     values = np.where(np.isfinite(lanes.value[0]), lanes.value[0], np.inf) * scale
     return values, lanes.ticks[0], seconds / COUNT * 1e3
 

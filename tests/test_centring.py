@@ -8,8 +8,8 @@ import pytest
 
 import jaxlaw as jl
 from jaxlaw.fitting import _fit as fitting
-from jaxlaw.fitting._fit_many import refit
-from jaxlaw.fitting._problem import Options
+from jaxlaw.fitting._fit_many import fit_many
+from jaxlaw.fitting._options import FitOptions
 
 pytestmark = pytest.mark.usefixtures("own_laws")
 
@@ -149,7 +149,7 @@ def test_refits_and_batches_tell_the_objective_of_their_parameters():
     weight = np.ones((3, len(table)))
     weight[1, ::4], weight[2, 1::4] = 0, 2
     with jax.enable_x64(True):
-        found = refit(law, jl.read_runs(table).observations(law), weight, options=Options())
+        found = fit_many(law, jl.read_runs(table).observations(law), weight, options=FitOptions())
         single = jl.fit_batch(law, table, table["loss"].to_numpy(), weight)
         for many in (found, single):
             for k in range(3):

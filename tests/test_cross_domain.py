@@ -8,7 +8,7 @@ import pytest
 
 import jaxlaw as jl
 from jaxlaw import laws, simulate
-from jaxlaw.fitting._fit_many import refit
+from jaxlaw.fitting._fit_many import fit_many
 from jaxlaw.fitting._objective import metrics
 from jaxlaw.laws.cross_domain import in_domain, learnable_coefficient
 
@@ -118,7 +118,7 @@ def pairs_left_out():
     held_out = np.stack([np.isin(own, pair) for pair in itertools.combinations(DOMAINS.index, 2)])
     observations = jl.read_runs(table).observations("dcpt-cross")
     weights = np.vstack([~held_out, np.ones(len(own))]).astype(float)
-    return refit(laws.get("dcpt-cross"), observations, weights), observations, held_out
+    return fit_many(laws.get("dcpt-cross"), observations, weights), observations, held_out
 
 
 @pytest.mark.slow

@@ -186,8 +186,8 @@ def test_curves_of_one_course_are_padded_to_those_of_another(curves):
 def test_versions_of_a_fit_predict_points_with_drops(curves):
     inputs = curves.runs().observations("multi-power").inputs
     versions = {name: np.array([value, 1.01 * value]) for name, value in TRUTH.items()}
-    posed = SimpleNamespace(model=SimpleNamespace(law=jl.laws.get("multi-power")))
-    found = Refits(posed, versions, *[None] * 5).predict(**inputs)
+    problem = SimpleNamespace(law=jl.laws.get("multi-power"))
+    found = Refits(problem, versions, *[None] * 5).predict(**inputs)
     assert found.shape == (2, len(curves.table))
     np.testing.assert_allclose(found[0], at_truth("multi-power").predict(inputs), rtol=1e-12)
 

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from conftest import FEW, simulated_fit, some_rows
-from posed import LIKE_A_FIT, posed, screened
+from fit_problems import LIKE_A_FIT, fit_problem, screened
 from problems import PROBLEMS
 
 import jaxlaw as jl
@@ -70,16 +70,16 @@ def test_noisy_data_give_predictions_within_the_noise(name):
 def test_newton_ends_at_an_optimum_inside_the_box(name):
     fit = simulated_fit(name, most=FEW)
     with jax.enable_x64(True):
-        p = posed(name, most=FEW)
-        lanes = engine.solve(SOLVERS["newton"], p.model, p.problem, screened(p, *LIKE_A_FIT))
-        low, high = np.asarray(p.problem.low), np.asarray(p.problem.high)
+        p = fit_problem(name, most=FEW)
+        lanes = engine.solve(SOLVERS["newton"], p.model, p.data, screened(p, *LIKE_A_FIT))
+        low, high = np.asarray(p.data.low), np.asarray(p.data.high)
         assert (lanes.coordinates >= low).all() and (lanes.coordinates <= high).all()
         best = int(np.argmin(lanes.value[0]))
-        value, promised = still_promised(p.model, p.problem, lanes.coordinates[0, best])
+        value, promised = still_promised(p.model, p.data, lanes.coordinates[0, best])
         assert lanes.status[0, best] == CONVERGED
         assert float(value) == pytest.approx(lanes.value[0, best], rel=1e-12)
         assert promised <= 1e-9 * value
-        assert lanes.value[0, best] * float(scale_of(p.problem.delta)) == pytest.approx(
+        assert lanes.value[0, best] * float(scale_of(p.data.delta)) == pytest.approx(
             fit.objective, rel=1e-9
         )
 

@@ -5,7 +5,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from conftest import needs_data, simulated_fit, slimpajama
-from posed import posed, screened
+from fit_problems import fit_problem, screened
 
 import jaxlaw as jl
 from jaxlaw import laws, simulate
@@ -32,8 +32,8 @@ def message(fit, code):
 def optimum():
     """Chinchilla at its optimum: the problem, coordinates, parameters."""
     with jax.enable_x64(True):
-        p = posed("chinchilla")
-        lanes = engine.solve(SOLVERS["newton"], p.model, p.problem, screened(p))
+        p = fit_problem("chinchilla")
+        lanes = engine.solve(SOLVERS["newton"], p.model, p.data, screened(p))
         at = lanes.coordinates[0, np.argmin(lanes.value[0])]
         params = {name: float(value) for name, value in p.params(at).items()}
         return p, at, linearise(p, at), params
@@ -89,7 +89,7 @@ def test_evidence_just_good_enough(optimum, evidence):
 def test_walls_are_told_by_side(optimum):
     p, at, *_ = optimum
     assert at_walls(p, at) == {}
-    low, high = np.asarray(p.problem.low), np.asarray(p.problem.high)
+    low, high = np.asarray(p.data.low), np.asarray(p.data.high)
     at_low, at_high = at.copy(), at.copy()
     at_low[0], at_high[3] = low[0], high[3]
     assert at_walls(p, at_low) == {"E": "low"}
@@ -98,8 +98,8 @@ def test_walls_are_told_by_side(optimum):
 
 def test_a_fixed_parameter_is_not_at_a_wall():
     with jax.enable_x64(True):
-        p = posed("chinchilla", fixed={"alpha": 0.3}, tied={"beta": "alpha"})
-        assert at_walls(p, np.asarray(p.problem.low)) == {"E": "low", "A": "low", "B": "low"}
+        p = fit_problem("chinchilla", fixed={"alpha": 0.3}, tied={"beta": "alpha"})
+        assert at_walls(p, np.asarray(p.data.low)) == {"E": "low", "A": "low", "B": "low"}
 
 
 def test_at_bound_says_whose_bound():

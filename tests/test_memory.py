@@ -3,7 +3,7 @@
 import jax
 import numpy as np
 import pytest
-from posed import evaluate_starts, posed, screened
+from fit_problems import evaluate_starts, fit_problem, screened
 
 import jaxlaw as jl
 from jaxlaw.errors import WorkError
@@ -43,8 +43,8 @@ def small_device(monkeypatch):
 
 def test_it_goes_on_with_fewer_lanes_to_the_same_optimum(request):
     with jax.enable_x64(True):
-        p = posed("chinchilla")
-        first, task, work = screened(p), Task(p.model, p.problem), Work()
+        p = fit_problem("chinchilla")
+        first, task, work = screened(p), Task(p.model, p.data), Work()
         (undisturbed,) = find_optima(SOLVERS["newton"], task, first, screen=32)
         calls = request.getfixturevalue("small_device")
         (found,) = find_optima(SOLVERS["newton"], task, first, screen=32, work=work)
@@ -66,8 +66,8 @@ def test_a_fit_says_so(small_device):
 def test_without_memory_for_one_lane_it_ends_with_advice(monkeypatch):
     monkeypatch.setattr(engine, "_values", refusing(engine._values, 0, calls := []))
     with jax.enable_x64(True), pytest.raises(WorkError, match="no memory for a single lane"):
-        p = posed("chinchilla")
-        evaluate_starts(p.model, p.problem, p.coordinates(starts.sobol(p.model.law, 64, 0)))
+        p = fit_problem("chinchilla")
+        evaluate_starts(p.model, p.data, p.coordinates_of_starts(starts.sobol(p.model.law, 64, 0)))
     assert calls == [64, 32, 16, 8, 4, 2, 1]
 
 

@@ -56,7 +56,7 @@ def test_uncertainty_is_the_same_in_float64():
     np.testing.assert_array_equal(again.predict(**POINT), boot.predict(**POINT))
     pd.testing.assert_frame_equal(again.conf_int(method="bca"), boot.conf_int(method="bca"))
     there = through(cov)
-    assert there.problem.posed.problem.target.dtype == np.float64
+    assert there.problem.fit_problem.data.target.dtype == np.float64
     pd.testing.assert_frame_equal(there.prediction(POINT), cov.prediction(POINT))
     assert through(profile).interval() == profile.interval()
     pd.testing.assert_frame_equal(jl.influence(through(fit), table), jl.influence(fit, table))

@@ -3,7 +3,7 @@
 import jax
 import numpy as np
 import pytest
-from posed import posed, solved_for
+from fit_problems import fit_problem, solved_for
 from scipy.optimize import nnls
 
 from jaxlaw import laws, simulate
@@ -25,11 +25,11 @@ def linear_laws():
 @pytest.mark.parametrize("name", linear_laws())
 def test_true_exponents_give_back_true_coefficients(name):
     with jax.enable_x64(True):
-        p = posed(name, noise=0.0)
-        truth = p.coordinates(starts.centred(p.model.law, true_values(name), p.means))[0]
+        p = fit_problem(name, noise=0.0)
+        truth = p.coordinates_of_starts(starts.to_centre(p.law, true_values(name), p.means))[0]
         linear, spoilt = list(solved_coordinates(p.model)), truth.copy()
         spoilt[linear] = 0.7
-        solved = np.asarray(solved_for(p.model, p.problem, spoilt))
+        solved = np.asarray(solved_for(p.model, p.data, spoilt))
         np.testing.assert_allclose(solved[linear], truth[linear], rtol=1e-5)
 
 
@@ -39,7 +39,7 @@ def true_values(name):
 
 
 def a_start(p, seed):
-    return p.coordinates(starts.sobol(p.model.law, 4, seed))[2]
+    return p.coordinates_of_starts(starts.sobol(p.law, 4, seed))[2]
 
 
 @compiled(optimised=False, static_argnames="model")
@@ -57,10 +57,10 @@ def projected(model, problem, at):
 )
 def test_none_is_below_zero_and_none_other_is_better(name, constraint, seed):
     with jax.enable_x64(True):
-        p = posed(name, constraint)
+        p = fit_problem(name, constraint)
         at = a_start(p, seed)
-        parts, found, together, predicted = map(np.asarray, projected(p.model, p.problem, at))
-        target = np.exp(np.asarray(p.problem.target))
+        parts, found, together, predicted = map(np.asarray, projected(p.model, p.data, at))
+        target = np.exp(np.asarray(p.data.target))
         matrix, right = (parts[1:] / target).T, (target - parts[0]) / target
         _, rest = nnls(matrix, right)
         np.testing.assert_allclose(np.linalg.norm(matrix @ found - right), rest, rtol=1e-9)
@@ -70,19 +70,19 @@ def test_none_is_below_zero_and_none_other_is_better(name, constraint, seed):
 
 def test_fixed_and_bounded_coefficients_are_kept():
     with jax.enable_x64(True):
-        p = posed("chinchilla", fixed={"E": 2.5})
-        found = solved_for(p.model, p.problem, a_start(p, 0))
+        p = fit_problem("chinchilla", fixed={"E": 2.5})
+        found = solved_for(p.model, p.data, a_start(p, 0))
         assert found[0] == 2.5
-        p = posed("chinchilla", bounds={"E": (1.9, 1.95)})
-        found = solved_for(p.model, p.problem, a_start(p, 0))
+        p = fit_problem("chinchilla", bounds={"E": (1.9, 1.95)})
+        found = solved_for(p.model, p.data, a_start(p, 0))
         assert 1.9 <= found[0] <= 1.95
 
 
 def test_points_of_no_weight_do_not_count():
     with jax.enable_x64(True):
-        p = posed("chinchilla")
-        half = np.arange(len(p.problem.target)) % 2 == 0
-        some = p.problem._replace(weight=half.astype(float))
+        p = fit_problem("chinchilla")
+        half = np.arange(len(p.data.target)) % 2 == 0
+        some = p.data._replace(weight=half.astype(float))
         spoilt = some._replace(target=np.where(half, some.target, 9.0))
         at = a_start(p, 1)
         np.testing.assert_allclose(
@@ -92,14 +92,14 @@ def test_points_of_no_weight_do_not_count():
 
 def test_laws_without_linear_coefficients_are_left_alone():
     with jax.enable_x64(True):
-        p = posed("kaplan")
+        p = fit_problem("kaplan")
         at = a_start(p, 0)
-        np.testing.assert_array_equal(solved_for(p.model, p.problem, at), at)
+        np.testing.assert_array_equal(solved_for(p.model, p.data, at), at)
 
 
 def solved_names(tied):
     with jax.enable_x64(True):
-        model = posed("chinchilla", tied=tied).model
+        model = fit_problem("chinchilla", tied=tied).model
     return {model.law.parameter_names[k] for k in solved_coordinates(model)}
 
 
@@ -117,11 +117,11 @@ def test_tied_coefficients_are_one():
 def test_tied_coefficients_are_solved_for(tied):
     """No common coefficient within its bounds comes closer in relative squares."""
     with jax.enable_x64(True):
-        p = posed("chinchilla", tied=tied)
+        p = fit_problem("chinchilla", tied=tied)
         parts, found, together, predicted = map(
-            np.asarray, projected(p.model, p.problem, a_start(p, 0))
+            np.asarray, projected(p.model, p.data, a_start(p, 0))
         )
-        target = np.exp(np.asarray(p.problem.target))
+        target = np.exp(np.asarray(p.data.target))
         matrix, right = (parts[1:] / target).T, (target - parts[0]) / target
         assert np.linalg.norm(matrix @ found - right) == pytest.approx(nnls(matrix, right)[1])
         np.testing.assert_allclose(together, predicted, rtol=1e-10)

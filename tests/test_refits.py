@@ -5,7 +5,7 @@ import pytest
 
 import jaxlaw as jl
 from jaxlaw import laws, simulate
-from jaxlaw.fitting._fit_many import refit
+from jaxlaw.fitting._fit_many import fit_many
 
 LAW = laws.get("chinchilla")
 RUNS = jl.read_runs(simulate.experiment("chinchilla").table)
@@ -19,13 +19,13 @@ def masks() -> np.ndarray:
 
 
 def test_a_mask_gives_what_a_fit_of_the_rows_left_gives(masks):
-    found = refit(LAW, RUNS.observations(LAW), masks)
+    found = fit_many(LAW, RUNS.observations(LAW), masks)
     for k, mask in enumerate(masks):
         alone = jl.fit(LAW, RUNS.table[mask > 0])
         np.testing.assert_allclose(found.objective[k], alone.objective, rtol=1e-9)
         for name, value in alone.params.items():
             np.testing.assert_allclose(found.params[name][k], value, rtol=1e-4)
-    again = found.posed.params(found.coordinates)  # outside of any float64 context
+    again = found.problem.params(found.coordinates)  # outside of any float64 context
     np.testing.assert_allclose(again["A"], found.params["A"], rtol=1e-12)
     at = {"N": np.array([1e9, 7e9]), "D": np.array([1e11, 1e12])}
     assert found.predict(**at).shape == (3, 2)
@@ -36,7 +36,7 @@ def test_a_mask_gives_what_a_fit_of_the_rows_left_gives(masks):
 def test_targets_are_replaced(masks):
     observations = RUNS.observations(LAW)
     targets = np.stack([observations.target, observations.target * 2])
-    found = refit(LAW, observations, targets=targets)
+    found = fit_many(LAW, observations, targets=targets)
     # Twice the loss is twice every coefficient; the exponents stay.
     for name in "EAB":
         np.testing.assert_allclose(found.params[name][1], 2 * found.params[name][0], rtol=1e-4)
@@ -45,4 +45,4 @@ def test_targets_are_replaced(masks):
 @pytest.mark.parametrize("weights", [None, np.ones(5), np.ones((2, 5))])
 def test_versions_of_another_shape_are_refused(weights):
     with pytest.raises(jl.UsageError, match=r"\(versions, 243\)"):
-        refit(LAW, RUNS.observations(LAW), weights)
+        fit_many(LAW, RUNS.observations(LAW), weights)

@@ -11,7 +11,8 @@ import jaxlaw as jl
 from jaxlaw import laws, simulate
 from jaxlaw.data._loss_curves import DESIGNS
 from jaxlaw.design._evaluation_steps import decay_rate, next_runs, plan
-from jaxlaw.fitting._fit_many import refit
+from jaxlaw.fitting._fit_many import fit_many
+from jaxlaw.fitting._options import FitOptions
 
 LAW = laws.get("chinchilla")
 TABLE = simulate.experiment("chinchilla").table
@@ -224,9 +225,10 @@ def test_refits_with_the_chosen_runs_vary_as_foretold(chinchilla_fit):
     noise = 0.004 * np.random.default_rng(3).standard_normal((versions, len(clean)))
     weights = np.ones((2, len(clean)))
     weights[0, -8:] = 0
-    refits = refit(
+    refits = fit_many(
         LAW, jl.read_runs(clean).observations(LAW), np.repeat(weights, versions, axis=0),
-        np.tile(clean["loss"].to_numpy() * np.exp(noise), (2, 1)), n_starts=256, screen=4,
+        np.tile(clean["loss"].to_numpy() * np.exp(noise), (2, 1)),
+        FitOptions(n_starts=256, screen=4),
     )  # fmt: skip
     predicted = refits.predict(**{k: np.array([v]) for k, v in FAR.items()})
     before, after = np.log(predicted).reshape(2, versions).std(axis=1)

@@ -14,14 +14,15 @@ import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 import pytest
-from posed import posed, screened
+from fit_problems import fit_problem, screened
 
 import jaxlaw as jl
 from jaxlaw.errors import UsageError
 from jaxlaw.fitting import _multistart as searching
 from jaxlaw.fitting._checkpoint import Work
 from jaxlaw.fitting._multistart import Task, find_optima
-from jaxlaw.fitting._problem import Options, pose
+from jaxlaw.fitting._options import FitOptions
+from jaxlaw.fitting._problem import build_problem
 from jaxlaw.fitting.solvers import SOLVERS
 from jaxlaw.fitting.solvers._status import CONVERGED
 
@@ -39,8 +40,8 @@ def folds(problem, count):
 def many():
     """Chinchilla, five folds, 64 starts."""
     with jax.enable_x64(True):
-        p = posed("chinchilla")
-        yield p, Task(p.model, folds(p.problem, 5), frozenset({"weight"})), screened(p)
+        p = fit_problem("chinchilla")
+        yield p, Task(p.model, folds(p.data, 5), frozenset({"weight"})), screened(p)
 
 
 def test_each_problem_comes_out_as_alone(many):
@@ -48,7 +49,7 @@ def test_each_problem_comes_out_as_alone(many):
     together = find_optima(NEWTON, task, starts, screen=16)
     assert len(together) == 5
     for k, found in enumerate(together):
-        problem = p.problem._replace(weight=task.problems.weight[k])
+        problem = p.data._replace(weight=task.problems.weight[k])
         (alone,) = find_optima(NEWTON, Task(p.model, problem), starts, screen=16)
         assert found.objective == pytest.approx(alone.objective, rel=1e-12)
         assert (found.tried, found.solved) == (64, 16)
@@ -119,8 +120,8 @@ def test_a_folder_of_other_data_starts_or_options_is_refused(many, tmp_path):
     with pytest.raises(UsageError, match=r"\(its options differ\)"):
         find_optima(NEWTON, task, starts, screen=8, work=Work(tmp_path / "work"))
     with pytest.raises(UsageError, match="law"):
-        other = posed("kaplan")
-        task = Task(other.model, other.problem)
+        other = fit_problem("kaplan")
+        task = Task(other.model, other.data)
         find_optima(NEWTON, task, screened(other), work=Work(tmp_path / "work"))
 
 
@@ -285,8 +286,8 @@ def test_a_law_that_calls_back_to_python_finds_its_folder_again(own_laws, level_
 
         with jax.enable_x64(True):
             seen = level_runs["N"].to_numpy(), level_runs["loss"].to_numpy(), np.ones(24)
-            p = pose(own, {"N": seen[0]}, *seen[1:], Options(), True)
-            task = Task(p.model, jax.tree.map(np.asarray, p.problem))
+            p = build_problem(own, {"N": seen[0]}, *seen[1:], FitOptions(), True)
+            task = Task(p.model, jax.tree.map(np.asarray, p.data))
             return searching._description(NEWTON, task, np.ones((1, 2)), False)["formula"]
 
     assert described("twice") == described("twice") != described("another")

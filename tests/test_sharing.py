@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from posed import posed
+from fit_problems import fit_problem
 
 from jaxlaw._cse import once, once_of_each
 from jaxlaw.fitting._objective import evaluate
@@ -85,9 +85,9 @@ def test_it_is_mapped_compiled_and_differentiated():
 @pytest.mark.parametrize("law,powers", [("chinchilla", 2), ("dcpt", 4)])
 def test_an_evaluation_does_every_power_of_its_law_once(law, powers):
     with jax.enable_x64(True):
-        p = posed(law)
+        p = fit_problem(law)
         at = jnp.full(len(p.model.law.parameters), 0.5)
-        found = count(lambda u: evaluate(p.model, p.problem, u, p.problem.delta, 1.0), at)
+        found = count(lambda u: evaluate(p.model, p.data, u, p.data.delta, 1.0), at)
     assert found["exp"] == powers
 
 

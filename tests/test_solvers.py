@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from conftest import jitted_for_once
-from posed import LIKE_A_FIT, posed, screened
+from fit_problems import LIKE_A_FIT, fit_problem, screened
 from problems import problem
 from scipy.optimize import minimize
 
@@ -15,7 +15,8 @@ import jaxlaw as jl
 from jaxlaw.fitting import _engine as engine
 from jaxlaw.fitting import _starts as starts
 from jaxlaw.fitting._objective import Evaluation, value_and_gradient
-from jaxlaw.fitting._problem import Options, pose
+from jaxlaw.fitting._options import FitOptions
+from jaxlaw.fitting._problem import build_problem
 from jaxlaw.fitting.solvers import FINISHER, SOLVERS
 from jaxlaw.fitting.solvers import _lbfgs as lbfgs
 from jaxlaw.fitting.solvers._newton import definite_inverse_root, solve_definite
@@ -101,12 +102,12 @@ def test_a_coordinate_that_moves_much_does_not_make_the_others_converged(own_law
 
 def test_a_lane_of_nan_ends_non_finite_and_harms_no_neighbour():
     with jax.enable_x64(True):
-        p = posed("chinchilla")
+        p = fit_problem("chinchilla")
         first = screened(p, *LIKE_A_FIT)
-        clean = engine.solve(NEWTON, p.model, p.problem, first)
+        clean = engine.solve(NEWTON, p.model, p.data, first)
         spoilt = first.copy()
         spoilt[5] = np.nan
-        lanes = engine.solve(NEWTON, p.model, p.problem, spoilt)
+        lanes = engine.solve(NEWTON, p.model, p.data, spoilt)
     assert lanes.status[0, 5] == NON_FINITE
     assert lanes.ticks[0, 5] == 1
     others = np.arange(len(first)) != 5
@@ -116,11 +117,11 @@ def test_a_lane_of_nan_ends_non_finite_and_harms_no_neighbour():
 
 def test_the_step_limit_is_a_status_and_costs_no_program():
     with jax.enable_x64(True):
-        p = posed("chinchilla")
+        p = fit_problem("chinchilla")
         first = screened(p, *LIKE_A_FIT)
-        engine.solve(NEWTON, p.model, p.problem, first)
+        engine.solve(NEWTON, p.model, p.data, first)
         programs = engine._rounds._cache_size()
-        lanes = engine.solve(lane_sized(NEWTON, max_ticks=3), p.model, p.problem, first)
+        lanes = engine.solve(lane_sized(NEWTON, max_ticks=3), p.model, p.data, first)
         assert engine._rounds._cache_size() == programs
     assert (lanes.status == STEP_LIMIT).all()
     assert (lanes.ticks == 3).all()
@@ -128,8 +129,8 @@ def test_the_step_limit_is_a_status_and_costs_no_program():
 
 def test_bounds_are_kept_and_a_fixed_coordinate_stays():
     with jax.enable_x64(True):
-        p = posed("chinchilla", fixed={"alpha": 0.3}, bounds={"E": (1.0, 1.5)})
-        lanes = engine.solve(NEWTON, p.model, p.problem, screened(p, *LIKE_A_FIT))
+        p = fit_problem("chinchilla", fixed={"alpha": 0.3}, bounds={"E": (1.0, 1.5)})
+        lanes = engine.solve(NEWTON, p.model, p.data, screened(p, *LIKE_A_FIT))
         params = p.params(lanes.coordinates[0])
     assert (params["alpha"] == 0.3).all()
     assert (params["E"] >= 1.0).all() and (params["E"] <= 1.5).all()
@@ -139,8 +140,8 @@ def test_bounds_are_kept_and_a_fixed_coordinate_stays():
 
 def test_exact_data_end_at_zero():
     with jax.enable_x64(True):
-        p = posed("chinchilla", noise=0.0)
-        lanes = engine.solve(NEWTON, p.model, p.problem, screened(p, *LIKE_A_FIT))
+        p = fit_problem("chinchilla", noise=0.0)
+        lanes = engine.solve(NEWTON, p.model, p.data, screened(p, *LIKE_A_FIT))
     assert np.min(lanes.value) < 1e-15
     assert lanes.status[0, np.argmin(lanes.value[0])] == CONVERGED
 
@@ -150,11 +151,11 @@ def test_exact_data_end_at_zero():
 
 def test_the_finisher_stays_at_an_optimum():
     with jax.enable_x64(True):
-        p = posed("chinchilla")
-        lanes = engine.solve(NEWTON, p.model, p.problem, screened(p, *LIKE_A_FIT))
+        p = fit_problem("chinchilla")
+        lanes = engine.solve(NEWTON, p.model, p.data, screened(p, *LIKE_A_FIT))
         best = int(np.argmin(lanes.value[0]))
         candidates = np.repeat(lanes.coordinates[0, best][None], 4, axis=0)
-        ended = engine.solve(FINISHER, p.model, p.problem, candidates)
+        ended = engine.solve(FINISHER, p.model, p.data, candidates)
     np.testing.assert_allclose(ended.coordinates[0, 0], candidates[0], rtol=1e-6)
     assert (ended.value <= lanes.value[0, best] * (1 + 1e-14)).all()
     assert (ended.value >= lanes.value[0, best] * (1 - 1e-10)).all()
@@ -164,11 +165,11 @@ def test_the_finisher_stays_at_an_optimum():
 
 def test_the_finisher_comes_back_from_nearby():
     with jax.enable_x64(True):
-        p = posed("chinchilla")
-        lanes = engine.solve(NEWTON, p.model, p.problem, screened(p, *LIKE_A_FIT))
+        p = fit_problem("chinchilla")
+        lanes = engine.solve(NEWTON, p.model, p.data, screened(p, *LIKE_A_FIT))
         best = int(np.argmin(lanes.value[0]))
         near = lanes.coordinates[0, best] * (1 + 1e-3 * np.array([[1], [-1], [2], [-2]]))
-        ended = engine.solve(FINISHER, p.model, p.problem, near)
+        ended = engine.solve(FINISHER, p.model, p.data, near)
     assert ended.value.min() == pytest.approx(lanes.value[0, best], rel=1e-9)
 
 
@@ -180,13 +181,13 @@ def test_the_finisher_takes_no_step_out_of_sight_where_nothing_curves():
     C, loss = np.geomspace(5.76e15, 3.675e21, 20), np.array(loss)
     law = jl.laws.get("loss-compute")
     with jax.enable_x64(True):
-        p = pose(law, {"C": C}, loss, np.ones(20), Options(), True)
+        p = build_problem(law, {"C": C}, loss, np.ones(20), FitOptions(), True)
         for b in (0.073, 0.0745, 0.076):
             middle = np.median(np.log(loss) + b * np.log(C))
-            candidate = jnp.asarray(p.place({"a": np.exp(middle), "b": b}))
-            lane = lbfgs.init_near(p.model, p.problem, candidate)
+            candidate = jnp.asarray(p.coordinates({"a": np.exp(middle), "b": b}))
+            lane = lbfgs.init_near(p.model, p.data, candidate)
             np.testing.assert_allclose(lane.coordinates, candidate, rtol=2e-3)
-            value = value_and_gradient(p.model, p.problem, candidate)[0]
+            value = value_and_gradient(p.model, p.data, candidate)[0]
             assert float(lane.value) == pytest.approx(float(value), rel=1e-9)
     fit = jl.fit(law, {"C": C, "loss": loss}, n_starts=64, screen=8)
     off = np.abs(np.log(fit.predict(C=C) / loss))
@@ -208,8 +209,8 @@ def test_the_whole_box_frame_covers_the_box_and_nothing_else():
 
 def test_a_start_at_the_wall_is_moved_inside():
     with jax.enable_x64(True):
-        p = posed("chinchilla", linear=False)
-        model, data = p.model, p.problem
+        p = fit_problem("chinchilla", linear=False)
+        model, data = p.model, p.data
         lane = lbfgs.init(model, data, data.low)
         width = np.asarray(data.high - data.low)
         inside = np.asarray(lane.coordinates - data.low)
@@ -221,12 +222,12 @@ def scipy_best(p, first):
     jitted = jitted_for_once(partial(value_and_gradient, p.model))
 
     def function(u):
-        value, gradient = jitted(p.problem, u)
+        value, gradient = jitted(p.data, u)
         if not np.isfinite(value):  # a negative loss has no logarithm; scipy cannot step back
             return NOWHERE, np.zeros(len(u))
         return float(value), np.asarray(gradient)
 
-    bounds = list(zip(np.asarray(p.problem.low), np.asarray(p.problem.high), strict=True))
+    bounds = list(zip(np.asarray(p.data.low), np.asarray(p.data.high), strict=True))
     options = {"maxiter": 5000, "maxfun": 20000, "ftol": 1e-16, "gtol": 1e-10}
     ends = [
         minimize(function, u, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
@@ -249,11 +250,11 @@ FORMS = [
 )
 def test_jaxopts_answer_is_scipys_or_better(name):
     with jax.enable_x64(True):
-        p = posed(name, linear=False, most=80)
+        p = fit_problem(name, linear=False, most=80)
         natural = problem(name).starts(8, seed=1)
-        centred = starts.centred(p.model.law, natural, p.means)
-        first = p.coordinates(centred)
-        lanes = engine.solve(LBFGS, p.model, p.problem, first)
+        centred = starts.to_centre(p.model.law, natural, p.means)
+        first = p.coordinates_of_starts(centred)
+        lanes = engine.solve(LBFGS, p.model, p.data, first)
         theirs = scipy_best(p, first)
     assert lanes.value.min() <= theirs * (1 + 1e-9)
 

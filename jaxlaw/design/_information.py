@@ -22,9 +22,8 @@ from jaxlaw._typed import not_of_parameters
 from jaxlaw.errors import DataError, UsageError
 from jaxlaw.fitting._diagnostics import at_walls
 from jaxlaw.fitting._linearise import linearise
-from jaxlaw.fitting._problem import Posed
+from jaxlaw.fitting._problem import FitProblem
 from jaxlaw.fitting._result import Fit
-from jaxlaw.fitting._transform import natural
 from jaxlaw.notes import Note
 from jaxlaw.uncertainty._covariance import covariance_of, pooled_noise, residual_slopes
 from jaxlaw.uncertainty._fit_problem import fitted
@@ -37,7 +36,7 @@ class Information:
     """A fit and its runs, linear in the coordinates that are free and at no wall.
 
     Attributes:
-        posed: the problem.
+        problem: the problem.
         at: (p,) the optimum.
         free: (q,) numbers of the coordinates that move.
         matrix: (q, q) JᵀWJ, coordinates in units that make its diagonal 1.
@@ -47,7 +46,7 @@ class Information:
         notes: what to know before relying on it.
     """
 
-    posed: Posed
+    problem: FitProblem
     at: np.ndarray
     free: np.ndarray
     matrix: np.ndarray
@@ -57,19 +56,17 @@ class Information:
 
     def slopes(self, inputs: dict[str, np.ndarray]) -> np.ndarray:
         """(m, q) Jacobian at points in the law's own units."""
-        return self._checked(linearise(self.posed, self.at, inputs).jacobian)
+        return self._checked(linearise(self.problem, self.at, inputs).jacobian)
 
     def asked(self, fit: Fit, wanted: Any) -> np.ndarray:
         """(k, q) gradients of the predictions."""
         if isinstance(wanted, Mapping):
             table = {name: np.atleast_1d(values) for name, values in wanted.items()}
             return self.slopes(own_units(fit, table))
-        model, problem = self.posed.model, self.posed.problem
+        transform = self.problem.transform
 
         def quantity(at: jax.Array) -> jax.Array:
-            return jnp.atleast_1d(
-                wanted(natural(model, tuple(at), problem.context, problem.centre))
-            )
+            return jnp.atleast_1d(wanted(transform.to_natural(tuple(at))))
 
         try:
             slopes = self._checked(jax.jacfwd(quantity)(jnp.asarray(self.at)))
@@ -108,14 +105,14 @@ def information_of(fit: Fit, runs: Any, groups: Any = None) -> Information:
         UsageError: they are not the runs of the fit.
     """
     problem = fitted(fit, runs)
-    posed, at, free, seen = problem.posed, problem.coordinates, problem.moving, problem.observations
+    at, free, seen = problem.coordinates, problem.moving, problem.observations
     jacobian, _ = residual_slopes(problem)
     jacobian = jacobian[:, free]
     scale = np.sqrt(seen.weight @ jacobian**2)
     scale = np.where(scale > 0, scale, 1.0)
     jacobian = jacobian / scale
     matrix = (jacobian.T * seen.weight) @ jacobian
-    notes = _on_walls(at_walls(posed, at))
+    notes = _on_walls(at_walls(problem.fit_problem, at))
     least = np.linalg.eigvalsh(matrix)[0]
     if least < _SINGULAR:
         notes.append(_undetermined())
@@ -124,7 +121,7 @@ def information_of(fit: Fit, runs: Any, groups: Any = None) -> Information:
         variance = covariance_of(problem, groups).coordinates * np.outer(scale, scale)
     except DataError:  # an open direction: the choice looks for runs that close it
         variance = pooled_noise(problem) ** 2 * np.linalg.inv(matrix)
-    return Information(posed, at, free, matrix, scale, variance, notes)
+    return Information(problem.fit_problem, at, free, matrix, scale, variance, notes)
 
 
 def _on_walls(walls: dict[str, str]) -> list[Note]:

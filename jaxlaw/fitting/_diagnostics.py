@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import jax
 import numpy as np
 
 from jaxlaw.fitting._linearise import Linearisation
 from jaxlaw.fitting._objective import moves_by_leaving_out, smoothed
-from jaxlaw.fitting._problem import Posed
+from jaxlaw.fitting._problem import FitProblem
 from jaxlaw.fitting._residual_checks import Residuals, residual_notes
 from jaxlaw.notes import Note
 
@@ -25,7 +24,7 @@ LOOSE = 0.5  # relative standard error: 0 or infinity is then within two of them
 
 
 def all_notes(
-    posed: Posed,
+    problem: FitProblem,
     coordinates: np.ndarray,
     linear: Linearisation,
     params: Mapping[str, float],
@@ -34,7 +33,7 @@ def all_notes(
     """Every finding on an optimum.
 
     Args:
-        posed: the problem.
+        problem: the problem.
         coordinates: (p,) the optimum.
         linear: the problem linear around it.
         params: its natural parameters.
@@ -45,50 +44,48 @@ def all_notes(
             called, ``runs`` that they may be checkpoints of; ``relative_slopes`` (p, p) of
             log |parameter| at the centre of the data in the coordinates.
     """
-    walls = at_walls(posed, coordinates)
-    moving = _moving(posed, walls)
-    residuals = _residuals(posed, linear, moving, evidence)
-    open_ = _on_identifiability(posed, residuals, moving)
+    walls = at_walls(problem, coordinates)
+    moving = _moving(problem, walls)
+    residuals = _residuals(problem, linear, moving, evidence)
+    open_ = _on_identifiability(problem, residuals, moving)
     return [
         *_on_the_search(evidence),
-        *_on_bounds(posed, walls, params),
+        *_on_bounds(problem, walls, params),
         *_on_ridges(evidence["spread"], walls),
-        *(open_ or _on_loose(posed, residuals, moving, evidence)),
-        *_on_floor(posed, linear),
-        *_on_requirements(posed, params, evidence["ranges"], evidence["scatter"]),
+        *(open_ or _on_loose(problem, residuals, moving, evidence)),
+        *_on_floor(problem, linear),
+        *_on_requirements(problem, params, evidence["ranges"], evidence["scatter"]),
         *residual_notes(residuals),
     ]
 
 
-def _moving(posed: Posed, walls: Mapping[str, str]) -> list[int]:
+def _moving(problem: FitProblem, walls: Mapping[str, str]) -> list[int]:
     """Coordinates that the data settle: free, not tied to another, and at no wall."""
-    model, problem = posed.model, posed.problem
-    free = np.asarray(problem.low) < np.asarray(problem.high)
+    free = np.asarray(problem.data.low) < np.asarray(problem.data.high)
     return [
         k
-        for k, name in enumerate(model.law.parameter_names)
-        if name not in walls and free[k] and model.tied[k] == k
+        for k, name in enumerate(problem.law.parameter_names)
+        if name not in walls and free[k] and problem.model.tied[k] == k
     ]
 
 
 def _residuals(
-    posed: Posed, linear: Linearisation, moving: list[int], evidence: Mapping[str, Any]
+    problem: FitProblem, linear: Linearisation, moving: list[int], evidence: Mapping[str, Any]
 ) -> Residuals:
-    model, problem = posed.model, jax.device_get(posed.problem)
-    rows = evidence.get("rows", np.arange(len(linear.residuals)))
-    inputs = {name: problem.inputs[name] for name in model.law.input_names}
+    data, rows = problem.on_host, evidence.get("rows", np.arange(problem.n_rows))
+    inputs = {name: data.inputs[name] for name in problem.law.input_names}
     return Residuals(
-        problem.target, -linear.residuals, linear.jacobian[:, moving], inputs, problem.weight, rows,
-        evidence.get("word", "row"), model.space == "log", evidence.get("runs"),
+        data.target, -linear.residuals, linear.jacobian[:, moving], inputs, data.weight, rows,
+        evidence.get("word", "row"), problem.model.space == "log", evidence.get("runs"),
     )  # fmt: skip
 
 
-def at_walls(posed: Posed, coordinates: np.ndarray) -> dict[str, str]:
+def at_walls(problem: FitProblem, coordinates: np.ndarray) -> dict[str, str]:
     """Free parameters whose coordinate is at its box's wall: name → ``low`` or ``high``."""
-    low, high = np.asarray(posed.problem.low), np.asarray(posed.problem.high)
+    low, high = np.asarray(problem.data.low), np.asarray(problem.data.high)
     slack = 1e-9 * np.maximum(1.0, np.abs(high - low))
     found = {}
-    for k, name in enumerate(posed.model.law.parameter_names):
+    for k, name in enumerate(problem.law.parameter_names):
         if low[k] == high[k]:
             continue
         if coordinates[k] <= low[k] + min(slack[k], 1e-9):
@@ -127,20 +124,22 @@ def _on_the_search(evidence: Mapping[str, Any]) -> list[Note]:
     return notes
 
 
-def _on_bounds(posed: Posed, walls: Mapping[str, str], params: Mapping[str, float]) -> list[Note]:
-    law, notes = posed.model.law, []
+def _on_bounds(
+    problem: FitProblem, walls: Mapping[str, str], params: Mapping[str, float]
+) -> list[Note]:
+    law, notes = problem.law, []
     for name, side in walls.items():
         spec = law.parameter(name)
-        mine = name in posed.options.bounds
+        mine = name in problem.options.bounds
         if law.constraint is not None and name == law.constraint.raises:
             continue  # reported with its cost as a binding constraint
-        if posed.model.chart and (limit := law.chart.limits.get((name, side))):
+        if problem.model.chart and (limit := law.chart.limits.get((name, side))):
             notes.append(Note("limiting-form", "warning", limit))
             continue
         if spec.scale == "log" and side == "low" and not mine:
             message = f"{name} has gone to zero ({params[name]:.3g}): its term is not needed"
         else:
-            replaced = posed.model.chart and name in law.chart.low
+            replaced = problem.model.chart and name in law.chart.low
             end = "an end" if replaced else f"the {side} end"
             whose = "your bound" if mine else f"{end} of its range"
             message = f"{name} is at {whose} ({params[name]:.6g}); its true optimum may lie beyond"
@@ -159,9 +158,9 @@ def _on_ridges(spread: Mapping[str, float], walls: Mapping[str, str]) -> list[No
     return [Note("ridge", "warning", message)]
 
 
-def _on_identifiability(posed: Posed, found: Residuals, moving: list[int]) -> list[Note]:
+def _on_identifiability(problem: FitProblem, found: Residuals, moving: list[int]) -> list[Note]:
     """Directions the data hardly see: the spectrum of the Gauss–Newton Hessian."""
-    names = [posed.model.law.parameter_names[k] for k in moving]
+    names = [problem.law.parameter_names[k] for k in moving]
     jacobian = found.slopes * np.sqrt(found.weight)[:, None]
     size = np.linalg.norm(jacobian, axis=0)
     if not len(names) or not np.isfinite(jacobian).all():
@@ -183,22 +182,22 @@ def _on_identifiability(posed: Posed, found: Residuals, moving: list[int]) -> li
 
 
 def _on_loose(
-    posed: Posed, found: Residuals, moving: list[int], evidence: Mapping[str, Any]
+    problem: FitProblem, found: Residuals, moving: list[int], evidence: Mapping[str, Any]
 ) -> list[Note]:
     """Parameters that the data bound on one side at most: zero, or infinity, is as good."""
     if "relative_slopes" not in evidence or not moving:
         return []
-    kept, delta = found.weight > 0, float(posed.problem.delta)
+    kept, delta = found.weight > 0, float(problem.data.delta)
     weight, count = found.weight[kept], int(kept.sum())
     slopes = found.slopes[kept]
-    pull, stiff = smoothed(-found.off[kept], delta, float(posed.problem.asymmetry))
+    pull, stiff = smoothed(-found.off[kept], delta, float(problem.data.asymmetry))
     if not np.isfinite(slopes).all() or not np.isfinite(pull).all():
         return []
     moves, _ = moves_by_leaving_out(slopes, weight, pull, stiff, np.arange(count))
     relative = evidence["relative_slopes"][:, moving]
     spread = relative @ moves.T * np.sqrt((count - 1) / count)  # the sandwich, as covariance has it
     errors = np.linalg.norm(spread, axis=1)
-    law = posed.model.law
+    law = problem.law
     loose = {
         name: error
         for k, (name, error) in enumerate(zip(law.parameter_names, errors, strict=True))
@@ -214,7 +213,7 @@ def _on_loose(
     return [Note("loose", "warning" if max(loose.values()) > 1 else "info", message)]
 
 
-def _on_floor(posed: Posed, linear: Linearisation) -> list[Note]:
+def _on_floor(problem: FitProblem, linear: Linearisation) -> list[Note]:
     """Whether the residuals of a law that falls to zero ask for an irreducible loss.
 
     A score test: a constant added to the law moves the log of a prediction by one over that
@@ -223,15 +222,15 @@ def _on_floor(posed: Posed, linear: Linearisation) -> list[Note]:
     """
     from scipy.stats import t as student
 
-    model, problem = posed.model, posed.problem
-    if not model.law.with_floor:
+    law, data = problem.law, problem.on_host
+    if not law.with_floor:
         return []
-    jacobian, logs, target = linear.jacobian, linear.prediction, np.asarray(problem.target)
-    if model.space == "linear":
+    jacobian, logs, target = linear.jacobian, linear.prediction, data.target
+    if problem.model.space == "linear":
         with np.errstate(divide="ignore", invalid="ignore"):
             jacobian, logs, target = jacobian / logs[:, None], np.log(np.abs(logs)), np.log(target)
-    left, root = target - logs, np.sqrt(np.asarray(problem.weight))
-    free = np.asarray(problem.low) < np.asarray(problem.high)
+    left, root = target - logs, np.sqrt(data.weight)
+    free = data.low < data.high
     own, bend = jacobian[:, free] * root[:, None], np.exp(-logs) * root
     usual = 3 * 1.4826 * np.median(np.abs(left[root > 0] - np.median(left[root > 0])))
     left = np.clip(left, -usual, usual) * root
@@ -247,17 +246,17 @@ def _on_floor(posed: Posed, linear: Linearisation) -> list[Note]:
     if student.sf(certainty, spare) > FLOOR or after > NEARLY_ALL**2 * before:
         return []
     message = (
-        f"the loss levels off as that of law {model.law.with_floor} does: an irreducible loss, "
-        f"which law {model.law.name} lacks, takes the scatter of the residuals to "
+        f"the loss levels off as that of law {law.with_floor} does: an irreducible loss, "
+        f"which law {law.name} lacks, takes the scatter of the residuals to "
         f"{np.sqrt(after / before):.0%} of what it is or less; beyond the runs the two differ most"
     )
     return [Note("no-floor", "warning", message)]
 
 
 def _on_requirements(
-    posed: Posed, params: Mapping[str, float], ranges: Mapping[str, Any], scatter: float
+    problem: FitProblem, params: Mapping[str, float], ranges: Mapping[str, Any], scatter: float
 ) -> list[Note]:
-    law, notes = posed.model.law, []
+    law, notes = problem.law, []
     if law.requirements is None:
         return []
     for found in law.requirements(law, params, ranges):

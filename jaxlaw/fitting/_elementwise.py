@@ -15,32 +15,32 @@ import numpy as np
 
 from jaxlaw._jit import compiled
 from jaxlaw.errors import UsageError
-from jaxlaw.fitting._problem import Posed
+from jaxlaw.fitting._problem import FitProblem
 from jaxlaw.fitting._starts import sobol
 from jaxlaw.laws._base import Law, is_built_in
 
 _ORDER = np.array([2, 0, 4, 1, 3])  # of the rows, so that sorting them shows too
-_PLACES = 4  # sets of parameters that the law is evaluated at
+_POINTS = 4  # sets of parameters that the law is evaluated at
 _SAME = 1e-6  # relative difference that is none: one row may be rounded otherwise than many
 
 
-def check_elementwise(posed: Posed, inputs: Mapping[str, Any]) -> None:
+def check_elementwise(problem: FitProblem, inputs: Mapping[str, Any]) -> None:
     """Refuse a law whose value at a row depends on the other rows; call inside float64.
 
     Args:
-        posed: the problem, of which the law, and parameters in its starting ranges.
+        problem: the problem, of which the law, and parameters in its starting ranges.
         inputs: name → (n,), or (n, K) of inputs per drop, in the law's own units.
 
     Raises:
         UsageError: the law is not elementwise, or fails on some of the rows.
     """
-    law = posed.model.law
+    law = problem.law
     if is_built_in(law):  # the tests check these
         return
     rows = {spec.name: _spread_rows(spec, np.asarray(inputs[spec.name])) for spec in law.inputs}
-    places = posed.params(posed.coordinates(sobol(law, _PLACES, 0)))
-    for k in range(_PLACES):
-        params = {name: float(values[k]) for name, values in places.items()}
+    points = problem.params(problem.coordinates_of_starts(sobol(law, _POINTS, 0)))
+    for k in range(_POINTS):
+        params = {name: float(values[k]) for name, values in points.items()}
         together, alone = _evaluated(law, params, rows)
         size = np.abs(together[np.isfinite(together)]).max(initial=0.0)
         same = np.isclose(together, alone, _SAME, 1e-9 * size, equal_nan=True)

@@ -20,14 +20,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-import jax
 import numpy as np
 
 from jaxlaw import laws
 from jaxlaw._jit import in_float64, programs_in
 from jaxlaw._typed import Seed, StartCount, checked
-from jaxlaw.data._runs import Observations, read_runs
-from jaxlaw.errors import DataError, UsageError, nearest
+from jaxlaw.data._runs import Observations, Runs, read_runs
+from jaxlaw.errors import DataError
 from jaxlaw.fitting._checkpoint import Work
 from jaxlaw.fitting._diagnostics import AGREE, all_notes, at_walls
 from jaxlaw.fitting._elementwise import check_elementwise
@@ -42,10 +41,10 @@ from jaxlaw.fitting._objective import (
     scale_on_host,
     summed_huber,
 )
-from jaxlaw.fitting._problem import Options, Posed, pose
+from jaxlaw.fitting._options import FitOptions, law_and_options
+from jaxlaw.fitting._problem import FitProblem, build_problem
 from jaxlaw.fitting._result import Fit, RunnerUp
 from jaxlaw.fitting._starts import first_starts, on_grid
-from jaxlaw.fitting.solvers import SOLVERS, Solver
 from jaxlaw.fitting.solvers._status import NAMES
 from jaxlaw.laws._base import Law
 from jaxlaw.notes import Note
@@ -129,31 +128,45 @@ def fit(
         DataError: the runs cannot carry the law; with ``strict``, neither can the fit.
         WorkError: the work folder cannot be written.
     """
-    law = laws.get(law, constraint)
-    check_counts(n_starts=n_starts, screen=screen)
-    options = options_for(
-        law, delta=delta, space=space, asymmetry=asymmetry, fixed=fixed, tied=tied,
-        bounds=bounds, base=base,
+    law, options = law_and_options(
+        law, constraint=constraint, base=base, delta=delta, space=space, asymmetry=asymmetry,
+        fixed=fixed, tied=tied, bounds=bounds, starts=starts, n_starts=n_starts, screen=screen,
+        solver=solver, seed=seed, work_dir=work_dir, progress=progress, distributed=distributed,
+        compile_cache=compile_cache,
     )  # fmt: skip
-    if not options.free(law):  # there is nothing to search: the given values are the one start
-        n_starts = 1
-    method = solver_named(solver)
-    work = Work(work_dir, progress, distributed)
-    observations = observed(law, runs, options, columns=columns, units=units, **reading)
-    with programs_in(compile_cache), in_float64():
-        posed = pose(law, *in_order(observations), options, method.linear_coefficients)
-        check_elementwise(posed, observations.inputs)
-        rough, searched = None, screen
-        if screen is not False and (observations.weight > 0).sum() > MANY_ROWS:
-            rough = _on_sample(posed, observations, method, starts, n_starts, seed, screen, work)
+    return fit_with(law, read_runs(runs, columns, units, **reading), options, strict)
+
+
+def fit_with(law: Law, runs: Runs, options: FitOptions, strict: bool = False) -> Fit:
+    """As :func:`fit`, of runs that are read and options that are checked."""
+    with programs_in(options.compile_cache):
+        result, binds = _fitted(law, runs, options)
+        if binds:
+            free = dataclasses.replace(options.within("without-constraint"), starts="sobol")
+            without, _ = _fitted(laws.get(law.name), runs, free)
+            result = _with_cost(result, without)
+    if strict:
+        _refuse(result)
+    return result
+
+
+def _fitted(law: Law, runs: Runs, options: FitOptions) -> tuple[Fit, bool]:
+    """The fit, and whether the law's constraint binds."""
+    if not options.free(law):  # there is nothing to search: the fixed values are the one start
+        options = dataclasses.replace(options, n_starts=1)
+    observations = runs.observations(law, free=options.free(law))
+    work, method = options.work(), options.method
+    with in_float64():
+        problem = build_problem(law, *in_order(observations), options, method.linear_coefficients)
+        check_elementwise(problem, observations.inputs)
+        rough = None
+        if options.screen and (observations.weight > 0).sum() > MANY_ROWS:
+            rough = _on_sample(problem, observations, work)
             # The sample's work is in the folder itself, where other files would be refused.
-            folder = None if work_dir is None else Path(work_dir, "all-rows")
-            work = Work(folder, progress, distributed)
-        if rough is None:
-            first = first_starts(posed, starts, n_starts, seed)
-        else:
-            first, searched = rough.starts, False
-        (optimum,) = find_optima(method, Task(posed.model, posed.problem), first, searched, work)
+            work = options.work("all-rows")
+        first = first_starts(problem) if rough is None else rough.starts
+        screen = options.screen if rough is None else False
+        (optimum,) = find_optima(method, Task(problem.model, problem.data), first, screen, work)
         if rough is not None:
             optimum = _with_shares(optimum, rough.optimum)
         if not np.isfinite(optimum.objective):
@@ -161,29 +174,15 @@ def fit(
                 f"law {law.name} comes to no finite objective from any of {optimum.solved} "
                 "starts: check units, bounds and fixed values"
             )
-        result = _report(posed, observations, optimum, solver)
-        sampled = () if rough is None else (rough.note,)
-        notes = (*result.notes, *sampled, *on_grid(law, starts), *work.memory.notes)
-        result = dataclasses.replace(result, notes=notes)
-        _log.info("law %s: objective %.8g, %s", law.name, result.objective, result.status)
-    if law.constraint is not None and _binds(posed, optimum.coordinates):
-        without = fit(
-            laws.get(law.name), runs, columns=columns, units=units, n_starts=n_starts,
-            screen=screen, solver=solver, delta=delta, space=space, asymmetry=asymmetry,
-            fixed=fixed, tied=tied, bounds=bounds, seed=seed, progress=progress,
-            work_dir=None if work_dir is None else Path(work_dir, "without-constraint"),
-            distributed=distributed, compile_cache=compile_cache, **reading,
-        )  # fmt: skip
-        result = _with_cost(result, without)
-    if strict:
-        _refuse(result)
-    return result
+        result = _report(problem, observations, optimum)
+    sampled = () if rough is None else (rough.note,)
+    notes = (*result.notes, *sampled, *on_grid(law, options.starts), *work.memory.notes)
+    result = dataclasses.replace(result, notes=notes)
+    _log.info("law %s: objective %.8g, %s", law.name, result.objective, result.status)
+    return result, law.constraint is not None and _binds(problem, optimum.coordinates)
 
 
-def _on_sample(
-    posed: Posed, observations: Observations, method: Solver, starts: Any, n_starts: int,
-    seed: int, screen: int, work: Work,
-) -> _Rough | None:  # fmt: skip
+def _on_sample(problem: FitProblem, observations: Observations, work: Work) -> _Rough | None:
     """Where the starts lead on a sample of the rows; None where that is nowhere finite.
 
     The rows are ordered by weight, target and inputs, and every k-th of them is taken: all levels
@@ -193,26 +192,27 @@ def _on_sample(
     active = np.flatnonzero(weight > 0)
     every = -(-len(active) // MANY_ROWS)
     rows = active[every // 2 :: every]
-    few = pose(
-        posed.model.law, {name: values[rows] for name, values in inputs.items()}, target[rows],
-        weight[rows], posed.options, method.linear_coefficients,
+    options = problem.options
+    few = build_problem(
+        problem.law, {name: values[rows] for name, values in inputs.items()}, target[rows],
+        weight[rows], options, options.method.linear_coefficients,
     )  # fmt: skip
-    first = first_starts(few, starts, n_starts, seed)
-    (optimum,) = find_optima(method, Task(few.model, few.problem), first, screen, work)
+    task = Task(few.model, few.data)
+    (optimum,) = find_optima(options.method, task, first_starts(few), options.screen, work)
     if not np.isfinite(optimum.objective):
         return None
     agreeing = np.linspace(0, len(optimum.agreeing) - 1, _FROM_SAMPLE).round().astype(int)
-    places = [optimum.coordinates, *optimum.agreeing[np.unique(agreeing)]]
+    points = [optimum.coordinates, *optimum.agreeing[np.unique(agreeing)]]
     if optimum.runner_up is not None:
-        places.append(optimum.runner_up[0])
-    natural = few.params(np.stack(places))  # the centre of the sample is not that of all rows
+        points.append(optimum.runner_up[0])
+    natural = few.params(np.stack(points))  # the centre of the sample is not that of all rows
     message = (
         f"{observations.source}: the starts were searched on {len(rows)} of {len(active)} rows, "
         f"and the best optima were solved on all of them; the agreement of starts and the shares "
         "of other optima are those of the search"
     )
     note = Note("searched-on-sample", "info", message)
-    return _Rough(optimum, posed.place(natural), note)
+    return _Rough(optimum, problem.coordinates(natural), note)
 
 
 def _with_shares(optimum: Optimum, rough: Optimum) -> Optimum:
@@ -225,66 +225,6 @@ def _with_shares(optimum: Optimum, rough: Optimum) -> Optimum:
         agreement=rough.agreement, tried=rough.tried, solved=rough.solved, ends=ends,
         runner_up=None if runner_up is None else (*runner_up[:2], other),
     )  # fmt: skip
-
-
-def check_counts(n_starts: int, screen: int | bool) -> None:
-    """Refuse numbers of starts that make no sense; raises UsageError."""
-    if n_starts < 1:
-        raise UsageError(f"n_starts must be at least 1, not {n_starts}")
-    if screen is not False and screen < 1:
-        raise UsageError(f"screen must be at least 1, or False to solve all, not {screen}")
-
-
-def solver_named(name: str) -> Solver:
-    """The solver of that name; raises UsageError."""
-    if name not in SOLVERS:
-        raise UsageError(
-            f"there is no solver '{name}'; solvers: {', '.join(SOLVERS)}.{nearest(name, SOLVERS)}"
-        )
-    return SOLVERS[name]
-
-
-def _fixed(law: Law, fixed: Mapping[str, float] | None, base: Any) -> dict[str, float]:
-    if base is None:
-        if law.from_base and fixed is None:
-            raise UsageError(
-                f"law {law.name} takes {', '.join(law.from_base)} from a from-scratch fit: pass "
-                "base=fit of law chinchilla, or fixed={} to fit all its parameters"
-            )
-        return dict(fixed or {})
-    params = base.params if isinstance(base, FittedLaw) else base
-    missing = [name for name in law.from_base if name not in params]
-    if missing or not law.from_base:
-        raise UsageError(
-            f"base has no parameter {', '.join(missing)}"
-            if missing
-            else f"law {law.name} takes no base; use fixed="
-        )
-    return {name: float(params[name]) for name in law.from_base} | dict(fixed or {})
-
-
-def options_for(
-    law: Law,
-    *,
-    delta: float | None = None,
-    space: Literal["log", "linear"] | None = None,
-    asymmetry: float = 1.0,
-    fixed: Mapping[str, float] | None = None,
-    tied: Mapping[str, str] | None = None,
-    bounds: Mapping[str, tuple[float | None, float | None]] | None = None,
-    base: FittedLaw | Mapping[str, float] | None = None,
-) -> Options:
-    """What :func:`fit` was told of the problem itself, checked; raises UsageError."""
-    options = Options(
-        delta, space, asymmetry, _fixed(law, fixed, base), dict(tied or {}), dict(bounds or {})
-    )
-    options.check(law)
-    return options
-
-
-def observed(law: Law, runs: Any, options: Options, **reading: Any) -> Observations:
-    """The observations a law with these options takes from what :func:`fit` was given."""
-    return read_runs(runs, **reading).observations(law, free=options.free(law))
 
 
 def in_order(observations: Observations) -> tuple[dict[str, np.ndarray], np.ndarray, np.ndarray]:
@@ -300,30 +240,31 @@ def row_order(observations: Observations) -> np.ndarray:
     return np.lexsort([one if one.ndim == 1 else one.sum(axis=1) for one in columns])
 
 
-def _report(posed: Posed, observations: Observations, optimum: Optimum, solver: str) -> Fit:
-    model, problem = posed.model, posed.problem
-    scale = scale_on_host(problem)
-    linear = linearise(posed, optimum.coordinates)
-    params, agreeing = _natural(posed, optimum)
-    predicted = np.asarray(model.law.at_once(params, **observations.inputs))
-    measured = metrics(observations.target, predicted, observations.weight, float(problem.delta))
+def _report(problem: FitProblem, observations: Observations, optimum: Optimum) -> Fit:
+    """The fit of an optimum, with its evidence and notes."""
+    law, options, data = problem.law, problem.options, problem.on_host
+    delta, scale = float(data.delta), scale_on_host(data)
+    linear = linearise(problem, optimum.coordinates)
+    params, agreeing = _natural(problem, optimum)
     order = row_order(observations)
+    predicted = np.asarray(law.at_once(params, **observations.inputs))
+    measured = metrics(observations.target, predicted, observations.weight, delta)
     evidence = {
         "agreement": optimum.agreement,
         "disagreement": optimum.disagreement,
         "status": NAMES[optimum.status],
         "r2": measured["r2"],
         "scatter": measured["rmse_log"],
-        "spread": _spread(posed, agreeing),
+        "spread": _spread(problem, agreeing),
         "ranges": {name: (v.min(), v.max()) for name, v in observations.inputs.items()},
         "rows": observations.rows[order],
         "word": observations.word,
         "runs": None if observations.runs is None else observations.runs.rows(order),
-        "relative_slopes": _at_the_centre(model.law, observations, params, linear.params_jacobian),
+        "relative_slopes": _relative_slopes(law, observations, params, linear.params_jacobian),
     }
-    notes = all_notes(posed, optimum.coordinates, linear, params, evidence)
-    notes += _on_the_objective(posed, optimum.objective * scale, predicted[order])
-    if not posed.options.free(model.law):
+    notes = all_notes(problem, optimum.coordinates, linear, params, evidence)
+    notes += _on_the_objective(problem, optimum.objective * scale, predicted[order])
+    if not options.free(law):
         message = (
             "every parameter is fixed: nothing was searched, and the objective and the scores are "
             "those of the given values on these runs"
@@ -332,10 +273,10 @@ def _report(posed: Posed, observations: Observations, optimum: Optimum, solver: 
     runner_up = None
     if optimum.runner_up is not None:
         where, value, share = optimum.runner_up
-        there = {name: float(v) for name, v in posed.params(where).items()}
+        there = {name: float(v) for name, v in problem.params(where).items()}
         runner_up = RunnerUp(value * scale, share, there)
     return Fit(
-        law=model.law,
+        law=law,
         params=params,
         objective=optimum.objective * scale,
         metrics=measured,
@@ -346,19 +287,17 @@ def _report(posed: Posed, observations: Observations, optimum: Optimum, solver: 
         runner_up=runner_up,
         notes=(*observations.notes, *notes),
         units=dict(observations.scale),
-        ranges={
-            name: tuple(map(float, observations.ranges[name])) for name in model.law.input_names
-        },
-        joint_ranges=dict(joint_ranges(model.law.inputs, _of_users(observations))),
+        ranges={name: tuple(map(float, observations.ranges[name])) for name in law.input_names},
+        joint_ranges=dict(joint_ranges(law.inputs, _of_users(observations))),
         n_observations=int((observations.weight > 0).sum()),
         n_dropped=observations.dropped,
-        delta=float("inf") if float(problem.delta) >= LARGEST_DELTA else float(problem.delta),
-        space=model.space,
-        asymmetry=float(problem.asymmetry),
-        fixed=dict(posed.options.fixed),
-        tied=dict(posed.options.tied),
-        bounds=dict(posed.options.bounds),
-        solver=solver,
+        delta=float("inf") if delta >= LARGEST_DELTA else delta,
+        space=problem.model.space,
+        asymmetry=float(data.asymmetry),
+        fixed=dict(options.fixed),
+        tied=dict(options.tied),
+        bounds=dict(options.bounds),
+        solver=options.solver,
         source=observations.source,
         area_options=None if observations.area_options is None else dict(observations.area_options),
         optima=tuple((value * scale, share) for value, share in optimum.ends),
@@ -366,15 +305,15 @@ def _report(posed: Posed, observations: Observations, optimum: Optimum, solver: 
     )
 
 
-def _on_the_objective(posed: Posed, objective: float, predicted: np.ndarray) -> list[Note]:
+def _on_the_objective(problem: FitProblem, objective: float, predicted: np.ndarray) -> list[Note]:
     """An error where the law, with the parameters told, does not have the objective told.
 
     The search evaluates the law at coordinates, inside programs; this is the formula itself, at
     the reported parameters on the runs as they were read.
     """
-    problem = posed.problem
-    there = summed_huber(problem, posed.model.space, predicted)
-    floor = float(rounding_floor(posed.model, jax.device_get(problem))) * scale_on_host(problem)
+    data = problem.on_host
+    there = summed_huber(data, problem.model.space, predicted)
+    floor = float(rounding_floor(problem.model, data)) * scale_on_host(data)
     if abs(there - objective) <= max(AGREE * objective, floor):
         return []
     message = (
@@ -385,14 +324,16 @@ def _on_the_objective(posed: Posed, objective: float, predicted: np.ndarray) -> 
     return [Note("objective-disagrees", "error", message)]
 
 
-def _natural(posed: Posed, optimum: Optimum) -> tuple[dict[str, float], dict[str, np.ndarray]]:
+def _natural(
+    problem: FitProblem, optimum: Optimum
+) -> tuple[dict[str, float], dict[str, np.ndarray]]:
     """Natural parameters of the optimum, and (k,) of the starts that agree, by one program."""
-    natural = posed.params(np.concatenate([optimum.coordinates[None], optimum.agreeing]))
+    natural = problem.params(np.concatenate([optimum.coordinates[None], optimum.agreeing]))
     params = {name: float(values[0]) for name, values in natural.items()}
     return params, {name: values[1:] for name, values in natural.items()}
 
 
-def _at_the_centre(
+def _relative_slopes(
     law: Law, observations: Observations, params: Mapping[str, float], slopes: np.ndarray
 ) -> np.ndarray:
     """Slopes (p, p) of log |parameter|, a coefficient counted at the geometric mean of the data.
@@ -422,21 +363,20 @@ def _of_users(observations: Observations) -> dict[str, np.ndarray]:
     return {name: one / observations.scale[name] for name, one in observations.inputs.items()}
 
 
-def _spread(posed: Posed, found: Mapping[str, np.ndarray]) -> dict[str, float]:
+def _spread(problem: FitProblem, agreeing: Mapping[str, np.ndarray]) -> dict[str, float]:
     """How far starts that agree on the objective lie apart, relative, by parameter."""
-    free = posed.options.free(posed.model.law)
     return {
-        name: float(np.ptp(found[name]) / max(np.abs(np.median(found[name])), 1e-12))
-        for name in free
+        name: float(np.ptp(agreeing[name]) / max(np.abs(np.median(agreeing[name])), 1e-12))
+        for name in problem.options.free(problem.law)
     }
 
 
-def _binds(posed: Posed, coordinates: np.ndarray) -> bool:
+def _binds(problem: FitProblem, coordinates: np.ndarray) -> bool:
     """Whether the law's constraint holds a parameter at its least value."""
-    law = posed.model.law
-    walls = at_walls(posed, coordinates)
+    law = problem.law
+    walls = at_walls(problem, coordinates)
     k = law.parameter_names.index(law.constraint.raises)
-    spare = coordinates[k] if posed.model.scales[k] == "linear" else np.exp(coordinates[k])
+    spare = coordinates[k] if problem.model.scales[k] == "linear" else np.exp(coordinates[k])
     active = any(walls.get(name) == side for name, side in law.constraint.active_at.items())
     return law.constraint.raises in walls or spare < 1e-6 or active
 

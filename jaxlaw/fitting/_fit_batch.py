@@ -15,16 +15,11 @@ from jaxlaw._jit import compiled
 from jaxlaw._typed import as_array, checked
 from jaxlaw.errors import UsageError
 from jaxlaw.fitting._engine import Lanes, problem_axes, problem_count, where
-from jaxlaw.fitting._objective import LARGEST_DELTA, Problem, evaluate, scale_of
-from jaxlaw.fitting._transform import (
-    Array,
-    Model,
-    box,
-    centred_inputs,
-    from_natural,
-    natural,
-    recentre,
-)
+from jaxlaw.fitting._objective import Problem, evaluate, scale_of
+from jaxlaw.fitting._options import FitOptions
+from jaxlaw.fitting._problem import FitProblem, build_problem
+from jaxlaw.fitting._starts import sobol
+from jaxlaw.fitting._transform import Array, Model, in_own_units
 from jaxlaw.fitting.solvers import SOLVERS, Solver
 from jaxlaw.fitting.solvers._lbfgs import ALMOST
 from jaxlaw.fitting.solvers._newton import solve_definite
@@ -113,22 +108,13 @@ def fit_batch(
                 f"input {name} has shape {values.shape}; targets {targets.shape} need "
                 f"{targets.shape[1:]}"
             )
-    model = _model(law, space or law.space)
-    centre = {name: _geometric_mean(inputs[name]) for name in centred_inputs(law)}
-    low, high = (jnp.asarray(side, kind) for side in box(model))
-    delta = _scalar("delta", law.delta if delta is None else delta, kind)
-    problems = Problem(
-        inputs=inputs,
-        target=jnp.log(targets) if model.space == "log" else targets,
-        weight=weights,
-        low=low,
-        high=high,
-        delta=jnp.minimum(delta, LARGEST_DELTA),
-        asymmetry=_scalar("asymmetry", asymmetry, kind),
-        context=law.context(inputs),
-        centre=centre,
+    options = FitOptions(
+        delta=None if delta is None else _scalar("delta", delta, kind),  # type: ignore[arg-type]
+        space=space,
+        asymmetry=_scalar("asymmetry", asymmetry, kind),  # type: ignore[arg-type]
     )
-    return _solve(model, problems, _starts(model, starts, problems, kind))
+    problem = build_problem(law, inputs, targets, weights, options)
+    return _solve(problem.model, problem.data, _starts(problem, starts))
 
 
 def _scalar(name: str, given: Any, kind: Any) -> Array:
@@ -138,34 +124,20 @@ def _scalar(name: str, given: Any, kind: Any) -> Array:
     return found
 
 
-def _model(law: Law, space: str) -> Model:
-    scales = tuple("linear" if s.name in law.linear else s.scale for s in law.parameters)
-    return Model(law, space, scales, tuple(range(len(scales))), law.chart is not None)
-
-
-def _geometric_mean(values: Array) -> Array:
-    """Of the sizes of what is not zero; 1 where there is nothing."""
-    there = values != 0
-    logs = jnp.log(jnp.where(there, jnp.abs(values), 1.0))
-    return jnp.exp(jnp.sum(logs) / jnp.maximum(jnp.sum(there), 1)).astype(values.dtype)
-
-
-def _starts(model: Model, starts: Any, problems: Problem, kind: Any) -> Array:
-    law, centre = model.law, problems.centre
-    if isinstance(starts, int | np.integer):
-        from jaxlaw.fitting._starts import sobol
-
-        if not 1 <= starts <= _MOST_STARTS:
-            raise UsageError(f"starts is a number from 1 to {_MOST_STARTS}, not {starts}")
-        columns = jnp.asarray(sobol(law, int(starts), 0).T, kind)
-        params = dict(zip(law.parameter_names, columns, strict=True))
-        params = recentre(law, params, centre, sign=1)
-    else:
-        columns = jnp.moveaxis(jnp.atleast_2d(as_array("starts", starts, kind)), -1, 0)
-        if len(columns) != len(law.parameters):
-            raise UsageError(f"starts need {len(law.parameters)} columns, not {len(columns)}")
-        params = dict(zip(law.parameter_names, columns, strict=True))
-    return from_natural(model, params, problems.context, centre).astype(kind)
+def _starts(problem: FitProblem, starts: Any) -> Array:
+    """Search coordinates (S, p) of a Sobol sample, or of the user's natural values."""
+    law, kind = problem.law, problem.data.target.dtype
+    sampled = isinstance(starts, int | np.integer)
+    if sampled and not 1 <= starts <= _MOST_STARTS:
+        raise UsageError(f"starts is a number from 1 to {_MOST_STARTS}, not {starts}")
+    rows = sobol(law, int(starts), 0) if sampled else jnp.atleast_2d(as_array("starts", starts))
+    columns = jnp.moveaxis(jnp.asarray(rows, kind), -1, 0)
+    if len(columns) != len(law.parameters):
+        raise UsageError(f"starts need {len(law.parameters)} columns, not {len(columns)}")
+    params = dict(zip(law.parameter_names, columns, strict=True))
+    if sampled:  # a sample is of sizes at the centre of the data
+        params = in_own_units(law, params, problem.means)
+    return problem.transform.from_start(params).astype(kind)
 
 
 @compiled(static_argnames="model")
@@ -183,7 +155,7 @@ def _solve(model: Model, problems: Problem, starts: Array) -> BatchFit:
 
     def finish(problem: Problem, at: Array) -> tuple[dict[str, Array], Array]:
         at, value = as_optimum(model, problem, at)
-        params = natural(model, tuple(at), problem.context, problem.centre)
+        params = problem.transform(model).to_natural(tuple(at))
         return params, value * scale_of(problem.delta)
 
     at = jnp.take_along_axis(lanes.coordinates, best[:, None, None], axis=1)[:, 0]

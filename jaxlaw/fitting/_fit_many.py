@@ -13,18 +13,17 @@ from dataclasses import dataclass
 import jax
 import numpy as np
 
-from jaxlaw._jit import compiled, in_float64
+from jaxlaw._jit import compiled, in_float64, programs_in
 from jaxlaw.data._runs import Observations
 from jaxlaw.errors import UsageError
-from jaxlaw.fitting._checkpoint import Work
 from jaxlaw.fitting._elementwise import check_elementwise
 from jaxlaw.fitting._engine import solve
-from jaxlaw.fitting._fit import check_counts
 from jaxlaw.fitting._multistart import Task, find_optima
 from jaxlaw.fitting._objective import scale_on_host
-from jaxlaw.fitting._problem import Options, Posed, pose
+from jaxlaw.fitting._options import FitOptions
+from jaxlaw.fitting._problem import FitProblem, build_problem
 from jaxlaw.fitting._starts import first_starts
-from jaxlaw.fitting.solvers import SOLVERS, Solver
+from jaxlaw.fitting.solvers import SOLVERS
 from jaxlaw.laws._base import Law
 from jaxlaw.notes import Note
 
@@ -34,7 +33,7 @@ class Refits:
     """What P versions of the same runs came to; leading axis P throughout.
 
     Attributes:
-        posed: the problem of the runs as they are.
+        problem: the problem of the runs as they are.
         params: name → (P,) natural values in the law's own units.
         coordinates: (P, p) the same as the search had them.
         objective: (P,) summed Huber loss; infinite where no start came to a finite one.
@@ -44,7 +43,7 @@ class Refits:
         notes: on the work itself.
     """
 
-    posed: Posed
+    problem: FitProblem
     params: dict[str, np.ndarray]
     coordinates: np.ndarray
     objective: np.ndarray
@@ -55,7 +54,7 @@ class Refits:
 
     def predict(self, **inputs: np.ndarray) -> np.ndarray:
         """The target at (m,) points in the law's own units, from each version: (P, m)."""
-        law = self.posed.model.law
+        law = self.problem.law
         with in_float64():
             return np.asarray(_predict(law, self.params, inputs))
 
@@ -70,87 +69,81 @@ def _predict(law: Law, params: dict, inputs: dict) -> jax.Array:
     return jax.vmap(lambda one: law(one, **inputs))(params)
 
 
-def refit(
+def fit_many(
     law: Law,
     observations: Observations,
     weights: np.ndarray | None = None,
     targets: np.ndarray | None = None,
+    options: FitOptions | None = None,
     *,
-    held: Mapping[str, np.ndarray] | None = None,
-    options: Options | None = None,
-    method: Solver = SOLVERS["newton"],
-    n_starts: int = 4096,
-    screen: int | bool = 64,
-    seed: int = 0,
+    fixed: Mapping[str, np.ndarray] | None = None,
     also: np.ndarray | None = None,
-    work: Work | None = None,
 ) -> Refits:
-    """Fit every version.
+    """Fit every version of the same runs, in one batch.
 
     Args:
         law: the law.
         observations: the runs, (n,).
         weights: (P, n), in place of their own: 0 is held out; None keeps their own.
         targets: (P, n), in place of their own; None keeps them.
-        held: fixed parameter → (P,) values it is held at, in place of the one of the options; a
-            version of NaN comes to no finite objective.
-        options: as for a single fit.
-        method: the solver.
-        n_starts, screen, seed: as for :func:`jaxlaw.fit`, the same starts for every version.
+        options: options as for a single fit; every version has the same starts.
+        fixed: fixed parameter → (P,) values, in place of the one of the options; a version of
+            NaN comes to no finite objective.
         also: (k, p) further starts, natural values in the law's own units.
-        work: devices, processes, folder and bar.
 
     Raises:
         UsageError: weights or targets of another shape, or neither given; no starts.
     """
-    check_counts(n_starts=n_starts, screen=screen)
-    versions = {"weight": weights, "target": targets}
-    versions = {name: np.asarray(v, float) for name, v in versions.items() if v is not None}
-    shapes = {v.shape for v in versions.values()}
+    options = options or FitOptions()
+    options.check(law)
+    given = {"weights": weights, "targets": targets}
+    given = {name: np.asarray(v, float) for name, v in given.items() if v is not None}
+    shapes = {v.shape for v in given.values()}
     if len(shapes) != 1 or len(shape := shapes.pop()) != 2 or shape[1] != len(observations):
         raise UsageError(
             f"weights and targets need the shape (versions, {len(observations)}); they have "
-            f"{', '.join(str(v.shape) for v in versions.values()) or 'none'}"
+            f"{', '.join(str(v.shape) for v in given.values()) or 'none'}"
         )
-    work = work or Work()
-    with in_float64():
-        posed = pose(
-            law, observations.inputs, observations.target, observations.weight,
-            options or Options(), method.linear_coefficients,
+    method, work = options.method, options.work()
+    with programs_in(options.compile_cache), in_float64():
+        problem = build_problem(
+            law, observations.inputs, observations.target, observations.weight, options,
+            method.linear_coefficients,
         )  # fmt: skip
-        check_elementwise(posed, observations.inputs)
-        if posed.model.space == "log" and targets is not None:
-            versions["target"] = np.log(versions["target"])
-        if held:
-            versions["low"], versions["high"] = posed.boxes(held)
-        task = Task(posed.model, posed.problem._replace(**versions), frozenset(versions))
-        first = first_starts(posed, "sobol", n_starts, seed)
+        check_elementwise(problem, observations.inputs)
+        if targets is not None:
+            given["targets"] = problem.transformed(given["targets"])
+        fields = problem.many(**given)
+        if fixed:
+            fields["low"], fields["high"] = problem.bounds_with(fixed)
+        task = Task(problem.model, problem.data._replace(**fields), frozenset(fields))
+        starts = first_starts(problem)
         if also is not None:
-            names = law.parameter_names
-            more = posed.place(dict(zip(names, np.transpose(also), strict=True)))
-            first = np.concatenate([first, more])
-        found = find_optima(method, task, first, screen, work)
-        coordinates = np.stack([one.coordinates for one in found])
+            columns = dict(zip(law.parameter_names, np.transpose(also), strict=True))
+            starts = np.concatenate([starts, problem.coordinates(columns)])
+        optima = find_optima(method, task, starts, options.screen, work)
+        coordinates = np.stack([optimum.coordinates for optimum in optima])
+        scale = scale_on_host(problem.data)
         return Refits(
-            posed=posed,
-            params=posed.params(coordinates) | dict(held or {}),
+            problem=problem,
+            params=problem.params(coordinates) | dict(fixed or {}),
             coordinates=coordinates,
-            objective=np.array([one.objective for one in found]) * scale_on_host(posed.problem),
-            status=np.array([one.status for one in found]),
-            agreement=np.array([one.agreement for one in found]),
-            agreeing=tuple(one.agreeing for one in found),
+            objective=np.array([optimum.objective for optimum in optima]) * scale,
+            status=np.array([optimum.status for optimum in optima]),
+            agreement=np.array([optimum.agreement for optimum in optima]),
+            agreeing=tuple(optimum.agreeing for optimum in optima),
             notes=work.memory.notes,
         )
 
 
-def refit_near(found: Refits, weights: np.ndarray, targets: np.ndarray) -> Refits:
+def refit_near(refits: Refits, weights: np.ndarray, targets: np.ndarray) -> Refits:
     """Every version again with other targets, from where it ended: quick, and without evidence.
 
     Each is solved from its own optimum and from that of another version, which may lie in
-    another valley; there is no screening and no finish by L-BFGS.
+    another valley; there is no screening and no polishing by L-BFGS.
 
     Args:
-        found: what :func:`refit` returned for P versions.
+        refits: what :func:`fit_many` returned for P versions.
         weights: (P, n), of the versions.
         targets: (P, R, n).
 
@@ -159,26 +152,25 @@ def refit_near(found: Refits, weights: np.ndarray, targets: np.ndarray) -> Refit
     """
     count, draws, points = targets.shape
     with in_float64():
-        posed = found.posed
-        if posed.model.space == "log":
-            targets = np.log(targets)
-        problems = posed.problem._replace(
-            target=targets.reshape(-1, points), weight=np.repeat(weights, draws, axis=0)
+        problem = refits.problem
+        fields = problem.many(
+            weights=np.repeat(weights, draws, axis=0),
+            targets=problem.transformed(targets).reshape(-1, points),
         )
         own = np.repeat(np.arange(count), draws)
         other = (own + 1 + np.tile(np.arange(draws), count) % max(count - 1, 1)) % count
-        starts = np.stack([found.coordinates[own], found.coordinates[other]], axis=1)
-        batched = frozenset({"target", "weight"})
-        lanes = solve(SOLVERS["newton"], posed.model, problems, starts, batched)
+        starts = np.stack([refits.coordinates[own], refits.coordinates[other]], axis=1)
+        problems = problem.data._replace(**fields)
+        lanes = solve(SOLVERS["newton"], problem.model, problems, starts, frozenset(fields))
         values = np.where(np.isfinite(lanes.value), lanes.value, np.inf)
         best = values.argmin(axis=1)
         each = np.arange(len(best))
         coordinates = lanes.coordinates[each, best]
         return Refits(
-            posed=posed,
-            params=posed.params(coordinates),
+            problem=problem,
+            params=problem.params(coordinates),
             coordinates=coordinates,
-            objective=values[each, best] * scale_on_host(posed.problem),
+            objective=values[each, best] * scale_on_host(problem.data),
             status=lanes.status[each, best],
             agreement=np.full(len(best), np.nan),
             agreeing=(),

@@ -17,8 +17,8 @@ import numpy as np
 
 from jaxlaw._jit import compiled, in_float64
 from jaxlaw.fitting._objective import Problem, predict
-from jaxlaw.fitting._problem import Posed
-from jaxlaw.fitting._transform import Model, natural
+from jaxlaw.fitting._problem import FitProblem
+from jaxlaw.fitting._transform import Model
 
 
 class Linearisation(NamedTuple):
@@ -41,7 +41,7 @@ class Linearisation(NamedTuple):
 
 
 def linearise(
-    problem: Posed, at: np.ndarray, inputs: Mapping[str, np.ndarray] | None = None
+    problem: FitProblem, at: np.ndarray, inputs: Mapping[str, np.ndarray] | None = None
 ) -> Linearisation:
     """The residuals of a problem and their Jacobian.
 
@@ -54,7 +54,7 @@ def linearise(
     Returns:
         The :class:`Linearisation`; a law without a derivative at a row has NaN there.
     """
-    data = problem.problem
+    data, count = problem.data, problem.n_rows
     if inputs is not None:
         count = len(next(iter(inputs.values())))
         data = data._replace(
@@ -65,8 +65,9 @@ def linearise(
         prediction, params, *slopes = jax.device_get(
             _linearised(problem.model, data, np.asarray(at, float))
         )
+    residuals = prediction - np.asarray(data.target)
     return Linearisation(
-        prediction, prediction - np.asarray(data.target), slopes[0], params, slopes[1]
+        prediction[:count], residuals[:count], slopes[0][:count], params, slopes[1]
     )
 
 
@@ -75,7 +76,7 @@ def _linearised(model: Model, problem: Problem, coordinates: jax.Array) -> tuple
     """Prediction, natural parameters and the slopes of both, by one forward pass."""
 
     def values(at: jax.Array) -> Any:
-        params = natural(model, tuple(at), problem.context, problem.centre)
+        params = problem.transform(model).to_natural(tuple(at))
         prediction = jnp.broadcast_to(predict(model, problem, at), problem.target.shape)
         prediction = jnp.log(prediction) if model.space == "log" else prediction
         both = prediction, jnp.stack([params[name] for name in model.law.parameter_names])

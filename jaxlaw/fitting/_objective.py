@@ -19,7 +19,7 @@ import numpy as np
 import optax
 
 from jaxlaw._cse import once
-from jaxlaw.fitting._transform import Model, centred_inputs, linear_coordinates, natural
+from jaxlaw.fitting._transform import Model, Transform, centred_inputs, linear_coordinates
 
 Array = jax.Array
 
@@ -51,6 +51,10 @@ class Problem(NamedTuple):
     context: dict[str, Array]
     centre: dict[str, Array]
 
+    def transform(self, model: Model) -> Transform:
+        """The way between search coordinates and natural parameters."""
+        return Transform(model, self.centre, self.context)
+
 
 def shared_fields(problems: Problem, own: Iterable[str]) -> Problem:
     """What problems share, of numpy (of JAX's arrays: another program); None is their ``own``."""
@@ -72,8 +76,7 @@ class Evaluation(NamedTuple):
 
 def predict(model: Model, problem: Problem, coordinates: Any) -> Array:
     """The law at every observation, (n,)."""
-    params = natural(model, coordinates, problem.context, problem.centre)
-    return model.law(params, **problem.inputs)
+    return model.law(problem.transform(model).to_natural(coordinates), **problem.inputs)
 
 
 def residual(space: str, problem: Problem, prediction: Array) -> Array:
@@ -276,7 +279,8 @@ def coupled_pairs(model: Model) -> frozenset[tuple[int, int]]:
     law, size = model.law, len(model.law.parameters)
 
     def prediction(inputs, centre, *us):
-        return law(natural(model, us, law.context(inputs), centre), **inputs)
+        params = Transform(model, centre, law.context(inputs)).to_natural(us)
+        return law(params, **inputs)
 
     # Shapes alone: numbers made here would become part of the program that asks first, which
     # would then be another program than that of those who ask later.

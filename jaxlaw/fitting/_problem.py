@@ -1,160 +1,133 @@
-"""From checked observations and a user's options to the problem that solvers see."""
+"""From observations and options to the problem that solvers see: the only place that builds one."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from jaxlaw._jit import compiled, few_lengths, in_float64
-from jaxlaw.errors import UsageError, nearest
 from jaxlaw.fitting._objective import LARGEST_DELTA, Problem
+from jaxlaw.fitting._options import FitOptions
 from jaxlaw.fitting._transform import (
     Array,
     Model,
-    box,
+    Transform,
     centred_inputs,
     coordinates_of,
     exponents_of,
-    natural,
-    recentre,
+    in_own_units,
 )
 from jaxlaw.laws._base import Law
 
-_WIDE = 1e100  # range of a coefficient whose inputs could not be centred
+_ROWS = ("target", "weight")  # fields of a Problem with an axis of rows, beside the inputs
 
 
 @dataclass(frozen=True)
-class Options:
-    """What a user may say about the problem itself.
-
-    Attributes:
-        delta: Huber threshold; the law's own if None, least squares if infinite.
-        space: residuals in ``log`` or ``linear``; the law's own if None.
-        asymmetry: factor on the loss of points below the curve; above 1 the curve is
-            drawn towards the lower envelope of the data.
-        fixed: parameter → value it is held at.
-        tied: parameter → the parameter whose value it takes.
-        bounds: parameter → (lowest, highest), either None.
-    """
-
-    delta: float | None = None
-    space: Literal["log", "linear"] | None = None
-    asymmetry: float = 1.0
-    fixed: Mapping[str, float] = field(default_factory=dict)
-    tied: Mapping[str, str] = field(default_factory=dict)
-    bounds: Mapping[str, tuple[float | None, float | None]] = field(default_factory=dict)
-
-    def check(self, law: Law) -> None:
-        """Refuse what makes no sense.
-
-        Raises:
-            UsageError: unknown parameters, contradictions, thresholds that are not positive.
-        """
-        for name in (*self.fixed, *self.tied, *self.tied.values(), *self.bounds):
-            law.parameter(name)
-        if law.constraint is not None and law.constraint.raises in (*self.fixed, *self.bounds):
-            raise UsageError(
-                f"under constraint '{law.constraint.name}' parameter {law.constraint.raises} is "
-                "raised above a least value, and cannot be fixed or bounded; drop the constraint"
-            )
-        for name in self.fixed:
-            if name in self.tied or name in self.bounds:
-                raise UsageError(f"parameter {name} is fixed and cannot be tied or bounded too")
-            if not np.isfinite(self.fixed[name]):
-                raise UsageError(f"parameter {name} is fixed at {self.fixed[name]}")
-            if law.parameter(name).scale == "log" and self.fixed[name] < 0:
-                raise UsageError(f"parameter {name} must be positive; fixed at {self.fixed[name]}")
-        for name, other in self.tied.items():
-            if name == other or other in self.tied:
-                raise UsageError(f"parameter {name} is tied to {other}, which is itself tied")
-        for name, (low, high) in self.bounds.items():
-            if low is not None and high is not None and not low < high:
-                raise UsageError(f"bounds of {name} are not in order: {low}, {high}")
-        if self.space not in (None, "log", "linear"):
-            hint = nearest(str(self.space), ("log", "linear"))
-            raise UsageError(f"space is 'log' or 'linear', not {self.space!r}.{hint}")
-        if self.delta is not None and not self.delta > 1e-100:  # its square must not vanish
-            raise UsageError(f"delta must be positive, not {self.delta}")
-        if not self.asymmetry > 0:
-            raise UsageError(f"asymmetry must be positive, not {self.asymmetry}")
-
-    def free(self, law: Law) -> tuple[str, ...]:
-        """Names of the parameters that are fitted."""
-        return tuple(
-            name for name in law.parameter_names if name not in self.fixed and name not in self.tied
-        )
-
-
-@dataclass(frozen=True)
-class Posed:
+class FitProblem:
     """A problem ready for the engine, and the way back from it.
 
     Attributes:
-        model, problem: see :mod:`jaxlaw.fitting._objective`.
-        options: what was asked.
-        means: input name → its geometric mean, for inputs some parameter is centred on.
-        centre: those of them that parameters are centred on.
+        model: what is fitted; static.
+        data: its arrays, see :class:`jaxlaw.fitting._objective.Problem`.
+        options: the user's options.
+        means: input name → its geometric mean, for every input that some parameter is centred
+            on. Those of them that this problem centres on are ``data.centre``: a pinned
+            coefficient keeps its inputs uncentred, and starts need their means all the same.
+        n_rows: number of the user's rows; any rows after them have weight 0.
     """
 
     model: Model
-    problem: Problem
-    options: Options
-    means: dict[str, float]
-    centre: dict[str, float]
+    data: Problem
+    options: FitOptions
+    means: Mapping[str, Any]
+    n_rows: int
 
     def __getstate__(self) -> dict[str, Any]:
         """With arrays of numpy: JAX's own are float32 where a pickle is read outside float64."""
-        return vars(self) | {"problem": jax.tree.map(np.asarray, self.problem)}
+        return vars(self) | {"data": jax.tree.map(np.asarray, self.data)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """With arrays of JAX again, for which the programs are."""
-        vars(self).update(state | {"problem": jax.tree.map(_in_float64, state["problem"])})
+        with in_float64():
+            vars(self).update(state | {"data": jax.tree.map(jnp.asarray, state["data"])})
 
-    def coordinates(self, starts: np.ndarray) -> np.ndarray:
-        """Search coordinates of starts (…, p), which are natural values at the centre."""
-        law, fixed = self.model.law, self.options.fixed
-        params = dict(zip(law.parameter_names, np.moveaxis(starts, -1, 0), strict=True))
-        held = {name: np.full(starts.shape[:-1], v) for name, v in fixed.items()}
-        # Held exponents before, for units depend on them; held coefficients after it.
-        params = recentre(law, params | held, self.means, sign=1) | held
-        return self._inside(params)
+    @property
+    def law(self) -> Law:
+        """The law."""
+        return self.model.law
 
-    def place(self, params: Mapping[str, Any]) -> np.ndarray:
-        """Coordinates (…, p) of natural parameters in the law's own units: back from there."""
-        law, context = self.model.law, self.problem.context
-        values = {name: np.asarray(params[name], float) for name in law.parameter_names}
-        if law.constraint is not None:
-            raised = law.constraint.raises
-            values[raised] = values[raised] - np.asarray(law.constraint.least(values, context))
-        return self._inside(values)
+    @property
+    def transform(self) -> Transform:
+        """The way between search coordinates and natural parameters."""
+        return self.data.transform(self.model)
 
-    def _inside(self, params: Mapping[str, Any]) -> np.ndarray:
-        """Coordinates (…, p) within the search box, of natural parameters."""
-        context, centre = self.problem.context, self.problem.centre
-        found = np.asarray(coordinates_of(self.model, params, context, centre))
-        return np.clip(found, np.asarray(self.problem.low), np.asarray(self.problem.high))
+    @property
+    def on_host(self) -> Problem:
+        """The data as arrays of numpy, the user's rows alone."""
+        data = jax.device_get(self.data)
+        cut = {name: getattr(data, name)[..., : self.n_rows] for name in _ROWS}
+        inputs = {name: values[: self.n_rows] for name, values in data.inputs.items()}
+        return data._replace(inputs=inputs, **cut)
 
-    def boxes(self, held: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-        """Search boxes (P, p), low and high, of versions that hold values of their own.
+    def many(
+        self, weights: np.ndarray | None = None, targets: np.ndarray | None = None
+    ) -> dict[str, np.ndarray]:
+        """Fields of the data for many problems at once: folds, resamples, other targets.
 
         Args:
-            held: fixed parameter → (P,) values in the law's own units, in place of the one that
-                the options fix it at; NaN leaves its version nowhere to search.
+            weights: (P, n) in place of the problem's own.
+            targets: (P, n) in place of the problem's own, in the space of the residuals.
+
+        Returns:
+            ``weight`` and ``target``, as far as given, with the rows of the data.
         """
-        model, fixed = self.model, {**self.options.fixed, **held}
-        count = len(next(iter(held.values())))
-        low, high = (np.tile(side, (count, 1)) for side in (self.problem.low, self.problem.high))
-        for k, (name, scale) in enumerate(
-            zip(model.law.parameter_names, model.scales, strict=True)
-        ):
-            if name in fixed:  # not in held alone: what one means may depend on another
-                values = _at_centre(model.law, name, fixed, self.centre)
-                low[:, k] = high[:, k] = _coordinate(values, scale)
+        given = {"weight": weights, "target": targets}
+        return {name: _as_rows(values) for name, values in given.items() if values is not None}
+
+    def transformed(self, targets: Any) -> Any:
+        """Targets in the space of the residuals: their logarithms, or as they are."""
+        return np.log(targets) if self.model.space == "log" else targets
+
+    def coordinates_of_starts(self, starts: np.ndarray) -> np.ndarray:
+        """Search coordinates of starts (…, p), which are natural values at the centre."""
+        law, fixed = self.law, self.options.fixed
+        params = dict(zip(law.parameter_names, np.moveaxis(starts, -1, 0), strict=True))
+        held = {name: np.full(starts.shape[:-1], v) for name, v in fixed.items()}
+        # Fixed exponents before, for units depend on them; fixed coefficients after it.
+        return self._inside(in_own_units(law, params | held, self.means) | held, start=True)
+
+    def coordinates(self, params: Mapping[str, Any]) -> np.ndarray:
+        """Coordinates (…, p) of natural parameters (…) in the law's own units."""
+        return self._inside(
+            {name: np.asarray(params[name], float) for name in self.law.parameter_names}
+        )
+
+    def _inside(self, params: Mapping[str, Any], start: bool = False) -> np.ndarray:
+        """Coordinates (…, p), moved into the search box."""
+        data = self.data
+        at = coordinates_of(self.model, data.centre, data.context, params, start=start)
+        return np.clip(np.asarray(at), np.asarray(data.low), np.asarray(data.high))
+
+    def bounds_with(self, fixed: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+        """Search boxes (P, p), low and high, of problems with values of their own.
+
+        Args:
+            fixed: fixed parameter → (P,) values in the law's own units, in place of the one that
+                the options fix it at; NaN leaves its problem nowhere to search.
+        """
+        count = len(next(iter(fixed.values())))
+        low, high = (np.tile(side, (count, 1)) for side in (self.data.low, self.data.high))
+        centre = {name: self.means[name] for name in self.data.centre}
+        transform = Transform(self.model, centre, {})  # of numbers: these are known
+        # Of all fixed ones: what a coefficient means at the centre may depend on an exponent.
+        values = transform.fixed_coordinates({**self.options.fixed, **fixed})
+        for k, value in values.items():
+            low[:, k] = high[:, k] = value
         return low, high
 
     def params(self, coordinates: np.ndarray) -> dict[str, np.ndarray]:
@@ -164,47 +137,52 @@ class Posed:
         count = len(rows)
         rows = np.pad(rows, ((0, few_lengths(count) - count), (0, 0)), mode="edge")
         with in_float64():
-            found = _natural(self.model, rows, self.problem.context, self.problem.centre)
-        found = {
-            name: np.asarray(found[name], float)[:count].reshape(shape)
-            for name in self.model.law.parameter_names
+            params = _natural(self.model, rows, self.data.centre, self.data.context)
+        params = {
+            name: np.asarray(params[name], float)[:count].reshape(shape)
+            for name in self.law.parameter_names
         }
-        exact = {name: np.full_like(found[name], v) for name, v in self.options.fixed.items()}
-        return found | exact
+        exact = {name: np.full_like(params[name], v) for name, v in self.options.fixed.items()}
+        return params | exact
 
 
 @compiled(optimised=False, static_argnames="model")
-def _natural(model: Model, rows: Any, context: Any, centre: Mapping[str, Any]) -> dict[str, Any]:
-    found = natural(model, tuple(rows.T), context, centre)
-    return {name: jnp.broadcast_to(value, len(rows)) for name, value in found.items()}
+def _natural(model: Model, rows: Any, centre: Any, context: Any) -> dict[str, Any]:
+    params = Transform(model, centre, context).to_natural(tuple(rows.T))
+    return {name: jnp.broadcast_to(value, len(rows)) for name, value in params.items()}
 
 
-def pose(
+def build_problem(
     law: Law,
     inputs: Mapping[str, Any],
     target: Any,
     weight: Any,
-    options: Options,
-    linear_coefficients: bool,
-) -> Posed:
-    """Build the problem; call inside a float64 context.
+    options: FitOptions,
+    linear_coefficients: bool = True,
+) -> FitProblem:
+    """Build the problem of a law on its data.
+
+    Arrays of numpy are checked data of :func:`jaxlaw.fit` and its relatives, fitted in float64:
+    call this inside a float64 context. Arrays of JAX, which may be traced, are those of
+    :func:`jaxlaw.fit_batch`; they keep their dtype.
 
     Args:
         law: the law.
-        inputs: name → (n,) in the law's own units.
-        target: (n,), positive where residuals are logarithmic.
-        weight: (n,).
-        options: the user's.
+        inputs: name → (n,), or (n, K) of inputs per drop, in the law's own units.
+        target: (n,), positive where residuals are logarithmic; of many problems (P, n).
+        weight: as the target; 0 leaves a row out.
+        options: the user's options, checked.
         linear_coefficients: whether coefficients the law is linear in are moved as they are
             (the batch solver), rather than as their logarithms (the papers' L-BFGS).
     """
-    options.check(law)
-    space = options.space or law.space
+    xp, kind = (jnp, target.dtype) if isinstance(target, Array) else (np, float)
+    inputs = {name: xp.asarray(values, kind) for name, values in inputs.items()}
+    target, weight = xp.asarray(target, kind), xp.asarray(weight, kind)
     pinned = {*options.fixed, *options.tied, *options.tied.values(), *options.bounds}
     index = {name: k for k, name in enumerate(law.parameter_names)}
     model = Model(
         law=law,
-        space=space,
+        space=options.space or law.space,
         scales=tuple(
             "linear" if linear_coefficients and spec.name in law.linear else spec.scale
             for spec in law.parameters
@@ -212,24 +190,35 @@ def pose(
         tied=tuple(index[options.tied.get(name, name)] for name in law.parameter_names),
         chart=law.chart is not None and not pinned & set(law.chart.low),
     )
-    means = _geometric_means(law, inputs, weight)
+    # Weights of many problems say only together which rows count: then all of them do.
+    counts = weight > 0 if weight.ndim == 1 else np.ones(weight.shape[-1], bool)
+    means = {name: _geometric_mean(inputs[name], counts, xp) for name in centred_inputs(law)}
     centre = {name: mean for name, mean in means.items() if _may_centre(law, name, options, pinned)}
-    own = {name: _on_device(values) for name, values in inputs.items()}
-    fixed = {name: _at_centre(law, name, options.fixed, centre) for name in options.fixed}
-    low, high = _limits(model, options, fixed, set(means) - set(centre))
-    delta = law.delta if options.delta is None else min(options.delta, LARGEST_DELTA)
-    problem = Problem(
+    low, high = Transform(model, centre, {}).bounds(options.bounds, options.fixed)
+    delta = law.delta if options.delta is None else options.delta
+    own = {name: jnp.asarray(_as_rows(values, 0), kind) for name, values in inputs.items()}
+    data = Problem(
         inputs=own,
-        target=_on_device(np.log(target) if space == "log" else target),
-        weight=_on_device(weight),
-        low=_on_device(low),
-        high=_on_device(high),
-        delta=_on_device(delta),
-        asymmetry=_on_device(options.asymmetry),
-        context={name: _on_device(value) for name, value in _context(law, own).items()},
-        centre={name: _on_device(mean) for name, mean in centre.items()},
+        target=jnp.asarray(_as_rows(xp.log(target) if model.space == "log" else target), kind),
+        weight=jnp.asarray(_as_rows(weight), kind),
+        low=jnp.asarray(low, kind),
+        high=jnp.asarray(high, kind),
+        delta=jnp.asarray(xp.minimum(delta, LARGEST_DELTA), kind),
+        asymmetry=jnp.asarray(options.asymmetry, kind),
+        context={name: jnp.asarray(value, kind) for name, value in _context(law, own).items()},
+        centre={name: jnp.asarray(mean, kind) for name, mean in centre.items()},
     )
-    return Posed(model, problem, options, means, centre)
+    return FitProblem(model, data, options, means, target.shape[-1])
+
+
+def _as_rows(values: Any, axis: int = -1) -> Any:
+    """An array with an axis of rows, of the length that the programs are compiled for.
+
+    Every such array of a problem, or of many, goes through here: inputs with their rows on the
+    first axis, targets and weights on the last. Rows that are added here have weight 0, and
+    :attr:`FitProblem.n_rows` says where they begin.
+    """
+    return values
 
 
 @compiled(optimised=False, static_argnames="law")
@@ -237,35 +226,14 @@ def _context(law: Law, inputs: dict[str, Any]) -> dict[str, Any]:
     return law.context(inputs)
 
 
-def _on_device(values: Any) -> Array:
-    return jnp.asarray(np.asarray(values, float))
+def _geometric_mean(values: Any, counts: Any, xp: Any) -> Any:
+    """Geometric mean of the sizes of what is not zero; 1 where there is nothing."""
+    counts = (values != 0) & counts.reshape(-1, *(1,) * (values.ndim - 1))
+    logs = xp.where(counts, xp.log(xp.where(counts, xp.abs(values), 1.0)), 0.0)
+    return xp.exp(xp.sum(logs) / xp.maximum(xp.sum(counts), 1))
 
 
-def _in_float64(values: Any) -> Array:
-    with in_float64():
-        return jnp.asarray(values)
-
-
-def _at_centre(law: Law, name: str, fixed: Mapping[str, Any], centre: Mapping[str, float]) -> Any:
-    """A fixed parameter's value at the centre; the exponents it needs are fixed too."""
-    relevant = {k: v for k, v in centre.items() if k in (law.parameter(name).centre or {})}
-    filler = dict.fromkeys(law.parameter_names, 0.0) | dict(fixed)
-    return recentre(law, filler, relevant, sign=-1)[name]
-
-
-def _geometric_means(law: Law, inputs: Mapping[str, Any], weight: Any) -> dict[str, float]:
-    used = np.asarray(weight, float) > 0
-    return {name: _geometric_mean(inputs[name], used) for name in centred_inputs(law)}
-
-
-def _geometric_mean(values: Any, used: np.ndarray) -> float:
-    """Of the sizes of what is not zero; 1 where there is nothing."""
-    sizes = np.abs(np.asarray(values, float)[used])
-    sizes = sizes[sizes > 0]
-    return float(np.exp(np.mean(np.log(sizes)))) if len(sizes) else 1.0
-
-
-def _may_centre(law: Law, name: str, options: Options, pinned: set[str]) -> bool:
+def _may_centre(law: Law, name: str, options: FitOptions, pinned: set[str]) -> bool:
     """Whether an input can be centred: no pinned parameter's meaning moves with a free one's."""
     for spec in law.parameters:
         if spec.name in pinned and name in (spec.centre or {}):
@@ -273,29 +241,3 @@ def _may_centre(law: Law, name: str, options: Options, pinned: set[str]) -> bool
             if not only_fixed or not exponents_of(spec, name) <= set(options.fixed):
                 return False
     return True
-
-
-def _coordinate(value: Any, scale: str) -> Any:
-    value = np.asarray(value, float)
-    return np.log(np.maximum(value, 1e-300)) if scale == "log" else value
-
-
-def _limits(
-    model: Model, options: Options, fixed: Mapping[str, float], uncentred: set[str]
-) -> tuple[np.ndarray, np.ndarray]:
-    """The search box with the user's bounds and fixed values, in coordinates."""
-    low, high = box(model)
-    for k, (spec, scale) in enumerate(zip(model.law.parameters, model.scales, strict=True)):
-        if uncentred & set(spec.centre or {}) and spec.scale == "log":
-            low[k] = _coordinate(1 / _WIDE, scale) if scale == "log" else 0.0
-            high[k] = _coordinate(_WIDE, scale)
-        least, most = options.bounds.get(spec.name, (None, None))
-        low[k] = low[k] if least is None else _coordinate(least, scale)
-        high[k] = high[k] if most is None else _coordinate(most, scale)
-        if spec.name in fixed:
-            low[k] = high[k] = _coordinate(fixed[spec.name], scale)
-        if model.tied[k] != k:  # not moved at all
-            low[k] = high[k] = _coordinate(spec.start[0], scale)
-        if low[k] > high[k]:
-            raise UsageError(f"bounds of {spec.name} leave nothing of its range")
-    return low, high

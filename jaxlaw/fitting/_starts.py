@@ -1,56 +1,48 @@
 """Where lanes start: a grid, a Sobol sample of the law's ranges, or the user's own values.
 
-Starts are natural values at the centre of the data, one row a start, one column a
-parameter of the law; a parameter that a constraint raises is given by its excess.
+Starts are natural values at the centre of the data, one row a start, one column a parameter of
+the law; a parameter that a constraint raises is given by its excess.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from jaxlaw.errors import UsageError, nearest
-from jaxlaw.fitting._transform import recentre
+from jaxlaw.fitting._problem import FitProblem
+from jaxlaw.fitting._transform import at_centre
 from jaxlaw.laws._base import Law
 from jaxlaw.notes import Note
 
-if TYPE_CHECKING:
-    from jaxlaw.fitting._problem import Posed
-
-ORDERS = 50  # ends of a starting range whose ratio is larger tell an order of magnitude
+ORDERS = 50  # a starting range whose bounds have a larger ratio is drawn in its logarithm
 
 
-def first_starts(posed: Posed, starts: Any, count: int, seed: int) -> np.ndarray:
-    """Search coordinates (S, p) of the starts a user asked for.
-
-    Args:
-        posed: the problem.
-        starts: ``"sobol"``, ``"grid"``, or values, see :func:`from_user`.
-        count: size of the Sobol sample.
-        seed: of it.
+def first_starts(problem: FitProblem) -> np.ndarray:
+    """Search coordinates (S, p) of the starts that the options of a problem name.
 
     Raises:
         UsageError: another word, or no values for this law.
     """
-    law = posed.model.law
+    law, starts = problem.law, problem.options.starts
     if isinstance(starts, str) and starts == "sobol":
-        natural = sobol(law, count, seed)
+        natural = sobol(law, problem.options.n_starts, problem.options.seed)
     elif isinstance(starts, str) and starts == "grid":
-        natural = grid_of(law, posed.means)
+        natural = grid_of(law, problem.means)
     elif isinstance(starts, str):
         hint = nearest(starts, ("sobol", "grid"))
         raise UsageError(f"starts is 'sobol', 'grid' or values, not '{starts}'.{hint}")
     else:
-        natural = from_user(law, starts, posed.means)
-    return posed.coordinates(natural)
+        natural = from_user(law, starts, problem.means)
+    return problem.coordinates_of_starts(natural)
 
 
 def on_grid(law: Law, starts: Any) -> list[Note]:
-    """Says so where the grid that a user asked for is not that of the law's source."""
+    """A note where the starting grid of a fit is not that of the law's source."""
     if not (isinstance(starts, str) and starts == "grid" and law.own_grid):
         return []
     message = (
@@ -63,6 +55,10 @@ def on_grid(law: Law, starts: Any) -> list[Note]:
 def grid_of(law: Law, centre: Mapping[str, float]) -> np.ndarray:
     """Every combination of the starting values of the law's parameters, (S, p).
 
+    Args:
+        law: the law.
+        centre: input name → its geometric mean.
+
     Raises:
         UsageError: the law has no grid.
     """
@@ -73,7 +69,7 @@ def grid_of(law: Law, centre: Mapping[str, float]) -> np.ndarray:
             f"{', '.join(missing)}); use starts='sobol', or a dict of your own values"
         )
     grids = {spec.name: spec.grid for spec in law.parameters}
-    return centred(law, _product(grids, law), centre)
+    return to_centre(law, _product(grids, law), centre)
 
 
 def sobol(law: Law, count: int, seed: int) -> np.ndarray:
@@ -81,6 +77,11 @@ def sobol(law: Law, count: int, seed: int) -> np.ndarray:
 
     Positive parameters, and others whose range lies on one side of 0 and spans orders of
     magnitude, are drawn evenly in their logarithm.
+
+    Args:
+        law: the law.
+        count: size of the sample; the next power of two is drawn, and its first rows are taken.
+        seed: seed of the Sobol sequence.
     """
     from scipy.stats import qmc  # a third of a second, only where it is needed
 
@@ -102,7 +103,7 @@ def from_user(law: Law, given: Any, centre: Mapping[str, float]) -> np.ndarray:
     Args:
         law: the law.
         given: (S, p) array; DataFrame, one row a start; or dict of the values to combine.
-        centre: the centre of the data.
+        centre: input name → its geometric mean.
 
     Raises:
         UsageError: wrong shape, unknown or missing parameter, or values that are not finite.
@@ -127,14 +128,14 @@ def from_user(law: Law, given: Any, centre: Mapping[str, float]) -> np.ndarray:
     if not np.isfinite(values).all():
         row = int(np.argmax(~np.isfinite(values).all(axis=1)))
         raise UsageError(f"start {row} is not finite: {values[row]}")
-    return centred(law, values, centre)
+    return to_centre(law, values, centre)
 
 
-def centred(law: Law, values: np.ndarray, centre: Mapping[str, float]) -> np.ndarray:
+def to_centre(law: Law, values: np.ndarray, centre: Mapping[str, float]) -> np.ndarray:
     """Starts (S, p) in the law's own units, moved to the centre of the data."""
     params = dict(zip(law.parameter_names, values.T, strict=True))
-    moved = recentre(law, params, centre, sign=-1)
-    return np.stack([moved[name] for name in law.parameter_names], axis=-1)
+    values = at_centre(law, params, centre)
+    return np.stack([values[name] for name in law.parameter_names], axis=-1)
 
 
 def _product(values: Mapping[str, Any], law: Law) -> np.ndarray:

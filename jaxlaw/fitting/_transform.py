@@ -1,31 +1,36 @@
-"""Between a law's natural parameters and what the solvers move.
+"""Between a law's natural parameters and the coordinates that the solvers move.
 
 Three steps lie between the two, each undone on the way back:
 
-- *scale*: a parameter is moved as it is or as its logarithm;
-- *chart*: a law may name coordinates in which its valley is straight;
-- *centre*: A / N0^α, with N0 the geometric mean of the inputs N, stands in for A: the size of a
-  term in the middle of the data, where A itself cannot be told from α.
+- *scale*: a parameter is moved as it is, or as its logarithm;
+- *chart*: a law may name coordinates in which a curved valley of its objective is straight;
+- *centre*: A / N0^α, with N0 the geometric mean of the inputs N, stands in for A. It is the size
+  of the term in the middle of the data, which the data determine well, where A itself is a value
+  at N = 1, far outside of them, that can hardly be separated from α.
 
 All three act on parameters alone. The law is always evaluated with its natural parameters on
 inputs in its own units, so that a centre that does not suit a formula can slow the search down,
-but never fits another law.
+but can never fit another law.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxlaw._jit import Program, compiled
+from jaxlaw._jit import compiled
+from jaxlaw.errors import UsageError
 from jaxlaw.laws._base import Law
 from jaxlaw.laws._parameters import Parameter
 
 Array = jax.Array
+
+_WIDE = 1e100  # range of a coefficient whose inputs could not be centred
 
 
 class Model(NamedTuple):
@@ -47,10 +52,10 @@ class Model(NamedTuple):
 
 
 def linear_coordinates(model: Model) -> tuple[int, ...]:
-    """Which coordinates the prediction is linear in, the others held.
+    """Indices of the coordinates that the prediction is linear in while the others are constant.
 
-    A coordinate that several parameters take their value from is one where all of them are
-    linear; what takes its value from another is no coordinate at all.
+    A coordinate that several parameters take their value from counts only where the prediction is
+    linear in all of them; a parameter that takes its value from another has no coordinate.
     """
     linear = {
         k
@@ -61,87 +66,168 @@ def linear_coordinates(model: Model) -> tuple[int, ...]:
     return tuple(k for k in sorted(linear) if model.tied[k] == k and k not in others)
 
 
-def natural(
-    model: Model, coordinates: Any, context: Mapping[str, Any], centre: Mapping[str, Any]
-) -> dict[str, Array]:
-    """Natural parameters in the law's own units, from search coordinates (p,).
+@dataclass(frozen=True)
+class Transform:
+    """The way from search coordinates to natural parameters and back.
 
-    Args:
+    Its methods are pure ``jax.numpy``, for use inside ``jit``, ``vmap`` and ``grad``.
+
+    Attributes:
         model: what is fitted.
-        coordinates: (p,).
-        context: what the law's chart and constraint know of the data.
         centre: input name → its geometric mean, for the inputs that parameters are centred on.
+        context: what the law's chart and constraint need to know of the data.
     """
-    law = model.law
-    params = {
-        name: jnp.exp(u) if scale == "log" else u
-        for name, scale, u in zip(law.parameter_names, model.scales, coordinates, strict=True)
-    }
-    if model.chart:
-        params |= law.chart.to_natural(params, context)
-    params = {
-        name: params[law.parameter_names[source]]
-        for name, source in zip(law.parameter_names, model.tied, strict=True)
-    }
-    params = recentre(law, params, centre, sign=1)
-    if law.constraint is not None:
-        raised = law.constraint.raises
-        params[raised] = params[raised] + law.constraint.least(params, context)
-    return params
+
+    model: Model
+    centre: Mapping[str, Any]
+    context: Mapping[str, Any]
+
+    def to_natural(self, coordinates: Any) -> dict[str, Array]:
+        """Natural parameters in the law's own units, from search coordinates (p,)."""
+        law = self.model.law
+        params = {
+            name: jnp.exp(u) if scale == "log" else u
+            for name, scale, u in zip(
+                law.parameter_names, self.model.scales, coordinates, strict=True
+            )
+        }
+        if self.model.chart:
+            params |= law.chart.to_natural(params, self.context)
+        params = {
+            name: params[law.parameter_names[source]]
+            for name, source in zip(law.parameter_names, self.model.tied, strict=True)
+        }
+        params = in_own_units(law, params, self.centre)
+        if law.constraint is not None:
+            raised = law.constraint.raises
+            params[raised] = params[raised] + law.constraint.least(params, self.context)
+        return params
+
+    def from_natural(self, params: Mapping[str, Any]) -> Array:
+        """Search coordinates (…, p) of natural parameters (…): the inverse of the other way.
+
+        Coefficients at or below zero, which a logarithm cannot hold, become 1e-12.
+        """
+        constraint = self.model.law.constraint
+        if constraint is not None:
+            excess = params[constraint.raises] - constraint.least(params, self.context)
+            params = {**params, constraint.raises: excess}
+        return self.from_start(params)
+
+    def from_start(self, params: Mapping[str, Any]) -> Array:
+        """As :meth:`from_natural`, of a start: what a constraint raises is given as its excess."""
+        law = self.model.law
+        values = {name: jnp.asarray(value) for name, value in params.items()}
+        values = at_centre(law, values, self.centre)
+        if self.model.chart:
+            values |= law.chart.from_natural(values, self.context)
+        columns = [
+            jnp.log(jnp.maximum(values[name], 1e-12)) if scale == "log" else values[name]
+            for name, scale in zip(law.parameter_names, self.model.scales, strict=True)
+        ]
+        return jnp.stack(jnp.broadcast_arrays(*columns), axis=-1)
+
+    def bounds(
+        self,
+        given: Mapping[str, tuple[float | None, float | None]] | None = None,
+        fixed: Mapping[str, float] | None = None,
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The search box in coordinates, low (p,) and high (p,), made on the host.
+
+        Args:
+            given: parameter → (lowest, highest), in place of the law's own range.
+            fixed: parameter → its value; low and high are then equal.
+
+        Raises:
+            UsageError: bounds that leave nothing of a parameter's range.
+        """
+        law, given = self.model.law, given or {}
+        uncentred = set(centred_inputs(law)) - set(self.centre)
+        low, high = [], []
+        for k, (spec, scale) in enumerate(zip(law.parameters, self.model.scales, strict=True)):
+            sides = self._range(spec, scale, bool(uncentred & set(spec.centre or {})))
+            sides = [
+                own if side is None else _coordinate(side, scale)
+                for own, side in zip(sides, given.get(spec.name, (None, None)), strict=True)
+            ]
+            if self.model.tied[k] != k:  # it takes the value of another: its own is not moved
+                sides = [_coordinate(spec.start[0], scale)] * 2
+            if sides[0] > sides[1]:
+                raise UsageError(f"bounds of {spec.name} leave nothing of its range")
+            low.append(sides[0])
+            high.append(sides[1])
+        low, high = np.array(low, float), np.array(high, float)
+        for k, value in self.fixed_coordinates(fixed or {}).items():
+            low[k] = high[k] = value
+        return low, high
+
+    def fixed_coordinates(self, fixed: Mapping[str, Any]) -> dict[int, np.ndarray]:
+        """Index → coordinates (…) of fixed parameters (…), on the host.
+
+        A coefficient that is centred has its exponents fixed too, or its input is not centred.
+        """
+        law, scales = self.model.law, self.model.scales
+        # Other parameters are not looked at, and any number stands for them.
+        values = at_centre(
+            law, dict.fromkeys(law.parameter_names, 0.0) | dict(fixed), self.centre, only=fixed
+        )
+        return {
+            k: _coordinate(values[name], scales[k])
+            for k, name in enumerate(law.parameter_names)
+            if name in fixed
+        }
+
+    def _range(self, spec: Parameter, scale: str, uncentred: bool) -> list[float]:
+        """The law's own range of a parameter, in coordinates."""
+        chart, low, high = self.model.law.chart, spec.low, spec.high
+        if uncentred and spec.scale == "log":
+            # The law's range is that of sizes at the centre; A itself may be almost anything.
+            low, high = 1 / _WIDE, _WIDE
+        elif self.model.chart and spec.name in chart.low:
+            low, high = chart.low[spec.name], chart.high[spec.name]
+            return [np.log(max(low, spec.low)), np.log(high)] if scale == "log" else [low, high]
+        if scale == "log":
+            return [np.log(low), np.log(high)]
+        return [0.0 if spec.scale == "log" else low, high]
 
 
-def from_natural(
-    model: Model, params: Mapping[str, Any], context: Mapping[str, Any], centre: Mapping[str, Any]
-) -> Array:
-    """Search coordinates (…, p) of natural parameters, the one a constraint raises as its excess.
-
-    Pure JAX, so that it can stand inside a caller's program. Coefficients at or below zero, which
-    a logarithm cannot hold, become 1e-12. Arguments as those of :func:`natural`.
-    """
-    values = {name: jnp.asarray(value) for name, value in params.items()}
-    values = recentre(model.law, values, centre, sign=-1)
-    if model.chart:
-        values |= model.law.chart.from_natural(values, context)
-    columns = [
-        jnp.log(jnp.maximum(values[name], 1e-12)) if scale == "log" else values[name]
-        for name, scale in zip(model.law.parameter_names, model.scales, strict=True)
-    ]
-    return jnp.stack(jnp.broadcast_arrays(*columns), axis=-1)
+# Called on the host as they are, the two methods would compile each of their operations.
+@compiled(optimised=False, static_argnames=("model", "start"))
+def coordinates_of(
+    model: Model, centre: Mapping[str, Any], context: Mapping[str, Any],
+    params: Mapping[str, Any], start: bool = False,
+) -> Array:  # fmt: skip
+    """Search coordinates (…, p) of natural parameters, or of a start; see :class:`Transform`."""
+    transform = Transform(model, centre, context)
+    return transform.from_start(params) if start else transform.from_natural(params)
 
 
-#: The same as one program, for numbers that are known: called as it is, it compiles each operation.
-coordinates_of: Program = compiled(optimised=False, static_argnames="model")(from_natural)
-
-
-def box(model: Model) -> tuple[np.ndarray, np.ndarray]:
-    """The law's own search box in coordinates: low (p,), high (p,)."""
-    low, high = [], []
-    for spec, scale in zip(model.law.parameters, model.scales, strict=True):
-        if model.chart and spec.name in model.law.chart.low:
-            least, most = model.law.chart.low[spec.name], model.law.chart.high[spec.name]
-            if scale == "log":
-                least, most = np.log(max(least, spec.low)), np.log(most)
-        elif scale == "log":
-            least, most = np.log(spec.low), np.log(spec.high)
-        else:
-            least, most = (0.0 if spec.scale == "log" else spec.low), spec.high
-        low.append(least)
-        high.append(most)
-    return np.array(low, float), np.array(high, float)
-
-
-def moved(
-    spec: Parameter, value: Any, params: Mapping[str, Any], centre: Mapping[str, float], sign: int
-) -> Any:
-    """A parameter's value in another unit of the inputs.
+def at_centre(
+    law: Law, params: Mapping[str, Any], centre: Mapping[str, Any], only: Any = None
+) -> dict[str, Any]:
+    """Parameters with each coefficient as the size of its term at the centre of the data.
 
     Args:
-        spec: the parameter.
-        value: its value.
-        params: the others, for the exponents.
-        centre: input name → size of the new unit (``sign`` −1) or of the present one (+1).
-        sign: −1 into units of the centre, +1 back.
+        law: the law.
+        params: name → natural value (…) in the law's own units.
+        centre: input name → its geometric mean.
+        only: names of the parameters that are wanted; all unless given.
     """
+    return {
+        spec.name: _moved(spec, params, centre, -1)
+        for spec in law.parameters
+        if only is None or spec.name in only
+    }
+
+
+def in_own_units(law: Law, params: Mapping[str, Any], centre: Mapping[str, Any]) -> dict[str, Any]:
+    """Natural parameters in the law's own units: the inverse of :func:`at_centre`."""
+    return {spec.name: _moved(spec, params, centre, 1) for spec in law.parameters}
+
+
+def _moved(spec: Parameter, params: Mapping[str, Any], centre: Mapping[str, Any], sign: int) -> Any:
+    """A parameter's value in another unit of the inputs: −1 to the centre's, +1 back."""
+    value = params[spec.name]
     for name, exponent in (spec.centre or {}).items():
         if name not in centre:
             continue
@@ -155,15 +241,6 @@ def moved(
         else:
             value = value * centre[name] ** power
     return value
-
-
-def recentre(
-    law: Law, params: Mapping[str, Any], centre: Mapping[str, float], sign: int
-) -> dict[str, Any]:
-    """All parameters in another unit of the inputs; see :func:`moved`."""
-    return {
-        spec.name: moved(spec, params[spec.name], params, centre, sign) for spec in law.parameters
-    }
 
 
 def centred_inputs(law: Law) -> tuple[str, ...]:
@@ -182,3 +259,8 @@ def _exponent(exponent: str | float, params: Mapping[str, Any]) -> Any:
     if not isinstance(exponent, str):
         return exponent
     return -params[exponent[1:]] if exponent.startswith("-") else params[exponent]
+
+
+def _coordinate(value: Any, scale: str) -> Any:
+    value = np.asarray(value, float)
+    return np.log(np.maximum(value, 1e-300)) if scale == "log" else value

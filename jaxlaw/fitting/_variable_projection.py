@@ -16,7 +16,7 @@ import numpy as np
 
 from jaxlaw._cse import once_of_each
 from jaxlaw.fitting._objective import Problem, predict, rows_of, value_at_level
-from jaxlaw.fitting._transform import Array, Model, box, linear_coordinates
+from jaxlaw.fitting._transform import Array, Model, linear_coordinates
 
 MOST = 6  # coefficients; beyond, there are too many sets
 
@@ -63,7 +63,7 @@ def coefficients(model: Model, problem: Problem, parts: Array) -> Array:
         return jnp.zeros(0, parts.dtype)
     low, high = problem.low[solved], problem.high[solved]
     # Those of either sign are in every set; their bounds are kept at the end alone.
-    signed = box(model)[0][solved] < 0
+    signed = problem.transform(model).bounds()[0][solved] < 0
     base = jnp.where(signed & (low < high), 0.0, low)
     target = jnp.exp(problem.target) if model.space == "log" else problem.target
     weight = problem.weight / target**2 if model.space == "log" else problem.weight

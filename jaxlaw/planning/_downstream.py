@@ -23,7 +23,8 @@ from jaxlaw._typed import Between, ConfidenceLevel, ResampleCount, Seed, checked
 from jaxlaw.data._runs import Runs, read_columns, read_runs, refuse_rows
 from jaxlaw.errors import DataError, UsageError
 from jaxlaw.fitting._fit import fit
-from jaxlaw.fitting._fit_many import Refits, refit, refit_near
+from jaxlaw.fitting._fit_many import Refits, fit_many, refit_near
+from jaxlaw.fitting._options import FitOptions
 from jaxlaw.fitting._result import Fit
 from jaxlaw.fitting.solvers._status import CONVERGED
 from jaxlaw.laws._base import Law
@@ -47,7 +48,7 @@ CONTINUE = "continue"
 FEWEST = 3  # checkpoints that determine the law's three parameters
 FIRST = 4  # checkpoints whose law the later ones are compared with, as in Isik 2024, §4
 _BLEU = "downstream-bleu"
-_VALUE_SEARCH = {"n_starts": 256, "screen": 8}  # 16 move no interval by more than 0.5 %
+_VALUE_SEARCH = FitOptions(n_starts=256, screen=8)  # 16 move no interval by more than 0.5 %
 
 
 # The value of a corpus
@@ -251,7 +252,7 @@ class _Versions:
 
     def refitted(self, weights: np.ndarray, targets: np.ndarray) -> dict[str, np.ndarray]:
         """Parameters (versions,) for weights and targets (versions, n)."""
-        return refit(self.law, self.observations, weights, targets, **_VALUE_SEARCH).params
+        return fit_many(self.law, self.observations, weights, targets, _VALUE_SEARCH).params
 
     def by_first(self, versions: int) -> np.ndarray:
         """The later scores as the law of the first few predicts them; NaN for the first.
@@ -387,7 +388,7 @@ _FAR = 10  # times the most data seen: an extrapolation to doubt
 _CLOSE = 0.05  # of the resamples: a model ahead in more may be the better one
 _CHANCE = 0.01  # that of models of one scatter some is said to have its own
 _FALLS = 0.01  # of the highest score: a larger fall is not noise
-_CHOICE_SEARCH = {"n_starts": 512, "screen": 32}
+_CHOICE_SEARCH = FitOptions(n_starts=512, screen=32)
 _SHOWN = 5  # models named in a note
 
 
@@ -609,7 +610,7 @@ def _fit_models(data: pd.DataFrame, law: Law) -> _ModelFits:
     unit = 1.0 if spec.plausible is None else math.sqrt(math.prod(spec.plausible)) / middle
     rows = pd.DataFrame({spec.name: sizes * unit, law.target: np.linspace(1, 2, len(sizes))})
     observations = read_runs(rows).observations(law)
-    refits = refit(law, observations, seen.astype(float), losses, **_CHOICE_SEARCH)
+    refits = fit_many(law, observations, seen.astype(float), losses, _CHOICE_SEARCH)
     return _ModelFits(law, models, sizes, unit, seen, losses, refits)
 
 

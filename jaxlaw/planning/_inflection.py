@@ -20,9 +20,9 @@ from jaxlaw._deprecated import renamed_arguments, renamed_function
 from jaxlaw._typed import ConfidenceLevel, ResampleCount, Seed, StartCount, checked
 from jaxlaw.data._runs import Observations, read_runs
 from jaxlaw.errors import DataError, UsageError
-from jaxlaw.fitting._fit_many import Refits, fewest_for, refit
+from jaxlaw.fitting._fit_many import Refits, fewest_for, fit_many
 from jaxlaw.fitting._fitted_law import FittedLaw
-from jaxlaw.fitting._problem import Options
+from jaxlaw.fitting._options import FitOptions
 from jaxlaw.fitting._scores import Scores, score_fit
 from jaxlaw.laws._base import Law
 from jaxlaw.notes import Note
@@ -265,10 +265,8 @@ def inflection_ratio(
         groups = pd.DataFrame({name: seen.inputs[name] for name in "Nr"}).groupby([*"Nr"]).ngroup()
     drawn = resampled_weights(np.asarray(groups), n_resamples, seed, "bayesian")
     weights = [side * each for each in (np.ones(len(seen)), *drawn) for side in sides]
-    fits = refit(
-        law, seen, np.stack(weights), options=Options(bounds=_SIGNED), n_starts=n_starts,
-        screen=screen, seed=seed,
-    )  # fmt: skip
+    options = FitOptions(bounds=_SIGNED, n_starts=n_starts, screen=screen, seed=seed)
+    fits = fit_many(law, seen, np.stack(weights), options=options)
     crossings, several = _crossings(fits, point, split, shares[used > 0])
     ratio, resampled = float(crossings[0]), crossings[1:]
     interval, doubts = _interval(ratio, resampled, level)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
@@ -13,13 +13,11 @@ import numpy as np
 import pandas as pd
 
 from jaxlaw._deprecated import renamed_arguments, renamed_function, renamed_property
-from jaxlaw._jit import in_float64, programs_in
+from jaxlaw._jit import in_float64
 from jaxlaw._typed import ResampleCount, Seed, StartCount, checked
 from jaxlaw.data._dependence import unanswered
 from jaxlaw.errors import UsageError, nearest
-from jaxlaw.fitting._checkpoint import Work
-from jaxlaw.fitting._fit import solver_named
-from jaxlaw.fitting._fit_many import Refits, fewest_for, refit
+from jaxlaw.fitting._fit_many import Refits, fewest_for, fit_many
 from jaxlaw.fitting._fitted_law import FittedLaw
 from jaxlaw.fitting._objective import LARGEST_DELTA, kernel_width
 from jaxlaw.fitting._result import Fit
@@ -383,13 +381,15 @@ def bootstrap(
     if groups is not None:
         members = group_numbers(problem.runs, problem.observations, groups)
     weights, targets = resamples(problem, n_resamples, kind, members, seed)
-    with programs_in(compile_cache):
-        refits = refit(
-            problem.fit.law, problem.observations, weights, targets, held=base_params,
-            options=problem.options, method=solver_named(solver), n_starts=n_starts,
-            screen=screen, seed=seed, also=np.array([[*problem.fit.params.values()]]),
-            work=Work(folder and folder / "resamples", progress, distributed),
-        )  # fmt: skip
+    search = replace(
+        problem.options, n_starts=n_starts, screen=screen, seed=seed, solver=solver,
+        work_dir=folder and folder / "resamples", progress=progress, distributed=distributed,
+        compile_cache=compile_cache,
+    )  # fmt: skip
+    refits = fit_many(
+        problem.fit.law, problem.observations, weights, targets, search, fixed=base_params,
+        also=np.array([[*problem.fit.params.values()]]),
+    )  # fmt: skip
     failed = ~np.isfinite(refits.objective)
     params = {name: np.where(failed, np.nan, values) for name, values in refits.params.items()}
     count = len(np.unique(members[problem.active]))
@@ -458,7 +458,7 @@ def resamples(
         weights[:, active] = counts * observations.weight[active]
         return weights, None
     predicted = problem.linear.prediction
-    log = problem.posed.model.space == "log"
+    log = problem.fit_problem.model.space == "log"
     residuals = predicted - (np.log(observations.target) if log else observations.target)
     residuals = residuals[active] + moved_by_leaving_out(problem, members[active])
     delta = min(problem.fit.delta, LARGEST_DELTA)
@@ -529,9 +529,9 @@ def _notes(
 
 
 def _at_bounds(refits: Refits, failed: np.ndarray) -> list[Note]:
-    posed, notes = refits.posed, []
-    low, high = np.asarray(posed.problem.low), np.asarray(posed.problem.high)
-    for k, name in enumerate(posed.model.law.parameter_names):
+    solved, notes = refits.problem, []
+    low, high = np.asarray(solved.data.low), np.asarray(solved.data.high)
+    for k, name in enumerate(solved.law.parameter_names):
         if low[k] == high[k]:
             continue
         there = (refits.coordinates[:, k] <= low[k]) | (refits.coordinates[:, k] >= high[k])

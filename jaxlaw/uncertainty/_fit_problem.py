@@ -3,34 +3,26 @@
 from __future__ import annotations
 
 import functools
-import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import jax
 import numpy as np
 
-from jaxlaw import laws
 from jaxlaw._jit import in_float64
 from jaxlaw.data._runs import Observations, Runs, read_runs
 from jaxlaw.errors import UsageError
 from jaxlaw.fitting._diagnostics import at_walls
-from jaxlaw.fitting._fit import fit as fit_runs
-from jaxlaw.fitting._fit import observed, options_for
+from jaxlaw.fitting._fit import fit_with
 from jaxlaw.fitting._fitted_law import FittedLaw
 from jaxlaw.fitting._linearise import Linearisation, linearise
 from jaxlaw.fitting._objective import residual_huber, rounding_floor, scale_on_host
-from jaxlaw.fitting._problem import Options, Posed, pose
+from jaxlaw.fitting._options import OBJECTIVE, FitOptions, law_and_options, split_options
+from jaxlaw.fitting._problem import FitProblem, build_problem
 from jaxlaw.fitting._result import Fit
 from jaxlaw.laws._base import Law
 from jaxlaw.notes import Note
 
-#: Options of :func:`jaxlaw.fit` that say what is fitted; a fit brings its own.
-PROBLEM = ("constraint", *list(inspect.signature(options_for).parameters)[1:])
-#: … that say how it is searched for.
-SEARCH = ("starts", "n_starts", "screen", "solver", "strict", "seed", "work_dir", "progress",
-          "distributed", "compile_cache")  # fmt: skip
 _SAME = 1e-6  # relative distance of objectives that may be of the same runs
 
 
@@ -42,16 +34,16 @@ class Fitted:
         fit: the fit.
         runs: the runs it was made from.
         observations: of them.
-        options: of the fit.
-        posed: its problem, coefficients moved as they are.
+        options: options of the fit.
+        fit_problem: its problem, coefficients moved as they are.
         coordinates: (p,) its optimum there.
     """
 
     fit: Fit
     runs: Runs
     observations: Observations
-    options: Options
-    posed: Posed
+    options: FitOptions
+    fit_problem: FitProblem
     coordinates: np.ndarray
 
     @property
@@ -69,9 +61,9 @@ class Fitted:
     @property
     def moving(self) -> np.ndarray:
         """(k,) indices of coordinates that the data settle: not held, tied or at a wall."""
-        low, high = np.asarray(self.posed.problem.low), np.asarray(self.posed.problem.high)
-        names = self.posed.model.law.parameter_names
-        walls = at_walls(self.posed, self.coordinates)
+        low, high = np.asarray(self.fit_problem.data.low), np.asarray(self.fit_problem.data.high)
+        names = self.fit_problem.law.parameter_names
+        walls = at_walls(self.fit_problem, self.coordinates)
         free = [low[k] < high[k] and names[k] not in walls for k in range(len(names))]
         return np.flatnonzero(free)
 
@@ -83,7 +75,7 @@ class Fitted:
     @functools.cached_property
     def linear(self) -> Linearisation:
         """The problem linear around the optimum."""
-        return linearise(self.posed, self.coordinates)
+        return linearise(self.fit_problem, self.coordinates)
 
     def natural(self) -> tuple[np.ndarray, np.ndarray]:
         """Natural parameters (p,), in the law's own units, and slopes (p, k) in what moves."""
@@ -103,15 +95,15 @@ def fitted(law: str | Law | FittedLaw, runs: Any, **options: Any) -> Fitted:
         UsageError: options that a given fit brings itself, or runs it was not made from.
         DataError: the runs cannot carry the law.
     """
-    problem = {name: options.pop(name) for name in PROBLEM if name in options}
-    search = {name: options.pop(name) for name in SEARCH if name in options}
+    strict = bool(options.pop("strict", False))
+    of_fit, reading = split_options(options)
     if isinstance(law, FittedLaw) and law.area_options is not None and hasattr(type(runs), "runs"):
         runs = runs.runs(**law.area_options)  # curves: areas counted as for the fit, at its λ
-    runs = read_runs(runs, **options)
+    runs = read_runs(runs, **reading)
     if isinstance(law, FittedLaw):
-        if problem or search:
+        if of_fit or strict:
             raise UsageError(
-                f"{', '.join([*problem, *search])}: a fit brings these itself; pass the law's name "
+                f"{', '.join(of_fit) or 'strict'}: a fit brings these itself; pass the law's name "
                 "to fit it otherwise"
             )
         if not isinstance(law, Fit):
@@ -122,29 +114,26 @@ def fitted(law: str | Law | FittedLaw, runs: Any, **options: Any) -> Fitted:
             )
         fit = law
     else:
-        fit = fit_runs(law, runs, **problem, **search)
-    asked = Options(
-        fit.delta, fit.space, fit.asymmetry, fit.fixed, fit.tied or {}, fit.bounds or {}
-    )
-    law = laws.get(fit.law)
+        law, asked = law_and_options(law, **of_fit)
+        fit = fit_with(law, runs, asked, strict)
+    law, asked = law_and_options(fit.law, **{name: getattr(fit, name) for name in OBJECTIVE})
     if not asked.free(law):
         raise UsageError(
             f"every parameter of this fit of law {law.name} is fixed: nothing was estimated, so "
             "there is no uncertainty to tell; leave a parameter free"
         )
-    seen = observed(law, runs, asked)
+    seen = runs.observations(law, free=asked.free(law))
     with in_float64():
-        posed = pose(law, seen.inputs, seen.target, seen.weight, asked, True)
-        problem = Fitted(fit, runs, seen, asked, posed, posed.place(fit.params))
+        built = build_problem(law, seen.inputs, seen.target, seen.weight, asked)
+        problem = Fitted(fit, runs, seen, asked, built, built.coordinates(fit.params))
         _check_same(problem)
     return problem
 
 
 def _check_same(problem: Fitted) -> None:
-    fit, posed, seen = problem.fit, problem.posed, problem.observations
-    scale = scale_on_host(posed.problem)
-    here = residual_huber(posed.problem, problem.linear.residuals)
-    floor = float(rounding_floor(posed.model, jax.device_get(posed.problem))) * scale
+    fit, seen, data = problem.fit, problem.observations, problem.fit_problem.on_host
+    here = residual_huber(data, problem.linear.residuals)
+    floor = float(rounding_floor(problem.fit_problem.model, data)) * scale_on_host(data)
     if not abs(here - fit.objective) <= max(_SAME * fit.objective, floor):
         remedy = "pass the runs it was made from, read in the same way"
         if (

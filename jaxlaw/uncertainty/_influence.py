@@ -18,13 +18,12 @@ import pandas as pd
 from jaxlaw._jit import compiled, in_float64
 from jaxlaw._typed import checked, not_of_parameters
 from jaxlaw.errors import UsageError
-from jaxlaw.fitting._fit import solver_named
 from jaxlaw.fitting._fit_batch import as_optimum
-from jaxlaw.fitting._fit_many import Refits, refit
+from jaxlaw.fitting._fit_many import Refits, fit_many
 from jaxlaw.fitting._fitted_law import FittedLaw
 from jaxlaw.fitting._objective import Problem
 from jaxlaw.fitting._result import Fit
-from jaxlaw.fitting._transform import Model, natural
+from jaxlaw.fitting._transform import Model
 from jaxlaw.laws._base import Law
 from jaxlaw.uncertainty._fit_problem import Fitted, fitted
 from jaxlaw.uncertainty._groups import group_names, group_numbers
@@ -103,13 +102,13 @@ def _answer(on: Function, params: Mapping[str, Any]) -> Any:
 
 def _derived(problem: Fitted, function: Callable[..., dict]) -> dict[str, np.ndarray]:
     """To first order, (n,) by name."""
-    posed, weight = problem.posed, problem.observations.weight
-    context, centre = posed.problem.context, posed.problem.centre
+    solved, weight = problem.fit_problem, problem.observations.weight
     with in_float64():
-        slopes = _moves(posed.model, posed.problem, jnp.asarray(problem.coordinates))
+        slopes = _moves(solved.model, solved.data, jnp.asarray(problem.coordinates))
+        slopes = slopes[:, : solved.n_rows]
 
         def along(at: jax.Array) -> dict:
-            return function(natural(posed.model, tuple(at), context, centre))
+            return function(solved.transform.to_natural(tuple(at)))
 
         outer = jax.jacfwd(along)(jnp.asarray(problem.coordinates))
         names = function(problem.fit.params)  # in their order, which jax does not keep
@@ -138,9 +137,9 @@ def _refitted(
 def leave_each_out(problem: Fitted, members: np.ndarray, groups: np.ndarray) -> Refits:
     """Refits without the rows (n,) of each of the groups (G,); NaN where there is no optimum."""
     fit, seen = problem.fit, problem.observations
-    found = refit(
+    found = fit_many(
         fit.law, seen, np.where(members == groups[:, None], 0.0, seen.weight),
-        options=problem.options, method=solver_named("newton"), n_starts=64, screen=8,
+        options=replace(problem.options, n_starts=64, screen=8),
         also=np.array([[*fit.params.values()]]),
     )  # fmt: skip
     lost = ~np.isfinite(found.objective)

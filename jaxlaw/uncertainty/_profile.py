@@ -26,7 +26,7 @@ from jaxlaw.errors import UsageError
 from jaxlaw.fitting._engine import solve
 from jaxlaw.fitting._fitted_law import FittedLaw
 from jaxlaw.fitting._objective import LARGEST_DELTA, Problem, predict, scale_on_host, scaled_value
-from jaxlaw.fitting._problem import Posed, pose
+from jaxlaw.fitting._problem import FitProblem, build_problem
 from jaxlaw.fitting._result import Fit
 from jaxlaw.fitting._transform import Model
 from jaxlaw.fitting.solvers import SOLVERS
@@ -137,7 +137,7 @@ class _Held(NamedTuple):
     estimate: float
     error: float
     kappa: float
-    posed: Posed
+    problem: FitProblem
     problems: Problem
     batched: frozenset[str]
     starts: np.ndarray  # (P, 2, p)
@@ -157,8 +157,10 @@ def _along(problem: Fitted, way: np.ndarray, steps: np.ndarray) -> dict[str, np.
     """Natural parameters (P,) on the straight way from the optimum."""
     at = np.tile(problem.coordinates, (len(steps), 1))
     at[:, problem.moving] += steps[:, None] * way
-    low, high = np.asarray(problem.posed.problem.low), np.asarray(problem.posed.problem.high)
-    return problem.posed.params(np.clip(at, low, high))
+    low, high = (
+        np.asarray(side) for side in (problem.fit_problem.data.low, problem.fit_problem.data.high)
+    )
+    return problem.fit_problem.params(np.clip(at, low, high))
 
 
 def _parameter(cov: Covariance, name: str) -> _Held:
@@ -175,23 +177,26 @@ def _parameter(cov: Covariance, name: str) -> _Held:
         inside = (values >= spec.low) & (values <= spec.high)
         values, steps = values[inside], steps[inside]
     params = _along(problem, way, steps) | {name: values}
-    seen, posed, starts = problem.observations, [], []
+    seen, solved, starts = problem.observations, [], []
     with in_float64():
         for k, value in enumerate(values):
             fixed = {**fit.fixed, name: float(value)}
-            one = pose(
-                fit.law, seen.inputs, seen.target, seen.weight,
-                replace(problem.options, fixed=fixed), True,
-            )  # fmt: skip
+            one = build_problem(
+                fit.law,
+                seen.inputs,
+                seen.target,
+                seen.weight,
+                replace(problem.options, fixed=fixed),
+            )
             near = {key: column[k] for key, column in params.items()}
-            posed.append(one)
-            starts.append([one.place(near), one.place(fit.params | {name: value})])
-        problems = posed[0].problem._replace(
-            low=jnp.stack([one.problem.low for one in posed]),
-            high=jnp.stack([one.problem.high for one in posed]),
+            solved.append(one)
+            starts.append([one.coordinates(near), one.coordinates(fit.params | {name: value})])
+        problems = solved[0].data._replace(
+            low=jnp.stack([one.data.low for one in solved]),
+            high=jnp.stack([one.data.high for one in solved]),
         )
     return _Held(
-        name, estimate, error, kappa, posed[0], problems, frozenset({"low", "high"}),
+        name, estimate, error, kappa, solved[0], problems, frozenset({"low", "high"}),
         np.array(starts), values,
     )  # fmt: skip
 
@@ -208,7 +213,7 @@ def _prediction(cov: Covariance, point: Mapping[str, float]) -> _Held:
     if any(np.ndim(value) for value in values.values()):
         raise UsageError("a profile is of one prediction: give a number for each input")
     at = {name: float(value) * fit.units[name] for name, value in values.items()}
-    log = problem.posed.model.space == "log"
+    log = problem.fit_problem.model.space == "log"
 
     def predicted(params: Mapping[str, Any]) -> Any:
         value = law(params, **at)
@@ -226,23 +231,18 @@ def _prediction(cov: Covariance, point: Mapping[str, float]) -> _Held:
     targets[:, -1] = estimate + steps * error
     inputs = {name: np.append(column, at[name]) for name, column in seen.inputs.items()}
     with in_float64():
-        posed = pose(
-            law, inputs, np.append(seen.target, 1.0), np.append(seen.weight, row),
-            problem.options, True,
-        )  # fmt: skip
+        solved = build_problem(
+            law, inputs, np.append(seen.target, 1.0), np.append(seen.weight, row), problem.options
+        )
         starts = np.stack(
-            [
-                posed.place(_along(problem, way, steps)),
-                posed.place(_along(problem, way, 0 * steps)),
-            ],
-            axis=1,
+            [solved.coordinates(_along(problem, way, part * steps)) for part in (1, 0)], axis=1
         )
     # Of numpy: a JAX array made here, outside the scope of float64, would be one of float32.
-    problems = posed.problem._replace(target=targets)
+    problems = solved.data._replace(**solved.many(targets=targets))
     name = ", ".join(f"{key}={float(value):g}" for key, value in values.items())
     estimate, error = (np.exp(estimate), np.exp(estimate) * error) if log else (estimate, error)
     return _Held(
-        f"{law.target} at {name}", float(estimate), float(error), kappa, posed, problems,
+        f"{law.target} at {name}", float(estimate), float(error), kappa, solved, problems,
         frozenset({"target"}), starts, None,
     )  # fmt: skip
 
@@ -257,7 +257,7 @@ def _solved(held: _Held) -> tuple[np.ndarray, np.ndarray]:
         at, loss = np.where(better[:, None], again, at), np.where(better, second, loss)
         values = held.values
         if values is None:
-            values, loss = map(np.asarray, _without_row(held.posed.model, held.problems, at))
+            values, loss = map(np.asarray, _pulled(held, at))
         return values, loss * scale_on_host(held.problems)
 
 
@@ -266,20 +266,27 @@ def _best(held: _Held, starts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     if low.ndim == 2:
         low, high = low[:, None], high[:, None]
     starts = np.clip(starts, low, high)
-    lanes = solve(SOLVERS["newton"], held.posed.model, held.problems, starts, held.batched)
+    lanes = solve(SOLVERS["newton"], held.problem.model, held.problems, starts, held.batched)
     loss = np.where(np.isfinite(lanes.value), lanes.value, np.inf)
     best = np.argmin(loss, axis=1)
     rows = np.arange(len(best))
     return lanes.coordinates[rows, best], loss[rows, best]
 
 
+def _pulled(held: _Held, at: np.ndarray) -> tuple[jax.Array, jax.Array]:
+    last = held.problem.n_rows - 1
+    return _without_row(held.problem.model, held.problems, at, last)
+
+
 @compiled(optimised=False, static_argnames="model")
-def _without_row(model: Model, problem: Problem, at: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """What the last row's prediction came to (P,), and the scaled objective of the others."""
-    others = problem._replace(weight=problem.weight.at[-1].set(0.0))
+def _without_row(
+    model: Model, problem: Problem, at: jax.Array, row: int
+) -> tuple[jax.Array, jax.Array]:
+    """What a row's prediction came to (P,), and the scaled objective of the others."""
+    others = problem._replace(weight=problem.weight.at[row].set(0.0))
 
     def one(target: jax.Array, here: jax.Array) -> tuple[jax.Array, jax.Array]:
         loss = scaled_value(model, others._replace(target=target), here)
-        return predict(model, others, here)[-1], loss
+        return predict(model, others, here)[row], loss
 
     return jax.vmap(one)(problem.target, at)

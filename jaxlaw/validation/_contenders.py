@@ -8,19 +8,18 @@ from typing import Any
 
 from jaxlaw import laws as law_room
 from jaxlaw.errors import UsageError
-from jaxlaw.fitting._fit import options_for
 from jaxlaw.fitting._objective import LARGEST_DELTA
-from jaxlaw.fitting._problem import Options
+from jaxlaw.fitting._options import OF_LAW, FitOptions, law_and_options
 from jaxlaw.laws._base import Law
 
 
 @dataclass(frozen=True)
 class Contender:
-    """A law in a study: what it is called there, the law, what was asked of it."""
+    """A law in a study: what it is called there, the law, the options of its fits."""
 
     label: str
     law: Law
-    options: Options
+    options: FitOptions
 
     @property
     def free(self) -> tuple[str, ...]:
@@ -35,8 +34,8 @@ def contenders_of(
 
     Args:
         laws: as :func:`jaxlaw.cross_validate` takes them.
-        own: options of every law.
-        per_law: label → options in place of those.
+        own: keywords of every law, as :func:`jaxlaw.fit` takes them.
+        per_law: label → keywords in place of those, of what is fitted.
 
     Raises:
         UsageError: a law or an option is unknown, or a law is there twice.
@@ -57,16 +56,15 @@ def contenders_of(
     for label in per_law:
         if label not in given:
             raise UsageError(f"per_law names '{label}', which is not studied: {', '.join(given)}")
-        if unknown := set(per_law[label]) - set(own):
+        if unknown := set(per_law[label]) - set(OF_LAW):
             raise UsageError(
-                f"per_law: '{sorted(unknown)[0]}' is no option of a law; options: {', '.join(own)}"
+                f"per_law: '{sorted(unknown)[0]}' is no option of a law; options: "
+                f"{', '.join(OF_LAW)}"
             )
-    found = []
-    for label, law in given.items():
-        options = {**own, **per_law.get(label, {})}
-        law = law_room.get(law, options.pop("constraint"))
-        found.append(Contender(str(label), law, options_for(law, **options)))
-    return found
+    return [
+        Contender(str(label), *law_and_options(law, **{**own, **per_law.get(label, {})}))
+        for label, law in given.items()
+    ]
 
 
 def _label(law: str | Law) -> str:

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from jaxlaw._jit import programs_in
-from jaxlaw._typed import Seed, StartCount, checked
-from jaxlaw.fitting._checkpoint import Work, folder_name
+from jaxlaw._typed import checked
+from jaxlaw.fitting._checkpoint import folder_name
 from jaxlaw.fitting._diagnostics import at_walls
-from jaxlaw.fitting._fit import check_counts, solver_named
-from jaxlaw.fitting._fit_many import Refits, refit
+from jaxlaw.fitting._fit_many import Refits, fit_many
+from jaxlaw.fitting._options import split_options
 from jaxlaw.fitting.solvers._status import NAMES
 from jaxlaw.validation._contenders import Contender, contenders_of, threshold_of
 from jaxlaw.validation._data_sets import DataSet, data_set, sources_of
@@ -33,23 +31,7 @@ def cross_validate(
     columns: Mapping[str, Any] | None = None,
     units: Mapping[str, Any] | None = None,
     per_law: Mapping[str, Mapping[str, Any]] | None = None,
-    constraint: str | None = None,
-    n_starts: StartCount = 4096,
-    screen: int | Literal[False] = 64,
-    solver: str = "newton",
-    delta: float | None = None,
-    space: Literal["log", "linear"] | None = None,
-    asymmetry: float = 1.0,
-    fixed: Mapping[str, float] | None = None,
-    tied: Mapping[str, str] | None = None,
-    bounds: Mapping[str, tuple[float | None, float | None]] | None = None,
-    base: Any = None,
-    seed: Seed = 0,
-    work_dir: str | Path | None = None,
-    progress: bool | None = None,
-    distributed: bool = False,
-    compile_cache: str | Path | None = None,
-    **reading: Any,
+    **options: Any,
 ) -> Study:
     """Fit laws on parts of the runs and ask each for the rest.
 
@@ -59,14 +41,12 @@ def cross_validate(
             data sets. A name may be a pair, such as ``("code", "domain")``.
         folds: a design of :mod:`jaxlaw.folds` or its name (``"leave-p-groups-out:r:2"``), a
             scikit-learn splitter, or (folds, rows) masks of 0 and 1.
-        columns, units, **reading: handed to :func:`jaxlaw.read_runs`.
+        columns, units: as :func:`jaxlaw.read_runs` takes them.
         per_law: what a law is called → options of its own, such as
-            ``{"dcpt": {"constraint": "paper"}}``: constraint, delta, space, asymmetry, fixed,
-            tied, bounds, base.
-        constraint, delta, space, asymmetry, fixed, tied, bounds, base: as for
-            :func:`jaxlaw.fit`, for every law.
-        n_starts, screen, solver, seed: as for :func:`jaxlaw.fit`, the same in every fold.
-        work_dir, progress, distributed, compile_cache: as for :func:`jaxlaw.fit`.
+            ``{"dcpt": {"constraint": "paper"}}``: those of :func:`jaxlaw.fit` that say what is
+            fitted.
+        **options: options of :func:`jaxlaw.fit` for every law, the same in every fold; the rest
+            is handed to :func:`jaxlaw.read_runs`.
 
     Returns:
         The :class:`Study`. Laws are compared on the same rows: those valid for all of them.
@@ -75,37 +55,21 @@ def cross_validate(
         UsageError: the call makes no sense; the message says what would.
         DataError: the runs cannot carry a law or the folds; names the fold.
     """
-    check_counts(n_starts=n_starts, screen=screen)
-    own = dict(
-        constraint=constraint, delta=delta, space=space, asymmetry=asymmetry, fixed=fixed,
-        tied=tied, bounds=bounds, base=base,
-    )  # fmt: skip
-    contenders = contenders_of(laws, own, per_law or {})
+    of_fit, reading = split_options(options)
+    contenders = contenders_of(laws, of_fit, per_law or {})
     reading |= {"columns": columns, "units": units}
-    design = as_design(folds)
-    method, threshold = solver_named(solver), threshold_of(contenders)
+    design, threshold = as_design(folds), threshold_of(contenders)
     sets = [data_set(n, source, design, contenders, reading) for n, source in sources_of(runs)]
     frames, parameters, of_work = [], [], {}
-    with programs_in(compile_cache):
-        for contender in contenders:
-            for number, group in enumerate(_sharing_inputs(sets, contender)):
-                own = folder_name(contender.label), str(number)
-                folder = None if work_dir is None else Path(work_dir, *own)
-                versions = _versions(group, contender)
-                found = refit(
-                    contender.law,
-                    group[0].observations[contender.label],
-                    **versions,
-                    options=contender.options,
-                    method=method,
-                    n_starts=n_starts,
-                    screen=screen,
-                    seed=seed,
-                    work=Work(folder, progress, distributed),
-                )
-                frames.append(_scored(contender, group, versions, found, threshold))
-                parameters.append(_parameters(contender, group, found))
-                of_work |= dict.fromkeys(found.notes)
+    for contender in contenders:
+        for number, group in enumerate(_sharing_inputs(sets, contender)):
+            search = contender.options.within(folder_name(contender.label), str(number))
+            versions = _versions(group, contender)
+            first = group[0].observations[contender.label]
+            found = fit_many(contender.law, first, **versions, options=search)
+            frames.append(_scored(contender, group, versions, found, threshold))
+            parameters.append(_parameters(contender, group, found))
+            of_work |= dict.fromkeys(found.notes)
     frame, values = _in_order(frames, sets), _in_order(parameters, sets)
     return Study(
         design=design.name,
@@ -203,7 +167,9 @@ def _names(contender: Contender, group: list[DataSet]) -> dict[str, Any]:
 def _parameters(contender: Contender, group: list[DataSet], found: Refits) -> pd.DataFrame:
     """One row a data set, fold and parameter; natural values in the law's own units."""
     names = pd.DataFrame(_names(contender, group))
-    walls = [at_walls(found.posed, at) if np.isfinite(at).all() else {} for at in found.coordinates]
+    walls = [
+        at_walls(found.problem, at) if np.isfinite(at).all() else {} for at in found.coordinates
+    ]
     return pd.concat(
         [
             names.assign(

@@ -14,7 +14,6 @@ import pandas as pd
 from jaxlaw._tables import is_table
 from jaxlaw.data._runs import Observations, Runs, read_runs
 from jaxlaw.errors import DataError, UsageError
-from jaxlaw.fitting._fit import observed
 from jaxlaw.validation._contenders import Contender
 from jaxlaw.validation.folds import Design, Folds
 
@@ -73,7 +72,7 @@ def data_set(
     name = (runs.corpus or runs.source,) if name is None else name
     if not runs.table.index.is_unique:
         runs = dataclasses.replace(runs, table=runs.table.reset_index(drop=True))
-    seen = {c.label: observed(c.law, runs, c.options) for c in contenders}
+    seen = {c.label: runs.observations(c.law, free=c.free) for c in contenders}
     targets = {one.columns[one.target_name] for one in seen.values()}
     if len(targets) > 1:
         raise UsageError(

@@ -67,7 +67,7 @@ def disagreement(refits: Refits, inputs: dict[str, np.ndarray], asked: np.ndarra
         members[np.linspace(0, len(members) - 1, _MEMBERS).astype(int)]
         for members in refits.agreeing
     ]
-    params = refits.posed.params(np.stack(chosen))
+    params = refits.problem.params(np.stack(chosen))
     low, high = np.full(asked.shape, np.inf), np.full(asked.shape, -np.inf)
     for k in range(_MEMBERS):
         member = {name: values[:, k] for name, values in params.items()}

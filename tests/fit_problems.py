@@ -7,30 +7,31 @@ from jaxlaw import laws, simulate
 from jaxlaw._jit import compiled
 from jaxlaw.fitting import _engine as engine
 from jaxlaw.fitting import _starts as starts
-from jaxlaw.fitting._problem import Options, Posed, pose
+from jaxlaw.fitting._options import FitOptions
+from jaxlaw.fitting._problem import FitProblem, build_problem
 from jaxlaw.fitting._variable_projection import solved_coordinates, terms, valued
 
 LIKE_A_FIT = 32, 2048  # starts solved and tried at once: its programs are there already
 TRIED = 4096  # by it in all
 
 
-def posed(
+def fit_problem(
     name: str, constraint: str | None = None, linear: bool = True, noise: float = 0.004,
     most: int | None = None, **options,
-) -> Posed:  # fmt: skip
-    """The experiment of a law, or ``most`` rows of it, posed; call inside a float64 context."""
+) -> FitProblem:  # fmt: skip
+    """The experiment of a law, or ``most`` rows of it, as a problem; to be called in float64."""
     experiment = simulate.experiment(name, noise=noise)
     law = laws.get(experiment.law.name, constraint)
     table = some_rows(experiment.table, most)
     inputs = {key: table[key].to_numpy() for key in law.input_names}
     target = table[law.target].to_numpy()
-    return pose(law, inputs, target, np.ones(len(table)), Options(**options), linear)
+    return build_problem(law, inputs, target, np.ones(len(table)), FitOptions(**options), linear)
 
 
-def screened(p: Posed, count: int = 64, of: int = TRIED) -> np.ndarray:
+def screened(p: FitProblem, count: int = 64, of: int = TRIED) -> np.ndarray:
     """The best ``count`` of Sobol starts, coordinates (count, p), like a default fit's."""
-    first = p.coordinates(starts.sobol(p.model.law, of, 0))
-    values = evaluate_starts(p.model, p.problem, first).value[0]
+    first = p.coordinates_of_starts(starts.sobol(p.model.law, of, 0))
+    values = evaluate_starts(p.model, p.data, first).value[0]
     return first[np.argsort(np.where(np.isfinite(values), values, np.inf), kind="stable")[:count]]
 
 
