@@ -1,0 +1,478 @@
+"""Learning rates per step, as plain arrays, and small functions that compose them.
+
+What a step is, everywhere in jaxlaw:
+
+- steps count updates, from 1; ``rates[i]`` is the rate that update i + 1 uses;
+- η_0 (``initial_lr``) is the rate before step 1: what the schedule's formula gives at t = 0.
+  A cosine starts from its peak, a warm-up from 0, so neither begins with a jump;
+- step t has the formula's rate at t: step 1 is one step under way, and the final rate is
+  reached at the last step;
+- :func:`warmup` and :func:`join` put steps before and after others: lengths add up. A run of
+  24,000 steps, 2,000 of them warm-up, is ``warmup(cosine(3e-4, 22_000), 2_000)``.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+import os
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import jax
+import numpy as np
+import pandas as pd
+
+from jaxlaw._jit import in_float64
+from jaxlaw._tables import read_table
+from jaxlaw._typed import StepCount, checked
+from jaxlaw.errors import DataError, UsageError, nearest
+
+__all__ = [
+    "Schedule",
+    "constant",
+    "cosine",
+    "from_column",
+    "from_optax",
+    "inverse_sqrt",
+    "join",
+    "linear",
+    "parse",
+    "two_stage",
+    "warmup",
+    "wsd",
+]
+
+
+@dataclass(frozen=True, eq=False)
+class Schedule:
+    """The learning rates of a run; ``len``, indexing and numpy see the rates.
+
+    Attributes:
+        rates: (steps,) float64, the rate each update uses; read-only.
+        initial_lr: η_0, the rate before step 1.
+        boundary: number of steps of the pre-training phase, or None where there is one phase.
+        name: name for legends.
+
+    Raises:
+        UsageError: no steps, or rates that are negative or not finite.
+
+    Example:
+        >>> schedule = jl.Schedule([1e-3, 5e-4], initial_lr=1e-3)
+        >>> len(schedule), schedule.boundary
+        (2, None)
+    """
+
+    rates: np.ndarray
+    initial_lr: float
+    boundary: int | None = None
+    name: str = "schedule"
+
+    def __post_init__(self) -> None:
+        rates = np.array(self.rates, float)
+        if rates.ndim != 1 or not len(rates):
+            raise UsageError(
+                f"{self.name}: rates must be (steps,) with steps ≥ 1, not {rates.shape}"
+            )
+        bad = ~(np.isfinite(rates) & (rates >= 0))
+        if bad.any():
+            step = int(np.argmax(bad)) + 1
+            raise UsageError(
+                f"{self.name}: the rate of step {step} is {rates[step - 1]}; rates must be finite "
+                "and not negative"
+            )
+        _rate(f"{self.name}: initial_lr", self.initial_lr)
+        if self.boundary is not None and not 0 < self.boundary < len(rates):
+            raise UsageError(
+                f"{self.name}: boundary={self.boundary} must leave steps on both sides, "
+                f"1 to {len(rates) - 1}"
+            )
+        rates.flags.writeable = False
+        object.__setattr__(self, "rates", rates)
+
+    def __len__(self) -> int:
+        return len(self.rates)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.rates[index]
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return np.array(self.rates, dtype, copy=copy)
+
+
+# ---------------------------------------------------------------- shapes
+
+
+@checked
+def constant(lr: float, steps: StepCount) -> Schedule:
+    """One rate at every step.
+
+    Example:
+        >>> jl.schedules.constant(3e-4, 4).rates.tolist()
+        [0.0003, 0.0003, 0.0003, 0.0003]
+    """
+    return _schedule("constant", lambda t: np.full(t.shape, _rate("lr", lr)), steps)
+
+
+@checked
+def linear(peak: float, steps: StepCount, final: float = 0.0) -> Schedule:
+    """A straight line from ``peak`` to ``final``.
+
+    Example:
+        >>> jl.schedules.linear(1.0, 4).rates.tolist()
+        [0.75, 0.5, 0.25, 0.0]
+    """
+    peak, final = _rate("peak", peak), _rate("final", final)
+    return _schedule("linear", lambda t: peak + (final - peak) * (t / steps), steps)
+
+
+@checked
+def cosine(peak: float, steps: StepCount, final: float = 0.0) -> Schedule:
+    """Half a cosine from ``peak`` to ``final``.
+
+    Example:
+        >>> jl.schedules.cosine(1.0, 4, 0.2).rates.round(3).tolist()
+        [0.883, 0.6, 0.317, 0.2]
+    """
+    peak, final = _rate("peak", peak), _rate("final", final)
+
+    def curve(t: np.ndarray) -> np.ndarray:
+        return final + (peak - final) * (0.5 + 0.5 * np.cos(np.pi * t / steps))
+
+    return _schedule("cosine", curve, steps)
+
+
+@checked
+def inverse_sqrt(peak: float, steps: StepCount, offset: float) -> Schedule:
+    """peak·√(offset / (offset + t)); after a warm-up, its steps are the usual offset.
+
+    Example:
+        >>> jl.schedules.inverse_sqrt(1.0, 3, offset=1).rates.round(3).tolist()
+        [0.707, 0.577, 0.5]
+    """
+    peak = _rate("peak", peak)
+    if not 0 < offset < math.inf:
+        raise UsageError(f"offset is {offset}; it must be above 0, such as the warm-up's steps")
+    return _schedule("inverse_sqrt", lambda t: peak * np.sqrt(offset / (offset + t)), steps)
+
+
+@checked
+def two_stage(first: float, second: float, steps: StepCount, switch: int) -> Schedule:
+    """Rate ``first`` up to step ``switch``, ``second`` after it.
+
+    Example:
+        >>> jl.schedules.two_stage(3e-4, 9e-5, 3, switch=2).rates.tolist()
+        [0.0003, 0.0003, 9e-05]
+    """
+    first, second = _rate("first", first), _rate("second", second)
+    switch = _within("switch", switch, _whole_number("steps", steps))
+    return _schedule("two_stage", lambda t: np.where(t <= switch, first, second), steps)
+
+
+Decay = Literal["linear", "exponential", "1-sqrt"]
+
+
+@checked
+def wsd(
+    peak: float,
+    steps: StepCount,
+    decay: float = 0.2,
+    final: float = 0.0,
+    shape: Decay = "linear",
+    decay_steps: int | None = None,
+) -> Schedule:
+    """Stable at ``peak``, then a decay to ``final`` (warm-up, stable, decay without the first).
+
+    Args:
+        peak: rate of the stable part.
+        steps: number of steps, stable and decaying.
+        decay: share of the steps that decays, in [0, 1].
+        final: rate of the last step; an exponential decay needs one above 0.
+        shape: shape of the decay, with x from 0 to 1: ``linear``; ``exponential``,
+            peak·(final/peak)^x; ``1-sqrt``, final + (peak − final)·(1 − √x).
+        decay_steps: number of steps that decay, instead of ``decay``.
+
+    Example:
+        >>> jl.schedules.wsd(1.0, 5, decay=0.4).rates.tolist()
+        [1.0, 1.0, 1.0, 0.5, 0.0]
+    """
+    peak, final, steps = _rate("peak", peak), _rate("final", final), _whole_number("steps", steps)
+    if not 0 <= decay <= 1:
+        raise UsageError(f"decay is the share of the steps, in [0, 1], not {decay}; for a number "
+                         "of steps use decay_steps")  # fmt: skip
+    if shape not in _DECAYS:
+        raise UsageError(f"no decay {shape!r}; use {', '.join(_DECAYS)}.{nearest(shape, _DECAYS)}")
+    if shape == "exponential" and not (final > 0 and peak > 0):
+        raise UsageError("an exponential decay needs a final rate above 0, such as peak / 10")
+    count = round(decay * steps) if decay_steps is None else decay_steps
+    count = _within("decay_steps", count, steps)
+
+    def curve(t: np.ndarray) -> np.ndarray:
+        share = np.clip((t - (steps - count)) / max(count, 1), 0, 1)
+        return _DECAYS[shape](peak, final, share)
+
+    return _schedule("wsd", curve, steps)
+
+
+_DECAYS: dict[str, Callable[[float, float, np.ndarray], np.ndarray]] = {
+    "linear": lambda peak, final, x: peak + (final - peak) * x,
+    "exponential": lambda peak, final, x: peak * (final / peak) ** x,
+    "1-sqrt": lambda peak, final, x: final + (peak - final) * (1 - np.sqrt(x)),
+}
+
+
+# ---------------------------------------------------------------- composition
+
+
+@checked
+def warmup(schedule: Schedule, steps: StepCount, start: float = 0.0) -> Schedule:
+    """``steps`` steps more, before a schedule: a straight line from ``start`` up to its η_0.
+
+    A re-warm-up is the same: the second schedule of :func:`join`, warmed up from 0 or from the
+    base model's last rate.
+
+    Example:
+        >>> jl.schedules.warmup(jl.schedules.constant(1.0, 2), 2).rates.tolist()
+        [0.5, 1.0, 1.0, 1.0]
+    """
+    if schedule.boundary is not None:
+        raise UsageError("warm up the phase, then join: join(first, warmup(second, …))")
+    rise = linear(_rate("start", start), _whole_number("warm-up steps", steps), schedule.initial_lr)
+    rates = np.concatenate([rise.rates, schedule.rates])
+    return Schedule(rates, start, None, f"warmup+{schedule.name}")
+
+
+@checked
+def join(pretraining: Schedule, continued: Schedule) -> Schedule:
+    """Pre-training, then a continued phase: the boundary is recorded.
+
+    The rate before the continued phase is the last of pre-training, whatever its own η_0.
+
+    Example:
+        >>> shapes = jl.schedules
+        >>> both = shapes.join(shapes.constant(1.0, 3), shapes.linear(1.0, 2))
+        >>> len(both), both.boundary
+        (5, 3)
+    """
+    if pretraining.boundary is not None or continued.boundary is not None:
+        raise UsageError("a schedule has two phases at most; these have a boundary already")
+    rates = np.concatenate([pretraining.rates, continued.rates])
+    name = f"{pretraining.name}, {continued.name}"
+    return Schedule(rates, pretraining.initial_lr, len(pretraining), name)
+
+
+# ---------------------------------------------------------------- schedules from elsewhere
+
+
+@checked
+def from_optax(schedule: Callable[[Any], Any], steps: StepCount, count: int = 0) -> Schedule:
+    """The rates that an optax schedule (any callable of optax's count) gives to ``steps`` updates.
+
+    Args:
+        schedule: function of optax's count.
+        steps: number of updates.
+        count: optax's count at step 1. In an optimizer it is 0, so the first update uses
+            ``schedule(0)``, and ``optax.cosine_decay_schedule(peak, steps)`` ends one step
+            short of its final rate. With 1 it ends there, like the schedules of this module.
+
+    Returns:
+        :class:`Schedule`; its η_0 is the rate one count earlier, at count 0 that of step 1 (no
+        jump).
+
+    Example:
+        >>> jl.schedules.from_optax(lambda count: 1.0 / (1 + count), 4).rates.round(3).tolist()
+        [1.0, 0.5, 0.333, 0.25]
+    """
+    counts = np.arange(count - 1, count + _whole_number("steps", steps)).clip(0)
+    try:
+        with in_float64():
+            rates = np.asarray(jax.vmap(schedule)(counts), float)
+    except jax.errors.ConcretizationTypeError:  # a Python function with branches
+        rates = np.array([float(schedule(int(step))) for step in counts])
+    except Exception as error:  # the user's own function
+        raise UsageError(f"schedule(count) does not give a rate: {error}") from error
+    name = getattr(schedule, "__name__", "optax")
+    return Schedule(rates[1:], float(rates[0]), None, name)
+
+
+@checked
+def from_column(
+    runs: Any,
+    steps: str = "step",
+    lr: str = "lr",
+    fill: Literal["hold", "linear"] | None = None,
+) -> Schedule:
+    """The rates a run logged.
+
+    Args:
+        runs: DataFrame; path of a CSV; or (rows, 2) array of steps and rates.
+        steps: column of the steps, which increase by 1.
+        lr: column of the rate each step used.
+        fill: rule for unlogged steps between logged ones: the rate logged last (``hold``) or
+            a straight line to the next (``linear``). Left out, they are an error.
+
+    Returns:
+        :class:`Schedule`; its η_0 is the first logged rate (no jump), its step 1 the first logged
+        step. What went before it, a warm-up say, goes to ``areas(…, S1_before=)`` as the sum of its
+        rates.
+
+    Raises:
+        DataError: a missing column, or a row whose step or rate does not fit.
+
+    Example:
+        >>> log = pd.DataFrame({"step": [1, 3], "lr": [1e-3, 5e-4]})
+        >>> jl.schedules.from_column(log, fill="linear").rates.tolist()
+        [0.001, 0.00075, 0.0005]
+    """
+    at, rates, source = _columns(runs, steps, lr)
+    bad = ~(np.isfinite(rates) & (rates >= 0) & (at == np.floor(at)))
+    gaps = np.diff(at)
+    if bad.any():
+        row = int(np.argmax(bad))
+        raise DataError(
+            f"{source}, row {row}: step {at[row]:g}, rate {rates[row]:g}; steps must be whole "
+            "numbers, rates finite and not negative: correct or drop that row"
+        )
+    if (gaps <= 0).any():
+        row = int(np.argmax(gaps <= 0)) + 1
+        raise DataError(
+            f"{source}, row {row}: step {at[row]:.0f} after {at[row - 1]:.0f}; steps must "
+            "increase: sort the rows, and keep one run and one row a step"
+        )
+    if fill is None and (gaps > 1).any():
+        row = int(np.argmax(gaps > 1)) + 1
+        raise DataError(
+            f"{source}, row {row}: steps {at[row - 1] + 1:.0f} to {at[row] - 1:.0f} are missing; "
+            "fill='hold' repeats the rate logged last, fill='linear' draws a line between"
+        )
+    every = np.arange(at[0], at[-1] + 1)
+    if fill == "hold":
+        filled = rates[np.searchsorted(at, every, side="right") - 1]
+    elif fill in ("linear", None):
+        filled = np.interp(every, at, rates)
+    else:
+        raise UsageError(f"fill must be 'hold' or 'linear', not {fill!r}")
+    return Schedule(filled, float(rates[0]), None, source)
+
+
+def _columns(runs: Any, steps: str, lr: str) -> tuple[np.ndarray, np.ndarray, str]:
+    """Steps, rates, and what to call their source."""
+    source = type(runs).__name__
+    if isinstance(runs, str | os.PathLike):
+        table = read_table(runs)
+        source, runs = os.path.basename(table.source), table.frame
+    if not isinstance(runs, pd.DataFrame):
+        try:
+            values = np.asarray(runs, float)
+        except (TypeError, ValueError, OverflowError):
+            values = np.zeros(0)
+        if values.ndim != 2 or values.shape[1] != 2:
+            raise UsageError(
+                "a log is a DataFrame, a file, or an array (rows, 2) of steps and rates, not "
+                f"{source} of shape {values.shape}"
+            )
+        runs = pd.DataFrame(values, columns=[steps, lr])
+    for column in (steps, lr):
+        if column not in runs:
+            names = [str(name) for name in runs.columns]
+            raise DataError(
+                f"{source} has no column {column!r}; it has {', '.join(names)}"
+                f"{nearest(column, names)}"
+            )
+    if not len(runs):
+        raise DataError(f"{source} has no rows")
+    numbers = (pd.to_numeric(runs[column], errors="coerce") for column in (steps, lr))
+    step, rate = (np.asarray(values, float) for values in numbers)
+    return step, rate, source
+
+
+@checked
+def parse(text: str) -> Schedule:
+    """A schedule in one line, for the shell: ``wsd:peak=2e-4,steps=50000,decay=0.2``.
+
+    A name of this module, a colon, and the arguments of that function. ``warmup=2000`` counts
+    among the steps: the first 2,000 of them rise to where the rest begins, from ``start``
+    (0 if left out); ``decay``, ``decay_steps`` and ``switch`` are about the rest. ``+`` joins
+    pre-training and a continued phase:
+    ``cosine:peak=3e-4,steps=9000+linear:peak=1e-4,steps=1000,warmup=100``.
+
+    Raises:
+        UsageError: an unknown name, an argument that is missing, unknown or no number, or
+            what the function itself refuses.
+
+    Example:
+        >>> line = jl.schedules.parse("wsd:peak=1,steps=6,decay=0.4,warmup=1+constant:lr=0.1,steps=2")
+        >>> line.rates.tolist(), line.boundary
+        ([1.0, 1.0, 1.0, 1.0, 0.5, 0.0, 0.1, 0.1], 6)
+    """  # noqa: E501
+    # A plus sign inside a number, 1e+4, is followed by a digit; a phase begins with a letter.
+    phases = [_parse_phase(phase) for phase in re.split(r"\+(?=\s*[A-Za-z_])", text)]
+    if len(phases) > 2:
+        raise UsageError(f"{text!r} has {len(phases)} phases; '+' joins two at most")
+    return join(*phases) if len(phases) == 2 else phases[0]
+
+
+_NAMED: dict[str, Callable[..., Schedule]] = {
+    shape.__name__: shape for shape in (constant, linear, cosine, inverse_sqrt, two_stage, wsd)
+}
+
+
+def _parse_phase(text: str) -> Schedule:
+    name, _, rest = text.strip().partition(":")
+    if name not in _NAMED:
+        raise UsageError(
+            f"no schedule {name!r}; there are {', '.join(_NAMED)}.{nearest(name, _NAMED)}"
+        )
+    parameters = inspect.signature(_NAMED[name]).parameters
+    accepted = [*parameters, "warmup", "start"]
+    values: dict[str, Any] = {}
+    for part in filter(None, rest.split(",")):
+        key, equals, value = (piece.strip() for piece in part.partition("="))
+        if not equals or key not in accepted:
+            hint = nearest(key, accepted)
+            raise UsageError(
+                f"{name} takes {', '.join(accepted)}, as name=value; not {part!r}.{hint}"
+            )
+        try:
+            values[key] = value if key == "shape" else float(value)
+        except ValueError:
+            raise UsageError(f"{key}={value} is not a number") from None
+    rise, start = values.pop("warmup", 0), values.pop("start", 0.0)
+    if "steps" in values and rise >= values["steps"]:
+        raise UsageError(
+            f"warmup={rise:g} leaves none of {values['steps']:g} steps; make it shorter"
+        )
+    missing = [p.name for p in parameters.values() if p.default is p.empty and p.name not in values]
+    if missing:
+        raise UsageError(f"{text.strip()!r} lacks an argument: {', '.join(missing)}")
+    schedule = _NAMED[name](**{**values, "steps": values["steps"] - rise})
+    return warmup(schedule, rise, start) if rise else schedule
+
+
+# ---------------------------------------------------------------- checks
+
+
+def _schedule(name: str, curve: Callable[[np.ndarray], np.ndarray], steps: int) -> Schedule:
+    """The schedule of a formula of t: η_0 at 0, the rates at 1 to ``steps``."""
+    rates = curve(np.arange(_whole_number("steps", steps) + 1.0))
+    return Schedule(rates[1:], float(rates[0]), None, name)
+
+
+def _rate(name: str, value: float) -> float:
+    if not (math.isfinite(value) and value >= 0):
+        raise UsageError(f"{name} is {value}; a learning rate must be finite and not negative")
+    return float(value)
+
+
+def _whole_number(name: str, value: int) -> int:
+    if not (value >= 1 and value == int(value)):
+        raise UsageError(f"{name} is {value}; it must be a whole number, 1 or more")
+    return int(value)
+
+
+def _within(name: str, value: int, steps: int) -> int:
+    if not (0 <= value <= steps and value == int(value)):
+        raise UsageError(f"{name} is {value}, but the run has {steps} steps; use 0 to {steps}")
+    return int(value)
