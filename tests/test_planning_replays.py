@@ -119,7 +119,7 @@ def test_the_least_observed_replay_that_brings_the_loss_back():
 @pytest.mark.parametrize(
     "change, error, says",
     [
-        ({"columns": {"r": "share"}}, jl.UsageError, "lacks r"),
+        ({"columns": {"r": "share"}}, jl.DataError, "no column r"),
         ({"shares": [0.2, 0.3]}, jl.UsageError, "share 0.3 was not observed"),
         ({"shares": [0.2]}, jl.DataError, "compare two or more"),
         ({"corpus_tokens": (0.001, 1.0)}, jl.UsageError, "which every share has seen"),

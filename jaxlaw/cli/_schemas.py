@@ -21,11 +21,15 @@ from jaxlaw.planning._allocation import Allocation, AllocationLaw
 from jaxlaw.planning._answers import Answer
 from jaxlaw.planning._continual import OptimalTraining, TurningLength
 from jaxlaw.planning._downstream import ModelChoice, Valuation
+from jaxlaw.planning._mixture import (
+    CriticalRatio,
+    DomainShares,
+    LimitedMixture,
+    Mixture,
+    ReplayComparison,
+)
 from jaxlaw.planning._out_of_domain import OutOfDomain
 from jaxlaw.planning._transfer import BreakEven, Saving, Transfer
-from jaxlaw.planning.domains import DomainShares
-from jaxlaw.planning.mixture import CriticalRatio, LimitedMixture, Mixture
-from jaxlaw.planning.replays import ReplayComparison
 
 Schema = dict[str, Any]
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"

@@ -23,6 +23,13 @@ from jaxlaw.planning._continual import (
 )
 from jaxlaw.planning._continual_run import ContinualRun, Pretraining
 from jaxlaw.planning._downstream import ModelChoice, Valuation, choose_model, pretraining_value
+from jaxlaw.planning._mixture import (
+    compare_replay,
+    critical_ratio,
+    optimal_domain_weights,
+    optimal_mixture,
+    optimal_mixture_data_limited,
+)
 from jaxlaw.planning._observed import loss_envelope, observed_transfer
 from jaxlaw.planning._out_of_domain import OutOfDomain, out_of_domain
 from jaxlaw.planning._schedule import OptimalSchedule, optimal_schedule
@@ -33,9 +40,6 @@ from jaxlaw.planning._transfer import (
     frontier_savings,
     transfer_table,
 )
-from jaxlaw.planning.domains import optimal_domain_weights
-from jaxlaw.planning.mixture import critical_ratio, optimal_mixture, optimal_mixture_data_limited
-from jaxlaw.planning.replays import compare_replay
 
 __all__ = [
     "BestRun",

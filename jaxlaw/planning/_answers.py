@@ -119,6 +119,10 @@ class Source(NamedTuple):
         """1 + R."""
         return len(next(iter(self.params.values())))
 
+    def taken(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        """Those of the inputs, given for several laws, that this law takes."""
+        return {name: v for name, v in inputs.items() if name in self.law.input_names}
+
     def own(self, **inputs: float) -> dict[str, float]:
         """Inputs in the law's own units, from the user's."""
         return {name: value * self.units[name] for name, value in inputs.items()}
@@ -225,6 +229,21 @@ def held(source: Source, given: Mapping[str, Any], free: Sequence[str]) -> dict[
         if spec.name in given:
             in_domain(spec.name, given[spec.name], spec.domain)
     return source.own(**{name: float(value) for name, value in given.items()})
+
+
+def held_by_each(
+    every: Sequence[Source], inputs: Mapping[str, Any], free: Sequence[str]
+) -> tuple[dict[str, float], ...]:
+    """As :func:`held` for several laws: each takes those of the inputs that it has.
+
+    Raises:
+        UsageError: also where no law takes an input.
+    """
+    known = {name for source in every for name in source.law.input_names} - {*free}
+    for name in inputs:
+        if name not in known:
+            raise UsageError(f"no law here takes an input '{name}'.{nearest(name, known)}")
+    return tuple(held(source, source.taken(inputs), free) for source in every)
 
 
 def in_domain(name: str, value: Any, domain: str = "positive") -> float:

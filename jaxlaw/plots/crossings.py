@@ -10,8 +10,8 @@ from matplotlib.axes import Axes
 from jaxlaw._jit import in_float64
 from jaxlaw.planning._allocation import frontier
 from jaxlaw.planning._answers import LEVEL, Source, held, sources, with_ends
+from jaxlaw.planning._mixture import critical_ratio
 from jaxlaw.planning._transfer import BreakEven, Saving, size_and_data_laws
-from jaxlaw.planning.mixture import critical_ratio
 from jaxlaw.plots.style import (
     BLUE,
     INK,

@@ -13,9 +13,12 @@ from jaxlaw._jit import in_float64
 from jaxlaw.fitting._scores import runs_for
 from jaxlaw.planning._allocation import Allocation, Frontier, frontier
 from jaxlaw.planning._answers import Source, held, sources
-from jaxlaw.planning.domains import DomainShares
-from jaxlaw.planning.mixture import Mixture, optimal_mixture_data_limited
-from jaxlaw.planning.replays import ReplayComparison
+from jaxlaw.planning._mixture import (
+    DomainShares,
+    Mixture,
+    ReplayComparison,
+    optimal_mixture_data_limited,
+)
 from jaxlaw.plots.style import (
     BLUE,
     FAINT,

@@ -17,7 +17,7 @@ from jaxlaw.data._runs import Runs
 from jaxlaw.fitting._fitted_law import FittedLaw
 from jaxlaw.fitting._result import Fit
 from jaxlaw.planning._allocation import Allocation
-from jaxlaw.planning.mixture import Mixture
+from jaxlaw.planning._mixture import Mixture
 from jaxlaw.reporting.page import Html, element
 from jaxlaw.uncertainty import Profile
 from jaxlaw.validation import Study
