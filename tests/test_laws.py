@@ -16,6 +16,7 @@ from jaxlaw import laws, simulate
 from jaxlaw.errors import UsageError
 from jaxlaw.laws import _base as base
 from jaxlaw.laws import _parameters as specs
+from jaxlaw.laws._linear import linear_parameters
 
 
 def hidden(p, S1_cpt, S2_cpt, S1_pt=None, S2_pt=None):
@@ -186,19 +187,64 @@ def test_specification_is_complete(name):
         assert spec.low < spec.start[0] < spec.start[1] < spec.high or spec.low == 0.0
         assert spec.scale in ("log", "linear")
         assert spec.low > 0 or spec.scale == "linear"
-    assert set(law.linear) <= set(law.parameter_names)
+    assert set(law.components) <= {"annealing", "shift"}
+    for names in law.components.values():
+        assert set(names) <= set(law.parameter_names)
     assert set(law.from_base) <= set(law.parameter_names)
 
 
 @every_law
 def test_linear_parameters_are_linear(name):
     law, params, inputs = case(name)
-    for held in law.linear:
+    for held in law.linear_parameters:
         value, twice, thrice = (
             np.asarray(law({**params, held: factor * params[held]}, **inputs))
             for factor in (1, 2, 3)
         )
         np.testing.assert_allclose(thrice - twice, twice - value, rtol=1e-9, atol=1e-12)
+
+
+LINEAR = {
+    "annealing": "L0 A C", "multi-power": "L0 A B", "cpt-curve": "L0 A C1 C2 B",
+    "cpt-curve-exp": "L0 A C1 C2 B", "cpt-curve-power": "L0 A C1 C2 B",
+    "cpt-curve-n": "L0 A C1 C2 B F", "cpt-curve-batch": "L0 A C1 C2 B B_b", "shift": "B",
+    "shift-exp": "B", "cpt-curve-replay-pt": "L0 A C1 C2 B", "dcpt": "E A B C",
+    "cpt-curve-replay-cpt": "L0 A C1 C2 B", "cpt-curve-unknown-base": "L0 A C2 B",
+    "cpt-curve-replay-pt-unknown-base": "L0 A C2 B", "dcpt-l1": "E A B C",
+    "cpt-curve-replay-cpt-unknown-base": "L0 A C2 B", "dcpt-l2": "E A", "dcpt-l4": "E A B C",
+    "dcpt-l5": "E A B", "dcpt-cross-k1": "E A B C F", "dcpt-cross-k2": "E A B C F",
+    "dcpt-cross": "E A B C F", "dcpt-cross-k4": "E A B C F", "downstream-ce": "E A",
+    "downstream-bleu": "", "rectified": "B E", "kaplan": "", "chinchilla": "E A B",
+    "cpt-chinchilla": "E A B", "loss-compute": "a", "loss-compute-e": "E A",
+}  # fmt: skip
+
+
+@every_law
+def test_linear_parameters_are_read_off_the_formula(name):
+    """Those that the papers' formulas show; the one below checks them by numbers."""
+    law = laws.get(name)
+    assert law.linear is None and law.linear_parameters == tuple(LINEAR[name].split())
+
+
+@pytest.mark.parametrize(
+    "formula,expected",
+    [
+        (lambda x, *, a, b: a + b * x, "a b"),
+        (lambda x, *, a, b: a * (x + b), "a"),  # a multiplies b: one of the two
+        (lambda x, *, a, b: a * b * x, "a"),
+        (lambda x, *, a, b: a * a * x + b, "b"),
+        (lambda x, *, a, b: a / (1 + b * x), "a"),
+        (lambda x, *, a, b: (a - b * x) / 3 - jnp.sum(x), "a b"),
+        (lambda x, *, a, b: jnp.abs(a) * x + jnp.maximum(b, 0.5), ""),
+        (lambda x, *, a, b: jnp.where(a > 1, b * x, 2 * b), "b"),
+        (lambda x, *, a, b: jnp.floor(a) * x + jax.lax.stop_gradient(b), ""),
+        (lambda x, *, a, b: a.astype(int) * x + jnp.stack([b, b]).sum(), "b"),
+        (lambda x, *, a, b: x, ""),
+        (lambda x, *, a, b: float(a) + b * x, ""),  # cannot be traced: the fit says so
+    ],
+)
+def test_linearity_is_never_seen_where_there_is_none(formula, expected):
+    assert linear_parameters(formula, {"x": False}, ("a", "b")) == tuple(expected.split())
 
 
 @every_law

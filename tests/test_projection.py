@@ -19,7 +19,7 @@ from jaxlaw.fitting._variable_projection import (
 
 
 def linear_laws():
-    return [name for name in laws.names() if laws.get(name).linear]
+    return [name for name in laws.names() if laws.get(name).linear_parameters]
 
 
 @pytest.mark.parametrize("name", linear_laws())

@@ -184,7 +184,7 @@ def build_problem(
         law=law,
         space=options.space or law.space,
         scales=tuple(
-            "linear" if linear_coefficients and spec.name in law.linear else spec.scale
+            "linear" if linear_coefficients and spec.name in law.linear_parameters else spec.scale
             for spec in law.parameters
         ),
         tied=tuple(index[options.tied.get(name, name)] for name in law.parameter_names),

@@ -60,7 +60,7 @@ def linear_coordinates(model: Model) -> tuple[int, ...]:
     linear = {
         k
         for k, (spec, scale) in enumerate(zip(model.law.parameters, model.scales, strict=True))
-        if scale == "linear" and spec.name in model.law.linear
+        if scale == "linear" and spec.name in model.law.linear_parameters
     }
     others = {source for k, source in enumerate(model.tied) if k not in linear}
     return tuple(k for k in sorted(linear) if model.tied[k] == k and k not in others)

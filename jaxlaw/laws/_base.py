@@ -33,6 +33,7 @@ import numpy as np
 from jaxlaw._jit import compiled
 from jaxlaw._typed import as_real
 from jaxlaw.errors import JaxlawError, UsageError, nearest
+from jaxlaw.laws._linear import linear_parameters
 from jaxlaw.laws._parameters import INPUTS, Input, Parameter
 
 Array = jax.Array
@@ -115,7 +116,8 @@ class Law:
         target: the name of what the law predicts.
         delta: the Huber threshold of its source.
         space: residuals of the ``log`` of the target, or ``linear``.
-        linear: parameters in which the formula is linear, the others held.
+        linear: parameters in which the formula is linear, the others held; None to have them read
+            off the formula (:attr:`linear_parameters`).
         from_base: parameters its source takes over from a from-scratch fit.
         constraint: see :class:`Constraint`.
         chart: see :class:`Chart`.
@@ -146,7 +148,7 @@ class Law:
     target: str = "loss"
     delta: float = 1e-3
     space: Literal["log", "linear"] = "log"
-    linear: tuple[str, ...] = ()
+    linear: tuple[str, ...] | None = None
     from_base: tuple[str, ...] = ()
     constraint: Constraint | None = None
     chart: Chart | None = None
@@ -230,6 +232,18 @@ class Law:
     def parameter_names(self) -> tuple[str, ...]:
         """Names of the parameters, in the order of the function."""
         return tuple(spec.name for spec in self.parameters)
+
+    @cached_property
+    def linear_parameters(self) -> tuple[str, ...]:
+        """Parameters in which the formula is linear, the others held.
+
+        A fit solves for them by least squares. They are read off the formula at a law's first
+        fit, unless :attr:`linear` names them.
+        """
+        if self.linear is not None:
+            return self.linear
+        per_drop = {spec.name: spec.per_drop for spec in self.inputs}
+        return linear_parameters(self.function, per_drop, self.parameter_names)
 
     def parameter(self, name: str) -> Parameter:
         """The specification of one parameter.

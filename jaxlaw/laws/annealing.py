@@ -47,7 +47,6 @@ _IN_R = real(-0.5, 0.5, low=-50.0, high=50.0)
 @law(
     formula="L0 + A·S1^−α − C·S2",
     source="Tissue 2024; Wang 2025, eq. 1",
-    linear=("L0", "A", "C"),
     components={"annealing": ("C",)},
 )
 def annealing(S1, S2, *, L0=_L0, A=replace(_A, centre={"S1": "alpha"}), C=_C, alpha=_EXP):
@@ -64,7 +63,6 @@ def _over_drops(terms, S1):
     name="multi-power",
     formula="L0 + A·S1^−α − B·Σ_k drop_k·(1 − (1 + C·η_k^−γ·S_k)^−β)",
     source="Luo 2025, arXiv 2503.12811 (S1 with the warm-up's S_W)",
-    linear=("L0", "A", "B"),
     components={"annealing": ("B",)},
 )
 def multi_power(
@@ -79,7 +77,6 @@ def multi_power(
     return trained(S1, L0, A, alpha) - B * _over_drops(drop * paid, S1)
 
 
-_LINEAR = ("L0", "A", "C1", "C2", "B")
 _PARTS = {"annealing": ("C1", "C2"), "shift": ("B",)}
 
 
@@ -87,7 +84,6 @@ _PARTS = {"annealing": ("C1", "C2"), "shift": ("B",)}
     name="cpt-curve",
     formula="L0 + A·(S1_pt+S1_cpt)^−α − C1·S2_pt − C2·S2_cpt + B·(1 − (1+E·S1_cpt)^−β)",
     source="Wang 2025, eq. 4",
-    linear=_LINEAR,
     chart=chart(),
     context=context,
     components=_PARTS,
@@ -105,7 +101,6 @@ def cpt_curve(
     name="cpt-curve-exp",
     formula="L0 + A·(S1_pt+S1_cpt)^−α − C1·S2_pt − C2·S2_cpt + B·(1 − e^(−E·S1_cpt))",
     source="Wang 2025, §3.2 (compared and rejected)",
-    linear=_LINEAR,
     chart=chart(),
     context=context,
     components=_PARTS,
@@ -122,7 +117,6 @@ def cpt_curve_exp(
     name="cpt-curve-power",
     formula="L0 + A·(S1_pt+S1_cpt)^−α − C1·S2_pt^ζ1 − C2·S2_cpt^ζ2 + B·(1 − (1+E·S1_cpt)^−β)",
     source="Wang 2025, eq. 10 (a negative S2 keeps its sign)",
-    linear=_LINEAR,
     chart=chart(),
     context=context,
     components=_PARTS,
@@ -142,7 +136,6 @@ def cpt_curve_power(
     formula="L0 + A·(S1_pt+S1_cpt)^−α − C1·S2_pt·N^γ1 − C2·S2_cpt·N^γ2 "
     "+ B·(1 − (1+E·S1_cpt)^−β) + F·N^−γ3",
     source="Wang 2025, eq. 7",
-    linear=(*_LINEAR, "F"),
     chart=chart(),
     context=context,
     components=_PARTS,
@@ -166,7 +159,6 @@ def cpt_curve_n(
     formula="L0 + A·(S1_pt+S1_cpt)^−α − C1·S2_pt − C2·S2_cpt "
     "+ (1−b)·B·(1 − (1+E·S1_cpt)^−β) + b·B_b·(1 − (1+E_b·S1_cpt)^−β_b)",
     source="Wang 2025, App. F (eq. 4, a shift for each batch size)",
-    linear=(*_LINEAR, "B_b"),
     chart=chart(shifts=("", "_b")),
     context=context,
     components=_PARTS | {"shift": ("B", "B_b")},
@@ -186,7 +178,6 @@ def cpt_curve_batch(
 _SHIFT = {
     "target": "shift",
     "space": "linear",
-    "linear": ("B",),
     "chart": chart(hidden=False),
     "context": context,
     "components": {"shift": ("B",)},
@@ -244,7 +235,6 @@ def _replay(own: str) -> Law:
         formula="L0 + A·(S1_pt+S1_cpt)^−α − C1·S2_pt − C2·S2_cpt·e^(a1·r) "
         f"+ B·(1 − (1+E·S1_cpt)^−β)·{formula}",
         source=f"Wang 2025, eq. 8, loss {words}",
-        linear=_LINEAR,
         chart=chart(lambda a2: share(a2, new_alone)),
         context=context,
         components=_PARTS,
@@ -290,7 +280,6 @@ def _beyond(law, params, ranges):
     name="cpt-curve-unknown-base",
     formula="L0 + A·(S1_pt+S1_cpt)^−α − C2·S2_cpt + B·(1 − (1+E·S1_cpt)^−β), S1_pt fitted",
     source="Wang 2025, §6 and App. G",
-    linear=("L0", "A", "C2", "B"),
     chart=chart(base_known=False),
     context=context,
     components=_PARTS_UNKNOWN,
@@ -313,7 +302,6 @@ def _replay_unknown_base(own: str) -> Law:
         formula="L0 + A·(S1_pt+S1_cpt)^−α − C2·S2_cpt·e^(a1·r) "
         f"+ B·(1 − (1+E·S1_cpt)^−β)·{formula}, S1_pt fitted",
         source=f"Wang 2025, eq. 8 with App. G, loss {words}",
-        linear=("L0", "A", "C2", "B"),
         chart=chart(lambda a2: share(a2, new_alone), base_known=False),
         context=context,
         components=_PARTS_UNKNOWN,

@@ -78,7 +78,6 @@ def _cross_domain(name: str, K: Callable[..., Any], formula: str, unit: dict[str
         inputs={spec.name: spec for spec in dcpt.inputs} | COEFFICIENTS,
         formula=f"{dcpt.formula} + F/K^μ, K = {formula}",
         source=f"Que 2024, eq. 7 and 12 ({K.__name__[1:]}, its first weight 1)",
-        linear=(*dcpt.linear, "F"),
         requirements=_unmet_trends,
         chart=dcpt.chart,
         context=dcpt.context,

@@ -13,7 +13,6 @@ from jaxlaw.laws._parameters import Input, exponent, positive, real
     formula="E + A/Dp^α",
     source="Isik 2024, eq. 2",
     target="cross-entropy",
-    linear=("E", "A"),
 )
 def downstream_ce(
     Dp,
@@ -101,7 +100,6 @@ def _samples(inputs):
     inputs={"Df": Input("Df", "fine-tuning samples", domain="nonnegative")},
     formula="B/(D_l + Df^β) + E",
     source="Lin 2024, rectified scaling law",
-    linear=("B", "E"),
     chart=Chart(
         {"B": 1e-8, "D_l": 1e-8},
         {"B": 1e8, "D_l": 1e8},

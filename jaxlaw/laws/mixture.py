@@ -196,7 +196,6 @@ def _terms(data_term):
     formula="E + A/N^α + B·r^η/D^β + C/(r+ε)^γ",
     source="Que 2024, eq. 6 (L3)",
     power_law_terms=_terms(lambda params, inputs: np.asarray(power(inputs["r"], params["eta"]))),
-    linear=("E", "A", "B", "C"),
     requirements=_unmet_trends,
     chart=_SHARE_TERM,
     context=_context,
@@ -228,7 +227,6 @@ def dcpt(
     formula="E + A/N^α + B/D^β + C/(r+ε)^γ",
     source="Que 2024, §4.2 (L1)",
     power_law_terms=_terms(lambda params, inputs: 1.0),
-    linear=("E", "A", "B", "C"),
     requirements=_unmet_trends,
     chart=_SHARE_TERM,
     context=_context,
@@ -257,7 +255,6 @@ def dcpt_l1(
     inputs=_BILLIONS,
     formula="E + A/N^α + (B/D^β + C/(r+ε)^γ)^η",
     source="Que 2024, §4.2 (L2)",
-    linear=("E", "A"),
     requirements=_unmet_trends,
     chart=_JOINT_TERM,
     context=_context,
@@ -289,7 +286,6 @@ def dcpt_l2(
     formula="E + A/N^α + B·b^r/D^β + C/c^r",
     source="Que 2024, §4.2 (L4)",
     power_law_terms=_terms(lambda params, inputs: params["b"] ** inputs["r"]),
-    linear=("E", "A", "B", "C"),
     requirements=_unmet_trends,
     own_grid=_OWN_GRID,
 )
@@ -316,7 +312,6 @@ def dcpt_l4(
     inputs=_BILLIONS,
     formula="E + A/N^α + B/(r·D + (1−r)·σ)^β",
     source="Que 2024, §4.2 (L5)",
-    linear=("E", "A", "B"),
     requirements=_unmet_trends,
 )
 def dcpt_l5(

@@ -39,7 +39,6 @@ def _terms(params, inputs):
 @law(
     formula="E + A/N^α + B/D^β",
     source="Hoffmann 2022, eq. 2 and App. D.2; Que 2024, eq. 3; Zheng 2024, eq. 1",
-    linear=("E", "A", "B"),
     power_law_terms=_terms,
 )
 def chinchilla(
@@ -60,7 +59,6 @@ def chinchilla(
     name="cpt-chinchilla",
     formula="E + A/N^α + B/(D^β·N^γ)",
     source="Zheng 2024, eq. 4 (B, β are their B', β')",
-    linear=("E", "A", "B"),
     from_base=("E", "A", "alpha"),
     power_law_terms=_terms,
 )
@@ -84,7 +82,6 @@ def cpt_chinchilla(
     formula="a·C^−b",
     source="Zheng 2024, §4.2 (eq. 3 without its E′, on the lowest loss at each compute level); "
     "Kaplan 2020, eq. 1.3",
-    linear=("a",),
     with_floor="loss-compute-e",
 )
 def loss_compute(
@@ -101,7 +98,6 @@ def loss_compute(
     name="loss-compute-e",
     formula="E + A/C^γ",
     source="Zheng 2024, eq. 3 (E, A are its E′, A′; on the lowest loss at each compute level)",
-    linear=("E", "A"),
 )
 def loss_compute_e(
     C,

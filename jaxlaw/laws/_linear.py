@@ -1,0 +1,113 @@
+"""Which parameters a formula is linear in, read off its trace.
+
+A fit solves for such coefficients by least squares (variable projection), which makes far better
+starts. Every value of the traced formula is followed: what it depends on, and whether it is
+affine in that. The rules are few and never wrong: what they do not know counts as not linear.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+# Sums, and whatever only moves, repeats or leaves out elements.
+_LINEAR = {
+    "add", "add_any", "sub", "neg", "reduce_sum", "cumsum", "broadcast_in_dim", "reshape",
+    "squeeze", "expand_dims", "transpose", "concatenate", "stack", "unstack", "split", "slice", "rev",
+    "copy", "copy_p",
+}  # fmt: skip
+_PRODUCTS = {"mul", "dot_general"}
+_CALLS = {"pjit", "jit", "closed_call", "custom_jvp_call", "custom_vjp_call", "checkpoint"}
+
+
+class _Depends(NamedTuple):
+    """Parameters a value depends on: those it is affine in, and the others."""
+
+    affine: frozenset[str] = frozenset()
+    other: frozenset[str] = frozenset()
+
+    @property
+    def all(self) -> frozenset[str]:
+        return self.affine | self.other
+
+
+def linear_parameters(
+    function: Callable[..., Any], inputs: Mapping[str, bool], parameters: tuple[str, ...]
+) -> tuple[str, ...]:
+    """Parameters that a formula is affine in, all of them together, the others held.
+
+    Args:
+        function: ``function(*inputs, **parameters)``.
+        inputs: name → whether the input has a value for every drop of the learning rate.
+        parameters: names of the parameters.
+
+    Returns:
+        Names, in the order of ``parameters``. Of two coefficients that are multiplied with each
+        other the first; none where the function cannot be traced on plain arrays.
+    """
+    kind = jnp.result_type(float)
+    rows = [
+        jax.ShapeDtypeStruct((3, 2) if per_drop else (3,), kind) for per_drop in inputs.values()
+    ]
+    values = {name: jax.ShapeDtypeStruct((), kind) for name in parameters}
+    try:
+        traced = jax.make_jaxpr(lambda rows, values: function(*rows, **values))(rows, values)
+    except Exception:  # whatever a user's function may raise: the fit itself says what is wrong
+        return ()
+    # Dictionaries are flattened in the order of their sorted keys.
+    names = [None] * len(rows) + sorted(parameters)
+    start = [_Depends(frozenset(() if name is None else (name,))) for name in names]
+    coupled: set[frozenset[str]] = set()
+    outcome = _joined(_followed(traced.jaxpr, start, coupled))
+    chosen: list[str] = []
+    for name in parameters:
+        alone = all(frozenset((name, other)) not in coupled for other in chosen)
+        if name in outcome.affine and alone:
+            chosen.append(name)
+    return tuple(chosen)
+
+
+def _joined(several: list[_Depends]) -> _Depends:
+    """Of a sum: affine in what every part is affine in."""
+    other = frozenset().union(*(one.other for one in several))
+    return _Depends(frozenset().union(*(one.affine for one in several)) - other, other)
+
+
+def _followed(traced: Any, start: list[_Depends], coupled: set[frozenset[str]]) -> list[_Depends]:
+    """What the outputs of a traced function depend on, given what its inputs do."""
+    known: dict[Any, _Depends] = dict(zip(traced.invars, start, strict=True))
+
+    def look(var: Any) -> _Depends:
+        return _Depends() if hasattr(var, "val") else known.get(var, _Depends())
+
+    for equation in traced.eqns:
+        rule, operands = equation.primitive.name, [look(var) for var in equation.invars]
+        inner = equation.params.get("jaxpr") or equation.params.get("call_jaxpr")
+        everything = frozenset().union(*(one.all for one in operands))
+        if rule in _CALLS and inner is not None:
+            results = _followed(getattr(inner, "jaxpr", inner), operands, coupled)
+        elif rule in _LINEAR or _to_float(equation):
+            results = [_joined(operands)] * len(equation.outvars)
+        elif rule in _PRODUCTS:
+            first, second = operands
+            both = first.all & second.all
+            coupled |= {frozenset((a, b)) for a in first.all for b in second.all if a != b}
+            results = [_joined([first, second, _Depends(other=both)])]
+        elif rule == "div":
+            results = [_joined([operands[0], _Depends(other=operands[1].all)])]
+        elif rule == "select_n":
+            results = [_joined([*operands[1:], _Depends(other=operands[0].all)])]
+        else:
+            results = [_Depends(other=everything)] * len(equation.outvars)
+        known.update(zip(equation.outvars, results, strict=True))
+    return [look(var) for var in traced.outvars]
+
+
+def _to_float(equation: Any) -> bool:
+    """Whether an equation turns numbers into floating-point ones."""
+    if equation.primitive.name != "convert_element_type":
+        return False
+    return jnp.issubdtype(equation.params["new_dtype"], jnp.floating)
