@@ -16,8 +16,8 @@ import jax.numpy as jnp
 # Sums, and whatever only moves, repeats or leaves out elements.
 _LINEAR = {
     "add", "add_any", "sub", "neg", "reduce_sum", "cumsum", "broadcast_in_dim", "reshape",
-    "squeeze", "expand_dims", "transpose", "concatenate", "stack", "unstack", "split", "slice", "rev",
-    "copy", "copy_p",
+    "squeeze", "expand_dims", "transpose", "concatenate", "stack", "unstack", "split", "slice",
+    "rev", "copy", "copy_p",
 }  # fmt: skip
 _PRODUCTS = {"mul", "dot_general"}
 _CALLS = {"pjit", "jit", "closed_call", "custom_jvp_call", "custom_vjp_call", "checkpoint"}
