@@ -20,8 +20,6 @@ from pathlib import Path
 from typing import Any, get_args
 from uuid import uuid4
 
-import numpy as np
-
 from jaxlaw.errors import DataError, JaxlawError, UsageError, nearest_file
 from jaxlaw.notes import Note, Severity
 
@@ -40,12 +38,12 @@ def plain(value: Any) -> Any:
     """Mappings, sequences and numbers as JSON has them; infinities and NaN as strings."""
     if isinstance(value, Mapping):
         return {str(name): plain(item) for name, item in value.items()}
-    if isinstance(value, (list, tuple, np.ndarray)):
+    if hasattr(value, "tolist"):  # arrays and numbers of numpy, which stays unimported here
+        return plain(value.tolist())
+    if isinstance(value, (list, tuple)):
         return [plain(item) for item in value]
-    if isinstance(value, (np.bool_, np.integer)):
-        return value.item()
-    if isinstance(value, (float, np.floating)):
-        return float(value) if math.isfinite(value) else str(float(value))
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
     return value
 
 

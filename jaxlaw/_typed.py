@@ -23,7 +23,17 @@ import types
 import typing
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, ParamSpec, TypeVar, Union
+from typing import (
+    Annotated,
+    Any,
+    Literal,
+    NotRequired,
+    ParamSpec,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+)
 
 import jax
 import jax.numpy as jnp
@@ -234,11 +244,11 @@ def check(value: Any, kind: Any, where: str) -> Any:
         kind: the type hint.
         where: name of the value, and the place within it, for messages.
     """
-    origin = typing.get_origin(kind)
+    origin = get_origin(kind)
     if origin in (Union, types.UnionType):
-        return _as_one_of(typing.get_args(kind), value, where)
+        return _as_one_of(get_args(kind), value, where)
     if origin is Annotated:
-        return _in_range(typing.get_args(kind), value, where)
+        return _in_range(get_args(kind), value, where)
     known = _KINDS.get(origin or kind) if isinstance(origin or kind, Hashable) else None
     if known is not None:
         return known(kind, value, where)
@@ -333,7 +343,7 @@ def _text(kind: Any, value: Any, where: str) -> Any:
 
 def _choice(kind: Any, value: Any, where: str) -> Any:
     """Of the kind the choices are of: which of them, the function says better."""
-    choices = typing.get_args(kind)
+    choices = get_args(kind)
     alike = isinstance(value, str) and any(isinstance(choice, str) for choice in choices)
     if alike or any(value is choice for choice in choices):
         return value
@@ -345,7 +355,7 @@ def _mapping(kind: Any, value: Any, where: str) -> Any:
         if not (hasattr(value, "keys") and hasattr(value, "__getitem__")):
             raise _Wrong(where, value, "a dict")
         value = {name: value[name] for name in value.keys()}  # a DataFrame, a Series
-    of_key, of_value = typing.get_args(kind) or (Any, Any)
+    of_key, of_value = get_args(kind) or (Any, Any)
     return {
         check(name, of_key, f"a name in {where}"): check(one, of_value, f"{where}[{name!r}]")
         for name, one in value.items()
@@ -353,7 +363,7 @@ def _mapping(kind: Any, value: Any, where: str) -> Any:
 
 
 def _tuple(kind: Any, value: Any, where: str) -> Any:
-    members = typing.get_args(kind)
+    members = get_args(kind)
     if not (isinstance(value, list | tuple) or getattr(value, "ndim", 0) == 1):
         raise _Wrong(where, value, f"{len(members)} values, as (…, …)")
     if len(members) != len(value):
@@ -363,7 +373,7 @@ def _tuple(kind: Any, value: Any, where: str) -> Any:
 
 
 def _sequence(kind: Any, value: Any, where: str) -> Any:
-    (member,) = typing.get_args(kind) or (Any,)
+    (member,) = get_args(kind) or (Any,)
     if member is float and _is_number(value):  # one number stands for a list of one
         return [_number(member, value, where)]
     is_list = isinstance(value, list | tuple | range) or getattr(value, "ndim", 0) == 1
@@ -424,4 +434,60 @@ _KINDS: dict[Any, Callable[[Any, Any, str], Any]] = {
     Hashable: _hashable,
     os.PathLike: _path,
     Path: _path,
+}
+
+
+# JSON has no infinities and no NaN: in records they are these texts.
+NOT_FINITE = ("inf", "-inf", "nan")
+
+
+def schema(hint: Any) -> dict[str, Any]:
+    """The JSON Schema of what a type hint describes, as :func:`jaxlaw._json.plain` writes it.
+
+    Args:
+        hint: a type hint of numbers, texts, truth values, choices, dicts, sequences, dataclasses
+            and their unions. A dict of hints, ``{"law": str, "r": NotRequired[float]}``, is an
+            object with these fields and no others; a tuple of hints is one of them; a list of one
+            is a list of any length.
+    """
+    if isinstance(hint, dict):
+        optional = [name for name, one in hint.items() if get_origin(one) is NotRequired]
+        return {
+            "type": "object",
+            "properties": {name: schema(one) for name, one in hint.items()},
+            "required": [name for name in hint if name not in optional],
+            "additionalProperties": False,
+        }
+    if isinstance(hint, list):
+        return {"type": "array", "items": schema(hint[0])}
+    origin, members = get_origin(hint), get_args(hint)
+    if isinstance(hint, tuple) or origin in (Union, types.UnionType):
+        kinds = [schema(one) for one in (hint if isinstance(hint, tuple) else members)]
+        # One level: a number is a union itself.
+        flat = [inner for one in kinds for inner in one.get("anyOf", [one])]
+        return {"anyOf": flat}
+    if origin is NotRequired or origin is Annotated:
+        return schema(members[0])
+    if origin is Literal:
+        return {"enum": list(members)}
+    if origin in (dict, Mapping):
+        return {"type": "object", "additionalProperties": schema(members[1])}
+    if origin is tuple and members[-1] is not ...:
+        (kind,) = {str(one): one for one in members}.values()  # pairs are of one kind
+        return schema([kind]) | {"minItems": len(members), "maxItems": len(members)}
+    if origin in (list, tuple, Sequence):
+        return schema([members[0]])
+    if dataclasses.is_dataclass(hint):
+        hints = typing.get_type_hints(hint)
+        return schema({field.name: hints[field.name] for field in dataclasses.fields(hint)})
+    return _SCHEMAS[hint]
+
+
+_SCHEMAS: dict[Any, dict[str, Any]] = {
+    float: {"anyOf": [{"type": "number"}, {"enum": list(NOT_FINITE)}]},
+    int: {"type": "integer", "minimum": 0},
+    str: {"type": "string"},
+    bool: {"type": "boolean"},
+    type(None): {"type": "null"},
+    Any: {},
 }

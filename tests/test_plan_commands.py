@@ -13,7 +13,7 @@ from jaxlaw import planning, simulate
 
 pytest.importorskip("typer")
 from jaxlaw import cli  # noqa: E402, F401 (the commands join)
-from jaxlaw.cli._plan_output import plan  # noqa: E402
+from jaxlaw.cli._plans import plan  # noqa: E402
 
 
 @pytest.fixture

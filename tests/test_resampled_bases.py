@@ -11,7 +11,6 @@ from typer.testing import CliRunner
 import jaxlaw as jl
 from jaxlaw import planning, simulate
 from jaxlaw.cli import app
-from jaxlaw.cli._terminal import in_options
 from jaxlaw.uncertainty._bootstrap import resamples
 
 TABLE = simulate.experiment("cpt-chinchilla", noise=0.004).table
@@ -121,6 +120,6 @@ def test_saved_draws_of_a_base_are_one(base, continual, tmp_path, monkeypatch):
     for name, column in continual.params.items():
         np.testing.assert_array_equal(kept.params[name], column)
     few = CliRunner().invoke(app, [*asked[:4], "9", *asked[5:]])
-    assert "same number (-n 12)" in in_options(str(few.exception))
+    assert "same number (--resamples 12)" in str(few.exception)
     notes = planning.break_even(planning.Draws.load("base.json"), kept, N=1e9).notes
     assert "base-held" not in [note.code for note in notes]

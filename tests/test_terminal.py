@@ -5,7 +5,7 @@ import pytest
 
 pytest.importorskip("typer")
 
-from jaxlaw.cli._terminal import print_frame, print_table  # noqa: E402
+from jaxlaw.cli._output import print_frame, print_table  # noqa: E402
 
 FOLDED = """\
                                           a a a a a a a a a a a a a a a a

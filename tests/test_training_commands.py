@@ -133,7 +133,7 @@ def test_the_best_schedule_of_two_losses(command):
 @pytest.mark.parametrize(
     "arguments,message",
     [
-        (["out-of-domain", "losses.csv"], "no column 'loss_ood'"),
+        (["out-of-domain", "losses.csv"], "no column loss_ood"),
         (["out-of-domain", "losses.csv", "-c", "loss_odd=code"], "Did you mean 'loss_ood'"),
         (["out-of-domain", "losses.csv", "-c", "loss_ood=cod"], "Did you mean 'code'"),
         (["out-of-domain", "losses.csv", "--pt", PAIR[0]], "all of them"),
@@ -148,7 +148,9 @@ def test_the_best_schedule_of_two_losses(command):
 )  # fmt: skip
 def test_wrong_usage_of_other_sets_and_schedules(command, losses, arguments, message):
     code, _, err = command("plan", *arguments)
-    assert code == 2 and message in err
+    # A column that is not there is a matter of the data, as for `jaxlaw fit`.
+    about_data = "losses.csv: " in err
+    assert code == 2 - about_data and message in err
 
 
 @pytest.mark.parametrize(

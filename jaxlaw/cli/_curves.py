@@ -3,33 +3,30 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
-import pandas as pd
 import typer
 
 import jaxlaw as jl
-from jaxlaw.cli._options import Json, completed, fit_argument
-from jaxlaw.cli._saved import loaded_fit
-from jaxlaw.cli._terminal import (
+from jaxlaw.cli._inputs import loaded_fit
+from jaxlaw.cli._options import Json, completed, fit_argument, number, numbers_of
+from jaxlaw.cli._output import (
     CSV,
     JSON,
     PICTURE,
     check_out,
     is_picture,
-    number,
-    numbers_of,
     print_frame,
     print_json,
     print_wrapped,
     write_picture,
     write_table,
 )
-from jaxlaw.data._row_areas import AREAS, area_options, areas_along, batch_of
-from jaxlaw.data._run_schedules import as_schedule, read_schedules
 from jaxlaw.errors import UsageError
-from jaxlaw.schedules import Schedule
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pandas as pd
 
 _SHOWN = 20  # steps of a table, where none are named
 _AT = "Steps: 1000,2000; all; left out, 20 of them."
@@ -86,6 +83,12 @@ def areas_command(
 
     Example: jaxlaw areas cosine:peak=3e-4,steps=24000,warmup=2000 --at 2000,24000
     """
+    import numpy as np
+    import pandas as pd
+
+    from jaxlaw.data._row_areas import AREAS, area_options, areas_along, batch_of
+    from jaxlaw.data._run_schedules import as_schedule
+
     check_out(out, CSV, JSON)
     parsed = as_schedule(schedule)
     options = area_options(
@@ -124,6 +127,8 @@ def curve_command(
 
     Example: jaxlaw curve curve-fit.json --schedule wsd:peak=3e-4,steps=24000,warmup=2000
     """
+    from jaxlaw.data._run_schedules import as_schedule
+
     check_out(out, CSV, JSON, PICTURE)
     loaded, parsed, first = loaded_fit(fit), as_schedule(schedule), first_step or 0
     inputs, draw = numbers_of(value, "--input"), is_picture(out)
@@ -155,6 +160,8 @@ def curves_of(
     **reading: Any,
 ) -> jl.LossCurves:
     """The curves of ``jaxlaw fit --schedules``."""
+    from jaxlaw.data._run_schedules import as_schedule, read_schedules
+
     if schedules in ("lr", "schedule"):
         declared = None
     elif Path(schedules).is_file() or ":" not in schedules:
@@ -194,8 +201,10 @@ def _batch(text: str | None, column: bool = False) -> Any:
         return text if column else [number(one, "--batch") for one in text.split(",")]
 
 
-def _steps(at: str | None, schedule: Schedule, first: int = 0) -> np.ndarray:
+def _steps(at: str | None, schedule: jl.Schedule, first: int = 0) -> np.ndarray:
     """(points,) steps asked for."""
+    import numpy as np
+
     if at == "all":
         return first + np.arange(1, len(schedule) + 1)
     if at is None:
@@ -207,7 +216,7 @@ def _steps(at: str | None, schedule: Schedule, first: int = 0) -> np.ndarray:
     return steps.astype(int)
 
 
-def _check_steps(steps: np.ndarray, schedule: Schedule) -> None:
+def _check_steps(steps: np.ndarray, schedule: jl.Schedule) -> None:
     if steps.min() < 0 or steps.max() > len(schedule):
         raise UsageError(f"--at: the steps of this schedule are 0 to {len(schedule)}")
 
@@ -220,5 +229,5 @@ def _show(table: pd.DataFrame, out: Path | None, as_json: bool) -> None:
         print_json(record)
     elif out is None:
         if "outside" in table:
-            table = table.assign(outside=np.where(table["outside"], "outside", ""))
+            table = table.assign(outside=["outside" if one else "" for one in table["outside"]])
         print_frame(table)

@@ -9,24 +9,21 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
-import pandas as pd
 import typer
 
 import jaxlaw as jl
-from jaxlaw._tables import read_table
 from jaxlaw.cli import _options as opt
-from jaxlaw.cli._results import conclude
-from jaxlaw.cli._saved import law_named, loaded_fit
-from jaxlaw.cli._terminal import (
+from jaxlaw.cli._inputs import law_named, loaded_fit, points_of, read_points
+from jaxlaw.cli._options import combinations, numbers_of
+from jaxlaw.cli._output import (
     CSV,
     JSON,
     PICTURE,
     check_out,
-    combinations,
-    numbers_of,
-    print_frame,
+    conclude,
     print_json,
     print_wrapped,
+    say_tables,
     write_record,
 )
 
@@ -54,6 +51,8 @@ def plan_command(
     Example: jaxlaw sampling plan --budget 10 --steps 20000
     """
     check_out(out)
+    import pandas as pd
+
     found = jl.sampling.plan(budget, steps, every=every, method=method, rate=rate)
     table = pd.DataFrame({"step": found.steps})
     record = {"method": found.method, "rate": found.rate, "steps": found.steps.tolist()}
@@ -102,9 +101,11 @@ def next_command(
     """
     check_out(out)
     loaded = loaded_fit(fit)
+    from jaxlaw._tables import read_table
+
     listed = read_table(candidates)
     known = {k: v for k, v in reading["columns"].items() if v in listed.frame}
-    points = opt.points_of(loaded, opt.read_points(loaded, listed, known, reading["corpus"]))
+    points = points_of(loaded, read_points(loaded, listed, known, reading["corpus"]))
     asked = combinations(at, "--at")
     found = jl.sampling.next_runs(
         loaded, jl.read_runs(data, **reading), listed.frame.assign(**points),
@@ -117,7 +118,8 @@ def next_command(
         "noise": found.noise, "chosen": chosen.to_dict("records"),
     }  # fmt: skip
     head = found.summary().splitlines()[0]
-    conclude(record, found.notes, chosen, partial(_say, head, chosen), out, as_json)
+    say = partial(say_tables, head, chosen, notes=found.notes)
+    conclude(record, found.notes, chosen, say, out, as_json)
 
 
 @opt.reads_runs
@@ -162,7 +164,8 @@ def inflection_command(
     record |= {"below": found.below, "above": found.above}
     record |= {"trends": found.trends.to_dict("records")}
     head = "\n".join(found.summary().splitlines()[: -len(found.notes) or None])
-    conclude(record, found.notes, found.trends, partial(_say, head, found.trends), out, as_json)
+    say = partial(say_tables, head, found.trends, notes=found.notes)
+    conclude(record, found.notes, found.trends, say, out, as_json)
 
 
 @opt.reads_runs
@@ -186,14 +189,10 @@ def slopes_command(
         f"ΔL/ΔD falls from one share to the next in {found['falls'].mean():.0%} of the steps; the "
         "implicit trend asks for all"
     )
-    say = partial(_say, head, found.drop(columns="falls"))
+    say = partial(say_tables, head, found.drop(columns="falls"))
     record = {"slopes": found.to_dict("records")}
-    draw = partial(_draw_slopes, found)
-    conclude(record, (), found, say, out, as_json, draw=draw)
-
-
-def _draw_slopes(found: pd.DataFrame, plots: Any) -> Any:
-    return plots.slopes_over_share(found)
+    draw = lambda plots: plots.slopes_over_share(found)  # noqa: E731
+    conclude(record, (), found, say, out, as_json, draw)
 
 
 def requirements_command(
@@ -213,7 +212,7 @@ def requirements_command(
     for name in ("observed", "everywhere"):
         shown[name] = ["met" if one else "not met" for one in shown[name]]
     head = f"{loaded.law.name}: {loaded.law.formula}"
-    conclude(record, (), found, partial(_say, head, shown), out, as_json)
+    conclude(record, (), found, partial(say_tables, head, shown), out, as_json)
 
 
 def learnability_command(
@@ -237,7 +236,7 @@ def learnability_command(
     if as_json:
         print_json(record)
     else:
-        _say("what the early curves show", table)
+        say_tables("what the early curves show", table)
 
 
 def _number(value: Any) -> Any:
@@ -245,8 +244,3 @@ def _number(value: Any) -> Any:
     if isinstance(value, tuple):
         return [_number(one) for one in value]
     return None if value != value else value
-
-
-def _say(head: str, table: pd.DataFrame) -> None:
-    print_wrapped(head)
-    print_frame(table)

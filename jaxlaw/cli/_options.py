@@ -1,27 +1,28 @@
-"""Options that several commands take; needs typer, which is an extra."""
+"""Options that several commands take, and how their texts are read; needs typer, an extra.
+
+Nothing here imports JAX or pandas before an option is used: help and completion must not wait
+for them. Choices that such a module defines are written out here; a test compares them.
+"""
 
 from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import jax
-import numpy as np
-import pandas as pd
 import typer
 
 import jaxlaw as jl
-from jaxlaw._tables import read_table
-from jaxlaw.cli._saved import PUBLISHED, loaded_fit
-from jaxlaw.cli._terminal import number, numbers_of, pairs, ranges_of, unit_of
-from jaxlaw.data._columns import SIDES, missing_column, numbers, usual_columns
-from jaxlaw.data._runs import target_column
-from jaxlaw.data.formats import FORMATS
-from jaxlaw.errors import DataError, UsageError
-from jaxlaw.fitting.solvers import SOLVERS
+from jaxlaw.cli._inputs import PUBLISHED, loaded_fit
+from jaxlaw.errors import UsageError
+
+if TYPE_CHECKING:
+    import numpy as np
+
+SOLVERS = ("newton", "lbfgs")
+FORMATS = ("wandb", "tensorboard", "lm-eval", "hf-trainer")
 
 
 def completed(values: Iterable[str] | Callable[[], Iterable[str]]) -> Callable[..., list[str]]:
@@ -32,6 +33,11 @@ def completed(values: Iterable[str] | Callable[[], Iterable[str]]) -> Callable[.
         return [one for one in every if one.startswith(incomplete)]
 
     return matching
+
+
+def law_names() -> Iterable[str]:
+    """Names of the laws."""
+    return jl.laws.names()
 
 
 def _published_fits() -> list[str]:
@@ -52,7 +58,7 @@ LawOrFit = Annotated[
     typer.Argument(
         help=f"Name of a law, {OWN_LAW}, or a fit of these data (JSON).",
         metavar="LAW",
-        autocompletion=completed(jl.laws.names),
+        autocompletion=completed(law_names),
     ),
 ]
 Data = Annotated[str, typer.Argument(help="CSV, JSON lines or Parquet file; - for stdin.")]
@@ -157,73 +163,63 @@ def columns_named(text: str | None) -> list[str] | None:
     return text.split(",") if text else None
 
 
-def read_points(
-    fit: jl.Fit, source: Any, columns: dict[str, str], corpus: str | None, where: str | None = None
-) -> jl.Runs:
-    """A table of points; columns not said have the fitted runs' names, or the law's."""
-    table = read_table(source)
-    columns = usual_columns(fit, table.frame, columns, corpus)
-    return jl.read_runs(table, columns, corpus=corpus, where=where)
+def pairs(items: Sequence[str] | None, option: str) -> dict[str, str]:
+    """``["N=n_params"]`` → ``{"N": "n_params"}``."""
+    pairs = {}
+    for item in items or ():
+        name, sign, value = item.partition("=")
+        if not sign or not name or not value:
+            raise UsageError(f"{option} takes NAME=VALUE, not '{item}'")
+        if name in pairs:
+            raise UsageError(f"{option} names {name} twice")
+        pairs[name] = value
+    return pairs
 
 
-def points_of(fit: jl.Fit, runs: jl.Runs) -> dict[str, np.ndarray]:
-    """The inputs of a law, in a table of points in the units of the fitted runs."""
-    return {name: _input_column(runs, name) for name in fit.law.input_names}
-
-
-def observed_target(fit: jl.Fit, runs: jl.Runs) -> tuple[str, np.ndarray] | None:
-    """The column of a table of points that holds the law's target, and its (n,) values.
-
-    A row that was not observed has NaN. None where no row was, or where nothing says which of two
-    corpora is meant: neither hinders a prediction.
-    """
+def number(text: str, option: str) -> float:
+    """The number, or a complaint that names the option."""
     try:
-        name = target_column(runs, fit.law)
-    except UsageError:
-        return None
-    if name not in runs.table:
-        return None
-    values = numbers(runs.table[name], runs.location(name))
-    return (name, values) if np.isfinite(values).any() else None
+        return float(text)
+    except ValueError:
+        raise UsageError(f"{option}: '{text}' is not a number") from None
 
 
-def other_columns(runs: jl.Runs, inputs: Iterable[str], found: Iterable[str]) -> dict[str, Any]:
-    """The columns of a table of points that are no inputs; renamed where a result has the name."""
-    return {
-        f"{name} (as in the file)" if name in found else name: _cells(runs.table[name])
-        for name in runs.table
-        if name not in inputs
-    }
+def unit_of(text: str) -> Any:
+    """A number, or a word such as B for read_runs to judge."""
+    try:
+        return float(text)
+    except ValueError:
+        return text
 
 
-def _cells(column: pd.Series) -> Any:
-    """Numbers as they are, and anything else as JSON and CSV can hold it."""
-    values = column.to_numpy()
-    if values.dtype.kind in "iufb":
-        return values
-    kept = (str, bool, int, float)
-    missing = column.isna().to_numpy()
-    cells = [None if gone else one if isinstance(one, kept) else str(one)
-             for gone, one in zip(missing, values, strict=True)]  # fmt: skip
-    return np.array(cells, object)
+def numbers_of(items: Sequence[str] | None, option: str) -> dict[str, float]:
+    """``["N=1e9"]`` → ``{"N": 1e9}``."""
+    return {name: number(text, option) for name, text in pairs(items, option).items()}
 
 
-def _input_column(runs: jl.Runs, name: str) -> np.ndarray:
-    """A column of points; r also from the share of the other corpus."""
-    mine, flip = name, False
-    if runs.corpus and name in SIDES and name not in runs.table:
-        mine, other = sorted(SIDES[name], key=lambda side: side[-1] != runs.corpus[0])
-        if mine not in runs.table and other in runs.table:
-            mine, flip = other, True
-    if mine not in runs.table:
-        raise missing_column(name, " (an input of the law)", mine, runs.table, runs.source)
-    place = runs.location(mine)
-    values = numbers(runs.table[mine], place)
-    bad = ~np.isfinite(values)
-    if bad.any():
-        rows = place.rows(runs.table.index[bad], values[bad])
-        raise DataError(f"{place}: no number in {rows}; leave these rows out")
-    return 1 - values if flip else values
+def ranges_of(
+    items: Sequence[str] | None, option: str
+) -> dict[str, tuple[float | None, float | None]]:
+    """``["alpha=0.1:1"]`` → ``{"alpha": (0.1, 1)}``."""
+    return {name: value_range(text, option) for name, text in pairs(items, option).items()}
+
+
+def value_range(text: str, option: str) -> tuple[float | None, float | None]:
+    """``0.1:1`` → (0.1, 1), either side may be empty."""
+    low, colon, high = text.partition(":")
+    if not colon:
+        raise UsageError(f"{option} takes LOW:HIGH, either may be empty, not '{text}'")
+    return number(low, option) if low else None, number(high, option) if high else None
+
+
+def combinations(items: Sequence[str] | None, option: str) -> dict[str, np.ndarray]:
+    """``["N=1e9,7e9", "D=1e12"]`` → arrays (k,) by name, of all k combinations."""
+    import numpy as np
+
+    given = pairs(items, option)
+    values = [[number(one, option) for one in text.split(",")] for text in given.values()]
+    grids = np.meshgrid(*values, indexing="ij")
+    return {name: grid.ravel() for name, grid in zip(given, grids, strict=True)}
 
 
 def values_of(items: list[str] | None) -> dict[str, Any] | None:
@@ -238,107 +234,113 @@ def values_of(items: list[str] | None) -> dict[str, Any] | None:
     return found or None
 
 
-# Options that come together: name → its kind and default.
-_READING: dict[str, tuple[Any, Any]] = {
-    "column": (Columns, None),
-    "unit": (Units, None),
-    "where": (Where, None),
-    "weight": (Weight, None),
-    "corpus": (Corpus, None),
-    "drop_invalid": (DropInvalid, False),
-    "format": (Format, None),
-    "value": (Values, None),
-}
-_POSING: dict[str, tuple[Any, Any]] = {
-    "constraint": (Constraint, None),
-    "delta": (Delta, None),
-    "space": (Space, None),
-    "fix": (Fix, None),
-    "tie": (Tie, None),
-    "bound": (Bound, None),
-    "base": (Base, None),
-}
-_WORKING: dict[str, tuple[Any, Any]] = {
-    "work_dir": (WorkDir, None),
-    "progress": (Progress, None),
-    "distributed": (Distributed, False),
-    "compile_cache": (CompileCache, None),
-}
+# What a plan takes.
+At = Annotated[
+    list[str] | None,
+    typer.Option(help="N=1.8e9: an input, in the units of the fitted runs; repeatable."),
+]
+Draws = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--bootstrap",
+        help="Table (CSV) of a fit on resamples, a column a parameter: intervals. One for "
+        "each fit, in their order. What `jaxlaw bootstrap --draws` wrote as JSON needs none: "
+        "it stands in place of the fit.",
+    ),
+]
+Limit = Annotated[
+    list[str] | None, typer.Option(help="N=1e8:7e10, either side may be empty; repeatable.")
+]
+PlanOut = Annotated[
+    Path | None, typer.Option(help="Write the answer (JSON, CSV) or draw it (PNG, PDF, SVG).")
+]
+
+
+def inputs_at(at: list[str] | None) -> dict[str, Any]:
+    """``["N=1e9", "r=best"]`` → numbers by name, and what r=best stands for."""
+    named = pairs(at, "--at")
+    best = {"r": "best"} if named.get("r") == "best" else {}
+    return {name: number(v, "--at") for name, v in named.items() if name not in best} | best
+
+
+def numbers_in(text: str, option: str, between: int = 13) -> list[float]:
+    """``1e19,1e20``, or so many numbers between ``1e19:1e23``."""
+    if ":" not in text:
+        return [number(one, option) for one in text.split(",")]
+    low, high = value_range(text, option)
+    if low is None or high is None or not 0 < low < high:
+        raise UsageError(f"{option} takes LOW:HIGH or a list, not '{text}'")
+    import numpy as np
+
+    return list(np.geomspace(low, high, between))
+
 
 Command = Callable[..., None]
 
 
-def reads_runs(command: Command) -> Command:
-    """The command, with the options of how runs are read; it is given ``reading``.
+def with_options(command: Command, into: str, made_by: Callable[..., Any]) -> Command:
+    """The command, with the options of a function; it is given what that returns.
 
-    That is what :func:`jaxlaw.read_runs` is told. An option that the command has in a form of its
-    own stays with it.
+    Args:
+        command: the command.
+        into: name of the argument through which the command is given it.
+        made_by: the function, whose arguments are annotated as options. One that the command has
+            in a form of its own stays with it.
     """
-    return _with_options(command, "reading", _READING, _reading)
-
-
-def poses_fits(command: Command) -> Command:
-    """The command, with the options of what is fitted; it is given ``posing``.
-
-    That is what :func:`jaxlaw.fit` is told of the problem, without what was left out.
-    """
-    return _with_options(command, "posing", _POSING, _posing)
-
-
-def works_long(command: Command) -> Command:
-    """The command, with the options of long work; it is given ``working``, in a job joined."""
-    return _with_options(command, "working", _WORKING, _working)
-
-
-def is_silent(working: dict[str, Any]) -> bool:
-    """Whether this is a process of a job whose first one speaks for all."""
-    return working["distributed"] and jax.process_index() > 0
-
-
-def _with_options(
-    command: Command, into: str, options: dict[str, tuple[Any, Any]], told: Callable[..., Any]
-) -> Command:
-    signature = inspect.signature(command, eval_str=True)
-    own = [one for one in signature.parameters.values() if one.name != into]
-    taken = {one.name for one in own}
-    added = {name: of for name, of in options.items() if name not in taken}
+    own = [
+        p for p in inspect.signature(command, eval_str=True).parameters.values() if p.name != into
+    ]
+    added = {
+        name: one.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+        for name, one in inspect.signature(made_by, eval_str=True).parameters.items()
+        if name not in {p.name for p in own}
+    }
 
     @functools.wraps(command)
     def call(**given: Any) -> None:
         asked = {name: given.pop(name) for name in added}
-        command(**given, **{into: told(**asked)})
+        command(**given, **{into: made_by(**asked)})
 
-    more = [
-        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
-        for name, (kind, default) in added.items()
-    ]
-    call.__signature__ = signature.replace(parameters=[*own, *more])  # type: ignore[attr-defined]
+    kept = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in own]
+    call.__signature__ = inspect.Signature([*kept, *added.values()])  # type: ignore[attr-defined]
     return call
 
 
 def _reading(
-    column: list[str] | None,
-    unit: list[str] | None,
-    value: list[str] | None,
-    **others: Any,
+    column: Columns = None,
+    unit: Units = None,
+    where: Where = None,
+    weight: Weight = None,
+    corpus: Corpus = None,
+    drop_invalid: DropInvalid = False,
+    format: Format = None,
+    value: Values = None,
 ) -> dict[str, Any]:
+    """What :func:`jaxlaw.read_runs` is told."""
+    others = {"where": where, "weight": weight, "corpus": corpus, "format": format}
     return {
         "columns": pairs(column, "--column"),
         "units": {name: unit_of(text) for name, text in pairs(unit, "--unit").items()},
         "values": values_of(value),
+        "drop_invalid": drop_invalid,
         **others,
     }
 
 
 def _posing(
-    fix: list[str] | None,
-    tie: list[str] | None,
-    bound: list[str] | None,
-    base: Path | None = None,
-    **others: Any,
+    constraint: Constraint = None,
+    delta: Delta = None,
+    space: Space = None,
+    fix: Fix = None,
+    tie: Tie = None,
+    bound: Bound = None,
+    base: Base = None,
 ) -> dict[str, Any]:
+    """What :func:`jaxlaw.fit` is told of the problem, without what was left out."""
     asked = {
-        **others,
+        "constraint": constraint,
+        "delta": delta,
+        "space": space,
         "fixed": numbers_of(fix, "--fix"),
         "tied": pairs(tie, "--tie"),
         "bounds": ranges_of(bound, "--bound"),
@@ -347,7 +349,30 @@ def _posing(
     return {name: value for name, value in asked.items() if value not in (None, {})}
 
 
-def _working(distributed: bool, **others: Any) -> dict[str, Any]:
+def _working(
+    work_dir: WorkDir = None,
+    progress: Progress = None,
+    distributed: Distributed = False,
+    compile_cache: CompileCache = None,
+) -> dict[str, Any]:
+    """How long work is done, in a job that has been joined."""
     if distributed:
         jl.join_processes()
-    return {"distributed": distributed, **others}
+    return {
+        "work_dir": work_dir,
+        "progress": progress,
+        "distributed": distributed,
+        "compile_cache": compile_cache,
+    }
+
+
+reads_runs = functools.partial(with_options, into="reading", made_by=_reading)
+poses_fits = functools.partial(with_options, into="posing", made_by=_posing)
+works_long = functools.partial(with_options, into="working", made_by=_working)
+
+
+def is_silent(working: dict[str, Any]) -> bool:
+    """Whether this is a process of a job whose first one speaks for all."""
+    import jax
+
+    return working["distributed"] and jax.process_index() > 0

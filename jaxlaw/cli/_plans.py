@@ -1,114 +1,326 @@
-"""The commands ``jaxlaw plan …`` of size and data; needs typer, which is an extra."""
+"""The commands ``jaxlaw plan …``; needs typer, which is an extra.
+
+Their options are made of the signatures and docstrings of the functions of :mod:`jaxlaw.planning`
+that they call (:func:`asks`). Most commands are a row of :data:`_PLAIN`; those that read more
+than fits, or choose between functions, are written below it.
+"""
 
 from __future__ import annotations
 
-from functools import partial
+import inspect
+from collections.abc import Callable, Sequence
+from functools import partial, wraps
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
 import typer
 
 import jaxlaw as jl
-from jaxlaw import planning
+from jaxlaw.cli import _options as opt
+from jaxlaw.cli._inputs import PUBLISHED, law_named, loaded_fits
 from jaxlaw.cli._options import (
-    Columns,
-    Format,
-    Json,
-    Level,
-    Values,
-    fit_argument,
-    reads_runs,
+    inputs_at,
+    number,
+    numbers_in,
+    numbers_of,
+    pairs,
+    ranges_of,
+    value_range,
     values_of,
 )
-from jaxlaw.cli._plan_output import (
+from jaxlaw.cli._output import (
     ANSWER,
-    At,
-    Draws,
-    Limit,
-    Out,
-    budgets_of,
-    inputs_at,
-    plan,
-    show,
-    tell,
+    check_out,
+    conclude_plan,
+    is_picture,
+    print_frame,
 )
-from jaxlaw.cli._saved import loaded_fits
-from jaxlaw.cli._terminal import check_out, pairs, ranges_of
-from jaxlaw.errors import UsageError
+from jaxlaw.cli._signatures import REQUIRED, Argument, signature
+from jaxlaw.errors import UsageError, nearest
 
-FitFile = Annotated[Path, fit_argument("A fit that `jaxlaw fit --out` wrote.")]
-ScratchFile = Annotated[Path, fit_argument("A fit of runs from scratch (JSON).")]
-ContinualFile = Annotated[Path, fit_argument("A fit of runs from a base (JSON).")]
-CorpusTokens = Annotated[
-    float | None, typer.Option(help="With r=best: tokens there are of that corpus.")
-]
+if TYPE_CHECKING:
+    from jaxlaw.planning import ContinualRun
+
+plan: typer.Typer = typer.Typer(
+    help="Answer a question with a fitted law.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+_SHOWN = 20  # steps of a predicted curve
 
 
-@plan.command("allocation")
-def allocation_command(
-    fit: FitFile,
-    compute: Annotated[float, typer.Option(help="FLOPs, counted as 6·N·D.")],
-    at: Annotated[
-        list[str] | None, typer.Option(help="r=0.5: other inputs; r=best searches it; repeatable.")
-    ] = None,
-    limit: Limit = None,
-    corpus_tokens: CorpusTokens = None,
-    bootstrap: Draws = None,
-    level: Level = 0.95,
-    out: Out = None,
-    as_json: Json = False,
-) -> None:
-    """Size and tokens that a compute budget is best spent on.
+# --- options from signatures
 
-    Example: jaxlaw plan allocation fit.json --compute 1e21
+
+def _both(text: str, option: str) -> tuple[float, float]:
+    low, high = value_range(text, option)
+    if low is None or high is None:
+        raise UsageError(f"{option} takes LOW:HIGH, both of them")
+    return low, high
+
+
+def _all_both(items: Any, option: str) -> dict[str, tuple[float, float]]:
+    return {name: _both(text, f"{option} {name}=") for name, text in pairs(items, option).items()}
+
+
+def _schedule(text: str, option: str) -> Any:
+    from jaxlaw.data._run_schedules import as_schedule
+
+    return as_schedule(text)
+
+
+def _as_it_is(value: Any, option: str) -> Any:
+    return value
+
+
+#: Type hint → the kind of option, how its text is read, and how that is said in its help.
+_KINDS: dict[str, tuple[Any, Callable[[Any, str], Any], str]] = {
+    "float": (float, _as_it_is, ""),
+    "int": (int, _as_it_is, ""),
+    "int | Sequence[float]": (int, _as_it_is, ""),
+    "str": (str, _as_it_is, ""),
+    "Mapping[str, tuple[float | None, float | None]]": (
+        list[str],
+        ranges_of,
+        "NAME=LOW:HIGH, either side may be empty; repeatable.",
+    ),
+    "Mapping[str, tuple[float, float]]": (list[str], _all_both, "NAME=LOW:HIGH; repeatable."),
+    "Mapping[str, float]": (list[str], numbers_of, "NAME=VALUE; repeatable."),
+    "Sequence[float]": (str, numbers_in, "1e19,1e20, or 1e19:1e23 (13 of them)."),
+    "tuple[float, float]": (str, _both, "LOW:HIGH."),
+    "Schedule": (str, _schedule, "Such as wsd:peak=2e-4,steps=40000,final=2e-5."),
+}
+#: Arguments of the same name whose options commands share.
+_SHARED: dict[str, tuple[Any, Callable[[Any, str], Any]]] = {
+    "level": (opt.Level, _as_it_is),
+    "column": (opt.Columns, pairs),
+    "where": (opt.Where, _as_it_is),
+    "law": (Annotated[str, typer.Option(help=f"A law of one input, or {opt.OWN_LAW}.")],
+            lambda text, _: law_named(text)),
+}  # fmt: skip
+
+
+#: Arguments that are fits: what of.
+_FITS = {
+    "fit": "that `jaxlaw fit --out` wrote",
+    "scratch": "of runs from scratch",
+    "continual": "of runs from a base",
+    "general": "of the general loss",
+    "domain": "of the domain loss",
+    "pt": "of the loss on the pre-training corpus",
+    "cpt": "of the loss on the new corpus",
+}
+
+
+class Call:
+    """A call of a function of planning, made of options.
+
+    Attributes:
+        fits: the fits, or bootstraps, that the command was given, in their order.
+        arguments: what the function will be called with.
     """
-    check_out(out, *ANSWER)
-    (loaded,) = loaded_fits([fit], bootstrap)
-    options = {
-        "limits": ranges_of(limit, "--limit"),
-        "corpus_tokens": corpus_tokens,
-        **inputs_at(at),
-    }
-    found = planning.allocation(loaded, compute, level=level, **options)
+
+    def __init__(self, function: str, fits: list[Any], arguments: dict[str, Any]) -> None:
+        self.function, self.fits, self.arguments = function, fits, arguments
+
+    def __call__(self, **more: Any) -> Any:
+        """What the function finds, given more arguments."""
+        return getattr(jl.planning, self.function)(*self.fits, **{**self.arguments, **more})
+
+
+def asks(
+    function: str, fits: Sequence[str] = (), skip: Sequence[str] = (), **renamed: str
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """A command with the options that the signature of a function of planning asks for.
+
+    It is given ``call``, a :class:`Call`.
+
+    Args:
+        function: name of the function.
+        fits: its leading arguments that are files of fits.
+        skip: arguments that the command takes in a form of its own.
+        renamed: argument → name of its option, where that is another.
+    """
+    meant = signature("planning", function)
+    flags: dict[str, tuple[str, Any, Any, Callable[[Any, str], Any]]] = {}
+    inputs = [name for name in meant.arguments if name.isupper() and name not in skip]
+    for one in meant.arguments.values():
+        if one.name in (*fits, *skip, *inputs) or one.hint.startswith("Callable"):
+            continue
+        kind, read = _option(one, renamed.get(one.name))
+        flags[one.name] = (_name(one, renamed.get(one.name)), kind, one.default, read)
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        own = list(inspect.signature(command, eval_str=True).parameters.values())
+        with_inputs = bool(inputs or meant.others) and "at" not in {one.name for one in own}
+
+        @wraps(command)
+        def run(**given: Any) -> None:
+            check_out(given["out"], *ANSWER)
+            files = [given.pop(name) for name in fits]
+            loaded = loaded_fits(files, given.pop("bootstrap")) if fits else []
+            arguments = inputs_at(given.pop("at")) if with_inputs else {}
+            for argument, (name, _, default, read) in flags.items():
+                value = given.pop(name)
+                # What was left out stays out: the function knows its default.
+                if value is not None and value is not False and value != default:
+                    arguments[argument] = read(value, "--" + name.replace("_", "-"))
+            command(**given, call=Call(function, loaded, arguments))
+
+        added = [
+            _parameter(name, Annotated[str, opt.fit_argument(f"A fit {_FITS[name]} (JSON).")])
+            for name in fits
+        ]
+        # Options of the command's own come in front, --out and --json at the end.
+        last = [one for one in own if one.name in ("out", "as_json")]
+        added += [one for one in own if one not in last and one.name != "call"]
+        added += [_parameter(name, kind, default) for name, kind, default, _ in flags.values()]
+        if with_inputs:
+            added.append(_parameter("at", _at("best" in (meant.others or "")), None))
+        if fits:
+            added.append(_parameter("bootstrap", opt.Draws, None))
+        kept = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in [*added, *last]]
+        run.__signature__ = inspect.Signature(kept)  # type: ignore[attr-defined]
+        if not (command.__doc__ or "").partition("Example:")[0].strip():
+            run.__doc__ = f"{meant.summary}\n\n{inspect.cleandoc(command.__doc__ or '')}"
+        return run
+
+    return decorate
+
+
+def _parameter(name: str, kind: Any, default: Any = REQUIRED) -> inspect.Parameter:
+    default = inspect.Parameter.empty if default is REQUIRED else default
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
+
+
+def _name(argument: Argument, renamed: str | None) -> str:
+    """Of an option: what is repeated is named once, and a count without its n."""
+    many = argument.hint.startswith("Mapping[")
+    name = argument.name.removesuffix("s") if many else argument.name
+    return renamed or {"n_resamples": "resamples", "confidence_level": "level"}.get(name, name)
+
+
+def _option(argument: Argument, renamed: str | None) -> tuple[Any, Callable[[Any, str], Any]]:
+    """The annotation that typer reads, and how the option's text becomes the argument."""
+    if (name := _name(argument, renamed)) in _SHARED:
+        return _SHARED[name]
+    help = argument.help[:1].upper() + argument.help[1:]
+    if argument.choices:
+        listed = " or ".join(argument.choices)
+        shown = help if all(one in help for one in argument.choices) else f"{help} ({listed})"
+        shell = opt.completed(argument.choices)
+        return Annotated[str, typer.Option(help=shown, autocompletion=shell)], _as_it_is
+    if argument.hint == "bool":
+        flag = "--" + name.replace("_", "-")
+        return Annotated[bool, typer.Option(flag, help=help)], _as_it_is
+    kind, read, form = _KINDS.get(argument.hint, (None, _as_it_is, ""))
+    if kind is None:  # a table: any that jaxlaw reads
+        return Annotated[str, typer.Argument(help=help)], _as_it_is
+    if argument.default is not REQUIRED and argument.default is None:
+        kind = kind | None
+    least = 0 if argument.hint == "int" else None
+    return Annotated[kind, typer.Option(help=f"{help} {form}".strip(), min=least)], read
+
+
+def _at(searched: bool) -> Any:
+    more = "; r=best searches it" if searched else ""
+    help = f"N=1.8e9: an input, in the units of the fitted runs{more}; repeatable."
+    return Annotated[list[str] | None, typer.Option(help=help)]
+
+
+# --- plans that are one call
+
+
+def _isoloss(plots: Any, found: Any, call: Call) -> Any:
+    """Contours of equal loss around a budget, and the run that was found on them."""
+    compute = call.arguments.get("compute", found.compute)
     around = (compute / 1e3, compute * 10)
-    tell(
-        found, out, as_json, draw=lambda plots: plots.isoloss(loaded, around, mark=found, **options)
-    )
+    return plots.isoloss(call.fits[0], around, mark=found, **_without(call, "compute", "level"))
 
 
-@plan.command("allocation-law")
-def allocation_law_command(
-    fit: FitFile,
-    at: Annotated[list[str] | None, typer.Option(help="r=0.5: other inputs; repeatable.")] = None,
-    bootstrap: Draws = None,
-    level: Level = 0.95,
-    out: Out = None,
-    as_json: Json = False,
-) -> None:
-    """Exponents and coefficients of the best size and tokens, where they are powers of compute.
+def _without(call: Call, *names: str) -> dict[str, Any]:
+    return {name: value for name, value in call.arguments.items() if name not in names}
 
-    Example: jaxlaw plan allocation-law fit.json
-    """
-    check_out(out, *ANSWER)
-    (loaded,) = loaded_fits([fit], bootstrap)
-    inputs = inputs_at(at)
-    found = planning.allocation_law(loaded, level=level, **inputs)
-    tell(found, out, as_json, draw=lambda plots: plots.isoloss(loaded, (1e18, 1e24), **inputs))
+
+#: Command → function of planning, its arguments that are fits, example, picture, other names.
+_PLAIN: dict[str, tuple[str, tuple[str, ...], str, Callable[..., Any], dict[str, str]]] = {
+    "mixture": (
+        "optimal_mixture", ("general", "domain"),
+        "general.json domain.json --start 2.86 --at N=2e9 --at D=1e10",
+        lambda plots, found, call: plots.trade_off(found), {},
+    ),
+    "critical": (
+        "critical_ratio", ("general",), "general.json --start 2.86 --at N=1.8e9 --at D=1e10",
+        lambda plots, found, call: plots.share_back(*call.fits, **_without(call, "level")), {},
+    ),
+    "limited": (
+        "optimal_mixture_data_limited", ("domain",), "domain.json --tokens 5e7 --at N=1.8e9",
+        lambda plots, found, call: plots.limited_domain(
+            *call.fits, call.arguments["corpus_tokens"], **_without(call, "corpus_tokens")
+        ), {"corpus_tokens": "tokens"},
+    ),
+    "allocation": ("allocation", ("fit",), "fit.json --compute 1e21", _isoloss, {}),
+    "allocation-law": (
+        "allocation_law", ("fit",), "fit.json",
+        lambda plots, found, call: plots.isoloss(
+            *call.fits, (1e18, 1e24), **_without(call, "level")
+        ), {},
+    ),
+    "savings": (
+        "frontier_savings", ("scratch", "continual"),
+        "published:zheng-2024-frontier-scratch\npublished:zheng-2024-frontier-cpt "
+        "--compute 1e17,1e20,1e23",
+        lambda plots, found, call: plots.compute_saved(found.table), {},
+    ),
+    "breakeven": (
+        "break_even", ("scratch", "continual"), "scratch.json continual.json --at N=1.4e9",
+        lambda plots, found, call: plots.both_ways(
+            *call.fits, found=found, **_without(call, "level")
+        ), {},
+    ),
+    "valuation": (
+        "pretraining_value", (), "checkpoints.csv --target 25 --baseline 12 --at 1e12",
+        lambda plots, found, call: plots.value(found, call.arguments.get("target")), {},
+    ),
+    "model": (
+        "choose_model", (), "samples.csv --at 1e6",
+        lambda plots, found, call: plots.model_losses(found), {},
+    ),
+}  # fmt: skip
+
+
+def _plain(
+    name: str, function: str, fits: tuple[str, ...], example: str, draw: Callable[..., Any],
+    renamed: dict[str, str],
+) -> None:  # fmt: skip
+    def command(call: Call, out: opt.PlanOut = None, as_json: opt.Json = False) -> None:
+        found = call()
+        # The whole curve, or every model; of others the numbers in one row.
+        table = getattr(found, "curve", None) if name == "mixture" else None
+        table = found.table if name == "model" else table
+        more = {"pays": found.pays} if name == "breakeven" else None
+        conclude_plan(found, out, as_json, lambda plots: draw(plots, found, call), table, more)
+
+    command.__doc__ = f"Example: jaxlaw plan {name} {example}"
+    plan.command(name)(asks(function, fits, **renamed)(command))
+
+
+for _command, _how in _PLAIN.items():
+    _plain(_command, *_how)
+
+
+# --- plans that read or choose more
 
 
 @plan.command("frontier")
-@reads_runs
+@opt.reads_runs
+@asks("frontier", ["fit"], computes="compute")
 def frontier_command(
-    fit: FitFile,
-    compute: Annotated[str, typer.Option(help="FLOPs: 1e19,1e20 or 1e19:1e23 (13 of them).")],
+    call: Call,
     data: Annotated[str | None, typer.Option(help="The runs of the fit, for the picture.")] = None,
-    at: At = None,
-    limit: Limit = None,
-    bootstrap: Draws = None,
-    level: Level = 0.95,
-    out: Out = None,
-    as_json: Json = False,
+    out: opt.PlanOut = None,
+    as_json: opt.Json = False,
     *,
     reading: dict[str, Any],
 ) -> None:
@@ -116,195 +328,417 @@ def frontier_command(
 
     Example: jaxlaw plan frontier fit.json --compute 1e19:1e23 --data runs.csv --out frontier.png
     """
-    check_out(out, *ANSWER)
     if data is None and any(reading.values()):
         raise UsageError("options say how data are read, and there are none: --data FILE")
-    (loaded,) = loaded_fits([fit], bootstrap)
-    budgets = budgets_of(compute)
-    options = {"limits": ranges_of(limit, "--limit"), **inputs_at(at)}
-    found = planning.frontier(loaded, budgets, level=level, **options)
-    ends = (min(budgets), max(budgets))
-    runs = None if data is None else jl.read_runs(data, **reading)
-    show(
-        found.table, found.notes, out, as_json,
-        lambda p: p.isoloss(loaded, ends, runs=runs, **options),
-    )  # fmt: skip
+    budgets, runs = call.arguments["computes"], None
+    if data is not None:
+        runs = jl.read_runs(data, **reading)
+    ends, options = (min(budgets), max(budgets)), _without(call, "computes", "level")
+    conclude_plan(
+        call(), out, as_json, lambda plots: plots.isoloss(*call.fits, ends, runs=runs, **options)
+    )
 
 
 @plan.command("target")
+@asks("min_compute", ["fit"], skip=["loss"])
 def target_command(
-    fit: FitFile,
+    call: Call,
     loss: Annotated[float | None, typer.Option(help="To be reached, in nats.")] = None,
     compute: Annotated[float | None, typer.Option(help="With N or D: FLOPs to spend.")] = None,
-    at: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="N=7e9: tokens for this size; D=1e12: size for these; r=0.5, or r=best; "
-            "repeatable."
-        ),
-    ] = None,
-    limit: Limit = None,
-    corpus_tokens: CorpusTokens = None,
-    bootstrap: Draws = None,
-    level: Level = 0.95,
-    out: Out = None,
-    as_json: Json = False,
+    out: opt.PlanOut = None,
+    as_json: opt.Json = False,
 ) -> None:
-    """The least compute to a loss; at a given N or D, the other one.
+    """The least compute to a loss; at a given N or D (--at), the other one.
 
     Example: jaxlaw plan target fit.json --loss 2.1 --at N=7e9
     """
-    check_out(out, *ANSWER)
-    (loaded,) = loaded_fits([fit], bootstrap)
-    inputs = inputs_at(at)
-    if {"N", "D"} & set(inputs):
-        if limit or corpus_tokens or "best" in inputs.values():
+    options = call.arguments
+    drawn = {name: options[name] for name in ("r", "limits", "corpus_tokens") if name in options}
+    if {"N", "D"} & set(options):
+        if {"limits", "corpus_tokens"} & set(options) or "best" in options.values():
             raise UsageError(
                 "--limit, --corpus-tokens and r=best are for the least compute; with N or D given "
                 "none is needed"
             )
-        found = planning.tokens_or_size_for(
-            loaded, loss=loss, compute=compute, level=level, **inputs
-        )
+        found = jl.planning.tokens_or_size_for(*call.fits, loss=loss, compute=compute, **options)
     elif loss is None or compute is not None:
         raise UsageError("give --loss; or --at N=… (or D=…) with --loss or --compute")
     else:
-        found = planning.min_compute(
-            loaded, loss, limits=ranges_of(limit, "--limit"), corpus_tokens=corpus_tokens,
-            level=level, **inputs,
-        )  # fmt: skip
-    around = found.compute if 0 < found.compute < np.inf else 1e21
-    drawn: dict[str, Any] = {name: value for name, value in inputs.items() if name == "r"}
-    drawn |= {"limits": ranges_of(limit, "--limit"), "corpus_tokens": corpus_tokens}
+        found = call(loss=loss)
+    around = found.compute if 0 < found.compute < float("inf") else 1e21
     ends = around / 100, around * 100
-    tell(found, out, as_json, draw=lambda plots: plots.isoloss(loaded, ends, mark=found, **drawn))
+    conclude_plan(
+        found, out, as_json, lambda plots: plots.isoloss(*call.fits, ends, mark=found, **drawn)
+    )
 
 
 @plan.command("transfer")
+@asks("compute_savings", ["scratch", "continual"], skip=["loss"])
 def transfer_command(
-    scratch: ScratchFile,
-    continual: ContinualFile,
+    call: Call,
     loss: Annotated[float | None, typer.Option(help="Of both, in nats.")] = None,
     at: Annotated[
         list[str] | None,
         typer.Option(help="N=1.4e9 and D=1e10, of the continual run; repeatable."),
     ] = None,
-    bootstrap: Draws = None,
-    level: Level = 0.95,
-    out: Out = None,
-    as_json: Json = False,
+    out: opt.PlanOut = None,
+    as_json: opt.Json = False,
 ) -> None:
     """Data transferred and compute saved by a base; without N, each at its best size.
 
     Example: jaxlaw plan transfer scratch.json continual.json --at N=1.4e9 --at D=1e10
     """
-    check_out(out, *ANSWER)
-    fits = loaded_fits([scratch, continual], bootstrap)
     inputs = inputs_at(at)
-    if "N" in inputs:
-        found = planning.data_transferred(*fits, loss=loss, level=level, **inputs)
-    elif loss is None or inputs:
-        raise UsageError("give --at N=… with --at D=… or --loss; or --loss alone")
-    else:
-        found = planning.compute_savings(*fits, loss, level=level)
     if "N" not in inputs:
-        tell(found, out, as_json, draw=lambda plots: plots.both_ways(*fits, found=found))
+        if loss is None or inputs:
+            raise UsageError("give --at N=… with --at D=… or --loss; or --loss alone")
+        found = call(loss=loss)
+        conclude_plan(found, out, as_json, lambda plots: plots.both_ways(*call.fits, found=found))
         return
-    tokens = np.geomspace(found.D / 100, found.D * 10, 41)
-    table = partial(planning.transfer_table, *fits, [found.N], tokens)
-    tell(found, out, as_json, draw=lambda plots: plots.compute_saved(table()))
+    found = jl.planning.data_transferred(*call.fits, loss=loss, **call.arguments, **inputs)
 
+    def draw(plots: Any) -> Any:
+        tokens = numbers_in(f"{found.D / 100}:{found.D * 10}", "--at", 41)
+        return plots.compute_saved(jl.planning.transfer_table(*call.fits, [found.N], tokens))
 
-@plan.command("savings")
-def savings_command(
-    scratch: Annotated[Path, fit_argument("A law of the compute C, from scratch (JSON).")],
-    continual: Annotated[Path, fit_argument("A law of the compute C, from a base (JSON).")],
-    compute: Annotated[str, typer.Option(help="FLOPs: 1e19,1e20 or 1e19:1e23 (13 of them).")],
-    bootstrap: Draws = None,
-    level: Level = 0.95,
-    out: Out = None,
-    as_json: Json = False,
-) -> None:
-    """Compute saved by a base at equal loss, by two laws of the lowest loss over compute.
-
-    Example: jaxlaw plan savings published:zheng-2024-frontier-scratch
-    published:zheng-2024-frontier-cpt --compute 1e17,1e20,1e23
-    """
-    check_out(out, *ANSWER)
-    fits = loaded_fits([scratch, continual], bootstrap)
-    found = planning.frontier_savings(*fits, budgets_of(compute), level=level)
-    show(found.table, found.notes, out, as_json, lambda plots: plots.compute_saved(found.table))
+    conclude_plan(found, out, as_json, draw)
 
 
 @plan.command("observed-transfer")
+@asks("observed_transfer", skip=["scratch", "continual"])
 def observed_transfer_command(
+    call: Call,
     scratch: Annotated[str, typer.Argument(help="Curves from scratch: columns N, D and loss.")],
     continual: Annotated[str, typer.Argument(help="Curves from a base: the same columns.")],
-    column: Columns = None,
-    format: Format = None,
-    value: Values = None,
-    by: Annotated[str, typer.Option(help="Column that pairs the curves.")] = "N",
-    out: Out = None,
-    as_json: Json = False,
+    column: opt.Columns = None,
+    format: opt.Format = None,
+    value: opt.Values = None,
+    out: opt.PlanOut = None,
+    as_json: opt.Json = False,
 ) -> None:
     """Data transferred and compute saved by a base at equal loss, of observed curves.
 
     Example: jaxlaw plan observed-transfer scratch.csv continual.csv --out transfer.csv
     """
-    check_out(out, *ANSWER)
-    columns, values = pairs(column, "--column"), values_of(value)
-    found = planning.observed_transfer(
-        *(
-            jl.read_runs(data, columns, format=format, values=values).table
-            for data in (scratch, continual)
-        ),
-        by=by,
-    )
-    show(found, (), out, as_json, lambda plots: plots.data_transferred(found))
-
-
-@plan.command("breakeven")
-def breakeven_command(
-    scratch: ScratchFile,
-    continual: ContinualFile,
-    compute: Annotated[float | None, typer.Option(help="At this budget, over the size.")] = None,
-    at: Annotated[list[str] | None, typer.Option(help="N=1.4e9: over the tokens.")] = None,
-    bootstrap: Draws = None,
-    level: Level = 0.95,
-    out: Out = None,
-    as_json: Json = False,
-) -> None:
-    """Where a base stops paying: at a size, at a budget, or of all budgets.
-
-    Example: jaxlaw plan breakeven scratch.json continual.json --at N=1.4e9
-    """
-    check_out(out, *ANSWER)
-    fits = loaded_fits([scratch, continual], bootstrap)
-    options = {"compute": compute, **inputs_at(at)}
-    found = planning.break_even(*fits, level=level, **options)
-    tell(
-        found, out, as_json, more={"pays": found.pays},
-        draw=lambda plots: plots.both_ways(*fits, found=found, **options),
-    )  # fmt: skip
+    tables = {
+        name: jl.read_runs(
+            data, pairs(column, "--column"), format=format, values=values_of(value)
+        ).table
+        for name, data in (("scratch", scratch), ("continual", continual))
+    }
+    found = call(**tables)
+    conclude_plan(found, out, as_json, lambda plots: plots.data_transferred(found))
 
 
 @plan.command("envelope")
+@asks("loss_envelope", skip=["table"])
 def envelope_command(
+    call: Call,
     data: Annotated[str, typer.Argument(help="Points of curves: columns N, D (or C) and loss.")],
-    column: Columns = None,
-    format: Format = None,
-    value: Values = None,
-    run: Annotated[str | None, typer.Option(help="Column that tells runs apart [N].")] = None,
-    levels: Annotated[int, typer.Option(min=2, help="How many levels of compute.")] = 30,
-    out: Out = None,
-    as_json: Json = False,
+    column: opt.Columns = None,
+    format: opt.Format = None,
+    value: opt.Values = None,
+    out: opt.PlanOut = None,
+    as_json: opt.Json = False,
 ) -> None:
     """The lowest loss at each level of compute: a table for `jaxlaw fit loss-compute-e`.
 
     Example: jaxlaw plan envelope runs.csv -c N=n_params -c D=n_tokens --out frontier.csv
     """
-    check_out(out, *ANSWER)
-    columns, values = pairs(column, "--column"), values_of(value)
-    table = jl.read_runs(data, columns, format=format, values=values).table
-    found = planning.loss_envelope(table, levels, run=run)
-    show(found, (), out, as_json, lambda plots: plots.lowest_of_runs(found, table))
+    read = {"format": format, "values": values_of(value)}
+    table = jl.read_runs(data, pairs(column, "--column"), **read).table
+    found = call(table=table)
+    conclude_plan(found, out, as_json, lambda plots: plots.lowest_of_runs(found, table))
+
+
+@plan.command("shares")
+@asks("optimal_domain_weights", skip=["domains", "general"])
+def shares_command(
+    call: Call,
+    domains: Annotated[list[str], typer.Argument(help="code=code.json math=math.json …")],
+    general: Annotated[Path | None, typer.Option(help="A fit of the general loss.")] = None,
+    bootstrap: opt.Draws = None,
+    out: opt.PlanOut = None,
+    as_json: opt.Json = False,
+) -> None:
+    """Shares of several domains at once, under a budget on the general loss.
+
+    Example: jaxlaw plan shares code=code.json law=law.json --general general.json
+    --start 2.9 --at N=2e9 --at D=1e10
+    """
+    files = {name: Path(path) for name, path in pairs(domains, "the domains").items()}
+    fits = loaded_fits([*files.values(), *([general] if general else [])], bootstrap)
+    found = call(
+        domains=dict(zip(files, fits, strict=False)), general=fits[-1] if general else None
+    )
+    conclude_plan(found, out, as_json, lambda plots: plots.domain_shares(found))
+
+
+@plan.command("replay")
+@asks("compare_replay", skip=["fit"])
+def replay_command(
+    call: Call,
+    fit: Annotated[
+        Path, typer.Argument(help="A fit (JSON), or observed losses: columns D, r, loss[, N].")
+    ],
+    column: opt.Columns = None,
+    bootstrap: opt.Draws = None,
+    out: opt.PlanOut = None,
+    as_json: opt.Json = False,
+) -> None:
+    """Shares compared at equal compute on the corpus: where their losses meet.
+
+    Example: jaxlaw plan replay domain.json --shares 0.2,0.5,0.8 --at N=1.8e9
+    """
+    by_law = fit.suffix.lower() == ".json" or str(fit).startswith(PUBLISHED)
+    if by_law and column:
+        raise UsageError("--column is for a table of observed losses; a fit knows its columns")
+    if by_law:
+        (loaded,) = loaded_fits([fit], bootstrap)
+    else:
+        loaded = jl.read_runs(fit, pairs(column, "--column")).table
+    found = call(fit=loaded)
+    conclude_plan(found, out, as_json, lambda plots: plots.replay_losses(found), found.table)
+
+
+# --- plans of a continual run
+
+
+def _continual_run(
+    pretraining: Annotated[
+        str,
+        typer.Option(
+            help="wsd:steps=40000,peak=2e-4[,decay=0.2][,warmup=…]; or cosine, linear, constant; "
+            "or unknown.",
+        ),
+    ],
+    run: Annotated[
+        str,
+        typer.Option(
+            help="cosine:steps=10000[,peak=1e-4][,warmup=500][,start=0][,final=0]; without a peak "
+            "it goes on from the last rate.",
+        ),
+    ],
+    loss_potential: Annotated[
+        float, typer.Option(help="Last rate of pre-training over its peak.")
+    ] = 0.0,
+    replay: Annotated[float, typer.Option(help="Share of the pre-training corpus.")] = 0.0,
+    value: Annotated[
+        list[str] | None, typer.Option("--input", help="Other inputs: N=1e9; repeatable.")
+    ] = None,
+    decay: Annotated[
+        float | None, typer.Option(help="λ of the areas, for fits that do not know.")
+    ] = None,
+    epsilon: Annotated[
+        float | None, typer.Option(help="ε of areas whose momentum is weighted with the rate.")
+    ] = None,
+) -> dict[str, Any]:
+    """What ``run``, ``inputs`` and ``area_options`` of a plan are."""
+    base = None
+    if pretraining != "unknown":
+        keys = ("steps", "peak", "decay", "warmup")
+        shape, given = _phase(pretraining, "--pretraining", keys)
+        if not {"steps", "peak"} <= set(given):
+            raise UsageError("--pretraining needs steps= and peak=")
+        base = jl.planning.Pretraining(shape=shape, **given)
+    shape, given = _phase(run, "--run", ("steps", "peak", "decay", "warmup", "start", "final"))
+    if "steps" not in given:
+        raise UsageError("--run needs steps=")
+    areas = {"decay": decay, "epsilon": epsilon}
+    continual: ContinualRun = jl.planning.ContinualRun(
+        base, shape=shape, loss_potential=loss_potential, replay=replay, **given
+    )
+    return {
+        "run": continual,
+        "inputs": numbers_of(value, "--input"),
+        "area_options": {name: one for name, one in areas.items() if one is not None},
+    }
+
+
+def _phase(text: str, option: str, keys: tuple[str, ...]) -> tuple[str, dict[str, Any]]:
+    """The shape and the numbers of ``wsd:steps=40000,peak=2e-4``."""
+    shape, _, rest = text.partition(":")
+    given = numbers_of([part for part in rest.split(",") if part], option)
+    for name in given:
+        if name not in keys:
+            raise UsageError(f"{option} takes {', '.join(keys)}, not {name}.{nearest(name, keys)}")
+    return shape, given
+
+
+_of_a_continual_run = partial(opt.with_options, into="setting", made_by=_continual_run)
+
+
+@plan.command("training")
+@_of_a_continual_run
+@asks("optimal_training", ["pt", "cpt"], skip=["run", "over", "weight", "inputs", "area_options"])
+def training_command(
+    call: Call,
+    weight: Annotated[
+        str | None, typer.Option(help="λ1 of the first loss, λ2 is 1 − λ1: 0.7; or several.")
+    ] = None,
+    over: Annotated[
+        list[str] | None,
+        typer.Option(help="To search: replay=0:1; loss_potential, peak, steps; repeatable."),
+    ] = None,
+    vary: Annotated[
+        list[str] | None, typer.Option(help="To tabulate: steps=5000,20000; repeatable.")
+    ] = None,
+    out: opt.PlanOut = None,
+    as_json: opt.Json = False,
+    *,
+    setting: dict[str, Any],
+) -> None:
+    """Losses at the end of a continual run, or its best settings (Wang 2025, §4 and §5).
+
+    Fits are files of `jaxlaw fit --out`, or published:NAME (`jaxlaw laws --published`).
+
+    Example: jaxlaw plan training published:wang-2025-pt published:wang-2025-cpt
+    --pretraining wsd:steps=40000,peak=2e-4 --run cosine:steps=10000,peak=2e-5,warmup=500
+    --weight 0.5 --over replay=0:1
+    """
+    if (weight is None) != (over is None) or (over is None) == (vary is None):
+        raise UsageError("give --vary for a table, or --weight and --over for the best settings")
+    if vary is not None:
+        settings = {
+            name: [number(one, "--vary") for one in text.split(",")]
+            for name, text in pairs(vary, "--vary").items()
+        }
+        level = {name: one for name, one in call.arguments.items() if name == "level"}
+        found = jl.planning.final_losses(*call.fits, **setting, **level, **settings)
+        drawn = next(iter(settings))
+        conclude_plan(found, out, as_json, lambda plots: plots.losses_over(found, drawn))
+        return
+    ranges = _all_both(over, "--over")
+    weights = [number(one, "--weight") for one in (weight or "").split(",")]
+    first = next(iter(ranges))
+    curve = partial(
+        jl.planning.tradeoff_curve, *call.fits, over=ranges, **setting, **call.arguments
+    )
+    if len(weights) > 1:
+        balance = curve(weights=weights)
+        conclude_plan(balance, out, as_json, lambda plots: plots.balance(balance, first))
+        return
+    best = call(weight=weights[0], over=ranges, **setting)
+    conclude_plan(best, out, as_json, lambda plots: plots.balance(curve(), first))
+
+
+@plan.command("turning")
+@_of_a_continual_run
+@asks("turning_length", skip=["pt", "run", "cpt", "inputs", "area_options"])
+def turning_command(
+    call: Call,
+    pt: Annotated[str, opt.fit_argument("Fit of the loss on the pre-training corpus.")],
+    cpt: Annotated[
+        str | None, typer.Option(help="Fit of the loss on the new corpus, for a weight.")
+    ] = None,
+    bootstrap: opt.Draws = None,
+    out: opt.PlanOut = None,
+    as_json: opt.Json = False,
+    *,
+    setting: dict[str, Any],
+) -> None:
+    """The steps after which a loss is back at its start, or never (Wang 2025, §4.4).
+
+    Example: jaxlaw plan turning published:wang-2025-pt --replay 0.9
+    --pretraining wsd:steps=10000,peak=2e-4 --run cosine:steps=10000,peak=2e-4,warmup=500
+    """
+    first, *second = loaded_fits([pt] if cpt is None else [pt, cpt], bootstrap)
+    found = call(pt=first, cpt=second[0] if second else None, **setting)
+    draw = None if cpt else lambda plots: plots.way_back(first, setting["run"], found)
+    conclude_plan(found, out, as_json, draw)
+
+
+@plan.command("out-of-domain")
+@asks("out_of_domain", skip=["nonnegative"], observed="data")
+def out_of_domain_command(
+    call: Call,
+    free: Annotated[bool, typer.Option("--free", help="Weights may be negative.")] = False,
+    pt: Annotated[
+        str | None, typer.Option(help="With --cpt, --schedule: predict the curve from these fits.")
+    ] = None,
+    cpt: Annotated[str | None, typer.Option(help="Fit of the loss on the new corpus.")] = None,
+    schedule: Annotated[
+        str | None, typer.Option(help="wsd:peak=2e-4,steps=40000+cosine:peak=1e-4,steps=10000")
+    ] = None,
+    replay: Annotated[float | None, typer.Option(help="Of that run.")] = None,
+    out: opt.PlanOut = None,
+    as_json: opt.Json = False,
+) -> None:
+    """Another validation loss as a mixture of the two: its weights, its balance, its curve.
+
+    Training it best is `jaxlaw plan training` at --weight BALANCE (Wang 2025, eq. 6).
+
+    Example: jaxlaw plan out-of-domain losses.csv -c loss_ood=code_loss
+    """
+    given = [one is not None for one in (pt, cpt, schedule)]
+    if any(given) and not all(given) or replay is not None and not any(given):
+        raise UsageError("a curve is predicted from --pt, --cpt and --schedule, all of them")
+    found, curve, more = call(nonnegative=not free), None, {}
+    if pt is not None and cpt is not None and schedule is not None:
+        along = _schedule(schedule, "--schedule")
+        curve = found.predict_curve(*loaded_fits([pt, cpt], None), along, replay=replay)
+        more = {"curve": {name: one.tolist() for name, one in curve.items()}}
+    table = found.table if curve is None else curve
+    conclude_plan(found, out, as_json, lambda plots: plots.ood_losses(found, curve), table, more)
+    if curve is not None and not as_json and (out is None or is_picture(out)):
+        import numpy as np
+
+        rows = np.unique(np.linspace(0, len(curve) - 1, _SHOWN).astype(int))
+        print_frame(curve.iloc[rows].drop(columns="outside"))
+
+
+@plan.command("schedule")
+@asks("optimal_schedule", skip=["fit", "weights", "inputs"])
+def schedule_command(
+    call: Call,
+    fits: Annotated[list[str], opt.fit_argument("A fit of loss curves; several are balanced.")],
+    weight: Annotated[
+        str | None, typer.Option(help="Of two losses λ1 of the first; or one each: 0.7,0.3.")
+    ] = None,
+    value: Annotated[
+        list[str] | None,
+        typer.Option("--input", help="Other inputs: N=1e9; r=0.2,0.8 one each; repeatable."),
+    ] = None,
+    bootstrap: opt.Draws = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Write it (JSON), its rates (CSV) or draw it (PNG, …).")
+    ] = None,
+    as_json: opt.Json = False,
+) -> None:
+    """The rates of a run at whose end the predicted loss is lowest, under the limits given.
+
+    Example: jaxlaw plan schedule curve-fit.json --steps 24000 --peak 3e-4 --floor 3e-5
+    --shortest-decay 5000
+    """
+    import pandas as pd
+
+    loaded = loaded_fits(fits, bootstrap)
+    found = call(
+        fit=loaded if len(loaded) > 1 else loaded[0],
+        weights=_weights(weight, len(loaded)),
+        inputs=_inputs(value, len(loaded)),
+    )
+    steps = range(1, len(found.schedule) + 1)
+    rates = pd.DataFrame({"step": steps, "lr": found.schedule.rates})
+    conclude_plan(found, out, as_json, lambda plots: plots.best_rates(found), rates)
+
+
+def _weights(text: str | None, losses: int) -> list[float] | None:
+    """``0.7,0.3``; of two losses ``0.7`` says the same."""
+    if text is None:
+        return None
+    found = [number(one, "--weight") for one in text.split(",")]
+    return [*found, 1 - found[0]] if losses == 2 and len(found) == 1 else found
+
+
+def _inputs(items: list[str] | None, losses: int) -> list[dict[str, float]]:
+    """Other inputs of each loss, from ``N=1e9`` for all and ``r=0.2,0.8``."""
+    each: list[dict[str, float]] = [{} for _ in range(losses)]
+    for name, text in pairs(items, "--input").items():
+        values = [number(one, "--input") for one in text.split(",")]
+        if len(values) not in (1, losses):
+            raise UsageError(f"--input {name}= has {len(values)} numbers for {losses} losses: one "
+                             "for all, or one each")  # fmt: skip
+        for one, own in zip(each, values * (losses // len(values)), strict=True):
+            one[name] = own
+    return each

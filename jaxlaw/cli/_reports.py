@@ -8,13 +8,12 @@ from typing import Annotated, Any
 import typer
 
 import jaxlaw as jl
-from jaxlaw import planning
 from jaxlaw._json import write_whole
 from jaxlaw.cli import _curves as curves
 from jaxlaw.cli import _options as opt
-from jaxlaw.cli._plan_output import inputs_at
-from jaxlaw.cli._saved import loaded, with_draws
-from jaxlaw.cli._terminal import (
+from jaxlaw.cli._inputs import loaded, with_draws
+from jaxlaw.cli._options import inputs_at
+from jaxlaw.cli._output import (
     HTML,
     check_out,
     print_json,
@@ -99,7 +98,7 @@ def report_command(
     else:
         drawn = found if bootstrap is None else with_draws(result, found, bootstrap)
         told["plans"] = _plans(drawn, compute, general, start, threshold, at, level)
-        if isinstance(drawn, planning.Draws):
+        if isinstance(drawn, jl.planning.Draws):
             found, told["intervals"] = drawn.fit, drawn
         if data is not None and schedules is not None:
             told["runs"] = curves.curves_of(data, *along, fill=fill, **reading)
@@ -142,14 +141,14 @@ def _plans(
         raise UsageError("the best mixture needs both --general FIT and --start LOSS")
     if compute is not None:
         spent = {name: value for name, value in inputs.items() if name not in ("N", "D")}
-        plans.append(planning.allocation(source, compute, level=level, **spent))
+        plans.append(jl.planning.allocation(source, compute, level=level, **spent))
     if general is not None:
         others = {name: value for name, value in inputs.items() if name != "r"}
         other = loaded(general, "fit", "bootstrap")
         if hasattr(source, "fit"):  # draws of one corpus alone are no pairs
             source = source.fit
         plans.append(
-            planning.optimal_mixture(
+            jl.planning.optimal_mixture(
                 other, source, start=start, threshold=threshold, level=level, **others
             )
         )

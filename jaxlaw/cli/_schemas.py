@@ -1,15 +1,21 @@
-"""What ``--json`` prints, as a JSON Schema for each command; needs typer, which is an extra."""
+"""What ``--json`` prints, as a JSON Schema for each command; needs typer, which is an extra.
+
+Each record is described by type hints, which :func:`jaxlaw._typed.schema` writes as a schema;
+what a plan prints is described by the class that its function returns.
+"""
 
 from __future__ import annotations
 
 import dataclasses
+from functools import cache
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal, NotRequired, get_type_hints
 
 import typer
 
+import jaxlaw as jl
 from jaxlaw.cli._options import Json
-from jaxlaw.cli._terminal import (
+from jaxlaw.cli._output import (
     JSON,
     check_out,
     print_json,
@@ -17,277 +23,171 @@ from jaxlaw.cli._terminal import (
     write_json,
 )
 from jaxlaw.errors import UsageError, nearest
-from jaxlaw.planning._allocation import Allocation, AllocationLaw
-from jaxlaw.planning._answers import Answer
-from jaxlaw.planning._continual import OptimalTraining, TurningLength
-from jaxlaw.planning._downstream import ModelChoice, Valuation
-from jaxlaw.planning._mixture import (
-    CriticalRatio,
-    DomainShares,
-    LimitedMixture,
-    Mixture,
-    ReplayComparison,
-)
-from jaxlaw.planning._out_of_domain import OutOfDomain
-from jaxlaw.planning._transfer import BreakEven, Saving, Transfer
+from jaxlaw.notes import Note
 
 Schema = dict[str, Any]
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
-# JSON has no infinities and no NaN: they are these strings.
-NUMBER: Schema = {"anyOf": [{"type": "number"}, {"enum": ["inf", "-inf", "nan"]}]}
-TEXT: Schema = {"type": "string"}
-COUNT: Schema = {"type": "integer", "minimum": 0}
-TRUTH: Schema = {"type": "boolean"}
-
-
-def record(optional: Schema | None = None, /, **fields: Schema) -> Schema:
-    """An object with these fields, perhaps the optional ones, and no others."""
-    return {
-        "type": "object",
-        "properties": {**fields, **(optional or {})},
-        "required": list(fields),
-        "additionalProperties": False,
-    }
-
-
-def list_of(item: Schema) -> Schema:
-    """An array of any length."""
-    return {"type": "array", "items": item}
-
-
-def by_name(item: Schema) -> Schema:
-    """An object with names of the user's or the law's for keys."""
-    return {"type": "object", "additionalProperties": item}
-
-
-def or_null(item: Schema) -> Schema:
-    """The same, or null where there is none."""
-    return {"anyOf": [item, {"type": "null"}]}
-
-
-def columns_of(*names: str, more: Schema | None = None, **others: Schema) -> Schema:
-    """A table, a list for each column; ``more`` says what further columns hold."""
-    every = {name: list_of(NUMBER) for name in names} | others
-    return record(**every) | ({} if more is None else {"additionalProperties": list_of(more)})
-
-
-PAIR: Schema = {"type": "array", "items": NUMBER, "minItems": 2, "maxItems": 2}
-NOTE = record(code=TEXT, severity={"enum": ["info", "warning", "error"]}, message=TEXT)
-NOTES = list_of(NOTE)
-CELL: Schema = {"anyOf": [*NUMBER["anyOf"], TEXT, TRUTH, {"type": "null"}]}
-ROWS = list_of(by_name(CELL))  # of a table, with its columns' names
-
-FITTED_LAW = {
-    "schema": COUNT,
-    "law": TEXT,
-    "constraint": or_null(TEXT),
-    "params": by_name(NUMBER),
-    "units": by_name(NUMBER),
-    "ranges": by_name(PAIR),
-    "joint_ranges": or_null(by_name({"type": "array", "items": NUMBER})),
-    "fixed": by_name(NUMBER),
-    "area_options": or_null(by_name(CELL)),
-    "columns": or_null(by_name(TEXT)),
-    "source": TEXT,
-    "notes": NOTES,
-    "delta": NUMBER,
+_Cell = float | str | bool | None
+_Rows = list[dict[str, _Cell]]  # of a table, with its columns' names
+_Notes = list[Note]
+_INTERVAL_ROW = {
+    "parameter": str,
+    "estimate": float,
+    "std_err": float,
+    "low": float,
+    "high": float,
 }
-EVIDENCE = dict(
-    objective=NUMBER,
-    metrics=by_name(NUMBER),
-    status=TEXT,
-    agreement=NUMBER,
-    n_starts=COUNT,
-    n_solved=COUNT,
-    runner_up=or_null(record(objective=NUMBER, share=NUMBER, params=by_name(NUMBER))),
-    n_observations=COUNT,
-    n_dropped=COUNT,
-    space={"enum": ["log", "linear"]},
-    asymmetry=NUMBER,
-    solver=TEXT,
-    tied=or_null(by_name(TEXT)),
-    bounds=or_null(by_name({"type": "array", "items": or_null(NUMBER)})),
-    optima=or_null({"type": "array", "items": {"type": "array", "items": NUMBER}}),
-)
-FIT = record(**FITTED_LAW, **EVIDENCE)
-INTERVAL_ROW = {
-    "parameter": TEXT,
-    "estimate": NUMBER,
-    "std_err": NUMBER,
-    "low": NUMBER,
-    "high": NUMBER,
+_CORPUS = {
+    "true": dict[str, float],
+    "fitted": dict[str, float],
+    "rms_error": float,
+    "r2": float,
+    "objective": float,
+    "agreement": float,
 }
+_PREDICTIONS = {"predictions": NotRequired[_Rows]}
+_OUTSIDE = {"outside": list[bool]}
 
 
-def answer(cls: type[Answer], optional: Schema | None = None, /, **more: Schema) -> Schema:
-    """Of a plan with one answer: its numbers, what binds, intervals and notes."""
+def _columns(*names: str) -> dict[str, Any]:
+    """A table, a list for each column."""
+    return {name: list[float] for name in names}
+
+
+def _answer(cls: type, **more: Any) -> dict[str, Any]:
+    """A plan with one answer: its numbers, what binds, intervals and notes."""
+    from jaxlaw.planning._answers import Answer
+
     shared = {field.name for field in dataclasses.fields(Answer)}
-    own = [f for f in dataclasses.fields(cls) if f.name not in shared and f.type == "float"]
-    return record(
-        optional,
-        **{field.name: NUMBER for field in own},
-        binding=TEXT,
-        level=NUMBER,
-        interval=by_name(PAIR),
-        notes=NOTES,
-        **more,
-    )
+    own = [f.name for f in dataclasses.fields(cls) if f.name not in shared and f.type == "float"]
+    last = {"binding": str, "level": float, "interval": dict[str, tuple[float, float]]}
+    return {**dict.fromkeys(own, float), **last, "notes": _Notes, **more}
 
 
-def table(*names: str) -> Schema:
-    """Of a plan with many answers: these columns, ends of intervals, settings; and notes."""
-    return columns_of(*names, more=CELL, notes=NOTES)
+def _fit(cls: type) -> dict[str, Any]:
+    """A fit, or a law with its parameters, as its class declares it; its law is named."""
+    own = get_type_hints(cls)
+    fields = {one.name: own[one.name] for one in dataclasses.fields(cls) if one.name != "sample"}
+    named = {"schema": int, "law": str, "constraint": str | None}
+    return fields | named | {"area_options": dict[str, _Cell] | None}
 
 
-def _scored(columns: Schema) -> Schema:
-    """Columns of predictions; beside them scores, where there were targets to compare with."""
-    columns["properties"]["scores"] = by_name(NUMBER)
-    return columns
-
-
-_SHARES = answer(DomainShares)
-_SHARES["properties"].pop("general_share")
-_SHARES["required"].remove("general_share")
-_SHARES["patternProperties"] = {r"^(r|loss)\[.*\]$": NUMBER}
-
-_CORPUS = record(
-    true=by_name(NUMBER),
-    fitted=by_name(NUMBER),
-    rms_error=NUMBER,
-    r2=NUMBER,
-    objective=NUMBER,
-    agreement=NUMBER,
-)
-_FOLDS = by_name(list_of(CELL))  # columns of a study's frames
-
-#: Command → the schema of what it prints with ``--json``.
-SCHEMAS: dict[str, Schema] = {
-    "laws": {"anyOf": [ROWS, record(**FITTED_LAW)]},
-    "demo": record(general=_CORPUS, domain=_CORPUS, picture=or_null(TEXT)),
-    "fit": FIT,
-    "predict": _scored(columns_of(more=CELL, outside=list_of(TRUTH))),
-    "areas": columns_of("step", "lr", more=NUMBER),
-    "curve": {
-        "anyOf": [
-            columns_of(
-                "step",
-                "lr",
-                "base",
-                "annealing",
-                "shift",
-                more=CELL,
-                outside=list_of(TRUTH),
-            ),
-            record(picture=TEXT),
-        ]
-    },
-    "bootstrap": record(
-        {"predictions": ROWS},
-        law=TEXT,
-        kind={"enum": ["case", "residual", "wild"]},
-        resamples=COUNT,
-        resampled=COUNT,
-        groups=or_null(list_of(TEXT)),
-        level=NUMBER,
-        method=TEXT,
-        parameters=list_of(record(**INTERVAL_ROW)),
-        notes=NOTES,
-    ),
-    "study": record(
-        kind={"const": "jaxlaw study"},
-        schema=COUNT,
-        design=TEXT,
-        laws=by_name({"type": "array", "items": or_null(TEXT)}),
-        sizes=by_name(COUNT),
-        target=TEXT,
-        delta=NUMBER,
-        frame=_FOLDS,
-        parameters=_FOLDS,
-        notes=NOTES,
-        ranking=ROWS,
-    ),
-    "covariance": record(
-        {"predictions": ROWS},
-        law=TEXT,
-        level=NUMBER,
-        parameters=ROWS,
-        covariance=by_name(by_name(NUMBER)),
-        notes=NOTES,
-    ),
-    "profile": record(law=TEXT, level=NUMBER, interval=ROWS, profile=ROWS, notes=NOTES),
-    "influence": record(law=TEXT, influence=ROWS, notes=NOTES),
-    "identifiability": record(law=TEXT, directions=ROWS, notes=NOTES),
-    "sampling plan": record(method=TEXT, rate=or_null(NUMBER), steps=list_of(COUNT)),
-    "sampling next": record(
-        criterion=TEXT, before=NUMBER, after=NUMBER, noise=NUMBER, chosen=ROWS, notes=NOTES
-    ),
-    "inflection": record(
-        ratio=or_null(NUMBER),
-        interval=list_of(or_null(NUMBER)),
-        level=NUMBER,
-        bracket=list_of(or_null(NUMBER)),
-        flat=or_null(NUMBER),
-        split=or_null(NUMBER),
-        below=by_name(CELL),
-        above=by_name(CELL),
-        trends=ROWS,
-        notes=NOTES,
-    ),
-    "slopes": record(slopes=ROWS, notes=NOTES),
-    "requirements": record(law=TEXT, requirements=ROWS, notes=NOTES),
-    "learnability": record(law=TEXT, domains=ROWS),
-    "report": record(report=TEXT, bytes=COUNT, of=TEXT),
-    "plan mixture": answer(Mixture),
-    "plan critical": answer(CriticalRatio),
-    "plan limited": answer(LimitedMixture),
-    "plan shares": _SHARES,
-    "plan allocation": answer(Allocation, {"r": NUMBER}),
-    "plan allocation-law": answer(AllocationLaw),
-    "plan frontier": table("compute", "N", "D", "loss", "tokens_per_parameter"),
-    "plan target": answer(Allocation, {"r": NUMBER}),
-    "plan transfer": {"anyOf": [answer(Transfer), answer(Saving)]},
-    "plan savings": table("compute", "loss", "continual_compute", "saved"),
-    "plan observed-transfer": table("D", "loss", "scratch_D", "transferred", "saved"),
-    "plan breakeven": answer(BreakEven, pays=TEXT),
-    "plan replay": answer(ReplayComparison),
-    "plan envelope": table("loss"),
-    "plan training": {"anyOf": [answer(OptimalTraining), table("loss_pt", "loss_cpt")]},
-    "plan turning": answer(TurningLength, pattern=TEXT),
-    "plan out-of-domain": answer(
-        OutOfDomain,
-        {
-            "curve": columns_of(
-                "step", "lr", "loss_pt", "loss_cpt", "loss_ood", more=TEXT, outside=list_of(TRUTH)
-            )
-        },
-    ),
-    "plan schedule": record(
-        loss=NUMBER,
-        agreement=NUMBER,
-        decay_start=NUMBER,
-        decay_end=NUMBER,
-        regret=NUMBER,
-        n_starts=COUNT,
-        areas=by_name(NUMBER),
-        schedule=record(rates=list_of(NUMBER), initial_lr=NUMBER, boundary=or_null(COUNT)),
-        comparison=ROWS,
-        level=NUMBER,
-        interval=by_name(PAIR),
-        notes=NOTES,
-    ),
-    "plan model": answer(ModelChoice, choice=TEXT, law=TEXT, models=ROWS),
-    "plan valuation": answer(Valuation, advice=TEXT, reasons=list_of(TEXT), monotone=TRUTH),
+#: Plans whose record is not the class that their function of planning returns.
+_OF_PLANS: dict[str, tuple[str, ...]] = {
+    "plan mixture": ("optimal_mixture",),
+    "plan critical": ("critical_ratio",),
+    "plan limited": ("optimal_mixture_data_limited",),
+    "plan allocation-law": ("allocation_law",),
+    "plan transfer": ("data_transferred", "compute_savings"),
+    "plan replay": ("compare_replay",),
 }
+
+
+@cache
+def schemas() -> dict[str, Schema]:
+    """Command → the schema of what it prints with ``--json``."""
+    from jaxlaw._typed import schema
+
+    plans = jl.planning
+
+    def answer(function: str, **more: Any) -> dict[str, Any]:
+        return _answer(get_type_hints(getattr(plans, function))["return"], **more)
+
+    shares = {name: kind for name, kind in answer("optimal_domain_weights").items()
+              if name != "general_share"}  # fmt: skip
+    fit = _fit(jl.Fit)
+    hints: dict[str, Any] = {
+        "laws": (_Rows, _fit(jl.FittedLaw)),
+        "demo": {"general": _CORPUS, "domain": _CORPUS, "picture": str | None},
+        "fit": fit,
+        "bootstrap": {
+            "law": str, "kind": Literal["case", "residual", "wild"], "resamples": int,
+            "resampled": int, "groups": list[str] | None, "level": float, "method": str,
+            "parameters": [_INTERVAL_ROW], "notes": _Notes, **_PREDICTIONS,
+        },
+        "study": {
+            "kind": Literal["jaxlaw study"], "schema": int, "design": str,
+            "laws": dict[str, list[str | None]], "sizes": dict[str, int], "target": str,
+            "delta": float, "frame": dict[str, list[_Cell]], "parameters": dict[str, list[_Cell]],
+            "notes": _Notes, "ranking": _Rows,
+        },
+        "covariance": {
+            "law": str, "level": float, "parameters": _Rows,
+            "covariance": dict[str, dict[str, float]], "notes": _Notes, **_PREDICTIONS,
+        },
+        "profile": {
+            "law": str, "level": float, "interval": _Rows, "profile": _Rows, "notes": _Notes,
+        },
+        "influence": {"law": str, "influence": _Rows, "notes": _Notes},
+        "identifiability": {"law": str, "directions": _Rows, "notes": _Notes},
+        "sampling plan": {"method": str, "rate": float | None, "steps": list[int]},
+        "sampling next": {
+            "criterion": str, "before": float, "after": float, "noise": float, "chosen": _Rows,
+            "notes": _Notes,
+        },
+        "inflection": {
+            "ratio": float | None, "interval": list[float | None], "level": float,
+            "bracket": list[float | None], "flat": float | None, "split": float | None,
+            "below": dict[str, _Cell], "above": dict[str, _Cell], "trends": _Rows, "notes": _Notes,
+        },
+        "slopes": {"slopes": _Rows, "notes": _Notes},
+        "requirements": {"law": str, "requirements": _Rows, "notes": _Notes},
+        "learnability": {"law": str, "domains": _Rows},
+        "report": {"report": str, "bytes": int, "of": str},
+        "plan allocation": answer("allocation", r=NotRequired[float]),
+        "plan target": answer("min_compute", r=NotRequired[float]),
+        "plan breakeven": answer("break_even", pays=str),
+        "plan turning": answer("turning_length", pattern=str),
+        "plan model": answer("choose_model", choice=str, law=str, models=_Rows),
+        "plan valuation": answer("pretraining_value", advice=str, reasons=list[str], monotone=bool),
+        "plan schedule": {
+            **dict.fromkeys(("loss", "agreement", "decay_start", "decay_end", "regret"), float),
+            "n_starts": int, "areas": dict[str, float],
+            "schedule": {"rates": list[float], "initial_lr": float, "boundary": int | None},
+            "comparison": _Rows, "level": float, "interval": dict[str, tuple[float, float]],
+            "notes": _Notes,
+        },
+    }  # fmt: skip
+    for command, functions in _OF_PLANS.items():
+        kinds = tuple(answer(one) for one in functions)
+        hints[command] = kinds if len(kinds) > 1 else kinds[0]
+    found = {name: schema(hint) for name, hint in hints.items()}
+
+    def table(more: Any, columns: dict[str, Any]) -> Schema:
+        """Columns, and others that hold ``more``."""
+        return schema(columns) | {"additionalProperties": schema(list[more])}
+
+    # Columns of predictions; beside them scores, where there were targets to compare with.
+    found["predict"] = table(_Cell, _OUTSIDE | {"scores": NotRequired[dict[str, float]]})
+    found["areas"] = table(float, _columns("step", "lr"))
+    parts = _columns("step", "lr", "base", "annealing", "shift") | _OUTSIDE
+    found["curve"] = {"anyOf": [table(_Cell, parts), schema({"picture": str})]}
+    for command, columns in {
+        "frontier": ("compute", "N", "D", "loss", "tokens_per_parameter"),
+        "savings": ("compute", "loss", "continual_compute", "saved"),
+        "observed-transfer": ("D", "loss", "scratch_D", "transferred", "saved"),
+        "envelope": ("loss",),
+    }.items():
+        found[f"plan {command}"] = table(_Cell, _columns(*columns) | {"notes": _Notes})
+    losses = table(_Cell, _columns("loss_pt", "loss_cpt") | {"notes": _Notes})
+    found["plan training"] = {"anyOf": [schema(answer("optimal_training")), losses]}
+    curve = _columns("step", "lr", "loss_pt", "loss_cpt", "loss_ood") | _OUTSIDE
+    found["plan out-of-domain"] = schema(answer("out_of_domain"))
+    found["plan out-of-domain"]["properties"]["curve"] = table(str, curve)
+    found["plan shares"] = schema(shares) | {
+        "patternProperties": {r"^(r|loss)\[.*\]$": schema(float)}
+    }
+    return found | {"schema": {"type": "object"}}
 
 
 def schema_of(command: str) -> Schema:
     """The JSON Schema of a command's ``--json``; raises UsageError for an unknown one."""
-    if command not in SCHEMAS:
+    if command not in schemas():
         raise UsageError(
-            f"there is no command '{command}' with a schema.{nearest(command, SCHEMAS)}"
+            f"there is no command '{command}' with a schema.{nearest(command, schemas())}"
         )
-    return {"$schema": _DIALECT, "title": f"jaxlaw {command} --json", **SCHEMAS[command]}
+    return {"$schema": _DIALECT, "title": f"jaxlaw {command} --json", **schemas()[command]}
 
 
 def schema_command(
@@ -303,13 +203,13 @@ def schema_command(
     """
     check_out(out, JSON)
     if not command:
-        every = {name: schema_of(name) for name in SCHEMAS}
+        every = {name: schema_of(name) for name in schemas()}
         if out is not None:
             write_json(out, every)
         if as_json:
             print_json(every)
         else:
-            rows = [[name, ", ".join(_keys(SCHEMAS[name]))] for name in SCHEMAS]
+            rows = [[name, ", ".join(_keys(one))] for name, one in schemas().items()]
             print_table(["command", "keys of its JSON"], rows)
         return
     found = schema_of(" ".join(command))
@@ -322,6 +222,3 @@ def _keys(schema: Schema) -> list[str]:
     return list(schema.get("properties", {})) or [
         key for one in schema.get("anyOf", ()) for key in one.get("properties", {})
     ]
-
-
-SCHEMAS["schema"] = {"type": "object"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -9,20 +10,25 @@ import typer
 
 import jaxlaw as jl
 from jaxlaw.cli import _options as opt
-from jaxlaw.cli._saved import law_named
-from jaxlaw.cli._terminal import (
+from jaxlaw.cli._inputs import law_named
+from jaxlaw.cli._options import pairs
+from jaxlaw.cli._output import (
     CSV,
     JSON,
     PICTURE,
     check_out,
     is_picture,
-    pairs,
     print_json,
     print_wrapped,
     write_picture,
 )
 from jaxlaw.errors import UsageError
-from jaxlaw.validation.folds import DESIGNS
+
+
+def _designs() -> Iterable[str]:
+    from jaxlaw.validation.folds import DESIGNS
+
+    return DESIGNS
 
 
 @opt.works_long
@@ -34,7 +40,7 @@ def study_command(
         typer.Argument(
             metavar="LAW... DATA",
             help=f"Names of laws, or {opt.OWN_LAW}; then the data, - for stdin.",
-            autocompletion=opt.completed(jl.laws.names),
+            autocompletion=opt.completed(opt.law_names),
         ),
     ],
     folds: Annotated[
@@ -43,7 +49,7 @@ def study_command(
             help="leave-one-group-out:N, leave-p-groups-out:r:2, contiguous-blocks:D:3, "
             "hold-out:N:largest:1, hold-out:D:last:1/3, hold-out:Dp:after:4, "
             "k-fold:5:groups=run, shuffle-split:0.2:10, in-sample.",
-            autocompletion=opt.completed(DESIGNS),
+            autocompletion=opt.completed(_designs),
         ),
     ],
     corpus: Annotated[

@@ -8,8 +8,6 @@ import time
 from functools import cache
 from typing import Any
 
-import jax
-
 _COMPILED = "/jax/core/compile/backend_compile_duration"
 _PREPARED = (
     "/jax/core/compile/jaxpr_trace_duration",
@@ -75,6 +73,8 @@ _LISTENERS: list[Teller] = []
 
 @cache
 def _listen() -> None:
+    import jax
+
     def heard(event: str, seconds: float, **_: Any) -> None:
         for teller in _LISTENERS:
             teller.hear(event, seconds)

@@ -1,87 +1,31 @@
-"""Between the command line's text and Python's values: options read, results printed."""
+"""How commands end: files and pictures written, tables, notes and JSON printed.
+
+Nothing here imports JAX or pandas before a command has something to show: help and completion
+must not wait for them.
+"""
 
 from __future__ import annotations
 
-import functools
-import inspect
+import dataclasses
 import itertools
 import json
-import os
-import re
 import textwrap
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import pandas as pd
+import typer
 
-from jaxlaw import laws
 from jaxlaw._json import plain, write_whole
-from jaxlaw.data.formats import FORMATS
 from jaxlaw.errors import UsageError
-from jaxlaw.fitting._result import Fit
+from jaxlaw.notes import Note
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _PAGE = 78  # columns of a table, between its margins
 _HALF = 38  # of them, the most that one column insists on
 _GAP = 3  # between columns
-
-
-def pairs(items: Sequence[str] | None, option: str) -> dict[str, str]:
-    """``["N=n_params"]`` → ``{"N": "n_params"}``."""
-    pairs = {}
-    for item in items or ():
-        name, sign, value = item.partition("=")
-        if not sign or not name or not value:
-            raise UsageError(f"{option} takes NAME=VALUE, not '{item}'")
-        if name in pairs:
-            raise UsageError(f"{option} names {name} twice")
-        pairs[name] = value
-    return pairs
-
-
-def number(text: str, option: str) -> float:
-    """The number, or a complaint that names the option."""
-    try:
-        return float(text)
-    except ValueError:
-        raise UsageError(f"{option}: '{text}' is not a number") from None
-
-
-def unit_of(text: str) -> Any:
-    """A number, or a word such as B for read_runs to judge."""
-    try:
-        return float(text)
-    except ValueError:
-        return text
-
-
-def numbers_of(items: Sequence[str] | None, option: str) -> dict[str, float]:
-    """``["N=1e9"]`` → ``{"N": 1e9}``."""
-    return {name: number(text, option) for name, text in pairs(items, option).items()}
-
-
-def ranges_of(
-    items: Sequence[str] | None, option: str
-) -> dict[str, tuple[float | None, float | None]]:
-    """``["alpha=0.1:1"]`` → ``{"alpha": (0.1, 1)}``."""
-    return {name: value_range(text, option) for name, text in pairs(items, option).items()}
-
-
-def value_range(text: str, option: str) -> tuple[float | None, float | None]:
-    """``0.1:1`` → (0.1, 1), either side may be empty."""
-    low, colon, high = text.partition(":")
-    if not colon:
-        raise UsageError(f"{option} takes LOW:HIGH, either may be empty, not '{text}'")
-    return number(low, option) if low else None, number(high, option) if high else None
-
-
-def combinations(items: Sequence[str] | None, option: str) -> dict[str, np.ndarray]:
-    """``["N=1e9,7e9", "D=1e12"]`` → arrays (k,) by name, of all k combinations."""
-    given = pairs(items, option)
-    values = [[number(one, option) for one in text.split(",")] for text in given.values()]
-    grids = np.meshgrid(*values, indexing="ij")
-    return {name: grid.ravel() for name, grid in zip(given, grids, strict=True)}
 
 
 # What commands write, by the endings of file names that ask for it.
@@ -143,104 +87,6 @@ def check_out(
     )
 
 
-# Options that name what a command writes.
-_WRITTEN = ("out", "draws")
-# Texts and folders that no command reads as a file, whatever they are called.
-_NO_FILES = {*_WRITTEN, "title", "work_dir", "compile_cache"}
-
-
-def keeps_inputs(command: Callable[..., None]) -> Callable[..., None]:
-    """The command, refusing to write over a file that it reads, before it does anything."""
-
-    @functools.wraps(command)
-    def call(**given: Any) -> None:
-        written = {name: given[name] for name in _WRITTEN if given.get(name) is not None}
-        places = {os.path.realpath(out) for out in written.values()}
-        if len(places) < len(written):
-            raise UsageError("--out and --draws name one file; give each its own")
-        for name, out in written.items():
-            for read in _files_read(given, out):
-                raise UsageError(
-                    f"--{name} {out} would overwrite {read}, which this command reads; give "
-                    "another name"
-                )
-        command(**given)
-
-    # What typer makes the options of; annotations are texts that only this module's names resolve.
-    call.__signature__ = inspect.signature(command, eval_str=True)  # type: ignore[attr-defined]
-    return call
-
-
-def _files_read(given: dict[str, Any], out: Path) -> Iterator[str]:
-    """Arguments of a command that name the file which ``out`` names, links followed."""
-    if not out.is_file():
-        return
-    patterns = FORMATS[given["format"]][0] if given.get("format") in FORMATS else ()
-    for name, value in given.items():
-        if name in _NO_FILES or (name == "law" and value in laws.names()):
-            continue
-        for one in value if isinstance(value, list | tuple) else [value]:
-            if not isinstance(one, str | Path):
-                continue
-            # NAME=FILE as well as FILE.
-            for text in dict.fromkeys((str(one), str(one).partition("=")[2])):
-                try:
-                    same = bool(text) and os.path.samefile(text, out)
-                except (OSError, ValueError):
-                    continue
-                inside = Path(text).is_dir() and any(
-                    os.path.samefile(file, out)
-                    for pattern in patterns
-                    for file in Path(text).rglob(pattern)
-                )
-                if same or inside:
-                    yield text
-
-
-_ARGUMENTS: tuple[tuple[str, Any], ...] = (
-    (r"schedules=\{[^}]*\}", "--schedules FILE (name and line of each)"),
-    (r"area_options=\{'decay': ([\d.]+)\}", r"--decay \1"),
-    (
-        r"Import the module that defines it first",
-        "Give the file that defines it: --law-file FILE.py",
-    ),
-    (r"\barea_options=", "--decay"),
-    (r"fill='(\w+)'", r"--fill \1"),
-    (r"first_step=(\d)", r"--first-step \1"),
-    (r"\bfirst_step\b", "--first-step"),
-    (r"\bS1_before\b", "--s1-before"),
-    (r"read the table with jl\.read_loss_curves", "add --schedules"),
-    (r"^values: ", "--value: "),
-    (r"\bwhere='([^']+)'", r'--where "\1"'),
-    (r"\(where=\)", "(--where)"),
-    (r"\(n=\)", "(-n)"),
-    (r"\(n=(\d+)\)", r"(-n \1)"),
-    (r"\(n_resamples=(\d+)\)", r"(-n \1)"),
-    (r"\bn_resamples\b", "-n"),
-    (r"\(budget=\)", "(--budget)"),
-    (r"\bpredict=", "--at"),
-    (r"\bby= ", "--by "),
-    (r"\breplay=", "--replay"),
-    (r"weights=\(([\d., ]+)\)", lambda found: f"--weight {found[1].replace(' ', '')}"),
-    (r"give after=, its Schedule", "give --after, its schedule"),
-    (r"inputs=\{'(\w+)': …\}", r"--input \1=…"),
-    (r"\bjl\.identifiability\b", "jaxlaw identifiability"),
-)
-
-
-def in_options(message: str) -> str:
-    """What a message says of Python's arguments, in options of the command."""
-    for argument, option in (("columns", "--column"), ("units", "--unit")):
-        pattern = rf"(?:pass )?{argument}=\{{'([^']*)': '?([^'}}]*)'?\}}"
-        message = re.sub(pattern, rf"{option} \1=\2", message)
-    message = message.replace(
-        "pass base=fit of law chinchilla, or fixed={}", "pass --base, or --no-base"
-    )
-    for pattern, option in _ARGUMENTS:
-        message = re.sub(pattern, option, message)
-    return message.replace("drop_invalid=True", "--drop-invalid")
-
-
 def write_record(out: Path, record: Any, table: pd.DataFrame) -> None:
     """A table where the file's name ends in .csv, else the whole record as JSON."""
     if out.suffix.lower() == ".csv":
@@ -268,9 +114,9 @@ def write_json(path: Path, record: Any) -> None:
     write_whole(path, lambda path: path.write_text(text, "utf-8"))
 
 
-def print_notes(fit: Fit) -> None:
-    """A fit's notes, indented."""
-    for note in fit.notes:
+def print_notes(notes: Iterable[Note]) -> None:
+    """Notes, indented."""
+    for note in notes:
         print_wrapped(f"  {note}")
 
 
@@ -360,3 +206,104 @@ def print_frame(table: pd.DataFrame, digits: int = 5) -> None:
         for row in table.itertuples(index=False)
     ]
     print_table(list(map(str, table)), rows)
+
+
+def conclude(
+    record: dict[str, Any], notes: Iterable[Note], table: pd.DataFrame, say: Callable[[], None],
+    out: Path | None, as_json: bool, draw: Callable[[Any], Any] | None = None,
+) -> None:  # fmt: skip
+    """Write the record (as CSV the table, or a picture), and print it; or say it.
+
+    Args:
+        record: the result; the notes are added.
+        notes: the notes of the result.
+        table: the result as a table.
+        say: prints the result and its notes for people.
+        out: where it is written; a picture only where there is ``draw``.
+        as_json: whether the record is printed instead.
+        draw: draws it with the module of pictures, to Axes.
+
+    Raises:
+        UsageError: ``out`` is a picture, and there is none of this result.
+        typer.Exit: with 1, where a note says that the result is not to be used.
+    """
+    record = {**record, "notes": [dataclasses.asdict(note) for note in notes]}
+    if out is not None and is_picture(out):
+        if draw is None:
+            raise UsageError(f"there is no picture of this answer; write JSON, not {out.suffix}")
+        write_picture(out, draw)
+    elif out is not None:
+        write_record(out, record, table)
+    if as_json:
+        print_json(record)
+    else:
+        say()
+        if is_picture(out):
+            print(f"picture: {out}")
+    if any(note.severity == "error" for note in notes):
+        raise typer.Exit(1)
+
+
+def say_tables(head: str, *tables: pd.DataFrame, notes: Iterable[Note] = ()) -> None:
+    """A line, tables below it, and notes."""
+    print_wrapped(head)
+    for table in tables:
+        print_frame(table)
+    print_notes(notes)
+
+
+# Plans: an answer is a few numbers, or a table of them.
+ANSWER = (JSON, CSV, PICTURE)  # what a plan is written as
+_SHOWN = 24  # rows of a plan's table
+
+
+def conclude_plan(
+    found: Any, out: Path | None, as_json: bool, draw: Any = None, table: Any = None,
+    more: dict[str, Any] | None = None,
+) -> None:  # fmt: skip
+    """Write, draw or print what a plan found; one that is not to be used ends with 1.
+
+    Args:
+        found: an answer with ``summary()``; or a table, alone or as ``table`` of a result.
+        out: where it is written.
+        as_json: whether its record is printed.
+        draw: draws it with the module of pictures, to Axes.
+        table: the table of an answer, in place of its numbers in one row.
+        more: further fields of the record.
+    """
+    import pandas as pd
+
+    notes = getattr(found, "notes", ())
+    if isinstance(found, pd.DataFrame) or not hasattr(found, "to_dict"):
+        table = getattr(found, "table", found)
+        record = {name: column.tolist() for name, column in table.items()}
+        hidden = out is not None and not is_picture(out)
+        say = (lambda: None) if hidden else (lambda: _print_plan(table, notes))
+    else:
+        record = found.to_dict() | (more or {})
+        table = pd.DataFrame([_in_one_row(record)]) if table is None else table
+        say = lambda: print_wrapped(found.summary())  # noqa: E731
+    conclude(record, notes, table, say, out, as_json, draw)
+
+
+def _in_one_row(record: dict[str, Any]) -> dict[str, Any]:
+    """Numbers, with the limits of their intervals beside them."""
+    row = {name: v for name, v in record.items() if name not in ("interval", "notes")}
+    for name, (low, high) in record["interval"].items():
+        row |= {f"{name}_low": low, f"{name}_high": high}
+    return row
+
+
+def _print_plan(table: pd.DataFrame, notes: Iterable[Note]) -> None:
+    """Some rows of a table; of two losses without intervals, for which there is no room."""
+    hidden = ("_low", "_high", "change_pt", "change_cpt") if "loss_pt" in table else ()
+    shown = [
+        name
+        for name in table
+        if not name.endswith(hidden) and not name.startswith("tokens_per_parameter_")
+    ]
+    step = max(1, -(-len(table) // _SHOWN))
+    named = table[shown].iloc[::step]
+    print_frame(named.rename(columns=lambda n: n.replace("_per_", "/").replace("_", " ")), 4)
+    for note in notes:
+        print_wrapped(str(note))

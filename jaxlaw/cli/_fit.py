@@ -1,0 +1,322 @@
+"""The commands ``laws``, ``fit``, ``predict`` and ``demo``; needs typer, which is an extra."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+import jaxlaw as jl
+from jaxlaw._json import write_whole
+from jaxlaw.cli import _curves as curves
+from jaxlaw.cli import _options as opt
+from jaxlaw.cli._inputs import (
+    law_named,
+    loaded_fit,
+    observed_target,
+    other_columns,
+    points_of,
+    read_points,
+)
+from jaxlaw.cli._options import combinations, pairs
+from jaxlaw.cli._output import (
+    CSV,
+    JSON,
+    PICTURE,
+    check_out,
+    print_frame,
+    print_json,
+    print_notes,
+    print_table,
+    print_wrapped,
+    write_table,
+)
+from jaxlaw.errors import UsageError, nearest
+
+if TYPE_CHECKING:
+    import numpy as np
+
+
+def laws_command(
+    published: Annotated[
+        bool, typer.Option("--published", help="Coefficients that papers print.")
+    ] = False,
+    name: Annotated[
+        str | None,
+        typer.Option(
+            help="One of them: its notes; --out writes it as a fit.",
+            autocompletion=opt.completed(lambda: jl.published()),
+        ),
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Write the whole table (CSV).")] = None,
+    as_json: opt.Json = False,
+) -> None:
+    """List the laws, or the coefficients that papers print for them.
+
+    Example: jaxlaw laws --published --name hoffmann-2022 --out fit.json
+    """
+    if published or name is not None:
+        _show_published(name, out, as_json)
+        return
+    table = jl.law_table()
+    check_out(out, CSV, JSON)
+    if out is not None:
+        write_table(out, table, table.to_dict(orient="records"))
+    if as_json:
+        print_json(table.to_dict(orient="records"))
+        return
+    print_table(["law", "formula", "parameters"], table[["name", "formula", "parameters"]])
+    print("--json and --out add inputs, units, size of the source's grid, and source.")
+
+
+@opt.works_long
+@opt.poses_fits
+@opt.reads_runs
+def fit_command(
+    law: Annotated[
+        str,
+        typer.Argument(
+            help=f"Name of a law (see `jaxlaw laws`), or {opt.OWN_LAW}.",
+            autocompletion=opt.completed(opt.law_names),
+        ),
+    ],
+    data: Annotated[str, typer.Argument(help="CSV, JSON lines or Parquet file; - for stdin.")],
+    schedules: curves.Schedules = None,
+    decay: Annotated[
+        str | None, typer.Option(help="Curves: λ of the annealing area [0.999], or fit.")
+    ] = None,
+    first_step: curves.FirstStep = None,
+    s1_before: curves.S1Before = None,
+    fill: curves.Fill = None,
+    batch: curves.Batch = None,
+    carry_momentum: curves.CarryMomentum = False,
+    count_warmup: curves.CountWarmup = False,
+    epsilon: curves.Epsilon = None,
+    starts: Annotated[
+        str,
+        typer.Option(
+            help="sobol, or grid (the source's; a note names jaxlaw's own).",
+            autocompletion=opt.completed(("sobol", "grid")),
+        ),
+    ] = "sobol",
+    n_starts: opt.Starts = 4096,
+    screen: opt.Screen = 64,
+    no_screen: opt.NoScreen = False,
+    solver: opt.Solver = "newton",
+    asymmetry: Annotated[float, typer.Option(help="Factor below the curve.")] = 1.0,
+    no_base: Annotated[
+        bool, typer.Option("--no-base", help="cpt-chinchilla: fit all parameters.")
+    ] = False,
+    seed: Annotated[int, typer.Option(min=0, help="Of the Sobol sample.")] = 0,
+    strict: Annotated[bool, typer.Option("--strict", help="Fail on a poor fit.")] = False,
+    out: Annotated[Path | None, typer.Option(help="Write the fit (JSON).")] = None,
+    as_json: opt.Json = False,
+    *,
+    reading: dict[str, Any],
+    posing: dict[str, Any],
+    working: dict[str, Any],
+) -> None:
+    """Fit a law to runs.
+
+    Example: jaxlaw fit chinchilla runs.csv -c N=n_params -c D=n_tokens --out fit.json
+    """
+    check_out(out, JSON, instead="`jaxlaw report FIT --data FILE` draws a fit")
+    options = {
+        "starts": starts,
+        "n_starts": n_starts,
+        "screen": False if no_screen else screen,
+        "solver": solver,
+        "asymmetry": asymmetry,
+        "seed": seed,
+        "strict": strict,
+        **({"fixed": {}} if no_base else {}),
+        **posing,
+        **working,
+    }
+    if schedules is not None:
+        loss_curves = curves.curves_of(
+            data, schedules, first_step, s1_before, batch, fill=fill, **reading
+        )
+        counted = {"carry_momentum": carry_momentum, "count_warmup": count_warmup,
+                   "epsilon": epsilon}  # fmt: skip
+        result = curves.fit_curves(law_named(law), loss_curves, decay, counted, **options)
+    elif (decay, first_step, s1_before, fill, batch, epsilon) != (None,) * 6 or (
+        carry_momentum or count_warmup
+    ):
+        raise UsageError(
+            "--decay, --first-step, --s1-before, --fill, --batch, --epsilon, --carry-momentum "
+            "and --count-warmup are about loss curves; say where their learning rates are: "
+            "--schedules FILE, or --schedules lr"
+        )
+    else:
+        result = jl.fit(law_named(law), data, **reading, **options)
+    if opt.is_silent(working):
+        return
+    if out is not None:
+        result.save(out)
+    if as_json:
+        print_json(result.to_dict())
+    else:
+        print_wrapped(result.summary())
+    if any(note.severity == "error" for note in result.notes):
+        raise typer.Exit(1)
+
+
+def predict_command(
+    fit: Annotated[Path, opt.fit_argument("A fit that `jaxlaw fit --out` wrote; - for stdin.")],
+    data: Annotated[str | None, typer.Argument(help="File of points; - for stdin.")] = None,
+    at: Annotated[
+        list[str] | None,
+        typer.Option(help="N=7e9 or N=1e9,7e9; all combinations; repeatable."),
+    ] = None,
+    column: opt.Columns = None,
+    corpus: opt.Corpus = None,
+    where: opt.Where = None,
+    out: Annotated[Path | None, typer.Option(help="Write the table (CSV).")] = None,
+    as_json: opt.Json = False,
+) -> None:
+    """Predict at new points, in the units of the fitted runs.
+
+    A file keeps its columns. Where it has the target too, as runs have that were kept from
+    the fit, the errors of the predictions are shown.
+
+    Example: jaxlaw predict fit.json --at N=1e9,7e9 --at D=1e12
+    """
+    import numpy as np
+    import pandas as pd
+
+    from jaxlaw.fitting._scores import errors, score_lines
+
+    check_out(out, CSV, JSON)
+    loaded = loaded_fit(fit)
+    if (data is None) == (not at):
+        raise UsageError("say where to predict: a file, or --at NAME=VALUE for each input")
+    columns, runs = pairs(column, "--column"), None
+    if data is not None:
+        runs = read_points(loaded, data, columns, corpus, where)
+    points = combinations(at, "--at") if runs is None else points_of(loaded, runs)
+    outside = loaded.is_extrapolation(**points)
+    predicted = np.broadcast_to(loaded.predict(**points), outside.shape).ravel()
+    arrays = {k: np.broadcast_to(v, outside.shape).ravel() for k, v in points.items()}
+    seen = None if runs is None else observed_target(loaded, runs)
+    found = {loaded.law.target: predicted} if seen is None else errors(seen[1], predicted)
+    found["outside"] = outside.ravel()
+    measured = None if seen is None else _measured(loaded, seen[1], predicted)
+    others = {} if runs is None else other_columns(runs, arrays, {*found, "scores"})
+    record = arrays | others | found
+    table = pd.DataFrame(record)
+    told = record if measured is None else record | {"scores": measured}
+    if out is not None:
+        write_table(out, table, told)
+    if as_json:
+        print_json(told)
+        return
+    if out is None:
+        hidden = [name for name in others if seen is None or name != seen[0]]
+        shown = table.drop(columns=hidden)
+        shown["outside"] = np.where(shown["outside"], "outside", "")
+        print_frame(shown.rename(columns={"outside": "fitted range"}), 6)
+    if measured is not None:
+        print("\n".join(score_lines(measured)))
+
+
+def _measured(fit: jl.Fit, observed: np.ndarray, predicted: np.ndarray) -> dict[str, float]:
+    """Scores of the rows that have been observed; others, of runs to come, have no target."""
+    import numpy as np
+
+    from jaxlaw.fitting._scores import measure
+
+    seen = np.isfinite(observed)
+    return measure(fit.delta, observed[seen], predicted[seen], np.ones(seen.sum()))
+
+
+def _show_published(save: str | None, out: Path | None, as_json: bool) -> None:
+    """What ``jaxlaw laws --published`` does."""
+    table = jl.published_table()
+    check_out(out, *((JSON,) if save is not None else (CSV, JSON)))
+    if save is not None:
+        known = jl.published()
+        if save not in known:
+            raise UsageError(f"nothing is published as {save}.{nearest(save, known)}")
+        if out is not None:
+            known[save].save(out)
+        print_json(known[save].to_dict()) if as_json else print_wrapped(known[save].summary())
+        return
+    if out is not None:
+        write_table(out, table, table.to_dict(orient="records"))
+    if as_json:
+        print_json(table.to_dict(orient="records"))
+        return
+    print_table(["name", "law", "parameters"], table[["name", "law", "parameters"]])
+    print("--name shows one with its source, uncertainty and gaps; --out keeps it as a fit.")
+
+
+def demo_command(
+    out: Annotated[Path, typer.Option(help="Where the picture goes.")] = Path("jaxlaw_demo.png"),
+    seed: Annotated[int, typer.Option(min=0, help="Of the simulated noise.")] = 0,
+    as_json: opt.Json = False,
+) -> None:
+    """Simulate a D-CPT experiment (Que 2024: 540 runs), fit both corpora, compare.
+
+    Example: jaxlaw demo --out demo.png
+    """
+    check_out(out, PICTURE)
+    demo = jl.simulate.demo(seed=seed)
+    columns = {"N": "n_params", "D": "n_tokens", "r_d": "domain_ratio"}
+    columns |= {"loss_d": "domain_loss", "loss_g": "general_loss"}
+    runs = jl.read_runs(demo.table, columns, {"N": 1, "D": 1}, name="simulated runs")
+    fits, truths = {}, {"general": demo.general, "domain": demo.domain}
+    for side in truths:
+        fits[side] = jl.fit("dcpt", runs.for_corpus(side))
+    pages = {side: _compare(fits[side], truths[side], runs.for_corpus(side)) for side in truths}
+    drawn = _demo_picture(fits, runs, out)
+    if as_json:
+        print_json({**pages, "picture": str(out) if drawn else None})
+        return
+    for side, page in pages.items():
+        fit = fits[side]
+        print(f"{side} corpus: {fit.law.target} = {fit.law.formula}")
+        rows = [
+            (name, f"{page['true'][name]:.4g}", f"{value:.4g}")
+            for name, value in fit.params.items()
+        ]
+        print_table(["parameter", "true", "fitted"], rows)
+        print(
+            f"  predictions differ from the noise-free truth by {page['rms_error']:.2%} rms "
+            f"(noise 0.40%)\n  R² {fit.r2:.5f}; {fit.agreement:.0%} of {fit.n_solved} "
+            "starts agree"
+        )
+        print_notes(fit.notes)
+        print()
+    print(f"picture: {out}" if drawn else "no picture: pip install 'jaxlaw[plot]'")
+
+
+def _compare(fit: jl.Fit, truth: dict[str, float], runs: Any) -> dict[str, Any]:
+    """What the demo says of one corpus."""
+    import numpy as np
+
+    observed = runs.observations("dcpt")
+    clean = jl.simulate.simulate_runs("dcpt", truth, observed.inputs)["loss"].to_numpy()
+    predicted = fit.predict(
+        **{name: values / fit.units[name] for name, values in observed.inputs.items()}
+    )
+    error = float(np.sqrt(np.mean(np.log(predicted / clean) ** 2)))
+    return {
+        "true": dict(truth),
+        "fitted": fit.params,
+        "rms_error": error,
+        "r2": fit.r2,
+        "objective": fit.objective,
+        "agreement": fit.agreement,
+    }
+
+
+def _demo_picture(fits: dict[str, jl.Fit], runs: Any, out: Path) -> bool:
+    """Whether it could be drawn: matplotlib is an extra."""
+    try:
+        from jaxlaw import plots
+    except ModuleNotFoundError:
+        return False
+    write_whole(out, lambda path: plots.demo_figure(fits, runs).savefig(path, dpi=150))
+    return True

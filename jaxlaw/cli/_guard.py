@@ -1,0 +1,168 @@
+"""Around every command: what it reads is not overwritten, and errors name its own options."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import os
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from typer.models import OptionInfo
+
+import jaxlaw as jl
+from jaxlaw.errors import JaxlawError, UsageError
+
+# Options that name what a command writes.
+_WRITTEN = ("out", "draws")
+# Texts and folders that no command reads as a file, whatever they are called.
+_NO_FILES = {*_WRITTEN, "title", "work_dir", "compile_cache"}
+
+
+def guarded(command: Callable[..., None]) -> Callable[..., None]:
+    """The command, which refuses to write over a file that it reads, before it does anything.
+
+    Its errors say of options what Python says of arguments.
+    """
+    signature = inspect.signature(command, eval_str=True)
+
+    @functools.wraps(command)
+    def call(**given: Any) -> None:
+        try:
+            _keep_inputs(given)
+            command(**given)
+        except JaxlawError as error:
+            error.args = (in_options(error, _flags(signature)),)
+            raise
+
+    # What typer makes the options of; annotations are texts that only this module's names resolve.
+    call.__signature__ = signature  # type: ignore[attr-defined]
+    return call
+
+
+def _keep_inputs(given: dict[str, Any]) -> None:
+    written = {name: given[name] for name in _WRITTEN if given.get(name) is not None}
+    if len({os.path.realpath(out) for out in written.values()}) < len(written):
+        raise UsageError("--out and --draws name one file; give each its own")
+    for name, out in written.items():
+        for read in _files_read(given, out):
+            raise UsageError(
+                f"--{name} {out} would overwrite {read}, which this command reads; give "
+                "another name"
+            )
+
+
+def _files_read(given: dict[str, Any], out: Path) -> Iterator[str]:
+    """Arguments of a command that name the file which ``out`` names, links followed."""
+    if not out.is_file():
+        return
+    from jaxlaw.data.formats import FORMATS
+
+    patterns = FORMATS[given["format"]][0] if given.get("format") in FORMATS else ()
+    for name, value in given.items():
+        if name in _NO_FILES or (name == "law" and value in jl.laws.names()):
+            continue
+        for one in value if isinstance(value, list | tuple) else [value]:
+            if not isinstance(one, str | Path):
+                continue
+            # NAME=FILE as well as FILE.
+            for text in dict.fromkeys((str(one), str(one).partition("=")[2])):
+                try:
+                    same = bool(text) and os.path.samefile(text, out)
+                except (OSError, ValueError):
+                    continue
+                inside = Path(text).is_dir() and any(
+                    os.path.samefile(file, out)
+                    for pattern in patterns
+                    for file in Path(text).rglob(pattern)
+                )
+                if same or inside:
+                    yield text
+
+
+# Arguments of Python whose option has another name, beyond the singular of it.
+_OPTIONS = {
+    "fixed": "fix",
+    "tied": "tie",
+    "bounds": "bound",
+    "predict": "at",
+    "inputs": "value",
+    "resamples": "n",
+    "n_resamples": "n",
+    "computes": "compute",
+    "area_options": "decay",
+}
+_SAYINGS = (
+    ("read the table with jl.read_curves", "add --schedules"),
+    ("read the table with jl.read_loss_curves", "add --schedules"),
+    ("pass base=fit of law chinchilla, or fixed={}", "pass --base, or --no-base"),
+    (
+        "Import the module that defines it first",
+        "Give the file that defines it: --law-file FILE.py",
+    ),
+)
+_CALL = re.compile(
+    r"""\b(?P<name>\w+)=                             # an argument, and what it is to be:
+    (?:\{'(?P<key>[^']*)':\ '?(?P<item>[^'}]*)'?\}  # a dict of one item,
+    |'(?P<text>[^']*)'                             # text,
+    |\((?P<many>[\d., ]+)\)                        # numbers,
+    |(?P<flag>True)\b                              # a flag,
+    |(?P<number>\d[\d.e+-]*\d|\d)(?![\w.])          # a number,
+    |(?P<left>(?=[\s,;:)]|$)))                      # or left out""",
+    re.VERBOSE,
+)
+
+
+def _flags(signature: inspect.Signature) -> dict[str, str]:
+    """Options of a command by the names of its arguments: ``{"value": "--input"}``."""
+    found = {}
+    for name, one in signature.parameters.items():
+        for kind in getattr(one.annotation, "__metadata__", ()):
+            if isinstance(kind, OptionInfo):
+                # Typer takes the first of Option("--input") for a default until it reads it.
+                named = [flag for flag in (kind.default, *(kind.param_decls or ()))
+                         if isinstance(flag, str) and flag.startswith("--")]  # fmt: skip
+                found[name] = (named or ["--" + name.replace("_", "-")])[0]
+    return found
+
+
+def in_options(error: JaxlawError, options: dict[str, str]) -> str:
+    """An error's message, with the options of a command for what it says of arguments."""
+
+    def option(name: str) -> str | None:
+        lower = name.lower()
+        for known in (lower, lower.removesuffix("s"), _OPTIONS.get(lower)):
+            if known in options:
+                return options[known]
+        return None
+
+    def call(found: re.Match[str]) -> str:
+        name, parts = option(found["name"]), found.groupdict()
+        if name is None:
+            return found[0]
+        if parts["key"] is not None:
+            key, item = parts["key"], parts["item"]
+            return f"{name} {item}" if name == "--decay" else f"{name} {key}={item}"
+        if parts["many"]:
+            return f"{name} {parts['many'].replace(' ', '')}"
+        text = parts["text"] or parts["number"]
+        if text is None:
+            return name
+        return f'{name} "{text}"' if " " in text else f"{name} {text}"
+
+    message = str(error)
+    for said, meant in _SAYINGS:
+        message = message.replace(said, meant)
+    message = re.sub(r"schedules=\{[^}]*\}", "--schedules FILE (name and line of each)", message)
+    if error.argument and (name := option(error.argument)):
+        message = re.sub(rf"^\w+: (a name in )?{error.argument}\b", rf"\1{name}", message)
+    message = _CALL.sub(call, message)
+    if lead := re.match(r"(\w+): ", message):
+        message = message.replace(lead[1], option(lead[1]) or lead[1], 1)
+    # Names that are no words, such as first_step, can only mean the argument.
+    for name, flag in options.items():
+        if name and "_" in name:
+            message = re.sub(rf"(?<![\w-]){name}\b", flag, message, flags=re.IGNORECASE)
+    return re.sub(r"\bjl\.(identifiability)\b", r"jaxlaw \1", message)

@@ -1,0 +1,182 @@
+"""What commands read: fits, studies and bootstraps, laws of one's own, tables of points.
+
+JAX and pandas are imported where a file is read: help and completion must not wait for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import jaxlaw as jl
+from jaxlaw.errors import DataError, UsageError, nearest, nearest_file
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pandas as pd
+
+    from jaxlaw.planning import Draws
+
+PUBLISHED = "published:"  # before the name of printed coefficients, in place of a file
+
+
+def loaded(file: str | Path, *kinds: str) -> Any:
+    """What a file, standard input (``-``) or ``published:NAME`` holds.
+
+    Args:
+        file: where it is.
+        *kinds: what it may be: ``fit``, ``study``, ``bootstrap``.
+    """
+    text = str(file)
+    if not text.startswith(PUBLISHED):
+        from jaxlaw._json import kind_of, place_of, read_record
+        from jaxlaw.fitting._saved_fits import from_dict
+
+        record, source = read_record(file, *kinds), place_of(file)
+        if (kind := kind_of(record)) == "fit":
+            return from_dict(record, source)
+        made = jl.Study if kind == "study" else jl.planning.Draws
+        return made.from_dict(record, source)
+    name, known = text.removeprefix(PUBLISHED), jl.published()
+    if name not in known:
+        raise UsageError(f"nothing is published as {name}.{nearest(name, known)}")
+    return known[name]
+
+
+def loaded_fit(file: str | Path) -> jl.Fit:
+    """The fit of a file, of standard input (``-``), or printed (``published:NAME``)."""
+    return loaded(file, "fit")
+
+
+def law_named(text: str) -> str | jl.Law:
+    """The name of a law, or the law that a Python file defines (``mylaw.py:law``), which is run."""
+    from jaxlaw.laws._files import names_a_file
+
+    return jl.laws.from_file(text) if names_a_file(text) else text
+
+
+def law_or_fit(text: str) -> str | jl.Law | jl.Fit:
+    """A law as :func:`law_named` has it, or the fit a file holds."""
+    return loaded_fit(text) if text == "-" or text.endswith(".json") else law_named(text)
+
+
+def loaded_fits(files: Sequence[str | Path], draws: list[Path] | None) -> list[Any]:
+    """Fits, ``published:NAME`` or whole bootstraps, with draws where there are any."""
+    fits = [loaded(file, "fit", "bootstrap") for file in files]
+    if not draws:
+        return fits
+    if len(draws) != len(fits):
+        raise UsageError(f"--bootstrap is given {len(draws)} times for {len(fits)} fits: one each")
+    return [with_draws(*each) for each in zip(files, fits, draws, strict=True)]
+
+
+def with_draws(of: str | Path, fit: jl.Fit | Draws, file: Path) -> Draws:
+    """The fit of a file with the table of its draws in another (CSV), a column a parameter."""
+    import pandas as pd
+
+    if isinstance(fit, jl.planning.Draws):
+        raise UsageError(f"{of} has its own draws; leave --bootstrap out")
+    try:
+        table = pd.read_csv(file)
+    except (OSError, ValueError) as error:
+        hint = nearest_file(file) if isinstance(error, FileNotFoundError) else ""
+        raise UsageError(f"cannot read {file}: {error}.{hint}") from None
+    missing = [name for name in fit.law.parameter_names if name not in table]
+    if missing or not len(table):
+        raise DataError(
+            f"{file} has no draws of law {fit.law.name}: it needs a column for every parameter "
+            f"({', '.join(fit.law.parameter_names)}) and a row for every resample"
+        )
+    params = {name: table[name].to_numpy(float) for name in fit.law.parameter_names}
+    kind, groups = (_one_of(table, name) for name in ("kind", "groups"))
+    return jl.planning.Draws(fit, params, (), kind, tuple(groups.split(",")) if groups else None)
+
+
+def _one_of(table: pd.DataFrame, column: str) -> str:
+    """What every row of a table says; nothing in files of version 0.1, which lack the column."""
+    value = table[column].iloc[0] if column in table else None
+    return value if isinstance(value, str) else ""
+
+
+def read_points(
+    fit: jl.Fit, source: Any, columns: dict[str, str], corpus: str | None, where: str | None = None
+) -> jl.Runs:
+    """A table of points; columns not said have the fitted runs' names, or the law's."""
+    from jaxlaw._tables import read_table
+    from jaxlaw.data._columns import usual_columns
+
+    table = read_table(source)
+    columns = usual_columns(fit, table.frame, columns, corpus)
+    return jl.read_runs(table, columns, corpus=corpus, where=where)
+
+
+def points_of(fit: jl.Fit, runs: jl.Runs) -> dict[str, np.ndarray]:
+    """The inputs of a law, in a table of points in the units of the fitted runs."""
+    return {name: _input_column(runs, name) for name in fit.law.input_names}
+
+
+def observed_target(fit: jl.Fit, runs: jl.Runs) -> tuple[str, np.ndarray] | None:
+    """The column of a table of points that holds the law's target, and its (n,) values.
+
+    A row that was not observed has NaN. None where no row was, or where nothing says which of two
+    corpora is meant: neither hinders a prediction.
+    """
+    import numpy as np
+
+    from jaxlaw.data._columns import numbers
+    from jaxlaw.data._runs import target_column
+
+    try:
+        name = target_column(runs, fit.law)
+    except UsageError:
+        return None
+    if name not in runs.table:
+        return None
+    values = numbers(runs.table[name], runs.location(name))
+    return (name, values) if np.isfinite(values).any() else None
+
+
+def other_columns(runs: jl.Runs, inputs: Iterable[str], found: Iterable[str]) -> dict[str, Any]:
+    """The columns of a table of points that are no inputs; renamed where a result has the name."""
+    return {
+        f"{name} (as in the file)" if name in found else name: _cells(runs.table[name])
+        for name in runs.table
+        if name not in inputs
+    }
+
+
+def _cells(column: pd.Series) -> Any:
+    """Numbers as they are, and anything else as JSON and CSV can hold it."""
+    import numpy as np
+
+    values = column.to_numpy()
+    if values.dtype.kind in "iufb":
+        return values
+    kept = (str, bool, int, float)
+    missing = column.isna().to_numpy()
+    cells = [None if gone else one if isinstance(one, kept) else str(one)
+             for gone, one in zip(missing, values, strict=True)]  # fmt: skip
+    return np.array(cells, object)
+
+
+def _input_column(runs: jl.Runs, name: str) -> np.ndarray:
+    """A column of points; r also from the share of the other corpus."""
+    import numpy as np
+
+    from jaxlaw.data._columns import SIDES, missing_column, numbers
+
+    mine, flip = name, False
+    if runs.corpus and name in SIDES and name not in runs.table:
+        mine, other = sorted(SIDES[name], key=lambda side: side[-1] != runs.corpus[0])
+        if mine not in runs.table and other in runs.table:
+            mine, flip = other, True
+    if mine not in runs.table:
+        raise missing_column(name, " (an input of the law)", mine, runs.table, runs.source)
+    place = runs.location(mine)
+    values = numbers(runs.table[mine], place)
+    bad = ~np.isfinite(values)
+    if bad.any():
+        rows = place.rows(runs.table.index[bad], values[bad])
+        raise DataError(f"{place}: no number in {rows}; leave these rows out")
+    return 1 - values if flip else values

@@ -1,0 +1,151 @@
+"""Signatures and docstrings of public functions, read from their source.
+
+A command takes its options from the function that it calls. To import that function would import
+JAX, which takes two seconds, and neither ``--help`` nor the completion of a word can wait for
+them: so the source is parsed instead. A test compares what is read here with
+:func:`inspect.signature`.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+_PACKAGE = Path(__file__).parent.parent
+REQUIRED: Any = ...  # in place of a default
+
+
+@dataclass(frozen=True)
+class Argument:
+    """An argument of a function.
+
+    Attributes:
+        name: its name.
+        hint: its annotation, as text, without ``| None``.
+        default: its default; REQUIRED where it has none.
+        help: what the docstring says of it.
+    """
+
+    name: str
+    hint: str
+    default: Any
+    help: str
+
+    @property
+    def choices(self) -> tuple[str, ...]:
+        """The texts that ``Literal[…]`` lists."""
+        if not self.hint.startswith("Literal["):
+            return ()
+        return ast.literal_eval(f"({self.hint[8:-1]},)")
+
+
+@dataclass(frozen=True)
+class Signature:
+    """What is to be known of a function: its arguments by name, and the first line about it."""
+
+    summary: str
+    arguments: dict[str, Argument]
+    others: str | None  # annotation of ``**inputs``, if there is such an argument
+
+
+@cache
+def signature(package: str, function: str) -> Signature:
+    """The signature of a function that a subpackage exports, such as ``planning``."""
+    node, module = _definition(f"jaxlaw.{package}", function)
+    if not isinstance(node, ast.FunctionDef):
+        raise LookupError(f"jaxlaw.{package} has no function {function}")
+    text = ast.get_docstring(node) or ""
+    # What a docstring leaves to another ("as for allocation") is found beside it.
+    beside = (ast.get_docstring(one) or "" for one in _tree(module).body
+              if isinstance(one, ast.FunctionDef))  # fmt: skip
+    described = [_described(text), *map(_described, beside)]
+    own = node.args
+    positional = [*own.posonlyargs, *own.args]
+    defaults: list[ast.expr | None] = [None] * (len(positional) - len(own.defaults))
+    pairs = zip(
+        [*positional, *own.kwonlyargs],
+        [*defaults, *own.defaults, *own.kw_defaults],
+        strict=True,
+    )
+    arguments = {
+        one.arg: Argument(
+            one.arg,
+            _hint(one.annotation, module),
+            REQUIRED if default is None else _value(default, module),
+            next((said[one.arg] for said in described if said.get(one.arg)), ""),
+        )
+        for one, default in pairs
+    }
+    rest = own.kwarg and ast.unparse(own.kwarg.annotation or ast.Constant(None))
+    return Signature(text.partition("\n")[0], arguments, rest)
+
+
+@cache
+def _tree(module: str) -> ast.Module:
+    path = _PACKAGE.joinpath(*module.split(".")[1:])
+    file = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+    return ast.parse(file.read_text("utf-8"))
+
+
+def _definition(module: str, name: str) -> tuple[ast.AST | None, str]:
+    """Where a name is defined, imports within the package followed, and in which module."""
+    for node in _tree(module).body:
+        if isinstance(node, ast.FunctionDef) and node.name == name:
+            return node, module
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == name:
+            return node.value, module
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("jaxlaw"):
+            for one in node.names:
+                if (one.asname or one.name) == name:
+                    return _definition(node.module or "", one.name)
+    return None, module
+
+
+def _hint(annotation: ast.expr | None, module: str) -> str:
+    """An annotation with other names for types resolved, and without ranges."""
+
+    def meaning(found: re.Match[str]) -> str:
+        meant, home = _definition(module, found[0])
+        if not isinstance(meant, ast.Subscript):  # a class
+            return found[0]
+        return _hint(meant, home)
+
+    text = ast.unparse(annotation) if annotation else "Any"
+    text = re.sub(r"\b[A-Z]\w+\b(?!\[)", meaning, text)
+    text = re.sub(r"Annotated\[(\w+), Between\([^)]*\)\]", r"\1", text)
+    return text.removesuffix(" | None")
+
+
+def _value(default: ast.expr, module: str) -> Any:
+    if isinstance(default, ast.Name):
+        meant, module = _definition(module, default.id)
+        assert isinstance(meant, ast.expr), default.id
+        return _value(meant, module)
+    try:
+        return ast.literal_eval(default)
+    except ValueError:
+        return None  # made by a call: the function knows its default itself
+
+
+def _described(docstring: str) -> dict[str, str]:
+    """What ``Args:`` of a docstring says of each argument."""
+    _, _, lines = docstring.partition("\nArgs:\n")
+    found: dict[str, str] = {}
+    name = ""
+    for line in lines.splitlines():
+        if not line.strip() or not line.startswith("    "):
+            break
+        if line.startswith("        "):
+            found[name] += f" {line.strip()}"
+        else:
+            name, _, text = line.strip().partition(": ")
+            found[name] = text.strip()
+    return {
+        one.strip(" *"): re.sub(r":\w+:`~?([^`]*)`", r"\1", text).replace("``", "")
+        for names, text in found.items()
+        for one in names.split(",")
+    }
