@@ -19,10 +19,10 @@ import numpy as np
 import pandas as pd
 
 import jaxlaw as jl
-from jaxlaw import folds, planning, sampling, schedules, simulate
+from jaxlaw import design, folds, planning, schedules, simulate
 from jaxlaw.schedules import constant, cosine
 
-MODULES = {"": jl, "planning.": planning, "folds.": folds, "sampling.": sampling,
+MODULES = {"": jl, "planning.": planning, "folds.": folds, "design.": design,
            "schedules.": schedules, "simulate.": simulate}  # fmt: skip
 #: They register what they are given, or wait for other processes.
 LEFT_OUT = {"law", "join_processes", "power"}
@@ -253,10 +253,10 @@ CALLS: dict[str, tuple[Callable[[], dict[str, Any]], bool]] = {
                                         "name": "x"}, False),
     "folds.shuffle_split": (lambda: {"test_size": 0.2, "n_splits": 2, "seed": 0,
                                      "groups": None}, False),
-    "sampling.decay_rate": (lambda: {"budget": 4, "count": 20}, False),
-    "sampling.plan": (lambda: {"budget": 5, "steps": 20_000, "every": 1000, "method": "M4",
-                               "rate": None}, False),
-    "sampling.next_runs": (lambda: {"fit": fitted(), "runs": runs(), "candidates": runs().iloc[:4],
+    "design.decay_rate": (lambda: {"budget": 4, "count": 20}, False),
+    "design.evaluation_steps": (lambda: {"budget": 5, "steps": 20_000, "every": 1000,
+                                         "method": "M4", "rate": None}, False),
+    "design.next_runs": (lambda: {"fit": fitted(), "runs": runs(), "candidates": runs().iloc[:4],
                                     "predict": {"N": 1e9, "D": 1e10}, "n": 2, "criterion": "c",
                                     "cost": None, "budget": None, "group": None}, True),
     "schedules.constant": (lambda: {"lr": 1e-3, "steps": 20}, False),

@@ -19,7 +19,7 @@ import numpy as np
 import pandas as pd
 
 import jaxlaw as jl
-from jaxlaw import laws, sampling, simulate
+from jaxlaw import design, laws, simulate
 from jaxlaw.fitting._fit_many import fit_many
 from jaxlaw.fitting._objective import metrics
 from jaxlaw.fitting._options import FitOptions
@@ -29,11 +29,11 @@ FAR = {"N": 7e10, "D": 1.4e12}
 
 
 def methods() -> None:
-    plans = {"M1": sampling.plan(200, STEPS, method="M1")}
+    plans = {"M1": design.evaluation_steps(200, STEPS, method="M1")}
     for budget in (40, 20, 10):
         for method in ("M2", "M3", "M4"):
-            plans[f"{method} ({budget})"] = sampling.plan(budget, STEPS, method=method)
-    plans["M4 (λ 0.02)"] = sampling.plan(200, STEPS, rate=0.02)
+            plans[f"{method} ({budget})"] = design.evaluation_steps(budget, STEPS, method=method)
+    plans["M4 (λ 0.02)"] = design.evaluation_steps(200, STEPS, rate=0.02)
     print("| loss | method | points | R², left out | mean Huber | RMSE, all | RMSE at 2 × D |")
     print("|---|---|---|---|---|---|---|")
     for side, name in (("G", "dcpt-general"), ("D", "dcpt")):
@@ -46,7 +46,7 @@ def methods() -> None:
             )
 
 
-def of_side(name: str, plans: dict[str, sampling.Plan]) -> dict[str, np.ndarray]:
+def of_side(name: str, plans: dict[str, design.EvaluationSteps]) -> dict[str, np.ndarray]:
     truth, per_step = simulate.TRUTHS[name], 64 * 2048e-9
     steps = np.arange(1000, STEPS + 1, 1000)
     ratios = np.array([0.0, 0.1, 0.2, 0.33, 0.5, 0.67, 0.8, 0.9, 1.0])
@@ -95,21 +95,21 @@ def runs() -> None:
     dearest = grid.sort_values("flops", kind="stable").index[-8:]
     draw = np.random.default_rng(0).choice(len(grid), 8, replace=False)
     sets = {
-        "c-optimal": sampling.next_runs(fit, small, grid, predict=FAR, n=8).table,
-        "D-optimal": sampling.next_runs(fit, small, grid, criterion="D", n=8).table,
+        "c-optimal": design.next_runs(fit, small, grid, predict=FAR, n=8).table,
+        "D-optimal": design.next_runs(fit, small, grid, criterion="D", n=8).table,
         "the dearest eight": grid.loc[dearest],
         "eight at random": grid.loc[draw],
     }
     spent = sets["c-optimal"]["flops"].sum() / 4
-    cheap = sampling.next_runs(fit, small, grid, predict=FAR, cost="flops", budget=spent, n=8)
+    cheap = design.next_runs(fit, small, grid, predict=FAR, cost="flops", budget=spent, n=8)
     sets["c-optimal, a quarter of the cost"] = cheap.table
     print("| eight runs | FLOPs | foretold | simulated | RMSE of the prediction |")
     print("|---|---|---|---|---|")
     before, *_ = simulated(small, small.iloc[:0])
-    now = sampling.next_runs(fit, small, grid, predict=FAR, n=1).before
+    now = design.next_runs(fit, small, grid, predict=FAR, n=1).before
     print(f"| none | 0 | {now:.5f} | {before[0]:.5f} | {before[1]:.5f} |", flush=True)
     for name, table in sets.items():
-        only = sampling.next_runs(fit, small, table, predict=FAR, n=len(table))
+        only = design.next_runs(fit, small, table, predict=FAR, n=len(table))
         (sd, rmse), *_ = simulated(small, table)
         print(
             f"| {name} | {table['flops'].sum():.1e} | {only.after:.5f} | {sd:.5f} | {rmse:.5f} |",

@@ -73,8 +73,6 @@ if TYPE_CHECKING:
     from jaxlaw.validation import Study as Study
     from jaxlaw.validation import cross_validate as cross_validate
     from jaxlaw.validation import folds as folds
-
-    sampling = design
 else:
     _MEMBERS = {
         "_areas": "Areas PhaseAreas areas phase_areas",
@@ -107,7 +105,6 @@ else:
         "folds": "validation.folds",
         "laws": "laws",
         "planning": "planning",
-        "sampling": "design",  # deprecated name
         "schedules": "schedules",
         "simulate": "simulate",
     }
@@ -116,6 +113,7 @@ else:
         "Curves": "LossCurves",
         "learnability": "learnability_coefficients",
         "read_curves": "read_loss_curves",
+        "sampling": "design",
     }
 
     __all__ = sorted([*_HOME, *_MODULES])

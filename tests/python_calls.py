@@ -13,7 +13,7 @@ from planned import CONTINUAL, DOMAIN, GENERAL, SCRATCH, drawn
 from prepared import PAIRS
 
 import jaxlaw as jl
-from jaxlaw import planning, sampling, simulate
+from jaxlaw import design, planning, simulate
 from jaxlaw.planning import ContinualRun, Pretraining
 
 #: Commands without such a call, and why.
@@ -111,7 +111,7 @@ def identifiability_expected():
 def next_expected():
     candidates = pd.read_csv("candidates.csv")
     asked = {"N": np.array([7e10]), "D": np.array([1e12])}
-    found = sampling.next_runs(
+    found = design.next_runs(
         jl.load("fit.json"), jl.read_runs("runs.csv"), candidates, predict=asked, n=4
     )
     return {
@@ -121,7 +121,7 @@ def next_expected():
 
 
 def plan_expected():
-    found = sampling.plan(10, 20_000)
+    found = design.evaluation_steps(10, 20_000)
     return {"method": found.method, "rate": found.rate, "steps": found.steps}
 
 
@@ -267,8 +267,8 @@ PYTHON = {
     "profile": profile_expected,
     "influence": influence_expected,
     "identifiability": identifiability_expected,
-    "sampling plan": plan_expected,
-    "sampling next": next_expected,
+    "design steps": plan_expected,
+    "design next": next_expected,
     "inflection": inflection_expected,
     "slopes": lambda: {"slopes": jl.loss_slopes(
         "shares.csv", columns={"r_d": "domain_ratio", "loss_g": "general_loss"}, corpus="general"

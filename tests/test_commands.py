@@ -46,7 +46,7 @@ SLOW = {
     "plan model",
     "plan valuation",
     "report",
-    "sampling next",
+    "design next",
     *SMALLER,
     "covariance",
     "profile",

@@ -1,4 +1,4 @@
-"""``jaxlaw sampling``, ``inflection``, ``learnability``: the numbers and refusals of Python."""
+"""``jaxlaw design``, ``inflection``, ``learnability``: the numbers and refusals of Python."""
 
 import json
 from pathlib import Path
@@ -30,13 +30,13 @@ def files(tmp_path, chinchilla_fit):
 
 
 def test_a_plan_is_the_one_of_python(command, tmp_path):
-    expected = jl.sampling.plan(10, 20_000)
-    asked = ("sampling", "plan", "--budget", 10, "--steps", 20_000)
+    expected = jl.design.evaluation_steps(10, 20_000)
+    asked = ("design", "steps", "--budget", 10, "--steps", 20_000)
     code, out, _ = command(*asked, "--out", tmp_path / "steps.csv")
     assert code == 0 and " ".join(map(str, expected.steps)) in out
     assert pd.read_csv(tmp_path / "steps.csv")["step"].tolist() == expected.steps.tolist()
     found = json.loads(command(*asked, "--method", "M2", "--json")[1])
-    assert found["steps"] == jl.sampling.plan(10, 20_000, method="M2").steps.tolist()
+    assert found["steps"] == jl.design.evaluation_steps(10, 20_000, method="M2").steps.tolist()
     assert found["rate"] is None
     code, _, err = command(*asked, "--method", "M5")
     assert code == 2 and "methods: M1, M2, M3, M4" in err
@@ -44,8 +44,8 @@ def test_a_plan_is_the_one_of_python(command, tmp_path):
 
 def test_the_next_runs_are_those_of_python(command, files, tmp_path, chinchilla_fit):
     options = (*AT, "-n", 2, "--cost", "flops", "--budget", 1e22)
-    code, out, _ = command("sampling", "next", *files, *options, "--out", tmp_path / "next.csv")
-    expected = jl.sampling.next_runs(
+    code, out, _ = command("design", "next", *files, *options, "--out", tmp_path / "next.csv")
+    expected = jl.design.next_runs(
         chinchilla_fit, TABLE, CANDIDATES, predict={"N": 7e10, "D": 1.4e12}, n=2, cost="flops",
         budget=1e22,
     )  # fmt: skip
@@ -53,12 +53,12 @@ def test_the_next_runs_are_those_of_python(command, files, tmp_path, chinchilla_
     kept = pd.read_csv(tmp_path / "next.csv")
     assert list(kept) == ["size", "tokens", "flops", "sd"]
     assert kept.to_numpy() == pytest.approx(expected.table.to_numpy())
-    found = json.loads(command("sampling", "next", *files, *options, "--json")[1])
+    found = json.loads(command("design", "next", *files, *options, "--json")[1])
     assert found["chosen"] == kept.to_dict("records")
     assert found["after"] == pytest.approx(expected.after) and found["criterion"] == "c"
     grouped = (*options, "--groups", "lab", "--json")
-    shared = json.loads(command("sampling", "next", *files, *grouped)[1])
-    by_lab = jl.sampling.next_runs(
+    shared = json.loads(command("design", "next", *files, *grouped)[1])
+    by_lab = jl.design.next_runs(
         chinchilla_fit, TABLE, CANDIDATES, predict={"N": 7e10, "D": 1.4e12}, n=2, cost="flops",
         budget=1e22, groups="lab",
     )  # fmt: skip
@@ -68,8 +68,8 @@ def test_the_next_runs_are_those_of_python(command, files, tmp_path, chinchilla_
 
 def test_the_fit_may_come_through_a_pipe_but_not_from_a_paper(command, files):
     saved = Path("fit.json").read_text("utf-8")
-    asked = ("sampling", "next", "-", *files[1:], *AT, "-n", 1)
-    assert command(*asked, stdin=saved) == command("sampling", "next", *files, *AT, "-n", 1)
+    asked = ("design", "next", "-", *files[1:], *AT, "-n", 1)
+    assert command(*asked, stdin=saved) == command("design", "next", *files, *AT, "-n", 1)
     code, out, err = command(*asked[:2], "published:besiroglu-2024", *asked[3:])
     assert (code, out) == (2, "") and "the optimum of no runs that are here" in err
     code, _, err = command(*asked[:2], "published:besiroglu", *asked[3:])
@@ -86,20 +86,20 @@ def test_the_fit_may_come_through_a_pipe_but_not_from_a_paper(command, files):
     ],
 )
 def test_wrong_choices_are_refused(command, files, options, message):
-    code, out, err = command("sampling", "next", *files, *options)
+    code, out, err = command("design", "next", *files, *options)
     assert (code, out) == (2, "") and message in err
 
 
 def test_costs_that_are_no_numbers_are_refused(command, files, tmp_path):
     CANDIDATES.assign(flops="dear").to_csv(tmp_path / "candidates.csv", index=False)
-    code, _, err = command("sampling", "next", *files[:3], *AT, "-n", 2, "--cost", "flops",
+    code, _, err = command("design", "next", *files[:3], *AT, "-n", 2, "--cost", "flops",
                            "-c", "N=size", "-c", "D=tokens")  # fmt: skip
     assert code == 2 and "cost needs 6 positive numbers" in err
 
 
 def test_candidates_need_the_laws_inputs(command, files, tmp_path):
     pd.DataFrame({"size": [1e9]}).to_csv(tmp_path / "candidates.csv", index=False)
-    code, _, err = command("sampling", "next", *files, *AT, "-n", 1)
+    code, _, err = command("design", "next", *files, *AT, "-n", 1)
     assert code == 1 and "D" in err and "candidates.csv" in err
 
 

@@ -10,7 +10,8 @@ import pytest
 import jaxlaw as jl
 from jaxlaw import laws, simulate
 from jaxlaw.data._loss_curves import DESIGNS
-from jaxlaw.design._evaluation_steps import decay_rate, next_runs, plan
+from jaxlaw.design._evaluation_steps import decay_rate, evaluation_steps
+from jaxlaw.design._next_runs import next_runs
 from jaxlaw.fitting._fit_many import fit_many
 from jaxlaw.fitting._options import FitOptions
 
@@ -24,13 +25,13 @@ CANDIDATES = pd.DataFrame(GRID, columns=["N", "D"]).assign(flops=lambda t: 6 * t
 @pytest.mark.parametrize("method", ["M1", "M2", "M3"])
 def test_plans_are_the_papers_at_its_budgets(method):
     budget = {"M1": 200, "M2": 40, "M3": 40}[method]
-    found = plan(budget, 200_000, method=method)
+    found = evaluation_steps(budget, 200_000, method=method)
     np.testing.assert_allclose(found.steps, DESIGNS[method] * 200_000)
     assert found.rate is None
 
 
 def test_m4_with_the_papers_rate_is_the_design():
-    found = plan(200, 200_000, rate=0.02)
+    found = evaluation_steps(200, 200_000, rate=0.02)
     np.testing.assert_allclose(found.steps, DESIGNS["M4"] * 200_000)
     assert len(found) == 48  # the paper's rule, not told, gives 45
 
@@ -38,7 +39,7 @@ def test_m4_with_the_papers_rate_is_the_design():
 @pytest.mark.parametrize("method", ["M2", "M3", "M4"])
 @pytest.mark.parametrize("budget", [1, 2, 7, 19, 20, 50])
 def test_no_plan_spends_more_than_its_budget(method, budget):
-    found = plan(budget, 20_000, method=method)
+    found = evaluation_steps(budget, 20_000, method=method)
     assert 1 <= len(found) <= budget
     assert (np.diff(found.steps) > 0).all() and (found.steps % 1000 == 0).all()
     assert 1000 <= found.steps[0] and found.steps[-1] <= 20_000
@@ -50,7 +51,7 @@ def test_no_plan_spends_more_than_its_budget(method, budget):
 
 
 def test_m4_is_dense_at_the_start():
-    gaps = np.diff(plan(45, 200_000).steps)
+    gaps = np.diff(evaluation_steps(45, 200_000).steps)
     assert gaps[:20].mean() < 0.4 * gaps[-10:].mean()
     assert decay_rate(45, 200) > decay_rate(60, 200) > decay_rate(200, 200) == 0.0
 
@@ -58,15 +59,15 @@ def test_m4_is_dense_at_the_start():
 @pytest.mark.parametrize(
     ("call", "says"),
     [
-        (lambda: plan(10, 20_000, method="M5"), "methods: M1, M2, M3, M4"),
-        (lambda: plan(0, 20_000), "budget is a whole number, 1 or more"),
-        (lambda: plan(10, 20_000, method="M1"), "M1 takes 20 evaluations of this run"),
+        (lambda: evaluation_steps(10, 20_000, method="M5"), "methods: M1, M2, M3, M4"),
+        (lambda: evaluation_steps(0, 20_000), "budget is a whole number, 1 or more"),
+        (lambda: evaluation_steps(10, 20_000, method="M1"), "M1 takes 20 evaluations of this run"),
         (
-            lambda: plan(10, 20_000, rate=0.001),
+            lambda: evaluation_steps(10, 20_000, rate=0.001),
             "takes 19 evaluations of this run, the budget is 10",
         ),
-        (lambda: plan(10, 20_000, method="M2", rate=0.1), "rate is λ ≥ 0 of method M4"),
-        (lambda: plan(10, 500), "has 0 to evaluate every 1000"),
+        (lambda: evaluation_steps(10, 20_000, method="M2", rate=0.1), "rate is λ ≥ 0 of method M4"),
+        (lambda: evaluation_steps(10, 500), "has 0 to evaluate every 1000"),
     ],
 )
 def test_misuse_of_a_plan_says_what_to_do(call, says):

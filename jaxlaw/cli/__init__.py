@@ -177,7 +177,7 @@ else:
         "schema": schemas.schema_command,
     }.items():
         app.command(name)(command)
-    app.add_typer(experiments.sampling, name="sampling")
+    app.add_typer(experiments.design, name="design")
     app.add_typer(plans.plan, name="plan")
 
     def _in_every_command(group: typer.Typer) -> None:
@@ -191,3 +191,4 @@ else:
             _in_every_command(inner.typer_instance)
 
     _in_every_command(app)
+    app.add_typer(experiments.design, name="sampling", hidden=True)  # the old name

@@ -27,15 +27,16 @@ from jaxlaw.cli._output import (
     write_record,
 )
 
-sampling = typer.Typer(
+design = typer.Typer(
     help="When to evaluate a run, and which runs to do next.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
 
 
-@sampling.command("plan")
-def plan_command(
+@design.command("plan", hidden=True)  # the old name
+@design.command("steps")
+def steps_command(
     budget: Annotated[int, typer.Option(help="Evaluations at most.")],
     steps: Annotated[int, typer.Option(help="Length of the run.")],
     every: Annotated[int, typer.Option(help="Shortest distance between two.")] = 1000,
@@ -48,12 +49,12 @@ def plan_command(
 ) -> None:
     """The steps after which to evaluate a run, within a budget of evaluations.
 
-    Example: jaxlaw sampling plan --budget 10 --steps 20000
+    Example: jaxlaw design steps --budget 10 --steps 20000
     """
     check_out(out)
     import pandas as pd
 
-    found = jl.sampling.plan(budget, steps, every=every, method=method, rate=rate)
+    found = jl.design.evaluation_steps(budget, steps, every=every, method=method, rate=rate)
     table = pd.DataFrame({"step": found.steps})
     record = {"method": found.method, "rate": found.rate, "steps": found.steps.tolist()}
     if out is not None:
@@ -66,7 +67,7 @@ def plan_command(
     print_wrapped(" ".join(map(str, found.steps)))
 
 
-@sampling.command("next")
+@design.command("next")
 @opt.reads_runs
 def next_command(
     fit: Annotated[Path, opt.fit_argument("A fit that `jaxlaw fit --out` wrote; - for stdin.")],
@@ -97,7 +98,7 @@ def next_command(
 
     Candidates have the columns and units of the runs.
 
-    Example: jaxlaw sampling next fit.json runs.csv candidates.csv --at N=7e10 --at D=1e12 -n 4
+    Example: jaxlaw design next fit.json runs.csv candidates.csv --at N=7e10 --at D=1e12 -n 4
     """
     check_out(out)
     loaded = loaded_fit(fit)
@@ -107,7 +108,7 @@ def next_command(
     known = {k: v for k, v in reading["columns"].items() if v in listed.frame}
     points = points_of(loaded, read_points(loaded, listed, known, reading["corpus"]))
     asked = combinations(at, "--at")
-    found = jl.sampling.next_runs(
+    found = jl.design.next_runs(
         loaded, jl.read_runs(data, **reading), listed.frame.assign(**points),
         predict=asked or None, n=n, criterion=criterion, cost=cost, budget=budget, group=group,
         groups=opt.columns_named(groups),

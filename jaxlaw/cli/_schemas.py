@@ -121,8 +121,8 @@ def schemas() -> dict[str, Schema]:
         },
         "influence": {"law": str, "influence": _Rows, "notes": _Notes},
         "identifiability": {"law": str, "directions": _Rows, "notes": _Notes},
-        "sampling plan": {"method": str, "rate": float | None, "steps": list[int]},
-        "sampling next": {
+        "design steps": {"method": str, "rate": float | None, "steps": list[int]},
+        "design next": {
             "criterion": str, "before": float, "after": float, "noise": float, "chosen": _Rows,
             "notes": _Notes,
         },

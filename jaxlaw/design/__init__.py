@@ -1,5 +1,11 @@
 """Design of experiments: which runs to make next, and at which steps to evaluate them."""
 
-from jaxlaw.design._evaluation_steps import NextRuns, Plan, decay_rate, next_runs, plan
+from jaxlaw._deprecated import renamed_names
+from jaxlaw.design._evaluation_steps import EvaluationSteps, decay_rate, evaluation_steps
+from jaxlaw.design._next_runs import NextRuns, next_runs
 
-__all__ = ["NextRuns", "Plan", "decay_rate", "next_runs", "plan"]
+__all__ = ["EvaluationSteps", "NextRuns", "decay_rate", "evaluation_steps", "next_runs"]
+
+__getattr__ = renamed_names(
+    "jaxlaw.design", globals(), {"plan": "evaluation_steps", "Plan": "EvaluationSteps"}
+)

@@ -1,8 +1,4 @@
-"""At which steps to evaluate, which runs to do next: as much as possible learnt from few points.
-
-``plan`` has the sampling methods of Que 2024, App. I, cut to a budget; ``next_runs`` asks a
-fitted law.
-"""
+"""At which steps to evaluate a run: the methods of Que 2024, App. I, cut to a budget."""
 
 from __future__ import annotations
 
@@ -14,23 +10,24 @@ import numpy as np
 
 from jaxlaw._typed import StepCount, checked
 from jaxlaw.data._loss_curves import decaying
-from jaxlaw.design._next_runs import NextRuns, next_runs
 from jaxlaw.errors import UsageError, nearest
 
-__all__ = ["NextRuns", "Plan", "decay_rate", "next_runs", "plan"]
-
 Method = Literal["M1", "M2", "M3", "M4"]
-_MOST = 10**7  # evaluations of one run
+_LARGEST = 10**7  # evaluations of one run
 
 
 @dataclass(frozen=True, eq=False)
-class Plan:
+class EvaluationSteps:
     """When to evaluate a run.
 
     Attributes:
         method: M1 to M4.
         steps: (points,) steps after which to evaluate, increasing.
         rate: λ of M4, per evaluation of M1; None for the other methods.
+
+    Example:
+        >>> len(jl.design.evaluation_steps(budget=10, steps=20_000, method="M2"))
+        10
     """
 
     method: str
@@ -43,31 +40,36 @@ class Plan:
 
 
 @checked
-def plan(
+def evaluation_steps(
     budget: int,
     steps: StepCount,
     *,
     every: int = 1000,
     method: Method = "M4",
     rate: float | None = None,
-) -> Plan:
+) -> EvaluationSteps:
     """Spend a budget of evaluations on one run.
 
     M1 is every ``every`` steps; the others keep some of those: M2 every k-th; M3 every k-th
     over the first 60 % and every 2k-th after it, with the smallest k the budget allows; M4 with
     a density e^(−λ·x) at the x-th, λ chosen so that the budget is spent, the last step
     included (Que 2024, App. I: M2 and M3 have 40 of 200 points; M4 with λ = 0.02 has 45
-    there, and 48 by the rule used here, which the paper does not tell).
+    there, and 48 by the rule used here, since the paper does not state its own).
 
     Args:
-        budget: evaluations at most.
-        steps: the run's length.
-        every: the shortest distance between two evaluations.
+        budget: largest number of evaluations.
+        steps: number of steps of the run.
+        every: shortest distance between two evaluations, in steps.
         method: M1, M2, M3 or M4.
         rate: λ of M4, in place of the one the budget gives.
 
     Raises:
         UsageError: another method, or numbers that leave nothing to evaluate.
+
+    Example:
+        >>> jl.design.evaluation_steps(budget=10, steps=20_000).steps
+        array([ 2000,  3000,  4000,  5000,  7000,  9000, 11000, 13000, 17000,
+               20000])
     """
     if method not in _KEPT:
         hint = nearest(str(method), _KEPT)
@@ -78,9 +80,10 @@ def plan(
     if rate is not None and (method != "M4" or not rate >= 0):
         raise UsageError(f"rate is λ ≥ 0 of method M4, not {rate} of {method}")
     count = int(steps // every)
-    if not 1 <= count <= _MOST:
+    if not 1 <= count <= _LARGEST:
         raise UsageError(
-            f"a run of {steps} steps has {count} to evaluate every {every}; 1 to {_MOST:g} can be"
+            f"a run of {steps} steps has {count} to evaluate every {every}; 1 to {_LARGEST:g} "
+            "can be"
         )
     if method == "M4" and rate is None:
         rate = decay_rate(budget, count)
@@ -89,12 +92,12 @@ def plan(
     else:
         kept = decaying(count, rate) if method == "M4" else _KEPT[method](count, budget)
     if len(kept) > budget:
-        told = "" if rate is None else f" with λ = {rate:g}"
+        with_rate = "" if rate is None else f" with λ = {rate:g}"
         raise UsageError(
-            f"{method}{told} takes {len(kept)} evaluations of this run, the budget is {budget}: "
-            "raise it, or take another method"
+            f"{method}{with_rate} takes {len(kept)} evaluations of this run, the budget is "
+            f"{budget}: raise it, or take another method"
         )
-    return Plan(method, kept * int(every), rate)
+    return EvaluationSteps(method, kept * int(every), rate)
 
 
 @checked
@@ -102,11 +105,22 @@ def decay_rate(budget: int, count: int) -> float:
     """λ of M4 at which ``budget`` of ``count`` evaluations are kept.
 
     Σ e^(−λ·x) over x = 1…count is the budget then, so that the last one kept is the last of
-    all. 0 where the budget reaches for all.
+    all. 0 where the budget suffices for all.
+
+    Args:
+        budget: number of evaluations kept.
+        count: number of evaluations of M1.
+
+    Raises:
+        UsageError: a number below 1, or more than 10⁷ evaluations.
+
+    Example:
+        >>> round(jl.design.decay_rate(48, 200), 3)
+        0.02
     """
-    if not 1 <= count <= _MOST or budget < 1:
+    if not 1 <= count <= _LARGEST or budget < 1:
         raise UsageError(
-            f"budget {budget} of {count} evaluations: both are 1 or more, and {_MOST:g} at most"
+            f"budget {budget} of {count} evaluations: both are 1 or more, and {_LARGEST:g} at most"
         )
     if budget >= count:
         return 0.0

@@ -21,7 +21,7 @@ from jaxlaw._jit import in_float64
 from jaxlaw._typed import ResampleCount, checked
 from jaxlaw.design._information import Information, information_of, own_units
 from jaxlaw.errors import UsageError
-from jaxlaw.fitting._result import Fit
+from jaxlaw.fitting._fitted_law import FittedLaw
 from jaxlaw.notes import Note
 
 
@@ -29,15 +29,23 @@ from jaxlaw.notes import Note
 class NextRuns:
     """Which candidates to run.
 
+    Example:
+        >>> table = jl.simulate.experiment("chinchilla").table
+        >>> more = {"N": [1e10, 3e10], "D": [1e11, 1e11]}
+        >>> fit = jl.fit("chinchilla", table)
+        >>> chosen = jl.design.next_runs(fit, table, more, predict={"N": 7e10, "D": 1e12}, n=1)
+        >>> bool(chosen.after < chosen.before)
+        True
+
     Attributes:
         table: their rows, best first, with ``sd``: the standard deviation of the prediction
             once they and those above are there (relative where the fit is of logarithms; root
             mean square over several predictions). Without a prediction (criterion D) that of
             the parameters' joint ellipsoid, relative to now.
-        before, after: the same without any, and with all of them; ``before`` is the standard
-            error that :func:`jaxlaw.covariance` gives the prediction, over the prediction where
-            the fit is of logarithms.
-        noise: τ, what the standard deviations are in proportion to.
+        before, after: standard deviation without any of them, and with all; ``before`` is the
+            standard error that :func:`jaxlaw.covariance` gives the prediction, over the
+            prediction where the fit is of logarithms.
+        noise: τ, to which the standard deviations are proportional.
         criterion: ``c`` or ``D``.
         notes: what to know before relying on it.
     """
@@ -58,7 +66,7 @@ class NextRuns:
 
 @checked
 def next_runs(
-    fit: Fit,
+    fit: FittedLaw,
     runs: Any,
     candidates: Any,
     *,
@@ -77,29 +85,42 @@ def next_runs(
     to allow a repeat.
 
     Args:
-        fit: the fit.
-        runs: what it was fitted on.
+        fit: fit of the runs there are.
+        runs: those runs, as they were fitted.
         candidates: DataFrame or dict of (m,) inputs, in units of the fitted runs.
-        predict: where the law will be asked: inputs by name, in units of the fitted runs,
-            numbers or arrays; or a function of the parameters (a dict, in the law's own
+        predict: points of the predictions that matter: inputs by name, in units of the fitted
+            runs, numbers or arrays; or a function of the parameters (a dict, in the law's own
             units) in JAX, such as an optimum. Criterion c needs it.
-        n: how many to choose.
-        criterion: ``c``: the (mean) variance of the prediction; ``D``: the volume of the
-            parameters' confidence ellipsoid.
+        n: number of runs to choose.
+        criterion: what is made small: ``c``, the (mean) variance of the prediction; ``D``, the
+            volume of the parameters' confidence ellipsoid.
         cost: column of the candidates, or (m,) positive numbers; 1 each unless given.
-        budget: total cost at most.
-        group: column that names the run a row is an evaluation of: the rows of a run come
+        budget: largest total cost.
+        group: column that names the run of which a row is an evaluation: the rows of a run come
             together, and cost what the dearest of them does.
-        groups: of the runs that are there, rows that share noise, as for
-            :func:`jaxlaw.covariance`; standard deviations are then those of ``groups`` there.
+        groups: rows of ``runs`` that share noise, as for :func:`jaxlaw.covariance`; standard
+            deviations are then those of ``groups`` there.
+
+    Returns:
+        The :class:`NextRuns`.
 
     Raises:
         UsageError: the call makes no sense.
         DataError: inputs outside their domain, or the law has no derivatives somewhere.
+
+    Example:
+        >>> table = jl.simulate.experiment("chinchilla").table.query("N * D < 1e19")
+        >>> small = jl.fit("chinchilla", table)
+        >>> more = pd.DataFrame({"N": [1e9, 3e9, 1e10], "D": [3e10, 1e11, 1e11]})
+        >>> far = {"N": 7e10, "D": 1.4e12}
+        >>> jl.design.next_runs(small, table, more, predict=far, n=1).table[["N", "D"]].values
+        array([[1.e+10, 1.e+11]])
     """
     _check(criterion, predict, n, budget)
     frame = _frame(candidates)
     names, number, price = _grouped(frame, group, cost)
+    # With M = JᵀWJ of the runs, c is gᵀM⁻¹g and D is −log det M; a candidate adds its j·jᵀ, the
+    # rows of one run together. Neither depends on τ, so the noise is needed for the answer only.
     with in_float64():
         here = information_of(fit, runs, groups)
         rows = here.slopes(own_units(fit, frame))
@@ -196,18 +217,18 @@ def _chosen(
 ) -> list[int]:
     """Numbers of the candidates chosen: greedy, then exchanges."""
     most = len(infos) if n is None else min(n, len(infos))
-    purse = np.inf if budget is None else float(budget)
+    limit = np.inf if budget is None else float(budget)
     chosen: list[int] = []
     while len(chosen) < most:
-        spare = purse - price[chosen].sum()
+        spare = limit - price[chosen].sum()
         open_ = _affordable(price, chosen, spare)
         if not len(open_):
             break
         now = information + infos[chosen].sum(axis=0)
         gain = (value(now) - value(now + infos[open_])) / price[open_]
         chosen.append(int(open_[np.argmax(gain)]))
-    purse = price[chosen].sum() if budget is None else purse
-    return _exchanged(information, infos, price, value, chosen, purse)
+    limit = price[chosen].sum() if budget is None else limit
+    return _exchanged(information, infos, price, value, chosen, limit)
 
 
 def _affordable(price: np.ndarray, chosen: list[int], spare: float) -> np.ndarray:
@@ -217,23 +238,27 @@ def _affordable(price: np.ndarray, chosen: list[int], spare: float) -> np.ndarra
     return np.flatnonzero(left)
 
 
-def _exchanged(information, infos, price, value, chosen, purse) -> list[int]:
-    """Swap one chosen for one that is not, as long as that helps and is not too dear."""
+def _exchanged(information, infos, price, value, chosen, limit) -> list[int]:
+    """Swap one chosen for one that is not, as long as that helps and the costs allow it.
+
+    Greedy choice alone often stops at a set that one exchange betters: the first run it takes
+    is the best alone, not the best beside the others (Fedorov's exchange algorithm).
+    """
     best = value(information + infos[chosen].sum(axis=0))
     improved = True
     while improved:
         improved = False
-        for place in range(len(chosen)):
-            rest = chosen[:place] + chosen[place + 1 :]
-            spare = purse - price[rest].sum()
+        for position in range(len(chosen)):
+            rest = chosen[:position] + chosen[position + 1 :]
+            spare = limit - price[rest].sum()
             open_ = _affordable(price, chosen, spare)
             if not len(open_):
                 continue
-            found = value(information + infos[rest].sum(axis=0) + infos[open_])
-            k = int(np.argmin(found))
-            if found[k] < best - 1e-9 * abs(best):
-                chosen = [*rest[:place], int(open_[k]), *rest[place:]]
-                best, improved = found[k], True
+            values = value(information + infos[rest].sum(axis=0) + infos[open_])
+            k = int(np.argmin(values))
+            if values[k] < best - 1e-9 * abs(best):
+                chosen = [*rest[:position], int(open_[k]), *rest[position:]]
+                best, improved = values[k], True
     return chosen
 
 
