@@ -21,7 +21,7 @@ from matplotlib.figure import Figure
 
 import jaxlaw as jl
 from jaxlaw import planning, plots
-from jaxlaw.plots.style import BLUE, INK, RED, tidy, write
+from jaxlaw.plots._style import BLUE, INK, RED, tidy, write
 
 ROOT = Path(__file__).parent.parent
 FOLDER = ROOT / ".github"

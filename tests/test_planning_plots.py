@@ -136,7 +136,7 @@ def test_saved_compute(ax):
 
 def test_the_share_that_brings_the_loss_back(ax):
     boot = drawn(GENERAL)
-    assert pictures.share_back(boot, 2.8602, ax, **AT) is ax
+    assert pictures.critical_share(boot, 2.8602, ax, **AT) is ax
     plan = planning.critical_ratio(boot, start=2.8602, **AT)
     low, high = plan.interval["share"]
     assert f"{plan.share:.3f} ({low:.3f} to {high:.3f})" in texts(ax)
@@ -149,7 +149,7 @@ def test_both_ways_cross_where_the_base_stops_paying(ax):
     at_size = {"N": 1e9}
     for given in (at_size, {"compute": 1e19}, {}):
         found = planning.break_even(SCRATCH, CONTINUAL, **given)
-        ax = pictures.both_ways(SCRATCH, CONTINUAL, found=found, **given)
+        ax = pictures.crossover(SCRATCH, CONTINUAL, plan=found, **given)
         x, scratch = ax.lines[0].get_data()
         gap = scratch - ax.lines[1].get_ydata()  # above 0: the base is ahead
         crossed = x[np.argmax(np.sign(gap) != np.sign(gap[0]))]
@@ -161,7 +161,7 @@ def test_both_ways_cross_where_the_base_stops_paying(ax):
 
 def test_compute_saved_at_one_loss(ax):
     found = planning.compute_savings(SCRATCH, CONTINUAL, 2.8)
-    pictures.both_ways(SCRATCH, CONTINUAL, ax, found=found)
+    pictures.crossover(SCRATCH, CONTINUAL, ax, plan=found)
     both = [found.scratch_compute, found.continual_compute]
     np.testing.assert_array_equal(ax.lines[-1].get_xdata(), both)
     for line, compute in zip(ax.lines[:2], both, strict=True):

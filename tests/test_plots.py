@@ -12,7 +12,7 @@ from studied import a_study
 import jaxlaw as jl
 
 plots = pytest.importorskip("jaxlaw.plots")
-from jaxlaw.plots import style  # noqa: E402
+from jaxlaw.plots import _style as style  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("closed")
 

@@ -49,7 +49,7 @@ def test_the_curve_of_optima(ax):
 def test_the_way_back(ax):
     level = ContinualRun(Pretraining(5_000, 2e-4), 1, 2e-4, 1.0, 0.5, shape="constant")
     found = turning_length(PT, level)
-    plots.way_back(PT, level, found, ax)
+    plots.recovery(PT, level, found, ax)
     assert ax.lines[-1].get_xdata()[0] == found.steps
     assert "back after 8,730 steps" in texts(ax)
 

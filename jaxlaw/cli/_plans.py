@@ -252,7 +252,7 @@ _PLAIN: dict[str, tuple[str, tuple[str, ...], str, Callable[..., Any], dict[str,
     ),
     "critical": (
         "critical_ratio", ("general",), "general.json --start 2.86 --at N=1.8e9 --at D=1e10",
-        lambda plots, found, call: plots.share_back(*call.fits, **_without(call, "level")), {},
+        lambda plots, found, call: plots.critical_share(*call.fits, **_without(call, "level")), {},
     ),
     "limited": (
         "optimal_mixture_data_limited", ("domain",), "domain.json --tokens 5e7 --at N=1.8e9",
@@ -275,8 +275,8 @@ _PLAIN: dict[str, tuple[str, tuple[str, ...], str, Callable[..., Any], dict[str,
     ),
     "breakeven": (
         "break_even", ("scratch", "continual"), "scratch.json continual.json --at N=1.4e9",
-        lambda plots, found, call: plots.both_ways(
-            *call.fits, found=found, **_without(call, "level")
+        lambda plots, found, call: plots.crossover(
+            *call.fits, plan=found, **_without(call, "level")
         ), {},
     ),
     "valuation": (
@@ -393,7 +393,7 @@ def transfer_command(
         if loss is None or inputs:
             raise UsageError("give --at N=… with --at D=… or --loss; or --loss alone")
         found = call(loss=loss)
-        conclude_plan(found, out, as_json, lambda plots: plots.both_ways(*call.fits, found=found))
+        conclude_plan(found, out, as_json, lambda plots: plots.crossover(*call.fits, plan=found))
         return
     found = jl.planning.data_transferred(*call.fits, loss=loss, **call.arguments, **inputs)
 
@@ -644,7 +644,7 @@ def turning_command(
     """
     first, *second = loaded_fits([pt] if cpt is None else [pt, cpt], bootstrap)
     found = call(pt=first, cpt=second[0] if second else None, **setting)
-    draw = None if cpt else lambda plots: plots.way_back(first, setting["run"], found)
+    draw = None if cpt else lambda plots: plots.recovery(first, setting["run"], found)
     conclude_plan(found, out, as_json, draw)
 
 

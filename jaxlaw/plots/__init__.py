@@ -1,47 +1,55 @@
-"""Pictures; needs matplotlib, which is an extra. Each takes and returns a matplotlib Axes."""
+"""Plots; needs matplotlib, which is an extra. Each takes and returns a matplotlib Axes."""
 
 try:
     import matplotlib  # noqa: F401
 except ModuleNotFoundError as _missing:
-    raise ModuleNotFoundError("pictures need matplotlib: pip install 'jaxlaw[plot]'") from _missing
+    raise ModuleNotFoundError("plots need matplotlib: pip install 'jaxlaw[plot]'") from _missing
 
-from jaxlaw.plots.crossings import both_ways, share_back
-from jaxlaw.plots.curves import loss_curve, shift_curves
-from jaxlaw.plots.fits import (
-    demo_figure,
-    observed_against_predicted,
-    residuals,
-    starts_agreement,
-)
-from jaxlaw.plots.inputs import loss_over_input, loss_over_share, slopes_over_share
-from jaxlaw.plots.plans import (
+from jaxlaw._deprecated import renamed_names
+from jaxlaw.plots._allocation import (
     compute_saved,
+    crossover,
     data_transferred,
-    domain_shares,
     isoloss,
-    limited_domain,
     loss_frontier,
     lowest_of_runs,
-    replay_losses,
-    trade_off,
 )
-from jaxlaw.plots.studies import fold_scores, score_table
-from jaxlaw.plots.sureness import objective_profile, parameter_intervals
-from jaxlaw.plots.training import (
+from jaxlaw.plots._continual import (
     balance,
     best_rates,
     losses_over,
     model_losses,
     ood_losses,
+    recovery,
     value,
-    way_back,
 )
+from jaxlaw.plots._fits import (
+    demo_figure,
+    loss_curve,
+    loss_over_input,
+    loss_over_share,
+    observed_against_predicted,
+    residuals,
+    shift_curves,
+    slopes_over_share,
+    starts_agreement,
+)
+from jaxlaw.plots._intervals import objective_profile, parameter_intervals
+from jaxlaw.plots._mixture import (
+    critical_share,
+    domain_shares,
+    limited_domain,
+    replay_losses,
+    trade_off,
+)
+from jaxlaw.plots._studies import fold_scores, score_table
 
 __all__ = [
     "balance",
     "best_rates",
-    "both_ways",
     "compute_saved",
+    "critical_share",
+    "crossover",
     "data_transferred",
     "demo_figure",
     "domain_shares",
@@ -59,14 +67,19 @@ __all__ = [
     "observed_against_predicted",
     "ood_losses",
     "parameter_intervals",
+    "recovery",
     "replay_losses",
     "residuals",
     "score_table",
-    "share_back",
     "shift_curves",
     "slopes_over_share",
     "starts_agreement",
     "trade_off",
     "value",
-    "way_back",
 ]
+
+__getattr__ = renamed_names(
+    __name__,
+    globals(),
+    {"way_back": "recovery", "share_back": "critical_share", "both_ways": "crossover"},
+)

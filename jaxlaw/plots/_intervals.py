@@ -1,4 +1,4 @@
-"""Pictures of how sure a fit is: intervals of its parameters, the profile of one of them."""
+"""Plots of uncertainty: intervals of the parameters, the profile of one of them."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
+from jaxlaw._deprecated import renamed_arguments
 from jaxlaw.errors import UsageError
-from jaxlaw.plots.style import BLUE, FAINT, INK, RED, dots, name_ends, new_axes, tidy, write
+from jaxlaw.plots._style import BLUE, FAINT, INK, RED, dots, finish, new_axes, write
 from jaxlaw.uncertainty import Profile
 
 
-def parameter_intervals(sure: Any, ax: Axes | None = None, *, level: float = 0.95) -> Axes:
+@renamed_arguments(sure="intervals")
+def parameter_intervals(intervals: Any, ax: Axes | None = None, *, level: float = 0.95) -> Axes:
     """Parameters with their intervals, relative to the estimate, so that they share an axis.
 
     An interval many times as long as the others would flatten them all: the axis ends before it
@@ -22,15 +24,15 @@ def parameter_intervals(sure: Any, ax: Axes | None = None, *, level: float = 0.9
     always those of the whole interval.
 
     Args:
-        sure: a :class:`jaxlaw.Bootstrap`, a :class:`jaxlaw.Covariance`, or the table of their
+        intervals: :class:`jaxlaw.Bootstrap` or :class:`jaxlaw.Covariance`, or the table of their
             ``intervals()``.
-        ax: where to draw; a new figure if None.
-        level: of the intervals, where they are not a table.
+        ax: axes to draw on; a new figure if None.
+        level: confidence level of the intervals, where they are not a table.
 
     Raises:
         UsageError: there is no such interval.
     """
-    table = sure if isinstance(sure, pd.DataFrame) else sure.conf_int(level)
+    table = intervals if isinstance(intervals, pd.DataFrame) else intervals.conf_int(level)
     table = table[np.isfinite(table[["low", "high"]]).all(axis=1) & (table["estimate"] != 0)]
     if table.empty:
         raise UsageError("no parameter has a finite interval around an estimate other than 0")
@@ -58,9 +60,8 @@ def parameter_intervals(sure: Any, ax: Axes | None = None, *, level: float = 0.9
         lambda value, _: f"{value:+.3g} %".replace("-", "−") if value else "0"
     )
     beyond = "; arrows: the interval goes on" if any(len(those) for those, *_ in cut) else ""
-    ax.set_xlabel(f"{level:.0%} intervals, from the estimate{beyond}")
     ax.tick_params(left=False)
-    return tidy(ax)
+    return finish(ax, f"{level:.0%} intervals, from the estimate{beyond}", "")
 
 
 def _reach(low: pd.Series, high: pd.Series) -> float:
@@ -73,8 +74,9 @@ def _reach(low: pd.Series, high: pd.Series) -> float:
     return float(usual.max()) or 1.0
 
 
+@renamed_arguments(found="profile")
 def objective_profile(
-    found: Profile, ax: Axes | None = None, *, level: float | None = 0.95
+    profile: Profile, ax: Axes | None = None, *, level: float | None = 0.95
 ) -> Axes:
     """How much worse the fit gets as a quantity is held elsewhere, and the interval there.
 
@@ -82,37 +84,34 @@ def objective_profile(
     dashed lines of the sandwich are straight, and an objective that rises otherwise is not.
 
     Args:
-        found: what :func:`jaxlaw.profile` returned.
-        ax: where to draw; a new figure if None.
-        level: of the interval; None draws none.
+        profile: profile that :func:`jaxlaw.profile` returned.
+        ax: axes to draw on; a new figure if None.
+        level: confidence level of the interval; None draws none.
     """
     from scipy.special import stdtrit
 
     ax = ax or new_axes()
-    value, root = found.table["value"].to_numpy(), found.table["root"].abs().to_numpy()
+    value, root = profile.table["value"].to_numpy(), profile.table["root"].abs().to_numpy()
     order = np.argsort(value)
-    straight = np.abs(value - found.estimate) / found.std_err
+    straight = np.abs(value - profile.estimate) / profile.std_err
     ends = [
         (straight[order][-1], "sandwich", FAINT),
         (root[order][-1], "profile", BLUE),
     ]
-    said = f"{found.estimate:.4g}"
+    text = f"{profile.estimate:.4g}"
     if level is not None:
-        limit, interval = float(stdtrit(found.degrees, (1 + level) / 2)), found.interval(level)
+        limit, interval = float(stdtrit(profile.degrees, (1 + level) / 2)), profile.interval(level)
         low, high = (np.clip(end, value.min(), value.max()) for end in interval[2:])
         ax.axvspan(low, high, color=RED, alpha=0.08, linewidth=0, zorder=0)
         ax.axhline(limit, color=RED, linewidth=0.9)
         ends.append((limit, f"{level:.0%}", RED))
-        said += f" ({float(interval.low):.4g} to {float(interval.high):.4g})"
+        text += f" ({float(interval.low):.4g} to {float(interval.high):.4g})"
     ax.plot(value[order], straight[order], color=FAINT, linewidth=1.0, linestyle="--")
     ax.plot(value[order], root[order], color=BLUE, linewidth=1.8)
     ax.set_xlim(value.min(), value.max())
     ax.set_ylim(0, max(root.max(), straight.max()) * 1.05)
     write(
-        ax, said, (found.estimate, 0.97), xycoords=("data", "axes fraction"), ha="center",
+        ax, text, (profile.estimate, 0.97), xycoords=("data", "axes fraction"), ha="center",
         va="top", color=INK, fontsize="medium",
     )  # fmt: skip
-    name_ends(ax, ends)
-    ax.set_xlabel(f"{found.quantity}, held")
-    ax.set_ylabel("standard errors from the optimum")
-    return tidy(ax)
+    return finish(ax, f"{profile.quantity}, held", "standard errors from the optimum", ends=ends)

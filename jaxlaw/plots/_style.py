@@ -1,4 +1,4 @@
-"""What all pictures share: colours, axes, names of curves, counts in words.
+"""What all plots share: colours, axes, curves with bands, names of curves, counts in words.
 
 Colours are Okabe and Ito's, which the colour-blind tell apart; ordered curves take shades of
 one ramp, dark to bright, each with a contrast of 3 or more on white.
@@ -31,7 +31,7 @@ BLUE = "#0072b2"
 GREEN = "#007a5a"
 RED = "#c24e00"
 SIZE = (6.4, 4.2)  # inches; at 150 dots each as wide as a README
-MANY = 2000  # dots, above which a vector picture would be slow: they become pixels
+MANY = 2000  # dots, above which a vector graphic would be slow: they become pixels
 PANEL = (0, -0.31, 1, 0.24)  # of a second, lower pair of axes, in fractions of the first
 
 _COUNTED = {"N": "parameters", "D": "tokens", "Dp": "tokens", "C": "FLOPs"}
@@ -74,9 +74,91 @@ def dots(ax: Axes, x: Any, y: Any, **details: Any) -> Any:
     return ax.scatter(x, y, **(looks | details))
 
 
-def band(ax: Axes, x: Any, low: Any, high: Any, color: Any) -> None:
-    """Between the ends of intervals."""
-    ax.fill_between(x, low, high, color=color, alpha=0.16, linewidth=0)
+def curve(
+    ax: Axes,
+    table: Any,
+    x: Any,
+    y: str,
+    color: Any,
+    name: str = "",
+    width: float = 1.6,
+    **looks: Any,
+) -> tuple[float, str, Any]:
+    """A curve, with the band of its interval where the table has one; its end for :func:`finish`.
+
+    Args:
+        ax: axes to draw on.
+        table: columns by name, ``y`` and perhaps ``y_low`` and ``y_high``.
+        x: name of a column, or the values themselves.
+        y: name of a column.
+        color: colour of the curve and its band.
+        name: name of the curve.
+        width: line width in points.
+        **looks: other properties of the line.
+    """
+    x = table[x] if isinstance(x, str) else x
+    ax.plot(x, table[y], color=color, linewidth=width, **looks)
+    if f"{y}_low" in table:
+        low, high = table[f"{y}_low"], table[f"{y}_high"]
+        ax.fill_between(x, low, high, color=color, alpha=0.16, linewidth=0)
+    return float(np.asarray(table[y])[-1]), name, color
+
+
+def finish(
+    ax: Axes,
+    xlabel: str,
+    ylabel: str,
+    title: str = "",
+    ends: Iterable[tuple[float, str, Any]] = (),
+    *,
+    margins: dict[str, float] | None = None,
+    log_x: dict[str, Any] | None = None,
+) -> Axes:
+    """Limits, ticks, labels and names of curves, once all data are drawn.
+
+    Args:
+        ax: axes to finish, which are returned.
+        xlabel, ylabel, title: labels; no title where it is empty.
+        ends: ends of curves as for :func:`name_ends`.
+        margins: room around the data, as for ``Axes.margins``.
+        log_x: options of :func:`log_axis` where x is logarithmic.
+    """
+    # Names lie where the limits put them, and ticks depend on the limits too: the order counts.
+    if margins:
+        ax.margins(**margins)
+    if log_x is not None:
+        log_axis(ax.xaxis, **log_x)
+    if ends := list(ends):
+        name_ends(ax, ends)
+    if title:
+        ax.set_title(title, fontsize="medium", color=INK)
+    ax.set_xlabel(xlabel)
+    ax.set_ylabel(ylabel)
+    return tidy(ax)
+
+
+def vertical(ax: Axes, x: float, text: str, height: float = 0.98, **details: Any) -> None:
+    """A vertical line with small text beside it, at a height in fractions of the axes."""
+    looks = {"color": RED, "linewidth": 0.9, "linestyle": ":", "zorder": 2}
+    looks |= {name: details.pop(name) for name in looks.keys() & details.keys()}
+    ax.axvline(x, **looks)
+    beside = {"xytext": (4, 0), "va": "top", "color": looks["color"]} | details
+    write(ax, text, (x, height), xycoords=("data", "axes fraction"), **beside)
+
+
+def answer(ax: Axes, x: float, y: float, text: str, **details: Any) -> None:
+    """The answer of a plan: a red dot with small text beside it."""
+    size, order = details.pop("s", 36), details.pop("zorder", 3)
+    color = details.setdefault("color", RED)
+    dots(ax, x, y, color=[color], s=size, alpha=1, zorder=order)
+    write(ax, text, (x, y), **details)
+
+
+def with_interval(value: float, interval: tuple[float, float] | None, form: str) -> str:
+    """``0.321 (0.300 to 0.341)``; the value alone without an interval."""
+    if interval is None:
+        return format(value, form)
+    return f"{value:{form}} ({interval[0]:{form}} to {interval[1]:{form}})"
 
 
 def write(ax: Axes, text: str, at: tuple[float, float], **details: Any) -> Annotation:
@@ -89,7 +171,7 @@ def name_ends(ax: Axes, ends: Iterable[tuple[float, str, Any]]) -> None:
     """Names of curves beside the right edge, moved apart where they would touch.
 
     Args:
-        ax: the axes, their limits as they will stay; names from before find a new place.
+        ax: axes, their limits as they will stay; names from before are moved as well.
         ends: height (in data) at which a curve leaves, its name, its colour.
     """
     ends = list(ends)
@@ -103,8 +185,8 @@ def name_ends(ax: Axes, ends: Iterable[tuple[float, str, Any]]) -> None:
     heights = np.clip(ax.transAxes.inverted().transform(points)[:, 1], 0, 1)
     gap = 1.3 * 8.5 / 72 * ax.figure.dpi / ax.get_window_extent().height
     for height, end in zip(_apart(heights, gap), ends, strict=True):
-        place = {"xycoords": "axes fraction", "va": "center", "xytext": (5, 0)}
-        write(ax, end[1], (1, height), color=end[2], **place).curve_end = end
+        beside = {"xycoords": "axes fraction", "va": "center", "xytext": (5, 0)}
+        write(ax, end[1], (1, height), color=end[2], **beside).curve_end = end
 
 
 def _apart(heights: np.ndarray, gap: float) -> np.ndarray:
@@ -144,15 +226,15 @@ def log_axis(axis: Axis, single: float = 1.0, words: bool = True) -> None:
 
     Args:
         axis: ``ax.xaxis`` or ``ax.yaxis``, its data drawn: the ticks depend on how far it goes.
-        single: what 1 on the axis is worth in single things.
-        words: 100 M rather than 10⁸.
+        single: raw units (parameters, tokens) in 1 of the axis.
+        words: whether ticks read 100 M rather than 10⁸.
     """
     axis.axes.set(**{f"{axis.axis_name}scale": "log"})
     decades = np.log10(np.divide(*axis.get_view_interval()[::-1]))
     steps = (1,) if decades > 2.2 else (1, 3) if decades > 1.2 else (1, 2, 5)
-    say = count_in_words if words else power_of_ten
+    form = count_in_words if words else power_of_ten
     axis.set_major_locator(LogLocator(subs=steps, numticks=7 if len(steps) == 1 else 12))
-    axis.set_major_formatter(FuncFormatter(lambda value, _: say(value * single)))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: form(value * single)))
     axis.set_minor_locator(LogLocator(subs=range(2, 10)) if decades > 2.2 else NullLocator())
     axis.set_minor_formatter(NullFormatter())
 
@@ -170,7 +252,7 @@ def input_label(spec: Input) -> str:
 
 
 def value_label(spec: Input, value: float, single: float) -> str:
-    """``N = 4 B``, ``r = 0.2``; ``single`` is what 1 is worth in single things."""
+    """``N = 4 B``, ``r = 0.2``; ``single`` is the number of raw units in 1."""
     if spec.name in _COUNTED:
         return f"{spec.name} = {count_in_words(value * single)}"
     return f"{spec.name} = {value:.3g}"

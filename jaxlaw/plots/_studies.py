@@ -1,4 +1,4 @@
-"""Pictures of a study: its tables as heat maps, the scores of every fold."""
+"""Plots of a study: its tables as heat maps, the scores of every fold."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 
-from jaxlaw.plots.style import BLUE, FAINT, INK, RED, log_axis, new_axes, tidy
+from jaxlaw.plots._style import BLUE, FAINT, INK, RED, log_axis, new_axes, tidy
 from jaxlaw.validation import Study
 from jaxlaw.validation._scoring import score_text
 from jaxlaw.validation._study import SCORE_NAMES
@@ -30,10 +30,10 @@ def score_table(
     unexplained); the best is set in bold.
 
     Args:
-        study: the study.
+        study: study that :func:`jaxlaw.cross_validate` returned.
         metric: ``huber``, ``mean_huber``, ``r2``, ``huber_linear``, ``mean_huber_linear`` or
             ``rmse``.
-        ax: where to draw; a new figure if None.
+        ax: axes to draw on; a new figure if None.
         centre, average: as for :meth:`jaxlaw.Study.table`.
     """
     table = study.table((metric,), centre=centre, average=average)[metric]
@@ -78,10 +78,10 @@ def fold_scores(
     """The score of every fold, a row a law; the bar is the median, hollow asks for unseen ranges.
 
     Args:
-        study: the study.
+        study: study that :func:`jaxlaw.cross_validate` returned.
         metric: one of the scores, as for :func:`score_table`; of ``r2`` what it leaves
             unexplained.
-        ax: where to draw; a new figure if None.
+        ax: axes to draw on; a new figure if None.
         data: one of the study's data sets; all if None.
     """
     ax = ax or new_axes()

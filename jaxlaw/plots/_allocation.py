@@ -1,0 +1,329 @@
+"""Plots of size, data and compute: contours, frontiers, and what a base saves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+
+from jaxlaw._deprecated import renamed_arguments
+from jaxlaw._jit import in_float64
+from jaxlaw.fitting._scores import runs_for
+from jaxlaw.planning._allocation import Allocation, Frontier, frontier
+from jaxlaw.planning._answers import Source, held, sources
+from jaxlaw.planning._transfer import BreakEven, Saving, size_and_data_laws
+from jaxlaw.plots._mixture import curve_of
+from jaxlaw.plots._style import (
+    BLUE,
+    FAINT,
+    INK,
+    RED,
+    answer,
+    count_in_words,
+    curve,
+    dots,
+    finish,
+    log_axis,
+    new_axes,
+    percent,
+    shades,
+    vertical,
+    write,
+)
+
+_COMPUTE = "training compute (FLOPs)"
+_NAMED = 5  # lines of a plot of many
+_AROUND = 30.0  # times less and more than where the losses cross
+_AXES = {"D": "tokens", "N": "model parameters N", "compute": _COMPUTE}
+
+
+def isoloss(
+    fit: Any,
+    computes: tuple[float, float],
+    ax: Axes | None = None,
+    *,
+    color: str = BLUE,
+    label: str | None = None,
+    levels: int | Sequence[float] = 9,
+    mark: Allocation | None = None,
+    runs: Any = None,
+    **options: Any,
+) -> Axes:
+    """Contours of equal loss over compute and size, with the best size (Zheng's figure 5).
+
+    The dotted outline is the fitted range of N and D: what lies outside of it is an extrapolation.
+
+    Args:
+        fit: Fit, (law, params) or bootstrap; with replicates the best size has a band.
+        computes: (least, largest) FLOPs, counted as 6·N·D.
+        ax: axes to draw on; a second law drawn there with another color compares.
+        color: colour of the line.
+        label: name of the line.
+        levels: number of the contours, or their losses.
+        mark: answer of :func:`jaxlaw.planning.allocation`, drawn as a point.
+        runs: fitted runs, drawn as points, as :func:`jaxlaw.read_runs` takes or returns them.
+        **options: options of :func:`jaxlaw.planning.frontier`.
+    """
+    ax, (source,) = ax or new_axes(), sources(fit)
+    C = np.geomspace(*computes, 121)
+    best = frontier(fit, C, **options).table
+    low, high = best["N"].min() / 8, best["N"].max() * 8
+    limits = [*ax.get_ylim(), low, high] if ax.has_data() else [low, high]  # of another law too
+    N = np.geomspace(min(limits), max(limits), 160)
+    searched = options.get("r") == "best"
+    shares = {"r": options["r"]} if "r" in options and not searched else {}
+    fixed = held(source, shares, ("N", "D", "r") if searched else ("N", "D"))
+    point = {name: values[0] for name, values in source.params.items()}
+    tokens = C[None, :] / (6 * N[:, None] * source.single("N"))  # raw units
+    spec = {one.name: one.unit for one in source.law.inputs}
+    fixed |= {"N": N[:, None] * source.units["N"], "D": tokens / spec["D"]}
+    if searched:
+        fixed["r"] = _shares_at(tokens / source.single("D"), options)
+    with np.errstate(invalid="ignore"), in_float64():
+        losses = np.asarray(source.law.at_once(point, **fixed), float)
+    if searched:
+        losses = np.where(np.isnan(fixed["r"]), np.inf, losses).min(axis=0)
+        losses = np.where(np.isfinite(losses), losses, np.nan)
+    if isinstance(levels, int):
+        lowest, highest = best["loss"].min() * 1.03, best["loss"].max() * 1.05
+        digits = 1 if highest - lowest > 1 else 2
+        levels = np.unique(np.geomspace(lowest, highest, levels).round(digits))  # of two laws, too
+    # Before the contours: labels cut their lines in the scale they find.
+    ax.set_xlim(*computes)
+    ax.set_ylim(N[0], N[-1])
+    log_axis(ax.xaxis, words=False)
+    log_axis(ax.yaxis, source.single("N"))
+    drawn = ax.contour(C, N, losses, levels=levels, colors=color, linewidths=0.7, alpha=0.6)
+    ax.clabel(drawn, fmt="%.2f", fontsize="x-small")
+    end = curve(ax, best, "compute", "N", color, label or "best size", 2)
+    _outline_fitted(ax, source, color)
+    if runs is not None:
+        read = runs_for(source, runs)
+        observed = read.observations(source.law, free=()).inputs  # in the law's own units
+        size, tokens = (observed[name] / source.units[name] for name in ("N", "D"))
+        spent = 6 * size * source.single("N") * tokens * source.single("D")
+        dots(ax, spent, size, color=INK, s=9, zorder=3)
+    if mark is not None and np.isfinite([mark.compute, mark.N]).all():
+        text = f"loss {mark.loss:.4g}"
+        answer(ax, mark.compute, mark.N, text, zorder=4, xytext=(6, -4), va="top")
+    share = ", each run at its best share" if searched else ""
+    title = f"contours of equal loss (nats){share}"
+    return finish(ax, _COMPUTE, "model parameters N", title, [end])
+
+
+def _outline_fitted(ax: Axes, source: Source, color: Any) -> None:
+    """The fitted range of N and D, over compute and N: a parallelogram on logarithmic axes."""
+    ranges = [source.ranges.get(name) for name in ("N", "D")]
+    if None in ranges or not np.isfinite(ranges).all():
+        return  # coefficients that a paper prints have no ranges
+    (least_N, most_N), (least_D, most_D) = ranges
+    N = np.array([least_N, least_N, most_N, most_N, least_N])
+    D = np.array([least_D, most_D, most_D, least_D, least_D])
+    compute = 6 * N * source.single("N") * D * source.single("D")
+    ax.plot(compute, N, color=color, linewidth=1.1, linestyle=":", zorder=2)
+    inside = (compute >= ax.get_xlim()[0]) & (compute <= ax.get_xlim()[1])
+    if inside.any():
+        at = int(np.argmax(np.where(inside, N, -np.inf)))
+        write(ax, "fitted range", (compute[at], N[at]), color=color, xytext=(4, 3))
+
+
+def _shares_at(tokens: np.ndarray, options: Mapping[str, Any], count: int = 65) -> np.ndarray:
+    """(count, …) shares that are allowed at (…) tokens, from least to most; NaN where none is."""
+    low, high = (options.get("limits") or {}).get("r", (None, None))
+    low, high = 0.0 if low is None else low, 1.0 if high is None else high
+    corpus = options.get("corpus_tokens")
+    most = np.minimum(high, np.inf if corpus is None else corpus / tokens)
+    most = np.where(most < low, np.nan, most)
+    return low + np.linspace(0, 1, count)[:, None, None] * (most - low)
+
+
+@renamed_arguments(found="plan")
+def loss_frontier(
+    plan: Frontier,
+    ax: Axes | None = None,
+    *,
+    observed: Any = None,
+    label: str | None = None,
+    fit: Any = None,
+) -> Axes:
+    """The lowest loss over compute.
+
+    Args:
+        plan: frontier that :func:`jaxlaw.planning.frontier` returned.
+        ax: axes to draw on; a new figure if None.
+        observed: table with ``C`` and ``loss``, such as
+            :func:`jaxlaw.planning.loss_envelope` returns, or None.
+        label: name of the line.
+        fit: fit that was planned with, if the ground outside of its fitted N and D is to be
+            shaded.
+    """
+    ax, table = ax or new_axes(), plan.table
+    if observed is not None:
+        dots(ax, observed["C"], observed["loss"], color=INK, s=14)
+        lowest = int(np.argmin(observed["loss"]))
+        at = np.asarray(observed["C"])[lowest], np.asarray(observed["loss"])[lowest]
+        write(ax, "lowest of the runs", at, xytext=(6, 6))
+    end = curve(ax, table, "compute", "loss", BLUE, label or "best run")
+    ax.margins(x=0.02)
+    log_axis(ax.xaxis, words=False)
+    if fit is not None:
+        _shade_extrapolation(ax, table, fit)
+    return finish(ax, _COMPUTE, "loss (nats)", ends=[end])
+
+
+def _shade_extrapolation(ax: Axes, table: pd.DataFrame, fit: Any) -> None:
+    """Grey ground under the budgets whose best N or D lies outside of the fitted ranges."""
+    (source,) = sources(fit)
+    inside = np.ones(len(table), bool)
+    for name in ("N", "D"):
+        low, high = source.ranges.get(name, (-np.inf, np.inf))
+        inside &= table[name].between(low, high).to_numpy()
+    left, right = ax.get_xlim()
+    compute = table["compute"].to_numpy()
+    ends = (compute[inside].min(), compute[inside].max()) if inside.any() else (right, right)
+    for low, high in ((left, ends[0]), (ends[1], right)):
+        if low < high and not (low == left and inside[0]) and not (high == right and inside[-1]):
+            ax.axvspan(low, high, color=FAINT, alpha=0.12, linewidth=0, zorder=0)
+            middle = np.sqrt(low * high)
+            write(ax, "not fitted", (middle, 1), xycoords=("data", "axes fraction"), ha="center",
+                  va="bottom", color=FAINT, xytext=(0, 2))  # fmt: skip
+    ax.set_xlim(left, right)
+
+
+def lowest_of_runs(lowest: pd.DataFrame, points: Any, ax: Axes | None = None) -> Axes:
+    """The lowest loss at each level of compute, among the points of all curves.
+
+    Args:
+        lowest: envelope that :func:`jaxlaw.planning.loss_envelope` returned.
+        points: table it was made of, with ``loss`` and ``C``, or ``N`` and ``D``.
+        ax: axes to draw on; a new figure if None.
+    """
+    ax, names = ax or new_axes(), list(points)
+    compute = points["C"] if "C" in names else 6 * np.asarray(points["N"]) * points["D"]
+    dots(ax, compute, points["loss"], color=FAINT, s=8, alpha=0.5)
+    end = curve(ax, lowest, "C", "loss", BLUE, "lowest")
+    return finish(ax, _COMPUTE, "loss (nats)", ends=[end], margins={"x": 0.02},
+                  log_x={"words": False})  # fmt: skip
+
+
+def compute_saved(table: pd.DataFrame, ax: Axes | None = None) -> Axes:
+    """Share of compute that a base saves, over the tokens of the continual run (Zheng's fig. 2).
+
+    Args:
+        table: table of :func:`jaxlaw.planning.transfer_table`,
+            :func:`jaxlaw.planning.observed_transfer` or
+            :func:`jaxlaw.planning.frontier_savings` (its ``table``; over compute).
+        ax: axes to draw on; a new figure if None.
+    """
+    ax = ax or new_axes()
+    xlabel, log_x = _against_scratch(table, "saved", ax)
+    ax = finish(ax, xlabel, "compute saved against scratch", log_x=log_x)
+    ax.set_ylim(max(-1.05, min(table["saved"].min(), 0.0) - 0.05), 1.0)
+    ax.yaxis.set_major_formatter(percent)
+    return ax
+
+
+def data_transferred(table: pd.DataFrame, ax: Axes | None = None) -> Axes:
+    """Tokens that a base stands for, over the tokens of the continual run (Zheng's figure 2).
+
+    Args:
+        table: table of :func:`jaxlaw.planning.transfer_table` or
+            :func:`jaxlaw.planning.observed_transfer`.
+        ax: axes to draw on; a new figure if None.
+    """
+    ax = ax or new_axes()
+    xlabel, log_x = _against_scratch(table, "transferred", ax)
+    ax.yaxis.set_major_formatter(
+        lambda value, _: f"{'−' if value < 0 else ''}{count_in_words(abs(value))}" if value else "0"
+    )
+    return finish(ax, xlabel, "tokens transferred", log_x=log_x)
+
+
+def _against_scratch(table: pd.DataFrame, name: str, ax: Axes) -> tuple[str, dict[str, Any]]:
+    """A line for each size over the tokens of the continual run; one over compute without sizes.
+
+    Returns the label and the ticks of x.
+    """
+    by, over = (table.columns[0], "D") if "D" in table else (None, "compute")
+    seen = table[np.isfinite(table[name])]
+    groups = [("", seen)] if by is None else list(seen.groupby(by))
+    every = max(1, -(-(len(groups) - 1) // (_NAMED - 1)))  # of many sizes only some are named
+    for k, (color, (size, rows)) in enumerate(zip(shades(len(groups)), groups, strict=True)):
+        curve(ax, rows, over, name, color, width=1.5)
+        if by is not None and (len(groups) - 1 - k) % every == 0:
+            label = f"N = {count_in_words(size)}" if by == "N" else f"{by} {size}"
+            start = rows.iloc[0]  # the other ends may lie far below
+            write(ax, label, (start[over], start[name]), color=color, xytext=(2, 5))
+    ax.axhline(0, color=INK, linewidth=0.8, zorder=0)
+    xlabel = "tokens of the continual run" if by else f"{_COMPUTE} from scratch"
+    return xlabel, {"words": by is not None}
+
+
+@renamed_arguments(found="plan")
+def crossover(
+    scratch: Any,
+    continual: Any,
+    ax: Axes | None = None,
+    *,
+    N: float | None = None,
+    compute: float | None = None,
+    plan: BreakEven | Saving | None = None,
+) -> Axes:
+    """Loss from scratch and from a base: over tokens, over the size, or over the budget.
+
+    Args:
+        scratch: fit of runs from scratch.
+        continual: fit of runs from a base.
+        ax: axes to draw on; a new figure if None.
+        N: size at which losses are drawn over the tokens.
+        compute: budget at which losses are drawn over the size. With neither, they are drawn
+            over the budget, each at its best size.
+        plan: answer of :func:`jaxlaw.planning.break_even` or ``compute_savings``, marked.
+    """
+    ax, both = ax or new_axes(), size_and_data_laws(sources(scratch, continual))
+    along = "D" if N is not None else "N" if compute is not None else "compute"
+    single = 1.0 if along == "compute" else both[1].single(along)
+    x, ends = _range_around(plan, along, single), []
+    for source, fit, name, color in zip(
+        both, (scratch, continual), ("from scratch", "from the base"), (INK, BLUE), strict=True
+    ):
+        if along == "compute":
+            table: Any = frontier(fit, x).table
+        else:
+            size = x if along == "N" else N * both[1].single("N")
+            tokens = x if along == "D" else compute / (6 * x)
+            spec = {one.name: one.unit for one in source.law.inputs}
+            table = curve_of(source, N=size / spec["N"], D=tokens / spec["D"])
+        ends.append(curve(ax, table, x / single, "loss", color, name))
+    at = np.array([] if plan is None else [plan.loss, *_crossing_of(plan, along)])
+    if isinstance(plan, Saving) and np.isfinite(at[1:]).all():
+        ax.plot(at[1:], [plan.loss] * 2, color=RED, linewidth=1.2, marker="o", markersize=4)
+        text = f"{plan.saved:.0%} saved".replace("-", "−")
+        write(ax, text, (at[1:].min(), plan.loss), color=RED, xytext=(0, -6), va="top")
+    elif isinstance(plan, BreakEven):
+        text = f"the base pays {plan.pays}"
+        if np.isfinite(at).all():
+            vertical(ax, at[1], text)
+        else:
+            ax.set_title(text, color=RED, fontsize="medium")
+    log_x = {"single": single, "words": along != "compute"}
+    return finish(ax, _AXES[along], "loss (nats)", ends=ends, margins={"x": 0.02}, log_x=log_x)
+
+
+def _crossing_of(plan: BreakEven | Saving, along: str) -> list[float]:
+    """Where an answer lies along x, in the user's units."""
+    if isinstance(plan, Saving):
+        return [plan.scratch_compute, plan.continual_compute]
+    return [getattr(plan, along)]
+
+
+def _range_around(plan: BreakEven | Saving | None, along: str, single: float) -> np.ndarray:
+    """Raw units of what goes along, around the answer where there is one."""
+    usual = {"D": (1e8, 1e13), "N": (1e7, 1e12), "compute": (1e17, 1e25)}[along]
+    at = [] if plan is None else _crossing_of(plan, along)
+    if not at or not np.isfinite(at).all():
+        return np.geomspace(*usual, 81)
+    return np.geomspace(min(at) * single / _AROUND, max(at) * single * _AROUND, 81)

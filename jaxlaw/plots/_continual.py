@@ -1,0 +1,260 @@
+"""Plots of continual runs, of schedules, and of decisions by downstream scores."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+
+from jaxlaw._deprecated import renamed_arguments
+from jaxlaw.errors import UsageError
+from jaxlaw.planning._continual import (
+    FinalLosses,
+    TradeoffCurve,
+    TurningLength,
+    final_losses,
+    turning_length,
+)
+from jaxlaw.planning._continual_run import SETTINGS, ContinualRun
+from jaxlaw.planning._downstream import ModelChoice, Valuation
+from jaxlaw.planning._out_of_domain import OutOfDomain
+from jaxlaw.planning._schedule import OptimalSchedule
+from jaxlaw.plots._style import (
+    BLUE,
+    FAINT,
+    GREEN,
+    INK,
+    RED,
+    curve,
+    dots,
+    finish,
+    log_axis,
+    new_axes,
+    percent,
+    shades,
+    step_axis,
+    vertical,
+    write,
+)
+
+_LABELS = {
+    "loss_potential": "loss potential",
+    "peak": "peak rate",
+    "replay": "replay ratio",
+    "steps": "steps",
+    "weight": "λ1, the weight of the pre-training corpus",
+}
+
+
+@renamed_arguments(found="plan")
+def losses_over(
+    plan: FinalLosses, setting: str, corpus: str = "cpt", ax: Axes | None = None
+) -> Axes:
+    """Loss at the end over a setting, a curve for each value of the other one that varies.
+
+    Wang 2025, figures 5 (over loss potential) and 7 (over peak rate).
+
+    Args:
+        plan: losses that :func:`jaxlaw.planning.final_losses` returned.
+        setting: setting along x: ``loss_potential``, ``peak``, ``replay`` or ``steps``.
+        corpus: corpus whose loss it is: ``pt`` or ``cpt``.
+        ax: axes to draw on; a new figure if None.
+
+    Raises:
+        UsageError: more than one other setting varies.
+    """
+    table = plan.table
+    others = [name for name in SETTINGS if name != setting and table[name].nunique() > 1]
+    if len(others) > 1:
+        raise UsageError(f"{' and '.join(others)} vary beside {setting}; one can be drawn")
+    ax = ax or new_axes()
+    groups = list(table.groupby(others[0])) if others else [(None, table)]
+    ends = []
+    for (value, part), shade in zip(groups, shades(len(groups)), strict=True):
+        part = part.sort_values(setting)
+        name = f"{_LABELS[others[0]]} {value:,g}" if others else ""
+        ends.append(curve(ax, part, setting, f"loss_{corpus}", shade, name))
+    if setting == "steps":
+        log_axis(ax.xaxis)
+    if others:
+        ax.margins(x=0.02)
+    if setting == "peak":
+        ax.ticklabel_format(axis="x", style="sci", scilimits=(0, 0), useMathText=True)
+    ylabel = f"loss on the {'pre-training' if corpus == 'pt' else 'new'} corpus (nats)"
+    return finish(ax, _LABELS[setting], ylabel, ends=ends if others else ())
+
+
+@renamed_arguments(curve="plan")
+def balance(plan: TradeoffCurve, setting: str, ax: Axes | None = None) -> Axes:
+    """The best value of a setting over λ1 (Wang 2025, figure 8).
+
+    Args:
+        plan: curve that :func:`jaxlaw.planning.tradeoff_curve` returned.
+        setting: one of the settings that it searched.
+        ax: axes to draw on; a new figure if None. For the replay ratio the dashed line is a
+            share equal to the weight.
+
+    Raises:
+        UsageError: the setting was not searched.
+    """
+    table = plan.table
+    if setting not in table:
+        searched = [name for name in SETTINGS if name in table]
+        raise UsageError(f"{setting} was not searched; this curve has {', '.join(searched)}")
+    ax = ax or new_axes()
+    if setting == "replay":
+        ax.plot([0, 1], [0, 1], color=INK, linewidth=0.8, linestyle="--")
+        write(
+            ax, "share = weight", (0.1, 0.12), rotation=45, rotation_mode="anchor",
+            transform_rotates_text=True, va="bottom",
+        )  # fmt: skip
+    curve(ax, table, "weight", setting, BLUE, marker="o", markersize=3)
+    if setting in ("peak", "steps"):
+        log_axis(ax.yaxis, words=setting == "steps")
+    return finish(ax, _LABELS["weight"], f"best {_LABELS[setting]}")
+
+
+@renamed_arguments(found="plan")
+def recovery(
+    pt: Any, run: ContinualRun, plan: TurningLength | None = None, ax: Axes | None = None
+) -> Axes:
+    """Loss on the pre-training corpus over steps: start, critical point, turning length.
+
+    Wang 2025, figure 7 c.
+
+    Args:
+        pt: fit of that loss.
+        run: continual run, as for :func:`jaxlaw.planning.turning_length`.
+        plan: answer of that; computed if None.
+        ax: axes to draw on; a new figure if None.
+    """
+    plan, ax = plan or turning_length(pt, run), ax or new_axes()
+    back = 0 < plan.steps < np.inf
+    steps = np.geomspace(run.warmup + 1, plan.steps * 5 if back else run.steps * 100, 200)
+    # One fit, twice: the plan has two losses.
+    table = final_losses(pt, pt, run, steps=np.unique(steps)).table
+    ax.plot(table["steps"], table["loss_pt"], color=BLUE, linewidth=1.6)
+    ax.axhline(plan.start, color=INK, linewidth=0.8)
+    ax.axhline(plan.critical_point, color=BLUE, linewidth=0.9, linestyle="--")
+    for height, text in ((plan.start, "start"), (plan.critical_point, "critical point")):
+        beside = {"xycoords": ("axes fraction", "data"), "xytext": (-4, 3), "ha": "right"}
+        write(ax, text, (1.0, height), **beside)
+    if back:
+        text = f"back after {plan.steps:,.0f} steps"
+        vertical(ax, plan.steps, text, 0.3, xytext=(-4, 0), ha="right")
+    else:
+        ax.set_title("never back" if plan.never else "never lifted", color=RED, fontsize="medium")
+    return finish(ax, "continual steps", "loss on the pre-training corpus (nats)", log_x={})
+
+
+@renamed_arguments(found="plan")
+def ood_losses(plan: OutOfDomain, predicted: Any = None, ax: Axes | None = None) -> Axes:
+    """Another validation loss as observed, and as the mixture of the two (Wang 2025, §5.2).
+
+    Args:
+        plan: mixture that :func:`jaxlaw.planning.out_of_domain` returned.
+        predicted: curve that its ``predict_curve`` returned, a dashed line; or None.
+        ax: axes to draw on; a new figure if None.
+    """
+    ax, table, ends = ax or new_axes(), plan.table, []
+    runs = list(table.groupby("run")) if "run" in table else [(None, table)]
+    for (run, part), shade in zip(runs, shades(len(runs)), strict=True):
+        at = part["step"] if "step" in part else np.arange(1, len(part) + 1)
+        dots(ax, at, part["loss_ood"], color=[shade], s=10, alpha=0.6)
+        ends.append(curve(ax, part, at, "mixture", shade, "mixture" if run is None else str(run)))
+    if predicted is not None:
+        end = curve(ax, predicted, "step", "loss_ood", BLUE, "predicted", 1.2, linestyle="--")
+        ends.append(end)
+    sign = "+" if plan.weight_cpt >= 0 else "−"
+    title = f"{plan.weight_pt:.3g}·L_pt {sign} {abs(plan.weight_cpt):.3g}·L_cpt, R² {plan.r2:.3f}"
+    xlabel = "step" if "step" in table else "point of the curve"
+    return finish(ax, xlabel, "loss on the other set (nats)", title, ends, margins={"x": 0.02})
+
+
+@renamed_arguments(found="plan")
+def best_rates(plan: OptimalSchedule, ax: Axes | None = None) -> Axes:
+    """The rates of the best schedule over the steps, and the usual ones with their losses.
+
+    Args:
+        plan: schedule that :func:`jaxlaw.planning.optimal_schedule` returned.
+        ax: axes to draw on; a new figure if None. Of a continued run the phase is drawn.
+    """
+    ax, losses, ends = ax or new_axes(), plan.comparison["loss"], []
+    first = plan.schedule.boundary or 0
+    steps = np.arange(first + 1, len(plan.schedule) + 1)
+    usual = zip(plan.usual.items(), shades(len(plan.usual)), strict=True)
+    for (name, schedule), color in [*usual, (("optimal", plan.schedule), BLUE)]:
+        table, width = {"lr": schedule.rates[first:]}, 2.2 if name == "optimal" else 1.0
+        ends.append(curve(ax, table, steps, "lr", color, f"{name} {losses[name]:.4f}", width))
+    ax.set_ylim(bottom=0)
+    ax.margins(x=0.02)
+    step_axis(ax.xaxis)
+    ax.ticklabel_format(axis="y", style="sci", scilimits=(0, 0), useMathText=True)
+    title = "and the predicted loss at the end (nats)"
+    return finish(ax, "step", "learning rate", title, ends)
+
+
+@renamed_arguments(found="plan")
+def value(plan: Valuation, target: float | None = None, ax: Axes | None = None) -> Axes:
+    """Scores over pretraining tokens with the law and its band, and what the advice rests on.
+
+    Args:
+        plan: valuation that :func:`jaxlaw.planning.pretraining_value` returned.
+        target: wanted score, drawn as a line.
+        ax: axes to draw on; a new figure if None.
+    """
+    ax, table, ends = ax or new_axes(), plan.checkpoints, []
+    if plan.fit is not None:
+        Dp = np.geomspace(table["Dp"].iloc[0], max(plan.at, table["Dp"].max()), 99)
+        law = plan.curve(Dp).rename(columns={"low": "predicted_low", "high": "predicted_high"})
+        ends.append(curve(ax, law, "Dp", "predicted", BLUE, "law"))
+        ax.scatter([plan.at], [plan.predicted], s=40, facecolor="white", color=BLUE, zorder=3)
+    dots(ax, table["Dp"], table["score"], color=INK, s=18, alpha=1, zorder=3)
+    if np.isfinite(plan.baseline):
+        ax.axhline(plan.baseline, color=INK, linewidth=0.8)
+        ends.append((plan.baseline, "without\npretraining", INK))
+    if target is not None:
+        ax.axhline(target, color=GREEN, linewidth=0.9, linestyle="--")
+        ends.append((target, "target", GREEN))
+    if np.isfinite(plan.broken_at):
+        vertical(ax, plan.broken_at, "the law breaks", 0.02, va="bottom")
+    return finish(
+        ax, "pretraining tokens", "score of the checkpoints", plan.advice, ends,
+        margins={"x": 0.03}, log_x={},
+    )  # fmt: skip
+
+
+@renamed_arguments(found="plan")
+def model_losses(plan: ModelChoice, shown: int = 6, ax: Axes | None = None) -> Axes:
+    """Losses (or scores) of models over their data, with intervals at the full size.
+
+    Args:
+        plan: choice that :func:`jaxlaw.planning.choose_model` returned.
+        shown: number of models that are drawn, the best first.
+        ax: axes to draw on; a new figure if None.
+    """
+    ax, data, table, ends = ax or new_axes(), plan.data, plan.table.head(shown), []
+    data = data[(data["D"] > 0) & data["model"].isin(table["model"])]
+    curves = plan.curves(np.geomspace(data["D"].min(), plan.at, 99))
+    for k, row in reversed(list(table.iterrows())):
+        name, color = row["model"], BLUE if k == 0 else FAINT
+        seen = data[data["model"] == name]
+        dots(ax, seen["D"], seen[data.columns[-1]], color=color, zorder=3)
+        curve(ax, curves, "D", name, color, width=2.0 if k == 0 else 1.0)
+        if "predicted_low" in row:
+            interval = row[["predicted_low", "predicted_high"]].to_list()
+            interval = plan.interval["predicted"] if k == 0 else interval
+            ax.vlines(plan.at * 1.12**k, *interval, color=color, linewidth=2.5)
+        share = "" if np.isnan(row["best"]) else f" {percent(round(row['best'], 2))}"
+        ends.append((row["predicted"], f"{name.rpartition('/')[2]}{share}", color))
+    ax.axvline(plan.at, color=INK, linewidth=0.8, linestyle=":", zorder=0)
+    ax.margins(x=0.03)
+    log_axis(ax.xaxis)
+    log_axis(ax.yaxis)
+    loss = "loss" in data
+    return finish(
+        ax, "data finetuned on" if loss else "data",
+        "loss after finetuning (nats)" if loss else f"{plan.target} after finetuning",
+        "named with the share of resamples in which it is best", ends,
+    )  # fmt: skip

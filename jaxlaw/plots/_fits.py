@@ -1,0 +1,538 @@
+"""Plots of a fit: against its data, along one of its inputs, over the steps of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.colors import to_rgba
+from matplotlib.figure import Figure
+from matplotlib.ticker import FixedLocator
+
+from jaxlaw.errors import UsageError, nearest
+from jaxlaw.fitting._fitted_law import FittedLaw
+from jaxlaw.fitting._result import Fit
+from jaxlaw.fitting._scores import runs_for
+from jaxlaw.laws._parameters import Input
+from jaxlaw.planning._inflection import loss_slopes
+from jaxlaw.plots._style import (
+    BLUE,
+    FAINT,
+    GREEN,
+    INK,
+    RED,
+    curve,
+    dots,
+    finish,
+    input_label,
+    log_axis,
+    name_ends,
+    new_axes,
+    panel_below,
+    percent,
+    shades,
+    step_axis,
+    target_label,
+    tidy,
+    value_label,
+    write,
+)
+
+CURVES = 4
+_FINE = 200  # points of a curve
+
+
+def observed_against_predicted(
+    fit: FittedLaw, runs: Any, ax: Axes | None = None, *, residual_panel: bool = False
+) -> Axes:
+    """Observed target over predicted target, with the line they should lie on.
+
+    Args:
+        fit: fit that predicts.
+        runs: runs it was fitted on, or others, as :func:`jaxlaw.read_runs` takes or returns
+            them, or LossCurves.
+        ax: axes to draw on; a new figure if None.
+        residual_panel: whether :func:`residuals` are drawn below, over the same predictions.
+    """
+    ax = ax or new_axes()
+    predicted, target = _both(fit, runs)
+    dots(ax, predicted, target, color=BLUE)
+    both = [min(predicted.min(), target.min()), max(predicted.max(), target.max())]
+    ax.plot(both, both, color=INK, linewidth=0.8, zorder=0)
+    ax.set_ylabel(target_label(fit.law, "observed"))
+    write(
+        ax, f"R² {fit.r2:.4f}\nRMSE {fit.rmse:.4g}", (0.04, 0.96), xycoords="axes fraction",
+        va="top", fontsize="medium",
+    )  # fmt: skip
+    if residual_panel:
+        below = panel_below(ax, "residual (%)")
+        _residuals(below, predicted, target)
+        below.set_xlabel(target_label(fit.law, "predicted"))
+    else:
+        ax.set_aspect("equal", adjustable="box")
+        ax.set(xlim=ax.get_ylim(), ylim=ax.get_ylim())
+        ax.set_xlabel(target_label(fit.law, "predicted"))
+    return tidy(ax)
+
+
+def residuals(fit: FittedLaw, runs: Any, ax: Axes | None = None) -> Axes:
+    """Observed over predicted target, in percent, where the eye would see structure left.
+
+    Args:
+        fit: fit that predicts.
+        runs: runs as for :func:`observed_against_predicted`.
+        ax: axes to draw on; a new figure if None.
+    """
+    ax = ax or new_axes()
+    _residuals(ax, *_both(fit, runs))
+    return finish(ax, target_label(fit.law, "predicted"), "observed − predicted (%)")
+
+
+def _residuals(ax: Axes, predicted: np.ndarray, target: np.ndarray) -> None:
+    percent = 100 * (target / predicted - 1)
+    ax.axhline(0, color=INK, linewidth=0.8, zorder=0)
+    dots(ax, predicted, percent, color=BLUE)
+    reach = 1.15 * max(np.abs(percent).max(), 1e-9)
+    ax.set_ylim(-reach, reach)
+
+
+def _both(fit: FittedLaw, runs: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Predicted and observed target of every run."""
+    observed = runs_for(fit, runs).observations(fit.law, free=())
+    own = {name: values / fit.units[name] for name, values in observed.inputs.items()}
+    return fit.predict(**own), observed.target
+
+
+def starts_agreement(fit: FittedLaw, ax: Axes | None = None) -> Axes:
+    """Where the solved starts of a fit ended: a bar for each distinct optimum, the best first.
+
+    Args:
+        fit: :class:`jaxlaw.Fit`, which knows its distinct optima.
+        ax: axes to draw on; a new figure if None.
+
+    Raises:
+        UsageError: the fit does not know where its starts ended (published coefficients, a
+            file of an older jaxlaw).
+    """
+    if not isinstance(fit, Fit) or not fit.optima:
+        raise UsageError("this fit does not say where its starts ended: fit the runs again")
+    ax = ax or new_axes()
+    value, share = np.array(fit.optima).T
+    excess = value / max(value[0], 1e-300) - 1
+    names = ["best", *(_worse(one) for one in excess[1:])]
+    shares, colors = [*share], [BLUE] + [FAINT] * (len(share) - 1)
+    rest = 1 - share.sum()
+    if rest * fit.n_solved > 0.5:
+        names, shares, colors = [*names, "others"], [*shares, rest], [*colors, RED]
+    rows = np.arange(len(shares))[::-1]
+    ax.barh(rows, shares, color=colors, height=0.6)
+    for row, one in zip(rows, shares, strict=True):
+        count = round(one * fit.n_solved)
+        write(ax, f"{count} start{'s' * (count != 1)}", (one, row), xytext=(5, 0), va="center")
+    ax.set_yticks(rows, names)
+    ax.set_ylim(min(len(rows) - 4, 0) - 0.6, len(rows) - 0.4)  # a lone bar must not fill the axes
+    ax.set_xlim(0, 1.15 * max(shares))
+    ax.xaxis.set_major_locator(FixedLocator(np.linspace(0, 1, 6)))
+    ax.xaxis.set_major_formatter(percent)
+    ax.tick_params(left=False)
+    return finish(ax, f"share of {fit.n_solved} solved starts", "objective they ended at")
+
+
+def _worse(excess: float) -> str:
+    return f"+{100 * excess:.2g} %" if excess < 1 else f"× {1 + excess:.3g}"
+
+
+def demo_figure(fits: Mapping[str, FittedLaw], runs: Any) -> Figure:
+    """The figure of ``jaxlaw demo``: both corpora, curves over r, predictions, residuals.
+
+    Args:
+        fits: corpus (``general``, ``domain``) → fit.
+        runs: runs of both corpora.
+    """
+    figure, rows = plt.subplots(
+        len(fits), 3, figsize=(13, 3.8 * len(fits)), layout="constrained", squeeze=False
+    )
+    for (side, fit), (left, middle, right) in zip(fits.items(), rows, strict=True):
+        corpus = runs.for_corpus(side)
+        loss_over_share(fit, corpus, left)
+        observed_against_predicted(fit, corpus, middle)
+        residuals(fit, corpus, right)
+        left.set_title(f"{side} corpus, {left.get_title()}", fontsize="medium", color=INK)
+    return figure
+
+
+class _Seen(NamedTuple):
+    """Runs in the units of a fit: inputs name → (n,), target (n,), held out (n,)."""
+
+    inputs: dict[str, np.ndarray]
+    target: np.ndarray
+    held_out: np.ndarray
+
+
+def loss_over_share(fit: FittedLaw, runs: Any, ax: Axes | None = None) -> Axes:
+    """Target over r: data and fitted curves at the largest N, for a few D.
+
+    Args:
+        fit: fit that predicts.
+        runs: runs as for :func:`loss_over_input`.
+        ax: axes to draw on; a new figure if None.
+    """
+    return loss_over_input(fit, runs, "r", ax, by="D" if "D" in fit.law.input_names else None)
+
+
+def loss_over_input(
+    fit: FittedLaw,
+    runs: Any,
+    along: str,
+    ax: Axes | None = None,
+    *,
+    by: str | None = None,
+    at: Mapping[str, float] | None = None,
+    curves: int = CURVES,
+    held_out: Any = None,
+    reach: float = 2.0,
+) -> Axes:
+    """Target along an input: fitted curves, the runs they go through, where the fit is blind.
+
+    Where the fit saw no runs the ground is shaded. Only runs with the held inputs' values are
+    shown: with all others the curves have nothing to do.
+
+    Args:
+        fit: fit that predicts.
+        runs: what it was fitted on, or more runs: what :func:`jaxlaw.read_runs` takes or
+            returns, or LossCurves; None for none.
+        along: the input that goes along, such as ``D``.
+        ax: axes to draw on; a new figure if None.
+        by: another input, of which each curve has its own value; the first other one that
+            varies, if None.
+        at: input → value at which it is held, in the units of the fitted runs; left out, the
+            largest of the values that most runs have.
+        curves: largest number of curves.
+        held_out: (n,) booleans, a row of the runs each, of those that the fit did not see, such
+            as ``folds.held_out[0]``; they are drawn hollow.
+        reach: factor by which a positive input goes on beyond runs and fit.
+
+    Raises:
+        UsageError: the law has no such input.
+    """
+    for name in (along, by, *(at or {})):
+        if name is not None and name not in fit.law.input_names:
+            known = fit.law.input_names
+            raise UsageError(
+                f"law {fit.law.name} has no input '{name}'; it takes "
+                f"{', '.join(known)}.{nearest(name, known)}"
+            )
+    ax = ax or new_axes()
+    seen = _seen(fit, runs, held_out)
+    by = by or _varying(fit, seen, {along, *(at or {})})
+    held = _held(fit, seen, {along, by}, at or {})
+    there = np.logical_and.reduce(
+        [np.isclose(seen.inputs[name], value) for name, value in held.items()],
+        axis=0, initial=True,
+    ) & np.ones(len(seen.target), bool)  # fmt: skip
+    values = _chosen(fit, by, seen.inputs[by][there] if by else None, curves)
+    _draw(ax, fit, seen, there, along, by, values, held, reach)
+    title = ", ".join(value_label(_spec(fit, n), v, _single(fit, n)) for n, v in held.items())
+    return finish(ax, input_label(_spec(fit, along)), target_label(fit.law), title)
+
+
+def slopes_over_share(
+    runs: Any, ax: Axes | None = None, *, every: float | None = None, N: float | None = None
+) -> Axes:
+    """ΔL/ΔD over the share, a curve for each D, at one size: figure 10 of Que 2024.
+
+    A law of mixtures has the implicit trend (eq. 5) where the curves fall.
+
+    Args:
+        runs: runs as :func:`jaxlaw.read_runs` takes or returns them, with N, D, r, loss; or the
+            table of :func:`jaxlaw.loss_slopes`.
+        ax: axes to draw on; a new figure if None.
+        every: least D from one evaluation to the next, as for :func:`jaxlaw.loss_slopes`.
+        N: size, in the unit of the runs; the largest if None.
+
+    Raises:
+        UsageError: no run has that size.
+    """
+    made = isinstance(runs, pd.DataFrame) and {"slope", "D_low"} <= set(runs)
+    table = runs if made else loss_slopes(runs, every=every)
+    size = table["N"].max() if N is None else N
+    table = table[np.isclose(table["N"], size)]
+    if table.empty:
+        raise UsageError(f"no run has N = {size:g}")
+    ax = ax or new_axes()
+    groups = list(table.groupby(["D_low", "D_high"]))
+    ends = [
+        curve(ax, rows, "r", "slope", color, f"D = {D:.3g}", 1.2, marker="o", markersize=3)
+        for ((_, D), rows), color in zip(groups, shades(len(groups)), strict=True)
+    ]
+    ax.axhline(0, color=INK, linewidth=0.8, zorder=0)
+    labels = "share of the corpus r", "ΔL/ΔD (nats per unit of D)", f"N = {size:.3g}"
+    return finish(ax, *labels, ends[:1] + ends[1:][-1:])
+
+
+def _seen(fit: FittedLaw, runs: Any, held_out: Any) -> _Seen:
+    if runs is None:
+        inputs = {name: np.empty(0) for name in fit.law.input_names}
+        return _Seen(inputs, np.empty(0), np.empty(0, bool))
+    runs = runs_for(fit, runs)
+    observed = runs.observations(fit.law, free=())
+    inputs = {name: values / fit.units[name] for name, values in observed.inputs.items()}
+    mask = np.zeros(len(observed.target), bool)
+    if held_out is not None:
+        mask = np.asarray(held_out, bool)
+        if len(mask) != len(observed.target):  # rows without valid numbers were dropped
+            if len(mask) != len(runs):
+                raise UsageError(f"held_out has {len(mask)} values for {len(runs)} runs")
+            mask = mask[observed.positions]
+    return _Seen(inputs, observed.target, mask)
+
+
+def _varying(fit: FittedLaw, seen: _Seen, taken: set[str]) -> str | None:
+    """The first other input with more than one value."""
+    for name in fit.law.input_names:
+        values = seen.inputs[name] if len(seen.target) else fit.ranges[name]
+        if name not in taken and np.ptp(values) > 0:
+            return name
+    return None
+
+
+def _held(fit: FittedLaw, seen: _Seen, free: set[Any], at: Mapping[str, float]) -> dict[str, float]:
+    """Where the other inputs are held: the largest of the values that most runs have."""
+    held, there = {}, np.ones(len(seen.target), bool)
+    for name in fit.law.input_names:
+        if name in free:
+            continue
+        if name in at:
+            held[name] = float(at[name])
+        elif there.any():
+            values, counts = np.unique(seen.inputs[name][there], return_counts=True)
+            held[name] = float(values[counts == counts.max()][-1])
+        else:
+            held[name] = float(fit.ranges[name][1])
+        there &= np.isclose(seen.inputs[name], held[name])
+    return held
+
+
+def _chosen(fit: FittedLaw, by: str | None, values: Any, curves: int) -> list[float | None]:
+    """Values of the curves, evenly on the scale the law sees them on, and among the runs'."""
+    if by is None:
+        return [None]
+    between = np.geomspace if _spec(fit, by).domain == "positive" else np.linspace
+    if not np.size(values):
+        return list(between(*fit.ranges[by], curves))
+    values = np.unique(values)
+    wanted = between(values[0], values[-1], curves)
+    scale = np.log if between is np.geomspace else np.asarray
+    near = np.abs(scale(values)[:, None] - scale(wanted)).argmin(axis=0)
+    return list(values[np.unique(near)])
+
+
+def _draw(
+    ax: Axes, fit: FittedLaw, seen: _Seen, there: np.ndarray, along: str, by: str | None,
+    values: list[Any], held: dict[str, float], reach: float,
+) -> None:  # fmt: skip
+    spec, (low, high) = _spec(fit, along), fit.ranges[along]
+    shown = np.append(seen.inputs[along][there], [low, high])
+    x = _abscissae(spec, shown, reach)
+    colors = _colors(fit, by, values)
+    ends = []
+    for value in values:
+        curve = fit.predict(**held, **{along: x}, **({by: value} if by else {}))
+        ax.plot(x, curve, color=colors(value), linewidth=1.5)
+        name = value_label(_spec(fit, by), value, _single(fit, by)) if by else "law"
+        ends.append((float(curve[-1]), name, colors(value)))
+    own = there
+    if by:  # where hardly any run has a curve's own value, all of them, in their own colours
+        exact = there & np.isclose(seen.inputs[by][:, None], values).any(axis=1)
+        own = exact if exact.sum() >= 3 * len(values) else there
+    if own.any():
+        _mark(ax, seen, own, along, [colors(one) for one in seen.inputs[by][own]] if by else INK)
+    if spec.domain == "positive" or _spans_decades(spec, shown):
+        log_axis(ax.xaxis, _single(fit, along))
+    ax.set_xlim(x[0], x[-1])
+    _shade_outside(ax, (low, high))
+    name_ends(ax, ends)
+    if seen.held_out[own].any():
+        ax.set_title("● fitted  ○ held out", fontsize="small", color=INK, loc="left")
+
+
+def _colors(fit: FittedLaw, by: str | None, values: list[Any]) -> Callable[[Any], Any]:
+    """The colour of a curve, or of a run, by its value of the input ``by``."""
+    if by is None:
+        return lambda value: BLUE
+    scale = np.log if _spec(fit, by).domain == "positive" else np.asarray
+    known, ramp = scale(np.array(values, float)), np.array(shades(len(values)))
+    return lambda value: [np.interp(scale(value), known, channel) for channel in ramp.T]
+
+
+def _abscissae(spec: Input, values: np.ndarray, reach: float) -> np.ndarray:
+    """Where the curves are computed."""
+    low, high = float(values.min()), float(values.max())
+    if _spans_decades(spec, values):
+        return np.geomspace(low, high, _FINE)
+    if spec.domain == "positive":
+        return np.geomspace(low / reach, high * reach, _FINE)
+    if spec.domain == "fraction":
+        return np.linspace(0, 1, _FINE)
+    room = 0.1 * (high - low)
+    return np.linspace(max(low - room, 0) if low >= 0 else low - room, high + room, _FINE)
+
+
+def _spans_decades(spec: Input, values: np.ndarray) -> bool:
+    """Whether an input that is not declared positive is a count or a size all the same.
+
+    A user's law may take tokens under a name of its own (``U``), and nothing says that they are
+    positive. Values above 0 over more than a factor of 30 are shown on a logarithmic axis, and
+    the curves keep to the range of the data: the law may not exist at 0.
+    """
+    low, high = float(values.min()), float(values.max())
+    return spec.domain in ("real", "nonnegative") and 0 < 30 * low < high
+
+
+def _mark(ax: Axes, seen: _Seen, here: np.ndarray, along: str, colors: Any) -> None:
+    """Runs, hollow where they were held out; a colour, or one for each."""
+    x, y, out = seen.inputs[along][here], seen.target[here], seen.held_out[here]
+    colors = np.array(colors if isinstance(colors, list) else [to_rgba(colors)] * len(x))
+    dots(ax, x[~out], y[~out], color=colors[~out], zorder=3)
+    if out.any():
+        dots(
+            ax, x[out], y[out], facecolors="white", edgecolors=colors[out], linewidths=1.0, s=18,
+            alpha=1.0, zorder=3,
+        )  # fmt: skip
+
+
+def _shade_outside(ax: Axes, fitted: tuple[float, float]) -> None:
+    """Shade x where the fit saw no runs."""
+    left, right = ax.get_xlim()
+    for low, high, at, side in ((left, fitted[0], 0, "left"), (fitted[1], right, 1, "right")):
+        if not low < high * (1 - 1e-9):
+            continue
+        ax.axvspan(low, high, color=FAINT, alpha=0.12, linewidth=0, zorder=0)
+        if at or right <= fitted[1]:
+            write(
+                ax, "not fitted", (at, 1), xycoords="axes fraction", ha=side, va="bottom",
+                color=FAINT, xytext=(0, 2),
+            )  # fmt: skip
+
+
+def _spec(fit: FittedLaw, name: str) -> Input:
+    return next(spec for spec in fit.law.inputs if spec.name == name)
+
+
+def _single(fit: FittedLaw, name: str) -> float:
+    """Raw units (parameters, tokens) in one of the user's unit of an input."""
+    return fit.units[name] * _spec(fit, name).unit
+
+
+def loss_curve(prediction: pd.DataFrame, observed: Any = None, ax: Axes | None = None) -> Axes:
+    """Loss over the steps of a schedule, what it is made of, and the rates below (Wang's fig. 3).
+
+    Dashed, the curve without annealing and shift; between it and the next one what annealing
+    takes off, and from there to the predicted curve what the shift to another corpus adds.
+
+    Args:
+        prediction: curve that :meth:`jaxlaw.Fit.predict_curve` returned.
+        observed: table with columns ``step`` and ``loss``, such as
+            ``curves.only("a").table``, or None.
+        ax: axes to draw on; a new figure if None. The rates go into a panel below it.
+    """
+    ax = ax or new_axes()
+    step, base = prediction["step"], prediction["base"]
+    target = prediction.columns[list(prediction.columns).index("base") - 1]
+    unshifted = base + prediction["annealing"]
+    predicted = prediction[target]
+    ends = [(predicted.iloc[-1], "predicted", BLUE)]
+    if observed is not None:
+        at, losses = np.asarray(observed["step"]), np.asarray(observed["loss"])
+        dots(ax, at, losses, color=INK, s=7, label="observed")
+        ends.append((losses[np.nanargmax(at)], "observed", INK))
+    ax.plot(step, base, color=INK, linewidth=0.9, linestyle="--", label="base")
+    ends.append((base.iloc[-1], "base", INK))
+    for low, high, color, name in (
+        (base, unshifted, GREEN, "annealing"),
+        (unshifted, predicted, RED, "shift"),
+    ):
+        if (high - low).any():
+            ax.fill_between(step, low, high, color=color, alpha=0.2, linewidth=0, label=name)
+            ends.append(((low.iloc[-1] + high.iloc[-1]) / 2, name, color))
+    ax.plot(step, predicted, color=BLUE, linewidth=1.6, label="predicted")
+    ax.set_ylim(*_view(step, predicted, observed))
+    ax.set_xlim(step.iloc[0], step.iloc[-1])
+    ax.set_ylabel(f"{target} (nats)" if target == "loss" else target)
+    rates = panel_below(ax, "rate")
+    rates.plot(step, prediction["lr"], color=INK, linewidth=1.0)
+    rates.set_ylim(bottom=0)
+    rates.ticklabel_format(axis="y", style="sci", scilimits=(-2, 2), useMathText=True)
+    step_axis(rates.xaxis)
+    rates.set_xlabel("step")
+    if "phase" in prediction and prediction["phase"].nunique() > 1:
+        start = step[prediction["phase"] == "cpt"].iloc[0]
+        for panel in (ax, rates):
+            panel.axvline(start, color=INK, linewidth=0.6, linestyle=":")
+    name_ends(ax, ends)
+    return tidy(ax)
+
+
+def shift_curves(
+    points: pd.DataFrame, fits: Any = (), ax: Axes | None = None, *, over: str = "S1_cpt"
+) -> Axes:
+    """Observed shifts, one over the other, and laws of the shift (Wang 2025, figures 2, 6, 14).
+
+    Where the shift does not depend on where the base was left, on its size or on how the run was
+    scheduled, the curves lie on each other.
+
+    Args:
+        points: table that :func:`jaxlaw.observed_shift` returned: columns ``run``, ``shift``
+            (nats) and ``over``.
+        fits: fits of the laws ``shift`` and ``shift-exp``, or one of them, drawn beside the points.
+        ax: axes to draw on; a new figure if None.
+        over: column to draw over: ``S1_cpt``, or ``step`` from the boundary. Laws take the
+            former, so with ``step`` they are drawn for the first run.
+
+    Raises:
+        UsageError: a column is missing, or a fit predicts no shift.
+    """
+    missing = [name for name in ("run", "shift", "S1_cpt", over) if name not in points]
+    if missing:
+        raise UsageError(f"no column {missing[0]}: give what jl.observed_shift returned")
+    fits = [fits] if isinstance(fits, FittedLaw) else list(fits)
+    for fit in fits:
+        if fit.law.target != "shift":
+            raise UsageError(f"law {fit.law.name} predicts no shift; fit shift or shift-exp")
+    ax = ax or new_axes()
+    runs = dict(list(points.groupby("run", sort=False)))
+    ends = []
+    for (run, rows), color in zip(runs.items(), shades(len(runs)), strict=True):
+        rows = rows.sort_values(over)
+        dots(ax, rows[over], rows["shift"], color=[color], s=9)
+        ends.append((rows["shift"].iloc[-1], str(run), color))
+    first = next(iter(runs.values())).sort_values(over)
+    for fit, color, line in zip(fits, (INK, RED), ("-", "--"), strict=False):
+        areas = np.linspace(0, points["S1_cpt"].max(), 200)
+        if over != "S1_cpt":
+            areas = first["S1_cpt"].to_numpy()
+        at = areas if over == "S1_cpt" else first[over].to_numpy()
+        values = fit.predict(S1_cpt=areas / fit.units["S1_cpt"])
+        ax.plot(at, values, color=color, linewidth=1.4, linestyle=line)
+        ends.append((values[-1], fit.law.name, color))
+    ax.axhline(0, color=FAINT, linewidth=0.6, zorder=0)
+    ax.set_xlim(0, points[over].max())
+    if over == "step":
+        step_axis(ax.xaxis)
+    xlabel = f"{'S1' if over == 'S1_cpt' else 'step'} of the continual phase"
+    return finish(ax, xlabel, "shift ΔL (nats)", ends=ends)
+
+
+def _view(step: pd.Series, predicted: pd.Series, observed: Any) -> tuple[float, float]:
+    """What of the losses to show: not the fall of the first steps, which hides all else."""
+    settled = len(predicted) // 10
+    low, high = float(predicted.min()), float(predicted.iloc[settled])
+    if observed is not None:
+        seen = np.asarray(observed["loss"])[np.asarray(observed["step"]) >= step.iloc[settled]]
+        low, high = min(low, np.nanmin(seen, initial=low)), max(high, np.nanmax(seen, initial=high))
+    room = 0.06 * max(high - low, 1e-6)
+    return low - room, high + room

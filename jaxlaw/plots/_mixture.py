@@ -1,0 +1,186 @@
+"""Plots of mixtures: trade-offs, shares of domains and of replay."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+
+from jaxlaw._jit import in_float64
+from jaxlaw.planning._answers import LEVEL, Source, held, sources, with_ends
+from jaxlaw.planning._mixture import (
+    DomainShares,
+    Mixture,
+    ReplayComparison,
+    critical_ratio,
+    optimal_mixture_data_limited,
+)
+from jaxlaw.plots._style import (
+    BLUE,
+    FAINT,
+    INK,
+    RED,
+    answer,
+    count_in_words,
+    curve,
+    dots,
+    finish,
+    new_axes,
+    percent,
+    shades,
+    vertical,
+    with_interval,
+    write,
+)
+
+
+def curve_of(source: Source, **inputs: Any) -> dict[str, np.ndarray]:
+    """Losses by a law, with ``loss_low`` and ``loss_high`` of replicates; law's own units."""
+    params = {name: values[:, None] for name, values in source.params.items()}
+    with in_float64():
+        losses = np.asarray(source.law.at_once(params, **inputs), float)
+    return with_ends("loss", losses, LEVEL)
+
+
+def trade_off(plan: Mixture, ax: Axes | None = None) -> Axes:
+    """Domain loss over general loss along the domain share, and where the limit cuts it.
+
+    Args:
+        plan: mixture that :func:`jaxlaw.planning.optimal_mixture` returned.
+        ax: axes to draw on; a new figure if None.
+    """
+    ax, table = ax or new_axes(), plan.curve
+    curve(ax, table, "general_loss", "domain_loss", BLUE)
+    ax.margins(x=0.1, y=0.12)
+    ax.set_xlim(min(ax.get_xlim()[0], plan.limit), max(ax.get_xlim()[1], plan.limit))
+    ax.axvspan(plan.limit, ax.get_xlim()[1], color=RED, alpha=0.08, linewidth=0, zorder=0)
+    late = ax.transAxes.inverted().transform(ax.transData.transform((plan.limit, 0)))[0] > 0.8
+    beside = {"xytext": (-4, 0), "ha": "right"} if late else {"ha": "left"}
+    vertical(ax, plan.limit, f"limit {plan.limit:.4g}", linestyle="--", zorder=1, **beside)
+    shown = table[np.isclose(table["share"] * 10 % 2, 0) | (table["share"] == 1)]
+    dots(ax, shown["general_loss"], shown["domain_loss"], color=BLUE, s=14, alpha=1, zorder=3)
+    for row in shown.itertuples():
+        at = row.general_loss, row.domain_loss
+        write(ax, percent(row.share), at, xytext=(5, 4), color=FAINT)
+    if np.isfinite(plan.share):
+        left = plan.general_loss < np.mean(ax.get_xlim())  # where there is room for words
+        answer(
+            ax, plan.general_loss, plan.domain_loss,
+            f"r_d = {with_interval(plan.share, plan.interval.get('share'), '.3f')}",
+            s=44, zorder=4, va="top", fontsize="medium", ha="left" if left else "right",
+            xytext=(7 if left else -7, -7),
+        )  # fmt: skip
+    return finish(ax, "general loss (nats)", "domain loss (nats)", "domain share along the curve")
+
+
+def limited_domain(
+    domain: Any, corpus_tokens: float | Sequence[float], ax: Axes | None = None, **options: float
+) -> Axes:
+    """Domain loss over the domain share, all of the domain data used, and its best share.
+
+    Args:
+        domain: fit of the domain loss.
+        corpus_tokens: tokens of the domain's corpus; several numbers draw a curve each.
+        ax: axes to draw on; a new figure if None.
+        **options: other options of :func:`jaxlaw.planning.optimal_mixture_data_limited`.
+    """
+    ax, (source,) = ax or new_axes(), sources(domain)
+    inputs = {name: v for name, v in options.items() if name not in ("total", "level")}
+    fixed = held(source, inputs, ("D", "r"))
+    point = source._replace(params={name: values[:1] for name, values in source.params.items()})
+    r, amounts, ends = np.linspace(0.02, 1, 400), np.atleast_1d(corpus_tokens), []
+    for color, tokens in zip(shades(len(amounts)), amounts, strict=True):
+        plan = optimal_mixture_data_limited(domain, float(tokens), **options)
+        table = curve_of(point, D=tokens * source.units["D"] / r, r=r, **fixed)
+        name = f"{count_in_words(tokens * source.single('D'))} tokens"
+        ends.append(curve(ax, table, r, "loss", color, name, 1.5))
+        if np.isfinite(plan.share):
+            if (interval := plan.interval.get("share")) is not None:
+                ax.plot(interval, [plan.loss] * 2, color=color, linewidth=4, alpha=0.3)
+            late = plan.share > 0.95
+            beside = {"xytext": (-3, 5), "ha": "right"} if late else {"xytext": (0, 6)}
+            beside = {"ha": "center", "color": color} | beside
+            answer(ax, plan.share, plan.loss, f"{plan.share:.3f}", **beside)
+    ax.margins(x=0.02, y=0.12)
+    ax.set_xlim(right=1)
+    return finish(
+        ax, "domain share r_d, all of the domain's tokens used", "domain loss (nats)",
+        "a curve for each size of the domain's corpus", ends,
+    )  # fmt: skip
+
+
+def domain_shares(plan: DomainShares, ax: Axes | None = None) -> Axes:
+    """Shares of several domains and of the general corpus, with their intervals.
+
+    Args:
+        plan: shares that :func:`jaxlaw.planning.optimal_domain_weights` returned.
+        ax: axes to draw on; a new figure if None.
+    """
+    ax, shares = ax or new_axes(), plan.shares | {"general": plan.general_share}
+    rows = np.arange(len(shares))[::-1]
+    colors = [BLUE] * len(plan.shares) + [FAINT]
+    ax.barh(rows, list(shares.values()), color=colors, height=0.55)
+    for row, (name, share) in zip(rows, shares.items(), strict=True):
+        interval = plan.interval.get(f"r[{name}]")
+        if interval is not None:
+            ax.plot(interval, [row, row], color=INK, linewidth=1.2, marker="|", markersize=7)
+        loss = f"   loss {plan.losses[name]:.4g}" if name in plan.losses else ""
+        edge = max(share, interval[1]) if interval else share
+        write(ax, f"{share:.1%}{loss}", (edge, row), xytext=(6, 0), va="center")
+    ax.set_yticks(rows, list(shares), parse_math=False)
+    ax.tick_params(left=False)
+    ax.set_xlim(0, min(1.35 * np.nanmax([*shares.values(), 1e-6]), 1.3))
+    ax.xaxis.set_major_formatter(percent)
+    return finish(ax, "share of the mixture", "")
+
+
+def critical_share(
+    general: Any, start: float, ax: Axes | None = None, *, threshold: float = 0.0, **inputs: float
+) -> Axes:
+    """General loss over its share of the mixture, and the least share that brings it back.
+
+    Args:
+        general: fit of the general loss.
+        start: general loss before the run, in nats.
+        ax: axes to draw on; a new figure if None.
+        threshold: share of the start by which the loss may lie above it.
+        **inputs: other inputs, and options, of :func:`jaxlaw.planning.critical_ratio`.
+    """
+    plan = critical_ratio(general, start=start, threshold=threshold, **inputs)
+    ax, (source,) = ax or new_axes(), sources(general)
+    r, limit = np.linspace(0.01, 1, 200), start * (1 + threshold)
+    fixed = held(source, {k: v for k, v in inputs.items() if k != "level"}, ("r",))
+    curve(ax, curve_of(source, r=r, **fixed), r, "loss", BLUE)
+    ax.axhline(limit, color=INK, linewidth=0.8, linestyle="--")
+    if np.isfinite(plan.share):
+        late = plan.share > 0.6
+        text = with_interval(plan.share, plan.interval.get("share"), ".3f")
+        answer(ax, plan.share, plan.loss, text, va="bottom", ha="right" if late else "left",
+               xytext=(-5 if late else 5, 5))  # fmt: skip
+    ends = [(limit, "limit" if threshold else "start", INK)]
+    xlabel = "share of the general corpus r_g"
+    return finish(ax, xlabel, "general loss (nats)", ends=ends, margins={"x": 0.02})
+
+
+def replay_losses(plan: ReplayComparison, ax: Axes | None = None) -> Axes:
+    """Loss of a corpus over the compute spent on it, a line for each share (Zheng's fig. 4).
+
+    Args:
+        plan: comparison that :func:`jaxlaw.planning.compare_replay` returned.
+        ax: axes to draw on; a new figure if None.
+    """
+    ax, table = ax or new_axes(), plan.table
+    by = "corpus_compute" if table["corpus_compute"].notna().all() else "corpus_tokens"
+    shares = np.unique(table["r"])
+    ends = [
+        curve(ax, table[table["r"] == r], by, "loss", color, f"r = {r:.3g}", 1.5)
+        for color, r in zip(shades(len(shares)), shares, strict=True)
+    ]
+    if 0 < plan.meet < np.inf:
+        at = plan.meet * (table[by] / table["corpus_tokens"]).iloc[0]
+        vertical(ax, at, "meet", color=INK, linewidth=0.8, linestyle="--")
+    names = {"corpus_compute": "compute on this corpus (FLOPs)", "corpus_tokens": "its tokens"}
+    return finish(ax, names[by], "loss of this corpus (nats)", ends=ends, margins={"x": 0.02},
+                  log_x={"words": False})  # fmt: skip
