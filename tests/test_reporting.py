@@ -226,10 +226,10 @@ def test_published_coefficients_have_no_evidence():
 
 def test_a_range_that_no_paper_tells_is_not_drawn():
     text = jl.report(jl.published()["besiroglu-2024"])  # its range of D is not known
-    assert "Pictures" in text and "<svg" not in text
+    assert "Figures" in text and "<svg" not in text
     seen = Seen(text)
     assert "not given not given" in " ".join(seen.text.split()) and "nan" not in seen.words
-    assert "told no ranges to draw over" in seen.text and "rows fitted" not in seen.text
+    assert "come without ranges to draw over" in seen.text and "rows fitted" not in seen.text
 
 
 def test_letters_are_readable_on_a_telephone(chinchilla_fit):

@@ -66,6 +66,11 @@ def isoloss(
         mark: answer of :func:`jaxlaw.planning.allocation`, drawn as a point.
         runs: fitted runs, drawn as points, as :func:`jaxlaw.read_runs` takes or returns them.
         **options: options of :func:`jaxlaw.planning.frontier`.
+
+    Example:
+        >>> from jaxlaw import plots
+        >>> plots.isoloss(jl.published()["hoffmann-2022"], (1e19, 1e23)).get_title()
+        'contours of equal loss (nats)'
     """
     ax, (source,) = ax or new_axes(), sources(fit)
     C = np.geomspace(*computes, 121)
@@ -159,6 +164,12 @@ def loss_frontier(
         label: name of the line.
         fit: fit that was planned with, if the ground outside of its fitted N and D is to be
             shaded.
+
+    Example:
+        >>> from jaxlaw import plots
+        >>> plan = jl.planning.frontier(jl.published()["hoffmann-2022"], [1e20, 1e21, 1e22])
+        >>> plots.loss_frontier(plan).get_ylabel()
+        'loss (nats)'
     """
     ax, table = ax or new_axes(), plan.table
     if observed is not None:
@@ -200,6 +211,13 @@ def lowest_of_runs(lowest: pd.DataFrame, points: Any, ax: Axes | None = None) ->
         lowest: envelope that :func:`jaxlaw.planning.loss_envelope` returned.
         points: table it was made of, with ``loss`` and ``C``, or ``N`` and ``D``.
         ax: axes to draw on; a new figure if None.
+
+    Example:
+        >>> from jaxlaw import plots
+        >>> points = {"C": [1e18, 2e18, 4e18, 4e18], "loss": [3.0, 2.8, 2.7, 2.9]}
+        >>> points = pd.DataFrame(points | {"run": [1, 1, 1, 2]})
+        >>> plots.lowest_of_runs(jl.planning.loss_envelope(points, 3), points).get_xlabel()
+        'training compute (FLOPs)'
     """
     ax, names = ax or new_axes(), list(points)
     compute = points["C"] if "C" in names else 6 * np.asarray(points["N"]) * points["D"]
@@ -217,6 +235,13 @@ def compute_saved(table: pd.DataFrame, ax: Axes | None = None) -> Axes:
             :func:`jaxlaw.planning.observed_transfer` or
             :func:`jaxlaw.planning.frontier_savings` (its ``table``; over compute).
         ax: axes to draw on; a new figure if None.
+
+    Example:
+        >>> from jaxlaw import plots
+        >>> scratch, base = (jl.published()[f"zheng-2024-{name}"] for name in ("scratch", "cpt"))
+        >>> table = jl.planning.transfer_table(scratch, base, [1e9, 4e9], [1e9, 1e10])
+        >>> plots.compute_saved(table).get_ylabel()
+        'compute saved against scratch'
     """
     ax = ax or new_axes()
     xlabel, log_x = _against_scratch(table, "saved", ax)
@@ -233,6 +258,13 @@ def data_transferred(table: pd.DataFrame, ax: Axes | None = None) -> Axes:
         table: table of :func:`jaxlaw.planning.transfer_table` or
             :func:`jaxlaw.planning.observed_transfer`.
         ax: axes to draw on; a new figure if None.
+
+    Example:
+        >>> from jaxlaw import plots
+        >>> scratch, base = (jl.published()[f"zheng-2024-{name}"] for name in ("scratch", "cpt"))
+        >>> table = jl.planning.transfer_table(scratch, base, [1e9, 4e9], [1e9, 1e10])
+        >>> plots.data_transferred(table).get_ylabel()
+        'tokens transferred'
     """
     ax = ax or new_axes()
     xlabel, log_x = _against_scratch(table, "transferred", ax)
@@ -282,6 +314,12 @@ def crossover(
         compute: budget at which losses are drawn over the size. With neither, they are drawn
             over the budget, each at its best size.
         plan: answer of :func:`jaxlaw.planning.break_even` or ``compute_savings``, marked.
+
+    Example:
+        >>> from jaxlaw import plots
+        >>> scratch, base = (jl.published()[f"zheng-2024-{name}"] for name in ("scratch", "cpt"))
+        >>> plots.crossover(scratch, base, N=1e9).get_xlabel()
+        'tokens'
     """
     ax, both = ax or new_axes(), size_and_data_laws(sources(scratch, continual))
     along = "D" if N is not None else "N" if compute is not None else "compute"

@@ -63,6 +63,15 @@ def losses_over(
 
     Raises:
         UsageError: more than one other setting varies.
+
+    Example:
+        >>> from jaxlaw import plots
+        >>> pt, cpt = (jl.published()[name] for name in ("wang-2025-pt", "wang-2025-cpt"))
+        >>> base = jl.planning.Pretraining(steps=40_000, peak=2e-4)
+        >>> run = jl.planning.ContinualRun(base, steps=10_000, peak=1e-4, warmup=500)
+        >>> plan = jl.planning.final_losses(pt, cpt, run, loss_potential=[0, 0.5, 1])
+        >>> plots.losses_over(plan, "loss_potential").get_ylabel()
+        'loss on the new corpus (nats)'
     """
     table = plan.table
     others = [name for name in SETTINGS if name != setting and table[name].nunique() > 1]
@@ -97,6 +106,15 @@ def balance(plan: TradeoffCurve, setting: str, ax: Axes | None = None) -> Axes:
 
     Raises:
         UsageError: the setting was not searched.
+
+    Example:
+        >>> from jaxlaw import plots
+        >>> pt, cpt = (jl.published()[name] for name in ("wang-2025-pt", "wang-2025-cpt"))
+        >>> base = jl.planning.Pretraining(steps=40_000, peak=2e-4)
+        >>> run = jl.planning.ContinualRun(base, steps=10_000, peak=1e-4, warmup=500)
+        >>> plan = jl.planning.tradeoff_curve(pt, cpt, run, {"replay": (0, 1)}, (0.2, 0.6))
+        >>> plots.balance(plan, "replay").get_ylabel()
+        'best replay ratio'
     """
     table = plan.table
     if setting not in table:
@@ -128,6 +146,13 @@ def recovery(
         run: continual run, as for :func:`jaxlaw.planning.turning_length`.
         plan: answer of that; computed if None.
         ax: axes to draw on; a new figure if None.
+
+    Example:
+        >>> from jaxlaw import plots
+        >>> base = jl.planning.Pretraining(steps=5_000, peak=2e-4)
+        >>> run = jl.planning.ContinualRun(base, 1, 2e-4, 1.0, replay=0.5, shape="constant")
+        >>> plots.recovery(jl.published()["wang-2025-pt"], run).get_xlabel()
+        'continual steps'
     """
     plan, ax = plan or turning_length(pt, run), ax or new_axes()
     back = 0 < plan.steps < np.inf
@@ -156,6 +181,13 @@ def ood_losses(plan: OutOfDomain, predicted: Any = None, ax: Axes | None = None)
         plan: mixture that :func:`jaxlaw.planning.out_of_domain` returned.
         predicted: curve that its ``predict_curve`` returned, a dashed line; or None.
         ax: axes to draw on; a new figure if None.
+
+    Example:
+        >>> from jaxlaw import plots
+        >>> observed = {"loss_pt": [3.2, 3.3, 3.4, 3.3], "loss_cpt": [3.1, 2.9, 2.7, 2.8]}
+        >>> observed["loss_ood"] = [0.3 * a + 0.6 * b for a, b in zip(*observed.values())]
+        >>> plots.ood_losses(jl.planning.out_of_domain(observed)).get_title()
+        '0.3·L_pt + 0.6·L_cpt, R² 1.000'
     """
     ax, table, ends = ax or new_axes(), plan.table, []
     runs = list(table.groupby("run")) if "run" in table else [(None, table)]
@@ -179,6 +211,12 @@ def best_rates(plan: OptimalSchedule, ax: Axes | None = None) -> Axes:
     Args:
         plan: schedule that :func:`jaxlaw.planning.optimal_schedule` returned.
         ax: axes to draw on; a new figure if None. Of a continued run the phase is drawn.
+
+    Example:
+        >>> from jaxlaw import plots
+        >>> law = ("annealing", jl.simulate.TRUTHS["annealing"])
+        >>> plots.best_rates(jl.planning.optimal_schedule(law, 200, 1e-3)).get_ylabel()
+        'learning rate'
     """
     ax, losses, ends = ax or new_axes(), plan.comparison["loss"], []
     first = plan.schedule.boundary or 0
@@ -203,6 +241,12 @@ def value(plan: Valuation, target: float | None = None, ax: Axes | None = None) 
         plan: valuation that :func:`jaxlaw.planning.pretraining_value` returned.
         target: wanted score, drawn as a line.
         ax: axes to draw on; a new figure if None.
+
+    Example:
+        >>> from jaxlaw import plots
+        >>> data = {"Dp": [1e9, 4e9, 2e10, 8e10], "score": [10.0, 12.5, 10.1, 9.0]}
+        >>> plots.value(jl.planning.pretraining_value(data, n_resamples=0)).get_title()
+        'suspect misalignment'
     """
     ax, table, ends = ax or new_axes(), plan.checkpoints, []
     if plan.fit is not None:
@@ -233,6 +277,15 @@ def model_losses(plan: ModelChoice, shown: int = 6, ax: Axes | None = None) -> A
         plan: choice that :func:`jaxlaw.planning.choose_model` returned.
         shown: number of models that are drawn, the best first.
         ax: axes to draw on; a new figure if None.
+
+    Example:
+        >>> from jaxlaw import plots
+        >>> sizes = [100.0, 400.0, 1600.0, 6400.0]
+        >>> data = {"model": ["a"] * 4 + ["b"] * 4, "D": sizes * 2}
+        >>> data["loss"] = [1 + 8 / D**0.3 for D in sizes] + [1.4 + 5 / D**0.3 for D in sizes]
+        >>> plan = jl.planning.choose_model(data, at=1e6, n_resamples=0)
+        >>> plots.model_losses(plan).get_xlabel()
+        'data finetuned on'
     """
     ax, data, table, ends = ax or new_axes(), plan.data, plan.table.head(shown), []
     data = data[(data["D"] > 0) & data["model"].isin(table["model"])]

@@ -57,6 +57,13 @@ def observed_against_predicted(
             them, or LossCurves.
         ax: axes to draw on; a new figure if None.
         residual_panel: whether :func:`residuals` are drawn below, over the same predictions.
+
+    Example:
+        >>> from jaxlaw import plots
+        >>> runs = jl.simulate.experiment("chinchilla").table
+        >>> fit = jl.fit("chinchilla", runs, n_starts=64)
+        >>> plots.observed_against_predicted(fit, runs).get_xlabel()
+        'predicted loss (nats)'
     """
     ax = ax or new_axes()
     predicted, target = _both(fit, runs)
@@ -86,6 +93,13 @@ def residuals(fit: FittedLaw, runs: Any, ax: Axes | None = None) -> Axes:
         fit: fit that predicts.
         runs: runs as for :func:`observed_against_predicted`.
         ax: axes to draw on; a new figure if None.
+
+    Example:
+        >>> from jaxlaw import plots
+        >>> runs = jl.simulate.experiment("chinchilla").table
+        >>> fit = jl.fit("chinchilla", runs, n_starts=64)
+        >>> plots.residuals(fit, runs).get_ylabel()
+        'observed − predicted (%)'
     """
     ax = ax or new_axes()
     _residuals(ax, *_both(fit, runs))
@@ -117,6 +131,13 @@ def starts_agreement(fit: FittedLaw, ax: Axes | None = None) -> Axes:
     Raises:
         UsageError: the fit does not know where its starts ended (published coefficients, a
             file of an older jaxlaw).
+
+    Example:
+        >>> from jaxlaw import plots
+        >>> runs = jl.simulate.experiment("chinchilla").table
+        >>> fit = jl.fit("chinchilla", runs, n_starts=64)
+        >>> plots.starts_agreement(fit).get_ylabel()
+        'objective they ended at'
     """
     if not isinstance(fit, Fit) or not fit.optima:
         raise UsageError("this fit does not say where its starts ended: fit the runs again")
@@ -180,6 +201,13 @@ def loss_over_share(fit: FittedLaw, runs: Any, ax: Axes | None = None) -> Axes:
         fit: fit that predicts.
         runs: runs as for :func:`loss_over_input`.
         ax: axes to draw on; a new figure if None.
+
+    Example:
+        >>> from jaxlaw import plots
+        >>> runs = jl.simulate.experiment("dcpt").table
+        >>> fit = jl.fit("dcpt", runs, n_starts=64)
+        >>> plots.loss_over_share(fit, runs).get_ylabel()
+        'loss (nats)'
     """
     return loss_over_input(fit, runs, "r", ax, by="D" if "D" in fit.law.input_names else None)
 
@@ -218,6 +246,13 @@ def loss_over_input(
 
     Raises:
         UsageError: the law has no such input.
+
+    Example:
+        >>> from jaxlaw import plots
+        >>> runs = jl.simulate.experiment("chinchilla").table
+        >>> fit = jl.fit("chinchilla", runs, n_starts=64)
+        >>> plots.loss_over_input(fit, runs, "D").get_ylabel()
+        'loss (nats)'
     """
     for name in (along, by, *(at or {})):
         if name is not None and name not in fit.law.input_names:
@@ -256,6 +291,11 @@ def slopes_over_share(
 
     Raises:
         UsageError: no run has that size.
+
+    Example:
+        >>> from jaxlaw import plots
+        >>> plots.slopes_over_share(jl.simulate.experiment("dcpt").table).get_xlabel()
+        'share of the corpus r'
     """
     made = isinstance(runs, pd.DataFrame) and {"slope", "D_low"} <= set(runs)
     table = runs if made else loss_slopes(runs, every=every)
@@ -439,6 +479,13 @@ def loss_curve(prediction: pd.DataFrame, observed: Any = None, ax: Axes | None =
         observed: table with columns ``step`` and ``loss``, such as
             ``curves.only("a").table``, or None.
         ax: axes to draw on; a new figure if None. The rates go into a panel below it.
+
+    Example:
+        >>> from jaxlaw import plots
+        >>> fit = jl.published()["wang-2025-pt"]
+        >>> schedule = "wsd:peak=2e-4,steps=4000+cosine:peak=1e-4,steps=1000"
+        >>> plots.loss_curve(fit.predict_curve(schedule, r=0.5)).get_ylabel()
+        'loss (nats)'
     """
     ax = ax or new_axes()
     step, base = prediction["step"], prediction["base"]
@@ -495,6 +542,12 @@ def shift_curves(
 
     Raises:
         UsageError: a column is missing, or a fit predicts no shift.
+
+    Example:
+        >>> from jaxlaw import plots
+        >>> points = {"run": ["a"] * 3, "S1_cpt": [0.1, 0.5, 1.0], "shift": [0.05, 0.2, 0.25]}
+        >>> plots.shift_curves(pd.DataFrame(points)).get_ylabel()
+        'shift ΔL (nats)'
     """
     missing = [name for name in ("run", "shift", "S1_cpt", over) if name not in points]
     if missing:

@@ -31,6 +31,12 @@ def parameter_intervals(intervals: Any, ax: Axes | None = None, *, level: float 
 
     Raises:
         UsageError: there is no such interval.
+
+    Example:
+        >>> from jaxlaw import plots
+        >>> table = {"parameter": ["E"], "estimate": [2.0], "low": [1.9], "high": [2.2]}
+        >>> plots.parameter_intervals(pd.DataFrame(table)).get_xlabel()
+        '95% intervals, from the estimate'
     """
     table = intervals if isinstance(intervals, pd.DataFrame) else intervals.conf_int(level)
     table = table[np.isfinite(table[["low", "high"]]).all(axis=1) & (table["estimate"] != 0)]
@@ -87,6 +93,14 @@ def objective_profile(
         profile: profile that :func:`jaxlaw.profile` returned.
         ax: axes to draw on; a new figure if None.
         level: confidence level of the interval; None draws none.
+
+    Example:
+        >>> from jaxlaw import plots
+        >>> runs = jl.simulate.experiment("chinchilla").table
+        >>> fit = jl.fit("chinchilla", runs, n_starts=64)
+        >>> profile = jl.profile(fit, runs, "alpha")
+        >>> plots.objective_profile(profile).get_xlabel()
+        'alpha, held'
     """
     from scipy.special import stdtrit
 

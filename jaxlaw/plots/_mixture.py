@@ -50,6 +50,14 @@ def trade_off(plan: Mixture, ax: Axes | None = None) -> Axes:
     Args:
         plan: mixture that :func:`jaxlaw.planning.optimal_mixture` returned.
         ax: axes to draw on; a new figure if None.
+
+    Example:
+        >>> from jaxlaw import plots
+        >>> domain = ("dcpt", jl.simulate.TRUTHS["dcpt"])
+        >>> general = ("dcpt", jl.simulate.TRUTHS["dcpt"])
+        >>> plan = jl.planning.optimal_mixture(general, domain, start=2.0, N=1.8, D=10.0)
+        >>> plots.trade_off(plan).get_xlabel()
+        'general loss (nats)'
     """
     ax, table = ax or new_axes(), plan.curve
     curve(ax, table, "general_loss", "domain_loss", BLUE)
@@ -85,6 +93,12 @@ def limited_domain(
         corpus_tokens: tokens of the domain's corpus; several numbers draw a curve each.
         ax: axes to draw on; a new figure if None.
         **options: other options of :func:`jaxlaw.planning.optimal_mixture_data_limited`.
+
+    Example:
+        >>> from jaxlaw import plots
+        >>> domain = ("dcpt", jl.simulate.TRUTHS["dcpt"])
+        >>> plots.limited_domain(domain, [0.05, 1.0], N=1.8).get_ylabel()
+        'domain loss (nats)'
     """
     ax, (source,) = ax or new_axes(), sources(domain)
     inputs = {name: v for name, v in options.items() if name not in ("total", "level")}
@@ -117,6 +131,14 @@ def domain_shares(plan: DomainShares, ax: Axes | None = None) -> Axes:
     Args:
         plan: shares that :func:`jaxlaw.planning.optimal_domain_weights` returned.
         ax: axes to draw on; a new figure if None.
+
+    Example:
+        >>> from jaxlaw import plots
+        >>> domain = ("dcpt", jl.simulate.TRUTHS["dcpt"])
+        >>> domains = {"code": domain, "law": domain}
+        >>> plan = jl.planning.optimal_domain_weights(domains, N=1.8, D=10.0)
+        >>> plots.domain_shares(plan).get_xlabel()
+        'share of the mixture'
     """
     ax, shares = ax or new_axes(), plan.shares | {"general": plan.general_share}
     rows = np.arange(len(shares))[::-1]
@@ -147,6 +169,12 @@ def critical_share(
         ax: axes to draw on; a new figure if None.
         threshold: share of the start by which the loss may lie above it.
         **inputs: other inputs, and options, of :func:`jaxlaw.planning.critical_ratio`.
+
+    Example:
+        >>> from jaxlaw import plots
+        >>> general = ("dcpt", jl.simulate.TRUTHS["dcpt"])
+        >>> plots.critical_share(general, 2.86, N=1.8, D=10.0).get_ylabel()
+        'general loss (nats)'
     """
     plan = critical_ratio(general, start=start, threshold=threshold, **inputs)
     ax, (source,) = ax or new_axes(), sources(general)
@@ -170,6 +198,13 @@ def replay_losses(plan: ReplayComparison, ax: Axes | None = None) -> Axes:
     Args:
         plan: comparison that :func:`jaxlaw.planning.compare_replay` returned.
         ax: axes to draw on; a new figure if None.
+
+    Example:
+        >>> from jaxlaw import plots
+        >>> domain = ("dcpt", jl.simulate.TRUTHS["dcpt"])
+        >>> plan = jl.planning.compare_replay(domain, [0.2, 0.9], corpus_tokens=(0.1, 10), N=1.8)
+        >>> plots.replay_losses(plan).get_ylabel()
+        'loss of this corpus (nats)'
     """
     ax, table = ax or new_axes(), plan.table
     by = "corpus_compute" if table["corpus_compute"].notna().all() else "corpus_tokens"

@@ -35,6 +35,14 @@ def score_table(
             ``rmse``.
         ax: axes to draw on; a new figure if None.
         centre, average: as for :meth:`jaxlaw.Study.table`.
+
+    Example:
+        >>> from jaxlaw import plots
+        >>> runs = jl.simulate.experiment("chinchilla").table
+        >>> folds = jl.folds.k_fold(2)
+        >>> study = jl.cross_validate(["chinchilla", "kaplan"], runs, folds, n_starts=64)
+        >>> plots.score_table(study).get_ylabel()
+        'law (parameters)'
     """
     table = study.table((metric,), centre=centre, average=average)[metric]
     scores = table.to_numpy(float)
@@ -83,6 +91,14 @@ def fold_scores(
             unexplained.
         ax: axes to draw on; a new figure if None.
         data: one of the study's data sets; all if None.
+
+    Example:
+        >>> from jaxlaw import plots
+        >>> runs = jl.simulate.experiment("chinchilla").table
+        >>> folds = jl.folds.k_fold(2)
+        >>> study = jl.cross_validate(["chinchilla", "kaplan"], runs, folds, n_starts=64)
+        >>> plots.fold_scores(study).get_xlabel()
+        'Huber of held-out points, a dot a fold'
     """
     ax = ax or new_axes()
     frame = study.frame if data is None else study.frame[study.frame["data"] == data]

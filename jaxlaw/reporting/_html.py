@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from jaxlaw.notes import Note
 
-# The page may show its own styles and pictures, and do nothing else.
+# The page may show its own styles and figures, and do nothing else.
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 _VOID = {"meta"}
 _ORDER = ("error", "warning", "info")
@@ -62,7 +62,7 @@ def table(
     Args:
         head: names of the columns.
         rows: cells; the first of each is its heading.
-        caption: what it shows.
+        caption: caption of the table.
         words: columns of sentences, which may break into lines.
     """
     rows = [[str(cell) for cell in row] for row in rows]
@@ -71,15 +71,15 @@ def table(
         for k in range(len(head))
     ]
 
-    def looks(k: int) -> str | None:
+    def style(k: int) -> str | None:
         return "number" if right[k] else "words" if k in words else None
 
-    top = [element("th", name, scope="col", class_=looks(k)) for k, name in enumerate(head)]
+    top = [element("th", name, scope="col", class_=style(k)) for k, name in enumerate(head)]
     body = [
         element(
             "tr",
             element("th", row[0], scope="row"),
-            *(element("td", cell, class_=looks(k)) for k, cell in enumerate(row) if k),
+            *(element("td", cell, class_=style(k)) for k, cell in enumerate(row) if k),
         )
         for row in rows
     ]
@@ -130,11 +130,11 @@ def whole_page(title: str, lead: str, first: Html, sections: Sequence[Section], 
     """The whole page.
 
     Args:
-        title: of the page.
-        lead: the line below it.
-        first: what stands before the table of contents.
-        sections: the rest.
-        footer: the last line.
+        title: title of the page.
+        lead: line below it.
+        first: markup before the table of contents.
+        sections: parts of the page.
+        footer: last line.
     """
     style = Html(files("jaxlaw.reporting").joinpath("page.css").read_text("utf-8"))
     head = element(

@@ -1,4 +1,4 @@
-"""Pictures of a report: drawn by :mod:`jaxlaw.plots`, put into the page as SVG."""
+"""Figures of a report: drawn by :mod:`jaxlaw.plots`, put into the page as SVG."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from jaxlaw.fitting._fitted_law import FittedLaw
 from jaxlaw.fitting._result import Fit
 from jaxlaw.planning._allocation import Allocation
 from jaxlaw.planning._mixture import Mixture
-from jaxlaw.reporting.page import Html, element
+from jaxlaw.reporting._html import Html, element
 from jaxlaw.uncertainty import Profile
 from jaxlaw.validation import Study
 
@@ -26,12 +26,12 @@ _ALONG = ("N", "D", "C", "Dp", "r")  # inputs to draw a law along: areas mean li
 _SETS = 4  # data sets whose folds are drawn
 _CURVES = 4  # loss curves that are drawn, and the points of each
 _POINTS = 400
-_SIZE, _LETTERS = (4.8, 3.4), 11  # inches, points: readable on a telephone, and two in a row
+_SIZE, _FONT_SIZE = (4.8, 3.4), 11  # inches, points: readable on a telephone, and two in a row
 _FONTS = '"DejaVu Sans", Verdana, sans-serif'
 
 
 def can_draw() -> bool:
-    """Whether there are pictures: matplotlib is an extra."""
+    """Whether there are figures: matplotlib is an extra."""
     try:
         import matplotlib  # noqa: F401
     except ModuleNotFoundError:
@@ -40,13 +40,13 @@ def can_draw() -> bool:
 
 
 def figure(draw: Callable[[Any], Any], alt: str, caption: str, rows: int | None = None) -> Html:
-    """A picture with its caption.
+    """A figure with its caption.
 
     Args:
-        draw: what draws on Axes.
-        alt: what it shows, for those who do not see it.
-        caption: below it.
-        rows: how many the picture has, one below the other; a few need less room.
+        draw: function that draws on Axes.
+        alt: text that says what it shows, for those who do not see it.
+        caption: caption below it.
+        rows: number of rows of the figure, one below the other; a few need less room.
     """
     import matplotlib
     from matplotlib.figure import Figure
@@ -55,19 +55,19 @@ def figure(draw: Callable[[Any], Any], alt: str, caption: str, rows: int | None 
     height = height if rows is None else min(height, 1.0 + 0.4 * rows)
     drawn = Figure(figsize=(width, height), layout="constrained")
     text = io.StringIO()
-    # Names of clips and markers must differ between the pictures of a page, not between runs.
-    looks = {"svg.fonttype": "none", "svg.hashsalt": caption, "font.size": _LETTERS}
-    with matplotlib.rc_context(looks):
+    # Names of clips and markers must differ between the figures of a page, not between runs.
+    settings = {"svg.fonttype": "none", "svg.hashsalt": caption, "font.size": _FONT_SIZE}
+    with matplotlib.rc_context(settings):
         draw(drawn.subplots())
         drawn.savefig(
             text, format="svg", bbox_inches="tight", transparent=True, metadata={"Date": None}
         )
     caption = element("figcaption", caption)
-    return element("figure", _inline(text.getvalue(), alt), caption, class_="picture")
+    return element("figure", _inline(text.getvalue(), alt), caption, class_="plot")
 
 
 def _inline(svg: str, alt: str) -> Html:
-    """A picture's SVG as part of a page: no prolog, no metadata, no size of its own."""
+    """A figure's SVG as part of a page: no prolog, no metadata, no size of its own."""
     svg = svg[svg.index("<svg") :]
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
     start, _, rest = svg.partition(">")
@@ -77,13 +77,13 @@ def _inline(svg: str, alt: str) -> Html:
     return Html(f"{label} {box}>{rest}")
 
 
-def of_fit(fit: FittedLaw, runs: Any, intervals: pd.DataFrame | None) -> list[Html]:
-    """The pictures of a fit; without the runs, curves alone."""
+def fit_figures(fit: FittedLaw, runs: Any, intervals: pd.DataFrame | None) -> list[Html]:
+    """The figures of a fit; without the runs, curves alone."""
     from jaxlaw import plots
 
-    pictures, target = [], fit.law.target
+    figures, target = [], fit.law.target
     if runs is not None:
-        pictures.append(
+        figures.append(
             figure(
                 lambda ax: plots.observed_against_predicted(fit, runs, ax, residual_panel=True),
                 f"Observed over predicted {target} of {fit.n_observations} runs, with the line "
@@ -95,7 +95,7 @@ def of_fit(fit: FittedLaw, runs: Any, intervals: pd.DataFrame | None) -> list[Ht
     for along in (name for name in fit.law.input_names if name in _ALONG):
         if unknown or _others_are_areas(fit):
             continue
-        pictures.append(
+        figures.append(
             figure(
                 lambda ax, along=along: plots.loss_over_input(fit, runs, along, ax),
                 f"Fitted curves of {target} along {along}"
@@ -105,7 +105,7 @@ def of_fit(fit: FittedLaw, runs: Any, intervals: pd.DataFrame | None) -> list[Ht
             )
         )
     if intervals is not None:
-        pictures.append(
+        figures.append(
             figure(
                 lambda ax: plots.parameter_intervals(intervals, ax),
                 "Intervals of the parameters relative to their estimates; the numbers are in "
@@ -115,7 +115,7 @@ def of_fit(fit: FittedLaw, runs: Any, intervals: pd.DataFrame | None) -> list[Ht
             )
         )
     if isinstance(fit, Fit) and fit.optima:
-        pictures.append(
+        figures.append(
             figure(
                 lambda ax: plots.starts_agreement(fit, ax),
                 f"{fit.agreement:.0%} of {fit.n_solved} solved starts ended at the best of "
@@ -124,35 +124,36 @@ def of_fit(fit: FittedLaw, runs: Any, intervals: pd.DataFrame | None) -> list[Ht
                 max(len(fit.optima), 4),
             )
         )
-    return pictures
+    return figures
 
 
 def _others_are_areas(fit: FittedLaw) -> bool:
     return any(name not in _ALONG for name in fit.law.input_names)
 
 
-def of_profile(found: Profile, level: float | None) -> Html:
-    """The picture of a profile, with its interval where there is a level."""
+def profile_figure(profile: Profile, level: float | None) -> Html:
+    """The figure of a profile, with its interval where there is a level."""
     from jaxlaw import plots
 
-    worse = f"How much worse the fit gets as {found.quantity} is held elsewhere"
+    worse = f"How much worse the fit gets as {profile.quantity} is held elsewhere"
     if level is None:
         return figure(
-            lambda ax: plots.objective_profile(found, ax, level=None),
-            f"{worse} than at {found.estimate:.4g}.",
-            f"The profile of {found.quantity}; its interval is the one in the table of parameters",
+            lambda ax: plots.objective_profile(profile, ax, level=None),
+            f"{worse} than at {profile.estimate:.4g}.",
+            f"The profile of {profile.quantity}; its interval is the one in the table of "
+            "parameters",
         )
-    value, error, low, high = found.interval(level)
+    value, error, low, high = profile.interval(level)
     return figure(
-        lambda ax: plots.objective_profile(found, ax, level=level),
+        lambda ax: plots.objective_profile(profile, ax, level=level),
         f"{worse} than at {value:.4g} "
         f"(standard error {error:.3g}): its {level:.0%} interval goes from {low:.4g} to "
         f"{high:.4g}.",
-        f"The profile of {found.quantity}: the {level:.0%} interval from refits that hold it",
+        f"The profile of {profile.quantity}: the {level:.0%} interval from refits that hold it",
     )
 
 
-def of_curves(fit: FittedLaw, curves: LossCurves, runs: Runs) -> list[Html]:
+def curve_figures(fit: FittedLaw, curves: LossCurves, runs: Runs) -> list[Html]:
     """The loss curves that the fit is worst at, over their steps.
 
     Args:
@@ -171,14 +172,14 @@ def of_curves(fit: FittedLaw, curves: LossCurves, runs: Runs) -> list[Html]:
         | {name: own[name] for name in _other_inputs(fit)}
     ).assign(error=np.log(fit.predict(own) / seen.target) ** 2)
     rms = rows.groupby("run").agg({"error": "mean"})["error"].pow(0.5).sort_values(ascending=False)
-    pictures = []
+    figures = []
     for k, run in enumerate(rms.index[:_CURVES]):
         mine = rows.loc[rows["run"] == run].sort_values("done")
         first = curves.run_schedules[run].first_step
         predicted = _predicted(fit, curves, run, mine)
         observed = pd.DataFrame({"step": mine["done"] + first, "loss": mine["loss"]})
         place = "" if len(rms) == 1 else f" ({k + 1} of {len(rms)}, the worst fitted first)"
-        pictures.append(
+        figures.append(
             figure(
                 lambda ax, p=predicted, o=observed: plots.loss_curve(p, o, ax),
                 f"Observed and predicted {fit.law.target} of {run} over its steps, what annealing "
@@ -186,7 +187,7 @@ def of_curves(fit: FittedLaw, curves: LossCurves, runs: Runs) -> list[Html]:
                 f"Curve {run}{place}: off by {rms[run]:.2%} (root mean square)",
             )
         )
-    return pictures
+    return figures
 
 
 def _other_inputs(fit: FittedLaw) -> list[str]:
@@ -208,12 +209,12 @@ def _predicted(fit: FittedLaw, curves: LossCurves, run: str, rows: pd.DataFrame)
     )  # fmt: skip
 
 
-def of_plan(plan: Any, source: Any) -> list[Html]:
-    """The picture of a plan, if there is one.
+def plan_figures(plan: Any, source: Any) -> list[Html]:
+    """The figure of a plan, if there is one.
 
     Args:
-        plan: an answer of :mod:`jaxlaw.planning`.
-        source: the fit, or its bootstrap, for contours.
+        plan: answer of :mod:`jaxlaw.planning`.
+        source: fit, or its bootstrap, for contours.
     """
     from jaxlaw import plots
 
@@ -241,12 +242,12 @@ def of_plan(plan: Any, source: Any) -> list[Html]:
     return []
 
 
-def of_study(study: Study) -> list[Html]:
-    """The pictures of a study."""
+def study_figures(study: Study) -> list[Html]:
+    """The figures of a study."""
     from jaxlaw import plots
 
     centres = ("mean", "median") if study.n_folds > 2 else ("mean",)
-    pictures = [
+    figures = [
         figure(
             lambda ax, m=metric, c=centre: plots.score_table(study, m, ax, centre=c),
             f"Heat map of {name} on held-out points, {centre} over folds, laws down and data "
@@ -258,7 +259,7 @@ def of_study(study: Study) -> list[Html]:
         for metric, name in (("huber", "Huber"), ("r2", "R²"))
     ]
     for data in study.frame["data"].unique()[:_SETS]:
-        pictures.append(
+        figures.append(
             figure(
                 lambda ax, d=data: plots.fold_scores(study, "huber", ax, data=d),
                 f"Held-out Huber of every fold of {data}, a row a law.",
@@ -266,4 +267,4 @@ def of_study(study: Study) -> list[Html]:
                 2 * len(study.laws),
             )
         )
-    return pictures
+    return figures

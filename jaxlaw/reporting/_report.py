@@ -1,0 +1,514 @@
+"""A fit or a study as one page of HTML that stands alone."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from jaxlaw._json import write_whole
+from jaxlaw._typed import ConfidenceLevel, checked
+from jaxlaw.data import LossCurves
+from jaxlaw.data._dependence import unanswered
+from jaxlaw.data._runs import Runs, read_runs
+from jaxlaw.errors import DataError, UsageError
+from jaxlaw.fitting._fitted_law import FittedLaw, SupportsDraws
+from jaxlaw.fitting._result import Fit
+from jaxlaw.notes import Note
+from jaxlaw.planning._answers import Answer, AnswerTable
+from jaxlaw.reporting._figures import (
+    can_draw,
+    curve_figures,
+    fit_figures,
+    plan_figures,
+    profile_figure,
+    study_figures,
+)
+from jaxlaw.reporting._html import (
+    Html,
+    Section,
+    element,
+    folded,
+    note_list,
+    pairs,
+    table,
+    tiles,
+    whole_page,
+)
+from jaxlaw.uncertainty import Bootstrap, Covariance, Profile, covariance
+from jaxlaw.uncertainty._intervals import COLUMNS, check_level, interval_of
+from jaxlaw.validation import Study
+from jaxlaw.validation._scoring import score_text
+
+_ROWS = 40  # of a plan's table
+_FOLDS = 400  # rows of the table of folds: a study has thousands
+_SPREADS = 20  # rows of the table of parameters that are shown at once
+_SCORES = {"huber": "Huber", "r2": "R²"}
+_VERDICTS = {
+    "best": "best",
+    "tie": "tie: the difference is noise",
+    "worse": "worse",
+    "untested": "behind, by one fold",
+    "failed": "failed where the best did not",
+}
+NO_CURVES = (
+    "Curves over their steps need their schedules: in Python runs=jl.read_loss_curves(…), in the "
+    "command --data and --schedules."
+)
+NO_FIGURES = "Figures need matplotlib: pip install 'jaxlaw[plot]'."
+
+#: Title, lead, first numbers and sections of a page.
+_Parts = tuple[str, str, Html, list[Section]]
+
+
+@checked
+def report(
+    result: FittedLaw | Study,
+    out: str | Path | None = None,
+    *,
+    runs: Any = None,
+    intervals: Any = None,
+    groups: Any = None,
+    plans: Sequence[Any] = (),
+    profiles: Sequence[Any] = (),
+    level: ConfidenceLevel = 0.95,
+    title: str | None = None,
+    **reading: Any,
+) -> str:
+    """A fit or a study as one page of HTML: nothing in it is fetched or run.
+
+    Args:
+        result: :class:`jaxlaw.FittedLaw`, :class:`jaxlaw.Fit` or :class:`jaxlaw.Study`.
+        out: file to write; None writes none.
+        runs: runs that a fit was made from, as :func:`jaxlaw.read_runs` takes or returns them.
+            They give the sandwich intervals, and figures with data. Of a fit to loss curves, the
+            :class:`jaxlaw.LossCurves`: they are drawn over their steps.
+        intervals: :class:`jaxlaw.Bootstrap` or :class:`jaxlaw.Covariance` of a fit, the table of
+            their ``conf_int()``, or draws (an object with ``fit``, ``params`` and ``notes``). The
+            page then shows no other intervals of the parameters.
+        groups: columns or labels of rows that share noise, with ``runs``, as for
+            :func:`jaxlaw.covariance`; what ``intervals`` holds was grouped, or not, when it was
+            made.
+        plans: answers of :mod:`jaxlaw.planning` for a fit, such as ``allocation(…)``.
+        profiles: profiles of a fit by :func:`jaxlaw.profile`: a figure each, and the interval
+            of its parameter where ``intervals`` gives none.
+        level: confidence level of the intervals.
+        title: title of the page; says law and source if None.
+        **reading: options of :func:`jaxlaw.read_runs`.
+
+    Returns:
+        The page. Numbers are those of ``summary()`` and ``save``.
+
+    Raises:
+        UsageError: the call makes no sense, or these are not the runs of the fit.
+        DataError: the runs cannot be read.
+
+    Example:
+        >>> page = jl.report(jl.published()["hoffmann-2022"])
+        >>> page.startswith("<!DOCTYPE html>")
+        True
+    """
+    check_level(level)
+    plans, profiles = tuple(plans), tuple(profiles)
+    if isinstance(result, Study):
+        asked = (runs, intervals, groups) != (None,) * 3
+        if asked or plans or profiles or reading:
+            raise UsageError(
+                "runs, intervals, groups, plans and profiles belong to a fit; a study has its folds"
+            )
+        parts = _study_parts(result)
+    else:
+        if groups is not None and (runs is None or intervals is not None):
+            raise UsageError(
+                "groups is about intervals from runs: give runs= and no intervals=; a bootstrap "
+                "or a covariance takes groups= itself"
+            )
+        if runs is None and reading:
+            raise UsageError(f"{', '.join(reading)}: how to read runs, and there are none: runs=")
+        curves = runs if isinstance(runs, LossCurves) else None
+        if curves is not None and result.area_options is not None:
+            runs = curves.runs(**result.area_options)  # counted as for the fit
+        read = None if runs is None else read_runs(runs, **reading)
+        parts = _fit_parts(result, read, curves, intervals, plans, profiles, level, groups)
+    heading, *rest = parts
+    text = whole_page(title or heading, *rest, f"Made by jaxlaw {version('jaxlaw')}.")
+    if out is not None:
+        write_whole(out, lambda file: file.write_text(text, "utf-8"))
+    return text
+
+
+# A fit
+
+
+def _fit_parts(
+    fit: FittedLaw, runs: Runs | None, curves: LossCurves | None, intervals: Any,
+    plans: Sequence[Any], profiles: Sequence[Any], level: float, groups: Any,
+) -> _Parts:  # fmt: skip
+    for profile in profiles:
+        if not isinstance(profile, Profile):
+            kind = type(profile).__name__
+            raise UsageError(f"a profile is the result of jl.profile, not {kind}")
+        if profile.fit.params != fit.params:
+            raise UsageError(f"the profile of {profile.quantity} is one of another fit")
+    uncertainty = _uncertainty(fit, runs, intervals, profiles, level, groups)
+    # One interval a number: what the caller gave stands alone; else a profile, where there is one.
+    drawn = None if intervals is not None else level
+    notes = [*unanswered(fit.notes, uncertainty.groups), *uncertainty.notes]
+    notes += [n for one in profiles for n in one.notes if n.code == "profile-found-better"]
+    none = element("p", "Neither data nor search gave reason for a warning.")
+    sections = [
+        Section("What to know first", (note_list(notes) if notes else none,)),
+        Section("Law", _law(fit)),
+        Section("Data", _data(fit, runs)),
+        Section("Parameters", _parameters(fit, uncertainty, level)),
+        Section("Evidence", (_evidence(fit),)),
+        Section("Figures", _figures(fit, runs, curves, uncertainty.table, profiles, drawn)),
+    ]
+    if plans:
+        parts = [part for plan in plans for part in _plan(plan, uncertainty.draws or fit)]
+        sections.append(Section("Plan", tuple(parts)))
+    record = json.dumps(fit.to_dict(), indent=1, ensure_ascii=False)
+    whole = folded("The fit as jaxlaw saves it (JSON)", element("pre", record, id="fit-json"))
+    sections.append(Section("All numbers", (whole,)))
+    title = f"{fit.law.name}: a scaling law of {fit.source or 'runs'}"
+    if not isinstance(fit, Fit):
+        return title, f"{fit.origin()[0].upper()}{fit.origin()[1:]}", Html(""), sections
+    dropped = f" ({fit.n_dropped} dropped)" if fit.n_dropped else ""
+    lead = f"{fit.n_observations} observations{dropped} from {fit.source or 'runs'}"
+    first = tiles(
+        [
+            ("R²", f"{fit.r2:.5f}"),
+            ("RMSE", f"{fit.rmse:.4g}"),
+            ("observations", f"{fit.n_observations}"),
+            ("starts that agree", f"{fit.agreement:.0%}"),
+            ("search", fit.status),
+        ]
+    )
+    return title, lead, first, sections
+
+
+class _Uncertainty(NamedTuple):
+    """Intervals of the parameters, and where they come from."""
+
+    table: pd.DataFrame | None = None
+    source: str = "No intervals are known."
+    notes: tuple[Note, ...] = ()
+    groups: tuple[str, ...] | None = None
+    draws: SupportsDraws | None = None  # for the intervals of plans
+
+
+def _uncertainty(
+    fit: FittedLaw, runs: Runs | None, intervals: Any, profiles: Sequence[Profile], level: float,
+    groups: Any,
+) -> _Uncertainty:  # fmt: skip
+    """From what the caller gave; else the sandwich of the runs, with the profiles' intervals."""
+    if intervals is not None:
+        known = _given_intervals(fit, intervals, level)
+        return known._replace(notes=tuple(n for n in known.notes if n not in fit.notes))
+    if not isinstance(fit, Fit):
+        return _Uncertainty()
+    if runs is None:
+        message = "no intervals: give the data the fit was made from, or a bootstrap of them"
+        return _Uncertainty(notes=(Note("no-intervals", "warning", message),))
+    try:
+        known = _given_intervals(fit, covariance(fit, runs, groups=groups), level)
+    except DataError as error:
+        return _Uncertainty(notes=(Note("no-intervals", "warning", f"no intervals: {error}"),))
+    found = {profile.quantity: profile.interval(level) for profile in profiles}
+    names = [name for name in known.table["parameter"] if name in found]
+    for name in names:
+        _, error, low, high = found[name]
+        row = known.table["parameter"] == name
+        known.table.loc[row, COLUMNS[1:]] = [error, float(low), float(high)]
+    more = f" Of {', '.join(names)} it is the profile's." if names else ""
+    notes = tuple(note for note in known.notes if note not in fit.notes)
+    return known._replace(source=known.source + more, notes=notes)
+
+
+def _given_intervals(fit: FittedLaw, intervals: Any, level: float) -> _Uncertainty:
+    if isinstance(intervals, pd.DataFrame):
+        if missing := [name for name in ("parameter", *COLUMNS) if name not in intervals]:
+            raise UsageError(f"intervals: a table of them has no column '{missing[0]}'")
+        return _Uncertainty(intervals, "Intervals: as given.")
+    draws = intervals if isinstance(intervals, SupportsDraws) else None
+    if isinstance(intervals, Bootstrap | Covariance):
+        frame = intervals.conf_int(level)
+    elif draws is not None:
+        rows = [
+            (name, *map(float, interval_of(fit.params[name], draws.params[name], level)))
+            for name in fit.law.parameter_names
+            if name not in fit.fixed
+        ]
+        frame = pd.DataFrame(rows, columns=["parameter", *COLUMNS])
+    else:
+        raise UsageError(
+            "intervals is a Bootstrap, a Covariance, the table of either, or draws, not "
+            f"{type(intervals).__name__}"
+        )
+    groups = getattr(intervals, "groups", None)  # draws need not know how they were made
+    details = [f"rows in groups by {', '.join(groups)}"] if groups else []
+    if draws is None:
+        source = "the sandwich covariance of the fit"
+    else:
+        count = len(next(iter(draws.params.values())))
+        source = f"percentiles of {count} resamples of the runs"
+        kind = getattr(draws, "kind", "")
+        details = ([kind] if kind else []) + details
+    more = f" ({', '.join(details)})" if details else ""
+    text = f"Intervals: {source}{more}; they take the law to be right."
+    return _Uncertainty(frame, text, tuple(intervals.notes), groups, draws)
+
+
+def _law(fit: FittedLaw) -> tuple[Any, ...]:
+    law = fit.law
+    items = [("name", law.name), ("source", law.source or "a law of your own")]
+    if law.constraint is not None:
+        items.append(("constraint", law.constraint.name))
+    items += [(name, f"held at {value:.6g}") for name, value in fit.fixed.items()]
+    if isinstance(fit, Fit):
+        items += [(name, f"tied to {other}") for name, other in (fit.tied or {}).items()]
+        items += [(n, f"bounded, {_limits(*limits)}") for n, limits in (fit.bounds or {}).items()]
+    formula = element("p", f"{law.target} = {law.formula}", class_="formula")
+    return formula, pairs(items, "The law and its constraints")
+
+
+def _limits(low: float | None, high: float | None) -> str:
+    return " ".join(
+        f"{word} {limit:.6g}" for word, limit in (("from", low), ("to", high)) if limit is not None
+    )
+
+
+def _data(fit: FittedLaw, runs: Runs | None) -> tuple[Any, ...]:
+    docs = {spec.name: spec for spec in fit.law.inputs}
+    if runs is None:
+        rows = [
+            (name, docs[name].doc, _number(fit.units[name] * docs[name].unit), *map(_known, limits))
+            for name, limits in fit.ranges.items()
+        ]
+        head = ("input", "what it is", "one is worth", "lowest", "highest")
+    else:
+        seen = runs.observations(fit.law).describe()
+        rows = [
+            (row["name"], docs[row["name"]].doc if row["name"] in docs else "what is predicted",
+             row["column"], *(_number(row[one]) for one in ("unit", "min", "max")),
+             row["distinct"])
+            for row in seen.to_dict("records")
+        ]  # fmt: skip
+        head = ("name", "what it is", "column", "one is worth", "lowest", "highest", "distinct")
+    text = "The runs behind these coefficients are not here."
+    if isinstance(fit, Fit):
+        text = f"{fit.n_observations} rows fitted, {fit.n_dropped} dropped as invalid."
+    return table(head, rows, "Fitted ranges, in the units of the runs"), element("p", text)
+
+
+def _number(value: Any, digits: int = 6) -> str:
+    return f"{value:.{digits}g}" if isinstance(value, float) else str(value)
+
+
+def _known(value: float) -> str:
+    return "not given" if np.isnan(value) else _number(value)
+
+
+def _parameters(fit: FittedLaw, uncertainty: _Uncertainty, level: float) -> tuple[Any, ...]:
+    frame, rows = uncertainty.table, []
+    known = {} if frame is None else {row["parameter"]: row for _, row in frame.iterrows()}
+    for spec in fit.law.parameters:
+        row = known.get(spec.name)
+        cells = ("", "", "") if row is None else [f"{row[name]:.4g}" for name in COLUMNS[1:]]
+        unit = "" if spec.unit == "1" else spec.unit
+        doc = "held" if spec.name in fit.fixed else spec.doc
+        rows.append((spec.name, f"{fit.params[spec.name]:.6g}", *cells, unit, doc))
+    head = ("parameter", "estimate", "standard error", f"{level:.0%} from", "to", "unit", "")
+    if frame is None:
+        rows = [(*row[:2], *row[5:]) for row in rows]
+        head = (*head[:2], *head[5:])
+    caption = "Parameters, in the law's own units"
+    shown = table(head, rows, caption, words=(len(head) - 1,))
+    return shown, element("p", uncertainty.source)
+
+
+def _evidence(fit: FittedLaw) -> Html:
+    if not isinstance(fit, Fit):
+        return element("p", "Coefficients of a paper, or that went through JAX: there is none.")
+    get = fit.metrics
+    items = [
+        ("objective", f"{fit.objective:.8g} (sum of Huber, δ {fit.delta:g}, {fit.space})"),
+        ("R²", f"{get['r2']:.5f}; of the logarithm {get['r2_log']:.5f}"),
+        ("RMSE", f"{get['rmse']:.4g}; of the logarithm {get['rmse_log']:.4g}"),
+        ("status", fit.status),
+        ("agreement", f"{fit.agreement:.0%} of {fit.n_solved} solved starts end at this optimum"),
+        ("starts", f"{fit.n_starts} tried, {fit.n_solved} solved ({fit.solver}), "
+                   "the best finished by jaxopt's L-BFGS"),
+        ("runner-up", "none: no other optimum was found" if fit.runner_up is None else
+         f"objective {fit.runner_up.objective:.8g} ({fit.runner_up.share:.0%} of starts)"),
+    ]  # fmt: skip
+    if fit.asymmetry != 1:
+        items.append(("asymmetry", f"{fit.asymmetry:g} below the curve"))
+    if fit.area_options is not None:
+        items.append(("areas", f"counted with λ {fit.area_options['decay']:.6g}"))
+    return pairs(items, "What the fit rests on")
+
+
+def _figures(
+    fit: FittedLaw, runs: Runs | None, curves: LossCurves | None, intervals: pd.DataFrame | None,
+    profiles: Sequence[Profile], level: float | None,
+) -> tuple[Any, ...]:  # fmt: skip
+    if not can_draw():
+        return (NO_FIGURES,)
+    shown = fit_figures(fit, runs, intervals)
+    shown += [profile_figure(profile, level) for profile in profiles]
+    text: Any = ""
+    if fit.area_options is not None and curves is not None and runs is not None:
+        shown += curve_figures(fit, curves, runs)
+    elif fit.area_options is not None:
+        text = element("p", NO_CURVES)
+    elif not shown:
+        text = element("p", "None: these coefficients come without ranges to draw over.")
+    return element("div", *shown, class_="figures"), text
+
+
+def _plan(plan: Any, source: Any) -> list[Any]:
+    """An answer, or a table of them, and its figure."""
+    name = "".join(f" {c.lower()}" if c.isupper() else c for c in type(plan).__name__).strip()
+    parts: list[Any] = [element("h3", name.capitalize())]
+    if isinstance(plan, AnswerTable):
+        shown = plan.table.head(_ROWS)
+        cells = [[_number(value, 5) for value in row] for row in shown.itertuples(index=False)]
+        parts.append(table(list(shown), cells, f"{len(shown)} of {len(plan.table)} rows"))
+    elif isinstance(plan, Answer):
+        rows = [
+            (key.replace("_", " "), _number(value), *_interval(plan, key))
+            for key, value in plan.quantities.items()
+        ]
+        head = ("quantity", "value", f"{plan.level:.0%} from", "to")
+        if not plan.interval:
+            rows, head = [row[:2] for row in rows], head[:2]
+        parts += [
+            table(head, rows, "In the units of the runs"),
+            element("p", f"What binds: {plan.binding}."),
+        ]
+    else:
+        raise UsageError(f"a plan is an answer of jaxlaw.planning, not {type(plan).__name__}")
+    parts += [note_list(plan.notes)] if plan.notes else []
+    return [*parts, *(plan_figures(plan, source) if can_draw() else [])]
+
+
+def _interval(plan: Answer, key: str) -> tuple[str, str]:
+    low, high = plan.interval.get(key, (np.nan, np.nan))
+    return ("", "") if np.isnan([low, high]).all() else (f"{low:.5g}", f"{high:.5g}")
+
+
+# A study
+
+
+def _study_parts(study: Study) -> _Parts:
+    names = ", ".join(study.laws)
+    none = element("p", "Nothing in the fits gave reason for a warning.")
+    sections = [
+        Section("What to know first", (note_list(study.notes) if study.notes else none,)),
+        Section("Laws and folds", _design(study)),
+        Section("Scores", _scores(study)),
+        Section("Ranking", _ranking(study)),
+        Section("Figures", tuple(study_figures(study)) if can_draw() else (NO_FIGURES,)),
+        Section("Parameters", _spreads(study)),
+        Section("Folds", _folds(study)),
+    ]
+    first = tiles(
+        [
+            ("laws", f"{len(study.laws)}"),
+            ("data sets", f"{study.frame['data'].nunique()}"),
+            ("folds", f"{study.n_folds}"),
+            ("fits", f"{len(study.frame)}"),
+            ("failed", f"{study.n_failed}"),
+        ]
+    )
+    lead = f"Fitted on parts of the runs, asked for the rest: {study.design}"
+    return f"A study of {names}", lead, first, sections
+
+
+def _design(study: Study) -> tuple[Any, ...]:
+    laws = [
+        (label, name, constraint or "none", study.sizes[label])
+        for label, (name, constraint) in study.laws.items()
+    ]
+    items = [
+        ("folds", study.design),
+        ("target", study.target),
+        ("score", f"Huber loss of log residuals, summed, δ {study.delta:g}, and R²"),
+        ("data sets", ", ".join(study.frame["data"].unique())),
+    ]
+    head = ("called", "law", "constraint", "fitted parameters")
+    return table(head, laws, "The laws"), pairs(items, "The design")
+
+
+def _scores(study: Study) -> tuple[Any, ...]:
+    parts = []
+    for centre in ("mean", "median") if study.n_folds > 2 else ("mean",):
+        scores = study.table(centre=centre)
+        for metric, name in _SCORES.items():
+            rows = [
+                (law, *(score_text(metric, value) for value in row))
+                for law, row in zip(scores.index, scores[metric].to_numpy(float), strict=True)
+            ]
+            caption = f"{name} of held-out points, {centre}"
+            parts.append(table(("law", *map(str, scores[metric].columns)), rows, caption))
+    return (element("div", *parts, class_="side"),)
+
+
+def _ranking(study: Study) -> tuple[Any, ...]:
+    if len(study.laws) == 1:
+        return (element("p", "One law: there is nothing to rank."),)
+    ranked = study.ranking()
+    rows = [
+        (law, row.parameters, f"{row['mean']:.3g}", f"{row.ratio:.3g}",
+         "" if pd.isna(row.p) else f"{row.p:.2g}", f"{row.wins:.0%}", row.failed,
+         _VERDICTS[row.verdict])
+        for law, row in ranked.iterrows()
+    ]  # fmt: skip
+    head = ("law", "parameters", "Huber, mean of folds", "× best", "p", "folds won", "failed",
+            "verdict")  # fmt: skip
+    text = (
+        "Laws are compared by the ratio of their held-out Huber, fold by fold: a paired t-test, "
+        "corrected for folds that share points and for several laws."
+    )
+    return table(head, rows, "Laws, the best first", words=(7,)), element("p", text)
+
+
+def _spreads(study: Study) -> tuple[Any, ...]:
+    rows = [
+        (row["parameter"], row["law"], row["data"],
+         *(f"{row[one]:.4g}" for one in ("mean", "std", "min", "max")))
+        for row in study.spread.to_dict("records")
+    ]  # fmt: skip
+    head = ("parameter", "law", "data", "mean", "deviation", "lowest", "highest")
+    whole = table(head, rows, "How far parameters move from fold to fold")
+    return (folded(f"{len(rows)} parameters", whole) if len(rows) > _SPREADS else whole,)
+
+
+def _folds(study: Study) -> tuple[Any, ...]:
+    frame = study.frame
+    failed = frame[frame["failed"]]
+    parts = [element("p", f"{len(failed)} of {len(frame)} fits failed.")]
+    if len(failed):
+        parts.append(_fold_table(failed, "Fits that failed"))
+    return *parts, folded("Every fold", _fold_table(frame, "Every fold"))
+
+
+def _fold_table(frame: pd.DataFrame, caption: str) -> Html:
+    shown = frame.head(_FOLDS)
+    if len(shown) < len(frame):
+        caption += f": the first {len(shown)} of {len(frame)}; the rest is in the saved study"
+    rows = [
+        (*(row[one] for one in ("held_out", "law", "data", "n_fitted", "n_held_out")),
+         f"{row['huber']:.3g}", score_text("r2", row["r2"]), score_text("r2", row["train_r2"]),
+         f"{row['agreement']:.0%}", row["status"])
+        for row in shown.to_dict("records")
+    ]  # fmt: skip
+    head = ("held out", "law", "data", "fitted", "asked", "Huber", "R²", "R² fitted",
+            "starts agree", "status")  # fmt: skip
+    return table(head, rows, caption)
