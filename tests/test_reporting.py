@@ -142,7 +142,7 @@ def test_a_profile_is_drawn_with_its_interval(chinchilla_fit):
         jl.report(
             dataclasses.replace(chinchilla_fit, params=TRUTHS["chinchilla"]), profiles=[found]
         )
-    with pytest.raises(UsageError, match="what jl.profile found, not str"):
+    with pytest.raises(UsageError, match="the result of jl.profile, not str"):
         jl.report(chinchilla_fit, profiles=["alpha"])
 
 

@@ -29,7 +29,7 @@ from jaxlaw.notes import Note
 from jaxlaw.uncertainty._intervals import percentile_interval
 from jaxlaw.uncertainty._resampling import resampled_weights
 
-_SURE = 2.0  # standard errors of a slope
+_CLEAR = 2.0  # standard errors of a slope
 _SIGNED = {"B": (-1e3, 1e3)}  # nats at a billion tokens
 _FINE = 512  # shares at which the two laws are compared
 _NONE = (np.nan, np.nan)
@@ -51,7 +51,7 @@ class PiecewiseLaw:
         >>> truth = jl.simulate.TRUTHS["dcpt"]
         >>> found = jl.InflectionRatio(ratio=0.1, below=truth | {"B": -0.1}, above=truth)
         >>> found.law().predict(N=1.8, D=[1.0, 2.0], r=0.05).round(3).tolist()
-        [2.363, 2.452]
+        [2.534, 2.535]
     """
 
     ratio: float
@@ -180,9 +180,9 @@ class InflectionRatio:
             f"and {self.bracket[1]:.3g}; slopes pass zero at {self.flat:.3g}",
         ]
         if not np.isnan(self.ratio):
-            sure = "" if np.isnan(low) else f" ({self.level:.0%}: {low:.3g} to {high:.3g})"
+            interval = "" if np.isnan(low) else f" ({self.level:.0%}: {low:.3g} to {high:.3g})"
             lines.append(
-                f"the fits below and above r = {self.split:.3g} meet at {self.ratio:.3g}{sure}"
+                f"the fits below and above r = {self.split:.3g} meet at {self.ratio:.3g}{interval}"
             )
         return "\n".join([*lines, *map(str, self.notes)])
 
@@ -365,9 +365,9 @@ def _bracket(
     trends: pd.DataFrame,
 ) -> tuple[tuple[float, float], tuple[float, float], float]:
     """Between which shares the trend surely turns, between which slopes pass zero, and where."""
-    r, slope, sure = trends["r"], trends["slope"], _SURE * trends["error"]
-    rising = r[slope > sure]
-    falling = r[(slope < -sure) & (r > rising.max())] if len(rising) else rising
+    r, slope, clear = trends["r"], trends["slope"], _CLEAR * trends["error"]
+    rising = r[slope > clear]
+    falling = r[(slope < -clear) & (r > rising.max())] if len(rising) else rising
     if not len(falling):
         return _NONE, _NONE, np.nan
     low, high = rising.max(), falling.min()
@@ -412,8 +412,8 @@ def _crossings(
 
 def _no_inflection(trends: pd.DataFrame) -> Note:
     r, slope = trends["r"], trends["slope"]
-    sure = np.abs(slope) > _SURE * trends["error"]
-    rising = sure & (slope > 0)
+    clear = np.abs(slope) > _CLEAR * trends["error"]
+    rising = clear & (slope > 0)
     how = (
         f"the loss falls with D at every share down to r = {r.min():.3g}, or is flat"
         if not rising.any()

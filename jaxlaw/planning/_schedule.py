@@ -500,8 +500,8 @@ class _Reach:
         self.begins = np.unique(np.rint(begins))[::-1]
 
     def _steps_to_go(self, step: np.ndarray) -> np.ndarray:
-        place = step * (len(self.begins) - 1)
-        return np.rint(np.interp(place, np.arange(len(self.begins)), self.begins)).astype(int)
+        position = step * (len(self.begins) - 1)
+        return np.rint(np.interp(position, np.arange(len(self.begins)), self.begins)).astype(int)
 
     def areas(self, points: np.ndarray) -> Areas | PhaseAreas:
         """Areas at the end of the schedules of points (…, 3)."""

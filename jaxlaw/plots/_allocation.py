@@ -216,7 +216,8 @@ def lowest_of_runs(lowest: pd.DataFrame, points: Any, ax: Axes | None = None) ->
         >>> from jaxlaw import plots
         >>> points = {"C": [1e18, 2e18, 4e18, 4e18], "loss": [3.0, 2.8, 2.7, 2.9]}
         >>> points = pd.DataFrame(points | {"run": [1, 1, 1, 2]})
-        >>> plots.lowest_of_runs(jl.planning.loss_envelope(points, 3), points).get_xlabel()
+        >>> lowest = jl.planning.loss_envelope(points, 3, run="run")
+        >>> plots.lowest_of_runs(lowest, points).get_xlabel()
         'training compute (FLOPs)'
     """
     ax, names = ax or new_axes(), list(points)

@@ -104,13 +104,13 @@ def fold_scores(
     frame = study.frame if data is None else study.frame[study.frame["data"] == data]
     laws = list(study.laws)
     for row, law in enumerate(reversed(laws)):
-        mine = frame[(frame["law"] == law) & ~frame["failed"]]
-        score = (1 - mine["r2"] if metric == "r2" else mine[metric]).to_numpy(float)
-        far = mine["extrapolates"].to_numpy(bool)
+        rows = frame[(frame["law"] == law) & ~frame["failed"]]
+        score = (1 - rows["r2"] if metric == "r2" else rows[metric]).to_numpy(float)
+        far = rows["extrapolates"].to_numpy(bool)
         height = row + 0.5 * (np.arange(len(score)) % 9 / 8 - 0.5)
-        looks = {"s": 20, "linewidths": 0.9, "zorder": 3}
-        ax.scatter(score[~far], height[~far], color=BLUE, alpha=0.7, **looks)
-        ax.scatter(score[far], height[far], facecolors="none", edgecolors=RED, **looks)
+        style = {"s": 20, "linewidths": 0.9, "zorder": 3}
+        ax.scatter(score[~far], height[~far], color=BLUE, alpha=0.7, **style)
+        ax.scatter(score[far], height[far], facecolors="none", edgecolors=RED, **style)
         if np.isfinite(score).any():
             ax.vlines(np.nanmedian(score), row - 0.38, row + 0.38, color=INK, linewidth=1.6)
     ax.set_yticks(range(len(laws)), reversed(laws), parse_math=False)
@@ -119,7 +119,7 @@ def fold_scores(
     what = "1 − R²" if metric == "r2" else SCORE_NAMES.get(metric, metric)
     ax.set_xlabel(f"{what} of held-out points, a dot a fold")
     if frame["extrapolates"].any():
-        said = "● inside the fitted range   ○ beyond it   | median"
-        ax.set_title(said, fontsize="small", color=FAINT, loc="right")
+        legend = "● inside the fitted range   ○ beyond it   | median"
+        ax.set_title(legend, fontsize="small", color=FAINT, loc="right")
     ax.tick_params(left=False)
     return tidy(ax)

@@ -67,11 +67,11 @@ def shades(count: int) -> list[Any]:
 def dots(ax: Axes, x: Any, y: Any, **details: Any) -> Any:
     """Points: small and see-through where they are many."""
     count = np.size(x)
-    looks: dict[str, Any] = {
+    style: dict[str, Any] = {
         "s": 14 if count < 300 else 8, "alpha": 0.9 if count < 60 else 0.5, "linewidths": 0,
         "rasterized": count > MANY,
     }  # fmt: skip
-    return ax.scatter(x, y, **(looks | details))
+    return ax.scatter(x, y, **(style | details))
 
 
 def curve(
@@ -82,7 +82,7 @@ def curve(
     color: Any,
     name: str = "",
     width: float = 1.6,
-    **looks: Any,
+    **style: Any,
 ) -> tuple[float, str, Any]:
     """A curve, with the band of its interval where the table has one; its end for :func:`finish`.
 
@@ -94,10 +94,10 @@ def curve(
         color: colour of the curve and its band.
         name: name of the curve.
         width: line width in points.
-        **looks: other properties of the line.
+        **style: other properties of the line.
     """
     x = table[x] if isinstance(x, str) else x
-    ax.plot(x, table[y], color=color, linewidth=width, **looks)
+    ax.plot(x, table[y], color=color, linewidth=width, **style)
     if f"{y}_low" in table:
         low, high = table[f"{y}_low"], table[f"{y}_high"]
         ax.fill_between(x, low, high, color=color, alpha=0.16, linewidth=0)
@@ -139,10 +139,10 @@ def finish(
 
 def vertical(ax: Axes, x: float, text: str, height: float = 0.98, **details: Any) -> None:
     """A vertical line with small text beside it, at a height in fractions of the axes."""
-    looks = {"color": RED, "linewidth": 0.9, "linestyle": ":", "zorder": 2}
-    looks |= {name: details.pop(name) for name in looks.keys() & details.keys()}
-    ax.axvline(x, **looks)
-    beside = {"xytext": (4, 0), "va": "top", "color": looks["color"]} | details
+    style = {"color": RED, "linewidth": 0.9, "linestyle": ":", "zorder": 2}
+    style |= {name: details.pop(name) for name in style.keys() & details.keys()}
+    ax.axvline(x, **style)
+    beside = {"xytext": (4, 0), "va": "top", "color": style["color"]} | details
     write(ax, text, (x, height), xycoords=("data", "axes fraction"), **beside)
 
 
@@ -163,8 +163,8 @@ def with_interval(value: float, interval: tuple[float, float] | None, form: str)
 
 def write(ax: Axes, text: str, at: tuple[float, float], **details: Any) -> Annotation:
     """Small text at a point of the data, or of ``xycoords``, moved by ``xytext`` points."""
-    looks = {"fontsize": "small", "color": INK, "xytext": (0, 0), "textcoords": "offset points"}
-    return ax.annotate(text, at, **(looks | details))
+    style = {"fontsize": "small", "color": INK, "xytext": (0, 0), "textcoords": "offset points"}
+    return ax.annotate(text, at, **(style | details))
 
 
 def name_ends(ax: Axes, ends: Iterable[tuple[float, str, Any]]) -> None:

@@ -174,10 +174,10 @@ def curve_figures(fit: FittedLaw, curves: LossCurves, runs: Runs) -> list[Html]:
     rms = rows.groupby("run").agg({"error": "mean"})["error"].pow(0.5).sort_values(ascending=False)
     figures = []
     for k, run in enumerate(rms.index[:_CURVES]):
-        mine = rows.loc[rows["run"] == run].sort_values("done")
+        seen_rows = rows.loc[rows["run"] == run].sort_values("done")
         first = curves.run_schedules[run].first_step
-        predicted = _predicted(fit, curves, run, mine)
-        observed = pd.DataFrame({"step": mine["done"] + first, "loss": mine["loss"]})
+        predicted = _predicted(fit, curves, run, seen_rows)
+        observed = pd.DataFrame({"step": seen_rows["done"] + first, "loss": seen_rows["loss"]})
         place = "" if len(rms) == 1 else f" ({k + 1} of {len(rms)}, the worst fitted first)"
         figures.append(
             figure(

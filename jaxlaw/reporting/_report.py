@@ -116,8 +116,8 @@ def report(
     check_level(level)
     plans, profiles = tuple(plans), tuple(profiles)
     if isinstance(result, Study):
-        asked = (runs, intervals, groups) != (None,) * 3
-        if asked or plans or profiles or reading:
+        of_fit = (runs, intervals, groups) != (None,) * 3
+        if of_fit or plans or profiles or reading:
             raise UsageError(
                 "runs, intervals, groups, plans and profiles belong to a fit; a study has its folds"
             )
@@ -219,10 +219,10 @@ def _uncertainty(
         known = _given_intervals(fit, covariance(fit, runs, groups=groups), level)
     except DataError as error:
         return _Uncertainty(notes=(Note("no-intervals", "warning", f"no intervals: {error}"),))
-    found = {profile.quantity: profile.interval(level) for profile in profiles}
-    names = [name for name in known.table["parameter"] if name in found]
+    profiled = {profile.quantity: profile.interval(level) for profile in profiles}
+    names = [name for name in known.table["parameter"] if name in profiled]
     for name in names:
-        _, error, low, high = found[name]
+        _, error, low, high = profiled[name]
         row = known.table["parameter"] == name
         known.table.loc[row, COLUMNS[1:]] = [error, float(low), float(high)]
     more = f" Of {', '.join(names)} it is the profile's." if names else ""
