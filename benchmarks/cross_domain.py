@@ -21,7 +21,7 @@ from jaxlaw import laws, simulate
 from jaxlaw.fitting._fit_many import fit_many
 from jaxlaw.fitting._objective import metrics
 from jaxlaw.laws.cross_domain import learnable_coefficient
-from jaxlaw.simulate import _domains as domain_designs
+from jaxlaw.simulate._designs import several_domains
 
 LAWS = ("dcpt-cross-k1", "dcpt-cross-k2", "dcpt-cross", "dcpt-cross-k4")
 TRUTH = "dcpt-cross"
@@ -36,7 +36,7 @@ def domains(noise: float) -> pd.DataFrame:
 def runs(wrinkle: float) -> pd.DataFrame:
     """Runs of the six domains, each with its own A, B, C around the truth's."""
     exact, draw = domains(0.0), np.random.default_rng(2)
-    table = pd.DataFrame(domain_designs.design("dcpt-cross-k4", range(2000, 20_001, 2000)))
+    table = pd.DataFrame(several_domains("dcpt-cross-k4", range(2000, 20_001, 2000)))
     parts = []
     for name, k in exact.iterrows():
         own = table[table["k1"] == k["k1"]]

@@ -11,7 +11,7 @@ from pandas.testing import assert_frame_equal
 import jaxlaw as jl
 from jaxlaw import laws, schedules, simulate
 from jaxlaw.errors import UsageError
-from jaxlaw.simulate import _loss_curves as curve_designs
+from jaxlaw.simulate._designs import LINES
 
 SIZES = {
     "kaplan": 48,
@@ -68,12 +68,16 @@ def test_continual_curves_obey_their_laws_along_the_lines_they_name(tmp_path):
     assert (made.table.groupby("run")["step"].diff().dropna() > 0).all()
 
 
-def test_lines_of_the_continual_curves_are_the_schedules_of_the_design():
-    lines = [schedules.parse(line) for line in curve_designs.LINES.values()]
-    own = [*curve_designs._pretraining().values(), *curve_designs._continued()]
-    for line, schedule in zip(lines, own, strict=True):
-        np.testing.assert_array_equal(line.rates, schedule.rates)
-        assert line.boundary == schedule.boundary
+def test_lines_of_the_continual_curves_are_the_schedules_of_wang():
+    """Setting A: 40,000 steps and 10,000 continual ones at a peak of 2e-4."""
+    both = {name: schedules.parse(line) for name, line in LINES.items()}
+    base = schedules.cosine(2e-4, 40_000, 2e-5)
+    again = schedules.warmup(schedules.cosine(1e-4, 9_500, 2e-5), 500)
+    np.testing.assert_array_equal(
+        both["cosine then cosine"].rates, schedules.join(base, again).rates
+    )
+    assert {line.boundary for line in both.values()} == {None, 40_000}
+    assert {len(line) for line in both.values()} == {40_000, 50_000}
 
 
 @pytest.mark.parametrize("name", SIZES)

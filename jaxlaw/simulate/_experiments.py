@@ -1,0 +1,235 @@
+"""Experiments whose truth is known, each of its paper's own design; the demo's data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from jaxlaw import laws, schedules
+from jaxlaw._jit import in_float64
+from jaxlaw._typed import LogNoise, Seed, checked
+from jaxlaw.data._row_areas import area_options, areas_along
+from jaxlaw.errors import UsageError, nearest
+from jaxlaw.laws._base import Law
+from jaxlaw.simulate._designs import DESIGNS, LINES, OTHER_LAW, TRUTHS
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """Simulated runs and what they were made from.
+
+    Attributes:
+        name: name, as in :data:`TRUTHS`.
+        law: the law that made them.
+        truth: its parameters, in the law's own units.
+        table: one row a run; columns named by the law's inputs, in its own units, and one
+            named by its target.
+        noise: standard deviation of the noise on the log of the target.
+    """
+
+    name: str
+    law: Law
+    truth: Mapping[str, float]
+    table: pd.DataFrame
+    noise: float
+
+
+class Demo(NamedTuple):
+    """The demo's data: one set of runs evaluated on two corpora, and the two truths.
+
+    Attributes:
+        table: columns ``n_params`` and ``n_tokens`` (single ones), ``domain_ratio``,
+            ``general_loss``, ``domain_loss`` (nats).
+        general, domain: parameters of the ``dcpt`` law of either loss.
+    """
+
+    table: pd.DataFrame
+    general: Mapping[str, float]
+    domain: Mapping[str, float]
+
+
+class ContinualCurves(NamedTuple):
+    """Loss curves of a base and of runs that continue it, as a user's log would hold them.
+
+    Attributes:
+        table: one row a logged point: ``run``, ``schedule`` (a line for
+            :func:`jaxlaw.schedules.parse`), ``step`` over both phases, ``replay`` (the share of
+            the pre-training corpus), ``loss_pt``, ``loss_cpt`` (nats, on either corpus).
+        pt, cpt: parameters of ``cpt-curve-replay-pt`` and ``cpt-curve-replay-cpt``.
+    """
+
+    table: pd.DataFrame
+    pt: Mapping[str, float]
+    cpt: Mapping[str, float]
+
+
+@checked
+def simulate_runs(
+    law: str | Law,
+    params: Mapping[str, float],
+    inputs: Mapping[str, Any],
+    noise: LogNoise = 0.0,
+    seed: Seed = 0,
+) -> pd.DataFrame:
+    """Make runs that obey a law.
+
+    Args:
+        law: a law or its name.
+        params: natural value of every parameter, in the law's own units.
+        inputs: array or number for every input, in the law's own units; broadcast.
+        noise: standard deviation of the noise on the log of the target; the target is
+            multiplied by ``exp(noise · normal)``.
+        seed: seed of the noise.
+
+    Returns:
+        A table with a column for every input and one named by the law's target, (n,) rows.
+
+    Raises:
+        UsageError: a parameter or input is missing or unknown, noise is negative, or the
+            law has no finite value at some input.
+
+    Example:
+        >>> truth = {"E": 1.69, "A": 406.4, "B": 410.7, "alpha": 0.34, "beta": 0.28}
+        >>> table = jl.simulate.simulate_runs("chinchilla", truth, {"N": [1e8, 1e9], "D": 2e10})
+        >>> table["loss"].round(3).tolist()
+        [3.0, 2.58]
+    """
+    law = laws.get(law)
+    _require("parameter", law, law.parameter_names, params)
+    _require("input", law, law.input_names, inputs)
+    columns = np.broadcast_arrays(*(np.asarray(inputs[name], float) for name in law.input_names))
+    table = pd.DataFrame(
+        {name: column.ravel() for name, column in zip(law.input_names, columns, strict=True)}
+    )
+    clean = _evaluate(law, params, table)
+    unreachable = np.flatnonzero(~np.isfinite(clean))
+    if unreachable.size:
+        where = table.iloc[unreachable[0]].to_dict()
+        raise UsageError(f"law {law.name} is not finite at {where} with these parameters")
+    normal = np.random.default_rng(seed).standard_normal(len(table))
+    return table.assign(**{law.target: clean * np.exp(noise * normal)})
+
+
+def _evaluate(law: Law, params: Mapping[str, float], table: pd.DataFrame) -> np.ndarray:
+    # In float32 the rounding alone would be noise of 1e-7.
+    with in_float64():
+        values = law.at_once(
+            {name: float(params[name]) for name in law.parameter_names},
+            **{name: table[name].to_numpy() for name in law.input_names},
+        )
+        return np.asarray(values, float)
+
+
+def _require(kind: str, law: Law, wanted: tuple[str, ...], given: Mapping[str, Any]) -> None:
+    for name in given:
+        if name not in wanted:
+            raise UsageError(f"law {law.name} has no {kind} '{name}'.{nearest(name, wanted)}")
+    missing = [name for name in wanted if name not in given]
+    if missing:
+        raise UsageError(f"law {law.name} also needs the {kind}s {', '.join(missing)}")
+
+
+@checked
+def experiment(name: str, noise: LogNoise = 0.004, seed: Seed = 0) -> Experiment:
+    """The experiment of a law's own paper, with known truth.
+
+    Args:
+        name: a law, or one of the other experiments in :data:`TRUTHS`: ``dcpt-general``
+            (the other corpus of the runs of ``dcpt``) and ``from-scratch`` (the runs beside
+            those of ``cpt-chinchilla``, obeying ``chinchilla``).
+        noise: standard deviation of the noise on the log of the target.
+        seed: seed of the noise.
+
+    Returns:
+        :class:`Experiment`: the table, the law and its true parameters.
+
+    Raises:
+        UsageError: there is no such experiment.
+
+    Example:
+        >>> made = jl.simulate.experiment("chinchilla", noise=0.002)
+        >>> len(made.table), made.truth["alpha"]
+        (243, 0.34)
+    """
+    if name not in DESIGNS:
+        raise UsageError(
+            f"there is no experiment '{name}'; experiments: {', '.join(DESIGNS)}."
+            f"{nearest(name, DESIGNS)}"
+        )
+    law, truth = laws.built_in(OTHER_LAW.get(name, name)), TRUTHS[name]
+    table = simulate_runs(law, truth, DESIGNS[name](), noise, seed)
+    return Experiment(name, law, truth, table, noise)
+
+
+@checked
+def demo(noise: LogNoise = 0.004, seed: Seed = 0) -> Demo:
+    """Que's design as a user's file would hold it: one row a run, losses of both corpora.
+
+    Args:
+        noise: standard deviation of the noise on the log of either loss.
+        seed: seed of the noise, which is independent between the two losses.
+
+    Example:
+        >>> demo = jl.simulate.demo()
+        >>> demo.table.columns.to_list()
+        ['n_params', 'n_tokens', 'domain_ratio', 'general_loss', 'domain_loss']
+    """
+    domain = experiment("dcpt", noise, seed).table
+    # The same runs in the same order: rows of the two tables differ in r alone.
+    general = experiment("dcpt-general", noise, seed + 1).table
+    table = pd.DataFrame(
+        {
+            "n_params": np.rint(domain["N"] * 1e9).astype(np.int64),
+            "n_tokens": np.rint(domain["D"] * 1e9).astype(np.int64),
+            "domain_ratio": domain["r"],
+            "general_loss": general["loss"],
+            "domain_loss": domain["loss"],
+        }
+    )
+    return Demo(table, TRUTHS["dcpt-general"], TRUTHS["dcpt"])
+
+
+@checked
+def continual_curves(noise: LogNoise = 0.002, seed: Seed = 0, every: int = 500) -> ContinualCurves:
+    """Three bases and the runs that continue them at five replay ratios (Wang 2025, setting A).
+
+    Args:
+        noise: standard deviation of the noise on the log of either loss.
+        seed: seed of the noise, which is independent between points and losses.
+        every: number of steps between logged points.
+
+    Example:
+        >>> curves = jl.simulate.continual_curves(every=5000)
+        >>> curves.table["run"].nunique(), len(curves.table)
+        (23, 64)
+    """
+    if every < 1:
+        raise UsageError(f"every is 1 step or more, not {every}")
+    log = _continual_log(every)
+    shown, truths = log[["run", "schedule", "step", "replay"]], []
+    shares = {"pt": log["replay"], "cpt": 1 - log["replay"]}
+    for k, (corpus, r) in enumerate(shares.items()):
+        name = f"cpt-curve-replay-{corpus}"
+        inputs = {area: log[area] for area in ("S1_pt", "S1_cpt", "S2_pt", "S2_cpt")} | {"r": r}
+        made = simulate_runs(name, TRUTHS[name], inputs, noise, seed + k)
+        shown = shown.assign(**{f"loss_{corpus}": made["loss"]})
+        truths.append(TRUTHS[name])
+    return ContinualCurves(shown, *truths)
+
+
+def _continual_log(every: int) -> pd.DataFrame:
+    """Rows of the bases up to their end, of the runs that continue them from there on; areas."""
+    parts = []
+    for name, line in LINES.items():
+        schedule = schedules.parse(line)
+        first = schedule.boundary or 0
+        step = np.arange(first + every, len(schedule) + 1, every)
+        areas = pd.DataFrame(areas_along(schedule, step, area_options()))
+        for replay in (0.0, 0.1, 0.2, 0.5, 0.8) if first else (1.0,):
+            run = f"{name} replay {replay:g}" if first else name
+            parts.append(areas.assign(run=run, schedule=line, step=step, replay=replay))
+    return pd.concat(parts, ignore_index=True)
