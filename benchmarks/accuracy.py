@@ -22,7 +22,7 @@ from nist import LAWS, TERMS, Problem, folder, law_of, read
 
 import jaxlaw as jl
 
-SQUARES = {"delta": float("inf"), "space": "linear"}
+SQUARES = {"delta": float("inf"), "residuals": "linear"}
 ALL, ENOUGH = 11, 6  # digits certified; digits that count as a hit
 COLUMNS = (
     "newton, start 1", "newton, start 2", "lbfgs, start 1", "lbfgs, start 2", "default",
@@ -40,7 +40,7 @@ def digits(found: np.ndarray, certified: np.ndarray) -> float:
 def fit_from(law: jl.Law, problem: Problem, start: int, solver: str) -> jl.Fit:
     """A fit from one of the file's two starts (0 or 1) alone."""
     starts = problem.starts[start : start + 1]
-    return jl.fit(law, problem.data, starts=starts, screen=False, solver=solver, **SQUARES)
+    return jl.fit(law, problem.data, starts=starts, n_local=False, solver=solver, **SQUARES)
 
 
 def fit_default(law: jl.Law, problem: Problem) -> jl.Fit:

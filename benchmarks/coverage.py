@@ -97,7 +97,7 @@ def fits_of(name, table, targets, truth):
     seen = jl.read_runs(table).observations(name)
     start = np.array([list(truth.values())])
     found = fit_many(first.law, seen, targets=targets, also=start,
-                     options=dataclasses.replace(SILENT, n_starts=256, screen=16))  # fmt: skip
+                     options=dataclasses.replace(SILENT, n_starts=256, n_local=16))  # fmt: skip
     return [
         dataclasses.replace(
             first, objective=float(found.objective[k]),
@@ -132,7 +132,7 @@ def by_bootstrap(fits, table, targets, kind, groups, resamples, solved):
     begun = time.perf_counter()
     weights, others = np.concatenate(weights), np.concatenate(others)
     if solved:
-        options = dataclasses.replace(SILENT, n_starts=32, screen=solved)
+        options = dataclasses.replace(SILENT, n_starts=32, n_local=solved)
         found = fit_many(law, seen, weights, others, options,
                          also=np.array([list(fits[0].params.values())]))  # fmt: skip
     else:
@@ -141,7 +141,7 @@ def by_bootstrap(fits, table, targets, kind, groups, resamples, solved):
             law,
             seen,
             targets=targets[:1],
-            options=dataclasses.replace(SILENT, n_starts=1, screen=1),
+            options=dataclasses.replace(SILENT, n_starts=1, n_local=1),
         )
         with jax.enable_x64(True):
             placed = start.problem.coordinates(dict(zip(fits[0].params, at.T, strict=True)))

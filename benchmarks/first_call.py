@@ -30,7 +30,7 @@ def cpu(fit):
     found = fit()
     return time.process_time() - began, found
 one = lambda: jl.fit(made.law, made.table, compile_cache=folder if way == "kept" else None)
-many = lambda: jl.fit(made.law, made.table, n_starts=4096, screen=False)
+many = lambda: jl.fit(made.law, made.table, n_starts=4096, n_local=False)
 (first, fit), (second, _) = cpu(one), cpu(one)
 cpu(many)
 (large, _) = cpu(many)

@@ -46,7 +46,7 @@ _CONTINUAL = ("cpt-chinchilla", _TRUTHS["cpt-chinchilla"])
 _DOMAIN, _GENERAL = ("dcpt", _TRUTHS["dcpt"]), ("dcpt", _TRUTHS["dcpt-general"])
 _PT, _CPT = (("cpt-curve-replay-" + k, _TRUTHS["cpt-curve-replay-" + k]) for k in ("pt", "cpt"))
 _ANNEALING = ("annealing", _TRUTHS["annealing"])
-_QUICK = {"n_starts": 32, "screen": 4}
+_QUICK = {"n_starts": 32, "n_local": 4}
 
 
 @cache
@@ -132,7 +132,7 @@ CALLS: dict[str, tuple[Callable[[], dict[str, Any]], bool]] = {
                            **_QUICK}, True),
     "covariance": (lambda: {"law": fitted(), "runs": runs(), "groups": None, "robust": True}, True),
     "cross_validate": (lambda: {"laws": ["chinchilla"], "runs": runs(), "folds": "k-fold:2",
-                                "delta": 1e-3, "space": "log", "asymmetry": 1.0, "seed": 0,
+                                "delta": 1e-3, "residuals": "log", "asymmetry": 1.0, "seed": 0,
                                 "solver": "newton", "fixed": None, "tied": None, "bounds": None,
                                 "base": None, "columns": None, "units": None, "per_law": None,
                                 **_QUICK}, True),
@@ -141,12 +141,13 @@ CALLS: dict[str, tuple[Callable[[], dict[str, Any]], bool]] = {
     "real": (lambda: {"start_low": -1.0, "start_high": 1.0, "low": -10.0, "high": 10.0}, False),
     "fit": (lambda: {"law": "chinchilla", "runs": runs(), "columns": None, "units": None,
                      "constraint": None, "starts": "sobol", "solver": "newton", "delta": 1e-3,
-                     "space": "log", "asymmetry": 1.0, "fixed": None, "tied": None, "bounds": None,
-                     "base": None, "seed": 0, "strict": False, "work_dir": None, "progress": None,
-                     "distributed": False, "compile_cache": None, **_QUICK}, True),
+                     "residuals": "log", "asymmetry": 1.0, "fixed": None, "tied": None,
+                     "bounds": None, "base": None, "seed": 0, "strict": False, "work_dir": None,
+                     "progress": None, "distributed": False, "compile_cache": None, **_QUICK},
+            True),
     "fit_batch": (lambda: {"law": "chinchilla", "inputs": {k: runs()[k].to_numpy() for k in "ND"},
                            "targets": runs()["loss"].to_numpy(), "weights": None, "starts": 8,
-                           "delta": 1e-3, "space": "log", "asymmetry": 1.0}, True),
+                           "delta": 1e-3, "residuals": "log", "asymmetry": 1.0}, True),
     "fit_decay": (lambda: {"law": "annealing", "curves": None, "decays": (0.9, 0.99)}, False),
     "observed_shift": (lambda: {"continual": _phases(continued=True), "hidden": _phases(),
                                 "pairs": None, "corpus": None}, False),

@@ -116,7 +116,7 @@ def near_zero():
         data, far = {str(k + 1): inputs | {"loss": loss} for k, (_, loss) in enumerate(made)}, 0
         for name, options in FITS.items():
             studied = jl.cross_validate(
-                "dcpt", data, folds.leave_p_groups_out("r", 2), n_starts=1024, screen=16,
+                "dcpt", data, folds.leave_p_groups_out("r", 2), n_starts=1024, n_local=16,
                 progress=False, **options,
             )  # fmt: skip
             row(name, studied.frame["r2"].to_numpy().reshape(6, 36), zero)

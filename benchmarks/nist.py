@@ -93,7 +93,7 @@ def law_of(problem: Problem) -> jl.Law:
         formula=problem.model,
         source="NIST StRD, nonlinear regression",
         target="y",
-        space="linear",
+        residuals="linear",
     )
 
 

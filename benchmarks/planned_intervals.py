@@ -91,7 +91,7 @@ def fitted(
                 delta=delta,
                 fixed={k: v[0] for k, v in own.items()},
                 n_starts=16 * solved,
-                screen=solved,
+                n_local=solved,
             ),
             fixed=own,
             also=start,
@@ -113,7 +113,7 @@ def as_bootstrap(
         law=law, params={k: float(v) for k, v in params.items()}, objective=0.0, metrics={},
         status="converged", agreement=1.0, n_starts=1, n_solved=1, runner_up=None, notes=(),
         units=dict.fromkeys(law.input_names, 1.0), ranges=dict(ranges or {}), n_observations=1,
-        n_dropped=0, delta=1e-3, space="log", asymmetry=1.0,
+        n_dropped=0, delta=1e-3, residuals="log", asymmetry=1.0,
     )  # fmt: skip
     return planning.Draws(fit, draws)
 

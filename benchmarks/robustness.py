@@ -98,8 +98,8 @@ def fitted(loss):
     """What comes of a fit to such losses, and of the same rows in another order."""
     table = hostile_calls.runs().assign(loss=loss)
     try:
-        fit = jl.fit("chinchilla", table, n_starts=64, screen=8)
-        again = jl.fit("chinchilla", table.sample(frac=1, random_state=0), n_starts=64, screen=8)
+        fit = jl.fit("chinchilla", table, n_starts=64, n_local=8)
+        again = jl.fit("chinchilla", table.sample(frac=1, random_state=0), n_starts=64, n_local=8)
     except jl.JaxlawError:
         return "refused"
     except Exception as error:  # what must not be
@@ -156,7 +156,7 @@ def lawless(count):
         for k in range(count // 4):
             way = list(ways)[k % len(ways)]
             try:
-                fit = jl.fit("chinchilla", table.assign(loss=ways[way]()), n_starts=64, screen=8)
+                fit = jl.fit("chinchilla", table.assign(loss=ways[way]()), n_starts=64, n_local=8)
                 grave = {note.severity for note in fit.notes}
                 worst = next((one for one in ("error", "warning") if one in grave), "none")
                 told = f" {way}, R² {fit.r2:.2f}" if worst == "none" else ""

@@ -60,7 +60,7 @@ def of_side(name: str, plans: dict[str, design.EvaluationSteps]) -> dict[str, np
     found = fit_many(
         laws.get("dcpt"), jl.read_runs(clean).observations("dcpt", free=free),
         np.repeat(kept, SEEDS, axis=0).astype(float), np.tile(losses, (len(plans), 1)),
-        FitOptions(fixed=held, n_starts=512, screen=8),
+        FitOptions(fixed=held, n_starts=512, n_local=8),
     )  # fmt: skip
     far = {"N": np.full(9, 1.8), "D": np.full(9, 2 * STEPS * per_step), "r": ratios}
     later = simulate.simulate_runs("dcpt", truth, far)["loss"].to_numpy()
@@ -128,7 +128,7 @@ def simulated(small: pd.DataFrame, more: pd.DataFrame) -> list[tuple[float, floa
     normal = np.random.default_rng(5).standard_normal((200, len(clean)))
     found = fit_many(
         law, jl.read_runs(clean).observations(law), np.tile(weight, (200, 1)),
-        clean["loss"].to_numpy() * np.exp(NOISE * normal), FitOptions(n_starts=512, screen=8),
+        clean["loss"].to_numpy() * np.exp(NOISE * normal), FitOptions(n_starts=512, n_local=8),
     )  # fmt: skip
     far = {key: np.array([value]) for key, value in FAR.items()}
     error = np.log(found.predict(**far)[:, 0] / simulate.simulate_runs(law, truth, far)["loss"][0])

@@ -37,7 +37,7 @@ REAL = {
 }
 #: Studies whose tables by domain are printed too.
 HEADLINES = ("all points", "mixture ratios")
-FEW = {"n_starts": 512, "screen": 16}
+FEW = {"n_starts": 512, "n_local": 16}
 SHORT = {"best": "best", "tie": "tie", "worse": "", "untested": "", "failed": "failed"}
 
 

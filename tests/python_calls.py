@@ -50,7 +50,7 @@ def predicted():
 def study_expected():
     study = jl.cross_validate(
         ["dcpt", "dcpt-l1"], "mixtures.csv", jl.folds.leave_p_groups_out("r", 2),
-        n_starts=64, screen=4, fixed={"alpha": 0.5, "beta": 0.5},
+        n_starts=64, n_local=4, fixed={"alpha": 0.5, "beta": 0.5},
     )  # fmt: skip
     ranking = study.ranking().reset_index().astype(object)
     rows = ranking.where(ranking.notna(), None).to_dict(orient="records")
@@ -58,7 +58,7 @@ def study_expected():
 
 
 def bootstrap_expected():
-    found = jl.bootstrap("chinchilla", "runs.csv", 20, columns=COLUMNS, n_starts=16, screen=4)
+    found = jl.bootstrap("chinchilla", "runs.csv", 20, columns=COLUMNS, n_starts=16, n_local=4)
     return {
         "law": "chinchilla", "kind": "case", "groups": None, "resamples": 20, "resampled": 243,
         "level": 0.95,
@@ -131,7 +131,7 @@ def inflection_expected():
         jl.read_runs("shares.csv", columns, corpus="general"),
         n_resamples=2,
         n_starts=16,
-        screen=4,
+        n_local=4,
     )
     assert found.bracket[0] < found.ratio < found.bracket[1]  # there is one to compare
     numbers = {

@@ -85,14 +85,14 @@ def test_fit_writes_a_fit_that_loads(command, runs, chinchilla_fit, tmp_path):
 
 def test_options_reach_the_fit(command, runs):
     code, out, err = command(
-        "fit", "chinchilla", "runs.csv", *MAPPED, "--n-starts", "64", "--screen", "16",
+        "fit", "chinchilla", "runs.csv", *MAPPED, "--n-starts", "64", "--n-local", "16",
         "-u", "N=1", "-u", "D=1", "--where", "n_params > 2e8",
         "--fix", "E=1.69", "--tie", "beta=alpha", "--bound", "A=1:",
         "--delta", "0.01", "--asymmetry", "2", "--seed", "3", "--json",
     )  # fmt: skip
     python = jl.fit(
         "chinchilla", USERS, columns={"N": "n_params", "D": "n_tokens"}, units={"N": 1, "D": 1},
-        n_starts=64, screen=16, fixed={"E": 1.69}, tied={"beta": "alpha"},
+        n_starts=64, n_local=16, fixed={"E": 1.69}, tied={"beta": "alpha"},
         bounds={"A": (1, None)}, where="n_params > 2e8", delta=0.01, asymmetry=2, seed=3,
     )  # fmt: skip
     assert (code, err) == (0, "")
@@ -156,7 +156,7 @@ def test_a_fit_not_to_be_used_is_printed_and_exits_with_1(command, tmp_path):
         (("chinchilla", "runs.csv", *MAPPED, "--solver", "newtn"), 2, "Did you mean 'newton'"),
         (("chinchilla", "runs.csv", *MAPPED, "--constraint", "paper"), 2, "no constraint"),
         (("chinchilla", "runs.csv", *MAPPED, "--n-starts", "0"), 2, "--n-starts"),
-        (("chinchilla", "runs.csv", *MAPPED, "--screen", "-3"), 2, "--screen"),
+        (("chinchilla", "runs.csv", *MAPPED, "--n-local", "-3"), 2, "--n-local"),
         (("chinchilla", "runs.csv", *MAPPED, "--seed", "-1"), 2, "--seed"),
         (("chinchilla", "runs.csv", *MAPPED, "--base", "none.json"), 2, "cannot read none.json"),
         (("chinchilla", "runs.csv", *MAPPED, "--out", "no/fit.json"), 2, "a folder that exists"),

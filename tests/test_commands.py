@@ -37,9 +37,9 @@ def commands(group=cli.app, before=""):
 COMMANDS = commands()
 # Fits of many starts: what makes the examples small, and which are slow even so.
 SMALLER = {
-    "inflection": "--resamples 2 --n-starts 16 --screen 4",
-    "bootstrap": "-n 20 --n-starts 16 --screen 4",
-    "study": "--n-starts 64 --screen 4 --fix alpha=0.5 --fix beta=0.5",
+    "inflection": "--resamples 2 --n-starts 16 --n-local 4",
+    "bootstrap": "-n 20 --n-starts 16 --n-local 4",
+    "study": "--n-starts 64 --n-local 4 --fix alpha=0.5 --fix beta=0.5",
 }
 SLOW = {
     "demo",
@@ -394,7 +394,9 @@ def test_a_fit_goes_through_pipes(command, folder):
 
 @pytest.mark.slow
 def test_a_fit_is_piped_into_a_prediction(files):
-    fit = "cat runs.csv | jaxlaw fit chinchilla - --n-starts 64 --screen 16 --json | tee piped.json"
+    fit = (
+        "cat runs.csv | jaxlaw fit chinchilla - --n-starts 64 --n-local 16 --json | tee piped.json"
+    )
     done = shell(f"{fit} | jaxlaw predict - --at N=1e9 --at D=1e12 --json", files)
     assert (done.returncode, done.stderr) == (0, "")
     fitted = jl.load(files / "piped.json")
@@ -422,10 +424,10 @@ def test_a_fit_is_piped_into_a_prediction(files):
         ("fit chinchilla runs.csv --bound alhpa=0:1", 2, "'alpha'"),
         ("fit chinchilla runs.csv --solver newtn", 2, "'newton'"),
         ("fit chinchilla runs.csv --starts sobl", 2, "'sobol'"),
-        ("fit chinchilla runs.csv --space lgo", 2, "'log'"),
+        ("fit chinchilla runs.csv --residuals lgo", 2, "'log'"),
         ("fit chinchilla runs.csv --share domin", 2, "'domain'"),
         ("fit dcpt runs.csv --constraint papre", 2, "'paper'"),
-        ("fit chinchilla runs.csv --scren 9", 2, "--screen"),
+        ("fit chinchilla runs.csv --n-locl 9", 2, "--n-local"),
         ("fit chinchilla runs.csv --base fti.json", 2, "'fit.json'"),
         ("bootstrap chinchilla runs.csv --kind resdual", 2, "'residual'"),
         ("study chinchilla runs.csv --folds leave-one-grup-out:N", 2, "'leave-one-group-out'"),
@@ -468,7 +470,7 @@ def test_a_name_nearly_right_is_suggested(command, folder, line, code, said):
         ("laws --name isik", [name for name in jl.published() if name.startswith("isik")]),
         ("fit dcpt runs.csv --solver ", ["newton", "lbfgs"]),
         ("fit dcpt runs.csv --starts ", ["sobol", "grid"]),
-        ("fit dcpt runs.csv --space l", ["log", "linear"]),
+        ("fit dcpt runs.csv --residuals l", ["log", "linear"]),
         ("fit dcpt runs.csv --share d", ["domain"]),
         ("fit dcpt runs.csv --constraint ", ["paper", "observed"]),
         ("fit annealing runs.csv --fill ", ["hold", "linear"]),
@@ -478,7 +480,7 @@ def test_a_name_nearly_right_is_suggested(command, folder, line, code, said):
         ("predict published:kap", ["published:kaplan-2020"]),
         ("plan allocation published:kap", ["published:kaplan-2020"]),
         ("plan alloc", ["allocation", "allocation-law"]),
-        ("fit --scr", ["--screen"]),
+        ("fit --n-l", ["--n-local"]),
     ],
 )
 def test_the_shell_completes(command, monkeypatch, line, offered):

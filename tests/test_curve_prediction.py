@@ -32,7 +32,7 @@ def at_truth(name, areas=COUNTED, **changes):
         status="converged", agreement=1.0, n_starts=1, n_solved=1, runner_up=None, notes=(),
         units=dict.fromkeys(law.input_names, 1.0), n_observations=1, n_dropped=0, delta=1e-3,
         ranges={k: (-10.0, 1.0) if k in known else (0.0, 1.0) for k in law.input_names},
-        space="log", asymmetry=1.0,
+        residuals="log", asymmetry=1.0,
     )  # fmt: skip
 
 

@@ -141,7 +141,7 @@ def test_standard_errors_by_run_answer_the_note(grouped_fit):
 
 def test_draws_remember_how_they_were_drawn(grouped_fit, tmp_path):
     fit, runs = grouped_fit
-    draws = jl.bootstrap(fit, runs, 40, groups=["run"], n_starts=4, screen=1)
+    draws = jl.bootstrap(fit, runs, 40, groups=["run"], n_starts=4, n_local=1)
     assert (draws.kind, draws.groups) == ("case", ("run",)) and not of(draws.notes)
     whole = Draws(fit, draws.params, draws.notes, draws.kind, draws.groups)
     whole.save(tmp_path / "draws.json")
@@ -151,7 +151,7 @@ def test_draws_remember_how_they_were_drawn(grouped_fit, tmp_path):
     assert CODE not in str(plan.notes)
     by_row = Draws(fit, draws.params, draws.notes, "case", None)
     assert CODE in str(jl.planning.allocation(by_row, 1e20).notes)
-    labels = jl.bootstrap(fit, runs, 4, groups=runs.table["run"].to_numpy(), n_starts=2, screen=1)
+    labels = jl.bootstrap(fit, runs, 4, groups=runs.table["run"].to_numpy(), n_starts=2, n_local=1)
     assert labels.groups == ("labels",)
 
 
@@ -189,7 +189,7 @@ def test_commands_group_and_remember(command, grouped_fit):
     fit, runs = grouped_fit
     runs.table.to_csv("runs.csv", index=False)
     fit.save("fit.json")
-    made = ("bootstrap", "fit.json", "runs.csv", "-n", 4, "--screen", 1, "--n-starts", 2)
+    made = ("bootstrap", "fit.json", "runs.csv", "-n", 4, "--n-local", 1, "--n-starts", 2)
     code, out, _ = command(*made, "--groups", "run", "--draws", "draws.csv")
     assert code == 0 and "resamples (case) of 22 groups by run" in out
     drawn = pd.read_csv("draws.csv")

@@ -82,3 +82,17 @@ def test_old_names_of_plans():
     }.items():
         with pytest.warns(DeprecationWarning, match=f"{old} is deprecated.*use.*{new}"):
             assert getattr(jl.planning, old) is getattr(jl.planning, new)
+
+
+def test_old_names_of_fits():
+    table, few = jl.simulate.experiment("kaplan").table, {"n_starts": 8}
+    with pytest.warns(DeprecationWarning, match="argument screen of fit.*use n_local"):
+        fit = jl.fit("kaplan", table, **{"screen": 2}, **few)
+    with pytest.warns(DeprecationWarning, match="argument space of fit.*use residuals"):
+        same = jl.fit("kaplan", table, **{"space": "log"}, n_local=2, **few)
+    assert same.params == fit.params and fit.n_solved == 2
+    with pytest.warns(DeprecationWarning, match="Fit.space is deprecated.*use residuals"):
+        assert getattr(fit, "space") == "log"  # noqa: B009
+    with pytest.warns(DeprecationWarning, match="argument space of law.*use residuals"):
+        flat = jl.law(**{"space": "linear"}, name="flat")(lambda N, *, E=jl.real(): E + 0 * N)
+    assert flat.residuals == "linear"

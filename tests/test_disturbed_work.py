@@ -154,7 +154,7 @@ if "used" in sys.argv:
     fit.predict(N=1e9, D=1e10)
 for call in (
     lambda: fit.predict(N=np.full(7, 1e9), D=1e10),
-    lambda: jl.fit("chinchilla", runs, n_starts=4, screen=2),
+    lambda: jl.fit("chinchilla", runs, n_starts=4, n_local=2),
     lambda: jl.fit_batch("chinchilla", {"N": N, "D": N}, runs["loss"], starts=2),
 ):
     if (child := os.fork()) == 0:
@@ -357,7 +357,7 @@ AT = "--at N=1e9 --at D=1e12"
         ("fit chinchilla - <&-", 2, "standard input is closed"),
         (f"predict fit.json {AT} >&-", 141, ""),
         (f"predict fit.json {AT} --out p.csv <&- >&- 2>&-", 0, ""),
-        ("fit loss-compute runs.csv --n-starts 2 --screen 2 --out k.json >&- 2>&-", 141, ""),
+        ("fit loss-compute runs.csv --n-starts 2 --n-local 2 --out k.json >&- 2>&-", 141, ""),
         (f"predict fit.json {AT} --out .", 2, "cannot write .: give a file in a folder"),
     ],
 )

@@ -10,7 +10,7 @@ from jaxlaw import laws
 from jaxlaw.errors import UsageError
 from jaxlaw.fitting._elementwise import _both_ways
 
-FEW = {"n_starts": 16, "screen": 4}
+FEW = {"n_starts": 16, "n_local": 4}
 
 
 @pytest.fixture

@@ -57,7 +57,7 @@ def test_noisy_data_give_predictions_within_the_noise(name):
     fit = simulated_fit(name, most=FEW)
     predicted, size = fit.predict(exact), 1.0
     off = np.log(predicted / clean)
-    if experiment.law.space == "linear":  # which does not look at the smallest values
+    if experiment.law.residuals == "linear":  # which does not look at the smallest values
         off, size = predicted - clean, np.sqrt(np.mean(clean**2))
     error = np.sqrt(np.mean(off**2)) / size
     # Of n points with noise σ, p parameters leave σ·√(p/n) in the predictions (median-like

@@ -74,7 +74,7 @@ def test_every_transform_in_double_an_eager_call_in_single_precision(case):
         (level, found), slopes = program(inputs, targets, starts)
         assert kinds((found, slopes)) == {np.dtype(np.float64)}
         predicted = jax.vmap(lambda one: law(one, **inputs))(found.params)
-        off = np.log(predicted / targets) if law.space == "log" else predicted - targets
+        off = np.log(predicted / targets) if law.residuals == "log" else predicted - targets
         # The objective told is that of the parameters told.
         np.testing.assert_allclose(found.objective, np.sum(off**2, axis=1) / 2, rtol=1e-9)
         # The slopes in the targets, along one direction in each, against refits.

@@ -258,7 +258,7 @@ def test_a_floor_is_asked_for_by_the_losses_alone(change):
         plain = pd.concat([plain.assign(weight=1.0), bent.assign(weight=0.0)])
         assert "no-floor" not in codes(jl.fit("loss-compute", plain, weight="weight"))
         return
-    options = {"space": "linear"} if change == "linear" else {}
+    options = {"residuals": "linear"} if change == "linear" else {}
     if change == "outlier":
         for table in (plain, bent):
             table.loc[29, "loss"] *= 1.5

@@ -16,7 +16,7 @@ PUBLISHED = {"A": 477.84, "B": 2143.86, "E": 1.81724, "alpha": 0.347313, "beta":
 
 
 @needs_data
-@pytest.mark.parametrize("options", [{"starts": "grid", "screen": False}, {}])
+@pytest.mark.parametrize("options", [{"starts": "grid", "n_local": False}, {}])
 def test_chinchilla_is_the_published_summed_objective_fit(options):
     fit = jl.fit("chinchilla", chinchilla_runs(), **options)
     assert fit.objective <= 0.0010183
@@ -33,7 +33,7 @@ def test_chinchilla_is_the_published_summed_objective_fit(options):
 def test_the_papers_protocol_finds_the_same_optimum_on_a_sample_of_its_grid():
     grid = {spec.name: spec.grid for spec in laws.get("chinchilla").parameters}
     coarse = {name: values[1::2] for name, values in grid.items()}
-    fit = jl.fit("chinchilla", chinchilla_runs(), starts=coarse, screen=False, solver="lbfgs")
+    fit = jl.fit("chinchilla", chinchilla_runs(), starts=coarse, n_local=False, solver="lbfgs")
     assert fit.objective <= 0.0010183
     assert fit.params == pytest.approx(PUBLISHED, rel=1e-3)
 
@@ -147,7 +147,7 @@ def test_fixed_tied_and_bounded_parameters(chinchilla_fit):
 
 def test_least_squares_is_scipys():
     table = simulate.experiment("chinchilla", noise=0.01).table
-    fit = jl.fit("chinchilla", table, delta=np.inf, space="linear")
+    fit = jl.fit("chinchilla", table, delta=np.inf, residuals="linear")
     N, D, loss = (table[name].to_numpy() for name in ("N", "D", "loss"))
 
     def residual(u):
@@ -201,7 +201,7 @@ def test_a_search_on_a_sample_ends_at_the_optimum_of_all_rows(monkeypatch, tmp_p
     assert again.params == sampled.params and again.objective == sampled.objective
     # All starts of a protocol are solved as they are, on all rows.
     some = {spec.name: [whole.params[spec.name]] for spec in whole.law.parameters}
-    exhaustive = jl.fit(law, table, starts=some, screen=False)
+    exhaustive = jl.fit(law, table, starts=some, n_local=False)
     assert "searched-on-sample" not in {note.code for note in exhaustive.notes}
 
 
@@ -253,7 +253,7 @@ def test_a_users_law_has_everything(own_laws):
         ({"fixed": {"alpha": 0.3}, "tied": {"alpha": "beta"}}, "fixed and cannot be tied"),
         ({"bounds": {"alpha": (1.0, 0.1)}}, "not in order"),
         ({"n_starts": 0}, "n_starts must be at least 1"),
-        ({"screen": -3}, "or False to solve all"),
+        ({"n_local": -3}, "or False to solve all"),
         ({"seed": -1}, "seed is -1; it must be 0 or more"),
         ({"delta": -1.0}, "delta must be positive"),
         ({"constraint": "paper"}, "takes none"),
@@ -285,7 +285,7 @@ def test_strict_refuses_a_poor_fit():
 def test_tied_coefficients_have_the_same_search(own_laws):
     """Two peaks of one height: a search that does not solve for the height misses some places."""
 
-    @jl.law(linear=("E", "A", "B", "C"), space="linear")
+    @jl.law(linear=("E", "A", "B", "C"), residuals="linear")
     def peaks(
         x, *, E=jl.positive(0.1, 3), A=jl.real(-5, 5), B=jl.real(-5, 5), C=jl.real(-5, 5),
         m=jl.real(0, 10, low=0, high=10), n=jl.real(0, 10, low=0, high=10),

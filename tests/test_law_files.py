@@ -28,7 +28,7 @@ def mine(N, *, A=jl.positive(0.1, 10, centre={"N": "alpha"}), alpha=jl.exponent(
 SIZES = np.geomspace(1e7, 1e10, 24)
 NOISE = np.exp(0.004 * np.random.default_rng(0).standard_normal(24))
 RUNS = pd.DataFrame({"N": SIZES, "loss": (1.5 + 300 * SIZES**-0.3) * NOISE})
-QUICK = ("--n-starts", "256", "--screen", "16", "--quiet")
+QUICK = ("--n-starts", "256", "--n-local", "16", "--quiet")
 
 
 @pytest.fixture(autouse=True)
@@ -93,7 +93,7 @@ def test_a_law_of_a_file_is_fitted_saved_and_read_where_the_file_is_given(folder
     assert (code, err) == (0, "")
     record = json.loads((folder / "fit.json").read_text())
     assert record["law"] == "own-power" and "mylaw" not in json.dumps(record)
-    ours = jl.fit(jl.laws.from_file("mylaw.py:mine"), RUNS, n_starts=256, screen=16)
+    ours = jl.fit(jl.laws.from_file("mylaw.py:mine"), RUNS, n_starts=256, n_local=16)
     assert record["params"] == pytest.approx(ours.params, rel=1e-9)
     forget()
     at = ("--at", "N=1e11", "--json")

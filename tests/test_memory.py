@@ -45,9 +45,9 @@ def test_it_goes_on_with_fewer_lanes_to_the_same_optimum(request):
     with jax.enable_x64(True):
         p = fit_problem("chinchilla")
         first, task, work = screened(p), Task(p.model, p.data), Work()
-        (undisturbed,) = find_optima(SOLVERS["newton"], task, first, screen=32)
+        (undisturbed,) = find_optima(SOLVERS["newton"], task, first, n_local=32)
         calls = request.getfixturevalue("small_device")
-        (found,) = find_optima(SOLVERS["newton"], task, first, screen=32, work=work)
+        (found,) = find_optima(SOLVERS["newton"], task, first, n_local=32, work=work)
     assert max(calls["solve"]) > 16 and max(calls["screen"]) > 16
     assert calls["screen"].count(64) == 1, "what the device has no memory for is tried once"
     assert found.objective == pytest.approx(undisturbed.objective, rel=1e-12)

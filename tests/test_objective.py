@@ -56,14 +56,14 @@ def a_point(problem):
     raise AssertionError("no start inside the box")
 
 
-@pytest.mark.parametrize("name,constraint,space", CASES)
-def test_derivatives_are_those_of_the_value(name, constraint, space):
+@pytest.mark.parametrize("name,constraint,residuals", CASES)
+def test_derivatives_are_those_of_the_value(name, constraint, residuals):
     """A pair of parameters taken for uncoupled that is not would show in the Hessian."""
     with jax.enable_x64(True):
         # A wide threshold keeps every residual in the quadratic part, where the Hessian of
         # the value is the Hessian; asymmetry and weights take part. (Not wider: the reference
         # loses digits to the threshold.)
-        p = fit_problem(name, constraint, space=space, delta=1e3, asymmetry=3.0)
+        p = fit_problem(name, constraint, residuals=residuals, delta=1e3, asymmetry=3.0)
         problem = p.data._replace(weight=p.data.weight.at[::2].set(0.5))
         at = a_point(p)
 
@@ -104,15 +104,15 @@ def test_gradient_in_the_linear_part_of_huber():
         np.testing.assert_allclose(found, gradient, rtol=1e-9)
 
 
-@pytest.mark.parametrize("space", ["log", "linear"])
-def test_asymmetry_in_the_linear_part_of_huber(space):
+@pytest.mark.parametrize("residuals", ["log", "linear"])
+def test_asymmetry_in_the_linear_part_of_huber(residuals):
     """Every residual beyond the threshold: the value is linear, and steeper below the curve."""
     with jax.enable_x64(True):
-        p = fit_problem("chinchilla", space=space, delta=1e-7, asymmetry=3.0)
+        p = fit_problem("chinchilla", residuals=residuals, delta=1e-7, asymmetry=3.0)
         problem, at = p.data, a_point(p)
         prediction = p.model.law(p.transform.to_natural(tuple(at)), **problem.inputs)
-        known = jnp.exp(problem.target) if space == "log" else problem.target
-        off = jnp.log(prediction / known) if space == "log" else prediction - known
+        known = jnp.exp(problem.target) if residuals == "log" else problem.target
+        off = jnp.log(prediction / known) if residuals == "log" else prediction - known
         assert float(jnp.abs(off).min()) > 1e-7
         assert 0 < int(jnp.sum(off > 0)) < len(off)
         expected = jnp.sum(jnp.where(off > 0, 3.0, 1.0) * (jnp.abs(off) - 0.5e-7))

@@ -48,7 +48,7 @@ def test_a_fit_predicts_the_same_with_the_same_programs(chinchilla):
 
 def test_uncertainty_is_the_same_in_float64():
     table = simulate.experiment("chinchilla").table.iloc[::4]
-    fit = jl.fit("chinchilla", table, n_starts=64, screen=8)
+    fit = jl.fit("chinchilla", table, n_starts=64, n_local=8)
     boot, cov = jl.bootstrap(fit, table, 5), jl.covariance(fit, table)
     profile = jl.profile(fit, table, "alpha")
     assert not jax.config.jax_enable_x64
@@ -82,7 +82,7 @@ def test_designs_cut_the_same_folds(design):
 def test_studies_runs_curves_and_notes_come_back(chinchilla):
     _, table = chinchilla
     runs = jl.read_runs(table.iloc[:40])
-    study = jl.cross_validate("chinchilla", runs, "in-sample", n_starts=16, screen=4)
+    study = jl.cross_validate("chinchilla", runs, "in-sample", n_starts=16, n_local=4)
     pd.testing.assert_frame_equal(through(study).frame, study.frame)
     assert through(study).notes == study.notes
     pd.testing.assert_frame_equal(through(runs).table, runs.table)
@@ -129,7 +129,7 @@ def asked(fit):
 
 if __name__ == "__main__":
     N = np.geomspace(1e7, 1e9, 9)
-    few, table = {"n_starts": 16, "screen": 4}, {"N": N, "loss": 1.5 + (N / 1e8) ** -0.3}
+    few, table = {"n_starts": 16, "n_local": 4}, {"N": N, "loss": 1.5 + (N / 1e8) ** -0.3}
     fits = [jl.fit(law, table, **few) for law in (importable, of_main)]
     spawn = multiprocessing.get_context("spawn")
     with concurrent.futures.ProcessPoolExecutor(1, spawn) as pool:

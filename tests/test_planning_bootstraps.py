@@ -131,7 +131,7 @@ MIXTURES = {
 @pytest.mark.slow
 def test_plans_of_mixtures():
     general, domain = (
-        jl.bootstrap("dcpt", simulate.experiment(name).table, 12, n_starts=16, screen=2)
+        jl.bootstrap("dcpt", simulate.experiment(name).table, 12, n_starts=16, n_local=2)
         for name in ("dcpt-general", "dcpt")
     )
     ones = [("dcpt", {key: v[7] for key, v in b.params.items()}) for b in (general, domain)]
@@ -154,7 +154,7 @@ def test_plans_of_a_continual_run():
     """One law is resampled; the other, given as it is, stays as it is."""
     law = "cpt-curve-replay-pt"
     table = simulate.experiment(law).table.iloc[::4]
-    pt = jl.bootstrap(law, table, 12, n_starts=16, screen=2)
+    pt = jl.bootstrap(law, table, 12, n_starts=16, n_local=2)
     cpt = ("cpt-curve-replay-cpt", TRUTHS["cpt-curve-replay-cpt"])
     run = ContinualRun(Pretraining(40_000, 2e-4), 10_000, 1e-4, replay=0.2, warmup=500)
     row = planning.final_losses(pt, cpt, run).table.iloc[0]

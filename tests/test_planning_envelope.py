@@ -63,7 +63,7 @@ def test_its_interval_is_that_of_the_law_fitted_to_it():
     lowest = planning.loss_envelope(simulate.experiment("from-scratch", noise=0.002).table, 30)
     widths = {}
     for groups in ("N", None):
-        boot = jl.bootstrap("loss-compute", lowest, 40, groups=groups, n_starts=64, screen=4)
+        boot = jl.bootstrap("loss-compute", lowest, 40, groups=groups, n_starts=64, n_local=4)
         low, high = boot.conf_int().set_index("parameter").loc["b", ["low", "high"]]
         assert low < boot.fit.params["b"] < high
         widths[groups] = high - low

@@ -169,7 +169,7 @@ def test_the_published_critical_ratio_of_pile(own_laws):
     assert found.share == pytest.approx(0.28622540757637893, abs=rounding)
     # The same fit by us ends a little lower, and so elsewhere.
     held = jl.fit(
-        mixing, {"r": r, "loss": L}, fixed={"c": c}, space="linear", delta=0.02, n_starts=64
+        mixing, {"r": r, "loss": L}, fixed={"c": c}, residuals="linear", delta=0.02, n_starts=64
     )
     theirs = np.sum((c + k * np.exp(-b * r) - L) ** 2) / 2
     assert 0.9999 * theirs < held.objective < theirs

@@ -39,7 +39,8 @@ def as_fit(given, areas=None, ranges=(0.0, 100.0)):
         law=law, params=dict(given[1]), objective=0.0, metrics={}, status="converged",
         agreement=1.0, n_starts=1, n_solved=1, runner_up=None, notes=(),
         units=dict.fromkeys(law.input_names, 1.0), ranges=dict.fromkeys(law.input_names, ranges),
-        n_observations=1, n_dropped=0, delta=1e-3, space="log", asymmetry=1.0, area_options=areas,
+        n_observations=1, n_dropped=0, delta=1e-3, residuals="log", asymmetry=1.0,
+        area_options=areas,
     )  # fmt: skip
 
 

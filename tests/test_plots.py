@@ -36,7 +36,7 @@ def at_truth(runs, params):
         law=jl.laws.get("dcpt"), params=dict(params), objective=0.0,
         metrics={"r2": 1.0, "rmse": 0.0}, status="converged", agreement=1.0, n_starts=1,
         n_solved=1, runner_up=None, notes=(), units=observed.scale, ranges=observed.ranges,
-        n_observations=len(observed), n_dropped=0, delta=1e-3, space="log", asymmetry=1.0,
+        n_observations=len(observed), n_dropped=0, delta=1e-3, residuals="log", asymmetry=1.0,
     )  # fmt: skip
 
 
@@ -118,7 +118,7 @@ def continual():
         metrics={"r2": 1.0, "rmse": 0.0}, status="converged", agreement=1.0, n_starts=1,
         n_solved=1, runner_up=None, notes=(), units=dict.fromkeys(law.input_names, 1.0),
         ranges=dict.fromkeys(law.input_names, (0.0, 10.0)), n_observations=1, n_dropped=0,
-        delta=1e-3, space="log", asymmetry=1.0,
+        delta=1e-3, residuals="log", asymmetry=1.0,
     )  # fmt: skip
     line = "wsd:peak=2e-4,steps=4000+cosine:peak=1e-4,steps=1000"
     return fit.predict_curve(line, area_options={"decay": 0.999})

@@ -386,7 +386,7 @@ def test_names_that_look_like_formulas_are_shown_as_they_are(closed, tmp_path):
     table = simulate.experiment("chinchilla").table.iloc[::8]
     laws = {"x$^{": "kaplan", r"y$\foo$": "chinchilla"}
     study = jl.cross_validate(
-        laws, {"a$^{1": table, r"b$\q$": table}, "k-fold:2", n_starts=16, screen=4
+        laws, {"a$^{1": table, r"b$\q$": table}, "k-fold:2", n_starts=16, n_local=4
     )
     page = jl.report(study)
     for name in (*laws, "a$^{1", r"b$\q$"):

@@ -58,7 +58,7 @@ def opened(request, tmp_path_factory):
         jl.report(fit, folder / "page.html", runs=runs, plans=plans, profiles=profiles)
     elif request.param == "curves":
         curves = jl.read_loss_curves(logged(), schedules=SPECS)
-        fit = jl.fit("annealing", curves, n_starts=64, screen=8)
+        fit = jl.fit("annealing", curves, n_starts=64, n_local=8)
         jl.report(fit, folder / "page.html", runs=curves)
     else:
         jl.report(a_study(), folder / "page.html")

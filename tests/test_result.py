@@ -170,16 +170,16 @@ def before_sums(record):
     found = record["metrics"]
     for name in ("huber", "huber_linear"):
         found[name] = found.pop(f"mean_{name}")
-    names = {"area_options": "areas", "optima": "ends"}
+    names = {"area_options": "areas", "optima": "ends", "residuals": "space"}
     return {names.get(name, name): value for name, value in record.items()} | {"schema": 4}
 
 
-@pytest.mark.parametrize("options", [{}, {"asymmetry": 2.0}, {"space": "linear", "delta": 0.1}])
+@pytest.mark.parametrize("options", [{}, {"asymmetry": 2.0}, {"residuals": "linear", "delta": 0.1}])
 def test_the_huber_of_a_fit_is_the_sum_and_older_files_give_it_too(tmp_path, options):
     """Without asymmetry the sum is the objective; in the logarithm, where residuals are that."""
     made = simulate.experiment("chinchilla").table
-    fit = jl.fit("chinchilla", made, n_starts=256, screen=16, **options)
-    name = "huber_linear" if "space" in options else "huber"
+    fit = jl.fit("chinchilla", made, n_starts=256, n_local=16, **options)
+    name = "huber_linear" if "residuals" in options else "huber"
     if "asymmetry" not in options:
         assert fit.metrics[name] == pytest.approx(fit.objective, rel=1e-9)
     total = fit.metrics["huber"]
@@ -254,7 +254,7 @@ def test_two_sizes_cannot_tell_e_a_and_alpha_apart():
 
 def test_few_starts_that_agree_are_noted():
     table = simulate.experiment("dcpt-l2").table
-    fit = jl.fit("dcpt-l2", table, n_starts=64, screen=False)
+    fit = jl.fit("dcpt-l2", table, n_starts=64, n_local=False)
     assert ("few-starts-agree" in codes(fit)) == (fit.agreement < 0.1)
     if fit.runner_up is not None:
         assert fit.runner_up.objective > fit.objective

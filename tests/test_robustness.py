@@ -148,8 +148,9 @@ def test_a_broken_file_is_refused_or_says_the_same(tmp_path):
 def test_fields_are_checked_without_a_digest_too(tmp_path, chinchilla_fit):
     """A file that somebody wrote by hand: no digest, and nothing taken on trust."""
     record, path = chinchilla_fit.to_dict(), tmp_path / "fit.json"
-    kept = {"params", "units", "ranges", "delta", "asymmetry", "space", "notes", "n_starts", "tied",
-            "status", "metrics", "area_options", "runner_up", "bounds", "fixed"}  # fmt: skip
+    kept = {"params", "units", "ranges", "delta", "asymmetry", "residuals", "notes", "n_starts",
+            "tied", "status", "metrics", "area_options", "runner_up", "bounds",
+            "fixed"}  # fmt: skip
     path.write_text(json.dumps(record))
     assert jl.load(path).to_dict() == record
     for name in kept:
@@ -173,7 +174,7 @@ def test_another_formula_under_the_same_name_is_found_out(tmp_path, own_laws):
         return mine
 
     N = np.geomspace(1e7, 1e10, 8)
-    fit = jl.fit(law_of(1.0), {"N": N, "loss": 2 + (N / 1e8) ** -0.3}, n_starts=64, screen=8)
+    fit = jl.fit(law_of(1.0), {"N": N, "loss": 2 + (N / 1e8) ** -0.3}, n_starts=64, n_local=8)
     fit.save(tmp_path / "fit.json")
     assert jl.load(tmp_path / "fit.json").params == fit.params
     law_of(2.0)

@@ -229,7 +229,7 @@ def test_refits_with_the_chosen_runs_vary_as_foretold(chinchilla_fit):
     refits = fit_many(
         LAW, jl.read_runs(clean).observations(LAW), np.repeat(weights, versions, axis=0),
         np.tile(clean["loss"].to_numpy() * np.exp(noise), (2, 1)),
-        FitOptions(n_starts=256, screen=4),
+        FitOptions(n_starts=256, n_local=4),
     )  # fmt: skip
     predicted = refits.predict(**{k: np.array([v]) for k, v in FAR.items()})
     before, after = np.log(predicted).reshape(2, versions).std(axis=1)

@@ -15,7 +15,7 @@ TRUTH = dict(simulate.experiment("chinchilla").truth)
 
 @pytest.fixture(scope="module")
 def fit():
-    return jl.fit("chinchilla", RUNS[~LARGE], n_starts=256, screen=16)
+    return jl.fit("chinchilla", RUNS[~LARGE], n_starts=256, n_local=16)
 
 
 def test_scores_by_hand(fit):
@@ -63,7 +63,7 @@ def test_runs_in_other_units_and_names_score_the_same(fit):
     np.testing.assert_allclose(found.table["N"], held["N"] / 1e9)
     # What is not declared counts as in the fitted runs, here in billions against the law's ones.
     table = RUNS.assign(N=RUNS["N"] / 1e9)
-    own = jl.fit("chinchilla", table[~LARGE], units={"N": 1e9}, n_starts=256, screen=16)
+    own = jl.fit("chinchilla", table[~LARGE], units={"N": 1e9}, n_starts=256, n_local=16)
     assert own.score(table[LARGE]).r2 == pytest.approx(fit.score(held).r2, rel=1e-4)
     np.testing.assert_array_equal(
         own.score(table[LARGE]).table["predicted"], own.predict(table[LARGE])
@@ -118,7 +118,7 @@ def test_all_parameters_fixed_is_a_call():
     assert [note.code for note in fit.notes] == ["all-fixed"]
     again = fit.score(RUNS).metrics
     assert fit.metrics == pytest.approx({name: again[name] for name in fit.metrics}, rel=1e-9)
-    free = jl.fit("chinchilla", RUNS, n_starts=256, screen=16)
+    free = jl.fit("chinchilla", RUNS, n_starts=256, n_local=16)
     assert free.objective < fit.objective
     # A tie counts as fixed, where it is to a value that is.
     most = {name: value for name, value in TRUTH.items() if name != "beta"}
@@ -135,7 +135,7 @@ def test_all_parameters_fixed_is_a_call():
 def test_printed_numbers_compete_with_a_law_that_is_fitted():
     study = jl.cross_validate(
         {"printed": "chinchilla", "fitted": "chinchilla"}, RUNS, "contiguous-blocks:D:3",
-        per_law={"printed": {"fixed": TRUTH}}, n_starts=256, screen=16,
+        per_law={"printed": {"fixed": TRUTH}}, n_starts=256, n_local=16,
     )  # fmt: skip
     assert study.sizes == {"printed": 0, "fitted": 5} and study.n_failed == 0
     printed = study.frame.query("law == 'printed'")

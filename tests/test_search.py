@@ -46,11 +46,11 @@ def many():
 
 def test_each_problem_comes_out_as_alone(many):
     p, task, starts = many
-    together = find_optima(NEWTON, task, starts, screen=16)
+    together = find_optima(NEWTON, task, starts, n_local=16)
     assert len(together) == 5
     for k, found in enumerate(together):
         problem = p.data._replace(weight=task.problems.weight[k])
-        (alone,) = find_optima(NEWTON, Task(p.model, problem), starts, screen=16)
+        (alone,) = find_optima(NEWTON, Task(p.model, problem), starts, n_local=16)
         assert found.objective == pytest.approx(alone.objective, rel=1e-12)
         assert (found.tried, found.solved) == (64, 16)
         assert found.agreement == alone.agreement and found.status == CONVERGED
@@ -118,7 +118,7 @@ def test_a_folder_of_other_data_starts_or_options_is_refused(many, tmp_path):
     with pytest.raises(UsageError, match=r"\(its starts differ\)"):
         find_optima(NEWTON, task, starts[:32], work=Work(tmp_path / "work"))
     with pytest.raises(UsageError, match=r"\(its options differ\)"):
-        find_optima(NEWTON, task, starts, screen=8, work=Work(tmp_path / "work"))
+        find_optima(NEWTON, task, starts, n_local=8, work=Work(tmp_path / "work"))
     with pytest.raises(UsageError, match="law"):
         other = fit_problem("kaplan")
         task = Task(other.model, other.data)
@@ -136,7 +136,7 @@ if len(sys.argv) > 2:
     jl.join_processes()
 table = jl.simulate.experiment("loss-compute").table
 starts = {"a": np.geomspace(10, 1e4, 75), "b": np.linspace(0.01, 1, 60)}
-fit = jl.fit("loss-compute", table, starts=starts, screen=False, progress=False,
+fit = jl.fit("loss-compute", table, starts=starts, n_local=False, progress=False,
              work_dir=sys.argv[1] or None, distributed=len(sys.argv) > 2)
 import jax
 found = {name: value.hex() for name, value in fit.params.items()}
@@ -241,7 +241,7 @@ def level_runs():
     return pd.DataFrame({"N": size, "loss": 1.7 + 0.4 * (size / 1e8) ** -0.3})
 
 
-FEW = {"n_starts": 16, "screen": 4}
+FEW = {"n_starts": 16, "n_local": 4}
 
 
 @pytest.mark.parametrize("looked_up", [False, True])

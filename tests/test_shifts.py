@@ -129,7 +129,7 @@ def test_shifts_are_drawn_over_each_other_with_their_laws():
     with pytest.raises(UsageError, match="no column S1_cpt"):
         plots.shift_curves(points.drop(columns="S1_cpt"))
     with pytest.raises(UsageError, match="annealing predicts no shift"):
-        plots.shift_curves(points, jl.fit("annealing", HIDDEN, n_starts=16, screen=4))
+        plots.shift_curves(points, jl.fit("annealing", HIDDEN, n_starts=16, n_local=4))
 
 
 @pytest.mark.parametrize(

@@ -88,11 +88,11 @@ def test_a_coordinate_that_moves_much_does_not_make_the_others_converged(own_law
     law = jl.law(
         lambda x, *, a=jl.real(), b=jl.real(1, 5): a * 1e17 * jnp.exp(-x) + 2 + jnp.cos(b * x),
         name="uneven", formula="1e17·a·e^(−x) + 2 + cos(b·x)", source="", linear=("a",),
-        space="linear",
+        residuals="linear",
     )  # fmt: skip
     x = np.linspace(0.1, 3, 40)
     runs = {"x": x, "loss": 2 * np.exp(-x) + 2 + np.cos(3.0 * x)}
-    fit = jl.fit(law, runs, starts={"a": [1e-17], "b": [2.9]}, screen=False, delta=np.inf)
+    fit = jl.fit(law, runs, starts={"a": [1e-17], "b": [2.9]}, n_local=False, delta=np.inf)
     assert fit.status == "converged"
     assert fit.params == pytest.approx({"a": 2e-17, "b": 3.0}, rel=1e-6)
 
@@ -189,7 +189,7 @@ def test_the_finisher_takes_no_step_out_of_sight_where_nothing_curves():
             np.testing.assert_allclose(lane.coordinates, candidate, rtol=2e-3)
             value = value_and_gradient(p.model, p.data, candidate)[0]
             assert float(lane.value) == pytest.approx(float(value), rel=1e-9)
-    fit = jl.fit(law, {"C": C, "loss": loss}, n_starts=64, screen=8)
+    fit = jl.fit(law, {"C": C, "loss": loss}, n_starts=64, n_local=8)
     off = np.abs(np.log(fit.predict(C=C) / loss))
     huber = np.where(off < 1e-3, off**2 / 2, 1e-3 * (off - 5e-4)).sum()
     assert fit.objective == pytest.approx(huber, rel=1e-9)

@@ -19,7 +19,7 @@ table = jl.simulate.experiment("chinchilla", noise=0.004).table
 fit = jl.fit("chinchilla", table)
 jl.bootstrap(fit, table, n_resamples=4)
 jl.covariance(fit, table)
-jl.cross_validate("chinchilla", table, jl.folds.k_fold(2), n_starts=64, screen=8)
+jl.cross_validate("chinchilla", table, jl.folds.k_fold(2), n_starts=64, n_local=8)
 jl.areas(np.linspace(1e-3, 1e-5, 50))
 jl.planning.allocation(fit, 1e21)
 fit.predict(N=1e9, D=1e10)

@@ -22,7 +22,7 @@ from jaxlaw.validation._scoring import SCORES, score
 # Laws of one input and few points: what is studied here is the study, and programs compile fast.
 # Eight folds or more of 72 points are one program for each law.
 STEPS = np.geomspace(1e9, 1e11, 24)
-OPTIONS = {"n_starts": 256, "screen": 16, "progress": False}
+OPTIONS = {"n_starts": 256, "n_local": 16, "progress": False}
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -88,7 +88,7 @@ def test_a_fold_is_what_a_fit_of_its_rows_is(study):
     cut = folds.k_fold(4, 2, 0, groups="Dp").split(runs)
     for fold in (0, 5):
         kept, held = runs[cut.fitted[fold]], runs[cut.held_out[fold]]
-        alone = jl.fit("downstream-ce", kept, n_starts=256, screen=16)
+        alone = jl.fit("downstream-ce", kept, n_starts=256, n_local=16)
         mine = study.frame.query(
             f"law == 'downstream-ce' and data == 'code D' and fold == {fold + 1}"
         ).iloc[0]
@@ -409,7 +409,7 @@ def test_folds_are_asked_for_by_the_users_own_names():
         parts[name] = jl.folds.parse(f"largest:{name}:3").split(runs)
         assert name in parts[name].labels[0]
         study = jl.cross_validate(
-            ["chinchilla"], runs, f"k-fold:3:groups={name}", n_starts=8, screen=2
+            ["chinchilla"], runs, f"k-fold:3:groups={name}", n_starts=8, n_local=2
         )
         assert study.n_folds == 3
     np.testing.assert_array_equal(parts["N"].fitted, parts["size"].fitted)
@@ -461,7 +461,7 @@ def test_the_command(tmp_path, monkeypatch, capsys):
         seen = capsys.readouterr()
         return stop.value.code or 0, seen.out, seen.err
 
-    quick = ["--n-starts", "256", "--screen", "16", "--quiet"]
+    quick = ["--n-starts", "256", "--n-local", "16", "--quiet"]
     line = ["downstream-ce", "bare", "runs.csv", "--folds", "k-fold:4:2:groups=Dp", *quick]
     code, out, _ = run(*line, "--out", "folds.csv")
     assert code == 0 and "2 laws × 1 data set × 8 folds" in out
@@ -517,7 +517,7 @@ def test_labels_are_in_the_units_of_the_user_and_of_the_share_asked_for():
 
 def test_a_label_writes_nothing_outside_the_work_folder(tmp_path):
     laws = {"../../outside": "bare", "/": "bare", "twin": "twin"}
-    small = {"n_starts": 16, "screen": 4, "progress": False}
+    small = {"n_starts": 16, "n_local": 4, "progress": False}
     jl.cross_validate(laws, table(), folds.in_sample(), work_dir=tmp_path / "a" / "work", **small)
     assert [path.name for path in tmp_path.iterdir()] == ["a"]
     assert [path.name for path in (tmp_path / "a").iterdir()] == ["work"]

@@ -38,7 +38,7 @@ def decide(table: pd.DataFrame) -> float:
     assert_type(another, jl.Law)
     runs = jl.read_runs(table, columns={"N": "n_params"}, units={"N": 1})
     assert_type(runs, jl.Runs)
-    fit = jl.fit("chinchilla", runs, starts="grid", screen=False, fixed={"E": 1.7})
+    fit = jl.fit("chinchilla", runs, starts="grid", n_local=False, fixed={"E": 1.7})
     assert_type(fit, jl.Fit)
     assert_type(fit.params, dict[str, float])
     assert_type(fit.notes, tuple[jl.Note, ...])
@@ -50,7 +50,7 @@ def decide(table: pd.DataFrame) -> float:
     assert_type(jl.bootstrap(fit, runs, 1000).conf_int(), pd.DataFrame)
     study = jl.cross_validate(["dcpt"], runs, jl.folds.leave_p_groups_out("r", 2))
     assert_type(study, jl.Study)
-    jl.fit("chinchilla", runs, space="logs")  # pyright: ignore[reportArgumentType]
+    jl.fit("chinchilla", runs, residuals="logs")  # pyright: ignore[reportArgumentType]
     jl.fit("chinchilla", runs, delta="1e-3")  # pyright: ignore[reportArgumentType]
     fit.parameters  # pyright: ignore[reportAttributeAccessIssue]
     assert_type(jl.planning.best_run(shifted, batch.params, 1e21).N, jax.Array)

@@ -226,7 +226,7 @@ def test_intervals_of_known_draws():
 
 
 def test_basic_intervals_are_said_to_be_short(chinchilla_fit):
-    drawn = jl.bootstrap(chinchilla_fit, TABLE, 8, n_starts=8, screen=2)
+    drawn = jl.bootstrap(chinchilla_fit, TABLE, 8, n_starts=8, n_local=2)
     for ask in (
         lambda: drawn.conf_int(method="basic"),
         lambda: drawn.prediction(N=1e10, D=1e12, method="basic"),
@@ -282,12 +282,12 @@ def test_bca_intervals_are_scipys(own_laws):
     found = interval_of(x.mean(), draws, method="bca", left_out=without)
     np.testing.assert_allclose(found[2:], expected, rtol=1e-9)
 
-    @jl.law(linear=("a",), space="linear")
+    @jl.law(linear=("a",), residuals="linear")
     def level(x, *, a=jl.real(-3, 3)):
         return a + 0 * x
 
     table = {"x": np.arange(25.0), "loss": x}
-    ours = jl.bootstrap(level, table, 4000, delta=np.inf, space="linear", progress=False)
+    ours = jl.bootstrap(level, table, 4000, delta=np.inf, residuals="linear", progress=False)
     np.testing.assert_allclose(ours.left_out.params["a"], without, rtol=1e-6)
     width = expected.high - expected.low
     for found in (
@@ -318,7 +318,7 @@ def test_notes_say_what_the_resamples_were_short_of(chinchilla_fit):
         ({"kind": "residual", "groups": "N"}, "use kind='case' or 'wild'"),
         ({"delta": 1.0}, "delta: a fit brings these itself"),
         ({"kinds": "case"}, "kinds"),
-        ({"screen": -1}, "screen must be at least 1"),
+        ({"n_local": -1}, "n_local must be at least 1"),
         ({"n_starts": 0}, "n_starts must be at least 1"),
         ({"work_dir": "é\0"}, "text without NUL bytes"),
         ({"compile_cache": "é\0"}, "text without NUL bytes"),

@@ -18,7 +18,7 @@ from jaxlaw.uncertainty._fit_problem import fitted
 TABLE = simulate.experiment("chinchilla").table
 TRUTH = simulate.TRUTHS["chinchilla"]
 POINT = {"N": 1e11, "D": 2e12}
-LEAST = {"delta": np.inf, "space": "linear"}
+LEAST = {"delta": np.inf, "residuals": "linear"}
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +27,7 @@ def line():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(jl.laws._base, "_REGISTRY", dict(jl.laws._base._REGISTRY))
 
-        @jl.law(linear=("a", "b"), space="linear")
+        @jl.law(linear=("a", "b"), residuals="linear")
         def straight_line(x, *, a=jl.real(-3, 3), b=jl.real(-3, 3)):
             return a + b * x
 

@@ -139,7 +139,7 @@ def inflection_command(
     ] = "points",
     level: opt.Level = 0.95,
     n_starts: opt.Starts = 512,
-    screen: opt.Screen = 16,
+    n_local: opt.Local = 16,
     seed: Annotated[int, typer.Option(min=0, help="Of the draws and of the starts.")] = 0,
     out: opt.Out = None,
     as_json: opt.Json = False,
@@ -155,7 +155,7 @@ def inflection_command(
     check_out(out)
     found = jl.inflection_ratio(
         jl.read_runs(data, **reading), split=split, at=numbers_of(at, "--at"),
-        n_resamples=resamples, level=level, resample=resample, n_starts=n_starts, screen=screen,
+        n_resamples=resamples, level=level, resample=resample, n_starts=n_starts, n_local=n_local,
         seed=seed,
     )  # fmt: skip
     record = {

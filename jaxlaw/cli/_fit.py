@@ -101,7 +101,7 @@ def fit_command(
         ),
     ] = "sobol",
     n_starts: opt.Starts = 4096,
-    screen: opt.Screen = 64,
+    n_local: opt.Local = 64,
     no_screen: opt.NoScreen = False,
     solver: opt.Solver = "newton",
     asymmetry: Annotated[float, typer.Option(help="Factor below the curve.")] = 1.0,
@@ -125,7 +125,7 @@ def fit_command(
     options = {
         "starts": starts,
         "n_starts": n_starts,
-        "screen": False if no_screen else screen,
+        "n_local": False if no_screen else n_local,
         "solver": solver,
         "asymmetry": asymmetry,
         "seed": seed,

@@ -125,9 +125,14 @@ Constraint = Annotated[
     typer.Option(help="dcpt: paper or observed.", autocompletion=completed(("paper", "observed"))),
 ]
 Delta = Annotated[float | None, typer.Option(help="Huber threshold.")]
-Space = Annotated[
+Residuals = Annotated[
     str | None,
-    typer.Option(help="Residuals: log or linear.", autocompletion=completed(("log", "linear"))),
+    typer.Option(
+        "--residuals",
+        "--space",
+        help="Residuals: log or linear.",
+        autocompletion=completed(("log", "linear")),
+    ),
 ]
 Fix = Annotated[list[str] | None, typer.Option(help="alpha=0.34; repeatable.")]
 Tie = Annotated[list[str] | None, typer.Option(help="beta=alpha; repeatable.")]
@@ -136,7 +141,9 @@ Base = Annotated[Path | None, typer.Option(help="cpt-chinchilla: a from-scratch 
 
 # How it is searched for.
 Starts = Annotated[int, typer.Option(min=1, help="Size of the Sobol sample.")]
-Screen = Annotated[int, typer.Option(min=1, help="The best of them are solved.")]
+Local = Annotated[
+    int, typer.Option("--n-local", "--screen", min=1, help="The best of them are solved.")
+]
 NoScreen = Annotated[bool, typer.Option("--no-screen", help="Solve all.")]
 Solver = Annotated[str, typer.Option(help="newton or lbfgs.", autocompletion=completed(SOLVERS))]
 
@@ -330,7 +337,7 @@ def _reading(
 def _posing(
     constraint: Constraint = None,
     delta: Delta = None,
-    space: Space = None,
+    residuals: Residuals = None,
     fix: Fix = None,
     tie: Tie = None,
     bound: Bound = None,
@@ -340,7 +347,7 @@ def _posing(
     asked = {
         "constraint": constraint,
         "delta": delta,
-        "space": space,
+        "residuals": residuals,
         "fixed": numbers_of(fix, "--fix"),
         "tied": pairs(tie, "--tie"),
         "bounds": ranges_of(bound, "--bound"),

@@ -65,7 +65,7 @@ def study_command(
         list[str] | None, typer.Option(help="Of a law: dcpt=paper; repeatable.")
     ] = None,
     n_starts: opt.Starts = 4096,
-    screen: opt.Screen = 64,
+    n_local: opt.Local = 64,
     no_screen: opt.NoScreen = False,
     solver: opt.Solver = "newton",
     seed: Annotated[int, typer.Option(min=0, help="Of the Sobol sample.")] = 0,
@@ -99,7 +99,7 @@ def study_command(
             law: {"constraint": name} for law, name in pairs(constraint, "--constraint").items()
         },
         n_starts=n_starts,
-        screen=False if no_screen else screen,
+        n_local=False if no_screen else n_local,
         solver=solver,
         seed=seed,
         **posing,

@@ -72,7 +72,7 @@ def bootstrap_command(
     ] = "percentile",
     at: opt.PredictAt = None,
     n_starts: Annotated[int, typer.Option(min=1, help="Starts of a resample.")] = 64,
-    screen: Annotated[int, typer.Option(min=1, help="The best of them are solved.")] = 8,
+    n_local: opt.Local = 8,
     seed: Annotated[int, typer.Option(min=0, help="Of the draws.")] = 0,
     draws: Annotated[
         Path | None,
@@ -98,7 +98,7 @@ def bootstrap_command(
     found = jl.bootstrap(
         law_or_fit(law), data, n, kind=kind, groups=opt.columns_named(groups), seed=seed,
         base=loaded(base, "fit", "bootstrap") if base else None,
-        n_starts=n_starts, screen=screen, **reading, **posing, **working,
+        n_starts=n_starts, n_local=n_local, **reading, **posing, **working,
     )  # fmt: skip
     if opt.is_silent(working):
         return

@@ -697,7 +697,7 @@ def target_column(runs: Runs, law: Law) -> str:
 def _target(runs: Runs, law: Law) -> Column:
     name = target_column(runs, law)
     series = _series(runs, name, f", which law {law.name} predicts", law.target)
-    positive = law.space == "log" or law.target == "loss"
+    positive = law.residuals == "log" or law.target == "loss"
     spec = Input(law.target, domain="positive" if positive else "real")
     return Column(runs.location(name), numbers(series, runs.location(name)), 1.0, 1.0, False, spec)
 

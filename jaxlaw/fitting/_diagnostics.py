@@ -76,7 +76,7 @@ def _residuals(
     inputs = {name: data.inputs[name] for name in problem.law.input_names}
     return Residuals(
         data.target, -linear.residuals, linear.jacobian[:, moving], inputs, data.weight, rows,
-        evidence.get("word", "row"), problem.model.space == "log", evidence.get("runs"),
+        evidence.get("word", "row"), problem.model.residuals == "log", evidence.get("runs"),
     )  # fmt: skip
 
 
@@ -226,7 +226,7 @@ def _on_floor(problem: FitProblem, linear: Linearisation) -> list[Note]:
     if not law.with_floor:
         return []
     jacobian, logs, target = linear.jacobian, linear.prediction, data.target
-    if problem.model.space == "linear":
+    if problem.model.residuals == "linear":
         with np.errstate(divide="ignore", invalid="ignore"):
             jacobian, logs, target = jacobian / logs[:, None], np.log(np.abs(logs)), np.log(target)
     left, root = target - logs, np.sqrt(data.weight)

@@ -4,7 +4,7 @@ The stages of a default fit:
 
 1. 4,096 starts from a Sobol sample of the law's ranges (``starts``, ``n_starts``);
 2. the coefficients the law is linear in are solved for at each, the objective is evaluated and
-   the 64 best go on (``screen``; False solves all as they are);
+   the 64 best go on (``n_local``; False solves all as they are);
 3. the batch solver takes every one of them to its end (``solver``);
 4. jaxopt's L-BFGS finishes the best distinct candidates, and what it finds is reported.
 
@@ -23,6 +23,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from jaxlaw import laws
+from jaxlaw._deprecated import renamed_arguments
 from jaxlaw._jit import in_float64, programs_in
 from jaxlaw._typed import Seed, StartCount, checked
 from jaxlaw.data._runs import Observations, Runs, read_runs
@@ -41,7 +42,7 @@ from jaxlaw.fitting._objective import (
     scale_on_host,
     summed_huber,
 )
-from jaxlaw.fitting._options import FitOptions, law_and_options
+from jaxlaw.fitting._options import OLD_NAMES, FitOptions, law_and_options
 from jaxlaw.fitting._problem import FitProblem, build_problem
 from jaxlaw.fitting._result import Fit, RunnerUp
 from jaxlaw.fitting._starts import first_starts, on_grid
@@ -63,6 +64,7 @@ class _Rough(NamedTuple):
     note: Note
 
 
+@renamed_arguments(**OLD_NAMES)
 @checked
 def fit(
     law: str | Law,
@@ -73,10 +75,10 @@ def fit(
     constraint: Literal["paper", "observed"] | None = None,
     starts: Any = "sobol",
     n_starts: StartCount = 4096,
-    screen: int | Literal[False] = 64,
+    n_local: int | Literal[False] | None = 64,
     solver: str = "newton",
     delta: float | None = None,
-    space: Literal["log", "linear"] | None = None,
+    residuals: Literal["log", "linear"] | None = None,
     asymmetry: float = 1.0,
     fixed: Mapping[str, float] | None = None,
     tied: Mapping[str, str] | None = None,
@@ -103,10 +105,10 @@ def fit(
         starts: ``"sobol"``, ``"grid"`` (the source's; where that prints none and jaxlaw has its
             own, a note says so), (S, p) array, DataFrame, or dict of the values to combine.
         n_starts: size of the Sobol sample.
-        screen: how many of the best starts are solved; False for all.
+        n_local: number of the best starts that are solved; None or False for all.
         solver: ``"newton"``, or ``"lbfgs"`` for jaxopt's on every start, as in the papers.
         delta: Huber threshold; the law's own if None; ``inf`` for least squares.
-        space: residuals in ``"log"`` or ``"linear"``; the law's own if None.
+        residuals: residuals in ``"log"`` or ``"linear"``; the law's own if None.
         asymmetry: factor on the loss of points below the curve.
         fixed, tied, bounds: parameters held at a value, equal to another, in a range.
         base: a from-scratch fit that cpt-chinchilla takes E, A and alpha from;
@@ -129,10 +131,10 @@ def fit(
         WorkError: the work folder cannot be written.
     """
     law, options = law_and_options(
-        law, constraint=constraint, base=base, delta=delta, space=space, asymmetry=asymmetry,
-        fixed=fixed, tied=tied, bounds=bounds, starts=starts, n_starts=n_starts, screen=screen,
-        solver=solver, seed=seed, work_dir=work_dir, progress=progress, distributed=distributed,
-        compile_cache=compile_cache,
+        law, constraint=constraint, base=base, delta=delta, residuals=residuals,
+        asymmetry=asymmetry, fixed=fixed, tied=tied, bounds=bounds, starts=starts,
+        n_starts=n_starts, n_local=n_local, solver=solver, seed=seed, work_dir=work_dir,
+        progress=progress, distributed=distributed, compile_cache=compile_cache,
     )  # fmt: skip
     return fit_with(law, read_runs(runs, columns, units, **reading), options, strict)
 
@@ -160,13 +162,13 @@ def _fitted(law: Law, runs: Runs, options: FitOptions) -> tuple[Fit, bool]:
         problem = build_problem(law, *in_order(observations), options, method.linear_coefficients)
         check_elementwise(problem, observations.inputs)
         rough = None
-        if options.screen and (observations.weight > 0).sum() > MANY_ROWS:
+        if options.n_local and (observations.weight > 0).sum() > MANY_ROWS:
             rough = _on_sample(problem, observations, work)
             # The sample's work is in the folder itself, where other files would be refused.
             work = options.work("all-rows")
         first = first_starts(problem) if rough is None else rough.starts
-        screen = options.screen if rough is None else False
-        (optimum,) = find_optima(method, Task(problem.model, problem.data), first, screen, work)
+        n_local = options.n_local if rough is None else False
+        (optimum,) = find_optima(method, Task(problem.model, problem.data), first, n_local, work)
         if rough is not None:
             optimum = _with_shares(optimum, rough.optimum)
         if not np.isfinite(optimum.objective):
@@ -198,7 +200,7 @@ def _on_sample(problem: FitProblem, observations: Observations, work: Work) -> _
         weight[rows], options, options.method.linear_coefficients,
     )  # fmt: skip
     task = Task(few.model, few.data)
-    (optimum,) = find_optima(options.method, task, first_starts(few), options.screen, work)
+    (optimum,) = find_optima(options.method, task, first_starts(few), options.n_local, work)
     if not np.isfinite(optimum.objective):
         return None
     agreeing = np.linspace(0, len(optimum.agreeing) - 1, _FROM_SAMPLE).round().astype(int)
@@ -292,7 +294,7 @@ def _report(problem: FitProblem, observations: Observations, optimum: Optimum) -
         n_observations=int((observations.weight > 0).sum()),
         n_dropped=observations.dropped,
         delta=float("inf") if delta >= LARGEST_DELTA else delta,
-        space=problem.model.space,
+        residuals=problem.model.residuals,
         asymmetry=float(data.asymmetry),
         fixed=dict(options.fixed),
         tied=dict(options.tied),
@@ -312,7 +314,7 @@ def _on_the_objective(problem: FitProblem, objective: float, predicted: np.ndarr
     the reported parameters on the runs as they were read.
     """
     data = problem.on_host
-    there = summed_huber(data, problem.model.space, predicted)
+    there = summed_huber(data, problem.model.residuals, predicted)
     floor = float(rounding_floor(problem.model, data)) * scale_on_host(data)
     if abs(there - objective) <= max(AGREE * objective, floor):
         return []

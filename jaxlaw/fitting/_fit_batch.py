@@ -11,12 +11,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxlaw import laws
+from jaxlaw._deprecated import renamed_arguments
 from jaxlaw._jit import compiled
 from jaxlaw._typed import as_array, checked
 from jaxlaw.errors import UsageError
 from jaxlaw.fitting._engine import Lanes, problem_axes, problem_count, where
 from jaxlaw.fitting._objective import Problem, evaluate, scale_of
-from jaxlaw.fitting._options import FitOptions
+from jaxlaw.fitting._options import OLD_NAMES, FitOptions
 from jaxlaw.fitting._problem import FitProblem, build_problem
 from jaxlaw.fitting._starts import sobol
 from jaxlaw.fitting._transform import Array, Model, in_own_units
@@ -45,6 +46,7 @@ class BatchFit(NamedTuple):
     agreement: Array
 
 
+@renamed_arguments(**OLD_NAMES)
 @checked
 def fit_batch(
     law: str | Law,
@@ -54,7 +56,7 @@ def fit_batch(
     starts: Any = 64,
     *,
     delta: float | Array | None = None,
-    space: Literal["log", "linear"] | None = None,
+    residuals: Literal["log", "linear"] | None = None,
     asymmetry: float | Array = 1.0,
 ) -> BatchFit:
     """Fit P problems that share their inputs, from S starts each.
@@ -79,7 +81,7 @@ def fit_batch(
         starts: (S, p) natural values in the law's own units, columns in the law's order
             (for a constrained law, the raised parameter as its excess); or a number, for a
             Sobol sample of the law's ranges.
-        delta, space, asymmetry: as in :func:`jaxlaw.fit`.
+        delta, residuals, asymmetry: as in :func:`jaxlaw.fit`.
 
     Returns:
         :class:`BatchFit`.
@@ -110,7 +112,7 @@ def fit_batch(
             )
     options = FitOptions(
         delta=None if delta is None else _scalar("delta", delta, kind),  # type: ignore[arg-type]
-        space=space,
+        residuals=residuals,
         asymmetry=_scalar("asymmetry", asymmetry, kind),  # type: ignore[arg-type]
     )
     problem = build_problem(law, inputs, targets, weights, options)

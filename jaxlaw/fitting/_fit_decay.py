@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 
 from jaxlaw import laws
+from jaxlaw._deprecated import renamed_arguments
 from jaxlaw._typed import checked
 from jaxlaw.data import LossCurves
 from jaxlaw.errors import UsageError
 from jaxlaw.fitting._fit import fit
+from jaxlaw.fitting._options import OLD_NAMES
 from jaxlaw.fitting._result import Fit
 from jaxlaw.laws._base import Law
 from jaxlaw.notes import Note
@@ -21,6 +23,7 @@ _CLOSE = 0.02  # tolerance of log(1 − λ): 2 % of 1 − λ
 _WORSE = 1.01  # objectives up to this many times the best are as good as it
 
 
+@renamed_arguments(**OLD_NAMES)
 @checked
 def fit_decay(
     law: str | Law,

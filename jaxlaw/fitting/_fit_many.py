@@ -121,7 +121,7 @@ def fit_many(
         if also is not None:
             columns = dict(zip(law.parameter_names, np.transpose(also), strict=True))
             starts = np.concatenate([starts, problem.coordinates(columns)])
-        optima = find_optima(method, task, starts, options.screen, work)
+        optima = find_optima(method, task, starts, options.n_local, work)
         coordinates = np.stack([optimum.coordinates for optimum in optima])
         scale = scale_on_host(problem.data)
         return Refits(

@@ -78,7 +78,7 @@ def _linearised(model: Model, problem: Problem, coordinates: jax.Array) -> tuple
     def values(at: jax.Array) -> Any:
         params = problem.transform(model).to_natural(tuple(at))
         prediction = jnp.broadcast_to(predict(model, problem, at), problem.target.shape)
-        prediction = jnp.log(prediction) if model.space == "log" else prediction
+        prediction = jnp.log(prediction) if model.residuals == "log" else prediction
         both = prediction, jnp.stack([params[name] for name in model.law.parameter_names])
         return both, both
 

@@ -16,7 +16,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import jax
 import numpy as np
@@ -117,7 +117,7 @@ def find_optima(
     method: Solver,
     task: Task,
     starts: np.ndarray,
-    screen: int | bool = False,
+    n_local: int | Literal[False] | None = None,
     work: Work | None = None,
 ) -> list[Optimum]:
     """The optimum of every problem.
@@ -126,7 +126,7 @@ def find_optima(
         method: the batch solver.
         task: the problems.
         starts: (S, p) coordinates, for all problems.
-        screen: how many of the best starts of a problem are solved; False for all.
+        n_local: number of the best starts of a problem that are solved; None or False for all.
         work: devices, processes, folder and bar.
 
     Returns:
@@ -135,9 +135,9 @@ def find_optima(
     work = work or Work()
     jaxopt()  # imported before there are threads
     if work.folder is not None:
-        work.claim(_description(method, task, starts, screen))
+        work.claim(_description(method, task, starts, n_local))
     task = task._replace(problems=jax.tree.map(np.asarray, task.problems))
-    size = int(screen) if screen and screen < len(starts) else len(starts)
+    size = int(n_local) if n_local and n_local < len(starts) else len(starts)
     anywhere = np.broadcast_to(starts[0], (task.count, min(CANDIDATES, size), starts.shape[1]))
     finish, _ = _solving(FINISHER, task, anywhere, work.memory)
     with meanwhile(lambda: finish([])):  # compiles
@@ -410,7 +410,7 @@ def _by_problem(results: Sequence[Arrays], chunks: Sequence[Chunk]) -> list[list
 
 
 def _description(
-    method: Solver, task: Task, starts: np.ndarray, screen: int | bool
+    method: Solver, task: Task, starts: np.ndarray, n_local: int | Literal[False] | None
 ) -> dict[str, str]:
     """What a batch is made of, in the words of a work folder's manifest."""
     first = jax.tree.map(np.asarray, task.problems)
@@ -425,7 +425,7 @@ def _description(
     versions = [
         f"{name} {importlib.metadata.version(name)}" for name in ("jaxlaw", "jax", "jaxopt")
     ]
-    settings = (method.name, method.settings, FINISHER.settings, screen, task.model.space)
+    settings = (method.name, method.settings, FINISHER.settings, n_local, task.model.residuals)
     sizes = (CANDIDATES, KEPT, MEMBERS, SCREENED, SOLVED, jax.default_backend())
     return {
         "law": task.model.law.name,

@@ -32,7 +32,7 @@ class Problem(NamedTuple):
 
     Attributes:
         inputs: name → (n,), in the law's own units.
-        target: (n,), log target where ``space`` is log.
+        target: (n,), log target where ``residuals`` are of logarithms.
         weight: (n,), zero where a point is held out.
         low, high: (p,), search box in coordinates.
         delta: Huber threshold.
@@ -79,9 +79,9 @@ def predict(model: Model, problem: Problem, coordinates: Any) -> Array:
     return model.law(problem.transform(model).to_natural(coordinates), **problem.inputs)
 
 
-def residual(space: str, problem: Problem, prediction: Array) -> Array:
-    """Prediction minus target, in the model's space: positive for points below the curve."""
-    transformed = jnp.log(prediction) if space == "log" else prediction
+def residual(residuals: str, problem: Problem, prediction: Array) -> Array:
+    """Prediction minus target, of logarithms or not: positive for points below the curve."""
+    transformed = jnp.log(prediction) if residuals == "log" else prediction
     return transformed - problem.target
 
 
@@ -92,7 +92,7 @@ def to_level(model: Model, problem: Problem, coordinates: Array) -> Array:
     too high or too low is no worse than its best multiple.
     """
     predicted = predict(model, problem, coordinates)
-    target = problem.target if model.space == "log" else jnp.log(jnp.abs(problem.target))
+    target = problem.target if model.residuals == "log" else jnp.log(jnp.abs(problem.target))
     off = jnp.sum(problem.weight * (target - jnp.log(predicted))) / jnp.sum(problem.weight)
     factor = jnp.where(jnp.isfinite(off), jnp.exp(off), 1.0)
     linear = np.isin(np.arange(len(model.scales)), linear_coordinates(model))
@@ -116,7 +116,7 @@ def rounding_floor(model: Model, problem: Problem) -> Array:
     Of one problem, or of many with leading axes on their fields; on the host of numpy's arrays.
     """
     size = 1e-9
-    if model.space != "log":
+    if model.residuals != "log":
         size = size * abs(problem.target).mean(axis=-1)
     return problem.weight.sum(axis=-1) * size**2 / 2 / scale_of(problem.delta)
 
@@ -140,18 +140,18 @@ def _scaled_weight(problem: Problem, difference: Array) -> Array:
 
 def scaled_value(model: Model, problem: Problem, coordinates: Any) -> Array:
     """What the solvers minimise, at coordinates (p,)."""
-    difference = residual(model.space, problem, predict(model, problem, coordinates))
+    difference = residual(model.residuals, problem, predict(model, problem, coordinates))
     return huber(problem, difference, problem.delta) / scale_of(problem.delta)
 
 
-def value_at_level(space: str, problem: Problem, predicted: Array) -> Array:
+def value_at_level(residuals: str, problem: Problem, predicted: Array) -> Array:
     """Scaled objective of a prediction (n,), for choosing among starts.
 
     Of logarithms, with the weighted mean residual taken off: a start that is only too high or
     too low is no worse than its best multiple.
     """
-    difference = residual(space, problem, predicted)
-    if space == "log":
+    difference = residual(residuals, problem, predicted)
+    if residuals == "log":
         difference -= (difference @ problem.weight) / jnp.sum(problem.weight)
     return huber(problem, difference, problem.delta) / scale_of(problem.delta)
 
@@ -166,9 +166,9 @@ def value_and_gradient(model: Model, problem: Problem, coordinates: Array) -> tu
 
         us = tuple(coordinates)
         predicted = prediction(*us)
-        difference = residual(model.space, problem, predicted)
+        difference = residual(model.residuals, problem, predicted)
         pull = _pull(problem, difference, problem.delta)
-        if model.space == "log":
+        if model.residuals == "log":
             pull = pull / predicted
         value = huber(problem, difference, problem.delta) / scale_of(problem.delta)
         return value, rows_of(_slopes(prediction, us), len(pull)) @ pull
@@ -212,13 +212,13 @@ def evaluate(
 
         us = tuple(coordinates)
         predicted, slopes = prediction(*us), _slopes(prediction, us)
-        inverse = 1.0 / predicted if model.space == "log" else 1.0
+        inverse = 1.0 / predicted if model.residuals == "log" else 1.0
         columns = rows_of([slope * inverse for slope in slopes], len(predicted))
-        difference = residual(model.space, problem, predicted)
+        difference = residual(model.residuals, problem, predicted)
         pull = _pull(problem, difference, next_delta)
         stiff = _scaled_weight(problem, difference) * (jnp.abs(difference) <= next_delta)
         bend = curvature * pull
-        if model.space == "log":
+        if model.residuals == "log":
             # ∂²log f = ∂²f/f − ∂log f·∂log f; the last part joins the Gauss–Newton product.
             stiff, bend = stiff - bend, bend * inverse
         reach = columns**2 @ _scaled_weight(problem, difference)
@@ -348,16 +348,16 @@ def metrics(
     return result
 
 
-def summed_huber(problem: Problem, space: str, prediction: np.ndarray) -> float:
+def summed_huber(problem: Problem, residuals: str, prediction: np.ndarray) -> float:
     """The objective of a prediction (n,), on the host: what solvers minimise, not scaled.
 
     Args:
         problem: one problem.
-        space: residuals in ``log`` or ``linear``, as the problem's target.
+        residuals: residuals in ``log`` or ``linear``, as the problem's target.
         prediction: (n,) at its observations, in their order.
     """
     with np.errstate(divide="ignore", invalid="ignore"):
-        transformed = np.log(prediction) if space == "log" else prediction
+        transformed = np.log(prediction) if residuals == "log" else prediction
     return residual_huber(problem, transformed - np.asarray(problem.target))
 
 

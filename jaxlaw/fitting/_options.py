@@ -28,7 +28,7 @@ class FitOptions:
 
     Attributes:
         delta: Huber threshold; the law's own if None, least squares if infinite.
-        space: residuals in ``log`` or ``linear``; the law's own if None.
+        residuals: residuals in ``log`` or ``linear``; the law's own if None.
         asymmetry: factor on the loss of points below the curve; above 1 the curve is drawn
             towards the lower envelope of the data.
         fixed: parameter → the value it has.
@@ -36,7 +36,7 @@ class FitOptions:
         bounds: parameter → (lowest, highest), either None.
         starts: ``"sobol"``, ``"grid"`` or values.
         n_starts: size of the Sobol sample.
-        screen: number of the best starts that are solved; None or False for all.
+        n_local: number of the best starts that are solved; None or False for all.
         solver: name of the batch solver.
         seed: seed of the Sobol sample.
         work_dir: folder that keeps finished parts of a long fit.
@@ -46,14 +46,14 @@ class FitOptions:
     """
 
     delta: float | None = None
-    space: Literal["log", "linear"] | None = None
+    residuals: Literal["log", "linear"] | None = None
     asymmetry: float = 1.0
     fixed: Mapping[str, float] = field(default_factory=dict)
     tied: Mapping[str, str] = field(default_factory=dict)
     bounds: Mapping[str, tuple[float | None, float | None]] = field(default_factory=dict)
     starts: Any = "sobol"
     n_starts: StartCount = 4096
-    screen: int | Literal[False] | None = 64
+    n_local: int | Literal[False] | None = 64
     solver: str = "newton"
     seed: Seed = 0
     work_dir: str | Path | None = None
@@ -89,17 +89,19 @@ class FitOptions:
             UsageError: unknown parameters, contradictions, thresholds that are not positive.
         """
         self._check_parameters(law)
-        if self.space not in (None, "log", "linear"):
-            hint = nearest(str(self.space), ("log", "linear"))
-            raise UsageError(f"space is 'log' or 'linear', not {self.space!r}.{hint}")
+        if self.residuals not in (None, "log", "linear"):
+            hint = nearest(str(self.residuals), ("log", "linear"))
+            raise UsageError(f"residuals is 'log' or 'linear', not {self.residuals!r}.{hint}")
         if self.delta is not None and not self.delta > 1e-100:  # its square must not vanish
             raise UsageError(f"delta must be positive, not {self.delta}")
         if not self.asymmetry > 0:
             raise UsageError(f"asymmetry must be positive, not {self.asymmetry}")
         if self.n_starts < 1:
             raise UsageError(f"n_starts must be at least 1, not {self.n_starts}")
-        if self.screen is not None and self.screen is not False and self.screen < 1:
-            raise UsageError(f"screen must be at least 1, or False to solve all, not {self.screen}")
+        if self.n_local is not None and self.n_local is not False and self.n_local < 1:
+            raise UsageError(
+                f"n_local must be at least 1, or False to solve all, not {self.n_local}"
+            )
         if self.solver not in SOLVERS:
             raise UsageError(
                 f"there is no solver '{self.solver}'; solvers: {', '.join(SOLVERS)}."
@@ -133,8 +135,10 @@ class FitOptions:
 FitOptions.__init__.__name__ = "fit"
 FitOptions.__init__ = checked(FitOptions.__init__)  # type: ignore[method-assign]
 
+#: Old names of keywords that every entry point takes.
+OLD_NAMES = {"space": "residuals", "screen": "n_local", "share": "corpus"}
 #: Options that say what is fitted; a fit knows its own.
-OBJECTIVE = ("delta", "space", "asymmetry", "fixed", "tied", "bounds")
+OBJECTIVE = ("delta", "residuals", "asymmetry", "fixed", "tied", "bounds")
 #: Keywords that say what is fitted: those that a law of a study may have of its own.
 OF_LAW = ("constraint", *OBJECTIVE, "base")
 _NAMES = {*OF_LAW, *(one.name for one in dataclasses.fields(FitOptions))}

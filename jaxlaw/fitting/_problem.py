@@ -91,7 +91,7 @@ class FitProblem:
 
     def transformed(self, targets: Any) -> Any:
         """Targets in the space of the residuals: their logarithms, or as they are."""
-        return np.log(targets) if self.model.space == "log" else targets
+        return np.log(targets) if self.model.residuals == "log" else targets
 
     def coordinates_of_starts(self, starts: np.ndarray) -> np.ndarray:
         """Search coordinates of starts (…, p), which are natural values at the centre."""
@@ -182,7 +182,7 @@ def build_problem(
     index = {name: k for k, name in enumerate(law.parameter_names)}
     model = Model(
         law=law,
-        space=options.space or law.space,
+        residuals=options.residuals or law.residuals,
         scales=tuple(
             "linear" if linear_coefficients and spec.name in law.linear_parameters else spec.scale
             for spec in law.parameters
@@ -199,7 +199,7 @@ def build_problem(
     own = {name: jnp.asarray(_as_rows(values, 0), kind) for name, values in inputs.items()}
     data = Problem(
         inputs=own,
-        target=jnp.asarray(_as_rows(xp.log(target) if model.space == "log" else target), kind),
+        target=jnp.asarray(_as_rows(xp.log(target) if model.residuals == "log" else target), kind),
         weight=jnp.asarray(_as_rows(weight), kind),
         low=jnp.asarray(low, kind),
         high=jnp.asarray(high, kind),

@@ -54,7 +54,7 @@ class Fit(WithMetrics, FittedLaw):
         runner_up: next best optimum, or None.
         n_observations: number of rows fitted.
         n_dropped: number of rows dropped on request.
-        delta, space, asymmetry: settings of the objective.
+        delta, residuals, asymmetry: settings of the objective.
         tied, bounds: as they were given; None in files that older versions wrote.
         solver: name of what solved the starts.
         optima: (objective, share of the solved starts) of the distinct optima where starts ended,
@@ -71,7 +71,7 @@ class Fit(WithMetrics, FittedLaw):
     runner_up: RunnerUp | None
     n_observations: int
     n_dropped: int
-    space: str
+    residuals: str
     asymmetry: float
     solver: str = "newton"
     tied: dict[str, str] | None = None
@@ -80,6 +80,7 @@ class Fit(WithMetrics, FittedLaw):
     sample: np.ndarray | None = None
 
     ends = renamed_property("ends", "optima")
+    space = renamed_property("space", "residuals")
 
     @property
     def success(self) -> bool:
@@ -95,7 +96,7 @@ class Fit(WithMetrics, FittedLaw):
 
     def _evidence(self) -> list[str]:
         evidence = [
-            f"  objective {self.objective:.8g} (sum of Huber, δ {self.delta:g}, {self.space})",
+            f"  objective {self.objective:.8g} (sum of Huber, δ {self.delta:g}, {self.residuals})",
             accuracy_line(self.metrics),
             f"  {self.status}; {self.agreement:.0%} of {self.n_solved} solved starts agree "
             f"({self.n_starts} tried)",

@@ -84,7 +84,7 @@ def _renamed(record: dict[str, Any], schema: int) -> dict[str, Any]:
     """The record with today's names of its fields."""
     if schema >= 6:
         return record
-    names = {"areas": "area_options", "ends": "optima"}
+    names = {"areas": "area_options", "ends": "optima", "space": "residuals"}
     return {names.get(name, name): value for name, value in record.items()}
 
 
@@ -99,7 +99,7 @@ def _with_sums(record: dict[str, Any]) -> dict[str, float]:
     found = records.fields(record["metrics"], "metrics", old)
     found = {name: records.number(value, f"metrics.{name}") for name, value in found.items()}
     objective = records.number(record["objective"], "objective")
-    mean = found["huber" if record["space"] == "log" else "huber_linear"]
+    mean = found["huber" if record["residuals"] == "log" else "huber_linear"]
     total = float(records.count(record["n_observations"], "n_observations"))
     if record["asymmetry"] == 1 and mean > 0:
         total = objective / mean
@@ -163,7 +163,7 @@ def _evidence(law: Law, values: dict[str, Any]) -> dict[str, Any]:
         "tied": _tied(law, values["tied"]),
         "bounds": _bounds(law, values["bounds"]),
         "optima": _optima(values["optima"]),
-        "space": records.text(values["space"], "space", ("log", "linear")),
+        "residuals": records.text(values["residuals"], "residuals", ("log", "linear")),
         **{name: records.text(values[name], name) for name in ("status", "solver")},
         **{name: number(values[name], name, 0.0) for name in _AT_LEAST_ZERO},
         **{name: records.count(values[name], name) for name in _COUNTS},

@@ -38,14 +38,14 @@ class Model(NamedTuple):
 
     Attributes:
         law: the law.
-        space: residuals of the ``log`` of the target or ``linear`` in it.
+        residuals: ``log`` for residuals of the target's logarithm, ``linear`` for its own.
         scales: for each parameter, whether its coordinate is its ``log`` or ``linear``.
         tied: for each parameter the index of the one whose value it takes (itself, if free).
         chart: whether the law's chart stands between coordinates and parameters.
     """
 
     law: Law
-    space: str
+    residuals: str
     scales: tuple[str, ...]
     tied: tuple[int, ...]
     chart: bool

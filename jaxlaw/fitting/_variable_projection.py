@@ -50,7 +50,7 @@ def terms(model: Model, problem: Problem, coordinates: Array) -> Array:
 def valued(model: Model, problem: Problem, parts: Array) -> tuple[Array, Array]:
     """Objective and best coefficients (k,) of a start with such :func:`terms`."""
     found = coefficients(model, problem, parts)
-    return value_at_level(model.space, problem, prediction(parts, found)), found
+    return value_at_level(model.residuals, problem, prediction(parts, found)), found
 
 
 def coefficients(model: Model, problem: Problem, parts: Array) -> Array:
@@ -65,8 +65,8 @@ def coefficients(model: Model, problem: Problem, parts: Array) -> Array:
     # Those of either sign are in every set; their bounds are kept at the end alone.
     signed = problem.transform(model).bounds()[0][solved] < 0
     base = jnp.where(signed & (low < high), 0.0, low)
-    target = jnp.exp(problem.target) if model.space == "log" else problem.target
-    weight = problem.weight / target**2 if model.space == "log" else problem.weight
+    target = jnp.exp(problem.target) if model.residuals == "log" else problem.target
+    weight = problem.weight / target**2 if model.residuals == "log" else problem.weight
     rest, each = parts[0] + base @ parts[1:], parts[1:]  # what is sought is the excess over it
     weighted = each * weight
     matrix, right = weighted @ each.T, weighted @ (target - rest)

@@ -30,6 +30,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxlaw._deprecated import renamed_arguments, renamed_property
 from jaxlaw._jit import compiled
 from jaxlaw._typed import as_real
 from jaxlaw.errors import JaxlawError, UsageError, nearest
@@ -115,7 +116,7 @@ class Law:
         formula, source: for people.
         target: the name of what the law predicts.
         delta: the Huber threshold of its source.
-        space: residuals of the ``log`` of the target, or ``linear``.
+        residuals: ``log`` for residuals of the target's logarithm, ``linear`` for its own.
         linear: parameters in which the formula is linear, the others held; None to have them read
             off the formula (:attr:`linear_parameters`).
         from_base: parameters its source takes over from a from-scratch fit.
@@ -147,7 +148,7 @@ class Law:
     source: str = ""
     target: str = "loss"
     delta: float = 1e-3
-    space: Literal["log", "linear"] = "log"
+    residuals: Literal["log", "linear"] = "log"
     linear: tuple[str, ...] | None = None
     from_base: tuple[str, ...] = ()
     constraint: Constraint | None = None
@@ -159,6 +160,8 @@ class Law:
     better: Literal["low", "high"] = "low"
     components: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     power_law_terms: Callable[[Values, Values], PowerLawTerms] | None = None
+
+    space = renamed_property("space", "residuals")
 
     def __call__(self, params: Mapping[str, Any], **inputs: Any) -> Array:
         """Evaluate the formula.
@@ -278,6 +281,7 @@ def law(
     replace: bool = False,
     **details: Any,
 ) -> Callable[[Callable[..., Array]], Law]: ...
+@renamed_arguments(space="residuals")
 def law(
     function: Callable[..., Array] | None = None,
     /,

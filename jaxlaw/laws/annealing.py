@@ -177,7 +177,7 @@ def cpt_curve_batch(
 # The shift by itself is a difference of losses, of either sign, which has no logarithm.
 _SHIFT = {
     "target": "shift",
-    "space": "linear",
+    "residuals": "linear",
     "chart": chart(hidden=False),
     "context": context,
     "components": {"shift": ("B",)},

@@ -48,7 +48,7 @@ CONTINUE = "continue"
 FEWEST = 3  # checkpoints that determine the law's three parameters
 FIRST = 4  # checkpoints whose law the later ones are compared with, as in Isik 2024, §4
 _BLEU = "downstream-bleu"
-_VALUE_SEARCH = FitOptions(n_starts=256, screen=8)  # 16 move no interval by more than 0.5 %
+_VALUE_SEARCH = FitOptions(n_starts=256, n_local=8)  # 16 move no interval by more than 0.5 %
 
 
 # The value of a corpus
@@ -388,7 +388,7 @@ _FAR = 10  # times the most data seen: an extrapolation to doubt
 _CLOSE = 0.05  # of the resamples: a model ahead in more may be the better one
 _CHANCE = 0.01  # that of models of one scatter some is said to have its own
 _FALLS = 0.01  # of the highest score: a larger fall is not noise
-_CHOICE_SEARCH = FitOptions(n_starts=512, screen=32)
+_CHOICE_SEARCH = FitOptions(n_starts=512, n_local=32)
 _SHOWN = 5  # models named in a note
 
 

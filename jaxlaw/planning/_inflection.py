@@ -187,7 +187,7 @@ class InflectionRatio:
         return "\n".join([*lines, *map(str, self.notes)])
 
 
-@renamed_arguments(resamples="n_resamples")
+@renamed_arguments(resamples="n_resamples", screen="n_local")
 @checked
 def inflection_ratio(
     runs: Any,
@@ -198,7 +198,7 @@ def inflection_ratio(
     level: ConfidenceLevel = 0.95,
     resample: Literal["points", "runs"] = "points",
     n_starts: StartCount = 512,
-    screen: int = 16,
+    n_local: int = 16,
     seed: Seed = 0,
 ) -> InflectionRatio:
     """Find the share at which the loss turns from rising to falling with D.
@@ -217,7 +217,7 @@ def inflection_ratio(
         resample: ``points``, which get weights of their own, or whole ``runs`` (all D of one N
             and r), for noise that a run's points share.
         n_starts: number of starts of every fit.
-        screen: number of starts that are solved, as for :func:`jaxlaw.fit`.
+        n_local: number of starts that are solved, as for :func:`jaxlaw.fit`.
         seed: seed of the starts and of the weights.
 
     Returns:
@@ -265,7 +265,7 @@ def inflection_ratio(
         groups = pd.DataFrame({name: seen.inputs[name] for name in "Nr"}).groupby([*"Nr"]).ngroup()
     drawn = resampled_weights(np.asarray(groups), n_resamples, seed, "bayesian")
     weights = [side * each for each in (np.ones(len(seen)), *drawn) for side in sides]
-    options = FitOptions(bounds=_SIGNED, n_starts=n_starts, screen=screen, seed=seed)
+    options = FitOptions(bounds=_SIGNED, n_starts=n_starts, n_local=n_local, seed=seed)
     fits = fit_many(law, seen, np.stack(weights), options=options)
     crossings, several = _crossings(fits, point, split, shares[used > 0])
     ratio, resampled = float(crossings[0]), crossings[1:]

@@ -337,7 +337,7 @@ def _evidence(fit: FittedLaw) -> Html:
         return element("p", "Coefficients of a paper, or that went through JAX: there is none.")
     get = fit.metrics
     items = [
-        ("objective", f"{fit.objective:.8g} (sum of Huber, δ {fit.delta:g}, {fit.space})"),
+        ("objective", f"{fit.objective:.8g} (sum of Huber, δ {fit.delta:g}, {fit.residuals})"),
         ("R²", f"{get['r2']:.5f}; of the logarithm {get['r2_log']:.5f}"),
         ("RMSE", f"{get['rmse']:.4g}; of the logarithm {get['rmse_log']:.4g}"),
         ("status", fit.status),

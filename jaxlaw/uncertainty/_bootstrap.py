@@ -20,6 +20,7 @@ from jaxlaw.errors import UsageError, nearest
 from jaxlaw.fitting._fit_many import Refits, fewest_for, fit_many
 from jaxlaw.fitting._fitted_law import FittedLaw
 from jaxlaw.fitting._objective import LARGEST_DELTA, kernel_width
+from jaxlaw.fitting._options import OLD_NAMES
 from jaxlaw.fitting._result import Fit
 from jaxlaw.fitting.solvers._status import CONVERGED
 from jaxlaw.laws._base import Law
@@ -226,7 +227,7 @@ class Bootstrap:
         def interval(points: dict[str, np.ndarray]) -> Interval:
             estimate, draws = self.fit.predict(**points), self.predict(**points)
             left = self._predicted(self.left_out, None, points) if method == "bca" else None
-            log = self.fit.law.space == "log"
+            log = self.fit.law.residuals == "log"
             return interval_of(estimate, draws, confidence_level, method, log, left, self.degrees)
 
         _warn_of_basic(method)
@@ -297,7 +298,7 @@ def _in_float64(function: Callable[[Mapping[str, Any]], Any], params: Any) -> np
         return np.asarray(function(params))
 
 
-@renamed_arguments(n="n_resamples")
+@renamed_arguments(n="n_resamples", **OLD_NAMES)
 @checked
 def bootstrap(
     law: str | Law | FittedLaw,
@@ -309,7 +310,7 @@ def bootstrap(
     base: Any = None,
     seed: Seed = 0,
     n_starts: StartCount = 64,
-    screen: int = 8,
+    n_local: int = 8,
     solver: str = "newton",
     work_dir: str | Path | None = None,
     progress: bool | None = None,
@@ -343,7 +344,7 @@ def bootstrap(
             values; or a bootstrap of that fit (an object with ``fit`` and ``params``): resample
             k then holds the values of resample k there, as plans that compare the two need it.
         seed: seed of the draws, and of the starts.
-        n_starts, screen: numbers of starts tried and solved in each resample, beside the fit's
+        n_starts, n_local: numbers of starts tried and solved in each resample, beside the fit's
             own optimum.
         solver: solver as in :func:`jaxlaw.fit`.
         work_dir, progress, distributed, compile_cache: as in :func:`jaxlaw.fit`.
@@ -382,7 +383,7 @@ def bootstrap(
         members = group_numbers(problem.runs, problem.observations, groups)
     weights, targets = resamples(problem, n_resamples, kind, members, seed)
     search = replace(
-        problem.options, n_starts=n_starts, screen=screen, seed=seed, solver=solver,
+        problem.options, n_starts=n_starts, n_local=n_local, seed=seed, solver=solver,
         work_dir=folder and folder / "resamples", progress=progress, distributed=distributed,
         compile_cache=compile_cache,
     )  # fmt: skip
@@ -398,7 +399,7 @@ def bootstrap(
         *(note for note in unanswered(problem.notes, groups) if note.code != "loose"),
         *refits.notes,
         *open_notes(problem, members),
-        *_notes(refits, failed, kind, groups, count, screen, degrees_of(problem, kind, members)),
+        *_notes(refits, failed, kind, groups, count, n_local, degrees_of(problem, kind, members)),
     )
     return Bootstrap(
         problem.fit, params, refits, kind, count, notes, problem, members, base_params,
@@ -458,7 +459,7 @@ def resamples(
         weights[:, active] = counts * observations.weight[active]
         return weights, None
     predicted = problem.linear.prediction
-    log = problem.fit_problem.model.space == "log"
+    log = problem.fit_problem.model.residuals == "log"
     residuals = predicted - (np.log(observations.target) if log else observations.target)
     residuals = residuals[active] + moved_by_leaving_out(problem, members[active])
     delta = min(problem.fit.delta, LARGEST_DELTA)
@@ -488,7 +489,7 @@ def _notes(
     kind: str,
     groups: Any,
     count: int,
-    screen: int,
+    n_local: int,
     degrees: float,
 ) -> list[Note]:
     notes, total = [], len(failed)
@@ -514,11 +515,11 @@ def _notes(
             "they are"
         )
         notes.append(Note("resamples-not-converged", "info", message))
-    single = (refits.agreement * screen < 1.5) & ~failed
-    if screen > 1 and single.mean() > ONE_START:
+    single = (refits.agreement * n_local < 1.5) & ~failed
+    if n_local > 1 and single.mean() > ONE_START:
         message = (
             f"in {single.sum()} of {total} resamples a single start reached the best optimum: some "
-            "may have missed theirs, and widen the intervals; solve more starts (n_starts, screen)"
+            "may have missed theirs, and widen the intervals; solve more starts (n_starts, n_local)"
         )
         notes.append(Note("resamples-disagree", "warning", message))
     notes += _at_bounds(refits, failed)

@@ -32,6 +32,7 @@ from jaxlaw.data._dependence import unanswered
 from jaxlaw.errors import DataError
 from jaxlaw.fitting._fitted_law import FittedLaw
 from jaxlaw.fitting._objective import moves_by_leaving_out, smoothed
+from jaxlaw.fitting._options import OLD_NAMES
 from jaxlaw.fitting._result import Fit
 from jaxlaw.laws._base import Law
 from jaxlaw.notes import Note
@@ -159,7 +160,7 @@ class Covariance:
             with in_float64():
                 estimate, outer = jax.device_get(_predicted(law, self.fit.params, own))
             return self._interval(
-                estimate, self._along(outer, inner), confidence_level, law.space == "log"
+                estimate, self._along(outer, inner), confidence_level, law.residuals == "log"
             )
 
         return at_points(self.fit, table, inputs, at)
@@ -175,6 +176,7 @@ def _predicted(law: Law, params: Any, inputs: Any) -> tuple[Any, dict[str, Any]]
     return values(params), jax.jacfwd(values)(params)
 
 
+@renamed_arguments(**OLD_NAMES)
 @checked
 def covariance(
     law: str | Law | FittedLaw,

@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 
+from jaxlaw._deprecated import renamed_arguments
 from jaxlaw._jit import compiled, in_float64
 from jaxlaw._typed import checked, not_of_parameters
 from jaxlaw.errors import UsageError
@@ -22,6 +23,7 @@ from jaxlaw.fitting._fit_batch import as_optimum
 from jaxlaw.fitting._fit_many import Refits, fit_many
 from jaxlaw.fitting._fitted_law import FittedLaw
 from jaxlaw.fitting._objective import Problem
+from jaxlaw.fitting._options import OLD_NAMES
 from jaxlaw.fitting._result import Fit
 from jaxlaw.fitting._transform import Model
 from jaxlaw.laws._base import Law
@@ -31,6 +33,7 @@ from jaxlaw.uncertainty._groups import group_names, group_numbers
 Function = Callable[[Mapping[str, Any]], Any]
 
 
+@renamed_arguments(**OLD_NAMES)
 @checked
 def influence(
     law: str | Law | FittedLaw,
@@ -139,7 +142,7 @@ def leave_each_out(problem: Fitted, members: np.ndarray, groups: np.ndarray) -> 
     fit, seen = problem.fit, problem.observations
     found = fit_many(
         fit.law, seen, np.where(members == groups[:, None], 0.0, seen.weight),
-        options=replace(problem.options, n_starts=64, screen=8),
+        options=replace(problem.options, n_starts=64, n_local=8),
         also=np.array([[*fit.params.values()]]),
     )  # fmt: skip
     lost = ~np.isfinite(found.objective)

@@ -26,6 +26,7 @@ from jaxlaw.errors import UsageError
 from jaxlaw.fitting._engine import solve
 from jaxlaw.fitting._fitted_law import FittedLaw
 from jaxlaw.fitting._objective import LARGEST_DELTA, Problem, predict, scale_on_host, scaled_value
+from jaxlaw.fitting._options import OLD_NAMES
 from jaxlaw.fitting._problem import FitProblem, build_problem
 from jaxlaw.fitting._result import Fit
 from jaxlaw.fitting._transform import Model
@@ -87,6 +88,7 @@ def _crossing(value: np.ndarray, root: np.ndarray, limit: float) -> float:
     return float(np.interp(limit, root[k - 1 : k + 1], value[k - 1 : k + 1]))
 
 
+@renamed_arguments(**OLD_NAMES)
 @checked
 def profile(
     law: str | Law | FittedLaw,
@@ -213,7 +215,7 @@ def _prediction(cov: Covariance, point: Mapping[str, float]) -> _Held:
     if any(np.ndim(value) for value in values.values()):
         raise UsageError("a profile is of one prediction: give a number for each input")
     at = {name: float(value) * fit.units[name] for name, value in values.items()}
-    log = problem.fit_problem.model.space == "log"
+    log = problem.fit_problem.model.residuals == "log"
 
     def predicted(params: Mapping[str, Any]) -> Any:
         value = law(params, **at)

@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from jaxlaw._deprecated import renamed_arguments
 from jaxlaw._typed import checked
 from jaxlaw.fitting._checkpoint import folder_name
 from jaxlaw.fitting._diagnostics import at_walls
 from jaxlaw.fitting._fit_many import Refits, fit_many
-from jaxlaw.fitting._options import split_options
+from jaxlaw.fitting._options import OLD_NAMES, split_options
 from jaxlaw.fitting.solvers._status import NAMES
 from jaxlaw.validation._contenders import Contender, contenders_of, threshold_of
 from jaxlaw.validation._data_sets import DataSet, data_set, sources_of
@@ -22,6 +23,7 @@ from jaxlaw.validation._study import Study
 from jaxlaw.validation.folds import as_design
 
 
+@renamed_arguments(**OLD_NAMES)
 @checked
 def cross_validate(
     laws: Any,
