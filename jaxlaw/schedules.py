@@ -26,6 +26,7 @@ import numpy as np
 import pandas as pd
 
 from jaxlaw._jit import in_float64
+from jaxlaw._spec_strings import parse_spec
 from jaxlaw._tables import read_table
 from jaxlaw._typed import StepCount, checked
 from jaxlaw.errors import DataError, UsageError, nearest
@@ -420,21 +421,20 @@ _NAMED: dict[str, Callable[..., Schedule]] = {
 
 
 def _parse_phase(text: str) -> Schedule:
-    name, _, rest = text.strip().partition(":")
+    name, positional, named = parse_spec(text)
     if name not in _NAMED:
         raise UsageError(
             f"no schedule {name!r}; there are {', '.join(_NAMED)}.{nearest(name, _NAMED)}"
         )
     parameters = inspect.signature(_NAMED[name]).parameters
     accepted = [*parameters, "warmup", "start"]
+    for part in [*positional, *(f"{key}={named[key]}" for key in named if key not in accepted)]:
+        raise UsageError(
+            f"{name} takes {', '.join(accepted)}, as name=value; not {part!r}."
+            f"{nearest(part.partition('=')[0], accepted)}"
+        )
     values: dict[str, Any] = {}
-    for part in filter(None, rest.split(",")):
-        key, equals, value = (piece.strip() for piece in part.partition("="))
-        if not equals or key not in accepted:
-            hint = nearest(key, accepted)
-            raise UsageError(
-                f"{name} takes {', '.join(accepted)}, as name=value; not {part!r}.{hint}"
-            )
+    for key, value in named.items():
         try:
             values[key] = value if key == "shape" else float(value)
         except ValueError:
