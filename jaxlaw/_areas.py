@@ -12,8 +12,10 @@ Summed over i first, the double sum is one first-order recurrence of the drop si
 
 Nothing is divided by 1 − λ, and for rates that stay below η_0 nothing cancels.
 
-JAX arrays are worked on where they lie, by :func:`~jaxlaw._decayed_sum.decayed_sum`; everything
-else on the host, by numpy's cumsum and scipy's lfilter.
+JAX arrays are summed on their device, by :func:`~jaxlaw._decayed_sum.decayed_sum`; everything
+else on the host, by numpy's cumsum and scipy's lfilter. This module is the definition of S1 and S2
+for all of jaxlaw. Only :mod:`jaxlaw.planning` has formulas of its own, for lines and cosines of any
+length, which are tested against this one.
 """
 
 from __future__ import annotations
@@ -34,7 +36,10 @@ from jaxlaw.errors import UsageError
 from jaxlaw.laws._base import power
 from jaxlaw.schedules import Schedule
 
-BLOCK = 2**19  # rates of a host array worked on at a time, 4 MB: what stays in cache
+# Rates of a host array that are summed at a time: 4 MB. Each rate passes through four or five
+# arrays (sums, drops, momentum); in larger blocks these fall out of the cache, in much smaller ones
+# the calls themselves take the time.
+BLOCK = 2**19
 
 
 class Areas(NamedTuple):
@@ -80,18 +85,18 @@ def areas(
         lr: rates, (steps,) or (schedules, steps); a Schedule, or a list of them of one length;
             or an iterator of consecutive blocks of rates, for schedules too long to hold.
             JAX arrays, traced ones too, give JAX arrays of their dtype, differentiable in lr,
-            decay, initial_lr, epsilon and S1_before. Everything else is worked on in float64,
-            some hundred thousand rates at a time, and gives numpy arrays.
+            decay, initial_lr, epsilon and S1_before. Everything else is computed in float64,
+            half a million rates at a time, and gives numpy arrays.
         decay: λ in [0, 1]; or (decays,), which puts an axis before those of lr.
         initial_lr: η_0, a number or (schedules,). ``"first"``: the rate of step 1, no jump.
             Left out: a Schedule's own, else 0.
         at: (points,) steps to evaluate after, in any order; 0 is before the first.
-        boundary: steps of pre-training; S2 is then summed phase by phase, as in
+        boundary: number of steps of pre-training; S2 is then summed phase by phase, as in
             :func:`phase_areas`. Left out: a Schedule's own, else one phase.
-        carry_momentum: momentum goes on over the boundary, as if there were none.
-        count_warmup: False ignores rises (negative drops) up to and with the first step of
+        carry_momentum: whether momentum goes on over the boundary, as if there were none.
+        count_warmup: whether rises (negative drops) count up to and with the first step of
             the phase that has its highest rate. Falls always count. A pair is for either phase.
-        epsilon: weights momentum with the rate, S2 = Σ m_i·η_i^ε (Wang 2025, App. J).
+        epsilon: exponent of the rate that weights momentum, S2 = Σ m_i·η_i^ε (Wang 2025, App. J).
         S1_before: sum of the rates before those of ``lr``, a number or (schedules,).
 
     Returns:
@@ -101,12 +106,19 @@ def areas(
     Raises:
         UsageError: λ outside [0, 1], rates that are not finite, or a boundary, step or shape
             that does not fit.
+
+    Example:
+        >>> S1, S2 = jl.areas([1.0, 1.0, 0.5, 0.0], decay=0.5, initial_lr=1.0)
+        >>> S1.tolist(), S2.tolist()
+        ([1.0, 2.0, 2.5, 2.5], [0.0, 0.0, 0.5, 1.25])
+        >>> jl.areas(jl.schedules.cosine(3e-4, 1000), at=[500, 1000]).S1.round(4).tolist()
+        [0.1227, 0.1498]
     """
-    problem = _pose(lr, decay, initial_lr, S1_before, epsilon, at, boundary)
+    problem = _problem_of(lr, decay, initial_lr, S1_before, epsilon, at, boundary)
     rules = _rules(epsilon, carry_momentum, count_warmup)
     if problem.boundary is None:
-        return _each_decay(problem, lambda one: _run(one, rules[0], _start(one))[0])
-    return _each_decay(problem, lambda one: _split(one, rules)).whole
+        return _each_decay(problem, lambda single: _run(single, rules[0], _start(single))[0])
+    return _each_decay(problem, lambda single: _split(single, rules)).whole
 
 
 @checked
@@ -129,25 +141,30 @@ def phase_areas(
     ``carry_momentum=True`` its tail counts in S2_cpt, and S2_pt + S2_cpt is the S2 of the same
     rates without a boundary.
 
-    Args and errors as :func:`areas`; ``boundary`` is needed unless ``lr`` is a Schedule that
+    Arguments and errors as :func:`areas`; ``boundary`` is needed unless ``lr`` is a Schedule that
     has one.
+
+    Example:
+        >>> parts = jl.phase_areas([1.0, 0.5, 0.5], decay=0.5, initial_lr=1.0, boundary=2)
+        >>> parts.S1_pt.tolist(), parts.S1_cpt.tolist()
+        ([1.0, 1.5, 1.5], [0.0, 0.0, 0.5])
     """
-    problem = _pose(lr, decay, initial_lr, S1_before, epsilon, at, boundary)
+    problem = _problem_of(lr, decay, initial_lr, S1_before, epsilon, at, boundary)
     if problem.boundary is None:
         raise UsageError("no boundary to split at; give boundary=, or a Schedule made by join()")
     rules = _rules(epsilon, carry_momentum, count_warmup)
-    return _each_decay(problem, lambda one: _split(one, rules))
+    return _each_decay(problem, lambda single: _split(single, rules))
 
 
 def _rules(
     epsilon: Any, carry_momentum: bool, count_warmup: bool | tuple[bool, bool]
 ) -> list[_Rule]:
-    """Those of the first phase and the second."""
+    """The definition of S2 for the first phase and for the second."""
     each = count_warmup if isinstance(count_warmup, tuple) else (count_warmup, count_warmup)
-    return [_Rule(epsilon is not None, carry_momentum, one) for one in each]
+    return [_Rule(epsilon is not None, carry_momentum, warmup) for warmup in each]
 
 
-def _pose(
+def _problem_of(
     lr: Any,
     decay: Any,
     initial_lr: Any,
@@ -174,8 +191,8 @@ def _pose(
     epsilon = None if epsilon is None else _numbers("epsilon", epsilon)
     if epsilon is not None and epsilon.ndim:
         raise UsageError(f"epsilon is one number, not an array of shape {epsilon.shape}")
-    given = (rates, decay, initial_lr, S1_before, epsilon)
-    on_device = any(isinstance(one, jax.Array) for one in given)
+    numbers = (rates, decay, initial_lr, S1_before, epsilon)
+    on_device = any(isinstance(number, jax.Array) for number in numbers)
     lead = begin.shape[:-1]
     problem = _Problem(
         rates, initial_lr, S1_before, epsilon, _decay(decay), at, boundary, on_device, lead
@@ -190,25 +207,29 @@ def _read(lr: Any) -> tuple[Any, Any, int | None]:
     """Rates, and η_0 and boundary where a Schedule says them."""
     if isinstance(lr, Schedule):
         return lr.rates, lr.initial_lr, lr.boundary
-    if isinstance(lr, list | tuple) and lr and all(isinstance(one, Schedule) for one in lr):
-        if len({(len(one), one.boundary) for one in lr}) > 1:
+    if (
+        isinstance(lr, list | tuple)
+        and lr
+        and all(isinstance(schedule, Schedule) for schedule in lr)
+    ):
+        if len({(len(schedule), schedule.boundary) for schedule in lr}) > 1:
             raise UsageError(
                 "schedules of one call must have the same length and boundary; call areas() for "
                 "each of them, or for each group that has"
             )
-        initial = np.array([one.initial_lr for one in lr])
-        return np.stack([one.rates for one in lr]), initial, lr[0].boundary
+        initial = np.array([schedule.initial_lr for schedule in lr])
+        return np.stack([schedule.rates for schedule in lr]), initial, lr[0].boundary
     if isinstance(lr, Iterator):
         return (_numbers("lr", block) for block in lr), 0.0, None
     return _numbers("lr", lr), 0.0, None
 
 
-def _numbers(name: str, given: Any) -> Any:
+def _numbers(name: str, values: Any) -> Any:
     """An array of float64; JAX's own arrays, traced ones too, as they are."""
-    if isinstance(given, jax.Array):
-        return given
+    if isinstance(values, jax.Array):
+        return values
     try:
-        return np.asarray(given, float)
+        return np.asarray(values, float)
     except (TypeError, ValueError, OverflowError) as error:
         raise UsageError(f"{name} must be numbers: {error}") from None
 
@@ -235,16 +256,16 @@ def _points(at: Any, steps: int | None) -> np.ndarray | None:
 
 
 def _each_decay(problem: _Problem, run: Callable[[_Problem], Any]) -> Any:
-    """What ``run`` gives for one λ; for (decays,) with their axis first."""
+    """The result of ``run`` for one λ; for (decays,) with their axis first."""
     if problem.decay.ndim == 0:
         return run(problem)
     if isinstance(problem.decay, jax.Array):
         return jax.vmap(lambda decay: run(problem._replace(decay=decay)))(problem.decay)
     if problem.steps is None:
         raise UsageError("blocks of rates pass once, so take one decay, not several")
-    found = [run(problem._replace(decay=decay)) for decay in problem.decay]
+    results = [run(problem._replace(decay=decay)) for decay in problem.decay]
     stack = jnp.stack if problem.on_device else np.stack
-    return jax.tree.map(lambda *each: stack(each), *found)
+    return jax.tree.map(lambda *each: stack(each), *results)
 
 
 def _start(problem: _Problem) -> tuple[Any, ...]:
@@ -252,7 +273,11 @@ def _start(problem: _Problem) -> tuple[Any, ...]:
 
 
 def _split(problem: _Problem, rules: list[_Rule]) -> PhaseAreas:
-    """The two phases one after the other, each with its own η_0."""
+    """The two phases one after the other.
+
+    η_0 of the second is the last rate of the first. Both areas of the second start from 0, and so
+    does its momentum, unless it is carried over: then it enters the second phase as its state.
+    """
     rates, at, boundary = problem.rates, problem.at, problem.boundary
     early, late = (None, None) if at is None else (at.clip(max=boundary), (at - boundary).clip(0))
     first = problem._replace(rates=rates[..., :boundary], at=early)
@@ -263,14 +288,14 @@ def _split(problem: _Problem, rules: list[_Rule]) -> PhaseAreas:
     if at is None:
         xp = jnp if problem.on_device else np
         none = xp.zeros_like(pt.S1)
-        held = (xp.broadcast_to(one[..., -1:], cpt.S1.shape) for one in pt)
-        pt = Areas(*(xp.concatenate(both, axis=-1) for both in zip(pt, held, strict=True)))
-        cpt = Areas(*(xp.concatenate([none, one], axis=-1) for one in cpt))
+        last = (xp.broadcast_to(area[..., -1:], cpt.S1.shape) for area in pt)
+        pt = Areas(*(xp.concatenate(both, axis=-1) for both in zip(pt, last, strict=True)))
+        cpt = Areas(*(xp.concatenate([none, area], axis=-1) for area in cpt))
     return PhaseAreas(pt.S1, cpt.S1, pt.S2, cpt.S2)
 
 
 class _Rule(NamedTuple):
-    """Which of the definitions of S2: see :func:`areas`."""
+    """Which definition of S2 is meant; see :func:`areas`."""
 
     weighted: bool
     carry_momentum: bool
@@ -278,12 +303,12 @@ class _Rule(NamedTuple):
 
     @property
     def plain(self) -> bool:
-        """Whether S2 is the recurrence of the drop; otherwise momentum itself is needed."""
+        """Whether S2 is one recurrence of the drop since η_0; otherwise momentum is needed."""
         return self.count_warmup and not (self.weighted or self.carry_momentum)
 
 
 class _Problem(NamedTuple):
-    """The rates of one or both phases, and what to find of them."""
+    """The rates of one phase or both, and the options."""
 
     rates: Any  # (..., steps), or an iterator of blocks (..., steps)
     initial_lr: Any
@@ -302,10 +327,11 @@ class _Problem(NamedTuple):
 
 
 def _run(problem: _Problem, rule: _Rule, state: tuple[Any, ...]) -> tuple[Areas, Any]:
-    """Areas of one phase from a state, and, where the rule needs it, momentum at its end.
+    """Areas of one phase from a state, and, where the rule needs it, its final momentum.
 
-    A state is what steps hand on: S1, S2, momentum and the reference rate. The reference is η_0
-    where S2 comes from the drop since then (``rule.plain``), else the rate of the last step.
+    A state is what one step passes to the next: S1, S2, momentum and the reference rate. The
+    reference is η_0 where S2 comes from the drop since then (``rule.plain``), else the rate of the
+    last step.
     """
     return (_on_device if problem.on_device else _on_host)(problem, rule, state)
 
@@ -313,21 +339,22 @@ def _run(problem: _Problem, rule: _Rule, state: tuple[Any, ...]) -> tuple[Areas,
 def _on_device(problem: _Problem, rule: _Rule, state: tuple[Any, ...]) -> tuple[Areas, Any]:
     rates = jnp.asarray(problem.rates)
     rates = rates.astype(jnp.promote_types(rates.dtype, jnp.float32))
-    state = jnp.stack([jnp.broadcast_to(one, problem.lead).astype(rates.dtype) for one in state])
+    state = jnp.stack([jnp.broadcast_to(x, problem.lead).astype(rates.dtype) for x in state])
     powers = powers_of(problem.decay, problem.steps)
+    # Step 0, before the first rate, is the state itself; it is put in place of step 1 afterwards.
     at = None if problem.at is None else np.maximum(problem.at, 1)
-    found, momentum = _advanced(state, rates, powers, at, problem.epsilon, rule)
+    result, momentum = _advanced(state, rates, powers, at, problem.epsilon, rule)
     if at is not None:
-        both = zip(state[:2, ..., None], found, strict=True)
-        found = Areas(*(jnp.where(problem.at == 0, *one) for one in both))
-    return found, momentum
+        both = zip(state[:2, ..., None], result, strict=True)
+        result = Areas(*(jnp.where(problem.at == 0, *pair) for pair in both))
+    return result, momentum
 
 
 @compiled(static_argnames="rule")
 def _advanced(
     state: Any, rates: Any, powers: Any, at: Any, epsilon: Any, rule: _Rule
 ) -> tuple[Areas, Any]:
-    """Areas after steps ``at`` (points,), or each of the rates (..., steps); momentum at the end.
+    """Areas after steps ``at`` (points,), or after each rate (..., steps); the final momentum.
 
     ``state`` is (4, ...); see :func:`_run`.
     """
@@ -346,15 +373,20 @@ def _advanced(
 
 
 def _on_host(problem: _Problem, rule: _Rule, state: tuple[Any, ...]) -> tuple[Areas, Any]:
-    """As many schedules at a time as fit in a block, each from its first step to its last."""
+    """As many schedules at a time as fit in a block, each from its first step to its last.
+
+    Short schedules share a block; a long one takes several, and its state passes from one to the
+    next. Either way all arrays in between stay as small as a block.
+    """
     lead, steps = problem.lead, problem.steps
     count = math.prod(lead)
     group = count if steps is None else max(1, BLOCK // steps)
     shape = (count, steps if problem.at is None else len(problem.at))
     out, states = Areas(np.empty(shape), np.empty(shape)), np.empty((len(state), count))
-    for name, row, one in zip(("S1_before", "", "", "initial_lr"), states, state, strict=True):
+    names = ("S1_before", "", "", "initial_lr")  # S2 and momentum are not the user's
+    for name, row, value in zip(names, states, state, strict=True):
         try:
-            row[:] = one
+            row[:] = value
         except (TypeError, ValueError, OverflowError) as error:
             raise UsageError(f"{name} is a number, or (schedules,): {error}") from None
     momentum = np.empty(count)
@@ -362,7 +394,7 @@ def _on_host(problem: _Problem, rule: _Rule, state: tuple[Any, ...]) -> tuple[Ar
         part = slice(first, first + group)
         blocks = problem.rates if steps is None else [problem.rates.reshape(count, -1)[part]]
         into = Areas(out.S1[part], out.S2[part])
-        with np.errstate(invalid="ignore", over="ignore"):  # rates that are not finite: see below
+        with np.errstate(invalid="ignore", over="ignore"):  # _sweep refuses them
             momentum[part] = _sweep(into, blocks, states[:, part], problem, rule)
     return Areas(*(area.reshape(*lead, -1) for area in out)), momentum.reshape(lead)
 
@@ -370,7 +402,10 @@ def _on_host(problem: _Problem, rule: _Rule, state: tuple[Any, ...]) -> tuple[Ar
 def _sweep(
     out: Areas, blocks: Iterable[np.ndarray], state: np.ndarray, problem: _Problem, rule: _Rule
 ) -> np.ndarray:
-    """Fills ``out`` (schedules, points) from consecutive blocks of rates; momentum at the end."""
+    """Fill ``out`` (schedules, points) from consecutive blocks of rates; the final momentum.
+
+    ``state`` is (4, schedules), as in :func:`_run`, and is updated from block to block.
+    """
     at, done, width = problem.at, 0, max(1, BLOCK // len(out.S1))
     S1, S2, momentum, reference = state
     if at is not None:
@@ -384,9 +419,9 @@ def _sweep(
         forward = out.S1[:, here] if at is None else np.empty_like(rates)
         np.cumsum(rates, axis=1, out=forward)
         forward += S1[:, None]
-        if rule.plain:
+        if rule.plain:  # S2(t) = λ·S2(t−1) + (η_0 − η_t)
             annealing = _decayed_sum(reference[:, None] - rates, problem.decay, S2)
-        else:
+        else:  # m_i = λ·m_{i−1} + (η_{i−1} − η_i), S2 = Σ m_i·η_i^ε
             drops = np.concatenate([reference[:, None], rates[:, :-1]], axis=1) - rates
             if peak is not None:
                 step = np.arange(done, done + rates.shape[1])
@@ -404,20 +439,20 @@ def _sweep(
         S1, S2, done = forward[:, -1], annealing[:, -1], here.stop
     if at is not None and at.max() > done:
         raise UsageError(f"at asks for step {at.max()}, but the rates end with step {done}")
-    if not np.isfinite(S1).all():
+    if not np.isfinite(S1).all():  # a NaN or an infinity anywhere reaches the last sum
         raise UsageError("lr has rates that are not finite; look for NaN or inf in them")
     return momentum
 
 
 def _decayed_sum(x: np.ndarray, decay: float, before: np.ndarray) -> np.ndarray:
     """The y with y_t = λ·y_{t−1} + x_t along the steps of x (schedules, steps); y_0 = before."""
-    from scipy.signal import lfilter  # takes a while to import, and most of jaxlaw needs it not
+    from scipy.signal import lfilter  # slow to import, and most of jaxlaw does without
 
     return lfilter([1.0], [1.0, -float(decay)], x, zi=(decay * before)[:, None])[0]
 
 
 def _power(rates: np.ndarray, epsilon: Any) -> np.ndarray:
-    """η^ε; at a rate of 0 the limits that :func:`jaxlaw.power` has."""
+    """η^ε; at a rate of 0 the limits of :func:`jaxlaw.power`."""
     at_zero = 0.0 if epsilon > 0 else 1.0 if epsilon == 0 else 1e30
     return np.where(rates > 0, np.where(rates > 0, rates, 1.0) ** epsilon, at_zero)
 

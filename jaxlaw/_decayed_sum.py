@@ -1,9 +1,10 @@
 """y_t = λ·y_{t−1} + x_t for all t at once: products with small triangular matrices.
 
-Steps are laid out in rows of ``ROW``. A product with the matrix of λ^(to − from) sums within
-every row; the same operation on the ends of the rows, with λ^ROW, gives what enters each row.
-That is three passes over memory instead of a chain of dependent steps, on any backend, and
-rounding grows with the logarithm of the number of steps.
+As a loop the recurrence is a chain of dependent steps, which leaves an accelerator idle. Here steps
+are laid out in rows of ``ROW``. A product with the matrix of λ^(to − from) sums within every row;
+the same operation on the last sums of the rows, with λ^ROW, gives what enters each row, and so on
+until one row is left. That is three passes over memory, on any backend, and rounding grows with the
+logarithm of the number of steps.
 """
 
 from __future__ import annotations
@@ -24,9 +25,9 @@ def decayed_sum(x: jax.Array, powers: Any, before: jax.Array, at: Any = None) ->
 
     Args:
         x: (..., steps).
-        powers: those of λ, from :func:`powers_of` for that many steps.
+        powers: powers of λ, from :func:`powers_of` for that many steps.
         before: (...).
-        at: (points,) steps t ≥ 1 to give y of, in one pass over x; None: of every step.
+        at: (points,) steps t ≥ 1 whose y is returned, in one pass over x; None: every step.
     """
     steps = x.shape[-1]
     rows = x if steps % ROW == 0 else jnp.pad(x, [(0, 0)] * (x.ndim - 1) + [(0, -steps % ROW)])
@@ -35,8 +36,9 @@ def decayed_sum(x: jax.Array, powers: Any, before: jax.Array, at: Any = None) ->
     dot = functools.partial(jnp.matmul, precision=lax.Precision.HIGHEST)  # no TF32 or bfloat16
     entering = before[..., None]
     if rows.shape[-2] > 1:
-        ends = decayed_sum(dot(rows, within[:, -1]), powers[1:], before)
-        entering = jnp.concatenate([entering, ends[..., :-1]], axis=-1)
+        # Sums at the last step of each row, by the same recurrence from row to row, with λ^ROW.
+        row_sums = decayed_sum(dot(rows, within[:, -1]), powers[1:], before)
+        entering = jnp.concatenate([entering, row_sums[..., :-1]], axis=-1)
     # What enters a row is decayed once and added to its first step; the product does the rest.
     decayed = within[0, 1] * entering
     if at is not None:
