@@ -37,14 +37,14 @@ def test_tokens_a_parameter_beyond_the_runs_are_an_extrapolation(compute_optimal
 
 
 def test_a_plan_says_so_too(compute_optimal):
-    from jaxlaw.planning._answers import on_source, sources
+    from jaxlaw.planning._answers import source_notes, sources
 
     (source,) = sources(compute_optimal)
-    (note,) = on_source(source, N=2e8, D=2e11)
+    (note,) = source_notes(source, N=2e8, D=2e11)
     assert note.code == "extrapolation"
     assert "D/N = 1000 (fitted 10 to 40)" in note.message and "(fitted 1e+08" not in note.message
-    assert on_source(source, N=1e9, D=2e10) == []
-    assert "N*D = " not in str(on_source(source, N=1e12, D=2e10))  # N alone says it
+    assert source_notes(source, N=1e9, D=2e10) == []
+    assert "N*D = " not in str(source_notes(source, N=1e12, D=2e10))  # N alone says it
 
 
 def test_units_of_the_runs_are_those_of_the_ranges(compute_optimal):

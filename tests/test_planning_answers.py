@@ -5,16 +5,17 @@ import json
 
 import numpy as np
 import pytest
+import scipy.stats
 from planned import CONTINUAL, DOMAIN, SCRATCH, TRUTHS, drawn, scattered
 
 import jaxlaw as jl
 from jaxlaw import planning, simulate
 from jaxlaw.planning._answers import (
-    on_replicates,
-    on_source,
-    percentiles_of,
+    interval_columns,
+    intervals,
+    missing_draws_notes,
+    source_notes,
     sources,
-    with_ends,
 )
 
 
@@ -70,17 +71,34 @@ def test_resampled_runs_give_an_interval_around_the_truth():
 
 def test_failed_replicates_are_left_out_and_counted():
     values = np.array([1.0, *np.arange(100.0), np.nan, np.nan])
-    assert percentiles_of(values) == pytest.approx(np.quantile(np.arange(100.0), [0.025, 0.975]))
-    (note,) = on_replicates(values, "optimum")
+    assert intervals({"N": values}, 0.95)["N"] == pytest.approx(
+        np.quantile(np.arange(100.0), [0.025, 0.975])
+    )
+    (note,) = missing_draws_notes(values, "optimum")
     assert "2.0% of 102 replicates" in note.message and note.severity == "info"
-    (note,) = on_replicates(np.array([1.0, 1.0, np.nan]), "optimum")
+    (note,) = missing_draws_notes(np.array([1.0, 1.0, np.nan]), "optimum")
     assert note.severity == "warning"
-    assert percentiles_of(np.array([1.0, np.nan])) is None and on_replicates(np.ones(9), "") == []
+    assert intervals({"N": np.array([1.0, np.nan])}, 0.95) == {}
+    assert missing_draws_notes(np.ones(9), "") == []
 
 
 def test_infinity_is_an_answer_of_an_interval():
-    low, high = percentiles_of(np.array([np.inf, *np.arange(90.0), *[np.inf] * 10]))
+    values = np.array([np.inf, *np.arange(90.0), *[np.inf] * 10])
+    low, high = intervals({"D": values}, 0.95)["D"]
     assert 0 <= low < 5 and high == np.inf
+
+
+def test_few_degrees_of_freedom_widen_every_interval():
+    """Percentiles at the level 2Φ(t) − 1, as the bootstrap's own intervals take them."""
+    wide = dataclasses.replace(scattered(), degrees=3.0)
+    level = 2 * scipy.stats.norm.cdf(scipy.stats.t.ppf(0.95, 3)) - 1
+    plans = [planning.allocation(wide, 1e21, level=0.9)]
+    plans.append(planning.allocation(scattered(), 1e21, level=level))
+    assert plans[0].interval["N"] == pytest.approx(plans[1].interval["N"], rel=1e-12)
+    tables = [planning.frontier(wide, [1e21], level=0.9).table]
+    assert tables[0]["N_low"][0] == pytest.approx(plans[0].interval["N"][0], rel=1e-12)
+    again = planning.Draws.from_dict(json.loads(json.dumps(wide.to_dict())))
+    assert again.degrees == 3.0 and planning.Draws.of(wide).degrees == 3.0
 
 
 def test_one_without_replicates_stays_as_it_is():
@@ -128,16 +146,16 @@ def test_an_answer_prints_and_is_json():
 
 def test_a_published_law_says_what_is_not_known_of_it():
     (known,) = sources(jl.published()["zheng-2024-cpt"])
-    notes = {note.code: note.message for note in on_source(known, N=1e9, D=1e10)}
+    notes = {note.code: note.message for note in source_notes(known, N=1e9, D=1e10)}
     assert "no fitted range of" in notes["range-unknown"] and "extrapolation" not in notes
     (badly,) = sources(jl.published()["hoffmann-2022"])
-    assert "badly-converged" in on_source(badly, N=1e9, D=1e10)[-1].message
+    assert "badly-converged" in source_notes(badly, N=1e9, D=1e10)[-1].message
 
 
 def test_a_row_whose_replicates_have_no_answer_has_no_ends():
     values = np.array([[1.0, 2.0], [0.9, np.nan], [1.1, np.nan]])
-    columns = with_ends("loss", values, 0.95)
+    columns = interval_columns("loss", values, 0.95)
     assert columns["loss"].tolist() == [1.0, 2.0]
     assert columns["loss_low"][0] == pytest.approx(0.905)
     assert np.isnan([columns["loss_low"][1], columns["loss_high"][1]]).all()
-    assert list(with_ends("loss", values[:1], 0.95)) == ["loss"]
+    assert list(interval_columns("loss", values[:1], 0.95)) == ["loss"]

@@ -124,10 +124,7 @@ def _show(
     }
     if draws is not None:
         if draws.suffix.lower() == ".json":
-            whole = jl.planning.Draws(
-                found.fit, found.params, found.notes, found.kind, found.groups
-            )
-            whole.save(draws)
+            jl.planning.Draws.of(found).save(draws)
         else:
             write_whole(draws, lambda path: _table(found).to_csv(path, index=False))
 

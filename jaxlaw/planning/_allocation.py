@@ -31,14 +31,14 @@ from jaxlaw.planning._answers import (
     Answer,
     AnswerTable,
     Source,
-    held,
-    in_domain,
+    checked_number,
+    interval_columns,
+    law_inputs,
     measured,
-    need,
-    on_replicates,
-    on_source,
+    missing_draws_notes,
+    require_inputs,
+    source_notes,
     sources,
-    with_ends,
 )
 from jaxlaw.planning._solve import for_each_draw, minimise, root, root_or_infinity
 
@@ -344,7 +344,7 @@ def allocation(
         1.82e+09 parameters, 9.14e+10 tokens, loss 2.329
     """
     space = _search_space(fit, limits, corpus_tokens, inputs)
-    budget = in_domain("compute", compute)
+    budget = checked_number("compute", compute)
     runs = _optimal_runs(space, cost, np.array([budget]))
     if math.isnan(runs.values["N"][0, 0]):
         name = space.source.law.name
@@ -392,14 +392,14 @@ def frontier(
     values, source = dict(runs.values), space.source
     if np.isnan(values["N"][0]).all():
         raise DataError(f"law {source.law.name} has no best size at these budgets: {runs.without}")
-    ratio = source.single("D") / source.single("N")
+    ratio = source.scale("D") / source.scale("N")
     values["tokens_per_parameter"] = values["D"] / values["N"] * ratio
     del values["compute"]
     table = {"compute": budgets} | {name: column[0] for name, column in values.items()}
     for name, column in values.items():
-        table |= with_ends(name, column, level)
-    notes = [*_runs_beyond(source, values), *on_source(source)]
-    notes += on_replicates(values["N"].min(axis=1), "optimum at some budget")
+        table |= interval_columns(name, column, level, source.degrees)
+    notes = [*_runs_beyond(source, values), *source_notes(source)]
+    notes += missing_draws_notes(values["N"].min(axis=1), "optimum at some budget")
     return Frontier(pd.DataFrame(table), level, tuple(notes))
 
 
@@ -423,8 +423,8 @@ def allocation_law(fit: Any, *, level: ConfidenceLevel = LEVEL, **inputs: float)
         N = 0.324 C^0.429
     """
     (source,) = sources(fit)
-    need(source, "N", "D")
-    terms = _power_law_terms(source.law, source.params, held(source, inputs, ("N", "D")))
+    require_inputs(source, "N", "D")
+    terms = _power_law_terms(source.law, source.params, law_inputs(source, inputs, ("N", "D")))
     if terms is None:
         raise UsageError(
             f"law {source.law.name} has no closed form; use allocation or frontier, which solve it"
@@ -437,8 +437,10 @@ def allocation_law(fit: Any, *, level: ConfidenceLevel = LEVEL, **inputs: float)
     values = {"a": a, "b": b, "G": G}
     values["N_coefficient"] = G * flops_of_units**-a / source.units["N"]
     values["D_coefficient"] = flops_of_units**-b / G / source.units["D"]
-    notes = [*on_source(source), *on_replicates(G, "optimum")]
-    return AllocationLaw(**measured(values, level), binding="compute", notes=tuple(notes))
+    notes = [*source_notes(source), *missing_draws_notes(G, "optimum")]
+    return AllocationLaw(
+        **measured(values, level, source.degrees), binding="compute", notes=tuple(notes)
+    )
 
 
 @checked
@@ -476,15 +478,15 @@ def min_compute(
         4.34e+21 FLOPs
     """
     space = _search_space(fit, limits, corpus_tokens, inputs)
-    source, target = space.source, in_domain("loss", loss)
+    source, target = space.source, checked_number("loss", loss)
     log_C, log_N, log_D, *shares, reached = _least_compute(
         source.law, cost, space.share, source.params, target, space.limits, space.held
     )
     never = log_C >= math.log(COMPUTES[1]) * (1 - NEAR_END)
     unsolved = ~never & ~(reached <= target * (1 + REACHED))
     values = {
-        "N": np.where(never, np.nan, np.exp(log_N) / source.single("N")),
-        "D": np.where(never, np.nan, np.exp(log_D) / source.single("D")),
+        "N": np.where(never, np.nan, np.exp(log_N) / source.scale("N")),
+        "D": np.where(never, np.nan, np.exp(log_D) / source.scale("D")),
         "loss": np.full(len(log_C), target),
         "compute": np.where(unsolved, np.nan, np.where(never, np.inf, np.exp(log_C))),
     }
@@ -537,23 +539,23 @@ def tokens_or_size_for(
         1.16e+11 tokens
     """
     (source,) = sources(fit)
-    need(source, "N", "D")
+    require_inputs(source, "N", "D")
     if (N is None) == (D is None) or (loss is None) == (compute is None):
         raise UsageError("give one of N and D, and one of loss and compute")
     known, name = ("N", "D") if D is None else ("D", "N")
     by, value = ("loss", loss) if compute is None else ("compute", compute)
-    size = in_domain(known, N if D is None else D)
-    value = in_domain(by, value)
-    given = held(source, inputs, ("N", "D"))
+    size = checked_number(known, N if D is None else D)
+    value = checked_number(by, value)
+    given = law_inputs(source, inputs, ("N", "D"))
     each = np.ones(source.rows)
-    log_known = each * math.log(size * source.single(known))
+    log_known = each * math.log(size * source.scale(known))
     target = each * (math.log(value) if by == "compute" else value)
     log_x, reached = other_input(
         source.law, cost, name, by, source.params, log_known, target, given
     )
     spent = flops(cost, *((log_known, log_x) if name == "D" else (log_x, log_known)))
     found = {
-        name: np.exp(log_x) / source.single(name),
+        name: np.exp(log_x) / source.scale(name),
         known: each * size,
         "loss": each * value if by == "loss" else reached,
         "compute": spent,
@@ -616,14 +618,14 @@ def _search_space(
     fit: Any, limits: UserLimits | None, corpus: float | None, inputs: Mapping[str, Any]
 ) -> _Space:
     (source,) = sources(fit)
-    need(source, "N", "D")
+    require_inputs(source, "N", "D")
     share = inputs.get("r") == "best"
     free = ("N", "D", "r") if share else ("N", "D")
     if share:
-        need(source, "r")
+        require_inputs(source, "r")
     if corpus is not None and not share:
         raise UsageError("corpus_tokens limits r·D; let r be searched: r='best'")
-    given = held(source, {k: v for k, v in inputs.items() if k != "r" or not share}, free)
+    given = law_inputs(source, {k: v for k, v in inputs.items() if k != "r" or not share}, free)
     user = checked_limits(limits, free)
     return _Space(source, share, given, user, _log_limits(source, user, corpus), corpus)
 
@@ -638,7 +640,7 @@ def checked_limits(limits: UserLimits | None, allowed: Sequence[str]) -> dict[st
                 f"{nearest(str(name), allowed)}"
             )
         domain = "fraction" if name == "r" else "positive"
-        low, high = (None if x is None else in_domain(name, x, domain) for x in (low, high))
+        low, high = (None if x is None else checked_number(name, x, domain) for x in (low, high))
         if low is not None and high is not None and low > high:
             raise UsageError(
                 f"limits of {name}: the least, {low:g}, is above the largest, {high:g}"
@@ -650,12 +652,12 @@ def checked_limits(limits: UserLimits | None, allowed: Sequence[str]) -> dict[st
 def _log_limits(source: Source, user: Mapping[str, Any], corpus: float | None) -> Limits:
     def raw(name: str) -> tuple[float, ...]:
         pairs = zip(user.get(name, (None, None)), SEARCH_LIMITS[name], strict=True)
-        scale = 1.0 if name == "r" else source.single(name)
+        scale = 1.0 if name == "r" else source.scale(name)
         return tuple(limit if own is None else own * scale for own, limit in pairs)
 
     log_corpus = math.inf
     if corpus is not None:
-        log_corpus = math.log(in_domain("corpus_tokens", corpus) * source.single("D"))
+        log_corpus = math.log(checked_number("corpus_tokens", corpus) * source.scale("D"))
     logs = (tuple(map(math.log, raw(name))) for name in ("N", "D"))
     return Limits(*logs, r=raw("r"), corpus=log_corpus)
 
@@ -685,7 +687,7 @@ def _by_search(space: _Space, cost: Cost | None, budgets: np.ndarray) -> _Runs:
     (least_N, most_N), (least_D, most_D) = (np.log(SEARCH_LIMITS[name]) for name in ("N", "D"))
     smallest = (log_N <= least_N + AT_LIMIT) | (log_D >= most_D - AT_LIMIT)
     largest = (log_N >= most_N - AT_LIMIT) | (log_D <= least_D + AT_LIMIT)
-    values = {"N": np.exp(log_N) / source.single("N"), "D": np.exp(log_D) / source.single("D")}
+    values = {"N": np.exp(log_N) / source.scale("N"), "D": np.exp(log_D) / source.scale("D")}
     if space.share:
         values["r"] = rest[0]
     values |= {"loss": rest[-1], "compute": flops(cost, log_N, log_D)}
@@ -723,11 +725,11 @@ def _allocation(
     source: Source, values: dict, inputs: Mapping[str, Any], given: Sequence[str], what: str,
     level: float, notes: Sequence[Note] = (), **more: Any,
 ) -> Allocation:  # fmt: skip
-    answer = measured(values, level, given)
+    answer = measured(values, level, source.degrees, given)
     if inputs.get("r") not in (None, "best"):
         answer["r"] = float(inputs["r"])
     at = {name: answer[name] for name in ("N", "D", "r") if name in answer}
-    notes = (*notes, *on_source(source, **at), *on_replicates(values["compute"], what))
+    notes = (*notes, *source_notes(source, **at), *missing_draws_notes(values["compute"], what))
     return Allocation(**answer, notes=notes, **more)
 
 
@@ -759,7 +761,7 @@ def _runs_beyond(source: Source, values: Mapping[str, np.ndarray]) -> list[Note]
 
 def budgets_of(compute: Any, name: str = "compute") -> np.ndarray:
     """(K,) checked budgets in FLOPs."""
-    budgets = np.array([in_domain("compute", budget) for budget in np.atleast_1d(compute)])
+    budgets = np.array([checked_number("compute", budget) for budget in np.atleast_1d(compute)])
     if not budgets.size:
         raise UsageError(f"{name} is empty; give one budget or more")
     return budgets

@@ -1,8 +1,9 @@
-"""What every plan takes and gives: a law with its parameters in, numbers with intervals out."""
+"""What every plan takes and returns: laws with draws in, numbers with intervals out."""
 
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,14 +23,15 @@ from jaxlaw.fitting._fitted_law import FittedLaw, SupportsDraws
 from jaxlaw.fitting._saved_fits import from_dict
 from jaxlaw.laws._base import Law
 from jaxlaw.notes import Note
+from jaxlaw.uncertainty._intervals import percentile_interval
 
 LEVEL = 0.95
-MISSING = 0.05  # of the replicates without an answer: the interval of the others misleads
+MISSING = 0.05  # share of draws without an answer from which on the others' interval misleads
 HUGE = 1e100  # beyond it products of two overflow
 SAME = 1e-9  # relative distance at which two numbers count as one
 
-# Findings of a fit that a plan made with it should not hide.
-_DOUBTS = {
+# Codes of a fit's warnings that a plan made with it repeats.
+_INHERITED = {
     "at-bound", "badly-converged", "base-extrapolated", "decay-held", "few-groups", "few-resamples",
     "few-spare-rows", "few-starts-agree", "lack-of-fit", "limiting-form", "misprint", "no-floor",
     "not-converged", "not-printed", "poor-fit", "resamples-at-bound", "resamples-disagree",
@@ -39,16 +41,25 @@ _DOUBTS = {
 
 @dataclass(frozen=True, eq=False)
 class Draws:
-    """A fit, and what it came to on resampled runs: all that a plan needs of a bootstrap.
+    """A fit and its parameters on resampled runs: all that a plan needs of a bootstrap.
 
     Attributes:
-        fit: the fit of the runs as they are.
+        fit: fit of the runs as they are.
         params: parameter → (R,) natural values in the law's own units. Row k of two
             bootstraps of the same runs belongs together.
-        notes: what the bootstrap says of itself.
-        kind: what was resampled, ``case``, ``residual`` or ``wild``; empty where nobody knows.
+        notes: notes of the bootstrap.
+        kind: what was resampled, such as ``case`` or ``wild``; empty where nobody knows.
         groups: columns that told groups of rows apart, as a :class:`jaxlaw.Bootstrap` has them;
             None where rows were resampled one by one.
+        degrees: degrees of freedom of the draws' spread (:attr:`jaxlaw.Bootstrap.degrees`).
+
+    Example:
+        >>> table = jl.simulate.experiment("chinchilla").table
+        >>> boot = jl.bootstrap("chinchilla", table, n_resamples=20, n_starts=16)
+        >>> jl.planning.Draws.of(boot).save("draws.json")
+        >>> draws = jl.planning.Draws.load("draws.json")
+        >>> sorted(jl.planning.allocation(draws, 1e21).interval)
+        ['D', 'N', 'loss']
     """
 
     fit: FittedLaw
@@ -56,6 +67,13 @@ class Draws:
     notes: tuple[Note, ...] = ()
     kind: str = ""
     groups: tuple[str, ...] | None = None
+    degrees: float = math.inf
+
+    @classmethod
+    def of(cls, bootstrap: SupportsDraws) -> Draws:
+        """The draws of a bootstrap, without the runs and the refits it keeps."""
+        names = [field.name for field in dataclasses.fields(cls)]
+        return cls(**{name: getattr(bootstrap, name) for name in names if hasattr(bootstrap, name)})
 
     def save(self, path: str | Path) -> None:
         """Write fit, draws and notes as one JSON file, from which plans start again."""
@@ -69,6 +87,7 @@ class Draws:
             "notes": [dataclasses.asdict(note) for note in self.notes],
             "kind": self.kind,
             "groups": None if self.groups is None else list(self.groups),
+            "degrees": self.degrees,
         }
         return records.plain(record)
 
@@ -88,11 +107,12 @@ class Draws:
         with records.whole(source, "bootstrap"):
             draws = {name: np.array(column, float) for name, column in record["draws"].items()}
             notes, fit = records.notes_of(record["notes"]), record["fit"]
-            # Files of version 0.1 do not say how they were drawn.
+            # Files of version 0.1 do not have what follows.
             kind, groups = records.text(record.get("kind", ""), "kind"), record.get("groups")
             if groups is not None:
                 groups = tuple(records.text(name, "groups") for name in groups)
-        return cls(from_dict(fit, source), draws, notes, kind, groups)
+            degrees = float(record.get("degrees", math.inf))
+        return cls(from_dict(fit, source), draws, notes, kind, groups, degrees)
 
 
 class Source(NamedTuple):
@@ -100,19 +120,21 @@ class Source(NamedTuple):
 
     Attributes:
         law: the law.
-        params: parameter → (1 + R,): the fit itself, then its R replicates.
-        units: input → what one unit of the user's is worth in the law's own.
+        params: parameter → (1 + R,) natural values: of the fit itself, then of its R draws.
+        units: input → one of the user's units in the law's own.
         ranges: input → (lowest, highest) fitted, in the user's units; empty if unknown.
-        doubts: what the fit says against itself.
+        warnings: the fit's own notes that a plan repeats.
         joint: product or ratio of two inputs → (lowest, highest) fitted; empty if unknown.
+        degrees: degrees of freedom of the draws' spread.
     """
 
     law: Law
     params: dict[str, np.ndarray]
     units: dict[str, float]
     ranges: dict[str, tuple[float, float]]
-    doubts: tuple[Note, ...]
+    warnings: tuple[Note, ...]
     joint: Mapping[str, tuple[float, float]] = MappingProxyType({})
+    degrees: float = math.inf
 
     @property
     def rows(self) -> int:
@@ -123,12 +145,8 @@ class Source(NamedTuple):
         """Those of the inputs, given for several laws, that this law takes."""
         return {name: v for name, v in inputs.items() if name in self.law.input_names}
 
-    def own(self, **inputs: float) -> dict[str, float]:
-        """Inputs in the law's own units, from the user's."""
-        return {name: value * self.units[name] for name, value in inputs.items()}
-
-    def single(self, name: str) -> float:
-        """What one of the user's unit of an input is worth in single things."""
+    def scale(self, name: str) -> float:
+        """Raw counts (parameters, tokens, FLOPs) in one of the user's units of an input."""
         (spec,) = (spec for spec in self.law.inputs if spec.name == name)
         return self.units[name] * spec.unit
 
@@ -162,18 +180,19 @@ def sources(*given: Any) -> tuple[Source, ...]:
 
 def _source(given: Any) -> Source:
     replicates, notes, grouped = None, getattr(given, "notes", ()), getattr(given, "groups", None)
+    degrees = getattr(given, "degrees", math.inf)
     if isinstance(given, SupportsDraws):
         given, replicates = given.fit, given.params
     if isinstance(given, FittedLaw):
         notes = dict.fromkeys([*given.notes, *notes])
         if replicates is not None and grouped is None:
-            doubted = _DOUBTS | {CODE}  # of intervals alone, and of those of single rows
+            codes = _INHERITED | {CODE}  # of intervals alone, and of those of single rows
         else:
-            doubted = _DOUBTS
-        doubts = tuple(note for note in notes if note.code in doubted)
+            codes = _INHERITED
+        warnings = tuple(note for note in notes if note.code in codes)
         params = _rows(given.law, given.numbers(), replicates)
         units, ranges, joint = dict(given.units), dict(given.ranges), given.joint_ranges or {}
-        return Source(given.law, params, units, ranges, doubts, joint)
+        return Source(given.law, params, units, ranges, warnings, joint, degrees)
     try:
         law, params = given
     except (TypeError, ValueError):
@@ -199,7 +218,7 @@ def _rows(law: Law, params: Any, replicates: Any) -> dict[str, np.ndarray]:
     }
 
 
-def need(source: Source, *names: str) -> None:
+def require_inputs(source: Source, *names: str) -> None:
     """Refuse a law that lacks an input."""
     missing = [name for name in names if name not in source.law.input_names]
     if missing:
@@ -209,7 +228,7 @@ def need(source: Source, *names: str) -> None:
         )
 
 
-def held(source: Source, given: Mapping[str, Any], free: Sequence[str]) -> dict[str, float]:
+def law_inputs(source: Source, given: Mapping[str, Any], free: Sequence[str]) -> dict[str, float]:
     """Inputs the user holds, in the law's own units: all but the free ones, and no others.
 
     Raises:
@@ -227,14 +246,14 @@ def held(source: Source, given: Mapping[str, Any], free: Sequence[str]) -> dict[
         raise UsageError(f"law {law.name} also needs {', '.join(f'{m}=' for m in missing)}")
     for spec in law.inputs:
         if spec.name in given:
-            in_domain(spec.name, given[spec.name], spec.domain)
-    return source.own(**{name: float(value) for name, value in given.items()})
+            checked_number(spec.name, given[spec.name], spec.domain)
+    return {name: float(value) * source.units[name] for name, value in given.items()}
 
 
-def held_by_each(
+def law_inputs_of_each(
     every: Sequence[Source], inputs: Mapping[str, Any], free: Sequence[str]
 ) -> tuple[dict[str, float], ...]:
-    """As :func:`held` for several laws: each takes those of the inputs that it has.
+    """As :func:`law_inputs` for several laws: each takes those of the inputs that it has.
 
     Raises:
         UsageError: also where no law takes an input.
@@ -243,10 +262,10 @@ def held_by_each(
     for name in inputs:
         if name not in known:
             raise UsageError(f"no law here takes an input '{name}'.{nearest(name, known)}")
-    return tuple(held(source, source.taken(inputs), free) for source in every)
+    return tuple(law_inputs(source, source.taken(inputs), free) for source in every)
 
 
-def in_domain(name: str, value: Any, domain: str = "positive") -> float:
+def checked_number(name: str, value: Any, domain: str = "positive") -> float:
     """The number; raises UsageError where it is none, or outside its domain."""
     try:
         number = float(value)
@@ -263,29 +282,26 @@ def in_domain(name: str, value: Any, domain: str = "positive") -> float:
     return number
 
 
-def percentiles_of(values: np.ndarray, level: float = LEVEL) -> tuple[float, float] | None:
-    """Percentiles of the replicates in (1 + R,) values that have an answer, or None."""
-    if not 0 < level < 1:
-        raise UsageError(f"level is {level:g}; it must lie between 0 and 1")
-    replicates = np.asarray(values)[1:]
-    answered = replicates[~np.isnan(replicates)]
-    if not answered.size:
-        return None
-    ends = ((1 - level) / 2, (1 + level) / 2)
-    # Infinity may be an answer; what lies halfway to it is not.
-    method = "linear" if np.isfinite(answered).all() else "nearest"
-    low, high = np.quantile(answered, ends, method=method)
-    return float(low), float(high)
+def fewest_degrees(sources: Sequence[Source]) -> float:
+    """Degrees of freedom of what several sources' draws say together, with care."""
+    return min(source.degrees for source in sources)
 
 
-def percentiles(values: Mapping[str, np.ndarray], level: float) -> dict[str, tuple[float, float]]:
-    """Interval of each quantity, where there are replicates."""
-    found = {name: percentiles_of(column, level) for name, column in values.items()}
-    return {name: ends for name, ends in found.items() if ends is not None}
+def intervals(
+    values: Mapping[str, np.ndarray], level: float, degrees: float = math.inf
+) -> dict[str, tuple[float, float]]:
+    """Percentile interval of each quantity's (1 + R,) values, where a draw has an answer."""
+    found = {}
+    for name, column in values.items():
+        draws = np.asarray(column, float)[1:]
+        if not np.isnan(draws).all():
+            low, high = percentile_interval(draws, level, degrees)
+            found[name] = float(low), float(high)
+    return found
 
 
-def on_replicates(values: np.ndarray, what: str) -> list[Note]:
-    """How many of the replicates in (1 + R,) values have no answer."""
+def missing_draws_notes(values: np.ndarray, what: str) -> list[Note]:
+    """How many of the draws in (1 + R,) values have no answer."""
     without = np.isnan(np.asarray(values)[1:])
     if not without.any():
         return []
@@ -295,7 +311,7 @@ def on_replicates(values: np.ndarray, what: str) -> list[Note]:
     return [Note("replicates-without-answer", severity, message)]
 
 
-def on_resamples(count: int, level: float) -> list[Note]:
+def few_resamples_notes(count: int, level: float) -> list[Note]:
     """Whether a plan's own resamples are too few for the tails of its intervals."""
     needed = fewest_for(level)
     if not 0 < count < needed:
@@ -304,8 +320,8 @@ def on_resamples(count: int, level: float) -> list[Note]:
     return [Note("few-resamples", "warning", f"{message} or more")]
 
 
-def on_source(source: Source, what: str = "", /, **at: float) -> list[Note]:
-    """Where an answer (in the user's units) is outside the fitted range; the fit's own doubts."""
+def source_notes(source: Source, what: str = "", /, **at: float) -> list[Note]:
+    """Where an answer (in the user's units) is outside the fitted range; the fit's own warnings."""
     notes, known, unknown, of = [], {}, [], f" of the {what} loss" if what else ""
     for name, value in at.items():
         if np.isnan(source.ranges.get(name, (0.0, 0.0))).any():  # of published coefficients
@@ -323,10 +339,10 @@ def on_source(source: Source, what: str = "", /, **at: float) -> list[Note]:
             "extrapolation cannot be told"
         )
         notes.append(Note("range-unknown", "warning", message))
-    if source.doubts:
-        said = "; ".join(f"{note.code}: {note.message}" for note in source.doubts)
-        severity = "error" if any(n.severity == "error" for n in source.doubts) else "warning"
-        notes.append(Note("doubtful-fit", severity, f"the fit{of} says of itself: {said}"))
+    if source.warnings:
+        message = "; ".join(f"{note.code}: {note.message}" for note in source.warnings)
+        severity = "error" if any(n.severity == "error" for n in source.warnings) else "warning"
+        notes.append(Note("doubtful-fit", severity, f"the fit{of} says of itself: {message}"))
     return notes
 
 
@@ -406,29 +422,36 @@ class AnswerTable:
         return "\n".join([shown, *map(str, self.notes)])
 
 
-def with_ends(name: str, values: np.ndarray, level: float) -> dict[str, np.ndarray]:
-    """Columns of a table from (1 + R, rows) values: the first row's, and ends of intervals."""
+def interval_columns(
+    name: str, values: np.ndarray, level: float, degrees: float = math.inf
+) -> dict[str, np.ndarray]:
+    """Columns of a table from (1 + R, rows) values: the fit's own, and bounds of the draws'."""
     columns = {name: values[0]}
     if len(values) > 1:
-        ends = [percentiles_of(column, level) or (np.nan, np.nan) for column in values.T]
-        columns[f"{name}_low"], columns[f"{name}_high"] = np.array(ends).T
+        low, high = percentile_interval(values[1:], level, degrees)
+        columns |= {f"{name}_low": low, f"{name}_high": high}
     return columns
 
 
 def measured(
-    values: Mapping[str, np.ndarray], level: float, given: Sequence[str] = ()
+    values: Mapping[str, np.ndarray],
+    level: float,
+    degrees: float = math.inf,
+    given: Sequence[str] = (),
 ) -> dict[str, Any]:
     """An answer's numbers, intervals and draws from quantity → (1 + R,) values.
 
     Args:
         values: quantity → the fit's own number, then those of its R draws.
         level: confidence level of the intervals.
+        degrees: degrees of freedom of the draws' spread: few ask for wider intervals.
         given: quantities that have no interval, since they were given, not found.
     """
     values = {name: np.asarray(column, float) for name, column in values.items()}
+    sought = {name: column for name, column in values.items() if name not in given}
     return {
         **{name: float(column[0]) for name, column in values.items()},
-        "interval": percentiles({k: v for k, v in values.items() if k not in given}, level),
+        "interval": intervals(sought, level, degrees),
         "replicates": {name: column[1:] for name, column in values.items() if len(column) > 1},
         "level": level,
     }

@@ -31,12 +31,13 @@ from jaxlaw.planning._answers import (
     Answer,
     AnswerTable,
     Source,
-    held,
+    fewest_degrees,
+    interval_columns,
+    law_inputs,
     measured,
-    on_replicates,
-    on_source,
+    missing_draws_notes,
+    source_notes,
     sources,
-    with_ends,
 )
 from jaxlaw.planning._continual_run import (
     SETTINGS,
@@ -69,6 +70,11 @@ class _Losses(NamedTuple):
         laws = tuple(source.law for source in self.sources)
         return laws, self.layout, self.params, self.numbers, self.inputs
 
+    @property
+    def degrees(self) -> float:
+        """Degrees of freedom of the draws' spread."""
+        return fewest_degrees(self.sources)
+
     def evaluate(self, at: Mapping[str, Any]) -> np.ndarray:
         """Start and end of each loss, (losses, 2, 1 + R, points).
 
@@ -81,7 +87,7 @@ class _Losses(NamedTuple):
             return np.asarray(_compiled_losses(laws, layout, params, *rest, dict(at)))
 
     def notes(self, at: Mapping[str, Any]) -> list[Note]:
-        """Where areas and shares at (points,) settings leave the fitted ranges; doubts."""
+        """Where areas and shares at (points,) settings leave the fitted ranges."""
         with in_float64():
             areas = compiled_areas(self.layout, self.numbers, dict(at))
         notes, shares = [], (at["replay"], 1 - np.asarray(at["replay"]))
@@ -91,7 +97,7 @@ class _Losses(NamedTuple):
                 each = np.ravel(np.asarray(values[name], float)) / source.units[name]
                 low, high = source.ranges.get(name, (-math.inf, math.inf))
                 worst[name] = each[np.argmax(np.fmax(low - each, each - high))]
-            notes += on_source(source, corpus, **worst)
+            notes += source_notes(source, corpus, **worst)
         return notes
 
     def check_varied(self, names: Sequence[str]) -> None:
@@ -143,10 +149,7 @@ def _losses_of(
         if name not in taken or name in (*AREAS, "r"):
             names = " and ".join(source.law.name for source in each)
             raise UsageError(f"{names} take no input '{name}' here; shares are the run's replay")
-    others = tuple(
-        held(one, {k: v for k, v in inputs.items() if k in one.law.input_names}, (*AREAS, "r"))
-        for one in each
-    )
+    others = tuple(law_inputs(source, source.taken(inputs), (*AREAS, "r")) for source in each)
     layout, numbers = layout_of(run, counted_as(*fits, **(area_options or {})))
     return _Losses(each, run, layout, numbers, tuple(one.params for one in each), others)
 
@@ -272,7 +275,7 @@ def final_losses(
     at = {name: axis.ravel() for name, axis in zip(SETTINGS, mesh, strict=True)}
     table = dict(at)
     for name, values in _by_name(losses.evaluate(at)).items():
-        table |= with_ends(name, values, level)
+        table |= interval_columns(name, values, level, losses.degrees)
     return FinalLosses(pd.DataFrame(table), level, tuple(losses.notes(at)))
 
 
@@ -380,12 +383,13 @@ def optimal_training(
     values = {name: rows[0] for name, rows in values.items()}
     best = {name: float(values[name][0]) for name in SETTINGS}
     notes = losses.notes({name: values[name][:1] for name in SETTINGS})
-    notes += on_replicates(values["objective"], "optimum")
+    notes += missing_draws_notes(values["objective"], "optimum")
     varied = best if run.peak is not None else best | {"peak": None}
     if not isinstance(run.pretraining, Pretraining):
         varied = {name: value for name, value in varied.items() if name != "loss_potential"}
+    numbers = {name: values[name] for name in (*SETTINGS, *_LOSSES, "objective")}
     return OptimalTraining(
-        **measured({name: values[name] for name in (*SETTINGS, *_LOSSES, "objective")}, level),
+        **measured(numbers, level, losses.degrees),
         weight=float(weight), binding=_binding(names, over, best), notes=tuple(notes),
         schedule=run.schedule(**varied), minimise=minimise,
     )  # fmt: skip
@@ -437,7 +441,7 @@ def tradeoff_curve(
     )
     table: dict[str, Any] = {"weight": np.asarray(weights, float)}
     for name in (*names, *_LOSSES, "objective"):
-        table |= with_ends(name, values[name].T, level)
+        table |= interval_columns(name, values[name].T, level, losses.degrees)
     at = {name: values[name][:, 0] for name in SETTINGS}
     rows = pd.DataFrame(at).to_dict("records")
     table["binding"] = [_binding(names, over, best) for best in rows]
@@ -660,7 +664,7 @@ def turning_length(
     at = {name: np.array([value]) for name, value in fixed.items()}
     at["steps"] = np.array([min(max(steps, run.warmup + 1), _LONGEST)])
     return TurningLength(
-        **measured(values, level), weight=float(weight),
+        **measured(values, level, losses.degrees), weight=float(weight),
         notes=(*_turning_notes(values, short), *losses.notes(at)),
         binding="never" if math.isinf(steps) else "none: the loss comes back",
     )  # fmt: skip

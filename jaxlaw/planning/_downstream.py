@@ -33,12 +33,12 @@ from jaxlaw.planning._answers import (
     LEVEL,
     SAME,
     Answer,
-    in_domain,
+    checked_number,
+    few_resamples_notes,
+    interval_columns,
     measured,
-    on_resamples,
-    percentiles_of,
-    with_ends,
 )
+from jaxlaw.uncertainty._intervals import percentile_interval
 from jaxlaw.uncertainty._resampling import resampled_residuals, student_scales
 
 MISALIGNED = "suspect misalignment"
@@ -106,7 +106,7 @@ class Valuation(Answer):
         params = {
             k: np.append(v, self.draws.get(k, ()))[:, None] for k, v in self.fit.params.items()
         }
-        columns = with_ends("predicted", _scores(params, Dp), self.level)
+        columns = interval_columns("predicted", _scores(params, Dp), self.level)
         return pd.DataFrame(
             {"Dp": Dp} | {k.removeprefix("predicted_"): v for k, v in columns.items()}
         )
@@ -174,7 +174,7 @@ def pretraining_value(
     """
     for name, value in (("target", target), ("least_gain", least_gain), ("baseline", baseline)):
         if value is not None:
-            in_domain(name, value, "positive" if name == "target" else "nonnegative")
+            checked_number(name, value, "positive" if name == "target" else "nonnegative")
     if not noise < 1:
         raise UsageError(f"noise is {noise:g}; it must be a share of the highest score, below 1")
     if not shortfall >= 0:
@@ -182,7 +182,7 @@ def pretraining_value(
     _check_resamples(n_resamples)
     table = _read_checkpoints(checkpoints, columns or {})
     last = float(table["Dp"].iloc[-1])
-    at = in_domain("at", 2 * last if at is None else at)
+    at = checked_number("at", 2 * last if at is None else at)
     if at <= last:
         raise UsageError(f"at is {at:g}; it must be more than the last checkpoint's {last:g}")
 
@@ -211,7 +211,7 @@ def pretraining_value(
         fit=law_fit, cross_entropy_fit=ce_fit, checkpoints=table, draws=draws, binding=advice,
         notes=(
             *_value_notes(law_fit, table, kept, draws, at),
-            *on_resamples(len(next(iter(draws.values()), ())), level),
+            *few_resamples_notes(len(next(iter(draws.values()), ())), level),
         ),
     )  # fmt: skip
 
@@ -526,9 +526,8 @@ def choose_model(
         >>> jl.planning.choose_model(data, at=1e6, n_resamples=0).chosen
         'a'
     """
-    law, at = _law_of_one_input(laws.get(law)), in_domain("at", at)
+    law, at = _law_of_one_input(laws.get(law)), checked_number("at", at)
     _check_resamples(n_resamples)
-    percentiles_of(np.zeros(2), level)  # refuses a level that is none
     read = _read_models(runs, columns or {}, where, law)
     fits, notes = _fit_models(read.table, law), [*read.notes]
     scatter, freedom, apart = _scatter(fits)
@@ -540,7 +539,7 @@ def choose_model(
     answer, table = _chosen(fits, values, level)
     table["scatter"] = scatter[table.pop("k")]
     notes += [*_data_notes(fits, at, apart), *_fall_notes(fits)]
-    notes += [*_rival_notes(table, values, fits), *on_resamples(len(values) - 1, level)]
+    notes += [*_rival_notes(table, values, fits), *few_resamples_notes(len(values) - 1, level)]
     return ModelChoice(
         **answer, at=at, table=table, data=read.table, law=law.name, target=law.target, level=level,
         notes=tuple(notes), _fits=fits,
@@ -674,11 +673,12 @@ def _chosen(
         "regret": float(regret[1:].mean()) if drawn else math.nan,
         "replicates": moved,
         "interval": {
-            name: percentiles_of(np.append(np.nan, draws), level) for name, draws in moved.items()
+            name: tuple(map(float, percentile_interval(draws, level)))
+            for name, draws in moved.items()
         },
     }
     data = {"model": fits.models, "k": np.arange(len(fits.models)), "rows": fits.seen.sum(axis=1)}
-    table = pd.DataFrame(data | with_ends("predicted", values, level))
+    table = pd.DataFrame(data | interval_columns("predicted", values, level))
     table["best"] = share if drawn else math.nan
     order = {"ascending": sign > 0, "kind": "stable", "ignore_index": True}
     return numbers, table.sort_values("predicted", **order)

@@ -26,15 +26,16 @@ from jaxlaw.planning._answers import (
     LEVEL,
     Answer,
     Source,
-    held,
-    held_by_each,
-    in_domain,
+    checked_number,
+    fewest_degrees,
+    interval_columns,
+    law_inputs,
+    law_inputs_of_each,
     measured,
-    need,
-    on_replicates,
-    on_source,
+    missing_draws_notes,
+    require_inputs,
+    source_notes,
     sources,
-    with_ends,
 )
 from jaxlaw.planning._observed import least_back, meeting, read_shares, tokens_in_common
 from jaxlaw.planning._solve import for_each_draw, last_true, minimise, root_or_infinity
@@ -187,9 +188,9 @@ def optimal_mixture(
     """
     both = sources(general, domain)
     for source in both:
-        need(source, "r")
-    given = held_by_each(both, inputs, ("r",))
-    limit = in_domain("start", start) * (1 + _checked_threshold(threshold))
+        require_inputs(source, "r")
+    given = law_inputs_of_each(both, inputs, ("r",))
+    limit = checked_number("start", start) * (1 + _checked_threshold(threshold))
     share = _largest_share(both[0].law, both[0].params, limit, given[0])
     losses = _both_losses(both, given, share)
     values = {
@@ -198,13 +199,13 @@ def optimal_mixture(
         "general_loss": losses[0],
         "change": losses[0] / start - 1,
     }
-    answer = measured(values, level)
+    answer = measured(values, level, fewest_degrees(both))
     curve = _tradeoff_curve(both, given, start, limit, level)
     notes = _share_notes(answer["share"], curve, limit)
     own = (1 - answer["share"], answer["share"])
     for source, what, r in zip(both, ("general", "domain"), own, strict=True):
-        notes += on_source(source, what, **source.taken(inputs), r=r)
-    notes += on_replicates(share, "allowed share")
+        notes += source_notes(source, what, **source.taken(inputs), r=r)
+    notes += missing_draws_notes(share, "allowed share")
     bound = "r_d ≤ 1" if answer["share"] == 1 else "general loss"
     return Mixture(**answer, limit=limit, curve=curve, binding=bound, notes=tuple(notes))
 
@@ -239,20 +240,20 @@ def critical_ratio(
         0.123
     """
     (source,) = sources(general)
-    need(source, "r")
-    (given,) = held_by_each((source,), inputs, ("r",))
-    limit = in_domain("start", start) * (1 + _checked_threshold(threshold))
+    require_inputs(source, "r")
+    (given,) = law_inputs_of_each((source,), inputs, ("r",))
+    limit = checked_number("start", start) * (1 + _checked_threshold(threshold))
     other = _largest_share(source.law, source.params, limit, given)
     with in_float64():
         loss = np.asarray(source.law.at_once(source.params, r=1 - other, **given))
-    answer, notes = measured({"share": 1 - other, "loss": loss}, level), []
+    answer, notes = measured({"share": 1 - other, "loss": loss}, level, source.degrees), []
     if math.isnan(answer["share"]):
         notes = [Note("never-back", "error", f"no share brings the loss back to {limit:.5g}")]
     elif answer["share"] == 0:
         message = f"the loss is at or below {limit:.5g} without any of its corpus"
         notes = [Note("always-back", "info", message)]
-    notes += on_source(source, **inputs, r=answer["share"])
-    notes += on_replicates(other, "critical ratio")
+    notes += source_notes(source, **inputs, r=answer["share"])
+    notes += missing_draws_notes(other, "critical ratio")
     bound = "r_g ≥ 0" if answer["share"] == 0 else "general loss"
     return CriticalRatio(**answer, binding=bound, notes=tuple(notes))
 
@@ -290,13 +291,13 @@ def optimal_mixture_data_limited(
         0.85 of the domain; mixing pays below 0.20
     """
     (source,) = sources(domain)
-    need(source, "D", "r")
-    tokens = in_domain("corpus_tokens", corpus_tokens)
-    given = held(source, inputs, ("D", "r"))
-    least = LEAST if total is None else tokens / in_domain("total", total)
+    require_inputs(source, "D", "r")
+    tokens = checked_number("corpus_tokens", corpus_tokens)
+    given = law_inputs(source, inputs, ("D", "r"))
+    least = LEAST if total is None else tokens / checked_number("total", total)
     if least > 1:
         raise UsageError(f"total, {total:g}, is less than corpus_tokens, {tokens:g}")
-    unit = source.single("D") / source.units["D"]
+    unit = source.scale("D") / source.units["D"]
     limits = np.log(SEARCH_LIMITS["D"]) - math.log(unit)
     share, loss, alone, below = _best_limited(
         source.law, source.params, tokens * source.units["D"], least, limits, given
@@ -311,7 +312,7 @@ def optimal_mixture_data_limited(
         "loss_alone": alone,
         "interior_below": below / source.units["D"],
     }
-    answer, notes = measured(values, level), []
+    answer, notes = measured(values, level, source.degrees), []
     if math.isnan(answer["share"]):
         message = (
             "the loss falls without end as the other corpus is added: total= says how many "
@@ -321,8 +322,8 @@ def optimal_mixture_data_limited(
     elif answer["share"] == 1:
         message = "mixing does not pay with so many tokens of the domain: see interior_below"
         notes = [Note("no-interior-optimum", "info", message)]
-    notes += on_source(source, **inputs, D=answer["D"], r=answer["share"])
-    notes += on_replicates(share, "optimum")
+    notes += source_notes(source, **inputs, D=answer["D"], r=answer["share"])
+    notes += missing_draws_notes(share, "optimum")
     bound = "domain tokens"
     if answer["share"] == 1:
         bound = "r_d ≤ 1"
@@ -372,25 +373,25 @@ def optimal_domain_weights(
         raise UsageError("give domains by name, and general= together with start=")
     every = sources(*domains.values(), *([] if general is None else [general]))
     for source in every:
-        need(source, "r")
-    given = held_by_each(every, inputs, ("r",))
+        require_inputs(source, "r")
+    given = law_inputs_of_each(every, inputs, ("r",))
     values = np.array([float((weights or {}).get(name, 1.0)) for name in names])
     if set(weights or {}) - set(names) or not (values >= 0).all() or not values.any():
         hints = "".join(nearest(name, names) for name in set(weights or {}) - set(names))
         raise UsageError(f"weights are for {', '.join(names)}; none negative, not all 0.{hints}")
-    limit = np.inf if start is None else in_domain("start", start) * (1 + threshold)
+    limit = np.inf if start is None else checked_number("start", start) * (1 + threshold)
     laws, params = (tuple(getattr(source, name) for source in every) for name in ("law", "params"))
     shares, losses = _best_shares(laws, len(names), params, values, limit, given)
     found = {f"r[{name}]": shares[:, k] for k, name in enumerate(names)}
     found |= {"r[general]": shares[:, -1], "loss": losses @ values}
     found |= {f"loss[{name}]": losses[:, k] for k, name in enumerate(names)}
-    answer, notes = measured(found, level), []
+    answer, notes = measured(found, level, fewest_degrees(every)), []
     if np.isnan(shares[0, 0]):
         message = f"not even the general corpus alone keeps its loss at {limit:.5g}"
         notes = [Note("no-share-allowed", "error", message)]
     for source, name, share in zip(every, [*names, "general"], shares[0], strict=False):
-        notes += on_source(source, name, **source.taken(inputs), r=float(share))
-    notes += on_replicates(shares[:, 0], "allowed mixture")
+        notes += source_notes(source, name, **source.taken(inputs), r=float(share))
+    notes += missing_draws_notes(shares[:, 0], "allowed mixture")
     notes.append(Note("own-share-only", "info", _OWN_SHARE))
     spent = shares[0, -1] < 1e-9 or general is None
     return DomainShares(
@@ -460,22 +461,22 @@ def compare_replay(
     if shares is None:
         raise UsageError("give shares= of the corpus, two or more in (0, 1]")
     (source,) = sources(fit)
-    need(source, "D", "r")
-    r = np.array([in_domain("r", share, "fraction") for share in shares])
+    require_inputs(source, "D", "r")
+    r = np.array([checked_number("r", share, "fraction") for share in shares])
     if r.size < 2 or not (r > 0).all():
         raise UsageError(f"shares are two or more in (0, 1], not {list(shares)}")
-    given = held(source, inputs, ("D", "r"))
+    given = law_inputs(source, inputs, ("D", "r"))
     low, high = _token_range(source, r, corpus_tokens)
     limits = tuple(math.log(tokens * source.units["D"]) for tokens in (low, high))
     meet, first, last = _meeting(source.law, source.params, r, limits, tolerance, given)
     values = {"meet": meet / source.units["D"], "spread_first": first, "spread_last": last}
-    answer = measured(values, level) | {"least_back": math.nan}
+    answer = measured(values, level, source.degrees) | {"least_back": math.nan}
     notes = _meeting_notes(answer["meet"], tolerance, low, high)
     for share in (r.min(), r.max()):
         at = {"D": high / share, "r": float(share)}
-        notes += on_source(source._replace(doubts=()), **inputs, **at)
-    notes = list(dict.fromkeys([*notes, *on_source(source)]))
-    notes += on_replicates(meet, "answer")
+        notes += source_notes(source._replace(warnings=()), **inputs, **at)
+    notes = list(dict.fromkeys([*notes, *source_notes(source)]))
+    notes += missing_draws_notes(meet, "answer")
     table = _share_table(source, r, np.geomspace(low, high, ROWS), given, inputs)
     return ReplayComparison(
         **answer, table=table, binding="equal tokens of the corpus", notes=tuple(notes)
@@ -492,7 +493,7 @@ def _compare_observed(
     notes = _meeting_notes(meet, tolerance, low, high)
     least, more = math.nan, []
     if start is not None:
-        least, more = least_back(curves, in_domain("start", start))
+        least, more = least_back(curves, checked_number("start", start))
     between = "observed losses; between two points of a curve straight over log r·D, beyond none"
     notes += [*more, Note("interpolated", "info", between)]
     return ReplayComparison(
@@ -506,7 +507,7 @@ def _compare_observed(
 
 
 def _checked_threshold(threshold: float) -> float:
-    return in_domain("1 + threshold", 1 + threshold) - 1
+    return checked_number("1 + threshold", 1 + threshold) - 1
 
 
 @for_each_draw("law")
@@ -536,7 +537,7 @@ def _tradeoff_curve(
     table = {"share": shares, "domain_loss": domain[0], "general_loss": general[0]}
     table |= {"change": general[0] / start - 1, "allowed": general[0] <= limit}
     for name, values in (("domain_loss", domain), ("general_loss", general)):
-        table |= with_ends(name, values, level)
+        table |= interval_columns(name, values, level, fewest_degrees(both))
     return pd.DataFrame(table)
 
 
@@ -663,7 +664,7 @@ def _token_range(source: Source, r: np.ndarray, given: Any) -> tuple[float, floa
                 "no tokens r·D are within the fitted range of D at all of these shares; give "
                 "corpus_tokens=(low, high), or shares closer to each other"
             )
-    low, high = (in_domain("corpus_tokens", tokens) for tokens in given)
+    low, high = (checked_number("corpus_tokens", tokens) for tokens in given)
     if not low < high:
         raise UsageError(f"corpus_tokens are (least, largest), not ({low:g}, {high:g})")
     return low, high
@@ -691,8 +692,8 @@ def _share_table(
     D = seen / r
     with in_float64():
         loss = np.asarray(source.law.at_once(params, D=D * source.units["D"], r=r, **given))
-    N = inputs["N"] * source.single("N") if "N" in inputs else np.nan
-    compute = 6 * N * seen * source.single("D")
+    N = inputs["N"] * source.scale("N") if "N" in inputs else np.nan
+    compute = 6 * N * seen * source.scale("D")
     columns = {"r": r, "corpus_tokens": seen, "corpus_compute": compute, "D": D, "loss": loss}
     return pd.DataFrame(columns)
 

@@ -16,7 +16,7 @@ from jaxlaw._typed import ResampleCount, checked
 from jaxlaw.data._runs import read_columns
 from jaxlaw.errors import DataError, UsageError
 from jaxlaw.notes import Note
-from jaxlaw.planning._answers import in_domain
+from jaxlaw.planning._answers import checked_number
 
 Cost = Callable[[Any, Any], Any]
 
@@ -229,7 +229,7 @@ def read_shares(
     optional = [] if "N" in needed else ["N"]
     table = read_columns(observed, needed, optional, name="table").table.reset_index(drop=True)
     for name, value in inputs.items():
-        table = table[np.isclose(table[name], in_domain(name, value), rtol=1e-9, atol=0)]
+        table = table[np.isclose(table[name], checked_number(name, value), rtol=1e-9, atol=0)]
     if "N" in table and table["N"].nunique() > 1:
         sizes = ", ".join(f"{size:g}" for size in sorted(table["N"].unique()))
         raise UsageError(f"the table has several sizes; say which with N= ({sizes})")
@@ -278,7 +278,7 @@ def tokens_in_common(
         )
     if given is None:
         return float(low), float(high)
-    least, largest = (in_domain("corpus_tokens", end) for end in given)
+    least, largest = (checked_number("corpus_tokens", end) for end in given)
     slack = 1e-9 * high
     if not low - slack <= least < largest <= high + slack:
         raise UsageError(

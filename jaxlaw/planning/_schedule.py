@@ -43,7 +43,15 @@ from jaxlaw.data._row_areas import AREAS, UNKNOWN_BASE_RATE, of_unknown_base
 from jaxlaw.errors import UsageError, nearest
 from jaxlaw.laws._base import Law
 from jaxlaw.notes import Note
-from jaxlaw.planning._answers import LEVEL, Source, in_domain, on_source, percentiles, sources
+from jaxlaw.planning._answers import (
+    LEVEL,
+    Source,
+    checked_number,
+    fewest_degrees,
+    intervals,
+    source_notes,
+    sources,
+)
 from jaxlaw.planning._continual_run import counted_as
 from jaxlaw.schedules import Schedule
 
@@ -372,7 +380,7 @@ def _run(
 ) -> _Run:  # fmt: skip
     if not (steps >= 1 and steps == int(steps)):
         raise UsageError(f"steps is {steps}; it must be a whole number, 1 or more")
-    in_domain("peak", peak)
+    checked_number("peak", peak)
     if not 0 <= floor < peak:
         raise UsageError(f"floor is {floor}; it must be 0 or more, and below the peak, {peak}")
     if not (0 <= warmup < steps and warmup == int(warmup)):
@@ -388,7 +396,7 @@ def _run(
         raise UsageError("after= has two phases already; give the pre-training alone")
     if start is None:
         start = 0.0 if after is None else float(after.rates[-1])
-    in_domain("start", start, "nonnegative")
+    checked_number("start", start, "nonnegative")
     return _Run(
         int(steps), float(peak), float(floor), int(warmup), float(start), after,
         int(shortest_decay),
@@ -705,20 +713,20 @@ def _intervals(
     values = {"loss": np.atleast_1d(_losses(every, final))}
     for name in own.columns.difference(["loss"], sort=False):
         values[name] = np.append(np.nan, own[name])  # the fit itself is no replicate
-    return percentiles(values, level)
+    return intervals(values, level, fewest_degrees([target.source for target in targets]))
 
 
 _WHICH = ("first", "second", "third")
 
 
 def _range_notes(targets: tuple[_Target, ...], final: Areas | PhaseAreas) -> list[Note]:
-    """Where the best schedule is outside what a fit has seen; the fits' own doubts."""
+    """Where the best schedule is outside what a fit has seen; the fits' own warnings."""
     notes = []
     for k, target in enumerate(targets):
         which = "" if len(targets) == 1 else _WHICH[k] if k < len(_WHICH) else f"{k + 1}th"
         values, source = _by_name(final) | target.inputs, target.source
         at = {name: values[name] / source.units[name] for name in source.law.input_names}
-        notes += on_source(source, which, **at)
+        notes += source_notes(source, which, **at)
     return notes
 
 

@@ -48,13 +48,14 @@ from jaxlaw.planning._answers import (
     Answer,
     AnswerTable,
     Source,
-    in_domain,
+    checked_number,
+    fewest_degrees,
+    interval_columns,
     measured,
-    need,
-    on_replicates,
-    on_source,
+    missing_draws_notes,
+    require_inputs,
+    source_notes,
     sources,
-    with_ends,
 )
 from jaxlaw.planning._solve import for_each_draw, root, root_or_infinity
 
@@ -160,21 +161,22 @@ def data_transferred(
     ours = both[1]
     if (D is None) == (loss is None):
         raise UsageError("give one of D, the continual run's tokens, and loss")
-    log_N = math.log(in_domain("N", N) * ours.single("N"))
+    log_N = math.log(checked_number("N", N) * ours.scale("N"))
     if D is None:
-        target = np.full(ours.rows, in_domain("loss", loss))
+        target = np.full(ours.rows, checked_number("loss", loss))
         log_D = _tokens_to(ours, log_N, target)
     else:
-        log_D = np.full(ours.rows, math.log(in_domain("D", D) * ours.single("D")))
+        log_D = np.full(ours.rows, math.log(checked_number("D", D) * ours.scale("D")))
         target = losses_at(ours.law, ours.params, log_N, log_D[0], {})
     values = _against_scratch(both, cost, log_N, log_D, target)
     notes = _transfer_notes(values, loss_without_end(both[0], "D", log_N, {}))
-    answer = measured(values, level, given=("N", "D" if loss is None else "loss"))
-    raw = {name: answer[name] * ours.single(name) for name in ("N", "D")}
-    there = raw | {"D": answer["scratch_D"] * ours.single("D")}
+    given = ("N", "D" if loss is None else "loss")
+    answer = measured(values, level, fewest_degrees(both), given)
+    raw = {name: answer[name] * ours.scale(name) for name in ("N", "D")}
+    there = raw | {"D": answer["scratch_D"] * ours.scale("D")}
     for source, what, at in ((both[0], "from-scratch", there), (ours, "continual", raw)):
-        notes += on_source(source, what, **{k: v / source.single(k) for k, v in at.items()})
-    notes += [*on_replicates(values["saved"], "answer"), *base_notes(scratch, continual)]
+        notes += source_notes(source, what, **{k: v / source.scale(k) for k, v in at.items()})
+    notes += [*missing_draws_notes(values["saved"], "answer"), *base_notes(scratch, continual)]
     return Transfer(**answer, binding="equal loss at equal size", notes=tuple(notes))
 
 
@@ -211,17 +213,17 @@ def transfer_table(
     both = size_and_data_laws(sources(scratch, continual))
     ours, rows = both[1], []
     sizes, tokens = (
-        [in_domain(name, value) for value in np.atleast_1d(values)]
+        [checked_number(name, value) for value in np.atleast_1d(values)]
         for name, values in (("N", N), ("D", D))
     )
     for size, some in ((size, some) for size in sizes for some in tokens):
-        log_N, log_D = math.log(size * ours.single("N")), math.log(some * ours.single("D"))
+        log_N, log_D = math.log(size * ours.scale("N")), math.log(some * ours.scale("D"))
         loss = losses_at(ours.law, ours.params, log_N, log_D, {})
         rows.append(_against_scratch(both, cost, log_N, np.full(ours.rows, log_D), loss))
     values = {name: np.stack([row[name] for row in rows], axis=1) for name in rows[0]}
     table = {name: columns[0] for name, columns in values.items()}
     for name in ("transferred", "saved"):
-        table |= with_ends(name, values[name], level)
+        table |= interval_columns(name, values[name], level, fewest_degrees(both))
     return pd.DataFrame(table)
 
 
@@ -274,7 +276,8 @@ def compute_savings(
         for note in plan.notes
     ]
     notes += base_notes(scratch, continual)
-    answer = measured(values, level, given=("loss",))
+    degrees = fewest_degrees(sources(scratch, continual))
+    answer = measured(values, level, degrees, given=("loss",))
     return Saving(**answer, binding="equal loss, each at its best size", notes=tuple(notes))
 
 
@@ -323,12 +326,12 @@ def frontier_savings(
     values["saved"] = 1 - values["continual_compute"] / budgets
     table = {"compute": budgets} | {name: columns[0] for name, columns in values.items()}
     for name, columns in values.items():
-        table |= with_ends(name, columns, level)
+        table |= interval_columns(name, columns, level, fewest_degrees(both))
     notes: list[Note] = []
     spent = (budgets, values["continual_compute"][0])
     for source, what, used in zip(both, ("from-scratch", "continual"), spent, strict=True):
         for at in {used.min(), used.max()}:
-            notes += on_source(source, what, C=at / source.units["C"])
+            notes += source_notes(source, what, C=at / source.units["C"])
     notes = [*_savings_notes(values["saved"][0]), *dict.fromkeys(notes)]
     return AnswerTable(pd.DataFrame(table), level, tuple(notes))
 
@@ -374,10 +377,10 @@ def break_even(
         raise UsageError("give N or compute, not both: the two fix the run")
     ours = both[1]
     if N is not None:
-        along, fixed = "D", math.log(in_domain("N", N) * ours.single("N"))
+        along, fixed = "D", math.log(checked_number("N", N) * ours.scale("N"))
         ends = SEARCH_LIMITS["D"]
     elif compute is not None:
-        along, fixed = "N", math.log(in_domain("compute", compute))
+        along, fixed = "N", math.log(checked_number("compute", compute))
         least, most = SEARCH_LIMITS["N"]
         ends = (least, min(most, compute / (6 * SEARCH_LIMITS["D"][0])))
     else:
@@ -388,8 +391,8 @@ def break_even(
         laws, cost, along, params, fixed, ends, _fitted_range(ours, along)
     )
     values = {
-        "N": np.exp(log_N) / ours.single("N"),
-        "D": np.exp(log_D) / ours.single("D"),
+        "N": np.exp(log_N) / ours.scale("N"),
+        "D": np.exp(log_D) / ours.scale("D"),
         "compute": flops(cost, log_N, log_D),
         "loss": loss,
     }
@@ -401,7 +404,7 @@ def break_even(
     given = ["N"] if N is not None else []
     if compute is not None or pays in ("always", "never"):
         given.append("compute")
-    answer = measured(values, level, given)
+    answer = measured(values, level, fewest_degrees(both), given)
     notes = _side_notes(pays, side, along)
     if count[0] >= 2:
         message = (
@@ -410,8 +413,8 @@ def break_even(
         )
         notes.append(Note("several-crossings", "warning", message))
     for source, what in zip(both, ("from-scratch", "continual"), strict=True):
-        at = {k: answer[k] * ours.single(k) / source.single(k) for k in ("N", "D")}
-        notes += on_source(source, what, **at)
+        at = {k: answer[k] * ours.scale(k) / source.scale(k) for k in ("N", "D")}
+        notes += source_notes(source, what, **at)
     notes += base_notes(scratch, continual)
     binding = f"equal loss; continual training pays {_PAYS[pays].format(along)}"
     return BreakEven(**answer, pays=pays, binding=binding, notes=tuple(notes))
@@ -420,7 +423,7 @@ def break_even(
 def size_and_data_laws(both: tuple[Source, ...]) -> tuple[Source, ...]:
     """Laws of N and D alone, or UsageError."""
     for source in both:
-        need(source, "N", "D")
+        require_inputs(source, "N", "D")
         others = set(source.law.input_names) - {"N", "D"}
         if others:
             raise UsageError(
@@ -473,10 +476,10 @@ def _against_scratch(
     scratch_log_D = _tokens_to(scratch, log_N, loss)
     needed, spent = (flops(cost, log_N, at) for at in (scratch_log_D, log_D))
     values = {
-        "N": np.full(len(log_D), math.exp(log_N) / ours.single("N")),
-        "D": np.exp(log_D) / ours.single("D"),
+        "N": np.full(len(log_D), math.exp(log_N) / ours.scale("N")),
+        "D": np.exp(log_D) / ours.scale("D"),
         "loss": loss,
-        "scratch_D": np.exp(scratch_log_D) / ours.single("D"),
+        "scratch_D": np.exp(scratch_log_D) / ours.scale("D"),
     }
     with np.errstate(invalid="ignore"):
         transferred = values["scratch_D"] - values["D"]
@@ -532,7 +535,7 @@ def _savings_notes(saved: np.ndarray) -> list[Note]:
 
 def _fitted_range(ours: Source, along: str) -> tuple[float, float]:
     """Logarithms between which runs were fitted; everything where that is not known."""
-    N, D = (np.array(ours.ranges.get(k, (0, np.inf))) * ours.single(k) for k in ("N", "D"))
+    N, D = (np.array(ours.ranges.get(k, (0, np.inf))) * ours.scale(k) for k in ("N", "D"))
     with np.errstate(all="ignore"):
         low, high = np.log({"N": N, "D": D, "compute": 6 * N * D}[along])
     return (low, high) if np.isfinite([low, high]).all() else (-math.inf, math.inf)

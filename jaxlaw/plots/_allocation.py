@@ -13,7 +13,7 @@ from jaxlaw._deprecated import renamed_arguments
 from jaxlaw._jit import in_float64
 from jaxlaw.fitting._scores import runs_for
 from jaxlaw.planning._allocation import Allocation, Frontier, frontier
-from jaxlaw.planning._answers import Source, held, sources
+from jaxlaw.planning._answers import Source, law_inputs, sources
 from jaxlaw.planning._transfer import BreakEven, Saving, size_and_data_laws
 from jaxlaw.plots._mixture import curve_of
 from jaxlaw.plots._style import (
@@ -80,13 +80,13 @@ def isoloss(
     N = np.geomspace(min(limits), max(limits), 160)
     searched = options.get("r") == "best"
     shares = {"r": options["r"]} if "r" in options and not searched else {}
-    fixed = held(source, shares, ("N", "D", "r") if searched else ("N", "D"))
+    fixed = law_inputs(source, shares, ("N", "D", "r") if searched else ("N", "D"))
     point = {name: values[0] for name, values in source.params.items()}
-    tokens = C[None, :] / (6 * N[:, None] * source.single("N"))  # raw units
+    tokens = C[None, :] / (6 * N[:, None] * source.scale("N"))  # raw units
     spec = {one.name: one.unit for one in source.law.inputs}
     fixed |= {"N": N[:, None] * source.units["N"], "D": tokens / spec["D"]}
     if searched:
-        fixed["r"] = _shares_at(tokens / source.single("D"), options)
+        fixed["r"] = _shares_at(tokens / source.scale("D"), options)
     with np.errstate(invalid="ignore"), in_float64():
         losses = np.asarray(source.law.at_once(point, **fixed), float)
     if searched:
@@ -100,7 +100,7 @@ def isoloss(
     ax.set_xlim(*computes)
     ax.set_ylim(N[0], N[-1])
     log_axis(ax.xaxis, words=False)
-    log_axis(ax.yaxis, source.single("N"))
+    log_axis(ax.yaxis, source.scale("N"))
     drawn = ax.contour(C, N, losses, levels=levels, colors=color, linewidths=0.7, alpha=0.6)
     ax.clabel(drawn, fmt="%.2f", fontsize="x-small")
     end = curve(ax, best, "compute", "N", color, label or "best size", 2)
@@ -109,7 +109,7 @@ def isoloss(
         read = runs_for(source, runs)
         observed = read.observations(source.law, free=()).inputs  # in the law's own units
         size, tokens = (observed[name] / source.units[name] for name in ("N", "D"))
-        spent = 6 * size * source.single("N") * tokens * source.single("D")
+        spent = 6 * size * source.scale("N") * tokens * source.scale("D")
         dots(ax, spent, size, color=INK, s=9, zorder=3)
     if mark is not None and np.isfinite([mark.compute, mark.N]).all():
         text = f"loss {mark.loss:.4g}"
@@ -127,7 +127,7 @@ def _outline_fitted(ax: Axes, source: Source, color: Any) -> None:
     (least_N, most_N), (least_D, most_D) = ranges
     N = np.array([least_N, least_N, most_N, most_N, least_N])
     D = np.array([least_D, most_D, most_D, least_D, least_D])
-    compute = 6 * N * source.single("N") * D * source.single("D")
+    compute = 6 * N * source.scale("N") * D * source.scale("D")
     ax.plot(compute, N, color=color, linewidth=1.1, linestyle=":", zorder=2)
     inside = (compute >= ax.get_xlim()[0]) & (compute <= ax.get_xlim()[1])
     if inside.any():
@@ -324,7 +324,7 @@ def crossover(
     """
     ax, both = ax or new_axes(), size_and_data_laws(sources(scratch, continual))
     along = "D" if N is not None else "N" if compute is not None else "compute"
-    single = 1.0 if along == "compute" else both[1].single(along)
+    single = 1.0 if along == "compute" else both[1].scale(along)
     x, ends = _range_around(plan, along, single), []
     for source, fit, name, color in zip(
         both, (scratch, continual), ("from scratch", "from the base"), (INK, BLUE), strict=True
@@ -332,7 +332,7 @@ def crossover(
         if along == "compute":
             table: Any = frontier(fit, x).table
         else:
-            size = x if along == "N" else N * both[1].single("N")
+            size = x if along == "N" else N * both[1].scale("N")
             tokens = x if along == "D" else compute / (6 * x)
             spec = {one.name: one.unit for one in source.law.inputs}
             table = curve_of(source, N=size / spec["N"], D=tokens / spec["D"])

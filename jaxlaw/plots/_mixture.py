@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from jaxlaw._jit import in_float64
-from jaxlaw.planning._answers import LEVEL, Source, held, sources, with_ends
+from jaxlaw.planning._answers import LEVEL, Source, interval_columns, law_inputs, sources
 from jaxlaw.planning._mixture import (
     DomainShares,
     Mixture,
@@ -41,7 +41,7 @@ def curve_of(source: Source, **inputs: Any) -> dict[str, np.ndarray]:
     params = {name: values[:, None] for name, values in source.params.items()}
     with in_float64():
         losses = np.asarray(source.law.at_once(params, **inputs), float)
-    return with_ends("loss", losses, LEVEL)
+    return interval_columns("loss", losses, LEVEL)
 
 
 def trade_off(plan: Mixture, ax: Axes | None = None) -> Axes:
@@ -102,13 +102,13 @@ def limited_domain(
     """
     ax, (source,) = ax or new_axes(), sources(domain)
     inputs = {name: v for name, v in options.items() if name not in ("total", "level")}
-    fixed = held(source, inputs, ("D", "r"))
+    fixed = law_inputs(source, inputs, ("D", "r"))
     point = source._replace(params={name: values[:1] for name, values in source.params.items()})
     r, amounts, ends = np.linspace(0.02, 1, 400), np.atleast_1d(corpus_tokens), []
     for color, tokens in zip(shades(len(amounts)), amounts, strict=True):
         plan = optimal_mixture_data_limited(domain, float(tokens), **options)
         table = curve_of(point, D=tokens * source.units["D"] / r, r=r, **fixed)
-        name = f"{count_in_words(tokens * source.single('D'))} tokens"
+        name = f"{count_in_words(tokens * source.scale('D'))} tokens"
         ends.append(curve(ax, table, r, "loss", color, name, 1.5))
         if np.isfinite(plan.share):
             if (interval := plan.interval.get("share")) is not None:
@@ -179,7 +179,7 @@ def critical_share(
     plan = critical_ratio(general, start=start, threshold=threshold, **inputs)
     ax, (source,) = ax or new_axes(), sources(general)
     r, limit = np.linspace(0.01, 1, 200), start * (1 + threshold)
-    fixed = held(source, {k: v for k, v in inputs.items() if k != "level"}, ("r",))
+    fixed = law_inputs(source, {k: v for k, v in inputs.items() if k != "level"}, ("r",))
     curve(ax, curve_of(source, r=r, **fixed), r, "loss", BLUE)
     ax.axhline(limit, color=INK, linewidth=0.8, linestyle="--")
     if np.isfinite(plan.share):
