@@ -72,7 +72,9 @@ def test_old_names_of_reading():
 def test_old_names_of_plans():
     for old, new in {
         "Replicates": "Draws",
+        "BalanceCurve": "TradeoffCurve",
         "allocation_at": "tokens_or_size_for",
+        "balance_curve": "tradeoff_curve",
         "lowest_losses": "loss_envelope",
         "optimal_mixture_limited": "optimal_mixture_data_limited",
         "optimal_shares": "optimal_domain_weights",
@@ -96,3 +98,14 @@ def test_old_names_of_fits():
     with pytest.warns(DeprecationWarning, match="argument space of law.*use residuals"):
         flat = jl.law(**{"space": "linear"}, name="flat")(lambda N, *, E=jl.real(): E + 0 * N)
     assert flat.residuals == "linear"
+
+
+def test_old_names_of_plots():
+    plots = pytest.importorskip("jaxlaw.plots")
+    for old, new in {
+        "both_ways": "crossover",
+        "share_back": "critical_share",
+        "way_back": "recovery",
+    }.items():
+        with pytest.warns(DeprecationWarning, match=f"{old} is deprecated.*use.*{new}"):
+            assert getattr(plots, old) is getattr(plots, new)

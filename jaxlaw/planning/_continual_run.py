@@ -26,7 +26,7 @@ from jaxlaw.data._row_areas import (
     of_unknown_base,
 )
 from jaxlaw.errors import UsageError, nearest
-from jaxlaw.fitting._fitted_law import FittedLaw
+from jaxlaw.fitting._fitted_law import FittedLaw, SupportsDraws
 from jaxlaw.schedules import Schedule
 
 #: What a plan may vary.
@@ -214,7 +214,7 @@ def counted_as(*fits: Any, **chosen: Any) -> dict[str, Any]:
     Raises:
         UsageError: the fits differ, or an option is unknown.
     """
-    fits = [getattr(one, "fit", one) for one in fits]
+    fits = [given.fit if isinstance(given, SupportsDraws) else given for given in fits]
     known = [one.area_options for one in fits if isinstance(one, FittedLaw) and one.area_options]
     if any(one != known[0] for one in known):
         listed = "; ".join(map(str, known))

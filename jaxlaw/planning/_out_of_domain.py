@@ -13,6 +13,7 @@ from jaxlaw._deprecated import renamed_arguments
 from jaxlaw._typed import ConfidenceLevel, ResampleCount, Seed, checked
 from jaxlaw.data._runs import read_columns, refuse_rows
 from jaxlaw.errors import DataError, UsageError
+from jaxlaw.fitting._fitted_law import SupportsDraws
 from jaxlaw.notes import Note
 from jaxlaw.planning._answers import LEVEL, Answer, measured
 from jaxlaw.uncertainty._resampling import resampled_weights
@@ -68,7 +69,7 @@ class OutOfDomain(Answer):
             UsageError: a law needs ``replay``.
         """
         curves = []
-        pt, cpt = (getattr(one, "fit", one) for one in (pt, cpt))
+        pt, cpt = (x.fit if isinstance(x, SupportsDraws) else x for x in (pt, cpt))
         for fit, share in ((pt, replay), (cpt, None if replay is None else 1 - replay)):
             takes = "r" in fit.law.input_names
             if takes and share is None:

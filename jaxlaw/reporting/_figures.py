@@ -14,7 +14,7 @@ from jaxlaw.data import LossCurves
 from jaxlaw.data._row_areas import AREAS
 from jaxlaw.data._run_schedules import optimizer_steps
 from jaxlaw.data._runs import Runs
-from jaxlaw.fitting._fitted_law import FittedLaw
+from jaxlaw.fitting._fitted_law import FittedLaw, SupportsDraws
 from jaxlaw.fitting._result import Fit
 from jaxlaw.planning._allocation import Allocation
 from jaxlaw.planning._mixture import Mixture
@@ -227,7 +227,7 @@ def plan_figures(plan: Any, source: Any) -> list[Html]:
                 "What the domain gains costs the general loss",
             )
         ]
-    law = getattr(source, "fit", source).law
+    law = (source.fit if isinstance(source, SupportsDraws) else source).law
     if isinstance(plan, Allocation) and set(law.input_names) <= {"N", "D", "r"}:
         share = {"r": plan.r} if "r" in law.input_names else {}
         around = plan.compute / 100, plan.compute * 10
