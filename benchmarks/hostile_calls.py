@@ -25,7 +25,7 @@ from jaxlaw.schedules import constant, cosine
 MODULES = {"": jl, "planning.": planning, "folds.": folds, "design.": design,
            "schedules.": schedules, "simulate.": simulate}  # fmt: skip
 #: They register what they are given, or wait for other processes.
-LEFT_OUT = {"law", "join_processes", "power"}
+LEFT_OUT = {"law", "init_distributed", "power"}
 
 VALUES: list[Any] = [
     None, True, 0, -1, 1, 2.5, -0.0, float("nan"), float("inf"), -float("inf"), 1e308, 5e-324,

@@ -151,13 +151,13 @@ def jaxlaw_all(method, problem, first, repeats):
 
     def once():
         begun = time.perf_counter()
-        search._solved(solver, task, first[None], Work(progress=False))
+        search._solve(solver, task, first[None], Work(progress=False))
         return time.perf_counter() - begun
 
     cold = once()
     run_s = statistics.median(once() for _ in range(repeats))
     lanes = engine.solve(solver, problem.model, problem.data, first)  # where each of them ends
-    return lanes.value[0], run_s, cold - run_s, float(lanes.ticks.mean())
+    return lanes.value[0], run_s, cold - run_s, float(lanes.iterations.mean())
 
 
 def jaxlaw_default(law, runs, repeats):

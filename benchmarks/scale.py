@@ -166,18 +166,18 @@ def study():
 
 
 def memory():
-    """36 folds × the paper's grid, ten million lanes; each ended after two ticks."""
+    """36 folds × the paper's grid, ten million lanes; each ended after two iterations."""
     table = simulate.experiment("dcpt").table
     p = fit_problem("dcpt", table)
     weights = np.ones((36, len(table)))
     task = Task(p.model, p.data._replace(weight=weights), frozenset({"weight"}))
     first = p.coordinates_of_starts(starts.grid_of(p.model.law, p.means))
-    short = NEWTON._replace(settings=NEWTON.settings._replace(max_ticks=2))
+    short = NEWTON._replace(settings=NEWTON.settings._replace(max_iterations=2))
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     _, seconds = timed(lambda: find_optima(short, task, first, work=SILENT))
     after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     print(f"\n## Memory: 36 folds × {len(first)} starts, {36 * len(first)} lanes\n")
-    print(f"Two ticks each, {seconds:.0f} s: at most **{after:.2f} GiB** of host memory "
+    print(f"Two iterations each, {seconds:.0f} s: at most **{after:.2f} GiB** of host memory "
           f"({before:.2f} before).")  # fmt: skip
 
 

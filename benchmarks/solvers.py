@@ -48,14 +48,14 @@ def solved(law, seen, solver, screen):
     )
     first = problem.coordinates_of_starts(starts.sobol(law, 4096 if screen else COUNT, 0))
     if screen:
-        (first,) = search._screened(search.Task(problem.model, problem.data), first, COUNT, Work())
+        (first,) = search._screen(search.Task(problem.model, problem.data), first, COUNT, Work())
     for _ in range(2):  # the first compiles
         begun = time.perf_counter()
         lanes = engine.solve(solver, problem.model, problem.data, first)
         seconds = time.perf_counter() - begun
     scale = min(float(problem.data.delta), 1.0)
     values = np.where(np.isfinite(lanes.value[0]), lanes.value[0], np.inf) * scale
-    return values, lanes.ticks[0], seconds / COUNT * 1e3
+    return values, lanes.iterations[0], seconds / COUNT * 1e3
 
 
 def main() -> None:
@@ -72,10 +72,10 @@ def main() -> None:
             found = {name: solved(law, seen, *way) for name, way in ways.items()}
             best = min(values.min() for values, *_ in found.values())
             floor = 1e-18 * len(seen.target)
-            for name, (values, ticks, ms) in found.items():
+            for name, (values, count, ms) in found.items():
                 there = values <= best * (1 + AGREE) + floor
-                row = (data, law.name, len(seen.target), name, f"{ms:.2f}", f"{ticks.mean():.0f}",
-                       f"{ticks[~there].sum() / ticks.sum():.0%}", f"{there.mean():.0%}",
+                row = (data, law.name, len(seen.target), name, f"{ms:.2f}", f"{count.mean():.0f}",
+                       f"{count[~there].sum() / count.sum():.0%}", f"{there.mean():.0%}",
                        f"{values.min():.6g}")  # fmt: skip
                 print("| " + " | ".join(map(str, row)) + " |", flush=True)
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from jaxlaw.errors import JaxlawError as JaxlawError
     from jaxlaw.errors import UsageError as UsageError
     from jaxlaw.errors import WorkError as WorkError
-    from jaxlaw.fitting._checkpoint import join_processes as join_processes
+    from jaxlaw.fitting._checkpoint import init_distributed as init_distributed
     from jaxlaw.fitting._fit import fit as fit
     from jaxlaw.fitting._fit_batch import BatchFit as BatchFit
     from jaxlaw.fitting._fit_batch import fit_batch as fit_batch
@@ -78,7 +78,7 @@ else:
         "_areas": "Areas PhaseAreas areas phase_areas",
         "data": "LossCurves Observations Runs learnability_coefficients read_loss_curves read_runs",
         "errors": "DataError JaxlawError UsageError WorkError",
-        "fitting._checkpoint": "join_processes",
+        "fitting._checkpoint": "init_distributed",
         "fitting._fit": "fit",
         "fitting._fit_batch": "BatchFit fit_batch",
         "fitting._fit_decay": "fit_decay",
@@ -111,6 +111,7 @@ else:
     #: Old name → new name: it works for one version, with a warning.
     _RENAMED: dict[str, str] = {
         "Curves": "LossCurves",
+        "join_processes": "init_distributed",
         "learnability": "learnability_coefficients",
         "read_curves": "read_loss_curves",
         "sampling": "design",

@@ -1,8 +1,9 @@
-"""Doing every distinct operation of a function once.
+"""Common subexpressions of a function, computed once.
 
 Derivatives taken one parameter at a time repeat the law's exponentials in each of them. XLA
-merges what repeats, but first moves what never changes out of loops; two copies of log N moved
-so look different to it, and so does all that is computed from them.
+merges what repeats, but only after it has moved out of loops what never changes in them; two
+copies of log N moved so look different to it, and so does all that is computed from them. Here
+repetitions are removed from the trace, before XLA sees it.
 """
 
 from __future__ import annotations
@@ -15,34 +16,40 @@ import numpy as np
 from jax.extend.core import Literal
 
 
-def once(function: Callable[..., Any]) -> Callable[..., Any]:
+def share_subexpressions(function: Callable[..., Any]) -> Callable[..., Any]:
     """The same function of arrays (or pytrees of them), with no operation done twice.
 
-    Calls inside it are opened, rules of ``jax.custom_jvp`` with them: take the derivatives
+    Calls inside it are inlined, rules of ``jax.custom_jvp`` with them: take the derivatives
     that need such rules inside the function.
     """
 
     def shared(*arguments: Any) -> Any:
-        return once_of_each(function, [arguments])[0]
+        return share_across_cases(function, [arguments])[0]
 
     return shared
 
 
-def once_of_each(function: Callable[..., Any], cases: Sequence[tuple[Any, ...]]) -> list[Any]:
-    """What :func:`once` gives of several cases of one shape, with one trace for all of them.
+def share_across_cases(function: Callable[..., Any], cases: Sequence[tuple[Any, ...]]) -> list[Any]:
+    """Results of a function for several cases of one shape, with no operation done twice.
 
     Args:
-        function: of arrays (or pytrees of them).
+        function: a function of arrays (or pytrees of them); it is traced once.
         cases: its arguments; what two cases share is the same object, or equal numbers of numpy.
     """
     traced, shape = jax.make_jaxpr(function, return_shape=True)(*cases[0])
     structure, done = jax.tree.structure(shape), {}
-    found = [_run(traced, jax.tree.leaves(case), done) for case in cases]
-    return [jax.tree.unflatten(structure, leaves) for leaves in found]
+    results = [_evaluate(traced, jax.tree.leaves(case), done) for case in cases]
+    return [jax.tree.unflatten(structure, leaves) for leaves in results]
 
 
-def _run(traced: Any, arguments: list[Any], done: dict[Any, Any]) -> list[Any]:
-    """Outputs of a traced function; ``done`` holds the results of operations by what they are."""
+def _evaluate(traced: Any, arguments: list[Any], done: dict[Any, Any]) -> list[Any]:
+    """Outputs of a traced function.
+
+    Args:
+        traced: its jaxpr.
+        arguments: its flat arguments.
+        done: results of operations so far, by primitive, parameters and operands; it is added to.
+    """
     jaxpr = traced.jaxpr
     values = dict(zip((*jaxpr.constvars, *jaxpr.invars), (*traced.consts, *arguments), strict=True))
 
@@ -53,14 +60,16 @@ def _run(traced: Any, arguments: list[Any], done: dict[Any, Any]) -> list[Any]:
         operands = [read(variable) for variable in equation.invars]
         call = equation.params.get("jaxpr" if equation.primitive.name in _CALLS else "call_jaxpr")
         if call is not None:
-            results = _run(call, operands, done)
+            results = _evaluate(call, operands, done)
         else:
             settings = str(sorted(equation.params.items()))
             key = (equation.primitive, settings, *map(_identity, equation.invars, operands))
             if key not in done:
                 results = equation.primitive.bind(*operands, **equation.params)
                 results = results if equation.primitive.multiple_results else [results]
-                done[key] = results, operands  # operands live on, and keep their identity
+                # The operands are kept alive with the results, so that no later array takes the
+                # ``id`` of one of them.
+                done[key] = results, operands
             results = done[key][0]
         values.update(zip(equation.outvars, results, strict=True))
     return [read(variable) for variable in jaxpr.outvars]
@@ -71,5 +80,5 @@ _CALLS = {"jit", "pjit"}
 
 def _identity(variable: Any, operand: Any) -> Any:
     """Arrays are the same if they are the same object, constants if they are equal."""
-    array = isinstance(operand, jax.Array)  # tracers are, too
-    return id(operand) if array else (variable.aval, np.asarray(operand).tobytes())
+    is_array = isinstance(operand, jax.Array)  # tracers are, too
+    return id(operand) if is_array else (variable.aval, np.asarray(operand).tobytes())

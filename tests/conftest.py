@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 
 import jaxlaw as jl
+from jaxlaw import _jit as programs
 from jaxlaw import simulate
 from jaxlaw._jit import UNOPTIMISED, Program, compiled, memory_maps
 from jaxlaw.fitting import _engine as engine
@@ -99,6 +100,25 @@ def simulated_fit(name: str, noise: float = 0.004, most: int | None = None, **op
         options.setdefault("fixed", ())
     options = {key: dict(value) if key == "fixed" else value for key, value in options.items()}
     return jl.fit(experiment.law, some_rows(experiment.table, most), **options)
+
+
+@cache
+def _optimised(name: str) -> Program:
+    """A program of the engine as users have it."""
+    program = getattr(engine, name)
+    with pytest.MonkeyPatch.context() as patched:
+        level = {"xla_backend_optimization_level": 3}
+        patched.setattr(programs, "QUICK", programs.QUICK | level)
+        made = Program(program.__wrapped__, True, program._options)
+        assert made._cache_size() == 0  # which makes it, with these options
+    return made
+
+
+@pytest.fixture
+def optimised(monkeypatch):
+    """The engine's programs are optimised: for tests that solve thousands of starts."""
+    for name in ("_run_rounds", "_evaluate"):
+        monkeypatch.setattr(engine, name, _optimised(name))
 
 
 def kept_programs() -> int:

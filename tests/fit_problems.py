@@ -9,7 +9,7 @@ from jaxlaw.fitting import _engine as engine
 from jaxlaw.fitting import _starts as starts
 from jaxlaw.fitting._options import FitOptions
 from jaxlaw.fitting._problem import FitProblem, build_problem
-from jaxlaw.fitting._variable_projection import solved_coordinates, terms, valued
+from jaxlaw.fitting._variable_projection import solve_coefficients, solved_coordinates, terms
 
 LIKE_A_FIT = 32, 2048  # starts solved and tried at once: its programs are there already
 TRIED = 4096  # by it in all
@@ -45,5 +45,5 @@ def evaluate_starts(model, problems, starts, batched=frozenset()) -> engine.Valu
 @compiled(optimised=False, static_argnames="model")
 def solved_for(model, problem, coordinates):
     """A start (p,) with its linear coefficients solved for, as screening does."""
-    _, found = valued(model, problem, terms(model, problem, coordinates))
+    _, found = solve_coefficients(model, problem, terms(model, problem, coordinates))
     return coordinates.at[np.array(solved_coordinates(model), int)].set(found)

@@ -14,9 +14,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jaxlaw.errors import UsageError
-from jaxlaw.fitting._checkpoint import MANIFEST, Chunk, Work, WorkError, cut, digest, folder_name
+from jaxlaw.fitting._checkpoint import (
+    MANIFEST,
+    Chunk,
+    Work,
+    WorkError,
+    digest,
+    folder_name,
+    split_work,
+)
 
-CHUNKS = cut(6, 10, 4)
+CHUNKS = split_work(6, 10, 4)
 
 
 def sums(group):
@@ -26,7 +34,7 @@ def sums(group):
 @given(st.integers(1, 40), st.integers(1, 60), st.integers(1, 80))
 def test_chunks_hold_every_lane_once(problems, starts, lanes):
     seen = np.zeros((problems, starts), int)
-    for chunk in cut(problems, starts, lanes):
+    for chunk in split_work(problems, starts, lanes):
         seen[slice(*chunk.problems), slice(*chunk.starts)] += 1
         assert chunk.lanes <= lanes
     assert (seen == 1).all()
@@ -152,12 +160,12 @@ def test_a_full_disk_loses_nothing(tmp_path):
 import resource, signal, sys
 sys.path.insert(0, {str(os.path.dirname(__file__))!r})
 import numpy as np
-from jaxlaw.fitting._checkpoint import Work, cut
+from jaxlaw.fitting._checkpoint import Work, split_work
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (3000, resource.RLIM_INFINITY))
 def function(group):
     return [{{"a": np.zeros(10 if c.problems[0] < 4 else 1000)}} for c in group]
-Work({str(tmp_path / "work")!r}, progress=False).map("s", function, cut(6, 10, 10))
+Work({str(tmp_path / "work")!r}, progress=False).map("s", function, split_work(6, 10, 10))
 """
     ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert ended.returncode == 1 and "WorkError: cannot write" in ended.stderr

@@ -17,9 +17,9 @@ from conftest import HEEDS
 
 import jaxlaw as jl
 from jaxlaw.errors import UsageError, WorkError
-from jaxlaw.fitting._checkpoint import MANIFEST, Work, cut
+from jaxlaw.fitting._checkpoint import MANIFEST, Work, split_work
 
-CHUNKS = cut(6, 10, 4)
+CHUNKS = split_work(6, 10, 4)
 PARTS = {"law": "dcpt", "data": "a"}
 posix = pytest.mark.skipif(sys.platform == "win32", reason="users and limits are POSIX")
 

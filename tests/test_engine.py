@@ -13,7 +13,7 @@ from jaxlaw.fitting import _starts as starts
 from jaxlaw.fitting._fit_batch import solve_inside
 from jaxlaw.fitting._objective import predict, scaled_value
 from jaxlaw.fitting.solvers import SOLVERS
-from jaxlaw.fitting.solvers._status import CONVERGED
+from jaxlaw.fitting.solvers._status import Status
 
 NEWTON = SOLVERS["newton"]
 
@@ -37,7 +37,7 @@ def test_shapes_and_types(wide):
     p, first = wide
     lanes = engine.solve(NEWTON, p.model, p.data, first)
     assert lanes.coordinates.shape == (1, 64, 5) and lanes.coordinates.dtype == np.float64
-    assert lanes.value.shape == lanes.status.shape == lanes.ticks.shape == (1, 64)
+    assert lanes.value.shape == lanes.status.shape == lanes.iterations.shape == (1, 64)
     assert all(isinstance(leaf, np.ndarray) for leaf in lanes)
     values = [float(scaled_value(p.model, p.data, u)) for u in lanes.coordinates[0, :5]]
     np.testing.assert_allclose(lanes.value[0, :5], values, rtol=1e-12)
@@ -69,14 +69,14 @@ def test_targets_in_a_batch_too(wide):
     assert abs(together.value[1].min() / alone.value.min() - 1) > 1e-6
 
 
-def test_each_result_is_in_its_starts_place(wide):
+def test_each_result_stands_where_its_start_does(wide):
     p, first = wide
     order = np.random.default_rng(0).permutation(len(first))
     lanes = engine.solve(NEWTON, p.model, p.data, first)
     shuffled = engine.solve(NEWTON, p.model, p.data, first[order])
-    np.testing.assert_array_equal(shuffled.ticks[0], lanes.ticks[0, order])
+    np.testing.assert_array_equal(shuffled.iterations[0], lanes.iterations[0, order])
     np.testing.assert_allclose(shuffled.value[0], lanes.value[0, order], rtol=1e-10)
-    assert len(np.unique(lanes.ticks)) > 3  # so that a place is told by its ticks
+    assert len(np.unique(lanes.iterations)) > 3  # so that a lane is known by its iterations
 
 
 def test_more_lanes_than_slots(wide):
@@ -87,8 +87,8 @@ def test_more_lanes_than_slots(wide):
     few = engine.solve(NEWTON, p.model, p.data, first)
     expected = np.tile(few.value[0], 10)[:600]
     np.testing.assert_allclose(lanes.value[0], expected, rtol=1e-9)
-    assert (lanes.status == CONVERGED).mean() == pytest.approx(
-        np.mean(np.tile(few.status[0], 10)[:600] == CONVERGED)
+    assert (lanes.status == Status.CONVERGED).mean() == pytest.approx(
+        np.mean(np.tile(few.status[0], 10)[:600] == Status.CONVERGED)
     )
 
 
@@ -132,7 +132,7 @@ def test_tolerances_data_and_delta_are_no_reason_to_compile(wide):
     p, first = wide
     engine.solve(NEWTON, p.model, p.data, first)
     programs = kept_programs()
-    settings = NEWTON.settings._replace(tolerance=1e-6, max_ticks=50)
+    settings = NEWTON.settings._replace(tolerance=1e-6, max_iterations=50)
     other = p.data._replace(
         target=p.data.target + 0.1,
         delta=2 * p.data.delta,

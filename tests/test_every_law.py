@@ -18,7 +18,7 @@ from jaxlaw.fitting import _engine as engine
 from jaxlaw.fitting._objective import evaluate, scale_of
 from jaxlaw.fitting.solvers import SOLVERS
 from jaxlaw.fitting.solvers._newton import definite_inverse_root
-from jaxlaw.fitting.solvers._status import CONVERGED
+from jaxlaw.fitting.solvers._status import Status
 
 
 @pytest.fixture(scope="module", params=[problem.name for problem in PROBLEMS])
@@ -76,7 +76,7 @@ def test_newton_ends_at_an_optimum_inside_the_box(name):
         assert (lanes.coordinates >= low).all() and (lanes.coordinates <= high).all()
         best = int(np.argmin(lanes.value[0]))
         value, promised = still_promised(p.model, p.data, lanes.coordinates[0, best])
-        assert lanes.status[0, best] == CONVERGED
+        assert lanes.status[0, best] == Status.CONVERGED
         assert float(value) == pytest.approx(lanes.value[0, best], rel=1e-12)
         assert promised <= 1e-9 * value
         assert lanes.value[0, best] * float(scale_of(p.data.delta)) == pytest.approx(

@@ -11,7 +11,7 @@ from jax.sharding import Mesh, PartitionSpec
 from problems import problem
 
 import jaxlaw as jl
-from jaxlaw.fitting.solvers._status import CONVERGED
+from jaxlaw.fitting.solvers._status import Status
 from jaxlaw.laws import _base as base
 
 ROWS = 40
@@ -81,7 +81,7 @@ def test_every_transform_in_double_an_eager_call_in_single_precision(case):
         ways = np.random.default_rng(1).normal(size=targets.shape) * targets
         (there, up), _ = program(inputs, targets + 1e-4 * ways, starts)
         (back, down), _ = program(inputs, targets - 1e-4 * ways, starts)
-        ended = np.all([fit.status == CONVERGED for fit in (found, up, down)], axis=0)
+        ended = np.all([fit.status == Status.CONVERGED for fit in (found, up, down)], axis=0)
         assert ended.all() or law.constraint is not None  # whose optimum may be a kink
         along, refitted = np.sum(slopes * ways, axis=1), (there - back) / 2e-4
         # Terms of either sign may cancel, and what a difference leaves out does not with them.

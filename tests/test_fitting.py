@@ -16,6 +16,7 @@ PUBLISHED = {"A": 477.84, "B": 2143.86, "E": 1.81724, "alpha": 0.347313, "beta":
 
 
 @needs_data
+@pytest.mark.usefixtures("optimised")
 @pytest.mark.parametrize("options", [{"starts": "grid", "n_local": False}, {}])
 def test_chinchilla_is_the_published_summed_objective_fit(options):
     fit = jl.fit("chinchilla", chinchilla_runs(), **options)
@@ -30,6 +31,7 @@ def test_chinchilla_is_the_published_summed_objective_fit(options):
 
 @needs_data
 @pytest.mark.slow
+@pytest.mark.usefixtures("optimised")
 def test_the_papers_protocol_finds_the_same_optimum_on_a_sample_of_its_grid():
     grid = {spec.name: spec.grid for spec in laws.get("chinchilla").parameters}
     coarse = {name: values[1::2] for name, values in grid.items()}
@@ -81,9 +83,9 @@ def test_rivals_on_real_mixtures_end_at_one_optimum(name, corpus, known):
 
 
 def test_starts_that_all_end_short_are_said_not_to_agree(monkeypatch):
-    """The finisher then goes further than any of them."""
+    """Polishing then goes further than any of them."""
     newton = SOLVERS["newton"]
-    short = newton._replace(settings=newton.settings._replace(max_ticks=8))
+    short = newton._replace(settings=newton.settings._replace(max_iterations=8))
     monkeypatch.setitem(SOLVERS, "newton", short)
     fit = jl.fit("chinchilla", simulate.experiment("chinchilla").table)
     assert fit.agreement == 0 and "few-starts-agree" in {note.code for note in fit.notes}

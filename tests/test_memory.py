@@ -10,7 +10,7 @@ from jaxlaw.errors import WorkError
 from jaxlaw.fitting import _engine as engine
 from jaxlaw.fitting import _starts as starts
 from jaxlaw.fitting._checkpoint import Work
-from jaxlaw.fitting._memory import Memory
+from jaxlaw.fitting._engine import DeviceMemory
 from jaxlaw.fitting._multistart import Task, find_optima
 from jaxlaw.fitting.solvers import SOLVERS
 
@@ -36,7 +36,7 @@ def refusing(program, room, calls):
 @pytest.fixture
 def small_device(monkeypatch):
     calls = {"solve": [], "screen": []}
-    for name, seen in zip(("_rounds", "_values"), calls.values(), strict=True):
+    for name, seen in zip(("_run_rounds", "_evaluate"), calls.values(), strict=True):
         monkeypatch.setattr(engine, name, refusing(getattr(engine, name), 16, seen))
     return calls
 
@@ -64,7 +64,7 @@ def test_a_fit_says_so(small_device):
 
 
 def test_without_memory_for_one_lane_it_ends_with_advice(monkeypatch):
-    monkeypatch.setattr(engine, "_values", refusing(engine._values, 0, calls := []))
+    monkeypatch.setattr(engine, "_evaluate", refusing(engine._evaluate, 0, calls := []))
     with jax.enable_x64(True), pytest.raises(WorkError, match="no memory for a single lane"):
         p = fit_problem("chinchilla")
         evaluate_starts(p.model, p.data, p.coordinates_of_starts(starts.sobol(p.model.law, 64, 0)))
@@ -76,11 +76,11 @@ def test_other_errors_of_a_device_come_out_as_they_are():
         raise jax.errors.JaxRuntimeError("INTERNAL: the device fell off the bus")
 
     with pytest.raises(jax.errors.JaxRuntimeError, match="fell off"):
-        Memory().within("screen", failing, 64)
+        DeviceMemory().retry_smaller_on_oom("screen", failing, 64)
 
 
 def test_each_stage_has_a_measure_of_its_own():
-    memory, seen = Memory(), []
+    memory, seen = DeviceMemory(), []
 
     def work(lanes):
         seen.append(lanes)
@@ -88,7 +88,7 @@ def test_each_stage_has_a_measure_of_its_own():
             raise jax.errors.JaxRuntimeError(SPENT)
         return np.zeros(lanes)
 
-    assert len(memory.within("solve", work, 32)) == 8
-    assert len(memory.within("solve", work, 64)) == 8
-    assert len(memory.within("screen", work, 16)) == 8
+    assert len(memory.retry_smaller_on_oom("solve", work, 32)) == 8
+    assert len(memory.retry_smaller_on_oom("solve", work, 64)) == 8
+    assert len(memory.retry_smaller_on_oom("screen", work, 16)) == 8
     assert seen == [32, 16, 8, 8, 16, 8]

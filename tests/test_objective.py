@@ -16,8 +16,8 @@ from jaxlaw.fitting._objective import (
     coupled_pairs,
     evaluate,
     metrics,
+    rescale_linear_coefficients,
     scaled_value,
-    to_level,
     value_and_gradient,
 )
 from jaxlaw.fitting._options import FitOptions
@@ -45,7 +45,7 @@ def a_point(problem):
 
     @jitted_for_once
     def at_level(start):
-        at = to_level(model, data, start)
+        at = rescale_linear_coefficients(model, data, start)
         inside = jnp.all((at > data.low) & (at < data.high))
         return at, inside & jnp.isfinite(scaled_value(model, data, at))
 
@@ -182,11 +182,11 @@ def test_metrics_leave_out_points_without_weight():
     assert np.isnan(metrics(np.ones(3), np.ones(3), np.ones(3), 1e-3)["r2"])
 
 
-def test_to_level_is_one_common_factor():
+def test_linear_coefficients_are_rescaled_by_one_common_factor():
     with jax.enable_x64(True):
         p = fit_problem("chinchilla", noise=0.0)
         at = jnp.array([1e-3, 1e-3, 1e-3, 0.3, 0.3])
-        moved = to_level(p.model, p.data, at)
+        moved = rescale_linear_coefficients(p.model, p.data, at)
         np.testing.assert_allclose(moved[:3] / at[:3], (moved / at)[0], rtol=1e-12)
         np.testing.assert_array_equal(moved[3:], at[3:])
         off = jnp.log(p.model.law(p.transform.to_natural(tuple(moved)), **p.data.inputs))

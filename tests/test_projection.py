@@ -11,7 +11,7 @@ from jaxlaw._jit import compiled
 from jaxlaw.fitting import _starts as starts
 from jaxlaw.fitting._objective import predict
 from jaxlaw.fitting._variable_projection import (
-    coefficients,
+    best_coefficients,
     prediction,
     solved_coordinates,
     terms,
@@ -46,7 +46,7 @@ def a_start(p, seed):
 def projected(model, problem, at):
     """Terms (1 + k, n), their coefficients (k,) and what both, and the law there, predict (n,)."""
     parts = terms(model, problem, at)
-    found = coefficients(model, problem, parts)
+    found = best_coefficients(model, problem, parts)
     there = predict(model, problem, solved_for(model, problem, at))
     return parts, found, prediction(parts, found), there
 

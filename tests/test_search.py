@@ -24,7 +24,7 @@ from jaxlaw.fitting._multistart import Task, find_optima
 from jaxlaw.fitting._options import FitOptions
 from jaxlaw.fitting._problem import build_problem
 from jaxlaw.fitting.solvers import SOLVERS
-from jaxlaw.fitting.solvers._status import CONVERGED
+from jaxlaw.fitting.solvers._status import Status
 
 NEWTON = SOLVERS["newton"]
 
@@ -53,7 +53,7 @@ def test_each_problem_comes_out_as_alone(many):
         (alone,) = find_optima(NEWTON, Task(p.model, problem), starts, n_local=16)
         assert found.objective == pytest.approx(alone.objective, rel=1e-12)
         assert (found.tried, found.solved) == (64, 16)
-        assert found.agreement == alone.agreement and found.status == CONVERGED
+        assert found.agreement == alone.agreement and found.status == Status.CONVERGED
         np.testing.assert_allclose(found.coordinates, alone.coordinates, rtol=1e-6)
     assert len({round(found.objective, 9) for found in together}) == 5
 
@@ -62,7 +62,7 @@ def test_chunks_of_any_size_come_to_the_same(many, monkeypatch):
     _, task, starts = many
     whole = find_optima(NEWTON, task, starts)
     for limits in ((7, 7), (64, 64), (150, 150)):  # parts of a problem, one, and two problems
-        monkeypatch.setattr(searching, "SOLVED", limits)
+        monkeypatch.setattr(searching, "SOLVE_LANES", limits)
         parts = find_optima(NEWTON, task, starts)
         for one, other in zip(whole, parts, strict=True):
             assert one.objective == pytest.approx(other.objective, rel=1e-12)
@@ -72,21 +72,21 @@ def test_chunks_of_any_size_come_to_the_same(many, monkeypatch):
 
 def test_screening_in_chunks_chooses_the_same_starts(many, monkeypatch):
     _, task, starts = many
-    whole = searching._screened(task, starts, 9, Work())
+    whole = searching._screen(task, starts, 9, Work())
     for lanes in (10, 128):  # parts of a problem; blocks of two, the last of one
-        monkeypatch.setattr(searching, "SCREENED", (lanes, lanes))
-        parts = searching._screened(task, starts, 9, Work())
+        monkeypatch.setattr(searching, "SCREEN_LANES", (lanes, lanes))
+        parts = searching._screen(task, starts, 9, Work())
         np.testing.assert_allclose(parts, whole, rtol=1e-14)  # the last bit may differ
 
 
 def test_ends_are_joined_where_their_objectives_agree():
     value = np.array([3.0, 1.0, np.nan, 1.0 + 1e-9, np.inf, 3.0 + 1e-7, 2.0])
-    status = np.array([2, 2, 3, CONVERGED, 3, 2, CONVERGED], np.int32)
+    status = np.array([2, 2, 3, Status.CONVERGED, 3, 2, Status.CONVERGED], np.int32)
     members = np.arange(7.0).reshape(7, 1, 1)
     found = searching._distinct(value, np.ones(7, int), status, members, floor=0.0, starts=64)
     assert found["value"][:4].tolist() == [1.0, 2.0, 3.0, np.inf]
     assert found["count"][:4].tolist() == [2, 1, 2, 0]
-    assert found["status"][:3].tolist() == [CONVERGED, CONVERGED, 2]
+    assert found["status"][:3].tolist() == [Status.CONVERGED, Status.CONVERGED, 2]
     assert found["members"][0, :2, 0].tolist() == [1.0, 3.0]
     halves = [
         searching._distinct(value[h], np.ones(len(h), int), status[h], members[h], 0.0, 64)
@@ -101,7 +101,7 @@ def test_ends_are_joined_where_their_objectives_agree():
 @pytest.mark.parametrize("value, at", [(0.9, 7.0), (1.0, 7.0), (2.0, 3.0), (np.inf, 3.0)])
 def test_place_and_objective_of_an_optimum_belong_together(value, at):
     def ends(value, place):
-        status = np.array([CONVERGED], np.int32)
+        status = np.array([Status.CONVERGED], np.int32)
         place = np.full((1, 1, 1), place)
         return searching._distinct(np.array([value]), np.ones(1, int), status, place, 0.0, 1)
 
@@ -133,7 +133,7 @@ import numpy as np
 import pandas as pd
 import jaxlaw as jl
 if len(sys.argv) > 2:
-    jl.join_processes()
+    jl.init_distributed()
 table = jl.simulate.experiment("loss-compute").table
 starts = {"a": np.geomspace(10, 1e4, 75), "b": np.linspace(0.01, 1, 60)}
 fit = jl.fit("loss-compute", table, starts=starts, n_local=False, progress=False,
@@ -263,7 +263,7 @@ def test_a_folder_does_not_answer_for_a_law_of_other_constants(
 def test_answers_of_a_folder_that_the_law_does_not_give_are_refused(own_laws, level_runs, tmp_path):
     law = level_law([1.0, 2.0])
     jl.fit(law, level_runs, work_dir=tmp_path, **FEW)
-    for path in [*tmp_path.glob("newton-*.npz"), *tmp_path.glob("finisher-*.npz")]:
+    for path in [*tmp_path.glob("newton-*.npz"), *tmp_path.glob("polish-*.npz")]:
         held = dict(np.load(path))
         np.savez(path, **{**held, "members": held["members"] * 1.001})
     with pytest.raises(UsageError, match="answers that are not of this work.*delete the folder"):

@@ -17,10 +17,10 @@ from jaxlaw.fitting import _starts as starts
 from jaxlaw.fitting._objective import Evaluation, value_and_gradient
 from jaxlaw.fitting._options import FitOptions
 from jaxlaw.fitting._problem import build_problem
-from jaxlaw.fitting.solvers import FINISHER, SOLVERS
+from jaxlaw.fitting.solvers import POLISH, SOLVERS
 from jaxlaw.fitting.solvers import _lbfgs as lbfgs
 from jaxlaw.fitting.solvers._newton import definite_inverse_root, solve_definite
-from jaxlaw.fitting.solvers._status import CONVERGED, NON_FINITE, STEP_LIMIT
+from jaxlaw.fitting.solvers._status import Status
 
 NEWTON, LBFGS = SOLVERS["newton"], SOLVERS["lbfgs"]
 NOWHERE = 1e10
@@ -108,8 +108,8 @@ def test_a_lane_of_nan_ends_non_finite_and_harms_no_neighbour():
         spoilt = first.copy()
         spoilt[5] = np.nan
         lanes = engine.solve(NEWTON, p.model, p.data, spoilt)
-    assert lanes.status[0, 5] == NON_FINITE
-    assert lanes.ticks[0, 5] == 1
+    assert lanes.status[0, 5] == Status.NON_FINITE
+    assert lanes.iterations[0, 5] == 1
     others = np.arange(len(first)) != 5
     np.testing.assert_array_equal(lanes.status[0, others], clean.status[0, others])
     np.testing.assert_allclose(lanes.value[0, others], clean.value[0, others], rtol=1e-12)
@@ -120,11 +120,11 @@ def test_the_step_limit_is_a_status_and_costs_no_program():
         p = fit_problem("chinchilla")
         first = screened(p, *LIKE_A_FIT)
         engine.solve(NEWTON, p.model, p.data, first)
-        programs = engine._rounds._cache_size()
-        lanes = engine.solve(lane_sized(NEWTON, max_ticks=3), p.model, p.data, first)
-        assert engine._rounds._cache_size() == programs
-    assert (lanes.status == STEP_LIMIT).all()
-    assert (lanes.ticks == 3).all()
+        programs = engine._run_rounds._cache_size()
+        lanes = engine.solve(lane_sized(NEWTON, max_iterations=3), p.model, p.data, first)
+        assert engine._run_rounds._cache_size() == programs
+    assert (lanes.status == Status.STEP_LIMIT).all()
+    assert (lanes.iterations == 3).all()
 
 
 def test_bounds_are_kept_and_a_fixed_coordinate_stays():
@@ -143,37 +143,37 @@ def test_exact_data_end_at_zero():
         p = fit_problem("chinchilla", noise=0.0)
         lanes = engine.solve(NEWTON, p.model, p.data, screened(p, *LIKE_A_FIT))
     assert np.min(lanes.value) < 1e-15
-    assert lanes.status[0, np.argmin(lanes.value[0])] == CONVERGED
+    assert lanes.status[0, np.argmin(lanes.value[0])] == Status.CONVERGED
 
 
 # ------------------------------------------------------------- jaxopt's L-BFGS
 
 
-def test_the_finisher_stays_at_an_optimum():
+def test_polishing_stays_at_an_optimum():
     with jax.enable_x64(True):
         p = fit_problem("chinchilla")
         lanes = engine.solve(NEWTON, p.model, p.data, screened(p, *LIKE_A_FIT))
         best = int(np.argmin(lanes.value[0]))
         candidates = np.repeat(lanes.coordinates[0, best][None], 4, axis=0)
-        ended = engine.solve(FINISHER, p.model, p.data, candidates)
+        ended = engine.solve(POLISH, p.model, p.data, candidates)
     np.testing.assert_allclose(ended.coordinates[0, 0], candidates[0], rtol=1e-6)
     assert (ended.value <= lanes.value[0, best] * (1 + 1e-14)).all()
     assert (ended.value >= lanes.value[0, best] * (1 - 1e-10)).all()
-    assert (ended.status == CONVERGED).all()
-    assert ended.ticks.max() < 20
+    assert (ended.status == Status.CONVERGED).all()
+    assert ended.iterations.max() < 20
 
 
-def test_the_finisher_comes_back_from_nearby():
+def test_polishing_comes_back_from_nearby():
     with jax.enable_x64(True):
         p = fit_problem("chinchilla")
         lanes = engine.solve(NEWTON, p.model, p.data, screened(p, *LIKE_A_FIT))
         best = int(np.argmin(lanes.value[0]))
         near = lanes.coordinates[0, best] * (1 + 1e-3 * np.array([[1], [-1], [2], [-2]]))
-        ended = engine.solve(FINISHER, p.model, p.data, near)
+        ended = engine.solve(POLISH, p.model, p.data, near)
     assert ended.value.min() == pytest.approx(lanes.value[0, best], rel=1e-9)
 
 
-def test_the_finisher_takes_no_step_out_of_sight_where_nothing_curves():
+def test_polishing_takes_no_step_out_of_sight_where_nothing_curves():
     # Half of the points above and half below, all beyond δ: the objective is flat, and a Newton
     # step is rounding over rounding.
     loss = [6.575, 5.696, 4.969, 4.387, 3.924, 3.524, 3.309, 3.096, 2.947, 2.763]
@@ -266,3 +266,10 @@ def test_a_wide_coordinate_is_taken_from_its_lower_wall():
         np.testing.assert_allclose(frame.coordinates(frame.inverse(at)), at, atol=1e-6)
         slope = np.diag(jax.jacfwd(frame.coordinates)(frame.inverse(at)))
         assert ((slope > 0.9) & (slope <= 1.0)).all()
+
+
+def test_every_status_says_what_it_means():
+    labels = [status.label for status in Status]
+    assert labels == ["running", "converged", "step limit", "non-finite", "stalled"]
+    assert [int(status) for status in Status] == list(range(5))  # kept in work folders
+    assert all(len(status.message) > 20 and status.message.endswith(".") for status in Status)

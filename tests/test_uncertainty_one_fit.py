@@ -11,7 +11,7 @@ from scipy import stats
 import jaxlaw as jl
 from jaxlaw import simulate
 from jaxlaw.fitting._diagnostics import AGREE
-from jaxlaw.fitting._objective import moves_by_leaving_out
+from jaxlaw.fitting._objective import leave_group_out_steps
 from jaxlaw.uncertainty._covariance import linearised
 from jaxlaw.uncertainty._fit_problem import fitted
 
@@ -96,7 +96,7 @@ def test_a_few_rows_or_runs_hold_the_truth_as_often_as_asked(groups):
         noise = draw.standard_normal(count) + (runs < count) * draw.standard_normal(runs)[groups]
         wrong = inverse @ design.T @ noise
         off = design @ wrong - noise
-        moves, _ = moves_by_leaving_out(design, one, off, one, groups)
+        moves, _ = leave_group_out_steps(design, one, off, one, groups)
         error = np.sqrt((runs - 1) / runs * np.sum(moves**2, axis=0))
         held += np.abs(wrong) <= reach * error
         scores = np.stack([np.bincount(groups, each) for each in (design * off[:, None]).T])

@@ -364,7 +364,7 @@ def _working(
 ) -> dict[str, Any]:
     """How long work is done, in a job that has been joined."""
     if distributed:
-        jl.join_processes()
+        jl.init_distributed()
     return {
         "work_dir": work_dir,
         "progress": progress,

@@ -17,7 +17,7 @@ import re
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -27,7 +27,7 @@ import numpy as np
 
 from jaxlaw._jit import in_float64
 from jaxlaw.errors import UsageError, WorkError
-from jaxlaw.fitting._memory import Memory
+from jaxlaw.fitting._engine import DeviceMemory
 
 _log = logging.getLogger(__name__)
 
@@ -55,21 +55,21 @@ class Chunk(NamedTuple):
 
 
 def folder_name(label: str) -> str:
-    """A name for one folder, whatever a label holds: no two labels have the same.
+    """A folder's name for a label, whatever it holds; different labels get different names.
 
     Example:
         >>> folder_name("dcpt-l1"), folder_name("../dcpt"), folder_name("..")
         ('dcpt-l1', '%2E.%2Fdcpt', '%2E.')
     """
-    name = re.sub(r"^\.|[^\w .+,=()-]|[ .]$", lambda found: f"%{ord(found[0]):02X}", label) or "%"
+    name = re.sub(r"^\.|[^\w .+,=()-]|[ .]$", lambda match: f"%{ord(match[0]):02X}", label) or "%"
     if len(name.encode("utf-8", "surrogatepass")) <= 200:  # file systems take 255 bytes
         return name
     digest = hashlib.sha256(label.encode("utf-8", "surrogatepass")).hexdigest()
     return f"{name[:40]}%{digest[:32]}"
 
 
-def cut(problems: int, starts: int, lanes: int) -> list[Chunk]:
-    """Chunks of at most so many lanes (but one problem's start at least), in order."""
+def split_work(problems: int, starts: int, lanes: int) -> list[Chunk]:
+    """Split problems × starts into chunks of at most so many lanes, in order."""
     width = min(starts, lanes)
     block = max(1, lanes // width) if width == starts else 1
     return [
@@ -80,14 +80,16 @@ def cut(problems: int, starts: int, lanes: int) -> list[Chunk]:
 
 
 class Work:
-    """How a long batch is worked on.
+    """How a long batch is worked on: kept, shown, and shared among processes.
 
     Args:
-        folder: where finished chunks are kept, so that the same call goes on where a killed one
-            ended; None keeps nothing.
-        progress: a bar on stderr; None shows one only where stderr is a terminal or notebook.
-        distributed: share the chunks among the processes of ``jax.distributed``, all of which
-            make the same call and get the same result. Initialises it where it is not.
+        folder: folder where finished chunks are kept, so that the same call goes on where a
+            killed one ended; None keeps nothing.
+        progress: whether a bar is on stderr; None shows one only where stderr is a terminal or
+            notebook.
+        distributed: whether the chunks are shared among the processes of ``jax.distributed``,
+            all of which make the same call and get the same result. Initialises it where it is
+            not.
     """
 
     def __init__(
@@ -99,16 +101,16 @@ class Work:
         self.folder: Path | None = None if folder is None else Path(folder)
         self.progress = progress
         self.distributed = distributed
-        self.memory: Memory = Memory()
+        self.memory = DeviceMemory()
         self._batch = b""
         if distributed and not jax.distributed.is_initialized():
-            join_processes()
+            init_distributed()
 
     def claim(self, parts: Mapping[str, str]) -> None:
         """Make the folder this batch's own.
 
         Args:
-            parts: what the batch is made of, name → text or hash.
+            parts: description of the batch, name → text or hash.
 
         Raises:
             UsageError: the folder holds another batch; the message says in what it differs.
@@ -123,11 +125,11 @@ class Work:
             if files:
                 raise UsageError(f"work folder {self.folder} holds other files: name an empty one")
             _write(manifest, text.encode(), keep=True)
-        held = _read_manifest(manifest)
-        other = [name for name in parts if held.get(name) != parts[name]]
-        if other:
+        there = _read_manifest(manifest)
+        differ = [name for name in parts if there.get(name) != parts[name]]
+        if differ:
             raise UsageError(
-                f"work folder {self.folder} holds another batch (its {', '.join(other)} "
+                f"work folder {self.folder} holds another batch (its {', '.join(differ)} "
                 "differ): name another folder, or delete it"
             )
 
@@ -141,62 +143,66 @@ class Work:
         """Results of all chunks, in order.
 
         Args:
-            stage: a name for files and the bar.
-            function: from some chunks, one for each local device, to a result for each. With
-                no chunks it only compiles.
-            chunks: the work.
-            best: of a result, for the bar.
+            stage: name for files and the bar.
+            function: function from some chunks, one for each local device, to a result for each.
+                With no chunks it only compiles.
+            chunks: all chunks.
+            best: function from a result to the objective that the bar shows.
 
         Raises:
             WorkError: the folder cannot be written.
             KeyboardInterrupt: Ctrl-C, once the chunks under way are finished and kept.
         """
-        began, mine = time.perf_counter(), range(len(chunks))
+        began, own = time.perf_counter(), range(len(chunks))
         if self.distributed:
-            mine = mine[jax.process_index() :: jax.process_count()]
-        done = {k: kept for k in mine if (kept := self._kept(stage, k)) is not None}
-        left = [k for k in mine if k not in done]
+            own = own[jax.process_index() :: jax.process_count()]
+        done = self._kept_of(stage, own)
+        left = [k for k in own if k not in done]
         width = len(jax.local_devices())
         groups = [left[k : k + width] for k in range(0, len(left), width)]
-        bar = self._bar(stage, sum(chunks[k].lanes for k in mine))
+        bar = self._bar(stage, sum(chunks[k].lanes for k in own))
         bar.update(sum(chunks[k].lanes for k in done))
 
         def work(group: list[int]) -> dict[int, Arrays]:
-            # Another process on the same folder may have been here by now.
-            found = {k: kept for k in group if (kept := self._kept(stage, k)) is not None}
-            group = [k for k in group if k not in found]
+            results = self._kept_of(stage, group)  # another process may have been here by now
+            group = [k for k in group if k not in results]
             if group:
                 new = dict(zip(group, function([chunks[k] for k in group]), strict=True))
                 for k, result in new.items():
                     self._keep(stage, k, result)
-                found |= new
-            return found
+                results |= new
+            return results
 
         with bar:
             least = np.inf
             threads = _threads(width)
             if len(groups) > 1 and threads > 1:
                 function([])  # or every thread would compile
-            for found in _in_threads(work, groups, threads):
-                done |= found
-                bar.update(sum(chunks[k].lanes for k in found))
+            for results in _in_threads(work, groups, threads):
+                done |= results
+                bar.update(sum(chunks[k].lanes for k in results))
                 if best is not None:
-                    least = min(least, *(best(result) for result in found.values()))
+                    least = min(least, *(best(result) for result in results.values()))
                     bar.set_postfix_str(f"best {least:.6g}", refresh=False)
         problems, starts = chunks[-1].problems[1], chunks[-1].starts[1]
-        kept = f", {len(mine) - len(left)} of them found done" if self.folder is not None else ""
+        kept = f", {len(own) - len(left)} of them found done" if self.folder is not None else ""
         _log.info(
             "%s: %d problems × %d starts in %d chunks%s: %.2f s", stage, problems, starts,
             len(chunks), kept, time.perf_counter() - began,
         )  # fmt: skip
-        everything = _exchange(done) if self.distributed else done
+        everything = _gather_from_processes(done) if self.distributed else done
         return [everything[k] for k in range(len(chunks))]
+
+    def _kept_of(self, stage: str, indices: Iterable[int]) -> dict[int, Arrays]:
+        """Results of those of these chunks that an earlier attempt has kept."""
+        kept = {k: self._kept(stage, k) for k in indices}
+        return {k: result for k, result in kept.items() if result is not None}
 
     def _file(self, stage: str, k: int) -> Path:
         return self.folder / f"{stage}-{k:06d}.npz"
 
     def _name(self, stage: str, k: int) -> np.ndarray:
-        """What a chunk's file says of itself: a file that was copied or renamed says another."""
+        """Digest of the batch and the file's name, which a copied or renamed file does not have."""
         name = self._batch + self._file(stage, k).name.encode()
         return np.frombuffer(hashlib.sha256(name).digest(), np.uint8)
 
@@ -222,7 +228,7 @@ class Work:
                 raise UsageError("a bar needs tqdm: pip install 'jaxlaw[cli]'") from None
             return _NoBar()
         shown, delay = self.progress, 0.0
-        if shown is None:  # what is over soon shows nothing
+        if shown is None:  # short work shows nothing
             terminal = sys.stderr is not None and sys.stderr.isatty()
             shown, delay = terminal or "ipykernel" in sys.modules, 2.0
         return tqdm(
@@ -240,16 +246,25 @@ class _NoBar(contextlib.nullcontext):
         pass
 
 
-def join_processes() -> None:
-    """Meet the other processes of a distributed run; before anything else that uses JAX.
+def init_distributed() -> None:
+    """Initialise ``jax.distributed``: connect the processes of a run, before anything uses JAX.
 
-    JAX finds them in the environment of SLURM, Open MPI, Kubernetes or a TPU pod; elsewhere
-    ``JAX_COORDINATOR_ADDRESS``, ``JAX_NUM_PROCESSES`` and ``JAX_PROCESS_ID`` tell.
+    JAX finds the processes in the environment of SLURM, Open MPI, Kubernetes or a TPU pod;
+    elsewhere ``JAX_COORDINATOR_ADDRESS`` (host:port), ``JAX_NUM_PROCESSES`` and
+    ``JAX_PROCESS_ID`` name them. With ``distributed=True`` fits call it by themselves.
 
     Raises:
-        UsageError: they are not found, or JAX is in use already.
+        UsageError: the processes are not found, or JAX is in use already.
+
+    Example:
+        In a script that ``srun`` starts on every node::
+
+            import jaxlaw as jl
+
+            jl.init_distributed()
+            fit = jl.fit("chinchilla", "runs.csv", n_starts=10**6, distributed=True)
     """
-    told = {
+    settings = {
         argument: int(os.environ[variable])
         for argument, variable in (
             ("num_processes", "JAX_NUM_PROCESSES"),
@@ -258,7 +273,7 @@ def join_processes() -> None:
         if variable in os.environ
     }
     try:
-        jax.distributed.initialize(**told)
+        jax.distributed.initialize(**settings)
     except (ValueError, RuntimeError) as error:
         raise UsageError(
             f"distributed work cannot begin: {error}. Start it under SLURM, Open MPI or "
@@ -269,12 +284,12 @@ def join_processes() -> None:
 
 def digest(tree: Any) -> str:
     """A hash of the arrays of a pytree, their shapes and types."""
-    found = hashlib.sha256()
+    hashed = hashlib.sha256()
     for leaf in jax.tree.leaves(tree):
         array = np.ascontiguousarray(leaf)
-        found.update(f"{array.dtype}{array.shape}".encode())
-        found.update(array.tobytes())
-    return found.hexdigest()
+        hashed.update(f"{array.dtype}{array.shape}".encode())
+        hashed.update(array.tobytes())
+    return hashed.hexdigest()
 
 
 def _threads(devices: int) -> int:
@@ -292,23 +307,23 @@ def _in_threads(work: Callable[[Any], Any], items: list[Any], threads: int) -> I
         return
     with ThreadPoolExecutor(threads) as pool:
         try:
-            for future in as_completed([pool.submit(_as_here(work), item) for item in items]):
+            for future in as_completed([pool.submit(_with_settings(work), item) for item in items]):
                 yield future.result()
         finally:
             pool.shutdown(cancel_futures=True)
 
 
 @contextlib.contextmanager
-def meanwhile(work: Callable[[], Any]) -> Iterator[None]:
-    """Work is done in a thread of its own meanwhile, and is done at the end."""
+def in_background(work: Callable[[], Any]) -> Iterator[None]:
+    """Do work in a thread of its own while the body runs; it is done when the body has ended."""
     with ThreadPoolExecutor(1) as pool:
-        future = pool.submit(_as_here(work))
+        future = pool.submit(_with_settings(work))
         yield
         future.result()
 
 
-def _as_here(work: Callable[..., Any]) -> Callable[..., Any]:
-    """Work that takes JAX's settings, of each thread its own, from this thread to another."""
+def _with_settings(work: Callable[..., Any]) -> Callable[..., Any]:
+    """The same work with this thread's precision in another: JAX keeps settings by thread."""
     settings = in_float64 if jax.config.jax_enable_x64 else contextlib.nullcontext
 
     def in_thread(*args: Any) -> Any:
@@ -318,15 +333,16 @@ def _as_here(work: Callable[..., Any]) -> Callable[..., Any]:
     return in_thread
 
 
-def _exchange(own: dict[int, Arrays]) -> dict[int, Arrays]:
+def _gather_from_processes(own: dict[int, Arrays]) -> dict[int, Arrays]:
     """The results of all processes, from each one's own."""
     from jax.experimental import multihost_utils
 
+    # Collectives take arrays of one shape: results travel as bytes, padded to the longest.
     flat = {f"{k}/{name}": array for k, result in own.items() for name, array in result.items()}
-    mine = np.frombuffer(_packed(flat), np.uint8)
-    lengths = multihost_utils.process_allgather(np.array([len(mine)], np.int32))
+    packed = np.frombuffer(_packed(flat), np.uint8)
+    lengths = multihost_utils.process_allgather(np.array([len(packed)], np.int32))
     longest = int(lengths.max())
-    padded = multihost_utils.process_allgather(np.pad(mine, (0, longest - len(mine))))
+    padded = multihost_utils.process_allgather(np.pad(packed, (0, longest - len(packed))))
     everything: dict[int, Arrays] = {}
     for row, length in zip(padded.reshape(-1, longest), lengths.ravel(), strict=True):
         for key, array in _unpacked(row[:length].tobytes()).items():
@@ -345,36 +361,36 @@ def _unpacked(packed: bytes) -> Arrays:
     import zipfile
 
     try:
-        with np.load(io.BytesIO(packed), allow_pickle=False) as held:
-            return {name: held[name] for name in held.files}
+        with np.load(io.BytesIO(packed), allow_pickle=False) as archive:
+            return {name: archive[name] for name in archive.files}
     except zipfile.BadZipFile as error:
         raise ValueError(str(error)) from error
 
 
 def _read_manifest(path: Path) -> dict[str, str]:
     try:
-        held = json.loads(path.read_text())
+        manifest = json.loads(path.read_text())
     except (OSError, ValueError) as error:
         raise UsageError(f"{path} cannot be read ({error}): delete the folder") from error
-    if not isinstance(held, dict):
+    if not isinstance(manifest, dict):
         raise UsageError(f"{path} holds no object with named fields: delete the folder")
-    return held
+    return manifest
 
 
 def _write(path: Path, content: bytes, keep: bool = False) -> None:
-    """All or nothing: into a file beside it first, which then takes its name.
+    """Write a file, all or nothing: under another name first, which then becomes its own.
 
     With ``keep`` a file of that name stays, so that of two processes only one writes it.
     """
-    beside = path.with_name(f"{path.name}.{os.getpid()}-{threading.get_ident()}{PART}")
+    part = path.with_name(f"{path.name}.{os.getpid()}-{threading.get_ident()}{PART}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with open(beside, "wb") as file:
+        with open(part, "wb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
         if not (keep and os.path.exists(path)):
-            os.replace(beside, path)
+            os.replace(part, path)
     except OSError as error:
         raise WorkError(
             f"cannot write {path} ({error.strerror}): {_ADVICE.get(error.errno, _ELSE)}; chunks "
@@ -382,7 +398,7 @@ def _write(path: Path, content: bytes, keep: bool = False) -> None:
         ) from error
     finally:
         with contextlib.suppress(OSError):
-            beside.unlink()
+            part.unlink()
 
 
 _ELSE = "make room, or name another folder"

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from jaxlaw.fitting._linearise import Linearisation
-from jaxlaw.fitting._objective import moves_by_leaving_out, smoothed
+from jaxlaw.fitting._objective import leave_group_out_steps, smoothed_score
 from jaxlaw.fitting._problem import FitProblem
 from jaxlaw.fitting._residual_checks import Residuals, residual_notes
 from jaxlaw.notes import Note
@@ -190,10 +190,10 @@ def _on_loose(
     kept, delta = found.weight > 0, float(problem.data.delta)
     weight, count = found.weight[kept], int(kept.sum())
     slopes = found.slopes[kept]
-    pull, stiff = smoothed(-found.off[kept], delta, float(problem.data.asymmetry))
+    pull, stiff = smoothed_score(-found.off[kept], delta, float(problem.data.asymmetry))
     if not np.isfinite(slopes).all() or not np.isfinite(pull).all():
         return []
-    moves, _ = moves_by_leaving_out(slopes, weight, pull, stiff, np.arange(count))
+    moves, _ = leave_group_out_steps(slopes, weight, pull, stiff, np.arange(count))
     relative = evidence["relative_slopes"][:, moving]
     spread = relative @ moves.T * np.sqrt((count - 1) / count)  # the sandwich, as covariance has it
     errors = np.linalg.norm(spread, axis=1)

@@ -1,18 +1,21 @@
-"""Many starts of many problems through one compiled program.
+"""The engine: many starts of many problems, through one compiled program.
 
 A lane is one start of one problem. Lanes wait in a queue; a fixed number of slots works on
-them, each slot in its own state of the solver, one evaluation a tick. Every few ticks the
-finished lanes hand in their result and the next in the queue take their slots, all on the
-device; when the queue is empty, the last few are packed into fewer slots. So no lane waits
+them, each slot in its own state of the solver, one evaluation an iteration. Every few iterations
+the lanes that have ended hand in their result and the next in the queue take their slots, all on
+the device; when the queue is empty, the last few are packed into fewer slots. So no lane waits
 for another, and shapes, hence programs, are few. Every device has a queue of its own.
+
+What a lane comes to depends on its start and its problem alone, never on its neighbours: work may
+be cut into chunks, shared among devices and taken up again, and ends in the same bits.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -20,17 +23,20 @@ import numpy as np
 from jax.sharding import Mesh, PartitionSpec
 
 from jaxlaw._jit import compiled, few_lengths
-from jaxlaw.fitting._memory import Memory
+from jaxlaw.errors import WorkError
 from jaxlaw.fitting._objective import Problem, shared_fields
 from jaxlaw.fitting._transform import Array, Model
-from jaxlaw.fitting._variable_projection import terms, valued
+from jaxlaw.fitting._variable_projection import solve_coefficients, terms
 from jaxlaw.fitting.solvers import Solver
-from jaxlaw.fitting.solvers._status import NON_FINITE, RUNNING
+from jaxlaw.fitting.solvers._status import Status
+from jaxlaw.notes import Note
 
-TICKS = 8  # between two looks at which lanes are done
-PACK = 8  # slots shrink by this factor when the queue of much work is empty
-WORKING_SET = 2**21  # bytes of one tick's arrays that a CPU core keeps close
+ITERATIONS = 8  # of a round: between two looks at which lanes have ended
+PACK = 8  # factor by which slots become fewer when the queue is empty
+WORKING_SET = 2**21  # bytes of one iteration's arrays that a CPU core keeps in its cache
 BLOCK = 64  # starts whose objectives are evaluated at once
+
+Result = TypeVar("Result")
 
 
 class Lanes(NamedTuple):
@@ -38,15 +44,15 @@ class Lanes(NamedTuple):
 
     coordinates: Array  # (…, p)
     value: Array  # scaled objective
-    status: Array
-    ticks: Array
+    status: Array  # a Status
+    iterations: Array
 
 
 class Queue(NamedTuple):
     """The lanes of one device.
 
     Attributes:
-        fields: those fields of a :class:`Problem` that differ between problems, (B, …).
+        fields: fields of a :class:`Problem` that differ between problems, (B, …) by name.
         starts: (L, p) coordinates.
         owner: (L,) which of the B problems each start is of.
     """
@@ -56,9 +62,56 @@ class Queue(NamedTuple):
     owner: np.ndarray
 
 
-class _Slots(NamedTuple):
-    lane: Any
-    index: Array  # (B,) which lane of the queue; -1 where idle
+class DeviceMemory:
+    """How many lanes a device takes at once, by stage: fewer once it had no memory for more."""
+
+    def __init__(self) -> None:
+        self._most: dict[str, int] = {}
+        self._wanted: dict[str, int] = {}
+
+    def retry_smaller_on_oom(self, stage: str, work: Callable[[int], Result], lanes: int) -> Result:
+        """``work(lanes)``, or with half as many while the device has no memory for them.
+
+        Args:
+            stage: name of the stage; what did not fit is not tried again in it.
+            work: work to do with so many lanes at once.
+            lanes: how many are wanted.
+
+        Raises:
+            WorkError: there is no memory for a single lane.
+        """
+        wanted = lanes
+        lanes = min(lanes, self._most.get(stage, lanes))
+        while True:
+            try:
+                return work(lanes)
+            except jax.errors.JaxRuntimeError as error:
+                if "RESOURCE_EXHAUSTED" not in str(error):
+                    raise
+                if lanes == 1:
+                    raise WorkError(
+                        f"the device has no memory for a single lane ({stage}): free some of it, "
+                        "fit fewer rows, or set JAX_PLATFORMS=cpu; chunks finished before are kept"
+                    ) from error
+            # Outside of the except block: the error holds on to what it had allocated.
+            lanes = max(1, lanes // 2)
+            self._most[stage] = min(lanes, self._most.get(stage, lanes))
+            self._wanted.setdefault(stage, wanted)
+
+    @property
+    def notes(self) -> tuple[Note, ...]:
+        """The note of a result that was made with fewer lanes at once."""
+        if not self._most:
+            return ()
+        parts = [
+            f"{self._wanted[stage]} lanes at once ({stage}): {most} were taken instead"
+            for stage, most in sorted(self._most.items())
+        ]
+        message = f"the device had no memory for {'; for '.join(parts)}; slower, the same result"
+        return (Note("memory-short", "info", message),)
+
+
+# ---------------------------------------------------------------- solving
 
 
 def solve(
@@ -84,13 +137,13 @@ def solve(
     fields = {name: getattr(problems, name) for name in batched}
     owner = np.repeat(np.arange(count, dtype=np.int32), each)
     queue = Queue(fields, starts.reshape(count * each, -1), owner)
-    (found,) = solve_queues(solver, model, problems, [queue], len(owner))
-    return Lanes(*(leaf.reshape(count, each, *leaf.shape[1:]) for leaf in found))
+    (lanes,) = solve_queues(solver, model, problems, [queue], len(owner))
+    return Lanes(*(leaf.reshape(count, each, *leaf.shape[1:]) for leaf in lanes))
 
 
 def solve_queues(
-    solver: Solver, model: Model, problems: Problem, queues: Sequence[Queue], room: int,
-    memory: Memory | None = None,
+    solver: Solver, model: Model, problems: Problem, queues: Sequence[Queue], most_lanes: int,
+    memory: DeviceMemory | None = None,
 ) -> list[Lanes]:  # fmt: skip
     """Run every lane of every queue to its end, a queue on each of the first local devices.
 
@@ -99,48 +152,174 @@ def solve_queues(
         model: what is fitted.
         problems: the fields that all problems share; others are taken from the queues.
         queues: with the same number of problems B each.
-        room: no queue has more lanes. Programs depend on it, and not on the queues' lengths.
+        most_lanes: no queue has more lanes. Programs depend on it, and not on the queues' lengths.
         memory: how many slots the devices had memory for, so far.
 
     Returns:
         For each queue :class:`Lanes` of numpy arrays (L, …), whatever the other queues are.
     """
-    work = partial(_solve_queues, solver, model, problems, queues, room)
-    slots = _slot_count(problems, queues[0].starts.shape[1], room)
-    return (memory or Memory()).within(solver.name, work, slots)
+    work = partial(_solve_queues, solver, model, problems, queues, most_lanes)
+    slots = _slot_count(problems, queues[0].starts.shape[1], most_lanes)
+    return (memory or DeviceMemory()).retry_smaller_on_oom(solver.name, work, slots)
 
 
 def _solve_queues(
-    solver: Solver, model: Model, problems: Problem, queues: Sequence[Queue], room: int, count: int
-) -> list[Lanes]:
-    padded = few_lengths(max(room, 2 * count))
+    solver: Solver, model: Model, problems: Problem, queues: Sequence[Queue], most_lanes: int,
+    slot_count: int,
+) -> list[Lanes]:  # fmt: skip
+    # Results have a place for every lane of the padded queue; lanes beyond its length never run.
+    padded = few_lengths(max(most_lanes, 2 * slot_count))
     starts = np.stack([_padded(queue.starts, padded) for queue in queues])
     owner = np.stack([_padded(queue.owner, padded) for queue in queues])
-    lanes = [len(queue.owner) for queue in queues]
-    waiting = (starts, owner, np.asarray(lanes, np.int32))
+    lengths = [len(queue.owner) for queue in queues]
+    waiting = (starts, owner, np.asarray(lengths, np.int32))
     shared, own = _split(problems, queues)
-    key, mesh = solver._replace(settings=None), _mesh(len(queues))  # tolerances are dynamic
-    many, no_ticks = (len(queues), padded), np.zeros_like(owner)
-    nowhere, status = np.full(many, np.inf, starts.dtype), np.full(many, NON_FINITE, np.int32)
-    results = Lanes(np.zeros_like(starts), nowhere, status, no_ticks)
-    slots, done, run = None, np.zeros(len(queues), np.int32), partial(_rounds, key, model, mesh)
+    results = Lanes(
+        np.zeros_like(starts),
+        np.full(owner.shape, np.inf, starts.dtype),
+        np.full(owner.shape, Status.NON_FINITE, np.int32),
+        np.zeros_like(owner),
+    )
+    # Settings travel as an argument, so that other tolerances need no other program.
+    key, mesh = solver._replace(settings=None), _mesh(len(queues))
+    slots, begun = None, np.zeros(len(queues), np.int32)
     while True:
-        smaller = count // PACK if count >= PACK * 8 else 0
-        work = (own, waiting, np.full(len(queues), smaller, np.int32))
-        slots, results, done = run(count, (shared, solver.settings), work, slots, results, done)
-        if smaller == 0 or not bool(np.any(np.asarray(slots.index) >= 0)):
+        fewer = slot_count // PACK if slot_count >= PACK * 8 else 0
+        work = (own, waiting, np.full(len(queues), fewer, np.int32))
+        slots, results, begun = _run_rounds(
+            key, model, mesh, slot_count, (shared, solver.settings), work, slots, results, begun
+        )
+        if fewer == 0 or not bool(np.any(np.asarray(slots.index) >= 0)):
             break
-        slots, count = _pack(mesh, slots, smaller), smaller
-    found = Lanes(*map(np.asarray, results))
-    return [Lanes(*(leaf[k, :length] for leaf in found)) for k, length in enumerate(lanes)]
+        slots, slot_count = _pack(mesh, slots, fewer), fewer
+    ended = Lanes(*map(np.asarray, results))
+    return [Lanes(*(leaf[k, :length] for leaf in ended)) for k, length in enumerate(lengths)]
+
+
+class _Slots(NamedTuple):
+    lane: Any  # the solver's state of each slot, leaves (slots, …)
+    index: Array  # (slots,) which lane of the queue it works on; -1 where it is idle
+
+
+@compiled(static_argnames=("solver", "model", "mesh", "count"), donate_argnums=(6, 7))
+def _run_rounds(solver, model, mesh, count, shared, own, slots, results, begun):
+    """Rounds on every device, until its queue is empty and few of its lanes are running.
+
+    Args:
+        solver: the method, without its settings.
+        model: what is fitted.
+        mesh: the devices.
+        count: number of slots of a device.
+        shared: fields of :class:`Problem` that all problems share, and the solver's settings.
+        own: for each device: fields that differ between problems; the queue (starts, owner,
+            length); how many lanes may be running at the end.
+        slots: slots of each device; None for ``count`` idle ones.
+        results: :class:`Lanes` so far.
+        begun: for each device how many lanes of its queue have begun.
+
+    Returns:
+        Slots, results and begun, after the rounds.
+    """
+    work = partial(_run_rounds_of_one, solver, model, count)
+    return _on_each(mesh, work)(shared, own, slots, results, begun)
+
+
+@partial(jax.jit, static_argnums=(0, 1), inline=True)
+def _of_one_lane(function, model, *inputs):
+    """``function(model, *inputs)``, traced once for all programs of the same data."""
+    return function(model, *inputs)
+
+
+def _run_rounds_of_one(solver, model, count, shared, own, slots, results, begun):
+    """The rounds of one device; arguments without the device axis of :func:`_run_rounds`.
+
+    A round refills idle slots from the queue, makes ``ITERATIONS`` iterations in all slots, and
+    hands in the lanes that have ended. ``init`` and ``step`` are mapped over slots, each with the
+    fields of the problem that its lane belongs to.
+    """
+    (problems, settings), (fields, (starts, owner, length), enough) = shared, own
+    axes = problem_axes(fields)
+    init = jax.vmap(partial(_of_one_lane, solver.init, model), (axes, 0))
+    step = jax.vmap(partial(_of_one_lane, solver.step, model), (axes, 0, None))
+
+    def idle():
+        # Shapes of a lane, without a computation of their own.
+        several = _problem(problems, fields, owner[:count])
+        shapes = jax.eval_shape(init, several, starts[:count])
+        lanes = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
+        return _Slots(lanes, jnp.full(count, -1, jnp.int32))
+
+    def refill(slots, begun):
+        # The k-th idle slot takes the k-th lane that waits. ``init`` is computed in all slots,
+        # for shapes are fixed, and used in those that take a lane.
+        idle = slots.index < 0
+        next_lane = begun + jnp.cumsum(idle, dtype=jnp.int32) - 1
+        taken = idle & (next_lane < length)
+        next_lane = jnp.where(taken, next_lane, 0)
+        fresh = init(_problem(problems, fields, owner[next_lane]), starts[next_lane])
+        lane = where(taken, fresh, slots.lane)
+        index = jnp.where(taken, next_lane, slots.index)
+        return _Slots(lane, index), begun + jnp.sum(taken, dtype=jnp.int32)
+
+    def iterate(slots):
+        # A lane that has ended, or is none, stays as it is: neighbours cannot change a result.
+        problem = _problem(problems, fields, owner[jnp.maximum(slots.index, 0)])
+
+        def running(lane):
+            return (lane.status == Status.RUNNING) & (slots.index >= 0)
+
+        def iteration(carry):
+            done, lane = carry
+            return done + 1, where(running(lane), step(problem, lane, settings), lane)
+
+        def more(carry):
+            done, lane = carry
+            return (done < ITERATIONS) & jnp.any(running(lane))
+
+        return slots._replace(lane=jax.lax.while_loop(more, iteration, (0, slots.lane))[1])
+
+    def hand_in(slots, results):
+        # Results of running lanes are written beyond the end of the array, which drops them.
+        lane = slots.lane
+        ended = (lane.status != Status.RUNNING) & (slots.index >= 0)
+        at = jnp.where(ended, slots.index, results.value.shape[0])
+        new = Lanes(lane.coordinates, lane.value, lane.status, lane.iterations)
+        results = jax.tree.map(lambda old, new: old.at[at].set(new, mode="drop"), results, new)
+        return slots._replace(index=jnp.where(ended, -1, slots.index)), results
+
+    def one_round(carry):
+        slots, results, begun = carry
+        slots, begun = refill(slots, begun)
+        slots, results = hand_in(iterate(slots), results)
+        return slots, results, begun
+
+    def more(carry):
+        slots, _, begun = carry
+        return (begun < length) | (jnp.sum(slots.index >= 0) > enough)
+
+    return jax.lax.while_loop(more, one_round, (slots or idle(), results, begun))
+
+
+@compiled(static_argnames=("mesh", "size"))
+def _pack(mesh: Mesh, slots: _Slots, size: int) -> _Slots:
+    """The slots of each device that work on a lane, in ``size`` slots."""
+
+    def pack(_, slots: _Slots) -> _Slots:
+        order = jnp.argsort(slots.index < 0, stable=True)[:size]
+        return jax.tree.map(lambda leaf: leaf[order], slots)
+
+    return _on_each(mesh, pack)((), slots)
+
+
+# ---------------------------------------------------------------- screening
 
 
 class Values(NamedTuple):
     """Objectives of starts and the linear coefficients they were evaluated with.
 
     Attributes:
-        value: (P, S) scaled, at the level of the data (``objective.value_at_level``).
-        linear: (P, S, k), see :mod:`jaxlaw.fitting._variable_projection`.
+        value: (P, S) scaled objective, its offset profiled out (``objective.profiled_value``).
+        linear: (P, S, k) coefficients, see :mod:`jaxlaw.fitting._variable_projection`.
     """
 
     value: Array
@@ -148,7 +327,7 @@ class Values(NamedTuple):
 
 
 def evaluate_queues(
-    model: Model, problems: Problem, queues: Sequence[Queue], memory: Memory | None = None
+    model: Model, problems: Problem, queues: Sequence[Queue], memory: DeviceMemory | None = None
 ) -> list[Values]:
     """For each queue the objective of each of its starts in each of its problems.
 
@@ -160,29 +339,30 @@ def evaluate_queues(
         shared, own = _split(problems, queues)
         starts = np.stack([queue.starts for queue in queues])
         empty = np.array([len(queue.owner) == 0 for queue in queues])
-        found = _values(model, _mesh(len(queues)), block, shared, (own, starts, empty))
-        return [Values(*parts) for parts in zip(*map(np.asarray, found), strict=True)]
+        values = _evaluate(model, _mesh(len(queues)), block, shared, (own, starts, empty))
+        return [Values(*parts) for parts in zip(*map(np.asarray, values), strict=True)]
 
-    return (memory or Memory()).within("screen", work, BLOCK)
+    return (memory or DeviceMemory()).retry_smaller_on_oom("screen", work, BLOCK)
 
 
 @compiled(static_argnames=("model", "mesh", "block"))
-def _values(model: Model, mesh: Mesh, block: int, shared: Problem, each: Any) -> Values:
+def _evaluate(model: Model, mesh: Mesh, block: int, shared: Problem, each: Any) -> Values:
     def one_queue(shared: Problem, each: Any) -> Values:
         own, starts, empty = each
 
         def one_block(starts: Array) -> Values:
-            parts = jax.vmap(partial(terms, model, shared))(starts)  # of all problems the same
+            # The law's terms are the same for all problems, which share inputs: computed once.
+            parts = jax.vmap(partial(terms, model, shared))(starts)
 
             def one_problem(fields: dict[str, Array]) -> Values:
                 problem = shared._replace(**fields)
-                return Values(*jax.vmap(partial(valued, model, problem))(parts))
+                return Values(*jax.vmap(partial(solve_coefficients, model, problem))(parts))
 
             if own:
                 return jax.lax.map(one_problem, own)
             return jax.tree.map(lambda leaf: leaf[None], one_problem({}))
 
-        # In blocks, so that no array of all starts × all points is held.
+        # In blocks, so that no array of all starts × all points is in memory at once.
         count, size = starts.shape
         padded = jnp.pad(starts, ((0, -count % block), (0, 0)), mode="edge")
         shapes = jax.eval_shape(one_block, padded[:block])
@@ -191,15 +371,18 @@ def _values(model: Model, mesh: Mesh, block: int, shared: Problem, each: Any) ->
             nothing = partial(jax.tree.map, lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
             return jax.lax.cond(empty, nothing, lambda: one_block(starts))
 
-        found = jax.lax.map(unless_empty, padded.reshape(-1, block, size))  # (blocks, P, block, …)
+        values = jax.lax.map(unless_empty, padded.reshape(-1, block, size))
 
         def joined(leaf: Array) -> Array:
-            leaf = jnp.moveaxis(leaf, 0, 1)
+            leaf = jnp.moveaxis(leaf, 0, 1)  # (blocks, P, block, …) → (P, blocks, block, …)
             return leaf.reshape(leaf.shape[0], len(padded), *leaf.shape[3:])[:, :count]
 
-        return jax.tree.map(joined, found)
+        return jax.tree.map(joined, values)
 
     return _on_each(mesh, one_queue)(shared, each)
+
+
+# ---------------------------------------------------------------- devices, problems, slots
 
 
 def _mesh(count: int) -> Mesh:
@@ -208,15 +391,15 @@ def _mesh(count: int) -> Mesh:
 
 def _on_each(mesh: Mesh, function: Any) -> Any:
     """``function(shared, *own)`` on every device, ``own`` without its leading device axis."""
-    one, all_ = PartitionSpec("device"), PartitionSpec()
+    split, whole = PartitionSpec("device"), PartitionSpec()
 
     def on_one(shared: Any, *own: Any) -> Any:
-        found = function(shared, *jax.tree.map(lambda leaf: leaf[0], own))
-        return jax.tree.map(lambda leaf: leaf[None], found)
+        result = function(shared, *jax.tree.map(lambda leaf: leaf[0], own))
+        return jax.tree.map(lambda leaf: leaf[None], result)
 
     def on_all(shared: Any, *own: Any) -> Any:
-        specs = (all_, *(one for _ in own))
-        mapped = jax.shard_map(on_one, mesh=mesh, in_specs=specs, out_specs=one, check_vma=False)
+        specs = (whole, *(split for _ in own))
+        mapped = jax.shard_map(on_one, mesh=mesh, in_specs=specs, out_specs=split, check_vma=False)
         return mapped(shared, *own)
 
     return on_all
@@ -239,15 +422,12 @@ def _padded(array: np.ndarray, length: int) -> np.ndarray:
 def _slot_count(problems: Problem, size: int, lanes: int) -> int:
     """Slots, a power of two: enough to fill the device, few enough to stay in its cache."""
     if jax.default_backend() == "cpu":
-        fitting = WORKING_SET // (16 * _points(problems) * size)
+        # Observations n, or n·K of laws with inputs per drop of the learning rate.
+        points = math.prod({values.shape[-1] for values in problems.inputs.values()})
+        in_cache = WORKING_SET // (16 * points * size)
     else:
-        fitting = 2**15
-    return 2 ** int(np.log2(max(8, min(fitting, lanes))))
-
-
-def _points(problems: Problem) -> int:
-    """Observations n, or n·K of laws with inputs per drop of the learning rate."""
-    return math.prod({values.shape[-1] for values in problems.inputs.values()})
+        in_cache = 2**15
+    return 2 ** int(np.log2(max(8, min(in_cache, lanes))))
 
 
 def problem_count(problems: Problem, batched: frozenset[str]) -> int:
@@ -265,91 +445,8 @@ def problem_axes(batched: Any) -> Problem:
     return Problem(**axes)
 
 
-@compiled(static_argnames=("mesh", "size"))
-def _pack(mesh: Mesh, slots: _Slots, size: int) -> _Slots:
-    def pack(_, slots: _Slots) -> _Slots:
-        order = jnp.argsort(slots.index < 0, stable=True)[:size]
-        return jax.tree.map(lambda leaf: leaf[order], slots)
-
-    return _on_each(mesh, pack)((), slots)
-
-
-@compiled(static_argnames=("solver", "model", "mesh", "count"), donate_argnums=(6, 7))
-def _rounds(solver, model, mesh, count, shared, own, slots, results, done):
-    """Rounds of ticks until a queue is empty and at most ``enough`` of its lanes are running.
-
-    Without slots it begins with so many that are idle.
-    """
-    work = partial(_rounds_of_one, solver, model, count)
-    return _on_each(mesh, work)(shared, own, slots, results, done)
-
-
-@partial(jax.jit, static_argnums=(0, 1), inline=True)
-def _of_one_lane(function, model, *inputs):
-    """``function(model, *inputs)``, traced once for all programs of the same data."""
-    return function(model, *inputs)
-
-
-def _rounds_of_one(solver, model, count, shared, own, slots, results, done):
-    (problems, settings), (fields, (starts, owner, lanes), enough) = shared, own
-    axes = problem_axes(fields)
-    init = jax.vmap(partial(_of_one_lane, solver.init, model), (axes, 0))
-    step = jax.vmap(partial(_of_one_lane, solver.step, model), (axes, 0, None))
-
-    def idle():
-        several = _problem(problems, fields, owner[:count])
-        shapes = jax.eval_shape(init, several, starts[:count])  # no program of its own
-        lanes = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
-        return _Slots(lanes, jnp.full(count, -1, jnp.int32))
-
-    def refill(slots, done):
-        idle = slots.index < 0
-        new = done + jnp.cumsum(idle, dtype=jnp.int32) - 1
-        taken = idle & (new < lanes)
-        new = jnp.where(taken, new, 0)
-        fresh = init(_problem(problems, fields, owner[new]), starts[new])
-        lane = where(taken, fresh, slots.lane)
-        index = jnp.where(taken, new, slots.index)
-        return _Slots(lane, index), done + jnp.sum(taken, dtype=jnp.int32)
-
-    def tick_all(slots):
-        mine = _problem(problems, fields, owner[jnp.maximum(slots.index, 0)])
-
-        def running(lane):
-            return (lane.status == RUNNING) & (slots.index >= 0)
-
-        def tick(carry):
-            count, lane = carry
-            return count + 1, where(running(lane), step(mine, lane, settings), lane)
-
-        def more(carry):
-            count, lane = carry
-            return (count < TICKS) & jnp.any(running(lane))
-
-        return slots._replace(lane=jax.lax.while_loop(more, tick, (0, slots.lane))[1])
-
-    def hand_in(slots, results):
-        ended = (slots.lane.status != RUNNING) & (slots.index >= 0)
-        at = jnp.where(ended, slots.index, results.value.shape[0])
-        found = Lanes(slots.lane.coordinates, slots.lane.value, slots.lane.status, slots.lane.ticks)
-        results = jax.tree.map(lambda all_, new: all_.at[at].set(new, mode="drop"), results, found)
-        return slots._replace(index=jnp.where(ended, -1, slots.index)), results
-
-    def body(carry):
-        slots, results, done = carry
-        slots, done = refill(slots, done)
-        slots, results = hand_in(tick_all(slots), results)
-        return slots, results, done
-
-    def more(carry):
-        slots, _, done = carry
-        return (done < lanes) | (jnp.sum(slots.index >= 0) > enough)
-
-    return jax.lax.while_loop(more, body, (slots or idle(), results, done))
-
-
 def where(condition: Array, new: Any, old: Any) -> Any:
-    """Of the lanes (L,) of a condition the new leaves (L, …), of the others the old."""
+    """New leaves (L, …) for the lanes (L,) of a condition, old ones for the others."""
 
     def choose(a, b):
         return jnp.where(condition.reshape(-1, *(1,) * (a.ndim - 1)), a, b)

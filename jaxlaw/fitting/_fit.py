@@ -46,7 +46,7 @@ from jaxlaw.fitting._options import OLD_NAMES, FitOptions, law_and_options
 from jaxlaw.fitting._problem import FitProblem, build_problem
 from jaxlaw.fitting._result import Fit, RunnerUp
 from jaxlaw.fitting._starts import first_starts, on_grid
-from jaxlaw.fitting.solvers._status import NAMES
+from jaxlaw.fitting.solvers._status import Status
 from jaxlaw.laws._base import Law
 from jaxlaw.notes import Note
 
@@ -221,10 +221,12 @@ def _with_shares(optimum: Optimum, rough: Optimum) -> Optimum:
     """The optimum on all rows with the evidence of the search that led there."""
     other = 0.0 if rough.runner_up is None else rough.runner_up[2]
     shares = (rough.agreement, other)
-    ends = tuple((value, share) for (value, _), share in zip(optimum.ends, shares, strict=False))
+    distinct = tuple(
+        (value, share) for (value, _), share in zip(optimum.distinct, shares, strict=False)
+    )
     runner_up = optimum.runner_up
     return optimum._replace(
-        agreement=rough.agreement, tried=rough.tried, solved=rough.solved, ends=ends,
+        agreement=rough.agreement, tried=rough.tried, solved=rough.solved, distinct=distinct,
         runner_up=None if runner_up is None else (*runner_up[:2], other),
     )  # fmt: skip
 
@@ -254,7 +256,7 @@ def _report(problem: FitProblem, observations: Observations, optimum: Optimum) -
     evidence = {
         "agreement": optimum.agreement,
         "disagreement": optimum.disagreement,
-        "status": NAMES[optimum.status],
+        "status": Status(optimum.status).label,
         "r2": measured["r2"],
         "scatter": measured["rmse_log"],
         "spread": _spread(problem, agreeing),
@@ -282,7 +284,7 @@ def _report(problem: FitProblem, observations: Observations, optimum: Optimum) -
         params=params,
         objective=optimum.objective * scale,
         metrics=measured,
-        status=NAMES[optimum.status],
+        status=Status(optimum.status).label,
         agreement=optimum.agreement,
         n_starts=optimum.tried,
         n_solved=optimum.solved,
@@ -302,7 +304,7 @@ def _report(problem: FitProblem, observations: Observations, optimum: Optimum) -
         solver=options.solver,
         source=observations.source,
         area_options=None if observations.area_options is None else dict(observations.area_options),
-        optima=tuple((value * scale, share) for value, share in optimum.ends),
+        optima=tuple((value * scale, share) for value, share in optimum.distinct),
         columns=dict(observations.mapped),
     )
 

@@ -24,7 +24,7 @@ from jaxlaw.fitting._transform import Array, Model, in_own_units
 from jaxlaw.fitting.solvers import SOLVERS, Solver
 from jaxlaw.fitting.solvers._lbfgs import ALMOST
 from jaxlaw.fitting.solvers._newton import solve_definite
-from jaxlaw.fitting.solvers._status import RUNNING
+from jaxlaw.fitting.solvers._status import Status
 from jaxlaw.laws._base import Law
 
 _MOST_STARTS = 2**24
@@ -209,10 +209,10 @@ def solve_inside(
 
         def tick(lane):
             new = jax.vmap(lambda one: solver.step(model, problem, one, solver.settings))(lane)
-            return where(lane.status == RUNNING, new, lane)
+            return where(lane.status == Status.RUNNING, new, lane)
 
-        lane = jax.lax.while_loop(lambda lane: jnp.any(lane.status == RUNNING), tick, lane)
-        return Lanes(lane.coordinates, lane.value, lane.status, lane.ticks)
+        lane = jax.lax.while_loop(lambda lane: jnp.any(lane.status == Status.RUNNING), tick, lane)
+        return Lanes(lane.coordinates, lane.value, lane.status, lane.iterations)
 
     if not batched:
         problems = jax.tree.map(lambda leaf: leaf[None], problems)

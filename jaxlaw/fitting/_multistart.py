@@ -1,10 +1,11 @@
-"""From starts to the optimum of every problem: screen, solve, finish.
+"""Multistart: from starts to the optimum of every problem, by screening, solving and polishing.
 
 1. Screen: the objective of every start of every problem is evaluated, with the coefficients its
    law is linear in solved for; the best go on.
 2. Solve: the batch solver takes each of them to its end. Of the lanes of a problem only those
    that end at its few best distinct objectives are kept, so memory does not grow with starts.
-3. Finish: jaxopt's L-BFGS goes on from the best distinct candidates.
+3. Polish: jaxopt's L-BFGS goes on from the best distinct optima, a second method that has to
+   agree with the first.
 
 Each stage is cut into chunks, see :mod:`jaxlaw.fitting._checkpoint`.
 """
@@ -23,9 +24,10 @@ import numpy as np
 
 from jaxlaw._jit import compiled
 from jaxlaw.errors import UsageError
-from jaxlaw.fitting._checkpoint import Arrays, Chunk, Work, cut, digest, meanwhile
+from jaxlaw.fitting._checkpoint import Arrays, Chunk, Work, digest, in_background, split_work
 from jaxlaw.fitting._diagnostics import AGREE
 from jaxlaw.fitting._engine import (
+    DeviceMemory,
     Lanes,
     Queue,
     Values,
@@ -33,7 +35,6 @@ from jaxlaw.fitting._engine import (
     problem_count,
     solve_queues,
 )
-from jaxlaw.fitting._memory import Memory
 from jaxlaw.fitting._objective import (
     Problem,
     predict,
@@ -44,15 +45,15 @@ from jaxlaw.fitting._objective import (
 )
 from jaxlaw.fitting._transform import Array, Model
 from jaxlaw.fitting._variable_projection import solved_coordinates
-from jaxlaw.fitting.solvers import FINISHER, Solver
+from jaxlaw.fitting.solvers import POLISH, Solver
 from jaxlaw.fitting.solvers._lbfgs import jaxopt
-from jaxlaw.fitting.solvers._status import CONVERGED, NON_FINITE, STALLED
+from jaxlaw.fitting.solvers._status import Status
 
-CANDIDATES = 4  # distinct optima that L-BFGS finishes
-KEPT = 8  # distinct objectives kept of a problem
+CANDIDATES = 4  # distinct optima that L-BFGS polishes
+KEPT = 8  # distinct optima kept of a problem
 MEMBERS = 64  # lanes kept of each, to see how far apart they lie
-SCREENED = (2**11, 2**15)  # lanes of a chunk, at least and at most: evaluations
-SOLVED = (2**5, 2**11)  # … and solves
+SCREEN_LANES = (2**11, 2**15)  # lanes of a chunk, at least and at most, where they are screened
+SOLVE_LANES = (2**5, 2**11)  # … and where they are solved
 
 
 class Task(NamedTuple):
@@ -75,29 +76,29 @@ class Task(NamedTuple):
 
     @property
     def floors(self) -> np.ndarray:
-        """Objectives (P,) below which there is nothing to tell apart."""
+        """Objectives (P,) of rounding alone: smaller differences mean nothing."""
         floors = rounding_floor(self.model, jax.device_get(self.problems))
         return np.broadcast_to(floors, self.count)
 
-    def inside(self, places: np.ndarray) -> np.ndarray:
-        """Places (P, S, p), or (1, S, p) for all, within the box of each problem."""
-        sides = (self.problems.low, self.problems.high)
-        return np.clip(places, *(np.asarray(side)[..., None, :] for side in sides))
+    def inside(self, coordinates: np.ndarray) -> np.ndarray:
+        """Coordinates (P, S, p), or (1, S, p) for all, clipped to the box of each problem."""
+        bounds = (self.problems.low, self.problems.high)
+        return np.clip(coordinates, *(np.asarray(side)[..., None, :] for side in bounds))
 
 
 class Optimum(NamedTuple):
-    """What the starts of one problem came to.
+    """The best optimum that the starts of one problem came to, and the evidence for it.
 
     Attributes:
-        coordinates: (p,) of the best.
-        objective: there, scaled; infinite where no start came to a finite one.
-        status: how its search ended.
+        coordinates: (p,) coordinates of the best.
+        objective: scaled objective there; infinite where no start came to a finite one.
+        status: :class:`Status` of its search; −1 where the objective is not finite.
         agreement: share of the solved starts that end there.
         disagreement: relative distance of the batch solver's best objective from it.
         agreeing: (k, p) coordinates of starts that agree, up to ``MEMBERS``.
         runner_up: the next best optimum's coordinates, objective and share; None if none.
         tried, solved: numbers of starts.
-        ends: (objective, share of the solved starts) of each of the distinct ones found, up to
+        distinct: (objective, share of the solved starts) of each of the distinct optima, up to
             ``KEPT``, the best first.
     """
 
@@ -110,7 +111,7 @@ class Optimum(NamedTuple):
     runner_up: tuple[np.ndarray, float, float] | None
     tried: int
     solved: int
-    ends: tuple[tuple[float, float], ...] = ()
+    distinct: tuple[tuple[float, float], ...] = ()
 
 
 def find_optima(
@@ -120,7 +121,7 @@ def find_optima(
     n_local: int | Literal[False] | None = None,
     work: Work | None = None,
 ) -> list[Optimum]:
-    """The optimum of every problem.
+    """Find the optimum of every problem.
 
     Args:
         method: the batch solver.
@@ -137,18 +138,21 @@ def find_optima(
     if work.folder is not None:
         work.claim(_description(method, task, starts, n_local))
     task = task._replace(problems=jax.tree.map(np.asarray, task.problems))
-    size = int(n_local) if n_local and n_local < len(starts) else len(starts)
-    anywhere = np.broadcast_to(starts[0], (task.count, min(CANDIDATES, size), starts.shape[1]))
-    finish, _ = _solving(FINISHER, task, anywhere, work.memory)
-    with meanwhile(lambda: finish([])):  # compiles
-        chosen = starts[None] if size == len(starts) else _screened(task, starts, size, work)
-        found = _solved(method, task, task.inside(chosen), work)
-    # The best places of distinct objective; NaN where there are fewer.
-    candidates = np.stack([optima["members"][:CANDIDATES, 0] for optima in found])
-    finished = _solved(FINISHER, task, task.inside(candidates), work)
+    n_solved = int(n_local) if n_local and n_local < len(starts) else len(starts)
+    # The program that polishes depends on shapes alone: it is compiled while starts are screened.
+    n_candidates = min(CANDIDATES, n_solved)
+    anywhere = np.broadcast_to(starts[0], (task.count, n_candidates, starts.shape[1]))
+    polish, _ = _solver_of_chunks(POLISH, task, anywhere, work.memory)
+    with in_background(lambda: polish([])):
+        everything = n_solved == len(starts)
+        chosen = starts[None] if everything else _screen(task, starts, n_solved, work)
+        solved = _solve(method, task, task.inside(chosen), work)
+    # The best lane of each distinct optimum; NaN where there are fewer.
+    candidates = np.stack([groups["members"][:CANDIDATES, 0] for groups in solved])
+    polished = _solve(POLISH, task, task.inside(candidates), work)
     optima = [
-        _optimum(*of_one, float(floor), len(starts), size)
-        for *of_one, floor in zip(found, finished, task.floors, strict=True)
+        _optimum(*of_one, float(floor), len(starts), n_solved)
+        for *of_one, floor in zip(solved, polished, task.floors, strict=True)
     ]
     if work.folder is not None:
         _check_answers(task, optima, work.folder)
@@ -158,38 +162,42 @@ def find_optima(
 def _check_answers(task: Task, optima: Sequence[Optimum], folder: Path) -> None:
     """Refuse answers of a work folder whose objective the law does not give; raises UsageError.
 
-    The manifest tells batches apart by their description. This check needs no description: it
+    The manifest distinguishes batches by their description. This check needs no description: it
     finds whatever else lies in a folder that is not this work's.
     """
-    at = np.stack([one.coordinates for one in optima])
-    kept = np.array([one.objective for one in optima])
+    at = np.stack([optimum.coordinates for optimum in optima])
+    kept = np.array([optimum.objective for optimum in optima])
     own = {name: getattr(task.problems, name) for name in task.batched}
-    given = np.asarray(_objectives(task.model, shared_fields(task.problems, own), own, at))
-    wrong = np.isfinite(kept) & ~(np.abs(given - kept) <= np.maximum(AGREE * kept, task.floors))
+    actual = np.asarray(_objectives(task.model, shared_fields(task.problems, own), own, at))
+    tie = np.maximum(AGREE * kept, task.floors)
+    wrong = np.isfinite(kept) & ~(np.abs(actual - kept) <= tie)
     if wrong.any():
         k = int(np.argmax(wrong))
         scale = scale_on_host(task.problems)
         raise UsageError(
             f"work folder {folder} holds answers that are not of this work: an objective of "
             f"{kept[k] * scale:.8g} is kept, and at the parameters kept with it the law "
-            f"{task.model.law.name} gives {given[k] * scale:.8g}: delete the folder, or name "
+            f"{task.model.law.name} gives {actual[k] * scale:.8g}: delete the folder, or name "
             "another"
         )
 
 
 @compiled(optimised=False, static_argnames="model")
 def _objectives(model: Model, shared: Problem, own: dict[str, Any], at: Array) -> Array:
-    """Scaled objectives (P,) of one place each, one problem after another to save memory."""
+    """Scaled objectives (P,) at one point each, one problem after another to save memory."""
 
-    def one(given: tuple[dict[str, Any], Array]) -> Array:
-        return scaled_value(model, shared._replace(**given[0]), given[1])
+    def of_one(problem: tuple[dict[str, Any], Array]) -> Array:
+        fields, coordinates = problem
+        return scaled_value(model, shared._replace(**fields), coordinates)
 
-    return jax.lax.map(one, (own, at))
+    return jax.lax.map(of_one, (own, at))
 
 
-def _screened(task: Task, starts: np.ndarray, keep: int, work: Work) -> np.ndarray:
+def _screen(task: Task, starts: np.ndarray, keep: int, work: Work) -> np.ndarray:
     """The starts of best objective, with their linear coefficients solved for, (P, keep, p)."""
-    chunks = cut(task.count, len(starts), _lanes(task.count * len(starts), SCREENED))
+    chunks = split_work(
+        task.count, len(starts), _chunk_size(task.count * len(starts), SCREEN_LANES)
+    )
     length = chunks[0].starts[1]
 
     def screen(group: Sequence[Chunk]) -> list[Arrays]:
@@ -197,20 +205,20 @@ def _screened(task: Task, starts: np.ndarray, keep: int, work: Work) -> np.ndarr
             part = np.resize(starts[slice(*chunk.starts)], (length, starts.shape[1]))
             return Queue(_fields(task, chunk, chunks[0]), part, np.zeros(length, np.int32))
 
-        queues = _on_devices(group, chunks, queue)
+        queues = _queue_each_device(group, chunks, queue)
         values = evaluate_queues(task.model, task.problems, queues, work.memory)
-        return [_least(part, chunk, keep) for part, chunk in zip(values, group, strict=False)]
+        return [_best_starts(part, chunk, keep) for part, chunk in zip(values, group, strict=False)]
 
     chosen = []
     for parts in _by_problem(work.map("screen", screen, chunks), chunks):
-        found = {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
-        best = np.argsort(found["value"], kind="stable")[:keep]
-        chosen.append(starts[found["index"][best]])
-        chosen[-1][:, list(solved_coordinates(task.model))] = found["linear"][best]
+        joined = {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
+        best = np.argsort(joined["value"], kind="stable")[:keep]
+        chosen.append(starts[joined["index"][best]])
+        chosen[-1][:, list(solved_coordinates(task.model))] = joined["linear"][best]
     return np.stack(chosen)
 
 
-def _least(values: Values, chunk: Chunk, keep: int) -> Arrays:
+def _best_starts(values: Values, chunk: Chunk, keep: int) -> Arrays:
     """The best of a chunk's starts in each of its problems, (B, k, …)."""
     low, high = chunk.starts
     value = values.value[: chunk.count, : high - low]
@@ -223,50 +231,51 @@ def _least(values: Values, chunk: Chunk, keep: int) -> Arrays:
     }
 
 
-def _solved(method: Solver, task: Task, starts: np.ndarray, work: Work) -> list[Arrays]:
-    """The distinct optima of each problem; starts are (P, S, p), or (1, S, p) for all.
+def _solve(method: Solver, task: Task, starts: np.ndarray, work: Work) -> list[Arrays]:
+    """The distinct optima of each problem, as :func:`_distinct` gives them.
 
-    A start of NaN is none.
+    Starts are (P, S, p), or (1, S, p) for all problems; a start of NaN is none.
     """
 
     def best(result: Arrays) -> float:
         return float(result["value"].min() * scale_on_host(task.problems))
 
-    solve, chunks = _solving(method, task, starts, work.memory)
-    found = work.map(method.name, solve, chunks, best if task.count == 1 else None)
+    solve, chunks = _solver_of_chunks(method, task, starts, work.memory)
+    results = work.map(method.name, solve, chunks, best if task.count == 1 else None)
     keys, size = ("value", "count", "status", "members"), starts.shape[1]
     return [
         _distinct(*(np.concatenate([part[key] for part in parts]) for key in keys), floor, size)
-        for parts, floor in zip(_by_problem(found, chunks), task.floors, strict=True)
+        for parts, floor in zip(_by_problem(results, chunks), task.floors, strict=True)
     ]
 
 
-def _solving(
-    method: Solver, task: Task, starts: np.ndarray, memory: Memory
+def _solver_of_chunks(
+    method: Solver, task: Task, starts: np.ndarray, memory: DeviceMemory
 ) -> tuple[Callable[[Sequence[Chunk]], list[Arrays]], list[Chunk]]:
-    """What solves a group of chunks (and compiles only, if it is given none), and the chunks."""
+    """A function that solves a group of chunks (of none it only compiles), and the chunks."""
     each = starts.shape[1]
     starts = np.broadcast_to(starts, (task.count, *starts.shape[1:]))
-    chunks = cut(task.count, each, _lanes(task.count * each, SOLVED))
-    room = max(chunk.lanes for chunk in chunks)
+    chunks = split_work(task.count, each, _chunk_size(task.count * each, SOLVE_LANES))
+    most_lanes = max(chunk.lanes for chunk in chunks)
     floors = task.floors
 
-    def places(chunk: Chunk) -> tuple[np.ndarray, np.ndarray]:
+    def starts_of(chunk: Chunk) -> tuple[np.ndarray, np.ndarray]:
         """The chunk's starts (B, S, p), and which of them there are: the others are NaN."""
         part = starts[slice(*chunk.problems), slice(*chunk.starts)]
         return part, ~np.isnan(part).any(axis=-1)
 
     def queue(chunk: Chunk) -> Queue:
-        part, there = places(chunk)
+        part, there = starts_of(chunk)
         owner = np.nonzero(there)[0].astype(np.int32)
         return Queue(_fields(task, chunk, chunks[0]), part[there], owner)
 
-    def reduce(end: Lanes, chunk: Chunk) -> Arrays:
-        part, there = places(chunk)
-        value, status = np.full(there.shape, np.inf), np.full(there.shape, NON_FINITE)
-        value[there], status[there] = end.value, end.status
+    def reduce(lanes: Lanes, chunk: Chunk) -> Arrays:
+        """The chunk's part of each problem's distinct optima, in place of all its lanes."""
+        part, there = starts_of(chunk)
+        value, status = np.full(there.shape, np.inf), np.full(there.shape, int(Status.NON_FINITE))
+        value[there], status[there] = lanes.value, lanes.status
         members = np.full_like(part, np.nan)
-        members[there] = end.coordinates
+        members[there] = lanes.coordinates
         members = members[:, :, None]
         rows = [
             _distinct(v, np.ones_like(s), s, m, floor, each)
@@ -277,9 +286,9 @@ def _solving(
         return {key: np.stack([row[key] for row in rows]) for key in rows[0]}
 
     def solve(group: Sequence[Chunk]) -> list[Arrays]:
-        queues = _on_devices(group, chunks, queue)
-        ends = solve_queues(method, task.model, task.problems, queues, room, memory)
-        return [reduce(end, chunk) for end, chunk in zip(ends, group, strict=False)]
+        queues = _queue_each_device(group, chunks, queue)
+        ended = solve_queues(method, task.model, task.problems, queues, most_lanes, memory)
+        return [reduce(lanes, chunk) for lanes, chunk in zip(ended, group, strict=False)]
 
     return solve, chunks
 
@@ -292,14 +301,17 @@ def _distinct(
     floor: float,
     starts: int,
 ) -> Arrays:
-    """Ends, or groups of ends, joined where their objectives agree; the best ``KEPT`` groups.
+    """Join lanes, or groups of lanes, whose objectives agree; keep the best ``KEPT`` groups.
+
+    Joining is by objective alone: where the data leave a parameter open, lanes of one optimum end
+    far apart. Groups of chunks, joined again, are the groups of the whole.
 
     Args:
         value: (n,) objectives.
         count: (n,) how many starts ended there.
-        status: (n,) how.
+        status: (n,) how they ended.
         members: (n, m, p) their coordinates, the best first; NaN where there are fewer.
-        floor: objectives closer than this are the same.
+        floor: difference of objectives that is rounding.
         starts: how many starts the problem has: no more are kept.
 
     Returns:
@@ -320,60 +332,56 @@ def _distinct(
             break
         tie = max(AGREE * abs(ordered[low]), floor)
         high = int(np.searchsorted(ordered, ordered[low] + tie, side="right"))
-        mine = order[low:high]
-        places = members[mine].reshape(-1, members.shape[-1])
-        places = places[~np.isnan(places).any(axis=1)][:most]
+        group = order[low:high]
+        points = members[group].reshape(-1, members.shape[-1])
+        points = points[~np.isnan(points).any(axis=1)][:most]
+        converged = Status.CONVERGED in status[group]
         groups["value"][k] = ordered[low]
-        groups["count"][k] = count[mine].sum()
-        groups["status"][k] = CONVERGED if CONVERGED in status[mine] else status[mine[0]]
-        groups["members"][k, : len(places)] = places
+        groups["count"][k] = count[group].sum()
+        groups["status"][k] = Status.CONVERGED if converged else status[group[0]]
+        groups["members"][k, : len(points)] = points
         low = high
     return groups
 
 
-def _optimum(found: Arrays, finished: Arrays, floor: float, tried: int, solved: int) -> Optimum:
-    value, count, members = found["value"], found["count"], found["members"]
-    best = float(min(finished["value"][0], value[0]))
+def _optimum(solved: Arrays, polished: Arrays, floor: float, tried: int, n_solved: int) -> Optimum:
+    """The optimum of one problem, from its distinct optima before and after polishing."""
+    value, count, members = solved["value"], solved["count"], solved["members"]
+    best = float(min(polished["value"][0], value[0]))
     if not np.isfinite(best):
         nowhere = np.full(members.shape[-1], np.nan)
-        return Optimum(nowhere, best, -1, 0.0, 0.0, nowhere[None], None, tried, solved)
+        return Optimum(nowhere, best, -1, 0.0, 0.0, nowhere[None], None, tried, n_solved)
     tie = max(AGREE * best, floor)
     agree = value <= best + tie
-    # A finisher that lost its way has not found the place of the value that is reported.
-    at = finished["members"][0, 0] if finished["value"][0] <= best + tie else members[0, 0]
-    places = members[agree].reshape(-1, len(at))
-    places = places[~np.isnan(places).any(axis=1)] if agree.any() else at[None]
-    others = np.flatnonzero(~agree & np.isin(found["status"], (CONVERGED, STALLED)))
+    # If polishing diverged, its point does not belong to the objective that is reported.
+    sound = polished["value"][0] <= best + tie
+    at = polished["members"][0, 0] if sound else members[0, 0]
+    agreeing = members[agree].reshape(-1, len(at))
+    agreeing = agreeing[~np.isnan(agreeing).any(axis=1)] if agree.any() else at[None]
+    others = np.flatnonzero(~agree & np.isin(solved["status"], (Status.CONVERGED, Status.STALLED)))
     runner_up = None
     if len(others):
         k = others[0]
-        runner_up = (members[k, 0], float(value[k]), float(count[k] / solved))
-    # The finisher's word, unless it did not come to an end and a start's did.
-    own = agree[0] and found["status"][0] == CONVERGED
+        runner_up = (members[k, 0], float(value[k]), float(count[k] / n_solved))
+    # The polish says how it ended, unless only the batch solver converged there.
+    converged = agree[0] and solved["status"][0] == Status.CONVERGED
+    distinct = np.isfinite(value) & ~agree
+    shares = [(best, count[agree].sum()), *zip(value[distinct], count[distinct], strict=True)]
     return Optimum(
         coordinates=at,
         objective=best,
-        status=CONVERGED if own else int(finished["status"][0]),
-        agreement=float(count[agree].sum() / solved),
+        status=int(Status.CONVERGED if converged else polished["status"][0]),
+        agreement=float(count[agree].sum() / n_solved),
         disagreement=float(AGREE * (value[0] - best) / tie),
-        agreeing=places,
+        agreeing=agreeing,
         runner_up=runner_up,
         tried=tried,
-        solved=solved,
-        ends=_ends(value, count, best, agree, solved),
+        solved=n_solved,
+        distinct=tuple((float(v), float(share / n_solved)) for v, share in shares if share),
     )
 
 
-def _ends(
-    value: np.ndarray, count: np.ndarray, best: float, agree: np.ndarray, solved: int
-) -> tuple[tuple[float, float], ...]:
-    """Objectives and shares of the distinct optima, those that agree with the best as one."""
-    others = np.isfinite(value) & ~agree
-    shares = [(best, count[agree].sum()), *zip(value[others], count[others], strict=True)]
-    return tuple((float(at), float(share / solved)) for at, share in shares if share)
-
-
-def _lanes(total: int, limits: tuple[int, int]) -> int:
+def _chunk_size(total: int, limits: tuple[int, int]) -> int:
     """Lanes of a chunk: an eighth of all, within limits 16 times as wide off the CPU."""
     factor = 1 if jax.default_backend() == "cpu" else 16
     least, most = limits
@@ -391,22 +399,22 @@ def _fields(task: Task, chunk: Chunk, first: Chunk) -> Arrays:
     }
 
 
-def _on_devices(
+def _queue_each_device(
     group: Sequence[Chunk], chunks: Sequence[Chunk], queue: Callable[[Chunk], Queue]
 ) -> list[Queue]:
     """A queue for every local device, so that there is one program; some may be empty."""
-    spare = queue(chunks[0])._replace(owner=np.empty(0, np.int32))  # no lanes
+    empty = queue(chunks[0])._replace(owner=np.empty(0, np.int32))  # of no lanes
     idle = len(jax.local_devices()) - len(group)
-    return [*map(queue, group), *[spare] * idle]
+    return [*map(queue, group), *[empty] * idle]
 
 
 def _by_problem(results: Sequence[Arrays], chunks: Sequence[Chunk]) -> list[list[Arrays]]:
     """For each problem its rows of the chunks' results, in order."""
-    found: list[list[Arrays]] = [[] for _ in range(chunks[-1].problems[1])]
+    parts: list[list[Arrays]] = [[] for _ in range(chunks[-1].problems[1])]
     for chunk, result in zip(chunks, results, strict=True):
         for row, problem in enumerate(range(*chunk.problems)):
-            found[problem].append({name: array[row] for name, array in result.items()})
-    return found
+            parts[problem].append({name: array[row] for name, array in result.items()})
+    return parts
 
 
 def _description(
@@ -414,19 +422,19 @@ def _description(
 ) -> dict[str, str]:
     """What a batch is made of, in the words of a work folder's manifest."""
     first = jax.tree.map(np.asarray, task.problems)
-    one = first._replace(
+    single = first._replace(
         **{n: jax.tree.map(lambda leaf: leaf[0], getattr(first, n)) for n in task.batched}
     )
     coordinates = tuple(starts[0])
-    traced = jax.make_jaxpr(partial(predict, task.model))(one, coordinates)
-    # Text holds a formula's operations and numbers, but of arrays that it closes over only the
-    # shapes, and of functions that are called back their addresses in this process.
+    traced = jax.make_jaxpr(partial(predict, task.model))(single, coordinates)
+    # The text of a trace holds a formula's operations and numbers, but of arrays that it closes
+    # over only the shapes, and of functions that are called back their addresses in this process.
     formula = re.sub(r" at 0x[0-9a-f]+", "", str(traced)).encode()
     versions = [
         f"{name} {importlib.metadata.version(name)}" for name in ("jaxlaw", "jax", "jaxopt")
     ]
-    settings = (method.name, method.settings, FINISHER.settings, n_local, task.model.residuals)
-    sizes = (CANDIDATES, KEPT, MEMBERS, SCREENED, SOLVED, jax.default_backend())
+    settings = (method.name, method.settings, POLISH.settings, n_local, task.model.residuals)
+    sizes = (CANDIDATES, KEPT, MEMBERS, SCREEN_LANES, SOLVE_LANES, jax.default_backend())
     return {
         "law": task.model.law.name,
         "formula": digest([np.frombuffer(formula, np.uint8), *_constants(traced)]),

@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from jaxlaw._cse import once
+from jaxlaw._cse import share_subexpressions
 from jaxlaw.fitting._transform import Model, Transform, centred_inputs, linear_coordinates
 
 Array = jax.Array
@@ -62,16 +62,20 @@ def shared_fields(problems: Problem, own: Iterable[str]) -> Problem:
 
 
 class Evaluation(NamedTuple):
-    """Value (scaled), gradient (p,) and Hessian (p, p) at one point.
+    """The scaled objective around one point.
 
-    ``reach`` (p,) is the Hessian's diagonal as least squares would have it: how much all
-    residuals move with a coordinate, in its own unit and whatever their size.
+    Attributes:
+        value: the objective.
+        gradient: (p,).
+        hessian: (p, p).
+        least_squares_diagonal: (p,) the Hessian's diagonal if no residual were beyond δ: how much
+            all residuals move with a coordinate, in its own unit and whatever their size.
     """
 
     value: Array
     gradient: Array
     hessian: Array
-    reach: Array
+    least_squares_diagonal: Array
 
 
 def predict(model: Model, problem: Problem, coordinates: Any) -> Array:
@@ -85,7 +89,7 @@ def residual(residuals: str, problem: Problem, prediction: Array) -> Array:
     return transformed - problem.target
 
 
-def to_level(model: Model, problem: Problem, coordinates: Array) -> Array:
+def rescale_linear_coefficients(model: Model, problem: Problem, coordinates: Array) -> Array:
     """Start (p,) with the coefficients its law is linear in times one common factor.
 
     The factor is exp of the weighted mean of log target − log prediction; a start that is only
@@ -93,15 +97,16 @@ def to_level(model: Model, problem: Problem, coordinates: Array) -> Array:
     """
     predicted = predict(model, problem, coordinates)
     target = problem.target if model.residuals == "log" else jnp.log(jnp.abs(problem.target))
-    off = jnp.sum(problem.weight * (target - jnp.log(predicted))) / jnp.sum(problem.weight)
-    factor = jnp.where(jnp.isfinite(off), jnp.exp(off), 1.0)
+    offset = jnp.sum(problem.weight * (target - jnp.log(predicted))) / jnp.sum(problem.weight)
+    factor = jnp.where(jnp.isfinite(offset), jnp.exp(offset), 1.0)
     linear = np.isin(np.arange(len(model.scales)), linear_coordinates(model))
-    moved = jnp.where(linear & (problem.low < problem.high), coordinates * factor, coordinates)
-    return jnp.clip(moved, problem.low, problem.high)
+    free = problem.low < problem.high
+    rescaled = jnp.where(linear & free, coordinates * factor, coordinates)
+    return jnp.clip(rescaled, problem.low, problem.high)
 
 
 def scale_of(delta: Array) -> Array:
-    """What the summed Huber loss is divided by for the solvers; of numpy's arrays on the host."""
+    """What the summed Huber loss is divided by for the solvers; on the host for numpy's arrays."""
     return delta.clip(max=1.0)
 
 
@@ -111,9 +116,9 @@ def scale_on_host(problem: Problem) -> float:
 
 
 def rounding_floor(model: Model, problem: Problem) -> Array:
-    """Scaled objective of residuals of 1e-9, relative: below it there is nothing to tell apart.
+    """Scaled objective of relative residuals of 1e-9: smaller differences are rounding.
 
-    Of one problem, or of many with leading axes on their fields; on the host of numpy's arrays.
+    Takes one problem, or many with leading axes on their fields; on the host numpy's arrays.
     """
     size = 1e-9
     if model.residuals != "log":
@@ -126,16 +131,17 @@ def huber(problem: Problem, difference: Array, delta: Array) -> Array:
     losses = optax.huber_loss(difference, delta=delta)
     # A product with the weights, not a sum of products: XLA would compute the logarithm of the
     # residual inside the sum, one point at a time.
-    return (_side(problem, difference) * losses) @ problem.weight
+    return (_asymmetric(problem, difference) * losses) @ problem.weight
 
 
-def _side(problem: Problem, difference: Array) -> Array:
+def _asymmetric(problem: Problem, difference: Array) -> Array:
+    """Factor (n,) on the loss of each residual: positive ones may count more."""
     return jnp.where(difference > 0, problem.asymmetry, 1.0)
 
 
 def _scaled_weight(problem: Problem, difference: Array) -> Array:
     """Weight of each point in the scaled objective, (n,)."""
-    return problem.weight * _side(problem, difference) / scale_of(problem.delta)
+    return problem.weight * _asymmetric(problem, difference) / scale_of(problem.delta)
 
 
 def scaled_value(model: Model, problem: Problem, coordinates: Any) -> Array:
@@ -144,10 +150,10 @@ def scaled_value(model: Model, problem: Problem, coordinates: Any) -> Array:
     return huber(problem, difference, problem.delta) / scale_of(problem.delta)
 
 
-def value_at_level(residuals: str, problem: Problem, predicted: Array) -> Array:
-    """Scaled objective of a prediction (n,), for choosing among starts.
+def profiled_value(residuals: str, problem: Problem, predicted: Array) -> Array:
+    """Scaled objective of a prediction (n,), its offset profiled out; for choosing among starts.
 
-    Of logarithms, with the weighted mean residual taken off: a start that is only too high or
+    Of residuals in logarithms the weighted mean is taken off: a start that is only too high or
     too low is no worse than its best multiple.
     """
     difference = residual(residuals, problem, predicted)
@@ -167,13 +173,13 @@ def value_and_gradient(model: Model, problem: Problem, coordinates: Array) -> tu
         us = tuple(coordinates)
         predicted = prediction(*us)
         difference = residual(model.residuals, problem, predicted)
-        pull = _pull(problem, difference, problem.delta)
+        score = _score(problem, difference, problem.delta)
         if model.residuals == "log":
-            pull = pull / predicted
+            score = score / predicted
         value = huber(problem, difference, problem.delta) / scale_of(problem.delta)
-        return value, rows_of(_slopes(prediction, us), len(pull)) @ pull
+        return value, stack_rows(_slopes(prediction, us), len(score)) @ score
 
-    return once(both)(problem, coordinates)
+    return share_subexpressions(both)(problem, coordinates)
 
 
 @partial(jax.jit, static_argnames="model", inline=True)
@@ -185,16 +191,20 @@ def evaluate(
     next_delta: Array,
     curvature: Array | float = 1.0,
 ) -> tuple[Array, Evaluation]:
-    """One pass over the data: the value at δ, and everything at the next δ.
+    """Evaluate the objective in one pass over the data: its value at δ, all else at the next δ.
 
     Derivatives are taken forwards, parameter by parameter, so that terms a parameter does not
     enter cost nothing; exponentials are shared by value, gradient and Hessian, which is exact.
+
+    With ψ the slope of the Huber loss (the score), ψ' its slope, w the weights, r the residuals
+    and J their Jacobian, the gradient is Jᵀ(w·ψ(r)) and the Hessian
+    Jᵀ diag(w·ψ'(r)) J + Σ w·ψ(r)·∂²r, of which Gauss–Newton keeps the first part.
 
     Args:
         model: what is fitted.
         problem: one problem.
         coordinates: (p,).
-        delta: threshold the current value is asked for at.
+        delta: threshold of the returned value.
         next_delta: threshold of the returned :class:`Evaluation`.
         curvature: share of the law's own second derivatives in the Hessian: 1 is exact,
             0 is Gauss–Newton, which is never indefinite.
@@ -213,30 +223,31 @@ def evaluate(
         us = tuple(coordinates)
         predicted, slopes = prediction(*us), _slopes(prediction, us)
         inverse = 1.0 / predicted if model.residuals == "log" else 1.0
-        columns = rows_of([slope * inverse for slope in slopes], len(predicted))
+        jacobian = stack_rows([slope * inverse for slope in slopes], len(predicted))  # (p, n)
         difference = residual(model.residuals, problem, predicted)
-        pull = _pull(problem, difference, next_delta)
-        stiff = _scaled_weight(problem, difference) * (jnp.abs(difference) <= next_delta)
-        bend = curvature * pull
+        weight = _scaled_weight(problem, difference)
+        score = _score(problem, difference, next_delta)
+        first_order = weight * (jnp.abs(difference) <= next_delta)  # w·ψ': 0 beyond the threshold
+        second_order = curvature * score
         if model.residuals == "log":
-            # ∂²log f = ∂²f/f − ∂log f·∂log f; the last part joins the Gauss–Newton product.
-            stiff, bend = stiff - bend, bend * inverse
-        reach = columns**2 @ _scaled_weight(problem, difference)
-        hessian = (columns * stiff) @ columns.T
+            # ∂²log f = ∂²f/f − ∂log f·∂log f: the last part has the form of the Gauss–Newton
+            # product and joins it.
+            first_order, second_order = first_order - second_order, second_order * inverse
+        hessian = (jacobian * first_order) @ jacobian.T
         if pairs := sorted(coupled_pairs(model)):
             each = [_derivative(_derivative(prediction, i), j)(*us) for i, j in pairs]
-            second = rows_of(each, len(predicted)) @ bend
-            hessian = hessian + jnp.tensordot(second, _matrices(pairs, len(us), second.dtype), 1)
+            sums = stack_rows(each, len(predicted)) @ second_order
+            hessian = hessian + jnp.tensordot(sums, _matrices(pairs, len(us), sums.dtype), 1)
         scale = scale_of(problem.delta)
         value = huber(problem, difference, next_delta) / scale
-        after = Evaluation(value, columns @ pull, hessian, reach)
+        after = Evaluation(value, jacobian @ score, hessian, jacobian**2 @ weight)
         return huber(problem, difference, delta) / scale, after
 
-    return once(both)(problem, coordinates, delta, next_delta, curvature)
+    return share_subexpressions(both)(problem, coordinates, delta, next_delta, curvature)
 
 
-def _pull(problem: Problem, difference: Array, delta: Array) -> Array:
-    """Slope of the scaled Huber loss in each residual, (n,)."""
+def _score(problem: Problem, difference: Array, delta: Array) -> Array:
+    """Slope of the scaled, weighted Huber loss in each residual, w·ψ (n,)."""
     return _scaled_weight(problem, difference) * jnp.clip(difference, -delta, delta)
 
 
@@ -244,10 +255,11 @@ def _slopes(prediction: Any, us: tuple[Array, ...]) -> list[Array]:
     return [_derivative(prediction, i)(*us) for i in range(len(us))]
 
 
-def rows_of(arrays: list[Array], points: int) -> Array:
-    """Arrays that broadcast to (points,) as rows of one (k, points).
+def stack_rows(arrays: list[Array], points: int) -> Array:
+    """Stack arrays that broadcast to (points,) as rows of one (k, points).
 
-    Written row by row: where XLA stacks, it asks at every element which row it is in.
+    Written row by row: the kernel of ``jnp.stack`` decides at every element which row it is in,
+    and computes the whole of each row's formula where it is needed.
     """
     rows = jnp.zeros((len(arrays), points), jnp.result_type(*arrays))
     for k, array in enumerate(arrays):
@@ -257,7 +269,7 @@ def rows_of(arrays: list[Array], points: int) -> Array:
 
 
 def _derivative(function: Any, index: int) -> Any:
-    """∂ function / ∂ argument ``index``, forwards, the other arguments held."""
+    """∂ function / ∂ argument ``index``, forwards, the other arguments constant."""
 
     def derivative(*arguments: Array) -> Array:
         def along(argument: Array) -> Array:
@@ -282,18 +294,18 @@ def coupled_pairs(model: Model) -> frozenset[tuple[int, int]]:
         params = Transform(model, centre, law.context(inputs)).to_natural(us)
         return law(params, **inputs)
 
-    # Shapes alone: numbers made here would become part of the program that asks first, which
-    # would then be another program than that of those who ask later.
-    one = jax.ShapeDtypeStruct((), jnp.result_type(float))
-    inputs = dict.fromkeys(law.input_names, jax.ShapeDtypeStruct((1,), one.dtype))
-    centre = dict.fromkeys(centred_inputs(law), one)
-    found: set[tuple[int, int]] = set()
+    # Shapes alone: numbers made here would become constants of the program under trace, and the
+    # answer is cached: later programs, without those constants, would differ from the first.
+    scalar = jax.ShapeDtypeStruct((), jnp.result_type(float))
+    inputs = dict.fromkeys(law.input_names, jax.ShapeDtypeStruct((1,), scalar.dtype))
+    centre = dict.fromkeys(centred_inputs(law), scalar)
+    pairs: set[tuple[int, int]] = set()
     for i in range(size):
         slope = _derivative(prediction, i + 2)
-        traced = jax.make_jaxpr(slope)(inputs, centre, *[one] * size).jaxpr
+        traced = jax.make_jaxpr(slope)(inputs, centre, *[scalar] * size).jaxpr
         mentioned, us = _mentioned(traced), traced.invars[-size:]
-        found |= {(max(i, j), min(i, j)) for j in range(size) if us[j] in mentioned}
-    return frozenset(found)
+        pairs |= {(max(i, j), min(i, j)) for j in range(size) if us[j] in mentioned}
+    return frozenset(pairs)
 
 
 def _matrices(pairs: list[tuple[int, int]], size: int, kind: Any) -> np.ndarray:
@@ -364,8 +376,8 @@ def summed_huber(problem: Problem, residuals: str, prediction: np.ndarray) -> fl
 def residual_huber(problem: Problem, difference: np.ndarray) -> float:
     """The objective of residuals (n,), on the host, not scaled."""
     weight = np.asarray(problem.weight)
-    side = np.where(difference > 0, float(problem.asymmetry), 1.0)
-    losses = side * huber_losses(difference, float(problem.delta))
+    factor = np.where(difference > 0, float(problem.asymmetry), 1.0)
+    losses = factor * huber_losses(difference, float(problem.delta))
     return float(np.sum(np.where(weight > 0, weight * losses, 0.0)))
 
 
@@ -376,64 +388,73 @@ def huber_losses(difference: np.ndarray, delta: float) -> np.ndarray:
     return 0.5 * small**2 + delta * (size - small)
 
 
-def kernel_width(off: np.ndarray) -> float:
+def kernel_width(residuals: np.ndarray) -> float:
     """Standard deviation of the normal kernel over which residuals (n,) are averaged."""
-    quartiles = np.percentile(off, [25, 75])
-    return max(0.9 * min(off.std(), np.ptp(quartiles) / 1.34) * len(off) ** -0.2, 1e-300)
+    quartiles = np.percentile(residuals, [25, 75])
+    spread = min(residuals.std(), np.ptp(quartiles) / 1.34)
+    return max(0.9 * spread * len(residuals) ** -0.2, 1e-300)
 
 
-#: Share of what is known of a combination, left without a row or group, below which it decides it.
-_DECIDES = 1e-6
+#: Share of what is known of a combination of coordinates that is left without a row or group:
+#: below it, the combination is determined by that row or group alone.
+_DETERMINED = 1e-6
 
 
-def smoothed(off: np.ndarray, delta: float, asymmetry: float) -> tuple[np.ndarray, np.ndarray]:
-    """Slope of the loss at each residual (n,), and its slope, averaged over the kernel."""
+def smoothed_score(
+    residuals: np.ndarray, delta: float, asymmetry: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Score of each residual (n,), ψ, and its slope, ψ', averaged over the kernel.
+
+    The slope of the Huber loss jumps at ±δ, and where it is asymmetric at 0: without averaging
+    over the errors that might have been, ψ' of few residuals says little.
+    """
     from scipy.special import ndtr
 
     delta = min(delta, LARGEST_DELTA)
-    pull = np.where(off > 0, asymmetry, 1.0) * np.clip(off, -delta, delta)
-    width = kernel_width(off)
-    below, middle, above = (ndtr((end - off) / width) for end in (-delta, 0.0, delta))
-    return pull, asymmetry * (above - middle) + (middle - below)
+    score = np.where(residuals > 0, asymmetry, 1.0) * np.clip(residuals, -delta, delta)
+    width = kernel_width(residuals)
+    below, middle, above = (ndtr((end - residuals) / width) for end in (-delta, 0.0, delta))
+    return score, asymmetry * (above - middle) + (middle - below)
 
 
-def moves_by_leaving_out(
-    slopes: np.ndarray, weight: np.ndarray, pull: np.ndarray, stiff: np.ndarray, members: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """How far the coordinates go when a group of rows is not fitted, of the problem made quadratic.
+def leave_group_out_steps(
+    jacobian: np.ndarray, weight: np.ndarray, score: np.ndarray, score_slope: np.ndarray,
+    groups: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
+    """How far the optimum moves when a group of rows is not fitted, to second order.
 
     Args:
-        slopes: (n, k) of the residuals in the coordinates.
-        weight, pull, stiff: (n,), the last two of :func:`smoothed`.
-        members: (n,) the group of each row.
+        jacobian: (n, k) of the residuals in the coordinates.
+        weight, score, score_slope: (n,), the last two of :func:`smoothed_score`.
+        groups: (n,) the group of each row.
 
     Returns:
-        Moves (G, k), (H − Hᵍ)⁻¹ sᵍ; and (G,) whether without the group some combination of the
-        coordinates is open that is settled with it. Along these nothing moves here.
+        Steps (G, k), (H − Hᵍ)⁻¹ sᵍ with Hᵍ and sᵍ the group's part of the Hessian and of the
+        gradient; and (G,) whether some combination of the coordinates is determined by that
+        group alone. Along these nothing moves here.
     """
-    _, members = np.unique(members, return_inverse=True)
-    count = members.max() + 1
-    size = np.maximum(np.linalg.norm(slopes, axis=0), 1e-300)
-    scaled = slopes / size
-    value, vector = np.linalg.eigh((scaled.T * (weight * stiff)) @ scaled)
+    _, groups = np.unique(groups, return_inverse=True)
+    count = groups.max() + 1
+    size = np.maximum(np.linalg.norm(jacobian, axis=0), 1e-300)
+    scaled = jacobian / size
+    value, vector = np.linalg.eigh((scaled.T * (weight * score_slope)) @ scaled)
     kept = value > 1e-12 * value.max(initial=1e-300)  # what the data leave open moves no residual
     whiten = vector[:, kept] / np.sqrt(value[kept])
     rows = scaled @ whiten  # in these coordinates H is 1, and the share of a group below 1
-    scores = rows * (weight * pull)[:, None]
-    whole = np.stack([np.bincount(members, column) for column in scores.T], axis=1)
-    if count == len(members):
-        spare = 1 - weight * stiff * np.sum(rows**2, axis=1)
-        left = np.empty_like(spare)
-        left[members] = spare
-        decided = left < _DECIDES
-        found = whole / np.where(decided, np.inf, left)[:, None]
+    scores = rows * (weight * score)[:, None]
+    sums = np.stack([np.bincount(groups, column) for column in scores.T], axis=1)
+    if count == len(groups):  # a group is a row, Hᵍ of rank one: Sherman and Morrison's formula
+        left = np.empty(count)
+        left[groups] = 1 - weight * score_slope * np.sum(rows**2, axis=1)
+        determined = left < _DETERMINED
+        steps = sums / np.where(determined, np.inf, left)[:, None]
     else:
-        order = np.argsort(members, kind="stable")
-        parts = np.split(order, np.cumsum(np.bincount(members))[:-1])
-        share = np.stack([(rows[p].T * (weight * stiff)[p]) @ rows[p] for p in parts])
-        left, way = np.linalg.eigh(np.eye(rows.shape[1]) - share)
-        open_ = left < _DECIDES
-        decided = open_.any(axis=1)
-        along = np.einsum("gki,gk->gi", way, whole) / np.where(open_, np.inf, left)
-        found = np.einsum("gki,gi->gk", way, along)
-    return found @ whiten.T / size, decided
+        order = np.argsort(groups, kind="stable")
+        parts = np.split(order, np.cumsum(np.bincount(groups))[:-1])
+        share = np.stack([(rows[p].T * (weight * score_slope)[p]) @ rows[p] for p in parts])
+        left, directions = np.linalg.eigh(np.eye(rows.shape[1]) - share)
+        lost = left < _DETERMINED
+        determined = lost.any(axis=1)
+        along = np.einsum("gki,gk->gi", directions, sums) / np.where(lost, np.inf, left)
+        steps = np.einsum("gki,gi->gk", directions, along)
+    return steps @ whiten.T / size, determined

@@ -26,7 +26,7 @@ from jaxlaw.fitting._fit import fit
 from jaxlaw.fitting._fit_many import Refits, fit_many, refit_near
 from jaxlaw.fitting._options import FitOptions
 from jaxlaw.fitting._result import Fit
-from jaxlaw.fitting.solvers._status import CONVERGED
+from jaxlaw.fitting.solvers._status import Status
 from jaxlaw.laws._base import Law
 from jaxlaw.notes import Note
 from jaxlaw.planning._answers import (
@@ -709,7 +709,7 @@ def _data_notes(fits: _ModelFits, at: float, apart: np.ndarray) -> list[Note]:
             "others, beyond chance: it may not hold there"
         )
         notes.append(Note("scatter", "warning", message))
-    stuck = fits.refits.status != CONVERGED
+    stuck = fits.refits.status != Status.CONVERGED
     if stuck.any():
         message = f"the fit of {_names(models[stuck])} has not converged"
         notes.append(Note("not-converged", "warning", message))

@@ -31,7 +31,7 @@ from jaxlaw._typed import checked
 from jaxlaw.data._dependence import unanswered
 from jaxlaw.errors import DataError
 from jaxlaw.fitting._fitted_law import FittedLaw
-from jaxlaw.fitting._objective import moves_by_leaving_out, smoothed
+from jaxlaw.fitting._objective import leave_group_out_steps, smoothed_score
 from jaxlaw.fitting._options import OLD_NAMES
 from jaxlaw.fitting._result import Fit
 from jaxlaw.laws._base import Law
@@ -227,7 +227,7 @@ def covariance_of(problem: Fitted, groups: Any = None, robust: bool = True) -> C
         scores = slopes * (weight * np.sqrt(np.average(pull**2, weights=weight)))[:, None]
         whole = count / degrees * bread @ (scores.T @ scores) @ bread
     else:
-        moves, decided = moves_by_leaving_out(slopes, weight, pull, stiff, members)
+        moves, decided = leave_group_out_steps(slopes, weight, pull, stiff, members)
         whole = (total - 1) / total * moves.T @ moves
         if decided.any():
             what = "rows" if groups is None else "groups"
@@ -264,7 +264,7 @@ def _pooled_stiffness(problem: Fitted) -> float:
     off = off[problem.active]
     left_out = off + moved_by_leaving_out(problem, np.arange(len(off)))
     standard = np.sign(left_out) * np.sqrt(np.abs(off * left_out))
-    _, stiff = smoothed(standard, problem.fit.delta, problem.fit.asymmetry)
+    _, stiff = smoothed_score(standard, problem.fit.delta, problem.fit.asymmetry)
     return float(np.average(stiff, weights=problem.observations.weight[problem.active]))
 
 
@@ -277,7 +277,7 @@ def linearised(problem: Fitted) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.
     """
     active = problem.active
     slopes, off = residual_slopes(problem)
-    pull, stiff = smoothed(off[active], problem.fit.delta, problem.fit.asymmetry)
+    pull, stiff = smoothed_score(off[active], problem.fit.delta, problem.fit.asymmetry)
     return slopes[active][:, problem.moving], problem.observations.weight[active], pull, stiff
 
 
@@ -289,7 +289,7 @@ def moved_by_leaving_out(problem: Fitted, members: np.ndarray) -> np.ndarray:
     leverage.
     """
     slopes, weight, pull, stiff = linearised(problem)
-    moves, _ = moves_by_leaving_out(slopes, weight, pull, stiff, members)
+    moves, _ = leave_group_out_steps(slopes, weight, pull, stiff, members)
     _, members = np.unique(members, return_inverse=True)
     return np.sum(slopes * moves[members], axis=1)
 

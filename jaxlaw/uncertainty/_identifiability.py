@@ -12,7 +12,7 @@ from jaxlaw._deprecated import renamed_arguments
 from jaxlaw._jit import in_float64
 from jaxlaw._typed import checked
 from jaxlaw.fitting._fitted_law import FittedLaw
-from jaxlaw.fitting._objective import moves_by_leaving_out
+from jaxlaw.fitting._objective import leave_group_out_steps
 from jaxlaw.fitting._options import OLD_NAMES
 from jaxlaw.fitting._result import Fit
 from jaxlaw.laws._base import Law
@@ -73,7 +73,7 @@ def directions(problem: Fitted, members: np.ndarray) -> pd.DataFrame:
     units = settled.T / singular[~open_]
     _, members = np.unique(members[problem.active], return_inverse=True)
     count = int(members.max()) + 1
-    moves, _ = moves_by_leaving_out(slopes @ units, weight, pull, stiff, members)
+    moves, _ = leave_group_out_steps(slopes @ units, weight, pull, stiff, members)
     along = moves / singular[~open_] * np.sqrt((count - 1) / count)
     _, spread, turn = np.linalg.svd(along, full_matrices=False)
     error = np.append(np.full(open_.sum(), np.inf), spread)

@@ -14,7 +14,7 @@ from jaxlaw.fitting._checkpoint import folder_name
 from jaxlaw.fitting._diagnostics import at_walls
 from jaxlaw.fitting._fit_many import Refits, fit_many
 from jaxlaw.fitting._options import OLD_NAMES, split_options
-from jaxlaw.fitting.solvers._status import NAMES
+from jaxlaw.fitting.solvers._status import Status
 from jaxlaw.validation._contenders import Contender, contenders_of, threshold_of
 from jaxlaw.validation._data_sets import DataSet, data_set, sources_of
 from jaxlaw.validation._diagnostics import all_notes
@@ -135,7 +135,7 @@ def _scored(
         **{name: np.where(failed, np.nan, held[name]) for name in SCORES},
         **{f"train_{name}": np.where(failed, np.nan, train[name]) for name in SCORES},
         "objective": found.objective,
-        "status": [NAMES[status] if status >= 0 else "failed" for status in found.status],
+        "status": [Status(status).label if status >= 0 else "failed" for status in found.status],
         "agreement": found.agreement,
         "spread": disagreement(found, first.inputs, asked),
         "failed": failed,

@@ -1,4 +1,4 @@
-"""Methods that take one start of one problem to its optimum, a tick at a time."""
+"""Solvers: methods that take one start of one problem to its optimum, an iteration at a time."""
 
 from __future__ import annotations
 
@@ -10,16 +10,19 @@ from jaxlaw.fitting.solvers import _newton as newton
 
 
 class Solver(NamedTuple):
-    """A method, for one lane of one problem.
+    """A method for one lane, which is one start of one problem; the engine batches it.
+
+    A lane is a pytree that the solver chooses, with ``coordinates`` (p,), ``value``, ``status``
+    and ``iterations`` among its fields. An iteration has no inner loop over evaluations, so that
+    lanes that run side by side do not wait for each other.
 
     Attributes:
-        name: how it is called for.
+        name: name by which users choose it, and of its chunks in a work folder.
         init: ``init(model, problem, start) -> lane``.
-        step: ``step(model, problem, lane, settings) -> lane``, one tick. A lane has
-            ``coordinates``, ``value``, ``status`` and ``ticks``.
-        settings: default tolerances.
-        linear_coefficients: whether it moves the coefficients a law is linear in as they
-            are, or as logarithms like the papers.
+        step: ``step(model, problem, lane, settings) -> lane``, one iteration.
+        settings: default tolerances; dynamic, so that others need no other program.
+        linear_coefficients: whether it moves the coefficients a law is linear in as they are, or
+            as logarithms like the papers.
     """
 
     name: str
@@ -30,18 +33,10 @@ class Solver(NamedTuple):
 
 
 SOLVERS = {
-    "newton": Solver(
-        "newton", newton.init, newton.step, newton.Settings(),
-        linear_coefficients=True,
-    ),
-    "lbfgs": Solver(
-        "lbfgs", lbfgs.init, lbfgs.step, lbfgs.Settings(),
-        linear_coefficients=False,
-    ),
-}  # fmt: skip
+    "newton": Solver("newton", newton.init, newton.step, newton.Settings(), True),
+    "lbfgs": Solver("lbfgs", lbfgs.init, lbfgs.step, lbfgs.Settings(), False),
+}
 
-#: jaxopt's L-BFGS from a candidate optimum: every reported optimum has gone through it.
-FINISHER = Solver(
-    "finisher", lbfgs.init_near, lbfgs.step_near, lbfgs.Settings(patience=3),
-    linear_coefficients=True,
-)  # fmt: skip
+#: jaxopt's L-BFGS from a candidate optimum. Every reported optimum has gone through it, so that
+#: two independent methods agree on it.
+POLISH = Solver("polish", lbfgs.init_near, lbfgs.step_near, lbfgs.Settings(patience=3), True)

@@ -1,9 +1,9 @@
-"""jaxopt's L-BFGS, one update a tick: the papers' method, and the last word on an optimum.
+"""jaxopt's L-BFGS, one update an iteration: the papers' method, and the polish of an optimum.
 
-Two frames between what L-BFGS moves (z, unbounded) and the search box:
+L-BFGS moves an unbounded vector z. One of two frames maps it to coordinates in the search box:
 
 - ``_Box``: every coordinate is a sine over its range (as in MINUIT), for starts anywhere;
-- ``_Whitened``: around a candidate, whitened by its Hessian, coordinates at a wall held there.
+- ``_Whitened``: around a candidate, whitened by its Hessian, coordinates at a bound fixed there.
 """
 
 from __future__ import annotations
@@ -19,57 +19,50 @@ import jax.numpy as jnp
 from jaxlaw.fitting._objective import Problem, evaluate, rounding_floor, value_and_gradient
 from jaxlaw.fitting._transform import Array, Model
 from jaxlaw.fitting.solvers._newton import definite_inverse_root
-from jaxlaw.fitting.solvers._status import (
-    CONVERGED,
-    NON_FINITE,
-    PROMISE,
-    RUNNING,
-    STALLED,
-    STEP_LIMIT,
-)
+from jaxlaw.fitting.solvers._status import PROMISE, Status
 
 MAXLS = 15  # evaluations of one line search
-FLAT = 1e-20  # a whitened gradient that promises this share of the value is none
-ALMOST = 1e-9  # … and one that promises less than this is followed at once, by a Newton step
+FLAT = 1e-20  # share of the value: a whitened gradient that expects to gain less is zero
+ALMOST = 1e-9  # … and where less than this is to be gained, a Newton step is taken at once
 NEAR = 1e-3  # of a coordinate: no such Newton step is longer
-ENOUGH = 1e-4  # least share of what the slope promises that makes a step worth taking
+ENOUGH = 1e-4  # least share of the decrease along the slope that makes a step worth taking
 SHORTEST = 1 / 16  # of a step: refused at this length, it counts as one without decrease
-WIDE = 1e3  # half a range beyond which a coordinate is taken from its lower wall
+WIDE = 1e3  # half a range beyond which a coordinate is mapped from its lower bound
 
 
 class Settings(NamedTuple):
     """Tolerances, all dynamic.
 
     Attributes:
-        tolerance: an update decreases noticeably if by more than this share of the value.
-        patience: end after so many updates in a row that do not.
-        max_ticks: end after so many updates.
+        tolerance: share of the value: an update that decreases it by more makes progress.
+        patience: updates in a row without progress after which a lane ends.
+        max_iterations: largest number of updates.
     """
 
     tolerance: Array | float = 1e-14
     patience: Array | int = 20
-    max_ticks: Array | int = 1000
+    max_iterations: Array | int = 1000
 
 
 class Lane(NamedTuple):
-    """One start on its way."""
+    """The state of one start."""
 
     coordinates: Array  # (p,) best so far
-    value: Array
+    value: Array  # objective there
     z: Array  # (p,) where L-BFGS stands, in its frame
     frame: Any
     memory: Any  # jaxopt's state
-    length: Array  # share of L-BFGS's step tried next, near a candidate
-    quiet: Array
-    ticks: Array
+    step_length: Array  # share of L-BFGS's step tried next, near a candidate
+    n_without_progress: Array  # updates in a row without noticeable decrease
+    iterations: Array
     status: Array
 
 
 class _Box(NamedTuple):
-    """Coordinates as sines over their ranges; a range of nothing stays put.
+    """Coordinates as sines over their ranges; a range of width zero stays where it is.
 
-    Over a range wider than ``WIDE`` a sine would be flat for miles: there a root leads away
-    from the lower wall (MINUIT's one-sided form), and the upper one is far off.
+    Over a range wider than ``WIDE`` a sine is flat over most of it: there a root leads away
+    from the lower bound (MINUIT's one-sided form), and the upper one is far off.
     """
 
     low: Array
@@ -101,7 +94,7 @@ class _Whitened(NamedTuple):
 
 
 def init(model: Model, problem: Problem, start: Array) -> Lane:
-    """A lane anywhere in the box; starts at a wall are moved inside by a thousandth.
+    """Make a lane anywhere in the box; starts at a bound are moved inside by a thousandth.
 
     Args:
         model: what is fitted.
@@ -110,19 +103,20 @@ def init(model: Model, problem: Problem, start: Array) -> Lane:
     """
     frame = _Box(problem.low, problem.high)
     z = frame.inverse(start)
-    memory = _zoom(model, problem, frame).init_state(z)
-    return _begun(frame, z, memory, memory.value)
+    memory = _with_line_search(model, problem, frame).init_state(z)
+    return _new_lane(frame, z, memory, memory.value)
 
 
 def init_near(model: Model, problem: Problem, candidate: Array) -> Lane:
-    """A lane at a candidate optimum, in coordinates whitened by its Hessian.
+    """Make a lane at a candidate optimum, in coordinates whitened by its Hessian.
 
-    Where little is left to gain its first step, which is Newton's, is taken whatever the value
-    there. The last steps change values by less than their rounding: without this one the order
-    of the rows, or their units, shows in the tenth digit of predictions.
+    Whitened, L-BFGS's first step is Newton's. Where little is left to gain, that step is taken
+    whatever the value after it: the last steps change values by less than their rounding, and
+    without this one the order of the rows, or their units, shows in the tenth digit of
+    predictions.
     """
     low, high, delta = problem.low, problem.high, problem.delta
-    exact = jnp.ones_like(delta)  # as the batch solver asks: traced once for both
+    exact = jnp.ones_like(delta)  # as Newton's method calls it: traced once for both
     _, found = evaluate(model, problem, candidate, delta, delta, exact)
     at_low = (candidate <= low) & (found.gradient >= 0)
     at_high = (candidate >= high) & (found.gradient <= 0)
@@ -130,64 +124,68 @@ def init_near(model: Model, problem: Problem, candidate: Array) -> Lane:
     matrix = definite_inverse_root(found, free)
     frame = _Whitened(candidate, matrix, low, high)
     newton = -(matrix.T @ found.gradient)
-    # Residuals all beyond Huber's threshold leave next to no curvature: a step out of sight.
+    # Where all residuals are beyond Huber's threshold next to no curvature is left, and the
+    # Newton step would go far away: only a short one is taken blindly.
     short = jnp.all(jnp.abs(matrix @ newton) <= NEAR * (1 + jnp.abs(candidate)))
-    little = short & (jnp.sum(newton**2) / 2 <= ALMOST * jnp.abs(found.value))
+    blindly = short & (jnp.sum(newton**2) / 2 <= ALMOST * jnp.abs(found.value))
     z = jnp.zeros_like(candidate)
-    memory = _method(lambda _: (found.value, matrix.T @ found.gradient)).init_state(z)
+    memory = _lbfgs(lambda _: (found.value, matrix.T @ found.gradient)).init_state(z)
     # From an infinite value any step is taken.
-    return _begun(frame, z, memory, jnp.where(little, jnp.inf, found.value))
+    return _new_lane(frame, z, memory, jnp.where(blindly, jnp.inf, found.value))
 
 
-def _begun(frame: Any, z: Array, memory: Any, value: Array) -> Lane:
+def _new_lane(frame: Any, z: Array, memory: Any, value: Array) -> Lane:
     value, none = jnp.asarray(value, z.dtype), jnp.asarray(0, jnp.int32)
-    status = jnp.where(jnp.isfinite(memory.value), RUNNING, NON_FINITE).astype(jnp.int32)
+    finite = jnp.isfinite(memory.value)
+    status = jnp.where(finite, Status.RUNNING, Status.NON_FINITE).astype(jnp.int32)
     whole = jnp.ones((), z.dtype)
     return Lane(frame.coordinates(z), value, z, frame, memory, whole, none, none, status)
 
 
 def step(model: Model, problem: Problem, lane: Lane, settings: Settings) -> Lane:
-    """One update of jaxopt's L-BFGS, its line search included."""
-    z, memory = _zoom(model, problem, lane.frame).update(lane.z, lane.memory)
-    # Half the squared gradient says little of what is left to gain.
-    return _moved(model, problem, settings, lane, z, memory, jnp.inf)
+    """Make one update of jaxopt's L-BFGS, its line search included."""
+    z, memory = _with_line_search(model, problem, lane.frame).update(lane.z, lane.memory)
+    # In the box frame half the squared gradient says nothing of what is left to gain.
+    return _updated(model, problem, settings, lane, z, memory, jnp.inf)
 
 
 def step_near(model: Model, problem: Problem, lane: Lane, settings: Settings) -> Lane:
-    """One evaluation: a step of jaxopt's L-BFGS that gains enough is taken, another is halved.
+    """Evaluate once: a step of jaxopt's L-BFGS that gains enough is taken, another is halved.
 
-    Whitened, the first length tried near an optimum is the right one, and the law stands in
-    the program twice, for this step and for the Hessian, where a line search doubles that.
+    Whitened, the first length tried near an optimum is the right one. A line search inside the
+    iteration would put the law into the program four times, where this and the Hessian put it
+    there twice.
     """
     fun = partial(_value_and_gradient, model, problem, lane.frame)
-    once = _method(fun, stepsize=lambda _: lane.length, jit=False)  # traced with what is around it
+    once = _lbfgs(fun, stepsize=lambda _: lane.step_length, jit=False)  # part of this trace
     z, memory = once.update(lane.z, lane.memory)
     before, move = lane.memory, z - lane.z
     slope = before.grad @ move
-    down = (slope <= 0) & (memory.value <= before.value + ENOUGH * slope)
+    decreases = (slope <= 0) & (memory.value <= before.value + ENOUGH * slope)
     first = jnp.isinf(lane.value) & jnp.isfinite(memory.value)
-    taken = down | first | _flatter(memory, before, before.value)
-    # A step along which the slope does not rise teaches nothing: all is forgotten.
+    taken = decreases | first | _flatter(memory, before, before.value)
+    # If sᵀy ≤ 0, skip the update and reset the L-BFGS memory.
     curved = move @ (memory.grad - before.grad) > 0
     memory = memory._replace(
         rho_history=jnp.where(curved, memory.rho_history, 0.0),
         gamma=jnp.where(curved, memory.gamma, 1.0),
     )
     z, memory = jax.tree.map(partial(jnp.where, taken), (z, memory), (lane.z, before))
-    patient = ~taken & (lane.length > SHORTEST)
-    found = _moved(model, problem, settings, lane, z, memory, jnp.sum(memory.grad**2) / 2, patient)
-    return found._replace(length=jnp.where(taken, 1.0, lane.length / 2))
+    halved = ~taken & (lane.step_length > SHORTEST)  # it will be tried again, shorter
+    gain = jnp.sum(memory.grad**2) / 2  # of the Newton step, whitened
+    updated = _updated(model, problem, settings, lane, z, memory, gain, halved)
+    return updated._replace(step_length=jnp.where(taken, 1.0, lane.step_length / 2))
 
 
 def _flatter(memory: Any, before: Any, value: Array) -> Array:
-    """Whether values differ by rounding alone: then the flatter place is the better one."""
-    level = memory.value <= value + 1e-15 * jnp.abs(value)
-    return level & (jnp.sum(memory.grad**2) < jnp.sum(before.grad**2))
+    """Whether values differ by rounding alone: then the point of smaller gradient is better."""
+    equal = memory.value <= value + 1e-15 * jnp.abs(value)
+    return equal & (jnp.sum(memory.grad**2) < jnp.sum(before.grad**2))
 
 
-def _moved(
+def _updated(
     model: Model, problem: Problem, settings: Settings, lane: Lane, z: Array, memory: Any,
-    gain: Array | float, patient: Array | bool = False,
+    gain: Array | float, halved: Array | bool = False,
 ) -> Lane:  # fmt: skip
     """The lane at z, and whether it ends there.
 
@@ -195,31 +193,33 @@ def _moved(
         model: what is fitted.
         problem: one problem.
         settings: tolerances.
-        lane: as it was.
+        lane: the lane before.
         z: (p,) where L-BFGS stands now.
-        memory: its state there.
-        gain: what is left to gain.
-        patient: whether a step without decrease is not held against the lane.
+        memory: jaxopt's state there.
+        gain: decrease expected of a further step.
+        halved: whether the step was refused to be tried shorter, which is no lack of progress.
     """
     value = jnp.asarray(memory.value, lane.value.dtype)
     better = (value < lane.value) | _flatter(memory, lane.memory, lane.value)
-    noticeable = lane.value - value > settings.tolerance * jnp.abs(lane.value)
-    quiet = jnp.where(noticeable, 0, jnp.where(patient, lane.quiet, lane.quiet + 1))
-    ticks = lane.ticks + 1
+    progress = lane.value - value > settings.tolerance * jnp.abs(lane.value)
+    more = jnp.where(halved, lane.n_without_progress, lane.n_without_progress + 1)
+    n_without_progress = jnp.where(progress, 0, more)
+    iterations = lane.iterations + 1
     lost = ~jnp.all(jnp.isfinite(z))
-    promised = jnp.maximum(PROMISE * jnp.abs(value), rounding_floor(model, problem))
-    arrived = (gain <= FLAT * jnp.abs(value)) | (lane.value <= 0)
-    status = jnp.where(ticks >= settings.max_ticks, STEP_LIMIT, RUNNING)
-    over = jnp.where(gain <= promised, CONVERGED, STALLED)
-    status = jnp.where((quiet >= settings.patience) | lost, over, status)
-    status = jnp.where(arrived, CONVERGED, status).astype(jnp.int32)
+    negligible = jnp.maximum(PROMISE * jnp.abs(value), rounding_floor(model, problem))
+    stopped = jnp.where(gain <= negligible, Status.CONVERGED, Status.STALLED)
+    converged = (gain <= FLAT * jnp.abs(value)) | (lane.value <= 0)
+    too_many = iterations >= settings.max_iterations
+    status = jnp.where(too_many, Status.STEP_LIMIT, Status.RUNNING)
+    status = jnp.where((n_without_progress >= settings.patience) | lost, stopped, status)
+    status = jnp.where(converged, Status.CONVERGED, status).astype(jnp.int32)
     return lane._replace(
         coordinates=jnp.where(better, lane.frame.coordinates(z), lane.coordinates),
         value=jnp.where(better, value, lane.value),
         z=z,
         memory=memory,
-        quiet=quiet,
-        ticks=ticks,
+        n_without_progress=n_without_progress,
+        iterations=iterations,
         status=status,
     )
 
@@ -227,17 +227,17 @@ def _moved(
 def _value_and_gradient(
     model: Model, problem: Problem, frame: Any, z: Array
 ) -> tuple[Array, Array]:
-    at, pull_back = jax.vjp(frame.coordinates, z)
+    at, to_frame = jax.vjp(frame.coordinates, z)
     value, gradient = value_and_gradient(model, problem, at)
-    return value, pull_back(gradient)[0]
+    return value, to_frame(gradient)[0]
 
 
-def _zoom(model: Model, problem: Problem, frame: Any) -> Any:
+def _with_line_search(model: Model, problem: Problem, frame: Any) -> Any:
     fun = partial(_value_and_gradient, model, problem, frame)
-    return _method(fun, linesearch="zoom", maxls=MAXLS)
+    return _lbfgs(fun, linesearch="zoom", maxls=MAXLS)
 
 
-def _method(fun: Any, **options: Any) -> Any:
+def _lbfgs(fun: Any, **options: Any) -> Any:
     common = {"value_and_grad": True, "tol": 0.0, "implicit_diff": False, "unroll": False}
     return jaxopt().LBFGS(fun, **common, **options)
 

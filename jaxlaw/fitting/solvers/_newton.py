@@ -1,9 +1,9 @@
-"""A damped Newton method for small Huber problems: one evaluation a tick, no inner loops.
+"""A damped Newton method for small Huber problems: one evaluation an iteration, no inner loops.
 
-Every lane keeps its own damping and its own Huber threshold. It starts with a large one, near
-least squares, whose valley is wide, and tightens it each time it comes near the optimum,
+Every lane keeps its own damping and its own Huber threshold. It starts with a large threshold,
+near least squares, whose valley is wide, and tightens it each time it comes near the optimum,
 until it stands at the problem's own δ; only there can it end. Negative curvature is turned
-around in the factorisation, the search box is kept by projection.
+around in the factorisation, and the search box is kept by an active set of bounds.
 """
 
 from __future__ import annotations
@@ -16,160 +16,174 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxlaw.fitting._objective import Evaluation, Problem, evaluate, rounding_floor, to_level
-from jaxlaw.fitting._transform import Array, Model, linear_coordinates
-from jaxlaw.fitting.solvers._status import (
-    CONVERGED,
-    NON_FINITE,
-    PROMISE,
-    RUNNING,
-    STALLED,
-    STEP_LIMIT,
+from jaxlaw.fitting._objective import (
+    Evaluation,
+    Problem,
+    evaluate,
+    rescale_linear_coefficients,
+    rounding_floor,
 )
+from jaxlaw.fitting._transform import Array, Model, linear_coordinates
+from jaxlaw.fitting.solvers._status import PROMISE, Status
 
-SMOOTHING = 1.0  # first threshold, in the space of the residuals
+FIRST_THRESHOLD = 1.0  # first Huber threshold, in the space of the residuals
 TIGHTEN = 0.3  # factor on the threshold, once near the optimum at the present one
-NEAR = 0.03  # near: the next step promises less than this share of the value
+NEAR = 0.03  # near: the next step is expected to gain less than this share of the value …
 CALM = 1e-2  # … and is not small only because it is damped more than this
-DAMPING = 1e-2  # first damping, relative to a unit diagonal
-SOFTEST = 1e-9  # least curvature a refused step is taken to have met, of a unit diagonal
-FLATTEST = 1e-6  # least curvature along a coordinate, of that if every residual were a square
-TAKE = 1e-4  # least share of the promised decrease that makes a step worth taking
-STEP = 3.0  # longest step in one coordinate the law is not linear in, or its starting range
-PATIENCE = 12  # ticks in a row without decrease before a lane tightens all the same, or ends
+FIRST_DAMPING = 1e-2  # relative to a unit diagonal
+LEAST_CURVATURE = 1e-9  # of a unit diagonal: what a refused step is taken to have met at least
+FLATTEST = 1e-6  # least curvature along a coordinate, as a share of that of least squares
+TAKE = 1e-4  # least share of the expected decrease that makes a step worth taking
+MAX_STEP = 3.0  # longest step in a coordinate, unless its starting range is wider
+PATIENCE = 12  # iterations in a row without progress before a lane tightens all the same, or ends
 
 
 class Settings(NamedTuple):
     """Tolerances, all dynamic.
 
     Attributes:
-        tolerance: end where the expected decrease is below this share of the value.
-        max_ticks: end after so many evaluations.
+        tolerance: share of the value; a lane ends where it expects to gain less.
+        max_iterations: largest number of evaluations.
     """
 
     tolerance: Array | float = 1e-13
-    max_ticks: Array | int = 300
+    max_iterations: Array | int = 300
 
 
 class Lane(NamedTuple):
-    """One start on its way."""
+    """The state of one start: the best point so far, and the point to be evaluated next."""
 
-    coordinates: Array  # (p,) best accepted
-    value: Array  # there, at the problem's own δ; infinite before the lane has come to it
+    coordinates: Array  # (p,) best point accepted so far
+    value: Array  # objective there at the problem's own δ; infinite until the lane works at it
     evaluation: Evaluation  # there, at the lane's threshold
     threshold: Array  # Huber threshold the lane works at
-    trial: Array  # (p,) to be evaluated next
-    expected: Array  # decrease the quadratic model promises for trial
-    stiffness: Array  # curvature along the way to trial
+    trial: Array  # (p,) point to be evaluated next
+    expected_decrease: Array  # from coordinates to trial, by the quadratic model
+    curvature_along_step: Array  # of the quadratic model, per unit length of the scaled step
     damping: Array
-    quiet: Array  # ticks in a row without noticeable decrease
-    ticks: Array
+    n_without_progress: Array  # iterations in a row without noticeable decrease
+    iterations: Array
     status: Array
 
 
 def init(model: Model, problem: Problem, start: Array) -> Lane:
-    """A lane before its first evaluation.
+    """Make the lane of a start, before its first evaluation.
 
     Args:
         model: what is fitted.
         problem: one problem.
-        start: (p,) coordinates; they are brought to the level of the data first.
+        start: (p,) coordinates; the coefficients its law is linear in are rescaled first.
     """
-    start = to_level(model, problem, start)
+    start = rescale_linear_coefficients(model, problem, start)
     size, kind = start.shape[0], start.dtype
-    nothing = Evaluation(
-        jnp.asarray(jnp.inf, kind),
-        jnp.zeros(size, kind),
-        jnp.zeros((size, size), kind),
-        jnp.zeros(size, kind),
-    )
-    zero, one = jnp.asarray(0.0, kind), jnp.asarray(1.0, kind)
-    none = jnp.asarray(0, jnp.int32)
+    zero, none = jnp.asarray(0.0, kind), jnp.asarray(0, jnp.int32)
+    infinite = jnp.asarray(jnp.inf, kind)
+    vector = jnp.zeros(size, kind)
     return Lane(
         coordinates=start,
-        value=one * jnp.inf,
-        evaluation=nothing,
-        threshold=jnp.maximum(problem.delta, SMOOTHING).astype(kind),
+        value=infinite,
+        evaluation=Evaluation(infinite, vector, jnp.zeros((size, size), kind), vector),
+        threshold=jnp.maximum(problem.delta, FIRST_THRESHOLD).astype(kind),
         trial=start,
-        expected=one,
-        stiffness=zero,
-        damping=DAMPING * one,
-        quiet=none,
-        ticks=none,
-        status=none + RUNNING,
+        expected_decrease=zero + 1,
+        curvature_along_step=zero,
+        damping=zero + FIRST_DAMPING,
+        n_without_progress=none,
+        iterations=none,
+        status=none + Status.RUNNING,
     )
 
 
 def step(model: Model, problem: Problem, lane: Lane, settings: Settings) -> Lane:
-    """Evaluate the trial point, take it or not, propose the next one."""
+    """Evaluate the trial point, take it or refuse it, and propose the next one."""
+    # 1. Which threshold. A lane tightens it where the quadratic model expects little more at the
+    # present one, or where nothing has been gained for long ("stuck"). The trial point is
+    # evaluated at both thresholds in one pass: the old one says whether the step was good, the
+    # new one is what the next step is computed from.
     delta = problem.delta
-    first = lane.ticks == 0
+    first = lane.iterations == 0
     smooth = lane.threshold > delta
-    stuck = smooth & (lane.quiet > PATIENCE)  # nothing left to gain at this threshold
-    near = ~first & (lane.expected <= NEAR * lane.evaluation.value) & (lane.damping <= CALM)
-    near = near | stuck
+    stuck = smooth & (lane.n_without_progress > PATIENCE)
+    little_left = lane.expected_decrease <= NEAR * lane.evaluation.value
+    near = (~first & little_left & (lane.damping <= CALM)) | stuck
     next_threshold = jnp.where(near, jnp.maximum(delta, TIGHTEN * lane.threshold), lane.threshold)
     trial = jnp.where(stuck, lane.coordinates, lane.trial)
-    # Gauss–Newton, never indefinite, from afar; exact where the optimum is near.
-    exact = (near | (next_threshold < SMOOTHING)).astype(lane.damping.dtype)
-    current, found = evaluate(model, problem, trial, lane.threshold, next_threshold, exact)
 
-    finite = jnp.isfinite(current) & jnp.all(jnp.isfinite(found.hessian))
-    decrease = lane.evaluation.value - current
-    ratio = jnp.where(lane.expected > 0, decrease / lane.expected, -1.0)
-    # Where the threshold tightens the objective changes anyway; rounding must not hinder it.
-    onward = near & smooth & (current <= 2.0 * lane.evaluation.value)
-    taken = finite & (first | (ratio > TAKE) | onward)
+    # 2. Evaluate. Far from the optimum by Gauss–Newton, whose Hessian is never indefinite; near
+    # it with the law's second derivatives, for quadratic convergence.
+    exact = (near | (next_threshold < FIRST_THRESHOLD)).astype(lane.damping.dtype)
+    value, found = evaluate(model, problem, trial, lane.threshold, next_threshold, exact)
+
+    # 3. Take the step if it gained a share of what was expected. Where the threshold tightens,
+    # the objective changes anyway, and rounding in the comparison must not hold the lane back.
+    finite = jnp.isfinite(value) & jnp.all(jnp.isfinite(found.hessian))
+    decrease = lane.evaluation.value - value
+    ratio = jnp.where(lane.expected_decrease > 0, decrease / lane.expected_decrease, -1.0)
+    tightens = near & smooth & (value <= 2.0 * lane.evaluation.value)
+    taken = finite & (first | (ratio > TAKE) | tightens)
     coordinates, evaluation, threshold = jax.tree.map(
         lambda new, old: jnp.where(taken, new, old),
         (trial, found, next_threshold),
         (lane.coordinates, lane.evaluation, lane.threshold),
     )
-    damping = jnp.where(first | stuck, DAMPING, _damping(lane, taken, ratio))
-    box = problem.low, problem.high, jnp.asarray(_reach(model), damping.dtype)
-    trial, expected, stiffness = _propose(box, coordinates, evaluation, damping)
 
+    # 4. Propose the next point, from the new point or, more damped, again from the old one.
+    damping = jnp.where(first | stuck, FIRST_DAMPING, _damping(lane, taken, ratio))
+    longest = jnp.asarray(max_step(model), damping.dtype)
+    trial, expected, curvature = _propose(
+        (problem.low, problem.high, longest), coordinates, evaluation, damping
+    )
+
+    # 5. End, at the problem's own δ only. Damping shortens steps, and a short step expects a
+    # small decrease: that alone is no sign of an optimum, so it is multiplied back.
     final = threshold <= delta
+    iterations = lane.iterations + 1
     still = ~taken | (jnp.abs(decrease) <= settings.tolerance * jnp.abs(evaluation.value))
-    quiet = jnp.where(still & ~stuck, lane.quiet + 1, 0)
-    ticks = lane.ticks + 1
-    undamped = expected * (1 + damping)  # a short step is no sign that there is little to gain
-    arrived = (undamped >= 0) & (undamped <= settings.tolerance * evaluation.value)
-    arrived = final & (arrived | (evaluation.value <= 0))
-    promised = jnp.maximum(PROMISE * evaluation.value, rounding_floor(model, problem))
-    over = jnp.where(undamped <= promised, CONVERGED, STALLED)
-    status = jnp.where(ticks >= settings.max_ticks, STEP_LIMIT, RUNNING)
-    status = jnp.where(final & (quiet > PATIENCE), over, status)
-    status = jnp.where(first & ~finite, NON_FINITE, jnp.where(arrived, CONVERGED, status))
+    n_without_progress = jnp.where(still & ~stuck, lane.n_without_progress + 1, 0)
+    undamped = expected * (1 + damping)
+    converged = (undamped >= 0) & (undamped <= settings.tolerance * evaluation.value)
+    converged = final & (converged | (evaluation.value <= 0))
+    negligible = jnp.maximum(PROMISE * evaluation.value, rounding_floor(model, problem))
+    stopped = jnp.where(undamped <= negligible, Status.CONVERGED, Status.STALLED)
+    too_many = iterations >= settings.max_iterations
+    status = jnp.where(too_many, Status.STEP_LIMIT, Status.RUNNING)
+    status = jnp.where(final & (n_without_progress > PATIENCE), stopped, status)
+    status = jnp.where(converged, Status.CONVERGED, status)
+    status = jnp.where(first & ~finite, Status.NON_FINITE, status)
     return Lane(
         coordinates=coordinates,
         value=jnp.where(final, evaluation.value, jnp.inf),
         evaluation=evaluation,
         threshold=threshold,
         trial=trial,
-        expected=expected,
-        stiffness=stiffness,
+        expected_decrease=expected,
+        curvature_along_step=curvature,
         damping=damping,
-        quiet=quiet,
-        ticks=ticks,
+        n_without_progress=n_without_progress,
+        iterations=iterations,
         status=status.astype(jnp.int32),
     )
 
 
-def _reach(model: Model) -> np.ndarray:
-    """How far each coordinate (p,) may go in one step."""
-    found, linear = [], linear_coordinates(model)
+def max_step(model: Model) -> np.ndarray:
+    """How far each coordinate (p,) may go in one step; no limit where the law is linear in it."""
+    limits, linear = [], linear_coordinates(model)
     for k, (spec, scale) in enumerate(zip(model.law.parameters, model.scales, strict=True)):
         charted = model.chart and spec.name in model.law.chart.low
         width = spec.start[1] - spec.start[0] if scale == "linear" and not charted else 0.0
-        found.append(math.inf if k in linear else max(STEP, width))
-    return np.array(found)
+        limits.append(math.inf if k in linear else max(MAX_STEP, width))
+    return np.array(limits)
 
 
 def _damping(lane: Lane, taken: Array, ratio: Array) -> Array:
-    """Ease off slowly after good steps; after a refused one, damp at least its curvature."""
+    """Ease off slowly after good steps; after a refused one, damp at least its curvature.
+
+    A refused step has met more curvature than the quadratic model has along it. Multiplying a
+    tiny damping by 4 would take many evaluations to notice; three times the curvature along the
+    step is on its scale at once.
+    """
     eased = lane.damping * jnp.where(ratio > 0.75, 0.3, jnp.where(ratio > 0.25, 1.0, 4.0))
-    raised = jnp.maximum(4.0 * lane.damping, 3.0 * lane.stiffness)
+    raised = jnp.maximum(4.0 * lane.damping, 3.0 * lane.curvature_along_step)
     return jnp.clip(jnp.where(taken, eased, raised), 1e-12, 1e12)
 
 
@@ -177,45 +191,65 @@ def _damping(lane: Lane, taken: Array, ratio: Array) -> Array:
 def _propose(
     box: tuple[Array, Array, Array], at: Array, evaluation: Evaluation, damping: Array
 ) -> tuple[Array, Array, Array]:
-    """The next trial point, kept in the box; the decrease expected; the curvature along it."""
-    low, high, reach = box
+    """The damped Newton step inside the box.
+
+    Args:
+        box: low (p,), high (p,) and the longest step (p,).
+        at: (p,) where it begins.
+        evaluation: value, gradient and Hessian there.
+        damping: added to the diagonal of the scaled Hessian.
+
+    Returns:
+        The next trial point (p,), the decrease expected there, the curvature along the step.
+    """
+    low, high, longest = box
     gradient, hessian = evaluation.gradient, evaluation.hessian
     root = _unit_scale(evaluation)
     scaled = hessian / (root[:, None] * root[None, :])
 
+    # Coordinates at a bound whose gradient points outwards stay there. Then, twice: solve for the
+    # free ones; what would leave the box stops at its bound, and the others are solved again with
+    # that move given. The matrix keeps its shape: rows and columns of bound coordinates become
+    # those of the identity.
     at_low, at_high = at <= low, at >= high
-    held = (at_low & (gradient >= 0)) | (at_high & (gradient <= 0))
+    bound = (at_low & (gradient >= 0)) | (at_high & (gradient <= 0))
     nowhere = jnp.zeros_like(at)
 
-    def stopped(_: Array, carry: tuple[Array, ...]) -> tuple[Array, ...]:
-        held, held_move, _ = carry
-        free = jnp.where(held, 0.0, 1.0)
+    def bind(_: Array, carry: tuple[Array, ...]) -> tuple[Array, ...]:
+        bound, bound_move, _ = carry
+        free = jnp.where(bound, 0.0, 1.0)
         matrix = scaled * (free[:, None] * free[None, :]) + jnp.diag(damping + (1.0 - free))
-        pull = free * (gradient + hessian @ held_move) / root
-        move = held_move - solve_definite(matrix, pull) / root
-        wall = jnp.clip(at + move, low, high) - at
-        crossing = ~held & (wall != move)
-        return held | crossing, jnp.where(crossing, wall, held_move), move
+        right = free * (gradient + hessian @ bound_move) / root
+        move = bound_move - solve_definite(matrix, right) / root
+        inside = jnp.clip(at + move, low, high) - at
+        leaves = ~bound & (inside != move)
+        return bound | leaves, jnp.where(leaves, inside, bound_move), move
 
-    # What would leave the box stops at its wall, and the others are asked again.
-    *_, move = jax.lax.fori_loop(0, 2, stopped, (held, nowhere, nowhere))
-    longest = jnp.max(jnp.abs(move) / reach)
-    move = move * jnp.minimum(1.0, 1.0 / jnp.maximum(longest, 1e-300))
+    *_, move = jax.lax.fori_loop(0, 2, bind, (bound, nowhere, nowhere))
+
+    # No coordinate goes further than its longest step: the direction stays, the length shrinks.
+    excess = jnp.max(jnp.abs(move) / longest)
+    move = move * jnp.minimum(1.0, 1.0 / jnp.maximum(excess, 1e-300))
     trial = jnp.clip(at + move, low, high)
     move = trial - at
     slope = -(gradient @ move)
-    # Along negative curvature the quadratic model promises too little or too much.
+    # After the factorisation has turned curvature around, or a bound has cut the step, the model
+    # may expect too little, even a rise. A tenth of the slope is expected at least, so that the
+    # ratio of actual to expected decrease, and with it the damping, keeps its meaning.
     expected = jnp.maximum(slope - 0.5 * move @ (hessian @ move), 0.1 * slope)
-    stiffness = slope / jnp.maximum(jnp.sum((root * move) ** 2), 1e-300)
-    return trial, expected, jnp.maximum(stiffness, SOFTEST)
+    curvature = slope / jnp.maximum(jnp.sum((root * move) ** 2), 1e-300)
+    return trial, expected, jnp.maximum(curvature, LEAST_CURVATURE)
 
 
 def solve_definite(matrix: Array, right: Array) -> Array:
-    """Solve after making a symmetric matrix positive definite.
+    """Solve a linear system after making its symmetric matrix positive definite.
 
     Args:
         matrix: (p, p) symmetric, of unit scale.
-        right: (p,).
+        right: (p,) right-hand side.
+
+    Returns:
+        The solution (p,).
     """
     pivots, lower = _factorise(matrix)
     size = len(right)
@@ -231,8 +265,8 @@ def definite_inverse_root(evaluation: Evaluation, free: Array) -> Array:
     """A matrix W with Wᵀ·H·W = 1 on the free coordinates and zero rows on the others.
 
     Args:
-        evaluation: with the Hessian H, made positive definite where it is not.
-        free: (p,) 1 for free, 0 for held coordinates.
+        evaluation: evaluation with the Hessian H, made positive definite where it is not.
+        free: (p,) 1 for free coordinates, 0 for those at a bound.
     """
     root, hessian = _unit_scale(evaluation), evaluation.hessian
     matrix = hessian / (root[:, None] * root[None, :]) * (free[:, None] * free[None, :])
@@ -241,22 +275,33 @@ def definite_inverse_root(evaluation: Evaluation, free: Array) -> Array:
 
 
 def _unit_scale(evaluation: Evaluation) -> Array:
-    """Root of the diagonal: parameters of all sizes are treated alike."""
+    """Root of the Hessian's diagonal (p,), which brings parameters of all sizes to one scale.
+
+    Residuals beyond δ have no curvature. Where most are, the diagonal is next to zero and says
+    nothing of the coordinate's scale: a share of what least squares would have is the least.
+    """
     diagonal = jnp.abs(jnp.diagonal(evaluation.hessian))
-    return jnp.sqrt(jnp.maximum(diagonal, FLATTEST * evaluation.reach) + 1e-300)
+    least = FLATTEST * evaluation.least_squares_diagonal
+    return jnp.sqrt(jnp.maximum(diagonal, least) + 1e-300)
 
 
 def _factorise(matrix: Array) -> tuple[Array, Array]:
-    """The LDLᵀ factorisation of Gill, Murray and Wright: pivots (p,), L (p, p) below its ones.
+    """The modified LDLᵀ factorisation of Gill, Murray and Wright (Practical Optimization, 4.4.2).
 
-    Pivots are turned positive and raised just enough to keep the factors bounded, which
-    changes nothing where the matrix is positive definite and gives a direction of descent
-    where it is not. A loop over the pivots, for written out it compiles for longer than the
-    law and its derivatives.
+    Each pivot d_k becomes max(|d_k|, max_i |c_ik|² / β²) with c_k the column below it and
+    β² = max(largest diagonal, largest off-diagonal / p). The absolute value turns negative
+    curvature around, which makes −H⁻¹g a direction of descent; the second term bounds the
+    entries of L·√D by β. A positive definite matrix is factorised as it is.
+
+    A loop over the pivots: written out, it compiles for longer than the law and its derivatives.
+
+    Returns:
+        Pivots (p,), and L (p, p) below its diagonal of ones, zero elsewhere.
     """
     size = matrix.shape[0]
-    off = jnp.where(jnp.eye(size, dtype=bool), 0.0, jnp.abs(matrix))
-    bound = jnp.maximum(jnp.max(jnp.abs(jnp.diagonal(matrix))), jnp.max(off) / size) + 1e-300
+    off_diagonal = jnp.where(jnp.eye(size, dtype=bool), 0.0, jnp.abs(matrix))
+    largest = jnp.max(jnp.abs(jnp.diagonal(matrix)))
+    bound = jnp.maximum(largest, jnp.max(off_diagonal) / size) + 1e-300  # β²
 
     def eliminate(k: Array, carry: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
         matrix, pivots, lower = carry
@@ -267,8 +312,8 @@ def _factorise(matrix: Array) -> tuple[Array, Array]:
         matrix = matrix - factor[:, None] * column[None, :]
         return matrix, pivots.at[k].set(pivot), lower.at[:, k].set(factor)
 
-    nothing = jnp.zeros_like(matrix)
-    _, pivots, lower = jax.lax.fori_loop(0, size, eliminate, (matrix, nothing[0], nothing))
+    zeros = jnp.zeros_like(matrix)
+    _, pivots, lower = jax.lax.fori_loop(0, size, eliminate, (matrix, zeros[0], zeros))
     return pivots, lower
 
 

@@ -1,7 +1,51 @@
-"""How a lane ends."""
+"""How the search from one start ends."""
 
-RUNNING, CONVERGED, STEP_LIMIT, NON_FINITE, STALLED = range(5)
-NAMES = ("running", "converged", "step limit", "non-finite", "stalled")
+from __future__ import annotations
 
-#: A lane that goes no further has converged if it promises to gain less than this share.
+from enum import IntEnum
+
+#: A lane that goes no further has converged if it expects to gain less than this share of the
+#: objective.
 PROMISE = 1e-7
+
+
+class Status(IntEnum):
+    """How a lane ended; ``label`` is what results say, ``message`` what it means and what to do."""
+
+    RUNNING = (
+        0,
+        "running",
+        "The search is not over.",
+    )
+    CONVERGED = (
+        1,
+        "converged",
+        "The solver stands at an optimum: a further step would gain next to nothing.",
+    )
+    STEP_LIMIT = (
+        2,
+        "step limit",
+        "The largest number of iterations was reached, and the objective was still falling: give "
+        "starts nearer the optimum, or fix a parameter that the data do not determine.",
+    )
+    NON_FINITE = (
+        3,
+        "non-finite",
+        "The law is infinite or NaN at the start: check units, bounds and fixed values.",
+    )
+    STALLED = (
+        4,
+        "stalled",
+        "No step lowers the objective any more, though its slope says that one should: the law is "
+        "not smooth there or is limited by rounding; solve more starts, or rescale the inputs.",
+    )
+
+    label: str
+    message: str
+
+    def __new__(cls, value: int, label: str, message: str) -> Status:
+        """A member that is a number, with its texts."""
+        member = int.__new__(cls, value)
+        member._value_ = value
+        member.label, member.message = label, message
+        return member

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from fit_problems import fit_problem
 
-from jaxlaw._cse import once, once_of_each
+from jaxlaw._cse import share_across_cases, share_subexpressions
 from jaxlaw.fitting._objective import evaluate
 
 
@@ -32,8 +32,8 @@ def test_what_repeats_is_done_once_and_what_differs_is_not():
 
     x, y = jnp.asarray([0.5, 1.5]), jnp.asarray([2.0, 0.25])
     assert count(repeats, x, y)["exp"] == 4
-    assert count(once(repeats), x, y)["exp"] == 3
-    np.testing.assert_array_equal(once(repeats)(x, y), repeats(x, y))
+    assert count(share_subexpressions(repeats), x, y)["exp"] == 3
+    np.testing.assert_array_equal(share_subexpressions(repeats)(x, y), repeats(x, y))
 
 
 def test_cases_are_traced_once_and_share_what_they_have_in_common():
@@ -44,7 +44,7 @@ def test_cases_are_traced_once_and_share_what_they_have_in_common():
         return a * jnp.exp(x) + 1
 
     def several(x):
-        return once_of_each(scaled, [(np.float32(a), x) for a in (2, 3, 2)])
+        return share_across_cases(scaled, [(np.float32(a), x) for a in (2, 3, 2)])
 
     x = jnp.asarray([0.5, 1.5])
     found = count(several, x)
@@ -57,7 +57,7 @@ def test_constants_are_told_apart_by_value_and_kind():
     def constants(x):
         return x * 2.0, x * 3.0, x * 2.0, x.astype(int) * 2
 
-    found = once(constants)(jnp.asarray([1.0, 2.5]))
+    found = share_subexpressions(constants)(jnp.asarray([1.0, 2.5]))
     for mine, plain in zip(found, constants(jnp.asarray([1.0, 2.5])), strict=True):
         np.testing.assert_array_equal(mine, plain)
 
@@ -68,7 +68,7 @@ def test_rules_of_derivatives_inside_are_kept():
         return x * x
 
     odd.defjvp(lambda primals, tangents: (odd(primals[0]), 100.0 * tangents[0]))
-    slope = once(lambda x: jax.jvp(odd, (x,), (1.0,))[1])
+    slope = share_subexpressions(lambda x: jax.jvp(odd, (x,), (1.0,))[1])
     assert slope(jnp.asarray(3.0)) == 100.0
 
 
@@ -77,7 +77,7 @@ def test_it_is_mapped_compiled_and_differentiated():
         return scale["a"] * jnp.sin(x) + jnp.sin(x)
 
     x, scale = jnp.arange(3.0), {"a": jnp.asarray(2.0)}
-    mapped = jax.jit(jax.vmap(jax.grad(once(function)), (0, None)))(x, scale)
+    mapped = jax.jit(jax.vmap(jax.grad(share_subexpressions(function)), (0, None)))(x, scale)
     np.testing.assert_allclose(mapped, 3 * jnp.cos(x), rtol=1e-6)
 
 
@@ -99,4 +99,4 @@ def test_long_constants_that_differ_in_the_middle_are_told_apart():
     def constants(x):
         return (x * table).sum() + (x * other).sum()
 
-    assert float(once(constants)(jnp.ones(4_000))) == 8_004
+    assert float(share_subexpressions(constants)(jnp.ones(4_000))) == 8_004
