@@ -125,8 +125,8 @@ class Work:
             if files:
                 raise UsageError(f"work folder {self.folder} holds other files: name an empty one")
             _write(manifest, text.encode(), keep=True)
-        there = _read_manifest(manifest)
-        differ = [name for name in parts if there.get(name) != parts[name]]
+        claimed = _read_manifest(manifest)
+        differ = [name for name in parts if claimed.get(name) != parts[name]]
         if differ:
             raise UsageError(
                 f"work folder {self.folder} holds another batch (its {', '.join(differ)} "

@@ -190,10 +190,10 @@ def _on_loose(
     kept, delta = found.weight > 0, float(problem.data.delta)
     weight, count = found.weight[kept], int(kept.sum())
     slopes = found.slopes[kept]
-    pull, stiff = smoothed_score(-found.off[kept], delta, float(problem.data.asymmetry))
-    if not np.isfinite(slopes).all() or not np.isfinite(pull).all():
+    score, score_slope = smoothed_score(-found.off[kept], delta, float(problem.data.asymmetry))
+    if not np.isfinite(slopes).all() or not np.isfinite(score).all():
         return []
-    moves, _ = leave_group_out_steps(slopes, weight, pull, stiff, np.arange(count))
+    moves, _ = leave_group_out_steps(slopes, weight, score, score_slope, np.arange(count))
     relative = evidence["relative_slopes"][:, moving]
     spread = relative @ moves.T * np.sqrt((count - 1) / count)  # the sandwich, as covariance has it
     errors = np.linalg.norm(spread, axis=1)

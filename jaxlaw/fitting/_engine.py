@@ -6,8 +6,8 @@ the lanes that have ended hand in their result and the next in the queue take th
 the device; when the queue is empty, the last few are packed into fewer slots. So no lane waits
 for another, and shapes, hence programs, are few. Every device has a queue of its own.
 
-What a lane comes to depends on its start and its problem alone, never on its neighbours: work may
-be cut into chunks, shared among devices and taken up again, and ends in the same bits.
+What a lane comes to depends on its start and its problem, never on its neighbours: the same chunk
+of work gives the same bits on any device, in any process and at any attempt.
 """
 
 from __future__ import annotations

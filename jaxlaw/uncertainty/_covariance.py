@@ -210,7 +210,7 @@ def covariance(
 def covariance_of(problem: Fitted, groups: Any = None, robust: bool = True) -> Covariance:
     """As :func:`covariance`, of a problem."""
     notes: list[Note] = []
-    slopes, weight, pull, stiff = linearised(problem)
+    slopes, weight, score, score_slope = linearised(problem)
     count, size = slopes.shape
     degrees = max(count - size, 1)
     if groups is not None:
@@ -221,13 +221,13 @@ def covariance_of(problem: Fitted, groups: Any = None, robust: bool = True) -> C
     elif robust:
         members, total = np.arange(count), count
     else:
-        stiff = np.full(count, _pooled_stiffness(problem))
-    bread = inverse((slopes.T * (weight * stiff)) @ slopes, problem)
+        score_slope = np.full(count, _pooled_score_slope(problem))
+    bread = inverse((slopes.T * (weight * score_slope)) @ slopes, problem)
     if groups is None and not robust:
-        scores = slopes * (weight * np.sqrt(np.average(pull**2, weights=weight)))[:, None]
+        scores = slopes * (weight * np.sqrt(np.average(score**2, weights=weight)))[:, None]
         whole = count / degrees * bread @ (scores.T @ scores) @ bread
     else:
-        moves, decided = leave_group_out_steps(slopes, weight, pull, stiff, members)
+        moves, decided = leave_group_out_steps(slopes, weight, score, score_slope, members)
         whole = (total - 1) / total * moves.T @ moves
         if decided.any():
             what = "rows" if groups is None else "groups"
@@ -246,13 +246,13 @@ def pooled_noise(problem: Fitted) -> float:
 
     :func:`covariance` with ``robust=False`` is τ²·(JᵀWJ)⁻¹ where weights are 1.
     """
-    slopes, weight, pull, _ = linearised(problem)
+    slopes, weight, score, _ = linearised(problem)
     count, size = slopes.shape
-    widened = np.average(pull**2, weights=weight) * count / max(count - size, 1)
-    return float(np.sqrt(widened) / max(_pooled_stiffness(problem), 1e-300))
+    widened = np.average(score**2, weights=weight) * count / max(count - size, 1)
+    return float(np.sqrt(widened) / max(_pooled_score_slope(problem), 1e-300))
 
 
-def _pooled_stiffness(problem: Fitted) -> float:
+def _pooled_score_slope(problem: Fitted) -> float:
     """E[ψ'], of residuals as wide as the noise.
 
     With a small δ as many residuals as there are parameters lie within it, whatever the noise:
@@ -264,8 +264,8 @@ def _pooled_stiffness(problem: Fitted) -> float:
     off = off[problem.active]
     left_out = off + moved_by_leaving_out(problem, np.arange(len(off)))
     standard = np.sign(left_out) * np.sqrt(np.abs(off * left_out))
-    _, stiff = smoothed_score(standard, problem.fit.delta, problem.fit.asymmetry)
-    return float(np.average(stiff, weights=problem.observations.weight[problem.active]))
+    _, score_slope = smoothed_score(standard, problem.fit.delta, problem.fit.asymmetry)
+    return float(np.average(score_slope, weights=problem.observations.weight[problem.active]))
 
 
 def linearised(problem: Fitted) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
@@ -277,8 +277,9 @@ def linearised(problem: Fitted) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.
     """
     active = problem.active
     slopes, off = residual_slopes(problem)
-    pull, stiff = smoothed_score(off[active], problem.fit.delta, problem.fit.asymmetry)
-    return slopes[active][:, problem.moving], problem.observations.weight[active], pull, stiff
+    score, score_slope = smoothed_score(off[active], problem.fit.delta, problem.fit.asymmetry)
+    weight = problem.observations.weight[active]
+    return slopes[active][:, problem.moving], weight, score, score_slope
 
 
 def moved_by_leaving_out(problem: Fitted, members: np.ndarray) -> np.ndarray:
@@ -288,8 +289,8 @@ def moved_by_leaving_out(problem: Fitted, members: np.ndarray) -> np.ndarray:
     points determine the law. In least squares, groups of one: h/(1−h) times the residual, h its
     leverage.
     """
-    slopes, weight, pull, stiff = linearised(problem)
-    moves, _ = leave_group_out_steps(slopes, weight, pull, stiff, members)
+    slopes, weight, score, score_slope = linearised(problem)
+    moves, _ = leave_group_out_steps(slopes, weight, score, score_slope, members)
     _, members = np.unique(members, return_inverse=True)
     return np.sum(slopes * moves[members], axis=1)
 

@@ -63,8 +63,8 @@ def identifiability(
 
 def directions(problem: Fitted, members: np.ndarray) -> pd.DataFrame:
     """As :func:`identifiability`, of a problem and the group (n,) of every observation."""
-    names, slopes, (weight, pull, stiff) = _relative_slopes(problem)
-    curved = slopes * np.sqrt(weight * stiff)[:, None]
+    names, slopes, (weight, score, score_slope) = _relative_slopes(problem)
+    curved = slopes * np.sqrt(weight * score_slope)[:, None]
     _, singular, rotation = np.linalg.svd(curved, full_matrices=False)
     open_ = singular < 1e-9 * singular.max(initial=1e-300)
     settled = rotation[~open_]
@@ -73,7 +73,7 @@ def directions(problem: Fitted, members: np.ndarray) -> pd.DataFrame:
     units = settled.T / singular[~open_]
     _, members = np.unique(members[problem.active], return_inverse=True)
     count = int(members.max()) + 1
-    moves, _ = leave_group_out_steps(slopes @ units, weight, pull, stiff, members)
+    moves, _ = leave_group_out_steps(slopes @ units, weight, score, score_slope, members)
     along = moves / singular[~open_] * np.sqrt((count - 1) / count)
     _, spread, turn = np.linalg.svd(along, full_matrices=False)
     error = np.append(np.full(open_.sum(), np.inf), spread)

@@ -117,21 +117,21 @@ def init_near(model: Model, problem: Problem, candidate: Array) -> Lane:
     """
     low, high, delta = problem.low, problem.high, problem.delta
     exact = jnp.ones_like(delta)  # as Newton's method calls it: traced once for both
-    _, found = evaluate(model, problem, candidate, delta, delta, exact)
-    at_low = (candidate <= low) & (found.gradient >= 0)
-    at_high = (candidate >= high) & (found.gradient <= 0)
+    _, at_candidate = evaluate(model, problem, candidate, delta, delta, exact)
+    at_low = (candidate <= low) & (at_candidate.gradient >= 0)
+    at_high = (candidate >= high) & (at_candidate.gradient <= 0)
     free = jnp.where(at_low | at_high, 0.0, 1.0)
-    matrix = definite_inverse_root(found, free)
+    matrix = definite_inverse_root(at_candidate, free)
     frame = _Whitened(candidate, matrix, low, high)
-    newton = -(matrix.T @ found.gradient)
+    newton = -(matrix.T @ at_candidate.gradient)
     # Where all residuals are beyond Huber's threshold next to no curvature is left, and the
     # Newton step would go far away: only a short one is taken blindly.
     short = jnp.all(jnp.abs(matrix @ newton) <= NEAR * (1 + jnp.abs(candidate)))
-    blindly = short & (jnp.sum(newton**2) / 2 <= ALMOST * jnp.abs(found.value))
+    blindly = short & (jnp.sum(newton**2) / 2 <= ALMOST * jnp.abs(at_candidate.value))
     z = jnp.zeros_like(candidate)
-    memory = _lbfgs(lambda _: (found.value, matrix.T @ found.gradient)).init_state(z)
+    memory = _lbfgs(lambda _: (at_candidate.value, matrix.T @ at_candidate.gradient)).init_state(z)
     # From an infinite value any step is taken.
-    return _new_lane(frame, z, memory, jnp.where(blindly, jnp.inf, found.value))
+    return _new_lane(frame, z, memory, jnp.where(blindly, jnp.inf, at_candidate.value))
 
 
 def _new_lane(frame: Any, z: Array, memory: Any, value: Array) -> Lane:

@@ -112,18 +112,18 @@ def step(model: Model, problem: Problem, lane: Lane, settings: Settings) -> Lane
     # 2. Evaluate. Far from the optimum by Gauss–Newton, whose Hessian is never indefinite; near
     # it with the law's second derivatives, for quadratic convergence.
     exact = (near | (next_threshold < FIRST_THRESHOLD)).astype(lane.damping.dtype)
-    value, found = evaluate(model, problem, trial, lane.threshold, next_threshold, exact)
+    value, at_trial = evaluate(model, problem, trial, lane.threshold, next_threshold, exact)
 
     # 3. Take the step if it gained a share of what was expected. Where the threshold tightens,
     # the objective changes anyway, and rounding in the comparison must not hold the lane back.
-    finite = jnp.isfinite(value) & jnp.all(jnp.isfinite(found.hessian))
+    finite = jnp.isfinite(value) & jnp.all(jnp.isfinite(at_trial.hessian))
     decrease = lane.evaluation.value - value
     ratio = jnp.where(lane.expected_decrease > 0, decrease / lane.expected_decrease, -1.0)
     tightens = near & smooth & (value <= 2.0 * lane.evaluation.value)
     taken = finite & (first | (ratio > TAKE) | tightens)
     coordinates, evaluation, threshold = jax.tree.map(
         lambda new, old: jnp.where(taken, new, old),
-        (trial, found, next_threshold),
+        (trial, at_trial, next_threshold),
         (lane.coordinates, lane.evaluation, lane.threshold),
     )
 
