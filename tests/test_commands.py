@@ -23,6 +23,7 @@ pytest.importorskip("typer")
 jsonschema = pytest.importorskip("jsonschema")
 from jaxlaw import cli  # noqa: E402
 from jaxlaw.cli._output import print_table, print_wrapped  # noqa: E402
+from jaxlaw.cli._plans import plan  # noqa: E402
 from jaxlaw.cli._schemas import schema_of, schemas  # noqa: E402
 
 
@@ -34,7 +35,7 @@ def commands(group=cli.app, before=""):
     return found
 
 
-COMMANDS = commands()
+COMMANDS = commands() | commands(plan, "plan ")
 # Fits of many starts: what makes the examples small, and which are slow even so.
 SMALLER = {
     "inflection": "--resamples 2 --n-starts 16 --n-local 4",

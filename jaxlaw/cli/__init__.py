@@ -24,6 +24,7 @@ UNREAD = 141  # what a shell says of a command that a closed pipe ended
 try:
     import rich  # noqa: F401
     import typer
+    from typer.core import TyperGroup
 except ModuleNotFoundError:  # the command is there without its extra, and says what is missing
 
     def main() -> None:
@@ -35,12 +36,11 @@ else:
     from jaxlaw.cli import _curves as curves
     from jaxlaw.cli import _experiments as experiments
     from jaxlaw.cli import _fit as fits
-    from jaxlaw.cli import _plans as plans
     from jaxlaw.cli import _reports as reports
     from jaxlaw.cli import _schemas as schemas
     from jaxlaw.cli import _studies as studies
     from jaxlaw.cli import _uncertainty as uncertainty
-    from jaxlaw.cli._guard import guarded
+    from jaxlaw.cli._guard import guard_every
 
     app = typer.Typer(
         help="Fit scaling laws of (continual) pre-training.",
@@ -178,17 +178,30 @@ else:
     }.items():
         app.command(name)(command)
     app.add_typer(experiments.design, name="design")
-    app.add_typer(plans.plan, name="plan")
-
-    def _in_every_command(group: typer.Typer) -> None:
-        for one in group.registered_commands:
-            one.callback = guarded(one.callback)
-            one.epilog = (
-                "--verbose says on stderr what is done. --law-file FILE.py runs a file of yours "
-                "first, so that fits of the laws it defines can be read."
-            )
-        for inner in group.registered_groups:
-            _in_every_command(inner.typer_instance)
-
-    _in_every_command(app)
+    guard_every(app)
     app.add_typer(experiments.design, name="sampling", hidden=True)  # the old name
+
+    class _Plans(TyperGroup):
+        """The group ``plan``: its commands are made when one is asked for.
+
+        Reading the signatures of all plans takes as long as all the rest of ``jaxlaw --help``.
+        """
+
+        @property
+        def commands(self) -> dict[str, Any]:  # type: ignore[override]
+            if not self._made:
+                from jaxlaw.cli._plans import plan
+
+                guard_every(plan)
+                self._made.update(typer.main.get_group(plan).commands)
+            return self._made
+
+        @commands.setter
+        def commands(self, made: dict[str, Any]) -> None:
+            self._made = dict(made)
+
+    app.add_typer(
+        typer.Typer(cls=_Plans, help="Answer a question with a fitted law.", no_args_is_help=True,
+                    rich_markup_mode=None),
+        name="plan",
+    )  # fmt: skip

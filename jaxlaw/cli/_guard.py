@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import typer
 from typer.models import OptionInfo
 
 import jaxlaw as jl
@@ -40,6 +41,18 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
     # What typer makes the options of; annotations are texts that only this module's names resolve.
     call.__signature__ = signature  # type: ignore[attr-defined]
     return call
+
+
+def guard_every(group: typer.Typer) -> None:
+    """Guard all commands of a group, and say below their help what every one takes."""
+    for one in group.registered_commands:
+        one.callback = guarded(one.callback)
+        one.epilog = (
+            "--verbose says on stderr what is done. --law-file FILE.py runs a file of yours "
+            "first, so that fits of the laws it defines can be read."
+        )
+    for inner in group.registered_groups:
+        guard_every(inner.typer_instance)
 
 
 def _keep_inputs(given: dict[str, Any]) -> None:

@@ -59,10 +59,7 @@ def signature(package: str, function: str) -> Signature:
     if not isinstance(node, ast.FunctionDef):
         raise LookupError(f"jaxlaw.{package} has no function {function}")
     text = ast.get_docstring(node) or ""
-    # What a docstring leaves to another ("as for allocation") is found beside it.
-    beside = (ast.get_docstring(one) or "" for one in _tree(module).body
-              if isinstance(one, ast.FunctionDef))  # fmt: skip
-    described = [_described(text), *map(_described, beside)]
+    said = _described(text)
     own = node.args
     positional = [*own.posonlyargs, *own.args]
     defaults: list[ast.expr | None] = [None] * (len(positional) - len(own.defaults))
@@ -76,12 +73,22 @@ def signature(package: str, function: str) -> Signature:
             one.arg,
             _hint(one.annotation, module),
             REQUIRED if default is None else _value(default, module),
-            next((said[one.arg] for said in described if said.get(one.arg)), ""),
+            said.get(one.arg) or _said_beside(module).get(one.arg, ""),
         )
         for one, default in pairs
     }
     rest = own.kwarg and ast.unparse(own.kwarg.annotation or ast.Constant(None))
     return Signature(text.partition("\n")[0], arguments, rest)
+
+
+@cache
+def _said_beside(module: str) -> dict[str, str]:
+    """What the docstrings of a module say of arguments, which others leave to them."""
+    functions = [one for one in _tree(module).body if isinstance(one, ast.FunctionDef)]
+    found: dict[str, str] = {}
+    for one in functions:
+        found = {**_described(ast.get_docstring(one) or ""), **found}
+    return found
 
 
 @cache
