@@ -28,10 +28,12 @@ from jaxlaw.cli._schemas import schema_of, schemas  # noqa: E402
 
 
 def commands(group=cli.app, before=""):
-    """Every command of the app by its full name."""
-    found = {f"{before}{one.name}": one.callback for one in group.registered_commands}
+    """Every command of the app by its full name; what is hidden is an old name of another."""
+    own = [one for one in group.registered_commands if one.hidden is not True]
+    found = {f"{before}{one.name}": one.callback for one in own}
     for inner in group.registered_groups:
-        found |= commands(inner.typer_instance, f"{before}{inner.name} ")
+        if inner.hidden is not True:
+            found |= commands(inner.typer_instance, f"{before}{inner.name} ")
     return found
 
 
