@@ -222,6 +222,14 @@ class FinalLosses(AnswerTable):
 
     ``table`` has a row each: ``loss_potential``, ``peak``, ``replay``, ``steps``; ``loss_pt``,
     ``loss_cpt`` at the end, ``change_pt``, ``change_cpt`` since the start.
+
+    Example:
+        >>> pt, cpt = (jl.published()[name] for name in ("wang-2025-pt", "wang-2025-cpt"))
+        >>> base = jl.planning.Pretraining(steps=40_000, peak=2e-4)
+        >>> run = jl.planning.ContinualRun(base, steps=10_000, peak=1e-4, warmup=500)
+        >>> table = jl.planning.final_losses(pt, cpt, run, replay=[0, 0.5]).table
+        >>> bool(table["change_pt"].is_monotonic_decreasing)
+        True
     """
 
 
@@ -303,6 +311,13 @@ class OptimalTraining(Answer):
         objective: λ1·loss_pt + λ2·loss_cpt; of ``minimise="changes"`` the same of the changes.
         schedule: rates of the best run.
         minimise: ``losses`` or ``changes``.
+
+    Example:
+        >>> pt, cpt = (jl.published()[name] for name in ("wang-2025-pt", "wang-2025-cpt"))
+        >>> base = jl.planning.Pretraining(steps=40_000, peak=2e-4)
+        >>> run = jl.planning.ContinualRun(base, steps=10_000, peak=1e-4, warmup=500)
+        >>> jl.planning.optimal_training(pt, cpt, run, 0.6, {"replay": (0, 1)}).binding
+        'none: the optimum is inside its ranges'
     """
 
     weight: float
@@ -324,6 +339,14 @@ class TradeoffCurve(AnswerTable):
 
     ``table`` has a row for each ``weight`` (λ1), with the numbers of :class:`OptimalTraining`
     and ``binding``.
+
+    Example:
+        >>> pt, cpt = (jl.published()[name] for name in ("wang-2025-pt", "wang-2025-cpt"))
+        >>> base = jl.planning.Pretraining(steps=40_000, peak=2e-4)
+        >>> run = jl.planning.ContinualRun(base, steps=10_000, peak=1e-4, warmup=500)
+        >>> curve = jl.planning.tradeoff_curve(pt, cpt, run, {"replay": (0, 1)}, (0.2, 0.6))
+        >>> curve.table["binding"][0]
+        'replay at its lowest (0)'
     """
 
 
@@ -566,6 +589,12 @@ class TurningLength(Answer):
         critical_S1: S1 of pre-training from which on the loss without annealing, lower than the
             critical point by then, cannot come back; infinite: it always can; NaN: the base is
             not known.
+
+    Example:
+        >>> base = jl.planning.Pretraining(steps=5_000, peak=2e-4)
+        >>> run = jl.planning.ContinualRun(base, 1, 2e-4, 1.0, replay=0.5, shape="constant")
+        >>> jl.planning.turning_length(jl.published()["wang-2025-pt"], run).pattern
+        'rise and return'
     """
 
     steps: float

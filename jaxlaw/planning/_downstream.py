@@ -77,6 +77,11 @@ class Valuation(Answer):
         checkpoints: data in order: ``Dp``, ``score``, ``predicted`` from the first four,
             ``cross_entropy``; ``disagree`` where that fell while the score fell too.
         draws: parameters of the law on resampled residuals, name → (R,).
+
+    Example:
+        >>> data = {"Dp": [1e9, 4e9, 2e10, 8e10], "score": [10.0, 12.5, 10.1, 9.0]}
+        >>> jl.planning.pretraining_value(data, n_resamples=0).monotone
+        False
     """
 
     advice: str
@@ -437,6 +442,14 @@ class ModelChoice(Answer):
         data: rows that were fitted: ``model``, ``D``, ``loss`` (or ``score``).
         law: name of the law.
         target: quantity that the law predicts.
+
+    Example:
+        >>> sizes = [100.0, 400.0, 1600.0, 6400.0]
+        >>> data = {"model": ["a"] * 4 + ["b"] * 4, "D": sizes * 2}
+        >>> data["loss"] = [1 + 8 / D**0.3 for D in sizes] + [1.4 + 5 / D**0.3 for D in sizes]
+        >>> choice = jl.planning.choose_model(data, at=1e6, n_resamples=0)
+        >>> choice.curves([1e4]).columns.tolist()
+        ['D', 'a', 'b']
     """
 
     chosen: str

@@ -35,6 +35,12 @@ class OutOfDomain(Answer):
         r2, rmse: R² and RMSE of the observed losses.
         table: losses as observed (``loss_pt``, ``loss_cpt``, ``loss_ood``; ``run`` and ``step``
             where they were given) and ``mixture``, what the weights make of them.
+
+    Example:
+        >>> observed = {"loss_pt": [3.2, 3.3, 3.4, 3.3], "loss_cpt": [3.1, 2.9, 2.7, 2.8]}
+        >>> observed["loss_ood"] = [0.3 * a + 0.6 * b for a, b in zip(*observed.values())]
+        >>> round(float(jl.planning.out_of_domain(observed).predict(3.0, 2.0)), 6)
+        2.1
     """
 
     weight_pt: float

@@ -100,6 +100,12 @@ class OptimalSchedule:
             law, in the median; NaN without replicates, and with ``epsilon``.
         replicates: table of a row for each of these: ``loss`` (of this schedule), ``best_loss``,
             ``regret``, ``decay_start``, ``decay_end``.
+
+    Example:
+        >>> law = ("annealing", {"L0": 2.0, "A": 0.5, "alpha": 0.5, "C": 2.0})
+        >>> best = jl.planning.optimal_schedule(law, 200, 0.01, floor=1e-3, shortest_decay=40)
+        >>> best.n_starts, len(best.schedule), list(best.usual)
+        (0, 200, ['wsd', 'linear', 'cosine', 'constant'])
     """
 
     schedule: Schedule
