@@ -1,19 +1,43 @@
-"""Compiled programs: how they are made, on the CPU quickly, and kept in a folder for later."""
+"""Programs: functions compiled for arguments of given shapes, and kept for later processes.
+
+A first fit spends seconds on tracing, lowering and compiling a dozen programs, and none of that
+depends on the data. What is kept in the user's cache folder are therefore the executables
+themselves: a process that finds one neither traces nor lowers. (JAX's own persistent cache keeps
+what the compiler makes, and has to trace and lower to find it: that saves a tenth of the time.)
+
+The key of a program holds all that it is made from: the function and its static arguments by
+name, shapes and types of the others, the source of this package, the versions, the machine and the
+flags. A law that is not jaxlaw's own has no such name; its programs are traced and lowered in
+every process, and the text that comes of it is the key, so that a changed formula never meets an
+old program.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import functools
+import hashlib
+import importlib
+import importlib.metadata
+import inspect
+import logging
 import os
-from collections.abc import Callable, Iterator
+import pickle
+import platform
+import sys
+import weakref
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import jax
-from jax.experimental.compilation_cache import compilation_cache
-from jax.extend.core import get_opaque_trace_state
+import numpy as np
+from jax.experimental import serialize_executable
 
+from jaxlaw import _cache
 from jaxlaw._typed import refuse_forked
+
+_log = logging.getLogger(__name__)
 
 #: XLA's older way to write kernels on the CPU: compiles in 60 % of the time, and what it makes
 #: runs as fast (``benchmarks/first_call.md``). Later versions of jaxlib do not have it.
@@ -24,9 +48,12 @@ QUICK = {"xla_cpu_use_fusion_emitters": False}
 #: it takes a fifth longer.
 UNOPTIMISED = {"xla_backend_optimization_level": 0, "xla_cpu_parallel_codegen_split_count": 1}
 
-#: Memory maps of a process beyond which compiled programs are forgotten. Linux gives a process
-#: 65,530, a program takes some hundreds, and without any left the compiler ends the process.
+#: Memory maps of a process beyond which programs are forgotten. Linux gives a process 65,530, a
+#: program takes some hundreds, and without any left the compiler ends the process.
 MOST_MAPS = 30_000
+
+#: Every program of this process, for :func:`_forget_programs`.
+_programs: weakref.WeakSet[Program] = weakref.WeakSet()
 
 
 def compiled(*, optimised: bool = True, **options: Any) -> Callable[[Callable[..., Any]], Program]:
@@ -36,68 +63,118 @@ def compiled(*, optimised: bool = True, **options: Any) -> Callable[[Callable[..
         optimised: whether the compiler optimises. False is for programs that run once for a fit,
             or for a table, such as those of notes and of uncertainty: they take longer to
             optimise than to run. What runs for every start, draw or step is optimised.
-        **options: options of ``jax.jit``, such as ``static_argnames``.
+        **options: ``static_argnames`` and ``donate_argnums`` of ``jax.jit``.
     """
-    return functools.partial(Program, optimised=optimised, options=options)
+    return functools.partial(Program, optimised=optimised, **options)
 
 
 class Program:
-    """A function and its compiled programs."""
+    """A function, and what it was compiled to for arguments of each shape.
+
+    A call that is a part of another program (some argument is a tracer) goes to ``jax.jit``, and
+    so does one under ``jax.disable_jit`` or JAX's checks for NaN, which need its own path.
+    """
 
     def __init__(
-        self, function: Callable[..., Any], optimised: bool, options: dict[str, Any]
+        self,
+        function: Callable[..., Any],
+        *,
+        optimised: bool = True,
+        static_argnames: str | tuple[str, ...] = (),
+        donate_argnums: tuple[int, ...] = (),
     ) -> None:
         functools.update_wrapper(self, function)
-        self._optimised, self._options = optimised, options
-        self._inside = jax.jit(function, **options)
+        static = (static_argnames,) if isinstance(static_argnames, str) else static_argnames
+        self._options = {"static_argnames": static, "donate_argnums": donate_argnums}
+        self._optimised, self._static = optimised, tuple(static)
+        self._names = tuple(inspect.signature(function).parameters)
+        self._jitted = jax.jit(function, **self._options)
+        self._made: dict[Any, Any] = {}
+        _programs.add(self)
 
-    @functools.cached_property
-    def _outermost(self) -> Any:
-        """The program with options of the compiler, which JAX takes of the outermost one alone."""
-        options = compiler_options(self._optimised)
-        return jax.jit(self.__wrapped__, compiler_options=options, **self._options)
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: Any, **named: Any) -> Any:
         """The function's result."""
         refuse_forked()
-        if get_opaque_trace_state() != _not_tracing():
-            return self._inside(*args, **kwargs)
-        programs = self._cache_size()
-        result = self._outermost(*args, **kwargs)
-        if self._cache_size() > programs and memory_maps() > MOST_MAPS:
-            jax.clear_caches()
-        return result
+        by_name = dict(zip(self._names, args, strict=False)) | named
+        static = {name: by_name[name] for name in self._static if name in by_name}
+        # A compiled program is called without the static arguments it was made for.
+        dynamic = (
+            [value for name, value in zip(self._names, args, strict=False) if name not in static],
+            {name: value for name, value in named.items() if name not in static},
+        )
+        leaves, structure = jax.tree.flatten(dynamic)
+        if _needs_jit(leaves):
+            return self._jitted(*args, **named)
+        key = (tuple(static.items()), structure, tuple(map(_kind, leaves)), _settings())
+        program = self._made.get(key)
+        if program is None:
+            program = self._made[key] = self._load_or_compile(args, named, static, dynamic)
+            if memory_maps() > MOST_MAPS:
+                _forget_programs()
+        return program(*dynamic[0], **dynamic[1])
+
+    def _load_or_compile(self, args: Any, named: Any, static: Any, dynamic: Any) -> Any:
+        wanted = _wanted_options(self._optimised)
+        common = [_surroundings(jax.default_backend()), str(wanted), str(_settings())]
+        lowered = None
+        try:
+            made_of = _described(self.__wrapped__), _described(static)
+            key = "\n".join([*common, *made_of, _described(dynamic, values=False)])
+        except _HasNoName:
+            lowered = self._lowered(args, named)
+            key = "\n".join([*common, str(lowered.out_tree), lowered.as_text()])
+        program = _load(key, _devices(static, jax.tree.leaves(dynamic)))
+        if program is None:
+            program = (lowered or self._lowered(args, named)).compile()
+            _keep(key, program)
+        return program
+
+    def _lowered(self, args: Any, named: Any) -> Any:
+        options = compiler_options(self._optimised) or None
+        return jax.jit(self.__wrapped__, **self._options, compiler_options=options).lower(
+            *args, **named
+        )
 
     def _cache_size(self) -> int:
-        return self._outermost._cache_size()
+        return len(self._made)
 
 
-@functools.cache
-def _not_tracing() -> Any:
-    with jax.core.eval_context():
-        return get_opaque_trace_state()
+def _needs_jit(leaves: list[Any]) -> bool:
+    config = jax.config
+    checks = config.jax_disable_jit or config.jax_debug_nans or config.jax_debug_infs
+    return checks or any(isinstance(leaf, jax.core.Tracer) for leaf in leaves)
 
 
-def memory_maps() -> int:
-    """How many memory maps this process has, where the system tells; 0 elsewhere."""
-    try:
-        return Path("/proc/self/maps").read_bytes().count(b"\n")
-    except OSError:
-        return 0
+def _kind(leaf: Any) -> Any:
+    """What a program depends on in an argument: shape and type, and where it lies."""
+    if isinstance(leaf, jax.Array):
+        return leaf.shape, leaf.dtype, leaf.weak_type, leaf.sharding if leaf.committed else None
+    if isinstance(leaf, np.ndarray | np.generic):
+        return leaf.shape, leaf.dtype
+    return type(leaf)
 
 
-def few_lengths(length: int) -> int:
-    """The next power of two: arrays of few lengths need few programs."""
-    return 2 ** (length - 1).bit_length()
+def _settings() -> tuple[Any, ...]:
+    """Settings of the process, or of a ``with`` block, that change what is compiled."""
+    return (
+        jax.config.jax_enable_x64,
+        jax.config.jax_default_matmul_precision,
+        jax.config.jax_numpy_dtype_promotion,
+        jax.config.jax_default_device,
+    )
 
 
 def compiler_options(optimised: bool = True) -> dict[str, Any]:
-    """Those of ``QUICK`` and ``UNOPTIMISED`` that this backend and version of jaxlib take."""
+    """What the compiler is asked for on the CPU, as far as this version of jaxlib knows it."""
+    wanted = _wanted_options(optimised)
+    known = _known(tuple((QUICK | UNOPTIMISED).items())) if wanted else frozenset()
+    return {name: value for name, value in wanted.items() if name in known}
+
+
+def _wanted_options(optimised: bool) -> dict[str, Any]:
     if jax.default_backend() != "cpu":
         return {}
-    wanted = QUICK if optimised else QUICK | UNOPTIMISED
-    known = _known(tuple((QUICK | UNOPTIMISED).items()))
-    return {name: value for name, value in wanted.items() if name in known}
+    return QUICK if optimised else QUICK | UNOPTIMISED
 
 
 @functools.cache
@@ -109,6 +186,183 @@ def _known(options: tuple[tuple[str, Any], ...]) -> frozenset[str]:
         alone = [_known((option,)) for option in options] if len(options) > 1 else []
         return frozenset().union(*alone)
     return frozenset(dict(options))
+
+
+def _forget_programs() -> None:
+    for program in list(_programs):
+        program._made.clear()
+    jax.clear_caches()
+
+
+def memory_maps() -> int:
+    """How many memory maps this process has; 0 where the system does not tell."""
+    try:
+        return Path("/proc/self/maps").read_bytes().count(b"\n")
+    except OSError:
+        return 0
+
+
+def few_lengths(length: int) -> int:
+    """The next power of two: arrays of few lengths need few programs."""
+    return 2 ** (length - 1).bit_length()
+
+
+def size_class(rows: int) -> int:
+    """The length that tables of so many rows are padded to, so that few programs serve all tables.
+
+    There are four classes between a power of two and the next: a tenth of the rows is added on
+    average, a quarter at most.
+
+    Args:
+        rows: number of rows.
+    """
+    step = max(8, few_lengths(rows) // 8)
+    return -(-rows // step) * step
+
+
+def _load(key: str, devices: list[Any]) -> Any:
+    """The program that an earlier process kept under a key, or None."""
+    content = _cache.read(key) if jax.process_count() == 1 else None
+    if content is None:
+        return None
+    try:
+        payload, trees = pickle.loads(content)  # the folder is one that only the user can write
+        structures = map(jax.tree.structure, trees)
+        return serialize_executable.deserialize_and_load(
+            payload, *structures, execution_devices=devices
+        )
+    except Exception as error:  # whatever is wrong with it, the program can be made anew
+        _log.debug("a kept program in %s cannot be used: %s", _cache.folder(), error)
+        _cache.forget(key)
+        return None
+
+
+def _keep(key: str, program: Any) -> None:
+    """Keep a program, if it can be taken out of this process.
+
+    One that JAX has found in its own persistent cache cannot: on the CPU it loses its functions
+    when it is serialised a second time, which shows only when it is called. Where that cache is
+    on, nothing is kept here.
+    """
+    if jax.process_count() > 1 or jax.config.jax_compilation_cache_dir or _cache.folder() is None:
+        return
+    try:
+        payload, *structures = serialize_executable.serialize(program)
+        trees = [jax.tree.unflatten(tree, range(tree.num_leaves)) for tree in structures]
+        content = pickle.dumps((payload, trees))
+    except Exception as error:  # JAX names no class of error for this
+        _log.debug("a program is not kept: %s", error)
+        return
+    _cache.write(key, content)
+
+
+def _devices(static: Mapping[str, Any], leaves: list[Any]) -> list[Any]:
+    """The devices that a program runs on: a mesh's, its arguments', or the default one."""
+    meshes = [value for value in static.values() if isinstance(value, jax.sharding.Mesh)]
+    if meshes:
+        return list(meshes[0].devices.flat)
+    committed = [leaf for leaf in leaves if isinstance(leaf, jax.Array) and leaf.committed]
+    if committed:
+        return sorted(committed[0].sharding.device_set, key=lambda device: device.id)
+    return [jax.config.jax_default_device or jax.local_devices()[0]]
+
+
+class _HasNoName(Exception):
+    """A value that a program depends on has no name that another process would understand."""
+
+
+def _described(value: Any, values: bool = True) -> str:
+    """A value in words that mean the same in every process; arrays by shape and type.
+
+    Args:
+        value: what a program depends on.
+        values: whether the program depends on the value of a number, or on its type alone.
+
+    Raises:
+        _HasNoName: there are no such words, as for a function that a user wrote.
+    """
+    describe = functools.partial(_described, values=values)
+    if not values and isinstance(value, bool | int | float | complex):
+        return type(value).__name__
+    if value is None or isinstance(value, bool | int | float | complex | str | bytes):
+        return repr(value)
+    if not values and isinstance(value, np.ndarray | np.generic | jax.Array):
+        return str(_kind(value))
+    if isinstance(value, np.generic):
+        return repr(value)
+    if isinstance(value, Mapping):
+        items = sorted((describe(key), describe(item)) for key, item in value.items())
+        return f"{_name_of(type(value))}{items}"
+    if isinstance(value, tuple | list):
+        return f"{_name_of(type(value))}{list(map(describe, value))}"
+    if isinstance(value, set | frozenset):
+        return f"{_name_of(type(value))}{sorted(map(describe, value))}"
+    if isinstance(value, functools.partial):
+        return f"partial{_described((value.func, value.args, value.keywords))}"
+    if isinstance(value, jax.sharding.Mesh):
+        devices = [(device.id, device.device_kind) for device in value.devices.flat]
+        return f"Mesh({value.axis_names}, {value.devices.shape}, {devices})"
+    if inspect.isfunction(value) or inspect.isclass(value) or isinstance(value, Program):
+        return _name_of(value)
+    name = getattr(value, "program_name", None)  # laws have one, if they are jaxlaw's own
+    if isinstance(name, str):
+        return f"{_name_of(type(value))}:{name}"
+    raise _HasNoName(type(value).__name__)
+
+
+@functools.cache
+def _name_of(value: Any) -> str:
+    """Name of a function or class, if it is jaxlaw's or builtin and the name leads back to it."""
+    module, name = value.__module__, value.__qualname__
+    if module == "builtins":
+        return name
+    try:
+        if module.partition(".")[0] != "jaxlaw":
+            raise _HasNoName(name)
+        found: Any = importlib.import_module(module)
+        for part in name.split("."):
+            found = getattr(found, part)
+    except AttributeError:  # it was made inside another function
+        raise _HasNoName(name) from None
+    # The name of a decorated function leads to what the decorator made of it.
+    if found is not value and getattr(found, "__wrapped__", None) is not value:
+        raise _HasNoName(name)
+    return f"{module}.{name}"
+
+
+@functools.cache
+def _surroundings(backend: str) -> str:
+    """What every program depends on besides its function and its arguments."""
+    devices = jax.local_devices(backend=backend)
+    client = devices[0].client
+    parts = {
+        "source": _source(),
+        "versions": [importlib.metadata.version(name) for name in ("jax", "jaxlib", "jaxopt")],
+        "python": sys.version_info[:2],
+        "platform": (client.platform, client.platform_version),
+        "devices": [device.device_kind for device in devices],
+        "machine": (platform.system(), platform.machine(), _processor()),
+        "flags": [os.environ.get(name) for name in ("XLA_FLAGS", "LIBTPU_INIT_ARGS")],
+    }
+    return repr(parts)
+
+
+def _source() -> str:
+    """Digest of this package's source, for whoever changes it without changing its version."""
+    folder, digest = Path(__file__).parent, hashlib.sha256()
+    for path in sorted(folder.rglob("*.py")):
+        digest.update(path.relative_to(folder).as_posix().encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()
+
+
+def _processor() -> str:
+    """What this processor can do: code compiled for another may not run on it."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor()
+    wanted = ("model name", "flags", "Features", "CPU implementer", "CPU part")
+    return "\n".join(sorted({line for line in lines if line.startswith(wanted)}))
 
 
 @contextlib.contextmanager
@@ -129,31 +383,3 @@ def in_float64() -> Iterator[None]:
         jax.transfer_guard("allow"),
     ):
         yield
-
-
-@contextlib.contextmanager
-def programs_in(folder: str | os.PathLike[str] | None) -> Iterator[None]:
-    """Programs compiled inside are kept in a folder, and found there by later processes.
-
-    JAX's own persistent cache, which is a setting of the process, for as long as this lasts;
-    None changes nothing.
-    """
-    if folder is None:
-        yield
-        return
-    wanted = {
-        "jax_compilation_cache_dir": os.fspath(folder),
-        "jax_persistent_cache_min_compile_time_secs": 0.05,  # programs are small, and many
-    }
-    before = {name: getattr(jax.config, name) for name in wanted}
-
-    def put(settings: dict[str, Any]) -> None:
-        for name, value in settings.items():
-            jax.config.update(name, value)
-        compilation_cache.reset_cache()  # it reads its settings once
-
-    put(wanted)
-    try:
-        yield
-    finally:
-        put(before)

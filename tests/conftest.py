@@ -35,20 +35,13 @@ def pytest_configure(config):
     os.environ.setdefault("XLA_FLAGS", UNOPTIMISED_FLAGS)
     worker = hasattr(config, "workerinput")
     if worker or not config.getoption("numprocesses", 0):
-        jax.devices()  # reads the flags, once
+        # The flags are read once, and are a part of what tells kept programs apart.
+        programs._surroundings(jax.default_backend())
         os.environ.pop("XLA_FLAGS")
-    if worker:
-        return
-    if "JAX_COMPILATION_CACHE_DIR" not in os.environ:  # a folder of one's own outlives the run
-        folder = tempfile.TemporaryDirectory(prefix="jaxlaw-programs-")
+    if not worker and "JAXLAW_CACHE" not in os.environ:  # a folder of one's own outlives the run
+        folder = tempfile.TemporaryDirectory(prefix="jaxlaw-cache-")
         config.add_cleanup(folder.cleanup)
-        os.environ["JAX_COMPILATION_CACHE_DIR"] = folder.name
-    os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.05"
-    # JAX writes these programs in place, and says when it meets one half written; processes that
-    # the tests begin are not to say it on a stderr that is looked at.
-    ignored = (f"ignore:Error {what} persistent compilation cache entry:UserWarning"
-               for what in ("reading", "writing"))  # fmt: skip
-    os.environ["PYTHONWARNINGS"] = ",".join(ignored)
+        os.environ["JAXLAW_CACHE"] = folder.name
 
 
 #: Begins a script that Ctrl-C must end, also where the tests run in the background, deaf to it.

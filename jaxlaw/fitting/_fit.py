@@ -23,8 +23,9 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from jaxlaw import laws
+from jaxlaw._cache import kept_in
 from jaxlaw._deprecated import renamed_arguments
-from jaxlaw._jit import in_float64, programs_in
+from jaxlaw._jit import in_float64
 from jaxlaw._typed import Seed, StartCount, checked
 from jaxlaw.data._runs import Observations, Runs, read_runs
 from jaxlaw.errors import DataError
@@ -141,7 +142,7 @@ def fit(
 
 def fit_with(law: Law, runs: Runs, options: FitOptions, strict: bool = False) -> Fit:
     """As :func:`fit`, of runs that are read and options that are checked."""
-    with programs_in(options.compile_cache):
+    with kept_in(options.compile_cache):
         result, binds = _fitted(law, runs, options)
         if binds:
             free = dataclasses.replace(options.within("without-constraint"), starts="sobol")

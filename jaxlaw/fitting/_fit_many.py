@@ -13,7 +13,8 @@ from dataclasses import dataclass
 import jax
 import numpy as np
 
-from jaxlaw._jit import compiled, in_float64, programs_in
+from jaxlaw._cache import kept_in
+from jaxlaw._jit import compiled, in_float64
 from jaxlaw.data._runs import Observations
 from jaxlaw.errors import UsageError
 from jaxlaw.fitting._elementwise import check_elementwise
@@ -105,7 +106,7 @@ def fit_many(
             f"{', '.join(str(v.shape) for v in given.values()) or 'none'}"
         )
     method, work = options.method, options.work()
-    with programs_in(options.compile_cache), in_float64():
+    with kept_in(options.compile_cache), in_float64():
         problem = build_problem(
             law, observations.inputs, observations.target, observations.weight, options,
             method.linear_coefficients,

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxlaw._jit import compiled, few_lengths, in_float64
+from jaxlaw._jit import compiled, few_lengths, in_float64, size_class
 from jaxlaw.fitting._objective import LARGEST_DELTA, Problem
 from jaxlaw.fitting._options import FitOptions
 from jaxlaw.fitting._transform import (
@@ -86,8 +86,12 @@ class FitProblem:
         Returns:
             ``weight`` and ``target``, as far as given, with the rows of the data.
         """
-        given = {"weight": weights, "target": targets}
-        return {name: _as_rows(values) for name, values in given.items() if values is not None}
+        given = {"weight": (weights, 0.0), "target": (targets, None)}
+        return {
+            name: _as_rows(values, fill=fill)
+            for name, (values, fill) in given.items()
+            if values is not None
+        }
 
     def transformed(self, targets: Any) -> Any:
         """Targets in the space of the residuals: their logarithms, or as they are."""
@@ -196,29 +200,49 @@ def build_problem(
     centre = {name: mean for name, mean in means.items() if _may_centre(law, name, options, pinned)}
     low, high = Transform(model, centre, {}).bounds(options.bounds, options.fixed)
     delta = law.delta if options.delta is None else options.delta
-    own = {name: jnp.asarray(_as_rows(values, 0), kind) for name, values in inputs.items()}
+    own = {name: _array(_as_rows(values, 0), kind) for name, values in inputs.items()}
     data = Problem(
         inputs=own,
-        target=jnp.asarray(_as_rows(xp.log(target) if model.residuals == "log" else target), kind),
-        weight=jnp.asarray(_as_rows(weight), kind),
-        low=jnp.asarray(low, kind),
-        high=jnp.asarray(high, kind),
-        delta=jnp.asarray(xp.minimum(delta, LARGEST_DELTA), kind),
-        asymmetry=jnp.asarray(options.asymmetry, kind),
-        context={name: jnp.asarray(value, kind) for name, value in _context(law, own).items()},
-        centre={name: jnp.asarray(mean, kind) for name, mean in centre.items()},
+        target=_array(_as_rows(xp.log(target) if model.residuals == "log" else target), kind),
+        weight=_array(_as_rows(weight, fill=0.0), kind),
+        low=_array(low, kind),
+        high=_array(high, kind),
+        delta=_array(xp.minimum(delta, LARGEST_DELTA), kind),
+        asymmetry=_array(options.asymmetry, kind),
+        context={name: _array(value, kind) for name, value in _context(law, own).items()},
+        centre={name: _array(mean, kind) for name, mean in centre.items()},
     )
     return FitProblem(model, data, options, means, target.shape[-1])
 
 
-def _as_rows(values: Any, axis: int = -1) -> Any:
+def _as_rows(values: Any, axis: int = -1, fill: float | None = None) -> Any:
     """An array with an axis of rows, of the length that the programs are compiled for.
 
     Every such array of a problem, or of many, goes through here: inputs with their rows on the
-    first axis, targets and weights on the last. Rows that are added here have weight 0, and
-    :attr:`FitProblem.n_rows` says where they begin.
+    first axis, targets and weights on the last. The rows that are added repeat the last one, with
+    weight 0, and :attr:`FitProblem.n_rows` says where they begin: tables of nearly the same
+    length then find the same compiled programs. Arrays of JAX are the caller's, of any shape.
+
+    Args:
+        values: array.
+        axis: axis of the rows.
+        fill: value of the rows that are added, in place of the last row's.
     """
-    return values
+    if isinstance(values, Array):
+        return values
+    missing = size_class(values.shape[axis]) - values.shape[axis]
+    widths = [(0, 0)] * values.ndim
+    widths[axis] = (0, missing)
+    if fill is None:
+        return np.pad(values, widths, mode="edge")
+    return np.pad(values, widths, constant_values=fill)
+
+
+def _array(values: Any, kind: Any) -> Array:
+    """An array of JAX. Of numpy's, ``jnp.asarray`` would compile a copy for every shape."""
+    if isinstance(values, Array):
+        return values.astype(kind)
+    return jax.device_put(np.asarray(values, kind))
 
 
 @compiled(optimised=False, static_argnames="law")

@@ -6,6 +6,7 @@ the law; a parameter that a constraint raises is given by its excess.
 
 from __future__ import annotations
 
+import importlib.metadata
 import math
 from collections.abc import Mapping
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from jaxlaw import _cache
 from jaxlaw.errors import UsageError, nearest
 from jaxlaw.fitting._problem import FitProblem
 from jaxlaw.fitting._transform import at_centre
@@ -83,10 +85,7 @@ def sobol(law: Law, count: int, seed: int) -> np.ndarray:
         count: size of the sample; the next power of two is drawn, and its first rows are taken.
         seed: seed of the Sobol sequence.
     """
-    from scipy.stats import qmc  # a third of a second, only where it is needed
-
-    power = max(0, math.ceil(math.log2(max(count, 1))))
-    unit = qmc.Sobol(len(law.parameters), seed=seed).random_base2(power)[:count]
+    unit = _sobol_of_unit_cube(len(law.parameters), count, seed)
     columns = []
     for spec, share in zip(law.parameters, unit.T, strict=True):
         low, high = spec.start
@@ -95,6 +94,24 @@ def sobol(law: Law, count: int, seed: int) -> np.ndarray:
         else:
             columns.append(low + share * (high - low))
     return np.stack(columns, axis=-1)
+
+
+def _sobol_of_unit_cube(dimensions: int, count: int, seed: int) -> np.ndarray:
+    """A scrambled Sobol sample of the unit cube, (count, dimensions).
+
+    Importing scipy.stats takes as long as the rest of a fit whose programs are kept, so that the
+    sample is kept, too.
+    """
+    power = max(0, math.ceil(math.log2(max(count, 1))))
+    version = importlib.metadata.version("scipy")
+    key = f"sobol of scipy {version}: {dimensions} dimensions, 2**{power} points, seed {seed}"
+    kept = _cache.read(key)
+    if kept is None:
+        from scipy.stats import qmc
+
+        kept = qmc.Sobol(dimensions, seed=seed).random_base2(power).tobytes()
+        _cache.write(key, kept)
+    return np.frombuffer(kept).reshape(-1, dimensions)[:count]
 
 
 def from_user(law: Law, given: Any, centre: Mapping[str, float]) -> np.ndarray:

@@ -163,6 +163,14 @@ class Law:
 
     space = renamed_property("space", "residuals")
 
+    @property
+    def program_name(self) -> str | None:
+        """The name that compiled programs go by in other processes; None for a law of a user's.
+
+        Only a law that jaxlaw brings itself is the same wherever that name is heard.
+        """
+        return next((str(key) for key, law in _BUILT_IN.items() if law is self), None)
+
     def __call__(self, params: Mapping[str, Any], **inputs: Any) -> Array:
         """Evaluate the formula.
 

@@ -1,0 +1,166 @@
+"""The user's cache folder: what takes long to make and is the same in every process.
+
+Compiled programs (:mod:`jaxlaw._jit`) and samples of starting points are kept there. Loading a
+program runs it, so the folder and its files must belong to the user, and nobody else may write to
+them: others are not used. The folder is never in the way: one that cannot be written, a file that
+is damaged or of another version, a full disk cost the time of making a thing anew and no more.
+
+``JAXLAW_CACHE`` in the environment names another folder, or is ``off``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import logging
+import os
+import stat
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from jaxlaw.errors import UsageError
+
+_log = logging.getLogger(__name__)
+
+VARIABLE = "JAXLAW_CACHE"
+OFF = ("", "0", "off", "false", "no")
+LARGEST = 2**29  # bytes in the folder; what was used last stays
+_SUFFIX = ".kept"
+_DIGEST = 32  # bytes of the digest at the beginning of a file
+
+#: The folder of :func:`kept_in`: None outside, for the user's own; False for none.
+_chosen: Path | bool | None = None
+
+
+@contextlib.contextmanager
+def kept_in(where: str | os.PathLike[str] | bool | None) -> Iterator[None]:
+    """Use another folder inside the ``with`` block.
+
+    Args:
+        where: folder; False for none; None or True for the one that is in use.
+
+    Raises:
+        UsageError: others than the user can write to the folder.
+    """
+    global _chosen
+    before = _chosen
+    if where is False:
+        _chosen = False
+    elif where is not None and where is not True:
+        _chosen = Path(where)
+        if _chosen.exists() and not _only_the_user_writes(_chosen.stat()):
+            _chosen = before
+            raise UsageError(
+                f"compile_cache={str(where)!r}: others can write to this folder, and programs "
+                f"loaded from it run as you; use a folder of your own, or: chmod go-w {where}"
+            )
+    try:
+        yield
+    finally:
+        _chosen = before
+
+
+def folder() -> Path | None:
+    """The folder in use; None if there is none."""
+    if _chosen is not None:
+        return _chosen if isinstance(_chosen, Path) else None
+    named = os.environ.get(VARIABLE)
+    if named is not None:
+        return None if named.lower() in OFF else Path(named)
+    home = Path(os.path.expanduser("~"))
+    if sys.platform == "win32":
+        base = Path(os.environ.get("LOCALAPPDATA", home / "AppData" / "Local"))
+    elif sys.platform == "darwin":
+        base = home / "Library" / "Caches"
+    else:
+        base = Path(os.environ.get("XDG_CACHE_HOME") or home / ".cache")
+    return base / "jaxlaw"
+
+
+def read(key: str) -> bytes | None:
+    """What is kept under a key; None if that is nothing, or nothing to be trusted."""
+    path = _path(key)
+    if path is None:
+        return None
+    try:
+        with path.open("rb") as file:
+            if not _only_the_user_writes(os.fstat(file.fileno())):
+                return None
+            content = file.read()
+    except OSError:
+        return None
+    if hashlib.sha256(content[_DIGEST:]).digest() != content[:_DIGEST]:
+        forget(key)
+        return None
+    with contextlib.suppress(OSError):
+        os.utime(path)  # what was used last stays longest
+    return content[_DIGEST:]
+
+
+def write(key: str, content: bytes) -> None:
+    """Keep something under a key, if it can be kept."""
+    path = _path(key)
+    if path is None:
+        return
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if not _only_the_user_writes(path.parent.stat()):
+            return
+        # Another process may write the same thing now. Each writes a file of its own and renames
+        # it, so that no reader meets half a file.
+        handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=_SUFFIX)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(hashlib.sha256(content).digest() + content)
+            os.replace(temporary, path)
+        except BaseException:
+            os.unlink(temporary)
+            raise
+        _make_room(path.parent)
+    except OSError as error:
+        _log.debug("the cache folder %s cannot be written: %s", path.parent, error)
+
+
+def forget(key: str) -> None:
+    """Delete what is kept under a key."""
+    path = _path(key)
+    if path is not None:
+        with contextlib.suppress(OSError):
+            path.unlink()
+
+
+def _make_room(within: Path) -> None:
+    """Delete the files that have not been used for longest, beyond the size allowed."""
+    files = []
+    for entry in os.scandir(within):
+        if entry.name.endswith(_SUFFIX):
+            with contextlib.suppress(OSError):  # another process has deleted it
+                files.append((entry.stat().st_mtime_ns, entry.stat().st_size, entry.path))
+    total = 0
+    for _, size, path in sorted(files, reverse=True):
+        total += size
+        if total > LARGEST:
+            with contextlib.suppress(OSError):
+                os.unlink(path)
+
+
+def _path(key: str) -> Path | None:
+    where = folder()
+    try:
+        if where is None or (where.exists() and not _only_the_user_writes(where.stat())):
+            return None
+    except OSError:  # a parent that this user may not enter
+        return None
+    return where / (hashlib.sha256(key.encode()).hexdigest()[:40] + _SUFFIX)
+
+
+def _only_the_user_writes(status: os.stat_result) -> bool:
+    """Whether a folder or file belongs to this user, and nobody else may write to it.
+
+    Windows has no such bits, and keeps a user's own folders to the user by itself.
+    """
+    if not hasattr(os, "geteuid"):
+        return True
+    return status.st_uid == os.geteuid() and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
