@@ -226,12 +226,13 @@ def optimal_schedule(
             rise, let ``peak`` be its last one; a higher peak bounds the re-warm-up.
         shortest_decay: steps that a fall from peak to floor takes at least: no step's fall is
             larger than (peak − floor) / shortest_decay.
-        decay: λ of the areas. It and the next three are left out: as they were for the fit,
-            where it knows (a fit of curves does); else as :meth:`jaxlaw.LossCurves.runs` has them.
-        carry_momentum: whether momentum goes on over the boundary, as for
-            :func:`jaxlaw.phase_areas`.
-        count_warmup: whether rises of a warm-up count, as for :func:`jaxlaw.areas`.
-        epsilon: exponent of the rate that weights momentum (Wang 2025, App. J).
+        decay: decay λ of the areas; left out, that of the fit, or 0.999 where it knows none.
+        carry_momentum: whether momentum goes on over the boundary (:func:`jaxlaw.phase_areas`);
+            left out, as for the fit, or False.
+        count_warmup: whether rises of a warm-up count (:func:`jaxlaw.areas`); left out, as for the
+            fit, or False.
+        epsilon: exponent of the rate that weights momentum (Wang 2025, App. J); left out, as for
+            the fit, or None.
         knots: number of rates that are searched with ``epsilon``, half of them spread over the
             steps, half as λ^(T−t), the memory of S2. Others lie on straight lines between them.
         n_starts: number of starts with ``epsilon``: wsd, linear, cosine and constant, then
