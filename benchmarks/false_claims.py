@@ -14,7 +14,7 @@ import argparse
 import numpy as np
 from scipy import stats
 
-from jaxlaw.validation._ranking import paired_p
+from jaxlaw.validation._comparison import paired_p
 
 FOLDS = 5
 

@@ -13,11 +13,10 @@ import jaxlaw as jl
 from jaxlaw import cli, folds
 from jaxlaw.fitting._objective import metrics
 from jaxlaw.laws import _base as base
-from jaxlaw.validation._contenders import contenders_of
-from jaxlaw.validation._data_sets import data_set
-from jaxlaw.validation._diagnostics import on_frame
-from jaxlaw.validation._ranking import paired_p, rank
-from jaxlaw.validation._scoring import SCORES, score
+from jaxlaw.validation._comparison import paired_p, rank
+from jaxlaw.validation._cross_validate import candidates_of, data_set
+from jaxlaw.validation._scores import SCORES, score
+from jaxlaw.validation._study import frame_notes
 
 # Laws of one input and few points: what is studied here is the study, and programs compile fast.
 # Eight folds or more of 72 points are one program for each law.
@@ -251,7 +250,7 @@ def test_a_fold_that_makes_the_mean_is_named(study, score, bad):
     """By its Huber, or by its R² alone: one fold of 36 below 0 moves a mean of 0.998 by 0.04."""
 
     def far(frame):
-        return [n.message for n in on_frame(frame, study.parameters) if n.code == "far-folds"]
+        return [n.message for n in frame_notes(frame, study.parameters) if n.code == "far-folds"]
 
     frame = study.frame[study.frame["law"] == "twin"]
     assert far(frame) == []
@@ -478,7 +477,7 @@ def test_the_command(tmp_path, monkeypatch, capsys):
 
 
 def prepared(law, runs, design):
-    contenders = contenders_of(law, {"constraint": None}, {})
+    contenders = candidates_of(law, {"constraint": None}, {})
     return data_set(("d",), runs, design, contenders, {}), contenders[0].label
 
 

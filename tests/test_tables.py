@@ -23,7 +23,7 @@ from run_tables import assert_same, assert_says, codes, simple, write_csv
 import jaxlaw as jl
 from jaxlaw.data._runs import read_runs
 from jaxlaw.errors import DataError, JaxlawError, UsageError
-from jaxlaw.validation._data_sets import sources_of
+from jaxlaw.validation._cross_validate import sources_of
 
 QUICK = settings(
     max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]

@@ -10,8 +10,7 @@ from matplotlib.axes import Axes
 
 from jaxlaw.plots._style import BLUE, FAINT, INK, RED, log_axis, new_axes, tidy
 from jaxlaw.validation import Study
-from jaxlaw.validation._scoring import score_text
-from jaxlaw.validation._study import SCORE_NAMES
+from jaxlaw.validation._scores import SCORES, score_text
 
 _FAR = 10.0  # times the best score of a column: as dark as it gets
 
@@ -63,7 +62,7 @@ def score_table(
     ax.set_yticks(range(len(table)), laws, parse_math=False)
     if max(map(len, map(str, table.columns))) * scores.shape[1] > 60:
         plt.setp(ax.get_xticklabels(), rotation=30, ha="right", rotation_mode="anchor")
-    title = f"{SCORE_NAMES.get(metric, metric)} of held-out points, {centre} over folds"
+    title = f"{SCORES.get(metric, metric)} of held-out points, {centre} over folds"
     ax.set_title(f"{title}\ndarker: further behind the best of the column", fontsize="medium",
                  color=INK)  # fmt: skip
     ax.spines[:].set_visible(False)
@@ -116,7 +115,7 @@ def fold_scores(
     ax.set_yticks(range(len(laws)), reversed(laws), parse_math=False)
     ax.set_ylim(-0.6, len(laws) - 0.4)
     log_axis(ax.xaxis, words=False)
-    what = "1 − R²" if metric == "r2" else SCORE_NAMES.get(metric, metric)
+    what = "1 − R²" if metric == "r2" else SCORES.get(metric, metric)
     ax.set_xlabel(f"{what} of held-out points, a dot a fold")
     if frame["extrapolates"].any():
         legend = "● inside the fitted range   ○ beyond it   | median"

@@ -43,7 +43,7 @@ from jaxlaw.reporting._html import (
 from jaxlaw.uncertainty import Bootstrap, Covariance, Profile, covariance
 from jaxlaw.uncertainty._intervals import COLUMNS, check_level, interval_of
 from jaxlaw.validation import Study
-from jaxlaw.validation._scoring import score_text
+from jaxlaw.validation._scores import score_text
 
 _ROWS = 40  # of a plan's table
 _FOLDS = 400  # rows of the table of folds: a study has thousands

@@ -2,25 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import dataclasses
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from jaxlaw import laws as all_laws
 from jaxlaw._deprecated import renamed_arguments
+from jaxlaw._tables import is_table
 from jaxlaw._typed import checked
+from jaxlaw.data._runs import Observations, Runs, read_runs
+from jaxlaw.errors import DataError, UsageError
 from jaxlaw.fitting._checkpoint import folder_name
 from jaxlaw.fitting._diagnostics import at_walls
 from jaxlaw.fitting._fit_many import Refits, fit_many
-from jaxlaw.fitting._options import OLD_NAMES, split_options
+from jaxlaw.fitting._objective import LARGEST_DELTA
+from jaxlaw.fitting._options import (
+    OF_LAW,
+    OLD_NAMES,
+    FitOptions,
+    law_and_options,
+    split_options,
+)
 from jaxlaw.fitting.solvers._status import Status
-from jaxlaw.validation._contenders import Contender, contenders_of, threshold_of
-from jaxlaw.validation._data_sets import DataSet, data_set, sources_of
-from jaxlaw.validation._diagnostics import all_notes
-from jaxlaw.validation._scoring import SCORES, disagreement, score
-from jaxlaw.validation._study import Study
-from jaxlaw.validation.folds import as_design
+from jaxlaw.laws._base import Law
+from jaxlaw.laws._structural_identifiability import inseparable
+from jaxlaw.notes import Note
+from jaxlaw.validation._scores import SCORES, disagreement, score
+from jaxlaw.validation._study import FRAME, PARAMETERS, Study, frame_notes
+from jaxlaw.validation.folds import Design, Folds, as_design
+
+_FEW_VALUES = 3  # of an input in what a fold fits: checked whether they suffice
 
 
 @renamed_arguments(**OLD_NAMES)
@@ -35,16 +51,19 @@ def cross_validate(
     per_law: Mapping[str, Mapping[str, Any]] | None = None,
     **options: Any,
 ) -> Study:
-    """Fit laws on parts of the runs and ask each for the rest.
+    """Fit laws on parts of the runs and score them on the rest.
+
+    All folds of all data sets with the same inputs are fitted by one call for each law, as rows
+    of 0/1 weights: a study of 36 folds compiles no more than one fit does.
 
     Args:
-        laws: a law or its name, a list of them, or a dict of what to call them → law.
+        laws: law or its name, a list of them, or a dict label → law.
         runs: what :func:`jaxlaw.read_runs` takes or returns, or a dict name → such: several
             data sets. A name may be a pair, such as ``("code", "domain")``.
-        folds: a design of :mod:`jaxlaw.folds` or its name (``"leave-p-groups-out:r:2"``), a
+        folds: design of :mod:`jaxlaw.folds` or its name (``"leave-p-groups-out:r:2"``), a
             scikit-learn splitter, or (folds, rows) masks of 0 and 1.
         columns, units: as :func:`jaxlaw.read_runs` takes them.
-        per_law: what a law is called → options of its own, such as
+        per_law: label of a law → options of its own, such as
             ``{"dcpt": {"constraint": "paper"}}``: those of :func:`jaxlaw.fit` that say what is
             fitted.
         **options: options of :func:`jaxlaw.fit` for every law, the same in every fold; the rest
@@ -56,109 +75,123 @@ def cross_validate(
     Raises:
         UsageError: the call makes no sense; the message says what would.
         DataError: the runs cannot carry a law or the folds; names the fold.
+
+    Example:
+        >>> table = jl.simulate.experiment("chinchilla").table
+        >>> folds = jl.folds.hold_out("N", "last", 1 / 4)
+        >>> study = jl.cross_validate(["chinchilla", "kaplan"], table, folds, n_starts=64)
+        >>> study.frame["law"].tolist(), bool(study.frame["extrapolates"].all())
+        (['chinchilla', 'kaplan'], True)
     """
     of_fit, reading = split_options(options)
-    contenders = contenders_of(laws, of_fit, per_law or {})
+    candidates = candidates_of(laws, of_fit, per_law or {})
     reading |= {"columns": columns, "units": units}
-    design, threshold = as_design(folds), threshold_of(contenders)
-    sets = [data_set(n, source, design, contenders, reading) for n, source in sources_of(runs)]
-    frames, parameters, of_work = [], [], {}
-    for contender in contenders:
-        for number, group in enumerate(_sharing_inputs(sets, contender)):
-            search = contender.options.within(folder_name(contender.label), str(number))
-            versions = _versions(group, contender)
-            first = group[0].observations[contender.label]
-            found = fit_many(contender.law, first, **versions, options=search)
-            frames.append(_scored(contender, group, versions, found, threshold))
-            parameters.append(_parameters(contender, group, found))
-            of_work |= dict.fromkeys(found.notes)
+    design, delta = as_design(folds), common_delta(candidates)
+    sets = [data_set(n, source, design, candidates, reading) for n, source in sources_of(runs)]
+    frames, parameters, work_notes = [], [], []
+    for candidate in candidates:
+        for number, group in enumerate(_sharing_inputs(sets, candidate)):
+            search = candidate.options.within(folder_name(candidate.label), str(number))
+            versions = _versions(group, candidate)
+            first = group[0].observations[candidate.label]
+            refits = fit_many(candidate.law, first, **versions, options=search)
+            frames.append(_scored(candidate, group, versions, refits, delta))
+            parameters.append(_parameters(candidate, group, refits))
+            work_notes += refits.notes
     frame, values = _in_order(frames, sets), _in_order(parameters, sets)
+    notes = [
+        *frame_notes(frame, values),
+        *(note for candidate in candidates for note in _notes_of_folds(candidate, sets)),
+        *(note for data in sets for one in data.observations.values() for note in one.notes),
+        *work_notes,
+    ]
     return Study(
         design=design.name,
         laws={
-            c.label: (c.law.name, c.law.constraint and c.law.constraint.name) for c in contenders
+            c.label: (c.law.name, c.law.constraint and c.law.constraint.name) for c in candidates
         },
-        sizes={c.label: len(c.free) for c in contenders},
-        target=sets[0].observations[contenders[0].label].target_name,
-        delta=threshold,
+        sizes={c.label: len(c.free) for c in candidates},
+        target=sets[0].observations[candidates[0].label].target_name,
+        delta=delta,
         frame=frame,
         parameters=values,
-        notes=(*all_notes(frame, values, contenders, sets), *of_work),
+        notes=tuple(dict.fromkeys(notes)),
     )
 
 
-def _sharing_inputs(sets: list[DataSet], contender: Contender) -> list[list[DataSet]]:
+def _sharing_inputs(sets: list[DataSet], candidate: Candidate) -> list[list[DataSet]]:
     """Data sets by their inputs: those that share them differ in targets and weights alone."""
     groups: dict[Any, list[DataSet]] = {}
     for data in sets:
-        inputs = data.observations[contender.label].inputs
+        inputs = data.observations[candidate.label].inputs
         key = tuple(np.asarray(values).tobytes() for values in inputs.values())
         groups.setdefault(key, []).append(data)
     return list(groups.values())
 
 
-def _versions(group: list[DataSet], contender: Contender) -> dict[str, np.ndarray]:
+def _versions(group: list[DataSet], candidate: Candidate) -> dict[str, np.ndarray]:
     """(P, n) weights and targets: the folds of one data set after those of another."""
     weights, targets = [], []
     for data in group:
-        one = data.observations[contender.label]
+        one = data.observations[candidate.label]
         weights.append(data.folds.weights * one.weight)
         targets.append(np.broadcast_to(one.target, data.folds.fitted.shape))
     return {"weights": np.concatenate(weights), "targets": np.concatenate(targets)}
 
 
 def _scored(
-    contender: Contender,
+    candidate: Candidate,
     group: list[DataSet],
     versions: dict[str, np.ndarray],
-    found: Refits,
+    refits: Refits,
     delta: float,
 ) -> pd.DataFrame:
     """One row a data set and fold."""
-    first = group[0].observations[contender.label]
-    predicted = found.predict(**first.inputs)
-    asked = np.concatenate([data.folds.held_out for data in group])
-    own = np.concatenate(
+    first = group[0].observations[candidate.label]
+    predicted = refits.predict(**first.inputs)
+    held_out = np.concatenate([data.folds.held_out for data in group])
+    weights = np.concatenate(
         [
-            np.broadcast_to(data.observations[contender.label].weight, data.folds.fitted.shape)
+            np.broadcast_to(data.observations[candidate.label].weight, data.folds.fitted.shape)
             for data in group
         ]
     )
-    held = score(versions["targets"], predicted, own * asked, delta)
+    test = score(versions["targets"], predicted, weights * held_out, delta)
     train = score(versions["targets"], predicted, versions["weights"], delta)
-    failed = ~np.isfinite(found.objective) | ~np.isfinite(held["huber"])
-    records = {
-        **_names(contender, group),
+    failed = ~np.isfinite(refits.objective) | ~np.isfinite(test["huber"])
+    columns = {
+        **_keys(candidate, group),
         "n_fitted": (versions["weights"] > 0).sum(axis=1),
-        "n_held_out": asked.sum(axis=1),
-        "extrapolates": _extrapolates(first.inputs, versions["weights"] > 0, asked),
-        **{name: np.where(failed, np.nan, held[name]) for name in SCORES},
+        "n_held_out": held_out.sum(axis=1),
+        "extrapolates": _extrapolates(first.inputs, versions["weights"] > 0, held_out),
+        **{name: np.where(failed, np.nan, test[name]) for name in SCORES},
         **{f"train_{name}": np.where(failed, np.nan, train[name]) for name in SCORES},
-        "objective": found.objective,
-        "status": [Status(status).label if status >= 0 else "failed" for status in found.status],
-        "agreement": found.agreement,
-        "spread": disagreement(found, first.inputs, asked),
+        "objective": refits.objective,
+        "status": [Status(code).label if code >= 0 else "failed" for code in refits.status],
+        "agreement": refits.agreement,
+        "spread": disagreement(refits, first.inputs, held_out),
         "failed": failed,
     }
-    return pd.DataFrame(records)
+    return pd.DataFrame(columns, columns=list(FRAME))
 
 
 def _extrapolates(
-    inputs: dict[str, np.ndarray], fitted: np.ndarray, asked: np.ndarray
+    inputs: dict[str, np.ndarray], fitted: np.ndarray, held_out: np.ndarray
 ) -> np.ndarray:
-    """Whether some point asked for lies outside the fitted range of an input, (P,)."""
-    found = np.zeros(len(fitted), bool)
+    """Whether some held-out point lies outside the fitted range of an input, (P,)."""
+    outside = np.zeros(len(fitted), bool)
     for values in inputs.values():
         low = np.where(fitted, values, np.inf).min(axis=1, keepdims=True)
         high = np.where(fitted, values, -np.inf).max(axis=1, keepdims=True)
-        found |= (asked & ((values < low) | (values > high))).any(axis=1)
-    return found
+        outside |= (held_out & ((values < low) | (values > high))).any(axis=1)
+    return outside
 
 
-def _names(contender: Contender, group: list[DataSet]) -> dict[str, Any]:
+def _keys(candidate: Candidate, group: list[DataSet]) -> dict[str, Any]:
+    """The columns that say which fit a row is of."""
     counts = [len(data.folds) for data in group]
     return {
-        "law": contender.label,
+        "law": candidate.label,
         "data": np.repeat([" ".join(data.name) for data in group], counts),
         "corpus": np.repeat([data.name[-1] for data in group], counts),
         "fold": np.concatenate([np.arange(1, count + 1) for count in counts]),
@@ -166,29 +199,227 @@ def _names(contender: Contender, group: list[DataSet]) -> dict[str, Any]:
     }
 
 
-def _parameters(contender: Contender, group: list[DataSet], found: Refits) -> pd.DataFrame:
+def _parameters(candidate: Candidate, group: list[DataSet], refits: Refits) -> pd.DataFrame:
     """One row a data set, fold and parameter; natural values in the law's own units."""
-    names = pd.DataFrame(_names(contender, group))
-    walls = [
-        at_walls(found.problem, at) if np.isfinite(at).all() else {} for at in found.coordinates
+    keys = pd.DataFrame(_keys(candidate, group))
+    bounds = [
+        at_walls(refits.problem, at) if np.isfinite(at).all() else {} for at in refits.coordinates
     ]
     return pd.concat(
-        [
-            names.assign(
-                parameter=name, value=values, at_bound=[wall.get(name, "") for wall in walls]
-            )
-            for name, values in found.params.items()
-        ]
-    )
+        keys.assign(parameter=name, value=values, at_bound=[at.get(name, "") for at in bounds])
+        for name, values in refits.params.items()
+    )[list(PARAMETERS)]
 
 
 def _in_order(frames: list[pd.DataFrame], sets: list[DataSet]) -> pd.DataFrame:
-    """All laws together, data sets in the order they were given."""
+    """All laws together, laws and data sets in the order they were given."""
     whole = pd.concat(frames, ignore_index=True)
-    place = {" ".join(data.name): k for k, data in enumerate(sets)}
-    laws = {law: k for k, law in enumerate(whole["law"].unique())}
-    keys = pd.DataFrame(
-        {"law": whole["law"].map(laws), "data": whole["data"].map(place), "fold": whole["fold"]}
+    given = {"law": whole["law"].unique(), "data": [" ".join(data.name) for data in sets]}
+    order = {name: {label: k for k, label in enumerate(labels)} for name, labels in given.items()}
+    return whole.sort_values(
+        ["law", "data", "fold"], kind="stable", ignore_index=True,
+        key=lambda column: column.map(order[column.name]) if column.name in order else column,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A law of a study: its label there, the law, the options of its fits."""
+
+    label: str
+    law: Law
+    options: FitOptions
+
+    @property
+    def free(self) -> tuple[str, ...]:
+        """Names of the parameters that are fitted."""
+        return self.options.free(self.law)
+
+
+def candidates_of(
+    laws: Any, own: Mapping[str, Any], per_law: Mapping[str, Mapping[str, Any]]
+) -> list[Candidate]:
+    """The laws of a study.
+
+    Args:
+        laws: as :func:`jaxlaw.cross_validate` takes them.
+        own: keywords of every law, as :func:`jaxlaw.fit` takes them.
+        per_law: label → keywords in place of those, of what is fitted.
+
+    Raises:
+        UsageError: a law or an option is unknown, or a law is there twice.
+    """
+    given = laws if isinstance(laws, Mapping) else None
+    if given is None:
+        try:
+            listed = [laws] if isinstance(laws, str | Law) else list(laws)
+        except TypeError:
+            raise UsageError(
+                f"laws is a law, its name, a list or dict of them, not {type(laws).__name__}"
+            ) from None
+        given = {_label(law): law for law in listed}
+        if len(given) != len(listed):
+            raise UsageError("a law is listed twice; give a dict, {'one': law, 'other': law}")
+    if not given:
+        raise UsageError("give a law, or several, to study")
+    for label in per_law:
+        if label not in given:
+            raise UsageError(f"per_law names '{label}', which is not studied: {', '.join(given)}")
+        if unknown := set(per_law[label]) - set(OF_LAW):
+            raise UsageError(
+                f"per_law: '{sorted(unknown)[0]}' is no option of a law; options: "
+                f"{', '.join(OF_LAW)}"
+            )
+    return [
+        Candidate(str(label), *law_and_options(law, **{**own, **per_law.get(label, {})}))
+        for label, law in given.items()
+    ]
+
+
+def _label(law: str | Law) -> str:
+    if isinstance(law, str):
+        return law
+    law = all_laws.get(law)
+    return law.name if law.constraint is None else f"{law.name} ({law.constraint.name})"
+
+
+def common_delta(candidates: list[Candidate]) -> float:
+    """The Huber threshold of the scores: one for all laws, or they could not be compared."""
+    deltas = {c.law.delta if c.options.delta is None else c.options.delta for c in candidates}
+    if len(deltas) > 1:
+        raise UsageError(
+            f"these laws have Huber thresholds of their own ({', '.join(map(str, sorted(deltas)))})"
+            "; pass delta= to compare them by one"
+        )
+    return float(min(deltas.pop(), LARGEST_DELTA))
+
+
+@dataclass(frozen=True, eq=False)
+class DataSet:
+    """One set of runs: its folds, and the observations of the same m rows for each law.
+
+    ``folds`` have one column for each of these rows.
+    """
+
+    name: tuple[str, ...]
+    runs: Runs
+    folds: Folds
+    observations: dict[str, Observations]
+
+
+def sources_of(runs: Any) -> list[tuple[tuple[str, ...] | None, Any]]:
+    """Names and sources of the data sets; None for one that is not named."""
+    kinds = (Runs, str, Path)
+    several = isinstance(runs, Mapping) and all(
+        isinstance(v, kinds) or is_table(v) or hasattr(type(v), "runs") for v in runs.values()
     )
-    order = keys.sort_values(["law", "data", "fold"], kind="stable").index
-    return whole.loc[order].reset_index(drop=True)
+    if not several:
+        return [(None, runs)]
+    if not runs:
+        raise UsageError("there is no data set to study")
+    return [
+        (tuple(map(str, name)) if isinstance(name, tuple) else (str(name),), source)
+        for name, source in runs.items()
+    ]
+
+
+def data_set(
+    name: tuple[str, ...] | None,
+    source: Any,
+    design: Design,
+    candidates: list[Candidate],
+    reading: Mapping[str, Any],
+) -> DataSet:
+    """The rows that are valid for all laws, and their folds.
+
+    Args:
+        name: name of the data set; that of its runs if None.
+        source: what :func:`jaxlaw.read_runs` takes or returns.
+        design: design of the folds.
+        candidates: the laws.
+        reading: options for :func:`jaxlaw.read_runs`.
+
+    Raises:
+        DataError: the runs cannot carry a law, or the folds.
+        UsageError: the laws predict different columns.
+    """
+    given = {key: value for key, value in reading.items() if value is not None}
+    runs = source if isinstance(source, Runs) and not given else read_runs(source, **given)
+    name = (runs.corpus or runs.source,) if name is None else name
+    if not runs.table.index.is_unique:
+        runs = dataclasses.replace(runs, table=runs.table.reset_index(drop=True))
+    seen = {c.label: runs.observations(c.law, free=c.free) for c in candidates}
+    targets = {one.columns[one.target_name] for one in seen.values()}
+    if len(targets) > 1:
+        raise UsageError(
+            f"laws of different targets ({', '.join(map(str, sorted(targets)))}) have no scores "
+            "that could be compared; study them apart"
+        )
+    usable = np.ones(len(runs.table), bool)
+    for one in seen.values():
+        usable &= runs.table.index.isin(one.rows[one.weight > 0])
+    if not usable.any():
+        raise DataError(f"{runs.source}: no row is valid for all of these laws")
+    table = runs.table.copy(deep=False)
+    for one in reversed(seen.values()):
+        for column, values in one.inputs.items():  # the share asked for, and no thousands
+            table[column] = pd.Series(values / one.scale[column], one.rows).reindex(table.index)
+    folds = design.split(dataclasses.replace(runs, table=table), usable)
+    folds = dataclasses.replace(
+        folds, fitted=folds.fitted[:, usable], held_out=folds.held_out[:, usable]
+    )
+    labels = runs.table.index[usable]
+    same = {label: _rows(one, labels) for label, one in seen.items()}
+    found = DataSet(name, runs, folds, same)
+    _check_sizes(found, candidates)
+    return found
+
+
+def _rows(observations: Observations, labels: pd.Index) -> Observations:
+    """The observations of these rows, in their order."""
+    at = pd.Index(observations.rows).get_indexer(labels)
+    return dataclasses.replace(
+        observations,
+        inputs={name: values[at] for name, values in observations.inputs.items()},
+        target=observations.target[at],
+        weight=observations.weight[at],
+        rows=observations.rows[at],
+        positions=observations.positions[at],
+    )
+
+
+def _check_sizes(data: DataSet, candidates: list[Candidate]) -> None:
+    fitted = data.folds.fitted.sum(axis=1)
+    least = int(fitted.argmin())
+    for candidate in candidates:
+        if fitted[least] < len(candidate.free):
+            raise DataError(
+                f"{data.runs.source}: fold '{data.folds.labels[least]}' leaves "
+                f"{fitted[least]} rows to fit, which cannot determine the {len(candidate.free)} "
+                f"parameters of law {candidate.label}; hold out less, or take a smaller law"
+            )
+
+
+def _notes_of_folds(candidate: Candidate, sets: list[DataSet]) -> Iterator[Note]:
+    """Folds that fit too few values of an input to tell the law's parameters apart."""
+    found: dict[tuple[str, int, tuple[str, ...]], list[str]] = {}
+    for data in sets:
+        inputs = data.observations[candidate.label].inputs
+        for spec in candidate.law.inputs:
+            for label, mask in zip(data.folds.labels, data.folds.fitted, strict=True):
+                values = np.unique(inputs[spec.name][mask])
+                if len(values) > _FEW_VALUES:
+                    continue
+                held = (len(values),) if spec.domain == "positive" else tuple(values)
+                mixed = inseparable(candidate.law, spec.name, held, candidate.free)
+                if mixed:
+                    found.setdefault((spec.name, len(values), mixed), []).append(label)
+    for (name, count, mixed), labels in found.items():
+        distinct = dict.fromkeys(labels)
+        more = f" and {len(distinct) - 1} more" if len(distinct) > 1 else ""
+        message = (
+            f"{candidate.label}: with {next(iter(distinct))}{more}, {name} has {count} "
+            f"value{'s' if count > 1 else ''} left to fit, so {', '.join(mixed)} cannot be told "
+            f"apart: predictions for another {name} rest on where the search ended"
+        )
+        yield Note("fold-few-values", "warning", message)

@@ -1,8 +1,9 @@
-"""What a study gives back: scores of every fold, tables, a ranking, files."""
+"""The result of a cross-validation: scores of every fold, tables, a ranking, notes, files."""
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -14,33 +15,49 @@ import pandas as pd
 from jaxlaw import _json as records
 from jaxlaw._conditions import rows_where
 from jaxlaw.errors import DataError, UsageError
+from jaxlaw.fitting._diagnostics import FEW
 from jaxlaw.notes import Note
-from jaxlaw.validation._diagnostics import FROM_FRAME, on_frame
-from jaxlaw.validation._ranking import rank
-from jaxlaw.validation._scoring import score_text
+from jaxlaw.validation._comparison import rank
+from jaxlaw.validation._scores import SCORES, score_text
 
 SCHEMA = 2
 _WIDE = 80  # columns of a page
-#: What tables and figures call the scores.
-SCORE_NAMES = {
-    "huber": "Huber",
-    "mean_huber": "mean Huber",
-    "huber_linear": "Huber (linear)",
-    "mean_huber_linear": "mean Huber (linear)",
-    "r2": "R²",
-    "rmse": "RMSE",
+#: Columns that say which fit a row of :attr:`Study.frame` or :attr:`Study.parameters` is of.
+KEYS = {"law": str, "data": str, "corpus": str, "fold": int, "held_out": str}
+#: Columns of :attr:`Study.frame`, in order, with the kind of their values.
+FRAME = {
+    **KEYS,
+    "n_fitted": int,
+    "n_held_out": int,
+    "extrapolates": bool,
+    **dict.fromkeys(SCORES, float),
+    **{f"train_{name}": float for name in SCORES},
+    "objective": float,
+    "status": str,
+    "agreement": float,
+    "spread": float,
+    "failed": bool,
 }
+#: Columns of :attr:`Study.parameters`.
+PARAMETERS = {**KEYS, "parameter": str, "value": float, "at_bound": str}
+#: Codes of the notes that the frame alone decides, which :meth:`Study.only` makes anew.
+_FRAME_CODES = frozenset(
+    "folds-failed not-converged few-starts-agree undetermined at-bound far-folds "
+    "constant-held-out one-fold".split()
+)
+SPREAD = 1e-3  # relative difference of predictions that agreeing starts should not have
+FAR = 100  # times the median Huber: such a fold makes the mean
 
 
 @dataclass(frozen=True, eq=False)
 class Study:
-    """Laws fitted on parts of the runs and asked for the rest.
+    """Laws fitted on parts of the runs and scored on the rest.
 
     Attributes:
-        design: name of the folds.
-        laws: what a law is called here → (its name, its constraint or None).
-        sizes: what a law is called here → number of fitted parameters.
-        target: what is predicted.
+        design: name of the fold design.
+        laws: label of a law → (its name, its constraint or None).
+        sizes: label of a law → number of fitted parameters.
+        target: name of what is predicted.
         delta: Huber threshold of the scores.
         frame: one row a law, data set and fold: ``law``, ``data``, ``corpus`` (the last part of
             the data set's name), ``fold``, ``held_out``, ``n_fitted``, ``n_held_out``; on the
@@ -53,8 +70,16 @@ class Study:
             (largest relative difference of held-out predictions between starts that agree on
             the objective), ``failed`` (no finite fit or prediction; its scores are NaN).
         parameters: one row a law, data set, fold and ``parameter``; ``value`` is natural, in
-            the law's own units, ``at_bound`` says at which end of its range it is, if it is.
+            the law's own units, ``at_bound`` says at which bound of its range it is, if it is.
         notes: what to know before relying on the numbers.
+
+    Example:
+        >>> table = jl.simulate.experiment("chinchilla").table
+        >>> study = jl.cross_validate(["chinchilla", "kaplan"], table, "k-fold:3", n_starts=64)
+        >>> study.n_folds, study.n_failed
+        (3, 0)
+        >>> study.ranking()["verdict"].to_dict()
+        {'chinchilla': 'best', 'kaplan': 'worse'}
     """
 
     design: str
@@ -80,11 +105,17 @@ class Study:
         """The study of some folds, data sets or laws.
 
         Args:
-            where: a condition on the columns of the frame, such as ``"not extrapolates"``, as
+            where: condition on the columns of the frame, such as ``"not extrapolates"``, as
                 :func:`jaxlaw.read_runs` has them; or an (n,) boolean mask of its rows.
 
         Raises:
             UsageError: it is no condition, or keeps nothing.
+
+        Example:
+            >>> table = jl.simulate.experiment("chinchilla").table
+            >>> study = jl.cross_validate("chinchilla", table, "k-fold:3", n_starts=64)
+            >>> len(study.only("fold < 3").frame)
+            2
         """
         if isinstance(where, str):
             keep = rows_where(where, dict(self.frame.items()), "the frame")
@@ -100,8 +131,8 @@ class Study:
         kept = kept[list(self.parameters.columns)]
         laws = {label: law for label, law in self.laws.items() if label in set(frame["law"])}
         frame = frame.reset_index(drop=True)
-        others = (note for note in self.notes if note.code not in FROM_FRAME)
-        notes = (*on_frame(frame, kept), *others)
+        others = (note for note in self.notes if note.code not in _FRAME_CODES)
+        notes = (*frame_notes(frame, kept), *others)
         return dataclasses.replace(self, frame=frame, parameters=kept, laws=laws, notes=notes)
 
     def table(
@@ -118,13 +149,22 @@ class Study:
         ``mean_huber``, the loss per point.
 
         Args:
-            metrics: columns of the frame.
-            average: over all data sets of a corpus (the last part of their names), as in tables
-                1–4; otherwise a column for each, as in tables 14–21.
+            metrics: names of columns of the frame.
+            average: whether scores are averaged over all data sets of a corpus (the last part
+                of their names), as in tables 1–4; otherwise a column for each, as in tables 14–21.
             centre: ``"mean"`` as in the paper, or ``"median"``, which no single fold decides.
 
         Returns:
             One row a law; columns (metric, data set) and ``("parameters", "")``.
+
+        Raises:
+            UsageError: no such metric or centre.
+
+        Example:
+            >>> table = jl.simulate.experiment("chinchilla").table
+            >>> study = jl.cross_validate("chinchilla", table, "k-fold:3", n_starts=64)
+            >>> study.table(("r2",)).columns.get_level_values(0).tolist()
+            ['r2', 'parameters']
         """
         for name in metrics:
             if name not in self.frame or self.frame[name].dtype.kind not in "iuf":
@@ -144,7 +184,28 @@ class Study:
     def ranking(self, metric: str = "huber") -> pd.DataFrame:
         """Laws by held-out score, and whether the others are worse by more than noise.
 
-        See :func:`jaxlaw.validation._ranking.rank` for the columns and the test.
+        Each law is compared with the best by a paired t-test of the logarithm of the ratio of
+        their scores, fold by fold, its variance corrected for folds that share points (Nadeau and
+        Bengio 2003) and p-values for several laws (Holm 1979).
+
+        Args:
+            metric: name of a score.
+
+        Returns:
+            One row a law, the best first: ``parameters``; the ``mean`` score; its ``ratio`` to
+            the best law's (above 1 is worse) and the ``p`` of that; ``wins``, the share of folds
+            in which no law's score is better; ``failed`` folds; ``verdict``: ``best``, ``tie``
+            (p of 0.05 or more, or a ratio within 1 %), ``worse``, ``untested`` (one fold),
+            ``failed`` (more often than the best).
+
+        Raises:
+            UsageError: no such score.
+
+        Example:
+            >>> table = jl.simulate.experiment("chinchilla").table
+            >>> study = jl.cross_validate(["chinchilla", "kaplan"], table, "k-fold:3", n_starts=64)
+            >>> list(study.ranking("rmse").index)
+            ['chinchilla', 'kaplan']
         """
         return rank(self.frame, metric, self.sizes)
 
@@ -234,6 +295,105 @@ class Study:
             return cls(**found)
 
 
+def frame_notes(frame: pd.DataFrame, parameters: pd.DataFrame) -> list[Note]:
+    """Notes that the numbers alone decide."""
+    return [
+        *_notes_of_fits(frame),
+        *_notes_of_bounds(parameters),
+        *_notes_of_outliers(frame),
+        *_notes_of_scores(frame),
+    ]
+
+
+def _notes_of_fits(frame: pd.DataFrame) -> Iterator[Note]:
+    for law, rows in frame.groupby("law", sort=False):
+        failed, rest = rows[rows["failed"]], rows[~rows["failed"]]
+        if len(failed):
+            message = (
+                f"{law}: {len(failed)} of {len(rows)} fits failed ({_first(failed)}); they have no "
+                "scores, and means are over the others"
+            )
+            yield Note("folds-failed", "warning", message)
+        short = rest[rest["status"] != "converged"]
+        if len(short):
+            message = f"{law}: {len(short)} of {len(rows)} fits did not converge ({_first(short)})"
+            yield Note("not-converged", "warning", message)
+        lonely = rest[rest["agreement"] < FEW]
+        if len(lonely):
+            message = (
+                f"{law}: in {len(lonely)} of {len(rows)} fits less than {FEW:.0%} of the starts "
+                f"agree ({_first(lonely)}): a better optimum may exist; try more starts (n_starts)"
+            )
+            yield Note("few-starts-agree", "warning", message)
+        loose = rest[rest["spread"] > SPREAD]
+        if len(loose):
+            worst = loose.loc[[loose["spread"].idxmax()]]
+            message = (
+                f"{law}: starts that agree on the objective differ by up to "
+                f"{float(worst['spread'].iloc[0]):.2g} of the loss at held-out points, in "
+                f"{len(loose)} of {len(rows)} fits ({_first(worst)}): what was fitted does not "
+                "determine what was asked"
+            )
+            yield Note("undetermined", "warning", message)
+
+
+def _notes_of_bounds(parameters: pd.DataFrame) -> Iterator[Note]:
+    """Parameters that ended where their range does."""
+    for law, rows in parameters.groupby("law", sort=False):
+        total = len(rows[["data", "fold"]].drop_duplicates())
+        ended = rows[rows["at_bound"] != ""]
+        counts = ended.groupby("parameter", sort=False).size()
+        if len(counts):
+            named = ", ".join(f"{name} in {count}" for name, count in counts.items())
+            message = (
+                f"{law}: of {total} fits, {named} end at an end of the parameter's range "
+                f"({_first(ended)}): its term is not needed, or its optimum lies beyond"
+            )
+            yield Note("at-bound", "warning", message)
+
+
+def _notes_of_outliers(frame: pd.DataFrame) -> Iterator[Note]:
+    """Folds whose score is far from the others', so that they alone make the mean."""
+    for (law, data), rows in frame.groupby(["law", "data"], sort=False):
+        if len(rows) < 3:
+            continue
+        lost = 1 - rows["r2"]
+        typical = {"Huber": rows["huber"].median(), "1 − R²": lost.median()}
+        for name, values in (("Huber", rows["huber"]), ("1 − R²", lost)):
+            far = rows[values > FAR * typical[name]]
+            if far.empty:
+                continue
+            worst = far.loc[[values[far.index].idxmax()]]
+            outside = int(far["extrapolates"].sum())
+            message = (
+                f"{law}, {data}: {len(far)} of {len(rows)} folds make the mean: their {name} is "
+                f"more than {FAR} times the median of {typical[name]:.2g}; the worst is "
+                f"{_first(worst)}, at {float(values[worst.index[0]]):.2g}; "
+                f"{'all' if outside == len(far) else f'{outside} of them'} ask outside the fitted "
+                "range"
+            )
+            yield Note("far-folds", "warning", message)
+            break
+
+
+def _notes_of_scores(frame: pd.DataFrame) -> Iterator[Note]:
+    flat = frame[frame["r2"].isna() & ~frame["failed"]]
+    if len(flat):
+        message = (
+            f"R² has no meaning in {len(flat)} of {len(frame)} fits, whose held-out targets are "
+            f"all equal ({_first(flat)}); it is left out of means"
+        )
+        yield Note("constant-held-out", "info", message)
+    if frame["fold"].max() == 1:
+        message = "one fold: differences between laws are not tested against noise over folds"
+        yield Note("one-fold", "info", message)
+
+
+def _first(rows: pd.DataFrame) -> str:
+    one = rows.iloc[0]
+    return f"{one['data']}, {one['held_out']}" + (", …" if len(rows) > 1 else "")
+
+
 def _pages(table: pd.DataFrame) -> list[str]:
     """One table of all metrics where it fits a page, otherwise one each, data sets as rows."""
     table = table.copy()
@@ -241,7 +401,7 @@ def _pages(table: pd.DataFrame) -> list[str]:
     metrics = list(dict.fromkeys(table.columns.get_level_values(0)))
     for name in metrics:
         table[name] = table[name].map(partial(score_text, name))
-    table = table.rename(columns=SCORE_NAMES, level=0)
+    table = table.rename(columns=SCORES, level=0)
     alone = len(set(table.columns.get_level_values(1))) == 1
     whole = table.droplevel(1, axis=1) if alone else table.copy()
     whole.columns = [c if alone else " ".join(c) for c in whole.columns]
@@ -249,7 +409,7 @@ def _pages(table: pd.DataFrame) -> list[str]:
     if max(map(len, text.splitlines())) <= _WIDE:
         return text.splitlines()
     lines = []
-    for name in (SCORE_NAMES.get(metric, metric) for metric in metrics):
+    for name in (SCORES.get(metric, metric) for metric in metrics):
         lines += [name, *table[name].T.rename_axis(columns=None).to_string().splitlines(), ""]
     return lines[:-1]
 
@@ -279,12 +439,11 @@ def _with_sums(frame: pd.DataFrame) -> pd.DataFrame:
     return frame
 
 
-_WORDS = {"law", "data", "corpus", "held_out", "status", "parameter", "at_bound"}
-
-
 def _table(columns: dict[str, list[Any]]) -> pd.DataFrame:
+    """A table from JSON, in which infinities and NaN are text."""
+
     def restored(name: str, values: list[Any]) -> list[Any]:
-        if name in _WORDS:
+        if (FRAME | PARAMETERS).get(name) is str:
             return values
         return [float(value) if isinstance(value, str) else value for value in values]
 

@@ -1,4 +1,4 @@
-"""How well many predictions do on the points each is asked for."""
+"""Scores of held-out points: Huber losses, R² and RMSE of many predictions at once."""
 
 from __future__ import annotations
 
@@ -9,9 +9,16 @@ import numpy as np
 from jaxlaw.fitting._fit_many import Refits
 from jaxlaw.fitting._objective import huber_losses
 
-#: Huber loss of log residuals and of residuals, summed over the points and per point; R² and root
-#: mean square error in the target.
-SCORES = ("huber", "mean_huber", "huber_linear", "mean_huber_linear", "r2", "rmse")
+#: Name of a score → how tables and figures call it: Huber loss of log residuals and of residuals,
+#: summed over the points and per point; R² and root mean square error in the target.
+SCORES = {
+    "huber": "Huber",
+    "mean_huber": "mean Huber",
+    "huber_linear": "Huber (linear)",
+    "mean_huber_linear": "mean Huber (linear)",
+    "r2": "R²",
+    "rmse": "RMSE",
+}
 _MEMBERS = 8  # agreeing starts whose predictions are compared
 
 
@@ -22,7 +29,7 @@ def score(
 
     Args:
         target, predicted: (P, n).
-        weight: (P, n); points of zero weight do not count.
+        weight: (P, n) weights; points of weight 0 do not count.
         delta: Huber threshold.
 
     Returns:
@@ -37,7 +44,8 @@ def score(
         square = (share * residual**2).sum(axis=1)
         middle = (share * target).sum(axis=1, keepdims=True)
         spread = (share * (target - middle) ** 2).sum(axis=1)
-        low, high = (f(np.where(used, target, fill), axis=1) for f, fill in _ENDS)
+        low = np.where(used, target, np.inf).min(axis=1)
+        high = np.where(used, target, -np.inf).max(axis=1)
         huber = (weight * huber_losses(in_log, delta)).sum(axis=1)
         linear = (weight * huber_losses(residual, delta)).sum(axis=1)
         return {
@@ -50,31 +58,28 @@ def score(
         }
 
 
-_ENDS = ((np.min, np.inf), (np.max, -np.inf))
-
-
-def disagreement(refits: Refits, inputs: dict[str, np.ndarray], asked: np.ndarray) -> np.ndarray:
+def disagreement(refits: Refits, inputs: dict[str, np.ndarray], held_out: np.ndarray) -> np.ndarray:
     """How far predictions differ between starts that agree on the objective, (P,).
 
-    The largest relative difference at the points asked for: what the fitted points leave open.
+    The largest relative difference at the held-out points: what the fitted points leave open.
 
     Args:
-        refits: P versions.
+        refits: fits of P versions.
         inputs: name → (n,) in the law's own units.
-        asked: (P, n) True where a version is asked.
+        held_out: (P, n) True where a version is scored.
     """
     chosen = [
         members[np.linspace(0, len(members) - 1, _MEMBERS).astype(int)]
         for members in refits.agreeing
     ]
     params = refits.problem.params(np.stack(chosen))
-    low, high = np.full(asked.shape, np.inf), np.full(asked.shape, -np.inf)
+    low, high = np.full(held_out.shape, np.inf), np.full(held_out.shape, -np.inf)
     for k in range(_MEMBERS):
         member = {name: values[:, k] for name, values in params.items()}
         predicted = dataclasses.replace(refits, params=member).predict(**inputs)
         low, high = np.fmin(low, predicted), np.fmax(high, predicted)
     with np.errstate(invalid="ignore"):
-        return np.where(asked, (high - low) / np.abs(low + high) * 2, 0.0).max(axis=1)
+        return np.where(held_out, (high - low) / np.abs(low + high) * 2, 0.0).max(axis=1)
 
 
 def score_text(metric: str, value: float) -> str:

@@ -1,7 +1,7 @@
 """Which law is best on held-out points, and whether the others are worse by more than noise.
 
 Laws are compared by ratios of their scores, fold by fold. Scores of folds differ by orders of
-magnitude: of their plain differences one fold, that asks for what nobody can know, decides.
+magnitude, and one fold that nobody could predict would decide their plain mean difference.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ import numpy as np
 import pandas as pd
 
 from jaxlaw.errors import UsageError
-from jaxlaw.validation._scoring import SCORES
+from jaxlaw.validation._scores import SCORES
 
-SURE = 0.05  # p below which a difference is no noise
+LEVEL = 0.05  # p below which a difference is no noise
 SAME = 0.01  # scores whose ratio is closer to 1 than this are the same for any use
 
 #: Scores (for R², what it leaves unexplained) below which there is only rounding; of the Huber
@@ -30,8 +30,8 @@ def rank(frame: pd.DataFrame, metric: str, sizes: dict[str, int]) -> pd.DataFram
     adjusted for several laws (Holm 1979).
 
     Args:
-        frame: a study's, one row a law, data set and fold.
-        metric: one of the scores.
+        frame: frame of a study, one row a law, data set and fold.
+        metric: name of a score.
         sizes: law → number of fitted parameters.
 
     Returns:
@@ -68,7 +68,7 @@ def rank(frame: pd.DataFrame, metric: str, sizes: dict[str, int]) -> pd.DataFram
     conditions = {
         "best": ranked.index == best,
         "failed": ranked["failed"] > failed[best],
-        "tie": (np.abs(ranked["ratio"] - 1) <= SAME) | (ranked["p"] >= SURE),
+        "tie": (np.abs(ranked["ratio"] - 1) <= SAME) | (ranked["p"] >= LEVEL),
         "untested": ranked["p"].isna(),
     }
     ranked["verdict"] = np.select(list(conditions.values()), list(conditions), "worse")
