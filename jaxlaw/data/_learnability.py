@@ -19,8 +19,12 @@ from jaxlaw.errors import DataError, UsageError
 from jaxlaw.laws._base import Law
 from jaxlaw.laws.cross_domain import COEFFICIENTS
 
-# Thousands of steps after which a coefficient needs the loss; k1 may be of the start as well.
+# Thousands of steps whose loss a coefficient needs; k1 may be of the start as well.
 _STEPS = {"k1": (), "k2": (0, 5), "k3": (0, 1, 10, 11)}
+_NOT_POSITIVE = {
+    "k2": "its loss does not fall over the first 5,000 steps",
+    "k3": "the fall of its loss does not slacken",
+}
 
 
 @checked
@@ -34,19 +38,25 @@ def learnability_coefficients(
     cancel within the sum of k3: it is (ΔL_10 − ΔL_0)/10.
 
     Args:
-        curves: file, DataFrame or dict with columns ``step`` (updates done) and ``loss``.
-        by: the column that names the domain; None: all rows are of one domain.
-        law: which coefficients are needed: dcpt-cross needs k1 and k2, dcpt-cross-k4 k3 too.
-        k1_step: 1000 as in App. H, or 0: the main text calls k1 the initial loss.
+        curves: file, DataFrame or dict with columns ``step`` (updates done) and ``loss`` (nats).
+        by: column that names the domain; None: all rows are of one domain.
+        law: law whose coefficients are needed: dcpt-cross needs k1 and k2, dcpt-cross-k4 k3 too.
+        k1_step: step of k1: 1000 as in App. H, or 0, since the main text calls k1 the initial
+            loss.
 
     Returns:
-        A row for each domain, in order of appearance, a column for each coefficient: what a
-        table of runs is merged with, or ``fit.predict`` takes.
+        A row for each domain, in order of appearance, a column for each coefficient: for a merge
+        with a table of runs, or for ``fit.predict``.
 
     Raises:
         DataError: a step is missing or there twice, a loss is no positive number, or a
             coefficient is not positive: the law then has no K for the domain.
         UsageError: the law takes no coefficients, or k1_step is neither 0 nor 1000.
+
+    Example:
+        >>> early = jl.simulate.early_curves(steps=5000)
+        >>> jl.learnability_coefficients(early, by="domain").loc["math"].round(3).to_dict()
+        {'k1': 1.332, 'k2': 0.443}
     """
     law = laws.get(law)
     needed = [name for name in law.input_names if name in COEFFICIENTS]
@@ -54,18 +64,39 @@ def learnability_coefficients(
         raise UsageError(f"law {law.name} takes none of {', '.join(COEFFICIENTS)}; try dcpt-cross")
     if k1_step not in (0, 1000):
         raise UsageError(f"k1_step is 1000 (App. H) or 0 (the initial loss), not {k1_step}")
-    columns = {"step": ", the updates done", "loss": ""}
     labels = {} if by is None else {by: ", which names the domain"}
-    runs = read_columns(curves, columns | labels, texts=labels)
+    runs = read_columns(curves, {"step": ", the updates done", "loss": ""} | labels, texts=labels)
     parts = [("the curve", runs.table)] if by is None else runs.table.groupby(by, sort=False)
-    found = {
-        name: _coefficients(_losses(part, f"{runs.source}: {name}", needed, k1_step), k1_step)
-        for name, part in parts
+    rows = {
+        domain: _coefficients(part, f"{runs.source}: {domain}", needed, k1_step)
+        for domain, part in parts
     }
-    for name, values in found.items():
-        _check_positive(values, needed, f"{runs.source}: {name}")
-    result = pd.DataFrame.from_dict(found, orient="index", columns=[*COEFFICIENTS])[needed]
-    return result.reset_index(drop=True) if by is None else result.rename_axis(by)
+    table = pd.DataFrame.from_dict(rows, orient="index", columns=needed)
+    return table.reset_index(drop=True) if by is None else table.rename_axis(by)
+
+
+def _coefficients(part: pd.DataFrame, what: str, needed: list[str], k1_step: int) -> list[float]:
+    """The coefficients of one domain, in the order of ``needed``."""
+    loss = _losses(part, what, needed, k1_step)
+
+    def fall(start: int, stop: int) -> float:
+        return loss[1000 * start] - loss[1000 * stop]
+
+    formulas = {
+        "k1": lambda: loss[k1_step],
+        "k2": lambda: fall(0, 5),
+        # ΔL_i is minus the fall from i to i + 1 thousand.
+        "k3": lambda: (fall(0, 1) - fall(10, 11)) / 10,
+    }
+    values = [formulas[name]() for name in needed]
+    for name, value in zip(needed, values, strict=True):
+        if not value > 0:
+            raise DataError(
+                f"{what}: {name} is {value:.3g}: {_NOT_POSITIVE[name]}, and K would not be "
+                "positive; take its curve from a run with a larger share of the domain, or leave "
+                "the domain out"
+            )
+    return values
 
 
 def _losses(part: pd.DataFrame, what: str, needed: list[str], k1_step: int) -> dict[int, float]:
@@ -79,38 +110,13 @@ def _losses(part: pd.DataFrame, what: str, needed: list[str], k1_step: int) -> d
             f"there is none after {', '.join(map(str, missing))}. Evaluate there, or give the "
             "losses between evaluations yourself"
         )
-    found = {}
-    for step in wanted:
-        (here,) = np.nonzero(steps == step)
-        if len(here) > 1:
+    loss = {step: losses[np.flatnonzero(steps == step)] for step in wanted}
+    for step, values in loss.items():
+        if len(values) > 1:
             raise DataError(
-                f"{what}: {len(here)} losses after {step} steps; keep one, or say by= which "
+                f"{what}: {len(values)} losses after {step} steps; keep one, or say by= which "
                 "column names the domain"
             )
-        found[step] = float(losses[here[0]])
-        if not 0 < found[step] < np.inf:
-            raise DataError(f"{what}: the loss after {step} steps is {found[step]}")
-    return found
-
-
-def _coefficients(loss: dict[int, float], k1_step: int) -> list[float]:
-    """k1, k2, k3; NaN where the steps are not there."""
-
-    def fall(start: int, end: int) -> float:
-        return loss.get(1000 * start, np.nan) - loss.get(1000 * end, np.nan)
-
-    # ΔL_i is minus the fall from i to i + 1 thousand.
-    return [loss[k1_step], fall(0, 5), (fall(0, 1) - fall(10, 11)) / 10]
-
-
-def _check_positive(values: list[float], needed: list[str], what: str) -> None:
-    for name, value in zip(COEFFICIENTS, values, strict=True):
-        if name in needed and not value > 0:
-            reason = {
-                "k2": "its loss does not fall over the first 5,000 steps",
-                "k3": "the fall of its loss does not slacken",
-            }.get(name, "")
-            raise DataError(
-                f"{what}: {name} is {value:.3g}: {reason}, and K would not be positive; take its "
-                "curve from a run with a larger share of the domain, or leave the domain out"
-            )
+        if not 0 < values[0] < np.inf:
+            raise DataError(f"{what}: the loss after {step} steps is {values[0]}")
+    return {step: float(values[0]) for step, values in loss.items()}
