@@ -14,14 +14,13 @@ import math
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 from uuid import uuid4
 
 from jaxlaw.errors import DataError, JaxlawError, UsageError, nearest_file
-from jaxlaw.notes import Note, Severity
 
 _log = logging.getLogger(__name__)
 
@@ -215,82 +214,3 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         twice = next(name for name in names if names.count(name) > 1)
         raise ValueError(f"key '{twice}' occurs twice")
     return found
-
-
-_NOT_FINITE = ("nan", "inf", "-inf")
-
-
-def number(value: Any, name: str, low: float = -math.inf, *, known: bool = False) -> float:
-    """A number of a record.
-
-    Args:
-        value: int, float, or the text of an infinity or of NaN.
-        name: of the field, for messages.
-        low: the least it may be; NaN passes.
-        known: whether it must be finite.
-
-    Raises:
-        TypeError, ValueError: it is none.
-    """
-    is_text = isinstance(value, str) and value in _NOT_FINITE
-    if isinstance(value, bool) or not (isinstance(value, (int, float)) or is_text):
-        raise TypeError(f"field '{name}' is not a number: {_short(value)}")
-    try:
-        found = float(value)
-    except OverflowError:
-        raise ValueError(f"field '{name}' is too large: {_short(value)}") from None
-    if found < low or (known and not math.isfinite(found)):
-        raise ValueError(f"field '{name}' cannot be {_short(value)}")
-    return found
-
-
-def count(value: Any, name: str) -> int:
-    """A whole number of a record, 0 or more; raises as :func:`number`."""
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**63:
-        raise TypeError(f"field '{name}' is not a number of things: {_short(value)}")
-    return value
-
-
-def text(value: Any, name: str, choices: tuple[str, ...] | None = None) -> str:
-    """Text of a record, one of ``choices`` if given; raises as :func:`number`."""
-    if not isinstance(value, str):
-        raise TypeError(f"field '{name}' is not text: {_short(value)}")
-    if choices is not None and value not in choices:
-        raise ValueError(f"field '{name}' is one of {', '.join(choices)}, not {_short(value)}")
-    return value
-
-
-def fields(value: Any, name: str, needed: Iterable[str], others: bool = False) -> dict[str, Any]:
-    """An object of a record with certain fields, and no others unless told.
-
-    Raises:
-        TypeError, ValueError: it is none, or a field is missing or unknown.
-    """
-    needed = tuple(needed)
-    if not isinstance(value, dict):
-        raise TypeError(f"field '{name}' is no object with named fields: {_short(value)}")
-    for one in needed:
-        if one not in value:
-            raise ValueError(f"field '{name}.{one}' is missing")
-    unknown = [one for one in value if one not in needed]
-    if unknown and not others:
-        raise ValueError(f"field '{name}.{unknown[0]}' is none of {', '.join(needed)}")
-    return value
-
-
-def notes_of(value: Any) -> tuple[Note, ...]:
-    """The notes of a record; raises as :func:`fields`."""
-    if not isinstance(value, list):
-        raise TypeError(f"field 'notes' is no list: {_short(value)}")
-    for note in value:
-        fields(note, "notes", ("code", "severity", "message"))
-        text(note["code"], "notes.code")
-        text(note["severity"], "notes.severity", get_args(Severity))
-        text(note["message"], "notes.message")
-    return tuple(Note(**note) for note in value)
-
-
-def _short(value: Any) -> str:
-    huge = isinstance(value, int) and abs(value) > 1e300
-    shown = "a whole number beyond 1e300" if huge else repr(value)
-    return shown if len(shown) <= 40 else shown[:40] + "…"

@@ -440,6 +440,108 @@ _KINDS: dict[Any, Callable[[Any, Any, str], Any]] = {
 # JSON has no infinities and no NaN: in records they are these texts.
 NOT_FINITE = ("inf", "-inf", "nan")
 
+Finite = Annotated[float, Between(-sys.float_info.max, sys.float_info.max)]
+NotNegative = Annotated[float, Between(0)]
+
+
+def load(value: Any, hint: Any, name: str) -> Any:
+    """A value of a JSON file as a type hint has it: what :func:`jaxlaw._json.plain` wrote.
+
+    Args:
+        value: the parsed JSON.
+        hint: a type hint, as for :func:`schema`; ``int`` is a count, 0 or more. NaN passes every
+            range without an upper limit.
+        name: name of the field, for messages.
+
+    Raises:
+        TypeError, ValueError: it is something else; the message names the field.
+    """
+    origin, members = get_origin(hint), get_args(hint)
+    if origin in (Union, types.UnionType):
+        if value is None and type(None) in members:
+            return None
+        (hint,) = (one for one in members if one is not type(None))
+        return load(value, hint, name)
+    if origin is Annotated:
+        found, limits = load(value, members[0], name), members[1]
+        if not limits.holds(found) and not (found != found and limits.high == math.inf):
+            raise ValueError(f"field '{name}' cannot be {_short(value)}")
+        return found
+    if origin is Literal:
+        if load(value, str, name) not in members:
+            listed = ", ".join(members)
+            raise ValueError(f"field '{name}' is one of {listed}, not {_short(value)}")
+        return value
+    if origin in (dict, Mapping):
+        if not isinstance(value, dict):
+            raise TypeError(f"field '{name}' is no object with named fields: {_short(value)}")
+        return {key: load(one, members[1], f"{name}.{key}") for key, one in value.items()}
+    if origin in (list, tuple, Sequence):
+        if not isinstance(value, list):
+            raise TypeError(f"field '{name}' is no list: {_short(value)}")
+        if origin is tuple and members[-1] is not ...:
+            if len(value) != len(members):
+                raise TypeError(f"field '{name}' is no list of {len(members)}: {_short(value)}")
+        else:
+            members = members[:1] * len(value)
+        return (origin if origin in (list, tuple) else list)(
+            load(one, kind, name) for one, kind in zip(value, members, strict=True)
+        )
+    if dataclasses.is_dataclass(hint):
+        kinds = typing.get_type_hints(hint, include_extras=True)
+        record = only(load(value, dict[str, Any], name), [*kinds], name)
+        return hint(**{key: load(one, kinds[key], f"{name}.{key}") for key, one in record.items()})
+    if hint is Any:
+        return value
+    return _LOADERS[hint](value, name)
+
+
+def only(record: dict[str, Any], names: Sequence[str], field: str) -> dict[str, Any]:
+    """An object of a JSON file, with these names and no others; raises ValueError."""
+    for one in names:
+        if one not in record:
+            raise ValueError(f"field '{field}.{one}' is missing")
+    unknown = [one for one in record if one not in names]
+    if unknown:
+        raise ValueError(f"field '{field}.{unknown[0]}' is none of {', '.join(names)}")
+    return record
+
+
+def _load_number(value: Any, name: str) -> float:
+    is_text = isinstance(value, str) and value in NOT_FINITE
+    if isinstance(value, bool) or not (isinstance(value, int | float) or is_text):
+        raise TypeError(f"field '{name}' is not a number: {_short(value)}")
+    try:
+        return float(value)
+    except OverflowError:
+        raise ValueError(f"field '{name}' is too large: {_short(value)}") from None
+
+
+def _load_count(value: Any, name: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < _LARGEST:
+        raise TypeError(f"field '{name}' is not a number of things: {_short(value)}")
+    return value
+
+
+def _load_text(value: Any, name: str) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"field '{name}' is not text: {_short(value)}")
+    return value
+
+
+def _load_truth(value: Any, name: str) -> bool:
+    if not isinstance(value, bool):
+        raise TypeError(f"field '{name}' is not true or false: {_short(value)}")
+    return value
+
+
+_LOADERS: dict[Any, Callable[[Any, str], Any]] = {
+    float: _load_number,
+    int: _load_count,
+    str: _load_text,
+    bool: _load_truth,
+}
+
 
 def schema(hint: Any) -> dict[str, Any]:
     """The JSON Schema of what a type hint describes, as :func:`jaxlaw._json.plain` writes it.

@@ -79,7 +79,7 @@ def test_the_fit_may_come_through_a_pipe_but_not_from_a_paper(command, files):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ((*AT,), "say how many runs to choose (-n) or what they may cost (--budget)"),
+        ((*AT,), "say how many runs to choose (--runs) or what they may cost (--budget)"),
         (("-n", 2), "criterion 'c' needs --at"),
         ((*AT, "-n", 2, "--cost", "price"), "the candidates have no column price"),
         ((*AT, "-n", 2, "--group", "run"), "the candidates have no column run"),

@@ -1,11 +1,14 @@
 """The walker over type hints: what it accepts, and how it says what it does not."""
 
-from typing import Annotated
+import json
+from dataclasses import asdict
+from typing import Annotated, Any, Literal, NotRequired
 
 import pytest
 
-from jaxlaw import UsageError
-from jaxlaw._typed import Between, ConfidenceLevel, checked
+from jaxlaw import Note, UsageError
+from jaxlaw._json import plain
+from jaxlaw._typed import Between, ConfidenceLevel, Finite, checked, load, only, schema
 
 
 @checked
@@ -36,3 +39,54 @@ def test_an_error_carries_the_argument_and_its_value():
         plan(1, counts=[3])
     assert (caught.value.argument, caught.value.value) == ("counts", 3)
     assert "counts[0] is 3; it must be text" in str(caught.value)
+
+
+INF = float("inf")
+#: Type hint → values that it describes, and JSON that is none, with what is said of it.
+LOADED: list[tuple[Any, list[Any], list[tuple[Any, str]]]] = [
+    (float, [1.5, 3.0, INF, -INF], [("x", "'x.y' is not a number"), (True, "not a number")]),
+    (int, [0, 7], [(-1, "not a number of things"), (1.5, "number of things")]),
+    (str, ["a"], [(1, "'x.y' is not text: 1")]),
+    (bool, [True, False], [(1, "is not true or false")]),
+    (Finite, [2.5], [("inf", "cannot be 'inf'"), ("nan", "cannot be 'nan'")]),
+    (Literal["log", "linear"], ["log"], [("ln", "'x.y' is one of log, linear, not 'ln'")]),
+    (dict[str, float], [{"a": 1.0}, {}], [([], "no object"), ({"a": "b"}, "'x.y.a' is not a num")]),
+    (tuple[float, float], [(1.0, INF)], [([1], "is no list of 2"), ({}, "is no list")]),
+    (tuple[int, ...], [(1, 2), ()], [([1, "a"], "not a number of things")]),
+    (str | None, [None, "a"], [(2, "is not text")]),
+    (
+        tuple[Note, ...],
+        [(Note("at-bound", "info", "m"),)],
+        [
+            ([{"code": "a", "severity": "bad", "message": ""}], "severity' is one of info"),
+            ([{"code": "a"}], "severity' is missing"),
+            ([{**asdict(Note("a", "info", "m")), "more": 1}], "more' is none of code"),
+        ],
+    ),
+]
+
+
+@pytest.mark.parametrize(("hint", "good", "bad"), LOADED, ids=[str(one[0]) for one in LOADED])
+def test_json_is_read_by_the_hint_that_its_schema_describes(hint, good, bad):
+    """One walker says what a file may hold, and which JSON that is: the two must agree."""
+    jsonschema = pytest.importorskip("jsonschema")
+    described = schema(hint)
+    for value in good:
+        written = asdict(value[0]) if isinstance(value, tuple) and hint == LOADED[-1][0] else value
+        written = [written] if isinstance(written, dict) and hint == LOADED[-1][0] else written
+        record = json.loads(json.dumps(plain(written), allow_nan=False))
+        jsonschema.validate(record, described)
+        assert load(record, hint, "x.y") == value
+    for record, message in bad:
+        with pytest.raises((TypeError, ValueError), match=message):
+            load(record, hint, "x.y")
+
+
+def test_objects_of_named_fields_have_those_and_no_others():
+    described = schema({"law": str, "r": NotRequired[float]})
+    assert described["required"] == ["law"] and described["additionalProperties"] is False
+    assert only({"a": 1}, ["a"], "f") == {"a": 1}
+    with pytest.raises(ValueError, match="field 'f.b' is missing"):
+        only({"a": 1}, ["a", "b"], "f")
+    with pytest.raises(ValueError, match="field 'f.a' is none of b"):
+        only({"a": 1, "b": 2}, ["b"], "f")

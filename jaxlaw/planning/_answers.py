@@ -15,6 +15,7 @@ import pandas as pd
 
 from jaxlaw import _json as records
 from jaxlaw import laws
+from jaxlaw._typed import load
 from jaxlaw.data._dependence import CODE
 from jaxlaw.errors import UsageError, nearest
 from jaxlaw.fitting._extrapolation import beyond, told
@@ -106,11 +107,10 @@ class Draws:
         """The fit and draws of :meth:`to_dict`; raises as :meth:`load`."""
         with records.whole(source, "bootstrap"):
             draws = {name: np.array(column, float) for name, column in record["draws"].items()}
-            notes, fit = records.notes_of(record["notes"]), record["fit"]
+            notes, fit = load(record["notes"], tuple[Note, ...], "notes"), record["fit"]
             # Files of version 0.1 do not have what follows.
-            kind, groups = records.text(record.get("kind", ""), "kind"), record.get("groups")
-            if groups is not None:
-                groups = tuple(records.text(name, "groups") for name in groups)
+            kind, groups = load(record.get("kind", ""), str, "kind"), record.get("groups")
+            groups = load(groups, tuple[str, ...] | None, "groups")
             degrees = float(record.get("degrees", math.inf))
         return cls(from_dict(fit, source), draws, notes, kind, groups, degrees)
 

@@ -14,6 +14,7 @@ import pandas as pd
 
 from jaxlaw import _json as records
 from jaxlaw._conditions import rows_where
+from jaxlaw._typed import load
 from jaxlaw.errors import DataError, UsageError
 from jaxlaw.fitting._diagnostics import FEW
 from jaxlaw.notes import Note
@@ -290,7 +291,7 @@ class Study:
             found |= {name: _table(found[name]) for name in ("frame", "parameters")}
             if schema < 2:
                 found["frame"] = _with_sums(found["frame"])
-            found["notes"] = records.notes_of(found["notes"])
+            found["notes"] = load(found["notes"], tuple[Note, ...], "notes")
             found["laws"] = {label: tuple(law) for label, law in found["laws"].items()}
             return cls(**found)
 
