@@ -221,23 +221,23 @@ class Work:
             _write(self._file(stage, k), _packed({**result, NAME: self._name(stage, k)}))
 
     def _bar(self, stage: str, lanes: int) -> Any:
-        try:
-            from tqdm.auto import tqdm
-        except ModuleNotFoundError:
-            if self.progress:
-                raise UsageError("a bar needs tqdm: pip install 'jaxlaw[cli]'") from None
-            return _NoBar()
         shown, delay = self.progress, 0.0
         if shown is None:  # short work shows nothing
             terminal = sys.stderr is not None and sys.stderr.isatty()
             shown, delay = terminal or "ipykernel" in sys.modules, 2.0
-        return tqdm(
-            total=lanes, desc=stage, unit=" lanes", unit_scale=True, disable=not shown, delay=delay
-        )
+        if not shown:
+            return _NoBar()
+        try:
+            from tqdm.auto import tqdm  # slow to import
+        except ModuleNotFoundError:
+            if self.progress:
+                raise UsageError("a bar needs tqdm: pip install 'jaxlaw[cli]'") from None
+            return _NoBar()
+        return tqdm(total=lanes, desc=stage, unit=" lanes", unit_scale=True, delay=delay)
 
 
 class _NoBar(contextlib.nullcontext):
-    """Stands in where tqdm is not installed."""
+    """Stands in where no bar is shown."""
 
     def update(self, lanes: int) -> None:
         pass

@@ -220,11 +220,11 @@ def _on_floor(problem: FitProblem, linear: Linearisation) -> list[Note]:
     prediction. What of this the law's own parameters cannot do is held against the residuals,
     those of outliers shortened.
     """
-    from scipy.stats import t as student
-
     law, data = problem.law, problem.on_host
     if not law.with_floor:
         return []
+    from scipy.special import stdtr  # only where it is needed
+
     jacobian, logs, target = linear.jacobian, linear.prediction, data.target
     if problem.model.residuals == "linear":
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -243,7 +243,7 @@ def _on_floor(problem: FitProblem, linear: Linearisation) -> list[Note]:
         return []
     after = max(before - (left @ bend) ** 2 / size, 1e-12 * before)
     certainty = (left @ bend) / np.sqrt(size * after / spare)
-    if student.sf(certainty, spare) > FLOOR or after > NEARLY_ALL**2 * before:
+    if stdtr(spare, -certainty) > FLOOR or after > NEARLY_ALL**2 * before:
         return []
     message = (
         f"the loss levels off as that of law {law.with_floor} does: an irreducible loss, "

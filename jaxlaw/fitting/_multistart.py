@@ -46,7 +46,6 @@ from jaxlaw.fitting._objective import (
 from jaxlaw.fitting._transform import Array, Model
 from jaxlaw.fitting._variable_projection import solved_coordinates
 from jaxlaw.fitting.solvers import POLISH, Solver
-from jaxlaw.fitting.solvers._lbfgs import jaxopt
 from jaxlaw.fitting.solvers._status import Status
 
 CANDIDATES = 4  # distinct optima that L-BFGS polishes
@@ -134,7 +133,6 @@ def find_optima(
         One :class:`Optimum` for each problem.
     """
     work = work or Work()
-    jaxopt()  # imported before there are threads
     if work.folder is not None:
         work.claim(_description(method, task, starts, n_local))
     task = task._replace(problems=jax.tree.map(np.asarray, task.problems))

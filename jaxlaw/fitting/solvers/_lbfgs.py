@@ -244,9 +244,9 @@ def _lbfgs(fun: Any, **options: Any) -> Any:
 
 @cache
 def jaxopt() -> Any:
-    """The package, when a fit needs it: with scipy it is a quarter of the start of a command.
+    """The package, imported when a program that uses it is traced.
 
-    To be called first where no other thread runs: filters of warnings are the process's.
+    With scipy's optimisers it takes as long as all the rest of a fit whose programs are kept.
     """
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="JAXopt is no longer maintained")
