@@ -4,8 +4,8 @@ The grammar is small and closed: what is written is parsed here and compared by 
 nothing in it is ever run as a program, whoever wrote it.
 
     condition   := all ("or" all)*                        also: |
-    all         := one ("and" one)*                       also: &
-    one         := "not" one | comparison                 also: ~
+    all         := negation ("and" negation)*             also: &
+    negation    := "not" negation | comparison            also: ~
     comparison  := value (("==" | "!=" | "<" | "<=" | ">" | ">=") value)*
                  | value ["not"] "in" "[" literal ("," literal)* "]"
     value       := term (("+" | "-") term)*
@@ -49,7 +49,7 @@ _ARITHMETIC = {"+": operator.add, "-": operator.sub, "*": operator.mul, "/": ope
                "%": operator.mod, "**": operator.pow}  # fmt: skip
 _WORDS = {"and", "or", "not", "in"}
 _SAME = {"&": "and", "|": "or", "~": "not"}
-_DEEPEST = 50
+_MAX_DEPTH = 50
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ def rows_where(condition: str, columns: Mapping[Any, Any], source: str) -> np.nd
 
     Args:
         condition: in the grammar above.
-        columns: name → (n,) values; names that are no text cannot be asked for.
+        columns: name → (n,) values; names that are no text cannot be written in a condition.
         source: what the table is called, for messages.
 
     Returns:
@@ -103,11 +103,11 @@ class _Parser:
         self.next = 0
 
     def mask(self) -> np.ndarray:
-        found = self._any()
+        result = self._any()
         token = self._peek()
         if token.kind != "end":
             self._refuse(f"{self._shown(token)} is not expected here", token.at)
-        return self._truth(found)
+        return self._truth(result)
 
     # --- tokens
 
@@ -166,20 +166,20 @@ class _Parser:
         return left
 
     def _all(self) -> _Value:
-        left = self._one()
+        left = self._negation()
         while self._take("and"):
-            right = self._one()
+            right = self._negation()
             left = _Value(pd.Series(self._truth(left) & self._truth(right)), left.at)
         return left
 
-    def _one(self) -> _Value:
+    def _negation(self) -> _Value:
         token = self._take("not")
         if token is None:
             return self._comparison()
         self._deeper(token)
-        found = _Value(pd.Series(~self._truth(self._one())), token.at)
+        result = _Value(pd.Series(~self._truth(self._negation())), token.at)
         self.depth -= 1
-        return found
+        return result
 
     def _comparison(self) -> _Value:
         left = self._value()
@@ -188,8 +188,8 @@ class _Parser:
             before = self.next
             negated = self._take("not")
             if token := self._take("in"):
-                found = self._in(left)
-                masks.append(~found if negated else found)
+                result = self._in(left)
+                masks.append(~result if negated else result)
                 continue
             self.next = before
             if (token := self._take(*_COMPARISONS)) is None:
@@ -204,43 +204,43 @@ class _Parser:
         if opened is None:
             self._refuse("after 'in' comes a list, as in ['fit', 'test']", self._peek().at)
         closing = "]" if opened.value == "[" else ")"
-        found = np.zeros(self.size, bool)
+        result = np.zeros(self.size, bool)
         while not (ended := self._take(closing)):
-            found |= self._compared(_Token("sign", "==", opened.at), left, self._value())
+            result |= self._compared(_Token("sign", "==", opened.at), left, self._value())
             if not self._take(","):
                 ended = self._take(closing)
                 break
         if not ended:
             self._refuse(f"the list has no end: '{closing}'", self._peek().at)
-        return found
+        return result
 
     def _compared(self, sign: _Token, left: _Value, right: _Value) -> np.ndarray:
         left, right = self._as_column(left, right), self._as_column(right, left)
         if not (left.is_column or right.is_column):
             self._refuse("no column is compared here", left.at)
-        for one, other in ((left, right), (right, left)):
-            if one.is_column and pd.api.types.is_numeric_dtype(one.value.dtype):
+        for operand, other in ((left, right), (right, left)):
+            if operand.is_column and pd.api.types.is_numeric_dtype(operand.value.dtype):
                 if isinstance(other.value, str):
                     self._refuse(f"'{other.value}' is text, and the column holds numbers", other.at)
         try:
-            found = _COMPARISONS[sign.value](left.value, right.value)
+            result = _COMPARISONS[sign.value](left.value, right.value)
         except (TypeError, ValueError) as error:
             self._refuse(f"'{sign.value}' does not compare these: {error}", sign.at)
-        return found.to_numpy(dtype=bool, na_value=False)
+        return result.to_numpy(dtype=bool, na_value=False)
 
-    def _as_column(self, one: _Value, other: _Value) -> _Value:
+    def _as_column(self, operand: _Value, other: _Value) -> _Value:
         """A quoted name of a column, compared with what is none, is that column."""
-        named = isinstance(one.value, str) and one.value in self.columns
-        return self._named(one.value, one.at) if named and not other.is_column else one
+        named = isinstance(operand.value, str) and operand.value in self.columns
+        return self._named(operand.value, operand.at) if named and not other.is_column else operand
 
-    def _truth(self, found: _Value) -> np.ndarray:
+    def _truth(self, result: _Value) -> np.ndarray:
         """(n,) mask of a part of a condition."""
-        if isinstance(found.value, bool):
-            return np.full(self.size, found.value)
-        if found.is_column and pd.api.types.is_bool_dtype(found.value.dtype):
-            return found.value.to_numpy(dtype=bool, na_value=False)
-        kind = f"of type {found.value.dtype}" if found.is_column else repr(found.value)
-        self._refuse(f"this is {kind}, not true or false; compare it with a value", found.at)
+        if isinstance(result.value, bool):
+            return np.full(self.size, result.value)
+        if result.is_column and pd.api.types.is_bool_dtype(result.value.dtype):
+            return result.value.to_numpy(dtype=bool, na_value=False)
+        kind = f"of type {result.value.dtype}" if result.is_column else repr(result.value)
+        self._refuse(f"this is {kind}, not true or false; compare it with a value", result.at)
 
     # --- values
 
@@ -259,9 +259,9 @@ class _Parser:
     def _factor(self) -> _Value:
         if sign := self._take("-", "+"):
             self._deeper(sign)
-            found = self._computed(sign, _Value(0, sign.at), self._factor())
+            result = self._computed(sign, _Value(0, sign.at), self._factor())
             self.depth -= 1
-            return found
+            return result
         base = self._atom()
         if sign := self._take("**"):
             self._deeper(sign)
@@ -272,18 +272,18 @@ class _Parser:
     def _computed(self, sign: _Token, left: _Value, right: _Value) -> _Value:
         """Arithmetic in float64: whole numbers of runs overflow int64 (6·N·D)."""
         sides = []
-        for one in (left, right):
-            if one.is_column and not pd.api.types.is_numeric_dtype(one.value.dtype):
-                self._refuse(f"'{sign.value}' needs numbers, and the column holds none", one.at)
-            if isinstance(one.value, str | bool):
-                self._refuse(f"'{sign.value}' needs numbers, not {one.value!r}", one.at)
-            if one.is_column:
-                sides.append(one.value.astype("float64"))
+        for operand in (left, right):
+            if operand.is_column and not pd.api.types.is_numeric_dtype(operand.value.dtype):
+                self._refuse(f"'{sign.value}' needs numbers, and the column holds none", operand.at)
+            if isinstance(operand.value, str | bool):
+                self._refuse(f"'{sign.value}' needs numbers, not {operand.value!r}", operand.at)
+            if operand.is_column:
+                sides.append(operand.value.astype("float64"))
             else:
-                sides.append(np.float64(one.value))
+                sides.append(np.float64(operand.value))
         with np.errstate(all="ignore"):
-            found = _ARITHMETIC[sign.value](*sides)
-        return _Value(found if isinstance(found, pd.Series) else float(found), left.at)
+            result = _ARITHMETIC[sign.value](*sides)
+        return _Value(result if isinstance(result, pd.Series) else float(result), left.at)
 
     def _atom(self) -> _Value:
         token = self._peek()
@@ -301,11 +301,11 @@ class _Parser:
         self.next -= 1
         if opened := self._take("("):
             self._deeper(opened)
-            found = self._any()
+            result = self._any()
             self.depth -= 1
             if not self._take(")"):
                 self._refuse("the parenthesis is not closed", opened.at)
-            return found
+            return result
         self._refuse(
             f"{self._shown(token)} stands where a column, a number or a text should", token.at
         )
@@ -321,7 +321,7 @@ class _Parser:
 
     def _deeper(self, token: _Token) -> None:
         self.depth += 1
-        if self.depth > _DEEPEST:
+        if self.depth > _MAX_DEPTH:
             self._refuse("the condition is nested too deeply", token.at)
 
     def _refuse(self, what: str, at: int) -> NoReturn:

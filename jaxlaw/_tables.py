@@ -1,4 +1,4 @@
-"""A user's table in, whatever it is kept in; a DataFrame that remembers its rows out.
+"""A user's table in any format, as a DataFrame whose index names the user's rows.
 
 CSV, JSON, JSON lines and Parquet files, streams, DataFrames and dicts of arrays. The index of
 the frame is what a user would look a row up by: the line of the file (1-based, the header is
@@ -67,7 +67,7 @@ _FORMATS = "CSV, TSV, JSON, JSON lines or Parquet (CSV, TSV and JSON also gzippe
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """A table as it was given.
+    """A table as the user has it.
 
     Attributes:
         frame: (n, columns) DataFrame, indexed by what its rows are called.
@@ -119,9 +119,9 @@ def is_table(source: Any) -> bool:
         return bool(source) and all(isinstance(record, Mapping) for record in source)
     if isinstance(source, np.ndarray):
         return source.dtype.names is not None
-    # A column of polars or pyarrow knows some of these, too, but has no columns.
-    ways = ("to_pandas", "__arrow_c_stream__")
-    return hasattr(source, "columns") and any(hasattr(source, way) for way in ways)
+    # A column of polars or pyarrow has some of these, too, but no attribute columns.
+    protocols = ("to_pandas", "__arrow_c_stream__")
+    return hasattr(source, "columns") and any(hasattr(source, protocol) for protocol in protocols)
 
 
 def _as_pandas(source: Any, name: str | None) -> pd.DataFrame:
@@ -137,16 +137,16 @@ def _as_pandas(source: Any, name: str | None) -> pd.DataFrame:
     what = type(source).__name__
     try:
         if hasattr(source, "to_pandas"):
-            found = source.to_pandas()
+            frame = source.to_pandas()
         else:
             import pyarrow
 
-            found = pyarrow.table(source).to_pandas()
+            frame = pyarrow.table(source).to_pandas()
     except ImportError:  # polars' to_pandas needs pyarrow, too
         return _from_mapping({column: list(source[column]) for column in source.columns}, what)
-    if not isinstance(found, pd.DataFrame):
+    if not isinstance(frame, pd.DataFrame):
         raise UsageError(f"{what}: to_pandas gives no DataFrame; pass a dict of columns instead")
-    return found
+    return frame
 
 
 def _checked(table: Table) -> Table:
@@ -156,10 +156,10 @@ def _checked(table: Table) -> Table:
         frame.columns = frame.columns.to_flat_index()
     if not len(frame.columns):
         raise DataError(f"{source}: the table has no columns; give a table with a header and rows")
-    twice = [str(column) for column in frame.columns[frame.columns.duplicated()]]
-    if twice:
+    repeated = [str(column) for column in frame.columns[frame.columns.duplicated()]]
+    if repeated:
         raise DataError(
-            f"{source}: column '{twice[0]}' occurs more than once; rename or remove one of them"
+            f"{source}: column '{repeated[0]}' occurs more than once; rename or remove one of them"
         )
     if not len(frame):
         raise DataError(
@@ -243,7 +243,7 @@ def _kind(label: str) -> str:
     return _KINDS.get(suffix, "")
 
 
-def _of_archive(content: bytes, label: str) -> tuple[bytes, str, str]:
+def _from_archive(content: bytes, label: str) -> tuple[bytes, str, str]:
     """The one file of a zip archive, its name for messages, and its kind."""
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
@@ -274,7 +274,7 @@ def _refuse_known(content: bytes, label: str) -> None:
 def _parse(content: bytes | str, label: str, kind: str) -> Table:
     if isinstance(content, bytes):
         if content.startswith(b"PK\x03\x04"):
-            content, label, kind = _of_archive(content, label)
+            content, label, kind = _from_archive(content, label)
         _refuse_known(content, label)
     if not kind:
         head = content[:64] if isinstance(content, bytes) else content[:64].encode()
@@ -421,12 +421,12 @@ def _check_widths(widths: list[int], lines: list[int], label: str, separator: st
 
 def _check_header(header: list[str], label: str, separator: str) -> None:
     names = [cell.strip() for cell in header]
-    twice = [name for name, count in Counter(names).items() if name and count > 1]
-    if twice:
-        places = " and ".join(str(i) for i, name in enumerate(names, 1) if name == twice[0])
+    repeated = [name for name, count in Counter(names).items() if name and count > 1]
+    if repeated:
+        fields = " and ".join(str(i) for i, name in enumerate(names, 1) if name == repeated[0])
         raise DataError(
-            f"{label}: column '{twice[0]}' occurs more than once in the header (fields {places}); "
-            "rename or remove one of them"
+            f"{label}: column '{repeated[0]}' occurs more than once in the header (fields "
+            f"{fields}); rename or remove one of them"
         )
     other = next((mark for mark in ";\t" if mark in names[0]), None)
     if len(names) == 1 and other:

@@ -25,7 +25,7 @@ _ALONG = ("D", "Dp", "S1", "S1_cpt", "S1_pt")
 _STEPS = ("step", "steps")
 CODE = "dependent-rows"
 SURE = 4.0  # standard errors of a correlation that is no chance
-_PAIRS = 10  # successive rows of one run, below which nothing can be said of their correlation
+_PAIRS = 10  # successive rows of one run: fewer do not determine their correlation
 _ALIKE = 0.25  # correlation from which on rows that merely look like checkpoints are called so
 _EACH = 3  # rows each, and groups, of what merely looks like checkpoints
 
@@ -73,10 +73,10 @@ def run_groups(
         order = np.arange(len(table)) if steps is None else np.asarray(table[steps])
     for column in RUN_COLUMNS:
         if column in table:
-            found = _members(table[[column]])
-            if found is not None and 1 < found.max() + 1 < len(table):
+            members = _members(table[[column]])
+            if members is not None and 1 < members.max() + 1 < len(table):
                 name = str(names.get(column, column))
-                return RunGroups((name,), found, np.asarray(order, float), True)
+                return RunGroups((name,), members, np.asarray(order, float), True)
     growing = next((name for name in ("D", "Dp") if name in plain), None)
     if growing is None or len(plain) < 2:
         return None
@@ -84,10 +84,10 @@ def run_groups(
     labels = [name for name in _LABELS if name in table]
     for more in ([], *([label] for label in labels)):
         frame = pd.DataFrame(others | {f" {name}": table[name].to_numpy() for name in more})
-        found = _members(frame)
-        if found is not None and _looks_like_checkpoints(found, plain[growing]):
+        members = _members(frame)
+        if members is not None and _looks_like_checkpoints(members, plain[growing]):
             columns = (*others, *(str(names.get(name, name)) for name in more))
-            return RunGroups(columns, found, plain[growing], False)
+            return RunGroups(columns, members, plain[growing], False)
     return None
 
 
@@ -134,18 +134,18 @@ def dependence_note(runs: RunGroups, left: np.ndarray, smoothed: np.ndarray) -> 
             return None
         shared = ", ".join(runs.columns)
         what = f"{size} rows are {count} groups of equal {shared}, as checkpoints of one run are"
-    one = "run" if runs.named else "group"
+    unit = "run" if runs.named else "group"
     seen = (
-        f"and residuals of one {one} are alike (correlation {within:.2f}, of successive rows "
+        f"and residuals of one {unit} are alike (correlation {within:.2f}, of successive rows "
         f"{successive:.2f})"
         if pairs >= _PAIRS
-        else f"too few to tell whether residuals of one {one} are alike"
+        else f"too few to tell whether residuals of one {unit} are alike"
     )
     names = ",".join(runs.columns)
-    asked = repr(runs.columns[0]) if len(runs.columns) == 1 else repr(list(runs.columns))
+    shown = repr(runs.columns[0]) if len(runs.columns) == 1 else repr(list(runs.columns))
     message = (
         f"{what}, {seen}: as if rows were independent, standard errors and intervals come out too "
-        f"short; pass groups={asked} (--groups {names}) with the runs"
+        f"short; pass groups={shown} (--groups {names}) with the runs"
     )
     return Note(CODE, "warning", message)
 
@@ -160,8 +160,8 @@ def successive_correlation(
     pairs, spread = int(same.sum()), float(np.mean(off**2))
     if not pairs or not spread > 0:
         return 0.0, 0.0, pairs
-    found = float(np.sum(off[1:][same] * off[:-1][same]) / (spread * pairs))
-    return found, found * pairs**0.5, pairs
+    correlation = float(np.sum(off[1:][same] * off[:-1][same]) / (spread * pairs))
+    return correlation, correlation * pairs**0.5, pairs
 
 
 def correlation_within(off: np.ndarray, members: np.ndarray) -> tuple[float, float]:
@@ -171,8 +171,10 @@ def correlation_within(off: np.ndarray, members: np.ndarray) -> tuple[float, flo
     pairs = float(np.sum(sizes * (sizes - 1.0)))
     if not pairs or not spread > 0:
         return 0.0, 0.0
-    found = float((np.sum(np.bincount(members, off) ** 2) - np.sum(off**2)) / (spread * pairs))
-    return found, found * (pairs / 2) ** 0.5
+    correlation = float(
+        (np.sum(np.bincount(members, off) ** 2) - np.sum(off**2)) / (spread * pairs)
+    )
+    return correlation, correlation * (pairs / 2) ** 0.5
 
 
 def unanswered(notes: Any, groups: Any) -> tuple[Note, ...]:

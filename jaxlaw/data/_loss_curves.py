@@ -30,7 +30,7 @@ from jaxlaw.data._run_schedules import (
     optimizer_steps,
     run_schedules_of,
 )
-from jaxlaw.data._runs import Corpus, Runs, read_runs, refuse_rows
+from jaxlaw.data._runs import Corpus, Runs, RunsSource, read_runs, refuse_rows
 from jaxlaw.data.formats import read_format, short_names, with_values
 from jaxlaw.errors import DataError, UsageError, nearest
 from jaxlaw.notes import Note
@@ -41,7 +41,7 @@ _LOSSES = ("loss", "loss_d", "loss_g")
 
 
 @dataclass(frozen=True, eq=False)
-class LossCurves:
+class LossCurves(RunsSource):
     """Loss curves and the schedules of their runs; what :func:`read_loss_curves` returns.
 
     Attributes:

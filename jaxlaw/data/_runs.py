@@ -198,6 +198,21 @@ class Runs:
         )
 
 
+class RunsSource:
+    """Base of data that runs are made from, by options of areas: :class:`jaxlaw.LossCurves`."""
+
+    def runs(
+        self,
+        decay: float = 0.999,
+        *,
+        carry_momentum: bool = False,
+        count_warmup: bool = False,
+        epsilon: float | None = None,
+    ) -> Runs:
+        """The rows as runs."""
+        raise NotImplementedError
+
+
 @dataclass(frozen=True, eq=False)
 class Observations:
     """Checked observations of one law; all arrays numpy, finite, of one length n.
@@ -330,7 +345,7 @@ def read_runs(
         >>> print(*runs.notes)
         [info] filtered: dict: where (loss < 3) keeps 2 of 3 rows
     """
-    if hasattr(type(source), "runs"):  # LossCurves, which are made of Runs
+    if isinstance(source, RunsSource):
         source = source.runs()
     if isinstance(source, Runs):
         options = (columns, units, weight, where, corpus, name, format, values)
@@ -389,8 +404,7 @@ def read_columns(
         UsageError: ``columns`` maps another name.
         DataError: a column is missing, or a cell is no number.
     """
-    unread = where is None and (isinstance(source, Runs) or hasattr(type(source), "runs"))
-    runs = read_runs(source, where=where, name=None if unread or not is_table(source) else name)
+    runs = read_runs(source, where=where, name=name if is_table(source) else None)
     wanted, mapping = [*needed, *optional], dict(columns or {})
     for key in mapping:
         if key not in wanted:
@@ -398,21 +412,21 @@ def read_columns(
                 f"{runs.source} takes the columns {', '.join(map(str, wanted))}, not '{key}'."
                 f"{nearest(str(key), wanted)}"
             )
-    there, options = runs.table.columns, ["columns"] * (columns is not None)
+    present, options = runs.table.columns, ["columns"] * (columns is not None)
     options += ["where"] * (where is not None)
-    found, names = {}, {}
+    values, names = {}, {}
     for key in wanted:
         column = mapping.get(key, key)
-        if column not in there:
+        if column not in present:
             if key in optional and key not in mapping:
                 continue
-            shown, doc = map(runs.user_name, there), needed.get(key, "")
+            shown, doc = map(runs.user_name, present), needed.get(key, "")
             raise missing_column(key, doc, column, shown, runs.source, columns is not None)
         names[key] = runs.user_name(column)
         location = Location(runs.source, runs.word, names[key], key, options)
         series = runs.table[column]
-        found[key] = series.to_numpy() if key in texts else numbers(series, location)
-    table = pd.DataFrame(found, index=runs.table.index)
+        values[key] = series.to_numpy() if key in texts else numbers(series, location)
+    table = pd.DataFrame(values, index=runs.table.index)
     return dataclasses.replace(runs, table=table, columns=names, units={}, weight=None, corpus=None)
 
 

@@ -124,11 +124,11 @@ def _evaluate(law: Law, params: Mapping[str, float], table: pd.DataFrame) -> np.
         return np.asarray(values, float)
 
 
-def _require(kind: str, law: Law, wanted: tuple[str, ...], given: Mapping[str, Any]) -> None:
-    for name in given:
+def _require(kind: str, law: Law, wanted: tuple[str, ...], values: Mapping[str, Any]) -> None:
+    for name in values:
         if name not in wanted:
             raise UsageError(f"law {law.name} has no {kind} '{name}'.{nearest(name, wanted)}")
-    missing = [name for name in wanted if name not in given]
+    missing = [name for name in wanted if name not in values]
     if missing:
         raise UsageError(f"law {law.name} also needs the {kind}s {', '.join(missing)}")
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from jaxlaw._jit import in_float64
-from jaxlaw.data._runs import Observations, Runs, read_runs
+from jaxlaw.data._runs import Observations, Runs, RunsSource, read_runs
 from jaxlaw.errors import UsageError
 from jaxlaw.fitting._diagnostics import at_walls
 from jaxlaw.fitting._fit import fit_with
@@ -97,7 +97,7 @@ def fitted(law: str | Law | FittedLaw, runs: Any, **options: Any) -> Fitted:
     """
     strict = bool(options.pop("strict", False))
     of_fit, reading = split_options(options)
-    if isinstance(law, FittedLaw) and law.area_options is not None and hasattr(type(runs), "runs"):
+    if isinstance(law, FittedLaw) and law.area_options is not None and isinstance(runs, RunsSource):
         runs = runs.runs(**law.area_options)  # curves: areas counted as for the fit, at its λ
     runs = read_runs(runs, **reading)
     if isinstance(law, FittedLaw):

@@ -15,7 +15,7 @@ from jaxlaw import laws as all_laws
 from jaxlaw._deprecated import renamed_arguments
 from jaxlaw._tables import is_table
 from jaxlaw._typed import checked
-from jaxlaw.data._runs import Observations, Runs, read_runs
+from jaxlaw.data._runs import Observations, Runs, RunsSource, read_runs
 from jaxlaw.errors import DataError, UsageError
 from jaxlaw.fitting._checkpoint import folder_name
 from jaxlaw.fitting._diagnostics import at_walls
@@ -311,7 +311,7 @@ def sources_of(runs: Any) -> list[tuple[tuple[str, ...] | None, Any]]:
     """Names and sources of the data sets; None for one that is not named."""
     kinds = (Runs, str, Path)
     several = isinstance(runs, Mapping) and all(
-        isinstance(v, kinds) or is_table(v) or hasattr(type(v), "runs") for v in runs.values()
+        isinstance(v, kinds) or is_table(v) or isinstance(v, RunsSource) for v in runs.values()
     )
     if not several:
         return [(None, runs)]

@@ -1,4 +1,4 @@
-"""The table of formats, and what they share: files found, names made canonical.
+"""The table of formats, and what they share: search for files, canonical names.
 
 A format is a function from files to one DataFrame. It gives columns their canonical name where
 the tool's own says what they are (``learning_rate`` is ``lr``) and keeps all others as they are.
@@ -53,7 +53,7 @@ def read_format(source: Any, name: str) -> Table:
 
     Args:
         source: a file, a folder (searched to its depth) or a list of files.
-        name: of the format.
+        name: name of the format.
 
     Returns:
         A :class:`jaxlaw._tables.Table` with canonical columns where the tool says what they are,
@@ -68,10 +68,11 @@ def read_format(source: Any, name: str) -> Table:
                          f"{nearest(str(name), FORMATS)}")  # fmt: skip
     patterns, reader = FORMATS[name]
     sources = source if isinstance(source, list | tuple) else [source]
-    for one in sources:
-        if not isinstance(one, str | os.PathLike) or str(one) == "-":
-            raise UsageError(f"format '{name}' reads files and folders, not {one!r}")
-    frame = reader([path for one in sources for path in _files(Path(one), name, patterns)])
+    for path in sources:
+        if not isinstance(path, str | os.PathLike) or str(path) == "-":
+            raise UsageError(f"format '{name}' reads files and folders, not {path!r}")
+    files = [file for path in sources for file in _files(Path(path), name, patterns)]
+    frame = reader(files)
     label = os.fspath(sources[0]) if len(sources) == 1 else f"{len(sources)} files"
     frame.index = pd.RangeIndex(1, len(frame) + 1)
     return Table(frame, label, "record")
@@ -83,8 +84,8 @@ def _files(path: Path, name: str, patterns: tuple[str, ...]) -> list[Path]:
             raise UsageError(f"there is no file {path}.{nearest_file(path)}")
         return [path]
     for pattern in patterns:
-        if found := sorted(path.rglob(pattern)):
-            return found
+        if files := sorted(path.rglob(pattern)):
+            return files
     raise DataError(f"{path}: no file of format '{name}' in it; expected {' or '.join(patterns)}")
 
 
@@ -98,8 +99,8 @@ def read_json(path: Path, key: str, kind: type) -> dict[str, Any]:
         record = json.loads(path.read_text("utf-8"))
     except (OSError, ValueError, RecursionError) as error:
         raise DataError(f"{path} is not a JSON file: {error}") from None
-    found = record.get(key) if isinstance(record, dict) else None
-    if not isinstance(found, kind):
+    value = record.get(key) if isinstance(record, dict) else None
+    if not isinstance(value, kind):
         what = {list: "a list", dict: "an object"}[kind]
         raise DataError(f"{path}: key '{key}' should hold {what}, and does not")
     return record
@@ -170,7 +171,7 @@ def joined(logs: Iterable[Log], keys: tuple[str, ...] = ("step",)) -> pd.DataFra
     Raises:
         DataError: two rows of one run and key differ, or only some logs have the keys.
     """
-    logs = _told_apart(list(logs), keys)
+    logs = _same_runs(list(logs), keys)
     names = short_names(log.run for log in logs)
     by_run: dict[str, list[Log]] = {}
     for log in logs:
@@ -197,7 +198,7 @@ def joined(logs: Iterable[Log], keys: tuple[str, ...] = ("step",)) -> pd.DataFra
     return merged.sort_values(by, kind="stable", ignore_index=True) if "step" in keys else merged
 
 
-def _told_apart(logs: list[Log], keys: tuple[str, ...]) -> list[Log]:
+def _same_runs(logs: list[Log], keys: tuple[str, ...]) -> list[Log]:
     """Runs of one name in several folders as one run, where no two folders log the same."""
     folders: dict[str, dict[tuple[str, ...], set[Any]]] = {}
     for log in logs:
@@ -205,14 +206,14 @@ def _told_apart(logs: list[Log], keys: tuple[str, ...]) -> list[Log]:
             continue
         own = folders.setdefault(log.run[-1], {}).setdefault(log.run, set())
         of_rows = keys != ("step",) and set(keys) <= set(log.frame)
-        held = log.frame[list(keys)].itertuples(index=False, name=None) if of_rows else log.frame
-        own |= {one for one in held if one != "step"}
+        entries = log.frame[list(keys)].itertuples(index=False, name=None) if of_rows else log.frame
+        own |= {entry for entry in entries if entry != "step"}
     one_run = {
         name
-        for name, places in folders.items()
-        if sum(map(len, places.values())) == len(set().union(*places.values()))
+        for name, folders_of_run in folders.items()
+        if sum(map(len, folders_of_run.values())) == len(set().union(*folders_of_run.values()))
     }
-    first = {name: next(iter(places)) for name, places in folders.items()}
+    first = {name: next(iter(folders_of_run)) for name, folders_of_run in folders.items()}
     return [
         replace(log, run=first[log.run[-1]]) if log.named and log.run[-1] in one_run else log
         for log in logs
@@ -225,7 +226,7 @@ def _refuse_differences(frame: pd.DataFrame, by: list[str], files: list[Path]) -
         known = frame[frame[column].notna()]
         cells = known[column]
         if cells.dtype == object:  # lists and objects of JSON have no hash
-            cells = cells.map(lambda one: one if isinstance(one, str | int | float) else repr(one))
+            cells = cells.map(lambda x: x if isinstance(x, str | int | float) else repr(x))
         groups = [known[name] for name in by]
         differs = cells != cells.groupby(groups, dropna=False).transform("first")
         if _CLOCK.search(str(column)) or not differs.any():
@@ -250,24 +251,24 @@ def with_values(table: Table, values: Mapping[str, Any] | None) -> Table:
         UsageError: a column of that name is there already, or a run has no value.
     """
     frame = table.frame
-    for name, given in (values or {}).items():
+    for name, value in (values or {}).items():
         if name in frame:
             raise UsageError(f"values: {table.source} has a column '{name}' of its own")
-        if isinstance(given, Mapping):
-            frame = frame.assign(**{name: _of_runs(name, given, table)})
+        if isinstance(value, Mapping):
+            frame = frame.assign(**{name: _of_runs(name, value, table)})
             continue
         try:
-            frame = frame.assign(**{name: float(given)})
+            frame = frame.assign(**{name: float(value)})
         except (TypeError, ValueError):
-            raise UsageError(f"values: {name} is {given!r}; give a number") from None
+            raise UsageError(f"values: {name} is {value!r}; give a number") from None
     return Table(frame, table.source, table.word)
 
 
-def _of_runs(name: str, given: Mapping[str, Any], table: Table) -> list[float]:
+def _of_runs(name: str, values: Mapping[str, Any], table: Table) -> list[float]:
     if "run" not in table.frame:
         raise UsageError(f"values: {name} is given by run, and there is no column run")
     runs = table.frame["run"].astype(str)
-    by_run = {str(run): value for run, value in given.items()}
+    by_run = {str(run): value for run, value in values.items()}
     for run in by_run:
         if run not in set(runs):
             raise UsageError(f"values: there is no run '{run}'.{nearest(run, set(runs))}")

@@ -23,10 +23,10 @@ def read_results(paths: list[Path]) -> pd.DataFrame:
     for path in paths:
         record = read_json(path, "results", dict)
         shots, model, rows = _object(path, record, "n-shot"), _model(path, record), []
-        for task, found in record["results"].items():
-            if not isinstance(found, dict):
+        for task, metrics in record["results"].items():
+            if not isinstance(metrics, dict):
                 raise DataError(f"{path}: key 'results.{task}' should hold its metrics by name")
-            rows.append({**model, "task": task, "n_shot": shots.get(task), **_metrics(found)})
+            rows.append({**model, "task": task, "n_shot": shots.get(task), **_metrics(metrics)})
         if rows:
             files.append((path, model, pd.DataFrame(rows)))
     if not files:
@@ -54,14 +54,14 @@ def _as_folder(name: str | None) -> str | None:
 
 
 def _object(path: Path, record: dict[str, Any], key: str) -> dict[str, Any]:
-    found = record.get(key)
-    if not isinstance(found, dict | None):
+    value = record.get(key)
+    if not isinstance(value, dict | None):
         raise DataError(f"{path}: key '{key}' should hold an object, and does not")
-    return found or {}
+    return value or {}
 
 
 def _model(path: Path, record: dict[str, Any]) -> dict[str, Any]:
-    """What is said of the model; older files have less of it."""
+    """The model's name, arguments and size; older files lack some of them."""
     config = _object(path, record, "config")
     arguments = config.get("model_args")
     if isinstance(arguments, dict):
@@ -75,9 +75,9 @@ def _model(path: Path, record: dict[str, Any]) -> dict[str, Any]:
     return known
 
 
-def _metrics(found: dict[str, Any]) -> dict[str, Any]:
+def _metrics(metrics: dict[str, Any]) -> dict[str, Any]:
     named = {}
-    for name, value in found.items():
+    for name, value in metrics.items():
         metric, _, chosen = name.partition(",")
         if metric not in ("alias", "sample_len", "name") and isinstance(value, int | float | str):
             # A standard error that cannot be had is the text N/A.

@@ -65,13 +65,14 @@ def _by_tag(file: Path) -> dict[str, list[tuple[int, float]]]:
             "scalars as CSV from its page"
         ) from None
     log = EventAccumulator(str(file), size_guidance={"scalars": 0, "tensors": 0}).Reload()
-    found = {
-        tag: [(one.step, one.value) for one in log.Scalars(tag)] for tag in log.Tags()["scalars"]
+    scalars = {
+        tag: [(event.step, event.value) for event in log.Scalars(tag)]
+        for tag in log.Tags()["scalars"]
     }
     for tag in log.Tags()["tensors"]:  # TensorFlow 2 writes scalars as tensors of no axes
-        values = [(one.step, make_ndarray(one.tensor_proto)) for one in log.Tensors(tag)]
-        found[tag] = [(step, float(value)) for step, value in values if value.ndim == 0]
-    return found
+        values = [(event.step, make_ndarray(event.tensor_proto)) for event in log.Tensors(tag)]
+        scalars[tag] = [(step, float(value)) for step, value in values if value.ndim == 0]
+    return scalars
 
 
 def _downloaded(path: Path) -> Log:
