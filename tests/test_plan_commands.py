@@ -132,7 +132,7 @@ def test_envelope_makes_what_loss_compute_is_fitted_to(command):
     assert code == 0 and out == ""
     assert len(jl.read_runs("best.csv")) == 12
     code, _, err = command("envelope", "runs.csv", "-c", "N=n")
-    assert code == 1 and "the table lacks D" in err
+    assert code == 1 and "has neither D nor C" in err
 
 
 def test_files_and_pictures(command):

@@ -73,7 +73,7 @@ def test_its_interval_is_that_of_the_law_fitted_to_it():
 def test_wrong_usage():
     with pytest.raises(jl.DataError, match="no column loss"):
         planning.loss_envelope({"N": [1.0], "D": [1.0]})
-    with pytest.raises(jl.DataError, match="lacks D; or give C"):
+    with pytest.raises(jl.DataError, match="neither D nor C, FLOPs"):
         planning.loss_envelope({"N": [1.0], "loss": [1.0]})
     with pytest.raises(jl.DataError, match="no run passes"):
         planning.loss_envelope(RUNS, [1e40])

@@ -74,9 +74,9 @@ class Limits(NamedTuple):
     corpus: float = math.inf  # log of r·D at most
 
 
-def search_limits() -> Limits:
+def search_limits(log: Callable[[float], Any] = math.log) -> Limits:
     """The limits of a search that the user has not limited."""
-    return Limits(*(tuple(map(math.log, SEARCH_LIMITS[name])) for name in ("N", "D")))
+    return Limits(*(tuple(map(log, SEARCH_LIMITS[name])) for name in ("N", "D")))
 
 
 def log_cost(cost: Cost | None, log_N: Any, log_D: Any) -> Any:
@@ -872,47 +872,35 @@ def best_run(law: str | Law, params: Mapping[str, Any], compute: Any, **inputs: 
 @compiled(static_argnames="law")
 def _broadcast_runs(law: Law, given: Any) -> BestRun:
     leaves, tree = jax.tree.flatten(given)
-    arrays = jnp.broadcast_arrays(*leaves)
 
-    def run(*leaves: Any) -> BestRun:
+    def run(*leaves: Any) -> tuple[Any, ...]:
         return _differentiable_run(law, **jax.tree.unflatten(tree, leaves))
 
-    for _ in range(arrays[0].ndim):
-        run = jax.vmap(run)
-    return run(*arrays)
+    return BestRun(*jnp.vectorize(run)(*leaves))
 
 
-def _differentiable_run(law: Law, params: Any, compute: Any, held: Any) -> BestRun:
+def _differentiable_run(law: Law, params: Any, compute: Any, held: Any) -> tuple[Any, ...]:
     log_C = jnp.log(compute)
-    # Of the dtype that the caller works in, by jnp.log.
-    limits = Limits(*(tuple(map(jnp.log, SEARCH_LIMITS[name])) for name in ("N", "D")))
+    limits = search_limits(jnp.log)  # of the dtype that the caller works in
     fixed = jax.lax.stop_gradient((params, log_C))
     log_N, log_D, _ = best_of_budget(law, None, *fixed, limits, jax.lax.stop_gradient(held))
-    inside = jnp.all(
-        jnp.stack(
-            [
-                (x > low + AT_LIMIT_32) & (x < high - AT_LIMIT_32)
-                for x, (low, high) in ((log_N, limits.N), (log_D, limits.D))
-            ]
-        )
-    )
+    inside = True
+    for x, (low, high) in ((log_N, limits.N), (log_D, limits.D)):
+        inside &= (x > low + AT_LIMIT_32) & (x < high - AT_LIMIT_32)
     log_N = jax.lax.stop_gradient(log_N)
 
-    def slope(log_N: Any) -> Any:
-        def loss(log_N: Any) -> Any:
-            return loss_at(law, params, log_N, log_tokens(None, log_N, log_C), held)
+    def loss(log_N: Any) -> Any:
+        return loss_at(law, params, log_N, log_tokens(None, log_N, log_C), held)
 
-        return jax.grad(loss)(log_N)
-
+    slope = jax.grad(loss)
     # A Newton step whose value is zero: its derivative is that of the optimum.
     curvature = jax.lax.stop_gradient(jax.grad(slope)(log_N))
     gradient = slope(log_N)
     log_N = log_N - (gradient - jax.lax.stop_gradient(gradient)) / curvature
     log_D = log_tokens(None, log_N, log_C)
     unit = {spec.name: spec.unit for spec in law.inputs}
-    loss = loss_at(law, params, log_N, log_D, held)
-    run = (jnp.exp(log_N) / unit["N"], jnp.exp(log_D) / unit["D"], loss)
-    return BestRun(*(jnp.where(inside, value, jnp.nan) for value in run))
+    run = (jnp.exp(log_N) / unit["N"], jnp.exp(log_D) / unit["D"], loss(log_N))
+    return tuple(jnp.where(inside, value, jnp.nan) for value in run)
 
 
 def _check_names(what: str, given: set[str], needed: tuple[str, ...]) -> None:

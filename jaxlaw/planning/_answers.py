@@ -111,7 +111,7 @@ class Draws:
             # Files of version 0.1 do not have what follows.
             kind, groups = load(record.get("kind", ""), str, "kind"), record.get("groups")
             groups = load(groups, tuple[str, ...] | None, "groups")
-            degrees = float(record.get("degrees", math.inf))
+            degrees = load(record.get("degrees", math.inf), float, "degrees")
         return cls(from_dict(fit, source), draws, notes, kind, groups, degrees)
 
 

@@ -63,11 +63,12 @@ def loss_envelope(
     texts = [by] if run else []
     optional = ["C", *(name for name in ("N", "D") if name != by)]
     needed = {by: ", which tells runs apart", "loss": ""}
-    table = read_columns(table, needed, optional, texts=texts, name="table").table
+    read = read_columns(table, needed, optional, texts=texts, name="table")
+    table = read.table
     if "C" not in table:
         missing = [name for name in ("N", "D") if name not in table]
         if missing:
-            raise DataError(f"the table lacks {' and '.join(missing)}; or give C, FLOPs")
+            raise DataError(f"{read.source} has neither {' and '.join(missing)} nor C, FLOPs")
         table = table.assign(C=_flops(cost, table["N"], table["D"]))
     table = table[np.isfinite(table[["C", "loss"]].to_numpy(float)).all(axis=1) & (table["C"] > 0)]
     if not table.size:

@@ -261,7 +261,7 @@ def compute_savings(
     plans = [min_compute(fit, loss, cost=cost, level=level) for fit in (scratch, continual)]
     # One without draws stays as it is beside the draws of the other.
     rows = [np.append(plan.compute, plan.replicates.get("compute", ())) for plan in plans]
-    ours, theirs = np.broadcast_arrays(*(row[:1] if len(row) == 1 else row for row in rows[::-1]))
+    theirs, ours = np.broadcast_arrays(*rows)
     with np.errstate(invalid="ignore"):
         saved = np.where(np.isinf(theirs) & np.isfinite(ours), 1.0, 1 - ours / theirs)
     values = {
