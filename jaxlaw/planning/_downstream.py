@@ -212,7 +212,8 @@ def pretraining_value(
     )
     return Valuation(
         **measured(values, level), advice=advice, reasons=tuple(reasons), monotone=monotone,
-        broken_at=broken, best=best, at=at, baseline=math.nan if baseline is None else baseline,
+        broken_at=broken, best=best, at=at,
+        baseline=math.nan if baseline is None else float(baseline),
         fit=law_fit, cross_entropy_fit=ce_fit, checkpoints=table, draws=draws, binding=advice,
         notes=(
             *_value_notes(law_fit, table, kept, draws, at),
