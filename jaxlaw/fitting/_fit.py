@@ -90,7 +90,7 @@ def fit(
     work_dir: str | Path | None = None,
     progress: bool | None = None,
     distributed: bool = False,
-    compile_cache: str | Path | None = None,
+    compile_cache: str | Path | Literal[False] | None = None,
     **reading: Any,
 ) -> Fit:
     """Fit a law to runs.
@@ -121,7 +121,8 @@ def fit(
         progress: a bar on stderr; None shows one in terminals and notebooks only.
         distributed: share the work among the processes of ``jax.distributed``, which all make
             this call and all get the result.
-        compile_cache: folder that keeps compiled programs for later processes.
+        compile_cache: folder that keeps compiled programs for later processes, in place of the
+            user's cache folder (the environment variable ``JAXLAW_CACHE``); False for none.
 
     Returns:
         The :class:`Fit`.

@@ -42,7 +42,7 @@ class FitOptions:
         work_dir: folder that keeps finished parts of a long fit.
         progress: whether to show a bar; None for terminals and notebooks only.
         distributed: whether the processes of ``jax.distributed`` share the work.
-        compile_cache: folder that keeps compiled programs.
+        compile_cache: folder that keeps compiled programs; False for none.
     """
 
     delta: float | None = None
@@ -59,7 +59,7 @@ class FitOptions:
     work_dir: str | Path | None = None
     progress: bool | None = None
     distributed: bool = False
-    compile_cache: str | Path | None = None
+    compile_cache: str | Path | Literal[False] | None = None
 
     @property
     def method(self) -> Solver:

@@ -315,7 +315,7 @@ def bootstrap(
     work_dir: str | Path | None = None,
     progress: bool | None = None,
     distributed: bool = False,
-    compile_cache: str | Path | None = None,
+    compile_cache: str | Path | Literal[False] | None = None,
     **options: Any,
 ) -> Bootstrap:
     """Fit a law to resamples of its runs.
