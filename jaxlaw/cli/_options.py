@@ -161,7 +161,7 @@ Distributed = Annotated[
     typer.Option("--distributed", help="Share the work among the processes of a cluster job."),
 ]
 CompileCache = Annotated[
-    Path | None, typer.Option(help="Folder that keeps compiled programs for later calls.")
+    Path | None, typer.Option(help="Folder of compiled programs, in place of your cache folder.")
 ]
 
 
