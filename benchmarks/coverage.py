@@ -23,7 +23,7 @@ from jaxlaw import simulate
 from jaxlaw.fitting._fit_many import fit_many, refit_near
 from jaxlaw.fitting._options import FitOptions
 from jaxlaw.uncertainty import _bootstrap as bootstrapping
-from jaxlaw.uncertainty._fit_problem import fitted
+from jaxlaw.uncertainty._fit_problem import fit_with_data
 from jaxlaw.uncertainty._groups import group_numbers
 from jaxlaw.uncertainty._intervals import interval_of
 
@@ -120,7 +120,7 @@ def by_bootstrap(fits, table, targets, kind, groups, resamples, solved):
     law = fits[0].law
     weights, others, degrees = [], [], []
     for k, fit in enumerate(fits):
-        problem = fitted(fit, table.assign(loss=targets[k]))
+        problem = fit_with_data(fit, table.assign(loss=targets[k]))
         seen = problem.observations
         members = np.arange(len(seen))
         if groups:

@@ -12,7 +12,7 @@ from jaxlaw import simulate
 from jaxlaw.fitting._objective import kernel_width
 from jaxlaw.uncertainty._bootstrap import degrees_of, resamples
 from jaxlaw.uncertainty._covariance import moved_by_leaving_out, residual_slopes
-from jaxlaw.uncertainty._fit_problem import fitted
+from jaxlaw.uncertainty._fit_problem import fit_with_data
 from jaxlaw.uncertainty._groups import group_numbers
 from jaxlaw.uncertainty._intervals import interval_of, percentile_interval, student_interval
 from jaxlaw.uncertainty._resampling import (
@@ -90,7 +90,7 @@ def test_other_kinds_are_as_wide_as_the_sandwich_of_their_noise(chinchilla_fit, 
 def test_residuals_as_if_left_out_are_those_of_fits_without_them(chinchilla_fit):
     """In least squares; of groups, by the block of the hat matrix."""
     squares = replace(chinchilla_fit, delta=np.inf)
-    problem = replace(fitted(chinchilla_fit, TABLE), fit=squares)
+    problem = replace(fit_with_data(chinchilla_fit, TABLE), fit=squares)
     slopes, off = residual_slopes(problem)
     basis, _ = np.linalg.qr(slopes)
     hat = basis @ basis.T
@@ -121,7 +121,7 @@ def test_whole_groups_are_drawn():
 
 def test_residuals_are_smoothed_where_the_fit_sees_their_density(chinchilla_fit):
     """Not for least squares: there resamples are the fit and its residuals, as if left out."""
-    problem, rows = fitted(chinchilla_fit, TABLE), np.arange(243)
+    problem, rows = fit_with_data(chinchilla_fit, TABLE), np.arange(243)
     squares = replace(problem, fit=replace(chinchilla_fit, delta=np.inf))
     drawn = {}
     for name, one in {"huber": problem, "squares": squares}.items():
@@ -252,7 +252,7 @@ def test_intervals_of_few_degrees_go_as_far_out_as_students_t():
 
 
 def test_degrees_are_those_of_what_is_drawn(chinchilla_fit):
-    problem = fitted(chinchilla_fit, TABLE)
+    problem = fit_with_data(chinchilla_fit, TABLE)
     rows, nine = np.arange(243), np.arange(243) // 27
     found = [degrees_of(problem, kind, rows) for kind in ("case", "residual", "wild")]
     assert found == [np.inf, np.inf, 238]
@@ -353,3 +353,15 @@ def test_the_published_standard_errors_and_intervals_of_chinchilla():
         if row["parameter"] in "AB":
             mine, theirs = np.log(mine), np.log(theirs)
         assert np.abs(mine - theirs).max() < 0.1 * np.ptp(theirs)
+
+
+def test_old_names_of_intervals_warn(drawn):
+    with pytest.warns(DeprecationWarning, match="use conf_int"):
+        pd.testing.assert_frame_equal(drawn.intervals(), drawn.conf_int())
+    with pytest.warns(DeprecationWarning, match="level of prediction.*use confidence_level"):
+        drawn.prediction(N=1e10, D=1e12, level=0.9)
+    interval = drawn.interval(lambda params: params["alpha"])
+    with pytest.warns(DeprecationWarning, match="use std_err"):
+        assert interval.standard_error == interval.std_err
+    with pytest.warns(DeprecationWarning, match="use base_params"):
+        assert drawn.held == {}

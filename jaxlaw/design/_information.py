@@ -1,11 +1,11 @@
-"""What runs say of a law's parameters, near its fit: JᵀWJ, and the noise it stands beside.
+"""Fisher information of runs about a law's parameters, near its fit: JᵀWJ, and the noise.
 
 J is the Jacobian of the (log) loss at the runs. The variance of what has the gradient g is
 τ²·gᵀ(JᵀWJ)⁻¹g. The noise τ is measured by the sandwich
 (:mod:`jaxlaw.uncertainty._covariance`) and by nothing else: τ² is the variance that the sandwich
-gives to what is asked, over gᵀ(JᵀWJ)⁻¹g, as the profile is calibrated. What is foretold before any
-new run is therefore :func:`jaxlaw.covariance`'s standard error, with noise that differs from row
-to row and groups that share it.
+gives to the prediction, over gᵀ(JᵀWJ)⁻¹g, as the profile is calibrated. The standard deviation
+before any new run is therefore :func:`jaxlaw.covariance`'s standard error, with noise that differs
+from row to row and groups that share it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from jaxlaw.fitting._problem import FitProblem
 from jaxlaw.fitting._result import Fit
 from jaxlaw.notes import Note
 from jaxlaw.uncertainty._covariance import covariance_of, pooled_noise, residual_slopes
-from jaxlaw.uncertainty._fit_problem import fitted
+from jaxlaw.uncertainty._fit_problem import fit_with_data
 
 _SINGULAR = 1e-10  # least eigenvalue of the matrix; below, a direction is not determined at all
 
@@ -104,7 +104,7 @@ def information_of(fit: Fit, runs: Any, groups: Any = None) -> Information:
     Raises:
         UsageError: they are not the runs of the fit.
     """
-    problem = fitted(fit, runs)
+    problem = fit_with_data(fit, runs)
     at, free, seen = problem.coordinates, problem.moving, problem.observations
     jacobian, _ = residual_slopes(problem)
     jacobian = jacobian[:, free]

@@ -26,7 +26,7 @@ from jaxlaw.fitting.solvers._status import Status
 from jaxlaw.laws._base import Law
 from jaxlaw.notes import Note
 from jaxlaw.uncertainty._covariance import moved_by_leaving_out
-from jaxlaw.uncertainty._fit_problem import Fitted, fitted
+from jaxlaw.uncertainty._fit_problem import FitWithData, fit_with_data
 from jaxlaw.uncertainty._groups import few_groups, group_numbers, names_of
 from jaxlaw.uncertainty._identifiability import open_notes
 from jaxlaw.uncertainty._influence import leave_each_out
@@ -85,7 +85,7 @@ class Bootstrap:
     kind: Kind
     n_groups: int
     notes: tuple[Note, ...]
-    problem: Fitted
+    problem: FitWithData
     members: np.ndarray
     base_params: Mapping[str, np.ndarray] = field(default_factory=dict)
     groups: tuple[str, ...] | None = None
@@ -376,7 +376,7 @@ def bootstrap(
             "solver": solver, "progress": progress, "distributed": distributed,
             "compile_cache": compile_cache, "work_dir": folder and folder / "fit",
         }  # fmt: skip
-    problem = fitted(law, runs, **options)
+    problem = fit_with_data(law, runs, **options)
     base_params = _base_params(problem.fit, base) if drawn else {}
     members = np.arange(len(problem.observations))
     if groups is not None:
@@ -441,7 +441,7 @@ def _base_params(fit: Fit, base: Any) -> dict[str, np.ndarray]:
 
 
 def resamples(
-    problem: Fitted, n_resamples: int, kind: Kind, members: np.ndarray, seed: int
+    problem: FitWithData, n_resamples: int, kind: Kind, members: np.ndarray, seed: int
 ) -> tuple[np.ndarray | None, np.ndarray | None]:
     """Weights and targets (R, n) of the resamples; None where they are the runs' own.
 
@@ -475,7 +475,7 @@ def resamples(
     return None, np.exp(targets) if log else targets
 
 
-def degrees_of(problem: Fitted, kind: str, members: np.ndarray) -> float:
+def degrees_of(problem: FitWithData, kind: str, members: np.ndarray) -> float:
     """Degrees of freedom of intervals: see :attr:`Bootstrap.degrees`."""
     rows, groups = len(problem.active), len(np.unique(members[problem.active]))
     if groups < rows:

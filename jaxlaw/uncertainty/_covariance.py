@@ -36,7 +36,7 @@ from jaxlaw.fitting._options import OLD_NAMES
 from jaxlaw.fitting._result import Fit
 from jaxlaw.laws._base import Law
 from jaxlaw.notes import Note
-from jaxlaw.uncertainty._fit_problem import Fitted, fitted
+from jaxlaw.uncertainty._fit_problem import FitWithData, fit_with_data
 from jaxlaw.uncertainty._groups import few_groups, group_numbers, names_of
 from jaxlaw.uncertainty._intervals import (
     Interval,
@@ -52,17 +52,23 @@ class Covariance:
     """The covariance of a fit's parameters.
 
     Attributes:
-        fit: the fit.
-        problem: what it solves.
+        fit: fit whose covariance it is.
+        problem: the fit with its data.
         coordinates: (k, k) covariance of the search coordinates ``problem.moving``.
         bread: (k, k) inverse of the smoothed Hessian of the summed objective.
-        degrees: of freedom, for Student's t: rows, or groups, less parameters.
+        degrees: degrees of freedom of Student's t: n−p of n rows, G−1 of G groups.
         notes: what to know before relying on it.
-        groups: columns that told groups of rows apart, as a :class:`jaxlaw.Bootstrap` has them.
+        groups: columns that name the groups of rows, as a :class:`jaxlaw.Bootstrap` has them.
+
+    Example:
+        >>> table = jl.simulate.experiment("chinchilla").table
+        >>> cov = jl.covariance("chinchilla", table)
+        >>> cov.degrees, list(cov.matrix)
+        (238, ['E', 'A', 'B', 'alpha', 'beta'])
     """
 
     fit: Fit
-    problem: Fitted
+    problem: FitWithData
     coordinates: np.ndarray
     bread: np.ndarray
     degrees: int
@@ -80,7 +86,11 @@ class Covariance:
         return pd.DataFrame(whole[np.ix_(moved, moved)], index=kept, columns=kept)
 
     def slopes(self, function: Callable[[Mapping[str, Any]], Any]) -> np.ndarray:
-        """Slopes (…, k) in the moving coordinates of a function of the parameters."""
+        """Slopes (…, k), in the moving coordinates, of a function of the parameters.
+
+        Args:
+            function: function of a dict name → natural value, in ``jax.numpy``.
+        """
         values, inner = self.problem.natural()
         names = self.fit.law.parameter_names
         with in_float64():
@@ -103,9 +113,20 @@ class Covariance:
         """The interval of any function of the parameters, by the delta method.
 
         Args:
-            function: of a dict name → natural value in the law's own units, in ``jax.numpy``.
+            function: function of a dict name → natural value in the law's own units, in
+                ``jax.numpy``.
             confidence_level: share of such intervals that should hold the truth.
-            log: take it of the logarithm, where the function is positive.
+            log: whether it is taken of the logarithm, where the function is positive.
+
+        Returns:
+            ``estimate``, ``std_err``, ``low`` and ``high``, each of the function's shape.
+
+        Example:
+            >>> table = jl.simulate.experiment("chinchilla").table
+            >>> cov = jl.covariance("chinchilla", table)
+            >>> exponent = cov.interval(lambda p: p["beta"] / (p["alpha"] + p["beta"]))
+            >>> bool(exponent.low < exponent.high)
+            True
         """
         with in_float64():
             estimate = np.asarray(function(self.fit.params), float)
@@ -121,11 +142,23 @@ class Covariance:
 
     @renamed_arguments(level="confidence_level")
     def conf_int(self, confidence_level: float = 0.95) -> pd.DataFrame:
-        """Every fitted parameter's interval, on the log scale if positive by nature.
+        """Confidence interval of every fitted parameter, on the log scale if positive by nature.
+
+        Args:
+            confidence_level: share of such intervals that should hold the truth.
 
         Returns:
-            One row a parameter: ``parameter``, ``estimate``, ``std_err``, ``low``,
-            ``high``; 0 and no width at a wall of its range.
+            One row a parameter, in the law's own units: ``parameter``, ``estimate``,
+            ``std_err``, ``low``, ``high``; a parameter at a bound of its range has the standard
+            error 0 and no width.
+
+        Raises:
+            UsageError: a level outside (0, 1).
+
+        Example:
+            >>> table = jl.simulate.experiment("chinchilla").table
+            >>> list(jl.covariance("chinchilla", table).conf_int(0.9))
+            ['parameter', 'estimate', 'std_err', 'low', 'high']
         """
         _, slopes = self.problem.natural()
         of = dict(zip(self.fit.law.parameter_names, slopes, strict=True))
@@ -146,11 +179,17 @@ class Covariance:
         """The law's interval at new points: of the mean, without the noise of a new run.
 
         Args:
-            table, **inputs: as for :meth:`jaxlaw.Fit.predict`, in units of the fitted runs.
+            table, **inputs: points as for :meth:`jaxlaw.Fit.predict`, in units of the fitted
+                runs.
             confidence_level: share of such intervals that should hold the truth.
 
         Returns:
-            One row a point: the inputs, then as :meth:`conf_int`.
+            One row a point: the inputs, then the columns of :meth:`conf_int`.
+
+        Example:
+            >>> table = jl.simulate.experiment("chinchilla").table
+            >>> len(jl.covariance("chinchilla", table).prediction(N=[7e9, 7e10], D=1e12))
+            2
         """
         law, units = self.fit.law, self.fit.units
         _, inner = self.problem.natural()
@@ -189,13 +228,13 @@ def covariance(
     """The sandwich covariance of a fit.
 
     Args:
-        law: a fit of these runs; or a law or its name, to be fitted first.
+        law: fit of these runs; or a law or its name, to be fitted first.
         runs: what :func:`jaxlaw.read_runs` takes or returns.
-        groups: rows that share noise, as for :func:`jaxlaw.bootstrap`.
-        robust: let noise differ from row to row, each row or group as if it had not been fitted
-            (HC3; CR3 of groups); False takes it to be the same everywhere, and for least squares
-            gives the textbook's s² (JᵀJ)⁻¹. Groups are always taken as robust.
-        **options: what else :func:`jaxlaw.fit` takes; with a fit only those about reading.
+        groups: columns or labels of rows that share noise, as for :func:`jaxlaw.bootstrap`.
+        robust: whether noise may differ from row to row, each row or group taken as if it had
+            not been fitted (HC3; CR3 of groups); False takes it to be the same everywhere, and
+            for least squares gives the textbook's s² (JᵀJ)⁻¹. Groups are always taken as robust.
+        **options: other options of :func:`jaxlaw.fit`; with a fit only those about reading.
 
     Returns:
         The :class:`Covariance`.
@@ -203,12 +242,18 @@ def covariance(
     Raises:
         UsageError: the call makes no sense, or these are not the fit's runs.
         DataError: the data leave some combination of the parameters open.
+
+    Example:
+        >>> table = jl.simulate.experiment("chinchilla").table
+        >>> rows = jl.covariance("chinchilla", table).conf_int().set_index("parameter")
+        >>> bool(rows["std_err"]["alpha"] < 0.01)
+        True
     """
-    return covariance_of(fitted(law, runs, **options), groups, robust)
+    return covariance_of(fit_with_data(law, runs, **options), groups, robust)
 
 
-def covariance_of(problem: Fitted, groups: Any = None, robust: bool = True) -> Covariance:
-    """As :func:`covariance`, of a problem."""
+def covariance_of(problem: FitWithData, groups: Any = None, robust: bool = True) -> Covariance:
+    """:func:`covariance` of a fit that is at hand with its data."""
     notes: list[Note] = []
     slopes, weight, score, score_slope = linearised(problem)
     count, size = slopes.shape
@@ -223,6 +268,11 @@ def covariance_of(problem: Fitted, groups: Any = None, robust: bool = True) -> C
     else:
         score_slope = np.full(count, _pooled_score_slope(problem))
     bread = inverse((slopes.T * (weight * score_slope)) @ slopes, problem)
+    # H⁻¹ S H⁻¹ with S = Σ sᵢ sᵢᵀ of the scores at the optimum (HC0) is too small, most for rows of
+    # high leverage, whose residuals the fit has made small. HC3 takes the score of each row at the
+    # optimum of the others instead, for the step from there to here is −(H − Hᵢ)⁻¹ sᵢ; CR3 does it
+    # by whole groups, where dividing rows by 1 − h would miss what the rows of a group share. The
+    # factor (G−1)/G is the jackknife's. A group without which H is singular has no such step.
     if groups is None and not robust:
         scores = slopes * (weight * np.sqrt(np.average(score**2, weights=weight)))[:, None]
         whole = count / degrees * bread @ (scores.T @ scores) @ bread
@@ -241,7 +291,7 @@ def covariance_of(problem: Fitted, groups: Any = None, robust: bool = True) -> C
     return Covariance(problem.fit, problem, whole, bread, degrees, (*known, *notes), named)
 
 
-def pooled_noise(problem: Fitted) -> float:
+def pooled_noise(problem: FitWithData) -> float:
     """τ: the noise of a row as the Huber loss weighs it, taken to be the same everywhere.
 
     :func:`covariance` with ``robust=False`` is τ²·(JᵀWJ)⁻¹ where weights are 1.
@@ -252,13 +302,13 @@ def pooled_noise(problem: Fitted) -> float:
     return float(np.sqrt(widened) / max(_pooled_score_slope(problem), 1e-300))
 
 
-def _pooled_score_slope(problem: Fitted) -> float:
+def _pooled_score_slope(problem: FitWithData) -> float:
     """E[ψ'], of residuals as wide as the noise.
 
     With a small δ as many residuals as there are parameters lie within it, whatever the noise:
-    the curve goes through their points. Their density there would be told too high. So each is
-    the geometric mean of the residual and what it would be if its row had not been fitted; of
-    least squares that is the standardised residual e/√(1−h).
+    the curve goes through their points. Their density there would come out too high. So each is
+    the geometric mean of the residual and that of a fit without its row; of least squares this
+    is the standardised residual e/√(1−h).
     """
     _, off = residual_slopes(problem)
     off = off[problem.active]
@@ -268,8 +318,8 @@ def _pooled_score_slope(problem: Fitted) -> float:
     return float(np.average(score_slope, weights=problem.observations.weight[problem.active]))
 
 
-def linearised(problem: Fitted) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """What the sandwich is made of, of the rows that count.
+def linearised(problem: FitWithData) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """The parts of the sandwich, for the rows that count.
 
     Returns:
         Slopes (n, k) of the residuals in the moving coordinates; weights, slope of the loss at
@@ -282,8 +332,8 @@ def linearised(problem: Fitted) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.
     return slopes[active][:, problem.moving], weight, score, score_slope
 
 
-def moved_by_leaving_out(problem: Fitted, members: np.ndarray) -> np.ndarray:
-    """How far residuals (n,) move when their own group is not fitted.
+def moved_by_leaving_out(problem: FitWithData, members: np.ndarray) -> np.ndarray:
+    """The change (n,) of residuals where their own row or group is not fitted.
 
     A fit bends towards every point: its residuals are smaller than the noise, most where few
     points determine the law. In least squares, groups of one: h/(1−h) times the residual, h its
@@ -295,12 +345,12 @@ def moved_by_leaving_out(problem: Fitted, members: np.ndarray) -> np.ndarray:
     return np.sum(slopes * moves[members], axis=1)
 
 
-def residual_slopes(problem: Fitted) -> tuple[np.ndarray, np.ndarray]:
+def residual_slopes(problem: FitWithData) -> tuple[np.ndarray, np.ndarray]:
     """Slopes (n, p) of the residuals in all coordinates, and the residuals (n,)."""
     return problem.linear.jacobian, problem.linear.residuals
 
 
-def inverse(hessian: np.ndarray, problem: Fitted) -> np.ndarray:
+def inverse(hessian: np.ndarray, problem: FitWithData) -> np.ndarray:
     """Of a Hessian (k, k) of any scale.
 
     Raises:

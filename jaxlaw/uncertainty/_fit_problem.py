@@ -1,4 +1,4 @@
-"""A fit together with the problem it solves, which its uncertainty is a matter of."""
+"""A fit with its data and its optimisation problem, which all of its uncertainty is made of."""
 
 from __future__ import annotations
 
@@ -27,16 +27,17 @@ _SAME = 1e-6  # relative distance of objectives that may be of the same runs
 
 
 @dataclass(frozen=True, eq=False)
-class Fitted:
-    """A fit and its problem.
+class FitWithData:
+    """A fit with its data and its optimisation problem.
 
     Attributes:
         fit: the fit.
-        runs: the runs it was made from.
-        observations: of them.
+        runs: runs it was made from.
+        observations: observations that the law makes of these runs.
         options: options of the fit.
-        fit_problem: its problem, coefficients moved as they are.
-        coordinates: (p,) its optimum there.
+        fit_problem: problem of which the fit is an optimum, with coefficients at the reference
+            values of the data.
+        coordinates: (p,) search coordinates of the optimum.
     """
 
     fit: Fit
@@ -48,7 +49,7 @@ class Fitted:
 
     @property
     def notes(self) -> tuple[Note, ...]:
-        """The fit's, and what its uncertainty leaves out."""
+        """Notes of the fit, and what its uncertainty leaves out."""
         if all(note.code != "decay-fitted" for note in self.fit.notes):
             return self.fit.notes
         decay = self.fit.area_options["decay"]
@@ -60,7 +61,7 @@ class Fitted:
 
     @property
     def moving(self) -> np.ndarray:
-        """(k,) indices of coordinates that the data settle: not held, tied or at a wall."""
+        """(k,) indices of coordinates that the data determine: not fixed, tied or at a bound."""
         low, high = np.asarray(self.fit_problem.data.low), np.asarray(self.fit_problem.data.high)
         names = self.fit_problem.law.parameter_names
         walls = at_walls(self.fit_problem, self.coordinates)
@@ -82,11 +83,11 @@ class Fitted:
         return self.linear.params, self.linear.params_jacobian[:, self.moving]
 
 
-def fitted(law: str | Law | FittedLaw, runs: Any, **options: Any) -> Fitted:
-    """A fit, made here unless given, and its problem.
+def fit_with_data(law: str | Law | FittedLaw, runs: Any, **options: Any) -> FitWithData:
+    """A fit, made here unless given, with its data and its problem.
 
     Args:
-        law: a fit; or a law or its name, to be fitted.
+        law: fit; or a law or its name, to be fitted.
         runs: what :func:`jaxlaw.read_runs` takes or returns; of Curves a fit's areas are counted
             as they were for it.
         **options: as :func:`jaxlaw.fit` takes them; with a fit only those about reading.
@@ -125,12 +126,12 @@ def fitted(law: str | Law | FittedLaw, runs: Any, **options: Any) -> Fitted:
     seen = runs.observations(law, free=asked.free(law))
     with in_float64():
         built = build_problem(law, seen.inputs, seen.target, seen.weight, asked)
-        problem = Fitted(fit, runs, seen, asked, built, built.coordinates(fit.params))
+        problem = FitWithData(fit, runs, seen, asked, built, built.coordinates(fit.params))
         _check_same(problem)
     return problem
 
 
-def _check_same(problem: Fitted) -> None:
+def _check_same(problem: FitWithData) -> None:
     fit, seen, data = problem.fit, problem.observations, problem.fit_problem.on_host
     here = residual_huber(data, problem.linear.residuals)
     floor = float(rounding_floor(problem.fit_problem.model, data)) * scale_on_host(data)

@@ -18,12 +18,12 @@ FEW_GROUPS = 20  # below this many, intervals come out too short
 
 
 def group_numbers(runs: Runs, observations: Observations, groups: Any) -> np.ndarray:
-    """(n,) the number, from 0, of the group each observation is in.
+    """(n,) number, from 0, of the group each observation is in.
 
     Args:
-        runs: the table.
-        observations: those of its rows that a law took, (n,).
-        groups: a column or several (names of inputs, canonical names, or the user's own), rows
+        runs: table of runs.
+        observations: observations (n,) that a law made of its rows.
+        groups: column or several (names of inputs, canonical names, or the user's own), rows
             equal in all of them being one group; or one label for each row of the runs.
 
     Raises:
@@ -41,7 +41,7 @@ def group_numbers(runs: Runs, observations: Observations, groups: Any) -> np.nda
 
 
 def group_names(runs: Runs, observations: Observations, groups: Any) -> pd.Index:
-    """(n,) what the group that each observation is in is called; args as :func:`group_numbers`.
+    """(n,) name of the group each observation is in; arguments as for :func:`group_numbers`.
 
     The Index has the columns' names; a label of one column is as it is, the name of a run, say,
     and inputs are in the units of the runs.
@@ -84,7 +84,7 @@ def names_of(groups: Any, size: int) -> tuple[str, ...] | None:
 
 
 def few_groups(count: int, effect: str) -> list[Note]:
-    """A note on what comes of it, where groups are too few to tell their spread."""
+    """A note that names the effect, where groups are too few to estimate their spread."""
     if count >= FEW_GROUPS:
         return []
     return [Note("few-groups", "warning", f"only {count} groups: {effect}")]

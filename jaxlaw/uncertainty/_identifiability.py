@@ -1,4 +1,4 @@
-"""What the data leave open: combinations of parameters that are known only together."""
+"""Practical identifiability: combinations of parameters that the data know only together."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from jaxlaw.laws._base import Law
 from jaxlaw.laws._structural_identifiability import inseparable
 from jaxlaw.notes import Note
 from jaxlaw.uncertainty._covariance import linearised
-from jaxlaw.uncertainty._fit_problem import Fitted, fitted
+from jaxlaw.uncertainty._fit_problem import FitWithData, fit_with_data
 from jaxlaw.uncertainty._groups import group_numbers
 
 LOOSE = 0.25  # relative standard error of a direction from which on it is called loose
@@ -41,10 +41,10 @@ def identifiability(
     direction. Directions in which the residuals do not move at all come first.
 
     Args:
-        law: a fit of these runs; or a law or its name, to be fitted first.
+        law: fit of these runs; or a law or its name, to be fitted first.
         runs: what :func:`jaxlaw.read_runs` takes or returns.
-        groups: rows that share noise, as for :func:`jaxlaw.bootstrap`.
-        **options: what else :func:`jaxlaw.fit` takes; with a fit only those about reading.
+        groups: columns or labels of rows that share noise, as for :func:`jaxlaw.bootstrap`.
+        **options: other options of :func:`jaxlaw.fit`; with a fit only those about reading.
 
     Returns:
         One row a direction: ``std_err`` (infinite where the data say nothing), a column
@@ -53,23 +53,29 @@ def identifiability(
 
     Raises:
         UsageError: the call makes no sense, or these are not the fit's runs.
+
+    Example:
+        >>> table = jl.simulate.experiment("chinchilla").table
+        >>> directions = jl.identifiability("chinchilla", table)
+        >>> len(directions), directions["advice"].tolist()
+        (5, ['', '', '', '', ''])
     """
-    problem = fitted(law, runs, **options)
+    problem = fit_with_data(law, runs, **options)
     members = np.arange(len(problem.observations))
     if groups is not None:
         members = group_numbers(problem.runs, problem.observations, groups)
     return directions(problem, members)
 
 
-def directions(problem: Fitted, members: np.ndarray) -> pd.DataFrame:
-    """As :func:`identifiability`, of a problem and the group (n,) of every observation."""
+def directions(problem: FitWithData, members: np.ndarray) -> pd.DataFrame:
+    """:func:`identifiability` of a fit with its data, given the group (n,) of every observation."""
     names, slopes, (weight, score, score_slope) = _relative_slopes(problem)
     curved = slopes * np.sqrt(weight * score_slope)[:, None]
     _, singular, rotation = np.linalg.svd(curved, full_matrices=False)
     open_ = singular < 1e-9 * singular.max(initial=1e-300)
     settled = rotation[~open_]
-    # There the sandwich covariance is VᵀV, the rows of V being moves of the optimum when a row is
-    # not fitted; in coordinates in which the Hessian is 1, so that no direction is lost.
+    # In coordinates in which the Hessian is 1 no direction is lost to rounding. The sandwich
+    # covariance is VᵀV there, the rows of V being the steps of the optimum when a row is left out.
     units = settled.T / singular[~open_]
     _, members = np.unique(members[problem.active], return_inverse=True)
     count = int(members.max()) + 1
@@ -95,13 +101,13 @@ def directions(problem: Fitted, members: np.ndarray) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def open_notes(problem: Fitted, members: np.ndarray) -> list[Note]:
+def open_notes(problem: FitWithData, members: np.ndarray) -> list[Note]:
     """The advice on loose directions as notes; ``unidentifiable`` where they are not known at all.
 
-    What is merely loose an interval shows; what is not known at all it cannot.
+    An interval shows that a direction is loose; it cannot show that one is not known at all.
     """
-    found = directions(problem, members)
-    errors, advice = found["std_err"], found["advice"]
+    table = directions(problem, members)
+    errors, advice = table["std_err"], table["advice"]
     return [
         Note("unidentifiable" if error > OPEN else "loose", "warning", text)
         for error, text in zip(errors, advice, strict=True)
@@ -109,7 +115,7 @@ def open_notes(problem: Fitted, members: np.ndarray) -> list[Note]:
     ]
 
 
-def _relative_slopes(problem: Fitted) -> tuple[list[str], np.ndarray, tuple[np.ndarray, ...]]:
+def _relative_slopes(problem: FitWithData) -> tuple[list[str], np.ndarray, tuple[np.ndarray, ...]]:
     """Names (k), slopes (n, k) in log |parameter|; weights, pulls and curvatures (n,)."""
     moving = problem.moving
     names = [problem.fit.law.parameter_names[k] for k in moving]
@@ -120,7 +126,7 @@ def _relative_slopes(problem: Fitted) -> tuple[list[str], np.ndarray, tuple[np.n
 
 
 def _advice(
-    problem: Fitted, names: Sequence[str], error: float, move: np.ndarray, share: np.ndarray
+    problem: FitWithData, names: Sequence[str], error: float, move: np.ndarray, share: np.ndarray
 ) -> str:
     if error < LOOSE:
         return ""
@@ -143,7 +149,7 @@ def _advice(
     return f"{head}: fix one (best {best}), or {_more_runs(problem, few, move, names)}"
 
 
-def _few_values(problem: Fitted, mixed: Sequence[str]) -> str | None:
+def _few_values(problem: FitWithData, mixed: Sequence[str]) -> str | None:
     """The input that has too few values to tell these parameters apart."""
     fit, seen = problem.fit, problem.observations
     free = problem.options.free(fit.law)
@@ -157,12 +163,14 @@ def _few_values(problem: Fitted, mixed: Sequence[str]) -> str | None:
     return None
 
 
-def _more_runs(problem: Fitted, few: str | None, move: np.ndarray, names: Sequence[str]) -> str:
+def _more_runs(
+    problem: FitWithData, few: str | None, move: np.ndarray, names: Sequence[str]
+) -> str:
     """Which runs would settle a direction: the input, and the end of its range, that tells most."""
     if few is not None:
         count = len(np.unique(problem.observations.inputs[few][problem.active]))
         return f"add runs with another {few} (it has {count} value{'s' * (count > 1)})"
-    fit, best, told = problem.fit, "", 0.0
+    fit, best, largest = problem.fit, "", 0.0
     inputs = {k: v[problem.active] for k, v in problem.observations.inputs.items()}
     middle = {name: float(np.median(values)) for name, values in inputs.items()}
     for spec in fit.law.inputs:
@@ -172,8 +180,8 @@ def _more_runs(problem: Fitted, few: str | None, move: np.ndarray, names: Sequen
             if low <= end <= high:
                 continue
             gain = abs(_change(fit, middle | {spec.name: end}, move, names))
-            if gain > told:
-                best, told = f"{word} {spec.name}", gain
+            if gain > largest:
+                best, largest = f"{word} {spec.name}", gain
     return f"add runs with {best}" if best else "add runs"
 
 

@@ -27,7 +27,7 @@ from jaxlaw.fitting._options import OLD_NAMES
 from jaxlaw.fitting._result import Fit
 from jaxlaw.fitting._transform import Model
 from jaxlaw.laws._base import Law
-from jaxlaw.uncertainty._fit_problem import Fitted, fitted
+from jaxlaw.uncertainty._fit_problem import FitWithData, fit_with_data
 from jaxlaw.uncertainty._groups import group_names, group_numbers
 
 Function = Callable[[Mapping[str, Any]], Any]
@@ -47,15 +47,16 @@ def influence(
     """How far a parameter or a prediction would move if a run were left out.
 
     Args:
-        law: a fit of these runs; or a law or its name, to be fitted first.
+        law: fit of these runs; or a law or its name, to be fitted first.
         runs: what :func:`jaxlaw.read_runs` takes or returns.
-        on: every parameter unless given; the inputs of one prediction, in the runs' units; or a
-            function of a dict name → natural value in the law's own units, to one number, in
-            ``jax.numpy``.
-        groups: rows that are left out together, as for :func:`jaxlaw.bootstrap`.
-        refits: leave every run (or group) out and fit again, all by one call, instead of the
-            derivative: what it approximates.
-        **options: what else :func:`jaxlaw.fit` takes; with a fit only those about reading.
+        on: quantity that moves: every parameter unless given; the inputs of one prediction, in
+            the runs' units; or a function of a dict name → natural value in the law's own
+            units, to one number, in ``jax.numpy``.
+        groups: columns or labels of rows that are left out together, as for
+            :func:`jaxlaw.bootstrap`.
+        refits: whether every run (or group) is left out and the law fitted again, all by one
+            call; the derivative, which is the default, approximates that.
+        **options: other options of :func:`jaxlaw.fit`; with a fit only those about reading.
 
     Returns:
         One row a run (indexed by what rows are called) or group (by its label: the name of a
@@ -64,8 +65,14 @@ def influence(
 
     Raises:
         UsageError: the call makes no sense, or these are not the fit's runs.
+
+    Example:
+        >>> table = jl.simulate.experiment("chinchilla").table
+        >>> change = jl.influence("chinchilla", table, {"N": 7e10, "D": 1e12})["value"]
+        >>> len(change) == len(table)
+        True
     """
-    problem = fitted(law, runs, **options)
+    problem = fit_with_data(law, runs, **options)
     seen = problem.observations
     members, names = np.arange(len(seen)), pd.Index(seen.rows, name="row")
     if groups is not None:
@@ -103,7 +110,7 @@ def _answer(on: Function, params: Mapping[str, Any]) -> Any:
         raise not_of_parameters("on", error) from error
 
 
-def _derived(problem: Fitted, function: Callable[..., dict]) -> dict[str, np.ndarray]:
+def _derived(problem: FitWithData, function: Callable[..., dict]) -> dict[str, np.ndarray]:
     """To first order, (n,) by name."""
     solved, weight = problem.fit_problem, problem.observations.weight
     with in_float64():
@@ -127,7 +134,7 @@ def _moves(model: Model, problem: Problem, at: jax.Array) -> jax.Array:
 
 
 def _refitted(
-    problem: Fitted, members: np.ndarray, function: Callable[..., dict]
+    problem: FitWithData, members: np.ndarray, function: Callable[..., dict]
 ) -> dict[str, np.ndarray]:
     """By leaving each group out, (groups,) by name."""
     found = leave_each_out(problem, members, np.unique(members))
@@ -137,7 +144,7 @@ def _refitted(
     return {name: np.asarray(after[name]) - np.asarray(value) for name, value in before.items()}
 
 
-def leave_each_out(problem: Fitted, members: np.ndarray, groups: np.ndarray) -> Refits:
+def leave_each_out(problem: FitWithData, members: np.ndarray, groups: np.ndarray) -> Refits:
     """Refits without the rows (n,) of each of the groups (G,); NaN where there is no optimum."""
     fit, seen = problem.fit, problem.observations
     found = fit_many(

@@ -34,24 +34,31 @@ from jaxlaw.fitting.solvers import SOLVERS
 from jaxlaw.laws._base import Law
 from jaxlaw.notes import Note
 from jaxlaw.uncertainty._covariance import Covariance, covariance
-from jaxlaw.uncertainty._fit_problem import Fitted
+from jaxlaw.uncertainty._fit_problem import FitWithData
 from jaxlaw.uncertainty._intervals import Interval, check_level
 
 POINTS = 33  # values of the quantity
 REACH = 5.0  # standard errors to either side
-_PULL = 20.0  # how much more a held prediction's row can pull than it has to
+_MARGIN = 20.0  # by which the score of a held prediction's row exceeds what it has to be
 
 
 @dataclass(frozen=True, eq=False)
 class Profile:
     """The profile of one quantity.
 
+    Example:
+        >>> table = jl.simulate.experiment("chinchilla").table
+        >>> alpha = jl.profile("chinchilla", table, "alpha")
+        >>> list(alpha.table), len(alpha.table)
+        (['value', 'objective', 'root'], 33)
+
     Attributes:
-        fit: the fit.
-        quantity: what is held: a parameter's name, or the prediction's inputs.
+        fit: fit whose objective it is.
+        quantity: quantity that is held: a parameter's name, or the prediction's inputs.
         table: one row a value: ``value``, ``objective`` (summed Huber loss), ``root`` (signed).
         std_err: standard error of the sandwich covariance.
-        degrees: of Student's t.
+        estimate: value of the quantity at the optimum.
+        degrees: degrees of freedom of Student's t.
         notes: what to know before relying on it.
     """
 
@@ -67,7 +74,24 @@ class Profile:
 
     @renamed_arguments(level="confidence_level")
     def interval(self, confidence_level: float = 0.95) -> Interval:
-        """Its interval; an end is infinite where the profile never gets that bad."""
+        """The interval of values that do not fit much worse than the optimum.
+
+        Args:
+            confidence_level: share of such intervals that should hold the truth.
+
+        Returns:
+            ``estimate``, ``std_err``, ``low`` and ``high``; a bound is infinite where the
+            profile, over five standard errors, never gets that much worse.
+
+        Raises:
+            UsageError: a level outside (0, 1).
+
+        Example:
+            >>> table = jl.simulate.experiment("chinchilla").table
+            >>> alpha = jl.profile("chinchilla", table, "alpha").interval(0.9)
+            >>> bool(alpha.low < alpha.estimate < alpha.high)
+            True
+        """
         from scipy.special import stdtrit
 
         check_level(confidence_level)
@@ -102,11 +126,11 @@ def profile(
     """The profile of a parameter or a prediction.
 
     Args:
-        law: a fit of these runs; or a law or its name, to be fitted first.
+        law: fit of these runs; or a law or its name, to be fitted first.
         runs: what :func:`jaxlaw.read_runs` takes or returns.
-        quantity: a parameter's name; or the inputs of one prediction, in the runs' units.
-        groups, robust: what the calibration makes of the noise, see :func:`jaxlaw.covariance`.
-        **options: what else :func:`jaxlaw.fit` takes; with a fit only those about reading.
+        quantity: name of a parameter; or the inputs of one prediction, in the runs' units.
+        groups, robust: model of the noise for the calibration, see :func:`jaxlaw.covariance`.
+        **options: other options of :func:`jaxlaw.fit`; with a fit only those about reading.
 
     Returns:
         The :class:`Profile`, over 5 standard errors to either side of the estimate.
@@ -114,26 +138,32 @@ def profile(
     Raises:
         UsageError: no such parameter, or one that cannot be held.
         DataError: the data leave some combination of the parameters open.
+
+    Example:
+        >>> table = jl.simulate.experiment("chinchilla").table
+        >>> far = jl.profile("chinchilla", table, {"N": 7e10, "D": 1e12})
+        >>> far.quantity
+        'loss at N=7e+10, D=1e+12'
     """
     cov = covariance(law, runs, groups=groups, robust=robust, **options)
-    held = _parameter(cov, quantity) if isinstance(quantity, str) else _prediction(cov, quantity)
-    value, objective = _solved(held)
+    grid = _parameter(cov, quantity) if isinstance(quantity, str) else _prediction(cov, quantity)
+    value, objective = _solved(grid)
     gained = cov.fit.objective - objective.min()
-    root = np.sqrt(np.maximum(2 * (objective - cov.fit.objective) / held.kappa, 0))
-    root *= np.sign(value - held.estimate)
+    root = np.sqrt(np.maximum(2 * (objective - cov.fit.objective) / grid.kappa, 0))
+    root *= np.sign(value - grid.estimate)
     table = pd.DataFrame({"value": value, "objective": objective, "root": root})
     notes = list(cov.notes)
     if gained > 1e-6 * cov.fit.objective:
         message = (
-            f"held elsewhere, {held.name} gives a lower objective than the fit's, by "
+            f"held elsewhere, {grid.name} gives a lower objective than the fit's, by "
             f"{gained / cov.fit.objective:.1e} of it: fit again with more starts (n_starts)"
         )
         notes.append(Note("profile-found-better", "warning", message))
-    return Profile(cov.fit, held.name, table, held.estimate, held.error, cov.degrees, tuple(notes))
+    return Profile(cov.fit, grid.name, table, grid.estimate, grid.error, cov.degrees, tuple(notes))
 
 
-class _Held(NamedTuple):
-    """What is held, at P values: a problem each, and what their objectives are to be read by."""
+class _Grid(NamedTuple):
+    """A quantity held at P values: a problem for each, and how to read their objectives."""
 
     name: str
     estimate: float
@@ -147,7 +177,14 @@ class _Held(NamedTuple):
 
 
 def _kappa(cov: Covariance, slope: np.ndarray) -> tuple[float, float, np.ndarray]:
-    """Standard error, calibration, and the way (k,) coordinates go as the quantity moves."""
+    """Standard error, calibration κ, and the step (k,) of the coordinates for one such error.
+
+    A Huber objective is no log likelihood: 2(Q(v) − Q) is not χ² of one degree, even in large
+    samples. To second order it is (v − v̂)²/(gᵀH⁻¹g), g the slope of the quantity in the
+    coordinates and H the smoothed Hessian, while v − v̂ has the sandwich variance gᵀVg. So
+    2(Q(v) − Q)/κ with κ = gᵀVg / gᵀH⁻¹g is the square of a standard normal. For least squares of
+    equal noise κ is s², and the interval is exactly the F test's.
+    """
     variance, model = slope @ cov.coordinates @ slope, slope @ cov.bread @ slope
     if not model > 0:
         raise UsageError("this quantity does not move with any parameter: it has no profile")
@@ -155,17 +192,17 @@ def _kappa(cov: Covariance, slope: np.ndarray) -> tuple[float, float, np.ndarray
     return error, float(variance / model), cov.bread @ slope / model * error
 
 
-def _along(problem: Fitted, way: np.ndarray, steps: np.ndarray) -> dict[str, np.ndarray]:
-    """Natural parameters (P,) on the straight way from the optimum."""
+def _along(problem: FitWithData, direction: np.ndarray, steps: np.ndarray) -> dict[str, np.ndarray]:
+    """Natural parameters (P,) along a straight line from the optimum, as starts."""
     at = np.tile(problem.coordinates, (len(steps), 1))
-    at[:, problem.moving] += steps[:, None] * way
+    at[:, problem.moving] += steps[:, None] * direction
     low, high = (
         np.asarray(side) for side in (problem.fit_problem.data.low, problem.fit_problem.data.high)
     )
     return problem.fit_problem.params(np.clip(at, low, high))
 
 
-def _parameter(cov: Covariance, name: str) -> _Held:
+def _parameter(cov: Covariance, name: str) -> _Grid:
     """A parameter held: fixed at each value, as :func:`jaxlaw.fit` would fix it."""
     problem, fit = cov.problem, cov.fit
     spec = fit.law.parameter(name)
@@ -197,13 +234,13 @@ def _parameter(cov: Covariance, name: str) -> _Held:
             low=jnp.stack([one.data.low for one in solved]),
             high=jnp.stack([one.data.high for one in solved]),
         )
-    return _Held(
+    return _Grid(
         name, estimate, error, kappa, solved[0], problems, frozenset({"low", "high"}),
         np.array(starts), values,
     )  # fmt: skip
 
 
-def _prediction(cov: Covariance, point: Mapping[str, float]) -> _Held:
+def _prediction(cov: Covariance, point: Mapping[str, float]) -> _Grid:
     """A prediction held: one more row pulls the curve to each value there.
 
     Wherever the curve ends up, its parameters are the best of all that predict what it predicts
@@ -227,7 +264,7 @@ def _prediction(cov: Covariance, point: Mapping[str, float]) -> _Held:
         estimate = float(predicted(fit.params))
     delta = min(fit.delta, LARGEST_DELTA)
     least = min(1.0, fit.asymmetry)
-    row = _PULL * kappa * REACH / error / min(delta, error) / least
+    row = _MARGIN * kappa * REACH / error / min(delta, error) / least
     targets = np.tile(np.append(seen.target, 0.0), (len(steps), 1))
     targets[:, :-1] = np.log(targets[:, :-1]) if log else targets[:, :-1]
     targets[:, -1] = estimate + steps * error
@@ -243,41 +280,41 @@ def _prediction(cov: Covariance, point: Mapping[str, float]) -> _Held:
     problems = solved.data._replace(**solved.many(targets=targets))
     name = ", ".join(f"{key}={float(value):g}" for key, value in values.items())
     estimate, error = (np.exp(estimate), np.exp(estimate) * error) if log else (estimate, error)
-    return _Held(
+    return _Grid(
         f"{law.target} at {name}", float(estimate), float(error), kappa, solved, problems,
         frozenset({"target"}), starts, None,
     )  # fmt: skip
 
 
-def _solved(held: _Held) -> tuple[np.ndarray, np.ndarray]:
+def _solved(grid: _Grid) -> tuple[np.ndarray, np.ndarray]:
     """Values (P,) of the quantity and the least objectives there."""
     with in_float64():
-        at, loss = _best(held, held.starts)
+        at, loss = _best(grid, grid.starts)
         beside = np.stack([np.roll(at, 1, axis=0), np.roll(at, -1, axis=0)], axis=1)
-        again, second = _best(held, beside)  # from what the neighbours came to
+        again, second = _best(grid, beside)  # from what the neighbours came to
         better = second < loss
         at, loss = np.where(better[:, None], again, at), np.where(better, second, loss)
-        values = held.values
+        values = grid.values
         if values is None:
-            values, loss = map(np.asarray, _pulled(held, at))
-        return values, loss * scale_on_host(held.problems)
+            values, loss = map(np.asarray, _pulled(grid, at))
+        return values, loss * scale_on_host(grid.problems)
 
 
-def _best(held: _Held, starts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    low, high = (np.asarray(side) for side in (held.problems.low, held.problems.high))
+def _best(grid: _Grid, starts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    low, high = (np.asarray(side) for side in (grid.problems.low, grid.problems.high))
     if low.ndim == 2:
         low, high = low[:, None], high[:, None]
     starts = np.clip(starts, low, high)
-    lanes = solve(SOLVERS["newton"], held.problem.model, held.problems, starts, held.batched)
+    lanes = solve(SOLVERS["newton"], grid.problem.model, grid.problems, starts, grid.batched)
     loss = np.where(np.isfinite(lanes.value), lanes.value, np.inf)
     best = np.argmin(loss, axis=1)
     rows = np.arange(len(best))
     return lanes.coordinates[rows, best], loss[rows, best]
 
 
-def _pulled(held: _Held, at: np.ndarray) -> tuple[jax.Array, jax.Array]:
-    last = held.problem.n_rows - 1
-    return _without_row(held.problem.model, held.problems, at, last)
+def _pulled(grid: _Grid, at: np.ndarray) -> tuple[jax.Array, jax.Array]:
+    last = grid.problem.n_rows - 1
+    return _without_row(grid.problem.model, grid.problems, at, last)
 
 
 @compiled(optimised=False, static_argnames="model")
