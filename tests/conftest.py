@@ -96,22 +96,19 @@ def simulated_fit(name: str, noise: float = 0.004, most: int | None = None, **op
 
 
 @cache
-def _optimised(name: str) -> Program:
-    """A program of the engine as users have it."""
+def _twin(name: str) -> Program:
+    """A program of the engine that nobody has compiled yet."""
     program = getattr(engine, name)
-    with pytest.MonkeyPatch.context() as patched:
-        level = {"xla_backend_optimization_level": 3}
-        patched.setattr(programs, "QUICK", programs.QUICK | level)
-        made = Program(program.__wrapped__, True, program._options)
-        assert made._cache_size() == 0  # which makes it, with these options
-    return made
+    return Program(program.__wrapped__, **program._options)
 
 
 @pytest.fixture
 def optimised(monkeypatch):
-    """The engine's programs are optimised: for tests that solve thousands of starts."""
+    """The engine's programs are optimised, as for users: for tests that solve many starts."""
+    level = {"xla_backend_optimization_level": 3}
+    monkeypatch.setattr(programs, "QUICK", programs.QUICK | level)
     for name in ("_run_rounds", "_evaluate"):
-        monkeypatch.setattr(engine, name, _optimised(name))
+        monkeypatch.setattr(engine, name, _twin(name))
 
 
 def kept_programs() -> int:

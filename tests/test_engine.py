@@ -12,8 +12,7 @@ from jaxlaw.fitting import _engine as engine
 from jaxlaw.fitting import _starts as starts
 from jaxlaw.fitting._fit_batch import solve_inside
 from jaxlaw.fitting._objective import predict, scaled_value
-from jaxlaw.fitting.solvers import SOLVERS
-from jaxlaw.fitting.solvers._status import Status
+from jaxlaw.fitting.solvers import SOLVERS, Status
 
 NEWTON = SOLVERS["newton"]
 

@@ -16,9 +16,8 @@ from jaxlaw import simulate
 from jaxlaw._jit import compiled
 from jaxlaw.fitting import _engine as engine
 from jaxlaw.fitting._objective import evaluate, scale_of
-from jaxlaw.fitting.solvers import SOLVERS
+from jaxlaw.fitting.solvers import SOLVERS, Status
 from jaxlaw.fitting.solvers._newton import definite_inverse_root
-from jaxlaw.fitting.solvers._status import Status
 
 
 @pytest.fixture(scope="module", params=[problem.name for problem in PROBLEMS])

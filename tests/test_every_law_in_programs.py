@@ -11,7 +11,7 @@ from jax.sharding import Mesh, PartitionSpec
 from problems import problem
 
 import jaxlaw as jl
-from jaxlaw.fitting.solvers._status import Status
+from jaxlaw.fitting.solvers import Status
 from jaxlaw.laws import _base as base
 
 ROWS = 40

@@ -12,10 +12,10 @@ from jaxlaw import laws, simulate
 from jaxlaw.fitting import _engine as engine
 from jaxlaw.fitting._diagnostics import all_notes, at_walls
 from jaxlaw.fitting._linearise import linearise
-from jaxlaw.fitting.solvers import SOLVERS
+from jaxlaw.fitting.solvers import SOLVERS, Status
 
 GOOD = {
-    "agreement": 0.9, "status": "converged", "r2": 0.99, "spread": {}, "disagreement": 0.0,
+    "agreement": 0.9, "status": Status.CONVERGED, "r2": 0.99, "spread": {}, "disagreement": 0.0,
     "ranges": {"N": (1e7, 1e10), "D": (1e9, 1e12)}, "scatter": 0.004,
 }  # fmt: skip
 
@@ -54,7 +54,7 @@ def test_good_evidence_gives_no_note(optimum):
 @pytest.mark.parametrize(
     "evidence,code,severity,words",
     [
-        ({"status": "step limit"}, "not-converged", "warning", "'step limit'; solve more starts"),
+        ({"status": Status.STEP_LIMIT}, "not-converged", "warning", "'step limit'. The largest"),
         ({"agreement": 0.05}, "few-starts-agree", "warning", "only 5.0%"),
         ({"disagreement": 1e-4}, "solvers-disagree", "warning", "1.0e-04"),
         ({"r2": 0.3}, "poor-fit", "error", "does not describe"),

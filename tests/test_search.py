@@ -23,8 +23,7 @@ from jaxlaw.fitting._checkpoint import Work
 from jaxlaw.fitting._multistart import Task, find_optima
 from jaxlaw.fitting._options import FitOptions
 from jaxlaw.fitting._problem import build_problem
-from jaxlaw.fitting.solvers import SOLVERS
-from jaxlaw.fitting.solvers._status import Status
+from jaxlaw.fitting.solvers import SOLVERS, Status
 
 NEWTON = SOLVERS["newton"]
 

@@ -17,10 +17,9 @@ from jaxlaw.fitting import _starts as starts
 from jaxlaw.fitting._objective import Evaluation, value_and_gradient
 from jaxlaw.fitting._options import FitOptions
 from jaxlaw.fitting._problem import build_problem
-from jaxlaw.fitting.solvers import POLISH, SOLVERS
+from jaxlaw.fitting.solvers import POLISH, SOLVERS, Status
 from jaxlaw.fitting.solvers import _lbfgs as lbfgs
 from jaxlaw.fitting.solvers._newton import definite_inverse_root, solve_definite
-from jaxlaw.fitting.solvers._status import Status
 
 NEWTON, LBFGS = SOLVERS["newton"], SOLVERS["lbfgs"]
 NOWHERE = 1e10

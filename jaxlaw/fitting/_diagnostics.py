@@ -11,6 +11,7 @@ from jaxlaw.fitting._linearise import Linearisation
 from jaxlaw.fitting._objective import leave_group_out_steps, smoothed_score
 from jaxlaw.fitting._problem import FitProblem
 from jaxlaw.fitting._residual_checks import Residuals, residual_notes
+from jaxlaw.fitting.solvers import Status
 from jaxlaw.notes import Note
 
 FEW = 0.1  # of the starts agree: warn
@@ -97,8 +98,9 @@ def at_walls(problem: FitProblem, coordinates: np.ndarray) -> dict[str, str]:
 
 def _on_the_search(evidence: Mapping[str, Any]) -> list[Note]:
     notes = []
-    if evidence["status"] != "converged":
-        message = f"the best start ended with status '{evidence['status']}'; solve more starts"
+    status = evidence["status"]
+    if status != Status.CONVERGED:
+        message = f"the best start ended with status '{status.label}'. {status.message}"
         notes.append(Note("not-converged", "warning", message))
     if evidence["agreement"] < FEW:
         message = (

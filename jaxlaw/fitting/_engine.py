@@ -27,8 +27,7 @@ from jaxlaw.errors import WorkError
 from jaxlaw.fitting._objective import Problem, shared_fields
 from jaxlaw.fitting._transform import Array, Model
 from jaxlaw.fitting._variable_projection import solve_coefficients, terms
-from jaxlaw.fitting.solvers import Solver
-from jaxlaw.fitting.solvers._status import Status
+from jaxlaw.fitting.solvers import Solver, Status
 from jaxlaw.notes import Note
 
 ITERATIONS = 8  # of a round: between two looks at which lanes have ended

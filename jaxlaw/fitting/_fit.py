@@ -47,7 +47,7 @@ from jaxlaw.fitting._options import OLD_NAMES, FitOptions, law_and_options
 from jaxlaw.fitting._problem import FitProblem, build_problem
 from jaxlaw.fitting._result import Fit, RunnerUp
 from jaxlaw.fitting._starts import first_starts, on_grid
-from jaxlaw.fitting.solvers._status import Status
+from jaxlaw.fitting.solvers import Status
 from jaxlaw.laws._base import Law
 from jaxlaw.notes import Note
 
@@ -258,7 +258,7 @@ def _report(problem: FitProblem, observations: Observations, optimum: Optimum) -
     evidence = {
         "agreement": optimum.agreement,
         "disagreement": optimum.disagreement,
-        "status": Status(optimum.status).label,
+        "status": Status(optimum.status),
         "r2": measured["r2"],
         "scatter": measured["rmse_log"],
         "spread": _spread(problem, agreeing),

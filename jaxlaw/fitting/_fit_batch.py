@@ -21,10 +21,9 @@ from jaxlaw.fitting._options import OLD_NAMES, FitOptions
 from jaxlaw.fitting._problem import FitProblem, build_problem
 from jaxlaw.fitting._starts import sobol
 from jaxlaw.fitting._transform import Array, Model, in_own_units
-from jaxlaw.fitting.solvers import SOLVERS, Solver
+from jaxlaw.fitting.solvers import SOLVERS, Solver, Status
 from jaxlaw.fitting.solvers._lbfgs import ALMOST
 from jaxlaw.fitting.solvers._newton import solve_definite
-from jaxlaw.fitting.solvers._status import Status
 from jaxlaw.laws._base import Law
 
 _MOST_STARTS = 2**24
@@ -36,7 +35,7 @@ class BatchFit(NamedTuple):
     Attributes:
         params: name → (P,) natural values in the law's own units.
         objective: (P,) summed Huber loss.
-        status: (P,) how the best lane ended (see ``jaxlaw.fitting.solvers._status``).
+        status: (P,) how the best lane ended (see ``jaxlaw.fitting.solvers.Status``).
         agreement: (P,) share of starts that ended at the best objective.
     """
 

@@ -38,7 +38,7 @@ class Refits:
         params: name → (P,) natural values in the law's own units.
         coordinates: (P, p) the same as the search had them.
         objective: (P,) summed Huber loss; infinite where no start came to a finite one.
-        status: (P,) how the best start ended (see ``jaxlaw.fitting.solvers._status``).
+        status: (P,) how the best start ended (see ``jaxlaw.fitting.solvers.Status``).
         agreement: (P,) share of the solved starts that ended there.
         agreeing: (k, p) coordinates of starts that agree on the objective, for each version.
         notes: on the work itself.

@@ -45,8 +45,7 @@ from jaxlaw.fitting._objective import (
 )
 from jaxlaw.fitting._transform import Array, Model
 from jaxlaw.fitting._variable_projection import solved_coordinates
-from jaxlaw.fitting.solvers import POLISH, Solver
-from jaxlaw.fitting.solvers._status import Status
+from jaxlaw.fitting.solvers import POLISH, Solver, Status
 
 CANDIDATES = 4  # distinct optima that L-BFGS polishes
 KEPT = 8  # distinct optima kept of a problem

@@ -26,7 +26,7 @@ from jaxlaw.fitting._fit import fit
 from jaxlaw.fitting._fit_many import Refits, fit_many, refit_near
 from jaxlaw.fitting._options import FitOptions
 from jaxlaw.fitting._result import Fit
-from jaxlaw.fitting.solvers._status import Status
+from jaxlaw.fitting.solvers import Status
 from jaxlaw.laws._base import Law
 from jaxlaw.notes import Note
 from jaxlaw.planning._answers import (

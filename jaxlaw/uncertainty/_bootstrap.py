@@ -22,7 +22,7 @@ from jaxlaw.fitting._fitted_law import FittedLaw
 from jaxlaw.fitting._objective import LARGEST_DELTA, kernel_width
 from jaxlaw.fitting._options import OLD_NAMES
 from jaxlaw.fitting._result import Fit
-from jaxlaw.fitting.solvers._status import Status
+from jaxlaw.fitting.solvers import Status
 from jaxlaw.laws._base import Law
 from jaxlaw.notes import Note
 from jaxlaw.uncertainty._covariance import moved_by_leaving_out

@@ -28,7 +28,7 @@ from jaxlaw.fitting._options import (
     law_and_options,
     split_options,
 )
-from jaxlaw.fitting.solvers._status import Status
+from jaxlaw.fitting.solvers import Status
 from jaxlaw.laws._base import Law
 from jaxlaw.laws._structural_identifiability import inseparable
 from jaxlaw.notes import Note

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from jaxlaw.fitting.solvers import _lbfgs as lbfgs
 from jaxlaw.fitting.solvers import _newton as newton
+from jaxlaw.fitting.solvers._status import Status as Status
 
 
 class Solver(NamedTuple):

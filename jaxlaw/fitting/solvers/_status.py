@@ -25,19 +25,20 @@ class Status(IntEnum):
     STEP_LIMIT = (
         2,
         "step limit",
-        "The largest number of iterations was reached, and the objective was still falling: give "
-        "starts nearer the optimum, or fix a parameter that the data do not determine.",
+        "The largest number of iterations was reached before an optimum: solve more starts "
+        "(n_local), or fix a parameter that the data do not determine.",
     )
     NON_FINITE = (
         3,
         "non-finite",
-        "The law is infinite or NaN at the start: check units, bounds and fixed values.",
+        "The law is infinite or NaN at the start: check units, bounds and fixed values, and solve "
+        "more starts (n_local).",
     )
     STALLED = (
         4,
         "stalled",
-        "No step lowers the objective any more, though its slope says that one should: the law is "
-        "not smooth there or is limited by rounding; solve more starts, or rescale the inputs.",
+        "No step lowers the objective any more, though its slope says that one should: solve more "
+        "starts (n_local); the law may have a kink there, or be computed with much rounding.",
     )
 
     label: str
