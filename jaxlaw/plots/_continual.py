@@ -88,10 +88,11 @@ def losses_over(
         log_axis(ax.xaxis)
     if others:
         ax.margins(x=0.02)
+    ylabel = f"loss on the {'pre-training' if corpus == 'pt' else 'new'} corpus (nats)"
+    finish(ax, _LABELS[setting], ylabel, ends=ends if others else ())
     if setting == "peak":
         ax.ticklabel_format(axis="x", style="sci", scilimits=(0, 0), useMathText=True)
-    ylabel = f"loss on the {'pre-training' if corpus == 'pt' else 'new'} corpus (nats)"
-    return finish(ax, _LABELS[setting], ylabel, ends=ends if others else ())
+    return ax
 
 
 @renamed_arguments(curve="plan")
