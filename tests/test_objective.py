@@ -40,7 +40,7 @@ def fit_problem(name, constraint=None, linear=True, noise=0.01, **options):
 
 
 def a_point(problem):
-    """A start brought to the level of the data, off the walls and off the kinks."""
+    """A start brought to the level of the data, off the bounds and off the kinks."""
     model, data = problem.model, problem.data
 
     @jitted_for_once

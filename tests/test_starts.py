@@ -39,9 +39,9 @@ def test_only_what_these_papers_print_counts_as_printed():
 
 def test_a_fit_says_that_its_grid_is_jaxlaws_own():
     """In a word for every law; one fit, of few parameters left free, carries it."""
-    said = {name: starts.on_grid(laws.get(name), "grid") for name in laws.names()}
+    said = {name: starts.grid_notes(laws.get(name), "grid") for name in laws.names()}
     assert {name for name, notes in said.items() if notes} == {"dcpt-l1", "dcpt-l2", "dcpt-l4"}
-    assert starts.on_grid(laws.get("dcpt-l1"), "sobol") == []
+    assert starts.grid_notes(laws.get("dcpt-l1"), "sobol") == []
     truth = jl.simulate.TRUTHS["dcpt"]
     held = {name: truth[name] for name in ("E", "A", "B", "alpha", "beta", "gamma", "eps")}
     runs = jl.simulate.experiment("dcpt").table

@@ -20,7 +20,6 @@ import numpy as np
 
 from jaxlaw._typed import not_of_parameters
 from jaxlaw.errors import DataError, UsageError
-from jaxlaw.fitting._diagnostics import at_walls
 from jaxlaw.fitting._linearise import linearise
 from jaxlaw.fitting._problem import FitProblem
 from jaxlaw.fitting._result import Fit
@@ -112,7 +111,7 @@ def information_of(fit: Fit, runs: Any, groups: Any = None) -> Information:
     scale = np.where(scale > 0, scale, 1.0)
     jacobian = jacobian / scale
     matrix = (jacobian.T * seen.weight) @ jacobian
-    notes = _on_walls(at_walls(problem.fit_problem, at))
+    notes = _bound_notes(problem.fit_problem.active_bounds(at))
     least = np.linalg.eigvalsh(matrix)[0]
     if least < _SINGULAR:
         notes.append(_undetermined())
@@ -124,10 +123,10 @@ def information_of(fit: Fit, runs: Any, groups: Any = None) -> Information:
     return Information(problem.fit_problem, at, free, matrix, scale, variance, notes)
 
 
-def _on_walls(walls: dict[str, str]) -> list[Note]:
-    if not walls:
+def _bound_notes(bound: dict[str, str]) -> list[Note]:
+    if not bound:
         return []
-    message = f"{', '.join(walls)} at the end of a range: taken as known"
+    message = f"{', '.join(bound)} at the end of a range: taken as known"
     return [Note("held-at-bound", "warning", message)]
 
 

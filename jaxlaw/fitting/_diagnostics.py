@@ -1,4 +1,4 @@
-"""What to know of an optimum before relying on it, as notes."""
+"""Diagnostics of an optimum: notes on what to know before its numbers are used."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def all_notes(
     params: Mapping[str, float],
     evidence: Mapping[str, Any],
 ) -> list[Note]:
-    """Every finding on an optimum.
+    """Every note on an optimum.
 
     Args:
         problem: the problem.
@@ -45,33 +45,22 @@ def all_notes(
             called, ``runs`` that they may be checkpoints of; ``relative_slopes`` (p, p) of
             log |parameter| at the centre of the data in the coordinates.
     """
-    walls = at_walls(problem, coordinates)
-    moving = _moving(problem, walls)
+    bound, moving = problem.active_bounds(coordinates), problem.moving(coordinates)
     residuals = _residuals(problem, linear, moving, evidence)
-    open_ = _on_identifiability(problem, residuals, moving)
+    open_ = _identifiability_notes(problem, residuals, moving)
     return [
-        *_on_the_search(evidence),
-        *_on_bounds(problem, walls, params),
-        *_on_ridges(evidence["spread"], walls),
-        *(open_ or _on_loose(problem, residuals, moving, evidence)),
-        *_on_floor(problem, linear),
-        *_on_requirements(problem, params, evidence["ranges"], evidence["scatter"]),
+        *_search_notes(evidence),
+        *_bound_notes(problem, bound, params),
+        *_ridge_notes(evidence["spread"], bound),
+        *(open_ or _loose_notes(problem, residuals, moving, evidence)),
+        *_floor_notes(problem, linear),
+        *_requirement_notes(problem, params, evidence["ranges"], evidence["scatter"]),
         *residual_notes(residuals),
     ]
 
 
-def _moving(problem: FitProblem, walls: Mapping[str, str]) -> list[int]:
-    """Coordinates that the data settle: free, not tied to another, and at no wall."""
-    free = np.asarray(problem.data.low) < np.asarray(problem.data.high)
-    return [
-        k
-        for k, name in enumerate(problem.law.parameter_names)
-        if name not in walls and free[k] and problem.model.tied[k] == k
-    ]
-
-
 def _residuals(
-    problem: FitProblem, linear: Linearisation, moving: list[int], evidence: Mapping[str, Any]
+    problem: FitProblem, linear: Linearisation, moving: np.ndarray, evidence: Mapping[str, Any]
 ) -> Residuals:
     data, rows = problem.on_host, evidence.get("rows", np.arange(problem.n_rows))
     inputs = {name: data.inputs[name] for name in problem.law.input_names}
@@ -81,22 +70,7 @@ def _residuals(
     )  # fmt: skip
 
 
-def at_walls(problem: FitProblem, coordinates: np.ndarray) -> dict[str, str]:
-    """Free parameters whose coordinate is at its box's wall: name → ``low`` or ``high``."""
-    low, high = np.asarray(problem.data.low), np.asarray(problem.data.high)
-    slack = 1e-9 * np.maximum(1.0, np.abs(high - low))
-    found = {}
-    for k, name in enumerate(problem.law.parameter_names):
-        if low[k] == high[k]:
-            continue
-        if coordinates[k] <= low[k] + min(slack[k], 1e-9):
-            found[name] = "low"
-        elif coordinates[k] >= high[k] - min(slack[k], 1e-9):
-            found[name] = "high"
-    return found
-
-
-def _on_the_search(evidence: Mapping[str, Any]) -> list[Note]:
+def _search_notes(evidence: Mapping[str, Any]) -> list[Note]:
     notes = []
     status = evidence["status"]
     if status != Status.CONVERGED:
@@ -126,11 +100,11 @@ def _on_the_search(evidence: Mapping[str, Any]) -> list[Note]:
     return notes
 
 
-def _on_bounds(
-    problem: FitProblem, walls: Mapping[str, str], params: Mapping[str, float]
+def _bound_notes(
+    problem: FitProblem, bound: Mapping[str, str], params: Mapping[str, float]
 ) -> list[Note]:
     law, notes = problem.law, []
-    for name, side in walls.items():
+    for name, side in bound.items():
         spec = law.parameter(name)
         mine = name in problem.options.bounds
         if law.constraint is not None and name == law.constraint.raises:
@@ -149,8 +123,8 @@ def _on_bounds(
     return notes
 
 
-def _on_ridges(spread: Mapping[str, float], walls: Mapping[str, str]) -> list[Note]:
-    loose = [name for name, size in spread.items() if size > SAME and name not in walls]
+def _ridge_notes(spread: Mapping[str, float], bound: Mapping[str, str]) -> list[Note]:
+    loose = [name for name, size in spread.items() if size > SAME and name not in bound]
     if not loose:
         return []
     message = (
@@ -160,10 +134,12 @@ def _on_ridges(spread: Mapping[str, float], walls: Mapping[str, str]) -> list[No
     return [Note("ridge", "warning", message)]
 
 
-def _on_identifiability(problem: FitProblem, found: Residuals, moving: list[int]) -> list[Note]:
+def _identifiability_notes(
+    problem: FitProblem, residuals: Residuals, moving: np.ndarray
+) -> list[Note]:
     """Directions the data hardly see: the spectrum of the Gauss–Newton Hessian."""
     names = [problem.law.parameter_names[k] for k in moving]
-    jacobian = found.slopes * np.sqrt(found.weight)[:, None]
+    jacobian = residuals.slopes * np.sqrt(residuals.weight)[:, None]
     size = np.linalg.norm(jacobian, axis=0)
     if not len(names) or not np.isfinite(jacobian).all():
         return []
@@ -183,16 +159,16 @@ def _on_identifiability(problem: FitProblem, found: Residuals, moving: list[int]
     return [Note("unidentifiable", "warning", message)]
 
 
-def _on_loose(
-    problem: FitProblem, found: Residuals, moving: list[int], evidence: Mapping[str, Any]
+def _loose_notes(
+    problem: FitProblem, residuals: Residuals, moving: np.ndarray, evidence: Mapping[str, Any]
 ) -> list[Note]:
     """Parameters that the data bound on one side at most: zero, or infinity, is as good."""
-    if "relative_slopes" not in evidence or not moving:
+    if "relative_slopes" not in evidence or not len(moving):
         return []
-    kept, delta = found.weight > 0, float(problem.data.delta)
-    weight, count = found.weight[kept], int(kept.sum())
-    slopes = found.slopes[kept]
-    score, score_slope = smoothed_score(-found.off[kept], delta, float(problem.data.asymmetry))
+    kept, delta = residuals.weight > 0, float(problem.data.delta)
+    weight, count = residuals.weight[kept], int(kept.sum())
+    slopes, asymmetry = residuals.slopes[kept], float(problem.data.asymmetry)
+    score, score_slope = smoothed_score(-residuals.off[kept], delta, asymmetry)
     if not np.isfinite(slopes).all() or not np.isfinite(score).all():
         return []
     moves, _ = leave_group_out_steps(slopes, weight, score, score_slope, np.arange(count))
@@ -215,7 +191,7 @@ def _on_loose(
     return [Note("loose", "warning" if max(loose.values()) > 1 else "info", message)]
 
 
-def _on_floor(problem: FitProblem, linear: Linearisation) -> list[Note]:
+def _floor_notes(problem: FitProblem, linear: Linearisation) -> list[Note]:
     """Whether the residuals of a law that falls to zero ask for an irreducible loss.
 
     A score test: a constant added to the law moves the log of a prediction by one over that
@@ -255,17 +231,17 @@ def _on_floor(problem: FitProblem, linear: Linearisation) -> list[Note]:
     return [Note("no-floor", "warning", message)]
 
 
-def _on_requirements(
+def _requirement_notes(
     problem: FitProblem, params: Mapping[str, float], ranges: Mapping[str, Any], scatter: float
 ) -> list[Note]:
     law, notes = problem.law, []
     if law.requirements is None:
         return []
-    for found in law.requirements(law, params, ranges):
-        if isinstance(found, Note):
-            notes.append(found)
+    for broken in law.requirements(law, params, ranges):
+        if isinstance(broken, Note):
+            notes.append(broken)
             continue
-        code, text, *size = found
+        code, text, *size = broken
         if size and size[0] <= scatter:
             text = f"{text}; this is within the scatter of the runs, {scatter:.2%}"
             notes.append(Note(code, "info", text))

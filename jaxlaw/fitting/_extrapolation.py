@@ -37,14 +37,14 @@ def joint_ranges(specs: Sequence[Input], inputs: Mapping[str, np.ndarray]) -> Ra
         ``"N*D"`` and ``"D/N"`` → (lowest, highest), for each pair.
     """
     names = [spec.name for spec in specs if _has_logarithm(spec, inputs[spec.name])]
-    found = {}
+    ranges = {}
     with np.errstate(over="ignore", under="ignore"):
         for first, second in itertools.combinations(names, 2):
             for label in (f"{first}*{second}", f"{second}/{first}"):
                 values = _joint(label, inputs)
                 if np.isfinite(values).all() and (values > 0).all():
-                    found[label] = (float(values.min()), float(values.max()))
-    return found
+                    ranges[label] = (float(values.min()), float(values.max()))
+    return ranges
 
 
 def _has_logarithm(spec: Input, values: np.ndarray) -> bool:
@@ -69,22 +69,23 @@ def beyond(
     """Which points lie beyond the runs, by input and by product or ratio of two.
 
     Args:
-        ranges: input → (lowest, highest) fitted; one not known (NaN) has no inside, one that is
-            left out no outside.
-        joint: what :func:`joint_ranges` found; of points inside both single ranges.
+        ranges: input → (lowest, highest) fitted. Everything lies outside a range that is unknown
+            (NaN), and nothing outside one that is left out.
+        joint: ranges of products and ratios, as of :func:`joint_ranges`. They are applied to
+            points inside both single ranges.
         values: input → values of any shape, of one unit with the ranges.
 
     Returns:
         Input, product or ratio → flags, of the shape of its values.
     """
-    values, found = {name: np.asarray(one, float) for name, one in values.items()}, {}
+    values, outside = {name: np.asarray(value, float) for name, value in values.items()}, {}
     for name, value in values.items():
         low, high = ranges.get(name, (-np.inf, np.inf))
         slack = SAME * max(abs(low), abs(high)) if np.isfinite([low, high]).all() else 0.0
         if name in AREAS and name.startswith("S2") and slack:
             # Not S1: a law is a power of it, and steps before the first fitted one are far away.
             slack = max(slack, ANNEALED * (high - low))
-        found[name] = np.logical_not((value >= low - slack) & (value <= high + slack))
+        outside[name] = np.logical_not((value >= low - slack) & (value <= high + slack))
     for label, (low, high) in joint.items():
         pair = parts_of(label)
         if not set(pair) <= set(values) or not all(ranges[name][0] > 0 for name in pair):
@@ -93,11 +94,11 @@ def beyond(
             near = np.exp(SPAN * min(np.log(ranges[name][1] / ranges[name][0]) for name in pair))
             at = _joint(label, values)
             out = np.logical_not((at >= low / near * (1 - SAME)) & (at <= high * near * (1 + SAME)))
-        found[label] = out & np.logical_not(found[pair[0]] | found[pair[1]])
-    return found
+        outside[label] = out & np.logical_not(outside[pair[0]] | outside[pair[1]])
+    return outside
 
 
-def told(label: str, ranges: Ranges, joint: Ranges, values: Mapping[str, float]) -> str:
+def in_words(label: str, ranges: Ranges, joint: Ranges, values: Mapping[str, float]) -> str:
     """A number that lies beyond the runs, in words."""
     low, high = ranges[label] if label in ranges else joint[label]
     value = values[label] if label in ranges else float(_joint(label, values))

@@ -30,7 +30,7 @@ from jaxlaw._typed import Seed, StartCount, checked
 from jaxlaw.data._runs import Observations, Runs, read_runs
 from jaxlaw.errors import DataError
 from jaxlaw.fitting._checkpoint import Work
-from jaxlaw.fitting._diagnostics import AGREE, all_notes, at_walls
+from jaxlaw.fitting._diagnostics import AGREE, all_notes
 from jaxlaw.fitting._elementwise import check_elementwise
 from jaxlaw.fitting._extrapolation import joint_ranges
 from jaxlaw.fitting._fitted_law import FittedLaw
@@ -46,7 +46,7 @@ from jaxlaw.fitting._objective import (
 from jaxlaw.fitting._options import OLD_NAMES, FitOptions, law_and_options
 from jaxlaw.fitting._problem import FitProblem, build_problem
 from jaxlaw.fitting._result import Fit, RunnerUp
-from jaxlaw.fitting._starts import first_starts, on_grid
+from jaxlaw.fitting._starts import first_starts, grid_notes
 from jaxlaw.fitting.solvers import Status
 from jaxlaw.laws._base import Law
 from jaxlaw.notes import Note
@@ -180,7 +180,7 @@ def _fitted(law: Law, runs: Runs, options: FitOptions) -> tuple[Fit, bool]:
             )
         result = _report(problem, observations, optimum)
     sampled = () if rough is None else (rough.note,)
-    notes = (*result.notes, *sampled, *on_grid(law, options.starts), *work.memory.notes)
+    notes = (*result.notes, *sampled, *grid_notes(law, options.starts), *work.memory.notes)
     result = dataclasses.replace(result, notes=notes)
     _log.info("law %s: objective %.8g, %s", law.name, result.objective, result.status)
     return result, law.constraint is not None and _binds(problem, optimum.coordinates)
@@ -269,7 +269,7 @@ def _report(problem: FitProblem, observations: Observations, optimum: Optimum) -
         "relative_slopes": _relative_slopes(law, observations, params, linear.params_jacobian),
     }
     notes = all_notes(problem, optimum.coordinates, linear, params, evidence)
-    notes += _on_the_objective(problem, optimum.objective * scale, predicted[order])
+    notes += _objective_notes(problem, optimum.objective * scale, predicted[order])
     if not options.free(law):
         message = (
             "every parameter is fixed: nothing was searched, and the objective and the scores are "
@@ -311,7 +311,7 @@ def _report(problem: FitProblem, observations: Observations, optimum: Optimum) -
     )
 
 
-def _on_the_objective(problem: FitProblem, objective: float, predicted: np.ndarray) -> list[Note]:
+def _objective_notes(problem: FitProblem, objective: float, predicted: np.ndarray) -> list[Note]:
     """An error where the law, with the parameters told, does not have the objective told.
 
     The search evaluates the law at coordinates, inside programs; this is the formula itself, at
@@ -380,11 +380,11 @@ def _spread(problem: FitProblem, agreeing: Mapping[str, np.ndarray]) -> dict[str
 def _binds(problem: FitProblem, coordinates: np.ndarray) -> bool:
     """Whether the law's constraint holds a parameter at its least value."""
     law = problem.law
-    walls = at_walls(problem, coordinates)
+    bound = problem.active_bounds(coordinates)
     k = law.parameter_names.index(law.constraint.raises)
     spare = coordinates[k] if problem.model.scales[k] == "linear" else np.exp(coordinates[k])
-    active = any(walls.get(name) == side for name, side in law.constraint.active_at.items())
-    return law.constraint.raises in walls or spare < 1e-6 or active
+    active = any(bound.get(name) == side for name, side in law.constraint.active_at.items())
+    return law.constraint.raises in bound or spare < 1e-6 or active
 
 
 def _with_cost(result: Fit, without: Fit) -> Fit:

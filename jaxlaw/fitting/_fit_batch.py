@@ -119,10 +119,10 @@ def fit_batch(
 
 
 def _scalar(name: str, given: Any, kind: Any) -> Array:
-    found = as_array(name, given, kind)
-    if found.ndim:
-        raise UsageError(f"{name} is one number, not an array of shape {found.shape}")
-    return found
+    value = as_array(name, given, kind)
+    if value.ndim:
+        raise UsageError(f"{name} is one number, not an array of shape {value.shape}")
+    return value
 
 
 def _starts(problem: FitProblem, starts: Any) -> Array:

@@ -101,7 +101,7 @@ def fit_decay(
 
 def _notes(tried: dict[float, Fit], bounds: tuple[float, float]) -> list[Note]:
     x = np.array(sorted(tried))
-    values = np.array([tried[one].objective for one in x])
+    values = np.array([tried[key].objective for key in x])
     k, worse = int(np.argmin(values)), _WORSE * values.min()
 
     def edge(side: np.ndarray) -> float | None:
@@ -114,17 +114,17 @@ def _notes(tried: dict[float, Fit], bounds: tuple[float, float]) -> list[Note]:
         return -np.expm1(x[near] + share * (x[far] - x[near]))
 
     upper, lower = edge(np.arange(k, -1, -1)), edge(np.arange(k, len(x)))
-    found = list(zip((lower, upper), bounds, strict=True))
-    ends = [f"{bound if end is None else end:.5g}" for end, bound in found]
+    edges = list(zip((lower, upper), bounds, strict=True))
+    shown = [f"{limit if value is None else value:.5g}" for value, limit in edges]
     message = (
         f"λ = {-np.expm1(x[k]):.6g} has the least objective of {len(x)} tried; it is within 1 % of "
-        f"that from λ = {ends[0]} to {ends[1]}"
+        f"that from λ = {shown[0]} to {shown[1]}"
     )
     notes = [Note("decay-fitted", "info", message)]
     if lower is None or upper is None:
-        which = [f"{bound:g}" for end, bound in found if end is None]
+        open_ = [f"{limit:g}" for value, limit in edges if value is None]
         message = (
-            f"the curves do not tell λ from {' or '.join(which)}, the end of its range: widen it "
+            f"the curves do not tell λ from {' or '.join(open_)}, the end of its range: widen it "
             "(decays=), or add curves with other drops of the rate"
         )
         notes.append(Note("decay-undetermined", "warning", message))

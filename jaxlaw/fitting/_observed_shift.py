@@ -95,18 +95,18 @@ def observed_shift(
             for run, one in continual.run_schedules.items()
         }
     )
-    found = table[["run"]].assign(
+    points = table[["run"]].assign(
         step=since, S1_cpt=table["S1_cpt"], loss=seen.target, hidden=below,
         shift=seen.target - below,
     )  # fmt: skip
-    found = found[found["step"] > 0].reset_index(drop=True)
-    if (early := found["hidden"].isna()).any():
-        first = found[early].iloc[0]
+    points = points[points["step"] > 0].reset_index(drop=True)
+    if (early := points["hidden"].isna()).any():
+        first = points[early].iloc[0]
         raise DataError(
             f"run {first['run']}, step {first['step']:.0f} of its continual phase: its hidden "
             "curve begins later; leave the points before that out"
         )
-    return found
+    return points
 
 
 def _seen(

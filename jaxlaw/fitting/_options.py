@@ -169,9 +169,9 @@ def law_and_options(
     options["fixed"] = _with_base(law, options.get("fixed"), base)
     for name in ("tied", "bounds"):
         options[name] = options.get(name) or {}
-    found = FitOptions(**options)
-    found.check(law)
-    return law, found
+    checked_options = FitOptions(**options)
+    checked_options.check(law)
+    return law, checked_options
 
 
 def _with_base(

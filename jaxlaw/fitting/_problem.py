@@ -24,6 +24,7 @@ from jaxlaw.fitting._transform import (
 )
 from jaxlaw.laws._base import Law
 
+_AT_BOUND = 1e-9  # distance in coordinates from a bound at which a parameter is at it
 _ROWS = ("target", "weight")  # fields of a Problem with an axis of rows, beside the inputs
 
 
@@ -116,6 +117,26 @@ class FitProblem:
         data = self.data
         at = coordinates_of(self.model, data.centre, data.context, params, start=start)
         return np.clip(np.asarray(at), np.asarray(data.low), np.asarray(data.high))
+
+    def active_bounds(self, at: np.ndarray) -> dict[str, str]:
+        """Free parameters at a bound of the search box: name → ``low`` or ``high``.
+
+        Args:
+            at: (p,) search coordinates.
+        """
+        low, high = np.asarray(self.data.low), np.asarray(self.data.high)
+        sides = np.where(at <= low + _AT_BOUND, "low", np.where(at >= high - _AT_BOUND, "high", ""))
+        return {
+            name: str(side)
+            for name, side, free in zip(self.law.parameter_names, sides, low < high, strict=True)
+            if free and side
+        }
+
+    def moving(self, at: np.ndarray) -> np.ndarray:
+        """(k,) indices of the coordinates that the data determine: free, and at no bound."""
+        low, high, bound = self.data.low, self.data.high, self.active_bounds(at)
+        inside = np.array([name not in bound for name in self.law.parameter_names])
+        return np.flatnonzero((np.asarray(low) < np.asarray(high)) & inside)
 
     def bounds_with(self, fixed: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
         """Search boxes (P, p), low and high, of problems with values of their own.

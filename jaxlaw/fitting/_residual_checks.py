@@ -84,42 +84,46 @@ class Residuals:
         return f"{np.expm1(value):+.2%}" if self.log else f"{value:+.2g}"
 
 
-def residual_notes(found: Residuals) -> list[Note]:
+def residual_notes(residuals: Residuals) -> list[Note]:
     """Notes ``dependent-rows``, ``lack-of-fit`` and ``outliers``, where residuals give reason."""
-    found = found.active
-    if not np.isfinite(found.off).all() or not np.isfinite(found.slopes).all():
+    residuals = residuals.active
+    if not np.isfinite(residuals.off).all() or not np.isfinite(residuals.slopes).all():
         return []
-    dependent = _on_dependence(found)
+    dependent = _dependence_notes(residuals)
     # What rows of a run share would be "predicted" by other rows of the run: it is held out whole.
-    members = found.runs.members if dependent else design_points(found.inputs)
+    members = residuals.runs.members if dependent else design_points(residuals.inputs)
     _, members = np.unique(members, return_inverse=True)
-    return [*dependent, *_on_lack_of_fit(found, members.reshape(-1)), *_on_outliers(found)]
+    return [
+        *dependent,
+        *_lack_of_fit_notes(residuals, members.reshape(-1)),
+        *_outlier_notes(residuals),
+    ]
 
 
-def _on_dependence(found: Residuals) -> list[Note]:
-    if found.runs is None or found.runs.count < 2:
+def _dependence_notes(residuals: Residuals) -> list[Note]:
+    if residuals.runs is None or residuals.runs.count < 2:
         return []
-    off = _clipped(found.off, found.scatter)
-    if off.std() < found.nothing:
+    off = _clipped(residuals.off, residuals.scatter)
+    if off.std() < residuals.nothing:
         return []
-    basis, first, root = _basis(found, (len(off) - found.slopes.shape[1] - 1) // 4)
+    basis, first, root = _basis(residuals, (len(off) - residuals.slopes.shape[1] - 1) // 4)
     target = off * root
     left, smooth = (
         (target - part @ (part.T @ target)) / root for part in (basis[:, :first], basis)
     )
-    note = dependence_note(found.runs, left, smooth)
+    note = dependence_note(residuals.runs, left, smooth)
     return [] if note is None else [note]
 
 
-def _basis(found: Residuals, most: int) -> tuple[np.ndarray, int, np.ndarray]:
+def _basis(residuals: Residuals, most: int) -> tuple[np.ndarray, int, np.ndarray]:
     """Orthonormal basis (n, m) of what the fit can take up, then of polynomials in the inputs.
 
     Returns:
         The basis; how many of its columns the fit can take up; (n,) roots of the weights.
     """
-    count, root = len(found.off), np.sqrt(found.weight / found.weight.mean())
-    known = np.column_stack([np.ones(count), found.slopes])
-    surface = polynomials(found.inputs, most)
+    count, root = len(residuals.off), np.sqrt(residuals.weight / residuals.weight.mean())
+    known = np.column_stack([np.ones(count), residuals.slopes])
+    surface = polynomials(residuals.inputs, most)
     columns = known if surface is None else np.column_stack([known, surface])
     size = np.linalg.norm(columns, axis=0)
     basis, triangle = np.linalg.qr((columns / np.where(size > 0, size, 1.0)) * root[:, None])
@@ -130,9 +134,9 @@ def _basis(found: Residuals, most: int) -> tuple[np.ndarray, int, np.ndarray]:
 # ---------------------------------------------------------------------------- outliers
 
 
-def _on_outliers(found: Residuals) -> list[Note]:
-    count, free = found.slopes.shape
-    spare, scatter = count - free, found.scatter
+def _outlier_notes(residuals: Residuals) -> list[Note]:
+    count, free = residuals.slopes.shape
+    spare, scatter = count - free, residuals.scatter
     if spare < 5:
         return []
     from scipy.special import stdtrit  # only where it is needed
@@ -140,13 +144,16 @@ def _on_outliers(found: Residuals) -> list[Note]:
     # The median of few absolute deviations is uncertain itself: it is worth 37 % of as many
     # degrees of freedom, and what is far is a matter of Student's t.
     far = max(FAR, float(stdtrit(max(0.37 * spare, 1.0), 1 - CHANCE / (2 * count))))
-    out = np.flatnonzero(np.abs(found.off) > far * scatter)
+    out = np.flatnonzero(np.abs(residuals.off) > far * scatter)
     if not len(out):
         return []
-    out = out[np.argsort(-np.abs(found.off[out]), kind="stable")]
-    places = name_rows(found.word, found.rows[out], [found.size(found.off[k]) for k in out])
+    out = out[np.argsort(-np.abs(residuals.off[out]), kind="stable")]
+    noise = residuals.size(scatter).lstrip("+")
+    listed = name_rows(
+        residuals.word, residuals.rows[out], [residuals.size(residuals.off[k]) for k in out]
+    )
     message = (
-        f"far off the law, whose robust scatter is {found.size(scatter).lstrip('+')}: {places}; "
+        f"far off the law, whose robust scatter is {noise}: {listed}; "
         "check what is different about them, and leave out with weight 0 what is not of this law"
     )
     return [Note("outliers", "warning", message)]
@@ -155,8 +162,10 @@ def _on_outliers(found: Residuals) -> list[Note]:
 # ---------------------------------------------------------------------------- lack of fit
 
 
-def _on_lack_of_fit(found: Residuals, members: np.ndarray) -> list[Note]:
-    parts = [part for part in (_smooth_part(found, members), _off_repeated_rows(found)) if part]
+def _lack_of_fit_notes(residuals: Residuals, members: np.ndarray) -> list[Note]:
+    parts = [
+        part for part in (_smooth_part(residuals, members), _off_repeated_rows(residuals)) if part
+    ]
     if not parts:
         return []
     message = (
@@ -166,13 +175,13 @@ def _on_lack_of_fit(found: Residuals, members: np.ndarray) -> list[Note]:
     return [Note("lack-of-fit", "warning", message)]
 
 
-def _smooth_part(found: Residuals, members: np.ndarray) -> str:
+def _smooth_part(residuals: Residuals, members: np.ndarray) -> str:
     """What a polynomial in the inputs predicts of the residuals of rows it has not seen."""
     points = int(members.max()) + 1
     if points < FOLDS:
         return ""
-    off = _clipped(found.off, found.scatter)
-    basis, first, root = _basis(found, (points - found.slopes.shape[1] - 1) // 4)
+    off = _clipped(residuals.off, residuals.scatter)
+    basis, first, root = _basis(residuals, (points - residuals.slopes.shape[1] - 1) // 4)
     if basis.shape[1] == first:
         return ""
     target = off * root
@@ -187,15 +196,15 @@ def _smooth_part(found: Residuals, members: np.ndarray) -> str:
         return ""
     whole = basis[:, first:] @ (basis[:, first:].T @ target) / root
     most = int(np.argmax(np.abs(whole)))
-    typical = float(np.sqrt(np.average(whole**2, weights=found.weight)))
-    if typical < found.nothing:
+    typical = float(np.sqrt(np.average(whole**2, weights=residuals.weight)))
+    if typical < residuals.nothing:
         return ""
-    names = [name for name, values in found.inputs.items() if coordinate(values) is not None]
-    mean, worst = found.size(typical).lstrip("+"), found.size(whole[most])
+    names = [name for name, values in residuals.inputs.items() if coordinate(values) is not None]
+    mean, worst = residuals.size(typical).lstrip("+"), residuals.size(whole[most])
     return (
         f"a smooth function of {', '.join(names)} predicts {share:.0%} of the residual variance of "
-        f"rows held out: the runs lie {mean} off the law in the mean, {worst} near {found.word} "
-        f"{found.rows[most]}"
+        f"rows held out: the runs lie {mean} off the law in the mean, {worst} near "
+        f"{residuals.word} {residuals.rows[most]}"
     )
 
 
@@ -212,18 +221,18 @@ def _out_of_fold(basis: np.ndarray, target: np.ndarray, fold: np.ndarray) -> np.
     return predicted
 
 
-def _off_repeated_rows(found: Residuals) -> str:
+def _off_repeated_rows(residuals: Residuals) -> str:
     """The classical lack-of-fit F: means of rows of equal inputs, against their own scatter."""
-    members = design_points(found.inputs)
-    points, (count, free) = int(members.max()) + 1, found.slopes.shape
+    members = design_points(residuals.inputs)
+    points, (count, free) = int(members.max()) + 1, residuals.slopes.shape
     between, within = points - free, count - points
     if between < 1 or within < 3:
         return ""
-    off, weight = found.off, found.weight
+    off, weight = residuals.off, residuals.weight
     means = np.bincount(members, weight * off) / np.bincount(members, weight)
     inner = float(np.sum(weight * (off - means[members]) ** 2))
     outer = float(np.sum(weight * means[members] ** 2))
-    if not inner > within * found.nothing**2:  # copies, which are no repeats
+    if not inner > within * residuals.nothing**2:  # copies, which are no repeats
         return ""
     ratio = (outer / between) / (inner / within)
     from scipy.special import fdtrc  # only where it is needed
@@ -232,7 +241,7 @@ def _off_repeated_rows(found: Residuals) -> str:
     if chance > CHANCE or ratio < 2:
         return ""
     sizes = [np.sqrt(inner / within / weight.mean()), np.sqrt(outer / weight.sum())]
-    pure, away = (found.size(size).lstrip("+") for size in sizes)
+    pure, away = (residuals.size(size).lstrip("+") for size in sizes)
     return (
         f"rows of equal inputs scatter by {pure}, and their means lie {away} off the law "
         f"(F = {ratio:.3g} with {between} and {within} degrees of freedom, p = {chance:.0e})"

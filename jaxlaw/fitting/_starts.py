@@ -43,7 +43,7 @@ def first_starts(problem: FitProblem) -> np.ndarray:
     return problem.coordinates_of_starts(natural)
 
 
-def on_grid(law: Law, starts: Any) -> list[Note]:
+def grid_notes(law: Law, starts: Any) -> list[Note]:
     """A note where the starting grid of a fit is not that of the law's source."""
     if not (isinstance(starts, str) and starts == "grid" and law.own_grid):
         return []

@@ -18,7 +18,7 @@ from jaxlaw import laws
 from jaxlaw._typed import load
 from jaxlaw.data._dependence import CODE
 from jaxlaw.errors import UsageError, nearest
-from jaxlaw.fitting._extrapolation import beyond, told
+from jaxlaw.fitting._extrapolation import beyond, in_words
 from jaxlaw.fitting._fit_many import fewest_for
 from jaxlaw.fitting._fitted_law import FittedLaw, SupportsDraws
 from jaxlaw.fitting._saved_fits import from_dict
@@ -329,7 +329,9 @@ def source_notes(source: Source, what: str = "", /, **at: float) -> list[Note]:
         elif np.isfinite(value) and name in source.ranges:
             known[name] = value
     flags = beyond(source.ranges, source.joint, known)
-    outside = [told(label, source.ranges, source.joint, known) for label in flags if flags[label]]
+    outside = [
+        in_words(label, source.ranges, source.joint, known) for label in flags if flags[label]
+    ]
     if outside:
         message = f"outside the fitted range{of}: {', '.join(outside)}; an extrapolation"
         notes.append(Note("extrapolation", "warning", message))

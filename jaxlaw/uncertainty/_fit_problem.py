@@ -12,7 +12,6 @@ import numpy as np
 from jaxlaw._jit import in_float64
 from jaxlaw.data._runs import Observations, Runs, RunsSource, read_runs
 from jaxlaw.errors import UsageError
-from jaxlaw.fitting._diagnostics import at_walls
 from jaxlaw.fitting._fit import fit_with
 from jaxlaw.fitting._fitted_law import FittedLaw
 from jaxlaw.fitting._linearise import Linearisation, linearise
@@ -61,12 +60,8 @@ class FitWithData:
 
     @property
     def moving(self) -> np.ndarray:
-        """(k,) indices of coordinates that the data determine: not fixed, tied or at a bound."""
-        low, high = np.asarray(self.fit_problem.data.low), np.asarray(self.fit_problem.data.high)
-        names = self.fit_problem.law.parameter_names
-        walls = at_walls(self.fit_problem, self.coordinates)
-        free = [low[k] < high[k] and names[k] not in walls for k in range(len(names))]
-        return np.flatnonzero(free)
+        """(k,) indices of the coordinates that the data determine: free, and at no bound."""
+        return self.fit_problem.moving(self.coordinates)
 
     @property
     def active(self) -> np.ndarray:

@@ -18,7 +18,6 @@ from jaxlaw._typed import checked
 from jaxlaw.data._runs import Observations, Runs, RunsSource, read_runs
 from jaxlaw.errors import DataError, UsageError
 from jaxlaw.fitting._checkpoint import folder_name
-from jaxlaw.fitting._diagnostics import at_walls
 from jaxlaw.fitting._fit_many import Refits, fit_many
 from jaxlaw.fitting._objective import LARGEST_DELTA
 from jaxlaw.fitting._options import (
@@ -203,7 +202,8 @@ def _parameters(candidate: Candidate, group: list[DataSet], refits: Refits) -> p
     """One row a data set, fold and parameter; natural values in the law's own units."""
     keys = pd.DataFrame(_keys(candidate, group))
     bounds = [
-        at_walls(refits.problem, at) if np.isfinite(at).all() else {} for at in refits.coordinates
+        refits.problem.active_bounds(at) if np.isfinite(at).all() else {}
+        for at in refits.coordinates
     ]
     return pd.concat(
         keys.assign(parameter=name, value=values, at_bound=[at.get(name, "") for at in bounds])
