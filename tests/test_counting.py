@@ -137,7 +137,7 @@ def test_a_row_before_the_first_update_is_told_how_to_leave_it():
     assert len(kept) == len(logged())
 
 
-def test_worth_of_updates():
+def test_batch_of_a_number_or_a_pair():
     assert batch_of(None, False) == (1.0, 1.0)
     assert batch_of(0.5, False) == (1.0, 0.5) and batch_of(0.5, True) == (0.5, 0.5)
     assert batch_of((2, 1), True) == (2.0, 1.0)

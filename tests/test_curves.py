@@ -97,7 +97,7 @@ def test_a_fit_says_what_curves_without_annealing_cannot_tell():
     fit = jl.fit("cpt-curve", constant[constant["S1_cpt"] == 0])
     told = " ".join(note.message for note in fit.notes)
     assert "constant-input" in {note.code for note in fit.notes}
-    assert "C2 cannot be told apart" in told and "B, E, beta" in told
+    assert "C2 cannot be identified" in told and "B, E, beta" in told
 
 
 def test_a_base_of_unknown_training_is_predicted_where_it_is_not_known():

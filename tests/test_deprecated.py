@@ -65,6 +65,8 @@ def test_old_names_of_reading():
         curves = jl.read_curves({"step": [1], "loss": [2.0]}, schedules="constant:lr=1,steps=1")
     with pytest.warns(DeprecationWarning, match="use LossCurves"):
         assert isinstance(curves, jl.Curves)
+    with pytest.warns(DeprecationWarning, match="LossCurves.courses is deprecated"):
+        assert list(curves.courses) == ["dict"]
     with pytest.warns(DeprecationWarning, match="use learnability_coefficients"):
         assert jl.learnability is jl.learnability_coefficients
 

@@ -206,7 +206,7 @@ def test_the_array_core_takes_drops(curves):
 def test_what_curves_cannot_tell_is_said(curves):
     found = curves.only("stable").runs().observations("multi-power").notes
     (told,) = [note.message for note in found if note.code == "constant-input"]
-    assert "drop has one value only, so B, C, beta, gamma cannot be told apart" in told
+    assert "drop has one value only, so B, C, beta, gamma cannot be identified" in told
     two = curves.only("stable", "stages").runs().observations("multi-power").notes
     assert any("eta_k has one value only, so C, gamma" in note.message for note in two)
 

@@ -490,7 +490,7 @@ def _drops(
 
 
 def _batch_of_drops(own: RunSchedule) -> Batch:
-    """What updates count as in drops: a continual phase alone has its own batch in both places."""
+    """What updates count as in drops: a continual phase alone has its own for both phases."""
     alone = own.schedule.boundary is None and own.phase == "cpt"
     return (own.batch[1],) * 2 if alone else own.batch
 

@@ -887,7 +887,7 @@ def _unidentifiable(
         message = (
             f"{columns[spec.name].location}: {spec.name} has "
             f"{'one value' if constant else f'{len(distinct)} values'} only, so "
-            f"{', '.join(mixed)} cannot be told apart; add runs with other {spec.name}, or fix "
+            f"{', '.join(mixed)} cannot be identified; add runs with other {spec.name}, or fix "
             "some of these parameters"
         )
         notes.append(Note("constant-input" if constant else "few-values", "warning", message))
