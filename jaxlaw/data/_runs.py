@@ -275,14 +275,12 @@ class Observations:
             >>> seen.describe()[["name", "unit", "distinct"]].values.tolist()
             [['N', 1.0, 243], ['D', 1.0, 243], ['loss', 1.0, 243]]
         """
-        low, high = float(self.target.min()), float(self.target.max())
-        units, ranges = (
-            self.units | {self.target_name: 1.0},
-            self.ranges | {self.target_name: (low, high)},
-        )
+        name, target = self.target_name, self.target
+        units = self.units | {name: 1.0}
+        ranges = self.ranges | {name: (float(target.min()), float(target.max()))}
         records = [
             (name, self.columns[name], units[name], *ranges[name], len(np.unique(values)))
-            for name, values in (self.inputs | {self.target_name: self.target}).items()
+            for name, values in (self.inputs | {name: target}).items()
         ]
         return pd.DataFrame(records, columns=["name", "column", "unit", "min", "max", "distinct"])
 
