@@ -414,6 +414,22 @@ def test_a_curve_is_predicted_and_drawn(command, curve_fit, tmp_path):
     assert (tmp_path / "c.png").read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.parametrize("name", ["bootstrap", "covariance"])
+def test_the_uncertainty_of_a_fit_of_loss_curves(command, curve_files, curve_fit, tmp_path, name):
+    """The runs are those of the curves, with areas counted as for the fit."""
+    curve_fit.save(tmp_path / "fit.json")
+    runs = jl.read_loss_curves(logged(), schedules=SPECS).runs(**curve_fit.area_options)
+    few, options = (4,) if name == "bootstrap" else (), ("-n", 4) if name == "bootstrap" else ()
+    along = ("--schedules", "schedules.json", "--json")
+    code, out, err = command(name, "fit.json", "curves.csv", *along, *options)
+    assert (code, err) == (0, ""), err
+    expected = getattr(jl, name)(curve_fit, runs, *few).conf_int().to_dict("records")
+    for row, other in zip(json.loads(out)["parameters"], expected, strict=True):
+        assert row == pytest.approx(other)
+    code, _, err = command(name, "fit.json", "curves.csv", "--fill", "hold")
+    assert code == 2 and "--fill: this is about loss curves" in err
+
+
 FIT = ("fit", "annealing", "curves.csv")
 
 

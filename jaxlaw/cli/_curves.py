@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -9,7 +10,7 @@ import typer
 
 import jaxlaw as jl
 from jaxlaw.cli._inputs import loaded_fit
-from jaxlaw.cli._options import Json, completed, fit_argument, number, numbers_of
+from jaxlaw.cli._options import Json, completed, fit_argument, number, numbers_of, with_options
 from jaxlaw.cli._output import (
     CSV,
     JSON,
@@ -151,6 +152,28 @@ def curve_command(
         print_wrapped(f"outside: {share:.0%} of these steps lie beyond what was fitted on.")
 
 
+def _along(
+    schedules: Schedules = None,
+    first_step: FirstStep = None,
+    s1_before: S1Before = None,
+    fill: Fill = None,
+    batch: Batch = None,
+) -> dict[str, Any]:
+    """How loss curves are read, and along which schedules; empty for other data."""
+    others = {"first_step": first_step, "s1_before": s1_before, "fill": fill, "batch": batch}
+    if schedules is not None:
+        return {"schedules": schedules, **others}
+    if given := [f"--{name.replace('_', '-')}" for name, one in others.items() if one is not None]:
+        raise UsageError(
+            f"{' and '.join(given)}: this is about loss curves; say where their learning rates "
+            "are: --schedules FILE, or --schedules lr"
+        )
+    return {}
+
+
+reads_curves = functools.partial(with_options, into="along", made_by=_along)
+
+
 def curves_of(
     data: str,
     schedules: str,
@@ -159,7 +182,7 @@ def curves_of(
     batch: str | None,
     **reading: Any,
 ) -> jl.LossCurves:
-    """The curves of ``jaxlaw fit --schedules``."""
+    """The curves that ``--schedules`` says the data are."""
     from jaxlaw.data._run_schedules import as_schedule, read_schedules
 
     if schedules in ("lr", "schedule"):
@@ -176,6 +199,16 @@ def curves_of(
         batch=_batch(batch, column=True),
         **reading,
     )
+
+
+def runs_along(
+    data: str, along: dict[str, Any], reading: dict[str, Any], law: Any
+) -> tuple[Any, dict[str, Any]]:
+    """The runs of loss curves, with the areas of a fit; or the file, and how it is read."""
+    if not along:
+        return data, reading
+    counted = getattr(law, "area_options", None) or {}
+    return curves_of(data, **along, **reading).runs(**counted), {}
 
 
 def fit_curves(

@@ -73,6 +73,7 @@ def laws_command(
 @opt.works_long
 @opt.poses_fits
 @opt.reads_runs
+@curves.reads_curves
 def fit_command(
     law: Annotated[
         str,
@@ -82,14 +83,9 @@ def fit_command(
         ),
     ],
     data: Annotated[str, typer.Argument(help="CSV, JSON lines or Parquet file; - for stdin.")],
-    schedules: curves.Schedules = None,
     decay: Annotated[
         str | None, typer.Option(help="Curves: λ of the annealing area [0.999], or fit.")
     ] = None,
-    first_step: curves.FirstStep = None,
-    s1_before: curves.S1Before = None,
-    fill: curves.Fill = None,
-    batch: curves.Batch = None,
     carry_momentum: curves.CarryMomentum = False,
     count_warmup: curves.CountWarmup = False,
     epsilon: curves.Epsilon = None,
@@ -113,6 +109,7 @@ def fit_command(
     out: Annotated[Path | None, typer.Option(help="Write the fit (JSON).")] = None,
     as_json: opt.Json = False,
     *,
+    along: dict[str, Any],
     reading: dict[str, Any],
     posing: dict[str, Any],
     working: dict[str, Any],
@@ -134,20 +131,15 @@ def fit_command(
         **posing,
         **working,
     }
-    if schedules is not None:
-        loss_curves = curves.curves_of(
-            data, schedules, first_step, s1_before, batch, fill=fill, **reading
-        )
+    if along:
+        loss_curves = curves.curves_of(data, **along, **reading)
         counted = {"carry_momentum": carry_momentum, "count_warmup": count_warmup,
                    "epsilon": epsilon}  # fmt: skip
         result = curves.fit_curves(law_named(law), loss_curves, decay, counted, **options)
-    elif (decay, first_step, s1_before, fill, batch, epsilon) != (None,) * 6 or (
-        carry_momentum or count_warmup
-    ):
+    elif (decay, epsilon) != (None, None) or carry_momentum or count_warmup:
         raise UsageError(
-            "--decay, --first-step, --s1-before, --fill, --batch, --epsilon, --carry-momentum "
-            "and --count-warmup are about loss curves; say where their learning rates are: "
-            "--schedules FILE, or --schedules lr"
+            "--decay, --epsilon, --carry-momentum and --count-warmup are about loss curves; say "
+            "where their learning rates are: --schedules FILE, or --schedules lr"
         )
     else:
         result = jl.fit(law_named(law), data, **reading, **options)

@@ -22,6 +22,7 @@ from jaxlaw.errors import UsageError
 
 
 @opt.reads_runs
+@curves.reads_curves
 def report_command(
     result: Annotated[
         Path,
@@ -40,11 +41,6 @@ def report_command(
         typer.Option(help="Draws that `jaxlaw bootstrap --draws` wrote: intervals from them."),
     ] = None,
     groups: opt.Groups = None,
-    schedules: curves.Schedules = None,
-    first_step: curves.FirstStep = None,
-    s1_before: curves.S1Before = None,
-    fill: curves.Fill = None,
-    batch: curves.Batch = None,
     profile: Annotated[
         list[str] | None,
         typer.Option(help="A parameter whose profile to draw, from --data; repeatable."),
@@ -69,6 +65,7 @@ def report_command(
     title: Annotated[str | None, typer.Option(help="Of the page.")] = None,
     as_json: opt.Json = False,
     *,
+    along: dict[str, Any],
     reading: dict[str, Any],
 ) -> None:
     """Write a fit or a study as one page of HTML that stands alone.
@@ -76,13 +73,8 @@ def report_command(
     Example: jaxlaw report fit.json --data runs.csv -c N=n_params --compute 1e21 -o report.html
     """
     check_out(out, HTML)
-    along = (schedules, first_step, s1_before, batch)
-    if data is None and (any(reading.values()) or (*along, fill) != (None,) * 5):
+    if data is None and (any(reading.values()) or along):
         raise UsageError("options say how data are read, and there are none: --data FILE")
-    if schedules is None and (*along, fill) != (None,) * 5:
-        raise UsageError(
-            "--first-step, --s1-before, --fill and --batch are about loss curves: --schedules FILE"
-        )
     if result.suffix.lower() == ".csv":
         raise UsageError(
             f"{result}: a table has no laws; write the study as JSON: --out study.json"
@@ -100,8 +92,8 @@ def report_command(
         told["plans"] = _plans(drawn, compute, general, start, threshold, at, level)
         if isinstance(drawn, jl.planning.Draws):
             found, told["intervals"] = drawn.fit, drawn
-        if data is not None and schedules is not None:
-            told["runs"] = curves.curves_of(data, *along, fill=fill, **reading)
+        if data is not None and along:
+            told["runs"] = curves.curves_of(data, **along, **reading)
         elif data is not None:
             told["runs"] = jl.read_runs(data, **reading)
         if groups is not None and (data is None or "intervals" in told):

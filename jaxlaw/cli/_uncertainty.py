@@ -12,6 +12,7 @@ import typer
 import jaxlaw as jl
 from jaxlaw._json import write_whole
 from jaxlaw.cli import _options as opt
+from jaxlaw.cli._curves import reads_curves, runs_along
 from jaxlaw.cli._inputs import law_or_fit, loaded
 from jaxlaw.cli._options import combinations, numbers_of
 from jaxlaw.cli._output import (
@@ -43,6 +44,7 @@ OneAt = Annotated[
 @opt.works_long
 @opt.poses_fits
 @opt.reads_runs
+@reads_curves
 def bootstrap_command(
     law: opt.LawOrFit,
     data: opt.Data,
@@ -84,6 +86,7 @@ def bootstrap_command(
     out: opt.OutOrPicture = None,
     as_json: opt.Json = False,
     *,
+    along: dict[str, Any],
     reading: dict[str, Any],
     posing: dict[str, Any],
     working: dict[str, Any],
@@ -95,10 +98,12 @@ def bootstrap_command(
     check_out(out, JSON, CSV, PICTURE)
     check_out(draws, CSV, JSON, option="--draws")
     points = combinations(at, "--at")
+    fitted = law_or_fit(law)
+    runs, read = runs_along(data, along, reading, fitted)
     found = jl.bootstrap(
-        law_or_fit(law), data, n, kind=kind, groups=opt.columns_named(groups), seed=seed,
+        fitted, runs, n, kind=kind, groups=opt.columns_named(groups), seed=seed,
         base=loaded(base, "fit", "bootstrap") if base else None,
-        n_starts=n_starts, n_local=n_local, **reading, **posing, **working,
+        n_starts=n_starts, n_local=n_local, **read, **posing, **working,
     )  # fmt: skip
     if opt.is_silent(working):
         return
@@ -145,6 +150,7 @@ def _table(found: jl.Bootstrap) -> pd.DataFrame:
 
 
 @opt.reads_runs
+@reads_curves
 def covariance_command(
     law: opt.LawOrFit,
     data: opt.Data,
@@ -155,6 +161,7 @@ def covariance_command(
     out: opt.OutOrPicture = None,
     as_json: opt.Json = False,
     *,
+    along: dict[str, Any],
     reading: dict[str, Any],
 ) -> None:
     """Standard errors and intervals without resampling: the sandwich covariance.
@@ -163,10 +170,11 @@ def covariance_command(
     """
     check_out(out, JSON, CSV, PICTURE)
     points = combinations(at, "--at")
+    fitted = law_or_fit(law)
+    runs, read = runs_along(data, along, reading, fitted)
     found = jl.covariance(
-        law_or_fit(law), data, groups=opt.columns_named(groups), robust=not same_noise,
-        **reading,
-    )  # fmt: skip
+        fitted, runs, groups=opt.columns_named(groups), robust=not same_noise, **read
+    )
     tables = {"parameters": found.conf_int(level)}
     if points:
         tables["predictions"] = found.prediction(points, confidence_level=level)
@@ -178,6 +186,7 @@ def covariance_command(
 
 
 @opt.reads_runs
+@reads_curves
 def profile_command(
     law: opt.LawOrFit,
     data: opt.Data,
@@ -189,6 +198,7 @@ def profile_command(
     out: opt.OutOrPicture = None,
     as_json: opt.Json = False,
     *,
+    along: dict[str, Any],
     reading: dict[str, Any],
 ) -> None:
     """The interval of a parameter or a prediction by refits that hold it elsewhere.
@@ -198,9 +208,11 @@ def profile_command(
     check_out(out, JSON, CSV, PICTURE)
     if (parameter is None) == (not at):
         raise UsageError("say what to profile: --parameter NAME, or --at NAME=VALUE for each input")
+    fitted = law_or_fit(law)
+    runs, read = runs_along(data, along, reading, fitted)
     found = jl.profile(
-        law_or_fit(law), data, parameter or numbers_of(at, "--at"),
-        groups=opt.columns_named(groups), robust=not same_noise, **reading,
+        fitted, runs, parameter or numbers_of(at, "--at"),
+        groups=opt.columns_named(groups), robust=not same_noise, **read,
     )  # fmt: skip
     import pandas as pd
 
@@ -216,6 +228,7 @@ def profile_command(
 
 
 @opt.reads_runs
+@reads_curves
 def influence_command(
     law: opt.LawOrFit,
     data: opt.Data,
@@ -229,6 +242,7 @@ def influence_command(
     out: opt.Out = None,
     as_json: opt.Json = False,
     *,
+    along: dict[str, Any],
     reading: dict[str, Any],
 ) -> None:
     """How far parameters, or a prediction, move when a run is left out.
@@ -236,7 +250,7 @@ def influence_command(
     Example: jaxlaw influence fit.json runs.csv --at N=7e9 --at D=1e12 --out influence.csv
     """
     check_out(out)
-    fit, runs = _fitted(law, data, reading)
+    fit, runs = _fitted(law, data, along, reading)
     found = jl.influence(
         fit, runs, numbers_of(at, "--at") or None, groups=opt.columns_named(groups), refits=refits
     )
@@ -251,6 +265,7 @@ def influence_command(
 
 
 @opt.reads_runs
+@reads_curves
 def identifiability_command(
     law: opt.LawOrFit,
     data: opt.Data,
@@ -258,6 +273,7 @@ def identifiability_command(
     out: opt.Out = None,
     as_json: opt.Json = False,
     *,
+    along: dict[str, Any],
     reading: dict[str, Any],
 ) -> None:
     """Which combinations of parameters the data leave open, and what to do about it.
@@ -265,7 +281,7 @@ def identifiability_command(
     Example: jaxlaw identifiability chinchilla runs.csv -c N=n_params -c D=n_tokens
     """
     check_out(out)
-    fit, runs = _fitted(law, data, reading)
+    fit, runs = _fitted(law, data, along, reading)
     found = jl.identifiability(fit, runs, groups=opt.columns_named(groups))
     advice = [text for text in found["advice"] if text]
     advice = advice or ["the data determine every combination to 25 % or better"]
@@ -275,9 +291,13 @@ def identifiability_command(
     conclude(record, fit.notes, found, say, out, as_json)
 
 
-def _fitted(law: str, data: str, reading: dict[str, Any]) -> tuple[jl.Fit, jl.Runs]:
+def _fitted(
+    law: str, data: str, along: dict[str, Any], reading: dict[str, Any]
+) -> tuple[jl.Fit, jl.Runs]:
     """The fit that a file holds, or one of these runs; and the runs."""
-    fit, runs = law_or_fit(law), jl.read_runs(data, **reading)
+    fit = law_or_fit(law)
+    runs, read = runs_along(data, along, reading, fit)
+    runs = jl.read_runs(runs, **read) if read else runs
     return fit if isinstance(fit, jl.Fit) else jl.fit(fit, runs), runs
 
 
