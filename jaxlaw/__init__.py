@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from jaxlaw.laws._parameters import exponent as exponent
     from jaxlaw.laws._parameters import positive as positive
     from jaxlaw.laws._parameters import real as real
+    from jaxlaw.notes import FitWarning as FitWarning
     from jaxlaw.notes import Note as Note
     from jaxlaw.planning._inflection import InflectionRatio as InflectionRatio
     from jaxlaw.planning._inflection import PiecewiseLaw as PiecewiseLaw
@@ -91,7 +92,7 @@ else:
         "laws": "law_table",
         "laws._base": "Law law power",
         "laws._parameters": "Input Parameter exponent positive real",
-        "notes": "Note",
+        "notes": "FitWarning Note",
         "planning._inflection": "InflectionRatio PiecewiseLaw inflection_ratio loss_slopes",
         "reporting": "report",
         "schedules": "Schedule",

@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import functools
+import warnings
+from collections.abc import Callable
+from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal, ParamSpec, TypeVar
+
+P = ParamSpec("P")
+T = TypeVar("T", bound=Any)
 
 Severity = Literal["info", "warning", "error"]
 
@@ -25,3 +32,33 @@ class Note:
 
     def __str__(self) -> str:
         return f"[{self.severity}] {self.code}: {self.message}"
+
+
+class FitWarning(UserWarning):
+    """A fit that a user gets has a note of severity ``error``: do not use its numbers."""
+
+
+_inside: ContextVar[bool] = ContextVar("inside", default=False)
+
+
+def warns_of_errors(function: Callable[P, T]) -> Callable[P, T]:
+    """Issue a :class:`FitWarning` for every error among the notes of a function's result.
+
+    Somebody who reads nothing but ``fit.params`` hears of it so. A call that another such function
+    makes on its way is silent: only what the user gets is warned of. The decorator stands below
+    :func:`jaxlaw._deprecated.renamed_arguments`, whose frame the warning skips.
+    """
+
+    @functools.wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> T:
+        outermost, token = not _inside.get(), _inside.set(True)
+        try:
+            result = function(*args, **kwargs)
+        finally:
+            _inside.reset(token)
+        for note in result.notes if outermost else ():
+            if note.severity == "error":
+                warnings.warn(f"{note.code}: {note.message}", FitWarning, stacklevel=3)
+        return result
+
+    return call

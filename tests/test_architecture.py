@@ -165,8 +165,9 @@ else:
     ]
 
 
-# Read on request, with an error that says what to install: tables as Parquet, TensorBoard's logs.
-ON_REQUEST = {"pyarrow", "tensorboard"}
+# Read on request, with an error that says what to install: tables as Parquet, TensorBoard's logs,
+# draws for ArviZ.
+ON_REQUEST = {"arviz", "pyarrow", "tensorboard"}
 
 
 def test_what_is_imported_is_a_declared_dependency():

@@ -114,6 +114,18 @@ def test_a_continual_phase_of_an_unknown_base_is_all_cpt():
     assert (found[["S1_pt", "S2_pt"]] == 0).all(axis=None)
 
 
+def test_a_continual_phase_alone_is_refused_by_laws_of_both():
+    table = pd.DataFrame({"run": "a", "step": [50.0, 100.0], "phase": "cpt", "loss": [3.0, 2.9]})
+    curves = jl.read_loss_curves(table.assign(r=0.5), schedules="constant:lr=1e-3,steps=100")
+    for law, other in (
+        ("cpt-curve", "cpt-curve-unknown-base"),
+        ("cpt-curve-replay-pt", "cpt-curve-replay-pt-unknown-base"),
+    ):
+        with pytest.raises(jl.DataError, match=f"continual phase alone.*fit law {other}, of which"):
+            curves.runs().observations(law, ())
+    assert len(curves.runs().observations("cpt-curve-unknown-base", ())) == 2
+
+
 def test_schedules_by_column_are_shared_and_computed_once():
     frame = logged()
     twice = pd.concat([frame.assign(run="a-" + frame["run"], schedule=frame["run"]),

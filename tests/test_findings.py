@@ -213,7 +213,8 @@ def test_runs_without_any_law_are_a_poor_fit():
     table = pd.DataFrame(
         {"N": 10 ** random.uniform(7, 10, 60), "D": 10 ** random.uniform(9, 11, 60)}
     ).assign(loss=random.uniform(1, 5, 60))
-    assert "poor-fit" in codes(jl.fit("chinchilla", table))
+    with pytest.warns(jl.FitWarning, match="does not describe these runs"):
+        assert "poor-fit" in codes(jl.fit("chinchilla", table))
     assert "poor-fit" not in codes(simulated_fit("chinchilla"))
 
 

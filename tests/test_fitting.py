@@ -278,7 +278,8 @@ def test_strict_refuses_a_poor_fit():
     table = pd.DataFrame(
         {"N": 10 ** random.uniform(7, 10, 60), "D": 10 ** random.uniform(9, 11, 60)}
     ).assign(loss=random.uniform(1, 5, 60))
-    fit = jl.fit("chinchilla", table)
+    with pytest.warns(jl.FitWarning, match="poor-fit"):
+        fit = jl.fit("chinchilla", table)
     assert any(note.code == "poor-fit" and note.severity == "error" for note in fit.notes)
     with pytest.raises(jl.DataError, match="does not describe"):
         jl.fit("chinchilla", table, strict=True)

@@ -160,7 +160,8 @@ def test_without_noise_the_truth_is_found_to_twelve_digits():
 
 def test_losses_all_equal_are_fitted_and_said_to_be_nothing():
     made = DESIGN.table.assign(loss=2.0)
-    fit = jl.fit("chinchilla", made)
+    with pytest.warns(jl.FitWarning, match="poor-fit"):
+        fit = jl.fit("chinchilla", made)
     assert apart(fit.predict(at(made)), 2.0) < 1e-9
     assert np.isnan(fit.r2)
     notes = {note.code: note for note in fit.notes}

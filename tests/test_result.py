@@ -4,7 +4,9 @@ import dataclasses
 import json
 import subprocess
 import sys
+from xml.etree import ElementTree
 
+import jax
 import numpy as np
 import pandas as pd
 import pytest
@@ -12,7 +14,9 @@ from conftest import simulated_fit
 
 import jaxlaw as jl
 from jaxlaw import simulate
+from jaxlaw._latex import escaped
 from jaxlaw.fitting._result import METRICS
+from jaxlaw.notes import warns_of_errors
 
 
 def codes(fit):
@@ -222,7 +226,8 @@ def test_what_is_not_a_fit_is_refused(tmp_path, text):
 
 def test_infinities_survive_a_file(tmp_path):
     table = simulate.experiment("chinchilla").table.assign(loss=2.0)
-    fit = jl.fit("chinchilla", table)  # a constant target: R² is not a number
+    with pytest.warns(jl.FitWarning, match="poor-fit"):
+        fit = jl.fit("chinchilla", table)  # a constant target: R² is not a number
     fit.save(tmp_path / "fit.json")
     assert np.isnan(jl.load(tmp_path / "fit.json").r2)
     least = jl.fit("chinchilla", simulate.experiment("chinchilla").table, delta=np.inf)
@@ -330,3 +335,57 @@ def test_summary_shows_numbers_and_notes(chinchilla_fit):
     for name, value in chinchilla_fit.params.items():
         assert f"{name:<8}" in text and f"{value:.6g}" in text
     assert all(len(line) <= 80 for line in text.splitlines())
+
+
+def noise(law="chinchilla"):
+    """Runs whose losses have nothing to do with their inputs."""
+    table = simulate.experiment(law).table
+    return table.assign(loss=np.random.default_rng(0).uniform(2, 3, len(table)))
+
+
+def test_a_fit_not_to_be_used_warns_once_where_the_user_gets_it():
+    with pytest.warns(jl.FitWarning, match="poor-fit: R² is") as caught:
+        fit = jl.fit("chinchilla", noise(), n_starts=64, n_local=8)
+    assert not fit.success and len(caught) == 1 and caught[0].filename == __file__
+
+
+def test_inner_fits_do_not_warn(chinchilla_fit):
+    """Refits of folds and resamples, and the fits that a fit makes on its way."""
+    made = noise().iloc[:60]
+    jl.cross_validate(["chinchilla"], made, "in-sample", n_starts=64, n_local=8, progress=False)
+    poor = jl.Note("poor-fit", "error", "R² is 0.1")
+    inner = warns_of_errors(lambda: dataclasses.replace(chinchilla_fit, notes=(poor,)))
+    outer = warns_of_errors(lambda: dataclasses.replace(inner(), notes=()))
+    assert not outer().notes
+    with pytest.warns(jl.FitWarning, match="R² is 0.1"):
+        inner()
+
+
+def test_a_notebook_shows_parameters_notes_and_a_picture(chinchilla_fit):
+    note = jl.Note("odd", "warning", "N < 3 & D")
+    html = dataclasses.replace(chinchilla_fit, notes=(note,))._repr_html_()
+    root = ElementTree.fromstring(html.replace("<br>", "<br/>"))  # every text is escaped
+    assert [cell.text for cell in root.iter("td")][:2] == ["E", f"{chinchilla_fit.params['E']:.6g}"]
+    assert "N < 3 & D" in "".join(root.find("ul").itertext())
+    points = [one for one in root.iter() if one.tag.endswith("circle")]
+    assert len(points) == chinchilla_fit.n_observations
+    across, up = (np.array([float(one.get(key)) for one in points]) for key in ("cx", "cy"))
+    np.testing.assert_allclose(across + up, 220, atol=6)  # the diagonal: the law fits
+    assert "<svg" not in jl.published()["hoffmann-2022"]._repr_html_()
+    stacked = jax.tree.map(lambda leaf: np.stack([leaf, leaf]), chinchilla_fit)
+    assert stacked._repr_html_().startswith("<pre>")
+
+
+def test_a_fit_as_a_table_for_a_paper(chinchilla_fit):
+    text = chinchilla_fit.to_latex()
+    lines = text.splitlines()
+    assert lines[0] == r"\begin{table}" and lines[-1] == r"\end{table}"
+    assert rf"$\alpha$ & ${chinchilla_fit.params['alpha']:.6g}$ &  \\" in lines
+    assert r"nats$\cdot$N\textasciicircum{}$\alpha$" in text and "R$^2$" in text
+    small = jl.FittedLaw("kaplan", {"Nc": 8.8e13, "Dc": 5.4e13, "alpha_N": 0.076, "alpha_D": 1e-9})
+    text = small.to_latex()
+    assert r"$\mathrm{Nc}$ & $8.8 \times 10^{13}$" in text
+    assert r"$\alpha_{D}$ & $1 \times 10^{-9}$" in text
+    assert escaped("50 % & a_b^2 {x} #1 \\") == (
+        r"50 \% \& a\_b\textasciicircum{}2 \{x\} \#1 \textbackslash{}"
+    )

@@ -1,5 +1,7 @@
 """The bootstrap: what is drawn, what is fitted, what is said of it."""
 
+import sys
+import types
 from dataclasses import replace
 
 import numpy as np
@@ -365,3 +367,37 @@ def test_old_names_of_intervals_warn(drawn):
         assert interval.standard_error == interval.std_err
     with pytest.warns(DeprecationWarning, match="use base_params"):
         assert drawn.held == {}
+
+
+def test_draws_go_to_arviz(drawn):
+    pytest.importorskip("arviz")
+    posterior = drawn.to_arviz()["posterior"]
+    assert np.ravel(posterior["alpha"]).tolist() == drawn.params["alpha"].tolist()
+
+
+class FakeArviz(types.ModuleType):
+    """What ``from_dict`` takes differs between versions 0 and 1."""
+
+    def __init__(self, version):
+        super().__init__("arviz")
+        self.from_dict = {
+            0: lambda posterior=None: self.checked(posterior), 1: lambda data: self.checked(**data)
+        }[version]  # fmt: skip
+
+    def checked(self, posterior):
+        if not all(isinstance(values, np.ndarray) for values in posterior.values()):
+            raise TypeError("posterior holds arrays")
+        return posterior
+
+
+@pytest.mark.parametrize("version", [0, 1])
+def test_draws_are_one_chain_for_either_version_of_arviz(drawn, monkeypatch, version):
+    monkeypatch.setitem(sys.modules, "arviz", FakeArviz(version))
+    made = drawn.to_arviz()
+    assert list(made) == list(drawn.params) and made["alpha"].shape == (1, len(drawn))
+
+
+def test_without_arviz_its_package_is_named(drawn, monkeypatch):
+    monkeypatch.setitem(sys.modules, "arviz", None)
+    with pytest.raises(jl.UsageError, match="pip install arviz"):
+        drawn.to_arviz()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import os
 import sys
+import warnings
 from functools import cache, partial
 from importlib.metadata import version
 from itertools import islice
@@ -18,6 +19,7 @@ from typing import Annotated, Any
 from jaxlaw import __version__
 from jaxlaw._interrupts import INTERRUPTED, SAID
 from jaxlaw.errors import DataError, JaxlawError, WorkError
+from jaxlaw.notes import FitWarning
 
 UNREAD = 141  # what a shell says of a command that a closed pipe ended
 
@@ -59,7 +61,9 @@ else:
         out, arguments = sys.stdout, sys.argv[1:]
         arguments = _first_the_apps(arguments)
         try:
-            _commands()(arguments, prog_name="jaxlaw")
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", FitWarning)  # commands print a fit's notes
+                _commands()(arguments, prog_name="jaxlaw")
         except SystemExit as stop:
             if stop.code == INTERRUPTED:
                 print(SAID, file=sys.stderr)

@@ -156,6 +156,7 @@ class Runs:
         law = laws.get(law)
         free = tuple(law.parameter_names) if free is None else tuple(sorted(free))
         columns = _columns_of(self, law)
+        _check_pretraining(self, law)
         keep, notes = _valid_rows(self, columns)
         labels = self.table.index.to_numpy()[keep]
         weight = np.ones(len(keep)) if self.weight is None else self.weight
@@ -717,6 +718,22 @@ def _target(runs: Runs, law: Law) -> Column:
 # ---------------------------------------------------------------- checks for a law
 
 
+def _check_pretraining(runs: Runs, law: Law) -> None:
+    """Refuse curves of a continual phase alone for a law of both phases; raises DataError."""
+    if runs.area_options is None or "S1_pt" not in law.input_names:
+        return
+    areas = runs.table[["S1_pt", "S1_cpt"]].to_numpy()
+    if areas[:, 0].any() or not areas[:, 1].any():
+        return
+    other = law.continual_alone
+    remedy = f", or fit law {other}, of which S1_pt is a parameter" if other else ""
+    raise DataError(
+        f"{runs.source}: these curves are a continual phase alone (S1_pt is 0 throughout), and law "
+        f"{law.name} needs the pre-training before it: give schedules of both phases "
+        f"(schedules.join(first, second), or first+second in one line){remedy}"
+    )
+
+
 def _valid_rows(runs: Runs, columns: dict[str, Column]) -> tuple[np.ndarray, list[Note]]:
     """(n,) mask of valid rows, and a note if others are dropped.
 
@@ -868,8 +885,8 @@ def _unidentifiable(
     notes = []
     for spec in law.inputs:
         values = inputs[spec.name][active]
-        if values.ndim > 1:  # what goes with a drop of 0 says nothing
-            values = values[(inputs["drop"][active] != 0) | (spec.name == "drop")]
+        if spec.per_drop and "drop" in inputs and spec.name != "drop":
+            values = values[inputs["drop"][active] != 0]  # what goes with a drop of 0 says nothing
             if not len(values):
                 continue
         # The first rows say as much as all where they have many values, and are sorted faster.

@@ -49,7 +49,7 @@ from jaxlaw.fitting._result import Fit, RunnerUp
 from jaxlaw.fitting._starts import first_starts, grid_notes
 from jaxlaw.fitting.solvers import Status
 from jaxlaw.laws._base import Law
-from jaxlaw.notes import Note
+from jaxlaw.notes import Note, warns_of_errors
 
 _log = logging.getLogger(__name__)
 
@@ -66,6 +66,7 @@ class _Rough(NamedTuple):
 
 
 @renamed_arguments(**OLD_NAMES)
+@warns_of_errors
 @checked
 def fit(
     law: str | Law,
@@ -308,7 +309,15 @@ def _report(problem: FitProblem, observations: Observations, optimum: Optimum) -
         area_options=None if observations.area_options is None else dict(observations.area_options),
         optima=tuple((value * scale, share) for value, share in optimum.distinct),
         columns=dict(observations.mapped),
+        sample=_sample(observations, predicted),
     )
+
+
+def _sample(observations: Observations, predicted: np.ndarray) -> np.ndarray:
+    """(2, k) observed and predicted targets, k ≤ 300 evenly spaced rows that count."""
+    rows = np.flatnonzero(observations.weight > 0)
+    rows = rows[:: max(1, -(-len(rows) // 300))]
+    return np.stack([observations.target[rows], predicted[rows]])
 
 
 def _objective_notes(problem: FitProblem, objective: float, predicted: np.ndarray) -> list[Note]:

@@ -16,7 +16,7 @@ from jaxlaw.fitting._fit import fit
 from jaxlaw.fitting._options import OLD_NAMES
 from jaxlaw.fitting._result import Fit
 from jaxlaw.laws._base import Law
-from jaxlaw.notes import Note
+from jaxlaw.notes import Note, warns_of_errors
 
 _GRID = 7  # number of the first values of λ
 _CLOSE = 0.02  # tolerance of log(1 − λ): 2 % of 1 − λ
@@ -24,6 +24,7 @@ _WORSE = 1.01  # objectives up to this many times the best are as good as it
 
 
 @renamed_arguments(**OLD_NAMES)
+@warns_of_errors
 @checked
 def fit_decay(
     law: str | Law,

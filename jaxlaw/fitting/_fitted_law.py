@@ -11,6 +11,7 @@ import dataclasses
 import math
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field
+from html import escape
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
@@ -23,6 +24,7 @@ from jaxlaw import laws
 from jaxlaw._deprecated import renamed_arguments, renamed_function, renamed_property
 from jaxlaw._jit import in_float64
 from jaxlaw._json import plain, write_record
+from jaxlaw._latex import escaped, latex_table, number, symbol
 from jaxlaw._tables import is_table, read_table
 from jaxlaw.data._columns import input_columns
 from jaxlaw.data._row_areas import (
@@ -35,6 +37,7 @@ from jaxlaw.data._row_areas import (
 )
 from jaxlaw.data._run_schedules import as_schedule
 from jaxlaw.errors import DataError, UsageError, nearest
+from jaxlaw.fitting._display import html_of
 from jaxlaw.fitting._extrapolation import beyond
 from jaxlaw.fitting._scores import Scores, score_fit
 from jaxlaw.laws._base import Law
@@ -132,8 +135,8 @@ class FittedLaw:
 
         Example:
             >>> fit = jl.published()["besiroglu-2024"]
-            >>> fit.predict(N=70e9, D=[1e11, 1.4e12]).round(3)
-            array([2.08 , 1.973])
+            >>> fit.predict(N=70e9, D=[1e11, 1.4e12]).round(2).tolist()
+            [2.09, 1.97]
         """
         values = self.checked_inputs(table, inputs)
         with in_float64():
@@ -158,8 +161,8 @@ class FittedLaw:
             UsageError, DataError: as :meth:`predict` raises.
 
         Example:
-            >>> jl.published()["hoffmann-2022"].is_extrapolation(N=[1e9, 1e12], D=2e10)
-            array([False,  True])
+            >>> jl.published()["hoffmann-2022"].is_extrapolation(N=[1e9, 1e12], D=2e10).tolist()
+            [False, True]
         """
         values = self.checked_inputs(table, inputs)
         flags = beyond(self.ranges, self.joint_ranges or {}, values)
@@ -355,16 +358,57 @@ class FittedLaw:
             >>> print(jl.published()["kaplan-2020"].summary().splitlines()[1])
             as printed: Kaplan 2020, eq. 1.5 and table 2
         """
-        params, rows = self.numbers(), []
-        for spec in self.law.parameters:
-            held = "  (fixed)" if spec.name in self.fixed else ""
-            unit = "" if spec.unit == "1" else f"  {spec.unit}"
-            rows.append(f"  {spec.name:<8} {params[spec.name]:>13.6g}{unit}{held}")
-        head = [f"{self.law.name}: {self.law.target} = {self.law.formula}", self.origin(), ""]
-        evidence = [*rows, "", *self._evidence()]
-        if self.area_options is not None:
-            evidence.append(f"  areas counted with λ {self.area_options['decay']:.6g}")
-        return "\n".join([*head, *evidence, *(f"  {note}" for note in self.notes)])
+        rows = [
+            f"  {name:<8} {value:>13.6g}" + "".join(f"  {word}" for word in (unit, fixed) if word)
+            for name, value, unit, fixed in self._rows()
+        ]
+        notes = (f"  {note}" for note in self.notes)
+        return "\n".join([self._title(), self.origin(), "", *rows, "", *self._evidence(), *notes])
+
+    def _title(self) -> str:
+        return f"{self.law.name}: {self.law.target} = {self.law.formula}"
+
+    def _rows(self) -> list[tuple[str, float, str, str]]:
+        """Name, value and unit of every parameter, and whether it was held."""
+        params = self.numbers()
+        return [
+            (spec.name, params[spec.name], "" if spec.unit == "1" else spec.unit,
+             "(fixed)" if spec.name in self.fixed else "")
+            for spec in self.law.parameters
+        ]  # fmt: skip
+
+    def to_latex(self) -> str:
+        r"""The parameters as a table for a paper (``\usepackage{booktabs}``).
+
+        Returns:
+            A ``table`` environment: parameters, values, units, and a caption that names the law,
+            its source and how good the fit is. Special characters are escaped, Greek letters set
+            as maths.
+
+        Raises:
+            UsageError: a stack of parameters, which is not one law's.
+
+        Example:
+            >>> print(jl.published()["hoffmann-2022"].to_latex().splitlines()[6])
+            $E$ & $1.69$ & nats \\
+        """
+        rows = [
+            (symbol(name), number(value), escaped(" ".join(filter(None, (unit, fixed)))))
+            for name, value, unit, fixed in self._rows()
+        ]
+        told = [f"Law {self.law.name} ({self.law.source or 'own law'}), {self.origin()}."]
+        told += [line.strip() + "." for line in self._evidence()]
+        return latex_table(("Parameter", "Value", "Unit"), rows, "lrl", escaped(" ".join(told)))
+
+    def _repr_html_(self) -> str:
+        """The fit in a notebook: parameters, notes, and predicted against observed."""
+        try:
+            rows = [(name, f"{value:.6g}", f"{unit} {fixed}".strip())
+                    for name, value, unit, fixed in self._rows()]  # fmt: skip
+        except (UsageError, TypeError):  # stacked or traced
+            return f"<pre>{escape(repr(self))}</pre>"
+        lead = [self.origin(), *self._evidence()]
+        return html_of(self._title(), lead, rows, self.notes, getattr(self, "sample", None))
 
     def origin(self) -> str:
         """Where the parameters come from, in words."""
@@ -374,8 +418,10 @@ class FittedLaw:
         return f"{'as printed' if printed else 'parameters from'}: {self.source}"
 
     def _evidence(self) -> list[str]:
-        """Lines of the summary on how good the fit is."""
-        return []
+        """Lines of the summary on how good the fit is, and how areas are counted."""
+        if self.area_options is None:
+            return []
+        return [f"  areas counted with λ {self.area_options['decay']:.6g}"]
 
     def __repr__(self) -> str:
         """The summary; of parameters that are no numbers (stacked, traced) their names."""

@@ -206,8 +206,8 @@ def published() -> dict[str, FittedLaw]:
         Name → :class:`jaxlaw.FittedLaw`.
 
     Example:
-        >>> jl.published()["hoffmann-2022"].predict(N=70e9, D=1.4e12).round(3)
-        array(1.937)
+        >>> float(jl.published()["hoffmann-2022"].predict(N=70e9, D=1.4e12).round(3))
+        1.937
     """
     return {name: _fitted(name, one) for name, one in _PRINTED.items()}
 

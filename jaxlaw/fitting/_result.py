@@ -106,7 +106,7 @@ class Fit(WithMetrics, FittedLaw):
                 f"  runner-up objective {self.runner_up.objective:.8g} "
                 f"({self.runner_up.share:.0%} of starts)"
             )
-        return evidence
+        return [*evidence, *super()._evidence()]
 
     def to_dict(self) -> dict[str, Any]:
         """All fields as plain numbers and strings; infinities and NaN as strings."""

@@ -133,6 +133,8 @@ class Law:
             residuals ask for it names it.
         own_grid: what the parameters' grid is made from where the source prints none; empty where
             it is the source's.
+        continual_alone: name of the law for curves of a continual phase alone, where this one needs
+            the pre-training before it, if there is one.
         components: part of the formula → the coefficients that take it out where they are 0.
             ``annealing`` and ``shift`` are what :meth:`jaxlaw.FittedLaw.predict_curve` shows apart.
         power_law_terms: ``power_law_terms(params, inputs) -> PowerLawTerms``, for laws that are
@@ -157,6 +159,7 @@ class Law:
     requirements: Callable[..., list[tuple[Any, ...]]] | None = None
     own_grid: str = ""
     with_floor: str = ""
+    continual_alone: str = ""
     better: Literal["low", "high"] = "low"
     components: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     power_law_terms: Callable[[Values, Values], PowerLawTerms] | None = None

@@ -78,6 +78,7 @@ def multi_power(
 
 
 _PARTS = {"annealing": ("C1", "C2"), "shift": ("B",)}
+_TWO_PHASES = {"components": _PARTS, "continual_alone": "cpt-curve-unknown-base"}
 
 
 @law(
@@ -86,7 +87,7 @@ _PARTS = {"annealing": ("C1", "C2"), "shift": ("B",)}
     source="Wang 2025, eq. 4",
     chart=chart(),
     context=context,
-    components=_PARTS,
+    **_TWO_PHASES,
 )
 def cpt_curve(
     S1_pt, S1_cpt, S2_pt, S2_cpt,
@@ -103,7 +104,7 @@ def cpt_curve(
     source="Wang 2025, §3.2 (compared and rejected)",
     chart=chart(),
     context=context,
-    components=_PARTS,
+    **_TWO_PHASES,
 )
 def cpt_curve_exp(
     S1_pt, S1_cpt, S2_pt, S2_cpt, *, L0=_L0, A=_A, C1=_C, C2=_C, B=_B, E=_E, alpha=_EXP
@@ -119,7 +120,7 @@ def cpt_curve_exp(
     source="Wang 2025, eq. 10 (a negative S2 keeps its sign)",
     chart=chart(),
     context=context,
-    components=_PARTS,
+    **_TWO_PHASES,
 )
 def cpt_curve_power(
     S1_pt, S1_cpt, S2_pt, S2_cpt,
@@ -138,7 +139,7 @@ def cpt_curve_power(
     source="Wang 2025, eq. 7",
     chart=chart(),
     context=context,
-    components=_PARTS,
+    **_TWO_PHASES,
 )
 def cpt_curve_n(
     S1_pt, S1_cpt, S2_pt, S2_cpt, N,
@@ -161,7 +162,7 @@ def cpt_curve_n(
     source="Wang 2025, App. F (eq. 4, a shift for each batch size)",
     chart=chart(shifts=("", "_b")),
     context=context,
-    components=_PARTS | {"shift": ("B", "B_b")},
+    **_TWO_PHASES | {"components": _PARTS | {"shift": ("B", "B_b")}},
 )
 def cpt_curve_batch(
     S1_pt, S1_cpt, S2_pt, S2_cpt, b,
@@ -238,6 +239,7 @@ def _replay(own: str) -> Law:
         chart=chart(lambda a2: share(a2, new_alone)),
         context=context,
         components=_PARTS,
+        continual_alone=f"cpt-curve-replay-{own}-unknown-base",
     )
     def replayed(
         S1_pt, S1_cpt, S2_pt, S2_cpt, r,

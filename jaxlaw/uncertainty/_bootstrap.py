@@ -122,6 +122,31 @@ class Bootstrap:
         """The number of resamples R."""
         return len(self.refits.objective)
 
+    def to_arviz(self) -> Any:
+        """The draws as an ``arviz.InferenceData``, one chain, for ArviZ's plots and summaries.
+
+        Resamples are no Markov chain: diagnostics of convergence (R-hat, effective sample size)
+        mean nothing of them. Resamples that came to no finite objective are left out.
+
+        Returns:
+            What ``arviz.from_dict`` makes of parameter → (1, R) draws.
+
+        Raises:
+            UsageError: ArviZ is not installed.
+        """
+        try:
+            import arviz
+        except ImportError:
+            raise UsageError(
+                "Bootstrap.to_arviz needs the package arviz: pip install arviz"
+            ) from None
+        finite = np.isfinite(np.stack(list(self.params.values()))).all(axis=0)
+        draws = {name: values[None, finite] for name, values in self.params.items()}
+        try:
+            return arviz.from_dict({"posterior": draws})  # since version 1.0
+        except TypeError:
+            return arviz.from_dict(posterior=draws)
+
     def predict(self, table: Any = None, /, **inputs: Any) -> np.ndarray:
         """The target at new points from every resample, (R, …).
 

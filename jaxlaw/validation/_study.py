@@ -14,6 +14,7 @@ import pandas as pd
 
 from jaxlaw import _json as records
 from jaxlaw._conditions import rows_where
+from jaxlaw._latex import escaped, latex_table, number
 from jaxlaw._typed import load
 from jaxlaw.errors import DataError, UsageError
 from jaxlaw.fitting._diagnostics import FEW
@@ -181,6 +182,40 @@ class Study:
         )
         means[("parameters", "")] = [self.sizes[law] for law in laws]
         return means
+
+    def to_latex(
+        self,
+        metrics: tuple[str, ...] = ("huber", "r2"),
+        *,
+        average: bool = False,
+        centre: Literal["mean", "median"] = "mean",
+    ) -> str:
+        r"""The table of held-out scores for a paper (``\usepackage{booktabs}``).
+
+        Args:
+            metrics, average, centre: as for :meth:`table`.
+
+        Returns:
+            A ``table`` environment, one row a law. Special characters are escaped.
+
+        Raises:
+            UsageError: as :meth:`table` raises.
+
+        Example:
+            >>> runs = jl.simulate.experiment("chinchilla").table
+            >>> study = jl.cross_validate("chinchilla", runs, "in-sample", n_starts=64)
+            >>> r"\toprule" in study.to_latex()
+            True
+        """
+        table = self.table(metrics, average=average, centre=centre)
+        head = ["Law", *(" ".join(filter(None, map(str, column))) for column in table.columns)]
+        rows = [
+            [escaped(law), *(number(value, 4) for value in row)]
+            for law, row in zip(table.index, table.itertuples(index=False), strict=True)
+        ]
+        caption = f"Held-out scores, {centre} over {self.n_folds} folds."
+        columns = "l" + "r" * len(table.columns)
+        return latex_table([escaped(one) for one in head], rows, columns, escaped(caption))
 
     def ranking(self, metric: str = "huber") -> pd.DataFrame:
         """Laws by held-out score, and whether the others are worse by more than noise.
