@@ -58,8 +58,7 @@ REACHED = 1e-9  # relative: farther from the loss asked for, a search has not co
 # The search for the least compute with a free share.
 COARSE = 33, 9  # points of size and share of the first look
 BUDGETS = 40  # two nats apart, at which it looks
-ROUGHLY = 4  # halvings of log compute, on these points
-NEWTONS = 8  # steps in log compute from there
+NEWTONS = 12  # steps in log compute from there
 
 
 # Runs of a budget, inside programs.
@@ -204,9 +203,10 @@ def _least_with_share(
 ) -> Any:
     """The same with a free share.
 
-    A coarse search brackets the compute: the first of many budgets that reaches the target,
-    since with few tokens of the corpus a larger one may not. Newton's method ends it; bisection
-    to the last digit would take ten times as many best runs.
+    A coarse search tells roughly: the first of many budgets that reaches the target, since with
+    few tokens of the corpus a larger one may not. Newton's method ends it. The search for the
+    best run is large to compile, so that it stands in this program twice only: once coarse, and
+    once in the Newton step, which hands on the run at the compute it starts from.
     """
 
     def best(log_C: Any, **search: Any) -> Any:
@@ -219,17 +219,23 @@ def _least_with_share(
     shortfall = jax.lax.map(coarse, budgets)
     reached = shortfall >= 0
     first = jnp.where(reached.any(), jnp.argmax(reached), jnp.nanargmax(shortfall))
-    log_C = root(coarse, budgets[jnp.maximum(first - 1, 0)], budgets[first], ROUGHLY)
 
-    def newton(_: int, log_C: Any) -> Any:
-        loss, slope = jax.value_and_grad(lambda log_C: best(log_C)[3])(log_C)
-        step = jnp.where(slope < 0, (target - loss) / jnp.minimum(slope, -1e-300), 0.0)
-        return jnp.clip(log_C + jnp.clip(step, -1.0, 1.0), *ends)
+    def loss_and_run(log_C: Any) -> Any:
+        run = best(log_C)
+        return run[3], run
 
-    log_C = jax.lax.fori_loop(0, NEWTONS, newton, log_C)
-    log_N, log_D, r, loss = best(log_C)
-    never = ~reached.any() & ~(loss <= target + 1e-9)
-    return jnp.where(never, ends[1], log_C), log_N, log_D, r, loss
+    def newton(_: int, state: Any) -> Any:
+        log_C, *_, within = state
+        (loss, run), slope = jax.value_and_grad(loss_and_run, has_aux=True)(log_C)
+        within |= loss <= target  # what coarse points miss may be within reach all the same
+        step = (target - loss) / jnp.minimum(slope, -1e-300)
+        step = jnp.where(within & (slope < 0), step, 0.0)
+        return jnp.clip(log_C + jnp.clip(step, -1.0, 1.0), *ends), log_C, run, within
+
+    start = budgets[first]
+    state = start, start, (0.0 * start,) * 4, reached.any()
+    _, log_C, run, within = jax.lax.fori_loop(0, NEWTONS, newton, state)
+    return jnp.where(within, log_C, ends[1]), *run
 
 
 @for_each_draw("law", "cost", "name", "by", draws=("params", "known", "value"))
@@ -824,6 +830,11 @@ class BestRun(NamedTuple):
     Attributes:
         N, D: size and tokens, in the law's own units.
         loss: predicted loss there.
+
+    Example:
+        >>> run = jl.planning.best_run("kaplan", jl.simulate.TRUTHS["kaplan"], 1e21)
+        >>> float(run.loss) < 3
+        True
     """
 
     N: Array
