@@ -104,29 +104,29 @@ def _looks_like_checkpoints(members: np.ndarray, along: np.ndarray) -> bool:
     return once and len(sizes) >= _EACH and np.median(sizes) >= _EACH
 
 
-def dependence_note(runs: RunGroups, left: np.ndarray, smoothed: np.ndarray) -> Note | None:
-    """A warning where the residuals within runs are alike; None where they are independent.
+def dependence_note(runs: RunGroups, residuals: np.ndarray, smoothed: np.ndarray) -> Note | None:
+    """A warning where the residuals within runs are correlated; None where they are independent.
 
-    Rows of named runs too few to tell are warned of as well. Rows that merely look like
-    checkpoints must be alike beyond what a law that lacks a term leaves: without the part of their
-    residuals that is smooth in the inputs, and more than rows of equal tokens are.
+    Named runs with too few rows to decide are warned of as well. Rows that merely look like
+    checkpoints may be correlated because the law lacks a term: only the residuals without their
+    smooth part count, and they must be more correlated than those of rows of equal tokens.
 
     Args:
-        runs: what looks like runs.
-        left: (n,) residuals, of the rows that count.
-        smoothed: (n,) the same without a smooth function of the inputs.
+        runs: the rows by run.
+        residuals: (n,) residuals of the rows of positive weight.
+        smoothed: (n,) residuals without the part that is smooth in the inputs.
     """
-    off = left if runs.named else smoothed
-    successive, z_successive, pairs = successive_correlation(off, runs.members, runs.along)
-    within, z_within = correlation_within(off, runs.members)
-    size, count = len(off), runs.count
+    used = residuals if runs.named else smoothed
+    successive, z_successive, pairs = successive_correlation(used, runs.members, runs.along)
+    within, z_within = correlation_within(used, runs.members)
+    size, count = len(used), runs.count
     if runs.named:
         if pairs >= _PAIRS and max(z_successive, z_within) < SURE:
             return None
         what = f"{size} rows are of {count} runs (column {runs.columns[0]})"
     else:
         at_equal = np.unique(runs.along, return_inverse=True)[1].reshape(-1)
-        across, _ = correlation_within(off, at_equal)
+        across, _ = correlation_within(used, at_equal)
         alike = (z_successive > SURE and successive > across + _ALIKE) or (
             z_within > SURE and within > across + _ALIKE
         )
@@ -151,32 +151,32 @@ def dependence_note(runs: RunGroups, left: np.ndarray, smoothed: np.ndarray) -> 
 
 
 def successive_correlation(
-    off: np.ndarray, members: np.ndarray, along: np.ndarray
+    residuals: np.ndarray, members: np.ndarray, along: np.ndarray
 ) -> tuple[float, float, int]:
     """Correlation of successive rows of a run, in standard errors of no correlation, and pairs."""
     order = np.lexsort((along, members))
-    off, members = (off - off.mean())[order], members[order]
+    residuals, members = (residuals - residuals.mean())[order], members[order]
     same = members[1:] == members[:-1]
-    pairs, spread = int(same.sum()), float(np.mean(off**2))
+    pairs, spread = int(same.sum()), float(np.mean(residuals**2))
     if not pairs or not spread > 0:
         return 0.0, 0.0, pairs
-    correlation = float(np.sum(off[1:][same] * off[:-1][same]) / (spread * pairs))
+    correlation = float(np.sum(residuals[1:][same] * residuals[:-1][same]) / (spread * pairs))
     return correlation, correlation * pairs**0.5, pairs
 
 
-def correlation_within(off: np.ndarray, members: np.ndarray) -> tuple[float, float]:
+def correlation_within(residuals: np.ndarray, members: np.ndarray) -> tuple[float, float]:
     """Intra-class correlation: of any two rows of a group; in standard errors of none."""
-    off = off - off.mean()
-    sizes, spread = np.bincount(members), float(np.mean(off**2))
+    residuals = residuals - residuals.mean()
+    sizes, spread = np.bincount(members), float(np.mean(residuals**2))
     pairs = float(np.sum(sizes * (sizes - 1.0)))
     if not pairs or not spread > 0:
         return 0.0, 0.0
     correlation = float(
-        (np.sum(np.bincount(members, off) ** 2) - np.sum(off**2)) / (spread * pairs)
+        (np.sum(np.bincount(members, residuals) ** 2) - np.sum(residuals**2)) / (spread * pairs)
     )
     return correlation, correlation * (pairs / 2) ** 0.5
 
 
-def unanswered(notes: Any, groups: Any) -> tuple[Note, ...]:
-    """Notes without the one on dependent rows, where rows are grouped."""
+def without_dependence_note(notes: Any, groups: Any) -> tuple[Note, ...]:
+    """Notes without that on dependent rows where ``groups`` say which rows depend on each other."""
     return tuple(note for note in notes if groups is None or note.code != CODE)

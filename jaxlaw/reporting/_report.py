@@ -14,7 +14,7 @@ import pandas as pd
 from jaxlaw._json import write_whole
 from jaxlaw._typed import ConfidenceLevel, checked
 from jaxlaw.data import LossCurves
-from jaxlaw.data._dependence import unanswered
+from jaxlaw.data._dependence import without_dependence_note
 from jaxlaw.data._runs import Runs, read_runs
 from jaxlaw.errors import DataError, UsageError
 from jaxlaw.fitting._fitted_law import FittedLaw, SupportsDraws
@@ -158,7 +158,7 @@ def _fit_parts(
     uncertainty = _uncertainty(fit, runs, intervals, profiles, level, groups)
     # One interval a number: what the caller gave stands alone; else a profile, where there is one.
     drawn = None if intervals is not None else level
-    notes = [*unanswered(fit.notes, uncertainty.groups), *uncertainty.notes]
+    notes = [*without_dependence_note(fit.notes, uncertainty.groups), *uncertainty.notes]
     notes += [n for one in profiles for n in one.notes if n.code == "profile-found-better"]
     none = element("p", "Neither data nor search gave reason for a warning.")
     sections = [

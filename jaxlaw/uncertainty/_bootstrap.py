@@ -15,7 +15,7 @@ import pandas as pd
 from jaxlaw._deprecated import renamed_arguments, renamed_function, renamed_property
 from jaxlaw._jit import in_float64
 from jaxlaw._typed import ResampleCount, Seed, StartCount, checked
-from jaxlaw.data._dependence import unanswered
+from jaxlaw.data._dependence import without_dependence_note
 from jaxlaw.errors import UsageError, nearest
 from jaxlaw.fitting._fit_many import Refits, fewest_for, fit_many
 from jaxlaw.fitting._fitted_law import FittedLaw
@@ -421,7 +421,7 @@ def bootstrap(
     count = len(np.unique(members[problem.active]))
     notes = (
         # The fit's own note on loose directions says less than open_notes.
-        *(note for note in unanswered(problem.notes, groups) if note.code != "loose"),
+        *(note for note in without_dependence_note(problem.notes, groups) if note.code != "loose"),
         *refits.notes,
         *open_notes(problem, members),
         *_notes(refits, failed, kind, groups, count, n_local, degrees_of(problem, kind, members)),

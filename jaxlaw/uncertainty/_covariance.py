@@ -28,7 +28,7 @@ import pandas as pd
 from jaxlaw._deprecated import renamed_arguments, renamed_function
 from jaxlaw._jit import compiled, in_float64
 from jaxlaw._typed import checked
-from jaxlaw.data._dependence import unanswered
+from jaxlaw.data._dependence import without_dependence_note
 from jaxlaw.errors import DataError
 from jaxlaw.fitting._fitted_law import FittedLaw
 from jaxlaw.fitting._objective import leave_group_out_steps, smoothed_score
@@ -287,7 +287,10 @@ def covariance_of(problem: FitWithData, groups: Any = None, robust: bool = True)
                 "errors come out too small"
             )
             notes.append(Note("decided-by-one", "warning", message))
-    known, named = unanswered(problem.notes, groups), names_of(groups, len(problem.runs))
+    known, named = (
+        without_dependence_note(problem.notes, groups),
+        names_of(groups, len(problem.runs)),
+    )
     return Covariance(problem.fit, problem, whole, bread, degrees, (*known, *notes), named)
 
 
