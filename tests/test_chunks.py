@@ -102,7 +102,7 @@ def test_a_chunk_under_the_name_of_another_is_done_again(tmp_path):
     copied.rename(tmp_path / "work" / "t-000001.npz")  # of another stage
     calls = []
     again = work.map("s", lambda group: calls.extend(group) or sums(group), CHUNKS)
-    assert calls == [CHUNKS[1], CHUNKS[2]]
+    assert sorted(calls) == [CHUNKS[1], CHUNKS[2]]  # threads take them in any order
     assert [r["sum"] for r in again] == [r["sum"] for r in first]
     calls.clear()
     work.map("t", lambda group: calls.extend(group) or sums(group), CHUNKS)
