@@ -24,6 +24,10 @@ class Note:
         severity: ``info`` (good to know), ``warning`` (think before you rely on the
             number) or ``error`` (do not use the number).
         message: one sentence for people.
+
+    Example:
+        >>> print(jl.Note("at-bound", "warning", "A has gone to zero: its term is not needed"))
+        [warning] at-bound: A has gone to zero: its term is not needed
     """
 
     code: str

@@ -448,6 +448,9 @@ class FittedLaw:
 
         Raises:
             UsageError: the file cannot be written, or its ending promises another format.
+
+        Example:
+            >>> jl.published()["hoffmann-2022"].save("hoffmann.json")
         """
         _check_ending(path)
         write_record(path, {**self.to_dict(), "probe": plain(self._probe())}, indent=2)

@@ -60,6 +60,11 @@ class Fit(WithMetrics, FittedLaw):
         optima: (objective, share of the solved starts) of the distinct optima where starts ended,
             the best first, eight at most; None where a file does not say.
         sample: (2, k) observed and predicted target of some rows, for a picture; not saved.
+
+    Example:
+        >>> fit = jl.fit("chinchilla", jl.simulate.experiment("chinchilla").table, n_starts=256)
+        >>> fit.status, fit.success, fit.n_observations
+        ('converged', True, 243)
     """
 
     objective: float

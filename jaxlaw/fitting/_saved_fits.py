@@ -34,10 +34,21 @@ def load(path: str | Path) -> FittedLaw:
     Nothing in the file is executed. It is checked as a whole (its digest), field by field, and
     by a prediction it holds, which the law in this process must give again.
 
+    Args:
+        path: name of the file, or ``-``.
+
+    Returns:
+        :class:`jaxlaw.Fit`; a :class:`jaxlaw.FittedLaw` where the file holds no search.
+
     Raises:
         UsageError: no such file, or the law is not registered in this process.
         DataError: not a fit, changed since it was written, of a newer schema, of another
             formula, or a field missing or malformed (named).
+
+    Example:
+        >>> jl.published()["hoffmann-2022"].save("hoffmann.json")
+        >>> jl.load("hoffmann.json").params["E"]
+        1.69
     """
     return from_dict(records.read_record(path, "fit"), records.place_of(path))
 

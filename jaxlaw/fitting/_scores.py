@@ -83,6 +83,12 @@ class Scores(WithMetrics):
             predicted), ``relative_error`` (residual / observed) and ``outside`` (whether the
             run lies outside the fitted ranges).
         notes: findings on the runs.
+
+    Example:
+        >>> runs = jl.simulate.experiment("chinchilla", noise=0.0).table
+        >>> scores = jl.FittedLaw("chinchilla", jl.simulate.TRUTHS["chinchilla"]).score(runs)
+        >>> round(scores.r2, 6), scores.table.columns[-1]
+        (1.0, 'outside')
     """
 
     law: str

@@ -20,6 +20,11 @@ def law_table() -> pd.DataFrame:
 
     ``units`` says what the law counts its inputs in; ``grid`` how many starts its source prints
     (0 where it prints none); ``own_grid`` how many jaxlaw's own grid has in its place (0: none).
+
+    Example:
+        >>> table = jl.law_table().set_index("name")
+        >>> table.loc["chinchilla", "formula"], int(table.loc["chinchilla", "grid"])
+        ('E + A/N^α + B/D^β', 4500)
     """
     records = []
     for name in names():

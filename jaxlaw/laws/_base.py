@@ -140,6 +140,11 @@ class Law:
         power_law_terms: ``power_law_terms(params, inputs) -> PowerLawTerms``, for laws that are
             such a sum where their inputs beside N and D are held: the compute-optimal N and D then
             have a closed form.
+
+    Example:
+        >>> law = jl.laws.get("loss-compute")
+        >>> law.formula, float(law({"a": 30.0, "b": 0.0}, C=1e21))
+        ('a·C^−b', 30.0)
     """
 
     name: str
@@ -211,6 +216,11 @@ class Law:
         """The same as one compiled program, where a call compiles every operation by itself.
 
         Args and returns are those of a call.
+
+        Example:
+            >>> law = jl.laws.get("loss-compute")
+            >>> float(law.at_once({"a": 30.0, "b": 0.0}, C=1e21))
+            30.0
         """
         params, inputs = (
             {name: as_real(value) for name, value in given.items()} for given in (params, inputs)
@@ -264,6 +274,10 @@ class Law:
 
         Raises:
             UsageError: the law has no such parameter.
+
+        Example:
+            >>> jl.laws.get("chinchilla").parameter("E").unit
+            'nats'
         """
         for spec in self.parameters:
             if spec.name == name:
@@ -322,6 +336,13 @@ def law(
     Raises:
         UsageError: a parameter without a specification, no inputs, or a name that another law
             has.
+
+    Example:
+        >>> @jl.law
+        ... def halving(N, *, E=jl.positive(0.5, 3), A=jl.positive(0.1, 10), alpha=jl.exponent()):
+        ...     return E + A * jl.power(N, -alpha)
+        >>> halving.name, halving.input_names, halving.linear_parameters
+        ('halving', ('N',), ('E', 'A'))
     """
     if function is None:
         return lambda actual: law(actual, name=name, inputs=inputs, replace=replace, **details)
@@ -454,6 +475,10 @@ def built_in(name: str) -> Law:
 
     Raises:
         KeyError: jaxlaw brings none.
+
+    Example:
+        >>> jl.laws.built_in("chinchilla").source.split(",")[0]
+        'Hoffmann 2022'
     """
     return _BUILT_IN[name]
 
@@ -468,6 +493,10 @@ def get(name: str | Law, constraint: str | None = None) -> Law:
 
     Raises:
         UsageError: no such law, or it has no such constraint.
+
+    Example:
+        >>> jl.laws.get("chinchilla").parameter_names
+        ('E', 'A', 'B', 'alpha', 'beta')
     """
     if isinstance(name, Law) and constraint is None:
         return name
@@ -507,7 +536,12 @@ def constrained(base: Law, constraint: Constraint, **changes: Parameter) -> Law:
 
 
 def names() -> list[str]:
-    """Names of all registered laws, without their constrained variants."""
+    """Names of all registered laws, without their constrained variants.
+
+    Example:
+        >>> "dcpt" in jl.laws.names()
+        True
+    """
     return sorted(name for name in _REGISTRY if ":" not in name)
 
 
@@ -523,6 +557,10 @@ def power(base: Any, exponent: Any) -> Array:
     ``0 ** y`` is 0, 1 or 1e30 (for infinity, which would turn gradients into NaN) as y is
     positive, zero or negative, and its derivatives are taken as 0. Where the base is data,
     its logarithm is computed once for all lanes.
+
+    Example:
+        >>> jl.power(np.array([0.0, 4.0]), 0.5).tolist()
+        [0.0, 2.0]
     """
     base, exponent = jnp.asarray(base), jnp.asarray(exponent)
     at_zero = base <= 0

@@ -40,7 +40,16 @@ def from_file(text: str | Path) -> Law:
         UsageError: there is no such file, it cannot be run (names the line), or it has no such law.
 
     Example:
-        >>> jl.fit(jl.laws.from_file("mylaw.py:shifted_power"), "runs.csv")
+        >>> from pathlib import Path
+        >>> lines = [
+        ...     "import jaxlaw as jl",
+        ...     "@jl.law",
+        ...     "def inverse(N, *, E=jl.positive(), A=jl.positive()):",
+        ...     "    return E + A / N",
+        ... ]
+        >>> written = Path("mylaw.py").write_text(chr(10).join(lines))
+        >>> jl.laws.from_file("mylaw.py:inverse").linear_parameters
+        ('E', 'A')
     """
     found = _NAMED.fullmatch(str(text))
     if found is None:

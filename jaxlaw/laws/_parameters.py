@@ -23,6 +23,10 @@ class Input:
         per_drop: whether an observation has one value for every drop of its learning rate so
             far, (n, K) for n observations; then the law sums over K. Given one value an
             observation, (n,), that is its only drop.
+
+    Example:
+        >>> jl.Input("N", "parameters, in billions", unit=1e9, domain="positive").unit
+        1000000000.0
     """
 
     name: str
@@ -75,6 +79,10 @@ class Parameter:
             says; None: there are none.
         unit: for people.
         doc: what it stands for.
+
+    Example:
+        >>> jl.laws.get("chinchilla").parameter("A").centre
+        {'N': 'alpha'}
     """
 
     name: str
@@ -107,6 +115,16 @@ def positive(
     """A positive number searched on the log scale: a coefficient, a size, a scale.
 
     A :class:`Parameter`; typed ``Any``, for it stands where a law's formula has a number.
+
+    Args:
+        start_low, start_high: range that starts are drawn from; of a centred parameter its size at
+            the centre of the data.
+        low, high: range it may lie in, likewise.
+        **details: other attributes of :class:`Parameter`.
+
+    Example:
+        >>> jl.positive(0.1, 10, centre={"N": "alpha"}).start
+        (0.1, 10)
     """
     return Parameter("", "log", low, high, (start_low, start_high), **details)
 
@@ -120,7 +138,17 @@ def exponent(
     high: float = 10.0,
     **details: Any,
 ) -> Any:
-    """A positive exponent, searched as it is. Typed as :func:`positive` is."""
+    """A positive exponent, searched as it is. Typed as :func:`positive` is.
+
+    Args:
+        start_low, start_high: range that starts are drawn from.
+        low, high: range it may lie in.
+        **details: other attributes of :class:`Parameter`.
+
+    Example:
+        >>> jl.exponent(0.2, 0.5).scale
+        'linear'
+    """
     return Parameter("", "linear", low, high, (start_low, start_high), **details)
 
 
@@ -133,5 +161,15 @@ def real(
     high: float = 1e8,
     **details: Any,
 ) -> Any:
-    """A number of either sign. Typed as :func:`positive` is."""
+    """A number of either sign. Typed as :func:`positive` is.
+
+    Args:
+        start_low, start_high: range that starts are drawn from.
+        low, high: range it may lie in.
+        **details: other attributes of :class:`Parameter`.
+
+    Example:
+        >>> jl.real(unit="nats").domain
+        'signed'
+    """
     return Parameter("", "linear", low, high, (start_low, start_high), **details)
