@@ -1,12 +1,12 @@
-"""Fit a law to runs: starts, screening, batch solve, finish, evidence.
+"""Fit a law to runs: starts, screening, batch solve, polishing, evidence.
 
 The stages of a default fit:
 
 1. 4,096 starts from a Sobol sample of the law's ranges (``starts``, ``n_starts``);
-2. the coefficients the law is linear in are solved for at each, the objective is evaluated and
-   the 64 best go on (``n_local``; False solves all as they are);
-3. the batch solver takes every one of them to its end (``solver``);
-4. jaxopt's L-BFGS finishes the best distinct candidates, and what it finds is reported.
+2. at each start the coefficients that the law is linear in are solved for and the objective is
+   evaluated; the 64 best starts go on (``n_local``; None solves all of them as they are);
+3. the batch solver takes every one of them to a local optimum (``solver``);
+4. jaxopt's L-BFGS polishes the best distinct optima, and the best of these is reported.
 
 Of more than 50,000 rows a sample goes through all four, and the best optima are then solved on
 all rows: the time of a search grows with starts × rows, that of the last solve with rows alone.
@@ -94,34 +94,40 @@ def fit(
     compile_cache: str | Path | Literal[False] | None = None,
     **reading: Any,
 ) -> Fit:
-    """Fit a law to runs.
+    """Fit a law to runs by the summed Huber loss, from many starts.
 
     Args:
-        law: a law or its name.
-        runs: what :func:`jaxlaw.read_runs` takes or returns.
-        columns, units, **reading: handed to :func:`jaxlaw.read_runs`.
+        law: law or its name.
+        runs: whatever :func:`jaxlaw.read_runs` takes or returns.
+        columns, units, **reading: options of :func:`jaxlaw.read_runs`.
         constraint: for dcpt, ``"paper"`` (Que 2024, App. E.3: the loss falls with r
             everywhere) or ``"observed"`` (over the observed range). The default is none:
             on real mixtures the paper's form halves R², and a fit without it reports where
             the loss rises with r.
         starts: ``"sobol"``, ``"grid"`` (the source's; where that prints none and jaxlaw has its
             own, a note says so), (S, p) array, DataFrame, or dict of the values to combine.
-        n_starts: size of the Sobol sample.
-        n_local: number of the best starts that are solved; None or False for all.
+        n_starts: size of the Sobol sample. Evaluating a start is cheap; more of them help where
+            the note ``few-starts-agree`` appears.
+        n_local: number of the best starts that are solved, which is where the time goes; None or
+            False for all of them, as they are.
         solver: ``"newton"``, or ``"lbfgs"`` for jaxopt's on every start, as in the papers.
         delta: Huber threshold; the law's own if None; ``inf`` for least squares.
-        residuals: residuals in ``"log"`` or ``"linear"``; the law's own if None.
-        asymmetry: factor on the loss of points below the curve.
-        fixed, tied, bounds: parameters held at a value, equal to another, in a range.
-        base: a from-scratch fit that cpt-chinchilla takes E, A and alpha from;
+        residuals: ``"log"`` for residuals of the target's logarithm, ``"linear"`` for the
+            target's own; the law's choice if None.
+        asymmetry: factor on the loss of points below the curve; above 1 the curve is drawn
+            towards the lower envelope of the data.
+        fixed: parameter → its value, which is not searched.
+        tied: parameter → the parameter whose value it takes.
+        bounds: parameter → (lowest, highest), either None.
+        base: from-scratch fit that cpt-chinchilla takes E, A and alpha from;
             ``fixed={}`` fits all six.
-        seed: of the Sobol sample.
-        strict: raise where the result is too poor to use, rather than note it.
-        work_dir: folder that keeps finished parts of a long fit; killed, the same call goes on
-            from there, and ends with the same result to the last bit.
-        progress: a bar on stderr; None shows one in terminals and notebooks only.
-        distributed: share the work among the processes of ``jax.distributed``, which all make
-            this call and all get the result.
+        seed: seed of the Sobol sequence.
+        strict: whether to raise where the result is too poor to use, rather than to note it.
+        work_dir: folder that keeps finished parts of a long fit. The same call after a crash goes
+            on from there, and ends with the same result to the last bit.
+        progress: whether to show a bar on stderr; None for terminals and notebooks only.
+        distributed: whether the processes of ``jax.distributed`` share the work. All of them make
+            this call and get the result.
         compile_cache: folder that keeps compiled programs for later processes, in place of the
             user's cache folder (the environment variable ``JAXLAW_CACHE``); False for none.
 
@@ -132,6 +138,12 @@ def fit(
         UsageError: the call makes no sense; the message says what would.
         DataError: the runs cannot carry the law; with ``strict``, neither can the fit.
         WorkError: the work folder cannot be written.
+
+    Example:
+        >>> runs = jl.simulate.experiment("chinchilla", noise=0.004).table
+        >>> fit = jl.fit("chinchilla", runs)
+        >>> fit.status, round(fit.params["alpha"], 2)
+        ('converged', 0.33)
     """
     law, options = law_and_options(
         law, constraint=constraint, base=base, delta=delta, residuals=residuals,

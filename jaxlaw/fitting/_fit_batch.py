@@ -60,11 +60,11 @@ def fit_batch(
 ) -> BatchFit:
     """Fit P problems that share their inputs, from S starts each.
 
-    Works inside ``jit``, ``vmap`` and ``shard_map`` and follows the dtype of ``targets``. Takes
-    anything that ``jnp.asarray`` does; called again with the same shapes it compiles nothing.
-    Differentiable in targets and weights, by the implicit function theorem at the optimum
-    (parameters at a wall of their range stay there). It has no notes and no finish by L-BFGS:
-    for a single fit with evidence use :func:`jaxlaw.fit`.
+    It works inside ``jit``, ``vmap`` and ``shard_map``, follows the dtype of ``targets``, and takes
+    anything that ``jnp.asarray`` does. Called again with the same shapes it compiles nothing. It
+    is differentiable in targets and weights, by the implicit function theorem at the optimum
+    (parameters at a bound of their range stay there). It makes no notes and does not polish by
+    L-BFGS: for a single fit with evidence use :func:`jaxlaw.fit`.
 
     In float32 a lane ends when the objective no longer moves. On simulated experiments of
     chinchilla, cpt-chinchilla, loss-compute and downstream-ce that leaves predictions 2e-7,
@@ -73,10 +73,10 @@ def fit_batch(
     3e38: up to 4.2 for 1e9 parameters.
 
     Args:
-        law: a law or its name; static.
-        inputs: name → (n,) in the law's own units; those per drop may be (n, K).
-        targets: (P, n) or (n,).
-        weights: (P, n) or (n,), zero where a point is held out; ones if None.
+        law: law or its name; static.
+        inputs: name → (n,) values in the law's own units; those per drop may be (n, K).
+        targets: values (P, n), or (n,) of one problem.
+        weights: weights (P, n) or (n,), zero where a point is held out; ones if None.
         starts: (S, p) natural values in the law's own units, columns in the law's order
             (for a constrained law, the raised parameter as its excess); or a number, for a
             Sobol sample of the law's ranges.
@@ -87,6 +87,15 @@ def fit_batch(
 
     Raises:
         UsageError: shapes that do not fit together.
+
+    Example:
+        >>> runs = jl.simulate.experiment("chinchilla", noise=0.004).table
+        >>> inputs = {name: runs[name].to_numpy() for name in ("N", "D")}
+        >>> batch = jl.fit_batch("chinchilla", inputs, [runs["loss"], runs["loss"] + 0.1])
+        >>> batch.objective.shape
+        (2,)
+        >>> round(float(batch.params["E"][1] - batch.params["E"][0]), 2)
+        0.1
     """
     law = laws.get(law)
     targets = jnp.atleast_2d(as_array("targets", targets))

@@ -43,9 +43,9 @@ def fit_decay(
     for only the values of the areas differ.
 
     Args:
-        law: a law or its name.
-        curves: what :func:`jaxlaw.read_loss_curves` returned.
-        decays: the lowest and highest λ, within (0, 1).
+        law: law or its name.
+        curves: curves as :func:`jaxlaw.read_loss_curves` returns them.
+        decays: lowest and highest λ, within (0, 1).
         carry_momentum, count_warmup, epsilon: see :meth:`jaxlaw.LossCurves.runs`.
         **options: options of :func:`jaxlaw.fit`.
 
@@ -60,6 +60,13 @@ def fit_decay(
 
     Raises:
         UsageError: curves are not LossCurves, or decays are not in order.
+
+    Example:
+        >>> table = jl.simulate.continual_curves().table.rename(columns={"loss_pt": "loss"})
+        >>> curves = jl.read_loss_curves(table[table["step"] % 4000 == 0])
+        >>> fit = jl.fit_decay("cpt-curve", curves, (0.99, 0.9999), n_starts=64, n_local=4)
+        >>> "decay-fitted" in {note.code for note in fit.notes}
+        True
     """
     if not isinstance(curves, LossCurves):
         raise UsageError(

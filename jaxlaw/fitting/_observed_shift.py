@@ -42,9 +42,9 @@ def observed_shift(
         hidden: curves of bases that went on with their own corpus under the same rates, steps
             counted from the base's first; or a fit of this loss in areas (``annealing``,
             ``cpt-curve`` …), whose prediction without its shift is then the hidden curve.
-        pairs: continual run → run of ``hidden``. Left out: the only hidden curve, or that of the
-            same name.
-        corpus: ``"general"`` or ``"domain"``, of curves with the losses of both corpora.
+        pairs: continual run → run of ``hidden``. A run that is left out has the only hidden curve,
+            or that of its own name.
+        corpus: ``"general"`` or ``"domain"``, for curves with the losses of both corpora.
 
     Returns:
         One row a point of a continual phase: ``run``; ``step``, from the boundary; ``S1_cpt``
@@ -58,7 +58,13 @@ def observed_shift(
         DataError: a hidden curve that does not reach as far as the continual one.
 
     Example:
-        ``points = jl.observed_shift(curves, base_curves)``, then ``jl.fit("shift", points)``.
+        >>> both = "constant:lr=1e-3,steps=100 + constant:lr=1e-3,steps=100"
+        >>> table = {"step": [120, 150, 200], "loss": [3.2, 3.12, 3.05]}
+        >>> continual = jl.read_loss_curves(table, schedules=both)
+        >>> table, line = {"step": [100, 200], "loss": [3.0, 2.9]}, "constant:lr=1e-3,steps=200"
+        >>> hidden = jl.read_loss_curves(table, schedules=line)
+        >>> jl.observed_shift(continual, hidden)["shift"].round(3).tolist()
+        [0.22, 0.17, 0.15]
     """
     if not isinstance(continual, LossCurves) or not isinstance(hidden, LossCurves | FittedLaw):
         raise UsageError("observed_shift takes what jl.read_loss_curves returns; as the hidden "
