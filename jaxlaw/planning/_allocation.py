@@ -116,15 +116,15 @@ def log_size(cost: Cost | None, log_D: Any, log_C: Any) -> Any:
     return root(lambda log_N: log_cost(cost, log_N, log_D) - log_C, *limits)
 
 
-def loss_at(law: Law, params: Any, log_N: Any, log_D: Any, held: Any) -> Any:
+def loss_at(law: Law, params: Any, log_N: Any, log_D: Any, others: Any) -> Any:
     """The law at raw counts given by their logarithms."""
     unit = {spec.name: spec.unit for spec in law.inputs}
     at = {"N": jnp.exp(log_N) / unit["N"], "D": jnp.exp(log_D) / unit["D"]}
-    return law(params, **at, **held)
+    return law(params, **at, **others)
 
 
 def best_of_budget(
-    law: Law, cost: Cost | None, params: Any, log_C: Any, limits: Any, held: Any,
+    law: Law, cost: Cost | None, params: Any, log_C: Any, limits: Any, others: Any,
     points: int = 257,
 ) -> Any:  # fmt: skip
     """Log size, log tokens and loss of the best run of a budget; one draw, one budget."""
@@ -133,7 +133,7 @@ def best_of_budget(
         return jnp.clip(log_tokens(cost, log_N, log_C), *limits.D)
 
     def loss(log_N: Any) -> Any:
-        return loss_at(law, params, log_N, tokens(log_N), held)
+        return loss_at(law, params, log_N, tokens(log_N), others)
 
     largest = jnp.minimum(limits.N[1], log_size(cost, limits.D[0], log_C))
     log_N = minimise(loss, limits.N[0], largest, points)
@@ -141,7 +141,7 @@ def best_of_budget(
 
 
 def best_with_share(
-    law: Law, cost: Cost | None, params: Any, log_C: Any, limits: Any, held: Any,
+    law: Law, cost: Cost | None, params: Any, log_C: Any, limits: Any, others: Any,
     points: tuple[int, int] = (97, 33), halvings: int = 40,
 ) -> Any:  # fmt: skip
     """As :func:`best_of_budget`, and the share: log size, log tokens, share, loss.
@@ -155,7 +155,7 @@ def best_with_share(
         log_D = jnp.clip(log_tokens(cost, log_N, log_C), *limits.D)
         largest = jnp.minimum(limits.r[1], jnp.exp(jnp.minimum(limits.corpus - log_D, 0.0)))
         r = limits.r[0] + part * (largest - limits.r[0])
-        loss = loss_at(law, params, log_N, log_D, {**held, "r": r})
+        loss = loss_at(law, params, log_N, log_D, {**others, "r": r})
         return log_D, r, jnp.where(largest >= limits.r[0], loss, jnp.inf)
 
     now = jax.lax.stop_gradient(log_C)
@@ -174,32 +174,32 @@ def best_with_share(
 
 @for_each_draw("law", "cost", "share")
 def _best_runs(
-    law: Law, cost: Cost | None, share: bool, params: Any, log_C: Any, limits: Any, held: Any
+    law: Law, cost: Cost | None, share: bool, params: Any, log_C: Any, limits: Any, others: Any
 ) -> Any:
     """Best runs of (K,) budgets: arrays (draws, K)."""
     best = best_with_share if share else best_of_budget
-    return jax.vmap(lambda log_C: best(law, cost, params, log_C, limits, held))(log_C)
+    return jax.vmap(lambda log_C: best(law, cost, params, log_C, limits, others))(log_C)
 
 
 @for_each_draw("law", "cost", "share")
 def _least_compute(
-    law: Law, cost: Cost | None, share: bool, params: Any, target: Any, limits: Any, held: Any
+    law: Law, cost: Cost | None, share: bool, params: Any, target: Any, limits: Any, others: Any
 ) -> Any:
     """Log of the least compute whose best run reaches a loss, and that run: (draws,) each."""
     low = jnp.maximum(math.log(COMPUTES[0]), log_cost(cost, limits.N[0], limits.D[0]) + 1e-9)
-    ends = low, jnp.asarray(math.log(COMPUTES[1]))
+    bracket = low, jnp.asarray(math.log(COMPUTES[1]))
     if share:
-        return _least_with_share(law, cost, params, target, ends, limits, held)
+        return _least_with_share(law, cost, params, target, bracket, limits, others)
 
     def shortfall(log_C: Any) -> Any:
-        return target - best_of_budget(law, cost, params, log_C, limits, held, points=65)[2]
+        return target - best_of_budget(law, cost, params, log_C, limits, others, points=65)[2]
 
-    log_C = root(shortfall, *ends)
-    return log_C, *best_of_budget(law, cost, params, log_C, limits, held)
+    log_C = root(shortfall, *bracket)
+    return log_C, *best_of_budget(law, cost, params, log_C, limits, others)
 
 
 def _least_with_share(
-    law: Law, cost: Cost | None, params: Any, target: Any, ends: Any, limits: Any, held: Any
+    law: Law, cost: Cost | None, params: Any, target: Any, bracket: Any, limits: Any, others: Any
 ) -> Any:
     """The same with a free share.
 
@@ -210,12 +210,12 @@ def _least_with_share(
     """
 
     def best(log_C: Any, **search: Any) -> Any:
-        return best_with_share(law, cost, params, log_C, limits, held, **search)
+        return best_with_share(law, cost, params, log_C, limits, others, **search)
 
     def coarse(log_C: Any) -> Any:
         return target - best(log_C, points=COARSE, halvings=6)[3]
 
-    budgets = jnp.linspace(*ends, BUDGETS)
+    budgets = jnp.linspace(*bracket, BUDGETS)
     shortfall = jax.lax.map(coarse, budgets)
     reached = shortfall >= 0
     first = jnp.where(reached.any(), jnp.argmax(reached), jnp.nanargmax(shortfall))
@@ -230,18 +230,25 @@ def _least_with_share(
         within |= loss <= target  # what coarse points miss may be within reach all the same
         step = (target - loss) / jnp.minimum(slope, -1e-300)
         step = jnp.where(within & (slope < 0), step, 0.0)
-        return jnp.clip(log_C + jnp.clip(step, -1.0, 1.0), *ends), log_C, run, within
+        return jnp.clip(log_C + jnp.clip(step, -1.0, 1.0), *bracket), log_C, run, within
 
     start = budgets[first]
     state = start, start, (0.0 * start,) * 4, reached.any()
     _, log_C, run, within = jax.lax.fori_loop(0, NEWTONS, newton, state)
-    return jnp.where(within, log_C, ends[1]), *run
+    return jnp.where(within, log_C, bracket[1]), *run
 
 
 @for_each_draw("law", "cost", "name", "by", draws=("params", "known", "value"))
 def other_input(
-    law: Law, cost: Cost | None, name: str, by: str, params: Any, known: Any, value: Any, held: Any
-) -> Any:
+    law: Law,
+    cost: Cost | None,
+    name: str,
+    by: str,
+    params: Any,
+    known: Any,
+    value: Any,
+    others: Any,
+) -> Any:  # fmt: skip
     """The log of N or D (``name``), the other (log) known, by a ``loss`` or ``compute``; its loss.
 
     By a loss it is ±infinite where that loss is not met between the search's limits.
@@ -249,7 +256,7 @@ def other_input(
 
     def loss(log_x: Any) -> Any:
         pair = (log_x, known) if name == "N" else (known, log_x)
-        return loss_at(law, params, *pair, held)
+        return loss_at(law, params, *pair, others)
 
     if by == "compute":
         log_x = (log_size if name == "N" else log_tokens)(cost, known, value)
@@ -486,7 +493,7 @@ def min_compute(
     space = _search_space(fit, limits, corpus_tokens, inputs)
     source, target = space.source, checked_number("loss", loss)
     log_C, log_N, log_D, *shares, reached = _least_compute(
-        source.law, cost, space.share, source.params, target, space.limits, space.held
+        source.law, cost, space.share, source.params, target, space.limits, space.others
     )
     never = log_C >= math.log(COMPUTES[1]) * (1 - NEAR_END)
     unsolved = ~never & ~(reached <= target * (1 + REACHED))
@@ -552,12 +559,12 @@ def tokens_or_size_for(
     by, value = ("loss", loss) if compute is None else ("compute", compute)
     size = checked_number(known, N if D is None else D)
     value = checked_number(by, value)
-    given = law_inputs(source, inputs, ("N", "D"))
+    others = law_inputs(source, inputs, ("N", "D"))
     each = np.ones(source.rows)
     log_known = each * math.log(size * source.scale(known))
     target = each * (math.log(value) if by == "compute" else value)
     log_x, reached = other_input(
-        source.law, cost, name, by, source.params, log_known, target, given
+        source.law, cost, name, by, source.params, log_known, target, others
     )
     spent = flops(cost, *((log_known, log_x) if name == "D" else (log_x, log_known)))
     found = {
@@ -569,7 +576,7 @@ def tokens_or_size_for(
     values = {key: found[key] for key in ("N", "D", "loss", "compute")}
     notes = []
     if by == "loss":
-        lowest = loss_without_end(source, name, log_known[0], given)
+        lowest = loss_without_end(source, name, log_known[0], others)
         notes = _reach_notes(values[name], value, f"{lowest:.5g} however large {name} is")
     return _allocation(
         source, values, inputs, _constant(values), "answer", level, notes,
@@ -577,16 +584,16 @@ def tokens_or_size_for(
     )  # fmt: skip
 
 
-def loss_without_end(source: Source, name: str, log_known: float, held: Any) -> float:
+def loss_without_end(source: Source, name: str, log_known: float, others: Any) -> float:
     """What the loss tends to as N or D (``name``) grows."""
     pair = (log_known, _ENDLESS) if name == "D" else (_ENDLESS, log_known)
-    return float(losses_at(source.law, source.params, *pair, held)[0])
+    return float(losses_at(source.law, source.params, *pair, others)[0])
 
 
 @for_each_draw("law")
-def losses_at(law: Law, params: Any, log_N: Any, log_D: Any, held: Any) -> Any:
+def losses_at(law: Law, params: Any, log_N: Any, log_D: Any, others: Any) -> Any:
     """The law at raw counts given by their logarithms: (draws, …)."""
-    return loss_at(law, params, log_N, log_D, held)
+    return loss_at(law, params, log_N, log_D, others)
 
 
 # What is searched, and how.
@@ -598,7 +605,7 @@ class _Space(NamedTuple):
     Attributes:
         source: law with its draws.
         share: whether the share is searched with size and data.
-        held: the law's other inputs, in its own units.
+        others: the law's other inputs, in its own units.
         user: input → (least, largest) as the user gave them, None for an open side.
         limits: the same as the programs take them, the search's own where the user set none.
         corpus: tokens of the corpus, in the user's units, or None.
@@ -606,7 +613,7 @@ class _Space(NamedTuple):
 
     source: Source
     share: bool
-    held: dict[str, float]
+    others: dict[str, float]
     user: dict[str, tuple[Any, Any]]
     limits: Limits
     corpus: float | None
@@ -631,9 +638,9 @@ def _search_space(
         require_inputs(source, "r")
     if corpus is not None and not share:
         raise UsageError("corpus_tokens limits r·D; let r be searched: r='best'")
-    given = law_inputs(source, {k: v for k, v in inputs.items() if k != "r" or not share}, free)
+    others = law_inputs(source, {k: v for k, v in inputs.items() if k != "r" or not share}, free)
     user = checked_limits(limits, free)
-    return _Space(source, share, given, user, _log_limits(source, user, corpus), corpus)
+    return _Space(source, share, others, user, _log_limits(source, user, corpus), corpus)
 
 
 def checked_limits(limits: UserLimits | None, allowed: Sequence[str]) -> dict[str, tuple[Any, Any]]:
@@ -677,9 +684,9 @@ def _optimal_runs(space: _Space, cost: Cost | None, budgets: np.ndarray) -> _Run
             f"allowed, {least:.3g} FLOPs"
         )
     if not (cost or space.user or space.share):
-        terms = _power_law_terms(source.law, source.params, space.held)
+        terms = _power_law_terms(source.law, source.params, space.others)
         if terms is not None:
-            values = _by_formula(source, terms, budgets, space.held)
+            values = _by_formula(source, terms, budgets, space.others)
             return _Runs(values, "closed form", _CONDITION)
     return _by_search(space, cost, budgets)
 
@@ -687,7 +694,7 @@ def _optimal_runs(space: _Space, cost: Cost | None, budgets: np.ndarray) -> _Run
 def _by_search(space: _Space, cost: Cost | None, budgets: np.ndarray) -> _Runs:
     source = space.source
     log_N, log_D, *rest = _best_runs(
-        source.law, cost, space.share, source.params, np.log(budgets), space.limits, space.held
+        source.law, cost, space.share, source.params, np.log(budgets), space.limits, space.others
     )
     # An optimum at the end of what is searched is none: the loss falls on beyond it.
     (least_N, most_N), (least_D, most_D) = (np.log(SEARCH_LIMITS[name]) for name in ("N", "D"))
@@ -783,12 +790,12 @@ _CONDITION = (
 
 
 def _power_law_terms(
-    law: Law, params: dict[str, np.ndarray], given: dict[str, float]
+    law: Law, params: dict[str, np.ndarray], others: dict[str, float]
 ) -> PowerLawTerms | None:
     """The terms that a closed form of the best run needs, or None for a law without one."""
     if law.power_law_terms is None:
         return None
-    terms = law.power_law_terms(params, given)
+    terms = law.power_law_terms(params, others)
     return terms._replace(gamma=terms.gamma + np.zeros_like(terms.B))
 
 
@@ -805,7 +812,7 @@ def _closed_form(terms: PowerLawTerms) -> tuple[np.ndarray, ...]:
 
 
 def _by_formula(
-    source: Source, terms: PowerLawTerms, budgets: np.ndarray, given: Mapping[str, float]
+    source: Source, terms: PowerLawTerms, budgets: np.ndarray, others: Mapping[str, float]
 ) -> dict[str, np.ndarray]:
     G, a, b = (column[:, None] for column in _closed_form(terms))
     unit = {spec.name: spec.unit for spec in source.law.inputs}
@@ -816,7 +823,7 @@ def _by_formula(
     N, D = np.where(none, np.nan, N), np.where(none, np.nan, D)
     with in_float64():
         columns = {name: column[:, None] for name, column in source.params.items()}
-        loss = np.asarray(source.law.at_once(columns, N=N, D=D, **given))
+        loss = np.asarray(source.law.at_once(columns, N=N, D=D, **others))
     found = {"N": N / source.units["N"], "D": D / source.units["D"], "loss": loss}
     return found | {"compute": np.where(np.isnan(N), np.nan, budgets)}
 
@@ -872,17 +879,17 @@ def best_run(law: str | Law, params: Mapping[str, Any], compute: Any, **inputs: 
     _check_names(f"law {law.name}: input", {"N", "D", *inputs}, law.input_names)
     _check_names(f"law {law.name}: parameter", set(params), law.parameter_names)
     kind = jnp.result_type(float)
-    given = {
+    arguments = {
         "params": {name: as_array(name, value, kind) for name, value in params.items()},
         "compute": as_array("compute", compute, kind),
-        "held": {name: as_array(name, value, kind) for name, value in inputs.items()},
+        "others": {name: as_array(name, value, kind) for name, value in inputs.items()},
     }
-    return _broadcast_runs(law, given)
+    return _broadcast_runs(law, arguments)
 
 
 @compiled(static_argnames="law")
-def _broadcast_runs(law: Law, given: Any) -> BestRun:
-    leaves, tree = jax.tree.flatten(given)
+def _broadcast_runs(law: Law, arguments: Any) -> BestRun:
+    leaves, tree = jax.tree.flatten(arguments)
 
     def run(*leaves: Any) -> tuple[Any, ...]:
         return _differentiable_run(law, **jax.tree.unflatten(tree, leaves))
@@ -890,18 +897,18 @@ def _broadcast_runs(law: Law, given: Any) -> BestRun:
     return BestRun(*jnp.vectorize(run)(*leaves))
 
 
-def _differentiable_run(law: Law, params: Any, compute: Any, held: Any) -> tuple[Any, ...]:
+def _differentiable_run(law: Law, params: Any, compute: Any, others: Any) -> tuple[Any, ...]:
     log_C = jnp.log(compute)
     limits = search_limits(jnp.log)  # of the dtype that the caller works in
     fixed = jax.lax.stop_gradient((params, log_C))
-    log_N, log_D, _ = best_of_budget(law, None, *fixed, limits, jax.lax.stop_gradient(held))
+    log_N, log_D, _ = best_of_budget(law, None, *fixed, limits, jax.lax.stop_gradient(others))
     inside = True
     for x, (low, high) in ((log_N, limits.N), (log_D, limits.D)):
         inside &= (x > low + AT_LIMIT_32) & (x < high - AT_LIMIT_32)
     log_N = jax.lax.stop_gradient(log_N)
 
     def loss(log_N: Any) -> Any:
-        return loss_at(law, params, log_N, log_tokens(None, log_N, log_C), held)
+        return loss_at(law, params, log_N, log_tokens(None, log_N, log_C), others)
 
     slope = jax.grad(loss)
     # A Newton step whose value is zero: its derivative is that of the optimum.
@@ -914,9 +921,9 @@ def _differentiable_run(law: Law, params: Any, compute: Any, held: Any) -> tuple
     return tuple(jnp.where(inside, value, jnp.nan) for value in run)
 
 
-def _check_names(what: str, given: set[str], needed: tuple[str, ...]) -> None:
-    for name in sorted(given - set(needed)):
+def _check_names(what: str, names: set[str], needed: tuple[str, ...]) -> None:
+    for name in sorted(names - set(needed)):
         raise UsageError(f"{what} '{name}' is unknown.{nearest(name, needed)}")
-    missing = [name for name in needed if name not in given]
+    missing = [name for name in needed if name not in names]
     if missing:
         raise UsageError(f"{what} {', '.join(missing)} is missing")

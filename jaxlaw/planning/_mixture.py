@@ -189,10 +189,10 @@ def optimal_mixture(
     both = sources(general, domain)
     for source in both:
         require_inputs(source, "r")
-    given = law_inputs_of_each(both, inputs, ("r",))
+    others = law_inputs_of_each(both, inputs, ("r",))
     limit = checked_number("start", start) * (1 + _checked_threshold(threshold))
-    share = _largest_share(both[0].law, both[0].params, limit, given[0])
-    losses = _both_losses(both, given, share)
+    share = _largest_share(both[0].law, both[0].params, limit, others[0])
+    losses = _both_losses(both, others, share)
     values = {
         "share": share,
         "domain_loss": losses[1],
@@ -200,7 +200,7 @@ def optimal_mixture(
         "change": losses[0] / start - 1,
     }
     answer = measured(values, level, fewest_degrees(both))
-    curve = _tradeoff_curve(both, given, start, limit, level)
+    curve = _tradeoff_curve(both, others, start, limit, level)
     notes = _share_notes(answer["share"], curve, limit)
     own = (1 - answer["share"], answer["share"])
     for source, what, r in zip(both, ("general", "domain"), own, strict=True):
@@ -241,11 +241,11 @@ def critical_ratio(
     """
     (source,) = sources(general)
     require_inputs(source, "r")
-    (given,) = law_inputs_of_each((source,), inputs, ("r",))
+    (others,) = law_inputs_of_each((source,), inputs, ("r",))
     limit = checked_number("start", start) * (1 + _checked_threshold(threshold))
-    other = _largest_share(source.law, source.params, limit, given)
+    other = _largest_share(source.law, source.params, limit, others)
     with in_float64():
-        loss = np.asarray(source.law.at_once(source.params, r=1 - other, **given))
+        loss = np.asarray(source.law.at_once(source.params, r=1 - other, **others))
     answer, notes = measured({"share": 1 - other, "loss": loss}, level, source.degrees), []
     if math.isnan(answer["share"]):
         notes = [Note("never-back", "error", f"no share brings the loss back to {limit:.5g}")]
@@ -293,14 +293,14 @@ def optimal_mixture_data_limited(
     (source,) = sources(domain)
     require_inputs(source, "D", "r")
     tokens = checked_number("corpus_tokens", corpus_tokens)
-    given = law_inputs(source, inputs, ("D", "r"))
+    others = law_inputs(source, inputs, ("D", "r"))
     least = LEAST if total is None else tokens / checked_number("total", total)
     if least > 1:
         raise UsageError(f"total, {total:g}, is less than corpus_tokens, {tokens:g}")
     unit = source.scale("D") / source.units["D"]
     limits = np.log(SEARCH_LIMITS["D"]) - math.log(unit)
     share, loss, alone, below = _best_limited(
-        source.law, source.params, tokens * source.units["D"], least, limits, given
+        source.law, source.params, tokens * source.units["D"], least, limits, others
     )
     if total is None:  # at the least share searched the loss still falls: there is no optimum
         none = share <= LEAST * AT_LEAST
@@ -374,14 +374,14 @@ def optimal_domain_weights(
     every = sources(*domains.values(), *([] if general is None else [general]))
     for source in every:
         require_inputs(source, "r")
-    given = law_inputs_of_each(every, inputs, ("r",))
+    others = law_inputs_of_each(every, inputs, ("r",))
     values = np.array([float((weights or {}).get(name, 1.0)) for name in names])
     if set(weights or {}) - set(names) or not (values >= 0).all() or not values.any():
         hints = "".join(nearest(name, names) for name in set(weights or {}) - set(names))
         raise UsageError(f"weights are for {', '.join(names)}; none negative, not all 0.{hints}")
     limit = np.inf if start is None else checked_number("start", start) * (1 + threshold)
     laws, params = (tuple(getattr(source, name) for source in every) for name in ("law", "params"))
-    shares, losses = _best_shares(laws, len(names), params, values, limit, given)
+    shares, losses = _best_shares(laws, len(names), params, values, limit, others)
     found = {f"r[{name}]": shares[:, k] for k, name in enumerate(names)}
     found |= {"r[general]": shares[:, -1], "loss": losses @ values}
     found |= {f"loss[{name}]": losses[:, k] for k, name in enumerate(names)}
@@ -465,10 +465,10 @@ def compare_replay(
     r = np.array([checked_number("r", share, "fraction") for share in shares])
     if r.size < 2 or not (r > 0).all():
         raise UsageError(f"shares are two or more in (0, 1], not {list(shares)}")
-    given = law_inputs(source, inputs, ("D", "r"))
+    others = law_inputs(source, inputs, ("D", "r"))
     low, high = _token_range(source, r, corpus_tokens)
     limits = tuple(math.log(tokens * source.units["D"]) for tokens in (low, high))
-    meet, first, last = _meeting(source.law, source.params, r, limits, tolerance, given)
+    meet, first, last = _meeting(source.law, source.params, r, limits, tolerance, others)
     values = {"meet": meet / source.units["D"], "spread_first": first, "spread_last": last}
     answer = measured(values, level, source.degrees) | {"least_back": math.nan}
     notes = _meeting_notes(answer["meet"], tolerance, low, high)
@@ -477,7 +477,7 @@ def compare_replay(
         notes += source_notes(source._replace(warnings=()), **inputs, **at)
     notes = list(dict.fromkeys([*notes, *source_notes(source)]))
     notes += missing_draws_notes(meet, "answer")
-    table = _share_table(source, r, np.geomspace(low, high, ROWS), given, inputs)
+    table = _share_table(source, r, np.geomspace(low, high, ROWS), others, inputs)
     return ReplayComparison(
         **answer, table=table, binding="equal tokens of the corpus", notes=tuple(notes)
     )
@@ -511,17 +511,17 @@ def _checked_threshold(threshold: float) -> float:
 
 
 @for_each_draw("law")
-def _largest_share(law: Law, params: Any, limit: Any, given: Any) -> Any:
+def _largest_share(law: Law, params: Any, limit: Any, others: Any) -> Any:
     """Largest share of the other corpus at which a corpus' loss keeps a limit, or NaN."""
-    share = last_true(lambda other: law(params, r=1.0 - other, **given) <= limit, 0.0, 1.0, GRID)
+    share = last_true(lambda other: law(params, r=1.0 - other, **others) <= limit, 0.0, 1.0, GRID)
     return jnp.where(jnp.isinf(share), jnp.nan, share)
 
 
-def _both_losses(both: tuple[Source, ...], given: Any, share: np.ndarray) -> list[np.ndarray]:
+def _both_losses(both: tuple[Source, ...], others: Any, share: np.ndarray) -> list[np.ndarray]:
     """General and domain losses (draws,) at each draw's share; (draws, K) at (1, K) shares."""
     losses = []
     with in_float64():
-        for source, r, fixed in zip(both, (1 - share, share), given, strict=True):
+        for source, r, fixed in zip(both, (1 - share, share), others, strict=True):
             params = source.params
             if share.ndim == 2:
                 params = {name: column[:, None] for name, column in params.items()}
@@ -530,10 +530,10 @@ def _both_losses(both: tuple[Source, ...], given: Any, share: np.ndarray) -> lis
 
 
 def _tradeoff_curve(
-    both: tuple[Source, ...], given: Any, start: float, limit: float, level: float
+    both: tuple[Source, ...], others: Any, start: float, limit: float, level: float
 ) -> pd.DataFrame:
     shares = np.linspace(0, 1, CURVE)
-    general, domain = _both_losses(both, given, shares[None, :])
+    general, domain = _both_losses(both, others, shares[None, :])
     table = {"share": shares, "domain_loss": domain[0], "general_loss": general[0]}
     table |= {"change": general[0] / start - 1, "allowed": general[0] <= limit}
     for name, values in (("domain_loss", domain), ("general_loss", general)):
@@ -570,11 +570,11 @@ def _share_notes(share: float, curve: pd.DataFrame, limit: float) -> list[Note]:
 
 
 @for_each_draw("law")
-def _best_limited(law: Law, params: Any, tokens: Any, least: Any, limits: Any, given: Any) -> Any:
+def _best_limited(law: Law, params: Any, tokens: Any, least: Any, limits: Any, others: Any) -> Any:
     """Best share, its loss, loss at share 1, tokens below which the best share lies inside."""
 
     def loss(r: Any, tokens: Any) -> Any:
-        return law(params, D=tokens / r, r=r, **given)
+        return law(params, D=tokens / r, r=r, **others)
 
     def falls_at_1(log_tokens: Any) -> Any:
         return -jax.grad(loss)(1.0, jnp.exp(log_tokens))
@@ -614,12 +614,12 @@ def _split(costs: list[Any], total: int) -> tuple[list[Any], Any]:
 
 @for_each_draw("laws", "count")
 def _best_shares(
-    laws: tuple[Law, ...], count: int, params: Any, weights: Any, limit: Any, given: Any
+    laws: tuple[Law, ...], count: int, params: Any, weights: Any, limit: Any, others: Any
 ) -> Any:
     """(domains + 1,) shares, the general one last, and (domains,) losses."""
 
     def loss(k: int, share: Any) -> Any:
-        return laws[k](params[k], r=share, **given[k])
+        return laws[k](params[k], r=share, **others[k])
 
     def cost(k: int, share: Any) -> Any:
         inside = (share >= 0) & (share <= 1)
@@ -653,29 +653,29 @@ def _best_shares(
 # Shares compared at equal tokens of the corpus.
 
 
-def _token_range(source: Source, r: np.ndarray, given: Any) -> tuple[float, float]:
-    if given is None:
+def _token_range(source: Source, r: np.ndarray, wanted: Any) -> tuple[float, float]:
+    if wanted is None:
         if "D" not in source.ranges:
             raise UsageError("(law, params) knows no fitted range: give corpus_tokens=(low, high)")
         low, high = source.ranges["D"]
-        given = (low * r.max(), high * r.min())
-        if not given[0] < given[1]:
+        wanted = (low * r.max(), high * r.min())
+        if not wanted[0] < wanted[1]:
             raise UsageError(
                 "no tokens r·D are within the fitted range of D at all of these shares; give "
                 "corpus_tokens=(low, high), or shares closer to each other"
             )
-    low, high = (checked_number("corpus_tokens", tokens) for tokens in given)
+    low, high = (checked_number("corpus_tokens", tokens) for tokens in wanted)
     if not low < high:
         raise UsageError(f"corpus_tokens are (least, largest), not ({low:g}, {high:g})")
     return low, high
 
 
 @for_each_draw("law")
-def _meeting(law: Law, params: Any, shares: Any, limits: Any, tolerance: Any, given: Any) -> Any:
+def _meeting(law: Law, params: Any, shares: Any, limits: Any, tolerance: Any, others: Any) -> Any:
     """Tokens from which on the losses are within the tolerance; spread at both ends."""
 
     def spread(log_tokens: Any) -> Any:
-        losses = law(params, D=jnp.exp(log_tokens) / shares, r=shares, **given)
+        losses = law(params, D=jnp.exp(log_tokens) / shares, r=shares, **others)
         return losses.max() - losses.min()
 
     last_apart = last_true(lambda log_tokens: spread(log_tokens) > tolerance, *limits, SPREADS)
@@ -685,13 +685,13 @@ def _meeting(law: Law, params: Any, shares: Any, limits: Any, tolerance: Any, gi
 
 
 def _share_table(
-    source: Source, shares: np.ndarray, tokens: np.ndarray, given: Any, inputs: Any
+    source: Source, shares: np.ndarray, tokens: np.ndarray, others: Any, inputs: Any
 ) -> pd.DataFrame:
     r, seen = (axis.ravel() for axis in np.meshgrid(shares, tokens, indexing="ij"))
     params = {name: column[0] for name, column in source.params.items()}
     D = seen / r
     with in_float64():
-        loss = np.asarray(source.law.at_once(params, D=D * source.units["D"], r=r, **given))
+        loss = np.asarray(source.law.at_once(params, D=D * source.units["D"], r=r, **others))
     N = inputs["N"] * source.scale("N") if "N" in inputs else np.nan
     compute = 6 * N * seen * source.scale("D")
     columns = {"r": r, "corpus_tokens": seen, "corpus_compute": compute, "D": D, "loss": loss}

@@ -289,7 +289,7 @@ def tokens_in_common(
 
 
 def meeting(
-    curves: Mapping[float, Curve], ends: tuple[float, float], tolerance: float
+    curves: Mapping[float, Curve], limits: tuple[float, float], tolerance: float
 ) -> tuple[float, float, float]:
     """Tokens from which on the losses are within the tolerance; the spread at both ends.
 
@@ -302,7 +302,7 @@ def meeting(
         return np.ptp([curve.at(tokens) for curve in curves.values()], axis=0)
 
     inner = np.concatenate([curve.tokens for curve in curves.values()])
-    knots = np.unique([ends[0], *inner[(inner > ends[0]) & (inner < ends[1])], ends[1]])
+    knots = np.unique([limits[0], *inner[(inner > limits[0]) & (inner < limits[1])], limits[1]])
     spreads = spread(knots)
     first, last_spread = float(spreads[0]), float(spreads[-1])
     wide = np.flatnonzero(spreads > tolerance)
@@ -317,20 +317,20 @@ def meeting(
 
 def least_back(curves: Mapping[float, Curve], start: float) -> tuple[float, list[Note]]:
     """The least share whose run ends at or below a loss, NaN if none does; and what to know."""
-    ends = {r: float(curve.loss[-1]) for r, curve in sorted(curves.items())}
-    back = [r for r, loss in ends.items() if loss <= start]
+    final = {r: float(curve.loss[-1]) for r, curve in sorted(curves.items())}
+    back = [r for r, loss in final.items() if loss <= start]
     if not back:
-        r = min(ends, key=ends.get)
-        message = f"no share brings the loss back to {start:.5g}; {r:g} ends at {ends[r]:.5g}"
+        r = min(final, key=final.get)
+        message = f"no share brings the loss back to {start:.5g}; {r:g} ends at {final[r]:.5g}"
         return float("nan"), [Note("never-back", "error", message)]
-    notes, below = [], [r for r in ends if r < back[0]]
+    notes, below = [], [r for r in final if r < back[0]]
     if below:
         message = (
-            f"the least share lies between {below[-1]:g}, which ends at {ends[below[-1]]:.5g}, and "
-            f"{back[0]:g}, which ends at {ends[back[0]]:.5g}: the start was {start:.5g}"
+            f"the least share lies between {below[-1]:g}, which ends at {final[below[-1]]:.5g}, "
+            f"and {back[0]:g}, which ends at {final[back[0]]:.5g}: the start was {start:.5g}"
         )
         notes.append(Note("between-shares", "info", message))
-    above = [r for r in ends if r > back[0] and ends[r] > start]
+    above = [r for r in final if r > back[0] and final[r] > start]
     if above:
         message = f"share {above[0]:g}, above it, ends higher than the start again: noise?"
         notes.append(Note("not-monotone", "warning", message))

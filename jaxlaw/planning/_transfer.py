@@ -378,17 +378,17 @@ def break_even(
     ours = both[1]
     if N is not None:
         along, fixed = "D", math.log(checked_number("N", N) * ours.scale("N"))
-        ends = SEARCH_LIMITS["D"]
+        limits = SEARCH_LIMITS["D"]
     elif compute is not None:
         along, fixed = "N", math.log(checked_number("compute", compute))
         least, most = SEARCH_LIMITS["N"]
-        ends = (least, min(most, compute / (6 * SEARCH_LIMITS["D"][0])))
+        limits = (least, min(most, compute / (6 * SEARCH_LIMITS["D"][0])))
     else:
-        along, fixed, ends = "compute", 0.0, BUDGETS
+        along, fixed, limits = "compute", 0.0, BUDGETS
     laws, params = (tuple(getattr(source, name) for source in both) for name in ("law", "params"))
-    ends = tuple(map(math.log, ends))
+    limits = tuple(map(math.log, limits))
     log_N, log_D, loss, side, count = _crossings(
-        laws, cost, along, params, fixed, ends, _fitted_range(ours, along)
+        laws, cost, along, params, fixed, limits, _fitted_range(ours, along)
     )
     values = {
         "N": np.exp(log_N) / ours.scale("N"),
@@ -543,7 +543,7 @@ def _fitted_range(ours: Source, along: str) -> tuple[float, float]:
 
 @for_each_draw("laws", "cost", "along")
 def _crossings(
-    laws: tuple[Law, Law], cost: Cost | None, along: str, params: Any, fixed: Any, ends: Any,
+    laws: tuple[Law, Law], cost: Cost | None, along: str, params: Any, fixed: Any, limits: Any,
     fitted: Any,
 ) -> Any:  # fmt: skip
     """Log N, log D and loss of the crossing nearest to the fitted range, its side, and how many.
@@ -563,7 +563,7 @@ def _crossings(
         gap = ours - run(0, x)[2]
         return jnp.where(jnp.abs(gap) <= TIE * jnp.abs(ours), 0.0, gap)
 
-    grid = jnp.linspace(*ends, GRID)
+    grid = jnp.linspace(*limits, GRID)
     gaps = jax.vmap(behind)(grid)
     stops = (gaps[:-1] < 0) & (gaps[1:] > 0)
     begins = (gaps[:-1] > 0) & (gaps[1:] < 0)
