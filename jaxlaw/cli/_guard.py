@@ -145,7 +145,7 @@ def in_options(error: JaxlawError, options: dict[str, str]) -> str:
     """An error's message, with the options of a command for what it says of arguments."""
 
     def option(name: str) -> str | None:
-        lower = name.lower()
+        lower = name.lower() if len(name) > 1 else name  # N is an input, and no n
         for known in (lower, lower.removesuffix("s"), _OPTIONS.get(lower)):
             if known in options:
                 return options[known]
