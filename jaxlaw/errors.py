@@ -33,8 +33,11 @@ class JaxlawError(ValueError):
         column: str | None = None,
     ) -> None:
         super().__init__(message)
-        self.argument, self.value = argument, value
-        self.file, self.row, self.column = file, row, column
+        self.argument: str | None = argument
+        self.value: Any = value
+        self.file: str | Path | None = file
+        self.row: Any = row
+        self.column: str | None = column
 
 
 class DataError(JaxlawError):

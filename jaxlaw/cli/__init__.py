@@ -44,7 +44,7 @@ else:
     from jaxlaw.cli import _uncertainty as uncertainty
     from jaxlaw.cli._guard import guard_every
 
-    app = typer.Typer(
+    app: typer.Typer = typer.Typer(
         help="Fit scaling laws of (continual) pre-training.",
         no_args_is_help=True,
         add_completion=True,
@@ -160,7 +160,7 @@ else:
 
             context.call_on_close(partial(verbosity.finish, verbosity.begin()))
 
-    for name, command in {
+    for _name, _command in {
         "laws": fits.laws_command,
         "fit": fits.fit_command,
         "predict": fits.predict_command,
@@ -180,7 +180,7 @@ else:
         "report": reports.report_command,
         "schema": schemas.schema_command,
     }.items():
-        app.command(name)(command)
+        app.command(_name)(_command)
     app.add_typer(experiments.design, name="design")
     guard_every(app)
     app.add_typer(experiments.design, name="sampling", hidden=True)  # the old name

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import pandas as pd
@@ -52,7 +52,7 @@ class LossCurves(RunsSource):
     rows: Runs
     run_schedules: Mapping[str, RunSchedule]
 
-    courses = renamed_property("courses", "run_schedules")
+    courses: ClassVar[Any] = renamed_property("courses", "run_schedules")
 
     def __len__(self) -> int:
         """The number of curves."""

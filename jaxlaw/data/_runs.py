@@ -11,7 +11,7 @@ import dataclasses
 import logging
 from collections.abc import Callable, Collection, Hashable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import pandas as pd
@@ -120,9 +120,9 @@ class Runs:
         checked_corpus = _checked_corpus(corpus, self.table.columns, self.source)
         return dataclasses.replace(self, corpus=checked_corpus)
 
-    share = renamed_function("share", for_corpus)
-    side = renamed_property("side", "corpus")
-    areas = renamed_property("areas", "area_options")
+    share: ClassVar[Any] = renamed_function("share", for_corpus)
+    side: ClassVar[Any] = renamed_property("side", "corpus")
+    areas: ClassVar[Any] = renamed_property("areas", "area_options")
 
     def user_name(self, column: Hashable) -> Any:
         """What the user calls a column of the table."""
@@ -259,7 +259,7 @@ class Observations:
     mapped: Mapping[str, str] = field(default_factory=dict)
     runs: RunGroups | None = None
 
-    areas = renamed_property("areas", "area_options")
+    areas: ClassVar[Any] = renamed_property("areas", "area_options")
 
     def __len__(self) -> int:
         """The number of observations."""

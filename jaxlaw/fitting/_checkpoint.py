@@ -101,7 +101,7 @@ class Work:
         self.folder: Path | None = None if folder is None else Path(folder)
         self.progress = progress
         self.distributed = distributed
-        self.memory = DeviceMemory()
+        self.memory: DeviceMemory = DeviceMemory()
         self._batch = b""
         if distributed and not jax.distributed.is_initialized():
             init_distributed()

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from html import escape
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import jax
 import numpy as np
@@ -113,7 +113,7 @@ class FittedLaw:
         for name, value in filled.items():
             object.__setattr__(self, name, value)
 
-    areas = renamed_property("areas", "area_options")
+    areas: ClassVar[Any] = renamed_property("areas", "area_options")
 
     def predict(self, table: Any = None, /, **inputs: Any) -> np.ndarray:
         """Predict the target at new points.
@@ -171,7 +171,7 @@ class FittedLaw:
         flags = [one.any(axis=-1) if one.ndim > points else one for one in flags.values()]
         return np.logical_or.reduce(np.broadcast_arrays(*flags))
 
-    outside = renamed_function("outside", is_extrapolation)
+    outside: ClassVar[Any] = renamed_function("outside", is_extrapolation)
 
     def score(self, runs: Any, **reading: Any) -> Scores:
         """Score the predictions on runs, such as those that were kept from the fit.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -84,8 +84,8 @@ class Fit(WithMetrics, FittedLaw):
     optima: tuple[tuple[float, float], ...] | None = None
     sample: np.ndarray | None = None
 
-    ends = renamed_property("ends", "optima")
-    space = renamed_property("space", "residuals")
+    ends: ClassVar[Any] = renamed_property("ends", "optima")
+    space: ClassVar[Any] = renamed_property("space", "residuals")
 
     @property
     def success(self) -> bool:

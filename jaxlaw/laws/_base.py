@@ -24,7 +24,7 @@ import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from typing import Any, Literal, NamedTuple, overload
+from typing import Any, ClassVar, Literal, NamedTuple, overload
 
 import jax
 import jax.numpy as jnp
@@ -169,7 +169,7 @@ class Law:
     components: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     power_law_terms: Callable[[Values, Values], PowerLawTerms] | None = None
 
-    space = renamed_property("space", "residuals")
+    space: ClassVar[Any] = renamed_property("space", "residuals")
 
     @property
     def program_name(self) -> str | None:

@@ -1,5 +1,7 @@
 """The questions a fitted law answers."""
 
+from typing import Any
+
 from jaxlaw._deprecated import renamed_names
 from jaxlaw.planning._allocation import (
     BestRun,
@@ -82,7 +84,7 @@ __all__ = [
     "turning_length",
 ]
 
-__getattr__ = renamed_names(
+__getattr__: Any = renamed_names(
     __name__,
     globals(),
     {

@@ -10,7 +10,7 @@ between, whatever the law.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import pandas as pd
@@ -83,7 +83,7 @@ class PiecewiseLaw:
         """Whether points lie outside the runs; as :meth:`jaxlaw.FittedLaw.is_extrapolation`."""
         return self.above.is_extrapolation(table, **inputs)
 
-    outside = renamed_function("outside", is_extrapolation)
+    outside: ClassVar[Any] = renamed_function("outside", is_extrapolation)
 
     def step(self, N: Any, D: Any) -> np.ndarray:
         """The loss just above r_i less that just below it, at sizes N and tokens D, in nats.

@@ -5,6 +5,8 @@ try:
 except ModuleNotFoundError as _missing:
     raise ModuleNotFoundError("plots need matplotlib: pip install 'jaxlaw[plot]'") from _missing
 
+from typing import Any
+
 from jaxlaw._deprecated import renamed_names
 from jaxlaw.plots._allocation import (
     compute_saved,
@@ -78,7 +80,7 @@ __all__ = [
     "value",
 ]
 
-__getattr__ = renamed_names(
+__getattr__: Any = renamed_names(
     __name__,
     globals(),
     {"way_back": "recovery", "share_back": "critical_share", "both_ways": "crossover"},

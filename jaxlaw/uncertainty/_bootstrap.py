@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import pandas as pd
@@ -90,7 +90,7 @@ class Bootstrap:
     base_params: Mapping[str, np.ndarray] = field(default_factory=dict)
     groups: tuple[str, ...] | None = None
 
-    held = renamed_property("held", "base_params")
+    held: ClassVar[Any] = renamed_property("held", "base_params")
 
     @cached_property
     def left_out(self) -> Refits:
@@ -225,7 +225,7 @@ class Bootstrap:
         _warn_of_basic(method)
         return of_parameters(self.fit, interval)
 
-    intervals = renamed_function("Bootstrap.intervals", conf_int)
+    intervals: ClassVar[Any] = renamed_function("Bootstrap.intervals", conf_int)
 
     @renamed_arguments(level="confidence_level")
     def prediction(

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import numpy as np
@@ -170,7 +170,7 @@ class Covariance:
 
         return of_parameters(self.fit, one)
 
-    intervals = renamed_function("Covariance.intervals", conf_int)
+    intervals: ClassVar[Any] = renamed_function("Covariance.intervals", conf_int)
 
     @renamed_arguments(level="confidence_level")
     def prediction(

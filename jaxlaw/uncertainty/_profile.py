@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -70,7 +70,7 @@ class Profile:
     degrees: int
     notes: tuple[Note, ...]
 
-    standard_error = renamed_property("standard_error", "std_err")
+    standard_error: ClassVar[Any] = renamed_property("standard_error", "std_err")
 
     @renamed_arguments(level="confidence_level")
     def interval(self, confidence_level: float = 0.95) -> Interval:

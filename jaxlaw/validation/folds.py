@@ -483,14 +483,17 @@ def _one_end(which: str) -> Callable[..., Design]:
 
 _ENDS = {"first": _one_end("after"), "last": _one_end("last"), "largest": _one_end("largest")}
 # Old names, for one version.
+first: Any
+last: Any
+largest: Any
 first, last, largest = (renamed_function(old, design) for old, design in _ENDS.items())
-leave_one_out = renamed_function("leave_one_out", leave_one_group_out)
-leave_k_out = renamed_function("leave_k_out", leave_p_groups_out)
-segments = renamed_function("segments", contiguous_blocks)
-random_split = renamed_function("random_split", shuffle_split)
-splitter = renamed_function("splitter", from_sklearn)
-own_masks = renamed_function("own_masks", predefined_split)
-all_points = renamed_function("all_points", in_sample)
+leave_one_out: Any = renamed_function("leave_one_out", leave_one_group_out)
+leave_k_out: Any = renamed_function("leave_k_out", leave_p_groups_out)
+segments: Any = renamed_function("segments", contiguous_blocks)
+random_split: Any = renamed_function("random_split", shuffle_split)
+splitter: Any = renamed_function("splitter", from_sklearn)
+own_masks: Any = renamed_function("own_masks", predefined_split)
+all_points: Any = renamed_function("all_points", in_sample)
 
 #: Design by its name in text.
 DESIGNS: dict[str, Callable[..., Design]] = {
