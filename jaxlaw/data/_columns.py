@@ -167,7 +167,7 @@ def missing_column(
         source: the file's name.
         mappable: whether the call takes ``columns=``.
     """
-    texts = [str(other) for other in columns]
+    name, texts = str(name), [str(other) for other in columns]
     likely = _likely(name, texts)
     hint = nearest(str(column), texts)
     if name in _OF_SCHEDULES:
