@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 import pandas as pd
@@ -39,7 +39,7 @@ class Interval(NamedTuple):
     low: Any
     high: Any
 
-    standard_error: ClassVar[Any] = renamed_property("standard_error", "std_err")
+    standard_error = renamed_property("standard_error", "std_err")
 
 
 def check_level(confidence_level: float) -> None:
