@@ -87,7 +87,7 @@ class FittedLaw:
     """
 
     law: Law
-    params: dict[str, Any]
+    params: dict[str, float]
     _: KW_ONLY
     units: dict[str, float] = field(default_factory=dict)
     ranges: dict[str, tuple[float, float]] = field(default_factory=dict)
