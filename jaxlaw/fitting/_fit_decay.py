@@ -20,6 +20,7 @@ from jaxlaw.notes import Note, warns_of_errors
 
 _GRID = 7  # number of the first values of λ
 _CLOSE = 0.02  # tolerance of log(1 − λ): 2 % of 1 − λ
+_SECTION = (3 - np.sqrt(5)) / 2  # the smaller part of a golden section
 _WORSE = 1.01  # objectives up to this many times the best are as good as it
 
 
@@ -91,18 +92,18 @@ def fit_decay(
         return tried[x].objective
 
     grid = np.linspace(np.log1p(-high), np.log1p(-low), _GRID)
-    middle, step = grid[int(np.argmin([objective(x) for x in grid]))], grid[1] - grid[0]
+    best = int(np.argmin([objective(x) for x in grid]))
+    left, right = grid[max(best - 1, 0)], grid[min(best + 1, _GRID - 1)]
 
     def between(x: float) -> float:
         """The objective between the neighbours of the best; infinite at them and beyond."""
-        return objective(x) if abs(x - middle) < step and grid[0] <= x <= grid[-1] else np.inf
+        return objective(x) if left < x < right else np.inf
 
     # Not Brent's method, which needs fewer fits: the range within 1 % of the least is read off the
     # values tried, and golden sections leave some on either side of it at every distance.
-    minimize_scalar(
-        between, (middle - step, middle, middle + step), method="golden",
-        tol=_CLOSE / abs(2 * middle),
-    )  # fmt: skip
+    inside = left + _SECTION * (right - left)
+    tolerance = _CLOSE / abs(left + right)  # scipy takes it relative to the size of x
+    minimize_scalar(between, (left, inside, right), method="golden", tol=tolerance)
     fitted = min(tried.values(), key=lambda fit: fit.objective)
     return dataclasses.replace(fitted, notes=(*fitted.notes, *_notes(tried, (low, high))))
 
