@@ -45,6 +45,7 @@ def test_the_papers_protocol_finds_the_same_optimum_on_a_sample_of_its_grid():
 # (benchmarks/slimpajama.md).
 @needs_data
 @pytest.mark.slow
+@pytest.mark.usefixtures("optimised")
 @pytest.mark.parametrize(
     "corpus,constraint,known",
     [("c4", None, 0.02790), ("github", None, 0.06095), ("book", None, 0.02680),
@@ -68,6 +69,7 @@ def test_dcpt_on_real_mixtures_is_no_worse_than_known(corpus, constraint, known)
 # all starts of two seeds.
 @needs_data
 @pytest.mark.slow
+@pytest.mark.usefixtures("optimised")
 @pytest.mark.parametrize(
     "name,corpus,known",
     [("dcpt-l1", "book", 0.02680), ("dcpt-l2", "github", 0.05896), ("dcpt-l4", "book", 0.02680),
