@@ -62,6 +62,7 @@ def test_none_is_below_zero_and_none_other_is_better(name, constraint, seed):
         parts, found, together, predicted = map(np.asarray, projected(p.model, p.data, at))
         target = np.exp(np.asarray(p.data.target))
         matrix, right = (parts[1:] / target).T, (target - parts[0]) / target
+        matrix, right = matrix[: p.n_rows], right[: p.n_rows]  # the others have no weight
         _, rest = nnls(matrix, right)
         np.testing.assert_allclose(np.linalg.norm(matrix @ found - right), rest, rtol=1e-9)
         assert (found >= 0).all()
@@ -123,5 +124,6 @@ def test_tied_coefficients_are_solved_for(tied):
         )
         target = np.exp(np.asarray(p.data.target))
         matrix, right = (parts[1:] / target).T, (target - parts[0]) / target
+        matrix, right = matrix[: p.n_rows], right[: p.n_rows]  # the others have no weight
         assert np.linalg.norm(matrix @ found - right) == pytest.approx(nnls(matrix, right)[1])
         np.testing.assert_allclose(together, predicted, rtol=1e-10)
