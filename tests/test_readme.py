@@ -199,5 +199,15 @@ def test_the_table_of_laws_is_the_one_in_the_package():
         assert line in text
 
 
+def test_every_module_is_on_the_map():
+    package = ROOT / "jaxlaw"
+    text = (package / "README.md").read_text("utf-8")
+    for path in package.rglob("*.py"):
+        if path.name != "__init__.py":
+            within = path.relative_to(package)
+            names = {within.as_posix(), "/".join(within.parts[1:])}
+            assert any(f"| `{name}` |" in text for name in names), f"{within} is not on the map"
+
+
 def test_the_readme_is_short():
     assert len(README.read_text("utf-8").splitlines()) <= 200
