@@ -122,7 +122,8 @@ class Program:
             key = "\n".join([*common, *made_of, _described(dynamic, values=False)])
         except _HasNoName:
             lowered = self._lowered(args, named)
-            key = "\n".join([*common, str(lowered.out_tree), lowered.as_text()])
+            trees = str(lowered.in_tree), str(lowered.out_tree)  # the text has no names of fields
+            key = "\n".join([*common, *trees, lowered.as_text()])
         program = _load(key, _devices(static, jax.tree.leaves(dynamic)))
         if program is None:
             program = (lowered or self._lowered(args, named)).compile()
