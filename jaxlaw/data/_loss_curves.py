@@ -315,7 +315,7 @@ def read_loss_curves(
         >>> lines = {"a": "constant:lr=1e-3,steps=100", "b": "cosine:peak=2e-3,steps=100"}
         >>> curves = jl.read_loss_curves(table, schedules=lines)
         >>> curves.runs().table[["run", "step", "S1"]].round(4).values.tolist()
-        [['a', 50, 0.05], ['a', 100, 0.1], ['b', 100, 0.099]]
+        [['a', 50.0, 0.05], ['a', 100.0, 0.1], ['b', 100.0, 0.099]]
     """
     table = _one_table(source, columns, name) if format is None else read_format(source, format)
     table = with_values(table, values)
