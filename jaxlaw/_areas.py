@@ -43,7 +43,12 @@ BLOCK = 2**19
 
 
 class Areas(NamedTuple):
-    """Forward area S1 and annealing area S2, learning rate × steps; arrays of one shape."""
+    """Forward area S1 and annealing area S2, learning rate × steps; arrays of one shape.
+
+    Example:
+        >>> jl.areas([1.0, 1.0, 0.5], decay=0.5).S1.tolist()
+        [1.0, 2.0, 2.5]
+    """
 
     S1: Any
     S2: Any
@@ -53,6 +58,11 @@ class PhaseAreas(NamedTuple):
     """The areas split at the boundary of pre-training (pt) and continued training (cpt).
 
     During pre-training those of cpt are 0; after it those of pt keep their last value.
+
+    Example:
+        >>> schedule = jl.schedules.join(jl.schedules.constant(1.0, 2), jl.schedules.constant(0.5, 2))
+        >>> jl.phase_areas(schedule, 2).S1_cpt.tolist()
+        [0.0, 0.0, 0.5, 1.0]
     """
 
     S1_pt: Any

@@ -122,8 +122,10 @@ class Program:
             key = "\n".join([*common, *made_of, _described(dynamic, values=False)])
         except _HasNoName:
             lowered = self._lowered(args, named)
-            trees = str(lowered.in_tree), str(lowered.out_tree)  # the text has no names of fields
-            key = "\n".join([*common, *trees, lowered.as_text()])
+            # The text has no names of fields, and no arguments that the function does not use.
+            shapes = [_kind(leaf) for leaf in jax.tree.leaves(dynamic)]
+            rest = str(lowered.in_tree), str(lowered.out_tree), str(shapes)
+            key = "\n".join([*common, *rest, lowered.as_text()])
         program = _load(key, _devices(static, jax.tree.leaves(dynamic)))
         if program is None:
             program = (lowered or self._lowered(args, named)).compile()

@@ -41,7 +41,15 @@ class JaxlawError(ValueError):
 
 
 class DataError(JaxlawError):
-    """The data cannot carry what was asked (exit code 1 on the command line)."""
+    """The data cannot carry what was asked (exit code 1 on the command line).
+
+    Example:
+        >>> try:
+        ...     jl.fit("chinchilla", {"N": [1e9], "D": [1e10], "loss": [-2.0]})
+        ... except jl.DataError as error:
+        ...     print(error)
+        dict
+    """
 
 
 class WorkError(JaxlawError):
@@ -49,7 +57,15 @@ class WorkError(JaxlawError):
 
 
 class UsageError(JaxlawError):
-    """The call itself is wrong (exit code 2 on the command line)."""
+    """The call itself is wrong (exit code 2 on the command line).
+
+    Example:
+        >>> try:
+        ...     jl.fit("chinchila", {})
+        ... except jl.UsageError as error:
+        ...     print(error)
+        there
+    """
 
 
 def nearest(name: Any, choices: Iterable[Any]) -> str:

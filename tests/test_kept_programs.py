@@ -81,6 +81,12 @@ def test_arguments_of_other_names_do_not_meet_a_program_of_the_same_text(folder)
         assert program({name: np.ones(2)}).tolist() == [2, 2]
 
 
+def test_arguments_of_other_shapes_do_not_meet_a_program_that_does_not_use_them(folder):
+    for count in (3, 4):
+        program = Program(lambda values, unused: 2 * values)
+        assert program(np.ones(2), np.ones(count)).tolist() == [2, 2]
+
+
 def test_a_damaged_file_is_compiled_again(folder):
     _powers(np.arange(7.0), 2)
     (path,) = kept(folder)

@@ -47,6 +47,12 @@ class LossCurves(RunsSource):
     Attributes:
         rows: the table, its weights and what is known of them; see :class:`jaxlaw.Runs`.
         run_schedules: run → the schedule it followed, from which step on, in which phase.
+
+    Example:
+        >>> table = jl.simulate.continual_curves().table
+        >>> curves = jl.read_loss_curves(table, {"r_g": "replay", "loss_d": "loss_cpt"}, corpus="domain")
+        >>> len(curves), len(curves.only("wsd")), len(curves.thinned(every=4).table)
+        (23, 1, 0)
     """
 
     rows: Runs

@@ -78,6 +78,12 @@ class Runs:
             (:meth:`jaxlaw.LossCurves.runs`).
         drops: function from rows of the table to the law's inputs per drop of the rate, name →
             (rows, K), where jaxlaw knows the schedules.
+
+    Example:
+        >>> table = {"n": [7, 7, 13], "tokens": [1, 2, 2], "loss": [2.4, 2.3, 2.2]}
+        >>> runs = jl.read_runs(table, {"N": "n", "D": "tokens"}, {"N": 1e9, "D": 1e9})
+        >>> len(runs), runs.table["N"].tolist()
+        (3, [7, 7, 13])
     """
 
     table: pd.DataFrame
@@ -238,6 +244,12 @@ class Observations:
         positions: (n,) where in the runs' table the observations are.
         mapped: input → the user's column that holds it as it is, where that has another name.
         runs: the runs that rows may be checkpoints of, or None.
+
+    Example:
+        >>> runs = jl.read_runs(jl.simulate.experiment("chinchilla").table)
+        >>> observations = runs.observations("chinchilla")
+        >>> {name: values.shape for name, values in observations.inputs.items()}
+        {'N': (243,), 'D': (243,)}
     """
 
     law: str

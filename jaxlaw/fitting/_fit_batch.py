@@ -37,6 +37,12 @@ class BatchFit(NamedTuple):
         objective: (P,) summed Huber loss.
         status: (P,) how the best lane ended (see ``jaxlaw.fitting.solvers.Status``).
         agreement: (P,) share of starts that ended at the best objective.
+
+    Example:
+        >>> made = jl.simulate.experiment("loss-compute", noise=0.0)
+        >>> batch = jl.fit_batch(made.law, {"C": made.table["C"]}, made.table["loss"], starts=16)
+        >>> batch.objective.shape, sorted(batch.params)
+        ((1,), ['a', 'b'])
     """
 
     params: dict[str, Array]

@@ -221,16 +221,17 @@ def build_problem(
     centre = {name: mean for name, mean in means.items() if _may_centre(law, name, options, pinned)}
     low, high = Transform(model, centre, {}).bounds(options.bounds, options.fixed)
     delta = law.delta if options.delta is None else options.delta
-    own = {name: _array(_as_rows(values, 0), kind) for name, values in inputs.items()}
+    # Of the user's rows alone: a law's context may be a mean.
+    context = _context(law, {name: _array(values, kind) for name, values in inputs.items()})
     data = Problem(
-        inputs=own,
+        inputs={name: _array(_as_rows(values, 0), kind) for name, values in inputs.items()},
         target=_array(_as_rows(xp.log(target) if model.residuals == "log" else target), kind),
         weight=_array(_as_rows(weight, fill=0.0), kind),
         low=_array(low, kind),
         high=_array(high, kind),
         delta=_array(xp.minimum(delta, LARGEST_DELTA), kind),
         asymmetry=_array(options.asymmetry, kind),
-        context={name: _array(value, kind) for name, value in _context(law, own).items()},
+        context={name: _array(value, kind) for name, value in context.items()},
         centre={name: _array(mean, kind) for name, mean in centre.items()},
     )
     return FitProblem(model, data, options, means, target.shape[-1])

@@ -173,6 +173,16 @@ def demo_figure(fits: Mapping[str, FittedLaw], runs: Any) -> Figure:
     Args:
         fits: corpus (``general``, ``domain``) → fit.
         runs: runs of both corpora.
+
+    Example:
+        >>> from jaxlaw import plots
+        >>> columns = {"N": "n_params", "D": "n_tokens", "r_d": "domain_ratio"}
+        >>> columns |= {"loss_d": "domain_loss", "loss_g": "general_loss"}
+        >>> runs = jl.read_runs(jl.simulate.demo().table, columns, {"N": 1, "D": 1})
+        >>> sides = ("general", "domain")
+        >>> fits = {side: jl.fit("dcpt", runs.for_corpus(side), n_starts=256) for side in sides}
+        >>> len(plots.demo_figure(fits, runs).axes)
+        6
     """
     figure, rows = plt.subplots(
         len(fits), 3, figsize=(13, 3.8 * len(fits)), layout="constrained", squeeze=False

@@ -29,6 +29,11 @@ class Experiment:
         table: one row a run; columns named by the law's inputs, in its own units, and one
             named by its target.
         noise: standard deviation of the noise on the log of the target.
+
+    Example:
+        >>> made = jl.simulate.experiment("chinchilla")
+        >>> made.law.name, len(made.table), made.truth["E"]
+        ('chinchilla', 243, 0)
     """
 
     name: str
@@ -45,6 +50,10 @@ class Demo(NamedTuple):
         table: columns ``n_params`` and ``n_tokens`` (single ones), ``domain_ratio``,
             ``general_loss``, ``domain_loss`` (nats).
         general, domain: parameters of the ``dcpt`` law of either loss.
+
+    Example:
+        >>> jl.simulate.demo().table.columns.tolist()
+        ['n_params', 'n_tokens', 'domain_ratio', 'general_loss', 'domain_loss']
     """
 
     table: pd.DataFrame
@@ -60,6 +69,10 @@ class ContinualCurves(NamedTuple):
             :func:`jaxlaw.schedules.parse`), ``step`` over both phases, ``replay`` (the share of
             the pre-training corpus), ``loss_pt``, ``loss_cpt`` (nats, on either corpus).
         pt, cpt: parameters of ``cpt-curve-replay-pt`` and ``cpt-curve-replay-cpt``.
+
+    Example:
+        >>> jl.simulate.continual_curves().table["run"].nunique()
+        23
     """
 
     table: pd.DataFrame

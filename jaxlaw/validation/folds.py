@@ -90,6 +90,11 @@ class Design:
         cut: function from a table to the label, the rows held out (n,) and the rows fitted (n,)
             of each fold. It must be picklable for the design to be, as all designs here are.
         of_all_rows: whether ``cut`` takes every row of the table, usable or not.
+
+    Example:
+        >>> design = jl.folds.leave_p_groups_out("N", 1)
+        >>> design.name, len(design.split(jl.simulate.experiment("chinchilla").table))
+        ('leave-p-groups-out:N:1', 0)
     """
 
     name: str
