@@ -60,8 +60,7 @@ class PhaseAreas(NamedTuple):
     During pre-training those of cpt are 0; after it those of pt keep their last value.
 
     Example:
-        >>> schedule = jl.schedules.join(jl.schedules.constant(1.0, 2), jl.schedules.constant(0.5, 2))
-        >>> jl.phase_areas(schedule, 2).S1_cpt.tolist()
+        >>> jl.phase_areas([1.0, 1.0, 0.5, 0.5], 0.999, boundary=2).S1_cpt.tolist()
         [0.0, 0.0, 0.5, 1.0]
     """
 

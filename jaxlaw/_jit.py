@@ -31,6 +31,7 @@ from pathlib import Path
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.experimental import serialize_executable
 
@@ -229,7 +230,9 @@ def _load(key: str, devices: list[Any]) -> Any:
     if content is None:
         return None
     try:
-        payload, trees = pickle.loads(content)  # the folder is one that only the user can write
+        payload, trees, lapack = pickle.loads(content)  # only the user can have written it
+        if lapack:
+            _initialise_lapack()
         structures = map(jax.tree.structure, trees)
         return serialize_executable.deserialize_and_load(
             payload, *structures, execution_devices=devices
@@ -250,13 +253,26 @@ def _keep(key: str, program: Any) -> None:
     if jax.process_count() > 1 or jax.config.jax_compilation_cache_dir or _cache.folder() is None:
         return
     try:
+        text = program.as_text()
+        if "callback" in text:  # an address in this process
+            return
         payload, *structures = serialize_executable.serialize(program)
         trees = [jax.tree.unflatten(tree, range(tree.num_leaves)) for tree in structures]
-        content = pickle.dumps((payload, trees))
+        content = pickle.dumps((payload, trees, "lapack" in text))
     except Exception as error:  # JAX names no class of error for this
         _log.debug("a program is not kept: %s", error)
         return
     _cache.write(key, content)
+
+
+@functools.cache
+def _initialise_lapack() -> None:
+    """Look up the functions of LAPACK, as JAX does when it lowers a call of one.
+
+    A program that is loaded has not been lowered in this process, and without this it jumps to an
+    address that nobody has set: the process ends.
+    """
+    jax.jit(jnp.linalg.cholesky).lower(jax.ShapeDtypeStruct((1, 1), np.float32))
 
 
 def _devices(static: Mapping[str, Any], leaves: list[Any]) -> list[Any]:

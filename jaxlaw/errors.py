@@ -48,7 +48,7 @@ class DataError(JaxlawError):
         ...     jl.fit("chinchilla", {"N": [1e9], "D": [1e10], "loss": [-2.0]})
         ... except jl.DataError as error:
         ...     print(error)
-        dict
+        dict: column loss: not positive and finite: row 0 (-2.0); ...
     """
 
 
@@ -64,7 +64,7 @@ class UsageError(JaxlawError):
         ...     jl.fit("chinchila", {})
         ... except jl.UsageError as error:
         ...     print(error)
-        there
+        there is no law 'chinchila'; ... Did you mean 'chinchilla' or 'cpt-chinchilla'?
     """
 
 

@@ -183,6 +183,43 @@ def test_nothing_is_kept_where_jax_keeps_programs_itself(folder):
     assert kept(folder) == []
 
 
+LOADED = """
+import sys
+import jax, jax.numpy as jnp, numpy as np
+from jaxlaw import _jit
+
+_jit._described = lambda value, values=True: "the same name"
+
+
+@_jit.compiled()
+def solve(matrix, vector):
+    return jnp.linalg.solve(matrix, vector)
+
+
+@_jit.compiled()
+def call_back(vector):
+    return jax.pure_callback(np.square, jax.ShapeDtypeStruct((2,), np.float32), vector)
+
+
+one = np.ones(2, np.float32)
+unit = np.eye(2, dtype=np.float32)
+print((solve(unit, one) if sys.argv[1] == "solve" else call_back(one)).tolist())
+"""
+
+
+@pytest.mark.parametrize("what", ["solve", "call"])
+def test_a_process_that_loads_a_program_can_call_what_the_program_calls(tmp_path, what):
+    """LAPACK is looked up when a call is lowered, and a callback is an address of its process."""
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("JAX_COMPILATION")}
+    environment |= {"JAXLAW_CACHE": str(tmp_path / "cache"), "PYTHONPATH": str(ROOT)}
+    for _ in range(2):
+        done = subprocess.run(
+            [sys.executable, "-c", LOADED, what], env=environment, capture_output=True, text=True
+        )
+        assert (done.returncode, done.stdout) == (0, "[1.0, 1.0]\n"), done.stderr
+    assert len(kept(tmp_path / "cache")) == (what == "solve")
+
+
 FIRST_FIT = """
 import json, sys
 import jax

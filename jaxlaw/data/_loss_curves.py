@@ -50,9 +50,10 @@ class LossCurves(RunsSource):
 
     Example:
         >>> table = jl.simulate.continual_curves().table
-        >>> curves = jl.read_loss_curves(table, {"r_g": "replay", "loss_d": "loss_cpt"}, corpus="domain")
+        >>> columns = {"r_g": "replay", "loss_d": "loss_cpt"}
+        >>> curves = jl.read_loss_curves(table, columns, corpus="domain")
         >>> len(curves), len(curves.only("wsd")), len(curves.thinned(every=4).table)
-        (23, 1, 0)
+        (23, 1, 160)
     """
 
     rows: Runs

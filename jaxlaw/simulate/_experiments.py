@@ -33,7 +33,7 @@ class Experiment:
     Example:
         >>> made = jl.simulate.experiment("chinchilla")
         >>> made.law.name, len(made.table), made.truth["E"]
-        ('chinchilla', 243, 0)
+        ('chinchilla', 243, 1.69)
     """
 
     name: str

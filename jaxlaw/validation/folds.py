@@ -92,9 +92,9 @@ class Design:
         of_all_rows: whether ``cut`` takes every row of the table, usable or not.
 
     Example:
-        >>> design = jl.folds.leave_p_groups_out("N", 1)
-        >>> design.name, len(design.split(jl.simulate.experiment("chinchilla").table))
-        ('leave-p-groups-out:N:1', 0)
+        >>> design = jl.folds.leave_p_groups_out("n_params", 2)  # of three sizes
+        >>> design.name, len(design.split(jl.simulate.demo().table))
+        ('leave-p-groups-out:n_params:2', 3)
     """
 
     name: str
