@@ -358,7 +358,7 @@ def test_the_command_draws_curves(command, annealing, tmp_path):
     [
         (["fit.json", "--profile", "alpha"], 2, "--profile needs the data of the fit"),
         (["fit.json", "--data", "runs.csv", "--profile", "alpa"], 2, "no parameter 'alpa'"),
-        (["fit.json", "--fill", "hold"], 2, "--data FILE"),
+        (["fit.json", "--fill", "hold"], 2, "--schedules FILE"),
         (["fit.json", "--data", "runs.csv", "--fill", "hold"], 2, "--schedules FILE"),
         (["study.json", "--profile", "alpha"], 2, "belong to a fit"),
         (["absent.json"], 2, "cannot read"),
