@@ -60,8 +60,8 @@ def chinchilla_runs() -> tuple[pd.DataFrame, str]:
 
 def numpy_chinchilla(problem):
     """Value and gradient of one start in numpy, exponentials shared: scipy's best case."""
-    log_n, log_d = (np.log(np.asarray(problem.data.inputs[k])) for k in ("N", "D"))
-    target = np.asarray(problem.data.target)
+    log_n, log_d = (np.log(problem.on_host.inputs[k]) for k in ("N", "D"))
+    target = problem.on_host.target
 
     def function(u):
         e, a, b, alpha, beta = u
@@ -80,11 +80,11 @@ def numpy_chinchilla(problem):
 
 def numpy_dcpt(problem):
     """The same for the D-CPT law, in plain coordinates (no chart)."""
-    inputs = {k: np.asarray(v) for k, v in problem.data.inputs.items()}
+    inputs = problem.on_host.inputs
     log_n, log_d, r = np.log(inputs["N"]), np.log(inputs["D"]), inputs["r"]
     positive = r > 0
     log_r = np.log(np.where(positive, r, 1.0))
-    target = np.asarray(problem.data.target)
+    target = problem.on_host.target
 
     def function(u):
         e, a, b, c, alpha, beta, gamma, eta, eps = u
@@ -208,7 +208,7 @@ def case(name, runs, natural, terms, make_numpy, sample, small, repeats):
     bounds = list(zip(low, high, strict=True))
 
     rows = []
-    jitted = jax.jit(lambda u: value_and_gradient(simple, plain.problem, u))
+    jitted = jax.jit(lambda u: value_and_gradient(simple, plain.data, u))
 
     def as_numpy(u):
         value, gradient = jitted(u)
@@ -220,7 +220,7 @@ def case(name, runs, natural, terms, make_numpy, sample, small, repeats):
         values, run_s, calls = scipy_loop(function, logs[picked], bounds, repeats)
         rows.append([f"scipy L-BFGS-B, {label} gradient", sample, 0.0, run_s, values, calls])
     picked = chosen[:small]
-    values, run_s, compile_s = jaxopt_vmap(simple, plain.problem, jnp.asarray(logs[picked]), 1)
+    values, run_s, compile_s = jaxopt_vmap(simple, plain.data, jnp.asarray(logs[picked]), 1)
     rows.append(["vmap(jaxopt.LBFGS.run)", small, compile_s, run_s, values, np.nan])
     lb = plain.coordinates(natural[picked])
     values, run_s, compile_s, calls = jaxlaw_all("lbfgs", plain, lb, 1)
