@@ -6,7 +6,7 @@ import sys
 import jaxlaw as jl
 
 table = jl.simulate.experiment("chinchilla").table
-fit = jl.fit("chinchilla", table, n_starts=256, screen=16)
+fit = jl.fit("chinchilla", table, n_starts=256, n_local=16)
 assert fit.status == "converged" and fit.notes == (), fit.summary()
 assert 1e9 < jl.planning.allocation(fit, 1e21).N < 1e10
 extras = {"typer", "rich", "tqdm", "matplotlib"}
