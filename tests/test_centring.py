@@ -129,7 +129,7 @@ def test_an_input_of_either_sign_or_zero_can_be_centred():
     def law(x, *, E=E, A=coefficient({"x": 1})):
         return E + A * x
 
-    law = jl.law(law, name="own", inputs={"x": jl.laws.specs.Input("x")})
+    law = jl.law(law, name="own", inputs={"x": jl.Input("x")})
     table = pd.DataFrame({"x": np.linspace(-2e-3, 4e-3, 13)})
     table["loss"] = 1.7 + 100 * table["x"]
     assert jl.fit(law, table).params == pytest.approx({"E": 1.7, "A": 100.0}, rel=1e-6)

@@ -185,6 +185,8 @@ def _with_base(
                 "base=fit of law chinchilla, or fixed={} to fit all its parameters"
             )
         return fixed or {}
+    if not isinstance(base, FittedLaw | Mapping):
+        raise UsageError(f"base is a {type(base).__name__}; it must be a Fit or a dict")
     params = base.params if isinstance(base, FittedLaw) else base
     missing = [name for name in law.from_base if name not in params]
     if missing or not law.from_base:
