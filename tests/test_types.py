@@ -40,7 +40,7 @@ def decide(table: pd.DataFrame) -> float:
     assert_type(runs, jl.Runs)
     fit = jl.fit("chinchilla", runs, starts="grid", n_local=False, fixed={"E": 1.7})
     assert_type(fit, jl.Fit)
-    assert_type(fit.params, dict[str, Any])
+    assert_type(fit.params, dict[str, float])
     assert_type(fit.notes, tuple[jl.Note, ...])
     assert_type(fit.predict(N=[1e9, 2e9], D=1e10), np.ndarray)
     assert_type(jl.law_table(), pd.DataFrame)
