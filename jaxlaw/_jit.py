@@ -24,6 +24,7 @@ import logging
 import os
 import pickle
 import platform
+import re
 import sys
 import weakref
 from collections.abc import Callable, Iterator, Mapping
@@ -253,12 +254,13 @@ def _keep(key: str, program: Any) -> None:
     if jax.process_count() > 1 or jax.config.jax_compilation_cache_dir or _cache.folder() is None:
         return
     try:
-        text = program.as_text()
-        if "callback" in text:  # an address in this process
+        # Of what it calls, not of all its text, where names of Python functions stand, too.
+        called = " ".join(re.findall(r'custom_call_target="([^"]*)"', program.as_text()))
+        if "callback" in called:  # an address in this process
             return
         payload, *structures = serialize_executable.serialize(program)
         trees = [jax.tree.unflatten(tree, range(tree.num_leaves)) for tree in structures]
-        content = pickle.dumps((payload, trees, "lapack" in text))
+        content = pickle.dumps((payload, trees, "lapack" in called))
     except Exception as error:  # JAX names no class of error for this
         _log.debug("a program is not kept: %s", error)
         return

@@ -87,6 +87,16 @@ def test_arguments_of_other_shapes_do_not_meet_a_program_that_does_not_use_them(
         assert program(np.ones(2), np.ones(count)).tolist() == [2, 2]
 
 
+def test_a_program_made_below_a_function_called_callback_is_kept(folder):
+    """The text of a program has names of the Python functions that it was made in."""
+
+    def callback():
+        return _powers(np.arange(12.0), 2)
+
+    callback()
+    assert len(kept(folder)) == 1
+
+
 def test_a_damaged_file_is_compiled_again(folder):
     _powers(np.arange(7.0), 2)
     (path,) = kept(folder)
