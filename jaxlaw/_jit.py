@@ -110,12 +110,14 @@ class Program:
         key = (tuple(static.items()), structure, tuple(map(_kind, leaves)), _settings())
         program = self._made.get(key)
         if program is None:
-            program = self._made[key] = self._load_or_compile(args, named, static, dynamic)
+            program = self._made[key] = self._load_or_compile(args, named, static, dynamic, leaves)
             if memory_maps() > MOST_MAPS:
                 _forget_programs()
         return program(*dynamic[0], **dynamic[1])
 
-    def _load_or_compile(self, args: Any, named: Any, static: Any, dynamic: Any) -> Any:
+    def _load_or_compile(
+        self, args: Any, named: Any, static: Any, dynamic: Any, leaves: list[Any]
+    ) -> Any:
         wanted = _wanted_options(self._optimised)
         common = [_surroundings(jax.default_backend()), str(wanted), str(_settings())]
         lowered = None
@@ -125,10 +127,9 @@ class Program:
         except _HasNoName:
             lowered = self._lowered(args, named)
             # The text has no names of fields, and no arguments that the function does not use.
-            shapes = [_kind(leaf) for leaf in jax.tree.leaves(dynamic)]
-            rest = str(lowered.in_tree), str(lowered.out_tree), str(shapes)
+            rest = str(lowered.in_tree), str(lowered.out_tree), str(list(map(_kind, leaves)))
             key = "\n".join([*common, *rest, lowered.as_text()])
-        program = _load(key, _devices(static, jax.tree.leaves(dynamic)))
+        program = _load(key, _devices(static, leaves))
         if program is None:
             program = (lowered or self._lowered(args, named)).compile()
             _keep(key, program)

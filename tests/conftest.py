@@ -151,8 +151,8 @@ def chinchilla_fit() -> jl.Fit:
 @pytest.fixture(autouse=True, scope="module")
 def room_for_programs():
     """Tests compile far more programs than a process has memory maps for, on Linux."""
-    if memory_maps() > 30_000:
-        jax.clear_caches()
+    if memory_maps() > programs.MOST_MAPS:
+        programs._forget_programs()
 
 
 @pytest.fixture
