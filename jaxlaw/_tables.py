@@ -155,16 +155,20 @@ def _checked(table: Table) -> Table:
     if frame.columns.nlevels > 1:
         frame.columns = frame.columns.to_flat_index()
     if not len(frame.columns):
-        raise DataError(f"{source}: the table has no columns; give a table with a header and rows")
+        message = f"{source}: the table has no columns; give a table with a header and rows"
+        raise DataError(message, file=source)
     repeated = [str(column) for column in frame.columns[frame.columns.duplicated()]]
     if repeated:
         raise DataError(
-            f"{source}: column '{repeated[0]}' occurs more than once; rename or remove one of them"
+            f"{source}: column '{repeated[0]}' occurs more than once; rename or remove one of them",
+            file=source,
+            column=repeated[0],
         )
     if not len(frame):
         raise DataError(
             f"{source}: the table has columns ({_listed(frame.columns)}) but no rows; "
-            "add at least one row below the header"
+            "add at least one row below the header",
+            file=source,
         )
     return table
 
@@ -184,7 +188,8 @@ def _from_mapping(source: Mapping[Any, Any], label: str) -> pd.DataFrame:
             for key, values in source.items()
         )
         raise DataError(
-            f"{label}: not a table; give 1-D arrays of one length per column (lengths: {sizes})"
+            f"{label}: not a table; give 1-D arrays of one length per column (lengths: {sizes})",
+            file=label,
         ) from error
 
 
@@ -219,17 +224,19 @@ def _path_content(path: Path, label: str) -> tuple[bytes, str, str]:
     try:
         content = path.read_bytes()
     except IsADirectoryError as error:
-        raise UsageError(f"{label} is a folder; give one file: {_FORMATS}") from error
+        message = f"{label} is a folder; give one file: {_FORMATS}"
+        raise UsageError(message, file=label) from error
     except (FileNotFoundError, NotADirectoryError) as error:
-        raise UsageError(f"there is no file {label}.{nearest_file(path)}") from error
+        raise UsageError(f"there is no file {label}.{nearest_file(path)}", file=label) from error
     except (OSError, ValueError) as error:
-        raise UsageError(f"{label} cannot be opened: {error}") from error
+        raise UsageError(f"{label} cannot be opened: {error}", file=label) from error
     kind = _kind(path.with_suffix("").name if path.suffix == ".gz" else path.name)
     if path.suffix == ".gz":
         try:
             content = gzip.decompress(content)
         except (OSError, EOFError, zlib.error) as error:
-            raise DataError(f"{label} is not a whole gzip file ({error}); copy it again") from error
+            message = f"{label} is not a whole gzip file ({error}); copy it again"
+            raise DataError(message, file=label) from error
     return content, label, kind
 
 
@@ -238,7 +245,8 @@ def _kind(label: str) -> str:
     if suffix in _OTHERS:
         raise UsageError(
             f"{label}: files of kind {suffix} are not read; save it as {_FORMATS}, or read it "
-            "with pandas and pass the DataFrame"
+            "with pandas and pass the DataFrame",
+            file=label,
         )
     return _KINDS.get(suffix, "")
 
@@ -251,16 +259,18 @@ def _from_archive(content: bytes, label: str) -> tuple[bytes, str, str]:
             # What macOS adds beside every file.
             files = [name for name in files if not name.startswith("__MACOSX/")]
             if "[Content_Types].xml" in files:
-                raise UsageError(f"{label} is an Office file (Excel, say); save it as {_FORMATS}")
+                message = f"{label} is an Office file (Excel, say); save it as {_FORMATS}"
+                raise UsageError(message, file=label)
             if len(files) != 1:
                 raise UsageError(
                     f"{label} is a zip archive of {len(files)} files ({_listed(files)}); unpack "
-                    "it, and give one of them"
+                    "it, and give one of them",
+                    file=label,
                 )
             return archive.read(files[0]), f"{label}:{files[0]}", _kind(files[0])
     except (zipfile.BadZipFile, zlib.error, RuntimeError, NotImplementedError, EOFError) as error:
         raise DataError(
-            f"{label} is a zip archive that cannot be read ({error}); unpack it"
+            f"{label} is a zip archive that cannot be read ({error}); unpack it", file=label
         ) from error
 
 
@@ -268,7 +278,8 @@ def _refuse_known(content: bytes, label: str) -> None:
     """Raise where the first bytes say that this is no text but something else."""
     known = next((what for mark, what in _MAGIC.items() if content.startswith(mark)), None)
     if known is not None:
-        raise UsageError(f"{label} is {known}; {_UNPACK.get(known, f'save it as {_FORMATS}')}")
+        message = f"{label} is {known}; {_UNPACK.get(known, f'save it as {_FORMATS}')}"
+        raise UsageError(message, file=label)
 
 
 def _parse(content: bytes | str, label: str, kind: str) -> Table:
@@ -295,15 +306,17 @@ def _parquet(content: bytes | str, label: str) -> pd.DataFrame:
         import pyarrow  # noqa: F401
     except ImportError as error:
         raise UsageError(
-            f"{label}: reading Parquet needs pyarrow; `pip install pyarrow`, or save it as CSV"
+            f"{label}: reading Parquet needs pyarrow; `pip install pyarrow`, or save it as CSV",
+            file=label,
         ) from error
     if isinstance(content, str):
-        raise UsageError(f"{label}: open Parquet files in binary mode ('rb')")
+        raise UsageError(f"{label}: open Parquet files in binary mode ('rb')", file=label)
     try:
         return pd.read_parquet(io.BytesIO(content), engine="pyarrow")
     except Exception as error:  # pyarrow's errors share no base with pandas' and Python's
         raise DataError(
-            f"{label} is not a readable Parquet file ({error}); write it again, or save it as CSV"
+            f"{label} is not a readable Parquet file ({error}); write it again, or save it as CSV",
+            file=label,
         ) from error
 
 
@@ -311,8 +324,15 @@ def _not_utf8(error: UnicodeDecodeError, label: str) -> DataError:
     line = bytes(error.object[: error.start]).count(b"\n") + 1
     return DataError(
         f"{label}: line {line} is not UTF-8 text (byte 0x{error.object[error.start]:02x}); save "
-        "the file as UTF-8, or pass pandas.read_csv(..., encoding=...) instead of the file"
+        "the file as UTF-8, or pass pandas.read_csv(..., encoding=...) instead of the file",
+        file=label,
+        row=line,
     )
+
+
+def _empty(label: str) -> DataError:
+    message = f"{label}: the file is empty; give a header and at least one row"
+    return DataError(message, file=label)
 
 
 def _text(content: bytes | str, label: str) -> str:
@@ -324,10 +344,11 @@ def _text(content: bytes | str, label: str) -> str:
             raise _not_utf8(error, label) from error
     if "\0" in content:
         line = content[: content.index("\0")].count("\n") + 1
-        raise DataError(f"{label}: line {line} holds a NUL byte, this is no text; save as UTF-8")
+        message = f"{label}: line {line} holds a NUL byte, this is no text; save as UTF-8"
+        raise DataError(message, file=label, row=line)
     content = content.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
     if not content.strip():
-        raise DataError(f"{label}: the file is empty; give a header and at least one row")
+        raise _empty(label)
     return content
 
 
@@ -353,9 +374,11 @@ def _csv(text: str, label: str, separator: str) -> Table:
             **_EXACT,
         )
     except (ValueError, OverflowError, pd.errors.ParserError) as error:
-        raise DataError(f"{label}: not readable as CSV ({error}); write it again") from error
+        message = f"{label}: not readable as CSV ({error}); write it again"
+        raise DataError(message, file=label) from error
     if len(frame) != len(lines):
-        raise DataError(f"{label}: quotes or line ends are not those of a CSV file; write it again")
+        message = f"{label}: quotes or line ends are not those of a CSV file; write it again"
+        raise DataError(message, file=label)
     frame.columns = [str(column).strip() for column in frame.columns]
     frame.index = pd.Index(lines, name="line", dtype="int64")
     return Table(frame, label, "line")
@@ -384,7 +407,7 @@ def _csv_lines(text: str, label: str, separator: str) -> tuple[list[str], list[i
         widths = [split[number - 1].count(separator) + 1 for number in lines]
         header = split[lines[0] - 1].split(separator) if lines else []
     if not lines:
-        raise DataError(f"{label}: the file is empty; give a header and at least one row")
+        raise _empty(label)
     _check_widths(widths, lines, label, separator)
     return header, lines[1:]
 
@@ -402,7 +425,8 @@ def _quoted_lines(text: str, label: str, separator: str) -> tuple[list[int], lis
                 widths.append(len(record))
             start = reader.line_num + 1
     except csv.Error as error:
-        raise DataError(f"{label}: line {start} is not CSV ({error}); correct it") from error
+        message = f"{label}: line {start} is not CSV ({error}); correct it"
+        raise DataError(message, file=label, row=start) from error
     return lines, widths, header
 
 
@@ -415,7 +439,9 @@ def _check_widths(widths: list[int], lines: list[int], label: str, separator: st
         f"{label}: line {lines[at]} has {widths[at]} fields, the header has {widths[0]}"
         + (f" ({count} such lines)" if count > 1 else "")
         + "; complete the line, or quote fields that hold a "
-        + ("tab" if separator == "\t" else f"'{separator}'")
+        + ("tab" if separator == "\t" else f"'{separator}'"),
+        file=label,
+        row=lines[at],
     )
 
 
@@ -426,16 +452,21 @@ def _check_header(header: list[str], label: str, separator: str) -> None:
         fields = " and ".join(str(i) for i, name in enumerate(names, 1) if name == repeated[0])
         raise DataError(
             f"{label}: column '{repeated[0]}' occurs more than once in the header (fields "
-            f"{fields}); rename or remove one of them"
+            f"{fields}); rename or remove one of them",
+            file=label,
+            column=repeated[0],
         )
     other = next((mark for mark in ";\t" if mark in names[0]), None)
     if len(names) == 1 and other:
         raise DataError(
             f"{label}: the header has no '{separator}' but {other!r}; pass "
-            f"pandas.read_csv(..., sep={other!r}) instead of the file"
+            f"pandas.read_csv(..., sep={other!r}) instead of the file",
+            file=label,
+            row=1,
         )
     if all(_is_number(name) for name in names):
-        raise DataError(f"{label}: line 1 holds numbers; put a header with column names above it")
+        message = f"{label}: line 1 holds numbers; put a header with column names above it"
+        raise DataError(message, file=label, row=1)
 
 
 def _is_number(text: str) -> bool:
@@ -454,17 +485,22 @@ def _json(text: str, label: str) -> Table:
         if text.strip().startswith("{") and "\n" in text.strip():
             return _json_lines(text, label)
         line = getattr(error, "lineno", 1)
-        raise DataError(f"{label}: line {line} is not JSON ({error}); correct it") from error
+        raise _not_json(label, line, error) from error
     if isinstance(value, dict):
         if not any(isinstance(cell, (list, dict)) for cell in value.values()):
             value = [value]
         else:
             return Table(_from_mapping(value, label), label)
     if not isinstance(value, list) or not all(isinstance(record, dict) for record in value):
-        raise DataError(f"{label}: give a list of records or a dict of columns")
+        raise DataError(f"{label}: give a list of records or a dict of columns", file=label)
     frame = pd.DataFrame(value)
     frame.index = pd.RangeIndex(1, len(frame) + 1)
     return Table(frame, label, "record")
+
+
+def _not_json(label: str, line: int, error: Exception) -> DataError:
+    message = f"{label}: line {line} is not JSON ({error}); correct it"
+    return DataError(message, file=label, row=line)
 
 
 def _json_lines(text: str, label: str) -> Table:
@@ -475,10 +511,12 @@ def _json_lines(text: str, label: str) -> Table:
         try:
             record = json.loads(line)
         except (ValueError, RecursionError) as error:
-            raise DataError(f"{label}: line {number} is not JSON ({error}); correct it") from error
+            raise _not_json(label, number, error) from error
         if not isinstance(record, dict):
             raise DataError(
-                f"{label}: line {number} is not a record; write one {{column: value}} per line"
+                f"{label}: line {number} is not a record; write one {{column: value}} per line",
+                file=label,
+                row=number,
             )
         records.append(record)
         lines.append(number)

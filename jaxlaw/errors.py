@@ -14,12 +14,20 @@ class JaxlawError(ValueError):
     Args:
         message: what is wrong, where, and what to do.
         argument: name of the argument that is wrong.
-        value: its value, or that of the cell of a table.
-        file: file that is wrong.
-        row: row of the table, as the message names it.
-        column: column of the table.
+        value: value of the argument, or of the cell of a table.
+        file: file that is wrong, or what the message calls a table in memory (``DataFrame``).
+        row: row of the table, as the message names it: the first one where several are wrong.
+        column: column of the table, by the user's own name.
 
     The arguments are attributes of the same names; one that does not apply is None.
+
+    Example:
+        >>> table = {"N": [1e9, 2e9], "D": ["1e10", "2 billion"], "loss": [3.0, 2.8]}
+        >>> try:
+        ...     jl.fit("chinchilla", table)
+        ... except jl.DataError as error:
+        ...     print(error.file, error.row, error.column, error.value)
+        dict 1 D 2 billion
     """
 
     def __init__(
@@ -30,14 +38,14 @@ class JaxlawError(ValueError):
         value: Any = None,
         file: str | Path | None = None,
         row: Any = None,
-        column: str | None = None,
+        column: Any = None,
     ) -> None:
         super().__init__(message)
         self.argument: str | None = argument
-        self.value: Any = value
+        self.value: Any = _plain(value)
         self.file: str | Path | None = file
-        self.row: Any = row
-        self.column: str | None = column
+        self.row: Any = _plain(row)
+        self.column: Any = column
 
 
 class DataError(JaxlawError):
@@ -66,6 +74,11 @@ class UsageError(JaxlawError):
         ...     print(error)
         there is no law 'chinchila'; ... Did you mean 'chinchilla' or 'cpt-chinchilla'?
     """
+
+
+def _plain(value: Any) -> Any:
+    """A number of numpy as one of Python, so that it prints as what it is."""
+    return value.item() if getattr(value, "ndim", None) == 0 else value
 
 
 def nearest(name: Any, choices: Iterable[Any]) -> str:

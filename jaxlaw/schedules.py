@@ -334,19 +334,31 @@ def from_column(
         row = int(np.argmax(bad))
         raise DataError(
             f"{source}, row {row}: step {at[row]:g}, rate {rates[row]:g}; steps must be whole "
-            "numbers, rates finite and not negative: correct or drop that row"
+            "numbers, rates finite and not negative: correct or drop that row",
+            file=source,
+            row=row,
+            column=steps if at[row] != np.floor(at[row]) else lr,
+            value=at[row] if at[row] != np.floor(at[row]) else rates[row],
         )
     if (gaps <= 0).any():
         row = int(np.argmax(gaps <= 0)) + 1
         raise DataError(
             f"{source}, row {row}: step {at[row]:.0f} after {at[row - 1]:.0f}; steps must "
-            "increase: sort the rows, and keep one run and one row a step"
+            "increase: sort the rows, and keep one run and one row a step",
+            file=source,
+            row=row,
+            column=steps,
+            value=at[row],
         )
     if fill is None and (gaps > 1).any():
         row = int(np.argmax(gaps > 1)) + 1
         raise DataError(
             f"{source}, row {row}: steps {at[row - 1] + 1:.0f} to {at[row] - 1:.0f} are missing; "
-            "fill='hold' repeats the rate logged last, fill='linear' draws a line between"
+            "fill='hold' repeats the rate logged last, fill='linear' draws a line between",
+            file=source,
+            row=row,
+            column=steps,
+            value=at[row],
         )
     every = np.arange(at[0], at[-1] + 1)
     if fill == "hold":

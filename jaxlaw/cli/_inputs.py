@@ -166,17 +166,21 @@ def _input_column(runs: jl.Runs, name: str) -> np.ndarray:
 
     from jaxlaw.data._columns import SIDES, missing_column, numbers
 
-    mine, flip = name, False
+    column, complement = name, False
     if runs.corpus and name in SIDES and name not in runs.table:
-        mine, other = sorted(SIDES[name], key=lambda side: side[-1] != runs.corpus[0])
-        if mine not in runs.table and other in runs.table:
-            mine, flip = other, True
-    if mine not in runs.table:
-        raise missing_column(name, " (an input of the law)", mine, runs.table, runs.source)
-    place = runs.location(mine)
-    values = numbers(runs.table[mine], place)
+        column, other = sorted(SIDES[name], key=lambda side: side[-1] != runs.corpus[0])
+        if column not in runs.table and other in runs.table:
+            column, complement = other, True
+    if column not in runs.table:
+        raise missing_column(name, " (an input of the law)", column, runs.table, runs.source)
+    location = runs.location(column)
+    values = numbers(runs.table[column], location)
     bad = ~np.isfinite(values)
     if bad.any():
-        rows = place.rows(runs.table.index[bad], values[bad])
-        raise DataError(f"{place}: no number in {rows}; leave these rows out")
-    return 1 - values if flip else values
+        rows = location.rows(runs.table.index[bad], values[bad])
+        raise location.error(
+            f"{location}: no number in {rows}; leave these rows out",
+            runs.table.index[bad][0],
+            values[bad][0],
+        )
+    return 1 - values if complement else values

@@ -71,6 +71,16 @@ class Location:
         """Rows in words, at most five of them: ``lines 3 (-1.0), 7 (nan) and 4 more``."""
         return name_rows(self.word, labels, values)
 
+    def error(self, message: str, label: Any = None, value: Any = None) -> DataError:
+        """The error of a cell of this column, with fields that say where it is.
+
+        Args:
+            message: what is wrong, where, and what to do.
+            label: name of the row, of the first where several are wrong; None for the column.
+            value: value of the cell.
+        """
+        return DataError(message, file=self.source, row=label, column=self.column, value=value)
+
 
 @dataclass(frozen=True)
 class Column:
@@ -149,7 +159,9 @@ def raw_units(name: str, unit: Any) -> float:
     if scale is None or not 0 < scale < np.inf:
         raise UsageError(
             f"units: {name}: {unit!r} is not a unit; give the raw units per unit of the column "
-            "(1, 1e6, 1e9) or K, M, B, T"
+            "(1, 1e6, 1e9) or K, M, B, T",
+            argument="units",
+            value=unit,
         )
     return scale
 
@@ -177,7 +189,11 @@ def missing_column(
     elif not hint and mappable:
         hint = f" Say which column it is: columns={{'{name}': '…'}}."
     shown = ", ".join(texts[:30]) + (" …" if len(texts) > 30 else "")
-    return DataError(f"{source}: there is no column {column}{doc}; columns: {shown}.{hint}")
+    return DataError(
+        f"{source}: there is no column {column}{doc}; columns: {shown}.{hint}",
+        file=source,
+        column=column,
+    )
 
 
 def input_columns(fit: Any, table: Any, names: Collection[str] | None = None) -> dict[str, str]:
@@ -204,7 +220,9 @@ def input_columns(fit: Any, table: Any, names: Collection[str] | None = None) ->
                 raise UsageError(
                     f"input {name}: the table has a column {name} and {usual}, the column that "
                     f"the fit took for {name}, and they differ; leave one of them out, or pass "
-                    f"{name}= by name"
+                    f"{name}= by name",
+                    argument=name,
+                    column=usual,
                 )
         if name in present or usual in present:
             columns[name] = name if name in present else usual
@@ -252,9 +270,10 @@ def numbers(series: pd.Series, location: Location) -> np.ndarray:
     """
     kind = pd.api.types
     if kind.is_bool_dtype(series.dtype) or kind.is_complex_dtype(series.dtype):
-        raise DataError(
+        raise location.error(
             f"{location}, {location.rows(series.index[:1], series.iloc[:1])}: a column of type "
-            f"{series.dtype} is no column of numbers; {_pick_another(location)}"
+            f"{series.dtype} is no column of numbers; {_pick_another(location)}",
+            *next(series.items(), ()),
         )
     if kind.is_numeric_dtype(series.dtype):
         return np.array(series.to_numpy(dtype="float64", na_value=np.nan))
@@ -265,9 +284,11 @@ def numbers(series: pd.Series, location: Location) -> np.ndarray:
         first = str(cells[bad[0]])
         first = first if len(first) <= 40 else first[:40] + "…"
         more = f" (so are {len(bad) - 1} more cells)" if len(bad) > 1 else ""
-        raise DataError(
+        raise location.error(
             f"{location}, {location.rows(series.index[bad[0] : bad[0] + 1])}: '{first}' is not a "
-            f"number{more}; {_text_remedy(first, location)}"
+            f"number{more}; {_text_remedy(first, location)}",
+            series.index[bad[0]],
+            cells[bad[0]],
         )
     return np.array(values, dtype="float64")
 
@@ -353,7 +374,9 @@ def check_fraction(values: np.ndarray, location: Location, labels: np.ndarray) -
         if percent
         else "correct these rows, or leave them out with where=…"
     )
-    raise DataError(
+    raise location.error(
         f"{location}: shares outside [0, 1]: {location.rows(labels[outside], values[outside])}; "
-        f"{remedy}"
+        f"{remedy}",
+        labels[outside][0],
+        values[outside][0],
     )

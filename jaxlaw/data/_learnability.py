@@ -61,23 +61,27 @@ def learnability_coefficients(
     law = laws.get(law)
     needed = [name for name in law.input_names if name in COEFFICIENTS]
     if not needed:
-        raise UsageError(f"law {law.name} takes none of {', '.join(COEFFICIENTS)}; try dcpt-cross")
+        message = f"law {law.name} takes none of {', '.join(COEFFICIENTS)}; try dcpt-cross"
+        raise UsageError(message, argument="law", value=law.name)
     if k1_step not in (0, 1000):
-        raise UsageError(f"k1_step is 1000 (App. H) or 0 (the initial loss), not {k1_step}")
+        message = f"k1_step is 1000 (App. H) or 0 (the initial loss), not {k1_step}"
+        raise UsageError(message, argument="k1_step", value=k1_step)
     labels = {} if by is None else {by: ", which names the domain"}
     runs = read_columns(curves, {"step": ", the updates done", "loss": ""} | labels, texts=labels)
     parts = [("the curve", runs.table)] if by is None else runs.table.groupby(by, sort=False)
     rows = {
-        domain: _coefficients(part, f"{runs.source}: {domain}", needed, k1_step)
-        for domain, part in parts
+        domain: _coefficients(part, runs.source, domain, needed, k1_step) for domain, part in parts
     }
     table = pd.DataFrame.from_dict(rows, orient="index", columns=needed)
     return table.reset_index(drop=True) if by is None else table.rename_axis(by)
 
 
-def _coefficients(part: pd.DataFrame, what: str, needed: list[str], k1_step: int) -> list[float]:
+def _coefficients(
+    part: pd.DataFrame, file: str, domain: Any, needed: list[str], k1_step: int
+) -> list[float]:
     """The coefficients of one domain, in the order of ``needed``."""
-    loss = _losses(part, what, needed, k1_step)
+    what = f"{file}: {domain}"
+    loss = _losses(part, file, what, needed, k1_step)
 
     def fall(start: int, stop: int) -> float:
         return loss[1000 * start] - loss[1000 * stop]
@@ -94,12 +98,16 @@ def _coefficients(part: pd.DataFrame, what: str, needed: list[str], k1_step: int
             raise DataError(
                 f"{what}: {name} is {value:.3g}: {_NOT_POSITIVE[name]}, and K would not be "
                 "positive; take its curve from a run with a larger share of the domain, or leave "
-                "the domain out"
+                "the domain out",
+                file=file,
+                column="loss",
             )
     return values
 
 
-def _losses(part: pd.DataFrame, what: str, needed: list[str], k1_step: int) -> dict[int, float]:
+def _losses(
+    part: pd.DataFrame, file: str, what: str, needed: list[str], k1_step: int
+) -> dict[int, float]:
     """Step → loss, at the steps that are needed."""
     steps, losses = part["step"].to_numpy(), part["loss"].to_numpy()
     wanted = sorted({1000 * k for name in needed for k in _STEPS[name]} | {k1_step})
@@ -108,15 +116,23 @@ def _losses(part: pd.DataFrame, what: str, needed: list[str], k1_step: int) -> d
         raise DataError(
             f"{what}: {', '.join(needed)} need the loss after {', '.join(map(str, wanted))} steps; "
             f"there is none after {', '.join(map(str, missing))}. Evaluate there, or give the "
-            "losses between evaluations yourself"
+            "losses between evaluations yourself",
+            file=file,
+            column="step",
         )
-    loss = {step: losses[np.flatnonzero(steps == step)] for step in wanted}
-    for step, values in loss.items():
-        if len(values) > 1:
+    at = {step: np.flatnonzero(steps == step) for step in wanted}
+    for step, rows in at.items():
+        value, label = losses[rows[0]], part.index[rows[-1]]
+        if len(rows) > 1:
             raise DataError(
-                f"{what}: {len(values)} losses after {step} steps; keep one, or say by= which "
-                "column names the domain"
+                f"{what}: {len(rows)} losses after {step} steps; keep one, or say by= which "
+                "column names the domain",
+                file=file,
+                row=label,
+                column="step",
+                value=step,
             )
-        if not 0 < values[0] < np.inf:
-            raise DataError(f"{what}: the loss after {step} steps is {values[0]}")
-    return {step: float(values[0]) for step, values in loss.items()}
+        if not 0 < value < np.inf:
+            message = f"{what}: the loss after {step} steps is {value}"
+            raise DataError(message, file=file, row=label, column="loss", value=value)
+    return {step: float(losses[rows[0]]) for step, rows in at.items()}

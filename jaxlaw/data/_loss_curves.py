@@ -208,7 +208,11 @@ class LossCurves(RunsSource):
             ['smoothed']
         """
         if not (window >= 3 and window % 2 == 1):
-            raise UsageError(f"window is an odd number of points, 3 or more, not {window}")
+            raise UsageError(
+                f"window is an odd number of points, 3 or more, not {window}",
+                argument="window",
+                value=window,
+            )
         table = self.table.copy()
         for column in [name for name in _LOSSES if name in table]:
             losses = numbers(table[column], self.rows.location(column))
@@ -241,7 +245,9 @@ class LossCurves(RunsSource):
                 known = list(self.run_schedules)
                 raise UsageError(
                     f"there is no run '{run}'; runs: {', '.join(known[:30])}."
-                    f"{nearest(str(run), known)}"
+                    f"{nearest(str(run), known)}",
+                    argument="runs",
+                    value=run,
                 )
         keep = self.table["run"].isin(runs or self.run_schedules).to_numpy()
         if where is not None:
@@ -252,7 +258,9 @@ class LossCurves(RunsSource):
 
     def _kept(self, keep: np.ndarray) -> LossCurves:
         if not keep.any():
-            raise DataError(f"{self.rows.source}: no row is left of {len(keep)}")
+            raise DataError(
+                f"{self.rows.source}: no row is left of {len(keep)}", file=self.rows.source
+            )
         weight = self.rows.weight
         rows = dataclasses.replace(
             self.rows, table=self.table[keep], weight=None if weight is None else weight[keep]
@@ -360,7 +368,7 @@ def _one_table(source: Any, columns: Mapping[str, Any] | None, name: str | None)
     paths = [Path(file).absolute() for file in source]
     if len(set(paths)) < len(paths):
         again = next(path for path in paths if paths.count(path) > 1)
-        raise UsageError(f"{again} is in the list twice; give every run's file once")
+        raise UsageError(f"{again} is in the list twice; give every run's file once", file=again)
     stems = [(*path.parent.parts, path.stem) for path in paths]
     runs = stems if len(set(stems)) == len(stems) else [path.parts for path in paths]
     names, files = short_names(runs), short_names(path.parts for path in paths)
@@ -418,9 +426,11 @@ def _check_order(rows: Runs) -> None:
             if after in steps[: k + 1]
             else "sort the rows, or give each curve its own name in column run"
         )
-        raise DataError(
+        raise location.error(
             f"{location}: run {key[0]}: {location.rows(part.index[k : k + 2])}: step {after:.0f} "
-            f"after {before:.0f}; {remedy}"
+            f"after {before:.0f}; {remedy}",
+            part.index[k + 1],
+            after,
         )
 
 
@@ -434,11 +444,13 @@ def _check_reach(
     if restarts:
         first, second = (part.loc[part["phase"] == name, "step"] for name in ("pt", "cpt"))
         if len(first) and len(second) and second.min() > first.max():
-            raise DataError(
+            raise location.error(
                 f"{location}: run {run}: {location.rows(second.index[:1])}: step "
                 f"{second.iloc[0]:.0f} of phase cpt goes on from those of pt; with a column phase "
                 "its steps count from the boundary. Where steps count over both phases leave the "
-                "column out: the schedule has the boundary"
+                "column out: the schedule has the boundary",
+                second.index[0],
+                second.iloc[0],
             )
     beyond = int(steps.max()) - last
     hint = "; steps of phase cpt count from the boundary" if restarts else ""
@@ -453,9 +465,11 @@ def _check_reach(
         (done > last, f"beyond its schedule, which ends at step {own.last_step}{hint}"),
     ):  # fmt: skip
         if outside.any():
-            raise DataError(
+            raise location.error(
                 f"{location}: run {run}: {location.rows(part.index[outside][:1])}: step "
-                f"{steps[outside][0]:.0f} lies {what}"
+                f"{steps[outside][0]:.0f} lies {what}",
+                part.index[outside][0],
+                steps[outside][0],
             )
 
 
@@ -560,14 +574,18 @@ def _check_thinning(
     if sum(option is not None for option in (every, points, design)) != 1:
         raise UsageError("say how to thin: every=k, points=n or design='M4', one of them")
     if every is not None and not (every >= 1 and every == int(every)):
-        raise UsageError(f"every is a whole number, 1 or more, not {every}")
+        message = f"every is a whole number, 1 or more, not {every}"
+        raise UsageError(message, argument="every", value=every)
     if points is not None and not (points >= 2 and points == int(points)):
-        raise UsageError(f"points is a whole number, 2 or more, not {points}")
+        message = f"points is a whole number, 2 or more, not {points}"
+        raise UsageError(message, argument="points", value=points)
     if spacing not in ("log", "linear"):
-        raise UsageError(f"spacing is 'log' or 'linear', not {spacing!r}")
+        message = f"spacing is 'log' or 'linear', not {spacing!r}"
+        raise UsageError(message, argument="spacing", value=spacing)
     if design is not None and design not in DESIGNS:
         hint = nearest(str(design), DESIGNS)
-        raise UsageError(f"there is no design {design!r}; designs: {', '.join(DESIGNS)}.{hint}")
+        message = f"there is no design {design!r}; designs: {', '.join(DESIGNS)}.{hint}"
+        raise UsageError(message, argument="design", value=design)
 
 
 def inherited_weight(steps: np.ndarray, kept: np.ndarray, weight: np.ndarray) -> np.ndarray:

@@ -67,7 +67,9 @@ def batch_of(batch: Any, alone: bool) -> Batch:
     ):
         raise UsageError(
             "batch is what an update counts as, in steps of a reference batch (0.25 for a quarter "
-            f"of its tokens): a number above 0, or one for either phase, not {batch!r}"
+            f"of its tokens): a number above 0, or one for either phase, not {batch!r}",
+            argument="batch",
+            value=batch,
         )
     first, last = float(values[0]), float(values[-1])
     return (first, last) if len(values) == 2 or alone else (1.0, last)
@@ -100,7 +102,9 @@ def area_options(
         valid = False
     if not valid:
         raise UsageError(
-            f"decay is λ, one number in [0, 1], not {decay}; epsilon is a number, not {epsilon}"
+            f"decay is λ, one number in [0, 1], not {decay}; epsilon is a number, not {epsilon}",
+            argument="decay",
+            value=decay,
         )
     return {
         "decay": float(decay),
@@ -116,7 +120,9 @@ def chosen_options(options: Mapping[str, Any]) -> dict[str, Any]:
     for name in options:
         if name not in known:
             raise UsageError(
-                f"areas are counted by {', '.join(known)}, not by '{name}'.{nearest(name, known)}"
+                f"areas are counted by {', '.join(known)}, not by '{name}'.{nearest(name, known)}",
+                argument="area_options",
+                value=name,
             )
     return area_options(**options)
 

@@ -111,15 +111,17 @@ def read_schedules(source: str | os.PathLike[str]) -> dict[str, Schedule]:
         try:
             lines = json.loads(path.read_text("utf-8"))
         except ValueError as error:
-            raise DataError(f"{path}: not JSON ({error}); correct it") from None
+            raise DataError(f"{path}: not JSON ({error}); correct it", file=path) from None
         if not isinstance(lines, dict) or not all(isinstance(x, str) for x in lines.values()):
-            raise DataError(f'{path}: give one object of lines: {{"name": "cosine:peak=…"}}')
+            message = f'{path}: give one object of lines: {{"name": "cosine:peak=…"}}'
+            raise DataError(message, file=path)
     else:
         frame = read_table(path).frame
         if not {"name", "spec"} <= set(frame):
             raise DataError(
                 f"{path}: a table of schedules has columns name and spec; it has "
-                f"{', '.join(map(str, frame))}"
+                f"{', '.join(map(str, frame))}",
+                file=path,
             )
         lines = dict(zip(frame["name"].map(str), frame["spec"].map(str), strict=True))
     return {name: as_schedule(line, name) for name, line in lines.items()}
@@ -148,7 +150,8 @@ def run_schedules_of(
         DataError: logged rates that do not make a schedule.
     """
     if fill not in (None, "hold", "linear"):
-        raise UsageError(f"fill is 'hold' or 'linear', not {fill!r}")
+        message = f"fill is 'hold' or 'linear', not {fill!r}"
+        raise UsageError(message, argument="fill", value=fill)
     groups = dict(list(every.groupby("run", sort=False)))
     declared = _declared_schedules(schedules, every, groups)
     firsts = _per_run(first_step, "first_step", every, groups)
@@ -156,7 +159,8 @@ def run_schedules_of(
     if isinstance(batch, Mapping):
         batch = {str(name): value for name, value in batch.items()}
         for name in set(batch) - set(groups):
-            raise UsageError(f"batch: there is no run '{name}'.{nearest(name, groups)}")
+            message = f"batch: there is no run '{name}'.{nearest(name, groups)}"
+            raise UsageError(message, argument="batch", value=name)
     run_schedules = {}
     for run in wanted:
         rows = groups[run]
@@ -170,7 +174,9 @@ def run_schedules_of(
             raise UsageError(
                 f"{location.source}: run {run}: its schedule begins after step {own.first_step}; "
                 "pass S1_before, the sum of the rates up to there (about peak × steps / 2 for a "
-                "linear warm-up)"
+                "linear warm-up)",
+                file=location.source,
+                argument="S1_before",
             )
         own = replace(
             own, S1_before=befores[run] or 0.0, phase=_phase(rows, own, run, location.source)
@@ -182,7 +188,9 @@ def run_schedules_of(
             f"{location.source}: no schedule for run {', '.join(without[:5])}"
             + (f" and {len(without) - 5} more" if len(without) > 5 else "")
             + f"; pass schedules={{'{without[0]}': 'cosine:peak=…,steps=…'}}, or log the rate of "
-            "every step in a column lr"
+            "every step in a column lr",
+            file=location.source,
+            argument="schedules",
         )
     return run_schedules
 
@@ -210,7 +218,9 @@ def _declared_schedules(
             names = dict.fromkeys([*groups, *of_run.values()])
             raise UsageError(
                 f"schedules: '{name}' is neither a run nor a schedule of the table; there are "
-                f"{', '.join(list(names)[:30])}.{nearest(name, names)}"
+                f"{', '.join(list(names)[:30])}.{nearest(name, names)}",
+                argument="schedules",
+                value=name,
             )
     return {run: known[name] for run, name in of_run.items() if name in known}
 
@@ -228,14 +238,19 @@ def _per_run(
             if len(several) > 1:
                 raise DataError(
                     f"{argument}: column {column} has several values for run {run} ({several[0]}, "
-                    f"{several[1]}); a run has one"
+                    f"{several[1]}); a run has one",
+                    argument=argument,
+                    column=column,
+                    row=groups[run].index[groups[run][column] == several[1]][0],
+                    value=several[1],
                 )
         values = {run: several[0] for run, several in by_run.items()}
     if isinstance(values, Mapping):
         by_run = {str(name): value for name, value in values.items()}
         for name in by_run:
             if name not in groups:
-                raise UsageError(f"{argument}: there is no run '{name}'.{nearest(name, groups)}")
+                message = f"{argument}: there is no run '{name}'.{nearest(name, groups)}"
+                raise UsageError(message, argument=argument, value=name)
         return {run: _number(by_run.get(run), argument) for run in groups}
     return dict.fromkeys(groups, _number(values, argument))
 
@@ -243,7 +258,9 @@ def _per_run(
 def _no_column(argument: str, column: str, table: pd.DataFrame) -> DataError:
     return DataError(
         f"{argument}: there is no column {column}; columns: {', '.join(map(str, table))}."
-        f"{nearest(column, map(str, table))}"
+        f"{nearest(column, map(str, table))}",
+        argument=argument,
+        column=column,
     )
 
 
@@ -257,9 +274,11 @@ def _number(value: Any, argument: str) -> Any:
     if argument == "first_step":
         if abs(number) < _MOST_STEPS and number == np.floor(number):
             return int(number)
-        raise UsageError(f"first_step is a whole number of steps, not {value!r}")
+        message = f"first_step is a whole number of steps, not {value!r}"
+        raise UsageError(message, argument=argument, value=value)
     if not 0 <= number < np.inf:
-        raise UsageError(f"{argument} is a sum of rates, ≥ 0, not {value!r}")
+        message = f"{argument} is a sum of rates, ≥ 0, not {value!r}"
+        raise UsageError(message, argument=argument, value=value)
     return number
 
 
@@ -270,7 +289,11 @@ def _phase(rows: pd.DataFrame, own: RunSchedule, run: str, source: str) -> Phase
     if len(phases) > 1:
         raise DataError(
             f"{source}: run {run} has rows of both phases, but its schedule has one; join them: "
-            "schedules.join(first, second), or first+second in one line"
+            "schedules.join(first, second), or first+second in one line",
+            file=source,
+            column="phase",
+            row=rows.index[rows["phase"] != phases[0]][0],
+            value=phases[1],
         )
     return phases[0]
 
@@ -291,9 +314,11 @@ def _batch(batch: Any, run: str, rows: pd.DataFrame, own: RunSchedule, location:
     for phase in (~late, late):
         distinct = np.unique(values[phase]) if phase.any() else np.ones(1)
         if len(distinct) > 1:
-            raise DataError(
+            raise location.error(
                 f"{location}: run {run}: {location.rows(rows.index[phase][:2])} …: "
-                f"{distinct[0]:g} and {distinct[1]:g} in one phase; a phase has one batch"
+                f"{distinct[0]:g} and {distinct[1]:g} in one phase; a phase has one batch",
+                rows.index[phase & (values == distinct[1])][0],
+                distinct[1],
             )
         both.append(distinct[0])
     return batch_of(both, False)
@@ -336,30 +361,36 @@ def _filled(
     again = np.flatnonzero(np.diff(steps) <= 0)
     if len(again):
         labels = rows.index[again[0] : again[0] + 2]
-        raise DataError(
+        raise location.error(
             f"{location}: run {run}: {location.rows(labels)}: step {steps[again[0] + 1]:.0f} after "
-            f"{steps[again[0]]:.0f}; a run logs one rate a step, in order: correct these rows"
+            f"{steps[again[0]]:.0f}; a run logs one rate a step, in order: correct these rows",
+            labels[1],
+            rows["lr"].iloc[again[0] + 1],
         )
     first = max(int(steps[0]) - 1, 0) if first is None else first
     if steps[0] > first + 1:
-        raise DataError(
+        raise location.error(
             f"{location}: run {run}: the rates of steps {first + 1} to {steps[0] - 1:.0f} are not "
-            f"logged; pass first_step={steps[0] - 1:.0f} and S1_before, or declare a schedule"
+            f"logged; pass first_step={steps[0] - 1:.0f} and S1_before, or declare a schedule",
+            rows.index[0],
         )
     gaps = np.flatnonzero(np.diff(steps) > 1)
     if len(gaps) and fill is None:
         low, high = steps[gaps[0]] + 1, steps[gaps[0] + 1] - 1
         more = f" and {len(gaps) - 1} more stretches" if len(gaps) > 1 else ""
         which = f"steps {low:.0f} to {high:.0f}" if high > low else f"step {low:.0f}"
-        raise DataError(
+        raise location.error(
             f"{location}: run {run}: no rate of {which}{more}; declare its schedule, "
             f"schedules={{'{run}': …}}, or pass fill='linear' (a line between) or fill='hold' "
-            "(the rate logged last)"
+            "(the rate logged last)",
+            rows.index[gaps[0]],
         )
     log = shapes.from_column(np.column_stack([steps, rows["lr"]]), fill=fill)
     before = first - int(steps[0]) + 1  # rates logged at steps up to `first`
     if before >= len(log):
-        raise DataError(f"{location}: run {run}: no rate is logged after step {first}")
+        raise location.error(
+            f"{location}: run {run}: no rate is logged after step {first}", rows.index[-1]
+        )
     initial = log.rates[before - 1] if before else log.initial_lr
     return first, Schedule(log.rates[before:], float(initial), None, f"log of {run}")
 
@@ -395,11 +426,13 @@ def compare_rates(
     if not bad.any():
         return
     at = int(np.argmax(bad))
-    raise DataError(
+    raise location.error(
         f"{location}: run {run}: {location.rows(labels[at : at + 1])}: step "
         f"{done[at] + own.first_step} logged rate {logged[at]:.6g}, its schedule has "
         f"{schedule.rates[done[at] - 1]:.6g} there ({int(bad.sum())} of {len(bad)} rows differ)"
-        f"{_likely_cause(schedule, done, logged, allowed)}"
+        f"{_likely_cause(schedule, done, logged, allowed)}",
+        labels[at],
+        logged[at],
     )
 
 

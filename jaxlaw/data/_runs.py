@@ -170,7 +170,9 @@ class Runs:
         active = weight > 0
         if not active.any():
             raise DataError(
-                f"{self.source}: all rows left have weight 0; give some a positive weight"
+                f"{self.source}: all rows left have weight 0; give some a positive weight",
+                file=self.source,
+                argument="weight",
             )
         for name in law.input_names:
             notes += _magnitude(columns[name], columns[name].raw[keep], active, labels)
@@ -421,7 +423,10 @@ def read_columns(
         if key not in wanted:
             raise UsageError(
                 f"{runs.source} takes the columns {', '.join(map(str, wanted))}, not '{key}'."
-                f"{nearest(str(key), wanted)}"
+                f"{nearest(str(key), wanted)}",
+                file=runs.source,
+                argument="columns",
+                value=key,
             )
     present, options = runs.table.columns, ["columns"] * (columns is not None)
     options += ["where"] * (where is not None)
@@ -454,21 +459,28 @@ def refuse_rows(
         values: (n,) values to show; those of the column if None.
     """
     if bad.any():
-        location = runs.location(column)
-        values = runs.table[column].to_numpy() if values is None else values
-        raise DataError(
-            f"{location}: {location.rows(runs.table.index[bad], values[bad])}: {remedy}"
+        location, labels = runs.location(column), runs.table.index[bad]
+        values = (runs.table[column].to_numpy() if values is None else values)[bad]
+        raise location.error(
+            f"{location}: {location.rows(labels, values)}: {remedy}", labels[0], values[0]
         )
 
 
 def _checked_corpus(corpus: Any, columns: Collection[Any], source: str) -> Corpus:
     if corpus not in ("general", "domain"):
         hint = nearest(str(corpus), ("general", "domain"))
-        raise UsageError(f"corpus is 'general' or 'domain', not {corpus!r}.{hint}")
+        raise UsageError(
+            f"corpus is 'general' or 'domain', not {corpus!r}.{hint}",
+            argument="corpus",
+            value=corpus,
+        )
     if not set(_SIDED) & {column for column in columns if isinstance(column, str)}:
         raise UsageError(
             f"{source}: corpus='{corpus}' chooses among {', '.join(_SIDED)}, and there is none of "
-            "them; map one, for example columns={'r_d': 'domain_share'}"
+            "them; map one, for example columns={'r_d': 'domain_share'}",
+            file=source,
+            argument="corpus",
+            value=corpus,
         )
     return corpus
 
@@ -499,14 +511,20 @@ def _check_canonical(
             else nearest(str(name), known)
         )
         raise UsageError(
-            f"{argument}: '{name}' is no name jaxlaw knows ({', '.join(known)}).{hint}"
+            f"{argument}: '{name}' is no name jaxlaw knows ({', '.join(known)}).{hint}",
+            argument=argument,
+            value=name,
         )
 
 
 def _mapping(columns: Mapping[str, Any] | None, table: Table) -> dict[str, Any]:
     """The checked mapping, canonical name → the user's column."""
     if columns is not None and not isinstance(columns, Mapping):
-        raise UsageError("columns is a dict, canonical name to column: {'N': 'n_params'}")
+        raise UsageError(
+            "columns is a dict, canonical name to column: {'N': 'n_params'}",
+            argument="columns",
+            value=columns,
+        )
     mapping, present = dict(columns or {}), table.frame.columns
     try:
         known = [name for names in _canonical_names() for name in names]
@@ -519,24 +537,37 @@ def _mapping(columns: Mapping[str, Any] | None, table: Table) -> dict[str, Any]:
             if column in by_column:
                 raise UsageError(
                     f"columns: column {column} is given for both {by_column[column]} and "
-                    f"{canonical}; give each its own column"
+                    f"{canonical}; give each its own column",
+                    argument="columns",
+                    file=table.source,
+                    column=column,
                 )
             by_column[column] = canonical
     except TypeError as error:
-        raise UsageError(f"columns: names must be plain names, not lists ({error})") from error
+        raise UsageError(
+            f"columns: names must be plain names, not lists ({error})",
+            argument="columns",
+            value=columns,
+        ) from error
     for plain, sides in SIDES.items():
         both = [side for side in sides if side in mapping]
         if plain in mapping and both:
             raise UsageError(
                 f"columns: {plain} and {both[0]} both say where {plain} comes from; map "
-                f"{plain} alone, or {sides[0]} and {sides[1]} with corpus="
+                f"{plain} alone, or {sides[0]} and {sides[1]} with corpus=",
+                argument="columns",
+                value=mapping,
             )
     return mapping
 
 
 def _units(units: Mapping[str, Any] | None) -> dict[str, float]:
     if units is not None and not isinstance(units, Mapping):
-        raise UsageError("units is a dict, canonical name to raw units per unit: {'N': 1e9}")
+        raise UsageError(
+            "units is a dict, canonical name to raw units per unit: {'N': 1e9}",
+            argument="units",
+            value=units,
+        )
     inputs, targets = _canonical_names()
     _check_canonical(units or {}, "units", [name for name in inputs if name not in targets])
     return {name: raw_units(name, unit) for name, unit in (units or {}).items()}
@@ -561,16 +592,24 @@ def _aligned(values: Any, table: Table, argument: str) -> np.ndarray:
     if isinstance(values, pd.Series) and table.word == "row" and not values.index.equals(index):
         raise UsageError(
             f"{argument}: the Series has another index than {table.source}; pass .to_numpy() if "
-            "it is in the order of the rows"
+            "it is in the order of the rows",
+            argument=argument,
+            value=values,
         )
     try:
         values = np.asarray(values)
     except ValueError as error:
-        raise UsageError(f"{argument}: give a column or one value per row ({error})") from error
+        raise UsageError(
+            f"{argument}: give a column or one value per row ({error})",
+            argument=argument,
+            value=values,
+        ) from error
     if values.shape != (len(index),):
         raise UsageError(
             f"{argument}: shape {values.shape}, but {table.source} has {len(index)} rows; give one "
-            "value per row of the source"
+            "value per row of the source",
+            argument=argument,
+            value=values,
         )
     return values
 
@@ -590,11 +629,18 @@ def _rows_to_keep(
     if keep.dtype == object and all(isinstance(value, (bool, np.bool_)) for value in keep):
         keep = keep.astype(bool)  # pandas' own booleans
     if keep.dtype != bool:
-        raise UsageError(f"where gives {keep.dtype}, not true or false; compare with a value")
+        raise UsageError(
+            f"where gives {keep.dtype}, not true or false; compare with a value",
+            argument="where",
+            value=where,
+        )
     if not keep.any():
         raise DataError(
             f"{table.source}: where{shown} keeps none of the {len(keep)} rows; columns: "
-            f"{', '.join(map(str, table.frame.columns))}; check the condition"
+            f"{', '.join(map(str, table.frame.columns))}; check the condition",
+            file=table.source,
+            argument="where",
+            value=where,
         )
     message = f"{table.source}: where{shown} keeps {int(keep.sum())} of {len(keep)} rows"
     return keep, (Note("filtered", "info", message),)
@@ -609,7 +655,11 @@ def _weights(weight: Any, table: Table, mapping: dict[str, Any], keep: np.ndarra
             raise DataError(
                 f"{table.source}: there is no column {weight} to weigh rows by; columns: "
                 f"{', '.join(map(str, frame.columns))}."
-                f"{nearest(weight, map(str, frame.columns))}"
+                f"{nearest(weight, map(str, frame.columns))}",
+                file=table.source,
+                column=weight,
+                argument="weight",
+                value=weight,
             )
         series = frame[column]
     else:
@@ -619,12 +669,14 @@ def _weights(weight: Any, table: Table, mapping: dict[str, Any], keep: np.ndarra
     bad = ~np.isfinite(weights) | (weights < 0)
     if bad.any():
         labels = frame.index.to_numpy()[keep][bad]
-        raise DataError(
+        raise location.error(
             f"{location}: weights negative, missing or infinite: "
-            f"{location.rows(labels, weights[bad])}; give numbers ≥ 0, 0 to leave a row out"
+            f"{location.rows(labels, weights[bad])}; give numbers ≥ 0, 0 to leave a row out",
+            labels[0],
+            weights[bad][0],
         )
     if not weights.any():
-        raise DataError(f"{location}: all weights are 0; give some row a positive weight")
+        raise location.error(f"{location}: all weights are 0; give some row a positive weight")
     return weights
 
 
@@ -670,13 +722,19 @@ def _for_corpus(runs: Runs, plain: str) -> tuple[str, bool]:
             raise UsageError(
                 f"{runs.source}: corpus='{runs.corpus}' is given, but column "
                 f"{runs.columns.get('r', 'r')} does not say whose share it is; map it as the "
-                "domain's, columns={'r_d': …}, or the general corpus's, columns={'r_g': …}"
+                "domain's, columns={'r_d': …}, or the general corpus's, columns={'r_g': …}",
+                file=runs.source,
+                column=runs.columns.get("r", "r"),
+                argument="corpus",
+                value=runs.corpus,
             )
         return plain, False
     if runs.corpus is None:
         raise UsageError(
             f"{runs.source}: {' and '.join(present)} need to know which corpus the loss is of; "
-            "pass corpus='general' or corpus='domain', or use runs.for_corpus('general')"
+            "pass corpus='general' or corpus='domain', or use runs.for_corpus('general')",
+            file=runs.source,
+            argument="corpus",
         )
     domain, general = sides
     own, other = (general, domain) if runs.corpus == "general" else (domain, general)
@@ -742,7 +800,9 @@ def _check_pretraining(runs: Runs, law: Law) -> None:
     raise DataError(
         f"{runs.source}: these curves are a continual phase alone (S1_pt is 0 throughout), and law "
         f"{law.name} needs the pre-training before it: give schedules of both phases "
-        f"(schedules.join(first, second), or first+second in one line){remedy}"
+        f"(schedules.join(first, second), or first+second in one line){remedy}",
+        file=runs.source,
+        column="S1_pt",
     )
 
 
@@ -753,12 +813,13 @@ def _valid_rows(runs: Runs, columns: dict[str, Column]) -> tuple[np.ndarray, lis
         DataError: there are others and they may not be dropped, or nothing else is left.
     """
     labels, parts = runs.table.index.to_numpy(), []
-    keep = np.ones(len(labels), bool)
+    keep, first = np.ones(len(labels), bool), None
     for column in columns.values():
         bad = column.invalid()
         if not bad.any():
             continue
         keep &= ~bad
+        first = first or (column.location, labels[bad][0], column.raw[bad][0])
         must = {"positive": "positive and finite", "nonnegative": "finite and not negative"}
         rows = column.location.rows(labels[bad], column.raw[bad])
         parts.append(
@@ -768,12 +829,17 @@ def _valid_rows(runs: Runs, columns: dict[str, Column]) -> tuple[np.ndarray, lis
     if not parts:
         return keep, []
     what = f"{runs.source}: {'; '.join(parts)}"
+    location, label, value = first
     if not keep.any():
-        raise DataError(f"{what}; no valid row is left, check the columns and where=…")
+        raise location.error(
+            f"{what}; no valid row is left, check the columns and where=…", label, value
+        )
     if not runs.drop_invalid:
-        raise DataError(
+        raise location.error(
             f"{what}; correct or remove these rows, or pass drop_invalid=True to drop them "
-            "and have them counted"
+            "and have them counted",
+            label,
+            value,
         )
     message = f"{int((~keep).sum())} of {len(keep)} rows dropped as invalid: {what}"
     return keep, [Note("dropped-invalid", "warning", message)]
@@ -813,9 +879,11 @@ def _magnitude(
     unit = _UNIT_WORDS.get(column.unit, f"units of {column.unit:g}")
     message = f"{column.location}, {row}: {raw[at]:g} read as {unit} is {values[at]:.3g} {what}"
     if outside and not low / slack <= typical <= high * slack:
-        raise DataError(
+        raise column.location.error(
             f"{message}, as is half of the column or more; that cannot be right "
-            f"({low:g} to {high:g} can); {_unit_remedy(column, middle)}"
+            f"({low:g} to {high:g} can); {_unit_remedy(column, middle)}",
+            labels[at],
+            raw[at],
         )
     if outside:
         message += f", outside {low:g} to {high:g}; the declared unit is taken as right"
@@ -851,7 +919,8 @@ def _enough_rows(count: int, free: tuple[str, ...], law: Law, runs: Runs) -> lis
         raise DataError(
             f"{runs.source}: {count} rows (of positive weight) cannot determine the "
             f"{len(free)} parameters of law {law.name} ({', '.join(free)}); add runs, fix "
-            "parameters or take a smaller law"
+            "parameters or take a smaller law",
+            file=runs.source,
         )
     if count >= _ROWS_EACH * len(free):
         return []

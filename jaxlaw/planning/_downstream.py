@@ -241,7 +241,14 @@ def _read_checkpoints(checkpoints: Any, columns: Mapping[str, str]) -> pd.DataFr
             f"{FEWEST} or more"
         )
     if table["Dp"].duplicated().any():
-        raise DataError("several checkpoints have the same Dp; give their mean score once")
+        again = table["Dp"][table["Dp"].duplicated()].iloc[0]
+        raise DataError(
+            "several checkpoints have the same Dp; give their mean score once",
+            file=runs.source,
+            row=runs.table.index[runs.table["Dp"] == again][1],
+            column=runs.columns["Dp"],
+            value=again,
+        )
     return table
 
 

@@ -32,11 +32,20 @@ def group_numbers(runs: Runs, observations: Observations, groups: Any) -> np.nda
     """
     frame = _labels(runs, observations, groups)
     if frame.isna().any(axis=None):
-        where = observations.rows[frame.isna().any(axis=1).to_numpy()][0]
-        raise DataError(f"{runs.source}, {runs.word} {where}: no group; give every row one")
+        empty = frame.isna().to_numpy()
+        first = int(empty.any(axis=1).argmax())
+        row = observations.rows[first]
+        raise DataError(
+            f"{runs.source}, {runs.word} {row}: no group; give every row one",
+            argument="groups",
+            file=runs.source,
+            row=row,
+            column=frame.columns[empty[first].argmax()],
+        )
     numbers = frame.groupby(list(frame.columns), sort=False).ngroup().to_numpy()
     if len(np.unique(numbers[observations.weight > 0])) < 2:
-        raise DataError(f"{runs.source}: all rows are in one group; resampling needs several")
+        message = f"{runs.source}: all rows are in one group; resampling needs several"
+        raise DataError(message, argument="groups", file=runs.source)
     return numbers
 
 
@@ -69,7 +78,8 @@ def _labels(runs: Runs, observations: Observations, groups: Any) -> pd.DataFrame
     try:
         labels = np.asarray(groups)
     except ValueError as error:
-        raise UsageError(f"groups: give one label for each row ({error})") from None
+        message = f"groups: give one label for each row ({error})"
+        raise UsageError(message, argument="groups", value=groups) from None
     return pd.DataFrame({"group": _of_observations(runs, observations, labels)})
 
 
@@ -97,7 +107,10 @@ def _column(runs: Runs, observations: Observations, name: str) -> np.ndarray:
     if name not in runs.table and name not in mine:
         raise UsageError(
             f"groups: {runs.source} has no column {name}; columns: {', '.join(mine)}."
-            f"{nearest(name, mine)}"
+            f"{nearest(name, mine)}",
+            argument="groups",
+            file=runs.source,
+            column=name,
         )
     column = runs.table[name if name in runs.table else mine[name]]
     return _of_observations(runs, observations, column.to_numpy())
@@ -108,6 +121,8 @@ def _of_observations(runs: Runs, observations: Observations, values: np.ndarray)
     if values.shape != (len(runs),):
         raise UsageError(
             f"groups: shape {values.shape}, but there are {len(runs)} runs; name columns, or give "
-            "one label for each run"
+            "one label for each run",
+            argument="groups",
+            value=values,
         )
     return values[observations.positions]

@@ -623,12 +623,15 @@ def _values_of(table: pd.DataFrame, name: str) -> np.ndarray:
     if name not in table.columns:
         shown = [str(column) for column in table.columns]
         raise DataError(
-            f"there is no column {name}; columns: {', '.join(shown)}.{nearest(name, shown)}"
+            f"there is no column {name}; columns: {', '.join(shown)}.{nearest(name, shown)}",
+            column=name,
         )
     series = table[name]
     if series.isna().any():
-        rows = name_rows("row", table.index[series.isna()])
-        raise DataError(f"column {name} is empty in {rows}; fill it or leave these rows out")
+        empty = table.index[series.isna()]
+        rows = name_rows("row", empty)
+        message = f"column {name} is empty in {rows}; fill it or leave these rows out"
+        raise DataError(message, row=empty[0], column=name)
     values = series.to_numpy()
     if values.dtype.kind != "f":
         return values
@@ -639,7 +642,8 @@ def _values_of(table: pd.DataFrame, name: str) -> np.ndarray:
 def _numbers_of(table: pd.DataFrame, name: str) -> np.ndarray:
     values = _values_of(table, name)
     if values.dtype.kind not in "iuf":
-        raise DataError(f"column {name} is no column of numbers, and has no order")
+        message = f"column {name} is no column of numbers, and has no order"
+        raise DataError(message, column=name)
     return values.astype(float)
 
 

@@ -64,13 +64,15 @@ def read_format(source: Any, name: str) -> Table:
         DataError: not a file of this format; names the file, the key and what was expected.
     """
     if name not in FORMATS:
-        raise UsageError(f"there is no format '{name}'; formats: {', '.join(FORMATS)}."
-                         f"{nearest(str(name), FORMATS)}")  # fmt: skip
+        hint = nearest(str(name), FORMATS)
+        message = f"there is no format '{name}'; formats: {', '.join(FORMATS)}.{hint}"
+        raise UsageError(message, argument="format", value=name)
     patterns, reader = FORMATS[name]
     sources = source if isinstance(source, list | tuple) else [source]
     for path in sources:
         if not isinstance(path, str | os.PathLike) or str(path) == "-":
-            raise UsageError(f"format '{name}' reads files and folders, not {path!r}")
+            message = f"format '{name}' reads files and folders, not {path!r}"
+            raise UsageError(message, argument="source", value=path)
     files = [file for path in sources for file in _files(Path(path), name, patterns)]
     frame = reader(files)
     label = os.fspath(sources[0]) if len(sources) == 1 else f"{len(sources)} files"
@@ -81,12 +83,13 @@ def read_format(source: Any, name: str) -> Table:
 def _files(path: Path, name: str, patterns: tuple[str, ...]) -> list[Path]:
     if not path.is_dir():
         if not path.exists():
-            raise UsageError(f"there is no file {path}.{nearest_file(path)}")
+            raise UsageError(f"there is no file {path}.{nearest_file(path)}", file=path)
         return [path]
     for pattern in patterns:
         if files := sorted(path.rglob(pattern)):
             return files
-    raise DataError(f"{path}: no file of format '{name}' in it; expected {' or '.join(patterns)}")
+    message = f"{path}: no file of format '{name}' in it; expected {' or '.join(patterns)}"
+    raise DataError(message, file=path, argument="format", value=name)
 
 
 def read_json(path: Path, key: str, kind: type) -> dict[str, Any]:
@@ -98,11 +101,11 @@ def read_json(path: Path, key: str, kind: type) -> dict[str, Any]:
     try:
         record = json.loads(path.read_text("utf-8"))
     except (OSError, ValueError, RecursionError) as error:
-        raise DataError(f"{path} is not a JSON file: {error}") from None
+        raise DataError(f"{path} is not a JSON file: {error}", file=path) from None
     value = record.get(key) if isinstance(record, dict) else None
     if not isinstance(value, kind):
         what = {list: "a list", dict: "an object"}[kind]
-        raise DataError(f"{path}: key '{key}' should hold {what}, and does not")
+        raise DataError(f"{path}: key '{key}' should hold {what}, and does not", file=path)
     return record
 
 
@@ -185,9 +188,12 @@ def joined(logs: Iterable[Log], keys: tuple[str, ...] = ("step",)) -> pd.DataFra
     if not set(keys) <= set(frame):
         return frame
     if "step" in keys and frame["step"].isna().any():
+        without = files[int(frame["step"].isna().argmax())]
         raise DataError(
-            f"{files[int(frame['step'].isna().argmax())]}: it has rows without a step, which "
-            "cannot be joined to logs of steps; read this file by itself"
+            f"{without}: it has rows without a step, which cannot be joined to logs of steps; read "
+            "this file by itself",
+            file=without,
+            column="step",
         )
     by = ["run", *keys]
     again = frame.duplicated(by, keep=False)
@@ -240,7 +246,11 @@ def _refuse_differences(frame: pd.DataFrame, by: list[str], files: list[Path]) -
         raise DataError(
             f"{what} {where}, and they differ: {column} is {known.loc[first, column]} and "
             f"{known.loc[second, column]}; keep different runs in folders of their own, or pass a "
-            "list of the files that count"
+            "list of the files that count",
+            file=here,
+            row=where,
+            column=column,
+            value=known.loc[first, column],
         )
 
 
@@ -253,26 +263,31 @@ def with_values(table: Table, values: Mapping[str, Any] | None) -> Table:
     frame = table.frame
     for name, value in (values or {}).items():
         if name in frame:
-            raise UsageError(f"values: {table.source} has a column '{name}' of its own")
+            message = f"values: {table.source} has a column '{name}' of its own"
+            raise UsageError(message, argument="values", file=table.source, column=name)
         if isinstance(value, Mapping):
             frame = frame.assign(**{name: _of_runs(name, value, table)})
             continue
         try:
             frame = frame.assign(**{name: float(value)})
         except (TypeError, ValueError):
-            raise UsageError(f"values: {name} is {value!r}; give a number") from None
+            message = f"values: {name} is {value!r}; give a number"
+            raise UsageError(message, argument="values", value=value) from None
     return Table(frame, table.source, table.word)
 
 
 def _of_runs(name: str, values: Mapping[str, Any], table: Table) -> list[float]:
     if "run" not in table.frame:
-        raise UsageError(f"values: {name} is given by run, and there is no column run")
+        message = f"values: {name} is given by run, and there is no column run"
+        raise UsageError(message, argument="values", file=table.source, column="run")
     runs = table.frame["run"].astype(str)
     by_run = {str(run): value for run, value in values.items()}
     for run in by_run:
         if run not in set(runs):
-            raise UsageError(f"values: there is no run '{run}'.{nearest(run, set(runs))}")
+            message = f"values: there is no run '{run}'.{nearest(run, set(runs))}"
+            raise UsageError(message, argument="values", value=run)
     for run in runs:
         if run not in by_run:
-            raise UsageError(f"values: run '{run}' has no {name}; give every run one")
+            message = f"values: run '{run}' has no {name}; give every run one"
+            raise UsageError(message, argument="values", value=run)
     return [float(by_run[run]) for run in runs]

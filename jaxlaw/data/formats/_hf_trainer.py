@@ -32,7 +32,8 @@ def read_trainer_states(paths: list[Path]) -> pd.DataFrame:
             empty[folder.parts] = path
     for run, path in empty.items():
         if run not in {log.run for log in logs}:
-            raise DataError(f"{path}: key 'log_history' has no entry with a loss: nothing logged")
+            message = f"{path}: key 'log_history' has no entry with a loss: nothing logged"
+            raise DataError(message, file=path)
     return joined(logs)
 
 
@@ -45,5 +46,8 @@ def _check_steps(path: Path, history: list[Any]) -> None:
     for entry in history:
         if not isinstance(entry, dict) or not isinstance(entry.get("step"), int):
             raise DataError(
-                f"{path}: an entry of 'log_history' should have a key 'step': {entry!r}"
+                f"{path}: an entry of 'log_history' should have a key 'step': {entry!r}",
+                file=path,
+                column="step",
+                value=entry,
             )

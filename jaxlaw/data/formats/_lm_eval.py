@@ -25,12 +25,13 @@ def read_results(paths: list[Path]) -> pd.DataFrame:
         shots, model, rows = _object(path, record, "n-shot"), _model(path, record), []
         for task, metrics in record["results"].items():
             if not isinstance(metrics, dict):
-                raise DataError(f"{path}: key 'results.{task}' should hold its metrics by name")
+                message = f"{path}: key 'results.{task}' should hold its metrics by name"
+                raise DataError(message, file=path, row=task)
             rows.append({**model, "task": task, "n_shot": shots.get(task), **_metrics(metrics)})
         if rows:
             files.append((path, model, pd.DataFrame(rows)))
     if not files:
-        raise DataError(f"{paths[0]}: key 'results' names no task")
+        raise DataError(f"{paths[0]}: key 'results' names no task", file=paths[0])
     arguments: dict[Any, set[Any]] = {}
     for _, model, _ in files:
         arguments.setdefault(model["run"], set()).add(model["model_args"])
@@ -56,7 +57,7 @@ def _as_folder(name: str | None) -> str | None:
 def _object(path: Path, record: dict[str, Any], key: str) -> dict[str, Any]:
     value = record.get(key)
     if not isinstance(value, dict | None):
-        raise DataError(f"{path}: key '{key}' should hold an object, and does not")
+        raise DataError(f"{path}: key '{key}' should hold an object, and does not", file=path)
     return value or {}
 
 

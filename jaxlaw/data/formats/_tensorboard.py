@@ -28,7 +28,8 @@ def read_scalars(paths: list[Path]) -> pd.DataFrame:
     for folder in dict.fromkeys(path.parent for path in events):
         logs += _scalars([path for path in events if path.parent == folder])
     if not logs:
-        raise DataError(f"{paths[0]}: its events hold no scalars: log a loss with add_scalar")
+        message = f"{paths[0]}: its events hold no scalars: log a loss with add_scalar"
+        raise DataError(message, file=paths[0])
     return joined(logs)
 
 
@@ -62,7 +63,8 @@ def _by_tag(file: Path) -> dict[str, list[tuple[int, float]]]:
     except ModuleNotFoundError:
         raise UsageError(
             f"{file}: event files need tensorboard: pip install tensorboard, or download the "
-            "scalars as CSV from its page"
+            "scalars as CSV from its page",
+            file=file,
         ) from None
     log = EventAccumulator(str(file), size_guidance={"scalars": 0, "tensors": 0}).Reload()
     scalars = {
@@ -80,7 +82,8 @@ def _downloaded(path: Path) -> Log:
     if list(frame.columns) != _CSV:
         raise DataError(
             f"{path}: no scalars of TensorBoard: expected columns {', '.join(_CSV)}, not "
-            f"{', '.join(map(str, frame.columns))}"
+            f"{', '.join(map(str, frame.columns))}",
+            file=path,
         )
     named = re.fullmatch(r"run-(.+)-tag-(.+)", path.stem)
     run, tag = named.groups() if named else (path.stem, "value")

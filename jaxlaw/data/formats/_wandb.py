@@ -37,12 +37,15 @@ def read_exports(paths: list[Path]) -> pd.DataFrame:
         else:
             raise DataError(
                 f"{path}: no export of Weights & Biases: expected columns 'run - metric' (a "
-                f"chart), '_step' (a history) or 'Name' (the table of runs), not {', '.join(names)}"
+                "chart), '_step' (a history) or 'Name' (the table of runs), not "
+                f"{', '.join(names)}",
+                file=path,
             )
     if tables and logs:
         raise DataError(
             f"{next(iter(tables))} is a table of runs, and {logs[0].file} logs steps; read one of "
-            "them at a time"
+            "them at a time",
+            file=next(iter(tables)),
         )
     return pd.concat(tables.values(), ignore_index=True) if tables else joined(logs)
 
