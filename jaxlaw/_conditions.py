@@ -329,5 +329,7 @@ class _Parser:
         raise UsageError(
             f"where: {shown!r} is no condition on {self.source}: at position {at}, {what}"
             f"{'' if what.endswith('?') else ';'} columns: {', '.join(self.columns)}; write for "
-            f'example "{EXAMPLE}"'
+            f'example "{EXAMPLE}"',
+            argument="where",
+            value=self.text,
         )

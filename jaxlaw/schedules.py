@@ -155,7 +155,11 @@ def inverse_sqrt(peak: float, steps: StepCount, offset: float) -> Schedule:
     """
     peak = _rate("peak", peak)
     if not 0 < offset < math.inf:
-        raise UsageError(f"offset is {offset}; it must be above 0, such as the warm-up's steps")
+        raise UsageError(
+            f"offset is {offset}; it must be above 0, such as the warm-up's steps",
+            argument="offset",
+            value=offset,
+        )
     return _schedule("inverse_sqrt", lambda t: peak * np.sqrt(offset / (offset + t)), steps)
 
 
@@ -202,7 +206,7 @@ def wsd(
     peak, final, steps = _rate("peak", peak), _rate("final", final), _whole_number("steps", steps)
     if not 0 <= decay <= 1:
         raise UsageError(f"decay is the share of the steps, in [0, 1], not {decay}; for a number "
-                         "of steps use decay_steps")  # fmt: skip
+                         "of steps use decay_steps", argument="decay", value=decay)  # fmt: skip
     if shape not in _DECAYS:
         raise UsageError(f"no decay {shape!r}; use {', '.join(_DECAYS)}.{nearest(shape, _DECAYS)}")
     if shape == "exponential" and not (final > 0 and peak > 0):
@@ -366,7 +370,9 @@ def from_column(
     elif fill in ("linear", None):
         filled = np.interp(every, at, rates)
     else:
-        raise UsageError(f"fill must be 'hold' or 'linear', not {fill!r}")
+        raise UsageError(
+            f"fill must be 'hold' or 'linear', not {fill!r}", argument="fill", value=fill
+        )
     return Schedule(filled, float(rates[0]), None, source)
 
 

@@ -25,6 +25,8 @@ OPTIONS = {
     "budget": "--budget",
     "at": "--at",
     "drop_invalid": "--drop-invalid",
+    "no_base": "--no-base",
+    "schedules": "--schedules",
 }
 
 
@@ -43,7 +45,8 @@ OPTIONS = {
         ("needs inputs={'r': …}", "needs --input r=…"),
         ("give predict=, or more", "give --at, or more"),
         ("pass drop_invalid=True", "pass --drop-invalid"),
-        ("first_step counts them", "--first-step counts them"),
+        ("or fixed={} to fit all", "or --no-base to fit all"),
+        ("pass schedules={'a': 'cosine:…'}", "pass --schedules FILE (name and line of each)"),
         # What is no option of this command stays, and so does what only looks like one.
         ("gtol=1e-9", "gtol=1e-9"),
         ("the first fit", "the first fit"),
@@ -56,6 +59,13 @@ def test_what_python_calls_an_argument_is_an_option(message, said):
 def test_the_argument_that_an_error_carries_is_named_by_its_option():
     error = UsageError("fit: n_starts is 0; it must be 1 or more", argument="n_starts", value=0)
     assert in_options(error, OPTIONS) == "--n-starts is 0; it must be 1 or more"
+    error = UsageError("first_step is a whole number", argument="first_step", value=0.5)
+    assert in_options(error, OPTIONS) == "--first-step is a whole number"
+    error = UsageError("weights: give one for each row", argument="weights")
+    assert in_options(error, OPTIONS) == "--weight: give one for each row"
+    # An error of something else that only looks like it begins with the argument.
+    error = UsageError("runs.csv: where is the loss?", argument="where")
+    assert in_options(error, OPTIONS) == "runs.csv: where is the loss?"
     error = UsageError("fit: fixed['E'] is 'x'; it must be a number", argument="fixed", value="x")
     assert in_options(error, OPTIONS) == "--fix['E'] is 'x'; it must be a number"
     unknown = UsageError("fit: N is 'x'; it must be a number", argument="N", value="x")

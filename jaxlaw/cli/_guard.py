@@ -107,18 +107,16 @@ _OPTIONS = {
     "computes": "compute",
     "area_options": "decay",
 }
-_SAYINGS = (
-    ("read the table with jl.read_curves", "add --schedules"),
-    ("read the table with jl.read_loss_curves", "add --schedules"),
-    ("pass base=fit of law chinchilla, or fixed={}", "pass --base, or --no-base"),
-    (
-        "Import the module that defines it first",
-        "Give the file that defines it: --law-file FILE.py",
-    ),
-)
+# What stands for an empty dict.
+_EMPTY = {"fixed": "no_base"}
+# What stands for a dict, where the option does not take NAME=VALUE.
+_DICTS = {"--schedules": "FILE (name and line of each)"}
+# What messages propose to pass, which they write as Python does: units={'N': 1e9}. It is the one
+# thing that is read out of a message; which argument is wrong, an error says itself.
 _CALL = re.compile(
     r"""\b(?P<name>\w+)=                             # an argument, and what it is to be:
-    (?:\{'(?P<key>[^']*)':\ '?(?P<item>[^'}]*)'?\}  # a dict of one item,
+    (?:\{(?P<empty>)\}                              # an empty dict,
+    |\{'(?P<key>[^']*)':\ '?(?P<item>[^'}]*)'?\}    # a dict of one item,
     |'(?P<text>[^']*)'                             # text,
     |\((?P<many>[\d., ]+)\)                        # numbers,
     |(?P<flag>True)\b                              # a flag,
@@ -151,13 +149,16 @@ def in_options(error: JaxlawError, options: dict[str, str]) -> str:
                 return options[known]
         return None
 
-    def call(found: re.Match[str]) -> str:
-        name, parts = option(found["name"]), found.groupdict()
+    def proposal(match: re.Match[str]) -> str:
+        name, parts = option(match["name"]), match.groupdict()
+        if parts["empty"] is not None:
+            return options.get(_EMPTY.get(match["name"], ""), match[0])
         if name is None:
-            return found[0]
+            return match[0]
         if parts["key"] is not None:
             key, item = parts["key"], parts["item"]
-            return f"{name} {item}" if name == "--decay" else f"{name} {key}={item}"
+            whole = f"{item}" if name == "--decay" else f"{key}={item}"
+            return f"{name} {_DICTS.get(name, whole)}"
         if parts["many"]:
             return f"{name} {parts['many'].replace(' ', '')}"
         text = parts["text"] or parts["number"]
@@ -166,16 +167,17 @@ def in_options(error: JaxlawError, options: dict[str, str]) -> str:
         return f'{name} "{text}"' if " " in text else f"{name} {text}"
 
     message = str(error)
-    for said, meant in _SAYINGS:
-        message = message.replace(said, meant)
-    message = re.sub(r"schedules=\{[^}]*\}", "--schedules FILE (name and line of each)", message)
     if error.argument and (name := option(error.argument)):
-        message = re.sub(rf"^\w+: (a name in )?{error.argument}\b", rf"\1{name}", message)
-    message = _CALL.sub(call, message)
-    if lead := re.match(r"(\w+): ", message):
-        message = message.replace(lead[1], option(lead[1]) or lead[1], 1)
-    # Names that are no words, such as first_step, can only mean the argument.
-    for name, flag in options.items():
-        if name and "_" in name:
-            message = re.sub(rf"(?<![\w-]){name}\b", flag, message, flags=re.IGNORECASE)
-    return re.sub(r"\bjl\.(identifiability)\b", r"jaxlaw \1", message)
+        message = _with_option(message, error.argument, name)
+    return _CALL.sub(proposal, message)
+
+
+def _with_option(message: str, argument: str, option: str) -> str:
+    """A message that begins with the argument, or with the function that takes it."""
+    function, _, rest = message.partition(": ")
+    for text in (message, rest if function.isidentifier() else ""):
+        for lead in ("a name in ", ""):
+            head, begins, tail = text.partition(lead + argument)
+            if begins and not head and not tail[:1].isidentifier():
+                return lead + option + tail
+    return message

@@ -183,7 +183,7 @@ def missing_column(
     likely = _likely(name, texts)
     hint = nearest(str(column), texts)
     if name in _OF_SCHEDULES:
-        hint = " It is computed from the learning rates: read the table with jl.read_loss_curves."
+        hint = " It is computed from learning rates: give them as jl.read_loss_curves(schedules=)."
     elif likely and mappable:
         hint += f" Perhaps columns={{'{name}': '{likely}'}}."
     elif not hint and mappable:

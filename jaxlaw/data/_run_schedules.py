@@ -173,7 +173,7 @@ def run_schedules_of(
         if befores[run] is None and own.first_step > 0:
             raise UsageError(
                 f"{location.source}: run {run}: its schedule begins after step {own.first_step}; "
-                "pass S1_before, the sum of the rates up to there (about peak × steps / 2 for a "
+                "pass S1_before=, the sum of the rates up to there (about peak × steps / 2 for a "
                 "linear warm-up)",
                 file=location.source,
                 argument="S1_before",
@@ -371,7 +371,7 @@ def _filled(
     if steps[0] > first + 1:
         raise location.error(
             f"{location}: run {run}: the rates of steps {first + 1} to {steps[0] - 1:.0f} are not "
-            f"logged; pass first_step={steps[0] - 1:.0f} and S1_before, or declare a schedule",
+            f"logged; pass first_step={steps[0] - 1:.0f} and S1_before=, or declare a schedule",
             rows.index[0],
         )
     gaps = np.flatnonzero(np.diff(steps) > 1)
@@ -444,7 +444,7 @@ def _likely_cause(schedule: Schedule, done: np.ndarray, logged: np.ndarray, allo
         if (np.abs(logged - moved) <= allowed).all():
             return (
                 f"; they agree one step {'later' if shift > 0 else 'earlier'}: the log counts from "
-                f"another step, pass first_step one {'lower' if shift > 0 else 'higher'}"
+                f"another step, pass a first_step= one {'lower' if shift > 0 else 'higher'}"
             )
     known = declared[done - 1]
     factor = float(np.median(logged[known > 0] / known[known > 0])) if (known > 0).any() else 1.0

@@ -78,7 +78,9 @@ def evaluation_steps(
         if not (value >= 1 and value == int(value)):
             raise UsageError(f"{name} is a whole number, 1 or more, not {value}")
     if rate is not None and (method != "M4" or not rate >= 0):
-        raise UsageError(f"rate is λ ≥ 0 of method M4, not {rate} of {method}")
+        raise UsageError(
+            f"rate is λ ≥ 0 of method M4, not {rate} of {method}", argument="rate", value=rate
+        )
     count = int(steps // every)
     if not 1 <= count <= _LARGEST:
         raise UsageError(

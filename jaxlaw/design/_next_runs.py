@@ -139,15 +139,19 @@ def next_runs(
 
 def _check(criterion: str, predict: Any, n: int | None, budget: float | None) -> None:
     if criterion not in ("c", "D"):
-        raise UsageError(f"criterion is 'c' (of a prediction) or 'D' (of all), not {criterion!r}")
+        raise UsageError(
+            f"criterion is 'c' (of a prediction) or 'D' (of all), not {criterion!r}",
+            argument="criterion",
+            value=criterion,
+        )
     if criterion == "c" and predict is None:
         raise UsageError("criterion 'c' needs predict=: inputs of the prediction that matters")
     if n is None and budget is None:
         raise UsageError("say how many runs to choose (n=) or what they may cost (budget=)")
     if n is not None and not (n >= 1 and n == int(n)):
-        raise UsageError(f"n is a whole number, 1 or more, not {n}")
+        raise UsageError(f"n is a whole number, 1 or more, not {n}", argument="n", value=n)
     if budget is not None and not budget > 0:
-        raise UsageError(f"budget must be positive, not {budget}")
+        raise UsageError(f"budget must be positive, not {budget}", argument="budget", value=budget)
 
 
 def _grouped(
@@ -170,12 +174,16 @@ def _frame(candidates: Any) -> pd.DataFrame:
     if not isinstance(candidates, pd.DataFrame | Mapping):
         raise UsageError(
             "candidates are a DataFrame or a dict of inputs, a value for each candidate, not "
-            f"{type(candidates).__name__}"
+            f"{type(candidates).__name__}",
+            argument="candidates",
+            value=candidates,
         )
     try:
         frame = pd.DataFrame(candidates).reset_index(drop=True)
     except (TypeError, ValueError) as error:
-        raise UsageError(f"candidates are no table: {error}") from None
+        raise UsageError(
+            f"candidates are no table: {error}", argument="candidates", value=candidates
+        ) from None
     if not len(frame):
         raise UsageError("there are no candidates")
     if not frame.columns.is_unique:
@@ -194,7 +202,11 @@ def _costs(frame: pd.DataFrame, cost: Any) -> np.ndarray:
     except (TypeError, ValueError, OverflowError):
         each = np.zeros(0)
     if each.shape != (len(frame),) or not (np.isfinite(each) & (each > 0)).all():
-        raise UsageError(f"cost needs {len(frame)} positive numbers, one a candidate")
+        raise UsageError(
+            f"cost needs {len(frame)} positive numbers, one a candidate",
+            argument="cost",
+            value=cost,
+        )
     return each
 
 

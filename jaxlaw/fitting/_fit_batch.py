@@ -145,7 +145,11 @@ def _starts(problem: FitProblem, starts: Any) -> Array:
     law, kind = problem.law, problem.data.target.dtype
     sampled = isinstance(starts, int | np.integer)
     if sampled and not 1 <= starts <= _MOST_STARTS:
-        raise UsageError(f"starts is a number from 1 to {_MOST_STARTS}, not {starts}")
+        raise UsageError(
+            f"starts is a number from 1 to {_MOST_STARTS}, not {starts}",
+            argument="starts",
+            value=starts,
+        )
     rows = sobol(law, int(starts), 0) if sampled else jnp.atleast_2d(as_array("starts", starts))
     columns = jnp.moveaxis(jnp.asarray(rows, kind), -1, 0)
     if len(columns) != len(law.parameters):

@@ -79,7 +79,11 @@ def fit_decay(
 
     low, high = map(float, decays)
     if not 0 < low < high < 1:
-        raise UsageError(f"decays are the lowest and highest λ, within (0, 1), not {decays}")
+        raise UsageError(
+            f"decays are the lowest and highest λ, within (0, 1), not {decays}",
+            argument="decays",
+            value=decays,
+        )
     tried: dict[float, Fit] = {}
 
     def objective(x: float) -> float:

@@ -70,7 +70,11 @@ def observed_shift(
         raise UsageError("observed_shift takes what jl.read_loss_curves returns; as the hidden "
                          "curve that or a fit")  # fmt: skip
     if not isinstance(pairs, Mapping | None):
-        raise UsageError("pairs is a dict, continual run → run of the hidden curves")
+        raise UsageError(
+            "pairs is a dict, continual run → run of the hidden curves",
+            argument="pairs",
+            value=pairs,
+        )
     for run, followed in continual.run_schedules.items():
         if followed.schedule.boundary is None:
             raise UsageError(

@@ -91,16 +91,32 @@ class FitOptions:
         self._check_parameters(law)
         if self.residuals not in (None, "log", "linear"):
             hint = nearest(str(self.residuals), ("log", "linear"))
-            raise UsageError(f"residuals is 'log' or 'linear', not {self.residuals!r}.{hint}")
+            raise UsageError(
+                f"residuals is 'log' or 'linear', not {self.residuals!r}.{hint}",
+                argument="residuals",
+                value=self.residuals,
+            )
         if self.delta is not None and not self.delta > 1e-100:  # its square must not vanish
-            raise UsageError(f"delta must be positive, not {self.delta}")
+            raise UsageError(
+                f"delta must be positive, not {self.delta}", argument="delta", value=self.delta
+            )
         if not self.asymmetry > 0:
-            raise UsageError(f"asymmetry must be positive, not {self.asymmetry}")
+            raise UsageError(
+                f"asymmetry must be positive, not {self.asymmetry}",
+                argument="asymmetry",
+                value=self.asymmetry,
+            )
         if self.n_starts < 1:
-            raise UsageError(f"n_starts must be at least 1, not {self.n_starts}")
+            raise UsageError(
+                f"n_starts must be at least 1, not {self.n_starts}",
+                argument="n_starts",
+                value=self.n_starts,
+            )
         if self.n_local is not None and self.n_local is not False and self.n_local < 1:
             raise UsageError(
-                f"n_local must be at least 1, or False to solve all, not {self.n_local}"
+                f"n_local must be at least 1, or False to solve all, not {self.n_local}",
+                argument="n_local",
+                value=self.n_local,
             )
         if self.solver not in SOLVERS:
             raise UsageError(
@@ -182,11 +198,16 @@ def _with_base(
         if law.from_base and fixed is None:
             raise UsageError(
                 f"law {law.name} takes {', '.join(law.from_base)} from a from-scratch fit: pass "
-                "base=fit of law chinchilla, or fixed={} to fit all its parameters"
+                "base=, a fit of law chinchilla, or fixed={} to fit all its parameters",
+                argument="base",
             )
         return fixed or {}
     if not isinstance(base, FittedLaw | Mapping):
-        raise UsageError(f"base is a {type(base).__name__}; it must be a Fit or a dict")
+        raise UsageError(
+            f"base is a {type(base).__name__}; it must be a Fit or a dict",
+            argument="base",
+            value=base,
+        )
     params = base.params if isinstance(base, FittedLaw) else base
     missing = [name for name in law.from_base if name not in params]
     if missing or not law.from_base:

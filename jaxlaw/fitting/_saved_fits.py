@@ -76,7 +76,11 @@ def from_dict(record: Any, source: str = "record") -> FittedLaw:
         constraint = read(record["constraint"], str | None, "constraint")
         law = laws.get(read(record["law"], str, "law"), constraint)
     except UsageError as error:
-        raise UsageError(f"{source}: {error} Import the module that defines it first.") from None
+        raise UsageError(
+            f"{source}: {error} Import the module that defines it first; a command runs it by "
+            "--law-file FILE.py.",
+            file=source,
+        ) from None
     except TypeError as error:
         raise DataError(f"{source} is not a whole jaxlaw fit: {error}") from None
     with records.whole(source, "fit"):

@@ -140,7 +140,9 @@ def _losses_of(
             that is missing or unknown.
     """
     if not isinstance(run, ContinualRun):
-        raise UsageError(f"run is a ContinualRun, not {type(run).__name__}")
+        raise UsageError(
+            f"run is a ContinualRun, not {type(run).__name__}", argument="run", value=run
+        )
     inputs, each = inputs or {}, sources(*fits)
     for source in each:
         _check_law(source.law, run)
@@ -490,7 +492,11 @@ def _optimised(
     if weights.ndim != 1 or not len(weights) or not ((weights >= 0) & (weights <= 1)).all():
         raise UsageError(f"λ1 is {weights.tolist()}; it lies in [0, 1], and λ2 is 1 − λ1")
     if minimise not in ("losses", "changes"):
-        raise UsageError(f"minimise is 'losses' or 'changes', not '{minimise}'")
+        raise UsageError(
+            f"minimise is 'losses' or 'changes', not '{minimise}'",
+            argument="minimise",
+            value=minimise,
+        )
 
     fixed = {name: value for name, value in run.settings.items() if name not in names}
     side = np.linspace(0, 1, _POINTS[len(names)])

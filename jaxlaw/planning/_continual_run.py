@@ -105,7 +105,11 @@ class ContinualRun:
             if not 0 <= value <= 1:
                 raise UsageError(f"{name} is {value}; it is a share, in [0, 1]")
         if not (math.isfinite(self.start) and self.start >= 0):
-            raise UsageError(f"start is {self.start}; a learning rate is finite, not negative")
+            raise UsageError(
+                f"start is {self.start}; a learning rate is finite, not negative",
+                argument="start",
+                value=self.start,
+            )
         if self.peak is None and self.pretraining is None:
             raise UsageError("give peak=: without a pre-training there is no rate to go on from")
         if self.peak is None and self.warmup:

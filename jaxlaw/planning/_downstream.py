@@ -181,15 +181,27 @@ def pretraining_value(
         if value is not None:
             checked_number(name, value, "positive" if name == "target" else "nonnegative")
     if not noise < 1:
-        raise UsageError(f"noise is {noise:g}; it must be a share of the highest score, below 1")
+        raise UsageError(
+            f"noise is {noise:g}; it must be a share of the highest score, below 1",
+            argument="noise",
+            value=noise,
+        )
     if not shortfall >= 0:
-        raise UsageError(f"shortfall is {shortfall:g}; it must be 0 or more")
+        raise UsageError(
+            f"shortfall is {shortfall:g}; it must be 0 or more",
+            argument="shortfall",
+            value=shortfall,
+        )
     _check_resamples(n_resamples)
     table = _read_checkpoints(checkpoints, columns or {})
     last = float(table["Dp"].iloc[-1])
     at = checked_number("at", 2 * last if at is None else at)
     if at <= last:
-        raise UsageError(f"at is {at:g}; it must be more than the last checkpoint's {last:g}")
+        raise UsageError(
+            f"at is {at:g}; it must be more than the last checkpoint's {last:g}",
+            argument="at",
+            value=at,
+        )
 
     scores = table["score"].to_numpy()
     best, slack = float(scores.max()), noise * float(scores.max())

@@ -160,7 +160,11 @@ class InflectionRatio:
             if turn is not None and not np.isnan(turn):
                 break
         if not 0 < turn < 1:
-            raise UsageError(f"ratio is {turn}; it must be a share between 0 and 1")
+            raise UsageError(
+                f"ratio is {turn}; it must be a share between 0 and 1",
+                argument="ratio",
+                value=ratio,
+            )
         sides = [
             FittedLaw(
                 laws.built_in("dcpt"), params, notes=self.notes, units=self.units,
@@ -235,7 +239,9 @@ def inflection_ratio(
     if n_resamples < 2 or not 0 < level < 1:
         raise UsageError(f"n_resamples ≥ 2 and 0 < level < 1, not {n_resamples} and {level}")
     if resample not in ("points", "runs"):
-        raise UsageError(f"resample is 'points' or 'runs', not {resample!r}")
+        raise UsageError(
+            f"resample is 'points' or 'runs', not {resample!r}", argument="resample", value=resample
+        )
     seen = read_runs(runs).observations("dcpt")
     shares, law = seen.inputs["r"], laws.built_in("dcpt")
     notes, used = [*seen.notes], np.where(shares <= 0, 0.0, seen.weight)
@@ -383,7 +389,7 @@ def _comparison_point(
 ) -> dict[str, float]:
     at = dict(at or {})
     if others := sorted(set(at) - {"N", "D"}):
-        raise UsageError(f"at takes N and D, not {', '.join(others)}")
+        raise UsageError(f"at takes N and D, not {', '.join(others)}", argument="at", value=at)
     logs = {name: np.average(np.log(seen.inputs[name]), weights=used) for name in ("N", "D")}
     return {name: float(np.exp(log)) for name, log in logs.items()} | at
 

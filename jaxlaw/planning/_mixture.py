@@ -378,7 +378,11 @@ def optimal_domain_weights(
     values = np.array([float((weights or {}).get(name, 1.0)) for name in names])
     if set(weights or {}) - set(names) or not (values >= 0).all() or not values.any():
         hints = "".join(nearest(name, names) for name in set(weights or {}) - set(names))
-        raise UsageError(f"weights are for {', '.join(names)}; none negative, not all 0.{hints}")
+        raise UsageError(
+            f"weights are for {', '.join(names)}; none negative, not all 0.{hints}",
+            argument="weights",
+            value=weights,
+        )
     limit = np.inf if start is None else checked_number("start", start) * (1 + threshold)
     laws, params = (tuple(getattr(source, name) for source in every) for name in ("law", "params"))
     shares, losses = _best_shares(laws, len(names), params, values, limit, others)
@@ -464,7 +468,9 @@ def compare_replay(
     require_inputs(source, "D", "r")
     r = np.array([checked_number("r", share, "fraction") for share in shares])
     if r.size < 2 or not (r > 0).all():
-        raise UsageError(f"shares are two or more in (0, 1], not {list(shares)}")
+        raise UsageError(
+            f"shares are two or more in (0, 1], not {list(shares)}", argument="shares", value=shares
+        )
     others = law_inputs(source, inputs, ("D", "r"))
     low, high = _token_range(source, r, corpus_tokens)
     limits = tuple(math.log(tokens * source.units["D"]) for tokens in (low, high))

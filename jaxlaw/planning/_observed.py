@@ -75,7 +75,11 @@ def loss_envelope(
         raise DataError("no row has a finite loss and compute above 0")
     at = np.asarray(levels, float)
     if not (at.size and (at > 0).all() and np.isfinite(at).all()):
-        raise UsageError("levels are FLOPs above 0, or how many levels, 1 or more")
+        raise UsageError(
+            "levels are FLOPs above 0, or how many levels, 1 or more",
+            argument="levels",
+            value=levels,
+        )
     if at.ndim == 0:
         at = np.geomspace(table["C"].min(), table["C"].max(), int(at))
     runs = [part.sort_values("C") for _, part in table.groupby(by, sort=True)]

@@ -258,7 +258,7 @@ def optimal_schedule(
     targets = _targets(fit, weights, inputs, after)
     run = _run(steps, peak, floor, warmup, start, after, shortest_decay)
     if not (knots >= 2 and n_starts >= 1 and iterations >= 1):
-        raise UsageError("knots must be 2 or more, n_starts and iterations 1 or more")
+        raise UsageError("knots= must be 2 or more, n_starts= and iterations= 1 or more")
     options = counted_as(
         *_several(fit), decay=decay, carry_momentum=carry_momentum, count_warmup=count_warmup,
         epsilon=epsilon,
@@ -343,10 +343,18 @@ def _targets(fit: Any, weights: Any, inputs: Any, after: Schedule | None) -> tup
     if weights is None or len(weights) != len(fits):
         raise UsageError(f"{len(fits)} losses need weights, one each, such as weights=(0.3, 0.7)")
     if not (min(weights) >= 0 and math.isclose(sum(weights), 1.0, abs_tol=1e-9)):
-        raise UsageError(f"weights are {tuple(weights)}; none may be negative, and their sum is 1")
+        raise UsageError(
+            f"weights are {tuple(weights)}; none may be negative, and their sum is 1",
+            argument="weights",
+            value=weights,
+        )
     given = [inputs or {}] * len(fits) if inputs is None or isinstance(inputs, Mapping) else inputs
     if len(given) != len(fits):
-        raise UsageError(f"inputs are {len(given)} mappings for {len(fits)} losses; one for each")
+        raise UsageError(
+            f"inputs are {len(given)} mappings for {len(fits)} losses; one for each",
+            argument="inputs",
+            value=inputs,
+        )
     targets = []
     for source, values, weight in zip(fits, given, weights, strict=True):
         params = {name: float(rows[0]) for name, rows in source.params.items()}
@@ -386,18 +394,34 @@ def _run(
     after: Schedule | None, shortest_decay: int,
 ) -> _Run:  # fmt: skip
     if not (steps >= 1 and steps == int(steps)):
-        raise UsageError(f"steps is {steps}; it must be a whole number, 1 or more")
+        raise UsageError(
+            f"steps is {steps}; it must be a whole number, 1 or more", argument="steps", value=steps
+        )
     checked_number("peak", peak)
     if not 0 <= floor < peak:
-        raise UsageError(f"floor is {floor}; it must be 0 or more, and below the peak, {peak}")
+        raise UsageError(
+            f"floor is {floor}; it must be 0 or more, and below the peak, {peak}",
+            argument="floor",
+            value=floor,
+        )
     if not (0 <= warmup < steps and warmup == int(warmup)):
-        raise UsageError(f"warmup is {warmup}, but the run has {steps} steps; use 0 to {steps - 1}")
+        raise UsageError(
+            f"warmup is {warmup}, but the run has {steps} steps; use 0 to {steps - 1}",
+            argument="warmup",
+            value=warmup,
+        )
     if not (shortest_decay >= 1 and shortest_decay == int(shortest_decay)):
-        raise UsageError(f"shortest_decay is {shortest_decay}; it is a number of steps, 1 or more")
+        raise UsageError(
+            f"shortest_decay is {shortest_decay}; it is a number of steps, 1 or more",
+            argument="shortest_decay",
+            value=shortest_decay,
+        )
     if shortest_decay > _LONGEST * steps:  # such a fall never gets far
         raise UsageError(
             f"shortest_decay is {shortest_decay}, the run has {steps} steps; {_LONGEST} times as "
-            "many at most"
+            "many at most",
+            argument="shortest_decay",
+            value=shortest_decay,
         )
     if after is not None and after.boundary is not None:
         raise UsageError("after= has two phases already; give the pre-training alone")

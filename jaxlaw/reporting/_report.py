@@ -126,7 +126,9 @@ def report(
         if groups is not None and (runs is None or intervals is not None):
             raise UsageError(
                 "groups is about intervals from runs: give runs= and no intervals=; a bootstrap "
-                "or a covariance takes groups= itself"
+                "or a covariance takes groups= itself",
+                argument="groups",
+                value=groups,
             )
         if runs is None and reading:
             raise UsageError(f"{', '.join(reading)}: how to read runs, and there are none: runs=")
@@ -233,7 +235,11 @@ def _uncertainty(
 def _given_intervals(fit: FittedLaw, intervals: Any, level: float) -> _Uncertainty:
     if isinstance(intervals, pd.DataFrame):
         if missing := [name for name in ("parameter", *COLUMNS) if name not in intervals]:
-            raise UsageError(f"intervals: a table of them has no column '{missing[0]}'")
+            raise UsageError(
+                f"intervals: a table of them has no column '{missing[0]}'",
+                argument="intervals",
+                value=intervals,
+            )
         return _Uncertainty(intervals, "Intervals: as given.")
     draws = intervals if isinstance(intervals, SupportsDraws) else None
     if isinstance(intervals, Bootstrap | Covariance):
@@ -248,7 +254,9 @@ def _given_intervals(fit: FittedLaw, intervals: Any, level: float) -> _Uncertain
     else:
         raise UsageError(
             "intervals is a Bootstrap, a Covariance, the table of either, or draws, not "
-            f"{type(intervals).__name__}"
+            f"{type(intervals).__name__}",
+            argument="intervals",
+            value=intervals,
         )
     groups = getattr(intervals, "groups", None)  # draws need not know how they were made
     details = [f"rows in groups by {', '.join(groups)}"] if groups else []

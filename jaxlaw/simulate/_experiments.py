@@ -221,7 +221,7 @@ def continual_curves(noise: LogNoise = 0.002, seed: Seed = 0, every: int = 500) 
         (23, 64)
     """
     if every < 1:
-        raise UsageError(f"every is 1 step or more, not {every}")
+        raise UsageError(f"every is 1 step or more, not {every}", argument="every", value=every)
     log = _continual_log(every)
     shown, truths = log[["run", "schedule", "step", "replay"]], []
     shares = {"pt": log["replay"], "cpt": 1 - log["replay"]}

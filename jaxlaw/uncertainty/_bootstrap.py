@@ -434,10 +434,18 @@ def bootstrap(
 
 def _check(n_resamples: int, kind: str, groups: Any) -> None:
     if n_resamples < 2:
-        raise UsageError(f"n_resamples must be at least 2, not {n_resamples}")
+        raise UsageError(
+            f"n_resamples must be at least 2, not {n_resamples}",
+            argument="n_resamples",
+            value=n_resamples,
+        )
     if kind not in (kinds := ("case", "residual", "wild")):
         hint = nearest(str(kind), kinds)
-        raise UsageError(f"kind is 'case', 'residual' or 'wild', not {kind!r}.{hint}")
+        raise UsageError(
+            f"kind is 'case', 'residual' or 'wild', not {kind!r}.{hint}",
+            argument="kind",
+            value=kind,
+        )
     if kind == "residual" and groups is not None:
         raise UsageError(
             "residuals drawn one by one do not keep groups together: use kind='case' or 'wild'"

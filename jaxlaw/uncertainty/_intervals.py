@@ -99,7 +99,11 @@ def interval_of(
     """
     if method not in get_args(Method):
         hint = nearest(str(method), get_args(Method))
-        raise UsageError(f"method is one of {', '.join(get_args(Method))}, not {method!r}.{hint}")
+        raise UsageError(
+            f"method is one of {', '.join(get_args(Method))}, not {method!r}.{hint}",
+            argument="method",
+            value=method,
+        )
     estimate, draws = np.asarray(estimate, float), np.asarray(draws, float)
     draws = np.where(np.isfinite(draws), draws, np.nan)
     low, high = percentile_interval(draws, confidence_level, degrees)

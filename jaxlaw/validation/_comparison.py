@@ -43,7 +43,9 @@ def rank(frame: pd.DataFrame, metric: str, sizes: dict[str, int]) -> pd.DataFram
         often than the best).
     """
     if metric not in SCORES:
-        raise UsageError(f"metric is one of {', '.join(SCORES)}, not '{metric}'")
+        raise UsageError(
+            f"metric is one of {', '.join(SCORES)}, not '{metric}'", argument="metric", value=metric
+        )
     logs, ratio = _observations(frame, metric)
     by_law = frame.groupby("law", sort=False).agg({"failed": "sum", metric: "mean"})
     failed, means = by_law["failed"], by_law[metric]

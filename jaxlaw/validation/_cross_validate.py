@@ -255,7 +255,9 @@ def candidates_of(
             listed = [laws] if isinstance(laws, str | Law) else list(laws)
         except TypeError:
             raise UsageError(
-                f"laws is a law, its name, a list or dict of them, not {type(laws).__name__}"
+                f"laws is a law, its name, a list or dict of them, not {type(laws).__name__}",
+                argument="laws",
+                value=laws,
             ) from None
         given = {_label(law): law for law in listed}
         if len(given) != len(listed):
@@ -268,7 +270,9 @@ def candidates_of(
         if unknown := set(per_law[label]) - set(OF_LAW):
             raise UsageError(
                 f"per_law: '{sorted(unknown)[0]}' is no option of a law; options: "
-                f"{', '.join(OF_LAW)}"
+                f"{', '.join(OF_LAW)}",
+                argument="per_law",
+                value=per_law,
             )
     return [
         Candidate(str(label), *law_and_options(law, **{**own, **per_law.get(label, {})}))

@@ -124,10 +124,18 @@ class Study:
         else:
             keep = np.asarray(where)
             if keep.shape != (len(self.frame),) or keep.dtype != bool:
-                raise UsageError(f"where: give a condition, or a mask of {len(self.frame)} rows")
+                raise UsageError(
+                    f"where: give a condition, or a mask of {len(self.frame)} rows",
+                    argument="where",
+                    value=where,
+                )
         frame = self.frame[keep]
         if frame.empty:
-            raise UsageError(f"where: {where!r} keeps none of the {len(self.frame)} fits")
+            raise UsageError(
+                f"where: {where!r} keeps none of the {len(self.frame)} fits",
+                argument="where",
+                value=where,
+            )
         keys = ["law", "data", "fold"]
         kept = frame[keys].merge(self.parameters, on=keys, how="left")
         kept = kept[list(self.parameters.columns)]
@@ -172,7 +180,9 @@ class Study:
             if name not in self.frame or self.frame[name].dtype.kind not in "iuf":
                 raise UsageError(f"'{name}' is no column of numbers of the study's frame")
         if centre not in ("mean", "median"):
-            raise UsageError(f"centre is 'mean' or 'median', not {centre!r}")
+            raise UsageError(
+                f"centre is 'mean' or 'median', not {centre!r}", argument="centre", value=centre
+            )
         by = "corpus" if average else "data"
         laws, sets = list(self.laws), list(self.frame[by].unique())
         groups = self.frame.groupby(["law", by], sort=False)[list(metrics)]

@@ -460,9 +460,15 @@ def predefined_split(
     try:
         fitted = np.atleast_2d(np.asarray(masks, float))
     except (TypeError, ValueError, OverflowError) as error:
-        raise UsageError(f"masks are (folds, rows) of 0 and 1 ({error})") from None
+        raise UsageError(
+            f"masks are (folds, rows) of 0 and 1 ({error})", argument="masks", value=masks
+        ) from None
     if fitted.ndim != 2 or not np.isin(fitted, (0, 1)).all():
-        raise UsageError(f"masks are (folds, rows) of 0 and 1, not {fitted.shape} of other numbers")
+        raise UsageError(
+            f"masks are (folds, rows) of 0 and 1, not {fitted.shape} of other numbers",
+            argument="masks",
+            value=masks,
+        )
     if labels is not None and len(labels) != len(fitted):
         raise UsageError(f"{len(labels)} labels for {len(fitted)} masks")
     labels = [f"mask {k + 1}" for k in range(len(fitted))] if labels is None else list(labels)
@@ -596,7 +602,9 @@ def as_design(folds: Any) -> Design:
         return predefined_split(folds)
     raise UsageError(
         "folds is a design such as folds.leave_one_group_out('N'), its name, a scikit-learn "
-        f"splitter or (folds, rows) masks, not {type(folds).__name__}"
+        f"splitter or (folds, rows) masks, not {type(folds).__name__}",
+        argument="folds",
+        value=folds,
     )
 
 
@@ -682,12 +690,18 @@ def _joined(columns: Any) -> str:
 def _amount(which: str, amount: Any) -> Any:
     """The amount of :func:`hold_out`: a share of points, or a number of values."""
     if which not in (ends := ("largest", "last", "after")):
-        raise UsageError(f"which is one of {', '.join(ends)}, not {which!r}.{nearest(which, ends)}")
+        raise UsageError(
+            f"which is one of {', '.join(ends)}, not {which!r}.{nearest(which, ends)}",
+            argument="which",
+            value=which,
+        )
     if which == "last":
         return _share("amount", Fraction(1, 3) if amount is None else amount)
     amount = 1 if amount is None else amount
     if isinstance(amount, bool) or not isinstance(amount, int) or amount < 1:
-        raise UsageError(f"amount is a whole number, 1 or more, not {amount!r}")
+        raise UsageError(
+            f"amount is a whole number, 1 or more, not {amount!r}", argument="amount", value=amount
+        )
     return amount
 
 
