@@ -1,11 +1,12 @@
 """Curves in: which schedule a row belongs to, which areas it gets, and everything refused."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
-from conftest import needs_data
+from conftest import DATA, needs_data
 from curve_tables import SPECS, TRUTH, TWO, logged, read, real_curves, real_schedules
 from hypothesis import given
 from hypothesis import strategies as st
@@ -287,7 +288,7 @@ def test_a_forgotten_warmup_is_suspected_where_steps_go_beyond_the_schedule():
     with pytest.raises(jl.DataError) as error:
         read(frame, schedules={"fall": "cosine:peak=3e-4,steps=3500", "hold": SPECS["hold"]})
     assert_says(error, "step 3600 lies beyond its schedule, which ends at step 3500",
-                "first_step (such as 500)", "S1_before", "warmup=")  # fmt: skip
+                "first_step= (such as 500)", "S1_before", "warmup=")  # fmt: skip
 
 
 def test_a_dict_and_a_column_say_the_same_as_a_number():
@@ -487,3 +488,64 @@ def test_real_rates_are_those_of_the_declared_schedules():
     for run, rows in curves.table.groupby("run"):
         rates = np.append(3e-4, real_schedules()[run].rates)  # the rate before is the peak
         np.testing.assert_allclose(rows["lr"], rates[rows["step"].astype(int) - 2160], rtol=1e-9)
+
+
+def test_a_column_says_which_schedule_each_row_belongs_to():
+    lines = logged().assign(plan=lambda table: table["run"].map(SPECS)).drop(columns="lr")
+    expected = read(logged().drop(columns="lr")).runs().table["S1"]
+    curves = jl.read_loss_curves(lines, schedules="plan")
+    assert list(curves.schedules) == list(SPECS)
+    assert curves.runs().table["S1"].equals(expected)
+    # Without a column run, the rows of one schedule are a curve.
+    by_line = jl.read_loss_curves(lines.drop(columns="run"), schedules="plan")
+    assert list(by_line.schedules) == list(SPECS.values())
+    assert by_line.runs().table["S1"].tolist() == expected.tolist()
+    # The canonical name means the column that is mapped to it.
+    mapped = jl.read_loss_curves(lines, {"schedule": "plan"}, schedules="schedule")
+    assert mapped.runs().table["S1"].equals(expected)
+
+
+def test_names_of_schedules_take_the_rates_that_their_rows_log():
+    frame = pd.DataFrame({"plan": ["a"] * 3 + ["b"] * 3, "step": [1, 2, 3] * 2,
+                          "loss": [4.0, 3.9, 3.8, 4.0, 3.8, 3.7],
+                          "lr": [1e-3, 1e-3, 5e-4, 2e-3, 1e-3, 1e-4]})  # fmt: skip
+    curves = jl.read_loss_curves(frame, schedules="plan")
+    assert {run: own.rates.tolist() for run, own in curves.schedules.items()} == {
+        "a": [1e-3, 1e-3, 5e-4], "b": [2e-3, 1e-3, 1e-4],
+    }  # fmt: skip
+    assert list(jl.read_loss_curves(frame.assign(run="x")[:3], schedules="lr").schedules) == ["x"]
+
+
+@pytest.mark.parametrize(
+    ("change", "options", "error", "says", "cell"),
+    [
+        ({}, {"schedules": "plann"}, jl.UsageError, "neither a line such as.*Did you mean 'plan'",
+         None),
+        ({"plan": ["a", "a", None]}, {}, jl.DataError, "row 2 .*every row needs its schedule",
+         (2, "plan")),
+        ({"plan": ["a", "b", "a"], "run": "x"}, {}, jl.DataError,
+         "run x: row 1: b after a; a run has one schedule", (1, "plan")),
+        ({}, {}, jl.DataError, r"row 0: 'a' names a schedule, .*schedules=\{'a': …\}", (0, "plan")),
+        ({}, {"columns": {"schedule": "loss"}}, jl.UsageError, "columns maps schedule to loss",
+         None),
+    ],
+)  # fmt: skip
+def test_mistakes_in_the_column_of_schedules(change, options, error, says, cell):
+    frame = pd.DataFrame({"plan": ["a"] * 3, "step": [1, 2, 3], "loss": 3.0}).assign(**change)
+    with pytest.raises(error, match=says) as caught:
+        jl.read_loss_curves(frame, **({"schedules": "plan"} | options))
+    if cell:
+        assert (caught.value.row, caught.value.column) == cell
+    else:
+        assert caught.value.argument == "schedules"
+
+
+@needs_data
+def test_the_schedules_of_real_curves_by_their_column():
+    table = pd.read_csv(Path(DATA) / "lr_loss_curves.csv").query("model_params_millions == 25")
+    curves = jl.read_loss_curves(table, schedules="schedule", fill="linear", S1_before=0.324)
+    declared = real_curves()
+    assert list(curves.schedules) == list(declared.schedules)
+    S1, known = curves.runs().table["S1"], declared.runs().table["S1"]
+    # Some logs begin 15 steps late, and a drop may be anywhere in the 128 steps between two rows.
+    assert np.allclose(S1, known, rtol=0, atol=(15 + 64) * 3e-4)

@@ -47,7 +47,8 @@ Schedules = Annotated[
     str | None,
     typer.Option(
         help="The data are loss curves: file of schedules (JSON, CSV), one for all "
-        "(cosine:peak=3e-4,…); or the column that has them: schedule (lines), lr (logged rates)."
+        "(cosine:peak=3e-4,…); or the column that has them: lines, names of schedules, or the "
+        "logged rates (lr)."
     ),
 ]
 Epsilon = Annotated[
@@ -185,11 +186,10 @@ def curves_of(
     """The curves that ``--schedules`` says the data are."""
     from jaxlaw.data._run_schedules import as_schedule, read_schedules
 
-    if schedules in ("lr", "schedule"):
-        declared = None
-    elif Path(schedules).is_file() or ":" not in schedules:
+    declared: Any = schedules  # a column
+    if Path(schedules).is_file() or Path(schedules).suffix in (".json", ".csv"):
         declared = read_schedules(schedules)
-    else:
+    elif ":" in schedules:
         declared = as_schedule(schedules)
     return jl.read_loss_curves(
         data,

@@ -303,8 +303,11 @@ def read_loss_curves(
             :func:`jaxlaw.read_runs`; ``columns`` also maps ``run``, ``step``, ``lr``,
             ``schedule`` and ``phase``.
         schedules: run or name of schedule → Schedule, line for ``schedules.parse``, or (steps,)
-            rates; one of these alone is that of all runs. Left out, column ``schedule`` has the
-            lines; for runs not named, column ``lr`` the rate that each update used, step by step.
+            rates; one of these alone is that of all runs. Or the name of the column that says
+            which schedule each row belongs to: its cells are lines, or names of schedules whose
+            rates the rows log in column ``lr``; without a column ``run``, the rows of one
+            schedule are a curve. Left out, column ``schedule`` has the lines; for runs not named,
+            column ``lr`` the rate that each update used, step by step.
         first_step: number of steps before a schedule, a warm-up say that it leaves out: a number,
             a dict by run, or a column. Of a logged one, left out: the step before the first.
         S1_before: sum of the rates of those steps, in the same forms. Needed where there are any.
@@ -323,7 +326,8 @@ def read_loss_curves(
         DataError: steps that are not whole or do not increase within a run, or lie outside its
             schedule; logged rates with gaps, or not those of the schedule; what
             :func:`jaxlaw.read_runs` raises.
-        UsageError: a run without schedule, a schedule without run, or no S1_before.
+        UsageError: a run without schedule, a schedule without run, no S1_before, or a text that
+            is neither a line nor a column.
 
     Example:
         >>> table = {"run": ["a", "a", "b"], "step": [50, 100, 100], "loss": [3.4, 3.1, 3.0]}
@@ -331,17 +335,25 @@ def read_loss_curves(
         >>> curves = jl.read_loss_curves(table, schedules=lines)
         >>> curves.runs().table[["run", "step", "S1"]].round(4).values.tolist()
         [['a', 50.0, 0.05], ['a', 100.0, 0.1], ['b', 100.0, 0.099]]
+        >>> table = {"plan": [lines["a"], lines["a"], lines["b"]], "step": [50, 100, 100],
+        ...          "loss": [3.4, 3.1, 3.0]}
+        >>> len(jl.read_loss_curves(table, schedules="plan"))
+        2
     """
     table = _one_table(source, columns, name) if format is None else read_format(source, format)
     table = with_values(table, values)
+    named = isinstance(schedules, str) and ":" not in schedules
+    if named:
+        columns, schedules = _with_schedule_column(table, columns, schedules), None
     rows = _curve_columns(
         read_runs(
             table, columns, units,
             weight=weight, where=where, corpus=corpus, drop_invalid=drop_invalid,
-        )
+        ),
+        by_schedule=named,
     )  # fmt: skip
     # Rates are logged in rows that ``where`` may leave out, such as rows of training losses.
-    every = rows if where is None else _curve_columns(read_runs(table, columns))
+    every = rows if where is None else _curve_columns(read_runs(table, columns), named)
     wanted = list(dict.fromkeys(rows.table["run"]))
     own = run_schedules_of(
         every.table, wanted, every.location("lr"), schedules, first_step, S1_before, fill, batch
@@ -382,8 +394,64 @@ def _one_table(source: Any, columns: Mapping[str, Any] | None, name: str | None)
     return Table(pd.concat(frames), name or f"{len(source)} files", table.word)
 
 
-def _curve_columns(runs: Runs) -> Runs:
-    """The runs with checked columns run (strings), step (whole numbers), lr, phase (pt, cpt)."""
+def _with_schedule_column(
+    table: Table, columns: Mapping[str, Any] | None, column: str
+) -> dict[str, Any]:
+    """The mapping of columns, with the one that says which schedule each row belongs to."""
+    columns = dict(columns or {})
+    present = [str(name) for name in table.frame]
+    column = columns.get(column, column)
+    if column not in present:
+        raise UsageError(
+            f"schedules: '{column}' is neither a line such as 'cosine:peak=3e-4,steps=24000' nor "
+            f"a column of {table.source}; columns: {', '.join(present[:30])}."
+            f"{nearest(column, present)}",
+            argument="schedules",
+            value=column,
+        )
+    if column == columns.get("lr", "lr"):
+        return columns  # the rates themselves, which are read where nothing is declared
+    if columns.get("schedule", column) != column:
+        raise UsageError(
+            f"schedules: column {column}, but columns maps schedule to {columns['schedule']}; "
+            "give one of them",
+            argument="schedules",
+            value=column,
+        )
+    return columns if column == "schedule" else columns | {"schedule": column}
+
+
+def _check_schedule_names(runs: Runs) -> None:
+    """Refuse runs of several schedules, and names of schedules that nothing says the rates of."""
+    location, cells = runs.location("schedule"), runs.table["schedule"]
+    refuse_rows(runs, "schedule", cells.isna().to_numpy(), "every row needs its schedule")
+    first = cells.groupby(runs.table["run"].to_numpy(), sort=False).transform("first")
+    other = (cells != first).to_numpy()
+    if other.any():
+        k = int(other.argmax())
+        raise location.error(
+            f"{location}: run {runs.table['run'].iloc[k]}: "
+            f"{location.rows(cells.index[k : k + 1])}: {cells.iloc[k]} after {first.iloc[k]}; a "
+            "run has one schedule (two phases are one, first+second), so give each curve its own "
+            "name in column run",
+            cells.index[k],
+            cells.iloc[k],
+        )
+    for label, cell in cells.items() if "lr" not in runs.table else ():
+        if ":" not in str(cell):
+            raise location.error(
+                f"{location}: {location.rows([label])}: '{cell}' names a schedule, and neither a "
+                f"line nor a column lr says its rates; pass schedules={{'{cell}': …}}",
+                label,
+                cell,
+            )
+
+
+def _curve_columns(runs: Runs, by_schedule: bool = False) -> Runs:
+    """The runs with checked columns run (strings), step (whole numbers), lr, phase (pt, cpt).
+
+    Without a column run all rows are one curve, or each schedule is one if ``by_schedule``.
+    """
     table = runs.table.rename(columns={name: f"{name} (as in the file)" for name in AREAS})
     runs = dataclasses.replace(runs, table=table)
     if "step" not in table:
@@ -393,7 +461,9 @@ def _curve_columns(runs: Runs) -> Runs:
     step = numbers(table["step"], runs.location("step"))
     bad = ~(step == np.floor(step)) | ~np.isfinite(step)
     refuse_rows(runs, "step", bad, "steps are whole numbers of updates", step)
-    made = {"step": step, "run": Path(runs.source).stem}
+    by_schedule = by_schedule and "schedule" in table
+    whole = table["schedule"].map(str) if by_schedule else Path(runs.source).stem
+    made = {"step": step, "run": whole}
     if "run" in table:
         refuse_rows(runs, "run", table["run"].isna().to_numpy(), "every row needs its run")
         made["run"] = table["run"].map(str)
@@ -406,7 +476,10 @@ def _curve_columns(runs: Runs) -> Runs:
         made["phase"] = table["phase"].map(lambda text: str(text).strip().lower())
         remedy = "phases are pt (pre-training) and cpt; rename the column if it says something else"
         refuse_rows(runs, "phase", ~made["phase"].isin(["pt", "cpt"]).to_numpy(), remedy)
-    return dataclasses.replace(runs, table=table.assign(**made))
+    runs = dataclasses.replace(runs, table=table.assign(**made))
+    if by_schedule:
+        _check_schedule_names(runs)
+    return runs
 
 
 def _check_order(rows: Runs) -> None:
@@ -456,8 +529,8 @@ def _check_reach(
     hint = "; steps of phase cpt count from the boundary" if restarts else ""
     if not restarts and own.first_step < beyond <= steps[0]:
         hint = (
-            "; does it leave out a warm-up before the log? Then pass first_step (such as "
-            f"{beyond}) and S1_before, or add warmup= to its line, whose steps count it"
+            "; does it leave out a warm-up before the log? Then pass first_step= (such as "
+            f"{beyond}) and S1_before=, or add warmup= to its line, whose steps count it"
         )
     for outside, what in (
         (done < 0, f"before its schedule, which begins after step {own.first_step}; leave it out "
