@@ -16,6 +16,7 @@ __version__ = "0.1.0"
 # added to both.
 if TYPE_CHECKING:
     from jaxlaw import design as design
+    from jaxlaw import forecasting as forecasting
     from jaxlaw import laws as laws
     from jaxlaw import planning as planning
     from jaxlaw import schedules as schedules
@@ -46,6 +47,8 @@ if TYPE_CHECKING:
     from jaxlaw.fitting._result import Fit as Fit
     from jaxlaw.fitting._saved_fits import load as load
     from jaxlaw.fitting._scores import Scores as Scores
+    from jaxlaw.forecasting import Backtest as Backtest
+    from jaxlaw.forecasting import backtest as backtest
     from jaxlaw.laws import law_table as law_table
     from jaxlaw.laws._base import Law as Law
     from jaxlaw.laws._base import law as law
@@ -89,6 +92,7 @@ else:
         "fitting._result": "Fit",
         "fitting._saved_fits": "load",
         "fitting._scores": "Scores",
+        "forecasting": "Backtest backtest",
         "laws": "law_table",
         "laws._base": "Law law power",
         "laws._parameters": "Input Parameter exponent positive real",
@@ -104,6 +108,7 @@ else:
     _MODULES = {
         "design": "design",
         "folds": "validation.folds",
+        "forecasting": "forecasting",
         "laws": "laws",
         "planning": "planning",
         "schedules": "schedules",

@@ -29,6 +29,7 @@ PACKAGES = [
     "uncertainty",
     "design",
     "planning",
+    "forecasting",
     "simulate",
     "plots",
     "reporting",

@@ -100,7 +100,7 @@ def cross_validate(
     frame, values = _in_order(frames, sets), _in_order(parameters, sets)
     notes = [
         *frame_notes(frame, values),
-        *(note for candidate in candidates for note in _notes_of_folds(candidate, sets)),
+        *(note for candidate in candidates for note in notes_of_folds(candidate, sets)),
         *(note for data in sets for one in data.observations.values() for note in one.notes),
         *work_notes,
     ]
@@ -404,7 +404,7 @@ def _check_sizes(data: DataSet, candidates: list[Candidate]) -> None:
             )
 
 
-def _notes_of_folds(candidate: Candidate, sets: list[DataSet]) -> Iterator[Note]:
+def notes_of_folds(candidate: Candidate, sets: list[DataSet]) -> Iterator[Note]:
     """Folds that fit too few values of an input to tell the law's parameters apart."""
     found: dict[tuple[str, int, tuple[str, ...]], list[str]] = {}
     for data in sets:

@@ -1,0 +1,284 @@
+"""The back-test: what laws, fitted below a cut-off, would have predicted of the runs beyond it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from jaxlaw._typed import checked
+from jaxlaw.data._runs import Runs, read_runs
+from jaxlaw.errors import UsageError
+from jaxlaw.fitting._options import split_options
+from jaxlaw.forecasting._origins import (
+    N_CUTOFFS,
+    Along,
+    Origins,
+    default_laws,
+    fit_origins,
+)
+from jaxlaw.notes import Note
+from jaxlaw.validation._cross_validate import candidates_of
+
+#: Searches of a back-test, unless the caller says otherwise: a fit's own 4096 starts serve one fit
+#: that is to be published, these some fifty that are compared.
+SEARCH = {"n_starts": 1024, "n_local": 16}
+#: Distances of :meth:`Backtest.table`: upper limits of the ratio to the cut-off.
+BANDS = (2.0, 5.0, 20.0)
+NAIVE = ("last-run", "best-so-far", "power-law")
+_FEW_CUTOFFS = 3
+
+
+@dataclass(frozen=True, eq=False)
+class Backtest:
+    """What laws would have predicted of runs they had not seen, cut-off by cut-off.
+
+    Attributes:
+        along: what the cut-offs are of.
+        target: name of what is predicted.
+        cutoffs: (J,) the largest value fitted.
+        frame: one row a law, cut-off and run beyond it: ``law``; ``naive`` (whether it is a rule
+            and no law); ``cutoff``; ``row`` (what the run's row is called); ``distance`` (natural
+            log of the ratio of its value to the cut-off); ``observed``; ``predicted``; ``error``
+            (predicted over observed, less 1). NaN where a fit failed.
+        notes: what to know before relying on the numbers.
+        origins: the fits.
+
+    Example:
+        >>> runs = jl.simulate.experiment("chinchilla").table
+        >>> found = jl.backtest(["chinchilla", "kaplan"], runs, cutoffs=3, n_starts=64)
+        >>> list(found.frame)[:4], len(found.cutoffs)
+        (['law', 'naive', 'cutoff', 'row'], 3)
+        >>> found.table().index.names
+        FrozenList(['law', 'beyond'])
+    """
+
+    along: str
+    target: str
+    cutoffs: np.ndarray
+    frame: pd.DataFrame
+    notes: tuple[Note, ...]
+    origins: Origins = field(repr=False)
+
+    def table(self, bands: Sequence[float] = BANDS) -> pd.DataFrame:
+        """Errors by law and distance, bias and spread apart.
+
+        The runs beyond one cut-off share the errors of one fit, so that the cut-off counts, not
+        the run: what is averaged first is each cut-off's mean.
+
+        Args:
+            bands: upper limits of the ratio of a run's value to the cut-off; a last band has no
+                limit.
+
+        Returns:
+            One row a ``law`` and band (``beyond``): ``cutoffs`` and ``runs``, how many there are;
+            ``bias``, the mean over cut-offs of their mean relative errors, positive where the
+            target is predicted too high; ``between``, the standard deviation of these means (NaN
+            of one cut-off); ``within``, the standard deviation of the runs' errors around them;
+            ``rmse`` of the runs, each cut-off counting once; ``median``, of their absolute errors.
+
+        Raises:
+            UsageError: bands that are not ratios above 1, in order.
+
+        Example:
+            >>> runs = jl.simulate.experiment("chinchilla").table
+            >>> found = jl.backtest("chinchilla", runs, cutoffs=2, n_starts=64)
+            >>> found.table([10]).loc["chinchilla"].index.tolist()
+            ['up to ×10', 'more than ×10']
+        """
+        limits = np.asarray(list(bands), float)
+        if not len(limits) or not (np.diff(limits, prepend=1.0) > 0).all():
+            raise UsageError("bands are ratios above 1, in order, such as (2, 5, 20)")
+        labels = [f"up to ×{limits[0]:g}"]
+        labels += [f"×{a:g} to ×{b:g}" for a, b in zip(limits, limits[1:], strict=False)]
+        labels += [f"more than ×{limits[-1]:g}"]
+        # A run at a limit belongs below it, whatever the last digit of its log.
+        number = np.searchsorted(np.log(limits) + 1e-9, self.frame["distance"])
+        frame = self.frame.assign(beyond=pd.Categorical.from_codes(number, labels))
+        frame = frame[np.isfinite(frame["error"])]
+        order = list(self.frame["law"].unique())
+        rows = [
+            {"law": law, "beyond": band, **_errors(group)}
+            for (law, band), group in frame.groupby(["law", "beyond"], observed=True, sort=True)
+        ]
+        table = pd.DataFrame(rows, columns=["law", "beyond", *_ERRORS])
+        by = {"law": order, "beyond": labels}
+        table = table.sort_values(
+            ["law", "beyond"], key=lambda column: column.map(by[column.name].index)
+        )
+        return table.set_index(["law", "beyond"])
+
+    def summary(self) -> str:
+        """The back-test as text."""
+        runs = self.frame["row"].nunique()
+        lines = [
+            f"{len(self.cutoffs)} cut-offs of {self.along} "
+            f"({', '.join(f'{value:.3g}' for value in self.cutoffs)}); {runs} runs held out",
+            f"Relative errors of {self.target} beyond a cut-off, by distance from it",
+            "",
+            *_shown(self.table()).splitlines(),
+            "",
+        ]
+        return "\n".join([*lines, *(f"  {note}" for note in self.notes)])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Cut-offs, the table, every prediction and the notes, as plain numbers and strings."""
+        table = self.table().reset_index().astype(object)
+        frame = self.frame.astype(object)
+        return {
+            "along": self.along,
+            "target": self.target,
+            "cutoffs": self.cutoffs.tolist(),
+            "table": table.where(table.notna(), None).to_dict("records"),
+            "frame": frame.where(frame.notna(), None).to_dict("records"),
+        }
+
+
+_ERRORS = ("cutoffs", "runs", "bias", "between", "within", "rmse", "median")
+
+
+def _errors(group: pd.DataFrame) -> dict[str, float]:
+    by_cutoff = group.groupby("cutoff")["error"]
+    means = by_cutoff.mean()
+    return {
+        "cutoffs": len(means),
+        "runs": group["row"].nunique(),
+        "bias": means.mean(),
+        "between": means.std() if len(means) > 1 else np.nan,
+        "within": float(np.sqrt(((group["error"] - by_cutoff.transform("mean")) ** 2).mean())),
+        "rmse": float(np.sqrt((group["error"] ** 2).groupby(group["cutoff"]).mean().mean())),
+        "median": group["error"].abs().median(),
+    }
+
+
+def _shown(table: pd.DataFrame) -> str:
+    shares = {name: f"{{:{'+' if name == 'bias' else ''}.2%}}".format for name in _ERRORS[2:]}
+    return table.to_string(formatters=shares, na_rep="")
+
+
+@checked
+def backtest(
+    laws: Any,
+    runs: Any,
+    *,
+    along: Any = "compute",
+    cutoffs: Any = N_CUTOFFS,
+    groups: Any = None,
+    columns: Mapping[str, Any] | None = None,
+    units: Mapping[str, Any] | None = None,
+    per_law: Mapping[str, Mapping[str, Any]] | None = None,
+    **options: Any,
+) -> Backtest:
+    """Fit laws to the runs below each of several cut-offs and predict those beyond.
+
+    That is evaluation from a rolling origin, as forecasters do it (Tashman 2000): what a law would
+    have said at the time of runs that were then still to be made. All cut-offs of a law are fitted
+    in one batch, as rows of 0/1 weights.
+
+    Beside the laws stand three rules that know no law: ``last-run`` (the target of the largest run
+    fitted), ``best-so-far``, and ``power-law`` (a straight line, log target over log ``along``,
+    through the runs that were the best so far). A law that does not beat these is of no use.
+
+    Args:
+        laws: law or its name, a list of them, a dict label → law; None takes those of
+            :data:`jaxlaw.forecasting.DEFAULT_LAWS` that suit the columns.
+        runs: what :func:`jaxlaw.read_runs` takes or returns.
+        along: what the cut-offs are of: ``"compute"`` (C in FLOPs, or 6·N·D), a column (``"D"``,
+            ``"step"`` for the rest of loss curves, ``"r"`` for shares of a mixture), or a function
+            of the table of the runs to (n,) numbers.
+        cutoffs: number of cut-offs, evenly spread over the log of ``along`` from where rows suffice
+            for every law; or the largest values fitted.
+        groups: columns whose rows are checkpoints of one run, or a label for each row: a run is
+            then beyond a cut-off with all its rows if one is.
+        columns, units: as :func:`jaxlaw.read_runs` takes them.
+        per_law: label of a law → options of its own, as for :func:`jaxlaw.cross_validate`.
+        **options: options of :func:`jaxlaw.fit` for every law (1024 starts, of which 16 are
+            solved, unless given); the rest is handed to :func:`jaxlaw.read_runs`.
+
+    Returns:
+        The :class:`Backtest`.
+
+    Raises:
+        UsageError: the call makes no sense; the message says what would.
+        DataError: the runs cannot carry a law, or have too few rows below a cut-off.
+
+    Example:
+        >>> runs = jl.simulate.experiment("chinchilla").table
+        >>> found = jl.backtest("chinchilla", runs, cutoffs=[1e20, 1e21], n_starts=64)
+        >>> bool(found.table()["rmse"]["chinchilla"].max() < 0.02)
+        True
+    """
+    return backtest_of(
+        origins_of(laws, runs, along, cutoffs, groups, columns, units, per_law, options)
+    )
+
+
+def origins_of(
+    laws: Any, runs: Any, along: Along, cutoffs: Any, groups: Any,
+    columns: Mapping[str, Any] | None, units: Mapping[str, Any] | None,
+    per_law: Mapping[str, Mapping[str, Any]] | None, options: Mapping[str, Any],
+) -> Origins:  # fmt: skip
+    """The fits behind a back-test, from the arguments of an entry point."""
+    of_fit, reading = split_options(options)
+    reading |= {"columns": columns, "units": units}
+    given = {key: value for key, value in reading.items() if value is not None}
+    read = runs if isinstance(runs, Runs) and not given else read_runs(runs, **given)
+    candidates = candidates_of(
+        default_laws(read) if laws is None else laws, SEARCH | of_fit, per_law or {}
+    )
+    return fit_origins(candidates, read, along, cutoffs, groups)
+
+
+def backtest_of(origins: Origins) -> Backtest:
+    """The back-test that fits of cut-offs amount to."""
+    first = origins.observations(origins.candidates[0].label)
+    beyond = ~origins.fitted & (origins.weight > 0)
+    cutoff, row = np.nonzero(beyond)
+    rules = naive_rules(origins)
+    frames = []
+    for label, predicted in (origins.predicted | rules).items():
+        frames.append(pd.DataFrame({
+            "law": label,
+            "naive": label in rules,
+            "cutoff": origins.cutoffs[cutoff],
+            "row": first.rows[row],
+            "distance": origins.distance[cutoff, row],
+            "observed": origins.observed[row],
+            "predicted": predicted[cutoff, row],
+            "error": predicted[cutoff, row] / origins.observed[row] - 1,
+        }))  # fmt: skip
+    notes = list(origins.notes)
+    if len(origins.cutoffs) < _FEW_CUTOFFS:
+        notes.append(Note(
+            "few-cutoffs", "warning",
+            f"{len(origins.cutoffs)} cut-off{'s' if len(origins.cutoffs) > 1 else ''}: the runs "
+            "beyond one share the errors of one fit, so that this is hardly evidence",
+        ))  # fmt: skip
+    return Backtest(
+        origins.along, first.target_name, origins.cutoffs, pd.concat(frames, ignore_index=True),
+        tuple(notes), origins,
+    )  # fmt: skip
+
+
+def naive_rules(origins: Origins) -> dict[str, np.ndarray]:
+    """Rule → (J, n) what it predicts of every row: rules that know no law."""
+    law = origins.candidates[0].law
+    found = {name: np.full(origins.fitted.shape, np.nan) for name in NAIVE}
+    sign = -1.0 if law.better == "high" else 1.0
+    for j, fitted in enumerate(origins.fitted & (origins.weight > 0)):
+        z, y = origins.z[fitted], origins.observed[fitted]
+        order = np.lexsort((sign * y, z))
+        z, y = z[order], y[order]
+        best = sign * np.minimum.accumulate(sign * y)
+        # Of several runs at the largest value the best stands for what that much buys.
+        found["last-run"][j] = sign * (sign * y[z == z[-1]]).min()
+        found["best-so-far"][j] = best[-1]
+        record = np.flatnonzero((best == y) & (z > 0))
+        if len(np.unique(z[record])) > 1:
+            slope, level = np.polyfit(np.log(z[record]), np.log(y[record]), 1)
+            with np.errstate(divide="ignore"):
+                found["power-law"][j] = np.exp(level + slope * np.log(origins.z))
+    return found

@@ -1,0 +1,348 @@
+"""Rolling origin: laws fitted to the runs up to each cut-off, all cut-offs of a law in one batch.
+
+A cut-off is a row of 0/1 weights over the same runs, as a fold is; the last row has all of them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from jaxlaw import laws as all_laws
+from jaxlaw.data._columns import missing_column, numbers
+from jaxlaw.data._runs import Observations, Runs
+from jaxlaw.errors import DataError, UsageError
+from jaxlaw.fitting._checkpoint import folder_name
+from jaxlaw.fitting._fit_many import Refits, fit_many
+from jaxlaw.notes import Note
+from jaxlaw.uncertainty._groups import group_numbers
+from jaxlaw.uncertainty._resampling import resampled_weights
+from jaxlaw.validation._cross_validate import Candidate, DataSet, data_set, notes_of_folds
+from jaxlaw.validation.folds import Folds, in_sample
+
+#: Laws that are tried where none is named: the first row whose inputs are all columns of the runs.
+DEFAULT_LAWS: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
+    (("N", "D", "r"), ("dcpt", "dcpt-l1", "dcpt-l2", "dcpt-l4")),
+    (("N", "D"), ("chinchilla", "kaplan", "kaplan-e", "skaling", "farseer")),
+    (("C",), ("loss-compute", "loss-compute-e")),
+    (("Df",), ("rectified",)),
+    (("S1", "S2"), ("annealing",)),
+)
+N_CUTOFFS = 6
+_FLOPS_EACH = 6.0  # FLOPs of a parameter and token, forward and backward
+_ROWS_EACH = 2  # rows for each parameter below the first automatic cut-off
+_SHARE = 8  # one in so many of the rows lies below it, too
+_FEWEST_VALUES = 3  # of an input, below it: two do not show how a power law bends
+_FEWEST_BEYOND = 2  # rows beyond the last one
+_JITTER = 0.15  # of compute within one budget, in logs
+
+Along = str | Callable[[pd.DataFrame], Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Origins:
+    """Laws fitted up to each of J cut-offs, and to all of the n runs.
+
+    Attributes:
+        candidates: the laws.
+        data: rows that are valid for all laws; its folds are the cut-offs.
+        along: what the cut-offs are of, in a word.
+        z: (n,) its values; those of a run are the largest of its rows.
+        cutoffs: (J,) the largest value fitted.
+        observed: (n,) the target.
+        weight: (n,) weights of the rows.
+        refits: label → fits of the J cut-offs, then that of all runs.
+        predicted: label → (J + 1, n) the target by these fits; NaN where one failed.
+        members: (n,) number of the run each row belongs to.
+        notes: what was found on the way.
+    """
+
+    candidates: list[Candidate]
+    data: DataSet
+    along: str
+    z: np.ndarray
+    cutoffs: np.ndarray
+    observed: np.ndarray
+    weight: np.ndarray
+    refits: dict[str, Refits]
+    predicted: dict[str, np.ndarray]
+    members: np.ndarray
+    notes: tuple[Note, ...]
+
+    @property
+    def fitted(self) -> np.ndarray:
+        """(J, n) whether a cut-off has the row among those fitted."""
+        return self.z <= self.cutoffs[:, None]
+
+    @property
+    def distance(self) -> np.ndarray:
+        """(J, n) log of the ratio of a row's value to the cut-off; 0 for those fitted."""
+        return np.log(np.maximum(self.z / self.cutoffs[:, None], 1.0))
+
+    def versions(self) -> np.ndarray:
+        """(J + 1, n) weights of the rows, those of all runs last."""
+        return np.vstack([self.fitted, np.ones_like(self.z)]) * self.weight
+
+    def observations(self, label: str) -> Observations:
+        """The rows as a law takes them."""
+        return self.data.observations[label]
+
+
+def fit_origins(
+    candidates: list[Candidate],
+    runs: Runs,
+    along: Along,
+    cutoffs: int | Sequence[float],
+    groups: Any,
+) -> Origins:
+    """Fit every law up to each cut-off.
+
+    Args:
+        candidates: the laws.
+        runs: the runs.
+        along: what the cut-offs are of, as :func:`jaxlaw.backtest` takes it.
+        cutoffs: the largest values fitted, or how many to choose.
+        groups: columns whose rows are of one run, or a label for each row; None: each row is one.
+
+    Raises:
+        UsageError, DataError: as :func:`jaxlaw.backtest` raises.
+    """
+    data = data_set(None, runs, in_sample(), candidates, {})
+    first = data.observations[candidates[0].label]
+    if (first.target <= 0).any():
+        raise DataError(
+            f"{runs.source}: errors are ratios of targets, which must be positive; "
+            f"{first.columns[first.target_name]} is not in some rows"
+        )
+    name, z = values_along(data, candidates, along)
+    members = np.arange(len(z)) if groups is None else group_numbers(data.runs, first, groups)
+    z = pd.Series(z).groupby(members).transform("max").to_numpy()
+    at = _cutoffs(data, candidates, name, z, cutoffs)
+    fitted = z <= at[:, None]
+    label = [f"{name} ≤ {value:.3g}" for value in at]
+    data = dataclasses.replace(data, folds=Folds("rolling-origin", tuple(label), fitted, ~fitted))
+    refits, predicted = {}, {}
+    notes = [note for one in candidates for note in notes_of_folds(one, [data])]
+    weights = np.vstack([fitted, np.ones_like(z)]) * first.weight
+    for one in candidates:
+        rows = data.observations[one.label]
+        search = one.options.within(folder_name(one.label), "origins")
+        found = fit_many(one.law, rows, weights=weights, options=search)
+        values = np.array(found.predict(**rows.inputs))
+        values[~np.isfinite(found.objective)] = np.nan
+        values[~(values > 0)] = np.nan
+        refits[one.label], predicted[one.label] = found, values
+        notes += [*rows.notes, *found.notes]
+        failed = ~np.isfinite(values).all(axis=1)
+        if failed.any():
+            notes.append(Note(
+                "cutoffs-failed", "warning",
+                f"{one.label}: {failed.sum()} of {len(failed)} fits have no finite prediction for "
+                "some row, and are left out",
+            ))  # fmt: skip
+    return Origins(
+        candidates, data, name, z, at, first.target, first.weight, refits, predicted, members,
+        tuple(dict.fromkeys(notes)),
+    )  # fmt: skip
+
+
+def resampled(origins: Origins, label: str, n_resamples: int, seed: int) -> Refits:
+    """The fits again on resampled runs: J·R of the cut-offs, in order, then R of all runs.
+
+    Exponential weights for every run (Rubin 1981) leave none out, so that a law stays determined
+    where few runs lie below a cut-off. The searches start from the optima of all cut-offs.
+    """
+    one = next(c for c in origins.candidates if c.label == label)
+    found = origins.refits[label]
+    factors = resampled_weights(origins.members, n_resamples, seed, "bayesian")
+    weights = (origins.versions()[:, None] * factors).reshape(-1, len(origins.z))
+    finite = np.isfinite(found.objective)
+    also = np.stack([found.params[name] for name in one.law.parameter_names], axis=1)[finite]
+    search = dataclasses.replace(
+        one.options, n_starts=1, n_local=4, starts="sobol"
+    ).within(folder_name(label), "resamples")  # fmt: skip
+    return fit_many(one.law, origins.observations(label), weights, options=search, also=also)
+
+
+def default_laws(runs: Runs) -> tuple[str, ...]:
+    """The laws of :data:`DEFAULT_LAWS` that these runs have the columns of.
+
+    Raises:
+        UsageError: there are none.
+    """
+    present = {str(name) for name in runs.table}
+    if runs.corpus:
+        present |= {name[:-2] for name in present if name.endswith(("_d", "_g"))}
+    for inputs, names in DEFAULT_LAWS:
+        if set(inputs) <= present:
+            return tuple(name for name in names if name in all_laws.names())
+    known = "; ".join(", ".join(inputs) for inputs, _ in DEFAULT_LAWS)
+    raise UsageError(
+        f"{runs.source}: no laws are tried by default for these columns (there are some for "
+        f"{known}): name laws, or say with columns= which column is what"
+    )
+
+
+def values_along(
+    data: DataSet, candidates: list[Candidate], along: Along
+) -> tuple[str, np.ndarray]:
+    """What the runs are put in order by: its name and (n,) values of the rows.
+
+    Raises:
+        UsageError: there is no such column, or no compute.
+        DataError: a value is missing, or none is positive.
+    """
+    runs, first = data.runs, data.observations[candidates[0].label]
+    table = runs.table.iloc[first.positions]
+    if callable(along):
+        name, values = getattr(along, "__name__", "along"), np.asarray(along(table), float)
+        if values.shape != (len(table),):
+            raise UsageError(
+                f"along returned shape {values.shape} for {len(table)} rows; return one number "
+                "for each row"
+            )
+    elif along == "compute":
+        name, values = along, compute_of(_raw(data), runs.source)
+    else:
+        column = next((own for name, own in _names(runs) if name == along), None)
+        if column is None:
+            raise missing_column(along, " (along=)", along, runs.table, runs.source)
+        name, values = along, numbers(runs.table[column], runs.location(column))[first.positions]
+    if not np.isfinite(values).all():
+        row = first.rows[~np.isfinite(values)][0]
+        raise DataError(f"{runs.source}, {runs.word} {row}: {name} has no finite value there")
+    if (values < 0).any() or not (values > 0).any():
+        raise DataError(
+            f"{runs.source}: distances are ratios of {name}, which must not be negative; give "
+            "along= a function of the table that is positive"
+        )
+    return name, values
+
+
+def _names(runs: Runs) -> list[tuple[str, Any]]:
+    """Canonical names of the columns, then the user's own."""
+    return [(str(c), c) for c in runs.table] + [(str(runs.user_name(c)), c) for c in runs.table]
+
+
+def _raw(data: DataSet) -> dict[str, np.ndarray]:
+    """Inputs of the laws in single parameters, tokens and FLOPs, (n,) each."""
+    found = {}
+    for one in data.observations.values():
+        for name, values in one.inputs.items():
+            found.setdefault(name, values / one.scale[name] * one.units[name])
+    if "C" not in found and "C" in data.runs.table:
+        first = next(iter(data.observations.values()))
+        column = numbers(data.runs.table["C"], data.runs.location("C"))[first.positions]
+        found["C"] = column * data.runs.units.get("C", 1.0)
+    return found
+
+
+def compute_of(inputs: Mapping[str, np.ndarray], source: str) -> np.ndarray:
+    """Training compute in FLOPs: C, or 6·N·D.
+
+    Raises:
+        UsageError: neither can be had of these inputs.
+    """
+    if "C" in inputs:
+        return np.asarray(inputs["C"], float)
+    if "N" in inputs and "D" in inputs:
+        return _FLOPS_EACH * np.asarray(inputs["N"], float) * np.asarray(inputs["D"], float)
+    raise UsageError(
+        f"{source}: along='compute' needs C, or N and D; there are {', '.join(inputs)}: give "
+        "along= a column, such as the tokens, or a function of the table"
+    )
+
+
+def _cutoffs(
+    data: DataSet, candidates: list[Candidate], name: str, z: np.ndarray,
+    given: int | Sequence[float],
+) -> np.ndarray:  # fmt: skip
+    """(J,) the largest values fitted, in order: values that runs have.
+
+    Raises:
+        UsageError: they are no numbers, or nothing lies below or beyond one.
+        DataError: too few rows lie below one, or the runs allow none.
+    """
+    levels = np.unique(z[z > 0])
+    if isinstance(given, bool) or (isinstance(given, int) and given < 1):
+        raise UsageError(f"cutoffs is a number of them, at least 1, or their values, not {given}")
+    if isinstance(given, int):
+        return _automatic(data, candidates, name, z, given)
+    try:
+        values = np.unique(np.asarray(given, float).ravel())
+    except (TypeError, ValueError):
+        raise UsageError(f"cutoffs is a number of them, or their values, not {given!r}") from None
+    if not len(values) or not np.isfinite(values).all():
+        raise UsageError("cutoffs has no number, or one that is not finite")
+    for value in values:
+        if not levels[0] <= value < levels[-1]:
+            raise UsageError(
+                f"cut-off {value:g} leaves nothing to {'fit' if value < levels[0] else 'predict'}: "
+                f"{name} of the runs is {levels[0]:.6g} to {levels[-1]:.6g}"
+            )
+    values = np.unique([levels[levels <= value].max() for value in values])
+    active = data.observations[candidates[0].label].weight > 0
+    for one in candidates:
+        count = int(((z <= values[0]) & active).sum())
+        if count < len(one.free):
+            raise DataError(
+                f"{data.runs.source}: {count} rows with {name} up to {values[0]:.4g} cannot "
+                f"determine the {len(one.free)} parameters of law {one.label}; raise the cut-off, "
+                "or take a smaller law"
+            )
+    return values
+
+
+def _automatic(
+    data: DataSet, candidates: list[Candidate], name: str, z: np.ndarray, count: int
+) -> np.ndarray:
+    """So many cut-offs, evenly spread over the log of what they are of, or fewer."""
+    first = data.observations[candidates[0].label]
+    active = first.weight > 0
+    levels = _levels(z[active & (z > 0)])
+    largest = max(len(one.free) for one in candidates)
+    least = max(_ROWS_EACH * largest, math.ceil(active.sum() / _SHARE))
+    inputs = [values for one in data.observations.values() for values in one.inputs.values()]
+    inputs = [values for values in inputs if values.ndim == 1]
+
+    def suffices(level: float) -> bool:
+        below = active & (z <= level)
+        return below.sum() >= least and all(
+            len(np.unique(v[below])) >= min(_FEWEST_VALUES, len(np.unique(v[active])))
+            for v in inputs
+        )
+
+    allowed = [
+        level for level in levels
+        if (active & (z > level)).sum() >= min(_FEWEST_BEYOND, len(levels) - 1) and suffices(level)
+    ]  # fmt: skip
+    if not allowed:
+        raise DataError(
+            f"{data.runs.source}: no value of {name} leaves {least} rows (with "
+            f"{_FEWEST_VALUES} values of every input) below it and some beyond: {active.sum()} "
+            f"rows with {len(levels)} values are too few to be held out in turn; give cutoffs=, "
+            "or smaller laws"
+        )
+    logs = np.log(allowed)
+    targets = np.linspace(logs[0], logs[-1], count)
+    return np.unique([allowed[np.abs(logs - target).argmin()] for target in targets])
+
+
+def _levels(values: np.ndarray) -> np.ndarray:
+    """Values in order, each once; budgets written with a little jitter are a value each.
+
+    They are budgets where most of the range (in logs) is gaps between them. Otherwise a cut-off
+    could divide one, and distances would begin at the jitter.
+    """
+    levels = np.unique(values)
+    gaps = np.diff(np.log(levels))
+    wide = gaps > _JITTER
+    if gaps[~wide].sum() > gaps.sum() / 3:
+        return levels
+    return levels[np.append(wide, True)]
