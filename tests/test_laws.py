@@ -45,6 +45,20 @@ FORMULAS = {
         ((p["Nc"] / N) ** (p["alpha_N"] / p["alpha_D"]) + p["Dc"] / D) ** p["alpha_D"]
     ),
     "chinchilla": lambda p, N, D: p["E"] + p["A"] / N ** p["alpha"] + p["B"] / D ** p["beta"],
+    "skaling": lambda p, N, D: (
+        p["E"] + (p["A"] / N ** p["alpha"] + p["B"] / D ** p["beta"]) ** p["kappa"]
+    ),
+    "kaplan-e": lambda p, N, D: (
+        p["E"] + ((p["A"] / N) ** (p["alpha"] / p["beta"]) + p["B"] / D) ** p["beta"]
+    ),
+    "overtraining": lambda p, N, D: (
+        p["E"]
+        + (p["a"] * (D / N) ** p["eta"] + p["b"] * (D / N) ** -p["eta"]) * (6 * N * D) ** -p["eta"]
+    ),
+    "farseer": lambda p, N, D: (
+        np.exp(p["s"] * N ** p["q"] + p["S"])
+        + np.exp(p["B"] * N ** p["b"] + p["Q"]) * D ** -np.exp(p["A"] * N ** p["a"] + p["E"])
+    ),
     "cpt-chinchilla": lambda p, N, D: (
         p["E"] + p["A"] / N ** p["alpha"] + p["B"] / (D ** p["beta"] * N ** p["gamma"])
     ),
@@ -215,6 +229,7 @@ LINEAR = {
     "dcpt-l5": "E A B", "dcpt-cross-k1": "E A B C F", "dcpt-cross-k2": "E A B C F",
     "dcpt-cross": "E A B C F", "dcpt-cross-k4": "E A B C F", "downstream-ce": "E A",
     "downstream-bleu": "", "rectified": "B E", "kaplan": "", "chinchilla": "E A B",
+    "skaling": "E", "kaplan-e": "E", "overtraining": "E a b", "farseer": "",
     "cpt-chinchilla": "E A B", "loss-compute": "a", "loss-compute-e": "E A",
 }  # fmt: skip
 

@@ -41,7 +41,8 @@ def test_noise_lifts_the_objective_at_the_truth(problem):
 def test_parameters_can_be_told_apart(problem):
     """The sensitivities of the log target to each parameter are far from dependent.
 
-    But where S1_pt is fitted: L0, A, alpha and S1_pt are seen through one bend.
+    But where S1_pt is fitted: L0, A, alpha and S1_pt are seen through one bend; so are the three
+    numbers of each c·N^p + C of farseer.
     """
     inputs, _ = problem.arrays()
     with jax.enable_x64(True):
@@ -49,7 +50,8 @@ def test_parameters_can_be_told_apart(problem):
         sensitivity = log_target(dict(problem.truth))
     columns = np.stack([np.asarray(sensitivity[name]) for name in problem.truth], axis=1)
     singular = np.linalg.svd(columns / np.linalg.norm(columns, axis=0), compute_uv=False)
-    assert singular[-1] / singular[0] > (1e-4 if "S1_pt" in problem.truth else 1e-3)
+    least = 1e-4 if "S1_pt" in problem.truth else 1e-6 if problem.name == "farseer" else 1e-3
+    assert singular[-1] / singular[0] > least
 
 
 @each_problem

@@ -16,6 +16,10 @@ from jaxlaw.simulate._designs import LINES
 SIZES = {
     "kaplan": 48,
     "chinchilla": 243,
+    "skaling": 243,
+    "kaplan-e": 243,
+    "overtraining": 243,
+    "farseer": 165,
     "from-scratch": 420,
     "cpt-chinchilla": 420,
     "loss-compute": 30,

@@ -136,6 +136,17 @@ _PRINTED: Mapping[str, _Printed] = {
         "to 0.373, beta 0.331 to 0.415",
         ranges={"N": (57.3342e6, 16.18335e9)},
     ),
+    "farseer-2025": _Printed(
+        "farseer",
+        {"s": -0.06247, "q": 0.13, "S": 0.1285, "B": 230.73, "b": -0.1729, "Q": -1.5442}
+        | {"A": -1.6656, "a": 0.0459, "E": 3.1333},
+        "Farseer 2025, arXiv 2506.10972",
+        {
+            "rounded": ("info", "rounded: the loss moves by 0.02 % with the last digits"),
+            "left-out": ("info", "the loss is per byte; N and D are counted one by one"),
+        },
+        ranges={"N": (99.6e6, 6.37e9), "D": (1e9, 512e9)},
+    ),
     "zheng-2024-scratch": _Printed(
         "chinchilla",
         {"E": 1.55, "A": 420.0, "B": 719.5, "alpha": 0.40, "beta": 0.30},

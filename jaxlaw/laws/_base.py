@@ -137,9 +137,9 @@ class Law:
             the pre-training before it, if there is one.
         components: part of the formula → the coefficients that take it out where they are 0.
             ``annealing`` and ``shift`` are what :meth:`jaxlaw.FittedLaw.predict_curve` shows apart.
-        power_law_terms: ``power_law_terms(params, inputs) -> PowerLawTerms``, for laws that are
-            such a sum where their inputs beside N and D are held: the compute-optimal N and D then
-            have a closed form.
+        power_law_terms: ``power_law_terms(params, inputs) -> PowerLawTerms``, for laws that rise
+            with such a sum where their inputs beside N and D are held: the compute-optimal N and D
+            then have a closed form.
 
     Example:
         >>> law = jl.laws.get("loss-compute")

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 
-from jaxlaw.laws._base import PowerLawTerms, law, power
+import jax.numpy as jnp
+
+from jaxlaw.laws._base import Chart, PowerLawTerms, law, power
 from jaxlaw.laws._parameters import exponent, positive, real
 
 # Hoffmann et al. start E, A, B from e, a, b on these grids, and the exponents as they are.
@@ -16,7 +18,7 @@ _EXPONENT_GRID = (0.0, 0.5, 1.0, 1.5, 2.0)
 @law(
     formula="[ (Nc/N)^(αN/αD) + Dc/D ]^αD",
     source="Kaplan 2020, eq. 1.5; Que 2024, App. D",
-    with_floor="chinchilla",
+    with_floor="kaplan-e",
 )
 def kaplan(
     N,
@@ -53,6 +55,224 @@ def chinchilla(
 ):
     """Irreducible loss, a term of the size, a term of the data."""
     return E + A * power(N, -alpha) + B * power(D, -beta)
+
+
+# As κ falls or rises, A, B, α and β go with it: what the runs see are the sizes of the two terms
+# under κ at the centre, and the exponents κ·α and κ·β that the loss falls with.
+def _coupled_to_natural(values, context):
+    kappa = values["kappa"]
+    return {
+        "A": power(values["A"], 1.0 / kappa),
+        "B": power(values["B"], 1.0 / kappa),
+        "alpha": values["alpha"] / kappa,
+        "beta": values["beta"] / kappa,
+    }
+
+
+def _coupled_from_natural(values, context):
+    kappa = values["kappa"]
+    return {
+        "A": power(values["A"], kappa),
+        "B": power(values["B"], kappa),
+        "alpha": values["alpha"] * kappa,
+        "beta": values["beta"] * kappa,
+    }
+
+
+_COUPLED = Chart(
+    low={"A": 1e-8, "B": 1e-8, "alpha": 1e-3, "beta": 1e-3},
+    high={"A": 1e4, "B": 1e4, "alpha": 5.0, "beta": 5.0},
+    to_natural=_coupled_to_natural,
+    from_natural=_coupled_from_natural,
+)
+
+
+@law(
+    formula="E + (A/N^α + B/D^β)^κ",
+    source="Videau 2026, arXiv 2608.07222 (κ = 1 is chinchilla)",
+    power_law_terms=_terms,
+    chart=_COUPLED,
+)
+def skaling(
+    N,
+    D,
+    *,
+    E=positive(0.3, 3.0, unit="nats", doc="loss of an ideal model"),
+    A=positive(0.01, 10.0, low=1e-30, high=1e30, centre={"N": "alpha"}, unit="nats^(1/κ)·N^α"),
+    B=positive(0.01, 10.0, low=1e-30, high=1e30, centre={"D": "beta"}, unit="nats^(1/κ)·D^β"),
+    alpha=exponent(high=100.0),
+    beta=exponent(high=100.0),
+    kappa=exponent(0.2, 2.0, low=0.05, high=20.0, doc="coupling of the terms of size and data"),
+):
+    """Size and data under one exponent: what more data give depends on the size."""
+    return E + power(A * power(N, -alpha) + B * power(D, -beta), kappa)
+
+
+def _kaplan_terms(params, inputs):
+    ratio = params["alpha"] / params["beta"]
+    return PowerLawTerms(params["A"] ** ratio, params["B"], ratio, 1.0)
+
+
+# A and B are sizes of models and data at which a term is 1: what the runs see are the terms.
+_KAPLAN_TERMS = Chart(
+    low={"A": 1e-8, "B": 1e-8},
+    high={"A": 1e4, "B": 1e4},
+    to_natural=lambda values, context: {
+        "A": power(values["A"], 1.0 / values["alpha"]),
+        "B": power(values["B"], 1.0 / values["beta"]),
+    },
+    from_natural=lambda values, context: {
+        "A": power(values["A"], values["alpha"]),
+        "B": power(values["B"], values["beta"]),
+    },
+)
+
+
+@law(
+    name="kaplan-e",
+    formula="E + [ (A/N)^(α/β) + B/D ]^β",
+    source="Brandfonbrener 2024, arXiv 2411.12925 (kaplan with a floor; form as in its code)",
+    power_law_terms=_kaplan_terms,
+    chart=_KAPLAN_TERMS,
+)
+def kaplan_e(
+    N,
+    D,
+    *,
+    E=positive(0.3, 3.0, unit="nats", doc="loss of an ideal model"),
+    A=positive(1e-2, 1e2, low=1e-20, high=1e40, centre={"N": 1}, unit="parameters·nats^(1/α)"),
+    B=positive(1e-2, 1e2, low=1e-20, high=1e40, centre={"D": 1}, unit="tokens·nats^(1/β)"),
+    alpha=exponent(),
+    beta=exponent(),
+):
+    """Kaplan's law above an irreducible loss."""
+    return E + power(power(A / N, alpha / beta) + B / D, beta)
+
+
+def _overtraining_terms(params, inputs):
+    eta = params["eta"]
+    a, b = (params[name] * 6.0**-eta for name in ("a", "b"))
+    return PowerLawTerms(a, b, 2 * eta, 2 * eta)
+
+
+def _centre_of_runs(inputs):
+    """Logarithms of the geometric means of N and D."""
+    return {f"log_{name}": jnp.mean(jnp.log(jnp.asarray(inputs[name]))) for name in ("N", "D")}
+
+
+# In N and D the two terms are a/(6^η·N^2η) and b/(6^η·D^2η): their sizes at the centre.
+_OVERTRAINING_TERMS = Chart(
+    low={"a": 1e-8, "b": 1e-8},
+    high={"a": 1e4, "b": 1e4},
+    to_natural=lambda values, context: {
+        "a": values["a"] * jnp.exp(values["eta"] * (math.log(6.0) + 2 * context["log_N"])),
+        "b": values["b"] * jnp.exp(values["eta"] * (math.log(6.0) + 2 * context["log_D"])),
+    },
+    from_natural=lambda values, context: {
+        "a": values["a"] * jnp.exp(-values["eta"] * (math.log(6.0) + 2 * context["log_N"])),
+        "b": values["b"] * jnp.exp(-values["eta"] * (math.log(6.0) + 2 * context["log_D"])),
+    },
+)
+
+
+@law(
+    formula="E + (a·M^η + b·M^−η)·C^−η, M = D/N, C = 6·N·D",
+    source="Gadre 2024, arXiv 2403.08540 (form as in its code)",
+    power_law_terms=_overtraining_terms,
+    chart=_OVERTRAINING_TERMS,
+    context=_centre_of_runs,
+)
+def overtraining(
+    N,
+    D,
+    *,
+    E=positive(0.3, 3.0, unit="nats", doc="loss of an ideal model"),
+    a=positive(0.1, 1e6, low=1e-8, high=1e30, unit="nats·FLOP^η"),
+    b=positive(0.1, 1e6, low=1e-8, high=1e30, unit="nats·FLOP^η"),
+    eta=exponent(0.02, 0.5),
+):
+    """Compute at a number of tokens a parameter, M: one exponent for size and data."""
+    return E + power(6.0, -eta) * (a * power(N, -2 * eta) + b * power(D, -2 * eta))
+
+
+# Each of the three parts is c·N^p + C, whose coefficients run off together as p nears 0: what the
+# runs see are the values and the slopes in log N, at the centre of the runs, of the log floor, of
+# the log of the data's term there, and of the log of its exponent.
+def _farseer_to_natural(values, context):
+    log_N, log_D = context["log_N"], context["log_D"]
+
+    def part(value, slope, power):
+        coefficient = slope / power * jnp.exp(-power * log_N)
+        return coefficient, value - slope / power
+
+    s, S = part(values["S"], values["s"], values["q"])
+    A, E = part(values["E"], values["A"], values["a"])
+    exponent = jnp.exp(values["E"])
+    # The term's log is B·N^b + Q − exponent·log D, and the last falls with N as well.
+    B, Q = part(
+        values["Q"] + exponent * log_D,
+        values["B"] + exponent * values["A"] * log_D,
+        values["b"],
+    )
+    return {"s": s, "S": S, "A": A, "E": E, "B": B, "Q": Q}
+
+
+def _farseer_from_natural(values, context):
+    log_N, log_D = context["log_N"], context["log_D"]
+
+    def part(coefficient, constant, power):
+        size = coefficient * jnp.exp(power * log_N)
+        return size + constant, size * power
+
+    S, s = part(values["s"], values["S"], values["q"])
+    E, A = part(values["A"], values["E"], values["a"])
+    Q, B = part(values["B"], values["Q"], values["b"])
+    exponent = jnp.exp(E)
+    return {
+        "s": s, "S": S, "A": A, "E": E,
+        "B": B - exponent * A * log_D, "Q": Q - exponent * log_D,
+    }  # fmt: skip
+
+
+_FARSEER = Chart(
+    low={"s": -2.0, "S": -20.0, "B": -20.0, "Q": -20.0, "A": -5.0, "E": -7.0},
+    high={"s": 2.0, "S": 10.0, "B": 20.0, "Q": 10.0, "A": 5.0, "E": 2.0},
+    to_natural=_farseer_to_natural,
+    from_natural=_farseer_from_natural,
+    limits={
+        ("q", "low"): "q nears 0: the floor tends to a power of N; predictions stand, s, q and S "
+        "mean nothing one by one",
+        ("b", "high"): "b nears 0: the data's term tends to a power of N; predictions stand, B, b "
+        "and Q mean nothing one by one",
+        ("a", "low"): "a nears 0: the exponent of D tends to a power of N; predictions stand, A, a "
+        "and E mean nothing one by one",
+    },
+)
+
+
+@law(
+    formula="e^(s·N^q+S) + e^(B·N^b+Q)·D^(−e^(A·N^a+E))",
+    source="Farseer 2025, arXiv 2506.10972 (tokens counted one by one: D's unit is in its form)",
+    chart=_FARSEER,
+    context=_centre_of_runs,
+)
+def farseer(
+    N,
+    D,
+    *,
+    s=real(-0.2, -0.02),
+    q=exponent(0.05, 0.3, low=0.01, high=1.0),
+    S=real(-1.0, 2.0),
+    B=real(50.0, 500.0),
+    b=real(-0.3, -0.1, low=-1.0, high=-0.01),
+    Q=real(-5.0, 1.0),
+    A=real(-3.0, -0.5),
+    a=exponent(0.02, 0.1, low=0.01, high=1.0),
+    E=real(1.0, 4.0),
+):
+    """A floor, a size and an exponent of the data's term, each with the model's size."""
+    exponent = jnp.exp(A * power(N, a) + E)
+    return jnp.exp(s * power(N, q) + S) + jnp.exp(B * power(N, b) + Q - exponent * jnp.log(D))
 
 
 @law(

@@ -328,9 +328,10 @@ def allocation(
 ) -> Allocation:
     """Size and tokens that a compute budget is best spent on.
 
-    In closed form for chinchilla, cpt-chinchilla, dcpt, dcpt-l1 and dcpt-l4 (at a given share);
-    numerically for any other law with the inputs N and D, and wherever a limit, a cost or a
-    free share is given: a grid, then the root of the derivative.
+    In closed form for chinchilla, cpt-chinchilla, skaling, kaplan-e and overtraining, and for dcpt,
+    dcpt-l1 and dcpt-l4 at a given share; numerically for any other law with the inputs N and D, and
+    wherever a limit, a cost or a free share is given: a grid, then the root of the derivative.
+    farseer needs limits: far beyond its runs its floor falls to nothing with N.
 
     Args:
         fit: fit of the loss over N and D: a Fit, (law, params), or a bootstrap, whose draws give
