@@ -39,6 +39,18 @@ def replayed(p, r, own, S1_cpt, S2_cpt, **base):
     return hidden(p, S1_cpt, annealed, **base) + shift(p, S1_cpt) * grown
 
 
+def best_size(p, D):
+    """Hoffmann 2022, eq. 4, for the data alone."""
+    G = (p["alpha"] * p["A"] / (p["beta"] * p["B"])) ** (1 / (p["alpha"] + p["beta"]))
+    return G * (G * D) ** (p["beta"] / p["alpha"])
+
+
+def decayed(total, first, R):
+    """Muennighoff 2023, eq. 5: what ``total`` is worth of which ``first`` counts in full."""
+    first = np.minimum(first, total)
+    return first + first * R * (1 - np.exp(-(total / first - 1) / R))
+
+
 # The formulas once more, in numpy, as the papers print them.
 FORMULAS = {
     "kaplan": lambda p, N, D: (
@@ -58,6 +70,16 @@ FORMULAS = {
     "farseer": lambda p, N, D: (
         np.exp(p["s"] * N ** p["q"] + p["S"])
         + np.exp(p["B"] * N ** p["b"] + p["Q"]) * D ** -np.exp(p["A"] * N ** p["a"] + p["E"])
+    ),
+    "repetition": lambda p, N, D, U: (
+        p["E"]
+        + p["A"] / decayed(N, best_size(p, np.minimum(U, D)), p["R_N"]) ** p["alpha"]
+        + p["B"] / decayed(D, np.minimum(U, D), p["R_D"]) ** p["beta"]
+    ),
+    "repetition-geometric": lambda p, N, D, U: (
+        p["E"]
+        + p["A"] / N ** p["alpha"]
+        + p["B"] / (U * (1 - (1 - p["delta"]) ** (D / U)) / p["delta"]) ** p["beta"]
     ),
     "cpt-chinchilla": lambda p, N, D: (
         p["E"] + p["A"] / N ** p["alpha"] + p["B"] / (D ** p["beta"] * N ** p["gamma"])
@@ -230,6 +252,7 @@ LINEAR = {
     "dcpt-cross": "E A B C F", "dcpt-cross-k4": "E A B C F", "downstream-ce": "E A",
     "downstream-bleu": "", "rectified": "B E", "kaplan": "", "chinchilla": "E A B",
     "skaling": "E", "kaplan-e": "E", "overtraining": "E a b", "farseer": "",
+    "repetition": "E", "repetition-geometric": "E A B",
     "cpt-chinchilla": "E A B", "loss-compute": "a", "loss-compute-e": "E A",
 }  # fmt: skip
 

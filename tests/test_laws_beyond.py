@@ -26,6 +26,12 @@ def isoflops(experiment: str) -> pd.DataFrame:
     return table[~table["outlier"].astype(bool) & table["experiment"].str.contains(experiment)]
 
 
+@cache
+def repeated() -> pd.DataFrame:
+    names = {"params": "N", "tokens": "D", "unique_tokens": "U"}
+    return pd.read_csv(Path(DATA) / "data_constrained.csv").rename(columns=names)
+
+
 def error(law: str, cheap: pd.DataFrame, dear: pd.DataFrame) -> float:
     """Mean absolute relative error on runs that are not fitted."""
     fit = jl.fit(law, cheap[["N", "D", "loss"]])
@@ -108,3 +114,52 @@ def test_a_fit_that_ends_at_a_power_law_of_size_says_so():
     runs = jl.simulate.experiment("overtraining", noise=0.0).table
     fit = jl.fit("farseer", runs)
     assert "limiting-form" in [note.code for note in fit.notes]
+
+
+@needs_data
+def test_published_numbers_of_repeated_data_are_those_of_a_local_optimum():
+    """R² 0.7722 on the 182 runs; a fit halves the objective, and R_N then has no upper bound."""
+    published, runs = jl.published()["muennighoff-2023"], repeated()
+    scores = published.score(runs)
+    assert scores.r2 == pytest.approx(0.7722, abs=5e-5)
+    fit = jl.fit("repetition", runs)
+    assert fit.r2 > 0.93 and fit.objective < 0.5 * scores.metrics["huber"]
+    assert "limiting-form" in [note.code for note in fit.notes]
+    assert fit.params["R_D"] == pytest.approx(25.2, abs=0.1)
+
+
+@needs_data
+def test_the_geometric_decay_fits_repeated_data_as_well_with_a_number_less():
+    runs = repeated()
+    fit = jl.fit("repetition-geometric", runs)
+    assert (
+        fit.r2 > 0.93
+        and fit.agreement > 0.9
+        and fit.params["delta"] == pytest.approx(0.0382, abs=1e-4)
+    )
+    plain = jl.fit("chinchilla", runs)  # which takes every token for a new one
+    assert fit.objective < 0.75 * plain.objective
+
+
+def test_tokens_seen_once_are_worth_what_they_are():
+    """Up to one epoch both laws are chinchilla's, however large the corpus."""
+    for name in ("repetition", "repetition-geometric"):
+        law, truth = jl.laws.get(name), dict(jl.simulate.TRUTHS[name])
+        size = 1e8  # below what is best for these tokens
+        expected = (
+            truth["E"] + truth["A"] / size ** truth["alpha"] + truth["B"] / 1e10 ** truth["beta"]
+        )
+        for unique in (1e10, 1e12):
+            assert float(law(truth, N=size, D=1e10, U=unique)) == pytest.approx(expected, rel=1e-6)
+
+
+@pytest.mark.parametrize("name", ["repetition", "repetition-geometric"])
+def test_a_small_corpus_is_planned_with_the_epochs_it_is_good_for(name):
+    pair = (name, jl.simulate.TRUTHS[name])
+    rich, poor = (planning.allocation(pair, 1e22, U=U) for U in (1e12, 1e10))
+    assert rich.D < 1e12 and poor.loss > rich.loss
+    assert poor.D / 1e10 > 3  # more epochs than a few still pay
+    law = jl.laws.get(name)
+    for factor in (0.97, 1.03):
+        other = law(dict(pair[1]), N=poor.N * factor, D=poor.D / factor, U=1e10)
+        assert float(other) > poor.loss

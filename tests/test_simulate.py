@@ -20,6 +20,8 @@ SIZES = {
     "kaplan-e": 243,
     "overtraining": 243,
     "farseer": 165,
+    "repetition": 150,
+    "repetition-geometric": 150,
     "from-scratch": 420,
     "cpt-chinchilla": 420,
     "loss-compute": 30,

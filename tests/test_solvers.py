@@ -240,7 +240,8 @@ def scipy_best(p, first):
 # Laws of a form of their own; the others differ from one of them by a term.
 FORMS = [
     "annealing", "chinchilla", "cpt-curve-replay-cpt", "dcpt", "dcpt-l2", "downstream-bleu",
-    "downstream-ce", "farseer", "kaplan", "multi-power", "rectified", "skaling",
+    "downstream-ce", "farseer", "kaplan", "multi-power", "rectified",
+    "repetition", "skaling",
 ]  # fmt: skip
 
 

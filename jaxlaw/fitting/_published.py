@@ -147,6 +147,19 @@ _PRINTED: Mapping[str, _Printed] = {
         },
         ranges={"N": (99.6e6, 6.37e9), "D": (1e9, 512e9)},
     ),
+    "muennighoff-2023": _Printed(
+        "repetition",
+        {"E": math.exp(0.6254804), "A": math.exp(6.255414), "B": math.exp(7.3049974)}
+        | {"alpha": 0.3526596, "beta": 0.3526596, "R_D": 15.387756, "R_N": 5.309743},
+        "Muennighoff 2023, arXiv 2305.16264",
+        {
+            "local-optimum": (
+                "warning",
+                "of its 182 runs this is a local optimum: jl.fit comes to less than half of its "
+                "objective, with an R_N that has no upper bound",
+            ),
+        },
+    ),
     "zheng-2024-scratch": _Printed(
         "chinchilla",
         {"E": 1.55, "A": 420.0, "B": 719.5, "alpha": 0.40, "beta": 0.30},

@@ -6,7 +6,14 @@ import math
 
 import pandas as pd
 
-from jaxlaw.laws import annealing, cross_domain, downstream, mixture, scaling  # noqa: F401
+from jaxlaw.laws import (  # noqa: F401
+    annealing,
+    cross_domain,
+    downstream,
+    mixture,
+    repetition,
+    scaling,
+)
 from jaxlaw.laws._base import Law, built_in, get, keep_as_built_in, names
 from jaxlaw.laws._files import from_file
 

@@ -43,6 +43,7 @@ INPUTS = {
     for known in (
         Input("N", "model parameters", 1.0, "positive", (1e3, 1e15)),
         Input("D", "training tokens", 1.0, "positive", (1e4, 1e17)),
+        Input("U", "unique training tokens", 1.0, "positive", (1e4, 1e17)),
         Input("r", "share of the corpus in the mixture", 1.0, "fraction"),
         Input("C", "training compute in FLOPs", 1.0, "positive", (1e10, 1e30)),
         Input("Dp", "pretraining tokens", 1.0, "positive", (1e4, 1e17)),

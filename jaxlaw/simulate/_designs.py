@@ -60,6 +60,15 @@ def _farseer() -> Inputs:
     return _cross(N=2e8 * 2 ** (np.arange(11) / 2), D=2e9 * 2 ** (np.arange(15) / 2))
 
 
+# Muennighoff 2023: corpora of 0.1 to 44 billion unique tokens, gone over up to 60 times, and sizes
+# from far below to far beyond what these need. The grid is ours.
+def _repeated_tokens() -> Inputs:
+    runs = _cross(
+        N=[5e7, 2e8, 8e8, 3e9, 8e9], U=[1e8, 5e8, 2e9, 9e9, 4.4e10], epochs=[1, 2, 4, 8, 20, 60]
+    )
+    return {"N": runs["N"], "D": runs["U"] * runs["epochs"], "U": runs["U"]}
+
+
 # Zheng 2024, table 4: it lists 42 sizes (the text counts 40), in millions of parameters.
 # fmt: off
 _ZHENG_SIZES = (
@@ -300,6 +309,8 @@ DESIGNS: Mapping[str, Callable[[], Inputs]] = MappingProxyType(
         "kaplan-e": _hoffmann,
         "overtraining": _hoffmann,
         "farseer": _farseer,
+        "repetition": _repeated_tokens,
+        "repetition-geometric": _repeated_tokens,
         "from-scratch": _zheng,
         "cpt-chinchilla": _zheng,
         "loss-compute": _zheng_frontier,
@@ -350,7 +361,8 @@ _REPLAY_CPT = {"C2": 0.279, "a1": 0.037, "a2": -5.696}
 _CURVE = _HIDDEN_PT | {"C1": 0.280, "C2": 0.263} | _SHIFT_PT
 
 # Printed in the papers: kaplan
-# (Kaplan 2020, table 2), chinchilla (Hoffmann 2022, eq. 10), farseer, from-scratch, cpt-chinchilla
+# (Kaplan 2020, table 2), chinchilla (Hoffmann 2022, eq. 10), farseer, repetition
+# (Muennighoff 2023; the δ of the geometric form is ours), from-scratch, cpt-chinchilla
 # (Zheng 2024, table 2; as rounded there, the two cross within the runs), loss-compute
 # (Zheng 2024, §4.2), downstream-bleu (Isik 2024, table 3: en-de, 6M tokens). loss-compute-e is
 # what from-scratch comes to at its best sizes. Que prints none:
@@ -369,6 +381,9 @@ _PARAMETERS: dict[str, dict[str, float]] = {
     "overtraining": dict(E=1.9, a=1600.0, b=5500.0, eta=0.2),
     "farseer": dict(s=-0.06247, q=0.13, S=0.1285, B=230.73, b=-0.1729, Q=-1.5442)
     | dict(A=-1.6656, a=0.0459, E=3.1333),
+    "repetition": dict(E=1.869, A=520.9, B=1487.7, alpha=0.3527, beta=0.3527)
+    | dict(R_D=15.39, R_N=5.31),
+    "repetition-geometric": dict(E=1.869, A=520.9, B=1487.7, alpha=0.3527, beta=0.3527, delta=0.06),
     "from-scratch": dict(E=1.55, A=420.0, B=719.5, alpha=0.40, beta=0.30),
     "cpt-chinchilla": dict(E=1.55, A=420.0, B=433.3, alpha=0.40, beta=0.20, gamma=0.08),
     "loss-compute": dict(a=33.69907, b=0.0579),

@@ -1,0 +1,94 @@
+"""Laws of the loss where training tokens are repeated: in size, tokens and unique tokens.
+
+U counts the unique tokens of the corpus: a run of D tokens goes over them D/U times (its epochs).
+A run that ends within the first epoch has seen D unique tokens, however large the corpus.
+"""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+
+from jaxlaw.laws._base import Chart, law, power
+from jaxlaw.laws._parameters import exponent, positive
+
+_E = positive(0.3, 3.0, unit="nats", doc="loss of an ideal model")
+_A = positive(0.01, 10.0, centre={"N": "alpha"}, unit="nats·N^α")
+_B = positive(0.01, 10.0, centre={"D": "beta"}, unit="nats·D^β")
+
+# Where more epochs than the runs have would still be worth as much as the first ones, the decay
+# has no bound on one side: the chart replaces no coordinate, its limits say what that means.
+_NO_DECAY = (
+    "as far as these runs show, repeated tokens are worth as much as new ones, and nothing says "
+    "where that ends: do not plan on more epochs than the runs have"
+)
+
+
+def _limits(limits):
+    return Chart({}, {}, lambda values, context: {}, lambda values, context: {}, limits)
+
+
+def _worth(first, times, most):
+    """Of the same again ``times`` times: each is worth less, all together ``most`` at most."""
+    return first * (1.0 - most * jnp.expm1(-times / most))
+
+
+@law(
+    formula="E + A/N'^α + B/D'^β, D' = U + U·R_D·(1 − e^(−(D/U−1)/R_D)), N' = N_U + "
+    "N_U·R_N·(1 − e^(−(N/N_U−1)/R_N)), N_U the best N for U tokens",
+    source="Muennighoff 2023, arXiv 2305.16264",
+    chart=_limits(
+        {
+            ("R_D", "high"): f"R_D grows without end: {_NO_DECAY}",
+            ("R_N", "high"): "R_N grows without end: the term of the size tends to A/N^α; "
+            "predictions stand, R_N means nothing",
+        }
+    ),
+)
+def repetition(
+    N,
+    D,
+    U,
+    *,
+    E=_E,
+    A=_A,
+    B=_B,
+    alpha=exponent(),
+    beta=exponent(),
+    R_D=positive(1.0, 60.0, low=0.05, high=1e5, doc="epochs that all repetition is worth"),
+    R_N=positive(1.0, 60.0, low=0.05, high=1e12, doc="the same of N beyond what U tokens need"),
+):
+    """Repeated tokens, and parameters beyond what the unique ones need, decay in worth."""
+    unique = jnp.minimum(U, D)
+    # The size that these tokens are best for once (Hoffmann 2022, eq. 4), or N if that is smaller.
+    log_G = (jnp.log(alpha * A) - jnp.log(beta * B)) / (alpha + beta)
+    log_best = log_G + (log_G + jnp.log(unique)) * beta / alpha
+    # At exponents near 0 the best size leaves the floating-point numbers.
+    log_N = jnp.log(N)
+    needed = jnp.exp(jnp.clip(log_best, log_N - 60.0, log_N))
+    parameters = _worth(needed, N / needed - 1.0, R_N)
+    tokens = _worth(unique, D / unique - 1.0, R_D)
+    return E + A * power(parameters, -alpha) + B * power(tokens, -beta)
+
+
+@law(
+    name="repetition-geometric",
+    formula="E + A/N^α + B/D'^β, D' = U·(1 − (1−δ)^(D/U))/δ",
+    source="Muennighoff 2023, arXiv 2305.16264 (each epoch worth 1−δ of the one before)",
+    chart=_limits({("delta", "low"): f"delta has gone to zero: {_NO_DECAY}"}),
+)
+def repetition_geometric(
+    N,
+    D,
+    U,
+    *,
+    E=_E,
+    A=_A,
+    B=_B,
+    alpha=exponent(),
+    beta=exponent(),
+    delta=positive(0.005, 0.3, low=1e-6, high=0.99, doc="what an epoch loses in worth"),
+):
+    """Each epoch is worth a little less than the one before."""
+    unique = jnp.minimum(U, D)
+    tokens = -unique / delta * jnp.expm1(D / unique * jnp.log1p(-delta))
+    return E + A * power(N, -alpha) + B * power(tokens, -beta)
