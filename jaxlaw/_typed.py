@@ -31,6 +31,7 @@ from typing import (
     ParamSpec,
     TypeVar,
     Union,
+    Unpack,
     get_args,
     get_origin,
 )
@@ -39,7 +40,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxlaw.errors import UsageError
+from jaxlaw.errors import UsageError, nearest
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -114,6 +115,7 @@ def checked(function: Callable[P, T]) -> Callable[P, T]:
             for name, value in bound.arguments.items():
                 kind = signature.parameters[name].kind
                 if kind is inspect.Parameter.VAR_KEYWORD:
+                    _refuse_unknown(function.__name__, value, hints()[name], signature)
                     many = {key: check(one, hints()[name], key) for key, one in value.items()}
                     bound.arguments[name] = many
                 elif kind is not inspect.Parameter.VAR_POSITIONAL:
@@ -134,6 +136,23 @@ def checked(function: Callable[P, T]) -> Callable[P, T]:
             raise UsageError(reason) from None
 
     return call
+
+
+def _refuse_unknown(
+    function: str, options: Mapping[str, Any], hint: Any, signature: inspect.Signature
+) -> None:
+    """Refuse keywords that the TypedDict of ``**options: Unpack[…]`` does not have."""
+    if get_origin(hint) is not Unpack:
+        return
+    known = get_args(hint)[0].__annotations__
+    for name in options:
+        if name not in known:
+            names = [*known, *list(signature.parameters)[:-1]]
+            raise UsageError(
+                f"{function}: there is no option '{name}'.{nearest(name, names)}",
+                argument=name,
+                value=options[name],
+            )
 
 
 _forked = False  # whether this process has JAX's state of another one, and not its threads

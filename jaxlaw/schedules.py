@@ -26,6 +26,7 @@ import numpy as np
 import pandas as pd
 
 from jaxlaw._jit import in_float64
+from jaxlaw._repr import short_repr
 from jaxlaw._spec_strings import parse_spec
 from jaxlaw._tables import read_table
 from jaxlaw._typed import StepCount, checked
@@ -70,6 +71,8 @@ class Schedule:
     initial_lr: float
     boundary: int | None = None
     name: str = "schedule"
+
+    __repr__ = short_repr
 
     def __post_init__(self) -> None:
         rates = np.array(self.rates, float)

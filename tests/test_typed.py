@@ -1,11 +1,13 @@
 """The walker over type hints: what it accepts, and how it says what it does not."""
 
+import inspect
 import json
 from dataclasses import asdict
 from typing import Annotated, Any, Literal, NotRequired
 
 import pytest
 
+import jaxlaw as jl
 from jaxlaw import Note, UsageError
 from jaxlaw._json import plain
 from jaxlaw._typed import Between, ConfidenceLevel, Finite, checked, load, only, schema
@@ -90,3 +92,31 @@ def test_objects_of_named_fields_have_those_and_no_others():
         only({"a": 1}, ["a", "b"], "f")
     with pytest.raises(ValueError, match="field 'f.a' is none of b"):
         only({"a": 1, "b": 2}, ["b"], "f")
+
+
+def test_keywords_that_are_handed_on_are_those_of_the_functions_that_take_them():
+    from jaxlaw.data._columns import ReadingOptions
+    from jaxlaw.fitting import _options
+
+    reading = set(inspect.signature(jl.read_runs).parameters) - {"source"}
+    of_fit = set(inspect.signature(jl.fit).parameters) - {"law", "runs", "reading"}
+    of_boot = set(inspect.signature(jl.bootstrap).parameters)
+    assert set(ReadingOptions.__annotations__) == reading
+    assert set(_options.FitKeywords.__annotations__) == of_fit | reading
+    study = {"strict", "columns", "units"}  # columns and units are its own, strict has no meaning
+    assert set(_options.StudyKeywords.__annotations__) == (of_fit | reading) - study
+    assert set(_options.BootstrapKeywords.__annotations__) == (of_fit | reading) - of_boot
+
+
+def test_an_unknown_keyword_is_named_with_what_may_be_meant():
+    table = jl.simulate.experiment("chinchilla").table
+    for call in (
+        lambda: jl.cross_validate("chinchilla", table, "k-fold:3", n_start=9),
+        lambda: jl.covariance("chinchilla", table, n_start=9),
+        lambda: jl.bootstrap("chinchilla", table, n_start=9),
+    ):
+        with pytest.raises(jl.UsageError, match=r"no option 'n_start'.*'n_starts'") as caught:
+            call()
+        assert caught.value.argument == "n_start"
+    with pytest.raises(jl.UsageError, match="fit: there is no option 'wher'.*'where'"):
+        jl.fit("chinchilla", table, wher="N > 1")

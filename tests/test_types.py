@@ -50,6 +50,17 @@ def decide(table: pd.DataFrame) -> float:
     assert_type(jl.bootstrap(fit, runs, 1000).conf_int(), pd.DataFrame)
     study = jl.cross_validate(["dcpt"], runs, jl.folds.leave_p_groups_out("r", 2))
     assert_type(study, jl.Study)
+    loaded = jl.load("fit.json")
+    assert_type(loaded, jl.Fit | jl.FittedLaw)
+    loaded.r2  # pyright: ignore[reportAttributeAccessIssue]
+    if isinstance(loaded, jl.Fit):
+        assert_type(loaded.r2, float)
+    jl.cross_validate("dcpt", runs, jl.folds.k_fold(3), delta=1e-2, starts="grid", where="N > 1")
+    jl.cross_validate("dcpt", runs, "k-fold:3", n_start=9)  # pyright: ignore[reportCallIssue]
+    jl.bootstrap("dcpt", runs, delta="x")  # pyright: ignore[reportArgumentType]
+    jl.covariance("dcpt", runs, units={"N": 1}, constraint="paper")
+    fit.score(table, wher="N > 1")  # pyright: ignore[reportCallIssue]
+    jl.fit("chinchilla", runs, drop_invalid=True, corpus="domain")
     jl.fit("chinchilla", runs, residuals="logs")  # pyright: ignore[reportArgumentType]
     jl.fit("chinchilla", runs, delta="1e-3")  # pyright: ignore[reportArgumentType]
     fit.parameters  # pyright: ignore[reportAttributeAccessIssue]

@@ -5,6 +5,7 @@ JAX and pandas are imported where a file is read: help and completion must not w
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -89,14 +90,16 @@ def with_draws(of: str | Path, fit: jl.Fit | Draws, file: Path) -> Draws:
             f"({', '.join(fit.law.parameter_names)}) and a row for every resample"
         )
     params = {name: table[name].to_numpy(float) for name in fit.law.parameter_names}
-    kind, groups = (_one_of(table, name) for name in ("kind", "groups"))
-    return jl.planning.Draws(fit, params, (), kind, tuple(groups.split(",")) if groups else None)
+    kind, groups, degrees = (_of_all(table, name) for name in ("kind", "groups", "degrees"))
+    groups = tuple(groups.split(",")) if groups else None
+    degrees = math.inf if degrees is None else float(degrees)
+    return jl.planning.Draws(fit, params, (), kind or "", groups, degrees)
 
 
-def _one_of(table: pd.DataFrame, column: str) -> str:
-    """What every row of a table says; nothing in files of version 0.1, which lack the column."""
+def _of_all(table: pd.DataFrame, column: str) -> Any:
+    """What every row of a table says; None in an older file, which lacks the column."""
     value = table[column].iloc[0] if column in table else None
-    return value if isinstance(value, str) else ""
+    return None if value != value else value
 
 
 def read_points(

@@ -146,7 +146,8 @@ def _show(
 
 def _table(found: jl.Bootstrap) -> pd.DataFrame:
     """The draws with how they were drawn, in every row: a table has no other place for it."""
-    return found.table().assign(kind=found.kind, groups=",".join(found.groups or ()))
+    groups = ",".join(found.groups or ())
+    return found.table().assign(kind=found.kind, groups=groups, degrees=found.degrees)
 
 
 @opt.reads_runs

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, TypedDict
 
 import numpy as np
 import pandas as pd
@@ -44,6 +44,28 @@ _USUAL = {
 _OF_SCHEDULES = {"S1", "S2", "S1_pt", "S1_cpt", "S2_pt", "S2_cpt", "drop", "eta_k", "S_k"}
 _EMPTY = {"", "nan", "na", "n/a", "null", "none", "<na>"}
 _MOST_NAMED = 5
+
+
+Corpus = Literal["general", "domain"]
+
+
+class RowOptions(TypedDict, total=False):
+    """Keywords of :func:`read_runs` that functions hand on which have ``columns`` themselves."""
+
+    weight: Any
+    where: Any
+    corpus: Corpus | None
+    drop_invalid: bool
+    name: str | None
+    format: str | None
+    values: Mapping[str, Any] | None
+
+
+class ReadingOptions(RowOptions, total=False):
+    """Keywords of :func:`read_runs` that functions hand on."""
+
+    columns: Mapping[str, Any] | None
+    units: Mapping[str, Any] | None
 
 
 @dataclass(frozen=True)

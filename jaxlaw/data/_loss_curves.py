@@ -21,7 +21,7 @@ import pandas as pd
 from jaxlaw._deprecated import renamed_arguments, renamed_property
 from jaxlaw._tables import Table, is_table, read_table
 from jaxlaw._typed import checked
-from jaxlaw.data._columns import missing_column, numbers
+from jaxlaw.data._columns import Corpus, missing_column, numbers
 from jaxlaw.data._row_areas import AREAS, DROPS, Batch, area_options, areas_along, drops_along
 from jaxlaw.data._run_schedules import (
     Fill,
@@ -30,7 +30,7 @@ from jaxlaw.data._run_schedules import (
     optimizer_steps,
     run_schedules_of,
 )
-from jaxlaw.data._runs import Corpus, Runs, RunsSource, read_runs, refuse_rows
+from jaxlaw.data._runs import Runs, RunsSource, read_runs, refuse_rows
 from jaxlaw.data.formats import read_format, short_names, with_values
 from jaxlaw.errors import DataError, UsageError, nearest
 from jaxlaw.notes import Note
@@ -38,6 +38,7 @@ from jaxlaw.schedules import Schedule
 
 Spacing = Literal["log", "linear"]
 _LOSSES = ("loss", "loss_d", "loss_g")
+_SHOWN = 8  # runs that a representation names
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,12 +55,32 @@ class LossCurves(RunsSource):
         >>> curves = jl.read_loss_curves(table, columns, corpus="domain")
         >>> len(curves), len(curves.only("wsd")), len(curves.thinned(every=4).table)
         (23, 1, 160)
+        >>> curves.only("wsd")
+        1 loss curve, 80 points from DataFrame
+          steps    500 to 40000
+          runs     wsd
+          columns  run, step, loss
     """
 
     rows: Runs
     run_schedules: Mapping[str, RunSchedule]
 
     courses: ClassVar[Any] = renamed_property("courses", "run_schedules")
+
+    def __repr__(self) -> str:
+        """How many curves and points there are, of which sizes, and in which columns."""
+        table, runs = self.table, list(self.run_schedules)
+        steps = table["step"]
+        sizes = {f"{size:.4g}" for size in table["N"]} if "N" in table else set()
+        of_sizes = f" of {len(sizes)} sizes N" if len(sizes) > 1 else ""
+        lines = [
+            f"{len(self)} loss curve{'s' if len(self) != 1 else ''}{of_sizes}, {len(table)} points "
+            f"from {self.rows.source}",
+            f"  steps    {steps.min():.0f} to {steps.max():.0f}",
+            f"  runs     {', '.join(runs[:_SHOWN])}{', …' if len(runs) > _SHOWN else ''}",
+            f"  columns  {', '.join(map(str, table))}",
+        ]
+        return "\n".join([*lines, *(f"  {note}" for note in self.rows.notes)])
 
     def __len__(self) -> int:
         """The number of curves."""

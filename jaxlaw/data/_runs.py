@@ -11,7 +11,7 @@ import dataclasses
 import logging
 from collections.abc import Callable, Collection, Hashable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -19,12 +19,14 @@ import pandas as pd
 from jaxlaw import laws
 from jaxlaw._conditions import rows_where
 from jaxlaw._deprecated import renamed_arguments, renamed_function, renamed_property
+from jaxlaw._repr import short_repr
 from jaxlaw._tables import Table, is_table, read_table
 from jaxlaw._typed import checked
 from jaxlaw.data._columns import (
     CURVE_COLUMNS,
     SIDES,
     Column,
+    Corpus,
     Location,
     check_fraction,
     missing_column,
@@ -42,7 +44,6 @@ from jaxlaw.notes import Note
 
 _log = logging.getLogger(__name__)
 
-Corpus = Literal["general", "domain"]
 _SIDED = tuple(name for pair in SIDES.values() for name in pair)
 
 # A declared unit may be this much beyond what is plausible (toy models are); no unit may be more.
@@ -84,6 +85,8 @@ class Runs:
         >>> runs = jl.read_runs(table, {"N": "n", "D": "tokens"}, {"N": 1e9, "D": 1e9})
         >>> len(runs), runs.table["N"].tolist()
         (3, [7, 7, 13])
+        >>> runs
+        3 runs from dict: N (column n), D (column tokens), loss
     """
 
     table: pd.DataFrame
@@ -98,6 +101,18 @@ class Runs:
     notes: tuple[Note, ...] = ()
     area_options: Mapping[str, Any] | None = None
     drops: Callable[[pd.DataFrame], dict[str, np.ndarray]] | None = None
+
+    def __repr__(self) -> str:
+        """How many rows there are, in which columns, and what is known of them."""
+        named = (
+            f"{name} (column {self.columns[name]})" if name in self.columns else str(name)
+            for name in self.table
+        )
+        head = f"{len(self)} runs from {self.source}: {', '.join(named)}"
+        lines = [f"corpus: {self.corpus}"] * (self.corpus is not None)
+        if self.area_options:
+            lines.append(f"areas with λ {self.area_options['decay']:.6g}")
+        return "\n".join([head, *(f"  {line}" for line in [*lines, *self.notes])])
 
     def __len__(self) -> int:
         """The number of rows."""
@@ -169,11 +184,8 @@ class Runs:
         weight = weight[keep].astype("float64")
         active = weight > 0
         if not active.any():
-            raise DataError(
-                f"{self.source}: all rows left have weight 0; give some a positive weight",
-                file=self.source,
-                argument="weight",
-            )
+            message = f"{self.source}: all rows left have weight 0; give some a positive weight"
+            raise DataError(message, file=self.source, argument="weight")
         for name in law.input_names:
             notes += _magnitude(columns[name], columns[name].raw[keep], active, labels)
         notes += _enough_rows(int(active.sum()), free, law, self)
@@ -272,6 +284,8 @@ class Observations:
     positions: np.ndarray = field(default_factory=lambda: np.empty(0, int))
     mapped: Mapping[str, str] = field(default_factory=dict)
     runs: RunGroups | None = None
+
+    __repr__ = short_repr
 
     areas: ClassVar[Any] = renamed_property("areas", "area_options")
 
@@ -469,11 +483,8 @@ def refuse_rows(
 def _checked_corpus(corpus: Any, columns: Collection[Any], source: str) -> Corpus:
     if corpus not in ("general", "domain"):
         hint = nearest(str(corpus), ("general", "domain"))
-        raise UsageError(
-            f"corpus is 'general' or 'domain', not {corpus!r}.{hint}",
-            argument="corpus",
-            value=corpus,
-        )
+        message = f"corpus is 'general' or 'domain', not {corpus!r}.{hint}"
+        raise UsageError(message, argument="corpus", value=corpus)
     if not set(_SIDED) & {column for column in columns if isinstance(column, str)}:
         raise UsageError(
             f"{source}: corpus='{corpus}' chooses among {', '.join(_SIDED)}, and there is none of "
@@ -520,11 +531,8 @@ def _check_canonical(
 def _mapping(columns: Mapping[str, Any] | None, table: Table) -> dict[str, Any]:
     """The checked mapping, canonical name → the user's column."""
     if columns is not None and not isinstance(columns, Mapping):
-        raise UsageError(
-            "columns is a dict, canonical name to column: {'N': 'n_params'}",
-            argument="columns",
-            value=columns,
-        )
+        message = "columns is a dict, canonical name to column: {'N': 'n_params'}"
+        raise UsageError(message, argument="columns", value=columns)
     mapping, present = dict(columns or {}), table.frame.columns
     try:
         known = [name for names in _canonical_names() for name in names]
@@ -563,11 +571,8 @@ def _mapping(columns: Mapping[str, Any] | None, table: Table) -> dict[str, Any]:
 
 def _units(units: Mapping[str, Any] | None) -> dict[str, float]:
     if units is not None and not isinstance(units, Mapping):
-        raise UsageError(
-            "units is a dict, canonical name to raw units per unit: {'N': 1e9}",
-            argument="units",
-            value=units,
-        )
+        message = "units is a dict, canonical name to raw units per unit: {'N': 1e9}"
+        raise UsageError(message, argument="units", value=units)
     inputs, targets = _canonical_names()
     _check_canonical(units or {}, "units", [name for name in inputs if name not in targets])
     return {name: raw_units(name, unit) for name, unit in (units or {}).items()}
@@ -599,11 +604,8 @@ def _aligned(values: Any, table: Table, argument: str) -> np.ndarray:
     try:
         values = np.asarray(values)
     except ValueError as error:
-        raise UsageError(
-            f"{argument}: give a column or one value per row ({error})",
-            argument=argument,
-            value=values,
-        ) from error
+        message = f"{argument}: give a column or one value per row ({error})"
+        raise UsageError(message, argument=argument, value=values) from error
     if values.shape != (len(index),):
         raise UsageError(
             f"{argument}: shape {values.shape}, but {table.source} has {len(index)} rows; give one "
@@ -629,11 +631,8 @@ def _rows_to_keep(
     if keep.dtype == object and all(isinstance(value, (bool, np.bool_)) for value in keep):
         keep = keep.astype(bool)  # pandas' own booleans
     if keep.dtype != bool:
-        raise UsageError(
-            f"where gives {keep.dtype}, not true or false; compare with a value",
-            argument="where",
-            value=where,
-        )
+        message = f"where gives {keep.dtype}, not true or false; compare with a value"
+        raise UsageError(message, argument="where", value=where)
     if not keep.any():
         raise DataError(
             f"{table.source}: where{shown} keeps none of the {len(keep)} rows; columns: "

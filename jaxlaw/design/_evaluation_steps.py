@@ -8,6 +8,7 @@ from typing import Literal
 
 import numpy as np
 
+from jaxlaw._repr import short_repr
 from jaxlaw._typed import StepCount, checked
 from jaxlaw.data._loss_curves import decaying
 from jaxlaw.errors import UsageError, nearest
@@ -33,6 +34,8 @@ class EvaluationSteps:
     method: str
     steps: np.ndarray
     rate: float | None = None
+
+    __repr__ = short_repr
 
     def __len__(self) -> int:
         """The number of evaluations."""

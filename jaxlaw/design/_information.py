@@ -18,6 +18,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxlaw._repr import short_repr
 from jaxlaw._typed import not_of_parameters
 from jaxlaw.errors import DataError, UsageError
 from jaxlaw.fitting._linearise import linearise
@@ -52,6 +53,8 @@ class Information:
     scale: np.ndarray
     covariance: np.ndarray
     notes: list[Note]
+
+    __repr__ = short_repr
 
     def slopes(self, inputs: dict[str, np.ndarray]) -> np.ndarray:
         """(m, q) Jacobian at points in the law's own units."""

@@ -57,6 +57,10 @@ class NextRuns:
     criterion: str
     notes: tuple[Note, ...] = ()
 
+    def __repr__(self) -> str:
+        """The summary."""
+        return self.summary()
+
     def summary(self) -> str:
         """The choice as a table for people."""
         what = "a prediction" if self.criterion == "c" else "the parameters, beside now"

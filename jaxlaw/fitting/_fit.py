@@ -18,7 +18,7 @@ import dataclasses
 import logging
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Unpack
 
 import numpy as np
 
@@ -27,6 +27,7 @@ from jaxlaw._cache import kept_in
 from jaxlaw._deprecated import renamed_arguments
 from jaxlaw._jit import in_float64
 from jaxlaw._typed import Seed, StartCount, checked
+from jaxlaw.data._columns import RowOptions
 from jaxlaw.data._runs import Observations, Runs, read_runs
 from jaxlaw.errors import DataError
 from jaxlaw.fitting._checkpoint import Work
@@ -92,7 +93,7 @@ def fit(
     progress: bool | None = None,
     distributed: bool = False,
     compile_cache: str | Path | Literal[False] | None = None,
-    **reading: Any,
+    **reading: Unpack[RowOptions],
 ) -> Fit:
     """Fit a law to runs by the summed Huber loss, from many starts.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from typing import Unpack
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from jaxlaw._typed import checked
 from jaxlaw.data import LossCurves
 from jaxlaw.errors import UsageError
 from jaxlaw.fitting._fit import fit
-from jaxlaw.fitting._options import OLD_NAMES
+from jaxlaw.fitting._options import OLD_NAMES, FitKeywords
 from jaxlaw.fitting._result import Fit
 from jaxlaw.laws._base import Law
 from jaxlaw.notes import Note, warns_of_errors
@@ -35,7 +35,7 @@ def fit_decay(
     carry_momentum: bool = False,
     count_warmup: bool = False,
     epsilon: float | None = None,
-    **options: Any,
+    **options: Unpack[FitKeywords],
 ) -> Fit:
     """Fit a law and λ: the least objective over λ, each with a fit of its own.
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from html import escape
 from pathlib import Path
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol, Unpack, runtime_checkable
 
 import jax
 import numpy as np
@@ -26,7 +26,7 @@ from jaxlaw._jit import in_float64
 from jaxlaw._json import plain, write_record
 from jaxlaw._latex import escaped, latex_table, number, symbol
 from jaxlaw._tables import is_table, read_table
-from jaxlaw.data._columns import input_columns
+from jaxlaw.data._columns import ReadingOptions, input_columns
 from jaxlaw.data._row_areas import (
     AREAS,
     areas_along,
@@ -173,7 +173,7 @@ class FittedLaw:
 
     outside: ClassVar[Any] = renamed_function("outside", is_extrapolation)
 
-    def score(self, runs: Any, **reading: Any) -> Scores:
+    def score(self, runs: Any, **reading: Unpack[ReadingOptions]) -> Scores:
         """Score the predictions on runs, such as those that were kept from the fit.
 
         Args:

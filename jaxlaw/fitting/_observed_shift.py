@@ -17,8 +17,9 @@ from jaxlaw import laws
 from jaxlaw._deprecated import renamed_arguments
 from jaxlaw._typed import checked
 from jaxlaw.data import LossCurves
+from jaxlaw.data._columns import Corpus
 from jaxlaw.data._run_schedules import RunSchedule, optimizer_steps
-from jaxlaw.data._runs import Corpus, Observations
+from jaxlaw.data._runs import Observations
 from jaxlaw.errors import DataError, UsageError, nearest
 from jaxlaw.fitting._fitted_law import FittedLaw
 

@@ -6,12 +6,13 @@ import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict
 
 import numpy as np
 
 from jaxlaw import laws
 from jaxlaw._typed import Seed, StartCount, checked
+from jaxlaw.data._columns import ReadingOptions, RowOptions
 from jaxlaw.errors import UsageError, nearest
 from jaxlaw.fitting._checkpoint import Work
 from jaxlaw.fitting._fitted_law import FittedLaw
@@ -150,6 +151,51 @@ class FitOptions:
 # The generated constructor checks the kinds of its arguments like every entry point.
 FitOptions.__init__.__name__ = "fit"
 FitOptions.__init__ = checked(FitOptions.__init__)  # type: ignore[method-assign]
+
+
+class ObjectiveKeywords(TypedDict, total=False):
+    """Keywords of :func:`jaxlaw.fit` that say what is fitted."""
+
+    constraint: Literal["paper", "observed"] | None
+    delta: float | None
+    residuals: Literal["log", "linear"] | None
+    asymmetry: float
+    fixed: Mapping[str, float] | None
+    tied: Mapping[str, str] | None
+    bounds: Mapping[str, tuple[float | None, float | None]] | None
+
+
+class BootstrapKeywords(ObjectiveKeywords, ReadingOptions, total=False):
+    """Keywords of :func:`jaxlaw.fit` that :func:`jaxlaw.bootstrap` hands on."""
+
+    starts: Any
+    strict: bool
+
+
+class SearchKeywords(ObjectiveKeywords, total=False):
+    """Keywords of :func:`jaxlaw.fit` without those about reading."""
+
+    base: FittedLaw | Mapping[str, float] | None
+    starts: Any
+    n_starts: int
+    n_local: int | Literal[False] | None
+    solver: str
+    seed: int
+    work_dir: str | Path | None
+    progress: bool | None
+    distributed: bool
+    compile_cache: str | Path | Literal[False] | None
+
+
+class StudyKeywords(SearchKeywords, RowOptions, total=False):
+    """Keywords of :func:`jaxlaw.fit` that :func:`jaxlaw.cross_validate` hands on."""
+
+
+class FitKeywords(SearchKeywords, ReadingOptions, total=False):
+    """All keywords of :func:`jaxlaw.fit`, for functions that fit before they do their own."""
+
+    strict: bool
+
 
 #: Old names of keywords that every entry point takes.
 OLD_NAMES = {"space": "residuals", "screen": "n_local", "share": "corpus"}

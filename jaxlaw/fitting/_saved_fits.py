@@ -28,7 +28,7 @@ _SAME_LAW = 1e-9  # relative difference of predictions by one formula, wherever 
 
 
 @checked
-def load(path: str | Path) -> FittedLaw:
+def load(path: str | Path) -> Fit | FittedLaw:
     """Read what :meth:`jaxlaw.FittedLaw.save` wrote; ``-`` is standard input.
 
     Nothing in the file is executed. It is checked as a whole (its digest), field by field, and
@@ -38,7 +38,8 @@ def load(path: str | Path) -> FittedLaw:
         path: name of the file, or ``-``.
 
     Returns:
-        :class:`jaxlaw.Fit`; a :class:`jaxlaw.FittedLaw` where the file holds no search.
+        :class:`jaxlaw.Fit`; a :class:`jaxlaw.FittedLaw` where the file holds no search, which
+        ``isinstance(fit, jl.Fit)`` tells (a type checker, too).
 
     Raises:
         UsageError: no such file, or the law is not registered in this process.
@@ -53,7 +54,7 @@ def load(path: str | Path) -> FittedLaw:
     return from_dict(records.read_record(path, "fit"), records.place_of(path))
 
 
-def from_dict(record: Any, source: str = "record") -> FittedLaw:
+def from_dict(record: Any, source: str = "record") -> Fit | FittedLaw:
     """The fit of :meth:`jaxlaw.FittedLaw.to_dict`; raises as :func:`load`."""
     if not isinstance(record, dict) or "schema" not in record:
         raise DataError(f"{source} is not a jaxlaw fit: field 'schema' is missing")

@@ -102,6 +102,10 @@ class Scores(WithMetrics):
         """Mean absolute relative error of the predictions."""
         return self.metrics["mean_absolute_relative_error"]
 
+    def __repr__(self) -> str:
+        """The summary."""
+        return self.summary()
+
     def summary(self) -> str:
         """The scores as text."""
         outside = int(self.table["outside"].sum())

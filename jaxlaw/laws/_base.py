@@ -171,6 +171,10 @@ class Law:
 
     space: ClassVar[Any] = renamed_property("space", "residuals")
 
+    def __repr__(self) -> str:
+        """Name and formula, as in the head of a fit."""
+        return f"<Law {self.name}: {self.target} = {self.formula}>"
+
     @property
     def program_name(self) -> str | None:
         """The name that compiled programs go by in other processes; None for a law of a user's.

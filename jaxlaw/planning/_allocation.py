@@ -269,7 +269,7 @@ def other_input(
 # The plans.
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class Allocation(Answer):
     """How to spend a budget.
 
@@ -289,7 +289,7 @@ class Allocation(Answer):
     method: str = "numerical"
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class AllocationLaw(Answer):
     """N_opt = N_coefficient·C^a and D_opt = D_coefficient·C^b for C in FLOPs.
 

@@ -15,6 +15,7 @@ import pandas as pd
 
 from jaxlaw import _json as records
 from jaxlaw import laws
+from jaxlaw._repr import short_repr
 from jaxlaw._typed import load
 from jaxlaw.data._dependence import CODE
 from jaxlaw.errors import UsageError, nearest
@@ -69,6 +70,8 @@ class Draws:
     kind: str = ""
     groups: tuple[str, ...] | None = None
     degrees: float = math.inf
+
+    __repr__ = short_repr
 
     @classmethod
     def of(cls, bootstrap: SupportsDraws) -> Draws:
@@ -378,6 +381,10 @@ class Answer:
         lines = [self._line(name, value) for name, value in self.quantities.items()]
         return "\n".join([*lines, f"{'binding':<12} {self.binding}", *map(str, self.notes)])
 
+    def __repr__(self) -> str:
+        """The summary."""
+        return self.summary()
+
     def _known_lines(self) -> list[str]:
         """A line for each number that is known."""
         known = {name: v for name, v in self.quantities.items() if not np.isnan(v)}
@@ -422,6 +429,10 @@ class AnswerTable:
         """The table and the notes, for people."""
         shown = self.table.to_string(index=False, float_format=lambda value: f"{value:.5g}")
         return "\n".join([shown, *map(str, self.notes)])
+
+    def __repr__(self) -> str:
+        """The table, cut where pandas cuts it, and the notes."""
+        return "\n".join([repr(self.table), *map(str, self.notes)])
 
 
 def interval_columns(

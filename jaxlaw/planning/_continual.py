@@ -298,7 +298,7 @@ _POINTS = {1: 257, 2: 33, 3: 13, 4: 8}  # a side of the grid
 _LOSSES = tuple(f"{what}_{corpus}" for what in ("loss", "change") for corpus in _CORPORA)
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class OptimalTraining(Answer):
     """The settings with the least λ1·L_pt + λ2·L_cpt at the end, or λ1·ΔL_pt + λ2·ΔL_cpt.
 
@@ -580,7 +580,7 @@ _SAME = 1e-12  # nats
 _VISIBLE = 1e-4  # nats that a validation loss shows
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class TurningLength(Answer):
     """When a loss that a continual run lifts is back where it was.
 

@@ -54,7 +54,7 @@ _VALUE_SEARCH = FitOptions(n_starts=256, n_local=8)  # 16 move no interval by mo
 # The value of a corpus
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class Valuation(Answer):
     """What to think of a pretraining corpus, by checkpoints finetuned on the task.
 
@@ -442,7 +442,7 @@ class _ModelFits(NamedTuple):
         return np.where(self.seen, np.log(self.losses / self.predict(self.sizes)), 0.0)
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class ModelChoice(Answer):
     """The model that a law has best at the full size, and how sure that is.
 

@@ -10,7 +10,7 @@ between, whatever the law.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Unpack
 
 import numpy as np
 import pandas as pd
@@ -18,6 +18,7 @@ import pandas as pd
 from jaxlaw import laws
 from jaxlaw._deprecated import renamed_arguments, renamed_function
 from jaxlaw._typed import ConfidenceLevel, ResampleCount, Seed, StartCount, checked
+from jaxlaw.data._columns import ReadingOptions
 from jaxlaw.data._runs import Observations, read_runs
 from jaxlaw.errors import DataError, UsageError
 from jaxlaw.fitting._fit_many import Refits, fewest_for, fit_many
@@ -94,7 +95,7 @@ class PiecewiseLaw:
         r = self.ratio / self.above.units["r"]
         return self.above.predict(N=N, D=D, r=r) - self.below.predict(N=N, D=D, r=r)
 
-    def score(self, runs: Any, **reading: Any) -> Scores:
+    def score(self, runs: Any, **reading: Unpack[ReadingOptions]) -> Scores:
         """How well the pieces predict runs; as :meth:`jaxlaw.Fit.score`."""
         return score_fit(self, runs, reading)
 
@@ -173,6 +174,10 @@ class InflectionRatio:
             for params, word in ((self.below, "below"), (self.above, "from"))
         ]  # fmt: skip
         return PiecewiseLaw(float(turn), *sides)
+
+    def __repr__(self) -> str:
+        """The summary."""
+        return self.summary()
 
     def summary(self) -> str:
         """The answer and its evidence, for people."""
@@ -285,7 +290,9 @@ def inflection_ratio(
 
 
 @checked
-def loss_slopes(runs: Any, *, every: float | None = None, **reading: Any) -> pd.DataFrame:
+def loss_slopes(
+    runs: Any, *, every: float | None = None, **reading: Unpack[ReadingOptions]
+) -> pd.DataFrame:
     """How fast the loss moves with D at every share: ΔL/ΔD between evaluations of a run.
 
     The implicit trend of Que 2024 (eq. 5) is that ∂L/∂D falls with r. The paper reads it off

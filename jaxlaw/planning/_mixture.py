@@ -56,7 +56,7 @@ SPREADS = 257  # points at which the spread of losses is looked at
 ROWS = 41  # that a share has in the table
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class Mixture(Answer):
     """The largest domain share that the general loss allows (Que's usage 1).
 
@@ -77,7 +77,7 @@ class Mixture(Answer):
     curve: pd.DataFrame
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class LimitedMixture(Answer):
     """The best share where domain data are limited (Que's usage 2).
 
@@ -97,7 +97,7 @@ class LimitedMixture(Answer):
     interior_below: float
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class CriticalRatio(Answer):
     """The least share of the general corpus that keeps its loss at or below the start.
 
@@ -110,7 +110,7 @@ class CriticalRatio(Answer):
     loss: float
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class DomainShares(Answer):
     """Shares of several domains.
 
@@ -135,7 +135,7 @@ class DomainShares(Answer):
         return named | {"loss": self.loss}
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class ReplayComparison(Answer):
     """Losses of one corpus at several shares of it, by the tokens of that corpus alone.
 

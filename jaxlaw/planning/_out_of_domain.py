@@ -24,7 +24,7 @@ _BLOCKS = 12  # of one curve, where no runs are named
 _POOR = 0.9  # R² below which the mixture describes little
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class OutOfDomain(Answer):
     """A validation loss as a mixture of two, L_ood = λ1'·L_pt + λ2'·L_cpt (Wang 2025, §5.2).
 

@@ -123,6 +123,10 @@ class OptimalSchedule:
     regret: float = math.nan
     replicates: pd.DataFrame = field(default_factory=pd.DataFrame)
 
+    def __repr__(self) -> str:
+        """The summary."""
+        return self.summary()
+
     def summary(self) -> str:
         """The comparison, the evidence and the notes, for people."""
         between = ""

@@ -65,7 +65,7 @@ LOG_COMPUTES = (0.0, math.log(1e60))  # in which two laws of compute are compare
 TIE = 1e-13  # relative difference of losses that rounding may make
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class Transfer(Answer):
     """What a base saves one run, against training from scratch to the same loss.
 
@@ -85,7 +85,7 @@ class Transfer(Answer):
     saved: float
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class Saving(Answer):
     """Least compute to a loss from scratch and from a base, each with its own best size.
 
@@ -101,7 +101,7 @@ class Saving(Answer):
     saved: float
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class BreakEven(Answer):
     """Where training from scratch and from a base come to the same loss.
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Unpack
 
 import numpy as np
 import pandas as pd
@@ -14,6 +14,7 @@ import pandas as pd
 from jaxlaw._json import write_whole
 from jaxlaw._typed import ConfidenceLevel, checked
 from jaxlaw.data import LossCurves
+from jaxlaw.data._columns import ReadingOptions
 from jaxlaw.data._dependence import without_dependence_note
 from jaxlaw.data._runs import Runs, read_runs
 from jaxlaw.errors import DataError, UsageError
@@ -78,7 +79,7 @@ def report(
     profiles: Sequence[Any] = (),
     level: ConfidenceLevel = 0.95,
     title: str | None = None,
-    **reading: Any,
+    **reading: Unpack[ReadingOptions],
 ) -> str:
     """A fit or a study as one page of HTML: nothing in it is fetched or run.
 

@@ -11,6 +11,7 @@ import pandas as pd
 
 from jaxlaw import laws, schedules
 from jaxlaw._jit import in_float64
+from jaxlaw._repr import short_repr
 from jaxlaw._typed import LogNoise, Seed, checked
 from jaxlaw.data._row_areas import area_options, areas_along
 from jaxlaw.errors import UsageError, nearest
@@ -41,6 +42,8 @@ class Experiment:
     truth: Mapping[str, float]
     table: pd.DataFrame
     noise: float
+
+    __repr__ = short_repr
 
 
 class Demo(NamedTuple):

@@ -7,20 +7,21 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Unpack
 
 import numpy as np
 import pandas as pd
 
 from jaxlaw._deprecated import renamed_arguments, renamed_function, renamed_property
 from jaxlaw._jit import in_float64
+from jaxlaw._repr import short_repr
 from jaxlaw._typed import ResampleCount, Seed, StartCount, checked
 from jaxlaw.data._dependence import without_dependence_note
 from jaxlaw.errors import UsageError, nearest
 from jaxlaw.fitting._fit_many import Refits, fewest_for, fit_many
 from jaxlaw.fitting._fitted_law import FittedLaw
 from jaxlaw.fitting._objective import LARGEST_DELTA, kernel_width
-from jaxlaw.fitting._options import OLD_NAMES
+from jaxlaw.fitting._options import OLD_NAMES, BootstrapKeywords
 from jaxlaw.fitting._result import Fit
 from jaxlaw.fitting.solvers import Status
 from jaxlaw.laws._base import Law
@@ -89,6 +90,8 @@ class Bootstrap:
     members: np.ndarray
     base_params: Mapping[str, np.ndarray] = field(default_factory=dict)
     groups: tuple[str, ...] | None = None
+
+    __repr__ = short_repr
 
     held: ClassVar[Any] = renamed_property("held", "base_params")
 
@@ -341,7 +344,7 @@ def bootstrap(
     progress: bool | None = None,
     distributed: bool = False,
     compile_cache: str | Path | Literal[False] | None = None,
-    **options: Any,
+    **options: Unpack[BootstrapKeywords],
 ) -> Bootstrap:
     """Fit a law to resamples of its runs.
 

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Unpack
 
 import jax
 import numpy as np
@@ -27,12 +27,13 @@ import pandas as pd
 
 from jaxlaw._deprecated import renamed_arguments, renamed_function
 from jaxlaw._jit import compiled, in_float64
+from jaxlaw._repr import short_repr
 from jaxlaw._typed import checked
 from jaxlaw.data._dependence import without_dependence_note
 from jaxlaw.errors import DataError
 from jaxlaw.fitting._fitted_law import FittedLaw
 from jaxlaw.fitting._objective import leave_group_out_steps, smoothed_score
-from jaxlaw.fitting._options import OLD_NAMES
+from jaxlaw.fitting._options import OLD_NAMES, FitKeywords
 from jaxlaw.fitting._result import Fit
 from jaxlaw.laws._base import Law
 from jaxlaw.notes import Note
@@ -74,6 +75,8 @@ class Covariance:
     degrees: int
     notes: tuple[Note, ...]
     groups: tuple[str, ...] | None = None
+
+    __repr__ = short_repr
 
     @property
     def matrix(self) -> pd.DataFrame:
@@ -223,7 +226,7 @@ def covariance(
     *,
     groups: Any = None,
     robust: bool = True,
-    **options: Any,
+    **options: Unpack[FitKeywords],
 ) -> Covariance:
     """The sandwich covariance of a fit.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import pandas as pd
@@ -13,7 +13,7 @@ from jaxlaw._jit import in_float64
 from jaxlaw._typed import checked
 from jaxlaw.fitting._fitted_law import FittedLaw
 from jaxlaw.fitting._objective import leave_group_out_steps
-from jaxlaw.fitting._options import OLD_NAMES
+from jaxlaw.fitting._options import OLD_NAMES, FitKeywords
 from jaxlaw.fitting._result import Fit
 from jaxlaw.laws._base import Law
 from jaxlaw.laws._structural_identifiability import inseparable
@@ -31,7 +31,7 @@ _FEW = 3  # values of an input that may be too few
 @renamed_arguments(**OLD_NAMES)
 @checked
 def identifiability(
-    law: str | Law | FittedLaw, runs: Any, *, groups: Any = None, **options: Any
+    law: str | Law | FittedLaw, runs: Any, *, groups: Any = None, **options: Unpack[FitKeywords]
 ) -> pd.DataFrame:
     """The combinations of parameters that the data determine, the worst first.
 

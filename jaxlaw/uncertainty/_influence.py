@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, Unpack
 
 import jax
 import jax.numpy as jnp
@@ -23,7 +23,7 @@ from jaxlaw.fitting._fit_batch import as_optimum
 from jaxlaw.fitting._fit_many import Refits, fit_many
 from jaxlaw.fitting._fitted_law import FittedLaw
 from jaxlaw.fitting._objective import Problem
-from jaxlaw.fitting._options import OLD_NAMES
+from jaxlaw.fitting._options import OLD_NAMES, FitKeywords
 from jaxlaw.fitting._result import Fit
 from jaxlaw.fitting._transform import Model
 from jaxlaw.laws._base import Law
@@ -42,7 +42,7 @@ def influence(
     *,
     groups: Any = None,
     refits: bool = False,
-    **options: Any,
+    **options: Unpack[FitKeywords],
 ) -> pd.DataFrame:
     """How far a parameter or a prediction would move if a run were left out.
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Unpack
 
 import jax
 import jax.numpy as jnp
@@ -21,12 +21,13 @@ import pandas as pd
 
 from jaxlaw._deprecated import renamed_arguments, renamed_property
 from jaxlaw._jit import compiled, in_float64
+from jaxlaw._repr import short_repr
 from jaxlaw._typed import checked
 from jaxlaw.errors import UsageError
 from jaxlaw.fitting._engine import solve
 from jaxlaw.fitting._fitted_law import FittedLaw
 from jaxlaw.fitting._objective import LARGEST_DELTA, Problem, predict, scale_on_host, scaled_value
-from jaxlaw.fitting._options import OLD_NAMES
+from jaxlaw.fitting._options import OLD_NAMES, FitKeywords
 from jaxlaw.fitting._problem import FitProblem, build_problem
 from jaxlaw.fitting._result import Fit
 from jaxlaw.fitting._transform import Model
@@ -69,6 +70,8 @@ class Profile:
     std_err: float
     degrees: int
     notes: tuple[Note, ...]
+
+    __repr__ = short_repr
 
     standard_error: ClassVar[Any] = renamed_property("standard_error", "std_err")
 
@@ -121,7 +124,7 @@ def profile(
     *,
     groups: Any = None,
     robust: bool = True,
-    **options: Any,
+    **options: Unpack[FitKeywords],
 ) -> Profile:
     """The profile of a parameter or a prediction.
 

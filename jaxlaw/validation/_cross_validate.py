@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import pandas as pd
@@ -24,6 +24,7 @@ from jaxlaw.fitting._options import (
     OF_LAW,
     OLD_NAMES,
     FitOptions,
+    StudyKeywords,
     law_and_options,
     split_options,
 )
@@ -48,7 +49,7 @@ def cross_validate(
     columns: Mapping[str, Any] | None = None,
     units: Mapping[str, Any] | None = None,
     per_law: Mapping[str, Mapping[str, Any]] | None = None,
-    **options: Any,
+    **options: Unpack[StudyKeywords],
 ) -> Study:
     """Fit laws on parts of the runs and score them on the rest.
 

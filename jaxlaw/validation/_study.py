@@ -15,6 +15,7 @@ import pandas as pd
 from jaxlaw import _json as records
 from jaxlaw._conditions import rows_where
 from jaxlaw._latex import escaped, latex_table, number
+from jaxlaw._repr import short_repr
 from jaxlaw._typed import load
 from jaxlaw.errors import DataError, UsageError
 from jaxlaw.fitting._diagnostics import FEW
@@ -92,6 +93,8 @@ class Study:
     frame: pd.DataFrame
     parameters: pd.DataFrame
     notes: tuple[Note, ...]
+
+    __repr__ = short_repr
 
     @property
     def n_folds(self) -> int:

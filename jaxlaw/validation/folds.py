@@ -21,6 +21,7 @@ import numpy as np
 import pandas as pd
 
 from jaxlaw._deprecated import renamed_arguments, renamed_function
+from jaxlaw._repr import short_repr
 from jaxlaw._spec_strings import parse_spec
 from jaxlaw._typed import Between, RepeatCount, Seed, checked
 from jaxlaw.data._columns import format_values, name_rows
@@ -70,6 +71,8 @@ class Folds:
     labels: tuple[str, ...]
     fitted: np.ndarray
     held_out: np.ndarray
+
+    __repr__ = short_repr
 
     def __len__(self) -> int:
         """The number of folds F."""
