@@ -170,7 +170,8 @@ def test_a_fit_whose_parameters_have_another_objective_says_error(monkeypatch):
 
     find = fitting.find_optima
     monkeypatch.setattr(fitting, "find_optima", searched)
-    fit = jl.fit(law, table)
+    with pytest.warns(jl.FitWarning, match="objective-disagrees"):
+        fit = jl.fit(law, table)
     assert [note.severity for note in fit.notes if note.code == "objective-disagrees"] == ["error"]
     with pytest.raises(jl.DataError, match="objective"):
         jl.fit(law, table, strict=True)

@@ -1,5 +1,7 @@
 """From runs to a fitted law: the papers' numbers, recovery, options, error paths."""
 
+from contextlib import nullcontext
+
 import jax.numpy as jnp
 import numpy as np
 import pandas as pd
@@ -52,9 +54,11 @@ def test_the_papers_protocol_finds_the_same_optimum_on_a_sample_of_its_grid():
      ("github", "paper", 0.2280), ("book", "paper", 0.1123)],
 )  # fmt: skip
 def test_dcpt_on_real_mixtures_is_no_worse_than_known(corpus, constraint, known):
-    first, second = (
-        jl.fit("dcpt", slimpajama(corpus), constraint=constraint, seed=seed) for seed in (0, 1)
-    )
+    poor = pytest.warns(jl.FitWarning, match="poor-fit") if constraint else nullcontext()
+    with poor:  # the paper's form halves R² of these mixtures
+        first, second = (
+            jl.fit("dcpt", slimpajama(corpus), constraint=constraint, seed=seed) for seed in (0, 1)
+        )
     assert float(f"{first.objective:.4g}") <= known
     assert first.status == "converged"
     apart = abs(first.objective - second.objective) / first.objective

@@ -56,6 +56,7 @@ def test_numbers_too_large_to_add_are_refused_without_a_warning():
     assert robustness.read((frame, {}, None)) == "refused"
 
 
+@pytest.mark.filterwarnings("ignore::jaxlaw.notes.FitWarning")  # no law describes such losses
 @robustness.settled(15)
 @given(robustness.losses())
 def test_losses_nobody_has_are_fitted_alike_in_any_order(loss):
@@ -63,6 +64,7 @@ def test_losses_nobody_has_are_fitted_alike_in_any_order(loss):
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::jaxlaw.notes.FitWarning")  # the notes are counted instead
 def test_losses_without_a_law_are_never_fitted_without_a_warning():
     found = robustness.lawless(36)  # every way at every size
     assert sum(found.values()) == 36
