@@ -59,7 +59,7 @@ class LossCurves(RunsSource):
         1 loss curve, 80 points from DataFrame
           steps    500 to 40000
           runs     wsd
-          columns  run, step, loss
+          columns  run, schedule, step, r_g, loss_pt, loss_d
     """
 
     rows: Runs
