@@ -63,11 +63,10 @@ def run_groups(
 
     Args:
         table: the n rows, columns by canonical names.
-        inputs: name → (n,) of the law, or (n, K).
+        inputs: name → (n,) of the law's inputs that have one value a row.
         names: canonical name of a column → the user's own.
     """
-    plain = {name: values for name, values in inputs.items() if values.ndim == 1}
-    order = next((plain[name] for name in _ALONG if name in plain), None)
+    order = next((inputs[name] for name in _ALONG if name in inputs), None)
     if order is None:
         steps = next((name for name in _STEPS if name in table), None)
         order = np.arange(len(table)) if steps is None else np.asarray(table[steps])
@@ -77,17 +76,17 @@ def run_groups(
             if members is not None and 1 < members.max() + 1 < len(table):
                 name = str(names.get(column, column))
                 return RunGroups((name,), members, np.asarray(order, float), True)
-    growing = next((name for name in ("D", "Dp") if name in plain), None)
-    if growing is None or len(plain) < 2:
+    growing = next((name for name in ("D", "Dp") if name in inputs), None)
+    if growing is None or len(inputs) < 2:
         return None
-    others = {name: values for name, values in plain.items() if name != growing}
+    others = {name: values for name, values in inputs.items() if name != growing}
     labels = [name for name in _LABELS if name in table]
     for more in ([], *([label] for label in labels)):
         frame = pd.DataFrame(others | {f" {name}": table[name].to_numpy() for name in more})
         members = _members(frame)
-        if members is not None and _looks_like_checkpoints(members, plain[growing]):
+        if members is not None and _looks_like_checkpoints(members, inputs[growing]):
             columns = (*others, *(str(names.get(name, name)) for name in more))
-            return RunGroups(columns, members, plain[growing], False)
+            return RunGroups(columns, members, inputs[growing], False)
     return None
 
 

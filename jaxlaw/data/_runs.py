@@ -192,7 +192,7 @@ class Runs:
         inputs = {name: columns[name].values[keep] for name in law.input_names}
         target = columns[law.target].values[keep]
         notes += _unidentifiable(law, inputs, active, columns, free)
-        notes += _duplicates(inputs, target, labels, self)
+        notes += _duplicates(law, inputs, target, labels, self)
         _log.info(
             "%s: %d observations for law %s, %d rows dropped as invalid",
             self.source, int(keep.sum()), law.name, int((~keep).sum()),
@@ -215,7 +215,9 @@ class Runs:
             area_options=self.area_options,
             positions=np.flatnonzero(keep),
             mapped=_mapped_inputs(self, columns, law),
-            runs=run_groups(self.table[keep], inputs, self.columns),
+            runs=run_groups(
+                self.table[keep], {name: inputs[name] for name in law.inputs_per_row}, self.columns
+            ),
         )
 
 
@@ -685,7 +687,7 @@ def _weights(weight: Any, table: Table, mapping: dict[str, Any], keep: np.ndarra
 def _columns_of(runs: Runs, law: Law) -> dict[str, Column]:
     """The inputs of a law and, last, its target."""
     drops: Mapping[str, np.ndarray] = {}
-    if runs.drops is not None and any(spec.per_drop for spec in law.inputs):
+    if runs.drops is not None and law.inputs_per_drop:
         drops = runs.drops(runs.table)
     columns = {}
     for spec in law.inputs:
@@ -938,12 +940,11 @@ def _enough_rows(count: int, free: tuple[str, ...], law: Law, runs: Runs) -> lis
 
 
 def _duplicates(
-    inputs: dict[str, np.ndarray], target: np.ndarray, labels: np.ndarray, runs: Runs
+    law: Law, inputs: dict[str, np.ndarray], target: np.ndarray, labels: np.ndarray, runs: Runs
 ) -> list[Note]:
     """A note on rows equal in all inputs and the target; repeats with another target are fine."""
-    # Of inputs per drop, the sum is enough to tell a point from others on its curve.
-    plain = {n: values if values.ndim == 1 else values.sum(axis=1) for n, values in inputs.items()}
-    repeated = pd.DataFrame({**plain, " target": target}).duplicated().to_numpy()
+    values = law.one_number_a_row(inputs)
+    repeated = pd.DataFrame({**values, " target": target}).duplicated().to_numpy()
     if not repeated.any():
         return []
     message = (

@@ -46,11 +46,7 @@ def check_elementwise(problem: FitProblem, inputs: Mapping[str, Any]) -> None:
         same = np.isclose(together, alone, _SAME, 1e-9 * size, equal_nan=True)
         if not same.all():
             row = int(np.argmin(same))
-            at = ", ".join(
-                f"{spec.name}={rows[spec.name][row]:.6g}"
-                for spec in law.inputs
-                if not spec.per_drop
-            )
+            at = ", ".join(f"{name}={rows[name][row]:.6g}" for name in law.inputs_per_row)
             raise UsageError(
                 f"law {law.name} is not elementwise: at {at} it gives {alone[row]:.6g} for that "
                 f"row alone and {together[row]:.6g} for the same row among {len(_ORDER)}, so a "

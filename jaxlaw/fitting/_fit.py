@@ -175,7 +175,9 @@ def _fitted(law: Law, runs: Runs, options: FitOptions) -> tuple[Fit, bool]:
     observations = runs.observations(law, free=options.free(law))
     work, method = options.work(), options.method
     with in_float64():
-        problem = build_problem(law, *in_order(observations), options, method.linear_coefficients)
+        problem = build_problem(
+            law, *in_order(law, observations), options, method.linear_coefficients
+        )
         check_elementwise(problem, observations.inputs)
         rough = None
         if options.n_local and (observations.weight > 0).sum() > MANY_ROWS:
@@ -206,7 +208,7 @@ def _on_sample(problem: FitProblem, observations: Observations, work: Work) -> _
     The rows are ordered by weight, target and inputs, and every k-th of them is taken: all levels
     of the target are in the sample as they are in the whole.
     """
-    inputs, target, weight = in_order(observations)
+    inputs, target, weight = in_order(problem.law, observations)
     active = np.flatnonzero(weight > 0)
     every = -(-len(active) // MANY_ROWS)
     rows = active[every // 2 :: every]
@@ -247,17 +249,19 @@ def _with_shares(optimum: Optimum, rough: Optimum) -> Optimum:
     )  # fmt: skip
 
 
-def in_order(observations: Observations) -> tuple[dict[str, np.ndarray], np.ndarray, np.ndarray]:
+def in_order(
+    law: Law, observations: Observations
+) -> tuple[dict[str, np.ndarray], np.ndarray, np.ndarray]:
     """Inputs, target and weight, rows in an order of their own: sums do not see the table's."""
-    order = row_order(observations)
+    order = row_order(law, observations)
     inputs = {name: values[order] for name, values in observations.inputs.items()}
     return inputs, observations.target[order], observations.weight[order]
 
 
-def row_order(observations: Observations) -> np.ndarray:
+def row_order(law: Law, observations: Observations) -> np.ndarray:
     """(n,) the order of :func:`in_order`, as indices of the observations."""
-    columns = [observations.weight, observations.target, *observations.inputs.values()]
-    return np.lexsort([one if one.ndim == 1 else one.sum(axis=1) for one in columns])
+    inputs = law.one_number_a_row(observations.inputs)
+    return np.lexsort([observations.weight, observations.target, *inputs.values()])
 
 
 def _report(problem: FitProblem, observations: Observations, optimum: Optimum) -> Fit:
@@ -266,7 +270,7 @@ def _report(problem: FitProblem, observations: Observations, optimum: Optimum) -
     delta, scale = float(data.delta), scale_on_host(data)
     linear = linearise(problem, optimum.coordinates)
     params, agreeing = _natural(problem, optimum)
-    order = row_order(observations)
+    order = row_order(law, observations)
     predicted = np.asarray(law.at_once(params, **observations.inputs))
     measured = metrics(observations.target, predicted, observations.weight, delta)
     evidence = {

@@ -166,8 +166,8 @@ class FittedLaw:
         """
         values = self.checked_inputs(table, inputs)
         flags = beyond(self.ranges, self.joint_ranges or {}, values)
-        drops = {spec.name for spec in self.law.inputs if spec.per_drop}
-        points = max((flag.ndim for name, flag in flags.items() if name not in drops), default=0)
+        per_drop = self.law.inputs_per_drop
+        points = max((flag.ndim for name, flag in flags.items() if name not in per_drop), default=0)
         flags = [one.any(axis=-1) if one.ndim > points else one for one in flags.values()]
         return np.logical_or.reduce(np.broadcast_arrays(*flags))
 
@@ -289,7 +289,7 @@ class FittedLaw:
         worth = batch_of(batch, schedule.boundary is None)
         counted = areas_along(schedule, done, options, S1_before, alone, worth)
         areas = {name: counted[name] / self.units[name] for name in wanted}
-        if any(spec.per_drop for spec in law.inputs):
+        if law.inputs_per_drop:
             areas |= drops_along(schedule, done, options, worth)
         target = self.predict(areas, **inputs)
         unshifted = self.without("shift").predict(areas, **inputs)
@@ -465,7 +465,7 @@ class FittedLaw:
 
     def at_point(self, point: Mapping[str, float]) -> float:
         """The target at one point; of inputs per drop it has one."""
-        drops = {spec.name for spec in self.law.inputs if spec.per_drop}
+        drops = self.law.inputs_per_drop
         return self.predict({k: [v] if k in drops else v for k, v in point.items()}).item()
 
     def to_dict(self) -> dict[str, Any]:
@@ -504,8 +504,8 @@ class FittedLaw:
             raise UsageError(f"input {', '.join(missing)} is missing for law {self.law.name}")
         values = {spec.name: _checked(spec, given[spec.name]) for spec in self.law.inputs}
         try:  # an input per drop has an axis of its own, the last one
-            drops = [values[spec.name].shape for spec in self.law.inputs if spec.per_drop]
-            others = [values[spec.name].shape for spec in self.law.inputs if not spec.per_drop]
+            drops = [values[name].shape for name in self.law.inputs_per_drop]
+            others = [values[name].shape for name in self.law.inputs_per_row]
             np.broadcast_shapes(*others, *(shape[:-1] for shape in drops))
             np.broadcast_shapes(*(shape[-1:] for shape in drops))
         except ValueError:

@@ -202,8 +202,8 @@ class Law:
         try:
             found = self.function(*given, **params)
             # A formula that ignores an input still has a value for each of its rows.
-            plain = [np.shape(inputs[spec.name]) for spec in self.inputs if not spec.per_drop]
-            shape = np.broadcast_shapes(np.shape(found), *plain)
+            per_row = [np.shape(inputs[name]) for name in self.inputs_per_row]
+            shape = np.broadcast_shapes(np.shape(found), *per_row)
         except JaxlawError:
             raise
         except (TypeError, ValueError) as error:
@@ -255,6 +255,32 @@ class Law:
     def input_names(self) -> tuple[str, ...]:
         """Names of the inputs, in the order of the function."""
         return tuple(spec.name for spec in self.inputs)
+
+    @cached_property
+    def inputs_per_drop(self) -> tuple[str, ...]:
+        """Names of the inputs that have a value for every drop of the learning rate.
+
+        Where the schedules are known, such an input has an axis more than the others, the last.
+        """
+        return tuple(spec.name for spec in self.inputs if spec.per_drop)
+
+    @cached_property
+    def inputs_per_row(self) -> tuple[str, ...]:
+        """Names of the inputs that have one value a row: all but those per drop."""
+        return tuple(spec.name for spec in self.inputs if not spec.per_drop)
+
+    def one_number_a_row(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Name → (n,) of each input: of one per drop its sum, which tells points of a curve apart.
+
+        Args:
+            inputs: name → (n,), or (n, K) of an input per drop.
+        """
+        return {
+            name: inputs[name].reshape(len(inputs[name]), -1).sum(axis=1)
+            if name in self.inputs_per_drop
+            else inputs[name]
+            for name in self.input_names
+        }
 
     @cached_property
     def parameter_names(self) -> tuple[str, ...]:

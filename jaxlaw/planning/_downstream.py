@@ -581,7 +581,7 @@ def choose_model(
 
 
 def _law_of_one_input(law: Law) -> Law:
-    if len(law.inputs) != 1 or law.inputs[0].per_drop:
+    if len(law.inputs) != 1 or law.inputs_per_drop:
         raise UsageError(
             f"law {law.name} predicts {law.target} from {', '.join(law.input_names)}; a choice of "
             "models needs a loss or a score from the amount of data alone: downstream-ce, "

@@ -375,7 +375,7 @@ def _check_inputs(target: _Target, after: Schedule | None) -> None:
             f"law {law.name} takes no areas of a schedule, or predicts no loss; use a law of loss "
             "curves, such as annealing or cpt-curve"
         )
-    if any(spec.per_drop for spec in law.inputs):
+    if law.inputs_per_drop:
         raise UsageError(
             f"law {law.name} takes every drop of a schedule, and this search areas at its end "
             "alone; use annealing or cpt-curve, or compare schedules with predict_curve"

@@ -192,7 +192,7 @@ def curve_figures(fit: FittedLaw, curves: LossCurves, runs: Runs) -> list[Html]:
 
 def _other_inputs(fit: FittedLaw) -> list[str]:
     """Inputs of a law of curves that no schedule gives."""
-    return [one.name for one in fit.law.inputs if one.name not in AREAS and not one.per_drop]
+    return [name for name in fit.law.inputs_per_row if name not in AREAS]
 
 
 def _predicted(fit: FittedLaw, curves: LossCurves, run: str, rows: pd.DataFrame) -> pd.DataFrame:
