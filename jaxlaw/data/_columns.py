@@ -284,6 +284,28 @@ def _likely(name: str, columns: list[str]) -> str:
     return (exact + ending + [""])[0]
 
 
+def level_codes(series: pd.Series, location: Location, spec: Input) -> np.ndarray:
+    """The column of labels as (n,) numbers of the levels; empty cells are NaN.
+
+    Raises:
+        DataError: a label that the input does not take.
+    """
+    codes = np.full(len(series), np.nan)
+    for i, (label, cell) in enumerate(series.items()):
+        if str(cell).strip().lower() in _EMPTY:
+            continue
+        try:
+            codes[i] = spec.codes(cell)
+        except DataError as error:
+            where = f"{location}, {location.rows([label])}"
+            raise location.error(
+                f"{where}: {error}; leave such rows out with where=, or add the group",
+                label,
+                cell,
+            ) from None
+    return codes
+
+
 def numbers(series: pd.Series, location: Location) -> np.ndarray:
     """The column as (n,) float64; empty cells are NaN.
 

@@ -29,6 +29,7 @@ from jaxlaw.data._columns import (
     Corpus,
     Location,
     check_fraction,
+    level_codes,
     missing_column,
     name_rows,
     numbers,
@@ -756,7 +757,7 @@ def _input(runs: Runs, law: Law, spec: Input) -> Column:
     doc = f", which law {law.name} needs" + (f" ({spec.doc})" if spec.doc else "")
     doc += "; jl.read_loss_curves works it out from schedules" if spec.per_drop else ""
     series, location = _series(runs, name, doc, spec.name), runs.location(name)
-    raw = numbers(series, location)
+    raw = numbers(series, location) if not spec.levels else level_codes(series, location, spec)
     unit = runs.units.get(name, runs.units.get(spec.name, spec.unit))
     declared = name in runs.units or spec.name in runs.units
     if spec.domain == "fraction":

@@ -601,7 +601,7 @@ _DOMAINS = {
 
 def _checked(spec: Any, values: Any) -> np.ndarray:
     try:
-        values = np.asarray(values, float)
+        values = np.asarray(spec.codes(values), float)
     except (TypeError, ValueError) as error:
         raise DataError(f"input {spec.name} is not numeric: {error}") from None
     bad = ~np.isfinite(values)

@@ -24,7 +24,7 @@ import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from typing import Any, ClassVar, Literal, NamedTuple, overload
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol, overload, runtime_checkable
 
 import jax
 import jax.numpy as jnp
@@ -241,6 +241,8 @@ class Law:
         for name, known in _BUILT_IN.items():
             if known is self:
                 return built_in, (name,)
+        if isinstance(self.function, Remade):
+            return self.function.remake()
         module = getattr(self.function, "__module__", None)
         if module != "__main__" and (path := _path_in(module, self)):
             return _held_by, (module, path)
@@ -317,6 +319,18 @@ class Law:
             f"{', '.join(self.parameter_names)}.{nearest(name, self.parameter_names)}"
         )
 
+
+@runtime_checkable
+class Remade(Protocol):
+    """A formula that says how the law it is of is made again, such as one of groups."""
+
+    def remake(self) -> tuple[Callable[..., Law], tuple[Any, ...]]:
+        """The function that makes the law, and its arguments, as pickle takes them."""
+        ...
+
+
+#: Makers of laws that are named as they are made: they give the law of a name, or None.
+MAKERS: list[Callable[[str], Law | None]] = []
 
 _REGISTRY: dict[str, Law] = {}
 _BUILT_IN: dict[str, Law] = {}
@@ -534,6 +548,9 @@ def get(name: str | Law, constraint: str | None = None) -> Law:
     if not isinstance(base, str):
         raise UsageError(f"a law is given by its name, or as a Law, not as {type(name).__name__}")
     if base not in _REGISTRY:
+        made = next((made for maker in MAKERS if (made := maker(base)) is not None), None)
+        if made is not None and constraint is None:
+            return made
         raise UsageError(
             f"there is no law '{base}'; laws: {', '.join(names())}.{nearest(base, names())}"
         )

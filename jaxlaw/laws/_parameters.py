@@ -6,7 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import numpy as np
+
 from jaxlaw._typed import checked
+from jaxlaw.errors import DataError, nearest
 
 
 @dataclass(frozen=True)
@@ -23,6 +26,8 @@ class Input:
         per_drop: whether an observation has one value for every drop of its learning rate so
             far, (n, K) for n observations; then the law sums over K. Given one value an
             observation, (n,), that is its only drop.
+        levels: labels that the input may take, such as names of corpora; the law sees the number
+            of the label, from 0 on.
 
     Example:
         >>> jl.Input("N", "parameters, in billions", unit=1e9, domain="positive").unit
@@ -35,6 +40,36 @@ class Input:
     domain: Literal["positive", "nonnegative", "fraction", "real"] = "real"
     plausible: tuple[float, float] | None = None
     per_drop: bool = False
+    levels: tuple[str, ...] = ()
+
+    def codes(self, values: Any) -> Any:
+        """Labels as their numbers, of the same shape; whatever has no levels stays as it is.
+
+        Args:
+            values: labels, or their numbers.
+
+        Raises:
+            DataError: a label that the input does not take.
+
+        Example:
+            >>> jl.Input("group", levels=("c4", "pile")).codes(["pile", "c4"]).tolist()
+            [1.0, 0.0]
+        """
+        if not self.levels:
+            return values
+        labels, known = (
+            np.asarray(values, object),
+            {label: k for k, label in enumerate(self.levels)},
+        )
+        found = [known.get(str(label), label) for label in labels.ravel()]
+        for value in found:
+            if not isinstance(value, int | float | np.number) or not -1 < value < len(known):
+                raise DataError(
+                    f"input {self.name} is {value!r}; it takes {', '.join(self.levels)}."
+                    f"{nearest(str(value), self.levels)}",
+                    value=value,
+                )
+        return np.asarray(found, float).reshape(labels.shape)
 
 
 #: Inputs known by name; a law that uses another name gets a plain real input.
@@ -53,6 +88,7 @@ INPUTS = {
         Input("S1_cpt", "sum of learning rates over the continual steps", 1.0, "nonnegative"),
         Input("S2_pt", "annealing area of pre-training, learning rate × steps"),
         Input("S2_cpt", "annealing area of the continual phase, learning rate × steps"),
+        Input("group", "group of runs, such as a corpus"),
         Input("drop", "fall of the learning rate at step k, η_(k−1) − η_k", per_drop=True),
         Input("eta_k", "the rate it fell to", 1.0, "positive", per_drop=True),
         Input("S_k", "sum of learning rates from step k on", 1.0, "nonnegative", per_drop=True),

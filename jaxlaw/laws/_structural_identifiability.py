@@ -60,6 +60,8 @@ def _design(spec: Input, held: tuple[float, ...] | None, draw: np.random.Generat
         return np.resize(np.asarray(held, float), size)
     if held is not None:
         return np.resize(2.0 * 1.7 ** np.arange(held[0]), size)
+    if spec.levels:
+        return draw.permutation(np.arange(size) % len(spec.levels)).astype(float)
     if spec.domain == "fraction":
         return draw.uniform(0.02, 0.98, size)
     return draw.uniform(-2, 2, size) if spec.domain == "real" else 10 ** draw.uniform(-1, 1, size)

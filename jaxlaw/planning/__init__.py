@@ -34,6 +34,7 @@ from jaxlaw.planning._mixture import (
 )
 from jaxlaw.planning._observed import loss_envelope, observed_transfer
 from jaxlaw.planning._out_of_domain import OutOfDomain, out_of_domain
+from jaxlaw.planning._recipes import compute_multiplier
 from jaxlaw.planning._schedule import OptimalSchedule, optimal_schedule
 from jaxlaw.planning._transfer import (
     break_even,
@@ -76,6 +77,7 @@ __all__ = [
     "optimal_training",
     "out_of_domain",
     "pretraining_value",
+    "compute_multiplier",
     "compute_savings",
     "min_compute",
     "tradeoff_curve",

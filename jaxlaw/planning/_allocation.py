@@ -324,7 +324,7 @@ def allocation(
     cost: Cost | None = None,
     corpus_tokens: float | None = None,
     level: ConfidenceLevel = LEVEL,
-    **inputs: float | Literal["best"],
+    **inputs: float | Literal["best"] | str,
 ) -> Allocation:
     """Size and tokens that a compute budget is best spent on.
 
@@ -381,7 +381,7 @@ def frontier(
     cost: Cost | None = None,
     corpus_tokens: float | None = None,
     level: ConfidenceLevel = LEVEL,
-    **inputs: float | Literal["best"],
+    **inputs: float | Literal["best"] | str,
 ) -> Frontier:
     """The best run of each of many budgets; arguments and errors as :func:`allocation`.
 
@@ -418,7 +418,9 @@ def frontier(
 
 
 @checked
-def allocation_law(fit: Any, *, level: ConfidenceLevel = LEVEL, **inputs: float) -> AllocationLaw:
+def allocation_law(
+    fit: Any, *, level: ConfidenceLevel = LEVEL, **inputs: float | str
+) -> AllocationLaw:
     """How the best size and data grow with compute, counted as 6·N·D.
 
     Args:
@@ -466,7 +468,7 @@ def min_compute(
     cost: Cost | None = None,
     corpus_tokens: float | None = None,
     level: ConfidenceLevel = LEVEL,
-    **inputs: float | Literal["best"],
+    **inputs: float | Literal["best"] | str,
 ) -> Allocation:
     """The least compute whose best run reaches a loss, and that run.
 

@@ -247,6 +247,11 @@ def law_inputs(source: Source, given: Mapping[str, Any], free: Sequence[str]) ->
     missing = [name for name in law.input_names if name not in free and name not in given]
     if missing:
         raise UsageError(f"law {law.name} also needs {', '.join(f'{m}=' for m in missing)}")
+    given = {
+        spec.name: float(spec.codes(given[spec.name])) if spec.levels else given[spec.name]
+        for spec in law.inputs
+        if spec.name in given
+    }
     for spec in law.inputs:
         if spec.name in given:
             checked_number(spec.name, given[spec.name], spec.domain)

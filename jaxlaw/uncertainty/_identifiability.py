@@ -174,6 +174,8 @@ def _more_runs(
     inputs = {k: v[problem.active] for k, v in problem.observations.inputs.items()}
     middle = {name: float(np.median(values)) for name, values in inputs.items()}
     for spec in fit.law.inputs:
+        if spec.levels:
+            continue
         low, high = inputs[spec.name].min(), inputs[spec.name].max()
         ends = (0.0, 1.0) if spec.domain == "fraction" else (low / 4, high * 4)
         for word, end in zip(("smaller", "larger"), ends, strict=True):

@@ -1,0 +1,249 @@
+"""Several recipes in one law: parameters that all groups share, and others each group's own.
+
+A group is a corpus, an optimiser, a tokeniser, a pipeline: whatever the runs of one table differ in
+beside their inputs. The law of the groups is any law with one more input, ``group``, that says
+which values of the own parameters hold for a row: a law like any other, so that fits, folds,
+bootstraps, weights and plans treat it as such.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from jaxlaw._jit import in_float64
+from jaxlaw.errors import UsageError
+from jaxlaw.laws._base import MAKERS, Chart, Law, Values, get
+from jaxlaw.laws._parameters import Input, Parameter
+
+_NAME = re.compile(r"(?P<base>[^\[\]]+)\[(?P<own>[^\[\]]+) of (?P<labels>[^\[\]]+)\]")
+_MARKS = "|,[]"  # of a law's name, which says how it is made
+
+
+def grouped(law: str | Law, groups: Iterable[Any], own: Iterable[str]) -> Law:
+    """A law of several groups of runs, such as corpora: some parameters shared, others own.
+
+    Fits of it compare groups by one fit: the own parameters of each take their values from its own
+    runs, the shared ones from all. :func:`jaxlaw.planning.compute_multiplier` says what one group
+    is worth against another.
+
+    Args:
+        law: law or its name.
+        groups: labels of the groups; repeats count once, so that a table's column may be given.
+        own: names of the parameters that are each group's own; the others are shared.
+
+    Returns:
+        A law with the input ``group``, which takes labels, and the parameter ``A[label]`` of each
+        group for each own parameter ``A``. It is named as it is made,
+        ``chinchilla[A of c4|pile]``, and ``jl.laws.get`` finds it by that name.
+
+    Raises:
+        UsageError: fewer than two groups, labels that a name cannot hold, an unknown parameter,
+            or a law that has groups or a constraint already.
+
+    Example:
+        >>> law = jl.laws.grouped("chinchilla", ["c4", "pile"], own=["E"])
+        >>> law.name, law.parameter_names
+        ('chinchilla[E of c4|pile]', ('E[c4]', 'E[pile]', 'A', 'B', 'alpha', 'beta'))
+        >>> runs = jl.simulate.experiment("chinchilla", noise=0.004).table
+        >>> more = runs.assign(group="pile", loss=runs["loss"] + 0.1)
+        >>> both = pd.concat([runs.assign(group="c4"), more])
+        >>> fit = jl.fit(law, both)
+        >>> round(fit.params["E[pile]"] - fit.params["E[c4]"], 2)
+        0.1
+    """
+    base = get(law)
+    labels = tuple(dict.fromkeys(map(str, [groups] if isinstance(groups, str) else groups)))
+    own = (own,) if isinstance(own, str) else tuple(own)
+    for name in own:
+        base.parameter(name)
+    if len(labels) < 2:
+        raise UsageError(f"groups of law {base.name} are two or more labels, not {labels}")
+    for label in labels:
+        if not label.strip() or set(_MARKS) & set(label) or label != label.strip():
+            raise UsageError(
+                f"group '{label}': a label is not empty, has no space around it and none of "
+                f"{' '.join(_MARKS)}; rename it in the table"
+            )
+    if not own:
+        raise UsageError(f"own is empty: name parameters of law {base.name}, such as own=['E']")
+    if "group" in base.input_names or base.constraint is not None:
+        raise UsageError(f"law {base.name} has groups or a constraint already: give the plain law")
+    return _made(base, labels, tuple(name for name in base.parameter_names if name in own))
+
+
+@dataclass(frozen=True)
+class _Formula:
+    """The formula of a law of groups; picklable, as its law is."""
+
+    base: Law
+    labels: tuple[str, ...]
+    own: tuple[str, ...]
+
+    def __call__(self, *inputs: Any, **params: Any) -> Any:
+        """The base law at each row's own parameters; linear in whatever that is linear in."""
+        *inputs, group = inputs
+        nearest = jnp.round(group)
+        masks = [jnp.abs(nearest - k) < 0.5 for k in range(len(self.labels))]
+        values = {name: params[name] for name in self.base.parameter_names if name not in self.own}
+        for name in self.own:
+            parts = [
+                jnp.where(mask, params[_name(name, label)], 0.0)
+                for mask, label in zip(masks, self.labels, strict=True)
+            ]
+            values[name] = sum(parts[1:], parts[0])
+        return self.base.function(*inputs, **values)
+
+    def of(self, params: Values, label: str) -> dict[str, Any]:
+        """The parameters of the base law for one group."""
+        return {
+            name: params[_name(name, label) if name in self.own else name]
+            for name in self.base.parameter_names
+        }
+
+    def for_each(
+        self, function: Callable[[Values, Values], dict[str, Any]]
+    ) -> Callable[[Values, Values], dict[str, Any]]:
+        """Of a function of the base law's chart, the same for every group's parameters."""
+
+        def of_all(values: Values, context: Values) -> dict[str, Any]:
+            return {
+                _name(name, label) if name in self.own else name: value
+                for label in self.labels
+                for name, value in function(self.of(values, label), context).items()
+            }
+
+        return of_all
+
+    def remake(self) -> tuple[Callable[..., Law], tuple[Any, ...]]:
+        """How pickle makes the law of this formula again."""
+        return grouped, (self.base, self.labels, self.own)
+
+
+def _of_name(name: str) -> Law | None:
+    """The law of groups that a name describes."""
+    found = _NAME.fullmatch(name)
+    if found is None:
+        return None
+    return grouped(found["base"], found["labels"].split("|"), found["own"].split(","))
+
+
+MAKERS.append(_of_name)
+
+
+def _name(name: str, label: str) -> str:
+    return f"{name}[{label}]"
+
+
+@cache
+def _made(base: Law, labels: tuple[str, ...], own: tuple[str, ...]) -> Law:
+    formula = _Formula(base, labels, own)
+    terms, chart = base.power_law_terms, None
+    if base.chart is not None and _splits(formula):
+        chart = _chart_of(formula)
+
+    def terms_of_group(params: Values, inputs: Values) -> Any:
+        others = {name: value for name, value in inputs.items() if name != "group"}
+        return terms(formula.of(params, labels[round(float(inputs["group"]))]), others)
+
+    return dataclasses.replace(
+        base,
+        name=f"{base.name}[{','.join(own)} of {'|'.join(labels)}]",
+        function=formula,
+        inputs=(*base.inputs, Input("group", f"one of {', '.join(labels)}", levels=labels)),
+        parameters=tuple(spec for one in base.parameters for spec in _specs(one, labels, own)),
+        formula=f"{base.formula}, {', '.join(own)} of each group",
+        linear=None,
+        from_base=tuple(name for name in base.from_base if name not in own),
+        chart=chart,
+        requirements=None,
+        with_floor="",
+        continual_alone="",
+        components={
+            part: tuple(
+                full
+                for name in names
+                for full in ([_name(name, g) for g in labels] if name in own else [name])
+            )
+            for part, names in base.components.items()
+        },
+        power_law_terms=None if terms is None else terms_of_group,
+    )
+
+
+def _specs(spec: Parameter, labels: tuple[str, ...], own: tuple[str, ...]) -> list[Parameter]:
+    """A parameter as it is, or for each group, in the unit of that group's own exponents."""
+
+    def centre(power: str | float, label: str) -> str | float:
+        if not isinstance(power, str) or power.lstrip("-") not in own:
+            return power
+        return ("-" if power.startswith("-") else "") + _name(power.lstrip("-"), label)
+
+    def at(label: str, **changes: Any) -> Parameter:
+        units = spec.centre and {name: centre(power, label) for name, power in spec.centre.items()}
+        return dataclasses.replace(spec, centre=units, **changes)
+
+    if spec.name not in own:
+        return [
+            at(labels[0])
+        ]  # of one coefficient there is one centre, whoever's exponent it takes
+    return [at(label, name=_name(spec.name, label), grid=None) for label in labels]
+
+
+def _splits(formula: _Formula) -> bool:
+    """Whether the chart of the base law keeps shared parameters shared.
+
+    It does not where a shared parameter stands for another number with another group's own ones:
+    then the law is searched without the chart.
+    """
+    base = formula.base
+    rows = {
+        spec.name: np.array([0.2, 0.4, 0.7]) if spec.domain == "fraction" else np.array([1.0, 2, 5])
+        for spec in base.inputs
+    }
+    with in_float64():
+        context = base.context(rows)
+        for share in (0.3, 0.6):
+            first = {
+                spec.name: spec.start[0] + share * (spec.start[1] - spec.start[0])
+                for spec in base.parameters
+            }
+            other = {k: 1.1 * value if k in formula.own else value for k, value in first.items()}
+            for function in (base.chart.to_natural, base.chart.from_natural):
+                there, here = function(other, context), function(first, context)
+                shared = [name for name in here if name not in formula.own]
+                if any(not np.array_equal(here[name], there[name]) for name in shared):
+                    return False
+    return True
+
+
+def _chart_of(formula: _Formula) -> Chart:
+    chart = formula.base.chart
+
+    def each(ranges: Mapping[str, float]) -> dict[str, float]:
+        return {
+            full: value
+            for name, value in ranges.items()
+            for full in (
+                [_name(name, label) for label in formula.labels] if name in formula.own else [name]
+            )
+        }
+
+    return Chart(
+        each(chart.low),
+        each(chart.high),
+        formula.for_each(chart.to_natural),
+        formula.for_each(chart.from_natural),
+        {
+            (full, side): sentence
+            for (name, side), sentence in chart.limits.items()
+            for full in each({name: 0.0})
+        },
+    )

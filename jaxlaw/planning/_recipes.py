@@ -1,0 +1,136 @@
+"""Recipes compared: the compute that one is worth against another, at equal loss."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pandas as pd
+
+from jaxlaw._typed import ConfidenceLevel, checked
+from jaxlaw.laws._base import Law
+from jaxlaw.notes import Note
+from jaxlaw.planning._allocation import (
+    COMPUTES,
+    NEAR_END,
+    Cost,
+    best_of_budget,
+    budgets_of,
+    log_cost,
+    search_limits,
+)
+from jaxlaw.planning._answers import (
+    LEVEL,
+    AnswerTable,
+    interval_columns,
+    law_inputs,
+    require_inputs,
+    source_notes,
+    sources,
+)
+from jaxlaw.planning._solve import for_each_draw, root
+
+
+@checked
+def compute_multiplier(
+    fit: Any,
+    compute: Sequence[float],
+    *,
+    reference: Mapping[str, float | str],
+    cost: Cost | None = None,
+    level: ConfidenceLevel = LEVEL,
+    **inputs: float | str,
+) -> AnswerTable:
+    """How much compute a recipe is worth against a reference, at equal loss.
+
+    Either takes the size and the tokens that suit it best. A multiplier of 2 says that the recipe
+    comes to the reference's loss with half of its compute.
+
+    Args:
+        fit: fit of a law of N and D with another input, such as the ``group`` of
+            :func:`jaxlaw.laws.grouped`: a Fit, (law, params), or a bootstrap, whose draws of
+            both recipes belong together.
+        compute: budgets in FLOPs (K,) of the reference.
+        reference: inputs of the reference, such as ``{"group": "c4"}``.
+        cost: function ``f(N, D)`` in FLOPs, as for :func:`jaxlaw.planning.allocation`.
+        level: confidence level of the intervals.
+        **inputs: inputs of the recipe that is compared with it, ``group="pile"``.
+
+    Returns:
+        AnswerTable of K rows: ``compute``, the reference's ``loss`` there and the ``multiplier``;
+        with draws ``…_low`` and ``…_high`` of the last two. It is 0 where the recipe never comes to
+        that loss. The note ``order-turns`` says where the multiplier passes 1 among the budgets,
+        and ``order-unclear`` that its interval holds 1.
+
+    Raises:
+        UsageError: the law lacks N or D, or an input is missing or unknown.
+
+    Example:
+        >>> law = jl.laws.grouped("chinchilla", ["c4", "pile"], own=["B"])
+        >>> params = jl.simulate.TRUTHS["chinchilla"] | {"B[c4]": 410.7, "B[pile]": 300.0}
+        >>> params = {name: params[name] for name in law.parameter_names}
+        >>> found = jl.planning.compute_multiplier(
+        ...     (law, params), [1e21], reference={"group": "c4"}, group="pile"
+        ... )
+        >>> found.table["multiplier"].round(2).tolist()
+        [1.8]
+    """
+    (source,) = sources(fit)
+    require_inputs(source, "N", "D")
+    budgets = budgets_of(compute)
+    theirs, ours = (law_inputs(source, one, ("N", "D")) for one in (reference, inputs))
+    loss, log_ratio, log_own = _multipliers(
+        source.law, cost, source.params, np.log(budgets), search_limits(), theirs, ours
+    )
+    never = log_own >= math.log(COMPUTES[1]) * (1 - NEAR_END)
+    multiplier = np.where(never, 0.0, np.exp(log_ratio))
+    table = {"compute": budgets, "loss": loss[0], "multiplier": multiplier[0]}
+    for name, values in (("loss", loss), ("multiplier", multiplier)):
+        table |= interval_columns(name, values, level, source.degrees)
+    found = pd.DataFrame(table)
+    notes = [*_order_notes(found), *source_notes(source)]
+    return AnswerTable(found, level, tuple(notes))
+
+
+@for_each_draw("law", "cost")
+def _multipliers(
+    law: Law, cost: Cost | None, params: Any, log_C: Any, limits: Any, theirs: Any, ours: Any
+) -> Any:
+    """Loss of the reference, log multiplier and log compute of the recipe: (draws, K) each."""
+    low = jnp.maximum(math.log(COMPUTES[0]), log_cost(cost, limits.N[0], limits.D[0]) + 1e-9)
+
+    def at(log_C: Any) -> Any:
+        target = best_of_budget(law, cost, params, log_C, limits, theirs)[2]
+
+        def shortfall(log_own: Any) -> Any:
+            return target - best_of_budget(law, cost, params, log_own, limits, ours, points=65)[2]
+
+        log_own = root(shortfall, low, jnp.asarray(math.log(COMPUTES[1])))
+        return target, log_C - log_own, log_own
+
+    return jax.lax.map(at, log_C)
+
+
+def _order_notes(table: pd.DataFrame) -> list[Note]:
+    """Where the better of the two changes among the budgets, and where the interval holds both."""
+    notes, better = [], table["multiplier"].to_numpy() > 1
+    for k in np.flatnonzero(better[1:] != better[:-1]):
+        before, after = table["compute"].iloc[[k, k + 1]]
+        message = (
+            f"the better recipe changes between {before:.3g} and {after:.3g} FLOPs: which one to "
+            "take depends on the budget"
+        )
+        notes.append(Note("order-turns", "warning", message))
+    if "multiplier_low" in table:
+        unclear = (table["multiplier_low"] < 1) & (table["multiplier_high"] > 1)
+        if unclear.any():
+            message = (
+                f"at {int(unclear.sum())} of {len(table)} budgets the interval of the multiplier "
+                "holds 1: these runs do not say which recipe is better there"
+            )
+            notes.append(Note("order-unclear", "warning", message))
+    return notes
