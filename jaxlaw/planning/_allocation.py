@@ -412,7 +412,7 @@ def frontier(
     table = {"compute": budgets} | {name: column[0] for name, column in values.items()}
     for name, column in values.items():
         table |= interval_columns(name, column, level, source.degrees)
-    notes = [*_runs_beyond(source, values), *source_notes(source)]
+    notes = [*runs_beyond(source, values), *source_notes(source)]
     notes += missing_draws_notes(values["N"].min(axis=1), "optimum at some budget")
     return Frontier(pd.DataFrame(table), level, tuple(notes))
 
@@ -762,7 +762,7 @@ def _reach_notes(found: np.ndarray, target: float, lowest: str) -> list[Note]:
     return []
 
 
-def _runs_beyond(source: Source, values: Mapping[str, np.ndarray]) -> list[Note]:
+def runs_beyond(source: Source, values: Mapping[str, np.ndarray]) -> list[Note]:
     """How many of a frontier's runs lie outside the fitted ranges."""
     at = {name: values[name][0] for name in ("N", "D")}
     flags = beyond(source.ranges, source.joint, at)

@@ -21,6 +21,7 @@ from jaxlaw.planning._allocation import (
     best_of_budget,
     budgets_of,
     log_cost,
+    runs_beyond,
     search_limits,
 )
 from jaxlaw.planning._answers import (
@@ -77,13 +78,13 @@ def compute_multiplier(
         ...     (law, params), [1e21], reference={"group": "c4"}, group="pile"
         ... )
         >>> found.table["multiplier"].round(2).tolist()
-        [1.8]
+        [3.07]
     """
     (source,) = sources(fit)
     require_inputs(source, "N", "D")
     budgets = budgets_of(compute)
     theirs, ours = (law_inputs(source, one, ("N", "D")) for one in (reference, inputs))
-    loss, log_ratio, log_own = _multipliers(
+    loss, log_N, log_D, log_ratio, log_own = _multipliers(
         source.law, cost, source.params, np.log(budgets), search_limits(), theirs, ours
     )
     never = log_own >= math.log(COMPUTES[1]) * (1 - NEAR_END)
@@ -92,7 +93,8 @@ def compute_multiplier(
     for name, values in (("loss", loss), ("multiplier", multiplier)):
         table |= interval_columns(name, values, level, source.degrees)
     found = pd.DataFrame(table)
-    notes = [*_order_notes(found), *source_notes(source)]
+    runs = {name: np.exp(log) / source.scale(name) for name, log in (("N", log_N), ("D", log_D))}
+    notes = [*_order_notes(found), *runs_beyond(source, runs), *source_notes(source)]
     return AnswerTable(found, level, tuple(notes))
 
 
@@ -100,17 +102,17 @@ def compute_multiplier(
 def _multipliers(
     law: Law, cost: Cost | None, params: Any, log_C: Any, limits: Any, theirs: Any, ours: Any
 ) -> Any:
-    """Loss of the reference, log multiplier and log compute of the recipe: (draws, K) each."""
+    """Loss and run of the reference, log multiplier, log compute of the recipe: (draws, K) each."""
     low = jnp.maximum(math.log(COMPUTES[0]), log_cost(cost, limits.N[0], limits.D[0]) + 1e-9)
 
     def at(log_C: Any) -> Any:
-        target = best_of_budget(law, cost, params, log_C, limits, theirs)[2]
+        log_N, log_D, target = best_of_budget(law, cost, params, log_C, limits, theirs)
 
         def shortfall(log_own: Any) -> Any:
             return target - best_of_budget(law, cost, params, log_own, limits, ours, points=65)[2]
 
         log_own = root(shortfall, low, jnp.asarray(math.log(COMPUTES[1])))
-        return target, log_C - log_own, log_own
+        return target, log_N, log_D, log_C - log_own, log_own
 
     return jax.lax.map(at, log_C)
 
