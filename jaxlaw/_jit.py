@@ -50,6 +50,11 @@ QUICK = {"xla_cpu_use_fusion_emitters": False}
 #: it takes a fifth longer.
 UNOPTIMISED = {"xla_backend_optimization_level": 0, "xla_cpu_parallel_codegen_split_count": 1}
 
+#: Without timing several versions of every kernel before it takes one. What it gains is lost in the
+#: noise for programs like these; it once took minutes over a sum, and two processes that take other
+#: versions differ in the last bits.
+GPU = {"xla_gpu_autotune_level": 0, "xla_gpu_experimental_enable_fusion_autotuner": False}
+
 #: Memory maps of a process beyond which programs are forgotten. Linux gives a process 65,530, a
 #: program takes some hundreds, and without any left the compiler ends the process.
 MOST_MAPS = 30_000
@@ -171,15 +176,16 @@ def _settings() -> tuple[Any, ...]:
 
 
 def compiler_options(optimised: bool = True) -> dict[str, Any]:
-    """What the compiler is asked for on the CPU, as far as this version of jaxlib knows it."""
+    """What the compiler is asked for, as far as this version of jaxlib knows it."""
     wanted = _wanted_options(optimised)
-    known = _known(tuple((QUICK | UNOPTIMISED).items())) if wanted else frozenset()
+    every = QUICK | UNOPTIMISED if jax.default_backend() == "cpu" else wanted
+    known = _known(tuple(every.items())) if wanted else frozenset()
     return {name: value for name, value in wanted.items() if name in known}
 
 
 def _wanted_options(optimised: bool) -> dict[str, Any]:
     if jax.default_backend() != "cpu":
-        return {}
+        return GPU if jax.default_backend() == "gpu" else {}
     return QUICK if optimised else QUICK | UNOPTIMISED
 
 
@@ -206,6 +212,15 @@ def memory_maps() -> int:
         return Path("/proc/self/maps").read_bytes().count(b"\n")
     except OSError:
         return 0
+
+
+def on_accelerator() -> bool:
+    """Whether programs are made for a GPU or TPU.
+
+    There memory and the number of kernels cost time, and on a CPU arithmetic and compiling: a few
+    functions are written in two ways, which agree to rounding.
+    """
+    return jax.default_backend() != "cpu"
 
 
 def few_lengths(length: int) -> int:

@@ -22,7 +22,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, PartitionSpec
 
-from jaxlaw._jit import compiled, few_lengths
+from jaxlaw._jit import compiled, few_lengths, on_accelerator
 from jaxlaw.errors import WorkError
 from jaxlaw.fitting._objective import Problem, shared_fields
 from jaxlaw.fitting._transform import Array, Model
@@ -31,7 +31,11 @@ from jaxlaw.fitting.solvers import Solver, Status
 from jaxlaw.notes import Note
 
 ITERATIONS = 8  # of a round: between two looks at which lanes have ended
-PACK = 8  # factor by which slots become fewer when the queue is empty
+PACK = 8  # factor by which slots become fewer when the queue is empty …
+FEWEST = 64  # … as long as there are so many
+#: The same for an accelerator. An iteration of a thousand lanes takes as long there as one of ten:
+#: fewer slots would save nothing, and every number of slots is a program that compiles for long.
+PACK_ON_ACCELERATOR, FEWEST_ON_ACCELERATOR = 32, 2**13
 WORKING_SET = 2**21  # bytes of one iteration's arrays that a CPU core keeps in its cache
 BLOCK = 64  # starts whose objectives are evaluated at once
 
@@ -182,8 +186,11 @@ def _solve_queues(
     # Settings travel as an argument, so that other tolerances need no other program.
     key, mesh = solver._replace(settings=None), _mesh(len(queues))
     slots, begun = None, np.zeros(len(queues), np.int32)
+    pack, fewest = (
+        (PACK_ON_ACCELERATOR, FEWEST_ON_ACCELERATOR) if on_accelerator() else (PACK, FEWEST)
+    )
     while True:
-        fewer = slot_count // PACK if slot_count >= PACK * 8 else 0
+        fewer = slot_count // pack if slot_count >= fewest else 0
         work = (own, waiting, np.full(len(queues), fewer, np.int32))
         slots, results, begun = _run_rounds(
             key, model, mesh, slot_count, (shared, solver.settings), work, slots, results, begun
@@ -334,18 +341,26 @@ def evaluate_queues(
     many starts, and nothing is done for those without owners.
     """
 
-    def work(block: int) -> list[Values]:
+    def work(at_once: int) -> list[Values]:
         shared, own = _split(problems, queues)
         starts = np.stack([queue.starts for queue in queues])
         empty = np.array([len(queue.owner) == 0 for queue in queues])
-        values = _evaluate(model, _mesh(len(queues)), block, shared, (own, starts, empty))
+        # On an accelerator all starts of a chunk and as many problems as its memory has room for.
+        block = min(at_once, few_lengths(starts.shape[1]))
+        several = max(1, at_once // block)
+        values = _evaluate(model, _mesh(len(queues)), block, several, shared, (own, starts, empty))
         return [Values(*parts) for parts in zip(*map(np.asarray, values), strict=True)]
 
-    return (memory or DeviceMemory()).retry_smaller_on_oom("screen", work, BLOCK)
+    at_once = _lanes_in_memory(problems, 1) if on_accelerator() else BLOCK
+    return (memory or DeviceMemory()).retry_smaller_on_oom("screen", work, at_once)
 
 
-@compiled(static_argnames=("model", "mesh", "block"))
-def _evaluate(model: Model, mesh: Mesh, block: int, shared: Problem, each: Any) -> Values:
+@compiled(static_argnames=("model", "mesh", "block", "several"))
+def _evaluate(
+    model: Model, mesh: Mesh, block: int, several: int, shared: Problem, each: Any
+) -> Values:
+    """Values of all starts in all problems: ``block`` starts of ``several`` problems at once."""
+
     def one_queue(shared: Problem, each: Any) -> Values:
         own, starts, empty = each
 
@@ -358,7 +373,7 @@ def _evaluate(model: Model, mesh: Mesh, block: int, shared: Problem, each: Any) 
                 return Values(*jax.vmap(partial(solve_coefficients, model, problem))(parts))
 
             if own:
-                return jax.lax.map(one_problem, own)
+                return jax.lax.map(one_problem, own, batch_size=several if several > 1 else None)
             return jax.tree.map(lambda leaf: leaf[None], one_problem({}))
 
         # In blocks, so that no array of all starts × all points is in memory at once.
@@ -420,13 +435,26 @@ def _padded(array: np.ndarray, length: int) -> np.ndarray:
 
 def _slot_count(problems: Problem, size: int, lanes: int) -> int:
     """Slots, a power of two: enough to fill the device, few enough to stay in its cache."""
-    if jax.default_backend() == "cpu":
-        # Observations n, or n·K of laws with inputs per drop of the learning rate.
-        points = math.prod({values.shape[-1] for values in problems.inputs.values()})
-        in_cache = WORKING_SET // (16 * points * size)
+    if not on_accelerator():
+        most = WORKING_SET // (16 * _points(problems) * size)
     else:
-        in_cache = 2**15
-    return 2 ** int(np.log2(max(8, min(in_cache, lanes))))
+        most = min(2**15, _lanes_in_memory(problems, size))
+    return 2 ** int(np.log2(max(8, min(most, lanes))))
+
+
+def _points(problems: Problem) -> int:
+    """Observations n, or n·K of laws with inputs per drop of the learning rate."""
+    return math.prod({values.shape[-1] for values in problems.inputs.values()})
+
+
+def _lanes_in_memory(problems: Problem, size: int) -> int:
+    """Lanes that an accelerator has room for, if an iteration's arrays take a quarter of it.
+
+    An evaluation keeps the Jacobian (p, n), what it is multiplied by, and some ten arrays (n,).
+    """
+    stats = jax.local_devices()[0].memory_stats() or {}
+    memory = stats.get("bytes_limit", 2**34)
+    return 2 ** int(np.log2(max(8, memory // 4 // (8 * (2 * size + 10) * _points(problems)))))
 
 
 def problem_count(problems: Problem, batched: frozenset[str]) -> int:

@@ -379,8 +379,8 @@ def _optimum(solved: Arrays, polished: Arrays, floor: float, tried: int, n_solve
 
 
 def _chunk_size(total: int, limits: tuple[int, int]) -> int:
-    """Lanes of a chunk: an eighth of all, within limits 16 times as wide off the CPU."""
-    factor = 1 if jax.default_backend() == "cpu" else 16
+    """Lanes of a chunk: an eighth of all, within limits 128 times as wide off the CPU."""
+    factor = 1 if jax.default_backend() == "cpu" else 128
     least, most = limits
     return max(least * factor, min(most * factor, -(-total // 8)))
 

@@ -19,6 +19,7 @@ import numpy as np
 import optax
 
 from jaxlaw._cse import share_subexpressions
+from jaxlaw._jit import on_accelerator
 from jaxlaw.fitting._transform import Model, Transform, centred_inputs, linear_coordinates
 
 Array = jax.Array
@@ -223,7 +224,7 @@ def evaluate(
         us = tuple(coordinates)
         predicted, slopes = prediction(*us), _slopes(prediction, us)
         inverse = 1.0 / predicted if model.residuals == "log" else 1.0
-        jacobian = stack_rows([slope * inverse for slope in slopes], len(predicted))  # (p, n)
+        jacobian = [slope * inverse for slope in slopes]  # p rows (n,)
         difference = residual(model.residuals, problem, predicted)
         weight = _scaled_weight(problem, difference)
         score = _score(problem, difference, next_delta)
@@ -233,17 +234,65 @@ def evaluate(
             # ∂²log f = ∂²f/f − ∂log f·∂log f: the last part has the form of the Gauss–Newton
             # product and joins it.
             first_order, second_order = first_order - second_order, second_order * inverse
-        hessian = (jacobian * first_order) @ jacobian.T
-        if pairs := sorted(coupled_pairs(model)):
-            each = [_derivative(_derivative(prediction, i), j)(*us) for i, j in pairs]
-            sums = stack_rows(each, len(predicted)) @ second_order
-            hessian = hessian + jnp.tensordot(sums, _matrices(pairs, len(us), sums.dtype), 1)
+        pairs = sorted(coupled_pairs(model))
+        each = [_derivative(_derivative(prediction, i), j)(*us) for i, j in pairs]
+        seconds = dict(zip(pairs, each, strict=True))
+        products = _products_by_sums if on_accelerator() else _products_by_matrices
+        gradient, hessian, diagonal = products(
+            jacobian, seconds, score, first_order, second_order, weight
+        )
         scale = scale_of(problem.delta)
         value = huber(problem, difference, next_delta) / scale
-        after = Evaluation(value, jacobian @ score, hessian, jacobian**2 @ weight)
+        after = Evaluation(value, gradient, hessian, diagonal)
         return huber(problem, difference, delta) / scale, after
 
     return share_subexpressions(both)(problem, coordinates, delta, next_delta, curvature)
+
+
+def _products_by_matrices(
+    jacobian: list[Array], seconds: dict[tuple[int, int], Array],
+    score: Array, first_order: Array, second_order: Array, weight: Array,
+) -> tuple[Array, Array, Array]:  # fmt: skip
+    """Gradient (p,), Hessian (p, p) and least-squares diagonal (p,) by products of matrices.
+
+    Args:
+        jacobian: p rows (n,) of the residuals' Jacobian.
+        seconds: second derivatives (n,) of the law, for pairs of parameters.
+        score: w·ψ (n,).
+        first_order: weights (n,) of the products of slopes.
+        second_order: weights (n,) of the second derivatives.
+        weight: w (n,).
+    """
+    rows = stack_rows(jacobian, len(score))
+    hessian = (rows * first_order) @ rows.T
+    if seconds:
+        sums = stack_rows(list(seconds.values()), len(score)) @ second_order
+        hessian += jnp.tensordot(sums, _matrices(list(seconds), len(rows), sums.dtype), 1)
+    return rows @ score, hessian, rows**2 @ weight
+
+
+def _products_by_sums(
+    jacobian: list[Array], seconds: dict[tuple[int, int], Array],
+    score: Array, first_order: Array, second_order: Array, weight: Array,
+) -> tuple[Array, Array, Array]:  # fmt: skip
+    """The same as :func:`_products_by_matrices`, number by number, for accelerators.
+
+    A GPU is held up by its memory. The Jacobian of 32,768 lanes takes gigabytes, and as a matrix
+    it is written row by row and read again; a sum takes up what it sums, and XLA computes several
+    sums in one pass. On an H100 an iteration takes a third to a half of the time
+    (``benchmarks/accelerator.md``); on a CPU, where a lane's matrix stays in the cache, longer.
+    """
+    rows = [jnp.broadcast_to(row, score.shape) for row in jacobian]
+    size = len(rows)
+    entries = {
+        (i, j): jnp.sum(rows[i] * first_order * rows[j]) for i in range(size) for j in range(i + 1)
+    }
+    for pair, second in seconds.items():
+        entries[pair] += jnp.sum(second * second_order)
+    hessian = [[entries[max(i, j), min(i, j)] for j in range(size)] for i in range(size)]
+    gradient = [jnp.sum(row * score) for row in rows]
+    diagonal = [jnp.sum(row**2 * weight) for row in rows]
+    return jnp.stack(gradient), jnp.stack([*map(jnp.stack, hessian)]), jnp.stack(diagonal)
 
 
 def _score(problem: Problem, difference: Array, delta: Array) -> Array:

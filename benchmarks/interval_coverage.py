@@ -1,6 +1,6 @@
 """How often 95 % intervals hold the truth: settings × seeds of simulated experiments.
 
-    python benchmarks/coverage.py [chinchilla] [dcpt] [curves] [small] [--seeds 200]
+    python benchmarks/interval_coverage.py [chinchilla] [dcpt] [curves] [small] [--seeds 200]
                                   [--resamples 200] [--noise normal,heavy,growing,shared]
                                   [--ways residual,wild] [--designs "ten rows"]
 
