@@ -51,8 +51,8 @@ QUICK = {"xla_cpu_use_fusion_emitters": False}
 UNOPTIMISED = {"xla_backend_optimization_level": 0, "xla_cpu_parallel_codegen_split_count": 1}
 
 #: Without timing several versions of every kernel and taking the fastest. Two processes may take
-#: different versions, whose last bits differ; and on an H100 (jax 0.11.2) the compiler did not come
-#: to an end within six minutes over one sum of many resamples, in this step as far as could be seen.
+#: different versions, whose last bits differ; and on an H100 (jax 0.11.2) the compiler was not done
+#: with one sum of many resamples after six minutes, in this step as far as could be seen.
 GPU = {"xla_gpu_autotune_level": 0, "xla_gpu_experimental_enable_fusion_autotuner": False}
 
 #: Memory maps of a process beyond which programs are forgotten. Linux gives a process 65,530, a
