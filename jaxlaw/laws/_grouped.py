@@ -23,7 +23,7 @@ from jaxlaw.errors import UsageError
 from jaxlaw.laws._base import MAKERS, Chart, Law, Values, get
 from jaxlaw.laws._parameters import Input, Parameter
 
-_NAME = re.compile(r"(?P<base>[^\[\]]+)\[(?P<own>[^\[\]]+) of (?P<labels>[^\[\]]+)\]")
+_NAME = re.compile(r"(?P<base>.+)\[(?P<own>[^\[\]]+) of (?P<labels>[^\[\]]+)\]")
 _MARKS = "|,[]"  # of a law's name, which says how it is made
 
 

@@ -43,6 +43,7 @@ from jaxlaw.planning._transfer import (
     frontier_savings,
     transfer_table,
 )
+from jaxlaw.planning._weights import OptimalWeights, optimal_weights
 
 __all__ = [
     "BestRun",
@@ -51,6 +52,7 @@ __all__ = [
     "ModelChoice",
     "OptimalSchedule",
     "OptimalTraining",
+    "OptimalWeights",
     "OutOfDomain",
     "Pretraining",
     "Draws",
@@ -75,6 +77,7 @@ __all__ = [
     "optimal_schedule",
     "optimal_domain_weights",
     "optimal_training",
+    "optimal_weights",
     "out_of_domain",
     "pretraining_value",
     "compute_multiplier",

@@ -1,0 +1,413 @@
+"""The mixture of many corpora that makes losses least: weights on the simplex."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pandas as pd
+
+from jaxlaw._jit import compiled, in_float64
+from jaxlaw._typed import ConfidenceLevel, checked
+from jaxlaw.errors import DataError, UsageError, nearest
+from jaxlaw.laws._base import Law
+from jaxlaw.notes import Note
+from jaxlaw.planning._answers import (
+    LEVEL,
+    AnswerTable,
+    Source,
+    checked_number,
+    fewest_degrees,
+    interval_columns,
+    intervals,
+    law_inputs,
+    missing_draws_notes,
+    source_notes,
+    sources,
+)
+
+STARTS = 6  # mixtures that the search starts from, beside the natural one
+_TOLERANCE = 1e-6  # within which a mixture keeps its constraints
+_TINY = 1e-12
+
+
+@dataclass(frozen=True, eq=False)
+class OptimalWeights(AnswerTable):
+    """The best mixture and what it is worth.
+
+    Attributes:
+        table: a row for each corpus: ``share``, ``weight``, and, where given, ``natural`` and
+            ``cap``; with draws ``weight_low`` and ``weight_high``.
+        loss: weighted loss of the best mixture.
+        losses: loss name → predicted loss there.
+        gain: loss of what it is compared with, less its own, by name: of the ``natural`` mixture
+            and of the best ``observed`` one, as the law predicts both.
+        interval: of ``loss`` and of each gain; empty without draws.
+        kl: Kullback–Leibler divergence from the natural mixture, in nats; NaN without one.
+
+    Example:
+        >>> law = jl.laws.mixing(["web", "code"])
+        >>> fit = (law, {"c": 1.0, "t[web]": 0.5, "t[code]": -0.5})
+        >>> jl.planning.optimal_weights({"loss": fit}, caps={"code": 0.3}).loss.__round__(3)
+        2.221
+    """
+
+    loss: float
+    losses: Mapping[str, float]
+    gain: Mapping[str, float]
+    interval: Mapping[str, tuple[float, float]]
+    kl: float
+
+    def summary(self) -> str:
+        """The table, the losses and the notes, for people."""
+        lines = [self.table.to_string(index=False, float_format=lambda value: f"{value:.4g}")]
+        for name, value in {"loss": self.loss, **self.gain}.items():
+            word = name if name == "loss" else f"gain over the {name} mixture"
+            low, high = self.interval.get(name, (math.nan, math.nan))
+            within = "" if math.isnan(low) else f" ({low:.4g} to {high:.4g})"
+            lines.append(f"{word}: {value:.4g}{within}")
+        return "\n".join([*lines, *map(str, self.notes)])
+
+
+@checked
+def optimal_weights(
+    fits: Mapping[str, Any],
+    *,
+    targets: Mapping[str, float] | None = None,
+    natural: Mapping[str, float] | None = None,
+    max_kl: float | None = None,
+    caps: Mapping[str, float] | None = None,
+    observed: Any = None,
+    level: ConfidenceLevel = LEVEL,
+    **inputs: float | str,
+) -> OptimalWeights:
+    """Shares of many corpora that make a weighted sum of losses least.
+
+    The shares lie between 0 and their caps and add up to 1. A corpus of T tokens that may be gone
+    over k times in a run of D tokens has the cap k·T/D. Far from all mixtures that were run a law
+    is not to be relied on: ``max_kl`` keeps the answer near the natural mixture.
+
+    Args:
+        fits: loss name → fit over the shares, such as of :func:`jaxlaw.laws.mixing`: a Fit, (law,
+            params) or a bootstrap. All of them take the same shares: their inputs that are
+            fractions.
+        targets: loss name → weight in the sum; all alike by default.
+        natural: share → its size in the natural mixture, such as the corpora's own; they are
+            scaled to add up to 1.
+        max_kl: largest Kullback–Leibler divergence from the natural mixture, in nats.
+        caps: share → its largest value; 1 where none is given.
+        observed: table with the shares' columns, mixtures that were run: the answer is compared
+            with the best of them that keeps caps and divergence.
+        level: confidence level of the intervals.
+        **inputs: values of the laws' other inputs.
+
+    Returns:
+        :class:`OptimalWeights`. The note ``no-better-than-observed`` says where the interval of the
+        gain over the best observed mixture holds 0.
+
+    Raises:
+        UsageError: laws of different shares, unknown names, caps that leave no mixture, or max_kl
+            without a natural mixture.
+        DataError: no mixture keeps caps and divergence together.
+
+    Example:
+        >>> law = jl.laws.mixing(["web", "code", "math"])
+        >>> low = {"c": 1.0, "t[web]": 0.5, "t[code]": -0.5, "t[math]": 0.2}
+        >>> high = low | {"t[web]": -0.5, "t[code]": 0.9}
+        >>> plan = jl.planning.optimal_weights(
+        ...     {"python": (law, low), "wiki": (law, high)}, caps={"web": 0.5}
+        ... )
+        >>> plan.table["weight"].round(3).tolist()
+        [0.5, 0.357, 0.143]
+    """
+    names = list(fits)
+    if not names:
+        raise UsageError("give the fit of a loss or more, by name")
+    every = sources(*fits.values())
+    shares = _shares(names, every, inputs)
+    weights = _weights(names, targets, "targets", 1.0)
+    cap = np.minimum(_weights(shares, caps, "caps", 1.0), 1.0)
+    if cap.sum() < 1:
+        raise UsageError(f"caps add up to {cap.sum():.4g}: shares below them cannot add up to 1")
+    if max_kl is not None and (natural is None or not max_kl > 0):
+        raise UsageError("max_kl is positive, and needs natural=, the mixture it is counted from")
+    own = None
+    if natural is not None:
+        own = _weights(shares, natural, "natural", 0.0)
+        own = own / own.sum()
+    others = tuple(law_inputs(source, source.taken(inputs), shares) for source in every)
+    problem = _Problem(tuple(shares), every, others, weights / weights.sum(), cap, own, max_kl)
+    found = problem.solved()
+    # Of the fit's own best mixture in every draw: the best mixture of each draw is better there
+    # than any other, so that a gain of these would never be none.
+    values = {"loss": problem.losses_at(found[0]) @ problem.weights}
+    compared = {} if own is None else {"natural": own[None, :]}
+    notes: list[Note] = []
+    if observed is not None:
+        run = _observed(observed, shares)
+        run = run[[problem.allows(r) for r in run]]
+        if len(run):
+            compared["observed"] = run
+        else:
+            message = "no observed mixture keeps the caps and max_kl: there is none to compare with"
+            notes.append(Note("none-observed-allowed", "info", message))
+    for name, mixtures in compared.items():
+        # The best of them by the fit itself, the same mixture in every draw.
+        at = np.array([problem.losses_at(r)[0] @ problem.weights for r in mixtures])
+        best = mixtures[int(np.argmin(at))]
+        values[name] = problem.losses_at(best) @ problem.weights - values["loss"]
+    interval = intervals(values, level, fewest_degrees(every)) if len(found) > 1 else {}
+    table = {"share": shares} | interval_columns("weight", found, level, fewest_degrees(every))
+    if own is not None:
+        table["natural"] = own
+    if caps:
+        table["cap"] = cap
+    notes += _notes(problem, found, values, interval)
+    at = dict(zip(shares, found[0], strict=True)) | {
+        name: value for name, value in inputs.items() if not isinstance(value, str)
+    }
+    for source in every:
+        notes += source_notes(source._replace(warnings=()), "", **source.taken(at))
+    notes += _doubts(names, every)
+    losses = problem.losses_at(found[0])[0]
+    return OptimalWeights(
+        pd.DataFrame(table),
+        level,
+        tuple(dict.fromkeys(notes)),
+        loss=float(values["loss"][0]),
+        losses=dict(zip(names, map(float, losses), strict=True)),
+        gain={name: float(values[name][0]) for name in compared},
+        interval=interval,
+        kl=math.nan if own is None else _divergence(found[0], own),
+    )
+
+
+def _shares(names: Sequence[str], every: Sequence[Source], inputs: Mapping[str, Any]) -> list[str]:
+    """The inputs that are shares, the same of every law."""
+    found = [
+        [s.name for s in source.law.inputs if s.domain == "fraction" and s.name not in inputs]
+        for source in every
+    ]
+    for name, own in zip(names, found, strict=True):
+        if len(own) < 2 or set(own) != set(found[0]):
+            raise UsageError(
+                f"the fit of {name} takes the shares {', '.join(own) or '—'}, that of {names[0]} "
+                f"{', '.join(found[0])}: give fits over the same shares, two or more"
+            )
+    return found[0]
+
+
+def _weights(
+    names: Sequence[str], given: Mapping[str, float] | None, what: str, default: float
+) -> np.ndarray:
+    for name in given or {}:
+        if name not in names:
+            raise UsageError(
+                f"{what}: '{name}' is none of {', '.join(names)}.{nearest(name, names)}",
+                argument=what,
+                value=given,
+            )
+    values = np.array(
+        [
+            checked_number(f"{what} of {n}", (given or {}).get(n, default), "nonnegative")
+            for n in names
+        ]
+    )
+    if not values.any():
+        raise UsageError(f"{what} are all 0", argument=what, value=given)
+    return values
+
+
+def _observed(table: Any, shares: Sequence[str]) -> np.ndarray:
+    missing = [name for name in shares if name not in table]
+    if missing:
+        raise UsageError(f"observed lacks the columns {', '.join(missing)}", argument="observed")
+    mixtures = np.stack([np.asarray(table[name], float) for name in shares], axis=1)
+    if not (np.isfinite(mixtures).all() and (mixtures >= 0).all() and len(mixtures)):
+        raise DataError("observed: shares are not all finite and not negative", argument="observed")
+    return mixtures
+
+
+def _divergence(r: np.ndarray, natural: np.ndarray) -> float:
+    """Σ r·log(r/natural), in nats; infinite where a share has no natural one."""
+    with np.errstate(divide="ignore"):
+        terms = np.where(r > _TINY, r * (np.log(np.maximum(r, _TINY)) - np.log(natural)), 0.0)
+    return float(terms.sum())
+
+
+@dataclass(frozen=True, eq=False)
+class _Problem:
+    """The question, checked: laws with draws, and what mixtures are allowed."""
+
+    shares: tuple[str, ...]
+    every: tuple[Source, ...]
+    others: tuple[dict[str, float], ...]
+    weights: np.ndarray
+    cap: np.ndarray
+    natural: np.ndarray | None
+    max_kl: float | None
+
+    @property
+    def laws(self) -> tuple[Law, ...]:
+        return tuple(source.law for source in self.every)
+
+    def params(self, draw: int) -> tuple[dict[str, float], ...]:
+        return tuple({k: v[draw] for k, v in source.params.items()} for source in self.every)
+
+    def allows(self, r: np.ndarray, slack: float = 0.01) -> bool:
+        """Whether a mixture keeps caps and divergence, to the rounding of shares in a table."""
+        near = self.max_kl is None or _divergence(r / r.sum(), self.natural) <= self.max_kl + slack
+        return bool(near and (r <= self.cap + slack).all())
+
+    def losses_at(self, r: np.ndarray) -> np.ndarray:
+        """Losses (draws, L) at one mixture (k,)."""
+        with in_float64():
+            return np.stack(
+                [
+                    np.asarray(
+                        source.law.at_once(
+                            source.params, **dict(zip(self.shares, r, strict=True)), **others
+                        )
+                    )
+                    for source, others in zip(self.every, self.others, strict=True)
+                ],
+                axis=1,
+            )
+
+    def solved(self) -> np.ndarray:
+        """The best mixture of every draw, (draws, k); NaN where the search fails."""
+        first = self._best_of(0, self._starts())
+        if first is None:
+            raise DataError(
+                "no mixture was found that keeps the caps and the divergence together: allow a "
+                "larger max_kl, or larger caps",
+                argument="max_kl",
+                value=self.max_kl,
+            )
+        found = [first]
+        for draw in range(1, self.every[0].rows):
+            best = self._best_of(draw, [first, self._starts()[0]])
+            found.append(np.full(len(first), np.nan) if best is None else best)
+        return np.stack(found)
+
+    def _starts(self) -> list[np.ndarray]:
+        """The natural or an even mixture, and others all over the simplex, within the caps."""
+        even = self.cap / self.cap.sum()
+        first = even if self.natural is None else self._within(self.natural)
+        random = np.random.default_rng(0).dirichlet(np.ones(len(self.cap)), STARTS)
+        if self.max_kl is not None:  # near what the divergence allows
+            random = 0.7 * first + 0.3 * random
+        return [first, even, *(self._within(r) for r in random)]
+
+    def _within(self, r: np.ndarray) -> np.ndarray:
+        """A mixture cut to the caps, what is cut spread over the room that is left."""
+        cut = np.minimum(r / r.sum(), self.cap)
+        room = self.cap - cut
+        return cut if room.sum() == 0 else cut + room * (1 - cut.sum()) / room.sum()
+
+    def _best_of(self, draw: int, starts: Sequence[np.ndarray]) -> np.ndarray | None:
+        # Importing scipy.optimize takes long, and no other plan needs it.
+        from scipy.optimize import minimize
+
+        params = self.params(draw)
+
+        def value(r: np.ndarray) -> tuple[float, np.ndarray]:
+            with in_float64():
+                found = _value_and_slope(
+                    self.laws, self.shares, params, self.others, self.weights, r
+                )
+            return float(found[0]), np.asarray(found[1])
+
+        limits = [{"type": "eq", "fun": lambda r: r.sum() - 1.0, "jac": lambda r: np.ones(len(r))}]
+        cap = self.cap
+        if self.max_kl is not None:
+            log_own = np.log(np.maximum(self.natural, 1e-300))
+            cap = np.where(self.natural > 0, cap, 0.0)
+            limits.append(
+                {
+                    "type": "ineq",
+                    "fun": lambda r: self.max_kl - _divergence(r, np.exp(log_own)),
+                    "jac": lambda r: -(np.log(np.maximum(r, _TINY)) - log_own + 1.0),
+                }
+            )
+        best, least = None, math.inf
+        for start in starts:
+            found = minimize(
+                value, np.minimum(start, cap), jac=True, method="SLSQP",
+                bounds=[(0.0, high) for high in cap], constraints=limits,
+                options={"maxiter": 300, "ftol": 1e-12},
+            )  # fmt: skip
+            r = np.clip(found.x, 0.0, cap)
+            if abs(r.sum() - 1) > _TOLERANCE or not np.isfinite(found.fun) or found.fun >= least:
+                continue
+            if self.max_kl is not None and (
+                _divergence(r, self.natural) > self.max_kl * (1 + 1e-4) + _TOLERANCE
+            ):
+                continue
+            best, least = r / r.sum(), found.fun
+        return best
+
+
+@compiled(static_argnames=("laws", "shares"))
+def _value_and_slope(
+    laws: tuple[Law, ...], shares: tuple[str, ...], params: Any, others: Any, weights: Any, r: Any
+) -> Any:
+    """The weighted loss of a mixture (k,), and its slopes."""
+
+    def total(r: Any) -> Any:
+        at = dict(zip(shares, r, strict=True))
+        losses = [
+            law(own, **at, **more) for law, own, more in zip(laws, params, others, strict=True)
+        ]
+        return jnp.dot(weights, jnp.stack(losses))
+
+    return jax.value_and_grad(total)(r)
+
+
+def _doubts(names: Sequence[str], every: Sequence[Source]) -> list[Note]:
+    """What the fits say of themselves, in one note for all of them."""
+    codes: dict[str, list[str]] = {}
+    for name, source in zip(names, every, strict=True):
+        for note in source.warnings:
+            codes.setdefault(note.code, []).append(name)
+    if not codes:
+        return []
+    message = "; ".join(f"{code} of {', '.join(of)}" for code, of in codes.items())
+    return [Note("doubtful-fit", "warning", f"the fits say of themselves: {message}")]
+
+
+def _notes(
+    problem: _Problem,
+    found: np.ndarray,
+    values: Mapping[str, np.ndarray],
+    interval: Mapping[str, Any],
+) -> list[Note]:
+    notes = missing_draws_notes(found[:, 0], "best mixture")
+    if "observed" in values:
+        low, high = interval.get("observed", (math.nan, math.nan))
+        gain = float(values["observed"][0])
+        if not interval:
+            message = (
+                f"it is predicted to be {gain:.4g} better than the best observed mixture; without "
+                "the draws of a bootstrap nothing says whether that is more than noise"
+            )
+            notes.append(Note("gain-without-interval", "info", message))
+        elif low <= 0:
+            message = (
+                f"the gain over the best observed mixture, {gain:.4g}, has the interval {low:.4g} "
+                f"to {high:.4g}: it may be none"
+            )
+            notes.append(Note("no-better-than-observed", "warning", message))
+    pure = found[0] > 1 - 1e-6
+    if pure.any():
+        message = (
+            f"all of the mixture is {problem.shares[int(np.argmax(pure))]}: caps, or max_kl with a "
+            "natural mixture, keep the answer near what was run"
+        )
+        notes.append(Note("one-corpus", "warning", message))
+    return notes

@@ -1,0 +1,160 @@
+"""Laws over several shares, and the mixture of many corpora that makes losses least."""
+
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from conftest import DATA, needs_data
+
+import jaxlaw as jl
+from jaxlaw import planning
+from jaxlaw.errors import DataError, UsageError
+
+SHARES = ["web", "code", "math"]
+LAW = jl.laws.mixing(SHARES)
+PYTHON = {"c": 1.2, "t[web]": 0.9, "t[code]": -1.0, "t[math]": 0.3}
+WIKI = {"c": 2.0, "t[web]": -0.5, "t[code]": 0.6, "t[math]": 0.4}
+BOTH = {"python": (LAW, PYTHON), "wiki": (LAW, WIKI)}
+
+
+def mixtures(count: int = 40, seed: int = 0) -> pd.DataFrame:
+    drawn = np.random.default_rng(seed).dirichlet([2, 1, 1], count)
+    return pd.DataFrame(drawn, columns=SHARES)
+
+
+def runs(params: dict, noise: float = 0.003) -> pd.DataFrame:
+    return jl.simulate.simulate_runs(LAW, params, mixtures(), noise=noise)
+
+
+def total(r: np.ndarray) -> np.ndarray:
+    """The mean of the two losses at mixtures (…, 3), in numpy."""
+    return sum(p["c"] + np.exp(r @ [p[f"t[{s}]"] for s in SHARES]) for p in (PYTHON, WIKI)) / 2
+
+
+def grid(step: float = 0.01) -> np.ndarray:
+    """Mixtures all over the simplex."""
+    a, b = np.meshgrid(np.arange(0, 1 + step / 2, step), np.arange(0, 1 + step / 2, step))
+    inside = a + b <= 1 + 1e-9
+    return np.stack([a[inside], b[inside], 1 - a[inside] - b[inside]], axis=1)
+
+
+def divergence(r: np.ndarray, natural: np.ndarray) -> np.ndarray:
+    return np.sum(np.where(r > 0, r * np.log(np.maximum(r, 1e-300) / natural), 0.0), axis=-1)
+
+
+def test_it_is_fitted_and_found_again(tmp_path):
+    fit = jl.fit(LAW, runs(PYTHON, noise=0.0))
+    assert fit.params == pytest.approx(PYTHON, rel=1e-6) and fit.agreement > 0.9
+    assert jl.laws.get("mixing[web|code|math]") is LAW is pickle.loads(pickle.dumps(LAW))
+    fit.save(tmp_path / "fit.json")
+    assert jl.load(tmp_path / "fit.json").law is LAW
+    sizes = jl.laws.grouped(LAW, ["70M", "410M"], own=["c"])
+    assert jl.laws.get(sizes.name) is sizes and sizes.linear_parameters == ("c[70M]", "c[410M]")
+
+
+@pytest.mark.parametrize(
+    "limits",
+    [
+        {},
+        {"caps": {"code": 0.2, "web": 0.6}},
+        {"natural": {"web": 8, "code": 1, "math": 1}, "max_kl": 0.2},
+        {"natural": {"web": 6, "code": 3, "math": 1}, "max_kl": 0.1, "caps": {"code": 0.32}},
+    ],
+)
+def test_no_mixture_of_a_grid_is_better(limits):
+    plan = planning.optimal_weights(BOTH, **limits)
+    weights, allowed = plan.table["weight"].to_numpy(), grid()
+    cap = np.array([limits.get("caps", {}).get(share, 1.0) for share in SHARES])
+    allowed = allowed[(allowed <= cap + 1e-9).all(axis=1)]
+    if "max_kl" in limits:
+        natural = np.array(list(limits["natural"].values())) / 10
+        allowed = allowed[divergence(allowed, natural) <= limits["max_kl"]]
+        assert plan.kl <= limits["max_kl"] * (1 + 1e-3)
+        assert plan.gain["natural"] == pytest.approx(total(natural) - plan.loss)
+    assert weights.sum() == pytest.approx(1) and (weights <= cap + 1e-9).all()
+    assert plan.loss == pytest.approx(total(weights), rel=1e-9)
+    assert plan.loss <= total(allowed).min() + 1e-9
+    assert plan.loss >= total(allowed).min() - 2e-3  # the grid is that fine
+
+
+def test_targets_weigh_the_losses():
+    code, web = (
+        planning.optimal_weights(BOTH, targets={"python": weight, "wiki": 1}).table["weight"]
+        for weight in (100, 0.01)
+    )
+    assert code[1] > 0.95 and web[0] > 0.95
+    assert "one-corpus" in [
+        note.code for note in planning.optimal_weights({"python": BOTH["python"]}).notes
+    ]
+
+
+def test_a_bootstrap_says_whether_it_beats_what_was_run():
+    boots = {
+        name: jl.bootstrap(LAW, runs(params), n_resamples=40)
+        for name, params in (("python", PYTHON), ("wiki", WIKI))
+    }
+    plan = planning.optimal_weights(boots, observed=mixtures())
+    low, high = plan.interval["observed"]
+    assert low <= plan.gain["observed"] <= high and "weight_low" in plan.table
+    true = total(mixtures().to_numpy()).min() - total(plan.table["weight"].to_numpy())
+    assert plan.gain["observed"] == pytest.approx(true, abs=2e-3) and high - low < 0.01
+    best = plan.table.set_index("share")["weight"]
+    again = planning.optimal_weights(boots, observed=pd.DataFrame([best]))
+    assert again.gain["observed"] == pytest.approx(0, abs=1e-9)
+    assert "no-better-than-observed" in [note.code for note in again.notes]
+    assert "gain over the observed mixture" in plan.summary()
+
+
+@pytest.mark.parametrize(
+    "asked, error, message",
+    [
+        (dict(caps={"web": 0.3, "code": 0.3, "math": 0.3}), UsageError, "caps add up to 0.9"),
+        (dict(caps={"wbe": 0.3}), UsageError, "Did you mean 'web'"),
+        (dict(max_kl=0.1), UsageError, "needs natural="),
+        (dict(targets={"python": 0, "wiki": 0}), UsageError, "targets are all 0"),
+        (
+            dict(natural={"web": 9, "code": 0.5, "math": 0.5}, max_kl=0.01, caps={"web": 0.1}),
+            DataError,
+            "no mixture was found",
+        ),
+    ],
+)
+def test_what_leaves_no_mixture_is_refused(asked, error, message):
+    with pytest.raises(error, match=message):
+        planning.optimal_weights(BOTH, **asked)
+
+
+def test_laws_of_other_shares_and_names_are_refused():
+    other = (jl.laws.mixing(["web", "code"]), {"c": 1.0, "t[web]": 0.0, "t[code]": 0.0})
+    with pytest.raises(UsageError, match="over the same shares"):
+        planning.optimal_weights(BOTH | {"other": other})
+    for shares in (["web"], ["web", "web"], ["a|b", "c"]):
+        with pytest.raises(UsageError, match="share"):
+            jl.laws.mixing(shares)
+
+
+@needs_data
+def test_unseen_mixtures_of_regmix_are_ranked():
+    table = pd.read_csv(Path(DATA) / "regmix.csv")
+    shares = [name for name in table if name.startswith("share_")]
+    small, law = table[table["model"] == "1m"], jl.laws.mixing(shares)
+    fitted, unseen = (small[small["split"] == split] for split in ("train", "test"))
+    for loss, least in (("loss_pubmed_abstracts", 0.985), ("loss_freelaw", 0.975)):
+        fit = jl.fit(law, fitted[shares].assign(loss=fitted[loss]), n_starts=128, n_local=8)
+        ranks = pd.DataFrame({"predicted": fit.predict(unseen), "real": unseen[loss]})
+        assert ranks.corr("spearman").iloc[0, 1] > least
+
+
+@needs_data
+def test_one_law_of_four_sizes_predicts_unseen_mixtures_of_five_domains():
+    table = pd.read_csv(Path(DATA) / "domain_mixture.csv")
+    shares = [name for name in table if name.startswith("proportion")]
+    law, scores = jl.laws.grouped(jl.laws.mixing(shares), table["group"], own=["c"]), []
+    for k in range(1, 6):
+        runs = table[[*shares, "group", "split"]].assign(loss=table[f"loss_domain_{k}"])
+        fitted, unseen = (runs[runs["split"] == split] for split in ("train", "test"))
+        fit = jl.fit(law, fitted, n_starts=256, n_local=8)
+        scores.append(fit.score(unseen).r2)
+    assert np.mean(scores) > 0.95
