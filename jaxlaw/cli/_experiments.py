@@ -133,14 +133,14 @@ def inflection_command(
         list[str] | None,
         typer.Option(help="N and D, in billions, at which the fits are compared."),
     ] = None,
-    resamples: Annotated[int, typer.Option(min=2, help="Of the runs, for the interval.")] = 100,
+    resamples: Annotated[int, typer.Option(min=2, help="Number of resamples of the runs.")] = 100,
     resample: Annotated[
         str, typer.Option(help="points; or runs, whose points share noise.")
     ] = "points",
     level: opt.Level = 0.95,
     n_starts: opt.Starts = 512,
     n_local: opt.Local = 16,
-    seed: Annotated[int, typer.Option(min=0, help="Of the draws and of the starts.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the draws and of the starts.")] = 0,
     out: opt.Out = None,
     as_json: opt.Json = False,
     *,

@@ -71,7 +71,7 @@ def laws_command(
 
 
 @opt.works_long
-@opt.poses_fits
+@opt.sets_objective
 @opt.reads_runs
 @curves.reads_curves
 def fit_command(
@@ -104,14 +104,14 @@ def fit_command(
     no_base: Annotated[
         bool, typer.Option("--no-base", help="cpt-chinchilla: fit all parameters.")
     ] = False,
-    seed: Annotated[int, typer.Option(min=0, help="Of the Sobol sample.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the Sobol sample.")] = 0,
     strict: Annotated[bool, typer.Option("--strict", help="Fail on a poor fit.")] = False,
     out: Annotated[Path | None, typer.Option(help="Write the fit (JSON).")] = None,
     as_json: opt.Json = False,
     *,
     along: dict[str, Any],
     reading: dict[str, Any],
-    posing: dict[str, Any],
+    objective: dict[str, Any],
     working: dict[str, Any],
 ) -> None:
     """Fit a law to runs.
@@ -128,7 +128,7 @@ def fit_command(
         "seed": seed,
         "strict": strict,
         **({"fixed": {}} if no_base else {}),
-        **posing,
+        **objective,
         **working,
     }
     if along:
@@ -246,7 +246,7 @@ def _show_published(save: str | None, out: Path | None, as_json: bool) -> None:
 
 def demo_command(
     out: Annotated[Path, typer.Option(help="Where the picture goes.")] = Path("jaxlaw_demo.png"),
-    seed: Annotated[int, typer.Option(min=0, help="Of the simulated noise.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the simulated noise.")] = 0,
     as_json: opt.Json = False,
 ) -> None:
     """Simulate a D-CPT experiment (Que 2024: 540 runs), fit both corpora, compare.

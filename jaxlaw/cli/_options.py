@@ -63,7 +63,7 @@ LawOrFit = Annotated[
 ]
 Data = Annotated[str, typer.Argument(help="CSV, JSON lines or Parquet file; - for stdin.")]
 Groups = Annotated[str | None, typer.Option(help="Columns whose rows share noise: run, or N,r.")]
-Level = Annotated[float, typer.Option(help="Of the intervals.")]
+Level = Annotated[float, typer.Option(help="Confidence level of the intervals.")]
 PredictAt = Annotated[
     list[str] | None, typer.Option(help="Predict there too: N=7e9 or N=1e9,7e9; repeatable.")
 ]
@@ -256,7 +256,8 @@ Draws = Annotated[
     ),
 ]
 Limit = Annotated[
-    list[str] | None, typer.Option(help="N=1e8:7e10, either side may be empty; repeatable.")
+    list[str] | None,
+    typer.Option(help="Limits N=1e8:7e10, where either side may be empty; repeatable."),
 ]
 PlanOut = Annotated[
     Path | None, typer.Option(help="Write the answer (JSON, CSV) or draw it (PNG, PDF, SVG).")
@@ -334,7 +335,7 @@ def _reading(
     }
 
 
-def _posing(
+def _objective(
     constraint: Constraint = None,
     delta: Delta = None,
     residuals: Residuals = None,
@@ -343,8 +344,8 @@ def _posing(
     bound: Bound = None,
     base: Base = None,
 ) -> dict[str, Any]:
-    """What :func:`jaxlaw.fit` is told of the problem, without what was left out."""
-    asked = {
+    """Options of :func:`jaxlaw.fit` that say what is fitted, without what was left out."""
+    options = {
         "constraint": constraint,
         "delta": delta,
         "residuals": residuals,
@@ -353,7 +354,7 @@ def _posing(
         "bounds": ranges_of(bound, "--bound"),
         "base": loaded_fit(base) if base else None,
     }
-    return {name: value for name, value in asked.items() if value not in (None, {})}
+    return {name: value for name, value in options.items() if value not in (None, {})}
 
 
 def _working(
@@ -374,7 +375,7 @@ def _working(
 
 
 reads_runs = functools.partial(with_options, into="reading", made_by=_reading)
-poses_fits = functools.partial(with_options, into="posing", made_by=_posing)
+sets_objective = functools.partial(with_options, into="objective", made_by=_objective)
 works_long = functools.partial(with_options, into="working", made_by=_working)
 
 

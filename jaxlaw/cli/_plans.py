@@ -83,12 +83,12 @@ _KINDS: dict[str, tuple[Any, Callable[[Any, str], Any], str]] = {
     "Mapping[str, tuple[float | None, float | None]]": (
         list[str],
         ranges_of,
-        "NAME=LOW:HIGH, either side may be empty; repeatable.",
+        "Write NAME=LOW:HIGH, where either side may be empty; repeatable.",
     ),
-    "Mapping[str, tuple[float, float]]": (list[str], _all_both, "NAME=LOW:HIGH; repeatable."),
+    "Mapping[str, tuple[float, float]]": (list[str], _all_both, "Write NAME=LOW:HIGH; repeatable."),
     "Mapping[str, float]": (list[str], numbers_of, "NAME=VALUE; repeatable."),
-    "Sequence[float]": (str, numbers_in, "1e19,1e20, or 1e19:1e23 (13 of them)."),
-    "tuple[float, float]": (str, _both, "LOW:HIGH."),
+    "Sequence[float]": (str, numbers_in, "Write 1e19,1e20, or 1e19:1e23 for 13 values between."),
+    "tuple[float, float]": (str, _both, "Write LOW:HIGH."),
     "Schedule": (str, _schedule, "Such as wsd:peak=2e-4,steps=40000,final=2e-5."),
 }
 #: Arguments of the same name whose options commands share.
@@ -343,7 +343,7 @@ def frontier_command(
 @asks("min_compute", ["fit"], skip=["loss"])
 def target_command(
     call: Call,
-    loss: Annotated[float | None, typer.Option(help="To be reached, in nats.")] = None,
+    loss: Annotated[float | None, typer.Option(help="Loss to be reached, in nats.")] = None,
     compute: Annotated[float | None, typer.Option(help="With N or D: FLOPs to spend.")] = None,
     out: opt.PlanOut = None,
     as_json: opt.Json = False,
@@ -376,7 +376,9 @@ def target_command(
 @asks("compute_savings", ["scratch", "continual"], skip=["loss"])
 def transfer_command(
     call: Call,
-    loss: Annotated[float | None, typer.Option(help="Of both, in nats.")] = None,
+    loss: Annotated[
+        float | None, typer.Option(help="Loss at which they are compared, nats.")
+    ] = None,
     at: Annotated[
         list[str] | None,
         typer.Option(help="N=1.4e9 and D=1e10, of the continual run; repeatable."),
@@ -578,10 +580,10 @@ def training_command(
     ] = None,
     over: Annotated[
         list[str] | None,
-        typer.Option(help="To search: replay=0:1; loss_potential, peak, steps; repeatable."),
+        typer.Option(help="Range to search of replay, loss_potential, peak or steps: replay=0:1."),
     ] = None,
     vary: Annotated[
-        list[str] | None, typer.Option(help="To tabulate: steps=5000,20000; repeatable.")
+        list[str] | None, typer.Option(help="Values to tabulate: steps=5000,20000; repeatable.")
     ] = None,
     out: opt.PlanOut = None,
     as_json: opt.Json = False,
@@ -660,7 +662,7 @@ def out_of_domain_command(
     schedule: Annotated[
         str | None, typer.Option(help="wsd:peak=2e-4,steps=40000+cosine:peak=1e-4,steps=10000")
     ] = None,
-    replay: Annotated[float | None, typer.Option(help="Of that run.")] = None,
+    replay: Annotated[float | None, typer.Option(help="Share of replay of that run.")] = None,
     out: opt.PlanOut = None,
     as_json: opt.Json = False,
 ) -> None:
@@ -693,7 +695,8 @@ def schedule_command(
     call: Call,
     fits: Annotated[list[str], opt.fit_argument("A fit of loss curves; several are balanced.")],
     weight: Annotated[
-        str | None, typer.Option(help="Of two losses λ1 of the first; or one each: 0.7,0.3.")
+        str | None,
+        typer.Option(help="Weight λ1 of the first of two losses; or 0.7,0.3."),
     ] = None,
     value: Annotated[
         list[str] | None,

@@ -45,13 +45,13 @@ def report_command(
         list[str] | None,
         typer.Option(help="A parameter whose profile to draw, from --data; repeatable."),
     ] = None,
-    level: Annotated[float, typer.Option(help="Of the intervals.")] = 0.95,
+    level: Annotated[float, typer.Option(help="Confidence level of the intervals.")] = 0.95,
     compute: Annotated[
         float | None, typer.Option(help="FLOPs: the best size and data for them, as a plan.")
     ] = None,
     general: Annotated[
         Path | None,
-        typer.Option(help="Of a domain's fit: that of the general loss, for the best mixture."),
+        typer.Option(help="Fit of the general loss beside one of a domain, for the best mixture."),
     ] = None,
     start: Annotated[
         float | None, typer.Option(help="With --general: its loss before the training.")
@@ -62,7 +62,7 @@ def report_command(
     at: Annotated[
         list[str] | None, typer.Option(help="The plans' other inputs: N=1.8e9; repeatable.")
     ] = None,
-    title: Annotated[str | None, typer.Option(help="Of the page.")] = None,
+    title: Annotated[str | None, typer.Option(help="Title of the page.")] = None,
     as_json: opt.Json = False,
     *,
     along: dict[str, Any],

@@ -32,7 +32,7 @@ def _designs() -> Iterable[str]:
 
 
 @opt.works_long
-@opt.poses_fits
+@opt.sets_objective
 @opt.reads_runs
 def study_command(
     laws_and_data: Annotated[
@@ -62,13 +62,13 @@ def study_command(
         ),
     ] = None,
     constraint: Annotated[
-        list[str] | None, typer.Option(help="Of a law: dcpt=paper; repeatable.")
+        list[str] | None, typer.Option(help="Constraint of a law: dcpt=paper; repeatable.")
     ] = None,
     n_starts: opt.Starts = 4096,
     n_local: opt.Local = 64,
     no_screen: opt.NoScreen = False,
     solver: opt.Solver = "newton",
-    seed: Annotated[int, typer.Option(min=0, help="Of the Sobol sample.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the Sobol sample.")] = 0,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -78,7 +78,7 @@ def study_command(
     as_json: opt.Json = False,
     *,
     reading: dict[str, Any],
-    posing: dict[str, Any],
+    objective: dict[str, Any],
     working: dict[str, Any],
 ) -> None:
     """Fit laws on parts of the runs, score them on the rest, and compare.
@@ -102,7 +102,7 @@ def study_command(
         n_local=False if no_screen else n_local,
         solver=solver,
         seed=seed,
-        **posing,
+        **objective,
         **working,
     )
     if opt.is_silent(working):

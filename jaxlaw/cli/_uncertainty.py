@@ -37,12 +37,12 @@ SameNoise = Annotated[
     bool, typer.Option("--same-noise", help="Take the noise to be the same for all rows.")
 ]
 OneAt = Annotated[
-    list[str] | None, typer.Option(help="Of the prediction there: N=7e9; repeatable.")
+    list[str] | None, typer.Option(help="Input of the prediction that is meant: N=7e9; repeatable.")
 ]
 
 
 @opt.works_long
-@opt.poses_fits
+@opt.sets_objective
 @opt.reads_runs
 @reads_curves
 def bootstrap_command(
@@ -75,7 +75,7 @@ def bootstrap_command(
     at: opt.PredictAt = None,
     n_starts: Annotated[int, typer.Option(min=1, help="Starts of a resample.")] = 64,
     n_local: opt.Local = 8,
-    seed: Annotated[int, typer.Option(min=0, help="Of the draws.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the draws.")] = 0,
     draws: Annotated[
         Path | None,
         typer.Option(
@@ -88,7 +88,7 @@ def bootstrap_command(
     *,
     along: dict[str, Any],
     reading: dict[str, Any],
-    posing: dict[str, Any],
+    objective: dict[str, Any],
     working: dict[str, Any],
 ) -> None:
     """Intervals of a law's parameters and predictions: it is fitted to resampled runs.
@@ -103,7 +103,7 @@ def bootstrap_command(
     found = jl.bootstrap(
         fitted, runs, n, kind=kind, groups=opt.columns_named(groups), seed=seed,
         base=loaded(base, "fit", "bootstrap") if base else None,
-        n_starts=n_starts, n_local=n_local, **read, **posing, **working,
+        n_starts=n_starts, n_local=n_local, **read, **objective, **working,
     )  # fmt: skip
     if opt.is_silent(working):
         return
@@ -191,7 +191,7 @@ def covariance_command(
 def profile_command(
     law: opt.LawOrFit,
     data: opt.Data,
-    parameter: Annotated[str | None, typer.Option(help="Of a parameter: alpha.")] = None,
+    parameter: Annotated[str | None, typer.Option(help="Parameter to profile: alpha.")] = None,
     at: OneAt = None,
     groups: opt.Groups = None,
     same_noise: SameNoise = False,

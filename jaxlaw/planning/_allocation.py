@@ -337,8 +337,8 @@ def allocation(
         fit: fit of the loss over N and D: a Fit, (law, params), or a bootstrap, whose draws give
             the intervals.
         compute: budget in FLOPs.
-        limits: input → (least, largest), in the units of the fitted runs; None leaves a side
-            open. For ``N``, ``D``, and ``r`` where it is searched.
+        limits: least and largest value of an input, in the units of the fitted runs, None where
+            a side is open. For ``N``, ``D``, and ``r`` where it is searched.
         cost: function ``f(N, D)``, the FLOPs of a run of N parameters and D tokens (raw counts):
             pure JAX, rising in both. Left out: 6·N·D.
         corpus_tokens: number of tokens of the corpus whose share r is: r·D stays below.
@@ -388,7 +388,7 @@ def frontier(
     Args:
         fit: fit of the loss over N and D.
         computes: budgets in FLOPs.
-        limits: input → (least, largest).
+        limits: least and largest value of an input, as for :func:`allocation`.
         cost: function ``f(N, D)`` in FLOPs.
         corpus_tokens: number of tokens of the corpus whose share r is.
         level: confidence level of the intervals.
@@ -475,7 +475,7 @@ def min_compute(
     Args:
         fit: fit of the loss over N and D, as for :func:`allocation`.
         loss: loss to be reached, in nats.
-        limits: input → (least, largest), as for :func:`allocation`.
+        limits: least and largest value of an input, as for :func:`allocation`.
         cost: function ``f(N, D)`` in FLOPs, as for :func:`allocation`.
         corpus_tokens: number of tokens of the corpus whose share r is.
         level: confidence level of the intervals.

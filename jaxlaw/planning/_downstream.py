@@ -152,9 +152,9 @@ def pretraining_value(
     Args:
         checkpoints: file, table or dict with ``Dp`` (pretraining tokens) and ``score`` (BLEU or
             another that grows); ``cross_entropy`` where there is one. Three rows or more.
-        at: larger Dp to predict; twice the last one if None.
+        at: larger Dp to predict; left out, twice the last one.
         target: score that is wanted.
-        least_gain: least gain from the last checkpoint to ``at`` that is worth the tokens.
+        least_gain: least gain, from the last checkpoint to ``at``, that is worth the tokens.
         baseline: score of the same model without pretraining, trained on the task alone.
         columns: name → column, where they are called otherwise.
         noise: share of the highest score up to which falls of the score are taken for noise.

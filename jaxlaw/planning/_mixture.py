@@ -221,8 +221,8 @@ def critical_ratio(
 ) -> CriticalRatio:
     """The least share of the general corpus at which its loss is back at its start.
 
-    Gu 2024 (the CMR law) calls something else the critical mixture ratio: the largest share of the
-    domain at which a loss on both is still feasible, which :func:`optimal_mixture` comes near.
+    Gu 2024 (arXiv:2407.17467, the CMR scaling law) counts from the other side: its critical mixture
+    ratio is the largest share of the domain that keeps the general loss within a tolerance.
 
     Args:
         general: fit of the general loss over its own share: a Fit, (law, params), or a bootstrap.
@@ -439,8 +439,8 @@ def compare_replay(
             (law, params), or a bootstrap. Or what was observed: a file or table with columns D, r,
             loss, and N in raw parameters if compute is wanted.
         shares: shares of the corpus, two or more, in (0, 1]; left out, all that were observed.
-        start: with observed losses, this one before training, for the least share that brings it
-            back. By a law :func:`jaxlaw.planning.critical_ratio` tells it for any N and D.
+        start: loss before training, with observed losses, for the least share that brings it
+            back. By a law, the critical ratio says that for any N and D.
         corpus_tokens: (least, largest) tokens r·D to compare at, in the units of the fitted
             runs; left out, those that every share has seen (within the fitted range of D).
         tolerance: nats within which losses count as met.

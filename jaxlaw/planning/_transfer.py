@@ -292,7 +292,7 @@ def frontier_savings(
             what :func:`jaxlaw.planning.loss_envelope` returned: a Fit, (law, params), or a
             bootstrap.
         continual: law of the compute C alone, from a base.
-        compute: FLOPs (K,) spent from scratch.
+        compute: budgets in FLOPs that are spent from scratch.
         level: confidence level of the intervals.
 
     Returns:
@@ -352,8 +352,8 @@ def break_even(
         scratch: fit of the loss over N and D, from scratch: a Fit, (law, params), or a bootstrap.
         continual: fit of the loss over N and D, from a base.
         N: size at which the two are compared, over the tokens.
-        compute: budget in FLOPs at which they are compared, over the size. With neither, they
-            are compared over the budget, where either way takes its own best size.
+        compute: budget in FLOPs at which they are compared, over the size. Without a size and
+            a budget they are compared over the budget, each at its own best size.
         cost: function ``f(N, D)`` in FLOPs, as for :func:`jaxlaw.planning.allocation`.
         level: confidence level of the intervals.
 
