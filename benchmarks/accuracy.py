@@ -105,22 +105,22 @@ def measure(problem: Problem) -> tuple[list[float], list[str], str]:
         for start in (0, 1)
     ]
     fits.append(attempt(fit_default, law, problem))
-    found, marks, at = [], [], None
+    matched, marks, at = [], [], None
     for fit in fits:
         if isinstance(fit, str):
-            found.append(0.0)
+            matched.append(0.0)
             marks.append(f" ({fit})")
             continue
         at = in_order(problem, parameters(fit))
-        found.append(digits(at, problem.certified))
+        matched.append(digits(at, problem.certified))
         moved = not np.array_equal(at, parameters(fit))
         marks.append("~" * moved + "*" * doubted(fit))
     if isinstance(fit, str):
-        return [*found, 0.0, 0.0], [*marks, "", ""], "failed"
+        return [*matched, 0.0, 0.0], [*marks, "", ""], "failed"
     squares, deviations = squares_and_deviations(law, problem, at)
-    found += [digits(deviations, problem.deviations), digits(squares, problem.squares)]
+    matched += [digits(deviations, problem.deviations), digits(squares, problem.squares)]
     status = ", ".join([fit.status, *sorted({note.code for note in fit.notes})])
-    return found, [*marks, "", ""], status
+    return matched, [*marks, "", ""], status
 
 
 def main() -> None:

@@ -121,13 +121,13 @@ def batch(schedules=10_000, steps=100_000, group=100):
         if first == 0:
             compiling = seconds(lambda: ours(lr, at))  # noqa: B023
         contenders = (ours,) if first % (group * 10) else (ours, as_defined, one_filter)
-        found = []
+        parts = []
         for k, contender in enumerate(contenders):
             begun = time.perf_counter()
-            found.append(contender(lr, at))
+            parts.append(contender(lr, at))
             times[k] += time.perf_counter() - begun
-        if len(found) > 1:
-            difference = max(difference, apart(found[0], found[2]))
+        if len(parts) > 1:
+            difference = max(difference, apart(parts[0], parts[2]))
     times[1:] *= 10  # the baselines saw a tenth of the schedules
     total = schedules * steps
     mine, defined, filtered = times

@@ -54,15 +54,15 @@ def study(law: str, table: pd.DataFrame, known: pd.DataFrame) -> dict[str, float
     held_out = np.stack([table["domain"].isin(pair) for pair in pairs])
     observations = jl.read_runs(table.join(known, on="domain")).observations(law)
     weights = np.vstack([~held_out, np.ones(len(table))]).astype(float)
-    found = fit_many(laws.get(law), observations, weights)
-    predicted = found.predict(**observations.inputs)
+    refits = fit_many(laws.get(law), observations, weights)
+    predicted = refits.predict(**observations.inputs)
 
     def score(k: int, mask: np.ndarray) -> tuple[float, float]:
         got = metrics(observations.target, predicted[k], mask.astype(float), 1e-3)
         return got["r2"], got["mean_huber"]
 
     folds = np.array([score(k, mask) for k, mask in enumerate(held_out)])
-    params = {name: values[-1] for name, values in found.params.items()}
+    params = {name: values[-1] for name, values in refits.params.items()}
     own = {name: known[name] for name in laws.get(law).input_names if name in known}
     exact = domains(0.0)
     true = learnable_coefficient(TRUTH, simulate.TRUTHS[TRUTH], k1=exact["k1"], k2=exact["k2"])
@@ -71,7 +71,7 @@ def study(law: str, table: pd.DataFrame, known: pd.DataFrame) -> dict[str, float
     return {
         "r2": folds[:, 0].mean(), "median": np.median(folds[:, 0]), "worst": folds[:, 0].min(),
         "huber": folds[:, 1].mean(), "whole": whole[0], "whole_huber": whole[1],
-        "order": pd.Series(K).corr(true, method="spearman"), "agree": found.agreement.min(),
+        "order": pd.Series(K).corr(true, method="spearman"), "agree": refits.agreement.min(),
     }  # fmt: skip
 
 

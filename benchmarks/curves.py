@@ -138,8 +138,8 @@ def replay_curves(corpus: str) -> jl.LossCurves:
 
 def left_out(curves: jl.LossCurves, r: float) -> tuple[jl.LossCurves, jl.LossCurves]:
     """The curves without one share, and those of it."""
-    mine = f"r == {r!r} and step > 0"
-    return curves.without(where=mine), curves.only(where=mine)
+    condition = f"r == {r!r} and step > 0"
+    return curves.without(where=condition), curves.only(where=condition)
 
 
 def fit_replay(law: str, curves: jl.LossCurves) -> jl.Fit:
@@ -159,8 +159,8 @@ def mixing_law(table: pd.DataFrame, r: float) -> float:
 
     def solved(b: float) -> tuple[np.ndarray, float]:
         columns = np.stack([np.ones_like(shares), np.exp(b * shares)], axis=1)
-        found = np.linalg.lstsq(columns, loss)[0]
-        return found, float(np.sum((columns @ found - loss) ** 2))
+        result = np.linalg.lstsq(columns, loss)[0]
+        return result, float(np.sum((columns @ result - loss) ** 2))
 
     near = min((b for b in np.arange(-19.99, 20, 0.02)), key=lambda b: solved(b)[1])
     b = minimize_scalar(lambda b: solved(b)[1], bounds=(near - 0.02, near + 0.02)).x

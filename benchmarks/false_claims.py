@@ -28,8 +28,8 @@ def logs_of(inputs, target, held):
     """(J,) logarithms of held-out mean squares of least squares on the other rows."""
     fitted = (~held).astype(float)
     squares = np.einsum("fn,ni,nj->fij", fitted, inputs, inputs, optimize=True)
-    found = np.linalg.solve(squares, ((fitted * target) @ inputs)[..., None])[..., 0]
-    missed = (target - found @ inputs.T) ** 2
+    coefficients = np.linalg.solve(squares, ((fitted * target) @ inputs)[..., None])[..., 0]
+    missed = (target - coefficients @ inputs.T) ** 2
     return np.log((missed * held).sum(axis=1) / held.sum(axis=1))
 
 
@@ -40,11 +40,11 @@ def claims(rows, apart, noise, repeats, studies):
         inputs = np.hstack([np.ones((rows, 1)), draw.standard_normal((rows, 4))])
         miss = apart * draw.standard_normal(rows)
         order = np.argsort(draw.random((repeats, rows)), axis=1)
-        held = (order[:, None, :] % FOLDS == np.arange(FOLDS)[:, None]).reshape(-1, rows)
+        held_out = (order[:, None, :] % FOLDS == np.arange(FOLDS)[:, None]).reshape(-1, rows)
         heavy = noise == "heavy"
         off = draw.standard_t(3, rows) / np.sqrt(3) if heavy else draw.standard_normal(rows)
-        one, other = (logs_of(inputs, off + sign * miss, held) for sign in (-1, 1))
-        ratio = float((held.sum(axis=1) / (~held).sum(axis=1)).mean())
+        one, other = (logs_of(inputs, off + sign * miss, held_out) for sign in (-1, 1))
+        ratio = float((held_out.sum(axis=1) / (~held_out).sum(axis=1)).mean())
         found.append([test(one - other, ratio) < 0.05 for test in (paired_p, repeats_as_folds)])
     return np.mean(found, axis=0)
 

@@ -299,13 +299,13 @@ class _Halves:
 
 def public_functions() -> dict[str, Callable[..., Any]]:
     """Every public function, by the name CALLS has for it."""
-    found = {}
+    functions = {}
     for prefix, module in MODULES.items():
         for name in _names(module):
             value = getattr(module, name)
             if inspect.isfunction(value):
-                found[prefix + name] = value
-    return {name: value for name, value in found.items() if name not in LEFT_OUT}
+                functions[prefix + name] = value
+    return {name: value for name, value in functions.items() if name not in LEFT_OUT}
 
 
 def _names(module: ModuleType) -> list[str]:

@@ -96,12 +96,12 @@ def fits_of(name, table, targets, truth):
     first = jl.fit(name, table.assign(loss=targets[0]))
     seen = jl.read_runs(table).observations(name)
     start = np.array([list(truth.values())])
-    found = fit_many(first.law, seen, targets=targets, also=start,
+    refits = fit_many(first.law, seen, targets=targets, also=start,
                      options=dataclasses.replace(SILENT, n_starts=256, n_local=16))  # fmt: skip
     return [
         dataclasses.replace(
-            first, objective=float(found.objective[k]),
-            params={key: float(values[k]) for key, values in found.params.items()},
+            first, objective=float(refits.objective[k]),
+            params={key: float(values[k]) for key, values in refits.params.items()},
         )
         for k in range(len(targets))
     ]  # fmt: skip
@@ -133,7 +133,7 @@ def by_bootstrap(fits, table, targets, kind, groups, resamples, solved):
     weights, others = np.concatenate(weights), np.concatenate(others)
     if solved:
         options = dataclasses.replace(SILENT, n_starts=32, n_local=solved)
-        found = fit_many(law, seen, weights, others, options,
+        refits = fit_many(law, seen, weights, others, options,
                          also=np.array([list(fits[0].params.values())]))  # fmt: skip
     else:
         at = np.array([list(fit.params.values()) for fit in fits]).repeat(resamples, axis=0)
@@ -146,12 +146,12 @@ def by_bootstrap(fits, table, targets, kind, groups, resamples, solved):
         with jax.enable_x64(True):
             placed = start.problem.coordinates(dict(zip(fits[0].params, at.T, strict=True)))
         start = dataclasses.replace(start, coordinates=placed)
-        found = refit_near(start, weights, others[:, None])
+        refits = refit_near(start, weights, others[:, None])
     seconds = time.perf_counter() - begun
-    draws = quantities(law, {k: v.reshape(len(fits), -1) for k, v in found.params.items()})
+    draws = quantities(law, {k: v.reshape(len(fits), -1) for k, v in refits.params.items()})
     each = [quantities(law, {k: np.asarray(v) for k, v in fit.params.items()}) for fit in fits]
     log = {spec.name: spec.scale == "log" for spec in law.parameters}
-    ends = {
+    bounds = {
         method: {
             name: np.array([
                 interval_of(each[k][name], draws[name][k], 0.95, method, log.get(name, True),
@@ -162,7 +162,7 @@ def by_bootstrap(fits, table, targets, kind, groups, resamples, solved):
         }
         for method in ("percentile", "basic", "normal")
     }  # fmt: skip
-    return ends, seconds
+    return bounds, seconds
 
 
 def by_sandwich(fits, table, targets, groups, robust):
@@ -173,8 +173,8 @@ def by_sandwich(fits, table, targets, groups, robust):
         inner = cov.conf_int()[["low", "high"]].to_numpy()
         outer = cov.prediction(**POINTS[law.name])[["low", "high"]].to_numpy()
         rows.append(np.concatenate([inner, outer]))
-    ends = np.moveaxis(np.array(rows), 1, 0)
-    return {"sandwich": dict(zip([*names, "within", "beyond"], ends, strict=True))}
+    bounds = np.moveaxis(np.array(rows), 1, 0)
+    return {"sandwich": dict(zip([*names, "within", "beyond"], bounds, strict=True))}
 
 
 def report(head, ends, truth, seconds):
@@ -204,13 +204,13 @@ def setting(name, kind, ways, seeds, resamples, solved, inputs=None, title=None)
         groups = curves_of(table) if way.endswith("grouped") else None
         begun = time.perf_counter()
         if way.startswith(("sandwich", "same")):
-            ends = by_sandwich(fits, table, targets, groups, way != "same noise")
+            bounds = by_sandwich(fits, table, targets, groups, way != "same noise")
             seconds = time.perf_counter() - begun
         else:
-            ends, seconds = by_bootstrap(
+            bounds, seconds = by_bootstrap(
                 fits, table, targets, way.split()[0], groups, resamples, solved
             )
-        report(way, ends, true, seconds)
+        report(way, bounds, true, seconds)
 
 
 SETTINGS = {
@@ -242,19 +242,21 @@ def main():
     parser.add_argument("--noise", type=listed, help="these kinds only")
     parser.add_argument("--ways", type=listed, help="these ways only, by their first word")
     parser.add_argument("--designs", type=listed, help="these of the small designs only")
-    asked = parser.parse_args()
-    for title, (inputs, kind, ways) in SMALL.items() if "small" in asked.which else ():
-        if asked.designs is None or any(title.startswith(one) for one in asked.designs):
-            ways = [way for way in ways if not asked.ways or way.split()[0] in asked.ways]
-            setting("chinchilla", kind, ways, asked.seeds, asked.resamples, 0, inputs, title)
-    for which in asked.which:
+    arguments = parser.parse_args()
+    for title, (inputs, kind, ways) in SMALL.items() if "small" in arguments.which else ():
+        if arguments.designs is None or any(title.startswith(one) for one in arguments.designs):
+            ways = [way for way in ways if not arguments.ways or way.split()[0] in arguments.ways]
+            setting(
+                "chinchilla", kind, ways, arguments.seeds, arguments.resamples, 0, inputs, title
+            )
+    for which in arguments.which:
         if which == "small":
             continue
         for name, kind, ways, solved in SETTINGS[which]:
-            if asked.noise and kind not in asked.noise:
+            if arguments.noise and kind not in arguments.noise:
                 continue
-            ways = [way for way in ways if not asked.ways or way.split()[0] in asked.ways]
-            setting(name, kind, ways, asked.seeds, asked.resamples, solved)
+            ways = [way for way in ways if not arguments.ways or way.split()[0] in arguments.ways]
+            setting(name, kind, ways, arguments.seeds, arguments.resamples, solved)
 
 
 if __name__ == "__main__":

@@ -115,11 +115,11 @@ def scipy_loop(function, first, bounds, repeats):
         begun, values, calls = time.perf_counter(), [], 0
         with np.errstate(all="ignore"):
             for start in first:
-                found = minimize(
+                result = minimize(
                     function, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options
                 )
-                values.append(found.fun if np.isfinite(found.fun) else np.inf)
-                calls += found.nfev
+                values.append(result.fun if np.isfinite(result.fun) else np.inf)
+                calls += result.nfev
         seconds.append(time.perf_counter() - begun)
     return np.array(values), statistics.median(seconds), calls / len(first)
 
@@ -138,10 +138,10 @@ def jaxopt_vmap(model, problem, first, repeats):
     seconds = []
     for _ in range(repeats):
         begun = time.perf_counter()
-        found = jax.block_until_ready(run(first))
+        result = jax.block_until_ready(run(first))
         seconds.append(time.perf_counter() - begun)
     run_s = statistics.median(seconds)
-    values = np.nan_to_num(np.asarray(values_of(found)), nan=np.inf)
+    values = np.nan_to_num(np.asarray(values_of(result)), nan=np.inf)
     return values, run_s, cold - run_s
 
 

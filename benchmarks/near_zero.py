@@ -65,17 +65,17 @@ def limits(inputs, made):
     """What is known → (6, 36) R² of held-out points, and which folds hold out r = 0."""
     logged = [logs(inputs, own) for own, _ in made]
     pairs = list(itertools.combinations(np.unique(inputs["r"]), 2))
-    found = {key: np.empty((6, 36)) for key in ("truth", "alone", "known", "shared")}
+    errors = {key: np.empty((6, 36)) for key in ("truth", "alone", "known", "shared")}
     for k, pair in enumerate(pairs):
-        held = np.isin(inputs["r"], pair)
-        several = covariances([slopes for _, slopes in logged], ~held)
+        held_out = np.isin(inputs["r"], pair)
+        several = covariances([slopes for _, slopes in logged], ~held_out)
         for j, ((value, slopes), own, covs) in enumerate(zip(logged, made, several, strict=True)):
-            clean, loss = np.exp(value[held]), own[1][held]
-            found["truth"][j, k] = r2(loss, (loss - clean) ** 2)
+            clean, loss = np.exp(value[held_out]), own[1][held_out]
+            errors["truth"][j, k] = r2(loss, (loss - clean) ** 2)
             for key, cov in zip(("alone", "known", "shared"), covs, strict=True):
-                spread = np.einsum("ij,jk,ik->i", slopes[held], cov, slopes[held])
-                found[key][j, k] = r2(clean, (spread + NOISE**2) * clean**2)
-    return found, np.array([0 in pair for pair in pairs])
+                spread = np.einsum("ij,jk,ik->i", slopes[held_out], cov, slopes[held_out])
+                errors[key][j, k] = r2(clean, (spread + NOISE**2) * clean**2)
+    return errors, np.array([0 in pair for pair in pairs])
 
 
 def row(name, scores, zero):

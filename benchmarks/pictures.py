@@ -52,10 +52,10 @@ def curve(made: Names) -> Figure:
     """Both losses over the replay ratio; the best ratio over the weight of the old corpus."""
     figure, (left, right) = _two()
     run, fits = made["run"], made["fits"]
-    found = planning.final_losses(*fits, run, replay=np.linspace(0, 1, 41)).table
+    table = planning.final_losses(*fits, run, replay=np.linspace(0, 1, 41)).table
     for corpus, label, color in (("pt", "old corpus", RED), ("cpt", "new corpus", BLUE)):
-        change = found[f"change_{corpus}"]
-        left.plot(found["replay"], change, color=color, linewidth=1.6)
+        change = table[f"change_{corpus}"]
+        left.plot(table["replay"], change, color=color, linewidth=1.6)
         place = (0.1, change.iloc[4])
         write(left, label, place, xytext=(0, 5), color=color, fontsize="medium")
     left.axhline(0, color=INK, linewidth=0.8)

@@ -45,9 +45,9 @@ def numbers() -> None:
     }
     for name, (law, *shown) in printed.items():
         how = planning.allocation_law((law, TRUTHS[name]))
-        found = (how.a, how.b, how.N_coefficient, how.D_coefficient)
+        values = (how.a, how.b, how.N_coefficient, how.D_coefficient)
         quantities = ("a", "b", "N_opt / C^a", "D_opt / C^b")
-        for quantity, text, value in zip(quantities, shown, found, strict=True):
+        for quantity, text, value in zip(quantities, shown, values, strict=True):
             digits = len(text.partition(".")[2])
             print(f"| Zheng 2024, eq. 8–9, {name} | {quantity} | {text} | {value:.{digits}f} |")
     # The paper prints a and G of its fit at a mixture of 1:1, and leaves the rest of it open.

@@ -47,12 +47,12 @@ def read(case):
             runs = jl.read_runs(source, **options)
             for name in {"N", "D", "loss"} & set(cells or ()) & set(runs.table):
                 try:
-                    found = numbers(runs.table[name], Location("", "row", name, name))
+                    values = numbers(runs.table[name], Location("", "row", name, name))
                 except jl.DataError:
                     continue
                 meant = cells[name]
-                if None in meant or not np.array_equal(np.array(meant), found, equal_nan=True):
-                    return f"wrong: {name} read as {found[:3]}, says {meant[:3]}"
+                if None in meant or not np.array_equal(np.array(meant), values, equal_nan=True):
+                    return f"wrong: {name} read as {values[:3]}, says {meant[:3]}"
             runs.observations("chinchilla")
         except jl.JaxlawError as error:
             return "refused" if len(str(error)) > 20 else f"broken: says only {error}"
@@ -75,17 +75,17 @@ def losses(draw):
         "power": st.one_of(st.floats(-10, 10), st.floats(-300, 300)),
     }
     way = draw(st.sampled_from([*ways]))
-    what, found = draw(ways[way]), sound.copy()
+    what, drawn = draw(ways[way]), sound.copy()
     if way == "one odd":
-        found[what[0]] = what[1]
+        drawn[what[0]] = what[1]
     elif way == "power":
         with np.errstate(over="ignore", under="ignore"):
-            found = sound**what
+            drawn = sound**what
     elif way == "few":
-        found = np.resize(what, len(sound))
+        drawn = np.resize(what, len(sound))
     else:
-        found[:] = what
-    return found
+        drawn[:] = what
+    return drawn
 
 
 def summed_huber(residual, delta):
@@ -119,15 +119,15 @@ def fitted(loss):
 
 
 def tables(count):
-    found = Counter()
-    settled(count)(given(hostile.tables())(lambda case: found.update([read(case)])))()
-    return found
+    counted = Counter()
+    settled(count)(given(hostile.tables())(lambda case: counted.update([read(case)])))()
+    return counted
 
 
 def fits(count):
-    found = Counter()
-    settled(count)(given(losses())(lambda loss: found.update([fitted(loss)])))()
-    return found
+    counted = Counter()
+    settled(count)(given(losses())(lambda loss: counted.update([fitted(loss)])))()
+    return counted
 
 
 def without_law(rows):
@@ -150,7 +150,7 @@ def without_law(rows):
 
 def lawless(count):
     """How grave the gravest note is of fits to losses that follow no law."""
-    found = Counter()
+    counted = Counter()
     for rows in (36, 12, 8, 6):
         table, ways = without_law(rows)
         for k in range(count // 4):
@@ -159,17 +159,17 @@ def lawless(count):
                 fit = jl.fit("chinchilla", table.assign(loss=ways[way]()), n_starts=64, n_local=8)
                 grave = {note.severity for note in fit.notes}
                 worst = next((one for one in ("error", "warning") if one in grave), "none")
-                told = f" {way}, R² {fit.r2:.2f}" if worst == "none" else ""
+                label = f" {way}, R² {fit.r2:.2f}" if worst == "none" else ""
             except jl.JaxlawError:
-                worst, told = "refused", ""
+                worst, label = "refused", ""
             except Exception as error:  # what must not be
-                worst, told = f"broken: {error!r}", ""
-            found[f"{worst} ({rows} rows){told}"] += 1
-    return found
+                worst, label = f"broken: {error!r}", ""
+            counted[f"{worst} ({rows} rows){label}"] += 1
+    return counted
 
 
 def calls(count):
-    found = Counter()
+    counted = Counter()
     # A work folder called '7B' is a good one: not here.
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
         for name, (sound, _) in list(hostile_calls.CALLS.items())[:count]:
@@ -177,8 +177,8 @@ def calls(count):
                 hostile_calls.public_functions()[name](**sound())
             for argument, k, what, answer in hostile_calls.outcomes(name, hostile_calls.VALUES):
                 shown = f": {name}({argument}={hostile_calls.VALUES[k]!r:.30}): {answer!r:.80}"
-                found[what + (shown if what == "broken" else "")] += 1
-    return found
+                counted[what + (shown if what == "broken" else "")] += 1
+    return counted
 
 
 def files(count):
@@ -186,11 +186,11 @@ def files(count):
         path, fit = Path(folder, "fit.json"), hostile_calls.fitted()
         fit.save(path)
         text = path.read_text("utf-8")
-        found = Counter()
+        counted = Counter()
         for what, content in hostile_files.broken(text, max(1, len(text) // count)):
             came = hostile_files.outcome(path, content, fit)
-            found[came if came in ("refused", "same") else f"broken: {what}: {came}"] += 1
-        return found
+            counted[came if came in ("refused", "same") else f"broken: {what}: {came}"] += 1
+        return counted
 
 
 def sizes(count):
@@ -218,9 +218,9 @@ def main() -> int:
     faults = 0
     for part in chosen:
         begun = time.perf_counter()
-        found = globals()[part](counts[part])
-        print(f"\n{part}: {sum(found.values()):,} tried, {time.perf_counter() - begun:.0f} s")
-        for what, times in found.most_common():
+        counted = globals()[part](counts[part])
+        print(f"\n{part}: {sum(counted.values()):,} tried, {time.perf_counter() - begun:.0f} s")
+        for what, times in counted.most_common():
             print(f"| {what} | {times:,} |")
             faults += times if what.startswith(FAULTS) else 0
     return int(faults > 0)

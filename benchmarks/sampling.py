@@ -55,30 +55,30 @@ def of_side(name: str, plans: dict[str, design.EvaluationSteps]) -> dict[str, np
     normal = np.random.default_rng(0).standard_normal((SEEDS, len(clean)))
     losses = clean["loss"].to_numpy() * np.exp(NOISE * normal)
     kept = np.stack([np.isin(at, plan.steps) for plan in plans.values()])
-    held = {name: truth[name] for name in ("A", "alpha")}
-    free = [name for name in laws.get("dcpt").parameter_names if name not in held]
-    found = fit_many(
+    fixed = {name: truth[name] for name in ("A", "alpha")}
+    free = [name for name in laws.get("dcpt").parameter_names if name not in fixed]
+    refits = fit_many(
         laws.get("dcpt"), jl.read_runs(clean).observations("dcpt", free=free),
         np.repeat(kept, SEEDS, axis=0).astype(float), np.tile(losses, (len(plans), 1)),
-        FitOptions(fixed=held, n_starts=512, n_local=8),
+        FitOptions(fixed=fixed, n_starts=512, n_local=8),
     )  # fmt: skip
     far = {"N": np.full(9, 1.8), "D": np.full(9, 2 * STEPS * per_step), "r": ratios}
     later = simulate.simulate_runs("dcpt", truth, far)["loss"].to_numpy()
-    here = found.predict(**{key: clean[key].to_numpy() for key in "NDr"})
+    here = refits.predict(**{key: clean[key].to_numpy() for key in "NDr"})
     error = np.log(here / clean["loss"].to_numpy())
-    beyond = np.log(found.predict(**far) / later)
+    beyond = np.log(refits.predict(**far) / later)
     lines = {}
     for k, method in enumerate(plans):
-        mine = slice(k * SEEDS, (k + 1) * SEEDS)
+        seeds = slice(k * SEEDS, (k + 1) * SEEDS)
         left_out = 1.0 - kept[k] if not kept[k].all() else np.ones(len(clean))
         scores = [
             metrics(loss, guess, left_out, 1e-3)
-            for loss, guess in zip(losses, here[mine], strict=True)
+            for loss, guess in zip(losses, here[seeds], strict=True)
         ]
         lines[method] = np.median(
             [
                 [score["r2"], score["mean_huber"], np.sqrt(np.mean(e**2)), np.sqrt(np.mean(b**2))]
-                for score, e, b in zip(scores, error[mine], beyond[mine], strict=True)
+                for score, e, b in zip(scores, error[seeds], beyond[seeds], strict=True)
             ],
             axis=0,
         )
@@ -126,12 +126,12 @@ def simulated(small: pd.DataFrame, more: pd.DataFrame) -> list[tuple[float, floa
     weight[len(small) + len(more) :] = 0
     clean = simulate.simulate_runs(law, truth, inputs)
     normal = np.random.default_rng(5).standard_normal((200, len(clean)))
-    found = fit_many(
+    refits = fit_many(
         law, jl.read_runs(clean).observations(law), np.tile(weight, (200, 1)),
         clean["loss"].to_numpy() * np.exp(NOISE * normal), FitOptions(n_starts=512, n_local=8),
     )  # fmt: skip
     far = {key: np.array([value]) for key, value in FAR.items()}
-    error = np.log(found.predict(**far)[:, 0] / simulate.simulate_runs(law, truth, far)["loss"][0])
+    error = np.log(refits.predict(**far)[:, 0] / simulate.simulate_runs(law, truth, far)["loss"][0])
     return [(float(error.std()), float(np.sqrt(np.mean(error**2))))]
 
 

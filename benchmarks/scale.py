@@ -54,8 +54,8 @@ def scipy_ms(p, function, natural, count, bounded=()):
 
 def timed(call):
     begun = time.perf_counter()
-    found = call()
-    return found, time.perf_counter() - begun
+    result = call()
+    return result, time.perf_counter() - begun
 
 
 def bootstrap(resamples=4000, solved=8, tried=64):
@@ -137,11 +137,11 @@ def study():
         for side, inputs, made in domains():
             targets = np.stack([loss for _, loss in made])
             shares = np.unique(inputs["r"])
-            held = [(a, b) for i, a in enumerate(shares) for b in shares[i + 1 :]]
-            masks = np.stack([~np.isin(inputs["r"], pair) for pair in held]).astype(float)
+            pairs = [(a, b) for i, a in enumerate(shares) for b in shares[i + 1 :]]
+            masks = np.stack([~np.isin(inputs["r"], pair) for pair in pairs]).astype(float)
             weights = np.tile(masks, (6, 1))
             p = build_problem(laws.get(name), inputs, targets[0], np.ones(540), FitOptions(), True)
-            logs = np.repeat(np.log(targets), len(held), axis=0)
+            logs = np.repeat(np.log(targets), len(pairs), axis=0)
             both = frozenset({"target", "weight"})
             task = Task(p.model, p.data._replace(target=logs, weight=weights), both)
             first = p.coordinates_of_starts(starts.sobol(p.model.law, 4096, 0))

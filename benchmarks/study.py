@@ -85,9 +85,12 @@ def averages(study: jl.Study) -> None:
             for table in (mean, median):
                 row += [score(table.loc[law, (metric, corpus)], metric) for corpus in corpora]
         for corpus in corpora:
-            one = ranks[corpus].loc[law]
-            sure = "" if one["verdict"] == "best" else f" × {one['ratio']:.3g}"
-            row.append(f"{one['verdict']}{sure}" + (f", p {one['p']:.1g}" if one["p"] >= 0 else ""))
+            scores = ranks[corpus].loc[law]
+            sure = "" if scores["verdict"] == "best" else f" × {scores['ratio']:.3g}"
+            row.append(
+                f"{scores['verdict']}{sure}"
+                + (f", p {scores['p']:.1g}" if scores["p"] >= 0 else "")
+            )
         rows.append(row)
     markdown(head, rows)
 
@@ -146,11 +149,15 @@ def rivals() -> None:
             ranked = study.ranking()
             cells = []
             for name in LAWS:
-                one = ranked.loc[name]
-                p = f", p {one['p']:.1g}" if one["p"] >= 0 else ""
-                cells.append(one["verdict"] + ("" if p == "" else f" × {one['ratio']:.3g}{p}"))
-            said = ranked.loc[law, "verdict"]
-            rows.append([law, design, {"best": "truth", "tie": "tie"}.get(said, "WRONG"), *cells])
+                scores = ranked.loc[name]
+                p = f", p {scores['p']:.1g}" if scores["p"] >= 0 else ""
+                cells.append(
+                    scores["verdict"] + ("" if p == "" else f" × {scores['ratio']:.3g}{p}")
+                )
+            verdict = ranked.loc[law, "verdict"]
+            rows.append(
+                [law, design, {"best": "truth", "tie": "tie"}.get(verdict, "WRONG"), *cells]
+            )
             print(f"{rows[-1]}", file=sys.stderr, flush=True)
     markdown(["truth", "folds", "picks", *LAWS], rows)
 

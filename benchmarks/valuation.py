@@ -40,8 +40,8 @@ RMSD = {"flan": (0.0065, 0.0358), "gigaword": (0.0052, 0.0106), "wmt19": (0.0123
 def losses(dataset: str) -> pd.DataFrame:
     """Models × sample counts."""
     table = pd.read_csv(Path(os.environ["JAXLAW_DATA"]) / "finetune_transfer.csv")
-    mine = table[table["dataset"].str.lower() == dataset]
-    return mine.pivot_table(index="model", columns="n_finetune_samples", values="loss")
+    rows = table[table["dataset"].str.lower() == dataset]
+    return rows.pivot_table(index="model", columns="n_finetune_samples", values="loss")
 
 
 LAWS = ("rectified from 0", "rectified", "downstream-ce")
@@ -72,8 +72,8 @@ def selection(table: pd.DataFrame, dataset: str) -> None:
     best, worst = truth.min(), truth.max()
     for gamma in GAMMAS:
         seen = table.loc[:, table.columns <= full / gamma]
-        found = {law: chosen(law, seen, full) for law in LAWS}
-        ways = {law: predicted(one, table, [full])[:, 0] for law, one in found.items()}
+        choices = {law: chosen(law, seen, full) for law in LAWS}
+        ways = {law: predicted(one, table, [full])[:, 0] for law, one in choices.items()}
         ways |= {"loss seen last": seen.iloc[:, -1].to_numpy(), "loss before": table[0].to_numpy()}
         for way, scores in ways.items():
             loss = truth.iloc[scores.argmin()]
@@ -83,7 +83,7 @@ def selection(table: pd.DataFrame, dataset: str) -> None:
             print(
                 f"| {dataset} | 1/{gamma} | {way} | {loss / best - 1:.1%} | {share:.3f} "
                 f"| {spearman(scores, truth):.3f} | {np.corrcoef(scores, truth)[0, 1]:.3f} "
-                f"| {printed.get(way, '')} | {sure(found.get(way), truth)} |"
+                f"| {printed.get(way, '')} | {sure(choices.get(way), truth)} |"
             )
             sys.stdout.flush()
 
@@ -93,8 +93,8 @@ def sure(found: planning.ModelChoice | None, truth: pd.Series) -> str:
     if found is None or not found.interval:
         return " | "
     low, high = found.interval["predicted"]
-    held = low <= truth[found.chosen] <= high
-    return f"{found.probability:.0%} | {'yes' if held else 'no'}"
+    covered = low <= truth[found.chosen] <= high
+    return f"{found.probability:.0%} | {'yes' if covered else 'no'}"
 
 
 def whole(table: pd.DataFrame, dataset: str) -> None:
@@ -102,8 +102,8 @@ def whole(table: pd.DataFrame, dataset: str) -> None:
     row = [dataset]
     for law in LAWS:
         kept = table.columns[table.columns >= (0 if law.endswith("from 0") else 1)]
-        found = chosen(law, table, table.columns[-1])
-        off = np.log(predicted(found, table, kept) / table[kept].to_numpy())
+        choice = chosen(law, table, table.columns[-1])
+        off = np.log(predicted(choice, table, kept) / table[kept].to_numpy())
         row.append(f"{np.sqrt((off**2).mean(axis=1)).mean():.4f}")
     row += [f"{one:.4f}" for one in RMSD[dataset]]
     print("| " + " | ".join(row) + " |")
@@ -133,18 +133,18 @@ def curse(count: int = 300, models: int = 6, noise: float = 0.003, first: int = 
             clean = E[:, None] + A[:, None] * power
             losses = clean[:, :-1] * np.exp(noise * draw.standard_normal((models, len(sizes))))
             table = {"model": np.repeat(names, len(sizes)), "D": np.tile(sizes, models)}
-            found = planning.choose_model(table | {"loss": losses.ravel()}, at=at, seed=seed)
-            loss, (low, high) = clean[names == found.chosen, -1][0], found.interval["predicted"]
+            choice = planning.choose_model(table | {"loss": losses.ravel()}, at=at, seed=seed)
+            loss, (low, high) = clean[names == choice.chosen, -1][0], choice.interval["predicted"]
             regret = loss - clean[:, -1].min()
             rows.append(
                 [
                     low <= loss <= high,
                     regret < 1e-12,
-                    found.probability,
+                    choice.probability,
                     regret,
-                    found.regret,
-                    found.predicted / loss - 1,
-                    found.corrected / loss - 1,
+                    choice.regret,
+                    choice.predicted / loss - 1,
+                    choice.corrected / loss - 1,
                 ]
             )
         held, right, said, regret, told, off, corrected = np.mean(np.array(rows, float), axis=0)
@@ -170,20 +170,20 @@ def coverage(count: int = 400, target: float = 22.0, at: float = 1e12, first: in
     found, advice = [], []
     for seed in range(first, first + count):
         table = simulate.experiment(name, noise=0.01, seed=seed).table
-        one = planning.pretraining_value(
+        value = planning.pretraining_value(
             table.rename(columns={"BLEU": "score"}), at=at, target=target, seed=seed
         )
-        found.append(one.interval)
-        advice.append(one.advice)
+        found.append(value.interval)
+        advice.append(value.advice)
     print("| quantity | truth | experiments | held by 95 % intervals | median width |")
     print("|---|---|---|---|---|")
     for quantity, right in truth.items():
-        ends = np.array([one.get(quantity, (np.nan, np.nan)) for one in found])
-        inside = ((ends[:, 0] <= right) & (right <= ends[:, 1])).mean()
+        bounds = np.array([value.get(quantity, (np.nan, np.nan)) for value in found])
+        inside = ((bounds[:, 0] <= right) & (right <= bounds[:, 1])).mean()
         error = math.sqrt(inside * (1 - inside) / count)
-        width = np.nanmedian(ends[:, 1] - ends[:, 0]) / right
+        width = np.nanmedian(bounds[:, 1] - bounds[:, 0]) / right
         print(f"| {quantity} | {right:.4g} | {count} | {inside:.1%} ± {error:.1%} | {width:.1%} |")
-    print("\n" + ", ".join(f"{advice.count(one)} × {one}" for one in sorted(set(advice))))
+    print("\n" + ", ".join(f"{advice.count(value)} × {value}" for value in sorted(set(advice))))
 
 
 def choice() -> None:

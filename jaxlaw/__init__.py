@@ -133,13 +133,13 @@ else:
             warnings.warn(f"{message}use {_RENAMED[name]}", DeprecationWarning, stacklevel=2)
             return __getattr__(_RENAMED[name])
         if name in _HOME:
-            found = getattr(importlib.import_module(f"jaxlaw.{_HOME[name]}"), name)
+            value = getattr(importlib.import_module(f"jaxlaw.{_HOME[name]}"), name)
         elif name in _MODULES or name in ("data", "fitting", "uncertainty", "validation"):
-            found = importlib.import_module(f"jaxlaw.{_MODULES.get(name, name)}")
+            value = importlib.import_module(f"jaxlaw.{_MODULES.get(name, name)}")
         else:
             raise AttributeError(f"module 'jaxlaw' has no attribute '{name}'")
-        globals()[name] = found
-        return found
+        globals()[name] = value
+        return value
 
     def __dir__():
         return sorted({*globals(), *__all__})

@@ -208,9 +208,9 @@ def _canonical(value: Any) -> Any:
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """An object, no key of which occurs twice: JSON would silently take the last."""
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    record = dict(pairs)
+    if len(record) < len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
         raise ValueError(f"key '{twice}' occurs twice")
-    return found
+    return record

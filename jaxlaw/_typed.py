@@ -184,16 +184,17 @@ def refuse_forked() -> None:
 
 def no_platform(error: Exception) -> str | None:
     """What to say where JAX has not found the platform that it was told to use; else None."""
-    said = " ".join(str(error).split())
+    message = " ".join(str(error).split())
     last = traceback.extract_tb(error.__traceback__)[-1:]
     if isinstance(error, AssertionError) and last and last[0].filename.endswith("xla_bridge.py"):
-        said = "JAX has no such backend here"  # of cuda without its plugin it says nothing itself
-    elif not said.startswith("Unable to initialize backend"):
+        # Of cuda without its plugin JAX says nothing itself.
+        message = "JAX has no such backend here"
+    elif not message.startswith("Unable to initialize backend"):
         return None
-    asked = os.environ.get("JAX_PLATFORMS") or jax.config.jax_platforms
+    platform = os.environ.get("JAX_PLATFORMS") or jax.config.jax_platforms
     return (
-        f"JAX cannot run on the platform it is told to use (JAX_PLATFORMS={asked}): "
-        f"{said.split('--------')[0].strip()}; install jaxlib for it, or set JAX_PLATFORMS=cpu"
+        f"JAX cannot run on the platform it is told to use (JAX_PLATFORMS={platform}): "
+        f"{message.split('--------')[0].strip()}; install jaxlib for it, or set JAX_PLATFORMS=cpu"
     )
 
 
@@ -216,12 +217,12 @@ def as_real(value: Any) -> Any:
         )
         if not whole or not array.size:
             return value
-        found = array.astype(float)
+        real = array.astype(float)
     except OverflowError:
         raise UsageError(f"{_short(value)} is no number below 1e308") from None
     except ValueError:  # ragged: the law says what it makes of that
         return value
-    return found if found.ndim else float(found)
+    return real if real.ndim else float(real)
 
 
 def as_array(name: str, given: Any, kind: Any = None) -> jax.Array:
@@ -230,8 +231,8 @@ def as_array(name: str, given: Any, kind: Any = None) -> jax.Array:
         given = as_real(given)
         if not isinstance(given, jax.Array) and np.asarray(given).dtype.kind not in "iufbV":
             raise TypeError("text, dates or objects are no numbers")
-        found = jnp.asarray(given, kind)
-        return found if jnp.issubdtype(found.dtype, jnp.floating) else found.astype(float)
+        array = jnp.asarray(given, kind)
+        return array if jnp.issubdtype(array.dtype, jnp.floating) else array.astype(float)
     except (TypeError, ValueError, OverflowError) as error:
         raise UsageError(f"{name} must be an array of numbers: {error}") from None
 

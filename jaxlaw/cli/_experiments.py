@@ -54,17 +54,17 @@ def steps_command(
     check_out(out)
     import pandas as pd
 
-    found = jl.design.evaluation_steps(budget, steps, every=every, method=method, rate=rate)
-    table = pd.DataFrame({"step": found.steps})
-    record = {"method": found.method, "rate": found.rate, "steps": found.steps.tolist()}
+    result = jl.design.evaluation_steps(budget, steps, every=every, method=method, rate=rate)
+    table = pd.DataFrame({"step": result.steps})
+    record = {"method": result.method, "rate": result.rate, "steps": result.steps.tolist()}
     if out is not None:
         write_record(out, record, table)
     if as_json:
         print_json(record)
         return
-    told = "" if found.rate is None else f", λ = {found.rate:.4g}"
-    print(f"{found.method}{told}: {len(found)} evaluations of {steps} steps")
-    print_wrapped(" ".join(map(str, found.steps)))
+    rate_text = "" if result.rate is None else f", λ = {result.rate:.4g}"
+    print(f"{result.method}{rate_text}: {len(result)} evaluations of {steps} steps")
+    print_wrapped(" ".join(map(str, result.steps)))
 
 
 @design.command("next")
@@ -107,20 +107,20 @@ def next_command(
     listed = read_table(candidates)
     known = {k: v for k, v in reading["columns"].items() if v in listed.frame}
     points = points_of(loaded, read_points(loaded, listed, known, reading["corpus"]))
-    asked = combinations(at, "--at")
-    found = jl.design.next_runs(
+    predictions = combinations(at, "--at")
+    result = jl.design.next_runs(
         loaded, jl.read_runs(data, **reading), listed.frame.assign(**points),
-        predict=asked or None, n=n, criterion=criterion, cost=cost, budget=budget, group=group,
-        groups=opt.columns_named(groups),
+        predict=predictions or None, n=n, criterion=criterion, cost=cost, budget=budget,
+        group=group, groups=opt.columns_named(groups),
     )  # fmt: skip
-    chosen = listed.frame.iloc[found.table.index].assign(sd=found.table["sd"].to_numpy())
+    chosen = listed.frame.iloc[result.table.index].assign(sd=result.table["sd"].to_numpy())
     record = {
-        "criterion": found.criterion, "before": found.before, "after": found.after,
-        "noise": found.noise, "chosen": chosen.to_dict("records"),
+        "criterion": result.criterion, "before": result.before, "after": result.after,
+        "noise": result.noise, "chosen": chosen.to_dict("records"),
     }  # fmt: skip
-    head = found.summary().splitlines()[0]
-    say = partial(say_tables, head, chosen, notes=found.notes)
-    conclude(record, found.notes, chosen, say, out, as_json)
+    head = result.summary().splitlines()[0]
+    say = partial(say_tables, head, chosen, notes=result.notes)
+    conclude(record, result.notes, chosen, say, out, as_json)
 
 
 @opt.reads_runs
@@ -153,20 +153,20 @@ def inflection_command(
     Example: jaxlaw inflection shares.csv --corpus general -c r_d=domain_ratio -c loss_g=general_loss
     """  # noqa: E501
     check_out(out)
-    found = jl.inflection_ratio(
+    result = jl.inflection_ratio(
         jl.read_runs(data, **reading), split=split, at=numbers_of(at, "--at"),
         n_resamples=resamples, level=level, resample=resample, n_starts=n_starts, n_local=n_local,
         seed=seed,
     )  # fmt: skip
     record = {
-        name: _number(getattr(found, name))
+        name: _number(getattr(result, name))
         for name in ("ratio", "interval", "level", "bracket", "flat", "split")
     }
-    record |= {"below": found.below, "above": found.above}
-    record |= {"trends": found.trends.to_dict("records")}
-    head = "\n".join(found.summary().splitlines()[: -len(found.notes) or None])
-    say = partial(say_tables, head, found.trends, notes=found.notes)
-    conclude(record, found.notes, found.trends, say, out, as_json)
+    record |= {"below": result.below, "above": result.above}
+    record |= {"trends": result.trends.to_dict("records")}
+    head = "\n".join(result.summary().splitlines()[: -len(result.notes) or None])
+    say = partial(say_tables, head, result.trends, notes=result.notes)
+    conclude(record, result.notes, result.trends, say, out, as_json)
 
 
 @opt.reads_runs
@@ -185,15 +185,15 @@ def slopes_command(
     Example: jaxlaw slopes shares.csv --corpus general -c r_d=domain_ratio -c loss_g=general_loss
     """
     check_out(out, JSON, CSV, PICTURE)
-    found = jl.loss_slopes(data, every=every, **reading)
+    result = jl.loss_slopes(data, every=every, **reading)
     head = (
-        f"ΔL/ΔD falls from one share to the next in {found['falls'].mean():.0%} of the steps; the "
+        f"ΔL/ΔD falls from one share to the next in {result['falls'].mean():.0%} of the steps; the "
         "implicit trend asks for all"
     )
-    say = partial(say_tables, head, found.drop(columns="falls"))
-    record = {"slopes": found.to_dict("records")}
-    draw = lambda plots: plots.slopes_over_share(found)  # noqa: E731
-    conclude(record, (), found, say, out, as_json, draw)
+    say = partial(say_tables, head, result.drop(columns="falls"))
+    record = {"slopes": result.to_dict("records")}
+    draw = lambda plots: plots.slopes_over_share(result)  # noqa: E731
+    conclude(record, (), result, say, out, as_json, draw)
 
 
 def requirements_command(
@@ -207,13 +207,13 @@ def requirements_command(
     """
     check_out(out)
     loaded = loaded_fit(fit)
-    found = loaded.requirements().reset_index()
-    record = {"law": loaded.law.name, "requirements": found.to_dict("records")}
-    shown = found.drop(columns="formula")
+    result = loaded.requirements().reset_index()
+    record = {"law": loaded.law.name, "requirements": result.to_dict("records")}
+    shown = result.drop(columns="formula")
     for name in ("observed", "everywhere"):
         shown[name] = ["met" if one else "not met" for one in shown[name]]
     head = f"{loaded.law.name}: {loaded.law.formula}"
-    conclude(record, (), found, partial(say_tables, head, shown), out, as_json)
+    conclude(record, (), result, partial(say_tables, head, shown), out, as_json)
 
 
 def learnability_command(
@@ -229,8 +229,8 @@ def learnability_command(
     Example: jaxlaw learnability curves.csv --by domain --out domains.csv
     """
     check_out(out)
-    found = jl.learnability_coefficients(curves, by, law=law_named(law), k1_step=k1_step)
-    table = found if by is None else found.reset_index()
+    result = jl.learnability_coefficients(curves, by, law=law_named(law), k1_step=k1_step)
+    table = result if by is None else result.reset_index()
     record = {"law": law, "domains": table.to_dict("records")}
     if out is not None:
         write_record(out, record, table)

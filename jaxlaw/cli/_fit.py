@@ -36,6 +36,7 @@ from jaxlaw.errors import UsageError, nearest
 
 if TYPE_CHECKING:
     import numpy as np
+    import pandas as pd
 
 
 def laws_command(
@@ -61,13 +62,21 @@ def laws_command(
         return
     table = jl.law_table()
     check_out(out, CSV, JSON)
+    more = "--json and --out add inputs, units, size of the source's grid, and source."
+    _show_laws(table, {"law": "name", "formula": "formula"}, more, out, as_json)
+
+
+def _show_laws(
+    table: pd.DataFrame, columns: dict[str, str], more: str, out: Path | None, as_json: bool
+) -> None:
+    """A table of laws, written and printed: as JSON, or some columns and what there is more."""
     if out is not None:
         write_table(out, table, table.to_dict(orient="records"))
     if as_json:
         print_json(table.to_dict(orient="records"))
         return
-    print_table(["law", "formula", "parameters"], table[["name", "formula", "parameters"]])
-    print("--json and --out add inputs, units, size of the source's grid, and source.")
+    print_table([*columns, "parameters"], table[[*columns.values(), "parameters"]])
+    print(more)
 
 
 @opt.works_long
@@ -192,17 +201,17 @@ def predict_command(
     predicted = np.broadcast_to(loaded.predict(**points), outside.shape).ravel()
     arrays = {k: np.broadcast_to(v, outside.shape).ravel() for k, v in points.items()}
     seen = None if runs is None else observed_target(loaded, runs)
-    found = {loaded.law.target: predicted} if seen is None else errors(seen[1], predicted)
-    found["outside"] = outside.ravel()
+    computed = {loaded.law.target: predicted} if seen is None else errors(seen[1], predicted)
+    computed["outside"] = outside.ravel()
     measured = None if seen is None else _measured(loaded, seen[1], predicted)
-    others = {} if runs is None else other_columns(runs, arrays, {*found, "scores"})
-    record = arrays | others | found
+    others = {} if runs is None else other_columns(runs, arrays, {*computed, "scores"})
+    record = arrays | others | computed
     table = pd.DataFrame(record)
-    told = record if measured is None else record | {"scores": measured}
+    printed = record if measured is None else record | {"scores": measured}
     if out is not None:
-        write_table(out, table, told)
+        write_table(out, table, printed)
     if as_json:
-        print_json(told)
+        print_json(printed)
         return
     if out is None:
         hidden = [name for name in others if seen is None or name != seen[0]]
@@ -235,13 +244,8 @@ def _show_published(save: str | None, out: Path | None, as_json: bool) -> None:
             known[save].save(out)
         print_json(known[save].to_dict()) if as_json else print_wrapped(known[save].summary())
         return
-    if out is not None:
-        write_table(out, table, table.to_dict(orient="records"))
-    if as_json:
-        print_json(table.to_dict(orient="records"))
-        return
-    print_table(["name", "law", "parameters"], table[["name", "law", "parameters"]])
-    print("--name shows one with its source, uncertainty and gaps; --out keeps it as a fit.")
+    more = "--name shows one with its source, uncertainty and gaps; --out keeps it as a fit."
+    _show_laws(table, {"name": "name", "law": "law"}, more, out, as_json)
 
 
 def demo_command(

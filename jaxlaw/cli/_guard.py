@@ -128,15 +128,15 @@ _CALL = re.compile(
 
 def _flags(signature: inspect.Signature) -> dict[str, str]:
     """Options of a command by the names of its arguments: ``{"value": "--input"}``."""
-    found = {}
+    flags = {}
     for name, one in signature.parameters.items():
         for kind in getattr(one.annotation, "__metadata__", ()):
             if isinstance(kind, OptionInfo):
                 # Typer takes the first of Option("--input") for a default until it reads it.
                 named = [flag for flag in (kind.default, *(kind.param_decls or ()))
                          if isinstance(flag, str) and flag.startswith("--")]  # fmt: skip
-                found[name] = (named or ["--" + name.replace("_", "-")])[0]
-    return found
+                flags[name] = (named or ["--" + name.replace("_", "-")])[0]
+    return flags
 
 
 def in_options(error: JaxlawError, options: dict[str, str]) -> str:

@@ -231,14 +231,14 @@ def combinations(items: Sequence[str] | None, option: str) -> dict[str, np.ndarr
 
 def values_of(items: list[str] | None) -> dict[str, Any] | None:
     """``["N=1e9"]`` → ``{"N": 1e9}``, ``["N=a:1,b:2"]`` → ``{"N": {"a": 1.0, "b": 2.0}}``."""
-    found = {}
+    values = {}
     for name, text in pairs(items, "--value").items():
         if ":" not in text:
-            found[name] = number(text, "--value")
+            values[name] = number(text, "--value")
             continue
         by_run = [one.rpartition(":") for one in text.split(",")]
-        found[name] = {run: number(value, "--value") for run, _, value in by_run}
-    return found or None
+        values[name] = {run: number(value, "--value") for run, _, value in by_run}
+    return values or None
 
 
 # What a plan takes.
@@ -306,8 +306,8 @@ def with_options(command: Command, into: str, made_by: Callable[..., Any]) -> Co
 
     @functools.wraps(command)
     def call(**given: Any) -> None:
-        asked = {name: given.pop(name) for name in added}
-        command(**given, **{into: made_by(**asked)})
+        options = {name: given.pop(name) for name in added}
+        command(**given, **{into: made_by(**options)})
 
     kept = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in own]
     call.__signature__ = inspect.Signature([*kept, *added.values()])  # type: ignore[attr-defined]

@@ -79,10 +79,10 @@ def check_out(
     written = [one for kind in kinds for one in _ENDINGS[kind]]
     if ending in written or ending not in (*_NEVER, *itertools.chain(*_ENDINGS.values())):
         return
-    told = " or ".join(f"{kind} ({', '.join(_ENDINGS[kind])})" for kind in kinds)
+    allowed = " or ".join(f"{kind} ({', '.join(_ENDINGS[kind])})" for kind in kinds)
     more = f"; {instead}" if instead else ""
     raise UsageError(
-        f"{option} {out}: this command writes {told}, and no {ending} file; give "
+        f"{option} {out}: this command writes {allowed}, and no {ending} file; give "
         f"{out.stem}{written[0]}{more}"
     )
 

@@ -295,12 +295,12 @@ def _plain(
     renamed: dict[str, str],
 ) -> None:  # fmt: skip
     def command(call: Call, out: opt.PlanOut = None, as_json: opt.Json = False) -> None:
-        found = call()
+        result = call()
         # The whole curve, or every model; of others the numbers in one row.
-        table = getattr(found, "curve", None) if name == "mixture" else None
-        table = found.table if name == "model" else table
-        more = {"pays": found.pays} if name == "breakeven" else None
-        conclude_plan(found, out, as_json, lambda plots: draw(plots, found, call), table, more)
+        table = getattr(result, "curve", None) if name == "mixture" else None
+        table = result.table if name == "model" else table
+        more = {"pays": result.pays} if name == "breakeven" else None
+        conclude_plan(result, out, as_json, lambda plots: draw(plots, result, call), table, more)
 
     command.__doc__ = f"Example: jaxlaw plan {name} {example}"
     plan.command(name)(asks(function, fits, **renamed)(command))
@@ -360,15 +360,15 @@ def target_command(
                 "--limit, --corpus-tokens and r=best are for the least compute; with N or D given "
                 "none is needed"
             )
-        found = jl.planning.tokens_or_size_for(*call.fits, loss=loss, compute=compute, **options)
+        result = jl.planning.tokens_or_size_for(*call.fits, loss=loss, compute=compute, **options)
     elif loss is None or compute is not None:
         raise UsageError("give --loss; or --at N=… (or D=…) with --loss or --compute")
     else:
-        found = call(loss=loss)
-    around = found.compute if 0 < found.compute < float("inf") else 1e21
-    ends = around / 100, around * 100
+        result = call(loss=loss)
+    around = result.compute if 0 < result.compute < float("inf") else 1e21
+    limits = around / 100, around * 100
     conclude_plan(
-        found, out, as_json, lambda plots: plots.isoloss(*call.fits, ends, mark=found, **drawn)
+        result, out, as_json, lambda plots: plots.isoloss(*call.fits, limits, mark=result, **drawn)
     )
 
 
@@ -394,16 +394,16 @@ def transfer_command(
     if "N" not in inputs:
         if loss is None or inputs:
             raise UsageError("give --at N=… with --at D=… or --loss; or --loss alone")
-        found = call(loss=loss)
-        conclude_plan(found, out, as_json, lambda plots: plots.crossover(*call.fits, plan=found))
+        result = call(loss=loss)
+        conclude_plan(result, out, as_json, lambda plots: plots.crossover(*call.fits, plan=result))
         return
-    found = jl.planning.data_transferred(*call.fits, loss=loss, **call.arguments, **inputs)
+    result = jl.planning.data_transferred(*call.fits, loss=loss, **call.arguments, **inputs)
 
     def draw(plots: Any) -> Any:
-        tokens = numbers_in(f"{found.D / 100}:{found.D * 10}", "--at", 41)
-        return plots.compute_saved(jl.planning.transfer_table(*call.fits, [found.N], tokens))
+        tokens = numbers_in(f"{result.D / 100}:{result.D * 10}", "--at", 41)
+        return plots.compute_saved(jl.planning.transfer_table(*call.fits, [result.N], tokens))
 
-    conclude_plan(found, out, as_json, draw)
+    conclude_plan(result, out, as_json, draw)
 
 
 @plan.command("observed-transfer")
@@ -428,8 +428,8 @@ def observed_transfer_command(
         ).table
         for name, data in (("scratch", scratch), ("continual", continual))
     }
-    found = call(**tables)
-    conclude_plan(found, out, as_json, lambda plots: plots.data_transferred(found))
+    result = call(**tables)
+    conclude_plan(result, out, as_json, lambda plots: plots.data_transferred(result))
 
 
 @plan.command("envelope")
@@ -449,8 +449,8 @@ def envelope_command(
     """
     read = {"format": format, "values": values_of(value)}
     table = jl.read_runs(data, pairs(column, "--column"), **read).table
-    found = call(table=table)
-    conclude_plan(found, out, as_json, lambda plots: plots.lowest_of_runs(found, table))
+    result = call(table=table)
+    conclude_plan(result, out, as_json, lambda plots: plots.lowest_of_runs(result, table))
 
 
 @plan.command("shares")
@@ -470,10 +470,10 @@ def shares_command(
     """
     files = {name: Path(path) for name, path in pairs(domains, "the domains").items()}
     fits = loaded_fits([*files.values(), *([general] if general else [])], bootstrap)
-    found = call(
+    result = call(
         domains=dict(zip(files, fits, strict=False)), general=fits[-1] if general else None
     )
-    conclude_plan(found, out, as_json, lambda plots: plots.domain_shares(found))
+    conclude_plan(result, out, as_json, lambda plots: plots.domain_shares(result))
 
 
 @plan.command("replay")
@@ -499,8 +499,8 @@ def replay_command(
         (loaded,) = loaded_fits([fit], bootstrap)
     else:
         loaded = jl.read_runs(fit, pairs(column, "--column")).table
-    found = call(fit=loaded)
-    conclude_plan(found, out, as_json, lambda plots: plots.replay_losses(found), found.table)
+    result = call(fit=loaded)
+    conclude_plan(result, out, as_json, lambda plots: plots.replay_losses(result), result.table)
 
 
 # --- plans of a continual run
@@ -606,9 +606,9 @@ def training_command(
             for name, text in pairs(vary, "--vary").items()
         }
         level = {name: one for name, one in call.arguments.items() if name == "level"}
-        found = jl.planning.final_losses(*call.fits, **setting, **level, **settings)
+        result = jl.planning.final_losses(*call.fits, **setting, **level, **settings)
         drawn = next(iter(settings))
-        conclude_plan(found, out, as_json, lambda plots: plots.losses_over(found, drawn))
+        conclude_plan(result, out, as_json, lambda plots: plots.losses_over(result, drawn))
         return
     ranges = _all_both(over, "--over")
     weights = [number(one, "--weight") for one in (weight or "").split(",")]
@@ -645,9 +645,9 @@ def turning_command(
     --pretraining wsd:steps=10000,peak=2e-4 --run cosine:steps=10000,peak=2e-4,warmup=500
     """
     first, *second = loaded_fits([pt] if cpt is None else [pt, cpt], bootstrap)
-    found = call(pt=first, cpt=second[0] if second else None, **setting)
-    draw = None if cpt else lambda plots: plots.recovery(first, setting["run"], found)
-    conclude_plan(found, out, as_json, draw)
+    result = call(pt=first, cpt=second[0] if second else None, **setting)
+    draw = None if cpt else lambda plots: plots.recovery(first, setting["run"], result)
+    conclude_plan(result, out, as_json, draw)
 
 
 @plan.command("out-of-domain")
@@ -716,22 +716,22 @@ def schedule_command(
     import pandas as pd
 
     loaded = loaded_fits(fits, bootstrap)
-    found = call(
+    result = call(
         fit=loaded if len(loaded) > 1 else loaded[0],
         weights=_weights(weight, len(loaded)),
         inputs=_inputs(value, len(loaded)),
     )
-    steps = range(1, len(found.schedule) + 1)
-    rates = pd.DataFrame({"step": steps, "lr": found.schedule.rates})
-    conclude_plan(found, out, as_json, lambda plots: plots.best_rates(found), rates)
+    steps = range(1, len(result.schedule) + 1)
+    rates = pd.DataFrame({"step": steps, "lr": result.schedule.rates})
+    conclude_plan(result, out, as_json, lambda plots: plots.best_rates(result), rates)
 
 
 def _weights(text: str | None, losses: int) -> list[float] | None:
     """``0.7,0.3``; of two losses ``0.7`` says the same."""
     if text is None:
         return None
-    found = [number(one, "--weight") for one in text.split(",")]
-    return [*found, 1 - found[0]] if losses == 2 and len(found) == 1 else found
+    weights = [number(one, "--weight") for one in text.split(",")]
+    return [*weights, 1 - weights[0]] if losses == 2 and len(weights) == 1 else weights
 
 
 def _inputs(items: list[str] | None, losses: int) -> list[dict[str, float]]:

@@ -79,34 +79,34 @@ def report_command(
         raise UsageError(
             f"{result}: a table has no laws; write the study as JSON: --out study.json"
         )
-    found = loaded(result, "fit", "study", "bootstrap")
-    told: dict[str, Any] = {"level": level, "title": title}
-    if isinstance(found, jl.Study):
+    source = loaded(result, "fit", "study", "bootstrap")
+    options: dict[str, Any] = {"level": level, "title": title}
+    if isinstance(source, jl.Study):
         if (data, bootstrap, groups, compute, general, profile) != (None,) * 6:
             raise UsageError(
                 "--data, --bootstrap, --groups, --profile, --compute and --general belong to a "
                 "fit's report"
             )
     else:
-        drawn = found if bootstrap is None else with_draws(result, found, bootstrap)
-        told["plans"] = _plans(drawn, compute, general, start, threshold, at, level)
+        drawn = source if bootstrap is None else with_draws(result, source, bootstrap)
+        options["plans"] = _plans(drawn, compute, general, start, threshold, at, level)
         if isinstance(drawn, jl.planning.Draws):
-            found, told["intervals"] = drawn.fit, drawn
+            source, options["intervals"] = drawn.fit, drawn
         if data is not None and along:
-            told["runs"] = curves.curves_of(data, **along, **reading)
+            options["runs"] = curves.curves_of(data, **along, **reading)
         elif data is not None:
-            told["runs"] = jl.read_runs(data, **reading)
-        if groups is not None and (data is None or "intervals" in told):
+            options["runs"] = jl.read_runs(data, **reading)
+        if groups is not None and (data is None or "intervals" in options):
             raise UsageError(
                 "--groups is for intervals from --data; draws were grouped, or not, when they "
                 "were made: jaxlaw bootstrap --groups"
             )
-        told["groups"] = opt.columns_named(groups)
-        told["profiles"] = _profiles(found, told.get("runs"), profile or [], groups)
-    text = jl.report(found, **told)
+        options["groups"] = opt.columns_named(groups)
+        options["profiles"] = _profiles(source, options.get("runs"), profile or [], groups)
+    text = jl.report(source, **options)
     write_whole(out, lambda path: path.write_text(text, "utf-8"))
     if as_json:
-        print_json({"report": str(out), "bytes": len(text.encode()), "of": type(found).__name__})
+        print_json({"report": str(out), "bytes": len(text.encode()), "of": type(source).__name__})
     else:
         print(f"report: {out}")
 

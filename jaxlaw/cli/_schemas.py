@@ -152,33 +152,33 @@ def schemas() -> dict[str, Schema]:
     for command, functions in _OF_PLANS.items():
         kinds = tuple(answer(one) for one in functions)
         hints[command] = kinds if len(kinds) > 1 else kinds[0]
-    found = {name: schema(hint) for name, hint in hints.items()}
+    by_name = {name: schema(hint) for name, hint in hints.items()}
 
     def table(more: Any, columns: dict[str, Any]) -> Schema:
         """Columns, and others that hold ``more``."""
         return schema(columns) | {"additionalProperties": schema(list[more])}
 
     # Columns of predictions; beside them scores, where there were targets to compare with.
-    found["predict"] = table(_Cell, _OUTSIDE | {"scores": NotRequired[dict[str, float]]})
-    found["areas"] = table(float, _columns("step", "lr"))
+    by_name["predict"] = table(_Cell, _OUTSIDE | {"scores": NotRequired[dict[str, float]]})
+    by_name["areas"] = table(float, _columns("step", "lr"))
     parts = _columns("step", "lr", "base", "annealing", "shift") | _OUTSIDE
-    found["curve"] = {"anyOf": [table(_Cell, parts), schema({"picture": str})]}
+    by_name["curve"] = {"anyOf": [table(_Cell, parts), schema({"picture": str})]}
     for command, columns in {
         "frontier": ("compute", "N", "D", "loss", "tokens_per_parameter"),
         "savings": ("compute", "loss", "continual_compute", "saved"),
         "observed-transfer": ("D", "loss", "scratch_D", "transferred", "saved"),
         "envelope": ("loss",),
     }.items():
-        found[f"plan {command}"] = table(_Cell, _columns(*columns) | {"notes": _Notes})
+        by_name[f"plan {command}"] = table(_Cell, _columns(*columns) | {"notes": _Notes})
     losses = table(_Cell, _columns("loss_pt", "loss_cpt") | {"notes": _Notes})
-    found["plan training"] = {"anyOf": [schema(answer("optimal_training")), losses]}
+    by_name["plan training"] = {"anyOf": [schema(answer("optimal_training")), losses]}
     curve = _columns("step", "lr", "loss_pt", "loss_cpt", "loss_ood") | _OUTSIDE
-    found["plan out-of-domain"] = schema(answer("out_of_domain"))
-    found["plan out-of-domain"]["properties"]["curve"] = table(str, curve)
-    found["plan shares"] = schema(shares) | {
+    by_name["plan out-of-domain"] = schema(answer("out_of_domain"))
+    by_name["plan out-of-domain"]["properties"]["curve"] = table(str, curve)
+    by_name["plan shares"] = schema(shares) | {
         "patternProperties": {r"^(r|loss)\[.*\]$": schema(float)}
     }
-    return found | {"schema": {"type": "object"}}
+    return by_name | {"schema": {"type": "object"}}
 
 
 def schema_of(command: str) -> Schema:
@@ -212,10 +212,10 @@ def schema_command(
             rows = [[name, ", ".join(_keys(one))] for name, one in schemas().items()]
             print_table(["command", "keys of its JSON"], rows)
         return
-    found = schema_of(" ".join(command))
+    found_schema = schema_of(" ".join(command))
     if out is not None:
-        write_json(out, found)
-    print_json(found)
+        write_json(out, found_schema)
+    print_json(found_schema)
 
 
 def _keys(schema: Schema) -> list[str]:

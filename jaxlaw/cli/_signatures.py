@@ -59,7 +59,7 @@ def signature(package: str, function: str) -> Signature:
     if not isinstance(node, ast.FunctionDef):
         raise LookupError(f"jaxlaw.{package} has no function {function}")
     text = ast.get_docstring(node) or ""
-    said = _described(text)
+    described = _described(text)
     own = node.args
     positional = [*own.posonlyargs, *own.args]
     defaults: list[ast.expr | None] = [None] * (len(positional) - len(own.defaults))
@@ -73,7 +73,7 @@ def signature(package: str, function: str) -> Signature:
             one.arg,
             _hint(one.annotation, module),
             REQUIRED if default is None else _value(default, module),
-            said.get(one.arg) or _said_beside(module).get(one.arg, ""),
+            described.get(one.arg) or _said_beside(module).get(one.arg, ""),
         )
         for one, default in pairs
     }
@@ -85,10 +85,10 @@ def signature(package: str, function: str) -> Signature:
 def _said_beside(module: str) -> dict[str, str]:
     """What the docstrings of a module say of arguments, which others leave to them."""
     functions = [one for one in _tree(module).body if isinstance(one, ast.FunctionDef)]
-    found: dict[str, str] = {}
+    described: dict[str, str] = {}
     for one in functions:
-        found = {**_described(ast.get_docstring(one) or ""), **found}
-    return found
+        described = {**_described(ast.get_docstring(one) or ""), **described}
+    return described
 
 
 @cache
@@ -141,18 +141,18 @@ def _value(default: ast.expr, module: str) -> Any:
 def _described(docstring: str) -> dict[str, str]:
     """What ``Args:`` of a docstring says of each argument."""
     _, _, lines = docstring.partition("\nArgs:\n")
-    found: dict[str, str] = {}
+    described: dict[str, str] = {}
     name = ""
     for line in lines.splitlines():
         if not line.strip() or not line.startswith("    "):
             break
         if line.startswith("        "):
-            found[name] += f" {line.strip()}"
+            described[name] += f" {line.strip()}"
         else:
             name, _, text = line.strip().partition(": ")
-            found[name] = text.strip()
+            described[name] = text.strip()
     return {
         one.strip(" *"): re.sub(r":\w+:`~?([^`]*)`", r"\1", text).replace("``", "")
-        for names, text in found.items()
+        for names, text in described.items()
         for one in names.split(",")
     }

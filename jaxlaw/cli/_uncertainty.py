@@ -100,14 +100,14 @@ def bootstrap_command(
     points = combinations(at, "--at")
     fitted = law_or_fit(law)
     runs, read = runs_along(data, along, reading, fitted)
-    found = jl.bootstrap(
+    result = jl.bootstrap(
         fitted, runs, n, kind=kind, groups=opt.columns_named(groups), seed=seed,
         base=loaded(base, "fit", "bootstrap") if base else None,
         n_starts=n_starts, n_local=n_local, **read, **objective, **working,
     )  # fmt: skip
     if opt.is_silent(working):
         return
-    _show(found, level, method, points, draws, out, as_json)
+    _show(result, level, method, points, draws, out, as_json)
 
 
 def _show(
@@ -173,17 +173,17 @@ def covariance_command(
     points = combinations(at, "--at")
     fitted = law_or_fit(law)
     runs, read = runs_along(data, along, reading, fitted)
-    found = jl.covariance(
+    result = jl.covariance(
         fitted, runs, groups=opt.columns_named(groups), robust=not same_noise, **read
     )
-    tables = {"parameters": found.conf_int(level)}
+    tables = {"parameters": result.conf_int(level)}
     if points:
-        tables["predictions"] = found.prediction(points, confidence_level=level)
-    matrix = {name: dict(column) for name, column in found.matrix.items()}
-    record = {"law": found.fit.law.name, "level": level, **_rows(tables), "covariance": matrix}
-    say = partial(_say, found.fit, f"{level:.0%} intervals", tables.values(), found.notes)
-    draw = lambda plots: plots.parameter_intervals(found, level=level)  # noqa: E731
-    conclude(record, found.notes, tables["parameters"], say, out, as_json, draw)
+        tables["predictions"] = result.prediction(points, confidence_level=level)
+    matrix = {name: dict(column) for name, column in result.matrix.items()}
+    record = {"law": result.fit.law.name, "level": level, **_rows(tables), "covariance": matrix}
+    say = partial(_say, result.fit, f"{level:.0%} intervals", tables.values(), result.notes)
+    draw = lambda plots: plots.parameter_intervals(result, level=level)  # noqa: E731
+    conclude(record, result.notes, tables["parameters"], say, out, as_json, draw)
 
 
 @opt.reads_runs
@@ -211,7 +211,7 @@ def profile_command(
         raise UsageError("say what to profile: --parameter NAME, or --at NAME=VALUE for each input")
     fitted = law_or_fit(law)
     runs, read = runs_along(data, along, reading, fitted)
-    found = jl.profile(
+    result = jl.profile(
         fitted, runs, parameter or numbers_of(at, "--at"),
         groups=opt.columns_named(groups), robust=not same_noise, **read,
     )  # fmt: skip
@@ -219,13 +219,13 @@ def profile_command(
 
     from jaxlaw.uncertainty._intervals import COLUMNS
 
-    ends = dict(zip(COLUMNS, map(float, found.interval(level)), strict=True))
-    interval = pd.DataFrame([{"quantity": found.quantity, **ends}])
-    tables = {"interval": interval, "profile": found.table}
-    record = {"law": found.fit.law.name, "level": level, **_rows(tables)}
-    say = partial(_say, found.fit, f"{level:.0%} interval", [interval], found.notes)
-    draw = lambda plots: plots.objective_profile(found, level=level)  # noqa: E731
-    conclude(record, found.notes, found.table, say, out, as_json, draw)
+    bounds = dict(zip(COLUMNS, map(float, result.interval(level)), strict=True))
+    interval = pd.DataFrame([{"quantity": result.quantity, **bounds}])
+    tables = {"interval": interval, "profile": result.table}
+    record = {"law": result.fit.law.name, "level": level, **_rows(tables)}
+    say = partial(_say, result.fit, f"{level:.0%} interval", [interval], result.notes)
+    draw = lambda plots: plots.objective_profile(result, level=level)  # noqa: E731
+    conclude(record, result.notes, result.table, say, out, as_json, draw)
 
 
 @opt.reads_runs
@@ -252,16 +252,16 @@ def influence_command(
     """
     check_out(out)
     fit, runs = _fitted(law, data, along, reading)
-    found = jl.influence(
+    result = jl.influence(
         fit, runs, numbers_of(at, "--at") or None, groups=opt.columns_named(groups), refits=refits
     )
-    table = found.reset_index()
+    table = result.reset_index()
     estimates = {"value": float(fit.predict(**numbers_of(at, "--at")))} if at else fit.params
     head = "the runs, by their rows, that move it most when left out"
     if groups:
-        head = f"the groups, by their {found.index.name}, that move it most when left out"
+        head = f"the groups, by their {result.index.name}, that move it most when left out"
     record = {"law": fit.law.name, **_rows({"influence": table})}
-    say = partial(_say, fit, head, [_most(found, estimates)], fit.notes)
+    say = partial(_say, fit, head, [_most(result, estimates)], fit.notes)
     conclude(record, fit.notes, table, say, out, as_json)
 
 
@@ -283,13 +283,13 @@ def identifiability_command(
     """
     check_out(out)
     fit, runs = _fitted(law, data, along, reading)
-    found = jl.identifiability(fit, runs, groups=opt.columns_named(groups))
-    advice = [text for text in found["advice"] if text]
+    result = jl.identifiability(fit, runs, groups=opt.columns_named(groups))
+    advice = [text for text in result["advice"] if text]
     advice = advice or ["the data determine every combination to 25 % or better"]
     head = "standard errors of combinations of parameters, relative; the loosest first"
-    record = {"law": fit.law.name, **_rows({"directions": found})}
-    say = partial(_say, fit, head, [_directions(found)], fit.notes, advice)
-    conclude(record, fit.notes, found, say, out, as_json)
+    record = {"law": fit.law.name, **_rows({"directions": result})}
+    say = partial(_say, fit, head, [_directions(result)], fit.notes, advice)
+    conclude(record, fit.notes, result, say, out, as_json)
 
 
 def _fitted(
@@ -310,8 +310,8 @@ def _most(found: pd.DataFrame, estimates: dict[str, float]) -> pd.DataFrame:
     for name, change in found.items():
         largest = change.abs().nlargest(_NAMED).index
         shown = "   ".join(f"{row}: {change[row]:+.2e}" for row in largest)
-        said = f"{found.index.name}: change"
-        lines.append({"of": name, "estimate": estimates[name], said: shown})
+        title = f"{found.index.name}: change"
+        lines.append({"of": name, "estimate": estimates[name], title: shown})
     return pd.DataFrame(lines)
 
 

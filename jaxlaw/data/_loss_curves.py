@@ -382,12 +382,12 @@ def read_loss_curves(
     _check_order(rows)
     done = optimizer_steps(rows.table, own)
     for run in wanted:
-        mine = (rows.table["run"] == run).to_numpy()
-        _check_reach(rows, mine, done[mine], run, own[run])
+        of_run = (rows.table["run"] == run).to_numpy()
+        _check_reach(rows, of_run, done[of_run], run, own[run])
         if "lr" in rows.table:
-            logged, labels = rows.table["lr"].to_numpy()[mine], rows.table.index[mine]
+            logged, labels = rows.table["lr"].to_numpy()[of_run], rows.table.index[of_run]
             compare_rates(
-                own[run], run, done[mine], logged, labels, rows.location("lr"), lr_tolerance
+                own[run], run, done[of_run], logged, labels, rows.location("lr"), lr_tolerance
             )
     return LossCurves(rows, own)
 

@@ -66,8 +66,10 @@ def optimizer_steps(table: pd.DataFrame, run_schedules: Mapping[str, RunSchedule
     steps, runs = table["step"].to_numpy(), table["run"].to_numpy()
     phases = table["phase"].to_numpy() if "phase" in table else None
     for run, own in run_schedules.items():
-        mine = runs == run
-        done[mine] = own.optimizer_steps(steps[mine], None if phases is None else phases[mine])
+        of_run = runs == run
+        done[of_run] = own.optimizer_steps(
+            steps[of_run], None if phases is None else phases[of_run]
+        )
     return done
 
 

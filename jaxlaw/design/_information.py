@@ -88,11 +88,11 @@ class Information:
         return float(np.sqrt(np.einsum("ki,ij,kj->", asked, self.covariance, asked) / plain))
 
     def _checked(self, jacobian: Any) -> np.ndarray:
-        found = np.asarray(jacobian)[:, self.free] / self.scale
-        if not np.isfinite(found).all():
-            row = int(np.argmin(np.isfinite(found).all(axis=1)))
+        scaled = np.asarray(jacobian)[:, self.free] / self.scale
+        if not np.isfinite(scaled).all():
+            row = int(np.argmin(np.isfinite(scaled).all(axis=1)))
             raise DataError(f"the law has no derivatives at point {row}; leave it out")
-        return found
+        return scaled
 
 
 def information_of(fit: Fit, runs: Any, groups: Any = None) -> Information:

@@ -130,14 +130,14 @@ def next_runs(
         rows = here.slopes(own_units(fit, frame))
         infos = np.zeros((len(names), rows.shape[1], rows.shape[1]))
         np.add.at(infos, number, rows[:, :, None] * rows[:, None, :])
-        asked = None if predict is None else here.asked(fit, predict)
-    value = partial(_value, asked if criterion == "c" else None)
+        directions = None if predict is None else here.asked(fit, predict)
+    value = partial(_value, directions if criterion == "c" else None)
     chosen = _chosen(here.matrix, infos, price, value, n, budget)
     order = _best_first(here.matrix, infos, chosen, value)
-    sd = _standard_deviations(here, infos, order, asked)
+    sd = _standard_deviations(here, infos, order, directions)
     parts = [frame[number == k].assign(sd=s) for k, s in zip(order, sd[1:], strict=True)]
     table = pd.concat(parts) if parts else frame.iloc[:0].assign(sd=[])
-    noise = here.noise(asked)
+    noise = here.noise(directions)
     return NextRuns(table, sd[0], sd[-1], noise, criterion, tuple(here.notes))
 
 

@@ -106,18 +106,18 @@ def _bound_notes(
     law, notes = problem.law, []
     for name, side in bound.items():
         spec = law.parameter(name)
-        mine = name in problem.options.bounds
+        by_user = name in problem.options.bounds
         if law.constraint is not None and name == law.constraint.raises:
             continue  # reported with its cost as a binding constraint
         if problem.model.chart and (limit := law.chart.limits.get((name, side))):
             notes.append(Note("limiting-form", "warning", limit))
             continue
-        if spec.scale == "log" and side == "low" and not mine:
+        if spec.scale == "log" and side == "low" and not by_user:
             message = f"{name} has gone to zero ({params[name]:.3g}): its term is not needed"
         else:
             replaced = problem.model.chart and name in law.chart.low
             end = "an end" if replaced else f"the {side} end"
-            whose = "your bound" if mine else f"{end} of its range"
+            whose = "your bound" if by_user else f"{end} of its range"
             message = f"{name} is at {whose} ({params[name]:.6g}); its true optimum may lie beyond"
         notes.append(Note("at-bound", "warning", message))
     return notes

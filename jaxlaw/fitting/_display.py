@@ -35,10 +35,10 @@ def html_of(
     listed = "".join(
         f'<li style="color:{_COLORS[note.severity]}">{escape(str(note))}</li>' for note in notes
     )
-    told = "<br>".join(escape(line.strip()) for line in lead if line.strip())
+    head = "<br>".join(escape(line.strip()) for line in lead if line.strip())
     picture = "" if sample is None or not sample.size else _picture(sample)
     return (
-        f"<div><p><b>{escape(title)}</b><br>{told}</p>"
+        f"<div><p><b>{escape(title)}</b><br>{head}</p>"
         f'<div style="display:flex;gap:1em;align-items:flex-start">{table}{picture}</div>'
         + (f"<ul>{listed}</ul></div>" if listed else "</div>")
     )

@@ -193,10 +193,10 @@ def as_optimum(model: Model, problem: Problem, at: Array) -> tuple[Array, Array]
     theorem. It moves next to nothing: in float64, where the gradient is that small, what rounding
     of the objective hides from a search that compares values; otherwise nothing at all.
     """
-    held = jax.lax.stop_gradient(problem)
-    _, there = evaluate(model, held, at, held.delta, held.delta)
+    stopped = jax.lax.stop_gradient(problem)
+    _, there = evaluate(model, stopped, at, stopped.delta, stopped.delta)
     gradient = there.gradient
-    free = ~((at <= held.low) & (gradient >= 0)) & ~((at >= held.high) & (gradient <= 0))
+    free = ~((at <= stopped.low) & (gradient >= 0)) & ~((at >= stopped.high) & (gradient <= 0))
     free = free.astype(at.dtype)
     root = jnp.sqrt(jnp.maximum(jnp.abs(jnp.diagonal(there.hessian)), 1e-30))
     matrix = there.hessian / (root[:, None] * root[None, :]) * (free[:, None] * free[None, :])
@@ -208,7 +208,7 @@ def as_optimum(model: Model, problem: Problem, at: Array) -> tuple[Array, Array]
     little = (at.dtype == jnp.float64) & (jnp.abs(promised) <= ALMOST * jnp.abs(now.value))
     moving = now.gradient - jnp.where(little, 0.0, left)
     at = at - solve_definite(matrix, free * moving / root) / root
-    return jnp.clip(at, held.low, held.high), now.value
+    return jnp.clip(at, stopped.low, stopped.high), now.value
 
 
 def solve_inside(

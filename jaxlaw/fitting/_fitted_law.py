@@ -396,9 +396,11 @@ class FittedLaw:
             (symbol(name), number(value), escaped(" ".join(filter(None, (unit, fixed)))))
             for name, value, unit, fixed in self._rows()
         ]
-        told = [f"Law {self.law.name} ({self.law.source or 'own law'}), {self.origin()}."]
-        told += [line.strip() + "." for line in self._evidence()]
-        return latex_table(("Parameter", "Value", "Unit"), rows, "lrl", escaped(" ".join(told)))
+        sentences = [f"Law {self.law.name} ({self.law.source or 'own law'}), {self.origin()}."]
+        sentences += [line.strip() + "." for line in self._evidence()]
+        return latex_table(
+            ("Parameter", "Value", "Unit"), rows, "lrl", escaped(" ".join(sentences))
+        )
 
     def _repr_html_(self) -> str:
         """The fit in a notebook: parameters, notes, and predicted against observed."""
@@ -562,8 +564,8 @@ class _Structure:
     def __repr__(self) -> str:
         """Short, for JAX's messages."""
         shown = ("units", "ranges", "area_options")
-        told = ", ".join(f"{name} {self.fields[name]}" for name in shown)
-        return f"law {self.fields['law'].name}, {told}"
+        fields = ", ".join(f"{name} {self.fields[name]}" for name in shown)
+        return f"law {self.fields['law'].name}, {fields}"
 
 
 def register_as_tree(kind: type[FittedLaw], **changes: Any) -> None:

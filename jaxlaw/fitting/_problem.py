@@ -102,9 +102,11 @@ class FitProblem:
         """Search coordinates of starts (…, p), which are natural values at the centre."""
         law, fixed = self.law, self.options.fixed
         params = dict(zip(law.parameter_names, np.moveaxis(starts, -1, 0), strict=True))
-        held = {name: np.full(starts.shape[:-1], v) for name, v in fixed.items()}
+        fixed_values = {name: np.full(starts.shape[:-1], v) for name, v in fixed.items()}
         # Fixed exponents before, for units depend on them; fixed coefficients after it.
-        return self._inside(in_own_units(law, params | held, self.means) | held, start=True)
+        return self._inside(
+            in_own_units(law, params | fixed_values, self.means) | fixed_values, start=True
+        )
 
     def coordinates(self, params: Mapping[str, Any]) -> np.ndarray:
         """Coordinates (…, p) of natural parameters (…) in the law's own units."""

@@ -94,8 +94,8 @@ def _isik(
     **more: tuple[str, str],
 ) -> _Printed:  # fmt: skip
     params = {"log_A": log_A, "alpha": alpha, "beta": beta}
-    said = {"left-out": _ISIK_LEFT_OUT, **more}
-    return _Printed("downstream-bleu", params, f"{_ISIK[corpus]}; {task}", said)
+    caveats = {"left-out": _ISIK_LEFT_OUT, **more}
+    return _Printed("downstream-bleu", params, f"{_ISIK[corpus]}; {task}", caveats)
 
 
 _PRINTED: Mapping[str, _Printed] = {

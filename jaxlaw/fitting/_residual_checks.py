@@ -213,11 +213,11 @@ def _out_of_fold(basis: np.ndarray, target: np.ndarray, fold: np.ndarray) -> np.
     predicted, identity = np.zeros(len(target)), np.eye(basis.shape[1])
     whole = basis.T @ target
     for k in range(FOLDS):
-        mine = fold == k
-        held, away = basis[mine], target[mine]
+        in_fold = fold == k
+        held, away = basis[in_fold], target[in_fold]
         # The Gram matrix of all rows is the identity; a fold is subtracted from it.
         gram = identity * (1 + 1e-9) - held.T @ held
-        predicted[mine] = held @ np.linalg.solve(gram, whole - held.T @ away)
+        predicted[in_fold] = held @ np.linalg.solve(gram, whole - held.T @ away)
     return predicted
 
 
@@ -281,12 +281,12 @@ def polynomials(inputs: Mapping[str, np.ndarray], most: int) -> np.ndarray | Non
     Of total degree 3 if these are few enough, else of degree 2, else powers alone.
     """
     axes = [axis for axis in map(coordinate, inputs.values()) if axis is not None]
-    one = range(len(axes))
+    indices = range(len(axes))
     every = itertools.combinations_with_replacement
     for terms in (
-        [term for degree in (1, 2, 3) for term in every(one, degree)],
-        [term for degree in (1, 2) for term in every(one, degree)],
-        [(k,) * degree for degree in (1, 2) for k in one],
+        [term for degree in (1, 2, 3) for term in every(indices, degree)],
+        [term for degree in (1, 2) for term in every(indices, degree)],
+        [(k,) * degree for degree in (1, 2) for k in indices],
     ):
         if 0 < len(terms) <= most:
             return np.stack([np.prod([axes[k] for k in term], axis=0) for term in terms], axis=1)

@@ -111,15 +111,15 @@ def _with_sums(record: dict[str, Any]) -> dict[str, float]:
     observations, which is exact where all weights are 1.
     """
     old = ("r2", "rmse", "huber_linear", "r2_log", "rmse_log", "huber")
-    found = only(read(record["metrics"], dict[str, float], "metrics"), old, "metrics")
+    metrics = only(read(record["metrics"], dict[str, float], "metrics"), old, "metrics")
     objective = read(record["objective"], float, "objective")
-    mean = found["huber" if record["residuals"] == "log" else "huber_linear"]
+    mean = metrics["huber" if record["residuals"] == "log" else "huber_linear"]
     total = float(read(record["n_observations"], int, "n_observations"))
     if record["asymmetry"] == 1 and mean > 0:
         total = objective / mean
     for name in ("huber", "huber_linear"):
-        found |= {f"mean_{name}": found[name], name: found[name] * total}
-    return found
+        metrics |= {f"mean_{name}": metrics[name], name: metrics[name] * total}
+    return metrics
 
 
 def _check_probe(fit: FittedLaw, probe: Any) -> None:
@@ -158,29 +158,29 @@ def _fields(kind: type[FittedLaw], law: Law, record: dict[str, Any]) -> dict[str
     """The fields of a fit but for its law: each of the kind that its class says, and the law's."""
     hints = get_type_hints(kind) | _STRICT
     names = [one.name for one in dataclasses.fields(kind) if one.name not in ("law", "sample")]
-    found = {name: read(record[name], hints[name], name) for name in names}
+    fields = {name: read(record[name], hints[name], name) for name in names}
     of_law = {"params": law.parameter_names, "units": law.input_names, "ranges": law.input_names}
     for name, keys in (of_law | {"metrics": METRICS}).items():
-        if name in found:
-            only(found[name], keys, name)
-    for label in found["joint_ranges"] or ():
+        if name in fields:
+            only(fields[name], keys, name)
+    for label in fields["joint_ranges"] or ():
         if not set(parts_of(label)) <= set(law.input_names):
             raise ValueError(f"field 'joint_ranges' has '{label}', which is not of two inputs")
     for field in ("ranges", "joint_ranges"):
-        for name, (low, high) in (found[field] or {}).items():
+        for name, (low, high) in (fields[field] or {}).items():
             if low > high:
                 raise ValueError(f"field '{field}.{name}' is not in order: {low}, {high}")
-    for name in found["columns"] or ():
+    for name in fields["columns"] or ():
         if name not in law.input_names:
             raise ValueError(f"field 'columns.{name}' is no input of law {law.name}")
-    if found["area_options"] is not None:
-        found["area_options"] = chosen_options(found["area_options"])
-    if found.get("runner_up") is not None:
-        only(found["runner_up"].params, law.parameter_names, "runner_up.params")
+    if fields["area_options"] is not None:
+        fields["area_options"] = chosen_options(fields["area_options"])
+    if fields.get("runner_up") is not None:
+        only(fields["runner_up"].params, law.parameter_names, "runner_up.params")
     # Names of parameters may be written in more than one way; a fit has the law's own.
     for field in ("fixed", "bounds", "tied"):
-        if found.get(field) is not None:
-            found[field] = {law.parameter(name).name: one for name, one in found[field].items()}
-    if found.get("tied") is not None:
-        found["tied"] = {name: law.parameter(one).name for name, one in found["tied"].items()}
-    return found
+        if fields.get(field) is not None:
+            fields[field] = {law.parameter(name).name: one for name, one in fields[field].items()}
+    if fields.get("tied") is not None:
+        fields["tied"] = {name: law.parameter(one).name for name, one in fields["tied"].items()}
+    return fields

@@ -200,10 +200,10 @@ class Law:
         inputs = {name: as_real(inputs[name]) for name in self.input_names}
         given = list(inputs.values())
         try:
-            found = self.function(*given, **params)
+            target = self.function(*given, **params)
             # A formula that ignores an input still has a value for each of its rows.
             per_row = [np.shape(inputs[name]) for name in self.inputs_per_row]
-            shape = np.broadcast_shapes(np.shape(found), *per_row)
+            shape = np.broadcast_shapes(np.shape(target), *per_row)
         except JaxlawError:
             raise
         except (TypeError, ValueError) as error:
@@ -214,7 +214,7 @@ class Law:
                 f"{str(error).strip().splitlines()[0]} A law is pure JAX and takes any number "
                 "of rows: write jnp.where for if, and keep arrays of one row's length out of it"
             ) from error
-        return found if np.shape(found) == shape else jnp.broadcast_to(found, shape)
+        return target if np.shape(target) == shape else jnp.broadcast_to(target, shape)
 
     def at_once(self, params: Mapping[str, Any], **inputs: Any) -> Array:
         """The same as one compiled program, where a call compiles every operation by itself.
@@ -415,11 +415,12 @@ def law(
         parameters=tuple(parameters),
         **details,
     )
-    held = _REGISTRY.get(made.name)
-    if held is not None and not (replace or _origin(held) == _origin(made)):
-        whose = "a built-in law" if held is _BUILT_IN.get(made.name) else "another law"
+    registered = _REGISTRY.get(made.name)
+    if registered is not None and not (replace or _origin(registered) == _origin(made)):
+        whose = "a built-in law" if registered is _BUILT_IN.get(made.name) else "another law"
         raise UsageError(
-            f"the name '{made.name}' is that of {whose}, defined as {'.'.join(_origin(held))}: "
+            f"the name '{made.name}' is that of {whose}, defined as "
+            f"{'.'.join(_origin(registered))}: "
             "give yours another one (name=), or pass replace=True to have the name mean yours"
         )
     for variant in [key for key in _REGISTRY if key.startswith(f"{made.name}:")]:
@@ -439,8 +440,8 @@ def _path_in(module: str | None, law: Law) -> str | None:
     """The name under which a module holds a law; None if it does not."""
     names = vars(sys.modules[module]) if module in sys.modules else {}
     dotted = getattr(law.function, "__qualname__", "")
-    found = next((name for name, value in names.items() if value is law), None)
-    return dotted if found is None and _attribute(module, dotted) is law else found
+    name_of_law = next((name for name, value in names.items() if value is law), None)
+    return dotted if name_of_law is None and _attribute(module, dotted) is law else name_of_law
 
 
 def _attribute(module: str | None, path: str) -> Any:

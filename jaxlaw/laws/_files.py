@@ -51,16 +51,16 @@ def from_file(text: str | Path) -> Law:
         >>> jl.laws.from_file("mylaw.py:inverse").linear_parameters
         ('E', 'A')
     """
-    found = _NAMED.fullmatch(str(text))
-    if found is None:
+    match = _NAMED.fullmatch(str(text))
+    if match is None:
         raise UsageError(f"'{text}' names no law in a Python file; write FILE.py:LAW")
-    path, name = found["path"], found["name"]
+    path, name = match["path"], match["name"]
     made = run_file(path)
     if name is None:
         if len(distinct := {id(law): law for law in made.values()}) == 1:
             return next(iter(distinct.values()))
-        held = ", ".join(f"{path}:{one}" for one in made)
-        raise UsageError(f"{path} defines {len(distinct)} laws; say which: {held}")
+        names = ", ".join(f"{path}:{one}" for one in made)
+        raise UsageError(f"{path} defines {len(distinct)} laws; say which: {names}")
     by_name = {law.name: law for law in made.values()} | made
     if name in by_name:
         return by_name[name]
@@ -84,8 +84,8 @@ def run_file(path: str | Path) -> dict[str, Law]:
     place, digest = str(Path(path).resolve()), hashlib.sha256(content).hexdigest()
     if place not in _RUN or _RUN[place][0] != digest:
         _RUN[place] = digest, _executed(path, place)
-    held = vars(_RUN[place][1]).items()
-    made = {name: one for name, one in held if isinstance(one, Law)}
+    objects = vars(_RUN[place][1]).items()
+    made = {name: one for name, one in objects if isinstance(one, Law)}
     if not made:
         raise UsageError(f"{path} defines no law: write a function under @jl.law in it")
     return made

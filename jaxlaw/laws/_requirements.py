@@ -85,11 +85,11 @@ def check_requirements(
         with in_float64():  # differences of differences need it
             rows = [along_share(law, dict(params), shares, N, D, at) for N, D in pairs]
         loss, slope = (np.stack([np.asarray(row[k]) for row in rows]) for k in (0, 1))
-        asked = slice(0 if first == 0 else 2, None)
+        limits = slice(0 if first == 0 else 2, None)
         with np.errstate(invalid="ignore", over="ignore"):  # a loss may be infinite
             unmet.append(
                 {
-                    "adaptability": _infinite(shares[asked], loss[:, asked]),
+                    "adaptability": _infinite(shares[limits], loss[:, limits]),
                     **_trends(shares[2:], loss[:, 2:], slope[:, 2:]),
                     "consistency": _no_chinchilla(shares, loss) if (first, last) == (0, 1) else "",
                 }
@@ -140,16 +140,16 @@ def _trends(shares: np.ndarray, loss: np.ndarray, slope: np.ndarray) -> dict[str
         # Of slopes in r from one D to the next; their own size is what rounding goes by.
         "implicit trend": (np.diff(slope[_ALONG_D], axis=0), steep, _SAME),
     }
-    found = {}
+    unmet = {}
     for name, (change, scale, least) in changes.items():
         rising = (change > 1e-12 * scale).any(axis=0)
         falls = (change < -least * scale).any()
-        found[name] = ""
+        unmet[name] = ""
         if rising.any():
-            found[name] = f"it is positive {_between(shares[rising])}"
+            unmet[name] = f"it is positive {_between(shares[rising])}"
         elif not falls:
-            found[name] = "it is 0 throughout"
-    return found
+            unmet[name] = "it is 0 throughout"
+    return unmet
 
 
 def _no_chinchilla(shares: np.ndarray, loss: np.ndarray) -> str:

@@ -37,7 +37,7 @@ def inseparable(
         derivatives there.
     """
     free = tuple(spec.name for spec in law.parameters if spec.name in free)
-    draw, found = np.random.default_rng(0), None
+    draw, common = np.random.default_rng(0), None
     if not free:
         return ()
     with in_float64():
@@ -50,8 +50,8 @@ def inseparable(
             if not np.isfinite(jacobian).all():
                 continue
             mixed = _null_parameters(jacobian)
-            found = mixed if found is None else found & mixed
-    return () if found is None else tuple(n for n, hit in zip(free, found, strict=True) if hit)
+            common = mixed if common is None else common & mixed
+    return () if common is None else tuple(n for n, hit in zip(free, common, strict=True) if hit)
 
 
 def _design(spec: Input, held: tuple[float, ...] | None, draw: np.random.Generator) -> np.ndarray:

@@ -31,8 +31,8 @@ def downstream_ce(
 # up to where the lowest Dp of the data would have no score. l and g the residuals are linear in.
 # Below so flat a slope that (log A)^β could not be held, k ends sooner.
 def _most_bend(level, slope, context):
-    held = 0.8 * jnp.log(jnp.finfo(jnp.result_type(level, 0.0)).max)  # of the logarithm of log A
-    return 1.0 / (context["reach"] + jnp.sqrt(level**2 + 1e-6) / (held * slope))
+    limit = 0.8 * jnp.log(jnp.finfo(jnp.result_type(level, 0.0)).max)  # of the logarithm of log A
+    return 1.0 / (context["reach"] + jnp.sqrt(level**2 + 1e-6) / (limit * slope))
 
 
 def _score_to_natural(values, context):

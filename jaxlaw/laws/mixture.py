@@ -142,7 +142,7 @@ _D_TERM = {"D": "beta"}
 def _unmet_trends(law, params, ranges):
     """Where a fitted law breaks Que's requirements on trends (App. E.3), in words."""
     N, D, r = (np.asarray(ranges[name], float) for name in ("N", "D", "r"))
-    found = []
+    unmet = []
     for code, more, where in (
         ("trend-observed", shares_of(*r), "inside the observed range of r"),
         (
@@ -158,27 +158,27 @@ def _unmet_trends(law, params, ranges):
                 f"the loss rises with r between r = {at.min():.3g} and {at.max():.3g}, by "
                 f"{rise:.2%}, at the smallest D, {where}; the D-CPT law asks it to fall"
             )
-            found.append((code, message, rise))
+            unmet.append((code, message, rise))
             break
     if above > 1.01 * at_zero and r[0] > 0:
         message = (
             f"the loss jumps from {float(at_zero):.3g} at r = 0 to {float(above):.3g} just above "
             "it, and no run has r = 0: do not predict there"
         )
-        found.append(("jump-at-zero", message))
+        unmet.append(("jump-at-zero", message))
     if at_zero > 1e20:
-        found.append(("infinite-at-zero", "the loss is infinite at r = 0 (eps is 0)"))
+        unmet.append(("infinite-at-zero", "the loss is infinite at r = 0 (eps is 0)"))
     # The trend in r and a loss that is not finite are told above.
-    told = ("adaptability", "trend in r")
-    lacks = [one for one in check_requirements(law, params, ranges) if one.name not in told]
+    codes = ("adaptability", "trend in r")
+    lacks = [one for one in check_requirements(law, params, ranges) if one.name not in codes]
     lacks = [f"{one.name} ({one.formula})" for one in lacks if not one.observed]
     if lacks:
         message = (
             f"of what Que 2024, §3.1, asks of a law of mixtures this one lacks {', '.join(lacks)} "
             "in the observed range; fit.requirements() has the particulars"
         )
-        found.append(Note("requirements", "info", message))
-    return found
+        unmet.append(Note("requirements", "info", message))
+    return unmet
 
 
 def _terms(data_term):

@@ -60,16 +60,16 @@ def chart(
     sizes = _SIZES[base_known] if hidden else (lambda values, context: {},) * 2
 
     def to_natural(values, context):
-        found = sizes[0](values, context)
+        result = sizes[0](values, context)
         for end in shifts:
-            found |= _shift_to_natural(values, end, share, context["s0"])
-        return found
+            result |= _shift_to_natural(values, end, share, context["s0"])
+        return result
 
     def from_natural(values, context):
-        found = sizes[1](values, context)
+        result = sizes[1](values, context)
         for end in shifts:
-            found |= _shift_from_natural(values, end, share, context["s0"])
-        return found
+            result |= _shift_from_natural(values, end, share, context["s0"])
+        return result
 
     low, high = ({"A": 0.0}, {"A": 1e8}) if hidden else ({}, {})
     if not base_known:
@@ -113,12 +113,12 @@ _SIZES = {
 
 def _shift_to_natural(values, end, share, s0):
     E, beta = "E" + end, "beta" + end
-    found = {E: values[E] / s0}
+    natural = {E: values[E] / s0}
     if beta in values:
-        found[beta] = values[beta] * (1 + values[E]) / values[E]
+        natural[beta] = values[beta] * (1 + values[E]) / values[E]
     if share is not None:
-        found["a2"] = _away_from_zero(values["a2"])
-    return found | {"B" + end: values["B" + end] / _whole(values | found, end, share, s0)}
+        natural["a2"] = _away_from_zero(values["a2"])
+    return natural | {"B" + end: values["B" + end] / _whole(values | natural, end, share, s0)}
 
 
 def _shift_from_natural(values, end, share, s0):
@@ -126,10 +126,10 @@ def _shift_from_natural(values, end, share, s0):
     if share is not None:
         values = values | {"a2": _away_from_zero(values["a2"])}
     speed = values[E] * s0
-    found = {E: speed, "B" + end: values["B" + end] * _whole(values, end, share, s0)}
+    moved = {E: speed, "B" + end: values["B" + end] * _whole(values, end, share, s0)}
     if beta in values:
-        found[beta] = values[beta] * speed / (1 + speed)
-    return found
+        moved[beta] = values[beta] * speed / (1 + speed)
+    return moved
 
 
 def _whole(values, end, share, s0):

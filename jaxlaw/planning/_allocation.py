@@ -102,10 +102,10 @@ def log_tokens(cost: Cost | None, log_N: Any, log_C: Any) -> Any:
     def excess(log_D: Any) -> Any:
         return log_cost(cost, log_N, log_D) - log_C
 
-    found = jax.lax.stop_gradient(root(excess, *map(math.log, SEARCH_LIMITS["D"])))
+    solution = jax.lax.stop_gradient(root(excess, *map(math.log, SEARCH_LIMITS["D"])))
     # A Newton step from the root moves nothing and carries the derivative.
-    slope = jax.lax.stop_gradient(jax.grad(excess)(found))
-    return found - excess(found) / slope
+    slope = jax.lax.stop_gradient(jax.grad(excess)(solution))
+    return solution - excess(solution) / slope
 
 
 def log_size(cost: Cost | None, log_D: Any, log_C: Any) -> Any:
@@ -570,13 +570,13 @@ def tokens_or_size_for(
         source.law, cost, name, by, source.params, log_known, target, others
     )
     spent = flops(cost, *((log_known, log_x) if name == "D" else (log_x, log_known)))
-    found = {
+    values_of = {
         name: np.exp(log_x) / source.scale(name),
         known: each * size,
         "loss": each * value if by == "loss" else reached,
         "compute": spent,
     }
-    values = {key: found[key] for key in ("N", "D", "loss", "compute")}
+    values = {key: values_of[key] for key in ("N", "D", "loss", "compute")}
     notes = []
     if by == "loss":
         lowest = loss_without_end(source, name, log_known[0], others)
@@ -648,7 +648,7 @@ def _search_space(
 
 def checked_limits(limits: UserLimits | None, allowed: Sequence[str]) -> dict[str, tuple[Any, Any]]:
     """The user's limits, with None for an open side."""
-    found = {}
+    checked = {}
     for name, (low, high) in (limits or {}).items():
         if name not in allowed:
             raise UsageError(
@@ -661,8 +661,8 @@ def checked_limits(limits: UserLimits | None, allowed: Sequence[str]) -> dict[st
             raise UsageError(
                 f"limits of {name}: the least, {low:g}, is above the largest, {high:g}"
             )
-        found[name] = (low, high)
-    return found
+        checked[name] = (low, high)
+    return checked
 
 
 def _log_limits(source: Source, user: Mapping[str, Any], corpus: float | None) -> Limits:
@@ -827,8 +827,8 @@ def _by_formula(
     with in_float64():
         columns = {name: column[:, None] for name, column in source.params.items()}
         loss = np.asarray(source.law.at_once(columns, N=N, D=D, **others))
-    found = {"N": N / source.units["N"], "D": D / source.units["D"], "loss": loss}
-    return found | {"compute": np.where(np.isnan(N), np.nan, budgets)}
+    best = {"N": N / source.units["N"], "D": D / source.units["D"], "loss": loss}
+    return best | {"compute": np.where(np.isnan(N), np.nan, budgets)}
 
 
 # A plan as a pure function of arrays.

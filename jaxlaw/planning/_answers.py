@@ -167,8 +167,8 @@ def sources(*given: Any) -> tuple[Source, ...]:
         UsageError: something else, parameters that are not the law's, or two bootstraps of
             different length.
     """
-    found = [_source(one) for one in given]
-    rows = {one.rows for one in found} - {1}
+    own = [_source(one) for one in given]
+    rows = {one.rows for one in own} - {1}
     if len(rows) > 1:
         counts = " and ".join(str(row - 1) for row in sorted(rows))
         raise UsageError(f"the bootstraps have {counts} replicates; give them the same number")
@@ -177,7 +177,7 @@ def sources(*given: Any) -> tuple[Source, ...]:
         one._replace(params={name: np.resize(v, size) for name, v in one.params.items()})
         if one.rows == 1
         else one
-        for one in found
+        for one in own
     )
 
 
@@ -299,13 +299,13 @@ def intervals(
     values: Mapping[str, np.ndarray], level: float, degrees: float = math.inf
 ) -> dict[str, tuple[float, float]]:
     """Percentile interval of each quantity's (1 + R,) values, where a draw has an answer."""
-    found = {}
+    bounds = {}
     for name, column in values.items():
         draws = np.asarray(column, float)[1:]
         if not np.isnan(draws).all():
             low, high = percentile_interval(draws, level, degrees)
-            found[name] = float(low), float(high)
-    return found
+            bounds[name] = float(low), float(high)
+    return bounds
 
 
 def missing_draws_notes(values: np.ndarray, what: str) -> list[Note]:

@@ -386,10 +386,10 @@ def optimal_domain_weights(
     limit = np.inf if start is None else checked_number("start", start) * (1 + threshold)
     laws, params = (tuple(getattr(source, name) for source in every) for name in ("law", "params"))
     shares, losses = _best_shares(laws, len(names), params, values, limit, others)
-    found = {f"r[{name}]": shares[:, k] for k, name in enumerate(names)}
-    found |= {"r[general]": shares[:, -1], "loss": losses @ values}
-    found |= {f"loss[{name}]": losses[:, k] for k, name in enumerate(names)}
-    answer, notes = measured(found, level, fewest_degrees(every)), []
+    quantities = {f"r[{name}]": shares[:, k] for k, name in enumerate(names)}
+    quantities |= {"r[general]": shares[:, -1], "loss": losses @ values}
+    quantities |= {f"loss[{name}]": losses[:, k] for k, name in enumerate(names)}
+    answer, notes = measured(quantities, level, fewest_degrees(every)), []
     if np.isnan(shares[0, 0]):
         message = f"not even the general corpus alone keeps its loss at {limit:.5g}"
         notes = [Note("no-share-allowed", "error", message)]

@@ -93,10 +93,10 @@ def loss_envelope(
     if not passed.any():
         raise DataError("no run passes any of these levels of compute")
     lowest = np.nanargmin(losses[:, passed], axis=0)
-    found = {"C": at[passed], "loss": np.nanmin(losses[:, passed], axis=0)}
+    envelope = {"C": at[passed], "loss": np.nanmin(losses[:, passed], axis=0)}
     for name in dict.fromkeys([*(["N"] if "N" in table else []), by]):
-        found[name] = [runs[k][name].iloc[0] for k in lowest]
-    return pd.DataFrame(found)
+        envelope[name] = [runs[k][name].iloc[0] for k in lowest]
+    return pd.DataFrame(envelope)
 
 
 @checked
@@ -145,23 +145,25 @@ def observed_transfer(
             f"no {by} has a curve of both kinds: scratch has {', '.join(map(str, theirs))}, "
             f"continual {', '.join(map(str, ours))}"
         )
-    found = pd.concat(
+    transfers = pd.concat(
         [
             ours[value].assign(scratch_D=_tokens_at(theirs[value], ours[value]["loss"].to_numpy()))
             for value in shared
         ],
         ignore_index=True,
     )
-    if found["scratch_D"].isna().all():
+    if transfers["scratch_D"].isna().all():
         raise DataError("no continual loss lies within the losses of the curve from scratch")
-    found["transferred"] = found["scratch_D"] - found["D"]
+    transfers["transferred"] = transfers["scratch_D"] - transfers["D"]
     if cost is None:  # at equal size; N need not be known
-        ratio = found["D"] / found["scratch_D"]
+        ratio = transfers["D"] / transfers["scratch_D"]
     else:
-        spent, needed = (_flops(cost, found["N"], found[name]) for name in ("D", "scratch_D"))
+        spent, needed = (
+            _flops(cost, transfers["N"], transfers[name]) for name in ("D", "scratch_D")
+        )
         ratio = spent / needed
-    found["saved"] = 1 - ratio
-    return found[[by, "D", "loss", "scratch_D", "transferred", "saved"]]
+    transfers["saved"] = 1 - ratio
+    return transfers[[by, "D", "loss", "scratch_D", "transferred", "saved"]]
 
 
 def _flops(cost: Callable[..., Any] | None, N: pd.Series, D: pd.Series) -> np.ndarray:

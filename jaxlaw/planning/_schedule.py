@@ -459,9 +459,9 @@ def _usual(run: _Run) -> dict[str, Schedule]:
     made = {}
     for name in _USUAL:
         final = {} if name == "constant" else {"final": run.floor}
-        one = getattr(schedules, name)(run.peak, run.steps - run.warmup, **final)
-        one = schedules.warmup(one, run.warmup, run.start) if run.warmup else one
-        made[name] = _completed(run, one)
+        schedule = getattr(schedules, name)(run.peak, run.steps - run.warmup, **final)
+        schedule = schedules.warmup(schedule, run.warmup, run.start) if run.warmup else schedule
+        made[name] = _completed(run, schedule)
     return made
 
 

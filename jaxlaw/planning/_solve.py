@@ -89,8 +89,8 @@ def root(rising: Callable[[Any], Any], low: Any, high: Any, halvings: int = HALV
 
 def root_or_infinity(rising: Callable[[Any], Any], low: Any, high: Any) -> Any:
     """As :func:`root`; without a change of sign ∞ (negative throughout) or −∞ (positive)."""
-    found = jnp.where(rising(high) <= 0, jnp.inf, root(rising, low, high))
-    return jnp.where(rising(low) >= 0, -jnp.inf, found)
+    zero = jnp.where(rising(high) <= 0, jnp.inf, root(rising, low, high))
+    return jnp.where(rising(low) >= 0, -jnp.inf, zero)
 
 
 def last_true(condition: Callable[[Any], Any], low: float, high: float, points: int) -> Any:

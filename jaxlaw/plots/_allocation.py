@@ -194,8 +194,8 @@ def _shade_extrapolation(ax: Axes, table: pd.DataFrame, fit: Any) -> None:
         inside &= table[name].between(low, high).to_numpy()
     left, right = ax.get_xlim()
     compute = table["compute"].to_numpy()
-    ends = (compute[inside].min(), compute[inside].max()) if inside.any() else (right, right)
-    for low, high in ((left, ends[0]), (ends[1], right)):
+    limits = (compute[inside].min(), compute[inside].max()) if inside.any() else (right, right)
+    for low, high in ((left, limits[0]), (limits[1], right)):
         if low < high and not (low == left and inside[0]) and not (high == right and inside[-1]):
             ax.axvspan(low, high, color=FAINT, alpha=0.12, linewidth=0, zorder=0)
             middle = np.sqrt(low * high)

@@ -79,17 +79,17 @@ def losses_over(
         raise UsageError(f"{' and '.join(others)} vary beside {setting}; one can be drawn")
     ax = ax or new_axes()
     groups = list(table.groupby(others[0])) if others else [(None, table)]
-    ends = []
+    end_labels = []
     for (value, part), shade in zip(groups, shades(len(groups)), strict=True):
         part = part.sort_values(setting)
         name = f"{_LABELS[others[0]]} {value:,g}" if others else ""
-        ends.append(curve(ax, part, setting, f"loss_{corpus}", shade, name))
+        end_labels.append(curve(ax, part, setting, f"loss_{corpus}", shade, name))
     if setting == "steps":
         log_axis(ax.xaxis)
     if others:
         ax.margins(x=0.02)
     ylabel = f"loss on the {'pre-training' if corpus == 'pt' else 'new'} corpus (nats)"
-    finish(ax, _LABELS[setting], ylabel, ends=ends if others else ())
+    finish(ax, _LABELS[setting], ylabel, ends=end_labels if others else ())
     if setting == "peak":
         ax.ticklabel_format(axis="x", style="sci", scilimits=(0, 0), useMathText=True)
     return ax

@@ -274,14 +274,14 @@ def loss_over_input(
     ax = ax or new_axes()
     seen = _seen(fit, runs, held_out)
     by = by or _varying(fit, seen, {along, *(at or {})})
-    held = _held(fit, seen, {along, by}, at or {})
+    fixed = _held(fit, seen, {along, by}, at or {})
     there = np.logical_and.reduce(
-        [np.isclose(seen.inputs[name], value) for name, value in held.items()],
+        [np.isclose(seen.inputs[name], value) for name, value in fixed.items()],
         axis=0, initial=True,
     ) & np.ones(len(seen.target), bool)  # fmt: skip
     values = _chosen(fit, by, seen.inputs[by][there] if by else None, curves)
-    _draw(ax, fit, seen, there, along, by, values, held, reach)
-    title = ", ".join(value_label(_spec(fit, n), v, _single(fit, n)) for n, v in held.items())
+    _draw(ax, fit, seen, there, along, by, values, fixed, reach)
+    title = ", ".join(value_label(_spec(fit, n), v, _single(fit, n)) for n, v in fixed.items())
     return finish(ax, input_label(_spec(fit, along)), target_label(fit.law), title)
 
 
@@ -315,13 +315,13 @@ def slopes_over_share(
         raise UsageError(f"no run has N = {size:g}")
     ax = ax or new_axes()
     groups = list(table.groupby(["D_low", "D_high"]))
-    ends = [
+    end_labels = [
         curve(ax, rows, "r", "slope", color, f"D = {D:.3g}", 1.2, marker="o", markersize=3)
         for ((_, D), rows), color in zip(groups, shades(len(groups)), strict=True)
     ]
     ax.axhline(0, color=INK, linewidth=0.8, zorder=0)
     labels = "share of the corpus r", "ΔL/ΔD (nats per unit of D)", f"N = {size:.3g}"
-    return finish(ax, *labels, ends[:1] + ends[1:][-1:])
+    return finish(ax, *labels, end_labels[:1] + end_labels[1:][-1:])
 
 
 def _seen(fit: FittedLaw, runs: Any, held_out: Any) -> _Seen:
@@ -389,12 +389,12 @@ def _draw(
     shown = np.append(seen.inputs[along][there], [low, high])
     x = _abscissae(spec, shown, reach)
     colors = _colors(fit, by, values)
-    ends = []
+    end_labels = []
     for value in values:
         curve = fit.predict(**held, **{along: x}, **({by: value} if by else {}))
         ax.plot(x, curve, color=colors(value), linewidth=1.5)
         name = value_label(_spec(fit, by), value, _single(fit, by)) if by else "law"
-        ends.append((float(curve[-1]), name, colors(value)))
+        end_labels.append((float(curve[-1]), name, colors(value)))
     own = there
     if by:  # where hardly any run has a curve's own value, all of them, in their own colours
         exact = there & np.isclose(seen.inputs[by][:, None], values).any(axis=1)
@@ -405,7 +405,7 @@ def _draw(
         log_axis(ax.xaxis, _single(fit, along))
     ax.set_xlim(x[0], x[-1])
     _shade_outside(ax, (low, high))
-    name_ends(ax, ends)
+    name_ends(ax, end_labels)
     if seen.held_out[own].any():
         ax.set_title("● fitted  ○ held out", fontsize="small", color=INK, loc="left")
 
@@ -502,20 +502,20 @@ def loss_curve(prediction: pd.DataFrame, observed: Any = None, ax: Axes | None =
     target = prediction.columns[list(prediction.columns).index("base") - 1]
     unshifted = base + prediction["annealing"]
     predicted = prediction[target]
-    ends = [(predicted.iloc[-1], "predicted", BLUE)]
+    end_labels = [(predicted.iloc[-1], "predicted", BLUE)]
     if observed is not None:
         at, losses = np.asarray(observed["step"]), np.asarray(observed["loss"])
         dots(ax, at, losses, color=INK, s=7, label="observed")
-        ends.append((losses[np.nanargmax(at)], "observed", INK))
+        end_labels.append((losses[np.nanargmax(at)], "observed", INK))
     ax.plot(step, base, color=INK, linewidth=0.9, linestyle="--", label="base")
-    ends.append((base.iloc[-1], "base", INK))
+    end_labels.append((base.iloc[-1], "base", INK))
     for low, high, color, name in (
         (base, unshifted, GREEN, "annealing"),
         (unshifted, predicted, RED, "shift"),
     ):
         if (high - low).any():
             ax.fill_between(step, low, high, color=color, alpha=0.2, linewidth=0, label=name)
-            ends.append(((low.iloc[-1] + high.iloc[-1]) / 2, name, color))
+            end_labels.append(((low.iloc[-1] + high.iloc[-1]) / 2, name, color))
     ax.plot(step, predicted, color=BLUE, linewidth=1.6, label="predicted")
     ax.set_ylim(*_view(step, predicted, observed))
     ax.set_xlim(step.iloc[0], step.iloc[-1])
@@ -530,7 +530,7 @@ def loss_curve(prediction: pd.DataFrame, observed: Any = None, ax: Axes | None =
         start = step[prediction["phase"] == "cpt"].iloc[0]
         for panel in (ax, rates):
             panel.axvline(start, color=INK, linewidth=0.6, linestyle=":")
-    name_ends(ax, ends)
+    name_ends(ax, end_labels)
     return tidy(ax)
 
 
@@ -568,11 +568,11 @@ def shift_curves(
             raise UsageError(f"law {fit.law.name} predicts no shift; fit shift or shift-exp")
     ax = ax or new_axes()
     runs = dict(list(points.groupby("run", sort=False)))
-    ends = []
+    end_labels = []
     for (run, rows), color in zip(runs.items(), shades(len(runs)), strict=True):
         rows = rows.sort_values(over)
         dots(ax, rows[over], rows["shift"], color=[color], s=9)
-        ends.append((rows["shift"].iloc[-1], str(run), color))
+        end_labels.append((rows["shift"].iloc[-1], str(run), color))
     first = next(iter(runs.values())).sort_values(over)
     for fit, color, line in zip(fits, (INK, RED), ("-", "--"), strict=False):
         areas = np.linspace(0, points["S1_cpt"].max(), 200)
@@ -581,13 +581,13 @@ def shift_curves(
         at = areas if over == "S1_cpt" else first[over].to_numpy()
         values = fit.predict(S1_cpt=areas / fit.units["S1_cpt"])
         ax.plot(at, values, color=color, linewidth=1.4, linestyle=line)
-        ends.append((values[-1], fit.law.name, color))
+        end_labels.append((values[-1], fit.law.name, color))
     ax.axhline(0, color=FAINT, linewidth=0.6, zorder=0)
     ax.set_xlim(0, points[over].max())
     if over == "step":
         step_axis(ax.xaxis)
     xlabel = f"{'S1' if over == 'S1_cpt' else 'step'} of the continual phase"
-    return finish(ax, xlabel, "shift ΔL (nats)", ends=ends)
+    return finish(ax, xlabel, "shift ΔL (nats)", ends=end_labels)
 
 
 def _view(step: pd.Series, predicted: pd.Series, observed: Any) -> tuple[float, float]:

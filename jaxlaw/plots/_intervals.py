@@ -53,8 +53,8 @@ def parameter_intervals(intervals: Any, ax: Axes | None = None, *, level: float 
     cut = [(rows[low < -reach], -1, "<"), (rows[high > reach], 1, ">")]
     for those, side, marker in cut:
         if len(those):
-            ends = np.full(len(those), side * 1.03 * reach)
-            ax.scatter(ends, those, marker=marker, color=BLUE, s=28, zorder=3)
+            arrow_tips = np.full(len(those), side * 1.03 * reach)
+            ax.scatter(arrow_tips, those, marker=marker, color=BLUE, s=28, zorder=3)
     dots(ax, np.zeros(len(rows)), rows, color=BLUE, s=30, alpha=1, zorder=3)
     ax.set_ylim(-0.6, len(rows) - 0.4)
     ax.set_yticks(rows, table["parameter"])
@@ -108,7 +108,7 @@ def objective_profile(
     value, root = profile.table["value"].to_numpy(), profile.table["root"].abs().to_numpy()
     order = np.argsort(value)
     straight = np.abs(value - profile.estimate) / profile.std_err
-    ends = [
+    end_labels = [
         (straight[order][-1], "sandwich", FAINT),
         (root[order][-1], "profile", BLUE),
     ]
@@ -118,7 +118,7 @@ def objective_profile(
         low, high = (np.clip(end, value.min(), value.max()) for end in interval[2:])
         ax.axvspan(low, high, color=RED, alpha=0.08, linewidth=0, zorder=0)
         ax.axhline(limit, color=RED, linewidth=0.9)
-        ends.append((limit, f"{level:.0%}", RED))
+        end_labels.append((limit, f"{level:.0%}", RED))
         text += f" ({float(interval.low):.4g} to {float(interval.high):.4g})"
     ax.plot(value[order], straight[order], color=FAINT, linewidth=1.0, linestyle="--")
     ax.plot(value[order], root[order], color=BLUE, linewidth=1.8)
@@ -128,4 +128,6 @@ def objective_profile(
         ax, text, (profile.estimate, 0.97), xycoords=("data", "axes fraction"), ha="center",
         va="top", color=INK, fontsize="medium",
     )  # fmt: skip
-    return finish(ax, f"{profile.quantity}, held", "standard errors from the optimum", ends=ends)
+    return finish(
+        ax, f"{profile.quantity}, held", "standard errors from the optimum", ends=end_labels
+    )

@@ -187,9 +187,9 @@ def critical_share(
         text = with_interval(plan.share, plan.interval.get("share"), ".3f")
         answer(ax, plan.share, plan.loss, text, va="bottom", ha="right" if late else "left",
                xytext=(-5 if late else 5, 5))  # fmt: skip
-    ends = [(limit, "limit" if threshold else "start", INK)]
+    end_labels = [(limit, "limit" if threshold else "start", INK)]
     xlabel = "share of the general corpus r_g"
-    return finish(ax, xlabel, "general loss (nats)", ends=ends, margins={"x": 0.02})
+    return finish(ax, xlabel, "general loss (nats)", ends=end_labels, margins={"x": 0.02})
 
 
 def replay_losses(plan: ReplayComparison, ax: Axes | None = None) -> Axes:
@@ -209,7 +209,7 @@ def replay_losses(plan: ReplayComparison, ax: Axes | None = None) -> Axes:
     ax, table = ax or new_axes(), plan.table
     by = "corpus_compute" if table["corpus_compute"].notna().all() else "corpus_tokens"
     shares = np.unique(table["r"])
-    ends = [
+    end_labels = [
         curve(ax, table[table["r"] == r], by, "loss", color, f"r = {r:.3g}", 1.5)
         for color, r in zip(shades(len(shares)), shares, strict=True)
     ]
@@ -217,5 +217,5 @@ def replay_losses(plan: ReplayComparison, ax: Axes | None = None) -> Axes:
         at = plan.meet * (table[by] / table["corpus_tokens"]).iloc[0]
         vertical(ax, at, "meet", color=INK, linewidth=0.8, linestyle="--")
     names = {"corpus_compute": "compute on this corpus (FLOPs)", "corpus_tokens": "its tokens"}
-    return finish(ax, names[by], "loss of this corpus (nats)", ends=ends, margins={"x": 0.02},
+    return finish(ax, names[by], "loss of this corpus (nats)", ends=end_labels, margins={"x": 0.02},
                   log_x={"words": False})  # fmt: skip

@@ -103,16 +103,16 @@ def few_groups(count: int, effect: str) -> list[Note]:
 def _column(runs: Runs, observations: Observations, name: str) -> np.ndarray:
     if name in observations.inputs:
         return observations.inputs[name]
-    mine = {str(runs.user_name(column)): column for column in runs.table}
-    if name not in runs.table and name not in mine:
+    by_name = {str(runs.user_name(column)): column for column in runs.table}
+    if name not in runs.table and name not in by_name:
         raise UsageError(
-            f"groups: {runs.source} has no column {name}; columns: {', '.join(mine)}."
-            f"{nearest(name, mine)}",
+            f"groups: {runs.source} has no column {name}; columns: {', '.join(by_name)}."
+            f"{nearest(name, by_name)}",
             argument="groups",
             file=runs.source,
             column=name,
         )
-    column = runs.table[name if name in runs.table else mine[name]]
+    column = runs.table[name if name in runs.table else by_name[name]]
     return _of_observations(runs, observations, column.to_numpy())
 
 

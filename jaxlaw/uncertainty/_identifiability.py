@@ -157,8 +157,8 @@ def _few_values(problem: FitWithData, mixed: Sequence[str]) -> str | None:
         values = np.unique(seen.inputs[spec.name][problem.active])
         if len(values) > _FEW:
             continue
-        held = (len(values),) if spec.domain == "positive" else tuple(values)
-        if set(mixed) <= set(inseparable(fit.law, spec.name, held, free)):
+        known = (len(values),) if spec.domain == "positive" else tuple(values)
+        if set(mixed) <= set(inseparable(fit.law, spec.name, known, free)):
             return spec.name
     return None
 
@@ -177,8 +177,8 @@ def _more_runs(
         if spec.levels:
             continue
         low, high = inputs[spec.name].min(), inputs[spec.name].max()
-        ends = (0.0, 1.0) if spec.domain == "fraction" else (low / 4, high * 4)
-        for word, end in zip(("smaller", "larger"), ends, strict=True):
+        limits = (0.0, 1.0) if spec.domain == "fraction" else (low / 4, high * 4)
+        for word, end in zip(("smaller", "larger"), limits, strict=True):
             if low <= end <= high:
                 continue
             gain = abs(_change(fit, middle | {spec.name: end}, move, names))

@@ -137,21 +137,21 @@ def _refitted(
     problem: FitWithData, members: np.ndarray, function: Callable[..., dict]
 ) -> dict[str, np.ndarray]:
     """By leaving each group out, (groups,) by name."""
-    found = leave_each_out(problem, members, np.unique(members))
+    refits = leave_each_out(problem, members, np.unique(members))
     with in_float64():
         before = function(problem.fit.params)
-        after = jax.vmap(function)({k: jnp.asarray(v) for k, v in found.params.items()})
+        after = jax.vmap(function)({k: jnp.asarray(v) for k, v in refits.params.items()})
     return {name: np.asarray(after[name]) - np.asarray(value) for name, value in before.items()}
 
 
 def leave_each_out(problem: FitWithData, members: np.ndarray, groups: np.ndarray) -> Refits:
     """Refits without the rows (n,) of each of the groups (G,); NaN where there is no optimum."""
     fit, seen = problem.fit, problem.observations
-    found = fit_many(
+    refits = fit_many(
         fit.law, seen, np.where(members == groups[:, None], 0.0, seen.weight),
         options=replace(problem.options, n_starts=64, n_local=8),
         also=np.array([[*fit.params.values()]]),
     )  # fmt: skip
-    lost = ~np.isfinite(found.objective)
-    params = {name: np.where(lost, np.nan, values) for name, values in found.params.items()}
-    return replace(found, params=params)
+    lost = ~np.isfinite(refits.objective)
+    params = {name: np.where(lost, np.nan, values) for name, values in refits.params.items()}
+    return replace(refits, params=params)

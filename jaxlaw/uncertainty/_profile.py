@@ -223,7 +223,7 @@ def _parameter(cov: Covariance, name: str) -> _Grid:
     with in_float64():
         for k, value in enumerate(values):
             fixed = {**fit.fixed, name: float(value)}
-            one = build_problem(
+            built = build_problem(
                 fit.law,
                 seen.inputs,
                 seen.target,
@@ -231,11 +231,11 @@ def _parameter(cov: Covariance, name: str) -> _Grid:
                 replace(problem.options, fixed=fixed),
             )
             near = {key: column[k] for key, column in params.items()}
-            solved.append(one)
-            starts.append([one.coordinates(near), one.coordinates(fit.params | {name: value})])
+            solved.append(built)
+            starts.append([built.coordinates(near), built.coordinates(fit.params | {name: value})])
         problems = solved[0].data._replace(
-            low=jnp.stack([one.data.low for one in solved]),
-            high=jnp.stack([one.data.high for one in solved]),
+            low=jnp.stack([built.data.low for built in solved]),
+            high=jnp.stack([built.data.high for built in solved]),
         )
     return _Grid(
         name, estimate, error, kappa, solved[0], problems, frozenset({"low", "high"}),

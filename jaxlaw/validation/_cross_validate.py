@@ -133,9 +133,9 @@ def _versions(group: list[DataSet], candidate: Candidate) -> dict[str, np.ndarra
     """(P, n) weights and targets: the folds of one data set after those of another."""
     weights, targets = [], []
     for data in group:
-        one = data.observations[candidate.label]
-        weights.append(data.folds.weights * one.weight)
-        targets.append(np.broadcast_to(one.target, data.folds.fitted.shape))
+        rows = data.observations[candidate.label]
+        weights.append(data.folds.weights * rows.weight)
+        targets.append(np.broadcast_to(rows.target, data.folds.fitted.shape))
     return {"weights": np.concatenate(weights), "targets": np.concatenate(targets)}
 
 
@@ -375,9 +375,9 @@ def data_set(
     )
     labels = runs.table.index[usable]
     same = {label: _rows(one, labels) for label, one in seen.items()}
-    found = DataSet(name, runs, folds, same)
-    _check_sizes(found, candidates)
-    return found
+    data = DataSet(name, runs, folds, same)
+    _check_sizes(data, candidates)
+    return data
 
 
 def _rows(observations: Observations, labels: pd.Index) -> Observations:
@@ -407,7 +407,7 @@ def _check_sizes(data: DataSet, candidates: list[Candidate]) -> None:
 
 def notes_of_folds(candidate: Candidate, sets: list[DataSet]) -> Iterator[Note]:
     """Folds that fit too few values of an input to tell the law's parameters apart."""
-    found: dict[tuple[str, int, tuple[str, ...]], list[str]] = {}
+    by_cause: dict[tuple[str, int, tuple[str, ...]], list[str]] = {}
     for data in sets:
         inputs = data.observations[candidate.label].inputs
         for spec in candidate.law.inputs:
@@ -415,11 +415,11 @@ def notes_of_folds(candidate: Candidate, sets: list[DataSet]) -> Iterator[Note]:
                 values = np.unique(inputs[spec.name][mask])
                 if len(values) > _FEW_VALUES:
                     continue
-                held = (len(values),) if spec.domain == "positive" else tuple(values)
-                mixed = inseparable(candidate.law, spec.name, held, candidate.free)
+                known = (len(values),) if spec.domain == "positive" else tuple(values)
+                mixed = inseparable(candidate.law, spec.name, known, candidate.free)
                 if mixed:
-                    found.setdefault((spec.name, len(values), mixed), []).append(label)
-    for (name, count, mixed), labels in found.items():
+                    by_cause.setdefault((spec.name, len(values), mixed), []).append(label)
+    for (name, count, mixed), labels in by_cause.items():
         distinct = dict.fromkeys(labels)
         more = f" and {len(distinct) - 1} more" if len(distinct) > 1 else ""
         message = (

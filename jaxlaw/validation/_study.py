@@ -334,14 +334,14 @@ class Study:
         schema = record.get("schema")
         if isinstance(schema, bool) or schema not in range(1, SCHEMA + 1):
             raise DataError(f"{source} has schema {schema}; this jaxlaw reads 1 to {SCHEMA}")
-        found = {name: value for name, value in record.items() if name not in ("kind", "schema")}
+        fields = {name: value for name, value in record.items() if name not in ("kind", "schema")}
         with records.whole(source, "study"):
-            found |= {name: _table(found[name]) for name in ("frame", "parameters")}
+            fields |= {name: _table(fields[name]) for name in ("frame", "parameters")}
             if schema < 2:
-                found["frame"] = _with_sums(found["frame"])
-            found["notes"] = load(found["notes"], tuple[Note, ...], "notes")
-            found["laws"] = {label: tuple(law) for label, law in found["laws"].items()}
-            return cls(**found)
+                fields["frame"] = _with_sums(fields["frame"])
+            fields["notes"] = load(fields["notes"], tuple[Note, ...], "notes")
+            fields["laws"] = {label: tuple(law) for label, law in fields["laws"].items()}
+            return cls(**fields)
 
 
 def frame_notes(frame: pd.DataFrame, parameters: pd.DataFrame) -> list[Note]:
@@ -439,8 +439,8 @@ def _notes_of_scores(frame: pd.DataFrame) -> Iterator[Note]:
 
 
 def _first(rows: pd.DataFrame) -> str:
-    one = rows.iloc[0]
-    return f"{one['data']}, {one['held_out']}" + (", …" if len(rows) > 1 else "")
+    first = rows.iloc[0]
+    return f"{first['data']}, {first['held_out']}" + (", …" if len(rows) > 1 else "")
 
 
 def _pages(table: pd.DataFrame) -> list[str]:

@@ -230,8 +230,8 @@ def _leave_out(table: pd.DataFrame, column: Columns, p: int) -> Parts:
     if (count := math.comb(len(labels), p)) > _MAX_FOLDS:
         raise DataError(f"{count} folds; take k_fold(groups=…) instead")
     for chosen in itertools.combinations(range(len(labels)), p):
-        held = np.isin(group, chosen)
-        yield _held_label(_joined(column), [labels[i] for i in chosen]), held, ~held
+        held_out = np.isin(group, chosen)
+        yield _held_label(_joined(column), [labels[i] for i in chosen]), held_out, ~held_out
 
 
 @renamed_arguments(count="n_blocks")
@@ -261,14 +261,14 @@ def contiguous_blocks(
     values, quantile = _quantiles(table, column, within)
     block = np.floor(np.round(quantile * n_blocks, 9)).astype(int)
     for k in range(n_blocks):
-        held = block == k
-        if not held.any():
+        held_out = block == k
+        if not held_out.any():
             raise DataError(
                 f"the {len(np.unique(values))} values of {column} do not make {n_blocks} blocks; "
                 "take fewer"
             )
-        label = _range_label(column, values, held, within, f"block {k + 1} of {n_blocks}")
-        yield label, held, ~held
+        label = _range_label(column, values, held_out, within, f"block {k + 1} of {n_blocks}")
+        yield label, held_out, ~held_out
 
 
 @_design
@@ -303,10 +303,10 @@ def hold_out(
     """
     if which == "last":
         values, quantile = _quantiles(table, column, within)
-        held = np.round(quantile, 9) > 1 - float(amount)
+        held_out = np.round(quantile, 9) > 1 - float(amount)
         what = f"last {amount}"
-        label = _range_label(column, values, held, within, what) if held.any() else "last"
-        yield label, held, ~held
+        label = _range_label(column, values, held_out, within, what) if held_out.any() else "last"
+        yield label, held_out, ~held_out
         return
     values = _numbers_of(table, column)
     distinct = np.unique(values)
@@ -317,12 +317,20 @@ def hold_out(
         )
     by_curve = pd.Series(values).groupby(_groups_of(table, within)[0])
     if which == "after":
-        held = by_curve.rank(method="dense").to_numpy() > amount
-        yield _range_label(column, values, held, within, f"after the first {amount}"), held, ~held
+        held_out = by_curve.rank(method="dense").to_numpy() > amount
+        yield (
+            _range_label(column, values, held_out, within, f"after the first {amount}"),
+            held_out,
+            ~held_out,
+        )
     else:
-        held = by_curve.rank(method="dense", ascending=False).to_numpy() <= amount
+        held_out = by_curve.rank(method="dense", ascending=False).to_numpy() <= amount
         label = _held_label(column, distinct[-amount:])
-        yield label if within is None else f"largest {amount} of {column} held out", held, ~held
+        yield (
+            label if within is None else f"largest {amount} of {column} held out",
+            held_out,
+            ~held_out,
+        )
 
 
 @renamed_arguments(k="n_splits", repeats="n_repeats")
@@ -386,8 +394,8 @@ def shuffle_split(
     size = min(max(1, round(float(test_size) * count)), count - 1)
     random = np.random.default_rng(seed)
     for k in range(n_splits):
-        held = (random.permutation(count) < size)[group]
-        yield f"random {test_size}, draw {k + 1} held out", held, ~held
+        held_out = (random.permutation(count) < size)[group]
+        yield f"random {test_size}, draw {k + 1} held out", held_out, ~held_out
 
 
 @_design
