@@ -137,7 +137,7 @@ def _plans(
     if general is not None:
         others = {name: value for name, value in inputs.items() if name != "r"}
         other = loaded(general, "fit", "bootstrap")
-        if hasattr(source, "fit"):  # draws of one corpus alone are no pairs
+        if isinstance(source, jl.planning.Draws):  # draws of one corpus alone are no pairs
             source = source.fit
         plans.append(
             jl.planning.optimal_mixture(

@@ -182,22 +182,21 @@ def sources(*given: Any) -> tuple[Source, ...]:
 
 
 def _source(given: Any) -> Source:
-    replicates, notes, grouped = None, getattr(given, "notes", ()), getattr(given, "groups", None)
-    degrees = getattr(given, "degrees", math.inf)
-    if isinstance(given, SupportsDraws):
-        given, replicates = given.fit, given.params
-    if isinstance(given, FittedLaw):
-        notes = dict.fromkeys([*given.notes, *notes])
-        if replicates is not None and grouped is None:
-            codes = _INHERITED | {CODE}  # of intervals alone, and of those of single rows
-        else:
-            codes = _INHERITED
-        warnings = tuple(note for note in notes if note.code in codes)
-        params = _rows(given.law, given.numbers(), replicates)
-        units, ranges, joint = dict(given.units), dict(given.ranges), given.joint_ranges or {}
-        return Source(given.law, params, units, ranges, warnings, joint, degrees)
+    draws = Draws.of(given) if isinstance(given, SupportsDraws) else None
+    fit = given if draws is None else draws.fit
+    if isinstance(fit, FittedLaw):
+        notes, replicates, codes = fit.notes, None, _INHERITED
+        if draws is not None:
+            notes, replicates = (*fit.notes, *draws.notes), draws.params
+            # Dependent rows make intervals too short where single rows were drawn.
+            codes = _INHERITED | {CODE} if draws.groups is None else _INHERITED
+        warnings = tuple(note for note in dict.fromkeys(notes) if note.code in codes)
+        params = _rows(fit.law, fit.numbers(), replicates)
+        units, ranges, joint = dict(fit.units), dict(fit.ranges), fit.joint_ranges or {}
+        degrees = math.inf if draws is None else draws.degrees
+        return Source(fit.law, params, units, ranges, warnings, joint, degrees)
     try:
-        law, params = given
+        law, params = fit
     except (TypeError, ValueError):
         raise UsageError(
             f"give a Fit, (law, params) or a bootstrap, not {type(given).__name__}"

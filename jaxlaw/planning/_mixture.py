@@ -19,6 +19,7 @@ import pandas as pd
 from jaxlaw._jit import in_float64
 from jaxlaw._typed import ConfidenceLevel, checked
 from jaxlaw.errors import UsageError, nearest
+from jaxlaw.fitting._fitted_law import FittedLaw, SupportsDraws
 from jaxlaw.laws._base import Law
 from jaxlaw.notes import Note
 from jaxlaw.planning._allocation import SEARCH_LIMITS
@@ -458,7 +459,7 @@ def compare_replay(
         >>> jl.planning.compare_replay(seen).meet  # the losses are equal at equal r·D
         0.0
     """
-    if not (isinstance(fit, tuple) or hasattr(fit, "law") or hasattr(fit, "fit")):
+    if not isinstance(fit, tuple | FittedLaw | SupportsDraws):
         return _compare_observed(fit, shares, start, corpus_tokens, tolerance, level, inputs)
     if start is not None:
         raise UsageError("start= is for observed losses; by a law, critical_ratio tells the share")

@@ -19,7 +19,7 @@ from jaxlaw._typed import ResampleCount, Seed, StartCount, checked
 from jaxlaw.data._dependence import without_dependence_note
 from jaxlaw.errors import UsageError, nearest
 from jaxlaw.fitting._fit_many import Refits, fewest_for, fit_many
-from jaxlaw.fitting._fitted_law import FittedLaw
+from jaxlaw.fitting._fitted_law import FittedLaw, SupportsDraws
 from jaxlaw.fitting._objective import LARGEST_DELTA, kernel_width
 from jaxlaw.fitting._options import OLD_NAMES, BootstrapKeywords
 from jaxlaw.fitting._result import Fit
@@ -369,8 +369,9 @@ def bootstrap(
             share noise, such as the checkpoints of one run. ``case`` draws whole groups,
             ``wild`` multiplies whole groups by one number.
         base: fit from which cpt-chinchilla takes E, A and alpha: every resample then holds its
-            values; or a bootstrap of that fit (an object with ``fit`` and ``params``): resample
-            k then holds the values of resample k there, as plans that compare the two need it.
+            values; or a bootstrap of that fit (whatever has ``fit``, ``params`` and ``notes``):
+            resample k then holds the values of resample k there, as plans that compare the two
+            need it.
         seed: seed of the draws, and of the starts.
         n_starts, n_local: numbers of starts tried and solved in each resample, beside the fit's
             own optimum.
@@ -393,7 +394,7 @@ def bootstrap(
         (40, 243, 'case')
     """
     _check(n_resamples, kind, groups)
-    drawn = hasattr(base, "fit") and hasattr(base, "params")
+    drawn = isinstance(base, SupportsDraws)
     if drawn:
         _check_paired(n_resamples, base)
     if base is not None and not (drawn and isinstance(law, FittedLaw)):  # such a fit has its base's
