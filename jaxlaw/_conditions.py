@@ -75,7 +75,7 @@ def rows_where(condition: str, columns: Mapping[Any, Any], source: str) -> np.nd
     """The rows of a table for which a condition holds.
 
     Args:
-        condition: in the grammar above.
+        condition: text in the grammar above.
         columns: name → (n,) values; names that are no text cannot be written in a condition.
         source: what the table is called, for messages.
 

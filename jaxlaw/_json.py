@@ -110,7 +110,7 @@ def read_record(path: str | Path, *kinds: str) -> dict[str, Any]:
     """The record in a file, without its digest.
 
     Args:
-        path: of the file; ``-`` is standard input.
+        path: path of the file; ``-`` is standard input.
         *kinds: what it may hold: ``fit``, ``study``, ``bootstrap``.
 
     Raises:

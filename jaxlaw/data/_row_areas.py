@@ -143,7 +143,7 @@ def areas_along(
     Args:
         schedule: the rates.
         at: (points,) whole numbers of steps; 0 is before the first.
-        options: of :func:`area_options`.
+        options: options that :func:`area_options` made.
         S1_before: sum of the rates before the schedule.
         alone: which phase a schedule without boundary is. The continual one, of a base that
             nobody describes, has S1_pt = S2_pt = 0, and its S2_cpt starts from a last rate of
@@ -200,7 +200,7 @@ def drops_along(
     Args:
         schedule: the rates.
         at: (points,) whole numbers of steps; 0 is before the first.
-        options: of :func:`area_options`; ``count_warmup`` alone matters.
+        options: options that :func:`area_options` made; ``count_warmup`` alone matters.
         batch: what an update of either phase counts as in S_k; the first is
             that of a schedule without boundary, which is one training, whichever phase it is.
 

@@ -197,7 +197,7 @@ def build_problem(
         law: the law.
         inputs: name → (n,), or (n, K) of inputs per drop, in the law's own units.
         target: (n,), positive where residuals are logarithmic; of many problems (P, n).
-        weight: as the target; 0 leaves a row out.
+        weight: weights, of the target's shape; 0 leaves a row out.
         options: the user's options, checked.
         linear_coefficients: whether coefficients the law is linear in are moved as they are
             (the batch solver), rather than as their logarithms (the papers' L-BFGS).

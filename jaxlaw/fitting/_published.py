@@ -21,10 +21,10 @@ class _Printed:
 
     Attributes:
         law: its name.
-        params: in the law's own units.
+        params: parameter → value in the law's own units.
         source: paper and place.
         said: notes beside the source's own: code → (severity, sentence).
-        uncertainty: as the source gives it.
+        uncertainty: uncertainty as the source gives it.
         ranges: input → (lowest, highest) of its runs, where it says so.
         area_options: how it counts areas.
     """

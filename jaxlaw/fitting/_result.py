@@ -55,7 +55,8 @@ class Fit(WithMetrics, FittedLaw):
         n_observations: number of rows fitted.
         n_dropped: number of rows dropped on request.
         delta, residuals, asymmetry: settings of the objective.
-        tied, bounds: as they were given; None in files that older versions wrote.
+        tied, bounds: parameters that were tied, and bounds that were set; None in files that
+            older versions wrote.
         solver: name of what solved the starts.
         optima: (objective, share of the solved starts) of the distinct optima where starts ended,
             the best first, eight at most; None where a file does not say.

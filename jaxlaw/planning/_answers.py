@@ -363,7 +363,7 @@ class Answer:
         binding: the constraint that binds, in words.
         interval: quantity → (low, high) at ``level``, from the replicates; empty without.
         replicates: quantity → (R,) the same plan for every replicate, NaN where it has none.
-        level: of the intervals.
+        level: confidence level of the intervals.
         notes: what to know before relying on it.
     """
 
@@ -421,7 +421,7 @@ class AnswerTable:
 
     Attributes:
         table: the numbers; with replicates ``…_low`` and ``…_high`` of each.
-        level: of the intervals.
+        level: confidence level of the intervals.
         notes: what to know before relying on it.
     """
 

@@ -36,7 +36,7 @@ _TOLERANCE = 1e-6  # within which a mixture keeps its constraints
 _TINY = 1e-12
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class OptimalWeights(AnswerTable):
     """The best mixture and what it is worth.
 
@@ -47,7 +47,7 @@ class OptimalWeights(AnswerTable):
         losses: loss name → predicted loss there.
         gain: loss of what it is compared with, less its own, by name: of the ``natural`` mixture
             and of the best ``observed`` one, as the law predicts both.
-        interval: of ``loss`` and of each gain; empty without draws.
+        interval: intervals of ``loss`` and of each gain; empty without draws.
         kl: Kullback–Leibler divergence from the natural mixture, in nats; NaN without one.
 
     Example:
