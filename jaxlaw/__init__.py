@@ -45,10 +45,12 @@ if TYPE_CHECKING:
     from jaxlaw.fitting._published import published as published
     from jaxlaw.fitting._published import published_table as published_table
     from jaxlaw.fitting._result import Fit as Fit
-    from jaxlaw.fitting._saved_fits import load as load
     from jaxlaw.fitting._scores import Scores as Scores
     from jaxlaw.forecasting import Backtest as Backtest
+    from jaxlaw.forecasting import Forecast as Forecast
     from jaxlaw.forecasting import backtest as backtest
+    from jaxlaw.forecasting import forecast as forecast
+    from jaxlaw.forecasting import load as load
     from jaxlaw.laws import law_table as law_table
     from jaxlaw.laws._base import Law as Law
     from jaxlaw.laws._base import law as law
@@ -90,9 +92,8 @@ else:
         "fitting._observed_shift": "observed_shift",
         "fitting._published": "published published_table",
         "fitting._result": "Fit",
-        "fitting._saved_fits": "load",
         "fitting._scores": "Scores",
-        "forecasting": "Backtest backtest",
+        "forecasting": "Backtest Forecast backtest forecast load",
         "laws": "law_table",
         "laws._base": "Law law power",
         "laws._parameters": "Input Parameter exponent positive real",

@@ -25,11 +25,14 @@ from jaxlaw.errors import DataError, JaxlawError, UsageError, nearest_file
 _log = logging.getLogger(__name__)
 
 STUDY = "jaxlaw study"  # the field ``kind`` of a saved study
-_TOLD_BY = {"fit": "schema", "study": "kind", "bootstrap": "draws"}  # a field of each kind
+FORECAST = "jaxlaw forecast"  # that of a saved forecast
+#: A field of each kind of record that tells it.
+_TOLD_BY = {"fit": "schema", "study": "kind", "bootstrap": "draws", "forecast": "kind"}
 _READ_BY = {
     "fit": "jaxlaw.load",
     "study": "jaxlaw.Study.load",
     "bootstrap": "jaxlaw.planning.Draws.load",
+    "forecast": "jaxlaw.load",
 }
 
 
@@ -98,11 +101,12 @@ def _write_whole(target: Path, write: Callable[[Path], Any]) -> None:
 
 
 def kind_of(record: Mapping[str, Any]) -> str | None:
-    """Whether a record is a ``fit``, a ``study`` or a ``bootstrap``; None if nothing in it says."""
+    """What a record is: ``fit``, ``study``, ``bootstrap``, ``forecast``; None if nothing says."""
     if "draws" in record:
         return "bootstrap"
     if "kind" in record:
-        return "study" if record["kind"] == STUDY else None
+        kinds = {STUDY: "study", FORECAST: "forecast"}
+        return kinds.get(record["kind"]) if isinstance(record["kind"], str) else None
     return "fit" if "schema" in record else None
 
 
@@ -111,7 +115,7 @@ def read_record(path: str | Path, *kinds: str) -> dict[str, Any]:
 
     Args:
         path: path of the file; ``-`` is standard input.
-        *kinds: what it may hold: ``fit``, ``study``, ``bootstrap``.
+        *kinds: what it may hold: ``fit``, ``study``, ``bootstrap``, ``forecast``.
 
     Raises:
         UsageError: no such file.

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from planned import CONTINUAL, DOMAIN, GENERAL, SCRATCH, TRUTHS, drawn
 
+import jaxlaw as jl
 from jaxlaw import simulate
 from jaxlaw.data._row_areas import area_options
 
@@ -51,6 +52,22 @@ def turning() -> pd.DataFrame:
     return found.assign(domain_ratio=1 - found.pop("r"), general_loss=found.pop("loss"))
 
 
+def a_forecast() -> jl.Forecast:
+    """A forecast of made-up numbers."""
+    quantiles = 2.08 * np.exp(0.01 * np.linspace(-3.3, 3.3, 265))[:, None]
+    row = {"N": 2e10, "D": 4e11, "distance": 2.7, "laws": 2.09, "shift": 0.0, "estimate": 2.08,
+           "low": 2.046, "high": 2.115, "from_noise": 0.4, "from_parameters": 0.1,
+           "from_choice": 0.2, "from_common": 0.3}  # fmt: skip
+    return jl.Forecast(
+        table=pd.DataFrame([row]), level=0.9, target="loss", along="compute",
+        weights={"chinchilla": np.ones(1)},
+        fits={"chinchilla": jl.FittedLaw("chinchilla", OPTIMUM)}, quantiles=quantiles,
+        units={"N": 1.0, "D": 1.0},
+        runs={"count": 243, "source": "runs.csv", "fingerprint": "0" * 64},
+        created="2026-01-01T00:00:00+00:00", versions={"jaxlaw": "0.2.0"}, notes=(),
+    )  # fmt: skip
+
+
 def prepare(folder: Path) -> None:
     """Write them all: fits of known parameters with draws, runs, checkpoints, early curves."""
     for name, pair in PAIRS.items():
@@ -63,6 +80,9 @@ def prepare(folder: Path) -> None:
     runs = simulate.experiment("chinchilla", noise=0.004).table
     runs = runs.assign(n_params=runs["N"], n_tokens=runs["D"], r=np.resize([0.2, 0.5], len(runs)))
     runs.to_csv(folder / "runs.csv", index=False)
+    one = pd.DataFrame({"N": [2e10], "D": [4e11], "loss": [2.07]})
+    one.to_csv(folder / "later.csv", index=False)
+    a_forecast().save(folder / "forecast.json")
     mixtures = simulate.demo().table
     own = {"N": mixtures["n_params"] / 1e9, "D": mixtures["n_tokens"] / 1e9}
     mixtures = mixtures.assign(**own, r=mixtures["domain_ratio"], loss=mixtures["domain_loss"])

@@ -17,7 +17,10 @@ from jaxlaw import design, planning, simulate
 from jaxlaw.planning import ContinualRun, Pretraining
 
 #: Commands without such a call, and why.
-NO_NUMBERS = {"schema": "prints the schemas themselves, which have a test of their own"}
+NO_NUMBERS = {
+    "schema": "prints the schemas themselves, which have a test of their own",
+    "forecast": "says when it was made; a test of its own compares its numbers",
+}
 COLUMNS = {"N": "n_params", "D": "n_tokens"}
 
 WANG = ContinualRun(
@@ -55,6 +58,13 @@ def study_expected():
     ranking = study.ranking().reset_index().astype(object)
     rows = ranking.where(ranking.notna(), None).to_dict(orient="records")
     return study.to_dict() | {"ranking": rows}
+
+
+def backtest_expected():
+    found = jl.backtest(
+        "chinchilla", "runs.csv", columns=COLUMNS, cutoffs=3, n_starts=64, n_local=4
+    )
+    return found.to_dict() | {"notes": notes_of(found)}
 
 
 def bootstrap_expected():
@@ -204,6 +214,10 @@ PYTHON = {
     .to_dict("list"),
     "bootstrap": bootstrap_expected,
     "study": study_expected,
+    "backtest": backtest_expected,
+    "score": lambda: jl.forecasting.score(
+        {"forecast.json": jl.load("forecast.json")}, "later.csv"
+    ).to_dict(),
     "plan mixture": lambda: planning.optimal_mixture(
         fit_of(GENERAL), fit_of(DOMAIN), start=2.86, **AT
     ).to_dict(),

@@ -42,6 +42,8 @@ COMMANDS = commands() | commands(plan, "plan ")
 SMALLER = {
     "inflection": "--resamples 2 --n-starts 16 --n-local 4",
     "bootstrap": "-n 20 --n-starts 16 --n-local 4",
+    "backtest": "--n-starts 64 --n-local 4",
+    "forecast": "--n-starts 64 --n-local 4 --resamples 2 --cutoffs 2",
     "study": "--n-starts 64 --n-local 4 --fix alpha=0.5 --fix beta=0.5",
 }
 SLOW = {

@@ -51,7 +51,7 @@ def decide(table: pd.DataFrame) -> float:
     study = jl.cross_validate(["dcpt"], runs, jl.folds.leave_p_groups_out("r", 2))
     assert_type(study, jl.Study)
     loaded = jl.load("fit.json")
-    assert_type(loaded, jl.Fit | jl.FittedLaw)
+    assert_type(loaded, jl.Fit | jl.FittedLaw | jl.Forecast)
     loaded.r2  # pyright: ignore[reportAttributeAccessIssue]
     if isinstance(loaded, jl.Fit):
         assert_type(loaded.r2, float)

@@ -38,6 +38,7 @@ else:
     from jaxlaw.cli import _curves as curves
     from jaxlaw.cli import _experiments as experiments
     from jaxlaw.cli import _fit as fits
+    from jaxlaw.cli import _forecasts as forecasts
     from jaxlaw.cli import _reports as reports
     from jaxlaw.cli import _schemas as schemas
     from jaxlaw.cli import _studies as studies
@@ -173,6 +174,9 @@ else:
         "influence": uncertainty.influence_command,
         "identifiability": uncertainty.identifiability_command,
         "study": studies.study_command,
+        "backtest": forecasts.backtest_command,
+        "forecast": forecasts.forecast_command,
+        "score": forecasts.score_command,
         "inflection": experiments.inflection_command,
         "slopes": experiments.slopes_command,
         "requirements": experiments.requirements_command,

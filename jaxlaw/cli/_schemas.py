@@ -112,6 +112,18 @@ def schemas() -> dict[str, Schema]:
             "delta": float, "frame": dict[str, list[_Cell]], "parameters": dict[str, list[_Cell]],
             "notes": _Notes, "ranking": _Rows,
         },
+        "backtest": {
+            "along": str, "target": str, "cutoffs": list[float], "table": _Rows, "frame": _Rows,
+            "notes": _Notes,
+        },
+        "forecast": {
+            "kind": Literal["jaxlaw forecast"], "schema": int, "level": float, "target": str,
+            "along": str, "weights": dict[str, list[float]], "units": dict[str, float],
+            "runs": dict[str, _Cell], "created": str, "versions": dict[str, str],
+            "table": dict[str, list[float]], "quantiles": list[list[float]],
+            "fits": dict[str, _fit(jl.FittedLaw)], "notes": _Notes,
+        },
+        "score": {"scores": _Rows, "calibration": _Rows, "notes": _Notes},
         "covariance": {
             "law": str, "level": float, "parameters": _Rows,
             "covariance": dict[str, dict[str, float]], "notes": _Notes, **_PREDICTIONS,

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import sys
-from pathlib import Path
 from typing import Annotated, Any, Literal, get_type_hints
 
 import numpy as np
 
 from jaxlaw import _json as records
 from jaxlaw import laws
-from jaxlaw._typed import Between, Finite, NotNegative, checked, only
+from jaxlaw._typed import Between, Finite, NotNegative, only
 from jaxlaw._typed import load as read
 from jaxlaw.data._row_areas import chosen_options
 from jaxlaw.errors import DataError, UsageError
@@ -27,35 +26,8 @@ _SINCE = {"area_options": 2, "tied": 3, "bounds": 3, "optima": 4, "columns": 5, 
 _SAME_LAW = 1e-9  # relative difference of predictions by one formula, wherever they are computed
 
 
-@checked
-def load(path: str | Path) -> Fit | FittedLaw:
-    """Read what :meth:`jaxlaw.FittedLaw.save` wrote; ``-`` is standard input.
-
-    Nothing in the file is executed. It is checked as a whole (its digest), field by field, and
-    by a prediction it holds, which the law in this process must give again.
-
-    Args:
-        path: name of the file, or ``-``.
-
-    Returns:
-        :class:`jaxlaw.Fit`; a :class:`jaxlaw.FittedLaw` where the file holds no search, which
-        ``isinstance(fit, jl.Fit)`` tells (a type checker, too).
-
-    Raises:
-        UsageError: no such file, or the law is not registered in this process.
-        DataError: not a fit, changed since it was written, of a newer schema, of another
-            formula, or a field missing or malformed (named).
-
-    Example:
-        >>> jl.published()["hoffmann-2022"].save("hoffmann.json")
-        >>> jl.load("hoffmann.json").params["E"]
-        1.69
-    """
-    return from_dict(records.read_record(path, "fit"), records.place_of(path))
-
-
 def from_dict(record: Any, source: str = "record") -> Fit | FittedLaw:
-    """The fit of :meth:`jaxlaw.FittedLaw.to_dict`; raises as :func:`load`."""
+    """The fit of :meth:`jaxlaw.FittedLaw.to_dict`; raises as :func:`jaxlaw.load`."""
     if not isinstance(record, dict) or "schema" not in record:
         raise DataError(f"{source} is not a jaxlaw fit: field 'schema' is missing")
     schema = record["schema"]

@@ -1,6 +1,19 @@
 """Forecasts of runs not yet made, and the back-tests they rest on."""
 
 from jaxlaw.forecasting._backtest import Backtest, backtest
+from jaxlaw.forecasting._forecast import Forecast, forecast
+from jaxlaw.forecasting._load import load
 from jaxlaw.forecasting._origins import DEFAULT_LAWS, default_laws
+from jaxlaw.forecasting._score import ForecastScores, score
 
-__all__ = ["DEFAULT_LAWS", "Backtest", "backtest", "default_laws"]
+__all__ = [
+    "DEFAULT_LAWS",
+    "Backtest",
+    "Forecast",
+    "ForecastScores",
+    "backtest",
+    "default_laws",
+    "forecast",
+    "load",
+    "score",
+]

@@ -30,6 +30,7 @@ SEARCH = {"n_starts": 1024, "n_local": 16}
 BANDS = (2.0, 5.0, 20.0)
 NAIVE = ("last-run", "best-so-far", "power-law")
 _FEW_CUTOFFS = 3
+_APART = 1.1  # ratio of the last best-so-far run to the first that a slope needs
 
 
 @dataclass(frozen=True, eq=False)
@@ -219,9 +220,13 @@ def backtest(
 def origins_of(
     laws: Any, runs: Any, along: Along, cutoffs: Any, groups: Any,
     columns: Mapping[str, Any] | None, units: Mapping[str, Any] | None,
-    per_law: Mapping[str, Mapping[str, Any]] | None, options: Mapping[str, Any],
+    per_law: Mapping[str, Mapping[str, Any]] | None, options: Mapping[str, Any], *,
+    needed: bool = True,
 ) -> Origins:  # fmt: skip
-    """The fits behind a back-test, from the arguments of an entry point."""
+    """The fits behind a back-test, from the arguments of an entry point.
+
+    Without ``needed`` runs that are too few for any cut-off have none.
+    """
     of_fit, reading = split_options(options)
     reading |= {"columns": columns, "units": units}
     given = {key: value for key, value in reading.items() if value is not None}
@@ -229,7 +234,7 @@ def origins_of(
     candidates = candidates_of(
         default_laws(read) if laws is None else laws, SEARCH | of_fit, per_law or {}
     )
-    return fit_origins(candidates, read, along, cutoffs, groups)
+    return fit_origins(candidates, read, along, cutoffs, groups, needed)
 
 
 def backtest_of(origins: Origins) -> Backtest:
@@ -277,7 +282,7 @@ def naive_rules(origins: Origins) -> dict[str, np.ndarray]:
         found["last-run"][j] = sign * (sign * y[z == z[-1]]).min()
         found["best-so-far"][j] = best[-1]
         record = np.flatnonzero((best == y) & (z > 0))
-        if len(np.unique(z[record])) > 1:
+        if len(record) and z[record[-1]] > _APART * z[record[0]]:
             slope, level = np.polyfit(np.log(z[record]), np.log(y[record]), 1)
             with np.errstate(divide="ignore"):
                 found["power-law"][j] = np.exp(level + slope * np.log(origins.z))

@@ -60,6 +60,7 @@ class Origins:
         refits: label → fits of the J cut-offs, then that of all runs.
         predicted: label → (J + 1, n) the target by these fits; NaN where one failed.
         members: (n,) number of the run each row belongs to.
+        n_spare: cut-offs asked for beyond the J that the runs allow.
         notes: what was found on the way.
     """
 
@@ -73,6 +74,7 @@ class Origins:
     refits: dict[str, Refits]
     predicted: dict[str, np.ndarray]
     members: np.ndarray
+    n_spare: int
     notes: tuple[Note, ...]
 
     @property
@@ -100,6 +102,7 @@ def fit_origins(
     along: Along,
     cutoffs: int | Sequence[float],
     groups: Any,
+    needed: bool = True,
 ) -> Origins:
     """Fit every law up to each cut-off.
 
@@ -109,6 +112,7 @@ def fit_origins(
         along: what the cut-offs are of, as :func:`jaxlaw.backtest` takes it.
         cutoffs: the largest values fitted, or how many to choose.
         groups: columns whose rows are of one run, or a label for each row; None: each row is one.
+        needed: whether there must be a cut-off; otherwise runs too few for any have none.
 
     Raises:
         UsageError, DataError: as :func:`jaxlaw.backtest` raises.
@@ -123,17 +127,26 @@ def fit_origins(
     name, z = values_along(data, candidates, along)
     members = np.arange(len(z)) if groups is None else group_numbers(data.runs, first, groups)
     z = pd.Series(z).groupby(members).transform("max").to_numpy()
-    at = _cutoffs(data, candidates, name, z, cutoffs)
+    try:
+        at = _cutoffs(data, candidates, name, z, cutoffs)
+    except DataError:
+        if needed or not isinstance(cutoffs, int):
+            raise
+        at = np.empty(0)
     fitted = z <= at[:, None]
     label = [f"{name} ≤ {value:.3g}" for value in at]
     data = dataclasses.replace(data, folds=Folds("rolling-origin", tuple(label), fitted, ~fitted))
     refits, predicted = {}, {}
     notes = [note for one in candidates for note in notes_of_folds(one, [data])]
-    weights = np.vstack([fitted, np.ones_like(z)]) * first.weight
+    # As many versions as were asked for, whatever the runs allow: programs are compiled for their
+    # number, and a second table of about as many rows is to find those of the first.
+    spare = np.ones((max(cutoffs - len(at), 0) if isinstance(cutoffs, int) else 0, len(z)))
+    weights = np.vstack([fitted, spare, np.ones_like(z)]) * first.weight
+    kept = np.append(np.arange(len(at)), len(weights) - 1)
     for one in candidates:
         rows = data.observations[one.label]
         search = one.options.within(folder_name(one.label), "origins")
-        found = fit_many(one.law, rows, weights=weights, options=search)
+        found = _only(fit_many(one.law, rows, weights=weights, options=search), kept)
         values = np.array(found.predict(**rows.inputs))
         values[~np.isfinite(found.objective)] = np.nan
         values[~(values > 0)] = np.nan
@@ -148,8 +161,19 @@ def fit_origins(
             ))  # fmt: skip
     return Origins(
         candidates, data, name, z, at, first.target, first.weight, refits, predicted, members,
-        tuple(dict.fromkeys(notes)),
+        len(spare), tuple(dict.fromkeys(notes)),
     )  # fmt: skip
+
+
+def _only(refits: Refits, kept: np.ndarray) -> Refits:
+    """Some of the versions, in order."""
+    arrays = ("coordinates", "objective", "status", "agreement")
+    return dataclasses.replace(
+        refits,
+        params={name: values[kept] for name, values in refits.params.items()},
+        agreeing=tuple(refits.agreeing[k] for k in kept),
+        **{name: getattr(refits, name)[kept] for name in arrays},
+    )
 
 
 def resampled(origins: Origins, label: str, n_resamples: int, seed: int) -> Refits:
@@ -159,15 +183,19 @@ def resampled(origins: Origins, label: str, n_resamples: int, seed: int) -> Refi
     where few runs lie below a cut-off. The searches start from the optima of all cut-offs.
     """
     one = next(c for c in origins.candidates if c.label == label)
-    found = origins.refits[label]
+    found, versions = origins.refits[label], origins.versions()
+    # The spare versions and starts are there for the programs' sake alone, as in fit_origins.
+    filled = [*range(len(versions) - 1), *[-1] * (origins.n_spare + 1)]
     factors = resampled_weights(origins.members, n_resamples, seed, "bayesian")
-    weights = (origins.versions()[:, None] * factors).reshape(-1, len(origins.z))
-    finite = np.isfinite(found.objective)
-    also = np.stack([found.params[name] for name in one.law.parameter_names], axis=1)[finite]
+    weights = (versions[filled][:, None] * factors).reshape(-1, len(origins.z))
+    starts = np.where(np.isfinite(found.objective), np.arange(len(versions)), -1)[filled]
+    also = np.stack([found.params[name][starts] for name in one.law.parameter_names], axis=1)
     search = dataclasses.replace(
         one.options, n_starts=1, n_local=4, starts="sobol"
     ).within(folder_name(label), "resamples")  # fmt: skip
-    return fit_many(one.law, origins.observations(label), weights, options=search, also=also)
+    again = fit_many(one.law, origins.observations(label), weights, options=search, also=also)
+    kept = np.arange(len(weights)).reshape(-1, n_resamples)
+    return _only(again, np.concatenate([kept[: len(versions) - 1], kept[-1:]]).ravel())
 
 
 def default_laws(runs: Runs) -> tuple[str, ...]:

@@ -1,0 +1,294 @@
+"""Forecasts of real runs that were held out: how often intervals hold, how wide, how wrong.
+
+    JAXLAW_DATA=… python benchmarks/forecast.py [--keep FILE] [--constants] [set …]
+
+For each set three cut-offs: laws see the runs below and forecast those beyond (40 of them where
+there are more). Beside the forecast
+stand (a) the law that fits the runs below best, with the interval of its mean from resamples, (b)
+the same law with the scatter of its residuals on top, (c) chinchilla alone as (b). All numbers are
+relative (logs of ratios), those of a set are means over its cut-offs. ``--keep`` goes on where an
+earlier call stopped; ``--constants`` halves and doubles each constant of the prior.
+"""
+
+import argparse
+import os
+import pickle
+import sys
+import time
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from jaxlaw._jit import size_class
+from jaxlaw.fitting import _problem
+from jaxlaw.forecasting import _calibration as calibration
+from jaxlaw.forecasting._backtest import origins_of
+from jaxlaw.forecasting._forecast import forecast_of
+from jaxlaw.forecasting._origins import resampled
+
+ONES = {"N": 1, "D": 1}
+_ROWS = 448  # that every table is padded to
+_POINTS = 40  # held-out runs that are scored at one cut-off, at most
+Z90, Z50 = 1.6449, 0.6745
+CONSTANTS = (
+    "PER_E_FOLD", "OF_DISAGREEMENT", "PRIOR_CUTOFFS", "PRIOR_MEAN_CUTOFFS", "FADES", "EVEN",
+    "SCATTER", "SCATTER_RUNS",
+)  # fmt: skip
+
+
+class Case(NamedTuple):
+    """A table, and what it is cut along: rows up to the cut-off are seen, the others forecast."""
+
+    data: str
+    name: str
+    table: pd.DataFrame
+    along: str
+    cutoff: float
+    inputs: tuple[str, ...] = ("N", "D")
+
+
+def read(name: str) -> pd.DataFrame:
+    return pd.read_csv(Path(os.environ["JAXLAW_DATA"]) / f"{name}.csv")
+
+
+def beyond_levels(table: pd.DataFrame, along: str, budgets: pd.Series, numbers: Any) -> list[float]:
+    """The largest value up to each of some budgets, counted from the last."""
+    levels = np.sort(budgets.unique())
+    return [float(table[along][budgets <= levels[k]].max()) for k in numbers]
+
+
+def cases() -> Iterator[Case]:
+    f = read("farseer").assign(C=lambda t: 6 * t.N * t.D)
+    for cut in (1e9, 2.5e9, 6.4e9):
+        yield Case("farseer", "sizes", f, "N", cut)
+    for cut in (3e20, 1e21, 2.5e21):
+        yield Case("farseer", "compute", f, "C", cut)
+    table = read("isoflops")
+    table = table[~table.outlier]
+    for experiment, rows in table.groupby("experiment"):
+        t = pd.DataFrame({"N": rows.params, "D": rows.tokens, "loss": rows.loss})
+        t["C"] = 6 * t.N * t.D
+        many = rows.budget.nunique() > 10
+        for cut in beyond_levels(t, "C", rows.budget, (-7, -5, -3) if many else (-4, -3, -2)):
+            yield Case("isoflops", experiment.split("__")[0] + "/" + experiment.split("__")[1], t,
+                       "C", cut)  # fmt: skip
+    for corpus, rows in read("loss_to_loss").groupby("data"):
+        t = pd.DataFrame({"N": rows.params, "D": rows.tokens, "loss": rows.c4_val_loss})
+        t["C"] = 6 * t.N * t.D
+        for cut in beyond_levels(t, "C", rows.iso_flop, (-4, -3, -2)):
+            yield Case("loss_to_loss", corpus, t, "C", cut)
+    t = read("chinchilla_points").rename(columns={"n_params": "N", "n_tokens": "D"})
+    t = t[t.excluded_in_paper_fit == 0].assign(C=lambda t: 6 * t.N * t.D)
+    for cut in (8e19, 3e20, 1e21):
+        yield Case("chinchilla_points", "", t, "C", cut)
+    t = read("data_constrained").rename(columns={"params": "N", "tokens": "D"})
+    t = t.assign(C=lambda t: 6 * t.N * t.D)
+    for cut in (5e19, 2e20, 9e20):
+        yield Case("data_constrained", "", t, "C", cut)
+    t = read("step_law_dense").groupby(["N", "D"], as_index=False).loss.min()
+    t = t.assign(C=lambda t: 6 * t.N * t.D)
+    for count in (9, 11, 13):
+        yield Case("step_law", "best of each cell", t, "C", float(np.sort(t.C)[count - 1]))
+    t = read("finetune_transfer").rename(columns={"n_finetune_samples": "Df"})
+    for corpus, of_corpus in t.groupby("dataset"):
+        for model in sorted(of_corpus.model.unique())[::10]:
+            rows = of_corpus[of_corpus.model == model]
+            for cut in (25600, 102400, 409600):
+                yield Case("finetune_transfer", f"{corpus} {model}", rows, "Df", cut, ("Df",))
+    t = read("slimpajama_mixtures")
+    t = pd.DataFrame({"N": t.n_params, "D": t.n_tokens, "r": t.weight_c4, "loss": t.c4_loss})
+    t = t[t.D.isin(np.sort(t.D.unique())[[2, 5, 10]])].dropna()
+    for cut in (6.8e8, 9.37e8, 1.235e9):
+        yield Case("slimpajama", "c4", t, "N", cut, ("N", "D", "r"))
+
+
+def forecast(case: Case) -> dict[str, Any]:
+    """Fits of the runs up to the cut-off; what is held out."""
+    below = case.table[case.table[case.along] <= case.cutoff]
+    rest = case.table[case.table[case.along] > case.cutoff].sort_values(case.along)
+    rest = rest.iloc[np.unique(np.linspace(0, len(rest) - 1, _POINTS).round().astype(int))]
+    along = "compute" if case.along == "C" else case.along
+    table = below[[*case.inputs, "loss"]]
+    units = {name: 1 for name in case.inputs if name in ONES}
+    origins = origins_of(None, table, along, 6, None, None, units, None, {}, needed=False)
+    refits = {c.label: resampled(origins, c.label, 16, 0) for c in origins.candidates}
+    return {"origins": origins, "refits": refits, "along": along, "rest": rest}
+
+
+def scored(case: Case, fits: dict[str, Any]) -> dict[str, Any]:
+    """Log of observed over estimate, and half widths, of the forecast and of its rivals."""
+    points = {name: fits["rest"][name].to_numpy(float) for name in case.inputs}
+    found = forecast_of(fits["origins"], fits["refits"], points, level=0.9, along=fits["along"])
+    observed = np.log(fits["rest"].loss.to_numpy())
+    low, high = found.interval(0.5)
+    table = found.table
+    rows = {"forecast": (
+        observed - np.log(table.estimate),
+        *(np.log(v) - np.log(table.estimate) for v in (table.low, table.high, low, high)),
+    )}  # fmt: skip
+    residual, errors = {}, {}
+    origins = fits["origins"]
+    active = origins.weight > 0
+    for label, fit in found.fits.items():
+        predicted = np.log(fit.predict({name: points[name] for name in fit.law.input_names}))
+        errors[label] = observed - predicted
+        inside = np.log(origins.observed) - np.log(origins.predicted[label][-1])
+        free = len(fit.law.parameter_names)
+        residual[label] = np.sqrt((inside[active] ** 2).sum() / max(active.sum() - free, 1))
+        draws = fits["refits"][label].predict(**{
+            name: points[name] * fit.units[name] for name in fit.law.input_names
+        })[-16:]  # fmt: skip
+        spread = np.nanstd(np.log(draws), axis=0, ddof=1)
+        wide = np.sqrt(spread**2 + residual[label] ** 2)
+        for name, size in (("mean", spread), ("residuals", wide)):
+            rows[f"{label}: {name}"] = (
+                errors[label], -Z90 * size, Z90 * size, -Z50 * size, Z50 * size,
+            )  # fmt: skip
+    best = min(residual, key=residual.get)
+    return {
+        "case": (case.data, case.name, case.along, case.cutoff),
+        "cutoffs": len(origins.cutoffs),
+        "runs": int(active.sum()),
+        "distance": float(np.median(table.distance)),
+        "laws": float(np.median(np.abs(observed - np.log(table.laws)))),
+        "hindsight": min(float(np.median(np.abs(e))) for e in errors.values()),
+        "weights": {label: float(w.mean()) for label, w in found.weights.items()},
+        "notes": sorted({note.code for note in found.notes}),
+        "forecast": measures(rows["forecast"]),
+        "(a) best fit, interval of the mean": measures(rows[f"{best}: mean"]),
+        "(b) best fit, with residuals": measures(rows[f"{best}: residuals"]),
+        "(c) chinchilla, with residuals":
+            measures(rows["chinchilla: residuals"]) if "chinchilla" in errors else None,
+    }  # fmt: skip
+
+
+def measures(row: tuple[np.ndarray, ...]) -> dict[str, float]:
+    """Shares inside 90 % and 50 %, Winkler score of 90 %, width, error and bias."""
+    error, low, high, low50, high50 = (np.asarray(one, float) for one in row)
+    missed = np.maximum(low - error, 0) + np.maximum(error - high, 0)
+    return {
+        "in90": float(((error >= low) & (error <= high)).mean()),
+        "in50": float(((error >= low50) & (error <= high50)).mean()),
+        "winkler": float((high - low + 2 / 0.1 * missed).mean()),
+        "width": float(np.median(high - low)),
+        "error": float(np.median(np.abs(error))),
+        "bias": float(error.mean()),
+    }
+
+
+WAYS = ("forecast", "(a) best fit, interval of the mean", "(b) best fit, with residuals",
+        "(c) chinchilla, with residuals")  # fmt: skip
+
+
+def report(results: list[dict[str, Any]]) -> None:
+    sets = list(dict.fromkeys(one["case"][0] for one in results))
+    print("| set | cut-offs | way | in 90 % | in 50 % | Winkler | width | median error | bias |")
+    print("|---|---|---|---|---|---|---|---|---|")
+    means: dict[str, list[dict[str, float]]] = {}
+    for data in sets:
+        rows = [one for one in results if one["case"][0] == data]
+        for way in WAYS:
+            found = [one[way] for one in rows if one[way]]
+            if not found:
+                continue
+            mean = {name: float(np.mean([m[name] for m in found])) for name in found[0]}
+            means.setdefault(way, []).append(mean)
+            print(line(data if way == "forecast" else "", len(found), way, mean))
+    for way, found in means.items():
+        mean = {name: float(np.mean([m[name] for m in found])) for name in found[0]}
+        print(line("**all sets**", len(found), way, mean))
+    print("\n| set | least in 90 % of a cut-off | weighted laws' error | best law in hindsight |"
+          " back-test's cut-offs | weights |")  # fmt: skip
+    print("|---|---|---|---|---|---|")
+    for data in sets:
+        rows = [one for one in results if one["case"][0] == data]
+        weights = pd.DataFrame([one["weights"] for one in rows]).mean().sort_values()[::-1]
+        print(
+            f"| {data} | {min(one['forecast']['in90'] for one in rows):.0%} "
+            f"| {np.mean([one['laws'] for one in rows]):.2%} "
+            f"| {np.mean([one['hindsight'] for one in rows]):.2%} "
+            f"| {min(one['cutoffs'] for one in rows)} to {max(one['cutoffs'] for one in rows)} "
+            f"| {', '.join(f'{law} {w:.2f}' for law, w in weights.items() if w > 0.05)} |"
+        )
+
+
+def line(data: str, count: int, way: str, mean: dict[str, float]) -> str:
+    return (
+        f"| {data} | {count} | {way} | {mean['in90']:.0%} | {mean['in50']:.0%} "
+        f"| {mean['winkler']:.2%} | {mean['width']:.2%} | {mean['error']:.2%} "
+        f"| {mean['bias']:+.2%} |"
+    )
+
+
+def constants(kept: list[tuple[Case, dict[str, Any]]]) -> None:
+    """Each constant of the prior halved and doubled; then the best by all other sets."""
+    settings = [(None, 1.0)] + [(name, factor) for name in CONSTANTS for factor in (0.5, 2.0)]
+    tables = {}
+    for name, factor in settings:
+        before = getattr(calibration, name) if name else None
+        if name:
+            setattr(calibration, name, before * factor)
+        found: dict[str, list[dict[str, float]]] = {}
+        for case, fits in kept:
+            few = fits | {"rest": fits["rest"].iloc[:: max(1, len(fits["rest"]) // 8)]}
+            found.setdefault(case.data, []).append(scored(case, few)["forecast"])
+        if name:
+            setattr(calibration, name, before)
+        tables[name, factor] = {
+            data: (np.mean([m["in90"] for m in ms]), np.mean([np.log(m["winkler"]) for m in ms]))
+            for data, ms in found.items()
+        }
+    print("\n| constant | × | in 90 %, all sets | lowest set | Winkler, geometric mean |")
+    print("|---|---|---|---|---|")
+    for (name, factor), of_sets in tables.items():
+        inside = [one[0] for one in of_sets.values()]
+        print(f"| {name or 'as they are'} | {factor:g} | {np.mean(inside):.0%} | {min(inside):.0%} "
+              f"| {np.exp(np.mean([one[1] for one in of_sets.values()])):.2%} |")  # fmt: skip
+    print("\n| set left out | best setting by the others | in 90 % of the set left out |")
+    print("|---|---|---|")
+    for data in next(iter(tables.values())):
+        best = min(tables, key=lambda s: np.mean([v[1] for d, v in tables[s].items() if d != data]))
+        print(
+            f"| {data} | {best[0] or 'as they are'} × {best[1]:g} | {tables[best][data][0]:.0%} |"
+        )
+
+
+def main() -> None:
+    arguments = argparse.ArgumentParser()
+    arguments.add_argument("--keep", type=Path)
+    arguments.add_argument("--constants", action="store_true")
+    arguments.add_argument("sets", nargs="*")
+    given = arguments.parse_args()
+    warnings.simplefilter("ignore")
+    # All tables are padded to one length, with rows of weight 0: fits are the same, and each law is
+    # compiled once for all of them.
+    _problem.size_class = lambda rows: max(size_class(rows), _ROWS)
+    kept: dict[Any, tuple[Case, dict[str, Any]]] = {}
+    results = []
+    if given.keep and given.keep.exists():
+        kept = pickle.loads(given.keep.read_bytes())
+    for case in cases():
+        if given.sets and case.data not in given.sets:
+            continue
+        key, begun = (case.data, case.name, case.along, case.cutoff), time.perf_counter()
+        if key not in kept:
+            kept[key] = (case, forecast(case))
+            if given.keep:
+                given.keep.write_bytes(pickle.dumps(kept))
+        results.append(scored(*kept[key]))
+        one = results[-1]
+        print(f"{' '.join(map(str, key))}: {one['runs']} runs, {one['cutoffs']} cut-offs, "
+              f"×{np.exp(one['distance']):.3g}, in 90 % {one['forecast']['in90']:.0%}, error "
+              f"{one['forecast']['error']:.2%}, {time.perf_counter() - begun:.0f} s",
+              file=sys.stderr, flush=True)  # fmt: skip
+    report(results)
+    if given.constants:
+        constants([kept[one["case"]] for one in results])
+
+
+if __name__ == "__main__":
+    main()

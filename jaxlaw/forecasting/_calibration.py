@@ -1,0 +1,230 @@
+"""From the errors of a back-test to the distribution of a run not yet made.
+
+The log of a new run's target, at a distance d beyond the runs (d the log of a ratio), is
+
+    log y = Σ_k w_k log f_k  +  h·B  +  ε
+
+- f_k are the laws, w_k their weights: those under which the mixture of the laws' error
+  distributions has the highest log score on the back-test at comparable distances (stacking, Yao
+  et al. 2018), with a Dirichlet prior that is even.
+- B is the laws' common error in units of a scale h, the same for all runs beyond one cut-off.
+  h² = (a·d)² + c²·(variance among the weighted laws + their variance by parameters): laws err more
+  the farther they predict, and where they and their resamples disagree. Each cut-off has given one
+  B (its mean standardised error), so that the cut-off counts, not the run. With a normal-inverse-χ²
+  prior, B is a shifted and scaled Student's t: of few cut-offs the prior decides, of many the data.
+  Its mean moves the forecast where laws have kept erring on one side.
+- ε is what single runs differ by: the noise of the residuals, and what laws miss of single runs
+  beyond the common error, which grows with h as it did for the runs beyond each cut-off: variance
+  σ² + κ²·h². Student's t, since single runs do go astray.
+
+What is learned of B is calibration by whole cut-offs, as split conformal prediction is by points:
+quantiles of t replace ranks, for five cut-offs have no 5 % quantile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import special, stats
+
+#: Constants of the prior. They are round numbers from the middle of a wide optimum over the data
+#: sets of benchmarks/forecast.md, which shows what half and double of each come to.
+PER_E_FOLD = 0.003  # a: relative error of a fitted law for each factor e of distance
+OF_DISAGREEMENT = 0.5  # c: of the standard deviation of laws and their resamples
+PRIOR_CUTOFFS = 5.0  # cut-offs that the prior width counts as
+PRIOR_MEAN_CUTOFFS = 1.0  # cut-offs of no error on average that the shift is shrunk by
+FADES = 3.0  # e-folds below the latest run at which a cut-off counts 1/e
+EVEN = 0.5  # cut-offs' worth of evidence for all laws being equally good
+SCATTER = 0.3  # κ² of the prior
+SCATTER_RUNS = 10.0  # runs beyond cut-offs that this counts as
+
+_NEAR = 0.7  # width of the kernel of comparable distances, in logs of the distance
+_OFFSET = 0.05  # distance that is as good as none, added before the log is taken
+_TAIL = 4.0  # degrees of freedom of a law's errors, in stacking
+_RUN_TAIL = 5.0  # degrees of freedom of a single run's scatter
+_STEPS = 200  # of the EM algorithm
+_NODES = 160  # of each of the two distributions that are added up
+_NO_CHANCE = -50.0  # log score of a law that predicts nothing there
+
+
+@dataclass(frozen=True, eq=False)
+class CutoffErrors:
+    """The m runs beyond one cut-off, and what K laws fitted below it said of them.
+
+    Attributes:
+        cutoff: the largest value fitted.
+        distance: (m,) log of the ratio to it.
+        error: (m, K) log of observed over predicted; NaN where a law predicts nothing.
+        predicted: (m, K) log of the predictions.
+        parameters: (m, K) variances of these over resamples.
+        weight: (m,) weights of the runs.
+    """
+
+    cutoff: float
+    distance: np.ndarray
+    error: np.ndarray
+    predicted: np.ndarray
+    parameters: np.ndarray
+    weight: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class Calibration:
+    """What the back-test says of runs at one distance.
+
+    Attributes:
+        distance: the distance.
+        weights: (K,) of the laws.
+        mean, scale, degrees: of Student's t of the common error, in units of its scale.
+        noise: standard deviation of single runs as the laws fit them, relative: σ.
+        scatter: variance of their errors beyond the common one, in units of h²: κ².
+        biases: (J,) mean error of the weighted laws at each cut-off, relative (log of observed
+            over predicted).
+        of_laws: (J, K) the same law by law.
+    """
+
+    distance: float
+    weights: np.ndarray
+    mean: float
+    scale: float
+    degrees: float
+    noise: float
+    scatter: float
+    biases: np.ndarray
+    of_laws: np.ndarray
+
+    def quantiles(self, common: np.ndarray, levels: np.ndarray) -> np.ndarray:
+        """Quantiles (q, points) of log observed less the log of the weighted laws' prediction.
+
+        Args:
+            common: (points,) scales h of the common error.
+            levels: (q,) levels in (0, 1).
+        """
+        nodes = (np.arange(_NODES) + 0.5) / _NODES
+        shared = self.mean + self.scale * stats.t.ppf(nodes, self.degrees)
+        unit = np.sqrt((_RUN_TAIL - 2) / _RUN_TAIL)
+        single = unit * stats.t.ppf(nodes, _RUN_TAIL)
+        found = np.empty((len(levels), len(common)))
+        # Sums of all pairs of quantiles are draws of the sum, evenly spread and always the same.
+        for point, scale in enumerate(common):
+            run = np.sqrt(self.noise**2 + self.scatter * scale**2)
+            sums = (scale * shared[:, None] + run * single).ravel()
+            found[:, point] = np.quantile(sums, levels)
+        return found
+
+
+def disagreement(
+    predicted: np.ndarray, parameters: np.ndarray, weights: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Variances (m,) among weighted laws and by their parameters, of logs of predictions (m, K)."""
+    centre = weighted(predicted, weights)[:, None]
+    return weighted((predicted - centre) ** 2, weights), weighted(parameters, weights)
+
+
+def weighted(values: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """(m,) weighted means over laws; a law without a number is left out. NaN where all are."""
+    there = np.isfinite(values) * weights
+    total = there.sum(axis=1)
+    with np.errstate(invalid="ignore"):
+        return (np.where(there > 0, values, 0.0) * there).sum(axis=1) / total
+
+
+def common_scale(distance: np.ndarray, among: np.ndarray, parameters: np.ndarray) -> np.ndarray:
+    """The scale h of the common error."""
+    return np.sqrt((PER_E_FOLD * distance) ** 2 + OF_DISAGREEMENT**2 * (among + parameters))
+
+
+def calibrate(
+    distance: float, errors: Sequence[CutoffErrors], residuals: np.ndarray, latest: float
+) -> Calibration:
+    """What the back-test says of runs at a distance.
+
+    Args:
+        distance: log of the ratio of the forecast's value to the latest run's.
+        errors: errors beyond each of J cut-offs; none where there is no back-test.
+        residuals: (K,) standard deviation of each law's log residuals, of all runs.
+        latest: the largest value among the runs.
+    """
+    near = [_comparable(one, distance) for one in errors]
+    fade = np.array([np.exp(-np.log(latest / one.cutoff) / FADES) for one in errors])
+    weights = _stacked(errors, near, fade, residuals)
+    own = float(np.exp(weights @ np.log(residuals)))  # of single runs, as the laws fit them
+    informative, standard, biases, laws = [], [], [], []
+    scatter, counted = SCATTER * SCATTER_RUNS, SCATTER_RUNS
+    for one, rows, recency in zip(errors, near, fade, strict=True):
+        error = weighted(one.error, weights)
+        rows = np.where(np.isfinite(error), rows, 0.0)
+        error = np.where(np.isfinite(error), error, 0.0)
+        rows = rows / rows.sum() if rows.sum() > 0 else rows
+        mean = rows @ error
+        among, parameters = disagreement(one.predicted, one.parameters, weights)
+        scale = common_scale(one.distance, *(np.nan_to_num(v) for v in (among, parameters)))
+        h = max(np.sqrt(rows @ scale**2), 1e-12)
+        spread, size = rows @ (error - mean) ** 2, 1 / max((rows**2).sum(), 1e-12)
+        # What a cut-off tells of B is blurred by the scatter of its runs, in so far as it has few.
+        blur = spread / max(size, 1.0) + own**2 / len(rows)
+        informative.append(recency * h**2 / (h**2 + blur) * (rows.sum() > 0))
+        standard.append(mean / h)
+        biases.append(mean)
+        laws.append([_mean(column, rows) for column in one.error.T])
+        if size > 1.5:
+            beyond_noise = max(spread * size / (size - 1) - own**2, 0.0)
+            scatter += recency * (size - 1) * beyond_noise / h**2
+            counted += recency * (size - 1)
+    count, t = np.array(informative), np.array(standard)
+    total = PRIOR_MEAN_CUTOFFS + count.sum()
+    mean = float(count @ t) / total
+    degrees = PRIOR_CUTOFFS + float(count.sum())
+    square = (PRIOR_CUTOFFS + float(count @ t**2) - total * mean**2) / degrees
+    return Calibration(
+        distance=distance,
+        weights=weights,
+        mean=mean,
+        scale=float(np.sqrt(square * (1 + 1 / total))),
+        degrees=degrees,
+        noise=own,
+        scatter=float(scatter / counted),
+        biases=np.array(biases),
+        of_laws=np.array(laws).reshape(len(errors), len(residuals)),
+    )
+
+
+def _mean(error: np.ndarray, rows: np.ndarray) -> float:
+    there = np.isfinite(error) & (rows > 0)
+    return float(rows[there] @ error[there] / rows[there].sum()) if there.any() else np.nan
+
+
+def _comparable(errors: CutoffErrors, distance: float) -> np.ndarray:
+    """(m,) weights, of sum 1, of the runs beyond a cut-off: those at comparable distances.
+
+    Where no run is near that distance the farthest one counts.
+    """
+    away = np.log((errors.distance + _OFFSET) / (distance + _OFFSET)) / _NEAR
+    rows = errors.weight * np.exp(-0.5 * (away**2 - (away**2).min()))
+    return rows / rows.sum()
+
+
+def _stacked(
+    errors: Sequence[CutoffErrors], near: Sequence[np.ndarray], fade: np.ndarray,
+    residuals: np.ndarray,
+) -> np.ndarray:  # fmt: skip
+    """(K,) weights of the laws: of the highest log score, each cut-off counting as it fades."""
+    n_laws = len(residuals)
+    if not len(errors) or n_laws == 1:
+        return np.full(n_laws, 1 / n_laws)
+    rows = np.concatenate([one * recency for one, recency in zip(near, fade, strict=True)])
+    error = np.concatenate([one.error for one in errors])
+    squares = np.where(np.isfinite(error), error, 0.0) ** 2
+    size = np.sqrt((rows[:, None] * squares).sum(axis=0) / rows.sum())
+    size = np.maximum(size, residuals)
+    score = stats.t.logpdf(error / size, _TAIL) - np.log(size)
+    score = np.where(np.isfinite(score), score, _NO_CHANCE)
+    rows = rows / fade.sum() * len(errors)
+    weights = np.full(n_laws, 1 / n_laws)
+    for _ in range(_STEPS):
+        share = special.softmax(score + np.log(weights), axis=1)
+        weights = rows @ share + EVEN / n_laws
+        weights /= weights.sum()
+    return weights

@@ -1,0 +1,600 @@
+"""The forecast of a run not yet made: estimate, interval, what its width comes from, and a file."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+from jaxlaw import _json as records
+from jaxlaw._tables import is_table, read_table
+from jaxlaw._typed import Between, Seed, checked
+from jaxlaw._typed import load as read
+from jaxlaw.errors import DataError, UsageError
+from jaxlaw.fitting._extrapolation import in_words, joint_ranges
+from jaxlaw.fitting._fit_many import Refits
+from jaxlaw.fitting._fitted_law import FittedLaw
+from jaxlaw.fitting._saved_fits import from_dict as fit_from_dict
+from jaxlaw.forecasting._backtest import Backtest, backtest_of, origins_of
+from jaxlaw.forecasting._calibration import (
+    PRIOR_CUTOFFS,
+    Calibration,
+    CutoffErrors,
+    calibrate,
+    common_scale,
+    disagreement,
+    weighted,
+)
+from jaxlaw.forecasting._origins import N_CUTOFFS, Along, Origins, compute_of, resampled
+from jaxlaw.notes import Note
+
+SCHEMA = 1
+#: Levels of the quantiles that a forecast keeps, close together in the tails.
+LEVELS = stats.norm.cdf(np.linspace(-3.3, 3.3, 265))
+SHARES = ("from_noise", "from_parameters", "from_choice", "from_common")
+_FEW_CUTOFFS = 3
+_ROUNDING = 1e-6  # of a distance
+_TELLING = 0.1  # weight of a law above which its errors are told
+_FARTHER = 1.5  # times the farthest distance back-tested
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Forecast:
+    """What runs not yet made will come to.
+
+    Attributes:
+        table: one row a point: the inputs, in the units of the runs; ``distance`` (log of the
+            ratio to the largest run; 0 inside the runs); ``laws``, what the weighted laws say;
+            ``shift``, by what ratio less 1 the estimate is moved since the laws kept erring on one
+            side; ``estimate``, the median; ``low`` and ``high``, the interval for a new run at
+            ``level``; and the shares of the variance, of sum 1: ``from_noise`` (what single runs
+            differ by), ``from_parameters``, ``from_choice`` (among laws), ``from_common`` (what
+            all laws err by at that distance).
+        level: share of such intervals that should hold the run.
+        target: name of what is predicted.
+        along: what distances are of.
+        weights: label of a law → (m,) its weight at each point.
+        fits: label of a law → the law fitted to all runs.
+        quantiles: (265, m) quantiles of the target at :data:`LEVELS`.
+        units: input → raw units of one of the table's.
+        runs: number of runs, ``fingerprint`` of their inputs, targets and weights, ``source``.
+        created: date and time, UTC, in ISO 8601.
+        versions: package → version.
+        notes: what to know before betting on it.
+        backtest: the back-test it rests on; None of a forecast read from a file, and of one whose
+            runs were too few for any.
+
+    Example:
+        >>> runs = jl.simulate.experiment("chinchilla", noise=0.005).table
+        >>> found = jl.forecast(
+        ...     ["chinchilla", "kaplan"], runs, at={"N": 1e10, "D": 4e11}, n_starts=64
+        ... )
+        >>> row = found.table.iloc[0]
+        >>> bool(row["low"] < row["estimate"] < row["high"])
+        True
+        >>> float(row.filter(like="from_").sum().round(6))
+        1.0
+    """
+
+    table: pd.DataFrame
+    level: float
+    target: str
+    along: str
+    weights: dict[str, np.ndarray]
+    fits: dict[str, FittedLaw]
+    quantiles: np.ndarray
+    units: dict[str, float]
+    runs: dict[str, Any]
+    created: str
+    versions: dict[str, str]
+    notes: tuple[Note, ...]
+    backtest: Backtest | None = field(default=None)
+
+    @property
+    def inputs(self) -> list[str]:
+        """Names of the columns that say where the points are."""
+        return list(self.table.columns[: list(self.table).index("distance")])
+
+    def interval(self, level: float) -> tuple[np.ndarray, np.ndarray]:
+        """The interval for a new run at another level: (m,) low and high.
+
+        Args:
+            level: between 0 and 0.999.
+
+        Raises:
+            UsageError: another level.
+
+        Example:
+            >>> runs = jl.simulate.experiment("chinchilla", noise=0.005).table
+            >>> found = jl.forecast("chinchilla", runs, at={"N": 1e10, "D": 4e11}, n_starts=64)
+            >>> low, high = found.interval(0.5)
+            >>> bool((found.table["low"] < low).all() and (high < found.table["high"]).all())
+            True
+        """
+        if not 0 < level <= 0.999:
+            raise UsageError(f"level is between 0 and 0.999, not {level}")
+        return self._quantile((1 - level) / 2), self._quantile((1 + level) / 2)
+
+    def _quantile(self, level: float) -> np.ndarray:
+        at, known = stats.norm.ppf(level), stats.norm.ppf(LEVELS)
+        return np.array([np.exp(np.interp(at, known, np.log(q))) for q in self.quantiles.T])
+
+    def probability_below_at(self, points: Any, observed: Any) -> np.ndarray:
+        """(k,) probability of a lower target: evenly spread over (0, 1) if forecasts are good.
+
+        Args:
+            points: (k,) numbers of the table's rows.
+            observed: (k,) target of a run made there.
+        """
+        known = stats.norm.ppf(LEVELS)
+        return np.array([
+            stats.norm.cdf(np.interp(np.log(y), np.log(self.quantiles[:, point]), known))
+            for point, y in zip(points, observed, strict=True)
+        ])  # fmt: skip
+
+    def summary(self) -> str:
+        """The forecast as text."""
+        lines = [f"{self.target} of a new run, {self.level:.0%} intervals; "
+                 f"{self.runs['count']} runs from {self.runs['source']}"]  # fmt: skip
+        for k, row in self.table.iterrows():
+            where = ", ".join(f"{name} {row[name]:.4g}" for name in self.inputs)
+            far = f", ×{np.exp(row['distance']):.3g} beyond the runs" if row["distance"] else ""
+            lines += [
+                f"{where}{far}",
+                f"  {row['estimate']:.5g}   {row['low']:.5g} to {row['high']:.5g}   "
+                f"(the laws {row['laws']:.5g}, moved by {row['shift']:+.2%})",
+                "  width from noise {:.0%}, parameters {:.0%}, the choice among laws {:.0%}, their "
+                "common error {:.0%}".format(*row[list(SHARES)]),
+                "  laws " + ", ".join(f"{law} {w[k]:.2f}" for law, w in self._heaviest(k)),
+            ]
+        return "\n".join([*lines, *(f"  {note}" for note in self.notes)])
+
+    def _heaviest(self, k: int) -> list[tuple[str, np.ndarray]]:
+        return sorted(self.weights.items(), key=lambda one: -one[1][k])
+
+    __repr__ = __str__ = summary
+
+    def save(self, path: str | Path) -> None:
+        """Write the forecast as JSON, with a digest; :func:`jaxlaw.load` reads it.
+
+        Args:
+            path: name of the file; one that ends in ``.csv`` gets the table alone.
+
+        Raises:
+            UsageError: the file cannot be written.
+
+        Example:
+            >>> runs = jl.simulate.experiment("chinchilla", noise=0.005).table
+            >>> found = jl.forecast("chinchilla", runs, at={"N": 1e10, "D": 4e11}, n_starts=64)
+            >>> found.save("forecast.json")
+            >>> jl.load("forecast.json").table.equals(found.table)
+            True
+        """
+        if Path(path).suffix.lower() == ".csv":
+            records.write_whole(path, lambda file: self.table.to_csv(file, index=False))
+            return
+        records.write_record(path, self.to_dict(), indent=1)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The forecast as plain numbers and strings; infinities and NaN as strings."""
+        kept = ("level", "target", "along", "weights", "units", "runs", "created", "versions")
+        return records.plain({
+            "kind": records.FORECAST,
+            "schema": SCHEMA,
+            **{name: getattr(self, name) for name in kept},
+            "table": {name: self.table[name].to_numpy() for name in self.table},
+            "quantiles": self.quantiles,
+            "fits": {label: fit.to_dict() for label, fit in self.fits.items()},
+            "notes": [dataclasses.asdict(note) for note in self.notes],
+        })  # fmt: skip
+
+    @classmethod
+    def from_dict(cls, record: Any, source: str = "record") -> Forecast:
+        """The forecast of :meth:`to_dict`.
+
+        Raises:
+            DataError: it is none, of another schema, or not whole.
+            UsageError: a law is not registered in this process.
+        """
+        if not isinstance(record, dict) or record.get("kind") != records.FORECAST:
+            raise DataError(f"{source} is not a jaxlaw forecast: field 'kind' does not say so")
+        if record.get("schema") != SCHEMA:
+            raise DataError(
+                f"{source} has schema {record.get('schema')}; this jaxlaw reads {SCHEMA}"
+            )
+        with records.whole(source, "forecast"):
+            columns = read(record["table"], dict[str, tuple[float, ...]], "table")
+            table = pd.DataFrame({name: list(values) for name, values in columns.items()})
+            weights = read(record["weights"], dict[str, tuple[float, ...]], "weights")
+            quantiles = np.array(record["quantiles"], float)
+            if quantiles.shape != (len(LEVELS), len(table)):
+                raise ValueError(f"field 'quantiles' has shape {quantiles.shape}")
+            if missing := {"distance", "laws", "shift", "estimate", "low", "high"} - set(table):
+                raise ValueError(f"field 'table' has no column {sorted(missing)[0]}")
+            found = {
+                "level": read(record["level"], float, "level"),
+                "target": read(record["target"], str, "target"),
+                "along": read(record["along"], str, "along"),
+                "units": read(record["units"], dict[str, float], "units"),
+                "created": read(record["created"], str, "created"),
+                "versions": read(record["versions"], dict[str, str], "versions"),
+                "notes": read(record["notes"], tuple[Note, ...], "notes"),
+                "runs": dict(record["runs"]),
+                "weights": {law: np.array(values) for law, values in weights.items()},
+            }
+            fits = dict(record["fits"])
+        fits = {label: fit_from_dict(one, source) for label, one in fits.items()}
+        return cls(table=table, quantiles=quantiles, fits=fits, **found)
+
+
+@checked
+def forecast(
+    laws: Any,
+    runs: Any,
+    at: Any,
+    *,
+    level: Annotated[float, Between(0.01, 0.999)] = 0.9,
+    along: Any = "compute",
+    cutoffs: Any = N_CUTOFFS,
+    groups: Any = None,
+    n_resamples: Annotated[int, Between(2, 10_000)] = 16,
+    seed: Seed = 0,
+    columns: Mapping[str, Any] | None = None,
+    units: Mapping[str, Any] | None = None,
+    per_law: Mapping[str, Mapping[str, Any]] | None = None,
+    **options: Any,
+) -> Forecast:
+    """What runs not yet made will come to, with an interval for a **new run**.
+
+    The laws are back-tested on these runs (:func:`jaxlaw.backtest`) and weighted by what they
+    predicted of runs they had not seen, at distances comparable with the forecast's (stacking, Yao
+    et al. 2018). The interval adds the scatter of single runs, the parameters' uncertainty, the
+    choice among laws, and the error that all laws share and that grows with distance, whose size
+    and side the cut-offs of the back-test teach. Where the runs allow few cut-offs, or none, a
+    prior width decides, and a note says so. The chapter ``jaxlaw/forecasting/README.md`` has the
+    method and its limits.
+
+    Args:
+        laws: as :func:`jaxlaw.backtest` takes them; None takes those that suit the columns.
+        runs: what :func:`jaxlaw.read_runs` takes or returns.
+        at: points: a dict of numbers or arrays that broadcast, or a table, with every input of the
+            laws, in the units of the runs; and the column of ``along``, if that is one.
+        level: share of such intervals that should hold the run.
+        along, cutoffs, groups: as :func:`jaxlaw.backtest` takes them.
+        n_resamples: resamples of the runs for the parameters' share, at every cut-off.
+        seed: seed of the resamples and of the Sobol sample of starts.
+        columns, units, per_law, **options: as :func:`jaxlaw.backtest` takes them.
+
+    Returns:
+        The :class:`Forecast`.
+
+    Raises:
+        UsageError: the call makes no sense; the message says what would.
+        DataError: the runs cannot carry a law, or a point is no number.
+
+    Example:
+        >>> runs = jl.simulate.experiment("chinchilla", noise=0.005).table
+        >>> found = jl.forecast("chinchilla", runs, at={"N": [1e10, 2e10], "D": 4e11}, n_starts=64)
+        >>> found.table[["N", "D"]].to_numpy().tolist()
+        [[10000000000.0, 400000000000.0], [20000000000.0, 400000000000.0]]
+    """
+    options |= {"seed": seed}
+    origins = origins_of(
+        laws, runs, along, cutoffs, groups, columns, units, per_law, options, needed=False
+    )
+    refits = {
+        one.label: resampled(origins, one.label, n_resamples, seed) for one in origins.candidates
+    }
+    return forecast_of(origins, refits, at, level=level, along=along)
+
+
+def forecast_of(
+    origins: Origins, refits: Mapping[str, Refits], at: Any, *, level: float, along: Along
+) -> Forecast:
+    """The forecast that fits of cut-offs, and of resamples, amount to.
+
+    Args:
+        origins: laws fitted up to each cut-off and to all runs.
+        refits: label → the same on resamples (:func:`resampled`).
+        at, level, along: as :func:`forecast` takes them.
+    """
+    fits, notes = _fits(origins)
+    points, z = _points(origins, fits, at, along)
+    latest = float(origins.z[origins.weight > 0].max())
+    distance = np.log(np.maximum(z / latest, 1.0))
+    distance[distance < _ROUNDING] = 0.0
+    predicted = np.stack([_log(fit.predict(**_of(points, fit))) for fit in fits.values()], axis=1)
+    if not np.isfinite(predicted).any(axis=1).all():
+        raise DataError("no law has a positive finite prediction at some of these points")
+    errors, varied = _errors(origins, fits, refits, points)
+    residuals = np.array([_residual(origins, label) for label in fits])
+    known: dict[float, Calibration] = {}
+    rows, quantiles, weights = [], [], []
+    for k, away in enumerate(distance):
+        if away not in known:
+            known[away] = calibrate(float(away), errors, residuals, latest)
+        one = known[away]
+        w = np.where(np.isfinite(predicted[k]), one.weights, 0.0)
+        w = w / w.sum()
+        centre = weighted(predicted[k : k + 1], w)
+        among, parameters = disagreement(predicted[k : k + 1], varied[k : k + 1], w)
+        h = common_scale(distance[k : k + 1], among, np.nan_to_num(parameters))
+        shift = float(h[0] * one.mean)
+        tails = (1 - level) / 2
+        found = one.quantiles(h, np.array([tails, 1 - tails, *LEVELS]))[:, 0]
+        rows.append({
+            **{name: values[k] for name, values in points.items()},
+            "distance": away,
+            "laws": float(np.exp(centre[0])),
+            "shift": float(np.expm1(shift)),
+            "estimate": float(np.exp(centre[0] + shift)),
+            "low": float(np.exp(centre[0] + found[0])),
+            "high": float(np.exp(centre[0] + found[1])),
+            **_shares(one, float(among[0]), float(np.nan_to_num(parameters[0])), float(h[0])),
+        })  # fmt: skip
+        quantiles.append(np.exp(centre[0] + found[2:]))
+        weights.append(w)
+    table = pd.DataFrame(rows)
+    back = backtest_of(origins) if len(origins.cutoffs) else None
+    notes += [*(origins.notes if back is None else back.notes)]
+    notes += _notes(origins, list(known.values()), table, list(fits))
+    notes += _unseen(fits, points)
+    first = origins.observations(next(iter(fits)))
+    return Forecast(
+        table=table,
+        level=level,
+        target=first.target_name,
+        along=origins.along,
+        weights=dict(zip(fits, np.array(weights).T, strict=True)),
+        fits=fits,
+        quantiles=np.array(quantiles).T,
+        units={n: first.units.get(n, origins.data.runs.units.get(n, 1.0)) for n in points},
+        runs={
+            "count": int((origins.weight > 0).sum()),
+            "source": first.source,
+            "fingerprint": fingerprint(origins),
+        },
+        created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        versions={name: version(name) for name in ("jaxlaw", "jax", "numpy")},
+        notes=tuple(dict.fromkeys(notes)),
+        backtest=back,
+    )
+
+
+def fingerprint(origins: Origins) -> str:
+    """SHA-256 of inputs, targets and weights, whatever the order of the rows."""
+    first = origins.observations(origins.candidates[0].label)
+    inputs = {
+        name: values
+        for one in origins.data.observations.values()
+        for name, values in one.inputs.items()
+        if values.ndim == 1
+    }
+    columns = [*(inputs[name] for name in sorted(inputs)), first.target, first.weight]
+    rows = sorted(zip(*(column.tolist() for column in columns), strict=True))
+    return hashlib.sha256(repr((sorted(inputs), rows)).encode()).hexdigest()
+
+
+def _fits(origins: Origins) -> tuple[dict[str, FittedLaw], list[Note]]:
+    """The laws fitted to all runs; those that came to nothing are left out, with a note."""
+    found, notes = {}, []
+    for one in origins.candidates:
+        refits, seen = origins.refits[one.label], origins.observations(one.label)
+        if not np.isfinite(origins.predicted[one.label][-1][origins.weight > 0]).all():
+            message = f"{one.label} has no finite fit of all runs and is left out"
+            notes.append(Note("law-failed", "warning", message))
+            continue
+        users = {name: values / seen.scale[name] for name, values in seen.inputs.items()}
+        found[one.label] = FittedLaw(
+            one.law,
+            {name: float(values[-1]) for name, values in refits.params.items()},
+            units=dict(seen.scale),
+            ranges={name: tuple(map(float, seen.ranges[name])) for name in one.law.input_names},
+            joint_ranges=dict(joint_ranges(one.law.inputs, users)),
+            fixed=dict(one.options.fixed),
+            area_options=None if seen.area_options is None else dict(seen.area_options),
+            columns=dict(seen.mapped),
+            source=seen.source,
+        )
+    if not found:
+        raise DataError("no law has a finite fit of these runs: there is no forecast")
+    return found, notes
+
+
+def _points(
+    origins: Origins, fits: Mapping[str, FittedLaw], at: Any, along: Along
+) -> tuple[dict[str, np.ndarray], np.ndarray]:
+    """The points' inputs (m,), and (m,) what distances are of."""
+    if is_table(at) and not isinstance(at, Mapping):
+        at = dict(read_table(at).frame.items())
+    if not isinstance(at, Mapping) or not at:
+        raise UsageError(
+            "at is a dict of the laws' inputs, at={'N': 7e10, 'D': 1.4e12}, or a table"
+        )
+    own = {column: name for fit in fits.values() for name, column in (fit.columns or {}).items()}
+    given = {own.get(str(name), str(name)): value for name, value in at.items()}
+    inputs = list(dict.fromkeys(name for fit in fits.values() for name in fit.law.input_names))
+    extra = [along] if isinstance(along, str) and along not in (*inputs, "compute") else []
+    extra = [own.get(name, name) for name in extra if own.get(name, name) not in inputs]
+    for name in given:
+        if name not in (*inputs, *extra) and not callable(along):
+            raise UsageError(f"at has '{name}', which no law takes; they take {', '.join(inputs)}")
+    for name in [*inputs, *extra]:
+        if name not in given:
+            what = "along=" if name in extra else "an input of the laws"
+            raise UsageError(f"at lacks {name} ({what}); it takes {', '.join([*inputs, *extra])}")
+    try:
+        arrays = [np.asarray(value, float) for value in given.values()]
+        arrays = [one.ravel() for one in np.broadcast_arrays(*arrays)]
+    except (TypeError, ValueError) as error:
+        raise UsageError(f"at: numbers, or arrays of them that broadcast ({error})") from None
+    points = dict(zip(given, arrays, strict=True))
+    ordered = {name: points[name] for name in [*inputs, *extra]}
+    ordered |= {name: values for name, values in points.items() if name not in ordered}
+    for fit in fits.values():
+        fit.checked_inputs(None, _of(ordered, fit))
+    return ordered, _along_points(origins, ordered, along)
+
+
+def _along_points(origins: Origins, points: Mapping[str, np.ndarray], along: Along) -> np.ndarray:
+    if callable(along):
+        z = np.asarray(along(pd.DataFrame(dict(points))), float)
+    elif along == "compute":
+        first = {n: u for one in origins.data.observations.values() for n, u in one.units.items()}
+        z = compute_of({n: v * first.get(n, 1.0) for n, v in points.items()}, "at")
+    else:
+        mapped = {
+            c: n for one in origins.data.observations.values() for n, c in one.columns.items()
+        }
+        z = points[along if along in points else mapped[along]]
+    if z.shape != next(iter(points.values())).shape or not (np.isfinite(z) & (z >= 0)).all():
+        raise UsageError(f"{origins.along} of the points is no positive number for each")
+    return z
+
+
+def _of(points: Mapping[str, np.ndarray], fit: FittedLaw) -> dict[str, np.ndarray]:
+    return {name: points[name] for name in fit.law.input_names}
+
+
+def _log(values: np.ndarray) -> np.ndarray:
+    """Logs, NaN of what is not positive and finite."""
+    good = np.isfinite(values) & (values > 0)
+    return np.where(good, np.log(np.where(good, values, 1.0)), np.nan)
+
+
+def _errors(
+    origins: Origins, fits: Mapping[str, FittedLaw], refits: Mapping[str, Refits],
+    points: Mapping[str, np.ndarray],
+) -> tuple[list[CutoffErrors], np.ndarray]:  # fmt: skip
+    """The errors beyond each cut-off, and (m, K) variances at the points over resamples."""
+    spread, varied = {}, []
+    for label, fit in fits.items():
+        found, seen = refits[label], origins.observations(label)
+        count = len(found.objective) // (len(origins.cutoffs) + 1)
+        lost = ~np.isfinite(found.objective)
+
+        def variance(inputs: Mapping[str, np.ndarray], found=found, lost=lost, count=count):
+            logs = _log(np.asarray(found.predict(**inputs)))
+            logs[lost] = np.nan
+            logs = logs.reshape(-1, count, logs.shape[-1])
+            there = np.isfinite(logs)
+            total = np.maximum(there.sum(axis=1), 1)
+            mean = np.where(there, logs, 0.0).sum(axis=1) / total
+            square = np.where(there, (logs - mean[:, None]) ** 2, 0.0).sum(axis=1)
+            return square / np.maximum(total - 1, 1)
+
+        spread[label] = variance(seen.inputs)
+        scaled = {n: np.asarray(v) * fit.units[n] for n, v in _of(points, fit).items()}
+        varied.append(variance(scaled)[-1])
+    errors = []
+    for j, cutoff in enumerate(origins.cutoffs):
+        rows = np.flatnonzero(~origins.fitted[j] & (origins.weight > 0))
+        logs = np.stack([_log(origins.predicted[label][j, rows]) for label in fits], axis=1)
+        errors.append(CutoffErrors(
+            cutoff=float(cutoff),
+            distance=origins.distance[j, rows],
+            error=np.log(origins.observed[rows])[:, None] - logs,
+            predicted=logs,
+            parameters=np.stack([spread[label][j, rows] for label in fits], axis=1),
+            weight=origins.weight[rows],
+        ))  # fmt: skip
+    return errors, np.stack(varied, axis=1)
+
+
+def _residual(origins: Origins, label: str) -> float:
+    """Standard deviation of a law's log residuals, of all runs."""
+    weight, free = origins.weight, len(next(
+        one.free for one in origins.candidates if one.label == label
+    ))  # fmt: skip
+    squares = (np.log(origins.observed) - _log(origins.predicted[label][-1])) ** 2
+    count = (weight > 0).sum()
+    spare = max(count - free, 1) / count
+    return float(np.sqrt((weight @ np.nan_to_num(squares)) / weight.sum() / spare)) + 1e-9
+
+
+def _shares(one: Calibration, among: float, parameters: float, h: float) -> dict[str, float]:
+    """Where the variance comes from: the noise, and the parts of the scale of the laws' errors."""
+    of_scale = one.scatter + one.scale**2 * one.degrees / (one.degrees - 2)
+    disagreeing = (
+        float(common_scale(np.zeros(1), np.array([among]), np.array([parameters]))[0]) ** 2
+    )
+    split = parameters / (among + parameters) if among + parameters > 0 else 0.0
+    parts = np.array([split * disagreeing, (1 - split) * disagreeing, h**2 - disagreeing])
+    variances = np.append(one.noise**2, of_scale * np.maximum(parts, 0.0))
+    return dict(zip(SHARES, (variances / variances.sum()).tolist(), strict=True))
+
+
+def _notes(
+    origins: Origins, known: list[Calibration], table: pd.DataFrame, labels: list[str]
+) -> list[Note]:
+    count = len(origins.cutoffs)
+    notes = []
+    if count < _FEW_CUTOFFS:
+        what = f"{count} cut-off{'' if count == 1 else 's'}" if count else "no cut-off"
+        notes.append(Note(
+            "prior-width", "warning",
+            f"the runs allow {what}: the width beyond them is a prior's, learned of other data "
+            f"and counted as {PRIOR_CUTOFFS:g} cut-offs, and not of these runs",
+        ))  # fmt: skip
+    farthest = max((d.max() for d in origins.distance), default=0.0)
+    far = table["distance"].max()
+    if count and far > _FARTHER * farthest:
+        notes.append(Note(
+            "farther-than-tested", "warning",
+            f"points lie up to ×{np.exp(far):.3g} beyond the runs, and the back-test reaches "
+            f"×{np.exp(farthest):.3g}: widths grow with distance as a prior says",
+        ))  # fmt: skip
+    for one in known:
+        telling = one.weights > _TELLING
+        sides = np.sign(one.of_laws[:, telling])
+        if (
+            count < _FEW_CUTOFFS
+            or not one.distance
+            or not ((sides == 1).all() or (sides == -1).all())
+        ):
+            continue
+        rows = table[table["distance"] == one.distance]
+        side = "low" if sides[0, 0] > 0 else "high"
+        notes.append(Note(
+            "one-sided", "warning",
+            f"×{np.exp(one.distance):.3g} beyond, all laws with a weight above {_TELLING:g} "
+            f"predicted too {side} at all {count} cut-offs, by "
+            f"{abs(np.expm1(one.biases)).mean():.2%} on average: the estimate is moved "
+            f"by {rows['shift'].mean():+.2%}",
+        ))  # fmt: skip
+        break
+    if len(labels) == 1:
+        notes.append(Note(
+            "one-law", "info",
+            f"{labels[0]} alone: the interval knows nothing of what another law would say",
+        ))  # fmt: skip
+    return notes
+
+
+def _unseen(fits: Mapping[str, FittedLaw], points: Mapping[str, np.ndarray]) -> list[Note]:
+    """Points whose ratio of two inputs no run had: the distance says nothing of that direction."""
+    fit = next(iter(fits.values()))
+    joint = {name: limits for name, limits in (fit.joint_ranges or {}).items() if "/" in name}
+    notes = []
+    for label, (low, high) in joint.items():
+        first, _, second = label.partition("/")
+        if first not in points or second not in points:
+            continue
+        ratio = points[first] / points[second]
+        if ((ratio < low) | (ratio > high)).any():
+            k = int(np.flatnonzero((ratio < low) | (ratio > high))[0])
+            notes.append(Note(
+                "unseen-ratio", "warning",
+                in_words(label, {}, joint, {n: float(v[k]) for n, v in points.items()})
+                + ": the back-test says nothing of errors in that direction",
+            ))  # fmt: skip
+    return notes

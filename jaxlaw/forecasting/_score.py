@@ -1,0 +1,224 @@
+"""How forecasts went: each point against the run that was made there, and all of them together."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import pandas as pd
+
+from jaxlaw import _json as records
+from jaxlaw._typed import Between, checked
+from jaxlaw.data._columns import missing_column, numbers
+from jaxlaw.data._runs import Runs, read_runs
+from jaxlaw.errors import DataError, UsageError
+from jaxlaw.forecasting._forecast import Forecast
+from jaxlaw.notes import Note
+
+LEVELS = (0.5, 0.8, 0.9, 0.95)
+_SAME = 1e-6  # relative difference of inputs of one point
+_FEW = 10  # runs below which shares are hardly evidence
+
+
+@dataclass(frozen=True, eq=False)
+class ForecastScores:
+    """How forecasts went.
+
+    Attributes:
+        table: one row a forecast's point and run made there: ``forecast`` (its number or file),
+            the inputs of the point, ``row`` of the run, ``observed``, ``estimate``, ``low``,
+            ``high``, ``error`` (estimate over observed, less 1), ``inside`` (whether the interval
+            holds the run), ``interval_score`` (width, and 2/(1 − level) times what the run lies
+            outside by; Gneiting and Raftery 2007, eq. 43; smaller is better), ``below``
+            (probability that the forecast gave to a lower target) and ``surprise`` (bits: −log2 of
+            the probability of a run as far out or farther, on either side).
+        calibration: one row a ``level``: how many ``runs``, the share ``inside`` the interval.
+        notes: what to know before relying on the numbers.
+    """
+
+    table: pd.DataFrame
+    calibration: pd.DataFrame
+    notes: tuple[Note, ...]
+
+    def summary(self) -> str:
+        """The scores as text."""
+        inside, count = int(self.table["inside"].sum()), len(self.table)
+        shown = self.table[["estimate", "low", "high", "observed", "error", "inside", "surprise"]]
+        lines = [
+            f"{inside} of {count} run{'' if count == 1 else 's'} inside the interval; mean "
+            f"interval score {self.table['interval_score'].mean():.4g}, mean error "
+            f"{self.table['error'].mean():+.2%}",
+            "",
+            *shown.to_string(
+                index=False,
+                formatters={"error": "{:+.2%}".format, "surprise": "{:.1f}".format},
+                float_format="{:.5g}".format,
+            ).splitlines(),
+            "",
+            *self.calibration.to_string(
+                index=False, formatters={"level": "{:.0%}".format, "inside": "{:.0%}".format}
+            ).splitlines(),
+        ]
+        return "\n".join([*lines, *(f"  {note}" for note in self.notes)])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Tables and notes as plain numbers and strings."""
+        return records.plain({
+            "scores": self.table.to_dict("records"),
+            "calibration": self.calibration.to_dict("records"),
+            "notes": [dataclasses.asdict(note) for note in self.notes],
+        })  # fmt: skip
+
+
+@checked
+def score(
+    forecasts: Any,
+    runs: Any,
+    *,
+    rtol: Annotated[float, Between(0.0, 0.5)] = 0.02,
+    columns: Mapping[str, Any] | None = None,
+    units: Mapping[str, Any] | None = None,
+    **reading: Any,
+) -> ForecastScores:
+    """Score forecasts by the runs that were made since.
+
+    Args:
+        forecasts: forecast, or a list of them, or a dict name → forecast.
+        runs: what :func:`jaxlaw.read_runs` takes or returns, with the inputs of the forecasts and
+            the target; in the forecasts' units unless ``units`` says otherwise.
+        rtol: relative difference of each input up to which a run is one that was forecast: what
+            was planned is rarely hit to the token.
+        columns, units, **reading: as :func:`jaxlaw.read_runs` takes them.
+
+    Returns:
+        :class:`ForecastScores`, over all forecasts.
+
+    Raises:
+        UsageError: no forecast is given.
+        DataError: a column is missing, or no run was made where there is a forecast.
+
+    Example:
+        >>> table = jl.simulate.experiment("chinchilla", noise=0.005).table
+        >>> compute = 6 * table["N"] * table["D"]
+        >>> later = table[compute > 1e21]
+        >>> before, at = table[compute <= 1e21], later[["N", "D"]]
+        >>> found = jl.forecast("chinchilla", before, at, n_starts=64)
+        >>> scores = jl.forecasting.score(found, later)
+        >>> len(scores.table) == len(later), scores.calibration["level"].tolist()
+        (True, [0.5, 0.8, 0.9, 0.95])
+    """
+    named = _named(forecasts)
+    given = {"columns": columns, "units": units, **reading}
+    given = {name: value for name, value in given.items() if value is not None}
+    read = runs if isinstance(runs, Runs) and not given else read_runs(runs, **given)
+    rows, pairs, nearly = [], [], 0
+    for name, one in named.items():
+        found = _matched(one, read, rtol)
+        nearly += int((found["away"] > _SAME).sum())
+        below = one.probability_below_at(found["point"], found["observed"])
+        tails = np.maximum(2 * np.minimum(below, 1 - below), 1e-12)
+        for k, match in enumerate(found.itertuples()):
+            point = one.table.iloc[match.point]
+            low, high, y = float(point["low"]), float(point["high"]), float(match.observed)
+            missed = max(low - y, 0.0) + max(y - high, 0.0)
+            rows.append({
+                "forecast": name,
+                **{column: float(point[column]) for column in one.inputs},
+                "row": match.row,
+                "observed": y,
+                "estimate": float(point["estimate"]),
+                "low": low,
+                "high": high,
+                "error": float(point["estimate"]) / y - 1,
+                "inside": bool(low <= y <= high),
+                "interval_score": high - low + 2 / (1 - one.level) * missed,
+                "below": float(below[k]),
+                "surprise": float(-np.log2(tails[k])),
+            })  # fmt: skip
+            pairs.append(below[k])
+    if not rows:
+        raise DataError(_nothing(named, read, rtol))
+    outside = np.abs(2 * np.array(pairs) - 1)
+    calibration = pd.DataFrame({
+        "level": LEVELS,
+        "runs": len(pairs),
+        "inside": [float((outside <= level).mean()) for level in LEVELS],
+    })  # fmt: skip
+    notes = []
+    if nearly:
+        notes.append(Note(
+            "matched-nearly", "info",
+            f"{nearly} run{'s were' if nearly > 1 else ' was'} made near the point forecast and "
+            f"not at it, within {rtol:.0%} of every input",
+        ))  # fmt: skip
+    if len(pairs) < _FEW:
+        notes.append(Note(
+            "few-runs", "info",
+            f"{len(pairs)} run{'s' if len(pairs) > 1 else ''}: shares inside say little yet",
+        ))  # fmt: skip
+    return ForecastScores(pd.DataFrame(rows), calibration, tuple(notes))
+
+
+def _named(forecasts: Any) -> dict[str, Forecast]:
+    if isinstance(forecasts, Forecast):
+        forecasts = [forecasts]
+    if not isinstance(forecasts, Mapping):
+        try:
+            forecasts = {str(k + 1): one for k, one in enumerate(forecasts)}
+        except TypeError:
+            forecasts = {"1": forecasts}
+    for one in forecasts.values():
+        if not isinstance(one, Forecast):
+            raise UsageError(f"score takes forecasts, not {type(one).__name__}; jl.load reads them")
+    if not forecasts:
+        raise UsageError("there is no forecast to score")
+    return {str(name): one for name, one in forecasts.items()}
+
+
+def _matched(forecast: Forecast, runs: Runs, rtol: float) -> pd.DataFrame:
+    """One row a run and the nearest point within ``rtol`` of every input: point, row, observed."""
+    table = runs.table
+    values = {}
+    for name in [*forecast.inputs, forecast.target]:
+        columns = {fit.columns.get(name) for fit in forecast.fits.values() if fit.columns}
+        own = next((c for c in (name, *columns) if c is not None and c in table), None)
+        if own is None:
+            raise missing_column(name, " (of the forecast)", name, table, runs.source)
+        values[name] = numbers(table[own], runs.location(own))
+    observed = values.pop(forecast.target)
+    away = np.zeros((len(table), len(forecast.table)))
+    for name, column in values.items():
+        scaled = column * runs.units.get(name, forecast.units.get(name, 1.0))
+        point = forecast.table[name].to_numpy(float) * forecast.units.get(name, 1.0)
+        size = np.maximum(np.abs(point), 1e-300)
+        away = np.maximum(away, np.abs(scaled[:, None] - point) / size)
+    nearest = away.argmin(axis=1)
+    least = away[np.arange(len(table)), nearest]
+    kept = (least <= rtol) & np.isfinite(observed) & (observed > 0)
+    return pd.DataFrame({
+        "point": nearest[kept], "row": table.index[kept], "observed": observed[kept],
+        "away": least[kept],
+    })  # fmt: skip
+
+
+def _nothing(named: Mapping[str, Forecast], runs: Runs, rtol: float) -> str:
+    first = next(iter(named.values()))
+    point = first.table.iloc[0]
+    where = ", ".join(f"{name} {point[name]:.4g}" for name in first.inputs)
+    return (
+        f"{runs.source}: none of {len(runs)} runs was made where there is a forecast ({where}, …; "
+        f"within {rtol:.0%} of every input); say with columns= and units= which column is what, or "
+        "raise rtol="
+    )
+
+
+def load_all(paths: list[str | Path]) -> dict[str, Forecast]:
+    """Forecasts of files, by the names of these."""
+    return {
+        str(path): Forecast.from_dict(records.read_record(path, "forecast"), records.place_of(path))
+        for path in paths
+    }

@@ -1,0 +1,107 @@
+"""Plots of back-tests and forecasts: errors over distance, intervals beyond the runs."""
+
+from __future__ import annotations
+
+import numpy as np
+from matplotlib.axes import Axes
+
+from jaxlaw.forecasting import Backtest, Forecast
+from jaxlaw.forecasting._origins import compute_of
+from jaxlaw.plots._style import BLUE, FAINT, INK, RED, dots, finish, new_axes, shades
+
+_SHOWN = 0.05  # weight of a law from which on its own prediction is drawn
+
+
+def backtest_errors(backtest: Backtest, ax: Axes | None = None) -> Axes:
+    """Relative errors over the distance from the cut-off, law by law, a dot a cut-off and run.
+
+    The line of a law is through the means of its cut-offs, each at its mean distance.
+
+    Args:
+        backtest: what :func:`jaxlaw.backtest` returned.
+        ax: axes to draw on; a new figure if None.
+
+    Example:
+        >>> from jaxlaw import plots
+        >>> runs = jl.simulate.experiment("chinchilla", noise=0.005).table
+        >>> found = jl.backtest("chinchilla", runs, cutoffs=3, n_starts=64)
+        >>> plots.backtest_errors(found).get_ylabel()
+        'predicted over observed loss, less 1 (%)'
+    """
+    ax = ax or new_axes()
+    frame = backtest.frame[~backtest.frame["naive"]]
+    laws = list(frame["law"].unique())
+    ends = []
+    for law, color in zip(laws, shades(len(laws)), strict=True):
+        rows = frame[(frame["law"] == law) & np.isfinite(frame["error"])]
+        dots(ax, np.exp(rows["distance"]), 100 * rows["error"], color=[color])
+        by_cutoff = rows.groupby("cutoff")[["distance", "error"]].mean().sort_values("distance")
+        if by_cutoff.empty:
+            continue
+        ax.plot(np.exp(by_cutoff["distance"]), 100 * by_cutoff["error"], color=color, marker="o",
+                markersize=4)  # fmt: skip
+        ends.append((float(100 * by_cutoff["error"].iloc[-1]), law, color))
+    ax.axhline(0, color=INK, linewidth=0.9)
+    return finish(
+        ax,
+        f"{backtest.along} over that of the cut-off",
+        f"predicted over observed {backtest.target}, less 1 (%)",
+        f"{len(backtest.cutoffs)} cut-offs; lines: means of cut-offs",
+        ends,
+        margins={"x": 0.02, "y": 0.05},
+        log_x={"words": False},
+    )
+
+
+def forecast_intervals(forecast: Forecast, ax: Axes | None = None) -> Axes:
+    """The runs, and beyond them every forecast with its intervals and what each law says alone.
+
+    Thin bars are intervals at the forecast's level, thick ones hold half of new runs; ticks are
+    the predictions of single laws.
+
+    Args:
+        forecast: what :func:`jaxlaw.forecast` returned; runs are drawn where it has its back-test.
+        ax: axes to draw on; a new figure if None.
+
+    Example:
+        >>> from jaxlaw import plots
+        >>> runs = jl.simulate.experiment("chinchilla", noise=0.005).table
+        >>> found = jl.forecast("chinchilla", runs, at={"N": 1e10, "D": 4e11}, n_starts=64)
+        >>> plots.forecast_intervals(found).get_ylabel()
+        'loss'
+    """
+    ax = ax or new_axes()
+    x, label = _positions(forecast)
+    table = forecast.table
+    if forecast.backtest is not None and forecast.along == label:
+        origins = forecast.backtest.origins
+        active = (origins.weight > 0) & (origins.z > 0)
+        dots(ax, origins.z[active], origins.observed[active], color=FAINT)
+    low, high = forecast.interval(0.5)
+    ax.vlines(x, table["low"], table["high"], color=BLUE, linewidth=1.2)
+    ax.vlines(x, low, high, color=BLUE, linewidth=4, alpha=0.6)
+    ax.plot(x, table["estimate"], "o", color=BLUE, markersize=5, zorder=4)
+    named = {law for law, weights in forecast.weights.items() if (weights > _SHOWN).any()}
+    for law, fit in forecast.fits.items():
+        if law in named:
+            alone = fit.predict({name: table[name] for name in fit.law.input_names})
+            ax.plot(x, alone, "_", color=RED, markersize=9, zorder=5)
+    return finish(
+        ax,
+        label,
+        forecast.target,
+        f"{forecast.level:.0%} and 50 % intervals for a new run; ticks: single laws",
+        margins={"x": 0.06, "y": 0.06},
+        log_x={"words": label == "compute"},
+    )
+
+
+def _positions(forecast: Forecast) -> tuple[np.ndarray, str]:
+    """Where the points lie, and on what."""
+    table = forecast.table
+    if forecast.along == "compute":
+        raw = {name: table[name] * forecast.units.get(name, 1.0) for name in forecast.inputs}
+        return np.asarray(compute_of(raw, "the forecast")), "compute"
+    if forecast.along in table:
+        return table[forecast.along].to_numpy(float), forecast.along
+    return np.exp(table["distance"].to_numpy(float)), "ratio to the largest run"

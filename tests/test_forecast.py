@@ -1,0 +1,308 @@
+"""Forecasts: intervals for new runs, what they are made of, their files, and how they went."""
+
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+import jaxlaw as jl
+from jaxlaw.forecasting import score
+from jaxlaw.forecasting._calibration import (
+    OF_DISAGREEMENT,
+    PER_E_FOLD,
+    PRIOR_CUTOFFS,
+    Calibration,
+    CutoffErrors,
+    calibrate,
+    common_scale,
+)
+
+SEARCH = {"n_starts": 64, "n_local": 4}
+NOISE = 0.005
+AT = {"N": [1e10, 1e11], "D": [4e11, 4e12]}
+
+
+@pytest.fixture(scope="module")
+def runs():
+    return jl.simulate.experiment("chinchilla", noise=NOISE).table
+
+
+@pytest.fixture(scope="module")
+def found(runs):
+    return jl.forecast(["chinchilla", "kaplan"], runs, AT, **SEARCH)
+
+
+def codes(result):
+    return {note.code for note in result.notes}
+
+
+# --- the numbers
+
+
+def test_the_interval_is_of_a_new_run_and_grows_with_distance(found):
+    table = found.table
+    width = np.log(table["high"] / table["low"])
+    # A new run alone varies by ± 1.645 standard deviations of the noise.
+    assert (width > 2 * 1.6 * NOISE).all() and width[1] > width[0]
+    assert table["distance"].is_monotonic_increasing and table["distance"][0] > 0
+    assert (table.filter(like="from_") >= 0).all(axis=None)
+    np.testing.assert_allclose(table.filter(like="from_").sum(axis=1), 1.0)
+    assert table["from_common"][1] > table["from_common"][0]
+
+
+def test_the_true_law_is_weighted_most_and_the_truth_is_inside(found, runs):
+    assert (found.weights["chinchilla"] > 0.8).all()
+    np.testing.assert_allclose(sum(found.weights.values()), 1.0)
+    truth = jl.fit("chinchilla", jl.simulate.experiment("chinchilla").table, **SEARCH)
+    expected = truth.predict(AT)
+    table = found.table
+    assert (table["low"] < expected).all() and (expected < table["high"]).all()
+    np.testing.assert_allclose(table["estimate"], table["laws"] * (1 + table["shift"]))
+
+
+def test_levels_are_nested_and_quantiles_agree_with_the_interval(found):
+    low, high = found.interval(0.9)
+    np.testing.assert_allclose(low, found.table["low"], rtol=2e-5)
+    np.testing.assert_allclose(high, found.table["high"], rtol=2e-5)
+    inner, outer = found.interval(0.5), found.interval(0.99)
+    assert (outer[0] < low).all() and (low < inner[0]).all() and (high < outer[1]).all()
+    np.testing.assert_allclose(
+        found.probability_below_at([0, 1], found.table["low"]), 0.05, atol=2e-3
+    )
+    with pytest.raises(jl.UsageError, match="level"):
+        found.interval(1.0)
+
+
+def test_inside_the_runs_a_forecast_is_the_noise_of_a_run(runs):
+    inside = jl.forecast("chinchilla", runs, {"N": 1e9, "D": 2e10}, **SEARCH)
+    row = inside.table.iloc[0]
+    assert row["distance"] == 0 and row["from_noise"] > 0.9 and abs(row["shift"]) < 1e-3
+    sides = np.log(row["high"] / row["low"]) / 2 / NOISE
+    assert 1.4 < sides < 2.1
+    assert "one-law" in codes(inside)
+
+
+def test_where_laws_err_on_one_side_the_estimate_moves_towards_the_truth(runs):
+    """Held below its irreducible loss, the law predicts too low beyond every cut-off."""
+    compute = 6 * runs["N"] * runs["D"]
+    later = runs[compute > 5e20]
+    found = jl.forecast(
+        "chinchilla",
+        runs[compute <= 5e20],
+        later[["N", "D"]],
+        fixed={"E": 0.8},
+        cutoffs=3,
+        **SEARCH,
+    )
+    table, observed = found.table, later["loss"].to_numpy()
+    before, after = (np.log(observed / table[name]).mean() for name in ("laws", "estimate"))
+    assert before > 0.002 and (table["shift"] > 0).all() and abs(after) < before
+    (note,) = (note for note in found.notes if note.code == "one-sided")
+    assert "too low at all 3 cut-offs" in note.message and "moved by +" in note.message
+
+
+def test_few_runs_get_a_priors_width_and_say_so(runs):
+    found = jl.forecast("chinchilla", runs.iloc[::30], {"N": 1e10, "D": 4e11}, **SEARCH)
+    assert "prior-width" in codes(found) and found.backtest is None
+    row = found.table.iloc[0]
+    assert row["low"] < row["laws"] < row["high"] and row["shift"] == 0
+
+
+def test_far_beyond_the_backtest_a_note_says_so(found, runs):
+    far = jl.forecast("chinchilla", runs, {"N": 1e12, "D": 1e14}, **SEARCH)
+    assert "farther-than-tested" in codes(far)
+    odd = jl.forecast("chinchilla", runs, {"N": 1e12, "D": 1e10}, **SEARCH)
+    assert "unseen-ratio" in codes(odd)
+
+
+def test_units_change_nothing(runs, found):
+    rows = runs.assign(N=runs["N"] / 1e9, D=runs["D"] / 1e9)
+    again = jl.forecast(
+        ["chinchilla", "kaplan"], rows, {"N": [10, 100], "D": [400, 4000]},
+        units={"N": 1e9, "D": 1e9}, **SEARCH,
+    )  # fmt: skip
+    np.testing.assert_allclose(again.table["estimate"], found.table["estimate"], rtol=1e-4)
+    np.testing.assert_allclose(again.table["distance"], found.table["distance"])
+
+
+# --- the calibration
+
+
+def errors_of(mean, count=40, scatter=1e-4, cutoff=1.0, laws=1, seed=0):
+    """Runs at distance 1 beyond a cut-off, with a common error."""
+    random = np.random.default_rng(seed)
+    error = mean + scatter * random.standard_normal((count, 1)) + np.zeros((1, laws))
+    zero = np.zeros((count, laws))
+    return CutoffErrors(cutoff, np.ones(count), error, zero, zero, np.ones(count))
+
+
+RESIDUALS = np.array([1e-4])
+
+
+def test_a_cutoff_counts_once_however_many_runs_lie_beyond():
+    few = [errors_of(0.003, 40), errors_of(-0.003, 40)]
+    many = [errors_of(0.003, 4000), errors_of(-0.003, 4000)]
+    one, other = (calibrate(1.0, errors, RESIDUALS, 1.0) for errors in (few, many))
+    assert one.degrees == pytest.approx(PRIOR_CUTOFFS + 2, abs=0.05)
+    assert other.degrees == pytest.approx(one.degrees, abs=0.05)
+    assert other.scale == pytest.approx(one.scale, rel=0.02) and abs(one.mean) < 0.02
+
+
+def test_without_a_backtest_the_prior_decides():
+    one = calibrate(2.0, [], RESIDUALS, 1.0)
+    assert (one.mean, one.degrees) == (0.0, PRIOR_CUTOFFS)
+    assert one.scale == pytest.approx(np.sqrt(2)) and one.weights.tolist() == [1.0]
+
+
+def test_errors_on_one_side_move_the_mean_and_many_cutoffs_decide():
+    standard = 2.0  # in units of the scale
+    errors = [errors_of(standard * PER_E_FOLD, seed=k) for k in range(60)]
+    one = calibrate(1.0, errors, RESIDUALS, 1.0)
+    assert one.mean == pytest.approx(standard * 60 / 61, rel=0.02)
+    assert one.scale < 0.5
+    old = [errors_of(standard * PER_E_FOLD, cutoff=1e-9)]
+    assert abs(calibrate(1.0, old, RESIDUALS, 1.0).mean) < 0.05  # of long ago: hardly counts
+
+
+def test_the_law_that_predicted_is_weighted_and_one_that_failed_is_not():
+    random = np.random.default_rng(0)
+    errors = []
+    for _ in range(4):
+        error = 1e-3 * random.standard_normal((30, 3))
+        error[:, 1] += 0.02
+        error[:, 2] = np.nan
+        zero = np.zeros((30, 3))
+        errors.append(CutoffErrors(1.0, np.ones(30), error, zero, zero, np.ones(30)))
+    one = calibrate(1.0, errors, np.full(3, 1e-3), 1.0)
+    assert one.weights[0] > 0.9 > 0.1 > one.weights[1] >= one.weights[2]
+    assert np.isfinite(one.mean) and np.isnan(one.of_laws[:, 2]).all()
+
+
+def test_quantiles_are_those_of_the_sum_of_both_errors():
+    one = Calibration(1.0, np.ones(1), 0.5, 1.2, 7.0, 0.0035, 0.4, np.zeros(3), np.zeros((3, 1)))
+    levels = np.array([0.05, 0.5, 0.95])
+    random = np.random.default_rng(0)
+    draws = 0.003 * (0.5 + 1.2 * stats.t.rvs(7, size=400_000, random_state=random))
+    run = np.sqrt(0.0035**2 + 0.4 * 0.003**2)
+    draws += run * np.sqrt(3 / 5) * stats.t.rvs(5, size=400_000, random_state=random)
+    expected = np.quantile(draws, levels)
+    np.testing.assert_allclose(one.quantiles(np.array([0.003]), levels)[:, 0], expected, atol=8e-5)
+
+
+def test_the_scale_grows_with_distance_and_with_disagreement():
+    scale = common_scale(np.array([0.0, 2.0]), np.array([0.0, 4e-4]), np.array([0.0, 5e-4]))
+    expected = np.hypot(2 * PER_E_FOLD, OF_DISAGREEMENT * 0.03)
+    np.testing.assert_allclose(scale, [0.0, expected])
+
+
+# --- files
+
+
+def test_a_saved_forecast_is_read_again_as_it_was(found, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    found.save("forecast.json")
+    again = jl.load("forecast.json")
+    assert isinstance(again, jl.Forecast) and again.table.equals(found.table)
+    np.testing.assert_array_equal(again.quantiles, found.quantiles)
+    assert again.summary() == found.summary() and again.notes == found.notes
+    assert again.fits["kaplan"].params == found.fits["kaplan"].params
+    assert len(again.runs["fingerprint"]) == 64 and "T" in again.created and again.versions["jax"]
+    found.save("table.csv")
+    assert len(pd.read_csv("table.csv")) == 2
+
+
+def test_a_changed_file_and_a_field_that_is_missing_are_refused(found, tmp_path):
+    path = tmp_path / "forecast.json"
+    found.save(path)
+    record = json.loads(path.read_text())
+    record["table"]["low"][0] *= 0.9
+    path.write_text(json.dumps(record))
+    with pytest.raises(jl.DataError, match="was changed after"):
+        jl.load(path)
+    del record["digest"], record["weights"]
+    path.write_text(json.dumps(record))
+    with pytest.raises(jl.DataError, match="not a whole jaxlaw forecast: 'weights'"):
+        jl.load(path)
+    path.write_text(json.dumps(record | {"schema": 99}))
+    with pytest.raises(jl.DataError, match="schema 99"):
+        jl.load(path)
+
+
+def test_the_fingerprint_is_of_the_runs_and_not_of_their_order(found, runs):
+    shuffled = jl.forecast(
+        ["chinchilla", "kaplan"], runs.sample(frac=1, random_state=1), AT, **SEARCH
+    )
+    assert shuffled.runs["fingerprint"] == found.runs["fingerprint"]
+    fewer = jl.forecast(["chinchilla", "kaplan"], runs.iloc[1:], AT, **SEARCH)
+    assert fewer.runs["fingerprint"] != found.runs["fingerprint"]
+
+
+# --- how it went
+
+
+def test_scores_by_hand(found):
+    table = found.table
+    inside = table["estimate"][0] * 1.001
+    outside = table["high"][1] + 0.1
+    made = pd.DataFrame(
+        {"N": [1e10, 1.01e11, 5e9], "D": [4e11, 4e12, 1e11], "loss": [inside, outside, 2.0]}
+    )
+    scores = score(found, made)
+    assert scores.table["row"].tolist() == [0, 1]
+    assert scores.table["inside"].tolist() == [True, False]
+    width = table["high"] - table["low"]
+    np.testing.assert_allclose(scores.table["interval_score"], [width[0], width[1] + 2 / 0.1 * 0.1])
+    assert scores.table["surprise"][0] < 1 < scores.table["surprise"][1]
+    assert scores.calibration["inside"].tolist()[0] == 0.5
+    assert {"matched-nearly", "few-runs"} <= codes(scores)
+    assert "1 of 2 runs inside" in scores.summary()
+    both = score({"a": found, "b": found}, made)
+    assert both.table["forecast"].tolist() == ["a", "a", "b", "b"]
+    billions = made.assign(N=made["N"] / 1e9)
+    again = score(found, billions, units={"N": 1e9})
+    np.testing.assert_allclose(again.table["interval_score"], scores.table["interval_score"])
+
+
+def test_runs_that_were_not_forecast_and_other_things_are_refused(found):
+    with pytest.raises(jl.DataError, match="none of 1 runs was made where"):
+        score(found, {"N": [1e9], "D": [1e9], "loss": [2.0]})
+    with pytest.raises(jl.DataError, match="loss"):
+        score(found, {"N": [1e10], "D": [4e11]})
+    with pytest.raises(jl.UsageError, match="not Fit"):
+        score([jl.fit("chinchilla", jl.simulate.experiment("chinchilla").table, **SEARCH)], {})
+    with pytest.raises(jl.UsageError, match="no forecast"):
+        score([], {})
+
+
+@pytest.mark.parametrize(
+    ("at", "kind", "message"),
+    [
+        ({"N": 1e10}, jl.UsageError, "at lacks D"),
+        ({"N": 1e10, "D": 1e12, "x": 1}, jl.UsageError, "which no law takes"),
+        ({"N": "many", "D": 1e12}, jl.UsageError, "numbers"),
+        ({"N": -1.0, "D": 1e12}, jl.DataError, "N"),
+        ({}, jl.UsageError, "at is a dict"),
+        (7, jl.UsageError, "at is a dict"),
+    ],
+)
+def test_points_that_make_no_sense_are_refused(runs, at, kind, message):
+    with pytest.raises(kind, match=message):
+        jl.forecast("chinchilla", runs, at, **SEARCH)
+
+
+@pytest.mark.skipif("JAXLAW_DATA" not in os.environ, reason="JAXLAW_DATA names no folder of data")
+def test_intervals_hold_the_largest_runs_of_farseer():
+    table = pd.read_csv(Path(os.environ["JAXLAW_DATA"]) / "farseer.csv")
+    train, later = table[table["split"] == "train"], table[table["split"] == "test"]
+    found = jl.forecast(
+        ["chinchilla", "skaling"], train[["N", "D", "loss"]], later[["N", "D"]],
+        units={"N": 1, "D": 1}, cutoffs=3, **SEARCH,
+    )  # fmt: skip
+    scores = score(found, later[["N", "D", "loss"]])
+    # chinchilla's own 95 % intervals hold none of these seven.
+    assert scores.table["inside"].sum() >= 6
+    assert scores.table["error"].abs().median() < 0.01
