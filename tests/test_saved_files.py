@@ -14,6 +14,8 @@ FIT = jl.published()["besiroglu-2024"]
 DRAWN = Draws(FIT, {name: value * np.linspace(0.9, 1.1, 20)
                          for name, value in FIT.params.items()})  # fmt: skip
 KEPT = {"fit": FIT, "study": a_study(), "bootstrap": DRAWN}
+#: What the reader of each reads: that of fits reads forecasts, too.
+READ = {"fit": "fit or forecast", "study": "study", "bootstrap": "bootstrap"}
 LOAD = {"fit": jl.load, "study": jl.Study.load, "bootstrap": Draws.load}
 
 
@@ -29,8 +31,8 @@ def test_a_file_gives_back_its_record_and_is_refused_by_the_readers_of_others(sa
     assert LOAD[kind](f"{kind}.json").to_dict() == KEPT[kind].to_dict()
     for other, load in LOAD.items():
         if other != kind:
-            told = f"{kind}.json is not a jaxlaw {other}: it holds a {kind}, which jaxlaw"
-            with pytest.raises(jl.DataError, match=f"{told}.*; give the file of a {other}"):
+            told = f"{kind}.json is not a jaxlaw {READ[other]}: it holds a {kind}, which jaxlaw"
+            with pytest.raises(jl.DataError, match=f"{told}.*; give the file of a {READ[other]}"):
                 load(f"{kind}.json")
 
 
@@ -38,7 +40,9 @@ def test_a_file_gives_back_its_record_and_is_refused_by_the_readers_of_others(sa
 def test_what_says_nothing_of_itself_is_refused(saved, kind, field):
     record = {k: v for k, v in KEPT[kind].to_dict().items() if k not in ("kind", "schema")}
     Path("bare.json").write_text(json.dumps(record))
-    with pytest.raises(jl.DataError, match=f"bare.json is not a jaxlaw {kind}: no field '{field}'"):
+    with pytest.raises(
+        jl.DataError, match=f"bare.json is not a jaxlaw {READ[kind]}: no field '{field}'"
+    ):
         LOAD[kind]("bare.json")
 
 

@@ -122,11 +122,9 @@ class Forecast:
         """
         if not 0 < level <= 0.999:
             raise UsageError(f"level is between 0 and 0.999, not {level}")
-        return self._quantile((1 - level) / 2), self._quantile((1 + level) / 2)
-
-    def _quantile(self, level: float) -> np.ndarray:
-        at, known = stats.norm.ppf(level), stats.norm.ppf(LEVELS)
-        return np.array([np.exp(np.interp(at, known, np.log(q))) for q in self.quantiles.T])
+        return _quantile(self.quantiles, (1 - level) / 2), _quantile(
+            self.quantiles, (1 + level) / 2
+        )
 
     def probability_below_at(self, points: Any, observed: Any) -> np.ndarray:
         """(k,) probability of a lower target: evenly spread over (0, 1) if forecasts are good.
@@ -329,19 +327,18 @@ def forecast_of(
         among, parameters = disagreement(predicted[k : k + 1], varied[k : k + 1], w)
         h = common_scale(distance[k : k + 1], among, np.nan_to_num(parameters))
         shift = float(h[0] * one.mean)
-        tails = (1 - level) / 2
-        found = one.quantiles(h, np.array([tails, 1 - tails, *LEVELS]))[:, 0]
+        found = np.exp(centre + one.quantiles(h, LEVELS))
         rows.append({
             **{name: values[k] for name, values in points.items()},
             "distance": away,
             "laws": float(np.exp(centre[0])),
             "shift": float(np.expm1(shift)),
             "estimate": float(np.exp(centre[0] + shift)),
-            "low": float(np.exp(centre[0] + found[0])),
-            "high": float(np.exp(centre[0] + found[1])),
+            "low": float(_quantile(found, (1 - level) / 2)[0]),
+            "high": float(_quantile(found, (1 + level) / 2)[0]),
             **_shares(one, float(among[0]), float(np.nan_to_num(parameters[0])), float(h[0])),
         })  # fmt: skip
-        quantiles.append(np.exp(centre[0] + found[2:]))
+        quantiles.append(found[:, 0])
         weights.append(w)
     table = pd.DataFrame(rows)
     back = backtest_of(origins) if len(origins.cutoffs) else None
@@ -368,6 +365,12 @@ def forecast_of(
         notes=tuple(dict.fromkeys(notes)),
         backtest=back,
     )
+
+
+def _quantile(quantiles: np.ndarray, level: float) -> np.ndarray:
+    """(m,) a quantile of the target from those at LEVELS, (265, m)."""
+    at, known = stats.norm.ppf(level), stats.norm.ppf(LEVELS)
+    return np.array([np.exp(np.interp(at, known, np.log(one))) for one in quantiles.T])
 
 
 def fingerprint(origins: Origins) -> str:
