@@ -47,7 +47,7 @@ Local = Annotated[
 
 
 @opt.works_long
-@opt.poses_fits
+@opt.sets_objective
 @opt.reads_runs
 def backtest_command(
     laws_and_data: LawsAndData,
@@ -57,7 +57,7 @@ def backtest_command(
     n_starts: Starts = 1024,
     n_local: Local = 16,
     solver: opt.Solver = "newton",
-    seed: Annotated[int, typer.Option(min=0, help="Of the Sobol sample.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the Sobol sample.")] = 0,
     out: Annotated[
         Path | None,
         typer.Option(help="Write every prediction (CSV), all of it (JSON), or draw it (PNG, …)."),
@@ -65,7 +65,7 @@ def backtest_command(
     as_json: opt.Json = False,
     *,
     reading: dict[str, Any],
-    posing: dict[str, Any],
+    objective: dict[str, Any],
     working: dict[str, Any],
 ) -> None:
     """Fit laws below cut-offs and see what they say of the runs beyond.
@@ -76,7 +76,7 @@ def backtest_command(
     laws, runs = _laws_and_runs(laws_and_data, reading)
     found = jl.backtest(
         laws, runs, along=along, cutoffs=_cutoffs(cutoffs), groups=opt.columns_named(groups),
-        n_starts=n_starts, n_local=n_local, solver=solver, seed=seed, **posing, **working,
+        n_starts=n_starts, n_local=n_local, solver=solver, seed=seed, **objective, **working,
     )  # fmt: skip
     if opt.is_silent(working):
         return
@@ -87,7 +87,7 @@ def backtest_command(
 
 
 @opt.works_long
-@opt.poses_fits
+@opt.sets_objective
 @opt.reads_runs
 def forecast_command(
     laws_and_data: LawsAndData,
@@ -99,11 +99,13 @@ def forecast_command(
     along: Along = "compute",
     cutoffs: Cutoffs = "6",
     groups: opt.Groups = None,
-    n_resamples: Annotated[int, typer.Option("--resamples", min=2, help="Of the runs.")] = 16,
+    n_resamples: Annotated[
+        int, typer.Option("--resamples", min=2, help="Number of resamples of the runs.")
+    ] = 16,
     n_starts: Starts = 1024,
     n_local: Local = 16,
     solver: opt.Solver = "newton",
-    seed: Annotated[int, typer.Option(min=0, help="Of resamples and Sobol sample.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of resamples and starts.")] = 0,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -113,7 +115,7 @@ def forecast_command(
     as_json: opt.Json = False,
     *,
     reading: dict[str, Any],
-    posing: dict[str, Any],
+    objective: dict[str, Any],
     working: dict[str, Any],
 ) -> None:
     """What runs not yet made will come to, with an interval that a back-test has taught.
@@ -126,7 +128,7 @@ def forecast_command(
     found = jl.forecast(
         laws, runs, points, level=level, along=along, cutoffs=_cutoffs(cutoffs),
         groups=opt.columns_named(groups), n_resamples=n_resamples, n_starts=n_starts,
-        n_local=n_local, solver=solver, seed=seed, **posing, **working,
+        n_local=n_local, solver=solver, seed=seed, **objective, **working,
     )  # fmt: skip
     if opt.is_silent(working):
         return

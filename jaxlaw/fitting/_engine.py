@@ -373,7 +373,11 @@ def _evaluate(
                 return Values(*jax.vmap(partial(solve_coefficients, model, problem))(parts))
 
             if own:
-                return jax.lax.map(one_problem, own, batch_size=several if several > 1 else None)
+                first = jax.tree.map(lambda leaf: leaf[0], own)
+                leaves = jax.tree.leaves(jax.eval_shape(one_problem, first))
+                # Batches of empty arrays, of laws without linear coefficients, JAX cannot join.
+                batched = several > 1 and all(leaf.size for leaf in leaves)
+                return jax.lax.map(one_problem, own, batch_size=several if batched else None)
             return jax.tree.map(lambda leaf: leaf[None], one_problem({}))
 
         # In blocks, so that no array of all starts × all points is in memory at once.
