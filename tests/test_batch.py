@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
@@ -15,6 +16,7 @@ from conftest import UNOPTIMISED_FLAGS, simulated_fit
 import jaxlaw as jl
 from jaxlaw import planning
 from jaxlaw.fitting import _fit_batch
+from jaxlaw.fitting._objective import LARGEST_DELTA, huber
 
 TABLE = jl.simulate.experiment("chinchilla", noise=0.004).table
 INPUTS = {name: TABLE[name].to_numpy() for name in ("N", "D")}
@@ -69,6 +71,71 @@ def test_a_plans_gradient_in_the_data_is_that_of_refits(delta):
     refits = (sizes[:, 0] - sizes[:, 1]) / (2 * step)
     np.testing.assert_allclose(slope[rows], refits, rtol=2e-3)
     assert np.abs(refits).min() > 1e-2
+
+
+COMPUTE = np.geomspace(1e18, 1e22, 24)
+OF_COMPUTE = 1.7 + 2.0 * (COMPUTE / 1e20) ** -0.2
+WAYS = 0.05 * np.random.default_rng(0).normal(size=(2, len(COMPUTE)))
+
+
+def of_compute(moved):
+    """(2,) exponent and objective of losses moved along two ways, by (2,) shares."""
+    losses = OF_COMPUTE * jnp.exp(0.3 * WAYS.sum(axis=0) + moved @ WAYS)
+    starts = {"E": 1.6, "A": 8000.0, "gamma": 0.2}
+    found = jl.fit_batch("loss-compute-e", {"C": COMPUTE}, losses, None, starts, delta=jnp.inf)
+    return jnp.stack([jnp.log(found.params["gamma"][0]), 1e3 * found.objective[0]])
+
+
+def test_second_derivatives_are_differences_of_first_ones_and_these_of_values():
+    orders = of_compute, jax.jacrev(of_compute), jax.hessian(of_compute)
+    all_three = jax.jit(lambda at: [function(at) for function in orders])
+    at, step = np.array([0.2, -0.1]), 1e-3
+    _, first, second = all_three(at)
+    moved = [[all_three(at + sign * step * way) for sign in (1, -1)] for way in np.eye(2)]
+    for order, found in ((0, first), (1, second)):
+        differences = [(up[order] - down[order]) / (2 * step) for up, down in moved]
+        np.testing.assert_allclose(found, np.stack(differences, axis=-1), rtol=1e-4)
+    assert np.abs(second).min() > 1e-3
+
+
+def test_the_slope_of_least_squares_is_the_residual_in_single_precision_too():
+    """δ is then so large that nothing of a residual is left in a sum with it."""
+    residuals = jnp.array([0.3, -0.02], jnp.float32)
+    problem = SimpleNamespace(weight=jnp.ones(2, jnp.float32), asymmetry=1.0)
+    slope = jax.grad(lambda off: huber(problem, off, LARGEST_DELTA))(residuals)
+    np.testing.assert_allclose(slope, residuals, rtol=1e-6)
+
+
+def test_experiments_of_other_designs_and_lengths_are_fitted_as_each_alone():
+    """The shorter one is filled up with rows of weight 0; starts are each one's, and traced."""
+    parts = [slice(0, 15), slice(4, 24)]
+    rows = np.array([np.resize(np.arange(24)[part], 20) for part in parts])
+    losses = OF_COMPUTE * np.exp(WAYS[0])
+    weights = (np.arange(20) < [[15], [20]]).astype(float)
+    starts = np.array([[[1.6, 8000.0, 0.2], [1.2, 90.0, 0.1]], [[1.5, 9000.0, 0.2], [1, 80, 0.1]]])
+    found = jax.jit(
+        lambda starts: jl.fit_batch(
+            "loss-compute-e", {"C": COMPUTE[rows]}, losses[rows], weights, starts
+        )
+    )(starts)
+    for k, part in enumerate(parts):
+        inputs = {"C": COMPUTE[part]}
+        alone = jl.fit_batch("loss-compute-e", inputs, losses[part], None, starts[k])
+        for name, value in alone.params.items():
+            assert float(found.params[name][k]) == pytest.approx(float(value[0]), rel=1e-8)
+
+
+@pytest.mark.parametrize(
+    "inputs,starts,message",
+    [
+        ({"C": np.ones((3, 24))}, 16, r"need \(24,\) or \(2, 24\)"),
+        ({"C": COMPUTE}, np.ones((3, 1, 3)), r"\(P, S, p\) of 2 problems"),
+        ({"C": COMPUTE}, {"E": 1.0, "A": 1.0}, "starts lack gamma"),
+    ],
+)
+def test_shapes_of_another_number_of_problems_are_refused(inputs, starts, message):
+    with pytest.raises(jl.errors.UsageError, match=message):
+        jl.fit_batch("loss-compute-e", inputs, np.stack([OF_COMPUTE] * 2), None, starts)
 
 
 @pytest.mark.slow

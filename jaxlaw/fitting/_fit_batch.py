@@ -16,7 +16,7 @@ from jaxlaw._jit import compiled
 from jaxlaw._typed import as_array, checked
 from jaxlaw.errors import UsageError
 from jaxlaw.fitting._engine import Lanes, problem_axes, problem_count, where
-from jaxlaw.fitting._objective import Problem, evaluate, scale_of
+from jaxlaw.fitting._objective import Evaluation, Problem, evaluate, scale_of, scaled_value
 from jaxlaw.fitting._options import OLD_NAMES, FitOptions
 from jaxlaw.fitting._problem import FitProblem, build_problem
 from jaxlaw.fitting._starts import sobol
@@ -64,13 +64,14 @@ def fit_batch(
     residuals: Literal["log", "linear"] | None = None,
     asymmetry: float | Array = 1.0,
 ) -> BatchFit:
-    """Fit P problems that share their inputs, from S starts each.
+    """Fit P problems, from S starts each.
 
     It works inside ``jit``, ``vmap`` and ``shard_map``, follows the dtype of ``targets``, and takes
     anything that ``jnp.asarray`` does. Called again with the same shapes it compiles nothing. It
-    is differentiable in targets and weights, by the implicit function theorem at the optimum
-    (parameters at a bound of their range stay there). It makes no notes and does not polish by
-    L-BFGS: for a single fit with evidence use :func:`jaxlaw.fit`.
+    is differentiable in inputs, targets and weights, to any order, by the implicit function theorem
+    at the optimum (parameters at a bound of their range stay there; the starts move nothing). It
+    makes no notes and does not polish by L-BFGS: for a single fit with evidence use
+    :func:`jaxlaw.fit`.
 
     In float32 a lane ends when the objective no longer moves. On simulated experiments of
     chinchilla, cpt-chinchilla, loss-compute and downstream-ce that leaves predictions 2e-7,
@@ -80,12 +81,15 @@ def fit_batch(
 
     Args:
         law: law or its name; static.
-        inputs: name → (n,) values in the law's own units; those per drop may be (n, K).
+        inputs: name → (n,) values in the law's own units, or (P, n) where problems differ in them;
+            those per drop may be (n, K) or (P, n, K). Experiments of fewer rows than others are
+            filled up with any valid values, and weights of 0.
         targets: values (P, n), or (n,) of one problem.
         weights: weights (P, n) or (n,), zero where a point is held out; ones if None.
-        starts: (S, p) natural values in the law's own units, columns in the law's order
-            (for a constrained law, the raised parameter as its excess); or a number, for a
-            Sobol sample of the law's ranges.
+        starts: natural values in the law's own units, (S, p) for all problems or (P, S, p), columns
+            in the law's order (for a constrained law, the raised parameter as its excess), or a
+            dict name → (S,) or (P, S); they may be traced. Or a number, for a Sobol sample of the
+            law's ranges.
         delta, residuals, asymmetry: as in :func:`jaxlaw.fit`.
 
     Returns:
@@ -117,20 +121,81 @@ def fit_batch(
     if missing:
         raise UsageError(f"law {law.name} also needs the inputs {', '.join(missing)}")
     inputs = {name: as_array(f"input {name}", inputs[name], kind) for name in law.input_names}
-    for spec in law.inputs:
-        name, values = spec.name, inputs[spec.name]
-        if values.shape[:1] != targets.shape[1:] or values.ndim > 1 + spec.per_drop:
-            raise UsageError(
-                f"input {name} has shape {values.shape}; targets {targets.shape} need "
-                f"{targets.shape[1:]}"
-            )
+    own = _inputs_of_each(law, inputs, targets)
     options = FitOptions(
         delta=None if delta is None else _scalar("delta", delta, kind),  # type: ignore[arg-type]
         residuals=residuals,
         asymmetry=_scalar("asymmetry", asymmetry, kind),  # type: ignore[arg-type]
     )
-    problem = build_problem(law, inputs, targets, weights, options)
-    return _solve(problem.model, problem.data, _starts(problem, starts))
+    if isinstance(starts, Mapping):
+        starts = _stacked(law, starts)
+    if not isinstance(starts, int | np.integer):
+        starts = jnp.atleast_2d(as_array("starts", starts))
+        if starts.ndim > 3 or (starts.ndim == 3 and len(starts) != len(targets)):
+            raise UsageError(
+                f"starts have shape {starts.shape}: give (S, p), or (P, S, p) of "
+                f"{len(targets)} problems"
+            )
+    if not own:
+        problem = build_problem(law, inputs, targets, weights, options)
+        return _solve(problem.model, problem.data, _starts(problem, starts), ("target", "weight"))
+    return _fit_each(law, inputs, own, targets, weights, starts, options)
+
+
+def _stacked(law: Law, starts: Mapping[str, Any]) -> Array:
+    """Starts by name, (S,) or (P, S), with the law's parameters as the last axis."""
+    for name in starts:
+        law.parameter(name)
+    if missing := [name for name in law.parameter_names if name not in starts]:
+        raise UsageError(f"starts lack {', '.join(missing)}")
+    columns = [jnp.atleast_1d(as_array("starts", starts[name])) for name in law.parameter_names]
+    return jnp.stack(jnp.broadcast_arrays(*columns), axis=-1)
+
+
+def _inputs_of_each(law: Law, inputs: Mapping[str, Array], targets: Array) -> frozenset[str]:
+    """Names of the inputs that differ between problems; refuses shapes that do not fit."""
+    count, rows = targets.shape
+    own = set()
+    for spec in law.inputs:
+        shape = inputs[spec.name].shape
+        if shape[:1] == (rows,) and len(shape) <= 1 + spec.per_drop:
+            continue
+        if shape[:2] != (count, rows) or len(shape) > 2 + spec.per_drop:
+            raise UsageError(
+                f"input {spec.name} has shape {shape}; targets {targets.shape} need "
+                f"{(rows,)} or {(count, rows)}"
+            )
+        own.add(spec.name)
+    return frozenset(own)
+
+
+def _fit_each(
+    law: Law, inputs: Mapping[str, Array], own: frozenset[str], targets: Array, weights: Array,
+    starts: Any, options: FitOptions,
+) -> BatchFit:  # fmt: skip
+    """Fit problems that differ in their inputs, and so in all that is computed from these."""
+
+    def built(inputs: Mapping[str, Array], target: Array, weight: Array) -> FitProblem:
+        return build_problem(law, inputs, target, weight, options)
+
+    def arrays(inputs: Any, target: Array, weight: Array, starts: Any) -> tuple[Problem, Array]:
+        problem = built(inputs, target, weight)
+        return problem.data, _starts(problem, starts)
+
+    count = len(targets)
+    inputs = {
+        name: values if name in own else jnp.broadcast_to(values, (count, *values.shape))
+        for name, values in inputs.items()
+    }
+    model = built(
+        {name: values[0] for name, values in inputs.items()}, targets[0], weights[0]
+    ).model
+    if isinstance(starts, int | np.integer):  # the size of a sample is static
+        problems, starts = jax.vmap(partial(arrays, starts=starts))(inputs, targets, weights)
+    else:
+        starts = jnp.broadcast_to(starts, (count, *starts.shape[-2:]))
+        problems, starts = jax.vmap(arrays)(inputs, targets, weights, starts)
+    return _solve(model, problems, starts, Problem._fields)
 
 
 def _scalar(name: str, given: Any, kind: Any) -> Array:
@@ -141,7 +206,7 @@ def _scalar(name: str, given: Any, kind: Any) -> Array:
 
 
 def _starts(problem: FitProblem, starts: Any) -> Array:
-    """Search coordinates (S, p) of a Sobol sample, or of the user's natural values."""
+    """Search coordinates (S, p) of a Sobol sample, or (…, S, p) of the user's natural values."""
     law, kind = problem.law, problem.data.target.dtype
     sampled = isinstance(starts, int | np.integer)
     if sampled and not 1 <= starts <= _MOST_STARTS:
@@ -150,7 +215,7 @@ def _starts(problem: FitProblem, starts: Any) -> Array:
             argument="starts",
             value=starts,
         )
-    rows = sobol(law, int(starts), 0) if sampled else jnp.atleast_2d(as_array("starts", starts))
+    rows = sobol(law, int(starts), 0) if sampled else starts
     columns = jnp.moveaxis(jnp.asarray(rows, kind), -1, 0)
     if len(columns) != len(law.parameters):
         raise UsageError(f"starts need {len(law.parameters)} columns, not {len(columns)}")
@@ -160,10 +225,10 @@ def _starts(problem: FitProblem, starts: Any) -> Array:
     return problem.transform.from_start(params).astype(kind)
 
 
-@compiled(static_argnames="model")
-def _solve(model: Model, problems: Problem, starts: Array) -> BatchFit:
-    fixed = jax.lax.stop_gradient(problems)
-    batched = frozenset({"target", "weight"})
+@compiled(static_argnames=("model", "own"))
+def _solve(model: Model, problems: Problem, starts: Array, own: tuple[str, ...]) -> BatchFit:
+    """Fit problems that have fields of their ``own``, from starts (S, p) or (P, S, p)."""
+    fixed, batched = jax.lax.stop_gradient(problems), frozenset(own)
     double = starts.dtype == jnp.float64
     tolerance, agree = (1e-13, 1e-6) if double else (1e-6, 1e-4)
     method = SOLVERS["newton"]
@@ -187,28 +252,71 @@ def _solve(model: Model, problems: Problem, starts: Array) -> BatchFit:
 
 
 def as_optimum(model: Model, problem: Problem, at: Array) -> tuple[Array, Array]:
-    """The optimum again and its value, now as functions of the data.
+    """The optimum again and its value, now as functions of the data, of any order.
 
-    One Newton step with a constant Hessian; its derivative is that of the implicit function
-    theorem. It moves next to nothing: in float64, where the gradient is that small, what rounding
-    of the objective hides from a search that compares values; otherwise nothing at all.
+    It moves next to nothing: in float64 by one Newton step, where the gradient is that small, what
+    rounding of the objective hides from a search that compares values; otherwise not at all.
     """
-    stopped = jax.lax.stop_gradient(problem)
-    _, there = evaluate(model, stopped, at, stopped.delta, stopped.delta)
+    at = _optimum(model, problem, at)
+    return at, scaled_value(model, problem, tuple(at))
+
+
+@partial(jax.custom_jvp, nondiff_argnums=(0,))
+def _optimum(model: Model, problem: Problem, at: Array) -> Array:
+    """One Newton step from an optimum (p,); its derivative is below."""
+    there = _around(model, problem, at)
+    free = _free(problem, at, there)
+    root = _root(there)
+    scaled = free * there.gradient / root
+    step = solve_definite(_scaled_hessian(there, free, root), scaled)
+    promised = scaled @ step / 2
+    little = (at.dtype == jnp.float64) & (jnp.abs(promised) <= ALMOST * jnp.abs(there.value))
+    return jnp.clip(jnp.where(little, at - step / root, at), problem.low, problem.high)
+
+
+@_optimum.defjvp
+def _optimum_jvp(model: Model, primals: Any, tangents: Any) -> tuple[Array, Array]:
+    """The implicit function theorem: the optimum moves by −H⁻¹·∂g where the data move g by ∂g.
+
+    H and g are taken at the optimum as a function of the data, not at a constant point, so that
+    JAX differentiates this rule again, to second order and beyond: all that is constant in it is
+    which parameters are at a bound of their range, and stay there.
+    """
+    problem, at = primals
+    optimum = _optimum(model, problem, at)
+    there = _around(model, problem, optimum)
+    free = jax.lax.stop_gradient(_free(problem, optimum, there))
+    root = jax.lax.stop_gradient(_root(there))
+
+    def gradient(problem: Problem) -> Array:
+        return _around(model, problem, optimum).gradient
+
+    _, moved = jax.jvp(gradient, (problem,), (tangents[0],))
+    matrix = _scaled_hessian(there, free, root)
+    return optimum, -solve_definite(matrix, free * moved / root) / root
+
+
+def _around(model: Model, problem: Problem, at: Array) -> Evaluation:
+    """The objective around a point (p,), with its exact Hessian."""
+    return evaluate(model, problem, at, problem.delta, problem.delta)[1]
+
+
+def _free(problem: Problem, at: Array, there: Evaluation) -> Array:
+    """(p,) 0 for coordinates that the gradient presses against a bound, 1 for the others."""
     gradient = there.gradient
-    free = ~((at <= stopped.low) & (gradient >= 0)) & ~((at >= stopped.high) & (gradient <= 0))
-    free = free.astype(at.dtype)
-    root = jnp.sqrt(jnp.maximum(jnp.abs(jnp.diagonal(there.hessian)), 1e-30))
+    low, high = (at <= problem.low) & (gradient >= 0), (at >= problem.high) & (gradient <= 0)
+    return (~low & ~high).astype(at.dtype)
+
+
+def _root(there: Evaluation) -> Array:
+    """(p,) what brings the Hessian's diagonal to one."""
+    return jnp.sqrt(jnp.maximum(jnp.abs(jnp.diagonal(there.hessian)), 1e-30))
+
+
+def _scaled_hessian(there: Evaluation, free: Array, root: Array) -> Array:
+    """The Hessian (p, p) of unit scale, rows and columns of bound coordinates those of 1."""
     matrix = there.hessian / (root[:, None] * root[None, :]) * (free[:, None] * free[None, :])
-    matrix = jax.lax.stop_gradient(matrix + jnp.diag(1.0 - free))
-    _, now = evaluate(model, problem, at, problem.delta, problem.delta)
-    left = jax.lax.stop_gradient(now.gradient)
-    scaled = free * left / root
-    promised = scaled @ solve_definite(matrix, scaled) / 2
-    little = (at.dtype == jnp.float64) & (jnp.abs(promised) <= ALMOST * jnp.abs(now.value))
-    moving = now.gradient - jnp.where(little, 0.0, left)
-    at = at - solve_definite(matrix, free * moving / root) / root
-    return jnp.clip(at, stopped.low, stopped.high), now.value
+    return matrix + jnp.diag(1.0 - free)
 
 
 def solve_inside(
