@@ -231,13 +231,13 @@ def few_lengths(length: int) -> int:
 def size_class(rows: int) -> int:
     """The length that tables of so many rows are padded to, so that few programs serve all tables.
 
-    There are four classes between a power of two and the next: a tenth of the rows is added on
-    average, a quarter at most.
+    There are eight classes between a power of two and the next: a twentieth of the rows is added on
+    average, an eighth at most.
 
     Args:
         rows: number of rows.
     """
-    step = max(8, few_lengths(rows) // 8)
+    step = max(8, few_lengths(rows) // 16)
     return -(-rows // step) * step
 
 

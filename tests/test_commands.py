@@ -508,7 +508,7 @@ def test_verbose_tells_on_stderr_what_was_done(command, folder):
     kept = int((pd.read_csv("runs.csv")["N"] > 1e8).sum())
     assert f"runs.csv: 243 rows read, {kept} kept" in err
     assert f"runs.csv: {kept} observations for law chinchilla, 0 rows dropped" in err
-    assert "screen: 1 problems × 4096 starts" in err and "newton: 1 problems × 64 starts" in err
+    assert "screen: 1 problems × 256 starts" in err and "newton: 1 problems × 64 starts" in err
     assert "programs compiled" in err.splitlines()[-1]
     assert all(line.startswith("jaxlaw: ") for line in err.splitlines())
     assert quiet[2] == "" and quiet[0] == code

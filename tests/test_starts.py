@@ -2,9 +2,11 @@
 
 import math
 
+import jax
 import numpy as np
 import pandas as pd
 import pytest
+from fit_problems import fit_problem
 
 import jaxlaw as jl
 from jaxlaw import laws
@@ -139,3 +141,19 @@ def test_users_starts_in_three_forms_are_the_same():
 def test_users_starts_that_cannot_be(given, message):
     with pytest.raises(UsageError, match=message):
         starts.from_user(laws.get("chinchilla"), given, NOWHERE)
+
+
+@pytest.mark.parametrize(
+    "law,options,count",
+    [
+        ("chinchilla", {}, 256),
+        ("chinchilla", {"fixed": {"alpha": 0.3}}, 128),
+        ("chinchilla", {"tied": {"beta": "alpha"}}, 128),
+        ("dcpt", {}, 2048),
+        ("chinchilla", {"n_local": False}, 4096),
+    ],
+)
+def test_a_sample_grows_with_the_parameters_that_are_not_solved_for(law, options, count):
+    with jax.enable_x64(True):
+        problem = fit_problem(law, most=20, **options)
+        assert len(starts.first_starts(problem)) == count

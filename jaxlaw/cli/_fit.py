@@ -105,7 +105,7 @@ def fit_command(
             autocompletion=opt.completed(("sobol", "grid")),
         ),
     ] = "sobol",
-    n_starts: opt.Starts = 4096,
+    n_starts: opt.Starts = None,
     n_local: opt.Local = 64,
     no_screen: opt.NoScreen = False,
     solver: opt.Solver = "newton",

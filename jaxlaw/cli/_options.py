@@ -140,7 +140,9 @@ Bound = Annotated[list[str] | None, typer.Option(help="alpha=0.1:1; repeatable."
 Base = Annotated[Path | None, typer.Option(help="cpt-chinchilla: a from-scratch fit (JSON).")]
 
 # How it is searched for.
-Starts = Annotated[int, typer.Option(min=1, help="Size of the Sobol sample.")]
+Starts = Annotated[
+    int | None, typer.Option(min=1, help="Size of the Sobol sample; the law's own by default.")
+]
 Local = Annotated[
     int, typer.Option("--n-local", "--screen", min=1, help="The best of them are solved.")
 ]

@@ -64,7 +64,7 @@ def study_command(
     constraint: Annotated[
         list[str] | None, typer.Option(help="Constraint of a law: dcpt=paper; repeatable.")
     ] = None,
-    n_starts: opt.Starts = 4096,
+    n_starts: opt.Starts = None,
     n_local: opt.Local = 64,
     no_screen: opt.NoScreen = False,
     solver: opt.Solver = "newton",

@@ -2,7 +2,8 @@
 
 The stages of a default fit:
 
-1. 4,096 starts from a Sobol sample of the law's ranges (``starts``, ``n_starts``);
+1. starts from a Sobol sample of the law's ranges, of chinchilla 256, of dcpt 2,048 (``starts``,
+   ``n_starts``);
 2. at each start the coefficients that the law is linear in are solved for and the objective is
    evaluated; the 64 best starts go on (``n_local``; None solves all of them as they are);
 3. the batch solver takes every one of them to a local optimum (``solver``);
@@ -77,7 +78,7 @@ def fit(
     units: Mapping[str, Any] | None = None,
     constraint: Literal["paper", "observed"] | None = None,
     starts: Any = "sobol",
-    n_starts: StartCount = 4096,
+    n_starts: StartCount | None = None,
     n_local: int | Literal[False] | None = 64,
     solver: str = "newton",
     delta: float | None = None,
@@ -107,8 +108,10 @@ def fit(
             the loss rises with r.
         starts: ``"sobol"``, ``"grid"`` (the source's; where that prints none and jaxlaw has its
             own, a note says so), (S, p) array, DataFrame, or dict of the values to combine.
-        n_starts: size of the Sobol sample. Evaluating a start is cheap; more of them help where
-            the note ``few-starts-agree`` appears.
+        n_starts: size of the Sobol sample. Coefficients that the law is linear in are solved for at
+            every start, so that the sample has to cover the others alone: for k of them it has
+            64 · 2^k starts by default, at most 2,048, and 4,096 where all are solved as they are.
+            Evaluating a start is cheap; more help where the note ``few-starts-agree`` appears.
         n_local: number of the best starts that are solved, which is where the time goes; None or
             False for all of them, as they are.
         solver: ``"newton"``, or ``"lbfgs"`` for jaxopt's on every start, as in the papers.

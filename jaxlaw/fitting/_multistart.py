@@ -50,7 +50,7 @@ from jaxlaw.fitting.solvers import POLISH, Solver, Status
 CANDIDATES = 4  # distinct optima that L-BFGS polishes
 KEPT = 8  # distinct optima kept of a problem
 MEMBERS = 64  # lanes kept of each, to see how far apart they lie
-SCREEN_LANES = (2**11, 2**15)  # lanes of a chunk, at least and at most, where they are screened
+SCREEN_LANES = (2**9, 2**15)  # lanes of a chunk, at least and at most, where they are screened
 SOLVE_LANES = (2**5, 2**11)  # … and where they are solved
 
 

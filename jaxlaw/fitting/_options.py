@@ -36,7 +36,7 @@ class FitOptions:
         tied: parameter → the parameter whose value it takes.
         bounds: parameter → (lowest, highest), either None.
         starts: ``"sobol"``, ``"grid"`` or values.
-        n_starts: size of the Sobol sample.
+        n_starts: size of the Sobol sample; None for one that grows with the nonlinear parameters.
         n_local: number of the best starts that are solved; None or False for all.
         solver: name of the batch solver.
         seed: seed of the Sobol sample.
@@ -53,7 +53,7 @@ class FitOptions:
     tied: Mapping[str, str] = field(default_factory=dict)
     bounds: Mapping[str, tuple[float | None, float | None]] = field(default_factory=dict)
     starts: Any = "sobol"
-    n_starts: StartCount = 4096
+    n_starts: StartCount | None = None
     n_local: int | Literal[False] | None = 64
     solver: str = "newton"
     seed: Seed = 0
@@ -107,7 +107,7 @@ class FitOptions:
                 argument="asymmetry",
                 value=self.asymmetry,
             )
-        if self.n_starts < 1:
+        if self.n_starts is not None and self.n_starts < 1:
             raise UsageError(
                 f"n_starts must be at least 1, not {self.n_starts}",
                 argument="n_starts",
