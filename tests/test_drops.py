@@ -187,7 +187,7 @@ def test_versions_of_a_fit_predict_points_with_drops(curves):
     inputs = curves.runs().observations("multi-power").inputs
     versions = {name: np.array([value, 1.01 * value]) for name, value in TRUTH.items()}
     problem = SimpleNamespace(law=jl.laws.get("multi-power"))
-    found = Refits(problem, versions, *[None] * 5).predict(**inputs)
+    found = Refits(problem, versions, *[None] * 6).predict(**inputs)
     assert found.shape == (2, len(curves.table))
     np.testing.assert_allclose(found[0], at_truth("multi-power").predict(inputs), rtol=1e-12)
 

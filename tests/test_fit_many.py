@@ -1,11 +1,16 @@
 """Versions of the same runs, fitted at once: the same numbers as one fit each."""
 
+import jax.numpy as jnp
 import numpy as np
+import pandas as pd
 import pytest
 
 import jaxlaw as jl
 from jaxlaw import laws, simulate
+from jaxlaw.fitting import _fit_many as many
+from jaxlaw.fitting import _multistart as searching
 from jaxlaw.fitting._fit_many import fit_many
+from jaxlaw.fitting._options import FitOptions
 
 LAW = laws.get("chinchilla")
 RUNS = jl.read_runs(simulate.experiment("chinchilla").table)
@@ -46,3 +51,75 @@ def test_targets_are_replaced(masks):
 def test_versions_of_another_shape_are_refused(weights):
     with pytest.raises(jl.UsageError, match=r"\(versions, 243\)"):
         fit_many(LAW, RUNS.observations(LAW), weights)
+
+
+# --- many versions of a data set, which start from its optima
+
+SIZE = np.geomspace(1e7, 1e10, 60)
+FEW = FitOptions(n_starts=64, n_local=16, progress=False)
+
+
+def wave_of(turns, level=2.0):
+    return level + 0.3 * np.cos(turns * np.log(SIZE / 1e7))
+
+
+@pytest.fixture
+def wave(own_laws):
+    """A law with a local optimum for every number of waves that the sizes hold."""
+
+    @jl.law(name="own-wave", replace=True)
+    def own(N, *, E=jl.positive(0.5, 4), A=jl.positive(0.05, 1), w=jl.positive(0.5, 6)):
+        """loss = E + A·cos(w·log(N / 1e7))"""
+        return E + A * jnp.cos(w * jnp.log(N / 1e7))
+
+    runs = pd.DataFrame({"N": SIZE, "loss": wave_of(1.0)})
+    return own, jl.read_runs(runs).observations(own)
+
+
+def noisy(targets):
+    draw = np.random.default_rng(0)
+    return targets * np.exp(0.01 * draw.normal(size=np.shape(targets)))
+
+
+def test_versions_whose_optimum_lies_elsewhere_are_noticed(wave):
+    """Every fourth has three times the waves: from the optimum of the others none leads there."""
+    law, seen = wave
+    turns = np.where(np.arange(24) % 4 == 3, 3.1, 1.0)
+    targets = noisy(np.stack([wave_of(w) for w in turns]))
+    found = fit_many(law, seen, targets=targets, options=FEW)
+    np.testing.assert_allclose(found.params["w"], turns, rtol=0.02)
+    assert (found.n_solved[turns > 2] == 16).all()  # searched as the data set itself was
+    assert (found.n_solved[turns < 2] == searching.FEW).mean() > 0.5
+
+
+def test_related_versions_come_to_the_optima_of_a_whole_search(wave, monkeypatch):
+    """In blocks of any size, of one data set and of several."""
+    law, seen = wave
+    targets = noisy(np.stack([wave_of(w) for w in np.repeat([0.9, 2.5], 20)]))
+    of = np.repeat([0, 1], 20)
+    monkeypatch.setattr(many, "MANY", 1000)
+    whole = fit_many(law, seen, targets=targets, options=FEW)
+    monkeypatch.setattr(many, "MANY", 16)
+    for sets, blocks in ((None, (8, 256)), (of, (8, 256)), (of, (32, 32))):
+        monkeypatch.setattr(searching, "BLOCKS", blocks)
+        found = fit_many(law, seen, targets=targets, options=FEW, data_sets=sets)
+        np.testing.assert_allclose(found.objective, whole.objective, rtol=1e-9)
+        np.testing.assert_allclose(found.params["w"], whole.params["w"], rtol=1e-5)
+
+
+def test_a_folder_goes_on_to_the_same_bits_after_losing_chunks_of_every_stage(wave, tmp_path):
+    law, seen = wave
+    targets = noisy(np.stack([wave_of(w) for w in np.where(np.arange(24) % 4 == 3, 3.1, 1.0)]))
+    options = FEW.within(), FitOptions(n_starts=64, n_local=16, progress=False, work_dir=tmp_path)
+    undisturbed = fit_many(law, seen, targets=targets, options=options[0])
+    kept = fit_many(law, seen, targets=targets, options=options[1])
+    stages = {path.name[:-11] for path in tmp_path.glob("*.npz")}
+    assert {"whole-newton", "near-newton", "few-newton", "again-newton", "polish"} <= stages
+    for path in sorted(tmp_path.glob("*.npz"))[::2]:
+        path.unlink()
+    again = fit_many(law, seen, targets=targets, options=options[1])
+    for one in (kept, again):
+        np.testing.assert_array_equal(one.coordinates, undisturbed.coordinates)
+        np.testing.assert_array_equal(one.objective, undisturbed.objective)
+    with pytest.raises(jl.UsageError, match="its data differ"):
+        fit_many(law, seen, targets=targets * 1.01, options=options[1])

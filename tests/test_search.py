@@ -78,21 +78,26 @@ def test_screening_in_chunks_chooses_the_same_starts(many, monkeypatch):
         np.testing.assert_allclose(parts, whole, rtol=1e-14)  # the last bit may differ
 
 
+def joined(*of_one, starts=64):
+    """The distinct optima of one problem, without the axis of problems."""
+    found = searching._distinct(*(np.asarray(one)[None] for one in of_one), np.zeros(1), starts)
+    return {key: values[0] for key, values in found.items()}
+
+
 def test_ends_are_joined_where_their_objectives_agree():
     value = np.array([3.0, 1.0, np.nan, 1.0 + 1e-9, np.inf, 3.0 + 1e-7, 2.0])
     status = np.array([2, 2, 3, Status.CONVERGED, 3, 2, Status.CONVERGED], np.int32)
     members = np.arange(7.0).reshape(7, 1, 1)
-    found = searching._distinct(value, np.ones(7, int), status, members, floor=0.0, starts=64)
+    found = joined(value, np.ones(7, int), status, members)
     assert found["value"][:4].tolist() == [1.0, 2.0, 3.0, np.inf]
     assert found["count"][:4].tolist() == [2, 1, 2, 0]
     assert found["status"][:3].tolist() == [Status.CONVERGED, Status.CONVERGED, 2]
     assert found["members"][0, :2, 0].tolist() == [1.0, 3.0]
     halves = [
-        searching._distinct(value[h], np.ones(len(h), int), status[h], members[h], 0.0, 64)
+        joined(value[h], np.ones(len(h), int), status[h], members[h])
         for h in ([0, 1, 2], [3, 4, 5, 6])
     ]
-    joined = [np.concatenate([half[key] for half in halves]) for key in found]
-    again = searching._distinct(*joined, floor=0.0, starts=64)
+    again = joined(*(np.concatenate([half[key] for half in halves]) for key in found))
     for key in ("value", "count", "status"):
         np.testing.assert_array_equal(again[key], found[key])
 
@@ -101,10 +106,11 @@ def test_ends_are_joined_where_their_objectives_agree():
 def test_place_and_objective_of_an_optimum_belong_together(value, at):
     def ends(value, place):
         status = np.array([Status.CONVERGED], np.int32)
-        place = np.full((1, 1, 1), place)
-        return searching._distinct(np.array([value]), np.ones(1, int), status, place, 0.0, 1)
+        place = np.full((1, 1, 1, 1), place)
+        ones = np.ones((1, 1), int)
+        return searching._distinct(np.array([[value]]), ones, status[None], place, np.zeros(1), 1)
 
-    best = searching._optimum(ends(1.0, 3.0), ends(value, 7.0), 0.0, 1, 1)
+    (best,) = searching._optima(ends(1.0, 3.0), ends(value, 7.0), np.zeros(1), 1, 1)
     assert (best.objective, best.coordinates) == (min(value, 1.0), at)
 
 

@@ -19,7 +19,7 @@ from jaxlaw.data._runs import Observations
 from jaxlaw.errors import UsageError
 from jaxlaw.fitting._elementwise import check_elementwise
 from jaxlaw.fitting._engine import solve
-from jaxlaw.fitting._multistart import Task, find_optima
+from jaxlaw.fitting._multistart import FEW, Task, find_optima, find_related
 from jaxlaw.fitting._objective import scale_on_host
 from jaxlaw.fitting._options import FitOptions
 from jaxlaw.fitting._problem import FitProblem, build_problem
@@ -27,6 +27,8 @@ from jaxlaw.fitting._starts import first_starts
 from jaxlaw.fitting.solvers import SOLVERS
 from jaxlaw.laws._base import Law
 from jaxlaw.notes import Note
+
+MANY = 16  # versions of a data set from which on they start from its optima
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +41,10 @@ class Refits:
         coordinates: (P, p) the same as the search had them.
         objective: (P,) summed Huber loss; infinite where no start came to a finite one.
         status: (P,) how the best start ended (see ``jaxlaw.fitting.solvers.Status``).
-        agreement: (P,) share of the solved starts that ended there.
+        agreement: (P,) share of the solved starts that ended there; those that came from the
+            optima of the whole data set do not count.
+        n_solved: (P,) number of these starts: few where they came to the optimum that is near that
+            of the whole data set.
         agreeing: (k, p) coordinates of starts that agree on the objective, for each version.
         notes: on the work itself.
     """
@@ -51,6 +56,7 @@ class Refits:
     status: np.ndarray
     agreement: np.ndarray
     agreeing: tuple[np.ndarray, ...]
+    n_solved: np.ndarray
     notes: tuple[Note, ...] = ()
 
     def predict(self, **inputs: np.ndarray) -> np.ndarray:
@@ -79,8 +85,13 @@ def fit_many(
     *,
     fixed: Mapping[str, np.ndarray] | None = None,
     also: np.ndarray | None = None,
+    data_sets: np.ndarray | None = None,
+    few: int = FEW,
 ) -> Refits:
     """Fit every version of the same runs, in one batch.
+
+    Versions of a data set resemble one another: where they are many, each starts from the optima of
+    the whole data set, see :func:`jaxlaw.fitting._multistart.find_related`.
 
     Args:
         law: the law.
@@ -91,6 +102,10 @@ def fit_many(
         fixed: fixed parameter → (P,) values, in place of the one of the options; a version of
             NaN comes to no finite objective.
         also: (k, p) further starts, natural values in the law's own units.
+        data_sets: (P,) number, from 0, of the data set that each version is of, where there are
+            several. Its target is that of its first version, and it has the rows that any of its
+            versions has. If None, the runs as they are are the only one.
+        few: number of starts of its own that a version has beside the optima of its data set.
 
     Raises:
         UsageError: weights or targets of another shape, or neither given; no starts.
@@ -118,11 +133,17 @@ def fit_many(
         if fixed:
             fields["low"], fields["high"] = problem.bounds_with(fixed)
         task = Task(problem.model, problem.data._replace(**fields), frozenset(fields))
-        starts = first_starts(problem)
+        starts, n_local, points = first_starts(problem), options.n_local, None
         if also is not None:
             columns = dict(zip(law.parameter_names, np.transpose(also), strict=True))
-            starts = np.concatenate([starts, problem.coordinates(columns)])
-        optima = find_optima(method, task, starts, options.n_local, work)
+            points = problem.coordinates(columns)
+        of = np.zeros(task.count, int) if data_sets is None else np.asarray(data_sets)
+        if n_local and n_local < len(starts) and task.count >= MANY * (of.max() + 1):
+            wholes = _wholes(task, problem, None if data_sets is None else of)
+            optima = find_related(method, task, wholes, of, starts, n_local, work, points, few)
+        else:
+            starts = starts if points is None else np.concatenate([starts, points])
+            optima = find_optima(method, task, starts, n_local, work)
         coordinates = np.stack([optimum.coordinates for optimum in optima])
         scale = scale_on_host(problem.data)
         return Refits(
@@ -133,8 +154,23 @@ def fit_many(
             status=np.array([optimum.status for optimum in optima]),
             agreement=np.array([optimum.agreement for optimum in optima]),
             agreeing=tuple(optimum.agreeing for optimum in optima),
+            n_solved=np.array([optimum.solved for optimum in optima]),
             notes=work.memory.notes,
         )
+
+
+def _wholes(task: Task, problem: FitProblem, of: np.ndarray | None) -> Task:
+    """The data sets whole, with the same fields as the versions."""
+    if of is None:
+        own = {name: np.asarray(getattr(problem.data, name))[None] for name in task.batched}
+        return task._replace(problems=task.problems._replace(**own))
+    firsts = np.array([int(np.argmax(of == k)) for k in range(of.max() + 1)])
+    wholes = task.only(firsts)
+    if "weight" in task.batched:
+        weight = np.asarray(task.problems.weight)
+        most = np.stack([weight[of == k].max(axis=0) for k in range(of.max() + 1)])
+        wholes = wholes._replace(problems=wholes.problems._replace(weight=most))
+    return wholes
 
 
 def refit_near(refits: Refits, weights: np.ndarray, targets: np.ndarray) -> Refits:
@@ -175,4 +211,5 @@ def refit_near(refits: Refits, weights: np.ndarray, targets: np.ndarray) -> Refi
             status=lanes.status[each, best],
             agreement=np.full(len(best), np.nan),
             agreeing=(),
+            n_solved=np.full(len(best), starts.shape[1]),
         )

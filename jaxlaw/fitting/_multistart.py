@@ -8,6 +8,10 @@
    agree with the first.
 
 Each stage is cut into chunks, see :mod:`jaxlaw.fitting._checkpoint`.
+
+Many problems that resemble one another, the folds or resamples of a data set, need not all go this
+way: :func:`find_related` starts each from the optima of the whole data set, and takes the long way
+only where a few starts of its own say that its optimum lies elsewhere.
 """
 
 from __future__ import annotations
@@ -22,7 +26,7 @@ from typing import Any, Literal, NamedTuple
 import jax
 import numpy as np
 
-from jaxlaw._jit import compiled
+from jaxlaw._jit import compiled, few_lengths
 from jaxlaw.errors import UsageError
 from jaxlaw.fitting._checkpoint import Arrays, Chunk, Work, digest, in_background, split_work
 from jaxlaw.fitting._diagnostics import AGREE
@@ -52,6 +56,10 @@ KEPT = 8  # distinct optima kept of a problem
 MEMBERS = 64  # lanes kept of each, to see how far apart they lie
 SCREEN_LANES = (2**9, 2**15)  # lanes of a chunk, at least and at most, where they are screened
 SOLVE_LANES = (2**5, 2**11)  # … and where they are solved
+FEW = 3  # starts of its own that a related problem has, beside the optima of its data set: …
+FEWER = 8  # … the best of so small a part of all starts, if that is …
+LEAST = 64  # … not less than this
+BLOCKS = (2**3, 2**8)  # related problems of a chunk, at least and at most
 
 
 class Task(NamedTuple):
@@ -77,6 +85,14 @@ class Task(NamedTuple):
         """Objectives (P,) of rounding alone: smaller differences mean nothing."""
         floors = rounding_floor(self.model, jax.device_get(self.problems))
         return np.broadcast_to(floors, self.count)
+
+    def only(self, index: np.ndarray) -> Task:
+        """Some of the problems, by their numbers."""
+        own = {
+            name: jax.tree.map(lambda leaf: np.asarray(leaf)[index], getattr(self.problems, name))
+            for name in self.batched
+        }
+        return self._replace(problems=self.problems._replace(**own))
 
     def inside(self, coordinates: np.ndarray) -> np.ndarray:
         """Coordinates (P, S, p), or (1, S, p) for all, clipped to the box of each problem."""
@@ -144,16 +160,120 @@ def find_optima(
         everything = n_solved == len(starts)
         chosen = starts[None] if everything else _screen(task, starts, n_solved, work)
         solved = _solve(method, task, task.inside(chosen), work)
-    # The best lane of each distinct optimum; NaN where there are fewer.
-    candidates = np.stack([groups["members"][:CANDIDATES, 0] for groups in solved])
-    polished = _solve(POLISH, task, task.inside(candidates), work)
-    optima = [
-        _optimum(*of_one, float(floor), len(starts), n_solved)
-        for *of_one, floor in zip(solved, polished, task.floors, strict=True)
-    ]
+    polished = _solve(POLISH, task, task.inside(_candidates(solved)), work)
+    optima = _optima(solved, polished, task.floors, len(starts), n_solved)
     if work.folder is not None:
         _check_answers(task, optima, work.folder)
     return optima
+
+
+def find_related(
+    method: Solver,
+    task: Task,
+    wholes: Task,
+    of: np.ndarray,
+    starts: np.ndarray,
+    n_local: int,
+    work: Work | None = None,
+    also: np.ndarray | None = None,
+    few: int = FEW,
+) -> list[Optimum]:
+    """Find the optima of many versions of a few data sets, such as their folds or resamples.
+
+    1. The data sets themselves are searched as by :func:`find_optima`.
+    2. Every version is solved from the distinct optima of its data set, and from the few best of
+       a part of the starts, screened for it alone.
+    3. Where the two come to different objectives, the optimum lies elsewhere than in the data set,
+       or is hard to reach: such a version is searched as by :func:`find_optima`, too.
+    4. The best of all lanes is polished. Agreement counts the starts of 2, or of 3, alone.
+
+    All of it runs through the programs of one search: whatever the stage, a chunk has as many
+    problems, and a queue is as long.
+
+    Args:
+        method: the batch solver.
+        task: the versions.
+        wholes: the data sets, with the same fields ``batched``.
+        of: (P,) number of the data set that each version is of.
+        starts: (S, p) coordinates.
+        n_local: number of the best starts that are solved where a problem is searched.
+        work: devices, processes, folder and bar.
+        also: (k, p) further points that the data sets are solved from.
+        few: number of starts of 2 that are a version's own.
+
+    Returns:
+        One :class:`Optimum` for each version.
+    """
+    work = work or Work()
+    if work.folder is not None:
+        described = _description(method, task, starts, n_local)
+        described["data"] += digest((wholes.problems, of, also))
+        work.claim(described)
+    task, wholes = (
+        one._replace(problems=jax.tree.map(np.asarray, one.problems)) for one in (task, wholes)
+    )
+    n_solved, size = min(n_local, len(starts)), starts.shape[1]
+    part = min(len(starts), max(LEAST, len(starts) // FEWER))
+    least, most = BLOCKS
+    block = max(least, min(most, few_lengths(-(-task.count // 8))))
+    also = np.empty((0, size)) if also is None else also
+    lanes = block * max(n_solved + len(also), CANDIDATES, few)
+    layout = _Layout(block, lanes, part, n_solved)
+
+    def searched(task: Task, stage: str, also: np.ndarray) -> Arrays:
+        chosen = _screen(task, starts, n_solved, work, f"{stage}-screen", layout)
+        points = np.broadcast_to(also, (task.count, *also.shape))
+        chosen = task.inside(np.concatenate([chosen, points], axis=1))
+        return _solve(method, task, chosen, work, f"{stage}-{method.name}", layout)
+
+    def polished(task: Task, solved: Arrays, stage: str) -> Arrays:
+        return _solve(POLISH, task, task.inside(_candidates(solved)), work, stage, layout)
+
+    anywhere = np.broadcast_to(starts[0], (task.count, CANDIDATES, size))
+    polish, _ = _solver_of_chunks(POLISH, task, anywhere, work.memory, layout)
+    with in_background(lambda: polish([])):
+        optima = searched(wholes, "whole", also)
+    best = polished(wholes, optima, "whole-polish")["members"][:, :1, 0]
+    near_starts = np.concatenate([best, _candidates(optima)[:, 1:]], axis=1)[of]
+    near = _solve(method, task, task.inside(near_starts), work, f"near-{method.name}", layout)
+    own = _screen(task, starts[:part], few, work, "few-screen", layout)
+    far = _solve(method, task, task.inside(own), work, f"few-{method.name}", layout)
+    tried, solved = np.full(task.count, part), np.full(task.count, own.shape[1])
+
+    least_near, least_far = near["value"][:, 0], far["value"][:, 0]
+    with np.errstate(invalid="ignore"):  # infinite in both: searched
+        tie = np.maximum(AGREE * np.minimum(least_near, least_far), task.floors)
+        elsewhere = np.flatnonzero(~(np.abs(least_near - least_far) <= tie))
+    if len(elsewhere):
+        again = searched(task.only(elsewhere), "again", also[:0])
+        for key, values in far.items():
+            values[elsewhere] = again[key]
+        tried[elsewhere], solved[elsewhere] = len(starts), n_solved
+    near["count"][:] = 0
+    keys = ("value", "count", "status", "members")
+    both = _distinct(
+        *(np.concatenate([near[key], far[key]], axis=1) for key in keys), task.floors, n_solved
+    )
+    optima = _optima(both, polished(task, both, "polish"), task.floors, tried, solved)
+    if work.folder is not None:
+        _check_answers(task, optima, work.folder)
+    return optima
+
+
+class _Layout(NamedTuple):
+    """Sizes of all chunks of related problems, whatever the stage: programs depend on them.
+
+    Attributes:
+        block: problems of a chunk.
+        lanes: lanes of a chunk, at most, where they are solved.
+        width: starts of a chunk where they are screened.
+        starts: starts of a problem that are solved, at most.
+    """
+
+    block: int
+    lanes: int
+    width: int
+    starts: int
 
 
 def _check_answers(task: Task, optima: Sequence[Optimum], folder: Path) -> None:
@@ -190,29 +310,49 @@ def _objectives(model: Model, shared: Problem, own: dict[str, Any], at: Array) -
     return jax.lax.map(of_one, (own, at))
 
 
-def _screen(task: Task, starts: np.ndarray, keep: int, work: Work) -> np.ndarray:
+def _candidates(solved: Arrays) -> np.ndarray:
+    """The best lane of each of the best distinct optima (P, k, p); NaN where there are fewer."""
+    return solved["members"][:, :CANDIDATES, 0]
+
+
+def _screen(
+    task: Task, starts: np.ndarray, keep: int, work: Work, stage: str = "screen",
+    layout: _Layout | None = None,
+) -> np.ndarray:  # fmt: skip
     """The starts of best objective, with their linear coefficients solved for, (P, keep, p)."""
-    chunks = split_work(
-        task.count, len(starts), _chunk_size(task.count * len(starts), SCREEN_LANES)
-    )
-    length = chunks[0].starts[1]
+    keep = min(keep, len(starts))
+    if layout is None:
+        lanes = _chunk_size(task.count * len(starts), SCREEN_LANES)
+        chunks = split_work(task.count, len(starts), lanes)
+        block, length = chunks[0].count, chunks[0].starts[1]
+    else:
+        block, length = layout.block, layout.width
+        chunks = _blocks(task.count, len(starts), block, length)
 
     def screen(group: Sequence[Chunk]) -> list[Arrays]:
         def queue(chunk: Chunk) -> Queue:
             part = np.resize(starts[slice(*chunk.starts)], (length, starts.shape[1]))
-            return Queue(_fields(task, chunk, chunks[0]), part, np.zeros(length, np.int32))
+            return Queue(_fields(task, chunk, block), part, np.zeros(length, np.int32))
 
         queues = _queue_each_device(group, chunks, queue)
         values = evaluate_queues(task.model, task.problems, queues, work.memory)
         return [_best_starts(part, chunk, keep) for part, chunk in zip(values, group, strict=False)]
 
+    results = work.map(stage, screen, chunks)
+    by_block: dict[tuple[int, int], list[Arrays]] = {}
+    for chunk, result in zip(chunks, results, strict=True):
+        by_block.setdefault(chunk.problems, []).append(result)
     chosen = []
-    for parts in _by_problem(work.map("screen", screen, chunks), chunks):
-        joined = {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
-        best = np.argsort(joined["value"], kind="stable")[:keep]
-        chosen.append(starts[joined["index"][best]])
-        chosen[-1][:, list(solved_coordinates(task.model))] = joined["linear"][best]
-    return np.stack(chosen)
+    for parts in by_block.values():  # blocks of problems, each with all its starts
+        index, value, linear = (
+            np.concatenate([part[key] for part in parts], axis=1)
+            for key in ("index", "value", "linear")
+        )
+        best = np.argsort(value, axis=1, kind="stable")[:, :keep]
+        chosen.append(starts[np.take_along_axis(index, best, axis=1)])
+        solved = list(solved_coordinates(task.model))
+        chosen[-1][..., solved] = np.take_along_axis(linear, best[..., None], axis=1)
+    return np.concatenate(chosen)
 
 
 def _best_starts(values: Values, chunk: Chunk, keep: int) -> Arrays:
@@ -228,8 +368,11 @@ def _best_starts(values: Values, chunk: Chunk, keep: int) -> Arrays:
     }
 
 
-def _solve(method: Solver, task: Task, starts: np.ndarray, work: Work) -> list[Arrays]:
-    """The distinct optima of each problem, as :func:`_distinct` gives them.
+def _solve(
+    method: Solver, task: Task, starts: np.ndarray, work: Work, stage: str | None = None,
+    layout: _Layout | None = None,
+) -> Arrays:  # fmt: skip
+    """The distinct optima of every problem, as :func:`_distinct` gives them.
 
     Starts are (P, S, p), or (1, S, p) for all problems; a start of NaN is none.
     """
@@ -237,23 +380,35 @@ def _solve(method: Solver, task: Task, starts: np.ndarray, work: Work) -> list[A
     def best(result: Arrays) -> float:
         return float(result["value"].min() * scale_on_host(task.problems))
 
-    solve, chunks = _solver_of_chunks(method, task, starts, work.memory)
-    results = work.map(method.name, solve, chunks, best if task.count == 1 else None)
-    keys, size = ("value", "count", "status", "members"), starts.shape[1]
-    return [
-        _distinct(*(np.concatenate([part[key] for part in parts]) for key in keys), floor, size)
+    solve, chunks = _solver_of_chunks(method, task, starts, work.memory, layout)
+    results = work.map(stage or method.name, solve, chunks, best if task.count == 1 else None)
+    keys = ("value", "count", "status", "members")
+    if all(chunk.starts == chunks[0].starts for chunk in chunks):  # no problem is in two chunks
+        return {key: np.concatenate([result[key] for result in results]) for key in keys}
+    rows = [
+        _distinct(
+            *(np.concatenate([part[key] for part in parts])[None] for key in keys),
+            floor[None], starts.shape[1],
+        )
         for parts, floor in zip(_by_problem(results, chunks), task.floors, strict=True)
-    ]
+    ]  # fmt: skip
+    return {key: np.concatenate([row[key] for row in rows]) for key in keys}
 
 
 def _solver_of_chunks(
-    method: Solver, task: Task, starts: np.ndarray, memory: DeviceMemory
-) -> tuple[Callable[[Sequence[Chunk]], list[Arrays]], list[Chunk]]:
+    method: Solver, task: Task, starts: np.ndarray, memory: DeviceMemory,
+    layout: _Layout | None = None,
+) -> tuple[Callable[[Sequence[Chunk]], list[Arrays]], list[Chunk]]:  # fmt: skip
     """A function that solves a group of chunks (of none it only compiles), and the chunks."""
     each = starts.shape[1]
     starts = np.broadcast_to(starts, (task.count, *starts.shape[1:]))
-    chunks = split_work(task.count, each, _chunk_size(task.count * each, SOLVE_LANES))
-    most_lanes = max(chunk.lanes for chunk in chunks)
+    if layout is None:
+        chunks = split_work(task.count, each, _chunk_size(task.count * each, SOLVE_LANES))
+        block, size = chunks[0].count, each
+        most_lanes = max(chunk.lanes for chunk in chunks)
+    else:
+        block, most_lanes, size = layout.block, layout.lanes, layout.starts
+        chunks = _blocks(task.count, each, block, each)
     floors = task.floors
 
     def starts_of(chunk: Chunk) -> tuple[np.ndarray, np.ndarray]:
@@ -264,7 +419,7 @@ def _solver_of_chunks(
     def queue(chunk: Chunk) -> Queue:
         part, there = starts_of(chunk)
         owner = np.nonzero(there)[0].astype(np.int32)
-        return Queue(_fields(task, chunk, chunks[0]), part[there], owner)
+        return Queue(_fields(task, chunk, block), part[there], owner)
 
     def reduce(lanes: Lanes, chunk: Chunk) -> Arrays:
         """The chunk's part of each problem's distinct optima, in place of all its lanes."""
@@ -273,14 +428,9 @@ def _solver_of_chunks(
         value[there], status[there] = lanes.value, lanes.status
         members = np.full_like(part, np.nan)
         members[there] = lanes.coordinates
-        members = members[:, :, None]
-        rows = [
-            _distinct(v, np.ones_like(s), s, m, floor, each)
-            for v, s, m, floor in zip(
-                value, status, members, floors[slice(*chunk.problems)], strict=True
-            )
-        ]
-        return {key: np.stack([row[key] for row in rows]) for key in rows[0]}
+        count = np.ones_like(status)
+        floor = floors[slice(*chunk.problems)]
+        return _distinct(value, count, status, members[:, :, None], floor, size)
 
     def solve(group: Sequence[Chunk]) -> list[Arrays]:
         queues = _queue_each_device(group, chunks, queue)
@@ -295,87 +445,135 @@ def _distinct(
     count: np.ndarray,
     status: np.ndarray,
     members: np.ndarray,
-    floor: float,
+    floors: np.ndarray,
     starts: int,
 ) -> Arrays:
-    """Join lanes, or groups of lanes, whose objectives agree; keep the best ``KEPT`` groups.
+    """Join the lanes, or groups of lanes, of each problem whose objectives agree; keep the best.
 
     Joining is by objective alone: where the data leave a parameter open, lanes of one optimum end
     far apart. Groups of chunks, joined again, are the groups of the whole.
 
     Args:
-        value: (n,) objectives.
-        count: (n,) how many starts ended there.
-        status: (n,) how they ended.
-        members: (n, m, p) their coordinates, the best first; NaN where there are fewer.
-        floor: difference of objectives that is rounding.
-        starts: how many starts the problem has: no more are kept.
+        value: (P, n) objectives.
+        count: (P, n) how many starts ended there.
+        status: (P, n) how they ended.
+        members: (P, n, m, p) their coordinates, the best first; NaN where there are fewer.
+        floors: (P,) difference of objectives that is rounding.
+        starts: how many starts a problem has: no more are kept.
 
     Returns:
-        The same four by name; infinite objectives and counts of 0 where there are fewer.
+        The same four by name, of the best ``KEPT`` groups; infinite objectives and counts of 0
+        where there are fewer.
     """
     kept, most = min(KEPT, starts), min(MEMBERS, starts)
-    order = np.argsort(np.where(np.isfinite(value), value, np.inf), kind="stable")
-    order = order[np.isfinite(value[order])]
-    ordered, low = value[order], 0
+    problems, n = value.shape
+    value = np.where(np.isfinite(value), value, np.inf)
+    order = np.argsort(value, axis=1, kind="stable")
+    value, count, status = (np.take_along_axis(a, order, axis=1) for a in (value, count, status))
+    points = np.take_along_axis(members, order[:, :, None, None], axis=1)
+    points = points.reshape(problems, -1, members.shape[-1])
+    there = ~np.isnan(points).any(axis=2)  # (P, n · m)
     groups = {
-        "value": np.full(kept, np.inf, value.dtype),
-        "count": np.zeros(kept, np.int64),
-        "status": np.full(kept, -1, np.int32),
-        "members": np.full((kept, most, members.shape[-1]), np.nan, members.dtype),
+        "value": np.full((problems, kept), np.inf, value.dtype),
+        "count": np.zeros((problems, kept), np.int64),
+        "status": np.full((problems, kept), -1, np.int32),
+        "members": np.full((problems, kept, most, points.shape[2]), np.nan, points.dtype),
     }
+    row, low = np.arange(problems), np.zeros(problems, int)
     for k in range(kept):
-        if low == len(order):
+        # A group begins with the best lane that is in none yet, and has all that tie with it.
+        first = np.minimum(low, n - 1)
+        least = np.where(low < n, value[row, first], np.inf)
+        if not np.isfinite(least).any():
             break
-        tie = max(AGREE * abs(ordered[low]), floor)
-        high = int(np.searchsorted(ordered, ordered[low] + tie, side="right"))
-        group = order[low:high]
-        points = members[group].reshape(-1, members.shape[-1])
-        points = points[~np.isnan(points).any(axis=1)][:most]
-        converged = Status.CONVERGED in status[group]
-        groups["value"][k] = ordered[low]
-        groups["count"][k] = count[group].sum()
-        groups["status"][k] = Status.CONVERGED if converged else status[group[0]]
-        groups["members"][k, : len(points)] = points
-        low = high
+        tie = least + np.maximum(AGREE * np.abs(least), floors)
+        inside = (np.arange(n) >= low[:, None]) & (value <= tie[:, None]) & np.isfinite(value)
+        converged = (inside & (status == Status.CONVERGED)).any(axis=1)
+        ended = np.where(converged, int(Status.CONVERGED), status[row, first])
+        groups["value"][:, k] = least
+        groups["count"][:, k] = (count * inside).sum(axis=1)
+        groups["status"][:, k] = np.where(np.isfinite(least), ended, -1)
+        of_group = there & np.repeat(inside, members.shape[2], axis=1)
+        number = np.cumsum(of_group, axis=1) - 1
+        problem, point = np.nonzero(of_group & (number < most))
+        groups["members"][problem, k, number[problem, point]] = points[problem, point]
+        low = low + inside.sum(axis=1)
     return groups
 
 
-def _optimum(solved: Arrays, polished: Arrays, floor: float, tried: int, n_solved: int) -> Optimum:
-    """The optimum of one problem, from its distinct optima before and after polishing."""
+def _optima(
+    solved: Arrays, polished: Arrays, floors: np.ndarray, tried: Any, n_solved: Any
+) -> list[Optimum]:
+    """The optimum of each problem, from its distinct optima before and after polishing.
+
+    Args:
+        solved, polished: as :func:`_distinct` gives them.
+        floors: (P,) difference of objectives that is rounding.
+        tried, n_solved: numbers of starts, of all problems or (P,).
+    """
     value, count, members = solved["value"], solved["count"], solved["members"]
-    best = float(min(polished["value"][0], value[0]))
-    if not np.isfinite(best):
-        nowhere = np.full(members.shape[-1], np.nan)
-        return Optimum(nowhere, best, -1, 0.0, 0.0, nowhere[None], None, tried, n_solved)
-    tie = max(AGREE * best, floor)
-    agree = value <= best + tie
+    tried, n_solved = (np.broadcast_to(number, len(value)) for number in (tried, n_solved))
+    after = polished["value"][:, 0]
+    best = np.minimum(after, value[:, 0])
+    finite = np.isfinite(best)
+    tie = np.where(finite, np.maximum(AGREE * best, floors), 0.0)
+    agree = value <= (best + tie)[:, None]
     # If polishing diverged, its point does not belong to the objective that is reported.
-    sound = polished["value"][0] <= best + tie
-    at = polished["members"][0, 0] if sound else members[0, 0]
-    agreeing = members[agree].reshape(-1, len(at))
-    agreeing = agreeing[~np.isnan(agreeing).any(axis=1)] if agree.any() else at[None]
-    others = np.flatnonzero(~agree & np.isin(solved["status"], (Status.CONVERGED, Status.STALLED)))
-    runner_up = None
-    if len(others):
-        k = others[0]
-        runner_up = (members[k, 0], float(value[k]), float(count[k] / n_solved))
+    sound = after <= best + tie
+    at = np.where(sound[:, None], polished["members"][:, 0, 0], members[:, 0, 0])
+    share = (count * agree).sum(axis=1)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        apart = AGREE * (value[:, 0] - best) / tie
     # The polish says how it ended, unless only the batch solver converged there.
-    converged = agree[0] and solved["status"][0] == Status.CONVERGED
+    converged = agree[:, 0] & (solved["status"][:, 0] == Status.CONVERGED)
+    status = np.where(converged, int(Status.CONVERGED), polished["status"][:, 0])
+    ended = np.isin(solved["status"], (Status.CONVERGED, Status.STALLED))
     distinct = np.isfinite(value) & ~agree
-    shares = [(best, count[agree].sum()), *zip(value[distinct], count[distinct], strict=True)]
-    return Optimum(
-        coordinates=at,
-        objective=best,
-        status=int(Status.CONVERGED if converged else polished["status"][0]),
-        agreement=float(count[agree].sum() / n_solved),
-        disagreement=float(AGREE * (value[0] - best) / tie),
-        agreeing=agreeing,
-        runner_up=runner_up,
-        tried=tried,
-        solved=n_solved,
-        distinct=tuple((float(v), float(share / n_solved)) for v, share in shares if share),
-    )
+    there = ~np.isnan(members[..., 0]) & agree[:, :, None]
+    optima = []
+    for k in range(len(value)):
+        if not finite[k]:
+            nowhere = np.full(members.shape[-1], np.nan)
+            optima.append(
+                Optimum(
+                    nowhere, float(best[k]), -1, 0.0, 0.0, nowhere[None], None, int(tried[k]),
+                    int(n_solved[k]),
+                )
+            )  # fmt: skip
+            continue
+        others = np.flatnonzero(distinct[k] & ended[k])
+        shares = [(best[k], share[k])]
+        shares += zip(value[k, distinct[k]], count[k, distinct[k]], strict=True)
+        optima.append(
+            Optimum(
+                coordinates=at[k],
+                objective=float(best[k]),
+                status=int(status[k]),
+                agreement=float(share[k] / n_solved[k]),
+                disagreement=float(apart[k]),
+                agreeing=members[k][there[k]] if agree[k].any() else at[k][None],
+                runner_up=(
+                    members[k, others[0], 0],
+                    float(value[k, others[0]]),
+                    float(count[k, others[0]] / n_solved[k]),
+                )
+                if len(others)
+                else None,
+                tried=int(tried[k]),
+                solved=int(n_solved[k]),
+                distinct=tuple((float(v), float(c / n_solved[k])) for v, c in shares if c),
+            )
+        )
+    return optima
+
+
+def _blocks(problems: int, starts: int, block: int, width: int) -> list[Chunk]:
+    """Chunks of ``block`` problems and ``width`` starts, in order."""
+    return [
+        Chunk((p, min(p + block, problems)), (s, min(s + width, starts)))
+        for p in range(0, problems, block)
+        for s in range(0, starts, width)
+    ]
 
 
 def _chunk_size(total: int, limits: tuple[int, int]) -> int:
@@ -385,11 +583,10 @@ def _chunk_size(total: int, limits: tuple[int, int]) -> int:
     return max(least * factor, min(most * factor, -(-total // 8)))
 
 
-def _fields(task: Task, chunk: Chunk, first: Chunk) -> Arrays:
-    """The chunk's part of what differs between problems, as long as the first chunk's."""
+def _fields(task: Task, chunk: Chunk, block: int) -> Arrays:
+    """The chunk's part of what differs between problems, of ``block`` of them."""
     low, high = chunk.problems
-    length = first.problems[1]
-    index = np.minimum(np.arange(low, low + length), high - 1)
+    index = np.minimum(np.arange(low, low + block), high - 1)
     return {
         name: jax.tree.map(lambda leaf: leaf[index], getattr(task.problems, name))
         for name in task.batched

@@ -20,6 +20,7 @@ from jaxlaw.data._dependence import without_dependence_note
 from jaxlaw.errors import UsageError, nearest
 from jaxlaw.fitting._fit_many import Refits, fewest_for, fit_many
 from jaxlaw.fitting._fitted_law import FittedLaw, SupportsDraws
+from jaxlaw.fitting._multistart import FEW
 from jaxlaw.fitting._objective import LARGEST_DELTA, kernel_width
 from jaxlaw.fitting._options import OLD_NAMES, BootstrapKeywords
 from jaxlaw.fitting._result import Fit
@@ -373,8 +374,9 @@ def bootstrap(
             resample k then holds the values of resample k there, as plans that compare the two
             need it.
         seed: seed of the draws, and of the starts.
-        n_starts, n_local: numbers of starts tried and solved in each resample, beside the fit's
-            own optimum.
+        n_starts, n_local: numbers of starts tried and solved in each resample whose optimum is not
+            near the fit's. A resample begins at the optima of the runs as they are, and at three
+            screened starts of its own: where the two disagree, so many are solved.
         solver: solver as in :func:`jaxlaw.fit`.
         work_dir, progress, distributed, compile_cache: as in :func:`jaxlaw.fit`.
         **options: other options of :func:`jaxlaw.fit`: columns, units, delta, fixed …
@@ -428,7 +430,7 @@ def bootstrap(
         *(note for note in without_dependence_note(problem.notes, groups) if note.code != "loose"),
         *refits.notes,
         *open_notes(problem, members),
-        *_notes(refits, failed, kind, groups, count, n_local, degrees_of(problem, kind, members)),
+        *_notes(refits, failed, kind, groups, count, degrees_of(problem, kind, members)),
     )
     return Bootstrap(
         problem.fit, params, refits, kind, count, notes, problem, members, base_params,
@@ -526,7 +528,6 @@ def _notes(
     kind: str,
     groups: Any,
     count: int,
-    n_local: int,
     degrees: float,
 ) -> list[Note]:
     notes, total = [], len(failed)
@@ -552,8 +553,9 @@ def _notes(
             "they are"
         )
         notes.append(Note("resamples-not-converged", "info", message))
-    single = (refits.agreement * n_local < 1.5) & ~failed
-    if n_local > 1 and single.mean() > ONE_START:
+    # Where few starts were solved, one of them and the fit's optimum came to the same.
+    single = (refits.agreement * refits.n_solved < 1.5) & (refits.n_solved > FEW) & ~failed
+    if single.mean() > ONE_START:
         message = (
             f"in {single.sum()} of {total} resamples a single start reached the best optimum: some "
             "may have missed theirs, and widen the intervals; solve more starts (n_starts, n_local)"

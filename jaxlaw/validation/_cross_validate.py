@@ -36,6 +36,7 @@ from jaxlaw.validation._scores import SCORES, disagreement, score
 from jaxlaw.validation._study import FRAME, PARAMETERS, Study, frame_notes
 from jaxlaw.validation.folds import Design, Folds, as_design
 
+_FEW_STARTS = 7  # of a fold's own: how far apart those end that agree is a score, too
 _FEW_VALUES = 3  # of an input in what a fold fits: checked whether they suffice
 
 
@@ -94,7 +95,10 @@ def cross_validate(
             search = candidate.options.within(folder_name(candidate.label), str(number))
             versions = _versions(group, candidate)
             first = group[0].observations[candidate.label]
-            refits = fit_many(candidate.law, first, **versions, options=search)
+            of = np.repeat(np.arange(len(group)), [len(data.folds) for data in group])
+            refits = fit_many(
+                candidate.law, first, **versions, options=search, data_sets=of, few=_FEW_STARTS
+            )
             frames.append(_scored(candidate, group, versions, refits, delta))
             parameters.append(_parameters(candidate, group, refits))
             work_notes += refits.notes
