@@ -2,6 +2,7 @@
 
     python benchmarks/multistart.py            # about ten minutes on two cores
     python benchmarks/multistart.py --quick    # small samples, to see that it runs
+    python benchmarks/multistart.py --default  # default fits against scipy alone, CPU time beside
 
 Every method minimises the same objective (summed Huber / δ, log N and log D centred) on the
 same data from the same starts, at the tightest tolerance at which it converges. scipy and
@@ -251,13 +252,53 @@ def case(name, runs, natural, terms, make_numpy, sample, small, repeats):
           f"| {fit.objective:.10g} | {whole / run_s:.0f} (of (a)'s whole grid) |")  # fmt: skip
 
 
+def default_stages(name, runs, count, make_numpy, bounded=(), repeats=15):
+    """A default fit against scipy's loop over ``count`` starts, wall and CPU seconds of either.
+
+    CPU seconds are those of all threads, and say more where other work shares the machine.
+    """
+    law = laws.get(name)
+    seen = jl.read_runs(runs).observations(law)
+    plain = build_problem(law, seen.inputs, seen.target, seen.weight, FitOptions(), False)
+    plain = dataclasses.replace(plain, model=plain.model._replace(chart=False))
+    low = [s.low if s.scale == "linear" else -20.0 for s in law.parameters]
+    high = [s.high if s.scale == "linear" else 20.0 for s in law.parameters]
+    low = [1e-4 if s.name in bounded else v for v, s in zip(low, law.parameters, strict=True)]
+    first = np.clip(plain.coordinates_of_starts(starts.sobol(law, 60, 0)), low, high)
+    fits, walls, cpus, scipys = [jl.fit(law, runs)], [], [], []
+    for k in range(repeats):
+        wall, cpu = time.perf_counter(), time.process_time()
+        fits.append(jl.fit(law, runs))
+        walls.append(time.perf_counter() - wall)
+        cpus.append(time.process_time() - cpu)
+        if k % 5 == 0:  # scipy between them, so that the machine's load is the same for both
+            cpu, bounds = time.process_time(), list(zip(low, high, strict=True))
+            values, wall, _ = scipy_loop(make_numpy(plain), first, bounds, 1)
+            scipys.append([wall, time.process_time() - cpu, values.min()])
+    wall, cpu, best = np.median(scipys, axis=0) / [len(first), len(first), 1] * [count, count, 1]
+    ours = statistics.median(walls), statistics.median(cpus)
+    found = fits[-1].objective <= best * DELTA * (1 + AGREE)
+    print(f"| {name} | {fits[-1].n_starts} | {ours[0] * 1e3:.0f} | {ours[1] * 1e3:.0f} "
+          f"| {wall:.1f} | {cpu:.1f} | {wall / ours[0]:.0f} | **{cpu / ours[1]:.0f}** "
+          f"| {'found' if found else 'MISSED'} |", flush=True)  # fmt: skip
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--quick", action="store_true", help="small samples")
-    quick = parser.parse_args().quick
+    parser.add_argument("--default", action="store_true", help="default fits alone")
+    asked = parser.parse_args()
+    quick = asked.quick
     repeats = 1 if quick else 3
     runs, kind = chinchilla_runs()
     print(f"chinchilla data: {kind}; {os.cpu_count()} CPU cores, {jax.default_backend()}")
+    if asked.default:
+        print("\n| law | starts | wall ms | CPU ms | scipy wall s | scipy CPU s | ratio, wall "
+              "| ratio, CPU | optimum |\n|---|---|---|---|---|---|---|---|---|")  # fmt: skip
+        with jax.enable_x64(True):
+            default_stages("chinchilla", runs, 4500, numpy_chinchilla)
+            default_stages("dcpt", simulate.experiment("dcpt").table, 2000, numpy_dcpt, ("eps",))
+        return
     with jax.enable_x64(True):
         law = laws.get("chinchilla")
         means = {k: float(np.exp(np.log(runs[k]).mean())) for k in ("N", "D")}

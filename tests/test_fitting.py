@@ -93,7 +93,8 @@ def test_starts_that_all_end_short_are_said_not_to_agree(monkeypatch):
     newton = SOLVERS["newton"]
     short = newton._replace(settings=newton.settings._replace(max_iterations=8))
     monkeypatch.setitem(SOLVERS, "newton", short)
-    fit = jl.fit("chinchilla", simulate.experiment("chinchilla").table)
+    # The best of fewer starts do not come to the problem's own threshold in eight iterations.
+    fit = jl.fit("chinchilla", simulate.experiment("chinchilla").table, n_starts=4096)
     assert fit.agreement == 0 and "few-starts-agree" in {note.code for note in fit.notes}
 
 
