@@ -57,8 +57,8 @@ def scipy_ms(p, function, natural, count, bounded=()):
 
 def timed(call):
     begun = time.perf_counter()
-    found = call()
-    return found, time.perf_counter() - begun
+    result = call()
+    return result, time.perf_counter() - begun
 
 
 def bootstrap(resamples=4000, solved=8, tried=64):
@@ -133,8 +133,8 @@ def domains(**changed):
 def held_out_pairs(inputs):
     """Weights (36, n): any two of the nine shares held out."""
     shares = np.unique(inputs["r"])
-    held = [(a, b) for i, a in enumerate(shares) for b in shares[i + 1 :]]
-    return np.stack([~np.isin(inputs["r"], pair) for pair in held]).astype(float)
+    pairs = [(a, b) for i, a in enumerate(shares) for b in shares[i + 1 :]]
+    return np.stack([~np.isin(inputs["r"], pair) for pair in pairs]).astype(float)
 
 
 def study():
