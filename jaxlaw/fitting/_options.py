@@ -177,7 +177,7 @@ class SearchKeywords(ObjectiveKeywords, total=False):
 
     base: FittedLaw | Mapping[str, float] | None
     starts: Any
-    n_starts: int
+    n_starts: int | None
     n_local: int | Literal[False] | None
     solver: str
     seed: int
