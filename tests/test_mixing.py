@@ -141,7 +141,7 @@ def test_unseen_mixtures_of_regmix_are_ranked():
     shares = [name for name in table if name.startswith("share_")]
     small, law = table[table["model"] == "1m"], jl.laws.mixing(shares)
     fitted, unseen = (small[small["split"] == split] for split in ("train", "test"))
-    for loss, least in (("loss_pubmed_abstracts", 0.985), ("loss_freelaw", 0.975)):
+    for loss, least in (("loss_freelaw", 0.975), ("loss_dm_mathematics", 0.955)):
         fit = jl.fit(law, fitted[shares].assign(loss=fitted[loss]), n_starts=128, n_local=8)
         ranks = pd.DataFrame({"predicted": fit.predict(unseen), "real": unseen[loss]})
         assert ranks.corr("spearman").iloc[0, 1] > least

@@ -79,7 +79,7 @@ class _Formula:
 @cache
 def _mixing(shares: tuple[str, ...]) -> Law:
     floor = positive(0.3, 3.0, unit="nats", doc="what no mixture takes away")
-    slope = real(-2.0, 2.0, low=-50.0, high=50.0, doc="log of what its corpus alone leaves above c")
+    slope = real(-20.0, 3.0, low=-5e3, high=50.0, doc="log of what its corpus alone leaves above c")
     return Law(
         name=f"mixing[{'|'.join(shares)}]",
         function=_Formula(shares),
