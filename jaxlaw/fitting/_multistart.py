@@ -26,7 +26,7 @@ from typing import Any, Literal, NamedTuple
 import jax
 import numpy as np
 
-from jaxlaw._jit import compiled, few_lengths
+from jaxlaw._jit import compiled, few_lengths, on_accelerator
 from jaxlaw.errors import UsageError
 from jaxlaw.fitting._checkpoint import Arrays, Chunk, Work, digest, in_background, split_work
 from jaxlaw.fitting._diagnostics import AGREE
@@ -56,6 +56,8 @@ KEPT = 8  # distinct optima kept of a problem
 MEMBERS = 64  # lanes kept of each, to see how far apart they lie
 SCREEN_LANES = (2**9, 2**15)  # lanes of a chunk, at least and at most, where they are screened
 SOLVE_LANES = (2**5, 2**11)  # … and where they are solved
+LANES_ON_ACCELERATOR = 2**19  # of a chunk, at most, in either stage …
+ROWS_ON_ACCELERATOR = 2**27  # … and rows of all its problems together: 1 GB a field
 FEW = 3  # starts of its own that a related problem has, beside the optima of its data set: …
 FEWER = 8  # … the best of so small a part of all starts, if that is …
 LEAST = 64  # … not less than this
@@ -216,6 +218,9 @@ def find_related(
     part = min(len(starts), max(LEAST, len(starts) // FEWER))
     least, most = BLOCKS
     block = max(least, min(most, few_lengths(-(-task.count // 8))))
+    if on_accelerator():
+        rows = task.problems.weight.shape[-1]
+        block = min(few_lengths(task.count), max(1, ROWS_ON_ACCELERATOR // rows), 2**14)
     also = np.empty((0, size)) if also is None else also
     lanes = block * max(n_solved + len(also), CANDIDATES, few)
     layout = _Layout(block, lanes, part, n_solved)
@@ -322,7 +327,7 @@ def _screen(
     """The starts of best objective, with their linear coefficients solved for, (P, keep, p)."""
     keep = min(keep, len(starts))
     if layout is None:
-        lanes = _chunk_size(task.count * len(starts), SCREEN_LANES)
+        lanes = _chunk_size(task, len(starts), SCREEN_LANES)
         chunks = split_work(task.count, len(starts), lanes)
         block, length = chunks[0].count, chunks[0].starts[1]
     else:
@@ -403,7 +408,7 @@ def _solver_of_chunks(
     each = starts.shape[1]
     starts = np.broadcast_to(starts, (task.count, *starts.shape[1:]))
     if layout is None:
-        chunks = split_work(task.count, each, _chunk_size(task.count * each, SOLVE_LANES))
+        chunks = split_work(task.count, each, _chunk_size(task, each, SOLVE_LANES))
         block, size = chunks[0].count, each
         most_lanes = max(chunk.lanes for chunk in chunks)
     else:
@@ -576,11 +581,20 @@ def _blocks(problems: int, starts: int, block: int, width: int) -> list[Chunk]:
     ]
 
 
-def _chunk_size(total: int, limits: tuple[int, int]) -> int:
-    """Lanes of a chunk: an eighth of all, within limits 128 times as wide off the CPU."""
-    factor = 1 if jax.default_backend() == "cpu" else 128
-    least, most = limits
-    return max(least * factor, min(most * factor, -(-total // 8)))
+def _chunk_size(task: Task, each: int, limits: tuple[int, int]) -> int:
+    """Lanes of a chunk, of ``each`` starts of every problem: an eighth of all, within limits.
+
+    On an accelerator few chunks, equally long: at the end of each of them its last lanes leave the
+    device idle.
+    """
+    total = task.count * each
+    if not on_accelerator():
+        least, most = limits
+        return max(least, min(most, -(-total // 8)))
+    most = LANES_ON_ACCELERATOR
+    if task.batched:
+        most = min(most, each * max(1, ROWS_ON_ACCELERATOR // task.problems.weight.shape[-1]))
+    return -(-total // -(-total // most))
 
 
 def _fields(task: Task, chunk: Chunk, block: int) -> Arrays:
