@@ -62,7 +62,7 @@ def beyond_levels(table: pd.DataFrame, along: str, budgets: pd.Series, numbers: 
 
 
 def cases() -> Iterator[Case]:
-    f = read("farseer").assign(C=lambda t: 6 * t.N * t.D)
+    f = read("farseer").assign(C=lambda t: 6.0 * t.N * t.D)
     for cut in (1e9, 2.5e9, 6.4e9):
         yield Case("farseer", "sizes", f, "N", cut)
     for cut in (3e20, 1e21, 2.5e21):
@@ -71,26 +71,26 @@ def cases() -> Iterator[Case]:
     table = table[~table.outlier]
     for experiment, rows in table.groupby("experiment"):
         t = pd.DataFrame({"N": rows.params, "D": rows.tokens, "loss": rows.loss})
-        t["C"] = 6 * t.N * t.D
+        t["C"] = 6.0 * t.N * t.D
         many = rows.budget.nunique() > 10
         for cut in beyond_levels(t, "C", rows.budget, (-7, -5, -3) if many else (-4, -3, -2)):
             yield Case("isoflops", experiment.split("__")[0] + "/" + experiment.split("__")[1], t,
                        "C", cut)  # fmt: skip
     for corpus, rows in read("loss_to_loss").groupby("data"):
         t = pd.DataFrame({"N": rows.params, "D": rows.tokens, "loss": rows.c4_val_loss})
-        t["C"] = 6 * t.N * t.D
+        t["C"] = 6.0 * t.N * t.D
         for cut in beyond_levels(t, "C", rows.iso_flop, (-4, -3, -2)):
             yield Case("loss_to_loss", corpus, t, "C", cut)
     t = read("chinchilla_points").rename(columns={"n_params": "N", "n_tokens": "D"})
-    t = t[t.excluded_in_paper_fit == 0].assign(C=lambda t: 6 * t.N * t.D)
+    t = t[t.excluded_in_paper_fit == 0].assign(C=lambda t: 6.0 * t.N * t.D)
     for cut in (8e19, 3e20, 1e21):
         yield Case("chinchilla_points", "", t, "C", cut)
     t = read("data_constrained").rename(columns={"params": "N", "tokens": "D"})
-    t = t.assign(C=lambda t: 6 * t.N * t.D)
+    t = t.assign(C=lambda t: 6.0 * t.N * t.D)
     for cut in (5e19, 2e20, 9e20):
         yield Case("data_constrained", "", t, "C", cut)
     t = read("step_law_dense").groupby(["N", "D"], as_index=False).loss.min()
-    t = t.assign(C=lambda t: 6 * t.N * t.D)
+    t = t.assign(C=lambda t: 6.0 * t.N * t.D)
     for count in (9, 11, 13):
         yield Case("step_law", "best of each cell", t, "C", float(np.sort(t.C)[count - 1]))
     t = read("finetune_transfer").rename(columns={"n_finetune_samples": "Df"})
