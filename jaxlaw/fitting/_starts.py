@@ -52,8 +52,9 @@ def default_count(problem: FitProblem) -> int:
     """How many starts a search needs, by the number of coordinates that they have to cover.
 
     Linear coefficients are solved for at every start, so that of chinchilla's five parameters two
-    are left. No law lost an optimum with 64 starts that it found with 4,096, simulated or on real
-    runs (``benchmarks/screening.md``). Where nothing is screened, nothing is solved for either.
+    are left. Of 31 laws none missed its optimum more often with 64 starts than with 4,096, on
+    simulated experiments and, of five laws, on real runs (``benchmarks/screening.md``). Where
+    nothing is screened, nothing is solved for either.
     """
     if not problem.options.n_local:
         return UNSCREENED
