@@ -46,6 +46,13 @@ _CONTINUAL = ("cpt-chinchilla", _TRUTHS["cpt-chinchilla"])
 _DOMAIN, _GENERAL = ("dcpt", _TRUTHS["dcpt"]), ("dcpt", _TRUTHS["dcpt-general"])
 _PT, _CPT = (("cpt-curve-replay-" + k, _TRUTHS["cpt-curve-replay-" + k]) for k in ("pt", "cpt"))
 _ANNEALING = ("annealing", _TRUTHS["annealing"])
+_GROUPED = jl.laws.grouped("chinchilla", ["a", "b"], own=["B"])
+_RECIPES = (
+    _GROUPED,
+    {n: _TRUTHS["chinchilla"][n.partition("[")[0]] for n in _GROUPED.parameter_names},
+)
+_MIXING = jl.laws.mixing(["web", "code"])
+_MIXED = (_MIXING, {spec.name: 0.5 for spec in _MIXING.parameters})
 _QUICK = {"n_starts": 32, "n_local": 4}
 
 
@@ -127,6 +134,9 @@ CALLS: dict[str, tuple[Callable[[], dict[str, Any]], bool]] = {
                              20],
                              "boundary": 10, "epsilon": 0.5, "S1_before": 0.1,
                              "carry_momentum": False, "count_warmup": True}, False),
+    "backtest": (lambda: {"laws": ["chinchilla"], "runs": runs(), "along": "compute", "cutoffs": 2,
+                          "groups": None, "columns": None, "units": None, "per_law": None,
+                          "seed": 0, **_QUICK}, True),
     "bootstrap": (lambda: {"law": fitted(), "runs": runs(), "n_resamples": 4,
                            "kind": "case", "groups": None, "seed": 0, "solver": "newton",
                            **_QUICK}, True),
@@ -139,6 +149,10 @@ CALLS: dict[str, tuple[Callable[[], dict[str, Any]], bool]] = {
     "exponent": (lambda: {"start_low": 0.1, "start_high": 1.0, "low": 1e-3, "high": 10.0}, False),
     "positive": (lambda: {"start_low": 0.1, "start_high": 1.0, "low": 1e-3, "high": 10.0}, False),
     "real": (lambda: {"start_low": -1.0, "start_high": 1.0, "low": -10.0, "high": 10.0}, False),
+    "forecast": (lambda: {"laws": ["chinchilla"], "runs": runs(), "at": {"N": 1e11, "D": 1e12},
+                          "level": 0.9, "along": "compute", "cutoffs": 2, "groups": None,
+                          "n_resamples": 2, "columns": None, "units": None, "per_law": None,
+                          "seed": 0, **_QUICK}, True),
     "fit": (lambda: {"law": "chinchilla", "runs": runs(), "columns": None, "units": None,
                      "constraint": None, "starts": "sobol", "solver": "newton", "delta": 1e-3,
                      "residuals": "log", "asymmetry": 1.0, "fixed": None, "tied": None,
@@ -185,6 +199,12 @@ CALLS: dict[str, tuple[Callable[[], dict[str, Any]], bool]] = {
                                    "cost": None, "corpus_tokens": None, "level": 0.9}, False),
     "planning.min_compute": (lambda: {"fit": _SCRATCH, "loss": 2.5, "limits": None,
                                            "cost": None, "level": 0.9}, True),
+    "planning.compute_multiplier": (lambda: {"fit": _RECIPES, "compute": [1e20, 1e21],
+                                             "reference": {"group": "a"}, "cost": None,
+                                             "level": 0.9, "group": "b"}, False),
+    "planning.optimal_weights": (lambda: {"fits": {"loss": _MIXED}, "targets": None,
+                                          "natural": None, "max_kl": None, "caps": None,
+                                          "observed": None, "level": 0.9}, False),
     "planning.break_even": (lambda: {"scratch": _SCRATCH, "continual": _CONTINUAL, "N": 1e9,
                                      "compute": None, "cost": None, "level": 0.9}, True),
     "planning.compute_savings": (lambda: {"scratch": _SCRATCH, "continual": _CONTINUAL, "loss": 2.5,

@@ -99,6 +99,24 @@ def test_a_fit_is_the_same(accelerated):
     assert (fit.status, fit.success) == (expected.status, expected.success)
 
 
+@pytest.mark.parametrize("name", ["chinchilla", "kaplan"])
+def test_several_problems_are_screened_at_once(name, accelerated):
+    """Kaplan has no linear coefficients: arrays of none of them cannot be batched."""
+    with jax.enable_x64(True):
+        problem, at = problem_of(name)
+        starts = at + np.random.default_rng(0).uniform(0, 0.1, (5, len(at)))
+        weights = np.random.default_rng(1).integers(0, 3, (7, problem.n_rows)).astype(float)
+        queue = _engine.Queue(problem.many(weights=weights), starts, np.zeros(5, np.int32))
+
+        def evaluated():
+            return _engine.evaluate_queues(problem.model, problem.data, [queue])[0]
+
+        expected = evaluated()
+        accelerated()
+        for one, other in zip(evaluated(), expected, strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-9)
+
+
 def lowered_for_cuda(name):
     """The program of an iteration's rounds, as it is given to the GPU's compiler."""
     problem, at = problem_of(name)

@@ -131,7 +131,7 @@ def test_allocation_of_zhengs_printed_parameters(params, expected):
 
 def test_transfer_without_a_base_says_what_to_pass():
     table = simulate.experiment("cpt-chinchilla").table
-    with pytest.raises(jl.UsageError, match=r"base=fit of law chinchilla, or fixed=\{\}"):
+    with pytest.raises(jl.UsageError, match=r"pass base=, a fit of law chinchilla, or fixed=\{\}"):
         jl.fit("cpt-chinchilla", table)
     with pytest.raises(jl.UsageError, match="takes no base"):
         jl.fit("chinchilla", table, base={"E": 1.0})

@@ -215,6 +215,26 @@ def test_a_saved_forecast_is_read_again_as_it_was(found, tmp_path, monkeypatch):
     assert len(pd.read_csv("table.csv")) == 2
 
 
+def test_the_command_gives_the_numbers_of_the_function(command, runs, tmp_path, monkeypatch):
+    """``test_commands`` leaves this one out: the record says when a forecast was made."""
+    monkeypatch.chdir(tmp_path)
+    runs.to_csv("runs.csv", index=False)
+    options = "--at N=1e10,D=4e11 --cutoffs 2 --resamples 2 --n-starts 64 --n-local 4 --seed 3"
+    code, out, err = command(
+        "forecast", "chinchilla", "runs.csv", "--json", "--out", "f.json", *options.split()
+    )
+    assert (code, err) == (0, "")
+    expected = jl.forecast(
+        "chinchilla", "runs.csv", {"N": 1e10, "D": 4e11}, cutoffs=2, n_resamples=2, seed=3,
+        **SEARCH,
+    ).to_dict()  # fmt: skip
+    record = json.loads(out)
+    for each in (record, expected):
+        each.pop("created")
+    assert record == json.loads(json.dumps(expected))
+    assert jl.load("f.json").table["estimate"][0] == record["table"]["estimate"][0]
+
+
 def test_a_changed_file_and_a_field_that_is_missing_are_refused(found, tmp_path):
     path = tmp_path / "forecast.json"
     found.save(path)

@@ -165,7 +165,7 @@ def backtest(
     laws: Any,
     runs: Any,
     *,
-    along: Any = "compute",
+    along: Along = "compute",
     cutoffs: Any = N_CUTOFFS,
     groups: Any = None,
     columns: Mapping[str, Any] | None = None,

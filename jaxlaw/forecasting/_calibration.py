@@ -29,8 +29,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import special, stats
 
-#: Constants of the prior. They are round numbers from the middle of a wide optimum over the data
-#: sets of benchmarks/forecast.md, which shows what half and double of each come to.
+#: Constants of the prior: round numbers, set by hand after a random search over the data sets of
+#: benchmarks/forecast.md, which says how, and on which of these sets its numbers are no hold-outs.
 PER_E_FOLD = 0.003  # a: relative error of a fitted law for each factor e of distance
 OF_DISAGREEMENT = 0.5  # c: of the standard deviation of laws and their resamples
 PRIOR_CUTOFFS = 5.0  # cut-offs that the prior width counts as

@@ -241,7 +241,7 @@ def forecast(
     at: Any,
     *,
     level: Annotated[float, Between(0.01, 0.999)] = 0.9,
-    along: Any = "compute",
+    along: Along = "compute",
     cutoffs: Any = N_CUTOFFS,
     groups: Any = None,
     n_resamples: Annotated[int, Between(2, 10_000)] = 16,

@@ -35,6 +35,7 @@ DEFAULT_LAWS: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
     (("S1", "S2"), ("annealing",)),
 )
 N_CUTOFFS = 6
+MOST_CUTOFFS = 1000
 _FLOPS_EACH = 6.0  # FLOPs of a parameter and token, forward and backward
 _ROWS_EACH = 2  # rows for each parameter below the first automatic cut-off
 _SHARE = 8  # one in so many of the rows lies below it, too
@@ -229,7 +230,13 @@ def values_along(
     runs, first = data.runs, data.observations[candidates[0].label]
     table = runs.table.iloc[first.positions]
     if callable(along):
-        name, values = getattr(along, "__name__", "along"), np.asarray(along(table), float)
+        name = getattr(along, "__name__", "along")
+        try:
+            values = np.asarray(along(table), float)
+        except (TypeError, ValueError) as error:
+            raise UsageError(
+                f"along={name} gives no numbers for a table: {error}", argument="along"
+            ) from None
         if values.shape != (len(table),):
             raise UsageError(
                 f"along returned shape {values.shape} for {len(table)} rows; return one number "
@@ -298,8 +305,10 @@ def _cutoffs(
         DataError: too few rows lie below one, or the runs allow none.
     """
     levels = np.unique(z[z > 0])
-    if isinstance(given, bool) or (isinstance(given, int) and given < 1):
-        raise UsageError(f"cutoffs is a number of them, at least 1, or their values, not {given}")
+    if isinstance(given, bool) or (isinstance(given, int) and not 1 <= given <= MOST_CUTOFFS):
+        raise UsageError(
+            f"cutoffs is a number of them, 1 to {MOST_CUTOFFS:,}, or their values, not {given}"
+        )
     if isinstance(given, int):
         return _automatic(data, candidates, name, z, given)
     try:

@@ -163,7 +163,7 @@ def _centre_of_runs(inputs):
 # In N and D the two terms are a/(6^η·N^2η) and b/(6^η·D^2η): their sizes at the centre.
 _OVERTRAINING_TERMS = Chart(
     low={"a": 1e-8, "b": 1e-8},
-    high={"a": 1e4, "b": 1e4},
+    high={"a": 1e6, "b": 1e6},
     to_natural=lambda values, context: {
         "a": values["a"] * jnp.exp(values["eta"] * (math.log(6.0) + 2 * context["log_N"])),
         "b": values["b"] * jnp.exp(values["eta"] * (math.log(6.0) + 2 * context["log_D"])),
@@ -189,7 +189,7 @@ def overtraining(
     E=positive(0.3, 3.0, unit="nats", doc="loss of an ideal model"),
     a=positive(0.1, 1e6, low=1e-8, high=1e30, unit="nats·FLOP^η"),
     b=positive(0.1, 1e6, low=1e-8, high=1e30, unit="nats·FLOP^η"),
-    eta=exponent(0.02, 0.5),
+    eta=exponent(0.02, 0.3),
 ):
     """Compute at a number of tokens a parameter, M: one exponent for size and data."""
     return E + power(6.0, -eta) * (a * power(N, -2 * eta) + b * power(D, -2 * eta))
@@ -235,8 +235,8 @@ def _farseer_from_natural(values, context):
 
 
 _FARSEER = Chart(
-    low={"s": -2.0, "S": -20.0, "B": -20.0, "Q": -20.0, "A": -5.0, "E": -7.0},
-    high={"s": 2.0, "S": 10.0, "B": 20.0, "Q": 10.0, "A": 5.0, "E": 2.0},
+    low={"s": -2.0, "S": -20.0, "B": -20.0, "Q": -80.0, "A": -5.0, "E": -7.0},
+    high={"s": 2.0, "S": 10.0, "B": 20.0, "Q": 30.0, "A": 5.0, "E": 2.0},
     to_natural=_farseer_to_natural,
     from_natural=_farseer_from_natural,
     limits={
@@ -260,15 +260,15 @@ def farseer(
     N,
     D,
     *,
-    s=real(-0.2, -0.02),
-    q=exponent(0.05, 0.3, low=0.01, high=1.0),
+    s=real(-0.1, -0.02),
+    q=exponent(0.05, 0.15, low=0.01, high=1.0),
     S=real(-1.0, 2.0),
     B=real(50.0, 500.0),
-    b=real(-0.3, -0.1, low=-1.0, high=-0.01),
+    b=real(-0.3, -0.12, low=-1.0, high=-0.01),
     Q=real(-5.0, 1.0),
-    A=real(-3.0, -0.5),
-    a=exponent(0.02, 0.1, low=0.01, high=1.0),
-    E=real(1.0, 4.0),
+    A=real(-2.0, -0.8),
+    a=exponent(0.03, 0.06, low=0.01, high=1.0),
+    E=real(1.0, 3.5),
 ):
     """A floor, a size and an exponent of the data's term, each with the model's size."""
     exponent = jnp.exp(A * power(N, a) + E)

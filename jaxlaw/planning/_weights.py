@@ -224,6 +224,11 @@ def _weights(
 
 
 def _observed(table: Any, shares: Sequence[str]) -> np.ndarray:
+    if not isinstance(table, pd.DataFrame | Mapping):
+        raise UsageError(
+            f"observed is a DataFrame or dict with a column for each corpus, not {table!r:.60}",
+            argument="observed",
+        )
     missing = [name for name in shares if name not in table]
     if missing:
         raise UsageError(f"observed lacks the columns {', '.join(missing)}", argument="observed")
