@@ -159,7 +159,7 @@ class Forecast:
     def _heaviest(self, k: int) -> list[tuple[str, np.ndarray]]:
         return sorted(self.weights.items(), key=lambda one: -one[1][k])
 
-    __repr__ = __str__ = summary
+    __repr__ = summary
 
     def save(self, path: str | Path) -> None:
         """Write the forecast as JSON, with a digest; :func:`jaxlaw.load` reads it.
