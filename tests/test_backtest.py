@@ -118,7 +118,7 @@ def test_laws_by_default_are_those_of_the_columns():
     [
         ({"cutoffs": [1e30]}, jl.UsageError, "nothing to predict"),
         ({"cutoffs": [1.0]}, jl.UsageError, "nothing to fit"),
-        ({"cutoffs": 0}, jl.UsageError, "at least 1"),
+        ({"cutoffs": 0}, jl.UsageError, "1 to 1,000"),
         ({"cutoffs": "many"}, jl.UsageError, "a number of them"),
         ({"cutoffs": [6.1e18], "where": "N < 4.3e7 or D > 6e10"}, jl.DataError, "cannot determine"),
         ({"along": "step"}, jl.DataError, "step"),
