@@ -61,9 +61,11 @@ def _with_first(rows: jax.Array, decayed: jax.Array) -> jax.Array:
 def _times(rows: jax.Array, matrix: jax.Array) -> jax.Array:
     """Products of rows (..., ROW) with a matrix (ROW, k), without TF32 or bfloat16.
 
-    Of products with such small matrices a GPU makes calls of a library, which read and write all
-    of their operands: sums of products XLA merges with what is around them, and both areas are
-    summed in one pass over the rates. On an H100 that takes three quarters of the time.
+    A GPU computes a product with such a small matrix by a call of a library, which reads and writes
+    all of its operands. XLA merges sums of products with what is around them, so that both areas
+    are summed in one pass over the rates. On an H100 float32 areas after every step take three
+    quarters of the time; float32 areas after few steps take a quarter more
+    (``benchmarks/accelerator.md``).
     """
     if on_accelerator():
         return (rows[..., :, None] * matrix).sum(axis=-2)

@@ -113,7 +113,7 @@ def fit_command(
     no_base: Annotated[
         bool, typer.Option("--no-base", help="cpt-chinchilla: fit all parameters.")
     ] = False,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the Sobol sample.")] = 0,
+    seed: opt.Seed = 0,
     strict: Annotated[bool, typer.Option("--strict", help="Fail on a poor fit.")] = False,
     out: Annotated[Path | None, typer.Option(help="Write the fit (JSON).")] = None,
     as_json: opt.Json = False,

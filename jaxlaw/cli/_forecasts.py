@@ -41,9 +41,6 @@ Cutoffs = Annotated[
     str, typer.Option(help="How many cut-offs; or the largest values fitted: 1e20,1e21.")
 ]
 Starts = Annotated[int, typer.Option(min=1, help="Size of the Sobol sample.")]
-Local = Annotated[
-    int, typer.Option("--n-local", "--screen", min=1, help="The best of them are solved.")
-]
 
 
 @opt.works_long
@@ -55,9 +52,9 @@ def backtest_command(
     cutoffs: Cutoffs = "6",
     groups: opt.Groups = None,
     n_starts: Starts = 1024,
-    n_local: Local = 16,
+    n_local: opt.Local = 16,
     solver: opt.Solver = "newton",
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the Sobol sample.")] = 0,
+    seed: opt.Seed = 0,
     out: Annotated[
         Path | None,
         typer.Option(help="Write every prediction (CSV), all of it (JSON), or draw it (PNG, …)."),
@@ -103,7 +100,7 @@ def forecast_command(
         int, typer.Option("--resamples", min=2, help="Number of resamples of the runs.")
     ] = 16,
     n_starts: Starts = 1024,
-    n_local: Local = 16,
+    n_local: opt.Local = 16,
     solver: opt.Solver = "newton",
     seed: Annotated[int, typer.Option(min=0, help="Seed of resamples and starts.")] = 0,
     out: Annotated[

@@ -146,6 +146,7 @@ Starts = Annotated[
 Local = Annotated[
     int, typer.Option("--n-local", "--screen", min=1, help="The best of them are solved.")
 ]
+Seed = Annotated[int, typer.Option(min=0, help="Seed of the Sobol sample.")]
 NoScreen = Annotated[bool, typer.Option("--no-screen", help="Solve all.")]
 Solver = Annotated[str, typer.Option(help="newton or lbfgs.", autocompletion=completed(SOLVERS))]
 

@@ -68,7 +68,7 @@ def study_command(
     n_local: opt.Local = 64,
     no_screen: opt.NoScreen = False,
     solver: opt.Solver = "newton",
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the Sobol sample.")] = 0,
+    seed: opt.Seed = 0,
     out: Annotated[
         Path | None,
         typer.Option(

@@ -71,7 +71,11 @@ def folder_name(label: str) -> str:
 def split_work(problems: int, starts: int, lanes: int) -> list[Chunk]:
     """Split problems × starts into chunks of at most so many lanes, in order."""
     width = min(starts, lanes)
-    block = max(1, lanes // width) if width == starts else 1
+    return split_blocks(problems, starts, max(1, lanes // width) if width == starts else 1, width)
+
+
+def split_blocks(problems: int, starts: int, block: int, width: int) -> list[Chunk]:
+    """Split problems × starts into chunks of ``block`` problems and ``width`` starts, in order."""
     return [
         Chunk((p, min(p + block, problems)), (s, min(s + width, starts)))
         for p in range(0, problems, block)

@@ -345,10 +345,10 @@ def evaluate_queues(
         shared, own = _split(problems, queues)
         starts = np.stack([queue.starts for queue in queues])
         empty = np.array([len(queue.owner) == 0 for queue in queues])
-        # On an accelerator all starts of a chunk and as many problems as its memory has room for.
-        several = on_accelerator()
-        block = min(at_once, few_lengths(starts.shape[1])) if several else at_once
-        several = max(1, at_once // block)
+        block, several = at_once, 1
+        if on_accelerator():  # all starts of a chunk, and as many problems as memory has room for
+            block = min(at_once, few_lengths(starts.shape[1]))
+            several = at_once // block
         values = _evaluate(model, _mesh(len(queues)), block, several, shared, (own, starts, empty))
         return [Values(*parts) for parts in zip(*map(np.asarray, values), strict=True)]
 

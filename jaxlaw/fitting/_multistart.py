@@ -28,7 +28,15 @@ import numpy as np
 
 from jaxlaw._jit import compiled, few_lengths, on_accelerator
 from jaxlaw.errors import UsageError
-from jaxlaw.fitting._checkpoint import Arrays, Chunk, Work, digest, in_background, split_work
+from jaxlaw.fitting._checkpoint import (
+    Arrays,
+    Chunk,
+    Work,
+    digest,
+    in_background,
+    split_blocks,
+    split_work,
+)
 from jaxlaw.fitting._diagnostics import AGREE
 from jaxlaw.fitting._engine import (
     DeviceMemory,
@@ -210,6 +218,7 @@ def find_related(
     if work.folder is not None:
         described = _description(method, task, starts, n_local)
         described["data"] += digest((wholes.problems, of, also))
+        described["options"] += f", {few} own starts"
         work.claim(described)
     task, wholes = (
         one._replace(problems=jax.tree.map(np.asarray, one.problems)) for one in (task, wholes)
@@ -332,7 +341,7 @@ def _screen(
         block, length = chunks[0].count, chunks[0].starts[1]
     else:
         block, length = layout.block, layout.width
-        chunks = _blocks(task.count, len(starts), block, length)
+        chunks = split_blocks(task.count, len(starts), block, length)
 
     def screen(group: Sequence[Chunk]) -> list[Arrays]:
         def queue(chunk: Chunk) -> Queue:
@@ -413,7 +422,7 @@ def _solver_of_chunks(
         most_lanes = max(chunk.lanes for chunk in chunks)
     else:
         block, most_lanes, size = layout.block, layout.lanes, layout.starts
-        chunks = _blocks(task.count, each, block, each)
+        chunks = split_blocks(task.count, each, block, each)
     floors = task.floors
 
     def starts_of(chunk: Chunk) -> tuple[np.ndarray, np.ndarray]:
@@ -572,15 +581,6 @@ def _optima(
     return optima
 
 
-def _blocks(problems: int, starts: int, block: int, width: int) -> list[Chunk]:
-    """Chunks of ``block`` problems and ``width`` starts, in order."""
-    return [
-        Chunk((p, min(p + block, problems)), (s, min(s + width, starts)))
-        for p in range(0, problems, block)
-        for s in range(0, starts, width)
-    ]
-
-
 def _chunk_size(task: Task, each: int, limits: tuple[int, int]) -> int:
     """Lanes of a chunk, of ``each`` starts of every problem: an eighth of all, within limits.
 
@@ -642,7 +642,10 @@ def _description(
         f"{name} {importlib.metadata.version(name)}" for name in ("jaxlaw", "jax", "jaxopt")
     ]
     settings = (method.name, method.settings, POLISH.settings, n_local, task.model.residuals)
-    sizes = (CANDIDATES, KEPT, MEMBERS, SCREEN_LANES, SOLVE_LANES, jax.default_backend())
+    sizes = (
+        CANDIDATES, KEPT, MEMBERS, SCREEN_LANES, SOLVE_LANES, LANES_ON_ACCELERATOR,
+        ROWS_ON_ACCELERATOR, FEWER, LEAST, BLOCKS, jax.default_backend(),
+    )  # fmt: skip
     return {
         "law": task.model.law.name,
         "formula": digest([np.frombuffer(formula, np.uint8), *_constants(traced)]),
