@@ -199,6 +199,18 @@ def test_the_scale_grows_with_distance_and_with_disagreement():
     np.testing.assert_allclose(scale, [0.0, expected])
 
 
+def test_the_picture_shows_compute_as_powers_of_ten(found):
+    """FLOPs are no parameters or tokens: 1e21 is not "1e+09 T"."""
+    pytest.importorskip("matplotlib")
+    from jaxlaw import plots
+
+    ax = plots.forecast_intervals(found)
+    ax.figure.canvas.draw()
+    labels = [label.get_text() for label in ax.get_xticklabels()]
+    assert "10²¹" in labels
+    assert not any(label.endswith(("T", "B", "M", "k")) for label in labels)
+
+
 # --- files
 
 

@@ -90,9 +90,9 @@ def forecast_intervals(forecast: Forecast, ax: Axes | None = None) -> Axes:
         ax,
         label,
         forecast.target,
-        f"{forecast.level:.0%} and 50 % intervals for a new run; ticks: single laws",
+        f"{forecast.level:.0%} and 50% intervals for a new run; ticks: single laws",
         margins={"x": 0.06, "y": 0.06},
-        log_x={"words": label == "compute"},
+        log_x={"words": False},
     )
 
 
