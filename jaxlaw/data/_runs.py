@@ -31,30 +31,28 @@ from jaxlaw.data._columns import (
     check_fraction,
     level_codes,
     missing_column,
-    name_rows,
     numbers,
     raw_units,
 )
 from jaxlaw.data._dependence import RunGroups, run_groups
+from jaxlaw.data._row_checks import (
+    check_magnitude,
+    check_pretraining,
+    check_row_count,
+    note_duplicates,
+    note_unidentifiable,
+    valid_rows,
+)
 from jaxlaw.data.formats import read_format, with_values
 from jaxlaw.errors import DataError, UsageError, nearest
 from jaxlaw.laws._base import Law
 from jaxlaw.laws._parameters import INPUTS, Input
-from jaxlaw.laws._structural_identifiability import inseparable
 from jaxlaw.notes import Note
 
 _log = logging.getLogger(__name__)
 
 _SIDED = tuple(name for pair in SIDES.values() for name in pair)
 
-# A declared unit may be this much beyond what is plausible (toy models are); no unit may be more.
-_DECLARED_SLACK = 1e3
-_UNIT_WORDS = {1.0: "single ones", 1e3: "thousands", 1e6: "millions", 1e9: "billions",
-               1e12: "trillions"}  # fmt: skip
-# An input of at most so many values is checked for parameters that it leaves unidentifiable.
-_FEW = 3
-# Rows for each parameter below which a fit cannot show that its law is wrong.
-_ROWS_EACH = 2
 # A cross-entropy is a loss; a column of that name serves where a law predicts it.
 _TARGET_ALIASES = {"cross-entropy": ("loss",)}
 
@@ -178,8 +176,8 @@ class Runs:
         law = laws.get(law)
         free = tuple(law.parameter_names) if free is None else tuple(sorted(free))
         columns = _columns_of(self, law)
-        _check_pretraining(self, law)
-        keep, notes = _valid_rows(self, columns)
+        check_pretraining(self, law)
+        keep, notes = valid_rows(self, columns)
         labels = self.table.index.to_numpy()[keep]
         weight = np.ones(len(keep)) if self.weight is None else self.weight
         weight = weight[keep].astype("float64")
@@ -188,12 +186,12 @@ class Runs:
             message = f"{self.source}: all rows left have weight 0; give some a positive weight"
             raise DataError(message, file=self.source, argument="weight")
         for name in law.input_names:
-            notes += _magnitude(columns[name], columns[name].raw[keep], active, labels)
-        notes += _enough_rows(int(active.sum()), free, law, self)
+            notes += check_magnitude(columns[name], columns[name].raw[keep], active, labels)
+        notes += check_row_count(int(active.sum()), free, law, self)
         inputs = {name: columns[name].values[keep] for name in law.input_names}
         target = columns[law.target].values[keep]
-        notes += _unidentifiable(law, inputs, active, columns, free)
-        notes += _duplicates(law, inputs, target, labels, self)
+        notes += note_unidentifiable(law, inputs, active, columns, free)
+        notes += note_duplicates(law, inputs, target, labels, self)
         _log.info(
             "%s: %d observations for law %s, %d rows dropped as invalid",
             self.source, int(keep.sum()), law.name, int((~keep).sum()),
@@ -785,207 +783,3 @@ def _target(runs: Runs, law: Law) -> Column:
     positive = law.residuals == "log" or law.target == "loss"
     spec = Input(law.target, domain="positive" if positive else "real")
     return Column(runs.location(name), numbers(series, runs.location(name)), 1.0, 1.0, False, spec)
-
-
-# ---------------------------------------------------------------- checks for a law
-
-
-def _check_pretraining(runs: Runs, law: Law) -> None:
-    """Refuse curves of a continual phase alone for a law of both phases; raises DataError."""
-    if runs.area_options is None or "S1_pt" not in law.input_names:
-        return
-    areas = runs.table[["S1_pt", "S1_cpt"]].to_numpy()
-    if areas[:, 0].any() or not areas[:, 1].any():
-        return
-    other = law.continual_alone
-    remedy = f", or fit law {other}, of which S1_pt is a parameter" if other else ""
-    raise DataError(
-        f"{runs.source}: these curves are a continual phase alone (S1_pt is 0 throughout), and law "
-        f"{law.name} needs the pre-training before it: give schedules of both phases "
-        f"(schedules.join(first, second), or first+second in one line){remedy}",
-        file=runs.source,
-        column="S1_pt",
-    )
-
-
-def _valid_rows(runs: Runs, columns: dict[str, Column]) -> tuple[np.ndarray, list[Note]]:
-    """(n,) mask of valid rows, and a note if others are dropped.
-
-    Raises:
-        DataError: there are others and they may not be dropped, or nothing else is left.
-    """
-    labels, parts = runs.table.index.to_numpy(), []
-    keep, first = np.ones(len(labels), bool), None
-    for column in columns.values():
-        bad = column.invalid()
-        if not bad.any():
-            continue
-        keep &= ~bad
-        first = first or (column.location, labels[bad][0], column.raw[bad][0])
-        must = {"positive": "positive and finite", "nonnegative": "finite and not negative"}
-        rows = column.location.rows(labels[bad], column.raw[bad])
-        parts.append(
-            f"column {column.location.column}: not {must.get(column.spec.domain, 'finite')}: "
-            f"{rows}{_before_training(runs, column, bad)}"
-        )
-    if not parts:
-        return keep, []
-    what = f"{runs.source}: {'; '.join(parts)}"
-    location, label, value = first
-    if not keep.any():
-        raise location.error(
-            f"{what}; no valid row is left, check the columns and where=…", label, value
-        )
-    if not runs.drop_invalid:
-        raise location.error(
-            f"{what}; correct or remove these rows, or pass drop_invalid=True to drop them "
-            "and have them counted",
-            label,
-            value,
-        )
-    message = f"{int((~keep).sum())} of {len(keep)} rows dropped as invalid: {what}"
-    return keep, [Note("dropped-invalid", "warning", message)]
-
-
-def _before_training(runs: Runs, column: Column, bad: np.ndarray) -> str:
-    """A hint where an area is 0 because there was no update yet."""
-    is_area = runs.area_options is not None and column.spec.name in ("S1", "S1_pt")
-    if not is_area or not (runs.table["step"].to_numpy()[bad] == 0).all():
-        return ""
-    return " (step 0, before the first update: leave it out with where='step > 0')"
-
-
-def _magnitude(
-    column: Column, raw: np.ndarray, active: np.ndarray, labels: np.ndarray
-) -> list[Note]:
-    """Notes on implausible magnitudes.
-
-    A column read in the wrong unit is off by 1e3 or more, far more than runs differ. Its median
-    then lies outside what is plausible for the input, which is refused; single rows outside are
-    noted only. A unit that the user declared is believed within ``_DECLARED_SLACK``.
-
-    Raises:
-        DataError: the median is implausible, so that the unit must be mistaken.
-    """
-    if column.spec.plausible is None:
-        return []
-    low, high = column.spec.plausible
-    with np.errstate(over="ignore", invalid="ignore"):
-        values = raw * column.unit
-        typical, middle = float(np.median(values[active])), float(np.median(raw[active]))
-        at = int(np.argmin(np.where(active, np.abs(values - typical), np.inf)))
-    outside = not low <= typical <= high
-    slack = _DECLARED_SLACK if column.declared else 1.0
-    what = column.spec.doc or column.spec.name
-    row = column.location.rows(labels[at : at + 1])
-    unit = _UNIT_WORDS.get(column.unit, f"units of {column.unit:g}")
-    message = f"{column.location}, {row}: {raw[at]:g} read as {unit} is {values[at]:.3g} {what}"
-    if outside and not low / slack <= typical <= high * slack:
-        raise column.location.error(
-            f"{message}, as is half of the column or more; that cannot be right "
-            f"({low:g} to {high:g} can); {_unit_remedy(column, middle)}",
-            labels[at],
-            raw[at],
-        )
-    if outside:
-        message += f", outside {low:g} to {high:g}; the declared unit is taken as right"
-        return [Note("implausible-unit", "warning", message)]
-    odd = (values < low) | (values > high)
-    if not odd.any():
-        return []
-    rows = column.location.rows(labels[odd], raw[odd])
-    message = f"{column.location}: values in another unit than the rest? {rows}"
-    return [Note("implausible-value", "warning", message)]
-
-
-def _unit_remedy(column: Column, typical: float) -> str:
-    """The units under which the column would make sense, likeliest first."""
-    low, high = column.spec.plausible
-    fits = [u for u in (1.0, 1e9, 1e6, 1e12, 1e3) if low <= typical * u <= high]
-    if not fits:
-        return f"no usual unit makes sense of it, check that {column.location.column} is the column"
-    fits = fits[:1] if fits[0] == 1.0 else fits[:2]
-    key = column.location.name
-    options = [f"units={{'{key}': {u:.0e}}}".replace("e+0", "e").replace("1e0", "1") for u in fits]
-    words = [f"{option} for {_UNIT_WORDS[u]}" for option, u in zip(options, fits, strict=True)]
-    return "pass " + " or ".join(words)
-
-
-def _enough_rows(count: int, free: tuple[str, ...], law: Law, runs: Runs) -> list[Note]:
-    """A note where rows suffice to determine the parameters and for little else.
-
-    Raises:
-        DataError: they do not suffice.
-    """
-    if count < len(free):
-        raise DataError(
-            f"{runs.source}: {count} rows (of positive weight) cannot determine the "
-            f"{len(free)} parameters of law {law.name} ({', '.join(free)}); add runs, fix "
-            "parameters or take a smaller law",
-            file=runs.source,
-        )
-    if count >= _ROWS_EACH * len(free):
-        return []
-    if count > len(free):
-        message = (
-            f"{runs.source}: {count} rows for the {len(free)} parameters of law {law.name}: R² "
-            "says little, and intervals are wide or wrong; add runs (there should be "
-            f"{_ROWS_EACH * len(free)} at least), fix parameters or take a smaller law"
-        )
-        return [Note("few-spare-rows", "warning", message)]
-    message = (
-        f"{runs.source}: as many rows as parameters of law {law.name}, {count}: the fit passes "
-        "through all of them whether the law holds or not, and R² says nothing; add runs"
-    )
-    return [Note("no-spare-rows", "warning", message)]
-
-
-def _duplicates(
-    law: Law, inputs: dict[str, np.ndarray], target: np.ndarray, labels: np.ndarray, runs: Runs
-) -> list[Note]:
-    """A note on rows equal in all inputs and the target; repeats with another target are fine."""
-    values = law.one_number_a_row(inputs)
-    repeated = pd.DataFrame({**values, " target": target}).duplicated().to_numpy()
-    if not repeated.any():
-        return []
-    message = (
-        f"{runs.source}: inputs and target equal to an earlier row's: "
-        f"{name_rows(runs.word, labels[repeated])}; each row counts, so remove those that are "
-        "copies"
-    )
-    return [Note("duplicate-rows", "warning", message)]
-
-
-def _unidentifiable(
-    law: Law,
-    inputs: dict[str, np.ndarray],
-    active: np.ndarray,
-    columns: dict[str, Column],
-    free: tuple[str, ...],
-) -> list[Note]:
-    """Notes on inputs with too few values to identify the parameters."""
-    notes = []
-    for spec in law.inputs:
-        values = inputs[spec.name][active]
-        if spec.per_drop and "drop" in inputs and spec.name != "drop":
-            values = values[inputs["drop"][active] != 0]  # what goes with a drop of 0 says nothing
-            if not len(values):
-                continue
-        # The first rows say as much as all where they have many values, and are sorted faster.
-        distinct = np.unique(values[:4096])
-        distinct = np.unique(values) if len(distinct) <= _FEW else distinct
-        if len(distinct) > _FEW:
-            continue
-        known = (len(distinct),) if spec.domain == "positive" else tuple(distinct)
-        mixed = inseparable(law, spec.name, known, free)
-        if not mixed:
-            continue
-        constant = len(distinct) == 1
-        message = (
-            f"{columns[spec.name].location}: {spec.name} has "
-            f"{'one value' if constant else f'{len(distinct)} values'} only, so "
-            f"{', '.join(mixed)} cannot be identified; add runs with other {spec.name}, or fix "
-            "some of these parameters"
-        )
-        notes.append(Note("constant-input" if constant else "few-values", "warning", message))
-    return notes
