@@ -1,14 +1,16 @@
-"""Every registered law inside a caller's programs: each transform, both precisions, each backend.
+"""Every law inside a caller's programs: each transform, both precisions, each backend.
 
+Laws that are made of labels or of columns are among them: one of groups, one of shares.
 What is compiled is little: two programs a law. What a backend would run is lowered, not compiled.
 """
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pandas as pd
 import pytest
 from jax.sharding import Mesh, PartitionSpec
-from problems import problem
+from problems import Problem, problem
 
 import jaxlaw as jl
 from jaxlaw.fitting.solvers import Status
@@ -18,11 +20,34 @@ ROWS = 40
 MESH = Mesh(np.array(jax.devices()[:1]), ("experiment",))
 
 
-@pytest.fixture(scope="module", params=list(base._REGISTRY))
+class Made(Problem):
+    """The problem of a law that is made, on runs of a design of its own."""
+
+    def table(self, noise: float = 0.0, seed: int = 0) -> pd.DataFrame:
+        if "group" in self.law.input_names:
+            design = jl.simulate.experiment("chinchilla").table[["N", "D"]]
+            design = pd.concat([design[::2].assign(group=0), design[1::2].assign(group=1)])
+        else:
+            drawn = np.random.default_rng(0).dirichlet(np.ones(len(self.law.inputs)), 60)
+            design = pd.DataFrame(drawn, columns=self.law.input_names)
+        return jl.simulate.simulate_runs(self.law, self.truth, design, noise=noise, seed=seed)
+
+
+def made_law(name: str) -> Problem:
+    """A law of groups or of shares by its name, with a truth."""
+    law, truth = jl.laws.get(name), dict(jl.simulate.TRUTHS["chinchilla"])
+    truth |= {"E[c4]": 1.7, "E[pile]": 1.8, "c": 1.2, "t[web]": 0.9, "t[code]": -1.0}
+    return Made(name, law, {name: truth[name] for name in law.parameter_names})
+
+
+MADE = ("chinchilla[E of c4|pile]", "mixing[web|code]")
+
+
+@pytest.fixture(scope="module", params=[*base._REGISTRY, *MADE])
 def case(request):
     """A law, constrained variants among them, with inputs, targets (2, n) and starts (2, p)."""
-    law = base._REGISTRY[request.param]
-    made = problem(law.name)
+    law = jl.laws.get(request.param) if request.param in MADE else base._REGISTRY[request.param]
+    made = made_law(law.name) if request.param in MADE else problem(law.name)
     inputs, target = made.arrays(noise=0.004)
     rows = np.random.default_rng(0).permutation(len(target))[:ROWS]
     inputs, target = {name: values[rows] for name, values in inputs.items()}, target[rows]

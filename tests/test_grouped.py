@@ -1,5 +1,6 @@
 """Several recipes as one law: shared and own parameters, labels, and what a recipe is worth."""
 
+import dataclasses
 import pickle
 from pathlib import Path
 
@@ -73,6 +74,18 @@ def test_the_law_is_found_again_by_its_name(fit, tmp_path):
     fit.save(tmp_path / "fit.json")
     again = jl.load(tmp_path / "fit.json")
     assert again.law is LAW and again.params == fit.params
+
+
+def test_kept_programs_know_it_by_its_name_as_long_as_it_is_what_that_says(own_laws):
+    assert LAW.program_name == LAW.name
+    assert jl.laws.mixing(["web", "code"]).program_name == "mixing[web|code]"
+    assert dataclasses.replace(LAW, delta=0.1).program_name is None
+
+    @jl.law(name="of-a-user")
+    def of_a_user(N, *, E=jl.positive(), A=jl.positive()):
+        return E + A / N
+
+    assert jl.laws.grouped(of_a_user, OWN, own=["A"]).program_name is None
 
 
 def test_a_chart_stays_where_it_leaves_shared_parameters_shared():

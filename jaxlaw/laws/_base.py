@@ -179,8 +179,14 @@ class Law:
     def program_name(self) -> str | None:
         """The name that compiled programs go by in other processes; None for a law of a user's.
 
-        Only a law that jaxlaw brings itself is the same wherever that name is heard.
+        Only a law that jaxlaw brings itself is the same wherever that name is heard, or one that
+        it makes of such laws, as of groups or of shares, and that nobody has changed since.
         """
+        if isinstance(self.function, Remade):
+            maker, made_of = self.function.remake()
+            bases = [one for one in made_of if isinstance(one, Law)]
+            own = maker.__module__.startswith("jaxlaw.") and all(one.program_name for one in bases)
+            return self.name if own and maker(*made_of) is self else None
         return next((str(key) for key, law in _BUILT_IN.items() if law is self), None)
 
     def __call__(self, params: Mapping[str, Any], **inputs: Any) -> Array:
