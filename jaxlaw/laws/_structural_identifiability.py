@@ -18,7 +18,7 @@ _POINTS = 96
 
 @functools.lru_cache(maxsize=256)
 def inseparable(
-    law: Law, name: str, held: tuple[float, ...], free: tuple[str, ...]
+    law: Law, name: str, levels: tuple[float, ...], free: tuple[str, ...]
 ) -> tuple[str, ...]:
     """Free parameters that cannot be told apart when one input takes few values.
 
@@ -29,7 +29,7 @@ def inseparable(
     Args:
         law: the law.
         name: the input that takes few values.
-        held: its values if it may be zero, else how many it takes.
+        levels: its values if it may be zero, else a tuple of how many it takes.
         free: names of parameters.
 
     Returns:
@@ -43,7 +43,7 @@ def inseparable(
     with in_float64():
         for _ in range(3):
             design = {
-                spec.name: _design(spec, held if spec.name == name else None, draw)
+                spec.name: _design(spec, levels if spec.name == name else None, draw)
                 for spec in law.inputs
             }
             jacobian = _jacobian(law, design, _draw_parameters(law, draw), free)
@@ -54,12 +54,12 @@ def inseparable(
     return () if common is None else tuple(n for n, hit in zip(free, common, strict=True) if hit)
 
 
-def _design(spec: Input, held: tuple[float, ...] | None, draw: np.random.Generator) -> np.ndarray:
+def _design(spec: Input, levels: tuple[float, ...] | None, draw: np.random.Generator) -> np.ndarray:
     size = _POINTS
-    if held is not None and spec.domain != "positive":
-        return np.resize(np.asarray(held, float), size)
-    if held is not None:
-        return np.resize(2.0 * 1.7 ** np.arange(held[0]), size)
+    if levels is not None and spec.domain != "positive":
+        return np.resize(np.asarray(levels, float), size)
+    if levels is not None:
+        return np.resize(2.0 * 1.7 ** np.arange(levels[0]), size)
     if spec.levels:
         return draw.permutation(np.arange(size) % len(spec.levels)).astype(float)
     if spec.domain == "fraction":
@@ -71,9 +71,9 @@ def _draw_parameters(law: Law, draw: np.random.Generator) -> dict[str, float]:
     values = {}
     for spec in law.parameters:
         low, high = spec.start
-        place = draw.uniform(0.3, 0.7)
+        share = draw.uniform(0.3, 0.7)
         logs = spec.scale == "log"
-        values[spec.name] = low * (high / low) ** place if logs else low + place * (high - low)
+        values[spec.name] = low * (high / low) ** share if logs else low + share * (high - low)
     return values
 
 

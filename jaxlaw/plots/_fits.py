@@ -236,7 +236,7 @@ def loss_over_input(
 ) -> Axes:
     """Target along an input: fitted curves, the runs they go through, where the fit is blind.
 
-    Where the fit saw no runs the ground is shaded. Only runs with the held inputs' values are
+    Where the fit saw no runs the ground is shaded. Only runs with the fixed inputs' values are
     shown: with all others the curves have nothing to do.
 
     Args:
@@ -247,7 +247,7 @@ def loss_over_input(
         ax: axes to draw on; a new figure if None.
         by: another input, of which each curve has its own value; the first other one that
             varies, if None.
-        at: input → value at which it is held, in the units of the fitted runs; left out, the
+        at: input → value at which it is fixed, in the units of the fitted runs; left out, the
             largest of the values that most runs have.
         curves: largest number of curves.
         held_out: (n,) booleans, a row of the runs each, of those that the fit did not see, such
@@ -274,7 +274,7 @@ def loss_over_input(
     ax = ax or new_axes()
     seen = _seen(fit, runs, held_out)
     by = by or _varying(fit, seen, {along, *(at or {})})
-    fixed = _held(fit, seen, {along, by}, at or {})
+    fixed = _fixed_inputs(fit, seen, {along, by}, at or {})
     there = np.logical_and.reduce(
         [np.isclose(seen.inputs[name], value) for name, value in fixed.items()],
         axis=0, initial=True,
@@ -350,21 +350,23 @@ def _varying(fit: FittedLaw, seen: _Seen, taken: set[str]) -> str | None:
     return None
 
 
-def _held(fit: FittedLaw, seen: _Seen, free: set[Any], at: Mapping[str, float]) -> dict[str, float]:
-    """Where the other inputs are held: the largest of the values that most runs have."""
-    held, there = {}, np.ones(len(seen.target), bool)
+def _fixed_inputs(
+    fit: FittedLaw, seen: _Seen, free: set[Any], at: Mapping[str, float]
+) -> dict[str, float]:
+    """Values at which the other inputs are fixed: the largest of the values that most runs have."""
+    fixed, there = {}, np.ones(len(seen.target), bool)
     for name in fit.law.input_names:
         if name in free:
             continue
         if name in at:
-            held[name] = float(at[name])
+            fixed[name] = float(at[name])
         elif there.any():
             values, counts = np.unique(seen.inputs[name][there], return_counts=True)
-            held[name] = float(values[counts == counts.max()][-1])
+            fixed[name] = float(values[counts == counts.max()][-1])
         else:
-            held[name] = float(fit.ranges[name][1])
-        there &= np.isclose(seen.inputs[name], held[name])
-    return held
+            fixed[name] = float(fit.ranges[name][1])
+        there &= np.isclose(seen.inputs[name], fixed[name])
+    return fixed
 
 
 def _chosen(fit: FittedLaw, by: str | None, values: Any, curves: int) -> list[float | None]:
@@ -383,7 +385,7 @@ def _chosen(fit: FittedLaw, by: str | None, values: Any, curves: int) -> list[fl
 
 def _draw(
     ax: Axes, fit: FittedLaw, seen: _Seen, there: np.ndarray, along: str, by: str | None,
-    values: list[Any], held: dict[str, float], reach: float,
+    values: list[Any], fixed: dict[str, float], reach: float,
 ) -> None:  # fmt: skip
     spec, (low, high) = _spec(fit, along), fit.ranges[along]
     shown = np.append(seen.inputs[along][there], [low, high])
@@ -391,7 +393,7 @@ def _draw(
     colors = _colors(fit, by, values)
     end_labels = []
     for value in values:
-        curve = fit.predict(**held, **{along: x}, **({by: value} if by else {}))
+        curve = fit.predict(**fixed, **{along: x}, **({by: value} if by else {}))
         ax.plot(x, curve, color=colors(value), linewidth=1.5)
         name = value_label(_spec(fit, by), value, _single(fit, by)) if by else "law"
         end_labels.append((float(curve[-1]), name, colors(value)))

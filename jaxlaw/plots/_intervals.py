@@ -84,7 +84,7 @@ def _reach(low: pd.Series, high: pd.Series) -> float:
 def objective_profile(
     profile: Profile, ax: Axes | None = None, *, level: float | None = 0.95
 ) -> Axes:
-    """How much worse the fit gets as a quantity is held elsewhere, and the interval there.
+    """How much worse the fit gets as a quantity is fixed elsewhere, and the interval there.
 
     The height is the root of the profile: standard errors from the optimum, so that the
     dashed lines of the sandwich are straight, and an objective that rises otherwise is not.
@@ -100,7 +100,7 @@ def objective_profile(
         >>> fit = jl.fit("chinchilla", runs, n_starts=64)
         >>> profile = jl.profile(fit, runs, "alpha")
         >>> plots.objective_profile(profile).get_xlabel()
-        'alpha, held'
+        'alpha, fixed'
     """
     from scipy.special import stdtrit
 
@@ -129,5 +129,5 @@ def objective_profile(
         va="top", color=INK, fontsize="medium",
     )  # fmt: skip
     return finish(
-        ax, f"{profile.quantity}, held", "standard errors from the optimum", ends=end_labels
+        ax, f"{profile.quantity}, fixed", "standard errors from the optimum", ends=end_labels
     )

@@ -135,7 +135,7 @@ def profile_figure(profile: Profile, level: float | None) -> Html:
     """The figure of a profile, with its interval where there is a level."""
     from jaxlaw import plots
 
-    worse = f"How much worse the fit gets as {profile.quantity} is held elsewhere"
+    worse = f"How much worse the fit gets as {profile.quantity} is fixed elsewhere"
     if level is None:
         return figure(
             lambda ax: plots.objective_profile(profile, ax, level=None),

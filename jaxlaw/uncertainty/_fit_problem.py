@@ -53,8 +53,8 @@ class FitWithData:
             return self.fit.notes
         decay = self.fit.area_options["decay"]
         message = (
-            f"λ was fitted too, and is held at {decay:.6g} here: what is not known of it is not in "
-            "these intervals"
+            f"λ was fitted too, and is fixed at {decay:.6g} here: what is not known of it is not "
+            "in these intervals"
         )
         return (*self.fit.notes, Note("decay-held", "warning", message))
 
@@ -110,18 +110,18 @@ def fit_with_data(law: str | Law | FittedLaw, runs: Any, **options: Any) -> FitW
             )
         fit = law
     else:
-        law, asked = law_and_options(law, **of_fit)
-        fit = fit_with(law, runs, asked, strict)
-    law, asked = law_and_options(fit.law, **{name: getattr(fit, name) for name in OBJECTIVE})
-    if not asked.free(law):
+        law, fit_options = law_and_options(law, **of_fit)
+        fit = fit_with(law, runs, fit_options, strict)
+    law, fit_options = law_and_options(fit.law, **{name: getattr(fit, name) for name in OBJECTIVE})
+    if not fit_options.free(law):
         raise UsageError(
             f"every parameter of this fit of law {law.name} is fixed: nothing was estimated, so "
             "there is no uncertainty to tell; leave a parameter free"
         )
-    seen = runs.observations(law, free=asked.free(law))
+    seen = runs.observations(law, free=fit_options.free(law))
     with in_float64():
-        built = build_problem(law, seen.inputs, seen.target, seen.weight, asked)
-        problem = FitWithData(fit, runs, seen, asked, built, built.coordinates(fit.params))
+        built = build_problem(law, seen.inputs, seen.target, seen.weight, fit_options)
+        problem = FitWithData(fit, runs, seen, fit_options, built, built.coordinates(fit.params))
         _check_same(problem)
     return problem
 

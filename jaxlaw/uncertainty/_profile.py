@@ -1,4 +1,4 @@
-"""The profile of the objective: how much worse the fit gets as one quantity is held elsewhere.
+"""The profile of the objective: how much worse the fit gets as one quantity is fixed elsewhere.
 
 With Q(v) the least objective among parameters that give the quantity the value v, the interval is
 where the signed root ±√(2 (Q(v) − Q) / κ) stays within Student's t. For least squares κ is s², and
@@ -40,7 +40,7 @@ from jaxlaw.uncertainty._intervals import Interval, check_level
 
 POINTS = 33  # values of the quantity
 REACH = 5.0  # standard errors to either side
-_MARGIN = 20.0  # by which the score of a held prediction's row exceeds what it has to be
+_MARGIN = 20.0  # by which the score of a fixed prediction's row exceeds what it has to be
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +55,7 @@ class Profile:
 
     Attributes:
         fit: fit whose objective it is.
-        quantity: quantity that is held: a parameter's name, or the prediction's inputs.
+        quantity: quantity that is fixed: a parameter's name, or the prediction's inputs.
         table: one row a value: ``value``, ``objective`` (summed Huber loss), ``root`` (signed).
         std_err: standard error of the sandwich covariance.
         estimate: value of the quantity at the optimum.
@@ -139,7 +139,7 @@ def profile(
         The :class:`Profile`, over 5 standard errors to either side of the estimate.
 
     Raises:
-        UsageError: no such parameter, or one that cannot be held.
+        UsageError: no such parameter, or one that cannot be fixed.
         DataError: the data leave some combination of the parameters open.
 
     Example:
@@ -158,7 +158,7 @@ def profile(
     notes = list(cov.notes)
     if gained > 1e-6 * cov.fit.objective:
         message = (
-            f"held elsewhere, {grid.name} gives a lower objective than the fit's, by "
+            f"fixed elsewhere, {grid.name} gives a lower objective than the fit's, by "
             f"{gained / cov.fit.objective:.1e} of it: fit again with more starts (n_starts)"
         )
         notes.append(Note("profile-found-better", "warning", message))
@@ -166,7 +166,7 @@ def profile(
 
 
 class _Grid(NamedTuple):
-    """A quantity held at P values: a problem for each, and how to read their objectives."""
+    """A quantity fixed at P values: a problem for each, and how to read their objectives."""
 
     name: str
     estimate: float
@@ -206,7 +206,7 @@ def _along(problem: FitWithData, direction: np.ndarray, steps: np.ndarray) -> di
 
 
 def _parameter(cov: Covariance, name: str) -> _Grid:
-    """A parameter held: fixed at each value, as :func:`jaxlaw.fit` would fix it."""
+    """A parameter fixed at each value, as :func:`jaxlaw.fit` would fix it."""
     problem, fit = cov.problem, cov.fit
     spec = fit.law.parameter(name)
     if name in {**fit.fixed, **(fit.tied or {}), **(fit.bounds or {})}:
@@ -244,7 +244,7 @@ def _parameter(cov: Covariance, name: str) -> _Grid:
 
 
 def _prediction(cov: Covariance, point: Mapping[str, float]) -> _Grid:
-    """A prediction held: one more row pulls the curve to each value there.
+    """A prediction fixed: one more row pulls the curve to each value there.
 
     Wherever the curve ends up, its parameters are the best of all that predict what it predicts
     there: the row's own loss, a function of that prediction alone, is taken off again.
