@@ -199,8 +199,10 @@ def assert_finite(law, params, inputs):
         assert np.isfinite(slope), (name, params, inputs)
 
 
-def test_every_registered_law_is_checked_here():
-    assert set(FORMULAS) == set(laws.names())
+def test_every_law_of_jaxlaw_is_checked_here():
+    # Other tests may have registered laws of their own.
+    own = {name for name in laws.names() if base.is_built_in(laws.get(name))}
+    assert set(FORMULAS) == own
 
 
 @every_law
