@@ -167,8 +167,8 @@ else:
 
 
 # Read on request, with an error that says what to install: tables as Parquet, TensorBoard's logs,
-# draws for ArviZ.
-ON_REQUEST = {"arviz", "pyarrow", "tensorboard"}
+# draws for ArviZ. cloudpickle takes laws of a notebook to workers.
+ON_REQUEST = {"arviz", "cloudpickle", "pyarrow", "tensorboard"}
 
 
 def test_what_is_imported_is_a_declared_dependency():

@@ -222,7 +222,7 @@ def test_notebooks_have_a_bar_though_they_are_no_terminals(capfd, monkeypatch):
         time.sleep(0.3)
         return sums(group)
 
-    Work().map("stage", slow, CHUNKS[:12])
+    Work().map("stage", slow, CHUNKS[:16])
     assert "stage" in capfd.readouterr().err
 
 

@@ -9,6 +9,7 @@ import jaxlaw as jl
 from jaxlaw import laws, simulate
 from jaxlaw.fitting import _fit_many as many
 from jaxlaw.fitting import _multistart as searching
+from jaxlaw.fitting._checkpoint import Work
 from jaxlaw.fitting._fit_many import fit_many
 from jaxlaw.fitting._options import FitOptions
 
@@ -123,3 +124,29 @@ def test_a_folder_goes_on_to_the_same_bits_after_losing_chunks_of_every_stage(wa
         np.testing.assert_array_equal(one.objective, undisturbed.objective)
     with pytest.raises(jl.UsageError, match="its data differ"):
         fit_many(law, seen, targets=targets * 1.01, options=options[1])
+
+
+def test_a_folder_of_other_sizes_or_own_starts_is_refused(wave, tmp_path, monkeypatch):
+    """What a chunk holds depends on them: chunks of others would be put in the wrong rows."""
+    law, seen = wave
+    targets = noisy(np.stack([wave_of(1.0)] * 24))
+    options = FitOptions(n_starts=64, n_local=16, progress=False, work_dir=tmp_path)
+    with monkeypatch.context() as stopped:
+        stopped.setattr(Work, "map", lambda *_: 1 / 0)  # once the folder is this batch's own
+        with pytest.raises(ZeroDivisionError):
+            fit_many(law, seen, targets=targets, options=options)
+
+    def refused(part, **changed):
+        with pytest.raises(jl.UsageError, match=f"its {part} differ"):
+            fit_many(law, seen, targets=targets, options=options, **changed)
+
+    refused("options", few=searching.FEW + 1)
+    refused("data", also=np.ones((1, 3)))
+    for name in ("BLOCKS", "FEWER", "LEAST", "CANDIDATES", "KEPT", "MEMBERS"):
+        with monkeypatch.context() as other:
+            value = getattr(searching, name)
+            other.setattr(searching, name, (4, 128) if name == "BLOCKS" else value + 1)
+            refused("sizes")
+    with monkeypatch.context() as other:
+        other.setattr(searching.importlib.metadata, "version", lambda name: "0.0")
+        refused("versions")

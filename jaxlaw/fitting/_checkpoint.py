@@ -1,7 +1,11 @@
-"""Long work in chunks: on every device and process, kept in a folder, shown by a bar.
+"""Long work in chunks: on every device, process or worker, kept in a folder, shown by a bar.
 
 What a chunk holds depends on the work alone, never on how many devices, processes or attempts
 do it, and its result depends on nothing else: so the whole comes out the same to the last bit.
+
+Chunks are done by the threads of this process, by those of every process of ``jax.distributed``,
+or by the workers of an executor that the user brings. A worker gets, with every chunk, all that it
+needs: it can be lost, and another can take over, at any time.
 """
 
 from __future__ import annotations
@@ -13,18 +17,20 @@ import io
 import json
 import logging
 import os
+import pickle
 import re
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import CancelledError, Executor, ThreadPoolExecutor, as_completed
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import jax
 import numpy as np
 
+from jaxlaw._cache import kept_in
 from jaxlaw._jit import in_float64
 from jaxlaw.errors import UsageError, WorkError
 from jaxlaw.fitting._engine import DeviceMemory
@@ -35,6 +41,7 @@ Arrays = dict[str, np.ndarray]
 MANIFEST = "manifest.json"
 PART = ".part"  # ends the names of files not yet whole
 NAME = "name"  # in a file: of which batch it is, and which of its chunks
+ATTEMPTS = 3  # of a chunk whose workers are lost
 
 
 class Chunk(NamedTuple):
@@ -84,7 +91,7 @@ def split_blocks(problems: int, starts: int, block: int, width: int) -> list[Chu
 
 
 class Work:
-    """How a long batch is worked on: kept, shown, and shared among processes.
+    """How a long batch is worked on: kept, shown, and shared among processes or workers.
 
     Args:
         folder: folder where finished chunks are kept, so that the same call goes on where a
@@ -94,6 +101,9 @@ class Work:
         distributed: whether the chunks are shared among the processes of ``jax.distributed``,
             all of which make the same call and get the same result. Initialises it where it is
             not.
+        executor: executor whose workers do the chunks; None does them here.
+        compile_cache: folder where workers keep compiled programs; None for that of their user,
+            False for none.
     """
 
     def __init__(
@@ -101,10 +111,14 @@ class Work:
         folder: str | os.PathLike[str] | None = None,
         progress: bool | None = None,
         distributed: bool = False,
+        executor: Executor | None = None,
+        compile_cache: str | os.PathLike[str] | Literal[False] | None = None,
     ) -> None:
         self.folder: Path | None = None if folder is None else Path(folder)
         self.progress = progress
         self.distributed = distributed
+        self.executor = executor
+        self.compile_cache = compile_cache
         self.memory: DeviceMemory = DeviceMemory()
         self._batch = b""
         if distributed and not jax.distributed.is_initialized():
@@ -140,49 +154,42 @@ class Work:
     def map(
         self,
         stage: str,
-        function: Callable[[list[Chunk]], list[Arrays]],
+        function: Callable[[list[Any]], list[Arrays]],
         chunks: Sequence[Chunk],
+        part: Callable[[Chunk], Any] = lambda chunk: chunk,
+        compile: Callable[[], None] = lambda: None,
         best: Callable[[Arrays], float] | None = None,
     ) -> list[Arrays]:
         """Results of all chunks, in order.
 
         Args:
             stage: name for files and the bar.
-            function: function from some chunks, one for each local device, to a result for each.
-                With no chunks it only compiles.
+            function: function from the parts of some chunks, at most one for each local device, to
+                a result for each. Workers get it pickled.
             chunks: all chunks.
+            part: function from a chunk to what ``function`` needs of it, such as its arrays.
+            compile: function that compiles what ``function`` runs.
             best: function from a result to the objective that the bar shows.
 
         Raises:
-            WorkError: the folder cannot be written.
-            KeyboardInterrupt: Ctrl-C, once the chunks under way are finished and kept.
+            WorkError: the folder cannot be written, or too many workers are lost.
+            UsageError: workers cannot read the law.
+            KeyboardInterrupt: Ctrl-C, once the chunks under way here are finished and kept.
         """
         began, own = time.perf_counter(), range(len(chunks))
         if self.distributed:
             own = own[jax.process_index() :: jax.process_count()]
         done = self._kept_of(stage, own)
         left = [k for k in own if k not in done]
-        width = len(jax.local_devices())
-        groups = [left[k : k + width] for k in range(0, len(left), width)]
         bar = self._bar(stage, sum(chunks[k].lanes for k in own))
         bar.update(sum(chunks[k].lanes for k in done))
-
-        def work(group: list[int]) -> dict[int, Arrays]:
-            results = self._kept_of(stage, group)  # another process may have been here by now
-            group = [k for k in group if k not in results]
-            if group:
-                new = dict(zip(group, function([chunks[k] for k in group]), strict=True))
-                for k, result in new.items():
-                    self._keep(stage, k, result)
-                results |= new
-            return results
-
+        if self.executor is None:
+            new = self._done_here(stage, function, chunks, part, compile, left)
+        else:
+            new = self._done_by_workers(stage, function, chunks, part, left)
         with bar:
             least = np.inf
-            threads = _threads(width)
-            if len(groups) > 1 and threads > 1:
-                function([])  # or every thread would compile
-            for results in _in_threads(work, groups, threads):
+            for results in new:
                 done |= results
                 bar.update(sum(chunks[k].lanes for k in results))
                 if best is not None:
@@ -196,6 +203,94 @@ class Work:
         )  # fmt: skip
         everything = _gather_from_processes(done) if self.distributed else done
         return [everything[k] for k in range(len(chunks))]
+
+    def _done_here(
+        self, stage: str, function: Any, chunks: Sequence[Chunk], part: Any,
+        compile: Callable[[], None], left: list[int],
+    ) -> Iterator[dict[int, Arrays]]:  # fmt: skip
+        """Results of the chunks that are left, by threads of this process, as they come."""
+        width = len(jax.local_devices())
+        groups = [left[k : k + width] for k in range(0, len(left), width)]
+
+        def work(group: list[int]) -> dict[int, Arrays]:
+            results = self._kept_of(stage, group)  # another process may have been here by now
+            group = [k for k in group if k not in results]
+            if group:
+                new = function([part(chunks[k]) for k in group])
+                for k, result in zip(group, new, strict=True):
+                    self._keep(stage, k, result)
+                    results[k] = result
+            return results
+
+        threads = _threads(width)
+        if len(groups) > 1 and threads > 1:
+            compile()  # or every thread would
+        return _in_threads(work, groups, threads)
+
+    def _done_by_workers(
+        self, stage: str, function: Any, chunks: Sequence[Chunk], part: Any, left: list[int]
+    ) -> Iterator[dict[int, Arrays]]:
+        """Results of the chunks that are left, by the executor's workers, as they come."""
+        packed = _pickled((function, self.compile_cache))
+        for attempt in range(ATTEMPTS):
+            futures, lost, loss = {}, [], None
+            try:
+                for k in left:
+                    futures[self._submit(packed, part(chunks[k]), attempt)] = k
+                for future in as_completed(futures):
+                    k = futures[future]
+                    try:
+                        result = future.result()
+                    # A worker returns errors of the work itself: what is raised here is its loss,
+                    # by the name that each executor has for it (BrokenProcessPool, KilledWorker).
+                    except (Exception, CancelledError) as error:
+                        lost.append(k)
+                        loss = error
+                        continue
+                    if isinstance(result, Exception):
+                        raise result
+                    self._keep(stage, k, result)
+                    yield {k: result}
+            finally:
+                for future in futures:
+                    future.cancel()
+            if not lost:
+                return
+            _log.warning(
+                "%s: %d chunks were lost with their workers (%s)", stage, len(lost), _named(loss)
+            )
+            left = sorted(lost)
+        raise WorkError(
+            f"{stage}: {len(left)} of {len(chunks)} chunks were lost with their workers "
+            f"{ATTEMPTS} times ({_named(loss)}): {self._how_to_go_on()}"
+        ) from loss
+
+    def _submit(self, packed: bytes, part: Any, attempt: int) -> Any:
+        try:
+            return self.executor.submit(_do_chunk, packed, part, attempt)
+        except Exception as error:
+            raise WorkError(
+                f"the executor takes no more work ({_named(error)}): {self._how_to_go_on()}"
+            ) from error
+
+    def _how_to_go_on(self) -> str:
+        if self.folder is None:
+            return "make the call again with a new executor; work_dir= would keep finished chunks"
+        return (
+            f"finished chunks are kept in {self.folder}; the same call with a new executor goes on "
+            "from them"
+        )
+
+    @contextlib.contextmanager
+    def in_background(self, compile: Callable[[], None]) -> Iterator[None]:
+        """Compile for later in a thread of its own while the body runs; not where workers do."""
+        if self.executor is not None:
+            yield
+            return
+        with ThreadPoolExecutor(1) as pool:
+            future = pool.submit(_with_settings(compile))
+            yield
+            future.result()
 
     def _kept_of(self, stage: str, indices: Iterable[int]) -> dict[int, Arrays]:
         """Results of those of these chunks that an earlier attempt has kept."""
@@ -317,15 +412,6 @@ def _in_threads(work: Callable[[Any], Any], items: list[Any], threads: int) -> I
             pool.shutdown(cancel_futures=True)
 
 
-@contextlib.contextmanager
-def in_background(work: Callable[[], Any]) -> Iterator[None]:
-    """Do work in a thread of its own while the body runs; it is done when the body has ended."""
-    with ThreadPoolExecutor(1) as pool:
-        future = pool.submit(_with_settings(work))
-        yield
-        future.result()
-
-
 def _with_settings(work: Callable[..., Any]) -> Callable[..., Any]:
     """The same work with this thread's precision in another: JAX keeps settings by thread."""
     settings = in_float64 if jax.config.jax_enable_x64 else contextlib.nullcontext
@@ -335,6 +421,57 @@ def _with_settings(work: Callable[..., Any]) -> Callable[..., Any]:
             return work(*args)
 
     return in_thread
+
+
+def _pickled(work: Any) -> bytes:
+    """Work for workers, as bytes.
+
+    By cloudpickle where it is installed: it takes functions of a notebook along, which pickle only
+    names. ``pickle.loads`` reads either.
+    """
+    try:
+        from cloudpickle import dumps
+    except ModuleNotFoundError:
+        dumps = pickle.dumps
+    try:
+        return dumps(work)
+    except Exception as error:
+        raise UsageError(
+            f"the law cannot be sent to workers ({_named(error)}): {_IMPORTABLE}",
+            argument="executor",
+        ) from error
+
+
+def _do_chunk(packed: bytes, part: Any, attempt: int) -> Arrays | Exception:
+    """The result of one chunk; or the error of its work, so that a raised one is a lost worker.
+
+    Runs at a worker. The number of the attempt is for dask, which does no call twice.
+    """
+    try:
+        function, compile_cache = pickle.loads(packed)
+    except Exception as error:
+        return UsageError(f"a worker cannot read the law ({_named(error)}): {_IMPORTABLE}")
+    try:
+        with kept_in(compile_cache), in_float64():
+            (result,) = function([part])
+        return result
+    except Exception as error:
+        try:
+            pickle.loads(pickle.dumps(error))
+        except Exception:
+            return WorkError(f"a worker: {_named(error)}")
+        return error
+
+
+def _named(error: BaseException | None) -> str:
+    """An error's class and message."""
+    return f"{type(error).__name__}: {error}".rstrip(": ")
+
+
+_IMPORTABLE = (
+    "define it at the top level of a module that workers can import, or install cloudpickle here "
+    "and at the workers"
+)
 
 
 def _gather_from_processes(own: dict[int, Arrays]) -> dict[int, Arrays]:

@@ -18,6 +18,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 from collections.abc import Mapping
+from concurrent.futures import Executor
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Unpack
 
@@ -93,6 +94,7 @@ def fit(
     work_dir: str | Path | None = None,
     progress: bool | None = None,
     distributed: bool = False,
+    executor: Executor | None = None,
     compile_cache: str | Path | Literal[False] | None = None,
     **reading: Unpack[RowOptions],
 ) -> Fit:
@@ -132,6 +134,10 @@ def fit(
         progress: whether to show a bar on stderr; None for terminals and notebooks only.
         distributed: whether the processes of ``jax.distributed`` share the work. All of them make
             this call and get the result.
+        executor: executor whose workers do the work in place of this process:
+            ``concurrent.futures.ProcessPoolExecutor`` (with ``spawn``), dask's
+            ``client.get_executor()``, loky's, ``mpi4py.futures``'. What a lost worker had under way
+            is done again; the result is the same to the last bit.
         compile_cache: folder that keeps compiled programs for later processes, in place of the
             user's cache folder (the environment variable ``JAXLAW_CACHE``); False for none.
 
@@ -141,7 +147,7 @@ def fit(
     Raises:
         UsageError: the call makes no sense; the message says what would.
         DataError: the runs cannot carry the law; with ``strict``, neither can the fit.
-        WorkError: the work folder cannot be written.
+        WorkError: the work folder cannot be written, or the executor has lost its workers.
 
     Example:
         >>> runs = jl.simulate.experiment("chinchilla", noise=0.004).table
@@ -153,7 +159,8 @@ def fit(
         law, constraint=constraint, base=base, delta=delta, residuals=residuals,
         asymmetry=asymmetry, fixed=fixed, tied=tied, bounds=bounds, starts=starts,
         n_starts=n_starts, n_local=n_local, solver=solver, seed=seed, work_dir=work_dir,
-        progress=progress, distributed=distributed, compile_cache=compile_cache,
+        progress=progress, distributed=distributed, executor=executor,
+        compile_cache=compile_cache,
     )  # fmt: skip
     return fit_with(law, read_runs(runs, columns, units, **reading), options, strict)
 

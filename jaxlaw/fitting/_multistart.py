@@ -33,7 +33,6 @@ from jaxlaw.fitting._checkpoint import (
     Chunk,
     Work,
     digest,
-    in_background,
     split_blocks,
     split_work,
 )
@@ -110,6 +109,28 @@ class Task(NamedTuple):
         return np.clip(coordinates, *(np.asarray(side)[..., None, :] for side in bounds))
 
 
+class Part(NamedTuple):
+    """What a chunk is computed from, and no more: it may travel to a worker.
+
+    Attributes:
+        chunk: the chunk.
+        fields: fields that differ between problems, (B, …) by name; see :func:`_fields`.
+        starts: where the chunk is screened, (S, p) coordinates for all its problems; where it is
+            solved, (problems, S, p) with NaN for those that there are not.
+        floors: (problems,) differences of objectives that are rounding, where it is solved.
+    """
+
+    chunk: Chunk
+    fields: Arrays
+    starts: np.ndarray
+    floors: np.ndarray | None = None
+
+    @property
+    def has_start(self) -> np.ndarray:
+        """(problems, S) whether there is a start."""
+        return ~np.isnan(self.starts).any(axis=-1)
+
+
 class Optimum(NamedTuple):
     """The best optimum that the starts of one problem came to, and the evidence for it.
 
@@ -165,8 +186,8 @@ def find_optima(
     # The program that polishes depends on shapes alone: it is compiled while starts are screened.
     n_candidates = min(CANDIDATES, n_solved)
     anywhere = np.broadcast_to(starts[0], (task.count, n_candidates, starts.shape[1]))
-    polish, _ = _solver_of_chunks(POLISH, task, anywhere, work.memory)
-    with in_background(lambda: polish([])):
+    polish = _solving(POLISH, task, anywhere, work.memory)
+    with work.in_background(polish.compile):
         everything = n_solved == len(starts)
         chosen = starts[None] if everything else _screen(task, starts, n_solved, work)
         solved = _solve(method, task, task.inside(chosen), work)
@@ -244,8 +265,8 @@ def find_related(
         return _solve(POLISH, task, task.inside(_candidates(solved)), work, stage, layout)
 
     anywhere = np.broadcast_to(starts[0], (task.count, CANDIDATES, size))
-    polish, _ = _solver_of_chunks(POLISH, task, anywhere, work.memory, layout)
-    with in_background(lambda: polish([])):
+    polish = _solving(POLISH, task, anywhere, work.memory, layout)
+    with work.in_background(polish.compile):
         optima = searched(wholes, "whole", also)
     best = polished(wholes, optima, "whole-polish")["members"][:, :1, 0]
     near_starts = np.concatenate([best, _candidates(optima)[:, 1:]], axis=1)[of]
@@ -272,6 +293,24 @@ def find_related(
     if work.folder is not None:
         _check_answers(task, optima, work.folder)
     return optima
+
+
+class _Stage(NamedTuple):
+    """The chunks of screening or solving, see :meth:`jaxlaw.fitting._checkpoint.Work.map`.
+
+    Attributes:
+        function: picklable function from parts, one for each device, to their results.
+        chunks: all chunks.
+        part: function from a chunk to its part.
+    """
+
+    function: Callable[[Sequence[Part]], list[Arrays]]
+    chunks: list[Chunk]
+    part: Callable[[Chunk], Part]
+
+    def compile(self) -> None:
+        """Compile its program, by a chunk without lanes."""
+        self.function([self.part(Chunk((0, 0), (0, 0)))])
 
 
 class _Layout(NamedTuple):
@@ -343,16 +382,14 @@ def _screen(
         block, length = layout.block, layout.width
         chunks = split_blocks(task.count, len(starts), block, length)
 
-    def screen(group: Sequence[Chunk]) -> list[Arrays]:
-        def queue(chunk: Chunk) -> Queue:
-            part = np.resize(starts[slice(*chunk.starts)], (length, starts.shape[1]))
-            return Queue(_fields(task, chunk, block), part, np.zeros(length, np.int32))
+    def part(chunk: Chunk) -> Part:
+        rows = np.resize(starts[slice(*chunk.starts)], (length, starts.shape[1]))
+        return Part(chunk, _fields(task, chunk, block), rows)
 
-        queues = _queue_each_device(group, chunks, queue)
-        values = evaluate_queues(task.model, task.problems, queues, work.memory)
-        return [_best_starts(part, chunk, keep) for part, chunk in zip(values, group, strict=False)]
-
-    results = work.map(stage, screen, chunks)
+    shared = shared_fields(task.problems, task.batched)
+    function = partial(_screen_parts, task.model, shared, keep, work.memory)
+    screening = _Stage(function, chunks, part)
+    results = work.map(stage, *screening, screening.compile)
     by_block: dict[tuple[int, int], list[Arrays]] = {}
     for chunk, result in zip(chunks, results, strict=True):
         by_block.setdefault(chunk.problems, []).append(result)
@@ -367,6 +404,20 @@ def _screen(
         solved = list(solved_coordinates(task.model))
         chosen[-1][..., solved] = np.take_along_axis(linear, best[..., None], axis=1)
     return np.concatenate(chosen)
+
+
+def _screen_parts(
+    model: Model, problems: Problem, keep: int, memory: DeviceMemory, parts: Sequence[Part],
+) -> list[Arrays]:  # fmt: skip
+    """The best starts of each part, see :func:`_best_starts`."""
+
+    def queue(part: Part) -> Queue:
+        owner = np.zeros(len(part.starts) if part.chunk.lanes else 0, np.int32)
+        return Queue(part.fields, part.starts, owner)
+
+    queues = _queue_each_device([queue(part) for part in parts])
+    values = evaluate_queues(model, problems, queues, memory)
+    return [_best_starts(each, part.chunk, keep) for each, part in zip(values, parts, strict=False)]
 
 
 def _best_starts(values: Values, chunk: Chunk, keep: int) -> Arrays:
@@ -394,8 +445,10 @@ def _solve(
     def best(result: Arrays) -> float:
         return float(result["value"].min() * scale_on_host(task.problems))
 
-    solve, chunks = _solver_of_chunks(method, task, starts, work.memory, layout)
-    results = work.map(stage or method.name, solve, chunks, best if task.count == 1 else None)
+    solving = _solving(method, task, starts, work.memory, layout)
+    best_shown = best if task.count == 1 else None
+    results = work.map(stage or method.name, *solving, solving.compile, best_shown)
+    chunks = solving.chunks
     keys = ("value", "count", "status", "members")
     if all(chunk.starts == chunks[0].starts for chunk in chunks):  # no problem is in two chunks
         return {key: np.concatenate([result[key] for result in results]) for key in keys}
@@ -409,11 +462,11 @@ def _solve(
     return {key: np.concatenate([row[key] for row in rows]) for key in keys}
 
 
-def _solver_of_chunks(
+def _solving(
     method: Solver, task: Task, starts: np.ndarray, memory: DeviceMemory,
     layout: _Layout | None = None,
-) -> tuple[Callable[[Sequence[Chunk]], list[Arrays]], list[Chunk]]:  # fmt: skip
-    """A function that solves a group of chunks (of none it only compiles), and the chunks."""
+) -> _Stage:  # fmt: skip
+    """The work of :func:`_solve`, in chunks."""
     each = starts.shape[1]
     starts = np.broadcast_to(starts, (task.count, *starts.shape[1:]))
     if layout is None:
@@ -425,33 +478,40 @@ def _solver_of_chunks(
         chunks = split_blocks(task.count, each, block, each)
     floors = task.floors
 
-    def starts_of(chunk: Chunk) -> tuple[np.ndarray, np.ndarray]:
-        """The chunk's starts (B, S, p), and which of them there are: the others are NaN."""
-        part = starts[slice(*chunk.problems), slice(*chunk.starts)]
-        return part, ~np.isnan(part).any(axis=-1)
+    def part(chunk: Chunk) -> Part:
+        problems = slice(*chunk.problems)
+        fields = _fields(task, chunk, block)
+        return Part(chunk, fields, starts[problems, slice(*chunk.starts)], floors[problems])
 
-    def queue(chunk: Chunk) -> Queue:
-        part, there = starts_of(chunk)
-        owner = np.nonzero(there)[0].astype(np.int32)
-        return Queue(_fields(task, chunk, block), part[there], owner)
+    shared = shared_fields(task.problems, task.batched)
+    function = partial(_solve_parts, method, task.model, shared, most_lanes, size, memory)
+    return _Stage(function, chunks, part)
 
-    def reduce(lanes: Lanes, chunk: Chunk) -> Arrays:
-        """The chunk's part of each problem's distinct optima, in place of all its lanes."""
-        part, there = starts_of(chunk)
-        value, status = np.full(there.shape, np.inf), np.full(there.shape, int(Status.NON_FINITE))
-        value[there], status[there] = lanes.value, lanes.status
-        members = np.full_like(part, np.nan)
-        members[there] = lanes.coordinates
+
+def _solve_parts(
+    method: Solver, model: Model, problems: Problem, most_lanes: int, size: int,
+    memory: DeviceMemory, parts: Sequence[Part],
+) -> list[Arrays]:  # fmt: skip
+    """The distinct optima of each part's problems, in place of all its lanes."""
+
+    def queue(part: Part) -> Queue:
+        started = part.has_start
+        return Queue(part.fields, part.starts[started], np.nonzero(started)[0].astype(np.int32))
+
+    def distinct(lanes: Lanes, part: Part) -> Arrays:
+        started = part.has_start
+        value = np.full(started.shape, np.inf)
+        status = np.full(started.shape, int(Status.NON_FINITE))
+        members = np.full_like(part.starts, np.nan)
+        value[started], status[started] = lanes.value, lanes.status
+        members[started] = lanes.coordinates
         count = np.ones_like(status)
-        floor = floors[slice(*chunk.problems)]
-        return _distinct(value, count, status, members[:, :, None], floor, size)
+        return _distinct(value, count, status, members[:, :, None], part.floors, size)
 
-    def solve(group: Sequence[Chunk]) -> list[Arrays]:
-        queues = _queue_each_device(group, chunks, queue)
-        ended = solve_queues(method, task.model, task.problems, queues, most_lanes, memory)
-        return [reduce(lanes, chunk) for lanes, chunk in zip(ended, group, strict=False)]
-
-    return solve, chunks
+    queues = _queue_each_device([queue(part) for part in parts])
+    solved = solve_queues(method, model, problems, queues, most_lanes, memory)
+    both = zip(solved, parts, strict=False)
+    return [distinct(lanes, part) for lanes, part in both if part.chunk.lanes]
 
 
 def _distinct(
@@ -607,13 +667,10 @@ def _fields(task: Task, chunk: Chunk, block: int) -> Arrays:
     }
 
 
-def _queue_each_device(
-    group: Sequence[Chunk], chunks: Sequence[Chunk], queue: Callable[[Chunk], Queue]
-) -> list[Queue]:
-    """A queue for every local device, so that there is one program; some may be empty."""
-    empty = queue(chunks[0])._replace(owner=np.empty(0, np.int32))  # of no lanes
-    idle = len(jax.local_devices()) - len(group)
-    return [*map(queue, group), *[empty] * idle]
+def _queue_each_device(queues: list[Queue]) -> list[Queue]:
+    """These queues and empty ones: one for every local device, so that there is one program."""
+    empty = queues[0]._replace(owner=np.empty(0, np.int32))
+    return [*queues, *[empty] * (len(jax.local_devices()) - len(queues))]
 
 
 def _by_problem(results: Sequence[Arrays], chunks: Sequence[Chunk]) -> list[list[Arrays]]:

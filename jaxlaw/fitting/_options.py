@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
+from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypedDict
@@ -43,6 +44,7 @@ class FitOptions:
         work_dir: folder that keeps finished parts of a long fit.
         progress: whether to show a bar; None for terminals and notebooks only.
         distributed: whether the processes of ``jax.distributed`` share the work.
+        executor: executor whose workers do the work; None does it in this process.
         compile_cache: folder that keeps compiled programs; False for none.
     """
 
@@ -60,6 +62,7 @@ class FitOptions:
     work_dir: str | Path | None = None
     progress: bool | None = None
     distributed: bool = False
+    executor: Executor | None = None
     compile_cache: str | Path | Literal[False] | None = None
 
     @property
@@ -70,7 +73,7 @@ class FitOptions:
     def work(self, *folders: str) -> Work:
         """Devices, processes, bar, and a folder inside the work folder, if there is one."""
         folder = None if self.work_dir is None else Path(self.work_dir, *folders)
-        return Work(folder, self.progress, self.distributed)
+        return Work(folder, self.progress, self.distributed, self.executor, self.compile_cache)
 
     def within(self, *folders: str) -> FitOptions:
         """The same options, with a folder inside the work folder in its place."""
@@ -118,6 +121,18 @@ class FitOptions:
                 f"n_local must be at least 1, or False to solve all, not {self.n_local}",
                 argument="n_local",
                 value=self.n_local,
+            )
+        if not isinstance(self.executor, Executor | None):
+            raise UsageError(
+                f"executor is a {type(self.executor).__name__}; it must be a "
+                "concurrent.futures.Executor, such as client.get_executor() of a dask Client",
+                argument="executor",
+                value=self.executor,
+            )
+        if self.executor is not None and self.distributed:
+            raise UsageError(
+                "distributed= and executor= are two ways to share the work: pass one of them",
+                argument="executor",
             )
         if self.solver not in SOLVERS:
             raise UsageError(
@@ -184,6 +199,7 @@ class SearchKeywords(ObjectiveKeywords, total=False):
     work_dir: str | Path | None
     progress: bool | None
     distributed: bool
+    executor: Executor | None
     compile_cache: str | Path | Literal[False] | None
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
@@ -236,6 +236,8 @@ def build_problem(
         context={name: _array(value, kind) for name, value in context.items()},
         centre={name: _array(mean, kind) for name, mean in centre.items()},
     )
+    # The problem outlives the executor, and results that hold it can be pickled.
+    options = replace(options, executor=None)
     return FitProblem(model, data, options, means, target.shape[-1])
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping
+from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -344,6 +345,7 @@ def bootstrap(
     work_dir: str | Path | None = None,
     progress: bool | None = None,
     distributed: bool = False,
+    executor: Executor | None = None,
     compile_cache: str | Path | Literal[False] | None = None,
     **options: Unpack[BootstrapKeywords],
 ) -> Bootstrap:
@@ -378,7 +380,7 @@ def bootstrap(
             near the fit's. A resample begins at the optima of the runs as they are, and at three
             screened starts of its own: where the two disagree, so many are solved.
         solver: solver as in :func:`jaxlaw.fit`.
-        work_dir, progress, distributed, compile_cache: as in :func:`jaxlaw.fit`.
+        work_dir, progress, distributed, executor, compile_cache: as in :func:`jaxlaw.fit`.
         **options: other options of :func:`jaxlaw.fit`: columns, units, delta, fixed …
 
     Returns:
@@ -405,7 +407,8 @@ def bootstrap(
     if not isinstance(law, FittedLaw):
         options |= {
             "solver": solver, "progress": progress, "distributed": distributed,
-            "compile_cache": compile_cache, "work_dir": folder and folder / "fit",
+            "executor": executor, "compile_cache": compile_cache,
+            "work_dir": folder and folder / "fit",
         }  # fmt: skip
     problem = fit_with_data(law, runs, **options)
     base_params = _base_params(problem.fit, base) if drawn else {}
@@ -416,7 +419,7 @@ def bootstrap(
     search = replace(
         problem.options, n_starts=n_starts, n_local=n_local, seed=seed, solver=solver,
         work_dir=folder and folder / "resamples", progress=progress, distributed=distributed,
-        compile_cache=compile_cache,
+        executor=executor, compile_cache=compile_cache,
     )  # fmt: skip
     refits = fit_many(
         problem.fit.law, problem.observations, weights, targets, search, fixed=base_params,
