@@ -67,11 +67,11 @@ class Rows:
 
     def search(self, problem, first, n_local=False, solver=None, **many):
         """Objectives of the optima of one problem, or of those of ``many`` weights, targets."""
-        from jaxlaw.fitting._multistart import Task, find_optima
+        from jaxlaw.fitting._multistart import Batch, find_optima
 
         fields = problem.many(**many) if many else {}
-        task = Task(problem.model, problem.data._replace(**fields), frozenset(fields))
-        found = find_optima(solver or self.newton, task, first, n_local, self.silent)
+        batch = Batch(problem.model, problem.data._replace(**fields), frozenset(fields))
+        found = find_optima(solver or self.newton, batch, first, n_local, self.silent)
         return [one.objective for one in found]
 
     def fit(self):

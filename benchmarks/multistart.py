@@ -148,11 +148,11 @@ def jaxopt_vmap(model, problem, first, repeats):
 
 def jaxlaw_all(method, problem, first, repeats):
     """Every start to the end, in chunks over all cores, as by fit()."""
-    solver, task = SOLVERS[method], search.Task(problem.model, problem.data)
+    solver, batch = SOLVERS[method], search.Batch(problem.model, problem.data)
 
     def once():
         begun = time.perf_counter()
-        search._solve(solver, task, first[None], Work(progress=False))
+        search._solve(solver, batch, first[None], Work(progress=False))
         return time.perf_counter() - begun
 
     cold = once()

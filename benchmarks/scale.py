@@ -25,7 +25,7 @@ from jaxlaw import laws, simulate
 from jaxlaw.fitting import _starts as starts
 from jaxlaw.fitting._checkpoint import Work
 from jaxlaw.fitting._fit_many import fit_many
-from jaxlaw.fitting._multistart import Task, find_optima
+from jaxlaw.fitting._multistart import Batch, find_optima
 from jaxlaw.fitting._options import FitOptions
 from jaxlaw.fitting._problem import build_problem
 from jaxlaw.fitting.solvers import SOLVERS
@@ -67,12 +67,12 @@ def bootstrap(resamples=4000, solved=8, tried=64):
     p = fit_problem("chinchilla", runs)
     n = len(runs)
     weights = np.random.default_rng(0).multinomial(n, np.full(n, 1 / n), size=resamples)
-    task = Task(p.model, p.data._replace(weight=weights.astype(float)), frozenset({"weight"}))
+    batch = Batch(p.model, p.data._replace(weight=weights.astype(float)), frozenset({"weight"}))
     natural = starts.sobol(p.model.law, tried, 0)
     first = p.coordinates_of_starts(natural)
 
     def call():
-        return find_optima(NEWTON, task, first, solved, SILENT)
+        return find_optima(NEWTON, batch, first, solved, SILENT)
 
     call()
     found, seconds = timed(call)
@@ -97,9 +97,9 @@ def grid():
     p = fit_problem("dcpt", table)
     natural = starts.grid_of(p.model.law, p.means)
     first = p.coordinates_of_starts(natural)
-    task = Task(p.model, p.data)
-    find_optima(NEWTON, task, first[:8192], work=SILENT)
-    (found,), seconds = timed(lambda: find_optima(NEWTON, task, first, work=SILENT))
+    batch = Batch(p.model, p.data)
+    find_optima(NEWTON, batch, first[:8192], work=SILENT)
+    (found,), seconds = timed(lambda: find_optima(NEWTON, batch, first, work=SILENT))
     ms, values = scipy_ms(fit_problem("dcpt", table, False), numpy_dcpt, natural, 100, ("eps",))
     best = min(values.min(), found.objective * DELTA)
     print(f"\n## The paper's grid: dcpt, {len(table)} points, {len(natural)} starts\n")
@@ -175,8 +175,8 @@ def study():
         p = found.problem
         fields = p.many(weights=weights[some], targets=np.log(losses[some]))
         first = p.coordinates_of_starts(starts.sobol(p.model.law, 4096, 0))
-        task = Task(p.model, p.data._replace(**fields), frozenset(fields))
-        whole = find_optima(NEWTON, task, first, False, SILENT)
+        batch = Batch(p.model, p.data._replace(**fields), frozenset(fields))
+        whole = find_optima(NEWTON, batch, first, False, SILENT)
         good = sum(
             found.objective[k] <= one.objective * DELTA * (1 + AGREE)
             for k, one in zip(some, whole, strict=True)
@@ -193,11 +193,11 @@ def memory():
     table = simulate.experiment("dcpt").table
     p = fit_problem("dcpt", table)
     weights = np.ones((36, len(table)))
-    task = Task(p.model, p.data._replace(weight=weights), frozenset({"weight"}))
+    batch = Batch(p.model, p.data._replace(weight=weights), frozenset({"weight"}))
     first = p.coordinates_of_starts(starts.grid_of(p.model.law, p.means))
     short = NEWTON._replace(settings=NEWTON.settings._replace(max_iterations=2))
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-    _, seconds = timed(lambda: find_optima(short, task, first, work=SILENT))
+    _, seconds = timed(lambda: find_optima(short, batch, first, work=SILENT))
     after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     print(f"\n## Memory: 36 folds × {len(first)} starts, {36 * len(first)} lanes\n")
     print(f"Two iterations each, {seconds:.0f} s: at most **{after:.2f} GiB** of host memory "

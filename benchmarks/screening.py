@@ -87,21 +87,21 @@ def objectives(law: str, seen: Any) -> tuple[np.ndarray, float, int]:
     """Best objectives (seeds, sizes) of a data set, what rounding hides, and nonlinear count."""
     work, options = Work(progress=False), FitOptions(n_starts=SIZES[-1])
     problem = build_problem(laws.get(law), seen.inputs, seen.target, seen.weight, options)
-    task = search.Task(problem.model, problem.data)
+    batch = search.Batch(problem.model, problem.data)
     linear = list(solved_coordinates(problem.model))
     found = np.empty((len(SEEDS), len(SIZES)))
     for seed in SEEDS:
         starts = first_starts(replace(problem, options=replace(options, seed=seed)))
         queue = Queue({}, starts, np.zeros(len(starts), np.int32))
-        (values,) = evaluate_queues(task.model, task.problems, [queue])
+        (values,) = evaluate_queues(batch.model, batch.problems, [queue])
         value = np.where(np.isfinite(values.value[0]), values.value[0], np.inf)
         for k, size in enumerate(SIZES):
             best = np.argsort(value[:size], kind="stable")[:SOLVED]
             chosen = starts[best]
             chosen[:, linear] = values.linear[0, best]
-            (solved,) = search._solve(SOLVERS["newton"], task, task.inside(chosen[None]), work)
+            (solved,) = search._solve(SOLVERS["newton"], batch, batch.inside(chosen[None]), work)
             found[seed, k] = solved["value"].min()
-    return found, float(task.floors[0]), nonlinear_count(problem)
+    return found, float(batch.floors[0]), nonlinear_count(problem)
 
 
 def main() -> None:

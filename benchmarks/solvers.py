@@ -48,7 +48,7 @@ def solved(law, seen, solver, screen):
     )
     first = problem.coordinates_of_starts(starts.sobol(law, 4096 if screen else COUNT, 0))
     if screen:
-        (first,) = search._screen(search.Task(problem.model, problem.data), first, COUNT, Work())
+        (first,) = search._screen(search.Batch(problem.model, problem.data), first, COUNT, Work())
     for _ in range(2):  # the first compiles
         begun = time.perf_counter()
         lanes = engine.solve(solver, problem.model, problem.data, first)

@@ -223,8 +223,8 @@ def on_accelerator() -> bool:
     return jax.default_backend() != "cpu"
 
 
-def few_lengths(length: int) -> int:
-    """The next power of two: arrays of few lengths need few programs."""
+def next_power_of_two(length: int) -> int:
+    """The least power of two that is no smaller: arrays of few lengths need few programs."""
     return 2 ** (length - 1).bit_length()
 
 
@@ -237,7 +237,7 @@ def size_class(rows: int) -> int:
     Args:
         rows: number of rows.
     """
-    step = max(8, few_lengths(rows) // 16)
+    step = max(8, next_power_of_two(rows) // 16)
     return -(-rows // step) * step
 
 

@@ -43,8 +43,8 @@ def test_programs_are_found_by_the_packages_own_functions_alone(folder):
     """A function of a test has no name in jaxlaw: its key is the text it is lowered to."""
     with pytest.raises(_jit._HasNoName):
         _jit._described({"law": _powers})
-    assert _jit._described({"f": _jit.few_lengths, "n": 3}) == _jit._described(
-        {"n": 3, "f": _jit.few_lengths}
+    assert _jit._described({"f": _jit.next_power_of_two, "n": 3}) == _jit._described(
+        {"n": 3, "f": _jit.next_power_of_two}
     )
 
 

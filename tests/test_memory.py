@@ -11,7 +11,7 @@ from jaxlaw.fitting import _engine as engine
 from jaxlaw.fitting import _starts as starts
 from jaxlaw.fitting._checkpoint import Work
 from jaxlaw.fitting._engine import DeviceMemory
-from jaxlaw.fitting._multistart import Task, find_optima
+from jaxlaw.fitting._multistart import Batch, find_optima
 from jaxlaw.fitting.solvers import SOLVERS
 
 SPENT = "RESOURCE_EXHAUSTED: Out of memory allocating 1099511627776 bytes."
@@ -44,10 +44,10 @@ def small_device(monkeypatch):
 def test_it_goes_on_with_fewer_lanes_to_the_same_optimum(request):
     with jax.enable_x64(True):
         p = fit_problem("chinchilla")
-        first, task, work = screened(p), Task(p.model, p.data), Work()
-        (undisturbed,) = find_optima(SOLVERS["newton"], task, first, n_local=32)
+        first, batch, work = screened(p), Batch(p.model, p.data), Work()
+        (undisturbed,) = find_optima(SOLVERS["newton"], batch, first, n_local=32)
         calls = request.getfixturevalue("small_device")
-        (found,) = find_optima(SOLVERS["newton"], task, first, n_local=32, work=work)
+        (found,) = find_optima(SOLVERS["newton"], batch, first, n_local=32, work=work)
     assert max(calls["solve"]) > 16 and max(calls["screen"]) > 16
     assert calls["screen"].count(64) == 1, "what the device has no memory for is tried once"
     assert found.objective == pytest.approx(undisturbed.objective, rel=1e-12)

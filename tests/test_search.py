@@ -20,7 +20,7 @@ import jaxlaw as jl
 from jaxlaw.errors import UsageError
 from jaxlaw.fitting import _multistart as searching
 from jaxlaw.fitting._checkpoint import Work
-from jaxlaw.fitting._multistart import Task, find_optima
+from jaxlaw.fitting._multistart import Batch, find_optima
 from jaxlaw.fitting._options import FitOptions
 from jaxlaw.fitting._problem import build_problem
 from jaxlaw.fitting.solvers import SOLVERS, Status
@@ -40,16 +40,16 @@ def many():
     """Chinchilla, five folds, 64 starts."""
     with jax.enable_x64(True):
         p = fit_problem("chinchilla")
-        yield p, Task(p.model, folds(p.data, 5), frozenset({"weight"})), screened(p)
+        yield p, Batch(p.model, folds(p.data, 5), frozenset({"weight"})), screened(p)
 
 
 def test_each_problem_comes_out_as_alone(many):
-    p, task, starts = many
-    together = find_optima(NEWTON, task, starts, n_local=16)
+    p, batch, starts = many
+    together = find_optima(NEWTON, batch, starts, n_local=16)
     assert len(together) == 5
     for k, found in enumerate(together):
-        problem = p.data._replace(weight=task.problems.weight[k])
-        (alone,) = find_optima(NEWTON, Task(p.model, problem), starts, n_local=16)
+        problem = p.data._replace(weight=batch.problems.weight[k])
+        (alone,) = find_optima(NEWTON, Batch(p.model, problem), starts, n_local=16)
         assert found.objective == pytest.approx(alone.objective, rel=1e-12)
         assert (found.tried, found.solved) == (64, 16)
         assert found.agreement == alone.agreement and found.status == Status.CONVERGED
@@ -58,11 +58,11 @@ def test_each_problem_comes_out_as_alone(many):
 
 
 def test_chunks_of_any_size_come_to_the_same(many, monkeypatch):
-    _, task, starts = many
-    whole = find_optima(NEWTON, task, starts)
+    _, batch, starts = many
+    whole = find_optima(NEWTON, batch, starts)
     for limits in ((7, 7), (64, 64), (150, 150)):  # parts of a problem, one, and two problems
         monkeypatch.setattr(searching, "SOLVE_LANES", limits)
-        parts = find_optima(NEWTON, task, starts)
+        parts = find_optima(NEWTON, batch, starts)
         for one, other in zip(whole, parts, strict=True):
             assert one.objective == pytest.approx(other.objective, rel=1e-12)
             assert one.agreement == pytest.approx(other.agreement, abs=1 / 64)
@@ -70,11 +70,11 @@ def test_chunks_of_any_size_come_to_the_same(many, monkeypatch):
 
 
 def test_screening_in_chunks_chooses_the_same_starts(many, monkeypatch):
-    _, task, starts = many
-    whole = searching._screen(task, starts, 9, Work())
+    _, batch, starts = many
+    whole = searching._screen(batch, starts, 9, Work())
     for lanes in (10, 128):  # parts of a problem; blocks of two, the last of one
         monkeypatch.setattr(searching, "SCREEN_LANES", (lanes, lanes))
-        parts = searching._screen(task, starts, 9, Work())
+        parts = searching._screen(batch, starts, 9, Work())
         np.testing.assert_allclose(parts, whole, rtol=1e-14)  # the last bit may differ
 
 
@@ -115,19 +115,19 @@ def test_place_and_objective_of_an_optimum_belong_together(value, at):
 
 
 def test_a_folder_of_other_data_starts_or_options_is_refused(many, tmp_path):
-    p, task, starts = many
-    find_optima(NEWTON, task, starts, work=Work(tmp_path / "work"))
-    other = task._replace(problems=task.problems._replace(target=task.problems.target + 0.1))
+    p, batch, starts = many
+    find_optima(NEWTON, batch, starts, work=Work(tmp_path / "work"))
+    other = batch._replace(problems=batch.problems._replace(target=batch.problems.target + 0.1))
     with pytest.raises(UsageError, match=r"\(its data differ\)"):
         find_optima(NEWTON, other, starts, work=Work(tmp_path / "work"))
     with pytest.raises(UsageError, match=r"\(its starts differ\)"):
-        find_optima(NEWTON, task, starts[:32], work=Work(tmp_path / "work"))
+        find_optima(NEWTON, batch, starts[:32], work=Work(tmp_path / "work"))
     with pytest.raises(UsageError, match=r"\(its options differ\)"):
-        find_optima(NEWTON, task, starts, n_local=8, work=Work(tmp_path / "work"))
+        find_optima(NEWTON, batch, starts, n_local=8, work=Work(tmp_path / "work"))
     with pytest.raises(UsageError, match="law"):
         other = fit_problem("kaplan")
-        task = Task(other.model, other.data)
-        find_optima(NEWTON, task, screened(other), work=Work(tmp_path / "work"))
+        batch = Batch(other.model, other.data)
+        find_optima(NEWTON, batch, screened(other), work=Work(tmp_path / "work"))
 
 
 # A fit in a process of its own: 4,500 starts in chunks, printed to the last bit. Of a law of two
@@ -292,7 +292,7 @@ def test_a_law_that_calls_back_to_python_finds_its_folder_again(own_laws, level_
         with jax.enable_x64(True):
             seen = level_runs["N"].to_numpy(), level_runs["loss"].to_numpy(), np.ones(24)
             p = build_problem(own, {"N": seen[0]}, *seen[1:], FitOptions(), True)
-            task = Task(p.model, jax.tree.map(np.asarray, p.data))
-            return searching._description(NEWTON, task, np.ones((1, 2)), False)["formula"]
+            batch = Batch(p.model, jax.tree.map(np.asarray, p.data))
+            return searching._description(NEWTON, batch, np.ones((1, 2)), False)["formula"]
 
     assert described("twice") == described("twice") != described("another")

@@ -39,13 +39,13 @@ _log = logging.getLogger(__name__)
 
 Arrays = dict[str, np.ndarray]
 MANIFEST = "manifest.json"
-PART = ".part"  # ends the names of files not yet whole
-NAME = "name"  # in a file: of which batch it is, and which of its chunks
+PART = ".part"  # suffix of files that are still being written
+NAME = "name"  # key in a chunk's file: digest that says which chunk of which batch it is
 ATTEMPTS = 3  # of a chunk whose workers are lost
 
 
 class Chunk(NamedTuple):
-    """A block of problems and a range of starts; ends are exclusive."""
+    """A range of problems and a range of starts; the upper limits are exclusive."""
 
     problems: tuple[int, int]
     starts: tuple[int, int]
@@ -62,7 +62,7 @@ class Chunk(NamedTuple):
 
 
 def folder_name(label: str) -> str:
-    """A folder's name for a label, whatever it holds; different labels get different names.
+    """A name for a folder from any label; different labels give different names.
 
     Example:
         >>> folder_name("dcpt-l1"), folder_name("../dcpt"), folder_name("..")
@@ -91,11 +91,11 @@ def split_blocks(problems: int, starts: int, block: int, width: int) -> list[Chu
 
 
 class Work:
-    """How a long batch is worked on: kept, shown, and shared among processes or workers.
+    """How the chunks of a batch are done: where, what is kept of them, and what is shown.
 
     Args:
-        folder: folder where finished chunks are kept, so that the same call goes on where a
-            killed one ended; None keeps nothing.
+        folder: folder where finished chunks are kept, so that after a crash the same call does the
+            others alone; None keeps nothing.
         progress: whether a bar is on stderr; None shows one only where stderr is a terminal or
             notebook.
         distributed: whether the chunks are shared among the processes of ``jax.distributed``,
@@ -196,7 +196,7 @@ class Work:
                     least = min(least, *(best(result) for result in results.values()))
                     bar.set_postfix_str(f"best {least:.6g}", refresh=False)
         problems, starts = chunks[-1].problems[1], chunks[-1].starts[1]
-        kept = f", {len(own) - len(left)} of them found done" if self.folder is not None else ""
+        kept = f", {len(own) - len(left)} of them kept" if self.folder is not None else ""
         _log.info(
             "%s: %d problems × %d starts in %d chunks%s: %.2f s", stage, problems, starts,
             len(chunks), kept, time.perf_counter() - began,
@@ -301,7 +301,7 @@ class Work:
         return self.folder / f"{stage}-{k:06d}.npz"
 
     def _name(self, stage: str, k: int) -> np.ndarray:
-        """Digest of the batch and the file's name, which a copied or renamed file does not have."""
+        """Digest of the batch and the file's name: that of a copied or renamed file differs."""
         name = self._batch + self._file(stage, k).name.encode()
         return np.frombuffer(hashlib.sha256(name).digest(), np.uint8)
 
@@ -400,7 +400,7 @@ def _threads(devices: int) -> int:
 
 
 def _in_threads(work: Callable[[Any], Any], items: list[Any], threads: int) -> Iterator[Any]:
-    """Results as they come. An error or an interrupt lets what is under way end, and no more."""
+    """Results as they come. After an error or an interrupt, items under way are finished alone."""
     if len(items) <= 1 or threads == 1:
         yield from map(work, items)
         return

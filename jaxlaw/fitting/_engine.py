@@ -6,7 +6,7 @@ the lanes that have ended hand in their result and the next in the queue take th
 the device; when the queue is empty, the last few are packed into fewer slots. So no lane waits
 for another, and shapes, hence programs, are few. Every device has a queue of its own.
 
-What a lane comes to depends on its start and its problem, never on its neighbours: the same chunk
+The result of a lane depends on its start and its problem, never on its neighbours: the same chunk
 of work gives the same bits on any device, in any process and at any attempt.
 """
 
@@ -22,7 +22,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, PartitionSpec
 
-from jaxlaw._jit import compiled, few_lengths, on_accelerator
+from jaxlaw._jit import compiled, next_power_of_two, on_accelerator
 from jaxlaw.errors import WorkError
 from jaxlaw.fitting._objective import Problem, shared_fields
 from jaxlaw.fitting._transform import Array, Model
@@ -30,9 +30,9 @@ from jaxlaw.fitting._variable_projection import solve_coefficients, terms
 from jaxlaw.fitting.solvers import Solver, Status
 from jaxlaw.notes import Note
 
-ITERATIONS = 8  # of a round: between two looks at which lanes have ended
-PACK = 8  # factor by which slots become fewer when the queue is empty …
-FEWEST = 64  # … as long as there are so many
+ITERATIONS = 8  # of a round, after which lanes that have ended are replaced
+PACK = 8  # factor by which the number of slots is reduced once the queue is empty …
+FEWEST = 64  # … where there are at least so many
 #: The same for an accelerator. An iteration of a thousand lanes takes as long there as one of ten:
 #: fewer slots would save nothing, and every number of slots is a program that compiles for long.
 PACK_ON_ACCELERATOR, FEWEST_ON_ACCELERATOR = 32, 2**13
@@ -43,7 +43,7 @@ Result = TypeVar("Result")
 
 
 class Lanes(NamedTuple):
-    """Where lanes ended: leading axes (P, S), or (L,) inside the engine."""
+    """Results of lanes: leading axes (P, S), or (L,) inside the engine."""
 
     coordinates: Array  # (…, p)
     value: Array  # scaled objective
@@ -52,7 +52,7 @@ class Lanes(NamedTuple):
 
 
 class Queue(NamedTuple):
-    """The lanes of one device.
+    """Lanes that one device is to run: their starts, and the problem that each belongs to.
 
     Attributes:
         fields: fields of a :class:`Problem` that differ between problems, (B, …) by name.
@@ -66,7 +66,7 @@ class Queue(NamedTuple):
 
 
 class DeviceMemory:
-    """How many lanes a device takes at once, by stage: fewer once it had no memory for more."""
+    """How many lanes a device has memory for at once, by stage, as far as that was met."""
 
     def __init__(self) -> None:
         self._most: dict[str, int] = {}
@@ -170,8 +170,8 @@ def _solve_queues(
     solver: Solver, model: Model, problems: Problem, queues: Sequence[Queue], most_lanes: int,
     slot_count: int,
 ) -> list[Lanes]:  # fmt: skip
-    # Results have a place for every lane of the padded queue; lanes beyond its length never run.
-    padded = few_lengths(max(most_lanes, 2 * slot_count))
+    # Results have a row for every lane of the padded queue; lanes beyond its length never run.
+    padded = next_power_of_two(max(most_lanes, 2 * slot_count))
     starts = np.stack([_padded(queue.starts, padded) for queue in queues])
     owner = np.stack([_padded(queue.owner, padded) for queue in queues])
     lengths = [len(queue.owner) for queue in queues]
@@ -347,7 +347,7 @@ def evaluate_queues(
         empty = np.array([len(queue.owner) == 0 for queue in queues])
         block, several = at_once, 1
         if on_accelerator():  # all starts of a chunk, and as many problems as memory has room for
-            block = min(at_once, few_lengths(starts.shape[1]))
+            block = min(at_once, next_power_of_two(starts.shape[1]))
             several = at_once // block
         values = _evaluate(model, _mesh(len(queues)), block, several, shared, (own, starts, empty))
         return [Values(*parts) for parts in zip(*map(np.asarray, values), strict=True)]

@@ -38,7 +38,7 @@ from jaxlaw.fitting._elementwise import check_elementwise
 from jaxlaw.fitting._extrapolation import joint_ranges
 from jaxlaw.fitting._fitted_law import FittedLaw
 from jaxlaw.fitting._linearise import linearise
-from jaxlaw.fitting._multistart import Optimum, Task, find_optima
+from jaxlaw.fitting._multistart import Batch, Optimum, find_optima
 from jaxlaw.fitting._objective import (
     LARGEST_DELTA,
     metrics,
@@ -196,7 +196,7 @@ def _fitted(law: Law, runs: Runs, options: FitOptions) -> tuple[Fit, bool]:
             work = options.work("all-rows")
         first = first_starts(problem) if rough is None else rough.starts
         n_local = options.n_local if rough is None else False
-        (optimum,) = find_optima(method, Task(problem.model, problem.data), first, n_local, work)
+        (optimum,) = find_optima(method, Batch(problem.model, problem.data), first, n_local, work)
         if rough is not None:
             optimum = _with_shares(optimum, rough.optimum)
         if not np.isfinite(optimum.objective):
@@ -227,8 +227,8 @@ def _on_sample(problem: FitProblem, observations: Observations, work: Work) -> _
         problem.law, {name: values[rows] for name, values in inputs.items()}, target[rows],
         weight[rows], options, options.method.linear_coefficients,
     )  # fmt: skip
-    task = Task(few.model, few.data)
-    (optimum,) = find_optima(options.method, task, first_starts(few), options.n_local, work)
+    batch = Batch(few.model, few.data)
+    (optimum,) = find_optima(options.method, batch, first_starts(few), options.n_local, work)
     if not np.isfinite(optimum.objective):
         return None
     agreeing = np.linspace(0, len(optimum.agreeing) - 1, _FROM_SAMPLE).round().astype(int)

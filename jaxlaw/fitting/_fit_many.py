@@ -19,7 +19,7 @@ from jaxlaw.data._runs import Observations
 from jaxlaw.errors import UsageError
 from jaxlaw.fitting._elementwise import check_elementwise
 from jaxlaw.fitting._engine import solve
-from jaxlaw.fitting._multistart import FEW, Task, find_optima, find_related
+from jaxlaw.fitting._multistart import FEW, Batch, find_optima, find_related
 from jaxlaw.fitting._objective import scale_on_host
 from jaxlaw.fitting._options import FitOptions
 from jaxlaw.fitting._problem import FitProblem, build_problem
@@ -33,18 +33,18 @@ MANY = 16  # versions of a data set from which on they start from its optima
 
 @dataclass(frozen=True, eq=False)
 class Refits:
-    """What P versions of the same runs came to; leading axis P throughout.
+    """The fits of P versions of the same runs; leading axis P throughout.
 
     Attributes:
         problem: the problem of the runs as they are.
         params: name → (P,) natural values in the law's own units.
         coordinates: (P, p) the same as the search had them.
-        objective: (P,) summed Huber loss; infinite where no start came to a finite one.
+        objective: (P,) summed Huber loss; infinite where no start has a finite one.
         status: (P,) how the best start ended (see ``jaxlaw.fitting.solvers.Status``).
-        agreement: (P,) share of the solved starts that ended there; those that came from the
-            optima of the whole data set do not count.
-        n_solved: (P,) number of these starts: few where they came to the optimum that is near that
-            of the whole data set.
+        agreement: (P,) share of the solved starts that ended there; starts at the optima of the
+            whole data set do not count.
+        n_solved: (P,) number of these starts: few where they ended at the optimum near that of the
+            whole data set.
         agreeing: (k, p) coordinates of starts that agree on the objective, for each version.
         notes: on the work itself.
     """
@@ -99,8 +99,8 @@ def fit_many(
         weights: (P, n), in place of their own: 0 is held out; None keeps their own.
         targets: (P, n), in place of their own; None keeps them.
         options: options as for a single fit; every version has the same starts.
-        fixed: fixed parameter → (P,) values, in place of the one of the options; a version of
-            NaN comes to no finite objective.
+        fixed: fixed parameter → (P,) values, in place of the value in the options; a version with
+            NaN has no finite objective.
         also: (k, p) further starts, natural values in the law's own units.
         data_sets: (P,) number, from 0, of the data set that each version is of, where there are
             several. Its target is that of its first version, and it has the rows that any of its
@@ -132,18 +132,18 @@ def fit_many(
         fields = problem.many(**given)
         if fixed:
             fields["low"], fields["high"] = problem.bounds_with(fixed)
-        task = Task(problem.model, problem.data._replace(**fields), frozenset(fields))
+        batch = Batch(problem.model, problem.data._replace(**fields), frozenset(fields))
         starts, n_local, points = first_starts(problem), options.n_local, None
         if also is not None:
             columns = dict(zip(law.parameter_names, np.transpose(also), strict=True))
             points = problem.coordinates(columns)
-        of = np.zeros(task.count, int) if data_sets is None else np.asarray(data_sets)
-        if n_local and n_local < len(starts) and task.count >= MANY * (of.max() + 1):
-            wholes = _wholes(task, problem, None if data_sets is None else of)
-            optima = find_related(method, task, wholes, of, starts, n_local, work, points, few)
+        of_set = np.zeros(batch.count, int) if data_sets is None else np.asarray(data_sets)
+        if n_local and n_local < len(starts) and batch.count >= MANY * (of_set.max() + 1):
+            wholes = _wholes(batch, problem, data_sets)
+            optima = find_related(method, batch, wholes, of_set, starts, n_local, work, points, few)
         else:
             starts = starts if points is None else np.concatenate([starts, points])
-            optima = find_optima(method, task, starts, n_local, work)
+            optima = find_optima(method, batch, starts, n_local, work)
         coordinates = np.stack([optimum.coordinates for optimum in optima])
         scale = scale_on_host(problem.data)
         return Refits(
@@ -159,25 +159,25 @@ def fit_many(
         )
 
 
-def _wholes(task: Task, problem: FitProblem, of: np.ndarray | None) -> Task:
-    """The data sets whole, with the same fields as the versions."""
-    if of is None:
-        own = {name: np.asarray(getattr(problem.data, name))[None] for name in task.batched}
-        return task._replace(problems=task.problems._replace(**own))
-    firsts = np.array([int(np.argmax(of == k)) for k in range(of.max() + 1)])
-    wholes = task.only(firsts)
-    if "weight" in task.batched:
-        weight = np.asarray(task.problems.weight)
-        most = np.stack([weight[of == k].max(axis=0) for k in range(of.max() + 1)])
+def _wholes(batch: Batch, problem: FitProblem, data_sets: np.ndarray | None) -> Batch:
+    """The whole data sets, with the same fields as the versions."""
+    if data_sets is None:
+        own = {name: np.asarray(getattr(problem.data, name))[None] for name in batch.batched}
+        return batch._replace(problems=batch.problems._replace(**own))
+    firsts = np.array([int(np.argmax(data_sets == k)) for k in range(data_sets.max() + 1)])
+    wholes = batch.only(firsts)
+    if "weight" in batch.batched:
+        weight = np.asarray(batch.problems.weight)
+        most = np.stack([weight[data_sets == k].max(axis=0) for k in range(data_sets.max() + 1)])
         wholes = wholes._replace(problems=wholes.problems._replace(weight=most))
     return wholes
 
 
 def refit_near(refits: Refits, weights: np.ndarray, targets: np.ndarray) -> Refits:
-    """Every version again with other targets, from where it ended: quick, and without evidence.
+    """Fit every version again to other targets, from its optimum: quick, and without evidence.
 
-    Each is solved from its own optimum and from that of another version, which may lie in
-    another valley; there is no screening and no polishing by L-BFGS.
+    Each is solved from its own optimum and from that of another version, in case the best optimum
+    is another one; there is no screening and no polishing by L-BFGS.
 
     Args:
         refits: what :func:`fit_many` returned for P versions.

@@ -26,7 +26,7 @@ from typing import Any, Literal, NamedTuple
 import jax
 import numpy as np
 
-from jaxlaw._jit import compiled, few_lengths, on_accelerator
+from jaxlaw._jit import compiled, next_power_of_two, on_accelerator
 from jaxlaw.errors import UsageError
 from jaxlaw.fitting._checkpoint import (
     Arrays,
@@ -71,11 +71,11 @@ LEAST = 64  # … not less than this
 BLOCKS = (2**3, 2**8)  # related problems of a chunk, at least and at most
 
 
-class Task(NamedTuple):
-    """What is searched.
+class Batch(NamedTuple):
+    """Problems of one model on the same inputs, searched together.
 
     Attributes:
-        model: what is fitted.
+        model: law, residuals and scales, which all problems share.
         problems: the data; fields named in ``batched`` have a leading axis P.
         batched: names of fields.
     """
@@ -95,7 +95,7 @@ class Task(NamedTuple):
         floors = rounding_floor(self.model, jax.device_get(self.problems))
         return np.broadcast_to(floors, self.count)
 
-    def only(self, index: np.ndarray) -> Task:
+    def only(self, index: np.ndarray) -> Batch:
         """Some of the problems, by their numbers."""
         own = {
             name: jax.tree.map(lambda leaf: np.asarray(leaf)[index], getattr(self.problems, name))
@@ -132,11 +132,11 @@ class Part(NamedTuple):
 
 
 class Optimum(NamedTuple):
-    """The best optimum that the starts of one problem came to, and the evidence for it.
+    """The best optimum of one problem, and the evidence for it.
 
     Attributes:
         coordinates: (p,) coordinates of the best.
-        objective: scaled objective there; infinite where no start came to a finite one.
+        objective: scaled objective there; infinite where no start has a finite one.
         status: :class:`Status` of its search; −1 where the objective is not finite.
         agreement: share of the solved starts that end there.
         disagreement: relative distance of the batch solver's best objective from it.
@@ -161,7 +161,7 @@ class Optimum(NamedTuple):
 
 def find_optima(
     method: Solver,
-    task: Task,
+    batch: Batch,
     starts: np.ndarray,
     n_local: int | Literal[False] | None = None,
     work: Work | None = None,
@@ -170,7 +170,7 @@ def find_optima(
 
     Args:
         method: the batch solver.
-        task: the problems.
+        batch: the problems.
         starts: (S, p) coordinates, for all problems.
         n_local: number of the best starts of a problem that are solved; None or False for all.
         work: devices, processes, folder and bar.
@@ -180,29 +180,29 @@ def find_optima(
     """
     work = work or Work()
     if work.folder is not None:
-        work.claim(_description(method, task, starts, n_local))
-    task = task._replace(problems=jax.tree.map(np.asarray, task.problems))
+        work.claim(_description(method, batch, starts, n_local))
+    batch = batch._replace(problems=jax.tree.map(np.asarray, batch.problems))
     n_solved = int(n_local) if n_local and n_local < len(starts) else len(starts)
     # The program that polishes depends on shapes alone: it is compiled while starts are screened.
     n_candidates = min(CANDIDATES, n_solved)
-    anywhere = np.broadcast_to(starts[0], (task.count, n_candidates, starts.shape[1]))
-    polish = _solving(POLISH, task, anywhere, work.memory)
+    anywhere = np.broadcast_to(starts[0], (batch.count, n_candidates, starts.shape[1]))
+    polish = _solving(POLISH, batch, anywhere, work.memory)
     with work.in_background(polish.compile):
         everything = n_solved == len(starts)
-        chosen = starts[None] if everything else _screen(task, starts, n_solved, work)
-        solved = _solve(method, task, task.inside(chosen), work)
-    polished = _solve(POLISH, task, task.inside(_candidates(solved)), work)
-    optima = _optima(solved, polished, task.floors, len(starts), n_solved)
+        chosen = starts[None] if everything else _screen(batch, starts, n_solved, work)
+        solved = _solve(method, batch, batch.inside(chosen), work)
+    polished = _solve(POLISH, batch, batch.inside(_candidates(solved)), work)
+    optima = _optima(solved, polished, batch.floors, len(starts), n_solved)
     if work.folder is not None:
-        _check_answers(task, optima, work.folder)
+        _check_answers(batch, optima, work.folder)
     return optima
 
 
 def find_related(
     method: Solver,
-    task: Task,
-    wholes: Task,
-    of: np.ndarray,
+    batch: Batch,
+    wholes: Batch,
+    data_sets: np.ndarray,
     starts: np.ndarray,
     n_local: int,
     work: Work | None = None,
@@ -212,20 +212,21 @@ def find_related(
     """Find the optima of many versions of a few data sets, such as their folds or resamples.
 
     1. The data sets themselves are searched as by :func:`find_optima`.
-    2. Every version is solved from the distinct optima of its data set, and from the few best of
-       a part of the starts, screened for it alone.
-    3. Where the two come to different objectives, the optimum lies elsewhere than in the data set,
-       or is hard to reach: such a version is searched as by :func:`find_optima`, too.
-    4. The best of all lanes is polished. Agreement counts the starts of 2, or of 3, alone.
+    2. Every version is solved from the distinct optima of its data set ("near"), and from a few
+       starts of its own ("few"): the best of a part of all starts, screened for it.
+    3. Where the best objectives of the two differ, the optimum lies elsewhere than in the data set,
+       or is hard to reach: such a version is searched as by :func:`find_optima` ("again").
+    4. The best of all lanes is polished. Agreement counts the version's own starts alone: those of
+       3 where there are any, else those of 2.
 
     All of it runs through the programs of one search: whatever the stage, a chunk has as many
     problems, and a queue is as long.
 
     Args:
         method: the batch solver.
-        task: the versions.
+        batch: the versions.
         wholes: the data sets, with the same fields ``batched``.
-        of: (P,) number of the data set that each version is of.
+        data_sets: (P,) number of the data set that each version is of.
         starts: (S, p) coordinates.
         n_local: number of the best starts that are solved where a problem is searched.
         work: devices, processes, folder and bar.
@@ -237,61 +238,61 @@ def find_related(
     """
     work = work or Work()
     if work.folder is not None:
-        described = _description(method, task, starts, n_local)
-        described["data"] += digest((wholes.problems, of, also))
+        described = _description(method, batch, starts, n_local)
+        described["data"] += digest((wholes.problems, data_sets, also))
         described["options"] += f", {few} own starts"
         work.claim(described)
-    task, wholes = (
-        one._replace(problems=jax.tree.map(np.asarray, one.problems)) for one in (task, wholes)
+    batch, wholes = (
+        one._replace(problems=jax.tree.map(np.asarray, one.problems)) for one in (batch, wholes)
     )
     n_solved, size = min(n_local, len(starts)), starts.shape[1]
     part = min(len(starts), max(LEAST, len(starts) // FEWER))
     least, most = BLOCKS
-    block = max(least, min(most, few_lengths(-(-task.count // 8))))
+    block = max(least, min(most, next_power_of_two(-(-batch.count // 8))))
     if on_accelerator():
-        rows = task.problems.weight.shape[-1]
-        block = min(few_lengths(task.count), max(1, ROWS_ON_ACCELERATOR // rows), 2**14)
+        rows = batch.problems.weight.shape[-1]
+        block = min(next_power_of_two(batch.count), max(1, ROWS_ON_ACCELERATOR // rows), 2**14)
     also = np.empty((0, size)) if also is None else also
     lanes = block * max(n_solved + len(also), CANDIDATES, few)
     layout = _Layout(block, lanes, part, n_solved)
 
-    def searched(task: Task, stage: str, also: np.ndarray) -> Arrays:
-        chosen = _screen(task, starts, n_solved, work, f"{stage}-screen", layout)
-        points = np.broadcast_to(also, (task.count, *also.shape))
-        chosen = task.inside(np.concatenate([chosen, points], axis=1))
-        return _solve(method, task, chosen, work, f"{stage}-{method.name}", layout)
+    def searched(batch: Batch, stage: str, also: np.ndarray) -> Arrays:
+        chosen = _screen(batch, starts, n_solved, work, f"{stage}-screen", layout)
+        points = np.broadcast_to(also, (batch.count, *also.shape))
+        chosen = batch.inside(np.concatenate([chosen, points], axis=1))
+        return _solve(method, batch, chosen, work, f"{stage}-{method.name}", layout)
 
-    def polished(task: Task, solved: Arrays, stage: str) -> Arrays:
-        return _solve(POLISH, task, task.inside(_candidates(solved)), work, stage, layout)
+    def polished(batch: Batch, solved: Arrays, stage: str) -> Arrays:
+        return _solve(POLISH, batch, batch.inside(_candidates(solved)), work, stage, layout)
 
-    anywhere = np.broadcast_to(starts[0], (task.count, CANDIDATES, size))
-    polish = _solving(POLISH, task, anywhere, work.memory, layout)
+    anywhere = np.broadcast_to(starts[0], (batch.count, CANDIDATES, size))
+    polish = _solving(POLISH, batch, anywhere, work.memory, layout)
     with work.in_background(polish.compile):
         optima = searched(wholes, "whole", also)
     best = polished(wholes, optima, "whole-polish")["members"][:, :1, 0]
-    near_starts = np.concatenate([best, _candidates(optima)[:, 1:]], axis=1)[of]
-    near = _solve(method, task, task.inside(near_starts), work, f"near-{method.name}", layout)
-    own = _screen(task, starts[:part], few, work, "few-screen", layout)
-    far = _solve(method, task, task.inside(own), work, f"few-{method.name}", layout)
-    tried, solved = np.full(task.count, part), np.full(task.count, own.shape[1])
+    near_starts = np.concatenate([best, _candidates(optima)[:, 1:]], axis=1)[data_sets]
+    near = _solve(method, batch, batch.inside(near_starts), work, f"near-{method.name}", layout)
+    own = _screen(batch, starts[:part], few, work, "few-screen", layout)
+    far = _solve(method, batch, batch.inside(own), work, f"few-{method.name}", layout)
+    tried, solved = np.full(batch.count, part), np.full(batch.count, own.shape[1])
 
     least_near, least_far = near["value"][:, 0], far["value"][:, 0]
     with np.errstate(invalid="ignore"):  # infinite in both: searched
-        tie = np.maximum(AGREE * np.minimum(least_near, least_far), task.floors)
+        tie = np.maximum(AGREE * np.minimum(least_near, least_far), batch.floors)
         elsewhere = np.flatnonzero(~(np.abs(least_near - least_far) <= tie))
     if len(elsewhere):
-        again = searched(task.only(elsewhere), "again", also[:0])
+        again = searched(batch.only(elsewhere), "again", also[:0])
         for key, values in far.items():
             values[elsewhere] = again[key]
         tried[elsewhere], solved[elsewhere] = len(starts), n_solved
     near["count"][:] = 0
     keys = ("value", "count", "status", "members")
     both = _distinct(
-        *(np.concatenate([near[key], far[key]], axis=1) for key in keys), task.floors, n_solved
+        *(np.concatenate([near[key], far[key]], axis=1) for key in keys), batch.floors, n_solved
     )
-    optima = _optima(both, polished(task, both, "polish"), task.floors, tried, solved)
+    optima = _optima(both, polished(batch, both, "polish"), batch.floors, tried, solved)
     if work.folder is not None:
-        _check_answers(task, optima, work.folder)
+        _check_answers(batch, optima, work.folder)
     return optima
 
 
@@ -329,7 +330,7 @@ class _Layout(NamedTuple):
     starts: int
 
 
-def _check_answers(task: Task, optima: Sequence[Optimum], folder: Path) -> None:
+def _check_answers(batch: Batch, optima: Sequence[Optimum], folder: Path) -> None:
     """Refuse answers of a work folder whose objective the law does not give; raises UsageError.
 
     The manifest distinguishes batches by their description. This check needs no description: it
@@ -337,17 +338,17 @@ def _check_answers(task: Task, optima: Sequence[Optimum], folder: Path) -> None:
     """
     at = np.stack([optimum.coordinates for optimum in optima])
     kept = np.array([optimum.objective for optimum in optima])
-    own = {name: getattr(task.problems, name) for name in task.batched}
-    actual = np.asarray(_objectives(task.model, shared_fields(task.problems, own), own, at))
-    tie = np.maximum(AGREE * kept, task.floors)
+    own = {name: getattr(batch.problems, name) for name in batch.batched}
+    actual = np.asarray(_objectives(batch.model, shared_fields(batch.problems, own), own, at))
+    tie = np.maximum(AGREE * kept, batch.floors)
     wrong = np.isfinite(kept) & ~(np.abs(actual - kept) <= tie)
     if wrong.any():
         k = int(np.argmax(wrong))
-        scale = scale_on_host(task.problems)
+        scale = scale_on_host(batch.problems)
         raise UsageError(
             f"work folder {folder} holds answers that are not of this work: an objective of "
             f"{kept[k] * scale:.8g} is kept, and at the parameters kept with it the law "
-            f"{task.model.law.name} gives {actual[k] * scale:.8g}: delete the folder, or name "
+            f"{batch.model.law.name} gives {actual[k] * scale:.8g}: delete the folder, or name "
             "another"
         )
 
@@ -369,25 +370,25 @@ def _candidates(solved: Arrays) -> np.ndarray:
 
 
 def _screen(
-    task: Task, starts: np.ndarray, keep: int, work: Work, stage: str = "screen",
+    batch: Batch, starts: np.ndarray, keep: int, work: Work, stage: str = "screen",
     layout: _Layout | None = None,
 ) -> np.ndarray:  # fmt: skip
     """The starts of best objective, with their linear coefficients solved for, (P, keep, p)."""
     keep = min(keep, len(starts))
     if layout is None:
-        lanes = _chunk_size(task, len(starts), SCREEN_LANES)
-        chunks = split_work(task.count, len(starts), lanes)
+        lanes = _chunk_size(batch, len(starts), SCREEN_LANES)
+        chunks = split_work(batch.count, len(starts), lanes)
         block, length = chunks[0].count, chunks[0].starts[1]
     else:
         block, length = layout.block, layout.width
-        chunks = split_blocks(task.count, len(starts), block, length)
+        chunks = split_blocks(batch.count, len(starts), block, length)
 
     def part(chunk: Chunk) -> Part:
         rows = np.resize(starts[slice(*chunk.starts)], (length, starts.shape[1]))
-        return Part(chunk, _fields(task, chunk, block), rows)
+        return Part(chunk, _fields(batch, chunk, block), rows)
 
-    shared = shared_fields(task.problems, task.batched)
-    function = partial(_screen_parts, task.model, shared, keep, work.memory)
+    shared = shared_fields(batch.problems, batch.batched)
+    function = partial(_screen_parts, batch.model, shared, keep, work.memory)
     screening = _Stage(function, chunks, part)
     results = work.map(stage, *screening, screening.compile)
     by_block: dict[tuple[int, int], list[Arrays]] = {}
@@ -401,7 +402,7 @@ def _screen(
         )
         best = np.argsort(value, axis=1, kind="stable")[:, :keep]
         chosen.append(starts[np.take_along_axis(index, best, axis=1)])
-        solved = list(solved_coordinates(task.model))
+        solved = list(solved_coordinates(batch.model))
         chosen[-1][..., solved] = np.take_along_axis(linear, best[..., None], axis=1)
     return np.concatenate(chosen)
 
@@ -434,7 +435,7 @@ def _best_starts(values: Values, chunk: Chunk, keep: int) -> Arrays:
 
 
 def _solve(
-    method: Solver, task: Task, starts: np.ndarray, work: Work, stage: str | None = None,
+    method: Solver, batch: Batch, starts: np.ndarray, work: Work, stage: str | None = None,
     layout: _Layout | None = None,
 ) -> Arrays:  # fmt: skip
     """The distinct optima of every problem, as :func:`_distinct` gives them.
@@ -443,10 +444,10 @@ def _solve(
     """
 
     def best(result: Arrays) -> float:
-        return float(result["value"].min() * scale_on_host(task.problems))
+        return float(result["value"].min() * scale_on_host(batch.problems))
 
-    solving = _solving(method, task, starts, work.memory, layout)
-    best_shown = best if task.count == 1 else None
+    solving = _solving(method, batch, starts, work.memory, layout)
+    best_shown = best if batch.count == 1 else None
     results = work.map(stage or method.name, *solving, solving.compile, best_shown)
     chunks = solving.chunks
     keys = ("value", "count", "status", "members")
@@ -457,34 +458,34 @@ def _solve(
             *(np.concatenate([part[key] for part in parts])[None] for key in keys),
             floor[None], starts.shape[1],
         )
-        for parts, floor in zip(_by_problem(results, chunks), task.floors, strict=True)
+        for parts, floor in zip(_by_problem(results, chunks), batch.floors, strict=True)
     ]  # fmt: skip
     return {key: np.concatenate([row[key] for row in rows]) for key in keys}
 
 
 def _solving(
-    method: Solver, task: Task, starts: np.ndarray, memory: DeviceMemory,
+    method: Solver, batch: Batch, starts: np.ndarray, memory: DeviceMemory,
     layout: _Layout | None = None,
 ) -> _Stage:  # fmt: skip
     """The work of :func:`_solve`, in chunks."""
     each = starts.shape[1]
-    starts = np.broadcast_to(starts, (task.count, *starts.shape[1:]))
+    starts = np.broadcast_to(starts, (batch.count, *starts.shape[1:]))
     if layout is None:
-        chunks = split_work(task.count, each, _chunk_size(task, each, SOLVE_LANES))
+        chunks = split_work(batch.count, each, _chunk_size(batch, each, SOLVE_LANES))
         block, size = chunks[0].count, each
         most_lanes = max(chunk.lanes for chunk in chunks)
     else:
         block, most_lanes, size = layout.block, layout.lanes, layout.starts
-        chunks = split_blocks(task.count, each, block, each)
-    floors = task.floors
+        chunks = split_blocks(batch.count, each, block, each)
+    floors = batch.floors
 
     def part(chunk: Chunk) -> Part:
         problems = slice(*chunk.problems)
-        fields = _fields(task, chunk, block)
+        fields = _fields(batch, chunk, block)
         return Part(chunk, fields, starts[problems, slice(*chunk.starts)], floors[problems])
 
-    shared = shared_fields(task.problems, task.batched)
-    function = partial(_solve_parts, method, task.model, shared, most_lanes, size, memory)
+    shared = shared_fields(batch.problems, batch.batched)
+    function = partial(_solve_parts, method, batch.model, shared, most_lanes, size, memory)
     return _Stage(function, chunks, part)
 
 
@@ -641,29 +642,29 @@ def _optima(
     return optima
 
 
-def _chunk_size(task: Task, each: int, limits: tuple[int, int]) -> int:
+def _chunk_size(batch: Batch, each: int, limits: tuple[int, int]) -> int:
     """Lanes of a chunk, of ``each`` starts of every problem: an eighth of all, within limits.
 
     On an accelerator few chunks, equally long: at the end of each of them its last lanes leave the
     device idle.
     """
-    total = task.count * each
+    total = batch.count * each
     if not on_accelerator():
         least, most = limits
         return max(least, min(most, -(-total // 8)))
     most = LANES_ON_ACCELERATOR
-    if task.batched:
-        most = min(most, each * max(1, ROWS_ON_ACCELERATOR // task.problems.weight.shape[-1]))
+    if batch.batched:
+        most = min(most, each * max(1, ROWS_ON_ACCELERATOR // batch.problems.weight.shape[-1]))
     return -(-total // -(-total // most))
 
 
-def _fields(task: Task, chunk: Chunk, block: int) -> Arrays:
+def _fields(batch: Batch, chunk: Chunk, block: int) -> Arrays:
     """The chunk's part of what differs between problems, of ``block`` of them."""
     low, high = chunk.problems
     index = np.minimum(np.arange(low, low + block), high - 1)
     return {
-        name: jax.tree.map(lambda leaf: leaf[index], getattr(task.problems, name))
-        for name in task.batched
+        name: jax.tree.map(lambda leaf: leaf[index], getattr(batch.problems, name))
+        for name in batch.batched
     }
 
 
@@ -683,30 +684,30 @@ def _by_problem(results: Sequence[Arrays], chunks: Sequence[Chunk]) -> list[list
 
 
 def _description(
-    method: Solver, task: Task, starts: np.ndarray, n_local: int | Literal[False] | None
+    method: Solver, batch: Batch, starts: np.ndarray, n_local: int | Literal[False] | None
 ) -> dict[str, str]:
     """What a batch is made of, in the words of a work folder's manifest."""
-    first = jax.tree.map(np.asarray, task.problems)
+    first = jax.tree.map(np.asarray, batch.problems)
     single = first._replace(
-        **{n: jax.tree.map(lambda leaf: leaf[0], getattr(first, n)) for n in task.batched}
+        **{n: jax.tree.map(lambda leaf: leaf[0], getattr(first, n)) for n in batch.batched}
     )
     coordinates = tuple(starts[0])
-    traced = jax.make_jaxpr(partial(predict, task.model))(single, coordinates)
+    traced = jax.make_jaxpr(partial(predict, batch.model))(single, coordinates)
     # The text of a trace holds a formula's operations and numbers, but of arrays that it closes
     # over only the shapes, and of functions that are called back their addresses in this process.
     formula = re.sub(r" at 0x[0-9a-f]+", "", str(traced)).encode()
     versions = [
         f"{name} {importlib.metadata.version(name)}" for name in ("jaxlaw", "jax", "jaxopt")
     ]
-    settings = (method.name, method.settings, POLISH.settings, n_local, task.model.residuals)
+    settings = (method.name, method.settings, POLISH.settings, n_local, batch.model.residuals)
     sizes = (
         CANDIDATES, KEPT, MEMBERS, SCREEN_LANES, SOLVE_LANES, LANES_ON_ACCELERATOR,
         ROWS_ON_ACCELERATOR, FEWER, LEAST, BLOCKS, jax.default_backend(),
     )  # fmt: skip
     return {
-        "law": task.model.law.name,
+        "law": batch.model.law.name,
         "formula": digest([np.frombuffer(formula, np.uint8), *_constants(traced)]),
-        "data": digest(task.problems),
+        "data": digest(batch.problems),
         "starts": digest([starts]),
         "options": str(settings),
         "versions": ", ".join(versions),

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxlaw._jit import compiled, few_lengths, in_float64, size_class
+from jaxlaw._jit import compiled, in_float64, next_power_of_two, size_class
 from jaxlaw.fitting._objective import LARGEST_DELTA, Problem
 from jaxlaw.fitting._options import FitOptions
 from jaxlaw.fitting._transform import (
@@ -162,7 +162,7 @@ class FitProblem:
         coordinates = np.asarray(coordinates)
         rows, shape = coordinates.reshape(-1, coordinates.shape[-1]), coordinates.shape[:-1]
         count = len(rows)
-        rows = np.pad(rows, ((0, few_lengths(count) - count), (0, 0)), mode="edge")
+        rows = np.pad(rows, ((0, next_power_of_two(count) - count), (0, 0)), mode="edge")
         with in_float64():
             params = _natural(self.model, rows, self.data.centre, self.data.context)
         params = {
