@@ -86,9 +86,9 @@ def cases() -> Iterator[Case]:
     for cut in (8e19, 3e20, 1e21):
         yield Case("chinchilla_points", "", t, "C", cut)
     t = read("data_constrained").rename(columns={"params": "N", "tokens": "D"})
-    t = t.assign(C=lambda t: 6.0 * t.N * t.D)
+    t = t.rename(columns={"unique_tokens": "U"}).assign(C=lambda t: 6.0 * t.N * t.D)
     for cut in (5e19, 2e20, 9e20):
-        yield Case("data_constrained", "", t, "C", cut)
+        yield Case("data_constrained", "", t, "C", cut, ("N", "D", "U"))
     t = read("step_law_dense").groupby(["N", "D"], as_index=False).loss.min()
     t = t.assign(C=lambda t: 6.0 * t.N * t.D)
     for count in (9, 11, 13):
@@ -101,9 +101,49 @@ def cases() -> Iterator[Case]:
                 yield Case("finetune_transfer", f"{corpus} {model}", rows, "Df", cut, ("Df",))
     t = read("slimpajama_mixtures")
     t = pd.DataFrame({"N": t.n_params, "D": t.n_tokens, "r": t.weight_c4, "loss": t.c4_loss})
-    t = t[t.D.isin(np.sort(t.D.unique())[[2, 5, 10]])].dropna()
+    # Two of the eleven checkpoints of every run: the fifth and the last.
+    t = t[t.groupby("N").D.rank("dense").isin((5, 11))].dropna()
     for cut in (6.8e8, 9.37e8, 1.235e9):
         yield Case("slimpajama", "c4", t, "N", cut, ("N", "D", "r"))
+    yield from simulated()
+
+
+def chinchilla(N: np.ndarray, D: np.ndarray) -> np.ndarray:
+    return 1.69 + 406.4 * N**-0.34 + 410.7 * D**-0.28
+
+
+def farseer(N: np.ndarray, D: np.ndarray) -> np.ndarray:
+    b, a = np.exp(230.73 * N**-0.1729 - 1.5442), np.exp(-1.6656 * N**0.0459 + 3.1333)
+    return np.exp(-0.06247 * N**0.13 + 0.1285) + b * D**-a
+
+
+#: Name → truth: of the first three the default laws have one each, of the others none.
+TRUTHS = {
+    "chinchilla": chinchilla,
+    "skaling": lambda N, D: 0.6 + (60 * N**-0.2 + 40 * D**-0.19) ** 0.6,
+    "farseer": farseer,
+    "broken power":
+        lambda N, D: 1.69 + 406.4 * N**-0.34 + 410.7 * D**-0.28 * (1 + D / 2e10) ** -0.1,
+    "two terms of N": lambda N, D: 1.2 + 4000 * N**-0.5 + 12 * N**-0.15 + 900 * D**-0.33,
+    "worse tuned as it grows":
+        lambda N, D: chinchilla(N, D) * (1 + 0.004 * np.maximum(np.log(6 * N * D / 1e19), 0)),
+}  # fmt: skip
+KNOWN = 3
+
+
+def simulated() -> Iterator[Case]:
+    """Eight budgets of eight sizes, 1e18 to 3e21 FLOPs: the lower five are seen."""
+    budgets = np.geomspace(1e18, 3e21, 8)
+    C, ratio = (v.ravel() for v in np.meshgrid(budgets, np.geomspace(1 / 5, 5, 8), indexing="ij"))
+    N = np.sqrt(C / 120) * ratio
+    t = pd.DataFrame({"N": N, "D": C / (6 * N), "C": C})
+    for k, (name, truth) in enumerate(TRUTHS.items()):
+        for seed, noise in enumerate((0.001, 0.003, 0.01)):
+            random = np.random.default_rng([k, seed])
+            loss = truth(t.N, t.D) * np.exp(noise * random.standard_normal(len(t)))
+            data = "simulated, known law" if k < KNOWN else "simulated, no such law"
+            cutoff = float(budgets[4]) * 1.01
+            yield Case(data, f"{name} {noise:.1%}", t.assign(loss=loss), "C", cutoff)
 
 
 def forecast(case: Case) -> dict[str, Any]:

@@ -13,12 +13,15 @@ import jaxlaw as jl
 from jaxlaw.forecasting import score
 from jaxlaw.forecasting._calibration import (
     OF_DISAGREEMENT,
+    OF_RESIDUALS,
     PER_E_FOLD,
     PRIOR_CUTOFFS,
+    PRIOR_MEAN_CUTOFFS,
     Calibration,
     CutoffErrors,
     calibrate,
     common_scale,
+    held_before,
 )
 
 SEARCH = {"n_starts": 64, "n_local": 4}
@@ -106,10 +109,29 @@ def test_where_laws_err_on_one_side_the_estimate_moves_towards_the_truth(runs):
 
 
 def test_few_runs_get_a_priors_width_and_say_so(runs):
-    found = jl.forecast("chinchilla", runs.iloc[::30], {"N": 1e10, "D": 4e11}, **SEARCH)
+    found = jl.forecast("chinchilla", runs.iloc[::40], {"N": 1e10, "D": 4e11}, **SEARCH)
     assert "prior-width" in codes(found) and found.backtest is None
     row = found.table.iloc[0]
     assert row["low"] < row["laws"] < row["high"] and row["shift"] == 0
+
+
+def curve(seed, bend, count=13):
+    """A fine-tuned model's losses over its samples, which fall ever faster: no rectified law."""
+    samples = 200.0 * 2 ** np.arange(count)
+    noise = 0.002 * np.random.default_rng(seed).standard_normal(count)
+    loss = 3.5 * np.exp(-bend * np.log(samples / 100) ** 2 + noise)
+    return pd.DataFrame({"Df": samples, "loss": loss})
+
+
+def test_few_runs_of_a_law_that_does_not_suit_are_wide_and_noted():
+    """Thirteen runs, and a law that errs more the farther: its residuals say how far it may err."""
+    table = curve(0, 0.008)
+    seen, later = table[:-2], table[-2:]
+    found = jl.forecast("rectified", seen, later[["Df"]], along="Df", **SEARCH)
+    assert {"few-rows", "one-law"} <= codes(found)
+    assert len(found.backtest.cutoffs) >= 4  # with two rows more than parameters, too
+    assert score(found, later).table["inside"].all()
+    assert 0 <= found.held <= 1 and f"held {found.held:.0%} of the" in found.summary()
 
 
 def test_far_beyond_the_backtest_a_note_says_so(found, runs):
@@ -137,7 +159,8 @@ def errors_of(mean, count=40, scatter=1e-4, cutoff=1.0, laws=1, seed=0):
     random = np.random.default_rng(seed)
     error = mean + scatter * random.standard_normal((count, 1)) + np.zeros((1, laws))
     zero = np.zeros((count, laws))
-    return CutoffErrors(cutoff, np.ones(count), error, zero, zero, np.ones(count))
+    residuals = np.full(laws, 1e-4)
+    return CutoffErrors(cutoff, np.ones(count), error, zero, zero, residuals, np.ones(count))
 
 
 RESIDUALS = np.array([1e-4])
@@ -155,14 +178,16 @@ def test_a_cutoff_counts_once_however_many_runs_lie_beyond():
 def test_without_a_backtest_the_prior_decides():
     one = calibrate(2.0, [], RESIDUALS, 1.0)
     assert (one.mean, one.degrees) == (0.0, PRIOR_CUTOFFS)
-    assert one.scale == pytest.approx(np.sqrt(2)) and one.weights.tolist() == [1.0]
+    assert one.scale == pytest.approx(
+        np.sqrt(1 + 1 / PRIOR_MEAN_CUTOFFS)
+    ) and one.weights.tolist() == [1.0]
 
 
 def test_errors_on_one_side_move_the_mean_and_many_cutoffs_decide():
     standard = 2.0  # in units of the scale
-    errors = [errors_of(standard * PER_E_FOLD, seed=k) for k in range(60)]
+    errors = [errors_of(standard * PER_E_FOLD, seed=k) for k in range(600)]
     one = calibrate(1.0, errors, RESIDUALS, 1.0)
-    assert one.mean == pytest.approx(standard * 60 / 61, rel=0.02)
+    assert one.mean == pytest.approx(standard * 600 / (600 + PRIOR_MEAN_CUTOFFS), rel=0.02)
     assert one.scale < 0.5
     old = [errors_of(standard * PER_E_FOLD, cutoff=1e-9)]
     assert abs(calibrate(1.0, old, RESIDUALS, 1.0).mean) < 0.05  # of long ago: hardly counts
@@ -176,7 +201,8 @@ def test_the_law_that_predicted_is_weighted_and_one_that_failed_is_not():
         error[:, 1] += 0.02
         error[:, 2] = np.nan
         zero = np.zeros((30, 3))
-        errors.append(CutoffErrors(1.0, np.ones(30), error, zero, zero, np.ones(30)))
+        own = np.full(3, 1e-3)
+        errors.append(CutoffErrors(1.0, np.ones(30), error, zero, zero, own, np.ones(30)))
     one = calibrate(1.0, errors, np.full(3, 1e-3), 1.0)
     assert one.weights[0] > 0.9 > 0.1 > one.weights[1] >= one.weights[2]
     assert np.isfinite(one.mean) and np.isnan(one.of_laws[:, 2]).all()
@@ -193,10 +219,20 @@ def test_quantiles_are_those_of_the_sum_of_both_errors():
     np.testing.assert_allclose(one.quantiles(np.array([0.003]), levels)[:, 0], expected, atol=8e-5)
 
 
-def test_the_scale_grows_with_distance_and_with_disagreement():
-    scale = common_scale(np.array([0.0, 2.0]), np.array([0.0, 4e-4]), np.array([0.0, 5e-4]))
-    expected = np.hypot(2 * PER_E_FOLD, OF_DISAGREEMENT * 0.03)
-    np.testing.assert_allclose(scale, [0.0, expected])
+def test_the_scale_grows_with_distance_residuals_and_disagreement():
+    away, among, parameters = (np.array(pair) for pair in ([0.0, 2.0], [0.0, 4e-4], [0.0, 5e-4]))
+    scale = common_scale(away, among, parameters, 0.01)
+    drift = 2 * np.hypot(PER_E_FOLD, OF_RESIDUALS * 0.01)
+    np.testing.assert_allclose(scale, [0.0, np.sqrt(drift**2 + OF_DISAGREEMENT**2 * 4e-4 + 5e-4)])
+
+
+def test_intervals_of_earlier_cutoffs_are_judged_by_what_came_then():
+    """Errors that double from cut-off to cut-off lie outside; those that do not grow, inside."""
+    at = np.exp(np.arange(5.0))
+    steady = [errors_of(0.004, cutoff=z, seed=k) for k, z in enumerate(at)]
+    assert held_before(steady, 0.9).tolist() == [1.0] * 5
+    growing = [errors_of(0.02 * 2.0**k, cutoff=z, seed=k) for k, z in enumerate(at)]
+    assert np.mean(held_before(growing, 0.9)) < 0.5
 
 
 def test_the_picture_shows_compute_as_powers_of_ten(found):

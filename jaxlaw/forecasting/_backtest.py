@@ -14,6 +14,7 @@ from jaxlaw.data._runs import Runs, read_runs
 from jaxlaw.errors import UsageError
 from jaxlaw.fitting._options import split_options
 from jaxlaw.forecasting._origins import (
+    FEW_CUTOFFS,
     N_CUTOFFS,
     Along,
     Origins,
@@ -29,7 +30,6 @@ SEARCH = {"n_starts": 1024, "n_local": 16}
 #: Distances of :meth:`Backtest.table`: upper limits of the ratio to the cut-off.
 BANDS = (2.0, 5.0, 20.0)
 NAIVE = ("last-run", "best-so-far", "power-law")
-_FEW_CUTOFFS = 3
 _APART = 1.1  # ratio of the last best-so-far run to the first that a slope needs
 
 
@@ -256,7 +256,7 @@ def backtest_of(origins: Origins) -> Backtest:
             "error": predicted[cutoff, row] / origins.observed[row] - 1,
         }))  # fmt: skip
     notes = list(origins.notes)
-    if len(origins.cutoffs) < _FEW_CUTOFFS:
+    if len(origins.cutoffs) < FEW_CUTOFFS:
         notes.append(Note(
             "few-cutoffs", "warning",
             f"{len(origins.cutoffs)} cut-off{'s' if len(origins.cutoffs) > 1 else ''}: the runs "

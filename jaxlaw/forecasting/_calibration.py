@@ -8,8 +8,9 @@ The log of a new run's target, at a distance d beyond the runs (d the log of a r
   distributions has the highest log score on the back-test at comparable distances (stacking, Yao
   et al. 2018), with a Dirichlet prior that is even.
 - B is the laws' common error in units of a scale h, the same for all runs beyond one cut-off.
-  h² = (a·d)² + c²·(variance among the weighted laws + their variance by parameters): laws err more
-  the farther they predict, and where they and their resamples disagree. Each cut-off has given one
+  h² = (a² + b²·σ²)·d² + c²·(variance among the weighted laws) + their variance by parameters. Laws
+  err more the farther they predict; the more they miss of the runs that they are fitted to; and
+  where they and their resamples disagree. Each cut-off has given one
   B (its mean standardised error), so that the cut-off counts, not the run. With a normal-inverse-χ²
   prior, B is a shifted and scaled Student's t: of few cut-offs the prior decides, of many the data.
   Its mean moves the forecast where laws have kept erring on one side.
@@ -23,6 +24,7 @@ quantiles of t replace ranks, for five cut-offs have no 5 % quantile.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -31,10 +33,14 @@ from scipy import special, stats
 
 #: Constants of the prior: round numbers, set by hand after a random search over the data sets of
 #: benchmarks/forecast.md, which says how, and on which of these sets its numbers are no hold-outs.
-PER_E_FOLD = 0.003  # a: relative error of a fitted law for each factor e of distance
-OF_DISAGREEMENT = 0.5  # c: of the standard deviation of laws and their resamples
+PER_E_FOLD = 0.002  # a: relative error of a fitted law for each factor e of distance
+OF_RESIDUALS = 0.3  # b: the same in standard deviations of the law's residuals
+OF_DISAGREEMENT = 0.5  # c: of the standard deviation among laws
 PRIOR_CUTOFFS = 5.0  # cut-offs that the prior width counts as
-PRIOR_MEAN_CUTOFFS = 1.0  # cut-offs of no error on average that the shift is shrunk by
+#: Cut-offs of no error on average that the shift is shrunk by. The errors of cut-offs are not
+#: independent (the runs beyond one are among those beyond the next), so that six on one side are
+#: far less than six. Moved by all of their mean, estimates were worse on most sets left out.
+PRIOR_MEAN_CUTOFFS = 10.0
 FADES = 3.0  # e-folds below the latest run at which a cut-off counts 1/e
 EVEN = 0.5  # cut-offs' worth of evidence for all laws being equally good
 SCATTER = 0.3  # κ² of the prior
@@ -45,6 +51,7 @@ _OFFSET = 0.05  # distance that is as good as none, added before the log is take
 _TAIL = 4.0  # degrees of freedom of a law's errors, in stacking
 _RUN_TAIL = 5.0  # degrees of freedom of a single run's scatter
 _STEPS = 200  # of the EM algorithm
+_CHECKED = 5  # runs beyond a cut-off by which its intervals are judged
 _NODES = 160  # of each of the two distributions that are added up
 _NO_CHANCE = -50.0  # log score of a law that predicts nothing there
 
@@ -59,6 +66,7 @@ class CutoffErrors:
         error: (m, K) log of observed over predicted; NaN where a law predicts nothing.
         predicted: (m, K) log of the predictions.
         parameters: (m, K) variances of these over resamples.
+        residuals: (K,) standard deviation of each law's log residuals, of the runs fitted.
         weight: (m,) weights of the runs.
     """
 
@@ -67,6 +75,7 @@ class CutoffErrors:
     error: np.ndarray
     predicted: np.ndarray
     parameters: np.ndarray
+    residuals: np.ndarray
     weight: np.ndarray
 
 
@@ -131,9 +140,23 @@ def weighted(values: np.ndarray, weights: np.ndarray) -> np.ndarray:
         return (np.where(there > 0, values, 0.0) * there).sum(axis=1) / total
 
 
-def common_scale(distance: np.ndarray, among: np.ndarray, parameters: np.ndarray) -> np.ndarray:
-    """The scale h of the common error."""
-    return np.sqrt((PER_E_FOLD * distance) ** 2 + OF_DISAGREEMENT**2 * (among + parameters))
+def common_scale(
+    distance: np.ndarray, among: np.ndarray, parameters: np.ndarray, residuals: float
+) -> np.ndarray:
+    """The scale h of the common error.
+
+    Args:
+        distance: (m,) logs of ratios.
+        among, parameters: (m,) variances, as :func:`disagreement` gives them.
+        residuals: standard deviation of the weighted laws' residuals.
+    """
+    drift = PER_E_FOLD**2 + (OF_RESIDUALS * residuals) ** 2
+    return np.sqrt(drift * distance**2 + OF_DISAGREEMENT**2 * among + parameters)
+
+
+def typical(residuals: np.ndarray, weights: np.ndarray) -> float:
+    """The weighted laws' standard deviation of residuals: the geometric mean."""
+    return float(np.exp(weights @ np.log(residuals)))
 
 
 def calibrate(
@@ -150,7 +173,7 @@ def calibrate(
     near = [_comparable(one, distance) for one in errors]
     fade = np.array([np.exp(-np.log(latest / one.cutoff) / FADES) for one in errors])
     weights = _stacked(errors, near, fade, residuals)
-    own = float(np.exp(weights @ np.log(residuals)))  # of single runs, as the laws fit them
+    own = typical(residuals, weights)
     informative, standard, biases, laws = [], [], [], []
     scatter, counted = SCATTER * SCATTER_RUNS, SCATTER_RUNS
     for one, rows, recency in zip(errors, near, fade, strict=True):
@@ -160,7 +183,8 @@ def calibrate(
         rows = rows / rows.sum() if rows.sum() > 0 else rows
         mean = rows @ error
         among, parameters = disagreement(one.predicted, one.parameters, weights)
-        scale = common_scale(one.distance, *(np.nan_to_num(v) for v in (among, parameters)))
+        missed = typical(one.residuals, weights)
+        scale = common_scale(one.distance, np.nan_to_num(among), np.nan_to_num(parameters), missed)
         h = max(np.sqrt(rows @ scale**2), 1e-12)
         spread, size = rows @ (error - mean) ** 2, 1 / max((rows**2).sum(), 1e-12)
         # What a cut-off tells of B is blurred by the scatter of its runs, in so far as it has few.
@@ -189,6 +213,43 @@ def calibrate(
         biases=np.array(biases),
         of_laws=np.array(laws).reshape(len(errors), len(residuals)),
     )
+
+
+def held_before(errors: Sequence[CutoffErrors], level: float) -> np.ndarray:
+    """(J,) share of the runs beyond a cut-off that a forecast made there would have held.
+
+    It would have known the cut-offs before it, and of their errors those of the runs up to it. So
+    this is the back-test of the interval, where the other is that of the laws.
+
+    Args:
+        errors: errors beyond each cut-off, in order.
+        level: level of the intervals.
+    """
+    held = np.full(len(errors), np.nan)
+    for j, now in enumerate(errors):
+        known = [_up_to(one, now.cutoff) for one in errors[:j]]
+        known = [one for one in known if len(one.distance)]
+        rows = np.argsort(now.distance, kind="stable")
+        rows = rows[np.isfinite(now.predicted[rows]).any(axis=1)]
+        # A few runs tell whether an interval holds: those beyond a cut-off share one error.
+        rows = rows[np.unique(np.linspace(0, len(rows) - 1, _CHECKED).round().astype(int))]
+        inside = []
+        for row in rows:
+            distance, k = now.distance[row], slice(row, row + 1)
+            one = calibrate(float(distance), known, now.residuals, now.cutoff)
+            among, parameters = disagreement(now.predicted[k], now.parameters[k], one.weights)
+            h = common_scale(distance, among, np.nan_to_num(parameters), one.noise)
+            low, high = one.quantiles(h, np.array([(1 - level) / 2, (1 + level) / 2]))[:, 0]
+            inside.append(low <= weighted(now.error[k], one.weights)[0] <= high)
+        held[j] = np.mean(inside) if inside else np.nan
+    return held
+
+
+def _up_to(errors: CutoffErrors, value: float) -> CutoffErrors:
+    """The errors of the runs up to a value."""
+    rows = errors.distance <= np.log(value / errors.cutoff) + 1e-9
+    arrays = ("distance", "error", "predicted", "parameters", "weight")
+    return dataclasses.replace(errors, **{name: getattr(errors, name)[rows] for name in arrays})
 
 
 def _mean(error: np.ndarray, rows: np.ndarray) -> float:

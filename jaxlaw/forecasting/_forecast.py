@@ -26,24 +26,34 @@ from jaxlaw.fitting._fitted_law import FittedLaw
 from jaxlaw.fitting._saved_fits import from_dict as fit_from_dict
 from jaxlaw.forecasting._backtest import Backtest, backtest_of, origins_of
 from jaxlaw.forecasting._calibration import (
+    OF_DISAGREEMENT,
     PRIOR_CUTOFFS,
     Calibration,
     CutoffErrors,
     calibrate,
     common_scale,
     disagreement,
+    held_before,
     weighted,
 )
-from jaxlaw.forecasting._origins import N_CUTOFFS, Along, Origins, compute_of, resampled
+from jaxlaw.forecasting._origins import (
+    FEW_CUTOFFS,
+    N_CUTOFFS,
+    Along,
+    Origins,
+    compute_of,
+    resampled,
+)
 from jaxlaw.notes import Note
 
 SCHEMA = 1
 #: Levels of the quantiles that a forecast keeps, close together in the tails.
 LEVELS = stats.norm.cdf(np.linspace(-3.3, 3.3, 265))
 SHARES = ("from_noise", "from_parameters", "from_choice", "from_common")
-_FEW_CUTOFFS = 3
 _ROUNDING = 1e-6  # of a distance
 _TELLING = 0.1  # weight of a law above which its errors are told
+_THIN = 4  # runs for each parameter of the smallest law, below which a note says so
+_SHORT = 1.5  # standard deviations of a share of so many cut-offs, below which it falls short
 _FARTHER = 1.5  # times the farthest distance back-tested
 
 
@@ -69,6 +79,8 @@ class Forecast:
         runs: number of runs, ``fingerprint`` of their inputs, targets and weights, ``source``.
         created: date and time, UTC, in ISO 8601.
         versions: package → version.
+        held: share of later runs inside the intervals that forecasts made at the cut-offs of the
+            back-test would have had at this level, each cut-off counting once; None without one.
         notes: what to know before betting on it.
         backtest: the back-test it rests on; None of a forecast read from a file, and of one whose
             runs were too few for any.
@@ -96,6 +108,7 @@ class Forecast:
     runs: dict[str, Any]
     created: str
     versions: dict[str, str]
+    held: float | None
     notes: tuple[Note, ...]
     backtest: Backtest | None = field(default=None)
 
@@ -143,6 +156,9 @@ class Forecast:
         """The forecast as text."""
         lines = [f"{self.target} of a new run, {self.level:.0%} intervals; "
                  f"{self.runs['count']} runs from {self.runs['source']}"]  # fmt: skip
+        if self.held is not None:
+            lines.append(f"made at earlier cut-offs, such intervals held {self.held:.0%} of the "
+                         "runs then to come")  # fmt: skip
         for k, row in self.table.iterrows():
             where = ", ".join(f"{name} {row[name]:.4g}" for name in self.inputs)
             far = f", ×{np.exp(row['distance']):.3g} beyond the runs" if row["distance"] else ""
@@ -184,11 +200,21 @@ class Forecast:
 
     def to_dict(self) -> dict[str, Any]:
         """The forecast as plain numbers and strings; infinities and NaN as strings."""
-        kept = ("level", "target", "along", "weights", "units", "runs", "created", "versions")
+        kept = (
+            "level",
+            "target",
+            "along",
+            "weights",
+            "units",
+            "runs",
+            "created",
+            "versions",
+            "held",
+        )
         return records.plain({
             "kind": records.FORECAST,
             "schema": SCHEMA,
-            **{name: getattr(self, name) for name in kept},
+            **{name: getattr(self, name) for name in (*kept, "held")},
             "table": {name: self.table[name].to_numpy() for name in self.table},
             "quantiles": self.quantiles,
             "fits": {label: fit.to_dict() for label, fit in self.fits.items()},
@@ -225,6 +251,7 @@ class Forecast:
                 "units": read(record["units"], dict[str, float], "units"),
                 "created": read(record["created"], str, "created"),
                 "versions": read(record["versions"], dict[str, str], "versions"),
+                "held": read(record["held"], float | None, "held"),
                 "notes": read(record["notes"], tuple[Note, ...], "notes"),
                 "runs": dict(record["runs"]),
                 "weights": {law: np.array(values) for law, values in weights.items()},
@@ -314,7 +341,7 @@ def forecast_of(
     if not np.isfinite(predicted).any(axis=1).all():
         raise DataError("no law has a positive finite prediction at some of these points")
     errors, varied = _errors(origins, fits, refits, points)
-    residuals = np.array([_residual(origins, label) for label in fits])
+    residuals = np.array([_residual(origins, label, -1) for label in fits])
     known: dict[float, Calibration] = {}
     rows, quantiles, weights = [], [], []
     for k, away in enumerate(distance):
@@ -325,7 +352,7 @@ def forecast_of(
         w = w / w.sum()
         centre = weighted(predicted[k : k + 1], w)
         among, parameters = disagreement(predicted[k : k + 1], varied[k : k + 1], w)
-        h = common_scale(distance[k : k + 1], among, np.nan_to_num(parameters))
+        h = common_scale(distance[k : k + 1], among, np.nan_to_num(parameters), one.noise)
         shift = float(h[0] * one.mean)
         found = np.exp(centre + one.quantiles(h, LEVELS))
         rows.append({
@@ -343,7 +370,9 @@ def forecast_of(
     table = pd.DataFrame(rows)
     back = backtest_of(origins) if len(origins.cutoffs) else None
     notes += [*(origins.notes if back is None else back.notes)]
-    notes += _notes(origins, list(known.values()), table, list(fits))
+    held = held_before(errors, level)
+    notes += _notes(origins, list(known.values()), table, fits)
+    notes += _held_notes(held, level)
     notes += _unseen(fits, points)
     first = origins.observations(next(iter(fits)))
     return Forecast(
@@ -362,6 +391,7 @@ def forecast_of(
         },
         created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         versions={name: version(name) for name in ("jaxlaw", "jax", "numpy")},
+        held=float(np.nanmean(held)) if np.isfinite(held).any() else None,
         notes=tuple(dict.fromkeys(notes)),
         backtest=back,
     )
@@ -485,7 +515,14 @@ def _errors(
         count = len(found.objective) // (len(origins.cutoffs) + 1)
         lost = ~np.isfinite(found.objective)
 
-        def variance(inputs: Mapping[str, np.ndarray], found=found, lost=lost, count=count):
+        # Resamples of few rows vary too little: what they scatter by are the residuals of a fit
+        # that has taken up some of the noise, as many parts of it as it has parameters.
+        versions = range(len(origins.cutoffs) + 1)
+        taken = np.array([[_spare(origins, label, version)] for version in versions])
+
+        def variance(
+            inputs: Mapping[str, np.ndarray], found=found, lost=lost, count=count, taken=taken
+        ):
             logs = _log(np.asarray(found.predict(**inputs)))
             logs[lost] = np.nan
             logs = logs.reshape(-1, count, logs.shape[-1])
@@ -493,7 +530,7 @@ def _errors(
             total = np.maximum(there.sum(axis=1), 1)
             mean = np.where(there, logs, 0.0).sum(axis=1) / total
             square = np.where(there, (logs - mean[:, None]) ** 2, 0.0).sum(axis=1)
-            return square / np.maximum(total - 1, 1)
+            return square / np.maximum(total - 1, 1) / taken
 
         spread[label] = variance(seen.inputs)
         scaled = {n: np.asarray(v) * fit.units[n] for n, v in _of(points, fit).items()}
@@ -501,6 +538,7 @@ def _errors(
     errors = []
     for j, cutoff in enumerate(origins.cutoffs):
         rows = np.flatnonzero(~origins.fitted[j] & (origins.weight > 0))
+        missed = np.array([_residual(origins, label, j) for label in fits])
         logs = np.stack([_log(origins.predicted[label][j, rows]) for label in fits], axis=1)
         errors.append(CutoffErrors(
             cutoff=float(cutoff),
@@ -508,40 +546,53 @@ def _errors(
             error=np.log(origins.observed[rows])[:, None] - logs,
             predicted=logs,
             parameters=np.stack([spread[label][j, rows] for label in fits], axis=1),
+            residuals=missed,
             weight=origins.weight[rows],
         ))  # fmt: skip
     return errors, np.stack(varied, axis=1)
 
 
-def _residual(origins: Origins, label: str) -> float:
-    """Standard deviation of a law's log residuals, of all runs."""
-    weight, free = origins.weight, len(next(
-        one.free for one in origins.candidates if one.label == label
-    ))  # fmt: skip
-    squares = (np.log(origins.observed) - _log(origins.predicted[label][-1])) ** 2
-    count = (weight > 0).sum()
-    spare = max(count - free, 1) / count
-    return float(np.sqrt((weight @ np.nan_to_num(squares)) / weight.sum() / spare)) + 1e-9
+def _spare(origins: Origins, label: str, version: int) -> float:
+    """Rows that a fit has beyond its parameters, as a share of its rows."""
+    one = next(one for one in origins.candidates if one.label == label)
+    count = int((origins.versions()[version] > 0).sum())
+    return max(count - len(one.free), 1) / count
+
+
+def _residual(origins: Origins, label: str, version: int) -> float:
+    """Standard deviation of a law's log residuals, of the rows fitted; of all where it failed."""
+    weight = origins.versions()[version]
+    squares = (np.log(origins.observed) - _log(origins.predicted[label][version])) ** 2
+    if not np.isfinite(squares[weight > 0]).all():
+        return _residual(origins, label, -1) if version != -1 else np.nan
+    mean = weight @ np.nan_to_num(squares) / weight.sum()
+    return float(np.sqrt(mean / _spare(origins, label, version))) + 1e-9
 
 
 def _shares(one: Calibration, among: float, parameters: float, h: float) -> dict[str, float]:
     """Where the variance comes from: the noise, and the parts of the scale of the laws' errors."""
     of_scale = one.scatter + one.scale**2 * one.degrees / (one.degrees - 2)
-    disagreeing = (
-        float(common_scale(np.zeros(1), np.array([among]), np.array([parameters]))[0]) ** 2
-    )
-    split = parameters / (among + parameters) if among + parameters > 0 else 0.0
-    parts = np.array([split * disagreeing, (1 - split) * disagreeing, h**2 - disagreeing])
+    choice = OF_DISAGREEMENT**2 * among
+    parts = np.array([parameters, choice, h**2 - parameters - choice])
     variances = np.append(one.noise**2, of_scale * np.maximum(parts, 0.0))
     return dict(zip(SHARES, (variances / variances.sum()).tolist(), strict=True))
 
 
 def _notes(
-    origins: Origins, known: list[Calibration], table: pd.DataFrame, labels: list[str]
+    origins: Origins, known: list[Calibration], table: pd.DataFrame, fits: Mapping[str, FittedLaw]
 ) -> list[Note]:
-    count = len(origins.cutoffs)
+    count, labels = len(origins.cutoffs), list(fits)
     notes = []
-    if count < _FEW_CUTOFFS:
+    rows = int((origins.weight > 0).sum())
+    free = {one.label: len(one.free) for one in origins.candidates}
+    if rows < _THIN * min(free[label] for label in labels):
+        most = max(labels, key=free.__getitem__)
+        notes.append(Note(
+            "few-rows", "warning",
+            f"{rows} runs for the {free[most]} parameters of {most}: fits of so few runs follow "
+            "their noise, and nothing shows where a law does not suit; run more, smaller ones too",
+        ))  # fmt: skip
+    if count < FEW_CUTOFFS:
         what = f"{count} cut-off{'' if count == 1 else 's'}" if count else "no cut-off"
         notes.append(Note(
             "prior-width", "warning",
@@ -560,7 +611,7 @@ def _notes(
         telling = one.weights > _TELLING
         sides = np.sign(one.of_laws[:, telling])
         if (
-            count < _FEW_CUTOFFS
+            count < FEW_CUTOFFS
             or not one.distance
             or not ((sides == 1).all() or (sides == -1).all())
         ):
@@ -581,6 +632,23 @@ def _notes(
             f"{labels[0]} alone: the interval knows nothing of what another law would say",
         ))  # fmt: skip
     return notes
+
+
+def _held_notes(held: np.ndarray, level: float) -> list[Note]:
+    """Whether the intervals of forecasts made at the cut-offs would have failed too often."""
+    count = int(np.isfinite(held).sum())
+    if not count:
+        return []
+    # The cut-off counts, not the run: runs beyond one share the error of one fit.
+    mean, chance = float(np.nanmean(held)), np.sqrt(level * (1 - level) / count)
+    if mean >= level - _SHORT * chance:
+        return []
+    return [Note(
+        "intervals-failed", "warning",
+        f"made at the {count} cut-off{'s' if count > 1 else ''} of the back-test, {level:.0%} "
+        f"intervals would have held {mean:.0%} of the runs then to come: the laws do not suit "
+        "these runs, and the interval here may hold no more often",
+    )]  # fmt: skip
 
 
 def _unseen(fits: Mapping[str, FittedLaw], points: Mapping[str, np.ndarray]) -> list[Note]:

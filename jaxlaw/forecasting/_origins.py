@@ -26,21 +26,26 @@ from jaxlaw.uncertainty._resampling import resampled_weights
 from jaxlaw.validation._cross_validate import Candidate, DataSet, data_set, notes_of_folds
 from jaxlaw.validation.folds import Folds, in_sample
 
+_OF_SIZE_AND_TOKENS = ("chinchilla", "kaplan", "kaplan-e", "skaling", "farseer")
 #: Laws that are tried where none is named: the first row whose inputs are all columns of the runs.
 DEFAULT_LAWS: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
     (("N", "D", "r"), ("dcpt", "dcpt-l1", "dcpt-l2", "dcpt-l4")),
-    (("N", "D"), ("chinchilla", "kaplan", "kaplan-e", "skaling", "farseer")),
+    (("N", "D", "U"), ("repetition", "repetition-geometric", *_OF_SIZE_AND_TOKENS)),
+    (("N", "D"), _OF_SIZE_AND_TOKENS),
     (("C",), ("loss-compute", "loss-compute-e")),
     (("Df",), ("rectified",)),
     (("S1", "S2"), ("annealing",)),
 )
 N_CUTOFFS = 6
+#: Cut-offs below which a back-test is hardly evidence.
+FEW_CUTOFFS = 3
 MOST_CUTOFFS = 1000
 _FLOPS_EACH = 6.0  # FLOPs of a parameter and token, forward and backward
 _ROWS_EACH = 2  # rows for each parameter below the first automatic cut-off
 _SHARE = 8  # one in so many of the rows lies below it, too
 _FEWEST_VALUES = 3  # of an input, below it: two do not show how a power law bends
 _FEWEST_BEYOND = 2  # rows beyond the last one
+_SPARE = 2  # rows more than parameters, where these allow fewer than FEW_CUTOFFS
 _JITTER = 0.15  # of compute within one budget, in logs
 
 Along = str | Callable[[pd.DataFrame], Any]
@@ -344,21 +349,26 @@ def _automatic(
     active = first.weight > 0
     levels = _levels(z[active & (z > 0)])
     largest = max(len(one.free) for one in candidates)
-    least = max(_ROWS_EACH * largest, math.ceil(active.sum() / _SHARE))
     inputs = [values for one in data.observations.values() for values in one.inputs.values()]
     inputs = [values for values in inputs if values.ndim == 1]
 
-    def suffices(level: float) -> bool:
+    def suffices(level: float, least: int, beyond: int) -> bool:
         below = active & (z <= level)
-        return below.sum() >= least and all(
-            len(np.unique(v[below])) >= min(_FEWEST_VALUES, len(np.unique(v[active])))
-            for v in inputs
+        return (
+            below.sum() >= max(least, math.ceil(active.sum() / _SHARE))
+            and (active & (z > level)).sum() >= beyond
+            and all(
+                len(np.unique(v[below])) >= min(_FEWEST_VALUES, len(np.unique(v[active])))
+                for v in inputs
+            )
         )
 
-    allowed = [
-        level for level in levels
-        if (active & (z > level)).sum() >= min(_FEWEST_BEYOND, len(levels) - 1) and suffices(level)
-    ]  # fmt: skip
+    # Few runs allow few cut-offs with rows to spare. Cut-offs with hardly any are evidence still,
+    # and better than none: what their fits do not know is in the spread of their resamples.
+    for least, beyond in ((_ROWS_EACH * largest, _FEWEST_BEYOND), (largest + _SPARE, 1)):
+        allowed = [level for level in levels if suffices(level, least, beyond)]
+        if len(allowed) >= FEW_CUTOFFS:
+            break
     if not allowed:
         raise DataError(
             f"{data.runs.source}: no value of {name} leaves {least} rows (with "
