@@ -139,3 +139,14 @@ def test_targets_that_have_no_ratio_are_refused():
     rows = {"x": [1.0, 2.0, 3.0, 4.0], "drop": [-1.0, 1.0, 2.0, 3.0]}
     with pytest.raises(jl.DataError, match="positive"):
         jl.backtest(drop, rows, along="x", cutoffs=[3.0], **SEARCH)
+
+
+def test_runs_of_several_corpora_in_one_table_are_noted(table):
+    """Mixed without a word they would be forecast as of one corpus."""
+    made = {"cutoffs": [1e20], **SEARCH}
+    other = table.assign(loss=table["loss"] * 1.1)
+    both = pd.concat([table.assign(corpus="c4"), other.assign(corpus="pile")], ignore_index=True)
+    (note,) = (n for n in jl.backtest("chinchilla", both, **made).notes if n.code == "mixed-runs")
+    assert "rows differ by corpus" in note.message and "those of pile by +" in note.message
+    alike = table.assign(corpus=["c4", "pile", "wiki"] * (len(table) // 3))
+    assert "mixed-runs" not in {n.code for n in jl.backtest("chinchilla", alike, **made).notes}

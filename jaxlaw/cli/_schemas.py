@@ -120,7 +120,7 @@ def schemas() -> dict[str, Schema]:
             "kind": Literal["jaxlaw forecast"], "schema": int, "level": float, "target": str,
             "along": str, "weights": dict[str, list[float]], "units": dict[str, float],
             "runs": dict[str, _Cell], "created": str, "versions": dict[str, str],
-            "table": dict[str, list[float]], "quantiles": list[list[float]],
+            "held": float | None, "table": dict[str, list[float]], "quantiles": list[list[float]],
             "fits": dict[str, _fit(jl.FittedLaw)], "notes": _Notes,
         },
         "score": {"scores": _Rows, "calibration": _Rows, "notes": _Notes},

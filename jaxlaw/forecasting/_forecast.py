@@ -108,8 +108,8 @@ class Forecast:
     runs: dict[str, Any]
     created: str
     versions: dict[str, str]
-    held: float | None
     notes: tuple[Note, ...]
+    held: float | None = None
     backtest: Backtest | None = field(default=None)
 
     @property

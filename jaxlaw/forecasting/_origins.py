@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy import stats
 
 from jaxlaw import laws as all_laws
 from jaxlaw.data._columns import missing_column, numbers
@@ -45,6 +46,8 @@ _ROWS_EACH = 2  # rows for each parameter below the first automatic cut-off
 _SHARE = 8  # one in so many of the rows lies below it, too
 _FEWEST_VALUES = 3  # of an input, below it: two do not show how a power law bends
 _FEWEST_BEYOND = 2  # rows beyond the last one
+_OF_A_KIND = 3  # rows of one value of a column of text, for it to be looked at
+_BY_CHANCE = 1e-3  # probability of the F below which the law misses the values apart
 _SPARE = 2  # rows more than parameters, where these allow fewer than FEW_CUTOFFS
 _JITTER = 0.15  # of compute within one budget, in logs
 
@@ -165,10 +168,54 @@ def fit_origins(
                 f"{one.label}: {failed.sum()} of {len(failed)} fits have no finite prediction for "
                 "some row, and are left out",
             ))  # fmt: skip
+    notes += _mixed_notes(data, predicted, first, groups)
     return Origins(
         candidates, data, name, z, at, first.target, first.weight, refits, predicted, members,
         len(spare), tuple(dict.fromkeys(notes)),
     )  # fmt: skip
+
+
+def _mixed_notes(
+    data: DataSet, predicted: Mapping[str, np.ndarray], first: Observations, groups: Any
+) -> list[Note]:
+    """Columns of text, such as the name of an experiment, by which the law misses rows apart.
+
+    Runs of several corpora or recipes in one table are fitted as if they were of one.
+    """
+    known = [groups] if isinstance(groups, str) else groups if groups is not None else []
+    known = {str(one) for one in known}
+    active = np.flatnonzero(first.weight > 0)
+    rows = data.runs.table.iloc[first.positions[active]]
+    missed = {
+        label: np.log(first.target[active]) - np.log(values[-1][active])
+        for label, values in predicted.items()
+    }
+    missed = {label: one for label, one in missed.items() if np.isfinite(one).all()}
+    if not missed:
+        return []
+    label = min(missed, key=lambda one: float(missed[one].std()))
+    notes = []
+    for column in rows:
+        values = rows[column]
+        if str(column) in known or pd.api.types.is_numeric_dtype(values):
+            continue
+        parts = pd.Series(missed[label]).groupby(values.astype(str).to_numpy())
+        parts = {name: part.to_numpy() for name, part in parts if len(part) >= _OF_A_KIND}
+        if len(parts) < 2:
+            continue
+        with np.errstate(all="ignore"):
+            chance = stats.f_oneway(*parts.values()).pvalue
+        if not chance < _BY_CHANCE:
+            continue
+        off = {name: float(np.expm1(part.mean())) for name, part in parts.items()}
+        low, high = min(off, key=off.__getitem__), max(off, key=off.__getitem__)
+        notes.append(Note(
+            "mixed-runs", "warning",
+            f"rows differ by {column}: {label} misses those of {low} by {off[low]:+.2%} and those "
+            f"of {high} by {off[high]:+.2%}. Where these are corpora or recipes, forecast each "
+            f"from its own rows; where they are runs with checkpoints, give groups={column!r}",
+        ))  # fmt: skip
+    return notes
 
 
 def _only(refits: Refits, kept: np.ndarray) -> Refits:
