@@ -109,6 +109,8 @@ def test_laws_by_default_are_those_of_the_columns():
     runs = jl.read_runs({"N": [1e9], "D": [1e10], "loss": [2.0]})
     names = jl.forecasting.default_laws(runs)
     assert {"chinchilla", "kaplan"} <= set(names) <= set(jl.laws.names())
+    repeated = jl.read_runs({"N": [1e9], "D": [1e10], "U": [1e9], "loss": [2.0]})
+    assert {"repetition", *names} <= set(jl.forecasting.default_laws(repeated))
     with pytest.raises(jl.UsageError, match="name laws"):
         jl.forecasting.default_laws(jl.read_runs({"x": [1.0], "loss": [2.0]}))
 
