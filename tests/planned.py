@@ -29,7 +29,7 @@ def drawn(pair: tuple[str, dict], draws: int = 40, ranges: dict = _RANGES) -> pl
         law=law, params=dict(pair[1]), objective=0.0, metrics=dict.fromkeys(METRICS, 1.0),
         status="converged", agreement=1.0, n_starts=1, n_solved=1, runner_up=None, notes=(),
         units={spec.name: 1 / spec.unit for spec in law.inputs},
-        ranges={name: ranges[name] for name in law.input_names}, n_observations=540,
+        ranges={name: ranges.get(name, (0.0, 1.0)) for name in law.input_names}, n_observations=540,
         n_dropped=0, delta=1e-3, residuals="log", asymmetry=1.0,
     )  # fmt: skip
     random = np.random.default_rng(1)

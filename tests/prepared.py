@@ -36,7 +36,16 @@ PAIRS = {
     "general": GENERAL,
     "code": DOMAIN,
     "law": DOMAIN,
-}
+    "groups": (
+        "chinchilla[B of c4|pile]",
+        {name: OPTIMUM[name] for name in ("E", "A", "alpha", "beta")}
+        | {"B[c4]": OPTIMUM["B"], "B[pile]": 0.9 * OPTIMUM["B"]},
+    ),
+    "python": (
+        "mixing[web|code|math]", {"c": 1.2, "t[web]": 0.9, "t[code]": -1.0, "t[math]": 0.3}
+    ),
+    "wiki": ("mixing[web|code|math]", {"c": 2.0, "t[web]": -0.5, "t[code]": 0.6, "t[math]": 0.4}),
+}  # fmt: skip
 
 
 def turning() -> pd.DataFrame:

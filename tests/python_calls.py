@@ -255,6 +255,15 @@ PYTHON = {
         fit_of(SCRATCH), fit_of(CONTINUAL), N=1.4e9
     ).to_dict()
     | {"pays": "below"},
+    "plan compute-multiplier": lambda: table_of(
+        planning.compute_multiplier(
+            fit_of(PAIRS["groups"]), [1e19, 1e21], reference={"group": "c4"}, group="pile"
+        )
+    ),
+    "plan optimal-weights": lambda: planning.optimal_weights(
+        {name: fit_of(PAIRS[name]) for name in ("python", "wiki")},
+        caps={"code": 0.3}, natural={"web": 8, "code": 1, "math": 1}, max_kl=0.15,
+    ).to_dict(),
     "plan replay": lambda: planning.compare_replay(
         fit_of(DOMAIN), [0.2, 0.5, 0.8], N=1.8e9
     ).to_dict(),

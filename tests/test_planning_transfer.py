@@ -90,7 +90,7 @@ def test_the_papers_frontiers_save_what_its_text_says():
             lambda: planning.data_transferred(
                 SCRATCH, ("dcpt", jl.simulate.TRUTHS["dcpt"]), N=1, D=1
             ),
-            "also takes r",
+            "also needs r=",
         ),
     ],
 )

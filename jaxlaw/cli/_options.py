@@ -267,11 +267,12 @@ PlanOut = Annotated[
 ]
 
 
-def inputs_at(at: list[str] | None) -> dict[str, Any]:
-    """``["N=1e9", "r=best"]`` → numbers by name, and what r=best stands for."""
-    named = pairs(at, "--at")
-    best = {"r": "best"} if named.get("r") == "best" else {}
-    return {name: number(v, "--at") for name, v in named.items() if name not in best} | best
+def inputs_at(at: list[str] | None, option: str = "--at") -> dict[str, Any]:
+    """``["N=1e9", "group=c4", "r=best"]`` → numbers and labels by name, and r=best as it is."""
+    return {
+        name: text if name == "group" or (name, text) == ("r", "best") else number(text, option)
+        for name, text in pairs(at, option).items()
+    }
 
 
 def numbers_in(text: str, option: str, between: int = 13) -> list[float]:

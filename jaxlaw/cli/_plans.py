@@ -87,6 +87,7 @@ _KINDS: dict[str, tuple[Any, Callable[[Any, str], Any], str]] = {
     ),
     "Mapping[str, tuple[float, float]]": (list[str], _all_both, "Write NAME=LOW:HIGH; repeatable."),
     "Mapping[str, float]": (list[str], numbers_of, "NAME=VALUE; repeatable."),
+    "Mapping[str, float | str]": (list[str], inputs_at, "NAME=VALUE; repeatable."),
     "Sequence[float]": (str, numbers_in, "Write 1e19,1e20, or 1e19:1e23 for 13 values between."),
     "tuple[float, float]": (str, _both, "Write LOW:HIGH."),
     "Schedule": (str, _schedule, "Such as wsd:peak=2e-4,steps=40000,final=2e-5."),
@@ -240,7 +241,11 @@ def _isoloss(plots: Any, found: Any, call: Call) -> Any:
 
 
 def _without(call: Call, *names: str) -> dict[str, Any]:
-    return {name: value for name, value in call.arguments.items() if name not in names}
+    return _without_items(call.arguments, *names)
+
+
+def _without_items(values: dict[str, Any], *names: str) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if name not in names}
 
 
 #: Command → function of planning, its arguments that are fits, example, picture, other names.
@@ -353,12 +358,13 @@ def target_command(
     Example: jaxlaw plan target fit.json --loss 2.1 --at N=7e9
     """
     options = call.arguments
-    drawn = {name: options[name] for name in ("r", "limits", "corpus_tokens") if name in options}
+    drawn = _without(call, "level", "N", "D", "loss", "compute")
     if {"N", "D"} & set(options):
-        if {"limits", "corpus_tokens"} & set(options) or "best" in options.values():
+        searched = {"limits", "corpus_tokens", "max_epochs"} & set(options)
+        if searched or "best" in options.values():
             raise UsageError(
-                "--limit, --corpus-tokens and r=best are for the least compute; with N or D given "
-                "none is needed"
+                "--limit, --corpus-tokens, --max-epochs and r=best are for the least compute; with "
+                "N or D given none is needed"
             )
         result = jl.planning.tokens_or_size_for(*call.fits, loss=loss, compute=compute, **options)
     elif loss is None or compute is not None:
@@ -392,16 +398,20 @@ def transfer_command(
     """
     inputs = inputs_at(at)
     if "N" not in inputs:
-        if loss is None or inputs:
-            raise UsageError("give --at N=… with --at D=… or --loss; or --loss alone")
-        result = call(loss=loss)
-        conclude_plan(result, out, as_json, lambda plots: plots.crossover(*call.fits, plan=result))
+        if loss is None or "D" in inputs:
+            raise UsageError("give --at N=… with --at D=… or --loss; or --loss without either")
+        result = call(loss=loss, **inputs)
+        conclude_plan(
+            result, out, as_json, lambda plots: plots.crossover(*call.fits, plan=result, **inputs)
+        )
         return
     result = jl.planning.data_transferred(*call.fits, loss=loss, **call.arguments, **inputs)
 
     def draw(plots: Any) -> Any:
         tokens = numbers_in(f"{result.D / 100}:{result.D * 10}", "--at", 41)
-        return plots.compute_saved(jl.planning.transfer_table(*call.fits, [result.N], tokens))
+        more = _without_items(inputs, "N", "D")
+        table = jl.planning.transfer_table(*call.fits, [result.N], tokens, **more)
+        return plots.compute_saved(table)
 
     conclude_plan(result, out, as_json, draw)
 
@@ -474,6 +484,41 @@ def shares_command(
         domains=dict(zip(files, fits, strict=False)), general=fits[-1] if general else None
     )
     conclude_plan(result, out, as_json, lambda plots: plots.domain_shares(result))
+
+
+@plan.command("optimal-weights")
+@asks("optimal_weights", skip=["fits", "observed"])
+def weights_command(
+    call: Call,
+    fits: Annotated[list[str], typer.Argument(help="Fits over the shares: python=python.json …")],
+    observed: Annotated[
+        str | None, typer.Option(help="Table of mixtures that were run, to compare with.")
+    ] = None,
+    bootstrap: opt.Draws = None,
+    out: opt.PlanOut = None,
+    as_json: opt.Json = False,
+) -> None:
+    """The mixture of many corpora at which a weighted sum of losses is least.
+
+    Example: jaxlaw plan optimal-weights python=python.json wiki=wiki.json --cap code=0.3
+    --natural web=8 --natural code=1 --natural math=1 --max-kl 0.15
+    """
+    files = {name: Path(path) for name, path in pairs(fits, "the fits").items()}
+    loaded = loaded_fits([*files.values()], bootstrap)
+    runs = None if observed is None else jl.read_runs(observed).table
+    result = call(fits=dict(zip(files, loaded, strict=True)), observed=runs)
+    conclude_plan(result, out, as_json, table=result.table)
+
+
+@plan.command("compute-multiplier")
+@asks("compute_multiplier", ["fit"])
+def multiplier_command(call: Call, out: opt.PlanOut = None, as_json: opt.Json = False) -> None:
+    """How much compute a recipe is worth against a reference, at equal loss.
+
+    Example: jaxlaw plan compute-multiplier groups.json --compute 1e19,1e21
+    --reference group=c4 --at group=pile
+    """
+    conclude_plan(call(), out, as_json)
 
 
 @plan.command("replay")

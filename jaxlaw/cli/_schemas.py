@@ -153,6 +153,11 @@ def schemas() -> dict[str, Schema]:
         "plan turning": answer("turning_length", pattern=str),
         "plan model": answer("choose_model", choice=str, law=str, models=_Rows),
         "plan valuation": answer("pretraining_value", advice=str, reasons=list[str], monotone=bool),
+        "plan optimal-weights": {
+            "loss": float, "kl": float, "losses": dict[str, float], "gain": dict[str, float],
+            "table": dict[str, list[_Cell]], "level": float,
+            "interval": dict[str, tuple[float, float]], "notes": _Notes,
+        },
         "plan schedule": {
             **dict.fromkeys(("loss", "agreement", "decay_start", "decay_end", "regret"), float),
             "n_starts": int, "areas": dict[str, float],
@@ -178,6 +183,7 @@ def schemas() -> dict[str, Schema]:
     for command, columns in {
         "frontier": ("compute", "N", "D", "loss", "tokens_per_parameter"),
         "savings": ("compute", "loss", "continual_compute", "saved"),
+        "compute-multiplier": ("compute", "loss", "multiplier"),
         "observed-transfer": ("D", "loss", "scratch_D", "transferred", "saved"),
         "envelope": ("loss",),
     }.items():

@@ -2,14 +2,14 @@
 
 Hoffmann 2022, §3.3; Zheng 2024, §3, §4.2 and §5.1; Que 2024, usage 3 and App. G.3.
 
-Inside the programs sizes, tokens and compute are logarithms of raw counts and FLOPs; the law is
-evaluated in its own units. Outside, numbers are in the units of the fitted runs.
+Numbers are in the units of the fitted runs; those of the programs (:mod:`jaxlaw.planning._budgets`)
+are raw.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
@@ -40,230 +40,30 @@ from jaxlaw.planning._answers import (
     source_notes,
     sources,
 )
-from jaxlaw.planning._solve import for_each_draw, minimise, root, root_or_infinity
+from jaxlaw.planning._budgets import (
+    AT_LIMIT,
+    AT_LIMIT_32,
+    COMPUTES,
+    SEARCH_LIMITS,
+    Cost,
+    Limits,
+    best_of_budget,
+    best_runs,
+    counted,
+    flops,
+    least_compute,
+    log_tokens,
+    loss_at,
+    losses_at,
+    other_input,
+    search_limits,
+)
 
-Cost = Callable[[Any, Any], Any]
 UserLimits = Mapping[str, tuple[float | None, float | None]]
-
-#: Least and largest raw counts and shares that are searched. An optimum at one of them is none.
-SEARCH_LIMITS = {"N": (1e3, 1e20), "D": (1e3, 1e24), "r": (0.0, 1.0)}
-COMPUTES = (1e8, 1e42)  # FLOPs
-LOG_6 = math.log(6.0)
 _ENDLESS = math.log(1e42)  # size or tokens at which a loss is what it tends to
-AT_LIMIT = 1e-6  # in logarithms: nearer to a limit is at it
-AT_LIMIT_32 = 1e-4  # likewise, where an optimum may be searched in float32
+MANY_EPOCHS = 40  # at which repeating is worthless (Muennighoff 2023, figure 1)
 NEAR_END = 1e-3  # of the searched range of log compute
 REACHED = 1e-9  # relative: farther from the loss asked for, a search has not converged
-
-# The search for the least compute with a free share.
-COARSE = 33, 9  # points of size and share of the first look
-BUDGETS = 40  # two nats apart, at which it looks
-NEWTONS = 12  # steps in log compute from there
-
-
-# Runs of a budget, inside programs.
-
-
-class Limits(NamedTuple):
-    """Logarithms of the least and largest size and data; shares; tokens of the corpus."""
-
-    N: tuple[float, float]
-    D: tuple[float, float]
-    r: tuple[float, float] = (0.0, 1.0)
-    corpus: float = math.inf  # log of r·D at most
-
-
-def search_limits(log: Callable[[float], Any] = math.log) -> Limits:
-    """The limits of a search that the user has not limited."""
-    return Limits(*(tuple(map(log, SEARCH_LIMITS[name])) for name in ("N", "D")))
-
-
-def log_cost(cost: Cost | None, log_N: Any, log_D: Any) -> Any:
-    """Log FLOPs of a run: 6·N·D, or what the user's function counts."""
-    if cost is None:
-        return LOG_6 + log_N + log_D
-    try:
-        return jnp.log(cost(jnp.exp(log_N), jnp.exp(log_D)))
-    except Exception as error:  # the user's own function
-        raise UsageError(f"cost(N, D) does not give FLOPs in pure JAX: {error}") from error
-
-
-def flops(cost: Cost | None, log_N: Any, log_D: Any) -> np.ndarray:
-    """FLOPs of runs, as NumPy has them."""
-    with in_float64():
-        return np.exp(np.asarray(log_cost(cost, np.asarray(log_N), np.asarray(log_D))))
-
-
-def log_tokens(cost: Cost | None, log_N: Any, log_C: Any) -> Any:
-    """Log tokens that a budget buys a model; differentiable in log_N."""
-    if cost is None:
-        return log_C - LOG_6 - log_N
-
-    def excess(log_D: Any) -> Any:
-        return log_cost(cost, log_N, log_D) - log_C
-
-    solution = jax.lax.stop_gradient(root(excess, *map(math.log, SEARCH_LIMITS["D"])))
-    # A Newton step from the root moves nothing and carries the derivative.
-    slope = jax.lax.stop_gradient(jax.grad(excess)(solution))
-    return solution - excess(solution) / slope
-
-
-def log_size(cost: Cost | None, log_D: Any, log_C: Any) -> Any:
-    """Log parameters that a budget pays for with these tokens."""
-    if cost is None:
-        return log_C - LOG_6 - log_D
-    limits = map(math.log, SEARCH_LIMITS["N"])
-    return root(lambda log_N: log_cost(cost, log_N, log_D) - log_C, *limits)
-
-
-def loss_at(law: Law, params: Any, log_N: Any, log_D: Any, others: Any) -> Any:
-    """The law at raw counts given by their logarithms."""
-    unit = {spec.name: spec.unit for spec in law.inputs}
-    at = {"N": jnp.exp(log_N) / unit["N"], "D": jnp.exp(log_D) / unit["D"]}
-    return law(params, **at, **others)
-
-
-def best_of_budget(
-    law: Law, cost: Cost | None, params: Any, log_C: Any, limits: Any, others: Any,
-    points: int = 257,
-) -> Any:  # fmt: skip
-    """Log size, log tokens and loss of the best run of a budget; one draw, one budget."""
-
-    def tokens(log_N: Any) -> Any:
-        return jnp.clip(log_tokens(cost, log_N, log_C), *limits.D)
-
-    def loss(log_N: Any) -> Any:
-        return loss_at(law, params, log_N, tokens(log_N), others)
-
-    largest = jnp.minimum(limits.N[1], log_size(cost, limits.D[0], log_C))
-    log_N = minimise(loss, limits.N[0], largest, points)
-    return log_N, tokens(log_N), loss(log_N)
-
-
-def best_with_share(
-    law: Law, cost: Cost | None, params: Any, log_C: Any, limits: Any, others: Any,
-    points: tuple[int, int] = (97, 33), halvings: int = 40,
-) -> Any:  # fmt: skip
-    """As :func:`best_of_budget`, and the share: log size, log tokens, share, loss.
-
-    The share is searched as a part, between 0 and 1, of what the tokens of the corpus allow: so
-    its box does not move with size and compute, and at a fixed part the loss's slope in either
-    of them is that of the lowest loss. No derivative goes through a search.
-    """
-
-    def run(log_N: Any, part: Any, log_C: Any) -> tuple[Any, Any, Any]:
-        log_D = jnp.clip(log_tokens(cost, log_N, log_C), *limits.D)
-        largest = jnp.minimum(limits.r[1], jnp.exp(jnp.minimum(limits.corpus - log_D, 0.0)))
-        r = limits.r[0] + part * (largest - limits.r[0])
-        loss = loss_at(law, params, log_N, log_D, {**others, "r": r})
-        return log_D, r, jnp.where(largest >= limits.r[0], loss, jnp.inf)
-
-    now = jax.lax.stop_gradient(log_C)
-
-    def best_part(log_N: Any) -> Any:
-        at = jax.lax.stop_gradient(log_N)
-        return minimise(lambda part: run(at, part, now)[2], 0.0, 1.0, points[1], halvings)
-
-    def lowest_loss(log_N: Any) -> Any:
-        return run(log_N, best_part(log_N), now)[2]
-
-    largest = jnp.minimum(limits.N[1], log_size(cost, limits.D[0], now))
-    log_N = minimise(lowest_loss, limits.N[0], largest, points[0], halvings)
-    return log_N, *run(log_N, best_part(log_N), log_C)
-
-
-@for_each_draw("law", "cost", "share")
-def _best_runs(
-    law: Law, cost: Cost | None, share: bool, params: Any, log_C: Any, limits: Any, others: Any
-) -> Any:
-    """Best runs of (K,) budgets: arrays (draws, K)."""
-    best = best_with_share if share else best_of_budget
-    return jax.vmap(lambda log_C: best(law, cost, params, log_C, limits, others))(log_C)
-
-
-@for_each_draw("law", "cost", "share")
-def _least_compute(
-    law: Law, cost: Cost | None, share: bool, params: Any, target: Any, limits: Any, others: Any
-) -> Any:
-    """Log of the least compute whose best run reaches a loss, and that run: (draws,) each."""
-    low = jnp.maximum(math.log(COMPUTES[0]), log_cost(cost, limits.N[0], limits.D[0]) + 1e-9)
-    bracket = low, jnp.asarray(math.log(COMPUTES[1]))
-    if share:
-        return _least_with_share(law, cost, params, target, bracket, limits, others)
-
-    def shortfall(log_C: Any) -> Any:
-        return target - best_of_budget(law, cost, params, log_C, limits, others, points=65)[2]
-
-    log_C = root(shortfall, *bracket)
-    return log_C, *best_of_budget(law, cost, params, log_C, limits, others)
-
-
-def _least_with_share(
-    law: Law, cost: Cost | None, params: Any, target: Any, bracket: Any, limits: Any, others: Any
-) -> Any:
-    """The same with a free share.
-
-    A coarse search tells roughly: the first of many budgets that reaches the target, since with
-    few tokens of the corpus a larger one may not. Newton's method ends it. The search for the
-    best run is large to compile, so that it stands in this program twice only: once coarse, and
-    once in the Newton step, which hands on the run at the compute it starts from.
-    """
-
-    def best(log_C: Any, **search: Any) -> Any:
-        return best_with_share(law, cost, params, log_C, limits, others, **search)
-
-    def coarse(log_C: Any) -> Any:
-        return target - best(log_C, points=COARSE, halvings=6)[3]
-
-    budgets = jnp.linspace(*bracket, BUDGETS)
-    shortfall = jax.lax.map(coarse, budgets)
-    reached = shortfall >= 0
-    first = jnp.where(reached.any(), jnp.argmax(reached), jnp.nanargmax(shortfall))
-
-    def loss_and_run(log_C: Any) -> Any:
-        run = best(log_C)
-        return run[3], run
-
-    def newton(_: int, state: Any) -> Any:
-        log_C, *_, within = state
-        (loss, run), slope = jax.value_and_grad(loss_and_run, has_aux=True)(log_C)
-        within |= loss <= target  # what coarse points miss may be within reach all the same
-        step = (target - loss) / jnp.minimum(slope, -1e-300)
-        step = jnp.where(within & (slope < 0), step, 0.0)
-        return jnp.clip(log_C + jnp.clip(step, -1.0, 1.0), *bracket), log_C, run, within
-
-    start = budgets[first]
-    state = start, start, (0.0 * start,) * 4, reached.any()
-    _, log_C, run, within = jax.lax.fori_loop(0, NEWTONS, newton, state)
-    return jnp.where(within, log_C, bracket[1]), *run
-
-
-@for_each_draw("law", "cost", "name", "by", draws=("params", "known", "value"))
-def other_input(
-    law: Law,
-    cost: Cost | None,
-    name: str,
-    by: str,
-    params: Any,
-    known: Any,
-    value: Any,
-    others: Any,
-) -> Any:  # fmt: skip
-    """The log of N or D (``name``), the other (log) known, by a ``loss`` or ``compute``; its loss.
-
-    By a loss it is ±infinite where that loss is not met between the search's limits.
-    """
-
-    def loss(log_x: Any) -> Any:
-        pair = (log_x, known) if name == "N" else (known, log_x)
-        return loss_at(law, params, *pair, others)
-
-    if by == "compute":
-        log_x = (log_size if name == "N" else log_tokens)(cost, known, value)
-    else:
-        limits = map(math.log, SEARCH_LIMITS[name])
-        log_x = root_or_infinity(lambda log_x: value - loss(log_x), *limits)
-    return log_x, loss(log_x)
 
 
 # The plans.
@@ -322,6 +122,8 @@ def allocation(
     *,
     limits: UserLimits | None = None,
     cost: Cost | None = None,
+    served_tokens: float | None = None,
+    max_epochs: float | None = None,
     corpus_tokens: float | None = None,
     level: ConfidenceLevel = LEVEL,
     **inputs: float | Literal["best"] | str,
@@ -331,7 +133,8 @@ def allocation(
     In closed form for chinchilla, cpt-chinchilla, skaling, kaplan-e and overtraining, and for dcpt,
     dcpt-l1 and dcpt-l4 at a given share; numerically for any other law with the inputs N and D, and
     wherever a limit, a cost or a free share is given: a grid, then the root of the derivative.
-    farseer needs limits: far beyond its runs its floor falls to nothing with N.
+    Far beyond its runs farseer's floor falls to nothing with N: the plan is the valley of its loss,
+    and the note ``falls-on`` says that there are lower losses beyond.
 
     Args:
         fit: fit of the loss over N and D: a Fit, (law, params), or a bootstrap, whose draws give
@@ -341,6 +144,10 @@ def allocation(
             a side is open. For ``N``, ``D``, and ``r`` where it is searched.
         cost: function ``f(N, D)``, the FLOPs of a run of N parameters and D tokens (raw counts):
             pure JAX, rising in both. Left out: 6·N·D.
+        served_tokens: number of tokens that the model will serve, in the units of D: 2·N FLOPs for
+            each are a part of the budget (Sardana 2024, arXiv 2401.00448), and of ``compute``.
+        max_epochs: largest D/U, of laws with unique tokens U. Left out: that of the fitted runs,
+            where it is known; the note ``epochs-limited`` says where it holds the plan back.
         corpus_tokens: number of tokens of the corpus whose share r is: r·D stays below.
         level: confidence level of the intervals.
         **inputs: values of the law's other inputs. ``r="best"`` searches the share with N and D.
@@ -357,8 +164,9 @@ def allocation(
         >>> print(f"{plan.N:.3g} parameters, {plan.D:.3g} tokens, loss {plan.loss:.3f}")
         1.82e+09 parameters, 9.14e+10 tokens, loss 2.329
     """
-    space = _search_space(fit, limits, corpus_tokens, inputs)
+    space = _search_space(fit, limits, corpus_tokens, max_epochs, inputs)
     budget = checked_number("compute", compute)
+    cost = counted(cost, space.source, served_tokens)
     runs = _optimal_runs(space, cost, np.array([budget]))
     if math.isnan(runs.values["N"][0, 0]):
         name = space.source.law.name
@@ -367,9 +175,11 @@ def allocation(
     spent = values["compute"][~np.isnan(values["compute"])]
     given = ["compute"] if np.ptp(spent) <= AT_LIMIT * budget else []
     binding = _binding(space, {name: float(v[0]) for name, v in values.items()}, budget)
+    notes = _notes_of_runs(space, runs.values)
     return _allocation(
-        space.source, values, inputs, given, "optimum", level, method=runs.method, binding=binding
-    )
+        space.source, values, inputs, given, "optimum", level, notes, method=runs.method,
+        binding=binding,
+    )  # fmt: skip
 
 
 @checked
@@ -379,6 +189,8 @@ def frontier(
     *,
     limits: UserLimits | None = None,
     cost: Cost | None = None,
+    served_tokens: float | None = None,
+    max_epochs: float | None = None,
     corpus_tokens: float | None = None,
     level: ConfidenceLevel = LEVEL,
     **inputs: float | Literal["best"] | str,
@@ -390,6 +202,8 @@ def frontier(
         computes: budgets in FLOPs.
         limits: least and largest value of an input, as for :func:`allocation`.
         cost: function ``f(N, D)`` in FLOPs.
+        served_tokens: number of tokens that the model will serve, as for :func:`allocation`.
+        max_epochs: largest D/U, as for :func:`allocation`.
         corpus_tokens: number of tokens of the corpus whose share r is.
         level: confidence level of the intervals.
         **inputs: values of the law's other inputs; ``r="best"`` searches the share.
@@ -400,8 +214,9 @@ def frontier(
         >>> best["tokens_per_parameter"].round(1).tolist()
         [40.1, 62.6]
     """
-    space = _search_space(fit, limits, corpus_tokens, inputs)
+    space = _search_space(fit, limits, corpus_tokens, max_epochs, inputs)
     budgets = budgets_of(computes, "computes")
+    cost = counted(cost, space.source, served_tokens)
     runs = _optimal_runs(space, cost, budgets)
     values, source = dict(runs.values), space.source
     if np.isnan(values["N"][0]).all():
@@ -412,7 +227,8 @@ def frontier(
     table = {"compute": budgets} | {name: column[0] for name, column in values.items()}
     for name, column in values.items():
         table |= interval_columns(name, column, level, source.degrees)
-    notes = [*runs_beyond(source, values), *source_notes(source)]
+    notes = [*runs_beyond(source, values, inputs), *source_notes(source)]
+    notes += _notes_of_runs(space, values)
     notes += missing_draws_notes(values["N"].min(axis=1), "optimum at some budget")
     return Frontier(pd.DataFrame(table), level, tuple(notes))
 
@@ -466,6 +282,8 @@ def min_compute(
     *,
     limits: UserLimits | None = None,
     cost: Cost | None = None,
+    served_tokens: float | None = None,
+    max_epochs: float | None = None,
     corpus_tokens: float | None = None,
     level: ConfidenceLevel = LEVEL,
     **inputs: float | Literal["best"] | str,
@@ -477,6 +295,8 @@ def min_compute(
         loss: loss to be reached, in nats.
         limits: least and largest value of an input, as for :func:`allocation`.
         cost: function ``f(N, D)`` in FLOPs, as for :func:`allocation`.
+        served_tokens: number of tokens that the model will serve, as for :func:`allocation`.
+        max_epochs: largest D/U, as for :func:`allocation`.
         corpus_tokens: number of tokens of the corpus whose share r is.
         level: confidence level of the intervals.
         **inputs: values of the law's other inputs; ``r="best"`` searches the share.
@@ -493,9 +313,10 @@ def min_compute(
         >>> print(f"{jl.planning.min_compute(fit, loss=2.2).compute:.3g} FLOPs")
         4.34e+21 FLOPs
     """
-    space = _search_space(fit, limits, corpus_tokens, inputs)
+    space = _search_space(fit, limits, corpus_tokens, max_epochs, inputs)
     source, target = space.source, checked_number("loss", loss)
-    log_C, log_N, log_D, *shares, reached = _least_compute(
+    cost = counted(cost, source, served_tokens)
+    log_C, log_N, log_D, *shares, reached = least_compute(
         source.law, cost, space.share, source.params, target, space.limits, space.others
     )
     never = log_C >= math.log(COMPUTES[1]) * (1 - NEAR_END)
@@ -510,6 +331,8 @@ def min_compute(
         values["r"] = np.where(never, np.nan, shares[0])
     lowest = f"{reached[0]:.5g}" + ("" if space.share else f" with {COMPUTES[1]:.0e} FLOPs")
     notes = _reach_notes(values["compute"], target, lowest)
+    if not never[0]:
+        notes += _notes_of_runs(space, {name: v[:, None] for name, v in values.items()})
     return _allocation(
         source, values, inputs, _constant(values), "answer", level, notes, binding="loss"
     )
@@ -524,8 +347,9 @@ def tokens_or_size_for(
     loss: float | None = None,
     compute: float | None = None,
     cost: Cost | None = None,
+    served_tokens: float | None = None,
     level: ConfidenceLevel = LEVEL,
-    **inputs: float,
+    **inputs: float | str,
 ) -> Allocation:
     """The tokens for a given model, or the model for given tokens.
 
@@ -539,6 +363,7 @@ def tokens_or_size_for(
         loss: loss to reach, in nats; or give compute.
         compute: budget in FLOPs; or give loss.
         cost: function ``f(N, D)`` in FLOPs, as for :func:`allocation`.
+        served_tokens: number of tokens that the model will serve, as for :func:`allocation`.
         level: confidence level of the intervals.
         **inputs: values of the law's other inputs.
 
@@ -563,6 +388,7 @@ def tokens_or_size_for(
     size = checked_number(known, N if D is None else D)
     value = checked_number(by, value)
     others = law_inputs(source, inputs, ("N", "D"))
+    cost = counted(cost, source, served_tokens)
     each = np.ones(source.rows)
     log_known = each * math.log(size * source.scale(known))
     target = each * (math.log(value) if by == "compute" else value)
@@ -577,10 +403,10 @@ def tokens_or_size_for(
         "compute": spent,
     }
     values = {key: values_of[key] for key in ("N", "D", "loss", "compute")}
-    notes = []
+    notes = _epochs_notes(source, others, values["D"][0], None)
     if by == "loss":
         lowest = loss_without_end(source, name, log_known[0], others)
-        notes = _reach_notes(values[name], value, f"{lowest:.5g} however large {name} is")
+        notes += _reach_notes(values[name], value, f"{lowest:.5g} however large {name} is")
     return _allocation(
         source, values, inputs, _constant(values), "answer", level, notes,
         binding=f"{known} and {by}",
@@ -591,12 +417,6 @@ def loss_without_end(source: Source, name: str, log_known: float, others: Any) -
     """What the loss tends to as N or D (``name``) grows."""
     pair = (log_known, _ENDLESS) if name == "D" else (_ENDLESS, log_known)
     return float(losses_at(source.law, source.params, *pair, others)[0])
-
-
-@for_each_draw("law")
-def losses_at(law: Law, params: Any, log_N: Any, log_D: Any, others: Any) -> Any:
-    """The law at raw counts given by their logarithms: (draws, …)."""
-    return loss_at(law, params, log_N, log_D, others)
 
 
 # What is searched, and how.
@@ -612,6 +432,7 @@ class _Space(NamedTuple):
         user: input → (least, largest) as the user gave them, None for an open side.
         limits: the same as the programs take them, the search's own where the user set none.
         corpus: tokens of the corpus, in the user's units, or None.
+        epochs: largest D/U, raw, and whether it is that of the runs; None without one.
     """
 
     source: Source
@@ -620,6 +441,7 @@ class _Space(NamedTuple):
     user: dict[str, tuple[Any, Any]]
     limits: Limits
     corpus: float | None
+    epochs: tuple[float, bool] | None = None
 
 
 class _Runs(NamedTuple):
@@ -631,8 +453,9 @@ class _Runs(NamedTuple):
 
 
 def _search_space(
-    fit: Any, limits: UserLimits | None, corpus: float | None, inputs: Mapping[str, Any]
-) -> _Space:
+    fit: Any, limits: UserLimits | None, corpus: float | None, max_epochs: float | None,
+    inputs: Mapping[str, Any],
+) -> _Space:  # fmt: skip
     (source,) = sources(fit)
     require_inputs(source, "N", "D")
     share = inputs.get("r") == "best"
@@ -643,7 +466,28 @@ def _search_space(
         raise UsageError("corpus_tokens limits r·D; let r be searched: r='best'")
     others = law_inputs(source, {k: v for k, v in inputs.items() if k != "r" or not share}, free)
     user = checked_limits(limits, free)
-    return _Space(source, share, others, user, _log_limits(source, user, corpus), corpus)
+    log_limits, epochs = _log_limits(source, user, corpus), _epochs(source, max_epochs)
+    if epochs is not None:
+        low, high = log_limits.D
+        (spec,) = (spec for spec in source.law.inputs if spec.name == "U")
+        most = math.log(epochs[0] * others["U"] * spec.unit)
+        log_limits = log_limits._replace(D=(low, max(low, min(high, most))))
+    return _Space(source, share, others, user, log_limits, corpus, epochs)
+
+
+def _epochs(source: Source, most: float | None) -> tuple[float, bool] | None:
+    """The largest D/U, raw, and whether it is that of the fitted runs; None without one."""
+    if "U" not in source.law.input_names:
+        if most is not None:
+            raise UsageError(
+                f"law {source.law.name} has no unique tokens U, which max_epochs is for; "
+                "limits={'D': (None, most)} limits its tokens"
+            )
+        return None
+    if most is not None:
+        return checked_number("max_epochs", most), False
+    least = source.joint.get("U/D", (math.nan, math.nan))[0] * source.scale("U") / source.scale("D")
+    return (1 / least, True) if least > 0 else None
 
 
 def checked_limits(limits: UserLimits | None, allowed: Sequence[str]) -> dict[str, tuple[Any, Any]]:
@@ -696,7 +540,7 @@ def _optimal_runs(space: _Space, cost: Cost | None, budgets: np.ndarray) -> _Run
 
 def _by_search(space: _Space, cost: Cost | None, budgets: np.ndarray) -> _Runs:
     source = space.source
-    log_N, log_D, *rest = _best_runs(
+    log_N, log_D, *rest = best_runs(
         source.law, cost, space.share, source.params, np.log(budgets), space.limits, space.others
     )
     # An optimum at the end of what is searched is none: the loss falls on beyond it.
@@ -725,11 +569,62 @@ def _binding(space: _Space, at: Mapping[str, float], budget: float) -> str:
             bound.append(f"{name} ≥ {low:g}")
         if high is not None and at[name] >= high * (1 - AT_LIMIT):
             bound.append(f"{name} ≤ {high:g}")
+    if space.epochs is not None:
+        if epochs_of(space.source, space.others, at["D"]) >= space.epochs[0] * (1 - AT_LIMIT):
+            bound.append(f"D/U ≤ {space.epochs[0]:.4g}")
     if "r" in at and at["r"] >= 1 - AT_LIMIT:
         bound.append("r ≤ 1")
     if space.corpus is not None and at["r"] * at["D"] >= space.corpus * (1 - AT_LIMIT):
         bound.append(f"r·D ≤ {space.corpus:g}")
     return ", ".join(dict.fromkeys(bound))
+
+
+def epochs_of(source: Source, others: Mapping[str, float], D: Any) -> Any:
+    """D/U of tokens in the user's units; other inputs are in the law's own."""
+    (spec,) = (spec for spec in source.law.inputs if spec.name == "U")
+    return D * source.scale("D") / (others["U"] * spec.unit)
+
+
+def _epochs_notes(
+    source: Source, others: Mapping[str, float], D: Any, limit: tuple[float, bool] | None
+) -> list[Note]:
+    """How often the unique tokens are gone over, where that is often."""
+    if "U" not in source.law.input_names:
+        return []
+    epochs, (most, of_runs) = np.max(epochs_of(source, others, D)), limit or (math.inf, False)
+    if of_runs and epochs >= most * (1 - AT_LIMIT):
+        message = (
+            f"held back at {most:.4g} epochs, the most that the runs have: the law goes on to "
+            "more, which no run shows; max_epochs= sets another limit"
+        )
+        return [Note("epochs-limited", "warning", message)]
+    if epochs <= MANY_EPOCHS or not np.isfinite(epochs):
+        return []
+    message = (
+        f"the tokens are {epochs:.3g} epochs of U; Muennighoff 2023 finds repeating worthless at "
+        f"{MANY_EPOCHS}"
+    )
+    return [Note("many-epochs", "warning", message)]
+
+
+def _notes_of_runs(space: _Space, values: Mapping[str, np.ndarray]) -> list[Note]:
+    """What is to be known of the fit's own best runs, values (draws, K) by name."""
+    source, limits = space.source, space.limits
+    N, D, loss = (values[name][0] for name in ("N", "D", "loss"))
+    notes = _epochs_notes(source, space.others, D, space.epochs)
+    # A limit of the user's own is no side to which a law may fall.
+    own_limits = space.user or space.share or space.epochs is not None
+    if own_limits or source.law.power_law_terms is not None:
+        return notes
+    with_least_D = np.log(N * source.scale("N") * D * source.scale("D")) - limits.D[0]
+    largest, least = np.minimum(with_least_D, limits.N[1]), np.full(len(N), limits.D[0])
+    if (losses_at(source.law, source.params, largest, least, space.others)[0] < loss).any():
+        message = (
+            "far beyond its runs this law has lower losses still, of much larger models on hardly "
+            "any tokens: that is its form, and the plan is the valley before"
+        )
+        notes.append(Note("falls-on", "info", message))
+    return notes
 
 
 def _constant(values: Mapping[str, np.ndarray]) -> list[str]:
@@ -744,9 +639,14 @@ def _allocation(
     answer = measured(values, level, source.degrees, given)
     if inputs.get("r") not in (None, "best"):
         answer["r"] = float(inputs["r"])
-    at = {name: answer[name] for name in ("N", "D", "r") if name in answer}
+    at = _numbers(inputs) | {name: answer[name] for name in ("N", "D", "r") if name in answer}
     notes = (*notes, *source_notes(source, **at), *missing_draws_notes(values["compute"], what))
     return Allocation(**answer, notes=notes, **more)
+
+
+def _numbers(inputs: Mapping[str, Any]) -> dict[str, float]:
+    """The user's inputs that are numbers, and neither labels nor to be searched."""
+    return {name: float(v) for name, v in inputs.items() if not isinstance(v, str)}
 
 
 def _reach_notes(found: np.ndarray, target: float, lowest: str) -> list[Note]:
@@ -762,9 +662,12 @@ def _reach_notes(found: np.ndarray, target: float, lowest: str) -> list[Note]:
     return []
 
 
-def runs_beyond(source: Source, values: Mapping[str, np.ndarray]) -> list[Note]:
-    """How many of a frontier's runs lie outside the fitted ranges."""
-    at = {name: values[name][0] for name in ("N", "D")}
+def runs_beyond(
+    source: Source, values: Mapping[str, np.ndarray], inputs: Mapping[str, Any]
+) -> list[Note]:
+    """How many of a frontier's runs, at these inputs, lie outside the fitted ranges."""
+    runs = {name: values[name][0] for name in ("N", "D")}
+    at = runs | {name: np.full_like(runs["N"], v) for name, v in _numbers(inputs).items()}
     flags = beyond(source.ranges, source.joint, at)
     outside = np.logical_or.reduce([*flags.values()])
     if not outside.any():

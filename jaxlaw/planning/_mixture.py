@@ -22,7 +22,6 @@ from jaxlaw.errors import UsageError, nearest
 from jaxlaw.fitting._fitted_law import FittedLaw, SupportsDraws
 from jaxlaw.laws._base import Law
 from jaxlaw.notes import Note
-from jaxlaw.planning._allocation import SEARCH_LIMITS
 from jaxlaw.planning._answers import (
     LEVEL,
     Answer,
@@ -38,6 +37,7 @@ from jaxlaw.planning._answers import (
     source_notes,
     sources,
 )
+from jaxlaw.planning._budgets import SEARCH_LIMITS
 from jaxlaw.planning._observed import least_back, meeting, read_shares, tokens_in_common
 from jaxlaw.planning._solve import for_each_draw, last_true, minimise, root_or_infinity
 

@@ -14,16 +14,7 @@ import pandas as pd
 from jaxlaw._typed import ConfidenceLevel, checked
 from jaxlaw.laws._base import Law
 from jaxlaw.notes import Note
-from jaxlaw.planning._allocation import (
-    COMPUTES,
-    NEAR_END,
-    Cost,
-    best_of_budget,
-    budgets_of,
-    log_cost,
-    runs_beyond,
-    search_limits,
-)
+from jaxlaw.planning._allocation import NEAR_END, budgets_of, runs_beyond
 from jaxlaw.planning._answers import (
     LEVEL,
     AnswerTable,
@@ -32,6 +23,14 @@ from jaxlaw.planning._answers import (
     require_inputs,
     source_notes,
     sources,
+)
+from jaxlaw.planning._budgets import (
+    COMPUTES,
+    Cost,
+    best_of_budget,
+    counted,
+    log_cost,
+    search_limits,
 )
 from jaxlaw.planning._solve import for_each_draw, root
 
@@ -55,7 +54,7 @@ def compute_multiplier(
         fit: fit of a law of N and D with another input, such as the ``group`` of
             :func:`jaxlaw.laws.grouped`: a Fit, (law, params), or a bootstrap, whose draws of
             both recipes belong together.
-        compute: budgets in FLOPs (K,) of the reference.
+        compute: (K,) budgets of the reference, in FLOPs.
         reference: inputs of the reference, such as ``{"group": "c4"}``.
         cost: function ``f(N, D)`` in FLOPs, as for :func:`jaxlaw.planning.allocation`.
         level: confidence level of the intervals.
@@ -85,7 +84,7 @@ def compute_multiplier(
     budgets = budgets_of(compute)
     theirs, ours = (law_inputs(source, one, ("N", "D")) for one in (reference, inputs))
     loss, log_N, log_D, log_ratio, log_own = _multipliers(
-        source.law, cost, source.params, np.log(budgets), search_limits(), theirs, ours
+        source.law, counted(cost), source.params, np.log(budgets), search_limits(), theirs, ours
     )
     never = log_own >= math.log(COMPUTES[1]) * (1 - NEAR_END)
     multiplier = np.where(never, 0.0, np.exp(log_ratio))
@@ -94,11 +93,11 @@ def compute_multiplier(
         table |= interval_columns(name, values, level, source.degrees)
     found = pd.DataFrame(table)
     runs = {name: np.exp(log) / source.scale(name) for name, log in (("N", log_N), ("D", log_D))}
-    notes = [*_order_notes(found), *runs_beyond(source, runs), *source_notes(source)]
+    notes = [*_order_notes(found), *runs_beyond(source, runs, reference), *source_notes(source)]
     return AnswerTable(found, level, tuple(notes))
 
 
-@for_each_draw("law", "cost")
+@for_each_draw("law")
 def _multipliers(
     law: Law, cost: Cost | None, params: Any, log_C: Any, limits: Any, theirs: Any, ours: Any
 ) -> Any:

@@ -108,7 +108,12 @@ def last_true(condition: Callable[[Any], Any], low: float, high: float, points: 
 
 
 def minimise(
-    value: Callable[[Any], Any], low: Any, high: Any, points: int = 257, halvings: int = HALVINGS
+    value: Callable[[Any], Any],
+    low: Any,
+    high: Any,
+    points: int = 257,
+    halvings: int = HALVINGS,
+    open_sides: tuple[Any, Any] | None = None,
 ) -> Any:
     """Where a function of one number is lowest in [low, high].
 
@@ -116,13 +121,25 @@ def minimise(
     where the function has one valley at that scale, in a kink or at an end as well. NaN counts as
     infinite.
 
+    A minimum at a side that is open (``open_sides``: low, high) is none, since the function falls
+    on beyond it. There the deepest valley inside is taken, if there is one.
+
     A function of two numbers is minimised by one of these inside another: the inner one at
     ``stop_gradient`` of the outer number, since at the inner optimum the derivative along the
     outer number is the partial one (envelope theorem).
     """
     grid = low + (high - low) * jnp.linspace(0.0, 1.0, points)
     values = jax.vmap(value)(grid)
-    best = jnp.argmin(jnp.where(jnp.isnan(values), math.inf, values))
+    values = jnp.where(jnp.isnan(values), math.inf, values)
+    best = jnp.argmin(values)
+    if open_sides is not None:
+        inner = values[1:-1]
+        # Deeper than rounding, which makes valleys where the function is flat.
+        least = inner + 8 * jnp.finfo(values.dtype).eps * jnp.abs(inner)
+        valley = (least < values[:-2]) & (least < values[2:])
+        at_open_side = ((best == 0) & open_sides[0]) | ((best == points - 1) & open_sides[1])
+        deepest = 1 + jnp.argmin(jnp.where(valley, inner, math.inf))
+        best = jnp.where(at_open_side & valley.any(), deepest, best)
     left, right = grid[jnp.maximum(best - 1, 0)], grid[jnp.minimum(best + 1, points - 1)]
     return root(jax.grad(value), left, right, halvings)
 

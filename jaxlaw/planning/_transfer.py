@@ -13,7 +13,7 @@ are printed to two digits, and half a unit of the last one moves what is saved b
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,20 +27,7 @@ from jaxlaw.errors import UsageError
 from jaxlaw.fitting._fitted_law import SupportsDraws
 from jaxlaw.laws._base import Law
 from jaxlaw.notes import Note
-from jaxlaw.planning._allocation import (
-    SEARCH_LIMITS,
-    Cost,
-    best_of_budget,
-    budgets_of,
-    flops,
-    log_tokens,
-    loss_at,
-    loss_without_end,
-    losses_at,
-    min_compute,
-    other_input,
-    search_limits,
-)
+from jaxlaw.planning._allocation import budgets_of, loss_without_end, min_compute
 from jaxlaw.planning._answers import (
     LEVEL,
     MISSING,
@@ -51,11 +38,24 @@ from jaxlaw.planning._answers import (
     checked_number,
     fewest_degrees,
     interval_columns,
+    law_inputs_of_each,
     measured,
     missing_draws_notes,
     require_inputs,
     source_notes,
     sources,
+)
+from jaxlaw.planning._budgets import (
+    SEARCH_LIMITS,
+    Cost,
+    best_of_budget,
+    counted,
+    flops,
+    log_tokens,
+    loss_at,
+    losses_at,
+    other_input,
+    search_limits,
 )
 from jaxlaw.planning._solve import for_each_draw, root, root_or_infinity
 
@@ -131,6 +131,7 @@ def data_transferred(
     loss: float | None = None,
     cost: Cost | None = None,
     level: ConfidenceLevel = LEVEL,
+    **inputs: float | str,
 ) -> Transfer:
     """Effective data transferred and compute saved of one continual run.
 
@@ -142,6 +143,7 @@ def data_transferred(
         loss: loss of the continual run; or give D.
         cost: function ``f(N, D)`` in FLOPs, as for :func:`jaxlaw.planning.allocation`.
         level: confidence level of the intervals.
+        **inputs: values of the laws' other inputs: each law takes those that it has.
 
     Returns:
         Transfer. Where scratch never comes to the loss at this size, ``scratch_D`` and
@@ -149,7 +151,7 @@ def data_transferred(
         where it ends.
 
     Raises:
-        UsageError: not one of D and loss, or a law that takes more than N and D.
+        UsageError: not one of D and loss, or an input of a law that is missing.
 
     Example:
         >>> fits = [jl.published()[f"zheng-2024-{base}"] for base in ("scratch", "cpt")]
@@ -157,19 +159,19 @@ def data_transferred(
         >>> print(f"{plan.transferred:.3g} tokens, {plan.saved:.0%} of the compute")
         3.62e+08 tokens, 27% of the compute
     """
-    both = size_and_data_laws(sources(scratch, continual))
+    both, others = size_and_data_laws(scratch, continual, inputs)
     ours = both[1]
     if (D is None) == (loss is None):
         raise UsageError("give one of D, the continual run's tokens, and loss")
     log_N = math.log(checked_number("N", N) * ours.scale("N"))
     if D is None:
         target = np.full(ours.rows, checked_number("loss", loss))
-        log_D = _tokens_to(ours, log_N, target)
+        log_D = _tokens_to(ours, log_N, target, others[1])
     else:
         log_D = np.full(ours.rows, math.log(checked_number("D", D) * ours.scale("D")))
-        target = losses_at(ours.law, ours.params, log_N, log_D[0], {})
-    values = _against_scratch(both, cost, log_N, log_D, target)
-    notes = _transfer_notes(values, loss_without_end(both[0], "D", log_N, {}))
+        target = losses_at(ours.law, ours.params, log_N, log_D[0], others[1])
+    values = _against_scratch(both, others[0], cost, log_N, log_D, target)
+    notes = _transfer_notes(values, loss_without_end(both[0], "D", log_N, others[0]))
     given = ("N", "D" if loss is None else "loss")
     answer = measured(values, level, fewest_degrees(both), given)
     raw = {name: answer[name] * ours.scale(name) for name in ("N", "D")}
@@ -189,6 +191,7 @@ def transfer_table(
     *,
     cost: Cost | None = None,
     level: ConfidenceLevel = LEVEL,
+    **inputs: float | str,
 ) -> pd.DataFrame:
     """Data transferred and compute saved for every N and D (Zheng's figure 2).
 
@@ -199,6 +202,7 @@ def transfer_table(
         D: tokens of the continual runs, in those units.
         cost: function ``f(N, D)`` in FLOPs, as for :func:`jaxlaw.planning.allocation`.
         level: confidence level of the intervals.
+        **inputs: values of the laws' other inputs: each law takes those that it has.
 
     Returns:
         One row for each pair: ``N``, ``D``, ``loss``, ``scratch_D``, ``transferred``, ``saved``;
@@ -210,7 +214,7 @@ def transfer_table(
         >>> table["saved"].round(2).tolist()
         [0.27, -0.58]
     """
-    both = size_and_data_laws(sources(scratch, continual))
+    both, others = size_and_data_laws(scratch, continual, inputs)
     ours, rows = both[1], []
     sizes, tokens = (
         [checked_number(name, value) for value in np.atleast_1d(values)]
@@ -218,8 +222,9 @@ def transfer_table(
     )
     for size, some in ((size, some) for size in sizes for some in tokens):
         log_N, log_D = math.log(size * ours.scale("N")), math.log(some * ours.scale("D"))
-        loss = losses_at(ours.law, ours.params, log_N, log_D, {})
-        rows.append(_against_scratch(both, cost, log_N, np.full(ours.rows, log_D), loss))
+        loss = losses_at(ours.law, ours.params, log_N, log_D, others[1])
+        spent = np.full(ours.rows, log_D)
+        rows.append(_against_scratch(both, others[0], cost, log_N, spent, loss))
     values = {name: np.stack([row[name] for row in rows], axis=1) for name in rows[0]}
     table = {name: columns[0] for name, columns in values.items()}
     for name in ("transferred", "saved"):
@@ -235,6 +240,7 @@ def compute_savings(
     *,
     cost: Cost | None = None,
     level: ConfidenceLevel = LEVEL,
+    **inputs: float | str,
 ) -> Saving:
     """Compute saved at equal loss where either way takes the size that suits it best.
 
@@ -246,6 +252,7 @@ def compute_savings(
         loss: loss of both, in nats.
         cost: function ``f(N, D)`` in FLOPs, as for :func:`jaxlaw.planning.allocation`.
         level: confidence level of the intervals.
+        **inputs: values of the laws' other inputs: each law takes those that it has.
 
     Returns:
         Saving. Out of reach of scratch, ``scratch_compute`` is infinite and ``saved`` is 1; out
@@ -258,7 +265,11 @@ def compute_savings(
         >>> print(f"{jl.planning.compute_savings(*fits, loss=2.3).saved:.0%}")
         92%
     """
-    plans = [min_compute(fit, loss, cost=cost, level=level) for fit in (scratch, continual)]
+    both, _ = size_and_data_laws(scratch, continual, inputs)
+    plans = [
+        min_compute(fit, loss, cost=cost, level=level, **source.taken(inputs))
+        for fit, source in zip((scratch, continual), both, strict=True)
+    ]
     # One without draws stays as it is beside the draws of the other.
     rows = [np.append(plan.compute, plan.replicates.get("compute", ())) for plan in plans]
     theirs, ours = np.broadcast_arrays(*rows)
@@ -276,8 +287,7 @@ def compute_savings(
         for note in plan.notes
     ]
     notes += base_notes(scratch, continual)
-    degrees = fewest_degrees(sources(scratch, continual))
-    answer = measured(values, level, degrees, given=("loss",))
+    answer = measured(values, level, fewest_degrees(both), given=("loss",))
     return Saving(**answer, binding="equal loss, each at its best size", notes=tuple(notes))
 
 
@@ -345,6 +355,7 @@ def break_even(
     compute: float | None = None,
     cost: Cost | None = None,
     level: ConfidenceLevel = LEVEL,
+    **inputs: float | str,
 ) -> BreakEven:
     """The size, the tokens or the budget at which a base stops paying (Zheng 2024, §4.2 and §4.3).
 
@@ -356,6 +367,7 @@ def break_even(
             a budget they are compared over the budget, each at its own best size.
         cost: function ``f(N, D)`` in FLOPs, as for :func:`jaxlaw.planning.allocation`.
         level: confidence level of the intervals.
+        **inputs: values of the laws' other inputs: each law takes those that it has.
 
     Returns:
         BreakEven. Intervals are of the draws that break even on the same side. Where the
@@ -364,7 +376,7 @@ def break_even(
         the first at which continual training stops paying.
 
     Raises:
-        UsageError: N and compute together, or a law that takes more than N and D.
+        UsageError: N and compute together, or an input of a law that is missing.
 
     Example:
         >>> fits = [jl.published()[f"zheng-2024-{base}"] for base in ("scratch", "cpt")]
@@ -372,7 +384,7 @@ def break_even(
         >>> print(f"pays {plan.pays} {plan.D:.2g} tokens")
         pays below 2.5e+09 tokens
     """
-    both = size_and_data_laws(sources(scratch, continual))
+    both, others = size_and_data_laws(scratch, continual, inputs)
     if N is not None and compute is not None:
         raise UsageError("give N or compute, not both: the two fix the run")
     ours = both[1]
@@ -388,7 +400,7 @@ def break_even(
     laws, params = (tuple(getattr(source, name) for source in both) for name in ("law", "params"))
     limits = tuple(map(math.log, limits))
     log_N, log_D, loss, side, count = _crossings(
-        laws, cost, along, params, fixed, limits, _fitted_range(ours, along)
+        laws, counted(cost), along, params, fixed, limits, _fitted_range(ours, along), others
     )
     values = {
         "N": np.exp(log_N) / ours.scale("N"),
@@ -420,17 +432,14 @@ def break_even(
     return BreakEven(**answer, pays=pays, binding=binding, notes=tuple(notes))
 
 
-def size_and_data_laws(both: tuple[Source, ...]) -> tuple[Source, ...]:
-    """Laws of N and D alone, or UsageError."""
+def size_and_data_laws(
+    scratch: Any, continual: Any, inputs: Mapping[str, Any]
+) -> tuple[tuple[Source, ...], tuple[dict[str, float], ...]]:
+    """Two laws of N and D, and the other inputs of each, in its own units; or UsageError."""
+    both = sources(scratch, continual)
     for source in both:
         require_inputs(source, "N", "D")
-        others = set(source.law.input_names) - {"N", "D"}
-        if others:
-            raise UsageError(
-                f"law {source.law.name} also takes {', '.join(sorted(others))}; transfer compares "
-                "laws of N and D"
-            )
-    return both
+    return both, law_inputs_of_each(both, inputs, ("N", "D"))
 
 
 def base_notes(scratch: Any, continual: Any) -> list[Note]:
@@ -462,18 +471,25 @@ def _same_draws(ours: Any, theirs: Any) -> bool:
     )
 
 
-def _tokens_to(source: Source, log_N: float, loss: np.ndarray) -> np.ndarray:
+def _tokens_to(
+    source: Source, log_N: float, loss: np.ndarray, others: Mapping[str, float]
+) -> np.ndarray:
     """(draws,) log tokens at which a law comes down to (draws,) losses; ∞ where it does not."""
     sizes = np.full(source.rows, log_N)
-    return other_input(source.law, None, "D", "loss", source.params, sizes, loss, {})[0]
+    return other_input(source.law, None, "D", "loss", source.params, sizes, loss, others)[0]
 
 
 def _against_scratch(
-    both: tuple[Source, ...], cost: Cost | None, log_N: float, log_D: np.ndarray, loss: np.ndarray
+    both: tuple[Source, ...],
+    others: Mapping[str, float],
+    cost: Cost | None,
+    log_N: float,
+    log_D: np.ndarray,
+    loss: np.ndarray,
 ) -> dict[str, np.ndarray]:
-    """Values (draws,) of a :class:`Transfer`."""
+    """Values (draws,) of a :class:`Transfer`; the other inputs are those from scratch."""
     scratch, ours = both
-    scratch_log_D = _tokens_to(scratch, log_N, loss)
+    scratch_log_D = _tokens_to(scratch, log_N, loss, others)
     needed, spent = (flops(cost, log_N, at) for at in (scratch_log_D, log_D))
     values = {
         "N": np.full(len(log_D), math.exp(log_N) / ours.scale("N")),
@@ -541,10 +557,10 @@ def _fitted_range(ours: Source, along: str) -> tuple[float, float]:
     return (low, high) if np.isfinite([low, high]).all() else (-math.inf, math.inf)
 
 
-@for_each_draw("laws", "cost", "along")
+@for_each_draw("laws", "along")
 def _crossings(
     laws: tuple[Law, Law], cost: Cost | None, along: str, params: Any, fixed: Any, limits: Any,
-    fitted: Any,
+    fitted: Any, others: Any,
 ) -> Any:  # fmt: skip
     """Log N, log D and loss of the crossing nearest to the fitted range, its side, and how many.
 
@@ -552,10 +568,12 @@ def _crossings(
     """
 
     def run(k: int, x: Any) -> Any:
+        law = laws[k]
         if along == "compute":
-            return best_of_budget(laws[k], cost, params[k], x, search_limits(), {}, points=65)
+            own = law, cost, params[k], x, search_limits(), others[k]
+            return best_of_budget(*own, points=65)
         at = (fixed, x) if along == "D" else (x, log_tokens(cost, x, fixed))
-        return *at, loss_at(laws[k], params[k], *at, {})
+        return *at, loss_at(law, params[k], *at, others[k])
 
     def behind(x: Any) -> Any:
         """How far continual is above scratch, beyond rounding."""

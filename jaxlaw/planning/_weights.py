@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 
+from jaxlaw import _json as records
 from jaxlaw._jit import compiled, in_float64
 from jaxlaw._typed import ConfidenceLevel, checked
 from jaxlaw.errors import DataError, UsageError, nearest
@@ -62,6 +64,19 @@ class OptimalWeights(AnswerTable):
     gain: Mapping[str, float]
     interval: Mapping[str, tuple[float, float]]
     kl: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain numbers and strings, the table's columns as lists; NaN as a string."""
+        return records.plain({
+            "loss": self.loss,
+            "kl": self.kl,
+            "losses": dict(self.losses),
+            "gain": dict(self.gain),
+            "table": self.table.to_dict("list"),
+            "level": self.level,
+            "interval": dict(self.interval),
+            "notes": [dataclasses.asdict(note) for note in self.notes],
+        })  # fmt: skip
 
     def summary(self) -> str:
         """The table, the losses and the notes, for people."""

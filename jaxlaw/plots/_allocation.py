@@ -79,10 +79,12 @@ def isoloss(
     limits = [*ax.get_ylim(), low, high] if ax.has_data() else [low, high]  # of another law too
     N = np.geomspace(min(limits), max(limits), 160)
     searched = options.get("r") == "best"
-    shares = {"r": options["r"]} if "r" in options and not searched else {}
-    fixed = law_inputs(source, shares, ("N", "D", "r") if searched else ("N", "D"))
+    given = {k: v for k, v in source.taken(options).items() if not (k == "r" and searched)}
+    fixed = law_inputs(source, given, ("N", "D", "r") if searched else ("N", "D"))
     point = {name: values[0] for name, values in source.params.items()}
-    tokens = C[None, :] / (6 * N[:, None] * source.scale("N"))  # raw units
+    served = options.get("served_tokens") or 0.0
+    tokens = C[None, :] / (6 * N[:, None] * source.scale("N")) - served * source.scale("D") / 3
+    tokens = np.where(tokens > 0, tokens, np.nan)  # raw units
     spec = {one.name: one.unit for one in source.law.inputs}
     fixed |= {"N": N[:, None] * source.units["N"], "D": tokens / spec["D"]}
     if searched:
@@ -304,6 +306,7 @@ def crossover(
     N: float | None = None,
     compute: float | None = None,
     plan: BreakEven | Saving | None = None,
+    **inputs: float | str,
 ) -> Axes:
     """Loss from scratch and from a base: over tokens, over the size, or over the budget.
 
@@ -315,6 +318,7 @@ def crossover(
         compute: budget at which losses are drawn over the size. With neither, they are drawn
             over the budget, each at its best size.
         plan: answer of :func:`jaxlaw.planning.break_even` or ``compute_savings``, marked.
+        **inputs: values of the laws' other inputs.
 
     Example:
         >>> from jaxlaw import plots
@@ -322,20 +326,21 @@ def crossover(
         >>> plots.crossover(scratch, base, N=1e9).get_xlabel()
         'tokens'
     """
-    ax, both = ax or new_axes(), size_and_data_laws(sources(scratch, continual))
+    ax, (both, others) = ax or new_axes(), size_and_data_laws(scratch, continual, inputs)
     along = "D" if N is not None else "N" if compute is not None else "compute"
     single = 1.0 if along == "compute" else both[1].scale(along)
     x, ends = _range_around(plan, along, single), []
-    for source, fit, name, color in zip(
-        both, (scratch, continual), ("from scratch", "from the base"), (INK, BLUE), strict=True
-    ):
+    for source, other, fit, name, color in zip(
+        both, others, (scratch, continual), ("from scratch", "from the base"), (INK, BLUE),
+        strict=True,
+    ):  # fmt: skip
         if along == "compute":
-            table: Any = frontier(fit, x).table
+            table: Any = frontier(fit, x, **source.taken(inputs)).table
         else:
             size = x if along == "N" else N * both[1].scale("N")
             tokens = x if along == "D" else compute / (6 * x)
             spec = {one.name: one.unit for one in source.law.inputs}
-            table = curve_of(source, N=size / spec["N"], D=tokens / spec["D"])
+            table = curve_of(source, N=size / spec["N"], D=tokens / spec["D"], **other)
         ends.append(curve(ax, table, x / single, "loss", color, name))
     at = np.array([] if plan is None else [plan.loss, *_crossing_of(plan, along)])
     if isinstance(plan, Saving) and np.isfinite(at[1:]).all():
