@@ -23,6 +23,8 @@ from jaxlaw.forecasting._calibration import (
     common_scale,
     held_before,
 )
+from jaxlaw.validation._cross_validate import candidates_of, data_set
+from jaxlaw.validation.folds import in_sample
 
 SEARCH = {"n_starts": 64, "n_local": 4}
 NOISE = 0.005
@@ -139,6 +141,48 @@ def test_far_beyond_the_backtest_a_note_says_so(found, runs):
     assert "farther-than-tested" in codes(far)
     odd = jl.forecast("chinchilla", runs, {"N": 1e12, "D": 1e10}, **SEARCH)
     assert "unseen-ratio" in codes(odd)
+
+
+def test_an_input_that_no_run_had_is_noted_where_the_distance_does_not_measure_it(runs):
+    """Inside in N, tokens far beyond would get the interval of a run among those fitted."""
+    found = jl.forecast("chinchilla", runs, {"N": 1e9, "D": 1e14}, along="N", **SEARCH)
+    (note,) = (one for one in found.notes if one.code == "unseen-input")
+    assert "D = 1e+14 (fitted" in note.message and "give along='D'" in note.message
+
+
+@pytest.fixture(scope="module")
+def curve_runs():
+    """A curve under a falling rate, which the annealing law obeys."""
+    lines = {"a": "cosine:peak=1e-3,steps=4000"}
+    steps = np.arange(200, 4001, 50)
+    table = {"run": ["a"] * len(steps), "step": steps, "loss": np.ones(len(steps))}
+    rows = jl.read_loss_curves(table, schedules=lines).runs()
+    areas = rows.table
+    loss = 2.5 + 0.6 * areas["S1"] ** -0.5 - 0.3 * areas["S2"]
+    noise = 0.001 * np.random.default_rng(0).standard_normal(len(steps))
+    return jl.read_loss_curves({**table, "loss": loss * np.exp(noise)}, schedules=lines)
+
+
+def test_the_rest_of_a_loss_curve_is_forecast_from_its_prefix(curve_runs):
+    rest = curve_runs.only(where="step > 2500").runs().table.iloc[::6]
+    seen = curve_runs.only(where="step <= 2500")
+    found = jl.forecast(None, seen, rest[["S1", "S2", "step"]], along="step", cutoffs=3, **SEARCH)
+    assert list(found.fits) == ["annealing"] and found.along == "step"
+    inside = found.table["low"].lt(rest["loss"].to_numpy()) & found.table["high"].gt(
+        rest["loss"].to_numpy()
+    )
+    assert inside.mean() > 0.7 and "unseen-input" not in codes(found)
+
+
+def test_laws_of_curves_are_refused_with_what_to_do(curve_runs):
+    with pytest.raises(jl.UsageError, match="give along='step'"):
+        jl.forecast("annealing", curve_runs, {"S1": 1, "S2": 1})
+    with pytest.raises(jl.UsageError, match="every drop of a learning rate"):
+        jl.forecast("multi-power", curve_runs, {"S1": 1}, along="step")
+    # Inputs of two dimensions are no columns of a table: the back-test of such laws failed.
+    candidates = candidates_of("multi-power", {}, {})
+    data = data_set(None, curve_runs.runs(), in_sample(), candidates, {})
+    assert data.observations["multi-power"].inputs["drop"].ndim == 2
 
 
 def test_units_change_nothing(runs, found):

@@ -225,7 +225,8 @@ def origins_of(
 ) -> Origins:  # fmt: skip
     """The fits behind a back-test, from the arguments of an entry point.
 
-    Without ``needed`` runs that are too few for any cut-off have none.
+    Without ``needed``, as a forecast asks for them, runs that are too few for any cut-off have
+    none, and laws must be such as points can be given for.
     """
     of_fit, reading = split_options(options)
     reading |= {"columns": columns, "units": units}
@@ -234,6 +235,12 @@ def origins_of(
     candidates = candidates_of(
         default_laws(read) if laws is None else laws, SEARCH | of_fit, per_law or {}
     )
+    for one in candidates:
+        if not needed and one.law.inputs_per_drop:
+            raise UsageError(
+                f"law {one.label} takes every drop of a learning rate, which the points of at= "
+                "cannot carry; back-test it (jl.backtest), or forecast by a law of areas: annealing"
+            )
     return fit_origins(candidates, read, along, cutoffs, groups, needed)
 
 

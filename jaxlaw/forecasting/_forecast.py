@@ -20,7 +20,7 @@ from jaxlaw._tables import is_table, read_table
 from jaxlaw._typed import Between, Seed, checked
 from jaxlaw._typed import load as read
 from jaxlaw.errors import DataError, UsageError
-from jaxlaw.fitting._extrapolation import in_words, joint_ranges
+from jaxlaw.fitting._extrapolation import beyond, in_words, joint_ranges
 from jaxlaw.fitting._fit_many import Refits
 from jaxlaw.fitting._fitted_law import FittedLaw
 from jaxlaw.fitting._saved_fits import from_dict as fit_from_dict
@@ -373,7 +373,7 @@ def forecast_of(
     held = held_before(errors, level)
     notes += _notes(origins, list(known.values()), table, fits)
     notes += _held_notes(held, level)
-    notes += _unseen(fits, points)
+    notes += [*_unseen(fits, points), *_unseen_inputs(fits, points, distance, along)]
     first = origins.observations(next(iter(fits)))
     return Forecast(
         table=table,
@@ -669,3 +669,31 @@ def _unseen(fits: Mapping[str, FittedLaw], points: Mapping[str, np.ndarray]) -> 
                 + ": the back-test says nothing of errors in that direction",
             ))  # fmt: skip
     return notes
+
+
+#: Inputs that grow with what runs are put in order by: a distance says how far beyond they lie.
+_GROWING = {"compute": ("N", "D", "C"), "step": ("S1", "S2", "D")}
+
+
+def _unseen_inputs(
+    fits: Mapping[str, FittedLaw], points: Mapping[str, np.ndarray], distance: np.ndarray,
+    along: Along,
+) -> list[Note]:  # fmt: skip
+    """Inputs that no run had and that the distance does not measure, such as a share of 1."""
+    notes = {}
+    for fit in fits.values():
+        flags = beyond(fit.ranges, {}, fit.checked_inputs(None, _of(points, fit)))
+        for name, out in flags.items():
+            known = not isinstance(along, str) or name in (*_GROWING.get(along, ()), along)
+            far = out & (distance == 0) if known else out
+            if name in notes or not far.any():
+                continue
+            k = int(np.flatnonzero(far)[0])
+            values = {key: float(value[k]) for key, value in points.items()}
+            notes[name] = Note(
+                "unseen-input", "warning",
+                f"{in_words(name, fit.ranges, {}, values)}: the distance, of "
+                f"{along if isinstance(along, str) else 'along='}, says nothing of errors in that "
+                f"direction, nor has the back-test tried it; give along={name!r}",
+            )  # fmt: skip
+    return list(notes.values())

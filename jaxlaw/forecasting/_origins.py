@@ -209,6 +209,10 @@ def _mixed_notes(
             continue
         off = {name: float(np.expm1(part.mean())) for name, part in parts.items()}
         low, high = min(off, key=off.__getitem__), max(off, key=off.__getitem__)
+        # Of many rows a difference far below the noise is no chance, and nobody's concern.
+        within = np.sqrt(np.mean([part.var() for part in parts.values()]))
+        if off[high] - off[low] < within:
+            continue
         notes.append(Note(
             "mixed-runs", "warning",
             f"rows differ by {column}: {label} misses those of {low} by {off[low]:+.2%} and those "
@@ -295,7 +299,8 @@ def values_along(
                 "for each row"
             )
     elif along == "compute":
-        name, values = along, compute_of(_raw(data), runs.source)
+        hint = "along='step'" if "step" in table else "along= a column, such as the tokens"
+        name, values = along, compute_of(_raw(data), runs.source, hint)
     else:
         column = next((own for name, own in _names(runs) if name == along), None)
         if column is None:
@@ -330,7 +335,9 @@ def _raw(data: DataSet) -> dict[str, np.ndarray]:
     return found
 
 
-def compute_of(inputs: Mapping[str, np.ndarray], source: str) -> np.ndarray:
+def compute_of(
+    inputs: Mapping[str, np.ndarray], source: str, hint: str = "along= a column"
+) -> np.ndarray:
     """Training compute in FLOPs: C, or 6·N·D.
 
     Raises:
@@ -342,7 +349,7 @@ def compute_of(inputs: Mapping[str, np.ndarray], source: str) -> np.ndarray:
         return _FLOPS_EACH * np.asarray(inputs["N"], float) * np.asarray(inputs["D"], float)
     raise UsageError(
         f"{source}: along='compute' needs C, or N and D; there are {', '.join(inputs)}: give "
-        "along= a column, such as the tokens, or a function of the table"
+        f"{hint}, or a function of the table"
     )
 
 

@@ -372,6 +372,8 @@ def data_set(
     table = runs.table.copy(deep=False)
     for one in reversed(seen.values()):
         for column, values in one.inputs.items():  # the share asked for, and no thousands
+            if values.ndim > 1:  # for every drop of the learning rate: no design asks for those
+                continue
             table[column] = pd.Series(values / one.scale[column], one.rows).reindex(table.index)
     folds = design.split(dataclasses.replace(runs, table=table), usable)
     folds = dataclasses.replace(
