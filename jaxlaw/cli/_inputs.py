@@ -27,7 +27,7 @@ def loaded(file: str | Path, *kinds: str) -> Any:
 
     Args:
         file: where it is.
-        *kinds: what it may be: ``fit``, ``study``, ``bootstrap``.
+        *kinds: what it may be: ``fit``, ``study``, ``bootstrap``, ``forecast``.
     """
     text = str(file)
     if not text.startswith(PUBLISHED):
@@ -37,7 +37,7 @@ def loaded(file: str | Path, *kinds: str) -> Any:
         record, source = read_record(file, *kinds), place_of(file)
         if (kind := kind_of(record)) == "fit":
             return from_dict(record, source)
-        made = jl.Study if kind == "study" else jl.planning.Draws
+        made = {"study": jl.Study, "forecast": jl.Forecast}.get(str(kind), jl.planning.Draws)
         return made.from_dict(record, source)
     name, known = text.removeprefix(PUBLISHED), jl.published()
     if name not in known:
@@ -63,8 +63,8 @@ def law_or_fit(text: str) -> str | jl.Law | jl.Fit:
 
 
 def loaded_fits(files: Sequence[str | Path], draws: list[Path] | None) -> list[Any]:
-    """Fits, ``published:NAME`` or whole bootstraps, with draws where there are any."""
-    fits = [loaded(file, "fit", "bootstrap") for file in files]
+    """Fits, ``published:NAME``, whole bootstraps or forecasts, with draws where there are any."""
+    fits = [loaded(file, "fit", "bootstrap", "forecast") for file in files]
     if not draws:
         return fits
     if len(draws) != len(fits):
@@ -76,7 +76,7 @@ def with_draws(of: str | Path, fit: jl.Fit | Draws, file: Path) -> Draws:
     """The fit of a file with the table of its draws in another (CSV), a column a parameter."""
     import pandas as pd
 
-    if isinstance(fit, jl.planning.Draws):
+    if isinstance(fit, jl.planning.Draws | jl.Forecast):
         raise UsageError(f"{of} has its own draws; leave --bootstrap out")
     try:
         table = pd.read_csv(file)

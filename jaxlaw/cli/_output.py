@@ -288,9 +288,12 @@ def conclude_plan(
 
 def _in_one_row(record: dict[str, Any]) -> dict[str, Any]:
     """Numbers, with the limits of their intervals beside them."""
-    row = {name: v for name, v in record.items() if name not in ("interval", "notes")}
+    several = ("interval", "notes", "laws", "flat")
+    row = {name: v for name, v in record.items() if name not in several}
     for name, (low, high) in record["interval"].items():
         row |= {f"{name}_low": low, f"{name}_high": high}
+    for name, (low, high) in record.get("flat", {}).items():
+        row |= {f"{name}_flat_low": low, f"{name}_flat_high": high}
     return row
 
 

@@ -104,7 +104,7 @@ _SHARED: dict[str, tuple[Any, Callable[[Any, str], Any]]] = {
 
 #: Arguments that are fits: what of.
 _FITS = {
-    "fit": "that `jaxlaw fit --out` wrote",
+    "fit": "that `jaxlaw fit --out` wrote, or a forecast",
     "scratch": "of runs from scratch",
     "continual": "of runs from a base",
     "general": "of the general loss",

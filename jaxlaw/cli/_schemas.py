@@ -62,7 +62,8 @@ def _answer(cls: type, **more: Any) -> dict[str, Any]:
     shared = {field.name for field in dataclasses.fields(Answer)}
     own = [f.name for f in dataclasses.fields(cls) if f.name not in shared and f.type == "float"]
     last = {"binding": str, "level": float, "interval": dict[str, tuple[float, float]]}
-    return {**dict.fromkeys(own, float), **last, "notes": _Notes, **more}
+    of_forecast = {"flat": NotRequired[dict[str, tuple[float, float]]], "laws": NotRequired[_Rows]}
+    return {**dict.fromkeys(own, float), **last, "notes": _Notes, **of_forecast, **more}
 
 
 def _fit(cls: type) -> dict[str, Any]:
@@ -122,6 +123,7 @@ def schemas() -> dict[str, Schema]:
             "runs": dict[str, _Cell], "created": str, "versions": dict[str, str],
             "held": float | None, "table": dict[str, list[float]], "quantiles": list[list[float]],
             "fits": dict[str, _fit(jl.FittedLaw)], "notes": _Notes,
+            "resamples": dict[str, dict[str, list[float]]], "errors": dict[str, list[float]],
         },
         "score": {"scores": _Rows, "calibration": _Rows, "notes": _Notes},
         "covariance": {

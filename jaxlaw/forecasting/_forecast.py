@@ -44,11 +44,14 @@ from jaxlaw.forecasting._origins import (
     compute_of,
     resampled,
 )
+from jaxlaw.forecasting._weighted_laws import draws_of
 from jaxlaw.notes import Note
+from jaxlaw.planning._answers import Draws
 
 SCHEMA = 1
 #: Levels of the quantiles that a forecast keeps, close together in the tails.
 LEVELS = stats.norm.cdf(np.linspace(-3.3, 3.3, 265))
+ERRORS = ("shift", "per_e_fold", "degrees", "noise", "scatter")
 SHARES = ("from_noise", "from_parameters", "from_choice", "from_common")
 _ROUNDING = 1e-6  # of a distance
 _TELLING = 0.1  # weight of a law above which its errors are told
@@ -79,6 +82,12 @@ class Forecast:
         runs: number of runs, ``fingerprint`` of their inputs, targets and weights, ``source``.
         created: date and time, UTC, in ISO 8601.
         versions: package → version.
+        resamples: label of a law → parameter → (R,) values of its fits to resampled runs.
+        errors: what plans need of each point, (m,), all relative: ``shift``, the log of the factor
+            by which the estimate is moved; ``per_e_fold``, the scale of the laws' common error for
+            each factor e of distance, and the ``degrees`` of freedom of its Student's t; ``noise``,
+            the standard deviation of single runs, and ``scatter``, the variance of what they differ
+            by beyond it, in units of the squared scale of the laws' errors.
         held: share of later runs inside the intervals that forecasts made at the cut-offs of the
             back-test would have had at this level, each cut-off counting once; None without one.
         notes: what to know before betting on it.
@@ -108,6 +117,8 @@ class Forecast:
     runs: dict[str, Any]
     created: str
     versions: dict[str, str]
+    resamples: dict[str, dict[str, np.ndarray]]
+    errors: dict[str, np.ndarray]
     notes: tuple[Note, ...]
     held: float | None = None
     backtest: Backtest | None = field(default=None)
@@ -116,6 +127,69 @@ class Forecast:
     def inputs(self) -> list[str]:
         """Names of the columns that say where the points are."""
         return list(self.table.columns[: list(self.table).index("distance")])
+
+    def draws(self, law: str | None = None) -> Draws:
+        """The weighted laws as one law with draws, as plans take it; they take a forecast, too.
+
+        Weights, shift and common error are the means over the forecast's points. Each draw is one
+        of the laws, as often as it weighs, fitted to a resample of the runs, with its share of the
+        laws' common error; single runs' noise is not in it.
+
+        Args:
+            law: label of a law that is to stand alone; None takes all of them as they weigh.
+
+        Raises:
+            UsageError: there is no such law, or the laws cannot be weighted.
+
+        Example:
+            >>> runs = jl.simulate.experiment("chinchilla", noise=0.005).table
+            >>> found = jl.forecast("chinchilla", runs, at={"N": 1e10, "D": 4e11}, n_starts=64)
+            >>> sorted(jl.planning.allocation(found, 2e22).interval)
+            ['D', 'N', 'loss']
+        """
+        known = self.__dict__.setdefault("_draws", {})
+        if law not in known:
+            weights = {label: float(np.mean(values)) for label, values in self.weights.items()}
+            common = self.errors["per_e_fold"] * self.table["distance"].to_numpy()
+            errors = self.errors | {"common": common}
+            errors = {name: float(np.mean(values)) for name, values in errors.items()}
+            known[law] = draws_of(self.fits, weights, self.resamples, errors, self.notes, law)
+        return known[law]
+
+    @property
+    def computes(self) -> tuple[float, float]:
+        """Least and largest training compute of the points, FLOPs; NaN without N and D, or C."""
+        raw = {name: self.table[name] * self.units.get(name, 1.0) for name in self.inputs}
+        try:
+            found = compute_of(raw, "the forecast")
+        except UsageError:
+            return np.nan, np.nan
+        return float(found.min()), float(found.max())
+
+    @property
+    def fit(self) -> FittedLaw:
+        """The weighted laws as one law: what plans begin from, as with a bootstrap."""
+        return self.draws().fit
+
+    @property
+    def params(self) -> Mapping[str, np.ndarray]:
+        """Its draws: parameter → (256,), as a bootstrap has them."""
+        return self.draws().params
+
+    @property
+    def degrees(self) -> float:
+        """Degrees of freedom of the draws' spread: of few resamples intervals are wider."""
+        return self.draws().degrees
+
+    @property
+    def noise(self) -> float:
+        """Relative standard deviation of single runs."""
+        return self.draws().noise
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """Nothing, for rows that share noise were dealt with in making the forecast."""
+        return ()
 
     def interval(self, level: float) -> tuple[np.ndarray, np.ndarray]:
         """The interval for a new run at another level: (m,) low and high.
@@ -210,6 +284,8 @@ class Forecast:
             "created",
             "versions",
             "held",
+            "resamples",
+            "errors",
         )
         return records.plain({
             "kind": records.FORECAST,
@@ -255,7 +331,21 @@ class Forecast:
                 "notes": read(record["notes"], tuple[Note, ...], "notes"),
                 "runs": dict(record["runs"]),
                 "weights": {law: np.array(values) for law, values in weights.items()},
+                "resamples": {
+                    law: {name: np.array(values) for name, values in one.items()}
+                    for law, one in read(
+                        record["resamples"], dict[str, dict[str, tuple[float, ...]]], "resamples"
+                    ).items()
+                },
+                "errors": {
+                    name: np.array(values)
+                    for name, values in read(
+                        record["errors"], dict[str, tuple[float, ...]], "errors"
+                    ).items()
+                },
             }
+            if missing := {*ERRORS} - set(found["errors"]):
+                raise ValueError(f"field 'errors' has no '{sorted(missing)[0]}'")
             fits = dict(record["fits"])
         fits = {label: fit_from_dict(one, source) for label, one in fits.items()}
         return cls(table=table, quantiles=quantiles, fits=fits, **found)
@@ -343,7 +433,7 @@ def forecast_of(
     errors, varied = _errors(origins, fits, refits, points)
     residuals = np.array([_residual(origins, label, -1) for label in fits])
     known: dict[float, Calibration] = {}
-    rows, quantiles, weights = [], [], []
+    rows, quantiles, weights, parts = [], [], [], []
     for k, away in enumerate(distance):
         if away not in known:
             known[away] = calibrate(float(away), errors, residuals, latest)
@@ -367,6 +457,8 @@ def forecast_of(
         })  # fmt: skip
         quantiles.append(found[:, 0])
         weights.append(w)
+        drift = float(common_scale(np.ones(1), np.zeros(1), np.zeros(1), one.noise)[0])
+        parts.append((shift, drift * one.scale, one.degrees, one.noise, one.scatter))
     table = pd.DataFrame(rows)
     back = backtest_of(origins) if len(origins.cutoffs) else None
     notes += [*(origins.notes if back is None else back.notes)]
@@ -391,10 +483,20 @@ def forecast_of(
         },
         created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         versions={name: version(name) for name in ("jaxlaw", "jax", "numpy")},
+        resamples={label: _of_all_runs(refits[label], len(origins.cutoffs)) for label in fits},
+        errors=dict(zip(ERRORS, np.array(parts).T, strict=True)),
         held=float(np.nanmean(held)) if np.isfinite(held).any() else None,
         notes=tuple(dict.fromkeys(notes)),
         backtest=back,
     )
+
+
+def _of_all_runs(refits: Refits, n_cutoffs: int) -> dict[str, np.ndarray]:
+    """Parameters (R,) of the fits to resamples of all runs, without those that failed."""
+    count = len(refits.objective) // (n_cutoffs + 1)
+    good = np.isfinite(refits.objective[-count:])
+    good = good if good.any() else ~good
+    return {name: values[-count:][good] for name, values in refits.params.items()}
 
 
 def _quantile(quantiles: np.ndarray, level: float) -> np.ndarray:

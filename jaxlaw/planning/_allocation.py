@@ -58,12 +58,18 @@ from jaxlaw.planning._budgets import (
     other_input,
     search_limits,
 )
+from jaxlaw.planning._flat import as_good, bound_notes
+from jaxlaw.planning._weighted_laws import across_laws
 
 UserLimits = Mapping[str, tuple[float | None, float | None]]
 _ENDLESS = math.log(1e42)  # size or tokens at which a loss is what it tends to
 MANY_EPOCHS = 40  # at which repeating is worthless (Muennighoff 2023, figure 1)
 NEAR_END = 1e-3  # of the searched range of log compute
 REACHED = 1e-9  # relative: farther from the loss asked for, a search has not converged
+
+# The range of sizes around the best whose loss is as good, as far as runs could show.
+FLAT = 12.0  # nats of size, either way
+FLAT_POINTS = 4801
 
 
 # The plans.
@@ -115,6 +121,16 @@ class Frontier(AnswerTable):
     """
 
 
+def _loss_there(answer: Allocation, alone: Allocation, given: dict[str, Any]) -> dict[str, float]:
+    """The loss of an answer's run by a law alone, and how far it lies above that law's own best."""
+    own = given.get("inputs", {}) | ({} if answer.r is None else {"r": answer.r})
+    if math.isnan(answer.N * answer.D):
+        return {}
+    loss = float(given["fit"].fit.predict(N=answer.N, D=answer.D, **own))
+    return {"loss_there": loss, "regret": loss / alone.loss - 1}
+
+
+@across_laws(_loss_there)
 @checked
 def allocation(
     fit: Any,
@@ -138,7 +154,7 @@ def allocation(
 
     Args:
         fit: fit of the loss over N and D: a Fit, (law, params), or a bootstrap, whose draws give
-            the intervals.
+            the intervals; or a :class:`jaxlaw.Forecast`, whose draws go over its weighted laws.
         compute: budget in FLOPs.
         limits: least and largest value of an input, in the units of the fitted runs, None where
             a side is open. For ``N``, ``D``, and ``r`` where it is searched.
@@ -174,11 +190,11 @@ def allocation(
     values = {name: column[:, 0] for name, column in runs.values.items()}
     spent = values["compute"][~np.isnan(values["compute"])]
     given = ["compute"] if np.ptp(spent) <= AT_LIMIT * budget else []
-    binding = _binding(space, {name: float(v[0]) for name, v in values.items()}, budget)
-    notes = _notes_of_runs(space, runs.values)
+    best = {name: float(v[0]) for name, v in values.items()}
+    notes = [*_notes_of_runs(space, runs.values), *bound_notes(space.source, space.user, best)]
     return _allocation(
         space.source, values, inputs, given, "optimum", level, notes, method=runs.method,
-        binding=binding,
+        binding=_binding(space, best, budget), flat=_flat_range(space, cost, best),
     )  # fmt: skip
 
 
@@ -275,6 +291,7 @@ def allocation_law(
     )
 
 
+@across_laws(_loss_there)
 @checked
 def min_compute(
     fit: Any,
@@ -333,11 +350,15 @@ def min_compute(
     notes = _reach_notes(values["compute"], target, lowest)
     if not never[0]:
         notes += _notes_of_runs(space, {name: v[:, None] for name, v in values.items()})
+    best = {name: float(v[0]) for name, v in values.items()}
     return _allocation(
-        source, values, inputs, _constant(values), "answer", level, notes, binding="loss"
-    )
+        source, values, inputs, _constant(values), "answer", level,
+        [*notes, *bound_notes(source, space.user, best)], binding="loss",
+        flat=_flat_range(space, cost, best),
+    )  # fmt: skip
 
 
+@across_laws(_loss_there)
 @checked
 def tokens_or_size_for(
     fit: Any,
@@ -625,6 +646,36 @@ def _notes_of_runs(space: _Space, values: Mapping[str, np.ndarray]) -> list[Note
         )
         notes.append(Note("falls-on", "info", message))
     return notes
+
+
+def _flat_range(
+    space: _Space, cost: Cost | None, at: Mapping[str, float]
+) -> dict[str, tuple[float, float]]:
+    """Sizes and tokens of the same compute whose loss single runs could not tell from the lowest.
+
+    Of the fit itself, at its own share; where the noise of single runs is known.
+    """
+    source, limits = space.source, space.limits
+    if not (source.noise > 0 and np.isfinite([at["N"], at["D"], at["loss"]]).all()):
+        return {}
+    here = math.log(at["N"] * source.scale("N"))
+    log_C = math.log(at["compute"])
+    span = max(limits.N[0], here - FLAT), min(limits.N[1], here + FLAT)
+    log_N = np.unique(np.append(np.linspace(*span, FLAT_POINTS), here))
+    with in_float64():
+        log_D = np.asarray(jax.vmap(lambda x: log_tokens(cost, x, log_C))(jnp.asarray(log_N)))
+    log_D = np.clip(log_D, *limits.D)
+    unit = {spec.name: spec.unit for spec in source.law.inputs}
+    others = space.others | ({"r": at["r"]} if space.share else {})
+    first = {name: column[0] for name, column in source.params.items()}
+    with np.errstate(all="ignore"), in_float64():
+        size, tokens = np.exp(log_N) / unit["N"], np.exp(log_D) / unit["D"]
+        loss = np.asarray(source.law.at_once(first, N=size, D=tokens, **others))
+    low, high = as_good(loss, int(np.searchsorted(log_N, here)), source.noise)
+    return {
+        "N": tuple(float(np.exp(log_N[k]) / source.scale("N")) for k in (low, high)),
+        "D": tuple(float(np.exp(log_D[k]) / source.scale("D")) for k in (high, low)),
+    }
 
 
 def _constant(values: Mapping[str, np.ndarray]) -> list[str]:

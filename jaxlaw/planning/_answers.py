@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -34,9 +34,11 @@ SAME = 1e-9  # relative distance at which two numbers count as one
 
 # Codes of a fit's warnings that a plan made with it repeats.
 _INHERITED = {
-    "at-bound", "badly-converged", "base-extrapolated", "decay-held", "few-groups", "few-resamples",
+    "at-bound", "badly-converged", "base-extrapolated", "decay-held", "farther-than-tested",
+    "few-groups", "few-resamples",
     "few-spare-rows", "few-starts-agree", "lack-of-fit", "limiting-form", "misprint", "no-floor",
-    "not-converged", "not-printed", "poor-fit", "resamples-at-bound", "resamples-disagree",
+    "not-converged", "not-printed", "poor-fit", "prior-width", "resamples-at-bound",
+    "resamples-disagree",
     "resamples-failed", "ridge", "solvers-disagree", "trend-observed", "unidentifiable", "weak-fit",
 }  # fmt: skip
 
@@ -54,6 +56,7 @@ class Draws:
         groups: columns that told groups of rows apart, as a :class:`jaxlaw.Bootstrap` has them;
             None where rows were resampled one by one.
         degrees: degrees of freedom of the draws' spread (:attr:`jaxlaw.Bootstrap.degrees`).
+        noise: relative standard deviation of single runs; NaN where nobody knows.
 
     Example:
         >>> table = jl.simulate.experiment("chinchilla").table
@@ -70,6 +73,7 @@ class Draws:
     kind: str = ""
     groups: tuple[str, ...] | None = None
     degrees: float = math.inf
+    noise: float = math.nan
 
     __repr__ = short_repr
 
@@ -92,6 +96,7 @@ class Draws:
             "kind": self.kind,
             "groups": None if self.groups is None else list(self.groups),
             "degrees": self.degrees,
+            "noise": self.noise,
         }
         return records.plain(record)
 
@@ -115,7 +120,8 @@ class Draws:
             kind, groups = load(record.get("kind", ""), str, "kind"), record.get("groups")
             groups = load(groups, tuple[str, ...] | None, "groups")
             degrees = load(record.get("degrees", math.inf), float, "degrees")
-        return cls(from_dict(fit, source), draws, notes, kind, groups, degrees)
+            noise = load(record.get("noise", math.nan), float, "noise")
+        return cls(from_dict(fit, source), draws, notes, kind, groups, degrees, noise)
 
 
 class Source(NamedTuple):
@@ -129,6 +135,7 @@ class Source(NamedTuple):
         warnings: the fit's own notes that a plan repeats.
         joint: product or ratio of two inputs → (lowest, highest) fitted; empty if unknown.
         degrees: degrees of freedom of the draws' spread.
+        noise: relative standard deviation of single runs; NaN where nobody knows.
     """
 
     law: Law
@@ -138,6 +145,7 @@ class Source(NamedTuple):
     warnings: tuple[Note, ...]
     joint: Mapping[str, tuple[float, float]] = MappingProxyType({})
     degrees: float = math.inf
+    noise: float = math.nan
 
     @property
     def rows(self) -> int:
@@ -193,8 +201,8 @@ def _source(given: Any) -> Source:
         warnings = tuple(note for note in dict.fromkeys(notes) if note.code in codes)
         params = _rows(fit.law, fit.numbers(), replicates)
         units, ranges, joint = dict(fit.units), dict(fit.ranges), fit.joint_ranges or {}
-        degrees = math.inf if draws is None else draws.degrees
-        return Source(fit.law, params, units, ranges, warnings, joint, degrees)
+        spread = {} if draws is None else {"degrees": draws.degrees, "noise": draws.noise}
+        return Source(fit.law, params, units, ranges, warnings, joint, **spread)
     try:
         law, params = fit
     except (TypeError, ValueError):
@@ -365,6 +373,11 @@ class Answer:
         replicates: quantity → (R,) the same plan for every replicate, NaN where it has none.
         level: confidence level of the intervals.
         notes: what to know before relying on it.
+        flat: quantity → (low, high) within which the loss lies no farther above the lowest than
+            single runs differ by; of a forecast, whose noise is known, and else empty.
+        laws: of a forecast: what each law says alone, with its weight, and, where that can be said,
+            ``regret``: by how much, relative, the loss of this answer lies above the lowest if that
+            law is the true one. None without a forecast.
     """
 
     binding: str
@@ -372,6 +385,8 @@ class Answer:
     replicates: dict[str, np.ndarray]
     level: float
     notes: tuple[Note, ...]
+    flat: dict[str, tuple[float, float]] = field(default_factory=dict)
+    laws: pd.DataFrame | None = None
 
     @property
     def quantities(self) -> dict[str, float]:
@@ -383,7 +398,20 @@ class Answer:
     def summary(self) -> str:
         """Numbers, intervals, what binds and the notes, for people."""
         lines = [self._line(name, value) for name, value in self.quantities.items()]
-        return "\n".join([*lines, f"{'binding':<12} {self.binding}", *map(str, self.notes)])
+        lines.append(f"{'binding':<12} {self.binding}")
+        return "\n".join([*lines, *self._law_lines(), *map(str, self.notes)])
+
+    def _law_lines(self) -> list[str]:
+        """What laws say alone, and what lies within the noise of a run."""
+        lines = [
+            f"{name} {low:.4g} to {high:.4g} lies within a run's noise of the lowest loss"
+            for name, (low, high) in self.flat.items()
+        ]
+        if self.laws is not None:
+            shown = self.laws[[name for name in self.laws if _differs(self.laws[name])]]
+            form = {"float_format": lambda value: f"{value:.4g}", "na_rep": ""}
+            lines += ["each law alone:", *shown.to_string(index=False, **form).split("\n")]
+        return lines
 
     def __repr__(self) -> str:
         """The summary."""
@@ -409,7 +437,16 @@ class Answer:
             "level": self.level,
             "interval": records.plain(self.interval),
             "notes": [dataclasses.asdict(note) for note in self.notes],
+            **({"flat": records.plain(self.flat)} if self.flat else {}),
+            **({} if self.laws is None else {"laws": records.plain(self.laws.to_dict("records"))}),
         }
+
+
+def _differs(column: pd.Series) -> bool:
+    """Whether a column tells laws apart: what was given to all of them need not be shown again."""
+    if len(column) == 1 or column.dtype.kind not in "fi":
+        return True
+    return not np.allclose(column, column.iloc[0], rtol=SAME, atol=0.0, equal_nan=True)
 
 
 _SHARED = {f.name for f in dataclasses.fields(Answer)}

@@ -38,14 +38,17 @@ from jaxlaw.planning._answers import (
     sources,
 )
 from jaxlaw.planning._budgets import SEARCH_LIMITS
+from jaxlaw.planning._flat import as_good
 from jaxlaw.planning._observed import least_back, meeting, read_shares, tokens_in_common
 from jaxlaw.planning._solve import for_each_draw, last_true, minimise, root_or_infinity
+from jaxlaw.planning._weighted_laws import across_laws
 
 CURVE = 101  # points of the trade-off curve
 GRID = 1025  # shares at which the constraint is looked at, before the root between two of them
 LEAST = 1e-6  # share; an optimum there is none
 AT_LEAST = 1 + 1e-6  # times a least share: within it, at it
 MATTERS = 1e-6  # nats
+FLAT_POINTS = 2001  # shares among which those as good as the best are looked for
 
 # Of the dynamic programming over several domains.
 PARTS = 100  # that the whole is first cut into
@@ -157,6 +160,21 @@ class ReplayComparison(Answer):
     table: pd.DataFrame
 
 
+def _losses_there(answer: Mixture, alone: Mixture, given: dict[str, Any]) -> dict[str, float]:
+    """Losses of an answer's share by a law alone, and how far the domain's lies above its own."""
+    if math.isnan(answer.share):
+        return {}
+    both = sources(given["general"], given["domain"])
+    others = law_inputs_of_each(both, given.get("inputs", {}), ("r",))
+    general, domain = _both_losses(both, others, np.full(both[0].rows, answer.share))
+    return {
+        "domain_loss_there": float(domain[0]),
+        "general_loss_there": float(general[0]),
+        "regret": float(domain[0]) / alone.domain_loss - 1,
+    }
+
+
+@across_laws(_losses_there)
 @checked
 def optimal_mixture(
     general: Any,
@@ -208,9 +226,32 @@ def optimal_mixture(
         notes += source_notes(source, what, **source.taken(inputs), r=r)
     notes += missing_draws_notes(share, "allowed share")
     bound = "r_d ≤ 1" if answer["share"] == 1 else "general loss"
-    return Mixture(**answer, limit=limit, curve=curve, binding=bound, notes=tuple(notes))
+    flat = _flat_shares(both, others, answer["share"], limit)
+    return Mixture(**answer, limit=limit, curve=curve, binding=bound, flat=flat, notes=tuple(notes))
 
 
+def _flat_shares(
+    both: tuple[Source, ...], others: tuple[dict[str, float], ...], share: float, limit: float
+) -> dict[str, tuple[float, float]]:
+    """Allowed shares whose domain loss single runs could not tell from that of the best one."""
+    noise = both[1].noise
+    if math.isnan(share) or not noise > 0:
+        return {}
+    grid = np.unique(np.append(np.linspace(0.0, 1.0, FLAT_POINTS), share))
+    with in_float64():
+        general, domain = (
+            np.asarray(source.law.at_once({k: v[0] for k, v in source.params.items()}, **own, r=r))
+            for source, own, r in zip(both, others, (1 - grid, grid), strict=True)
+        )
+    best = int(np.searchsorted(grid, share))
+    known = domain[best]  # its general loss is the limit, to rounding
+    domain = np.where(general <= limit, domain, np.inf)
+    domain[best] = known
+    low, high = as_good(domain, best, both[1].noise)
+    return {"share": (float(grid[low]), float(grid[high]))}
+
+
+@across_laws()
 @checked
 def critical_ratio(
     general: Any,
@@ -259,6 +300,7 @@ def critical_ratio(
     return CriticalRatio(**answer, binding=bound, notes=tuple(notes))
 
 
+@across_laws()
 @checked
 def optimal_mixture_data_limited(
     domain: Any,
@@ -333,6 +375,7 @@ def optimal_mixture_data_limited(
     return LimitedMixture(**answer, binding=bound, notes=tuple(notes))
 
 
+@across_laws()
 @checked
 def optimal_domain_weights(
     domains: Mapping[str, Any],

@@ -58,6 +58,7 @@ from jaxlaw.planning._budgets import (
     search_limits,
 )
 from jaxlaw.planning._solve import for_each_draw, root, root_or_infinity
+from jaxlaw.planning._weighted_laws import across_laws
 
 GRID = 129  # points at which two losses are compared, before the root between two of them
 BUDGETS = (1e10, 1e36)  # FLOPs among which the frontiers are compared
@@ -121,6 +122,7 @@ class BreakEven(Answer):
     pays: str
 
 
+@across_laws()
 @checked
 def data_transferred(
     scratch: Any,
@@ -232,6 +234,7 @@ def transfer_table(
     return pd.DataFrame(table)
 
 
+@across_laws()
 @checked
 def compute_savings(
     scratch: Any,
@@ -346,6 +349,7 @@ def frontier_savings(
     return AnswerTable(pd.DataFrame(table), level, tuple(notes))
 
 
+@across_laws(lambda answer, alone, given: {"pays": alone.pays})
 @checked
 def break_even(
     scratch: Any,

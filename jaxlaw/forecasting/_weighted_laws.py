@@ -1,0 +1,88 @@
+"""The weighted laws of a forecast as one law with draws, which is what plans take.
+
+The law is the weighted laws' mean (:mod:`jaxlaw.laws._weighted`), moved as the forecast is. Each
+draw is one of the laws, as often as it weighs, fitted to a resample of the runs, and has its share
+of the laws' common error: so the interval of any plan goes over laws, parameters and that error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from scipy import stats
+
+from jaxlaw.errors import UsageError, nearest
+from jaxlaw.fitting._fitted_law import FittedLaw
+from jaxlaw.laws._weighted import SHIFT, parameter_of, weight_of, weighted
+from jaxlaw.notes import Note
+from jaxlaw.planning._answers import Draws
+
+N_DRAWS = 256
+_SEED = 0  # of the order in which draws of the common error meet those of the laws
+
+
+def draws_of(
+    fits: Mapping[str, FittedLaw],
+    weights: Mapping[str, float],
+    resamples: Mapping[str, Mapping[str, np.ndarray]],
+    errors: Mapping[str, float],
+    notes: tuple[Note, ...],
+    alone: str | None = None,
+) -> Draws:
+    """The weighted laws as one, with draws.
+
+    Args:
+        fits: label → the law fitted to all runs.
+        weights: label → weight, of sum 1.
+        resamples: label → parameter → (R,) values of its fits to resamples.
+        errors: ``shift``, ``common``, ``degrees`` and ``noise`` of the forecast, as numbers.
+        notes: what to know of the forecast.
+        alone: label of a law that is to stand for all of them; None takes the weights.
+
+    Raises:
+        UsageError: there is no such law.
+    """
+    labels = list(fits)
+    if alone is not None and alone not in fits:
+        raise UsageError(
+            f"the forecast has no law '{alone}'; it has {', '.join(labels)}.{nearest(alone, fits)}"
+        )
+    law = weighted({label: fit.law for label, fit in fits.items()})
+    share = np.array([float(label == alone) if alone else weights[label] for label in labels])
+    evenly = (np.arange(N_DRAWS) + 0.5) / N_DRAWS
+    drawn = np.minimum(np.searchsorted(np.cumsum(share), evenly), len(labels) - 1)
+    error = errors["common"] * stats.t.ppf(evenly, errors["degrees"])
+    params: dict[str, float] = {SHIFT: errors["shift"]}
+    draws = {SHIFT: errors["shift"] + np.random.default_rng(_SEED).permutation(error)}
+    for k, label in enumerate(labels):
+        params[weight_of(label)] = float(share[k])
+        draws[weight_of(label)] = (drawn == k).astype(float)
+        # Each draw of a law takes the next of its resamples, and of other laws nothing.
+        turn = np.cumsum(drawn == k) - 1
+        for name, value in fits[label].params.items():
+            own = np.asarray(resamples[label][name], float)
+            params[parameter_of(name, label)] = value
+            again = own[np.maximum(turn, 0) % len(own)]
+            draws[parameter_of(name, label)] = np.where(drawn == k, again, value)
+    return Draws(
+        _fit_of(law, params, fits),
+        draws,
+        notes,
+        kind="weighted laws",
+        groups=(),
+        degrees=float(min(len(next(iter(one.values()))) for one in resamples.values()) - 1),
+        noise=errors["noise"],
+    )
+
+
+def _fit_of(law: Any, params: dict[str, float], fits: Mapping[str, FittedLaw]) -> FittedLaw:
+    """The weighted law with the units and ranges of the laws it is made of."""
+    merged: dict[str, dict[str, Any]] = {}
+    for field in ("units", "ranges", "joint_ranges", "columns"):
+        merged[field] = {}
+        for fit in fits.values():
+            merged[field] = {**(getattr(fit, field) or {}), **merged[field]}
+    first = next(iter(fits.values()))
+    return FittedLaw(law, params, **merged, source=first.source, area_options=first.area_options)

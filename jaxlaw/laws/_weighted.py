@@ -1,0 +1,131 @@
+"""Several laws of one target as one law: their weighted geometric mean.
+
+It is what a forecast says of a run (:mod:`jaxlaw.forecasting`), as a law like any other: so that
+every plan can be made with it. With the weight 1 of one law and 0 of all others it is that law,
+which is how the draws of a plan go from law to law.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache
+from typing import Any
+
+import jax.numpy as jnp
+
+from jaxlaw.errors import UsageError
+from jaxlaw.laws._base import Law
+from jaxlaw.laws._parameters import Input, real
+
+#: Parameter by whose exponential the mean is multiplied: the laws' common error.
+SHIFT = "shift"
+
+
+def weight_of(label: str) -> str:
+    """The parameter that weighs a law."""
+    return f"weight[{label}]"
+
+
+def parameter_of(name: str, label: str) -> str:
+    """The parameter of a law, among those of all of them."""
+    return f"{name}[{label}]"
+
+
+def weighted(laws: Mapping[str, Law]) -> Law:
+    """The law exp(shift + Σ weight_k·log f_k) of the laws f_k.
+
+    Args:
+        laws: label → law. All are of the same target.
+
+    Returns:
+        A law of all their inputs. Its parameters are ``shift``, ``weight[label]`` of each law, of
+        sum 1, and ``name[label]`` of each parameter. The same object for the same laws.
+
+    Raises:
+        UsageError: laws of several targets, or inputs per drop of the learning rate.
+    """
+    if len({(one.target, one.better) for one in laws.values()}) != 1:
+        targets = ", ".join(f"{label}: {one.target}" for label, one in laws.items())
+        raise UsageError(f"laws that are weighted are of the same target, not {targets}")
+    for label, one in laws.items():
+        if one.inputs_per_drop:
+            raise UsageError(
+                f"law {label} takes a value for every drop of the learning rate, and cannot be "
+                "weighted with others: plan with its own fit"
+            )
+    return _made(tuple(laws.items()))
+
+
+@dataclasses.dataclass(frozen=True)
+class _Formula:
+    """The formula of weighted laws; picklable, as its law is."""
+
+    laws: tuple[tuple[str, Law], ...]
+    names: tuple[str, ...]
+    units: tuple[float, ...]
+
+    def __call__(self, *inputs: Any, **params: Any) -> Any:
+        """The weighted mean at inputs in the unit of the first law that has them."""
+        given = dict(zip(self.names, inputs, strict=True))
+        total = params[SHIFT]
+        for label, one in self.laws:
+            weight = params[weight_of(label)]
+            own = {name: params[parameter_of(name, label)] for name in one.parameter_names}
+            units = dict(zip(self.names, self.units, strict=True))
+            at = [given[spec.name] * (units[spec.name] / spec.unit) for spec in one.inputs]
+            value = one.function(*at, **own)
+            # A law that does not count may have no value here: neither it nor its slope may
+            # make the others' sum NaN.
+            counted = jnp.where(weight > 0, value, 1.0)
+            total = total + weight * jnp.log(counted)
+        return jnp.exp(total)
+
+    def remake(self) -> tuple[Callable[..., Law], tuple[Any, ...]]:
+        """How pickle makes the law of this formula again; its laws by themselves, to be seen."""
+        labels, laws = zip(*self.laws, strict=True)
+        return _remade, (labels, *laws)
+
+
+def _remade(labels: tuple[str, ...], *laws: Law) -> Law:
+    return weighted(dict(zip(labels, laws, strict=True)))
+
+
+def _named(label: str, law: Law) -> str:
+    name = law.program_name or law.name
+    return label if label == name else f"{label}: {name}"
+
+
+@cache
+def _made(laws: tuple[tuple[str, Law], ...]) -> Law:
+    first = laws[0][1]
+    specs = _inputs(one for _, one in laws)
+    plain = real(-1.0, 1.0)
+    parameters = [dataclasses.replace(plain, name=SHIFT, doc="log of the laws' common error")]
+    for label, one in laws:
+        share = dataclasses.replace(plain, name=weight_of(label), doc="weight of the law")
+        parameters.append(share)
+        parameters += [
+            dataclasses.replace(spec, name=parameter_of(spec.name, label), centre=None, grid=None)
+            for spec in one.parameters
+        ]
+    return Law(
+        # Programs are kept by the name, so that it says which laws these are, whatever the labels.
+        name=f"weighted laws ({', '.join(_named(*one) for one in laws)})",
+        function=_Formula(laws, tuple(s.name for s in specs), tuple(s.unit for s in specs)),
+        inputs=specs,
+        parameters=tuple(parameters),
+        formula="exp(shift + Σ weight·log law)",
+        target=first.target,
+        better=first.better,
+        linear=(),
+    )
+
+
+def _inputs(laws: Iterable[Law]) -> tuple[Input, ...]:
+    """The inputs of all laws, each once."""
+    specs: dict[str, Input] = {}
+    for one in laws:
+        for spec in one.inputs:
+            specs.setdefault(spec.name, spec)
+    return tuple(specs.values())

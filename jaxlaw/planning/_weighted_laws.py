@@ -1,0 +1,135 @@
+"""Plans by the weighted laws of a forecast: what each law says alone, and what the choice costs.
+
+A forecast goes into every plan as a bootstrap does, with draws that go from law to law. Here a plan
+is made once more for each law alone, so that its answer says which law wants what, and what the
+choice costs if that law is the true one (its regret).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import inspect
+import math
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+import pandas as pd
+
+from jaxlaw.errors import DataError
+from jaxlaw.fitting._fitted_law import SupportsDraws
+from jaxlaw.notes import Note
+from jaxlaw.planning._answers import Answer
+
+_COUNTS = 0.01  # weight of a law below which it is not planned with alone
+_AWAY = 2.0  # ratio of compute to that of the forecast's points from which a note says so
+
+
+@runtime_checkable
+class SupportsLaws(Protocol):
+    """A forecast: weighted laws, all as one with draws, or each alone.
+
+    Attributes:
+        weights: label of a law → its weights, one for each point.
+        computes: least and largest training compute of its points in FLOPs; NaN where unknown.
+    """
+
+    weights: Mapping[str, Any]
+    computes: tuple[float, float]
+
+    def draws(self, law: str | None = None) -> SupportsDraws:
+        """The weighted laws as one law with draws, or one of them alone."""
+        ...
+
+
+#: Answer, that of a law alone, and the plan's arguments with that law alone → columns of the table.
+Regret = Callable[[Any, Any, dict[str, Any]], Mapping[str, Any]]
+
+
+def across_laws(regret: Regret | None = None) -> Callable[..., Any]:
+    """Decorator of a plan that returns an Answer: ``laws`` of it, where it is given a forecast.
+
+    Args:
+        regret: what the answer costs by a law alone; None where nobody can say.
+    """
+
+    def decorate(plan: Callable[..., Any]) -> Callable[..., Any]:
+        signature = inspect.signature(plan)
+
+        @functools.wraps(plan)
+        def run(*args: Any, **options: Any) -> Any:
+            answer = plan(*args, **options)
+            given = dict(signature.bind(*args, **options).arguments)
+            forecasts = list(_forecasts(given.values()))
+            return _by_law(plan, regret, answer, given, forecasts) if forecasts else answer
+
+        return run
+
+    return decorate
+
+
+def _forecasts(values: Any) -> Iterator[SupportsLaws]:
+    for value in values:
+        if isinstance(value, SupportsLaws):
+            yield value
+        elif isinstance(value, Mapping):
+            yield from _forecasts(value.values())
+
+
+def _alone(value: Any, law: str) -> Any:
+    """An argument with that law in place of the weighted ones, where it is one of them."""
+    if isinstance(value, SupportsLaws):
+        return value.draws(law) if law in value.weights else value
+    if isinstance(value, Mapping):
+        return {name: _alone(one, law) for name, one in value.items()}
+    return value
+
+
+def _by_law(
+    plan: Callable[..., Any], regret: Regret | None, answer: Answer, given: dict[str, Any],
+    forecasts: list[SupportsLaws],
+) -> Answer:  # fmt: skip
+    weights: dict[str, list[float]] = {}
+    for forecast in forecasts:
+        for label, own in forecast.weights.items():
+            weights.setdefault(label, []).append(float(np.mean(own)))
+    rows, notes = [], list(answer.notes)
+    ordered = sorted(weights, key=lambda label: -np.mean(weights[label]))
+    for label in ordered:
+        row: dict[str, Any] = {"law": label, "weight": float(np.mean(weights[label]))}
+        if row["weight"] >= _COUNTS:
+            own = {name: _alone(value, label) for name, value in given.items()}
+            try:
+                alone = _called(plan, own)
+                row |= alone.quantities
+                row |= {} if regret is None else dict(regret(answer, alone, own))
+            except DataError as error:
+                notes.append(Note("law-without-answer", "warning", f"{label} alone: {error}"))
+        rows.append(row)
+    notes += _distance_notes(answer, forecasts)
+    table = pd.DataFrame(rows)
+    return dataclasses.replace(answer, laws=table, notes=tuple(notes))
+
+
+def _called(plan: Callable[..., Any], arguments: dict[str, Any]) -> Any:
+    """The plan of bound arguments."""
+    bound = inspect.signature(plan).bind_partial()
+    bound.arguments.update(arguments)
+    return plan(*bound.args, **bound.kwargs)
+
+
+def _distance_notes(answer: Answer, forecasts: list[SupportsLaws]) -> list[Note]:
+    """Weights and errors are those of the forecast's points, and a plan may lie far from them."""
+    compute = getattr(answer, "compute", math.nan)
+    for forecast in forecasts:
+        low, high = forecast.computes
+        if compute * _AWAY < low or high * _AWAY < compute < math.inf:
+            span = f"{low:.3g}" if low == high else f"{low:.3g} to {high:.3g}"
+            return [Note(
+                "away-from-forecast", "warning",
+                f"the plan's run takes {compute:.3g} FLOPs, the forecast's points {span}: weights "
+                "of the laws and their common error are those of the points; make the forecast "
+                "at such a run",
+            )]  # fmt: skip
+    return []
