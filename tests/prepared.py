@@ -73,7 +73,10 @@ def a_forecast() -> jl.Forecast:
         fits={"chinchilla": jl.FittedLaw("chinchilla", OPTIMUM)}, quantiles=quantiles,
         units={"N": 1.0, "D": 1.0},
         runs={"count": 243, "source": "runs.csv", "fingerprint": "0" * 64},
-        created="2026-01-01T00:00:00+00:00", versions={"jaxlaw": "0.2.0"}, notes=(),
+        created="2026-01-01T00:00:00+00:00", versions={"jaxlaw": "0.2.0"},
+        resamples={"chinchilla": {name: np.full(8, value) for name, value in OPTIMUM.items()}},
+        errors={"shift": np.zeros(1), "per_e_fold": np.full(1, 0.002), "degrees": np.full(1, 9.0),
+                "noise": np.full(1, 0.004), "scatter": np.full(1, 0.3)}, notes=(),
     )  # fmt: skip
 
 

@@ -4,6 +4,7 @@ import dataclasses
 import math
 import os
 import pickle
+import sys
 
 import jax
 import jax.numpy as jnp
@@ -14,6 +15,7 @@ import pytest
 import jaxlaw as jl
 from jaxlaw import planning
 from jaxlaw._jit import in_float64
+from jaxlaw.cli import main
 from jaxlaw.forecasting._forecast import LEVELS
 from jaxlaw.laws._weighted import parameter_of, weight_of, weighted
 
@@ -235,7 +237,9 @@ def found():
     return jl.forecast(["chinchilla", "kaplan"], runs, at, cutoffs=3, n_resamples=8, **SEARCH)
 
 
-def test_the_true_optimum_is_inside_and_a_saved_forecast_plans_the_same(found, tmp_path):
+def test_the_true_optimum_is_inside_and_a_saved_forecast_plans_the_same(
+    found, tmp_path, capsys, monkeypatch
+):
     budget = 6 * 1e10 * 4e11
     answer = planning.allocation(found, budget)
     truth = planning.allocation(("chinchilla", CHINCHILLA), budget)
@@ -245,6 +249,13 @@ def test_the_true_optimum_is_inside_and_a_saved_forecast_plans_the_same(found, t
     found.save(tmp_path / "forecast.json")
     again = planning.allocation(jl.load(tmp_path / "forecast.json"), budget)
     assert again.summary() == answer.summary()
+    command = ["jaxlaw", "plan", "allocation", str(tmp_path / "forecast.json")]
+    monkeypatch.setattr(sys, "argv", [*command, "--compute", str(budget)])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code in (0, None)
+    printed = " ".join(capsys.readouterr().out.split())
+    assert printed == " ".join(answer.summary().split())
 
 
 def test_draws_are_of_the_laws_as_they_weigh(found):

@@ -82,14 +82,14 @@ def test_a_plan_takes_draws_from_standard_input_and_no_study(saved, command):
     assert piped[0] == 0 and json.loads(piped[1])["interval"]["N"]
     code, out, err = command("plan", "allocation", "study.json", *asked)
     assert (code, out) == (1, "")
-    assert "study.json is not a jaxlaw fit or bootstrap: it holds a study" in err
+    assert "study.json is not a jaxlaw fit or bootstrap or forecast: it holds a study" in err
 
 
 def test_a_broken_bootstrap_is_refused_by_name(saved, command):
     text = Path("bootstrap.json").read_text()
     Path("cut.json").write_text(text[: len(text) // 2])
     Path("edited.json").write_text(text.replace('"draws": {"E": [', '"draws": {"E": [7, '))
-    for name, message in (("cut", "cut.json is not a jaxlaw fit or bootstrap"),
+    for name, message in (("cut", "cut.json is not a jaxlaw fit or bootstrap or forecast"),
                           ("edited", "edited.json was changed after")):  # fmt: skip
         code, out, err = command("plan", "allocation", f"{name}.json", "--compute", "1e21")
         assert (code, out) == (1, "") and message in err
