@@ -1,5 +1,6 @@
 """Forecasts: intervals for new runs, what they are made of, their files, and how they went."""
 
+import dataclasses
 import json
 import os
 from pathlib import Path
@@ -370,13 +371,42 @@ def test_scores_by_hand(found):
     np.testing.assert_allclose(scores.table["interval_score"], [width[0], width[1] + 2 / 0.1 * 0.1])
     assert scores.table["surprise"][0] < 1 < scores.table["surprise"][1]
     assert scores.calibration["inside"].tolist()[0] == 0.5
-    assert {"matched-nearly", "few-runs"} <= codes(scores)
+    assert {"matched-nearly", "few-forecasts"} <= codes(scores)
     assert "1 of 2 runs inside" in scores.summary()
     both = score({"a": found, "b": found}, made)
     assert both.table["forecast"].tolist() == ["a", "a", "b", "b"]
     billions = made.assign(N=made["N"] / 1e9)
     again = score(found, billions, units={"N": 1e9})
     np.testing.assert_allclose(again.table["interval_score"], scores.table["interval_score"])
+
+
+def test_the_calibration_is_over_all_forecasts_of_a_folder(found, tmp_path, command):
+    """One forecast held both runs, another neither; a third is of a run not yet made."""
+    table = found.table
+    made = pd.DataFrame({"N": [1e10, 1e11], "D": [4e11, 4e12], "loss": table["estimate"]})
+    low = dataclasses.replace(found, quantiles=found.quantiles * 0.5, table=table.assign(
+        low=table["low"] * 0.5, high=table["high"] * 0.5, estimate=table["estimate"] * 0.5
+    ))  # fmt: skip
+    later = dataclasses.replace(found, table=table.assign(N=9e12))
+    for name, one in {"a": found, "b": low, "c": later}.items():
+        one.save(tmp_path / f"{name}.json")
+    found.fits["kaplan"].save(tmp_path / "fit.json")
+    scores = score(tmp_path, made)
+    assert [Path(name).stem for name in scores.table["forecast"]] == ["a", "a", "b", "b"]
+    row = scores.calibration.set_index("level").loc[0.9]
+    assert (row["forecasts"], row["runs"], row["inside"]) == (2, 4, 0.5)
+    assert row["std_err"] == pytest.approx(0.5) and "not-made-yet" in codes(scores)
+    made.to_csv(tmp_path / "runs.csv", index=False)
+    code, out, err = command("score", str(tmp_path), str(tmp_path / "runs.csv"), "--json")
+    assert (code, err) == (0, "") and json.loads(out)["calibration"][2]["inside"] == 0.5
+    pytest.importorskip("matplotlib")
+    from jaxlaw import plots
+
+    line = plots.forecast_calibration(scores).lines[-1]
+    assert line.get_ydata()[[0, -1]].tolist() == [50.0, 100.0]
+    with pytest.raises(jl.UsageError, match="no forecast among its 0 files"):
+        (tmp_path / "empty").mkdir()
+        score(tmp_path / "empty", made)
 
 
 def test_runs_that_were_not_forecast_and_other_things_are_refused(found):

@@ -145,13 +145,17 @@ def score_command(
         list[str],
         typer.Argument(
             metavar="FORECAST... DATA",
-            help="Files of forecasts (JSON), then the runs that were made since, - for stdin.",
+            help="Files of forecasts (JSON), or folders with them, then the runs that were made "
+            "since, - for stdin.",
         ),
     ],
     rtol: Annotated[
         float, typer.Option(help="How far a run's inputs may lie from the point, relative.")
     ] = 0.02,
-    out: opt.Out = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Write the scores (CSV), all of it (JSON), or draw the calibration."),
+    ] = None,
     as_json: opt.Json = False,
     *,
     reading: dict[str, Any],
@@ -160,7 +164,7 @@ def score_command(
 
     Example: jaxlaw score forecast.json later.csv
     """
-    check_out(out)
+    check_out(out, JSON, CSV, PICTURE)
     *files, data = forecasts_and_data
     if not files:
         raise UsageError("name one forecast or more, then the data: jaxlaw score f.json runs.csv")
@@ -168,8 +172,10 @@ def score_command(
     from jaxlaw.forecasting._score import load_all
 
     found = score(load_all(files), jl.read_runs(data, **reading), rtol=rtol)
-    record = found.to_dict()
-    conclude(record, found.notes, found.table, lambda: print_wrapped(found.summary()), out, as_json)
+    conclude(
+        found.to_dict(), found.notes, found.table, lambda: print_wrapped(found.summary()), out,
+        as_json, lambda plots: plots.forecast_calibration(found),
+    )  # fmt: skip
 
 
 def points_at(items: list[str]) -> dict[str, np.ndarray]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -21,7 +21,7 @@ from jaxlaw.notes import Note
 
 LEVELS = (0.5, 0.8, 0.9, 0.95)
 _SAME = 1e-6  # relative difference of inputs of one point
-_FEW = 10  # runs below which shares are hardly evidence
+_FEW = 10  # forecasts below which shares are hardly evidence
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +36,9 @@ class ForecastScores:
             outside by; Gneiting and Raftery 2007, eq. 43; smaller is better), ``below``
             (probability that the forecast gave to a lower target) and ``surprise`` (bits: −log2 of
             the probability of a run as far out or farther, on either side).
-        calibration: one row a ``level``: how many ``runs``, the share ``inside`` the interval.
+        calibration: one row a ``level``: how many ``forecasts`` and ``runs``; the share ``inside``
+            the interval, over the runs of all forecasts; its ``std_err``, each forecast counting
+            once, since the runs of one err together (NaN of a single one).
         notes: what to know before relying on the numbers.
     """
 
@@ -60,7 +62,9 @@ class ForecastScores:
             ).splitlines(),
             "",
             *self.calibration.to_string(
-                index=False, formatters={"level": "{:.0%}".format, "inside": "{:.0%}".format}
+                index=False,
+                formatters=dict.fromkeys(("level", "inside", "std_err"), "{:.0%}".format),
+                na_rep="",
             ).splitlines(),
         ]
         return "\n".join([*lines, *(f"  {note}" for note in self.notes)])
@@ -87,7 +91,8 @@ def score(
     """Score forecasts by the runs that were made since.
 
     Args:
-        forecasts: forecast, or a list of them, or a dict name → forecast.
+        forecasts: forecast, or a list of them, or a dict name → forecast; or the name of a file of
+            one (:meth:`jaxlaw.Forecast.save`), of a folder with such files, or a list of names.
         runs: what :func:`jaxlaw.read_runs` takes or returns, with the inputs of the forecasts and
             the target; in the forecasts' units unless ``units`` says otherwise.
         rtol: relative difference of each input up to which a run is one that was forecast: what
@@ -98,8 +103,9 @@ def score(
         :class:`ForecastScores`, over all forecasts.
 
     Raises:
-        UsageError: no forecast is given.
-        DataError: a column is missing, or no run was made where there is a forecast.
+        UsageError: no forecast is given, or there is no such file.
+        DataError: a file is no whole forecast, a column is missing, or no run was made where there
+            is a forecast.
 
     Example:
         >>> table = jl.simulate.experiment("chinchilla", noise=0.005).table
@@ -115,7 +121,7 @@ def score(
     given = {"columns": columns, "units": units, **reading}
     given = {name: value for name, value in given.items() if value is not None}
     read = runs if isinstance(runs, Runs) and not given else read_runs(runs, **given)
-    rows, pairs, nearly = [], [], 0
+    rows, pairs, nearly, shares = [], [], 0, []
     for name, one in named.items():
         found = _matched(one, read, rtol)
         nearly += int((found["away"] > _SAME).sum())
@@ -140,37 +146,53 @@ def score(
                 "surprise": float(-np.log2(tails[k])),
             })  # fmt: skip
             pairs.append(below[k])
+        if len(below):
+            shares.append([np.mean(np.abs(2 * below - 1) <= level) for level in LEVELS])
     if not rows:
         raise DataError(_nothing(named, read, rtol))
-    outside = np.abs(2 * np.array(pairs) - 1)
+    outside, count = np.abs(2 * np.array(pairs) - 1), len(shares)
+    spread = np.std(shares, axis=0, ddof=1) if count > 1 else np.full(len(LEVELS), np.nan)
     calibration = pd.DataFrame({
         "level": LEVELS,
+        "forecasts": count,
         "runs": len(pairs),
         "inside": [float((outside <= level).mean()) for level in LEVELS],
+        "std_err": spread / np.sqrt(count),
     })  # fmt: skip
     notes = []
+    if count < len(named):
+        waiting = len(named) - count
+        notes.append(Note(
+            "not-made-yet", "info",
+            f"{waiting} of {len(named)} forecasts {'have' if waiting > 1 else 'has'} no run yet",
+        ))  # fmt: skip
     if nearly:
         notes.append(Note(
             "matched-nearly", "info",
             f"{nearly} run{'s were' if nearly > 1 else ' was'} made near the point forecast and "
             f"not at it, within {rtol:.0%} of every input",
         ))  # fmt: skip
-    if len(pairs) < _FEW:
+    if count < _FEW:
         notes.append(Note(
-            "few-runs", "info",
-            f"{len(pairs)} run{'s' if len(pairs) > 1 else ''}: shares inside say little yet",
+            "few-forecasts", "info",
+            f"{len(pairs)} run{'s' if len(pairs) > 1 else ''} of {count} "
+            f"forecast{'s' if count > 1 else ''}: the runs of a forecast err together, and shares "
+            "inside say little yet",
         ))  # fmt: skip
     return ForecastScores(pd.DataFrame(rows), calibration, tuple(notes))
 
 
 def _named(forecasts: Any) -> dict[str, Forecast]:
-    if isinstance(forecasts, Forecast):
+    if isinstance(forecasts, Forecast | str | Path):
         forecasts = [forecasts]
     if not isinstance(forecasts, Mapping):
         try:
-            forecasts = {str(k + 1): one for k, one in enumerate(forecasts)}
+            listed = list(forecasts)
         except TypeError:
-            forecasts = {"1": forecasts}
+            listed = [forecasts]
+        forecasts = {}
+        for k, one in enumerate(listed):
+            forecasts |= load_all([one]) if isinstance(one, str | Path) else {str(k + 1): one}
     for one in forecasts.values():
         if not isinstance(one, Forecast):
             raise UsageError(f"score takes forecasts, not {type(one).__name__}; jl.load reads them")
@@ -216,9 +238,22 @@ def _nothing(named: Mapping[str, Forecast], runs: Runs, rtol: float) -> str:
     )
 
 
-def load_all(paths: list[str | Path]) -> dict[str, Forecast]:
-    """Forecasts of files, by the names of these."""
-    return {
-        str(path): Forecast.from_dict(records.read_record(path, "forecast"), records.place_of(path))
-        for path in paths
-    }
+def load_all(paths: Iterable[str | Path]) -> dict[str, Forecast]:
+    """Forecasts of files, by the names of these; of a folder those files that are forecasts."""
+    found = {}
+    for path in paths:
+        for file in _files(path):
+            record = records.read_record(file, "forecast")
+            found[str(file)] = Forecast.from_dict(record, records.place_of(file))
+    return found
+
+
+def _files(path: str | Path) -> list[str | Path]:
+    if not Path(path).is_dir():
+        return [path]
+    files = sorted(Path(path).glob("*.json"))
+    kept = [f for f in files if records.kind_of(records.read_record(f, "fit", "forecast"))
+            == "forecast"]  # fmt: skip
+    if not kept:
+        raise UsageError(f"folder {path} has no forecast among its {len(files)} files *.json")
+    return kept

@@ -36,7 +36,7 @@ from jaxlaw.plots._fits import (
     slopes_over_share,
     starts_agreement,
 )
-from jaxlaw.plots._forecasts import backtest_errors, forecast_intervals
+from jaxlaw.plots._forecasts import backtest_errors, forecast_calibration, forecast_intervals
 from jaxlaw.plots._intervals import objective_profile, parameter_intervals
 from jaxlaw.plots._mixture import (
     critical_share,
@@ -58,6 +58,7 @@ __all__ = [
     "demo_figure",
     "domain_shares",
     "fold_scores",
+    "forecast_calibration",
     "forecast_intervals",
     "isoloss",
     "limited_domain",

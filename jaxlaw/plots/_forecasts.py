@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 from matplotlib.axes import Axes
+from scipy import stats
 
-from jaxlaw.forecasting import Backtest, Forecast
+from jaxlaw.forecasting import Backtest, Forecast, ForecastScores
 from jaxlaw.forecasting._origins import compute_of
 from jaxlaw.plots._style import BLUE, FAINT, INK, RED, dots, finish, new_axes, shades
 
@@ -93,6 +94,42 @@ def forecast_intervals(forecast: Forecast, ax: Axes | None = None) -> Axes:
         f"{forecast.level:.0%} and 50% intervals for a new run; ticks: single laws",
         margins={"x": 0.06, "y": 0.06},
         log_x={"words": False},
+    )
+
+
+def forecast_calibration(scores: ForecastScores, ax: Axes | None = None) -> Axes:
+    """The share of runs inside their intervals over the level of these: on the line, if they hold.
+
+    The band is where the share lies nine times in ten if every forecast holds as it says, by
+    chance alone; each forecast counts once, since its runs err together.
+
+    Args:
+        scores: what :func:`jaxlaw.forecasting.score` returned, best of many forecasts.
+        ax: axes to draw on; a new figure if None.
+
+    Example:
+        >>> from jaxlaw import plots
+        >>> table = jl.simulate.experiment("chinchilla", noise=0.005).table
+        >>> before, later = table[table["D"] < 5e10], table[table["D"] >= 5e10]
+        >>> found = jl.forecast("chinchilla", before, later[["N", "D"]], n_starts=64)
+        >>> plots.forecast_calibration(jl.forecasting.score(found, later)).get_xlabel()
+        'level of the interval (%)'
+    """
+    ax = ax or new_axes()
+    levels = np.linspace(0, 1, 201)
+    away = np.sort(np.abs(2 * scores.table["below"].to_numpy() - 1))
+    inside = np.searchsorted(away, levels, side="right") / len(away)
+    count = scores.table["forecast"].nunique()
+    low, high = (stats.binom.ppf(share, count, levels) / count for share in (0.05, 0.95))
+    ax.fill_between(100 * levels, 100 * low, 100 * high, color=FAINT, alpha=0.5, linewidth=0)
+    ax.plot([0, 100], [0, 100], color=INK, linewidth=0.9)
+    ax.plot(100 * levels, 100 * inside, color=BLUE)
+    return finish(
+        ax,
+        "level of the interval (%)",
+        "runs inside (%)",
+        f"{len(away)} runs of {count} forecast{'' if count == 1 else 's'}; band: chance",
+        margins={"x": 0.0, "y": 0.02},
     )
 
 
