@@ -10,6 +10,7 @@ from itertools import pairwise
 
 import numpy as np
 import pandas as pd
+import prepared
 import pytest
 from curve_tables import SPECS, logged
 from planned import DOMAIN, GENERAL, TRUTHS, drawn
@@ -393,3 +394,47 @@ def test_names_that_look_like_formulas_are_shown_as_they_are(closed, tmp_path):
         assert name in page
     for draw in (jl.plots.fold_scores, jl.plots.score_table):
         draw(study).figure.savefig(tmp_path / "picture.svg")  # fails on what is no formula
+
+
+# --- forecasts
+
+
+def a_forecast(name="chinchilla", source="runs.csv"):
+    """The forecast of made-up numbers with another name of its law, or of its runs."""
+    made = prepared.a_forecast()
+    parts = ("fits", "weights", "resamples")
+    renamed = {part: dict.fromkeys([name], getattr(made, part)["chinchilla"]) for part in parts}
+    return dataclasses.replace(made, runs={**made.runs, "source": source}, **renamed)
+
+
+def test_a_forecast_has_a_page_with_its_table_picture_laws_and_plan(tmp_path):
+    made = a_forecast()
+    note = Note("prior-width", "warning", "the width is a prior's")
+    made = dataclasses.replace(made, notes=(note,))
+    plan = planning.allocation(made, 6 * 2e10 * 4e11)
+    page = jl.report(made, tmp_path / "page.html", plans=[plan])
+    assert (tmp_path / "page.html").read_text("utf-8") == page
+    seen = Seen(page)
+    cells = [" ".join(row) for row in seen.rows]
+    row = next(row for row in cells if "2.115" in row)
+    assert "2.08" in row and "2.046" in row and "40%" in row and "30%" in row
+    law = next(row for row in cells if row.startswith("chinchilla 1.00"))
+    assert f"{made.fits['chinchilla'].predict(N=2e10, D=4e11):.5g}" in law
+    assert any(row.startswith("N ") and len(row.split()) == 3 for row in cells)  # as good as
+    assert sum(tag == "svg" for tag, _ in seen.tags) == 2  # intervals, contours
+    text = " ".join(seen.words)
+    assert "the width is a prior's" in text and "made from" not in text.lower()
+    record = json.loads(re.search(r'<pre id="json">(.*?)</pre>', page, re.DOTALL)[1].replace(
+        "&quot;", '"').replace("&#x27;", "'"))  # fmt: skip
+    assert record["quantiles"] == made.to_dict()["quantiles"]
+
+
+def test_the_page_of_a_fit_shows_forecasts_and_escapes_them():
+    fit = jl.published()["besiroglu-2024"]
+    page = jl.report(fit, forecasts=[a_forecast(EVIL, EVIL)])
+    seen = Seen(page)
+    assert "Forecast" in seen.words and not any(tag == "script" for tag, _ in seen.tags)
+    with pytest.raises(UsageError, match="it must be a Forecast"):
+        jl.report(fit, forecasts=[fit])
+    with pytest.raises(UsageError, match="belong to a fit; a forecast has"):
+        jl.report(a_forecast(), groups="run")

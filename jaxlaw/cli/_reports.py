@@ -27,7 +27,8 @@ def report_command(
     result: Annotated[
         Path,
         typer.Argument(
-            metavar="FIT|STUDY", help="What `jaxlaw fit --out` or `jaxlaw study --out` wrote."
+            metavar="FIT|STUDY|FORECAST",
+            help="What `jaxlaw fit --out`, `jaxlaw study --out` or `jaxlaw forecast --out` wrote.",
         ),
     ],
     out: Annotated[Path, typer.Option("--out", "-o", help="Where the page goes.")] = Path(
@@ -62,13 +63,17 @@ def report_command(
     at: Annotated[
         list[str] | None, typer.Option(help="The plans' other inputs: N=1.8e9; repeatable.")
     ] = None,
+    forecast: Annotated[
+        list[Path] | None,
+        typer.Option(help="A forecast (JSON) to show beside a fit; repeatable."),
+    ] = None,
     title: Annotated[str | None, typer.Option(help="Title of the page.")] = None,
     as_json: opt.Json = False,
     *,
     along: dict[str, Any],
     reading: dict[str, Any],
 ) -> None:
-    """Write a fit or a study as one page of HTML that stands alone.
+    """Write a fit, a study or a forecast as one page of HTML that stands alone.
 
     Example: jaxlaw report fit.json --data runs.csv -c N=n_params --compute 1e21 -o report.html
     """
@@ -79,14 +84,21 @@ def report_command(
         raise UsageError(
             f"{result}: a table has no laws; write the study as JSON: --out study.json"
         )
-    source = loaded(result, "fit", "study", "bootstrap")
+    source = loaded(result, "fit", "study", "bootstrap", "forecast")
     options: dict[str, Any] = {"level": level, "title": title}
     if isinstance(source, jl.Study):
-        if (data, bootstrap, groups, compute, general, profile) != (None,) * 6:
+        if (data, bootstrap, groups, compute, general, profile, forecast) != (None,) * 7:
             raise UsageError(
-                "--data, --bootstrap, --groups, --profile, --compute and --general belong to a "
-                "fit's report"
+                "--data, --bootstrap, --groups, --profile, --compute, --general and --forecast "
+                "belong to a fit's report"
             )
+    elif isinstance(source, jl.Forecast):
+        if (data, bootstrap, groups, profile, forecast) != (None,) * 5:
+            raise UsageError(
+                "--data, --bootstrap, --groups, --profile and --forecast belong to a fit's report; "
+                "a forecast has its runs and intervals itself"
+            )
+        options["plans"] = _plans(source, compute, general, start, threshold, at, level)
     else:
         drawn = source if bootstrap is None else with_draws(result, source, bootstrap)
         options["plans"] = _plans(drawn, compute, general, start, threshold, at, level)
@@ -101,6 +113,7 @@ def report_command(
                 "--groups is for intervals from --data; draws were grouped, or not, when they "
                 "were made: jaxlaw bootstrap --groups"
             )
+        options["forecasts"] = [loaded(file, "forecast") for file in forecast or []]
         options["groups"] = opt.columns_named(groups)
         options["profiles"] = _profiles(source, options.get("runs"), profile or [], groups)
     text = jl.report(source, **options)

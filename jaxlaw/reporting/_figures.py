@@ -16,6 +16,7 @@ from jaxlaw.data._run_schedules import optimizer_steps
 from jaxlaw.data._runs import Runs
 from jaxlaw.fitting._fitted_law import FittedLaw, SupportsDraws
 from jaxlaw.fitting._result import Fit
+from jaxlaw.forecasting import Backtest, Forecast
 from jaxlaw.planning._allocation import Allocation
 from jaxlaw.planning._mixture import Mixture
 from jaxlaw.reporting._html import Html, element
@@ -240,6 +241,29 @@ def plan_figures(plan: Any, source: Any) -> list[Html]:
             )
         ]
     return []
+
+
+def forecast_figure(forecast: Forecast) -> Html:
+    """The figure of a forecast: the runs, where they are here, and its intervals."""
+    from jaxlaw import plots
+
+    return figure(
+        lambda ax: plots.forecast_intervals(forecast, ax),
+        f"Forecasts of {forecast.target} with intervals of {forecast.level:.0%} and 50%, and what "
+        "single laws say; the numbers are in the table.",
+        f"{forecast.target.capitalize()} of new runs, with their intervals",
+    )
+
+
+def backtest_figure(backtest: Backtest) -> Html:
+    """The figure of a back-test."""
+    from jaxlaw import plots
+
+    return figure(
+        lambda ax: plots.backtest_errors(backtest, ax),
+        f"Relative errors of {backtest.target} over the distance from the cut-off, law by law.",
+        "What the laws, fitted below each cut-off, missed of the runs beyond",
+    )
 
 
 def study_figures(study: Study) -> list[Html]:

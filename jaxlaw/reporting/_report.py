@@ -1,4 +1,4 @@
-"""A fit or a study as one page of HTML that stands alone."""
+"""A fit, a study or a forecast as one page of HTML that stands alone."""
 
 from __future__ import annotations
 
@@ -20,12 +20,15 @@ from jaxlaw.data._runs import Runs, read_runs
 from jaxlaw.errors import DataError, UsageError
 from jaxlaw.fitting._fitted_law import FittedLaw, SupportsDraws
 from jaxlaw.fitting._result import Fit
+from jaxlaw.forecasting import Backtest, Forecast
 from jaxlaw.notes import Note
 from jaxlaw.planning._answers import Answer, AnswerTable
 from jaxlaw.reporting._figures import (
+    backtest_figure,
     can_draw,
     curve_figures,
     fit_figures,
+    forecast_figure,
     plan_figures,
     profile_figure,
     study_figures,
@@ -48,6 +51,7 @@ from jaxlaw.validation._scores import score_text
 
 _ROWS = 40  # of a plan's table
 _FOLDS = 400  # rows of the table of folds: a study has thousands
+_SHOWN_LAWS = 4  # points of which a law's own prediction is shown
 _SPREADS = 20  # rows of the table of parameters that are shown at once
 _SCORES = {"huber": "Huber", "r2": "R²"}
 _VERDICTS = {
@@ -69,7 +73,7 @@ _Parts = tuple[str, str, Html, list[Section]]
 
 @checked
 def report(
-    result: FittedLaw | Study,
+    result: FittedLaw | Study | Forecast,
     out: str | Path | None = None,
     *,
     runs: Any = None,
@@ -77,14 +81,16 @@ def report(
     groups: Any = None,
     plans: Sequence[Any] = (),
     profiles: Sequence[Any] = (),
+    forecasts: Sequence[Forecast] = (),
     level: ConfidenceLevel = 0.95,
     title: str | None = None,
     **reading: Unpack[ReadingOptions],
 ) -> str:
-    """A fit or a study as one page of HTML: nothing in it is fetched or run.
+    """A fit, a study or a forecast as one page of HTML: nothing in it is fetched or run.
 
     Args:
-        result: :class:`jaxlaw.FittedLaw`, :class:`jaxlaw.Fit` or :class:`jaxlaw.Study`.
+        result: :class:`jaxlaw.FittedLaw`, :class:`jaxlaw.Fit`, :class:`jaxlaw.Study` or
+            :class:`jaxlaw.Forecast`.
         out: file to write; None writes none.
         runs: runs that a fit was made from, as :func:`jaxlaw.read_runs` takes or returns them.
             They give the sandwich intervals, and figures with data. Of a fit to loss curves, the
@@ -95,10 +101,12 @@ def report(
         groups: columns or labels of rows that share noise, with ``runs``, as for
             :func:`jaxlaw.covariance`; what ``intervals`` holds was grouped, or not, when it was
             made.
-        plans: answers of :mod:`jaxlaw.planning` for a fit, such as ``allocation(…)``.
+        plans: answers of :mod:`jaxlaw.planning` for a fit or a forecast, such as
+            ``allocation(…)``.
         profiles: profiles of a fit by :func:`jaxlaw.profile`: a figure each, and the interval
             of its parameter where ``intervals`` gives none.
-        level: confidence level of the intervals.
+        forecasts: forecasts (:func:`jaxlaw.forecast`) that the page of a fit is to show.
+        level: confidence level of the intervals; a forecast has its own.
         title: title of the page; says law and source if None.
         **reading: options of :func:`jaxlaw.read_runs`.
 
@@ -115,14 +123,23 @@ def report(
         True
     """
     check_level(level)
-    plans, profiles = tuple(plans), tuple(profiles)
+    plans, profiles, forecasts = tuple(plans), tuple(profiles), tuple(forecasts)
+    given = any(one is not None for one in (runs, intervals, groups))
+    of_fit = given or profiles or reading or forecasts
     if isinstance(result, Study):
-        of_fit = (runs, intervals, groups) != (None,) * 3
-        if of_fit or plans or profiles or reading:
+        if of_fit or plans:
             raise UsageError(
-                "runs, intervals, groups, plans and profiles belong to a fit; a study has its folds"
+                "runs, intervals, groups, plans, profiles and forecasts belong to a fit; a study "
+                "has its folds"
             )
         parts = _study_parts(result)
+    elif isinstance(result, Forecast):
+        if of_fit:
+            raise UsageError(
+                "runs, intervals, groups, profiles and forecasts belong to a fit; a forecast has "
+                "its runs and intervals itself"
+            )
+        parts = _forecast_parts(result, plans)
     else:
         if groups is not None and (runs is None or intervals is not None):
             raise UsageError(
@@ -137,7 +154,9 @@ def report(
         if curves is not None and result.area_options is not None:
             runs = curves.runs(**result.area_options)  # counted as for the fit
         read = None if runs is None else read_runs(runs, **reading)
-        parts = _fit_parts(result, read, curves, intervals, plans, profiles, level, groups)
+        parts = _fit_parts(
+            result, read, curves, intervals, plans, profiles, forecasts, level, groups
+        )
     heading, *rest = parts
     text = whole_page(title or heading, *rest, f"Made by jaxlaw {version('jaxlaw')}.")
     if out is not None:
@@ -150,7 +169,8 @@ def report(
 
 def _fit_parts(
     fit: FittedLaw, runs: Runs | None, curves: LossCurves | None, intervals: Any,
-    plans: Sequence[Any], profiles: Sequence[Any], level: float, groups: Any,
+    plans: Sequence[Any], profiles: Sequence[Any], forecasts: Sequence[Forecast], level: float,
+    groups: Any,
 ) -> _Parts:  # fmt: skip
     for profile in profiles:
         if not isinstance(profile, Profile):
@@ -175,6 +195,9 @@ def _fit_parts(
     if plans:
         parts = [part for plan in plans for part in _plan(plan, uncertainty.draws or fit)]
         sections.append(Section("Plan", tuple(parts)))
+    for one in forecasts:
+        known = (note_list(one.notes),) if one.notes else ()
+        sections.append(Section("Forecast", (*known, *_forecast(one))))
     record = json.dumps(fit.to_dict(), indent=1, ensure_ascii=False)
     whole = folded("The fit as jaxlaw saves it (JSON)", element("pre", record, id="fit-json"))
     sections.append(Section("All numbers", (whole,)))
@@ -401,6 +424,17 @@ def _plan(plan: Any, source: Any) -> list[Any]:
             table(head, rows, "In the units of the runs"),
             element("p", f"What binds: {plan.binding}."),
         ]
+        if plan.flat:
+            rows = [(key, *map(_number, limits)) for key, limits in plan.flat.items()]
+            text = "As good as the best, to the noise of a run"
+            parts.append(table(("quantity", "from", "to"), rows, text))
+        if plan.laws is not None:
+            cells = [
+                ["" if value != value else _number(value, 4) for value in row]
+                for row in plan.laws.itertuples(index=False)
+            ]
+            head = [name.replace("_", " ") for name in plan.laws]
+            parts.append(table(head, cells, "What each law says alone, and what this costs by it"))
     else:
         raise UsageError(f"a plan is an answer of jaxlaw.planning, not {type(plan).__name__}")
     parts += [note_list(plan.notes)] if plan.notes else []
@@ -410,6 +444,90 @@ def _plan(plan: Any, source: Any) -> list[Any]:
 def _interval(plan: Answer, key: str) -> tuple[str, str]:
     low, high = plan.interval.get(key, (np.nan, np.nan))
     return ("", "") if np.isnan([low, high]).all() else (f"{low:.5g}", f"{high:.5g}")
+
+
+# A forecast
+
+
+def _forecast_parts(forecast: Forecast, plans: Sequence[Any]) -> _Parts:
+    """A forecast, what it rests on, and plans that were made with it."""
+    none = element("p", "The back-test gave no reason for a warning.")
+    known = note_list(forecast.notes) if forecast.notes else none
+    sections = [
+        Section("What to know first", (known,)),
+        Section("Forecast", _forecast(forecast)),
+        Section("Laws", (_forecast_laws(forecast),)),
+    ]
+    if forecast.backtest is not None:
+        sections.append(Section("Back-test", _backtest(forecast.backtest)))
+    if plans:
+        parts = [part for plan in plans for part in _plan(plan, forecast)]
+        sections.append(Section("Plan", tuple(parts)))
+    record = json.dumps(forecast.to_dict(), indent=1, ensure_ascii=False)
+    whole = folded("The forecast as jaxlaw saves it (JSON)", element("pre", record, id="json"))
+    sections.append(Section("All numbers", (whole,)))
+    count, source = forecast.runs["count"], forecast.runs.get("source") or "runs"
+    items = [("made", forecast.created), ("runs", f"{count} from {source}")]
+    title = f"{forecast.target.capitalize()} of runs not yet made"
+    lead = f"{forecast.level:.0%} intervals for a new run, from {count} runs of {source}"
+    return title, lead, tiles(items), sections
+
+
+def _forecast(forecast: Forecast) -> tuple[Any, ...]:
+    """The points with their intervals, and what the widths come from."""
+    shares = {
+        "from_noise": "noise", "from_parameters": "parameters", "from_choice": "choice of law",
+        "from_common": "common error",
+    }  # fmt: skip
+    rows = [
+        (*(_number(row[name], 5) for name in forecast.inputs),
+         f"×{np.exp(row['distance']):.3g}" if row["distance"] else "inside",
+         *(f"{row[name]:.5g}" for name in ("estimate", "low", "high", "laws")),
+         f"{row['shift']:+.2%}",
+         *(f"{row[name]:.0%}" for name in shares if name in row))
+        for row in forecast.table.to_dict("records")
+    ]  # fmt: skip
+    head = (*forecast.inputs, "beyond the runs", "estimate", f"{forecast.level:.0%} from", "to",
+            "the laws", "moved by",
+            *(name for key, name in shares.items() if key in forecast.table))  # fmt: skip
+    made = f"Made {forecast.created} from {forecast.runs['count']} runs"
+    finger = forecast.runs.get("fingerprint")
+    finger = f" of fingerprint {finger[:12]}…" if finger else ""
+    shown = table(head, rows, f"{forecast.target.capitalize()} of a new run")
+    parts = [shown, element("p", f"{made}{finger}; shares are of the variance.")]
+    if can_draw():
+        parts.append(element("div", forecast_figure(forecast), class_="figures"))
+    else:
+        parts.append(NO_FIGURES)
+    return tuple(parts)
+
+
+def _forecast_laws(forecast: Forecast) -> Html:
+    """What each law says alone, with its weight: the mean over points, and its range."""
+    rows = []
+    for label, fit in forecast.fits.items():
+        weights = forecast.weights[label]
+        says = fit.predict({name: forecast.table[name] for name in fit.law.input_names})
+        spread = "" if len(weights) == 1 else f"{weights.min():.2f} to {weights.max():.2f}"
+        shown = ", ".join(f"{value:.5g}" for value in says[:_SHOWN_LAWS])
+        more = ", …" if len(says) > _SHOWN_LAWS else ""
+        rows.append((label, f"{weights.mean():.2f}", spread, f"{shown}{more}", fit.law.formula))
+    rows.sort(key=lambda row: -float(row[1]))
+    head = ("law", "weight", "by point", "says alone", "formula")
+    return table(head, rows, "The weighted laws", words=(3, 4))
+
+
+def _backtest(backtest: Backtest) -> tuple[Any, ...]:
+    """How far the laws were off beyond each cut-off."""
+    frame = backtest.table().reset_index()
+    names = list(map(str, frame))
+    rows = [[_number(value, 3) for value in row] for row in frame.itertuples(index=False)]
+    shown = table(
+        names, rows, "Relative errors beyond a cut-off, by distance from it", words=(0, 1)
+    )
+    if not can_draw():
+        return (shown,)
+    return shown, element("div", backtest_figure(backtest), class_="figures")
 
 
 # A study
