@@ -101,6 +101,8 @@ def test_epochs_are_limited_to_those_of_the_runs_or_as_the_user_says():
     assert table.table["D"][1] == pytest.approx(20e10) and "epochs-limited" in codes(table)
     assert "epochs-limited" not in codes(planning.allocation(fit, 1e18, U=1e10))
     assert "U" in str(planning.allocation(fit, 1e20, U=1e13).notes)  # beyond the runs' range
+    unknown = planning.frontier(jl.published()["muennighoff-2023"], [1e20], U=1e10)
+    assert "range-unknown" in codes(unknown) and "extrapolation" not in codes(unknown)
     least = planning.min_compute(fit, of_runs.loss, U=1e10, max_epochs=40)
     assert least.compute < 1e23
     with pytest.raises(UsageError, match="no unique tokens U, which max_epochs is for"):

@@ -719,6 +719,10 @@ def runs_beyond(
     """How many of a frontier's runs, at these inputs, lie outside the fitted ranges."""
     runs = {name: values[name][0] for name in ("N", "D")}
     at = runs | {name: np.full_like(runs["N"], v) for name, v in _numbers(inputs).items()}
+    unknown = [n for n in at if np.isnan(source.ranges.get(n, (0.0, 0.0))).any()]
+    if unknown:  # of published coefficients
+        message = f"no fitted range of {', '.join(unknown)} is known: whether these runs are an "
+        return [Note("range-unknown", "warning", f"{message}extrapolation cannot be told")]
     flags = beyond(source.ranges, source.joint, at)
     outside = np.logical_or.reduce([*flags.values()])
     if not outside.any():
