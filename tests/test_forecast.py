@@ -175,6 +175,19 @@ def test_the_rest_of_a_loss_curve_is_forecast_from_its_prefix(curve_runs):
     assert inside.mean() > 0.7 and "unseen-input" not in codes(found)
 
 
+def test_a_prefix_before_the_rate_falls_says_nothing_of_what_its_fall_does():
+    lines = {"a": "wsd:peak=1e-3,steps=4000"}
+    steps = np.arange(200, 4001, 100)
+    table = {"run": ["a"] * len(steps), "step": steps, "loss": 2.5 + 3.0 * steps**-0.5}
+    curves = jl.read_loss_curves(table, schedules=lines)
+    last = curves.runs().table.iloc[[-1]][["S1", "S2", "step"]]
+    seen = curves.only(where="step <= 2500")
+    made = {"cutoffs": 1, "n_resamples": 2, **SEARCH}
+    found = jl.forecast("annealing", seen, last, along="step", **made)
+    (note,) = (one for one in found.notes if one.code == "unseen-input")
+    assert "S2 = " in note.message and "no run shows what it does" in note.message
+
+
 def test_laws_of_curves_are_refused_with_what_to_do(curve_runs):
     with pytest.raises(jl.UsageError, match="give along='step'"):
         jl.forecast("annealing", curve_runs, {"S1": 1, "S2": 1})

@@ -786,8 +786,11 @@ def _unseen_inputs(
     for fit in fits.values():
         flags = beyond(fit.ranges, {}, fit.checked_inputs(None, _of(points, fit)))
         for name, out in flags.items():
-            known = not isinstance(along, str) or name in (*_GROWING.get(along, ()), along)
-            far = out & (distance == 0) if known else out
+            measured = not isinstance(along, str) or name in (*_GROWING.get(along, ()), along)
+            # Of one value, such as S2 of 0 before a rate ever falls, runs show nothing at all.
+            values_differ = fit.ranges[name][0] < fit.ranges[name][1]
+            measured = measured and values_differ
+            far = out & (distance == 0) if measured else out
             if name in notes or not far.any():
                 continue
             k = int(np.flatnonzero(far)[0])
@@ -796,6 +799,7 @@ def _unseen_inputs(
                 "unseen-input", "warning",
                 f"{in_words(name, fit.ranges, {}, values)}: the distance, of "
                 f"{along if isinstance(along, str) else 'along='}, says nothing of errors in that "
-                f"direction, nor has the back-test tried it; give along={name!r}",
+                "direction, nor has the back-test tried it; "
+                + (f"give along={name!r}" if values_differ else "no run shows what it does"),
             )  # fmt: skip
     return list(notes.values())
