@@ -15,20 +15,23 @@ _E = positive(0.3, 3.0, unit="nats", doc="loss of an ideal model")
 _A = positive(0.01, 10.0, centre={"N": "alpha"}, unit="nats·N^α")
 _B = positive(0.01, 10.0, centre={"D": "beta"}, unit="nats·D^β")
 
-# Where more epochs than the runs have would still be worth as much as the first ones, the decay
-# has no bound on one side: the chart replaces no coordinate, its limits say what that means.
+# Runs that show no decay leave R_D, R_N or δ without a bound on one side. The charts of these laws
+# replace no coordinate: they hold the sentences that a fit which ends at such a side has as a note.
 _NO_DECAY = (
     "as far as these runs show, repeated tokens are worth as much as new ones, and nothing says "
     "where that ends: do not plan on more epochs than the runs have"
 )
 
 
-def _limits(limits):
+def _only_limits(limits):
     return Chart({}, {}, lambda values, context: {}, lambda values, context: {}, limits)
 
 
 def _worth(first, times, most):
-    """Of the same again ``times`` times: each is worth less, all together ``most`` at most."""
+    """What tokens and their repetitions are worth: each one less, all of them first·most at most.
+
+    Of parameters it is the same: what U tokens need is the first, what is beyond it repetition.
+    """
     return first * (1.0 - most * jnp.expm1(-times / most))
 
 
@@ -36,7 +39,7 @@ def _worth(first, times, most):
     formula="E + A/N'^α + B/D'^β, D' = U + U·R_D·(1 − e^(−(D/U−1)/R_D)), N' = N_U + "
     "N_U·R_N·(1 − e^(−(N/N_U−1)/R_N)), N_U the best N for U tokens",
     source="Muennighoff 2023, arXiv 2305.16264",
-    chart=_limits(
+    chart=_only_limits(
         {
             ("R_D", "high"): f"R_D grows without end: {_NO_DECAY}",
             ("R_N", "high"): "R_N grows without end: the term of the size tends to A/N^α; "
@@ -74,7 +77,7 @@ def repetition(
     name="repetition-geometric",
     formula="E + A/N^α + B/D'^β, D' = U·(1 − (1−δ)^(D/U))/δ",
     source="Muennighoff 2023, arXiv 2305.16264 (each epoch worth 1−δ of the one before)",
-    chart=_limits({("delta", "low"): f"delta has gone to zero: {_NO_DECAY}"}),
+    chart=_only_limits({("delta", "low"): f"delta has gone to zero: {_NO_DECAY}"}),
 )
 def repetition_geometric(
     N,

@@ -49,7 +49,6 @@ from jaxlaw.planning._budgets import (
     Limits,
     best_of_budget,
     best_runs,
-    counted,
     flops,
     least_compute,
     log_tokens,
@@ -57,6 +56,7 @@ from jaxlaw.planning._budgets import (
     losses_at,
     other_input,
     search_limits,
+    total_cost,
 )
 from jaxlaw.planning._flat import as_good, bound_notes
 from jaxlaw.planning._weighted_laws import across_laws
@@ -182,7 +182,7 @@ def allocation(
     """
     space = _search_space(fit, limits, corpus_tokens, max_epochs, inputs)
     budget = checked_number("compute", compute)
-    cost = counted(cost, space.source, served_tokens)
+    cost = total_cost(cost, space.source, served_tokens)
     runs = _optimal_runs(space, cost, np.array([budget]))
     if math.isnan(runs.values["N"][0, 0]):
         name = space.source.law.name
@@ -232,7 +232,7 @@ def frontier(
     """
     space = _search_space(fit, limits, corpus_tokens, max_epochs, inputs)
     budgets = budgets_of(computes, "computes")
-    cost = counted(cost, space.source, served_tokens)
+    cost = total_cost(cost, space.source, served_tokens)
     runs = _optimal_runs(space, cost, budgets)
     values, source = dict(runs.values), space.source
     if np.isnan(values["N"][0]).all():
@@ -332,7 +332,7 @@ def min_compute(
     """
     space = _search_space(fit, limits, corpus_tokens, max_epochs, inputs)
     source, target = space.source, checked_number("loss", loss)
-    cost = counted(cost, source, served_tokens)
+    cost = total_cost(cost, source, served_tokens)
     log_C, log_N, log_D, *shares, reached = least_compute(
         source.law, cost, space.share, source.params, target, space.limits, space.others
     )
@@ -409,7 +409,7 @@ def tokens_or_size_for(
     size = checked_number(known, N if D is None else D)
     value = checked_number(by, value)
     others = law_inputs(source, inputs, ("N", "D"))
-    cost = counted(cost, source, served_tokens)
+    cost = total_cost(cost, source, served_tokens)
     each = np.ones(source.rows)
     log_known = each * math.log(size * source.scale(known))
     target = each * (math.log(value) if by == "compute" else value)

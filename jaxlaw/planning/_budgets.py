@@ -51,7 +51,7 @@ def search_limits(log: Callable[[float], Any] = math.log) -> Limits:
     return Limits(*(tuple(map(log, SEARCH_LIMITS[name])) for name in ("N", "D")))
 
 
-def counted(cost: Cost | None, source: Source | None = None, served: float | None = None) -> Any:
+def total_cost(cost: Cost | None, source: Source | None = None, served: float | None = None) -> Any:
     """A user's cost as programs take it, with 2·N for each token that is served; None for 6·N·D.
 
     Served tokens are in the units of the runs. The number is an argument of the programs, which

@@ -28,9 +28,9 @@ from jaxlaw.planning._budgets import (
     COMPUTES,
     Cost,
     best_of_budget,
-    counted,
     log_cost,
     search_limits,
+    total_cost,
 )
 from jaxlaw.planning._solve import for_each_draw, root
 
@@ -47,8 +47,8 @@ def compute_multiplier(
 ) -> AnswerTable:
     """How much compute a recipe is worth against a reference, at equal loss.
 
-    Either takes the size and the tokens that suit it best. A multiplier of 2 says that the recipe
-    comes to the reference's loss with half of its compute.
+    Each of the two is trained at its own best size, on its own best number of tokens. A multiplier
+    of 2 says that the recipe reaches the reference's loss with half of the reference's compute.
 
     Args:
         fit: fit of a law of N and D with another input, such as the ``group`` of
@@ -62,7 +62,7 @@ def compute_multiplier(
 
     Returns:
         AnswerTable of K rows: ``compute``, the reference's ``loss`` there and the ``multiplier``;
-        with draws ``…_low`` and ``…_high`` of the last two. It is 0 where the recipe never comes to
+        with draws ``…_low`` and ``…_high`` of the last two. It is 0 where the recipe never reaches
         that loss. The note ``order-turns`` says where the multiplier passes 1 among the budgets,
         and ``order-unclear`` that its interval holds 1.
 
@@ -73,45 +73,50 @@ def compute_multiplier(
         >>> law = jl.laws.grouped("chinchilla", ["c4", "pile"], own=["B"])
         >>> params = jl.simulate.TRUTHS["chinchilla"] | {"B[c4]": 410.7, "B[pile]": 300.0}
         >>> params = {name: params[name] for name in law.parameter_names}
-        >>> found = jl.planning.compute_multiplier(
+        >>> plan = jl.planning.compute_multiplier(
         ...     (law, params), [1e21], reference={"group": "c4"}, group="pile"
         ... )
-        >>> found.table["multiplier"].round(2).tolist()
+        >>> plan.table["multiplier"].round(2).tolist()
         [3.07]
     """
     (source,) = sources(fit)
     require_inputs(source, "N", "D")
     budgets = budgets_of(compute)
-    theirs, ours = (law_inputs(source, one, ("N", "D")) for one in (reference, inputs))
-    loss, log_N, log_D, log_ratio, log_own = _multipliers(
-        source.law, counted(cost), source.params, np.log(budgets), search_limits(), theirs, ours
+    reference_inputs, recipe_inputs = (
+        law_inputs(source, given, ("N", "D")) for given in (reference, inputs)
     )
-    never = log_own >= math.log(COMPUTES[1]) * (1 - NEAR_END)
+    loss, log_N, log_D, log_ratio, log_needed = _multipliers(
+        source.law, total_cost(cost), source.params, np.log(budgets), search_limits(),
+        reference_inputs, recipe_inputs,
+    )  # fmt: skip
+    never = log_needed >= math.log(COMPUTES[1]) * (1 - NEAR_END)
     multiplier = np.where(never, 0.0, np.exp(log_ratio))
     table = {"compute": budgets, "loss": loss[0], "multiplier": multiplier[0]}
     for name, values in (("loss", loss), ("multiplier", multiplier)):
         table |= interval_columns(name, values, level, source.degrees)
-    found = pd.DataFrame(table)
+    frame = pd.DataFrame(table)
     runs = {name: np.exp(log) / source.scale(name) for name, log in (("N", log_N), ("D", log_D))}
-    notes = [*_order_notes(found), *runs_beyond(source, runs, reference), *source_notes(source)]
-    return AnswerTable(found, level, tuple(notes))
+    notes = [*_order_notes(frame), *runs_beyond(source, runs, reference), *source_notes(source)]
+    return AnswerTable(frame, level, tuple(notes))
 
 
 @for_each_draw("law")
 def _multipliers(
-    law: Law, cost: Cost | None, params: Any, log_C: Any, limits: Any, theirs: Any, ours: Any
-) -> Any:
+    law: Law, cost: Cost | None, params: Any, log_C: Any, limits: Any, reference_inputs: Any,
+    recipe_inputs: Any,
+) -> Any:  # fmt: skip
     """Loss and run of the reference, log multiplier, log compute of the recipe: (draws, K) each."""
     low = jnp.maximum(math.log(COMPUTES[0]), log_cost(cost, limits.N[0], limits.D[0]) + 1e-9)
 
     def at(log_C: Any) -> Any:
-        log_N, log_D, target = best_of_budget(law, cost, params, log_C, limits, theirs)
+        log_N, log_D, target = best_of_budget(law, cost, params, log_C, limits, reference_inputs)
 
-        def shortfall(log_own: Any) -> Any:
-            return target - best_of_budget(law, cost, params, log_own, limits, ours, points=65)[2]
+        def shortfall(log_needed: Any) -> Any:
+            own = best_of_budget(law, cost, params, log_needed, limits, recipe_inputs, points=65)
+            return target - own[2]
 
-        log_own = root(shortfall, low, jnp.asarray(math.log(COMPUTES[1])))
-        return target, log_N, log_D, log_C - log_own, log_own
+        log_needed = root(shortfall, low, jnp.asarray(math.log(COMPUTES[1])))
+        return target, log_N, log_D, log_C - log_needed, log_needed
 
     return jax.lax.map(at, log_C)
 

@@ -1,7 +1,7 @@
 """From scratch against continual: data transferred, compute saved, where a base stops paying.
 
 Zheng 2024, §4.2, §4.3 and figure 2; "effective data transferred" is Hernandez 2021's. The base's
-own training is not counted, as there.
+own training is not total_cost, as there.
 
 The paper sees 25 to 50 % of the compute saved throughout. Its two fits of the loss envelopes (§4.2)
 say so: 48 to 43 % at equal loss from 1e17 to 1e23 FLOPs. The coefficients of its table 2 do not:
@@ -49,13 +49,13 @@ from jaxlaw.planning._budgets import (
     SEARCH_LIMITS,
     Cost,
     best_of_budget,
-    counted,
     flops,
     log_tokens,
     loss_at,
     losses_at,
     other_input,
     search_limits,
+    total_cost,
 )
 from jaxlaw.planning._solve import for_each_draw, root, root_or_infinity
 from jaxlaw.planning._weighted_laws import across_laws
@@ -404,7 +404,7 @@ def break_even(
     laws, params = (tuple(getattr(source, name) for source in both) for name in ("law", "params"))
     limits = tuple(map(math.log, limits))
     log_N, log_D, loss, side, count = _crossings(
-        laws, counted(cost), along, params, fixed, limits, _fitted_range(ours, along), others
+        laws, total_cost(cost), along, params, fixed, limits, _fitted_range(ours, along), others
     )
     values = {
         "N": np.exp(log_N) / ours.scale("N"),

@@ -157,10 +157,10 @@ def optimal_weights(
         own = own / own.sum()
     others = tuple(law_inputs(source, source.taken(inputs), shares) for source in every)
     problem = _Problem(tuple(shares), every, others, weights / weights.sum(), cap, own, max_kl)
-    found = problem.solved()
+    best_shares = problem.solved()
     # Of the fit's own best mixture in every draw: the best mixture of each draw is better there
     # than any other, so that a gain of these would never be none.
-    values = {"loss": problem.losses_at(found[0]) @ problem.weights}
+    values = {"loss": problem.losses_at(best_shares[0]) @ problem.weights}
     compared = {} if own is None else {"natural": own[None, :]}
     notes: list[Note] = []
     if observed is not None:
@@ -176,20 +176,22 @@ def optimal_weights(
         at = np.array([problem.losses_at(r)[0] @ problem.weights for r in mixtures])
         best = mixtures[int(np.argmin(at))]
         values[name] = problem.losses_at(best) @ problem.weights - values["loss"]
-    interval = intervals(values, level, fewest_degrees(every)) if len(found) > 1 else {}
-    table = {"share": shares} | interval_columns("weight", found, level, fewest_degrees(every))
+    interval = intervals(values, level, fewest_degrees(every)) if len(best_shares) > 1 else {}
+    table = {"share": shares} | interval_columns(
+        "weight", best_shares, level, fewest_degrees(every)
+    )
     if own is not None:
         table["natural"] = own
     if caps:
         table["cap"] = cap
-    notes += _notes(problem, found, values, interval)
-    at = dict(zip(shares, found[0], strict=True)) | {
+    notes += _notes(problem, best_shares, values, interval)
+    at = dict(zip(shares, best_shares[0], strict=True)) | {
         name: value for name, value in inputs.items() if not isinstance(value, str)
     }
     for source in every:
         notes += source_notes(source._replace(warnings=()), "", **source.taken(at))
     notes += _doubts(names, every)
-    losses = problem.losses_at(found[0])[0]
+    losses = problem.losses_at(best_shares[0])[0]
     return OptimalWeights(
         pd.DataFrame(table),
         level,
@@ -198,23 +200,23 @@ def optimal_weights(
         losses=dict(zip(names, map(float, losses), strict=True)),
         gain={name: float(values[name][0]) for name in compared},
         interval=interval,
-        kl=math.nan if own is None else _divergence(found[0], own),
+        kl=math.nan if own is None else _divergence(best_shares[0], own),
     )
 
 
 def _shares(names: Sequence[str], every: Sequence[Source], inputs: Mapping[str, Any]) -> list[str]:
     """The inputs that are shares, the same of every law."""
-    found = [
+    of_each = [
         [s.name for s in source.law.inputs if s.domain == "fraction" and s.name not in inputs]
         for source in every
     ]
-    for name, own in zip(names, found, strict=True):
-        if len(own) < 2 or set(own) != set(found[0]):
+    for name, own in zip(names, of_each, strict=True):
+        if len(own) < 2 or set(own) != set(of_each[0]):
             raise UsageError(
                 f"the fit of {name} takes the shares {', '.join(own) or '—'}, that of {names[0]} "
-                f"{', '.join(found[0])}: give fits over the same shares, two or more"
+                f"{', '.join(of_each[0])}: give fits over the same shares, two or more"
             )
-    return found[0]
+    return of_each[0]
 
 
 def _weights(
@@ -309,11 +311,11 @@ class _Problem:
                 argument="max_kl",
                 value=self.max_kl,
             )
-        found = [first]
+        of_draws = [first]
         for draw in range(1, self.every[0].rows):
             best = self._best_of(draw, [first, self._starts()[0]])
-            found.append(np.full(len(first), np.nan) if best is None else best)
-        return np.stack(found)
+            of_draws.append(np.full(len(first), np.nan) if best is None else best)
+        return np.stack(of_draws)
 
     def _starts(self) -> list[np.ndarray]:
         """The natural or an even mixture, and others all over the simplex, within the caps."""
@@ -338,10 +340,10 @@ class _Problem:
 
         def value(r: np.ndarray) -> tuple[float, np.ndarray]:
             with in_float64():
-                found = _value_and_slope(
+                pair = _value_and_slope(
                     self.laws, self.shares, params, self.others, self.weights, r
                 )
-            return float(found[0]), np.asarray(found[1])
+            return float(pair[0]), np.asarray(pair[1])
 
         limits = [{"type": "eq", "fun": lambda r: r.sum() - 1.0, "jac": lambda r: np.ones(len(r))}]
         cap = self.cap
@@ -357,19 +359,19 @@ class _Problem:
             )
         best, least = None, math.inf
         for start in starts:
-            found = minimize(
+            result = minimize(
                 value, np.minimum(start, cap), jac=True, method="SLSQP",
                 bounds=[(0.0, high) for high in cap], constraints=limits,
                 options={"maxiter": 300, "ftol": 1e-12},
             )  # fmt: skip
-            r = np.clip(found.x, 0.0, cap)
-            if abs(r.sum() - 1) > _TOLERANCE or not np.isfinite(found.fun) or found.fun >= least:
+            r = np.clip(result.x, 0.0, cap)
+            if abs(r.sum() - 1) > _TOLERANCE or not np.isfinite(result.fun) or result.fun >= least:
                 continue
             if self.max_kl is not None and (
                 _divergence(r, self.natural) > self.max_kl * (1 + 1e-4) + _TOLERANCE
             ):
                 continue
-            best, least = r / r.sum(), found.fun
+            best, least = r / r.sum(), result.fun
         return best
 
 
@@ -403,11 +405,11 @@ def _doubts(names: Sequence[str], every: Sequence[Source]) -> list[Note]:
 
 def _notes(
     problem: _Problem,
-    found: np.ndarray,
+    best_shares: np.ndarray,
     values: Mapping[str, np.ndarray],
     interval: Mapping[str, Any],
 ) -> list[Note]:
-    notes = missing_draws_notes(found[:, 0], "best mixture")
+    notes = missing_draws_notes(best_shares[:, 0], "best mixture")
     if "observed" in values:
         low, high = interval.get("observed", (math.nan, math.nan))
         gain = float(values["observed"][0])
@@ -423,7 +425,7 @@ def _notes(
                 f"to {high:.4g}: it may be none"
             )
             notes.append(Note("no-better-than-observed", "warning", message))
-    pure = found[0] > 1 - 1e-6
+    pure = best_shares[0] > 1 - 1e-6
     if pure.any():
         message = (
             f"all of the mixture is {problem.shares[int(np.argmax(pure))]}: caps, or max_kl with a "
