@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 import pytest
-from conftest import chinchilla_runs, kept_programs, needs_data, slimpajama
+from conftest import chinchilla_runs, kept_programs, needs_data, slimpajama, some_rows
 from scipy.optimize import least_squares
 
 import jaxlaw as jl
@@ -317,3 +317,11 @@ def test_tied_coefficients_have_the_same_search(own_laws):
         assert fit.params["B"] == fit.params["A"]
         missed = fit.objective > best * (1 + 1e-6)
         assert not missed or "few-starts-agree" in [note.code for note in fit.notes]
+
+
+def test_exponentials_of_the_share_are_fitted_where_the_loss_rises_steeply_with_it():
+    """b goes to 1e10 and B to 1e-11: every start was still on its way after 300 iterations."""
+    table = some_rows(simulate.experiment("dcpt-general", noise=0.004).table, 90)
+    fit = jl.fit("dcpt-l4", table.assign(r=1 - table["r"]), n_starts=512, n_local=32)
+    assert fit.status == "converged" and fit.agreement > 0.8
+    assert fit.objective == pytest.approx(2.54549652544e-4, rel=1e-9)

@@ -124,6 +124,36 @@ _JOINT_TERM = Chart(
 )
 
 
+# L4's terms are exponentials of the share. Where the loss rises or falls steeply with r, b grows or
+# shrinks by many orders of magnitude while the term's largest value stays, and B follows as b^−r.
+# The mean of the term at the lowest and the highest share stands for B, and likewise for C: with B
+# and C as they are, three lanes of four were still on their way along this valley after 300
+# iterations; with the term at the highest share alone those where it falls were.
+def _exponentials_to_natural(values, context):
+    data, share = _mean_exponentials(values, context)
+    return {"B": values["B"] / data, "C": values["C"] / share}
+
+
+def _exponentials_from_natural(values, context):
+    data, share = _mean_exponentials(values, context)
+    return {"B": values["B"] * data, "C": values["C"] * share}
+
+
+def _mean_exponentials(values, context):
+    """Means of b^r and c^−r over the lowest and the highest share."""
+    low, high = context["r_low"], context["r_high"]
+    b, c = values["b"], values["c"]
+    return (power(b, low) + power(b, high)) / 2, (power(c, -low) + power(c, -high)) / 2
+
+
+_EXPONENTIALS = Chart(
+    low={"B": 0.0, "C": 0.0},
+    high={"B": 1e8, "C": 1e8},
+    to_natural=_exponentials_to_natural,
+    from_natural=_exponentials_from_natural,
+)
+
+
 def _context(inputs):
     """Smallest D, mean share, and the ends of the positive shares."""
     shares = jnp.asarray(inputs["r"])
@@ -287,6 +317,8 @@ def dcpt_l2(
     source="Que 2024, §4.2 (L4)",
     power_law_terms=_terms(lambda params, inputs: params["b"] ** inputs["r"]),
     requirements=_unmet_trends,
+    chart=_EXPONENTIALS,
+    context=_context,
     own_grid=_OWN_GRID,
 )
 def dcpt_l4(
