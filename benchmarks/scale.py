@@ -1,6 +1,6 @@
 """Many problems and many starts: bootstrap, the paper's whole grid, a whole study, memory.
 
-    python benchmarks/scale.py [bootstrap] [grid] [study] [memory]     # all: some twenty minutes
+    python benchmarks/scale.py [bootstrap] [related] [grid] [study] [memory]   # all: half an hour
 
 scipy is L-BFGS-B with a hand-written numpy gradient, one BLAS thread, in a loop, on the same
 objective and data; it is timed on a sample of the starts. Optima count as the same within 1e-8,
@@ -11,6 +11,7 @@ import os
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
+import contextlib
 import dataclasses
 import resource
 import sys
@@ -22,10 +23,12 @@ from multistart import AGREE, DELTA, chinchilla_runs, numpy_chinchilla, numpy_dc
 
 import jaxlaw as jl
 from jaxlaw import laws, simulate
+from jaxlaw.fitting import _multistart as search
 from jaxlaw.fitting import _starts as starts
 from jaxlaw.fitting._checkpoint import Work
 from jaxlaw.fitting._fit_many import fit_many
-from jaxlaw.fitting._multistart import Batch, find_optima
+from jaxlaw.fitting._multistart import FEW, Batch, find_optima
+from jaxlaw.fitting._objective import scale_on_host
 from jaxlaw.fitting._options import FitOptions
 from jaxlaw.fitting._problem import build_problem
 from jaxlaw.fitting.solvers import SOLVERS
@@ -188,6 +191,93 @@ def study():
     print(f"\n{same} of {checked} checked are no worse.")
 
 
+def related(versions=24, tried=1024, rows=120):
+    """Versions of a data set whose optimum lies elsewhere: how many the search notices."""
+    print("\n## Versions whose optimum lies elsewhere than that of their data set\n")
+    print("| law | versions | searched as | elsewhere | noticed | long way | worse than all starts "
+          "solved | by at most |\n|---|---|---|---|---|---|---|---|")  # fmt: skip
+    ways = {
+        "resamples": (FEW, FitOptions(n_starts=64, n_local=8, progress=False)),
+        "folds": (_FEW_STARTS, FitOptions(progress=False)),
+    }
+    for name in ("chinchilla", "kaplan", "dcpt", "dcpt-l2"):
+        law = laws.get(name)
+        for kind, (seen, fields) in planted(name, versions, rows).items():
+            reference = None
+            for way, (few, options) in ways.items():
+                with near_optima() as near:
+                    found = fit_many(law, seen, **fields, options=options, few=few)
+                if reference is None:
+                    p = found.problem
+                    own = dict(fields)
+                    if "targets" in own:
+                        own["targets"] = p.transformed(own["targets"])
+                    own = p.many(**own)
+                    task = Batch(p.model, p.data._replace(**own), frozenset(own))
+                    first = p.coordinates_of_starts(starts.sobol(law, tried, 0))
+                    whole = find_optima(NEWTON, task, first, False, SILENT)
+                    scale = float(scale_on_host(p.data))
+                    reference = np.array([one.objective for one in whole]) * scale
+                near = near[0] * scale
+                best = np.minimum.reduce([reference, near, found.objective])
+                elsewhere = near > best * (1 + AGREE)
+                noticed = found.n_solved > few
+                worse = found.objective / best - 1
+                print(f"| {name} | {kind} | {way} | {elsewhere.sum()} of {versions} "
+                      f"| {(noticed & elsewhere).sum()} of {elsewhere.sum()} "
+                      f"| {noticed.sum()} of {versions} | {(worse > AGREE).sum()} of {versions} "
+                      f"| {max(worse.max(), 0):.1e} |", flush=True)  # fmt: skip
+
+
+def planted(name, versions, rows):
+    """Kinds of versions of simulated runs: (observations, fields of the versions) by name."""
+    draw = np.random.default_rng(0)
+    law, experiment = laws.get(name), simulate.experiment(name)
+    table = experiment.table.sample(min(rows, len(experiment.table)), random_state=0)
+    inputs = {spec.name: table[spec.name].to_numpy() for spec in law.inputs}
+
+    def losses(spread, seed):
+        other = {k: v * np.exp(draw.normal(0, spread)) for k, v in experiment.truth.items()}
+        return simulate.simulate_runs(law, other, inputs, noise=0.004, seed=seed)["loss"].to_numpy()
+
+    n, own = len(table), losses(0.0, 0)
+    mixed = np.where(np.arange(n) % 5 < 3, own, losses(0.3, 1))
+    chance = np.where(np.arange(n) % 5 < 3, 1.0, 3.0)
+
+    def observations(loss):
+        return jl.read_runs(table.assign(loss=loss)).observations(law)
+
+    def resampled(chance):
+        return draw.multinomial(n, chance / chance.sum(), size=versions).astype(float)
+
+    others = np.stack([losses(0.5, 2 + k) for k in range(versions)])
+    return {
+        "resamples": (observations(own), {"weights": resampled(np.ones(n))}),
+        "each of another truth": (observations(own), {"targets": others}),
+        "two truths, 3:2 in the data set, 1:2 in the versions": (
+            observations(mixed), {"weights": resampled(chance)},
+        ),
+    }  # fmt: skip
+
+
+@contextlib.contextmanager
+def near_optima():
+    """The scaled objectives that versions come to from the optima of their data set alone."""
+    found, solve = [], search._solve
+
+    def kept(method, task, points, work, stage=None, layout=None):
+        solved = solve(method, task, points, work, stage, layout)
+        if stage.startswith("near-"):
+            found.append(solved["value"][:, 0].copy())
+        return solved
+
+    search._solve = kept
+    try:
+        yield found
+    finally:
+        search._solve = solve
+
+
 def memory():
     """36 folds × the paper's grid, ten million lanes; each ended after two iterations."""
     table = simulate.experiment("dcpt").table
@@ -205,7 +295,7 @@ def memory():
 
 
 def main() -> None:
-    cases = {f.__name__: f for f in (memory, bootstrap, grid, study)}
+    cases = {f.__name__: f for f in (memory, bootstrap, related, grid, study)}
     chosen = sys.argv[1:] or list(cases)
     print(f"{os.cpu_count()} CPU cores, {jax.default_backend()}, jax {jax.__version__}")
     with jax.enable_x64(True):
