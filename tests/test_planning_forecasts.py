@@ -221,6 +221,17 @@ def test_a_mixture_has_its_losses_by_each_law_and_shares_as_good():
     assert at_low == pytest.approx(found.domain_loss * math.exp(0.003), rel=1e-4)
 
 
+def test_weights_of_many_corpora_go_over_the_laws_too():
+    law = jl.laws.mixing(["web", "code"])
+    steep, even = ({"c": 1.0, "t[web]": 0.0, "t[code]": slope} for slope in (-1.0, 1.0))
+    made = forecast_of({"steep": (law, steep), "even": (law, even)}, [0.6, 0.4])
+    ranges = {"web": (0.0, 1.0), "code": (0.0, 1.0)}
+    fits = {name: dataclasses.replace(fit, ranges=ranges) for name, fit in made.fits.items()}
+    found = planning.optimal_weights({"loss": dataclasses.replace(made, fits=fits)})
+    code = found.table.set_index("share").loc["code"]
+    assert (code["weight_low"], code["weight_high"]) == pytest.approx((0.0, 1.0), abs=1e-6)
+
+
 def test_the_laws_of_a_plan_are_in_its_record(plan):
     record = plan.to_dict()
     assert {row["law"] for row in record["laws"]} == set(TWO) and set(record["flat"]) == {"N", "D"}

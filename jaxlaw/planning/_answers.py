@@ -167,9 +167,9 @@ def sources(*given: Any) -> tuple[Source, ...]:
 
     Args:
         *given: each a Fit, (law, params), or a bootstrap: an object with ``fit`` and
-            ``params``, as :class:`Draws`. With (law, params) inputs and answers are in
-            the law's own units, with the others in those of the fitted runs. One without
-            replicates stays as it is beside the replicates of another.
+            ``params``, as :class:`Draws` and forecasts are. With (law, params) inputs and
+            answers are in the law's own units, with the others in those of the fitted runs. One
+            without replicates stays as it is beside the replicates of another.
 
     Raises:
         UsageError: something else, parameters that are not the law's, or two bootstraps of
@@ -207,7 +207,7 @@ def _source(given: Any) -> Source:
         law, params = fit
     except (TypeError, ValueError):
         raise UsageError(
-            f"give a Fit, (law, params) or a bootstrap, not {type(given).__name__}"
+            f"give a Fit, (law, params), a bootstrap or a forecast, not {type(given).__name__}"
         ) from None
     law = laws.get(law)
     units = dict.fromkeys(law.input_names, 1.0)
