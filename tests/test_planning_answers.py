@@ -110,7 +110,7 @@ def test_one_without_replicates_stays_as_it_is():
 @pytest.mark.parametrize(
     "given, says",
     [
-        (3.0, "a Fit, (law, params) or a bootstrap"),
+        (3.0, "a Fit, (law, params), a bootstrap or a forecast"),
         (("chinchilla", {"E": 1.0}), "E, A, B, alpha, beta"),
         (("chinchila", {}), "chinchilla"),
     ],
