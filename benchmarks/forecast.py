@@ -229,7 +229,7 @@ def scored(case: Case, fits: dict[str, Any]) -> dict[str, Any]:
         "laws": float(np.median(np.abs(observed - np.log(table.laws)))),
         "hindsight": min(float(np.median(np.abs(e))) for e in errors.values()),
         "weights": {label: float(w.mean()) for label, w in found.weights.items()},
-        "held": found.held,
+        "held": found.backtest_coverage,
         "noted": bool({note.code for note in found.notes} & DOUBTS),
         "forecast": measures(rows["forecast"]),
         "(a) best fit, interval of the mean": measures(rows[f"{best}: mean"]),

@@ -20,9 +20,9 @@ from jaxlaw.forecasting._calibration import (
     PRIOR_MEAN_CUTOFFS,
     Calibration,
     CutoffErrors,
+    backtest_coverage,
     calibrate,
     common_scale,
-    held_before,
 )
 from jaxlaw.validation._cross_validate import candidates_of, data_set
 from jaxlaw.validation.folds import in_sample
@@ -134,7 +134,8 @@ def test_few_runs_of_a_law_that_does_not_suit_are_wide_and_noted():
     assert {"few-rows", "one-law"} <= codes(found)
     assert len(found.backtest.cutoffs) >= 4  # with two rows more than parameters, too
     assert score(found, later).table["inside"].all()
-    assert 0 <= found.held <= 1 and f"held {found.held:.0%} of the" in found.summary()
+    coverage = found.backtest_coverage
+    assert 0 <= coverage <= 1 and f"held {coverage:.0%} of the" in found.summary()
 
 
 def test_far_beyond_the_backtest_a_note_says_so(found, runs):
@@ -288,9 +289,9 @@ def test_intervals_of_earlier_cutoffs_are_judged_by_what_came_then():
     """Errors that double from cut-off to cut-off lie outside; those that do not grow, inside."""
     at = np.exp(np.arange(5.0))
     steady = [errors_of(0.004, cutoff=z, seed=k) for k, z in enumerate(at)]
-    assert held_before(steady, 0.9).tolist() == [1.0] * 5
+    assert backtest_coverage(steady, 0.9).tolist() == [1.0] * 5
     growing = [errors_of(0.02 * 2.0**k, cutoff=z, seed=k) for k, z in enumerate(at)]
-    assert np.mean(held_before(growing, 0.9)) < 0.5
+    assert np.mean(backtest_coverage(growing, 0.9)) < 0.5
 
 
 def test_the_picture_shows_compute_as_powers_of_ten(found):

@@ -215,7 +215,7 @@ def calibrate(
     )
 
 
-def held_before(errors: Sequence[CutoffErrors], level: float) -> np.ndarray:
+def backtest_coverage(errors: Sequence[CutoffErrors], level: float) -> np.ndarray:
     """(J,) share of the runs beyond a cut-off that a forecast made there would have held.
 
     It would have known the cut-offs before it, and of their errors those of the runs up to it. So
@@ -225,7 +225,7 @@ def held_before(errors: Sequence[CutoffErrors], level: float) -> np.ndarray:
         errors: errors beyond each cut-off, in order.
         level: level of the intervals.
     """
-    held = np.full(len(errors), np.nan)
+    covered = np.full(len(errors), np.nan)
     for j, now in enumerate(errors):
         known = [_up_to(one, now.cutoff) for one in errors[:j]]
         known = [one for one in known if len(one.distance)]
@@ -241,8 +241,8 @@ def held_before(errors: Sequence[CutoffErrors], level: float) -> np.ndarray:
             h = common_scale(distance, among, np.nan_to_num(parameters), one.noise)
             low, high = one.quantiles(h, np.array([(1 - level) / 2, (1 + level) / 2]))[:, 0]
             inside.append(low <= weighted(now.error[k], one.weights)[0] <= high)
-        held[j] = np.mean(inside) if inside else np.nan
-    return held
+        covered[j] = np.mean(inside) if inside else np.nan
+    return covered
 
 
 def _up_to(errors: CutoffErrors, value: float) -> CutoffErrors:

@@ -30,10 +30,10 @@ from jaxlaw.forecasting._calibration import (
     PRIOR_CUTOFFS,
     Calibration,
     CutoffErrors,
+    backtest_coverage,
     calibrate,
     common_scale,
     disagreement,
-    held_before,
     weighted,
 )
 from jaxlaw.forecasting._origins import (
@@ -88,8 +88,9 @@ class Forecast:
             each factor e of distance, and the ``degrees`` of freedom of its Student's t; ``noise``,
             the standard deviation of single runs, and ``scatter``, the variance of what they differ
             by beyond it, in units of the squared scale of the laws' errors.
-        held: share of later runs inside the intervals that forecasts made at the cut-offs of the
-            back-test would have had at this level, each cut-off counting once; None without one.
+        backtest_coverage: share of later runs inside the intervals that forecasts made at the
+            cut-offs of the back-test would have had at this level, each cut-off counting once;
+            None without one.
         notes: what to know before betting on it.
         backtest: the back-test it rests on; None of a forecast read from a file, and of one whose
             runs were too few for any.
@@ -120,7 +121,7 @@ class Forecast:
     resamples: dict[str, dict[str, np.ndarray]]
     errors: dict[str, np.ndarray]
     notes: tuple[Note, ...]
-    held: float | None = None
+    backtest_coverage: float | None = None
     backtest: Backtest | None = field(default=None)
 
     @property
@@ -230,9 +231,9 @@ class Forecast:
         """The forecast as text."""
         lines = [f"{self.target} of a new run, {self.level:.0%} intervals; "
                  f"{self.runs['count']} runs from {self.runs['source']}"]  # fmt: skip
-        if self.held is not None:
-            lines.append(f"made at earlier cut-offs, such intervals held {self.held:.0%} of the "
-                         "runs then to come")  # fmt: skip
+        if self.backtest_coverage is not None:
+            lines.append("made at earlier cut-offs, such intervals held "
+                         f"{self.backtest_coverage:.0%} of the runs then to come")  # fmt: skip
         for k, row in self.table.iterrows():
             where = ", ".join(f"{name} {row[name]:.4g}" for name in self.inputs)
             far = f", ×{np.exp(row['distance']):.3g} beyond the runs" if row["distance"] else ""
@@ -283,14 +284,14 @@ class Forecast:
             "runs",
             "created",
             "versions",
-            "held",
+            "backtest_coverage",
             "resamples",
             "errors",
         )
         return records.plain({
             "kind": records.FORECAST,
             "schema": SCHEMA,
-            **{name: getattr(self, name) for name in (*kept, "held")},
+            **{name: getattr(self, name) for name in kept},
             "table": {name: self.table[name].to_numpy() for name in self.table},
             "quantiles": self.quantiles,
             "fits": {label: fit.to_dict() for label, fit in self.fits.items()},
@@ -327,7 +328,9 @@ class Forecast:
                 "units": read(record["units"], dict[str, float], "units"),
                 "created": read(record["created"], str, "created"),
                 "versions": read(record["versions"], dict[str, str], "versions"),
-                "held": read(record["held"], float | None, "held"),
+                "backtest_coverage": read(
+                    record["backtest_coverage"], float | None, "backtest_coverage"
+                ),
                 "notes": read(record["notes"], tuple[Note, ...], "notes"),
                 "runs": dict(record["runs"]),
                 "weights": {law: np.array(values) for law, values in weights.items()},
@@ -462,9 +465,9 @@ def forecast_of(
     table = pd.DataFrame(rows)
     back = backtest_of(origins) if len(origins.cutoffs) else None
     notes += [*(origins.notes if back is None else back.notes)]
-    held = held_before(errors, level)
+    coverage = backtest_coverage(errors, level)
     notes += _notes(origins, list(known.values()), table, fits)
-    notes += _held_notes(held, level)
+    notes += _coverage_notes(coverage, level)
     notes += [*_unseen(fits, points), *_unseen_inputs(fits, points, distance, along)]
     first = origins.observations(next(iter(fits)))
     return Forecast(
@@ -485,7 +488,7 @@ def forecast_of(
         versions={name: version(name) for name in ("jaxlaw", "jax", "numpy")},
         resamples={label: _of_all_runs(refits[label], len(origins.cutoffs)) for label in fits},
         errors=dict(zip(ERRORS, np.array(parts).T, strict=True)),
-        held=float(np.nanmean(held)) if np.isfinite(held).any() else None,
+        backtest_coverage=float(np.nanmean(coverage)) if np.isfinite(coverage).any() else None,
         notes=tuple(dict.fromkeys(notes)),
         backtest=back,
     )
@@ -736,13 +739,13 @@ def _notes(
     return notes
 
 
-def _held_notes(held: np.ndarray, level: float) -> list[Note]:
+def _coverage_notes(coverage: np.ndarray, level: float) -> list[Note]:
     """Whether the intervals of forecasts made at the cut-offs would have failed too often."""
-    count = int(np.isfinite(held).sum())
+    count = int(np.isfinite(coverage).sum())
     if not count:
         return []
     # The cut-off counts, not the run: runs beyond one share the error of one fit.
-    mean, chance = float(np.nanmean(held)), np.sqrt(level * (1 - level) / count)
+    mean, chance = float(np.nanmean(coverage)), np.sqrt(level * (1 - level) / count)
     if mean >= level - _SHORT * chance:
         return []
     return [Note(

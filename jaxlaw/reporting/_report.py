@@ -301,7 +301,7 @@ def _law(fit: FittedLaw) -> tuple[Any, ...]:
     items = [("name", law.name), ("source", law.source or "a law of your own")]
     if law.constraint is not None:
         items.append(("constraint", law.constraint.name))
-    items += [(name, f"held at {value:.6g}") for name, value in fit.fixed.items()]
+    items += [(name, f"fixed at {value:.6g}") for name, value in fit.fixed.items()]
     if isinstance(fit, Fit):
         items += [(name, f"tied to {other}") for name, other in (fit.tied or {}).items()]
         items += [(n, f"bounded, {_limits(*limits)}") for n, limits in (fit.bounds or {}).items()]
@@ -353,7 +353,7 @@ def _parameters(fit: FittedLaw, uncertainty: _Uncertainty, level: float) -> tupl
         row = known.get(spec.name)
         cells = ("", "", "") if row is None else [f"{row[name]:.4g}" for name in COLUMNS[1:]]
         unit = "" if spec.unit == "1" else spec.unit
-        doc = "held" if spec.name in fit.fixed else spec.doc
+        doc = "fixed" if spec.name in fit.fixed else spec.doc
         rows.append((spec.name, f"{fit.params[spec.name]:.6g}", *cells, unit, doc))
     head = ("parameter", "estimate", "standard error", f"{level:.0%} from", "to", "unit", "")
     if frame is None:
@@ -554,7 +554,7 @@ def _study_parts(study: Study) -> _Parts:
             ("failed", f"{study.n_failed}"),
         ]
     )
-    lead = f"Fitted on parts of the runs, asked for the rest: {study.design}"
+    lead = f"Fitted on parts of the runs, scored on the rest: {study.design}"
     return f"A study of {names}", lead, first, sections
 
 
@@ -636,6 +636,6 @@ def _fold_table(frame: pd.DataFrame, caption: str) -> Html:
          f"{row['agreement']:.0%}", row["status"])
         for row in shown.to_dict("records")
     ]  # fmt: skip
-    head = ("held out", "law", "data", "fitted", "asked", "Huber", "R²", "R² fitted",
+    head = ("held out", "law", "data", "rows fitted", "rows held out", "Huber", "R²", "R² fitted",
             "starts agree", "status")  # fmt: skip
     return table(head, rows, caption)
