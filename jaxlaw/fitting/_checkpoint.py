@@ -157,7 +157,7 @@ class Work:
         function: Callable[[list[Any]], list[Arrays]],
         chunks: Sequence[Chunk],
         part: Callable[[Chunk], Any] = lambda chunk: chunk,
-        compile: Callable[[], None] = lambda: None,
+        prepare: Callable[[], None] = lambda: None,
         best: Callable[[Arrays], float] | None = None,
     ) -> list[Arrays]:
         """Results of all chunks, in order.
@@ -168,7 +168,7 @@ class Work:
                 a result for each. Workers get it pickled.
             chunks: all chunks.
             part: function from a chunk to what ``function`` needs of it, such as its arrays.
-            compile: function that compiles what ``function`` runs.
+            prepare: function that compiles what ``function`` runs.
             best: function from a result to the objective that the bar shows.
 
         Raises:
@@ -184,7 +184,7 @@ class Work:
         bar = self._bar(stage, sum(chunks[k].lanes for k in own))
         bar.update(sum(chunks[k].lanes for k in done))
         if self.executor is None:
-            new = self._done_here(stage, function, chunks, part, compile, left)
+            new = self._done_here(stage, function, chunks, part, prepare, left)
         else:
             new = self._done_by_workers(stage, function, chunks, part, left)
         with bar:
@@ -206,7 +206,7 @@ class Work:
 
     def _done_here(
         self, stage: str, function: Any, chunks: Sequence[Chunk], part: Any,
-        compile: Callable[[], None], left: list[int],
+        prepare: Callable[[], None], left: list[int],
     ) -> Iterator[dict[int, Arrays]]:  # fmt: skip
         """Results of the chunks that are left, by threads of this process, as they come."""
         width = len(jax.local_devices())
@@ -224,7 +224,7 @@ class Work:
 
         threads = _threads(width)
         if len(groups) > 1 and threads > 1:
-            compile()  # or every thread would
+            prepare()  # or every thread would
         return _in_threads(work, groups, threads)
 
     def _done_by_workers(
@@ -282,13 +282,13 @@ class Work:
         )
 
     @contextlib.contextmanager
-    def in_background(self, compile: Callable[[], None]) -> Iterator[None]:
+    def in_background(self, prepare: Callable[[], None]) -> Iterator[None]:
         """Compile for later in a thread of its own while the body runs; not where workers do."""
         if self.executor is not None:
             yield
             return
         with ThreadPoolExecutor(1) as pool:
-            future = pool.submit(_with_settings(compile))
+            future = pool.submit(_with_settings(prepare))
             yield
             future.result()
 
