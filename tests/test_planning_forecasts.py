@@ -18,6 +18,7 @@ from jaxlaw._jit import in_float64
 from jaxlaw.cli import main
 from jaxlaw.forecasting._forecast import LEVELS
 from jaxlaw.laws._weighted import parameter_of, weight_of, weighted
+from jaxlaw.notes import Note
 
 SEARCH = {"n_starts": 64, "n_local": 4}
 BUDGET = 1e22
@@ -174,6 +175,17 @@ def test_an_optimum_at_an_end_of_what_was_tried_is_called_a_bound():
         # At four times fewer or more tokens a parameter the size is half, or twice, the best.
         size = free.N * (0.5 if word == "lower" else 2)
         assert f"{word} bound" in note.message and f"N = {size:.3g}" in note.message
+
+
+@pytest.mark.parametrize(
+    "code", ["few-rows", "prior-width", "intervals-failed", "mixed-runs", "farther-than-tested"]
+)
+def test_what_makes_a_forecast_doubtful_makes_its_plans_doubtful(code):
+    doubted = dataclasses.replace(
+        forecast_of(TWO, [0.7, 0.3]), notes=(Note(code, "warning", "do not bet"),)
+    )
+    notes = [note.message for note in planning.allocation(doubted, BUDGET).notes]
+    assert any("do not bet" in message for message in notes)
 
 
 def test_far_from_the_forecasts_points_a_note_says_so(plan):

@@ -35,11 +35,11 @@ SAME = 1e-9  # relative distance at which two numbers count as one
 # Codes of a fit's warnings that a plan made with it repeats.
 _INHERITED = {
     "at-bound", "badly-converged", "base-extrapolated", "decay-held", "farther-than-tested",
-    "few-groups", "few-resamples",
-    "few-spare-rows", "few-starts-agree", "lack-of-fit", "limiting-form", "misprint", "no-floor",
+    "few-groups", "few-resamples", "few-rows", "few-spare-rows", "few-starts-agree",
+    "intervals-failed", "lack-of-fit", "limiting-form", "misprint", "mixed-runs", "no-floor",
     "not-converged", "not-printed", "poor-fit", "prior-width", "resamples-at-bound",
-    "resamples-disagree",
-    "resamples-failed", "ridge", "solvers-disagree", "trend-observed", "unidentifiable", "weak-fit",
+    "resamples-disagree", "resamples-failed", "ridge", "solvers-disagree",
+    "trend-observed", "unidentifiable", "weak-fit",
 }  # fmt: skip
 
 
