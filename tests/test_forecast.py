@@ -405,6 +405,7 @@ def test_the_calibration_is_over_all_forecasts_of_a_folder(found, tmp_path, comm
     for name, one in {"a": found, "b": low, "c": later}.items():
         one.save(tmp_path / f"{name}.json")
     found.fits["kaplan"].save(tmp_path / "fit.json")
+    found.draws().save(tmp_path / "draws.json")
     scores = score(tmp_path, made)
     assert [Path(name).stem for name in scores.table["forecast"]] == ["a", "a", "b", "b"]
     row = scores.calibration.set_index("level").loc[0.9]

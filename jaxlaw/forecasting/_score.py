@@ -240,20 +240,20 @@ def _nothing(named: Mapping[str, Forecast], runs: Runs, rtol: float) -> str:
 
 def load_all(paths: Iterable[str | Path]) -> dict[str, Forecast]:
     """Forecasts of files, by the names of these; of a folder those files that are forecasts."""
-    found = {}
-    for path in paths:
-        for file in _files(path):
-            record = records.read_record(file, "forecast")
-            found[str(file)] = Forecast.from_dict(record, records.place_of(file))
-    return found
+    return {
+        str(file): Forecast.from_dict(record, records.place_of(file))
+        for path in paths
+        for file, record in _records(path)
+    }
 
 
-def _files(path: str | Path) -> list[str | Path]:
+def _records(path: str | Path) -> list[tuple[str | Path, dict[str, Any]]]:
+    """A file and its record; of a folder those of its forecasts, among other saved results."""
     if not Path(path).is_dir():
-        return [path]
+        return [(path, records.read_record(path, "forecast"))]
     files = sorted(Path(path).glob("*.json"))
-    kept = [f for f in files if records.kind_of(records.read_record(f, "fit", "forecast"))
-            == "forecast"]  # fmt: skip
+    every = [(f, records.read_record(f, "fit", "study", "bootstrap", "forecast")) for f in files]
+    kept = [(file, record) for file, record in every if records.kind_of(record) == "forecast"]
     if not kept:
         raise UsageError(f"folder {path} has no forecast among its {len(files)} files *.json")
     return kept
