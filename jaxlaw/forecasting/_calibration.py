@@ -147,11 +147,12 @@ def common_scale(
 
     Args:
         distance: (m,) logs of ratios.
-        among, parameters: (m,) variances, as :func:`disagreement` gives them.
+        among, parameters: (m,) variances, as :func:`disagreement` gives them; NaN adds nothing.
         residuals: standard deviation of the weighted laws' residuals.
     """
     drift = PER_E_FOLD**2 + (OF_RESIDUALS * residuals) ** 2
-    return np.sqrt(drift * distance**2 + OF_DISAGREEMENT**2 * among + parameters)
+    variance = OF_DISAGREEMENT**2 * np.nan_to_num(among) + np.nan_to_num(parameters)
+    return np.sqrt(drift * distance**2 + variance)
 
 
 def typical(residuals: np.ndarray, weights: np.ndarray) -> float:
@@ -184,7 +185,7 @@ def calibrate(
         mean = rows @ error
         among, parameters = disagreement(one.predicted, one.parameters, weights)
         missed = typical(one.residuals, weights)
-        scale = common_scale(one.distance, np.nan_to_num(among), np.nan_to_num(parameters), missed)
+        scale = common_scale(one.distance, among, parameters, missed)
         h = max(np.sqrt(rows @ scale**2), 1e-12)
         spread, size = rows @ (error - mean) ** 2, 1 / max((rows**2).sum(), 1e-12)
         # What a cut-off tells of B is blurred by the scatter of its runs, in so far as it has few.
@@ -238,7 +239,7 @@ def backtest_coverage(errors: Sequence[CutoffErrors], level: float) -> np.ndarra
             distance, k = now.distance[row], slice(row, row + 1)
             one = calibrate(float(distance), known, now.residuals, now.cutoff)
             among, parameters = disagreement(now.predicted[k], now.parameters[k], one.weights)
-            h = common_scale(distance, among, np.nan_to_num(parameters), one.noise)
+            h = common_scale(distance, among, parameters, one.noise)
             low, high = one.quantiles(h, np.array([(1 - level) / 2, (1 + level) / 2]))[:, 0]
             inside.append(low <= weighted(now.error[k], one.weights)[0] <= high)
         covered[j] = np.mean(inside) if inside else np.nan

@@ -7,6 +7,7 @@ import datetime
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any
@@ -148,14 +149,19 @@ class Forecast:
             >>> sorted(jl.planning.allocation(found, 2e22).interval)
             ['D', 'N', 'loss']
         """
-        known = self.__dict__.setdefault("_draws", {})
-        if law not in known:
-            weights = {label: float(np.mean(values)) for label, values in self.weights.items()}
-            common = self.errors["per_e_fold"] * self.table["distance"].to_numpy()
-            errors = self.errors | {"common": common}
-            errors = {name: float(np.mean(values)) for name, values in errors.items()}
-            known[law] = draws_of(self.fits, weights, self.resamples, errors, self.notes, law)
-        return known[law]
+        return self._weighted if law is None else self._drawn(law)
+
+    @cached_property
+    def _weighted(self) -> Draws:
+        """All laws as they weigh: what a plan looks at many times."""
+        return self._drawn(None)
+
+    def _drawn(self, law: str | None) -> Draws:
+        weights = {label: float(np.mean(values)) for label, values in self.weights.items()}
+        common = self.errors["per_e_fold"] * self.table["distance"].to_numpy()
+        errors = self.errors | {"common": common}
+        errors = {name: float(np.mean(values)) for name, values in errors.items()}
+        return draws_of(self.fits, weights, self.resamples, errors, self.notes, law)
 
     @property
     def computes(self) -> tuple[float, float]:
@@ -445,7 +451,7 @@ def forecast_of(
         w = w / w.sum()
         centre = weighted(predicted[k : k + 1], w)
         among, parameters = disagreement(predicted[k : k + 1], varied[k : k + 1], w)
-        h = common_scale(distance[k : k + 1], among, np.nan_to_num(parameters), one.noise)
+        h = common_scale(distance[k : k + 1], among, parameters, one.noise)
         shift = float(h[0] * one.mean)
         found = np.exp(centre + one.quantiles(h, LEVELS))
         rows.append({

@@ -490,8 +490,7 @@ def _search_space(
     log_limits, epochs = _log_limits(source, user, corpus), _epochs(source, max_epochs)
     if epochs is not None:
         low, high = log_limits.D
-        (spec,) = (spec for spec in source.law.inputs if spec.name == "U")
-        most = math.log(epochs[0] * others["U"] * spec.unit)
+        most = math.log(epochs[0] * _unique_tokens(source, others))
         log_limits = log_limits._replace(D=(low, max(low, min(high, most))))
     return _Space(source, share, others, user, log_limits, corpus, epochs)
 
@@ -591,7 +590,7 @@ def _binding(space: _Space, at: Mapping[str, float], budget: float) -> str:
         if high is not None and at[name] >= high * (1 - AT_LIMIT):
             bound.append(f"{name} ≤ {high:g}")
     if space.epochs is not None:
-        if epochs_of(space.source, space.others, at["D"]) >= space.epochs[0] * (1 - AT_LIMIT):
+        if _epochs_of(space.source, space.others, at["D"]) >= space.epochs[0] * (1 - AT_LIMIT):
             bound.append(f"D/U ≤ {space.epochs[0]:.4g}")
     if "r" in at and at["r"] >= 1 - AT_LIMIT:
         bound.append("r ≤ 1")
@@ -600,10 +599,15 @@ def _binding(space: _Space, at: Mapping[str, float], budget: float) -> str:
     return ", ".join(dict.fromkeys(bound))
 
 
-def epochs_of(source: Source, others: Mapping[str, float], D: Any) -> Any:
-    """D/U of tokens in the user's units; other inputs are in the law's own."""
+def _unique_tokens(source: Source, others: Mapping[str, float]) -> float:
+    """U as a raw count, of other inputs in the law's own units."""
     (spec,) = (spec for spec in source.law.inputs if spec.name == "U")
-    return D * source.scale("D") / (others["U"] * spec.unit)
+    return others["U"] * spec.unit
+
+
+def _epochs_of(source: Source, others: Mapping[str, float], D: Any) -> Any:
+    """D/U of tokens in the user's units; other inputs are in the law's own."""
+    return D * source.scale("D") / _unique_tokens(source, others)
 
 
 def _epochs_notes(
@@ -612,7 +616,7 @@ def _epochs_notes(
     """How often the unique tokens are gone over, where that is often."""
     if "U" not in source.law.input_names:
         return []
-    epochs, (most, of_runs) = np.max(epochs_of(source, others, D)), limit or (math.inf, False)
+    epochs, (most, of_runs) = np.max(_epochs_of(source, others, D)), limit or (math.inf, False)
     if of_runs and epochs >= most * (1 - AT_LIMIT):
         message = (
             f"held back at {most:.4g} epochs, the most that the runs have: the law goes on to "
@@ -665,12 +669,9 @@ def _flat_range(
     with in_float64():
         log_D = np.asarray(jax.vmap(lambda x: log_tokens(cost, x, log_C))(jnp.asarray(log_N)))
     log_D = np.clip(log_D, *limits.D)
-    unit = {spec.name: spec.unit for spec in source.law.inputs}
     others = space.others | ({"r": at["r"]} if space.share else {})
-    first = {name: column[0] for name, column in source.params.items()}
-    with np.errstate(all="ignore"), in_float64():
-        size, tokens = np.exp(log_N) / unit["N"], np.exp(log_D) / unit["D"]
-        loss = np.asarray(source.law.at_once(first, N=size, D=tokens, **others))
+    first = {name: column[:1] for name, column in source.params.items()}
+    loss = losses_at(source.law, first, log_N, log_D, others)[0]
     low, high = as_good(loss, int(np.searchsorted(log_N, here)), source.noise)
     return {
         "N": tuple(float(np.exp(log_N[k]) / source.scale("N")) for k in (low, high)),

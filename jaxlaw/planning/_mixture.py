@@ -247,7 +247,7 @@ def _flat_shares(
     known = domain[best]  # its general loss is the limit, to rounding
     domain = np.where(general <= limit, domain, np.inf)
     domain[best] = known
-    low, high = as_good(domain, best, both[1].noise)
+    low, high = as_good(domain, best, noise)
     return {"share": (float(grid[low]), float(grid[high]))}
 
 

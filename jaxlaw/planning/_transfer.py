@@ -1,7 +1,7 @@
 """From scratch against continual: data transferred, compute saved, where a base stops paying.
 
 Zheng 2024, §4.2, §4.3 and figure 2; "effective data transferred" is Hernandez 2021's. The base's
-own training is not total_cost, as there.
+own training is not counted, as there.
 
 The paper sees 25 to 50 % of the compute saved throughout. Its two fits of the loss envelopes (§4.2)
 say so: 48 to 43 % at equal loss from 1e17 to 1e23 FLOPs. The coefficients of its table 2 do not:
