@@ -356,13 +356,13 @@ def _name_of(value: Any) -> str:
     try:
         if module.partition(".")[0] != "jaxlaw":
             raise _HasNoName(name)
-        found: Any = importlib.import_module(module)
+        resolved: Any = importlib.import_module(module)
         for part in name.split("."):
-            found = getattr(found, part)
+            resolved = getattr(resolved, part)
     except AttributeError:  # it was made inside another function
         raise _HasNoName(name) from None
     # The name of a decorated function leads to what the decorator made of it.
-    if found is not value and getattr(found, "__wrapped__", None) is not value:
+    if resolved is not value and getattr(resolved, "__wrapped__", None) is not value:
         raise _HasNoName(name)
     return f"{module}.{name}"
 

@@ -144,11 +144,11 @@ def read_record(path: str | Path, *kinds: str) -> dict[str, Any]:
             f"{path} was changed after jaxlaw wrote it: its content is not that of its digest; "
             f"save the {kind} again, or remove field 'digest' to take the file as it is"
         )
-    if (found := kind_of(record)) not in kinds:
-        tells = " or ".join(f"'{_TOLD_BY[one]}'" for one in kinds)
+    if (actual := kind_of(record)) not in kinds:
+        tells = " or ".join(f"'{_TOLD_BY[name]}'" for name in kinds)
         reason = (
-            f"it holds a {found}, which {_READ_BY[found]} reads"
-            if found
+            f"it holds a {actual}, which {_READ_BY[actual]} reads"
+            if actual
             else f"no field {tells} says so"
         )
         raise DataError(f"{path} is not a jaxlaw {kind}: {reason}; give the file of a {kind}")

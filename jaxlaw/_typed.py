@@ -103,7 +103,10 @@ def checked(function: Callable[P, T]) -> Callable[P, T]:
     @functools.cache
     def hints() -> dict[str, Any]:
         names = dict(getattr(function, "__globals__", {}))
-        return {name: _meaning(one.annotation, names) for name, one in signature.parameters.items()}
+        return {
+            name: _meaning(parameter.annotation, names)
+            for name, parameter in signature.parameters.items()
+        }
 
     @functools.wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -116,7 +119,7 @@ def checked(function: Callable[P, T]) -> Callable[P, T]:
                 kind = signature.parameters[name].kind
                 if kind is inspect.Parameter.VAR_KEYWORD:
                     _refuse_unknown(function.__name__, value, hints()[name], signature)
-                    many = {key: check(one, hints()[name], key) for key, one in value.items()}
+                    many = {key: check(item, hints()[name], key) for key, item in value.items()}
                     bound.arguments[name] = many
                 elif kind is not inspect.Parameter.VAR_POSITIONAL:
                     bound.arguments[name] = check(value, hints()[name], name)
@@ -213,7 +216,9 @@ def as_real(value: Any) -> Any:
         array = np.asarray(value)
         whole = array.dtype.kind in "iu" or (
             array.dtype == object
-            and all(isinstance(one, int) and not isinstance(one, bool) for one in array.flat)
+            and all(
+                isinstance(element, int) and not isinstance(element, bool) for element in array.flat
+            )
         )
         if not whole or not array.size:
             return value
@@ -286,11 +291,11 @@ def _in_range(members: tuple[Any, ...], value: Any, where: str) -> Any:
     """A value of ``Annotated[…]``: of its kind, and in each range beside it."""
     kind, *others = members
     value = check(value, kind, where)
-    for one in others:
+    for limits in others:
         # A number that JAX traces has no value yet; a list stands for one in _sequence only.
-        if isinstance(one, Between) and _is_number(value) and not hasattr(value, "aval"):
-            if not one.holds(value):
-                raise _Wrong(where, value, str(one))
+        if isinstance(limits, Between) and _is_number(value) and not hasattr(value, "aval"):
+            if not limits.holds(value):
+                raise _Wrong(where, value, str(limits))
     return value
 
 
@@ -377,8 +382,8 @@ def _mapping(kind: Any, value: Any, where: str) -> Any:
         value = {name: value[name] for name in value.keys()}  # a DataFrame, a Series
     of_key, of_value = get_args(kind) or (Any, Any)
     return {
-        check(name, of_key, f"a name in {where}"): check(one, of_value, f"{where}[{name!r}]")
-        for name, one in value.items()
+        check(name, of_key, f"a name in {where}"): check(item, of_value, f"{where}[{name!r}]")
+        for name, item in value.items()
     }
 
 
@@ -389,7 +394,7 @@ def _tuple(kind: Any, value: Any, where: str) -> Any:
     if len(members) != len(value):
         raise _Wrong(where, value, f"{len(members)} values, not {len(value)}")
     pairs = zip(members, value, strict=True)
-    return tuple(check(item, one, f"{where}[{k}]") for k, (one, item) in enumerate(pairs))
+    return tuple(check(item, kind, f"{where}[{k}]") for k, (kind, item) in enumerate(pairs))
 
 
 def _sequence(kind: Any, value: Any, where: str) -> Any:
@@ -480,13 +485,13 @@ def load(value: Any, hint: Any, name: str) -> Any:
     if origin in (Union, types.UnionType):
         if value is None and type(None) in members:
             return None
-        (hint,) = (one for one in members if one is not type(None))
+        (hint,) = (member for member in members if member is not type(None))
         return load(value, hint, name)
     if origin is Annotated:
-        found, limits = load(value, members[0], name), members[1]
-        if not limits.holds(found) and not (found != found and limits.high == math.inf):
+        loaded, limits = load(value, members[0], name), members[1]
+        if not limits.holds(loaded) and not (loaded != loaded and limits.high == math.inf):
             raise ValueError(f"field '{name}' cannot be {_short(value)}")
-        return found
+        return loaded
     if origin is Literal:
         if load(value, str, name) not in members:
             listed = ", ".join(members)
@@ -495,7 +500,7 @@ def load(value: Any, hint: Any, name: str) -> Any:
     if origin in (dict, Mapping):
         if not isinstance(value, dict):
             raise TypeError(f"field '{name}' is no object with named fields: {_short(value)}")
-        return {key: load(one, members[1], f"{name}.{key}") for key, one in value.items()}
+        return {key: load(item, members[1], f"{name}.{key}") for key, item in value.items()}
     if origin in (list, tuple, Sequence):
         if not isinstance(value, list):
             raise TypeError(f"field '{name}' is no list: {_short(value)}")
@@ -505,12 +510,14 @@ def load(value: Any, hint: Any, name: str) -> Any:
         else:
             members = members[:1] * len(value)
         return (origin if origin in (list, tuple) else list)(
-            load(one, kind, name) for one, kind in zip(value, members, strict=True)
+            load(item, kind, name) for item, kind in zip(value, members, strict=True)
         )
     if dataclasses.is_dataclass(hint):
         kinds = typing.get_type_hints(hint, include_extras=True)
         record = only(load(value, dict[str, Any], name), [*kinds], name)
-        return hint(**{key: load(one, kinds[key], f"{name}.{key}") for key, one in record.items()})
+        return hint(
+            **{key: load(item, kinds[key], f"{name}.{key}") for key, item in record.items()}
+        )
     if hint is Any:
         return value
     return _LOADERS[hint](value, name)
@@ -518,10 +525,10 @@ def load(value: Any, hint: Any, name: str) -> Any:
 
 def only(record: dict[str, Any], names: Sequence[str], field: str) -> dict[str, Any]:
     """An object of a JSON file, with these names and no others; raises ValueError."""
-    for one in names:
-        if one not in record:
-            raise ValueError(f"field '{field}.{one}' is missing")
-    unknown = [one for one in record if one not in names]
+    for key in names:
+        if key not in record:
+            raise ValueError(f"field '{field}.{key}' is missing")
+    unknown = [key for key in record if key not in names]
     if unknown:
         raise ValueError(f"field '{field}.{unknown[0]}' is none of {', '.join(names)}")
     return record
@@ -573,10 +580,10 @@ def schema(hint: Any) -> dict[str, Any]:
             is a list of any length.
     """
     if isinstance(hint, dict):
-        optional = [name for name, one in hint.items() if get_origin(one) is NotRequired]
+        optional = [name for name, kind in hint.items() if get_origin(kind) is NotRequired]
         return {
             "type": "object",
-            "properties": {name: schema(one) for name, one in hint.items()},
+            "properties": {name: schema(kind) for name, kind in hint.items()},
             "required": [name for name in hint if name not in optional],
             "additionalProperties": False,
         }
@@ -584,9 +591,9 @@ def schema(hint: Any) -> dict[str, Any]:
         return {"type": "array", "items": schema(hint[0])}
     origin, members = get_origin(hint), get_args(hint)
     if isinstance(hint, tuple) or origin in (Union, types.UnionType):
-        kinds = [schema(one) for one in (hint if isinstance(hint, tuple) else members)]
+        kinds = [schema(member) for member in (hint if isinstance(hint, tuple) else members)]
         # One level: a number is a union itself.
-        flat = [inner for one in kinds for inner in one.get("anyOf", [one])]
+        flat = [inner for kind in kinds for inner in kind.get("anyOf", [kind])]
         return {"anyOf": flat}
     if origin is NotRequired or origin is Annotated:
         return schema(members[0])
@@ -595,7 +602,7 @@ def schema(hint: Any) -> dict[str, Any]:
     if origin in (dict, Mapping):
         return {"type": "object", "additionalProperties": schema(members[1])}
     if origin is tuple and members[-1] is not ...:
-        (kind,) = {str(one): one for one in members}.values()  # pairs are of one kind
+        (kind,) = {str(member): member for member in members}.values()  # pairs are of one kind
         return schema([kind]) | {"minItems": len(members), "maxItems": len(members)}
     if origin in (list, tuple, Sequence):
         return schema([members[0]])

@@ -96,4 +96,4 @@ def nearest_file(path: str | Path) -> str:
     """A suggestion among the files of the same folder, for a path that is none."""
     path = Path(path)
     beside = path.parent.iterdir() if path.parent.is_dir() else ()
-    return nearest(path.name, [one.name for one in beside])
+    return nearest(path.name, [entry.name for entry in beside])

@@ -164,7 +164,9 @@ def _along(
     others = {"first_step": first_step, "s1_before": s1_before, "fill": fill, "batch": batch}
     if schedules is not None:
         return {"schedules": schedules, **others}
-    if given := [f"--{name.replace('_', '-')}" for name, one in others.items() if one is not None]:
+    if given := [
+        f"--{name.replace('_', '-')}" for name, value in others.items() if value is not None
+    ]:
         raise UsageError(
             f"{' and '.join(given)}: this is about loss curves; say where their learning rates "
             "are: --schedules FILE, or --schedules lr"
@@ -229,9 +231,9 @@ def _batch(text: str | None, column: bool = False) -> Any:
     if text is None:
         return None
     try:
-        return [float(one) for one in text.split(",")]
+        return [float(item) for item in text.split(",")]
     except ValueError:
-        return text if column else [number(one, "--batch") for one in text.split(",")]
+        return text if column else [number(item, "--batch") for item in text.split(",")]
 
 
 def _steps(at: str | None, schedule: jl.Schedule, first: int = 0) -> np.ndarray:
@@ -243,7 +245,7 @@ def _steps(at: str | None, schedule: jl.Schedule, first: int = 0) -> np.ndarray:
     if at is None:
         last = len(schedule)
         return first + np.unique(np.linspace(last / min(_SHOWN, last), last, _SHOWN).astype(int))
-    steps = np.array([number(one, "--at") for one in at.split(",")])
+    steps = np.array([number(item, "--at") for item in at.split(",")])
     if (steps != np.floor(steps)).any():
         raise UsageError(f"--at takes whole numbers of steps, or all, not {at}")
     return steps.astype(int)
@@ -262,5 +264,7 @@ def _show(table: pd.DataFrame, out: Path | None, as_json: bool) -> None:
         print_json(record)
     elif out is None:
         if "outside" in table:
-            table = table.assign(outside=["outside" if one else "" for one in table["outside"]])
+            table = table.assign(
+                outside=["outside" if outside else "" for outside in table["outside"]]
+            )
         print_frame(table)

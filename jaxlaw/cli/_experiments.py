@@ -211,7 +211,7 @@ def requirements_command(
     record = {"law": loaded.law.name, "requirements": result.to_dict("records")}
     shown = result.drop(columns="formula")
     for name in ("observed", "everywhere"):
-        shown[name] = ["met" if one else "not met" for one in shown[name]]
+        shown[name] = ["met" if met else "not met" for met in shown[name]]
     head = f"{loaded.law.name}: {loaded.law.formula}"
     conclude(record, (), result, partial(say_tables, head, shown), out, as_json)
 
@@ -243,5 +243,5 @@ def learnability_command(
 def _number(value: Any) -> Any:
     """As JSON knows it; None where there is none."""
     if isinstance(value, tuple):
-        return [_number(one) for one in value]
+        return [_number(item) for item in value]
     return None if value != value else value

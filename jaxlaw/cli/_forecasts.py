@@ -71,15 +71,15 @@ def backtest_command(
     """
     check_out(out, JSON, CSV, PICTURE)
     laws, runs = _laws_and_runs(laws_and_data, reading)
-    found = jl.backtest(
+    result = jl.backtest(
         laws, runs, along=along, cutoffs=_cutoffs(cutoffs), groups=opt.columns_named(groups),
         n_starts=n_starts, n_local=n_local, solver=solver, seed=seed, **objective, **working,
     )  # fmt: skip
     if opt.is_silent(working):
         return
     conclude(
-        found.to_dict(), found.notes, found.frame, lambda: print_wrapped(found.summary()), out,
-        as_json, lambda plots: plots.backtest_errors(found),
+        result.to_dict(), result.notes, result.frame, lambda: print_wrapped(result.summary()), out,
+        as_json, lambda plots: plots.backtest_errors(result),
     )  # fmt: skip
 
 
@@ -122,7 +122,7 @@ def forecast_command(
     check_out(out, JSON, CSV, PICTURE)
     points = points_at(at)
     laws, runs = _laws_and_runs(laws_and_data, reading)
-    found = jl.forecast(
+    result = jl.forecast(
         laws, runs, points, level=level, along=along, cutoffs=_cutoffs(cutoffs),
         groups=opt.columns_named(groups), n_resamples=n_resamples, n_starts=n_starts,
         n_local=n_local, solver=solver, seed=seed, **objective, **working,
@@ -130,11 +130,11 @@ def forecast_command(
     if opt.is_silent(working):
         return
     if out is not None and not is_picture(out):
-        found.save(out)
+        result.save(out)
     elif out is not None:
-        write_picture(out, lambda plots: plots.forecast_intervals(found))
+        write_picture(out, lambda plots: plots.forecast_intervals(result))
     conclude(
-        found.to_dict(), found.notes, found.table, lambda: print_wrapped(found.summary()), None,
+        result.to_dict(), result.notes, result.table, lambda: print_wrapped(result.summary()), None,
         as_json,
     )  # fmt: skip
 
@@ -171,10 +171,10 @@ def score_command(
     from jaxlaw.forecasting import score
     from jaxlaw.forecasting._score import load_all
 
-    found = score(load_all(files), jl.read_runs(data, **reading), rtol=rtol)
+    result = score(load_all(files), jl.read_runs(data, **reading), rtol=rtol)
     conclude(
-        found.to_dict(), found.notes, found.table, lambda: print_wrapped(found.summary()), out,
-        as_json, lambda plots: plots.forecast_calibration(found),
+        result.to_dict(), result.notes, result.table, lambda: print_wrapped(result.summary()), out,
+        as_json, lambda plots: plots.forecast_calibration(result),
     )  # fmt: skip
 
 
@@ -194,11 +194,11 @@ def points_at(items: list[str]) -> dict[str, np.ndarray]:
         runs[-1] += parts
     import numpy as np
 
-    found = [opt.combinations(parts, "--at") for parts in runs]
-    for one in found[1:]:
-        if set(one) != set(found[0]):
-            raise UsageError(f"--at: every run needs {', '.join(found[0])}")
-    return {name: np.concatenate([one[name] for one in found]) for name in found[0]}
+    points = [opt.combinations(parts, "--at") for parts in runs]
+    for columns in points[1:]:
+        if set(columns) != set(points[0]):
+            raise UsageError(f"--at: every run needs {', '.join(points[0])}")
+    return {name: np.concatenate([columns[name] for columns in points]) for name in points[0]}
 
 
 def _laws_and_runs(words: list[str], reading: dict[str, Any]) -> tuple[Any, jl.Runs]:
@@ -209,4 +209,4 @@ def _laws_and_runs(words: list[str], reading: dict[str, Any]) -> tuple[Any, jl.R
 def _cutoffs(text: str) -> int | list[float]:
     if text.isdigit() and len(text) < 4:
         return int(text)
-    return [opt.number(one, "--cutoffs") for one in text.split(",")]
+    return [opt.number(item, "--cutoffs") for item in text.split(",")]

@@ -45,9 +45,9 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
 
 def guard_every(group: typer.Typer) -> None:
     """Guard all commands of a group, and say below their help what every one takes."""
-    for one in group.registered_commands:
-        one.callback = guarded(one.callback)
-        one.epilog = (
+    for command in group.registered_commands:
+        command.callback = guarded(command.callback)
+        command.epilog = (
             "--verbose says on stderr what is done. --law-file FILE.py runs a file of yours "
             "first, so that fits of the laws it defines can be read."
         )
@@ -77,11 +77,11 @@ def _files_read(given: dict[str, Any], out: Path) -> Iterator[str]:
     for name, value in given.items():
         if name in _NO_FILES or (name == "law" and value in jl.laws.names()):
             continue
-        for one in value if isinstance(value, list | tuple) else [value]:
-            if not isinstance(one, str | Path):
+        for item in value if isinstance(value, list | tuple) else [value]:
+            if not isinstance(item, str | Path):
                 continue
             # NAME=FILE as well as FILE.
-            for text in dict.fromkeys((str(one), str(one).partition("=")[2])):
+            for text in dict.fromkeys((str(item), str(item).partition("=")[2])):
                 try:
                     same = bool(text) and os.path.samefile(text, out)
                 except (OSError, ValueError):
@@ -129,8 +129,8 @@ _CALL = re.compile(
 def _flags(signature: inspect.Signature) -> dict[str, str]:
     """Options of a command by the names of its arguments: ``{"value": "--input"}``."""
     flags = {}
-    for name, one in signature.parameters.items():
-        for kind in getattr(one.annotation, "__metadata__", ()):
+    for name, parameter in signature.parameters.items():
+        for kind in getattr(parameter.annotation, "__metadata__", ()):
             if isinstance(kind, OptionInfo):
                 # Typer takes the first of Option("--input") for a default until it reads it.
                 named = [flag for flag in (kind.default, *(kind.param_decls or ()))

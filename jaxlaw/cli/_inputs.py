@@ -140,10 +140,10 @@ def observed_target(fit: jl.Fit, runs: jl.Runs) -> tuple[str, np.ndarray] | None
     return (name, values) if np.isfinite(values).any() else None
 
 
-def other_columns(runs: jl.Runs, inputs: Iterable[str], found: Iterable[str]) -> dict[str, Any]:
+def other_columns(runs: jl.Runs, inputs: Iterable[str], taken: Iterable[str]) -> dict[str, Any]:
     """The columns of a table of points that are no inputs; renamed where a result has the name."""
     return {
-        f"{name} (as in the file)" if name in found else name: _cells(runs.table[name])
+        f"{name} (as in the file)" if name in taken else name: _cells(runs.table[name])
         for name in runs.table
         if name not in inputs
     }
@@ -158,8 +158,8 @@ def _cells(column: pd.Series) -> Any:
         return values
     kept = (str, bool, int, float)
     missing = column.isna().to_numpy()
-    cells = [None if gone else one if isinstance(one, kept) else str(one)
-             for gone, one in zip(missing, values, strict=True)]  # fmt: skip
+    cells = [None if gone else value if isinstance(value, kept) else str(value)
+             for gone, value in zip(missing, values, strict=True)]  # fmt: skip
     return np.array(cells, object)
 
 

@@ -30,7 +30,7 @@ def completed(values: Iterable[str] | Callable[[], Iterable[str]]) -> Callable[.
 
     def matching(incomplete: str) -> list[str]:
         every = values() if callable(values) else values
-        return [one for one in every if one.startswith(incomplete)]
+        return [name for name in every if name.startswith(incomplete)]
 
     return matching
 
@@ -227,7 +227,7 @@ def combinations(items: Sequence[str] | None, option: str) -> dict[str, np.ndarr
     import numpy as np
 
     given = pairs(items, option)
-    values = [[number(one, option) for one in text.split(",")] for text in given.values()]
+    values = [[number(item, option) for item in text.split(",")] for text in given.values()]
     grids = np.meshgrid(*values, indexing="ij")
     return {name: grid.ravel() for name, grid in zip(given, grids, strict=True)}
 
@@ -239,7 +239,7 @@ def values_of(items: list[str] | None) -> dict[str, Any] | None:
         if ":" not in text:
             values[name] = number(text, "--value")
             continue
-        by_run = [one.rpartition(":") for one in text.split(",")]
+        by_run = [item.rpartition(":") for item in text.split(",")]
         values[name] = {run: number(value, "--value") for run, _, value in by_run}
     return values or None
 
@@ -278,7 +278,7 @@ def inputs_at(at: list[str] | None, option: str = "--at") -> dict[str, Any]:
 def numbers_in(text: str, option: str, between: int = 13) -> list[float]:
     """``1e19,1e20``, or so many numbers between ``1e19:1e23``."""
     if ":" not in text:
-        return [number(one, option) for one in text.split(",")]
+        return [number(item, option) for item in text.split(",")]
     low, high = value_range(text, option)
     if low is None or high is None or not 0 < low < high:
         raise UsageError(f"{option} takes LOW:HIGH or a list, not '{text}'")
@@ -303,8 +303,8 @@ def with_options(command: Command, into: str, made_by: Callable[..., Any]) -> Co
         p for p in inspect.signature(command, eval_str=True).parameters.values() if p.name != into
     ]
     added = {
-        name: one.replace(kind=inspect.Parameter.KEYWORD_ONLY)
-        for name, one in inspect.signature(made_by, eval_str=True).parameters.items()
+        name: parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+        for name, parameter in inspect.signature(made_by, eval_str=True).parameters.items()
         if name not in {p.name for p in own}
     }
 
@@ -313,7 +313,7 @@ def with_options(command: Command, into: str, made_by: Callable[..., Any]) -> Co
         options = {name: given.pop(name) for name in added}
         command(**given, **{into: made_by(**options)})
 
-    kept = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in own]
+    kept = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in own]
     call.__signature__ = inspect.Signature([*kept, *added.values()])  # type: ignore[attr-defined]
     return call
 

@@ -76,7 +76,7 @@ def check_out(
     if out.is_dir() or not out.parent.is_dir():
         raise UsageError(f"cannot write {out}: give a file in a folder that exists")
     kinds, ending = kinds or (JSON, CSV), out.suffix.lower()
-    written = [one for kind in kinds for one in _ENDINGS[kind]]
+    written = [ending for kind in kinds for ending in _ENDINGS[kind]]
     if ending in written or ending not in (*_NEVER, *itertools.chain(*_ENDINGS.values())):
         return
     allowed = " or ".join(f"{kind} ({', '.join(_ENDINGS[kind])})" for kind in kinds)
@@ -202,7 +202,7 @@ def print_frame(table: pd.DataFrame, digits: int = 5) -> None:
     """A table whose numbers have so many digits; whole numbers have all of theirs."""
     form = f".{digits}g"
     rows = [
-        [format(one, form) if isinstance(one, float) else str(one) for one in row]
+        [format(cell, form) if isinstance(cell, float) else str(cell) for cell in row]
         for row in table.itertuples(index=False)
     ]
     print_table(list(map(str, table)), rows)
@@ -258,13 +258,13 @@ _SHOWN = 24  # rows of a plan's table
 
 
 def conclude_plan(
-    found: Any, out: Path | None, as_json: bool, draw: Any = None, table: Any = None,
+    answer: Any, out: Path | None, as_json: bool, draw: Any = None, table: Any = None,
     more: dict[str, Any] | None = None,
 ) -> None:  # fmt: skip
-    """Write, draw or print what a plan found; one that is not to be used ends with 1.
+    """Write, draw or print what a plan found; an answer that is not to be used ends with 1.
 
     Args:
-        found: an answer with ``summary()``; or a table, alone or as ``table`` of a result.
+        answer: an answer with ``summary()``; or a table, alone or as ``table`` of a result.
         out: where it is written.
         as_json: whether its record is printed.
         draw: draws it with the module of pictures, to Axes.
@@ -273,16 +273,16 @@ def conclude_plan(
     """
     import pandas as pd
 
-    notes = getattr(found, "notes", ())
-    if isinstance(found, pd.DataFrame) or not hasattr(found, "to_dict"):
-        table = getattr(found, "table", found)
+    notes = getattr(answer, "notes", ())
+    if isinstance(answer, pd.DataFrame) or not hasattr(answer, "to_dict"):
+        table = getattr(answer, "table", answer)
         record = {name: column.tolist() for name, column in table.items()}
         hidden = out is not None and not is_picture(out)
         say = (lambda: None) if hidden else (lambda: _print_plan(table, notes))
     else:
-        record = found.to_dict() | (more or {})
+        record = answer.to_dict() | (more or {})
         table = pd.DataFrame([_in_one_row(record)]) if table is None else table
-        say = lambda: print_wrapped(found.summary())  # noqa: E731
+        say = lambda: print_wrapped(answer.summary())  # noqa: E731
     conclude(record, notes, table, say, out, as_json, draw)
 
 

@@ -146,15 +146,22 @@ def asks(
     meant = signature("planning", function)
     flags: dict[str, tuple[str, Any, Any, Callable[[Any, str], Any]]] = {}
     inputs = [name for name in meant.arguments if name.isupper() and name not in skip]
-    for one in meant.arguments.values():
-        if one.name in (*fits, *skip, *inputs) or one.hint.startswith("Callable"):
+    for argument in meant.arguments.values():
+        if argument.name in (*fits, *skip, *inputs) or argument.hint.startswith("Callable"):
             continue
-        kind, read = _option(one, renamed.get(one.name))
-        flags[one.name] = (_name(one, renamed.get(one.name)), kind, one.default, read)
+        kind, read = _option(argument, renamed.get(argument.name))
+        flags[argument.name] = (
+            _name(argument, renamed.get(argument.name)),
+            kind,
+            argument.default,
+            read,
+        )
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         own = list(inspect.signature(command, eval_str=True).parameters.values())
-        with_inputs = bool(inputs or meant.others) and "at" not in {one.name for one in own}
+        with_inputs = bool(inputs or meant.others) and "at" not in {
+            parameter.name for parameter in own
+        }
 
         @wraps(command)
         def run(**given: Any) -> None:
@@ -174,14 +181,18 @@ def asks(
             for name in fits
         ]
         # Options of the command's own come in front, --out and --json at the end.
-        last = [one for one in own if one.name in ("out", "as_json")]
-        added += [one for one in own if one not in last and one.name != "call"]
+        last = [parameter for parameter in own if parameter.name in ("out", "as_json")]
+        added += [
+            parameter for parameter in own if parameter not in last and parameter.name != "call"
+        ]
         added += [_parameter(name, kind, default) for name, kind, default, _ in flags.values()]
         if with_inputs:
             added.append(_parameter("at", _at("best" in (meant.others or "")), None))
         if fits:
             added.append(_parameter("bootstrap", opt.Draws, None))
-        kept = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in [*added, *last]]
+        kept = [
+            parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in [*added, *last]
+        ]
         run.__signature__ = inspect.Signature(kept)  # type: ignore[attr-defined]
         if not (command.__doc__ or "").partition("Example:")[0].strip():
             run.__doc__ = f"{meant.summary}\n\n{inspect.cleandoc(command.__doc__ or '')}"
@@ -209,7 +220,7 @@ def _option(argument: Argument, renamed: str | None) -> tuple[Any, Callable[[Any
     help = argument.help[:1].upper() + argument.help[1:]
     if argument.choices:
         listed = " or ".join(argument.choices)
-        shown = help if all(one in help for one in argument.choices) else f"{help} ({listed})"
+        shown = help if all(choice in help for choice in argument.choices) else f"{help} ({listed})"
         shell = opt.completed(argument.choices)
         return Annotated[str, typer.Option(help=shown, autocompletion=shell)], _as_it_is
     if argument.hint == "bool":
@@ -233,11 +244,11 @@ def _at(searched: bool) -> Any:
 # --- plans that are one call
 
 
-def _isoloss(plots: Any, found: Any, call: Call) -> Any:
+def _isoloss(plots: Any, answer: Any, call: Call) -> Any:
     """Contours of equal loss around a budget, and the run that was found on them."""
-    compute = call.arguments.get("compute", found.compute)
+    compute = call.arguments.get("compute", answer.compute)
     around = (compute / 1e3, compute * 10)
-    return plots.isoloss(call.fits[0], around, mark=found, **_without(call, "compute", "level"))
+    return plots.isoloss(call.fits[0], around, mark=answer, **_without(call, "compute", "level"))
 
 
 def _without(call: Call, *names: str) -> dict[str, Any]:
@@ -253,22 +264,22 @@ _PLAIN: dict[str, tuple[str, tuple[str, ...], str, Callable[..., Any], dict[str,
     "mixture": (
         "optimal_mixture", ("general", "domain"),
         "general.json domain.json --start 2.86 --at N=2e9 --at D=1e10",
-        lambda plots, found, call: plots.trade_off(found), {},
+        lambda plots, answer, call: plots.trade_off(answer), {},
     ),
     "critical": (
         "critical_ratio", ("general",), "general.json --start 2.86 --at N=1.8e9 --at D=1e10",
-        lambda plots, found, call: plots.critical_share(*call.fits, **_without(call, "level")), {},
+        lambda plots, answer, call: plots.critical_share(*call.fits, **_without(call, "level")), {},
     ),
     "limited": (
         "optimal_mixture_data_limited", ("domain",), "domain.json --tokens 5e7 --at N=1.8e9",
-        lambda plots, found, call: plots.limited_domain(
+        lambda plots, answer, call: plots.limited_domain(
             *call.fits, call.arguments["corpus_tokens"], **_without(call, "corpus_tokens")
         ), {"corpus_tokens": "tokens"},
     ),
     "allocation": ("allocation", ("fit",), "fit.json --compute 1e21", _isoloss, {}),
     "allocation-law": (
         "allocation_law", ("fit",), "fit.json",
-        lambda plots, found, call: plots.isoloss(
+        lambda plots, answer, call: plots.isoloss(
             *call.fits, (1e18, 1e24), **_without(call, "level")
         ), {},
     ),
@@ -276,21 +287,21 @@ _PLAIN: dict[str, tuple[str, tuple[str, ...], str, Callable[..., Any], dict[str,
         "frontier_savings", ("scratch", "continual"),
         "published:zheng-2024-frontier-scratch\npublished:zheng-2024-frontier-cpt "
         "--compute 1e17,1e20,1e23",
-        lambda plots, found, call: plots.compute_saved(found.table), {},
+        lambda plots, answer, call: plots.compute_saved(answer.table), {},
     ),
     "breakeven": (
         "break_even", ("scratch", "continual"), "scratch.json continual.json --at N=1.4e9",
-        lambda plots, found, call: plots.crossover(
-            *call.fits, plan=found, **_without(call, "level")
+        lambda plots, answer, call: plots.crossover(
+            *call.fits, plan=answer, **_without(call, "level")
         ), {},
     ),
     "valuation": (
         "pretraining_value", (), "checkpoints.csv --target 25 --baseline 12 --at 1e12",
-        lambda plots, found, call: plots.value(found, call.arguments.get("target")), {},
+        lambda plots, answer, call: plots.value(answer, call.arguments.get("target")), {},
     ),
     "model": (
         "choose_model", (), "samples.csv --at 1e6",
-        lambda plots, found, call: plots.model_losses(found), {},
+        lambda plots, answer, call: plots.model_losses(answer), {},
     ),
 }  # fmt: skip
 
@@ -598,7 +609,7 @@ def _continual_run(
     return {
         "run": continual,
         "inputs": numbers_of(value, "--input"),
-        "area_options": {name: one for name, one in areas.items() if one is not None},
+        "area_options": {name: value for name, value in areas.items() if value is not None},
     }
 
 
@@ -647,16 +658,16 @@ def training_command(
         raise UsageError("give --vary for a table, or --weight and --over for the best settings")
     if vary is not None:
         settings = {
-            name: [number(one, "--vary") for one in text.split(",")]
+            name: [number(item, "--vary") for item in text.split(",")]
             for name, text in pairs(vary, "--vary").items()
         }
-        level = {name: one for name, one in call.arguments.items() if name == "level"}
+        level = {name: value for name, value in call.arguments.items() if name == "level"}
         result = jl.planning.final_losses(*call.fits, **setting, **level, **settings)
         drawn = next(iter(settings))
         conclude_plan(result, out, as_json, lambda plots: plots.losses_over(result, drawn))
         return
     ranges = _all_both(over, "--over")
-    weights = [number(one, "--weight") for one in (weight or "").split(",")]
+    weights = [number(item, "--weight") for item in (weight or "").split(",")]
     first = next(iter(ranges))
     curve = partial(
         jl.planning.tradeoff_curve, *call.fits, over=ranges, **setting, **call.arguments
@@ -717,16 +728,16 @@ def out_of_domain_command(
 
     Example: jaxlaw plan out-of-domain losses.csv -c loss_ood=code_loss
     """
-    given = [one is not None for one in (pt, cpt, schedule)]
+    given = [option is not None for option in (pt, cpt, schedule)]
     if any(given) and not all(given) or replay is not None and not any(given):
         raise UsageError("a curve is predicted from --pt, --cpt and --schedule, all of them")
-    found, curve, more = call(nonnegative=not free), None, {}
+    answer, curve, more = call(nonnegative=not free), None, {}
     if pt is not None and cpt is not None and schedule is not None:
         along = _schedule(schedule, "--schedule")
-        curve = found.predict_curve(*loaded_fits([pt, cpt], None), along, replay=replay)
-        more = {"curve": {name: one.tolist() for name, one in curve.items()}}
-    table = found.table if curve is None else curve
-    conclude_plan(found, out, as_json, lambda plots: plots.ood_losses(found, curve), table, more)
+        curve = answer.predict_curve(*loaded_fits([pt, cpt], None), along, replay=replay)
+        more = {"curve": {name: values.tolist() for name, values in curve.items()}}
+    table = answer.table if curve is None else curve
+    conclude_plan(answer, out, as_json, lambda plots: plots.ood_losses(answer, curve), table, more)
     if curve is not None and not as_json and (out is None or is_picture(out)):
         import numpy as np
 
@@ -775,7 +786,7 @@ def _weights(text: str | None, losses: int) -> list[float] | None:
     """``0.7,0.3``; of two losses ``0.7`` says the same."""
     if text is None:
         return None
-    weights = [number(one, "--weight") for one in text.split(",")]
+    weights = [number(item, "--weight") for item in text.split(",")]
     return [*weights, 1 - weights[0]] if losses == 2 and len(weights) == 1 else weights
 
 
@@ -783,10 +794,10 @@ def _inputs(items: list[str] | None, losses: int) -> list[dict[str, float]]:
     """Other inputs of each loss, from ``N=1e9`` for all and ``r=0.2,0.8``."""
     each: list[dict[str, float]] = [{} for _ in range(losses)]
     for name, text in pairs(items, "--input").items():
-        values = [number(one, "--input") for one in text.split(",")]
+        values = [number(item, "--input") for item in text.split(",")]
         if len(values) not in (1, losses):
             raise UsageError(f"--input {name}= has {len(values)} numbers for {losses} losses: one "
                              "for all, or one each")  # fmt: skip
-        for one, own in zip(each, values * (losses // len(values)), strict=True):
-            one[name] = own
+        for inputs, own in zip(each, values * (losses // len(values)), strict=True):
+            inputs[name] = own
     return each

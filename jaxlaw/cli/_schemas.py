@@ -69,7 +69,9 @@ def _answer(cls: type, **more: Any) -> dict[str, Any]:
 def _fit(cls: type) -> dict[str, Any]:
     """A fit, or a law with its parameters, as its class declares it; its law is named."""
     own = get_type_hints(cls)
-    fields = {one.name: own[one.name] for one in dataclasses.fields(cls) if one.name != "sample"}
+    fields = {
+        field.name: own[field.name] for field in dataclasses.fields(cls) if field.name != "sample"
+    }
     named = {"schema": int, "law": str, "constraint": str | None}
     return fields | named | {"area_options": dict[str, _Cell] | None}
 
@@ -170,7 +172,7 @@ def schemas() -> dict[str, Schema]:
         },
     }  # fmt: skip
     for command, functions in _OF_PLANS.items():
-        kinds = tuple(answer(one) for one in functions)
+        kinds = tuple(answer(function) for function in functions)
         hints[command] = kinds if len(kinds) > 1 else kinds[0]
     by_name = {name: schema(hint) for name, hint in hints.items()}
 
@@ -230,7 +232,7 @@ def schema_command(
         if as_json:
             print_json(every)
         else:
-            rows = [[name, ", ".join(_keys(one))] for name, one in schemas().items()]
+            rows = [[name, ", ".join(_keys(record))] for name, record in schemas().items()]
             print_table(["command", "keys of its JSON"], rows)
         return
     found_schema = schema_of(" ".join(command))
@@ -241,5 +243,5 @@ def schema_command(
 
 def _keys(schema: Schema) -> list[str]:
     return list(schema.get("properties", {})) or [
-        key for one in schema.get("anyOf", ()) for key in one.get("properties", {})
+        key for branch in schema.get("anyOf", ()) for key in branch.get("properties", {})
     ]

@@ -69,13 +69,13 @@ def signature(package: str, function: str) -> Signature:
         strict=True,
     )
     arguments = {
-        one.arg: Argument(
-            one.arg,
-            _hint(one.annotation, module),
+        node.arg: Argument(
+            node.arg,
+            _hint(node.annotation, module),
             REQUIRED if default is None else _value(default, module),
-            described.get(one.arg) or _said_beside(module).get(one.arg, ""),
+            described.get(node.arg) or _said_beside(module).get(node.arg, ""),
         )
-        for one, default in pairs
+        for node, default in pairs
     }
     rest = own.kwarg and ast.unparse(own.kwarg.annotation or ast.Constant(None))
     return Signature(text.partition("\n")[0], arguments, rest)
@@ -84,10 +84,10 @@ def signature(package: str, function: str) -> Signature:
 @cache
 def _said_beside(module: str) -> dict[str, str]:
     """What the docstrings of a module say of arguments, which others leave to them."""
-    functions = [one for one in _tree(module).body if isinstance(one, ast.FunctionDef)]
+    functions = [node for node in _tree(module).body if isinstance(node, ast.FunctionDef)]
     described: dict[str, str] = {}
-    for one in functions:
-        described = {**_described(ast.get_docstring(one) or ""), **described}
+    for function in functions:
+        described = {**_described(ast.get_docstring(function) or ""), **described}
     return described
 
 
@@ -106,19 +106,19 @@ def _definition(module: str, name: str) -> tuple[ast.AST | None, str]:
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == name:
             return node.value, module
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("jaxlaw"):
-            for one in node.names:
-                if (one.asname or one.name) == name:
-                    return _definition(node.module or "", one.name)
+            for alias in node.names:
+                if (alias.asname or alias.name) == name:
+                    return _definition(node.module or "", alias.name)
     return None, module
 
 
 def _hint(annotation: ast.expr | None, module: str) -> str:
     """An annotation with other names for types resolved, and without ranges."""
 
-    def meaning(found: re.Match[str]) -> str:
-        meant, home = _definition(module, found[0])
+    def meaning(match: re.Match[str]) -> str:
+        meant, home = _definition(module, match[0])
         if not isinstance(meant, ast.Subscript):  # a class
-            return found[0]
+            return match[0]
         return _hint(meant, home)
 
     text = ast.unparse(annotation) if annotation else "Any"
@@ -152,7 +152,7 @@ def _described(docstring: str) -> dict[str, str]:
             name, _, text = line.strip().partition(": ")
             described[name] = text.strip()
     return {
-        one.strip(" *"): re.sub(r":\w+:`~?([^`]*)`", r"\1", text).replace("``", "")
+        name.strip(" *"): re.sub(r":\w+:`~?([^`]*)`", r"\1", text).replace("``", "")
         for names, text in described.items()
-        for one in names.split(",")
+        for name in names.split(",")
     }

@@ -111,43 +111,43 @@ def bootstrap_command(
 
 
 def _show(
-    found: jl.Bootstrap, level: float, method: Any, points: dict[str, np.ndarray],
+    boot: jl.Bootstrap, level: float, method: Any, points: dict[str, np.ndarray],
     draws: Path | None, out: Path | None, as_json: bool,
 ) -> None:  # fmt: skip
-    tables = {"parameters": found.conf_int(level, method)}
+    tables = {"parameters": boot.conf_int(level, method)}
     if points:
-        tables["predictions"] = found.prediction(points, confidence_level=level, method=method)
+        tables["predictions"] = boot.prediction(points, confidence_level=level, method=method)
     record = {
-        "law": found.fit.law.name,
-        "kind": found.kind,
-        "resamples": len(found),
-        "resampled": found.n_groups,
-        "groups": None if found.groups is None else list(found.groups),
+        "law": boot.fit.law.name,
+        "kind": boot.kind,
+        "resamples": len(boot),
+        "resampled": boot.n_groups,
+        "groups": None if boot.groups is None else list(boot.groups),
         "level": level,
         "method": method,
         **{name: table.to_dict("records") for name, table in tables.items()},
     }
     if draws is not None:
         if draws.suffix.lower() == ".json":
-            jl.planning.Draws.of(found).save(draws)
+            jl.planning.Draws.of(boot).save(draws)
         else:
-            write_whole(draws, lambda path: _table(found).to_csv(path, index=False))
+            write_whole(draws, lambda path: _table(boot).to_csv(path, index=False))
 
-    by = "" if found.groups is None else f" groups by {', '.join(found.groups)}"
+    by = "" if boot.groups is None else f" groups by {', '.join(boot.groups)}"
 
-    head = f"{len(found)} resamples ({found.kind}) of {found.n_groups}{by}; {level:.0%} intervals"
-    say = partial(_say, found.fit, head, tables.values(), found.notes)
+    head = f"{len(boot)} resamples ({boot.kind}) of {boot.n_groups}{by}; {level:.0%} intervals"
+    say = partial(_say, boot.fit, head, tables.values(), boot.notes)
 
     def draw(plots: Any) -> Any:
         return plots.parameter_intervals(tables["parameters"], level=level)
 
-    conclude(record, found.notes, tables["parameters"], say, out, as_json, draw)
+    conclude(record, boot.notes, tables["parameters"], say, out, as_json, draw)
 
 
-def _table(found: jl.Bootstrap) -> pd.DataFrame:
+def _table(boot: jl.Bootstrap) -> pd.DataFrame:
     """The draws with how they were drawn, in every row: a table has no other place for it."""
-    groups = ",".join(found.groups or ())
-    return found.table().assign(kind=found.kind, groups=groups, degrees=found.degrees)
+    groups = ",".join(boot.groups or ())
+    return boot.table().assign(kind=boot.kind, groups=groups, degrees=boot.degrees)
 
 
 @opt.reads_runs
@@ -302,25 +302,25 @@ def _fitted(
     return fit if isinstance(fit, jl.Fit) else jl.fit(fit, runs), runs
 
 
-def _most(found: pd.DataFrame, estimates: dict[str, float]) -> pd.DataFrame:
+def _most(changes: pd.DataFrame, estimates: dict[str, float]) -> pd.DataFrame:
     """Of every number asked for, the rows that move it most."""
     import pandas as pd
 
     lines = []
-    for name, change in found.items():
+    for name, change in changes.items():
         largest = change.abs().nlargest(_NAMED).index
         shown = "   ".join(f"{row}: {change[row]:+.2e}" for row in largest)
-        title = f"{found.index.name}: change"
+        title = f"{changes.index.name}: change"
         lines.append({"of": name, "estimate": estimates[name], title: shown})
     return pd.DataFrame(lines)
 
 
-def _directions(found: pd.DataFrame) -> pd.DataFrame:
+def _directions(table: pd.DataFrame) -> pd.DataFrame:
     """What each direction is mainly made of."""
     import pandas as pd
 
     lines = []
-    for _, row in found.iterrows():
+    for _, row in table.iterrows():
         moves = row.drop(["std_err", "advice"]).astype(float)
         largest = moves.abs().nlargest(_NAMED).index
         shown = "   ".join(f"{name} {moves[name]:+.2g}" for name in largest)

@@ -529,10 +529,10 @@ def _check_order(rows: Runs) -> None:
 
 
 def _check_reach(
-    rows: Runs, mine: np.ndarray, done: np.ndarray, run: str, own: RunSchedule
+    rows: Runs, of_run: np.ndarray, done: np.ndarray, run: str, own: RunSchedule
 ) -> None:
     """Refuse rows of a run outside its schedule; names the first, and what may be missing."""
-    part, last = rows.table[mine], len(own.schedule)
+    part, last = rows.table[of_run], len(own.schedule)
     location, steps = rows.location("step"), part["step"].to_numpy()
     restarts = "phase" in part and own.schedule.boundary is not None
     if restarts:

@@ -215,7 +215,9 @@ def _floor_notes(problem: FitProblem, linear: Linearisation) -> list[Note]:
     spare = int((root > 0).sum()) - own.shape[1] - 1
     if spare < 1 or not np.isfinite(own).all() or not np.isfinite(left).all():
         return []
-    left, bend = (one - own @ np.linalg.lstsq(own, one, rcond=None)[0] for one in (left, bend))
+    left, bend = (
+        column - own @ np.linalg.lstsq(own, column, rcond=None)[0] for column in (left, bend)
+    )
     size, before = bend @ bend, left @ left
     if size <= 0 or before <= EXACT**2 * (root @ root):
         return []

@@ -402,7 +402,7 @@ def _relative_slopes(
 
 def _of_users(observations: Observations) -> dict[str, np.ndarray]:
     """Inputs in the units of the runs, as ranges are."""
-    return {name: one / observations.scale[name] for name, one in observations.inputs.items()}
+    return {name: values / observations.scale[name] for name, values in observations.inputs.items()}
 
 
 def _spread(problem: FitProblem, agreeing: Mapping[str, np.ndarray]) -> dict[str, float]:

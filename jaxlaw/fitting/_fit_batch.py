@@ -334,7 +334,7 @@ def solve_inside(
         lane = jax.vmap(partial(solver.init, model, problem))(starts)
 
         def tick(lane):
-            new = jax.vmap(lambda one: solver.step(model, problem, one, solver.settings))(lane)
+            new = jax.vmap(lambda state: solver.step(model, problem, state, solver.settings))(lane)
             return where(lane.status == Status.RUNNING, new, lane)
 
         lane = jax.lax.while_loop(lambda lane: jnp.any(lane.status == Status.RUNNING), tick, lane)

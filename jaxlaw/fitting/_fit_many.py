@@ -73,7 +73,7 @@ def fewest_for(level: float) -> int:
 
 @compiled(static_argnames="law")
 def _predict(law: Law, params: dict, inputs: dict) -> jax.Array:
-    return jax.vmap(lambda one: law(one, **inputs))(params)
+    return jax.vmap(lambda row: law(row, **inputs))(params)
 
 
 def fit_many(

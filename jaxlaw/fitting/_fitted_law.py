@@ -168,7 +168,7 @@ class FittedLaw:
         flags = beyond(self.ranges, self.joint_ranges or {}, values)
         per_drop = self.law.inputs_per_drop
         points = max((flag.ndim for name, flag in flags.items() if name not in per_drop), default=0)
-        flags = [one.any(axis=-1) if one.ndim > points else one for one in flags.values()]
+        flags = [flag.any(axis=-1) if flag.ndim > points else flag for flag in flags.values()]
         return np.logical_or.reduce(np.broadcast_arrays(*flags))
 
     outside: ClassVar[Any] = renamed_function("outside", is_extrapolation)
@@ -329,7 +329,9 @@ class FittedLaw:
             >>> hidden.params["B"]
             0.0
         """
-        names = [name for one in components for name in self.law.components.get(one, ())]
+        names = [
+            name for component in components for name in self.law.components.get(component, ())
+        ]
         return self.with_params(self.params | dict.fromkeys(names, 0.0))
 
     def with_params(self, params: Mapping[str, Any]) -> FittedLaw:
@@ -543,7 +545,7 @@ MAPPED = Note(
 
 def _fields(fitted: FittedLaw) -> dict[str, Any]:
     """What makes a fitted law, the evidence of a fit left out if its class has more."""
-    return {one.name: getattr(fitted, one.name) for one in dataclasses.fields(FittedLaw)}
+    return {field.name: getattr(fitted, field.name) for field in dataclasses.fields(FittedLaw)}
 
 
 class _Structure:

@@ -98,12 +98,12 @@ def observed_shift(
         for run, followed in continual.run_schedules.items():
             name = _hidden_name(run, hidden, pairs or {})
             _check_rates(run, followed, name, hidden.run_schedules[name])
-            mine, other = (table["run"] == run).to_numpy(), (rows["run"] == name).to_numpy()
-            below[mine] = _between(table["at"][mine], rows["at"][other], own.target[other], run)
+            of_run, other = (table["run"] == run).to_numpy(), (rows["run"] == name).to_numpy()
+            below[of_run] = _between(table["at"][of_run], rows["at"][other], own.target[other], run)
     since = table["at"] - table["run"].map(
         {
-            run: one.first_step + one.schedule.boundary
-            for run, one in continual.run_schedules.items()
+            run: entry.first_step + entry.schedule.boundary
+            for run, entry in continual.run_schedules.items()
         }
     )
     points = table[["run"]].assign(
@@ -126,7 +126,7 @@ def _seen(
     """What a law takes of all points, and their rows with ``at``, the steps of the whole run."""
     runs = curves.runs(**counted)  # type: ignore[arg-type]
     first = runs.table["run"].map(
-        {run: one.first_step for run, one in curves.run_schedules.items()}
+        {run: entry.first_step for run, entry in curves.run_schedules.items()}
     )
     table = runs.table.assign(at=optimizer_steps(runs.table, curves.run_schedules) + first)
     runs = dataclasses.replace(runs, table=table.reset_index(drop=True))
@@ -152,17 +152,17 @@ def _check_rates(run: str, followed: RunSchedule, name: str, hidden: RunSchedule
         max(followed.first_step, hidden.first_step),
         min(followed.last_step, hidden.last_step),
     )
-    mine, theirs = (
-        one.schedule.rates[first - one.first_step : last - one.first_step]
-        for one in (followed, hidden)
+    own_rates, hidden_rates = (
+        entry.schedule.rates[first - entry.first_step : last - entry.first_step]
+        for entry in (followed, hidden)
     )
-    off = np.abs(mine - theirs) > _RATES * followed.schedule.rates.max()
+    off = np.abs(own_rates - hidden_rates) > _RATES * followed.schedule.rates.max()
     if off.any():
         k = int(np.argmax(off))
         raise UsageError(
-            f"run {run} has rate {mine[k]:.4g} at step {first + k + 1}, its hidden curve {name} "
-            f"{theirs[k]:.4g}: a hidden curve goes on under the same rates. Give that of the same "
-            "schedule, or a fit, which predicts one for any"
+            f"run {run} has rate {own_rates[k]:.4g} at step {first + k + 1}, its hidden curve "
+            f"{name} {hidden_rates[k]:.4g}: a hidden curve goes on under the same rates. Give that "
+            "of the same schedule, or a fit, which predicts one for any"
         )
 
 

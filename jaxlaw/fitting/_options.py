@@ -219,7 +219,7 @@ OLD_NAMES = {"space": "residuals", "screen": "n_local", "share": "corpus"}
 OBJECTIVE = ("delta", "residuals", "asymmetry", "fixed", "tied", "bounds")
 #: Keywords that say what is fitted: those that a law of a study may have of its own.
 OF_LAW = ("constraint", *OBJECTIVE, "base")
-_NAMES = {*OF_LAW, *(one.name for one in dataclasses.fields(FitOptions))}
+_NAMES = {*OF_LAW, *(field.name for field in dataclasses.fields(FitOptions))}
 
 
 def split_options(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:

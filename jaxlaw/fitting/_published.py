@@ -233,7 +233,7 @@ def published() -> dict[str, FittedLaw]:
         >>> float(jl.published()["hoffmann-2022"].predict(N=70e9, D=1.4e12).round(3))
         1.937
     """
-    return {name: _fitted(name, one) for name, one in _PRINTED.items()}
+    return {name: _fitted(name, printed) for name, printed in _PRINTED.items()}
 
 
 def published_table() -> pd.DataFrame:
@@ -248,28 +248,31 @@ def published_table() -> pd.DataFrame:
         True
     """
     rows = []
-    for name, one in _PRINTED.items():
-        params = ", ".join(f"{key} {value:.6g}" for key, value in one.params.items())
-        left_out = "; ".join(sentence for _, sentence in one.said.values())
-        units = laws.units_of(laws.built_in(one.law))
-        rows.append((name, one.law, params, units, one.source, one.uncertainty, left_out))
+    for name, printed in _PRINTED.items():
+        params = ", ".join(f"{key} {value:.6g}" for key, value in printed.params.items())
+        left_out = "; ".join(sentence for _, sentence in printed.said.values())
+        units = laws.units_of(laws.built_in(printed.law))
+        rows.append(
+            (name, printed.law, params, units, printed.source, printed.uncertainty, left_out)
+        )
     names = ["name", "law", "parameters", "units", "source", "uncertainty", "left_out"]
     return pd.DataFrame(rows, columns=names)
 
 
-def _fitted(name: str, one: _Printed) -> FittedLaw:
-    law = laws.built_in(one.law)
+def _fitted(name: str, printed: _Printed) -> FittedLaw:
+    law = laws.built_in(printed.law)
     notes = [
-        Note("published", "info", f"{name}: {one.source}; no data, no search"),
-        Note("uncertainty", "info", f"of the coefficients: {one.uncertainty}"),
-        *(Note(code, *said) for code, said in one.said.items()),
+        Note("published", "info", f"{name}: {printed.source}; no data, no search"),
+        Note("uncertainty", "info", f"of the coefficients: {printed.uncertainty}"),
+        *(Note(code, *said) for code, said in printed.said.items()),
     ]
-    unknown = [key for key in law.input_names if key not in one.ranges]
+    unknown = [key for key in law.input_names if key not in printed.ranges]
     if unknown:
         missing = ", ".join(unknown)
         message = f"the source prints no range of {missing}: every point counts as outside"
         notes.append(Note("range-unknown", "info", message))
     return FittedLaw(
-        law, dict(one.params), ranges=dict(one.ranges), source=one.source, notes=tuple(notes),
-        area_options=None if one.area_options is None else dict(one.area_options),
+        law, dict(printed.params), ranges=dict(printed.ranges), source=printed.source,
+        notes=tuple(notes),
+        area_options=None if printed.area_options is None else dict(printed.area_options),
     )  # fmt: skip

@@ -214,10 +214,10 @@ def _out_of_fold(basis: np.ndarray, target: np.ndarray, fold: np.ndarray) -> np.
     whole = basis.T @ target
     for k in range(FOLDS):
         in_fold = fold == k
-        held, away = basis[in_fold], target[in_fold]
+        of_fold, away = basis[in_fold], target[in_fold]
         # The Gram matrix of all rows is the identity; a fold is subtracted from it.
-        gram = identity * (1 + 1e-9) - held.T @ held
-        predicted[in_fold] = held @ np.linalg.solve(gram, whole - held.T @ away)
+        gram = identity * (1 + 1e-9) - of_fold.T @ of_fold
+        predicted[in_fold] = of_fold @ np.linalg.solve(gram, whole - of_fold.T @ away)
     return predicted
 
 

@@ -19,8 +19,8 @@ from jaxlaw.fitting._fitted_law import SCHEMA, FittedLaw
 from jaxlaw.fitting._result import METRICS, Fit
 from jaxlaw.laws._base import Law
 
-_FITTED_LAW = {one.name for one in dataclasses.fields(FittedLaw)}
-_EVIDENCE = {one.name for one in dataclasses.fields(Fit)} - _FITTED_LAW - {"sample"}
+_FITTED_LAW = {field.name for field in dataclasses.fields(FittedLaw)}
+_EVIDENCE = {field.name for field in dataclasses.fields(Fit)} - _FITTED_LAW - {"sample"}
 #: Fields that older files lack, by the schema that brought them; they are None there.
 _SINCE = {"area_options": 2, "tied": 3, "bounds": 3, "optima": 4, "columns": 5, "joint_ranges": 5}
 _SAME_LAW = 1e-9  # relative difference of predictions by one formula, wherever they are computed
@@ -129,7 +129,9 @@ _STRICT: dict[str, Any] = {
 def _fields(kind: type[FittedLaw], law: Law, record: dict[str, Any]) -> dict[str, Any]:
     """The fields of a fit but for its law: each of the kind that its class says, and the law's."""
     hints = get_type_hints(kind) | _STRICT
-    names = [one.name for one in dataclasses.fields(kind) if one.name not in ("law", "sample")]
+    names = [
+        field.name for field in dataclasses.fields(kind) if field.name not in ("law", "sample")
+    ]
     fields = {name: read(record[name], hints[name], name) for name in names}
     of_law = {"params": law.parameter_names, "units": law.input_names, "ranges": law.input_names}
     for name, keys in (of_law | {"metrics": METRICS}).items():
@@ -152,7 +154,11 @@ def _fields(kind: type[FittedLaw], law: Law, record: dict[str, Any]) -> dict[str
     # Names of parameters may be written in more than one way; a fit has the law's own.
     for field in ("fixed", "bounds", "tied"):
         if fields.get(field) is not None:
-            fields[field] = {law.parameter(name).name: one for name, one in fields[field].items()}
+            fields[field] = {
+                law.parameter(name).name: value for name, value in fields[field].items()
+            }
     if fields.get("tied") is not None:
-        fields["tied"] = {name: law.parameter(one).name for name, one in fields["tied"].items()}
+        fields["tied"] = {
+            name: law.parameter(partner).name for name, partner in fields["tied"].items()
+        }
     return fields

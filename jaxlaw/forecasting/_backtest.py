@@ -235,11 +235,12 @@ def origins_of(
     candidates = candidates_of(
         default_laws(read) if laws is None else laws, SEARCH | of_fit, per_law or {}
     )
-    for one in candidates:
-        if not needed and one.law.inputs_per_drop:
+    for candidate in candidates:
+        if not needed and candidate.law.inputs_per_drop:
             raise UsageError(
-                f"law {one.label} takes every drop of a learning rate, which the points of at= "
-                "cannot carry; back-test it (jl.backtest), or forecast by a law of areas: annealing"
+                f"law {candidate.label} takes every drop of a learning rate, which the points of "
+                "at= cannot carry; back-test it (jl.backtest), or forecast by a law of areas: "
+                "annealing"
             )
     return fit_origins(candidates, read, along, cutoffs, groups, needed)
 
@@ -278,7 +279,7 @@ def backtest_of(origins: Origins) -> Backtest:
 def naive_rules(origins: Origins) -> dict[str, np.ndarray]:
     """Rule → (J, n) what it predicts of every row: rules that know no law."""
     law = origins.candidates[0].law
-    found = {name: np.full(origins.fitted.shape, np.nan) for name in NAIVE}
+    predicted = {name: np.full(origins.fitted.shape, np.nan) for name in NAIVE}
     sign = -1.0 if law.better == "high" else 1.0
     for j, fitted in enumerate(origins.fitted & (origins.weight > 0)):
         z, y = origins.z[fitted], origins.observed[fitted]
@@ -286,11 +287,11 @@ def naive_rules(origins: Origins) -> dict[str, np.ndarray]:
         z, y = z[order], y[order]
         best = sign * np.minimum.accumulate(sign * y)
         # Of several runs at the largest value the best stands for what that much buys.
-        found["last-run"][j] = sign * (sign * y[z == z[-1]]).min()
-        found["best-so-far"][j] = best[-1]
+        predicted["last-run"][j] = sign * (sign * y[z == z[-1]]).min()
+        predicted["best-so-far"][j] = best[-1]
         record = np.flatnonzero((best == y) & (z > 0))
         if len(record) and z[record[-1]] > _APART * z[record[0]]:
             slope, level = np.polyfit(np.log(z[record]), np.log(y[record]), 1)
             with np.errstate(divide="ignore"):
-                found["power-law"][j] = np.exp(level + slope * np.log(origins.z))
-    return found
+                predicted["power-law"][j] = np.exp(level + slope * np.log(origins.z))
+    return predicted

@@ -115,13 +115,13 @@ class Calibration:
         shared = self.mean + self.scale * stats.t.ppf(nodes, self.degrees)
         unit = np.sqrt((_RUN_TAIL - 2) / _RUN_TAIL)
         single = unit * stats.t.ppf(nodes, _RUN_TAIL)
-        found = np.empty((len(levels), len(common)))
+        quantiles = np.empty((len(levels), len(common)))
         # Sums of all pairs of quantiles are draws of the sum, evenly spread and always the same.
         for point, scale in enumerate(common):
             run = np.sqrt(self.noise**2 + self.scatter * scale**2)
             sums = (scale * shared[:, None] + run * single).ravel()
-            found[:, point] = np.quantile(sums, levels)
-        return found
+            quantiles[:, point] = np.quantile(sums, levels)
+        return quantiles
 
 
 def disagreement(
@@ -171,21 +171,21 @@ def calibrate(
         residuals: (K,) standard deviation of each law's log residuals, of all runs.
         latest: the largest value among the runs.
     """
-    near = [_comparable(one, distance) for one in errors]
-    fade = np.array([np.exp(-np.log(latest / one.cutoff) / FADES) for one in errors])
+    near = [_comparable(cutoff, distance) for cutoff in errors]
+    fade = np.array([np.exp(-np.log(latest / cutoff.cutoff) / FADES) for cutoff in errors])
     weights = _stacked(errors, near, fade, residuals)
     own = typical(residuals, weights)
     informative, standard, biases, laws = [], [], [], []
     scatter, counted = SCATTER * SCATTER_RUNS, SCATTER_RUNS
-    for one, rows, recency in zip(errors, near, fade, strict=True):
-        error = weighted(one.error, weights)
+    for cutoff, rows, recency in zip(errors, near, fade, strict=True):
+        error = weighted(cutoff.error, weights)
         rows = np.where(np.isfinite(error), rows, 0.0)
         error = np.where(np.isfinite(error), error, 0.0)
         rows = rows / rows.sum() if rows.sum() > 0 else rows
         mean = rows @ error
-        among, parameters = disagreement(one.predicted, one.parameters, weights)
-        missed = typical(one.residuals, weights)
-        scale = common_scale(one.distance, among, parameters, missed)
+        among, parameters = disagreement(cutoff.predicted, cutoff.parameters, weights)
+        missed = typical(cutoff.residuals, weights)
+        scale = common_scale(cutoff.distance, among, parameters, missed)
         h = max(np.sqrt(rows @ scale**2), 1e-12)
         spread, size = rows @ (error - mean) ** 2, 1 / max((rows**2).sum(), 1e-12)
         # What a cut-off tells of B is blurred by the scatter of its runs, in so far as it has few.
@@ -193,7 +193,7 @@ def calibrate(
         informative.append(recency * h**2 / (h**2 + blur) * (rows.sum() > 0))
         standard.append(mean / h)
         biases.append(mean)
-        laws.append([_mean(column, rows) for column in one.error.T])
+        laws.append([_mean(column, rows) for column in cutoff.error.T])
         if size > 1.5:
             beyond_noise = max(spread * size / (size - 1) - own**2, 0.0)
             scatter += recency * (size - 1) * beyond_noise / h**2
@@ -228,8 +228,8 @@ def backtest_coverage(errors: Sequence[CutoffErrors], level: float) -> np.ndarra
     """
     covered = np.full(len(errors), np.nan)
     for j, now in enumerate(errors):
-        known = [_up_to(one, now.cutoff) for one in errors[:j]]
-        known = [one for one in known if len(one.distance)]
+        known = [_up_to(earlier, now.cutoff) for earlier in errors[:j]]
+        known = [earlier for earlier in known if len(earlier.distance)]
         rows = np.argsort(now.distance, kind="stable")
         rows = rows[np.isfinite(now.predicted[rows]).any(axis=1)]
         # A few runs tell whether an interval holds: those beyond a cut-off share one error.
@@ -237,11 +237,13 @@ def backtest_coverage(errors: Sequence[CutoffErrors], level: float) -> np.ndarra
         inside = []
         for row in rows:
             distance, k = now.distance[row], slice(row, row + 1)
-            one = calibrate(float(distance), known, now.residuals, now.cutoff)
-            among, parameters = disagreement(now.predicted[k], now.parameters[k], one.weights)
-            h = common_scale(distance, among, parameters, one.noise)
-            low, high = one.quantiles(h, np.array([(1 - level) / 2, (1 + level) / 2]))[:, 0]
-            inside.append(low <= weighted(now.error[k], one.weights)[0] <= high)
+            calibration = calibrate(float(distance), known, now.residuals, now.cutoff)
+            among, parameters = disagreement(
+                now.predicted[k], now.parameters[k], calibration.weights
+            )
+            h = common_scale(distance, among, parameters, calibration.noise)
+            low, high = calibration.quantiles(h, np.array([(1 - level) / 2, (1 + level) / 2]))[:, 0]
+            inside.append(low <= weighted(now.error[k], calibration.weights)[0] <= high)
         covered[j] = np.mean(inside) if inside else np.nan
     return covered
 
@@ -276,8 +278,10 @@ def _stacked(
     n_laws = len(residuals)
     if not len(errors) or n_laws == 1:
         return np.full(n_laws, 1 / n_laws)
-    rows = np.concatenate([one * recency for one, recency in zip(near, fade, strict=True)])
-    error = np.concatenate([one.error for one in errors])
+    rows = np.concatenate(
+        [comparable * recency for comparable, recency in zip(near, fade, strict=True)]
+    )
+    error = np.concatenate([cutoff.error for cutoff in errors])
     squares = np.where(np.isfinite(error), error, 0.0) ** 2
     size = np.sqrt((rows[:, None] * squares).sum(axis=0) / rows.sum())
     size = np.maximum(size, residuals)

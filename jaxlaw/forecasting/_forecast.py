@@ -168,10 +168,10 @@ class Forecast:
         """Least and largest training compute of the points, FLOPs; NaN without N and D, or C."""
         raw = {name: self.table[name] * self.units.get(name, 1.0) for name in self.inputs}
         try:
-            found = compute_of(raw, "the forecast")
+            compute = compute_of(raw, "the forecast")
         except UsageError:
             return np.nan, np.nan
-        return float(found.min()), float(found.max())
+        return float(compute.min()), float(compute.max())
 
     @property
     def fit(self) -> FittedLaw:
@@ -254,7 +254,7 @@ class Forecast:
         return "\n".join([*lines, *(f"  {note}" for note in self.notes)])
 
     def _heaviest(self, k: int) -> list[tuple[str, np.ndarray]]:
-        return sorted(self.weights.items(), key=lambda one: -one[1][k])
+        return sorted(self.weights.items(), key=lambda item: -item[1][k])
 
     __repr__ = summary
 
@@ -327,7 +327,7 @@ class Forecast:
                 raise ValueError(f"field 'quantiles' has shape {quantiles.shape}")
             if missing := {"distance", "laws", "shift", "estimate", "low", "high"} - set(table):
                 raise ValueError(f"field 'table' has no column {sorted(missing)[0]}")
-            found = {
+            fields = {
                 "level": read(record["level"], float, "level"),
                 "target": read(record["target"], str, "target"),
                 "along": read(record["along"], str, "along"),
@@ -341,8 +341,8 @@ class Forecast:
                 "runs": dict(record["runs"]),
                 "weights": {law: np.array(values) for law, values in weights.items()},
                 "resamples": {
-                    law: {name: np.array(values) for name, values in one.items()}
-                    for law, one in read(
+                    law: {name: np.array(values) for name, values in params.items()}
+                    for law, params in read(
                         record["resamples"], dict[str, dict[str, tuple[float, ...]]], "resamples"
                     ).items()
                 },
@@ -353,11 +353,11 @@ class Forecast:
                     ).items()
                 },
             }
-            if missing := {*ERRORS} - set(found["errors"]):
+            if missing := {*ERRORS} - set(fields["errors"]):
                 raise ValueError(f"field 'errors' has no '{sorted(missing)[0]}'")
             fits = dict(record["fits"])
-        fits = {label: fit_from_dict(one, source) for label, one in fits.items()}
-        return cls(table=table, quantiles=quantiles, fits=fits, **found)
+        fits = {label: fit_from_dict(saved, source) for label, saved in fits.items()}
+        return cls(table=table, quantiles=quantiles, fits=fits, **fields)
 
 
 @checked
@@ -416,7 +416,8 @@ def forecast(
         laws, runs, along, cutoffs, groups, columns, units, per_law, options, needed=False
     )
     refits = {
-        one.label: resampled(origins, one.label, n_resamples, seed) for one in origins.candidates
+        candidate.label: resampled(origins, candidate.label, n_resamples, seed)
+        for candidate in origins.candidates
     }
     return forecast_of(origins, refits, at, level=level, along=along)
 
@@ -446,28 +447,33 @@ def forecast_of(
     for k, away in enumerate(distance):
         if away not in known:
             known[away] = calibrate(float(away), errors, residuals, latest)
-        one = known[away]
-        w = np.where(np.isfinite(predicted[k]), one.weights, 0.0)
+        calibration = known[away]
+        w = np.where(np.isfinite(predicted[k]), calibration.weights, 0.0)
         w = w / w.sum()
         centre = weighted(predicted[k : k + 1], w)
         among, parameters = disagreement(predicted[k : k + 1], varied[k : k + 1], w)
-        h = common_scale(distance[k : k + 1], among, parameters, one.noise)
-        shift = float(h[0] * one.mean)
-        found = np.exp(centre + one.quantiles(h, LEVELS))
+        h = common_scale(distance[k : k + 1], among, parameters, calibration.noise)
+        shift = float(h[0] * calibration.mean)
+        at_levels = np.exp(centre + calibration.quantiles(h, LEVELS))
         rows.append({
             **{name: values[k] for name, values in points.items()},
             "distance": away,
             "laws": float(np.exp(centre[0])),
             "shift": float(np.expm1(shift)),
             "estimate": float(np.exp(centre[0] + shift)),
-            "low": float(_quantile(found, (1 - level) / 2)[0]),
-            "high": float(_quantile(found, (1 + level) / 2)[0]),
-            **_shares(one, float(among[0]), float(np.nan_to_num(parameters[0])), float(h[0])),
+            "low": float(_quantile(at_levels, (1 - level) / 2)[0]),
+            "high": float(_quantile(at_levels, (1 + level) / 2)[0]),
+            **_shares(
+                calibration, float(among[0]), float(np.nan_to_num(parameters[0])), float(h[0])
+            ),
         })  # fmt: skip
-        quantiles.append(found[:, 0])
+        quantiles.append(at_levels[:, 0])
         weights.append(w)
-        drift = float(common_scale(np.ones(1), np.zeros(1), np.zeros(1), one.noise)[0])
-        parts.append((shift, drift * one.scale, one.degrees, one.noise, one.scatter))
+        drift = float(common_scale(np.ones(1), np.zeros(1), np.zeros(1), calibration.noise)[0])
+        parts.append((
+            shift, drift * calibration.scale, calibration.degrees, calibration.noise,
+            calibration.scatter,
+        ))  # fmt: skip
     table = pd.DataFrame(rows)
     back = backtest_of(origins) if len(origins.cutoffs) else None
     notes += [*(origins.notes if back is None else back.notes)]
@@ -511,7 +517,7 @@ def _of_all_runs(refits: Refits, n_cutoffs: int) -> dict[str, np.ndarray]:
 def _quantile(quantiles: np.ndarray, level: float) -> np.ndarray:
     """(m,) a quantile of the target from those at LEVELS, (265, m)."""
     at, known = stats.norm.ppf(level), stats.norm.ppf(LEVELS)
-    return np.array([np.exp(np.interp(at, known, np.log(one))) for one in quantiles.T])
+    return np.array([np.exp(np.interp(at, known, np.log(point))) for point in quantiles.T])
 
 
 def fingerprint(origins: Origins) -> str:
@@ -519,8 +525,8 @@ def fingerprint(origins: Origins) -> str:
     first = origins.observations(origins.candidates[0].label)
     inputs = {
         name: values
-        for one in origins.data.observations.values()
-        for name, values in one.inputs.items()
+        for seen in origins.data.observations.values()
+        for name, values in seen.inputs.items()
         if values.ndim == 1
     }
     columns = [*(inputs[name] for name in sorted(inputs)), first.target, first.weight]
@@ -530,28 +536,30 @@ def fingerprint(origins: Origins) -> str:
 
 def _fits(origins: Origins) -> tuple[dict[str, FittedLaw], list[Note]]:
     """The laws fitted to all runs; those that came to nothing are left out, with a note."""
-    found, notes = {}, []
-    for one in origins.candidates:
-        refits, seen = origins.refits[one.label], origins.observations(one.label)
-        if not np.isfinite(origins.predicted[one.label][-1][origins.weight > 0]).all():
-            message = f"{one.label} has no finite fit of all runs and is left out"
+    fits, notes = {}, []
+    for candidate in origins.candidates:
+        refits, seen = origins.refits[candidate.label], origins.observations(candidate.label)
+        if not np.isfinite(origins.predicted[candidate.label][-1][origins.weight > 0]).all():
+            message = f"{candidate.label} has no finite fit of all runs and is left out"
             notes.append(Note("law-failed", "warning", message))
             continue
         users = {name: values / seen.scale[name] for name, values in seen.inputs.items()}
-        found[one.label] = FittedLaw(
-            one.law,
+        fits[candidate.label] = FittedLaw(
+            candidate.law,
             {name: float(values[-1]) for name, values in refits.params.items()},
             units=dict(seen.scale),
-            ranges={name: tuple(map(float, seen.ranges[name])) for name in one.law.input_names},
-            joint_ranges=dict(joint_ranges(one.law.inputs, users)),
-            fixed=dict(one.options.fixed),
+            ranges={
+                name: tuple(map(float, seen.ranges[name])) for name in candidate.law.input_names
+            },
+            joint_ranges=dict(joint_ranges(candidate.law.inputs, users)),
+            fixed=dict(candidate.options.fixed),
             area_options=None if seen.area_options is None else dict(seen.area_options),
             columns=dict(seen.mapped),
             source=seen.source,
         )
-    if not found:
+    if not fits:
         raise DataError("no law has a finite fit of these runs: there is no forecast")
-    return found, notes
+    return fits, notes
 
 
 def _points(
@@ -578,7 +586,7 @@ def _points(
             raise UsageError(f"at lacks {name} ({what}); it takes {', '.join([*inputs, *extra])}")
     try:
         arrays = [np.asarray(value, float) for value in given.values()]
-        arrays = [one.ravel() for one in np.broadcast_arrays(*arrays)]
+        arrays = [values.ravel() for values in np.broadcast_arrays(*arrays)]
     except (TypeError, ValueError) as error:
         raise UsageError(f"at: numbers, or arrays of them that broadcast ({error})") from None
     points = dict(zip(given, arrays, strict=True))
@@ -593,11 +601,11 @@ def _along_points(origins: Origins, points: Mapping[str, np.ndarray], along: Alo
     if callable(along):
         z = np.asarray(along(pd.DataFrame(dict(points))), float)
     elif along == "compute":
-        first = {n: u for one in origins.data.observations.values() for n, u in one.units.items()}
+        first = {n: u for seen in origins.data.observations.values() for n, u in seen.units.items()}
         z = compute_of({n: v * first.get(n, 1.0) for n, v in points.items()}, "at")
     else:
         mapped = {
-            c: n for one in origins.data.observations.values() for n, c in one.columns.items()
+            c: n for seen in origins.data.observations.values() for n, c in seen.columns.items()
         }
         z = points[along if along in points else mapped[along]]
     if z.shape != next(iter(points.values())).shape or not (np.isfinite(z) & (z >= 0)).all():
@@ -622,9 +630,9 @@ def _errors(
     """The errors beyond each cut-off, and (m, K) variances at the points over resamples."""
     spread, varied = {}, []
     for label, fit in fits.items():
-        found, seen = refits[label], origins.observations(label)
-        count = len(found.objective) // (len(origins.cutoffs) + 1)
-        lost = ~np.isfinite(found.objective)
+        refit, seen = refits[label], origins.observations(label)
+        count = len(refit.objective) // (len(origins.cutoffs) + 1)
+        lost = ~np.isfinite(refit.objective)
 
         # Resamples of few rows vary too little: what they scatter by are the residuals of a fit
         # that has taken up some of the noise, as many parts of it as it has parameters.
@@ -632,9 +640,9 @@ def _errors(
         taken = np.array([[_spare(origins, label, version)] for version in versions])
 
         def variance(
-            inputs: Mapping[str, np.ndarray], found=found, lost=lost, count=count, taken=taken
+            inputs: Mapping[str, np.ndarray], refit=refit, lost=lost, count=count, taken=taken
         ):
-            logs = _log(np.asarray(found.predict(**inputs)))
+            logs = _log(np.asarray(refit.predict(**inputs)))
             logs[lost] = np.nan
             logs = logs.reshape(-1, count, logs.shape[-1])
             there = np.isfinite(logs)
@@ -665,9 +673,9 @@ def _errors(
 
 def _spare(origins: Origins, label: str, version: int) -> float:
     """Rows that a fit has beyond its parameters, as a share of its rows."""
-    one = next(one for one in origins.candidates if one.label == label)
+    candidate = next(candidate for candidate in origins.candidates if candidate.label == label)
     count = int((origins.versions()[version] > 0).sum())
-    return max(count - len(one.free), 1) / count
+    return max(count - len(candidate.free), 1) / count
 
 
 def _residual(origins: Origins, label: str, version: int) -> float:
@@ -680,12 +688,16 @@ def _residual(origins: Origins, label: str, version: int) -> float:
     return float(np.sqrt(mean / _spare(origins, label, version))) + 1e-9
 
 
-def _shares(one: Calibration, among: float, parameters: float, h: float) -> dict[str, float]:
+def _shares(
+    calibration: Calibration, among: float, parameters: float, h: float
+) -> dict[str, float]:
     """Where the variance comes from: the noise, and the parts of the scale of the laws' errors."""
-    of_scale = one.scatter + one.scale**2 * one.degrees / (one.degrees - 2)
+    of_scale = calibration.scatter + calibration.scale**2 * calibration.degrees / (
+        calibration.degrees - 2
+    )
     choice = OF_DISAGREEMENT**2 * among
     parts = np.array([parameters, choice, h**2 - parameters - choice])
-    variances = np.append(one.noise**2, of_scale * np.maximum(parts, 0.0))
+    variances = np.append(calibration.noise**2, of_scale * np.maximum(parts, 0.0))
     return dict(zip(SHARES, (variances / variances.sum()).tolist(), strict=True))
 
 
@@ -695,7 +707,7 @@ def _notes(
     count, labels = len(origins.cutoffs), list(fits)
     notes = []
     rows = int((origins.weight > 0).sum())
-    free = {one.label: len(one.free) for one in origins.candidates}
+    free = {candidate.label: len(candidate.free) for candidate in origins.candidates}
     if rows < _THIN * min(free[label] for label in labels):
         most = max(labels, key=free.__getitem__)
         notes.append(Note(
@@ -718,22 +730,22 @@ def _notes(
             f"points lie up to ×{np.exp(far):.3g} beyond the runs, and the back-test reaches "
             f"×{np.exp(farthest):.3g}: widths grow with distance as a prior says",
         ))  # fmt: skip
-    for one in known:
-        telling = one.weights > _TELLING
-        sides = np.sign(one.of_laws[:, telling])
+    for calibration in known:
+        telling = calibration.weights > _TELLING
+        sides = np.sign(calibration.of_laws[:, telling])
         if (
             count < FEW_CUTOFFS
-            or not one.distance
+            or not calibration.distance
             or not ((sides == 1).all() or (sides == -1).all())
         ):
             continue
-        rows = table[table["distance"] == one.distance]
+        rows = table[table["distance"] == calibration.distance]
         side = "low" if sides[0, 0] > 0 else "high"
         notes.append(Note(
             "one-sided", "warning",
-            f"×{np.exp(one.distance):.3g} beyond, all laws with a weight above {_TELLING:g} "
-            f"predicted too {side} at all {count} cut-offs, by "
-            f"{abs(np.expm1(one.biases)).mean():.2%} on average: the estimate is moved "
+            f"×{np.exp(calibration.distance):.3g} beyond, all laws with a weight above "
+            f"{_TELLING:g} predicted too {side} at all {count} cut-offs, by "
+            f"{abs(np.expm1(calibration.biases)).mean():.2%} on average: the estimate is moved "
             f"by {rows['shift'].mean():+.2%}",
         ))  # fmt: skip
         break

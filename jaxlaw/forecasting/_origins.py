@@ -146,27 +146,27 @@ def fit_origins(
     label = [f"{name} ≤ {value:.3g}" for value in at]
     data = dataclasses.replace(data, folds=Folds("rolling-origin", tuple(label), fitted, ~fitted))
     refits, predicted = {}, {}
-    notes = [note for one in candidates for note in notes_of_folds(one, [data])]
+    notes = [note for candidate in candidates for note in notes_of_folds(candidate, [data])]
     # As many versions as were asked for, whatever the runs allow: programs are compiled for their
     # number, and a second table of about as many rows is to find those of the first.
     spare = np.ones((max(cutoffs - len(at), 0) if isinstance(cutoffs, int) else 0, len(z)))
     weights = np.vstack([fitted, spare, np.ones_like(z)]) * first.weight
     kept = np.append(np.arange(len(at)), len(weights) - 1)
-    for one in candidates:
-        rows = data.observations[one.label]
-        search = one.options.within(folder_name(one.label), "origins")
-        found = _only(fit_many(one.law, rows, weights=weights, options=search), kept)
-        values = np.array(found.predict(**rows.inputs))
-        values[~np.isfinite(found.objective)] = np.nan
+    for candidate in candidates:
+        rows = data.observations[candidate.label]
+        search = candidate.options.within(folder_name(candidate.label), "origins")
+        refit = _only(fit_many(candidate.law, rows, weights=weights, options=search), kept)
+        values = np.array(refit.predict(**rows.inputs))
+        values[~np.isfinite(refit.objective)] = np.nan
         values[~(values > 0)] = np.nan
-        refits[one.label], predicted[one.label] = found, values
-        notes += [*rows.notes, *found.notes]
+        refits[candidate.label], predicted[candidate.label] = refit, values
+        notes += [*rows.notes, *refit.notes]
         failed = ~np.isfinite(values).all(axis=1)
         if failed.any():
             notes.append(Note(
                 "cutoffs-failed", "warning",
-                f"{one.label}: {failed.sum()} of {len(failed)} fits have no finite prediction for "
-                "some row, and are left out",
+                f"{candidate.label}: {failed.sum()} of {len(failed)} fits have no finite "
+                "prediction for some row, and are left out",
             ))  # fmt: skip
     notes += _mixed_notes(data, predicted, first, groups)
     return Origins(
@@ -183,17 +183,17 @@ def _mixed_notes(
     Runs of several corpora or recipes in one table are fitted as if they were of one.
     """
     known = [groups] if isinstance(groups, str) else groups if groups is not None else []
-    known = {str(one) for one in known}
+    known = {str(value) for value in known}
     active = np.flatnonzero(first.weight > 0)
     rows = data.runs.table.iloc[first.positions[active]]
     missed = {
         label: np.log(first.target[active]) - np.log(values[-1][active])
         for label, values in predicted.items()
     }
-    missed = {label: one for label, one in missed.items() if np.isfinite(one).all()}
+    missed = {label: errors for label, errors in missed.items() if np.isfinite(errors).all()}
     if not missed:
         return []
-    label = min(missed, key=lambda one: float(missed[one].std()))
+    label = min(missed, key=lambda label: float(missed[label].std()))
     notes = []
     for column in rows:
         values = rows[column]
@@ -239,18 +239,18 @@ def resampled(origins: Origins, label: str, n_resamples: int, seed: int) -> Refi
     Exponential weights for every run (Rubin 1981) leave none out, so that a law stays determined
     where few runs lie below a cut-off. The searches start from the optima of all cut-offs.
     """
-    one = next(c for c in origins.candidates if c.label == label)
-    found, versions = origins.refits[label], origins.versions()
+    candidate = next(c for c in origins.candidates if c.label == label)
+    refit, versions = origins.refits[label], origins.versions()
     # The spare versions and starts are there for the programs' sake alone, as in fit_origins.
     filled = [*range(len(versions) - 1), *[-1] * (origins.n_spare + 1)]
     factors = resampled_weights(origins.members, n_resamples, seed, "bayesian")
     weights = (versions[filled][:, None] * factors).reshape(-1, len(origins.z))
-    starts = np.where(np.isfinite(found.objective), np.arange(len(versions)), -1)[filled]
-    also = np.stack([found.params[name][starts] for name in one.law.parameter_names], axis=1)
+    starts = np.where(np.isfinite(refit.objective), np.arange(len(versions)), -1)[filled]
+    also = np.stack([refit.params[name][starts] for name in candidate.law.parameter_names], axis=1)
     search = dataclasses.replace(
-        one.options, n_starts=1, n_local=4, starts="sobol"
+        candidate.options, n_starts=1, n_local=4, starts="sobol"
     ).within(folder_name(label), "resamples")  # fmt: skip
-    again = fit_many(one.law, origins.observations(label), weights, options=search, also=also)
+    again = fit_many(candidate.law, origins.observations(label), weights, options=search, also=also)
     kept = np.arange(len(weights)).reshape(-1, n_resamples)
     return _only(again, np.concatenate([kept[: len(versions) - 1], kept[-1:]]).ravel())
 
@@ -324,15 +324,15 @@ def _names(runs: Runs) -> list[tuple[str, Any]]:
 
 def _raw(data: DataSet) -> dict[str, np.ndarray]:
     """Inputs of the laws in single parameters, tokens and FLOPs, (n,) each."""
-    found = {}
-    for one in data.observations.values():
-        for name, values in one.inputs.items():
-            found.setdefault(name, values / one.scale[name] * one.units[name])
-    if "C" not in found and "C" in data.runs.table:
+    raw = {}
+    for seen in data.observations.values():
+        for name, values in seen.inputs.items():
+            raw.setdefault(name, values / seen.scale[name] * seen.units[name])
+    if "C" not in raw and "C" in data.runs.table:
         first = next(iter(data.observations.values()))
         column = numbers(data.runs.table["C"], data.runs.location("C"))[first.positions]
-        found["C"] = column * data.runs.units.get("C", 1.0)
-    return found
+        raw["C"] = column * data.runs.units.get("C", 1.0)
+    return raw
 
 
 def compute_of(
@@ -384,13 +384,13 @@ def _cutoffs(
             )
     values = np.unique([levels[levels <= value].max() for value in values])
     active = data.observations[candidates[0].label].weight > 0
-    for one in candidates:
+    for candidate in candidates:
         count = int(((z <= values[0]) & active).sum())
-        if count < len(one.free):
+        if count < len(candidate.free):
             raise DataError(
                 f"{data.runs.source}: {count} rows with {name} up to {values[0]:.4g} cannot "
-                f"determine the {len(one.free)} parameters of law {one.label}; raise the cut-off, "
-                "or take a smaller law"
+                f"determine the {len(candidate.free)} parameters of law {candidate.label}; raise "
+                "the cut-off, or take a smaller law"
             )
     return values
 
@@ -402,8 +402,8 @@ def _automatic(
     first = data.observations[candidates[0].label]
     active = first.weight > 0
     levels = _levels(z[active & (z > 0)])
-    largest = max(len(one.free) for one in candidates)
-    inputs = [values for one in data.observations.values() for values in one.inputs.values()]
+    largest = max(len(candidate.free) for candidate in candidates)
+    inputs = [values for seen in data.observations.values() for values in seen.inputs.values()]
     inputs = [values for values in inputs if values.ndim == 1]
 
     def suffices(level: float, least: int, beyond: int) -> bool:

@@ -122,18 +122,18 @@ def score(
     given = {name: value for name, value in given.items() if value is not None}
     read = runs if isinstance(runs, Runs) and not given else read_runs(runs, **given)
     rows, pairs, nearly, shares = [], [], 0, []
-    for name, one in named.items():
-        found = _matched(one, read, rtol)
-        nearly += int((found["away"] > _SAME).sum())
-        below = one.probability_below_at(found["point"], found["observed"])
+    for name, forecast in named.items():
+        matches = _matched(forecast, read, rtol)
+        nearly += int((matches["away"] > _SAME).sum())
+        below = forecast.probability_below_at(matches["point"], matches["observed"])
         tails = np.maximum(2 * np.minimum(below, 1 - below), 1e-12)
-        for k, match in enumerate(found.itertuples()):
-            point = one.table.iloc[match.point]
+        for k, match in enumerate(matches.itertuples()):
+            point = forecast.table.iloc[match.point]
             low, high, y = float(point["low"]), float(point["high"]), float(match.observed)
             missed = max(low - y, 0.0) + max(y - high, 0.0)
             rows.append({
                 "forecast": name,
-                **{column: float(point[column]) for column in one.inputs},
+                **{column: float(point[column]) for column in forecast.inputs},
                 "row": match.row,
                 "observed": y,
                 "estimate": float(point["estimate"]),
@@ -141,7 +141,7 @@ def score(
                 "high": high,
                 "error": float(point["estimate"]) / y - 1,
                 "inside": bool(low <= y <= high),
-                "interval_score": high - low + 2 / (1 - one.level) * missed,
+                "interval_score": high - low + 2 / (1 - forecast.level) * missed,
                 "below": float(below[k]),
                 "surprise": float(-np.log2(tails[k])),
             })  # fmt: skip
@@ -191,14 +191,16 @@ def _named(forecasts: Any) -> dict[str, Forecast]:
         except TypeError:
             listed = [forecasts]
         forecasts = {}
-        for k, one in enumerate(listed):
-            forecasts |= load_all([one]) if isinstance(one, str | Path) else {str(k + 1): one}
-    for one in forecasts.values():
-        if not isinstance(one, Forecast):
-            raise UsageError(f"score takes forecasts, not {type(one).__name__}; jl.load reads them")
+        for k, item in enumerate(listed):
+            forecasts |= load_all([item]) if isinstance(item, str | Path) else {str(k + 1): item}
+    for item in forecasts.values():
+        if not isinstance(item, Forecast):
+            raise UsageError(
+                f"score takes forecasts, not {type(item).__name__}; jl.load reads them"
+            )
     if not forecasts:
         raise UsageError("there is no forecast to score")
-    return {str(name): one for name, one in forecasts.items()}
+    return {str(name): forecast for name, forecast in forecasts.items()}
 
 
 def _matched(forecast: Forecast, runs: Runs, rtol: float) -> pd.DataFrame:

@@ -72,7 +72,7 @@ def draws_of(
         notes,
         kind="weighted laws",
         groups=(),
-        degrees=float(min(len(next(iter(one.values()))) for one in resamples.values()) - 1),
+        degrees=float(min(len(next(iter(params.values()))) for params in resamples.values()) - 1),
         noise=errors["noise"],
     )
 

@@ -184,8 +184,10 @@ class Law:
         """
         if isinstance(self.function, Remade):
             maker, made_of = self.function.remake()
-            bases = [one for one in made_of if isinstance(one, Law)]
-            own = maker.__module__.startswith("jaxlaw.") and all(one.program_name for one in bases)
+            bases = [part for part in made_of if isinstance(part, Law)]
+            own = maker.__module__.startswith("jaxlaw.") and all(
+                base.program_name for base in bases
+            )
             return self.name if own and maker(*made_of) is self else None
         return next((str(key) for key, law in _BUILT_IN.items() if law is self), None)
 
@@ -256,7 +258,7 @@ class Law:
         _check_pickles(self)
         token = _TOKENS.setdefault(self, uuid.uuid4().hex)
         _BY_TOKEN[token] = self
-        own = {one.name: getattr(self, one.name) for one in dataclasses.fields(self)}
+        own = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         return _made_again, (token, own)
 
     @cached_property
@@ -518,7 +520,7 @@ def keep_as_built_in() -> None:
 
 def is_built_in(law: Law) -> bool:
     """Whether jaxlaw brings this law, or variant of a law, itself."""
-    return any(law is one for one in _BUILT_IN.values())
+    return any(law is built_in for built_in in _BUILT_IN.values())
 
 
 def built_in(name: str) -> Law:

@@ -59,7 +59,7 @@ def from_file(text: str | Path) -> Law:
     if name is None:
         if len(distinct := {id(law): law for law in made.values()}) == 1:
             return next(iter(distinct.values()))
-        names = ", ".join(f"{path}:{one}" for one in made)
+        names = ", ".join(f"{path}:{name}" for name in made)
         raise UsageError(f"{path} defines {len(distinct)} laws; say which: {names}")
     by_name = {law.name: law for law in made.values()} | made
     if name in by_name:
@@ -85,7 +85,7 @@ def run_file(path: str | Path) -> dict[str, Law]:
     if place not in _RUN or _RUN[place][0] != digest:
         _RUN[place] = digest, _executed(path, place)
     objects = vars(_RUN[place][1]).items()
-    made = {name: one for name, one in objects if isinstance(one, Law)}
+    made = {name: value for name, value in objects if isinstance(value, Law)}
     if not made:
         raise UsageError(f"{path} defines no law: write a function under @jl.law in it")
     return made
@@ -114,8 +114,8 @@ def _line_in(place: str, error: BaseException) -> str:
     """The line of the file that an error arose from."""
     if isinstance(error, SyntaxError) and error.filename == place:
         return f", line {error.lineno}:"
-    lines = [one.lineno for one in traceback.extract_tb(error.__traceback__)
-             if one.filename == place]  # fmt: skip
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__)
+             if frame.filename == place]  # fmt: skip
     return f", line {lines[-1]}:" if lines else ":"
 
 

@@ -129,10 +129,10 @@ class _Formula:
 
 def _of_name(name: str) -> Law | None:
     """The law of groups that a name describes."""
-    found = _NAME.fullmatch(name)
-    if found is None:
+    match = _NAME.fullmatch(name)
+    if match is None:
         return None
-    return grouped(found["base"], found["labels"].split("|"), found["own"].split(","))
+    return grouped(match["base"], match["labels"].split("|"), match["own"].split(","))
 
 
 MAKERS.append(_of_name)
@@ -158,7 +158,9 @@ def _made(base: Law, labels: tuple[str, ...], own: tuple[str, ...]) -> Law:
         name=f"{base.name}[{','.join(own)} of {'|'.join(labels)}]",
         function=formula,
         inputs=(*base.inputs, Input("group", f"one of {', '.join(labels)}", levels=labels)),
-        parameters=tuple(spec for one in base.parameters for spec in _specs(one, labels, own)),
+        parameters=tuple(
+            spec for parameter in base.parameters for spec in _specs(parameter, labels, own)
+        ),
         formula=f"{base.formula}, {', '.join(own)} of each group",
         linear=None,
         from_base=tuple(name for name in base.from_base if name not in own),

@@ -72,8 +72,8 @@ def linear_parameters(
 
 def _joined(several: list[_Depends]) -> _Depends:
     """Of a sum: affine in what every part is affine in."""
-    other = frozenset().union(*(one.other for one in several))
-    return _Depends(frozenset().union(*(one.affine for one in several)) - other, other)
+    other = frozenset().union(*(depends.other for depends in several))
+    return _Depends(frozenset().union(*(depends.affine for depends in several)) - other, other)
 
 
 def _followed(traced: Any, start: list[_Depends], coupled: set[frozenset[str]]) -> list[_Depends]:
@@ -86,7 +86,7 @@ def _followed(traced: Any, start: list[_Depends], coupled: set[frozenset[str]]) 
     for equation in traced.eqns:
         rule, operands = equation.primitive.name, [look(var) for var in equation.invars]
         inner = equation.params.get("jaxpr") or equation.params.get("call_jaxpr")
-        everything = frozenset().union(*(one.all for one in operands))
+        everything = frozenset().union(*(operand.all for operand in operands))
         if rule in _CALLS and inner is not None:
             results = _followed(getattr(inner, "jaxpr", inner), operands, coupled)
         elif rule in _LINEAR or _to_float(equation):

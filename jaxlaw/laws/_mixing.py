@@ -97,8 +97,8 @@ def _mixing(shares: tuple[str, ...]) -> Law:
 
 def _of_name(name: str) -> Law | None:
     """The mixing law that a name describes."""
-    found = _NAME.fullmatch(name)
-    return None if found is None else mixing(found["shares"].split("|"))
+    match = _NAME.fullmatch(name)
+    return None if match is None else mixing(match["shares"].split("|"))
 
 
 MAKERS.append(_of_name)

@@ -57,19 +57,17 @@ class Input:
         """
         if not self.levels:
             return values
-        labels, known = (
-            np.asarray(values, object),
-            {label: k for k, label in enumerate(self.levels)},
-        )
-        found = [known.get(str(label), label) for label in labels.ravel()]
-        for value in found:
+        labels = np.asarray(values, object)
+        known = {label: k for k, label in enumerate(self.levels)}
+        numbers = [known.get(str(label), label) for label in labels.ravel()]
+        for value in numbers:
             if not isinstance(value, int | float | np.number) or not -1 < value < len(known):
                 raise DataError(
                     f"input {self.name} is {value!r}; it takes {', '.join(self.levels)}."
                     f"{nearest(str(value), self.levels)}",
                     value=value,
                 )
-        return np.asarray(found, float).reshape(labels.shape)
+        return np.asarray(numbers, float).reshape(labels.shape)
 
 
 #: Inputs known by name; a law that uses another name gets a plain real input.

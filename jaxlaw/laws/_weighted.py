@@ -45,11 +45,11 @@ def weighted(laws: Mapping[str, Law]) -> Law:
     Raises:
         UsageError: laws of several targets, or inputs per drop of the learning rate.
     """
-    if len({(one.target, one.better) for one in laws.values()}) != 1:
-        targets = ", ".join(f"{label}: {one.target}" for label, one in laws.items())
+    if len({(law.target, law.better) for law in laws.values()}) != 1:
+        targets = ", ".join(f"{label}: {law.target}" for label, law in laws.items())
         raise UsageError(f"laws that are weighted are of the same target, not {targets}")
-    for label, one in laws.items():
-        if one.inputs_per_drop:
+    for label, law in laws.items():
+        if law.inputs_per_drop:
             raise UsageError(
                 f"law {label} takes a value for every drop of the learning rate, and cannot be "
                 "weighted with others: plan with its own fit"
@@ -69,12 +69,12 @@ class _Formula:
         """The weighted mean at inputs in the unit of the first law that has them."""
         given = dict(zip(self.names, inputs, strict=True))
         total = params[SHIFT]
-        for label, one in self.laws:
+        for label, law in self.laws:
             weight = params[weight_of(label)]
-            own = {name: params[parameter_of(name, label)] for name in one.parameter_names}
+            own = {name: params[parameter_of(name, label)] for name in law.parameter_names}
             units = dict(zip(self.names, self.units, strict=True))
-            at = [given[spec.name] * (units[spec.name] / spec.unit) for spec in one.inputs]
-            value = one.function(*at, **own)
+            at = [given[spec.name] * (units[spec.name] / spec.unit) for spec in law.inputs]
+            value = law.function(*at, **own)
             # A law that does not count may have no value here: neither it nor its slope may
             # make the others' sum NaN.
             counted = jnp.where(weight > 0, value, 1.0)
@@ -99,19 +99,19 @@ def _named(label: str, law: Law) -> str:
 @cache
 def _made(laws: tuple[tuple[str, Law], ...]) -> Law:
     first = laws[0][1]
-    specs = _inputs(one for _, one in laws)
+    specs = _inputs(law for _, law in laws)
     plain = real(-1.0, 1.0)
     parameters = [dataclasses.replace(plain, name=SHIFT, doc="log of the laws' common error")]
-    for label, one in laws:
+    for label, law in laws:
         share = dataclasses.replace(plain, name=weight_of(label), doc="weight of the law")
         parameters.append(share)
         parameters += [
             dataclasses.replace(spec, name=parameter_of(spec.name, label), centre=None, grid=None)
-            for spec in one.parameters
+            for spec in law.parameters
         ]
     return Law(
         # Programs are kept by the name, so that it says which laws these are, whatever the labels.
-        name=f"weighted laws ({', '.join(_named(*one) for one in laws)})",
+        name=f"weighted laws ({', '.join(_named(*law) for law in laws)})",
         function=_Formula(laws, tuple(s.name for s in specs), tuple(s.unit for s in specs)),
         inputs=specs,
         parameters=tuple(parameters),
@@ -125,7 +125,7 @@ def _made(laws: tuple[tuple[str, Law], ...]) -> Law:
 def _inputs(laws: Iterable[Law]) -> tuple[Input, ...]:
     """The inputs of all laws, each once."""
     specs: dict[str, Input] = {}
-    for one in laws:
-        for spec in one.inputs:
+    for law in laws:
+        for spec in law.inputs:
             specs.setdefault(spec.name, spec)
     return tuple(specs.values())

@@ -200,8 +200,16 @@ def _unmet_trends(law, params, ranges):
         unmet.append(("infinite-at-zero", "the loss is infinite at r = 0 (eps is 0)"))
     # The trend in r and a loss that is not finite are told above.
     codes = ("adaptability", "trend in r")
-    lacks = [one for one in check_requirements(law, params, ranges) if one.name not in codes]
-    lacks = [f"{one.name} ({one.formula})" for one in lacks if not one.observed]
+    lacks = [
+        requirement
+        for requirement in check_requirements(law, params, ranges)
+        if requirement.name not in codes
+    ]
+    lacks = [
+        f"{requirement.name} ({requirement.formula})"
+        for requirement in lacks
+        if not requirement.observed
+    ]
     if lacks:
         message = (
             f"of what Que 2024, §3.1, asks of a law of mixtures this one lacks {', '.join(lacks)} "

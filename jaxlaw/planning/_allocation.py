@@ -701,15 +701,15 @@ def _numbers(inputs: Mapping[str, Any]) -> dict[str, float]:
     return {name: float(v) for name, v in inputs.items() if not isinstance(v, str)}
 
 
-def _reach_notes(found: np.ndarray, target: float, lowest: str) -> list[Note]:
-    if np.isinf(found[0]):
+def _reach_notes(reached: np.ndarray, target: float, lowest: str) -> list[Note]:
+    if np.isinf(reached[0]):
         message = f"the law does not reach a loss of {target:g}; it comes down to {lowest}"
         return [Note("out-of-reach", "error", message)]
-    if np.isnan(found[0]):
+    if np.isnan(reached[0]):
         return [Note("not-converged", "error", "the search ended before the loss was met")]
-    if np.isinf(found[1:]).any():
-        share = np.isinf(found[1:]).mean()
-        message = f"{share:.1%} of {found.size - 1} replicates never reach a loss of {target:g}"
+    if np.isinf(reached[1:]).any():
+        share = np.isinf(reached[1:]).mean()
+        message = f"{share:.1%} of {reached.size - 1} replicates never reach a loss of {target:g}"
         return [Note("replicates-out-of-reach", "warning", message)]
     return []
 

@@ -175,17 +175,17 @@ def sources(*given: Any) -> tuple[Source, ...]:
         UsageError: something else, parameters that are not the law's, or two bootstraps of
             different length.
     """
-    own = [_source(one) for one in given]
-    rows = {one.rows for one in own} - {1}
+    own = [_source(law) for law in given]
+    rows = {source.rows for source in own} - {1}
     if len(rows) > 1:
         counts = " and ".join(str(row - 1) for row in sorted(rows))
         raise UsageError(f"the bootstraps have {counts} replicates; give them the same number")
     size = rows.pop() if rows else 1
     return tuple(
-        one._replace(params={name: np.resize(v, size) for name, v in one.params.items()})
-        if one.rows == 1
-        else one
-        for one in own
+        source._replace(params={name: np.resize(v, size) for name, v in source.params.items()})
+        if source.rows == 1
+        else source
+        for source in own
     )
 
 

@@ -153,7 +153,7 @@ def _losses_of(
             raise UsageError(f"{names} take no input '{name}' here; shares are the run's replay")
     others = tuple(law_inputs(source, source.taken(inputs), (*AREAS, "r")) for source in each)
     layout, numbers = layout_of(run, counted_as(*fits, **(area_options or {})))
-    return _Losses(each, run, layout, numbers, tuple(one.params for one in each), others)
+    return _Losses(each, run, layout, numbers, tuple(source.params for source in each), others)
 
 
 def _check_law(law: Law, run: ContinualRun) -> None:

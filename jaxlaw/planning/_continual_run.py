@@ -198,8 +198,8 @@ def layout_of(run: ContinualRun, options: Mapping[str, Any]) -> tuple[Layout, di
         numbers |= {f"pt_{name}": float(getattr(pt, name)) for name in names}
     elif pt is not None:
         weighted, plain = (
-            areas_along(pt, np.array([len(pt)]), {**options, "epsilon": one})
-            for one in (epsilon, None)
+            areas_along(pt, np.array([len(pt)]), {**options, "epsilon": value})
+            for value in (epsilon, None)
         )
         drops = -np.diff(pt.rates, prepend=pt.initial_lr)
         if not options["count_warmup"]:  # drops count even inside a warm-up
@@ -219,8 +219,8 @@ def counted_as(*fits: Any, **chosen: Any) -> dict[str, Any]:
         UsageError: the fits differ, or an option is unknown.
     """
     fits = [given.fit if isinstance(given, SupportsDraws) else given for given in fits]
-    known = [one.area_options for one in fits if isinstance(one, FittedLaw) and one.area_options]
-    if any(one != known[0] for one in known):
+    known = [fit.area_options for fit in fits if isinstance(fit, FittedLaw) and fit.area_options]
+    if any(options != known[0] for options in known):
         listed = "; ".join(map(str, known))
         raise UsageError(f"the fits counted their areas in different ways ({listed})")
     chosen = {name: value for name, value in chosen.items() if value is not None}
@@ -320,7 +320,7 @@ def _piece(
     """
     # Sums over steps put an axis before those of n: n gets all axes of what goes with it.
     shape = jnp.broadcast_shapes(
-        *(jnp.shape(one) for one in (n, before.S1, start, end, counting.reference))
+        *(jnp.shape(array) for array in (n, before.S1, start, end, counting.reference))
     )
     n, decay = jnp.broadcast_to(jnp.asarray(n) + 0.0, shape), counting.decay
     if cosine:

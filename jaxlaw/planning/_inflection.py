@@ -62,7 +62,7 @@ class PiecewiseLaw:
     def predict(self, table: Any = None, /, **inputs: Any) -> np.ndarray:
         """The loss at new points; args, shape and errors as of :meth:`jaxlaw.Fit.predict`."""
         r = self.above.checked_inputs(table, inputs)["r"] * self.above.units["r"]
-        losses = [one.predict(table, **inputs) for one in (self.below, self.above)]
+        losses = [law.predict(table, **inputs) for law in (self.below, self.above)]
         return np.where(r < self.ratio, *losses)
 
     @property

@@ -261,7 +261,7 @@ def _compared(table: pd.DataFrame, shares: Sequence[float] | None) -> pd.DataFra
         seen = table["r"].to_numpy()
         for share in shares:
             if not np.isclose(seen, share, rtol=1e-9, atol=0).any():
-                known = ", ".join(f"{one:g}" for one in np.unique(seen))
+                known = ", ".join(f"{value:g}" for value in np.unique(seen))
                 raise UsageError(f"share {share:g} was not observed; observed: {known}")
         kept = np.isclose(seen[:, None], np.asarray(shares, float), rtol=1e-9, atol=0).any(axis=1)
         table = table[kept]

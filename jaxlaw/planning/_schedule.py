@@ -267,7 +267,7 @@ def optimal_schedule(
         *_several(fit), decay=decay, carry_momentum=carry_momentum, count_warmup=count_warmup,
         epsilon=epsilon,
     )  # fmt: skip
-    if not any({"S1", "S1_pt"} & set(one.law.input_names) for one in targets):
+    if not any({"S1", "S1_pt"} & set(target.law.input_names) for target in targets):
         # The base is not known: this run is the continued phase, and its rises count.
         options["count_warmup"] = True
         run = run._replace(base_known=after is not None)
@@ -499,8 +499,8 @@ def _weighted(which: tuple[Law, ...], values: Any, final: Any) -> Any:
 
 def _losses(targets: Sequence[_Target], final: Areas | PhaseAreas) -> np.ndarray:
     """The weighted sum at the ends of schedules, on the host."""
-    which = tuple(one.law for one in targets)
-    values = [(one.weight, one.params, one.inputs) for one in targets]
+    which = tuple(target.law for target in targets)
+    values = [(target.weight, target.params, target.inputs) for target in targets]
     with in_float64():
         return np.asarray(_weighted(which, values, final))
 
@@ -525,7 +525,7 @@ class _Reach:
         turn = np.clip((run.start - run.floor) / (run.peak - run.floor), 0, 1)
         self.levels = np.array([0.0, turn, 1.0])
         flat = [np.full(run.n_free, run.floor + x * (run.peak - run.floor)) for x in self.levels]
-        final = [_final_areas(_schedule_of(run, one), options) for one in flat]
+        final = [_final_areas(_schedule_of(run, level), options) for level in flat]
         self.flat = type(final[0])(*map(np.array, zip(*final, strict=True)))
         # A fall by 1 with m steps to go takes m off S1 and adds Σ_{j<m} λ^j to S2. Falls within
         # shortest_decay steps are the mean of as many such falls, and a mean over consecutive m
@@ -551,7 +551,8 @@ class _Reach:
         level, step, depth = np.moveaxis(points, -1, 0)
         fall = level * depth * (self.run.peak - self.run.floor)
         flat = {
-            name: np.interp(level, self.levels, one) for name, one in self.flat._asdict().items()
+            name: np.interp(level, self.levels, areas)
+            for name, areas in self.flat._asdict().items()
         }
         S1, S2 = ("S1", "S2") if isinstance(self.flat, Areas) else ("S1_cpt", "S2_cpt")
         to_go = self._steps_to_go(step)
@@ -619,8 +620,8 @@ def _best_of_replicates(
     if not count:
         return pd.DataFrame()
     each = [
-        one._replace(params={k: v[1 : count + 1, None] for k, v in one.source.params.items()})
-        for one in targets
+        target._replace(params={k: v[1 : count + 1, None] for k, v in target.source.params.items()})
+        for target in targets
     ]
     own = _scan(each, reach, count)
     here, there = (
@@ -661,10 +662,12 @@ def _descend(
     knot = np.clip(np.searchsorted(at, steps, side="right") - 1, 0, max(len(at) - 2, 0))
     next_knot = np.minimum(knot + 1, len(at) - 1)
     on_the_way = (steps - at[knot]) / np.maximum(at[next_knot] - at[knot], 1e-300)
-    level = (np.stack([one.rates[-run.steps :] for one in usual.values()]) - run.floor) / (
-        run.peak - run.floor
+    level = (
+        np.stack([schedule.rates[-run.steps :] for schedule in usual.values()]) - run.floor
+    ) / (run.peak - run.floor)
+    level = np.stack(
+        [np.interp(at, np.arange(1, run.steps + 1), start) for start in level[:n_starts]]
     )
-    level = np.stack([np.interp(at, np.arange(1, run.steps + 1), one) for one in level[:n_starts]])
     shares = -np.diff(level, prepend=1.0, append=0.0, axis=1)
     drawn = random.dirichlet(np.full(len(at) + 1, 0.3), max(n_starts - len(shares), 0))
     shares = np.concatenate([np.maximum(shares, 0), drawn])
@@ -699,7 +702,7 @@ def _descend(
                 at=[len(before) + run.steps], boundary=len(before),
                 **{**options, "count_warmup": counts},
             )  # fmt: skip
-        final = type(final)(*(one[0] for one in final))
+        final = type(final)(*(area[0] for area in final))
         return sum(t.weight * _predicted(t.law, t.params, t.inputs, final) for t in targets)
 
     # Near a corner gradients fade with the shares; Adam's steps do not, without its epsilon.
@@ -740,7 +743,7 @@ def _compare(
     at = type(final[0])(*map(np.array, zip(*final, strict=True)))
     table: dict[str, Any] = {"loss": _losses(targets, at)}
     if len(targets) > 1:
-        alone = [_losses([one._replace(weight=1.0)], at) for one in targets]
+        alone = [_losses([target._replace(weight=1.0)], at) for target in targets]
         table |= {f"loss_{k}": column for k, column in enumerate(alone, 1)}
     return pd.DataFrame(table | at._asdict(), index=pd.Index(names, name="schedule"))
 

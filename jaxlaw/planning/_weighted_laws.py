@@ -82,7 +82,7 @@ def _alone(value: Any, law: str) -> Any:
     if isinstance(value, SupportsLaws):
         return value.draws(law) if law in value.weights else value
     if isinstance(value, Mapping):
-        return {name: _alone(one, law) for name, one in value.items()}
+        return {name: _alone(item, law) for name, item in value.items()}
     return value
 
 

@@ -85,7 +85,7 @@ def isoloss(
     served = options.get("served_tokens") or 0.0
     tokens = C[None, :] / (6 * N[:, None] * source.scale("N")) - served * source.scale("D") / 3
     tokens = np.where(tokens > 0, tokens, np.nan)  # raw units
-    spec = {one.name: one.unit for one in source.law.inputs}
+    spec = {symbol.name: symbol.unit for symbol in source.law.inputs}
     fixed |= {"N": N[:, None] * source.units["N"], "D": tokens / spec["D"]}
     if searched:
         fixed["r"] = _shares_at(tokens / source.scale("D"), options)
@@ -339,7 +339,7 @@ def crossover(
         else:
             size = x if along == "N" else N * both[1].scale("N")
             tokens = x if along == "D" else compute / (6 * x)
-            spec = {one.name: one.unit for one in source.law.inputs}
+            spec = {symbol.name: symbol.unit for symbol in source.law.inputs}
             table = curve_of(source, N=size / spec["N"], D=tokens / spec["D"], **other)
         ends.append(curve(ax, table, x / single, "loss", color, name))
     at = np.array([] if plan is None else [plan.loss, *_crossing_of(plan, along)])

@@ -144,16 +144,16 @@ def starts_agreement(fit: FittedLaw, ax: Axes | None = None) -> Axes:
     ax = ax or new_axes()
     value, share = np.array(fit.optima).T
     excess = value / max(value[0], 1e-300) - 1
-    names = ["best", *(_worse(one) for one in excess[1:])]
+    names = ["best", *(_worse(value) for value in excess[1:])]
     shares, colors = [*share], [BLUE] + [FAINT] * (len(share) - 1)
     rest = 1 - share.sum()
     if rest * fit.n_solved > 0.5:
         names, shares, colors = [*names, "others"], [*shares, rest], [*colors, RED]
     rows = np.arange(len(shares))[::-1]
     ax.barh(rows, shares, color=colors, height=0.6)
-    for row, one in zip(rows, shares, strict=True):
-        count = round(one * fit.n_solved)
-        write(ax, f"{count} start{'s' * (count != 1)}", (one, row), xytext=(5, 0), va="center")
+    for row, share in zip(rows, shares, strict=True):
+        count = round(share * fit.n_solved)
+        write(ax, f"{count} start{'s' * (count != 1)}", (share, row), xytext=(5, 0), va="center")
     ax.set_yticks(rows, names)
     ax.set_ylim(min(len(rows) - 4, 0) - 0.6, len(rows) - 0.4)  # a lone bar must not fill the axes
     ax.set_xlim(0, 1.15 * max(shares))
@@ -402,7 +402,9 @@ def _draw(
         exact = there & np.isclose(seen.inputs[by][:, None], values).any(axis=1)
         own = exact if exact.sum() >= 3 * len(values) else there
     if own.any():
-        _mark(ax, seen, own, along, [colors(one) for one in seen.inputs[by][own]] if by else INK)
+        _mark(
+            ax, seen, own, along, [colors(value) for value in seen.inputs[by][own]] if by else INK
+        )
     if spec.domain == "positive" or _spans_decades(spec, shown):
         log_axis(ax.xaxis, _single(fit, along))
     ax.set_xlim(x[0], x[-1])

@@ -58,9 +58,14 @@ def parameter_intervals(intervals: Any, ax: Axes | None = None, *, level: float 
     dots(ax, np.zeros(len(rows)), rows, color=BLUE, s=30, alpha=1, zorder=3)
     ax.set_ylim(-0.6, len(rows) - 0.4)
     ax.set_yticks(rows, table["parameter"])
-    for row, one in zip(rows, table.itertuples(), strict=True):
+    for row, interval in zip(rows, table.itertuples(), strict=True):
         beside = {"xycoords": ("axes fraction", "data"), "xytext": (6, 0), "va": "center"}
-        write(ax, f"{one.estimate:.4g}  ({one.low:.4g} to {one.high:.4g})", (1, row), **beside)
+        write(
+            ax,
+            f"{interval.estimate:.4g}  ({interval.low:.4g} to {interval.high:.4g})",
+            (1, row),
+            **beside,
+        )
     ax.xaxis.set_major_locator(MaxNLocator(4))
     ax.xaxis.set_major_formatter(
         lambda value, _: f"{value:+.3g} %".replace("-", "−") if value else "0"

@@ -51,7 +51,7 @@ def element(name: str, /, *content: Any, **attributes: Any) -> Html:
 
 def inner(content: Iterable[Any]) -> Html:
     """Pieces one after another, text escaped."""
-    return Html("".join(one if isinstance(one, Html) else escape(str(one)) for one in content))
+    return Html("".join(part if isinstance(part, Html) else escape(str(part)) for part in content))
 
 
 def table(

@@ -124,7 +124,7 @@ def report(
     """
     check_level(level)
     plans, profiles, forecasts = tuple(plans), tuple(profiles), tuple(forecasts)
-    given = any(one is not None for one in (runs, intervals, groups))
+    given = any(value is not None for value in (runs, intervals, groups))
     of_fit = given or profiles or reading or forecasts
     if isinstance(result, Study):
         if of_fit or plans:
@@ -182,7 +182,7 @@ def _fit_parts(
     # One interval a number: what the caller gave stands alone; else a profile, where there is one.
     drawn = None if intervals is not None else level
     notes = [*without_dependence_note(fit.notes, uncertainty.groups), *uncertainty.notes]
-    notes += [n for one in profiles for n in one.notes if n.code == "profile-found-better"]
+    notes += [n for profile in profiles for n in profile.notes if n.code == "profile-found-better"]
     none = element("p", "Neither data nor search gave reason for a warning.")
     sections = [
         Section("What to know first", (note_list(notes) if notes else none,)),
@@ -195,9 +195,9 @@ def _fit_parts(
     if plans:
         parts = [part for plan in plans for part in _plan(plan, uncertainty.draws or fit)]
         sections.append(Section("Plan", tuple(parts)))
-    for one in forecasts:
-        known = (note_list(one.notes),) if one.notes else ()
-        sections.append(Section("Forecast", (*known, *_forecast(one))))
+    for forecast in forecasts:
+        known = (note_list(forecast.notes),) if forecast.notes else ()
+        sections.append(Section("Forecast", (*known, *_forecast(forecast))))
     record = json.dumps(fit.to_dict(), indent=1, ensure_ascii=False)
     whole = folded("The fit as jaxlaw saves it (JSON)", element("pre", record, id="fit-json"))
     sections.append(Section("All numbers", (whole,)))
@@ -327,7 +327,7 @@ def _data(fit: FittedLaw, runs: Runs | None) -> tuple[Any, ...]:
         seen = runs.observations(fit.law).describe()
         rows = [
             (row["name"], docs[row["name"]].doc if row["name"] in docs else "what is predicted",
-             row["column"], *(_number(row[one]) for one in ("unit", "min", "max")),
+             row["column"], *(_number(row[column]) for column in ("unit", "min", "max")),
              row["distinct"])
             for row in seen.to_dict("records")
         ]  # fmt: skip
@@ -609,7 +609,7 @@ def _ranking(study: Study) -> tuple[Any, ...]:
 def _spreads(study: Study) -> tuple[Any, ...]:
     rows = [
         (row["parameter"], row["law"], row["data"],
-         *(f"{row[one]:.4g}" for one in ("mean", "std", "min", "max")))
+         *(f"{row[column]:.4g}" for column in ("mean", "std", "min", "max")))
         for row in study.spread.to_dict("records")
     ]  # fmt: skip
     head = ("parameter", "law", "data", "mean", "deviation", "lowest", "highest")
@@ -631,7 +631,7 @@ def _fold_table(frame: pd.DataFrame, caption: str) -> Html:
     if len(shown) < len(frame):
         caption += f": the first {len(shown)} of {len(frame)}; the rest is in the saved study"
     rows = [
-        (*(row[one] for one in ("held_out", "law", "data", "n_fitted", "n_held_out")),
+        (*(row[column] for column in ("held_out", "law", "data", "n_fitted", "n_held_out")),
          f"{row['huber']:.3g}", score_text("r2", row["r2"]), score_text("r2", row["train_r2"]),
          f"{row['agreement']:.0%}", row["status"])
         for row in shown.to_dict("records")

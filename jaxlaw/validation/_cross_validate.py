@@ -106,7 +106,7 @@ def cross_validate(
     notes = [
         *frame_notes(frame, values),
         *(note for candidate in candidates for note in notes_of_folds(candidate, sets)),
-        *(note for data in sets for one in data.observations.values() for note in one.notes),
+        *(note for data in sets for rows in data.observations.values() for note in rows.notes),
         *work_notes,
     ]
     return Study(
@@ -358,29 +358,31 @@ def data_set(
     if not runs.table.index.is_unique:
         runs = dataclasses.replace(runs, table=runs.table.reset_index(drop=True))
     seen = {c.label: runs.observations(c.law, free=c.free) for c in candidates}
-    targets = {one.columns[one.target_name] for one in seen.values()}
+    targets = {observations.columns[observations.target_name] for observations in seen.values()}
     if len(targets) > 1:
         raise UsageError(
             f"laws of different targets ({', '.join(map(str, sorted(targets)))}) have no scores "
             "that could be compared; study them apart"
         )
     usable = np.ones(len(runs.table), bool)
-    for one in seen.values():
-        usable &= runs.table.index.isin(one.rows[one.weight > 0])
+    for observations in seen.values():
+        usable &= runs.table.index.isin(observations.rows[observations.weight > 0])
     if not usable.any():
         raise DataError(f"{runs.source}: no row is valid for all of these laws")
     table = runs.table.copy(deep=False)
-    for one in reversed(seen.values()):
-        for column, values in one.inputs.items():  # the share asked for, and no thousands
+    for observations in reversed(seen.values()):
+        for column, values in observations.inputs.items():  # the share asked for, and no thousands
             if values.ndim > 1:  # for every drop of the learning rate: no design asks for those
                 continue
-            table[column] = pd.Series(values / one.scale[column], one.rows).reindex(table.index)
+            table[column] = pd.Series(
+                values / observations.scale[column], observations.rows
+            ).reindex(table.index)
     folds = design.split(dataclasses.replace(runs, table=table), usable)
     folds = dataclasses.replace(
         folds, fitted=folds.fitted[:, usable], held_out=folds.held_out[:, usable]
     )
     labels = runs.table.index[usable]
-    same = {label: _rows(one, labels) for label, one in seen.items()}
+    same = {label: _rows(observations, labels) for label, observations in seen.items()}
     data = DataSet(name, runs, folds, same)
     _check_sizes(data, candidates)
     return data

@@ -228,7 +228,7 @@ class Study:
         ]
         caption = f"Held-out scores, {centre} over {self.n_folds} folds."
         columns = "l" + "r" * len(table.columns)
-        return latex_table([escaped(one) for one in head], rows, columns, escaped(caption))
+        return latex_table([escaped(text) for text in head], rows, columns, escaped(caption))
 
     def ranking(self, metric: str = "huber") -> pd.DataFrame:
         """Laws by held-out score, and whether the others are worse by more than noise.

@@ -144,8 +144,8 @@ class Design:
                     rows.append(mask)
         except DataError as error:
             raise DataError(f"folds {self.name}: {error}") from None
-        held, fitted = (np.stack(rows) for rows in masks.values())
-        return Folds(self.name, tuple(labels), fitted, held)
+        held_out, fitted = (np.stack(rows) for rows in masks.values())
+        return Folds(self.name, tuple(labels), fitted, held_out)
 
 
 def _design(cut: Callable[Concatenate[pd.DataFrame, P], Parts]) -> Callable[P, Design]:
@@ -441,11 +441,11 @@ def _split(table: pd.DataFrame, *, splitter: Any, groups: Any, target: str | Non
     y = None if target is None else _values_of(table, target)
     parts = list(splitter.split(table, y, group))
     for k, (train, test) in enumerate(parts):
-        fitted, held = (np.zeros(len(table), bool) for _ in range(2))
+        fitted, held_out = (np.zeros(len(table), bool) for _ in range(2))
         fitted[np.asarray(train)] = True
-        held[np.asarray(test)] = True
+        held_out[np.asarray(test)] = True
         kind = type(splitter).__name__
-        yield f"{kind}, split {k + 1} of {len(parts)} held out", held, fitted
+        yield f"{kind}, split {k + 1} of {len(parts)} held out", held_out, fitted
 
 
 @checked
@@ -682,10 +682,12 @@ def _groups_of(table: pd.DataFrame, columns: Columns | None) -> tuple[np.ndarray
     return group, ["/".join(row) for row in zip(*map(format_values, heads.T.values), strict=True)]
 
 
-def _range_label(column: str, values: np.ndarray, held: np.ndarray, within: Any, what: str) -> str:
+def _range_label(
+    column: str, values: np.ndarray, held_out: np.ndarray, within: Any, what: str
+) -> str:
     if within is not None:
         return f"{what} of {column} held out"
-    low, high = format_values([float(values[held].min()), float(values[held].max())])
+    low, high = format_values([float(values[held_out].min()), float(values[held_out].max())])
     return f"{low} ≤ {column} ≤ {high} held out"
 
 
