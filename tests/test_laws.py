@@ -112,6 +112,7 @@ FORMULAS = {
     "dcpt-l5": lambda p, N, D, r: (
         p["E"] + p["A"] / N ** p["alpha"] + p["B"] / (r * D + (1 - r) * p["sigma"]) ** p["beta"]
     ),
+    "bimix": lambda p, D, r: (p["B"] / D ** p["beta"] + p["C"]) / r ** p["alpha"],
     **{
         name: lambda p, N, D, r, K=K, **k: (
             FORMULAS["dcpt"](p, N, D, r) + p["F"] / K(p, **k) ** p["mu"]
@@ -250,7 +251,7 @@ LINEAR = {
     "cpt-curve-replay-cpt": "L0 A C1 C2 B", "cpt-curve-unknown-base": "L0 A C2 B",
     "cpt-curve-replay-pt-unknown-base": "L0 A C2 B", "dcpt-l1": "E A B C",
     "cpt-curve-replay-cpt-unknown-base": "L0 A C2 B", "dcpt-l2": "E A", "dcpt-l4": "E A B C",
-    "dcpt-l5": "E A B", "dcpt-cross-k1": "E A B C F", "dcpt-cross-k2": "E A B C F",
+    "dcpt-l5": "E A B", "bimix": "B C", "dcpt-cross-k1": "E A B C F", "dcpt-cross-k2": "E A B C F",
     "dcpt-cross": "E A B C F", "dcpt-cross-k4": "E A B C F", "downstream-ce": "E A",
     "downstream-bleu": "", "rectified": "B E", "kaplan": "", "chinchilla": "E A B",
     "skaling": "E", "kaplan-e": "E", "overtraining": "E a b", "farseer": "",

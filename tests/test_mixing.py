@@ -158,3 +158,57 @@ def test_one_law_of_four_sizes_predicts_unseen_mixtures_of_five_domains():
         fit = jl.fit(law, fitted, n_starts=256, n_local=8)
         scores.append(fit.score(unseen).r2)
     assert np.mean(scores) > 0.95
+
+
+BIMIX = dict(jl.simulate.TRUTHS["bimix"])
+
+
+def test_fits_over_own_shares_plan_one_mixture():
+    fits = {
+        name: ("bimix", BIMIX | own)
+        for name, own in (("web", {}), ("code", {"alpha": 0.16}), ("math", {"alpha": 0.02}))
+    }
+    caps = {"code": 0.4}
+    plan = planning.optimal_weights(fits, D=20, caps=caps, natural={"web": 8, "code": 1, "math": 1})
+    r = plan.table.set_index("share")["weight"]
+    assert list(r.index) == SHARES and r["code"] == pytest.approx(0.4)
+    assert plan.losses == pytest.approx(
+        {
+            name: (p["B"] / 20 ** p["beta"] + p["C"]) / r[name] ** p["alpha"]
+            for name, (_, p) in fits.items()
+        }
+    )
+    mixtures = grid()[(grid() > 0).all(axis=1) & (grid()[:, 1] <= 0.4)]
+    levels = [p["B"] / 20 ** p["beta"] + p["C"] for _, p in fits.values()]
+    totals = np.mean(levels * mixtures ** -np.array([p["alpha"] for _, p in fits.values()]), axis=1)
+    assert totals.min() - 2e-3 < plan.loss <= totals.min() + 1e-9
+    with pytest.raises(UsageError, match="without code its law has an infinite loss"):
+        planning.optimal_weights(fits, D=20, caps={"code": 0})
+    # Laws that exist at a share of 0 may leave a corpus out.
+    dcpt = dict(jl.simulate.TRUTHS["dcpt"])
+    both = {"law": ("dcpt", dcpt), "code": ("dcpt", dcpt | {"C": 1e-3})}
+    law, code = planning.optimal_weights(both, N=1, D=20).table["weight"]
+    assert law == pytest.approx(1) and code == pytest.approx(0, abs=1e-6)
+
+
+def test_a_share_of_0_is_refused_where_a_law_is_infinite():
+    made = jl.simulate.experiment("bimix").table
+    made.loc[3, "r"] = 0.0
+    with pytest.raises(DataError, match=r"column r: not positive and finite: row 3 \(0"):
+        jl.fit("bimix", made)
+    assert "dropped-invalid" in [
+        note.code for note in jl.fit("bimix", made, drop_invalid=True).notes
+    ]
+    fit = jl.fit("bimix", jl.simulate.experiment("bimix", noise=0.003).table)
+    assert fit.params == pytest.approx(BIMIX, rel=0.05)
+    with pytest.raises(DataError, match=r"r must be in \[0, 1\] and above 0"):
+        fit.predict(D=1, r=0)
+
+
+@needs_data
+def test_own_share_and_tokens_tell_the_loss_of_each_corpus_of_slimpajama():
+    table = pd.read_csv(Path(DATA) / "slimpajama_mixtures.csv").query("n_params == 1.235e9")
+    for name, least in (("arxiv", 0.985), ("github", 0.935), ("wikipedia", 0.985)):
+        columns = {"D": "n_tokens", "r": f"weight_{name}", "loss": f"{name}_loss"}
+        fit = jl.fit("bimix", jl.read_runs(table, columns, {"D": 1}))
+        assert fit.r2 > least and fit.agreement == 1 and 0 < fit.params["alpha"] < 0.1

@@ -32,6 +32,7 @@ SIZES = {
     "dcpt-l2": 540,
     "dcpt-l4": 540,
     "dcpt-l5": 540,
+    "bimix": 84,
     "dcpt-cross-k1": 810,
     "dcpt-cross-k2": 810,
     "dcpt-cross": 810,

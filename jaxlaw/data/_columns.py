@@ -134,7 +134,7 @@ class Column:
         """(n,) whether a row's value is not finite, or outside the domain of the input."""
         values = self.values
         bad = ~np.isfinite(values)
-        if self.spec.domain == "positive":
+        if self.spec.domain == "positive" or self.spec.above_zero:
             bad |= ~(values > 0)
         elif self.spec.domain == "nonnegative":
             bad |= values < 0

@@ -614,10 +614,11 @@ def _checked(spec: Any, values: Any) -> np.ndarray:
     elif spec.domain == "nonnegative":
         bad |= values < 0
     elif spec.domain == "fraction":
-        bad |= (values < 0) | (values > 1)
+        bad |= (values < 0) | (values > 1) | (spec.above_zero & (values == 0))
     if bad.any():
+        must = _DOMAINS[spec.domain] + " and above 0" * spec.above_zero
         raise DataError(
-            f"input {spec.name} must be {_DOMAINS[spec.domain]}: {int(bad.sum())} of "
+            f"input {spec.name} must be {must}: {int(bad.sum())} of "
             f"{bad.size} values are not, the first {values[bad].flat[0]}"
         )
     return values

@@ -28,6 +28,7 @@ class Input:
             observation, (n,), that is its only drop.
         levels: labels that the input may take, such as names of corpora; the law sees the number
             of the label, from 0 on.
+        above_zero: whether 0, though a fraction, is refused: the law is infinite there.
 
     Example:
         >>> jl.Input("N", "parameters, in billions", unit=1e9, domain="positive").unit
@@ -41,6 +42,7 @@ class Input:
     plausible: tuple[float, float] | None = None
     per_drop: bool = False
     levels: tuple[str, ...] = ()
+    above_zero: bool = False
 
     def codes(self, values: Any) -> Any:
         """Labels as their numbers, of the same shape; whatever has no levels stays as it is.

@@ -18,6 +18,7 @@ from jaxlaw.laws._requirements import along_share, check_requirements, shares_of
 from jaxlaw.notes import Note
 
 _BILLIONS = {name: replace(INPUTS[name], unit=1e9) for name in ("N", "D")}
+_TOKENS_AND_SHARE = {"D": _BILLIONS["D"], "r": replace(INPUTS["r"], above_zero=True)}
 
 # Que, App. E.3, starts a, b, c, e (logs of A, B, C, E), α, β, γ, η1 and ε on a grid. Printed
 # as they stand, exponents start at or below 0 and ε at 0, outside the law's domain: exponents
@@ -368,6 +369,29 @@ def dcpt_l5(
 ):
     """Tokens of the corpus, and what the others are worth to it."""
     return E + A * power(N, -alpha) + B * power(r * D + (1 - r) * sigma, -beta)
+
+
+@law(
+    inputs=_TOKENS_AND_SHARE,
+    formula="(B/D^β + C)/r^α",
+    source="Ge 2024 (BiMix), arXiv 2405.14908 (A is 1: it scales B and C; s is counted in tokens)",
+)
+def bimix(
+    D,
+    r,
+    *,
+    B=positive(0.01, 10.0, centre={"D": "beta", "r": "alpha"}, unit="nats·D^β"),
+    C=positive(0.3, 5.0, centre={"r": "alpha"}, unit="nats", doc="loss of r = 1 at D without end"),
+    alpha=exponent(0.01, 0.5, low=1e-4),
+    beta=exponent(),
+):
+    """The bivariate law: a power of the share times one of the tokens; none at r = 0.
+
+    The size of the model is not in it: it is for runs of one, or, by
+    :func:`jaxlaw.laws.grouped`, for a few of them. The paper's A·(B/s^β + C)/r^α has one number
+    more than the losses can tell, for A scales B and C alone.
+    """
+    return (B * power(D, -beta) + C) * power(r, -alpha)
 
 
 # The D-CPT law wants the loss to fall with r: C ≥ B·η/(γ·D^β) · r^(η−1)·(r+ε)^(γ+1) at every

@@ -36,6 +36,7 @@ from jaxlaw.planning._answers import (
 STARTS = 6  # mixtures that the search starts from, beside the natural one
 _TOLERANCE = 1e-6  # within which a mixture keeps its constraints
 _TINY = 1e-12
+_LEAST = 1e-9  # share of a corpus without which a law is infinite
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -110,7 +111,8 @@ def optimal_weights(
     Args:
         fits: loss name → fit over the shares, such as of :func:`jaxlaw.laws.mixing`: a Fit, (law,
             params) or a bootstrap. All of them take the same shares: their inputs that are
-            fractions.
+            fractions. Or corpus → fit over its own share ``r``, such as of ``bimix`` or ``dcpt``:
+            the shares are then called as the corpora.
         targets: loss name → weight in the sum; all alike by default.
         natural: share → its size in the natural mixture, such as the corpora's own; they are
             scaled to add up to 1.
@@ -144,7 +146,7 @@ def optimal_weights(
     if not names:
         raise UsageError("give the fit of a loss or more, by name")
     every = sources(*fits.values())
-    shares = _shares(names, every, inputs)
+    shares, columns = _shares(names, every, inputs)
     weights = _weights(names, targets, "targets", 1.0)
     cap = np.minimum(_weights(shares, caps, "caps", 1.0), 1.0)
     if cap.sum() < 1:
@@ -155,8 +157,13 @@ def optimal_weights(
     if natural is not None:
         own = _weights(shares, natural, "natural", 0.0)
         own = own / own.sum()
-    others = tuple(law_inputs(source, source.taken(inputs), shares) for source in every)
-    problem = _Problem(tuple(shares), every, others, weights / weights.sum(), cap, own, max_kl)
+    others = tuple(
+        law_inputs(source, source.taken(inputs), [*of])
+        for source, of in zip(every, columns, strict=True)
+    )
+    weights = weights / weights.sum()
+    least = _least_shares(shares, every, columns, cap, own if max_kl is not None else None)
+    problem = _Problem(tuple(shares), every, columns, others, weights, least, cap, own, max_kl)
     best_shares = problem.solved()
     # Of the fit's own best mixture in every draw: the best mixture of each draw is better there
     # than any other, so that a gain of these would never be none.
@@ -185,10 +192,9 @@ def optimal_weights(
     if caps:
         table["cap"] = cap
     notes += _notes(problem, best_shares, values, interval)
-    at = dict(zip(shares, best_shares[0], strict=True)) | {
-        name: value for name, value in inputs.items() if not isinstance(value, str)
-    }
-    for source in every:
+    numbers = {name: value for name, value in inputs.items() if not isinstance(value, str)}
+    for source, of in zip(every, columns, strict=True):
+        at = numbers | {name: best_shares[0][k] for name, k in of.items()}
         notes += source_notes(source._replace(warnings=()), "", **source.taken(at))
     notes += _doubts(names, every)
     losses = problem.losses_at(best_shares[0])[0]
@@ -204,19 +210,50 @@ def optimal_weights(
     )
 
 
-def _shares(names: Sequence[str], every: Sequence[Source], inputs: Mapping[str, Any]) -> list[str]:
-    """The inputs that are shares, the same of every law."""
+def _shares(
+    names: Sequence[str], every: Sequence[Source], inputs: Mapping[str, Any]
+) -> tuple[list[str], tuple[dict[str, int], ...]]:
+    """Names of the shares, and of each law its inputs that are shares → which of them.
+
+    They are the inputs that are fractions, the same of every law, or the names of the losses,
+    where each law takes the share of its own corpus.
+    """
     of_each = [
         [s.name for s in source.law.inputs if s.domain == "fraction" and s.name not in inputs]
         for source in every
     ]
+    if len(names) > 1 and all(own == ["r"] for own in of_each):
+        return list(names), tuple({"r": k} for k in range(len(names)))
     for name, own in zip(names, of_each, strict=True):
         if len(own) < 2 or set(own) != set(of_each[0]):
             raise UsageError(
                 f"the fit of {name} takes the shares {', '.join(own) or '—'}, that of {names[0]} "
-                f"{', '.join(of_each[0])}: give fits over the same shares, two or more"
+                f"{', '.join(of_each[0])}: give fits over the same shares, two or more, or of two "
+                "corpora or more fits over the own share r of each"
             )
-    return of_each[0]
+    return of_each[0], tuple({n: k for k, n in enumerate(of_each[0])} for _ in every)
+
+
+def _least_shares(
+    shares: Sequence[str],
+    every: Sequence[Source],
+    columns: Sequence[Mapping[str, int]],
+    cap: np.ndarray,
+    natural: np.ndarray | None,
+) -> np.ndarray:
+    """(k,) the least share of each corpus: above 0 where a law is infinite without it."""
+    least = np.zeros(len(shares))
+    for source, of in zip(every, columns, strict=True):
+        for spec in source.law.inputs:
+            if spec.above_zero and spec.name in of:
+                least[of[spec.name]] = _LEAST
+    without = least > (cap if natural is None else np.where(natural > 0, cap, 0.0))
+    if without.any():
+        raise UsageError(
+            f"without {shares[int(np.argmax(without))]} its law has an infinite loss: allow a "
+            "share of it above 0"
+        )
+    return least
 
 
 def _weights(
@@ -268,8 +305,10 @@ class _Problem:
 
     shares: tuple[str, ...]
     every: tuple[Source, ...]
+    columns: tuple[dict[str, int], ...]
     others: tuple[dict[str, float], ...]
     weights: np.ndarray
+    least: np.ndarray
     cap: np.ndarray
     natural: np.ndarray | None
     max_kl: float | None
@@ -293,10 +332,12 @@ class _Problem:
                 [
                     np.asarray(
                         source.law.at_once(
-                            source.params, **dict(zip(self.shares, r, strict=True)), **others
+                            source.params, **{name: r[k] for name, k in of.items()}, **others
                         )
                     )
-                    for source, others in zip(self.every, self.others, strict=True)
+                    for source, of, others in zip(
+                        self.every, self.columns, self.others, strict=True
+                    )
                 ],
                 axis=1,
             )
@@ -337,12 +378,11 @@ class _Problem:
         from scipy.optimize import minimize
 
         params = self.params(draw)
+        columns = tuple(tuple(of.items()) for of in self.columns)
 
         def value(r: np.ndarray) -> tuple[float, np.ndarray]:
             with in_float64():
-                pair = _value_and_slope(
-                    self.laws, self.shares, params, self.others, self.weights, r
-                )
+                pair = _value_and_slope(self.laws, columns, params, self.others, self.weights, r)
             return float(pair[0]), np.asarray(pair[1])
 
         limits = [{"type": "eq", "fun": lambda r: r.sum() - 1.0, "jac": lambda r: np.ones(len(r))}]
@@ -360,11 +400,11 @@ class _Problem:
         best, least = None, math.inf
         for start in starts:
             result = minimize(
-                value, np.minimum(start, cap), jac=True, method="SLSQP",
-                bounds=[(0.0, high) for high in cap], constraints=limits,
+                value, np.clip(start, self.least, cap), jac=True, method="SLSQP",
+                bounds=list(zip(self.least, cap, strict=True)), constraints=limits,
                 options={"maxiter": 300, "ftol": 1e-12},
             )  # fmt: skip
-            r = np.clip(result.x, 0.0, cap)
+            r = np.clip(result.x, self.least, cap)
             if abs(r.sum() - 1) > _TOLERANCE or not np.isfinite(result.fun) or result.fun >= least:
                 continue
             if self.max_kl is not None and (
@@ -375,16 +415,21 @@ class _Problem:
         return best
 
 
-@compiled(static_argnames=("laws", "shares"))
+@compiled(static_argnames=("laws", "columns"))
 def _value_and_slope(
-    laws: tuple[Law, ...], shares: tuple[str, ...], params: Any, others: Any, weights: Any, r: Any
+    laws: tuple[Law, ...],
+    columns: tuple[tuple[tuple[str, int], ...], ...],
+    params: Any,
+    others: Any,
+    weights: Any,
+    r: Any,
 ) -> Any:
     """The weighted loss of a mixture (k,), and its slopes."""
 
     def total(r: Any) -> Any:
-        at = dict(zip(shares, r, strict=True))
         losses = [
-            law(own, **at, **more) for law, own, more in zip(laws, params, others, strict=True)
+            law(own, **{name: r[k] for name, k in of}, **more)
+            for law, of, own, more in zip(laws, columns, params, others, strict=True)
         ]
         return jnp.dot(weights, jnp.stack(losses))
 

@@ -431,7 +431,7 @@ def _abscissae(spec: Input, values: np.ndarray, reach: float) -> np.ndarray:
     if spec.domain == "positive":
         return np.geomspace(low / reach, high * reach, _FINE)
     if spec.domain == "fraction":
-        return np.linspace(0, 1, _FINE)
+        return np.linspace(low / reach if spec.above_zero else 0, 1, _FINE)
     room = 0.1 * (high - low)
     return np.linspace(max(low - room, 0) if low >= 0 else low - room, high + room, _FINE)
 

@@ -177,7 +177,9 @@ def _more_runs(
         if spec.levels:
             continue
         low, high = inputs[spec.name].min(), inputs[spec.name].max()
-        limits = (0.0, 1.0) if spec.domain == "fraction" else (low / 4, high * 4)
+        limits = (low / 4, high * 4)
+        if spec.domain == "fraction":
+            limits = (low / 4 if spec.above_zero else 0.0, 1.0)
         for word, end in zip(("smaller", "larger"), limits, strict=True):
             if low <= end <= high:
                 continue
