@@ -21,14 +21,13 @@ from jaxlaw._tables import is_table, read_table
 from jaxlaw._typed import Between, Seed, checked
 from jaxlaw._typed import load as read
 from jaxlaw.errors import DataError, UsageError
-from jaxlaw.fitting._extrapolation import beyond, in_words, joint_ranges
+from jaxlaw.fitting._extrapolation import joint_ranges
 from jaxlaw.fitting._fit_many import Refits
 from jaxlaw.fitting._fitted_law import FittedLaw
 from jaxlaw.fitting._saved_fits import from_dict as fit_from_dict
 from jaxlaw.forecasting._backtest import Backtest, backtest_of, origins_of
 from jaxlaw.forecasting._calibration import (
     OF_DISAGREEMENT,
-    PRIOR_CUTOFFS,
     Calibration,
     CutoffErrors,
     backtest_coverage,
@@ -37,8 +36,12 @@ from jaxlaw.forecasting._calibration import (
     disagreement,
     weighted,
 )
+from jaxlaw.forecasting._forecast_notes import (
+    notes_of_backtest,
+    notes_of_coverage,
+    notes_of_points,
+)
 from jaxlaw.forecasting._origins import (
-    FEW_CUTOFFS,
     N_CUTOFFS,
     Along,
     Origins,
@@ -55,10 +58,6 @@ LEVELS = stats.norm.cdf(np.linspace(-3.3, 3.3, 265))
 ERRORS = ("shift", "per_e_fold", "degrees", "noise", "scatter")
 SHARES = ("from_noise", "from_parameters", "from_choice", "from_common")
 _ROUNDING = 1e-6  # of a distance
-_TELLING = 0.1  # weight of a law above which its errors are told
-_THIN = 4  # runs for each parameter of the smallest law, below which a note says so
-_SHORT = 1.5  # standard deviations of a share of so many cut-offs, below which it falls short
-_FARTHER = 1.5  # times the farthest distance back-tested
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -478,9 +477,9 @@ def forecast_of(
     back = backtest_of(origins) if len(origins.cutoffs) else None
     notes += [*(origins.notes if back is None else back.notes)]
     coverage = backtest_coverage(errors, level)
-    notes += _notes(origins, list(known.values()), table, fits)
-    notes += _coverage_notes(coverage, level)
-    notes += [*_unseen(fits, points), *_unseen_inputs(fits, points, distance, along)]
+    notes += notes_of_backtest(origins, list(known.values()), table, list(fits))
+    notes += notes_of_coverage(coverage, level)
+    notes += notes_of_points(fits, points, distance, along)
     first = origins.observations(next(iter(fits)))
     return Forecast(
         table=table,
@@ -699,128 +698,3 @@ def _shares(
     parts = np.array([parameters, choice, h**2 - parameters - choice])
     variances = np.append(calibration.noise**2, of_scale * np.maximum(parts, 0.0))
     return dict(zip(SHARES, (variances / variances.sum()).tolist(), strict=True))
-
-
-def _notes(
-    origins: Origins, known: list[Calibration], table: pd.DataFrame, fits: Mapping[str, FittedLaw]
-) -> list[Note]:
-    count, labels = len(origins.cutoffs), list(fits)
-    notes = []
-    rows = int((origins.weight > 0).sum())
-    free = {candidate.label: len(candidate.free) for candidate in origins.candidates}
-    if rows < _THIN * min(free[label] for label in labels):
-        most = max(labels, key=free.__getitem__)
-        notes.append(Note(
-            "few-rows", "warning",
-            f"{rows} runs for the {free[most]} parameters of {most}: fits of so few runs follow "
-            "their noise, and nothing shows where a law does not suit; run more, smaller ones too",
-        ))  # fmt: skip
-    if count < FEW_CUTOFFS:
-        what = f"{count} cut-off{'' if count == 1 else 's'}" if count else "no cut-off"
-        notes.append(Note(
-            "prior-width", "warning",
-            f"the runs allow {what}: the width beyond them is a prior's, learned of other data "
-            f"and counted as {PRIOR_CUTOFFS:g} cut-offs, and not of these runs",
-        ))  # fmt: skip
-    farthest = max((d.max() for d in origins.distance), default=0.0)
-    far = table["distance"].max()
-    if count and far > _FARTHER * farthest:
-        notes.append(Note(
-            "farther-than-tested", "warning",
-            f"points lie up to ×{np.exp(far):.3g} beyond the runs, and the back-test reaches "
-            f"×{np.exp(farthest):.3g}: widths grow with distance as a prior says",
-        ))  # fmt: skip
-    for calibration in known:
-        telling = calibration.weights > _TELLING
-        sides = np.sign(calibration.of_laws[:, telling])
-        if (
-            count < FEW_CUTOFFS
-            or not calibration.distance
-            or not ((sides == 1).all() or (sides == -1).all())
-        ):
-            continue
-        rows = table[table["distance"] == calibration.distance]
-        side = "low" if sides[0, 0] > 0 else "high"
-        notes.append(Note(
-            "one-sided", "warning",
-            f"×{np.exp(calibration.distance):.3g} beyond, all laws with a weight above "
-            f"{_TELLING:g} predicted too {side} at all {count} cut-offs, by "
-            f"{abs(np.expm1(calibration.biases)).mean():.2%} on average: the estimate is moved "
-            f"by {rows['shift'].mean():+.2%}",
-        ))  # fmt: skip
-        break
-    if len(labels) == 1:
-        notes.append(Note(
-            "one-law", "info",
-            f"{labels[0]} alone: the interval knows nothing of what another law would say",
-        ))  # fmt: skip
-    return notes
-
-
-def _coverage_notes(coverage: np.ndarray, level: float) -> list[Note]:
-    """Whether the intervals of forecasts made at the cut-offs would have failed too often."""
-    count = int(np.isfinite(coverage).sum())
-    if not count:
-        return []
-    # The cut-off counts, not the run: runs beyond one share the error of one fit.
-    mean, chance = float(np.nanmean(coverage)), np.sqrt(level * (1 - level) / count)
-    if mean >= level - _SHORT * chance:
-        return []
-    return [Note(
-        "intervals-failed", "warning",
-        f"made at the {count} cut-off{'s' if count > 1 else ''} of the back-test, {level:.0%} "
-        f"intervals would have held {mean:.0%} of the runs then to come: the laws do not suit "
-        "these runs, and the interval here may hold no more often",
-    )]  # fmt: skip
-
-
-def _unseen(fits: Mapping[str, FittedLaw], points: Mapping[str, np.ndarray]) -> list[Note]:
-    """Points whose ratio of two inputs no run had: the distance says nothing of that direction."""
-    fit = next(iter(fits.values()))
-    joint = {name: limits for name, limits in (fit.joint_ranges or {}).items() if "/" in name}
-    notes = []
-    for label, (low, high) in joint.items():
-        first, _, second = label.partition("/")
-        if first not in points or second not in points:
-            continue
-        ratio = points[first] / points[second]
-        if ((ratio < low) | (ratio > high)).any():
-            k = int(np.flatnonzero((ratio < low) | (ratio > high))[0])
-            notes.append(Note(
-                "unseen-ratio", "warning",
-                in_words(label, {}, joint, {n: float(v[k]) for n, v in points.items()})
-                + ": the back-test says nothing of errors in that direction",
-            ))  # fmt: skip
-    return notes
-
-
-#: Inputs that grow with what runs are put in order by: a distance says how far beyond they lie.
-_GROWING = {"compute": ("N", "D", "C"), "step": ("S1", "S2", "D")}
-
-
-def _unseen_inputs(
-    fits: Mapping[str, FittedLaw], points: Mapping[str, np.ndarray], distance: np.ndarray,
-    along: Along,
-) -> list[Note]:  # fmt: skip
-    """Inputs that no run had and that the distance does not measure, such as a share of 1."""
-    notes = {}
-    for fit in fits.values():
-        flags = beyond(fit.ranges, {}, fit.checked_inputs(None, _of(points, fit)))
-        for name, out in flags.items():
-            measured = not isinstance(along, str) or name in (*_GROWING.get(along, ()), along)
-            # Of one value, such as S2 of 0 before a rate ever falls, runs show nothing at all.
-            values_differ = fit.ranges[name][0] < fit.ranges[name][1]
-            measured = measured and values_differ
-            far = out & (distance == 0) if measured else out
-            if name in notes or not far.any():
-                continue
-            k = int(np.flatnonzero(far)[0])
-            values = {key: float(value[k]) for key, value in points.items()}
-            notes[name] = Note(
-                "unseen-input", "warning",
-                f"{in_words(name, fit.ranges, {}, values)}: the distance, of "
-                f"{along if isinstance(along, str) else 'along='}, says nothing of errors in that "
-                "direction, nor has the back-test tried it; "
-                + (f"give along={name!r}" if values_differ else "no run shows what it does"),
-            )  # fmt: skip
-    return list(notes.values())

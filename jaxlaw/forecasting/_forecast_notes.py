@@ -1,0 +1,168 @@
+"""What makes a forecast doubtful: the notes that stand beside its interval."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+
+from jaxlaw.fitting._extrapolation import beyond, in_words
+from jaxlaw.fitting._fitted_law import FittedLaw
+from jaxlaw.forecasting._calibration import PRIOR_CUTOFFS, Calibration
+from jaxlaw.forecasting._origins import FEW_CUTOFFS, Along, Origins
+from jaxlaw.notes import Note
+
+_TELLING = 0.1  # weight of a law above which the side that it errs on counts
+_THIN = 4  # runs for each parameter of the smallest law, below which a note says so
+_SHORT = 1.5  # standard deviations of a share of so many cut-offs, below which it falls short
+_FARTHER = 1.5  # times the farthest distance back-tested
+
+#: Inputs that grow with what runs are put in order by: a distance says how far beyond they lie.
+_GROWING = {"compute": ("N", "D", "C"), "step": ("S1", "S2", "D")}
+
+
+def notes_of_backtest(
+    origins: Origins, calibrations: Sequence[Calibration], table: pd.DataFrame, laws: Sequence[str]
+) -> Iterator[Note]:
+    """What the runs and their back-test leave open.
+
+    Args:
+        origins: laws fitted up to each cut-off.
+        calibrations: what the back-test says of each distance of a point.
+        table: the points of the forecast, with ``distance`` and ``shift``.
+        laws: labels of the laws that have a finite fit.
+    """
+    rows = int((origins.weight > 0).sum())
+    free = {candidate.label: len(candidate.free) for candidate in origins.candidates}
+    if rows < _THIN * min(free[label] for label in laws):
+        most = max(laws, key=free.__getitem__)
+        yield Note(
+            "few-rows", "warning",
+            f"{rows} runs for the {free[most]} parameters of {most}: fits of so few runs follow "
+            "their noise, and nothing shows where a law does not suit; run more, smaller ones too",
+        )  # fmt: skip
+    count = len(origins.cutoffs)
+    if count < FEW_CUTOFFS:
+        what = f"{count} cut-off{'' if count == 1 else 's'}" if count else "no cut-off"
+        yield Note(
+            "prior-width", "warning",
+            f"the runs allow {what}: the width beyond them is a prior's, learned of other data "
+            f"and counted as {PRIOR_CUTOFFS:g} cut-offs, and not of these runs",
+        )  # fmt: skip
+    farthest = max((d.max() for d in origins.distance), default=0.0)
+    far = table["distance"].max()
+    if count and far > _FARTHER * farthest:
+        yield Note(
+            "farther-than-tested", "warning",
+            f"points lie up to ×{np.exp(far):.3g} beyond the runs, and the back-test reaches "
+            f"×{np.exp(farthest):.3g}: widths grow with distance as a prior says",
+        )  # fmt: skip
+    if count >= FEW_CUTOFFS:
+        yield from _one_sided(calibrations, table, count)
+    if len(laws) == 1:
+        yield Note(
+            "one-law", "info",
+            f"{laws[0]} alone: the interval knows nothing of what another law would say",
+        )  # fmt: skip
+
+
+def _one_sided(
+    calibrations: Sequence[Calibration], table: pd.DataFrame, count: int
+) -> Iterator[Note]:
+    """The first distance at which all laws that count erred on one side at every cut-off."""
+    for calibration in calibrations:
+        sides = np.sign(calibration.of_laws[:, calibration.weights > _TELLING])
+        if not calibration.distance or not ((sides == 1).all() or (sides == -1).all()):
+            continue
+        points = table[table["distance"] == calibration.distance]
+        side = "low" if sides[0, 0] > 0 else "high"
+        yield Note(
+            "one-sided", "warning",
+            f"×{np.exp(calibration.distance):.3g} beyond, all laws with a weight above "
+            f"{_TELLING:g} predicted too {side} at all {count} cut-offs, by "
+            f"{abs(np.expm1(calibration.biases)).mean():.2%} on average: the estimate is moved "
+            f"by {points['shift'].mean():+.2%}",
+        )  # fmt: skip
+        return
+
+
+def notes_of_coverage(coverage: np.ndarray, level: float) -> Iterator[Note]:
+    """Whether the intervals of forecasts made at the cut-offs would have failed too often.
+
+    Args:
+        coverage: (J,) share of the runs beyond each cut-off that they would have held; NaN where
+            there is none.
+        level: share that they should hold.
+    """
+    count = int(np.isfinite(coverage).sum())
+    if not count:
+        return
+    # The cut-off counts, not the run: runs beyond one share the error of one fit.
+    mean, chance = float(np.nanmean(coverage)), np.sqrt(level * (1 - level) / count)
+    if mean < level - _SHORT * chance:
+        yield Note(
+            "intervals-failed", "warning",
+            f"made at the {count} cut-off{'s' if count > 1 else ''} of the back-test, {level:.0%} "
+            f"intervals would have held {mean:.0%} of the runs then to come: the laws do not suit "
+            "these runs, and the interval here may hold no more often",
+        )  # fmt: skip
+
+
+def notes_of_points(
+    fits: Mapping[str, FittedLaw], points: Mapping[str, np.ndarray], distance: np.ndarray,
+    along: Along,
+) -> Iterator[Note]:  # fmt: skip
+    """Points that lie beyond the runs in a direction of which the back-test says nothing.
+
+    Args:
+        fits: label → the law fitted to all runs.
+        points: input → (m,) values, in the units of the runs.
+        distance: (m,) log of the ratio to the largest run; 0 inside the runs.
+        along: what distances are of, as :func:`jaxlaw.backtest` takes it.
+    """
+    yield from _unseen_ratios(next(iter(fits.values())), points)
+    named = set()
+    for fit in fits.values():
+        inputs = {name: points[name] for name in fit.law.input_names}
+        flags = beyond(fit.ranges, {}, fit.checked_inputs(None, inputs))
+        for name, out in flags.items():
+            # Of one value, such as S2 of 0 before a rate ever falls, runs show nothing at all.
+            values_differ = fit.ranges[name][0] < fit.ranges[name][1]
+            grows = not isinstance(along, str) or name in (*_GROWING.get(along, ()), along)
+            # A distance above 0 is what the interval already grows with.
+            unseen = out & (distance == 0) if grows and values_differ else out
+            if name in named or not unseen.any():
+                continue
+            named.add(name)
+            values = _values_at(points, unseen)
+            yield Note(
+                "unseen-input", "warning",
+                f"{in_words(name, fit.ranges, {}, values)}: the distance, of "
+                f"{along if isinstance(along, str) else 'along='}, says nothing of errors in that "
+                "direction, nor has the back-test tried it; "
+                + (f"give along={name!r}" if values_differ else "no run shows what it does"),
+            )  # fmt: skip
+
+
+def _unseen_ratios(fit: FittedLaw, points: Mapping[str, np.ndarray]) -> Iterator[Note]:
+    """Points whose ratio of two inputs no run had."""
+    ratios = {name: limits for name, limits in (fit.joint_ranges or {}).items() if "/" in name}
+    for label, (low, high) in ratios.items():
+        first, _, second = label.partition("/")
+        if first not in points or second not in points:
+            continue
+        ratio = points[first] / points[second]
+        unseen = (ratio < low) | (ratio > high)
+        if unseen.any():
+            yield Note(
+                "unseen-ratio", "warning",
+                in_words(label, {}, ratios, _values_at(points, unseen))
+                + ": the back-test says nothing of errors in that direction",
+            )  # fmt: skip
+
+
+def _values_at(points: Mapping[str, np.ndarray], flags: np.ndarray) -> dict[str, float]:
+    """The first of the points that are flagged."""
+    first = int(np.flatnonzero(flags)[0])
+    return {name: float(values[first]) for name, values in points.items()}
