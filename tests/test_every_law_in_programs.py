@@ -24,12 +24,14 @@ class Made(Problem):
     """The problem of a law that is made, on runs of a design of its own."""
 
     def table(self, noise: float = 0.0, seed: int = 0) -> pd.DataFrame:
+        runs = jl.simulate.experiment("chinchilla").table[["N", "D"]]
         if "group" in self.law.input_names:
-            design = jl.simulate.experiment("chinchilla").table[["N", "D"]]
-            design = pd.concat([design[::2].assign(group=0), design[1::2].assign(group=1)])
+            design = pd.concat([runs[::2].assign(group=0), runs[1::2].assign(group=1)])
         else:
-            drawn = np.random.default_rng(0).dirichlet(np.ones(len(self.law.inputs)), 60)
-            design = pd.DataFrame(drawn, columns=self.law.input_names)
+            drawn = np.random.default_rng(0).dirichlet(np.ones(2), 60)
+            design = pd.DataFrame(drawn, columns=["web", "code"])
+            design = design.assign(N=runs["N"][::4][:60].values, D=runs["D"][::4][:60].values)
+            design = design[[*self.law.input_names]]
         return jl.simulate.simulate_runs(self.law, self.truth, design, noise=noise, seed=seed)
 
 
@@ -37,10 +39,11 @@ def made_law(name: str) -> Problem:
     """A law of groups or of shares by its name, with a truth."""
     law, truth = jl.laws.get(name), dict(jl.simulate.TRUTHS["chinchilla"])
     truth |= {"E[c4]": 1.7, "E[pile]": 1.8, "c": 1.2, "t[web]": 0.9, "t[code]": -1.0}
+    truth |= {"C[web]": 1.0, "C[code]": 3.0, "gamma[web]": 0.3, "gamma[code]": 0.6}
     return Made(name, law, {name: truth[name] for name in law.parameter_names})
 
 
-MADE = ("chinchilla[E of c4|pile]", "mixing[web|code]")
+MADE = ("chinchilla[E of c4|pile]", "mixing[web|code]", "additive[web|code]")
 
 
 @pytest.fixture(scope="module", params=[*base._REGISTRY, *MADE])

@@ -205,6 +205,35 @@ def test_a_share_of_0_is_refused_where_a_law_is_infinite():
         fit.predict(D=1, r=0)
 
 
+def test_an_additive_law_of_shares_size_and_tokens_is_recovered():
+    law, draw = jl.laws.additive(SHARES), np.random.default_rng(0)
+    truth = {"C[web]": 1.0, "C[code]": 2.5, "C[math]": 0.6, "E": 1.2, "A": 400.0, "B": 900.0}
+    truth |= {"gamma[web]": 0.3, "gamma[code]": 0.7, "gamma[math]": 0.5, "alpha": 0.34, "beta": 0.3}
+    design = mixtures(90).assign(
+        N=draw.choice([1e8, 4e8, 1.6e9], 90), D=draw.choice([2e9, 8e9, 3e10], 90)
+    )
+    made = jl.simulate.simulate_runs(law, truth, design)
+    web, code, math, N, D = design.to_numpy().T
+    worth = 1.0 * web**0.3 + 2.5 * code**0.7 + 0.6 * math**0.5
+    np.testing.assert_allclose(made["loss"], 1.2 + 1 / worth + 400 / N**0.34 + 900 / D**0.3)
+    fit = jl.fit(law, made)
+    assert fit.params == pytest.approx(truth, rel=1e-6) and fit.agreement > 0.9
+    assert law.linear_parameters == ("E", "A", "B")
+    assert jl.laws.get(law.name) is law is pickle.loads(pickle.dumps(law))
+    # The best mixture is the same at every scale, the best size that of chinchilla at a mixture.
+    small, large = (
+        planning.optimal_weights({"loss": fit}, N=size, D=20 * size).table["weight"]
+        for size in (1e8, 1e10)
+    )
+    assert small.to_numpy() == pytest.approx(large.to_numpy(), abs=1e-4)
+    powers = {name: truth[name] for name in ("E", "A", "B", "alpha", "beta")}
+    even = dict.fromkeys(SHARES, 1 / 3)
+    ours = planning.allocation(fit, compute=1e20, **even)
+    assert ours.N == pytest.approx(planning.allocation(("chinchilla", powers), compute=1e20).N)
+    with pytest.raises(UsageError, match="called N, as a size"):
+        jl.laws.additive(["web", "N"])
+
+
 @needs_data
 def test_own_share_and_tokens_tell_the_loss_of_each_corpus_of_slimpajama():
     table = pd.read_csv(Path(DATA) / "slimpajama_mixtures.csv").query("n_params == 1.235e9")
@@ -212,3 +241,16 @@ def test_own_share_and_tokens_tell_the_loss_of_each_corpus_of_slimpajama():
         columns = {"D": "n_tokens", "r": f"weight_{name}", "loss": f"{name}_loss"}
         fit = jl.fit("bimix", jl.read_runs(table, columns, {"D": 1}))
         assert fit.r2 > least and fit.agreement == 1 and 0 < fit.params["alpha"] < 0.1
+
+
+@needs_data
+def test_an_additive_law_predicts_the_largest_models_of_slimpajama():
+    table = pd.read_csv(Path(DATA) / "slimpajama_mixtures.csv")
+    table = table.rename(columns={"n_params": "N", "n_tokens": "D", "book_loss": "loss"})
+    shares = [name for name in table if name.startswith("weight_")]
+    table = table[[*shares, "N", "D", "loss"]].dropna()
+    fit = jl.fit(
+        jl.laws.additive(shares), table.query("3e8 < N < 1.3e9")[::4], n_starts=128, n_local=8
+    )
+    largest = table.query("N > 1.3e9")
+    assert np.abs(fit.predict(largest) / largest["loss"] - 1).mean() < 0.015

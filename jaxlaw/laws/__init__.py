@@ -17,9 +17,9 @@ from jaxlaw.laws import (  # noqa: F401
 from jaxlaw.laws._base import Law, built_in, get, keep_as_built_in, names
 from jaxlaw.laws._files import from_file
 from jaxlaw.laws._grouped import grouped
-from jaxlaw.laws._mixing import mixing
+from jaxlaw.laws._mixing import additive, mixing
 
-__all__ = ["built_in", "from_file", "get", "grouped", "law_table", "mixing", "names"]
+__all__ = ["additive", "built_in", "from_file", "get", "grouped", "law_table", "mixing", "names"]
 
 keep_as_built_in()
 

@@ -15,10 +15,10 @@ from typing import Any
 import jax.numpy as jnp
 
 from jaxlaw.errors import UsageError
-from jaxlaw.laws._base import MAKERS, Law
-from jaxlaw.laws._parameters import Input, positive, real
+from jaxlaw.laws._base import MAKERS, Law, PowerLawTerms, power
+from jaxlaw.laws._parameters import INPUTS, Input, exponent, positive, real
 
-_NAME = re.compile(r"mixing\[(?P<shares>[^\[\]]+)\]")
+_NAME = re.compile(r"(?P<kind>mixing|additive)\[(?P<shares>[^\[\]]+)\]")
 _MARKS = "|[]"  # of a law's name, which says how it is made
 
 
@@ -48,6 +48,40 @@ def mixing(shares: Iterable[str]) -> Law:
         >>> float(law({"c": 1.0, "t[web]": 0.0, "t[code]": 5.0}, web=1.0, code=0.0))
         2.0
     """
+    return _mixing(_names(shares))
+
+
+def additive(shares: Iterable[str]) -> Law:
+    """The additive law: shares of several corpora, size and tokens (Shukor 2025, arXiv 2507.09404).
+
+    loss = E + 1/Σ C_j·h_j^γ_j + A/N^α + B/D^β, h_j the share of corpus j. No term has the shares
+    and the size or the tokens together, so that the best mixture is the same at every scale: what
+    the law is silent about, runs at more than one scale show.
+
+    Args:
+        shares: columns that hold the shares, which become the inputs before ``N`` and ``D``.
+
+    Returns:
+        A law with these inputs and the parameters ``E``, ``C[share]``, ``gamma[share]``, ``A``,
+        ``B``, ``alpha`` and ``beta``. It is named as it is made, ``additive[web|code]``, and
+        ``jl.laws.get`` finds it by that name.
+
+    Raises:
+        UsageError: fewer than two shares, one that is named twice, or a name that a law's name
+            cannot hold.
+
+    Example:
+        >>> law = jl.laws.additive(["web", "code"])
+        >>> params = {"E": 1.0, "A": 400.0, "B": 400.0, "alpha": 0.34, "beta": 0.28}
+        >>> params |= {"C[web]": 1.0, "C[code]": 3.0, "gamma[web]": 0.2, "gamma[code]": 0.5}
+        >>> float(law(params, web=1.0, code=0.0, N=1e9, D=2e10)).__round__(3)
+        2.871
+    """
+    return _additive(_names(shares))
+
+
+def _names(shares: Iterable[str]) -> tuple[str, ...]:
+    """The columns of the shares, checked; raises UsageError."""
     names = tuple(map(str, [shares] if isinstance(shares, str) else shares))
     if len(names) < 2 or len(set(names)) < len(names):
         raise UsageError(f"shares are two or more different columns, not {', '.join(names)}")
@@ -57,11 +91,15 @@ def mixing(shares: Iterable[str]) -> Law:
                 f"share '{name}': a name is not empty and has none of {' '.join(_MARKS)} and no "
                 "' of '; rename the column"
             )
-    return _mixing(names)
+        if name in ("N", "D"):
+            raise UsageError(
+                f"a share is called {name}, as a size or tokens are; rename the column"
+            )
+    return names
 
 
 @dataclasses.dataclass(frozen=True)
-class _Formula:
+class _Mixing:
     """The formula of a mixing law; picklable, as its law is."""
 
     shares: tuple[str, ...]
@@ -76,16 +114,41 @@ class _Formula:
         return mixing, (self.shares,)
 
 
+@dataclasses.dataclass(frozen=True)
+class _Additive:
+    """The formula of an additive law; picklable, as its law is."""
+
+    shares: tuple[str, ...]
+
+    def __call__(self, *inputs: Any, **params: Any) -> Any:
+        """The loss at shares, N and D, (n,) each."""
+        *shares, N, D = inputs
+        worth = [
+            params[f"C[{name}]"] * power(h, params[f"gamma[{name}]"])
+            for name, h in zip(self.shares, shares, strict=True)
+        ]
+        of_size = params["A"] * power(N, -params["alpha"])
+        of_tokens = params["B"] * power(D, -params["beta"])
+        return params["E"] + 1.0 / sum(worth[1:], worth[0]) + of_size + of_tokens
+
+    def remake(self) -> tuple[Callable[..., Law], tuple[Any, ...]]:
+        """How pickle makes the law of this formula again."""
+        return additive, (self.shares,)
+
+
+def _inputs(shares: tuple[str, ...]) -> tuple[Input, ...]:
+    doc = "share of a corpus in the mixture"
+    return tuple(Input(name, doc, 1.0, "fraction") for name in shares)
+
+
 @cache
 def _mixing(shares: tuple[str, ...]) -> Law:
     floor = positive(0.3, 3.0, unit="nats", doc="what no mixture takes away")
     slope = real(-20.0, 3.0, low=-5e3, high=50.0, doc="log of what its corpus alone leaves above c")
     return Law(
         name=f"mixing[{'|'.join(shares)}]",
-        function=_Formula(shares),
-        inputs=tuple(
-            Input(name, "share of a corpus in the mixture", 1.0, "fraction") for name in shares
-        ),
+        function=_Mixing(shares),
+        inputs=_inputs(shares),
         parameters=(
             dataclasses.replace(floor, name="c"),
             *(dataclasses.replace(slope, name=f"t[{name}]") for name in shares),
@@ -95,10 +158,42 @@ def _mixing(shares: tuple[str, ...]) -> Law:
     )
 
 
+@cache
+def _additive(shares: tuple[str, ...]) -> Law:
+    worth, falls = positive(0.1, 10.0, doc="worth of its corpus"), exponent()
+    scale = {
+        "E": positive(0.3, 3.0, unit="nats", doc="what no mixture takes away"),
+        "A": positive(0.01, 10.0, centre={"N": "alpha"}, unit="nats·N^α"),
+        "B": positive(0.01, 10.0, centre={"D": "beta"}, unit="nats·D^β"),
+        "alpha": exponent(),
+        "beta": exponent(),
+    }
+    return Law(
+        name=f"additive[{'|'.join(shares)}]",
+        function=_Additive(shares),
+        inputs=(*_inputs(shares), INPUTS["N"], INPUTS["D"]),
+        parameters=(
+            *(dataclasses.replace(worth, name=f"C[{name}]") for name in shares),
+            *(dataclasses.replace(falls, name=f"gamma[{name}]") for name in shares),
+            *(dataclasses.replace(spec, name=name) for name, spec in scale.items()),
+        ),
+        formula="E + 1/Σ C_j·h_j^γ_j + A/N^α + B/D^β",
+        source="Shukor 2025, arXiv 2507.09404 (the additive law)",
+        power_law_terms=_terms,
+    )
+
+
+def _terms(params: Any, inputs: Any) -> PowerLawTerms:
+    return PowerLawTerms(*(params[name] for name in ("A", "B", "alpha", "beta")))
+
+
 def _of_name(name: str) -> Law | None:
-    """The mixing law that a name describes."""
+    """The law of several shares that a name describes."""
     match = _NAME.fullmatch(name)
-    return None if match is None else mixing(match["shares"].split("|"))
+    if match is None:
+        return None
+    make = {"mixing": mixing, "additive": additive}[match["kind"]]
+    return make(match["shares"].split("|"))
 
 
 MAKERS.append(_of_name)
