@@ -443,8 +443,8 @@ def _sweep(
             out.S2[:, here] = annealing
         else:
             wanted = (at > here.start) & (at <= here.stop)
-            there = at[wanted] - done - 1
-            out.S1[:, wanted], out.S2[:, wanted] = forward[:, there], annealing[:, there]
+            row = at[wanted] - done - 1
+            out.S1[:, wanted], out.S2[:, wanted] = forward[:, row], annealing[:, row]
         S1, S2, done = forward[:, -1], annealing[:, -1], here.stop
     if at is not None and at.max() > done:
         raise UsageError(f"at asks for step {at.max()}, but the rates end with step {done}")

@@ -27,7 +27,7 @@ _log = logging.getLogger(__name__)
 STUDY = "jaxlaw study"  # the field ``kind`` of a saved study
 FORECAST = "jaxlaw forecast"  # that of a saved forecast
 #: A field of each kind of record that tells it.
-_TOLD_BY = {"fit": "schema", "study": "kind", "bootstrap": "draws", "forecast": "kind"}
+_MARKED_BY = {"fit": "schema", "study": "kind", "bootstrap": "draws", "forecast": "kind"}
 _READ_BY = {
     "fit": "jaxlaw.load",
     "study": "jaxlaw.Study.load",
@@ -124,7 +124,7 @@ def read_record(path: str | Path, *kinds: str) -> dict[str, Any]:
     """
     kind = " or ".join(kinds)
     content = _content(path, kind)
-    path = place_of(path)
+    path = source_name(path)
     if not content.strip():
         again = (
             f"; it holds one {kind}, for which '-' stands once" if path == "standard input" else ""
@@ -145,17 +145,17 @@ def read_record(path: str | Path, *kinds: str) -> dict[str, Any]:
             f"save the {kind} again, or remove field 'digest' to take the file as it is"
         )
     if (actual := kind_of(record)) not in kinds:
-        tells = " or ".join(f"'{_TOLD_BY[name]}'" for name in kinds)
+        fields = " or ".join(f"'{_MARKED_BY[name]}'" for name in kinds)
         reason = (
             f"it holds a {actual}, which {_READ_BY[actual]} reads"
             if actual
-            else f"no field {tells} says so"
+            else f"no field {fields} says so"
         )
         raise DataError(f"{path} is not a jaxlaw {kind}: {reason}; give the file of a {kind}")
     return record
 
 
-def place_of(path: str | Path) -> str:
+def source_name(path: str | Path) -> str:
     """A file, or standard input, as messages name it."""
     return "standard input" if str(path) == "-" else str(path)
 

@@ -299,7 +299,7 @@ def test_every_fold_is_a_dot(ax):
 
 def test_names_that_would_touch_move_apart(ax):
     ax.set_ylim(0, 1)
-    style.name_ends(ax, [(0.5, "a", "k"), (0.5, "b", "k"), (0.99, "c", "k"), (1.0, "d", "k")])
+    style.label_curves(ax, [(0.5, "a", "k"), (0.5, "b", "k"), (0.99, "c", "k"), (1.0, "d", "k")])
     heights = [text.xy[1] for text in ax.texts]
     assert np.diff(heights).min() > 0.03 and heights[-1] <= 1
     assert abs(heights[0] - 0.5) < 1e-12

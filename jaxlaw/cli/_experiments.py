@@ -119,8 +119,8 @@ def next_command(
         "noise": result.noise, "chosen": chosen.to_dict("records"),
     }  # fmt: skip
     head = result.summary().splitlines()[0]
-    say = partial(say_tables, head, chosen, notes=result.notes)
-    conclude(record, result.notes, chosen, say, out, as_json)
+    show = partial(say_tables, head, chosen, notes=result.notes)
+    conclude(record, result.notes, chosen, show, out, as_json)
 
 
 @opt.reads_runs
@@ -165,8 +165,8 @@ def inflection_command(
     record |= {"below": result.below, "above": result.above}
     record |= {"trends": result.trends.to_dict("records")}
     head = "\n".join(result.summary().splitlines()[: -len(result.notes) or None])
-    say = partial(say_tables, head, result.trends, notes=result.notes)
-    conclude(record, result.notes, result.trends, say, out, as_json)
+    show = partial(say_tables, head, result.trends, notes=result.notes)
+    conclude(record, result.notes, result.trends, show, out, as_json)
 
 
 @opt.reads_runs
@@ -190,10 +190,10 @@ def slopes_command(
         f"ΔL/ΔD falls from one share to the next in {result['falls'].mean():.0%} of the steps; the "
         "implicit trend asks for all"
     )
-    say = partial(say_tables, head, result.drop(columns="falls"))
+    show = partial(say_tables, head, result.drop(columns="falls"))
     record = {"slopes": result.to_dict("records")}
     draw = lambda plots: plots.slopes_over_share(result)  # noqa: E731
-    conclude(record, (), result, say, out, as_json, draw)
+    conclude(record, (), result, show, out, as_json, draw)
 
 
 def requirements_command(

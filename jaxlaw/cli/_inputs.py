@@ -31,10 +31,10 @@ def loaded(file: str | Path, *kinds: str) -> Any:
     """
     text = str(file)
     if not text.startswith(PUBLISHED):
-        from jaxlaw._json import kind_of, place_of, read_record
+        from jaxlaw._json import kind_of, read_record, source_name
         from jaxlaw.fitting._saved_fits import from_dict
 
-        record, source = read_record(file, *kinds), place_of(file)
+        record, source = read_record(file, *kinds), source_name(file)
         if (kind := kind_of(record)) == "fit":
             return from_dict(record, source)
         made = {"study": jl.Study, "forecast": jl.Forecast}.get(str(kind), jl.planning.Draws)

@@ -209,7 +209,7 @@ def print_frame(table: pd.DataFrame, digits: int = 5) -> None:
 
 
 def conclude(
-    record: dict[str, Any], notes: Iterable[Note], table: pd.DataFrame, say: Callable[[], None],
+    record: dict[str, Any], notes: Iterable[Note], table: pd.DataFrame, show: Callable[[], None],
     out: Path | None, as_json: bool, draw: Callable[[Any], Any] | None = None,
 ) -> None:  # fmt: skip
     """Write the record (as CSV the table, or a picture), and print it; or say it.
@@ -237,7 +237,7 @@ def conclude(
     if as_json:
         print_json(record)
     else:
-        say()
+        show()
         if is_picture(out):
             print(f"picture: {out}")
     if any(note.severity == "error" for note in notes):
@@ -278,12 +278,12 @@ def conclude_plan(
         table = getattr(answer, "table", answer)
         record = {name: column.tolist() for name, column in table.items()}
         hidden = out is not None and not is_picture(out)
-        say = (lambda: None) if hidden else (lambda: _print_plan(table, notes))
+        show = (lambda: None) if hidden else (lambda: _print_plan(table, notes))
     else:
         record = answer.to_dict() | (more or {})
         table = pd.DataFrame([_in_one_row(record)]) if table is None else table
-        say = lambda: print_wrapped(answer.summary())  # noqa: E731
-    conclude(record, notes, table, say, out, as_json, draw)
+        show = lambda: print_wrapped(answer.summary())  # noqa: E731
+    conclude(record, notes, table, show, out, as_json, draw)
 
 
 def _in_one_row(record: dict[str, Any]) -> dict[str, Any]:

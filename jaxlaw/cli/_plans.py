@@ -1,7 +1,7 @@
 """The commands ``jaxlaw plan …``; needs typer, which is an extra.
 
 Their options are made of the signatures and docstrings of the functions of :mod:`jaxlaw.planning`
-that they call (:func:`asks`). Most commands are a row of :data:`_PLAIN`; those that read more
+that they call (:func:`options_of`). Most commands are a row of :data:`_PLAIN`; those that read more
 than fits, or choose between functions, are written below it.
 """
 
@@ -130,10 +130,10 @@ class Call:
         return getattr(jl.planning, self.function)(*self.fits, **{**self.arguments, **more})
 
 
-def asks(
+def options_of(
     function: str, fits: Sequence[str] = (), skip: Sequence[str] = (), **renamed: str
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """A command with the options that the signature of a function of planning asks for.
+    """A command with the options that the signature of a function of planning has.
 
     It is given ``call``, a :class:`Call`.
 
@@ -319,7 +319,7 @@ def _plain(
         conclude_plan(result, out, as_json, lambda plots: draw(plots, result, call), table, more)
 
     command.__doc__ = f"Example: jaxlaw plan {name} {example}"
-    plan.command(name)(asks(function, fits, **renamed)(command))
+    plan.command(name)(options_of(function, fits, **renamed)(command))
 
 
 for _command, _how in _PLAIN.items():
@@ -331,7 +331,7 @@ for _command, _how in _PLAIN.items():
 
 @plan.command("frontier")
 @opt.reads_runs
-@asks("frontier", ["fit"], computes="compute")
+@options_of("frontier", ["fit"], computes="compute")
 def frontier_command(
     call: Call,
     data: Annotated[str | None, typer.Option(help="The runs of the fit, for the picture.")] = None,
@@ -349,14 +349,17 @@ def frontier_command(
     budgets, runs = call.arguments["computes"], None
     if data is not None:
         runs = jl.read_runs(data, **reading)
-    ends, options = (min(budgets), max(budgets)), _without(call, "computes", "level")
+    extremes, options = (min(budgets), max(budgets)), _without(call, "computes", "level")
     conclude_plan(
-        call(), out, as_json, lambda plots: plots.isoloss(*call.fits, ends, runs=runs, **options)
+        call(),
+        out,
+        as_json,
+        lambda plots: plots.isoloss(*call.fits, extremes, runs=runs, **options),
     )
 
 
 @plan.command("target")
-@asks("min_compute", ["fit"], skip=["loss"])
+@options_of("min_compute", ["fit"], skip=["loss"])
 def target_command(
     call: Call,
     loss: Annotated[float | None, typer.Option(help="Loss to be reached, in nats.")] = None,
@@ -390,7 +393,7 @@ def target_command(
 
 
 @plan.command("transfer")
-@asks("compute_savings", ["scratch", "continual"], skip=["loss"])
+@options_of("compute_savings", ["scratch", "continual"], skip=["loss"])
 def transfer_command(
     call: Call,
     loss: Annotated[
@@ -428,7 +431,7 @@ def transfer_command(
 
 
 @plan.command("observed-transfer")
-@asks("observed_transfer", skip=["scratch", "continual"])
+@options_of("observed_transfer", skip=["scratch", "continual"])
 def observed_transfer_command(
     call: Call,
     scratch: Annotated[str, typer.Argument(help="Curves from scratch: columns N, D and loss.")],
@@ -454,7 +457,7 @@ def observed_transfer_command(
 
 
 @plan.command("envelope")
-@asks("loss_envelope", skip=["table"])
+@options_of("loss_envelope", skip=["table"])
 def envelope_command(
     call: Call,
     data: Annotated[str, typer.Argument(help="Points of curves: columns N, D (or C) and loss.")],
@@ -475,7 +478,7 @@ def envelope_command(
 
 
 @plan.command("shares")
-@asks("optimal_domain_weights", skip=["domains", "general"])
+@options_of("optimal_domain_weights", skip=["domains", "general"])
 def shares_command(
     call: Call,
     domains: Annotated[list[str], typer.Argument(help="code=code.json math=math.json …")],
@@ -498,7 +501,7 @@ def shares_command(
 
 
 @plan.command("optimal-weights")
-@asks("optimal_weights", skip=["fits", "observed"])
+@options_of("optimal_weights", skip=["fits", "observed"])
 def weights_command(
     call: Call,
     fits: Annotated[list[str], typer.Argument(help="Fits over the shares: python=python.json …")],
@@ -522,7 +525,7 @@ def weights_command(
 
 
 @plan.command("compute-multiplier")
-@asks("compute_multiplier", ["fit"])
+@options_of("compute_multiplier", ["fit"])
 def multiplier_command(call: Call, out: opt.PlanOut = None, as_json: opt.Json = False) -> None:
     """How much compute a recipe is worth against a reference, at equal loss.
 
@@ -533,7 +536,7 @@ def multiplier_command(call: Call, out: opt.PlanOut = None, as_json: opt.Json = 
 
 
 @plan.command("replay")
-@asks("compare_replay", skip=["fit"])
+@options_of("compare_replay", skip=["fit"])
 def replay_command(
     call: Call,
     fit: Annotated[
@@ -628,7 +631,9 @@ _of_a_continual_run = partial(opt.with_options, into="setting", made_by=_continu
 
 @plan.command("training")
 @_of_a_continual_run
-@asks("optimal_training", ["pt", "cpt"], skip=["run", "over", "weight", "inputs", "area_options"])
+@options_of(
+    "optimal_training", ["pt", "cpt"], skip=["run", "over", "weight", "inputs", "area_options"]
+)
 def training_command(
     call: Call,
     weight: Annotated[
@@ -682,7 +687,7 @@ def training_command(
 
 @plan.command("turning")
 @_of_a_continual_run
-@asks("turning_length", skip=["pt", "run", "cpt", "inputs", "area_options"])
+@options_of("turning_length", skip=["pt", "run", "cpt", "inputs", "area_options"])
 def turning_command(
     call: Call,
     pt: Annotated[str, opt.fit_argument("Fit of the loss on the pre-training corpus.")],
@@ -707,7 +712,7 @@ def turning_command(
 
 
 @plan.command("out-of-domain")
-@asks("out_of_domain", skip=["nonnegative"], observed="data")
+@options_of("out_of_domain", skip=["nonnegative"], observed="data")
 def out_of_domain_command(
     call: Call,
     free: Annotated[bool, typer.Option("--free", help="Weights may be negative.")] = False,
@@ -746,7 +751,7 @@ def out_of_domain_command(
 
 
 @plan.command("schedule")
-@asks("optimal_schedule", skip=["fit", "weights", "inputs"])
+@options_of("optimal_schedule", skip=["fit", "weights", "inputs"])
 def schedule_command(
     call: Call,
     fits: Annotated[list[str], opt.fit_argument("A fit of loss curves; several are balanced.")],

@@ -73,7 +73,7 @@ def signature(package: str, function: str) -> Signature:
             node.arg,
             _hint(node.annotation, module),
             REQUIRED if default is None else _value(default, module),
-            described.get(node.arg) or _said_beside(module).get(node.arg, ""),
+            described.get(node.arg) or _documented_beside(module).get(node.arg, ""),
         )
         for node, default in pairs
     }
@@ -82,7 +82,7 @@ def signature(package: str, function: str) -> Signature:
 
 
 @cache
-def _said_beside(module: str) -> dict[str, str]:
+def _documented_beside(module: str) -> dict[str, str]:
     """What the docstrings of a module say of arguments, which others leave to them."""
     functions = [node for node in _tree(module).body if isinstance(node, ast.FunctionDef)]
     described: dict[str, str] = {}

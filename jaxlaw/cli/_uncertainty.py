@@ -136,12 +136,12 @@ def _show(
     by = "" if boot.groups is None else f" groups by {', '.join(boot.groups)}"
 
     head = f"{len(boot)} resamples ({boot.kind}) of {boot.n_groups}{by}; {level:.0%} intervals"
-    say = partial(_say, boot.fit, head, tables.values(), boot.notes)
+    show = partial(_say, boot.fit, head, tables.values(), boot.notes)
 
     def draw(plots: Any) -> Any:
         return plots.parameter_intervals(tables["parameters"], level=level)
 
-    conclude(record, boot.notes, tables["parameters"], say, out, as_json, draw)
+    conclude(record, boot.notes, tables["parameters"], show, out, as_json, draw)
 
 
 def _table(boot: jl.Bootstrap) -> pd.DataFrame:
@@ -181,9 +181,9 @@ def covariance_command(
         tables["predictions"] = result.prediction(points, confidence_level=level)
     matrix = {name: dict(column) for name, column in result.matrix.items()}
     record = {"law": result.fit.law.name, "level": level, **_rows(tables), "covariance": matrix}
-    say = partial(_say, result.fit, f"{level:.0%} intervals", tables.values(), result.notes)
+    show = partial(_say, result.fit, f"{level:.0%} intervals", tables.values(), result.notes)
     draw = lambda plots: plots.parameter_intervals(result, level=level)  # noqa: E731
-    conclude(record, result.notes, tables["parameters"], say, out, as_json, draw)
+    conclude(record, result.notes, tables["parameters"], show, out, as_json, draw)
 
 
 @opt.reads_runs
@@ -223,9 +223,9 @@ def profile_command(
     interval = pd.DataFrame([{"quantity": result.quantity, **bounds}])
     tables = {"interval": interval, "profile": result.table}
     record = {"law": result.fit.law.name, "level": level, **_rows(tables)}
-    say = partial(_say, result.fit, f"{level:.0%} interval", [interval], result.notes)
+    show = partial(_say, result.fit, f"{level:.0%} interval", [interval], result.notes)
     draw = lambda plots: plots.objective_profile(result, level=level)  # noqa: E731
-    conclude(record, result.notes, result.table, say, out, as_json, draw)
+    conclude(record, result.notes, result.table, show, out, as_json, draw)
 
 
 @opt.reads_runs
@@ -261,8 +261,8 @@ def influence_command(
     if groups:
         head = f"the groups, by their {result.index.name}, that move it most when left out"
     record = {"law": fit.law.name, **_rows({"influence": table})}
-    say = partial(_say, fit, head, [_most(result, estimates)], fit.notes)
-    conclude(record, fit.notes, table, say, out, as_json)
+    show = partial(_say, fit, head, [_most(result, estimates)], fit.notes)
+    conclude(record, fit.notes, table, show, out, as_json)
 
 
 @opt.reads_runs
@@ -288,8 +288,8 @@ def identifiability_command(
     advice = advice or ["the data determine every combination to 25 % or better"]
     head = "standard errors of combinations of parameters, relative; the loosest first"
     record = {"law": fit.law.name, **_rows({"directions": result})}
-    say = partial(_say, fit, head, [_directions(result)], fit.notes, advice)
-    conclude(record, fit.notes, result, say, out, as_json)
+    show = partial(_say, fit, head, [_directions(result)], fit.notes, advice)
+    conclude(record, fit.notes, result, show, out, as_json)
 
 
 def _fitted(

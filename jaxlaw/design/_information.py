@@ -78,14 +78,16 @@ class Information:
             raise UsageError("predict does not move with any parameter: nothing can narrow it")
         return slopes
 
-    def noise(self, asked: np.ndarray | None) -> float:
+    def noise(self, gradients: np.ndarray | None) -> float:
         """τ of the predictions with the gradients (k, q); of all coordinates, where None.
 
         The root of their mean sandwich variance over their mean gᵀM⁻¹g.
         """
-        asked = np.eye(len(self.free)) if asked is None else asked
-        plain = np.einsum("ki,ik->", asked, np.linalg.solve(self.matrix, asked.T))
-        return float(np.sqrt(np.einsum("ki,ij,kj->", asked, self.covariance, asked) / plain))
+        gradients = np.eye(len(self.free)) if gradients is None else gradients
+        plain = np.einsum("ki,ik->", gradients, np.linalg.solve(self.matrix, gradients.T))
+        return float(
+            np.sqrt(np.einsum("ki,ij,kj->", gradients, self.covariance, gradients) / plain)
+        )
 
     def _checked(self, jacobian: Any) -> np.ndarray:
         scaled = np.asarray(jacobian)[:, self.free] / self.scale

@@ -214,13 +214,13 @@ def _costs(frame: pd.DataFrame, cost: Any) -> np.ndarray:
     return each
 
 
-def _value(asked: np.ndarray | None, information: np.ndarray) -> np.ndarray:
+def _value(gradients: np.ndarray | None, information: np.ndarray) -> np.ndarray:
     """What is minimised, of (…, q, q): mean variance of the predictions, or −log det."""
-    if asked is None:
+    if gradients is None:
         return -np.linalg.slogdet(information)[1]
-    right = np.broadcast_to(asked.T, (*information.shape[:-1], len(asked)))
+    right = np.broadcast_to(gradients.T, (*information.shape[:-1], len(gradients)))
     spread = np.linalg.solve(information, right)
-    return np.einsum("kq,...qk->...", asked, spread) / len(asked)
+    return np.einsum("kq,...qk->...", gradients, spread) / len(gradients)
 
 
 def _chosen(
@@ -288,12 +288,12 @@ def _best_first(information, infos, chosen, value) -> list[int]:
 
 
 def _standard_deviations(
-    here: Information, infos: np.ndarray, order: list[int], asked: np.ndarray | None
+    here: Information, infos: np.ndarray, order: list[int], gradients: np.ndarray | None
 ) -> list[float]:
     """Before any, and after each."""
     path = [here.matrix + infos[order[:k]].sum(axis=0) for k in range(len(order) + 1)]
-    if asked is not None:
-        noise = here.noise(asked)
-        return [noise * float(np.sqrt(_value(asked, each))) for each in path]
+    if gradients is not None:
+        noise = here.noise(gradients)
+        return [noise * float(np.sqrt(_value(gradients, each))) for each in path]
     logs = np.array([_value(None, each) for each in path]) / (2 * len(here.free))
     return np.exp(logs - logs[0]).tolist()

@@ -307,8 +307,8 @@ def _report(problem: FitProblem, observations: Observations, optimum: Optimum) -
     runner_up = None
     if optimum.runner_up is not None:
         where, value, share = optimum.runner_up
-        there = {name: float(v) for name, v in problem.params(where).items()}
-        runner_up = RunnerUp(value * scale, share, there)
+        values = {name: float(v) for name, v in problem.params(where).items()}
+        runner_up = RunnerUp(value * scale, share, values)
     return Fit(
         law=law,
         params=params,
@@ -354,14 +354,14 @@ def _objective_notes(problem: FitProblem, objective: float, predicted: np.ndarra
     the reported parameters on the runs as they were read.
     """
     data = problem.on_host
-    there = summed_huber(data, problem.model.residuals, predicted)
+    recomputed = summed_huber(data, problem.model.residuals, predicted)
     floor = float(rounding_floor(problem.model, data)) * scale_on_host(data)
-    if abs(there - objective) <= max(AGREE * objective, floor):
+    if abs(recomputed - objective) <= max(AGREE * objective, floor):
         return []
     message = (
         f"the search came to an objective of {objective:.8g}, and the law with the parameters told "
-        f"has {there:.8g} on these runs: use neither; is the law a pure function of its inputs "
-        "and parameters?"
+        f"has {recomputed:.8g} on these runs: use neither; is the law a pure function of its "
+        "inputs and parameters?"
     )
     return [Note("objective-disagrees", "error", message)]
 

@@ -264,13 +264,13 @@ def as_optimum(model: Model, problem: Problem, at: Array) -> tuple[Array, Array]
 @partial(jax.custom_jvp, nondiff_argnums=(0,))
 def _optimum(model: Model, problem: Problem, at: Array) -> Array:
     """One Newton step from an optimum (p,); its derivative is below."""
-    there = _around(model, problem, at)
-    free = _free(problem, at, there)
-    root = _root(there)
-    scaled = free * there.gradient / root
-    step = solve_definite(_scaled_hessian(there, free, root), scaled)
+    evaluation = _around(model, problem, at)
+    free = _free(problem, at, evaluation)
+    root = _root(evaluation)
+    scaled = free * evaluation.gradient / root
+    step = solve_definite(_scaled_hessian(evaluation, free, root), scaled)
     promised = scaled @ step / 2
-    little = (at.dtype == jnp.float64) & (jnp.abs(promised) <= ALMOST * jnp.abs(there.value))
+    little = (at.dtype == jnp.float64) & (jnp.abs(promised) <= ALMOST * jnp.abs(evaluation.value))
     return jnp.clip(jnp.where(little, at - step / root, at), problem.low, problem.high)
 
 
@@ -284,15 +284,15 @@ def _optimum_jvp(model: Model, primals: Any, tangents: Any) -> tuple[Array, Arra
     """
     problem, at = primals
     optimum = _optimum(model, problem, at)
-    there = _around(model, problem, optimum)
-    free = jax.lax.stop_gradient(_free(problem, optimum, there))
-    root = jax.lax.stop_gradient(_root(there))
+    evaluation = _around(model, problem, optimum)
+    free = jax.lax.stop_gradient(_free(problem, optimum, evaluation))
+    root = jax.lax.stop_gradient(_root(evaluation))
 
     def gradient(problem: Problem) -> Array:
         return _around(model, problem, optimum).gradient
 
     _, moved = jax.jvp(gradient, (problem,), (tangents[0],))
-    matrix = _scaled_hessian(there, free, root)
+    matrix = _scaled_hessian(evaluation, free, root)
     return optimum, -solve_definite(matrix, free * moved / root) / root
 
 
@@ -301,21 +301,21 @@ def _around(model: Model, problem: Problem, at: Array) -> Evaluation:
     return evaluate(model, problem, at, problem.delta, problem.delta)[1]
 
 
-def _free(problem: Problem, at: Array, there: Evaluation) -> Array:
+def _free(problem: Problem, at: Array, evaluation: Evaluation) -> Array:
     """(p,) 0 for coordinates that the gradient presses against a bound, 1 for the others."""
-    gradient = there.gradient
+    gradient = evaluation.gradient
     low, high = (at <= problem.low) & (gradient >= 0), (at >= problem.high) & (gradient <= 0)
     return (~low & ~high).astype(at.dtype)
 
 
-def _root(there: Evaluation) -> Array:
+def _root(evaluation: Evaluation) -> Array:
     """(p,) what brings the Hessian's diagonal to one."""
-    return jnp.sqrt(jnp.maximum(jnp.abs(jnp.diagonal(there.hessian)), 1e-30))
+    return jnp.sqrt(jnp.maximum(jnp.abs(jnp.diagonal(evaluation.hessian)), 1e-30))
 
 
-def _scaled_hessian(there: Evaluation, free: Array, root: Array) -> Array:
+def _scaled_hessian(evaluation: Evaluation, free: Array, root: Array) -> Array:
     """The Hessian (p, p) of unit scale, rows and columns of bound coordinates those of 1."""
-    matrix = there.hessian / (root[:, None] * root[None, :]) * (free[:, None] * free[None, :])
+    matrix = evaluation.hessian / (root[:, None] * root[None, :]) * (free[:, None] * free[None, :])
     return matrix + jnp.diag(1.0 - free)
 
 

@@ -23,7 +23,7 @@ class _Printed:
         law: its name.
         params: parameter → value in the law's own units.
         source: paper and place.
-        said: notes beside the source's own: code → (severity, sentence).
+        remarks: notes beside the source's own: code → (severity, sentence).
         uncertainty: uncertainty as the source gives it.
         ranges: input → (lowest, highest) of its runs, where it says so.
         area_options: how it counts areas.
@@ -32,7 +32,7 @@ class _Printed:
     law: str
     params: Mapping[str, float]
     source: str
-    said: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    remarks: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     uncertainty: str = "none given"
     ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     area_options: Mapping[str, Any] | None = None
@@ -188,14 +188,14 @@ _PRINTED: Mapping[str, _Printed] = {
         "cpt-curve-replay-pt",
         {"L0": 3.067, "A": 0.480, "alpha": 0.510, "C1": 0.280, "C2": 0.263, "a1": 0.055}
         | {"B": 0.276, "E": 99.35, "beta": 0.4, "a2": 3.238},
-        said={"not-printed": _WANG_BETA, "left-out": _WANG_LEFT_OUT},
+        remarks={"not-printed": _WANG_BETA, "left-out": _WANG_LEFT_OUT},
         **_WANG,
     ),
     "wang-2025-cpt": _Printed(
         "cpt-curve-replay-cpt",
         {"L0": 2.992, "A": 0.456, "alpha": 0.510, "C1": 0.285, "C2": 0.279, "a1": 0.037}
         | {"B": 0.526, "E": 100.34, "beta": 0.4, "a2": -5.696},
-        said={"not-printed": _WANG_BETA, "misprint": _WANG_SIGNS, "left-out": _WANG_LEFT_OUT},
+        remarks={"not-printed": _WANG_BETA, "misprint": _WANG_SIGNS, "left-out": _WANG_LEFT_OUT},
         **_WANG,
     ),
     "isik-2024-en-de-6M": _isik("en-de, 6M tokens", -180.75, 9.00, 0.75),
@@ -250,7 +250,7 @@ def published_table() -> pd.DataFrame:
     rows = []
     for name, printed in _PRINTED.items():
         params = ", ".join(f"{key} {value:.6g}" for key, value in printed.params.items())
-        left_out = "; ".join(sentence for _, sentence in printed.said.values())
+        left_out = "; ".join(sentence for _, sentence in printed.remarks.values())
         units = laws.units_of(laws.built_in(printed.law))
         rows.append(
             (name, printed.law, params, units, printed.source, printed.uncertainty, left_out)
@@ -264,7 +264,7 @@ def _fitted(name: str, printed: _Printed) -> FittedLaw:
     notes = [
         Note("published", "info", f"{name}: {printed.source}; no data, no search"),
         Note("uncertainty", "info", f"of the coefficients: {printed.uncertainty}"),
-        *(Note(code, *said) for code, said in printed.said.items()),
+        *(Note(code, *remark) for code, remark in printed.remarks.items()),
     ]
     unknown = [key for key in law.input_names if key not in printed.ranges]
     if unknown:

@@ -71,8 +71,8 @@ class Residuals:
         these say nothing of the noise and are left out.
         """
         count, free = self.slopes.shape
-        away = np.sort(np.abs(self.off - np.median(self.off)))[min(free, count - 1) :]
-        return max(_NORMAL * float(np.median(away)), self.nothing)
+        distances = np.sort(np.abs(self.off - np.median(self.off)))[min(free, count - 1) :]
+        return max(_NORMAL * float(np.median(distances)), self.nothing)
 
     @property
     def nothing(self) -> float:
@@ -214,10 +214,10 @@ def _out_of_fold(basis: np.ndarray, target: np.ndarray, fold: np.ndarray) -> np.
     whole = basis.T @ target
     for k in range(FOLDS):
         in_fold = fold == k
-        of_fold, away = basis[in_fold], target[in_fold]
+        of_fold, target_of_fold = basis[in_fold], target[in_fold]
         # The Gram matrix of all rows is the identity; a fold is subtracted from it.
         gram = identity * (1 + 1e-9) - of_fold.T @ of_fold
-        predicted[in_fold] = of_fold @ np.linalg.solve(gram, whole - of_fold.T @ away)
+        predicted[in_fold] = of_fold @ np.linalg.solve(gram, whole - of_fold.T @ target_of_fold)
     return predicted
 
 
@@ -241,9 +241,9 @@ def _off_repeated_rows(residuals: Residuals) -> str:
     if chance > CHANCE or ratio < 2:
         return ""
     sizes = [np.sqrt(inner / within / weight.mean()), np.sqrt(outer / weight.sum())]
-    pure, away = (residuals.size(size).lstrip("+") for size in sizes)
+    pure, lack = (residuals.size(size).lstrip("+") for size in sizes)
     return (
-        f"rows of equal inputs scatter by {pure}, and their means lie {away} off the law "
+        f"rows of equal inputs scatter by {pure}, and their means lie {lack} off the law "
         f"(F = {ratio:.3g} with {between} and {within} degrees of freedom, p = {chance:.0e})"
     )
 

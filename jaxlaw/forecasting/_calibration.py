@@ -134,10 +134,10 @@ def disagreement(
 
 def weighted(values: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """(m,) weighted means over laws; a law without a number is left out. NaN where all are."""
-    there = np.isfinite(values) * weights
-    total = there.sum(axis=1)
+    shares = np.isfinite(values) * weights
+    total = shares.sum(axis=1)
     with np.errstate(invalid="ignore"):
-        return (np.where(there > 0, values, 0.0) * there).sum(axis=1) / total
+        return (np.where(shares > 0, values, 0.0) * shares).sum(axis=1) / total
 
 
 def common_scale(
@@ -256,8 +256,8 @@ def _up_to(errors: CutoffErrors, value: float) -> CutoffErrors:
 
 
 def _mean(error: np.ndarray, rows: np.ndarray) -> float:
-    there = np.isfinite(error) & (rows > 0)
-    return float(rows[there] @ error[there] / rows[there].sum()) if there.any() else np.nan
+    usable = np.isfinite(error) & (rows > 0)
+    return float(rows[usable] @ error[usable] / rows[usable].sum()) if usable.any() else np.nan
 
 
 def _comparable(errors: CutoffErrors, distance: float) -> np.ndarray:
@@ -265,8 +265,8 @@ def _comparable(errors: CutoffErrors, distance: float) -> np.ndarray:
 
     Where no run is near that distance the farthest one counts.
     """
-    away = np.log((errors.distance + _OFFSET) / (distance + _OFFSET)) / _NEAR
-    rows = errors.weight * np.exp(-0.5 * (away**2 - (away**2).min()))
+    deviation = np.log((errors.distance + _OFFSET) / (distance + _OFFSET)) / _NEAR
+    rows = errors.weight * np.exp(-0.5 * (deviation**2 - (deviation**2).min()))
     return rows / rows.sum()
 
 

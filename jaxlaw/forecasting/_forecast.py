@@ -443,10 +443,10 @@ def forecast_of(
     residuals = np.array([_residual(origins, label, -1) for label in fits])
     known: dict[float, Calibration] = {}
     rows, quantiles, weights, parts = [], [], [], []
-    for k, away in enumerate(distance):
-        if away not in known:
-            known[away] = calibrate(float(away), errors, residuals, latest)
-        calibration = known[away]
+    for k, far in enumerate(distance):
+        if far not in known:
+            known[far] = calibrate(float(far), errors, residuals, latest)
+        calibration = known[far]
         w = np.where(np.isfinite(predicted[k]), calibration.weights, 0.0)
         w = w / w.sum()
         centre = weighted(predicted[k : k + 1], w)
@@ -456,7 +456,7 @@ def forecast_of(
         at_levels = np.exp(centre + calibration.quantiles(h, LEVELS))
         rows.append({
             **{name: values[k] for name, values in points.items()},
-            "distance": away,
+            "distance": far,
             "laws": float(np.exp(centre[0])),
             "shift": float(np.expm1(shift)),
             "estimate": float(np.exp(centre[0] + shift)),
@@ -644,10 +644,10 @@ def _errors(
             logs = _log(np.asarray(refit.predict(**inputs)))
             logs[lost] = np.nan
             logs = logs.reshape(-1, count, logs.shape[-1])
-            there = np.isfinite(logs)
-            total = np.maximum(there.sum(axis=1), 1)
-            mean = np.where(there, logs, 0.0).sum(axis=1) / total
-            square = np.where(there, (logs - mean[:, None]) ** 2, 0.0).sum(axis=1)
+            finite = np.isfinite(logs)
+            total = np.maximum(finite.sum(axis=1), 1)
+            mean = np.where(finite, logs, 0.0).sum(axis=1) / total
+            square = np.where(finite, (logs - mean[:, None]) ** 2, 0.0).sum(axis=1)
             return square / np.maximum(total - 1, 1) / taken
 
         spread[label] = variance(seen.inputs)

@@ -37,7 +37,7 @@ def load(path: str | Path) -> Fit | FittedLaw | Forecast:
         >>> jl.load("hoffmann.json").params["E"]
         1.69
     """
-    record, source = records.read_record(path, "fit", "forecast"), records.place_of(path)
+    record, source = records.read_record(path, "fit", "forecast"), records.source_name(path)
     if records.kind_of(record) == "forecast":
         return Forecast.from_dict(record, source)
     return from_dict(record, source)

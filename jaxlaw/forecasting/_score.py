@@ -214,14 +214,14 @@ def _matched(forecast: Forecast, runs: Runs, rtol: float) -> pd.DataFrame:
             raise missing_column(name, " (of the forecast)", name, table, runs.source)
         values[name] = numbers(table[own], runs.location(own))
     observed = values.pop(forecast.target)
-    away = np.zeros((len(table), len(forecast.table)))
+    off = np.zeros((len(table), len(forecast.table)))
     for name, column in values.items():
         scaled = column * runs.units.get(name, forecast.units.get(name, 1.0))
         point = forecast.table[name].to_numpy(float) * forecast.units.get(name, 1.0)
         size = np.maximum(np.abs(point), 1e-300)
-        away = np.maximum(away, np.abs(scaled[:, None] - point) / size)
-    nearest = away.argmin(axis=1)
-    least = away[np.arange(len(table)), nearest]
+        off = np.maximum(off, np.abs(scaled[:, None] - point) / size)
+    nearest = off.argmin(axis=1)
+    least = off[np.arange(len(table)), nearest]
     kept = (least <= rtol) & np.isfinite(observed) & (observed > 0)
     return pd.DataFrame({
         "point": nearest[kept], "row": table.index[kept], "observed": observed[kept],
@@ -243,7 +243,7 @@ def _nothing(named: Mapping[str, Forecast], runs: Runs, rtol: float) -> str:
 def load_all(paths: Iterable[str | Path]) -> dict[str, Forecast]:
     """Forecasts of files, by the names of these; of a folder those files that are forecasts."""
     return {
-        str(file): Forecast.from_dict(record, records.place_of(file))
+        str(file): Forecast.from_dict(record, records.source_name(file))
         for path in paths
         for file, record in _records(path)
     }

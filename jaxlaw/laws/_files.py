@@ -81,41 +81,41 @@ def run_file(path: str | Path) -> dict[str, Law]:
     except OSError as error:
         hint = nearest_file(path) if isinstance(error, FileNotFoundError) else ""
         raise UsageError(f"cannot read {path}: {error.strerror}.{hint}") from None
-    place, digest = str(Path(path).resolve()), hashlib.sha256(content).hexdigest()
-    if place not in _RUN or _RUN[place][0] != digest:
-        _RUN[place] = digest, _executed(path, place)
-    objects = vars(_RUN[place][1]).items()
+    resolved, digest = str(Path(path).resolve()), hashlib.sha256(content).hexdigest()
+    if resolved not in _RUN or _RUN[resolved][0] != digest:
+        _RUN[resolved] = digest, _executed(path, resolved)
+    objects = vars(_RUN[resolved][1]).items()
     made = {name: value for name, value in objects if isinstance(value, Law)}
     if not made:
         raise UsageError(f"{path} defines no law: write a function under @jl.law in it")
     return made
 
 
-def _executed(path: str | Path, place: str) -> ModuleType:
+def _executed(path: str | Path, resolved: str) -> ModuleType:
     """The module that a file makes; it may import its neighbours, as a script may."""
     # A name of its own: a file called like a module that is imported already hides nothing.
-    name = f"jaxlaw_file_{hashlib.sha256(place.encode()).hexdigest()[:12]}_{Path(place).stem}"
-    spec = importlib.util.spec_from_file_location(name, place)
+    name = f"jaxlaw_file_{hashlib.sha256(resolved.encode()).hexdigest()[:12]}_{Path(resolved).stem}"
+    spec = importlib.util.spec_from_file_location(name, resolved)
     module = importlib.util.module_from_spec(spec)
     before = list(sys.path)
-    sys.path.insert(0, str(Path(place).parent))
+    sys.path.insert(0, str(Path(resolved).parent))
     sys.modules[name] = module
     try:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:  # whatever a user's file may raise
         del sys.modules[name]
-        raise UsageError(f"{path}{_line_in(place, error)} {_reason(error)}") from error
+        raise UsageError(f"{path}{_line_in(resolved, error)} {_reason(error)}") from error
     finally:
         sys.path[:] = before
     return module
 
 
-def _line_in(place: str, error: BaseException) -> str:
+def _line_in(resolved: str, error: BaseException) -> str:
     """The line of the file that an error arose from."""
-    if isinstance(error, SyntaxError) and error.filename == place:
+    if isinstance(error, SyntaxError) and error.filename == resolved:
         return f", line {error.lineno}:"
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__)
-             if frame.filename == place]  # fmt: skip
+             if frame.filename == resolved]  # fmt: skip
     return f", line {lines[-1]}:" if lines else ":"
 
 

@@ -219,9 +219,9 @@ def _splits(formula: _Formula) -> bool:
             }
             other = {k: 1.1 * value if k in formula.own else value for k, value in first.items()}
             for function in (base.chart.to_natural, base.chart.from_natural):
-                there, here = function(other, context), function(first, context)
+                other_terms, here = function(other, context), function(first, context)
                 shared = [name for name in here if name not in formula.own]
-                if any(not np.array_equal(here[name], there[name]) for name in shared):
+                if any(not np.array_equal(here[name], other_terms[name]) for name in shared):
                     return False
     return True
 

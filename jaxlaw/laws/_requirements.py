@@ -143,11 +143,11 @@ def _trends(shares: np.ndarray, loss: np.ndarray, slope: np.ndarray) -> dict[str
     unmet = {}
     for name, (change, scale, least) in changes.items():
         rising = (change > 1e-12 * scale).any(axis=0)
-        falls = (change < -least * scale).any()
+        decreases = (change < -least * scale).any()
         unmet[name] = ""
         if rising.any():
             unmet[name] = f"it is positive {_between(shares[rising])}"
-        elif not falls:
+        elif not decreases:
             unmet[name] = "it is 0 throughout"
     return unmet
 

@@ -37,9 +37,9 @@ def signed_power(S2: Any, zeta: Any) -> Array:
 # along that valley run E·s0 and β·E·s0/(1 + E·s0), the slope of log(1 − shift/B) at s0.
 def context(inputs: Mapping[str, Any]) -> dict[str, Array]:
     """Mean S1 and mean S1_cpt."""
-    ours = jnp.asarray(inputs["S1_cpt"])
-    s0 = jnp.sum(ours) / jnp.maximum(jnp.sum(ours > 0), 1)
-    s = jnp.mean(ours + jnp.asarray(inputs.get("S1_pt", 0.0)))
+    S1_cpt = jnp.asarray(inputs["S1_cpt"])
+    s0 = jnp.sum(S1_cpt) / jnp.maximum(jnp.sum(S1_cpt > 0), 1)
+    s = jnp.mean(S1_cpt + jnp.asarray(inputs.get("S1_pt", 0.0)))
     return {"s": s, "s0": jnp.where(s0 > 0, s0, 1.0)}
 
 

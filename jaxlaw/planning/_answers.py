@@ -108,7 +108,7 @@ class Draws:
             UsageError: no such file.
             DataError: it holds something else, or was changed since.
         """
-        return cls.from_dict(records.read_record(path, "bootstrap"), records.place_of(path))
+        return cls.from_dict(records.read_record(path, "bootstrap"), records.source_name(path))
 
     @classmethod
     def from_dict(cls, record: Any, source: str = "record") -> Draws:

@@ -205,8 +205,8 @@ def pretraining_value(
 
     scores = table["score"].to_numpy()
     best, slack = float(scores.max()), noise * float(scores.max())
-    falls = np.maximum.accumulate(scores) - scores
-    monotone = bool(falls.max() <= slack)
+    drops = np.maximum.accumulate(scores) - scores
+    monotone = bool(drops.max() <= slack)
     kept, draws, law_fit, broken = table, {}, None, math.nan
     if monotone:
         versions = _Versions(table)
@@ -220,7 +220,7 @@ def pretraining_value(
     values = _value_numbers(law_fit, draws, last, at, target)
     ce_fit = _fit_cross_entropy(table, slack)
     advice, reasons = _advice(
-        table, monotone, falls, broken, values, best, slack, at, target, least_gain, baseline
+        table, monotone, drops, broken, values, best, slack, at, target, least_gain, baseline
     )
     return Valuation(
         **measured(values, level), advice=advice, reasons=tuple(reasons), monotone=monotone,
@@ -363,7 +363,7 @@ def _value_notes(
 
 
 def _advice(
-    table: pd.DataFrame, monotone: bool, falls: np.ndarray, broken: float,
+    table: pd.DataFrame, monotone: bool, drops: np.ndarray, broken: float,
     values: Mapping[str, np.ndarray], best: float, slack: float, at: float,
     target: float | None, least_gain: float | None, baseline: float | None,
 ) -> tuple[str, list[str]]:  # fmt: skip
@@ -377,10 +377,10 @@ def _advice(
             f"the best checkpoint ({best:.4g}) is {word} no pretraining at all ({baseline:.4g})"
         )
     if not monotone:
-        worst = int(falls.argmax())
+        worst = int(drops.argmax())
         reasons.append(
             f"the score is not monotone: at Dp = {table['Dp'][worst]:.3g} it is "
-            f"{falls[worst]:.4g} below an earlier one, so the law does not apply"
+            f"{drops[worst]:.4g} below an earlier one, so the law does not apply"
         )
     elif not math.isnan(broken):
         reasons.append(
@@ -412,7 +412,7 @@ def _advice(
 _FAR = 10  # times the most data seen: an extrapolation to doubt
 _CLOSE = 0.05  # of the resamples: a model ahead in more may be the better one
 _CHANCE = 0.01  # that of models of one scatter some is said to have its own
-_FALLS = 0.01  # of the highest score: a larger fall is not noise
+_TOLERATED_DROP = 0.01  # of the highest score: a larger fall is not noise
 _CHOICE_SEARCH = FitOptions(n_starts=512, n_local=32)
 _SHOWN = 5  # models named in a note
 
@@ -755,12 +755,12 @@ def _fall_notes(fits: _ModelFits) -> list[Note]:
         return []
     scores = pd.DataFrame(np.where(fits.seen, fits.losses, np.nan), fits.models, fits.sizes)
     scores = scores.T.groupby(level=0).mean()  # those at one size are one
-    falling = scores.columns[(scores.cummax() - scores).max() > _FALLS * scores.max()]
+    falling = scores.columns[(scores.cummax() - scores).max() > _TOLERATED_DROP * scores.max()]
     if not len(falling):
         return []
     message = (
-        f"{_names(falling)}: the score falls by more than {_FALLS:.0%} of its highest as the data "
-        "grow, which the law cannot; a corpus that does so is suspect (Isik 2024, §3.4)"
+        f"{_names(falling)}: the score falls by more than {_TOLERATED_DROP:.0%} of its highest as "
+        "the data grow, which the law cannot; a corpus that does so is suspect (Isik 2024, §3.4)"
     )
     return [Note("not-monotone", "warning", message)]
 

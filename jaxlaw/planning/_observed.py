@@ -135,19 +135,21 @@ def observed_transfer(
         >>> print(f"{table['saved'].median():.0%}")
         50%
     """
-    ours, theirs = (
+    continual_runs, theirs = (
         _curves(table, what, by, cost)
         for table, what in ((continual, "continual"), (scratch, "scratch"))
     )
-    shared = [value for value in ours if value in theirs]
+    shared = [value for value in continual_runs if value in theirs]
     if not shared:
         raise DataError(
             f"no {by} has a curve of both kinds: scratch has {', '.join(map(str, theirs))}, "
-            f"continual {', '.join(map(str, ours))}"
+            f"continual {', '.join(map(str, continual_runs))}"
         )
     transfers = pd.concat(
         [
-            ours[value].assign(scratch_D=_tokens_at(theirs[value], ours[value]["loss"].to_numpy()))
+            continual_runs[value].assign(
+                scratch_D=_tokens_at(theirs[value], continual_runs[value]["loss"].to_numpy())
+            )
             for value in shared
         ],
         ignore_index=True,

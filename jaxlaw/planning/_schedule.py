@@ -142,12 +142,12 @@ class OptimalSchedule:
             f"the fall begins at step {self.decay_start:.0f} and ends at {self.decay_end:.0f}",
         ]
         if "regret" in self.interval:
-            begins, ends = (
+            begin, end = (
                 f"between {low:.0f} and {high:.0f}" for low, high in map(self.interval.get, _FALL)
             )
             lines[-1] += f"; that of {len(self.replicates)} replicates' own best"
             lines.append(
-                f"begins {begins}, ends {ends}; to them this one\ncosts {self.regret:.1g} nats in "
+                f"begins {begin}, ends {end}; to them this one\ncosts {self.regret:.1g} nats in "
                 f"the median, {self.interval['regret'][1]:.1g} at most ({self.level:.0%} intervals)"
             )
         return "\n".join([*lines, *map(str, self.notes)])
@@ -624,13 +624,13 @@ def _best_of_replicates(
         for target in targets
     ]
     own = _scan(each, reach, count)
-    here, there = (
+    losses, own_losses = (
         np.broadcast_to(_losses(each, reach.areas(points)), (count, 1))[:, 0]
         for points in (best[None, None], own[:, None])
     )
-    better = here > there
+    better = losses > own_losses
     own = np.where(better[:, None], own, best)
-    columns = {"loss": here, "best_loss": np.where(better, there, here)}
+    columns = {"loss": losses, "best_loss": np.where(better, own_losses, losses)}
     columns["regret"] = columns["loss"] - columns["best_loss"]
     return pd.DataFrame(columns | dict(zip(_FALL, reach.fall_of(own), strict=True)))
 

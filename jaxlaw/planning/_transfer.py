@@ -162,23 +162,26 @@ def data_transferred(
         3.62e+08 tokens, 27% of the compute
     """
     both, others = size_and_data_laws(scratch, continual, inputs)
-    ours = both[1]
+    continued = both[1]
     if (D is None) == (loss is None):
         raise UsageError("give one of D, the continual run's tokens, and loss")
-    log_N = math.log(checked_number("N", N) * ours.scale("N"))
+    log_N = math.log(checked_number("N", N) * continued.scale("N"))
     if D is None:
-        target = np.full(ours.rows, checked_number("loss", loss))
-        log_D = _tokens_to(ours, log_N, target, others[1])
+        target = np.full(continued.rows, checked_number("loss", loss))
+        log_D = _tokens_to(continued, log_N, target, others[1])
     else:
-        log_D = np.full(ours.rows, math.log(checked_number("D", D) * ours.scale("D")))
-        target = losses_at(ours.law, ours.params, log_N, log_D[0], others[1])
+        log_D = np.full(continued.rows, math.log(checked_number("D", D) * continued.scale("D")))
+        target = losses_at(continued.law, continued.params, log_N, log_D[0], others[1])
     values = _against_scratch(both, others[0], cost, log_N, log_D, target)
     notes = _transfer_notes(values, loss_without_end(both[0], "D", log_N, others[0]))
     given = ("N", "D" if loss is None else "loss")
     answer = measured(values, level, fewest_degrees(both), given)
-    raw = {name: answer[name] * ours.scale(name) for name in ("N", "D")}
-    there = raw | {"D": answer["scratch_D"] * ours.scale("D")}
-    for source, what, at in ((both[0], "from-scratch", there), (ours, "continual", raw)):
+    raw = {name: answer[name] * continued.scale(name) for name in ("N", "D")}
+    from_scratch = raw | {"D": answer["scratch_D"] * continued.scale("D")}
+    for source, what, at in (
+        (both[0], "from-scratch", from_scratch),
+        (continued, "continual", raw),
+    ):
         notes += source_notes(source, what, **{k: v / source.scale(k) for k, v in at.items()})
     notes += [*missing_draws_notes(values["saved"], "answer"), *base_notes(scratch, continual)]
     return Transfer(**answer, binding="equal loss at equal size", notes=tuple(notes))
@@ -217,15 +220,15 @@ def transfer_table(
         [0.27, -0.58]
     """
     both, others = size_and_data_laws(scratch, continual, inputs)
-    ours, rows = both[1], []
+    continued, rows = both[1], []
     sizes, tokens = (
         [checked_number(name, value) for value in np.atleast_1d(values)]
         for name, values in (("N", N), ("D", D))
     )
     for size, some in ((size, some) for size in sizes for some in tokens):
-        log_N, log_D = math.log(size * ours.scale("N")), math.log(some * ours.scale("D"))
-        loss = losses_at(ours.law, ours.params, log_N, log_D, others[1])
-        spent = np.full(ours.rows, log_D)
+        log_N, log_D = math.log(size * continued.scale("N")), math.log(some * continued.scale("D"))
+        loss = losses_at(continued.law, continued.params, log_N, log_D, others[1])
+        spent = np.full(continued.rows, log_D)
         rows.append(_against_scratch(both, others[0], cost, log_N, spent, loss))
     values = {name: np.stack([row[name] for row in rows], axis=1) for name in rows[0]}
     table = {name: columns[0] for name, columns in values.items()}
@@ -275,13 +278,13 @@ def compute_savings(
     ]
     # One without draws stays as it is beside the draws of the other.
     rows = [np.append(plan.compute, plan.replicates.get("compute", ())) for plan in plans]
-    theirs, ours = np.broadcast_arrays(*rows)
+    theirs, continued = np.broadcast_arrays(*rows)
     with np.errstate(invalid="ignore"):
-        saved = np.where(np.isinf(theirs) & np.isfinite(ours), 1.0, 1 - ours / theirs)
+        saved = np.where(np.isinf(theirs) & np.isfinite(continued), 1.0, 1 - continued / theirs)
     values = {
         "loss": np.full(len(saved), loss),
         "scratch_compute": theirs,
-        "continual_compute": ours,
+        "continual_compute": continued,
         "saved": saved,
     }
     notes = [
@@ -391,9 +394,9 @@ def break_even(
     both, others = size_and_data_laws(scratch, continual, inputs)
     if N is not None and compute is not None:
         raise UsageError("give N or compute, not both: the two fix the run")
-    ours = both[1]
+    continued = both[1]
     if N is not None:
-        along, fixed = "D", math.log(checked_number("N", N) * ours.scale("N"))
+        along, fixed = "D", math.log(checked_number("N", N) * continued.scale("N"))
         limits = SEARCH_LIMITS["D"]
     elif compute is not None:
         along, fixed = "N", math.log(checked_number("compute", compute))
@@ -404,11 +407,18 @@ def break_even(
     laws, params = (tuple(getattr(source, name) for source in both) for name in ("law", "params"))
     limits = tuple(map(math.log, limits))
     log_N, log_D, loss, side, count = _crossings(
-        laws, total_cost(cost), along, params, fixed, limits, _fitted_range(ours, along), others
+        laws,
+        total_cost(cost),
+        along,
+        params,
+        fixed,
+        limits,
+        _fitted_range(continued, along),
+        others,
     )
     values = {
-        "N": np.exp(log_N) / ours.scale("N"),
-        "D": np.exp(log_D) / ours.scale("D"),
+        "N": np.exp(log_N) / continued.scale("N"),
+        "D": np.exp(log_D) / continued.scale("D"),
         "compute": flops(cost, log_N, log_D),
         "loss": loss,
     }
@@ -429,7 +439,7 @@ def break_even(
         )
         notes.append(Note("several-crossings", "warning", message))
     for source, what in zip(both, ("from-scratch", "continual"), strict=True):
-        at = {k: answer[k] * ours.scale(k) / source.scale(k) for k in ("N", "D")}
+        at = {k: answer[k] * continued.scale(k) / source.scale(k) for k in ("N", "D")}
         notes += source_notes(source, what, **at)
     notes += base_notes(scratch, continual)
     binding = f"equal loss; continual training pays {_PAYS[pays].format(along)}"
@@ -467,11 +477,11 @@ def base_notes(scratch: Any, continual: Any) -> list[Note]:
     return [Note("base-held", "warning", message)]
 
 
-def _same_draws(ours: Any, theirs: Any) -> bool:
+def _same_draws(continued: Any, theirs: Any) -> bool:
     """Whether every resample that came to something has the other's value."""
-    ours, theirs = np.asarray(ours, float), np.asarray(theirs, float)
-    return ours.shape == theirs.shape and bool(
-        np.all(np.isnan(ours) | np.isclose(ours, theirs, rtol=SAME, atol=0.0))
+    continued, theirs = np.asarray(continued, float), np.asarray(theirs, float)
+    return continued.shape == theirs.shape and bool(
+        np.all(np.isnan(continued) | np.isclose(continued, theirs, rtol=SAME, atol=0.0))
     )
 
 
@@ -492,14 +502,14 @@ def _against_scratch(
     loss: np.ndarray,
 ) -> dict[str, np.ndarray]:
     """Values (draws,) of a :class:`Transfer`; the other inputs are those from scratch."""
-    scratch, ours = both
+    scratch, continued = both
     scratch_log_D = _tokens_to(scratch, log_N, loss, others)
     needed, spent = (flops(cost, log_N, at) for at in (scratch_log_D, log_D))
     values = {
-        "N": np.full(len(log_D), math.exp(log_N) / ours.scale("N")),
-        "D": np.exp(log_D) / ours.scale("D"),
+        "N": np.full(len(log_D), math.exp(log_N) / continued.scale("N")),
+        "D": np.exp(log_D) / continued.scale("D"),
         "loss": loss,
-        "scratch_D": np.exp(scratch_log_D) / ours.scale("D"),
+        "scratch_D": np.exp(scratch_log_D) / continued.scale("D"),
     }
     with np.errstate(invalid="ignore"):
         transferred = values["scratch_D"] - values["D"]
@@ -553,9 +563,9 @@ def _savings_notes(saved: np.ndarray) -> list[Note]:
     return []
 
 
-def _fitted_range(ours: Source, along: str) -> tuple[float, float]:
+def _fitted_range(continued: Source, along: str) -> tuple[float, float]:
     """Logarithms between which runs were fitted; everything where that is not known."""
-    N, D = (np.array(ours.ranges.get(k, (0, np.inf))) * ours.scale(k) for k in ("N", "D"))
+    N, D = (np.array(continued.ranges.get(k, (0, np.inf))) * continued.scale(k) for k in ("N", "D"))
     with np.errstate(all="ignore"):
         low, high = np.log({"N": N, "D": D, "compute": 6 * N * D}[along])
     return (low, high) if np.isfinite([low, high]).all() else (-math.inf, math.inf)
@@ -581,9 +591,9 @@ def _crossings(
 
     def behind(x: Any) -> Any:
         """How far continual is above scratch, beyond rounding."""
-        ours = run(1, x)[2]
-        gap = ours - run(0, x)[2]
-        return jnp.where(jnp.abs(gap) <= TIE * jnp.abs(ours), 0.0, gap)
+        continued = run(1, x)[2]
+        gap = continued - run(0, x)[2]
+        return jnp.where(jnp.abs(gap) <= TIE * jnp.abs(continued), 0.0, gap)
 
     grid = jnp.linspace(*limits, GRID)
     gaps = jax.vmap(behind)(grid)
@@ -592,10 +602,10 @@ def _crossings(
     # Two laws fitted apart cross once more where one of their terms is all that counts: at
     # sizes of a few thousand parameters, say. That is no answer to anybody.
     middle = (grid[:-1] + grid[1:]) / 2
-    away = jnp.maximum(jnp.maximum(fitted[0] - middle, middle - fitted[1]), 0.0)
+    distance = jnp.maximum(jnp.maximum(fitted[0] - middle, middle - fitted[1]), 0.0)
     # Of equally near ones, where continual stops being lower.
-    away = jnp.where(stops, away, jnp.where(begins, away + 1e-6, jnp.inf))
-    cell = jnp.argmin(away)
+    distance = jnp.where(stops, distance, jnp.where(begins, distance + 1e-6, jnp.inf))
+    cell = jnp.argmin(distance)
     sign = jnp.where(stops[cell], 1.0, -1.0)
     x = root(lambda x: sign * behind(x), grid[cell], grid[cell + 1])
     none = jnp.where((gaps < 0).any(), 0, 3)

@@ -184,7 +184,7 @@ def loss_frontier(
     log_axis(ax.xaxis, words=False)
     if fit is not None:
         _shade_extrapolation(ax, table, fit)
-    return finish(ax, _COMPUTE, "loss (nats)", ends=[end])
+    return finish(ax, _COMPUTE, "loss (nats)", end_labels=[end])
 
 
 def _shade_extrapolation(ax: Axes, table: pd.DataFrame, fit: Any) -> None:
@@ -226,7 +226,7 @@ def lowest_of_runs(lowest: pd.DataFrame, points: Any, ax: Axes | None = None) ->
     compute = points["C"] if "C" in names else 6 * np.asarray(points["N"]) * points["D"]
     dots(ax, compute, points["loss"], color=FAINT, s=8, alpha=0.5)
     end = curve(ax, lowest, "C", "loss", BLUE, "lowest")
-    return finish(ax, _COMPUTE, "loss (nats)", ends=[end], margins={"x": 0.02},
+    return finish(ax, _COMPUTE, "loss (nats)", end_labels=[end], margins={"x": 0.02},
                   log_x={"words": False})  # fmt: skip
 
 
@@ -329,7 +329,7 @@ def crossover(
     ax, (both, others) = ax or new_axes(), size_and_data_laws(scratch, continual, inputs)
     along = "D" if N is not None else "N" if compute is not None else "compute"
     single = 1.0 if along == "compute" else both[1].scale(along)
-    x, ends = _range_around(plan, along, single), []
+    x, end_labels = _range_around(plan, along, single), []
     for source, other, fit, name, color in zip(
         both, others, (scratch, continual), ("from scratch", "from the base"), (INK, BLUE),
         strict=True,
@@ -341,7 +341,7 @@ def crossover(
             tokens = x if along == "D" else compute / (6 * x)
             spec = {symbol.name: symbol.unit for symbol in source.law.inputs}
             table = curve_of(source, N=size / spec["N"], D=tokens / spec["D"], **other)
-        ends.append(curve(ax, table, x / single, "loss", color, name))
+        end_labels.append(curve(ax, table, x / single, "loss", color, name))
     at = np.array([] if plan is None else [plan.loss, *_crossing_of(plan, along)])
     if isinstance(plan, Saving) and np.isfinite(at[1:]).all():
         ax.plot(at[1:], [plan.loss] * 2, color=RED, linewidth=1.2, marker="o", markersize=4)
@@ -354,7 +354,9 @@ def crossover(
         else:
             ax.set_title(text, color=RED, fontsize="medium")
     log_x = {"single": single, "words": along != "compute"}
-    return finish(ax, _AXES[along], "loss (nats)", ends=ends, margins={"x": 0.02}, log_x=log_x)
+    return finish(
+        ax, _AXES[along], "loss (nats)", end_labels=end_labels, margins={"x": 0.02}, log_x=log_x
+    )
 
 
 def _crossing_of(plan: BreakEven | Saving, along: str) -> list[float]:

@@ -89,7 +89,7 @@ def losses_over(
     if others:
         ax.margins(x=0.02)
     ylabel = f"loss on the {'pre-training' if corpus == 'pt' else 'new'} corpus (nats)"
-    finish(ax, _LABELS[setting], ylabel, ends=end_labels if others else ())
+    finish(ax, _LABELS[setting], ylabel, end_labels=end_labels if others else ())
     if setting == "peak":
         ax.ticklabel_format(axis="x", style="sci", scilimits=(0, 0), useMathText=True)
     return ax
@@ -190,19 +190,23 @@ def ood_losses(plan: OutOfDomain, predicted: Any = None, ax: Axes | None = None)
         >>> plots.ood_losses(jl.planning.out_of_domain(observed)).get_title()
         '0.3·L_pt + 0.6·L_cpt, R² 1.000'
     """
-    ax, table, ends = ax or new_axes(), plan.table, []
+    ax, table, end_labels = ax or new_axes(), plan.table, []
     runs = list(table.groupby("run")) if "run" in table else [(None, table)]
     for (run, part), shade in zip(runs, shades(len(runs)), strict=True):
         at = part["step"] if "step" in part else np.arange(1, len(part) + 1)
         dots(ax, at, part["loss_ood"], color=[shade], s=10, alpha=0.6)
-        ends.append(curve(ax, part, at, "mixture", shade, "mixture" if run is None else str(run)))
+        end_labels.append(
+            curve(ax, part, at, "mixture", shade, "mixture" if run is None else str(run))
+        )
     if predicted is not None:
         end = curve(ax, predicted, "step", "loss_ood", BLUE, "predicted", 1.2, linestyle="--")
-        ends.append(end)
+        end_labels.append(end)
     sign = "+" if plan.weight_cpt >= 0 else "−"
     title = f"{plan.weight_pt:.3g}·L_pt {sign} {abs(plan.weight_cpt):.3g}·L_cpt, R² {plan.r2:.3f}"
     xlabel = "step" if "step" in table else "point of the curve"
-    return finish(ax, xlabel, "loss on the other set (nats)", title, ends, margins={"x": 0.02})
+    return finish(
+        ax, xlabel, "loss on the other set (nats)", title, end_labels, margins={"x": 0.02}
+    )
 
 
 @renamed_arguments(found="plan")
@@ -219,19 +223,19 @@ def best_rates(plan: OptimalSchedule, ax: Axes | None = None) -> Axes:
         >>> plots.best_rates(jl.planning.optimal_schedule(law, 200, 1e-3)).get_ylabel()
         'learning rate'
     """
-    ax, losses, ends = ax or new_axes(), plan.comparison["loss"], []
+    ax, losses, end_labels = ax or new_axes(), plan.comparison["loss"], []
     first = plan.schedule.boundary or 0
     steps = np.arange(first + 1, len(plan.schedule) + 1)
     usual = zip(plan.usual.items(), shades(len(plan.usual)), strict=True)
     for (name, schedule), color in [*usual, (("optimal", plan.schedule), BLUE)]:
         table, width = {"lr": schedule.rates[first:]}, 2.2 if name == "optimal" else 1.0
-        ends.append(curve(ax, table, steps, "lr", color, f"{name} {losses[name]:.4f}", width))
+        end_labels.append(curve(ax, table, steps, "lr", color, f"{name} {losses[name]:.4f}", width))
     ax.set_ylim(bottom=0)
     ax.margins(x=0.02)
     step_axis(ax.xaxis)
     ax.ticklabel_format(axis="y", style="sci", scilimits=(0, 0), useMathText=True)
     title = "and the predicted loss at the end (nats)"
-    return finish(ax, "step", "learning rate", title, ends)
+    return finish(ax, "step", "learning rate", title, end_labels)
 
 
 @renamed_arguments(found="plan")
@@ -249,23 +253,23 @@ def value(plan: Valuation, target: float | None = None, ax: Axes | None = None) 
         >>> plots.value(jl.planning.pretraining_value(data, n_resamples=0)).get_title()
         'suspect misalignment'
     """
-    ax, table, ends = ax or new_axes(), plan.checkpoints, []
+    ax, table, end_labels = ax or new_axes(), plan.checkpoints, []
     if plan.fit is not None:
         Dp = np.geomspace(table["Dp"].iloc[0], max(plan.at, table["Dp"].max()), 99)
         law = plan.curve(Dp).rename(columns={"low": "predicted_low", "high": "predicted_high"})
-        ends.append(curve(ax, law, "Dp", "predicted", BLUE, "law"))
+        end_labels.append(curve(ax, law, "Dp", "predicted", BLUE, "law"))
         ax.scatter([plan.at], [plan.predicted], s=40, facecolor="white", color=BLUE, zorder=3)
     dots(ax, table["Dp"], table["score"], color=INK, s=18, alpha=1, zorder=3)
     if np.isfinite(plan.baseline):
         ax.axhline(plan.baseline, color=INK, linewidth=0.8)
-        ends.append((plan.baseline, "without\npretraining", INK))
+        end_labels.append((plan.baseline, "without\npretraining", INK))
     if target is not None:
         ax.axhline(target, color=GREEN, linewidth=0.9, linestyle="--")
-        ends.append((target, "target", GREEN))
+        end_labels.append((target, "target", GREEN))
     if np.isfinite(plan.broken_at):
         vertical(ax, plan.broken_at, "the law breaks", 0.02, va="bottom")
     return finish(
-        ax, "pretraining tokens", "score of the checkpoints", plan.advice, ends,
+        ax, "pretraining tokens", "score of the checkpoints", plan.advice, end_labels,
         margins={"x": 0.03}, log_x={},
     )  # fmt: skip
 
@@ -288,7 +292,7 @@ def model_losses(plan: ModelChoice, shown: int = 6, ax: Axes | None = None) -> A
         >>> plots.model_losses(plan).get_xlabel()
         'data finetuned on'
     """
-    ax, data, table, ends = ax or new_axes(), plan.data, plan.table.head(shown), []
+    ax, data, table, end_labels = ax or new_axes(), plan.data, plan.table.head(shown), []
     data = data[(data["D"] > 0) & data["model"].isin(table["model"])]
     curves = plan.curves(np.geomspace(data["D"].min(), plan.at, 99))
     for k, row in reversed(list(table.iterrows())):
@@ -301,7 +305,7 @@ def model_losses(plan: ModelChoice, shown: int = 6, ax: Axes | None = None) -> A
             interval = plan.interval["predicted"] if k == 0 else interval
             ax.vlines(plan.at * 1.12**k, *interval, color=color, linewidth=2.5)
         share = "" if np.isnan(row["best"]) else f" {percent(round(row['best'], 2))}"
-        ends.append((row["predicted"], f"{name.rpartition('/')[2]}{share}", color))
+        end_labels.append((row["predicted"], f"{name.rpartition('/')[2]}{share}", color))
     ax.axvline(plan.at, color=INK, linewidth=0.8, linestyle=":", zorder=0)
     ax.margins(x=0.03)
     log_axis(ax.xaxis)
@@ -310,5 +314,5 @@ def model_losses(plan: ModelChoice, shown: int = 6, ax: Axes | None = None) -> A
     return finish(
         ax, "data finetuned on" if loss else "data",
         "loss after finetuning (nats)" if loss else f"{plan.target} after finetuning",
-        "named with the share of resamples in which it is best", ends,
+        "named with the share of resamples in which it is best", end_labels,
     )  # fmt: skip

@@ -29,8 +29,8 @@ from jaxlaw.plots._style import (
     dots,
     finish,
     input_label,
+    label_curves,
     log_axis,
-    name_ends,
     new_axes,
     panel_below,
     percent,
@@ -275,12 +275,12 @@ def loss_over_input(
     seen = _seen(fit, runs, held_out)
     by = by or _varying(fit, seen, {along, *(at or {})})
     fixed = _fixed_inputs(fit, seen, {along, by}, at or {})
-    there = np.logical_and.reduce(
+    selected = np.logical_and.reduce(
         [np.isclose(seen.inputs[name], value) for name, value in fixed.items()],
         axis=0, initial=True,
     ) & np.ones(len(seen.target), bool)  # fmt: skip
-    values = _chosen(fit, by, seen.inputs[by][there] if by else None, curves)
-    _draw(ax, fit, seen, there, along, by, values, fixed, reach)
+    values = _chosen(fit, by, seen.inputs[by][selected] if by else None, curves)
+    _draw(ax, fit, seen, selected, along, by, values, fixed, reach)
     title = ", ".join(value_label(_spec(fit, n), v, _single(fit, n)) for n, v in fixed.items())
     return finish(ax, input_label(_spec(fit, along)), target_label(fit.law), title)
 
@@ -354,18 +354,18 @@ def _fixed_inputs(
     fit: FittedLaw, seen: _Seen, free: set[Any], at: Mapping[str, float]
 ) -> dict[str, float]:
     """Values at which the other inputs are fixed: the largest of the values that most runs have."""
-    fixed, there = {}, np.ones(len(seen.target), bool)
+    fixed, selected = {}, np.ones(len(seen.target), bool)
     for name in fit.law.input_names:
         if name in free:
             continue
         if name in at:
             fixed[name] = float(at[name])
-        elif there.any():
-            values, counts = np.unique(seen.inputs[name][there], return_counts=True)
+        elif selected.any():
+            values, counts = np.unique(seen.inputs[name][selected], return_counts=True)
             fixed[name] = float(values[counts == counts.max()][-1])
         else:
             fixed[name] = float(fit.ranges[name][1])
-        there &= np.isclose(seen.inputs[name], fixed[name])
+        selected &= np.isclose(seen.inputs[name], fixed[name])
     return fixed
 
 
@@ -384,11 +384,11 @@ def _chosen(fit: FittedLaw, by: str | None, values: Any, curves: int) -> list[fl
 
 
 def _draw(
-    ax: Axes, fit: FittedLaw, seen: _Seen, there: np.ndarray, along: str, by: str | None,
+    ax: Axes, fit: FittedLaw, seen: _Seen, selected: np.ndarray, along: str, by: str | None,
     values: list[Any], fixed: dict[str, float], reach: float,
 ) -> None:  # fmt: skip
     spec, (low, high) = _spec(fit, along), fit.ranges[along]
-    shown = np.append(seen.inputs[along][there], [low, high])
+    shown = np.append(seen.inputs[along][selected], [low, high])
     x = _abscissae(spec, shown, reach)
     colors = _colors(fit, by, values)
     end_labels = []
@@ -397,10 +397,10 @@ def _draw(
         ax.plot(x, curve, color=colors(value), linewidth=1.5)
         name = value_label(_spec(fit, by), value, _single(fit, by)) if by else "law"
         end_labels.append((float(curve[-1]), name, colors(value)))
-    own = there
+    own = selected
     if by:  # where hardly any run has a curve's own value, all of them, in their own colours
-        exact = there & np.isclose(seen.inputs[by][:, None], values).any(axis=1)
-        own = exact if exact.sum() >= 3 * len(values) else there
+        exact = selected & np.isclose(seen.inputs[by][:, None], values).any(axis=1)
+        own = exact if exact.sum() >= 3 * len(values) else selected
     if own.any():
         _mark(
             ax, seen, own, along, [colors(value) for value in seen.inputs[by][own]] if by else INK
@@ -409,7 +409,7 @@ def _draw(
         log_axis(ax.xaxis, _single(fit, along))
     ax.set_xlim(x[0], x[-1])
     _shade_outside(ax, (low, high))
-    name_ends(ax, end_labels)
+    label_curves(ax, end_labels)
     if seen.held_out[own].any():
         ax.set_title("● fitted  ○ held out", fontsize="small", color=INK, loc="left")
 
@@ -534,7 +534,7 @@ def loss_curve(prediction: pd.DataFrame, observed: Any = None, ax: Axes | None =
         start = step[prediction["phase"] == "cpt"].iloc[0]
         for panel in (ax, rates):
             panel.axvline(start, color=INK, linewidth=0.6, linestyle=":")
-    name_ends(ax, end_labels)
+    label_curves(ax, end_labels)
     return tidy(ax)
 
 
@@ -591,7 +591,7 @@ def shift_curves(
     if over == "step":
         step_axis(ax.xaxis)
     xlabel = f"{'S1' if over == 'S1_cpt' else 'step'} of the continual phase"
-    return finish(ax, xlabel, "shift ΔL (nats)", ends=end_labels)
+    return finish(ax, xlabel, "shift ΔL (nats)", end_labels=end_labels)
 
 
 def _view(step: pd.Series, predicted: pd.Series, observed: Any) -> tuple[float, float]:

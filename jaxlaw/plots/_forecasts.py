@@ -32,7 +32,7 @@ def backtest_errors(backtest: Backtest, ax: Axes | None = None) -> Axes:
     ax = ax or new_axes()
     frame = backtest.frame[~backtest.frame["naive"]]
     laws = list(frame["law"].unique())
-    ends = []
+    end_labels = []
     for law, color in zip(laws, shades(len(laws)), strict=True):
         rows = frame[(frame["law"] == law) & np.isfinite(frame["error"])]
         dots(ax, np.exp(rows["distance"]), 100 * rows["error"], color=[color])
@@ -41,14 +41,14 @@ def backtest_errors(backtest: Backtest, ax: Axes | None = None) -> Axes:
             continue
         ax.plot(np.exp(by_cutoff["distance"]), 100 * by_cutoff["error"], color=color, marker="o",
                 markersize=4)  # fmt: skip
-        ends.append((float(100 * by_cutoff["error"].iloc[-1]), law, color))
+        end_labels.append((float(100 * by_cutoff["error"].iloc[-1]), law, color))
     ax.axhline(0, color=INK, linewidth=0.9)
     return finish(
         ax,
         f"{backtest.along} over that of the cut-off",
         f"predicted over observed {backtest.target}, less 1 (%)",
         f"{len(backtest.cutoffs)} cut-offs; lines: means of cut-offs",
-        ends,
+        end_labels,
         margins={"x": 0.02, "y": 0.05},
         log_x={"words": False},
     )
@@ -117,8 +117,8 @@ def forecast_calibration(scores: ForecastScores, ax: Axes | None = None) -> Axes
     """
     ax = ax or new_axes()
     levels = np.linspace(0, 1, 201)
-    away = np.sort(np.abs(2 * scores.table["below"].to_numpy() - 1))
-    inside = np.searchsorted(away, levels, side="right") / len(away)
+    least_level = np.sort(np.abs(2 * scores.table["below"].to_numpy() - 1))
+    inside = np.searchsorted(least_level, levels, side="right") / len(least_level)
     count = scores.table["forecast"].nunique()
     low, high = (stats.binom.ppf(share, count, levels) / count for share in (0.05, 0.95))
     ax.fill_between(100 * levels, 100 * low, 100 * high, color=FAINT, alpha=0.5, linewidth=0)
@@ -128,7 +128,7 @@ def forecast_calibration(scores: ForecastScores, ax: Axes | None = None) -> Axes
         ax,
         "level of the interval (%)",
         "runs inside (%)",
-        f"{len(away)} runs of {count} forecast{'' if count == 1 else 's'}; band: chance",
+        f"{len(least_level)} runs of {count} forecast{'' if count == 1 else 's'}; band: chance",
         margins={"x": 0.0, "y": 0.02},
     )
 

@@ -134,5 +134,5 @@ def objective_profile(
         va="top", color=INK, fontsize="medium",
     )  # fmt: skip
     return finish(
-        ax, f"{profile.quantity}, fixed", "standard errors from the optimum", ends=end_labels
+        ax, f"{profile.quantity}, fixed", "standard errors from the optimum", end_labels=end_labels
     )

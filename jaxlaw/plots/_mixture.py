@@ -104,12 +104,12 @@ def limited_domain(
     inputs = {name: v for name, v in options.items() if name not in ("total", "level")}
     fixed = law_inputs(source, inputs, ("D", "r"))
     point = source._replace(params={name: values[:1] for name, values in source.params.items()})
-    r, amounts, ends = np.linspace(0.02, 1, 400), np.atleast_1d(corpus_tokens), []
+    r, amounts, end_labels = np.linspace(0.02, 1, 400), np.atleast_1d(corpus_tokens), []
     for color, tokens in zip(shades(len(amounts)), amounts, strict=True):
         plan = optimal_mixture_data_limited(domain, float(tokens), **options)
         table = curve_of(point, D=tokens * source.units["D"] / r, r=r, **fixed)
         name = f"{count_in_words(tokens * source.scale('D'))} tokens"
-        ends.append(curve(ax, table, r, "loss", color, name, 1.5))
+        end_labels.append(curve(ax, table, r, "loss", color, name, 1.5))
         if np.isfinite(plan.share):
             if (interval := plan.interval.get("share")) is not None:
                 ax.plot(interval, [plan.loss] * 2, color=color, linewidth=4, alpha=0.3)
@@ -121,7 +121,7 @@ def limited_domain(
     ax.set_xlim(right=1)
     return finish(
         ax, "domain share r_d, all of the domain's tokens used", "domain loss (nats)",
-        "a curve for each size of the domain's corpus", ends,
+        "a curve for each size of the domain's corpus", end_labels,
     )  # fmt: skip
 
 
@@ -189,7 +189,7 @@ def critical_share(
                xytext=(-5 if late else 5, 5))  # fmt: skip
     end_labels = [(limit, "limit" if threshold else "start", INK)]
     xlabel = "share of the general corpus r_g"
-    return finish(ax, xlabel, "general loss (nats)", ends=end_labels, margins={"x": 0.02})
+    return finish(ax, xlabel, "general loss (nats)", end_labels=end_labels, margins={"x": 0.02})
 
 
 def replay_losses(plan: ReplayComparison, ax: Axes | None = None) -> Axes:
@@ -217,5 +217,5 @@ def replay_losses(plan: ReplayComparison, ax: Axes | None = None) -> Axes:
         at = plan.meet * (table[by] / table["corpus_tokens"]).iloc[0]
         vertical(ax, at, "meet", color=INK, linewidth=0.8, linestyle="--")
     names = {"corpus_compute": "compute on this corpus (FLOPs)", "corpus_tokens": "its tokens"}
-    return finish(ax, names[by], "loss of this corpus (nats)", ends=end_labels, margins={"x": 0.02},
-                  log_x={"words": False})  # fmt: skip
+    return finish(ax, names[by], "loss of this corpus (nats)", end_labels=end_labels,
+                  margins={"x": 0.02}, log_x={"words": False})  # fmt: skip

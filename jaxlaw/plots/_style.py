@@ -109,7 +109,7 @@ def finish(
     xlabel: str,
     ylabel: str,
     title: str = "",
-    ends: Iterable[tuple[float, str, Any]] = (),
+    end_labels: Iterable[tuple[float, str, Any]] = (),
     *,
     margins: dict[str, float] | None = None,
     log_x: dict[str, Any] | None = None,
@@ -119,7 +119,7 @@ def finish(
     Args:
         ax: axes to finish, which are returned.
         xlabel, ylabel, title: labels; no title where it is empty.
-        ends: ends of curves as for :func:`name_ends`.
+        end_labels: labels of curves as for :func:`label_curves`.
         margins: room around the data, as for ``Axes.margins``.
         log_x: options of :func:`log_axis` where x is logarithmic.
     """
@@ -128,8 +128,8 @@ def finish(
         ax.margins(**margins)
     if log_x is not None:
         log_axis(ax.xaxis, **log_x)
-    if ends := list(ends):
-        name_ends(ax, ends)
+    if end_labels := list(end_labels):
+        label_curves(ax, end_labels)
     if title:
         ax.set_title(title, fontsize="medium", color=INK)
     ax.set_xlabel(xlabel)
@@ -167,24 +167,24 @@ def write(ax: Axes, text: str, at: tuple[float, float], **details: Any) -> Annot
     return ax.annotate(text, at, **(style | details))
 
 
-def name_ends(ax: Axes, ends: Iterable[tuple[float, str, Any]]) -> None:
+def label_curves(ax: Axes, end_labels: Iterable[tuple[float, str, Any]]) -> None:
     """Names of curves beside the right edge, moved apart where they would touch.
 
     Args:
         ax: axes, their limits as they will stay; names from before are moved as well.
-        ends: height (in data) at which a curve leaves, its name, its colour.
+        end_labels: height (in data) at which a curve leaves, its name, its colour.
     """
-    ends = list(ends)
+    end_labels = list(end_labels)
     for old in [text for text in ax.texts if hasattr(text, "curve_end")]:
-        ends.append(old.curve_end)
+        end_labels.append(old.curve_end)
         old.remove()
-    ends.sort(key=lambda end: end[0])
+    end_labels.sort(key=lambda end: end[0])
     if layout := ax.figure.get_layout_engine():
         layout.execute(ax.figure)  # how high the axes will be
-    points = ax.transData.transform([(ax.get_xlim()[1], height) for height, *_ in ends])
+    points = ax.transData.transform([(ax.get_xlim()[1], height) for height, *_ in end_labels])
     heights = np.clip(ax.transAxes.inverted().transform(points)[:, 1], 0, 1)
     gap = 1.3 * 8.5 / 72 * ax.figure.dpi / ax.get_window_extent().height
-    for height, end in zip(_apart(heights, gap), ends, strict=True):
+    for height, end in zip(_apart(heights, gap), end_labels, strict=True):
         beside = {"xycoords": "axes fraction", "va": "center", "xytext": (5, 0)}
         write(ax, end[1], (1, height), color=end[2], **beside).curve_end = end
 

@@ -179,13 +179,13 @@ def curve_figures(fit: FittedLaw, curves: LossCurves, runs: Runs) -> list[Html]:
         first = curves.run_schedules[run].first_step
         predicted = _predicted(fit, curves, run, seen_rows)
         observed = pd.DataFrame({"step": seen_rows["done"] + first, "loss": seen_rows["loss"]})
-        place = "" if len(rms) == 1 else f" ({k + 1} of {len(rms)}, the worst fitted first)"
+        rank = "" if len(rms) == 1 else f" ({k + 1} of {len(rms)}, the worst fitted first)"
         figures.append(
             figure(
                 lambda ax, p=predicted, o=observed: plots.loss_curve(p, o, ax),
                 f"Observed and predicted {fit.law.target} of {run} over its steps, what annealing "
                 "and shift add to its base, and the learning rates below.",
-                f"Curve {run}{place}: off by {rms[run]:.2%} (root mean square)",
+                f"Curve {run}{rank}: off by {rms[run]:.2%} (root mean square)",
             )
         )
     return figures

@@ -507,10 +507,10 @@ def _forecast_laws(forecast: Forecast) -> Html:
     rows = []
     for label, fit in forecast.fits.items():
         weights = forecast.weights[label]
-        says = fit.predict({name: forecast.table[name] for name in fit.law.input_names})
+        predicted = fit.predict({name: forecast.table[name] for name in fit.law.input_names})
         spread = "" if len(weights) == 1 else f"{weights.min():.2f} to {weights.max():.2f}"
-        shown = ", ".join(f"{value:.5g}" for value in says[:_SHOWN_LAWS])
-        more = ", …" if len(says) > _SHOWN_LAWS else ""
+        shown = ", ".join(f"{value:.5g}" for value in predicted[:_SHOWN_LAWS])
+        more = ", …" if len(predicted) > _SHOWN_LAWS else ""
         rows.append((label, f"{weights.mean():.2f}", spread, f"{shown}{more}", fit.law.formula))
     rows.sort(key=lambda row: -float(row[1]))
     head = ("law", "weight", "by point", "says alone", "formula")

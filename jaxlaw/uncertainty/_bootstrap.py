@@ -472,8 +472,10 @@ def _check_paired(n_resamples: int, base: Any) -> None:
 
 def _base_params(fit: Fit, base: Any) -> dict[str, np.ndarray]:
     """Values (R,) that the fit takes from its base, as each resample of the base has them."""
-    theirs, ours = base.fit.params, fit.fixed
-    names = [name for name in fit.law.from_base if name in ours and ours[name] == theirs.get(name)]
+    theirs, fixed = base.fit.params, fit.fixed
+    names = [
+        name for name in fit.law.from_base if name in fixed and fixed[name] == theirs.get(name)
+    ]
     if not names:
         raise UsageError(
             f"the fit of law {fit.law.name} holds nothing of this base; give the bootstrap of the "
@@ -577,8 +579,8 @@ def _at_bounds(refits: Refits, failed: np.ndarray) -> list[Note]:
     for k, name in enumerate(solved.law.parameter_names):
         if low[k] == high[k]:
             continue
-        there = (refits.coordinates[:, k] <= low[k]) | (refits.coordinates[:, k] >= high[k])
-        share = np.mean(there & ~failed)
+        at_bound = (refits.coordinates[:, k] <= low[k]) | (refits.coordinates[:, k] >= high[k])
+        share = np.mean(at_bound & ~failed)
         if share > AT_BOUND:
             message = (
                 f"{name} is at a bound of its range in {share:.0%} of the resamples: its interval "

@@ -192,9 +192,9 @@ def _more_runs(
 def _change(fit: Fit, at: dict[str, float], move: np.ndarray, names: Sequence[str]) -> float:
     """How far a move of the parameters changes the log prediction at a point, to first order."""
     step = 1e-4 / np.abs(move).max()
-    there = fit.params | {
+    moved = fit.params | {
         name: fit.params[name] * (1 + step * part) for name, part in zip(names, move, strict=True)
     }
     with in_float64():
-        before, after = (float(fit.law(params, **at)) for params in (fit.params, there))
+        before, after = (float(fit.law(params, **at)) for params in (fit.params, moved))
     return (after / before - 1) / step if before and np.isfinite(after / before) else 0.0

@@ -324,7 +324,7 @@ class Study:
             UsageError: no such file.
             DataError: not a study, of another schema, changed since it was written, or not whole.
         """
-        return cls.from_dict(records.read_record(path, "study"), records.place_of(path))
+        return cls.from_dict(records.read_record(path, "study"), records.source_name(path))
 
     @classmethod
     def from_dict(cls, record: Any, source: str = "record") -> Study:

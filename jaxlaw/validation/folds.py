@@ -493,8 +493,8 @@ def _masked(table: pd.DataFrame, *, fitted: np.ndarray, labels: list[str]) -> Pa
         yield label, ~mask, mask
 
 
-def _one_end(which: str) -> Callable[..., Design]:
-    """:func:`hold_out` of one end, with the arguments that it had when each end was a function."""
+def _old_hold_out(which: str) -> Callable[..., Design]:
+    """:func:`hold_out` of one side, with the arguments it had when each side was a function."""
 
     def design(column: Any, amount: Any = None, within: Any = None) -> Design:
         return hold_out(column, which, amount, within)
@@ -503,12 +503,16 @@ def _one_end(which: str) -> Callable[..., Design]:
     return renamed_arguments(count="amount", share="amount")(design)
 
 
-_ENDS = {"first": _one_end("after"), "last": _one_end("last"), "largest": _one_end("largest")}
+_OLD_HOLD_OUTS = {
+    "first": _old_hold_out("after"),
+    "last": _old_hold_out("last"),
+    "largest": _old_hold_out("largest"),
+}
 # Old names, for one version.
 first: Any
 last: Any
 largest: Any
-first, last, largest = (renamed_function(old, design) for old, design in _ENDS.items())
+first, last, largest = (renamed_function(old, design) for old, design in _OLD_HOLD_OUTS.items())
 leave_one_out: Any = renamed_function("leave_one_out", leave_one_group_out)
 leave_k_out: Any = renamed_function("leave_k_out", leave_p_groups_out)
 segments: Any = renamed_function("segments", contiguous_blocks)
@@ -532,7 +536,7 @@ _BY_OLD_NAME = {
     "segments": contiguous_blocks,
     "random-split": shuffle_split,
     "all-points": in_sample,
-    **_ENDS,
+    **_OLD_HOLD_OUTS,
 }
 _OLD_KEYS = {
     "k": ("p", "n_splits"),
@@ -702,9 +706,9 @@ def _joined(columns: Any) -> str:
 
 def _amount(which: str, amount: Any) -> Any:
     """The amount of :func:`hold_out`: a share of points, or a number of values."""
-    if which not in (ends := ("largest", "last", "after")):
+    if which not in (choices := ("largest", "last", "after")):
         raise UsageError(
-            f"which is one of {', '.join(ends)}, not {which!r}.{nearest(which, ends)}",
+            f"which is one of {', '.join(choices)}, not {which!r}.{nearest(which, choices)}",
             argument="which",
             value=which,
         )

@@ -113,9 +113,9 @@ def with_canonical(frame: pd.DataFrame) -> pd.DataFrame:
     """Columns renamed where a logger's name says what they are."""
     names = {}
     for canonical, usual in USUAL.items():
-        there = [name for name in usual if name in frame]
-        if there and there[0] != canonical:
-            names[there[0]] = canonical
+        present = [name for name in usual if name in frame]
+        if present and present[0] != canonical:
+            names[present[0]] = canonical
     return frame.rename(columns=names)
 
 
@@ -240,8 +240,8 @@ def _refuse_differences(frame: pd.DataFrame, by: list[str], files: list[Path]) -
         second = differs.index[differs.argmax()]
         rows = known.index.to_series().groupby(groups, dropna=False)
         first = rows.transform("first")[second]
-        here, there = files[first], files[second]
-        what = f"{here} and {there} both hold" if here != there else f"{here} holds twice"
+        here, other = files[first], files[second]
+        what = f"{here} and {other} both hold" if here != other else f"{here} holds twice"
         where = ", ".join(f"{name} {known.loc[second, name]}" for name in by)
         raise DataError(
             f"{what} {where}, and they differ: {column} is {known.loc[first, column]} and "

@@ -71,10 +71,10 @@ def _history(frame: pd.DataFrame, path: Path) -> list[Log]:
     if first == "" or str(first).startswith("Unnamed"):  # the index that pandas writes
         frame = frame.drop(columns=first)
     frame = frame.drop(columns="step", errors="ignore").rename(columns={"_step": "step"})
-    place = path.resolve()
+    resolved = path.resolve()
     if "run" not in frame:
-        return [Log(frame, path, (*place.parent.parts, path.stem))]
+        return [Log(frame, path, (*resolved.parent.parts, path.stem))]
     return [
-        Log(part, path, (*place.parent.parts, str(run)), named=True)
+        Log(part, path, (*resolved.parent.parts, str(run)), named=True)
         for run, part in frame.groupby("run", sort=False, dropna=False)
     ]

@@ -77,8 +77,8 @@ class _Box(NamedTuple):
     def inverse(self, at: Array) -> Array:
         half = (self.high - self.low) / 2
         share = jnp.clip((at - self.low) / jnp.where(half > 0, half, 1.0) - 1, -0.999, 0.999)
-        away = jnp.maximum(at - self.low, 1e-3) + 1
-        return jnp.where(half > WIDE, jnp.sqrt(away * away - 1), half * jnp.arcsin(share))
+        above_low = jnp.maximum(at - self.low, 1e-3) + 1
+        return jnp.where(half > WIDE, jnp.sqrt(above_low * above_low - 1), half * jnp.arcsin(share))
 
 
 class _Whitened(NamedTuple):
