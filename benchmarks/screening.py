@@ -2,11 +2,12 @@
 
     JAXLAW_DATA=… python benchmarks/screening.py [LAW …]     # all laws: half an hour on two cores
 
-Every law is fitted to two simulated experiments of its own, and laws of N and D, of mixtures and of
-fine-tuning to real runs, from Sobol samples of four seeds and of many sizes: of each sample the 64
-best starts are solved, as by default. An optimum is lost where the objective is worse, by more than
-1e-8 or by what rounding hides, than the best that any of these searches came to. "nonlinear" counts
-the parameters that a start is made of: screening solves for the others.
+Every law is fitted to two simulated experiments of its own, laws of mixtures to the general losses
+of six simulated domains over the domain's share, with which they rise, and laws of N and D, of
+mixtures and of fine-tuning to real runs, from Sobol samples of four seeds and of many sizes: of
+each sample the 64 best starts are solved, as by default. An optimum is lost where the objective is
+worse, by more than 1e-8 or by what rounding hides, than the best that any of these searches came
+to. "nonlinear" counts the parameters that a start is made of: screening solves for the others.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import scale
 
 import jaxlaw as jl
 from jaxlaw import laws, simulate
@@ -70,10 +72,15 @@ def real(law: str) -> Iterator[tuple[str, pd.DataFrame]]:
 
 
 def data_sets(law: str) -> Iterator[tuple[str, Any]]:
-    """Simulated experiments of a law, then real ones: name and observations."""
+    """Simulated experiments of a law, losses that rise with the share, then real runs."""
     for seed in range(SIMULATED):
         made = simulate.experiment(law, noise=0.004, seed=seed)
         yield f"simulated {seed}", jl.read_runs(made.table).observations(made.law)
+    if law in OF_MIXTURES:
+        _, inputs, domains = next(scale.domains())
+        for k, (_, loss) in enumerate(domains):
+            rising = inputs | {"r": 1 - inputs["r"], "loss": loss}
+            yield f"rising {k}", jl.read_runs(rising).observations(laws.get(law))
     if "JAXLAW_DATA" in os.environ:
         for name, table in real(law):
             try:
@@ -99,7 +106,7 @@ def objectives(law: str, seen: Any) -> tuple[np.ndarray, float, int]:
             best = np.argsort(value[:size], kind="stable")[:SOLVED]
             chosen = starts[best]
             chosen[:, linear] = values.linear[0, best]
-            (solved,) = search._solve(SOLVERS["newton"], batch, batch.inside(chosen[None]), work)
+            solved = search._solve(SOLVERS["newton"], batch, batch.inside(chosen[None]), work)
             found[seed, k] = solved["value"].min()
     return found, float(batch.floors[0]), nonlinear_count(problem)
 

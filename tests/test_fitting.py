@@ -323,5 +323,17 @@ def test_exponentials_of_the_share_are_fitted_where_the_loss_rises_steeply_with_
     """b goes to 1e10 and B to 1e-11: every start was still on its way after 300 iterations."""
     table = some_rows(simulate.experiment("dcpt-general", noise=0.004).table, 90)
     fit = jl.fit("dcpt-l4", table.assign(r=1 - table["r"]), n_starts=512, n_local=32)
-    assert fit.status == "converged" and fit.agreement > 0.8
+    assert fit.status == "converged" and fit.agreement > 0.4
+    # The other starts come to the optimum where the two exponentials have changed parts.
+    assert sum(share for _, share in fit.optima[:2]) > 0.8
     assert fit.objective == pytest.approx(2.54549652544e-4, rel=1e-9)
+
+
+@pytest.mark.parametrize("rises", [True, False])
+def test_starts_lead_to_the_best_optimum_whether_the_loss_rises_or_falls_with_the_share(rises):
+    """With c of all starts above 1 the rising loss came to 5.361e-4, and 86 % of them agreed."""
+    table = some_rows(simulate.experiment("dcpt-general", noise=0.004).table, 180)
+    fit = jl.fit("dcpt-l4", table.assign(r=1 - table["r"]) if rises else table)
+    # The best of 512 starts, all solved as they are; the law of 1 − r is the law itself.
+    assert fit.objective == pytest.approx(5.28751347561e-4, rel=1e-9)
+    assert fit.agreement > 0.4
