@@ -136,6 +136,28 @@ def test_an_order_that_turns_with_compute_is_said():
     assert planning.compute_multiplier((law, never), [1e24], **asked).table["multiplier"][0] == 0
 
 
+def test_a_multiplier_keeps_to_the_epochs_and_counts_served_tokens():
+    truth = dict(jl.simulate.TRUTHS["repetition-geometric"])
+    law = jl.laws.grouped("repetition-geometric", OWN, own="E")
+    params = truth | {"E[c4]": 1.9, "E[pile]": 1.8}
+    params = {name: params[name] for name in law.parameter_names}
+    asked = dict(reference={"group": "c4", "U": 1e9}, group="pile", U=2e9)
+    options = dict(max_epochs=6, served_tokens=1e10)
+    found = planning.compute_multiplier((law, params), [1e21], **asked, **options)
+    plans = planning.allocation((law, params), 1e21, group="c4", U=1e9, **options)
+    own = planning.min_compute((law, params), plans.loss, group="pile", U=2e9, **options)
+    assert found.table["loss"][0] == pytest.approx(plans.loss, rel=1e-9)
+    assert found.table["multiplier"][0] == pytest.approx(1e21 / own.compute, rel=1e-6)
+    free = planning.compute_multiplier((law, params), [1e21], **asked, max_epochs=200)
+    assert free.table["multiplier"][0] < found.table["multiplier"][0]
+    many = planning.compute_multiplier((law, params), [1e24], **asked, max_epochs=200)
+    assert "many-epochs" in [note.code for note in many.notes]
+    with pytest.raises(UsageError, match="which max_epochs is for"):
+        planning.compute_multiplier(
+            (LAW, PARAMS), [1e21], reference={"group": "c4"}, group="pile", max_epochs=4
+        )
+
+
 @pytest.mark.parametrize(
     "asked, message",
     [

@@ -160,6 +160,15 @@ def test_files_and_pictures(command):
         ("breakeven", "scratch.json", "cpt.json", "--compute", 1e20),
         ("breakeven", "scratch.json", "cpt.json"),
         ("envelope", "runs.csv"),
+        (
+            "optimal-weights",
+            "law=domain.json",
+            "code=domain.json",
+            "--at",
+            "N=1.8e9",
+            "--at",
+            "D=1e10",
+        ),
     ],
 )
 def test_every_answer_has_a_picture(command, arguments):

@@ -52,6 +52,36 @@ def test_shares_of_domains(ax):
     assert [t.get_text() for t in ax.get_yticklabels()] == ["code", "law", "general"]
 
 
+def test_weights_of_a_mixture_with_natural_shares_and_caps(ax):
+    shares = ["web", "code", "math"]
+    law = jl.laws.mixing(shares)
+    truth = {"c": 1.2, "t[web]": 0.9, "t[code]": -1.0, "t[math]": 0.3}
+    plan = planning.optimal_weights(
+        {"loss": (law, truth)}, caps={"code": 0.4}, natural={"web": 8, "code": 1, "math": 1}
+    )
+    assert pictures.mixture_weights(plan, ax) is ax
+    widths = [bar.get_width() for bar in ax.patches]
+    assert widths == pytest.approx([*plan.table["weight"], 0.8, 0.1, 0.1])
+    assert [t.get_text() for t in ax.get_yticklabels()] == shares and "40.0%" in texts(ax)
+    (cap,) = ax.collections[0].get_segments()
+    assert cap[:, 0] == pytest.approx([0.4, 0.4]) and cap[:, 1].mean() == pytest.approx(1)
+
+
+def test_contours_end_where_the_plan_allows_no_more_epochs(ax):
+    law = jl.published()["muennighoff-2023"]
+    pictures.isoloss(law, (1e20, 1e23), ax, U=1e10, max_epochs=20, served_tokens=1e10)
+    C, N = np.concatenate([path.vertices for path in ax.collections[0].get_paths()]).T
+    assert ((C / (6 * N) - 1e10 / 3) / 1e10).max() == pytest.approx(20, rel=0.1)
+    assert "20 epochs" in texts(ax)
+    best, limit = ax.lines[0].get_xydata(), ax.lines[-1].get_xydata()
+    held_back = best[:, 0] > 1e22
+    assert best[held_back, 1] == pytest.approx(limit[held_back, 1], rel=1e-6)
+    ax.clear()
+    pictures.isoloss(law, (1e20, 1e23), ax, U=1e12, limits={"N": (1e9, 4e9)})
+    N = np.concatenate([path.vertices for path in ax.collections[0].get_paths()])[:, 1]
+    assert 1e9 <= N.min() < 1.1e9 and 3.6e9 < N.max() <= 4e9
+
+
 def test_contours_with_the_best_size(ax):
     boot = scattered()
     assert pictures.isoloss(boot, (1e19, 1e23), ax, label="scratch") is ax

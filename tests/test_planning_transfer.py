@@ -6,6 +6,7 @@ from planned import CONTINUAL, SCRATCH, drawn
 
 import jaxlaw as jl
 from jaxlaw import planning
+from jaxlaw.errors import UsageError
 
 S, C = SCRATCH[1], CONTINUAL[1]
 # With equal exponents of the data continual runs stay ahead by a factor, at every budget.
@@ -61,6 +62,12 @@ def test_saved_compute_at_each_ones_best_size():
     assert (plan.scratch_compute, plan.continual_compute) == tuple(ways)
     assert plan.saved == pytest.approx(1 - ways[1] / ways[0])
     lower = ("cpt-chinchilla", {**AHEAD[1], "E": 1.4})
+    # Served tokens are a part of either's compute.
+    served = planning.compute_savings(SCRATCH, AHEAD, 2.2, served_tokens=1e12)
+    least = [planning.min_compute(fit, 2.2, served_tokens=1e12).compute for fit in (SCRATCH, AHEAD)]
+    assert served.saved == pytest.approx(1 - least[1] / least[0]) and served.saved < plan.saved
+    with pytest.raises(UsageError, match="which max_epochs is for"):
+        planning.compute_savings(SCRATCH, AHEAD, 2.2, max_epochs=4)
     alone = planning.compute_savings(SCRATCH, lower, 1.5)
     assert alone.scratch_compute == np.inf and alone.saved == 1
     assert "from scratch" in alone.notes[0].message

@@ -521,7 +521,9 @@ def weights_command(
     loaded = loaded_fits([*files.values()], bootstrap)
     runs = None if observed is None else jl.read_runs(observed).table
     result = call(fits=dict(zip(files, loaded, strict=True)), observed=runs)
-    conclude_plan(result, out, as_json, table=result.table)
+    conclude_plan(
+        result, out, as_json, lambda plots: plots.mixture_weights(result), table=result.table
+    )
 
 
 @plan.command("compute-multiplier")

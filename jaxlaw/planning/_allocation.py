@@ -180,7 +180,7 @@ def allocation(
         >>> print(f"{plan.N:.3g} parameters, {plan.D:.3g} tokens, loss {plan.loss:.3f}")
         1.82e+09 parameters, 9.14e+10 tokens, loss 2.329
     """
-    space = _search_space(fit, limits, corpus_tokens, max_epochs, inputs)
+    space = search_space(fit, limits, corpus_tokens, max_epochs, inputs)
     budget = checked_number("compute", compute)
     cost = total_cost(cost, space.source, served_tokens)
     runs = _optimal_runs(space, cost, np.array([budget]))
@@ -230,7 +230,7 @@ def frontier(
         >>> best["tokens_per_parameter"].round(1).tolist()
         [40.1, 62.6]
     """
-    space = _search_space(fit, limits, corpus_tokens, max_epochs, inputs)
+    space = search_space(fit, limits, corpus_tokens, max_epochs, inputs)
     budgets = budgets_of(computes, "computes")
     cost = total_cost(cost, space.source, served_tokens)
     runs = _optimal_runs(space, cost, budgets)
@@ -330,7 +330,7 @@ def min_compute(
         >>> print(f"{jl.planning.min_compute(fit, loss=2.2).compute:.3g} FLOPs")
         4.34e+21 FLOPs
     """
-    space = _search_space(fit, limits, corpus_tokens, max_epochs, inputs)
+    space = search_space(fit, limits, corpus_tokens, max_epochs, inputs)
     source, target = space.source, checked_number("loss", loss)
     cost = total_cost(cost, source, served_tokens)
     log_C, log_N, log_D, *shares, reached = least_compute(
@@ -424,7 +424,7 @@ def tokens_or_size_for(
         "compute": spent,
     }
     values = {key: values_of[key] for key in ("N", "D", "loss", "compute")}
-    notes = _epochs_notes(source, others, values["D"][0], None)
+    notes = epochs_notes(source, others, values["D"][0], None)
     if by == "loss":
         lowest = loss_without_end(source, name, log_known[0], others)
         notes += _reach_notes(values[name], value, f"{lowest:.5g} however large {name} is")
@@ -473,10 +473,11 @@ class _Runs(NamedTuple):
     without: str
 
 
-def _search_space(
+def search_space(
     fit: Any, limits: UserLimits | None, corpus: float | None, max_epochs: float | None,
     inputs: Mapping[str, Any],
 ) -> _Space:  # fmt: skip
+    """What is searched, checked: the law, its other inputs, and the limits on size and tokens."""
     (source,) = sources(fit)
     require_inputs(source, "N", "D")
     share = inputs.get("r") == "best"
@@ -610,7 +611,7 @@ def _epochs_of(source: Source, others: Mapping[str, float], D: Any) -> Any:
     return D * source.scale("D") / _unique_tokens(source, others)
 
 
-def _epochs_notes(
+def epochs_notes(
     source: Source, others: Mapping[str, float], D: Any, limit: tuple[float, bool] | None
 ) -> list[Note]:
     """How often the unique tokens are gone over, where that is often."""
@@ -636,7 +637,7 @@ def _notes_of_runs(space: _Space, values: Mapping[str, np.ndarray]) -> list[Note
     """What is to be known of the fit's own best runs, values (draws, K) by name."""
     source, limits = space.source, space.limits
     N, D, loss = (values[name][0] for name in ("N", "D", "loss"))
-    notes = _epochs_notes(source, space.others, D, space.epochs)
+    notes = epochs_notes(source, space.others, D, space.epochs)
     # A limit of the user's own is no side to which a law may fall.
     own_limits = space.user or space.share or space.epochs is not None
     if own_limits or source.law.power_law_terms is not None:

@@ -14,22 +14,24 @@ import pandas as pd
 from jaxlaw._typed import ConfidenceLevel, checked
 from jaxlaw.laws._base import Law
 from jaxlaw.notes import Note
-from jaxlaw.planning._allocation import NEAR_END, budgets_of, runs_beyond
+from jaxlaw.planning._allocation import (
+    NEAR_END,
+    budgets_of,
+    epochs_notes,
+    runs_beyond,
+    search_space,
+)
 from jaxlaw.planning._answers import (
     LEVEL,
     AnswerTable,
     interval_columns,
-    law_inputs,
-    require_inputs,
     source_notes,
-    sources,
 )
 from jaxlaw.planning._budgets import (
     COMPUTES,
     Cost,
     best_of_budget,
     log_cost,
-    search_limits,
     total_cost,
 )
 from jaxlaw.planning._solve import for_each_draw, root
@@ -42,6 +44,8 @@ def compute_multiplier(
     *,
     reference: Mapping[str, float | str],
     cost: Cost | None = None,
+    served_tokens: float | None = None,
+    max_epochs: float | None = None,
     level: ConfidenceLevel = LEVEL,
     **inputs: float | str,
 ) -> AnswerTable:
@@ -57,6 +61,8 @@ def compute_multiplier(
         compute: (K,) budgets of the reference, in FLOPs.
         reference: inputs of the reference, such as ``{"group": "c4"}``.
         cost: function ``f(N, D)`` in FLOPs, as for :func:`jaxlaw.planning.allocation`.
+        served_tokens: number of tokens that either model will serve: a part of both budgets.
+        max_epochs: largest D/U of either recipe, as for :func:`jaxlaw.planning.allocation`.
         level: confidence level of the intervals.
         **inputs: inputs of the recipe that is compared with it, ``group="pile"``.
 
@@ -79,15 +85,11 @@ def compute_multiplier(
         >>> plan.table["multiplier"].round(2).tolist()
         [3.07]
     """
-    (source,) = sources(fit)
-    require_inputs(source, "N", "D")
-    budgets = budgets_of(compute)
-    reference_inputs, recipe_inputs = (
-        law_inputs(source, given, ("N", "D")) for given in (reference, inputs)
-    )
-    loss, log_N, log_D, log_ratio, log_needed = _multipliers(
-        source.law, total_cost(cost), source.params, np.log(budgets), search_limits(),
-        reference_inputs, recipe_inputs,
+    both = [search_space(fit, None, None, max_epochs, given) for given in (reference, inputs)]
+    source, budgets = both[0].source, budgets_of(compute)
+    loss, log_N, log_D, log_ratio, log_needed, own_log_D = _multipliers(
+        source.law, total_cost(cost, source, served_tokens), source.params, np.log(budgets),
+        [space.limits for space in both], [space.others for space in both],
     )  # fmt: skip
     never = log_needed >= math.log(COMPUTES[1]) * (1 - NEAR_END)
     multiplier = np.where(never, 0.0, np.exp(log_ratio))
@@ -97,26 +99,36 @@ def compute_multiplier(
     frame = pd.DataFrame(table)
     runs = {name: np.exp(log) / source.scale(name) for name, log in (("N", log_N), ("D", log_D))}
     notes = [*_order_notes(frame), *runs_beyond(source, runs, reference), *source_notes(source)]
-    return AnswerTable(frame, level, tuple(notes))
+    for space, log_tokens in zip(both, (log_D, own_log_D), strict=True):
+        tokens = np.exp(log_tokens[0]) / source.scale("D")
+        notes += epochs_notes(source, space.others, tokens, space.epochs)
+    return AnswerTable(frame, level, tuple(dict.fromkeys(notes)))
 
 
 @for_each_draw("law")
 def _multipliers(
-    law: Law, cost: Cost | None, params: Any, log_C: Any, limits: Any, reference_inputs: Any,
-    recipe_inputs: Any,
-) -> Any:  # fmt: skip
-    """Loss and run of the reference, log multiplier, log compute of the recipe: (draws, K) each."""
-    low = jnp.maximum(math.log(COMPUTES[0]), log_cost(cost, limits.N[0], limits.D[0]) + 1e-9)
+    law: Law, cost: Cost | None, params: Any, log_C: Any, limits: Any, others: Any
+) -> Any:
+    """Loss and run of the reference, log multiplier, log compute and log tokens of the recipe.
+
+    (draws, K) each. Limits and other inputs are those of the reference and of the recipe. The
+    tokens of the recipe are asked of laws of epochs alone: they cost a search more to compile.
+    """
+    least = log_cost(cost, limits[1].N[0], limits[1].D[0])
+    low = jnp.maximum(math.log(COMPUTES[0]), least + 1e-9)
+
+    def best(k: int, log_C: Any, **points: int) -> Any:
+        return best_of_budget(law, cost, params, log_C, limits[k], others[k], **points)
 
     def at(log_C: Any) -> Any:
-        log_N, log_D, target = best_of_budget(law, cost, params, log_C, limits, reference_inputs)
+        log_N, log_D, target = best(0, log_C)
 
         def shortfall(log_needed: Any) -> Any:
-            own = best_of_budget(law, cost, params, log_needed, limits, recipe_inputs, points=65)
-            return target - own[2]
+            return target - best(1, log_needed, points=65)[2]
 
         log_needed = root(shortfall, low, jnp.asarray(math.log(COMPUTES[1])))
-        return target, log_N, log_D, log_C - log_needed, log_needed
+        own_log_D = best(1, log_needed)[1] if "U" in law.input_names else log_D
+        return target, log_N, log_D, log_C - log_needed, log_needed, own_log_D
 
     return jax.lax.map(at, log_C)
 

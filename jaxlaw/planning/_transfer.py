@@ -245,6 +245,8 @@ def compute_savings(
     loss: float,
     *,
     cost: Cost | None = None,
+    served_tokens: float | None = None,
+    max_epochs: float | None = None,
     level: ConfidenceLevel = LEVEL,
     **inputs: float | str,
 ) -> Saving:
@@ -257,6 +259,8 @@ def compute_savings(
         continual: fit of the loss over N and D, from a base.
         loss: loss of both, in nats.
         cost: function ``f(N, D)`` in FLOPs, as for :func:`jaxlaw.planning.allocation`.
+        served_tokens: number of tokens that the model will serve, a part of either's compute.
+        max_epochs: largest D/U of a law that has U, as for :func:`jaxlaw.planning.allocation`.
         level: confidence level of the intervals.
         **inputs: values of the laws' other inputs: each law takes those that it has.
 
@@ -272,10 +276,15 @@ def compute_savings(
         92%
     """
     both, _ = size_and_data_laws(scratch, continual, inputs)
+    of_epochs = ["U" in source.law.input_names for source in both]
     plans = [
-        min_compute(fit, loss, cost=cost, level=level, **source.taken(inputs))
-        for fit, source in zip((scratch, continual), both, strict=True)
-    ]
+        min_compute(
+            fit, loss, cost=cost, served_tokens=served_tokens, level=level,
+            max_epochs=max_epochs if limited or not any(of_epochs) else None,
+            **source.taken(inputs),
+        )
+        for fit, source, limited in zip((scratch, continual), both, of_epochs, strict=True)
+    ]  # fmt: skip
     # One without draws stays as it is beside the draws of the other.
     rows = [np.append(plan.compute, plan.replicates.get("compute", ())) for plan in plans]
     theirs, continued = np.broadcast_arrays(*rows)

@@ -42,6 +42,7 @@ from jaxlaw.plots._mixture import (
     critical_share,
     domain_shares,
     limited_domain,
+    mixture_weights,
     replay_losses,
     trade_off,
 )
@@ -68,6 +69,7 @@ __all__ = [
     "loss_over_share",
     "losses_over",
     "lowest_of_runs",
+    "mixture_weights",
     "model_losses",
     "objective_profile",
     "observed_against_predicted",

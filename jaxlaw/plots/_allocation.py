@@ -12,8 +12,8 @@ from matplotlib.axes import Axes
 from jaxlaw._deprecated import renamed_arguments
 from jaxlaw._jit import in_float64
 from jaxlaw.fitting._scores import runs_for
-from jaxlaw.planning._allocation import Allocation, Frontier, frontier
-from jaxlaw.planning._answers import Source, law_inputs, sources
+from jaxlaw.planning._allocation import Allocation, Frontier, frontier, search_space
+from jaxlaw.planning._answers import Source, sources
 from jaxlaw.planning._transfer import BreakEven, Saving, size_and_data_laws
 from jaxlaw.plots._mixture import curve_of
 from jaxlaw.plots._style import (
@@ -36,6 +36,8 @@ from jaxlaw.plots._style import (
 
 _COMPUTE = "training compute (FLOPs)"
 _NAMED = 5  # lines of a plot of many
+_OF_COST = ("cost", "served_tokens", "level")  # options of a plan that are no inputs
+_ROUNDED = 1 + 1e-9  # a limit itself is allowed
 _AROUND = 30.0  # times less and more than where the losses cross
 _AXES = {"D": "tokens", "N": "model parameters N", "compute": _COMPUTE}
 
@@ -55,6 +57,8 @@ def isoloss(
     """Contours of equal loss over compute and size, with the best size (Zheng's figure 5).
 
     The dotted outline is the fitted range of N and D: what lies outside of it is an extrapolation.
+    What limits of the plan rule out is left white, and where more epochs would be needed than it
+    allows a dashed line says so.
 
     Args:
         fit: Fit, (law, params) or bootstrap; with replicates the best size has a band.
@@ -72,19 +76,24 @@ def isoloss(
         >>> plots.isoloss(jl.published()["hoffmann-2022"], (1e19, 1e23)).get_title()
         'contours of equal loss (nats)'
     """
-    ax, (source,) = ax or new_axes(), sources(fit)
-    C = np.geomspace(*computes, 121)
+    ax, C = ax or new_axes(), np.geomspace(*computes, 121)
     best = frontier(fit, C, **options).table
+    searching = ("limits", "corpus_tokens", "max_epochs")
+    limits, corpus, most_epochs = (options.get(name) for name in searching)
+    inputs = {k: v for k, v in options.items() if k not in (*searching, *_OF_COST)}
+    space = search_space(fit, limits, corpus, most_epochs, inputs)
+    source, searched, fixed = space.source, space.share, dict(space.others)
     low, high = best["N"].min() / 8, best["N"].max() * 8
-    limits = [*ax.get_ylim(), low, high] if ax.has_data() else [low, high]  # of another law too
-    N = np.geomspace(min(limits), max(limits), 160)
-    searched = options.get("r") == "best"
-    given = {k: v for k, v in source.taken(options).items() if not (k == "r" and searched)}
-    fixed = law_inputs(source, given, ("N", "D", "r") if searched else ("N", "D"))
+    ends = [*ax.get_ylim(), low, high] if ax.has_data() else [low, high]  # of another law too
+    N = np.geomspace(min(ends), max(ends), 160)
     point = {name: values[0] for name, values in source.params.items()}
-    served = options.get("served_tokens") or 0.0
-    tokens = C[None, :] / (6 * N[:, None] * source.scale("N")) - served * source.scale("D") / 3
-    tokens = np.where(tokens > 0, tokens, np.nan)  # raw units
+    served = (options.get("served_tokens") or 0.0) * source.scale("D")
+    size = N[:, None] * source.scale("N")
+    tokens = C[None, :] / (6 * size) - served / 3  # raw units
+    allowed = np.ones(tokens.shape, bool)
+    for value, (least, most) in ((size, space.limits.N), (tokens, space.limits.D)):
+        allowed &= (value >= np.exp(least) / _ROUNDED) & (value <= np.exp(most) * _ROUNDED)
+    tokens = np.where(allowed, tokens, np.nan)
     spec = {symbol.name: symbol.unit for symbol in source.law.inputs}
     fixed |= {"N": N[:, None] * source.units["N"], "D": tokens / spec["D"]}
     if searched:
@@ -107,6 +116,8 @@ def isoloss(
     ax.clabel(drawn, fmt="%.2f", fontsize="x-small")
     end = curve(ax, best, "compute", "N", color, label or "best size", 2)
     _outline_fitted(ax, source, color)
+    if space.epochs is not None:
+        _line_of_epochs(ax, C, np.exp(space.limits.D[1]), served, space, color)
     if runs is not None:
         read = runs_for(source, runs)
         observed = read.observations(source.law, free=()).inputs  # in the law's own units
@@ -119,6 +130,19 @@ def isoloss(
     share = ", each run at its best share" if searched else ""
     title = f"contours of equal loss (nats){share}"
     return finish(ax, _COMPUTE, "model parameters N", title, [end])
+
+
+def _line_of_epochs(
+    ax: Axes, C: np.ndarray, tokens: float, served: float, space: Any, color: Any
+) -> None:
+    """The sizes at which a budget pays for as many tokens as the epochs allow."""
+    N = C / (6 * tokens + 2 * served) / space.source.scale("N")
+    low, high = ax.get_ylim()
+    shown = np.flatnonzero((low <= N) & (high >= N))
+    ax.plot(C, N, color=color, linewidth=0.9, linestyle="--", zorder=2)
+    if len(shown):
+        at = shown[len(shown) // 2]
+        write(ax, f"{space.epochs[0]:.3g} epochs", (C[at], N[at]), color=color, xytext=(4, -9))
 
 
 def _outline_fitted(ax: Axes, source: Source, color: Any) -> None:

@@ -17,6 +17,7 @@ from jaxlaw.planning._mixture import (
     critical_ratio,
     optimal_mixture_data_limited,
 )
+from jaxlaw.planning._weights import OptimalWeights
 from jaxlaw.plots._style import (
     BLUE,
     FAINT,
@@ -156,6 +157,46 @@ def domain_shares(plan: DomainShares, ax: Axes | None = None) -> Axes:
     ax.set_xlim(0, min(1.35 * np.nanmax([*shares.values(), 1e-6]), 1.3))
     ax.xaxis.set_major_formatter(percent)
     return finish(ax, "share of the mixture", "")
+
+
+def mixture_weights(plan: OptimalWeights, ax: Axes | None = None) -> Axes:
+    """The best mixture of many corpora: weights with intervals, natural shares, and caps.
+
+    Args:
+        plan: mixture that :func:`jaxlaw.planning.optimal_weights` returned.
+        ax: axes to draw on; a new figure if None.
+
+    Example:
+        >>> from jaxlaw import plots
+        >>> law = jl.laws.mixing(["web", "code"])
+        >>> fit = (law, {"c": 1.0, "t[web]": 0.5, "t[code]": -0.5})
+        >>> plan = jl.planning.optimal_weights({"loss": fit}, caps={"code": 0.3})
+        >>> plots.mixture_weights(plan).get_xlabel()
+        'share of the mixture'
+    """
+    ax, table = ax or new_axes(), plan.table
+    rows, edges = np.arange(len(table))[::-1], table["weight"].to_numpy()
+    ax.barh(rows, table["weight"], color=BLUE, height=0.55)
+    if "natural" in table:
+        ax.barh(rows, table["natural"], color="none", edgecolor=INK, height=0.75, linestyle=":")
+    if "weight_low" in table:
+        ends = table["weight_low"], table["weight_high"]
+        ax.plot(ends, [rows, rows], color=INK, linewidth=1.2, marker="|", markersize=7)
+        edges = np.fmax(edges, table["weight_high"])
+    for row, edge, weight in zip(rows, edges, table["weight"], strict=True):
+        write(ax, f"{weight:.1%}", (edge, row), xytext=(6, 0), va="center")
+    if "cap" in table:
+        limited = (table["cap"] < 1).to_numpy()
+        caps = table["cap"][limited]
+        ax.vlines(caps, rows[limited] - 0.4, rows[limited] + 0.4, color=RED, linewidth=1.5)
+    ax.set_yticks(rows, list(table["share"]), parse_math=False)
+    ax.tick_params(left=False)
+    shown = table[[name for name in ("weight", "weight_high", "natural") if name in table]]
+    ax.set_xlim(0, min(1.2 * np.nanmax(shown.to_numpy()), 1.2))
+    ax.xaxis.set_major_formatter(percent)
+    marks = {"cap": "red: its cap", "natural": "dotted: natural"}
+    title = ", ".join(text for name, text in marks.items() if name in table)
+    return finish(ax, "share of the mixture", "", title)
 
 
 def critical_share(
