@@ -16,8 +16,8 @@ SAID = "jaxlaw: interrupted; --work-dir keeps what is finished"
 
 def heed_as_command() -> None:
     """Have Ctrl-C end in one line, if this process is the ``jaxlaw`` command and nothing else."""
-    name, own = sys.argv[0], list(getattr(sys, "orig_argv", ()))
-    as_module = name == "-m" and own[own.index("-m") + 1 :][:1] == ["jaxlaw"]
+    name, arguments = sys.argv[0], list(getattr(sys, "orig_argv", ()))
+    as_module = name == "-m" and arguments[arguments.index("-m") + 1 :][:1] == ["jaxlaw"]
     if as_module or Path(name).stem == "jaxlaw":
         sys.excepthook = _end
 

@@ -299,13 +299,13 @@ def with_options(command: Command, into: str, made_by: Callable[..., Any]) -> Co
         made_by: the function, whose arguments are annotated as options. One that the command has
             in a form of its own stays with it.
     """
-    own = [
+    parameters = [
         p for p in inspect.signature(command, eval_str=True).parameters.values() if p.name != into
     ]
     added = {
         name: parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
         for name, parameter in inspect.signature(made_by, eval_str=True).parameters.items()
-        if name not in {p.name for p in own}
+        if name not in {p.name for p in parameters}
     }
 
     @functools.wraps(command)
@@ -313,7 +313,7 @@ def with_options(command: Command, into: str, made_by: Callable[..., Any]) -> Co
         options = {name: given.pop(name) for name in added}
         command(**given, **{into: made_by(**options)})
 
-    kept = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in own]
+    kept = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in parameters]
     call.__signature__ = inspect.Signature([*kept, *added.values()])  # type: ignore[attr-defined]
     return call
 

@@ -158,9 +158,9 @@ def options_of(
         )
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
-        own = list(inspect.signature(command, eval_str=True).parameters.values())
+        parameters = list(inspect.signature(command, eval_str=True).parameters.values())
         with_inputs = bool(inputs or meant.others) and "at" not in {
-            parameter.name for parameter in own
+            parameter.name for parameter in parameters
         }
 
         @wraps(command)
@@ -181,9 +181,11 @@ def options_of(
             for name in fits
         ]
         # Options of the command's own come in front, --out and --json at the end.
-        last = [parameter for parameter in own if parameter.name in ("out", "as_json")]
+        last = [parameter for parameter in parameters if parameter.name in ("out", "as_json")]
         added += [
-            parameter for parameter in own if parameter not in last and parameter.name != "call"
+            parameter
+            for parameter in parameters
+            if parameter not in last and parameter.name != "call"
         ]
         added += [_parameter(name, kind, default) for name, kind, default, _ in flags.values()]
         if with_inputs:

@@ -60,17 +60,19 @@ def _answer(cls: type, **more: Any) -> dict[str, Any]:
     from jaxlaw.planning._answers import Answer
 
     shared = {field.name for field in dataclasses.fields(Answer)}
-    own = [f.name for f in dataclasses.fields(cls) if f.name not in shared and f.type == "float"]
+    numbers = [
+        f.name for f in dataclasses.fields(cls) if f.name not in shared and f.type == "float"
+    ]
     last = {"binding": str, "level": float, "interval": dict[str, tuple[float, float]]}
     of_forecast = {"flat": NotRequired[dict[str, tuple[float, float]]], "laws": NotRequired[_Rows]}
-    return {**dict.fromkeys(own, float), **last, "notes": _Notes, **of_forecast, **more}
+    return {**dict.fromkeys(numbers, float), **last, "notes": _Notes, **of_forecast, **more}
 
 
 def _fit(cls: type) -> dict[str, Any]:
     """A fit, or a law with its parameters, as its class declares it; its law is named."""
-    own = get_type_hints(cls)
+    hints = get_type_hints(cls)
     fields = {
-        field.name: own[field.name] for field in dataclasses.fields(cls) if field.name != "sample"
+        field.name: hints[field.name] for field in dataclasses.fields(cls) if field.name != "sample"
     }
     named = {"schema": int, "law": str, "constraint": str | None}
     return fields | named | {"area_options": dict[str, _Cell] | None}

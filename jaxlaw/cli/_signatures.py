@@ -60,12 +60,12 @@ def signature(package: str, function: str) -> Signature:
         raise LookupError(f"jaxlaw.{package} has no function {function}")
     text = ast.get_docstring(node) or ""
     described = _described(text)
-    own = node.args
-    positional = [*own.posonlyargs, *own.args]
-    defaults: list[ast.expr | None] = [None] * (len(positional) - len(own.defaults))
+    declared = node.args
+    positional = [*declared.posonlyargs, *declared.args]
+    defaults: list[ast.expr | None] = [None] * (len(positional) - len(declared.defaults))
     pairs = zip(
-        [*positional, *own.kwonlyargs],
-        [*defaults, *own.defaults, *own.kw_defaults],
+        [*positional, *declared.kwonlyargs],
+        [*defaults, *declared.defaults, *declared.kw_defaults],
         strict=True,
     )
     arguments = {
@@ -77,7 +77,7 @@ def signature(package: str, function: str) -> Signature:
         )
         for node, default in pairs
     }
-    rest = own.kwarg and ast.unparse(own.kwarg.annotation or ast.Constant(None))
+    rest = declared.kwarg and ast.unparse(declared.kwarg.annotation or ast.Constant(None))
     return Signature(text.partition("\n")[0], arguments, rest)
 
 

@@ -94,7 +94,7 @@ class LossCurves(RunsSource):
     @property
     def schedules(self) -> dict[str, Schedule]:
         """Run → its schedule."""
-        return {run: own.schedule for run, own in self.run_schedules.items()}
+        return {run: run_schedule.schedule for run, run_schedule in self.run_schedules.items()}
 
     def runs(
         self,
@@ -129,8 +129,15 @@ class LossCurves(RunsSource):
         """
         options = area_options(decay, carry_momentum, count_warmup, epsilon)
         columns = {name: np.empty(len(self.table)) for name in AREAS}
-        for own, index, at, back in _by_schedule(self.table, self.run_schedules):
-            areas = areas_along(own.schedule, at, options, own.S1_before, own.phase, own.batch)
+        for run_schedule, index, at, back in _by_schedule(self.table, self.run_schedules):
+            areas = areas_along(
+                run_schedule.schedule,
+                at,
+                options,
+                run_schedule.S1_before,
+                run_schedule.phase,
+                run_schedule.batch,
+            )
             for name, values in areas.items():
                 columns[name][index] = values[back]
         return dataclasses.replace(
@@ -250,8 +257,8 @@ class LossCurves(RunsSource):
     def _phases(self) -> Iterator[np.ndarray]:
         """Positions of the rows of each phase of each run."""
         done, runs = optimizer_steps(self.table, self.run_schedules), self.table["run"].to_numpy()
-        for run, own in self.run_schedules.items():
-            boundary = own.schedule.boundary
+        for run, run_schedule in self.run_schedules.items():
+            boundary = run_schedule.schedule.boundary
             late = done > (np.inf if boundary is None else boundary)
             for phase in (~late, late):
                 if len(index := np.flatnonzero((runs == run) & phase)):
@@ -287,7 +294,9 @@ class LossCurves(RunsSource):
             self.rows, table=self.table[keep], weight=None if weight is None else weight[keep]
         )
         left = set(rows.table["run"])
-        schedules = {run: own for run, own in self.run_schedules.items() if run in left}
+        schedules = {
+            run: run_schedule for run, run_schedule in self.run_schedules.items() if run in left
+        }
         return dataclasses.replace(self, rows=rows, run_schedules=schedules)
 
 
@@ -529,12 +538,12 @@ def _check_order(rows: Runs) -> None:
 
 
 def _check_reach(
-    rows: Runs, of_run: np.ndarray, done: np.ndarray, run: str, own: RunSchedule
+    rows: Runs, of_run: np.ndarray, done: np.ndarray, run: str, run_schedule: RunSchedule
 ) -> None:
     """Refuse rows of a run outside its schedule; names the first, and what may be missing."""
-    part, last = rows.table[of_run], len(own.schedule)
+    part, last = rows.table[of_run], len(run_schedule.schedule)
     location, steps = rows.location("step"), part["step"].to_numpy()
-    restarts = "phase" in part and own.schedule.boundary is not None
+    restarts = "phase" in part and run_schedule.schedule.boundary is not None
     if restarts:
         first, second = (part.loc[part["phase"] == name, "step"] for name in ("pt", "cpt"))
         if len(first) and len(second) and second.min() > first.max():
@@ -548,15 +557,15 @@ def _check_reach(
             )
     beyond = int(steps.max()) - last
     hint = "; steps of phase cpt count from the boundary" if restarts else ""
-    if not restarts and own.first_step < beyond <= steps[0]:
+    if not restarts and run_schedule.first_step < beyond <= steps[0]:
         hint = (
             "; does it leave out a warm-up before the log? Then pass first_step= (such as "
             f"{beyond}) and S1_before=, or add warmup= to its line, whose steps count it"
         )
     for outside, what in (
-        (done < 0, f"before its schedule, which begins after step {own.first_step}; leave it out "
-                   "with where="),
-        (done > last, f"beyond its schedule, which ends at step {own.last_step}{hint}"),
+        (done < 0, f"before its schedule, which begins after step {run_schedule.first_step}; "
+                   "leave it out with where="),
+        (done > last, f"beyond its schedule, which ends at step {run_schedule.last_step}{hint}"),
     ):  # fmt: skip
         if outside.any():
             raise location.error(
@@ -575,8 +584,13 @@ def _by_schedule(
     Areas of a long schedule cost more than all else here; runs that share one share its areas.
     """
     groups: dict[Any, list[str]] = {}
-    for run, own in run_schedules.items():
-        key = id(own.schedule), own.S1_before, own.phase, own.batch
+    for run, run_schedule in run_schedules.items():
+        key = (
+            id(run_schedule.schedule),
+            run_schedule.S1_before,
+            run_schedule.phase,
+            run_schedule.batch,
+        )
         groups.setdefault(key, []).append(run)
     done, runs = optimizer_steps(table, run_schedules), table["run"]
     for members in groups.values():
@@ -591,8 +605,10 @@ def _drops(
     """The drops before each row, name → (rows, K), with as many columns as the fullest needs."""
     parts = [
         (index, {name: values[back] for name, values in drops.items()})
-        for own, index, at, back in _by_schedule(table, run_schedules)
-        for drops in [drops_along(own.schedule, at, options, _batch_of_drops(own))]
+        for run_schedule, index, at, back in _by_schedule(table, run_schedules)
+        for drops in [
+            drops_along(run_schedule.schedule, at, options, _batch_of_drops(run_schedule))
+        ]
     ]
     most = max(len(drops["drop"].T) for _, drops in parts)
     columns = {name: np.empty((len(table), most)) for name in DROPS}
@@ -604,10 +620,10 @@ def _drops(
     return columns
 
 
-def _batch_of_drops(own: RunSchedule) -> Batch:
+def _batch_of_drops(run_schedule: RunSchedule) -> Batch:
     """What updates count as in drops: a continual phase alone has its own for both phases."""
-    alone = own.schedule.boundary is None and own.phase == "cpt"
-    return (own.batch[1],) * 2 if alone else own.batch
+    alone = run_schedule.schedule.boundary is None and run_schedule.phase == "cpt"
+    return (run_schedule.batch[1],) * 2 if alone else run_schedule.batch
 
 
 def _noted(rows: Runs, code: str, message: str) -> Runs:

@@ -65,9 +65,9 @@ def optimizer_steps(table: pd.DataFrame, run_schedules: Mapping[str, RunSchedule
     done = np.empty(len(table), int)
     steps, runs = table["step"].to_numpy(), table["run"].to_numpy()
     phases = table["phase"].to_numpy() if "phase" in table else None
-    for run, own in run_schedules.items():
+    for run, run_schedule in run_schedules.items():
         of_run = runs == run
-        done[of_run] = own.optimizer_steps(
+        done[of_run] = run_schedule.optimizer_steps(
             steps[of_run], None if phases is None else phases[of_run]
         )
     return done
@@ -167,23 +167,27 @@ def run_schedules_of(
     for run in wanted:
         rows = groups[run]
         if run in declared:
-            own = RunSchedule(declared[run], firsts[run] or 0)
+            run_schedule = RunSchedule(declared[run], firsts[run] or 0)
         elif (logged := _logged_schedule(rows, location, run, fill, firsts[run])) is not None:
-            own = RunSchedule(*logged)
+            run_schedule = RunSchedule(*logged)
         else:
             continue
-        if befores[run] is None and own.first_step > 0:
+        if befores[run] is None and run_schedule.first_step > 0:
             raise UsageError(
-                f"{location.source}: run {run}: its schedule begins after step {own.first_step}; "
-                "pass S1_before=, the sum of the rates up to there (about peak × steps / 2 for a "
-                "linear warm-up)",
+                f"{location.source}: run {run}: its schedule begins after step "
+                f"{run_schedule.first_step}; pass S1_before=, the sum of the rates up to there "
+                "(about peak × steps / 2 for a linear warm-up)",
                 file=location.source,
                 argument="S1_before",
             )
-        own = replace(
-            own, S1_before=befores[run] or 0.0, phase=_phase(rows, own, run, location.source)
+        run_schedule = replace(
+            run_schedule,
+            S1_before=befores[run] or 0.0,
+            phase=_phase(rows, run_schedule, run, location.source),
         )
-        run_schedules[run] = replace(own, batch=_batch(batch, run, rows, own, location))
+        run_schedules[run] = replace(
+            run_schedule, batch=_batch(batch, run, rows, run_schedule, location)
+        )
     without = [run for run in wanted if run not in run_schedules]
     if without:
         raise UsageError(
@@ -284,8 +288,8 @@ def _number(value: Any, argument: str) -> Any:
     return number
 
 
-def _phase(rows: pd.DataFrame, own: RunSchedule, run: str, source: str) -> Phase:
-    if "phase" not in rows or own.schedule.boundary is not None:
+def _phase(rows: pd.DataFrame, run_schedule: RunSchedule, run: str, source: str) -> Phase:
+    if "phase" not in rows or run_schedule.schedule.boundary is not None:
         return "pt"
     phases = rows["phase"].unique()
     if len(phases) > 1:
@@ -300,18 +304,22 @@ def _phase(rows: pd.DataFrame, own: RunSchedule, run: str, source: str) -> Phase
     return phases[0]
 
 
-def _batch(batch: Any, run: str, rows: pd.DataFrame, own: RunSchedule, location: Location) -> Batch:
+def _batch(
+    batch: Any, run: str, rows: pd.DataFrame, run_schedule: RunSchedule, location: Location
+) -> Batch:
     """What updates of a run count as, from a number or pair, a dict of them by run, or a column."""
     if isinstance(batch, Mapping):
         batch = batch.get(run)
     if not isinstance(batch, str):
-        return batch_of(batch, own.schedule.boundary is None)
+        return batch_of(batch, run_schedule.schedule.boundary is None)
     if batch not in rows:
         raise _no_column("batch", batch, rows)
     location = replace(location, column=batch, name=batch)
     values, steps = numbers(rows[batch], location), rows["step"].to_numpy()
-    done = own.optimizer_steps(steps, rows["phase"].to_numpy() if "phase" in rows else None)
-    late = done > (own.schedule.boundary or (0 if own.phase == "cpt" else np.inf))
+    done = run_schedule.optimizer_steps(
+        steps, rows["phase"].to_numpy() if "phase" in rows else None
+    )
+    late = done > (run_schedule.schedule.boundary or (0 if run_schedule.phase == "cpt" else np.inf))
     both = []
     for phase in (~late, late):
         distinct = np.unique(values[phase]) if phase.any() else np.ones(1)
@@ -398,7 +406,7 @@ def _filled(
 
 
 def compare_rates(
-    own: RunSchedule,
+    run_schedule: RunSchedule,
     run: str,
     done: np.ndarray,
     logged: np.ndarray,
@@ -420,7 +428,7 @@ def compare_rates(
     Raises:
         DataError: a difference; names the first, both rates, and the likely cause.
     """
-    schedule = own.schedule
+    schedule = run_schedule.schedule
     use = np.isfinite(logged) & (done >= 1) & (done <= len(schedule))
     done, logged, labels = done[use], logged[use], labels[use]
     allowed = tolerance * schedule.rates.max()
@@ -430,7 +438,7 @@ def compare_rates(
     at = int(np.argmax(bad))
     raise location.error(
         f"{location}: run {run}: {location.rows(labels[at : at + 1])}: step "
-        f"{done[at] + own.first_step} logged rate {logged[at]:.6g}, its schedule has "
+        f"{done[at] + run_schedule.first_step} logged rate {logged[at]:.6g}, its schedule has "
         f"{schedule.rates[done[at] - 1]:.6g} there ({int(bad.sum())} of {len(bad)} rows differ)"
         f"{_likely_cause(schedule, done, logged, allowed)}",
         labels[at],

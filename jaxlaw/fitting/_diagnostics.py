@@ -207,22 +207,23 @@ def _floor_notes(problem: FitProblem, linear: Linearisation) -> list[Note]:
     if problem.model.residuals == "linear":
         with np.errstate(divide="ignore", invalid="ignore"):
             jacobian, logs, target = jacobian / logs[:, None], np.log(np.abs(logs)), np.log(target)
-    left, root = target - logs, np.sqrt(data.weight)
+    residuals, root = target - logs, np.sqrt(data.weight)
     free = data.low < data.high
-    own, bend = jacobian[:, free] * root[:, None], np.exp(-logs) * root
-    usual = 3 * 1.4826 * np.median(np.abs(left[root > 0] - np.median(left[root > 0])))
-    left = np.clip(left, -usual, usual) * root
-    spare = int((root > 0).sum()) - own.shape[1] - 1
-    if spare < 1 or not np.isfinite(own).all() or not np.isfinite(left).all():
+    slopes, bend = jacobian[:, free] * root[:, None], np.exp(-logs) * root
+    usual = 3 * 1.4826 * np.median(np.abs(residuals[root > 0] - np.median(residuals[root > 0])))
+    residuals = np.clip(residuals, -usual, usual) * root
+    spare = int((root > 0).sum()) - slopes.shape[1] - 1
+    if spare < 1 or not np.isfinite(slopes).all() or not np.isfinite(residuals).all():
         return []
-    left, bend = (
-        column - own @ np.linalg.lstsq(own, column, rcond=None)[0] for column in (left, bend)
+    residuals, bend = (
+        column - slopes @ np.linalg.lstsq(slopes, column, rcond=None)[0]
+        for column in (residuals, bend)
     )
-    size, before = bend @ bend, left @ left
+    size, before = bend @ bend, residuals @ residuals
     if size <= 0 or before <= EXACT**2 * (root @ root):
         return []
-    after = max(before - (left @ bend) ** 2 / size, 1e-12 * before)
-    certainty = (left @ bend) / np.sqrt(size * after / spare)
+    after = max(before - (residuals @ bend) ** 2 / size, 1e-12 * before)
+    certainty = (residuals @ bend) / np.sqrt(size * after / spare)
     if stdtr(spare, -certainty) > FLOOR or after > NEARLY_ALL**2 * before:
         return []
     message = (

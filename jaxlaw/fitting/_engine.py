@@ -176,7 +176,7 @@ def _solve_queues(
     owner = np.stack([_padded(queue.owner, padded) for queue in queues])
     lengths = [len(queue.owner) for queue in queues]
     waiting = (starts, owner, np.asarray(lengths, np.int32))
-    shared, own = _split(problems, queues)
+    shared, batched = _split(problems, queues)
     results = Lanes(
         np.zeros_like(starts),
         np.full(owner.shape, np.inf, starts.dtype),
@@ -191,7 +191,7 @@ def _solve_queues(
     )
     while True:
         fewer = slot_count // pack if slot_count >= fewest else 0
-        work = (own, waiting, np.full(len(queues), fewer, np.int32))
+        work = (batched, waiting, np.full(len(queues), fewer, np.int32))
         slots, results, begun = _run_rounds(
             key, model, mesh, slot_count, (shared, solver.settings), work, slots, results, begun
         )
@@ -342,14 +342,16 @@ def evaluate_queues(
     """
 
     def work(at_once: int) -> list[Values]:
-        shared, own = _split(problems, queues)
+        shared, batched = _split(problems, queues)
         starts = np.stack([queue.starts for queue in queues])
         empty = np.array([len(queue.owner) == 0 for queue in queues])
         block, several = at_once, 1
         if on_accelerator():  # all starts of a chunk, and as many problems as memory has room for
             block = min(at_once, next_power_of_two(starts.shape[1]))
             several = at_once // block
-        values = _evaluate(model, _mesh(len(queues)), block, several, shared, (own, starts, empty))
+        values = _evaluate(
+            model, _mesh(len(queues)), block, several, shared, (batched, starts, empty)
+        )
         return [Values(*parts) for parts in zip(*map(np.asarray, values), strict=True)]
 
     at_once = _lanes_in_memory(problems, 1) if on_accelerator() else BLOCK
@@ -363,7 +365,7 @@ def _evaluate(
     """Values of all starts in all problems: ``block`` starts of ``several`` problems at once."""
 
     def one_queue(shared: Problem, each: Any) -> Values:
-        own, starts, empty = each
+        of_problem, starts, empty = each
 
         def one_block(starts: Array) -> Values:
             # The law's terms are the same for all problems, which share inputs: computed once.
@@ -373,12 +375,12 @@ def _evaluate(
                 problem = shared._replace(**fields)
                 return Values(*jax.vmap(partial(solve_coefficients, model, problem))(parts))
 
-            if own:
-                first = jax.tree.map(lambda leaf: leaf[0], own)
+            if of_problem:
+                first = jax.tree.map(lambda leaf: leaf[0], of_problem)
                 leaves = jax.tree.leaves(jax.eval_shape(one_problem, first))
                 # Batches of empty arrays, of laws without linear coefficients, JAX cannot join.
                 batched = several > 1 and all(leaf.size for leaf in leaves)
-                return jax.lax.map(one_problem, own, batch_size=several if batched else None)
+                return jax.lax.map(one_problem, of_problem, batch_size=several if batched else None)
             return jax.tree.map(lambda leaf: leaf[None], one_problem({}))
 
         # In blocks, so that no array of all starts × all points is in memory at once.
@@ -410,27 +412,27 @@ def _mesh(count: int) -> Mesh:
 
 def _on_each(mesh: Mesh, function: Any) -> Any:
     """``function(shared, *own)`` on every device, ``own`` without its leading device axis."""
-    split, whole = PartitionSpec("device"), PartitionSpec()
+    split, replicated = PartitionSpec("device"), PartitionSpec()
 
-    def on_one(shared: Any, *own: Any) -> Any:
-        result = function(shared, *jax.tree.map(lambda leaf: leaf[0], own))
+    def on_one(shared: Any, *each: Any) -> Any:
+        result = function(shared, *jax.tree.map(lambda leaf: leaf[0], each))
         return jax.tree.map(lambda leaf: leaf[None], result)
 
-    def on_all(shared: Any, *own: Any) -> Any:
-        specs = (whole, *(split for _ in own))
+    def on_all(shared: Any, *each: Any) -> Any:
+        specs = (replicated, *(split for _ in each))
         mapped = jax.shard_map(on_one, mesh=mesh, in_specs=specs, out_specs=split, check_vma=False)
-        return mapped(shared, *own)
+        return mapped(shared, *each)
 
     return on_all
 
 
 def _split(problems: Problem, queues: Sequence[Queue]) -> tuple[Problem, dict[str, Any]]:
     """What all problems share, and what they do not with a leading device axis."""
-    own = {
+    batched = {
         name: jax.tree.map(lambda *leaves: np.stack(leaves), *(q.fields[name] for q in queues))
         for name in sorted(queues[0].fields)
     }
-    return shared_fields(problems, own), own
+    return shared_fields(problems, batched), batched
 
 
 def _padded(array: np.ndarray, length: int) -> np.ndarray:
@@ -467,8 +469,8 @@ def problem_count(problems: Problem, batched: frozenset[str]) -> int:
     return jax.tree.leaves(getattr(problems, min(batched)))[0].shape[0] if batched else 1
 
 
-def _problem(shared: Problem, own: dict[str, Any], index: Array) -> Problem:
-    return shared._replace(**jax.tree.map(lambda leaf: leaf[index], own))
+def _problem(shared: Problem, batched: dict[str, Any], index: Array) -> Problem:
+    return shared._replace(**jax.tree.map(lambda leaf: leaf[index], batched))
 
 
 def problem_axes(batched: Any) -> Problem:

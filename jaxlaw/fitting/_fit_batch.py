@@ -121,7 +121,7 @@ def fit_batch(
     if missing:
         raise UsageError(f"law {law.name} also needs the inputs {', '.join(missing)}")
     inputs = {name: as_array(f"input {name}", inputs[name], kind) for name in law.input_names}
-    own = _inputs_of_each(law, inputs, targets)
+    batched = _inputs_of_each(law, inputs, targets)
     options = FitOptions(
         delta=None if delta is None else _scalar("delta", delta, kind),  # type: ignore[arg-type]
         residuals=residuals,
@@ -136,10 +136,10 @@ def fit_batch(
                 f"starts have shape {starts.shape}: give (S, p), or (P, S, p) of "
                 f"{len(targets)} problems"
             )
-    if not own:
+    if not batched:
         problem = build_problem(law, inputs, targets, weights, options)
         return _solve(problem.model, problem.data, _starts(problem, starts), ("target", "weight"))
-    return _fit_each(law, inputs, own, targets, weights, starts, options)
+    return _fit_each(law, inputs, batched, targets, weights, starts, options)
 
 
 def _stacked(law: Law, starts: Mapping[str, Any]) -> Array:
@@ -155,7 +155,7 @@ def _stacked(law: Law, starts: Mapping[str, Any]) -> Array:
 def _inputs_of_each(law: Law, inputs: Mapping[str, Array], targets: Array) -> frozenset[str]:
     """Names of the inputs that differ between problems; refuses shapes that do not fit."""
     count, rows = targets.shape
-    own = set()
+    batched = set()
     for spec in law.inputs:
         shape = inputs[spec.name].shape
         if shape[:1] == (rows,) and len(shape) <= 1 + spec.per_drop:
@@ -165,12 +165,12 @@ def _inputs_of_each(law: Law, inputs: Mapping[str, Array], targets: Array) -> fr
                 f"input {spec.name} has shape {shape}; targets {targets.shape} need "
                 f"{(rows,)} or {(count, rows)}"
             )
-        own.add(spec.name)
-    return frozenset(own)
+        batched.add(spec.name)
+    return frozenset(batched)
 
 
 def _fit_each(
-    law: Law, inputs: Mapping[str, Array], own: frozenset[str], targets: Array, weights: Array,
+    law: Law, inputs: Mapping[str, Array], batched: frozenset[str], targets: Array, weights: Array,
     starts: Any, options: FitOptions,
 ) -> BatchFit:  # fmt: skip
     """Fit problems that differ in their inputs, and so in all that is computed from these."""
@@ -184,7 +184,7 @@ def _fit_each(
 
     count = len(targets)
     inputs = {
-        name: values if name in own else jnp.broadcast_to(values, (count, *values.shape))
+        name: values if name in batched else jnp.broadcast_to(values, (count, *values.shape))
         for name, values in inputs.items()
     }
     model = built(

@@ -162,8 +162,8 @@ def fit_many(
 def _wholes(batch: Batch, problem: FitProblem, data_sets: np.ndarray | None) -> Batch:
     """The whole data sets, with the same fields as the versions."""
     if data_sets is None:
-        own = {name: np.asarray(getattr(problem.data, name))[None] for name in batch.batched}
-        return batch._replace(problems=batch.problems._replace(**own))
+        fields = {name: np.asarray(getattr(problem.data, name))[None] for name in batch.batched}
+        return batch._replace(problems=batch.problems._replace(**fields))
     firsts = np.array([int(np.argmax(data_sets == k)) for k in range(data_sets.max() + 1)])
     wholes = batch.only(firsts)
     if "weight" in batch.batched:
@@ -194,9 +194,9 @@ def refit_near(refits: Refits, weights: np.ndarray, targets: np.ndarray) -> Refi
             weights=np.repeat(weights, draws, axis=0),
             targets=problem.transformed(targets).reshape(-1, points),
         )
-        own = np.repeat(np.arange(count), draws)
-        other = (own + 1 + np.tile(np.arange(draws), count) % max(count - 1, 1)) % count
-        starts = np.stack([refits.coordinates[own], refits.coordinates[other]], axis=1)
+        version = np.repeat(np.arange(count), draws)
+        other = (version + 1 + np.tile(np.arange(draws), count) % max(count - 1, 1)) % count
+        starts = np.stack([refits.coordinates[version], refits.coordinates[other]], axis=1)
         problems = problem.data._replace(**fields)
         lanes = solve(SOLVERS["newton"], problem.model, problems, starts, frozenset(fields))
         values = np.where(np.isfinite(lanes.value), lanes.value, np.inf)

@@ -56,9 +56,9 @@ class Problem(NamedTuple):
         return Transform(model, self.centre, self.context)
 
 
-def shared_fields(problems: Problem, own: Iterable[str]) -> Problem:
+def shared_fields(problems: Problem, batched: Iterable[str]) -> Problem:
     """What problems share, of numpy (of JAX's arrays: another program); None is their ``own``."""
-    return jax.tree.map(np.asarray, problems._replace(**dict.fromkeys(own)))
+    return jax.tree.map(np.asarray, problems._replace(**dict.fromkeys(batched)))
 
 
 class Evaluation(NamedTuple):
@@ -495,17 +495,17 @@ def leave_group_out_steps(
     scores = rows * (weight * score)[:, None]
     sums = np.stack([np.bincount(groups, column) for column in scores.T], axis=1)
     if count == len(groups):  # a group is a row, Hᵍ of rank one: Sherman and Morrison's formula
-        left = np.empty(count)
-        left[groups] = 1 - weight * score_slope * np.sum(rows**2, axis=1)
-        determined = left < _DETERMINED
-        steps = sums / np.where(determined, np.inf, left)[:, None]
+        remaining = np.empty(count)
+        remaining[groups] = 1 - weight * score_slope * np.sum(rows**2, axis=1)
+        determined = remaining < _DETERMINED
+        steps = sums / np.where(determined, np.inf, remaining)[:, None]
     else:
         order = np.argsort(groups, kind="stable")
         parts = np.split(order, np.cumsum(np.bincount(groups))[:-1])
         share = np.stack([(rows[p].T * (weight * score_slope)[p]) @ rows[p] for p in parts])
-        left, directions = np.linalg.eigh(np.eye(rows.shape[1]) - share)
-        lost = left < _DETERMINED
+        remaining, directions = np.linalg.eigh(np.eye(rows.shape[1]) - share)
+        lost = remaining < _DETERMINED
         determined = lost.any(axis=1)
-        along = np.einsum("gki,gk->gi", directions, sums) / np.where(lost, np.inf, left)
+        along = np.einsum("gki,gk->gi", directions, sums) / np.where(lost, np.inf, remaining)
         steps = np.einsum("gki,gi->gk", directions, along)
     return steps @ whiten.T / size, determined

@@ -94,12 +94,14 @@ def observed_shift(
     else:
         seen, table = _seen(continual, corpus)
         below = np.full(len(seen), np.nan)
-        own, rows = _seen(hidden, corpus)
+        curve, rows = _seen(hidden, corpus)
         for run, followed in continual.run_schedules.items():
             name = _hidden_name(run, hidden, pairs or {})
             _check_rates(run, followed, name, hidden.run_schedules[name])
             of_run, other = (table["run"] == run).to_numpy(), (rows["run"] == name).to_numpy()
-            below[of_run] = _between(table["at"][of_run], rows["at"][other], own.target[other], run)
+            below[of_run] = _between(
+                table["at"][of_run], rows["at"][other], curve.target[other], run
+            )
     since = table["at"] - table["run"].map(
         {
             run: entry.first_step + entry.schedule.boundary

@@ -108,10 +108,10 @@ def _dependence_notes(residuals: Residuals) -> list[Note]:
         return []
     basis, first, root = _basis(residuals, (len(off) - residuals.slopes.shape[1] - 1) // 4)
     target = off * root
-    left, smooth = (
+    unexplained, smooth = (
         (target - part @ (part.T @ target)) / root for part in (basis[:, :first], basis)
     )
-    note = dependence_note(residuals.runs, left, smooth)
+    note = dependence_note(residuals.runs, unexplained, smooth)
     return [] if note is None else [note]
 
 
@@ -122,13 +122,13 @@ def _basis(residuals: Residuals, most: int) -> tuple[np.ndarray, int, np.ndarray
         The basis; how many of its columns the fit can take up; (n,) roots of the weights.
     """
     count, root = len(residuals.off), np.sqrt(residuals.weight / residuals.weight.mean())
-    known = np.column_stack([np.ones(count), residuals.slopes])
+    columns_of_fit = np.column_stack([np.ones(count), residuals.slopes])
     surface = polynomials(residuals.inputs, most)
-    columns = known if surface is None else np.column_stack([known, surface])
+    columns = columns_of_fit if surface is None else np.column_stack([columns_of_fit, surface])
     size = np.linalg.norm(columns, axis=0)
     basis, triangle = np.linalg.qr((columns / np.where(size > 0, size, 1.0)) * root[:, None])
     kept = np.abs(np.diagonal(triangle)) > 1e-6  # of what lies in the span of columns before it
-    return basis[:, kept], int(kept[: known.shape[1]].sum()), root
+    return basis[:, kept], int(kept[: columns_of_fit.shape[1]].sum()), root
 
 
 # ---------------------------------------------------------------------------- outliers

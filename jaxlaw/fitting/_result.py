@@ -117,8 +117,8 @@ class Fit(WithMetrics, FittedLaw):
     def to_dict(self) -> dict[str, Any]:
         """All fields as plain numbers and strings; infinities and NaN as strings."""
         record = super().to_dict()
-        own = [field.name for field in dataclasses.fields(self) if field.name not in record]
-        record |= plain({name: getattr(self, name) for name in own if name != "sample"})
+        missing = [field.name for field in dataclasses.fields(self) if field.name not in record]
+        record |= plain({name: getattr(self, name) for name in missing if name != "sample"})
         record["runner_up"] = self.runner_up and plain(dataclasses.asdict(self.runner_up))
         return record
 

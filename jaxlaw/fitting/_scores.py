@@ -132,8 +132,8 @@ def score_fit(fit: Predictor, runs: Any, reading: Mapping[str, Any]) -> Scores:
     seen = read.observations(fit.law, free=())  # nothing is fitted: any number of rows will do
     inputs = {name: values / fit.units[name] for name, values in seen.inputs.items()}
     predicted, outside = fit.predict(**inputs), fit.is_extrapolation(**inputs)
-    own = {name: seen.inputs[name] / seen.scale[name] for name in fit.law.inputs_per_row}
-    columns = {**own, fit.law.target: seen.target, **errors(seen.target, predicted)}
+    of_users = {name: seen.inputs[name] / seen.scale[name] for name in fit.law.inputs_per_row}
+    columns = {**of_users, fit.law.target: seen.target, **errors(seen.target, predicted)}
     table = pd.DataFrame({**columns, "outside": outside}, index=seen.rows)
     measured = measure(fit.delta, seen.target, predicted, seen.weight)
     return Scores(fit.law.name, seen.source, measured, table, seen.notes)

@@ -174,7 +174,7 @@ def calibrate(
     near = [_comparable(cutoff, distance) for cutoff in errors]
     fade = np.array([np.exp(-np.log(latest / cutoff.cutoff) / FADES) for cutoff in errors])
     weights = _stacked(errors, near, fade, residuals)
-    own = typical(residuals, weights)
+    noise = typical(residuals, weights)
     informative, standard, biases, laws = [], [], [], []
     scatter, counted = SCATTER * SCATTER_RUNS, SCATTER_RUNS
     for cutoff, rows, recency in zip(errors, near, fade, strict=True):
@@ -189,13 +189,13 @@ def calibrate(
         h = max(np.sqrt(rows @ scale**2), 1e-12)
         spread, size = rows @ (error - mean) ** 2, 1 / max((rows**2).sum(), 1e-12)
         # What a cut-off tells of B is blurred by the scatter of its runs, in so far as it has few.
-        blur = spread / max(size, 1.0) + own**2 / len(rows)
+        blur = spread / max(size, 1.0) + noise**2 / len(rows)
         informative.append(recency * h**2 / (h**2 + blur) * (rows.sum() > 0))
         standard.append(mean / h)
         biases.append(mean)
         laws.append([_mean(column, rows) for column in cutoff.error.T])
         if size > 1.5:
-            beyond_noise = max(spread * size / (size - 1) - own**2, 0.0)
+            beyond_noise = max(spread * size / (size - 1) - noise**2, 0.0)
             scatter += recency * (size - 1) * beyond_noise / h**2
             counted += recency * (size - 1)
     count, t = np.array(informative), np.array(standard)
@@ -209,7 +209,7 @@ def calibrate(
         mean=mean,
         scale=float(np.sqrt(square * (1 + 1 / total))),
         degrees=degrees,
-        noise=own,
+        noise=noise,
         scatter=float(scatter / counted),
         biases=np.array(biases),
         of_laws=np.array(laws).reshape(len(errors), len(residuals)),
@@ -228,8 +228,8 @@ def backtest_coverage(errors: Sequence[CutoffErrors], level: float) -> np.ndarra
     """
     covered = np.full(len(errors), np.nan)
     for j, now in enumerate(errors):
-        known = [_up_to(earlier, now.cutoff) for earlier in errors[:j]]
-        known = [earlier for earlier in known if len(earlier.distance)]
+        so_far = [_up_to(earlier, now.cutoff) for earlier in errors[:j]]
+        so_far = [earlier for earlier in so_far if len(earlier.distance)]
         rows = np.argsort(now.distance, kind="stable")
         rows = rows[np.isfinite(now.predicted[rows]).any(axis=1)]
         # A few runs tell whether an interval holds: those beyond a cut-off share one error.
@@ -237,7 +237,7 @@ def backtest_coverage(errors: Sequence[CutoffErrors], level: float) -> np.ndarra
         inside = []
         for row in rows:
             distance, k = now.distance[row], slice(row, row + 1)
-            calibration = calibrate(float(distance), known, now.residuals, now.cutoff)
+            calibration = calibrate(float(distance), so_far, now.residuals, now.cutoff)
             among, parameters = disagreement(
                 now.predicted[k], now.parameters[k], calibration.weights
             )

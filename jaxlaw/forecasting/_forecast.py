@@ -226,9 +226,9 @@ class Forecast:
             points: (k,) numbers of the table's rows.
             observed: (k,) target of a run made there.
         """
-        known = stats.norm.ppf(LEVELS)
+        normal_scores = stats.norm.ppf(LEVELS)
         return np.array([
-            stats.norm.cdf(np.interp(np.log(y), np.log(self.quantiles[:, point]), known))
+            stats.norm.cdf(np.interp(np.log(y), np.log(self.quantiles[:, point]), normal_scores))
             for point, y in zip(points, observed, strict=True)
         ])  # fmt: skip
 
@@ -441,12 +441,12 @@ def forecast_of(
         raise DataError("no law has a positive finite prediction at some of these points")
     errors, varied = _errors(origins, fits, refits, points)
     residuals = np.array([_residual(origins, label, -1) for label in fits])
-    known: dict[float, Calibration] = {}
+    calibrations: dict[float, Calibration] = {}
     rows, quantiles, weights, parts = [], [], [], []
     for k, far in enumerate(distance):
-        if far not in known:
-            known[far] = calibrate(float(far), errors, residuals, latest)
-        calibration = known[far]
+        if far not in calibrations:
+            calibrations[far] = calibrate(float(far), errors, residuals, latest)
+        calibration = calibrations[far]
         w = np.where(np.isfinite(predicted[k]), calibration.weights, 0.0)
         w = w / w.sum()
         centre = weighted(predicted[k : k + 1], w)
@@ -477,7 +477,7 @@ def forecast_of(
     back = backtest_of(origins) if len(origins.cutoffs) else None
     notes += [*(origins.notes if back is None else back.notes)]
     coverage = backtest_coverage(errors, level)
-    notes += notes_of_backtest(origins, list(known.values()), table, list(fits))
+    notes += notes_of_backtest(origins, list(calibrations.values()), table, list(fits))
     notes += notes_of_coverage(coverage, level)
     notes += notes_of_points(fits, points, distance, along)
     first = origins.observations(next(iter(fits)))
@@ -515,8 +515,8 @@ def _of_all_runs(refits: Refits, n_cutoffs: int) -> dict[str, np.ndarray]:
 
 def _quantile(quantiles: np.ndarray, level: float) -> np.ndarray:
     """(m,) a quantile of the target from those at LEVELS, (265, m)."""
-    at, known = stats.norm.ppf(level), stats.norm.ppf(LEVELS)
-    return np.array([np.exp(np.interp(at, known, np.log(point))) for point in quantiles.T])
+    at, normal_scores = stats.norm.ppf(level), stats.norm.ppf(LEVELS)
+    return np.array([np.exp(np.interp(at, normal_scores, np.log(point))) for point in quantiles.T])
 
 
 def fingerprint(origins: Origins) -> str:
@@ -571,11 +571,13 @@ def _points(
         raise UsageError(
             "at is a dict of the laws' inputs, at={'N': 7e10, 'D': 1.4e12}, or a table"
         )
-    own = {column: name for fit in fits.values() for name, column in (fit.columns or {}).items()}
-    given = {own.get(str(name), str(name)): value for name, value in at.items()}
+    input_of = {
+        column: name for fit in fits.values() for name, column in (fit.columns or {}).items()
+    }
+    given = {input_of.get(str(name), str(name)): value for name, value in at.items()}
     inputs = list(dict.fromkeys(name for fit in fits.values() for name in fit.law.input_names))
     extra = [along] if isinstance(along, str) and along not in (*inputs, "compute") else []
-    extra = [own.get(name, name) for name in extra if own.get(name, name) not in inputs]
+    extra = [input_of.get(name, name) for name in extra if input_of.get(name, name) not in inputs]
     for name in given:
         if name not in (*inputs, *extra) and not callable(along):
             raise UsageError(f"at has '{name}', which no law takes; they take {', '.join(inputs)}")

@@ -302,7 +302,7 @@ def values_along(
         hint = "along='step'" if "step" in table else "along= a column, such as the tokens"
         name, values = along, compute_of(_raw(data), runs.source, hint)
     else:
-        column = next((own for name, own in _names(runs) if name == along), None)
+        column = next((column for name, column in _names(runs) if name == along), None)
         if column is None:
             raise missing_column(along, " (along=)", along, runs.table, runs.source)
         name, values = along, numbers(runs.table[column], runs.location(column))[first.positions]

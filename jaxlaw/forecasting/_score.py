@@ -209,10 +209,10 @@ def _matched(forecast: Forecast, runs: Runs, rtol: float) -> pd.DataFrame:
     values = {}
     for name in [*forecast.inputs, forecast.target]:
         columns = {fit.columns.get(name) for fit in forecast.fits.values() if fit.columns}
-        own = next((c for c in (name, *columns) if c is not None and c in table), None)
-        if own is None:
+        column_name = next((c for c in (name, *columns) if c is not None and c in table), None)
+        if column_name is None:
             raise missing_column(name, " (of the forecast)", name, table, runs.source)
-        values[name] = numbers(table[own], runs.location(own))
+        values[name] = numbers(table[column_name], runs.location(column_name))
     observed = values.pop(forecast.target)
     off = np.zeros((len(table), len(forecast.table)))
     for name, column in values.items():

@@ -62,9 +62,9 @@ def draws_of(
         # Each draw of a law takes the next of its resamples, and of other laws nothing.
         turn = np.cumsum(drawn == k) - 1
         for name, value in fits[label].params.items():
-            own = np.asarray(resamples[label][name], float)
+            values = np.asarray(resamples[label][name], float)
             params[parameter_of(name, label)] = value
-            again = own[np.maximum(turn, 0) % len(own)]
+            again = values[np.maximum(turn, 0) % len(values)]
             draws[parameter_of(name, label)] = np.where(drawn == k, again, value)
     return Draws(
         _fit_of(law, params, fits),

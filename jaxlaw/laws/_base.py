@@ -185,10 +185,10 @@ class Law:
         if isinstance(self.function, Remade):
             maker, made_of = self.function.remake()
             bases = [part for part in made_of if isinstance(part, Law)]
-            own = maker.__module__.startswith("jaxlaw.") and all(
+            from_jaxlaw = maker.__module__.startswith("jaxlaw.") and all(
                 base.program_name for base in bases
             )
-            return self.name if own and maker(*made_of) is self else None
+            return self.name if from_jaxlaw and maker(*made_of) is self else None
         return next((str(key) for key, law in _BUILT_IN.items() if law is self), None)
 
     def __call__(self, params: Mapping[str, Any], **inputs: Any) -> Array:
@@ -258,8 +258,8 @@ class Law:
         _check_pickles(self)
         token = _TOKENS.setdefault(self, uuid.uuid4().hex)
         _BY_TOKEN[token] = self
-        own = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-        return _made_again, (token, own)
+        fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        return _made_again, (token, fields)
 
     @cached_property
     def input_names(self) -> tuple[str, ...]:
@@ -503,10 +503,10 @@ def _check_pickles(law: Law) -> None:
         ) from error
 
 
-def _made_again(token: str, own: dict[str, Any]) -> Law:
+def _made_again(token: str, fields: dict[str, Any]) -> Law:
     """A law that was pickled whole; the same object every time."""
     if token not in _BY_TOKEN:
-        made = Law(**own)
+        made = Law(**fields)
         _BY_TOKEN[token], _TOKENS[made] = made, token
         # Nothing else may hold it between two results of a pool.
         _UNPICKLED.append(made)

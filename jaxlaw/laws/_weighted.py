@@ -71,10 +71,10 @@ class _Formula:
         total = params[SHIFT]
         for label, law in self.laws:
             weight = params[weight_of(label)]
-            own = {name: params[parameter_of(name, label)] for name in law.parameter_names}
+            values = {name: params[parameter_of(name, label)] for name in law.parameter_names}
             units = dict(zip(self.names, self.units, strict=True))
             at = [given[spec.name] * (units[spec.name] / spec.unit) for spec in law.inputs]
-            value = law.function(*at, **own)
+            value = law.function(*at, **values)
             # A law that does not count may have no value here: neither it nor its slope may
             # make the others' sum NaN.
             counted = jnp.where(weight > 0, value, 1.0)

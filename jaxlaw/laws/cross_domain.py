@@ -60,8 +60,8 @@ def _cross_domain(name: str, K: Callable[..., Any], formula: str, unit: dict[str
     weights = {spec.name for spec in arguments if spec.kind is spec.KEYWORD_ONLY}
 
     def function(N, D, r, *coefficients, F, mu, **params):
-        own = {name: params.pop(name) for name in weights}
-        return dcpt.function(N, D, r, **params) + F * power(K(*coefficients, **own), -mu)
+        of_K = {name: params.pop(name) for name in weights}
+        return dcpt.function(N, D, r, **params) + F * power(K(*coefficients, **of_K), -mu)
 
     added = [
         ("F", positive(0.01, 10.0, centre=unit, unit="nats·K^μ", doc="what K takes off at K = 1")),
@@ -121,8 +121,8 @@ def in_domain(law: str | Law, params: Mapping[str, Any], **coefficients: Any) ->
     Arguments and errors as :func:`learnable_coefficient`.
     """
     K = learnable_coefficient(law, params, **coefficients)
-    own = {name: params[name] for name in dcpt.parameter_names}
-    return own | {"E": params["E"] + params["F"] * K ** -params["mu"]}
+    values = {name: params[name] for name in dcpt.parameter_names}
+    return values | {"E": params["E"] + params["F"] * K ** -params["mu"]}
 
 
 def _unmet_trends(law, params, ranges):

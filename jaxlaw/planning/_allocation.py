@@ -123,10 +123,10 @@ class Frontier(AnswerTable):
 
 def _loss_there(answer: Allocation, alone: Allocation, given: dict[str, Any]) -> dict[str, float]:
     """The loss of an answer's run by a law alone, and how far it lies above that law's own best."""
-    own = given.get("inputs", {}) | ({} if answer.r is None else {"r": answer.r})
+    inputs = given.get("inputs", {}) | ({} if answer.r is None else {"r": answer.r})
     if math.isnan(answer.N * answer.D):
         return {}
-    loss = float(given["fit"].fit.predict(N=answer.N, D=answer.D, **own))
+    loss = float(given["fit"].fit.predict(N=answer.N, D=answer.D, **inputs))
     return {"loss_there": loss, "regret": loss / alone.loss - 1}
 
 
@@ -779,9 +779,9 @@ def _by_formula(
 ) -> dict[str, np.ndarray]:
     G, a, b = (column[:, None] for column in _closed_form(terms))
     unit = {spec.name: spec.unit for spec in source.law.inputs}
-    own = budgets / (6 * unit["N"] * unit["D"])
+    size_times_tokens = budgets / (6 * unit["N"] * unit["D"])
     with np.errstate(all="ignore"):  # draws of what no run determines
-        N, D = G * own**a, own**b / G
+        N, D = G * size_times_tokens**a, size_times_tokens**b / G
     none = ~np.isfinite(N * D) | (N * D <= 0)
     N, D = np.where(none, np.nan, N), np.where(none, np.nan, D)
     with in_float64():

@@ -118,11 +118,13 @@ class ContinualRun:
     @property
     def settings(self) -> dict[str, float]:
         """Its own values of what plans may vary; the peak is NaN without a re-warm-up."""
-        own = {name: getattr(self, name) for name in SETTINGS}
+        settings = {name: getattr(self, name) for name in SETTINGS}
         if isinstance(self.pretraining, Schedule):
             rates = self.pretraining.rates
-            own["loss_potential"] = float(rates[-1] / rates.max())
-        return {name: math.nan if value is None else float(value) for name, value in own.items()}
+            settings["loss_potential"] = float(rates[-1] / rates.max())
+        return {
+            name: math.nan if value is None else float(value) for name, value in settings.items()
+        }
 
     def schedule(self, **settings: float) -> Schedule:
         """Both phases as rates per step (the second alone without a pre-training)."""

@@ -297,11 +297,11 @@ class _Versions:
         if spare < 1 or count < 1:
             return {}
         predicted = np.log(law_fit.predict(Dp=self.observations.inputs["Dp"]))
-        left = (np.log(self.observations.target) - predicted)[:kept]
-        left = (left - left.mean()) * math.sqrt(kept / spare)
+        residuals = (np.log(self.observations.target) - predicted)[:kept]
+        residuals = (residuals - residuals.mean()) * math.sqrt(kept / spare)
         # jaxlaw.bootstrap would compile for every number of rows kept: these are versions of one
         # shape, refitted by the program that has fitted the first checkpoints.
-        drawn = resampled_residuals(left, count, seed, size=len(predicted), degrees=spare)
+        drawn = resampled_residuals(residuals, count, seed, size=len(predicted), degrees=spare)
         weights = np.tile(np.arange(len(predicted)) < kept, (count, 1)).astype(float)
         return self.refitted(weights, np.exp(predicted + drawn))
 

@@ -221,8 +221,8 @@ def optimal_mixture(
     answer = measured(values, level, fewest_degrees(both))
     curve = _tradeoff_curve(both, others, start, limit, level)
     notes = _share_notes(answer["share"], curve, limit)
-    own = (1 - answer["share"], answer["share"])
-    for source, what, r in zip(both, ("general", "domain"), own, strict=True):
+    shares = (1 - answer["share"], answer["share"])
+    for source, what, r in zip(both, ("general", "domain"), shares, strict=True):
         notes += source_notes(source, what, **source.taken(inputs), r=r)
     notes += missing_draws_notes(share, "allowed share")
     bound = "r_d ≤ 1" if answer["share"] == 1 else "general loss"
@@ -240,13 +240,15 @@ def _flat_shares(
     grid = np.unique(np.append(np.linspace(0.0, 1.0, FLAT_POINTS), share))
     with in_float64():
         general, domain = (
-            np.asarray(source.law.at_once({k: v[0] for k, v in source.params.items()}, **own, r=r))
-            for source, own, r in zip(both, others, (1 - grid, grid), strict=True)
+            np.asarray(
+                source.law.at_once({k: v[0] for k, v in source.params.items()}, **inputs, r=r)
+            )
+            for source, inputs, r in zip(both, others, (1 - grid, grid), strict=True)
         )
     best = int(np.searchsorted(grid, share))
-    known = domain[best]  # its general loss is the limit, to rounding
+    at_limit = domain[best]  # its general loss is the limit, to rounding
     domain = np.where(general <= limit, domain, np.inf)
-    domain[best] = known
+    domain[best] = at_limit
     low, high = as_good(domain, best, noise)
     return {"share": (float(grid[low]), float(grid[high]))}
 

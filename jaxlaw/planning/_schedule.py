@@ -448,10 +448,10 @@ def _schedule_of(run: _Run, free: np.ndarray) -> Schedule:
     return _completed(run, Schedule(rates, initial, None, "optimal"))
 
 
-def _completed(run: _Run, own: Schedule) -> Schedule:
+def _completed(run: _Run, schedule: Schedule) -> Schedule:
     """The run after its pre-training, or after the one nobody describes."""
-    own = own if run.base_known else of_unknown_base(own)
-    return own if run.after is None else schedules.join(run.after, own)
+    schedule = schedule if run.base_known else of_unknown_base(schedule)
+    return schedule if run.after is None else schedules.join(run.after, schedule)
 
 
 def _usual(run: _Run) -> dict[str, Schedule]:
@@ -623,16 +623,16 @@ def _best_of_replicates(
         target._replace(params={k: v[1 : count + 1, None] for k, v in target.source.params.items()})
         for target in targets
     ]
-    own = _scan(each, reach, count)
+    own_points = _scan(each, reach, count)
     losses, own_losses = (
         np.broadcast_to(_losses(each, reach.areas(points)), (count, 1))[:, 0]
-        for points in (best[None, None], own[:, None])
+        for points in (best[None, None], own_points[:, None])
     )
     better = losses > own_losses
-    own = np.where(better[:, None], own, best)
+    own_points = np.where(better[:, None], own_points, best)
     columns = {"loss": losses, "best_loss": np.where(better, own_losses, losses)}
     columns["regret"] = columns["loss"] - columns["best_loss"]
-    return pd.DataFrame(columns | dict(zip(_FALL, reach.fall_of(own), strict=True)))
+    return pd.DataFrame(columns | dict(zip(_FALL, reach.fall_of(own_points), strict=True)))
 
 
 def _fall_of(free: np.ndarray, run: _Run) -> tuple[float, float]:

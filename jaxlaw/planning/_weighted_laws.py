@@ -92,18 +92,18 @@ def _by_law(
 ) -> Answer:  # fmt: skip
     weights: dict[str, list[float]] = {}
     for forecast in forecasts:
-        for label, own in forecast.weights.items():
-            weights.setdefault(label, []).append(float(np.mean(own)))
+        for label, by_point in forecast.weights.items():
+            weights.setdefault(label, []).append(float(np.mean(by_point)))
     rows, notes = [], list(answer.notes)
     ordered = sorted(weights, key=lambda label: -np.mean(weights[label]))
     for label in ordered:
         row: dict[str, Any] = {"law": label, "weight": float(np.mean(weights[label]))}
         if row["weight"] >= _COUNTS:
-            own = {name: _alone(value, label) for name, value in given.items()}
+            by_point = {name: _alone(value, label) for name, value in given.items()}
             try:
-                alone = _called(plan, own)
+                alone = _called(plan, by_point)
                 row |= alone.quantities
-                row |= {} if regret is None else dict(regret(answer, alone, own))
+                row |= {} if regret is None else dict(regret(answer, alone, by_point))
             except DataError as error:
                 notes.append(Note("law-without-answer", "warning", f"{label} alone: {error}"))
         rows.append(row)

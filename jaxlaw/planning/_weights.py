@@ -153,22 +153,26 @@ def optimal_weights(
         raise UsageError(f"caps add up to {cap.sum():.4g}: shares below them cannot add up to 1")
     if max_kl is not None and (natural is None or not max_kl > 0):
         raise UsageError("max_kl is positive, and needs natural=, the mixture it is counted from")
-    own = None
+    natural_shares = None
     if natural is not None:
-        own = _weights(shares, natural, "natural", 0.0)
-        own = own / own.sum()
+        natural_shares = _weights(shares, natural, "natural", 0.0)
+        natural_shares = natural_shares / natural_shares.sum()
     others = tuple(
         law_inputs(source, source.taken(inputs), [*of])
         for source, of in zip(every, columns, strict=True)
     )
     weights = weights / weights.sum()
-    least = _least_shares(shares, every, columns, cap, own if max_kl is not None else None)
-    problem = _Problem(tuple(shares), every, columns, others, weights, least, cap, own, max_kl)
+    least = _least_shares(
+        shares, every, columns, cap, natural_shares if max_kl is not None else None
+    )
+    problem = _Problem(
+        tuple(shares), every, columns, others, weights, least, cap, natural_shares, max_kl
+    )
     best_shares = problem.solved()
     # Of the fit's own best mixture in every draw: the best mixture of each draw is better there
     # than any other, so that a gain of these would never be none.
     values = {"loss": problem.losses_at(best_shares[0]) @ problem.weights}
-    compared = {} if own is None else {"natural": own[None, :]}
+    compared = {} if natural_shares is None else {"natural": natural_shares[None, :]}
     notes: list[Note] = []
     if observed is not None:
         run = _observed(observed, shares)
@@ -187,8 +191,8 @@ def optimal_weights(
     table = {"share": shares} | interval_columns(
         "weight", best_shares, level, fewest_degrees(every)
     )
-    if own is not None:
-        table["natural"] = own
+    if natural_shares is not None:
+        table["natural"] = natural_shares
     if caps:
         table["cap"] = cap
     notes += _notes(problem, best_shares, values, interval)
@@ -206,7 +210,7 @@ def optimal_weights(
         losses=dict(zip(names, map(float, losses), strict=True)),
         gain={name: float(values[name][0]) for name in compared},
         interval=interval,
-        kl=math.nan if own is None else _divergence(best_shares[0], own),
+        kl=math.nan if natural_shares is None else _divergence(best_shares[0], natural_shares),
     )
 
 

@@ -117,8 +117,8 @@ def _residuals(ax: Axes, predicted: np.ndarray, target: np.ndarray) -> None:
 def _both(fit: FittedLaw, runs: Any) -> tuple[np.ndarray, np.ndarray]:
     """Predicted and observed target of every run."""
     observed = runs_for(fit, runs).observations(fit.law, free=())
-    own = {name: values / fit.units[name] for name, values in observed.inputs.items()}
-    return fit.predict(**own), observed.target
+    inputs = {name: values / fit.units[name] for name, values in observed.inputs.items()}
+    return fit.predict(**inputs), observed.target
 
 
 def starts_agreement(fit: FittedLaw, ax: Axes | None = None) -> Axes:
@@ -397,20 +397,24 @@ def _draw(
         ax.plot(x, curve, color=colors(value), linewidth=1.5)
         name = value_label(_spec(fit, by), value, _single(fit, by)) if by else "law"
         end_labels.append((float(curve[-1]), name, colors(value)))
-    own = selected
+    drawn = selected
     if by:  # where hardly any run has a curve's own value, all of them, in their own colours
         exact = selected & np.isclose(seen.inputs[by][:, None], values).any(axis=1)
-        own = exact if exact.sum() >= 3 * len(values) else selected
-    if own.any():
+        drawn = exact if exact.sum() >= 3 * len(values) else selected
+    if drawn.any():
         _mark(
-            ax, seen, own, along, [colors(value) for value in seen.inputs[by][own]] if by else INK
+            ax,
+            seen,
+            drawn,
+            along,
+            [colors(value) for value in seen.inputs[by][drawn]] if by else INK,
         )
     if spec.domain == "positive" or _spans_decades(spec, shown):
         log_axis(ax.xaxis, _single(fit, along))
     ax.set_xlim(x[0], x[-1])
     _shade_outside(ax, (low, high))
     label_curves(ax, end_labels)
-    if seen.held_out[own].any():
+    if seen.held_out[drawn].any():
         ax.set_title("● fitted  ○ held out", fontsize="small", color=INK, loc="left")
 
 

@@ -165,13 +165,13 @@ def curve_figures(fit: FittedLaw, curves: LossCurves, runs: Runs) -> list[Html]:
     from jaxlaw import plots
 
     seen = runs.observations(fit.law)
-    own = {name: values / fit.units[name] for name, values in seen.inputs.items()}
+    inputs = {name: values / fit.units[name] for name, values in seen.inputs.items()}
     table = runs.table.iloc[seen.positions]
     done = optimizer_steps(table, curves.run_schedules)
     rows = pd.DataFrame(
         {"run": table["run"].to_numpy(), "done": done, "loss": seen.target}
-        | {name: own[name] for name in _other_inputs(fit)}
-    ).assign(error=np.log(fit.predict(own) / seen.target) ** 2)
+        | {name: inputs[name] for name in _other_inputs(fit)}
+    ).assign(error=np.log(fit.predict(inputs) / seen.target) ** 2)
     rms = rows.groupby("run").agg({"error": "mean"})["error"].pow(0.5).sort_values(ascending=False)
     figures = []
     for k, run in enumerate(rms.index[:_CURVES]):
@@ -198,15 +198,15 @@ def _other_inputs(fit: FittedLaw) -> list[str]:
 
 def _predicted(fit: FittedLaw, curves: LossCurves, run: str, rows: pd.DataFrame) -> pd.DataFrame:
     """The fitted curve of a run from its first row to the end of its schedule."""
-    own = curves.run_schedules[run]
-    done = np.linspace(rows["done"].iloc[0], len(own.schedule), _POINTS)
+    run_schedule = curves.run_schedules[run]
+    done = np.linspace(rows["done"].iloc[0], len(run_schedule.schedule), _POINTS)
     done = np.unique(done.astype(int))
     others: dict[str, Any] = {
         name: np.interp(done, rows["done"], rows[name]) for name in _other_inputs(fit)
     }
     return fit.predict_curve(
-        own.schedule, done + own.first_step, first_step=own.first_step,
-        S1_before=own.S1_before, batch=own.batch, **others,
+        run_schedule.schedule, done + run_schedule.first_step, first_step=run_schedule.first_step,
+        S1_before=run_schedule.S1_before, batch=run_schedule.batch, **others,
     )  # fmt: skip
 
 

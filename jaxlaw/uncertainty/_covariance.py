@@ -83,10 +83,10 @@ class Covariance:
         """Covariance of the natural parameters that moved, in the law's own units."""
         names = self.fit.law.parameter_names
         _, slopes = self.problem.natural()
-        whole = slopes @ self.coordinates @ slopes.T
+        covariance = slopes @ self.coordinates @ slopes.T
         moved = np.abs(slopes).max(axis=1, initial=0.0) > 0
         kept = [name for name, moves in zip(names, moved, strict=True) if moves]
-        return pd.DataFrame(whole[np.ix_(moved, moved)], index=kept, columns=kept)
+        return pd.DataFrame(covariance[np.ix_(moved, moved)], index=kept, columns=kept)
 
     def slopes(self, function: Callable[[Mapping[str, Any]], Any]) -> np.ndarray:
         """Slopes (…, k), in the moving coordinates, of a function of the parameters.
@@ -198,9 +198,9 @@ class Covariance:
         _, inner = self.problem.natural()
 
         def at(points: dict[str, np.ndarray]) -> Interval:
-            own = {name: values.ravel() * units[name] for name, values in points.items()}
+            inputs = {name: values.ravel() * units[name] for name, values in points.items()}
             with in_float64():
-                estimate, outer = jax.device_get(_predicted(law, self.fit.params, own))
+                estimate, outer = jax.device_get(_predicted(law, self.fit.params, inputs))
             return self._interval(
                 estimate, self._along(outer, inner), confidence_level, law.residuals == "log"
             )

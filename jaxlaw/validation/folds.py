@@ -125,7 +125,7 @@ class Design:
             columns, table = getattr(table, "columns", {}), getattr(table, "table", None)
             if table is None:
                 raise UsageError("folds are of a DataFrame, or of what read_runs returned")
-            users = {own: name for name, own in columns.items() if name in table}
+            users = {column: name for name, column in columns.items() if name in table}
             table = table.assign(
                 **{str(own): table[name] for own, name in users.items() if own not in table}
             )

@@ -180,10 +180,10 @@ def joined(logs: Iterable[Log], keys: tuple[str, ...] = ("step",)) -> pd.DataFra
     for log in logs:
         by_run.setdefault(names[log.run], []).append(log)
     frames, files = [], []
-    for name, own in by_run.items():
-        frame = pd.concat([log.frame for log in own], ignore_index=True)
+    for name, logs_of_run in by_run.items():
+        frame = pd.concat([log.frame for log in logs_of_run], ignore_index=True)
         frames.append(with_canonical(frame.drop(columns="run", errors="ignore")).assign(run=name))
-        files += [log.file for log in own for _ in range(len(log.frame))]
+        files += [log.file for log in logs_of_run for _ in range(len(log.frame))]
     frame = pd.concat(frames, ignore_index=True)
     if not set(keys) <= set(frame):
         return frame
@@ -210,10 +210,10 @@ def _same_runs(logs: list[Log], keys: tuple[str, ...]) -> list[Log]:
     for log in logs:
         if not log.named:
             continue
-        own = folders.setdefault(log.run[-1], {}).setdefault(log.run, set())
+        logged = folders.setdefault(log.run[-1], {}).setdefault(log.run, set())
         of_rows = keys != ("step",) and set(keys) <= set(log.frame)
         entries = log.frame[list(keys)].itertuples(index=False, name=None) if of_rows else log.frame
-        own |= {entry for entry in entries if entry != "step"}
+        logged |= {entry for entry in entries if entry != "step"}
     one_run = {
         name
         for name, folders_of_run in folders.items()
