@@ -137,8 +137,8 @@ def _bound_notes(bound: dict[str, str]) -> list[Note]:
 
 def _undetermined() -> Note:
     message = (
-        "the runs leave some direction of the parameters undetermined: standard deviations "
-        "before mean nothing, the choice looks for what is missing"
+        "the runs do not determine some combination of the parameters: the standard deviations "
+        "before the new runs mean nothing, and the choice favours runs that determine it"
     )
     return Note("unidentifiable", "warning", message)
 

@@ -93,8 +93,9 @@ def _search_notes(evidence: Mapping[str, Any]) -> list[Note]:
         notes.append(Note("poor-fit", "error", message))
     elif evidence["r2"] < WEAK:
         message = (
-            f"R² is {evidence['r2']:.3g}: much of what the runs differ by is left; look for "
-            "outliers or a missing input, and give intervals with every number"
+            f"R² is {evidence['r2']:.3g}: the law leaves much of the differences "
+            "between the runs unexplained; look for outliers or a missing input, and give "
+            "intervals with every number"
         )
         notes.append(Note("weak-fit", "warning", message))
     return notes
@@ -227,9 +228,9 @@ def _floor_notes(problem: FitProblem, linear: Linearisation) -> list[Note]:
     if stdtr(spare, -certainty) > FLOOR or after > NEARLY_ALL**2 * before:
         return []
     message = (
-        f"the loss levels off as that of law {law.with_floor} does: an irreducible loss, "
-        f"which law {law.name} lacks, takes the scatter of the residuals to "
-        f"{np.sqrt(after / before):.0%} of what it is or less; beyond the runs the two differ most"
+        f"the loss levels off as in law {law.with_floor}: with an irreducible loss, which law "
+        f"{law.name} lacks, the residuals would scatter by {np.sqrt(after / before):.0%} of what "
+        "they do, or less; the two laws differ most beyond the runs"
     )
     return [Note("no-floor", "warning", message)]
 

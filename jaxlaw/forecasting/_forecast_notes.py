@@ -47,8 +47,8 @@ def notes_of_backtest(
         what = f"{count} cut-off{'' if count == 1 else 's'}" if count else "no cut-off"
         yield Note(
             "prior-width", "warning",
-            f"the runs allow {what}: the width beyond them is a prior's, learned of other data "
-            f"and counted as {PRIOR_CUTOFFS:g} cut-offs, and not of these runs",
+            f"the runs allow {what}: beyond them the width is mostly a prior, learned from other "
+            f"data sets (it counts as {PRIOR_CUTOFFS:g} cut-offs), and not from these runs",
         )  # fmt: skip
     farthest = max((d.max() for d in origins.distance), default=0.0)
     far = table["distance"].max()
@@ -56,7 +56,7 @@ def notes_of_backtest(
         yield Note(
             "farther-than-tested", "warning",
             f"points lie up to ×{np.exp(far):.3g} beyond the runs, and the back-test reaches "
-            f"×{np.exp(farthest):.3g}: widths grow with distance as a prior says",
+            f"×{np.exp(farthest):.3g}: how the width grows from there on is assumed, not tested",
         )  # fmt: skip
     if count >= FEW_CUTOFFS:
         yield from _one_sided(calibrations, table, count)

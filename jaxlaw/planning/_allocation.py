@@ -724,7 +724,7 @@ def runs_beyond(
     unknown = [n for n in at if np.isnan(source.ranges.get(n, (0.0, 0.0))).any()]
     if unknown:  # of published coefficients
         message = f"no fitted range of {', '.join(unknown)} is known: whether these runs are an "
-        return [Note("range-unknown", "warning", f"{message}extrapolation cannot be told")]
+        return [Note("range-unknown", "warning", f"{message}extrapolation is unknown")]
     flags = beyond(source.ranges, source.joint, at)
     outside = np.logical_or.reduce([*flags.values()])
     if not outside.any():

@@ -353,7 +353,7 @@ def source_notes(source: Source, what: str = "", /, **at: float) -> list[Note]:
     if unknown:
         message = (
             f"no fitted range of {', '.join(unknown)} is known{of}: whether this is an "
-            "extrapolation cannot be told"
+            "extrapolation is unknown"
         )
         notes.append(Note("range-unknown", "warning", message))
     if source.warnings:
