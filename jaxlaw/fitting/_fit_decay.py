@@ -137,8 +137,8 @@ def _notes(tried: dict[float, Fit], bounds: tuple[float, float]) -> list[Note]:
     if lower is None or upper is None:
         open_ = [f"{limit:g}" for value, limit in edges if value is None]
         message = (
-            f"the curves do not distinguish λ from {' or '.join(open_)}, the end of its range: widen it "
-            "(decays=), or add curves with other drops of the rate"
+            f"the curves do not distinguish λ from {' or '.join(open_)}, the end of its range: "
+            "widen it (decays=), or add curves with other drops of the rate"
         )
         notes.append(Note("decay-undetermined", "warning", message))
     return notes
