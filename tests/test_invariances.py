@@ -65,6 +65,11 @@ def test_units_leave_predictions_unchanged(noisy, unit):
     assert max(apart(fit.params[k], noisy.params[k]) for k in TRUTH) <= 1e-9
 
 
+def test_losses_may_be_in_bits_per_byte(noisy):
+    bits = jl.fit("chinchilla", NOISY.assign(loss=NOISY["loss"] / np.log(2) / 4.2))
+    assert apart(bits.predict(NOISY) * np.log(2) * 4.2, noisy.predict(NOISY)) < 2e-6
+
+
 def test_a_row_twice_is_a_row_of_twice_the_weight():
     third = np.arange(len(NOISY)) % 3
     weighted = jl.fit("chinchilla", NOISY, weight=2.0 - third)  # the last third has weight 0
