@@ -230,6 +230,15 @@ def test_an_additive_law_of_shares_size_and_tokens_is_recovered():
     even = dict.fromkeys(SHARES, 1 / 3)
     ours = planning.allocation(fit, compute=1e20, **even)
     assert ours.N == pytest.approx(planning.allocation(("chinchilla", powers), compute=1e20).N)
+    # At one scale its terms are a part of the floor.
+    shares_alone = jl.laws.additive(SHARES, scale=False)
+    assert (
+        jl.laws.get(shares_alone.name) is shares_alone is pickle.loads(pickle.dumps(shares_alone))
+    )
+    worths = {name: truth[name] for name in shares_alone.parameter_names}
+    rows = {name: column.to_numpy() for name, column in mixtures().items()}
+    at_one = shares_alone(worths | {"E": 1.2 + 400 / 1e8**0.34 + 900 / 2e9**0.3}, **rows)
+    np.testing.assert_allclose(at_one, law(truth, **rows, N=1e8, D=2e9), rtol=1e-6)
     with pytest.raises(UsageError, match="called N, as a size"):
         jl.laws.additive(["web", "N"])
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Callable, Iterable
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import jax.numpy as jnp
@@ -18,7 +18,7 @@ from jaxlaw.errors import UsageError
 from jaxlaw.laws._base import MAKERS, Law, PowerLawTerms, power
 from jaxlaw.laws._parameters import INPUTS, Input, exponent, positive, real
 
-_NAME = re.compile(r"(?P<kind>mixing|additive)\[(?P<shares>[^\[\]]+)\]")
+_NAME = re.compile(r"(?P<kind>mixing|additive|additive-of-shares)\[(?P<shares>[^\[\]]+)\]")
 _MARKS = "|[]"  # of a law's name, which says how it is made
 
 
@@ -51,7 +51,7 @@ def mixing(shares: Iterable[str]) -> Law:
     return _mixing(_names(shares))
 
 
-def additive(shares: Iterable[str]) -> Law:
+def additive(shares: Iterable[str], *, scale: bool = True) -> Law:
     """The additive law: shares of several corpora, size and tokens (Shukor 2025, arXiv 2507.09404).
 
     loss = E + 1/Σ C_j·h_j^γ_j + A/N^α + B/D^β, h_j the share of corpus j. No term has the shares
@@ -60,6 +60,9 @@ def additive(shares: Iterable[str]) -> Law:
 
     Args:
         shares: columns that hold the shares, which become the inputs before ``N`` and ``D``.
+        scale: whether the size and the tokens are inputs. For runs of one size and one number of
+            tokens they are not: ``scale=False`` leaves E + 1/Σ C_j·h_j^γ_j, and their terms are a
+            part of E. The law is then ``additive-of-shares[web|code]``.
 
     Returns:
         A law with these inputs and the parameters ``E``, ``C[share]``, ``gamma[share]``, ``A``,
@@ -77,7 +80,7 @@ def additive(shares: Iterable[str]) -> Law:
         >>> float(law(params, web=1.0, code=0.0, N=1e9, D=2e10)).__round__(3)
         2.871
     """
-    return _additive(_names(shares))
+    return _additive(_names(shares), scale)
 
 
 def _names(shares: Iterable[str]) -> tuple[str, ...]:
@@ -119,21 +122,25 @@ class _Additive:
     """The formula of an additive law; picklable, as its law is."""
 
     shares: tuple[str, ...]
+    scale: bool
 
     def __call__(self, *inputs: Any, **params: Any) -> Any:
-        """The loss at shares, N and D, (n,) each."""
-        *shares, N, D = inputs
+        """The loss at shares, and N and D where they are inputs, (n,) each."""
+        shares, scale = inputs[: len(self.shares)], inputs[len(self.shares) :]
         worth = [
             params[f"C[{name}]"] * power(h, params[f"gamma[{name}]"])
             for name, h in zip(self.shares, shares, strict=True)
         ]
+        loss = params["E"] + 1.0 / sum(worth[1:], worth[0])
+        if not scale:
+            return loss
+        N, D = scale
         of_size = params["A"] * power(N, -params["alpha"])
-        of_tokens = params["B"] * power(D, -params["beta"])
-        return params["E"] + 1.0 / sum(worth[1:], worth[0]) + of_size + of_tokens
+        return loss + of_size + params["B"] * power(D, -params["beta"])
 
     def remake(self) -> tuple[Callable[..., Law], tuple[Any, ...]]:
         """How pickle makes the law of this formula again."""
-        return additive, (self.shares,)
+        return partial(additive, scale=self.scale), (self.shares,)
 
 
 def _inputs(shares: tuple[str, ...]) -> tuple[Input, ...]:
@@ -159,27 +166,30 @@ def _mixing(shares: tuple[str, ...]) -> Law:
 
 
 @cache
-def _additive(shares: tuple[str, ...]) -> Law:
+def _additive(shares: tuple[str, ...], scale: bool) -> Law:
     worth, falls = positive(0.1, 10.0, doc="worth of its corpus"), exponent()
-    scale = {
-        "E": positive(0.3, 3.0, unit="nats", doc="what no mixture takes away"),
+    floor = positive(0.3, 3.0, unit="nats", doc="what no mixture takes away")
+    of_scale = {
         "A": positive(0.01, 10.0, centre={"N": "alpha"}, unit="nats·N^α"),
         "B": positive(0.01, 10.0, centre={"D": "beta"}, unit="nats·D^β"),
         "alpha": exponent(),
         "beta": exponent(),
     }
+    if not scale:
+        of_scale = {}
     return Law(
-        name=f"additive[{'|'.join(shares)}]",
-        function=_Additive(shares),
-        inputs=(*_inputs(shares), INPUTS["N"], INPUTS["D"]),
+        name=f"additive{'' if scale else '-of-shares'}[{'|'.join(shares)}]",
+        function=_Additive(shares, scale),
+        inputs=(*_inputs(shares), *([INPUTS["N"], INPUTS["D"]] if scale else [])),
         parameters=(
             *(dataclasses.replace(worth, name=f"C[{name}]") for name in shares),
             *(dataclasses.replace(falls, name=f"gamma[{name}]") for name in shares),
-            *(dataclasses.replace(spec, name=name) for name, spec in scale.items()),
+            dataclasses.replace(floor, name="E"),
+            *(dataclasses.replace(spec, name=name) for name, spec in of_scale.items()),
         ),
-        formula="E + 1/Σ C_j·h_j^γ_j + A/N^α + B/D^β",
+        formula="E + 1/Σ C_j·h_j^γ_j" + (" + A/N^α + B/D^β" if scale else ""),
         source="Shukor 2025, arXiv 2507.09404 (the additive law)",
-        power_law_terms=_terms,
+        power_law_terms=_terms if scale else None,
     )
 
 
@@ -192,8 +202,10 @@ def _of_name(name: str) -> Law | None:
     match = _NAME.fullmatch(name)
     if match is None:
         return None
-    make = {"mixing": mixing, "additive": additive}[match["kind"]]
-    return make(match["shares"].split("|"))
+    shares = match["shares"].split("|")
+    if match["kind"] == "mixing":
+        return mixing(shares)
+    return additive(shares, scale=match["kind"] == "additive")
 
 
 MAKERS.append(_of_name)
