@@ -7,7 +7,8 @@ from scipy.optimize import minimize_scalar
 import jaxlaw as jl
 from jaxlaw import planning
 from jaxlaw.errors import UsageError
-from jaxlaw.planning._allocation import _by_search, search_space
+from jaxlaw.planning._allocation import _by_search
+from jaxlaw.planning._search_space import search_space
 
 TRUTHS = jl.simulate.TRUTHS
 CHINCHILLA = ("chinchilla", TRUTHS["chinchilla"])

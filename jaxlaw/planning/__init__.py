@@ -4,15 +4,14 @@ from typing import Any
 
 from jaxlaw._deprecated import renamed_names
 from jaxlaw.planning._allocation import (
-    BestRun,
     allocation,
     allocation_law,
-    best_run,
     frontier,
     min_compute,
     tokens_or_size_for,
 )
 from jaxlaw.planning._answers import Draws
+from jaxlaw.planning._best_run import BestRun, best_run
 from jaxlaw.planning._continual import (
     FinalLosses,
     OptimalTraining,

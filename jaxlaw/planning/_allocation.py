@@ -18,12 +18,10 @@ import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 
-from jaxlaw import laws
-from jaxlaw._jit import compiled, in_float64
-from jaxlaw._typed import ConfidenceLevel, as_array, checked
-from jaxlaw.errors import DataError, UsageError, nearest
+from jaxlaw._jit import in_float64
+from jaxlaw._typed import ConfidenceLevel, checked
+from jaxlaw.errors import DataError, UsageError
 from jaxlaw.fitting._extrapolation import beyond
-from jaxlaw.fitting._transform import Array
 from jaxlaw.laws._base import Law, PowerLawTerms
 from jaxlaw.notes import Note
 from jaxlaw.planning._answers import (
@@ -42,28 +40,28 @@ from jaxlaw.planning._answers import (
 )
 from jaxlaw.planning._budgets import (
     AT_LIMIT,
-    AT_LIMIT_32,
     COMPUTES,
     SEARCH_LIMITS,
     Cost,
-    Limits,
-    best_of_budget,
     best_runs,
     flops,
     least_compute,
     log_tokens,
-    loss_at,
     losses_at,
     other_input,
-    search_limits,
     total_cost,
 )
 from jaxlaw.planning._flat import as_good, bound_notes
+from jaxlaw.planning._search_space import (
+    SearchSpace,
+    UserLimits,
+    epochs_notes,
+    epochs_of,
+    search_space,
+)
 from jaxlaw.planning._weighted_laws import across_laws
 
-UserLimits = Mapping[str, tuple[float | None, float | None]]
 _ENDLESS = math.log(1e42)  # size or tokens at which a loss is what it tends to
-MANY_EPOCHS = 40  # at which repeating is worthless (Muennighoff 2023, figure 1)
 NEAR_END = 1e-3  # of the searched range of log compute
 REACHED = 1e-9  # relative: farther from the loss asked for, a search has not converged
 
@@ -443,28 +441,6 @@ def loss_without_end(source: Source, name: str, log_known: float, others: Any) -
 # What is searched, and how.
 
 
-class _Space(NamedTuple):
-    """A checked question of size and data.
-
-    Attributes:
-        source: law with its draws.
-        share: whether the share is searched with size and data.
-        others: the law's other inputs, in its own units.
-        user: input → (least, largest) as the user gave them, None for an open side.
-        limits: the same as the programs take them, the search's own where the user set none.
-        corpus: tokens of the corpus, in the user's units, or None.
-        epochs: largest D/U, raw, and whether it is that of the runs; None without one.
-    """
-
-    source: Source
-    share: bool
-    others: dict[str, float]
-    user: dict[str, tuple[Any, Any]]
-    limits: Limits
-    corpus: float | None
-    epochs: tuple[float, bool] | None = None
-
-
 class _Runs(NamedTuple):
     """Best runs: values (draws, K) by name, in the user's units; why some have none."""
 
@@ -473,77 +449,7 @@ class _Runs(NamedTuple):
     without: str
 
 
-def search_space(
-    fit: Any, limits: UserLimits | None, corpus: float | None, max_epochs: float | None,
-    inputs: Mapping[str, Any],
-) -> _Space:  # fmt: skip
-    """What is searched, checked: the law, its other inputs, and the limits on size and tokens."""
-    (source,) = sources(fit)
-    require_inputs(source, "N", "D")
-    share = inputs.get("r") == "best"
-    free = ("N", "D", "r") if share else ("N", "D")
-    if share:
-        require_inputs(source, "r")
-    if corpus is not None and not share:
-        raise UsageError("corpus_tokens limits r·D; let r be searched: r='best'")
-    others = law_inputs(source, {k: v for k, v in inputs.items() if k != "r" or not share}, free)
-    user = checked_limits(limits, free)
-    log_limits, epochs = _log_limits(source, user, corpus), _epochs(source, max_epochs)
-    if epochs is not None:
-        low, high = log_limits.D
-        most = math.log(epochs[0] * _unique_tokens(source, others))
-        log_limits = log_limits._replace(D=(low, max(low, min(high, most))))
-    return _Space(source, share, others, user, log_limits, corpus, epochs)
-
-
-def _epochs(source: Source, most: float | None) -> tuple[float, bool] | None:
-    """The largest D/U, raw, and whether it is that of the fitted runs; None without one."""
-    if "U" not in source.law.input_names:
-        if most is not None:
-            raise UsageError(
-                f"law {source.law.name} has no unique tokens U, which max_epochs is for; "
-                "limits={'D': (None, most)} limits its tokens"
-            )
-        return None
-    if most is not None:
-        return checked_number("max_epochs", most), False
-    least = source.joint.get("U/D", (math.nan, math.nan))[0] * source.scale("U") / source.scale("D")
-    return (1 / least, True) if least > 0 else None
-
-
-def checked_limits(limits: UserLimits | None, allowed: Sequence[str]) -> dict[str, tuple[Any, Any]]:
-    """The user's limits, with None for an open side."""
-    checked = {}
-    for name, (low, high) in (limits or {}).items():
-        if name not in allowed:
-            raise UsageError(
-                f"limits on {name} make no sense here; on {', '.join(allowed)} they do."
-                f"{nearest(str(name), allowed)}"
-            )
-        domain = "fraction" if name == "r" else "positive"
-        low, high = (None if x is None else checked_number(name, x, domain) for x in (low, high))
-        if low is not None and high is not None and low > high:
-            raise UsageError(
-                f"limits of {name}: the least, {low:g}, is above the largest, {high:g}"
-            )
-        checked[name] = (low, high)
-    return checked
-
-
-def _log_limits(source: Source, user: Mapping[str, Any], corpus: float | None) -> Limits:
-    def raw(name: str) -> tuple[float, ...]:
-        pairs = zip(user.get(name, (None, None)), SEARCH_LIMITS[name], strict=True)
-        scale = 1.0 if name == "r" else source.scale(name)
-        return tuple(limit if own is None else own * scale for own, limit in pairs)
-
-    log_corpus = math.inf
-    if corpus is not None:
-        log_corpus = math.log(checked_number("corpus_tokens", corpus) * source.scale("D"))
-    logs = (tuple(map(math.log, raw(name))) for name in ("N", "D"))
-    return Limits(*logs, r=raw("r"), corpus=log_corpus)
-
-
-def _optimal_runs(space: _Space, cost: Cost | None, budgets: np.ndarray) -> _Runs:
+def _optimal_runs(space: SearchSpace, cost: Cost | None, budgets: np.ndarray) -> _Runs:
     source, limits = space.source, space.limits
     least = float(flops(cost, limits.N[0], limits.D[0]))
     if not budgets.min() > least:
@@ -559,7 +465,7 @@ def _optimal_runs(space: _Space, cost: Cost | None, budgets: np.ndarray) -> _Run
     return _by_search(space, cost, budgets)
 
 
-def _by_search(space: _Space, cost: Cost | None, budgets: np.ndarray) -> _Runs:
+def _by_search(space: SearchSpace, cost: Cost | None, budgets: np.ndarray) -> _Runs:
     source = space.source
     log_N, log_D, *rest = best_runs(
         source.law, cost, space.share, source.params, np.log(budgets), space.limits, space.others
@@ -582,7 +488,7 @@ def _by_search(space: _Space, cost: Cost | None, budgets: np.ndarray) -> _Runs:
     return _Runs(values, "numerical", why)
 
 
-def _binding(space: _Space, at: Mapping[str, float], budget: float) -> str:
+def _binding(space: SearchSpace, at: Mapping[str, float], budget: float) -> str:
     """What stops the loss from falling further."""
     bound = ["compute"] if at["compute"] >= budget * (1 - AT_LIMIT) else []
     for name, (low, high) in space.user.items():
@@ -591,7 +497,7 @@ def _binding(space: _Space, at: Mapping[str, float], budget: float) -> str:
         if high is not None and at[name] >= high * (1 - AT_LIMIT):
             bound.append(f"{name} ≤ {high:g}")
     if space.epochs is not None:
-        if _epochs_of(space.source, space.others, at["D"]) >= space.epochs[0] * (1 - AT_LIMIT):
+        if epochs_of(space.source, space.others, at["D"]) >= space.epochs[0] * (1 - AT_LIMIT):
             bound.append(f"D/U ≤ {space.epochs[0]:.4g}")
     if "r" in at and at["r"] >= 1 - AT_LIMIT:
         bound.append("r ≤ 1")
@@ -600,40 +506,7 @@ def _binding(space: _Space, at: Mapping[str, float], budget: float) -> str:
     return ", ".join(dict.fromkeys(bound))
 
 
-def _unique_tokens(source: Source, others: Mapping[str, float]) -> float:
-    """U as a raw count, of other inputs in the law's own units."""
-    (spec,) = (spec for spec in source.law.inputs if spec.name == "U")
-    return others["U"] * spec.unit
-
-
-def _epochs_of(source: Source, others: Mapping[str, float], D: Any) -> Any:
-    """D/U of tokens in the user's units; other inputs are in the law's own."""
-    return D * source.scale("D") / _unique_tokens(source, others)
-
-
-def epochs_notes(
-    source: Source, others: Mapping[str, float], D: Any, limit: tuple[float, bool] | None
-) -> list[Note]:
-    """How often the unique tokens are gone over, where that is often."""
-    if "U" not in source.law.input_names:
-        return []
-    epochs, (most, of_runs) = np.max(_epochs_of(source, others, D)), limit or (math.inf, False)
-    if of_runs and epochs >= most * (1 - AT_LIMIT):
-        message = (
-            f"held back at {most:.4g} epochs, the most that the runs have: the law goes on to "
-            "more, which no run shows; max_epochs= sets another limit"
-        )
-        return [Note("epochs-limited", "warning", message)]
-    if epochs <= MANY_EPOCHS or not np.isfinite(epochs):
-        return []
-    message = (
-        f"the tokens are {epochs:.3g} epochs of U; Muennighoff 2023 finds repeating worthless at "
-        f"{MANY_EPOCHS}"
-    )
-    return [Note("many-epochs", "warning", message)]
-
-
-def _notes_of_runs(space: _Space, values: Mapping[str, np.ndarray]) -> list[Note]:
+def _notes_of_runs(space: SearchSpace, values: Mapping[str, np.ndarray]) -> list[Note]:
     """What is to be known of the fit's own best runs, values (draws, K) by name."""
     source, limits = space.source, space.limits
     N, D, loss = (values[name][0] for name in ("N", "D", "loss"))
@@ -654,7 +527,7 @@ def _notes_of_runs(space: _Space, values: Mapping[str, np.ndarray]) -> list[Note
 
 
 def _flat_range(
-    space: _Space, cost: Cost | None, at: Mapping[str, float]
+    space: SearchSpace, cost: Cost | None, at: Mapping[str, float]
 ) -> dict[str, tuple[float, float]]:
     """Sizes and tokens of the same compute whose loss single runs could not tell from the lowest.
 
@@ -789,104 +662,3 @@ def _by_formula(
         loss = np.asarray(source.law.at_once(columns, N=N, D=D, **others))
     best = {"N": N / source.units["N"], "D": D / source.units["D"], "loss": loss}
     return best | {"compute": np.where(np.isnan(N), np.nan, budgets)}
-
-
-# A plan as a pure function of arrays.
-
-
-class BestRun(NamedTuple):
-    """What :func:`best_run` returns; a pytree.
-
-    Attributes:
-        N, D: size and tokens, in the law's own units.
-        loss: predicted loss there.
-
-    Example:
-        >>> run = jl.planning.best_run("kaplan", jl.simulate.TRUTHS["kaplan"], 1e21)
-        >>> float(run.loss) < 3
-        True
-    """
-
-    N: Array
-    D: Array
-    loss: Array
-
-
-@checked
-def best_run(law: str | Law, params: Mapping[str, Any], compute: Any, **inputs: Any) -> BestRun:
-    """Size and tokens of the lowest loss on a budget of 6·N·D FLOPs, as a JAX function.
-
-    Of the numbers of :func:`jaxlaw.planning.allocation`, without its checks, notes and units.
-    Works inside ``jit`` and ``vmap``; differentiable in parameters, compute and inputs by the
-    implicit function theorem, and with :func:`jaxlaw.fit_batch` in the data.
-
-    Args:
-        law: law or its name, with the inputs N and D; static.
-        params: name → natural values in the law's own units.
-        compute: FLOPs.
-        **inputs: values of the law's other inputs, in its own units. All arrays broadcast.
-
-    Returns:
-        :class:`BestRun` of the broadcast shape; NaN where the law has no best size.
-
-    Raises:
-        UsageError: the law lacks N or D, or an input or a parameter is missing or unknown.
-
-    Example:
-        >>> truth = jl.simulate.TRUTHS["chinchilla"]
-        >>> runs = jl.planning.best_run("chinchilla", truth, [1e20, 1e21])
-        >>> runs.loss.shape
-        (2,)
-    """
-    law = laws.get(law)
-    _check_names(f"law {law.name}: input", {"N", "D", *inputs}, law.input_names)
-    _check_names(f"law {law.name}: parameter", set(params), law.parameter_names)
-    kind = jnp.result_type(float)
-    arguments = {
-        "params": {name: as_array(name, value, kind) for name, value in params.items()},
-        "compute": as_array("compute", compute, kind),
-        "others": {name: as_array(name, value, kind) for name, value in inputs.items()},
-    }
-    return _broadcast_runs(law, arguments)
-
-
-@compiled(static_argnames="law")
-def _broadcast_runs(law: Law, arguments: Any) -> BestRun:
-    leaves, tree = jax.tree.flatten(arguments)
-
-    def run(*leaves: Any) -> tuple[Any, ...]:
-        return _differentiable_run(law, **jax.tree.unflatten(tree, leaves))
-
-    return BestRun(*jnp.vectorize(run)(*leaves))
-
-
-def _differentiable_run(law: Law, params: Any, compute: Any, others: Any) -> tuple[Any, ...]:
-    log_C = jnp.log(compute)
-    limits = search_limits(jnp.log)  # of the dtype that the caller works in
-    fixed = jax.lax.stop_gradient((params, log_C))
-    log_N, log_D, _ = best_of_budget(law, None, *fixed, limits, jax.lax.stop_gradient(others))
-    inside = True
-    for x, (low, high) in ((log_N, limits.N), (log_D, limits.D)):
-        inside &= (x > low + AT_LIMIT_32) & (x < high - AT_LIMIT_32)
-    log_N = jax.lax.stop_gradient(log_N)
-
-    def loss(log_N: Any) -> Any:
-        return loss_at(law, params, log_N, log_tokens(None, log_N, log_C), others)
-
-    slope = jax.grad(loss)
-    # A Newton step whose value is zero: its derivative is that of the optimum.
-    curvature = jax.lax.stop_gradient(jax.grad(slope)(log_N))
-    gradient = slope(log_N)
-    log_N = log_N - (gradient - jax.lax.stop_gradient(gradient)) / curvature
-    log_D = log_tokens(None, log_N, log_C)
-    unit = {spec.name: spec.unit for spec in law.inputs}
-    run = (jnp.exp(log_N) / unit["N"], jnp.exp(log_D) / unit["D"], loss(log_N))
-    return tuple(jnp.where(inside, value, jnp.nan) for value in run)
-
-
-def _check_names(what: str, names: set[str], needed: tuple[str, ...]) -> None:
-    for name in sorted(names - set(needed)):
-        raise UsageError(f"{what} '{name}' is unknown.{nearest(name, needed)}")
-    missing = [name for name in needed if name not in names]
-    if missing:
-        raise UsageError(f"{what} {', '.join(missing)} is missing")

@@ -17,9 +17,7 @@ from jaxlaw.notes import Note
 from jaxlaw.planning._allocation import (
     NEAR_END,
     budgets_of,
-    epochs_notes,
     runs_beyond,
-    search_space,
 )
 from jaxlaw.planning._answers import (
     LEVEL,
@@ -34,6 +32,7 @@ from jaxlaw.planning._budgets import (
     log_cost,
     total_cost,
 )
+from jaxlaw.planning._search_space import epochs_notes, search_space
 from jaxlaw.planning._solve import for_each_draw, root
 
 

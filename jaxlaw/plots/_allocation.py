@@ -12,8 +12,9 @@ from matplotlib.axes import Axes
 from jaxlaw._deprecated import renamed_arguments
 from jaxlaw._jit import in_float64
 from jaxlaw.fitting._scores import runs_for
-from jaxlaw.planning._allocation import Allocation, Frontier, frontier, search_space
+from jaxlaw.planning._allocation import Allocation, Frontier, frontier
 from jaxlaw.planning._answers import Source, sources
+from jaxlaw.planning._search_space import SearchSpace, search_space
 from jaxlaw.planning._transfer import BreakEven, Saving, size_and_data_laws
 from jaxlaw.plots._mixture import curve_of
 from jaxlaw.plots._style import (
@@ -84,8 +85,8 @@ def isoloss(
     space = search_space(fit, limits, corpus, most_epochs, inputs)
     source, searched, fixed = space.source, space.share, dict(space.others)
     low, high = best["N"].min() / 8, best["N"].max() * 8
-    ends = [*ax.get_ylim(), low, high] if ax.has_data() else [low, high]  # of another law too
-    N = np.geomspace(min(ends), max(ends), 160)
+    sizes = [*ax.get_ylim(), low, high] if ax.has_data() else [low, high]  # of another law too
+    N = np.geomspace(min(sizes), max(sizes), 160)
     point = {name: values[0] for name, values in source.params.items()}
     served = (options.get("served_tokens") or 0.0) * source.scale("D")
     size = N[:, None] * source.scale("N")
@@ -133,7 +134,7 @@ def isoloss(
 
 
 def _line_of_epochs(
-    ax: Axes, C: np.ndarray, tokens: float, served: float, space: Any, color: Any
+    ax: Axes, C: np.ndarray, tokens: float, served: float, space: SearchSpace, color: Any
 ) -> None:
     """The sizes at which a budget pays for as many tokens as the epochs allow."""
     N = C / (6 * tokens + 2 * served) / space.source.scale("N")
