@@ -182,6 +182,9 @@ def test_fits_over_own_shares_plan_one_mixture():
     levels = [p["B"] / 20 ** p["beta"] + p["C"] for _, p in fits.values()]
     totals = np.mean(levels * mixtures ** -np.array([p["alpha"] for _, p in fits.values()]), axis=1)
     assert totals.min() - 2e-3 < plan.loss <= totals.min() + 1e-9
+    beyond = jl.FittedLaw("bimix", BIMIX, ranges={"D": (1, 50), "r": (0.01, 0.1)})
+    (note,) = planning.optimal_weights(fits | {"math": beyond}, D=20).notes
+    assert "of the math loss: r = " in note.message
     with pytest.raises(UsageError, match="without code its law has an infinite loss"):
         planning.optimal_weights(fits, D=20, caps={"code": 0})
     # Laws that exist at a share of 0 may leave a corpus out.

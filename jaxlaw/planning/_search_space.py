@@ -83,7 +83,9 @@ def _epochs(source: Source, most: float | None) -> tuple[float, bool] | None:
     return (1 / least, True) if least > 0 else None
 
 
-def _checked_limits(limits: UserLimits | None, allowed: Sequence[str]) -> dict[str, tuple[Any, Any]]:
+def _checked_limits(
+    limits: UserLimits | None, allowed: Sequence[str]
+) -> dict[str, tuple[Any, Any]]:
     """The user's limits, with None for an open side."""
     checked = {}
     for name, (low, high) in (limits or {}).items():

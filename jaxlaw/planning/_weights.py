@@ -197,9 +197,10 @@ def optimal_weights(
         table["cap"] = cap
     notes += _notes(problem, best_shares, values, interval)
     numbers = {name: value for name, value in inputs.items() if not isinstance(value, str)}
-    for source, of in zip(every, columns, strict=True):
-        at = numbers | {name: best_shares[0][k] for name, k in of.items()}
-        notes += source_notes(source._replace(warnings=()), "", **source.taken(at))
+    for name, source, of in zip(names, every, columns, strict=True):
+        what = name if "r" in of else ""  # of the corpus's own share, which others do not have
+        at = numbers | {share: best_shares[0][k] for share, k in of.items()}
+        notes += source_notes(source._replace(warnings=()), what, **source.taken(at))
     notes += _doubts(names, every)
     losses = problem.losses_at(best_shares[0])[0]
     return OptimalWeights(
