@@ -9,7 +9,7 @@ import pytest
 import jaxlaw as jl
 from jaxlaw import DataError, UsageError
 from jaxlaw.planning import pretraining_value
-from jaxlaw.planning._downstream import ALONE, CONTINUE, MISALIGNED, REACHED
+from jaxlaw.planning._pretraining_value import ALONE, CONTINUE, MISALIGNED, REACHED
 
 TRUTH = jl.simulate.TRUTHS["downstream-bleu"]
 MADE = jl.simulate.experiment("downstream-bleu", noise=0.01, seed=3).table

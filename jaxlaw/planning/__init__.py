@@ -12,27 +12,26 @@ from jaxlaw.planning._allocation import (
 )
 from jaxlaw.planning._answers import Draws
 from jaxlaw.planning._best_run import BestRun, best_run
+from jaxlaw.planning._choose_model import ModelChoice, choose_model
+from jaxlaw.planning._compare_replay import compare_replay
 from jaxlaw.planning._continual import (
     FinalLosses,
     OptimalTraining,
     TradeoffCurve,
-    TurningLength,
     final_losses,
     optimal_training,
     tradeoff_curve,
-    turning_length,
 )
 from jaxlaw.planning._continual_run import ContinualRun, Pretraining
-from jaxlaw.planning._downstream import ModelChoice, Valuation, choose_model, pretraining_value
+from jaxlaw.planning._domain_weights import optimal_domain_weights
 from jaxlaw.planning._mixture import (
-    compare_replay,
     critical_ratio,
-    optimal_domain_weights,
     optimal_mixture,
     optimal_mixture_data_limited,
 )
 from jaxlaw.planning._observed import loss_envelope, observed_transfer
 from jaxlaw.planning._out_of_domain import OutOfDomain, out_of_domain
+from jaxlaw.planning._pretraining_value import Valuation, pretraining_value
 from jaxlaw.planning._recipes import compute_multiplier
 from jaxlaw.planning._schedule import OptimalSchedule, optimal_schedule
 from jaxlaw.planning._transfer import (
@@ -42,6 +41,7 @@ from jaxlaw.planning._transfer import (
     frontier_savings,
     transfer_table,
 )
+from jaxlaw.planning._turning_length import TurningLength, turning_length
 from jaxlaw.planning._weights import OptimalWeights, optimal_weights
 
 __all__ = [

@@ -326,6 +326,12 @@ def missing_draws_notes(values: np.ndarray, what: str) -> list[Note]:
     return [Note("replicates-without-answer", severity, message)]
 
 
+def check_resamples(n_resamples: int) -> None:
+    """Refuse a single resample of a plan's own: it has no spread."""
+    if n_resamples == 1:
+        raise UsageError("one resample has no spread: use 0, for no interval, or hundreds")
+
+
 def few_resamples_notes(count: int, level: float) -> list[Note]:
     """Whether a plan's own resamples are too few for the tails of its intervals."""
     needed = fewest_for(level)

@@ -9,17 +9,17 @@ from matplotlib.axes import Axes
 
 from jaxlaw._deprecated import renamed_arguments
 from jaxlaw.errors import UsageError
+from jaxlaw.planning._choose_model import ModelChoice
 from jaxlaw.planning._continual import (
     FinalLosses,
     TradeoffCurve,
-    TurningLength,
     final_losses,
-    turning_length,
 )
 from jaxlaw.planning._continual_run import SETTINGS, ContinualRun
-from jaxlaw.planning._downstream import ModelChoice, Valuation
 from jaxlaw.planning._out_of_domain import OutOfDomain
+from jaxlaw.planning._pretraining_value import Valuation
 from jaxlaw.planning._schedule import OptimalSchedule
+from jaxlaw.planning._turning_length import TurningLength, turning_length
 from jaxlaw.plots._style import (
     BLUE,
     FAINT,

@@ -10,10 +10,10 @@ from matplotlib.axes import Axes
 
 from jaxlaw._jit import in_float64
 from jaxlaw.planning._answers import LEVEL, Source, interval_columns, law_inputs, sources
+from jaxlaw.planning._compare_replay import ReplayComparison
+from jaxlaw.planning._domain_weights import DomainShares
 from jaxlaw.planning._mixture import (
-    DomainShares,
     Mixture,
-    ReplayComparison,
     critical_ratio,
     optimal_mixture_data_limited,
 )

@@ -1,7 +1,6 @@
-"""Decisions by downstream scores: the value of a corpus, and the choice among several models.
+"""The choice of a model, or of a corpus, to finetune: which is best with all data (Lin 2024).
 
-``pretraining_value`` follows the guide of Isik 2024, §3.4; ``choose_model`` asks which of several
-pretrained models (Lin 2024), or corpora (Isik 2024, figure 3), is best with all data.
+The same by corpora is Isik 2024, figure 3.
 """
 
 from __future__ import annotations
@@ -10,22 +9,18 @@ import dataclasses
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, NamedTuple
+from typing import Any, NamedTuple
 
-import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 
 from jaxlaw import _json, laws
 from jaxlaw._deprecated import renamed_arguments
-from jaxlaw._jit import in_float64
-from jaxlaw._typed import Between, ConfidenceLevel, ResampleCount, Seed, checked
+from jaxlaw._typed import ConfidenceLevel, ResampleCount, Seed, checked
 from jaxlaw.data._runs import Runs, read_columns, read_runs, refuse_rows
 from jaxlaw.errors import DataError, UsageError
-from jaxlaw.fitting._fit import fit
 from jaxlaw.fitting._fit_many import Refits, fit_many, refit_near
 from jaxlaw.fitting._options import FitOptions
-from jaxlaw.fitting._result import Fit
 from jaxlaw.fitting.solvers import Status
 from jaxlaw.laws._base import Law
 from jaxlaw.notes import Note
@@ -33,381 +28,13 @@ from jaxlaw.planning._answers import (
     LEVEL,
     SAME,
     Answer,
+    check_resamples,
     checked_number,
     few_resamples_notes,
     interval_columns,
-    measured,
 )
 from jaxlaw.uncertainty._intervals import percentile_interval
-from jaxlaw.uncertainty._resampling import resampled_residuals, student_scales
-
-MISALIGNED = "suspect misalignment"
-REACHED = "stop: target reached"
-ALONE = "finetuning data alone suffice"
-CONTINUE = "continue"
-FEWEST = 3  # checkpoints that determine the law's three parameters
-FIRST = 4  # checkpoints whose law the later ones are compared with, as in Isik 2024, §4
-_BLEU = "downstream-bleu"
-_VALUE_SEARCH = FitOptions(n_starts=256, n_local=8)  # 16 move no interval by more than 0.5 %
-
-
-# The value of a corpus
-
-
-@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class Valuation(Answer):
-    """What to think of a pretraining corpus, by checkpoints finetuned on the task.
-
-    Attributes:
-        advice: ``continue``, ``stop: target reached``, ``stop: gains below …``, ``suspect
-            misalignment`` or ``finetuning data alone suffice``.
-        reasons: grounds of the advice, in sentences.
-        monotone: whether the score never falls by more than the noise.
-        broken_at: Dp of the first checkpoint that falls short of what the law of the first four
-            predicts; NaN: none does, or there are too few to tell.
-        best: highest score so far.
-        at: larger Dp at which the score is predicted.
-        predicted: score there; NaN where the law does not apply.
-        gain: predicted score there less that of the law at the last checkpoint.
-        tokens_to_target: Dp at which the law reaches the target; infinite: at none that a
-            number can hold; NaN without a target or a law.
-        baseline: score without pretraining; NaN if not given.
-        fit: fit of the score law on the checkpoints before a break, or None.
-        cross_entropy_fit: fit of the downstream-ce law, where there is a cross-entropy.
-        checkpoints: data in order: ``Dp``, ``score``, ``predicted`` from the first four,
-            ``cross_entropy``; ``disagree`` where that fell while the score fell too.
-        draws: parameters of the law on resampled residuals, name → (R,).
-
-    Example:
-        >>> data = {"Dp": [1e9, 4e9, 2e10, 8e10], "score": [10.0, 12.5, 10.1, 9.0]}
-        >>> jl.planning.pretraining_value(data, n_resamples=0).monotone
-        False
-    """
-
-    advice: str
-    reasons: tuple[str, ...]
-    monotone: bool
-    broken_at: float
-    best: float
-    at: float
-    predicted: float
-    gain: float
-    tokens_to_target: float
-    baseline: float
-    fit: Fit | None
-    cross_entropy_fit: Fit | None
-    checkpoints: pd.DataFrame
-    draws: dict[str, np.ndarray]
-
-    def curve(self, Dp: Any) -> pd.DataFrame:
-        """The law over (points,) Dp: ``Dp``, ``predicted``, and ``low``, ``high``.
-
-        Raises:
-            DataError: the law does not apply to these checkpoints.
-        """
-        if self.fit is None:
-            raise DataError("the score is not monotone, so there is no law to draw")
-        Dp = np.atleast_1d(np.asarray(Dp, float))
-        params = {
-            k: np.append(v, self.draws.get(k, ()))[:, None] for k, v in self.fit.params.items()
-        }
-        columns = interval_columns("predicted", _scores(params, Dp), self.level)
-        return pd.DataFrame(
-            {"Dp": Dp} | {k.removeprefix("predicted_"): v for k, v in columns.items()}
-        )
-
-    def summary(self) -> str:
-        """The advice, what it rests on, and the numbers there are, for people."""
-        head = [f"advice: {self.advice}", *(f"  {reason}" for reason in self.reasons)]
-        return "\n".join([*head, *self._known_lines(), *map(str, self.notes)])
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain numbers and strings."""
-        own = {"advice": self.advice, "reasons": [*self.reasons], "monotone": self.monotone}
-        return own | super().to_dict()
-
-
-@renamed_arguments(resamples="n_resamples")
-@checked
-def pretraining_value(
-    checkpoints: Any,
-    *,
-    at: float | None = None,
-    target: float | None = None,
-    least_gain: float | None = None,
-    baseline: float | None = None,
-    columns: Mapping[str, str] | None = None,
-    noise: Annotated[float, Between(0, 10)] = 0.01,
-    shortfall: float = 0.1,
-    n_resamples: ResampleCount = 400,
-    seed: Seed = 0,
-    level: ConfidenceLevel = LEVEL,
-) -> Valuation:
-    """Whether to go on pretraining on a corpus, for the sake of a task.
-
-    The score law (log(A·Dp^α))^β is fitted to checkpoints finetuned on the task. Where the score
-    falls as pretraining goes on, or a checkpoint falls short of what the law of the first four
-    predicts (§4), the corpus is suspect; else the law of all says what more of it would bring.
-
-    Args:
-        checkpoints: file, table or dict with ``Dp`` (pretraining tokens) and ``score`` (BLEU or
-            another that grows); ``cross_entropy`` where there is one. Three rows or more.
-        at: larger Dp to predict; left out, twice the last one.
-        target: score that is wanted.
-        least_gain: least gain, from the last checkpoint to ``at``, that is worth the tokens.
-        baseline: score of the same model without pretraining, trained on the task alone.
-        columns: name → column, where they are called otherwise.
-        noise: share of the highest score up to which falls of the score are taken for noise.
-        shortfall: log of predicted over observed score beyond which the law breaks. At 0.1,
-            scores that obey the law break it by chance in at most 3 of 100 corpora where they
-            scatter by 1 %, in 6 to 21 where by 2 % (eight checkpoints over two decades).
-        n_resamples: number of resamples of the residuals, for intervals; 0 for none.
-        seed: seed of the resamples.
-        level: confidence level of the intervals.
-
-    Returns:
-        Valuation.
-
-    Raises:
-        UsageError: an argument is none of its kind.
-        DataError: a column is missing, fewer than three checkpoints, or numbers that are none.
-
-    Example:
-        >>> data = {"Dp": [1e9, 4e9, 2e10, 8e10], "score": [10.0, 12.5, 10.1, 9.0]}
-        >>> jl.planning.pretraining_value(data, n_resamples=0).advice
-        'suspect misalignment'
-    """
-    for name, value in (("target", target), ("least_gain", least_gain), ("baseline", baseline)):
-        if value is not None:
-            checked_number(name, value, "positive" if name == "target" else "nonnegative")
-    if not noise < 1:
-        raise UsageError(
-            f"noise is {noise:g}; it must be a share of the highest score, below 1",
-            argument="noise",
-            value=noise,
-        )
-    if not shortfall >= 0:
-        raise UsageError(
-            f"shortfall is {shortfall:g}; it must be 0 or more",
-            argument="shortfall",
-            value=shortfall,
-        )
-    _check_resamples(n_resamples)
-    table = _read_checkpoints(checkpoints, columns or {})
-    last = float(table["Dp"].iloc[-1])
-    at = checked_number("at", 2 * last if at is None else at)
-    if at <= last:
-        raise UsageError(
-            f"at is {at:g}; it must be more than the last checkpoint's {last:g}",
-            argument="at",
-            value=at,
-        )
-
-    scores = table["score"].to_numpy()
-    best, slack = float(scores.max()), noise * float(scores.max())
-    drops = np.maximum.accumulate(scores) - scores
-    monotone = bool(drops.max() <= slack)
-    kept, draws, law_fit, broken = table, {}, None, math.nan
-    if monotone:
-        versions = _Versions(table)
-        table["predicted"] = versions.by_first(n_resamples)
-        short = np.log(table["predicted"] / table["score"]).to_numpy() > shortfall
-        if short.any():
-            broken = float(table["Dp"].iloc[int(np.argmax(short))])
-            kept = table[table["Dp"] < broken]
-        law_fit = fit(laws.built_in(_BLEU), _as_bleu(kept))
-        draws = versions.resampled(law_fit, len(kept), n_resamples, seed)
-    values = _value_numbers(law_fit, draws, last, at, target)
-    ce_fit = _fit_cross_entropy(table, slack)
-    advice, reasons = _advice(
-        table, monotone, drops, broken, values, best, slack, at, target, least_gain, baseline
-    )
-    return Valuation(
-        **measured(values, level), advice=advice, reasons=tuple(reasons), monotone=monotone,
-        broken_at=broken, best=best, at=at,
-        baseline=math.nan if baseline is None else float(baseline),
-        fit=law_fit, cross_entropy_fit=ce_fit, checkpoints=table, draws=draws, binding=advice,
-        notes=(
-            *_value_notes(law_fit, table, kept, draws, at),
-            *few_resamples_notes(len(next(iter(draws.values()), ())), level),
-        ),
-    )  # fmt: skip
-
-
-def _check_resamples(n_resamples: int) -> None:
-    if n_resamples == 1:
-        raise UsageError("one resample has no spread: use 0, for no interval, or hundreds")
-
-
-def _read_checkpoints(checkpoints: Any, columns: Mapping[str, str]) -> pd.DataFrame:
-    """Checkpoints by Dp."""
-    needed = dict.fromkeys(("Dp", "score"), ", of the finetuned checkpoints")
-    runs = read_columns(checkpoints, needed, ("cross_entropy",), columns, name="checkpoints")
-    for name, values in runs.table.items():
-        bad = ~(np.isfinite(values) & (values > 0)).to_numpy()
-        refuse_rows(runs, str(name), bad, "checkpoints need finite numbers above 0")
-    table = runs.table.sort_values("Dp", kind="stable", ignore_index=True)
-    if len(table) < FEWEST:
-        raise DataError(
-            f"{len(table)} checkpoints cannot determine the law's three parameters; finetune "
-            f"{FEWEST} or more"
-        )
-    if table["Dp"].duplicated().any():
-        again = table["Dp"][table["Dp"].duplicated()].iloc[0]
-        raise DataError(
-            "several checkpoints have the same Dp; give their mean score once",
-            file=runs.source,
-            row=runs.table.index[runs.table["Dp"] == again][1],
-            column=runs.columns["Dp"],
-            value=again,
-        )
-    return table
-
-
-def _as_bleu(table: pd.DataFrame) -> pd.DataFrame:
-    return table[["Dp", "score"]].rename(columns={"score": "BLEU"})
-
-
-class _Versions:
-    """Refits of the score law to all checkpoints; versions of one shape share their programs."""
-
-    def __init__(self, table: pd.DataFrame) -> None:
-        self.law = laws.built_in(_BLEU)
-        self.observations = read_runs(_as_bleu(table)).observations(self.law)
-
-    def refitted(self, weights: np.ndarray, targets: np.ndarray) -> dict[str, np.ndarray]:
-        """Parameters (versions,) for weights and targets (versions, n)."""
-        return fit_many(self.law, self.observations, weights, targets, _VALUE_SEARCH).params
-
-    def by_first(self, versions: int) -> np.ndarray:
-        """The later scores as the law of the first few predicts them; NaN for the first.
-
-        That one law is fitted as often as there will be resamples, so that both are one program.
-        """
-        Dp, score = self.observations.inputs["Dp"], self.observations.target
-        predicted, every = np.full(len(Dp), np.nan), np.ones((max(versions, 1), 1))
-        if len(Dp) > FIRST:
-            params = self.refitted(every * (np.arange(len(Dp)) < FIRST), every * score)
-            predicted[FIRST:] = _scores({k: v[0] for k, v in params.items()}, Dp[FIRST:])
-        return predicted
-
-    def resampled(self, law_fit: Fit, kept: int, count: int, seed: int) -> dict[str, np.ndarray]:
-        """Parameters on residuals resampled around the law, as wide as if it had not seen them."""
-        spare = kept - len(law_fit.params)
-        if spare < 1 or count < 1:
-            return {}
-        predicted = np.log(law_fit.predict(Dp=self.observations.inputs["Dp"]))
-        residuals = (np.log(self.observations.target) - predicted)[:kept]
-        residuals = (residuals - residuals.mean()) * math.sqrt(kept / spare)
-        # jaxlaw.bootstrap would compile for every number of rows kept: these are versions of one
-        # shape, refitted by the program that has fitted the first checkpoints.
-        drawn = resampled_residuals(residuals, count, seed, size=len(predicted), degrees=spare)
-        weights = np.tile(np.arange(len(predicted)) < kept, (count, 1)).astype(float)
-        return self.refitted(weights, np.exp(predicted + drawn))
-
-
-def _scores(params: Mapping[str, np.ndarray], Dp: Any) -> np.ndarray:
-    with in_float64():
-        return np.asarray(laws.built_in(_BLEU)(dict(params), Dp=jnp.asarray(Dp, float)))
-
-
-def _value_numbers(
-    law_fit: Fit | None, draws: Mapping[str, np.ndarray], last: float, at: float,
-    target: float | None,
-) -> dict[str, np.ndarray]:  # fmt: skip
-    """Score at the larger Dp, gain and tokens to the target, each (1 + R,)."""
-    if law_fit is None:
-        return dict.fromkeys(("predicted", "gain", "tokens_to_target"), np.array([np.nan]))
-    params = {name: np.append(v, draws.get(name, ())) for name, v in law_fit.params.items()}
-    predicted, now = _scores(params, at), _scores(params, last)
-    tokens = np.full(len(predicted), np.nan)
-    if target is not None:
-        with np.errstate(over="ignore"):
-            logarithm = target ** (1 / params["beta"])  # of A·Dp^α
-            tokens = np.exp((logarithm - params["log_A"]) / params["alpha"])
-    return {"predicted": predicted, "gain": predicted - now, "tokens_to_target": tokens}
-
-
-def _fit_cross_entropy(table: pd.DataFrame, slack: float) -> Fit | None:
-    """The law of the cross-entropy; marks where it fell while the score fell too."""
-    if "cross_entropy" not in table:
-        return None
-    worse = np.append(False, np.diff(table["score"]) < -slack)
-    table["disagree"] = worse & np.append(False, np.diff(table["cross_entropy"]) < 0)
-    renamed = table[["Dp", "cross_entropy"]].rename(columns={"cross_entropy": "cross-entropy"})
-    return fit(laws.built_in("downstream-ce"), renamed)
-
-
-def _value_notes(
-    law_fit: Fit | None, table: pd.DataFrame, kept: pd.DataFrame, draws: Mapping[str, np.ndarray],
-    at: float,
-) -> list[Note]:  # fmt: skip
-    notes = []
-    if law_fit is not None:
-        notes += [note for note in law_fit.notes if note.severity != "info"]
-        low, high = kept["Dp"].iloc[0], kept["Dp"].iloc[-1]
-        if not draws:
-            message = f"{len(kept)} checkpoints determine the law exactly: there is no interval"
-            notes.append(Note("no-interval", "warning", message))
-        if at > 10 * high:
-            message = f"Dp = {at:.3g} is far beyond the checkpoints ({low:.3g} to {high:.3g})"
-            notes.append(Note("extrapolation", "warning", message))
-    if "disagree" in table and table["disagree"].any():
-        listed = ", ".join(f"{value:.3g}" for value in table["Dp"][table["disagree"]])
-        message = (
-            f"the cross-entropy fell and the score with it at Dp = {listed}: by the cross-entropy "
-            "alone the corpus would seem to help (Isik 2024, §3.2)"
-        )
-        notes.append(Note("metrics-disagree", "warning", message))
-    return notes
-
-
-def _advice(
-    table: pd.DataFrame, monotone: bool, drops: np.ndarray, broken: float,
-    values: Mapping[str, np.ndarray], best: float, slack: float, at: float,
-    target: float | None, least_gain: float | None, baseline: float | None,
-) -> tuple[str, list[str]]:  # fmt: skip
-    """The advice, and why."""
-    reasons = []
-    predicted, gain = float(values["predicted"][0]), float(values["gain"][0])
-    alone = baseline is not None and best <= baseline + slack
-    if baseline is not None:
-        word = "no better than" if alone else f"{best - baseline:.4g} above"
-        reasons.append(
-            f"the best checkpoint ({best:.4g}) is {word} no pretraining at all ({baseline:.4g})"
-        )
-    if not monotone:
-        worst = int(drops.argmax())
-        reasons.append(
-            f"the score is not monotone: at Dp = {table['Dp'][worst]:.3g} it is "
-            f"{drops[worst]:.4g} below an earlier one, so the law does not apply"
-        )
-    elif not math.isnan(broken):
-        reasons.append(
-            f"the law breaks at Dp = {broken:.3g}: the score falls short of what the law of the "
-            f"first {FIRST} checkpoints predicts"
-        )
-    else:
-        reasons.append(
-            f"the law holds, and predicts {predicted:.4g} at Dp = {at:.3g}, a gain of {gain:.4g}"
-        )
-    if target is not None and best >= target:
-        return REACHED, [f"the score of {best:.4g} is at the target, {target:g}", *reasons]
-    if not monotone or not math.isnan(broken):
-        return MISALIGNED, reasons
-    if alone and predicted <= baseline + slack:
-        return ALONE, reasons
-    if target is not None and predicted < target:
-        tokens = values["tokens_to_target"][0]
-        reasons.append(f"the target {target:g} would take Dp = {tokens:.3g}")
-        if least_gain is None and at > 2 * table["Dp"].iloc[-1]:
-            return "stop: gains below the target", reasons
-    if least_gain is not None and gain < least_gain:
-        return f"stop: gains below {least_gain:g}", reasons
-    return CONTINUE, reasons
-
-
-# The choice of a model
+from jaxlaw.uncertainty._resampling import student_scales
 
 _FAR = 10  # times the most data seen: an extrapolation to doubt
 _CLOSE = 0.05  # of the resamples: a model ahead in more may be the better one
@@ -560,7 +187,7 @@ def choose_model(
         'a'
     """
     law, at = _law_of_one_input(laws.get(law)), checked_number("at", at)
-    _check_resamples(n_resamples)
+    check_resamples(n_resamples)
     read = _read_models(runs, columns or {}, where, law)
     fits, notes = _fit_models(read.table, law), [*read.notes]
     scatter, freedom, apart = _scatter(fits)

@@ -1,0 +1,251 @@
+"""The turning length: steps after which the loss on the old corpus is back (Wang 2025, §4.4)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxlaw._areas import PhaseAreas
+from jaxlaw._deprecated import renamed_arguments
+from jaxlaw._jit import compiled, in_float64
+from jaxlaw._typed import ConfidenceLevel, checked
+from jaxlaw.errors import UsageError
+from jaxlaw.notes import Note
+from jaxlaw.planning._answers import (
+    LEVEL,
+    Answer,
+    measured,
+)
+from jaxlaw.planning._continual import _loss, _losses_of, _start_and_end
+from jaxlaw.planning._continual_run import (
+    SETTINGS,
+    ContinualRun,
+    final_areas,
+)
+from jaxlaw.planning._solve import root, root_or_infinity
+
+_LONGEST = 1e12  # steps; what takes longer is never
+
+
+_LENGTHS = 512  # numbers of steps among which the sign of the change is looked for
+
+
+_SAME = 1e-12  # nats
+
+
+_VISIBLE = 1e-4  # nats that a validation loss shows
+
+
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class TurningLength(Answer):
+    """When a loss that a continual run lifts is back where it was.
+
+    Attributes:
+        steps: fewest steps after which it is; infinite: never; 0: it is never lifted.
+        weight: λ1 of the loss, λ1·L_pt + λ2·L_cpt.
+        start: loss before the run, in nats.
+        limit: loss at the end of an endless run.
+        rise: nats by which the loss is lifted at most.
+        highest_at: steps after which it is (about 5 %); infinite where it rises for ever.
+        critical_point: limit of the loss without annealing on the new mixture.
+        critical_S1: S1 of pre-training from which on the loss without annealing, lower than the
+            critical point by then, cannot come back; infinite: it always can; NaN: the base is
+            not known.
+
+    Example:
+        >>> base = jl.planning.Pretraining(steps=5_000, peak=2e-4)
+        >>> run = jl.planning.ContinualRun(base, 1, 2e-4, 1.0, replay=0.5, shape="constant")
+        >>> jl.planning.turning_length(jl.published()["wang-2025-pt"], run).pattern
+        'rise and return'
+    """
+
+    steps: float
+    weight: float
+    start: float
+    limit: float
+    rise: float
+    highest_at: float
+    critical_point: float
+    critical_S1: float
+
+    @property
+    def pattern(self) -> str:
+        """Which of Wang's three patterns (§4.4) the loss follows over ever longer runs.
+
+        ``rise``: it rises and stays there; ``rise and partial fall``: after ``highest_at`` steps,
+        which may be out of reach, it falls again by 1e-4 nats or more, and never back to its
+        start; ``rise and return``: it goes below its start, from ``steps`` on. Beyond the paper
+        ``no rise``: it is never lifted.
+        """
+        if self.steps == 0:
+            return "no rise"
+        if not self.never:
+            return "rise and return"
+        fallen = self.rise - (self.limit - self.start)
+        return "rise and partial fall" if fallen >= _VISIBLE else "rise"
+
+    def summary(self) -> str:
+        """Numbers, intervals, the pattern, what binds and the notes, for people."""
+        return f"{'pattern':<12} {self.pattern}\n{super().summary()}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain numbers and strings, the pattern among them; infinities and NaN as strings."""
+        return {**super().to_dict(), "pattern": self.pattern}
+
+    @property
+    def never(self) -> bool:
+        """Whether no number of steps brings the loss back."""
+        return math.isinf(self.steps)
+
+
+@renamed_arguments(areas="area_options")
+@checked
+def turning_length(
+    pt: Any,
+    run: ContinualRun,
+    *,
+    cpt: Any = None,
+    weight: float = 1.0,
+    inputs: Mapping[str, float] | None = None,
+    area_options: Mapping[str, Any] | None = None,
+    level: ConfidenceLevel = LEVEL,
+) -> TurningLength:
+    """The fewest steps after which the loss is back at its start, and whether it ever is.
+
+    Each number of steps is a run of its own, its rate annealed as the run says; with
+    ``shape="constant"`` they are the points of one curve (Wang 2025, figure 7 c). With ``cpt``
+    and a weight the loss is λ1·L_pt + λ2·L_cpt (figure 13).
+
+    Args:
+        pt: fit of the loss on the pre-training corpus.
+        run: continual run; its steps do not matter.
+        cpt: fit of the loss on the new corpus, for a weight below 1.
+        weight: weight λ1 of the first loss, in [0, 1]; λ2 is 1 − λ1.
+        inputs: values of what the laws take beside areas and r, in units of the fitted runs.
+        area_options: options by which areas are counted, for fits that do not know them.
+        level: confidence level of the intervals.
+
+    Returns:
+        TurningLength.
+
+    Raises:
+        UsageError: a weight below 1 without ``cpt``, or fits that do not belong to the run.
+
+    Example:
+        >>> base = jl.planning.Pretraining(steps=5_000, peak=2e-4)
+        >>> run = jl.planning.ContinualRun(base, 1, 2e-4, 1.0, replay=0.5, shape="constant")
+        >>> jl.planning.turning_length(jl.published()["wang-2025-pt"], run).steps
+        8730.0
+    """
+    if not 0 <= weight <= 1:
+        raise UsageError(f"λ1 is {weight}; it lies in [0, 1], and λ2 is 1 − λ1")
+    if weight < 1 and cpt is None:
+        raise UsageError("a weight below 1 balances two losses: give cpt= and weight= together")
+    fits = (pt,) if cpt is None else (pt, cpt)
+    losses = _losses_of(fits, run, inputs, area_options)
+    weights = np.array([weight, 1 - weight])[: len(fits)]
+    times = np.geomspace(run.warmup + 1, _LONGEST, _LENGTHS)
+    fixed = {name: run.settings[name] for name in SETTINGS if name != "steps"}
+    with in_float64():
+        answers = _turning(*losses.arguments, fixed, weights, times)
+        values = {name: np.asarray(answer, float) for name, answer in answers.items()}
+    short = values.pop("short")[0]
+    values["steps"] = np.ceil(values["steps"] - 1e-6)
+    steps = values["steps"][0]
+    at = {name: np.array([value]) for name, value in fixed.items()}
+    at["steps"] = np.array([min(max(steps, run.warmup + 1), _LONGEST)])
+    return TurningLength(
+        **measured(values, level, losses.degrees), weight=float(weight),
+        notes=(*_turning_notes(values, short), *losses.notes(at)),
+        binding="never" if math.isinf(steps) else "none: the loss comes back",
+    )  # fmt: skip
+
+
+def _turning_notes(values: Mapping[str, np.ndarray], short: float) -> list[Note]:
+    steps, notes = values["steps"], []
+    limit, start = values["limit"][0], values["start"][0]
+    if steps[0] == 0:
+        notes.append(Note("never-lifted", "info", "a run of any length ends below the start"))
+    elif np.isinf(steps[0]) and limit > start:
+        message = f"never: after endless steps the loss is {limit - start:.4g} nats above its start"
+        notes.append(Note("never", "warning", message))
+    elif np.isinf(steps[0]):
+        message = f"not within {_LONGEST:.0e} steps, though the law ends below the start"
+        notes.append(Note("never", "warning", message))
+    if short > 0 and steps[0] > 0:
+        message = f"runs of up to {short:.4g} steps end below the start as well: they anneal"
+        notes.append(Note("short-runs-below", "info", message))
+    if len(steps) > 1:
+        share = np.isinf(steps[1:]).mean()
+        if 0 < share < 1 or (share == 1) != np.isinf(steps[0]):
+            message = f"{share:.1%} of the replicates never come back"
+            notes.append(Note("replicates-never", "warning", message))
+    return notes
+
+
+@compiled(static_argnames=("laws", "layout"))
+def _turning(
+    laws: Any, layout: Any, params: Any, numbers: Any, inputs: Any, fixed: Any, weights: Any,
+    times: Any,
+) -> Any:  # fmt: skip
+    """Each number of a TurningLength, (1 + R,); ``short`` is the longest run that is not lifted."""
+
+    def lane(params: Any) -> Any:
+        def start_and_end(steps: Any) -> Any:
+            at = {**fixed, "steps": steps}
+            both = _start_and_end(laws, layout, params, numbers, inputs, at)
+            return jnp.tensordot(weights, both, 1)
+
+        def change(steps: Any) -> Any:
+            start, end = start_and_end(steps)
+            return end - start
+
+        changes = change(times)
+        lifted = changes > _SAME
+        first = jnp.argmax(lifted)
+        back = (jnp.arange(len(times)) > first) & ~lifted
+        k = jnp.argmax(back)
+        log = jnp.log(times)
+        crossing = root(lambda x: _SAME - change(jnp.exp(x)), log[jnp.maximum(k - 1, 0)], log[k])
+        steps = jnp.where(back.any(), jnp.exp(crossing), jnp.inf)
+        start, limit = start_and_end(jnp.inf)
+        highest = jnp.argmax(changes)
+        return {
+            "steps": jnp.where(lifted.any(), steps, 0.0),
+            "start": start,
+            "limit": limit,
+            "rise": jnp.maximum(changes.max(), 0.0),
+            "highest_at": jnp.where(highest < len(times) - 1, times[highest], jnp.inf),
+            "short": jnp.where(lifted[0], 0.0, times[jnp.maximum(first - 1, 0)]),
+            **_critical(laws, layout, params, numbers, inputs, fixed, weights),
+        }
+
+    return jax.lax.map(lane, params, batch_size=64)
+
+
+def _critical(
+    laws: Any, layout: Any, params: Any, numbers: Any, inputs: Any, fixed: Any, weights: Any
+) -> dict[str, Any]:
+    """Where the loss without annealing goes, and how much pre-training already ends there."""
+    shares = (fixed["replay"], 1 - fixed["replay"])
+
+    def unannealed(S1_pt: Any, S1_cpt: Any) -> Any:
+        areas = PhaseAreas(S1_pt, S1_cpt, 0.0, 0.0)
+        each = zip(weights, laws, params, shares, inputs, strict=False)
+        return sum(weight * _loss(law, p, areas, share, x) for weight, law, p, share, x in each)
+
+    S1_pt = final_areas(layout, numbers, {**fixed, "steps": numbers["warmup"] + 1.0}).S1_pt
+    point = unannealed(S1_pt, jnp.inf)
+    if layout.pretraining is None:
+        return {"critical_point": point, "critical_S1": jnp.nan * point}
+    # In log S1: without annealing the loss of a base falls with S1.
+    crossing = root_or_infinity(
+        lambda x: point - unannealed(jnp.exp(x), 0.0), math.log(1e-9), math.log(1e15)
+    )
+    return {"critical_point": point, "critical_S1": jnp.exp(crossing)}
