@@ -196,8 +196,11 @@ def test_every_command_that_fits_takes_what_a_fit_is_told(command, runs, asked, 
     assert (code, out) == (2, "") and said in err
 
 
-def test_predict_at_values(command, fit_file, chinchilla_fit):
-    arguments = ("predict", fit_file, "--at", "N=1e9,7e9", "--at", "D=1e10,1e12")
+@pytest.mark.parametrize(
+    "at", [("--at", "N=1e9,7e9", "--at", "D=1e10,1e12"), ("--at", "N=1e9,7e9,D=1e10,1e12")]
+)
+def test_predict_at_values(command, fit_file, chinchilla_fit, at):
+    arguments = ("predict", fit_file, *at)
     code, out, err = command(*arguments, "--json")
     assert (code, err) == (0, "")
     record = json.loads(out)

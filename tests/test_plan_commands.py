@@ -27,7 +27,7 @@ def command(command, tmp_path):
     return partial(command, "plan")
 
 
-AT = ("--at", "N=1.8e9", "--at", "D=1e10")
+AT = ("--at", "N=1.8e9,D=1e10")
 MIXTURE = ("mixture", "general.json", "domain.json", "--start", 2.8602, *AT)
 
 

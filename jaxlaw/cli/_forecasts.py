@@ -182,12 +182,7 @@ def points_at(items: list[str]) -> dict[str, np.ndarray]:
     """``["N=1e9,2e9,D=1e12"]`` → arrays (k,) by name; a name that comes again begins a new run."""
     runs: list[list[str]] = [[]]
     for item in items:
-        parts: list[str] = []
-        for word in item.split(","):
-            if "=" in word or not parts:
-                parts.append(word)
-            else:
-                parts[-1] += f",{word}"
+        parts = opt.split_pairs(item)
         names = {part.partition("=")[0] for part in parts}
         if names & {part.partition("=")[0] for part in runs[-1]}:
             runs.append([])

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import re
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -186,6 +187,16 @@ def pairs(items: Sequence[str] | None, option: str) -> dict[str, str]:
     return pairs
 
 
+def split_pairs(item: str) -> list[str]:
+    """``"N=1e9,7e9,D=1e12"`` → ``["N=1e9,7e9", "D=1e12"]``: several inputs given at once."""
+    return re.split(r",(?=[^,=]*=)", item)
+
+
+def pairs_in(items: Sequence[str] | None, option: str) -> dict[str, str]:
+    """:func:`pairs`, of items each of which may hold several."""
+    return pairs([pair for item in items or () for pair in split_pairs(item)], option)
+
+
 def number(text: str, option: str) -> float:
     """The number, or a complaint that names the option."""
     try:
@@ -226,7 +237,7 @@ def combinations(items: Sequence[str] | None, option: str) -> dict[str, np.ndarr
     """``["N=1e9,7e9", "D=1e12"]`` → arrays (k,) by name, of all k combinations."""
     import numpy as np
 
-    given = pairs(items, option)
+    given = pairs_in(items, option)
     values = [[number(item, option) for item in text.split(",")] for text in given.values()]
     grids = np.meshgrid(*values, indexing="ij")
     return {name: grid.ravel() for name, grid in zip(given, grids, strict=True)}
@@ -271,7 +282,7 @@ def inputs_at(at: list[str] | None, option: str = "--at") -> dict[str, Any]:
     """``["N=1e9", "group=c4", "r=best"]`` → numbers and labels by name, and r=best as it is."""
     return {
         name: text if name == "group" or (name, text) == ("r", "best") else number(text, option)
-        for name, text in pairs(at, option).items()
+        for name, text in pairs_in(at, option).items()
     }
 
 
