@@ -266,3 +266,27 @@ def test_an_additive_law_predicts_the_largest_models_of_slimpajama():
     )
     largest = table.query("N > 1.3e9")
     assert np.abs(fit.predict(largest) / largest["loss"] - 1).mean() < 0.015
+
+
+def test_steep_slopes_at_a_share_of_0_do_not_stop_the_search():
+    """Of 17 corpora with powers of a share below and above 1 no shift of a share gains anything."""
+    shares, draw = [f"s{k}" for k in range(17)], np.random.default_rng(2)
+    law = jl.laws.additive(shares, scale=False)
+    worth = draw.uniform(0.1, 0.5, (3, 17)) * np.where(draw.random((3, 17)) < 0.15, 5, 1)
+    powers = draw.uniform(0.3, 1.2, (3, 17))
+    fits = {
+        f"loss{k}": (
+            law,
+            {"E": 3.0}
+            | {f"C[{name}]": worth[k, i] for i, name in enumerate(shares)}
+            | {f"gamma[{name}]": powers[k, i] for i, name in enumerate(shares)},
+        )
+        for k in range(3)
+    }
+    r = planning.optimal_weights(fits).table["weight"].to_numpy()
+    inside = np.maximum(r, 1e-12)
+    slopes = worth * powers * inside ** (powers - 1)
+    gains = (slopes / (worth * inside**powers).sum(axis=1, keepdims=True) ** 2).sum(axis=0)
+    level = np.average(gains, weights=r)
+    assert gains[r > 1e-5] == pytest.approx(level, rel=1e-3)
+    assert (gains[r <= 1e-5] < level * 1.001).all()
