@@ -197,13 +197,15 @@ def mixtures(about: dict[str, Any], split: dict[str, Any], folder: Path, more: l
         return np.column_stack([*own, rows[shares[1:]]]).astype(float)
 
     observed, cells = held[losses].to_numpy().T, {}
-    for name in split["compared"]:
+    own_laws = {law.name: law for law in more if {*law.input_names} <= {*fitted, "r"}}
+    for name in [*split["compared"], *own_laws]:
         if name == REGRESSION:
             logs = np.log(fitted[losses].to_numpy())
             lines = np.linalg.lstsq(regressors(fitted), logs)[0]
             cells[name] = cell_of(np.exp(regressors(held) @ lines).T, observed)
             continue
-        law = law_of_shares(name, shares, "N" in fitted and fitted["N"].nunique() > 1)
+        scale = "N" in fitted and fitted["N"].nunique() > 1
+        law = own_laws.get(name) or law_of_shares(name, shares, scale)
         if groups and groups not in law.input_names and name in FLOORS:
             law = jl.laws.grouped(law, labels, own=FLOORS[name])
         predicted, seconds = [], 0.0
