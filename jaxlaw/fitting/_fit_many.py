@@ -139,8 +139,10 @@ def fit_many(
             points = problem.coordinates(columns)
         of_set = np.zeros(batch.count, int) if data_sets is None else np.asarray(data_sets)
         if n_local and n_local < len(starts) and batch.count >= MANY * (of_set.max() + 1):
-            wholes = _wholes(batch, problem, data_sets)
-            optima = find_related(method, batch, wholes, of_set, starts, n_local, work, points, few)
+            full_data = _data_sets_of(batch, problem, data_sets)
+            optima = find_related(
+                method, batch, full_data, of_set, starts, n_local, work, points, few
+            )
         else:
             starts = starts if points is None else np.concatenate([starts, points])
             optima = find_optima(method, batch, starts, n_local, work)
@@ -159,18 +161,18 @@ def fit_many(
         )
 
 
-def _wholes(batch: Batch, problem: FitProblem, data_sets: np.ndarray | None) -> Batch:
+def _data_sets_of(batch: Batch, problem: FitProblem, data_sets: np.ndarray | None) -> Batch:
     """The whole data sets, with the same fields as the versions."""
     if data_sets is None:
         fields = {name: np.asarray(getattr(problem.data, name))[None] for name in batch.batched}
         return batch._replace(problems=batch.problems._replace(**fields))
     firsts = np.array([int(np.argmax(data_sets == k)) for k in range(data_sets.max() + 1)])
-    wholes = batch.only(firsts)
+    full_data = batch.only(firsts)
     if "weight" in batch.batched:
         weight = np.asarray(batch.problems.weight)
         most = np.stack([weight[data_sets == k].max(axis=0) for k in range(data_sets.max() + 1)])
-        wholes = wholes._replace(problems=wholes.problems._replace(weight=most))
-    return wholes
+        full_data = full_data._replace(problems=full_data.problems._replace(weight=most))
+    return full_data
 
 
 def refit_near(refits: Refits, weights: np.ndarray, targets: np.ndarray) -> Refits:

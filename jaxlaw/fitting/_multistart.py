@@ -97,11 +97,11 @@ class Batch(NamedTuple):
 
     def only(self, index: np.ndarray) -> Batch:
         """Some of the problems, by their numbers."""
-        own = {
+        fields = {
             name: jax.tree.map(lambda leaf: np.asarray(leaf)[index], getattr(self.problems, name))
             for name in self.batched
         }
-        return self._replace(problems=self.problems._replace(**own))
+        return self._replace(problems=self.problems._replace(**fields))
 
     def inside(self, coordinates: np.ndarray) -> np.ndarray:
         """Coordinates (P, S, p), or (1, S, p) for all, clipped to the box of each problem."""
@@ -201,7 +201,7 @@ def find_optima(
 def find_related(
     method: Solver,
     batch: Batch,
-    wholes: Batch,
+    full_data: Batch,
     data_sets: np.ndarray,
     starts: np.ndarray,
     n_local: int,
@@ -225,7 +225,7 @@ def find_related(
     Args:
         method: the batch solver.
         batch: the versions.
-        wholes: the data sets, with the same fields ``batched``.
+        full_data: the data sets, with the same fields ``batched``.
         data_sets: (P,) number of the data set that each version is of.
         starts: (S, p) coordinates.
         n_local: number of the best starts that are solved where a problem is searched.
@@ -239,11 +239,12 @@ def find_related(
     work = work or Work()
     if work.folder is not None:
         described = _description(method, batch, starts, n_local)
-        described["data"] += digest((wholes.problems, data_sets, also))
+        described["data"] += digest((full_data.problems, data_sets, also))
         described["options"] += f", {few} own starts"
         work.claim(described)
-    batch, wholes = (
-        one._replace(problems=jax.tree.map(np.asarray, one.problems)) for one in (batch, wholes)
+    batch, full_data = (
+        item._replace(problems=jax.tree.map(np.asarray, item.problems))
+        for item in (batch, full_data)
     )
     n_solved, size = min(n_local, len(starts)), starts.shape[1]
     part = min(len(starts), max(LEAST, len(starts) // FEWER))
@@ -268,13 +269,13 @@ def find_related(
     anywhere = np.broadcast_to(starts[0], (batch.count, CANDIDATES, size))
     polish = _solving(POLISH, batch, anywhere, work.memory, layout)
     with work.in_background(polish.compile):
-        optima = searched(wholes, "whole", also)
-    best = polished(wholes, optima, "whole-polish")["members"][:, :1, 0]
+        optima = searched(full_data, "whole", also)
+    best = polished(full_data, optima, "whole-polish")["members"][:, :1, 0]
     near_starts = np.concatenate([best, _candidates(optima)[:, 1:]], axis=1)[data_sets]
     near = _solve(method, batch, batch.inside(near_starts), work, f"near-{method.name}", layout)
-    own = _screen(batch, starts[:part], few, work, "few-screen", layout)
-    far = _solve(method, batch, batch.inside(own), work, f"few-{method.name}", layout)
-    tried, solved = np.full(batch.count, part), np.full(batch.count, own.shape[1])
+    screened = _screen(batch, starts[:part], few, work, "few-screen", layout)
+    far = _solve(method, batch, batch.inside(screened), work, f"few-{method.name}", layout)
+    tried, solved = np.full(batch.count, part), np.full(batch.count, screened.shape[1])
 
     least_near, least_far = near["value"][:, 0], far["value"][:, 0]
     with np.errstate(invalid="ignore"):  # infinite in both: searched
@@ -338,8 +339,8 @@ def _check_answers(batch: Batch, optima: Sequence[Optimum], folder: Path) -> Non
     """
     at = np.stack([optimum.coordinates for optimum in optima])
     kept = np.array([optimum.objective for optimum in optima])
-    own = {name: getattr(batch.problems, name) for name in batch.batched}
-    actual = np.asarray(_objectives(batch.model, shared_fields(batch.problems, own), own, at))
+    fields = {name: getattr(batch.problems, name) for name in batch.batched}
+    actual = np.asarray(_objectives(batch.model, shared_fields(batch.problems, fields), fields, at))
     tie = np.maximum(AGREE * kept, batch.floors)
     wrong = np.isfinite(kept) & ~(np.abs(actual - kept) <= tie)
     if wrong.any():
@@ -354,14 +355,14 @@ def _check_answers(batch: Batch, optima: Sequence[Optimum], folder: Path) -> Non
 
 
 @compiled(optimised=False, static_argnames="model")
-def _objectives(model: Model, shared: Problem, own: dict[str, Any], at: Array) -> Array:
+def _objectives(model: Model, shared: Problem, fields: dict[str, Any], at: Array) -> Array:
     """Scaled objectives (P,) at one point each, one problem after another to save memory."""
 
     def of_one(problem: tuple[dict[str, Any], Array]) -> Array:
         fields, coordinates = problem
         return scaled_value(model, shared._replace(**fields), coordinates)
 
-    return jax.lax.map(of_one, (own, at))
+    return jax.lax.map(of_one, (fields, at))
 
 
 def _candidates(solved: Arrays) -> np.ndarray:
@@ -547,7 +548,7 @@ def _distinct(
     value, count, status = (np.take_along_axis(a, order, axis=1) for a in (value, count, status))
     points = np.take_along_axis(members, order[:, :, None, None], axis=1)
     points = points.reshape(problems, -1, members.shape[-1])
-    there = ~np.isnan(points).any(axis=2)  # (P, n · m)
+    present = ~np.isnan(points).any(axis=2)  # (P, n · m)
     groups = {
         "value": np.full((problems, kept), np.inf, value.dtype),
         "count": np.zeros((problems, kept), np.int64),
@@ -568,7 +569,7 @@ def _distinct(
         groups["value"][:, k] = least
         groups["count"][:, k] = (count * inside).sum(axis=1)
         groups["status"][:, k] = np.where(np.isfinite(least), ended, -1)
-        of_group = there & np.repeat(inside, members.shape[2], axis=1)
+        of_group = present & np.repeat(inside, members.shape[2], axis=1)
         number = np.cumsum(of_group, axis=1) - 1
         problem, point = np.nonzero(of_group & (number < most))
         groups["members"][problem, k, number[problem, point]] = points[problem, point]
@@ -604,7 +605,7 @@ def _optima(
     status = np.where(converged, int(Status.CONVERGED), polished["status"][:, 0])
     ended = np.isin(solved["status"], (Status.CONVERGED, Status.STALLED))
     distinct = np.isfinite(value) & ~agree
-    there = ~np.isnan(members[..., 0]) & agree[:, :, None]
+    present = ~np.isnan(members[..., 0]) & agree[:, :, None]
     optima = []
     for k in range(len(value)):
         if not finite[k]:
@@ -626,7 +627,7 @@ def _optima(
                 status=int(status[k]),
                 agreement=float(share[k] / n_solved[k]),
                 disagreement=float(apart[k]),
-                agreeing=members[k][there[k]] if agree[k].any() else at[k][None],
+                agreeing=members[k][present[k]] if agree[k].any() else at[k][None],
                 runner_up=(
                     members[k, others[0], 0],
                     float(value[k, others[0]]),
