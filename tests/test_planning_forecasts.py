@@ -194,6 +194,13 @@ def test_far_from_the_forecasts_points_a_note_says_so(plan):
     assert "away-from-forecast" in codes(far)
 
 
+def test_what_to_run_next_is_told_where_a_forecast_is_given():
+    with pytest.raises(jl.UsageError, match="make the largest run that can be paid for"):
+        jl.design.next_runs(forecast_of(TWO, [0.7, 0.3]), {}, {"N": [1e9], "D": [1e10]}, n=1)
+    with pytest.raises(jl.UsageError, match="fit is a tuple; it must be a FittedLaw"):
+        jl.design.next_runs(TWO["small"], {}, {"N": [1e9], "D": [1e10]}, n=1)
+
+
 # --- other plans
 
 
@@ -209,6 +216,9 @@ def test_where_laws_disagree_a_break_even_says_on_which_side_each_is():
         assert table["pays"][label] == own.pays == "below"
     assert found.interval["D"][0] == pytest.approx(table["D"].min(), rel=1e-3)
     assert found.interval["D"][1] == pytest.approx(table["D"].max(), rel=1e-3)
+    assert "forecasts-compared" in codes(found)
+    with_a_fit = planning.break_even(scratch, cheaper["small"], N=1e9)
+    assert "forecasts-compared" not in codes(with_a_fit)
 
 
 def test_a_mixture_has_its_losses_by_each_law_and_shares_as_good():

@@ -96,7 +96,8 @@ def next_command(
 ) -> None:
     """The runs that most reduce the variance of a prediction, within a budget.
 
-    Candidates have the columns and units of the runs.
+    Candidates have the columns and units of the runs. Of a forecast make the largest run instead
+    that can be paid for, at the tokens per parameter of the run that is forecast.
 
     Example: jaxlaw design next fit.json runs.csv candidates.csv --at N=7e10 --at D=1e12 -n 4
     """

@@ -70,7 +70,7 @@ class NextRuns:
 
 @checked
 def next_runs(
-    fit: FittedLaw,
+    fit: Any,
     runs: Any,
     candidates: Any,
     *,
@@ -89,7 +89,8 @@ def next_runs(
     to allow a repeat.
 
     Args:
-        fit: fit of the runs there are.
+        fit: fit of the runs there are, of one law. A forecast is refused: what it needs next is
+            the largest run that can be paid for (jaxlaw/forecasting/README.md).
         runs: those runs, as they were fitted.
         candidates: DataFrame or dict of (m,) inputs, in units of the fitted runs.
         predict: points of the predictions that matter: inputs by name, in units of the fitted
@@ -109,7 +110,7 @@ def next_runs(
         The :class:`NextRuns`.
 
     Raises:
-        UsageError: the call makes no sense.
+        UsageError: the call makes no sense, or what is given is no fit.
         DataError: inputs outside their domain, or the law has no derivatives somewhere.
 
     Example:
@@ -120,6 +121,8 @@ def next_runs(
         >>> jl.design.next_runs(small, table, more, predict=far, n=1).table[["N", "D"]].values
         array([[1.e+10, 1.e+11]])
     """
+    if not isinstance(fit, FittedLaw):
+        raise _no_fit(fit)
     _check(criterion, predict, n, budget)
     frame = _frame(candidates)
     names, number, price = _grouped(frame, group, cost)
@@ -139,6 +142,21 @@ def next_runs(
     table = pd.concat(parts) if parts else frame.iloc[:0].assign(sd=[])
     noise = here.noise(directions)
     return NextRuns(table, sd[0], sd[-1], noise, criterion, tuple(here.notes))
+
+
+def _no_fit(given: Any) -> UsageError:
+    """What to do instead with what is no fit of one law."""
+    message = f"fit is a {type(given).__name__}; it must be a FittedLaw, the fit of one law"
+    if hasattr(given, "backtest_coverage"):  # a forecast
+        # Candidates by the variance expected to be left of a forecast, over its laws, their
+        # parameters and common error, were the largest run in 22 of 24 simulated trials: there is
+        # nothing to search for. benchmarks/forecast.md has them ("What to run next").
+        message = (
+            "next_runs chooses for the fit of one law. Of a forecast make the largest run that "
+            "can be paid for, at the tokens per parameter of the run that is forecast: in trials "
+            "no choice did better (benchmarks/forecast.md, 'What to run next')"
+        )
+    return UsageError(message, argument="fit", value=given)
 
 
 def _check(criterion: str, predict: Any, n: int | None, budget: float | None) -> None:
