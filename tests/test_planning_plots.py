@@ -67,6 +67,33 @@ def test_weights_of_a_mixture_with_natural_shares_and_caps(ax):
     assert cap[:, 0] == pytest.approx([0.4, 0.4]) and cap[:, 1].mean() == pytest.approx(1)
 
 
+def test_contours_runs_and_the_best_size_count_a_cost_of_the_user(ax):
+    law, truth = "chinchilla", jl.simulate.TRUTHS["chinchilla"]
+    runs = {"N": [1e9], "D": [2e10], "loss": [float(jl.laws.get(law)(truth, N=1e9, D=2e10))]}
+    cost = lambda N, D: 12 * N * D  # noqa: E731
+    pictures.isoloss((law, truth), (1e19, 1e23), ax, cost=cost, runs=runs, levels=runs["loss"])
+    (contour,) = [path.vertices for path in ax.collections[0].get_paths()]
+    (run,) = np.asarray(ax.collections[-1].get_offsets())
+    assert run.tolist() == pytest.approx([12 * 1e9 * 2e10, 1e9])
+    # The contour of its loss goes through the run, and its least compute is that of the plan.
+    assert np.abs(np.log(contour / run)).sum(axis=1).min() < 0.1
+    best = jl.planning.min_compute((law, truth), runs["loss"][0], cost=cost)
+    assert contour[:, 0].min() == pytest.approx(best.compute, rel=0.05)
+
+
+def test_a_multiplier_is_drawn_over_the_compute_of_the_reference(ax):
+    law = jl.laws.grouped("chinchilla", ["c4", "pile"], own=["B"])
+    params = jl.simulate.TRUTHS["chinchilla"] | {"B[c4]": 410.7, "B[pile]": 300.0}
+    plan = jl.planning.compute_multiplier(
+        (law, {name: params[name] for name in law.parameter_names}), [1e20, 1e21, 1e22],
+        reference={"group": "c4"}, group="pile",
+    )  # fmt: skip
+    assert pictures.compute_multiplier(plan, ax) is ax
+    drawn, even = ax.lines
+    assert drawn.get_ydata() == pytest.approx(plan.table["multiplier"])
+    assert list(even.get_ydata()) == [1, 1]
+
+
 def test_contours_end_where_the_plan_allows_no_more_epochs(ax):
     law = jl.published()["muennighoff-2023"]
     pictures.isoloss(law, (1e20, 1e23), ax, U=1e10, max_epochs=20, served_tokens=1e10)
@@ -152,8 +179,10 @@ def test_contours_show_the_runs_and_the_fitted_range(ax):
     for spent, size in [(6 * n * d, n) for n in sizes for d in D]:
         assert np.isclose(at, (spent, size), rtol=1e-12).all(axis=1).any()
     (outline,) = (line for line in ax.lines if line.get_linestyle() == ":")
-    x, y = outline.get_data()
-    assert {(6 * n * d, n) for n in N for d in D} == set(zip(x, y, strict=True))
+    corners = sorted(outline.get_xydata()[:-1].tolist())
+    assert np.ravel(corners) == pytest.approx(
+        np.ravel(sorted((6 * n * d, n) for n in N for d in D)), rel=1e-12
+    )
     assert "fitted range" in texts(ax)
 
 

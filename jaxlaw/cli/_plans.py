@@ -536,7 +536,8 @@ def multiplier_command(call: Call, out: opt.PlanOut = None, as_json: opt.Json = 
     Example: jaxlaw plan compute-multiplier groups.json --compute 1e19,1e21
     --reference group=c4 --at group=pile
     """
-    conclude_plan(call(), out, as_json)
+    answer = call()
+    conclude_plan(answer, out, as_json, lambda plots: plots.compute_multiplier(answer))
 
 
 @plan.command("replay")

@@ -9,6 +9,7 @@ from typing import Any
 
 from jaxlaw._deprecated import renamed_names
 from jaxlaw.plots._allocation import (
+    compute_multiplier,
     compute_saved,
     crossover,
     data_transferred,
@@ -52,6 +53,7 @@ __all__ = [
     "backtest_errors",
     "balance",
     "best_rates",
+    "compute_multiplier",
     "compute_saved",
     "critical_share",
     "crossover",

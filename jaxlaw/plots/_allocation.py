@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
+import jax
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
@@ -13,7 +15,8 @@ from jaxlaw._deprecated import renamed_arguments
 from jaxlaw._jit import in_float64
 from jaxlaw.fitting._scores import runs_for
 from jaxlaw.planning._allocation import Allocation, Frontier, frontier
-from jaxlaw.planning._answers import Source, sources
+from jaxlaw.planning._answers import AnswerTable, Source, sources
+from jaxlaw.planning._budgets import Cost, Limits, flops, log_size, log_tokens, total_cost
 from jaxlaw.planning._search_space import SearchSpace, search_space
 from jaxlaw.planning._transfer import BreakEven, Saving, size_and_data_laws
 from jaxlaw.plots._mixture import curve_of
@@ -38,7 +41,7 @@ from jaxlaw.plots._style import (
 _COMPUTE = "training compute (FLOPs)"
 _NAMED = 5  # lines of a plot of many
 _OF_COST = ("cost", "served_tokens", "level")  # options of a plan that are no inputs
-_ROUNDED = 1 + 1e-9  # a limit itself is allowed
+_ROUNDED = 1e-9  # in logs: a limit itself is allowed
 _AROUND = 30.0  # times less and more than where the losses cross
 _AXES = {"D": "tokens", "N": "model parameters N", "compute": _COMPUTE}
 
@@ -63,7 +66,8 @@ def isoloss(
 
     Args:
         fit: Fit, (law, params) or bootstrap; with replicates the best size has a band.
-        computes: (least, largest) FLOPs, counted as 6·N·D.
+        computes: (least, largest) FLOPs, counted as 6·N·D, or as ``cost=`` and
+            ``served_tokens=`` of the options say.
         ax: axes to draw on; a second law drawn there with another color compares.
         color: colour of the line.
         label: name of the line.
@@ -88,13 +92,8 @@ def isoloss(
     sizes = [*ax.get_ylim(), low, high] if ax.has_data() else [low, high]  # of another law too
     N = np.geomspace(min(sizes), max(sizes), 160)
     point = {name: values[0] for name, values in source.params.items()}
-    served = (options.get("served_tokens") or 0.0) * source.scale("D")
-    size = N[:, None] * source.scale("N")
-    tokens = C[None, :] / (6 * size) - served / 3  # raw units
-    allowed = np.ones(tokens.shape, bool)
-    for value, (least, most) in ((size, space.limits.N), (tokens, space.limits.D)):
-        allowed &= (value >= np.exp(least) / _ROUNDED) & (value <= np.exp(most) * _ROUNDED)
-    tokens = np.where(allowed, tokens, np.nan)
+    cost = total_cost(options.get("cost"), source, options.get("served_tokens"))
+    tokens = _tokens_paid(cost, N * source.scale("N"), C, space.limits)
     spec = {symbol.name: symbol.unit for symbol in source.law.inputs}
     fixed |= {"N": N[:, None] * source.units["N"], "D": tokens / spec["D"]}
     if searched:
@@ -116,14 +115,14 @@ def isoloss(
     drawn = ax.contour(C, N, losses, levels=levels, colors=color, linewidths=0.7, alpha=0.6)
     ax.clabel(drawn, fmt="%.2f", fontsize="x-small")
     end = curve(ax, best, "compute", "N", color, label or "best size", 2)
-    _outline_fitted(ax, source, color)
+    _outline_fitted(ax, source, cost, color)
     if space.epochs is not None:
-        _line_of_epochs(ax, C, np.exp(space.limits.D[1]), served, space, color)
+        _line_of_epochs(ax, C, cost, space, color)
     if runs is not None:
         read = runs_for(source, runs)
         observed = read.observations(source.law, free=()).inputs  # in the law's own units
         size, tokens = (observed[name] / source.units[name] for name in ("N", "D"))
-        spent = 6 * size * source.scale("N") * tokens * source.scale("D")
+        spent = _spent(cost, source, size, tokens)
         dots(ax, spent, size, color=INK, s=9, zorder=3)
     if mark is not None and np.isfinite([mark.compute, mark.N]).all():
         text = f"loss {mark.loss:.4g}"
@@ -133,11 +132,34 @@ def isoloss(
     return finish(ax, _COMPUTE, "model parameters N", title, [end])
 
 
+def _tokens_paid(
+    cost: Cost | None, sizes: np.ndarray, budgets: np.ndarray, limits: Limits
+) -> np.ndarray:
+    """(sizes, budgets) raw tokens that are paid for; NaN where the limits allow no such run."""
+    log_N, log_C = (
+        axis.ravel() for axis in np.meshgrid(np.log(sizes), np.log(budgets), indexing="ij")
+    )
+    with in_float64():
+        log_D = np.asarray(jax.vmap(partial(log_tokens, cost))(log_N, log_C))
+    allowed = np.abs(np.log(flops(cost, log_N, log_D)) - log_C) < _ROUNDED
+    for value, (least, most) in ((log_N, limits.N), (log_D, limits.D)):
+        allowed &= (value >= least - _ROUNDED) & (value <= most + _ROUNDED)
+    return np.where(allowed, np.exp(log_D), np.nan).reshape(len(sizes), len(budgets))
+
+
+def _spent(cost: Cost | None, source: Source, N: Any, D: Any) -> np.ndarray:
+    """FLOPs of runs in the user's units."""
+    with np.errstate(divide="ignore"):
+        return flops(cost, np.log(N * source.scale("N")), np.log(D * source.scale("D")))
+
+
 def _line_of_epochs(
-    ax: Axes, C: np.ndarray, tokens: float, served: float, space: SearchSpace, color: Any
+    ax: Axes, C: np.ndarray, cost: Cost | None, space: SearchSpace, color: Any
 ) -> None:
     """The sizes at which a budget pays for as many tokens as the epochs allow."""
-    N = C / (6 * tokens + 2 * served) / space.source.scale("N")
+    with in_float64():
+        log_N = jax.vmap(partial(log_size, cost, space.limits.D[1]))(np.log(C))
+    N = np.exp(np.asarray(log_N)) / space.source.scale("N")
     low, high = ax.get_ylim()
     shown = np.flatnonzero((low <= N) & (high >= N))
     ax.plot(C, N, color=color, linewidth=0.9, linestyle="--", zorder=2)
@@ -146,7 +168,7 @@ def _line_of_epochs(
         write(ax, f"{space.epochs[0]:.3g} epochs", (C[at], N[at]), color=color, xytext=(4, -9))
 
 
-def _outline_fitted(ax: Axes, source: Source, color: Any) -> None:
+def _outline_fitted(ax: Axes, source: Source, cost: Cost | None, color: Any) -> None:
     """The fitted range of N and D, over compute and N: a parallelogram on logarithmic axes."""
     ranges = [source.ranges.get(name) for name in ("N", "D")]
     if None in ranges or not np.isfinite(ranges).all():
@@ -154,7 +176,7 @@ def _outline_fitted(ax: Axes, source: Source, color: Any) -> None:
     (least_N, most_N), (least_D, most_D) = ranges
     N = np.array([least_N, least_N, most_N, most_N, least_N])
     D = np.array([least_D, most_D, most_D, least_D, least_D])
-    compute = 6 * N * source.scale("N") * D * source.scale("D")
+    compute = _spent(cost, source, N, D)
     ax.plot(compute, N, color=color, linewidth=1.1, linestyle=":", zorder=2)
     inside = (compute >= ax.get_xlim()[0]) & (compute <= ax.get_xlim()[1])
     if inside.any():
@@ -277,6 +299,32 @@ def compute_saved(table: pd.DataFrame, ax: Axes | None = None) -> Axes:
     ax.set_ylim(max(-1.05, min(table["saved"].min(), 0.0) - 0.05), 1.0)
     ax.yaxis.set_major_formatter(percent)
     return ax
+
+
+def compute_multiplier(plan: AnswerTable, ax: Axes | None = None) -> Axes:
+    """What a recipe is worth against a reference, over the reference's compute; 1 is no gain.
+
+    Args:
+        plan: answer of :func:`jaxlaw.planning.compute_multiplier`.
+        ax: axes to draw on; a new figure if None.
+
+    Example:
+        >>> from jaxlaw import plots
+        >>> law = jl.laws.grouped("chinchilla", ["c4", "pile"], own=["B"])
+        >>> params = jl.simulate.TRUTHS["chinchilla"] | {"B[c4]": 410.7, "B[pile]": 300.0}
+        >>> params = {name: params[name] for name in law.parameter_names}
+        >>> plan = jl.planning.compute_multiplier(
+        ...     (law, params), [1e20, 1e21], reference={"group": "c4"}, group="pile"
+        ... )
+        >>> plots.compute_multiplier(plan).get_ylabel()
+        'compute of the reference at equal loss'
+    """
+    ax, table = ax or new_axes(), plan.table
+    curve(ax, table, "compute", "multiplier", BLUE, marker="o", markersize=3)
+    ax.axhline(1.0, color=INK, linewidth=0.8, linestyle="--")
+    ax.yaxis.set_major_formatter(lambda value, _: f"×{value:g}")
+    label = "compute of the reference (FLOPs)"
+    return finish(ax, label, "compute of the reference at equal loss", log_x={"words": False})
 
 
 def data_transferred(table: pd.DataFrame, ax: Axes | None = None) -> Axes:
