@@ -143,9 +143,9 @@ def _effective(E: float, A: float, B: float, b: float) -> Callable[..., Any]:
 
 
 def _law(name: str, params: Mapping[str, float]) -> Callable[..., Any]:
-    def truth(*inputs: Any) -> np.ndarray:
+    def truth(N: Any, D: Any, r: Any) -> np.ndarray:
         with in_float64():
-            return np.asarray(jl.laws.get(name)(params, *inputs))
+            return np.asarray(jl.laws.get(name)(params, N=N, D=D, r=r))
 
     return truth
 
