@@ -309,7 +309,8 @@ def test_draws_are_of_the_laws_as_they_weigh(found):
 def test_laws_of_farseer_disagree_on_the_best_size_and_the_plan_says_by_how_much():
     table = pd.read_csv(f"{os.environ['JAXLAW_DATA']}/farseer.csv")
     compute = 6 * table["N"] * table["D"]
-    runs = table[compute <= 1e21]
+    # As many as there are of the simulated runs above: chinchilla is not compiled again.
+    runs = table[compute <= 1e21].sample(243, random_state=0)
     at = {"N": 1e11, "D": 1e24 / 6e11}
     forecast = jl.forecast(["chinchilla", "skaling"], runs, at, cutoffs=3, n_resamples=8, **SEARCH)
     answer = planning.allocation(forecast, 1e24)
