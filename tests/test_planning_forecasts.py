@@ -194,6 +194,13 @@ def test_far_from_the_forecasts_points_a_note_says_so(plan):
     assert "away-from-forecast" in codes(far)
 
 
+def test_an_interval_of_the_size_that_trials_found_too_narrow_says_so(plan):
+    assert "inner-level" not in codes(plan)
+    inner = planning.allocation(forecast_of(TWO, [0.7, 0.3]), BUDGET, level=0.8)
+    (note,) = (note for note in inner.notes if note.code == "inner-level")
+    assert "the 80% interval of the best size is too narrow" in note.message
+
+
 def test_what_to_run_next_is_told_where_a_forecast_is_given():
     with pytest.raises(jl.UsageError, match="make the largest run that can be paid for"):
         jl.design.next_runs(forecast_of(TWO, [0.7, 0.3]), {}, {"N": [1e9], "D": [1e10]}, n=1)
