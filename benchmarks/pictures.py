@@ -1,4 +1,4 @@
-"""The figures of the README and of its examples: ``python benchmarks/pictures.py [NAME…]``.
+"""The figures of the worked examples: ``python benchmarks/pictures.py [NAME…]``.
 
 They are drawn into .github/. A figure shows what the snippet of its section computes: the
 section's Python is run, and the figure is drawn from the names it leaves behind.
@@ -19,7 +19,6 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.figure import Figure
 
-import jaxlaw as jl
 from jaxlaw import planning, plots
 from jaxlaw.plots._style import BLUE, INK, RED, tidy, write
 
@@ -28,16 +27,6 @@ FOLDER = ROOT / ".github"
 EXAMPLES = ROOT / "jaxlaw" / "simulate" / "README.md"
 DPI = 150
 Names = Mapping[str, Any]
-
-
-def demo(made: Names) -> Figure:
-    """What ``jaxlaw demo`` draws."""
-    table = jl.simulate.demo().table
-    columns = {"N": "n_params", "D": "n_tokens", "r_d": "domain_ratio"}
-    columns |= {"loss_d": "domain_loss", "loss_g": "general_loss"}
-    runs = jl.read_runs(table, columns, {"N": 1, "D": 1}, name="simulated runs")
-    fits = {side: jl.fit("dcpt", runs.for_corpus(side)) for side in ("general", "domain")}
-    return plots.demo_figure(fits, runs)
 
 
 def mixture(made: Names) -> Figure:
@@ -81,9 +70,8 @@ def language(made: Names) -> Figure:
     return figure
 
 
-#: File → the section whose snippet it shows (None: none), and what draws it.
-PICTURES: dict[str, tuple[str | None, Callable[[Names], Figure]]] = {
-    "demo.png": (None, demo),
+#: File → the section whose snippet it shows, and what draws it.
+PICTURES: dict[str, tuple[str, Callable[[Names], Figure]]] = {
     "mixture.png": ("The mixture", mixture),
     "curve.png": ("The curve", curve),
     "corpus.png": ("The corpus", corpus),
@@ -91,11 +79,9 @@ PICTURES: dict[str, tuple[str | None, Callable[[Names], Figure]]] = {
 }
 
 
-def names_of(section: str | None) -> dict[str, Any]:
+def names_of(section: str) -> dict[str, Any]:
     """What the Python of a section of the worked examples leaves behind."""
     names: dict[str, Any] = {}
-    if section is None:
-        return names
     text = EXAMPLES.read_text("utf-8").split(f"## {section}\n")[1]
     code = re.search(r"```python\n(.*?)```", text, re.DOTALL).group(1)
     here = os.getcwd()

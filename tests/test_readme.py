@@ -130,13 +130,12 @@ for one in sessions():
     globals()["Test_" + re.sub(r"\W+", "_", one.name)] = class_of(one)
 
 
-def test_every_picture_shown_is_drawn_by_the_script():
+def test_every_picture_shown_is_drawn_by_a_script():
     shown = {path for page in PAGES for path in pictures(page)}
-    assert shown == {FOLDER / name for name in PICTURES}
+    # benchmarks/leaderboard.py draws the README's, from fits to all data sets.
+    assert shown == {FOLDER / name for name in ("leaderboard.png", *PICTURES)}
     for name, (section, _) in PICTURES.items():
-        part = README.read_text("utf-8")
-        if section is not None:
-            part = EXAMPLES.read_text("utf-8").split(f"## {section}\n")[1].split("\n## ")[0]
+        part = EXAMPLES.read_text("utf-8").split(f"## {section}\n")[1].split("\n## ")[0]
         assert f".github/{name})" in part, f"{name} belongs to {section}"
 
 
