@@ -228,6 +228,19 @@ def test_where_laws_disagree_a_break_even_says_on_which_side_each_is():
     assert "forecasts-compared" not in codes(with_a_fit)
 
 
+def test_the_common_errors_of_forecasts_of_different_runs_do_not_cancel():
+    """Drawn in one order they did: intervals of break-evens held half of what they say."""
+    law, own = TWO["small"]
+    cheaper = {"small": (law, own | {"B": own["B"] * 0.8, "E": own["E"] + 0.02})}
+    scratch, same = (
+        forecast_of(laws, [1.0], common=0.002) for laws in ({"small": (law, own)}, cheaper)
+    )
+    other = dataclasses.replace(same, runs={"count": 9, "fingerprint": "another"})
+    same, other = (planning.break_even(scratch, base, N=1e9) for base in (same, other))
+    low, high = np.log(other.interval["D"])
+    assert other.D == same.D and high - low > 5 * np.ptp(np.log(same.interval["D"]))
+
+
 def test_a_mixture_has_its_losses_by_each_law_and_shares_as_good():
     truth, general = jl.simulate.TRUTHS["dcpt"], jl.simulate.TRUTHS["dcpt-general"]
     ranges = {"N": (0.5, 4.0), "D": (0.1, 5.0), "r": (0.0, 1.0)}

@@ -20,7 +20,6 @@ from jaxlaw.notes import Note
 from jaxlaw.planning._answers import Draws
 
 N_DRAWS = 256
-_SEED = 0  # of the order in which draws of the common error meet those of the laws
 
 
 def draws_of(
@@ -29,6 +28,7 @@ def draws_of(
     resamples: Mapping[str, Mapping[str, np.ndarray]],
     errors: Mapping[str, float],
     notes: tuple[Note, ...],
+    seed: int,
     alone: str | None = None,
 ) -> Draws:
     """The weighted laws as one, with draws.
@@ -39,6 +39,10 @@ def draws_of(
         resamples: label → parameter → (R,) values of its fits to resamples.
         errors: ``shift``, ``common``, ``degrees`` and ``noise`` of the forecast, as numbers.
         notes: what to know of the forecast.
+        seed: seed of the order in which draws of the common error meet those of the laws. In a
+            plan by two forecasts their laws go in step, for the same law is right for both; their
+            common errors do not, so that forecasts of different runs have different seeds. With
+            one order for all, the errors cancelled: 95 % intervals of break-evens held 50 %.
         alone: label of a law that is to stand for all of them; None takes the weights.
 
     Raises:
@@ -55,7 +59,7 @@ def draws_of(
     drawn = np.minimum(np.searchsorted(np.cumsum(share), evenly), len(labels) - 1)
     error = errors["common"] * stats.t.ppf(evenly, errors["degrees"])
     params: dict[str, float] = {SHIFT: errors["shift"]}
-    draws = {SHIFT: errors["shift"] + np.random.default_rng(_SEED).permutation(error)}
+    draws = {SHIFT: errors["shift"] + np.random.default_rng(seed).permutation(error)}
     for k, label in enumerate(labels):
         params[weight_of(label)] = float(share[k])
         draws[weight_of(label)] = (drawn == k).astype(float)
