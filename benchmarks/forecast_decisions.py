@@ -188,7 +188,7 @@ def mixtures(seeds: int = 6) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def break_even(seeds: int = 3) -> pd.DataFrame:
+def break_even(seeds: int = 6) -> pd.DataFrame:
     """Continued training begins 2e10 tokens ahead, and stays 0.4 % worse: 3e9 parameters."""
     rows, N = [], 3e9
     for seed in range(seeds):

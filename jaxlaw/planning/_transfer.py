@@ -475,8 +475,8 @@ def base_notes(scratch: Any, continual: Any) -> list[Note]:
         # What laws miss of the difference is in no back-test.
         message = (
             "two forecasts are compared, and no back-test has tried their difference: in simulated "
-            "trials intervals of a break-even held 33% at 80%, 56% at 90% and 94% at 95%: take "
-            "those of 95% (benchmarks/forecast.md)"
+            "trials intervals of a break-even held 22% at 80%, 58% at 90% and 75% at 95% "
+            "(benchmarks/forecast.md)"
         )
         return [Note("forecasts-compared", "warning", message)]
     if not (isinstance(scratch, SupportsDraws) and isinstance(continual, SupportsDraws)):
