@@ -177,6 +177,7 @@ def calibrate(
     noise = typical(residuals, weights)
     informative, standard, biases, laws = [], [], [], []
     scatter, counted = SCATTER * SCATTER_RUNS, SCATTER_RUNS
+    # Each cut-off gives one value of B, its mean standardised error, and is worth at most one.
     for cutoff, rows, recency in zip(errors, near, fade, strict=True):
         error = weighted(cutoff.error, weights)
         rows = np.where(np.isfinite(error), rows, 0.0)
@@ -187,6 +188,7 @@ def calibrate(
         missed = typical(cutoff.residuals, weights)
         scale = common_scale(cutoff.distance, among, parameters, missed)
         h = max(np.sqrt(rows @ scale**2), 1e-12)
+        # ``size`` is how many runs of equal weight the weighted ones are worth (Kish 1965).
         spread, size = rows @ (error - mean) ** 2, 1 / max((rows**2).sum(), 1e-12)
         # What a cut-off tells of B is blurred by the scatter of its runs, in so far as it has few.
         blur = spread / max(size, 1.0) + noise**2 / len(rows)
@@ -194,10 +196,12 @@ def calibrate(
         standard.append(mean / h)
         biases.append(mean)
         laws.append([_mean(column, rows) for column in cutoff.error.T])
+        # κ²: what single runs scatter by around that mean beyond their noise, in units of h².
         if size > 1.5:
             beyond_noise = max(spread * size / (size - 1) - noise**2, 0.0)
             scatter += recency * (size - 1) * beyond_noise / h**2
             counted += recency * (size - 1)
+    # Posterior of a normal-inverse-χ² prior; the next B is a Student's t of this mean and scale.
     count, t = np.array(informative), np.array(standard)
     total = PRIOR_MEAN_CUTOFFS + count.sum()
     mean = float(count @ t) / total

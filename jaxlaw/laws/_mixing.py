@@ -55,8 +55,8 @@ def additive(shares: Iterable[str], *, scale: bool = True) -> Law:
     """The additive law: shares of several corpora, size and tokens (Shukor 2025, arXiv 2507.09404).
 
     loss = E + 1/Σ C_j·h_j^γ_j + A/N^α + B/D^β, h_j the share of corpus j. No term has the shares
-    and the size or the tokens together, so that the best mixture is the same at every scale: what
-    the law is silent about, runs at more than one scale show.
+    and the size or the tokens together, so that the best mixture is the same at every scale. Only
+    runs at several scales show whether that is so.
 
     Args:
         shares: columns that hold the shares, which become the inputs before ``N`` and ``D``.
@@ -70,8 +70,8 @@ def additive(shares: Iterable[str], *, scale: bool = True) -> Law:
         ``jl.laws.get`` finds it by that name.
 
     Raises:
-        UsageError: fewer than two shares, one that is named twice, or a name that a law's name
-            cannot hold.
+        UsageError: fewer than two shares, one that is named twice or ``N`` or ``D``, or a name
+            that a law's name cannot hold.
 
     Example:
         >>> law = jl.laws.additive(["web", "code"])
@@ -80,7 +80,10 @@ def additive(shares: Iterable[str], *, scale: bool = True) -> Law:
         >>> float(law(params, web=1.0, code=0.0, N=1e9, D=2e10)).__round__(3)
         2.871
     """
-    return _additive(_names(shares), scale)
+    names = _names(shares)
+    for name in set(names) & {"N", "D"}:
+        raise UsageError(f"a share is called {name}, as a size or tokens are; rename the column")
+    return _additive(names, scale)
 
 
 def _names(shares: Iterable[str]) -> tuple[str, ...]:
@@ -93,10 +96,6 @@ def _names(shares: Iterable[str]) -> tuple[str, ...]:
             raise UsageError(
                 f"share '{name}': a name is not empty and has none of {' '.join(_MARKS)} and no "
                 "' of '; rename the column"
-            )
-        if name in ("N", "D"):
-            raise UsageError(
-                f"a share is called {name}, as a size or tokens are; rename the column"
             )
     return names
 
@@ -126,15 +125,14 @@ class _Additive:
 
     def __call__(self, *inputs: Any, **params: Any) -> Any:
         """The loss at shares, and N and D where they are inputs, (n,) each."""
-        shares, scale = inputs[: len(self.shares)], inputs[len(self.shares) :]
         worth = [
             params[f"C[{name}]"] * power(h, params[f"gamma[{name}]"])
-            for name, h in zip(self.shares, shares, strict=True)
+            for name, h in zip(self.shares, inputs, strict=False)  # N and D come after the shares
         ]
         loss = params["E"] + 1.0 / sum(worth[1:], worth[0])
-        if not scale:
+        if not self.scale:
             return loss
-        N, D = scale
+        N, D = inputs[-2:]
         of_size = params["A"] * power(N, -params["alpha"])
         return loss + of_size + params["B"] * power(D, -params["beta"])
 
@@ -167,26 +165,21 @@ def _mixing(shares: tuple[str, ...]) -> Law:
 
 @cache
 def _additive(shares: tuple[str, ...], scale: bool) -> Law:
-    worth, falls = positive(0.1, 10.0, doc="worth of its corpus"), exponent()
-    floor = positive(0.3, 3.0, unit="nats", doc="what no mixture takes away")
-    of_scale = {
-        "A": positive(0.01, 10.0, centre={"N": "alpha"}, unit="nats·N^α"),
-        "B": positive(0.01, 10.0, centre={"D": "beta"}, unit="nats·D^β"),
-        "alpha": exponent(),
-        "beta": exponent(),
-    }
-    if not scale:
-        of_scale = {}
+    specs = {f"C[{name}]": positive(0.1, 10.0, doc="worth of its corpus") for name in shares}
+    specs |= {f"gamma[{name}]": exponent() for name in shares}
+    specs |= {"E": positive(0.3, 3.0, unit="nats", doc="what no mixture takes away")}
+    if scale:
+        specs |= {
+            "A": positive(0.01, 10.0, centre={"N": "alpha"}, unit="nats·N^α"),
+            "B": positive(0.01, 10.0, centre={"D": "beta"}, unit="nats·D^β"),
+            "alpha": exponent(),
+            "beta": exponent(),
+        }
     return Law(
         name=f"additive{'' if scale else '-of-shares'}[{'|'.join(shares)}]",
         function=_Additive(shares, scale),
         inputs=(*_inputs(shares), *([INPUTS["N"], INPUTS["D"]] if scale else [])),
-        parameters=(
-            *(dataclasses.replace(worth, name=f"C[{name}]") for name in shares),
-            *(dataclasses.replace(falls, name=f"gamma[{name}]") for name in shares),
-            dataclasses.replace(floor, name="E"),
-            *(dataclasses.replace(spec, name=name) for name, spec in of_scale.items()),
-        ),
+        parameters=tuple(dataclasses.replace(spec, name=name) for name, spec in specs.items()),
         formula="E + 1/Σ C_j·h_j^γ_j" + (" + A/N^α + B/D^β" if scale else ""),
         source="Shukor 2025, arXiv 2507.09404 (the additive law)",
         power_law_terms=_terms if scale else None,

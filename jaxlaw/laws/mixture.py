@@ -389,7 +389,7 @@ def bimix(
     alpha=exponent(0.01, 0.5, low=1e-4),
     beta=exponent(),
 ):
-    """The bivariate law: a power of the share times one of the tokens; none at r = 0.
+    """The bivariate law: a power of the share times one of the tokens; infinite at r = 0.
 
     The size of the model is not in it: it is for runs of one, or, by
     :func:`jaxlaw.laws.grouped`, for a few of them. The paper's A·(B/s^β + C)/r^α has one number

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -142,21 +142,33 @@ def domain_shares(plan: DomainShares, ax: Axes | None = None) -> Axes:
         'share of the mixture'
     """
     ax, shares = ax or new_axes(), plan.shares | {"general": plan.general_share}
+    intervals = [plan.interval.get(f"r[{name}]") for name in shares]
+    losses = [f"   loss {plan.losses[n]:.4g}" if n in plan.losses else "" for n in shares]
+    _share_bars(ax, shares, [BLUE] * len(plan.shares) + [FAINT], intervals, losses)
+    ax.set_xlim(0, min(1.35 * np.nanmax([*shares.values(), 1e-6]), 1.3))
+    return finish(ax, "share of the mixture", "")
+
+
+def _share_bars(
+    ax: Axes,
+    shares: Mapping[str, float],
+    colors: Any,
+    intervals: Sequence[Any],
+    more: Sequence[str] | None = None,
+) -> np.ndarray:
+    """A bar for each share, with its interval where there is one; (k,) rows, the first on top."""
     rows = np.arange(len(shares))[::-1]
-    colors = [BLUE] * len(plan.shares) + [FAINT]
     ax.barh(rows, list(shares.values()), color=colors, height=0.55)
-    for row, (name, share) in zip(rows, shares.items(), strict=True):
-        interval = plan.interval.get(f"r[{name}]")
+    texts = more or [""] * len(shares)
+    for row, share, interval, text in zip(rows, shares.values(), intervals, texts, strict=True):
         if interval is not None:
             ax.plot(interval, [row, row], color=INK, linewidth=1.2, marker="|", markersize=7)
-        loss = f"   loss {plan.losses[name]:.4g}" if name in plan.losses else ""
-        edge = max(share, interval[1]) if interval else share
-        write(ax, f"{share:.1%}{loss}", (edge, row), xytext=(6, 0), va="center")
+        edge = share if interval is None else max(share, interval[1])
+        write(ax, f"{share:.1%}{text}", (edge, row), xytext=(6, 0), va="center")
     ax.set_yticks(rows, list(shares), parse_math=False)
     ax.tick_params(left=False)
-    ax.set_xlim(0, min(1.35 * np.nanmax([*shares.values(), 1e-6]), 1.3))
     ax.xaxis.set_major_formatter(percent)
-    return finish(ax, "share of the mixture", "")
+    return rows
 
 
 def mixture_weights(plan: OptimalWeights, ax: Axes | None = None) -> Axes:
@@ -175,25 +187,19 @@ def mixture_weights(plan: OptimalWeights, ax: Axes | None = None) -> Axes:
         'share of the mixture'
     """
     ax, table = ax or new_axes(), plan.table
-    rows, edges = np.arange(len(table))[::-1], table["weight"].to_numpy()
-    ax.barh(rows, table["weight"], color=BLUE, height=0.55)
+    intervals: list[Any] = [None] * len(table)
+    if "weight_low" in table:
+        intervals = list(zip(table["weight_low"], table["weight_high"], strict=True))
+    weights = dict(zip(table["share"], table["weight"], strict=True))
+    rows = _share_bars(ax, weights, BLUE, intervals)
     if "natural" in table:
         ax.barh(rows, table["natural"], color="none", edgecolor=INK, height=0.75, linestyle=":")
-    if "weight_low" in table:
-        ends = table["weight_low"], table["weight_high"]
-        ax.plot(ends, [rows, rows], color=INK, linewidth=1.2, marker="|", markersize=7)
-        edges = np.fmax(edges, table["weight_high"])
-    for row, edge, weight in zip(rows, edges, table["weight"], strict=True):
-        write(ax, f"{weight:.1%}", (edge, row), xytext=(6, 0), va="center")
     if "cap" in table:
         limited = (table["cap"] < 1).to_numpy()
         caps = table["cap"][limited]
         ax.vlines(caps, rows[limited] - 0.4, rows[limited] + 0.4, color=RED, linewidth=1.5)
-    ax.set_yticks(rows, list(table["share"]), parse_math=False)
-    ax.tick_params(left=False)
     shown = table[[name for name in ("weight", "weight_high", "natural") if name in table]]
     ax.set_xlim(0, min(1.2 * np.nanmax(shown.to_numpy()), 1.2))
-    ax.xaxis.set_major_formatter(percent)
     marks = {"cap": "red: its cap", "natural": "dotted: natural"}
     title = ", ".join(text for name, text in marks.items() if name in table)
     return finish(ax, "share of the mixture", "", title)
