@@ -115,24 +115,9 @@ else:
         "schedules": "schedules",
         "simulate": "simulate",
     }
-    #: Old name → new name: it works for one version, with a warning.
-    _RENAMED: dict[str, str] = {
-        "Curves": "LossCurves",
-        "join_processes": "init_distributed",
-        "learnability": "learnability_coefficients",
-        "read_curves": "read_loss_curves",
-        "sampling": "design",
-    }
-
     __all__ = sorted([*_HOME, *_MODULES])
 
     def __getattr__(name):
-        if name in _RENAMED:
-            import warnings
-
-            message = f"jaxlaw.{name} is deprecated and will be removed in the next version: "
-            warnings.warn(f"{message}use {_RENAMED[name]}", DeprecationWarning, stacklevel=2)
-            return __getattr__(_RENAMED[name])
         if name in _HOME:
             value = getattr(importlib.import_module(f"jaxlaw.{_HOME[name]}"), name)
         elif name in _MODULES or name in ("data", "fitting", "uncertainty", "validation"):

@@ -49,8 +49,7 @@ def warns_of_errors(function: Callable[P, T]) -> Callable[P, T]:
     """Issue a :class:`FitWarning` for every error among the notes of a function's result.
 
     Somebody who reads nothing but ``fit.params`` hears of it so. A call that another such function
-    makes on its way is silent: only what the user gets is warned of. The decorator stands below
-    :func:`jaxlaw._deprecated.renamed_arguments`, whose frame the warning skips.
+    makes on its way is silent: only what the user gets is warned of.
     """
 
     @functools.wraps(function)
@@ -62,7 +61,7 @@ def warns_of_errors(function: Callable[P, T]) -> Callable[P, T]:
             _inside.reset(token)
         for note in result.notes if outermost else ():
             if note.severity == "error":
-                warnings.warn(f"{note.code}: {note.message}", FitWarning, stacklevel=3)
+                warnings.warn(f"{note.code}: {note.message}", FitWarning, stacklevel=2)
         return result
 
     return call

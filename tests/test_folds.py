@@ -177,46 +177,6 @@ def test_a_splitter_by_its_methods():
     assert found.fitted[1].sum() == 135 and found.held_out[1].sum() == 270
 
 
-OLD_CALLS = {
-    "leave_one_out": (folds.leave_one_out, ("N",), {}),
-    "leave_k_out": (folds.leave_k_out, ("r", 2), {}),
-    "leave_k_out by name": (folds.leave_k_out, ("r",), {"k": 2}),
-    "segments": (folds.segments, ("D", 3), {"within": "N"}),
-    "largest": (folds.largest, ("N",), {"count": 1}),
-    "last": (folds.last, ("D",), {"share": "1/3", "within": ["N", "r"]}),
-    "first": (folds.first, ("D", 4), {}),
-    "k_fold": (folds.k_fold, (), {"k": 4, "repeats": 2}),
-    "random_split": (folds.random_split, (0.2,), {"repeats": 3}),
-    "all_points": (folds.all_points, (), {}),
-}
-OLD_NAMES = {
-    "leave-one-out:N": "leave-one-group-out:N",
-    "leave-k-out:r:k=2": "leave-p-groups-out:r:2",
-    "segments:D:count=3:within=N": "contiguous-blocks:D:3:within=N",
-    "largest:N": "hold-out:N:largest:1",
-    "last:D:1/3:within=N+r": "hold-out:D:last:1/3:within=N+r",
-    "first:D:4": "hold-out:D:after:4",
-    "k-fold:k=4:repeats=2": "k-fold:4:2:0",
-    "random-split:0.2:repeats=3": "shuffle-split:1/5:3:0",
-    "all-points": "in-sample",
-}
-
-
-@pytest.mark.parametrize("call", OLD_CALLS)
-def test_old_names_make_the_new_designs(call):
-    make, args, options = OLD_CALLS[call]
-    with pytest.warns(DeprecationWarning, match="is deprecated"):
-        design = make(*args, **options)
-    assert design.name in OLD_NAMES.values()
-
-
-@pytest.mark.parametrize(("old", "new"), OLD_NAMES.items())
-def test_old_names_in_text_are_accepted(old, new):
-    assert folds.parse(old).name == new
-    name, colon, rest = new.partition(":")
-    assert folds.parse(name + colon + rest.replace(":", ",")).name == new
-
-
 def test_scikit_learns_splitters():
     selection = pytest.importorskip("sklearn.model_selection")
     table = QUE.assign(run=QUE["N"].astype(str) + "/" + QUE["r"].astype(str))

@@ -191,8 +191,6 @@ def test_the_huber_of_a_fit_is_the_sum_and_older_files_give_it_too(tmp_path, opt
         assert fit.metrics[name] == pytest.approx(fit.objective, rel=1e-9)
     total = fit.metrics["huber"]
     assert total == pytest.approx(fit.mean_huber * fit.n_observations, rel=1e-12)
-    with pytest.warns(DeprecationWarning, match="mean_huber"):
-        assert fit.huber == total
     (tmp_path / "old.json").write_text(json.dumps(before_sums(fit.to_dict())))
     assert jl.load(tmp_path / "old.json").metrics == pytest.approx(fit.metrics, rel=1e-9)
 
@@ -308,15 +306,6 @@ def test_a_fitted_law_needs_a_law_and_parameters_only():
     assert fitted.is_extrapolation(N=1e9, D=1e10) and fitted.units == {"N": 1.0, "D": 1.0}
     with pytest.raises(jl.UsageError, match="has the parameters E, A, B"):
         jl.FittedLaw("chinchilla", {"E": 1.0})
-
-
-def test_old_names_warn_and_do_the_same(chinchilla_fit):
-    with pytest.warns(DeprecationWarning, match="use is_extrapolation"):
-        assert not chinchilla_fit.outside(N=1e9, D=2e10)
-    with pytest.warns(DeprecationWarning, match="use optima"):
-        assert chinchilla_fit.ends == chinchilla_fit.optima
-    with pytest.warns(DeprecationWarning, match="use area_options"):
-        assert chinchilla_fit.areas is None
 
 
 @pytest.mark.parametrize("name,remedy", [("fit.png", "jaxlaw.plots"), ("fit.csv", "to_latex")])

@@ -357,18 +357,6 @@ def test_the_published_standard_errors_and_intervals_of_chinchilla():
         assert np.abs(mine - theirs).max() < 0.1 * np.ptp(theirs)
 
 
-def test_old_names_of_intervals_warn(drawn):
-    with pytest.warns(DeprecationWarning, match="use conf_int"):
-        pd.testing.assert_frame_equal(drawn.intervals(), drawn.conf_int())
-    with pytest.warns(DeprecationWarning, match="level of prediction.*use confidence_level"):
-        drawn.prediction(N=1e10, D=1e12, level=0.9)
-    interval = drawn.interval(lambda params: params["alpha"])
-    with pytest.warns(DeprecationWarning, match="use std_err"):
-        assert interval.standard_error == interval.std_err
-    with pytest.warns(DeprecationWarning, match="use base_params"):
-        assert drawn.held == {}
-
-
 def test_draws_go_to_arviz(drawn):
     pytest.importorskip("arviz")
     posterior = drawn.to_arviz()["posterior"]

@@ -13,12 +13,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 
-from jaxlaw._deprecated import renamed_arguments, renamed_property
 from jaxlaw._tables import Table, is_table, read_table
 from jaxlaw._typed import checked
 from jaxlaw.data._columns import Corpus, missing_column, numbers
@@ -64,8 +63,6 @@ class LossCurves(RunsSource):
 
     rows: Runs
     run_schedules: Mapping[str, RunSchedule]
-
-    courses: ClassVar[Any] = renamed_property("courses", "run_schedules")
 
     def __repr__(self) -> str:
         """How many curves and points there are, of which sizes, and in which columns."""
@@ -300,7 +297,6 @@ class LossCurves(RunsSource):
         return dataclasses.replace(self, rows=rows, run_schedules=schedules)
 
 
-@renamed_arguments(share="corpus")
 @checked
 def read_loss_curves(
     source: Any,

@@ -11,14 +11,13 @@ import dataclasses
 import logging
 from collections.abc import Callable, Collection, Hashable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from jaxlaw import laws
 from jaxlaw._conditions import rows_where
-from jaxlaw._deprecated import renamed_arguments, renamed_function, renamed_property
 from jaxlaw._repr import short_repr
 from jaxlaw._tables import Table, is_table, read_table
 from jaxlaw._typed import checked
@@ -139,10 +138,6 @@ class Runs:
         """
         checked_corpus = _checked_corpus(corpus, self.table.columns, self.source)
         return dataclasses.replace(self, corpus=checked_corpus)
-
-    share: ClassVar[Any] = renamed_function("share", for_corpus)
-    side: ClassVar[Any] = renamed_property("side", "corpus")
-    areas: ClassVar[Any] = renamed_property("areas", "area_options")
 
     def user_name(self, column: Hashable) -> Any:
         """What the user calls a column of the table."""
@@ -288,8 +283,6 @@ class Observations:
 
     __repr__ = short_repr
 
-    areas: ClassVar[Any] = renamed_property("areas", "area_options")
-
     def __len__(self) -> int:
         """The number of observations."""
         return len(self.target)
@@ -315,7 +308,6 @@ class Observations:
         return pd.DataFrame(records, columns=["name", "column", "unit", "min", "max", "distinct"])
 
 
-@renamed_arguments(share="corpus")
 @checked
 def read_runs(
     source: Any,

@@ -26,7 +26,6 @@ import numpy as np
 
 from jaxlaw import laws
 from jaxlaw._cache import kept_in
-from jaxlaw._deprecated import renamed_arguments
 from jaxlaw._jit import in_float64
 from jaxlaw._typed import Seed, StartCount, checked
 from jaxlaw.data._columns import RowOptions
@@ -46,7 +45,7 @@ from jaxlaw.fitting._objective import (
     scale_on_host,
     summed_huber,
 )
-from jaxlaw.fitting._options import OLD_NAMES, FitOptions, law_and_options
+from jaxlaw.fitting._options import FitOptions, law_and_options
 from jaxlaw.fitting._problem import FitProblem, build_problem
 from jaxlaw.fitting._result import Fit, RunnerUp
 from jaxlaw.fitting._starts import first_starts, grid_notes
@@ -68,7 +67,6 @@ class _Rough(NamedTuple):
     note: Note
 
 
-@renamed_arguments(**OLD_NAMES)
 @warns_of_errors
 @checked
 def fit(

@@ -11,13 +11,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxlaw import laws
-from jaxlaw._deprecated import renamed_arguments
 from jaxlaw._jit import compiled
 from jaxlaw._typed import as_array, checked
 from jaxlaw.errors import UsageError
 from jaxlaw.fitting._engine import Lanes, problem_axes, problem_count, where
 from jaxlaw.fitting._objective import Evaluation, Problem, evaluate, scale_of, scaled_value
-from jaxlaw.fitting._options import OLD_NAMES, FitOptions
+from jaxlaw.fitting._options import FitOptions
 from jaxlaw.fitting._problem import FitProblem, build_problem
 from jaxlaw.fitting._starts import sobol
 from jaxlaw.fitting._transform import Array, Model, in_own_units
@@ -51,7 +50,6 @@ class BatchFit(NamedTuple):
     agreement: Array
 
 
-@renamed_arguments(**OLD_NAMES)
 @checked
 def fit_batch(
     law: str | Law,

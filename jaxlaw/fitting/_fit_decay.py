@@ -8,12 +8,11 @@ from typing import Unpack
 import numpy as np
 
 from jaxlaw import laws
-from jaxlaw._deprecated import renamed_arguments
 from jaxlaw._typed import checked
 from jaxlaw.data import LossCurves
 from jaxlaw.errors import UsageError
 from jaxlaw.fitting._fit import fit
-from jaxlaw.fitting._options import OLD_NAMES, FitKeywords
+from jaxlaw.fitting._options import FitKeywords
 from jaxlaw.fitting._result import Fit
 from jaxlaw.laws._base import Law
 from jaxlaw.notes import Note, warns_of_errors
@@ -24,7 +23,6 @@ _SECTION = (3 - np.sqrt(5)) / 2  # the smaller part of a golden section
 _WORSE = 1.01  # objectives up to this many times the best are as good as it
 
 
-@renamed_arguments(**OLD_NAMES)
 @warns_of_errors
 @checked
 def fit_decay(

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from html import escape
 from pathlib import Path
-from typing import Any, ClassVar, Protocol, Unpack, runtime_checkable
+from typing import Any, Protocol, Unpack, runtime_checkable
 
 import jax
 import numpy as np
@@ -21,7 +21,6 @@ import pandas as pd
 from jax.tree_util import GetAttrKey
 
 from jaxlaw import laws
-from jaxlaw._deprecated import renamed_arguments, renamed_function, renamed_property
 from jaxlaw._jit import in_float64
 from jaxlaw._json import plain, write_record
 from jaxlaw._latex import escaped, latex_table, number, symbol
@@ -113,8 +112,6 @@ class FittedLaw:
         for name, value in filled.items():
             object.__setattr__(self, name, value)
 
-    areas: ClassVar[Any] = renamed_property("areas", "area_options")
-
     def predict(self, table: Any = None, /, **inputs: Any) -> np.ndarray:
         """Predict the target at new points.
 
@@ -170,8 +167,6 @@ class FittedLaw:
         points = max((flag.ndim for name, flag in flags.items() if name not in per_drop), default=0)
         flags = [flag.any(axis=-1) if flag.ndim > points else flag for flag in flags.values()]
         return np.logical_or.reduce(np.broadcast_arrays(*flags))
-
-    outside: ClassVar[Any] = renamed_function("outside", is_extrapolation)
 
     def score(self, runs: Any, **reading: Unpack[ReadingOptions]) -> Scores:
         """Score the predictions on runs, such as those that were kept from the fit.
@@ -230,7 +225,6 @@ class FittedLaw:
         checks = check_requirements(self.law, self.numbers(), own)
         return pd.DataFrame(checks).set_index("name").rename_axis("requirement")
 
-    @renamed_arguments(areas="area_options")
     def predict_curve(
         self,
         schedule: Any,

@@ -14,7 +14,6 @@ import numpy as np
 import pandas as pd
 
 from jaxlaw import laws
-from jaxlaw._deprecated import renamed_arguments
 from jaxlaw._typed import checked
 from jaxlaw.data import LossCurves
 from jaxlaw.data._columns import Corpus
@@ -27,7 +26,6 @@ _RATES = 5e-3  # of the highest rate: schedules that differ by more are not the 
 _LOSS = "annealing"  # any law of a loss whose inputs all curves have
 
 
-@renamed_arguments(share="corpus")
 @checked
 def observed_shift(
     continual: LossCurves,

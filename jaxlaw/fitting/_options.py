@@ -213,8 +213,6 @@ class FitKeywords(SearchKeywords, ReadingOptions, total=False):
     strict: bool
 
 
-#: Old names of keywords that every entry point takes.
-OLD_NAMES = {"space": "residuals", "screen": "n_local", "share": "corpus"}
 #: Options that say what is fitted; a fit knows its own.
 OBJECTIVE = ("delta", "residuals", "asymmetry", "fixed", "tied", "bounds")
 #: Keywords that say what is fitted: those that a law of a study may have of its own.

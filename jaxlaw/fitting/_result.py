@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
-from jaxlaw._deprecated import renamed_property
 from jaxlaw._json import plain
 from jaxlaw.fitting._fitted_law import MAPPED, FittedLaw, register_as_tree
 from jaxlaw.fitting._scores import WithMetrics, accuracy_line
@@ -84,9 +83,6 @@ class Fit(WithMetrics, FittedLaw):
     bounds: dict[str, tuple[float | None, float | None]] | None = None
     optima: tuple[tuple[float, float], ...] | None = None
     sample: np.ndarray | None = None
-
-    ends: ClassVar[Any] = renamed_property("ends", "optima")
-    space: ClassVar[Any] = renamed_property("space", "residuals")
 
     @property
     def success(self) -> bool:

@@ -10,7 +10,6 @@ from typing import Any, Protocol
 import numpy as np
 import pandas as pd
 
-from jaxlaw._deprecated import warn
 from jaxlaw._tables import read_table
 from jaxlaw.data import LossCurves
 from jaxlaw.data._columns import usual_columns
@@ -51,12 +50,6 @@ class WithMetrics:
     def mean_huber(self) -> float:
         """Huber loss of log residuals per observation."""
         return self.metrics["mean_huber"]
-
-    @property
-    def huber(self) -> float:
-        """Deprecated: ``metrics["huber"]``, the sum over the observations."""
-        warn("huber", 'metrics["huber"], the sum, or mean_huber')
-        return self.metrics["huber"]
 
 
 def accuracy_line(metrics: Mapping[str, float]) -> str:

@@ -24,13 +24,12 @@ import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from typing import Any, ClassVar, Literal, NamedTuple, Protocol, overload, runtime_checkable
+from typing import Any, Literal, NamedTuple, Protocol, overload, runtime_checkable
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxlaw._deprecated import renamed_arguments, renamed_property
 from jaxlaw._jit import compiled
 from jaxlaw._typed import as_real
 from jaxlaw.errors import JaxlawError, UsageError, nearest
@@ -168,8 +167,6 @@ class Law:
     better: Literal["low", "high"] = "low"
     components: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     power_law_terms: Callable[[Values, Values], PowerLawTerms] | None = None
-
-    space: ClassVar[Any] = renamed_property("space", "residuals")
 
     def __repr__(self) -> str:
         """Name and formula, as in the head of a fit."""
@@ -358,7 +355,6 @@ def law(
     replace: bool = False,
     **details: Any,
 ) -> Callable[[Callable[..., Array]], Law]: ...
-@renamed_arguments(space="residuals")
 def law(
     function: Callable[..., Array] | None = None,
     /,

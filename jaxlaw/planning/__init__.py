@@ -1,8 +1,5 @@
 """The questions a fitted law answers."""
 
-from typing import Any
-
-from jaxlaw._deprecated import renamed_names
 from jaxlaw.planning._allocation import (
     allocation,
     allocation_law,
@@ -87,20 +84,3 @@ __all__ = [
     "data_transferred",
     "turning_length",
 ]
-
-__getattr__: Any = renamed_names(
-    __name__,
-    globals(),
-    {
-        "BalanceCurve": "TradeoffCurve",
-        "Replicates": "Draws",
-        "allocation_at": "tokens_or_size_for",
-        "balance_curve": "tradeoff_curve",
-        "lowest_losses": "loss_envelope",
-        "optimal_mixture_limited": "optimal_mixture_data_limited",
-        "optimal_shares": "optimal_domain_weights",
-        "saved_compute": "compute_savings",
-        "smallest_compute": "min_compute",
-        "transferred": "data_transferred",
-    },
-)

@@ -15,7 +15,6 @@ import numpy as np
 import pandas as pd
 
 from jaxlaw import _json, laws
-from jaxlaw._deprecated import renamed_arguments
 from jaxlaw._typed import ConfidenceLevel, ResampleCount, Seed, checked
 from jaxlaw.data._runs import Runs, read_columns, read_runs, refuse_rows
 from jaxlaw.errors import DataError, UsageError
@@ -131,7 +130,6 @@ class ModelChoice(Answer):
         return {"choice": self.chosen, "law": self.law} | super().to_dict() | {"models": rows}
 
 
-@renamed_arguments(resamples="n_resamples")
 @checked
 def choose_model(
     runs: Any,

@@ -17,7 +17,6 @@ import numpy as np
 import pandas as pd
 
 from jaxlaw._areas import PhaseAreas
-from jaxlaw._deprecated import renamed_arguments
 from jaxlaw._jit import compiled, in_float64
 from jaxlaw._typed import ConfidenceLevel, checked
 from jaxlaw.data._row_areas import AREAS
@@ -233,7 +232,6 @@ class FinalLosses(AnswerTable):
     """
 
 
-@renamed_arguments(areas="area_options")
 @checked
 def final_losses(
     pt: Any,
@@ -350,7 +348,6 @@ class TradeoffCurve(AnswerTable):
     """
 
 
-@renamed_arguments(areas="area_options")
 @checked
 def optimal_training(
     pt: Any,
@@ -418,7 +415,6 @@ def optimal_training(
     )  # fmt: skip
 
 
-@renamed_arguments(areas="area_options")
 @checked
 def tradeoff_curve(
     pt: Any,

@@ -10,13 +10,12 @@ between, whatever the law.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Literal, Unpack
+from typing import Any, Literal, Unpack
 
 import numpy as np
 import pandas as pd
 
 from jaxlaw import laws
-from jaxlaw._deprecated import renamed_arguments, renamed_function
 from jaxlaw._typed import ConfidenceLevel, ResampleCount, Seed, StartCount, checked
 from jaxlaw.data._columns import ReadingOptions
 from jaxlaw.data._runs import Observations, read_runs
@@ -83,8 +82,6 @@ class PiecewiseLaw:
     def is_extrapolation(self, table: Any = None, /, **inputs: Any) -> np.ndarray:
         """Whether points lie outside the runs; as :meth:`jaxlaw.FittedLaw.is_extrapolation`."""
         return self.above.is_extrapolation(table, **inputs)
-
-    outside: ClassVar[Any] = renamed_function("outside", is_extrapolation)
 
     def step(self, N: Any, D: Any) -> np.ndarray:
         """The loss just above r_i less that just below it, at sizes N and tokens D, in nats.
@@ -196,7 +193,6 @@ class InflectionRatio:
         return "\n".join([*lines, *map(str, self.notes)])
 
 
-@renamed_arguments(resamples="n_resamples", screen="n_local")
 @checked
 def inflection_ratio(
     runs: Any,

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from jaxlaw._deprecated import renamed_arguments
 from jaxlaw._typed import ConfidenceLevel, ResampleCount, Seed, checked
 from jaxlaw.data._runs import read_columns, refuse_rows
 from jaxlaw.errors import DataError, UsageError
@@ -90,7 +89,6 @@ class OutOfDomain(Answer):
         return table
 
 
-@renamed_arguments(resamples="n_resamples")
 @checked
 def out_of_domain(
     observed: Any,

@@ -12,7 +12,6 @@ import numpy as np
 import pandas as pd
 
 from jaxlaw import laws
-from jaxlaw._deprecated import renamed_arguments
 from jaxlaw._jit import in_float64
 from jaxlaw._typed import Between, ConfidenceLevel, ResampleCount, Seed, checked
 from jaxlaw.data._runs import read_columns, read_runs, refuse_rows
@@ -130,7 +129,6 @@ class Valuation(Answer):
         return own | super().to_dict()
 
 
-@renamed_arguments(resamples="n_resamples")
 @checked
 def pretraining_value(
     checkpoints: Any,

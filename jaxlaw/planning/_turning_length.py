@@ -12,7 +12,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxlaw._areas import PhaseAreas
-from jaxlaw._deprecated import renamed_arguments
 from jaxlaw._jit import compiled, in_float64
 from jaxlaw._typed import ConfidenceLevel, checked
 from jaxlaw.errors import UsageError
@@ -104,7 +103,6 @@ class TurningLength(Answer):
         return math.isinf(self.steps)
 
 
-@renamed_arguments(areas="area_options")
 @checked
 def turning_length(
     pt: Any,

@@ -5,9 +5,6 @@ try:
 except ModuleNotFoundError as _missing:
     raise ModuleNotFoundError("plots need matplotlib: pip install 'jaxlaw[plot]'") from _missing
 
-from typing import Any
-
-from jaxlaw._deprecated import renamed_names
 from jaxlaw.plots._allocation import (
     compute_multiplier,
     compute_saved,
@@ -87,9 +84,3 @@ __all__ = [
     "trade_off",
     "value",
 ]
-
-__getattr__: Any = renamed_names(
-    __name__,
-    globals(),
-    {"way_back": "recovery", "share_back": "critical_share", "both_ways": "crossover"},
-)

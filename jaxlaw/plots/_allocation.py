@@ -11,7 +11,6 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from jaxlaw._deprecated import renamed_arguments
 from jaxlaw._jit import in_float64
 from jaxlaw.fitting._scores import runs_for
 from jaxlaw.planning._allocation import Allocation, Frontier, frontier
@@ -194,7 +193,6 @@ def _shares_at(tokens: np.ndarray, options: Mapping[str, Any], count: int = 65) 
     return low + np.linspace(0, 1, count)[:, None, None] * (most - low)
 
 
-@renamed_arguments(found="plan")
 def loss_frontier(
     plan: Frontier,
     ax: Axes | None = None,
@@ -370,7 +368,6 @@ def _against_scratch(table: pd.DataFrame, name: str, ax: Axes) -> tuple[str, dic
     return xlabel, {"words": by is not None}
 
 
-@renamed_arguments(found="plan")
 def crossover(
     scratch: Any,
     continual: Any,

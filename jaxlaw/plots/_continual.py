@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 
-from jaxlaw._deprecated import renamed_arguments
 from jaxlaw.errors import UsageError
 from jaxlaw.planning._choose_model import ModelChoice
 from jaxlaw.planning._continual import (
@@ -47,7 +46,6 @@ _LABELS = {
 }
 
 
-@renamed_arguments(found="plan")
 def losses_over(
     plan: FinalLosses, setting: str, corpus: str = "cpt", ax: Axes | None = None
 ) -> Axes:
@@ -95,7 +93,6 @@ def losses_over(
     return ax
 
 
-@renamed_arguments(curve="plan")
 def balance(plan: TradeoffCurve, setting: str, ax: Axes | None = None) -> Axes:
     """The best value of a setting over λ1 (Wang 2025, figure 8).
 
@@ -134,7 +131,6 @@ def balance(plan: TradeoffCurve, setting: str, ax: Axes | None = None) -> Axes:
     return finish(ax, _LABELS["weight"], f"best {_LABELS[setting]}")
 
 
-@renamed_arguments(found="plan")
 def recovery(
     pt: Any, run: ContinualRun, plan: TurningLength | None = None, ax: Axes | None = None
 ) -> Axes:
@@ -174,7 +170,6 @@ def recovery(
     return finish(ax, "continual steps", "loss on the pre-training corpus (nats)", log_x={})
 
 
-@renamed_arguments(found="plan")
 def ood_losses(plan: OutOfDomain, predicted: Any = None, ax: Axes | None = None) -> Axes:
     """Another validation loss as observed, and as the mixture of the two (Wang 2025, §5.2).
 
@@ -209,7 +204,6 @@ def ood_losses(plan: OutOfDomain, predicted: Any = None, ax: Axes | None = None)
     )
 
 
-@renamed_arguments(found="plan")
 def best_rates(plan: OptimalSchedule, ax: Axes | None = None) -> Axes:
     """The rates of the best schedule over the steps, and the usual ones with their losses.
 
@@ -238,7 +232,6 @@ def best_rates(plan: OptimalSchedule, ax: Axes | None = None) -> Axes:
     return finish(ax, "step", "learning rate", title, end_labels)
 
 
-@renamed_arguments(found="plan")
 def value(plan: Valuation, target: float | None = None, ax: Axes | None = None) -> Axes:
     """Scores over pretraining tokens with the law and its band, and what the advice rests on.
 
@@ -274,7 +267,6 @@ def value(plan: Valuation, target: float | None = None, ax: Axes | None = None) 
     )  # fmt: skip
 
 
-@renamed_arguments(found="plan")
 def model_losses(plan: ModelChoice, shown: int = 6, ax: Axes | None = None) -> Axes:
     """Losses (or scores) of models over their data, with intervals at the full size.
 

@@ -9,13 +9,11 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
-from jaxlaw._deprecated import renamed_arguments
 from jaxlaw.errors import UsageError
 from jaxlaw.plots._style import BLUE, FAINT, INK, RED, dots, finish, new_axes, write
 from jaxlaw.uncertainty import Profile
 
 
-@renamed_arguments(sure="intervals")
 def parameter_intervals(intervals: Any, ax: Axes | None = None, *, level: float = 0.95) -> Axes:
     """Parameters with their intervals, relative to the estimate, so that they share an axis.
 
@@ -85,7 +83,6 @@ def _reach(low: pd.Series, high: pd.Series) -> float:
     return float(usual.max()) or 1.0
 
 
-@renamed_arguments(found="profile")
 def objective_profile(
     profile: Profile, ax: Axes | None = None, *, level: float | None = 0.95
 ) -> Axes:

@@ -8,12 +8,11 @@ from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Unpack
+from typing import Any, Literal, Unpack
 
 import numpy as np
 import pandas as pd
 
-from jaxlaw._deprecated import renamed_arguments, renamed_function, renamed_property
 from jaxlaw._jit import in_float64
 from jaxlaw._repr import short_repr
 from jaxlaw._typed import ResampleCount, Seed, StartCount, checked
@@ -23,7 +22,7 @@ from jaxlaw.fitting._fit_many import Refits, fewest_for, fit_many
 from jaxlaw.fitting._fitted_law import FittedLaw, SupportsDraws
 from jaxlaw.fitting._multistart import FEW
 from jaxlaw.fitting._objective import LARGEST_DELTA, kernel_width
-from jaxlaw.fitting._options import OLD_NAMES, BootstrapKeywords
+from jaxlaw.fitting._options import BootstrapKeywords
 from jaxlaw.fitting._result import Fit
 from jaxlaw.fitting.solvers import Status
 from jaxlaw.laws._base import Law
@@ -94,8 +93,6 @@ class Bootstrap:
     groups: tuple[str, ...] | None = None
 
     __repr__ = short_repr
-
-    held: ClassVar[Any] = renamed_property("held", "base_params")
 
     @cached_property
     def left_out(self) -> Refits:
@@ -192,7 +189,6 @@ class Bootstrap:
         """
         return _in_float64(function, self.params)
 
-    @renamed_arguments(level="confidence_level")
     def conf_int(
         self, confidence_level: float = LEVEL, method: Method = "percentile"
     ) -> pd.DataFrame:
@@ -230,9 +226,6 @@ class Bootstrap:
         _warn_of_basic(method)
         return of_parameters(self.fit, interval)
 
-    intervals: ClassVar[Any] = renamed_function("Bootstrap.intervals", conf_int)
-
-    @renamed_arguments(level="confidence_level")
     def prediction(
         self, table: Any = None, /, *, confidence_level: float = LEVEL,
         method: Method = "percentile", **inputs: Any,
@@ -263,7 +256,6 @@ class Bootstrap:
         _warn_of_basic(method)
         return at_points(self.fit, table, inputs, interval)
 
-    @renamed_arguments(level="confidence_level")
     def interval(
         self,
         function: Callable[[Mapping[str, Any]], Any],
@@ -328,7 +320,6 @@ def _in_float64(function: Callable[[Mapping[str, Any]], Any], params: Any) -> np
         return np.asarray(function(params))
 
 
-@renamed_arguments(n="n_resamples", **OLD_NAMES)
 @checked
 def bootstrap(
     law: str | Law | FittedLaw,

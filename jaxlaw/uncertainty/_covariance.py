@@ -19,13 +19,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Unpack
+from typing import Any, Unpack
 
 import jax
 import numpy as np
 import pandas as pd
 
-from jaxlaw._deprecated import renamed_arguments, renamed_function
 from jaxlaw._jit import compiled, in_float64
 from jaxlaw._repr import short_repr
 from jaxlaw._typed import checked
@@ -33,7 +32,7 @@ from jaxlaw.data._dependence import without_dependence_note
 from jaxlaw.errors import DataError
 from jaxlaw.fitting._fitted_law import FittedLaw
 from jaxlaw.fitting._objective import leave_group_out_steps, smoothed_score
-from jaxlaw.fitting._options import OLD_NAMES, FitKeywords
+from jaxlaw.fitting._options import FitKeywords
 from jaxlaw.fitting._result import Fit
 from jaxlaw.laws._base import Law
 from jaxlaw.notes import Note
@@ -106,7 +105,6 @@ class Covariance:
         moved = inner.any(axis=1)  # what is held moves nothing
         return by_name[..., moved] @ inner[moved]
 
-    @renamed_arguments(level="confidence_level")
     def interval(
         self,
         function: Callable[[Mapping[str, Any]], Any],
@@ -143,7 +141,6 @@ class Covariance:
         low, high = student_interval(estimate, spread, confidence_level, self.degrees, log)
         return Interval(estimate, spread, low, high)
 
-    @renamed_arguments(level="confidence_level")
     def conf_int(self, confidence_level: float = 0.95) -> pd.DataFrame:
         """Confidence interval of every fitted parameter, on the log scale if positive by nature.
 
@@ -173,9 +170,6 @@ class Covariance:
 
         return of_parameters(self.fit, one)
 
-    intervals: ClassVar[Any] = renamed_function("Covariance.intervals", conf_int)
-
-    @renamed_arguments(level="confidence_level")
     def prediction(
         self, table: Any = None, /, *, confidence_level: float = 0.95, **inputs: Any
     ) -> pd.DataFrame:
@@ -218,7 +212,6 @@ def _predicted(law: Law, params: Any, inputs: Any) -> tuple[Any, dict[str, Any]]
     return values(params), jax.jacfwd(values)(params)
 
 
-@renamed_arguments(**OLD_NAMES)
 @checked
 def covariance(
     law: str | Law | FittedLaw,

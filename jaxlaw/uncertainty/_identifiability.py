@@ -8,12 +8,11 @@ from typing import Any, Unpack
 import numpy as np
 import pandas as pd
 
-from jaxlaw._deprecated import renamed_arguments
 from jaxlaw._jit import in_float64
 from jaxlaw._typed import checked
 from jaxlaw.fitting._fitted_law import FittedLaw
 from jaxlaw.fitting._objective import leave_group_out_steps
-from jaxlaw.fitting._options import OLD_NAMES, FitKeywords
+from jaxlaw.fitting._options import FitKeywords
 from jaxlaw.fitting._result import Fit
 from jaxlaw.laws._base import Law
 from jaxlaw.laws._structural_identifiability import inseparable
@@ -28,7 +27,6 @@ _SHARE = 0.5  # of a parameter's variance that comes from a direction, for it to
 _FEW = 3  # values of an input that may be too few
 
 
-@renamed_arguments(**OLD_NAMES)
 @checked
 def identifiability(
     law: str | Law | FittedLaw, runs: Any, *, groups: Any = None, **options: Unpack[FitKeywords]

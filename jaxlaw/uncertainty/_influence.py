@@ -15,7 +15,6 @@ import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 
-from jaxlaw._deprecated import renamed_arguments
 from jaxlaw._jit import compiled, in_float64
 from jaxlaw._typed import checked, not_of_parameters
 from jaxlaw.errors import UsageError
@@ -23,7 +22,7 @@ from jaxlaw.fitting._fit_batch import as_optimum
 from jaxlaw.fitting._fit_many import Refits, fit_many
 from jaxlaw.fitting._fitted_law import FittedLaw
 from jaxlaw.fitting._objective import Problem
-from jaxlaw.fitting._options import OLD_NAMES, FitKeywords
+from jaxlaw.fitting._options import FitKeywords
 from jaxlaw.fitting._result import Fit
 from jaxlaw.fitting._transform import Model
 from jaxlaw.laws._base import Law
@@ -33,7 +32,6 @@ from jaxlaw.uncertainty._groups import group_names, group_numbers
 Function = Callable[[Mapping[str, Any]], Any]
 
 
-@renamed_arguments(**OLD_NAMES)
 @checked
 def influence(
     law: str | Law | FittedLaw,

@@ -9,7 +9,6 @@ from typing import Any, Literal, NamedTuple, get_args
 import numpy as np
 import pandas as pd
 
-from jaxlaw._deprecated import renamed_property
 from jaxlaw.errors import UsageError, nearest
 from jaxlaw.fitting._result import Fit
 
@@ -38,8 +37,6 @@ class Interval(NamedTuple):
     std_err: Any
     low: Any
     high: Any
-
-    standard_error = renamed_property("standard_error", "std_err")
 
 
 def check_level(confidence_level: float) -> None:

@@ -12,14 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, NamedTuple, Unpack
+from typing import Any, NamedTuple, Unpack
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 
-from jaxlaw._deprecated import renamed_arguments, renamed_property
 from jaxlaw._jit import compiled, in_float64
 from jaxlaw._repr import short_repr
 from jaxlaw._typed import checked
@@ -27,7 +26,7 @@ from jaxlaw.errors import UsageError
 from jaxlaw.fitting._engine import solve
 from jaxlaw.fitting._fitted_law import FittedLaw
 from jaxlaw.fitting._objective import LARGEST_DELTA, Problem, predict, scale_on_host, scaled_value
-from jaxlaw.fitting._options import OLD_NAMES, FitKeywords
+from jaxlaw.fitting._options import FitKeywords
 from jaxlaw.fitting._problem import FitProblem, build_problem
 from jaxlaw.fitting._result import Fit
 from jaxlaw.fitting._transform import Model
@@ -73,9 +72,6 @@ class Profile:
 
     __repr__ = short_repr
 
-    standard_error: ClassVar[Any] = renamed_property("standard_error", "std_err")
-
-    @renamed_arguments(level="confidence_level")
     def interval(self, confidence_level: float = 0.95) -> Interval:
         """The interval of values that do not fit much worse than the optimum.
 
@@ -115,7 +111,6 @@ def _crossing(value: np.ndarray, root: np.ndarray, limit: float) -> float:
     return float(np.interp(limit, root[k - 1 : k + 1], value[k - 1 : k + 1]))
 
 
-@renamed_arguments(**OLD_NAMES)
 @checked
 def profile(
     law: str | Law | FittedLaw,

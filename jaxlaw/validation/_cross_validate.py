@@ -12,7 +12,6 @@ import numpy as np
 import pandas as pd
 
 from jaxlaw import laws as all_laws
-from jaxlaw._deprecated import renamed_arguments
 from jaxlaw._tables import is_table
 from jaxlaw._typed import checked
 from jaxlaw.data._runs import Observations, Runs, RunsSource, read_runs
@@ -22,7 +21,6 @@ from jaxlaw.fitting._fit_many import Refits, fit_many
 from jaxlaw.fitting._objective import LARGEST_DELTA
 from jaxlaw.fitting._options import (
     OF_LAW,
-    OLD_NAMES,
     FitOptions,
     StudyKeywords,
     law_and_options,
@@ -40,7 +38,6 @@ _FEW_STARTS = 7  # of a fold's own: how far apart those end that agree is a scor
 _FEW_VALUES = 3  # of an input in what a fold fits: checked whether they suffice
 
 
-@renamed_arguments(**OLD_NAMES)
 @checked
 def cross_validate(
     laws: Any,

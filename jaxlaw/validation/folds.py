@@ -20,7 +20,6 @@ from typing import Annotated, Any, Concatenate, Literal, ParamSpec
 import numpy as np
 import pandas as pd
 
-from jaxlaw._deprecated import renamed_arguments, renamed_function
 from jaxlaw._repr import short_repr
 from jaxlaw._spec_strings import parse_spec
 from jaxlaw._typed import Between, RepeatCount, Seed, checked
@@ -198,7 +197,6 @@ def leave_one_group_out(table: pd.DataFrame, column: Columns) -> Parts:
     return _leave_out(table, column, 1)
 
 
-@renamed_arguments(k="p")
 @_design
 def leave_p_groups_out(
     table: pd.DataFrame, column: Columns, p: Annotated[int, Between(1)]
@@ -234,7 +232,6 @@ def _leave_out(table: pd.DataFrame, column: Columns, p: int) -> Parts:
         yield _held_label(_joined(column), [labels[i] for i in chosen]), held_out, ~held_out
 
 
-@renamed_arguments(count="n_blocks")
 @_design
 def contiguous_blocks(
     table: pd.DataFrame,
@@ -333,7 +330,6 @@ def hold_out(
         )
 
 
-@renamed_arguments(k="n_splits", repeats="n_repeats")
 @_design
 def k_fold(
     table: pd.DataFrame,
@@ -366,7 +362,6 @@ def k_fold(
             yield f"{before}fold {k + 1} of {n_splits} held out", fold == k, fold != k
 
 
-@renamed_arguments(share="test_size", repeats="n_splits")
 @_design
 def shuffle_split(
     table: pd.DataFrame,
@@ -493,34 +488,6 @@ def _masked(table: pd.DataFrame, *, fitted: np.ndarray, labels: list[str]) -> Pa
         yield label, ~mask, mask
 
 
-def _old_hold_out(which: str) -> Callable[..., Design]:
-    """:func:`hold_out` of one side, with the arguments it had when each side was a function."""
-
-    def design(column: Any, amount: Any = None, within: Any = None) -> Design:
-        return hold_out(column, which, amount, within)
-
-    design.__name__ = "hold_out"
-    return renamed_arguments(count="amount", share="amount")(design)
-
-
-_OLD_HOLD_OUTS = {
-    "first": _old_hold_out("after"),
-    "last": _old_hold_out("last"),
-    "largest": _old_hold_out("largest"),
-}
-# Old names, for one version.
-first: Any
-last: Any
-largest: Any
-first, last, largest = (renamed_function(old, design) for old, design in _OLD_HOLD_OUTS.items())
-leave_one_out: Any = renamed_function("leave_one_out", leave_one_group_out)
-leave_k_out: Any = renamed_function("leave_k_out", leave_p_groups_out)
-segments: Any = renamed_function("segments", contiguous_blocks)
-random_split: Any = renamed_function("random_split", shuffle_split)
-splitter: Any = renamed_function("splitter", from_sklearn)
-own_masks: Any = renamed_function("own_masks", predefined_split)
-all_points: Any = renamed_function("all_points", in_sample)
-
 #: Design by its name in text.
 DESIGNS: dict[str, Callable[..., Design]] = {
     design.__name__.replace("_", "-"): design
@@ -529,21 +496,6 @@ DESIGNS: dict[str, Callable[..., Design]] = {
         shuffle_split, in_sample,
     )
 }  # fmt: skip
-#: The same by the names of the version before.
-_BY_OLD_NAME = {
-    "leave-one-out": leave_one_group_out,
-    "leave-k-out": leave_p_groups_out,
-    "segments": contiguous_blocks,
-    "random-split": shuffle_split,
-    "all-points": in_sample,
-    **_OLD_HOLD_OUTS,
-}
-_OLD_KEYS = {
-    "k": ("p", "n_splits"),
-    "count": ("amount", "n_blocks"),
-    "share": ("amount", "test_size"),
-    "repeats": ("n_repeats", "n_splits"),
-}
 
 
 @checked
@@ -563,16 +515,13 @@ def parse(text: str) -> Design:
         'k-fold:5:1:0:groups=run'
     """
     name, positional, named = parse_spec(text)
-    build = DESIGNS.get(name) or _BY_OLD_NAME.get(name)
+    build = DESIGNS.get(name)
     if build is None:
         raise UsageError(
             f"there is no fold design '{name}'; designs: {', '.join(DESIGNS)}."
-            f"{nearest(name, [*DESIGNS, *_BY_OLD_NAME])}"
+            f"{nearest(name, list(DESIGNS))}"
         )
     signature = inspect.signature(build)
-    for old in _OLD_KEYS.keys() & named.keys():
-        new = next((key for key in _OLD_KEYS[old] if key in signature.parameters), old)
-        named[new] = named.pop(old)
     try:
         bound = signature.bind(*positional, **named)
     except TypeError as error:
