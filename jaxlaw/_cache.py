@@ -3,7 +3,8 @@
 Compiled programs (:mod:`jaxlaw._jit`) and samples of starting points are kept there. Loading a
 program runs it, so the folder and its files must belong to the user, and nobody else may write to
 them: others are not used. The folder is never in the way: one that cannot be written, a file that
-is damaged or of another version, a full disk cost the time of making a thing anew and no more.
+is damaged, of another key or of another version, a full disk cost the time of making a thing anew
+and no more.
 
 ``JAXLAW_CACHE`` in the environment names another folder, or is ``off``.
 """
@@ -91,7 +92,7 @@ def read(key: str) -> bytes | None:
             content = file.read()
     except OSError:
         return None
-    if hashlib.sha256(content[_DIGEST:]).digest() != content[:_DIGEST]:
+    if _digest(key, content[_DIGEST:]) != content[:_DIGEST]:
         forget(key)
         return None
     with contextlib.suppress(OSError):
@@ -113,7 +114,7 @@ def write(key: str, content: bytes) -> None:
         handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=_SUFFIX)
         try:
             with os.fdopen(handle, "wb") as file:
-                file.write(hashlib.sha256(content).digest() + content)
+                file.write(_digest(key, content) + content)
             os.replace(temporary, path)
         except BaseException:
             os.unlink(temporary)
@@ -129,6 +130,11 @@ def forget(key: str) -> None:
     if path is not None:
         with contextlib.suppress(OSError):
             path.unlink()
+
+
+def _digest(key: str, content: bytes) -> bytes:
+    """Digest of a key and what is kept under it: a file copied over another's has another key."""
+    return hashlib.sha256(hashlib.sha256(key.encode()).digest() + content).digest()
 
 
 def _make_room(within: Path) -> None:

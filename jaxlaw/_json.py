@@ -51,9 +51,13 @@ def plain(value: Any) -> Any:
 
 def write_record(path: str | Path, record: Mapping[str, Any], indent: int | None) -> None:
     """Write a record as JSON, with its digest."""
-    record = {**record, "digest": digest_of(record)}
-    text = json.dumps(record, indent=indent, ensure_ascii=False) + "\n"
+    text = json.dumps(sealed(record), indent=indent, ensure_ascii=False) + "\n"
     write_whole(path, lambda file: file.write_text(text, encoding="utf-8"))
+
+
+def sealed(record: Mapping[str, Any]) -> dict[str, Any]:
+    """The record with its digest."""
+    return {**record, "digest": digest_of(record)}
 
 
 def write_whole(path: str | Path, write: Callable[[Path], Any]) -> None:
@@ -119,8 +123,8 @@ def read_record(path: str | Path, *kinds: str) -> dict[str, Any]:
 
     Raises:
         UsageError: no such file.
-        DataError: not JSON in UTF-8, not an object, a key twice, changed after it was written,
-            or of another kind (:func:`kind_of`).
+        DataError: not JSON in UTF-8, not an object, a key twice, changed after it was written, of
+            another kind (:func:`kind_of`), or a forecast without a digest.
     """
     kind = " or ".join(kinds)
     content = _content(path, kind)
@@ -131,7 +135,7 @@ def read_record(path: str | Path, *kinds: str) -> dict[str, Any]:
         )
         raise DataError(f"{path} is not a jaxlaw {kind}: it is empty{again}")
     try:
-        record = json.loads(content.decode("utf-8-sig"), object_pairs_hook=_once)
+        record = parse_json(content.decode("utf-8-sig"))
     except ValueError as error:
         raise DataError(f"{path} is not a jaxlaw {kind}: {error}") from None
     except RecursionError:
@@ -142,8 +146,10 @@ def read_record(path: str | Path, *kinds: str) -> dict[str, Any]:
     if digest is not None and digest != digest_of(record):
         raise DataError(
             f"{path} was changed after jaxlaw wrote it: its content is not that of its digest; "
-            f"save the {kind} again, or remove field 'digest' to take the file as it is"
-        )
+            f"save the {kind} again"
+            + ("" if kind_of(record) == "forecast" else
+               ", or remove field 'digest' to take the file as it is")
+        )  # fmt: skip
     if (actual := kind_of(record)) not in kinds:
         fields = " or ".join(f"'{_MARKED_BY[name]}'" for name in kinds)
         reason = (
@@ -152,6 +158,12 @@ def read_record(path: str | Path, *kinds: str) -> dict[str, Any]:
             else f"no field {fields} says so"
         )
         raise DataError(f"{path} is not a jaxlaw {kind}: {reason}; give the file of a {kind}")
+    # A forecast is made to be held against later runs: without a digest it may be of any day.
+    if actual == "forecast" and digest is None:
+        raise DataError(
+            f"{path} is not sealed: without field 'digest' nothing says that this is the forecast "
+            "as it was made; give the file that Forecast.save, --out or --json wrote"
+        )
     return record
 
 
@@ -210,11 +222,25 @@ def _canonical(value: Any) -> Any:
     return value
 
 
+class RepeatedKey(ValueError):
+    """An object of JSON has a key twice."""
+
+
+def parse_json(text: str) -> Any:
+    """The value of a JSON text, no object of which has a key twice.
+
+    Raises:
+        RepeatedKey: one has; plain JSON would silently take the last.
+        ValueError: the text is no JSON.
+    """
+    return json.loads(text, object_pairs_hook=_once)
+
+
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object, no key of which occurs twice: JSON would silently take the last."""
     record = dict(pairs)
     if len(record) < len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"key '{twice}' occurs twice")
+        values = " and ".join(repr(value)[:20] for name, value in pairs if name == twice)
+        raise RepeatedKey(f"key '{twice}' occurs twice in one object, with {values}")
     return record

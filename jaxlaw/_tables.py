@@ -10,7 +10,6 @@ from __future__ import annotations
 import csv
 import gzip
 import io
-import json
 import os
 import re
 import zipfile
@@ -24,7 +23,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from jaxlaw._json import standard_input
+from jaxlaw._json import RepeatedKey, parse_json, standard_input
 from jaxlaw.errors import DataError, UsageError, nearest_file
 
 _KINDS = {
@@ -480,7 +479,9 @@ def _is_number(text: str) -> bool:
 def _json(text: str, label: str) -> Table:
     """A list of records, a dict of columns, or (one value per line) JSON lines."""
     try:
-        value = json.loads(text)
+        value = parse_json(text)
+    except RepeatedKey as error:
+        raise DataError(f"{label}: {error}; keep one of them", file=label) from None
     except (ValueError, RecursionError) as error:
         if text.strip().startswith("{") and "\n" in text.strip():
             return _json_lines(text, label)
@@ -509,7 +510,7 @@ def _json_lines(text: str, label: str) -> Table:
         if not line.strip():
             continue
         try:
-            record = json.loads(line)
+            record = parse_json(line)
         except (ValueError, RecursionError) as error:
             raise _not_json(label, number, error) from error
         if not isinstance(record, dict):

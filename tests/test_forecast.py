@@ -11,6 +11,7 @@ import pytest
 from scipy import stats
 
 import jaxlaw as jl
+from jaxlaw._json import sealed
 from jaxlaw.forecasting import score
 from jaxlaw.forecasting._calibration import (
     OF_DISAGREEMENT,
@@ -336,6 +337,9 @@ def test_the_command_gives_the_numbers_of_the_function(command, runs, tmp_path, 
         **SEARCH,
     ).to_dict()  # fmt: skip
     record = json.loads(out)
+    (tmp_path / "printed.json").write_text(out)
+    assert jl.load("printed.json").level == 0.9
+    del record["digest"]  # of the date, too
     for each in (record, expected):
         each.pop("created")
     assert record == json.loads(json.dumps(expected))
@@ -350,11 +354,17 @@ def test_a_changed_file_and_a_field_that_is_missing_are_refused(found, tmp_path)
     path.write_text(json.dumps(record))
     with pytest.raises(jl.DataError, match="was changed after"):
         jl.load(path)
-    del record["digest"], record["weights"]
+    del record["digest"]
     path.write_text(json.dumps(record))
+    with pytest.raises(jl.DataError, match="is not sealed: without field 'digest'"):
+        jl.load(path)
+    with pytest.raises(jl.DataError, match="is not sealed"):
+        score(tmp_path, {"N": [1e10], "D": [4e11], "loss": [2.0]})
+    del record["weights"]
+    path.write_text(json.dumps(sealed(record)))
     with pytest.raises(jl.DataError, match="not a whole jaxlaw forecast: 'weights'"):
         jl.load(path)
-    path.write_text(json.dumps(record | {"schema": 99}))
+    path.write_text(json.dumps(sealed(record | {"schema": 99})))
     with pytest.raises(jl.DataError, match="schema 99"):
         jl.load(path)
 
@@ -387,11 +397,26 @@ def test_scores_by_hand(found):
     assert scores.calibration["inside"].tolist()[0] == 0.5
     assert {"matched-nearly", "few-forecasts"} <= codes(scores)
     assert "1 of 2 runs inside" in scores.summary()
-    both = score({"a": found, "b": found}, made)
+    other = dataclasses.replace(found, level=0.8)
+    both = score({"a": found, "b": other}, made)
     assert both.table["forecast"].tolist() == ["a", "a", "b", "b"]
     billions = made.assign(N=made["N"] / 1e9)
     again = score(found, billions, units={"N": 1e9})
     np.testing.assert_allclose(again.table["interval_score"], scores.table["interval_score"])
+
+
+def test_a_run_and_a_forecast_that_are_given_twice_count_once(found):
+    made = pd.DataFrame({"N": [1e10, 1e11], "D": [4e11, 4e12], "loss": found.table["estimate"]})
+    expected = score(found, made)
+    later = dataclasses.replace(found, created="2030-01-01T00:00:00+00:00")
+    again = score({"a": found, "b": later}, pd.concat([made, made], ignore_index=True))
+    assert again.table["row"].tolist() == [0, 1] and set(again.table["forecast"]) == {"a"}
+    pd.testing.assert_frame_equal(again.calibration, expected.calibration)
+    said = {note.code: note.message for note in again.notes}
+    assert said["same-forecast"] == "counted once: b is the forecast a"
+    assert "counted once: rows 2, 3" in said["duplicate-rows"]
+    repeated = score(found, pd.concat([made, made.assign(loss=made["loss"] * 1.001)]))
+    assert len(repeated.table) == 4 and "duplicate-rows" not in codes(repeated)
 
 
 def test_the_calibration_is_over_all_forecasts_of_a_folder(found, tmp_path, command):

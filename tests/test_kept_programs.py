@@ -1,6 +1,5 @@
 """Programs and samples in the user's cache folder: found again, never trusted blindly."""
 
-import hashlib
 import json
 import os
 import subprocess
@@ -15,6 +14,7 @@ import pytest
 import jaxlaw as jl
 from jaxlaw import _cache, _jit
 from jaxlaw._jit import Program, compiled
+from jaxlaw.fitting import _starts as starts
 
 ROOT = Path(__file__).parent.parent
 
@@ -108,13 +108,37 @@ def test_a_damaged_file_is_compiled_again(folder):
     assert len(path.read_bytes()) == len(whole)
 
 
-def test_content_that_is_no_program_is_compiled_again(folder):
+def test_content_that_is_no_program_is_compiled_again(folder, monkeypatch):
+    write = _cache.write
+    monkeypatch.setattr(_cache, "write", lambda key, _content: write(key, b"no program"))
     _powers(np.arange(7.0), 2)
-    (path,) = kept(folder)
-    body = b"neither a pickle nor a program"
-    path.write_bytes(hashlib.sha256(body).digest() + body)
+    assert len(kept(folder)) == 1
     _powers._made.clear()
     assert float(_powers(np.arange(7.0), 2)["sum"]) == 91
+
+
+def test_a_program_that_was_copied_over_another_is_not_loaded(folder):
+    """Both take what the other takes: only the key tells them apart."""
+    _powers(np.arange(7.0), 2)
+    (square,) = kept(folder)
+    _powers(np.arange(7.0), 3)
+    (cube,) = set(kept(folder)) - {square}
+    square.write_bytes(cube.read_bytes())
+    _powers._made.clear()
+    assert float(_powers(np.arange(7.0), 2)["sum"]) == 91
+    assert square.read_bytes() != cube.read_bytes()
+
+
+@pytest.mark.parametrize("junk", [b"", b"junk", b"x" * 8, np.full(64, np.nan).tobytes()])
+def test_a_kept_sample_with_junk_inside_is_drawn_again(folder, monkeypatch, junk):
+    law = jl.laws.get("kaplan")  # four parameters
+    drawn, write = starts.sobol(law, 16, 0), _cache.write
+    (path,) = kept(folder)
+    path.unlink()
+    monkeypatch.setattr(_cache, "write", lambda key, _content: write(key, junk))
+    starts.sobol(law, 16, 0)
+    assert len(kept(folder)) == 1
+    np.testing.assert_array_equal(starts.sobol(law, 16, 0), drawn)
 
 
 @pytest.mark.skipif(os.name == "nt", reason="permissions of POSIX")

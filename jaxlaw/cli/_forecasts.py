@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 import jaxlaw as jl
+from jaxlaw._json import sealed
 from jaxlaw.cli import _options as opt
 from jaxlaw.cli._inputs import law_named
 from jaxlaw.cli._output import (
@@ -134,8 +135,8 @@ def forecast_command(
     elif out is not None:
         write_picture(out, lambda plots: plots.forecast_intervals(result))
     conclude(
-        result.to_dict(), result.notes, result.table, lambda: print_wrapped(result.summary()), None,
-        as_json,
+        sealed(result.to_dict()), result.notes, result.table,
+        lambda: print_wrapped(result.summary()), None, as_json,
     )  # fmt: skip
 
 

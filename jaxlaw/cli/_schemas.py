@@ -129,6 +129,7 @@ def schemas() -> dict[str, Schema]:
             "quantiles": list[list[float]],
             "fits": dict[str, _fit(jl.FittedLaw)], "notes": _Notes,
             "resamples": dict[str, dict[str, list[float]]], "errors": dict[str, list[float]],
+            "digest": str,
         },
         "score": {"scores": _Rows, "calibration": _Rows, "notes": _Notes},
         "covariance": {

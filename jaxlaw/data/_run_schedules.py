@@ -7,7 +7,6 @@ compared.
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
@@ -18,6 +17,7 @@ import numpy as np
 import pandas as pd
 
 from jaxlaw import schedules as shapes
+from jaxlaw._json import parse_json
 from jaxlaw._tables import read_table
 from jaxlaw.data._columns import Location, numbers
 from jaxlaw.data._row_areas import SAME, Batch, Phase, batch_of
@@ -111,8 +111,8 @@ def read_schedules(source: str | os.PathLike[str]) -> dict[str, Schedule]:
     path = Path(source)
     if path.suffix.lower() == ".json" and path.is_file():
         try:
-            lines = json.loads(path.read_text("utf-8"))
-        except ValueError as error:
+            lines = parse_json(path.read_text("utf-8"))
+        except (OSError, ValueError, RecursionError) as error:
             raise DataError(f"{path}: not JSON ({error}); correct it", file=path) from None
         if not isinstance(lines, dict) or not all(isinstance(x, str) for x in lines.values()):
             message = f'{path}: give one object of lines: {{"name": "cosine:peak=…"}}'

@@ -32,6 +32,7 @@ import numpy as np
 
 from jaxlaw._cache import kept_in
 from jaxlaw._jit import in_float64
+from jaxlaw._json import parse_json
 from jaxlaw.errors import UsageError, WorkError
 from jaxlaw.fitting._engine import DeviceMemory
 
@@ -510,7 +511,7 @@ def _unpacked(packed: bytes) -> Arrays:
 
 def _read_manifest(path: Path) -> dict[str, str]:
     try:
-        manifest = json.loads(path.read_text())
+        manifest = parse_json(path.read_text())
     except (OSError, ValueError) as error:
         raise UsageError(f"{path} cannot be read ({error}): delete the folder") from error
     if not isinstance(manifest, dict):

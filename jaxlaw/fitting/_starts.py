@@ -129,13 +129,16 @@ def _sobol_of_unit_cube(dimensions: int, count: int, seed: int) -> np.ndarray:
     power = max(0, math.ceil(math.log2(max(count, 1))))
     points = f"2**{power} points, seed {seed}"
     key = f"sobol of scipy {scipy.__version__}: {dimensions} dimensions, {points}"
-    kept = _cache.read(key)
-    if kept is None:
-        from scipy.stats import qmc
+    kept = _cache.read(key) or b""
+    if len(kept) == 8 * dimensions * 2**power:
+        sample = np.frombuffer(kept).reshape(-1, dimensions)
+        if ((sample >= 0) & (sample <= 1)).all():
+            return sample[:count]
+    from scipy.stats import qmc
 
-        kept = qmc.Sobol(dimensions, seed=seed).random_base2(power).tobytes()
-        _cache.write(key, kept)
-    return np.frombuffer(kept).reshape(-1, dimensions)[:count]
+    sample = qmc.Sobol(dimensions, seed=seed).random_base2(power)
+    _cache.write(key, sample.tobytes())
+    return sample[:count]
 
 
 def from_user(law: Law, given: Any, centre: Mapping[str, float]) -> np.ndarray:

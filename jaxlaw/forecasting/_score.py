@@ -13,7 +13,7 @@ import pandas as pd
 
 from jaxlaw import _json as records
 from jaxlaw._typed import Between, checked
-from jaxlaw.data._columns import missing_column, numbers
+from jaxlaw.data._columns import missing_column, name_rows, numbers
 from jaxlaw.data._runs import Runs, read_runs
 from jaxlaw.errors import DataError, UsageError
 from jaxlaw.forecasting._forecast import Forecast
@@ -22,6 +22,8 @@ from jaxlaw.notes import Note
 LEVELS = (0.5, 0.8, 0.9, 0.95)
 _SAME = 1e-6  # relative difference of inputs of one point
 _FEW = 10  # forecasts below which shares are hardly evidence
+#: Fields of a record that differ where the same forecast is made again.
+_OF_THE_DAY = ("created", "versions", "notes")
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,7 +102,8 @@ def score(
         columns, units, **reading: as :func:`jaxlaw.read_runs` takes them.
 
     Returns:
-        :class:`ForecastScores`, over all forecasts.
+        :class:`ForecastScores`, over all forecasts; a run that stands in the table twice, or a
+        forecast that is given twice, counts once, and a note says so.
 
     Raises:
         UsageError: no forecast is given, or there is no such file.
@@ -121,9 +124,11 @@ def score(
     given = {"columns": columns, "units": units, **reading}
     given = {name: value for name, value in given.items() if value is not None}
     read = runs if isinstance(runs, Runs) and not given else read_runs(runs, **given)
-    rows, pairs, nearly, shares = [], [], 0, []
+    named, same = _each_once(named)
+    rows, pairs, nearly, shares, copies = [], [], 0, [], set()
     for name, forecast in named.items():
-        matches = _matched(forecast, read, rtol)
+        matches, copied = _matched(forecast, read, rtol)
+        copies |= copied
         nearly += int((matches["away"] > _SAME).sum())
         below = forecast.probability_below_at(matches["point"], matches["observed"])
         tails = np.maximum(2 * np.minimum(below, 1 - below), 1e-12)
@@ -160,6 +165,18 @@ def score(
         "std_err": spread / np.sqrt(count),
     })  # fmt: skip
     notes = []
+    if same:
+        notes.append(Note(
+            "same-forecast", "warning",
+            f"counted once: {'; '.join(f'{name} is the forecast {of}' for name, of in same)}",
+        ))  # fmt: skip
+    if copies:
+        labels = read.table.index[read.table.index.isin(copies)].unique()
+        notes.append(Note(
+            "duplicate-rows", "warning",
+            f"{read.source}: inputs and {next(iter(named.values())).target} equal to an earlier "
+            f"row's, counted once: {name_rows(read.word, labels)}",
+        ))  # fmt: skip
     if count < len(named):
         waiting = len(named) - count
         notes.append(Note(
@@ -203,8 +220,26 @@ def _named(forecasts: Any) -> dict[str, Forecast]:
     return {str(name): forecast for name, forecast in forecasts.items()}
 
 
-def _matched(forecast: Forecast, runs: Runs, rtol: float) -> pd.DataFrame:
-    """One row a run and the nearest point within ``rtol`` of every input: point, row, observed."""
+def _each_once(named: dict[str, Forecast]) -> tuple[dict[str, Forecast], list[tuple[str, str]]]:
+    """The forecasts without repetitions, and the names of these with what they repeat.
+
+    One that was made again, of the same runs in the same way, says nothing new.
+    """
+    first: dict[str, str] = {}
+    same = []
+    for name, forecast in named.items():
+        record = forecast.to_dict()
+        made = {field: value for field, value in record.items() if field not in _OF_THE_DAY}
+        if (of := first.setdefault(records.digest_of(made), name)) != name:
+            same.append((name, of))
+    return {name: named[name] for name in first.values()}, same
+
+
+def _matched(forecast: Forecast, runs: Runs, rtol: float) -> tuple[pd.DataFrame, set[Any]]:
+    """One row a run and the nearest point within ``rtol`` of every input: point, row, observed.
+
+    Rows whose inputs and target are all an earlier one's are left out; their labels come second.
+    """
     table = runs.table
     values = {}
     for name in [*forecast.inputs, forecast.target]:
@@ -223,10 +258,12 @@ def _matched(forecast: Forecast, runs: Runs, rtol: float) -> pd.DataFrame:
     nearest = off.argmin(axis=1)
     least = off[np.arange(len(table)), nearest]
     kept = (least <= rtol) & np.isfinite(observed) & (observed > 0)
+    again = pd.DataFrame({**values, " target": observed}).duplicated().to_numpy() & kept
+    copies, kept = set(table.index[again]), kept & ~again
     return pd.DataFrame({
         "point": nearest[kept], "row": table.index[kept], "observed": observed[kept],
         "away": least[kept],
-    })  # fmt: skip
+    }), copies  # fmt: skip
 
 
 def _nothing(named: Mapping[str, Forecast], runs: Runs, rtol: float) -> str:

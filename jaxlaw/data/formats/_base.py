@@ -6,7 +6,6 @@ the tool's own says what they are (``learning_rate`` is ``lr``) and keeps all ot
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -16,6 +15,7 @@ from typing import Any
 
 import pandas as pd
 
+from jaxlaw._json import parse_json
 from jaxlaw._tables import Table
 from jaxlaw.errors import DataError, UsageError, nearest, nearest_file
 
@@ -99,7 +99,7 @@ def read_json(path: Path, key: str, kind: type) -> dict[str, Any]:
         DataError: it does not.
     """
     try:
-        record = json.loads(path.read_text("utf-8"))
+        record = parse_json(path.read_text("utf-8"))
     except (OSError, ValueError, RecursionError) as error:
         raise DataError(f"{path} is not a JSON file: {error}", file=path) from None
     value = record.get(key) if isinstance(record, dict) else None
