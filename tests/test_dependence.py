@@ -155,12 +155,6 @@ def test_draws_remember_how_they_were_drawn(grouped_fit, tmp_path):
     assert labels.groups == ("labels",)
 
 
-def test_old_files_of_draws_do_not_say_how(chinchilla_fit):
-    record = Draws(chinchilla_fit, {"E": np.ones(3)}).to_dict()
-    del record["kind"], record["groups"]
-    assert (Draws.from_dict(record).kind, Draws.from_dict(record).groups) == ("", None)
-
-
 def test_a_report_groups_by_run(grouped_fit):
     fit, runs = grouped_fit
     page = jl.report(fit, runs=runs, groups="run")

@@ -37,9 +37,10 @@ def test_tokens_a_parameter_beyond_the_runs_are_an_extrapolation(compute_optimal
 
 
 def test_a_plan_says_so_too(compute_optimal):
-    from jaxlaw.planning._answers import source_notes, sources
+    from jaxlaw.planning._answers import source_notes
+    from jaxlaw.uncertainty import as_draws
 
-    (source,) = sources(compute_optimal)
+    (source,) = as_draws(compute_optimal)
     (note,) = source_notes(source, N=2e8, D=2e11)
     assert note.code == "extrapolation"
     assert "D/N = 1000 (fitted 10 to 40)" in note.message and "(fitted 1e+08" not in note.message

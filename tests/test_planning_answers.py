@@ -15,8 +15,8 @@ from jaxlaw.planning._answers import (
     intervals,
     missing_draws_notes,
     source_notes,
-    sources,
 )
+from jaxlaw.uncertainty import as_draws
 
 
 def test_a_fit_a_pair_and_a_bootstrap_give_the_same_answer():
@@ -98,13 +98,13 @@ def test_few_degrees_of_freedom_widen_every_interval():
     tables = [planning.frontier(wide, [1e21], level=0.9).table]
     assert tables[0]["N_low"][0] == pytest.approx(plans[0].interval["N"][0], rel=1e-12)
     again = planning.Draws.from_dict(json.loads(json.dumps(wide.to_dict())))
-    assert again.degrees == 3.0 and planning.Draws.of(wide).degrees == 3.0
+    assert again.degrees == 3.0
 
 
 def test_one_without_replicates_stays_as_it_is():
-    both = sources(SCRATCH, drawn(CONTINUAL))
-    assert {len(v) for one in both for v in one.params.values()} == {41}
-    assert np.ptp(both[0].params["A"]) == 0 < np.ptp(both[1].params["A"])
+    both = as_draws(SCRATCH, drawn(CONTINUAL))
+    assert {len(v) for one in both for v in one.values.values()} == {41}
+    assert np.ptp(both[0].values["A"]) == 0 < np.ptp(both[1].values["A"])
 
 
 @pytest.mark.parametrize(
@@ -122,8 +122,8 @@ def test_what_is_no_fit_is_refused(given, says):
 
 
 def test_bootstraps_of_different_length_are_refused():
-    with pytest.raises(jl.UsageError, match="30 and 40 replicates"):
-        sources(drawn(SCRATCH, 30), drawn(CONTINUAL, 40))
+    with pytest.raises(jl.UsageError, match="30 and 40 draws"):
+        as_draws(drawn(SCRATCH, 30), drawn(CONTINUAL, 40))
 
 
 @pytest.mark.parametrize(
@@ -145,10 +145,10 @@ def test_an_answer_prints_and_is_json():
 
 
 def test_a_published_law_says_what_is_not_known_of_it():
-    (known,) = sources(jl.published()["zheng-2024-cpt"])
+    (known,) = as_draws(jl.published()["zheng-2024-cpt"])
     notes = {note.code: note.message for note in source_notes(known, N=1e9, D=1e10)}
     assert "no fitted range of" in notes["range-unknown"] and "extrapolation" not in notes
-    (badly,) = sources(jl.published()["hoffmann-2022"])
+    (badly,) = as_draws(jl.published()["hoffmann-2022"])
     assert "badly-converged" in source_notes(badly, N=1e9, D=1e10)[-1].message
 
 

@@ -138,7 +138,7 @@ def test_replicates_give_intervals():
     ends = np.quantile(each, [0.025, 0.975])
     assert (row["loss_pt_low"], row["loss_pt_high"]) == pytest.approx(tuple(ends), rel=1e-9)
     assert row["loss_cpt_low"] < row["loss_cpt"] < row["loss_cpt_high"]
-    with pytest.raises(UsageError, match="39 and 40 replicates"):
+    with pytest.raises(UsageError, match="39 and 40 draws"):
         final_losses(pt, bootstrap(CPT, 39), RUN)
 
 

@@ -15,7 +15,7 @@ def shown():
         "runs": jl.read_runs(table),
         "observations": jl.read_runs(table).observations("chinchilla"),
         "bootstrap": boot,
-        "draws": jl.planning.Draws.of(boot),
+        "draws": boot.draws(),
         "covariance": jl.covariance(boot.fit, table),
         "study": jl.cross_validate("chinchilla", table, jl.folds.k_fold(3), n_starts=16),
         "schedule": jl.schedules.cosine(1e-3, 100_000),

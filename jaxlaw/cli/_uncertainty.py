@@ -129,7 +129,7 @@ def _show(
     }
     if draws is not None:
         if draws.suffix.lower() == ".json":
-            jl.planning.Draws.of(boot).save(draws)
+            boot.draws().save(draws)
         else:
             write_whole(draws, lambda path: _table(boot).to_csv(path, index=False))
 

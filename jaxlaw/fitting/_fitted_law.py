@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from html import escape
 from pathlib import Path
-from typing import Any, Protocol, Unpack, runtime_checkable
+from typing import Any, Unpack
 
 import jax
 import numpy as np
@@ -513,21 +513,6 @@ class FittedLaw:
                 "point, or one value"
             ) from None
         return values
-
-
-@runtime_checkable
-class SupportsDraws(Protocol):
-    """A fit with draws of its parameters: a bootstrap, or whatever has these three attributes.
-
-    Attributes:
-        fit: fit of the runs as they are.
-        params: parameter → (R,) draws, natural values in the law's own units.
-        notes: what to know of the draws.
-    """
-
-    fit: Any
-    params: Mapping[str, Any]
-    notes: tuple[Note, ...]
 
 
 # To JAX: the leaves are the parameters. A Fit comes back as a FittedLaw, for its evidence was true

@@ -51,7 +51,7 @@ from jaxlaw.forecasting._origins import (
 )
 from jaxlaw.forecasting._weighted_laws import draws_of
 from jaxlaw.notes import Note
-from jaxlaw.planning._answers import Draws
+from jaxlaw.uncertainty._draws import Draws
 
 SCHEMA = 1
 #: Levels of the quantiles that a forecast keeps, close together in the tails.
@@ -173,31 +173,6 @@ class Forecast:
         except UsageError:
             return np.nan, np.nan
         return float(compute.min()), float(compute.max())
-
-    @property
-    def fit(self) -> FittedLaw:
-        """The weighted laws as one law: what plans begin from, as with a bootstrap."""
-        return self.draws().fit
-
-    @property
-    def params(self) -> Mapping[str, np.ndarray]:
-        """Its draws: parameter → (256,), as a bootstrap has them."""
-        return self.draws().params
-
-    @property
-    def degrees(self) -> float:
-        """Degrees of freedom of the draws' spread: of few resamples intervals are wider."""
-        return self.draws().degrees
-
-    @property
-    def noise(self) -> float:
-        """Relative standard deviation of single runs."""
-        return self.draws().noise
-
-    @property
-    def groups(self) -> tuple[str, ...]:
-        """Nothing, for rows that share noise were dealt with in making the forecast."""
-        return ()
 
     def interval(self, level: float) -> tuple[np.ndarray, np.ndarray]:
         """The interval for a new run at another level: (m,) low and high.

@@ -7,7 +7,6 @@ from jaxlaw.planning._allocation import (
     min_compute,
     tokens_or_size_for,
 )
-from jaxlaw.planning._answers import Draws
 from jaxlaw.planning._best_run import BestRun, best_run
 from jaxlaw.planning._choose_model import ModelChoice, choose_model
 from jaxlaw.planning._compare_replay import compare_replay
@@ -40,6 +39,7 @@ from jaxlaw.planning._transfer import (
 )
 from jaxlaw.planning._turning_length import TurningLength, turning_length
 from jaxlaw.planning._weights import OptimalWeights, optimal_weights
+from jaxlaw.uncertainty._draws import Draws
 
 __all__ = [
     "BestRun",

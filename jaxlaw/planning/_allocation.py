@@ -28,7 +28,6 @@ from jaxlaw.planning._answers import (
     LEVEL,
     Answer,
     AnswerTable,
-    Source,
     checked_number,
     interval_columns,
     law_inputs,
@@ -36,7 +35,6 @@ from jaxlaw.planning._answers import (
     missing_draws_notes,
     require_inputs,
     source_notes,
-    sources,
 )
 from jaxlaw.planning._budgets import (
     AT_LIMIT,
@@ -60,6 +58,7 @@ from jaxlaw.planning._search_space import (
     search_space,
 )
 from jaxlaw.planning._weighted_laws import across_laws
+from jaxlaw.uncertainty._draws import Draws, as_draws
 
 _ENDLESS = math.log(1e42)  # size or tokens at which a loss is what it tends to
 NEAR_END = 1e-3  # of the searched range of log compute
@@ -268,9 +267,9 @@ def allocation_law(
         >>> print(f"N = {law.N_coefficient:.3f} C^{law.a:.3f}")
         N = 0.324 C^0.429
     """
-    (source,) = sources(fit)
+    (source,) = as_draws(fit)
     require_inputs(source, "N", "D")
-    terms = _power_law_terms(source.law, source.params, law_inputs(source, inputs, ("N", "D")))
+    terms = _power_law_terms(source.law, source.values, law_inputs(source, inputs, ("N", "D")))
     if terms is None:
         raise UsageError(
             f"law {source.law.name} has no closed form; use allocation or frontier, which solve it"
@@ -332,7 +331,7 @@ def min_compute(
     source, target = space.source, checked_number("loss", loss)
     cost = total_cost(cost, source, served_tokens)
     log_C, log_N, log_D, *shares, reached = least_compute(
-        source.law, cost, space.share, source.params, target, space.limits, space.others
+        source.law, cost, space.share, source.values, target, space.limits, space.others
     )
     never = log_C >= math.log(COMPUTES[1]) * (1 - NEAR_END)
     unsolved = ~never & ~(reached <= target * (1 + REACHED))
@@ -398,7 +397,7 @@ def tokens_or_size_for(
         >>> print(f"{jl.planning.tokens_or_size_for(fit, N=7e9, loss=2.2).D:.3g} tokens")
         1.16e+11 tokens
     """
-    (source,) = sources(fit)
+    (source,) = as_draws(fit)
     require_inputs(source, "N", "D")
     if (N is None) == (D is None) or (loss is None) == (compute is None):
         raise UsageError("give one of N and D, and one of loss and compute")
@@ -412,7 +411,7 @@ def tokens_or_size_for(
     log_known = each * math.log(size * source.scale(known))
     target = each * (math.log(value) if by == "compute" else value)
     log_x, reached = other_input(
-        source.law, cost, name, by, source.params, log_known, target, others
+        source.law, cost, name, by, source.values, log_known, target, others
     )
     spent = flops(cost, *((log_known, log_x) if name == "D" else (log_x, log_known)))
     values_of = {
@@ -432,10 +431,10 @@ def tokens_or_size_for(
     )  # fmt: skip
 
 
-def loss_without_end(source: Source, name: str, log_known: float, others: Any) -> float:
+def loss_without_end(source: Draws, name: str, log_known: float, others: Any) -> float:
     """What the loss tends to as N or D (``name``) grows."""
     pair = (log_known, _ENDLESS) if name == "D" else (_ENDLESS, log_known)
-    return float(losses_at(source.law, source.params, *pair, others)[0])
+    return float(losses_at(source.law, source.values, *pair, others)[0])
 
 
 # What is searched, and how.
@@ -458,7 +457,7 @@ def _optimal_runs(space: SearchSpace, cost: Cost | None, budgets: np.ndarray) ->
             f"allowed, {least:.3g} FLOPs"
         )
     if not (cost or space.user or space.share):
-        terms = _power_law_terms(source.law, source.params, space.others)
+        terms = _power_law_terms(source.law, source.values, space.others)
         if terms is not None:
             values = _by_formula(source, terms, budgets, space.others)
             return _Runs(values, "closed form", _CONDITION)
@@ -468,7 +467,7 @@ def _optimal_runs(space: SearchSpace, cost: Cost | None, budgets: np.ndarray) ->
 def _by_search(space: SearchSpace, cost: Cost | None, budgets: np.ndarray) -> _Runs:
     source = space.source
     log_N, log_D, *rest = best_runs(
-        source.law, cost, space.share, source.params, np.log(budgets), space.limits, space.others
+        source.law, cost, space.share, source.values, np.log(budgets), space.limits, space.others
     )
     # An optimum at the end of what is searched is none: the loss falls on beyond it.
     (least_N, most_N), (least_D, most_D) = (np.log(SEARCH_LIMITS[name]) for name in ("N", "D"))
@@ -517,7 +516,7 @@ def _notes_of_runs(space: SearchSpace, values: Mapping[str, np.ndarray]) -> list
         return notes
     with_least_D = np.log(N * source.scale("N") * D * source.scale("D")) - limits.D[0]
     largest, least = np.minimum(with_least_D, limits.N[1]), np.full(len(N), limits.D[0])
-    if (losses_at(source.law, source.params, largest, least, space.others)[0] < loss).any():
+    if (losses_at(source.law, source.values, largest, least, space.others)[0] < loss).any():
         message = (
             "far beyond its runs this law has lower losses still, of much larger models on hardly "
             "any tokens: that is its form, and the plan is the valley before"
@@ -544,7 +543,7 @@ def _flat_range(
         log_D = np.asarray(jax.vmap(lambda x: log_tokens(cost, x, log_C))(jnp.asarray(log_N)))
     log_D = np.clip(log_D, *limits.D)
     others = space.others | ({"r": at["r"]} if space.share else {})
-    first = {name: column[:1] for name, column in source.params.items()}
+    first = {name: column[:1] for name, column in source.values.items()}
     loss = losses_at(source.law, first, log_N, log_D, others)[0]
     low, high = as_good(loss, int(np.searchsorted(log_N, here)), source.noise)
     return {
@@ -559,7 +558,7 @@ def _constant(values: Mapping[str, np.ndarray]) -> list[str]:
 
 
 def _allocation(
-    source: Source, values: dict, inputs: Mapping[str, Any], given: Sequence[str], what: str,
+    source: Draws, values: dict, inputs: Mapping[str, Any], given: Sequence[str], what: str,
     level: float, notes: Sequence[Note] = (), **more: Any,
 ) -> Allocation:  # fmt: skip
     answer = measured(values, level, source.degrees, given)
@@ -589,7 +588,7 @@ def _reach_notes(reached: np.ndarray, target: float, lowest: str) -> list[Note]:
 
 
 def runs_beyond(
-    source: Source, values: Mapping[str, np.ndarray], inputs: Mapping[str, Any]
+    source: Draws, values: Mapping[str, np.ndarray], inputs: Mapping[str, Any]
 ) -> list[Note]:
     """How many of a frontier's runs, at these inputs, lie outside the fitted ranges."""
     runs = {name: values[name][0] for name in ("N", "D")}
@@ -648,7 +647,7 @@ def _closed_form(terms: PowerLawTerms) -> tuple[np.ndarray, ...]:
 
 
 def _by_formula(
-    source: Source, terms: PowerLawTerms, budgets: np.ndarray, others: Mapping[str, float]
+    source: Draws, terms: PowerLawTerms, budgets: np.ndarray, others: Mapping[str, float]
 ) -> dict[str, np.ndarray]:
     G, a, b = (column[:, None] for column in _closed_form(terms))
     unit = {spec.name: spec.unit for spec in source.law.inputs}
@@ -658,7 +657,7 @@ def _by_formula(
     none = ~np.isfinite(N * D) | (N * D <= 0)
     N, D = np.where(none, np.nan, N), np.where(none, np.nan, D)
     with in_float64():
-        columns = {name: column[:, None] for name, column in source.params.items()}
+        columns = {name: column[:, None] for name, column in source.values.items()}
         loss = np.asarray(source.law.at_once(columns, N=N, D=D, **others))
     best = {"N": N / source.units["N"], "D": D / source.units["D"], "loss": loss}
     return best | {"compute": np.where(np.isnan(N), np.nan, budgets)}

@@ -1,4 +1,4 @@
-"""What every plan takes and returns: laws with draws in, numbers with intervals out."""
+"""What every plan shares: inputs checked, numbers with intervals and notes out."""
 
 from __future__ import annotations
 
@@ -6,25 +6,17 @@ import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
-from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from jaxlaw import _json as records
-from jaxlaw import laws
-from jaxlaw._repr import short_repr
-from jaxlaw._typed import load
-from jaxlaw.data._dependence import CODE
 from jaxlaw.errors import UsageError, nearest
 from jaxlaw.fitting._extrapolation import beyond, in_words
 from jaxlaw.fitting._fit_many import fewest_for
-from jaxlaw.fitting._fitted_law import FittedLaw, SupportsDraws
-from jaxlaw.fitting._saved_fits import from_dict
-from jaxlaw.laws._base import Law
 from jaxlaw.notes import Note
+from jaxlaw.uncertainty._draws import Draws
 from jaxlaw.uncertainty._intervals import percentile_interval
 
 LEVEL = 0.95
@@ -32,203 +24,8 @@ MISSING = 0.05  # share of draws without an answer from which on the others' int
 HUGE = 1e100  # beyond it products of two overflow
 SAME = 1e-9  # relative distance at which two numbers count as one
 
-# Codes of a fit's warnings that a plan made with it repeats.
-_INHERITED = {
-    "at-bound", "badly-converged", "base-extrapolated", "decay-held", "farther-than-tested",
-    "few-groups", "few-resamples", "few-rows", "few-spare-rows", "few-starts-agree",
-    "intervals-failed", "lack-of-fit", "limiting-form", "misprint", "mixed-runs", "no-floor",
-    "not-converged", "not-printed", "poor-fit", "prior-width", "resamples-at-bound",
-    "resamples-disagree", "resamples-failed", "ridge", "solvers-disagree",
-    "trend-observed", "unidentifiable", "weak-fit",
-}  # fmt: skip
 
-
-@dataclass(frozen=True, eq=False)
-class Draws:
-    """A fit and its parameters on resampled runs: all that a plan needs of a bootstrap.
-
-    Attributes:
-        fit: fit of the runs as they are.
-        params: parameter → (R,) natural values in the law's own units. Row k of two
-            bootstraps of the same runs belongs together.
-        notes: notes of the bootstrap.
-        kind: what was resampled, such as ``case`` or ``wild``; empty where nobody knows.
-        groups: columns that told groups of rows apart, as a :class:`jaxlaw.Bootstrap` has them;
-            None where rows were resampled one by one.
-        degrees: degrees of freedom of the draws' spread (:attr:`jaxlaw.Bootstrap.degrees`).
-        noise: relative standard deviation of single runs; NaN where nobody knows.
-
-    Example:
-        >>> table = jl.simulate.experiment("chinchilla").table
-        >>> boot = jl.bootstrap("chinchilla", table, n_resamples=20, n_starts=16)
-        >>> jl.planning.Draws.of(boot).save("draws.json")
-        >>> draws = jl.planning.Draws.load("draws.json")
-        >>> sorted(jl.planning.allocation(draws, 1e21).interval)
-        ['D', 'N', 'loss']
-    """
-
-    fit: FittedLaw
-    params: Mapping[str, np.ndarray]
-    notes: tuple[Note, ...] = ()
-    kind: str = ""
-    groups: tuple[str, ...] | None = None
-    degrees: float = math.inf
-    noise: float = math.nan
-
-    __repr__ = short_repr
-
-    @classmethod
-    def of(cls, bootstrap: SupportsDraws) -> Draws:
-        """The draws of a bootstrap, without the runs and the refits it keeps."""
-        names = [field.name for field in dataclasses.fields(cls)]
-        return cls(**{name: getattr(bootstrap, name) for name in names if hasattr(bootstrap, name)})
-
-    def save(self, path: str | Path) -> None:
-        """Write fit, draws and notes as one JSON file, from which plans start again."""
-        records.write_record(path, self.to_dict(), None)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Fit, draws and notes as plain numbers and strings; infinities and NaN as strings."""
-        record = {
-            "fit": self.fit.to_dict(),
-            "draws": dict(self.params),
-            "notes": [dataclasses.asdict(note) for note in self.notes],
-            "kind": self.kind,
-            "groups": None if self.groups is None else list(self.groups),
-            "degrees": self.degrees,
-            "noise": self.noise,
-        }
-        return records.plain(record)
-
-    @classmethod
-    def load(cls, path: str | Path) -> Draws:
-        """Read what :meth:`save` wrote.
-
-        Raises:
-            UsageError: no such file.
-            DataError: it holds something else, or was changed since.
-        """
-        return cls.from_dict(records.read_record(path, "bootstrap"), records.source_name(path))
-
-    @classmethod
-    def from_dict(cls, record: Any, source: str = "record") -> Draws:
-        """The fit and draws of :meth:`to_dict`; raises as :meth:`load`."""
-        with records.whole(source, "bootstrap"):
-            draws = {name: np.array(column, float) for name, column in record["draws"].items()}
-            notes, fit = load(record["notes"], tuple[Note, ...], "notes"), record["fit"]
-            # Files of version 0.1 do not have what follows.
-            kind, groups = load(record.get("kind", ""), str, "kind"), record.get("groups")
-            groups = load(groups, tuple[str, ...] | None, "groups")
-            degrees = load(record.get("degrees", math.inf), float, "degrees")
-            noise = load(record.get("noise", math.nan), float, "noise")
-        return cls(from_dict(fit, source), draws, notes, kind, groups, degrees, noise)
-
-
-class Source(NamedTuple):
-    """A law to plan with.
-
-    Attributes:
-        law: the law.
-        params: parameter → (1 + R,) natural values: of the fit itself, then of its R draws.
-        units: input → one of the user's units in the law's own.
-        ranges: input → (lowest, highest) fitted, in the user's units; empty if unknown.
-        warnings: the fit's own notes that a plan repeats.
-        joint: product or ratio of two inputs → (lowest, highest) fitted; empty if unknown.
-        degrees: degrees of freedom of the draws' spread.
-        noise: relative standard deviation of single runs; NaN where nobody knows.
-    """
-
-    law: Law
-    params: dict[str, np.ndarray]
-    units: dict[str, float]
-    ranges: dict[str, tuple[float, float]]
-    warnings: tuple[Note, ...]
-    joint: Mapping[str, tuple[float, float]] = MappingProxyType({})
-    degrees: float = math.inf
-    noise: float = math.nan
-
-    @property
-    def rows(self) -> int:
-        """1 + R."""
-        return len(next(iter(self.params.values())))
-
-    def taken(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
-        """Those of the inputs, given for several laws, that this law takes."""
-        return {name: v for name, v in inputs.items() if name in self.law.input_names}
-
-    def scale(self, name: str) -> float:
-        """Raw counts (parameters, tokens, FLOPs) in one of the user's units of an input."""
-        (spec,) = (spec for spec in self.law.inputs if spec.name == name)
-        return self.units[name] * spec.unit
-
-
-def sources(*given: Any) -> tuple[Source, ...]:
-    """What a plan was given, with as many replicates each.
-
-    Args:
-        *given: each a Fit, (law, params), or a bootstrap: an object with ``fit`` and
-            ``params``, as :class:`Draws` and forecasts are. With (law, params) inputs and
-            answers are in the law's own units, with the others in those of the fitted runs. One
-            without replicates stays as it is beside the replicates of another.
-
-    Raises:
-        UsageError: something else, parameters that are not the law's, or two bootstraps of
-            different length.
-    """
-    own = [_source(law) for law in given]
-    rows = {source.rows for source in own} - {1}
-    if len(rows) > 1:
-        counts = " and ".join(str(row - 1) for row in sorted(rows))
-        raise UsageError(f"the bootstraps have {counts} replicates; give them the same number")
-    size = rows.pop() if rows else 1
-    return tuple(
-        source._replace(params={name: np.resize(v, size) for name, v in source.params.items()})
-        if source.rows == 1
-        else source
-        for source in own
-    )
-
-
-def _source(given: Any) -> Source:
-    draws = Draws.of(given) if isinstance(given, SupportsDraws) else None
-    fit = given if draws is None else draws.fit
-    if isinstance(fit, FittedLaw):
-        notes, replicates, codes = fit.notes, None, _INHERITED
-        if draws is not None:
-            notes, replicates = (*fit.notes, *draws.notes), draws.params
-            # Dependent rows make intervals too short where single rows were drawn.
-            codes = _INHERITED | {CODE} if draws.groups is None else _INHERITED
-        warnings = tuple(note for note in dict.fromkeys(notes) if note.code in codes)
-        params = _rows(fit.law, fit.numbers(), replicates)
-        units, ranges, joint = dict(fit.units), dict(fit.ranges), fit.joint_ranges or {}
-        spread = {} if draws is None else {"degrees": draws.degrees, "noise": draws.noise}
-        return Source(fit.law, params, units, ranges, warnings, joint, **spread)
-    try:
-        law, params = fit
-    except (TypeError, ValueError):
-        raise UsageError(
-            f"give a Fit, (law, params), a bootstrap or a forecast, not {type(given).__name__}"
-        ) from None
-    law = laws.get(law)
-    units = dict.fromkeys(law.input_names, 1.0)
-    return Source(law, _rows(law, params, None), units, {}, ())
-
-
-def _rows(law: Law, params: Any, replicates: Any) -> dict[str, np.ndarray]:
-    if not isinstance(params, Mapping) or set(params) != set(law.parameter_names):
-        raise UsageError(f"law {law.name} has the parameters {', '.join(law.parameter_names)}")
-    if replicates is None:
-        return {name: np.array([params[name]], float) for name in law.parameter_names}
-    missing = [name for name in law.parameter_names if name not in replicates]
-    if missing:
-        raise UsageError(f"the bootstrap lacks the parameter {', '.join(missing)} of {law.name}")
-    return {
-        name: np.concatenate([[float(params[name])], np.asarray(replicates[name], float)])
-        for name in law.parameter_names
-    }
-
-
-def require_inputs(source: Source, *names: str) -> None:
+def require_inputs(source: Draws, *names: str) -> None:
     """Refuse a law that lacks an input."""
     missing = [name for name in names if name not in source.law.input_names]
     if missing:
@@ -238,7 +35,7 @@ def require_inputs(source: Source, *names: str) -> None:
         )
 
 
-def law_inputs(source: Source, given: Mapping[str, Any], free: Sequence[str]) -> dict[str, float]:
+def law_inputs(source: Draws, given: Mapping[str, Any], free: Sequence[str]) -> dict[str, float]:
     """Inputs the user holds, in the law's own units: all but the free ones, and no others.
 
     Raises:
@@ -266,7 +63,7 @@ def law_inputs(source: Source, given: Mapping[str, Any], free: Sequence[str]) ->
 
 
 def law_inputs_of_each(
-    every: Sequence[Source], inputs: Mapping[str, Any], free: Sequence[str]
+    every: Sequence[Draws], inputs: Mapping[str, Any], free: Sequence[str]
 ) -> tuple[dict[str, float], ...]:
     """As :func:`law_inputs` for several laws: each takes those of the inputs that it has.
 
@@ -277,7 +74,7 @@ def law_inputs_of_each(
     for name in inputs:
         if name not in known:
             raise UsageError(f"no law here takes an input '{name}'.{nearest(name, known)}")
-    return tuple(law_inputs(source, source.taken(inputs), free) for source in every)
+    return tuple(law_inputs(source, source.inputs_taken(inputs), free) for source in every)
 
 
 def checked_number(name: str, value: Any, domain: str = "positive") -> float:
@@ -297,7 +94,7 @@ def checked_number(name: str, value: Any, domain: str = "positive") -> float:
     return number
 
 
-def fewest_degrees(sources: Sequence[Source]) -> float:
+def fewest_degrees(sources: Sequence[Draws]) -> float:
     """Degrees of freedom of what several sources' draws say together, with care."""
     return min(source.degrees for source in sources)
 
@@ -341,8 +138,19 @@ def few_resamples_notes(count: int, level: float) -> list[Note]:
     return [Note("few-resamples", "warning", f"{message} or more")]
 
 
-def source_notes(source: Source, what: str = "", /, **at: float) -> list[Note]:
+def source_notes(source: Draws, what: str = "", /, **at: float) -> list[Note]:
     """Where an answer (in the user's units) is outside the fitted range; the fit's own warnings."""
+    notes = range_notes(source, what, **at)
+    if source.warnings:
+        message = "; ".join(f"{note.code}: {note.message}" for note in source.warnings)
+        severity = "error" if any(n.severity == "error" for n in source.warnings) else "warning"
+        of = f" of the {what} loss" if what else ""
+        notes.append(Note("doubtful-fit", severity, f"the fit{of} says of itself: {message}"))
+    return notes
+
+
+def range_notes(source: Draws, what: str = "", /, **at: float) -> list[Note]:
+    """Where an answer (in the user's units) is outside the fitted range."""
     notes, known, unknown, of = [], {}, [], f" of the {what} loss" if what else ""
     for name, value in at.items():
         if np.isnan(source.ranges.get(name, (0.0, 0.0))).any():  # of published coefficients
@@ -362,10 +170,6 @@ def source_notes(source: Source, what: str = "", /, **at: float) -> list[Note]:
             "extrapolation is unknown"
         )
         notes.append(Note("range-unknown", "warning", message))
-    if source.warnings:
-        message = "; ".join(f"{note.code}: {note.message}" for note in source.warnings)
-        severity = "error" if any(n.severity == "error" for n in source.warnings) else "warning"
-        notes.append(Note("doubtful-fit", severity, f"the fit{of} says of itself: {message}"))
     return notes
 
 

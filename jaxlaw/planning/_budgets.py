@@ -18,8 +18,9 @@ from jax.tree_util import Partial
 from jaxlaw._jit import in_float64
 from jaxlaw.errors import UsageError
 from jaxlaw.laws._base import Law
-from jaxlaw.planning._answers import Source, checked_number
+from jaxlaw.planning._answers import checked_number
 from jaxlaw.planning._solve import for_each_draw, minimise, root, root_or_infinity
+from jaxlaw.uncertainty._draws import Draws
 
 Cost = Callable[[Any, Any], Any]
 
@@ -51,7 +52,7 @@ def search_limits(log: Callable[[float], Any] = math.log) -> Limits:
     return Limits(*(tuple(map(log, SEARCH_LIMITS[name])) for name in ("N", "D")))
 
 
-def total_cost(cost: Cost | None, source: Source | None = None, served: float | None = None) -> Any:
+def total_cost(cost: Cost | None, source: Draws | None = None, served: float | None = None) -> Any:
     """A user's cost as programs take it, with 2·N for each token that is served; None for 6·N·D.
 
     Served tokens are in the units of the runs. The number is an argument of the programs, which

@@ -14,23 +14,23 @@ import pandas as pd
 from jaxlaw._jit import in_float64
 from jaxlaw._typed import ConfidenceLevel, checked
 from jaxlaw.errors import UsageError
-from jaxlaw.fitting._fitted_law import FittedLaw, SupportsDraws
+from jaxlaw.fitting._fitted_law import FittedLaw
 from jaxlaw.laws._base import Law
 from jaxlaw.notes import Note
 from jaxlaw.planning._answers import (
     LEVEL,
     Answer,
-    Source,
     checked_number,
     law_inputs,
     measured,
     missing_draws_notes,
+    range_notes,
     require_inputs,
     source_notes,
-    sources,
 )
 from jaxlaw.planning._observed import least_back, meeting, read_shares, tokens_in_common
 from jaxlaw.planning._solve import for_each_draw, last_true
+from jaxlaw.uncertainty._draws import Draws, as_draws, has_draws
 
 SPREADS = 257  # points at which the spread of losses is looked at
 ROWS = 41  # that a share has in the table
@@ -101,13 +101,13 @@ def compare_replay(
         >>> jl.planning.compare_replay(seen).meet  # the losses are equal at equal r·D
         0.0
     """
-    if not isinstance(fit, tuple | FittedLaw | SupportsDraws):
+    if not (isinstance(fit, tuple | FittedLaw) or has_draws(fit)):
         return _compare_observed(fit, shares, start, corpus_tokens, tolerance, level, inputs)
     if start is not None:
         raise UsageError("start= is for observed losses; by a law, critical_ratio tells the share")
     if shares is None:
         raise UsageError("give shares= of the corpus, two or more in (0, 1]")
-    (source,) = sources(fit)
+    (source,) = as_draws(fit)
     require_inputs(source, "D", "r")
     r = np.array([checked_number("r", share, "fraction") for share in shares])
     if r.size < 2 or not (r > 0).all():
@@ -117,13 +117,13 @@ def compare_replay(
     others = law_inputs(source, inputs, ("D", "r"))
     low, high = _token_range(source, r, corpus_tokens)
     limits = tuple(math.log(tokens * source.units["D"]) for tokens in (low, high))
-    meet, first, last = _meeting(source.law, source.params, r, limits, tolerance, others)
+    meet, first, last = _meeting(source.law, source.values, r, limits, tolerance, others)
     values = {"meet": meet / source.units["D"], "spread_first": first, "spread_last": last}
     answer = measured(values, level, source.degrees) | {"least_back": math.nan}
     notes = _meeting_notes(answer["meet"], tolerance, low, high)
     for share in (r.min(), r.max()):
         at = {"D": high / share, "r": float(share)}
-        notes += source_notes(source._replace(warnings=()), **inputs, **at)
+        notes += range_notes(source, **inputs, **at)
     notes = list(dict.fromkeys([*notes, *source_notes(source)]))
     notes += missing_draws_notes(meet, "answer")
     table = _share_table(source, r, np.geomspace(low, high, ROWS), others, inputs)
@@ -152,7 +152,7 @@ def _compare_observed(
     )  # fmt: skip
 
 
-def _token_range(source: Source, r: np.ndarray, wanted: Any) -> tuple[float, float]:
+def _token_range(source: Draws, r: np.ndarray, wanted: Any) -> tuple[float, float]:
     if wanted is None:
         if "D" not in source.ranges:
             raise UsageError("(law, params) knows no fitted range: give corpus_tokens=(low, high)")
@@ -184,10 +184,10 @@ def _meeting(law: Law, params: Any, shares: Any, limits: Any, tolerance: Any, ot
 
 
 def _share_table(
-    source: Source, shares: np.ndarray, tokens: np.ndarray, others: Any, inputs: Any
+    source: Draws, shares: np.ndarray, tokens: np.ndarray, others: Any, inputs: Any
 ) -> pd.DataFrame:
     r, seen = (axis.ravel() for axis in np.meshgrid(shares, tokens, indexing="ij"))
-    params = {name: column[0] for name, column in source.params.items()}
+    params = {name: column[0] for name, column in source.values.items()}
     D = seen / r
     with in_float64():
         loss = np.asarray(source.law.at_once(params, D=D * source.units["D"], r=r, **others))

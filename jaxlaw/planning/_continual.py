@@ -27,14 +27,12 @@ from jaxlaw.planning._answers import (
     LEVEL,
     Answer,
     AnswerTable,
-    Source,
     fewest_degrees,
     interval_columns,
     law_inputs,
     measured,
     missing_draws_notes,
     source_notes,
-    sources,
 )
 from jaxlaw.planning._continual_run import (
     SETTINGS,
@@ -47,6 +45,7 @@ from jaxlaw.planning._continual_run import (
     layout_of,
 )
 from jaxlaw.planning._solve import minimise_in_box
+from jaxlaw.uncertainty._draws import Draws, as_draws
 
 _CORPORA = ("pt", "cpt")
 
@@ -54,7 +53,7 @@ _CORPORA = ("pt", "cpt")
 class _Losses(NamedTuple):
     """The losses of a run on the pre-training corpus and on the new one."""
 
-    sources: tuple[Source, ...]
+    sources: tuple[Draws, ...]
     run: ContinualRun
     layout: Layout
     numbers: dict[str, float]
@@ -140,7 +139,7 @@ def _losses_of(
         raise UsageError(
             f"run is a ContinualRun, not {type(run).__name__}", argument="run", value=run
         )
-    inputs, each = inputs or {}, sources(*fits)
+    inputs, each = inputs or {}, as_draws(*fits)
     for source in each:
         _check_law(source.law, run)
     taken = {name for source in each for name in source.law.input_names}
@@ -148,9 +147,10 @@ def _losses_of(
         if name not in taken or name in (*AREAS, "r"):
             names = " and ".join(source.law.name for source in each)
             raise UsageError(f"{names} take no input '{name}' here; shares are the run's replay")
-    others = tuple(law_inputs(source, source.taken(inputs), (*AREAS, "r")) for source in each)
+    free = (*AREAS, "r")
+    others = tuple(law_inputs(source, source.inputs_taken(inputs), free) for source in each)
     layout, numbers = layout_of(run, counted_as(*fits, **(area_options or {})))
-    return _Losses(each, run, layout, numbers, tuple(source.params for source in each), others)
+    return _Losses(each, run, layout, numbers, tuple(source.values for source in each), others)
 
 
 def _check_law(law: Law, run: ContinualRun) -> None:

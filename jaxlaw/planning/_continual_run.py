@@ -26,8 +26,9 @@ from jaxlaw.data._row_areas import (
     of_unknown_base,
 )
 from jaxlaw.errors import UsageError, nearest
-from jaxlaw.fitting._fitted_law import FittedLaw, SupportsDraws
+from jaxlaw.fitting._fitted_law import FittedLaw
 from jaxlaw.schedules import Schedule
+from jaxlaw.uncertainty._draws import has_draws
 
 #: What a plan may vary.
 SETTINGS = ("loss_potential", "peak", "replay", "steps")
@@ -220,7 +221,7 @@ def counted_as(*fits: Any, **chosen: Any) -> dict[str, Any]:
     Raises:
         UsageError: the fits differ, or an option is unknown.
     """
-    fits = [given.fit if isinstance(given, SupportsDraws) else given for given in fits]
+    fits = [given.draws().fit if has_draws(given) else given for given in fits]
     known = [fit.area_options for fit in fits if isinstance(fit, FittedLaw) and fit.area_options]
     if any(options != known[0] for options in known):
         listed = "; ".join(map(str, known))

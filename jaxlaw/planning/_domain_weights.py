@@ -29,11 +29,11 @@ from jaxlaw.planning._answers import (
     missing_draws_notes,
     require_inputs,
     source_notes,
-    sources,
 )
 from jaxlaw.planning._mixture import OWN_SHARE
 from jaxlaw.planning._solve import for_each_draw
 from jaxlaw.planning._weighted_laws import across_laws
+from jaxlaw.uncertainty._draws import as_draws
 
 PARTS = 100  # that the whole is first cut into
 WINDOW = 8  # finer steps either way
@@ -105,7 +105,7 @@ def optimal_domain_weights(
     names = list(domains)
     if not names or (general is None) != (start is None):
         raise UsageError("give domains by name, and general= together with start=")
-    every = sources(*domains.values(), *([] if general is None else [general]))
+    every = as_draws(*domains.values(), *([] if general is None else [general]))
     for source in every:
         require_inputs(source, "r")
     others = law_inputs_of_each(every, inputs, ("r",))
@@ -118,7 +118,8 @@ def optimal_domain_weights(
             value=weights,
         )
     limit = np.inf if start is None else checked_number("start", start) * (1 + threshold)
-    laws, params = (tuple(getattr(source, name) for source in every) for name in ("law", "params"))
+    laws = tuple(source.law for source in every)
+    params = tuple(source.values for source in every)
     shares, losses = _best_shares(laws, len(names), params, values, limit, others)
     quantities = {f"r[{name}]": shares[:, k] for k, name in enumerate(names)}
     quantities |= {"r[general]": shares[:, -1], "loss": losses @ values}
@@ -128,7 +129,7 @@ def optimal_domain_weights(
         message = f"not even the general corpus alone keeps its loss at {limit:.5g}"
         notes = [Note("no-share-allowed", "error", message)]
     for source, name, share in zip(every, [*names, "general"], shares[0], strict=False):
-        notes += source_notes(source, name, **source.taken(inputs), r=float(share))
+        notes += source_notes(source, name, **source.inputs_taken(inputs), r=float(share))
     notes += missing_draws_notes(shares[:, 0], "allowed mixture")
     notes.append(Note("own-share-only", "info", OWN_SHARE))
     spent = shares[0, -1] < 1e-9 or general is None

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from jaxlaw.notes import Note
-from jaxlaw.planning._answers import Source
 from jaxlaw.planning._budgets import AT_LIMIT
+from jaxlaw.uncertainty._draws import Draws
 
 
 def as_good(losses: np.ndarray, best: int, noise: float) -> tuple[int, int]:
@@ -29,7 +29,7 @@ def as_good(losses: np.ndarray, best: int, noise: float) -> tuple[int, int]:
 
 
 def bound_notes(
-    source: Source, limits: Mapping[str, tuple[Any, Any]], at: Mapping[str, float]
+    source: Draws, limits: Mapping[str, tuple[Any, Any]], at: Mapping[str, float]
 ) -> list[Note]:
     """An optimum at a limit, or of a ratio that no run had, is no more than a bound of the best.
 

@@ -22,7 +22,6 @@ from jaxlaw.notes import Note
 from jaxlaw.planning._answers import (
     LEVEL,
     Answer,
-    Source,
     checked_number,
     fewest_degrees,
     interval_columns,
@@ -32,12 +31,12 @@ from jaxlaw.planning._answers import (
     missing_draws_notes,
     require_inputs,
     source_notes,
-    sources,
 )
 from jaxlaw.planning._budgets import SEARCH_LIMITS
 from jaxlaw.planning._flat import as_good
 from jaxlaw.planning._solve import for_each_draw, last_true, minimise, root_or_infinity
 from jaxlaw.planning._weighted_laws import across_laws
+from jaxlaw.uncertainty._draws import Draws, as_draws
 
 CURVE = 101  # points of the trade-off curve
 GRID = 1025  # shares at which the constraint is looked at, before the root between two of them
@@ -105,7 +104,7 @@ def _losses_there(answer: Mixture, alone: Mixture, given: dict[str, Any]) -> dic
     """Losses of an answer's share by a law alone, and how far the domain's lies above its own."""
     if math.isnan(answer.share):
         return {}
-    both = sources(given["general"], given["domain"])
+    both = as_draws(given["general"], given["domain"])
     others = law_inputs_of_each(both, given.get("inputs", {}), ("r",))
     general, domain = _both_losses(both, others, np.full(both[0].rows, answer.share))
     return {
@@ -146,12 +145,12 @@ def optimal_mixture(
         >>> print(f"{plan.share:.3f} of the domain, loss {plan.domain_loss:.3f}")
         0.893 of the domain, loss 1.747
     """
-    both = sources(general, domain)
+    both = as_draws(general, domain)
     for source in both:
         require_inputs(source, "r")
     others = law_inputs_of_each(both, inputs, ("r",))
     limit = checked_number("start", start) * (1 + _checked_threshold(threshold))
-    share = _largest_share(both[0].law, both[0].params, limit, others[0])
+    share = _largest_share(both[0].law, both[0].values, limit, others[0])
     losses = _both_losses(both, others, share)
     values = {
         "share": share,
@@ -164,7 +163,7 @@ def optimal_mixture(
     notes = _share_notes(answer["share"], curve, limit)
     shares = (1 - answer["share"], answer["share"])
     for source, what, r in zip(both, ("general", "domain"), shares, strict=True):
-        notes += source_notes(source, what, **source.taken(inputs), r=r)
+        notes += source_notes(source, what, **source.inputs_taken(inputs), r=r)
     notes += missing_draws_notes(share, "allowed share")
     bound = "r_d ≤ 1" if answer["share"] == 1 else "general loss"
     flat = _flat_shares(both, others, answer["share"], limit)
@@ -172,7 +171,7 @@ def optimal_mixture(
 
 
 def _flat_shares(
-    both: tuple[Source, ...], others: tuple[dict[str, float], ...], share: float, limit: float
+    both: tuple[Draws, ...], others: tuple[dict[str, float], ...], share: float, limit: float
 ) -> dict[str, tuple[float, float]]:
     """Allowed shares whose domain loss single runs could not tell from that of the best one."""
     noise = both[1].noise
@@ -182,7 +181,7 @@ def _flat_shares(
     with in_float64():
         general, domain = (
             np.asarray(
-                source.law.at_once({k: v[0] for k, v in source.params.items()}, **inputs, r=r)
+                source.law.at_once({k: v[0] for k, v in source.values.items()}, **inputs, r=r)
             )
             for source, inputs, r in zip(both, others, (1 - grid, grid), strict=True)
         )
@@ -224,13 +223,13 @@ def critical_ratio(
         >>> print(f"{jl.planning.critical_ratio(general, start=2.86, N=1.8, D=2.0).share:.3f}")
         0.123
     """
-    (source,) = sources(general)
+    (source,) = as_draws(general)
     require_inputs(source, "r")
     (others,) = law_inputs_of_each((source,), inputs, ("r",))
     limit = checked_number("start", start) * (1 + _checked_threshold(threshold))
-    other = _largest_share(source.law, source.params, limit, others)
+    other = _largest_share(source.law, source.values, limit, others)
     with in_float64():
-        loss = np.asarray(source.law.at_once(source.params, r=1 - other, **others))
+        loss = np.asarray(source.law.at_once(source.values, r=1 - other, **others))
     answer, notes = measured({"share": 1 - other, "loss": loss}, level, source.degrees), []
     if math.isnan(answer["share"]):
         notes = [Note("never-back", "error", f"no share brings the loss back to {limit:.5g}")]
@@ -276,7 +275,7 @@ def optimal_mixture_data_limited(
         >>> print(f"{plan.share:.2f} of the domain; mixing pays below {plan.interior_below:.2f}")
         0.85 of the domain; mixing pays below 0.20
     """
-    (source,) = sources(domain)
+    (source,) = as_draws(domain)
     require_inputs(source, "D", "r")
     tokens = checked_number("corpus_tokens", corpus_tokens)
     others = law_inputs(source, inputs, ("D", "r"))
@@ -286,7 +285,7 @@ def optimal_mixture_data_limited(
     unit = source.scale("D") / source.units["D"]
     limits = np.log(SEARCH_LIMITS["D"]) - math.log(unit)
     share, loss, alone, below = _best_limited(
-        source.law, source.params, tokens * source.units["D"], least, limits, others
+        source.law, source.values, tokens * source.units["D"], least, limits, others
     )
     if total is None:  # at the least share searched the loss still falls: there is no optimum
         none = share <= LEAST * AT_LEAST
@@ -338,12 +337,12 @@ def _largest_share(law: Law, params: Any, limit: Any, others: Any) -> Any:
     return jnp.where(jnp.isinf(share), jnp.nan, share)
 
 
-def _both_losses(both: tuple[Source, ...], others: Any, share: np.ndarray) -> list[np.ndarray]:
+def _both_losses(both: tuple[Draws, ...], others: Any, share: np.ndarray) -> list[np.ndarray]:
     """General and domain losses (draws,) at each draw's share; (draws, K) at (1, K) shares."""
     losses = []
     with in_float64():
         for source, r, fixed in zip(both, (1 - share, share), others, strict=True):
-            params = source.params
+            params = source.values
             if share.ndim == 2:
                 params = {name: column[:, None] for name, column in params.items()}
             losses.append(np.asarray(source.law.at_once(params, r=r, **fixed)))
@@ -351,7 +350,7 @@ def _both_losses(both: tuple[Source, ...], others: Any, share: np.ndarray) -> li
 
 
 def _tradeoff_curve(
-    both: tuple[Source, ...], others: Any, start: float, limit: float, level: float
+    both: tuple[Draws, ...], others: Any, start: float, limit: float, level: float
 ) -> pd.DataFrame:
     shares = np.linspace(0, 1, CURVE)
     general, domain = _both_losses(both, others, shares[None, :])

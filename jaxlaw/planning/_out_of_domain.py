@@ -12,9 +12,9 @@ import pandas as pd
 from jaxlaw._typed import ConfidenceLevel, ResampleCount, Seed, checked
 from jaxlaw.data._runs import read_columns, refuse_rows
 from jaxlaw.errors import DataError, UsageError
-from jaxlaw.fitting._fitted_law import SupportsDraws
 from jaxlaw.notes import Note
 from jaxlaw.planning._answers import LEVEL, Answer, measured
+from jaxlaw.uncertainty._draws import has_draws
 from jaxlaw.uncertainty._resampling import resampled_weights
 
 _OBSERVED = ("loss_pt", "loss_cpt", "loss_ood")
@@ -74,7 +74,7 @@ class OutOfDomain(Answer):
             UsageError: a law needs ``replay``.
         """
         curves = []
-        pt, cpt = (x.fit if isinstance(x, SupportsDraws) else x for x in (pt, cpt))
+        pt, cpt = (x.draws().fit if has_draws(x) else x for x in (pt, cpt))
         for fit, share in ((pt, replay), (cpt, None if replay is None else 1 - replay)):
             takes = "r" in fit.law.input_names
             if takes and share is None:

@@ -87,7 +87,7 @@ def compute_multiplier(
     both = [search_space(fit, None, None, max_epochs, given) for given in (reference, inputs)]
     source, budgets = both[0].source, budgets_of(compute)
     loss, log_N, log_D, log_ratio, log_needed, own_log_D = _multipliers(
-        source.law, total_cost(cost, source, served_tokens), source.params, np.log(budgets),
+        source.law, total_cost(cost, source, served_tokens), source.values, np.log(budgets),
         [space.limits for space in both], [space.others for space in both],
     )  # fmt: skip
     never = log_needed >= math.log(COMPUTES[1]) * (1 - NEAR_END)

@@ -45,15 +45,14 @@ from jaxlaw.laws._base import Law
 from jaxlaw.notes import Note
 from jaxlaw.planning._answers import (
     LEVEL,
-    Source,
     checked_number,
     fewest_degrees,
     intervals,
     source_notes,
-    sources,
 )
 from jaxlaw.planning._continual_run import counted_as
 from jaxlaw.schedules import Schedule
+from jaxlaw.uncertainty._draws import Draws, as_draws
 
 _FALL = ("decay_start", "decay_end")
 _NUMBERS = ("loss", "agreement", *_FALL, "regret")
@@ -308,7 +307,7 @@ class _Target(NamedTuple):
     params: dict[str, Any]
     inputs: dict[str, float]  # beside areas, in the law's own units
     weight: float
-    source: Source
+    source: Draws
 
 
 class _Run(NamedTuple):
@@ -341,7 +340,7 @@ def _several(fit: Any) -> list[Any]:
 
 
 def _targets(fit: Any, weights: Any, inputs: Any, after: Schedule | None) -> tuple[_Target, ...]:
-    fits = sources(*_several(fit))
+    fits = as_draws(*_several(fit))
     if weights is None and len(fits) == 1:
         weights = (1.0,)
     if weights is None or len(weights) != len(fits):
@@ -361,7 +360,7 @@ def _targets(fit: Any, weights: Any, inputs: Any, after: Schedule | None) -> tup
         )
     targets = []
     for source, values, weight in zip(fits, given, weights, strict=True):
-        params = {name: float(rows[0]) for name, rows in source.params.items()}
+        params = {name: float(rows[0]) for name, rows in source.values.items()}
         values = {name: float(v) * source.units.get(name, 1.0) for name, v in values.items()}
         targets.append(_Target(source.law, params, values, float(weight), source))
         _check_inputs(targets[-1], after)
@@ -620,7 +619,7 @@ def _best_of_replicates(
     if not count:
         return pd.DataFrame()
     each = [
-        target._replace(params={k: v[1 : count + 1, None] for k, v in target.source.params.items()})
+        target._replace(params={k: v[1 : count + 1, None] for k, v in target.source.values.items()})
         for target in targets
     ]
     own_points = _scan(each, reach, count)
@@ -752,7 +751,7 @@ def _intervals(
     targets: tuple[_Target, ...], final: Areas | PhaseAreas, own: pd.DataFrame, level: float
 ) -> dict[str, tuple[float, float]]:
     """Intervals of the loss by all replicates, and of what is best for those searched."""
-    every = [t._replace(params=t.source.params) for t in targets]
+    every = [t._replace(params=t.source.values) for t in targets]
     values = {"loss": np.atleast_1d(_losses(every, final))}
     for name in own.columns.difference(["loss"], sort=False):
         values[name] = np.append(np.nan, own[name])  # the fit itself is no replicate

@@ -11,13 +11,12 @@ import numpy as np
 from jaxlaw.errors import UsageError, nearest
 from jaxlaw.notes import Note
 from jaxlaw.planning._answers import (
-    Source,
     checked_number,
     law_inputs,
     require_inputs,
-    sources,
 )
 from jaxlaw.planning._budgets import AT_LIMIT, SEARCH_LIMITS, Limits
+from jaxlaw.uncertainty._draws import Draws, as_draws
 
 UserLimits = Mapping[str, tuple[float | None, float | None]]
 MANY_EPOCHS = 40  # at which repeating is worthless (Muennighoff 2023, figure 1)
@@ -36,7 +35,7 @@ class SearchSpace(NamedTuple):
         epochs: largest D/U, raw, and whether it is that of the runs; None without one.
     """
 
-    source: Source
+    source: Draws
     share: bool
     others: dict[str, float]
     user: dict[str, tuple[Any, Any]]
@@ -50,7 +49,7 @@ def search_space(
     inputs: Mapping[str, Any],
 ) -> SearchSpace:  # fmt: skip
     """What is searched, checked: the law, its other inputs, and the limits on size and tokens."""
-    (source,) = sources(fit)
+    (source,) = as_draws(fit)
     require_inputs(source, "N", "D")
     share = inputs.get("r") == "best"
     free = ("N", "D", "r") if share else ("N", "D")
@@ -68,7 +67,7 @@ def search_space(
     return SearchSpace(source, share, others, user, log_limits, corpus, epochs)
 
 
-def _epochs(source: Source, most: float | None) -> tuple[float, bool] | None:
+def _epochs(source: Draws, most: float | None) -> tuple[float, bool] | None:
     """The largest D/U, raw, and whether it is that of the fitted runs; None without one."""
     if "U" not in source.law.input_names:
         if most is not None:
@@ -104,7 +103,7 @@ def _checked_limits(
     return checked
 
 
-def _log_limits(source: Source, user: Mapping[str, Any], corpus: float | None) -> Limits:
+def _log_limits(source: Draws, user: Mapping[str, Any], corpus: float | None) -> Limits:
     def raw(name: str) -> tuple[float, ...]:
         pairs = zip(user.get(name, (None, None)), SEARCH_LIMITS[name], strict=True)
         scale = 1.0 if name == "r" else source.scale(name)
@@ -117,19 +116,19 @@ def _log_limits(source: Source, user: Mapping[str, Any], corpus: float | None) -
     return Limits(*logs, r=raw("r"), corpus=log_corpus)
 
 
-def _unique_tokens(source: Source, others: Mapping[str, float]) -> float:
+def _unique_tokens(source: Draws, others: Mapping[str, float]) -> float:
     """U as a raw count, of other inputs in the law's own units."""
     (spec,) = (spec for spec in source.law.inputs if spec.name == "U")
     return others["U"] * spec.unit
 
 
-def epochs_of(source: Source, others: Mapping[str, float], D: Any) -> Any:
+def epochs_of(source: Draws, others: Mapping[str, float], D: Any) -> Any:
     """D/U of tokens in the user's units; other inputs are in the law's own."""
     return D * source.scale("D") / _unique_tokens(source, others)
 
 
 def epochs_notes(
-    source: Source, others: Mapping[str, float], D: Any, limit: tuple[float, bool] | None
+    source: Draws, others: Mapping[str, float], D: Any, limit: tuple[float, bool] | None
 ) -> list[Note]:
     """How often the unique tokens are gone over, where that is often."""
     if "U" not in source.law.input_names:

@@ -24,7 +24,6 @@ import pandas as pd
 
 from jaxlaw._typed import ConfidenceLevel, checked
 from jaxlaw.errors import UsageError
-from jaxlaw.fitting._fitted_law import SupportsDraws
 from jaxlaw.laws._base import Law
 from jaxlaw.notes import Note
 from jaxlaw.planning._allocation import budgets_of, loss_without_end, min_compute
@@ -34,7 +33,6 @@ from jaxlaw.planning._answers import (
     SAME,
     Answer,
     AnswerTable,
-    Source,
     checked_number,
     fewest_degrees,
     interval_columns,
@@ -43,7 +41,6 @@ from jaxlaw.planning._answers import (
     missing_draws_notes,
     require_inputs,
     source_notes,
-    sources,
 )
 from jaxlaw.planning._budgets import (
     SEARCH_LIMITS,
@@ -59,6 +56,7 @@ from jaxlaw.planning._budgets import (
 )
 from jaxlaw.planning._solve import for_each_draw, root, root_or_infinity
 from jaxlaw.planning._weighted_laws import SupportsLaws, across_laws
+from jaxlaw.uncertainty._draws import Draws, as_draws, has_draws
 
 GRID = 129  # points at which two losses are compared, before the root between two of them
 BUDGETS = (1e10, 1e36)  # FLOPs among which the frontiers are compared
@@ -171,7 +169,7 @@ def data_transferred(
         log_D = _tokens_to(continued, log_N, target, others[1])
     else:
         log_D = np.full(continued.rows, math.log(checked_number("D", D) * continued.scale("D")))
-        target = losses_at(continued.law, continued.params, log_N, log_D[0], others[1])
+        target = losses_at(continued.law, continued.values, log_N, log_D[0], others[1])
     values = _against_scratch(both, others[0], cost, log_N, log_D, target)
     notes = _transfer_notes(values, loss_without_end(both[0], "D", log_N, others[0]))
     given = ("N", "D" if loss is None else "loss")
@@ -227,7 +225,7 @@ def transfer_table(
     )
     for size, some in ((size, some) for size in sizes for some in tokens):
         log_N, log_D = math.log(size * continued.scale("N")), math.log(some * continued.scale("D"))
-        loss = losses_at(continued.law, continued.params, log_N, log_D, others[1])
+        loss = losses_at(continued.law, continued.values, log_N, log_D, others[1])
         spent = np.full(continued.rows, log_D)
         rows.append(_against_scratch(both, others[0], cost, log_N, spent, loss))
     values = {name: np.stack([row[name] for row in rows], axis=1) for name in rows[0]}
@@ -281,7 +279,7 @@ def compute_savings(
         min_compute(
             fit, loss, cost=cost, served_tokens=served_tokens, level=level,
             max_epochs=max_epochs if limited or not any(of_epochs) else None,
-            **source.taken(inputs),
+            **source.inputs_taken(inputs),
         )
         for fit, source, limited in zip((scratch, continual), both, of_epochs, strict=True)
     ]  # fmt: skip
@@ -334,7 +332,7 @@ def frontier_savings(
         >>> jl.planning.frontier_savings(*fits, [1e17, 1e20, 1e23]).table["saved"].round(2).tolist()
         [0.48, 0.45, 0.43]
     """
-    both = sources(scratch, continual)
+    both = as_draws(scratch, continual)
     for source in both:
         if source.law.input_names != ("C",):
             raise UsageError(
@@ -344,7 +342,7 @@ def frontier_savings(
             )
     budgets = budgets_of(compute)
     loss, log_C = _at_equal_loss(
-        tuple(source.law for source in both), tuple(source.params for source in both),
+        tuple(source.law for source in both), tuple(source.values for source in both),
         np.log(budgets),
     )  # fmt: skip
     values = {"loss": loss, "continual_compute": np.exp(log_C)}
@@ -413,7 +411,8 @@ def break_even(
         limits = (least, min(most, compute / (6 * SEARCH_LIMITS["D"][0])))
     else:
         along, fixed, limits = "compute", 0.0, BUDGETS
-    laws, params = (tuple(getattr(source, name) for source in both) for name in ("law", "params"))
+    laws = tuple(source.law for source in both)
+    params = tuple(source.values for source in both)
     limits = tuple(map(math.log, limits))
     log_N, log_D, loss, side, count = _crossings(
         laws,
@@ -457,9 +456,9 @@ def break_even(
 
 def size_and_data_laws(
     scratch: Any, continual: Any, inputs: Mapping[str, Any]
-) -> tuple[tuple[Source, ...], tuple[dict[str, float], ...]]:
+) -> tuple[tuple[Draws, ...], tuple[dict[str, float], ...]]:
     """Two laws of N and D, and the other inputs of each, in its own units; or UsageError."""
-    both = sources(scratch, continual)
+    both = as_draws(scratch, continual)
     for source in both:
         require_inputs(source, "N", "D")
     return both, law_inputs_of_each(both, inputs, ("N", "D"))
@@ -479,8 +478,9 @@ def base_notes(scratch: Any, continual: Any) -> list[Note]:
             "(benchmarks/forecast.md)"
         )
         return [Note("forecasts-compared", "warning", message)]
-    if not (isinstance(scratch, SupportsDraws) and isinstance(continual, SupportsDraws)):
+    if not (has_draws(scratch) and has_draws(continual)):
         return []
+    scratch, continual = scratch.draws(), continual.draws()
     fit = continual.fit
     unpaired = [
         name
@@ -507,15 +507,15 @@ def _same_draws(continued: Any, theirs: Any) -> bool:
 
 
 def _tokens_to(
-    source: Source, log_N: float, loss: np.ndarray, others: Mapping[str, float]
+    source: Draws, log_N: float, loss: np.ndarray, others: Mapping[str, float]
 ) -> np.ndarray:
     """(draws,) log tokens at which a law comes down to (draws,) losses; ∞ where it does not."""
     sizes = np.full(source.rows, log_N)
-    return other_input(source.law, None, "D", "loss", source.params, sizes, loss, others)[0]
+    return other_input(source.law, None, "D", "loss", source.values, sizes, loss, others)[0]
 
 
 def _against_scratch(
-    both: tuple[Source, ...],
+    both: tuple[Draws, ...],
     others: Mapping[str, float],
     cost: Cost | None,
     log_N: float,
@@ -584,7 +584,7 @@ def _savings_notes(saved: np.ndarray) -> list[Note]:
     return []
 
 
-def _fitted_range(continued: Source, along: str) -> tuple[float, float]:
+def _fitted_range(continued: Draws, along: str) -> tuple[float, float]:
     """Logarithms between which runs were fitted; everything where that is not known."""
     N, D = (np.array(continued.ranges.get(k, (0, np.inf))) * continued.scale(k) for k in ("N", "D"))
     with np.errstate(all="ignore"):

@@ -18,9 +18,9 @@ import numpy as np
 import pandas as pd
 
 from jaxlaw.errors import DataError
-from jaxlaw.fitting._fitted_law import SupportsDraws
 from jaxlaw.notes import Note
 from jaxlaw.planning._answers import Answer
+from jaxlaw.uncertainty._draws import Draws
 
 _COUNTS = 0.01  # weight of a law below which it is not planned with alone
 _TESTED = 0.9  # level from which intervals of the best size held what they say in trials
@@ -39,7 +39,7 @@ class SupportsLaws(Protocol):
     weights: Mapping[str, Any]
     computes: tuple[float, float]
 
-    def draws(self, law: str | None = None) -> SupportsDraws:
+    def draws(self, law: str | None = None) -> Draws:
         """The weighted laws as one law with draws, or one of them alone."""
         ...
 

@@ -22,16 +22,15 @@ from jaxlaw.notes import Note
 from jaxlaw.planning._answers import (
     LEVEL,
     AnswerTable,
-    Source,
     checked_number,
     fewest_degrees,
     interval_columns,
     intervals,
     law_inputs,
     missing_draws_notes,
-    source_notes,
-    sources,
+    range_notes,
 )
+from jaxlaw.uncertainty._draws import Draws, as_draws
 
 STARTS = 6  # mixtures that the search starts from, beside the natural one
 _TOLERANCE = 1e-6  # within which a mixture keeps its constraints
@@ -146,7 +145,7 @@ def optimal_weights(
     names = list(fits)
     if not names:
         raise UsageError("give the fit of a loss or more, by name")
-    every = sources(*fits.values())
+    every = as_draws(*fits.values())
     shares, columns = _shares(names, every, inputs)
     weights = _weights(names, targets, "targets", 1.0)
     cap = np.minimum(_weights(shares, caps, "caps", 1.0), 1.0)
@@ -159,7 +158,7 @@ def optimal_weights(
         natural_shares = _weights(shares, natural, "natural", 0.0)
         natural_shares = natural_shares / natural_shares.sum()
     others = tuple(
-        law_inputs(source, source.taken(inputs), [*of])
+        law_inputs(source, source.inputs_taken(inputs), [*of])
         for source, of in zip(every, columns, strict=True)
     )
     weights = weights / weights.sum()
@@ -201,7 +200,7 @@ def optimal_weights(
     for name, source, of in zip(names, every, columns, strict=True):
         what = name if "r" in of else ""  # of the corpus's own share, which others do not have
         at = numbers | {share: best_shares[0][k] for share, k in of.items()}
-        notes += source_notes(source._replace(warnings=()), what, **source.taken(at))
+        notes += range_notes(source, what, **source.inputs_taken(at))
     notes += _doubts(names, every)
     losses = problem.losses_at(best_shares[0])[0]
     return OptimalWeights(
@@ -217,7 +216,7 @@ def optimal_weights(
 
 
 def _shares(
-    names: Sequence[str], every: Sequence[Source], inputs: Mapping[str, Any]
+    names: Sequence[str], every: Sequence[Draws], inputs: Mapping[str, Any]
 ) -> tuple[list[str], tuple[dict[str, int], ...]]:
     """Names of the shares, and of each law its inputs that are shares → which of them.
 
@@ -242,7 +241,7 @@ def _shares(
 
 def _least_shares(
     shares: Sequence[str],
-    every: Sequence[Source],
+    every: Sequence[Draws],
     columns: Sequence[Mapping[str, int]],
     cap: np.ndarray,
     natural: np.ndarray | None,
@@ -310,7 +309,7 @@ class _Problem:
     """The question, checked: laws with draws, and what mixtures are allowed."""
 
     shares: tuple[str, ...]
-    every: tuple[Source, ...]
+    every: tuple[Draws, ...]
     columns: tuple[dict[str, int], ...]
     others: tuple[dict[str, float], ...]
     weights: np.ndarray
@@ -324,7 +323,7 @@ class _Problem:
         return tuple(source.law for source in self.every)
 
     def params(self, draw: int) -> tuple[dict[str, float], ...]:
-        return tuple({k: v[draw] for k, v in source.params.items()} for source in self.every)
+        return tuple({k: v[draw] for k, v in source.values.items()} for source in self.every)
 
     def allows(self, r: np.ndarray, slack: float = 0.01) -> bool:
         """Whether a mixture keeps caps and divergence, to the rounding of shares in a table."""
@@ -338,7 +337,7 @@ class _Problem:
                 [
                     np.asarray(
                         source.law.at_once(
-                            source.params, **{name: r[k] for name, k in of.items()}, **others
+                            source.values, **{name: r[k] for name, k in of.items()}, **others
                         )
                     )
                     for source, of, others in zip(
@@ -449,7 +448,7 @@ def _value_and_slope(
     return jax.value_and_grad(total)(r)
 
 
-def _doubts(names: Sequence[str], every: Sequence[Source]) -> list[Note]:
+def _doubts(names: Sequence[str], every: Sequence[Draws]) -> list[Note]:
     """What the fits say of themselves, in one note for all of them."""
     codes: dict[str, list[str]] = {}
     for name, source in zip(names, every, strict=True):

@@ -14,7 +14,7 @@ from matplotlib.axes import Axes
 from jaxlaw._jit import in_float64
 from jaxlaw.fitting._scores import runs_for
 from jaxlaw.planning._allocation import Allocation, Frontier, frontier
-from jaxlaw.planning._answers import AnswerTable, Source, sources
+from jaxlaw.planning._answers import AnswerTable
 from jaxlaw.planning._budgets import Cost, Limits, flops, log_size, log_tokens, total_cost
 from jaxlaw.planning._search_space import SearchSpace, search_space
 from jaxlaw.planning._transfer import BreakEven, Saving, size_and_data_laws
@@ -36,6 +36,7 @@ from jaxlaw.plots._style import (
     vertical,
     write,
 )
+from jaxlaw.uncertainty._draws import Draws, as_draws
 
 _COMPUTE = "training compute (FLOPs)"
 _NAMED = 5  # lines of a plot of many
@@ -90,7 +91,7 @@ def isoloss(
     low, high = best["N"].min() / 8, best["N"].max() * 8
     sizes = [*ax.get_ylim(), low, high] if ax.has_data() else [low, high]  # of another law too
     N = np.geomspace(min(sizes), max(sizes), 160)
-    point = {name: values[0] for name, values in source.params.items()}
+    point = {name: values[0] for name, values in source.values.items()}
     cost = total_cost(options.get("cost"), source, options.get("served_tokens"))
     tokens = _tokens_paid(cost, N * source.scale("N"), C, space.limits)
     spec = {symbol.name: symbol.unit for symbol in source.law.inputs}
@@ -146,7 +147,7 @@ def _tokens_paid(
     return np.where(allowed, np.exp(log_D), np.nan).reshape(len(sizes), len(budgets))
 
 
-def _spent(cost: Cost | None, source: Source, N: Any, D: Any) -> np.ndarray:
+def _spent(cost: Cost | None, source: Draws, N: Any, D: Any) -> np.ndarray:
     """FLOPs of runs in the user's units."""
     with np.errstate(divide="ignore"):
         return flops(cost, np.log(N * source.scale("N")), np.log(D * source.scale("D")))
@@ -167,7 +168,7 @@ def _line_of_epochs(
         write(ax, f"{space.epochs[0]:.3g} epochs", (C[at], N[at]), color=color, xytext=(4, -9))
 
 
-def _outline_fitted(ax: Axes, source: Source, cost: Cost | None, color: Any) -> None:
+def _outline_fitted(ax: Axes, source: Draws, cost: Cost | None, color: Any) -> None:
     """The fitted range of N and D, over compute and N: a parallelogram on logarithmic axes."""
     ranges = [source.ranges.get(name) for name in ("N", "D")]
     if None in ranges or not np.isfinite(ranges).all():
@@ -234,7 +235,7 @@ def loss_frontier(
 
 def _shade_extrapolation(ax: Axes, table: pd.DataFrame, fit: Any) -> None:
     """Grey ground under the budgets whose best N or D lies outside of the fitted ranges."""
-    (source,) = sources(fit)
+    (source,) = as_draws(fit)
     inside = np.ones(len(table), bool)
     for name in ("N", "D"):
         low, high = source.ranges.get(name, (-np.inf, np.inf))
@@ -405,7 +406,7 @@ def crossover(
         strict=True,
     ):  # fmt: skip
         if along == "compute":
-            table: Any = frontier(fit, x, **source.taken(inputs)).table
+            table: Any = frontier(fit, x, **source.inputs_taken(inputs)).table
         else:
             size = x if along == "N" else N * both[1].scale("N")
             tokens = x if along == "D" else compute / (6 * x)

@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from jaxlaw._jit import in_float64
-from jaxlaw.planning._answers import LEVEL, Source, interval_columns, law_inputs, sources
+from jaxlaw.planning._answers import LEVEL, interval_columns, law_inputs
 from jaxlaw.planning._compare_replay import ReplayComparison
 from jaxlaw.planning._domain_weights import DomainShares
 from jaxlaw.planning._mixture import (
@@ -35,11 +35,12 @@ from jaxlaw.plots._style import (
     with_interval,
     write,
 )
+from jaxlaw.uncertainty._draws import Draws, as_draws
 
 
-def curve_of(source: Source, **inputs: Any) -> dict[str, np.ndarray]:
+def curve_of(source: Draws, **inputs: Any) -> dict[str, np.ndarray]:
     """Losses by a law, with ``loss_low`` and ``loss_high`` of replicates; law's own units."""
-    params = {name: values[:, None] for name, values in source.params.items()}
+    params = {name: values[:, None] for name, values in source.values.items()}
     with in_float64():
         losses = np.asarray(source.law.at_once(params, **inputs), float)
     return interval_columns("loss", losses, LEVEL)
@@ -101,10 +102,10 @@ def limited_domain(
         >>> plots.limited_domain(domain, [0.05, 1.0], N=1.8).get_ylabel()
         'domain loss (nats)'
     """
-    ax, (source,) = ax or new_axes(), sources(domain)
+    ax, (source,) = ax or new_axes(), as_draws(domain)
     inputs = {name: v for name, v in options.items() if name not in ("total", "level")}
     fixed = law_inputs(source, inputs, ("D", "r"))
-    point = source._replace(params={name: values[:1] for name, values in source.params.items()})
+    point = source.without()
     r, amounts, end_labels = np.linspace(0.02, 1, 400), np.atleast_1d(corpus_tokens), []
     for color, tokens in zip(shades(len(amounts)), amounts, strict=True):
         plan = optimal_mixture_data_limited(domain, float(tokens), **options)
@@ -224,7 +225,7 @@ def critical_share(
         'general loss (nats)'
     """
     plan = critical_ratio(general, start=start, threshold=threshold, **inputs)
-    ax, (source,) = ax or new_axes(), sources(general)
+    ax, (source,) = ax or new_axes(), as_draws(general)
     r, limit = np.linspace(0.01, 1, 200), start * (1 + threshold)
     fixed = law_inputs(source, {k: v for k, v in inputs.items() if k != "level"}, ("r",))
     curve(ax, curve_of(source, r=r, **fixed), r, "loss", BLUE)

@@ -14,13 +14,14 @@ from jaxlaw.data import LossCurves
 from jaxlaw.data._row_areas import AREAS
 from jaxlaw.data._run_schedules import optimizer_steps
 from jaxlaw.data._runs import Runs
-from jaxlaw.fitting._fitted_law import FittedLaw, SupportsDraws
+from jaxlaw.fitting._fitted_law import FittedLaw
 from jaxlaw.fitting._result import Fit
 from jaxlaw.forecasting import Backtest, Forecast
 from jaxlaw.planning._allocation import Allocation
 from jaxlaw.planning._mixture import Mixture
 from jaxlaw.reporting._html import Html, element
 from jaxlaw.uncertainty import Profile
+from jaxlaw.uncertainty._draws import as_draws
 from jaxlaw.validation import Study
 
 _ALONG = ("N", "D", "C", "Dp", "r")  # inputs to draw a law along: areas mean little to the eye
@@ -228,7 +229,7 @@ def plan_figures(plan: Any, source: Any) -> list[Html]:
                 "What the domain gains costs the general loss",
             )
         ]
-    law = (source.fit if isinstance(source, SupportsDraws) else source).law
+    law = as_draws(source)[0].law
     if isinstance(plan, Allocation) and set(law.input_names) <= {"N", "D", "r"}:
         share = {"r": plan.r} if "r" in law.input_names else {}
         around = plan.compute / 100, plan.compute * 10

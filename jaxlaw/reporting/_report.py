@@ -18,7 +18,7 @@ from jaxlaw.data._columns import ReadingOptions
 from jaxlaw.data._dependence import without_dependence_note
 from jaxlaw.data._runs import Runs, read_runs
 from jaxlaw.errors import DataError, UsageError
-from jaxlaw.fitting._fitted_law import FittedLaw, SupportsDraws
+from jaxlaw.fitting._fitted_law import FittedLaw
 from jaxlaw.fitting._result import Fit
 from jaxlaw.forecasting import Backtest, Forecast
 from jaxlaw.notes import Note
@@ -45,6 +45,7 @@ from jaxlaw.reporting._html import (
     whole_page,
 )
 from jaxlaw.uncertainty import Bootstrap, Covariance, Profile, covariance
+from jaxlaw.uncertainty._draws import has_draws
 from jaxlaw.uncertainty._intervals import COLUMNS, check_level, interval_of
 from jaxlaw.validation import Study
 from jaxlaw.validation._scores import score_text
@@ -225,7 +226,7 @@ class _Uncertainty(NamedTuple):
     source: str = "No intervals are known."
     notes: tuple[Note, ...] = ()
     groups: tuple[str, ...] | None = None
-    draws: SupportsDraws | None = None  # for the intervals of plans
+    draws: Any = None  # for the intervals of plans
 
 
 def _uncertainty(
@@ -265,12 +266,12 @@ def _given_intervals(fit: FittedLaw, intervals: Any, level: float) -> _Uncertain
                 value=intervals,
             )
         return _Uncertainty(intervals, "Intervals: as given.")
-    draws = intervals if isinstance(intervals, SupportsDraws) else None
+    draws = intervals if has_draws(intervals) else None
     if isinstance(intervals, Bootstrap | Covariance):
         frame = intervals.conf_int(level)
     elif draws is not None:
         rows = [
-            (name, *map(float, interval_of(fit.params[name], draws.params[name], level)))
+            (name, *map(float, interval_of(fit.params[name], draws.draws().params[name], level)))
             for name in fit.law.parameter_names
             if name not in fit.fixed
         ]
@@ -287,7 +288,7 @@ def _given_intervals(fit: FittedLaw, intervals: Any, level: float) -> _Uncertain
     if draws is None:
         source = "the sandwich covariance of the fit"
     else:
-        count = len(next(iter(draws.params.values())))
+        count = draws.draws().rows - 1
         source = f"percentiles of {count} resamples of the runs"
         kind = getattr(draws, "kind", "")
         details = ([kind] if kind else []) + details

@@ -19,7 +19,7 @@ from jaxlaw._typed import ResampleCount, Seed, StartCount, checked
 from jaxlaw.data._dependence import without_dependence_note
 from jaxlaw.errors import UsageError, nearest
 from jaxlaw.fitting._fit_many import Refits, fewest_for, fit_many
-from jaxlaw.fitting._fitted_law import FittedLaw, SupportsDraws
+from jaxlaw.fitting._fitted_law import FittedLaw
 from jaxlaw.fitting._multistart import FEW
 from jaxlaw.fitting._objective import LARGEST_DELTA, kernel_width
 from jaxlaw.fitting._options import BootstrapKeywords
@@ -28,6 +28,7 @@ from jaxlaw.fitting.solvers import Status
 from jaxlaw.laws._base import Law
 from jaxlaw.notes import Note
 from jaxlaw.uncertainty._covariance import moved_by_leaving_out
+from jaxlaw.uncertainty._draws import Draws, has_draws
 from jaxlaw.uncertainty._fit_problem import FitWithData, fit_with_data
 from jaxlaw.uncertainty._groups import few_groups, group_numbers, names_of
 from jaxlaw.uncertainty._identifiability import open_notes
@@ -119,6 +120,19 @@ class Bootstrap:
         than the normal.
         """
         return degrees_of(self.problem, self.kind, self.members)
+
+    def draws(self) -> Draws:
+        """The fit and its draws, without the runs and the refits: what plans take.
+
+        Plans take the bootstrap itself, too. :meth:`Draws.save` writes the draws to a file.
+
+        Example:
+            >>> table = jl.simulate.experiment("chinchilla").table
+            >>> boot = jl.bootstrap("chinchilla", table, n_resamples=40, progress=False)
+            >>> boot.draws().rows
+            41
+        """
+        return Draws(self.fit, self.params, self.notes, self.kind, self.groups, self.degrees)
 
     def __len__(self) -> int:
         """The number of resamples R."""
@@ -389,8 +403,9 @@ def bootstrap(
         (40, 243, 'case')
     """
     _check(n_resamples, kind, groups)
-    drawn = isinstance(base, SupportsDraws)
+    drawn = has_draws(base)
     if drawn:
+        base = base.draws()
         _check_paired(n_resamples, base)
     if base is not None and not (drawn and isinstance(law, FittedLaw)):  # such a fit has its base's
         options["base"] = base.fit if drawn else base
@@ -452,8 +467,8 @@ def _check(n_resamples: int, kind: str, groups: Any) -> None:
         )
 
 
-def _check_paired(n_resamples: int, base: Any) -> None:
-    size = len(next(iter(base.params.values())))
+def _check_paired(n_resamples: int, base: Draws) -> None:
+    size = base.rows - 1
     if size != n_resamples:
         raise UsageError(
             f"the base has {size} resamples, and n_resamples is {n_resamples}: give both the same "
@@ -461,7 +476,7 @@ def _check_paired(n_resamples: int, base: Any) -> None:
         )
 
 
-def _base_params(fit: Fit, base: Any) -> dict[str, np.ndarray]:
+def _base_params(fit: Fit, base: Draws) -> dict[str, np.ndarray]:
     """Values (R,) that the fit takes from its base, as each resample of the base has them."""
     theirs, fixed = base.fit.params, fit.fixed
     names = [
