@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from jaxlaw._rounding import ROUNDING, first_largest, ranks
 from jaxlaw.data._columns import name_rows
 from jaxlaw.data._dependence import RunGroups, dependence_note
 from jaxlaw.notes import Note
@@ -26,6 +27,7 @@ CHANCE = 1e-3  # probability of the classical F below which means of repeated ro
 FAR = 6.0  # robust standard deviations from which on a row is an outlier
 _CLIP = 3.0  # robust standard deviations at which residuals are clipped: one row is no surface
 _NOTHING = 1e-5  # of the target: nobody's concern, and within reach of rounding
+_RANK = 1e-6  # of a column: less of it is what the columns before it hold already, and rounding
 _NORMAL = 1.4826  # median absolute deviation → standard deviation of a normal distribution
 
 
@@ -123,12 +125,29 @@ def _basis(residuals: Residuals, most: int) -> tuple[np.ndarray, int, np.ndarray
     """
     count, root = len(residuals.off), np.sqrt(residuals.weight / residuals.weight.mean())
     columns_of_fit = np.column_stack([np.ones(count), residuals.slopes])
-    surface = polynomials(residuals.inputs, most)
-    columns = columns_of_fit if surface is None else np.column_stack([columns_of_fit, surface])
+    basis = _orthonormal(_of_unit_length(columns_of_fit * root[:, None]))
+    first, surface = basis.shape[1], polynomials(residuals.inputs, most)
+    if surface is not None:
+        beyond = _of_unit_length(surface * root[:, None])
+        for _ in range(2):  # once leaves rounding of what it removes, twice leaves none
+            beyond = _orthonormal(beyond - basis @ (basis.T @ beyond))
+        basis = np.column_stack([basis, beyond])
+    return basis, first, root
+
+
+def _of_unit_length(columns: np.ndarray) -> np.ndarray:
     size = np.linalg.norm(columns, axis=0)
-    basis, triangle = np.linalg.qr((columns / np.where(size > 0, size, 1.0)) * root[:, None])
-    kept = np.abs(np.diagonal(triangle)) > 1e-6  # of what lies in the span of columns before it
-    return basis[:, kept], int(kept[: columns_of_fit.shape[1]].sum()), root
+    return columns / np.where(size > 0, size, 1.0)
+
+
+def _orthonormal(columns: np.ndarray) -> np.ndarray:
+    """Orthonormal basis of columns (n, m) of length 1 at most, but for what is rounding in them.
+
+    By singular values: a QR without pivoting goes on from directions that are rounding, and what it
+    makes orthogonal to them no longer spans the later columns.
+    """
+    basis, singular, _ = np.linalg.svd(columns, full_matrices=False)
+    return basis[:, singular > _RANK]
 
 
 # ---------------------------------------------------------------------------- outliers
@@ -147,7 +166,7 @@ def _outlier_notes(residuals: Residuals) -> list[Note]:
     out = np.flatnonzero(np.abs(residuals.off) > far * scatter)
     if not len(out):
         return []
-    out = out[np.argsort(-np.abs(residuals.off[out]), kind="stable")]
+    out = out[np.argsort(-ranks(np.abs(residuals.off[out])), kind="stable")]
     noise = residuals.size(scatter).lstrip("+")
     listed = name_rows(
         residuals.word, residuals.rows[out], [residuals.size(residuals.off[k]) for k in out]
@@ -195,7 +214,7 @@ def _smooth_part(residuals: Residuals, members: np.ndarray) -> str:
     if not (share > SHARE and gain.sum() > SURE * spread):
         return ""
     whole = basis[:, first:] @ (basis[:, first:].T @ target) / root
-    most = int(np.argmax(np.abs(whole)))
+    most = first_largest(np.abs(whole))
     typical = float(np.sqrt(np.average(whole**2, weights=residuals.weight)))
     if typical < residuals.nothing:
         return ""
@@ -259,7 +278,7 @@ def _clipped(off: np.ndarray, scatter: float) -> np.ndarray:
 def design_points(inputs: Mapping[str, np.ndarray]) -> np.ndarray:
     """(n,) the number, from 0, of the point of the design that each row is at."""
     columns = [np.asarray(v, float).reshape(len(v), -1) for v in inputs.values()]
-    rows = np.concatenate(columns, axis=1)
+    rows = np.stack([ranks(column) for v in columns for column in v.T], axis=1)
     _, members = np.unique(rows, axis=0, return_inverse=True)
     return members.reshape(-1)
 
@@ -269,10 +288,12 @@ def coordinate(values: Any) -> np.ndarray | None:
     values = np.asarray(values, float)
     if values.ndim != 1:
         return None
-    if values.min() > 0 and values.max() > 3 * values.min():
+    if not ranks(values).any():
+        return None
+    if values.min() > 0 and values.max() > 3 * (1 + ROUNDING) * values.min():
         values = np.log(values)
     low, high = values.min(), values.max()
-    return None if not high > low else 2 * (values - low) / (high - low) - 1
+    return 2 * (values - low) / (high - low) - 1
 
 
 def polynomials(inputs: Mapping[str, np.ndarray], most: int) -> np.ndarray | None:
