@@ -245,6 +245,43 @@ def test_what_a_command_reads_is_never_overwritten(command, folder, name):
     assert {file: Path(file).read_bytes() for file in before} == before
 
 
+@pytest.fixture
+def behind_stdin():
+    """Puts a file behind standard input, as ``< file`` does."""
+    before = os.dup(0)
+
+    def put(file):
+        with open(file, "rb") as opened:
+            os.dup2(opened.fileno(), 0)
+
+    yield put
+    os.dup2(before, 0)
+    os.close(before)
+
+
+@pytest.mark.parametrize("name", [name for name in COMMANDS if reads_files(name)])
+def test_the_file_behind_standard_input_is_not_overwritten(command, folder, behind_stdin, name):
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    files = [part for part in inputs(name) if part in before]
+    for file in files:
+        behind_stdin(file)
+        Path("link.csv").unlink(missing_ok=True)
+        Path("link.csv").symlink_to(file)
+        piped = ["-" if part == file else part for part in inputs(name)]
+        for out in (file, "link.csv"):
+            code, said, err = command(*piped, "--out", out)
+            assert (code, said) == (2, "") and f"{out} would overwrite standard input" in err
+    assert {file: Path(file).read_bytes() for file in before} == before
+
+
+def test_what_is_piped_in_may_be_written_to_another_file(files):
+    done = shell(
+        "jaxlaw predict fit.json - -c N=n_params -c D=n_tokens --out p.csv <runs.csv", files
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert len(pd.read_csv(files / "p.csv")) == len(pd.read_csv(files / "runs.csv"))
+
+
 def test_files_of_options_and_of_folders_are_not_overwritten_either(command, folder):
     asked = (
         ("bootstrap", "chinchilla", "runs.csv", "--draws", "runs.csv"),
@@ -328,6 +365,9 @@ def shell(line, folder, **options):
     )  # fmt: skip
 
 
+on_linux = pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full")
+
+
 @pytest.mark.parametrize(
     ("line", "code"),
     [
@@ -336,6 +376,9 @@ def shell(line, folder, **options):
         ("jaxlaw areas constant:lr=1e-4", 2),
         ("jaxlaw areas constant:lr=1e-4,steps=3000 --at all | head -1", 141),
         ("jaxlaw laws | true", 141),
+        pytest.param("jaxlaw laws --json > /dev/full", 2, marks=on_linux),
+        pytest.param("jaxlaw --help > /dev/full", 2, marks=on_linux),
+        pytest.param("jaxlaw areas constant:lr=1e-4,steps=9 > /dev/full", 2, marks=on_linux),
     ],
 )
 def test_exit_codes_of_the_process(files, line, code):
@@ -343,6 +386,7 @@ def test_exit_codes_of_the_process(files, line, code):
     assert done.returncode == code
     assert "Traceback" not in done.stderr and "Exception" not in done.stderr
     assert len(done.stderr.splitlines()) == (code in (1, 2))
+    assert "cannot write to standard output: No space left" in done.stderr or "full" not in line
 
 
 def test_ctrl_c_ends_the_process_with_130_in_one_line(files):

@@ -76,6 +76,51 @@ def test_what_a_broken_executor_had_done_is_kept(tmp_path):
     assert total(found) == total(sums(CHUNKS)) and again.calls == 2
 
 
+class Answering(Executor):
+    """Does every call, and gives what it is made to give in place of the first so many answers."""
+
+    def __init__(self, instead, wrong):
+        self.instead, self.wrong, self.answers = instead, wrong, []
+
+    def submit(self, function, *args):
+        self.answers.append(function(*args))
+        future = Future()
+        wrong = len(self.answers) <= self.wrong
+        future.set_result(self.instead(self.answers) if wrong else self.answers[-1])
+        return future
+
+
+@pytest.mark.parametrize(
+    ("instead", "said"),
+    [
+        (lambda answers: None, "gave None in place of the chunk's result"),
+        (lambda answers: b"junk", "gave b'junk' in place"),
+        (lambda answers: answers[-1][1], "in place of the chunk's result"),  # without its call
+        (lambda answers: (answers[-1][0], [1.0]), "in place of the chunk's result"),
+        (lambda answers: answers[0], "the answer to another call"),
+        (lambda answers: WorkError("lost"), "in place of the chunk's result"),
+    ],
+    ids=["None", "bytes", "no name", "a list", "stale", "an error"],
+)
+def test_an_answer_that_is_none_or_another_calls_is_made_again(instead, said, caplog):
+    pool = Answering(instead, 3)
+    with caplog.at_level(logging.WARNING):
+        found = Work(executor=pool).map("s", sums, CHUNKS)
+    assert total(found) == total(sums(CHUNKS)) and said in caplog.text
+    pool = Answering(instead, 10**6)
+    with pytest.raises(WorkError, match=f"{ATTEMPTS} times .*{said}"):
+        Work(executor=pool).map("s", sums, CHUNKS)
+
+
+def test_an_executor_whose_calls_give_no_futures_is_refused():
+    class Calling(Executor):
+        def submit(self, function, *args):
+            return function(*args)
+
+    with pytest.raises(UsageError, match="submit gives a tuple, and no future of concurrent"):
+        Work(executor=Calling()).map("s", sums, CHUNKS)
+
+
 def test_an_error_of_the_work_itself_comes_out_as_it_is():
     pool = Losing(0)
     with pytest.raises(UsageError, match="no such thing") as caught:

@@ -1,8 +1,11 @@
 """``import jaxlaw`` is quick: a public name is imported when it is first used."""
 
 import ast
+import importlib.metadata
+import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -58,3 +61,39 @@ def test_a_name_can_be_the_first_thing_imported(name):
         text=True,
     )
     assert ended.stdout.strip().endswith(name), ended.stderr
+
+
+def test_a_checkout_that_is_not_installed_does_all_that_asks_for_the_version(
+    tmp_path, monkeypatch, capsys
+):
+    """No distribution named jaxlaw is found; those of its dependencies are."""
+    distribution = importlib.metadata.distribution
+
+    def installed(name):
+        if name == "jaxlaw":
+            raise importlib.metadata.PackageNotFoundError(name)
+        return distribution(name)
+
+    monkeypatch.setattr(importlib.metadata, "distribution", installed)
+    runs = jl.simulate.experiment("loss-compute", noise=0.01).table
+    quick = {"n_starts": 16, "n_local": 4}
+    fit = jl.fit("loss-compute", runs, work_dir=tmp_path / "work", **quick)
+    assert f"jaxlaw {jl.__version__}, jax" in (tmp_path / "work/manifest.json").read_text()
+    last = {"C": 10 * runs["C"].max()}
+    found = jl.forecast("loss-compute", runs, last, cutoffs=2, n_resamples=2, **quick)
+    assert found.versions["jaxlaw"] == jl.__version__
+    assert f"Made by jaxlaw {jl.__version__}" in jl.report(fit)
+    monkeypatch.setattr(sys, "argv", ["jaxlaw", "--version"])
+    with pytest.raises(SystemExit, match="0"):
+        importlib.import_module("jaxlaw.cli").main()
+    assert capsys.readouterr().out.startswith(f"jaxlaw {jl.__version__}, jax")
+
+
+def test_the_version_is_that_of_the_changelog_and_of_the_package():
+    """``pyproject.toml`` reads it where ``jaxlaw.__version__`` is written."""
+    root = SOURCE.parent.parent
+    heading = re.search(r"^## \[(.+?)\]", (root / "CHANGELOG.md").read_text("utf-8"), re.MULTILINE)
+    project = tomllib.loads((root / "pyproject.toml").read_text("utf-8"))
+    assert heading[1] == jl.__version__
+    assert project["project"]["dynamic"] == ["version"] and "version" not in project["project"]
+    assert project["tool"]["hatch"]["version"] == {"path": "jaxlaw/__init__.py"}

@@ -123,6 +123,13 @@ def test_a_law_file_is_not_written_over(folder, command):
     assert (folder / "mylaw.py").read_text() == MINE
 
 
+@pytest.mark.parametrize("name", ["mylaw.txt", "mylaw", "mylaw.PY", "mylaw.pyc"])
+def test_a_law_file_of_another_kind_is_refused(folder, command, name):
+    (folder / name).write_text(MINE)
+    code, out, err = command("laws", "--law-file", name)
+    assert (code, out) == (2, "") and f"{name} is not run" in err and "*.py" in err
+
+
 @pytest.mark.parametrize(
     "line",
     [

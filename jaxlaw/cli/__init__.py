@@ -6,10 +6,12 @@ reads the output any more.
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import sys
 import warnings
+from contextlib import suppress
 from functools import cache, partial
 from importlib.metadata import version
 from itertools import islice
@@ -22,6 +24,7 @@ from jaxlaw.errors import DataError, JaxlawError, WorkError
 from jaxlaw.notes import FitWarning
 
 UNREAD = 141  # what a shell says of a command that a closed pipe ended
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)  # a device that takes no more
 
 try:
     import rich  # noqa: F401
@@ -79,7 +82,13 @@ else:
                 raise
             print(f"jaxlaw: {reason}", file=sys.stderr)
             code = 2
-        sys.exit(code if _is_read(out) else UNREAD)
+        except OSError as error:
+            # Files are written elsewhere, by name: an error without one is that of a stream.
+            if error.filename is not None or error.errno not in FULL:
+                raise
+            sys.exit(_refused(out, error))
+        unwritten = _unwritten(out)
+        sys.exit(code if unwritten is None else unwritten)
 
     def _first_the_apps(arguments: list[str]) -> list[str]:
         """The arguments, with the options of every command in front, where the app takes them."""
@@ -116,19 +125,28 @@ else:
             for stream in (sys.stdout, sys.stderr)
         )
 
-    def _is_read(out: Any) -> bool:
-        """Whether all was written; if not, nothing more is, and no word of it."""
+    def _unwritten(out: Any) -> int | None:
+        """The exit code where not all was written, and nothing more is; None where all was."""
         if isinstance(out, _Unread):
             out.flush()
-            return not out.buffer.getvalue()
+            return UNREAD if out.buffer.getvalue() else None
         if sys.stdout is not out:  # typer puts its own in place of one that nobody reads
-            return False
+            return UNREAD
         try:
             out.flush()
-        except BrokenPipeError:
-            os.dup2(os.open(os.devnull, os.O_WRONLY), out.fileno())  # Python flushes once more
-            return False
-        return True
+        except OSError as error:
+            return _refused(out, error)
+        return None
+
+    def _refused(out: Any, error: OSError) -> int:
+        """The exit code of output that is refused: without a word where nobody reads it."""
+        os.dup2(os.open(os.devnull, os.O_WRONLY), out.fileno())  # Python flushes once more
+        if isinstance(error, BrokenPipeError):
+            return UNREAD
+        with suppress(OSError):  # standard error may be the same device
+            reason = error.strerror or error
+            print(f"jaxlaw: cannot write to standard output: {reason}", file=sys.stderr)
+        return 2
 
     def _version(wanted: bool) -> None:
         if wanted:

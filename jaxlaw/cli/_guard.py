@@ -14,6 +14,7 @@ import typer
 from typer.models import OptionInfo
 
 import jaxlaw as jl
+from jaxlaw._json import source_name
 from jaxlaw.errors import JaxlawError, UsageError
 
 # Options that name what a command writes.
@@ -68,7 +69,10 @@ def _keep_inputs(given: dict[str, Any]) -> None:
 
 
 def _files_read(given: dict[str, Any], out: Path) -> Iterator[str]:
-    """Arguments of a command that name the file which ``out`` names, links followed."""
+    """Arguments of a command that name the file which ``out`` names, links followed.
+
+    ``-`` names the file behind standard input.
+    """
     if not out.is_file():
         return
     from jaxlaw.data.formats import FORMATS
@@ -83,7 +87,7 @@ def _files_read(given: dict[str, Any], out: Path) -> Iterator[str]:
             # NAME=FILE as well as FILE.
             for text in dict.fromkeys((str(item), str(item).partition("=")[2])):
                 try:
-                    same = bool(text) and os.path.samefile(text, out)
+                    same = bool(text) and os.path.samefile(0 if text == "-" else text, out)
                 except (OSError, ValueError):
                     continue
                 inside = Path(text).is_dir() and any(
@@ -92,7 +96,7 @@ def _files_read(given: dict[str, Any], out: Path) -> Iterator[str]:
                     for file in Path(text).rglob(pattern)
                 )
                 if same or inside:
-                    yield text
+                    yield source_name(text)
 
 
 # Arguments of Python whose option has another name, beyond the singular of it.

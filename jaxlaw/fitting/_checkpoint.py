@@ -23,9 +23,10 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import CancelledError, Executor, ThreadPoolExecutor, as_completed
+from concurrent.futures import CancelledError, Executor, Future, ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
+from uuid import uuid4
 
 import jax
 import numpy as np
@@ -232,18 +233,20 @@ class Work:
         self, stage: str, function: Any, chunks: Sequence[Chunk], part: Any, left: list[int]
     ) -> Iterator[dict[int, Arrays]]:
         """Results of the chunks that are left, by the executor's workers, as they come."""
-        packed = _pickled((function, self.compile_cache))
+        packed, batch = _pickled((function, self.compile_cache)), uuid4().hex
         for attempt in range(ATTEMPTS):
             futures, lost, loss = {}, [], None
             try:
                 for k in left:
-                    futures[self._submit(packed, part(chunks[k]), attempt)] = k
+                    call = f"{batch} {stage} {k} {attempt}"
+                    futures[self._submit(packed, part(chunks[k]), call)] = k, call
                 for future in as_completed(futures):
-                    k = futures[future]
+                    k, call = futures[future]
                     try:
-                        result = future.result()
+                        result = _answer_to(call, future.result())
                     # A worker returns errors of the work itself: what is raised here is its loss,
-                    # by the name that each executor has for it (BrokenProcessPool, KilledWorker).
+                    # by the name that each executor has for it (BrokenProcessPool, KilledWorker),
+                    # or an answer that is none.
                     except (Exception, CancelledError) as error:
                         lost.append(k)
                         loss = error
@@ -266,13 +269,20 @@ class Work:
             f"{ATTEMPTS} times ({_named(loss)}): {self._how_to_go_on()}"
         ) from loss
 
-    def _submit(self, packed: bytes, part: Any, attempt: int) -> Any:
+    def _submit(self, packed: bytes, part: Any, call: str) -> Any:
         try:
-            return self.executor.submit(_do_chunk, packed, part, attempt)
+            future = self.executor.submit(_do_chunk, packed, part, call)
         except Exception as error:
             raise WorkError(
                 f"the executor takes no more work ({_named(error)}): {self._how_to_go_on()}"
             ) from error
+        if not isinstance(future, Future):
+            raise UsageError(
+                f"the executor's submit gives a {type(future).__name__}, and no future of "
+                "concurrent.futures: give an executor that does",
+                argument="executor",
+            )
+        return future
 
     def _how_to_go_on(self) -> str:
         if self.folder is None:
@@ -443,25 +453,36 @@ def _pickled(work: Any) -> bytes:
         ) from error
 
 
-def _do_chunk(packed: bytes, part: Any, attempt: int) -> Arrays | Exception:
-    """The result of one chunk; or the error of its work, so that a raised one is a lost worker.
+def _do_chunk(packed: bytes, part: Any, call: str) -> tuple[str, Arrays | Exception]:
+    """The call's name, and the result of one chunk or the error of its work.
 
-    Runs at a worker. The number of the attempt is for dask, which does no call twice.
+    Runs at a worker. What is raised instead is a lost worker. The name tells an answer from that
+    to another call, and has the number of the attempt, for dask does no call twice.
     """
     try:
         function, compile_cache = pickle.loads(packed)
     except Exception as error:
-        return UsageError(f"a worker cannot read the law ({_named(error)}): {_IMPORTABLE}")
+        return call, UsageError(f"a worker cannot read the law ({_named(error)}): {_IMPORTABLE}")
     try:
         with kept_in(compile_cache), in_float64():
             (result,) = function([part])
-        return result
+        return call, result
     except Exception as error:
         try:
             pickle.loads(pickle.dumps(error))
         except Exception:
-            return WorkError(f"a worker: {_named(error)}")
-        return error
+            return call, WorkError(f"a worker: {_named(error)}")
+        return call, error
+
+
+def _answer_to(call: str, answer: Any) -> Arrays | Exception:
+    """What a worker answered to a call; raises WorkError where it is no answer, or another's."""
+    match answer:
+        case (str(answered), dict() | Exception() as result):
+            if answered == call:
+                return result
+            raise WorkError("the executor gave the answer to another call")
+    raise WorkError(f"the executor gave {answer!r:.40} in place of the chunk's result")
 
 
 def _named(error: BaseException | None) -> str:

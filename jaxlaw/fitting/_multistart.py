@@ -26,6 +26,7 @@ from typing import Any, Literal, NamedTuple
 import jax
 import numpy as np
 
+from jaxlaw import __version__
 from jaxlaw._jit import compiled, next_power_of_two, on_accelerator
 from jaxlaw.errors import UsageError
 from jaxlaw.fitting._checkpoint import (
@@ -697,9 +698,8 @@ def _description(
     # The text of a trace holds a formula's operations and numbers, but of arrays that it closes
     # over only the shapes, and of functions that are called back their addresses in this process.
     formula = re.sub(r" at 0x[0-9a-f]+", "", str(traced)).encode()
-    versions = [
-        f"{name} {importlib.metadata.version(name)}" for name in ("jaxlaw", "jax", "jaxopt")
-    ]
+    others = [f"{name} {importlib.metadata.version(name)}" for name in ("jax", "jaxopt")]
+    versions = [f"jaxlaw {__version__}", *others]
     settings = (method.name, method.settings, POLISH.settings, n_local, batch.model.residuals)
     sizes = (
         CANDIDATES, KEPT, MEMBERS, SCREEN_LANES, SOLVE_LANES, LANES_ON_ACCELERATOR,

@@ -9,14 +9,15 @@ import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any
 
+import jax
 import numpy as np
 import pandas as pd
 from scipy import stats
 
+from jaxlaw import __version__
 from jaxlaw import _json as records
 from jaxlaw._tables import is_table, read_table
 from jaxlaw._typed import Between, Seed, checked
@@ -473,7 +474,7 @@ def forecast_of(
             "fingerprint": fingerprint(origins),
         },
         created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        versions={name: version(name) for name in ("jaxlaw", "jax", "numpy")},
+        versions={"jaxlaw": __version__, "jax": jax.__version__, "numpy": np.__version__},
         resamples={label: _of_all_runs(refits[label], len(origins.cutoffs)) for label in fits},
         errors=dict(zip(ERRORS, np.array(parts).T, strict=True)),
         backtest_coverage=float(np.nanmean(coverage)) if np.isfinite(coverage).any() else None,

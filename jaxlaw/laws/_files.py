@@ -78,9 +78,12 @@ def run_file(path: str | Path) -> dict[str, Law]:
     """
     try:
         content = Path(path).read_bytes()
-    except OSError as error:
+    except (OSError, ValueError) as error:
         hint = nearest_file(path) if isinstance(error, FileNotFoundError) else ""
-        raise UsageError(f"cannot read {path}: {error.strerror}.{hint}") from None
+        reason = getattr(error, "strerror", None) or error
+        raise UsageError(f"cannot read {path}: {reason}.{hint}") from None
+    if Path(path).suffix != ".py":
+        raise UsageError(f"{path} is not run: laws of your own stand in a Python file, named *.py")
     resolved, digest = str(Path(path).resolve()), hashlib.sha256(content).hexdigest()
     if resolved not in _RUN or _RUN[resolved][0] != digest:
         _RUN[resolved] = digest, _executed(path, resolved)

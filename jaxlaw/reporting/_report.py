@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple, Unpack
 
 import numpy as np
 import pandas as pd
 
+from jaxlaw import __version__
 from jaxlaw._json import write_whole
 from jaxlaw._typed import ConfidenceLevel, checked
 from jaxlaw.data import LossCurves
@@ -159,7 +159,7 @@ def report(
             result, read, curves, intervals, plans, profiles, forecasts, level, groups
         )
     heading, *rest = parts
-    text = whole_page(title or heading, *rest, f"Made by jaxlaw {version('jaxlaw')}.")
+    text = whole_page(title or heading, *rest, f"Made by jaxlaw {__version__}.")
     if out is not None:
         write_whole(out, lambda file: file.write_text(text, "utf-8"))
     return text
