@@ -37,6 +37,12 @@ def test_mixture_is_the_plan_of_python(command):
         drawn(GENERAL).fit, drawn(DOMAIN).fit, start=2.8602, N=1.8e9, D=1e10
     )
     assert code == 0 and json.loads(out)["share"] == plan.share
+    few = ("--at", "N=1.8e9,D=1e8", "--start", 4, "--json")
+    (best, _), (most, binding) = (
+        [json.loads(command(*MIXTURE[:3], *few, *flag)[1])[key] for key in ("share", "binding")]
+        for flag in ((), ("--largest",))
+    )
+    assert best < most == 1 and binding == "r_d ≤ 1"
 
 
 def test_draws_of_every_fit_give_the_interval(command):

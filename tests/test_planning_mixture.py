@@ -54,12 +54,42 @@ def test_none_and_all_are_answers():
     assert [n.code for n in every.notes] == ["every-share-allowed"]
 
 
+@pytest.mark.parametrize("seed", range(8))
+def test_the_lowest_domain_loss_under_the_limit_against_brute_force(seed):
+    """Que 2024, eq. 10: with few tokens it often lies below the largest share of the limit."""
+    random = np.random.default_rng(seed)
+    general, domain = (
+        {name: value * np.exp(0.5 * random.standard_normal()) for name, value in q.items()}
+        for q in (G, {**P, "B": 1.0})
+    )
+    shares = np.linspace(0, 1, 400_001)
+    at = {"N": 1.8, "D": 0.3}
+    losses = jl.FittedLaw("dcpt", domain).predict(r=shares, **at)
+    others = jl.FittedLaw("dcpt", general).predict(r=1 - shares, **at)
+    limit = np.quantile(others, random.uniform(0.2, 0.95))
+    given = {"start": limit, "threshold": 0.0, **at}
+    plan = planning.optimal_mixture(("dcpt", general), ("dcpt", domain), **given)
+    kept = others <= limit * (1 + 1e-12)
+    best = shares[kept][losses[kept].argmin()]
+    assert plan.share == pytest.approx(best, abs=5e-6)
+    assert plan.domain_loss <= losses[kept].min() * (1 + 1e-12)
+    # A limit that holds between two shares may bind at the lower one.
+    at_edge = not kept[np.abs(shares - best) < 1e-5].all()
+    bound = "r_d ≥ 0" if plan.share == 0 else "general loss" if at_edge else "none"
+    assert plan.binding == bound and (plan.share == 0) == (best == 0)
+    most = planning.optimal_mixture(("dcpt", general), ("dcpt", domain), largest=True, **given)
+    assert most.share == pytest.approx(shares[kept].max(), abs=5e-6)
+
+
 def test_a_domain_loss_that_rises_with_its_share_is_said():
     # Few tokens: with η > 1 and a large B more of the domain is not better.
-    rises = ("dcpt", {**P, "B": 2.0})
-    at = {"N": 1.8, "D": 0.1}
-    plan = planning.optimal_mixture(GENERAL, rises, start=4.0, threshold=0.1, **at)
-    assert "domain-loss-rises" in [note.code for note in plan.notes]
+    pair = (GENERAL, ("dcpt", {**P, "B": 2.0}))
+    given = {"N": 1.8, "D": 0.1, "start": 4.0, "threshold": 0.1}
+    plan, most = (planning.optimal_mixture(*pair, largest=v, **given) for v in (False, True))
+    assert plan.share < most.share and plan.domain_loss < most.domain_loss
+    for answer, severity, other in ((plan, "info", most), (most, "warning", plan)):
+        note = next(note for note in answer.notes if note.code == "domain-loss-rises")
+        assert note.severity == severity and f"{other.share:.2f}" in note.message
 
 
 def test_pairs_of_draws_stay_together():

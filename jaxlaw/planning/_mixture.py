@@ -21,6 +21,7 @@ from jaxlaw.laws._base import Law
 from jaxlaw.notes import Note
 from jaxlaw.planning._answers import (
     LEVEL,
+    SAME,
     Answer,
     checked_number,
     fewest_degrees,
@@ -48,7 +49,7 @@ FLAT_POINTS = 2001  # shares among which those as good as the best are looked fo
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class Mixture(Answer):
-    """The largest domain share that the general loss allows (Que's usage 1).
+    """The domain share that the general loss allows and the domain loss wants (Que's usage 1).
 
     Attributes:
         share: r_d in [0, 1]; NaN where no share keeps the limit.
@@ -122,10 +123,14 @@ def optimal_mixture(
     *,
     start: float,
     threshold: float = 0.03,
+    largest: bool = False,
     level: ConfidenceLevel = LEVEL,
     **inputs: float,
 ) -> Mixture:
-    """The largest domain share at which the general loss rises by a factor 1 + T at most.
+    """The domain share with the lowest domain loss where the general loss keeps a limit.
+
+    That is Que 2024, eq. 10: the general loss may rise by a factor 1 + T at most. Where the domain
+    loss falls with its share, as the paper's does, it is the largest share that keeps the limit.
 
     Args:
         general: fit of the general loss over the general share: a Fit, (law, params), or a
@@ -133,6 +138,8 @@ def optimal_mixture(
         domain: fit of the domain loss over the domain share.
         start: general loss before the continual training, in nats.
         threshold: T, relative; 0 asks the loss to come back to its start.
+        largest: whether the largest share that keeps the limit is wanted, whatever the domain
+            loss is there.
         level: confidence level of the intervals.
         **inputs: values of the laws' other inputs, such as N and D.
 
@@ -150,7 +157,11 @@ def optimal_mixture(
         require_inputs(source, "r")
     others = law_inputs_of_each(both, inputs, ("r",))
     limit = checked_number("start", start) * (1 + _checked_threshold(threshold))
-    share = _largest_share(both[0].law, both[0].values, limit, others[0])
+    if largest:
+        share = _largest_share(both[0].law, both[0].values, limit, others[0])
+    else:
+        laws, params = ([getattr(source, name) for source in both] for name in ("law", "values"))
+        share = _best_share(*laws, *params, limit, *others)
     losses = _both_losses(both, others, share)
     values = {
         "share": share,
@@ -160,12 +171,14 @@ def optimal_mixture(
     }
     answer = measured(values, level, fewest_degrees(both))
     curve = _tradeoff_curve(both, others, start, limit, level)
-    notes = _share_notes(answer["share"], curve, limit)
+    notes = _share_notes(answer["share"], answer["domain_loss"], curve, limit)
     shares = (1 - answer["share"], answer["share"])
     for source, what, r in zip(both, ("general", "domain"), shares, strict=True):
         notes += source_notes(source, what, **source.inputs_taken(inputs), r=r)
     notes += missing_draws_notes(share, "allowed share")
-    bound = "r_d ≤ 1" if answer["share"] == 1 else "general loss"
+    kept = answer["general_loss"] < limit * (1 - SAME)
+    sides = {0.0: "r_d ≥ 0", 1.0: "r_d ≤ 1"}
+    bound = sides.get(answer["share"], "none" if kept else "general loss")
     flat = _flat_shares(both, others, answer["share"], limit)
     return Mixture(**answer, limit=limit, curve=curve, binding=bound, flat=flat, notes=tuple(notes))
 
@@ -337,6 +350,26 @@ def _largest_share(law: Law, params: Any, limit: Any, others: Any) -> Any:
     return jnp.where(jnp.isinf(share), jnp.nan, share)
 
 
+@for_each_draw("general", "domain", draws=("general_params", "domain_params"))
+def _best_share(
+    general: Law, domain: Law, general_params: Any, domain_params: Any, limit: Any,
+    general_others: Any, domain_others: Any,
+) -> Any:  # fmt: skip
+    """Domain share of the lowest domain loss among those that keep the limit, or NaN."""
+
+    def allowed(share: Any) -> Any:
+        return general(general_params, r=1.0 - share, **general_others) <= limit
+
+    def loss(share: Any) -> Any:
+        return domain(domain_params, r=share, **domain_others)
+
+    most = last_true(allowed, 0.0, 1.0, GRID)
+    share = minimise(loss, 0.0, 1.0, GRID, where=allowed)
+    # 0 itself: the search ends just above it, where r^η is not yet 0 for a small η.
+    share = jnp.where(allowed(0.0) & (loss(0.0) <= loss(share)), 0.0, share)
+    return jnp.where(jnp.isinf(most), jnp.nan, share)
+
+
 def _both_losses(both: tuple[Draws, ...], others: Any, share: np.ndarray) -> list[np.ndarray]:
     """General and domain losses (draws,) at each draw's share; (draws, K) at (1, K) shares."""
     losses = []
@@ -361,7 +394,7 @@ def _tradeoff_curve(
     return pd.DataFrame(table)
 
 
-def _share_notes(share: float, curve: pd.DataFrame, limit: float) -> list[Note]:
+def _share_notes(share: float, loss: float, curve: pd.DataFrame, limit: float) -> list[Note]:
     if math.isnan(share):
         lowest = curve.loc[curve["general_loss"].idxmin()]
         message = (
@@ -370,22 +403,26 @@ def _share_notes(share: float, curve: pd.DataFrame, limit: float) -> list[Note]:
             "longer"
         )
         return [Note("no-share-allowed", "error", message)]
-    notes, smaller = [], curve[curve["share"] <= share]
-    if share == 1:
+    notes, allowed = [], curve[curve["allowed"]]
+    if curve["allowed"].all():
         message = f"every share keeps the general loss at or below {limit:.5g}"
         notes.append(Note("every-share-allowed", "info", message))
-    if not smaller["allowed"].all():
+    elif not curve.loc[: allowed.index.max(), "allowed"].all():
         message = "the general loss does not rise steadily with r_d: smaller shares break the limit"
         notes.append(Note("general-loss-not-monotone", "warning", message))
-    inside = smaller[smaller["allowed"]]
-    if len(inside):
-        best = inside.loc[inside["domain_loss"].idxmin()]
-        if best["domain_loss"] < inside["domain_loss"].iloc[-1] - MATTERS:
-            message = (
-                f"the domain loss is lower at the smaller share {best['share']:.2f} "
-                f"({best['domain_loss']:.5g}): by this fit more of the domain does not help"
-            )
-            notes.append(Note("domain-loss-rises", "warning", message))
+    best, last = allowed.loc[allowed["domain_loss"].idxmin()], allowed.iloc[-1]
+    if best["domain_loss"] < loss - MATTERS and best["share"] < share:
+        message = (
+            f"the domain loss is lower at the smaller share {best['share']:.2f} "
+            f"({best['domain_loss']:.5g}): by this fit more of the domain does not help"
+        )
+        notes.append(Note("domain-loss-rises", "warning", message))
+    if last["domain_loss"] > loss + MATTERS and last["share"] > share:
+        message = (
+            f"shares up to {last['share']:.2f} keep the limit, but there the domain loss is "
+            f"higher ({last['domain_loss']:.5g}): by this fit more of the domain does not help"
+        )
+        notes.append(Note("domain-loss-rises", "info", message))
     return notes
 
 

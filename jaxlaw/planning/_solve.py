@@ -114,6 +114,7 @@ def minimise(
     points: int = 257,
     halvings: int = HALVINGS,
     open_sides: tuple[Any, Any] | None = None,
+    where: Callable[[Any], Any] | None = None,
 ) -> Any:
     """Where a function of one number is lowest in [low, high].
 
@@ -124,6 +125,9 @@ def minimise(
     A minimum at a side that is open (``open_sides``: low, high) is none, since the function falls
     on beyond it. There the deepest valley inside is taken, if there is one.
 
+    With ``where``, a condition, the lowest of the numbers at which it holds: where the function
+    falls across an edge of these, that edge. It must hold somewhere on the grid.
+
     A function of two numbers is minimised by one of these inside another: the inner one at
     ``stop_gradient`` of the outer number, since at the inner optimum the derivative along the
     outer number is the partial one (envelope theorem).
@@ -131,6 +135,8 @@ def minimise(
     grid = low + (high - low) * jnp.linspace(0.0, 1.0, points)
     values = jax.vmap(value)(grid)
     values = jnp.where(jnp.isnan(values), math.inf, values)
+    if where is not None:
+        values = jnp.where(jax.vmap(where)(grid), values, math.inf)
     best = jnp.argmin(values)
     if open_sides is not None:
         inner = values[1:-1]
@@ -141,6 +147,9 @@ def minimise(
         deepest = 1 + jnp.argmin(jnp.where(valley, inner, math.inf))
         best = jnp.where(at_open_side & valley.any(), deepest, best)
     left, right = grid[jnp.maximum(best - 1, 0)], grid[jnp.minimum(best + 1, points - 1)]
+    if where is not None:
+        left = root(where, left, grid[best])
+        right = root(lambda x: ~where(x), grid[best], right)
     return root(jax.grad(value), left, right, halvings)
 
 
