@@ -52,7 +52,7 @@ from jaxlaw.forecasting._origins import (
 )
 from jaxlaw.forecasting._weighted_laws import draws_of
 from jaxlaw.notes import Note
-from jaxlaw.uncertainty._draws import Draws
+from jaxlaw.uncertainty import Draws
 
 SCHEMA = 1
 #: Levels of the quantiles that a forecast keeps, close together in the tails.

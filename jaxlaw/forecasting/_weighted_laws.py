@@ -17,7 +17,7 @@ from jaxlaw.errors import UsageError, nearest
 from jaxlaw.fitting._fitted_law import FittedLaw
 from jaxlaw.laws._weighted import SHIFT, parameter_of, weight_of, weighted
 from jaxlaw.notes import Note
-from jaxlaw.uncertainty._draws import Draws
+from jaxlaw.uncertainty import Draws
 
 N_DRAWS = 256
 

@@ -39,7 +39,7 @@ from jaxlaw.planning._transfer import (
 )
 from jaxlaw.planning._turning_length import TurningLength, turning_length
 from jaxlaw.planning._weights import OptimalWeights, optimal_weights
-from jaxlaw.uncertainty._draws import Draws
+from jaxlaw.uncertainty import Draws
 
 __all__ = [
     "BestRun",

@@ -58,7 +58,7 @@ from jaxlaw.planning._search_space import (
     search_space,
 )
 from jaxlaw.planning._weighted_laws import across_laws
-from jaxlaw.uncertainty._draws import Draws, as_draws
+from jaxlaw.uncertainty import Draws, as_draws
 
 _ENDLESS = math.log(1e42)  # size or tokens at which a loss is what it tends to
 NEAR_END = 1e-3  # of the searched range of log compute

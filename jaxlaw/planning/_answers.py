@@ -16,7 +16,7 @@ from jaxlaw.errors import UsageError, nearest
 from jaxlaw.fitting._extrapolation import beyond, in_words
 from jaxlaw.fitting._fit_many import fewest_for
 from jaxlaw.notes import Note
-from jaxlaw.uncertainty._draws import Draws
+from jaxlaw.uncertainty import Draws
 from jaxlaw.uncertainty._intervals import percentile_interval
 
 LEVEL = 0.95

@@ -20,7 +20,7 @@ from jaxlaw.errors import UsageError
 from jaxlaw.laws._base import Law
 from jaxlaw.planning._answers import checked_number
 from jaxlaw.planning._solve import for_each_draw, minimise, root, root_or_infinity
-from jaxlaw.uncertainty._draws import Draws
+from jaxlaw.uncertainty import Draws
 
 Cost = Callable[[Any, Any], Any]
 

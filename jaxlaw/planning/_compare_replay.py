@@ -30,7 +30,7 @@ from jaxlaw.planning._answers import (
 )
 from jaxlaw.planning._observed import least_back, meeting, read_shares, tokens_in_common
 from jaxlaw.planning._solve import for_each_draw, last_true
-from jaxlaw.uncertainty._draws import Draws, as_draws, has_draws
+from jaxlaw.uncertainty import Draws, as_draws, has_draws
 
 SPREADS = 257  # points at which the spread of losses is looked at
 ROWS = 41  # that a share has in the table

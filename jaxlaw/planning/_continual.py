@@ -45,7 +45,7 @@ from jaxlaw.planning._continual_run import (
     layout_of,
 )
 from jaxlaw.planning._solve import minimise_in_box
-from jaxlaw.uncertainty._draws import Draws, as_draws
+from jaxlaw.uncertainty import Draws, as_draws
 
 _CORPORA = ("pt", "cpt")
 

@@ -28,7 +28,7 @@ from jaxlaw.data._row_areas import (
 from jaxlaw.errors import UsageError, nearest
 from jaxlaw.fitting._fitted_law import FittedLaw
 from jaxlaw.schedules import Schedule
-from jaxlaw.uncertainty._draws import has_draws
+from jaxlaw.uncertainty import has_draws
 
 #: What a plan may vary.
 SETTINGS = ("loss_potential", "peak", "replay", "steps")

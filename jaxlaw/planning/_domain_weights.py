@@ -33,7 +33,7 @@ from jaxlaw.planning._answers import (
 from jaxlaw.planning._mixture import OWN_SHARE
 from jaxlaw.planning._solve import for_each_draw
 from jaxlaw.planning._weighted_laws import across_laws
-from jaxlaw.uncertainty._draws import as_draws
+from jaxlaw.uncertainty import as_draws
 
 PARTS = 100  # that the whole is first cut into
 WINDOW = 8  # finer steps either way

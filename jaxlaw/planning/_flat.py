@@ -10,7 +10,7 @@ import numpy as np
 
 from jaxlaw.notes import Note
 from jaxlaw.planning._budgets import AT_LIMIT
-from jaxlaw.uncertainty._draws import Draws
+from jaxlaw.uncertainty import Draws
 
 
 def as_good(losses: np.ndarray, best: int, noise: float) -> tuple[int, int]:

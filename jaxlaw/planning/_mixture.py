@@ -37,7 +37,7 @@ from jaxlaw.planning._budgets import SEARCH_LIMITS
 from jaxlaw.planning._flat import as_good
 from jaxlaw.planning._solve import for_each_draw, last_true, minimise, root_or_infinity
 from jaxlaw.planning._weighted_laws import across_laws
-from jaxlaw.uncertainty._draws import Draws, as_draws
+from jaxlaw.uncertainty import Draws, as_draws
 
 CURVE = 101  # points of the trade-off curve
 GRID = 1025  # shares at which the constraint is looked at, before the root between two of them

@@ -14,7 +14,7 @@ from jaxlaw.data._runs import read_columns, refuse_rows
 from jaxlaw.errors import DataError, UsageError
 from jaxlaw.notes import Note
 from jaxlaw.planning._answers import LEVEL, Answer, measured
-from jaxlaw.uncertainty._draws import has_draws
+from jaxlaw.uncertainty import has_draws
 from jaxlaw.uncertainty._resampling import resampled_weights
 
 _OBSERVED = ("loss_pt", "loss_cpt", "loss_ood")

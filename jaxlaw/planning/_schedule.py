@@ -52,7 +52,7 @@ from jaxlaw.planning._answers import (
 )
 from jaxlaw.planning._continual_run import counted_as
 from jaxlaw.schedules import Schedule
-from jaxlaw.uncertainty._draws import Draws, as_draws
+from jaxlaw.uncertainty import Draws, as_draws
 
 _FALL = ("decay_start", "decay_end")
 _NUMBERS = ("loss", "agreement", *_FALL, "regret")

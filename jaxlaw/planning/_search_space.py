@@ -16,7 +16,7 @@ from jaxlaw.planning._answers import (
     require_inputs,
 )
 from jaxlaw.planning._budgets import AT_LIMIT, SEARCH_LIMITS, Limits
-from jaxlaw.uncertainty._draws import Draws, as_draws
+from jaxlaw.uncertainty import Draws, as_draws
 
 UserLimits = Mapping[str, tuple[float | None, float | None]]
 MANY_EPOCHS = 40  # at which repeating is worthless (Muennighoff 2023, figure 1)

@@ -56,7 +56,7 @@ from jaxlaw.planning._budgets import (
 )
 from jaxlaw.planning._solve import for_each_draw, root, root_or_infinity
 from jaxlaw.planning._weighted_laws import SupportsLaws, across_laws
-from jaxlaw.uncertainty._draws import Draws, as_draws, has_draws
+from jaxlaw.uncertainty import Draws, as_draws, has_draws
 
 GRID = 129  # points at which two losses are compared, before the root between two of them
 BUDGETS = (1e10, 1e36)  # FLOPs among which the frontiers are compared

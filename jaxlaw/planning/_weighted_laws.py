@@ -20,7 +20,7 @@ import pandas as pd
 from jaxlaw.errors import DataError
 from jaxlaw.notes import Note
 from jaxlaw.planning._answers import Answer
-from jaxlaw.uncertainty._draws import Draws
+from jaxlaw.uncertainty import Draws
 
 _COUNTS = 0.01  # weight of a law below which it is not planned with alone
 _TESTED = 0.9  # level from which intervals of the best size held what they say in trials

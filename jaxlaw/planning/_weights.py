@@ -30,7 +30,7 @@ from jaxlaw.planning._answers import (
     missing_draws_notes,
     range_notes,
 )
-from jaxlaw.uncertainty._draws import Draws, as_draws
+from jaxlaw.uncertainty import Draws, as_draws
 
 STARTS = 6  # mixtures that the search starts from, beside the natural one
 _TOLERANCE = 1e-6  # within which a mixture keeps its constraints

@@ -36,7 +36,7 @@ from jaxlaw.plots._style import (
     vertical,
     write,
 )
-from jaxlaw.uncertainty._draws import Draws, as_draws
+from jaxlaw.uncertainty import Draws, as_draws
 
 _COMPUTE = "training compute (FLOPs)"
 _NAMED = 5  # lines of a plot of many

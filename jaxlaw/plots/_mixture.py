@@ -35,7 +35,7 @@ from jaxlaw.plots._style import (
     with_interval,
     write,
 )
-from jaxlaw.uncertainty._draws import Draws, as_draws
+from jaxlaw.uncertainty import Draws, as_draws
 
 
 def curve_of(source: Draws, **inputs: Any) -> dict[str, np.ndarray]:

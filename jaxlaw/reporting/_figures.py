@@ -20,8 +20,7 @@ from jaxlaw.forecasting import Backtest, Forecast
 from jaxlaw.planning._allocation import Allocation
 from jaxlaw.planning._mixture import Mixture
 from jaxlaw.reporting._html import Html, element
-from jaxlaw.uncertainty import Profile
-from jaxlaw.uncertainty._draws import as_draws
+from jaxlaw.uncertainty import Profile, as_draws
 from jaxlaw.validation import Study
 
 _ALONG = ("N", "D", "C", "Dp", "r")  # inputs to draw a law along: areas mean little to the eye

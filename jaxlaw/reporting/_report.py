@@ -44,8 +44,7 @@ from jaxlaw.reporting._html import (
     tiles,
     whole_page,
 )
-from jaxlaw.uncertainty import Bootstrap, Covariance, Profile, covariance
-from jaxlaw.uncertainty._draws import has_draws
+from jaxlaw.uncertainty import Bootstrap, Covariance, Profile, covariance, has_draws
 from jaxlaw.uncertainty._intervals import COLUMNS, check_level, interval_of
 from jaxlaw.validation import Study
 from jaxlaw.validation._scores import score_text
