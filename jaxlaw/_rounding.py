@@ -21,17 +21,47 @@ def ranks(values: Any) -> np.ndarray:
     Args:
         values: (n,) numbers. A value that is not a number ranks last and equals no other.
     """
-    values = np.asarray(values, float)
+    order, rank = _ranked(np.asarray(values, float))
+    result = np.empty(len(order), int)
+    result[order] = rank
+    return result
+
+
+def merged(values: Any) -> np.ndarray:
+    """(n,) the values, the largest of those that differ by rounding alone in place of each."""
+    values = np.array(values, float)
+    order, rank = _ranked(values)
+    last = np.flatnonzero(np.diff(rank, append=-1))
+    values[order] = values[order][last][rank]
+    return values
+
+
+def _ranked(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(n,) the rows in order of their values, and (n,) the ranks of these."""
     order = np.argsort(values, kind="stable")
     low, high = values[order[:-1]], values[order[1:]]
     with np.errstate(invalid="ignore"):  # ∞ − ∞
         gap = high - low
     near = np.isfinite(gap) & (gap <= ROUNDING * np.maximum(np.abs(low), np.abs(high)))
-    result = np.zeros(len(values), int)
-    result[order[1:]] = np.cumsum((low != high) & ~near)
-    return result
+    return order, np.cumsum(np.r_[[0] * (len(values) > 0), (low != high) & ~near], dtype=int)
 
 
-def first_largest(values: Any) -> int:
-    """The row of the largest value; of several that differ by rounding alone, the first."""
-    return int(np.argmax(ranks(values)))
+def first_largest(values: Any, within: float = ROUNDING) -> int:
+    """The place of the largest value; of several as large, the first.
+
+    Args:
+        values: (n,) numbers; those that are NaN do not count, unless all are.
+        within: share of the largest value by which one as large may be below it: the rounding of
+            what they are computed by.
+    """
+    values = np.asarray(values, float)
+    values = np.where(np.isnan(values), -np.inf, values)
+    largest = values.max()
+    return int(
+        np.argmax(values >= largest - (within * abs(largest) if np.isfinite(largest) else 0))
+    )
+
+
+def first_least(values: Any, within: float = ROUNDING) -> int:
+    """The place of the least value; of several as small, the first: as :func:`first_largest`."""
+    return first_largest(-np.asarray(values, float), within)

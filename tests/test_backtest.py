@@ -75,6 +75,27 @@ def test_automatic_cutoffs_leave_rows_on_both_sides_and_divide_no_budget():
     assert set(fitted) <= {16, 24, 32} and len(fitted) >= 3
 
 
+def test_budgets_that_differ_by_rounding_alone_are_one():
+    """6·N·D of a budget's runs are equal on paper; a cut-off between two budgets has a tie."""
+    budget, size = np.repeat([1e18, 1e19, 1e20, 1e21, 1e22], 8), np.geomspace(1e8, 1e10, 8)
+    rows = pd.DataFrame({"N": np.tile(size, 5), "D": budget / 6 / np.tile(size, 5)})
+    assert (6 * rows["N"] * rows["D"] != budget).any()
+    rows["loss"] = jl.published()["besiroglu-2024"].predict(rows)
+    options = {"units": {"N": 1, "D": 1}, **SEARCH}
+    found = []
+    for seed in range(3):
+        change = 1 + 3e-16 * np.random.default_rng(seed).choice([-1, 0, 1], 40)
+        by_hand = jl.backtest(
+            "chinchilla", rows.assign(D=rows["D"] * change), cutoffs=[1e20], **options
+        )
+        assert by_hand.origins.fitted.sum() == 24
+        automatic = jl.backtest(
+            "chinchilla", rows.assign(D=rows["D"] * change), cutoffs=2, **options
+        )
+        found.append(automatic.origins.fitted.sum(axis=1).tolist())
+    assert found[0] == found[1] == found[2] and set(found[0]) <= {16, 24, 32}
+
+
 def test_a_run_with_checkpoints_is_held_out_whole():
     rows = pd.DataFrame(
         [(n, d, f"{n:g}") for n in np.geomspace(1e8, 1e10, 6) for d in (1e9, 4e9, 1.6e10)],

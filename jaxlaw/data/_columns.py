@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 from jaxlaw import laws
+from jaxlaw._rounding import merged
 from jaxlaw.errors import DataError, UsageError, nearest
 from jaxlaw.laws._parameters import Input
 
@@ -309,6 +310,9 @@ def level_codes(series: pd.Series, location: Location, spec: Input) -> np.ndarra
 def numbers(series: pd.Series, location: Location) -> np.ndarray:
     """The column as (n,) float64; empty cells are NaN.
 
+    Numbers that differ by rounding alone are made equal: rows of one size, one share or one budget
+    are found by equal numbers, and the last bits of computed ones are the processor's.
+
     Raises:
         DataError: it holds text, truth values, dates, complex numbers or lists.
     """
@@ -320,7 +324,7 @@ def numbers(series: pd.Series, location: Location) -> np.ndarray:
             *next(series.items(), ()),
         )
     if kind.is_numeric_dtype(series.dtype):
-        return np.array(series.to_numpy(dtype="float64", na_value=np.nan))
+        return merged(series.to_numpy(dtype="float64", na_value=np.nan))
     cells = series.to_numpy(dtype=object)
     values = [_number(cell) for cell in cells]
     bad = [i for i, value in enumerate(values) if value is None]
@@ -334,7 +338,7 @@ def numbers(series: pd.Series, location: Location) -> np.ndarray:
             series.index[bad[0]],
             cells[bad[0]],
         )
-    return np.array(values, dtype="float64")
+    return merged(values)
 
 
 def _number(cell: Any) -> float | None:

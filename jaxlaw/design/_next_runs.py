@@ -18,11 +18,14 @@ import numpy as np
 import pandas as pd
 
 from jaxlaw._jit import in_float64
+from jaxlaw._rounding import first_largest, first_least
 from jaxlaw._typed import ResampleCount, checked
 from jaxlaw.design._information import Information, information_of, own_units
 from jaxlaw.errors import UsageError
 from jaxlaw.fitting._fitted_law import FittedLaw
 from jaxlaw.notes import Note
+
+_ALIKE = 1e-9  # share of a variance by which candidates that are as good may differ
 
 
 @dataclass(frozen=True, eq=False)
@@ -260,7 +263,7 @@ def _chosen(
             break
         now = information + infos[chosen].sum(axis=0)
         gain = (value(now) - value(now + infos[open_])) / price[open_]
-        chosen.append(int(open_[np.argmax(gain)]))
+        chosen.append(int(open_[first_largest(gain, _ALIKE)]))
     limit = price[chosen].sum() if budget is None else limit
     return _exchanged(information, infos, price, value, chosen, limit)
 
@@ -289,8 +292,8 @@ def _exchanged(information, infos, price, value, chosen, limit) -> list[int]:
             if not len(open_):
                 continue
             values = value(information + infos[rest].sum(axis=0) + infos[open_])
-            k = int(np.argmin(values))
-            if values[k] < best - 1e-9 * abs(best):
+            k = first_least(values, _ALIKE)
+            if values[k] < best - _ALIKE * abs(best):
                 chosen = [*rest[:position], int(open_[k]), *rest[position:]]
                 best, improved = values[k], True
     return chosen
@@ -301,7 +304,7 @@ def _best_first(information, infos, chosen, value) -> list[int]:
     while len(order) < len(chosen):
         rest = [k for k in chosen if k not in order]
         now = information + infos[order].sum(axis=0)
-        order.append(rest[int(np.argmin(value(now + infos[rest])))])
+        order.append(rest[first_least(value(now + infos[rest]), _ALIKE)])
     return order
 
 

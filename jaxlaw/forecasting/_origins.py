@@ -16,6 +16,7 @@ import pandas as pd
 from scipy import stats
 
 from jaxlaw import laws as all_laws
+from jaxlaw._rounding import ROUNDING, first_least, merged
 from jaxlaw.data._columns import missing_column, numbers
 from jaxlaw.data._runs import Observations, Runs
 from jaxlaw.errors import DataError, UsageError
@@ -135,7 +136,8 @@ def fit_origins(
         )
     name, z = values_along(data, candidates, along)
     members = np.arange(len(z)) if groups is None else group_numbers(data.runs, first, groups)
-    z = pd.Series(z).groupby(members).transform("max").to_numpy()
+    # Budgets of 6·N·D are equal on paper: a cut-off divides none by its rounding.
+    z = merged(pd.Series(z).groupby(members).transform("max"))
     try:
         at = _cutoffs(data, candidates, name, z, cutoffs)
     except DataError:
@@ -377,12 +379,12 @@ def _cutoffs(
     if not len(values) or not np.isfinite(values).all():
         raise UsageError("cutoffs has no number, or one that is not finite")
     for value in values:
-        if not levels[0] <= value < levels[-1]:
+        if not levels[0] <= value * (1 + ROUNDING) < levels[-1]:
             raise UsageError(
                 f"cut-off {value:g} leaves nothing to {'fit' if value < levels[0] else 'predict'}: "
                 f"{name} of the runs is {levels[0]:.6g} to {levels[-1]:.6g}"
             )
-    values = np.unique([levels[levels <= value].max() for value in values])
+    values = np.unique([levels[levels <= value * (1 + ROUNDING)].max() for value in values])
     active = data.observations[candidates[0].label].weight > 0
     for candidate in candidates:
         count = int(((z <= values[0]) & active).sum())
@@ -432,7 +434,7 @@ def _automatic(
         )
     logs = np.log(allowed)
     targets = np.linspace(logs[0], logs[-1], count)
-    return np.unique([allowed[np.abs(logs - target).argmin()] for target in targets])
+    return np.unique([allowed[first_least(np.abs(logs - target))] for target in targets])
 
 
 def _levels(values: np.ndarray) -> np.ndarray:

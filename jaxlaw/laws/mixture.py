@@ -234,7 +234,7 @@ def _terms(data_term):
     inputs=_BILLIONS,
     formula="E + A/N^α + B·r^η/D^β + C/(r+ε)^γ",
     source="Que 2024, eq. 6 (L3)",
-    power_law_terms=_terms(lambda params, inputs: np.asarray(power(inputs["r"], params["eta"]))),
+    power_law_terms=_terms(lambda params, inputs: power(inputs["r"], params["eta"])),
     requirements=_unmet_trends,
     chart=_SHARE_TERM,
     context=_context,

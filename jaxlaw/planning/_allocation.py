@@ -630,7 +630,8 @@ def _power_law_terms(
     """The terms that a closed form of the best run needs, or None for a law without one."""
     if law.power_law_terms is None:
         return None
-    terms = law.power_law_terms(params, others)
+    with in_float64():  # laws write their terms with jl.power, too
+        terms = PowerLawTerms(*map(np.asarray, law.power_law_terms(params, others)))
     return terms._replace(gamma=terms.gamma + np.zeros_like(terms.B))
 
 

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from jaxlaw._rounding import merged
 from jaxlaw._typed import ResampleCount, checked
 from jaxlaw.data._runs import read_columns
 from jaxlaw.errors import DataError, UsageError
@@ -82,6 +83,9 @@ def loss_envelope(
         )
     if at.ndim == 0:
         at = np.geomspace(table["C"].min(), table["C"].max(), int(at))
+    # A level at which a run stops is one that it passes, however its compute was rounded.
+    both = merged(np.r_[table["C"], at])
+    table, at = table.assign(C=both[: len(table)]), both[len(table) :]
     runs = [part.sort_values("C") for _, part in table.groupby(by, sort=True)]
     losses = np.stack(
         [

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from jaxlaw._rounding import merged
 from jaxlaw.data._columns import format_values
 from jaxlaw.data._runs import Observations, Runs
 from jaxlaw.errors import DataError, UsageError, nearest
@@ -113,7 +114,10 @@ def _column(runs: Runs, observations: Observations, name: str) -> np.ndarray:
             column=name,
         )
     column = runs.table[name if name in runs.table else by_name[name]]
-    return _of_observations(runs, observations, column.to_numpy())
+    values = column.to_numpy()
+    return _of_observations(
+        runs, observations, merged(values) if values.dtype.kind == "f" else values
+    )
 
 
 def _of_observations(runs: Runs, observations: Observations, values: np.ndarray) -> np.ndarray:

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from jaxlaw._jit import in_float64
+from jaxlaw._rounding import first_largest
 from jaxlaw._typed import checked
 from jaxlaw.fitting._fitted_law import FittedLaw
 from jaxlaw.fitting._objective import leave_group_out_steps
@@ -25,6 +26,7 @@ LOOSE = 0.25  # relative standard error of a direction from which on it is calle
 OPEN = 1e3  # … from which on it is not known at all
 _SHARE = 0.5  # of a parameter's variance that comes from a direction, for it to be named there
 _FEW = 3  # values of an input that may be too few
+_ALIKE = 1e-6  # share of the largest by which parts that are equal on paper may differ
 
 
 @checked
@@ -82,8 +84,10 @@ def directions(problem: FitWithData, members: np.ndarray) -> pd.DataFrame:
     _, spread, turn = np.linalg.svd(along, full_matrices=False)
     error = np.append(np.full(open_.sum(), np.inf), spread)
     rotation = np.concatenate([rotation[open_], turn @ settled])
-    largest = np.take_along_axis(rotation, np.abs(rotation).argmax(axis=1)[:, None], axis=1)
-    rotation = rotation * np.sign(largest)  # a direction has no sign: the largest move is upwards
+    largest = [row[first_largest(np.abs(row), _ALIKE)] for row in rotation]
+    rotation = (
+        rotation * np.sign(largest)[:, None]
+    )  # a direction has no sign: the largest move is upwards
     known = np.minimum(error, 1e9)
     parts = (known[:, None] * rotation) ** 2
     shares = parts / parts.sum(axis=0)
@@ -130,9 +134,9 @@ def _advice(
         return ""
     mixed = [name for name, part in zip(names, share, strict=True) if part > _SHARE]
     if not mixed:
-        mixed = [names[int(np.argmax(share))]]
+        mixed = [names[first_largest(share, _ALIKE)]]
     unknown = error > OPEN
-    best = names[int(np.argmax(share))]
+    best = names[first_largest(share, _ALIKE)]
     few = _few_values(problem, mixed)
     if len(mixed) == 1:
         head = f"{best} is not determined" if unknown else f"{best} is known to ±{error:.0%} only"

@@ -21,6 +21,7 @@ import numpy as np
 import pandas as pd
 
 from jaxlaw._repr import short_repr
+from jaxlaw._rounding import merged
 from jaxlaw._spec_strings import parse_spec
 from jaxlaw._typed import Between, RepeatCount, Seed, checked
 from jaxlaw.data._columns import format_values, name_rows
@@ -591,7 +592,7 @@ def _quantiles(table: pd.DataFrame, column: str, within: Any) -> tuple[np.ndarra
 
 
 def _values_of(table: pd.DataFrame, name: str) -> np.ndarray:
-    """(n,) values; floats to 12 digits, so that those equal but for a conversion are equal."""
+    """(n,) values; floats that differ by rounding alone are equal, and have 12 digits."""
     if name not in table.columns:
         shown = [str(column) for column in table.columns]
         raise DataError(
@@ -607,7 +608,7 @@ def _values_of(table: pd.DataFrame, name: str) -> np.ndarray:
     values = series.to_numpy()
     if values.dtype.kind != "f":
         return values
-    distinct, number = np.unique(values, return_inverse=True)
+    distinct, number = np.unique(merged(values), return_inverse=True)
     return np.array([float(f"{value:.12g}") for value in distinct])[number]
 
 
