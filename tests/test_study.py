@@ -246,17 +246,68 @@ def test_what_the_data_do_not_determine_is_said(study):
 
 
 @pytest.mark.parametrize(("score", "bad"), [("huber", 1.0), ("r2", -0.5)])
-def test_a_fold_that_makes_the_mean_is_named(study, score, bad):
+def test_a_fold_that_makes_the_mean_is_named_first(study, score, bad):
     """By its Huber, or by its R² alone: one fold of 36 below 0 moves a mean of 0.998 by 0.04."""
 
-    def far(frame):
-        return [n.message for n in frame_notes(frame, study.parameters) if n.code == "far-folds"]
+    def far(frame, parameters):
+        return [n.message for n in frame_notes(frame, parameters) if n.code == "far-folds"]
 
     frame = study.frame[study.frame["law"] == "twin"]
-    assert far(frame) == []
+    assert far(frame, study.parameters) == []
     one = frame.index[frame["data"] == "law D"][1]
-    (message,) = far(frame.assign(**{score: frame[score].where(frame.index != one, bad)}))
-    assert message.startswith("twin, law D: 1 of ") and frame.loc[one, "held_out"] in message
+    frame = frame.assign(**{score: frame[score].where(frame.index != one, bad)})
+    (message,) = far(frame, study.parameters)
+    named = f"law D, {frame.loc[one, 'held_out']}, has Huber"
+    assert message.startswith("twin: 1 of 24 folds make the mean") and named in message
+    assert "bounds" not in message
+    made = dataclasses.replace(study, frame=frame, parameters=study.parameters)
+    text = made.only("law == 'twin'").summary()
+    assert text.startswith("[warning] far-folds: twin: 1 of 24") and text.count("far-folds") == 1
+    assert "\nmedian Huber\n" in text or " median Huber" in text
+
+
+@pytest.mark.parametrize(
+    ("value", "remedy"), [(1e-12, "{'alpha': (0.1, None)}"), (9.0, "{'alpha': (None, 1)}")]
+)
+def test_a_bound_that_parts_far_folds_from_the_others_is_the_remedy(study, value, remedy):
+    frame = study.frame[study.frame["law"] == "twin"]
+    far = (frame["data"] == "law D") & (frame["fold"] <= 2)
+    parameters = study.parameters[study.parameters["law"] == "twin"]
+    parts = (parameters["data"] == "law D") & (parameters["fold"] <= 2)
+    bad = frame.assign(huber=frame["huber"].mask(far, 1.0))
+
+    def message(hit, at_bound):
+        changed = parameters.assign(
+            value=parameters["value"].mask(hit & (parameters["parameter"] == "alpha"), value),
+            at_bound=np.where(at_bound & (parameters["parameter"] == "alpha"), "low", ""),
+        )
+        (note,) = (n for n in frame_notes(bad, changed) if n.code == "far-folds")
+        return note.message
+
+    assert f"In 100% of them alpha is at its bound ({value:.3g}; elsewhere 0." in message(
+        parts, parts
+    )
+    assert message(parts, parts).endswith(f": try bounds={remedy}. Use the median.")
+    assert "bound" not in message(parts, parameters["fold"] > 0)  # it is there in every fold
+
+
+@pytest.mark.slow
+def test_shares_of_zero_held_out_say_that_eps_makes_the_mean():
+    """Que 2024, table 4: fits without r = 0 may send ε to 0, and the loss there to infinity."""
+    runs = jl.simulate.experiment("dcpt-general", seed=1).table
+    few = {"n_starts": 128, "n_local": 8, "progress": False}
+    study = jl.cross_validate("dcpt", runs, "leave-p-groups-out:r:2", **few)
+    first = study.summary().splitlines()[0]
+    assert first.startswith("[warning] far-folds: dcpt: 6 of 36 folds make the mean")
+    assert "all extrapolate. In 100% of them eps is at its bound (0; elsewhere" in first
+    assert "try bounds={'eps': (0.01, None)}" in first
+    mean, median = study.table(), study.table(centre="median")
+    assert mean["huber"].iat[0, 0] > 1000 * median["huber"].iat[0, 0]
+    held = jl.cross_validate(
+        "dcpt", runs, "leave-p-groups-out:r:2", bounds={"eps": (0.01, None)}, **few
+    )
+    assert held.table()["huber"].iat[0, 0] < 5 * median["huber"].iat[0, 0]
+    assert held.table()["r2"].iat[0, 0] > 0.95
 
 
 def test_parameters_that_end_where_their_range_does_are_said():

@@ -49,7 +49,8 @@ _FRAME_CODES = frozenset(
     "constant-held-out one-fold".split()
 )
 SPREAD = 1e-3  # relative difference of predictions that agreeing starts should not have
-FAR = 100  # times the median Huber: such a fold makes the mean
+FAR = 100  # times the median Huber, or 1 − R²: such a fold makes the mean
+_PARTS = 0.5  # share of far folds at a bound, beyond that of the others, that points to the bound
 
 
 @dataclass(frozen=True, eq=False)
@@ -275,12 +276,15 @@ class Study:
             f"{self.n_folds} fold{_s(self.n_folds)} ({self.design}); "
             f"{self.n_failed} of {len(self.frame)} fits failed"
         )
-        lines = [head, "", "Scores of held-out points, mean over folds", ""]
-        lines += [*_pages(self.table()), ""]
+        # A mean that few folds make is no score: that goes before everything else.
+        first = [str(note) for note in self.notes if note.code == "far-folds"]
+        tables, title = {"": self.table()}, "mean"
         if self.n_folds > 2:
-            lines += ["median over folds", "", *_pages(self.table(centre="median")), ""]
-        lines += self._verdict()
-        return "\n".join([*lines, *(f"  {note}" for note in self.notes)])
+            tables, title = tables | {"median ": self.table(centre="median")}, "mean and median"
+        lines = [*first, head, "", f"Scores of held-out points, {title} over folds", ""]
+        lines += [*_pages(tables), "", *self._verdict()]
+        others = (f"  {note}" for note in self.notes if note.code != "far-folds")
+        return "\n".join([*lines, *others])
 
     def _verdict(self) -> list[str]:
         if len(self.laws) == 1:
@@ -347,9 +351,9 @@ class Study:
 def frame_notes(frame: pd.DataFrame, parameters: pd.DataFrame) -> list[Note]:
     """Notes that the numbers alone decide."""
     return [
+        *_notes_of_outliers(frame, parameters),
         *_notes_of_fits(frame),
         *_notes_of_bounds(parameters),
-        *_notes_of_outliers(frame),
         *_notes_of_scores(frame),
     ]
 
@@ -401,28 +405,56 @@ def _notes_of_bounds(parameters: pd.DataFrame) -> Iterator[Note]:
             yield Note("at-bound", "warning", message)
 
 
-def _notes_of_outliers(frame: pd.DataFrame) -> Iterator[Note]:
+def _notes_of_outliers(frame: pd.DataFrame, parameters: pd.DataFrame) -> Iterator[Note]:
     """Folds whose score is far from the others', so that they alone make the mean."""
-    for (law, data), rows in frame.groupby(["law", "data"], sort=False):
-        if len(rows) < 3:
+    scores = pd.DataFrame({"Huber": frame["huber"], "1 − R²": 1 - frame["r2"]})
+    groups = scores.groupby([frame["law"], frame["data"]])
+    enough = groups.transform("size").to_numpy() > 2
+    far = (scores > FAR * groups.transform("median")) & enough[:, None]
+    for law, rows in frame.groupby("law", sort=False):
+        score = next((name for name in scores if far.loc[rows.index, name].any()), None)
+        if score is None:
             continue
-        lost = 1 - rows["r2"]
-        typical = {"Huber": rows["huber"].median(), "1 − R²": lost.median()}
-        for name, values in (("Huber", rows["huber"]), ("1 − R²", lost)):
-            far = rows[values > FAR * typical[name]]
-            if far.empty:
-                continue
-            worst = far.loc[[values[far.index].idxmax()]]
-            outside = int(far["extrapolates"].sum())
-            message = (
-                f"{law}, {data}: {len(far)} of {len(rows)} folds make the mean: their {name} is "
-                f"more than {FAR} times the median of {typical[name]:.2g}; the worst is "
-                f"{_first(worst)}, at {float(values[worst.index[0]]):.2g}; "
-                f"{'all' if outside == len(far) else f'{outside} of them'} ask outside the fitted "
-                "range"
-            )
-            yield Note("far-folds", "warning", message)
-            break
+        made = rows[far.loc[rows.index, score]]
+        worst, outside = (
+            made.loc[scores.loc[made.index, score].idxmax()],
+            made["extrapolates"].sum(),
+        )
+        message = (
+            f"{law}: {len(made)} of {len(rows)} folds make the mean ({score} over {FAR} times the "
+            f"median): {worst['data']}, {worst['held_out']}, has Huber "
+            f"{score_text('huber', worst['huber'])} and R² {score_text('r2', worst['r2'])}; "
+            f"{'all' if outside == len(made) else outside} extrapolate. "
+            f"{_bound_that_parts(parameters[parameters['law'] == law], made)}Use the median."
+        )
+        yield Note("far-folds", "warning", message)
+
+
+def _bound_that_parts(parameters: pd.DataFrame, far: pd.DataFrame) -> str:
+    """The parameter that is at a bound in the far folds and not in the others, and a remedy."""
+    keys = pd.MultiIndex.from_frame(parameters[["data", "fold"]])
+    is_far = np.asarray(keys.isin(list(zip(far["data"], far["fold"], strict=True))))
+    at_bound = parameters["at_bound"] != ""
+    rate, others = (
+        at_bound[kept].groupby(parameters.loc[kept, "parameter"], sort=False).mean()
+        for kept in (is_far, ~is_far)
+    )
+    excess = (rate - others).dropna()
+    if not (excess > _PARTS).any():
+        return ""
+    name = excess.idxmax()
+    values, named = parameters["value"], parameters["parameter"] == name
+    there = values[named & is_far & at_bound].median()
+    low, high = values[named & ~is_far].quantile([0.1, 0.9])
+    text = (
+        f"In {rate[name]:.0%} of them {name} is at its bound ({there:.3g}; elsewhere {low:.2g} to "
+        f"{high:.2g})"
+    )
+    if 0 < low and there < (limit := 10.0 ** np.floor(np.log10(low))):
+        text += f": try bounds={{'{name}': ({limit:g}, None)}}"
+    elif 0 < high and there > (limit := 10.0 ** np.ceil(np.log10(high))):
+        text += f": try bounds={{'{name}': (None, {limit:g})}}"
+    return f"{text}. "
 
 
 def _notes_of_scores(frame: pd.DataFrame) -> Iterator[Note]:
@@ -443,14 +475,25 @@ def _first(rows: pd.DataFrame) -> str:
     return f"{first['data']}, {first['held_out']}" + (", …" if len(rows) > 1 else "")
 
 
-def _pages(table: pd.DataFrame) -> list[str]:
-    """One table of all metrics where it fits a page, otherwise one each, data sets as rows."""
-    table = table.copy()
-    sizes = table.pop(("parameters", "")).rename("parameters")
+def _pages(tables: dict[str, pd.DataFrame]) -> list[str]:
+    """One table of all metrics where it fits a page, otherwise one each, data sets as rows.
+
+    Args:
+        tables: prefix of a metric's name → the scores of :meth:`Study.table`.
+    """
+    scores = [table.drop(columns="parameters", level=0) for table in tables.values()]
+    sizes = next(iter(tables.values()))[("parameters", "")].rename("parameters")
+    table = pd.concat(
+        [
+            part[[metric]]
+            .map(partial(score_text, metric))
+            .rename(columns={metric: prefix + SCORES.get(metric, metric)}, level=0)
+            for metric in dict.fromkeys(scores[0].columns.get_level_values(0))
+            for prefix, part in zip(tables, scores, strict=True)
+        ],
+        axis=1,
+    )
     metrics = list(dict.fromkeys(table.columns.get_level_values(0)))
-    for name in metrics:
-        table[name] = table[name].map(partial(score_text, name))
-    table = table.rename(columns=SCORES, level=0)
     alone = len(set(table.columns.get_level_values(1))) == 1
     whole = table.droplevel(1, axis=1) if alone else table.copy()
     whole.columns = [c if alone else " ".join(c) for c in whole.columns]
@@ -458,7 +501,7 @@ def _pages(table: pd.DataFrame) -> list[str]:
     if max(map(len, text.splitlines())) <= _WIDE:
         return text.splitlines()
     lines = []
-    for name in (SCORES.get(metric, metric) for metric in metrics):
+    for name in metrics:
         lines += [name, *table[name].T.rename_axis(columns=None).to_string().splitlines(), ""]
     return lines[:-1]
 
