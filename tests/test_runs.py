@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pandas as pd
 import pytest
 from run_tables import assert_same, assert_says, codes, simple, with_cell, write_csv
 
+from jaxlaw import simulate
 from jaxlaw.data._runs import read_columns, read_runs, refuse_rows
 from jaxlaw.errors import DataError, UsageError
 
@@ -169,6 +172,46 @@ def test_both_shares_are_taken_as_given():
     runs = read_runs(frame, columns=SIDED | {"r_g": "r_g"}, units={"N": 1, "D": 1})
     general = runs.for_corpus("general").observations("dcpt")
     np.testing.assert_array_equal(general.inputs["r"], frame["r_g"])
+
+
+@pytest.mark.parametrize(
+    ("scale", "units"),
+    [
+        ((1, 1), None),
+        ((1e9, 1e9), {"D": 1}),
+        ((1e3, 1e6), {"D_d": "M", "D_g": "K"}),
+        ((1, 1e9), {"D_d": 1e9, "D_g": 1}),
+    ],
+)
+def test_tokens_of_either_corpus_are_tokens_and_a_share(scale, units):
+    """Que 2024, eq. 19 to 22: D = D_d + D_g, r_d = D_d/D, each part in its own unit."""
+    whole = simulate.experiment("dcpt").table.rename(columns={"r": "r_d"})
+    parts = whole.assign(
+        mine=whole["D"] * whole["r_d"] * scale[0], D_g=whole["D"] * (1 - whole["r_d"]) * scale[1]
+    )
+    columns = {"D_d": "mine", "loss_d": "loss"}
+    runs = read_runs(parts.drop(columns=["D", "r_d"]), columns, units, where="r_d < 0.95")
+    for corpus, share in (("domain", whole["r_d"]), ("general", 1 - whole["r_d"])):
+        runs = dataclasses.replace(runs, table=runs.table.assign(loss_g=1.0))
+        seen = runs.for_corpus(corpus).observations("dcpt")
+        kept = (whole["r_d"] < 0.95).to_numpy()
+        np.testing.assert_allclose(seen.inputs["D"], whole["D"][kept], rtol=1e-12)
+        np.testing.assert_allclose(seen.inputs["r"], share[kept], atol=1e-11)
+        assert len(np.unique(seen.inputs["r"])) == len(np.unique(share[kept]))
+    assert "from-parts" in codes(runs) and "from-parts" not in codes(read_runs(parts, columns))
+
+
+def test_tokens_of_either_corpus_that_are_none():
+    frame = pd.DataFrame({"N": [1.0] * 3, "D_d": [1.0, -1.0, 2.0], "D_g": [1.0, 1.0, np.nan]})
+    with pytest.raises(DataError) as error:
+        read_runs(frame)
+    assert_says(error, "column D_d", "row 1 (-1.0)", "give a number of tokens, 0 or more")
+    with pytest.raises(DataError) as error:
+        read_runs(frame, where="D_d > 0")
+    assert_says(error, "column D_g", "row 2 (nan)")
+    assert len(read_runs(frame, where="D > 0")) == 1
+    with pytest.raises(UsageError, match="declare the units of both"):
+        read_runs(frame, units={"D_d": "B"})
 
 
 def test_share_mistakes():

@@ -24,6 +24,9 @@ UNIT_NAMES = {"K": 1e3, "M": 1e6, "B": 1e9, "T": 1e12}
 #: Shares and losses of the two sides of a two-corpus mixture, by the plain name they stand for.
 SIDES = {"r": ("r_d", "r_g"), "loss": ("loss_d", "loss_g")}
 
+#: Tokens of the two sides (Que 2024, eq. 19 to 22): D is their sum, r_d the first's part of it.
+PARTS = ("D_d", "D_g")
+
 #: Columns that say where on which curve a row is (:mod:`jaxlaw.data`).
 CURVE_COLUMNS = ("run", "step", "lr", "schedule", "phase")
 

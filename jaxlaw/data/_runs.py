@@ -23,6 +23,7 @@ from jaxlaw._tables import Table, is_table, read_table
 from jaxlaw._typed import checked
 from jaxlaw.data._columns import (
     CURVE_COLUMNS,
+    PARTS,
     SIDES,
     Column,
     Corpus,
@@ -331,7 +332,8 @@ def read_runs(
         columns: canonical name → the user's column, such as ``{"N": "n_params"}``; a
             column that has the canonical name needs no entry. In place of ``r`` and
             ``loss`` also ``r_d``, ``r_g``, ``loss_d``, ``loss_g``, for the domain and the
-            general corpus; ``corpus`` says which is meant.
+            general corpus; ``corpus`` says which is meant. In place of ``D`` and ``r_d`` also
+            ``D_d`` and ``D_g``, the tokens of either corpus.
         units: canonical name → raw units (parameters, tokens, FLOPs) per unit of the column: 1,
             1e9, or K, M, B, T; 0.01 for a share in percent. Left out: the law's own unit.
         weight: a column or (n,) numbers, one per row of the source; non-negative.
@@ -375,13 +377,14 @@ def read_runs(
     table = read_table(source, name) if format is None else read_format(source, format)
     table = with_values(table, values)
     mapping, scales = _mapping(columns, table), _units(units)
+    table, scales, added = _with_totals(table, mapping, scales)
     if corpus is not None:
         corpus = _checked_corpus(corpus, [*table.frame.columns, *mapping], table.source)
     keep, notes = _rows_to_keep(where, table, mapping)
     weights = None if weight is None else _weights(weight, table, mapping, keep)
     frame = _renamed(table.frame, mapping)
     _log.info("%s: %d rows read, %d kept", table.source, len(keep), int(keep.sum()))
-    return Runs(
+    runs = Runs(
         table=frame if keep.all() else frame[keep],
         columns=mapping,
         units=scales,
@@ -391,8 +394,13 @@ def read_runs(
         corpus=corpus,
         drop_invalid=bool(drop_invalid),
         dropped=int((~keep).sum()),
-        notes=notes,
+        notes=(*notes, *added),
     )
+    for part in PARTS if added and not drop_invalid else ():
+        tokens = numbers(runs.table[part], runs.location(part))
+        bad = ~(np.isfinite(tokens) & (tokens >= 0))
+        refuse_rows(runs, part, bad, "give a number of tokens, 0 or more", tokens)
+    return runs
 
 
 def read_columns(
@@ -497,7 +505,7 @@ def _canonical_names() -> tuple[list[str], list[str]]:
     every = [laws.get(law) for law in laws.names()]
     inputs = dict.fromkeys([*INPUTS, *(spec.name for law in every for spec in law.inputs)])
     targets = dict.fromkeys(["loss", *(law.target for law in every)])
-    return [*inputs, "r_d", "r_g"], [*targets, "loss_d", "loss_g"]
+    return [*inputs, "r_d", "r_g", *PARTS], [*targets, "loss_d", "loss_g"]
 
 
 def _check_canonical(
@@ -569,6 +577,44 @@ def _units(units: Mapping[str, Any] | None) -> dict[str, float]:
     inputs, targets = _canonical_names()
     _check_canonical(units or {}, "units", [name for name in inputs if name not in targets])
     return {name: raw_units(name, unit) for name, unit in (units or {}).items()}
+
+
+def _with_totals(
+    table: Table, mapping: dict[str, Any], scales: dict[str, float]
+) -> tuple[Table, dict[str, float], tuple[Note, ...]]:
+    """D and r_d of a table that has the tokens of either corpus in their place.
+
+    Returns:
+        The table with what it lacked, NaN where a part is no number of tokens; the units with
+        that of D; a note, where something was added.
+    """
+    own = [mapping.get(name, name) for name in PARTS]
+    there = {*mapping, *table.frame}
+    lacking = {"D": not {"D"} & there, "r_d": not {"r", *SIDES["r"]} & there}
+    if not all(column in table.frame for column in own) or not any(lacking.values()):
+        return table, scales, ()
+    units = [scales.get(name, scales.get("D")) for name in PARTS]
+    if units.count(None) == 1:
+        raise UsageError(
+            "units: D_d and D_g are added up; declare the units of both, or that of D",
+            argument="units",
+            value=scales,
+        )
+    tokens = []
+    for name, column, unit in zip(PARTS, own, units, strict=True):
+        part = numbers(table.frame[column], Location(table.source, table.word, column, name))
+        part = np.where(np.isfinite(part) & (part >= 0), part, np.nan)
+        tokens.append(part if unit is None else part * (unit / units[0]))
+    total = tokens[0] + tokens[1]
+    with np.errstate(invalid="ignore"):  # of no tokens at all there is no share
+        values = {"D": total, "r_d": (tokens[0] / total).round(12)}  # 0.2 is one share, not two
+    new = {name: values[name] for name in lacking if lacking[name]}
+    if lacking["D"] and units[0] is not None:
+        scales = scales | {"D": units[0]}
+    words = {"D": "D = D_d + D_g", "r_d": "r_d = D_d/(D_d + D_g)"}
+    message = f"{table.source}: {' and '.join(words[name] for name in new)}"
+    note = Note("from-parts", "info", message)
+    return Table(table.frame.assign(**new), table.source, table.word), scales, (note,)
 
 
 def _renamed(frame: pd.DataFrame, mapping: dict[str, Any]) -> pd.DataFrame:
