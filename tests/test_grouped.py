@@ -78,7 +78,8 @@ def test_the_law_is_found_again_by_its_name(fit, tmp_path):
 
 def test_kept_programs_know_it_by_its_name_as_long_as_it_is_what_that_says(own_laws):
     assert LAW.program_name == LAW.name
-    assert jl.laws.mixing(["web", "code"]).program_name == "mixing[web|code]"
+    for name in ("mixing[web|code]", "normalised-mixing[web|code]", "additive[web|code]"):
+        assert jl.laws.get(name).program_name == name
     assert dataclasses.replace(LAW, delta=0.1).program_name is None
 
     @jl.law(name="of-a-user")

@@ -9,7 +9,7 @@ import pytest
 from conftest import DATA, needs_data
 
 import jaxlaw as jl
-from jaxlaw import planning
+from jaxlaw import planning, plots
 from jaxlaw.errors import DataError, UsageError
 
 SHARES = ["web", "code", "math"]
@@ -158,6 +158,90 @@ def test_one_law_of_four_sizes_predicts_unseen_mixtures_of_five_domains():
         fit = jl.fit(law, fitted, n_starts=256, n_local=8)
         scores.append(fit.score(unseen).r2)
     assert np.mean(scores) > 0.95
+
+
+def test_shares_that_do_not_add_up_to_1_are_refused_wherever_they_come_in(tmp_path):
+    made = runs(PYTHON)
+    made.loc[[3, 7], "web"] += 0.2
+    made.to_csv(tmp_path / "runs.csv", index=False)
+    with pytest.raises(DataError, match=r"runs.csv: columns web, code, math: .*lines 5 \(sum 1.2"):
+        jl.fit(LAW, tmp_path / "runs.csv")
+    with pytest.raises(DataError, match="they look like percent: divide them by 100"):
+        jl.fit(LAW, runs(PYTHON).assign(**mixtures() * 100))
+    fit = jl.FittedLaw(LAW, PYTHON)
+    with pytest.raises(DataError, match=r"rows 3 \(sum 1.2\), 7 \(sum 1.2\)"):
+        fit.predict(made)
+    with pytest.raises(DataError, match=r"point 1 \(sum 0.8\)"):
+        fit.predict(web=0.3, code=[0.3, 0.1], math=0.4)
+    with pytest.raises(UsageError, match="row 0: shares of one mixture add up to 2"):
+        jl.simulate.simulate_runs(LAW, PYTHON, 2 * mixtures())
+    with pytest.raises(UsageError, match="web: one share of a mixture is not held"):
+        planning.optimal_weights({"loss": fit}, web=0.3)
+    sizes = jl.laws.additive(["web", "code"])
+    truth = {"C[web]": 1, "C[code]": 3, "gamma[web]": 0.2, "gamma[code]": 0.5}
+    truth |= {"E": 1, "A": 400, "B": 400, "alpha": 0.34, "beta": 0.28}
+    with pytest.raises(UsageError, match=r"web, code add up to 0.9"):
+        planning.allocation((sizes, truth), compute=1e20, web=0.5, code=0.4)
+    # A fit is saved with a point in the middle of its ranges, which is no mixture.
+    ranges = {"web": (0.2, 0.9), "code": (0.0, 0.5), "math": (0.0, 0.7)}
+    jl.FittedLaw(LAW, PYTHON, ranges=ranges).save(tmp_path / "fit.json")
+    assert jl.load(tmp_path / "fit.json").params == PYTHON
+
+
+@pytest.mark.parametrize(
+    "shares, whole",
+    [
+        ([0.333, 0.333, 0.333], True),  # three digits each
+        ([0.33, 0.33, 0.33], True),
+        ([0.3, 0.3, 0.3], False),  # one digit each, and a tenth is missing
+        ([0.3331, 0.3331, 0.3331], False),
+        ([1 / 3, 1 / 3, 1 / 3 - 1e-8], True),
+        ([0.7, 0.3, -1e-17], True),  # one less the others
+    ],
+)
+def test_sums_may_be_off_by_the_rounding_of_the_shares_digits(shares, whole):
+    made = dict(zip(SHARES, np.array([shares]).T, strict=True))
+    if whole:
+        jl.read_runs(made | {"loss": [2.0]}).observations(LAW, free=())
+    else:
+        with pytest.raises(DataError, match="do not add up to 1"):
+            jl.FittedLaw(LAW, PYTHON).predict(made)
+
+
+def test_a_normalised_law_divides_rows_by_their_sum_in_every_entry(tmp_path):
+    tokens = np.random.default_rng(1).uniform(1, 9, len(mixtures()))[:, None]
+    made = runs(PYTHON)
+    counted = made.assign(**mixtures() * tokens)
+    law = jl.laws.mixing(SHARES, normalise=True)
+    assert law.name == "normalised-mixing[web|code|math]"
+    assert jl.laws.get(law.name) is law is pickle.loads(pickle.dumps(law))
+    plain, fit = jl.fit(LAW, made), jl.fit(law, counted)
+    assert fit.params == pytest.approx(plain.params, rel=1e-6)
+    assert fit.ranges["web"] == pytest.approx(plain.ranges["web"])
+    (note,) = [note for note in fit.notes if note.code == "normalised"]
+    assert note.message.startswith("shares of 40 of 40 rows are divided by their sum")
+    np.testing.assert_allclose(fit.predict(counted), fit.predict(made), rtol=1e-12)
+    assert not fit.is_extrapolation(counted).any()
+    at = law(fit.params, web=30.0, code=30.0, math=40.0)
+    assert float(at) == pytest.approx(float(fit.predict(web=0.3, code=0.3, math=0.4)), rel=1e-6)
+    ours, theirs = (planning.optimal_weights({"loss": one}).table["weight"] for one in (fit, plain))
+    np.testing.assert_allclose(ours, theirs, atol=1e-4)
+    sizes = jl.laws.additive(["web", "code"], normalise=True)
+    assert sizes.name == "normalised-additive[web|code]" and jl.laws.get(sizes.name) is sizes
+    with pytest.raises(DataError, match="no mixture has nothing in it"):
+        fit.predict(web=0, code=0, math=0)
+
+
+def test_a_picture_over_a_share_keeps_to_the_simplex():
+    ranges = dict.fromkeys(SHARES, (0.0, 1.0))
+    fit = jl.FittedLaw(LAW, PYTHON, ranges=ranges)
+    (line,) = plots.loss_over_input(fit, None, "code").lines
+    code, loss = line.get_data()
+    rest = (1 - code) / 2
+    np.testing.assert_allclose(loss, fit.predict(web=rest, code=code, math=rest))
+    with pytest.raises(UsageError, match="draw over one of them alone"):
+        fitted = jl.FittedLaw("mixing[web|code]", {"c": 1, "t[web]": 0, "t[code]": 1})
+        plots.loss_over_input(fitted, None, "code", by="web")
 
 
 BIMIX = dict(jl.simulate.TRUTHS["bimix"])

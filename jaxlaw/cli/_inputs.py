@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -116,7 +117,8 @@ def read_points(
 
 def points_of(fit: jl.Fit, runs: jl.Runs) -> dict[str, np.ndarray]:
     """The inputs of a law, in a table of points in the units of the fitted runs."""
-    return {name: _input_column(runs, name) for name in fit.law.input_names}
+    points = {name: _input_column(runs, name) for name in fit.law.input_names}
+    return fit.law.whole_mixtures(points, partial(runs.mixture_error, fit.law))
 
 
 def observed_target(fit: jl.Fit, runs: jl.Runs) -> tuple[str, np.ndarray] | None:

@@ -140,7 +140,7 @@ class Column:
         bad = ~np.isfinite(values)
         if self.spec.domain == "positive" or self.spec.above_zero:
             bad |= ~(values > 0)
-        elif self.spec.domain == "nonnegative":
+        elif self.spec.domain == "nonnegative" or self.spec.mixture:
             bad |= values < 0
         return bad if bad.ndim == 1 else bad.any(axis=1)
 

@@ -63,6 +63,7 @@ def valid_rows(runs: Runs, columns: dict[str, Column]) -> tuple[np.ndarray, list
         first = first or (column.location, labels[bad][0], column.raw[bad][0])
         must = {"positive": "positive and finite", "nonnegative": "finite and not negative"}
         kind = "positive" if column.spec.above_zero else column.spec.domain
+        kind = "nonnegative" if column.spec.mixture else kind
         rows = column.location.rows(labels[bad], column.raw[bad])
         parts.append(
             f"column {column.location.column}: not {must.get(kind, 'finite')}: "

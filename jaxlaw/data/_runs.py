@@ -11,6 +11,7 @@ import dataclasses
 import logging
 from collections.abc import Callable, Collection, Hashable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,7 @@ from jaxlaw.data._columns import (
     check_fraction,
     level_codes,
     missing_column,
+    name_rows,
     numbers,
     raw_units,
 )
@@ -50,6 +52,8 @@ from jaxlaw.laws._parameters import INPUTS, Input
 from jaxlaw.notes import Note
 
 _log = logging.getLogger(__name__)
+
+_DIVIDED = 1e-6  # change of a share from which a note says that it was divided by the sum
 
 _SIDED = tuple(name for pair in SIDES.values() for name in pair)
 
@@ -148,6 +152,22 @@ class Runs:
         """Where the values of a column come from, for messages."""
         return Location(self.source, self.word, self.user_name(column), column)
 
+    def mixture_error(
+        self, law: Law, wrong: np.ndarray, sums: np.ndarray, remedy: str
+    ) -> DataError:
+        """The error of rows whose shares do not add up to 1: (n,) flags, (n,) sums, what to do."""
+        labels = self.table.index[wrong]
+        names = ", ".join(str(self.user_name(name)) for name in law.shares)
+        rows = name_rows(self.word, labels, [f"sum {value:.6g}" for value in sums[wrong]])
+        return DataError(
+            f"{self.source}: columns {names}: shares of one mixture do not add up to 1: {rows}; "
+            f"{remedy}",
+            file=self.source,
+            row=labels[0],
+            column=names,
+            value=float(sums[wrong][0]),
+        )
+
     def observations(self, law: str | Law, free: Collection[str] | None = None) -> Observations:
         """The columns that a law needs, checked, and in the law's own units.
 
@@ -171,9 +191,10 @@ class Runs:
         """
         law = laws.get(law)
         free = tuple(law.parameter_names) if free is None else tuple(sorted(free))
-        columns = _columns_of(self, law)
+        columns, divided = _whole_mixtures(self, law, _columns_of(self, law))
         check_pretraining(self, law)
         keep, notes = valid_rows(self, columns)
+        notes = [*divided, *notes]
         labels = self.table.index.to_numpy()[keep]
         weight = np.ones(len(keep)) if self.weight is None else self.weight
         weight = weight[keep].astype("float64")
@@ -736,6 +757,34 @@ def _columns_of(runs: Runs, law: Law) -> dict[str, Column]:
     return columns | {law.target: _target(runs, law)}
 
 
+def _whole_mixtures(
+    runs: Runs, law: Law, columns: dict[str, Column]
+) -> tuple[dict[str, Column], list[Note]]:
+    """Columns whose shares of one mixture add up to 1, and a note where they were made to.
+
+    Raises:
+        DataError: they do not, and the law does not divide them by their sum.
+    """
+    if not law.shares:
+        return columns, []
+
+    given = {name: columns[name].values for name in law.shares}
+    whole = law.whole_mixtures(given, partial(runs.mixture_error, law))
+    columns = columns | {
+        name: dataclasses.replace(columns[name], raw=whole[name] / columns[name].factor)
+        for name in law.shares
+    }
+    moved = np.any([np.abs(whole[name] - given[name]) > _DIVIDED for name in law.shares], axis=0)
+    if not moved.any():
+        return columns, []
+    sums = np.sum([given[name][moved] for name in law.shares], axis=0)
+    message = (
+        f"shares of {int(moved.sum())} of {len(moved)} rows are divided by their sum "
+        f"({sums.min():.4g} to {sums.max():.4g})"
+    )
+    return columns, [Note("normalised", "info", message)]
+
+
 def _mapped_inputs(runs: Runs, columns: Mapping[str, Column], law: Law) -> dict[str, str]:
     """Inputs under other names in the user's table; not r where it is 1 minus a column."""
     named = {name: columns[name].location.column for name in law.input_names}
@@ -796,7 +845,7 @@ def _input(runs: Runs, law: Law, spec: Input) -> Column:
     raw = numbers(series, location) if not spec.levels else level_codes(series, location, spec)
     unit = runs.units.get(name, runs.units.get(spec.name, spec.unit))
     declared = name in runs.units or spec.name in runs.units
-    if spec.domain == "fraction":
+    if spec.domain == "fraction" and not spec.mixture:  # of a mixture, the sum is checked
         share = raw if unit == 1.0 else raw * unit
         share = check_fraction(share, location, series.index.to_numpy())
         share = 1.0 - share if complement else share

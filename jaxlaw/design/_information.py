@@ -145,8 +145,8 @@ def _undetermined() -> Note:
 
 def own_units(fit: Fit, table: Any) -> dict[str, np.ndarray]:
     """Inputs (m,) in the law's own units; the fit checks them."""
-    count = np.atleast_1d(fit.predict(table)).size
+    values = fit.checked_inputs(table, {})
+    columns = np.broadcast_arrays(*(np.atleast_1d(value) for value in values.values()))
     return {
-        name: np.broadcast_to(np.asarray(table[name], float) * fit.units[name], count)
-        for name in fit.law.input_names
+        name: column.ravel() * fit.units[name] for name, column in zip(values, columns, strict=True)
     }

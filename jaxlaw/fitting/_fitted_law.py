@@ -11,6 +11,7 @@ import dataclasses
 import math
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field
+from functools import partial
 from html import escape
 from pathlib import Path
 from typing import Any, Unpack
@@ -25,7 +26,7 @@ from jaxlaw._jit import in_float64
 from jaxlaw._json import plain, write_record
 from jaxlaw._latex import escaped, latex_table, number, symbol
 from jaxlaw._tables import is_table, read_table
-from jaxlaw.data._columns import ReadingOptions, input_columns
+from jaxlaw.data._columns import ReadingOptions, input_columns, name_rows
 from jaxlaw.data._row_areas import (
     AREAS,
     areas_along,
@@ -135,7 +136,10 @@ class FittedLaw:
             >>> fit.predict(N=70e9, D=[1e11, 1.4e12]).round(2).tolist()
             [2.09, 1.97]
         """
-        values = self.checked_inputs(table, inputs)
+        return self._evaluated(self.checked_inputs(table, inputs))
+
+    def _evaluated(self, values: Mapping[str, np.ndarray]) -> np.ndarray:
+        """The target at checked inputs, in the user's units."""
         with in_float64():
             arrays = {name: np.asarray(value * self.units[name]) for name, value in values.items()}
             return np.asarray(self.law.at_once(self.params, **arrays))
@@ -462,9 +466,13 @@ class FittedLaw:
         return {"inputs": point, self.law.target: float(self.at_point(point))}
 
     def at_point(self, point: Mapping[str, float]) -> float:
-        """The target at one point; of inputs per drop it has one."""
-        drops = self.law.inputs_per_drop
-        return self.predict({k: [v] if k in drops else v for k, v in point.items()}).item()
+        """The target at one point, whole mixture or not; of inputs per drop it has one."""
+        return self._evaluated(
+            {
+                spec.name: _checked(spec, [point[spec.name]] if spec.per_drop else point[spec.name])
+                for spec in self.law.inputs
+            }
+        ).item()
 
     def to_dict(self) -> dict[str, Any]:
         """All fields as plain numbers and strings; infinities and NaN as strings."""
@@ -512,7 +520,8 @@ class FittedLaw:
                 f"inputs of shapes that do not belong together: {shapes}; give each a value per "
                 "point, or one value"
             ) from None
-        return values
+        labels = table.index if isinstance(table, pd.DataFrame) else None
+        return self.law.whole_mixtures(values, partial(_not_whole, self.law, labels))
 
 
 # To JAX: the leaves are the parameters. A Fit comes back as a FittedLaw, for its evidence was true
@@ -593,7 +602,8 @@ def _checked(spec: Any, values: Any) -> np.ndarray:
     elif spec.domain == "nonnegative":
         bad |= values < 0
     elif spec.domain == "fraction":
-        bad |= (values < 0) | (values > 1) | (spec.above_zero & (values == 0))
+        above = values > 1 if not spec.mixture else False  # of a mixture, the sum is checked
+        bad |= (values < 0) | above | (spec.above_zero & (values == 0))
     if bad.any():
         must = _DOMAINS[spec.domain] + " and above 0" * spec.above_zero
         raise DataError(
@@ -601,6 +611,24 @@ def _checked(spec: Any, values: Any) -> np.ndarray:
             f"{bad.size} values are not, the first {values[bad].flat[0]}"
         )
     return values
+
+
+def _not_whole(
+    law: Law, labels: Any, wrong: np.ndarray, sums: np.ndarray, remedy: str
+) -> DataError:
+    """Shares that do not add up to 1, at points of any shape, which a table may name."""
+    at = np.flatnonzero(np.ravel(wrong))
+    named = labels is not None and len(labels) == np.size(sums)
+    rows = [labels[k] if named else int(k) for k in at]
+    total = np.ravel(sums)[at]
+    where = name_rows("row" if named else "point", rows, [f"sum {value:.6g}" for value in total])
+    return DataError(
+        f"inputs {', '.join(law.shares)}: shares of one mixture do not add up to 1: {where}; "
+        f"{remedy}",
+        row=rows[0],
+        column=", ".join(law.shares),
+        value=float(total[0]),
+    )
 
 
 def _middle(low: float, high: float, positive: bool) -> float:

@@ -290,6 +290,39 @@ class Law:
         }
 
     @cached_property
+    def shares(self) -> tuple[str, ...]:
+        """Names of the inputs that are shares of one mixture, which add up to 1."""
+        return tuple(spec.name for spec in self.inputs if spec.mixture)
+
+    def whole_mixtures(
+        self, inputs: Mapping[str, Any], refuse: Callable[[np.ndarray, np.ndarray, str], Exception]
+    ) -> dict[str, Any]:
+        """Inputs whose shares add up to 1, to the rounding of their digits.
+
+        Args:
+            inputs: name → array, of all inputs; the arrays of the shares broadcast.
+            refuse: error of (which rows are wrong, the sums of all rows, what to do).
+
+        Returns:
+            The inputs, with shares divided by their sum where the law does so.
+        """
+        if not self.shares:
+            return dict(inputs)
+        columns = np.broadcast_arrays(*(np.asarray(inputs[name], float) for name in self.shares))
+        shares = np.stack(columns)
+        shares = np.where((shares < 0) & (shares > -_SHARE_ROUNDING), 0.0, shares)
+        sums = shares.sum(axis=0)
+        if any(spec.mixture == "divided" for spec in self.inputs):
+            wrong, remedy = sums <= 0, "no mixture has nothing in it; leave these rows out"
+            shares = shares / np.where(sums > 0, sums, 1.0)
+        else:
+            wrong = np.abs(sums - 1.0) > _rounding(shares)
+            remedy = _remedy_for(sums[wrong])
+        if wrong.any():
+            raise refuse(wrong, sums, remedy)
+        return {**inputs, **dict(zip(self.shares, shares, strict=True))}
+
+    @cached_property
     def parameter_names(self) -> tuple[str, ...]:
         """Names of the parameters, in the order of the function."""
         return tuple(spec.name for spec in self.parameters)
@@ -323,6 +356,29 @@ class Law:
             f"law {self.name} has no parameter '{name}'; it has "
             f"{', '.join(self.parameter_names)}.{nearest(name, self.parameter_names)}"
         )
+
+
+_SHARE_ROUNDING = 1e-9  # of a share computed as 1 less the others
+_LEAST_SLACK, _MOST_SLACK = 1e-6, 0.01  # of a sum of shares: float32, and two digits
+
+
+def _rounding(shares: np.ndarray) -> np.ndarray:
+    """How far sums of (k, …) shares are from 1 where each is rounded to the digits it has."""
+    slack = np.full(shares.shape[1:], _LEAST_SLACK)
+    for digits in range(5, 0, -1):
+        rounded = (np.abs(shares - np.round(shares, digits)) < _SHARE_ROUNDING).all(axis=0)
+        slack = np.where(rounded, len(shares) * 0.5 * 10.0**-digits, slack)
+    return np.minimum(slack, _MOST_SLACK) + _SHARE_ROUNDING
+
+
+def _remedy_for(sums: np.ndarray) -> str:
+    """What to do about shares that add up to these sums."""
+    if sums.size and abs(np.median(sums) / 100 - 1) < _MOST_SLACK:
+        return "they look like percent: divide them by 100"
+    return (
+        "give every corpus its column, or divide each row by its sum (normalise=True of "
+        "jl.laws.mixing and additive; in the shell normalised-mixing[…])"
+    )
 
 
 @runtime_checkable

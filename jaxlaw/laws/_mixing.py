@@ -1,7 +1,8 @@
 """Laws of the loss over several shares: a corpus in a mixture of many.
 
 The shares are inputs of their own, each called as the column that holds it, so that such a law is
-made for the corpora at hand. They add up to 1.
+made for the corpora at hand. They add up to 1: rows that do not are refused, or divided by their
+sum, which is then a part of the law and so holds wherever it is fitted, predicts and plans.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Callable, Iterable
-from functools import cache, partial
+from functools import cache
 from typing import Any
 
 import jax.numpy as jnp
@@ -18,11 +19,14 @@ from jaxlaw.errors import UsageError
 from jaxlaw.laws._base import MAKERS, Law, PowerLawTerms, power
 from jaxlaw.laws._parameters import INPUTS, Input, exponent, positive, real
 
-_NAME = re.compile(r"(?P<kind>mixing|additive|additive-of-shares)\[(?P<shares>[^\[\]]+)\]")
+_NAME = re.compile(
+    r"(?P<normalise>normalised-)?(?P<kind>mixing|additive|additive-of-shares)"
+    r"\[(?P<shares>[^\[\]]+)\]"
+)
 _MARKS = "|[]"  # of a law's name, which says how it is made
 
 
-def mixing(shares: Iterable[str]) -> Law:
+def mixing(shares: Iterable[str], *, normalise: bool = False) -> Law:
     """The data mixing law: a loss over the shares of several corpora (Ye 2024, arXiv 2403.16952).
 
     loss = c + k·exp(Σ t_j·r_j). Shares add up to 1, so that k and a number added to every t_j are
@@ -32,10 +36,14 @@ def mixing(shares: Iterable[str]) -> Law:
 
     Args:
         shares: columns that hold the shares, which become the inputs.
+        normalise: whether the shares of each row are divided by their sum, in fits, predictions
+            and plans alike; they may then be percent, or tokens of each corpus. Without it, rows
+            whose shares do not add up to 1 are refused.
 
     Returns:
         A law with these inputs and the parameters ``c`` and ``t[share]``. It is named as it is
-        made, ``mixing[web|code]``, and ``jl.laws.get`` finds it by that name.
+        made, ``mixing[web|code]`` or ``normalised-mixing[web|code]``, and ``jl.laws.get`` finds it
+        by that name.
 
     Raises:
         UsageError: fewer than two shares, one that is named twice, or a name that a law's name
@@ -48,10 +56,10 @@ def mixing(shares: Iterable[str]) -> Law:
         >>> float(law({"c": 1.0, "t[web]": 0.0, "t[code]": 5.0}, web=1.0, code=0.0))
         2.0
     """
-    return _mixing(_names(shares))
+    return _mixing(_names(shares), normalise)
 
 
-def additive(shares: Iterable[str], *, scale: bool = True) -> Law:
+def additive(shares: Iterable[str], *, scale: bool = True, normalise: bool = False) -> Law:
     """The additive law: shares of several corpora, size and tokens (Shukor 2025, arXiv 2507.09404).
 
     loss = E + 1/Σ C_j·h_j^γ_j + A/N^α + B/D^β, h_j the share of corpus j. No term has the shares
@@ -63,6 +71,8 @@ def additive(shares: Iterable[str], *, scale: bool = True) -> Law:
         scale: whether the size and the tokens are inputs. For runs of one size and one number of
             tokens they are not: ``scale=False`` leaves E + 1/Σ C_j·h_j^γ_j, and their terms are a
             part of E. The law is then ``additive-of-shares[web|code]``.
+        normalise: whether the shares of each row are divided by their sum, as for
+            :func:`jaxlaw.laws.mixing`; the law's name then begins with ``normalised-``.
 
     Returns:
         A law with these inputs and the parameters ``E``, ``C[share]``, ``gamma[share]``, ``A``,
@@ -83,7 +93,7 @@ def additive(shares: Iterable[str], *, scale: bool = True) -> Law:
     names = _names(shares)
     for name in set(names) & {"N", "D"}:
         raise UsageError(f"a share is called {name}, as a size or tokens are; rename the column")
-    return _additive(names, scale)
+    return _additive(names, scale, normalise)
 
 
 def _names(shares: Iterable[str]) -> tuple[str, ...]:
@@ -100,20 +110,29 @@ def _names(shares: Iterable[str]) -> tuple[str, ...]:
     return names
 
 
+def _parts(shares: Iterable[Any], normalise: bool) -> list[Any]:
+    """The shares, divided by their sum where the law does so."""
+    parts = [jnp.asarray(share) for share in shares]
+    total = sum(parts[1:], parts[0])
+    return [part / jnp.where(total > 0, total, 1.0) for part in parts] if normalise else parts
+
+
 @dataclasses.dataclass(frozen=True)
 class _Mixing:
     """The formula of a mixing law; picklable, as its law is."""
 
     shares: tuple[str, ...]
+    normalise: bool
 
     def __call__(self, *shares: Any, **params: Any) -> Any:
         """The loss at shares (n,) each."""
-        exponents = [params[f"t[{name}]"] * r for name, r in zip(self.shares, shares, strict=True)]
+        parts = _parts(shares, self.normalise)
+        exponents = [params[f"t[{name}]"] * r for name, r in zip(self.shares, parts, strict=True)]
         return params["c"] + jnp.exp(sum(exponents[1:], exponents[0]))
 
     def remake(self) -> tuple[Callable[..., Law], tuple[Any, ...]]:
         """How pickle makes the law of this formula again."""
-        return mixing, (self.shares,)
+        return _mixing, (self.shares, self.normalise)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -122,12 +141,15 @@ class _Additive:
 
     shares: tuple[str, ...]
     scale: bool
+    normalise: bool
 
     def __call__(self, *inputs: Any, **params: Any) -> Any:
         """The loss at shares, and N and D where they are inputs, (n,) each."""
         worth = [
             params[f"C[{name}]"] * power(h, params[f"gamma[{name}]"])
-            for name, h in zip(self.shares, inputs, strict=False)  # N and D come after the shares
+            for name, h in zip(
+                self.shares, _parts(inputs[: len(self.shares)], self.normalise), strict=True
+            )
         ]
         loss = params["E"] + 1.0 / sum(worth[1:], worth[0])
         if not self.scale:
@@ -138,22 +160,23 @@ class _Additive:
 
     def remake(self) -> tuple[Callable[..., Law], tuple[Any, ...]]:
         """How pickle makes the law of this formula again."""
-        return partial(additive, scale=self.scale), (self.shares,)
+        return _additive, (self.shares, self.scale, self.normalise)
 
 
-def _inputs(shares: tuple[str, ...]) -> tuple[Input, ...]:
+def _inputs(shares: tuple[str, ...], normalise: bool) -> tuple[Input, ...]:
     doc = "share of a corpus in the mixture"
-    return tuple(Input(name, doc, 1.0, "fraction") for name in shares)
+    mixture = "divided" if normalise else "whole"
+    return tuple(Input(name, doc, 1.0, "fraction", mixture=mixture) for name in shares)
 
 
 @cache
-def _mixing(shares: tuple[str, ...]) -> Law:
+def _mixing(shares: tuple[str, ...], normalise: bool) -> Law:
     floor = positive(0.3, 3.0, unit="nats", doc="what no mixture takes away")
     slope = real(-20.0, 3.0, low=-5e3, high=50.0, doc="log of what its corpus alone leaves above c")
     return Law(
-        name=f"mixing[{'|'.join(shares)}]",
-        function=_Mixing(shares),
-        inputs=_inputs(shares),
+        name=f"{'normalised-' * normalise}mixing[{'|'.join(shares)}]",
+        function=_Mixing(shares, normalise),
+        inputs=_inputs(shares, normalise),
         parameters=(
             dataclasses.replace(floor, name="c"),
             *(dataclasses.replace(slope, name=f"t[{name}]") for name in shares),
@@ -164,7 +187,7 @@ def _mixing(shares: tuple[str, ...]) -> Law:
 
 
 @cache
-def _additive(shares: tuple[str, ...], scale: bool) -> Law:
+def _additive(shares: tuple[str, ...], scale: bool, normalise: bool) -> Law:
     specs = {f"C[{name}]": positive(0.1, 10.0, doc="worth of its corpus") for name in shares}
     specs |= {f"gamma[{name}]": exponent() for name in shares}
     specs |= {"E": positive(0.3, 3.0, unit="nats", doc="what no mixture takes away")}
@@ -176,9 +199,10 @@ def _additive(shares: tuple[str, ...], scale: bool) -> Law:
             "beta": exponent(),
         }
     return Law(
-        name=f"additive{'' if scale else '-of-shares'}[{'|'.join(shares)}]",
-        function=_Additive(shares, scale),
-        inputs=(*_inputs(shares), *([INPUTS["N"], INPUTS["D"]] if scale else [])),
+        name=f"{'normalised-' * normalise}additive{'' if scale else '-of-shares'}"
+        f"[{'|'.join(shares)}]",
+        function=_Additive(shares, scale, normalise),
+        inputs=(*_inputs(shares, normalise), *([INPUTS["N"], INPUTS["D"]] if scale else [])),
         parameters=tuple(dataclasses.replace(spec, name=name) for name, spec in specs.items()),
         formula="E + 1/Σ C_j·h_j^γ_j" + (" + A/N^α + B/D^β" if scale else ""),
         source="Shukor 2025, arXiv 2507.09404 (the additive law)",
@@ -196,9 +220,10 @@ def _of_name(name: str) -> Law | None:
     if match is None:
         return None
     shares = match["shares"].split("|")
+    normalise = match["normalise"] is not None
     if match["kind"] == "mixing":
-        return mixing(shares)
-    return additive(shares, scale=match["kind"] == "additive")
+        return mixing(shares, normalise=normalise)
+    return additive(shares, scale=match["kind"] == "additive", normalise=normalise)
 
 
 MAKERS.append(_of_name)

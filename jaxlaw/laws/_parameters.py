@@ -29,6 +29,9 @@ class Input:
         levels: labels that the input may take, such as names of corpora; the law sees the number
             of the label, from 0 on.
         above_zero: whether 0, though a fraction, is refused: the law is infinite there.
+        mixture: whether it is a share of one mixture, together with the law's other inputs that
+            say so: ``whole`` shares add up to 1 and are refused where they do not, ``divided``
+            ones are divided by their sum.
 
     Example:
         >>> jl.Input("N", "parameters, in billions", unit=1e9, domain="positive").unit
@@ -43,6 +46,7 @@ class Input:
     per_drop: bool = False
     levels: tuple[str, ...] = ()
     above_zero: bool = False
+    mixture: Literal["", "whole", "divided"] = ""
 
     def codes(self, values: Any) -> Any:
         """Labels as their numbers, of the same shape; whatever has no levels stays as it is.

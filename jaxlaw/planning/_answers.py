@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -58,8 +58,28 @@ def law_inputs(source: Draws, given: Mapping[str, Any], free: Sequence[str]) -> 
     }
     for spec in law.inputs:
         if spec.name in given:
-            checked_number(spec.name, given[spec.name], spec.domain)
-    return {name: float(value) * source.units[name] for name, value in given.items()}
+            domain = "nonnegative" if spec.mixture else spec.domain
+            checked_number(spec.name, given[spec.name], domain)
+    held = [name for name in law.shares if name in given]
+    if held and len(held) < len(law.shares):
+        raise UsageError(
+            f"{', '.join(held)}: one share of a mixture is not held while others are searched; "
+            f"caps={{'{held[0]}': …}} limits it",
+            argument=held[0],
+        )
+    own = {name: float(value) * source.units[name] for name, value in given.items()}
+    return law.whole_mixtures(own, _not_whole(held)) if held else own
+
+
+def _not_whole(names: Sequence[str]) -> Callable[[Any, Any, str], UsageError]:
+    def refuse(_: Any, sums: Any, remedy: str) -> UsageError:
+        total = f"{float(sums):.6g}"
+        return UsageError(
+            f"{', '.join(names)} add up to {total}, shares of one mixture to 1; {remedy}",
+            argument=names[0],
+        )
+
+    return refuse
 
 
 def law_inputs_of_each(

@@ -236,6 +236,7 @@ def loss_over_input(
 ) -> Axes:
     """Target along an input: fitted curves, the runs they go through, where the fit is blind.
 
+    Over a share of a mixture the other shares keep their proportions, so that all add up to 1.
     Where the fit saw no runs the ground is shaded. Only runs with the fixed inputs' values are
     shown: with all others the curves have nothing to do.
 
@@ -273,10 +274,12 @@ def loss_over_input(
             )
     ax = ax or new_axes()
     seen = _seen(fit, runs, held_out)
-    by = by or _varying(fit, seen, {along, *(at or {})})
+    shares = fit.law.shares if along in fit.law.shares else ()
+    by = by or _varying(fit, seen, {along, *shares, *(at or {})})
     fixed = _fixed_inputs(fit, seen, {along, by}, at or {})
+    follows = set(shares) if len(shares) == 2 else set()  # the other one is what is left
     selected = np.logical_and.reduce(
-        [np.isclose(seen.inputs[name], value) for name, value in fixed.items()],
+        [np.isclose(seen.inputs[k], value) for k, value in fixed.items() if k not in follows],
         axis=0, initial=True,
     ) & np.ones(len(seen.target), bool)  # fmt: skip
     values = _chosen(fit, by, seen.inputs[by][selected] if by else None, curves)
@@ -366,6 +369,11 @@ def _fixed_inputs(
         else:
             fixed[name] = float(fit.ranges[name][1])
         selected &= np.isclose(seen.inputs[name], fixed[name])
+    shares = [name for name in fit.law.shares if name not in at]
+    if shares and not free & set(fit.law.shares) and not selected.any():  # of no run: of ranges
+        left = 1.0 - sum(fixed[name] for name in fit.law.shares if name in at)
+        total = sum(fixed[name] for name in shares)
+        fixed |= {name: fixed[name] * left / total for name in shares if total > 0}
     return fixed
 
 
@@ -393,8 +401,10 @@ def _draw(
     colors = _colors(fit, by, values)
     end_labels = []
     for value in values:
-        curve = fit.predict(**fixed, **{along: x}, **({by: value} if by else {}))
-        ax.plot(x, curve, color=colors(value), linewidth=1.5)
+        drawn_at = {along: x} | ({by: value} if by else {})
+        at = _with_whole_mixture(fit, fixed, drawn_at)
+        curve = fit.predict(**at)
+        ax.plot(at[along], curve, color=colors(value), linewidth=1.5)
         name = value_label(_spec(fit, by), value, _single(fit, by)) if by else "law"
         end_labels.append((float(curve[-1]), name, colors(value)))
     drawn = selected
@@ -416,6 +426,25 @@ def _draw(
     label_curves(ax, end_labels)
     if seen.held_out[drawn].any():
         ax.set_title("● fitted  ○ held out", fontsize="small", color=INK, loc="left")
+
+
+def _with_whole_mixture(
+    fit: FittedLaw, fixed: Mapping[str, float], drawn: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Inputs of a curve: fixed shares of a mixture make room for the one that is drawn over."""
+    shares = fit.law.shares
+    others = [name for name in shares if name not in drawn]
+    if len(others) == len(shares):
+        return {**fixed, **drawn}
+    if not others:
+        raise UsageError(f"shares {', '.join(shares)} add up to 1: draw over one of them alone")
+    (along, x), *_ = drawn.items()
+    left = 1.0 - sum(np.asarray(value) for name, value in drawn.items() if name in shares)
+    inside = np.broadcast_to(left >= 0, np.shape(x))
+    total = sum(fixed[name] for name in others)
+    parts = {name: fixed[name] / total if total > 0 else 1 / len(others) for name in others}
+    rest = {name: part * np.broadcast_to(left, np.shape(x))[inside] for name, part in parts.items()}
+    return {**fixed, **drawn, along: x[inside], **rest}
 
 
 def _colors(fit: FittedLaw, by: str | None, values: list[Any]) -> Callable[[Any], Any]:

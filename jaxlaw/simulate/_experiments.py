@@ -121,6 +121,7 @@ def simulate_runs(
     table = pd.DataFrame(
         {name: column.ravel() for name, column in zip(law.input_names, columns, strict=True)}
     )
+    law.whole_mixtures({name: table[name].to_numpy() for name in table}, _not_whole)
     clean = _evaluate(law, params, table)
     unreachable = np.flatnonzero(~np.isfinite(clean))
     if unreachable.size:
@@ -138,6 +139,12 @@ def _evaluate(law: Law, params: Mapping[str, float], table: pd.DataFrame) -> np.
             **{name: table[name].to_numpy() for name in law.input_names},
         )
         return np.asarray(values, float)
+
+
+def _not_whole(wrong: np.ndarray, sums: np.ndarray, remedy: str) -> UsageError:
+    row = int(np.argmax(wrong))
+    message = f"row {row}: shares of one mixture add up to {sums[row]:.6g}, not to 1; {remedy}"
+    return UsageError(message, argument="inputs")
 
 
 def _require(kind: str, law: Law, wanted: tuple[str, ...], values: Mapping[str, Any]) -> None:
