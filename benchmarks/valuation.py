@@ -1,6 +1,6 @@
 """Which of 30 pretrained models is best after fine-tuning, from few samples; and by which law.
 
-    JAXLAW_DATA=… python benchmarks/valuation.py [choice] [curse] [coverage]
+    JAXLAW_DATA=… python benchmarks/valuation.py [choice] [curse] [coverage] [falls]
 
 ``coverage``: how often the 95 % intervals of ``planning.pretraining_value`` hold the truth, on 400
 simulated experiments of 8 checkpoints each (Isik 2024), noise of 1 % in the score. ``choice``:
@@ -11,14 +11,17 @@ the best model; ρ is Spearman's, r Pearson's correlation of predicted and true 
 can see the loss before fine-tuning too (``from 0``), ``downstream-ce`` (a power law and a constant)
 cannot. Beside them, without a law: the loss at the most samples seen, and before fine-tuning.
 ``sure``: in how many resamples the chosen model is the best; ``held``: whether its interval has
-its true loss. ``curse``: the same on simulated models, where the truth is known.
+its true loss. ``curse``: the same on simulated models, where the truth is known. ``falls``: what
+``pretraining_value`` advises where scores are constant, rise or fall, by their number and scatter.
 """
 
 import math
 import os
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -26,6 +29,7 @@ import pandas as pd
 import jaxlaw as jl
 from jaxlaw import planning, simulate
 
+SATURATED = "stop: the score is saturated"
 GAMMAS = (8, 32, 128, 512)
 # Lin 2024, table 2 and its repository: Pearson's r (%) of the rectified law and the plain one.
 PRINTED = {
@@ -186,6 +190,40 @@ def coverage(count: int = 400, target: float = 22.0, at: float = 1e12, first: in
     print("\n" + ", ".join(f"{advice.count(value)} × {value}" for value in sorted(set(advice))))
 
 
+#: Scores over t, from 0 at the first checkpoint to 1 at the last, evenly in log Dp.
+SCORES = {
+    "constant": lambda t: 24 + 0 * t,
+    "rise by 3 %": lambda t: 24 * (1 + 0.03 * t),
+    "rise by Isik's law (4 to 18)": lambda t: (5.77 + 43.8 * t) ** 0.75,
+    "rise, then fall by 5 %": lambda t: 24 * np.minimum(1 + 0.5 * t, 1.25 - 0.125 * (t - 0.5)),
+    "rise, then fall by 10 %": lambda t: 24 * np.minimum(1 + 0.5 * t, 1.25 - 0.25 * (t - 0.5)),
+    "rise, then down by 10 % at once": lambda t: np.where(t < 0.74, 24 * (1 + 0.4 * t), 27.0),
+    "fall by 5 %": lambda t: 24 * (1 - 0.05 * t),
+}
+
+
+def falls(count: int = 60, first: int = 9000) -> None:
+    """How often each design is called misaligned, and saturated, by checkpoints and scatter."""
+    scatters = (0.001, 0.005, 0.01, 0.02)
+    print("| scores | checkpoints | " + " | ".join(f"{s:.1%}" for s in scatters) + " |")
+    print("|---|---|" + "---|" * len(scatters))
+    for name, score in SCORES.items():
+        for n in (4, 6, 8, 10):
+            cells = []
+            for scatter in scatters:
+                found = [_advice_on(score, n, scatter, first + k) for k in range(count)]
+                shares = [found.count(a) / count for a in ("suspect misalignment", SATURATED)]
+                cells.append(" / ".join(f"{share:.0%}" for share in shares))
+            print(f"| {name} | {n} | " + " | ".join(cells) + " |", flush=True)
+
+
+def _advice_on(score: Callable[[Any], Any], n: int, scatter: float, seed: int) -> str:
+    noise = np.random.default_rng(seed).standard_normal(n)
+    scores = score(np.linspace(0, 1, n)) * np.exp(scatter * noise)
+    table = {"Dp": np.geomspace(1e9, 1.3e11, n), "score": scores}
+    return planning.pretraining_value(table, n_resamples=0).advice
+
+
 def choice() -> None:
     begun = time.perf_counter()
     tables = {name: losses(name) for name in PRINTED}
@@ -204,5 +242,5 @@ def choice() -> None:
 
 
 if __name__ == "__main__":
-    for table in sys.argv[1:] or ("choice", "curse", "coverage"):
+    for table in sys.argv[1:] or ("choice", "curse", "coverage", "falls"):
         globals()[table]()

@@ -160,6 +160,7 @@ FORMULAS = {
     "cpt-curve-replay-cpt-unknown-base": lambda p, r, **areas: replayed(p, r, "cpt", **areas),
     "downstream-ce": lambda p, Dp: p["E"] + p["A"] / Dp ** p["alpha"],
     "downstream-bleu": lambda p, Dp: (p["log_A"] + p["alpha"] * np.log(Dp)) ** p["beta"],
+    "downstream-bleu-ce": lambda p, cross_entropy: p["C"] * np.exp(-p["k"] * cross_entropy),
     "rectified": lambda p, Df: p["B"] / (p["D_l"] + Df ** p["beta"]) + p["E"],
 }
 
@@ -253,7 +254,8 @@ LINEAR = {
     "cpt-curve-replay-cpt-unknown-base": "L0 A C2 B", "dcpt-l2": "E A", "dcpt-l4": "E A B C",
     "dcpt-l5": "E A B", "bimix": "B C", "dcpt-cross-k1": "E A B C F", "dcpt-cross-k2": "E A B C F",
     "dcpt-cross": "E A B C F", "dcpt-cross-k4": "E A B C F", "downstream-ce": "E A",
-    "downstream-bleu": "", "rectified": "B E", "kaplan": "", "chinchilla": "E A B",
+    "downstream-bleu": "", "downstream-bleu-ce": "C", "rectified": "B E", "kaplan": "",
+    "chinchilla": "E A B",
     "skaling": "E", "kaplan-e": "E", "overtraining": "E a b", "farseer": "",
     "repetition": "E", "repetition-geometric": "E A B",
     "cpt-chinchilla": "E A B", "loss-compute": "a", "loss-compute-e": "E A",

@@ -39,6 +39,7 @@ SIZES = {
     "dcpt-cross-k4": 810,
     "downstream-ce": 8,
     "downstream-bleu": 8,
+    "downstream-bleu-ce": 8,
     "rectified": 15,
     "annealing": 88,
     "multi-power": 120,

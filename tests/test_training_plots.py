@@ -64,6 +64,33 @@ def test_the_value_of_a_corpus(ax):
     assert named(ax) == ["target", "without\npretraining"]
 
 
+def test_several_finetuning_sizes_with_their_baselines(ax):
+    """Isik 2024, figure 1; a corpus without a law has its points joined."""
+    Dp, rows = np.geomspace(1e9, 1e11, 8), {}
+    rows["31M tokens"] = [10.0, 11.2, 12.3, 13.3, 14.2, 15.0, 15.8, 16.5]
+    rows["6M tokens"] = [10.0, 11.0, 12.0, 12.5, 10.0, 9.0, 9.5, 9.0]
+    entropy = np.linspace(2.0, 1.5, 8)
+    plans = {
+        name: pretraining_value({"Dp": Dp, "score": score, "cross_entropy": entropy}, baseline=9)
+        for name, score in rows.items()
+    }
+    assert plots.values(plans, ax) is ax
+    law, _, points, baseline = ax.lines
+    assert law.get_ydata()[-1] == pytest.approx(plans["31M tokens"].fit.predict(Dp=1e11))
+    np.testing.assert_array_equal(points.get_ydata(), rows["6M tokens"])
+    assert set(baseline.get_ydata()) == {9.0}
+    np.testing.assert_array_equal(baseline.get_color(), points.get_color())
+    assert sorted(named(ax)) == sorted(rows)
+    law = jl.FittedLaw(jl.laws.get("downstream-bleu-ce"), {"C": 80.0, "k": 1.2})
+    over = plots.score_over_cross_entropy(plans, law)
+    assert over.lines[-1].get_ydata()[0] == pytest.approx(80 * np.exp(-1.2 * 1.5))
+    np.testing.assert_allclose(over.lines[0].get_xdata(), entropy)
+    assert {*rows, "law"} <= set(texts(over))
+    bare = pretraining_value({"Dp": Dp, "score": rows["31M tokens"]})
+    with pytest.raises(UsageError, match="the checkpoints of new have no cross_entropy"):
+        plots.score_over_cross_entropy({"new": bare})
+
+
 def test_another_set_and_its_mixture(ax):
     pt, cpt = np.linspace(3.2, 3.4, 24), np.linspace(3.1, 2.7, 24) ** 1.02
     observed = {"loss_pt": pt, "loss_cpt": cpt, "loss_ood": 0.3 * pt + 0.6 * cpt}

@@ -83,6 +83,7 @@ _ISIK_LEFT_OUT = (
 
 
 _ISIK_MISPRINT = ("warning", "log A is printed as −0.115.03: read as −115.03, which gives scores")
+_ISIK_REPRINTED = ("info", "read where table 6 prints the rows of table 5 again")
 _ISIK_BREAKS = (
     "warning",
     "the scores of this corpus fall beyond some size (§5): the law holds for the smaller ones",
@@ -212,6 +213,17 @@ _PRINTED: Mapping[str, _Printed] = {
     "isik-2024-en-de-6M-english": _isik("en-de, 6M tokens", -1.88, 0.15, 3.30, "-english"),
     "isik-2024-en-de-31M-english": _isik("en-de, 31M tokens", -1.81e4, 896.12, 0.28, "-english"),
     "isik-2024-en-de-3B-english": _isik("en-de, 3B tokens", 1.02e-7, 104.92, 0.42, "-english"),
+    # Table 5 breaks off there as extracted; where table 6 should print the losses' law, it has the
+    # rows of table 5 again, and these among them.
+    "isik-2024-en-ro-625K-english": _isik(
+        "en-ro, 625K tokens", -10.54, 0.55, 1.12, "-english", reprinted=_ISIK_REPRINTED
+    ),
+    "isik-2024-en-ro-3M-english": _isik(
+        "en-ro, 3M tokens", -40.41, 2.11, 0.79, "-english", reprinted=_ISIK_REPRINTED
+    ),
+    "isik-2024-en-ro-312M-english": _isik(
+        "en-ro, 312M tokens", 3.61, 8.17e5, 0.19, "-english", reprinted=_ISIK_REPRINTED
+    ),
     "isik-2024-en-fr-210M-english": _isik(
         "en-fr, 210M tokens", -6.38e7, 3.43e6, 0.20, "-english", breaks=_ISIK_BREAKS
     ),

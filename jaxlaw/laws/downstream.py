@@ -1,4 +1,4 @@
-"""Laws of a downstream metric: in pretraining tokens (Isik 2024), in fine-tuning samples (Lin)."""
+"""Laws of a downstream metric: in pretraining tokens (Isik), in fine-tuning samples (Lin)."""
 
 from __future__ import annotations
 
@@ -79,6 +79,38 @@ def downstream_bleu(
 ):
     """BLEU after finetuning; zero where log(A·Dp^α) is not positive."""
     return power(jnp.maximum(log_A + alpha * jnp.log(Dp), 0.0), beta)
+
+
+# With the loss so far from 0, C = score·e^(k·L) runs along with k over many orders of magnitude;
+# the score at the mean loss does not.
+def _score_at_the_mean(values, context, sign):
+    return {"C": values["C"] * jnp.exp(sign * values["k"] * context["mean"])}
+
+
+@law(
+    name="downstream-bleu-ce",
+    inputs={"cross_entropy": Input("cross_entropy", "cross-entropy in nats", domain="nonnegative")},
+    formula="C·e^(−k·L), L the cross-entropy",
+    source="Gordon 2021, as Isik 2024, §5 and figure 4, has it",
+    target="BLEU",
+    better="high",
+    delta=0.1,
+    chart=Chart(
+        {"C": 1e-8},
+        {"C": 1e8},
+        lambda values, context: _score_at_the_mean(values, context, 1),
+        lambda values, context: _score_at_the_mean(values, context, -1),
+    ),
+    context=lambda inputs: {"mean": jnp.mean(jnp.asarray(inputs["cross_entropy"]))},
+)
+def downstream_bleu_ce(
+    cross_entropy,
+    *,
+    C=positive(1.0, 100.0, high=1e30),
+    k=positive(0.1, 10.0, low=1e-6, high=1e3, unit="1/nats"),
+):
+    """BLEU after finetuning, by the cross-entropy: where the two agree, and not beyond (§5)."""
+    return C * jnp.exp(-k * cross_entropy)
 
 
 # Data begin at no sample at all, so that there is no geometric mean to centre on: with s that of

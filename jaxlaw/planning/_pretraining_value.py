@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -20,7 +21,7 @@ from jaxlaw.fitting._fit import fit
 from jaxlaw.fitting._fit_many import fit_many
 from jaxlaw.fitting._options import FitOptions
 from jaxlaw.fitting._result import Fit
-from jaxlaw.notes import Note
+from jaxlaw.notes import FitWarning, Note
 from jaxlaw.planning._answers import (
     LEVEL,
     Answer,
@@ -41,6 +42,9 @@ REACHED = "stop: target reached"
 ALONE = "finetuning data alone suffice"
 
 
+SATURATED = "stop: the score is saturated"
+
+
 CONTINUE = "continue"
 
 
@@ -48,6 +52,12 @@ FEWEST = 3  # checkpoints that determine the law's three parameters
 
 
 FIRST = 4  # checkpoints whose law the later ones are compared with, as in Isik 2024, §4
+
+
+LEVEL_OF_ORDER = 0.01  # of the test whether scores fall, and of that whether they rise
+
+
+PRIOR_DEGREES = 4  # of the scatter that the user knows, beside those of the rows
 
 
 _BLEU = "downstream-bleu"
@@ -61,10 +71,12 @@ class Valuation(Answer):
     """What to think of a pretraining corpus, by checkpoints finetuned on the task.
 
     Attributes:
-        advice: ``continue``, ``stop: target reached``, ``stop: gains below …``, ``suspect
-            misalignment`` or ``finetuning data alone suffice``.
+        advice: ``continue``, ``stop: target reached``, ``stop: gains below …``, ``stop: the score
+            is saturated``, ``suspect misalignment`` or ``finetuning data alone suffice``.
         reasons: grounds of the advice, in sentences.
-        monotone: whether the score never falls by more than the noise.
+        monotone: whether the score never falls by more than its scatter explains.
+        scatter: share of the highest score by which one score scatters, of the rows and of the
+            ``noise`` that is known beforehand.
         broken_at: Dp of the first checkpoint that falls short of what the law of the first four
             predicts; NaN: none does, or there are too few to tell.
         best: highest score so far.
@@ -89,6 +101,7 @@ class Valuation(Answer):
     advice: str
     reasons: tuple[str, ...]
     monotone: bool
+    scatter: float
     broken_at: float
     best: float
     at: float
@@ -148,7 +161,11 @@ def pretraining_value(
 
     The score law (log(A·Dp^α))^β is fitted to checkpoints finetuned on the task. Where the score
     falls as pretraining goes on, or a checkpoint falls short of what the law of the first four
-    predicts (§4), the corpus is suspect; else the law of all says what more of it would bring.
+    predicts (§4), the corpus is suspect; where it is constant, as with much finetuning data, more
+    of the corpus is not needed (§5); else the law of all says what more of it would bring.
+
+    Falls and rises are judged against scores that are constant and scatter as these do: they
+    count where fewer than 1 in 100 of such corpora fall or rise as far.
 
     Args:
         checkpoints: file, table or dict with ``Dp`` (pretraining tokens) and ``score`` (BLEU or
@@ -158,7 +175,9 @@ def pretraining_value(
         least_gain: least gain, from the last checkpoint to ``at``, that is worth the tokens.
         baseline: score of the same model without pretraining, trained on the task alone.
         columns: name → column, where they are called otherwise.
-        noise: share of the highest score up to which falls of the score are taken for noise.
+        noise: share of the highest score by which one score scatters, as known beforehand
+            (finetuned again, say); it weighs as much as four further checkpoints. Where scores
+            scatter by more, give it: four of 2 % are taken for falling in 3 of 10 corpora.
         shortfall: log of predicted over observed score beyond which the law breaks. At 0.1,
             scores that obey the law break it by chance in at most 3 of 100 corpora where they
             scatter by 1 %, in 6 to 21 where by 2 % (eight checkpoints over two decades).
@@ -205,31 +224,33 @@ def pretraining_value(
         )
 
     scores = table["score"].to_numpy()
-    best, slack = float(scores.max()), noise * float(scores.max())
     drops = np.maximum.accumulate(scores) - scores
-    monotone = bool(drops.max() <= slack)
+    order = _order(np.log(table["Dp"].to_numpy()), scores / scores.max(), noise)
+    monotone = not order.falls
+    best = float(scores.max())
     kept, draws, law_fit, broken = table, {}, None, math.nan
     if monotone:
         versions = _Versions(table)
         table["predicted"] = versions.by_first(n_resamples)
         short = np.log(table["predicted"] / table["score"]).to_numpy() > shortfall
-        if short.any():
+        if short.any() and not order.flat:  # else the first four rose by scatter
             broken = float(table["Dp"].iloc[int(np.argmax(short))])
             kept = table[table["Dp"] < broken]
-        law_fit = fit(laws.built_in(_BLEU), _as_bleu(kept))
+        with warnings.catch_warnings():
+            if order.flat:  # no law explains what is scatter alone
+                warnings.simplefilter("ignore", FitWarning)
+            law_fit = fit(laws.built_in(_BLEU), _as_bleu(kept))
         draws = versions.resampled(law_fit, len(kept), n_resamples, seed)
     values = _value_numbers(law_fit, draws, last, at, target)
-    ce_fit = _fit_cross_entropy(table, slack)
-    advice, reasons = _advice(
-        table, monotone, drops, broken, values, best, slack, at, target, least_gain, baseline
-    )
+    ce_fit = _fit_cross_entropy(table, math.inf if monotone else noise * best)
+    advice, reasons = _advice(table, order, drops, broken, values, at, target, least_gain, baseline)
     return Valuation(
         **measured(values, level), advice=advice, reasons=tuple(reasons), monotone=monotone,
-        broken_at=broken, best=best, at=at,
+        scatter=order.scatter, broken_at=broken, best=best, at=at,
         baseline=math.nan if baseline is None else float(baseline),
         fit=law_fit, cross_entropy_fit=ce_fit, checkpoints=table, draws=draws, binding=advice,
         notes=(
-            *_value_notes(law_fit, table, kept, draws, at),
+            *_value_notes(law_fit, table, kept, draws, at, order.flat),
             *few_resamples_notes(len(next(iter(draws.values()), ())), level),
         ),
     )  # fmt: skip
@@ -258,6 +279,66 @@ def _read_checkpoints(checkpoints: Any, columns: Mapping[str, str]) -> pd.DataFr
             value=again,
         )
     return table
+
+
+class _Order(NamedTuple):
+    """Whether scores fall and rise by more than their scatter, which is a share of one score."""
+
+    falls: bool
+    rises: bool
+    scatter: float
+
+    @property
+    def flat(self) -> bool:
+        return not (self.falls or self.rises)
+
+
+def _order(x: np.ndarray, y: np.ndarray, noise: float, versions: int = 1000) -> _Order:
+    """A Monte Carlo test of scores (n,) over x against constants that scatter as they do.
+
+    They fall by what the closest curve that never falls leaves of them, and rise by how far that
+    curve moves, both in units of the scatter.
+    """
+    scales = _Scatter(x, noise)
+    fall, rise = _moves(y[None])
+    variance = scales.variance(y[None])
+    null = np.sqrt(variance) * np.random.default_rng(0).standard_normal((versions, len(y)))
+    usual = scales.variance(null)
+    falls, rises = (
+        bool((of_null / usual >= of_scores / variance).mean() < LEVEL_OF_ORDER)
+        for of_null, of_scores in zip(_moves(null), (fall, rise), strict=True)
+    )
+    return _Order(falls, rises, float(np.sqrt(variance[0])))
+
+
+def _moves(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Sums of squares of (versions, n) rows: off their isotonic curve, and of that curve."""
+    from scipy.optimize import isotonic_regression
+
+    curves = np.array([isotonic_regression(row).x for row in rows])
+    return ((rows - curves) ** 2).sum(axis=1), curves.var(axis=1) * rows.shape[1]
+
+
+class _Scatter:
+    """The scatter of rows around two straight lines, the best break between them searched.
+
+    Around one line a sudden fall would be scatter itself. The two and their break are five
+    parameters, which leave n − 5 degrees of freedom; what is known beforehand adds its own.
+    """
+
+    def __init__(self, x: np.ndarray, noise: float) -> None:
+        x, steps = x - x.mean(), np.arange(len(x))
+        self.known = PRIOR_DEGREES * noise**2
+        self.degrees = PRIOR_DEGREES + max(len(x) - 5, 0)
+        breaks = [steps < k for k in range(2, len(x) - 1)]
+        lines = [(left, left * x, ~left, ~left * x) for left in breaks]
+        self.bases = [np.linalg.qr(np.array(columns, float).T)[0] for columns in lines]
+
+    def variance(self, rows: np.ndarray) -> np.ndarray:
+        """(versions,) variances of one score, of (versions, n) rows."""
+        left = [((rows - rows @ basis @ basis.T) ** 2).sum(axis=1) for basis in self.bases]
+        least = np.min(left, axis=0) if left else 0.0
+        return np.maximum((self.known + least) / self.degrees, 1e-18) * np.ones(len(rows))
 
 
 def _as_bleu(table: pd.DataFrame) -> pd.DataFrame:
@@ -336,13 +417,14 @@ def _fit_cross_entropy(table: pd.DataFrame, slack: float) -> Fit | None:
 
 def _value_notes(
     law_fit: Fit | None, table: pd.DataFrame, kept: pd.DataFrame, draws: Mapping[str, np.ndarray],
-    at: float,
+    at: float, flat: bool,
 ) -> list[Note]:  # fmt: skip
     notes = []
     if law_fit is not None:
-        notes += [note for note in law_fit.notes if note.severity != "info"]
+        if not flat:  # the parameters of a constant are loose, and its R² is nothing
+            notes += [note for note in law_fit.notes if note.severity != "info"]
         low, high = kept["Dp"].iloc[0], kept["Dp"].iloc[-1]
-        if not draws:
+        if len(kept) <= len(law_fit.params):
             message = f"{len(kept)} checkpoints determine the law exactly: there is no interval"
             notes.append(Note("no-interval", "warning", message))
         if at > 10 * high:
@@ -359,24 +441,34 @@ def _value_notes(
 
 
 def _advice(
-    table: pd.DataFrame, monotone: bool, drops: np.ndarray, broken: float,
-    values: Mapping[str, np.ndarray], best: float, slack: float, at: float,
-    target: float | None, least_gain: float | None, baseline: float | None,
+    table: pd.DataFrame, order: _Order, drops: np.ndarray, broken: float,
+    values: Mapping[str, np.ndarray], at: float, target: float | None, least_gain: float | None,
+    baseline: float | None,
 ) -> tuple[str, list[str]]:  # fmt: skip
     """The advice, and why."""
-    reasons = []
+    reasons, scores = [], table["score"].to_numpy()
     predicted, gain = float(values["predicted"][0]), float(values["gain"][0])
-    alone = baseline is not None and best <= baseline + slack
+    # Of constant scores the highest is so by chance.
+    level, what = (
+        (scores.mean(), "the mean score") if order.flat else (scores.max(), "the best checkpoint")
+    )
+    slack = 2 * order.scatter * scores.max()  # two standard errors of one score
+    alone = baseline is not None and level <= baseline + slack
     if baseline is not None:
-        word = "no better than" if alone else f"{best - baseline:.4g} above"
-        reasons.append(
-            f"the best checkpoint ({best:.4g}) is {word} no pretraining at all ({baseline:.4g})"
-        )
-    if not monotone:
+        word = "no better than" if alone else f"{level - baseline:.4g} above"
+        reasons.append(f"{what} ({level:.4g}) is {word} no pretraining at all ({baseline:.4g})")
+    if order.falls:
         worst = int(drops.argmax())
         reasons.append(
             f"the score is not monotone: at Dp = {table['Dp'][worst]:.3g} it is "
-            f"{drops[worst]:.4g} below an earlier one, so the law does not apply"
+            f"{drops[worst]:.4g} below an earlier one, more than a scatter of {order.scatter:.1%} "
+            "explains, so the law does not apply"
+        )
+    elif order.flat:
+        reasons.append(
+            f"the score is constant within its scatter ({order.scatter:.1%}): more of "
+            "the corpus is not needed, and with enough finetuning data none is"
+            + ("; baseline= would tell" if baseline is None else "")
         )
     elif not math.isnan(broken):
         reasons.append(
@@ -387,12 +479,14 @@ def _advice(
         reasons.append(
             f"the law holds, and predicts {predicted:.4g} at Dp = {at:.3g}, a gain of {gain:.4g}"
         )
-    if target is not None and best >= target:
-        return REACHED, [f"the score of {best:.4g} is at the target, {target:g}", *reasons]
-    if not monotone or not math.isnan(broken):
+    if target is not None and scores.max() >= target:
+        return REACHED, [f"the score of {scores.max():.4g} is at the target, {target:g}", *reasons]
+    if order.falls or not math.isnan(broken):
         return MISALIGNED, reasons
-    if alone and predicted <= baseline + slack:
+    if alone and (order.flat or predicted <= baseline + slack):
         return ALONE, reasons
+    if order.flat:
+        return SATURATED, reasons
     if target is not None and predicted < target:
         tokens = values["tokens_to_target"][0]
         reasons.append(f"the target {target:g} would take Dp = {tokens:.3g}")

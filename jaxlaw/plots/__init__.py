@@ -21,7 +21,9 @@ from jaxlaw.plots._continual import (
     model_losses,
     ood_losses,
     recovery,
+    score_over_cross_entropy,
     value,
+    values,
 )
 from jaxlaw.plots._fits import (
     demo_figure,
@@ -77,10 +79,12 @@ __all__ = [
     "recovery",
     "replay_losses",
     "residuals",
+    "score_over_cross_entropy",
     "score_table",
     "shift_curves",
     "slopes_over_share",
     "starts_agreement",
     "trade_off",
     "value",
+    "values",
 ]

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from matplotlib.axes import Axes
 
 from jaxlaw.errors import UsageError
+from jaxlaw.fitting._fitted_law import FittedLaw
 from jaxlaw.planning._choose_model import ModelChoice
 from jaxlaw.planning._continual import (
     FinalLosses,
@@ -248,8 +251,7 @@ def value(plan: Valuation, target: float | None = None, ax: Axes | None = None) 
     """
     ax, table, end_labels = ax or new_axes(), plan.checkpoints, []
     if plan.fit is not None:
-        Dp = np.geomspace(table["Dp"].iloc[0], max(plan.at, table["Dp"].max()), 99)
-        law = plan.curve(Dp).rename(columns={"low": "predicted_low", "high": "predicted_high"})
+        law = _score_law(plan, max(plan.at, table["Dp"].max()))
         end_labels.append(curve(ax, law, "Dp", "predicted", BLUE, "law"))
         ax.scatter([plan.at], [plan.predicted], s=40, facecolor="white", color=BLUE, zorder=3)
     dots(ax, table["Dp"], table["score"], color=INK, s=18, alpha=1, zorder=3)
@@ -265,6 +267,93 @@ def value(plan: Valuation, target: float | None = None, ax: Axes | None = None) 
         ax, "pretraining tokens", "score of the checkpoints", plan.advice, end_labels,
         margins={"x": 0.03}, log_x={},
     )  # fmt: skip
+
+
+def _score_law(plan: Valuation, last: float) -> pd.DataFrame:
+    """The law of a valuation, with its band as :func:`curve` takes it."""
+    law = plan.curve(np.geomspace(plan.checkpoints["Dp"].iloc[0], last, 99))
+    return law.rename(columns={"low": "predicted_low", "high": "predicted_high"})
+
+
+def values(plans: Mapping[str, Valuation], ax: Axes | None = None) -> Axes:
+    """Scores over pretraining tokens, several valuations in one picture (Isik 2024, figure 1).
+
+    Args:
+        plans: name → valuation that :func:`jaxlaw.planning.pretraining_value` returned, such as
+            one for each size of the finetuning data. The dashed line in the colour of each is its
+            score without pretraining, where it has a ``baseline``.
+        ax: axes to draw on; a new figure if None.
+
+    Example:
+        >>> from jaxlaw import plots
+        >>> data = {"Dp": [1e9, 4e9, 2e10, 8e10], "score": [10.0, 12.5, 10.1, 9.0]}
+        >>> plan = jl.planning.pretraining_value(data, baseline=8, n_resamples=0)
+        >>> plots.values({"6M tokens": plan}).get_title()
+        'dashed: without pretraining'
+    """
+    ax, end_labels = ax or new_axes(), []
+    for (name, plan), color in zip(plans.items(), shades(len(plans)), strict=True):
+        table = plan.checkpoints
+        dots(ax, table["Dp"], table["score"], color=[color], s=18, alpha=1, zorder=3)
+        line, y, width = table, "score", 0.8
+        if plan.fit is not None:
+            line, y, width = _score_law(plan, table["Dp"].iloc[-1]), "predicted", 1.6
+        end_labels.append(curve(ax, line, "Dp", y, color, name, width))
+        if np.isfinite(plan.baseline):
+            ax.axhline(plan.baseline, color=color, linewidth=0.9, linestyle="--", zorder=0)
+    title = "dashed: without pretraining" * any(np.isfinite(p.baseline) for p in plans.values())
+    return finish(
+        ax, "pretraining tokens", "score of the checkpoints", title, end_labels,
+        margins={"x": 0.03}, log_x={},
+    )  # fmt: skip
+
+
+def score_over_cross_entropy(
+    plans: Mapping[str, Valuation], fit: FittedLaw | None = None, ax: Axes | None = None
+) -> Axes:
+    """Scores over the cross-entropy of the same checkpoints, corpus by corpus (Isik 2024, fig. 4).
+
+    Where the corpora lie on one falling curve the cross-entropy stands for the score; where one
+    bends off, it does not.
+
+    Args:
+        plans: name → valuation of checkpoints that have a cross-entropy.
+        fit: fit of ``downstream-bleu-ce`` to such checkpoints, a dashed line; or None.
+        ax: axes to draw on; a new figure if None. Both are logarithmic.
+
+    Raises:
+        UsageError: checkpoints without a cross-entropy.
+
+    Example:
+        >>> from jaxlaw import plots
+        >>> data = {"Dp": [1e9, 4e9, 2e10, 8e10], "score": [10.0, 12.5, 10.1, 9.0]}
+        >>> data["cross_entropy"] = [1.8, 1.5, 1.3, 1.2]
+        >>> plan = jl.planning.pretraining_value(data, n_resamples=0)
+        >>> plots.score_over_cross_entropy({"English": plan}).get_xlabel()
+        'cross-entropy of the checkpoints (nats)'
+    """
+    for name, plan in plans.items():
+        if "cross_entropy" not in plan.checkpoints:
+            raise UsageError(f"the checkpoints of {name} have no cross_entropy to draw over")
+    ax = ax or new_axes()
+    for (name, plan), color in zip(plans.items(), shades(len(plans)), strict=True):
+        table = plan.checkpoints  # in the order of training: the line shows which way it went
+        dots(ax, table["cross_entropy"], table["score"], color=[color], s=18, alpha=1, zorder=3)
+        ax.plot(table["cross_entropy"], table["score"], color=color, linewidth=0.8)
+        last = table.iloc[-1]
+        write(
+            ax, name, (last["cross_entropy"], last["score"]), xytext=(-5, 0), ha="right",
+            va="center", color=color,
+        )  # fmt: skip
+    if fit is not None:
+        seen = pd.concat([plan.checkpoints["cross_entropy"] for plan in plans.values()])
+        losses = np.geomspace(seen.min(), seen.max(), 99)
+        law = fit.predict(cross_entropy=losses)
+        ax.plot(losses, law, color=INK, linewidth=1.0, linestyle="--")
+        write(ax, "law", (losses[-1], law[-1]), xytext=(5, 0), va="center")
+    log_axis(ax.yaxis)
+    label = "cross-entropy of the checkpoints (nats)"
+    return finish(ax, label, "score of the checkpoints", margins={"x": 0.16}, log_x={})
 
 
 def model_losses(plan: ModelChoice, shown: int = 6, ax: Axes | None = None) -> Axes:
