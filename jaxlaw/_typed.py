@@ -21,7 +21,7 @@ import sys
 import traceback
 import types
 import typing
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import (
     Annotated,
@@ -45,6 +45,10 @@ from jaxlaw.errors import UsageError, nearest
 P = ParamSpec("P")
 T = TypeVar("T")
 _LARGEST = 2**63
+#: What other packages call the option that says which column is predicted.
+_TARGETS = ("target", "y", "loss")
+#: Packages whose classes are refused where a value is of another; of others anything passes.
+_WHOSE_CLASSES = ("jaxlaw", "matplotlib", "pandas")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -113,12 +117,15 @@ def checked(function: Callable[P, T]) -> Callable[P, T]:
         try:
             bound = signature.bind(*args, **kwargs)
         except TypeError as error:
+            _refuse_unknown(function.__name__, kwargs, (), signature)
             raise UsageError(f"{function.__name__}: {error}") from None
         try:
             for name, value in bound.arguments.items():
                 kind = signature.parameters[name].kind
                 if kind is inspect.Parameter.VAR_KEYWORD:
-                    _refuse_unknown(function.__name__, value, hints()[name], signature)
+                    if get_origin(hints()[name]) is Unpack:
+                        known = get_args(hints()[name])[0].__annotations__
+                        _refuse_unknown(function.__name__, value, known, signature)
                     many = {key: check(item, hints()[name], key) for key, item in value.items()}
                     bound.arguments[name] = many
                 elif kind is not inspect.Parameter.VAR_POSITIONAL:
@@ -142,20 +149,27 @@ def checked(function: Callable[P, T]) -> Callable[P, T]:
 
 
 def _refuse_unknown(
-    function: str, options: Mapping[str, Any], hint: Any, signature: inspect.Signature
+    function: str, options: Mapping[str, Any], more: Iterable[str], signature: inspect.Signature
 ) -> None:
-    """Refuse keywords that the TypedDict of ``**options: Unpack[…]`` does not have."""
-    if get_origin(hint) is not Unpack:
+    """Refuse keywords that are neither parameters nor one of ``more``.
+
+    Without ``more`` a function whose last parameter takes any keyword takes these, too.
+    """
+    kinds = {parameter.kind for parameter in signature.parameters.values()}
+    if not more and inspect.Parameter.VAR_KEYWORD in kinds:
         return
-    known = get_args(hint)[0].__annotations__
-    for name in options:
-        if name not in known:
-            names = [*known, *list(signature.parameters)[:-1]]
-            raise UsageError(
-                f"{function}: there is no option '{name}'.{nearest(name, names)}",
-                argument=name,
-                value=options[name],
-            )
+    names = [*more, *(name for name, parameter in signature.parameters.items()
+                      if parameter.kind is not parameter.VAR_KEYWORD)]  # fmt: skip
+    for name, value in options.items():
+        if name in names:
+            continue
+        remedy = nearest(name, names)
+        if name in _TARGETS and "columns" in names:
+            column = value if isinstance(value, str) else "my_column"
+            remedy = f" Say which column is the target of the law: columns={{'loss': '{column}'}}"
+        raise UsageError(
+            f"{function}: there is no option '{name}'.{remedy}", argument=name, value=value
+        )
 
 
 _forked = False  # whether this process has JAX's state of another one, and not its threads
@@ -281,9 +295,11 @@ def check(value: Any, kind: Any, where: str) -> Any:
         if value is not None:
             raise _Wrong(where, value, "None")
         return value
-    own = inspect.isclass(kind) and getattr(kind, "__module__", "").startswith("jaxlaw")
-    if own and not isinstance(value, kind):
-        raise _Wrong(where, value, f"a {kind.__name__}")
+    package = getattr(kind, "__module__", "").partition(".")[0] if inspect.isclass(kind) else ""
+    if package in _WHOSE_CLASSES and not isinstance(value, kind):
+        article = "an" if kind.__name__[0] in "AEIOU" else "a"
+        of = "" if package == "jaxlaw" else f" of {package}"
+        raise _Wrong(where, value, f"{article} {kind.__name__}{of}")
     return value
 
 

@@ -12,7 +12,7 @@ from scipy import stats
 
 import jaxlaw as jl
 from jaxlaw._json import sealed
-from jaxlaw.forecasting import score
+from jaxlaw.forecasting import _origins, score
 from jaxlaw.forecasting._calibration import (
     OF_DISAGREEMENT,
     OF_RESIDUALS,
@@ -41,6 +41,10 @@ def runs():
 @pytest.fixture(scope="module")
 def found(runs):
     return jl.forecast(["chinchilla", "kaplan"], runs, AT, **SEARCH)
+
+
+def no_fit(*_, **__):
+    raise AssertionError("a fit was made")
 
 
 def codes(result):
@@ -467,13 +471,26 @@ def test_runs_that_were_not_forecast_and_other_things_are_refused(found):
         ({"N": 1e10, "D": 1e12, "x": 1}, jl.UsageError, "which no law takes"),
         ({"N": "many", "D": 1e12}, jl.UsageError, "numbers"),
         ({"N": -1.0, "D": 1e12}, jl.DataError, "N"),
+        ({"N": [], "D": []}, jl.UsageError, "at has no point: N, D is empty"),
+        ({"N": [], "D": 1e12}, jl.UsageError, "at has no point: N is empty"),
         ({}, jl.UsageError, "at is a dict"),
         (7, jl.UsageError, "at is a dict"),
     ],
 )
-def test_points_that_make_no_sense_are_refused(runs, at, kind, message):
+def test_points_that_make_no_sense_are_refused_before_anything_is_fitted(
+    runs, monkeypatch, at, kind, message
+):
+    monkeypatch.setattr(_origins, "fit_many", no_fit)
     with pytest.raises(kind, match=message):
         jl.forecast("chinchilla", runs, at, **SEARCH)
+
+
+def test_what_points_lie_along_is_checked_before_anything_is_fitted(runs, monkeypatch):
+    monkeypatch.setattr(_origins, "fit_many", no_fit)
+    with pytest.raises(jl.DataError, match="no column tokens"):
+        jl.forecast("chinchilla", runs, AT, along="tokens", **SEARCH)
+    with pytest.raises(jl.UsageError, match="points of at, which have N, D: KeyError 'loss'"):
+        jl.forecast("chinchilla", runs, AT, along=lambda table: 1 / table["loss"], **SEARCH)
 
 
 @pytest.mark.skipif("JAXLAW_DATA" not in os.environ, reason="JAXLAW_DATA names no folder of data")

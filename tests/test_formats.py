@@ -195,6 +195,9 @@ def test_tensorboard_csv(tmp_path):
     table = jl.read_runs(tmp_path, format="tensorboard").table
     assert table["loss"].tolist() == LOSS.tolist() and table["lr"].tolist() == RATES.tolist()
     assert set(table["run"]) == {"small"}
+    for path in tmp_path.iterdir():  # the columns in another order
+        pd.read_csv(path)[["Value", "Wall time", "Step"]].to_csv(path, index=False)
+    pd.testing.assert_frame_equal(jl.read_runs(tmp_path, format="tensorboard").table, table)
 
 
 WITHOUT = """

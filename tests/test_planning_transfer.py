@@ -56,6 +56,13 @@ def test_the_table_holds_the_single_answers():
     assert (saved[:, 0] > saved[:, 1]).all() and (saved[1] > saved[0]).all()
 
 
+@pytest.mark.parametrize("name", ["N", "D"])
+def test_an_empty_axis_of_the_table_is_named(name):
+    axes = {"N": [1e9], "D": [1e9]} | {name: []}
+    with pytest.raises(jl.UsageError, match=f"transfer_table: {name} is empty"):
+        planning.transfer_table(SCRATCH, CONTINUAL, **axes)
+
+
 def test_saved_compute_at_each_ones_best_size():
     plan = planning.compute_savings(SCRATCH, AHEAD, 2.2)
     ways = [planning.min_compute(law, 2.2).compute for law in (SCRATCH, AHEAD)]

@@ -1,5 +1,6 @@
 """Pictures show what they say they show."""
 
+import inspect
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -390,3 +391,45 @@ def test_slopes_over_the_share_are_those_of_the_table():
         assert "per unit of D" in ax.get_ylabel() and ax.get_title() == "N = 1.8"
     with pytest.raises(jl.UsageError, match="no run has N = 7"):
         plots.slopes_over_share(made, N=7)
+
+
+# --- what is no picture
+
+
+NOT_DRAWN = [
+    object(), 3, "x", {}, [], None, [1.0, 2.0], np.ones(3), pd.DataFrame(), {"N": [1.0]},
+    pd.DataFrame({"a": [1.0]}), jl.published(),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", plots.__all__)
+def test_what_cannot_be_drawn_is_refused_by_name(name):
+    """Every picture, without arguments, with others, and with what are no axes."""
+    draw = getattr(plots, name)
+    required = [
+        parameter
+        for parameter in inspect.signature(draw).parameters.values()
+        if parameter.default is parameter.empty and parameter.kind is not parameter.VAR_KEYWORD
+    ]
+    with pytest.raises(jl.UsageError, match="missing a required argument"):
+        draw()
+    for value in NOT_DRAWN:
+        with pytest.raises(jl.JaxlawError):
+            draw(*(value for _ in required))
+    if "ax" in inspect.signature(draw).parameters:
+        with pytest.raises(jl.UsageError, match="must be"):
+            draw(*(object() for _ in required), ax=3)
+
+
+def test_what_is_missing_from_a_picture_is_named_or_taken_from_the_fit(chinchilla_fit, ax):
+    low, high = (6 * chinchilla_fit.ranges["N"][k] * chinchilla_fit.ranges["D"][k] for k in (0, 1))
+    plots.isoloss(chinchilla_fit, ax=ax)
+    assert ax.get_xlim() == pytest.approx((low, high))
+    with pytest.raises(jl.UsageError, match=r"computes is missing.*give computes=\(1e19, 1e23\)"):
+        plots.isoloss(("chinchilla", chinchilla_fit.params))
+    for wrong in ([1e19, 1e20, 1e21], 1e20, (0.0, 1e20), (1e21, 1e20), ("a", "b")):
+        with pytest.raises(jl.UsageError, match="isoloss: computes"):
+            plots.isoloss(chinchilla_fit, wrong)
+    shifts = pd.DataFrame({"run": ["a"] * 3, "S1_cpt": [0.1, 0.5, 1.0], "shift": [0.05, 0.2, 0.2]})
+    with pytest.raises(jl.UsageError, match="shift_curves: ax is .*must be an Axes of matplotlib"):
+        plots.shift_curves(shifts, chinchilla_fit, chinchilla_fit)

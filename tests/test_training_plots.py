@@ -1,5 +1,7 @@
 """Pictures of continual runs and of a corpus's value show what they say they show."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -44,6 +46,10 @@ def test_the_curve_of_optima(ax):
     np.testing.assert_allclose(ax.lines[1].get_ydata(), curve.table["replay"])
     with pytest.raises(UsageError, match="peak was not searched"):
         plots.balance(curve, "peak")
+    assert plots.balance(curve).get_ylabel() == ax.get_ylabel()  # of the only setting
+    table = curve.table.assign(peak=1e-4)
+    with pytest.raises(UsageError, match="setting is missing; this curve has peak, replay"):
+        plots.balance(replace(curve, table=table))
 
 
 def test_the_way_back(ax):

@@ -114,9 +114,26 @@ def test_an_unknown_keyword_is_named_with_what_may_be_meant():
         lambda: jl.cross_validate("chinchilla", table, "k-fold:3", n_start=9),
         lambda: jl.covariance("chinchilla", table, n_start=9),
         lambda: jl.bootstrap("chinchilla", table, n_start=9),
+        lambda: jl.backtest("chinchilla", table, n_start=9),
+        lambda: jl.forecast("chinchilla", table, {"N": 1e11, "D": 1e12}, n_start=9),
     ):
         with pytest.raises(jl.UsageError, match=r"no option 'n_start'.*'n_starts'") as caught:
             call()
         assert caught.value.argument == "n_start"
-    with pytest.raises(jl.UsageError, match="fit: there is no option 'wher'.*'where'"):
-        jl.fit("chinchilla", table, wher="N > 1")
+    for call in (
+        lambda: jl.fit("chinchilla", table, wher="N > 1"),
+        lambda: jl.read_runs(table, wher="N > 1"),
+        lambda: jl.forecasting.score([], table, wher="N > 1"),
+    ):
+        with pytest.raises(jl.UsageError, match="there is no option 'wher'.*'where'"):
+            call()
+
+
+@pytest.mark.parametrize("name", ["target", "y", "loss"])
+def test_the_column_of_the_target_is_said_by_columns(name):
+    table = jl.simulate.experiment("chinchilla").table.rename(columns={"loss": "bpb"})
+    for call in (jl.fit, jl.bootstrap, jl.backtest):
+        with pytest.raises(jl.UsageError, match=r"target of the law: columns={'loss': 'bpb'}"):
+            call("chinchilla", table, **{name: "bpb"})
+    with pytest.raises(jl.UsageError, match="columns={'loss': 'bpb'}"):
+        jl.read_runs(table, **{name: "bpb"})

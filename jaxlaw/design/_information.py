@@ -64,7 +64,10 @@ class Information:
         """(k, q) gradients of the predictions."""
         if isinstance(wanted, Mapping):
             table = {name: np.atleast_1d(values) for name, values in wanted.items()}
-            return self.slopes(own_units(fit, table))
+            slopes = self.slopes(own_units(fit, table))
+            if not len(slopes):
+                raise UsageError("predict has no point; give a number, or several, for each input")
+            return slopes
         transform = self.problem.transform
 
         def quantity(at: jax.Array) -> jax.Array:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import pandas as pd
@@ -12,7 +12,7 @@ import pandas as pd
 from jaxlaw._typed import checked
 from jaxlaw.data._runs import Runs, read_runs
 from jaxlaw.errors import UsageError
-from jaxlaw.fitting._options import split_options
+from jaxlaw.fitting._options import StudyKeywords, split_options
 from jaxlaw.forecasting._origins import (
     FEW_CUTOFFS,
     N_CUTOFFS,
@@ -22,7 +22,8 @@ from jaxlaw.forecasting._origins import (
     fit_origins,
 )
 from jaxlaw.notes import Note
-from jaxlaw.validation._cross_validate import candidates_of
+from jaxlaw.validation._cross_validate import Candidate, DataSet, candidates_of, data_set
+from jaxlaw.validation.folds import in_sample
 
 #: Searches of a back-test, unless the caller says otherwise: a fit's own 4096 starts serve one fit
 #: that is to be published, these some fifty that are compared.
@@ -171,7 +172,7 @@ def backtest(
     columns: Mapping[str, Any] | None = None,
     units: Mapping[str, Any] | None = None,
     per_law: Mapping[str, Mapping[str, Any]] | None = None,
-    **options: Any,
+    **options: Unpack[StudyKeywords],
 ) -> Backtest:
     """Fit laws to the runs below each of several cut-offs and predict those beyond.
 
@@ -225,9 +226,18 @@ def origins_of(
 ) -> Origins:  # fmt: skip
     """The fits behind a back-test, from the arguments of an entry point.
 
-    Without ``needed``, as a forecast asks for them, runs that are too few for any cut-off have
-    none, and laws must be such as points can be given for.
+    Without ``needed``, as a forecast has them, runs that are too few for any cut-off have none,
+    and laws must be such as points can be given for.
     """
+    candidates, data = laws_and_data(laws, runs, columns, units, per_law, options, needed=needed)
+    return fit_origins(candidates, data, along, cutoffs, groups, needed)
+
+
+def laws_and_data(
+    laws: Any, runs: Any, columns: Mapping[str, Any] | None, units: Mapping[str, Any] | None,
+    per_law: Mapping[str, Mapping[str, Any]] | None, options: Mapping[str, Any], *, needed: bool,
+) -> tuple[list[Candidate], DataSet]:  # fmt: skip
+    """The laws of :func:`origins_of`, and the rows that are valid for all of them."""
     of_fit, reading = split_options(options)
     reading |= {"columns": columns, "units": units}
     given = {key: value for key, value in reading.items() if value is not None}
@@ -242,7 +252,7 @@ def origins_of(
                 "at= cannot carry; back-test it (jl.backtest), or forecast by a law of areas: "
                 "annealing"
             )
-    return fit_origins(candidates, read, along, cutoffs, groups, needed)
+    return candidates, data_set(None, read, in_sample(), candidates, {})
 
 
 def backtest_of(origins: Origins) -> Backtest:

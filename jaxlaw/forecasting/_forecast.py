@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Unpack
 
 import jax
 import numpy as np
@@ -26,8 +26,9 @@ from jaxlaw.errors import DataError, UsageError
 from jaxlaw.fitting._extrapolation import joint_ranges
 from jaxlaw.fitting._fit_many import Refits
 from jaxlaw.fitting._fitted_law import FittedLaw
+from jaxlaw.fitting._options import StudyKeywords
 from jaxlaw.fitting._saved_fits import from_dict as fit_from_dict
-from jaxlaw.forecasting._backtest import Backtest, backtest_of, origins_of
+from jaxlaw.forecasting._backtest import Backtest, backtest_of, laws_and_data
 from jaxlaw.forecasting._calibration import (
     OF_DISAGREEMENT,
     Calibration,
@@ -48,11 +49,14 @@ from jaxlaw.forecasting._origins import (
     Along,
     Origins,
     compute_of,
+    fit_origins,
     resampled,
+    values_along,
 )
 from jaxlaw.forecasting._weighted_laws import draws_of
 from jaxlaw.notes import Note
 from jaxlaw.uncertainty import Draws
+from jaxlaw.validation._cross_validate import Candidate, DataSet
 
 SCHEMA = 1
 #: Levels of the quantiles that a forecast keeps, close together in the tails.
@@ -352,7 +356,7 @@ def forecast(
     columns: Mapping[str, Any] | None = None,
     units: Mapping[str, Any] | None = None,
     per_law: Mapping[str, Mapping[str, Any]] | None = None,
-    **options: Any,
+    **options: Unpack[StudyKeywords],
 ) -> Forecast:
     """What runs not yet made will come to, with an interval for a **new run**.
 
@@ -389,9 +393,10 @@ def forecast(
         [[10000000000.0, 400000000000.0], [20000000000.0, 400000000000.0]]
     """
     options |= {"seed": seed}
-    origins = origins_of(
-        laws, runs, along, cutoffs, groups, columns, units, per_law, options, needed=False
-    )
+    candidates, data = laws_and_data(laws, runs, columns, units, per_law, options, needed=False)
+    values_along(data, candidates, along)
+    _points(data, {one.label: _unfitted(one, data) for one in candidates}, at, along)
+    origins = fit_origins(candidates, data, along, cutoffs, groups, needed=False)
     refits = {
         candidate.label: resampled(origins, candidate.label, n_resamples, seed)
         for candidate in origins.candidates
@@ -410,7 +415,7 @@ def forecast_of(
         at, level, along: as :func:`forecast` takes them.
     """
     fits, notes = _fits(origins)
-    points, z = _points(origins, fits, at, along)
+    points, z = _points(origins.data, fits, at, along)
     latest = float(origins.z[origins.weight > 0].max())
     distance = np.log(np.maximum(z / latest, 1.0))
     distance[distance < _ROUNDING] = 0.0
@@ -539,8 +544,15 @@ def _fits(origins: Origins) -> tuple[dict[str, FittedLaw], list[Note]]:
     return fits, notes
 
 
+def _unfitted(candidate: Candidate, data: DataSet) -> FittedLaw:
+    """A law that has no parameters yet, by which points are checked before anything is fitted."""
+    params = dict.fromkeys(candidate.law.parameter_names, np.nan)
+    columns = dict(data.observations[candidate.label].mapped)
+    return FittedLaw(candidate.law, params, columns=columns)
+
+
 def _points(
-    origins: Origins, fits: Mapping[str, FittedLaw], at: Any, along: Along
+    data: DataSet, fits: Mapping[str, FittedLaw], at: Any, along: Along
 ) -> tuple[dict[str, np.ndarray], np.ndarray]:
     """The points' inputs (m,), and (m,) what distances are of."""
     if is_table(at) and not isinstance(at, Mapping):
@@ -568,27 +580,36 @@ def _points(
         arrays = [values.ravel() for values in np.broadcast_arrays(*arrays)]
     except (TypeError, ValueError) as error:
         raise UsageError(f"at: numbers, or arrays of them that broadcast ({error})") from None
+    if not arrays[0].size:
+        empty = ", ".join(name for name, value in given.items() if not np.size(value))
+        raise UsageError(f"at has no point: {empty} is empty; give a number, or several")
     points = dict(zip(given, arrays, strict=True))
     ordered = {name: points[name] for name in [*inputs, *extra]}
     ordered |= {name: values for name, values in points.items() if name not in ordered}
     for fit in fits.values():
         fit.checked_inputs(None, _of(ordered, fit))
-    return ordered, _along_points(origins, ordered, along)
+    return ordered, _along_points(data, ordered, along)
 
 
-def _along_points(origins: Origins, points: Mapping[str, np.ndarray], along: Along) -> np.ndarray:
+def _along_points(data: DataSet, points: Mapping[str, np.ndarray], along: Along) -> np.ndarray:
+    name = getattr(along, "__name__", str(along))
     if callable(along):
-        z = np.asarray(along(pd.DataFrame(dict(points))), float)
+        try:
+            z = np.asarray(along(pd.DataFrame(dict(points))), float)
+        except (TypeError, ValueError, KeyError) as error:
+            raise UsageError(
+                f"along={name} gives no numbers for the points of at, which have "
+                f"{', '.join(points)}: {type(error).__name__} {error}",
+                argument="along",
+            ) from None
     elif along == "compute":
-        first = {n: u for seen in origins.data.observations.values() for n, u in seen.units.items()}
+        first = {n: u for seen in data.observations.values() for n, u in seen.units.items()}
         z = compute_of({n: v * first.get(n, 1.0) for n, v in points.items()}, "at")
     else:
-        mapped = {
-            c: n for seen in origins.data.observations.values() for n, c in seen.columns.items()
-        }
+        mapped = {c: n for seen in data.observations.values() for n, c in seen.columns.items()}
         z = points[along if along in points else mapped[along]]
     if z.shape != next(iter(points.values())).shape or not (np.isfinite(z) & (z >= 0)).all():
-        raise UsageError(f"{origins.along} of the points is no positive number for each")
+        raise UsageError(f"{name} of the points is no positive number for each")
     return z
 
 

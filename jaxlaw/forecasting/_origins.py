@@ -25,8 +25,8 @@ from jaxlaw.fitting._fit_many import Refits, fit_many
 from jaxlaw.notes import Note
 from jaxlaw.uncertainty._groups import group_numbers
 from jaxlaw.uncertainty._resampling import resampled_weights
-from jaxlaw.validation._cross_validate import Candidate, DataSet, data_set, notes_of_folds
-from jaxlaw.validation.folds import Folds, in_sample
+from jaxlaw.validation._cross_validate import Candidate, DataSet, notes_of_folds
+from jaxlaw.validation.folds import Folds
 
 _OF_SIZE_AND_TOKENS = ("chinchilla", "kaplan", "kaplan-e", "skaling", "farseer")
 #: Laws that are tried where none is named: the first row whose inputs are all columns of the runs.
@@ -108,7 +108,7 @@ class Origins:
 
 def fit_origins(
     candidates: list[Candidate],
-    runs: Runs,
+    data: DataSet,
     along: Along,
     cutoffs: int | Sequence[float],
     groups: Any,
@@ -118,7 +118,7 @@ def fit_origins(
 
     Args:
         candidates: the laws.
-        runs: the runs.
+        data: rows that are valid for all of them.
         along: what the cut-offs are of, as :func:`jaxlaw.backtest` takes it.
         cutoffs: the largest values fitted, or how many to choose.
         groups: columns whose rows are of one run, or a label for each row; None: each row is one.
@@ -127,8 +127,7 @@ def fit_origins(
     Raises:
         UsageError, DataError: as :func:`jaxlaw.backtest` raises.
     """
-    data = data_set(None, runs, in_sample(), candidates, {})
-    first = data.observations[candidates[0].label]
+    runs, first = data.runs, data.observations[candidates[0].label]
     if (first.target <= 0).any():
         raise DataError(
             f"{runs.source}: errors are ratios of targets, which must be positive; "
@@ -291,9 +290,10 @@ def values_along(
         name = getattr(along, "__name__", "along")
         try:
             values = np.asarray(along(table), float)
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, KeyError) as error:
             raise UsageError(
-                f"along={name} gives no numbers for a table: {error}", argument="along"
+                f"along={name} gives no numbers for a table: {type(error).__name__} {error}",
+                argument="along",
             ) from None
         if values.shape != (len(table),):
             raise UsageError(

@@ -6,14 +6,14 @@ import dataclasses
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Unpack
 
 import numpy as np
 import pandas as pd
 
 from jaxlaw import _json as records
 from jaxlaw._typed import Between, checked
-from jaxlaw.data._columns import missing_column, name_rows, numbers
+from jaxlaw.data._columns import RowOptions, missing_column, name_rows, numbers
 from jaxlaw.data._runs import Runs, read_runs
 from jaxlaw.errors import DataError, UsageError
 from jaxlaw.forecasting._forecast import Forecast
@@ -88,7 +88,7 @@ def score(
     rtol: Annotated[float, Between(0.0, 0.5)] = 0.02,
     columns: Mapping[str, Any] | None = None,
     units: Mapping[str, Any] | None = None,
-    **reading: Any,
+    **reading: Unpack[RowOptions],
 ) -> ForecastScores:
     """Score forecasts by the runs that were made since.
 

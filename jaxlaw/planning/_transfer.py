@@ -223,6 +223,9 @@ def transfer_table(
         [checked_number(name, value) for value in np.atleast_1d(values)]
         for name, values in (("N", N), ("D", D))
     )
+    for name, values in (("N", sizes), ("D", tokens)):
+        if not values:
+            raise UsageError(f"transfer_table: {name} is empty; give a number, or several")
     for size, some in ((size, some) for size in sizes for some in tokens):
         log_N, log_D = math.log(size * continued.scale("N")), math.log(some * continued.scale("D"))
         loss = losses_at(continued.law, continued.values, log_N, log_D, others[1])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Annotated, Any
 
 import jax
 import numpy as np
@@ -12,6 +12,9 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from jaxlaw._jit import in_float64
+from jaxlaw._tables import is_table
+from jaxlaw._typed import Between, checked
+from jaxlaw.errors import UsageError
 from jaxlaw.fitting._scores import runs_for
 from jaxlaw.planning._allocation import Allocation, Frontier, frontier
 from jaxlaw.planning._answers import AnswerTable
@@ -30,6 +33,7 @@ from jaxlaw.plots._style import (
     dots,
     finish,
     log_axis,
+    need_columns,
     new_axes,
     percent,
     shades,
@@ -39,6 +43,7 @@ from jaxlaw.plots._style import (
 from jaxlaw.uncertainty import Draws, as_draws
 
 _COMPUTE = "training compute (FLOPs)"
+_Flops = Annotated[float, Between(0, strict=True, must="a positive number of FLOPs")]
 _NAMED = 5  # lines of a plot of many
 _OF_COST = ("cost", "served_tokens", "level")  # options of a plan that are no inputs
 _ROUNDED = 1e-9  # in logs: a limit itself is allowed
@@ -46,9 +51,10 @@ _AROUND = 30.0  # times less and more than where the losses cross
 _AXES = {"D": "tokens", "N": "model parameters N", "compute": _COMPUTE}
 
 
+@checked
 def isoloss(
     fit: Any,
-    computes: tuple[float, float],
+    computes: tuple[_Flops, _Flops] | None = None,
     ax: Axes | None = None,
     *,
     color: str = BLUE,
@@ -67,7 +73,8 @@ def isoloss(
     Args:
         fit: Fit, (law, params) or bootstrap; with replicates the best size has a band.
         computes: (least, largest) FLOPs, counted as 6·N·D, or as ``cost=`` and
-            ``served_tokens=`` of the options say.
+            ``served_tokens=`` of the options say; None takes those of the smallest and of the
+            largest fitted N and D.
         ax: axes to draw on; a second law drawn there with another color compares.
         color: colour of the line.
         label: name of the line.
@@ -76,11 +83,17 @@ def isoloss(
         runs: fitted runs, drawn as points, as :func:`jaxlaw.read_runs` takes or returns them.
         **options: options of :func:`jaxlaw.planning.frontier`.
 
+    Raises:
+        UsageError: ``computes`` are not in order, or not given for a law without fitted ranges.
+
     Example:
         >>> from jaxlaw import plots
         >>> plots.isoloss(jl.published()["hoffmann-2022"], (1e19, 1e23)).get_title()
         'contours of equal loss (nats)'
     """
+    computes = computes or _fitted_computes(fit, options)
+    if not computes[0] < computes[1]:
+        raise UsageError(f"isoloss: computes is {computes}; give (least, largest) FLOPs")
     ax, C = ax or new_axes(), np.geomspace(*computes, 121)
     best = frontier(fit, C, **options).table
     searching = ("limits", "corpus_tokens", "max_epochs")
@@ -132,6 +145,26 @@ def isoloss(
     return finish(ax, _COMPUTE, "model parameters N", title, [end])
 
 
+def _fitted_computes(fit: Any, options: Mapping[str, Any]) -> tuple[float, float]:
+    """FLOPs of the smallest and of the largest fitted size and tokens."""
+    (source,) = as_draws(fit)
+    if (ranges := _fitted_ranges(source)) is None:
+        raise UsageError(
+            "isoloss: computes is missing, and the law has no fitted ranges of N and D to take it "
+            "from; give computes=(1e19, 1e23)"
+        )
+    cost = total_cost(options.get("cost"), source, options.get("served_tokens"))
+    low, high = (float(_spent(cost, source, *smallest_or_largest)) for smallest_or_largest in
+                 zip(*ranges, strict=True))  # fmt: skip
+    return low, high
+
+
+def _fitted_ranges(source: Draws) -> tuple[tuple[float, float], tuple[float, float]] | None:
+    """The fitted ranges of N and D; None of coefficients that a paper prints, which have none."""
+    ranges = [source.ranges.get(name) for name in ("N", "D")]
+    return None if None in ranges or not np.isfinite(ranges).all() else tuple(ranges)
+
+
 def _tokens_paid(
     cost: Cost | None, sizes: np.ndarray, budgets: np.ndarray, limits: Limits
 ) -> np.ndarray:
@@ -170,9 +203,8 @@ def _line_of_epochs(
 
 def _outline_fitted(ax: Axes, source: Draws, cost: Cost | None, color: Any) -> None:
     """The fitted range of N and D, over compute and N: a parallelogram on logarithmic axes."""
-    ranges = [source.ranges.get(name) for name in ("N", "D")]
-    if None in ranges or not np.isfinite(ranges).all():
-        return  # coefficients that a paper prints have no ranges
+    if (ranges := _fitted_ranges(source)) is None:
+        return
     (least_N, most_N), (least_D, most_D) = ranges
     N = np.array([least_N, least_N, most_N, most_N, least_N])
     D = np.array([least_D, most_D, most_D, least_D, least_D])
@@ -194,6 +226,7 @@ def _shares_at(tokens: np.ndarray, options: Mapping[str, Any], count: int = 65) 
     return low + np.linspace(0, 1, count)[:, None, None] * (most - low)
 
 
+@checked
 def loss_frontier(
     plan: Frontier,
     ax: Axes | None = None,
@@ -221,6 +254,7 @@ def loss_frontier(
     """
     ax, table = ax or new_axes(), plan.table
     if observed is not None:
+        need_columns(observed, ("C", "loss"), "jl.planning.loss_envelope")
         dots(ax, observed["C"], observed["loss"], color=INK, s=14)
         lowest = int(np.argmin(observed["loss"]))
         at = np.asarray(observed["C"])[lowest], np.asarray(observed["loss"])[lowest]
@@ -252,6 +286,7 @@ def _shade_extrapolation(ax: Axes, table: pd.DataFrame, fit: Any) -> None:
     ax.set_xlim(left, right)
 
 
+@checked
 def lowest_of_runs(lowest: pd.DataFrame, points: Any, ax: Axes | None = None) -> Axes:
     """The lowest loss at each level of compute, among the points of all curves.
 
@@ -268,7 +303,11 @@ def lowest_of_runs(lowest: pd.DataFrame, points: Any, ax: Axes | None = None) ->
         >>> plots.lowest_of_runs(lowest, points).get_xlabel()
         'training compute (FLOPs)'
     """
-    ax, names = ax or new_axes(), list(points)
+    need_columns(lowest, ("C", "loss"), "jl.planning.loss_envelope")
+    names = list(points) if is_table(points) else []
+    if not {"loss", "C"} <= {*names} and not {"loss", "N", "D"} <= {*names}:
+        raise UsageError("points is a table with columns loss and C, or loss, N and D")
+    ax = ax or new_axes()
     compute = points["C"] if "C" in names else 6 * np.asarray(points["N"]) * points["D"]
     dots(ax, compute, points["loss"], color=FAINT, s=8, alpha=0.5)
     end = curve(ax, lowest, "C", "loss", BLUE, "lowest")
@@ -276,6 +315,7 @@ def lowest_of_runs(lowest: pd.DataFrame, points: Any, ax: Axes | None = None) ->
                   log_x={"words": False})  # fmt: skip
 
 
+@checked
 def compute_saved(table: pd.DataFrame, ax: Axes | None = None) -> Axes:
     """Share of compute that a base saves, over the tokens of the continual run (Zheng's fig. 2).
 
@@ -292,14 +332,14 @@ def compute_saved(table: pd.DataFrame, ax: Axes | None = None) -> Axes:
         >>> plots.compute_saved(table).get_ylabel()
         'compute saved against scratch'
     """
-    ax = ax or new_axes()
-    xlabel, log_x = _against_scratch(table, "saved", ax)
+    xlabel, log_x = _against_scratch(table, "saved", ax := ax or new_axes())
     ax = finish(ax, xlabel, "compute saved against scratch", log_x=log_x)
     ax.set_ylim(max(-1.05, min(table["saved"].min(), 0.0) - 0.05), 1.0)
     ax.yaxis.set_major_formatter(percent)
     return ax
 
 
+@checked
 def compute_multiplier(plan: AnswerTable, ax: Axes | None = None) -> Axes:
     """What a recipe is worth against a reference, over the reference's compute; 1 is no gain.
 
@@ -326,6 +366,7 @@ def compute_multiplier(plan: AnswerTable, ax: Axes | None = None) -> Axes:
     return finish(ax, label, "compute of the reference at equal loss", log_x={"words": False})
 
 
+@checked
 def data_transferred(table: pd.DataFrame, ax: Axes | None = None) -> Axes:
     """Tokens that a base stands for, over the tokens of the continual run (Zheng's figure 2).
 
@@ -341,8 +382,7 @@ def data_transferred(table: pd.DataFrame, ax: Axes | None = None) -> Axes:
         >>> plots.data_transferred(table).get_ylabel()
         'tokens transferred'
     """
-    ax = ax or new_axes()
-    xlabel, log_x = _against_scratch(table, "transferred", ax)
+    xlabel, log_x = _against_scratch(table, "transferred", ax := ax or new_axes())
     ax.yaxis.set_major_formatter(
         lambda value, _: f"{'−' if value < 0 else ''}{count_in_words(abs(value))}" if value else "0"
     )
@@ -355,6 +395,7 @@ def _against_scratch(table: pd.DataFrame, name: str, ax: Axes) -> tuple[str, dic
     Returns the label and the ticks of x.
     """
     by, over = (table.columns[0], "D") if "D" in table else (None, "compute")
+    need_columns(table, (name, over), "jl.planning.transfer_table")
     seen = table[np.isfinite(table[name])]
     groups = [("", seen)] if by is None else list(seen.groupby(by))
     every = max(1, -(-(len(groups) - 1) // (_NAMED - 1)))  # of many sizes only some are named
@@ -369,6 +410,7 @@ def _against_scratch(table: pd.DataFrame, name: str, ax: Axes) -> tuple[str, dic
     return xlabel, {"words": by is not None}
 
 
+@checked
 def crossover(
     scratch: Any,
     continual: Any,

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
+from jaxlaw._typed import checked
 from jaxlaw.errors import UsageError
 from jaxlaw.fitting._fitted_law import FittedLaw
 from jaxlaw.planning._choose_model import ModelChoice
@@ -49,6 +50,7 @@ _LABELS = {
 }
 
 
+@checked
 def losses_over(
     plan: FinalLosses, setting: str, corpus: str = "cpt", ax: Axes | None = None
 ) -> Axes:
@@ -96,17 +98,18 @@ def losses_over(
     return ax
 
 
-def balance(plan: TradeoffCurve, setting: str, ax: Axes | None = None) -> Axes:
+@checked
+def balance(plan: TradeoffCurve, setting: str | None = None, ax: Axes | None = None) -> Axes:
     """The best value of a setting over λ1 (Wang 2025, figure 8).
 
     Args:
         plan: curve that :func:`jaxlaw.planning.tradeoff_curve` returned.
-        setting: one of the settings that it searched.
+        setting: one of the settings that it searched; None takes the only one.
         ax: axes to draw on; a new figure if None. For the replay ratio the dashed line is a
             share equal to the weight.
 
     Raises:
-        UsageError: the setting was not searched.
+        UsageError: the setting was not searched, or is not given where several were.
 
     Example:
         >>> from jaxlaw import plots
@@ -118,9 +121,12 @@ def balance(plan: TradeoffCurve, setting: str, ax: Axes | None = None) -> Axes:
         'best replay ratio'
     """
     table = plan.table
-    if setting not in table:
-        searched = [name for name in SETTINGS if name in table]
-        raise UsageError(f"{setting} was not searched; this curve has {', '.join(searched)}")
+    searched = [name for name in SETTINGS if name in table]
+    if setting is None and len(searched) == 1:
+        setting = searched[0]
+    if setting not in searched:
+        what = "setting is missing" if setting is None else f"{setting} was not searched"
+        raise UsageError(f"balance: {what}; this curve has {', '.join(searched)}")
     ax = ax or new_axes()
     if setting == "replay":
         ax.plot([0, 1], [0, 1], color=INK, linewidth=0.8, linestyle="--")
@@ -134,6 +140,7 @@ def balance(plan: TradeoffCurve, setting: str, ax: Axes | None = None) -> Axes:
     return finish(ax, _LABELS["weight"], f"best {_LABELS[setting]}")
 
 
+@checked
 def recovery(
     pt: Any, run: ContinualRun, plan: TurningLength | None = None, ax: Axes | None = None
 ) -> Axes:
@@ -173,6 +180,7 @@ def recovery(
     return finish(ax, "continual steps", "loss on the pre-training corpus (nats)", log_x={})
 
 
+@checked
 def ood_losses(plan: OutOfDomain, predicted: Any = None, ax: Axes | None = None) -> Axes:
     """Another validation loss as observed, and as the mixture of the two (Wang 2025, §5.2).
 
@@ -207,6 +215,7 @@ def ood_losses(plan: OutOfDomain, predicted: Any = None, ax: Axes | None = None)
     )
 
 
+@checked
 def best_rates(plan: OptimalSchedule, ax: Axes | None = None) -> Axes:
     """The rates of the best schedule over the steps, and the usual ones with their losses.
 
@@ -235,6 +244,7 @@ def best_rates(plan: OptimalSchedule, ax: Axes | None = None) -> Axes:
     return finish(ax, "step", "learning rate", title, end_labels)
 
 
+@checked
 def value(plan: Valuation, target: float | None = None, ax: Axes | None = None) -> Axes:
     """Scores over pretraining tokens with the law and its band, and what the advice rests on.
 
@@ -275,6 +285,7 @@ def _score_law(plan: Valuation, last: float) -> pd.DataFrame:
     return law.rename(columns={"low": "predicted_low", "high": "predicted_high"})
 
 
+@checked
 def values(plans: Mapping[str, Valuation], ax: Axes | None = None) -> Axes:
     """Scores over pretraining tokens, several valuations in one picture (Isik 2024, figure 1).
 
@@ -291,6 +302,8 @@ def values(plans: Mapping[str, Valuation], ax: Axes | None = None) -> Axes:
         >>> plots.values({"6M tokens": plan}).get_title()
         'dashed: without pretraining'
     """
+    if not plans:
+        raise UsageError("values: plans is empty; give a valuation, or several")
     ax, end_labels = ax or new_axes(), []
     for (name, plan), color in zip(plans.items(), shades(len(plans)), strict=True):
         table = plan.checkpoints
@@ -308,6 +321,7 @@ def values(plans: Mapping[str, Valuation], ax: Axes | None = None) -> Axes:
     )  # fmt: skip
 
 
+@checked
 def score_over_cross_entropy(
     plans: Mapping[str, Valuation], fit: FittedLaw | None = None, ax: Axes | None = None
 ) -> Axes:
@@ -332,6 +346,8 @@ def score_over_cross_entropy(
         >>> plots.score_over_cross_entropy({"English": plan}).get_xlabel()
         'cross-entropy of the checkpoints (nats)'
     """
+    if not plans:
+        raise UsageError("score_over_cross_entropy: plans is empty; give a valuation, or several")
     for name, plan in plans.items():
         if "cross_entropy" not in plan.checkpoints:
             raise UsageError(f"the checkpoints of {name} have no cross_entropy to draw over")
@@ -356,6 +372,7 @@ def score_over_cross_entropy(
     return finish(ax, label, "score of the checkpoints", margins={"x": 0.16}, log_x={})
 
 
+@checked
 def model_losses(plan: ModelChoice, shown: int = 6, ax: Axes | None = None) -> Axes:
     """Losses (or scores) of models over their data, with intervals at the full size.
 

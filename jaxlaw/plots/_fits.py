@@ -13,6 +13,8 @@ from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator
 
+from jaxlaw._typed import checked
+from jaxlaw.data._runs import Runs
 from jaxlaw.errors import UsageError, nearest
 from jaxlaw.fitting._fitted_law import FittedLaw
 from jaxlaw.fitting._result import Fit
@@ -31,6 +33,7 @@ from jaxlaw.plots._style import (
     input_label,
     label_curves,
     log_axis,
+    need_columns,
     new_axes,
     panel_below,
     percent,
@@ -46,6 +49,7 @@ CURVES = 4
 _FINE = 200  # points of a curve
 
 
+@checked
 def observed_against_predicted(
     fit: FittedLaw, runs: Any, ax: Axes | None = None, *, residual_panel: bool = False
 ) -> Axes:
@@ -86,6 +90,7 @@ def observed_against_predicted(
     return tidy(ax)
 
 
+@checked
 def residuals(fit: FittedLaw, runs: Any, ax: Axes | None = None) -> Axes:
     """Observed over predicted target, in percent, where the eye would see structure left.
 
@@ -121,6 +126,7 @@ def _both(fit: FittedLaw, runs: Any) -> tuple[np.ndarray, np.ndarray]:
     return fit.predict(**inputs), observed.target
 
 
+@checked
 def starts_agreement(fit: FittedLaw, ax: Axes | None = None) -> Axes:
     """Where the solved starts of a fit ended: a bar for each distinct optimum, the best first.
 
@@ -167,12 +173,13 @@ def _worse(excess: float) -> str:
     return f"+{100 * excess:.2g} %" if excess < 1 else f"× {1 + excess:.3g}"
 
 
+@checked
 def demo_figure(fits: Mapping[str, FittedLaw], runs: Any) -> Figure:
     """The figure of ``jaxlaw demo``: both corpora, curves over r, predictions, residuals.
 
     Args:
         fits: corpus (``general``, ``domain``) → fit.
-        runs: runs of both corpora.
+        runs: runs of both corpora, as :func:`jaxlaw.read_runs` returns them.
 
     Example:
         >>> from jaxlaw import plots
@@ -184,6 +191,8 @@ def demo_figure(fits: Mapping[str, FittedLaw], runs: Any) -> Figure:
         >>> len(plots.demo_figure(fits, runs).axes)
         6
     """
+    if not fits or not isinstance(runs, Runs):
+        raise UsageError("demo_figure: give a fit for each corpus, and what jl.read_runs returned")
     figure, rows = plt.subplots(
         len(fits), 3, figsize=(13, 3.8 * len(fits)), layout="constrained", squeeze=False
     )
@@ -204,6 +213,7 @@ class _Seen(NamedTuple):
     held_out: np.ndarray
 
 
+@checked
 def loss_over_share(fit: FittedLaw, runs: Any, ax: Axes | None = None) -> Axes:
     """Target over r: data and fitted curves at the largest N, for a few D.
 
@@ -222,6 +232,7 @@ def loss_over_share(fit: FittedLaw, runs: Any, ax: Axes | None = None) -> Axes:
     return loss_over_input(fit, runs, "r", ax, by="D" if "D" in fit.law.input_names else None)
 
 
+@checked
 def loss_over_input(
     fit: FittedLaw,
     runs: Any,
@@ -288,6 +299,7 @@ def loss_over_input(
     return finish(ax, input_label(_spec(fit, along)), target_label(fit.law), title)
 
 
+@checked
 def slopes_over_share(
     runs: Any, ax: Axes | None = None, *, every: float | None = None, N: float | None = None
 ) -> Axes:
@@ -515,6 +527,7 @@ def _single(fit: FittedLaw, name: str) -> float:
     return fit.units[name] * _spec(fit, name).unit
 
 
+@checked
 def loss_curve(prediction: pd.DataFrame, observed: Any = None, ax: Axes | None = None) -> Axes:
     """Loss over the steps of a schedule, what it is made of, and the rates below (Wang's fig. 3).
 
@@ -534,6 +547,9 @@ def loss_curve(prediction: pd.DataFrame, observed: Any = None, ax: Axes | None =
         >>> plots.loss_curve(fit.predict_curve(schedule, r=0.5)).get_ylabel()
         'loss (nats)'
     """
+    need_columns(prediction, ("step", "lr", "base", "annealing"), "predict_curve of a fit")
+    if observed is not None:
+        need_columns(observed, ("step", "loss"), "jl.read_loss_curves as its table")
     ax = ax or new_axes()
     step, base = prediction["step"], prediction["base"]
     target = prediction.columns[list(prediction.columns).index("base") - 1]
@@ -571,6 +587,7 @@ def loss_curve(prediction: pd.DataFrame, observed: Any = None, ax: Axes | None =
     return tidy(ax)
 
 
+@checked
 def shift_curves(
     points: pd.DataFrame, fits: Any = (), ax: Axes | None = None, *, over: str = "S1_cpt"
 ) -> Axes:
@@ -596,9 +613,7 @@ def shift_curves(
         >>> plots.shift_curves(pd.DataFrame(points)).get_ylabel()
         'shift ΔL (nats)'
     """
-    missing = [name for name in ("run", "shift", "S1_cpt", over) if name not in points]
-    if missing:
-        raise UsageError(f"no column {missing[0]}: give what jl.observed_shift returned")
+    need_columns(points, ("run", "shift", "S1_cpt", over), "jl.observed_shift")
     fits = [fits] if isinstance(fits, FittedLaw) else list(fits)
     for fit in fits:
         if fit.law.target != "shift":

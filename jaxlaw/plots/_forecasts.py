@@ -6,6 +6,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from scipy import stats
 
+from jaxlaw._typed import checked
 from jaxlaw.forecasting import Backtest, Forecast, ForecastScores
 from jaxlaw.forecasting._origins import compute_of
 from jaxlaw.plots._style import BLUE, FAINT, INK, RED, dots, finish, new_axes, shades
@@ -13,6 +14,7 @@ from jaxlaw.plots._style import BLUE, FAINT, INK, RED, dots, finish, new_axes, s
 _SHOWN = 0.05  # weight of a law from which on its own prediction is drawn
 
 
+@checked
 def backtest_errors(backtest: Backtest, ax: Axes | None = None) -> Axes:
     """Relative errors over the distance from the cut-off, law by law, a dot a cut-off and run.
 
@@ -54,6 +56,7 @@ def backtest_errors(backtest: Backtest, ax: Axes | None = None) -> Axes:
     )
 
 
+@checked
 def forecast_intervals(forecast: Forecast, ax: Axes | None = None) -> Axes:
     """The runs, and beyond them every forecast with its intervals and what each law says alone.
 
@@ -97,6 +100,7 @@ def forecast_intervals(forecast: Forecast, ax: Axes | None = None) -> Axes:
     )
 
 
+@checked
 def forecast_calibration(scores: ForecastScores, ax: Axes | None = None) -> Axes:
     """The share of runs inside their intervals over the level of these: on the line, if they hold.
 

@@ -9,11 +9,13 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
+from jaxlaw._typed import checked
 from jaxlaw.errors import UsageError
-from jaxlaw.plots._style import BLUE, FAINT, INK, RED, dots, finish, new_axes, write
+from jaxlaw.plots._style import BLUE, FAINT, INK, RED, dots, finish, need_columns, new_axes, write
 from jaxlaw.uncertainty import Profile
 
 
+@checked
 def parameter_intervals(intervals: Any, ax: Axes | None = None, *, level: float = 0.95) -> Axes:
     """Parameters with their intervals, relative to the estimate, so that they share an axis.
 
@@ -23,7 +25,7 @@ def parameter_intervals(intervals: Any, ax: Axes | None = None, *, level: float 
 
     Args:
         intervals: :class:`jaxlaw.Bootstrap` or :class:`jaxlaw.Covariance`, or the table of their
-            ``intervals()``.
+            ``conf_int()``.
         ax: axes to draw on; a new figure if None.
         level: confidence level of the intervals, where they are not a table.
 
@@ -36,7 +38,13 @@ def parameter_intervals(intervals: Any, ax: Axes | None = None, *, level: float 
         >>> plots.parameter_intervals(pd.DataFrame(table)).get_xlabel()
         '95% intervals, from the estimate'
     """
+    if not isinstance(intervals, pd.DataFrame) and not hasattr(intervals, "conf_int"):
+        raise UsageError(
+            f"parameter_intervals: intervals is a {type(intervals).__name__}; give what "
+            "jl.bootstrap or jl.covariance returned, or the table of its conf_int()"
+        )
     table = intervals if isinstance(intervals, pd.DataFrame) else intervals.conf_int(level)
+    need_columns(table, ("parameter", "estimate", "low", "high"), "conf_int()")
     table = table[np.isfinite(table[["low", "high"]]).all(axis=1) & (table["estimate"] != 0)]
     if table.empty:
         raise UsageError("no parameter has a finite interval around an estimate other than 0")
@@ -83,6 +91,7 @@ def _reach(low: pd.Series, high: pd.Series) -> float:
     return float(usual.max()) or 1.0
 
 
+@checked
 def objective_profile(
     profile: Profile, ax: Axes | None = None, *, level: float | None = 0.95
 ) -> Axes:

@@ -9,6 +9,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from jaxlaw._jit import in_float64
+from jaxlaw._typed import checked
 from jaxlaw.planning._answers import LEVEL, interval_columns, law_inputs
 from jaxlaw.planning._compare_replay import ReplayComparison
 from jaxlaw.planning._domain_weights import DomainShares
@@ -46,6 +47,7 @@ def curve_of(source: Draws, **inputs: Any) -> dict[str, np.ndarray]:
     return interval_columns("loss", losses, LEVEL)
 
 
+@checked
 def trade_off(plan: Mixture, ax: Axes | None = None) -> Axes:
     """Domain loss over general loss along the domain share, and where the limit cuts it.
 
@@ -85,6 +87,7 @@ def trade_off(plan: Mixture, ax: Axes | None = None) -> Axes:
     return finish(ax, "general loss (nats)", "domain loss (nats)", "domain share along the curve")
 
 
+@checked
 def limited_domain(
     domain: Any, corpus_tokens: float | Sequence[float], ax: Axes | None = None, **options: float
 ) -> Axes:
@@ -127,6 +130,7 @@ def limited_domain(
     )  # fmt: skip
 
 
+@checked
 def domain_shares(plan: DomainShares, ax: Axes | None = None) -> Axes:
     """Shares of several domains and of the general corpus, with their intervals.
 
@@ -172,6 +176,7 @@ def _share_bars(
     return rows
 
 
+@checked
 def mixture_weights(plan: OptimalWeights, ax: Axes | None = None) -> Axes:
     """The best mixture of many corpora: weights with intervals, natural shares, and caps.
 
@@ -206,6 +211,7 @@ def mixture_weights(plan: OptimalWeights, ax: Axes | None = None) -> Axes:
     return finish(ax, "share of the mixture", "", title)
 
 
+@checked
 def critical_share(
     general: Any, start: float, ax: Axes | None = None, *, threshold: float = 0.0, **inputs: float
 ) -> Axes:
@@ -240,6 +246,7 @@ def critical_share(
     return finish(ax, xlabel, "general loss (nats)", end_labels=end_labels, margins={"x": 0.02})
 
 
+@checked
 def replay_losses(plan: ReplayComparison, ax: Axes | None = None) -> Axes:
     """Loss of a corpus over the compute spent on it, a line for each share (Zheng's fig. 4).
 

@@ -8,6 +8,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 
+from jaxlaw._typed import checked
 from jaxlaw.plots._style import BLUE, FAINT, INK, RED, log_axis, new_axes, tidy
 from jaxlaw.validation import Study
 from jaxlaw.validation._scores import SCORES, score_text
@@ -15,6 +16,7 @@ from jaxlaw.validation._scores import SCORES, score_text
 _FAR = 10.0  # times the best score of a column: as dark as it gets
 
 
+@checked
 def score_table(
     study: Study,
     metric: str = "huber",
@@ -79,6 +81,7 @@ def _behind(scores: np.ndarray, metric: str) -> np.ndarray:
     return np.minimum(loss / best, _FAR)
 
 
+@checked
 def fold_scores(
     study: Study, metric: Any = "huber", ax: Axes | None = None, *, data: str | None = None
 ) -> Axes:

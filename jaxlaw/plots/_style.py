@@ -22,6 +22,7 @@ from matplotlib.ticker import (
     NullLocator,
 )
 
+from jaxlaw.errors import UsageError
 from jaxlaw.laws._base import Law
 from jaxlaw.laws._parameters import Input
 
@@ -41,6 +42,13 @@ _WORDS = ((1e12, "T"), (1e9, "B"), (1e6, "M"), (1e3, "K"))
 def new_axes() -> Axes:
     """Axes in a figure of their own."""
     return plt.subplots(figsize=SIZE, layout="constrained")[1]
+
+
+def need_columns(table: Any, names: Iterable[str], made_by: str) -> None:
+    """Raise a UsageError where a table lacks a column, with the function whose table has it."""
+    missing = [name for name in names if name not in table]
+    if missing:
+        raise UsageError(f"no column {missing[0]}: give what {made_by} returned")
 
 
 def tidy(ax: Axes) -> Axes:

@@ -1,7 +1,8 @@
 """TensorBoard: event files, a folder a run, and the CSV that its page downloads, a file a tag.
 
 Event files are read by the package ``tensorboard``, which need not be installed otherwise. The
-CSV has ``Wall time,Step,Value``; run and tag are in its name, ``run-RUN-tag-TAG.csv``.
+CSV has ``Wall time,Step,Value``, in any order; run and tag are in its name,
+``run-RUN-tag-TAG.csv``.
 """
 
 from __future__ import annotations
@@ -79,7 +80,7 @@ def _by_tag(file: Path) -> dict[str, list[tuple[int, float]]]:
 
 def _downloaded(path: Path) -> Log:
     frame = read_table(path).frame
-    if list(frame.columns) != _CSV:
+    if sorted(frame.columns) != sorted(_CSV):
         raise DataError(
             f"{path}: no scalars of TensorBoard: expected columns {', '.join(_CSV)}, not "
             f"{', '.join(map(str, frame.columns))}",
