@@ -1,5 +1,6 @@
 """Laws over several shares, and the mixture of many corpora that makes losses least."""
 
+import dataclasses
 import pickle
 from pathlib import Path
 
@@ -114,6 +115,8 @@ def test_a_bootstrap_says_whether_it_beats_what_was_run():
         (dict(caps={"wbe": 0.3}), UsageError, "Did you mean 'web'"),
         (dict(max_kl=0.1), UsageError, "needs natural="),
         (dict(targets={"python": 0, "wiki": 0}), UsageError, "targets are all 0"),
+        (dict(targets={"python": 1}), UsageError, "targets= does not name wiki: .* 0 where"),
+        (dict(natural={"web": 1}), UsageError, "natural= does not name code, math"),
         (
             dict(natural={"web": 9, "code": 0.5, "math": 0.5}, max_kl=0.01, caps={"web": 0.1}),
             DataError,
@@ -244,6 +247,24 @@ def test_a_picture_over_a_share_keeps_to_the_simplex():
         plots.loss_over_input(fitted, None, "code", by="web")
 
 
+def test_no_share_goes_beyond_the_largest_that_was_run_unless_a_cap_allows_it():
+    tried = {"web": (0.2, 0.9), "code": (0.0, 0.026), "math": (0.05, 0.5)}
+    fits = {name: jl.FittedLaw(law, params, ranges=tried) for name, (law, params) in BOTH.items()}
+    plan = planning.optimal_weights(fits, targets={"python": 1, "wiki": 0})
+    assert plan.table["weight"].to_numpy() == pytest.approx([0.474, 0.026, 0.5])
+    assert plan.table["cap"].tolist() == [0.9, 0.026, 0.5]
+    (note,) = plan.notes
+    assert note.code == "held-at-tried"
+    assert "was run: code (0.026), math (0.5); more may do better" in note.message
+    wider = planning.optimal_weights(fits, targets={"python": 1, "wiki": 0}, caps={"code": 0.2})
+    assert wider.table["weight"].to_numpy() == pytest.approx([0.3, 0.2, 0.5])
+    assert [note.code for note in wider.notes] == ["held-at-tried", "extrapolation"]
+    assert "code = 0.2 (fitted 0 to 0.026)" in wider.notes[1].message
+    few = {name: dataclasses.replace(fit, ranges={"web": (0, 0.3)}) for name, fit in fits.items()}
+    with pytest.raises(UsageError, match="has the largest share that was run"):
+        planning.optimal_weights(few, caps={"code": 0.2, "math": 0.2})
+
+
 BIMIX = dict(jl.simulate.TRUTHS["bimix"])
 
 
@@ -267,8 +288,12 @@ def test_fits_over_own_shares_plan_one_mixture():
     totals = np.mean(levels * mixtures ** -np.array([p["alpha"] for _, p in fits.values()]), axis=1)
     assert totals.min() - 2e-3 < plan.loss <= totals.min() + 1e-9
     beyond = jl.FittedLaw("bimix", BIMIX, ranges={"D": (1, 50), "r": (0.01, 0.1)})
-    (note,) = planning.optimal_weights(fits | {"math": beyond}, D=20).notes
+    fits_of_few = fits | {"math": beyond}
+    (note,) = planning.optimal_weights(fits_of_few, D=20, caps={"math": 0.3}).notes
     assert "of the math loss: r = " in note.message
+    limited = planning.optimal_weights(fits_of_few, D=20)
+    assert limited.table["weight"][2] == pytest.approx(0.1)
+    assert [note.code for note in limited.notes] == ["held-at-tried"]
     with pytest.raises(UsageError, match="without code its law has an infinite loss"):
         planning.optimal_weights(fits, D=20, caps={"code": 0})
     # Laws that exist at a share of 0 may leave a corpus out.

@@ -114,6 +114,49 @@ def checked_number(name: str, value: Any, domain: str = "positive") -> float:
     return number
 
 
+def numbers_by_name(
+    names: Sequence[str], given: Mapping[str, float], what: str, default: Any = None
+) -> np.ndarray:
+    """(k,) numbers, not negative, of an argument that maps names to them.
+
+    Args:
+        names: names that it may have.
+        given: name → number.
+        what: the argument, for messages.
+        default: (k,) numbers of names that are not given; None where all are to be.
+
+    Raises:
+        UsageError: another name, a name that is left out, a negative number, or nothing but 0.
+    """
+    for name in given:
+        if name not in names:
+            raise UsageError(
+                f"{what}: '{name}' is none of {', '.join(names)}.{nearest(name, names)}",
+                argument=what,
+                value=given,
+            )
+    missing = [name for name in names if name not in given]
+    if missing and default is None:
+        raise UsageError(
+            f"{what}= does not name {', '.join(missing)}: give each a number, 0 where it does not "
+            "count",
+            argument=what,
+            value=given,
+        )
+    values = np.array(
+        [
+            checked_number(f"{what} of {name}", given[name], "nonnegative")
+            if name in given
+            else default[k]
+            for k, name in enumerate(names)
+        ],
+        float,
+    )
+    if not values.any():
+        raise UsageError(f"{what} are all 0", argument=what, value=given)
+    return values
+
+
 def fewest_degrees(sources: Sequence[Draws]) -> float:
     """Degrees of freedom of what several sources' draws say together, with care."""
     return min(source.degrees for source in sources)

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxlaw._typed import ConfidenceLevel, checked
-from jaxlaw.errors import UsageError, nearest
+from jaxlaw.errors import UsageError
 from jaxlaw.laws._base import Law
 from jaxlaw.notes import Note
 from jaxlaw.planning._answers import (
@@ -27,6 +27,7 @@ from jaxlaw.planning._answers import (
     law_inputs_of_each,
     measured,
     missing_draws_notes,
+    numbers_by_name,
     require_inputs,
     source_notes,
 )
@@ -88,7 +89,7 @@ def optimal_domain_weights(
             domains but that shares add up to 1.
         start: general loss before, in nats; it may rise to (1 + threshold)·start.
         threshold: how far it may rise, relative.
-        weights: domain → weight of its loss; all 1 by default.
+        weights: domain → weight of its loss, of every domain; all 1 by default.
         level: confidence level of the intervals.
         **inputs: values of the laws' other inputs, such as N and D.
 
@@ -109,14 +110,9 @@ def optimal_domain_weights(
     for source in every:
         require_inputs(source, "r")
     others = law_inputs_of_each(every, inputs, ("r",))
-    values = np.array([float((weights or {}).get(name, 1.0)) for name in names])
-    if set(weights or {}) - set(names) or not (values >= 0).all() or not values.any():
-        hints = "".join(nearest(name, names) for name in set(weights or {}) - set(names))
-        raise UsageError(
-            f"weights are for {', '.join(names)}; none negative, not all 0.{hints}",
-            argument="weights",
-            value=weights,
-        )
+    values = np.ones(len(names))
+    if weights is not None:
+        values = numbers_by_name(names, weights, "weights")
     limit = np.inf if start is None else checked_number("start", start) * (1 + threshold)
     laws = tuple(source.law for source in every)
     params = tuple(source.values for source in every)

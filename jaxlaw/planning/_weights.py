@@ -16,18 +16,18 @@ import pandas as pd
 from jaxlaw import _json as records
 from jaxlaw._jit import compiled, in_float64
 from jaxlaw._typed import ConfidenceLevel, checked
-from jaxlaw.errors import DataError, UsageError, nearest
+from jaxlaw.errors import DataError, UsageError
 from jaxlaw.laws._base import Law
 from jaxlaw.notes import Note
 from jaxlaw.planning._answers import (
     LEVEL,
     AnswerTable,
-    checked_number,
     fewest_degrees,
     interval_columns,
     intervals,
     law_inputs,
     missing_draws_notes,
+    numbers_by_name,
     range_notes,
 )
 from jaxlaw.uncertainty import Draws, as_draws
@@ -106,18 +106,21 @@ def optimal_weights(
 
     The shares lie between 0 and their caps and add up to 1. A corpus of T tokens that may be gone
     over k times in a run of D tokens has the cap k·T/D. Far from all mixtures that were run a law
-    is not to be relied on: ``max_kl`` keeps the answer near the natural mixture.
+    is not to be relied on: no share goes beyond the largest that was run unless ``caps`` allows it,
+    and ``max_kl`` keeps the answer near the natural mixture.
 
     Args:
         fits: loss name → fit over the shares, such as of :func:`jaxlaw.laws.mixing`: a Fit, (law,
             params) or a bootstrap. All of them take the same shares: their inputs that are
             fractions. Or corpus → fit over its own share ``r``, such as of ``bimix`` or ``dcpt``:
             the shares are then called as the corpora.
-        targets: loss name → weight in the sum; all alike by default.
-        natural: share → its size in the natural mixture, such as the corpora's own; they are
-            scaled to add up to 1.
+        targets: loss name → weight in the sum, of every loss, 0 for one that does not count; all
+            alike by default.
+        natural: share → its size in the natural mixture, such as the corpora's own, of every
+            corpus; they are scaled to add up to 1.
         max_kl: largest Kullback–Leibler divergence from the natural mixture, in nats.
-        caps: share → its largest value; 1 where none is given.
+        caps: share → its largest value; where none is given, the largest share in the fitted runs,
+            and 1 where no runs are known.
         observed: table with the shares' columns, mixtures that were run: the answer is compared
             with the best of them that keeps caps and divergence.
         level: confidence level of the intervals.
@@ -125,11 +128,12 @@ def optimal_weights(
 
     Returns:
         :class:`OptimalWeights`. The note ``no-better-than-observed`` says where the interval of the
-        gain over the best observed mixture holds 0.
+        gain over the best observed mixture holds 0, ``held-at-tried`` which shares end at the
+        largest that was run.
 
     Raises:
-        UsageError: laws of different shares, unknown names, caps that leave no mixture, or max_kl
-            without a natural mixture.
+        UsageError: laws of different shares, unknown names, targets or natural shares of some
+            names only, caps that leave no mixture, or max_kl without a natural mixture.
         DataError: no mixture keeps caps and divergence together.
 
     Example:
@@ -147,15 +151,23 @@ def optimal_weights(
         raise UsageError("give the fit of a loss or more, by name")
     every = as_draws(*fits.values())
     shares, columns = _shares(names, every, inputs)
-    weights = _weights(names, targets, "targets", 1.0)
-    cap = np.minimum(_weights(shares, caps, "caps", 1.0), 1.0)
-    if cap.sum() < 1:
-        raise UsageError(f"caps add up to {cap.sum():.4g}: shares below them cannot add up to 1")
+    weights = np.ones(len(names))
+    if targets is not None:
+        weights = numbers_by_name(names, targets, "targets")
+    tried = _tried(shares, every, columns)
+    cap = np.minimum(numbers_by_name(shares, caps or {}, "caps", tried), 1.0)
+    if cap.sum() < 1 - _TOLERANCE:
+        raise UsageError(
+            f"caps add up to {cap.sum():.4g}: shares below them cannot add up to 1. A corpus that "
+            "is not in caps= has the largest share that was run",
+            argument="caps",
+            value=caps,
+        )
     if max_kl is not None and (natural is None or not max_kl > 0):
         raise UsageError("max_kl is positive, and needs natural=, the mixture it is counted from")
     natural_shares = None
     if natural is not None:
-        natural_shares = _weights(shares, natural, "natural", 0.0)
+        natural_shares = numbers_by_name(shares, natural, "natural")
         natural_shares = natural_shares / natural_shares.sum()
     others = tuple(
         law_inputs(source, source.inputs_taken(inputs), [*of])
@@ -193,8 +205,9 @@ def optimal_weights(
     )
     if natural_shares is not None:
         table["natural"] = natural_shares
-    if caps:
+    if caps or (cap < 1).any():
         table["cap"] = cap
+    notes += _tried_notes(shares, best_shares[0], np.where(cap < tried, np.nan, tried), caps or {})
     notes += _notes(problem, best_shares, values, interval)
     numbers = {name: value for name, value in inputs.items() if not isinstance(value, str)}
     for name, source, of in zip(names, every, columns, strict=True):
@@ -239,6 +252,36 @@ def _shares(
     return of_each[0], tuple({n: k for k, n in enumerate(of_each[0])} for _ in every)
 
 
+def _tried(
+    shares: Sequence[str], every: Sequence[Draws], columns: Sequence[Mapping[str, int]]
+) -> np.ndarray:
+    """(k,) the largest share of each corpus that the runs of every law had; 1 where unknown."""
+    tried = np.ones(len(shares))
+    for source, of in zip(every, columns, strict=True):
+        for name, k in of.items():
+            high = source.ranges.get(name, (math.nan, math.nan))[1] * source.units[name]
+            tried[k] = min(tried[k], high) if high > 0 else tried[k]
+    return tried
+
+
+def _tried_notes(
+    shares: Sequence[str], best: np.ndarray, tried: np.ndarray, caps: Mapping[str, float]
+) -> list[Note]:
+    """Which shares end at the largest that was run, for want of a wider cap."""
+    at = [
+        f"{name} ({limit:.4g})"
+        for name, share, limit in zip(shares, best, tried, strict=True)
+        if name not in caps and limit < 1 and share >= limit - _TOLERANCE
+    ]
+    if not at:
+        return []
+    message = (
+        f"held at the largest share that was run: {', '.join(at)}; more may do better, which no "
+        "run shows. caps= allows more"
+    )
+    return [Note("held-at-tried", "warning", message)]
+
+
 def _least_shares(
     shares: Sequence[str],
     every: Sequence[Draws],
@@ -259,27 +302,6 @@ def _least_shares(
             "share of it above 0"
         )
     return least
-
-
-def _weights(
-    names: Sequence[str], given: Mapping[str, float] | None, what: str, default: float
-) -> np.ndarray:
-    for name in given or {}:
-        if name not in names:
-            raise UsageError(
-                f"{what}: '{name}' is none of {', '.join(names)}.{nearest(name, names)}",
-                argument=what,
-                value=given,
-            )
-    values = np.array(
-        [
-            checked_number(f"{what} of {n}", (given or {}).get(n, default), "nonnegative")
-            for n in names
-        ]
-    )
-    if not values.any():
-        raise UsageError(f"{what} are all 0", argument=what, value=given)
-    return values
 
 
 def _observed(table: Any, shares: Sequence[str]) -> np.ndarray:
