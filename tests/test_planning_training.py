@@ -22,6 +22,7 @@ from jaxlaw.planning import (
     out_of_domain,
     tradeoff_curve,
     turning_length,
+    turning_lengths,
 )
 from jaxlaw.planning._continual_run import compiled_areas, layout_of
 
@@ -294,6 +295,12 @@ def test_a_weight_on_the_new_corpus_brings_the_sum_back():
     kinds = [turning_length(PT, LEVEL, cpt=CPT, weight=w) for w in (0.2, 0.7, 1.0)]
     assert kinds[0].steps == 0 and 0 < kinds[1].steps < math.inf and kinds[2].never
     assert kinds[0].notes[0].code == "never-lifted" and kinds[0].rise == 0
+    assert math.copysign(1, kinds[0].steps) == 1  # no −0 steps
+    table = turning_lengths(PT, CPT, LEVEL, (0.2, 0.7, 1.0)).table
+    assert table["steps"].tolist() == [plan.steps for plan in kinds]
+    assert table["pattern"].tolist() == [plan.pattern for plan in kinds]
+    with pytest.raises(UsageError, match="weights= is empty"):
+        turning_lengths(PT, CPT, LEVEL, ())
 
 
 def test_replicates_may_never_come_back():

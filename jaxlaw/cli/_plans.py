@@ -712,7 +712,15 @@ def turning_command(
     """
     first, *second = loaded_fits([pt] if cpt is None else [pt, cpt], bootstrap)
     result = call(pt=first, cpt=second[0] if second else None, **setting)
-    draw = None if cpt else lambda plots: plots.recovery(first, setting["run"], result)
+    level = {name: value for name, value in call.arguments.items() if name == "level"}
+
+    def draw(plots: Any) -> Any:
+        if not second:
+            return plots.recovery(first, setting["run"], result)
+        return plots.turning_lengths(
+            jl.planning.turning_lengths(first, *second, **setting, **level)
+        )
+
     conclude_plan(result, out, as_json, draw)
 
 

@@ -37,7 +37,12 @@ from jaxlaw.planning._transfer import (
     frontier_savings,
     transfer_table,
 )
-from jaxlaw.planning._turning_length import TurningLength, turning_length
+from jaxlaw.planning._turning_length import (
+    TurningLength,
+    TurningLengths,
+    turning_length,
+    turning_lengths,
+)
 from jaxlaw.planning._weights import OptimalWeights, optimal_weights
 from jaxlaw.uncertainty import Draws
 
@@ -54,6 +59,7 @@ __all__ = [
     "Draws",
     "TradeoffCurve",
     "TurningLength",
+    "TurningLengths",
     "Valuation",
     "allocation",
     "tokens_or_size_for",
@@ -83,4 +89,5 @@ __all__ = [
     "transfer_table",
     "data_transferred",
     "turning_length",
+    "turning_lengths",
 ]

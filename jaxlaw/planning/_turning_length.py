@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pandas as pd
 
 from jaxlaw._areas import PhaseAreas
 from jaxlaw._jit import compiled, in_float64
@@ -19,6 +20,7 @@ from jaxlaw.notes import Note
 from jaxlaw.planning._answers import (
     LEVEL,
     Answer,
+    AnswerTable,
     measured,
 )
 from jaxlaw.planning._continual import _loss, _losses_of, _start_and_end
@@ -154,7 +156,7 @@ def turning_length(
         answers = _turning(*losses.arguments, fixed, weights, times)
         values = {name: np.asarray(answer, float) for name, answer in answers.items()}
     short = values.pop("short")[0]
-    values["steps"] = np.ceil(values["steps"] - 1e-6)
+    values["steps"] = np.ceil(values["steps"] - 1e-6) + 0.0  # of −0.0 it makes 0.0
     steps = values["steps"][0]
     at = {name: np.array([value]) for name, value in fixed.items()}
     at["steps"] = np.array([min(max(steps, run.warmup + 1), _LONGEST)])
@@ -163,6 +165,77 @@ def turning_length(
         notes=(*_turning_notes(values, short), *losses.notes(at)),
         binding="never" if math.isinf(steps) else "none: the loss comes back",
     )  # fmt: skip
+
+
+class TurningLengths(AnswerTable):
+    """Turning lengths over λ1.
+
+    ``table`` has a row for each ``weight`` (λ1): ``steps`` (infinite: never; 0: it is never
+    lifted), ``pattern`` (see :attr:`TurningLength.pattern`), ``start``, ``limit`` and ``rise`` of
+    λ1·L_pt + λ2·L_cpt in nats.
+
+    Example:
+        >>> pt, cpt = (jl.published()[name] for name in ("wang-2025-pt", "wang-2025-cpt"))
+        >>> run = jl.planning.ContinualRun(jl.planning.Pretraining(40_000, 2e-4), 1, 2e-4)
+        >>> jl.planning.turning_lengths(pt, cpt, run, (0.2, 0.9)).table["pattern"].tolist()
+        ['no rise', 'rise and partial fall']
+    """
+
+
+@checked
+def turning_lengths(
+    pt: Any,
+    cpt: Any,
+    run: ContinualRun,
+    weights: Sequence[float] = tuple(np.linspace(0, 1, 21)),
+    *,
+    inputs: Mapping[str, float] | None = None,
+    area_options: Mapping[str, Any] | None = None,
+    level: ConfidenceLevel = LEVEL,
+) -> TurningLengths:
+    """The turning length of λ1·L_pt + λ2·L_cpt over λ1 (Wang 2025, figure 13).
+
+    Where λ1 is small the loss on the new corpus carries the sum, which is never lifted; in the
+    middle it is back after a number of steps; where λ1 is large, never.
+
+    Args:
+        pt: fit of the loss on the pre-training corpus.
+        cpt: fit of the loss on the new corpus.
+        run: continual run; its steps do not matter.
+        weights: weights λ1 of the first loss, in [0, 1].
+        inputs: values of what the laws take beside areas and r, in units of the fitted runs.
+        area_options: options by which areas are counted, for fits that do not know them.
+        level: confidence level of the intervals.
+
+    Returns:
+        TurningLengths, a row for each weight.
+
+    Raises:
+        UsageError: as :func:`turning_length`, or no weight.
+
+    Example:
+        >>> pt, cpt = (jl.published()[name] for name in ("wang-2025-pt", "wang-2025-cpt"))
+        >>> base = jl.planning.Pretraining(steps=5_000, peak=2e-4)
+        >>> run = jl.planning.ContinualRun(base, 1, 2e-4, 1.0, replay=0.5, shape="constant")
+        >>> jl.planning.turning_lengths(pt, cpt, run, (0.5, 0.9, 1)).table["steps"].tolist()
+        [0.0, 4002.0, 8730.0]
+    """
+    if not len(weights):
+        raise UsageError("weights= is empty: give one λ1 or more", argument="weights")
+    options = {"inputs": inputs, "area_options": area_options, "level": level}
+    plans = [turning_length(pt, run, cpt=cpt, weight=weight, **options) for weight in weights]
+    rows = []
+    for plan in plans:
+        row: dict[str, Any] = {"weight": plan.weight}
+        for name in ("steps", "start", "limit", "rise"):
+            row[name] = getattr(plan, name)
+            if name in plan.interval:
+                row[f"{name}_low"], row[f"{name}_high"] = plan.interval[name]
+        rows.append(row | {"pattern": plan.pattern})
+    # Which of the weights have no way back the table says; the rest are notes on the laws.
+    own = ("never-lifted", "never", "short-runs-below", "replicates-never")
+    notes = dict.fromkeys(note for plan in plans for note in plan.notes if note.code not in own)
+    return TurningLengths(pd.DataFrame(rows), level, tuple(notes))
 
 
 def _turning_notes(values: Mapping[str, np.ndarray], short: float) -> list[Note]:

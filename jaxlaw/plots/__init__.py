@@ -22,11 +22,13 @@ from jaxlaw.plots._continual import (
     ood_losses,
     recovery,
     score_over_cross_entropy,
+    turning_lengths,
     value,
     values,
 )
 from jaxlaw.plots._fits import (
     demo_figure,
+    hidden_curves,
     loss_curve,
     loss_over_input,
     loss_over_share,
@@ -62,6 +64,7 @@ __all__ = [
     "fold_scores",
     "forecast_calibration",
     "forecast_intervals",
+    "hidden_curves",
     "isoloss",
     "limited_domain",
     "loss_curve",
@@ -85,6 +88,7 @@ __all__ = [
     "slopes_over_share",
     "starts_agreement",
     "trade_off",
+    "turning_lengths",
     "value",
     "values",
 ]

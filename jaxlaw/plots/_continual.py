@@ -22,7 +22,7 @@ from jaxlaw.planning._continual_run import SETTINGS, ContinualRun
 from jaxlaw.planning._out_of_domain import OutOfDomain
 from jaxlaw.planning._pretraining_value import Valuation
 from jaxlaw.planning._schedule import OptimalSchedule
-from jaxlaw.planning._turning_length import TurningLength, turning_length
+from jaxlaw.planning._turning_length import TurningLength, TurningLengths, turning_length
 from jaxlaw.plots._style import (
     BLUE,
     FAINT,
@@ -178,6 +178,44 @@ def recovery(
     else:
         ax.set_title("never back" if plan.never else "never lifted", color=RED, fontsize="medium")
     return finish(ax, "continual steps", "loss on the pre-training corpus (nats)", log_x={})
+
+
+@checked
+def turning_lengths(plan: TurningLengths, ax: Axes | None = None) -> Axes:
+    """The turning length over λ1, and where it is 0 or infinite (Wang 2025, figure 13).
+
+    Args:
+        plan: answer that :func:`jaxlaw.planning.turning_lengths` returned.
+        ax: axes to draw on; a new figure if None.
+
+    Example:
+        >>> from jaxlaw import plots
+        >>> pt, cpt = (jl.published()[name] for name in ("wang-2025-pt", "wang-2025-cpt"))
+        >>> base = jl.planning.Pretraining(steps=5_000, peak=2e-4)
+        >>> run = jl.planning.ContinualRun(base, 1, 2e-4, 1.0, replay=0.5, shape="constant")
+        >>> plan = jl.planning.turning_lengths(pt, cpt, run, (0.5, 0.9, 1))
+        >>> plots.turning_lengths(plan).get_ylabel()
+        'turning length (steps)'
+    """
+    table, ax = plan.table.sort_values("weight"), ax or new_axes()
+    steps, weight = table["steps"].to_numpy(), table["weight"].to_numpy()
+    back = (steps > 0) & np.isfinite(steps)
+    if back.any():
+        curve(ax, table[back], "weight", "steps", BLUE, marker="o", markersize=3)
+    ax.set_xlim(weight.min(), weight.max())
+    for where, text, color in (
+        (steps == 0, "never lifted", GREEN), (np.isinf(steps), "never back", RED),
+    ):  # fmt: skip
+        if where.any():
+            low, high = weight[where].min(), weight[where].max()
+            ax.axvspan(low, high, color=color, alpha=0.12, linewidth=0)
+            beside = {"xycoords": ("data", "axes fraction"), "ha": "center", "va": "center"}
+            write(ax, text, ((low + high) / 2, 0.5), color=color, rotation=90, **beside)
+    if back.any():
+        log_axis(ax.yaxis)
+    else:
+        ax.set_yticks([])
+    return finish(ax, _LABELS["weight"], "turning length (steps)")
 
 
 @checked

@@ -13,6 +13,7 @@ from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator
 
+from jaxlaw._jit import in_float64
 from jaxlaw._typed import checked
 from jaxlaw.data._runs import Runs
 from jaxlaw.errors import UsageError, nearest
@@ -585,6 +586,67 @@ def loss_curve(prediction: pd.DataFrame, observed: Any = None, ax: Axes | None =
             panel.axvline(start, color=INK, linewidth=0.6, linestyle=":")
     label_curves(ax, end_labels)
     return tidy(ax)
+
+
+@checked
+def hidden_curves(
+    fit: FittedLaw, schedule: Any, observed: Any = None, ax: Axes | None = None, **options: Any
+) -> Axes:
+    """The loss of a continual run between its two hidden curves (Wang 2025, figure 1).
+
+    They are the losses of pre-training on the old corpus, and on the new mixture, by the same
+    rates: the run leaves the one, and tends to the other. To the law the second is the first,
+    shifted from its beginning by the shift of an endless run.
+
+    Args:
+        fit: fit of a law of both phases, such as ``cpt-curve``.
+        schedule: schedule of both phases, as :meth:`jaxlaw.FittedLaw.predict_curve` takes it.
+        observed: table with columns ``step`` and ``loss``, or None.
+        ax: axes to draw on; a new figure if None.
+        **options: what else that method takes, such as ``r=0.5``.
+
+    Raises:
+        UsageError: a law without a shift.
+
+    Example:
+        >>> from jaxlaw import plots
+        >>> fit = jl.published()["wang-2025-pt"]
+        >>> schedule = "constant:lr=2e-4,steps=4000+constant:lr=2e-4,steps=2000"
+        >>> plots.hidden_curves(fit, schedule, r=0.0).get_ylabel()
+        'loss (nats)'
+    """
+    if "shift" not in fit.law.components:
+        raise UsageError(f"law {fit.law.name} has no shift: it has one hidden curve, its own")
+    ax, prediction = ax or new_axes(), fit.predict_curve(schedule, **options)
+    step, target = prediction["step"], prediction[fit.law.target]
+    old = target - prediction["shift"]
+    new = old + _shift_of_an_endless_run(fit, options)
+    continued = prediction["phase"] == "cpt" if "phase" in prediction else step > -1
+    end_labels = []
+    if observed is not None:
+        dots(ax, observed["step"], observed["loss"], color=INK, s=7)
+    for losses, color, name in ((old, BLUE, "old corpus"), (new, RED, "new mixture")):
+        ax.plot(step, losses, color=color, linewidth=1.2, linestyle="--")
+        end_labels.append((losses.iloc[-1], name, color))
+    ax.plot(step[continued], target[continued], color=INK, linewidth=1.8)
+    end_labels.append((target.iloc[-1], "continual run", INK))
+    ax.axvline(step[continued].iloc[0], color=INK, linewidth=0.6, linestyle=":")
+    views = np.array([_view(step, losses, observed) for losses in (old, new)])
+    ax.set_ylim(views[:, 0].min(), views[:, 1].max())
+    ax.set_xlim(step.iloc[0], step.iloc[-1])
+    step_axis(ax.xaxis)
+    title = "dashed: the hidden curves"
+    return finish(ax, "step", target_label(fit.law), title, end_labels)
+
+
+def _shift_of_an_endless_run(fit: FittedLaw, options: Mapping[str, Any]) -> float:
+    """The shift at an infinite S1_cpt, at the run's other inputs."""
+    inputs = {name: options.get(name, 1.0) for name in fit.law.input_names} | {"S1_cpt": np.inf}
+    with in_float64():
+        with_shift, without = (
+            float(law.law(dict(law.params), **inputs)) for law in (fit, fit.without("shift"))
+        )
+    return with_shift - without
 
 
 @checked
