@@ -40,7 +40,7 @@ from jaxlaw.errors import DataError, UsageError, nearest
 from jaxlaw.fitting._display import html_of
 from jaxlaw.fitting._extrapolation import beyond
 from jaxlaw.fitting._scores import Scores, score_fit
-from jaxlaw.laws._base import Law
+from jaxlaw.laws._base import Law, PowerLawTerms
 from jaxlaw.laws._requirements import check_requirements
 from jaxlaw.notes import Note
 from jaxlaw.schedules import Schedule
@@ -332,6 +332,58 @@ class FittedLaw:
         ]
         return self.with_params(self.params | dict.fromkeys(names, 0.0))
 
+    def at_share(self, r: float) -> FittedLaw:
+        """The Chinchilla law that a law of mixtures is at one share (Que 2024, eq. 34 to 37).
+
+        For dcpt E0 = E + C/(r + ε)^γ and B0 = B·r^η.
+
+        Args:
+            r: share of the corpus, in units of the fitted runs.
+
+        Returns:
+            Law ``chinchilla`` of the same predictions; ``N`` and ``D`` as in the fitted runs.
+
+        Raises:
+            UsageError: the law is none of N, D and r, or no Chinchilla law at a share.
+            DataError: r is no share.
+
+        Example:
+            >>> mixture = jl.FittedLaw("dcpt", jl.simulate.TRUTHS["dcpt"])
+            >>> half = mixture.at_share(0.5)
+            >>> {name: round(half.params[name], 3) for name in ("E", "alpha", "beta")}
+            {'E': 1.497, 'alpha': 0.5, 'beta': 0.5}
+            >>> float(half.predict(N=1.8, D=2.0) - mixture.predict(N=1.8, D=2.0, r=0.5)) < 1e-12
+            True
+        """
+        law, params = self.law, self.numbers()
+        if set(law.input_names) != {"N", "D", "r"} or law.power_law_terms is None:
+            raise UsageError(
+                f"law {law.name} is no Chinchilla law of N and D at a share r; dcpt, dcpt-l1 and "
+                "dcpt-l4 are"
+            )
+        specs, chinchilla = {spec.name: spec for spec in law.inputs}, laws.get("chinchilla")
+        scale = {spec.name: specs[spec.name].unit / spec.unit for spec in chinchilla.inputs}
+        with in_float64():
+            share = {"r": _checked(specs["r"], r, self.units["r"]) * self.units["r"]}
+            terms = PowerLawTerms(*map(float, law.power_law_terms(params, share)))
+            E = law.at_once(params, N=np.asarray(np.inf), D=np.asarray(np.inf), **share)
+        own = {
+            "E": float(E),
+            "A": terms.A * scale["N"] ** terms.alpha,
+            "B": terms.B * scale["D"] ** terms.beta,
+            "alpha": terms.alpha,
+            "beta": terms.beta,
+        }
+        kept = {name: _fields(self)[name] for name in ("joint_ranges", "notes", "delta", "source")}
+        return FittedLaw(
+            chinchilla,
+            own,
+            units={name: self.units[name] * factor for name, factor in scale.items()},
+            ranges={name: self.ranges[name] for name in scale},
+            columns=self.columns and {k: v for k, v in self.columns.items() if k in scale},
+            **kept,
+        )
+
     def with_params(self, params: Mapping[str, Any]) -> FittedLaw:
         """The same law, units and ranges with other parameters, and so without evidence.
 
@@ -467,9 +519,13 @@ class FittedLaw:
 
     def at_point(self, point: Mapping[str, float]) -> float:
         """The target at one point, whole mixture or not; of inputs per drop it has one."""
+        values = {
+            spec.name: [point[spec.name]] if spec.per_drop else point[spec.name]
+            for spec in self.law.inputs
+        }
         return self._evaluated(
             {
-                spec.name: _checked(spec, [point[spec.name]] if spec.per_drop else point[spec.name])
+                spec.name: _checked(spec, values[spec.name], self.units[spec.name])
                 for spec in self.law.inputs
             }
         ).item()
@@ -508,7 +564,10 @@ class FittedLaw:
         missing = [name for name in self.law.input_names if name not in given]
         if missing:
             raise UsageError(f"input {', '.join(missing)} is missing for law {self.law.name}")
-        values = {spec.name: _checked(spec, given[spec.name]) for spec in self.law.inputs}
+        values = {
+            spec.name: _checked(spec, given[spec.name], self.units[spec.name])
+            for spec in self.law.inputs
+        }
         try:  # an input per drop has an axis of its own, the last one
             drops = [values[name].shape for name in self.law.inputs_per_drop]
             others = [values[name].shape for name in self.law.inputs_per_row]
@@ -586,12 +645,12 @@ register_as_tree(FittedLaw)
 _DOMAINS = {
     "positive": "finite and positive",
     "nonnegative": "finite and not negative",
-    "fraction": "in [0, 1]",
+    "fraction": "in [0, {:g}]",
     "real": "finite",
 }
 
 
-def _checked(spec: Any, values: Any) -> np.ndarray:
+def _checked(spec: Any, values: Any, unit: float) -> np.ndarray:
     try:
         values = np.asarray(spec.codes(values), float)
     except (TypeError, ValueError) as error:
@@ -602,10 +661,10 @@ def _checked(spec: Any, values: Any) -> np.ndarray:
     elif spec.domain == "nonnegative":
         bad |= values < 0
     elif spec.domain == "fraction":
-        above = values > 1 if not spec.mixture else False  # of a mixture, the sum is checked
+        above = values * unit > 1 if not spec.mixture else False  # of a mixture, the sum is checked
         bad |= (values < 0) | above | (spec.above_zero & (values == 0))
     if bad.any():
-        must = _DOMAINS[spec.domain] + " and above 0" * spec.above_zero
+        must = _DOMAINS[spec.domain].format(1 / unit) + " and above 0" * spec.above_zero
         raise DataError(
             f"input {spec.name} must be {must}: {int(bad.sum())} of "
             f"{bad.size} values are not, the first {values[bad].flat[0]}"

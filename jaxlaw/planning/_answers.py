@@ -59,7 +59,8 @@ def law_inputs(source: Draws, given: Mapping[str, Any], free: Sequence[str]) -> 
     for spec in law.inputs:
         if spec.name in given:
             domain = "nonnegative" if spec.mixture else spec.domain
-            checked_number(spec.name, given[spec.name], domain)
+            unit = source.units[spec.name] if domain == "fraction" else 1.0
+            checked_number(spec.name, given[spec.name], domain, unit)
     held = [name for name in law.shares if name in given]
     if held and len(held) < len(law.shares):
         raise UsageError(
@@ -97,8 +98,8 @@ def law_inputs_of_each(
     return tuple(law_inputs(source, source.inputs_taken(inputs), free) for source in every)
 
 
-def checked_number(name: str, value: Any, domain: str = "positive") -> float:
-    """The number; raises UsageError where it is none, or outside its domain."""
+def checked_number(name: str, value: Any, domain: str = "positive", unit: float = 1.0) -> float:
+    """The number; raises UsageError where it is none, or outside its domain (times its unit)."""
     try:
         number = float(value)
     except (TypeError, ValueError, OverflowError):
@@ -106,8 +107,9 @@ def checked_number(name: str, value: Any, domain: str = "positive") -> float:
     low, high = {"positive": (1 / HUGE, HUGE), "nonnegative": (0, HUGE), "fraction": (0, 1)}.get(
         domain, (-HUGE, HUGE)
     )
-    if not low <= number <= high:
-        words = {"positive": "positive", "nonnegative": "not negative", "fraction": "in [0, 1]"}
+    if not low <= number * unit <= high:
+        words = {"positive": "positive", "nonnegative": "not negative"}
+        words |= {"fraction": f"in [0, {1 / unit:g}]"}
         beyond = abs(number) > HUGE or 0 < abs(number) < 1 / HUGE
         least = f", of a size between {1 / HUGE:g} and {HUGE:g}" if beyond else ""
         raise UsageError(f"{name} is {number:g}; it must be {words.get(domain, 'finite')}{least}")
