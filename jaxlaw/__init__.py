@@ -5,11 +5,9 @@ import importlib
 from typing import TYPE_CHECKING
 
 from jaxlaw._interrupts import heed_as_command
+from jaxlaw._version import __version__ as __version__
 
 heed_as_command()  # before all other imports, which take a while
-
-#: The only place of the version: an installed copy is not needed, and pyproject.toml reads it here.
-__version__ = "0.2.0"
 
 # Importing JAX, pandas and all of jaxlaw takes two seconds, which `jaxlaw --help` and tab
 # completion need not wait for: a public name is imported when it is first used (PEP 562). Type

@@ -90,10 +90,10 @@ def test_a_checkout_that_is_not_installed_does_all_that_asks_for_the_version(
 
 
 def test_the_version_is_that_of_the_changelog_and_of_the_package():
-    """``pyproject.toml`` reads it where ``jaxlaw.__version__`` is written."""
+    """``pyproject.toml`` reads it where it is written."""
     root = SOURCE.parent.parent
     heading = re.search(r"^## \[(.+?)\]", (root / "CHANGELOG.md").read_text("utf-8"), re.MULTILINE)
     project = tomllib.loads((root / "pyproject.toml").read_text("utf-8"))
     assert heading[1] == jl.__version__
     assert project["project"]["dynamic"] == ["version"] and "version" not in project["project"]
-    assert project["tool"]["hatch"]["version"] == {"path": "jaxlaw/__init__.py"}
+    assert project["tool"]["hatch"]["version"] == {"path": "jaxlaw/_version.py"}

@@ -534,6 +534,8 @@ def test_variants_go_with_the_law_they_are_of(own_laws):
 
 
 def test_a_law_without_specifications_is_refused():
+    with pytest.raises(UsageError, match="law: there is no option 'targt'. Did you mean 'target'"):
+        base.law(targt="accuracy")
     with pytest.raises(UsageError, match="parameter 'E' of law bare has no specification"):
 
         @base.law

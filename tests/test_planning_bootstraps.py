@@ -72,7 +72,9 @@ def test_what_the_bootstrap_doubts_is_in_the_answer(drawn):
     walled = jl.bootstrap("chinchilla", TABLE, SIZE, bounds={"E": (None, 1.66)}, progress=False)
     (note,) = planning.allocation(walled, 1e21).notes
     assert note.code == "doubtful-fit" and note.severity == "warning"
-    assert "E is at your bound" in note.message and "resamples-at-bound" in note.message
+    said, _, named = note.message.partition(": ")
+    assert said == "the fit has warnings, which its own notes explain"
+    assert {"at-bound", "resamples-at-bound"} <= set(named.split(", "))
 
 
 def test_parameters_that_no_run_determines_are_in_the_answer():
@@ -80,7 +82,7 @@ def test_parameters_that_no_run_determines_are_in_the_answer():
     blind = jl.bootstrap("chinchilla", flat, SIZE, progress=False)
     assert "unidentifiable" in {note.code for note in blind.notes}
     notes = {note.code: note.message for note in planning.allocation(blind, 1e21).notes}
-    assert "unidentifiable: the data" in notes["doubtful-fit"] and "alpha" in notes["doubtful-fit"]
+    assert "unidentifiable" in notes["doubtful-fit"] and len(notes["doubtful-fit"].split()) < 40
 
 
 def test_a_bootstrap_with_failed_resamples_says_how_many(drawn):

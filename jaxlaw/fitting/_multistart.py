@@ -26,8 +26,8 @@ from typing import Any, Literal, NamedTuple
 import jax
 import numpy as np
 
-from jaxlaw import __version__
 from jaxlaw._jit import compiled, next_power_of_two, on_accelerator
+from jaxlaw._version import __version__
 from jaxlaw.errors import UsageError
 from jaxlaw.fitting._checkpoint import (
     Arrays,

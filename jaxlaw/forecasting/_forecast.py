@@ -17,11 +17,11 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from jaxlaw import __version__
 from jaxlaw import _json as records
 from jaxlaw._tables import is_table, read_table
 from jaxlaw._typed import Between, Seed, checked
 from jaxlaw._typed import load as read
+from jaxlaw._version import __version__
 from jaxlaw.errors import DataError, UsageError
 from jaxlaw.fitting._extrapolation import joint_ranges
 from jaxlaw.fitting._fit_many import Refits

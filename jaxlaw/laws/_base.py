@@ -448,6 +448,11 @@ def law(
         >>> halving.name, halving.input_names, halving.linear_parameters
         ('halving', ('N',), ('E', 'A'))
     """
+    options = {field.name for field in dataclasses.fields(Law)} - {"function", "parameters"}
+    for detail in details:
+        if detail not in options:
+            message = f"law: there is no option '{detail}'.{nearest(detail, options)}"
+            raise UsageError(message, argument=detail)
     if function is None:
         return lambda actual: law(actual, name=name, inputs=inputs, replace=replace, **details)
     known = INPUTS | dict(inputs or {})

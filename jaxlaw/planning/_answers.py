@@ -207,10 +207,11 @@ def source_notes(source: Draws, what: str = "", /, **at: float) -> list[Note]:
     """Where an answer (in the user's units) is outside the fitted range; the fit's own warnings."""
     notes = range_notes(source, what, **at)
     if source.warnings:
-        message = "; ".join(f"{note.code}: {note.message}" for note in source.warnings)
+        codes = ", ".join(dict.fromkeys(note.code for note in source.warnings))
         severity = "error" if any(n.severity == "error" for n in source.warnings) else "warning"
         of = f" of the {what} loss" if what else ""
-        notes.append(Note("doubtful-fit", severity, f"the fit{of} says of itself: {message}"))
+        message = f"the fit{of} has warnings, which its own notes explain: {codes}"
+        notes.append(Note("doubtful-fit", severity, message))
     return notes
 
 

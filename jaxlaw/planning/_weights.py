@@ -471,7 +471,7 @@ def _value_and_slope(
 
 
 def _doubts(names: Sequence[str], every: Sequence[Draws]) -> list[Note]:
-    """What the fits say of themselves, in one note for all of them."""
+    """The codes of the fits' warnings, in one note for all of them."""
     codes: dict[str, list[str]] = {}
     for name, source in zip(names, every, strict=True):
         for note in source.warnings:
@@ -479,7 +479,8 @@ def _doubts(names: Sequence[str], every: Sequence[Draws]) -> list[Note]:
     if not codes:
         return []
     message = "; ".join(f"{code} of {', '.join(of)}" for code, of in codes.items())
-    return [Note("doubtful-fit", "warning", f"the fits say of themselves: {message}")]
+    message = f"the fits have warnings, which their own notes explain: {message}"
+    return [Note("doubtful-fit", "warning", message)]
 
 
 def _notes(

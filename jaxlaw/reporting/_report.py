@@ -10,9 +10,9 @@ from typing import Any, NamedTuple, Unpack
 import numpy as np
 import pandas as pd
 
-from jaxlaw import __version__
 from jaxlaw._json import write_whole
 from jaxlaw._typed import ConfidenceLevel, checked
+from jaxlaw._version import __version__
 from jaxlaw.data import LossCurves
 from jaxlaw.data._columns import ReadingOptions
 from jaxlaw.data._dependence import without_dependence_note
