@@ -25,6 +25,7 @@ from jaxlaw.forecasting._calibration import (
     calibrate,
     common_scale,
 )
+from jaxlaw.forecasting._forecast_notes import notes_of_points
 from jaxlaw.validation._cross_validate import candidates_of, data_set
 from jaxlaw.validation.folds import in_sample
 
@@ -148,6 +149,19 @@ def test_far_beyond_the_backtest_a_note_says_so(found, runs):
     assert "farther-than-tested" in codes(far)
     odd = jl.forecast("chinchilla", runs, {"N": 1e12, "D": 1e10}, **SEARCH)
     assert "unseen-ratio" in codes(odd)
+
+
+def test_a_ratio_that_all_runs_have_is_seen_however_it_was_rounded():
+    N = np.geomspace(1.1e8, 7e10, 60)
+    runs = {"D/N": (20.0 * (1 - 2e-16), 20.0)}
+    fit = dataclasses.replace(jl.published()["besiroglu-2024"], joint_ranges=runs)
+    fit = dataclasses.replace(fit, ranges={"N": (N[0], N[-1]), "D": (1e9, 2e12)})
+    points = {"N": N, "D": 20.3 / 7 * N * 7 / 20.3 * 20}
+    assert len(np.unique(points["D"] / N)) > 2
+    assert not list(notes_of_points({"law": fit}, points, np.zeros(60), "compute"))
+    points["D"] = points["D"] * 1.001
+    (note,) = notes_of_points({"law": fit}, points, np.zeros(60), "compute")
+    assert note.code == "unseen-ratio"
 
 
 def test_an_input_that_no_run_had_is_noted_where_the_distance_does_not_measure_it(runs):

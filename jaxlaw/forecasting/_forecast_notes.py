@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 import pandas as pd
 
-from jaxlaw.fitting._extrapolation import beyond, in_words
+from jaxlaw.fitting._extrapolation import SAME, beyond, in_words
 from jaxlaw.fitting._fitted_law import FittedLaw
 from jaxlaw.forecasting._calibration import PRIOR_CUTOFFS, Calibration
 from jaxlaw.forecasting._origins import FEW_CUTOFFS, Along, Origins
@@ -52,7 +52,7 @@ def notes_of_backtest(
         )  # fmt: skip
     farthest = max((d.max() for d in origins.distance), default=0.0)
     far = table["distance"].max()
-    if count and far > _FARTHER * farthest:
+    if count and far > _FARTHER * farthest * (1 + SAME):  # budgets of equal steps: a tie
         yield Note(
             "farther-than-tested", "warning",
             f"points lie up to ×{np.exp(far):.3g} beyond the runs, and the back-test reaches "
@@ -153,7 +153,7 @@ def _unseen_ratios(fit: FittedLaw, points: Mapping[str, np.ndarray]) -> Iterator
         if first not in points or second not in points:
             continue
         ratio = points[first] / points[second]
-        unseen = (ratio < low) | (ratio > high)
+        unseen = (ratio < low * (1 - SAME)) | (ratio > high * (1 + SAME))
         if unseen.any():
             yield Note(
                 "unseen-ratio", "warning",
