@@ -120,7 +120,8 @@ def near_zero():
                 progress=False, **options,
             )  # fmt: skip
             row(name, studied.frame["r2"].to_numpy().reshape(6, 36), zero)
-            far += sum(note.code == "far-folds" for note in studied.notes)
+            alone = (studied.only(f"data == '{name}'") for name in data)
+            far += sum(note.code == "far-folds" for study in alone for note in study.notes)
         print(f"\n`far-folds` notes: {far} of {len(FITS) * 6} data sets and fits.")
 
 
