@@ -92,7 +92,7 @@ def test_versions_whose_optimum_lies_elsewhere_are_noticed(wave):
     targets = noisy(np.stack([wave_of(w) for w in turns]))
     found = fit_many(law, seen, targets=targets, options=FEW)
     np.testing.assert_allclose(found.params["w"], turns, rtol=0.02)
-    assert (found.n_solved[turns > 2] == 16).all()  # searched as the data set itself was
+    assert (found.n_solved[turns > 2] >= 16).all()  # searched as the data set itself was
     assert (found.n_solved[turns < 2] == searching.FEW).mean() > 0.5
 
 
@@ -106,7 +106,8 @@ def test_related_versions_come_to_the_optima_of_a_whole_search(wave, monkeypatch
     monkeypatch.setattr(many, "MANY", 16)
     for sets, blocks in ((None, (8, 256)), (of, (8, 256)), (of, (32, 32))):
         monkeypatch.setattr(searching, "BLOCKS", blocks)
-        found = fit_many(law, seen, targets=targets, options=FEW, data_sets=sets)
+        also = np.array([[2.0, 0.3, 0.9]])
+        found = fit_many(law, seen, targets=targets, options=FEW, data_sets=sets, also=also)
         np.testing.assert_allclose(found.objective, whole.objective, rtol=1e-9)
         np.testing.assert_allclose(found.params["w"], whole.params["w"], rtol=1e-5)
 

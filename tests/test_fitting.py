@@ -319,6 +319,22 @@ def test_tied_coefficients_have_the_same_search(own_laws):
         assert not missed or "few-starts-agree" in [note.code for note in fit.notes]
 
 
+@pytest.mark.usefixtures("optimised")
+def test_more_starts_are_solved_where_the_first_do_not_agree():
+    """The best 64 of 2,048 screened starts all lie in basins whose optima are 3 to 40 % worse.
+
+    The known objectives are those of 4,096 starts, all of them solved, of two other seeds.
+    """
+    law, known = "cpt-curve-replay-cpt-unknown-base", (1.5922329e-05, 1.664448e-05, 5.5815103e-06)
+    for seed, best in enumerate(known):
+        table = simulate.experiment(law, noise=0.004, seed=seed).table
+        evenly = np.linspace(0, len(table) - 1, 18).round().astype(int)
+        fit = jl.fit(law, table.iloc[evenly])
+        assert fit.objective <= best * (1 + 1e-5)
+        assert fit.n_solved == fit.n_starts == 2048
+        assert "few-starts-agree" in [note.code for note in fit.notes]
+
+
 def test_exponentials_of_the_share_are_fitted_where_the_loss_rises_steeply_with_it():
     """b goes to 1e10 and B to 1e-11: every start was still on its way after 300 iterations."""
     table = some_rows(simulate.experiment("dcpt-general", noise=0.004).table, 90)

@@ -4,6 +4,8 @@
    law is linear in solved for; the best go on.
 2. Solve: the batch solver takes each of them to its end. Of the lanes of a problem only those
    that end at its few best distinct objectives are kept, so memory does not grow with starts.
+   Where they do not agree, further starts are solved, as many as cost little: the best that
+   screening knows often lie in one basin, and the optimum in another.
 3. Polish: jaxopt's L-BFGS goes on from the best distinct optima, a second method that has to
    agree with the first.
 
@@ -69,6 +71,8 @@ ROWS_ON_ACCELERATOR = 2**27  # … and rows of all its problems together: 1 GB a
 FEW = 3  # starts of its own that a related problem has, beside the optima of its data set: …
 FEWER = 8  # … the best of so small a part of all starts, if that is …
 LEAST = 64  # … not less than this
+SURE = 0.9  # of the solved starts agree: no more of a single problem are solved
+CHEAP = 2**16  # rows × starts of a problem that are solved where they do not, at most
 BLOCKS = (2**3, 2**8)  # related problems of a chunk, at least and at most
 
 
@@ -183,15 +187,16 @@ def find_optima(
     if work.folder is not None:
         work.claim(_description(method, batch, starts, n_local))
     batch = batch._replace(problems=jax.tree.map(np.asarray, batch.problems))
-    n_solved = int(n_local) if n_local and n_local < len(starts) else len(starts)
+    first = int(n_local) if n_local and n_local < len(starts) else len(starts)
     # The program that polishes depends on shapes alone: it is compiled while starts are screened.
-    n_candidates = min(CANDIDATES, n_solved)
+    n_candidates = min(CANDIDATES, first)
     anywhere = np.broadcast_to(starts[0], (batch.count, n_candidates, starts.shape[1]))
     polish = _solving(POLISH, batch, anywhere, work.memory)
     with work.in_background(polish.compile):
-        everything = n_solved == len(starts)
-        chosen = starts[None] if everything else _screen(batch, starts, n_solved, work)
-        solved = _solve(method, batch, batch.inside(chosen), work)
+        # Of several problems, folds or cut-offs, each would cost as much again.
+        most = _most_solved(batch, first, len(starts)) if batch.count == 1 else first
+        chosen = starts[None] if first == len(starts) else _screen(batch, starts, most, work)
+        solved, n_solved = _solve_until_sure(method, batch, batch.inside(chosen), first, work)
     polished = _solve(POLISH, batch, batch.inside(_candidates(solved)), work)
     optima = _optima(solved, polished, batch.floors, len(starts), n_solved)
     if work.folder is not None:
@@ -258,11 +263,13 @@ def find_related(
     lanes = block * max(n_solved + len(also), CANDIDATES, few)
     layout = _Layout(block, lanes, part, n_solved)
 
-    def searched(batch: Batch, stage: str, also: np.ndarray) -> Arrays:
-        chosen = _screen(batch, starts, n_solved, work, f"{stage}-screen", layout)
+    def searched(batch: Batch, stage: str, also: np.ndarray) -> tuple[Arrays, np.ndarray]:
+        most = _most_solved(batch, n_solved, len(starts))
+        chosen = _screen(batch, starts, most, work, f"{stage}-screen", layout)
         points = np.broadcast_to(also, (batch.count, *also.shape))
-        chosen = batch.inside(np.concatenate([chosen, points], axis=1))
-        return _solve(method, batch, chosen, work, f"{stage}-{method.name}", layout)
+        chosen = batch.inside(np.concatenate([points, chosen], axis=1))
+        first, name = len(also) + n_solved, f"{stage}-{method.name}"
+        return _solve_until_sure(method, batch, chosen, first, work, name, layout)
 
     def polished(batch: Batch, solved: Arrays, stage: str) -> Arrays:
         return _solve(POLISH, batch, batch.inside(_candidates(solved)), work, stage, layout)
@@ -270,7 +277,7 @@ def find_related(
     anywhere = np.broadcast_to(starts[0], (batch.count, CANDIDATES, size))
     polish = _solving(POLISH, batch, anywhere, work.memory, layout)
     with work.in_background(polish.compile):
-        optima = searched(full_data, "whole", also)
+        optima, _ = searched(full_data, "whole", also)
     best = polished(full_data, optima, "whole-polish")["members"][:, :1, 0]
     near_starts = np.concatenate([best, _candidates(optima)[:, 1:]], axis=1)[data_sets]
     near = _solve(method, batch, batch.inside(near_starts), work, f"near-{method.name}", layout)
@@ -283,10 +290,10 @@ def find_related(
         tie = np.maximum(AGREE * np.minimum(least_near, least_far), batch.floors)
         elsewhere = np.flatnonzero(~(np.abs(least_near - least_far) <= tie))
     if len(elsewhere):
-        again = searched(batch.only(elsewhere), "again", also[:0])
+        again, solved[elsewhere] = searched(batch.only(elsewhere), "again", also[:0])
         for key, values in far.items():
             values[elsewhere] = again[key]
-        tried[elsewhere], solved[elsewhere] = len(starts), n_solved
+        tried[elsewhere] = len(starts)
     near["count"][:] = 0
     keys = ("value", "count", "status", "members")
     both = _distinct(
@@ -438,18 +445,20 @@ def _best_starts(values: Values, chunk: Chunk, keep: int) -> Arrays:
 
 def _solve(
     method: Solver, batch: Batch, starts: np.ndarray, work: Work, stage: str | None = None,
-    layout: _Layout | None = None,
+    layout: _Layout | None = None, width: int | None = None,
 ) -> Arrays:  # fmt: skip
     """The distinct optima of every problem, as :func:`_distinct` gives them.
 
-    Starts are (P, S, p), or (1, S, p) for all problems; a start of NaN is none.
+    Starts are (P, S, p), or (1, S, p) for all problems; a start of NaN is none. With ``width`` they
+    are solved by the program of so many starts of a problem, and no more optima are kept.
     """
 
     def best(result: Arrays) -> float:
         return float(result["value"].min() * scale_on_host(batch.problems))
 
-    solving = _solving(method, batch, starts, work.memory, layout)
+    solving = _solving(method, batch, starts, work.memory, layout, width)
     best_shown = best if batch.count == 1 else None
+    kept = layout.starts if layout else width or starts.shape[1]
     results = work.map(stage or method.name, *solving, solving.compile, best_shown)
     chunks = solving.chunks
     keys = ("value", "count", "status", "members")
@@ -458,27 +467,56 @@ def _solve(
     rows = [
         _distinct(
             *(np.concatenate([part[key] for part in parts])[None] for key in keys),
-            floor[None], starts.shape[1],
+            floor[None], kept,
         )
         for parts, floor in zip(_by_problem(results, chunks), batch.floors, strict=True)
     ]  # fmt: skip
     return {key: np.concatenate([row[key] for row in rows]) for key in keys}
 
 
+def _most_solved(batch: Batch, first: int, starts: int) -> int:
+    """How many starts of a problem are solved where the first of them do not agree."""
+    return min(starts, max(first, CHEAP // batch.problems.weight.shape[-1]))
+
+
+def _solve_until_sure(
+    method: Solver, batch: Batch, starts: np.ndarray, first: int, work: Work,
+    stage: str | None = None, layout: _Layout | None = None,
+) -> tuple[Arrays, np.ndarray]:  # fmt: skip
+    """The distinct optima of every problem, and (P,) how many of its starts were solved.
+
+    All its starts where fewer than ``SURE`` of the first agree, by the same program.
+    """
+    stage = stage or method.name
+    solved = _solve(method, batch, starts[:, :first], work, stage, layout)
+    number = np.full(batch.count, first)
+    unsure = solved["count"][:, 0] < SURE * first
+    if not unsure.any() or first >= starts.shape[1]:
+        return solved, number
+    others = starts[:, first:].copy()
+    others[~unsure] = np.nan
+    more = _solve(method, batch, others, work, f"{stage}-more", layout, first)
+    number[unsure] = starts.shape[1]
+    keys = ("value", "count", "status", "members")
+    both = (np.concatenate([solved[key], more[key]], axis=1) for key in keys)
+    return _distinct(*both, batch.floors, layout.starts if layout else first), number
+
+
 def _solving(
     method: Solver, batch: Batch, starts: np.ndarray, memory: DeviceMemory,
-    layout: _Layout | None = None,
+    layout: _Layout | None = None, width: int | None = None,
 ) -> _Stage:  # fmt: skip
     """The work of :func:`_solve`, in chunks."""
     each = starts.shape[1]
+    width = width or each
     starts = np.broadcast_to(starts, (batch.count, *starts.shape[1:]))
     if layout is None:
-        chunks = split_work(batch.count, each, _chunk_size(batch, each, SOLVE_LANES))
-        block, size = chunks[0].count, each
+        chunks = split_work(batch.count, width, _chunk_size(batch, width, SOLVE_LANES))
+        size, block, width = width, chunks[0].count, chunks[0].starts[1]
         most_lanes = max(chunk.lanes for chunk in chunks)
     else:
         block, most_lanes, size = layout.block, layout.lanes, layout.starts
-        chunks = split_blocks(batch.count, each, block, each)
+    chunks = split_blocks(batch.count, each, block, width)
     floors = batch.floors
 
     def part(chunk: Chunk) -> Part:
@@ -703,7 +741,7 @@ def _description(
     settings = (method.name, method.settings, POLISH.settings, n_local, batch.model.residuals)
     sizes = (
         CANDIDATES, KEPT, MEMBERS, SCREEN_LANES, SOLVE_LANES, LANES_ON_ACCELERATOR,
-        ROWS_ON_ACCELERATOR, FEWER, LEAST, BLOCKS, jax.default_backend(),
+        ROWS_ON_ACCELERATOR, FEWER, LEAST, BLOCKS, SURE, CHEAP, jax.default_backend(),
     )  # fmt: skip
     return {
         "law": batch.model.law.name,

@@ -38,7 +38,7 @@ class FitOptions:
         bounds: parameter → (lowest, highest), either None.
         starts: ``"sobol"``, ``"grid"`` or values.
         n_starts: size of the Sobol sample; None for one that grows with the nonlinear parameters.
-        n_local: number of the best starts that are solved; None or False for all.
+        n_local: number of the best starts that are solved, at first; None or False for all.
         solver: name of the batch solver.
         seed: seed of the Sobol sample.
         work_dir: folder that keeps finished parts of a long fit.

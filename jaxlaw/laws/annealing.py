@@ -41,7 +41,8 @@ _B = real(unit="nats", doc="the whole shift; negative where it lowers the loss")
 _E = positive(0.1, 1e4, unit="1/S1", doc="how soon the shift sets in")
 _EXP = exponent()
 _IN_N = real(-0.2, 0.6, low=-3.0, high=3.0)
-_IN_R = real(-0.5, 0.5, low=-50.0, high=50.0)
+# Starts on either side of what is nearly linear in the share, as far as the 5.7 that Wang prints.
+_IN_R = real(-6.0, 6.0, low=-50.0, high=50.0)
 
 
 @law(
