@@ -23,8 +23,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from jaxlaw._arrays import plain_array
 from jaxlaw._json import RepeatedKey, parse_json, standard_input
-from jaxlaw.errors import DataError, UsageError, nearest_file
+from jaxlaw.errors import DataError, UsageError, listed, nearest_file
 
 _KINDS = {
     ".csv": "csv",
@@ -165,16 +166,11 @@ def _checked(table: Table) -> Table:
         )
     if not len(frame):
         raise DataError(
-            f"{source}: the table has columns ({_listed(frame.columns)}) but no rows; "
+            f"{source}: the table has columns ({listed(frame.columns)}) but no rows; "
             "add at least one row below the header",
             file=source,
         )
     return table
-
-
-def _listed(columns: Any) -> str:
-    names = [str(column) for column in columns]
-    return ", ".join(names[:30]) + (f" and {len(names) - 30} more" if len(names) > 30 else "")
 
 
 def _from_mapping(source: Mapping[Any, Any], label: str) -> pd.DataFrame:
@@ -182,7 +178,7 @@ def _from_mapping(source: Mapping[Any, Any], label: str) -> pd.DataFrame:
         columns = {key: _plain(values) for key, values in source.items()}
         return pd.DataFrame(columns)
     except (ValueError, TypeError, OverflowError) as error:
-        sizes = ", ".join(
+        sizes = listed(
             f"{key} {len(values) if hasattr(values, '__len__') else 'scalar'}"
             for key, values in source.items()
         )
@@ -193,9 +189,9 @@ def _from_mapping(source: Mapping[Any, Any], label: str) -> pd.DataFrame:
 
 
 def _plain(values: Any) -> Any:
-    """Device arrays as numpy (pandas would take them apart one by one), the rest as it is."""
+    """Arrays of any library as numpy, columns of pandas and single values as they are."""
     is_foreign = hasattr(values, "__array__") and not isinstance(values, (pd.Series, pd.Index))
-    return values.__array__() if is_foreign else values
+    return plain_array(values) if is_foreign else values
 
 
 def _content(source: Any, name: str | None) -> tuple[bytes | str, str, str]:
@@ -262,7 +258,7 @@ def _from_archive(content: bytes, label: str) -> tuple[bytes, str, str]:
                 raise UsageError(message, file=label)
             if len(files) != 1:
                 raise UsageError(
-                    f"{label} is a zip archive of {len(files)} files ({_listed(files)}); unpack "
+                    f"{label} is a zip archive of {len(files)} files ({listed(files)}); unpack "
                     "it, and give one of them",
                     file=label,
                 )

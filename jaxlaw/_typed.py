@@ -40,6 +40,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxlaw._arrays import is_number
 from jaxlaw.errors import UsageError, nearest
 
 P = ParamSpec("P")
@@ -309,7 +310,7 @@ def _in_range(members: tuple[Any, ...], value: Any, where: str) -> Any:
     value = check(value, kind, where)
     for limits in others:
         # A number that JAX traces has no value yet; a list stands for one in _sequence only.
-        if isinstance(limits, Between) and _is_number(value) and not hasattr(value, "aval"):
+        if isinstance(limits, Between) and is_number(value) and not hasattr(value, "aval"):
             if not limits.holds(value):
                 raise _Wrong(where, value, str(limits))
     return value
@@ -327,17 +328,8 @@ def _as_one_of(kinds: tuple[Any, ...], value: Any, where: str) -> Any:
     raise _Wrong(where, value, " or ".join(dict.fromkeys(words)))
 
 
-def _is_number(value: Any) -> bool:
-    """A real number, or an array of one, traced ones too."""
-    if isinstance(value, bool | np.bool_ | str | bytes):
-        return False
-    if getattr(value, "ndim", None) == 0 and hasattr(value, "dtype"):
-        return getattr(value.dtype, "kind", "") in "iufV"  # V: of bfloat16 and its like
-    return hasattr(value, "__float__") and not hasattr(value, "__len__")
-
-
 def _number(kind: Any, value: Any, where: str) -> Any:
-    if not _is_number(value):
+    if not is_number(value):
         raise _Wrong(where, value, "a number" + _unit_hint(value))
     if hasattr(value, "aval"):  # traced
         return value
@@ -360,7 +352,7 @@ def _whole(kind: Any, value: Any, where: str) -> Any:
     if hasattr(value, "aval"):
         return value
     try:
-        is_whole = _is_number(value) and float(value) == int(value) and abs(value) < _LARGEST
+        is_whole = is_number(value) and float(value) == int(value) and abs(value) < _LARGEST
     except (TypeError, ValueError, OverflowError):
         is_whole = False
     if not is_whole:
@@ -415,7 +407,7 @@ def _tuple(kind: Any, value: Any, where: str) -> Any:
 
 def _sequence(kind: Any, value: Any, where: str) -> Any:
     (member,) = get_args(kind) or (Any,)
-    if member is float and _is_number(value):  # one number stands for a list of one
+    if member is float and is_number(value):  # one number stands for a list of one
         return [_number(member, value, where)]
     is_list = isinstance(value, list | tuple | range) or getattr(value, "ndim", 0) == 1
     if not is_list:

@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+_MOST_NAMED = 5  # rows in one message
+
 
 class JaxlawError(ValueError):
     """Base of every error jaxlaw raises on purpose; its message says what to do.
@@ -90,6 +92,23 @@ def nearest(name: Any, choices: Iterable[Any]) -> str:
         return ""
     names = " or ".join(f"'{by_lower[match]}'" for match in close)
     return f" Did you mean {names}?"
+
+
+def listed(names: Iterable[Any], most: int = 20) -> str:
+    """Names in a message, such as a table's columns, the first ones where they are many."""
+    names = [name if len(name) <= 60 else name[:60] + "…" for name in map(str, names)]
+    more = f" … ({len(names) - most:,} more)" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
+
+
+def name_rows(word: str, labels: Iterable[Any], values: Iterable[Any] | None = None) -> str:
+    """Rows in words, at most five of them, each with its value if given."""
+    labels = list(labels)
+    shown = [str(label) for label in labels[:_MOST_NAMED]]
+    if values is not None:
+        shown = [f"{row} ({value})" for row, value in zip(shown, values, strict=False)]
+    more = f" and {len(labels) - _MOST_NAMED} more" if len(labels) > _MOST_NAMED else ""
+    return f"{word}{'s' if len(labels) > 1 else ''} {', '.join(shown)}{more}"
 
 
 def nearest_file(path: str | Path) -> str:

@@ -30,7 +30,7 @@ from jaxlaw._repr import short_repr
 from jaxlaw._spec_strings import parse_spec
 from jaxlaw._tables import read_table
 from jaxlaw._typed import StepCount, checked
-from jaxlaw.errors import DataError, UsageError, nearest
+from jaxlaw.errors import DataError, UsageError, listed, nearest
 
 __all__ = [
     "Schedule",
@@ -400,8 +400,7 @@ def _columns(runs: Any, steps: str, lr: str) -> tuple[np.ndarray, np.ndarray, st
         if column not in runs:
             names = [str(name) for name in runs.columns]
             raise DataError(
-                f"{source} has no column {column!r}; it has {', '.join(names)}"
-                f"{nearest(column, names)}"
+                f"{source} has no column {column!r}; it has {listed(names)}{nearest(column, names)}"
             )
     if not len(runs):
         raise DataError(f"{source} has no rows")

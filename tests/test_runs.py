@@ -257,10 +257,10 @@ def test_where_by_query_and_mask():
     [
         ("splitt == 'fit'", ["no column splitt. Did you mean 'split'", "DataFrame"]),
         ("split ==", ["no condition", "position 9", "columns: N, D"]),
-        ("__import__('os')", ["no column __import__", "position 1"]),
+        ("__import__('os')", ["position 1", "no meaning"]),
         ("@pd", ["no condition", "position 1"]),
-        ("loss + 1", ["float64", "true or false"]),
-        ("loss.max() > 1", ["position 5, '.' has no meaning"]),
+        ("loss + 1", ["a column of numbers", "true or false"]),
+        ("loss.max() > 1", ["position 1", "no meaning"]),
         (np.ones(12), ["true or false"]),
         (np.ones(3, bool), ["shape (3,)", "12 rows"]),
         (pd.Series(True, index=range(1, 13)), ["another index", "to_numpy"]),

@@ -14,8 +14,9 @@ import numpy as np
 import pandas as pd
 
 from jaxlaw import laws
+from jaxlaw._arrays import EMPTY, is_missing, number_in
 from jaxlaw._rounding import merged
-from jaxlaw.errors import DataError, UsageError, nearest
+from jaxlaw.errors import DataError, UsageError, listed, name_rows, nearest
 from jaxlaw.laws._parameters import Input
 
 #: Names of units: raw units (parameters, tokens, FLOPs) per unit of a column.
@@ -46,8 +47,6 @@ _USUAL = {
 }
 # Computed from a schedule, never logged.
 _OF_SCHEDULES = {"S1", "S2", "S1_pt", "S1_cpt", "S2_pt", "S2_cpt", "drop", "eta_k", "S_k"}
-_EMPTY = {"", "nan", "na", "n/a", "null", "none", "<na>"}
-_MOST_NAMED = 5
 
 
 Corpus = Literal["general", "domain"]
@@ -152,16 +151,6 @@ class Column:
         return low, high
 
 
-def name_rows(word: str, labels: Iterable[Any], values: Iterable[Any] | None = None) -> str:
-    """Rows in words, at most five of them, each with its value if given."""
-    labels = list(labels)
-    shown = [str(label) for label in labels[:_MOST_NAMED]]
-    if values is not None:
-        shown = [f"{row} ({value})" for row, value in zip(shown, values, strict=False)]
-    more = f" and {len(labels) - _MOST_NAMED} more" if len(labels) > _MOST_NAMED else ""
-    return f"{word}{'s' if len(labels) > 1 else ''} {', '.join(shown)}{more}"
-
-
 def format_values(values: Iterable[Any]) -> list[str]:
     """Values for labels: with six digits, or more where these do not tell them apart."""
     values = list(values)
@@ -214,9 +203,8 @@ def missing_column(
         hint += f" Perhaps columns={{'{name}': '{likely}'}}."
     elif not hint and mappable:
         hint = f" Say which column it is: columns={{'{name}': '…'}}."
-    shown = ", ".join(texts[:30]) + (" …" if len(texts) > 30 else "")
     return DataError(
-        f"{source}: there is no column {column}{doc}; columns: {shown}.{hint}",
+        f"{source}: there is no column {column}{doc}; columns: {listed(texts)}.{hint}",
         file=source,
         column=column,
     )
@@ -296,7 +284,7 @@ def level_codes(series: pd.Series, location: Location, spec: Input) -> np.ndarra
     """
     codes = np.full(len(series), np.nan)
     for i, (label, cell) in enumerate(series.items()):
-        if str(cell).strip().lower() in _EMPTY:
+        if str(cell).strip().lower() in EMPTY:
             continue
         try:
             codes[i] = spec.codes(cell)
@@ -329,7 +317,7 @@ def numbers(series: pd.Series, location: Location) -> np.ndarray:
     if kind.is_numeric_dtype(series.dtype):
         return merged(series.to_numpy(dtype="float64", na_value=np.nan))
     cells = series.to_numpy(dtype=object)
-    values = [_number(cell) for cell in cells]
+    values = [number_in(cell) for cell in cells]
     bad = [i for i, value in enumerate(values) if value is None]
     if bad:
         first = str(cells[bad[0]])
@@ -342,26 +330,6 @@ def numbers(series: pd.Series, location: Location) -> np.ndarray:
             cells[bad[0]],
         )
     return merged(values)
-
-
-def _number(cell: Any) -> float | None:
-    """A cell as a float; None where it is no number."""
-    if isinstance(cell, str) and cell.strip().lower() in _EMPTY:
-        return np.nan
-    if cell is None or cell is pd.NA or cell is pd.NaT:
-        return np.nan
-    if isinstance(cell, (bool, np.bool_, complex, np.complexfloating, bytes)):
-        return None
-    if isinstance(cell, str) and "_" in cell:
-        return None
-    if not isinstance(cell, str) and not hasattr(cell, "__float__"):
-        return None
-    try:
-        return float(cell)
-    except OverflowError:
-        return np.inf
-    except (TypeError, ValueError):
-        return None
 
 
 def _pick_another(location: Location) -> str:

@@ -18,6 +18,7 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
+from jaxlaw._conditions import rows_where, undecided
 from jaxlaw._tables import Table, is_table, read_table
 from jaxlaw._typed import checked
 from jaxlaw.data._columns import Corpus, missing_column, numbers
@@ -31,7 +32,7 @@ from jaxlaw.data._run_schedules import (
 )
 from jaxlaw.data._runs import Runs, RunsSource, read_runs, refuse_rows
 from jaxlaw.data.formats import read_format, short_names, with_values
-from jaxlaw.errors import DataError, UsageError, nearest
+from jaxlaw.errors import DataError, UsageError, listed, nearest
 from jaxlaw.notes import Note
 from jaxlaw.schedules import Schedule
 
@@ -75,7 +76,7 @@ class LossCurves(RunsSource):
             f"from {self.rows.source}",
             f"  steps    {steps.min():.0f} to {steps.max():.0f}",
             f"  runs     {', '.join(runs[:_SHOWN])}{', …' if len(runs) > _SHOWN else ''}",
-            f"  columns  {', '.join(map(str, table))}",
+            f"  columns  {listed(table)}",
         ]
         return "\n".join([*lines, *(f"  {note}" for note in self.rows.notes)])
 
@@ -156,7 +157,8 @@ class LossCurves(RunsSource):
             >>> len(curves), len(curves.only("wsd", "cosine"))
             (23, 2)
         """
-        return self._kept(self._chosen(runs, where))
+        keep, notes = self._chosen(runs, where)
+        return self._kept(keep, notes)
 
     def without(self, *runs: str, where: str | None = None) -> LossCurves:
         """What :meth:`only` would leave out; arguments and errors as there.
@@ -166,7 +168,7 @@ class LossCurves(RunsSource):
             >>> len(curves.without("wsd", "cosine"))
             21
         """
-        return self._kept(~self._chosen(runs, where))
+        return self._kept(~self._chosen(runs, where)[0])
 
     def thinned(
         self,
@@ -261,34 +263,44 @@ class LossCurves(RunsSource):
                 if len(index := np.flatnonzero((runs == run) & phase)):
                     yield index
 
-    def _chosen(self, runs: tuple[str, ...], where: str | None) -> np.ndarray:
-        """(rows,) mask of the rows of some runs that a condition keeps."""
+    def _chosen(
+        self, runs: tuple[str, ...], where: str | None
+    ) -> tuple[np.ndarray, tuple[Note, ...]]:
+        """(rows,) mask of the rows of some runs that a condition keeps, and a note on others."""
         if not runs and where is None:
             raise UsageError("name the runs, or say where=, a query such as \"split == 'fit'\"")
         for run in runs:
             if run not in self.run_schedules:
                 known = list(self.run_schedules)
                 raise UsageError(
-                    f"there is no run '{run}'; runs: {', '.join(known[:30])}."
-                    f"{nearest(str(run), known)}",
+                    f"there is no run '{run}'; runs: {listed(known)}.{nearest(str(run), known)}",
                     argument="runs",
                     value=run,
                 )
         keep = self.table["run"].isin(runs or self.run_schedules).to_numpy()
-        if where is not None:
-            table = Table(self.table.reset_index(drop=True), self.rows.source, self.rows.word)
-            left = read_runs(table, where=where).table.index
-            keep = keep & np.isin(np.arange(len(keep)), left)
-        return keep
+        if where is None:
+            return keep, ()
+        source, table = self.rows.source, dict(self.table.items())
+        fulfilled, unknown = rows_where(where, table, source, self.rows.word)
+        message = (
+            f"{source}: where ({where}) keeps {int(fulfilled.sum()) or 'none'} of the {len(keep)} "
+            f"rows{undecided(unknown)}"
+        )
+        if not fulfilled.any():
+            raise DataError(message, file=source, argument="where", value=where)
+        return keep & fulfilled, (Note("filtered", "info", message),) * bool(unknown)
 
-    def _kept(self, keep: np.ndarray) -> LossCurves:
+    def _kept(self, keep: np.ndarray, notes: tuple[Note, ...] = ()) -> LossCurves:
         if not keep.any():
             raise DataError(
                 f"{self.rows.source}: no row is left of {len(keep)}", file=self.rows.source
             )
         weight = self.rows.weight
         rows = dataclasses.replace(
-            self.rows, table=self.table[keep], weight=None if weight is None else weight[keep]
+            self.rows,
+            table=self.table[keep],
+            weight=None if weight is None else weight[keep],
+            notes=(*self.rows.notes, *notes),
         )
         left = set(rows.table["run"])
         schedules = {
@@ -430,7 +442,7 @@ def _with_schedule_column(
     if column not in present:
         raise UsageError(
             f"schedules: '{column}' is neither a line such as 'cosine:peak=3e-4,steps=24000' nor "
-            f"a column of {table.source}; columns: {', '.join(present[:30])}."
+            f"a column of {table.source}; columns: {listed(present)}."
             f"{nearest(column, present)}",
             argument="schedules",
             value=column,

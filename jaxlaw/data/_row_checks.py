@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from jaxlaw.data._columns import Column, name_rows
-from jaxlaw.errors import DataError
+from jaxlaw.data._columns import Column
+from jaxlaw.errors import DataError, name_rows
 from jaxlaw.laws._base import Law
 from jaxlaw.laws._structural_identifiability import inseparable
 from jaxlaw.notes import Note

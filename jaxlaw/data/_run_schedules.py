@@ -21,7 +21,7 @@ from jaxlaw._json import parse_json
 from jaxlaw._tables import read_table
 from jaxlaw.data._columns import Location, numbers
 from jaxlaw.data._row_areas import SAME, Batch, Phase, batch_of
-from jaxlaw.errors import DataError, UsageError, nearest
+from jaxlaw.errors import DataError, UsageError, listed, nearest
 from jaxlaw.schedules import Schedule
 
 Fill = Literal["hold", "linear"]
@@ -121,8 +121,7 @@ def read_schedules(source: str | os.PathLike[str]) -> dict[str, Schedule]:
         frame = read_table(path).frame
         if not {"name", "spec"} <= set(frame):
             raise DataError(
-                f"{path}: a table of schedules has columns name and spec; it has "
-                f"{', '.join(map(str, frame))}",
+                f"{path}: a table of schedules has columns name and spec; it has {listed(frame)}",
                 file=path,
             )
         lines = dict(zip(frame["name"].map(str), frame["spec"].map(str), strict=True))
@@ -224,7 +223,7 @@ def _declared_schedules(
             names = dict.fromkeys([*groups, *of_run.values()])
             raise UsageError(
                 f"schedules: '{name}' is neither a run nor a schedule of the table; there are "
-                f"{', '.join(list(names)[:30])}.{nearest(name, names)}",
+                f"{listed(names)}.{nearest(name, names)}",
                 argument="schedules",
                 value=name,
             )
@@ -263,7 +262,7 @@ def _per_run(
 
 def _no_column(argument: str, column: str, table: pd.DataFrame) -> DataError:
     return DataError(
-        f"{argument}: there is no column {column}; columns: {', '.join(map(str, table))}."
+        f"{argument}: there is no column {column}; columns: {listed(table)}."
         f"{nearest(column, map(str, table))}",
         argument=argument,
         column=column,

@@ -18,7 +18,8 @@ import numpy as np
 import pandas as pd
 
 from jaxlaw import laws
-from jaxlaw._conditions import rows_where
+from jaxlaw._arrays import plain_array
+from jaxlaw._conditions import rows_where, truth_of, undecided
 from jaxlaw._repr import short_repr
 from jaxlaw._tables import Table, is_table, read_table
 from jaxlaw._typed import checked
@@ -46,7 +47,7 @@ from jaxlaw.data._row_checks import (
     valid_rows,
 )
 from jaxlaw.data.formats import read_format, with_values
-from jaxlaw.errors import DataError, UsageError, nearest
+from jaxlaw.errors import DataError, UsageError, listed, nearest
 from jaxlaw.laws._base import Law
 from jaxlaw.laws._parameters import INPUTS, Input
 from jaxlaw.notes import Note
@@ -111,7 +112,7 @@ class Runs:
             f"{name} (column {self.columns[name]})" if name in self.columns else str(name)
             for name in self.table
         )
-        head = f"{len(self)} runs from {self.source}: {', '.join(named)}"
+        head = f"{len(self)} runs from {self.source}: {listed(named)}"
         lines = [f"corpus: {self.corpus}"] * (self.corpus is not None)
         if self.area_options:
             lines.append(f"areas with λ {self.area_options['decay']:.6g}")
@@ -362,7 +363,9 @@ def read_runs(
             boolean mask. A condition compares (==, !=, <, <=, >, >=, in [...]) columns, numbers
             and quoted texts, joined by and, or, not; + - * / % ** compute. Columns have the
             user's or the canonical names; of a name that is both, a mapped one is meant, and the
-            file's own is ```N (as in the file)```. It is parsed, never run as a program.
+            file's own is ```N (as in the file)```. It is parsed, never run as a program. A missing
+            cell fulfils no comparison, ``!=`` and ``not`` neither, in whatever container; ``is
+            None`` and ``is not None`` ask for it, and the note counts rows left out by one.
         corpus: ``"general"`` or ``"domain"``; see :meth:`Runs.for_corpus`.
         drop_invalid: whether rows whose numbers are missing, infinite or not positive are
             dropped (and counted); otherwise they are an error.
@@ -662,7 +665,7 @@ def _aligned(values: Any, table: Table, argument: str) -> np.ndarray:
             value=values,
         )
     try:
-        values = np.asarray(values)
+        values = plain_array(values)
     except ValueError as error:
         message = f"{argument}: give a column or one value per row ({error})"
         raise UsageError(message, argument=argument, value=values) from error
@@ -685,23 +688,23 @@ def _rows_to_keep(
     if isinstance(where, str):
         # A condition may use the user's names and the canonical ones; these go first.
         names = dict(table.frame.items()) | dict(_renamed(table.frame, mapping).items())
-        keep, shown = rows_where(where, names, table.source), f" ({where})"
+        keep, unknown = rows_where(where, names, table.source, table.word)
+        shown = f" ({where})"
     else:
-        keep, shown = _aligned(where, table, "where"), ""
-    if keep.dtype == object and all(isinstance(value, (bool, np.bool_)) for value in keep):
-        keep = keep.astype(bool)  # pandas' own booleans
-    if keep.dtype != bool:
-        message = f"where gives {keep.dtype}, not true or false; compare with a value"
-        raise UsageError(message, argument="where", value=where)
+        keep, unknown = truth_of(_aligned(where, table, "where"), "where")
+        shown = ""
     if not keep.any():
         raise DataError(
             f"{table.source}: where{shown} keeps none of the {len(keep)} rows; columns: "
-            f"{', '.join(map(str, table.frame.columns))}; check the condition",
+            f"{listed(table.frame.columns)}; check the condition{undecided(unknown)}",
             file=table.source,
             argument="where",
             value=where,
         )
-    message = f"{table.source}: where{shown} keeps {int(keep.sum())} of {len(keep)} rows"
+    message = (
+        f"{table.source}: where{shown} keeps {int(keep.sum())} of {len(keep)} rows"
+        f"{undecided(unknown)}"
+    )
     return keep, (Note("filtered", "info", message),)
 
 
@@ -713,7 +716,7 @@ def _weights(weight: Any, table: Table, mapping: dict[str, Any], keep: np.ndarra
         if column not in frame.columns:
             raise DataError(
                 f"{table.source}: there is no column {weight} to weigh rows by; columns: "
-                f"{', '.join(map(str, frame.columns))}."
+                f"{listed(frame.columns)}."
                 f"{nearest(weight, map(str, frame.columns))}",
                 file=table.source,
                 column=weight,

@@ -21,7 +21,7 @@ from jaxlaw._jit import in_float64
 from jaxlaw._rounding import first_largest, first_least
 from jaxlaw._typed import ResampleCount, checked
 from jaxlaw.design._information import Information, information_of, own_units
-from jaxlaw.errors import UsageError
+from jaxlaw.errors import UsageError, listed
 from jaxlaw.fitting._fitted_law import FittedLaw
 from jaxlaw.notes import Note
 
@@ -185,8 +185,7 @@ def _grouped(
     """Names of the candidate runs (G,), each row's (m,), and what the runs cost (G,)."""
     for column in (group, cost if isinstance(cost, str) else None):
         if column is not None and column not in frame:
-            known = ", ".join(map(str, frame))
-            raise UsageError(f"the candidates have no column {column}: {known}")
+            raise UsageError(f"the candidates have no column {column}; columns: {listed(frame)}")
     number, names = pd.factorize(frame.index if group is None else frame[group])
     each = _costs(frame, cost)
     price = np.zeros(len(names))

@@ -19,7 +19,7 @@ from jaxlaw.data import LossCurves
 from jaxlaw.data._columns import Corpus
 from jaxlaw.data._run_schedules import RunSchedule, optimizer_steps
 from jaxlaw.data._runs import Observations
-from jaxlaw.errors import DataError, UsageError, nearest
+from jaxlaw.errors import DataError, UsageError, listed, nearest
 from jaxlaw.fitting._fitted_law import FittedLaw
 
 _RATES = 5e-3  # of the highest rate: schedules that differ by more are not the same
@@ -141,7 +141,7 @@ def _hidden_name(run: str, hidden: LossCurves, pairs: Mapping[str, str]) -> str:
         known = list(hidden.run_schedules)
         raise UsageError(
             f"run {run} has no hidden curve: pass pairs={{'{run}': …}}, one of "
-            f"{', '.join(known[:30])}.{nearest(str(name), known)}"
+            f"{listed(known)}.{nearest(str(name), known)}"
         )
     return name
 

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from jaxlaw._rounding import ROUNDING, first_largest, ranks
-from jaxlaw.data._columns import name_rows
 from jaxlaw.data._dependence import RunGroups, dependence_note
+from jaxlaw.errors import name_rows
 from jaxlaw.notes import Note
 
 FOLDS = 10

@@ -15,7 +15,7 @@ import pandas as pd
 from jaxlaw._rounding import merged
 from jaxlaw._typed import ResampleCount, checked
 from jaxlaw.data._runs import read_columns
-from jaxlaw.errors import DataError, UsageError
+from jaxlaw.errors import DataError, UsageError, listed
 from jaxlaw.notes import Note
 from jaxlaw.planning._answers import checked_number
 
@@ -146,8 +146,8 @@ def observed_transfer(
     shared = [value for value in continual_runs if value in theirs]
     if not shared:
         raise DataError(
-            f"no {by} has a curve of both kinds: scratch has {', '.join(map(str, theirs))}, "
-            f"continual {', '.join(map(str, continual_runs))}"
+            f"no {by} has a curve of both kinds: scratch has {listed(theirs)}, "
+            f"continual {listed(continual_runs)}"
         )
     transfers = pd.concat(
         [
@@ -267,7 +267,7 @@ def _compared(table: pd.DataFrame, shares: Sequence[float] | None) -> pd.DataFra
         seen = table["r"].to_numpy()
         for share in shares:
             if not np.isclose(seen, share, rtol=1e-9, atol=0).any():
-                known = ", ".join(f"{value:g}" for value in np.unique(seen))
+                known = listed(f"{value:g}" for value in np.unique(seen))
                 raise UsageError(f"share {share:g} was not observed; observed: {known}")
         kept = np.isclose(seen[:, None], np.asarray(shares, float), rtol=1e-9, atol=0).any(axis=1)
         table = table[kept]

@@ -11,7 +11,7 @@ import pandas as pd
 from jaxlaw._rounding import merged
 from jaxlaw.data._columns import format_values
 from jaxlaw.data._runs import Observations, Runs
-from jaxlaw.errors import DataError, UsageError, nearest
+from jaxlaw.errors import DataError, UsageError, listed, nearest
 from jaxlaw.notes import Note
 
 LABELS = ("labels",)  # stands for groups that were given row by row
@@ -107,7 +107,7 @@ def _column(runs: Runs, observations: Observations, name: str) -> np.ndarray:
     by_name = {str(runs.user_name(column)): column for column in runs.table}
     if name not in runs.table and name not in by_name:
         raise UsageError(
-            f"groups: {runs.source} has no column {name}; columns: {', '.join(by_name)}."
+            f"groups: {runs.source} has no column {name}; columns: {listed(by_name)}."
             f"{nearest(name, by_name)}",
             argument="groups",
             file=runs.source,

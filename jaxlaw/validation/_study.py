@@ -13,7 +13,8 @@ import numpy as np
 import pandas as pd
 
 from jaxlaw import _json as records
-from jaxlaw._conditions import rows_where
+from jaxlaw._arrays import plain_array
+from jaxlaw._conditions import rows_where, truth_of, undecided
 from jaxlaw._latex import escaped, latex_table, number
 from jaxlaw._repr import short_repr
 from jaxlaw._typed import load
@@ -124,10 +125,10 @@ class Study:
             2
         """
         if isinstance(where, str):
-            keep = rows_where(where, dict(self.frame.items()), "the frame")
+            keep, unknown = rows_where(where, dict(self.frame.items()), "the frame")
         else:
-            keep = np.asarray(where)
-            if keep.shape != (len(self.frame),) or keep.dtype != bool:
+            keep, unknown = truth_of(plain_array(where), "where")
+            if keep.shape != (len(self.frame),):
                 raise UsageError(
                     f"where: give a condition, or a mask of {len(self.frame)} rows",
                     argument="where",
@@ -136,7 +137,7 @@ class Study:
         frame = self.frame[keep]
         if frame.empty:
             raise UsageError(
-                f"where: {where!r} keeps none of the {len(self.frame)} fits",
+                f"where: {where!r} keeps none of the {len(self.frame)} fits{undecided(unknown)}",
                 argument="where",
                 value=where,
             )
@@ -147,6 +148,9 @@ class Study:
         frame = frame.reset_index(drop=True)
         others = (note for note in self.notes if note.code not in _FRAME_CODES)
         notes = (*frame_notes(frame, kept), *others)
+        if unknown:
+            message = f"where keeps {len(frame)} of {len(keep)} fits{undecided(unknown)}"
+            notes = (*notes, Note("filtered", "info", message))
         return dataclasses.replace(self, frame=frame, parameters=kept, laws=laws, notes=notes)
 
     def table(

@@ -24,8 +24,8 @@ from jaxlaw._repr import short_repr
 from jaxlaw._rounding import merged
 from jaxlaw._spec_strings import parse_spec
 from jaxlaw._typed import Between, RepeatCount, Seed, checked
-from jaxlaw.data._columns import format_values, name_rows
-from jaxlaw.errors import DataError, UsageError, nearest
+from jaxlaw.data._columns import format_values
+from jaxlaw.errors import DataError, UsageError, listed, name_rows, nearest
 
 __all__ = [
     "Design",
@@ -596,7 +596,7 @@ def _values_of(table: pd.DataFrame, name: str) -> np.ndarray:
     if name not in table.columns:
         shown = [str(column) for column in table.columns]
         raise DataError(
-            f"there is no column {name}; columns: {', '.join(shown)}.{nearest(name, shown)}",
+            f"there is no column {name}; columns: {listed(shown)}.{nearest(name, shown)}",
             column=name,
         )
     series = table[name]

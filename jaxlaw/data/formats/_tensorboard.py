@@ -16,7 +16,7 @@ import pandas as pd
 
 from jaxlaw._tables import read_table
 from jaxlaw.data.formats._base import Log, format_of, joined
-from jaxlaw.errors import DataError, UsageError
+from jaxlaw.errors import DataError, UsageError, listed
 
 _CSV = ["Wall time", "Step", "Value"]
 
@@ -83,7 +83,7 @@ def _downloaded(path: Path) -> Log:
     if sorted(frame.columns) != sorted(_CSV):
         raise DataError(
             f"{path}: no scalars of TensorBoard: expected columns {', '.join(_CSV)}, not "
-            f"{', '.join(map(str, frame.columns))}",
+            f"{listed(frame.columns)}",
             file=path,
         )
     named = re.fullmatch(r"run-(.+)-tag-(.+)", path.stem)

@@ -14,7 +14,7 @@ import pandas as pd
 
 from jaxlaw._tables import read_table
 from jaxlaw.data.formats._base import USUAL, Log, format_of, joined, with_canonical
-from jaxlaw.errors import DataError
+from jaxlaw.errors import DataError, listed
 
 _BETWEEN = " - "
 _TWINS = ("__MIN", "__MAX")
@@ -38,7 +38,7 @@ def read_exports(paths: list[Path]) -> pd.DataFrame:
             raise DataError(
                 f"{path}: no export of Weights & Biases: expected columns 'run - metric' (a "
                 "chart), '_step' (a history) or 'Name' (the table of runs), not "
-                f"{', '.join(names)}",
+                f"{listed(names)}",
                 file=path,
             )
     if tables and logs:

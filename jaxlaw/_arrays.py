@@ -1,0 +1,145 @@
+"""A user's values as arrays of numpy: what is missing is missing in every container.
+
+Masked arrays, nullable columns of pandas, columns of polars and pyarrow, arrays of JAX, lists with
+None or NaT: all conversions of what users give to arrays pass through here, and a missing value is
+NaN afterwards (None among labels). ``np.asarray`` would take the number behind a mask.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+# Texts of cells that hold nothing, in small letters.
+EMPTY = {"", "nan", "na", "n/a", "null", "none", "<na>"}
+
+
+def is_number(value: Any) -> bool:
+    """Whether a value is a real number, or an array of one, traced ones too."""
+    if isinstance(value, bool | np.bool_ | str | bytes):
+        return False
+    if getattr(value, "ndim", None) == 0 and hasattr(value, "dtype"):
+        return getattr(value.dtype, "kind", "") in "iufV"  # V: of bfloat16 and its like
+    return hasattr(value, "__float__") and not hasattr(value, "__len__")
+
+
+def is_missing(value: Any) -> bool:
+    """Whether one value is missing: None, NaN, NA, NaT or masked."""
+    if isinstance(value, np.ma.MaskedArray):
+        return value.ndim == 0 and bool(np.ma.getmaskarray(value))
+    try:
+        return pd.api.types.is_scalar(value) and bool(pd.isna(value))
+    except ArithmeticError:  # a signalling NaN of decimals
+        return False
+
+
+def number_in(cell: Any) -> float | None:
+    """A cell of a table as a number, NaN where it is empty; None where it is something else."""
+    if is_missing(cell) or (isinstance(cell, str) and cell.strip().lower() in EMPTY):
+        return math.nan
+    if isinstance(cell, str):
+        if "_" in cell:  # Python's digits, which no table has
+            return None
+    elif not is_number(cell):
+        return None
+    try:
+        return float(cell)
+    except OverflowError:
+        return math.inf
+    except (TypeError, ValueError):
+        return None
+
+
+def plain_array(values: Any) -> np.ndarray:
+    """Values of any container as an array of numpy, of the same shape.
+
+    Args:
+        values: array, column, list or one value.
+
+    Returns:
+        Missing values are NaN among numbers, NaT among dates, and None among anything else.
+
+    Raises:
+        ValueError: lists of different lengths.
+    """
+    if isinstance(values, pd.Series | pd.Index | pd.api.extensions.ExtensionArray):
+        return _of_pandas(values)
+    if isinstance(values, list | tuple):
+        return _without_masks(np.asarray([_unmasked(value) for value in values]))
+    if not isinstance(values, np.ma.MaskedArray):
+        return _without_masks(np.asarray(values))
+    missing, data = np.ma.getmaskarray(values), values.data
+    if data.dtype.names is not None or not missing.any():
+        return data
+    if data.dtype.kind in "iu":
+        data = data.astype(float)
+    elif data.dtype.kind not in "fcmMV":
+        data = data.astype(object)
+    unknown = {"m": np.timedelta64("NaT"), "M": np.datetime64("NaT"), "O": None}
+    # Not where(): it would give numbers and None as objects, and dates as numbers.
+    data = data.copy()
+    data[missing] = unknown.get(data.dtype.kind, np.nan)
+    return data
+
+
+def _unmasked(value: Any) -> Any:
+    if value is np.ma.masked:
+        return None
+    return plain_array(value) if isinstance(value, np.ma.MaskedArray) else value
+
+
+def _without_masks(array: np.ndarray) -> np.ndarray:
+    """The array, None in place of the word ``masked`` among objects."""
+    if array.dtype != object or not any(cell is np.ma.masked for cell in array.flat):
+        return array
+    cells = [None if cell is np.ma.masked else cell for cell in array.flat]
+    return np.array(cells, object).reshape(array.shape)
+
+
+def _of_pandas(values: Any) -> np.ndarray:
+    if not isinstance(values.dtype, pd.api.extensions.ExtensionDtype):
+        return _without_masks(np.asarray(values))
+    kind = pd.api.types
+    if kind.is_numeric_dtype(values.dtype) and not kind.is_bool_dtype(values.dtype):
+        if not values.isna().any():
+            return values.to_numpy()
+        return values.to_numpy(dtype=float, na_value=np.nan)
+    if kind.is_datetime64_any_dtype(values.dtype):
+        return np.asarray(values)
+    cells = np.array(values.astype(object), object)
+    cells[np.asarray(values.isna())] = None
+    whole = kind.is_bool_dtype(values.dtype) and not values.isna().any()
+    return cells.astype(bool) if whole else cells
+
+
+def real_numbers(values: Any) -> np.ndarray:
+    """Real numbers of any container as float64, of the same shape; NaN where one is missing.
+
+    Raises:
+        TypeError: one of them is a truth value, a date, a duration, text or bytes, or complex.
+        ValueError, OverflowError: lists of different lengths, a whole number beyond 1e308.
+    """
+    if isinstance(values, list | tuple):
+        # Among numbers numpy takes True for 1, and dates for their count.
+        if set(map(type, values)) <= {int, float}:
+            return np.array(values, float)
+        return np.array([real_numbers(value) for value in values], float)
+    array = plain_array(values)
+    if array.dtype.kind in "iuf":
+        return np.asarray(array, float)
+    if array.dtype.kind == "V" and array.dtype.names is None and array.dtype.itemsize <= 2:
+        return array.astype(float)  # bfloat16 and its like
+    cells = [array[()]] if array.ndim == 0 else array.ravel()
+    numbers = [math.nan if is_missing(cell) else _real(cell) for cell in cells]
+    return np.array(numbers, float).reshape(array.shape)
+
+
+def _real(cell: Any) -> float:
+    if not is_number(cell):
+        plain = isinstance(cell, np.bool_ | np.str_ | np.bytes_)
+        shown = " ".join(repr(cell.item() if plain else cell).split())
+        raise TypeError(f"{shown if len(shown) <= 40 else shown[:40] + '…'} is no number")
+    return float(cell)
