@@ -29,6 +29,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxlaw._arrays import numbers_of
 from jaxlaw._decayed_sum import decayed_sum, powers_of
 from jaxlaw._jit import compiled
 from jaxlaw._typed import checked
@@ -237,10 +238,7 @@ def _numbers(name: str, values: Any) -> Any:
     """An array of float64; JAX's own arrays, traced ones too, as they are."""
     if isinstance(values, jax.Array):
         return values
-    try:
-        return np.asarray(values, float)
-    except (TypeError, ValueError, OverflowError) as error:
-        raise UsageError(f"{name} must be numbers: {error}") from None
+    return numbers_of(name, values)
 
 
 def _decay(decay: Any) -> Any:

@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from jaxlaw.errors import UsageError
+
 # Texts of cells that hold nothing, in small letters.
 EMPTY = {"", "nan", "na", "n/a", "null", "none", "<na>"}
 
@@ -135,6 +137,14 @@ def real_numbers(values: Any) -> np.ndarray:
     cells = [array[()]] if array.ndim == 0 else array.ravel()
     numbers = [math.nan if is_missing(cell) else _real(cell) for cell in cells]
     return np.array(numbers, float).reshape(array.shape)
+
+
+def numbers_of(name: str, values: Any) -> np.ndarray:
+    """As :func:`real_numbers`, of an argument; raises UsageError, which names it."""
+    try:
+        return real_numbers(values)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise UsageError(f"{name} must be numbers: {error}", argument=name, value=values) from None
 
 
 def _real(cell: Any) -> float:

@@ -40,7 +40,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxlaw._arrays import is_number
+from jaxlaw._arrays import is_missing, is_number, plain_array, real_numbers
 from jaxlaw.errors import UsageError, nearest
 
 P = ParamSpec("P")
@@ -248,9 +248,11 @@ def as_real(value: Any) -> Any:
 def as_array(name: str, given: Any, kind: Any = None) -> jax.Array:
     """Numbers as an array; raises UsageError where they are none."""
     try:
+        if not isinstance(given, jax.Array | int | float):
+            given = plain_array(given)
+            if given.dtype.kind not in "iufbV":
+                given = real_numbers(given)
         given = as_real(given)
-        if not isinstance(given, jax.Array) and np.asarray(given).dtype.kind not in "iufbV":
-            raise TypeError("text, dates or objects are no numbers")
         array = jnp.asarray(given, kind)
         return array if jnp.issubdtype(array.dtype, jnp.floating) else array.astype(float)
     except (TypeError, ValueError, OverflowError) as error:
@@ -334,7 +336,7 @@ def _number(kind: Any, value: Any, where: str) -> Any:
     if hasattr(value, "aval"):  # traced
         return value
     try:
-        unknown = math.isnan(float(value))
+        unknown = is_missing(value) or math.isnan(float(value))
     except OverflowError:
         raise _Wrong(where, value, "a number below 1e308") from None
     except (TypeError, ValueError):
@@ -410,6 +412,8 @@ def _sequence(kind: Any, value: Any, where: str) -> Any:
     if member is float and is_number(value):  # one number stands for a list of one
         return [_number(member, value, where)]
     is_list = isinstance(value, list | tuple | range) or getattr(value, "ndim", 0) == 1
+    if member is float and is_list and not isinstance(value, list | tuple | range | jax.Array):
+        value = plain_array(value)
     if not is_list:
         raise _Wrong(where, value, "a list" + (" of numbers" if member is float else ""))
     numeric = getattr(getattr(value, "dtype", None), "kind", "O") in "iuf"

@@ -25,6 +25,7 @@ import jax
 import numpy as np
 import pandas as pd
 
+from jaxlaw._arrays import numbers_of, real_numbers
 from jaxlaw._jit import in_float64
 from jaxlaw._repr import short_repr
 from jaxlaw._spec_strings import parse_spec
@@ -75,7 +76,7 @@ class Schedule:
     __repr__ = short_repr
 
     def __post_init__(self) -> None:
-        rates = np.array(self.rates, float)
+        rates = numbers_of(f"{self.name}: rates", self.rates).copy()
         if rates.ndim != 1 or not len(rates):
             raise UsageError(
                 f"{self.name}: rates must be (steps,) with steps ≥ 1, not {rates.shape}"
@@ -387,7 +388,7 @@ def _columns(runs: Any, steps: str, lr: str) -> tuple[np.ndarray, np.ndarray, st
         source, runs = os.path.basename(table.source), table.frame
     if not isinstance(runs, pd.DataFrame):
         try:
-            values = np.asarray(runs, float)
+            values = real_numbers(runs)
         except (TypeError, ValueError, OverflowError):
             values = np.zeros(0)
         if values.ndim != 2 or values.shape[1] != 2:

@@ -8,7 +8,7 @@ import pytest
 import jaxlaw as jl
 from jaxlaw import laws
 from jaxlaw.errors import UsageError
-from jaxlaw.fitting._elementwise import _both_ways
+from jaxlaw.fitting._elementwise import _three_ways
 
 FEW = {"n_starts": 16, "n_local": 4}
 
@@ -37,6 +37,8 @@ ACROSS = {
     "sorted": lambda N, x: jnp.sort(N) / 1e8,
     "reversed": lambda N, x: N[::-1] / 1e8,
     "count": lambda N, x: N / 1e8 * N.shape[0],
+    "count where there are many": lambda N, x: N / (1e8 if len(N) < 10 else 2e8),
+    "mean where there are many": lambda N, x: N / 1e8 * (x / x.mean() if len(N) > 10 else 1),
     "mean of a constant": lambda N, x: N / 1e8 * x / x.mean(),
 }
 
@@ -84,8 +86,9 @@ def test_built_in_laws_are_elementwise(name):
     for spec in law.inputs:
         given.setdefault(spec.name, draw.uniform(0.1, 1, (5, 3)))
     with jax.enable_x64(True):
-        together, alone = _both_ways(law, dict(made.truth), given)
+        many, together, alone = _three_ways(law, dict(made.truth), given, given)
     np.testing.assert_allclose(together, alone, rtol=1e-12)
+    np.testing.assert_array_equal(many, together)
 
 
 @pytest.mark.filterwarnings("ignore::jaxlaw.notes.FitWarning")  # a level describes no runs

@@ -117,7 +117,12 @@ def read_points(
 
 def points_of(fit: jl.Fit, runs: jl.Runs) -> dict[str, np.ndarray]:
     """The inputs of a law, in a table of points in the units of the fitted runs."""
-    points = {name: _input_column(runs, name) for name in fit.law.input_names}
+    points = {
+        spec.name: runs.table[spec.name].to_numpy()
+        if spec.levels and spec.name in runs.table
+        else _input_column(runs, spec.name)
+        for spec in fit.law.inputs
+    }
     return fit.law.whole_mixtures(points, partial(runs.mixture_error, fit.law))
 
 

@@ -22,6 +22,7 @@ from jaxlaw.errors import UsageError
 if TYPE_CHECKING:
     import numpy as np
 
+LABELLED = {"group"}  # inputs that take labels
 SOLVERS = ("newton", "lbfgs")
 FORMATS = ("wandb", "tensorboard", "lm-eval", "hf-trainer")
 
@@ -197,8 +198,10 @@ def pairs_in(items: Sequence[str] | None, option: str) -> dict[str, str]:
     return pairs([pair for item in items or () for pair in split_pairs(item)], option)
 
 
-def number(text: str, option: str) -> float:
-    """The number, or a complaint that names the option."""
+def number(text: str, option: str, name: str = "") -> Any:
+    """The number, or a complaint that names the option; the text, of an input of labels."""
+    if name in LABELLED:
+        return text
     try:
         return float(text)
     except ValueError:
@@ -213,9 +216,9 @@ def unit_of(text: str) -> Any:
         return text
 
 
-def numbers_of(items: Sequence[str] | None, option: str) -> dict[str, float]:
+def numbers_of(items: Sequence[str] | None, option: str) -> dict[str, Any]:
     """``["N=1e9"]`` → ``{"N": 1e9}``."""
-    return {name: number(text, option) for name, text in pairs(items, option).items()}
+    return {name: number(text, option, name) for name, text in pairs(items, option).items()}
 
 
 def ranges_of(
@@ -238,7 +241,8 @@ def combinations(items: Sequence[str] | None, option: str) -> dict[str, np.ndarr
     import numpy as np
 
     given = pairs_in(items, option)
-    values = [[number(item, option) for item in text.split(",")] for text in given.values()]
+    values = [[number(item, option, name) for item in text.split(",")]
+              for name, text in given.items()]  # fmt: skip
     grids = np.meshgrid(*values, indexing="ij")
     return {name: grid.ravel() for name, grid in zip(given, grids, strict=True)}
 

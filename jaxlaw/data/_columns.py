@@ -284,7 +284,7 @@ def level_codes(series: pd.Series, location: Location, spec: Input) -> np.ndarra
     """
     codes = np.full(len(series), np.nan)
     for i, (label, cell) in enumerate(series.items()):
-        if str(cell).strip().lower() in EMPTY:
+        if is_missing(cell) or str(cell).strip().lower() in EMPTY:
             continue
         try:
             codes[i] = spec.codes(cell)

@@ -15,6 +15,7 @@ from typing import Any, Literal
 import numpy as np
 
 from jaxlaw._areas import Areas, PhaseAreas, areas, phase_areas
+from jaxlaw._arrays import real_numbers
 from jaxlaw.errors import UsageError, nearest
 from jaxlaw.schedules import Schedule
 
@@ -57,7 +58,7 @@ def batch_of(batch: Any, alone: bool) -> Batch:
         UsageError: it is neither, or not above 0.
     """
     try:
-        values = np.atleast_1d(np.asarray(1.0 if batch is None else batch, float))
+        values = np.atleast_1d(real_numbers(1.0 if batch is None else batch))
     except (TypeError, ValueError, OverflowError):
         values = np.zeros(0)
     if (

@@ -17,6 +17,7 @@ import numpy as np
 import pandas as pd
 
 from jaxlaw import schedules as shapes
+from jaxlaw._arrays import real_numbers
 from jaxlaw._json import parse_json
 from jaxlaw._tables import read_table
 from jaxlaw.data._columns import Location, numbers
@@ -85,7 +86,7 @@ def as_schedule(source: Any, name: str | None = None) -> Schedule:
     try:
         if isinstance(source, str):
             return shapes.parse(source)
-        rates = np.asarray(source, float)
+        rates = real_numbers(source)
         first = float(rates.flat[0]) if rates.size else 0.0
         return Schedule(rates, first, None, name or "rates")
     except UsageError as error:

@@ -17,6 +17,7 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
+from jaxlaw._arrays import real_numbers
 from jaxlaw._jit import in_float64
 from jaxlaw._rounding import first_largest, first_least
 from jaxlaw._typed import ResampleCount, checked
@@ -221,8 +222,7 @@ def _costs(frame: pd.DataFrame, cost: Any) -> np.ndarray:
     if cost is None:
         return np.ones(len(frame))
     try:
-        given = np.asarray(frame[cost] if isinstance(cost, str) else cost)
-        each = given.astype(float) if given.dtype.kind in "iufO" else np.zeros(0)
+        each = real_numbers(frame[cost] if isinstance(cost, str) else cost)
     except (TypeError, ValueError, OverflowError):
         each = np.zeros(0)
     if each.shape != (len(frame),) or not (np.isfinite(each) & (each > 0)).all():

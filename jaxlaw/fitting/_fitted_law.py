@@ -22,6 +22,7 @@ import pandas as pd
 from jax.tree_util import GetAttrKey
 
 from jaxlaw import laws
+from jaxlaw._arrays import numbers_of, real_numbers
 from jaxlaw._jit import in_float64
 from jaxlaw._json import plain, write_record
 from jaxlaw._latex import escaped, latex_table, number, symbol
@@ -519,6 +520,7 @@ class FittedLaw:
 
     def at_point(self, point: Mapping[str, float]) -> float:
         """The target at one point, whole mixture or not; of inputs per drop it has one."""
+        point = self.law.labelled(point)
         values = {
             spec.name: [point[spec.name]] if spec.per_drop else point[spec.name]
             for spec in self.law.inputs
@@ -652,8 +654,10 @@ _DOMAINS = {
 
 def _checked(spec: Any, values: Any, unit: float) -> np.ndarray:
     try:
-        values = np.asarray(spec.codes(values), float)
-    except (TypeError, ValueError) as error:
+        values = real_numbers(spec.codes(values) if spec.levels else values)
+    except DataError:
+        raise
+    except (TypeError, ValueError, OverflowError) as error:
         raise DataError(f"input {spec.name} is not numeric: {error}") from None
     bad = ~np.isfinite(values)
     if spec.domain == "positive":
@@ -702,7 +706,7 @@ def _steps(at: Any, schedule: Schedule, first_step: int) -> tuple[np.ndarray, np
     if at is None:
         done = np.arange(1, len(schedule) + 1)
         return done + int(first_step), done
-    steps = np.atleast_1d(np.asarray(at, float))
+    steps = np.atleast_1d(numbers_of("at", at))
     done = steps - first_step
     bad = ~((done == np.floor(done)) & (done >= 0) & (done <= len(schedule)))
     if steps.ndim != 1 or not len(steps) or bad.any():

@@ -88,7 +88,7 @@ def observed_shift(
             )
         seen, table = _seen(continual, corpus, hidden.law.name, **hidden.area_options)
         inputs = {name: values / hidden.units[name] for name, values in seen.inputs.items()}
-        below = hidden.without("shift").predict(inputs)
+        below = hidden.without("shift").predict(hidden.law.labelled(inputs))
     else:
         seen, table = _seen(continual, corpus)
         below = np.full(len(seen), np.nan)

@@ -124,6 +124,7 @@ def score_fit(fit: Predictor, runs: Any, reading: Mapping[str, Any]) -> Scores:
     read = runs_for(fit, runs, reading)
     seen = read.observations(fit.law, free=())  # nothing is fitted: any number of rows will do
     inputs = {name: values / fit.units[name] for name, values in seen.inputs.items()}
+    inputs = fit.law.labelled(inputs)
     predicted, outside = fit.predict(**inputs), fit.is_extrapolation(**inputs)
     of_users = {name: seen.inputs[name] / seen.scale[name] for name in fit.law.inputs_per_row}
     columns = {**of_users, fit.law.target: seen.target, **errors(seen.target, predicted)}

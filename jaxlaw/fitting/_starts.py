@@ -15,6 +15,7 @@ import pandas as pd
 import scipy
 
 from jaxlaw import _cache
+from jaxlaw._arrays import real_numbers
 from jaxlaw.errors import UsageError, nearest
 from jaxlaw.fitting._problem import FitProblem
 from jaxlaw.fitting._transform import at_centre
@@ -157,11 +158,11 @@ def from_user(law: Law, given: Any, centre: Mapping[str, float]) -> np.ndarray:
         _check_names(given, law)
     try:
         if isinstance(given, Mapping):
-            values = _product({k: np.atleast_1d(np.asarray(given[k], float)) for k in names}, law)
+            values = _product({k: np.atleast_1d(real_numbers(given[k])) for k in names}, law)
         elif isinstance(given, pd.DataFrame):
             values = given[list(names)].to_numpy(float)
         else:
-            values = np.atleast_2d(np.asarray(given, float))
+            values = np.atleast_2d(real_numbers(given))
     except (TypeError, ValueError, OverflowError) as error:
         raise UsageError(f"starts are numbers, one column a parameter: {error}") from None
     if values.ndim != 2 or values.shape[1] != len(names) or not len(values):

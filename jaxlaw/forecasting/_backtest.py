@@ -9,6 +9,7 @@ from typing import Any, Unpack
 import numpy as np
 import pandas as pd
 
+from jaxlaw._arrays import numbers_of
 from jaxlaw._typed import checked
 from jaxlaw.data._runs import Runs, read_runs
 from jaxlaw.errors import UsageError
@@ -91,7 +92,7 @@ class Backtest:
             >>> found.table([10]).loc["chinchilla"].index.tolist()
             ['up to ×10', 'more than ×10']
         """
-        limits = np.asarray(list(bands), float)
+        limits = numbers_of("bands", list(bands))
         if not len(limits) or not (np.diff(limits, prepend=1.0) > 0).all():
             raise UsageError("bands are ratios above 1, in order, such as (2, 5, 20)")
         labels = [f"up to ×{limits[0]:g}"]

@@ -18,6 +18,7 @@ import pandas as pd
 from scipy import stats
 
 from jaxlaw import _json as records
+from jaxlaw._arrays import real_numbers
 from jaxlaw._tables import is_table, read_table
 from jaxlaw._typed import Between, Seed, checked
 from jaxlaw._typed import load as read
@@ -419,7 +420,8 @@ def forecast_of(
     latest = float(origins.z[origins.weight > 0].max())
     distance = np.log(np.maximum(z / latest, 1.0))
     distance[distance < _ROUNDING] = 0.0
-    predicted = np.stack([_log(fit.predict(**_of(points, fit))) for fit in fits.values()], axis=1)
+    alone = [_log(fit.predict(fit.law.labelled(_of(points, fit)))) for fit in fits.values()]
+    predicted = np.stack(alone, axis=1)
     if not np.isfinite(predicted).any(axis=1).all():
         raise DataError("no law has a positive finite prediction at some of these points")
     errors, varied = _errors(origins, fits, refits, points)
@@ -576,7 +578,9 @@ def _points(
             what = "along=" if name in extra else "an input of the laws"
             raise UsageError(f"at lacks {name} ({what}); it takes {', '.join([*inputs, *extra])}")
     try:
-        arrays = [np.asarray(value, float) for value in given.values()]
+        specs = {spec.name: spec for fit in fits.values() for spec in fit.law.inputs if spec.levels}
+        given = {k: specs[k].codes(v) if k in specs else v for k, v in given.items()}
+        arrays = [real_numbers(value) for value in given.values()]
         arrays = [values.ravel() for values in np.broadcast_arrays(*arrays)]
     except (TypeError, ValueError) as error:
         raise UsageError(f"at: numbers, or arrays of them that broadcast ({error})") from None
@@ -587,7 +591,7 @@ def _points(
     ordered = {name: points[name] for name in [*inputs, *extra]}
     ordered |= {name: values for name, values in points.items() if name not in ordered}
     for fit in fits.values():
-        fit.checked_inputs(None, _of(ordered, fit))
+        fit.checked_inputs(None, fit.law.labelled(_of(ordered, fit)))
     return ordered, _along_points(data, ordered, along)
 
 

@@ -124,7 +124,7 @@ def notes_of_points(
     yield from _unseen_ratios(next(iter(fits.values())), points)
     named = set()
     for fit in fits.values():
-        inputs = {name: points[name] for name in fit.law.input_names}
+        inputs = fit.law.labelled({name: points[name] for name in fit.law.input_names})
         flags = beyond(fit.ranges, {}, fit.checked_inputs(None, inputs))
         for name, out in flags.items():
             # Of one value, such as S2 of 0 before a rate ever falls, runs show nothing at all.

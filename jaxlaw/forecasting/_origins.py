@@ -16,6 +16,7 @@ import pandas as pd
 from scipy import stats
 
 from jaxlaw import laws as all_laws
+from jaxlaw._arrays import real_numbers
 from jaxlaw._rounding import ROUNDING, first_least, merged
 from jaxlaw.data._columns import missing_column, numbers
 from jaxlaw.data._runs import Observations, Runs
@@ -373,7 +374,7 @@ def _cutoffs(
     if isinstance(given, int):
         return _automatic(data, candidates, name, z, given)
     try:
-        values = np.unique(np.asarray(given, float).ravel())
+        values = np.unique(real_numbers(given).ravel())
     except (TypeError, ValueError):
         raise UsageError(f"cutoffs is a number of them, or their values, not {given!r}") from None
     if not len(values) or not np.isfinite(values).all():

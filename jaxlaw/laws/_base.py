@@ -276,6 +276,12 @@ class Law:
         """Names of the inputs that have one value a row: all but those per drop."""
         return tuple(spec.name for spec in self.inputs if not spec.per_drop)
 
+    def labelled(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        """Inputs as a user gives them: of observations, labels in place of their numbers."""
+        return {spec.name: spec.labels_of(inputs[spec.name]) for spec in self.inputs} | {
+            name: values for name, values in inputs.items() if name not in self.input_names
+        }
+
     def one_number_a_row(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Name → (n,) of each input: of one per drop its sum, which tells points of a curve apart.
 

@@ -8,8 +8,9 @@ from typing import Any, Literal
 
 import numpy as np
 
+from jaxlaw._arrays import is_number, number_in, plain_array
 from jaxlaw._typed import checked
-from jaxlaw.errors import DataError, nearest
+from jaxlaw.errors import DataError, listed, nearest
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,7 @@ class Input:
         """Labels as their numbers, of the same shape; whatever has no levels stays as it is.
 
         Args:
-            values: labels, or their numbers.
+            values: labels.
 
         Raises:
             DataError: a label that the input does not take.
@@ -63,17 +64,27 @@ class Input:
         """
         if not self.levels:
             return values
-        labels = np.asarray(values, object)
-        known = {label: k for k, label in enumerate(self.levels)}
-        numbers = [known.get(str(label), label) for label in labels.ravel()]
-        for value in numbers:
-            if not isinstance(value, int | float | np.number) or not -1 < value < len(known):
+        labels = np.asarray(plain_array(values), object)
+        known: dict[Any, int] = {label: k for k, label in enumerate(self.levels)}
+        # Labels that are numbers: 1 and 1.0 are one, whatever the column of a table made of it.
+        known |= {number_in(label): k for label, k in known.items() if number_in(label) is not None}
+        codes = []
+        for label in labels.ravel():
+            code = known.get(str(label), known.get(label) if is_number(label) else None)
+            if code is None:
                 raise DataError(
-                    f"input {self.name} is {value!r}; it takes {', '.join(self.levels)}."
-                    f"{nearest(str(value), self.levels)}",
-                    value=value,
+                    f"input {self.name} is {label!r}; it takes {listed(self.levels)}."
+                    f"{nearest(str(label), self.levels)}",
+                    value=label,
                 )
-        return np.asarray(numbers, float).reshape(labels.shape)
+            codes.append(code)
+        return np.asarray(codes, float).reshape(labels.shape)
+
+    def labels_of(self, codes: Any) -> Any:
+        """What :meth:`codes` takes for these numbers; whatever has no levels stays as it is."""
+        if not self.levels:
+            return codes
+        return np.array(self.levels, object)[np.round(np.asarray(codes, float)).astype(int)]
 
 
 #: Inputs known by name; a law that uses another name gets a plain real input.

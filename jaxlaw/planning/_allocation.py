@@ -18,6 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 
+from jaxlaw._arrays import numbers_of
 from jaxlaw._jit import in_float64
 from jaxlaw._typed import ConfidenceLevel, checked
 from jaxlaw.errors import DataError, UsageError
@@ -609,7 +610,9 @@ def runs_beyond(
 
 def budgets_of(compute: Any, name: str = "compute") -> np.ndarray:
     """(K,) checked budgets in FLOPs."""
-    budgets = np.array([checked_number("compute", budget) for budget in np.atleast_1d(compute)])
+    budgets = np.array(
+        [checked_number("compute", budget) for budget in np.atleast_1d(numbers_of(name, compute))]
+    )
     if not budgets.size:
         raise UsageError(f"{name} is empty; give one budget or more")
     return budgets

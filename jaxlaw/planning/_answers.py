@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from jaxlaw import _json as records
+from jaxlaw._arrays import real_numbers
 from jaxlaw.errors import UsageError, nearest
 from jaxlaw.fitting._extrapolation import beyond, in_words
 from jaxlaw.fitting._fit_many import fewest_for
@@ -101,9 +102,9 @@ def law_inputs_of_each(
 def checked_number(name: str, value: Any, domain: str = "positive", unit: float = 1.0) -> float:
     """The number; raises UsageError where it is none, or outside its domain (times its unit)."""
     try:
-        number = float(value)
-    except (TypeError, ValueError, OverflowError):
-        raise UsageError(f"{name} is {value!r}; it must be one number") from None
+        number = real_numbers(value).item()
+    except (TypeError, ValueError, OverflowError) as error:
+        raise UsageError(f"{name} must be one number: {error}") from None
     low, high = {"positive": (1 / HUGE, HUGE), "nonnegative": (0, HUGE), "fraction": (0, 1)}.get(
         domain, (-HUGE, HUGE)
     )

@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 
 from jaxlaw import _json, laws
+from jaxlaw._arrays import numbers_of
 from jaxlaw._typed import ConfidenceLevel, ResampleCount, Seed, checked
 from jaxlaw.data._runs import Runs, read_columns, read_runs, refuse_rows
 from jaxlaw.errors import DataError, UsageError
@@ -112,7 +113,7 @@ class ModelChoice(Answer):
 
     def curves(self, D: Any) -> pd.DataFrame:
         """Losses or scores by the laws at (points,) D: a column a model, the best first; ``D``."""
-        D = np.atleast_1d(np.asarray(D, float))
+        D = np.atleast_1d(numbers_of("D", D))
         curves = dict(zip(self._fits.models, self._fits.predict(D), strict=True))
         return pd.DataFrame({"D": D} | {name: curves[name] for name in self.table["model"]})
 

@@ -17,6 +17,7 @@ import numpy as np
 import pandas as pd
 
 from jaxlaw._areas import PhaseAreas
+from jaxlaw._arrays import numbers_of
 from jaxlaw._jit import compiled, in_float64
 from jaxlaw._typed import ConfidenceLevel, checked
 from jaxlaw.data._row_areas import AREAS
@@ -176,7 +177,7 @@ def _check_law(law: Law, run: ContinualRun) -> None:
 
 def _checked_setting(name: str, values: Any, run: ContinualRun) -> np.ndarray:
     """The values of a setting as float64; raises UsageError on one it cannot have."""
-    values = np.asarray(values, float)
+    values = numbers_of(name, values)
     share = name in ("loss_potential", "replay")
     low = run.warmup if name == "steps" else 0.0
     good = (values >= 0) & (values <= 1) if share else (values > low) & np.isfinite(values)
@@ -482,7 +483,7 @@ def _optimised(
         limits = _checked_setting(name, over[name], run)
         if limits.shape != (2,) or not limits[0] < limits[1]:
             raise UsageError(f"over={{'{name}': …}} takes (lowest, highest), not {over[name]}")
-    weights = np.asarray(weights, float)
+    weights = numbers_of("weights", weights)
     if weights.ndim != 1 or not len(weights) or not ((weights >= 0) & (weights <= 1)).all():
         raise UsageError(f"λ1 is {weights.tolist()}; it lies in [0, 1], and λ2 is 1 − λ1")
     if minimise not in ("losses", "changes"):

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from jaxlaw._arrays import numbers_of
 from jaxlaw._rounding import merged
 from jaxlaw._typed import ResampleCount, checked
 from jaxlaw.data._runs import read_columns
@@ -74,7 +75,7 @@ def loss_envelope(
     table = table[np.isfinite(table[["C", "loss"]].to_numpy(float)).all(axis=1) & (table["C"] > 0)]
     if not table.size:
         raise DataError("no row has a finite loss and compute above 0")
-    at = np.asarray(levels, float)
+    at = numbers_of("levels", levels)
     if not (at.size and (at > 0).all() and np.isfinite(at).all()):
         raise UsageError(
             "levels are FLOPs above 0, or how many levels, 1 or more",

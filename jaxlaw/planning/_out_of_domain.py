@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from jaxlaw._arrays import numbers_of
 from jaxlaw._typed import ConfidenceLevel, ResampleCount, Seed, checked
 from jaxlaw.data._runs import read_columns, refuse_rows
 from jaxlaw.errors import DataError, UsageError
@@ -51,7 +52,9 @@ class OutOfDomain(Answer):
 
     def predict(self, loss_pt: Any, loss_cpt: Any) -> np.ndarray:
         """The loss for losses on the two corpora, predicted or observed; arrays broadcast."""
-        return self.weight_pt * np.asarray(loss_pt) + self.weight_cpt * np.asarray(loss_cpt)
+        return self.weight_pt * numbers_of("loss_pt", loss_pt) + self.weight_cpt * numbers_of(
+            "loss_cpt", loss_cpt
+        )
 
     def predict_curve(
         self, pt: Any, cpt: Any, schedule: Any, at: Any = None, *, replay: float | None = None,

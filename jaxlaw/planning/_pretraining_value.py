@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from jaxlaw import laws
+from jaxlaw._arrays import numbers_of
 from jaxlaw._jit import in_float64
 from jaxlaw._typed import Between, ConfidenceLevel, ResampleCount, Seed, checked
 from jaxlaw.data._runs import read_columns, read_runs, refuse_rows
@@ -122,7 +123,7 @@ class Valuation(Answer):
         """
         if self.fit is None:
             raise DataError("the score is not monotone, so there is no law to draw")
-        Dp = np.atleast_1d(np.asarray(Dp, float))
+        Dp = np.atleast_1d(numbers_of("Dp", Dp))
         params = {
             k: np.append(v, self.draws.get(k, ()))[:, None] for k, v in self.fit.params.items()
         }

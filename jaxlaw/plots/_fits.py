@@ -124,7 +124,7 @@ def _both(fit: FittedLaw, runs: Any) -> tuple[np.ndarray, np.ndarray]:
     """Predicted and observed target of every run."""
     observed = runs_for(fit, runs).observations(fit.law, free=())
     inputs = {name: values / fit.units[name] for name, values in observed.inputs.items()}
-    return fit.predict(**inputs), observed.target
+    return fit.predict(**fit.law.labelled(inputs)), observed.target
 
 
 @checked
@@ -416,7 +416,7 @@ def _draw(
     for value in values:
         drawn_at = {along: x} | ({by: value} if by else {})
         at = _with_whole_mixture(fit, fixed, drawn_at)
-        curve = fit.predict(**at)
+        curve = fit.predict(**fit.law.labelled(at))
         ax.plot(at[along], curve, color=colors(value), linewidth=1.5)
         name = value_label(_spec(fit, by), value, _single(fit, by)) if by else "law"
         end_labels.append((float(curve[-1]), name, colors(value)))

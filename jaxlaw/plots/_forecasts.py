@@ -88,7 +88,7 @@ def forecast_intervals(forecast: Forecast, ax: Axes | None = None) -> Axes:
     named = {law for law, weights in forecast.weights.items() if (weights > _SHOWN).any()}
     for law, fit in forecast.fits.items():
         if law in named:
-            alone = fit.predict({name: table[name] for name in fit.law.input_names})
+            alone = fit.predict(fit.law.labelled(table))
             ax.plot(x, alone, "_", color=RED, markersize=9, zorder=5)
     return finish(
         ax,

@@ -171,7 +171,7 @@ def curve_figures(fit: FittedLaw, curves: LossCurves, runs: Runs) -> list[Html]:
     rows = pd.DataFrame(
         {"run": table["run"].to_numpy(), "done": done, "loss": seen.target}
         | {name: inputs[name] for name in _other_inputs(fit)}
-    ).assign(error=np.log(fit.predict(inputs) / seen.target) ** 2)
+    ).assign(error=np.log(fit.predict(fit.law.labelled(inputs)) / seen.target) ** 2)
     rms = rows.groupby("run").agg({"error": "mean"})["error"].pow(0.5).sort_values(ascending=False)
     figures = []
     for k, run in enumerate(rms.index[:_CURVES]):

@@ -507,7 +507,7 @@ def _forecast_laws(forecast: Forecast) -> Html:
     rows = []
     for label, fit in forecast.fits.items():
         weights = forecast.weights[label]
-        predicted = fit.predict({name: forecast.table[name] for name in fit.law.input_names})
+        predicted = fit.predict(fit.law.labelled(forecast.table))
         spread = "" if len(weights) == 1 else f"{weights.min():.2f} to {weights.max():.2f}"
         shown = ", ".join(f"{value:.5g}" for value in predicted[:_SHOWN_LAWS])
         more = ", …" if len(predicted) > _SHOWN_LAWS else ""

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from jaxlaw import laws, schedules
+from jaxlaw._arrays import numbers_of
 from jaxlaw._jit import in_float64
 from jaxlaw._repr import short_repr
 from jaxlaw._typed import LogNoise, Seed, checked
@@ -117,7 +118,7 @@ def simulate_runs(
     law = laws.get(law)
     _require("parameter", law, law.parameter_names, params)
     _require("input", law, law.input_names, inputs)
-    columns = np.broadcast_arrays(*(np.asarray(inputs[name], float) for name in law.input_names))
+    columns = np.broadcast_arrays(*(numbers_of(name, inputs[name]) for name in law.input_names))
     table = pd.DataFrame(
         {name: column.ravel() for name, column in zip(law.input_names, columns, strict=True)}
     )

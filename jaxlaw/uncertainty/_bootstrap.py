@@ -262,6 +262,7 @@ class Bootstrap:
         """
 
         def interval(points: dict[str, np.ndarray]) -> Interval:
+            points = self.fit.law.labelled(points)
             estimate, draws = self.fit.predict(**points), self.predict(**points)
             left = self._predicted(self.left_out, None, points) if method == "bca" else None
             log = self.fit.law.residuals == "log"

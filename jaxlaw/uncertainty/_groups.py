@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from jaxlaw._arrays import plain_array
 from jaxlaw._rounding import merged
 from jaxlaw.data._columns import format_values
 from jaxlaw.data._runs import Observations, Runs
@@ -77,7 +78,7 @@ def _labels(runs: Runs, observations: Observations, groups: Any) -> pd.DataFrame
     if names is not None and names != LABELS:
         return pd.DataFrame({name: _column(runs, observations, name) for name in names})
     try:
-        labels = np.asarray(groups)
+        labels = plain_array(groups)
     except ValueError as error:
         message = f"groups: give one label for each row ({error})"
         raise UsageError(message, argument="groups", value=groups) from None

@@ -20,6 +20,7 @@ from typing import Annotated, Any, Concatenate, Literal, ParamSpec
 import numpy as np
 import pandas as pd
 
+from jaxlaw._arrays import plain_array
 from jaxlaw._repr import short_repr
 from jaxlaw._rounding import merged
 from jaxlaw._spec_strings import parse_spec
@@ -465,7 +466,7 @@ def predefined_split(
         array([[False, False,  True]])
     """
     try:
-        fitted = np.atleast_2d(np.asarray(masks, float))
+        fitted = np.atleast_2d(np.asarray(plain_array(masks), float))
     except (TypeError, ValueError, OverflowError) as error:
         raise UsageError(
             f"masks are (folds, rows) of 0 and 1 ({error})", argument="masks", value=masks
