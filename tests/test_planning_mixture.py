@@ -111,6 +111,21 @@ def test_pairs_of_draws_stay_together():
     assert [n.code for n in outside.notes] == ["extrapolation"] * 2
 
 
+def test_shares_in_percent_are_compared_with_ranges_in_percent():
+    def fit(pair, high):
+        return jl.FittedLaw(
+            *pair, units={"r": 0.01}, ranges={"r": (0.0, high), "N": (1, 4), "D": (1, 20)}
+        )
+
+    at = {"start": 2.8602, **AT}
+    plan = planning.optimal_mixture(fit(GENERAL, 100.0), fit(DOMAIN, 50.0), **at)
+    assert plan.share == planning.optimal_mixture(GENERAL, DOMAIN, **at).share
+    (note,) = plan.notes
+    assert note.code == "extrapolation" and "r = 92.51 (" in note.message
+    least = planning.critical_ratio(fit(GENERAL, 10.0), **at)
+    assert "extrapolation" in [note.code for note in least.notes]
+
+
 @pytest.mark.parametrize("tokens", [0.002, 0.02, 0.05, 0.19])
 def test_little_domain_data_against_brute_force_and_the_printed_derivative(tokens):
     plan = planning.optimal_mixture_data_limited(DOMAIN, tokens, N=1.8)

@@ -125,7 +125,8 @@ def optimal_domain_weights(
         message = f"not even the general corpus alone keeps its loss at {limit:.5g}"
         notes = [Note("no-share-allowed", "error", message)]
     for source, name, share in zip(every, [*names, "general"], shares[0], strict=False):
-        notes += source_notes(source, name, **source.inputs_taken(inputs), r=float(share))
+        r = float(share) / source.units["r"]
+        notes += source_notes(source, name, **source.inputs_taken(inputs), r=r)
     notes += missing_draws_notes(shares[:, 0], "allowed mixture")
     notes.append(Note("own-share-only", "info", OWN_SHARE))
     spent = shares[0, -1] < 1e-9 or general is None

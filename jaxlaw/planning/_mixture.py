@@ -174,7 +174,7 @@ def optimal_mixture(
     notes = _share_notes(answer["share"], answer["domain_loss"], curve, limit)
     shares = (1 - answer["share"], answer["share"])
     for source, what, r in zip(both, ("general", "domain"), shares, strict=True):
-        notes += source_notes(source, what, **source.inputs_taken(inputs), r=r)
+        notes += source_notes(source, what, **source.inputs_taken(inputs), r=r / source.units["r"])
     notes += missing_draws_notes(share, "allowed share")
     kept = answer["general_loss"] < limit * (1 - SAME)
     sides = {0.0: "r_d ≥ 0", 1.0: "r_d ≤ 1"}
@@ -249,7 +249,7 @@ def critical_ratio(
     elif answer["share"] == 0:
         message = f"the loss is at or below {limit:.5g} without any of its corpus"
         notes = [Note("always-back", "info", message)]
-    notes += source_notes(source, **inputs, r=answer["share"])
+    notes += source_notes(source, **inputs, r=answer["share"] / source.units["r"])
     notes += missing_draws_notes(other, "critical ratio")
     bound = "r_g ≥ 0" if answer["share"] == 0 else "general loss"
     return CriticalRatio(**answer, binding=bound, notes=tuple(notes))
@@ -320,7 +320,8 @@ def optimal_mixture_data_limited(
     elif answer["share"] == 1:
         message = "mixing does not pay with so many tokens of the domain: see interior_below"
         notes = [Note("no-interior-optimum", "info", message)]
-    notes += source_notes(source, **inputs, D=answer["D"], r=answer["share"])
+    r = answer["share"] / source.units["r"]
+    notes += source_notes(source, **inputs, D=answer["D"], r=r)
     notes += missing_draws_notes(share, "optimum")
     bound = "domain tokens"
     if answer["share"] == 1:
