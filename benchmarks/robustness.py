@@ -17,9 +17,6 @@ from collections import Counter
 from functools import partial
 from pathlib import Path
 
-import hostile
-import hostile_calls
-import hostile_files
 import numpy as np
 import pandas as pd
 from hypothesis import HealthCheck, given, settings
@@ -28,13 +25,19 @@ from hypothesis import strategies as st
 import jaxlaw as jl
 from jaxlaw.data._columns import Location, numbers
 
+sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
+
+from fuzz import calls as hostile_calls  # noqa: E402
+from fuzz import files as hostile_files  # noqa: E402
+from fuzz import tables as hostile  # noqa: E402
+
 PARTS = ("tables", "fits", "lawless", "calls", "files", "sizes")
 FAULTS = ("broken", "wrong", "changed")
 REFUSED_AS_THEY_ARE = {"load", "fit_decay"}  # no file there, no curves
 
 
-def settled(count):
-    return settings(max_examples=count, deadline=None, database=None,
+def settled(count, derandomize=False):
+    return settings(max_examples=count, deadline=None, database=None, derandomize=derandomize,
                     suppress_health_check=list(HealthCheck))  # fmt: skip
 
 

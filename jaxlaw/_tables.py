@@ -8,6 +8,7 @@ line 1), the record of a JSON list (1-based), the index label of a DataFrame.
 from __future__ import annotations
 
 import csv
+import dataclasses
 import gzip
 import io
 import os
@@ -130,10 +131,7 @@ def _as_pandas(source: Any, name: str | None) -> pd.DataFrame:
         return pd.DataFrame.from_records(list(source))
     if isinstance(source, np.ndarray):
         fields = {field: np.atleast_1d(source)[field] for field in source.dtype.names}
-        # pandas takes arrays of this machine's byte order only.
-        own = {field: values.astype(values.dtype.newbyteorder("=")) for field, values in
-               fields.items()}  # fmt: skip
-        return _from_mapping(own, name or "structured array")
+        return _from_mapping(fields, name or "structured array")
     what = type(source).__name__
     try:
         if hasattr(source, "to_pandas"):
@@ -170,7 +168,13 @@ def _checked(table: Table) -> Table:
             "add at least one row below the header",
             file=source,
         )
-    return table
+    # pandas takes, and compares, columns of this machine's byte order only.
+    own = {
+        column: kind.newbyteorder("=")
+        for column, kind in frame.dtypes.items()
+        if isinstance(kind, np.dtype) and not kind.isnative
+    }
+    return dataclasses.replace(table, frame=frame.astype(own)) if own else table
 
 
 def _from_mapping(source: Mapping[Any, Any], label: str) -> pd.DataFrame:

@@ -21,13 +21,13 @@ def broken(text: str, every: int) -> Iterator[tuple[str, str | bytes]]:
     for k in range(0, len(text) - 2, every):
         yield f"cut at {k}", text[:k]
     record = json.loads(text)
-    for path in _paths(record):
+    for path in paths(record):
         for value in EDITS:
             yield (
                 f"{'.'.join(map(str, path))} = {value!r:.30}",
-                json.dumps(_with(record, path, value)),
+                json.dumps(changed(record, path, value)),
             )
-        yield f"without {'.'.join(map(str, path))}", json.dumps(_with(record, path))
+        yield f"without {'.'.join(map(str, path))}", json.dumps(changed(record, path))
     for law in ("kaplan", "dcpt", "dcpt-l2", "no-such-law"):
         yield f"of law {law}", json.dumps(record | {"law": law})
     for schema in (0, 99, -1, 2.5):
@@ -46,24 +46,24 @@ def broken(text: str, every: int) -> Iterator[tuple[str, str | bytes]]:
     yield "formatted anew", json.dumps(record, sort_keys=True)
 
 
-def _paths(value: Any, above: tuple = ()) -> Iterator[tuple]:
+def paths(value: Any, above: tuple = ()) -> Iterator[tuple]:
     items = value.items() if isinstance(value, dict) else enumerate(value)
     for key, item in items:
         yield (*above, key)
         if isinstance(item, dict | list):
-            yield from _paths(item, (*above, key))
+            yield from paths(item, (*above, key))
 
 
-def _with(record: Any, path: tuple, *value: Any) -> Any:
-    changed = copy.deepcopy(record)
-    inner = changed
+def changed(record: Any, path: tuple, *value: Any) -> Any:
+    made = copy.deepcopy(record)
+    inner = made
     for key in path[:-1]:
         inner = inner[key]
     if value:
         inner[path[-1]] = value[0]
     else:
         del inner[path[-1]]
-    return changed
+    return made
 
 
 def outcome(path: Path, content: str | bytes, sound: jl.Fit) -> str:
