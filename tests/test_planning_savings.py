@@ -127,6 +127,58 @@ def test_a_cost_of_ones_own_and_another_pairing_column():
     np.testing.assert_allclose(named["saved"], 1 - spent[0] / spent[1])
 
 
+def test_columns_of_ones_own():
+    mine = {"N": "n_params", "D": "n_tokens"}
+    tables = [curve(pair) for pair in (SCRATCH, CONTINUAL)]
+    theirs = [table.rename(columns=mine) for table in tables]
+    pd.testing.assert_frame_equal(
+        planning.observed_transfer(*theirs, columns=mine), planning.observed_transfer(*tables)
+    )
+    pd.testing.assert_frame_equal(
+        planning.loss_envelope(theirs[0], 5, columns=mine), planning.loss_envelope(tables[0], 5)
+    )
+    with pytest.raises(jl.UsageError, match="not 'M'"):
+        planning.observed_transfer(*theirs, columns=mine | {"M": "n_params"})
+
+
+def transferred(sizes=5, noise=0.0, seed=0):
+    """Points of 2·D^0.6·N^0.3, each size with an error of its own."""
+    N = np.repeat(np.geomspace(1e8, 3e9, sizes), 8)
+    D = np.tile(np.geomspace(1e8, 1e10, 8), sizes)
+    errors = np.repeat(np.random.default_rng(seed).standard_normal(sizes), 8)
+    return pd.DataFrame(
+        {"N": N, "D": D, "transferred": 2 * D**0.6 * N**0.3 * np.exp(noise * errors)}
+    )
+
+
+def test_the_law_of_what_is_transferred():
+    """Zheng 2024, §3.2: k·D^a·N^b, after Hernandez 2021."""
+    law = planning.transfer_law(transferred())
+    assert [law.k, law.a, law.b] == pytest.approx([2.0, 0.6, 0.3], rel=1e-9)
+    assert law.scatter < 1e-9 and law.notes == ()
+    expected = 2 * np.array([1e9, 1e10]) ** 0.6 * 1e9**0.3
+    np.testing.assert_allclose(law.predict(D=[1e9, 1e10], N=1e9), expected)
+    noisy = [planning.transfer_law(transferred(noise=0.1, seed=seed)) for seed in range(100)]
+    inside = [low <= 0.3 <= high for low, high in (law.interval["b"] for law in noisy)]
+    assert 88 <= sum(inside) <= 99
+    wide = planning.transfer_law(transferred(noise=0.1), level=0.99).interval["b"]
+    assert wide[0] < noisy[0].interval["b"][0] < noisy[0].interval["b"][1] < wide[1]
+
+
+def test_what_the_law_of_transfer_leaves_out_or_refuses():
+    rows = transferred()
+    rows.loc[3, "transferred"] = np.nan
+    assert planning.transfer_law(rows).a == pytest.approx(0.6, rel=1e-9)
+    rows.loc[[7, 15], "transferred"] = [-1e8, 0.0]
+    assert "2 of 39 points transfer nothing" in planning.transfer_law(rows).notes[0].message
+    two = planning.transfer_law(transferred(sizes=2))
+    assert two.interval == {} and [note.code for note in two.notes] == ["no-interval"]
+    with pytest.raises(jl.DataError, match="of 1 sizes"):
+        planning.transfer_law(transferred(sizes=1))
+    with pytest.raises(jl.DataError, match="0 rows with data transferred"):
+        planning.transfer_law(rows.assign(transferred=-1.0))
+
+
 def test_pictures_of_both():
     pictures = pytest.importorskip("jaxlaw.plots")
     table = planning.observed_transfer(curve(SCRATCH), curve(CONTINUAL))

@@ -163,7 +163,7 @@ def test_falls_are_judged_by_the_scatter_of_the_rows():
 
 @pytest.mark.parametrize("count,most", [(4, 4), (6, 5), (8, 5), (10, 5)])
 def test_constant_scores_are_seldom_taken_for_falling(count, most):
-    """Of 100 corpora whose scores scatter by 1 %, as is known; at worst 5 in the benchmark."""
+    """Of 100 corpora whose scores scatter by 1 %, as is known; the test is of 1 in 100."""
     random, x = np.random.default_rng(count), np.linspace(0, 5, count)
     orders = [_order(x, 0.01 * random.standard_normal(count), 0.01) for _ in range(100)]
     assert sum(order.falls for order in orders) <= most

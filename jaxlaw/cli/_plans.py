@@ -433,7 +433,7 @@ def transfer_command(
 
 
 @plan.command("observed-transfer")
-@options_of("observed_transfer", skip=["scratch", "continual"])
+@options_of("observed_transfer", skip=["scratch", "continual", "columns"])
 def observed_transfer_command(
     call: Call,
     scratch: Annotated[str, typer.Argument(help="Curves from scratch: columns N, D and loss.")],
@@ -459,7 +459,7 @@ def observed_transfer_command(
 
 
 @plan.command("envelope")
-@options_of("loss_envelope", skip=["table"])
+@options_of("loss_envelope", skip=["table", "columns"])
 def envelope_command(
     call: Call,
     data: Annotated[str, typer.Argument(help="Points of curves: columns N, D (or C) and loss.")],

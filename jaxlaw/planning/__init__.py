@@ -25,7 +25,12 @@ from jaxlaw.planning._mixture import (
     optimal_mixture,
     optimal_mixture_data_limited,
 )
-from jaxlaw.planning._observed import loss_envelope, observed_transfer
+from jaxlaw.planning._observed import (
+    TransferLaw,
+    loss_envelope,
+    observed_transfer,
+    transfer_law,
+)
 from jaxlaw.planning._out_of_domain import OutOfDomain, out_of_domain
 from jaxlaw.planning._pretraining_value import Valuation, pretraining_value
 from jaxlaw.planning._recipes import compute_multiplier
@@ -58,6 +63,7 @@ __all__ = [
     "Pretraining",
     "Draws",
     "TradeoffCurve",
+    "TransferLaw",
     "TurningLength",
     "TurningLengths",
     "Valuation",
@@ -86,6 +92,7 @@ __all__ = [
     "compute_savings",
     "min_compute",
     "tradeoff_curve",
+    "transfer_law",
     "transfer_table",
     "data_transferred",
     "turning_length",

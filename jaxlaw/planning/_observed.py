@@ -1,12 +1,15 @@
-"""What observed curves say without a law: data in, data out, no interval.
+"""What observed curves say without a law of the loss: data in, data out.
 
 The loss envelope (Hoffmann 2022, §3.1; Zheng 2024, §4.2), data transferred between curves (Zheng
-2024, figure 2), shares of a corpus compared by the tokens of it (Zheng 2024, figure 4).
+2024, figure 2) and the law of it (§3.2), shares of a corpus compared by the tokens of it (figure
+4 there).
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,11 +17,11 @@ import pandas as pd
 
 from jaxlaw._arrays import numbers_of
 from jaxlaw._rounding import merged
-from jaxlaw._typed import ResampleCount, checked
+from jaxlaw._typed import ConfidenceLevel, ResampleCount, checked
 from jaxlaw.data._runs import read_columns
 from jaxlaw.errors import DataError, UsageError, listed
 from jaxlaw.notes import Note
-from jaxlaw.planning._answers import checked_number
+from jaxlaw.planning._answers import LEVEL, Answer, checked_number
 
 Cost = Callable[[Any, Any], Any]
 
@@ -30,6 +33,7 @@ def loss_envelope(
     *,
     run: str | None = None,
     cost: Callable[..., Any] | None = None,
+    columns: Mapping[str, str] | None = None,
 ) -> pd.DataFrame:
     """The lowest loss at each level of compute, over all runs: what compute laws are fitted to.
 
@@ -46,6 +50,7 @@ def loss_envelope(
         levels: FLOPs, or how many, evenly in log compute over all runs.
         run: column that tells runs apart; left out, every N is a run.
         cost: function ``f(N, D)`` in FLOPs, on arrays; 6·N·D if None.
+        columns: name → column, where they are called otherwise.
 
     Returns:
         One row for each level that some run passes: ``C``, ``loss``, ``N``, and ``run`` if
@@ -65,7 +70,7 @@ def loss_envelope(
     texts = [by] if run else []
     optional = ["C", *(name for name in ("N", "D") if name != by)]
     needed = {by: ", which tells runs apart", "loss": ""}
-    read = read_columns(table, needed, optional, texts=texts, name="table")
+    read = read_columns(table, needed, optional, columns or {}, texts=texts, name="table")
     table = read.table
     if "C" not in table:
         missing = [name for name in ("N", "D") if name not in table]
@@ -106,7 +111,12 @@ def loss_envelope(
 
 @checked
 def observed_transfer(
-    scratch: Any, continual: Any, *, by: str = "N", cost: Cost | None = None
+    scratch: Any,
+    continual: Any,
+    *,
+    by: str = "N",
+    cost: Cost | None = None,
+    columns: Mapping[str, str] | None = None,
 ) -> pd.DataFrame:
     """Effective data transferred and compute saved of observed curves (Zheng 2024, figure 2).
 
@@ -122,6 +132,7 @@ def observed_transfer(
         continual: the same columns of curves from a base.
         by: column that pairs the curves; one curve from scratch for each of its values.
         cost: function ``f(N, D)`` in FLOPs, on arrays; 6·N·D if None.
+        columns: name → column of both tables, where they are called otherwise.
 
     Returns:
         A row for each point of the continual curves whose size has one from scratch: ``N`` (or
@@ -141,7 +152,7 @@ def observed_transfer(
         50%
     """
     continual_runs, theirs = (
-        _curves(table, what, by, cost)
+        _curves(table, what, by, cost, columns or {})
         for table, what in ((continual, "continual"), (scratch, "scratch"))
     )
     shared = [value for value in continual_runs if value in theirs]
@@ -173,6 +184,130 @@ def observed_transfer(
     return transfers[[by, "D", "loss", "scratch_D", "transferred", "saved"]]
 
 
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class TransferLaw(Answer):
+    """Effective data transferred as k·D^a·N^b (Hernandez 2021; Zheng 2024, §3.2).
+
+    Attributes:
+        k: factor, with D, N and what is transferred counted one by one.
+        a: exponent of the tokens.
+        b: exponent of the size: above 0 larger models transfer more.
+        scatter: standard deviation of the logs of the tokens from scratch, D and what is
+            transferred, around the law.
+
+    Example:
+        >>> D = np.tile(np.geomspace(1e8, 1e10, 5), 4)
+        >>> N = np.repeat([1e8, 3e8, 1e9, 3e9], 5)
+        >>> law = jl.planning.transfer_law({"N": N, "D": D, "transferred": 2 * D**0.6 * N**0.3})
+        >>> float(law.predict(D=1e11, N=1e10).round(-6))
+        7934000000.0
+    """
+
+    k: float
+    a: float
+    b: float
+    scatter: float
+
+    def predict(self, D: Any, N: Any) -> np.ndarray:
+        """Tokens transferred at tokens and sizes, arrays that broadcast."""
+        return self.k * np.asarray(D, float) ** self.a * np.asarray(N, float) ** self.b
+
+
+@checked
+def transfer_law(
+    transfers: Any,
+    *,
+    columns: Mapping[str, str] | None = None,
+    level: ConfidenceLevel = LEVEL,
+) -> TransferLaw:
+    """Effective data transferred as a law of tokens and size (Zheng 2024, §3.2).
+
+    Least squares of log(D + k·D^a·N^b), the tokens that a run from scratch needs: those are what
+    curves show, and where little is transferred, their noise is most of it. The points of a curve
+    share its errors, so intervals are of the jackknife that leaves out whole sizes, with
+    Student's t.
+
+    Args:
+        transfers: table that :func:`jaxlaw.planning.observed_transfer` returned: ``N``, ``D`` and
+            ``transferred``. Rows without a number are left out.
+        columns: name → column, where they are called otherwise.
+        level: confidence level of the intervals.
+
+    Returns:
+        TransferLaw; intervals from three sizes on.
+
+    Raises:
+        DataError: a column is missing, fewer than two sizes or tokens, or nothing is transferred.
+
+    Example:
+        >>> D = np.tile(np.geomspace(1e8, 1e10, 5), 4)
+        >>> N = np.repeat([1e8, 3e8, 1e9, 3e9], 5)
+        >>> law = jl.planning.transfer_law({"N": N, "D": D, "transferred": 2 * D**0.6 * N**0.3})
+        >>> round(law.k, 6), round(law.a, 6), round(law.b, 6)
+        (2.0, 0.6, 0.3)
+    """
+    from scipy.stats import t
+
+    needed = {"N": ", the parameters", "D": ", the tokens", "transferred": ""}
+    read = read_columns(transfers, needed, (), columns or {}, name="table")
+    table = read.table[np.isfinite(read.table).all(axis=1)]
+    table = table[(table["N"] > 0) & (table["D"] > 0) & (table["D"] + table["transferred"] > 0)]
+    positive, sizes = table[table["transferred"] > 0], table["N"].unique()
+    if positive["N"].nunique() < 2 or positive["D"].nunique() < 2 or len(positive) < 3:
+        raise DataError(
+            f"{read.source} has {len(positive)} rows with data transferred, of "
+            f"{positive['N'].nunique()} sizes; the law needs three or more, of two sizes and two "
+            "numbers of tokens"
+        )
+    coefficients, left = _least_squares(table)
+    notes, interval = [], {}
+    if len(positive) < len(table):
+        message = (
+            f"{len(table) - len(positive)} of {len(table)} points transfer nothing: the law has "
+            "no such case, and is close to nothing there at best"
+        )
+        notes.append(Note("nothing-transferred", "warning", message))
+    without = [table[table["N"] != size] for size in sizes]
+    if all(rows.loc[rows["transferred"] > 0, ["N", "D"]].nunique().min() > 1 for rows in without):
+        others = np.array([_least_squares(rows)[0] for rows in without])
+        spread = np.sqrt((len(sizes) - 1) * others.var(axis=0))
+        reach = spread * t.ppf((1 + level) / 2, len(sizes) - 1)
+        low, high = coefficients - reach, coefficients + reach
+        interval = {"k": (math.exp(low[0]), math.exp(high[0]))}
+        interval |= {"a": (float(low[1]), float(high[1])), "b": (float(low[2]), float(high[2]))}
+    else:
+        message = f"{len(sizes)} sizes do not show how far the law moves: there is no interval"
+        notes.append(Note("no-interval", "warning", message))
+    log_k, a, b = coefficients.tolist()
+    return TransferLaw(
+        k=math.exp(log_k), a=a, b=b, scatter=left, binding="none", interval=interval,
+        replicates={}, level=level, notes=tuple(notes),
+    )  # fmt: skip
+
+
+def _least_squares(table: pd.DataFrame) -> tuple[np.ndarray, float]:
+    """The coefficients (3,) log k, a and b, and the standard deviation of what they leave."""
+    from scipy.optimize import least_squares
+
+    log_D, log_N = np.log(table["D"].to_numpy()), np.log(table["N"].to_numpy())
+    needed, more = np.log(table["D"] + table["transferred"]).to_numpy(), table["transferred"] > 0
+    # Centred, or the logs and their constant are nearly one direction.
+    inputs = np.stack([np.ones_like(log_D), log_D - log_D.mean(), log_N - log_N.mean()], axis=1)
+
+    def left(coefficients: np.ndarray) -> np.ndarray:
+        return np.logaddexp(log_D, inputs @ coefficients) - needed
+
+    def slopes(coefficients: np.ndarray) -> np.ndarray:
+        of_sum = log_D - inputs @ coefficients
+        return inputs / (1 + np.exp(np.minimum(of_sum, 700.0)))[:, None]
+
+    start = np.linalg.lstsq(inputs[more], np.log(table["transferred"][more]), rcond=None)[0]
+    best = least_squares(left, start, slopes, xtol=1e-12, ftol=1e-12, gtol=1e-12)
+    log_k = best.x[0] - best.x[1] * log_D.mean() - best.x[2] * log_N.mean()
+    scatter = math.sqrt(2 * best.cost / max(len(table) - 3, 1))
+    return np.append(log_k, best.x[1:]), scatter
+
+
 def _flops(cost: Callable[..., Any] | None, N: pd.Series, D: pd.Series) -> np.ndarray:
     """FLOPs of observed runs, 6·N·D or what the user's own function has them cost."""
     if cost is None:
@@ -183,14 +318,16 @@ def _flops(cost: Callable[..., Any] | None, N: pd.Series, D: pd.Series) -> np.nd
         raise UsageError(f"N and D do not give FLOPs ({error}); check columns and cost") from error
 
 
-def _curves(table: Any, what: str, by: str, cost: Cost | None) -> dict[Any, pd.DataFrame]:
+def _curves(
+    table: Any, what: str, by: str, cost: Cost | None, columns: Mapping[str, str]
+) -> dict[Any, pd.DataFrame]:
     """The points of each curve, tokens rising, by what pairs it."""
     needed = {by: ", which pairs the curves", "D": ", the tokens", "loss": ""}
     if cost is not None:
         needed["N"] = ", which the cost takes"
     texts = [] if by == "N" and cost is not None else [by]
     name = f"the {what} table"
-    table = read_columns(table, needed, texts=texts, name=name).table
+    table = read_columns(table, needed, (), columns, texts=texts, name=name).table
     good = np.isfinite(table[["D", "loss"]]).all(axis=1) & (table["D"] > 0)
     if not good.any():
         raise DataError(f"no row of {name} has a finite loss and tokens above 0")
