@@ -7,6 +7,7 @@ formatted anew keeps its digest.
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import json
 import logging
@@ -26,22 +27,28 @@ _log = logging.getLogger(__name__)
 
 STUDY = "jaxlaw study"  # the field ``kind`` of a saved study
 FORECAST = "jaxlaw forecast"  # that of a saved forecast
-#: A field of each kind of record that tells it.
-_MARKED_BY = {"fit": "schema", "study": "kind", "bootstrap": "draws", "forecast": "kind"}
-_READ_BY = {
-    "fit": "jaxlaw.load",
-    "study": "jaxlaw.Study.load",
-    "bootstrap": "jaxlaw.planning.Draws.load",
-    "forecast": "jaxlaw.load",
-}
+_OURS = "jaxlaw "  # the field ``kind`` of every result begins so
+#: The field by which a record shows what it is, where that is not ``kind``.
+_MARKED_BY = {"fit": "schema", "bootstrap": "draws"}
+_READ_BY = {"study": "jaxlaw.Study.load", "bootstrap": "jaxlaw.planning.Draws.load"}
 
 
 def plain(value: Any) -> Any:
-    """Mappings, sequences and numbers as JSON has them; infinities and NaN as strings."""
+    """A value as JSON has it: infinities and NaN as strings, tables as rows, fields by name."""
     if isinstance(value, Mapping):
         return {str(name): plain(item) for name, item in value.items()}
+    if hasattr(value, "itertuples"):  # a DataFrame; pandas stays unimported here
+        named = any(value.index.names) or value.index.dtype.kind not in "iu"
+        return plain((value.reset_index() if named else value).to_dict("records"))
+    if hasattr(value, "to_dict"):
+        return value.to_dict()
+    if dataclasses.is_dataclass(value):
+        names = [field.name for field in dataclasses.fields(value)]
+        return {name: plain(getattr(value, name)) for name in names}
     if hasattr(value, "tolist"):  # arrays and numbers of numpy, which stays unimported here
         return plain(value.tolist())
+    if hasattr(value, "_asdict"):
+        return plain(value._asdict())
     if isinstance(value, (list, tuple)):
         return [plain(item) for item in value]
     if isinstance(value, float):
@@ -105,12 +112,13 @@ def _write_whole(target: Path, write: Callable[[Path], Any]) -> None:
 
 
 def kind_of(record: Mapping[str, Any]) -> str | None:
-    """What a record is: ``fit``, ``study``, ``bootstrap``, ``forecast``; None if nothing says."""
+    """What a record is: ``fit``, ``study``, ``allocation``, …; None if nothing says."""
     if "draws" in record:
         return "bootstrap"
     if "kind" in record:
-        kinds = {STUDY: "study", FORECAST: "forecast"}
-        return kinds.get(record["kind"]) if isinstance(record["kind"], str) else None
+        kind = record["kind"]
+        marked = isinstance(kind, str) and kind.startswith(_OURS)
+        return kind.removeprefix(_OURS) if marked else None
     return "fit" if "schema" in record else None
 
 
@@ -119,14 +127,14 @@ def read_record(path: str | Path, *kinds: str) -> dict[str, Any]:
 
     Args:
         path: path of the file; ``-`` is standard input.
-        *kinds: what it may hold: ``fit``, ``study``, ``bootstrap``, ``forecast``.
+        *kinds: what it may hold, such as ``fit`` or ``allocation``; any result if none is given.
 
     Raises:
         UsageError: no such file.
         DataError: not JSON in UTF-8, not an object, a key twice, changed after it was written, of
             another kind (:func:`kind_of`), or a forecast without a digest.
     """
-    kind = " or ".join(kinds)
+    kind = " or ".join(kinds) or "result"
     content = _content(path, kind)
     path = source_name(path)
     if not content.strip():
@@ -150,10 +158,11 @@ def read_record(path: str | Path, *kinds: str) -> dict[str, Any]:
             + ("" if kind_of(record) == "forecast" else
                ", or remove field 'digest' to take the file as it is")
         )  # fmt: skip
-    if (actual := kind_of(record)) not in kinds:
-        fields = " or ".join(f"'{_MARKED_BY[name]}'" for name in kinds)
+    if (actual := kind_of(record)) is None or (kinds and actual not in kinds):
+        marks = dict.fromkeys(f"'{_MARKED_BY.get(name, 'kind')}'" for name in kinds)
+        fields = " or ".join(marks) or "'kind' or 'schema'"
         reason = (
-            f"it holds a {actual}, which {_READ_BY[actual]} reads"
+            f"it holds a {actual}, which {_READ_BY.get(actual, 'jaxlaw.load')} reads"
             if actual
             else f"no field {fields} says so"
         )

@@ -11,6 +11,7 @@ JSON Schema.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import inspect
@@ -39,6 +40,7 @@ from typing import (
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pandas as pd
 
 from jaxlaw._arrays import is_missing, is_number, plain_array, real_numbers
 from jaxlaw.errors import UsageError, nearest
@@ -497,8 +499,11 @@ def load(value: Any, hint: Any, name: str) -> Any:
     if origin in (Union, types.UnionType):
         if value is None and type(None) in members:
             return None
-        (hint,) = (member for member in members if member is not type(None))
-        return load(value, hint, name)
+        *others, last = (member for member in members if member is not type(None))
+        for member in others:
+            with contextlib.suppress(TypeError, ValueError):
+                return load(value, member, name)
+        return load(value, last, name)
     if origin is Annotated:
         loaded, limits = load(value, members[0], name), members[1]
         if not limits.holds(loaded) and not (loaded != loaded and limits.high == math.inf):
@@ -524,7 +529,7 @@ def load(value: Any, hint: Any, name: str) -> Any:
         return (origin if origin in (list, tuple) else list)(
             load(item, kind, name) for item, kind in zip(value, members, strict=True)
         )
-    if dataclasses.is_dataclass(hint):
+    if _has_fields(hint) and hint not in _LOADERS:
         kinds = typing.get_type_hints(hint, include_extras=True)
         record = only(load(value, dict[str, Any], name), [*kinds], name)
         return hint(
@@ -533,6 +538,11 @@ def load(value: Any, hint: Any, name: str) -> Any:
     if hint is Any:
         return value
     return _LOADERS[hint](value, name)
+
+
+def _has_fields(hint: Any) -> bool:
+    """Whether a class names its fields: a dataclass, or a named tuple."""
+    return dataclasses.is_dataclass(hint) or hasattr(hint, "_fields")
 
 
 def only(record: dict[str, Any], names: Sequence[str], field: str) -> dict[str, Any]:
@@ -574,11 +584,28 @@ def _load_truth(value: Any, name: str) -> bool:
     return value
 
 
+def _load_array(value: Any, name: str) -> np.ndarray:
+    return np.array([_load_number(item, f"{name}[{k}]") for k, item in enumerate(value)])
+
+
+def _load_table(value: Any, name: str) -> pd.DataFrame:
+    """A table of rows; of a column of numbers, infinities and NaN were texts."""
+    rows = load(value, list[dict[str, Any]], name)
+    table = pd.DataFrame(rows)
+    for column in table.columns:
+        cells = [cell for cell in table[column] if cell not in NOT_FINITE]
+        if all(isinstance(cell, float) for cell in cells):
+            table[column] = table[column].astype(float)
+    return table
+
+
 _LOADERS: dict[Any, Callable[[Any, str], Any]] = {
     float: _load_number,
     int: _load_count,
     str: _load_text,
     bool: _load_truth,
+    np.ndarray: _load_array,
+    pd.DataFrame: _load_table,
 }
 
 
@@ -618,9 +645,8 @@ def schema(hint: Any) -> dict[str, Any]:
         return schema([kind]) | {"minItems": len(members), "maxItems": len(members)}
     if origin in (list, tuple, Sequence):
         return schema([members[0]])
-    if dataclasses.is_dataclass(hint):
-        hints = typing.get_type_hints(hint)
-        return schema({field.name: hints[field.name] for field in dataclasses.fields(hint)})
+    if _has_fields(hint) and hint not in _SCHEMAS:
+        return schema(typing.get_type_hints(hint))
     return _SCHEMAS[hint]
 
 
@@ -630,5 +656,12 @@ _SCHEMAS: dict[Any, dict[str, Any]] = {
     str: {"type": "string"},
     bool: {"type": "boolean"},
     type(None): {"type": "null"},
+    np.ndarray: {"type": "array"},
+    pd.DataFrame: {"type": "array", "items": {"type": "object"}},
     Any: {},
 }
+
+
+def register(kind: type, loader: Callable[[Any, str], Any]) -> None:
+    """Let :func:`load` and :func:`schema` know a class that writes itself by ``to_dict``."""
+    _LOADERS[kind], _SCHEMAS[kind] = loader, {"type": "object"}

@@ -82,10 +82,6 @@ def notes_of(found):
     return [vars(note) for note in found.notes]
 
 
-def table_of(found):
-    return found.table.to_dict("list") | {"notes": notes_of(found)}
-
-
 def covariance_expected():
     found = jl.covariance(jl.load("fit.json"), "runs.csv", groups=["N", "r"])
     return {
@@ -232,34 +228,29 @@ PYTHON = {
     ).to_dict(),
     "plan allocation": lambda: planning.allocation(fit_of(PAIRS["fit"]), 1e21).to_dict(),
     "plan allocation-law": lambda: planning.allocation_law(fit_of(PAIRS["fit"])).to_dict(),
-    "plan frontier": lambda: table_of(
-        planning.frontier(fit_of(PAIRS["fit"]), np.geomspace(1e19, 1e23, 13))
-    ),
+    "plan frontier": lambda: planning.frontier(
+        fit_of(PAIRS["fit"]), np.geomspace(1e19, 1e23, 13)
+    ).to_dict(),
     "plan target": lambda: planning.tokens_or_size_for(
         fit_of(PAIRS["fit"]), loss=2.1, **TARGET
     ).to_dict(),
     "plan transfer": lambda: planning.data_transferred(
         fit_of(SCRATCH), fit_of(CONTINUAL), N=1.4e9, D=1e10
     ).to_dict(),
-    "plan savings": lambda: table_of(
-        planning.frontier_savings(
+    "plan savings": lambda: planning.frontier_savings(
             *(jl.published()[f"zheng-2024-frontier-{one}"] for one in ("scratch", "cpt")),
             [1e17, 1e20, 1e23],
-        )
-    ),
+        ).to_dict(),
     "plan observed-transfer": lambda: planning.observed_transfer(
         "scratch.csv", "continual.csv"
     ).to_dict("list")
     | {"notes": []},
     "plan breakeven": lambda: planning.break_even(
         fit_of(SCRATCH), fit_of(CONTINUAL), N=1.4e9
-    ).to_dict()
-    | {"pays": "below"},
-    "plan compute-multiplier": lambda: table_of(
-        planning.compute_multiplier(
+    ).to_dict(),
+    "plan compute-multiplier": lambda: planning.compute_multiplier(
             fit_of(PAIRS["groups"]), [1e19, 1e21], reference={"group": "c4"}, group="pile"
-        )
-    ),
+        ).to_dict(),
     "plan optimal-weights": lambda: planning.optimal_weights(
         {name: fit_of(PAIRS[name]) for name in ("python", "wiki")},
         caps={"code": 0.3}, natural={"web": 8, "code": 1, "math": 1}, max_kl=0.15,

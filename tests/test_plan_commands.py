@@ -71,7 +71,7 @@ def test_critical_limited_and_shares(command):
         *AT, "--json",
     )  # fmt: skip
     record = json.loads(out)
-    assert code == 0 and record["r[a]"] == pytest.approx(record["r[b]"], abs=1e-6)
+    assert code == 0 and record["shares"]["a"] == pytest.approx(record["shares"]["b"], abs=1e-6)
 
 
 def test_allocation_frontier_and_target(command):
@@ -88,7 +88,7 @@ def test_allocation_frontier_and_target(command):
     )
     assert code == 0 and json.loads(out)["N"] == pytest.approx(5e9)
     code, out, _ = command("frontier", "scratch.json", "--compute", "1e19:1e22", "--json")
-    assert code == 0 and len(json.loads(out)["N"]) == 13
+    assert code == 0 and len(json.loads(out)["table"]) == 13
     code, out, _ = command("target", "scratch.json", "--loss", plan.loss, "--json")
     assert code == 0 and json.loads(out)["compute"] == pytest.approx(1e21, rel=1e-6)
     code, out, _ = command("target", "scratch.json", "--loss", 2.1, "--at", "N=1e9", "--json")

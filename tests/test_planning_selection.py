@@ -244,8 +244,8 @@ def test_the_answer_in_words_and_as_a_record(found):
     shown = found.summary()
     assert shown.startswith(f"choice: {found.chosen}") and "95% interval" in shown
     record = found.to_dict()
-    assert record["choice"] == found.chosen and len(record["models"]) == K
-    assert record["models"][0]["best"] == found.probability
+    assert record["chosen"] == found.chosen and len(record["table"]) == K
+    assert record["table"][0]["best"] == found.probability
 
 
 def test_the_picture_marks_the_choice(found, ax):

@@ -32,14 +32,10 @@ def loaded(file: str | Path, *kinds: str) -> Any:
     """
     text = str(file)
     if not text.startswith(PUBLISHED):
-        from jaxlaw._json import kind_of, read_record, source_name
-        from jaxlaw.fitting._saved_fits import from_dict
+        from jaxlaw._json import read_record, source_name
+        from jaxlaw.forecasting import read_result
 
-        record, source = read_record(file, *kinds), source_name(file)
-        if (kind := kind_of(record)) == "fit":
-            return from_dict(record, source)
-        made = {"study": jl.Study, "forecast": jl.Forecast}.get(str(kind), jl.planning.Draws)
-        return made.from_dict(record, source)
+        return read_result(read_record(file, *kinds), source_name(file))
     name, known = text.removeprefix(PUBLISHED), jl.published()
     if name not in known:
         raise UsageError(f"nothing is published as {name}.{nearest(name, known)}")

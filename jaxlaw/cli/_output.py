@@ -273,27 +273,30 @@ def conclude_plan(
     """
     import pandas as pd
 
-    notes = getattr(answer, "notes", ())
-    if isinstance(answer, pd.DataFrame) or not hasattr(answer, "to_dict"):
-        table = getattr(answer, "table", answer)
-        record = {name: column.tolist() for name, column in table.items()}
-        hidden = out is not None and not is_picture(out)
-        show = (lambda: None) if hidden else (lambda: _print_plan(table, notes))
+    if isinstance(answer, pd.DataFrame):
+        record, notes, rows = {name: column.tolist() for name, column in answer.items()}, (), answer
     else:
-        record = answer.to_dict() | (more or {})
-        table = pd.DataFrame([_in_one_row(record)]) if table is None else table
+        record, notes = answer.to_dict() | (more or {}), answer.notes
+        rows = None if answer.quantities else next(iter(answer.tables().values()))
+    if rows is not None:
+        hidden = out is not None and not is_picture(out)
+        show = (lambda: None) if hidden else (lambda: _print_plan(rows, notes))
+        table = rows
+    else:
+        table = pd.DataFrame([_in_one_row(answer)]) if table is None else table
         show = lambda: print_wrapped(answer.summary())  # noqa: E731
     conclude(record, notes, table, show, out, as_json, draw)
 
 
-def _in_one_row(record: dict[str, Any]) -> dict[str, Any]:
-    """Numbers, with the limits of their intervals beside them."""
-    several = ("interval", "notes", "laws", "flat")
-    row = {name: v for name, v in record.items() if name not in several}
-    for name, (low, high) in record["interval"].items():
-        row |= {f"{name}_low": low, f"{name}_high": high}
-    for name, (low, high) in record.get("flat", {}).items():
-        row |= {f"{name}_flat_low": low, f"{name}_flat_high": high}
+def _in_one_row(answer: Any) -> dict[str, Any]:
+    """Numbers and words of an answer, with the limits of their intervals beside them."""
+    record = answer.to_dict()
+    row = {name: v for name, v in record.items() if isinstance(v, str | int | float)}
+    row = {name: v for name, v in row.items() if name not in ("kind", "schema")}
+    row |= plain(answer.quantities)
+    for name, limits in (("interval", ""), ("flat", "_flat")):
+        for quantity, (low, high) in record.get(name, {}).items():
+            row |= {f"{quantity}{limits}_low": low, f"{quantity}{limits}_high": high}
     return row
 
 

@@ -317,8 +317,7 @@ def _plain(
         # The whole curve, or every model; of others the numbers in one row.
         table = getattr(result, "curve", None) if name == "mixture" else None
         table = result.table if name == "model" else table
-        more = {"pays": result.pays} if name == "breakeven" else None
-        conclude_plan(result, out, as_json, lambda plots: draw(plots, result, call), table, more)
+        conclude_plan(result, out, as_json, lambda plots: draw(plots, result, call), table)
 
     command.__doc__ = f"Example: jaxlaw plan {name} {example}"
     plan.command(name)(options_of(function, fits, **renamed)(command))

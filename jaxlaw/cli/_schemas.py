@@ -55,19 +55,6 @@ def _columns(*names: str) -> dict[str, Any]:
     return {name: list[float] for name in names}
 
 
-def _answer(cls: type, **more: Any) -> dict[str, Any]:
-    """A plan with one answer: its numbers, what binds, intervals and notes."""
-    from jaxlaw.planning._answers import Answer
-
-    shared = {field.name for field in dataclasses.fields(Answer)}
-    numbers = [
-        f.name for f in dataclasses.fields(cls) if f.name not in shared and f.type == "float"
-    ]
-    last = {"binding": str, "level": float, "interval": dict[str, tuple[float, float]]}
-    of_forecast = {"flat": NotRequired[dict[str, tuple[float, float]]], "laws": NotRequired[_Rows]}
-    return {**dict.fromkeys(numbers, float), **last, "notes": _Notes, **of_forecast, **more}
-
-
 def _fit(cls: type) -> dict[str, Any]:
     """A fit, or a law with its parameters, as its class declares it; its law is named."""
     hints = get_type_hints(cls)
@@ -78,14 +65,28 @@ def _fit(cls: type) -> dict[str, Any]:
     return fields | named | {"area_options": dict[str, _Cell] | None}
 
 
-#: Plans whose record is not the class that their function of planning returns.
-_OF_PLANS: dict[str, tuple[str, ...]] = {
-    "plan mixture": ("optimal_mixture",),
-    "plan critical": ("critical_ratio",),
-    "plan limited": ("optimal_mixture_data_limited",),
-    "plan allocation-law": ("allocation_law",),
-    "plan transfer": ("data_transferred", "compute_savings"),
-    "plan replay": ("compare_replay",),
+#: Plan → the functions of planning whose result it prints.
+_PLANS: dict[str, tuple[str, ...]] = {
+    "mixture": ("optimal_mixture",),
+    "critical": ("critical_ratio",),
+    "limited": ("optimal_mixture_data_limited",),
+    "shares": ("optimal_domain_weights",),
+    "allocation": ("allocation",),
+    "allocation-law": ("allocation_law",),
+    "frontier": ("frontier",),
+    "target": ("min_compute",),
+    "transfer": ("data_transferred", "compute_savings"),
+    "savings": ("frontier_savings",),
+    "breakeven": ("break_even",),
+    "compute-multiplier": ("compute_multiplier",),
+    "optimal-weights": ("optimal_weights",),
+    "replay": ("compare_replay",),
+    "training": ("optimal_training", "final_losses", "tradeoff_curve"),
+    "turning": ("turning_length",),
+    "out-of-domain": ("out_of_domain",),
+    "schedule": ("optimal_schedule",),
+    "model": ("choose_model",),
+    "valuation": ("pretraining_value",),
 }
 
 
@@ -94,13 +95,13 @@ def schemas() -> dict[str, Schema]:
     """Command → the schema of what it prints with ``--json``."""
     from jaxlaw._typed import schema
 
-    plans = jl.planning
+    def result(*functions: str) -> Schema:
+        """What functions of planning return, as their classes describe themselves."""
+        kinds = [
+            get_type_hints(getattr(jl.planning, one))["return"].json_schema() for one in functions
+        ]
+        return kinds[0] if len(kinds) == 1 else {"anyOf": kinds}
 
-    def answer(function: str, **more: Any) -> dict[str, Any]:
-        return _answer(get_type_hints(getattr(plans, function))["return"], **more)
-
-    shares = {name: kind for name, kind in answer("optimal_domain_weights").items()
-              if name != "general_share"}  # fmt: skip
     fit = _fit(jl.Fit)
     hints: dict[str, Any] = {
         "laws": (_Rows, _fit(jl.FittedLaw)),
@@ -155,28 +156,7 @@ def schemas() -> dict[str, Schema]:
         "requirements": {"law": str, "requirements": _Rows, "notes": _Notes},
         "learnability": {"law": str, "domains": _Rows},
         "report": {"report": str, "bytes": int, "of": str},
-        "plan allocation": answer("allocation", r=NotRequired[float]),
-        "plan target": answer("min_compute", r=NotRequired[float]),
-        "plan breakeven": answer("break_even", pays=str),
-        "plan turning": answer("turning_length", pattern=str),
-        "plan model": answer("choose_model", choice=str, law=str, models=_Rows),
-        "plan valuation": answer("pretraining_value", advice=str, reasons=list[str], monotone=bool),
-        "plan optimal-weights": {
-            "loss": float, "kl": float, "losses": dict[str, float], "gain": dict[str, float],
-            "table": dict[str, list[_Cell]], "level": float,
-            "interval": dict[str, tuple[float, float]], "notes": _Notes,
-        },
-        "plan schedule": {
-            **dict.fromkeys(("loss", "agreement", "decay_start", "decay_end", "regret"), float),
-            "n_starts": int, "areas": dict[str, float],
-            "schedule": {"rates": list[float], "initial_lr": float, "boundary": int | None},
-            "comparison": _Rows, "level": float, "interval": dict[str, tuple[float, float]],
-            "notes": _Notes,
-        },
     }  # fmt: skip
-    for command, functions in _OF_PLANS.items():
-        kinds = tuple(answer(function) for function in functions)
-        hints[command] = kinds if len(kinds) > 1 else kinds[0]
     by_name = {name: schema(hint) for name, hint in hints.items()}
 
     def table(more: Any, columns: dict[str, Any]) -> Schema:
@@ -189,21 +169,13 @@ def schemas() -> dict[str, Schema]:
     parts = _columns("step", "lr", "base", "annealing", "shift") | _OUTSIDE
     by_name["curve"] = {"anyOf": [table(_Cell, parts), schema({"picture": str})]}
     for command, columns in {
-        "frontier": ("compute", "N", "D", "loss", "tokens_per_parameter"),
-        "savings": ("compute", "loss", "continual_compute", "saved"),
-        "compute-multiplier": ("compute", "loss", "multiplier"),
         "observed-transfer": ("D", "loss", "scratch_D", "transferred", "saved"),
         "envelope": ("loss",),
     }.items():
         by_name[f"plan {command}"] = table(_Cell, _columns(*columns) | {"notes": _Notes})
-    losses = table(_Cell, _columns("loss_pt", "loss_cpt") | {"notes": _Notes})
-    by_name["plan training"] = {"anyOf": [schema(answer("optimal_training")), losses]}
+    by_name |= {f"plan {command}": result(*functions) for command, functions in _PLANS.items()}
     curve = _columns("step", "lr", "loss_pt", "loss_cpt", "loss_ood") | _OUTSIDE
-    by_name["plan out-of-domain"] = schema(answer("out_of_domain"))
     by_name["plan out-of-domain"]["properties"]["curve"] = table(str, curve)
-    by_name["plan shares"] = schema(shares) | {
-        "patternProperties": {r"^(r|loss)\[.*\]$": schema(float)}
-    }
     return by_name | {"schema": {"type": "object"}}
 
 

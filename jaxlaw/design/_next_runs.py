@@ -19,6 +19,7 @@ import pandas as pd
 
 from jaxlaw._arrays import real_numbers
 from jaxlaw._jit import in_float64
+from jaxlaw._result import Result
 from jaxlaw._rounding import first_largest, first_least
 from jaxlaw._typed import ResampleCount, checked
 from jaxlaw.design._information import Information, information_of, own_units
@@ -29,8 +30,8 @@ from jaxlaw.notes import Note
 _ALIKE = 1e-9  # share of a variance by which candidates that are as good may differ
 
 
-@dataclass(frozen=True, eq=False)
-class NextRuns:
+@dataclass(frozen=True, eq=False, repr=False)
+class NextRuns(Result):
     """Which candidates to run.
 
     Example:
@@ -61,15 +62,11 @@ class NextRuns:
     criterion: str
     notes: tuple[Note, ...] = ()
 
-    def __repr__(self) -> str:
-        """The summary."""
-        return self.summary()
-
-    def summary(self) -> str:
-        """The choice as a table for people."""
+    def lines(self) -> list[str]:
+        """The choice as a table."""
         what = "a prediction" if self.criterion == "c" else "the parameters, beside now"
         head = f"standard deviation of {what}: {self.before:.3g} → {self.after:.3g}"
-        return "\n".join([head, self.table.to_string(), *map(str, self.notes)])
+        return [head, self.table.to_string()]
 
 
 @checked

@@ -10,7 +10,7 @@ import numpy as np
 
 from jaxlaw import _json as records
 from jaxlaw import laws
-from jaxlaw._typed import Between, Finite, NotNegative, only
+from jaxlaw._typed import Between, Finite, NotNegative, only, register
 from jaxlaw._typed import load as read
 from jaxlaw.data._row_areas import chosen_options
 from jaxlaw.errors import DataError, UsageError
@@ -65,6 +65,10 @@ def from_dict(record: Any, source: str = "record") -> Fit | FittedLaw:
         loaded = kind(law=law, **_fields(kind, law, record))
         _check_probe(loaded, record.get("probe"))
     return loaded
+
+
+for _kind in (FittedLaw, Fit):
+    register(_kind, from_dict)
 
 
 def _renamed(record: dict[str, Any], schema: int) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from jaxlaw.forecasting._backtest import Backtest, backtest
 from jaxlaw.forecasting._forecast import Forecast, forecast
-from jaxlaw.forecasting._load import load
+from jaxlaw.forecasting._load import load, read_result
 from jaxlaw.forecasting._origins import DEFAULT_LAWS, default_laws
 from jaxlaw.forecasting._score import ForecastScores, score
 
@@ -15,5 +15,6 @@ __all__ = [
     "default_laws",
     "forecast",
     "load",
+    "read_result",
     "score",
 ]

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from jaxlaw import _json as records
 from jaxlaw._arrays import real_numbers
+from jaxlaw._result import Result
 from jaxlaw.errors import UsageError, nearest
 from jaxlaw.fitting._extrapolation import beyond, in_words
 from jaxlaw.fitting._fit_many import fewest_for
@@ -240,13 +240,13 @@ def range_notes(source: Draws, what: str = "", /, **at: float) -> list[Note]:
     return notes
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Answer:
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class Answer(Result):
     """What plans have in common; the numbers are the attributes of each plan's own answer.
 
     Attributes:
         binding: the constraint that binds, in words.
-        interval: quantity → (low, high) at ``level``, from the replicates; empty without.
+        interval: quantity → (low, high) at ``level``, from the draws; empty without.
         replicates: quantity → (R,) the same plan for every replicate, NaN where it has none.
         level: confidence level of the intervals.
         notes: what to know before relying on it.
@@ -259,7 +259,7 @@ class Answer:
 
     binding: str
     interval: dict[str, tuple[float, float]]
-    replicates: dict[str, np.ndarray]
+    replicates: dict[str, np.ndarray] = field(default_factory=dict, metadata={"saved": False})
     level: float
     notes: tuple[Note, ...]
     flat: dict[str, tuple[float, float]] = field(default_factory=dict)
@@ -272,11 +272,10 @@ class Answer:
         values = {name: getattr(self, name) for name in own}
         return {name: value for name, value in values.items() if isinstance(value, float)}
 
-    def summary(self) -> str:
-        """Numbers, intervals, what binds and the notes, for people."""
+    def lines(self) -> list[str]:
+        """Numbers with their intervals, what binds, and what each law says alone."""
         lines = [self._line(name, value) for name, value in self.quantities.items()]
-        lines.append(f"{'binding':<12} {self.binding}")
-        return "\n".join([*lines, *self._law_lines(), *map(str, self.notes)])
+        return [*lines, f"{'binding':<12} {self.binding}", *self._law_lines()]
 
     def _law_lines(self) -> list[str]:
         """What laws say alone, and what lies within the noise of a run."""
@@ -290,10 +289,6 @@ class Answer:
             lines += ["each law alone:", *shown.to_string(index=False, **form).split("\n")]
         return lines
 
-    def __repr__(self) -> str:
-        """The summary."""
-        return self.summary()
-
     def _known_lines(self) -> list[str]:
         """A line for each number that is known."""
         known = {name: v for name, v in self.quantities.items() if not np.isnan(v)}
@@ -306,18 +301,6 @@ class Answer:
             line += f"   {self.level:.0%} interval {low:.5g} to {high:.5g}"
         return line
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain numbers and strings; infinities and NaN as strings."""
-        return {
-            **records.plain(self.quantities),
-            "binding": self.binding,
-            "level": self.level,
-            "interval": records.plain(self.interval),
-            "notes": [dataclasses.asdict(note) for note in self.notes],
-            **({"flat": records.plain(self.flat)} if self.flat else {}),
-            **({} if self.laws is None else {"laws": records.plain(self.laws.to_dict("records"))}),
-        }
-
 
 def _differs(column: pd.Series) -> bool:
     """Whether a column tells laws apart: what was given to all of them need not be shown again."""
@@ -329,8 +312,8 @@ def _differs(column: pd.Series) -> bool:
 _SHARED = {f.name for f in dataclasses.fields(Answer)}
 
 
-@dataclass(frozen=True, eq=False)
-class AnswerTable:
+@dataclass(frozen=True, eq=False, repr=False)
+class AnswerTable(Result):
     """Many answers of one kind, a row each.
 
     Attributes:
@@ -343,10 +326,9 @@ class AnswerTable:
     level: float
     notes: tuple[Note, ...]
 
-    def summary(self) -> str:
-        """The table and the notes, for people."""
-        shown = self.table.to_string(index=False, float_format=lambda value: f"{value:.5g}")
-        return "\n".join([shown, *map(str, self.notes)])
+    def lines(self) -> list[str]:
+        """The table."""
+        return [self.table.to_string(index=False, float_format=lambda value: f"{value:.5g}")]
 
     def __repr__(self) -> str:
         """The table, cut where pandas cuts it, and the notes."""

@@ -8,13 +8,13 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from jaxlaw import _json, laws
+from jaxlaw import laws
 from jaxlaw._arrays import numbers_of
 from jaxlaw._typed import ConfidenceLevel, ResampleCount, Seed, checked
 from jaxlaw.data._runs import Runs, read_columns, read_runs, refuse_rows
@@ -109,7 +109,8 @@ class ModelChoice(Answer):
     data: pd.DataFrame
     law: str
     target: str
-    _fits: _ModelFits
+    _fits: _ModelFits | None = field(default=None, metadata={"saved": False})
+    picture = "model_losses"
 
     def curves(self, D: Any) -> pd.DataFrame:
         """Losses or scores by the laws at (points,) D: a column a model, the best first; ``D``."""
@@ -117,18 +118,12 @@ class ModelChoice(Answer):
         curves = dict(zip(self._fits.models, self._fits.predict(D), strict=True))
         return pd.DataFrame({"D": D} | {name: curves[name] for name in self.table["model"]})
 
-    def summary(self) -> str:
-        """The choice, the first models of the table, the numbers and the notes, for people."""
+    def lines(self) -> list[str]:
+        """The choice, the numbers, and the first models of the table."""
         shown = self.table.head(2 * _SHOWN).to_string(index=False, float_format="{:.4g}".format)
         rest = len(self.table) - 2 * _SHOWN
         more = [f"and {rest} more"] if rest > 0 else []
-        head = f"choice: {self.chosen}"
-        return "\n".join([head, *self._known_lines(), shown, *more, *map(str, self.notes)])
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain numbers and strings; the table as rows."""
-        rows = _json.plain(self.table.to_dict("records"))
-        return {"choice": self.chosen, "law": self.law} | super().to_dict() | {"models": rows}
+        return [f"choice: {self.chosen}", *self._known_lines(), shown, *more]
 
 
 @checked

@@ -55,6 +55,7 @@ class ReplayComparison(Answer):
     spread_first: float
     spread_last: float
     table: pd.DataFrame
+    picture = "replay_losses"
 
 
 @checked

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 import jax
@@ -329,7 +329,7 @@ class OptimalTraining(Answer):
     change_pt: float
     change_cpt: float
     objective: float
-    schedule: Any = None
+    schedule: Any = field(default=None, metadata={"saved": False})
     minimise: str = "losses"
 
 

@@ -56,6 +56,7 @@ class DomainShares(Answer):
     losses: dict[str, float]
     general_share: float
     loss: float
+    picture = "domain_shares"
 
     @property
     def quantities(self) -> dict[str, float]:

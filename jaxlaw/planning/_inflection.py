@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 
 from jaxlaw import laws
+from jaxlaw._result import Result
 from jaxlaw._typed import ConfidenceLevel, ResampleCount, Seed, StartCount, checked
 from jaxlaw.data._columns import ReadingOptions
 from jaxlaw.data._runs import Observations, read_runs
@@ -97,8 +98,8 @@ class PiecewiseLaw:
         return score_fit(self, runs, reading)
 
 
-@dataclass(frozen=True, eq=False)
-class InflectionRatio:
+@dataclass(frozen=True, eq=False, repr=False)
+class InflectionRatio(Result):
     """Where the trend of the loss with D turns.
 
     Attributes:
@@ -172,12 +173,8 @@ class InflectionRatio:
         ]  # fmt: skip
         return PiecewiseLaw(float(turn), *sides)
 
-    def __repr__(self) -> str:
-        """The summary."""
-        return self.summary()
-
-    def summary(self) -> str:
-        """The answer and its evidence, for people."""
+    def lines(self) -> list[str]:
+        """The answer and its evidence."""
         low, high = self.interval
         lines = [
             "no inflection within the data"
@@ -190,7 +187,7 @@ class InflectionRatio:
             lines.append(
                 f"the fits below and above r = {self.split:.3g} meet at {self.ratio:.3g}{interval}"
             )
-        return "\n".join([*lines, *map(str, self.notes)])
+        return lines
 
 
 @checked

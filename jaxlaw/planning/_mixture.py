@@ -66,6 +66,7 @@ class Mixture(Answer):
     change: float
     limit: float
     curve: pd.DataFrame
+    picture = "trade_off"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)

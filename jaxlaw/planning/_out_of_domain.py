@@ -49,6 +49,7 @@ class OutOfDomain(Answer):
     r2: float
     rmse: float
     table: pd.DataFrame
+    picture = "ood_losses"
 
     def predict(self, loss_pt: Any, loss_cpt: Any) -> np.ndarray:
         """The loss for losses on the two corpora, predicted or observed; arrays broadcast."""

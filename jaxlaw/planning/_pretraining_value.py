@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Any, NamedTuple
 
 import jax.numpy as jnp
@@ -113,7 +113,8 @@ class Valuation(Answer):
     fit: Fit | None
     cross_entropy_fit: Fit | None
     checkpoints: pd.DataFrame
-    draws: dict[str, np.ndarray]
+    draws: dict[str, np.ndarray] = field(default_factory=dict, metadata={"saved": False})
+    picture = "value"
 
     def curve(self, Dp: Any) -> pd.DataFrame:
         """The law over (points,) Dp: ``Dp``, ``predicted``, and ``low``, ``high``.
@@ -132,15 +133,10 @@ class Valuation(Answer):
             {"Dp": Dp} | {k.removeprefix("predicted_"): v for k, v in columns.items()}
         )
 
-    def summary(self) -> str:
-        """The advice, what it rests on, and the numbers there are, for people."""
+    def lines(self) -> list[str]:
+        """The advice, what it rests on, and the numbers there are."""
         head = [f"advice: {self.advice}", *(f"  {reason}" for reason in self.reasons)]
-        return "\n".join([*head, *self._known_lines(), *map(str, self.notes)])
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain numbers and strings."""
-        own = {"advice": self.advice, "reasons": [*self.reasons], "monotone": self.monotone}
-        return own | super().to_dict()
+        return [*head, *self._known_lines()]
 
 
 @checked

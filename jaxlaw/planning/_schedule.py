@@ -14,7 +14,6 @@ knots.
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -29,7 +28,7 @@ import pandas as pd
 from jaxlaw import schedules
 from jaxlaw._areas import Areas, PhaseAreas, areas, phase_areas
 from jaxlaw._jit import compiled, in_float64
-from jaxlaw._json import plain
+from jaxlaw._result import Result
 from jaxlaw._typed import (
     ConfidenceLevel,
     RepeatCount,
@@ -55,7 +54,6 @@ from jaxlaw.schedules import Schedule
 from jaxlaw.uncertainty import Draws, as_draws
 
 _FALL = ("decay_start", "decay_end")
-_NUMBERS = ("loss", "agreement", *_FALL, "regret")
 _USUAL = ("wsd", "linear", "cosine", "constant")
 _AGREE = 1e-5  # relative distance of losses that count as the same optimum
 _LONGEST = 1000  # times the run: the longest shortest decay
@@ -73,8 +71,8 @@ _BEYOND = Note(
 )
 
 
-@dataclass(frozen=True, eq=False)
-class OptimalSchedule:
+@dataclass(frozen=True, eq=False, repr=False)
+class OptimalSchedule(Result):
     """The best schedule found, and what to compare it with.
 
     Attributes:
@@ -114,20 +112,17 @@ class OptimalSchedule:
     n_starts: int
     decay_start: float
     decay_end: float
-    comparison: pd.DataFrame
+    comparison: pd.DataFrame = field(metadata={"index": "schedule"})
     notes: tuple[Note, ...]
-    usual: dict[str, Schedule] = field(default_factory=dict)
+    usual: dict[str, Schedule] = field(default_factory=dict, metadata={"saved": False})
     interval: dict[str, tuple[float, float]] = field(default_factory=dict)
     level: float = LEVEL
     regret: float = math.nan
-    replicates: pd.DataFrame = field(default_factory=pd.DataFrame)
+    replicates: pd.DataFrame = field(default_factory=pd.DataFrame, metadata={"saved": False})
+    picture = "best_rates"
 
-    def __repr__(self) -> str:
-        """The summary."""
-        return self.summary()
-
-    def summary(self) -> str:
-        """The comparison, the evidence and the notes, for people."""
+    def lines(self) -> list[str]:
+        """The comparison and the evidence."""
         between = ""
         if "loss" in self.interval:
             low, high = self.interval["loss"]
@@ -149,25 +144,7 @@ class OptimalSchedule:
                 f"begins {begin}, ends {end}; to them this one\ncosts {self.regret:.1g} nats in "
                 f"the median, {self.interval['regret'][1]:.1g} at most ({self.level:.0%} intervals)"
             )
-        return "\n".join([*lines, *map(str, self.notes)])
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain numbers and strings, the rates among them; infinities and NaN as strings."""
-        compared = self.comparison.reset_index().to_dict(orient="records")
-        return {
-            **plain({name: getattr(self, name) for name in _NUMBERS}),
-            "n_starts": self.n_starts,
-            "areas": plain(self.areas._asdict()),
-            "schedule": {
-                "rates": self.schedule.rates.tolist(),
-                "initial_lr": self.schedule.initial_lr,
-                "boundary": self.schedule.boundary,
-            },
-            "comparison": plain(compared),
-            "level": self.level,
-            "interval": plain(self.interval),
-            "notes": [dataclasses.asdict(note) for note in self.notes],
-        }
+        return lines
 
 
 @checked

@@ -74,6 +74,7 @@ class TurningLength(Answer):
     highest_at: float
     critical_point: float
     critical_S1: float
+    computed = ("pattern",)
 
     @property
     def pattern(self) -> str:
@@ -91,13 +92,9 @@ class TurningLength(Answer):
         fallen = self.rise - (self.limit - self.start)
         return "rise and partial fall" if fallen >= _VISIBLE else "rise"
 
-    def summary(self) -> str:
-        """Numbers, intervals, the pattern, what binds and the notes, for people."""
-        return f"{'pattern':<12} {self.pattern}\n{super().summary()}"
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain numbers and strings, the pattern among them; infinities and NaN as strings."""
-        return {**super().to_dict(), "pattern": self.pattern}
+    def lines(self) -> list[str]:
+        """The pattern, then numbers with their intervals and what binds."""
+        return [f"{'pattern':<12} {self.pattern}", *super().lines()]
 
     @property
     def never(self) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +12,6 @@ import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 
-from jaxlaw import _json as records
 from jaxlaw._jit import compiled, in_float64
 from jaxlaw._typed import ConfidenceLevel, checked
 from jaxlaw.errors import DataError, UsageError
@@ -65,29 +63,17 @@ class OptimalWeights(AnswerTable):
     gain: Mapping[str, float]
     interval: Mapping[str, tuple[float, float]]
     kl: float
+    picture = "mixture_weights"
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain numbers and strings, the table's columns as lists; NaN as a string."""
-        return records.plain({
-            "loss": self.loss,
-            "kl": self.kl,
-            "losses": dict(self.losses),
-            "gain": dict(self.gain),
-            "table": self.table.to_dict("list"),
-            "level": self.level,
-            "interval": dict(self.interval),
-            "notes": [dataclasses.asdict(note) for note in self.notes],
-        })  # fmt: skip
-
-    def summary(self) -> str:
-        """The table, the losses and the notes, for people."""
+    def lines(self) -> list[str]:
+        """The table, then the loss and what is gained."""
         lines = [self.table.to_string(index=False, float_format=lambda value: f"{value:.4g}")]
         for name, value in {"loss": self.loss, **self.gain}.items():
             word = name if name == "loss" else f"gain over the {name} mixture"
             low, high = self.interval.get(name, (math.nan, math.nan))
             within = "" if math.isnan(low) else f" ({low:.4g} to {high:.4g})"
             lines.append(f"{word}: {value:.4g}{within}")
-        return "\n".join([*lines, *map(str, self.notes)])
+        return lines
 
 
 @checked
