@@ -235,6 +235,7 @@ class Runs:
             runs=run_groups(
                 self.table[keep], {name: inputs[name] for name in law.inputs_per_row}, self.columns
             ),
+            others=_others(self, columns, keep),
         )
 
 
@@ -277,6 +278,8 @@ class Observations:
         positions: (n,) where in the runs' table the observations are.
         mapped: input → the user's column that holds it as it is, where that has another name.
         runs: the runs that rows may be checkpoints of, or None.
+        others: (n rows) the columns of the table that are no input and no target, by the user's
+            names.
 
     Example:
         >>> runs = jl.read_runs(jl.simulate.experiment("chinchilla").table)
@@ -303,6 +306,7 @@ class Observations:
     positions: np.ndarray = field(default_factory=lambda: np.empty(0, int))
     mapped: Mapping[str, str] = field(default_factory=dict)
     runs: RunGroups | None = None
+    others: pd.DataFrame = field(default_factory=pd.DataFrame)
 
     __repr__ = short_repr
 
@@ -796,6 +800,14 @@ def _mapped_inputs(runs: Runs, columns: Mapping[str, Column], law: Law) -> dict[
         for name, column in named.items()
         if isinstance(column, str) and column != name and not _for_corpus(runs, name)[1]
     }
+
+
+def _others(runs: Runs, columns: Mapping[str, Column], keep: np.ndarray) -> pd.DataFrame:
+    """What the table has beside a law's inputs and its target, in the rows that are kept."""
+    used = {column.location.name for column in columns.values()}
+    others = runs.table[[name for name in runs.table if name not in used]]
+    others = others if keep.all() else others[keep]
+    return others.rename(columns=dict(runs.columns))
 
 
 def _for_corpus(runs: Runs, plain: str) -> tuple[str, bool]:

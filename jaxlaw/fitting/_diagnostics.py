@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from jaxlaw.fitting._experiment_checks import experiment_notes
 from jaxlaw.fitting._linearise import Linearisation
 from jaxlaw.fitting._objective import leave_group_out_steps, smoothed_score
 from jaxlaw.fitting._problem import FitProblem
@@ -42,11 +43,14 @@ def all_notes(
             among agreeing starts), ``disagreement`` (relative difference of the solvers'
             objectives), ``ranges`` (of the inputs in the law's own units), ``scatter`` (of the
             log of the runs about the law); ``rows`` and ``word``, what the problem's rows are
-            called, ``runs`` that they may be checkpoints of; ``relative_slopes`` (p, p) of
-            log |parameter| at the centre of the data in the coordinates.
+            called, ``runs`` that they may be checkpoints of, ``others`` and ``positions``, the
+            table's columns that the law does not use and where in it the rows are;
+            ``relative_slopes`` (p, p) of log |parameter| at the centre of the data in the
+            coordinates.
     """
     bound, moving = problem.active_bounds(coordinates), problem.moving(coordinates)
     residuals = _residuals(problem, linear, moving, evidence)
+    of_residuals = residual_notes(residuals)
     open_ = _identifiability_notes(problem, residuals, moving)
     return [
         *_search_notes(evidence),
@@ -55,8 +59,12 @@ def all_notes(
         *(open_ or _loose_notes(problem, residuals, moving, evidence)),
         *_floor_notes(problem, linear),
         *_requirement_notes(problem, params, evidence["ranges"], evidence["scatter"]),
-        *residual_notes(residuals),
-    ]
+        *of_residuals,
+        *experiment_notes(
+            problem.law, residuals, evidence.get("others"), evidence.get("positions"),
+            misfit=any(note.code == "lack-of-fit" for note in of_residuals),
+        ),
+    ]  # fmt: skip
 
 
 def _residuals(

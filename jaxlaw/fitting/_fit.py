@@ -294,6 +294,8 @@ def _report(problem: FitProblem, observations: Observations, optimum: Optimum) -
         "rows": observations.rows[order],
         "word": observations.word,
         "runs": None if observations.runs is None else observations.runs.rows(order),
+        "others": observations.others.iloc[order],
+        "positions": observations.positions[order],
         "relative_slopes": _relative_slopes(law, observations, params, linear.params_jacobian),
     }
     notes = all_notes(problem, optimum.coordinates, linear, params, evidence)

@@ -29,11 +29,11 @@ from jaxlaw.notes import Note
 
 # Codes of a fit's warnings that a plan made with it repeats.
 _INHERITED = {
-    "at-bound", "badly-converged", "base-extrapolated", "decay-held", "farther-than-tested",
-    "few-groups", "few-resamples", "few-rows", "few-spare-rows", "few-starts-agree",
-    "intervals-failed", "lack-of-fit", "limiting-form", "misprint", "mixed-runs", "no-floor",
-    "not-converged", "not-printed", "poor-fit", "prior-width", "resamples-at-bound",
-    "resamples-disagree", "resamples-failed", "ridge", "solvers-disagree",
+    "at-bound", "badly-converged", "base-extrapolated", "decay-held", "doubtful-values",
+    "farther-than-tested", "few-groups", "few-resamples", "few-rows", "few-spare-rows",
+    "few-starts-agree", "intervals-failed", "lack-of-fit", "limiting-form", "misprint",
+    "mixed-runs", "no-floor", "not-converged", "not-printed", "poor-fit", "prior-width",
+    "resamples-at-bound", "resamples-disagree", "resamples-failed", "ridge", "solvers-disagree",
     "trend-observed", "unidentifiable", "weak-fit",
 }  # fmt: skip
 
