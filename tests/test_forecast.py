@@ -423,7 +423,7 @@ def test_scores_by_hand(found):
     np.testing.assert_allclose(again.table["interval_score"], scores.table["interval_score"])
 
 
-def test_a_run_and_a_forecast_that_are_given_twice_count_once(found):
+def test_a_run_and_a_forecast_that_are_given_twice_count_once(found, tmp_path):
     made = pd.DataFrame({"N": [1e10, 1e11], "D": [4e11, 4e12], "loss": found.table["estimate"]})
     expected = score(found, made)
     later = dataclasses.replace(found, created="2030-01-01T00:00:00+00:00")
@@ -433,6 +433,9 @@ def test_a_run_and_a_forecast_that_are_given_twice_count_once(found):
     said = {note.code: note.message for note in again.notes}
     assert said["same-forecast"] == "counted once: b is the forecast a"
     assert "counted once: rows 2, 3" in said["duplicate-rows"]
+    found.save(tmp_path / "f.json")
+    for named in ([tmp_path / "f.json"] * 2, [tmp_path, str(tmp_path / "f.json")]):
+        assert "f.json (again) is the forecast" in score(named, made).notes[0].message
     repeated = score(found, pd.concat([made, made.assign(loss=made["loss"] * 1.001)]))
     assert len(repeated.table) == 4 and "duplicate-rows" not in codes(repeated)
 

@@ -207,9 +207,9 @@ def _named(forecasts: Any) -> dict[str, Forecast]:
             listed = list(forecasts)
         except TypeError:
             listed = [forecasts]
-        forecasts = {}
-        for k, item in enumerate(listed):
-            forecasts |= load_all([item]) if isinstance(item, str | Path) else {str(k + 1): item}
+        named = load_all([item for item in listed if isinstance(item, str | Path)])
+        others = enumerate(listed, 1)
+        forecasts = named | {str(k): i for k, i in others if not isinstance(i, str | Path)}
     for item in forecasts.values():
         if not isinstance(item, Forecast):
             raise UsageError(
@@ -278,12 +278,18 @@ def _nothing(named: Mapping[str, Forecast], runs: Runs, rtol: float) -> str:
 
 
 def load_all(paths: Iterable[str | Path]) -> dict[str, Forecast]:
-    """Forecasts of files, by the names of these; of a folder those files that are forecasts."""
-    return {
-        str(file): Forecast.from_dict(record, records.source_name(file))
-        for path in paths
-        for file, record in _records(path)
-    }
+    """Forecasts of files, by the names of these; of a folder those files that are forecasts.
+
+    A file that is named again is there again, for :func:`score` to say so.
+    """
+    found: dict[str, Forecast] = {}
+    for path in paths:
+        for file, record in _records(path):
+            name = str(file)
+            while name in found:
+                name += " (again)"
+            found[name] = Forecast.from_dict(record, records.source_name(file))
+    return found
 
 
 def _records(path: str | Path) -> list[tuple[str | Path, dict[str, Any]]]:
