@@ -200,7 +200,7 @@ class TransferLaw(Answer):
         >>> N = np.repeat([1e8, 3e8, 1e9, 3e9], 5)
         >>> law = jl.planning.transfer_law({"N": N, "D": D, "transferred": 2 * D**0.6 * N**0.3})
         >>> float(law.predict(D=1e11, N=1e10).round(-6))
-        7934000000.0
+        7962000000.0
     """
 
     k: float
