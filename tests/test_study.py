@@ -456,7 +456,7 @@ def test_folds_are_asked_for_by_the_users_own_names():
     runs = jl.read_runs(table, {"N": "size"})
     parts = {}
     for name in ("N", "size"):
-        parts[name] = jl.folds.parse(f"largest:{name}:3").split(runs)
+        parts[name] = jl.folds.parse(f"hold-out:{name}:largest:3").split(runs)
         assert name in parts[name].labels[0]
         study = jl.cross_validate(
             ["chinchilla"], runs, f"k-fold:3:groups={name}", n_starts=8, n_local=2
