@@ -70,6 +70,25 @@ def test_columns_that_follow_the_inputs_are_no_groups():
     assert messages(fitted(N, D, bend), others=others, misfit=True) == []
 
 
+def test_columns_of_any_kind_are_taken():
+    """Lists, dates, categories, missing values, mixed types, two columns of one name."""
+    cells = np.arange(42) % 3
+    columns = {
+        "lists": [[k] for k in cells],
+        "dates": pd.Timestamp("2026-01-01") + pd.to_timedelta(cells, "D"),
+        "kinds": pd.Categorical([f"k{k}" for k in cells]),
+        "some": pd.array(np.where(cells, cells, None), "Int64"),
+        "mixed": [(1, "a", None)[k] for k in cells],
+        "lr": ["x"] * 42,
+        "LR": [np.nan] * 42,
+        7: cells > 0,
+        "gaps": np.where(cells, cells, np.nan),
+    }
+    others = pd.DataFrame(columns)
+    others = pd.concat([others, others[["mixed"]]], axis=1)
+    assert messages(fitted(N, D), others=others, order=np.arange(42)) == []
+
+
 # ------------------------------------------------------------- groups
 
 

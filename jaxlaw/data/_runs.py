@@ -805,7 +805,7 @@ def _mapped_inputs(runs: Runs, columns: Mapping[str, Column], law: Law) -> dict[
 def _others(runs: Runs, columns: Mapping[str, Column], keep: np.ndarray) -> pd.DataFrame:
     """What the table has beside a law's inputs and its target, in the rows that are kept."""
     used = {column.location.name for column in columns.values()}
-    others = runs.table[[name for name in runs.table if name not in used]]
+    others = runs.table.loc[:, [name not in used for name in runs.table]]
     others = others if keep.all() else others[keep]
     return others.rename(columns=dict(runs.columns))
 

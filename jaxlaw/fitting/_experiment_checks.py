@@ -214,9 +214,9 @@ def _one_rate(sizes: dict[str, np.ndarray], others: pd.DataFrame | None) -> Iter
     if not sizes or others is None or sizes["N"].max() < WIDE * sizes["N"].min():
         return
     for name, values in others.items():
-        if str(name).lower() not in RATES or values.isna().any():
+        if str(name).lower() not in RATES or not pd.api.types.is_numeric_dtype(values):
             continue
-        if values.astype(str).nunique() == 1:
+        if values.nunique(dropna=False) == 1 and values.notna().all():
             yield (
                 f"column {name} is {values.iloc[0]} in every row, for sizes that differ by a "
                 f"factor of {sizes['N'].max() / sizes['N'].min():.0f}: unless the rate is scaled "
