@@ -41,6 +41,13 @@ def test_rows_get_the_areas_after_their_step():
     assert found.observations("annealing").area_options == found.area_options
 
 
+def test_steps_that_were_computed_are_whole_but_for_rounding():
+    frame = logged()
+    computed = frame.assign(step=frame["step"] * (1 + 3e-16))
+    assert (computed["step"] != frame["step"]).any()
+    pd.testing.assert_frame_equal(areas_of(read(computed)), areas_of(read(frame)))
+
+
 def test_a_column_may_hold_the_lines_themselves():
     frame = logged()
     lines = frame.assign(schedule=frame["run"].map(SPECS))

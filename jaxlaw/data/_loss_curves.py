@@ -19,6 +19,7 @@ import numpy as np
 import pandas as pd
 
 from jaxlaw._conditions import rows_where, undecided
+from jaxlaw._rounding import ROUNDING
 from jaxlaw._tables import Table, is_table, read_table
 from jaxlaw._typed import checked
 from jaxlaw.data._columns import Corpus, missing_column, numbers
@@ -497,6 +498,8 @@ def _curve_columns(runs: Runs, by_schedule: bool = False) -> Runs:
         raise missing_column("step", ", the updates done at each loss", "step", shown, runs.source)
 
     step = numbers(table["step"], runs.location("step"))
+    near = np.rint(step)  # steps of tokens over the batch are whole but for rounding
+    step = np.where(np.abs(step - near) <= ROUNDING * np.abs(near), near, step)
     bad = ~(step == np.floor(step)) | ~np.isfinite(step)
     refuse_rows(runs, "step", bad, "steps are whole numbers of updates", step)
     by_schedule = by_schedule and "schedule" in table
