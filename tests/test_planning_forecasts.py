@@ -132,9 +132,68 @@ def test_regret_is_what_the_choice_costs_if_that_law_is_the_true_one(plan):
     assert np.isnan(best["N"]["large"])  # of no weight, and not planned with
 
 
+@jl.law(name="test-nothing")
+def nothing(N, D, *, c=jl.real(-1.0, 1.0)):
+    return c * 0.0 * (N + D)
+
+
+@jl.law(name="test-falls-on")
+def falls_on(N, D, *, k=jl.positive(0.1, 10), a=jl.exponent()):
+    """Of the budget's runs the largest model is best, however large."""
+    return 1.0 + k * jl.power(N, -a)
+
+
+@jl.law(name="test-second-valley")
+def second_valley(N, D, *, E=jl.positive(0.5, 3), A=jl.positive(0.1, 10), B=jl.positive(0.1, 10),
+                  alpha=jl.exponent(), beta=jl.exponent()):  # fmt: skip
+    loss = E + A * jl.power(N, -alpha) + B * jl.power(D, -beta)
+    return loss * (1 - 0.99 * jnp.exp(-((jnp.log(N) - jnp.log(1e15)) ** 2) / 8))
+
+
+ODD = {
+    "zero": (nothing, {"c": 0.0}),
+    "falls": (falls_on, {"k": 50.0, "a": 0.2}),
+    "second": (second_valley, CHINCHILLA),
+}
+
+
+def odd(label, weight):
+    return forecast_of({"small": TWO["small"], label: ODD[label]}, [1 - weight, weight])
+
+
+def test_a_law_whose_loss_is_0_is_named_and_stops_no_plan():
+    plan = planning.allocation(odd("zero", 0.1), BUDGET)
+    assert plan.loss == 0 and "law-without-loss" in codes(plan)
+    assert 1e8 < plan.N < 1e11  # where all sizes are alike, one whose D/N was run
+    regret = plan.laws.set_index("law")["regret"]
+    assert np.isnan(regret["zero"]) and regret["small"] >= 0
+
+
+def test_the_plan_is_the_valley_next_to_the_runs_and_says_where_the_loss_falls_on():
+    own = planning.allocation(TWO["small"], BUDGET)
+    plan = planning.allocation(odd("second", 0.9), BUDGET)
+    assert plan.N == pytest.approx(own.N, rel=1e-3) and "falls-on" in codes(plan)
+    assert plan.laws["N"].to_numpy() == pytest.approx([own.N] * 2, rel=1e-3)
+
+
+def test_an_optimum_that_leaves_the_runs_names_the_bound_it_stands_on():
+    # With a little of a law that has one, there is an optimum, but at a D/N that nobody ran.
+    plan = planning.allocation(odd("falls", 0.95), BUDGET)
+    assert plan.D / plan.N < 1 and "optimum-beyond-tried" in codes(plan)
+    # By a law without one the plan stands at the least D/N of the runs.
+    (held,) = (note for note in plan.notes if note.code == "optimum-at-tried")
+    assert held.message.startswith("falls alone: the loss falls all the way to the largest")
+    alone = planning.allocation(forecast_of({"falls": ODD["falls"]}, [1.0]), BUDGET)
+    assert "optimum-at-tried" in codes(alone) and "falls-on" not in codes(alone)
+    assert alone.D / alone.N == pytest.approx(10)
+    assert alone.compute == pytest.approx(BUDGET)
+    least = planning.min_compute(forecast_of({"falls": ODD["falls"]}, [1.0]), 1.5)
+    assert "optimum-at-limit" in codes(least)
+
+
 def test_sizes_within_the_noise_of_a_run_are_all_answers(plan):
     noise = 0.003
-    law = forecast_of(TWO, [0.7, 0.3]).fit
+    law = forecast_of(TWO, [0.7, 0.3]).draws().fit
     (low, high), tokens = plan.flat["N"], plan.flat["D"]
     assert low < plan.N < high and tokens[0] < plan.D < tokens[1]
     for N, D in ((low, tokens[1]), (high, tokens[0])):
@@ -259,7 +318,7 @@ def test_a_mixture_has_its_losses_by_each_law_and_shares_as_good():
     assert table["general_loss_there"]["one"] == pytest.approx(found.limit, rel=1e-6)
     low, high = found.flat["share"]
     assert low < found.share == high
-    at_low = float(domain.fit.predict(N=1.8, D=2.0, r=low))
+    at_low = float(domain.draws().fit.predict(N=1.8, D=2.0, r=low))
     assert at_low == pytest.approx(found.domain_loss * math.exp(0.003), rel=1e-4)
 
 

@@ -27,6 +27,7 @@ from jaxlaw.laws._base import Law, PowerLawTerms
 from jaxlaw.notes import Note
 from jaxlaw.planning._answers import (
     LEVEL,
+    MISSING,
     Answer,
     AnswerTable,
     checked_number,
@@ -57,8 +58,9 @@ from jaxlaw.planning._search_space import (
     epochs_notes,
     epochs_of,
     search_space,
+    tried_ratios,
 )
-from jaxlaw.planning._weighted_laws import across_laws
+from jaxlaw.planning._weighted_laws import across_laws, relative_regret
 from jaxlaw.uncertainty import Draws, as_draws
 
 _ENDLESS = math.log(1e42)  # size or tokens at which a loss is what it tends to
@@ -68,6 +70,7 @@ REACHED = 1e-9  # relative: farther from the loss asked for, a search has not co
 # The range of sizes around the best whose loss is as good, as far as runs could show.
 FLAT = 12.0  # nats of size, either way
 FLAT_POINTS = 4801
+LINE_POINTS = 513  # of sizes, where lower losses are looked for
 
 
 # The plans.
@@ -125,7 +128,7 @@ def _loss_there(answer: Allocation, alone: Allocation, given: dict[str, Any]) ->
     if math.isnan(answer.N * answer.D):
         return {}
     loss = float(given["fit"].fit.predict(N=answer.N, D=answer.D, **inputs))
-    return {"loss_there": loss, "regret": loss / alone.loss - 1}
+    return {"loss_there": loss, "regret": relative_regret(loss, alone.loss)}
 
 
 @across_laws(_loss_there)
@@ -189,7 +192,11 @@ def allocation(
     spent = values["compute"][~np.isnan(values["compute"])]
     given = ["compute"] if np.ptp(spent) <= AT_LIMIT * budget else []
     best = {name: float(v[0]) for name, v in values.items()}
-    notes = [*_notes_of_runs(space, runs.values), *bound_notes(space.source, space.user, best)]
+    notes = [
+        *runs.notes,
+        *_notes_of_runs(space, cost, runs.values, runs.held),
+        *bound_notes(space.source, space.user, best),
+    ]
     return _allocation(
         space.source, values, inputs, given, "optimum", level, notes, method=runs.method,
         binding=_binding(space, best, budget), flat=_flat_range(space, cost, best),
@@ -242,7 +249,7 @@ def frontier(
     for name, column in values.items():
         table |= interval_columns(name, column, level, source.degrees)
     notes = [*runs_beyond(source, values, inputs), *source_notes(source)]
-    notes += _notes_of_runs(space, values)
+    notes += [*runs.notes, *_notes_of_runs(space, cost, runs.values, runs.held)]
     notes += missing_draws_notes(values["N"].min(axis=1), "optimum at some budget")
     return Frontier(pd.DataFrame(table), level, tuple(notes))
 
@@ -346,8 +353,16 @@ def min_compute(
         values["r"] = np.where(never, np.nan, shares[0])
     lowest = f"{reached[0]:.5g}" + ("" if space.share else f" with {COMPUTES[1]:.0e} FLOPs")
     notes = _reach_notes(values["compute"], target, lowest)
+    ended = bool(np.any([side[0] for side in _at_ends(log_N, log_D)]))
     if not never[0]:
-        notes += _notes_of_runs(space, {name: v[:, None] for name, v in values.items()})
+        columns = {name: v[:, None] for name, v in values.items()}
+        notes += _notes_of_runs(space, cost, columns, held=ended)
+    if ended and not never[0]:
+        message = (
+            "the least compute is that of the last size or tokens that are searched, for the loss "
+            "falls on beyond: limits={'N': (least, largest)} puts an end to it"
+        )
+        notes.append(Note("optimum-at-limit", "warning", message))
     best = {name: float(v[0]) for name, v in values.items()}
     return _allocation(
         source, values, inputs, _constant(values), "answer", level,
@@ -442,11 +457,17 @@ def loss_without_end(source: Draws, name: str, log_known: float, others: Any) ->
 
 
 class _Runs(NamedTuple):
-    """Best runs: values (draws, K) by name, in the user's units; why some have none."""
+    """Best runs: values (draws, K) by name, in the user's units; why some have none; notes."""
 
     values: dict[str, np.ndarray]
     method: str
     without: str
+    notes: Sequence[Note] = ()
+
+    @property
+    def held(self) -> bool:
+        """Whether the fit's own run is held at a ratio that was run."""
+        return any(note.code == "optimum-at-tried" for note in self.notes)
 
 
 def _optimal_runs(space: SearchSpace, cost: Cost | None, budgets: np.ndarray) -> _Runs:
@@ -470,22 +491,88 @@ def _by_search(space: SearchSpace, cost: Cost | None, budgets: np.ndarray) -> _R
     log_N, log_D, *rest = best_runs(
         source.law, cost, space.share, source.values, np.log(budgets), space.limits, space.others
     )
-    # An optimum at the end of what is searched is none: the loss falls on beyond it.
-    (least_N, most_N), (least_D, most_D) = (np.log(SEARCH_LIMITS[name]) for name in ("N", "D"))
-    smallest = (log_N <= least_N + AT_LIMIT) | (log_D >= most_D - AT_LIMIT)
-    largest = (log_N >= most_N - AT_LIMIT) | (log_D <= least_D + AT_LIMIT)
+    smallest, largest = _at_ends(log_N, log_D)
     values = {"N": np.exp(log_N) / source.scale("N"), "D": np.exp(log_D) / source.scale("D")}
     if space.share:
         values["r"] = rest[0]
     values |= {"loss": rest[-1], "compute": flops(cost, log_N, log_D)}
-    none = smallest | largest | ~np.isfinite(rest[-1])
+    ended = smallest | largest
+    held = _at_tried(space, cost, budgets, smallest) if ended.any() else {}
+    notes = _held_notes(space, ended, smallest[0]) if held else []
+    values = {name: np.where(ended, held.get(name, np.nan), v) for name, v in values.items()}
+    none = ~np.isfinite(values["loss"])
     values = {name: np.where(none, np.nan, column) for name, column in values.items()}
     end = "smallest" if smallest[0].any() else "largest"
     why = (
         f"its loss falls all the way to the {end} model that is searched; limits={{'N': (least, "
         "largest)} puts an end to it"
     )
-    return _Runs(values, "numerical", why)
+    return _Runs(values, "numerical", why, notes)
+
+
+def _at_ends(log_N: np.ndarray, log_D: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Whether runs are at the smallest or the largest size that is searched.
+
+    An optimum there is none: the loss falls on beyond it.
+    """
+    (least_N, most_N), (least_D, most_D) = (np.log(SEARCH_LIMITS[name]) for name in ("N", "D"))
+    smallest = (log_N <= least_N + AT_LIMIT) | (log_D >= most_D - AT_LIMIT)
+    return smallest, (log_N >= most_N - AT_LIMIT) | (log_D <= least_D + AT_LIMIT)
+
+
+def _at_tried(
+    space: SearchSpace, cost: Cost | None, budgets: np.ndarray, smallest: np.ndarray
+) -> dict[str, np.ndarray]:
+    """Runs (draws, K) of the last D/N that was run, for laws that fall on beyond it.
+
+    Empty where no D/N is known, or the user's limits or a share are searched: they have ends of
+    their own.
+    """
+    source, limits = space.source, space.limits
+    low, high = tried_ratios(source)
+    if math.isnan(low) or space.user or space.share:
+        return {}
+    log_C = np.log(budgets)
+    near = limits._replace(near=np.where(smallest, high, low))
+    log_N = np.clip(near.size_near(log_C), *limits.N)
+    with in_float64():
+        paid = jax.vmap(jax.vmap(lambda x, c: log_tokens(cost, x, c)), (0, None))(log_N, log_C)
+        log_D = np.clip(np.asarray(paid), *limits.D)
+    columns = {name: column[:, None] for name, column in source.values.items()}
+    with in_float64():
+        at = {"N": np.exp(log_N), "D": np.exp(log_D)}
+        own = {
+            spec.name: at[spec.name] / spec.unit for spec in source.law.inputs if spec.name in at
+        }
+        loss = np.asarray(source.law.at_once(columns, **own, **space.others))
+    return {
+        **{name: value / source.scale(name) for name, value in at.items()},
+        "loss": loss,
+        "compute": flops(cost, log_N, log_D),
+    }
+
+
+def _held_notes(space: SearchSpace, ended: np.ndarray, smallest: np.ndarray) -> list[Note]:
+    low, high = (math.exp(ratio) for ratio in tried_ratios(space.source))
+    notes, draws = [], ended[1:].any(axis=1)
+    if ended[0].any():
+        size, edge, word = (
+            ("smallest", high, "an upper") if smallest.any() else ("largest", low, "a lower")
+        )
+        message = (
+            f"the loss falls all the way to the {size} model that is searched: the plan is held at "
+            f"{edge:.3g} tokens a parameter, the last ratio that was run, {word} bound of the best "
+            "size"
+        )
+        notes.append(Note("optimum-at-tried", "warning", message))
+    if draws.any():
+        message = (
+            f"{draws.mean():.1%} of {draws.size} replicates fall on to the end of the search: "
+            "they are held at the last ratio that was run"
+        )
+        severity = "warning" if draws.mean() > MISSING else "info"
+        notes.append(Note("replicates-at-tried", severity, message))
+    return notes
 
 
 def _binding(space: SearchSpace, at: Mapping[str, float], budget: float) -> str:
@@ -506,24 +593,43 @@ def _binding(space: SearchSpace, at: Mapping[str, float], budget: float) -> str:
     return ", ".join(dict.fromkeys(bound))
 
 
-def _notes_of_runs(space: SearchSpace, values: Mapping[str, np.ndarray]) -> list[Note]:
+def _notes_of_runs(
+    space: SearchSpace, cost: Cost | None, values: Mapping[str, np.ndarray], held: bool
+) -> list[Note]:
     """What is to be known of the fit's own best runs, values (draws, K) by name."""
-    source, limits = space.source, space.limits
-    N, D, loss = (values[name][0] for name in ("N", "D", "loss"))
-    notes = epochs_notes(source, space.others, D, space.epochs)
+    source = space.source
+    notes = epochs_notes(source, space.others, values["D"][0], space.epochs)
     # A limit of the user's own is no side to which a law may fall.
-    own_limits = space.user or space.share or space.epochs is not None
+    own_limits = held or space.user or space.share or space.epochs is not None
     if own_limits or source.law.power_law_terms is not None:
         return notes
-    with_least_D = np.log(N * source.scale("N") * D * source.scale("D")) - limits.D[0]
-    largest, least = np.minimum(with_least_D, limits.N[1]), np.full(len(N), limits.D[0])
-    if (losses_at(source.law, source.values, largest, least, space.others)[0] < loss).any():
+    if _lower_elsewhere(space, cost, values):
         message = (
-            "far beyond its runs this law has lower losses still, of much larger models on hardly "
-            "any tokens: that is its form, and the plan is the valley before"
+            "far from its runs this law has lower losses still, such as of huge models on hardly "
+            "any tokens: that is its form, and the plan is the valley next to the runs"
         )
         notes.append(Note("falls-on", "info", message))
     return notes
+
+
+def _lower_elsewhere(
+    space: SearchSpace, cost: Cost | None, values: Mapping[str, np.ndarray]
+) -> bool:
+    """Whether a run of the same compute, of any size that is searched, has a lower loss."""
+    source, limits = space.source, space.limits
+    first = {name: column[:1] for name, column in source.values.items()}
+    log_N, log_C = (
+        axis.ravel()
+        for axis in np.meshgrid(
+            np.linspace(*limits.N, LINE_POINTS), np.log(values["compute"][0]), indexing="ij"
+        )
+    )
+    with in_float64():
+        log_D = np.asarray(jax.vmap(lambda x, c: log_tokens(cost, x, c))(log_N, log_C))
+    paid = (log_D >= limits.D[0]) & (log_D <= limits.D[1])
+    loss = losses_at(source.law, first, log_N, np.clip(log_D, *limits.D), space.others)[0]
+    best = np.broadcast_to(values["loss"][0], (LINE_POINTS, values["loss"].shape[1])).ravel()
+    return bool((paid & (loss < best * (1 - REACHED))).any())
 
 
 def _flat_range(

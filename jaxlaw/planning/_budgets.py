@@ -39,12 +39,21 @@ NEWTONS = 12  # steps in log compute from there
 
 
 class Limits(NamedTuple):
-    """Logarithms of the least and largest size and data; shares; tokens of the corpus."""
+    """Logarithms of the least and largest size and data; shares; tokens of the corpus.
+
+    ``near`` is the logarithm of a D/N, raw, in the middle of those that were run; NaN where none
+    is known. An optimum is that of the valley there.
+    """
 
     N: tuple[float, float]
     D: tuple[float, float]
     r: tuple[float, float] = (0.0, 1.0)
     corpus: float = math.inf  # log of r·D at most
+    near: float = math.nan
+
+    def size_near(self, log_C: Any) -> Any:
+        """Log size of a run of this budget, counted as 6·N·D, with a D/N as those that were run."""
+        return (log_C - LOG_6 - self.near) / 2
 
 
 def search_limits(log: Callable[[float], Any] = math.log) -> Limits:
@@ -138,7 +147,8 @@ def best_of_budget(
             limits.N[1] <= with_least_D, limits.N[1] >= high - AT_LIMIT_32, limits.D[0] <= least_D
         ),
     )
-    log_N = minimise(loss, limits.N[0], largest, points, open_sides=open_sides)
+    near = jnp.clip(limits.size_near(log_C), limits.N[0], largest)
+    log_N = minimise(loss, limits.N[0], largest, points, open_sides=open_sides, near=near)
     return log_N, tokens(log_N), loss(log_N)
 
 
@@ -170,7 +180,8 @@ def best_with_share(
         return run(log_N, best_part(log_N), now)[2]
 
     largest = jnp.minimum(limits.N[1], log_size(cost, limits.D[0], now))
-    log_N = minimise(lowest_loss, limits.N[0], largest, points[0], halvings)
+    near = jnp.clip(limits.size_near(now), limits.N[0], largest)
+    log_N = minimise(lowest_loss, limits.N[0], largest, points[0], halvings, near=near)
     return log_N, *run(log_N, best_part(log_N), log_C)
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from jaxlaw.notes import Note
 from jaxlaw.planning._budgets import AT_LIMIT
+from jaxlaw.planning._search_space import tried_ratios
 from jaxlaw.uncertainty import Draws
 
 
@@ -47,11 +48,12 @@ def bound_notes(
                     f"this is {word} bound of the best {name}, not the best"
                 )
                 notes.append(Note("optimum-at-limit", "warning", message))
-    tried = source.joint.get("D/N")
-    if tried is None or not np.isfinite([*tried, at["N"] * at["D"]]).all():
+    unit = source.scale("D") / source.scale("N")
+    low, high = np.exp(tried_ratios(source)) / unit
+    if not np.isfinite([low, high, at["N"] * at["D"]]).all():
         return notes
-    ratio, (low, high) = at["D"] / at["N"], tried
-    if not low <= ratio <= high:
+    ratio = at["D"] / at["N"]
+    if not low * (1 - AT_LIMIT) <= ratio <= high * (1 + AT_LIMIT):
         side, edge, word = ("below", low, "a lower") if ratio < low else ("above", high, "an upper")
         # The size at the same compute 6·N·D and the last ratio that was run.
         size = at["N"] * math.sqrt(ratio / edge)

@@ -36,7 +36,7 @@ from jaxlaw.planning._answers import (
 from jaxlaw.planning._budgets import SEARCH_LIMITS
 from jaxlaw.planning._flat import as_good
 from jaxlaw.planning._solve import for_each_draw, last_true, minimise, root_or_infinity
-from jaxlaw.planning._weighted_laws import across_laws
+from jaxlaw.planning._weighted_laws import across_laws, relative_regret
 from jaxlaw.uncertainty import Draws, as_draws
 
 CURVE = 101  # points of the trade-off curve
@@ -112,7 +112,7 @@ def _losses_there(answer: Mixture, alone: Mixture, given: dict[str, Any]) -> dic
     return {
         "domain_loss_there": float(domain[0]),
         "general_loss_there": float(general[0]),
-        "regret": float(domain[0]) / alone.domain_loss - 1,
+        "regret": relative_regret(float(domain[0]), alone.domain_loss),
     }
 
 

@@ -113,7 +113,24 @@ def _log_limits(source: Draws, user: Mapping[str, Any], corpus: float | None) ->
     if corpus is not None:
         log_corpus = math.log(checked_number("corpus_tokens", corpus) * source.scale("D"))
     logs = (tuple(map(math.log, raw(name))) for name in ("N", "D"))
-    return Limits(*logs, r=raw("r"), corpus=log_corpus)
+    return Limits(*logs, r=raw("r"), corpus=log_corpus, near=_middle_ratio(source))
+
+
+def tried_ratios(source: Draws) -> tuple[float, float]:
+    """Logarithms of the least and largest D/N of the runs, raw; NaN where they are unknown."""
+    low, high = source.joint.get("D/N", (math.nan, math.nan))
+    if not 0 < low <= high < math.inf:
+        sizes, tokens = (source.ranges.get(name, (math.nan, math.nan)) for name in ("N", "D"))
+        low, high = tokens[0] / sizes[0], tokens[1] / sizes[1]  # of runs that grow in both
+        low, high = min(low, high), max(low, high)
+    if not 0 < low <= high < math.inf:
+        return math.nan, math.nan
+    unit = source.scale("D") / source.scale("N")
+    return math.log(low * unit), math.log(high * unit)
+
+
+def _middle_ratio(source: Draws) -> float:
+    return sum(tried_ratios(source)) / 2
 
 
 def _unique_tokens(source: Draws, others: Mapping[str, float]) -> float:

@@ -115,6 +115,7 @@ def minimise(
     halvings: int = HALVINGS,
     open_sides: tuple[Any, Any] | None = None,
     where: Callable[[Any], Any] | None = None,
+    near: Any = math.nan,
 ) -> Any:
     """Where a function of one number is lowest in [low, high].
 
@@ -124,6 +125,10 @@ def minimise(
 
     A minimum at a side that is open (``open_sides``: low, high) is none, since the function falls
     on beyond it. There the deepest valley inside is taken, if there is one.
+
+    With ``near``, a number, the valley that the function falls into from there, whatever lies
+    beyond the next rise; the lowest valley where it is NaN, or where the function only falls from
+    there to an open side.
 
     With ``where``, a condition, the lowest of the numbers at which it holds: where the function
     falls across an edge of these, that edge. It must hold somewhere on the grid.
@@ -146,11 +151,31 @@ def minimise(
         at_open_side = ((best == 0) & open_sides[0]) | ((best == points - 1) & open_sides[1])
         deepest = 1 + jnp.argmin(jnp.where(valley, inner, math.inf))
         best = jnp.where(at_open_side & valley.any(), deepest, best)
+    start = jnp.argmin(jnp.abs(grid - near))
+    around = _valley_of(values, start)
+    known = jnp.isfinite(near) & jnp.isfinite(values[start])
+    if open_sides is not None:
+        known &= ~(((around == 0) & open_sides[0]) | ((around == points - 1) & open_sides[1]))
+    best = jnp.where(known, around, best)
     left, right = grid[jnp.maximum(best - 1, 0)], grid[jnp.minimum(best + 1, points - 1)]
     if where is not None:
         left = root(where, left, grid[best])
         right = root(lambda x: ~where(x), grid[best], right)
     return root(jax.grad(value), left, right, halvings)
+
+
+def _valley_of(values: Any, start: Any) -> Any:
+    """Number of the lowest of (n,) values that are reached from one of them without a rise."""
+    numbers, slack = jnp.arange(len(values)), 8 * jnp.finfo(values.dtype).eps
+    level = values + slack * jnp.abs(values)  # a rise within rounding is none
+    up = (numbers[:-1] >= start) & (values[1:] > level[:-1])
+    down = (numbers[1:] <= start) & (values[:-1] > level[1:])
+    last = jnp.where(up.any(), jnp.argmax(up), len(values) - 1)
+    first = jnp.where(down.any(), len(values) - 1 - jnp.argmax(down[::-1]), 0)
+    inside = (numbers >= first) & (numbers <= last)
+    lowest = jnp.min(jnp.where(inside, values, math.inf))
+    ties = inside & (values <= lowest + slack * jnp.abs(lowest))  # on a plain, the nearest
+    return jnp.argmin(jnp.where(ties, jnp.abs(numbers - start), len(values)))
 
 
 def minimise_in_box(objective: Callable[[Any], Any], grid: Any) -> Any:

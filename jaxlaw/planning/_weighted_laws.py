@@ -48,6 +48,11 @@ class SupportsLaws(Protocol):
 Regret = Callable[[Any, Any, dict[str, Any]], Mapping[str, Any]]
 
 
+def relative_regret(there: float, best: float) -> float:
+    """How far a loss lies above the lowest, relative; NaN where the lowest is no positive loss."""
+    return there / best - 1 if 0 < best < math.inf else math.nan
+
+
 def across_laws(regret: Regret | None = None) -> Callable[..., Any]:
     """Decorator of a plan that returns an Answer: ``laws`` of it, where it is given a forecast.
 
@@ -105,6 +110,14 @@ def _by_law(
                 alone = _called(plan, with_law)
                 row |= alone.quantities
                 row |= {} if regret is None else dict(regret(answer, alone, with_law))
+                if math.isnan(row.get("regret", 0.0)):
+                    message = f"{label} has no positive loss: leave it out of the forecast"
+                    notes.append(Note("law-without-loss", "warning", message))
+                notes += [
+                    dataclasses.replace(note, message=f"{label} alone: {note.message}")
+                    for note in alone.notes
+                    if note.code == "optimum-at-tried"
+                ]
             except DataError as error:
                 notes.append(Note("law-without-answer", "warning", f"{label} alone: {error}"))
         rows.append(row)
