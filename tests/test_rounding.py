@@ -6,7 +6,6 @@ import pytest
 
 import jaxlaw as jl
 from jaxlaw._rounding import first_largest, first_least, merged, ranks
-from jaxlaw.data._columns import Location, numbers
 
 TINY = np.array([0.0, 1e-16, 3e-16, -2e-15])
 
@@ -40,10 +39,9 @@ def test_equal_numbers_of_a_table_are_equal_however_they_were_computed():
     ways = [share, 1 - (1 - share), share * 3 / 3, np.exp(np.log(share)), share * 100 / 100]
     computed = pd.Series(np.concatenate(ways))
     assert computed.nunique() > 19
-    location = Location("runs.csv", "line", "r", "r")
-    assert len(np.unique(numbers(computed, location))) == 19
-    as_text = computed.astype(object).where(np.arange(len(computed)) > 0, "0.05")
-    assert len(np.unique(numbers(as_text, location))) == 19
+    runs = {"N": 1e9, "D": 1e10, "r": computed, "loss": np.linspace(3.0, 2.0, len(computed))}
+    seen = jl.read_runs(pd.DataFrame(runs), units={"N": 1, "D": 1}).observations("dcpt")
+    assert len(np.unique(seen.inputs["r"])) == 19
 
 
 def test_a_level_at_which_a_run_stops_is_one_that_it_passes():

@@ -15,7 +15,6 @@ import pandas as pd
 
 from jaxlaw import laws
 from jaxlaw._arrays import EMPTY, is_missing, number_in
-from jaxlaw._rounding import merged
 from jaxlaw.errors import DataError, UsageError, listed, name_rows, nearest
 from jaxlaw.laws._parameters import Input
 
@@ -301,9 +300,6 @@ def level_codes(series: pd.Series, location: Location, spec: Input) -> np.ndarra
 def numbers(series: pd.Series, location: Location) -> np.ndarray:
     """The column as (n,) float64; empty cells are NaN.
 
-    Numbers that differ by rounding alone are made equal: rows of one size, one share or one budget
-    are found by equal numbers, and the last bits of computed ones are the processor's.
-
     Raises:
         DataError: it holds text, truth values, dates, complex numbers or lists.
     """
@@ -315,7 +311,7 @@ def numbers(series: pd.Series, location: Location) -> np.ndarray:
             *next(series.items(), ()),
         )
     if kind.is_numeric_dtype(series.dtype):
-        return merged(series.to_numpy(dtype="float64", na_value=np.nan))
+        return np.array(series.to_numpy(dtype="float64", na_value=np.nan))
     cells = series.to_numpy(dtype=object)
     values = [number_in(cell) for cell in cells]
     bad = [i for i, value in enumerate(values) if value is None]
@@ -329,7 +325,7 @@ def numbers(series: pd.Series, location: Location) -> np.ndarray:
             series.index[bad[0]],
             cells[bad[0]],
         )
-    return merged(values)
+    return np.array(values, dtype="float64")
 
 
 def _pick_another(location: Location) -> str:

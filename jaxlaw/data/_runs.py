@@ -21,6 +21,7 @@ from jaxlaw import laws
 from jaxlaw._arrays import plain_array
 from jaxlaw._conditions import rows_where, truth_of, undecided
 from jaxlaw._repr import short_repr
+from jaxlaw._rounding import merged
 from jaxlaw._tables import Table, is_table, read_table
 from jaxlaw._typed import checked
 from jaxlaw.data._columns import (
@@ -484,7 +485,7 @@ def read_columns(
         names[key] = runs.user_name(column)
         location = Location(runs.source, runs.word, names[key], key, options)
         series = runs.table[column]
-        values[key] = series.to_numpy() if key in texts else numbers(series, location)
+        values[key] = series.to_numpy() if key in texts else merged(numbers(series, location))
     table = pd.DataFrame(values, index=runs.table.index)
     return dataclasses.replace(runs, table=table, columns=names, units={}, weight=None, corpus=None)
 
@@ -857,7 +858,12 @@ def _input(runs: Runs, law: Law, spec: Input) -> Column:
     doc = f", which law {law.name} needs" + (f" ({spec.doc})" if spec.doc else "")
     doc += "; jl.read_loss_curves works it out from schedules" if spec.per_drop else ""
     series, location = _series(runs, name, doc, spec.name), runs.location(name)
-    raw = numbers(series, location) if not spec.levels else level_codes(series, location, spec)
+    # Rows of one size, share or budget have equal numbers, however these were computed.
+    raw = (
+        merged(numbers(series, location))
+        if not spec.levels
+        else level_codes(series, location, spec)
+    )
     unit = runs.units.get(name, runs.units.get(spec.name, spec.unit))
     declared = name in runs.units or spec.name in runs.units
     if spec.domain == "fraction" and not spec.mixture:  # of a mixture, the sum is checked
