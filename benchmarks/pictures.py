@@ -20,7 +20,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from jaxlaw import planning, plots
-from jaxlaw.plots._style import BLUE, INK, RED, tidy, write
+from jaxlaw._axes import BLUE, INK, RED, tidy, write
 
 ROOT = Path(__file__).parent.parent
 FOLDER = ROOT / ".github"

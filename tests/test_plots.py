@@ -13,7 +13,7 @@ from studied import a_study
 import jaxlaw as jl
 
 plots = pytest.importorskip("jaxlaw.plots")
-from jaxlaw.plots import _style as style  # noqa: E402
+from jaxlaw import _axes as style  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("closed")
 

@@ -171,7 +171,7 @@ else:
         ] = False,
     ) -> None:
         for path in law_file or ():
-            from jaxlaw.laws._files import run_file
+            from jaxlaw.laws import run_file
 
             run_file(path)
         if verbose:

@@ -88,8 +88,7 @@ def areas_command(
     import numpy as np
     import pandas as pd
 
-    from jaxlaw.data._row_areas import AREAS, area_options, areas_along, batch_of
-    from jaxlaw.data._run_schedules import as_schedule
+    from jaxlaw.data import AREAS, area_options, areas_along, as_schedule, batch_of
 
     check_out(out, CSV, JSON)
     parsed = as_schedule(schedule)
@@ -129,7 +128,7 @@ def curve_command(
 
     Example: jaxlaw curve curve-fit.json --schedule wsd:peak=3e-4,steps=24000,warmup=2000
     """
-    from jaxlaw.data._run_schedules import as_schedule
+    from jaxlaw.data import as_schedule
 
     check_out(out, CSV, JSON, PICTURE)
     loaded, parsed, first = loaded_fit(fit), as_schedule(schedule), first_step or 0
@@ -186,7 +185,7 @@ def curves_of(
     **reading: Any,
 ) -> jl.LossCurves:
     """The curves that ``--schedules`` says the data are."""
-    from jaxlaw.data._run_schedules import as_schedule, read_schedules
+    from jaxlaw.data import as_schedule, read_schedules
 
     declared: Any = schedules  # a column
     if Path(schedules).is_file() or Path(schedules).suffix in (".json", ".csv"):

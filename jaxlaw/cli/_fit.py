@@ -187,7 +187,7 @@ def predict_command(
     import numpy as np
     import pandas as pd
 
-    from jaxlaw.fitting._scores import errors, score_lines
+    from jaxlaw.fitting import errors, score_lines
 
     check_out(out, CSV, JSON)
     loaded = loaded_fit(fit)
@@ -226,7 +226,7 @@ def _measured(fit: jl.Fit, observed: np.ndarray, predicted: np.ndarray) -> dict[
     """Scores of the rows that have been observed; others, of runs to come, have no target."""
     import numpy as np
 
-    from jaxlaw.fitting._scores import measure
+    from jaxlaw.fitting import measure
 
     seen = np.isfinite(observed)
     return measure(fit.delta, observed[seen], predicted[seen], np.ones(seen.sum()))

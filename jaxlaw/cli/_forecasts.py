@@ -169,8 +169,7 @@ def score_command(
     *files, data = forecasts_and_data
     if not files:
         raise UsageError("name one forecast or more, then the data: jaxlaw score f.json runs.csv")
-    from jaxlaw.forecasting import score
-    from jaxlaw.forecasting._score import load_all
+    from jaxlaw.forecasting import load_all, score
 
     result = score(load_all(files), jl.read_runs(data, **reading), rtol=rtol)
     conclude(

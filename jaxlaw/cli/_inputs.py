@@ -49,7 +49,7 @@ def loaded_fit(file: str | Path) -> jl.Fit:
 
 def law_named(text: str) -> str | jl.Law:
     """The name of a law, or the law that a Python file defines (``mylaw.py:law``), which is run."""
-    from jaxlaw.laws._files import names_a_file
+    from jaxlaw.laws import names_a_file
 
     return jl.laws.from_file(text) if names_a_file(text) else text
 
@@ -104,7 +104,7 @@ def read_points(
 ) -> jl.Runs:
     """A table of points; columns not said have the fitted runs' names, or the law's."""
     from jaxlaw._tables import read_table
-    from jaxlaw.data._columns import usual_columns
+    from jaxlaw.data import usual_columns
 
     table = read_table(source)
     columns = usual_columns(fit, table.frame, columns, corpus)
@@ -130,8 +130,7 @@ def observed_target(fit: jl.Fit, runs: jl.Runs) -> tuple[str, np.ndarray] | None
     """
     import numpy as np
 
-    from jaxlaw.data._columns import numbers
-    from jaxlaw.data._runs import target_column
+    from jaxlaw.data import numbers, target_column
 
     try:
         name = target_column(runs, fit.law)
@@ -170,7 +169,7 @@ def _input_column(runs: jl.Runs, name: str) -> np.ndarray:
     """A column of points; r also from the share of the other corpus."""
     import numpy as np
 
-    from jaxlaw.data._columns import SIDES, missing_column, numbers
+    from jaxlaw.data import SIDES, missing_column, numbers
 
     column, complement = name, False
     if runs.corpus and name in SIDES and name not in runs.table:

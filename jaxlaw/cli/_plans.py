@@ -65,7 +65,7 @@ def _all_both(items: Any, option: str) -> dict[str, tuple[float, float]]:
 
 
 def _schedule(text: str, option: str) -> Any:
-    from jaxlaw.data._run_schedules import as_schedule
+    from jaxlaw.data import as_schedule
 
     return as_schedule(text)
 

@@ -217,7 +217,7 @@ def profile_command(
     )  # fmt: skip
     import pandas as pd
 
-    from jaxlaw.uncertainty._intervals import COLUMNS
+    from jaxlaw.uncertainty import COLUMNS
 
     bounds = dict(zip(COLUMNS, map(float, result.interval(level)), strict=True))
     interval = pd.DataFrame([{"quantity": result.quantity, **bounds}])

@@ -10,7 +10,7 @@ import numpy as np
 
 from jaxlaw._repr import short_repr
 from jaxlaw._typed import StepCount, checked
-from jaxlaw.data._loss_curves import decaying
+from jaxlaw.data import decaying
 from jaxlaw.errors import UsageError, nearest
 
 Method = Literal["M1", "M2", "M3", "M4"]

@@ -21,12 +21,9 @@ import numpy as np
 from jaxlaw._repr import short_repr
 from jaxlaw._typed import not_of_parameters
 from jaxlaw.errors import DataError, UsageError
-from jaxlaw.fitting._linearise import linearise
-from jaxlaw.fitting._problem import FitProblem
-from jaxlaw.fitting._result import Fit
+from jaxlaw.fitting import Fit, FitProblem, linearise
 from jaxlaw.notes import Note
-from jaxlaw.uncertainty._covariance import covariance_of, pooled_noise, residual_slopes
-from jaxlaw.uncertainty._fit_problem import fit_with_data
+from jaxlaw.uncertainty import covariance_of, fit_with_data, pooled_noise, residual_slopes
 
 _SINGULAR = 1e-10  # least eigenvalue of the matrix; below, a direction is not determined at all
 

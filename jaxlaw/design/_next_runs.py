@@ -24,7 +24,7 @@ from jaxlaw._rounding import first_largest, first_least
 from jaxlaw._typed import ResampleCount, checked
 from jaxlaw.design._information import Information, information_of, own_units
 from jaxlaw.errors import UsageError, listed
-from jaxlaw.fitting._fitted_law import FittedLaw
+from jaxlaw.fitting import FittedLaw
 from jaxlaw.notes import Note
 
 _ALIKE = 1e-9  # share of a variance by which candidates that are as good may differ

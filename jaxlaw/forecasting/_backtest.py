@@ -11,9 +11,9 @@ import pandas as pd
 
 from jaxlaw._arrays import numbers_of
 from jaxlaw._typed import checked
-from jaxlaw.data._runs import Runs, read_runs
+from jaxlaw.data import Runs, read_runs
 from jaxlaw.errors import UsageError
-from jaxlaw.fitting._options import StudyKeywords, split_options
+from jaxlaw.fitting import StudyKeywords, split_options
 from jaxlaw.forecasting._origins import (
     FEW_CUTOFFS,
     N_CUTOFFS,
@@ -23,7 +23,7 @@ from jaxlaw.forecasting._origins import (
     fit_origins,
 )
 from jaxlaw.notes import Note
-from jaxlaw.validation._cross_validate import Candidate, DataSet, candidates_of, data_set
+from jaxlaw.validation import Candidate, DataSet, candidates_of, data_set
 from jaxlaw.validation.folds import in_sample
 
 #: Searches of a back-test, unless the caller says otherwise: a fit's own 4096 starts serve one fit

@@ -24,11 +24,8 @@ from jaxlaw._typed import Between, Seed, checked
 from jaxlaw._typed import load as read
 from jaxlaw._version import __version__
 from jaxlaw.errors import DataError, UsageError
-from jaxlaw.fitting._extrapolation import joint_ranges
-from jaxlaw.fitting._fit_many import Refits
-from jaxlaw.fitting._fitted_law import FittedLaw
-from jaxlaw.fitting._options import StudyKeywords
-from jaxlaw.fitting._saved_fits import from_dict as fit_from_dict
+from jaxlaw.fitting import FittedLaw, Refits, StudyKeywords, joint_ranges
+from jaxlaw.fitting import from_dict as fit_from_dict
 from jaxlaw.forecasting._backtest import Backtest, backtest_of, laws_and_data
 from jaxlaw.forecasting._calibration import (
     OF_DISAGREEMENT,
@@ -57,7 +54,7 @@ from jaxlaw.forecasting._origins import (
 from jaxlaw.forecasting._weighted_laws import draws_of
 from jaxlaw.notes import Note
 from jaxlaw.uncertainty import Draws
-from jaxlaw.validation._cross_validate import Candidate, DataSet
+from jaxlaw.validation import Candidate, DataSet
 
 SCHEMA = 1
 #: Levels of the quantiles that a forecast keeps, close together in the tails.

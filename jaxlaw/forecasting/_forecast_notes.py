@@ -7,8 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 import pandas as pd
 
-from jaxlaw.fitting._extrapolation import SAME, beyond, in_words
-from jaxlaw.fitting._fitted_law import FittedLaw
+from jaxlaw.fitting import SAME, FittedLaw, beyond, in_words
 from jaxlaw.forecasting._calibration import PRIOR_CUTOFFS, Calibration
 from jaxlaw.forecasting._origins import FEW_CUTOFFS, Along, Origins
 from jaxlaw.notes import Note

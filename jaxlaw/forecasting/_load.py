@@ -9,7 +9,7 @@ from jaxlaw import _json as records
 from jaxlaw._result import RESULTS
 from jaxlaw._typed import checked
 from jaxlaw.errors import DataError
-from jaxlaw.fitting._saved_fits import from_dict
+from jaxlaw.fitting import from_dict
 from jaxlaw.forecasting._forecast import Forecast
 from jaxlaw.uncertainty import Draws
 from jaxlaw.validation import Study

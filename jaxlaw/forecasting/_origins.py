@@ -18,15 +18,12 @@ from scipy import stats
 from jaxlaw import laws as all_laws
 from jaxlaw._arrays import real_numbers
 from jaxlaw._rounding import ROUNDING, first_least, merged
-from jaxlaw.data._columns import missing_column, numbers
-from jaxlaw.data._runs import Observations, Runs
+from jaxlaw.data import Observations, Runs, missing_column, numbers
 from jaxlaw.errors import DataError, UsageError
-from jaxlaw.fitting._checkpoint import folder_name
-from jaxlaw.fitting._fit_many import Refits, fit_many
+from jaxlaw.fitting import Refits, fit_many, folder_name
 from jaxlaw.notes import Note
-from jaxlaw.uncertainty._groups import group_numbers
-from jaxlaw.uncertainty._resampling import resampled_weights
-from jaxlaw.validation._cross_validate import Candidate, DataSet, notes_of_folds
+from jaxlaw.uncertainty import group_numbers, resampled_weights
+from jaxlaw.validation import Candidate, DataSet, notes_of_folds
 from jaxlaw.validation.folds import Folds
 
 _OF_SIZE_AND_TOKENS = ("chinchilla", "kaplan", "kaplan-e", "skaling", "farseer")

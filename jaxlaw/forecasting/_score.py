@@ -13,8 +13,7 @@ import pandas as pd
 
 from jaxlaw import _json as records
 from jaxlaw._typed import Between, checked
-from jaxlaw.data._columns import RowOptions, missing_column, name_rows, numbers
-from jaxlaw.data._runs import Runs, read_runs
+from jaxlaw.data import RowOptions, Runs, missing_column, name_rows, numbers, read_runs
 from jaxlaw.errors import DataError, UsageError
 from jaxlaw.forecasting._forecast import Forecast
 from jaxlaw.notes import Note

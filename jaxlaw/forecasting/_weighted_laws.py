@@ -14,8 +14,8 @@ import numpy as np
 from scipy import stats
 
 from jaxlaw.errors import UsageError, nearest
-from jaxlaw.fitting._fitted_law import FittedLaw
-from jaxlaw.laws._weighted import SHIFT, parameter_of, weight_of, weighted
+from jaxlaw.fitting import FittedLaw
+from jaxlaw.laws import SHIFT, parameter_of, weight_of, weighted
 from jaxlaw.notes import Note
 from jaxlaw.uncertainty import Draws
 

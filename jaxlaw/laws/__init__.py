@@ -14,12 +14,36 @@ from jaxlaw.laws import (  # noqa: F401
     repetition,
     scaling,
 )
-from jaxlaw.laws._base import Law, built_in, get, keep_as_built_in, names
-from jaxlaw.laws._files import from_file
+from jaxlaw.laws._base import Law, PowerLawTerms, built_in, get, keep_as_built_in, names
+from jaxlaw.laws._files import from_file, names_a_file, run_file
 from jaxlaw.laws._grouped import grouped
 from jaxlaw.laws._mixing import additive, mixing
+from jaxlaw.laws._parameters import Input
+from jaxlaw.laws._weighted import (
+    SHIFT,
+    parameter_of,
+    weight_of,
+    weighted,
+)
 
-__all__ = ["additive", "built_in", "from_file", "get", "grouped", "law_table", "mixing", "names"]
+__all__ = [
+    "Input",
+    "PowerLawTerms",
+    "SHIFT",
+    "names_a_file",
+    "parameter_of",
+    "run_file",
+    "weight_of",
+    "weighted",
+    "additive",
+    "built_in",
+    "from_file",
+    "get",
+    "grouped",
+    "law_table",
+    "mixing",
+    "names",
+]
 
 keep_as_built_in()
 

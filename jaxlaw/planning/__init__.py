@@ -1,12 +1,14 @@
 """The questions a fitted law answers."""
 
 from jaxlaw.planning._allocation import (
+    Allocation,
     allocation,
     allocation_law,
     frontier,
     min_compute,
     tokens_or_size_for,
 )
+from jaxlaw.planning._answers import Answer, AnswerTable
 from jaxlaw.planning._best_run import BestRun, best_run
 from jaxlaw.planning._choose_model import ModelChoice, choose_model
 from jaxlaw.planning._compare_replay import compare_replay
@@ -20,7 +22,9 @@ from jaxlaw.planning._continual import (
 )
 from jaxlaw.planning._continual_run import ContinualRun, Pretraining
 from jaxlaw.planning._domain_weights import optimal_domain_weights
+from jaxlaw.planning._inflection import loss_slopes
 from jaxlaw.planning._mixture import (
+    Mixture,
     critical_ratio,
     optimal_mixture,
     optimal_mixture_data_limited,
@@ -52,6 +56,11 @@ from jaxlaw.planning._weights import OptimalWeights, optimal_weights
 from jaxlaw.uncertainty import Draws
 
 __all__ = [
+    "Allocation",
+    "Answer",
+    "AnswerTable",
+    "Mixture",
+    "loss_slopes",
     "BestRun",
     "ContinualRun",
     "FinalLosses",

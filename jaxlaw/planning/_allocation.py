@@ -22,8 +22,8 @@ from jaxlaw._arrays import numbers_of
 from jaxlaw._jit import in_float64
 from jaxlaw._typed import ConfidenceLevel, checked
 from jaxlaw.errors import DataError, UsageError
-from jaxlaw.fitting._extrapolation import beyond
-from jaxlaw.laws._base import Law, PowerLawTerms
+from jaxlaw.fitting import beyond
+from jaxlaw.laws import Law, PowerLawTerms
 from jaxlaw.notes import Note
 from jaxlaw.planning._answers import (
     LEVEL,

@@ -14,11 +14,9 @@ import pandas as pd
 from jaxlaw._arrays import real_numbers
 from jaxlaw._result import Result
 from jaxlaw.errors import UsageError, nearest
-from jaxlaw.fitting._extrapolation import beyond, in_words
-from jaxlaw.fitting._fit_many import fewest_for
+from jaxlaw.fitting import beyond, fewest_for, in_words
 from jaxlaw.notes import Note
-from jaxlaw.uncertainty import Draws
-from jaxlaw.uncertainty._intervals import percentile_interval
+from jaxlaw.uncertainty import Draws, percentile_interval
 
 LEVEL = 0.95
 MISSING = 0.05  # share of draws without an answer from which on the others' interval misleads

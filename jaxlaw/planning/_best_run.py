@@ -12,8 +12,8 @@ from jaxlaw import laws
 from jaxlaw._jit import compiled
 from jaxlaw._typed import as_array, checked
 from jaxlaw.errors import UsageError, nearest
-from jaxlaw.fitting._transform import Array
-from jaxlaw.laws._base import Law
+from jaxlaw.fitting import Array
+from jaxlaw.laws import Law
 from jaxlaw.planning._budgets import (
     AT_LIMIT_32,
     best_of_budget,

@@ -17,7 +17,7 @@ from jax.tree_util import Partial
 
 from jaxlaw._jit import in_float64
 from jaxlaw.errors import UsageError
-from jaxlaw.laws._base import Law
+from jaxlaw.laws import Law
 from jaxlaw.planning._answers import checked_number
 from jaxlaw.planning._solve import for_each_draw, minimise, root, root_or_infinity
 from jaxlaw.uncertainty import Draws

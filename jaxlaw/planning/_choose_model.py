@@ -17,12 +17,11 @@ import pandas as pd
 from jaxlaw import laws
 from jaxlaw._arrays import numbers_of
 from jaxlaw._typed import ConfidenceLevel, ResampleCount, Seed, checked
-from jaxlaw.data._runs import Runs, read_columns, read_runs, refuse_rows
+from jaxlaw.data import Runs, read_columns, read_runs, refuse_rows
 from jaxlaw.errors import DataError, UsageError
-from jaxlaw.fitting._fit_many import Refits, fit_many, refit_near
-from jaxlaw.fitting._options import FitOptions
+from jaxlaw.fitting import FitOptions, Refits, fit_many, refit_near
 from jaxlaw.fitting.solvers import Status
-from jaxlaw.laws._base import Law
+from jaxlaw.laws import Law
 from jaxlaw.notes import Note
 from jaxlaw.planning._answers import (
     LEVEL,
@@ -33,8 +32,7 @@ from jaxlaw.planning._answers import (
     few_resamples_notes,
     interval_columns,
 )
-from jaxlaw.uncertainty._intervals import percentile_interval
-from jaxlaw.uncertainty._resampling import student_scales
+from jaxlaw.uncertainty import percentile_interval, student_scales
 
 _FAR = 10  # times the most data seen: an extrapolation to doubt
 _CLOSE = 0.05  # of the resamples: a model ahead in more may be the better one

@@ -20,9 +20,9 @@ from jaxlaw._areas import PhaseAreas
 from jaxlaw._arrays import numbers_of
 from jaxlaw._jit import compiled, in_float64
 from jaxlaw._typed import ConfidenceLevel, checked
-from jaxlaw.data._row_areas import AREAS
+from jaxlaw.data import AREAS
 from jaxlaw.errors import UsageError, nearest
-from jaxlaw.laws._base import Law
+from jaxlaw.laws import Law
 from jaxlaw.notes import Note
 from jaxlaw.planning._answers import (
     LEVEL,

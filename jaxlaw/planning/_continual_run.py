@@ -19,14 +19,14 @@ import numpy as np
 from jaxlaw import schedules
 from jaxlaw._areas import PhaseAreas
 from jaxlaw._jit import compiled
-from jaxlaw.data._row_areas import (
+from jaxlaw.data import (
     UNKNOWN_BASE_RATE,
     areas_along,
     chosen_options,
     of_unknown_base,
 )
 from jaxlaw.errors import UsageError, nearest
-from jaxlaw.fitting._fitted_law import FittedLaw
+from jaxlaw.fitting import FittedLaw
 from jaxlaw.schedules import Schedule
 from jaxlaw.uncertainty import has_draws
 

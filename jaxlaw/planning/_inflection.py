@@ -18,17 +18,12 @@ import pandas as pd
 from jaxlaw import laws
 from jaxlaw._result import Result
 from jaxlaw._typed import ConfidenceLevel, ResampleCount, Seed, StartCount, checked
-from jaxlaw.data._columns import ReadingOptions
-from jaxlaw.data._runs import Observations, read_runs
+from jaxlaw.data import Observations, ReadingOptions, read_runs
 from jaxlaw.errors import DataError, UsageError
-from jaxlaw.fitting._fit_many import Refits, fewest_for, fit_many
-from jaxlaw.fitting._fitted_law import FittedLaw
-from jaxlaw.fitting._options import FitOptions
-from jaxlaw.fitting._scores import Scores, score_fit
-from jaxlaw.laws._base import Law
+from jaxlaw.fitting import FitOptions, FittedLaw, Refits, Scores, fewest_for, fit_many, score_fit
+from jaxlaw.laws import Law
 from jaxlaw.notes import Note
-from jaxlaw.uncertainty._intervals import percentile_interval
-from jaxlaw.uncertainty._resampling import resampled_weights
+from jaxlaw.uncertainty import percentile_interval, resampled_weights
 
 _CLEAR = 2.0  # standard errors of a slope
 _SIGNED = {"B": (-1e3, 1e3)}  # nats at a billion tokens

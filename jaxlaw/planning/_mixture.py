@@ -17,7 +17,7 @@ import pandas as pd
 from jaxlaw._jit import in_float64
 from jaxlaw._typed import ConfidenceLevel, checked
 from jaxlaw.errors import UsageError
-from jaxlaw.laws._base import Law
+from jaxlaw.laws import Law
 from jaxlaw.notes import Note
 from jaxlaw.planning._answers import (
     LEVEL,

@@ -18,7 +18,7 @@ import pandas as pd
 from jaxlaw._arrays import numbers_of
 from jaxlaw._rounding import merged
 from jaxlaw._typed import ConfidenceLevel, ResampleCount, checked
-from jaxlaw.data._runs import read_columns
+from jaxlaw.data import read_columns
 from jaxlaw.errors import DataError, UsageError, listed
 from jaxlaw.notes import Note
 from jaxlaw.planning._answers import LEVEL, Answer, checked_number

@@ -11,12 +11,11 @@ import pandas as pd
 
 from jaxlaw._arrays import numbers_of
 from jaxlaw._typed import ConfidenceLevel, ResampleCount, Seed, checked
-from jaxlaw.data._runs import read_columns, refuse_rows
+from jaxlaw.data import read_columns, refuse_rows
 from jaxlaw.errors import DataError, UsageError
 from jaxlaw.notes import Note
 from jaxlaw.planning._answers import LEVEL, Answer, measured
-from jaxlaw.uncertainty import has_draws
-from jaxlaw.uncertainty._resampling import resampled_weights
+from jaxlaw.uncertainty import has_draws, resampled_weights
 
 _OBSERVED = ("loss_pt", "loss_cpt", "loss_ood")
 _OPTIONAL = ("run", "step")

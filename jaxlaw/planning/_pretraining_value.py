@@ -16,12 +16,9 @@ from jaxlaw import laws
 from jaxlaw._arrays import numbers_of
 from jaxlaw._jit import in_float64
 from jaxlaw._typed import Between, ConfidenceLevel, ResampleCount, Seed, checked
-from jaxlaw.data._runs import read_columns, read_runs, refuse_rows
+from jaxlaw.data import read_columns, read_runs, refuse_rows
 from jaxlaw.errors import DataError, UsageError
-from jaxlaw.fitting._fit import fit
-from jaxlaw.fitting._fit_many import fit_many
-from jaxlaw.fitting._options import FitOptions
-from jaxlaw.fitting._result import Fit
+from jaxlaw.fitting import Fit, FitOptions, fit, fit_many
 from jaxlaw.notes import FitWarning, Note
 from jaxlaw.planning._answers import (
     LEVEL,
@@ -32,7 +29,7 @@ from jaxlaw.planning._answers import (
     interval_columns,
     measured,
 )
-from jaxlaw.uncertainty._resampling import resampled_residuals
+from jaxlaw.uncertainty import resampled_residuals
 
 MISALIGNED = "suspect misalignment"
 

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from jaxlaw._typed import ConfidenceLevel, checked
-from jaxlaw.laws._base import Law
+from jaxlaw.laws import Law
 from jaxlaw.notes import Note
 from jaxlaw.planning._allocation import (
     NEAR_END,

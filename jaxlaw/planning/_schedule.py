@@ -38,9 +38,9 @@ from jaxlaw._typed import (
     StepCount,
     checked,
 )
-from jaxlaw.data._row_areas import AREAS, UNKNOWN_BASE_RATE, of_unknown_base
+from jaxlaw.data import AREAS, UNKNOWN_BASE_RATE, of_unknown_base
 from jaxlaw.errors import UsageError, nearest
-from jaxlaw.laws._base import Law
+from jaxlaw.laws import Law
 from jaxlaw.notes import Note
 from jaxlaw.planning._answers import (
     LEVEL,

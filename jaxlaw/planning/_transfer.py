@@ -24,7 +24,7 @@ import pandas as pd
 
 from jaxlaw._typed import ConfidenceLevel, checked
 from jaxlaw.errors import UsageError
-from jaxlaw.laws._base import Law
+from jaxlaw.laws import Law
 from jaxlaw.notes import Note
 from jaxlaw.planning._allocation import budgets_of, loss_without_end, min_compute
 from jaxlaw.planning._answers import (

@@ -15,7 +15,7 @@ import pandas as pd
 from jaxlaw._jit import compiled, in_float64
 from jaxlaw._typed import ConfidenceLevel, checked
 from jaxlaw.errors import DataError, UsageError
-from jaxlaw.laws._base import Law
+from jaxlaw.laws import Law
 from jaxlaw.notes import Note
 from jaxlaw.planning._answers import (
     LEVEL,

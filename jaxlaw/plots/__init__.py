@@ -5,23 +5,27 @@ try:
 except ModuleNotFoundError as _missing:
     raise ModuleNotFoundError("plots need matplotlib: pip install 'jaxlaw[plot]'") from _missing
 
-from jaxlaw.plots._allocation import (
-    compute_multiplier,
-    compute_saved,
-    crossover,
-    data_transferred,
-    isoloss,
-    loss_frontier,
-    lowest_of_runs,
-)
-from jaxlaw.plots._continual import (
+from jaxlaw.planning.plots import (
     balance,
     best_rates,
+    compute_multiplier,
+    compute_saved,
+    critical_share,
+    crossover,
+    data_transferred,
+    domain_shares,
+    isoloss,
+    limited_domain,
+    loss_frontier,
     losses_over,
+    lowest_of_runs,
+    mixture_weights,
     model_losses,
     ood_losses,
     recovery,
+    replay_losses,
     score_over_cross_entropy,
+    trade_off,
     turning_lengths,
     value,
     values,
@@ -40,14 +44,6 @@ from jaxlaw.plots._fits import (
 )
 from jaxlaw.plots._forecasts import backtest_errors, forecast_calibration, forecast_intervals
 from jaxlaw.plots._intervals import objective_profile, parameter_intervals
-from jaxlaw.plots._mixture import (
-    critical_share,
-    domain_shares,
-    limited_domain,
-    mixture_weights,
-    replay_losses,
-    trade_off,
-)
 from jaxlaw.plots._studies import fold_scores, score_table
 
 __all__ = [

@@ -13,16 +13,7 @@ from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator
 
-from jaxlaw._jit import in_float64
-from jaxlaw._typed import checked
-from jaxlaw.data._runs import Runs
-from jaxlaw.errors import UsageError, nearest
-from jaxlaw.fitting._fitted_law import FittedLaw
-from jaxlaw.fitting._result import Fit
-from jaxlaw.fitting._scores import runs_for
-from jaxlaw.laws._parameters import Input
-from jaxlaw.planning._inflection import loss_slopes
-from jaxlaw.plots._style import (
+from jaxlaw._axes import (
     BLUE,
     FAINT,
     GREEN,
@@ -45,6 +36,13 @@ from jaxlaw.plots._style import (
     value_label,
     write,
 )
+from jaxlaw._jit import in_float64
+from jaxlaw._typed import checked
+from jaxlaw.data import Runs
+from jaxlaw.errors import UsageError, nearest
+from jaxlaw.fitting import Fit, FittedLaw, runs_for
+from jaxlaw.laws import Input
+from jaxlaw.planning import loss_slopes
 
 CURVES = 4
 _FINE = 200  # points of a curve

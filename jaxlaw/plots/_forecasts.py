@@ -6,10 +6,9 @@ import numpy as np
 from matplotlib.axes import Axes
 from scipy import stats
 
+from jaxlaw._axes import BLUE, FAINT, INK, RED, dots, finish, new_axes, shades
 from jaxlaw._typed import checked
-from jaxlaw.forecasting import Backtest, Forecast, ForecastScores
-from jaxlaw.forecasting._origins import compute_of
-from jaxlaw.plots._style import BLUE, FAINT, INK, RED, dots, finish, new_axes, shades
+from jaxlaw.forecasting import Backtest, Forecast, ForecastScores, compute_of
 
 _SHOWN = 0.05  # weight of a law from which on its own prediction is drawn
 

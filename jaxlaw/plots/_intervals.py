@@ -9,9 +9,9 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
+from jaxlaw._axes import BLUE, FAINT, INK, RED, dots, finish, need_columns, new_axes, write
 from jaxlaw._typed import checked
 from jaxlaw.errors import UsageError
-from jaxlaw.plots._style import BLUE, FAINT, INK, RED, dots, finish, need_columns, new_axes, write
 from jaxlaw.uncertainty import Profile
 
 

@@ -8,10 +8,9 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 
+from jaxlaw._axes import BLUE, FAINT, INK, RED, log_axis, new_axes, tidy
 from jaxlaw._typed import checked
-from jaxlaw.plots._style import BLUE, FAINT, INK, RED, log_axis, new_axes, tidy
-from jaxlaw.validation import Study
-from jaxlaw.validation._scores import SCORES, score_text
+from jaxlaw.validation import SCORES, Study, score_text
 
 _FAR = 10.0  # times the best score of a column: as dark as it gets
 

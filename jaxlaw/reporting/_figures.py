@@ -10,15 +10,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from jaxlaw.data import LossCurves
-from jaxlaw.data._row_areas import AREAS
-from jaxlaw.data._run_schedules import optimizer_steps
-from jaxlaw.data._runs import Runs
-from jaxlaw.fitting._fitted_law import FittedLaw
-from jaxlaw.fitting._result import Fit
+from jaxlaw.data import AREAS, LossCurves, Runs, optimizer_steps
+from jaxlaw.fitting import Fit, FittedLaw
 from jaxlaw.forecasting import Backtest, Forecast
-from jaxlaw.planning._allocation import Allocation
-from jaxlaw.planning._mixture import Mixture
+from jaxlaw.planning import Allocation, Mixture
 from jaxlaw.reporting._html import Html, element
 from jaxlaw.uncertainty import Profile, as_draws
 from jaxlaw.validation import Study

@@ -13,16 +13,12 @@ import pandas as pd
 from jaxlaw._json import write_whole
 from jaxlaw._typed import ConfidenceLevel, checked
 from jaxlaw._version import __version__
-from jaxlaw.data import LossCurves
-from jaxlaw.data._columns import ReadingOptions
-from jaxlaw.data._dependence import without_dependence_note
-from jaxlaw.data._runs import Runs, read_runs
+from jaxlaw.data import LossCurves, ReadingOptions, Runs, read_runs, without_dependence_note
 from jaxlaw.errors import DataError, UsageError
-from jaxlaw.fitting._fitted_law import FittedLaw
-from jaxlaw.fitting._result import Fit
+from jaxlaw.fitting import Fit, FittedLaw
 from jaxlaw.forecasting import Backtest, Forecast
 from jaxlaw.notes import Note
-from jaxlaw.planning._answers import Answer, AnswerTable
+from jaxlaw.planning import Answer, AnswerTable
 from jaxlaw.reporting._figures import (
     backtest_figure,
     can_draw,
@@ -44,10 +40,17 @@ from jaxlaw.reporting._html import (
     tiles,
     whole_page,
 )
-from jaxlaw.uncertainty import Bootstrap, Covariance, Profile, covariance, has_draws
-from jaxlaw.uncertainty._intervals import COLUMNS, check_level, interval_of
-from jaxlaw.validation import Study
-from jaxlaw.validation._scores import score_text
+from jaxlaw.uncertainty import (
+    COLUMNS,
+    Bootstrap,
+    Covariance,
+    Profile,
+    check_level,
+    covariance,
+    has_draws,
+    interval_of,
+)
+from jaxlaw.validation import Study, score_text
 
 _ROWS = 40  # of a plan's table
 _FOLDS = 400  # rows of the table of folds: a study has thousands

@@ -13,8 +13,7 @@ import pandas as pd
 from jaxlaw import laws
 from jaxlaw._areas import areas, phase_areas
 from jaxlaw._typed import LogNoise, Seed, StepCount, checked
-from jaxlaw.data._learnability import learnability_coefficients
-from jaxlaw.data._row_areas import area_options, areas_along
+from jaxlaw.data import area_options, areas_along, learnability_coefficients
 from jaxlaw.schedules import constant, parse, two_stage, warmup, wsd
 
 Inputs = dict[str, np.ndarray]

@@ -14,9 +14,9 @@ from jaxlaw._arrays import numbers_of
 from jaxlaw._jit import in_float64
 from jaxlaw._repr import short_repr
 from jaxlaw._typed import LogNoise, Seed, checked
-from jaxlaw.data._row_areas import area_options, areas_along
+from jaxlaw.data import area_options, areas_along
 from jaxlaw.errors import UsageError, nearest
-from jaxlaw.laws._base import Law
+from jaxlaw.laws import Law
 from jaxlaw.simulate._designs import DESIGNS, LINES, OTHER_LAW, TRUTHS
 
 

@@ -7,7 +7,7 @@ one ramp, dark to bright, each with a contrast of 3 or more on white.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -22,9 +22,11 @@ from matplotlib.ticker import (
     NullLocator,
 )
 
+if TYPE_CHECKING:
+    from jaxlaw.laws._base import Law
+    from jaxlaw.laws._parameters import Input
+
 from jaxlaw.errors import UsageError
-from jaxlaw.laws._base import Law
-from jaxlaw.laws._parameters import Input
 
 INK = "#333333"
 FAINT = "#6f6f6f"

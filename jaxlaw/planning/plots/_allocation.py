@@ -11,18 +11,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from jaxlaw._jit import in_float64
-from jaxlaw._tables import is_table
-from jaxlaw._typed import Between, checked
-from jaxlaw.errors import UsageError
-from jaxlaw.fitting._scores import runs_for
-from jaxlaw.planning._allocation import Allocation, Frontier, frontier
-from jaxlaw.planning._answers import AnswerTable
-from jaxlaw.planning._budgets import Cost, Limits, flops, log_size, log_tokens, total_cost
-from jaxlaw.planning._search_space import SearchSpace, search_space
-from jaxlaw.planning._transfer import BreakEven, Saving, size_and_data_laws
-from jaxlaw.plots._mixture import curve_of
-from jaxlaw.plots._style import (
+from jaxlaw._axes import (
     BLUE,
     FAINT,
     INK,
@@ -40,6 +29,17 @@ from jaxlaw.plots._style import (
     vertical,
     write,
 )
+from jaxlaw._jit import in_float64
+from jaxlaw._tables import is_table
+from jaxlaw._typed import Between, checked
+from jaxlaw.errors import UsageError
+from jaxlaw.fitting import runs_for
+from jaxlaw.planning._allocation import Allocation, Frontier, frontier
+from jaxlaw.planning._answers import AnswerTable
+from jaxlaw.planning._budgets import Cost, Limits, flops, log_size, log_tokens, total_cost
+from jaxlaw.planning._search_space import SearchSpace, search_space
+from jaxlaw.planning._transfer import BreakEven, Saving, size_and_data_laws
+from jaxlaw.planning.plots._mixture import curve_of
 from jaxlaw.uncertainty import Draws, as_draws
 
 _COMPUTE = "training compute (FLOPs)"

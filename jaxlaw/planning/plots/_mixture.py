@@ -8,18 +8,7 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 
-from jaxlaw._jit import in_float64
-from jaxlaw._typed import checked
-from jaxlaw.planning._answers import LEVEL, interval_columns, law_inputs
-from jaxlaw.planning._compare_replay import ReplayComparison
-from jaxlaw.planning._domain_weights import DomainShares
-from jaxlaw.planning._mixture import (
-    Mixture,
-    critical_ratio,
-    optimal_mixture_data_limited,
-)
-from jaxlaw.planning._weights import OptimalWeights
-from jaxlaw.plots._style import (
+from jaxlaw._axes import (
     BLUE,
     FAINT,
     INK,
@@ -36,6 +25,17 @@ from jaxlaw.plots._style import (
     with_interval,
     write,
 )
+from jaxlaw._jit import in_float64
+from jaxlaw._typed import checked
+from jaxlaw.planning._answers import LEVEL, interval_columns, law_inputs
+from jaxlaw.planning._compare_replay import ReplayComparison
+from jaxlaw.planning._domain_weights import DomainShares
+from jaxlaw.planning._mixture import (
+    Mixture,
+    critical_ratio,
+    optimal_mixture_data_limited,
+)
+from jaxlaw.planning._weights import OptimalWeights
 from jaxlaw.uncertainty import Draws, as_draws
 
 

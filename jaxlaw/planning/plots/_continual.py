@@ -9,21 +9,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from jaxlaw._typed import checked
-from jaxlaw.errors import UsageError
-from jaxlaw.fitting._fitted_law import FittedLaw
-from jaxlaw.planning._choose_model import ModelChoice
-from jaxlaw.planning._continual import (
-    FinalLosses,
-    TradeoffCurve,
-    final_losses,
-)
-from jaxlaw.planning._continual_run import SETTINGS, ContinualRun
-from jaxlaw.planning._out_of_domain import OutOfDomain
-from jaxlaw.planning._pretraining_value import Valuation
-from jaxlaw.planning._schedule import OptimalSchedule
-from jaxlaw.planning._turning_length import TurningLength, TurningLengths, turning_length
-from jaxlaw.plots._style import (
+from jaxlaw._axes import (
     BLUE,
     FAINT,
     GREEN,
@@ -40,6 +26,20 @@ from jaxlaw.plots._style import (
     vertical,
     write,
 )
+from jaxlaw._typed import checked
+from jaxlaw.errors import UsageError
+from jaxlaw.fitting import FittedLaw
+from jaxlaw.planning._choose_model import ModelChoice
+from jaxlaw.planning._continual import (
+    FinalLosses,
+    TradeoffCurve,
+    final_losses,
+)
+from jaxlaw.planning._continual_run import SETTINGS, ContinualRun
+from jaxlaw.planning._out_of_domain import OutOfDomain
+from jaxlaw.planning._pretraining_value import Valuation
+from jaxlaw.planning._schedule import OptimalSchedule
+from jaxlaw.planning._turning_length import TurningLength, TurningLengths, turning_length
 
 _LABELS = {
     "loss_potential": "loss potential",

@@ -1,0 +1,57 @@
+"""Pictures of plans; :mod:`jaxlaw.plots` lists them with all others."""
+
+from jaxlaw.planning.plots._allocation import (
+    compute_multiplier,
+    compute_saved,
+    crossover,
+    data_transferred,
+    isoloss,
+    loss_frontier,
+    lowest_of_runs,
+)
+from jaxlaw.planning.plots._continual import (
+    balance,
+    best_rates,
+    losses_over,
+    model_losses,
+    ood_losses,
+    recovery,
+    score_over_cross_entropy,
+    turning_lengths,
+    value,
+    values,
+)
+from jaxlaw.planning.plots._mixture import (
+    critical_share,
+    domain_shares,
+    limited_domain,
+    mixture_weights,
+    replay_losses,
+    trade_off,
+)
+
+__all__ = [
+    "balance",
+    "best_rates",
+    "compute_multiplier",
+    "compute_saved",
+    "critical_share",
+    "crossover",
+    "data_transferred",
+    "domain_shares",
+    "isoloss",
+    "limited_domain",
+    "loss_frontier",
+    "losses_over",
+    "lowest_of_runs",
+    "mixture_weights",
+    "model_losses",
+    "ood_losses",
+    "recovery",
+    "replay_losses",
+    "score_over_cross_entropy",
+    "trade_off",
+    "turning_lengths",
+    "value",
+    "values",
+]
