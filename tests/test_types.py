@@ -21,6 +21,7 @@ import numpy as np
 import pandas as pd
 
 import jaxlaw as jl
+from jaxlaw._result import Result
 
 
 @jl.law
@@ -51,7 +52,10 @@ def decide(table: pd.DataFrame) -> float:
     study = jl.cross_validate(["dcpt"], runs, jl.folds.leave_p_groups_out("r", 2))
     assert_type(study, jl.Study)
     loaded = jl.load("fit.json")
-    assert_type(loaded, jl.Fit | jl.FittedLaw | jl.Forecast)
+    assert_type(
+        loaded,
+        jl.Fit | jl.FittedLaw | jl.Study | jl.Forecast | jl.planning.Draws | Result,
+    )
     loaded.r2  # pyright: ignore[reportAttributeAccessIssue]
     if isinstance(loaded, jl.Fit):
         assert_type(loaded.r2, float)

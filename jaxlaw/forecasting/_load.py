@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from jaxlaw import _json as records
-from jaxlaw._result import RESULTS
+from jaxlaw._result import RESULTS, Result
 from jaxlaw._typed import checked
 from jaxlaw.errors import DataError
-from jaxlaw.fitting import from_dict
+from jaxlaw.fitting import Fit, FittedLaw, from_dict
 from jaxlaw.forecasting._forecast import Forecast
 from jaxlaw.uncertainty import Draws
 from jaxlaw.validation import Study
@@ -24,7 +24,7 @@ _READERS = {
 
 
 @checked
-def load(path: str | Path) -> Any:
+def load(path: str | Path) -> Fit | FittedLaw | Study | Forecast | Draws | Result:
     """Read any saved result: of fits, studies, draws, forecasts and plans.
 
     Nothing in the file is executed. It is checked as a whole (its digest), field by field, and,

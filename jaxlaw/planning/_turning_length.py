@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -74,7 +74,7 @@ class TurningLength(Answer):
     highest_at: float
     critical_point: float
     critical_S1: float
-    computed = ("pattern",)
+    computed: ClassVar[tuple[str, ...]] = ("pattern",)
 
     @property
     def pattern(self) -> str:
