@@ -126,9 +126,9 @@ def plans(seeds: int = 9) -> pd.DataFrame:
                     more = {"truth": name, "known": k < KNOWN, "budget": budget,
                             "regret": there / least - 1, "flat": low <= log_N <= high}  # fmt: skip
                     for what, drawn, right in (
-                        ("size", answer.replicates["N"], log_N),
-                        ("loss", answer.replicates["loss"], np.log(there)),
-                        ("compute", reach.replicates["compute"], np.log(budget)),
+                        ("size", answer.draws["N"], log_N),
+                        ("loss", answer.draws["loss"], np.log(there)),
+                        ("compute", reach.draws["compute"], np.log(budget)),
                     ):
                         rows.append(row(way, what, np.log(drawn), right, draws.degrees, **more))
     return pd.DataFrame(rows)
@@ -183,7 +183,7 @@ def mixtures(seeds: int = 6) -> pd.DataFrame:
                 more = {"truth": name, "known": k < 2, "error": answer.share - share,
                         "flat": low <= share <= high}  # fmt: skip
                 for what, value in (("share", share), ("domain_loss", right)):
-                    drawn = answer.replicates[what]
+                    drawn = answer.draws[what]
                     rows.append(row(way, what, drawn, value, both[0].degrees, **more))
     return pd.DataFrame(rows)
 
@@ -208,7 +208,7 @@ def break_even(seeds: int = 6) -> pd.DataFrame:
                 for one in (truth, continued)
             ]  # fmt: skip
             for way, both in in_ways(found):
-                drawn = np.asarray(jl.planning.break_even(*both, N=N).replicates["D"], float)
+                drawn = np.asarray(jl.planning.break_even(*both, N=N).draws["D"], float)
                 drawn = np.log(np.maximum(drawn, 1.0))
                 rows.append(row(way, "tokens", drawn, right, both[0].degrees, truth=name,
                                 known=k < KNOWN))  # fmt: skip

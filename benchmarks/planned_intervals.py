@@ -127,7 +127,7 @@ def measured(plans: list, truth: planning._answers.Answer, quantity: str) -> str
     with np.errstate(invalid="ignore"):
         width = np.nanmedian(ends[:, 1] - ends[:, 0]) / abs(right)
     own = np.array([plan.quantities[quantity] for plan in plans])
-    each = [plan.replicates[quantity] for plan in plans]
+    each = [plan.draws[quantity] for plan in plans]
     spread = np.sqrt(np.mean([one[np.isfinite(one)].var(ddof=1) for one in each if
                               np.isfinite(one).sum() > 1]))  # fmt: skip
     return (

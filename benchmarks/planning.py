@@ -172,7 +172,7 @@ PLANS = {
 
 def seconds() -> None:
     """CPU seconds of calls: the first, which compiles, and the second."""
-    print("| plan | alone: first call | alone | 1,000 replicates: first call | 1,000 replicates |")
+    print("| plan | alone: first call | alone | 1,000 draws: first call | 1,000 draws |")
     print("|---|---|---|---|---|")
     made = {
         "scratch": ("chinchilla", "from-scratch"), "cpt": ("cpt-chinchilla", "cpt-chinchilla"),

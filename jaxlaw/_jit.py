@@ -207,7 +207,7 @@ def _forget_programs() -> None:
 
 
 def memory_maps() -> int:
-    """How many memory maps this process has; 0 where the system does not tell."""
+    """How many memory maps this process has; 0 where the system does not say."""
     try:
         return Path("/proc/self/maps").read_bytes().count(b"\n")
     except OSError:

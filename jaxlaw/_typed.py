@@ -203,7 +203,7 @@ def refuse_forked() -> None:
 
 
 def no_platform(error: Exception) -> str | None:
-    """What to say where JAX has not found the platform that it was told to use; else None."""
+    """What to say where JAX has not found the platform that JAX_PLATFORMS names; else None."""
     message = " ".join(str(error).split())
     last = traceback.extract_tb(error.__traceback__)[-1:]
     if isinstance(error, AssertionError) and last and last[0].filename.endswith("xla_bridge.py"):
@@ -213,7 +213,7 @@ def no_platform(error: Exception) -> str | None:
         return None
     platform = os.environ.get("JAX_PLATFORMS") or jax.config.jax_platforms
     return (
-        f"JAX cannot run on the platform it is told to use (JAX_PLATFORMS={platform}): "
+        f"JAX cannot run on the platform it has to use (JAX_PLATFORMS={platform}): "
         f"{message.split('--------')[0].strip()}; install jaxlib for it, or set JAX_PLATFORMS=cpu"
     )
 
@@ -568,7 +568,7 @@ def _load_number(value: Any, name: str) -> float:
 
 def _load_count(value: Any, name: str) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < _LARGEST:
-        raise TypeError(f"field '{name}' is not a number of things: {_short(value)}")
+        raise TypeError(f"field '{name}' must be a non-negative integer, not {_short(value)}")
     return value
 
 

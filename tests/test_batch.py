@@ -59,7 +59,7 @@ def test_inside_a_users_jit_it_finds_what_fit_finds(batch):
     assert float(found.objective[0]) == pytest.approx(fit.objective, rel=1e-9)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize("delta", [jnp.inf, 1e-3])
 def test_a_plans_gradient_in_the_data_is_that_of_refits(delta):
     slope = np.asarray(slope_of(jnp.asarray(LOSS), delta))
@@ -138,7 +138,7 @@ def test_shapes_of_another_number_of_problems_are_refused(inputs, starts, messag
         jl.fit_batch("loss-compute-e", inputs, np.stack([OF_COMPUTE] * 2), None, starts)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_over_simulated_experiments_by_vmap_each_is_as_alone(batch):
     together = np.asarray(in_jit(batch, jnp.inf).params["alpha"])
     mapped = jax.vmap(lambda losses: fitted(losses).params["alpha"][0])(jnp.asarray(batch))
@@ -175,7 +175,7 @@ with jax.enable_x64(True):
 """
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_over_devices_each_fits_its_own_share_to_the_same_numbers(batch):
     flags = f"--xla_force_host_platform_device_count=4 {UNOPTIMISED_FLAGS}"
     ended = subprocess.run(

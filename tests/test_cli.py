@@ -104,7 +104,7 @@ def test_options_reach_the_fit(command, runs):
     assert (record["n_starts"], record["n_solved"]) == (64, 16)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_base_and_no_base(command, fit_file, tmp_path):
     experiment = simulate.experiment("cpt-chinchilla")
     experiment.table.to_csv(tmp_path / "cpt.csv", index=False)
@@ -311,7 +311,7 @@ def test_predict_refuses_what_is_no_fit(command, tmp_path, content):
 # --- demo
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_demo_recovers_the_truth_and_draws_it(command, tmp_path):
     pytest.importorskip("matplotlib")
     code, out, err = command("demo", "--out", "here.png", "--json")

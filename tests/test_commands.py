@@ -68,7 +68,7 @@ def example(name):
 
 def each(leave_out=()):
     return [
-        pytest.param(name, marks=pytest.mark.slow if name in SLOW else ())
+        pytest.param(name, marks=pytest.mark.full if name in SLOW else ())
         for name in COMMANDS
         if name not in leave_out
     ]
@@ -167,7 +167,7 @@ def test_extreme_numbers_and_long_names_fit_the_page(command, folder):
         assert_narrow(out)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_the_prepared_fit_is_the_optimum_of_the_prepared_runs(folder):
     fit = jl.fit("chinchilla", "runs.csv")
     assert fit.params == pytest.approx(OPTIMUM, rel=1e-6)
@@ -441,7 +441,7 @@ def test_a_fit_goes_through_pipes(command, folder):
     assert code == 1 and "standard input is not a jaxlaw fit: it is empty" in err
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_a_fit_is_piped_into_a_prediction(files):
     fit = (
         "cat runs.csv | jaxlaw fit chinchilla - --n-starts 64 --n-local 16 --json | tee piped.json"
@@ -545,7 +545,7 @@ def test_the_shell_completes(command, monkeypatch, line, offered):
 # --- verbosity
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_verbose_tells_on_stderr_what_was_done(command, folder):
     quiet = command("fit", "chinchilla", "runs.csv")
     code, out, err = command("fit", "chinchilla", "runs.csv", "--where", "N > 1e8", "--verbose")

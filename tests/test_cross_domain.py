@@ -121,7 +121,7 @@ def pairs_left_out():
     return fit_many(laws.get("dcpt-cross"), observations, weights), observations, held_out
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_the_order_of_learnability_is_recovered(pairs_left_out):
     found, _, _ = pairs_left_out
     params = {name: values[-1] for name, values in found.params.items()}
@@ -134,7 +134,7 @@ def test_the_order_of_learnability_is_recovered(pairs_left_out):
     np.testing.assert_allclose(K / true, 1.0, rtol=0.02)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_two_of_six_domains_are_predicted_from_the_other_four(pairs_left_out):
     found, observations, held_out = pairs_left_out
     predicted = found.predict(**observations.inputs)
@@ -146,7 +146,7 @@ def test_two_of_six_domains_are_predicted_from_the_other_four(pairs_left_out):
     assert np.mean(scores) > 0.97 and min(scores) > 0.8
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_a_new_domain_is_predicted_from_its_first_5000_steps(pairs_left_out):
     """The four fitted domains have never met the two: only their early curves speak."""
     found, observations, held_out = pairs_left_out

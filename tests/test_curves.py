@@ -138,7 +138,7 @@ def test_published_parameters_of_multi_power_give_the_published_figures(size):
 
 # By scipy from 12 starts, with drops gathered in another way: 2.14e-5.
 @needs_data
-@pytest.mark.slow
+@pytest.mark.full
 def test_multi_power_ends_at_or_below_what_is_known():
     from curves import fitted_on, objective, published
 
@@ -150,7 +150,7 @@ def test_multi_power_ends_at_or_below_what_is_known():
 # Measured here (benchmarks/curves.md); no source has such a fit. At its worst the exponential
 # mixing law, fitted on the last step of the same four ratios, is off by 0.0154 and 0.0034.
 @needs_data
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize(
     "corpus,worst,typical", [("Pile", 0.0102, 0.003), ("Python", 0.0084, 0.003)]
 )

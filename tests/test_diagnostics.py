@@ -187,7 +187,7 @@ def test_a_rise_that_the_scatter_of_the_runs_can_make_is_no_warning():
 
 
 @needs_data
-@pytest.mark.slow
+@pytest.mark.full
 def test_a_real_mixture_has_no_use_for_eta_nor_for_a_power_of_the_share():
     fit = jl.fit("dcpt", slimpajama("c4"))
     assert {"at-bound", "limiting-form"} <= codes(fit)

@@ -276,7 +276,7 @@ def command(tmp_path_factory):
 
 
 @posix
-@pytest.mark.slow
+@pytest.mark.full
 def test_ctrl_c_at_the_command_keeps_what_is_done_and_it_goes_on(command):
     folder, begin = command
     process = begin()
@@ -319,7 +319,7 @@ print(len(done), [int(result["sum"][0]) for result in found])
 
 
 @posix
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize("victim", [1, 0])
 def test_a_process_lost_ends_the_others_by_name_and_they_go_on_when_started_again(tmp_path, victim):
     def both(lost):

@@ -134,7 +134,7 @@ def fitted(curves):
     return jl.fit("multi-power", curves)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_a_fit_finds_the_law_that_made_the_curves(fitted, curves, tmp_path):
     assert fitted.params == pytest.approx(TRUTH, rel=0.02)
     assert fitted.rmse < 1e-5 and fitted.status == "converged" and fitted.agreement > 0.5
@@ -152,7 +152,7 @@ def test_a_fit_finds_the_law_that_made_the_curves(fitted, curves, tmp_path):
     assert longer["outside"].all() and lower["outside"].all()
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_a_thinned_fit_and_plain_numbers_agree(fitted, curves):
     observed = curves.runs().observations("multi-power")
     assert observed.inputs["drop"].shape == (len(observed), MOST - 1)
@@ -192,7 +192,7 @@ def test_versions_of_a_fit_predict_points_with_drops(curves):
     np.testing.assert_allclose(found[0], at_truth("multi-power").predict(inputs), rtol=1e-12)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_the_array_core_takes_drops(curves):
     law, observed = jl.laws.get("multi-power"), curves.only("stages", "deep").runs()
     observed = observed.observations(law)

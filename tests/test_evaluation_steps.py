@@ -216,7 +216,7 @@ def test_other_runs_than_the_fits_are_refused(chinchilla_fit):
         next_runs(chinchilla_fit, TABLE[:100], CANDIDATES, predict=FAR, n=1)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_refits_with_the_chosen_runs_vary_as_foretold(chinchilla_fit):
     """120 simulated experiments, each fitted without and with the eight runs chosen."""
     repeats = pd.concat([CANDIDATES] * 4, ignore_index=True)

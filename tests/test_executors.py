@@ -170,7 +170,7 @@ def summary(fit):
     return fit.params, fit.objective, fit.agreement
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_workers_come_to_the_same_bits(table, tmp_path, workers):
     """A fit, kept in a folder that a call without workers goes on from, and resamples."""
     alone = jl.fit("chinchilla", table, **FEW)
@@ -214,7 +214,7 @@ posix = pytest.mark.skipif(sys.platform == "win32", reason="signals are POSIX")
 
 
 @posix
-@pytest.mark.slow
+@pytest.mark.full
 def test_a_pool_with_a_killed_worker_is_replaced_and_the_work_goes_on(
     own_laws, sizes, tmp_path, workers
 ):
@@ -229,7 +229,7 @@ def test_a_pool_with_a_killed_worker_is_replaced_and_the_work_goes_on(
 
 
 @posix
-@pytest.mark.slow
+@pytest.mark.full
 def test_dask_replaces_a_killed_worker_by_itself(own_laws, sizes, tmp_path, workers, caplog):
     """Here dask gives the chunk up at the first loss, and it is handed in again."""
     import dask

@@ -156,7 +156,7 @@ def test_a_folder_of_other_sizes_or_own_starts_is_refused(wave, tmp_path, monkey
         refused("versions")
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_folds_come_to_the_same_optima_whether_the_loss_rises_or_falls_with_the_share():
     """Of rising losses 17 folds of 18 were worse, by up to 7 %: c of every start was above 1.
 

@@ -32,7 +32,7 @@ def test_chinchilla_is_the_published_summed_objective_fit(options):
 
 
 @needs_data
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.usefixtures("optimised")
 def test_the_papers_protocol_finds_the_same_optimum_on_a_sample_of_its_grid():
     grid = {spec.name: spec.grid for spec in laws.get("chinchilla").parameters}
@@ -46,7 +46,7 @@ def test_the_papers_protocol_finds_the_same_optimum_on_a_sample_of_its_grid():
 # book under the paper's constraint is rounding: the law's limit in exact arithmetic is 0.11229
 # (benchmarks/slimpajama.md).
 @needs_data
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.usefixtures("optimised")
 @pytest.mark.parametrize(
     "corpus,constraint,known",
@@ -72,7 +72,7 @@ def test_dcpt_on_real_mixtures_is_no_worse_than_known(corpus, constraint, known)
 # that its known objective is L1's too; L4 is what L1 tends to on book; L2's was found here, from
 # all starts of two seeds.
 @needs_data
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.usefixtures("optimised")
 @pytest.mark.parametrize(
     "name,corpus,known",

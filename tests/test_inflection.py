@@ -40,7 +40,7 @@ def found():
     return jl.inflection_ratio(runs(lower()), at=AT, n_resamples=20)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_a_known_ratio_is_found(found):
     assert found.interval[0] < TURN < found.interval[1]
     assert found.ratio == pytest.approx(TURN, abs=0.015)
@@ -74,7 +74,7 @@ def test_an_interval_says_where_it_cannot_be_one(ratio, crossings, level, expect
     assert {note.severity for note in notes} <= {"warning"}
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_what_it_rests_on_is_in_the_result(found):
     assert found.trends["r"].tolist() == SHARES[1:]
     assert (found.trends["slope"] > 0).tolist() == [r < TURN for r in SHARES[1:]]
@@ -86,7 +86,7 @@ def test_what_it_rests_on_is_in_the_result(found):
     assert "between r = 0.05 and 0.1" in said and "meet at" in said
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_both_pieces_are_one_law_that_predicts(found):
     law = found.law()
     assert law.ratio == found.ratio

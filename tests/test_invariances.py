@@ -98,7 +98,7 @@ print(json.dumps(jl.fit("chinchilla", sys.argv[1]).to_dict()))
 """
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_a_second_process_gives_the_same_bits(noisy, tmp_path):
     """Whether it compiles its programs, or finds them in the folder of the first."""
     NOISY.to_csv(tmp_path / "runs.csv", index=False)
@@ -115,7 +115,7 @@ def test_a_second_process_gives_the_same_bits(noisy, tmp_path):
     assert jl.fit("chinchilla", tmp_path / "runs.csv").params == noisy.params
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_a_mixture_law_keeps_its_predictions_too():
     """dcpt, nine parameters: a line search alone left 2e-10 of the order of the rows."""
     experiment = simulate.experiment("dcpt", noise=0.004)

@@ -272,7 +272,7 @@ print(json.dumps({"params": fit.params, "intervals": intervals, "compiled": len(
 """
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize("law", ["chinchilla", "dcpt", "cpt-curve"])
 def test_a_second_process_compiles_nothing_and_finds_the_same_bits(tmp_path, law):
     environment = {k: v for k, v in os.environ.items() if not k.startswith("JAX_COMPILATION")}

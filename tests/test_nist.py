@@ -94,7 +94,7 @@ def test_like_terms_may_change_places(name, own_laws):
 
 
 @needs_data
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize("name", ["Misra1a", "Chwirut2", "Lanczos3", "Gauss1", "MGH10"])
 def test_a_default_fit_finds_what_is_certified(name, own_laws):
     problem = nist.read(nist.folder() / f"{name}.dat")

@@ -146,7 +146,7 @@ if __name__ == "__main__":
 """
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_fits_of_ones_own_laws_go_to_process_pools_and_joblib(tmp_path):
     (tmp_path / "script.py").write_text(SCRIPT)
     paths = os.pathsep.join([str(Path(__file__).parent), *filter(None, sys.path)])

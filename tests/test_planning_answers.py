@@ -27,17 +27,17 @@ def test_a_fit_a_pair_and_a_bootstrap_give_the_same_answer():
     ]
     assert plans[0].quantities == plans[1].quantities == plans[2].quantities
     assert plans[0].interval == {} and set(plans[2].interval) == {"N", "D", "loss"}
-    assert plans[2].replicates["N"].shape == (40,)
+    assert plans[2].draws["N"].shape == (40,)
 
 
-def test_row_k_of_the_replicates_is_the_plan_of_draw_k():
+def test_row_k_of_the_draws_is_the_plan_of_draw_k():
     boot = scattered()
     plan = planning.allocation(boot, 1e21)
     for k in (0, 17):
         alone = {name: values[k] for name, values in boot.params.items()}
         one = planning.allocation(("chinchilla", alone), 1e21)
-        assert plan.replicates["N"][k] == pytest.approx(one.N, rel=1e-12)
-        assert plan.replicates["loss"][k] == pytest.approx(one.loss, rel=1e-12)
+        assert plan.draws["N"][k] == pytest.approx(one.N, rel=1e-12)
+        assert plan.draws["loss"][k] == pytest.approx(one.loss, rel=1e-12)
 
 
 def test_units_are_those_of_the_fitted_runs_or_the_laws_own():
@@ -60,7 +60,7 @@ def test_notes_say_where_an_answer_is_an_extrapolation_and_what_the_fit_doubts()
     assert note.message == "the fit has warnings, which its own notes explain: ridge"
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_resampled_runs_give_an_interval_around_the_truth():
     runs = jl.read_runs(simulate.experiment("chinchilla").table)
     plan = planning.allocation(jl.bootstrap("chinchilla", runs, 200), 1e21)
@@ -70,13 +70,13 @@ def test_resampled_runs_give_an_interval_around_the_truth():
         assert low < getattr(truth, name) < high and high / low < 1.2
 
 
-def test_failed_replicates_are_left_out_and_counted():
+def test_failed_draws_are_left_out_and_counted():
     values = np.array([1.0, *np.arange(100.0), np.nan, np.nan])
     assert intervals({"N": values}, 0.95)["N"] == pytest.approx(
         np.quantile(np.arange(100.0), [0.025, 0.975])
     )
     (note,) = missing_draws_notes(values, "optimum")
-    assert "2.0% of 102 replicates" in note.message and note.severity == "info"
+    assert "2.0% of 102 draws" in note.message and note.severity == "info"
     (note,) = missing_draws_notes(np.array([1.0, 1.0, np.nan]), "optimum")
     assert note.severity == "warning"
     assert intervals({"N": np.array([1.0, np.nan])}, 0.95) == {}
@@ -102,7 +102,7 @@ def test_few_degrees_of_freedom_widen_every_interval():
     assert again.degrees == 3.0
 
 
-def test_one_without_replicates_stays_as_it_is():
+def test_one_without_draws_stays_as_it_is():
     both = as_draws(SCRATCH, drawn(CONTINUAL))
     assert {len(v) for one in both for v in one.values.values()} == {41}
     assert np.ptp(both[0].values["A"]) == 0 < np.ptp(both[1].values["A"])
@@ -153,7 +153,7 @@ def test_a_published_law_says_what_is_not_known_of_it():
     assert "badly-converged" in source_notes(badly, N=1e9, D=1e10)[-1].message
 
 
-def test_a_row_whose_replicates_have_no_answer_has_no_ends():
+def test_a_row_whose_draws_have_no_answer_has_no_ends():
     values = np.array([[1.0, 2.0], [0.9, np.nan], [1.1, np.nan]])
     columns = interval_columns("loss", values, 0.95)
     assert columns["loss"].tolist() == [1.0, 2.0]

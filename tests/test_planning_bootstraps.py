@@ -41,15 +41,15 @@ PLANS = {
 
 
 def checked(name, ours, draws, of_fit, of_one):
-    """The plan of a bootstrap: the fit's own numbers, and every draw's plan as a replicate."""
+    """The plan of a bootstrap: the fit's own numbers, and every draw's plan as a draw."""
     for quantity, value in of_fit.quantities.items():
         assert getattr(ours, quantity) == pytest.approx(value, rel=1e-9, nan_ok=True), name
     assert ours.interval, name
     for quantity, (low, high) in ours.interval.items():
         assert low <= getattr(ours, quantity) <= high, (name, quantity)
-        assert ours.replicates[quantity].shape == (len(draws),)
+        assert ours.draws[quantity].shape == (len(draws),)
         alone = getattr(of_one, quantity)
-        assert ours.replicates[quantity][7] == pytest.approx(alone, rel=1e-6), (name, quantity)
+        assert ours.draws[quantity][7] == pytest.approx(alone, rel=1e-6), (name, quantity)
 
 
 @pytest.mark.parametrize("name", PLANS)
@@ -88,7 +88,7 @@ def test_parameters_that_no_run_determines_are_in_the_answer():
 def test_a_bootstrap_with_failed_resamples_says_how_many(drawn):
     params = {name: np.where(np.arange(SIZE) < 30, np.nan, v) for name, v in drawn.params.items()}
     notes = planning.allocation(replace(drawn, params=params), 1e21).notes
-    assert "10.0% of 300 replicates have no optimum" in notes[0].message
+    assert "10.0% of 300 draws have no optimum" in notes[0].message
 
 
 def test_saved_draws_stand_in_place_of_a_fit(drawn, tmp_path, monkeypatch):
@@ -130,7 +130,7 @@ MIXTURES = {
 }
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_plans_of_mixtures():
     general, domain = (
         jl.bootstrap("dcpt", simulate.experiment(name).table, 12, n_starts=16, n_local=2)
@@ -151,7 +151,7 @@ def test_plans_of_mixtures():
             checked(name, plan(general, domain), domain, plan(general.fit, domain.fit), plan(*ones))
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_plans_of_a_continual_run():
     """One law is resampled; the other, given as it is, stays as it is."""
     law = "cpt-curve-replay-pt"
@@ -164,12 +164,12 @@ def test_plans_of_a_continual_run():
     assert row["loss_cpt_low"] == row["loss_cpt"]
     best = planning.optimal_training(pt, cpt, run, 0.6, {"replay": (0, 1)})
     low, high = best.interval["replay"]
-    assert low < best.replay < high and best.replicates["replay"].shape == (12,)
+    assert low < best.replay < high and best.draws["replay"].shape == (12,)
     curve = planning.tradeoff_curve(pt, cpt, run, {"replay": (0, 1)}, (0.5, 0.6)).table
     assert curve["replay"][1] == pytest.approx(best.replay, abs=1e-9)
     assert (curve["replay_low"] < curve["replay_high"]).all()
     back = planning.turning_length(pt, replace(run, replay=0.9))
-    assert len(back.replicates["steps"]) == 12
+    assert len(back.draws["steps"]) == 12
     options = {"after": schedules.wsd(2e-4, 4_000), "inputs": [{"r": 0.5}] * 2}
     found = planning.optimal_schedule(
         [pt, cpt], 400, 2e-4, weights=(0.5, 0.5), n_starts=2, iterations=20, **options

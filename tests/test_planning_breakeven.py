@@ -52,8 +52,8 @@ def test_always_and_never_are_answers(law, pays, at):
 def test_draws_that_fall_on_the_other_side_are_counted():
     near = ("cpt-chinchilla", {**C, "beta": 0.298, "B": 680.0, "gamma": 0.0})
     plan = planning.break_even(drawn(SCRATCH), near, N=1e9)
-    note = next(n for n in plan.notes if n.code == "replicates-disagree")
-    assert "%" in note.message and np.isnan(plan.replicates["D"]).any()
+    note = next(n for n in plan.notes if n.code == "draws-disagree")
+    assert "%" in note.message and np.isnan(plan.draws["D"]).any()
 
 
 def test_of_two_crossings_the_one_nearest_the_runs_is_the_answer():

@@ -168,14 +168,14 @@ def test_without_an_optimum_a_limit_gives_the_answer():
         planning.allocation(law, 1e21, cost=lambda N, D: 6 * N * D)
 
 
-def test_replicates_without_an_optimum_are_left_out():
+def test_draws_without_an_optimum_are_left_out():
     boot = scattered()
     params = {name: values.copy() for name, values in boot.params.items()}
     params["B"][:4] = np.nan
     plan = planning.allocation(planning.Draws(boot.fit, params), 1e21)
-    assert np.isnan(plan.replicates["N"]).sum() == 4
+    assert np.isnan(plan.draws["N"]).sum() == 4
     assert np.isfinite(plan.interval["N"]).all()
-    assert "10.0% of 40" in next(n.message for n in plan.notes if n.code.startswith("replicates"))
+    assert "10.0% of 40" in next(n.message for n in plan.notes if n.code.startswith("draws"))
 
 
 def test_a_frontier_is_the_allocation_of_every_budget():

@@ -73,7 +73,7 @@ def test_draws_give_intervals_and_the_model_is_stated():
     for name in ("a", "b", "general"):
         low, high = plan.interval[f"r[{name}]"]
         assert low < plan.quantities[f"r[{name}]"] < high
-    sums = sum(plan.replicates[f"r[{name}]"] for name in ("a", "b", "general"))
+    sums = sum(plan.draws[f"r[{name}]"] for name in ("a", "b", "general"))
     np.testing.assert_allclose(sums, 1, atol=1e-9)
     assert plan.notes[-1].code == "own-share-only"
 

@@ -43,7 +43,7 @@ def test_its_own_count_of_compute_and_bad_rows():
     pd.testing.assert_frame_equal(planning.loss_envelope(broken, 10), plain)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_loss_compute_is_fitted_to_it():
     truth = simulate.TRUTHS["loss-compute"]
     sizes = np.geomspace(5e7, 5e9, 60)
@@ -57,7 +57,7 @@ def test_loss_compute_is_fitted_to_it():
     assert fit.params["a"] == pytest.approx(truth["a"], rel=0.06)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_its_interval_is_that_of_the_law_fitted_to_it():
     """Runs are drawn whole: with each level by itself the interval is too narrow."""
     lowest = planning.loss_envelope(simulate.experiment("from-scratch", noise=0.002).table, 30)

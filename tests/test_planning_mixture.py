@@ -104,8 +104,8 @@ def test_pairs_of_draws_stay_together():
         for law, boot in (("dcpt", general), ("dcpt", domain))
     )
     alone = planning.optimal_mixture(one, two, start=2.8602, **AT)
-    assert plan.replicates["share"][k] == pytest.approx(alone.share, abs=1e-9)
-    assert plan.replicates["domain_loss"][k] == pytest.approx(alone.domain_loss, abs=1e-9)
+    assert plan.draws["share"][k] == pytest.approx(alone.share, abs=1e-9)
+    assert plan.draws["domain_loss"][k] == pytest.approx(alone.domain_loss, abs=1e-9)
     assert {"domain_loss_low", "general_loss_high"} <= set(plan.curve)
     outside = planning.optimal_mixture(general, domain, start=2.8602, N=1.8e9, D=1e12)
     assert [n.code for n in outside.notes] == ["extrapolation"] * 2
@@ -188,7 +188,7 @@ def test_the_critical_ratio_and_its_edges():
 
 
 @needs_data
-@pytest.mark.slow
+@pytest.mark.full
 def test_the_published_critical_ratio_of_pile(own_laws):
     @jl.law
     def mixing(r, *, c=jl.positive(0.5, 5), k=jl.positive(1e-4, 5), b=jl.exponent(0.1, 5, high=50)):

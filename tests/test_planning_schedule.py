@@ -293,22 +293,22 @@ def around(pair, count, scale=0.05):
     return {k: v * np.exp(scale * random.standard_normal(count)) for k, v in pair[1].items()}
 
 
-def replicates(draws):
+def fit_with(draws):
     fit = dataclasses.replace(simulated_fit("annealing"), params=dict(STRONG[1]))
     return planning.Draws(fit, draws)
 
 
 def test_each_replicate_is_given_its_own_best():
-    """Plain areas like a cliff: of each replicate the best switch by trying all of them."""
+    """Plain areas like a cliff: of each draw the best switch by trying all of them."""
     steps, peak, draws = 400, 0.01, around(STRONG, 40)
-    best = optimal_schedule(replicates(draws), steps, peak, decay=0.97)
+    best = optimal_schedule(fit_with(draws), steps, peak, decay=0.97)
     cliffs = np.array([cliff(k, steps, peak, 0.97) for k in range(1, steps + 1)])
     S1, S2 = jl.areas(cliffs, 0.97, "first", at=[steps])
     with jax.enable_x64(True):
         losses = laws.get("annealing")({k: v[:, None] for k, v in draws.items()},
                                        S1=S1[:, 0], S2=S2[:, 0])  # fmt: skip
         under = laws.get("annealing")(draws, S1=best.areas.S1, S2=best.areas.S2)
-    losses, table = np.asarray(losses), best.replicates
+    losses, table = np.asarray(losses), best.draws
     switch = np.argmin(losses, axis=1) + 1
     assert np.ptp(switch) > 5
     np.testing.assert_allclose(table["decay_start"], switch, atol=2)
@@ -326,15 +326,15 @@ def test_each_replicate_is_given_its_own_best():
     assert f"begins between {low:.0f} and {high:.0f}, ends" in best.summary()
 
 
-def test_replicates_alike_regret_nothing():
+def test_draws_alike_regret_nothing():
     alike = {name: np.full(1_001, value) for name, value in STRONG[1].items()}
-    best = optimal_schedule(replicates(alike), 100, 0.01, decay=0.9)
-    assert len(best.replicates) == 1_000 and best.replicates["regret"].max() < 1e-8
+    best = optimal_schedule(fit_with(alike), 100, 0.01, decay=0.9)
+    assert len(best.draws) == 1_000 and best.draws["regret"].max() < 1e-8
     low, high = best.interval["decay_start"]
     assert high - low <= 1 and low - 1 <= best.decay_start <= high + 1
-    alone = optimal_schedule(replicates(alike).fit, 100, 0.01, decay=0.9)
+    alone = optimal_schedule(fit_with(alike).fit, 100, 0.01, decay=0.9)
     assert alone.decay_start == best.decay_start and np.isnan(alone.regret)
-    assert not alone.interval and not len(alone.replicates)
+    assert not alone.interval and not len(alone.draws)
 
 
 def test_the_fall_is_dated_by_its_tenths():

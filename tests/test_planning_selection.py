@@ -88,7 +88,7 @@ def test_numbers_are_those_of_the_resamples(found):
     assert found.predicted == found.table["predicted"].min() == found.table["predicted"][0]
     assert found.table["best"].sum() == pytest.approx(1.0)
     assert found.probability == found.table["best"][0] > 0.5
-    draws = found.replicates["regret"]
+    draws = found.draws["regret"]
     assert found.regret == pytest.approx(draws.mean()) and (draws >= 0).all()
     assert (draws == 0).mean() == pytest.approx(found.probability)
     low, high = found.interval["predicted"]
@@ -157,7 +157,7 @@ def test_equal_corpora_are_not_told_apart_and_the_highest_is_lowered():
         scores(equal, TOKENS, 0.01, 3), at=1e12, law="downstream-bleu", n_resamples=60
     )
     assert "not-told-apart" in codes(found) and found.corrected < found.predicted
-    assert (found.replicates["regret"] >= 0).all() and found.regret > 0
+    assert (found.draws["regret"] >= 0).all() and found.regret > 0
 
 
 def test_a_corpus_whose_score_falls_is_suspect():
@@ -222,7 +222,7 @@ def test_far_beyond_the_data_is_said(found):
     assert "extrapolation" not in codes(near)
 
 
-@pytest.mark.slow  # other shapes, other programs
+@pytest.mark.full  # other shapes, other programs
 def test_as_many_losses_as_parameters_have_no_interval():
     found = choose_model(CLEAN[CLEAN["D"] < 1000], at=AT)
     assert "no-interval" in codes(found) and found.interval == {}
@@ -230,7 +230,7 @@ def test_as_many_losses_as_parameters_have_no_interval():
     assert "no-spare-rows" in codes(few) and "predicted" in few.interval
 
 
-@pytest.mark.slow  # another law
+@pytest.mark.full  # another law
 def test_a_rectified_law_finds_its_own_truth():
     sizes = np.append(0.0, 100.0 * 4.0 ** np.arange(8))
     losses = E[:, None] + 40 * A[:, None] / (20 + sizes ** (1.2 * ALPHA[:, None] + 0.3))
@@ -295,7 +295,7 @@ def test_columns_by_other_names_and_rows_to_keep(found):
 
 
 @needs_data
-@pytest.mark.slow
+@pytest.mark.full
 def test_the_choice_among_30_models_on_an_eighth_of_the_data():
     """Lin 2024, gigaword at γ = 8: the best model is chosen, Pearson's r printed as 0.951."""
     losses = pd.read_csv(Path(DATA) / "finetune_transfer.csv")

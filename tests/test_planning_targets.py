@@ -46,7 +46,7 @@ def test_a_loss_below_what_the_law_reaches():
     boot = scattered()
     near = boot.fit.params["E"] + 0.01
     found = planning.min_compute(boot, near)
-    beyond = np.isinf(found.replicates["compute"])
+    beyond = np.isinf(found.draws["compute"])
     # The last thousandths of a nat above E cost more than the 1e42 FLOPs that are searched.
     assert beyond[boot.params["E"] >= near].all()
     assert not beyond[boot.params["E"] < near - 2e-3].any() and not beyond.all()

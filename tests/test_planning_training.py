@@ -129,7 +129,7 @@ def test_a_higher_peak_learns_more_and_forgets_more():
     assert (np.diff(table["loss_cpt"]) < 0).all() and (np.diff(table["loss_pt"]) > 0).all()
 
 
-def test_replicates_give_intervals():
+def test_draws_give_intervals():
     pt, cpt = bootstrap(PT, 40), bootstrap(CPT, 40, seed=1)
     row = final_losses(pt, cpt, RUN).table.iloc[0]
     each = [
@@ -226,14 +226,14 @@ def test_the_curve_of_optima_is_that_of_single_ones():
         assert table["objective"][k] == pytest.approx(single.objective, abs=1e-12)
 
 
-def test_replicates_are_optima_of_their_own():
+def test_draws_are_optima_of_their_own():
     pt, cpt = bootstrap(PT, 5), bootstrap(CPT, 5, seed=1)
     best = optimal_training(pt, cpt, RUN, 0.55, OVER)
     low, high = best.interval["replay"]
-    assert low < best.replay < high and len(best.replicates["objective"]) == 5
+    assert low < best.replay < high and len(best.draws["objective"]) == 5
     own = [(g[0], {k: v[3] for k, v in r.params.items()}) for g, r in ((PT, pt), (CPT, cpt))]
     alone = optimal_training(*own, RUN, 0.55, OVER)
-    assert best.replicates["replay"][3] == pytest.approx(alone.replay, abs=1e-7)
+    assert best.draws["replay"][3] == pytest.approx(alone.replay, abs=1e-7)
 
 
 def test_other_numbers_compile_nothing():
@@ -303,12 +303,12 @@ def test_a_weight_on_the_new_corpus_brings_the_sum_back():
         turning_lengths(PT, CPT, LEVEL, ())
 
 
-def test_replicates_may_never_come_back():
+def test_draws_may_never_come_back():
     near = dataclasses.replace(LEVEL, pretraining=Pretraining(22_000, 2e-4))
     found = turning_length(bootstrap(PT, 30), near)
     low, high = found.interval["steps"]
     assert math.isfinite(low) and high == math.inf
-    assert "replicates-never" in {note.code for note in found.notes}
+    assert "draws-never" in {note.code for note in found.notes}
 
 
 # Momentum weighted with the rate
@@ -316,7 +316,7 @@ def test_replicates_may_never_come_back():
 WEIGHTED = {"epsilon": 0.1}
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_weighted_areas_are_those_of_the_fit_in_losses_and_optima():
     pt, cpt = (as_fit(one, area_options(epsilon=0.1)) for one in (PT, CPT))
     replay = np.linspace(0, 1, 2001)
@@ -332,7 +332,7 @@ def test_weighted_areas_are_those_of_the_fit_in_losses_and_optima():
     assert abs(plain.objective - best.objective) > 1e-3
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize("shape", ["cosine", "linear"])
 def test_the_best_peak_after_a_warmup_with_weighted_areas(shape):
     """The warm-up has as many steps at every peak: their sums are of many peaks all the same."""
@@ -516,7 +516,7 @@ def test_a_law_that_knows_no_phases_reads_a_continual_phase_as_it_predicts_it(la
         np.testing.assert_array_equal(fit.predict_curve(line, table["step"])["loss"], read)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_the_start_of_a_run_of_an_unknown_base_predicts_its_end():
     """Wang 2025, App. G: S1_pt fitted, the last rate of the base 0, a stand-in corpus."""
     name = "cpt-curve-replay-pt-unknown-base"

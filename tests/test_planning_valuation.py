@@ -63,7 +63,7 @@ def test_tokens_to_the_target_are_where_the_law_is_there(good):
     assert low < exact < high
 
 
-@pytest.mark.slow  # other shapes, other programs
+@pytest.mark.full  # other shapes, other programs
 def test_later_scores_are_predicted_by_the_law_of_the_first_four(good):
     """Isik 2024, §4: four to fit, the others to be predicted."""
     table = good.checkpoints
@@ -142,7 +142,7 @@ def test_the_cross_entropy_would_have_kept_the_corpus():
     assert "metrics-disagree" not in {note.code for note in pretraining_value(GOOD).notes}
 
 
-@pytest.mark.slow  # other shapes, other programs
+@pytest.mark.full  # other shapes, other programs
 def test_the_law_breaks_where_it_breaks():
     found = pretraining_value(BROKEN)
     assert found.broken_at == DP[5] and found.monotone
@@ -182,7 +182,7 @@ def test_constant_scores_need_no_more_of_the_corpus():
     assert "poor-fit" not in {note.code for note in plan.notes}
 
 
-@pytest.mark.slow  # other shapes, other programs
+@pytest.mark.full  # other shapes, other programs
 def test_three_checkpoints_determine_the_law_exactly():
     found = pretraining_value({"Dp": DP[:3], "score": SCORE[:3]})
     np.testing.assert_allclose(found.fit.predict(Dp=DP[:3]), SCORE[:3], rtol=1e-4)

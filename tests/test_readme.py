@@ -122,7 +122,7 @@ def class_of(session):
                 assert all(ax.has_data() for ax in draw(namespace).axes)
         plt.close("all")
 
-    test = pytest.mark.slow(test_it_runs_and_prints_what_is_shown)
+    test = pytest.mark.full(test_it_runs_and_prints_what_is_shown)
     return type(session.name, (), {test.__name__: test, "__module__": __name__})
 
 

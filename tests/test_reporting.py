@@ -336,7 +336,7 @@ def test_the_command_reports_on_a_study(command, tmp_path):
     assert (tmp_path / "report.html").read_text("utf-8") == jl.report(a_study())
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_the_command_draws_profiles(command, chinchilla_fit, runs, tmp_path):
     assert command("fit.json", "--data", "runs.csv", "--profile", "alpha")[0] == 0
     found = jl.profile(chinchilla_fit, runs, "alpha")

@@ -16,7 +16,7 @@ pytest.importorskip("matplotlib")
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 pytestmark = [
     pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed"),
-    pytest.mark.slow,
+    pytest.mark.full,
     pytest.mark.usefixtures("closed"),
 ]
 FLAGS = (

@@ -68,7 +68,7 @@ def test_losses_nobody_has_are_fitted_alike_in_any_order(loss):
     assert robustness.fitted(loss) in ("refused", "fitted", "fitted, with warnings")
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.filterwarnings("ignore::jaxlaw.notes.FitWarning")  # the notes are counted instead
 def test_losses_without_a_law_are_never_fitted_without_a_warning():
     found = robustness.lawless(36)  # every way at every size

@@ -178,7 +178,7 @@ def same(found, expected, rel=1e-12):
     assert found["agreement"] == expected["agreement"]
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize("devices", [2, 8])
 def test_any_number_of_devices_gives_the_same(devices, undisturbed):
     found = ended(start(XLA_FLAGS=f"--xla_force_host_platform_device_count={devices}"))
@@ -186,7 +186,7 @@ def test_any_number_of_devices_gives_the_same(devices, undisturbed):
     same(found, undisturbed)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_two_processes_give_the_same_and_share_the_chunks(undisturbed, tmp_path):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -202,7 +202,7 @@ def test_two_processes_give_the_same_and_share_the_chunks(undisturbed, tmp_path)
     assert len(mine) == len(other) == 4 and not mine & other
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_killed_at_any_moment_it_goes_on_to_the_same_bits(undisturbed, tmp_path):
     folder, kept = tmp_path / "work", 0
     draw = np.random.default_rng(0)

@@ -246,7 +246,7 @@ FORMS = [
 
 
 @pytest.mark.parametrize(
-    "name", [n if n in QUICK else pytest.param(n, marks=pytest.mark.slow) for n in FORMS]
+    "name", [n if n in QUICK else pytest.param(n, marks=pytest.mark.full) for n in FORMS]
 )
 def test_jaxopts_answer_is_scipys_or_better(name):
     with jax.enable_x64(True):

@@ -38,7 +38,7 @@ def ended(flags):
     )  # fmt: skip
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_fits_resamples_folds_areas_and_plans_under_every_check_of_jax():
     found = ended(FLAGS)
     assert found.stdout == "done\n", found.stderr

@@ -81,7 +81,7 @@ def test_every_law_data_set_and_fold_is_there(study):
     assert study.sizes == {"downstream-ce": 3, "twin": 3, "bare": 2}
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_a_fold_is_what_a_fit_of_its_rows_is(study):
     runs = table(1)
     cut = folds.k_fold(4, 2, 0, groups="Dp").split(runs)
@@ -291,7 +291,7 @@ def test_a_bound_that_parts_far_folds_from_the_others_is_the_remedy(study, value
     assert "bound" not in message(parts, parameters["fold"] > 0)  # it is there in every fold
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_shares_of_zero_held_out_say_that_eps_makes_the_mean():
     """Que 2024, table 4: fits without r = 0 may send ε to 0, and the loss there to infinity."""
     runs = jl.simulate.experiment("dcpt-general", seed=1).table

@@ -90,7 +90,7 @@ def pyright(*arguments, folder):
     return json.loads(ended.stdout)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_every_public_name_has_a_type(tmp_path):
     """But for the command's, which nobody imports."""
     found = pyright("--verifytypes", "jaxlaw", "--ignoreexternal", folder=tmp_path)
@@ -105,7 +105,7 @@ def test_every_public_name_has_a_type(tmp_path):
     assert unknown == []
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_a_users_program_is_checked(tmp_path):
     (tmp_path / "program.py").write_text(PROGRAM)
     found = pyright("program.py", folder=tmp_path)

@@ -337,7 +337,7 @@ def test_other_runs_than_the_fits_are_refused(chinchilla_fit):
 
 
 @needs_data
-@pytest.mark.slow
+@pytest.mark.full
 def test_the_published_standard_errors_and_intervals_of_chinchilla():
     """Besiroglu 2024, table 1 and its repository; 4,000 resamples."""
     published = {

@@ -180,7 +180,7 @@ def test_the_sandwich_knows_noise_that_runs_share():
 
 
 @pytest.mark.parametrize(
-    "quantity", ["alpha", "A", pytest.param(POINT, marks=pytest.mark.slow)], ids=str
+    "quantity", ["alpha", "A", pytest.param(POINT, marks=pytest.mark.full)], ids=str
 )
 def test_a_profile_is_near_the_sandwich_and_its_minimum_is_the_fit(chinchilla_fit, quantity):
     found = jl.profile(chinchilla_fit, TABLE, quantity)
@@ -258,7 +258,7 @@ def test_an_end_that_the_profile_never_reaches_is_infinite():
     assert low == -np.inf and high == pytest.approx(2.98, abs=1e-3)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_influence_is_what_leaving_out_does(chinchilla_fit):
     first_order = jl.influence(chinchilla_fit, TABLE)
     left_out = jl.influence(chinchilla_fit, TABLE, refits=True)

@@ -116,7 +116,7 @@ def forecast_command(
     objective: dict[str, Any],
     working: dict[str, Any],
 ) -> None:
-    """What runs not yet made will come to, with an interval that a back-test has taught.
+    """The target of runs that were not yet made, with an interval that a back-test has taught.
 
     Example: jaxlaw forecast chinchilla runs.csv --at N=7e9,D=1e12 --out forecast.json
     """

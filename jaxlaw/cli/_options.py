@@ -343,7 +343,7 @@ def _reading(
     format: Format = None,
     value: Values = None,
 ) -> dict[str, Any]:
-    """What :func:`jaxlaw.read_runs` is told."""
+    """Options of :func:`jaxlaw.read_runs`."""
     others = {"where": where, "weight": weight, "corpus": corpus, "format": format}
     return {
         "columns": pairs(column, "--column"),

@@ -103,7 +103,7 @@ def next_runs(
         cost: column of the candidates, or (m,) positive numbers; 1 each unless given.
         budget: largest total cost.
         group: column that names the run of which a row is an evaluation: the rows of a run come
-            together, and cost what the dearest of them does.
+            together, and cost what the most expensive of them does.
         groups: rows of ``runs`` that share noise, as for :func:`jaxlaw.covariance`; standard
             deviations are then those of ``groups`` there.
 

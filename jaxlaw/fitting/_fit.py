@@ -201,7 +201,7 @@ def _fitted(law: Law, runs: Runs, options: FitOptions) -> tuple[Fit, bool]:
             optimum = _with_shares(optimum, rough.optimum)
         if not np.isfinite(optimum.objective):
             raise DataError(
-                f"law {law.name} comes to no finite objective from any of {optimum.solved} "
+                f"law {law.name} reaches no finite objective from any of {optimum.solved} "
                 "starts: check units, bounds and fixed values"
             )
         result = _report(problem, observations, optimum)
@@ -350,7 +350,7 @@ def _sample(observations: Observations, predicted: np.ndarray) -> np.ndarray:
 
 
 def _objective_notes(problem: FitProblem, objective: float, predicted: np.ndarray) -> list[Note]:
-    """An error where the law, with the parameters told, does not have the objective told.
+    """A note of severity error if the law, at the reported parameters, has another objective.
 
     The search evaluates the law at coordinates, inside programs; this is the formula itself, at
     the reported parameters on the runs as they were read.
@@ -361,9 +361,9 @@ def _objective_notes(problem: FitProblem, objective: float, predicted: np.ndarra
     if abs(recomputed - objective) <= max(AGREE * objective, floor):
         return []
     message = (
-        f"the search came to an objective of {objective:.8g}, and the law with the parameters told "
-        f"has {recomputed:.8g} on these runs: use neither; is the law a pure function of its "
-        "inputs and parameters?"
+        f"the search reported an objective of {objective:.8g}, but the law gives "
+        f"{recomputed:.8g} at the reported parameters: use neither number; most likely the law is "
+        "not a pure function of its inputs and parameters"
     )
     return [Note("objective-disagrees", "error", message)]
 

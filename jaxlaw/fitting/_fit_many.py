@@ -67,7 +67,7 @@ class Refits:
 
 
 def fewest_for(level: float) -> int:
-    """Resamples whose outermost are as rare as the tails of an interval: 39 of one of 95 %."""
+    """Fewest resamples whose extremes reach the tails of an interval (39 for 95 %)."""
     return math.ceil(2 / (1 - level) - 1e-9) - 1
 
 

@@ -47,7 +47,7 @@ from jaxlaw.notes import Note
 from jaxlaw.schedules import Schedule
 
 SCHEMA = 6
-UNKNOWN = (math.nan, math.nan)  # a range that nobody told
+UNKNOWN = (math.nan, math.nan)  # an unknown range
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -156,7 +156,7 @@ _PRINTED: Mapping[str, _Printed] = {
         {
             "local-optimum": (
                 "warning",
-                "of its 182 runs this is a local optimum: jl.fit comes to less than half of its "
+                "of its 182 runs this is a local optimum: jl.fit reaches less than half of its "
                 "objective, with an R_N that has no upper bound",
             ),
         },

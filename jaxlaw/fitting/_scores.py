@@ -140,7 +140,7 @@ def runs_for(fit: Any, runs: Any, reading: Mapping[str, Any] | None = None) -> R
         fit: a :class:`jaxlaw.FittedLaw`, or what has its law and units.
         runs: what :func:`jaxlaw.read_runs` takes or returns; or LossCurves, whose areas are counted
             as for the fit.
-        reading: what :func:`jaxlaw.read_runs` is told. Columns that are not named there have
+        reading: options of :func:`jaxlaw.read_runs`. Columns that are not named there have
             the names that the fitted runs gave them, and units not declared are theirs.
 
     Raises:

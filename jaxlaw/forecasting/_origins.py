@@ -276,7 +276,7 @@ def default_laws(runs: Runs) -> tuple[str, ...]:
 def values_along(
     data: DataSet, candidates: list[Candidate], along: Along
 ) -> tuple[str, np.ndarray]:
-    """What the runs are put in order by: its name and (n,) values of the rows.
+    """The axis along which cut-offs are set: its name and its (n,) values.
 
     Raises:
         UsageError: there is no such column, or no compute.

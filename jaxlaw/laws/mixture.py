@@ -199,7 +199,7 @@ def _unmet_trends(law, params, ranges):
         unmet.append(("jump-at-zero", message))
     if at_zero > 1e20:
         unmet.append(("infinite-at-zero", "the loss is infinite at r = 0 (eps is 0)"))
-    # The trend in r and a loss that is not finite are told above.
+    # The trend in r and a loss that is not finite are checked above.
     codes = ("adaptability", "trend in r")
     lacks = [
         requirement

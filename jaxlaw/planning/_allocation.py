@@ -567,11 +567,11 @@ def _held_notes(space: SearchSpace, ended: np.ndarray, smallest: np.ndarray) -> 
         notes.append(Note("optimum-at-tried", "warning", message))
     if draws.any():
         message = (
-            f"{draws.mean():.1%} of {draws.size} replicates fall on to the end of the search: "
+            f"{draws.mean():.1%} of {draws.size} draws fall on to the end of the search: "
             "they are held at the last ratio that was run"
         )
         severity = "warning" if draws.mean() > MISSING else "info"
-        notes.append(Note("replicates-at-tried", severity, message))
+        notes.append(Note("draws-at-tried", severity, message))
     return notes
 
 
@@ -689,8 +689,8 @@ def _reach_notes(reached: np.ndarray, target: float, lowest: str) -> list[Note]:
         return [Note("not-converged", "error", "the search ended before the loss was met")]
     if np.isinf(reached[1:]).any():
         share = np.isinf(reached[1:]).mean()
-        message = f"{share:.1%} of {reached.size - 1} replicates never reach a loss of {target:g}"
-        return [Note("replicates-out-of-reach", "warning", message)]
+        message = f"{share:.1%} of {reached.size - 1} draws never reach a loss of {target:g}"
+        return [Note("draws-out-of-reach", "warning", message)]
     return []
 
 

@@ -182,9 +182,9 @@ def missing_draws_notes(values: np.ndarray, what: str) -> list[Note]:
     if not without.any():
         return []
     share = without.mean()
-    message = f"{share:.1%} of {without.size} replicates have no {what}; intervals leave them out"
+    message = f"{share:.1%} of {without.size} draws have no {what}; intervals leave them out"
     severity = "warning" if share > MISSING else "info"
-    return [Note("replicates-without-answer", severity, message)]
+    return [Note("draws-without-answer", severity, message)]
 
 
 def check_resamples(n_resamples: int) -> None:
@@ -198,7 +198,7 @@ def few_resamples_notes(count: int, level: float) -> list[Note]:
     needed = fewest_for(level)
     if not 0 < count < needed:
         return []
-    message = f"{count} resamples do not tell the ends of {level:.0%} intervals: take {needed}"
+    message = f"{count} resamples do not determine the ends of {level:.0%} intervals: take {needed}"
     return [Note("few-resamples", "warning", f"{message} or more")]
 
 
@@ -245,7 +245,7 @@ class Answer(Result):
     Attributes:
         binding: the constraint that binds, in words.
         interval: quantity → (low, high) at ``level``, from the draws; empty without.
-        replicates: quantity → (R,) the same plan for every replicate, NaN where it has none.
+        draws: quantity → (R,) the same plan for every draw, NaN where it has none.
         level: confidence level of the intervals.
         notes: what to know before relying on it.
         flat: quantity → (low, high) within which the loss lies no farther above the lowest than
@@ -257,7 +257,7 @@ class Answer(Result):
 
     binding: str
     interval: dict[str, tuple[float, float]]
-    replicates: dict[str, np.ndarray] = field(default_factory=dict, metadata={"saved": False})
+    draws: dict[str, np.ndarray] = field(default_factory=dict, metadata={"saved": False})
     level: float
     notes: tuple[Note, ...]
     flat: dict[str, tuple[float, float]] = field(default_factory=dict)
@@ -315,7 +315,7 @@ class AnswerTable(Result):
     """Many answers of one kind, a row each.
 
     Attributes:
-        table: the numbers; with replicates ``…_low`` and ``…_high`` of each.
+        table: the numbers; with draws ``…_low`` and ``…_high`` of each.
         level: confidence level of the intervals.
         notes: what to know before relying on it.
     """
@@ -363,6 +363,6 @@ def measured(
     return {
         **{name: float(column[0]) for name, column in values.items()},
         "interval": intervals(sought, level, degrees),
-        "replicates": {name: column[1:] for name, column in values.items() if len(column) > 1},
+        "draws": {name: column[1:] for name, column in values.items() if len(column) > 1},
         "level": level,
     }

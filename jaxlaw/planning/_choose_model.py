@@ -323,7 +323,7 @@ def _chosen(
         "corrected": float(values[0, first] / optimism),
         "probability": float(share[first]) if drawn else math.nan,
         "regret": float(regret[1:].mean()) if drawn else math.nan,
-        "replicates": moved,
+        "draws": moved,
         "interval": {
             name: tuple(map(float, percentile_interval(draws, level)))
             for name, draws in moved.items()

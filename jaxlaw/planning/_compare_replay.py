@@ -105,7 +105,7 @@ def compare_replay(
     if not (isinstance(fit, tuple | FittedLaw) or has_draws(fit)):
         return _compare_observed(fit, shares, start, corpus_tokens, tolerance, level, inputs)
     if start is not None:
-        raise UsageError("start= is for observed losses; by a law, critical_ratio tells the share")
+        raise UsageError("start= is for observed losses; by a law, critical_ratio gives the share")
     if shares is None:
         raise UsageError("give shares= of the corpus, two or more in (0, 1]")
     (source,) = as_draws(fit)
@@ -148,7 +148,7 @@ def _compare_observed(
     notes += [*more, Note("interpolated", "info", between)]
     return ReplayComparison(
         meet=meet, least_back=least, spread_first=first, spread_last=last, table=table,
-        binding="equal tokens of the corpus", interval={}, replicates={}, level=level,
+        binding="equal tokens of the corpus", interval={}, draws={}, level=level,
         notes=tuple(notes),
     )  # fmt: skip
 

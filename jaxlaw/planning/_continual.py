@@ -385,7 +385,7 @@ def optimal_training(
 
     Returns:
         OptimalTraining; the steps are whole. A batched grid over the ranges is refined by Newton
-        steps from its best points, for all replicates in one program.
+        steps from its best points, for all draws in one program.
 
     Raises:
         UsageError: as :func:`final_losses`; a weight outside [0, 1] or a range that is none.

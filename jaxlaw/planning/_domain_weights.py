@@ -135,7 +135,7 @@ def optimal_domain_weights(
         shares={name: answer[f"r[{name}]"] for name in names},
         losses={name: answer[f"loss[{name}]"] for name in names},
         general_share=answer["r[general]"],
-        **{key: answer[key] for key in ("loss", "interval", "replicates", "level")},
+        **{key: answer[key] for key in ("loss", "interval", "draws", "level")},
         binding="shares add up to 1" if spent else "general loss",
         notes=tuple(notes),
     )

@@ -1,4 +1,4 @@
-"""How far an optimum is one: what is as good as runs could show, and what is only a bound."""
+"""How well an optimum is determined: near-optimal values, and optima that lie on a bound."""
 
 from __future__ import annotations
 

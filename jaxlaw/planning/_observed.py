@@ -121,7 +121,7 @@ def observed_transfer(
     """Effective data transferred and compute saved of observed curves (Zheng 2024, figure 2).
 
     At every point of a continual curve: the tokens at which the curve from scratch of the same
-    size first comes to that loss. Of the curve from scratch the closest one that falls
+    size first reaches that loss. Of the curve from scratch the closest one that falls
     throughout is taken (isotonic regression), and between its points the monotone cubic; it says
     nothing outside them. This is data, and has no interval;
     :func:`jaxlaw.planning.data_transferred` answers by fitted laws, beyond the runs too.
@@ -281,7 +281,7 @@ def transfer_law(
     log_k, a, b = coefficients.tolist()
     return TransferLaw(
         k=math.exp(log_k), a=a, b=b, scatter=left, binding="none", interval=interval,
-        replicates={}, level=level, notes=tuple(notes),
+        draws={}, level=level, notes=tuple(notes),
     )  # fmt: skip
 
 
@@ -335,7 +335,7 @@ def _curves(
 
 
 def _tokens_at(curve: pd.DataFrame, loss: np.ndarray) -> np.ndarray:
-    """Tokens at which a curve comes to each loss; NaN where it has none such."""
+    """Tokens at which the curve reaches each loss; NaN if it never does."""
     from scipy.interpolate import PchipInterpolator
     from scipy.optimize import isotonic_regression
 

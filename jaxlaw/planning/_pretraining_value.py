@@ -88,7 +88,7 @@ class Valuation(Answer):
         cross_entropy_fit: fit of the downstream-ce law, where there is a cross-entropy.
         checkpoints: data in order: ``Dp``, ``score``, ``predicted`` from the first four,
             ``cross_entropy``; ``disagree`` where that fell while the score fell too.
-        draws: parameters of the law on resampled residuals, name → (R,).
+        param_draws: parameters of the law on resampled residuals, name → (R,).
 
     Example:
         >>> data = {"Dp": [1e9, 4e9, 2e10, 8e10], "score": [10.0, 12.5, 10.1, 9.0]}
@@ -110,7 +110,7 @@ class Valuation(Answer):
     fit: Fit | None
     cross_entropy_fit: Fit | None
     checkpoints: pd.DataFrame
-    draws: dict[str, np.ndarray] = field(default_factory=dict, metadata={"saved": False})
+    param_draws: dict[str, np.ndarray] = field(default_factory=dict, metadata={"saved": False})
     picture = "value"
 
     def curve(self, Dp: Any) -> pd.DataFrame:
@@ -123,7 +123,8 @@ class Valuation(Answer):
             raise DataError("the score is not monotone, so there is no law to draw")
         Dp = np.atleast_1d(numbers_of("Dp", Dp))
         params = {
-            k: np.append(v, self.draws.get(k, ()))[:, None] for k, v in self.fit.params.items()
+            k: np.append(v, self.param_draws.get(k, ()))[:, None]
+            for k, v in self.fit.params.items()
         }
         columns = interval_columns("predicted", _scores(params, Dp), self.level)
         return pd.DataFrame(
@@ -242,7 +243,7 @@ def pretraining_value(
         **measured(values, level), advice=advice, reasons=tuple(reasons), monotone=monotone,
         scatter=order.scatter, broken_at=broken, best=best, at=at,
         baseline=math.nan if baseline is None else float(baseline),
-        fit=law_fit, cross_entropy_fit=ce_fit, checkpoints=table, draws=draws, binding=advice,
+        fit=law_fit, cross_entropy_fit=ce_fit, checkpoints=table, param_draws=draws, binding=advice,
         notes=(
             *_value_notes(law_fit, table, kept, draws, at, order.flat),
             *few_resamples_notes(len(next(iter(draws.values()), ())), level),

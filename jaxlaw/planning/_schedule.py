@@ -58,7 +58,7 @@ _USUAL = ("wsd", "linear", "cosine", "constant")
 _AGREE = 1e-5  # relative distance of losses that count as the same optimum
 _LONGEST = 1000  # times the run: the longest shortest decay
 _BEGINS = 129  # steps at which a fall may begin in the first scan, evenly spread; as many denser
-_MOST = 1000  # replicates whose own best schedule is searched
+_MOST = 1000  # draws whose own best schedule is searched
 _FEW = 0.5  # of the starts agree: warn
 _SUDDEN = 0.05  # share of the steps; a fall within fewer is a cliff
 _IDLE = 0.05  # share of the steps; more of them without a rate are worth a warning
@@ -90,12 +90,12 @@ class OptimalSchedule(Result):
         notes: what to know before relying on it.
         usual: usual schedules it is compared with, by name.
         interval: quantity → (low, high) of a bootstrap: ``loss`` under this very schedule; where
-            areas are plain, also of the first 1,000 replicates' own best schedules ``best_loss``,
+            areas are plain, also of the first 1,000 draws' own best schedules ``best_loss``,
             ``decay_start``, ``decay_end`` and ``regret``.
         level: confidence level of the intervals.
-        regret: nats by which this schedule is worse than a replicate's own best, by its own
-            law, in the median; NaN without replicates, and with ``epsilon``.
-        replicates: table of a row for each of these: ``loss`` (of this schedule), ``best_loss``,
+        regret: nats by which this schedule is worse than a draw's own best, by its own
+            law, in the median; NaN without draws, and with ``epsilon``.
+        draws: table of a row for each of these: ``loss`` (of this schedule), ``best_loss``,
             ``regret``, ``decay_start``, ``decay_end``.
 
     Example:
@@ -118,7 +118,7 @@ class OptimalSchedule(Result):
     interval: dict[str, tuple[float, float]] = field(default_factory=dict)
     level: float = LEVEL
     regret: float = math.nan
-    replicates: pd.DataFrame = field(default_factory=pd.DataFrame, metadata={"saved": False})
+    draws: pd.DataFrame = field(default_factory=pd.DataFrame, metadata={"saved": False})
     picture = "best_rates"
 
     def lines(self) -> list[str]:
@@ -139,7 +139,7 @@ class OptimalSchedule(Result):
             begin, end = (
                 f"between {low:.0f} and {high:.0f}" for low, high in map(self.interval.get, _FALL)
             )
-            lines[-1] += f"; that of {len(self.replicates)} replicates' own best"
+            lines[-1] += f"; that of {len(self.draws)} draws' own best"
             lines.append(
                 f"begins {begin}, ends {end}; to them this one\ncosts {self.regret:.1g} nats in "
                 f"the median, {self.interval['regret'][1]:.1g} at most ({self.level:.0%} intervals)"
@@ -188,7 +188,7 @@ def optimal_schedule(
     Args:
         fit: Fit, (law, params) or bootstrap; or a list of them, whose losses are balanced.
             The search is of the fit itself; a bootstrap adds intervals and, where areas are
-            plain, what is best for each replicate.
+            plain, what is best for each draw.
         steps: number of steps of the run, or of the continued phase; warm-up included.
         peak: highest rate.
         weights: weight λ of each loss, not negative, with sum 1 (Wang 2025, eq. 5). Changes since
@@ -247,13 +247,13 @@ def optimal_schedule(
         # The base is not known: this run is the continued phase, and its rises count.
         options["count_warmup"] = True
         run = run._replace(base_known=after is not None)
-    usual, replicates, agreement = _usual(run), pd.DataFrame(), 1.0
+    usual, draws, agreement = _usual(run), pd.DataFrame(), 1.0
     if options["epsilon"] is None:
         n_starts = 0
         reach = _Reach(run, options)
         point = _scan(targets, reach)
         best = _schedule_of(run, reach.free_rates(point))
-        replicates = _best_of_replicates(targets, reach, point)
+        draws = _best_of_draws(targets, reach, point)
     else:
         random = np.random.default_rng(seed)
         best, agreement = _descend(
@@ -271,9 +271,9 @@ def optimal_schedule(
             *_range_notes(targets, final[0]), *_shape_notes(free, run), *_start_notes(agreement),
             _BEYOND,
         ),
-        usual=usual, interval=_intervals(targets, final[0], replicates, level), level=level,
-        regret=float(replicates["regret"].median()) if len(replicates) else math.nan,
-        replicates=replicates,
+        usual=usual, interval=_intervals(targets, final[0], draws, level), level=level,
+        regret=float(draws["regret"].median()) if len(draws) else math.nan,
+        draws=draws,
     )  # fmt: skip
 
 
@@ -588,10 +588,8 @@ def _scan(targets: Sequence[_Target], reach: _Reach, rows: int = 0) -> np.ndarra
     return best
 
 
-def _best_of_replicates(
-    targets: Sequence[_Target], reach: _Reach, best: np.ndarray
-) -> pd.DataFrame:
-    """``OptimalSchedule.replicates``, for the point that is best for the fits themselves."""
+def _best_of_draws(targets: Sequence[_Target], reach: _Reach, best: np.ndarray) -> pd.DataFrame:
+    """``OptimalSchedule.draws``, for the point that is best for the fits themselves."""
     count = min(targets[0].source.rows - 1, _MOST)
     if not count:
         return pd.DataFrame()
@@ -727,11 +725,11 @@ def _compare(
 def _intervals(
     targets: tuple[_Target, ...], final: Areas | PhaseAreas, own: pd.DataFrame, level: float
 ) -> dict[str, tuple[float, float]]:
-    """Intervals of the loss by all replicates, and of what is best for those searched."""
+    """Intervals of the loss by all draws, and of what is best for those searched."""
     every = [t._replace(params=t.source.values) for t in targets]
     values = {"loss": np.atleast_1d(_losses(every, final))}
     for name in own.columns.difference(["loss"], sort=False):
-        values[name] = np.append(np.nan, own[name])  # the fit itself is no replicate
+        values[name] = np.append(np.nan, own[name])  # the fit itself is no draw
     return intervals(values, level, fewest_degrees([target.source for target in targets]))
 
 

@@ -102,7 +102,7 @@ class Saving(Answer):
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class BreakEven(Answer):
-    """Where training from scratch and from a base come to the same loss.
+    """Where training from scratch and from a base reach the same loss.
 
     Attributes:
         N, D: size and tokens there, in the units of the continual fit's runs (each budget's
@@ -146,7 +146,7 @@ def data_transferred(
         **inputs: values of the laws' other inputs: each law takes those that it has.
 
     Returns:
-        Transfer. Where scratch never comes to the loss at this size, ``scratch_D`` and
+        Transfer. Where scratch never reaches the loss at this size, ``scratch_D`` and
         ``transferred`` are infinite, ``saved`` is 1, and the note ``no-finite-answer`` says
         where it ends.
 
@@ -253,7 +253,7 @@ def compute_savings(
 ) -> Saving:
     """Compute saved at equal loss where either way takes the size that suits it best.
 
-    At equal size :func:`data_transferred` tells.
+    At equal size :func:`data_transferred` answers.
 
     Args:
         scratch: fit of the loss over N and D, from scratch.
@@ -287,7 +287,7 @@ def compute_savings(
         for fit, source, limited in zip((scratch, continual), both, of_epochs, strict=True)
     ]  # fmt: skip
     # One without draws stays as it is beside the draws of the other.
-    rows = [np.append(plan.compute, plan.replicates.get("compute", ())) for plan in plans]
+    rows = [np.append(plan.compute, plan.draws.get("compute", ())) for plan in plans]
     theirs, continued = np.broadcast_arrays(*rows)
     with np.errstate(invalid="ignore"):
         saved = np.where(np.isinf(theirs) & np.isfinite(continued), 1.0, 1 - continued / theirs)
@@ -324,7 +324,7 @@ def frontier_savings(
     Returns:
         AnswerTable of K rows: ``compute`` and ``loss`` from scratch, ``continual_compute`` to
         that loss, and ``saved``, the share 1 − continual_compute/compute; with draws
-        ``…_low`` and ``…_high`` of the last three. A continual law that never comes to the loss
+        ``…_low`` and ``…_high`` of the last three. A continual law that never reaches the loss
         has an infinite compute, and saves −∞.
 
     Raises:
@@ -545,22 +545,22 @@ def _against_scratch(
 
 def _transfer_notes(values: dict[str, np.ndarray], lowest: float) -> list[Note]:
     if np.isinf(values["D"][0]):
-        message = f"the continual runs do not come to a loss of {values['loss'][0]:.5g}"
+        message = f"the continual runs do not reach a loss of {values['loss'][0]:.5g}"
         return [Note("no-finite-answer", "error", message)]
     notes = []
     if np.isinf(values["scratch_D"][0]):
         message = (
-            f"from scratch no number of tokens comes to a loss of {values['loss'][0]:.5g} at this "
+            f"from scratch no number of tokens reaches a loss of {values['loss'][0]:.5g} at this "
             f"size: it ends at {lowest:.5g}"
         )
         notes.append(Note("no-finite-answer", "error", message))
     elif values["transferred"][0] < 0:
-        message = "scratch comes to this loss with fewer tokens: the base costs more than it gives"
+        message = "scratch reaches this loss with fewer tokens: the base costs more than it gives"
         notes.append(Note("negative-transfer", "warning", message))
     share = np.isinf(values["scratch_D"][1:]).mean() if len(values["D"]) > 1 else 0.0
     if share and np.isfinite(values["scratch_D"][0]):
-        message = f"in {share:.1%} of the replicates scratch never comes to this loss"
-        notes.append(Note("replicates-out-of-reach", "warning", message))
+        message = f"in {share:.1%} of the draws scratch never reaches this loss"
+        notes.append(Note("draws-out-of-reach", "warning", message))
     return notes
 
 
@@ -582,7 +582,7 @@ def _savings_notes(saved: np.ndarray) -> list[Note]:
         message = "by its law no compute brings the continual runs to some of these losses"
         return [Note("no-finite-answer", "warning", message)]
     if (saved < -SAME).any():
-        message = "scratch comes to some of these losses with less compute than the base does"
+        message = "scratch reaches some of these losses with less compute than the base does"
         return [Note("negative-transfer", "warning", message)]
     return []
 
@@ -651,6 +651,6 @@ def _side_notes(pays: str, side: np.ndarray, along: str) -> list[Note]:
         words = [text.format(along) for text in _PAYS.values()]
         seen = ", ".join(f"{words[k]}: {np.mean(side[1:] == k):.1%}" for k in np.unique(side[1:]))
         severity = "warning" if elsewhere > MISSING else "info"
-        message = f"of the replicates, continual training pays {seen}"
-        notes.append(Note("replicates-disagree", severity, message))
+        message = f"of the draws, continual training pays {seen}"
+        notes.append(Note("draws-disagree", severity, message))
     return notes

@@ -230,7 +230,7 @@ def turning_lengths(
                 row[f"{name}_low"], row[f"{name}_high"] = plan.interval[name]
         rows.append(row | {"pattern": plan.pattern})
     # Which of the weights have no way back the table says; the rest are notes on the laws.
-    own = ("never-lifted", "never", "short-runs-below", "replicates-never")
+    own = ("never-lifted", "never", "short-runs-below", "draws-never")
     notes = dict.fromkeys(note for plan in plans for note in plan.notes if note.code not in own)
     return TurningLengths(pd.DataFrame(rows), level, tuple(notes))
 
@@ -252,8 +252,8 @@ def _turning_notes(values: Mapping[str, np.ndarray], short: float) -> list[Note]
     if len(steps) > 1:
         share = np.isinf(steps[1:]).mean()
         if 0 < share < 1 or (share == 1) != np.isinf(steps[0]):
-            message = f"{share:.1%} of the replicates never come back"
-            notes.append(Note("replicates-never", "warning", message))
+            message = f"{share:.1%} of the draws never come back"
+            notes.append(Note("draws-never", "warning", message))
     return notes
 
 

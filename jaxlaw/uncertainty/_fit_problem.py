@@ -116,7 +116,7 @@ def fit_with_data(law: str | Law | FittedLaw, runs: Any, **options: Any) -> FitW
     if not fit_options.free(law):
         raise UsageError(
             f"every parameter of this fit of law {law.name} is fixed: nothing was estimated, so "
-            "there is no uncertainty to tell; leave a parameter free"
+            "there is no uncertainty to report; leave at least one parameter free"
         )
     seen = runs.observations(law, free=fit_options.free(law))
     with in_float64():

@@ -18,7 +18,7 @@ COLUMNS = ("estimate", "std_err", "low", "high")
 
 
 class Interval(NamedTuple):
-    """What is known of a quantity; arrays of its shape.
+    """Estimate, standard error and interval of a quantity; arrays of its shape.
 
     Attributes:
         estimate: value from the runs as they are.

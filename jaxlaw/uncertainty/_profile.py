@@ -103,7 +103,7 @@ class Profile:
 
 
 def _crossing(value: np.ndarray, root: np.ndarray, limit: float) -> float:
-    """Where a root that rises from the estimate on first comes to the limit."""
+    """Where a root that rises from the estimate on first reaches the limit."""
     beyond = np.flatnonzero(root > limit)
     if not len(beyond) or beyond[0] == 0:
         return np.inf

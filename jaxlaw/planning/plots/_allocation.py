@@ -71,7 +71,7 @@ def isoloss(
     allows a dashed line says so.
 
     Args:
-        fit: Fit, (law, params) or bootstrap; with replicates the best size has a band.
+        fit: Fit, (law, params) or bootstrap; with draws the best size has a band.
         computes: (least, largest) FLOPs, counted as 6·N·D, or as ``cost=`` and
             ``served_tokens=`` of the options say; None takes those of the smallest and of the
             largest fitted N and D.

@@ -40,7 +40,7 @@ from jaxlaw.uncertainty import Draws, as_draws
 
 
 def curve_of(source: Draws, **inputs: Any) -> dict[str, np.ndarray]:
-    """Losses by a law, with ``loss_low`` and ``loss_high`` of replicates; law's own units."""
+    """Losses by a law, with ``loss_low`` and ``loss_high`` of draws; law's own units."""
     params = {name: values[:, None] for name, values in source.values.items()}
     with in_float64():
         losses = np.asarray(source.law.at_once(params, **inputs), float)
