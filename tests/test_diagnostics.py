@@ -10,7 +10,7 @@ from fit_problems import fit_problem, screened
 import jaxlaw as jl
 from jaxlaw import laws, simulate
 from jaxlaw.fitting import _engine as engine
-from jaxlaw.fitting._diagnostics import all_notes
+from jaxlaw.fitting._diagnostics import SearchEvidence, all_notes
 from jaxlaw.fitting._linearise import linearise
 from jaxlaw.fitting.solvers import SOLVERS, Status
 
@@ -41,7 +41,7 @@ def optimum():
 
 def notes_with(optimum, **evidence):
     with jax.enable_x64(True):
-        return {note.code: note for note in all_notes(*optimum, GOOD | evidence)}
+        return {note.code: note for note in all_notes(*optimum, SearchEvidence(**GOOD | evidence))}
 
 
 # ------------------------------------------------------------- the search

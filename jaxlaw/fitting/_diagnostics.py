@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
+import pandas as pd
 
+from jaxlaw.data._dependence import RunGroups
 from jaxlaw.fitting._experiment_checks import experiment_notes
 from jaxlaw.fitting._linearise import Linearisation
 from jaxlaw.fitting._objective import leave_group_out_steps, smoothed_score
@@ -25,12 +27,47 @@ SAME = 1e-2  # relative distance of parameters that count as the same place
 LOOSE = 0.5  # relative standard error: 0 or infinity is then within two of them
 
 
+@dataclass(frozen=True, eq=False, kw_only=True)
+class SearchEvidence:
+    """What a search and its data say of an optimum, beside the problem itself.
+
+    Attributes:
+        agreement: share of the solved starts that end at the best objective.
+        disagreement: relative difference of the two solvers' objectives.
+        status: how the best start ended.
+        r2: R² of the target.
+        scatter: root mean square of the log residuals.
+        spread: parameter → relative spread among the starts that agree.
+        ranges: input → (lowest, highest), in the law's own units.
+        rows, word: (n,) what the problem's rows are called, and what a row is called.
+        runs: the runs that rows may be checkpoints of, or None.
+        others: (n rows) columns of the user's table that the law does not use, or None.
+        positions: (n,) where in the user's table the rows are, or None.
+        relative_slopes: (p, p) of log |parameter|, taken at the centre of the data, in the
+            coordinates; None where they are not known.
+    """
+
+    agreement: float
+    disagreement: float
+    status: Status
+    r2: float
+    scatter: float
+    spread: Mapping[str, float]
+    ranges: Mapping[str, tuple[float, float]]
+    rows: np.ndarray | None = None
+    word: str = "row"
+    runs: RunGroups | None = None
+    others: pd.DataFrame | None = None
+    positions: np.ndarray | None = None
+    relative_slopes: np.ndarray | None = None
+
+
 def all_notes(
     problem: FitProblem,
     coordinates: np.ndarray,
     linear: Linearisation,
     params: Mapping[str, float],
-    evidence: Mapping[str, Any],
+    evidence: SearchEvidence,
 ) -> list[Note]:
     """Every note on an optimum.
 
@@ -39,14 +76,7 @@ def all_notes(
         coordinates: (p,) the optimum.
         linear: the problem linear around it.
         params: its natural parameters.
-        evidence: ``agreement``, ``status``, ``r2``, ``spread`` (parameter → relative spread
-            among agreeing starts), ``disagreement`` (relative difference of the solvers'
-            objectives), ``ranges`` (of the inputs in the law's own units), ``scatter`` (of the
-            log of the runs about the law); ``rows`` and ``word``, what the problem's rows are
-            called, ``runs`` that they may be checkpoints of, ``others`` and ``positions``, the
-            table's columns that the law does not use and where in it the rows are;
-            ``relative_slopes`` (p, p) of log |parameter| at the centre of the data in the
-            coordinates.
+        evidence: what the search and the data say of it.
     """
     bound, moving = problem.active_bounds(coordinates), problem.moving(coordinates)
     residuals = _residuals(problem, linear, moving, evidence)
@@ -55,53 +85,55 @@ def all_notes(
     return [
         *_search_notes(evidence),
         *_bound_notes(problem, bound, params),
-        *_ridge_notes(evidence["spread"], bound),
+        *_ridge_notes(evidence.spread, bound),
         *(open_ or _loose_notes(problem, residuals, moving, evidence)),
         *_floor_notes(problem, linear),
-        *_requirement_notes(problem, params, evidence["ranges"], evidence["scatter"]),
+        *_requirement_notes(problem, params, evidence.ranges, evidence.scatter),
         *of_residuals,
         *experiment_notes(
-            problem.law, residuals, evidence.get("others"), evidence.get("positions"),
+            problem.law, residuals, evidence.others, evidence.positions,
             misfit=any(note.code == "lack-of-fit" for note in of_residuals),
         ),
     ]  # fmt: skip
 
 
 def _residuals(
-    problem: FitProblem, linear: Linearisation, moving: np.ndarray, evidence: Mapping[str, Any]
+    problem: FitProblem, linear: Linearisation, moving: np.ndarray, evidence: SearchEvidence
 ) -> Residuals:
-    data, rows = problem.on_host, evidence.get("rows", np.arange(problem.n_rows))
+    data, rows = problem.on_host, evidence.rows
+    if rows is None:
+        rows = np.arange(problem.n_rows)
     inputs = {name: data.inputs[name] for name in problem.law.input_names}
     return Residuals(
         data.target, -linear.residuals, linear.jacobian[:, moving], inputs, data.weight, rows,
-        evidence.get("word", "row"), problem.model.residuals == "log", evidence.get("runs"),
+        evidence.word, problem.model.residuals == "log", evidence.runs,
     )  # fmt: skip
 
 
-def _search_notes(evidence: Mapping[str, Any]) -> list[Note]:
+def _search_notes(evidence: SearchEvidence) -> list[Note]:
     notes = []
-    status = evidence["status"]
+    status = evidence.status
     if status != Status.CONVERGED:
         message = f"the best start ended with status '{status.label}'. {status.message}"
         notes.append(Note("not-converged", "warning", message))
-    if evidence["agreement"] < FEW:
+    if evidence.agreement < FEW:
         message = (
-            f"only {evidence['agreement']:.1%} of the solved starts end at the best objective: "
+            f"only {evidence.agreement:.1%} of the solved starts end at the best objective: "
             "a better optimum may exist; try more starts (n_starts)"
         )
         notes.append(Note("few-starts-agree", "warning", message))
-    if evidence["disagreement"] > AGREE:
+    if evidence.disagreement > AGREE:
         message = (
             "the batch solver's optimum and jaxopt's L-BFGS differ by "
-            f"{evidence['disagreement']:.1e} of the objective; the better one is reported"
+            f"{evidence.disagreement:.1e} of the objective; the better one is reported"
         )
         notes.append(Note("solvers-disagree", "warning", message))
-    if not evidence["r2"] > 0.5:
-        message = f"R² is {evidence['r2']:.3g}: the law does not describe these runs"
+    if not evidence.r2 > 0.5:
+        message = f"R² is {evidence.r2:.3g}: the law does not describe these runs"
         notes.append(Note("poor-fit", "error", message))
-    elif evidence["r2"] < WEAK:
+    elif evidence.r2 < WEAK:
         message = (
-            f"R² is {evidence['r2']:.3g}: the law leaves much of the differences "
+            f"R² is {evidence.r2:.3g}: the law leaves much of the differences "
             "between the runs unexplained; look for outliers or a missing input, and give "
             "intervals with every number"
         )
@@ -169,10 +201,10 @@ def _identifiability_notes(
 
 
 def _loose_notes(
-    problem: FitProblem, residuals: Residuals, moving: np.ndarray, evidence: Mapping[str, Any]
+    problem: FitProblem, residuals: Residuals, moving: np.ndarray, evidence: SearchEvidence
 ) -> list[Note]:
     """Parameters that the data bound on one side at most: zero, or infinity, is as good."""
-    if "relative_slopes" not in evidence or not len(moving):
+    if evidence.relative_slopes is None or not len(moving):
         return []
     kept, delta = residuals.weight > 0, float(problem.data.delta)
     weight, count = residuals.weight[kept], int(kept.sum())
@@ -181,7 +213,7 @@ def _loose_notes(
     if not np.isfinite(slopes).all() or not np.isfinite(score).all():
         return []
     moves, _ = leave_group_out_steps(slopes, weight, score, score_slope, np.arange(count))
-    relative = evidence["relative_slopes"][:, moving]
+    relative = evidence.relative_slopes[:, moving]
     spread = relative @ moves.T * np.sqrt((count - 1) / count)  # the sandwich, as covariance has it
     errors = np.linalg.norm(spread, axis=1)
     law = problem.law
@@ -244,7 +276,10 @@ def _floor_notes(problem: FitProblem, linear: Linearisation) -> list[Note]:
 
 
 def _requirement_notes(
-    problem: FitProblem, params: Mapping[str, float], ranges: Mapping[str, Any], scatter: float
+    problem: FitProblem,
+    params: Mapping[str, float],
+    ranges: Mapping[str, tuple[float, float]],
+    scatter: float,
 ) -> list[Note]:
     law, notes = problem.law, []
     if law.requirements is None:

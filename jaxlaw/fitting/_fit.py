@@ -33,7 +33,7 @@ from jaxlaw.data._columns import RowOptions
 from jaxlaw.data._runs import Observations, Runs, read_runs
 from jaxlaw.errors import DataError
 from jaxlaw.fitting._checkpoint import Work
-from jaxlaw.fitting._diagnostics import AGREE, all_notes
+from jaxlaw.fitting._diagnostics import AGREE, SearchEvidence, all_notes
 from jaxlaw.fitting._elementwise import check_elementwise
 from jaxlaw.fitting._extrapolation import joint_ranges
 from jaxlaw.fitting._fitted_law import FittedLaw
@@ -283,21 +283,16 @@ def _report(problem: FitProblem, observations: Observations, optimum: Optimum) -
     order = row_order(law, observations)
     predicted = np.asarray(law.at_once(params, **observations.inputs))
     measured = metrics(observations.target, predicted, observations.weight, delta)
-    evidence = {
-        "agreement": optimum.agreement,
-        "disagreement": optimum.disagreement,
-        "status": Status(optimum.status),
-        "r2": measured["r2"],
-        "scatter": measured["rmse_log"],
-        "spread": _spread(problem, agreeing),
-        "ranges": {name: (v.min(), v.max()) for name, v in observations.inputs.items()},
-        "rows": observations.rows[order],
-        "word": observations.word,
-        "runs": None if observations.runs is None else observations.runs.rows(order),
-        "others": observations.others.iloc[order],
-        "positions": observations.positions[order],
-        "relative_slopes": _relative_slopes(law, observations, params, linear.params_jacobian),
-    }
+    evidence = SearchEvidence(
+        agreement=optimum.agreement, disagreement=optimum.disagreement,
+        status=Status(optimum.status), r2=measured["r2"], scatter=measured["rmse_log"],
+        spread=_spread(problem, agreeing),
+        ranges={name: (v.min(), v.max()) for name, v in observations.inputs.items()},
+        rows=observations.rows[order], word=observations.word,
+        runs=None if observations.runs is None else observations.runs.rows(order),
+        others=observations.others.iloc[order], positions=observations.positions[order],
+        relative_slopes=_relative_slopes(law, observations, params, linear.params_jacobian),
+    )  # fmt: skip
     notes = all_notes(problem, optimum.coordinates, linear, params, evidence)
     notes += _objective_notes(problem, optimum.objective * scale, predicted[order])
     if not options.free(law):
