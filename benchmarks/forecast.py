@@ -230,7 +230,7 @@ def scored(case: Case, fits: dict[str, Any]) -> dict[str, Any]:
         "hindsight": min(float(np.median(np.abs(e))) for e in errors.values()),
         "weights": {label: float(w.mean()) for label, w in found.weights.items()},
         "held": found.backtest_coverage,
-        "noted": bool({note.code for note in found.notes} & DOUBTS),
+        "notes": sorted({note.code for note in found.notes}),
         "forecast": measures(rows["forecast"]),
         "(a) best fit, interval of the mean": measures(rows[f"{best}: mean"]),
         "(b) best fit, with residuals": measures(rows[f"{best}: residuals"]),
@@ -275,7 +275,7 @@ def report(results: list[dict[str, Any]]) -> None:
         mean = {name: float(np.mean([m[name] for m in found])) for name in found[0]}
         print(line("**all sets**", len(found), way, mean))
     for noted, label in ((False, "no note in doubt"), (True, "notes in doubt")):
-        of = [one["forecast"]["in90"] for one in results if one["noted"] == noted]
+        of = [one["forecast"]["in90"] for one in results if bool({*one["notes"]} & DOUBTS) == noted]
         if of:
             low = sum(share < 0.5 for share in of)
             print(f"\n{label}: {len(of)} cut-offs, in 90 % {np.mean(of):.0%}, "

@@ -95,7 +95,8 @@ def test_inside_the_runs_a_forecast_is_the_noise_of_a_run(runs):
     assert row["distance"] == 0 and row["from_noise"] > 0.9 and abs(row["shift"]) < 1e-3
     sides = np.log(row["high"] / row["low"]) / 2 / NOISE
     assert 1.4 < sides < 2.1
-    assert "one-law" in codes(inside)
+    (note,) = (note for note in inside.notes if note.code == "one-law")
+    assert note.severity == "warning" and note.message.startswith("chinchilla alone")
 
 
 def test_where_laws_err_on_one_side_the_estimate_moves_towards_the_truth(runs):
@@ -115,6 +116,7 @@ def test_where_laws_err_on_one_side_the_estimate_moves_towards_the_truth(runs):
     assert before > 0.002 and (table["shift"] > 0).all() and abs(after) < before
     (note,) = (note for note in found.notes if note.code == "one-sided")
     assert "too low at all 3 cut-offs" in note.message and "moved by +" in note.message
+    assert note.severity == "info"  # what it says is in the estimate and in the width
 
 
 def test_few_runs_get_a_priors_width_and_say_so(runs):
@@ -122,6 +124,14 @@ def test_few_runs_get_a_priors_width_and_say_so(runs):
     assert "prior-width" in codes(found) and found.backtest is None
     row = found.table.iloc[0]
     assert row["low"] < row["laws"] < row["high"] and row["shift"] == 0
+
+
+def test_few_cutoffs_are_one_note_of_a_forecast(runs):
+    """The back-test's note on few cut-offs says nothing that prior-width does not."""
+    at = {"N": 1e10, "D": 4e11}
+    found = jl.forecast("chinchilla", runs, at, cutoffs=1, **SEARCH)
+    assert "few-cutoffs" in {note.code for note in found.backtest.notes}
+    assert "prior-width" in codes(found) and "few-cutoffs" not in codes(found)
 
 
 def curve(seed, bend, count=13):

@@ -457,7 +457,8 @@ def forecast_of(
         ))  # fmt: skip
     table = pd.DataFrame(rows)
     back = backtest_of(origins) if len(origins.cutoffs) else None
-    notes += [*(origins.notes if back is None else back.notes)]
+    # The back-test's own note on few cut-offs is prior-width here, which says what follows.
+    notes += origins.notes
     coverage = backtest_coverage(errors, level)
     notes += notes_of_backtest(origins, list(calibrations.values()), table, list(fits))
     notes += notes_of_coverage(coverage, level)
