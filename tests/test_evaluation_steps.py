@@ -189,7 +189,7 @@ def test_the_evaluations_of_a_run_come_together(chinchilla_fit):
         ({"predict": FAR, "n": 1, "cost": [1j] * 6}, "cost needs 6 positive numbers"),
         ({"predict": FAR, "n": 1, "cost": {1: 2}}, "cost needs 6 positive numbers"),
         ({"predict": FAR, "n": 1, "cost": [np.inf] * 6}, "cost needs 6 positive numbers"),
-        ({"predict": FAR, "n": 1, "group": 7}, "no column 7: N, D"),
+        ({"predict": FAR, "n": 1, "group": 7}, "no column 7; columns: N, D"),
         ({"predict": {"N": 1e9}, "n": 1}, "input D is missing"),
         ({"predict": {"N": [], "D": 1e9}, "n": 1}, "predict has no point"),
         ({"predict": 3, "n": 1}, "predict is 3; it must be a dict or a function"),
