@@ -44,6 +44,7 @@ def problem_of(name):
     return problem, problem.coordinates_of_starts(natural)[0]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", ["chinchilla", "dcpt", "dcpt-l2"])
 def test_derivatives_are_the_same(name, accelerated):
     with jax.enable_x64(True):
@@ -59,6 +60,7 @@ def test_derivatives_are_the_same(name, accelerated):
             np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-12 * np.abs(other).max())
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("size", [1, 2, 5, 9, 16])
 @pytest.mark.parametrize("definite", [True, False])
 def test_systems_have_the_same_solutions(size, definite, accelerated):
@@ -89,6 +91,7 @@ def test_areas_are_the_same(at, accelerated):
     np.testing.assert_allclose(areas.S2, expected.S2, rtol=1e-10, atol=1e-14)
 
 
+@pytest.mark.full
 def test_a_fit_is_the_same(accelerated):
     table = simulate.experiment("chinchilla").table
     expected = jl.fit("chinchilla", table)
@@ -99,6 +102,7 @@ def test_a_fit_is_the_same(accelerated):
     assert (fit.status, fit.success) == (expected.status, expected.success)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", ["chinchilla", "kaplan"])
 def test_several_problems_are_screened_at_once(name, accelerated):
     """Kaplan has no linear coefficients: arrays of none of them cannot be batched."""
@@ -135,6 +139,7 @@ def lowered_for_cuda(name):
     return traced.lower(lowering_platforms=("cuda",)).as_text()
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", ["chinchilla", "dcpt"])
 def test_an_iteration_is_few_kernels(name, accelerated):
     """Three loops, and no work on the factorisation entry by entry inside them.

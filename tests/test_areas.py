@@ -144,6 +144,7 @@ def test_blocks_and_groups_change_nothing(monkeypatch, options):
     assert_same(areas(lr, **options), whole, rtol=1e-12, atol=1e-13)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "options",
     [{}, {"epsilon": 0.1}, {"count_warmup": False}, {"epsilon": 0.0}, {"at": [0, 9, 200]}],
@@ -214,6 +215,7 @@ def test_schedules_bring_their_initial_rate_and_boundary():
     assert_same(at, [np.concatenate([[0], one])[[20, 50, 70, 0]] for one in found], rtol=1e-13)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("decay", [0.0, 0.9, 0.999, 1.0])
 def test_derivatives_are_those_of_the_double_sum(decay):
     lr = np.array(SCHEDULES["warm-up"])[:60] * 1e4
@@ -242,6 +244,7 @@ def test_derivatives_are_those_of_the_double_sum(decay):
         assert by_initial == pytest.approx(ahead, rel=1e-9)
 
 
+@pytest.mark.full
 def test_derivatives_go_through_every_option():
     with jax.enable_x64(True):
         lr = jnp.asarray(np.array(join(warmup(linear(1.0, 30), 10), cosine(0.5, 20)))) + 0.1
@@ -260,6 +263,7 @@ def test_derivatives_go_through_every_option():
         assert np.isfinite(jax.hessian(lambda d: areas(lr, d).S2[-1])(0.9))
 
 
+@pytest.mark.full
 def test_inside_jit_and_vmap():
     constant_inside = jax.jit(lambda x: x * areas(np.ones(STEPS)).S1[-1])(2.0)
     assert constant_inside == 2 * STEPS

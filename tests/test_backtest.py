@@ -20,6 +20,7 @@ def found(table):
     return jl.backtest(["chinchilla", "kaplan"], table, cutoffs=[1e20, 1e21], **SEARCH)
 
 
+@pytest.mark.full
 def test_a_cutoff_is_a_fit_of_the_runs_below_it(found, table):
     compute = 6 * table["N"] * table["D"]
     for cutoff in found.cutoffs:
@@ -62,6 +63,7 @@ def test_naive_rules_by_hand(found):
     assert slope < 0
 
 
+@pytest.mark.full
 def test_automatic_cutoffs_leave_rows_on_both_sides_and_divide_no_budget():
     random = np.random.default_rng(0)
     budget = np.repeat([1e18, 1e19, 1e20, 1e21, 1e22], 8)
@@ -75,6 +77,7 @@ def test_automatic_cutoffs_leave_rows_on_both_sides_and_divide_no_budget():
     assert set(fitted) <= {16, 24, 32} and len(fitted) >= 3
 
 
+@pytest.mark.full
 def test_budgets_that_differ_by_rounding_alone_are_one():
     """6·N·D of a budget's runs are equal on paper; a cut-off between two budgets has a tie."""
     budget, size = np.repeat([1e18, 1e19, 1e20, 1e21, 1e22], 8), np.geomspace(1e8, 1e10, 8)
@@ -110,6 +113,7 @@ def test_a_run_with_checkpoints_is_held_out_whole():
     assert not set(held) & set(fitted) and len(held) + len(fitted) == len(rows)
 
 
+@pytest.mark.full
 def test_along_a_column_and_along_a_function_are_the_same(table):
     one = jl.backtest("chinchilla", table, along="D", cutoffs=[1e10], **SEARCH)
     other = jl.backtest(
@@ -164,6 +168,7 @@ def test_targets_that_have_no_ratio_are_refused():
         jl.backtest(drop, rows, along="x", cutoffs=[3.0], **SEARCH)
 
 
+@pytest.mark.full
 def test_runs_of_several_corpora_in_one_table_are_noted(table):
     """Mixed without a word they would be forecast as of one corpus."""
     made = {"cutoffs": [1e20], **SEARCH}

@@ -51,6 +51,7 @@ def batch():
         return LOSS * np.exp(np.asarray(noise.at[0].set(0.0)))
 
 
+@pytest.mark.full
 def test_inside_a_users_jit_it_finds_what_fit_finds(batch):
     found = in_jit(batch, 1e-3)
     fit = simulated_fit("chinchilla")
@@ -86,6 +87,7 @@ def of_compute(moved):
     return jnp.stack([jnp.log(found.params["gamma"][0]), 1e3 * found.objective[0]])
 
 
+@pytest.mark.full
 def test_second_derivatives_are_differences_of_first_ones_and_these_of_values():
     orders = of_compute, jax.jacrev(of_compute), jax.hessian(of_compute)
     all_three = jax.jit(lambda at: [function(at) for function in orders])
@@ -106,6 +108,7 @@ def test_the_slope_of_least_squares_is_the_residual_in_single_precision_too():
     np.testing.assert_allclose(slope, residuals, rtol=1e-6)
 
 
+@pytest.mark.full
 def test_experiments_of_other_designs_and_lengths_are_fitted_as_each_alone():
     """The shorter one is filled up with rows of weight 0; starts are each one's, and traced."""
     parts = [slice(0, 15), slice(4, 24)]
@@ -222,6 +225,7 @@ def test_tables_arrays_and_lists_go_in_and_the_same_comes_out(as_):
     pd.testing.assert_frame_equal(observed[["N", "D", "loss"]], TABLE[["N", "D", "loss"]][:3])
 
 
+@pytest.mark.full
 def test_it_follows_the_dtype_of_the_targets():
     found = fitted(np.asarray(LOSS, np.float32), delta=1e-3)
     assert found.params["alpha"].dtype == jnp.float32

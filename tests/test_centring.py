@@ -113,6 +113,7 @@ def made(which, centre):
         return law, truth, pd.DataFrame(table | {"loss": np.asarray(law(truth, **table))})
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("case", CASES)
 def test_a_centre_that_does_not_suit_the_formula_fits_the_law_all_the_same(case):
     law, truth, table = made(*CASES[case])
@@ -123,6 +124,7 @@ def test_a_centre_that_does_not_suit_the_formula_fits_the_law_all_the_same(case)
     assert not [note for note in fit.notes if note.severity == "error"]
 
 
+@pytest.mark.full
 def test_an_input_of_either_sign_or_zero_can_be_centred():
     """The centre is a size to count in; any will do."""
 
@@ -143,6 +145,7 @@ def told(law, params, table, weight, delta):
     return float(np.sum(weight * (0.5 * small**2 + delta * (np.abs(off) - small))))
 
 
+@pytest.mark.full
 def test_refits_and_batches_tell_the_objective_of_their_parameters():
     law, _, table = made(*CASES["another input shares the unit"])
     table["loss"] *= np.exp(0.004 * DRAW.standard_normal(len(table)))

@@ -214,6 +214,7 @@ def test_the_bar_is_quiet_unless_asked(capfd):
     assert "stage" in shown and "60.0/60.0" in shown and "best 5" in shown
 
 
+@pytest.mark.full
 def test_notebooks_have_a_bar_though_they_are_no_terminals(capfd, monkeypatch):
     pytest.importorskip("tqdm")
     monkeypatch.setitem(sys.modules, "ipykernel", None)

@@ -83,6 +83,7 @@ def test_fit_writes_a_fit_that_loads(command, runs, chinchilla_fit, tmp_path):
     assert jl.load(tmp_path / "fit.json").params == chinchilla_fit.params
 
 
+@pytest.mark.full
 def test_options_reach_the_fit(command, runs):
     code, out, err = command(
         "fit", "chinchilla", "runs.csv", *MAPPED, "--n-starts", "64", "--n-local", "16",
@@ -123,6 +124,7 @@ def test_base_and_no_base(command, fit_file, tmp_path):
     assert "--no-base" in err and "fixed={}" not in err
 
 
+@pytest.mark.full
 def test_a_fit_not_to_be_used_is_printed_and_exits_with_1(command, tmp_path):
     rng = np.random.default_rng(0)
     noise = TABLE.assign(loss=3 * np.exp(0.3 * rng.standard_normal(len(TABLE))))
@@ -373,6 +375,7 @@ def test_areas_of_a_schedule(command, tmp_path):
     assert len(pd.read_csv(tmp_path / "areas.csv")) == 4000
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("schedules", ["schedules.json", "lr"])
 def test_curves_are_fitted_from_the_shell(command, curve_files, curve_fit, tmp_path, schedules):
     lr = ("--fill", "linear", "--first-step", "100", "--s1-before", "0.007575")
@@ -417,6 +420,7 @@ def test_a_curve_is_predicted_and_drawn(command, curve_fit, tmp_path):
     assert (tmp_path / "c.png").read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", ["bootstrap", "covariance"])
 def test_the_uncertainty_of_a_fit_of_loss_curves(command, curve_files, curve_fit, tmp_path, name):
     """The runs are those of the curves, with areas counted as for the fit."""

@@ -116,6 +116,7 @@ def test_every_command_that_gives_numbers_has_its_python_call():
     assert all(len(reason) > 20 for reason in NO_NUMBERS.values())
 
 
+@pytest.mark.night
 @pytest.mark.parametrize("name", each())
 def test_the_example_runs_and_its_json_is_what_the_schema_says(command, folder, name):
     code, out, err = command(*example(name), "--json")
@@ -274,6 +275,7 @@ def test_the_file_behind_standard_input_is_not_overwritten(command, folder, behi
     assert {file: Path(file).read_bytes() for file in before} == before
 
 
+@pytest.mark.full
 def test_what_is_piped_in_may_be_written_to_another_file(files):
     done = shell(
         "jaxlaw predict fit.json - -c N=n_params -c D=n_tokens --out p.csv <runs.csv", files
@@ -316,6 +318,7 @@ def test_a_file_that_is_not_read_may_be_replaced(command, folder):
     assert not left
 
 
+@pytest.mark.full
 @pytest.mark.skipif(sys.platform == "win32", reason="limits on file sizes are POSIX")
 @pytest.mark.parametrize("out", ["answer.csv", "answer.json", "answer.png", "page.html"])
 def test_a_full_disk_leaves_the_older_file(folder, out):
@@ -368,6 +371,7 @@ def shell(line, folder, **options):
 on_linux = pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("line", "code"),
     [
@@ -389,6 +393,7 @@ def test_exit_codes_of_the_process(files, line, code):
     assert "cannot write to standard output: No space left" in done.stderr or "full" not in line
 
 
+@pytest.mark.full
 def test_ctrl_c_ends_the_process_with_130_in_one_line(files):
     root = Path(__file__).parent.parent
     script = HEEDS + "from jaxlaw.cli import main; main()"
@@ -568,6 +573,7 @@ def test_version(command):
 WITHOUT = "import sys; sys.modules['{0}'] = None; from jaxlaw.cli import main; main()"
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("missing", "line", "said"),
     [

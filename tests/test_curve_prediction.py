@@ -143,6 +143,7 @@ def test_a_fit_that_does_not_know_its_areas_asks():
 # ---------------------------------------------------------------- real curves
 
 
+@pytest.mark.full
 @needs_data
 def test_other_schedules_are_predicted_as_by_the_published_protocol():
     fit = real_fit()
@@ -165,6 +166,7 @@ def test_a_thinned_fit_is_close_to_the_whole_one():
     assert held_out(fit)[1] == pytest.approx(held_out(whole)[1], rel=0.02)
 
 
+@pytest.mark.full
 @needs_data
 def test_the_decay_is_fitted_with_one_set_of_programs():
     curves, fixed = real_curves().only(where="split == 'fit'"), real_fit()
@@ -190,6 +192,7 @@ def fitted_decay():
     return jl.fit_decay("annealing", curves, decays=(0.99, 0.9999)), curves
 
 
+@pytest.mark.full
 def test_a_fit_with_its_decay_is_resampled(fitted_decay):
     """Areas of the same curves are counted with the fitted λ, and every answer says it is held."""
     fit, curves = fitted_decay

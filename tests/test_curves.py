@@ -91,6 +91,7 @@ def test_every_start_ends_at_the_truth(name):
     assert fit.params == pytest.approx(simulate.TRUTHS[name], rel=1e-9)
 
 
+@pytest.mark.full
 def test_a_fit_says_what_curves_without_annealing_cannot_tell():
     table = simulate.experiment("cpt-curve").table
     constant = table[table["S2_cpt"] == 0]
@@ -100,6 +101,7 @@ def test_a_fit_says_what_curves_without_annealing_cannot_tell():
     assert "C2 cannot be identified" in told and "B, E, beta" in told
 
 
+@pytest.mark.full
 def test_a_base_of_unknown_training_is_predicted_where_it_is_not_known():
     name = "cpt-curve-unknown-base"
     table = simulate.experiment(name).table.iloc[::5]
@@ -113,6 +115,7 @@ def test_a_base_of_unknown_training_is_predicted_where_it_is_not_known():
 
 
 # A plain least-squares fit of the same curves gave these.
+@pytest.mark.full
 @needs_data
 @pytest.mark.parametrize(
     "size,r2,error", [(25, 0.9979, 0.0048), (100, 0.9978, 0.0047), (400, 0.9967, 0.0065)]

@@ -46,6 +46,7 @@ def grouped_fit():
 # ------------------------------------------------------------- recognised
 
 
+@pytest.mark.full
 def test_rows_of_one_run_are_noted(grouped_fit):
     fit, _ = grouped_fit
     (note,) = of(fit.notes)
@@ -110,6 +111,7 @@ def test_correlations_of_what_is_known():
     assert successive_correlation(alternating, np.zeros(1000, int), np.arange(1000))[0] == -1
 
 
+@pytest.mark.full
 @needs_data
 def test_real_checkpoints_are_recognised():
     table = pd.read_csv(Path(DATA) / "mix2_github_pilecc.csv").query("domain == 'Github'")
@@ -139,6 +141,7 @@ def test_standard_errors_by_run_answer_the_note(grouped_fit):
     assert known[1] > 2 * known[0]
 
 
+@pytest.mark.full
 def test_draws_remember_how_they_were_drawn(grouped_fit, tmp_path):
     fit, runs = grouped_fit
     draws = jl.bootstrap(fit, runs, 40, groups=["run"], n_starts=4, n_local=1)
@@ -165,6 +168,7 @@ def test_a_report_groups_by_run(grouped_fit):
         jl.report(fit, groups="run")
 
 
+@pytest.mark.full
 def test_a_report_shows_one_interval_of_a_number():
     fit = simulated_fit("chinchilla")
     table = simulate.experiment("chinchilla").table
@@ -179,6 +183,7 @@ def test_a_report_shows_one_interval_of_a_number():
     assert "its interval is the one in the table of parameters" in given
 
 
+@pytest.mark.full
 def test_commands_group_and_remember(command, grouped_fit):
     fit, runs = grouped_fit
     runs.table.to_csv("runs.csv", index=False)
@@ -197,6 +202,7 @@ def test_commands_group_and_remember(command, grouped_fit):
     assert command("identifiability", "fit.json", "runs.csv", "--groups", "run")[0] == 0
 
 
+@pytest.mark.full
 def test_draws_of_a_table_keep_their_degrees(grouped_fit, tmp_path):
     """Intervals of few groups take Student's t, also where the draws come from a CSV file."""
     from jaxlaw.cli._inputs import with_draws

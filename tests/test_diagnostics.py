@@ -47,6 +47,7 @@ def notes_with(optimum, **evidence):
 # ------------------------------------------------------------- the search
 
 
+@pytest.mark.full
 def test_good_evidence_gives_no_note(optimum):
     assert notes_with(optimum) == {}
 
@@ -112,6 +113,7 @@ def test_at_bound_says_whose_bound():
 # ------------------------------------------------------------- what the data do not say
 
 
+@pytest.mark.full
 def test_parameters_that_only_go_together(own_laws):
     """They are named; in clean data none are (above)."""
 
@@ -128,6 +130,7 @@ def test_parameters_that_only_go_together(own_laws):
     assert {"A", "B"} <= set(message(fit, "ridge").split(" not on ")[1].split(" (")[0].split(", "))
 
 
+@pytest.mark.full
 def test_a_parameter_that_nothing_depends_on(own_laws):
     @jl.law(name="test-idle")
     def idle(x, *, E=jl.positive(0.5, 3), A=jl.positive(0.1, 10), z=jl.real(-1, 1, low=-5, high=5)):
@@ -169,6 +172,7 @@ def test_a_loss_without_end_at_share_zero_is_noted():
     assert "infinite-at-zero" not in trends({"C": 5.0})
 
 
+@pytest.mark.full
 def test_a_fit_carries_the_trend_note():
     design = simulate.experiment("dcpt").table[["N", "D", "r"]]
     rising = simulate.simulate_runs("dcpt", TREND, {k: design[k] for k in "NDr"}, noise=0.002)
@@ -196,6 +200,7 @@ def test_a_real_mixture_has_no_use_for_eta_nor_for_a_power_of_the_share():
     assert not any(code.startswith("trend") for code in codes(fit))
 
 
+@pytest.mark.full
 def test_an_exponential_in_the_share_is_the_limiting_form():
     """γ and ε run off together where the truth is an exponential in r (dcpt-l4 with b = 1)."""
     design = simulate.experiment("dcpt-l4").table[["N", "D", "r"]]
@@ -248,6 +253,7 @@ def test_losses_of_a_power_law_ask_for_no_floor(seed):
     assert "no-floor" not in codes(jl.fit("loss-compute", frontier(0.0, seed=seed)))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("change", ["exact", "weights", "linear", "outlier"])
 def test_a_floor_is_asked_for_by_the_losses_alone(change):
     """Neither rounding, rows held out, the space of residuals nor one bad run decide."""
@@ -267,6 +273,7 @@ def test_a_floor_is_asked_for_by_the_losses_alone(change):
     assert "no-floor" in codes(jl.fit("loss-compute", bent, **options))
 
 
+@pytest.mark.full
 def test_kaplans_law_names_the_one_with_a_floor():
     """Chinchilla's losses, which Kaplan's form can only bend down to nothing."""
     N, D = np.meshgrid(np.geomspace(1e8, 1e12, 6), np.geomspace(1e10, 1e13, 6))

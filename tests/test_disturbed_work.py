@@ -73,6 +73,7 @@ def tmp_for_all():
     shutil.rmtree(folder)
 
 
+@pytest.mark.full
 @posix
 @pytest.mark.parametrize("mode, denied", [(0o555, "Permission denied"), (0o000, "")])
 def test_a_folder_that_may_not_be_written_is_said_so(tmp_for_all, mode, denied):
@@ -85,6 +86,7 @@ def test_a_folder_that_may_not_be_written_is_said_so(tmp_for_all, mode, denied):
     assert str(folder) in said and "get the right to write there, or name another folder" in said
 
 
+@pytest.mark.full
 @posix
 def test_finished_work_is_read_from_a_read_only_folder(tmp_for_all):
     folder = tmp_for_all / "work"
@@ -168,6 +170,7 @@ for call in (
 """
 
 
+@pytest.mark.full
 @posix
 @pytest.mark.parametrize("used", [True, False])
 def test_a_child_forked_after_jax_was_used_says_so_and_does_not_hang(used):
@@ -201,6 +204,7 @@ print(done, [int(result["sum"][0]) for result in found])
 """
 
 
+@pytest.mark.full
 def test_two_processes_on_one_folder_get_the_same(tmp_path):
     """They may do a chunk twice, but neither reads half a file, and what is there is taken."""
     both = [python(BOTH, tmp_path / "work", "s", there) for there in (0, 3)]
@@ -348,6 +352,7 @@ def test_a_process_lost_ends_the_others_by_name_and_they_go_on_when_started_agai
 AT = "--at N=1e9 --at D=1e12"
 
 
+@pytest.mark.full
 @posix
 @pytest.mark.parametrize(
     "line, code, said",
@@ -381,6 +386,7 @@ def test_a_bar_is_not_asked_of_a_stream_that_is_closed(monkeypatch):
     assert len(Work().map("s", sums, CHUNKS)) == len(CHUNKS)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("platform", ["nonsense", "cuda"])
 def test_a_platform_that_is_not_there_is_named(tmp_path, platform):
     calls = """

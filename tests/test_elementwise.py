@@ -65,6 +65,7 @@ def test_a_law_for_one_number_of_rows_is_refused(own_laws, runs):
         jl.fit(of_rows(lambda N, x: N[:, None] / N), runs, **FEW)
 
 
+@pytest.mark.full
 def test_an_elementwise_law_passes_however_it_is_written(own_laws, runs):
     grid = np.linspace(16.0, 21.0, 6)
     law = of_rows(lambda N, x: jnp.where(N > 1e8, N / 1e8, jnp.interp(jnp.log(N), grid, grid)))
@@ -91,6 +92,7 @@ def test_built_in_laws_are_elementwise(name):
     np.testing.assert_array_equal(many, together)
 
 
+@pytest.mark.full
 @pytest.mark.filterwarnings("ignore::jaxlaw.notes.FitWarning")  # a level describes no runs
 def test_a_law_that_ignores_inputs_has_a_value_for_each_row(own_laws, runs, tmp_path):
     @jl.law(name="own-level")

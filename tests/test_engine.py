@@ -42,6 +42,7 @@ def test_shapes_and_types(wide):
     np.testing.assert_allclose(lanes.value[0, :5], values, rtol=1e-12)
 
 
+@pytest.mark.full
 def test_a_problem_alone_and_in_a_batch(wide):
     p, first = wide
     together = engine.solve(NEWTON, p.model, folds(p.data), first, frozenset({"weight"}))
@@ -57,6 +58,7 @@ def test_a_problem_alone_and_in_a_batch(wide):
     assert len({round(float(v), 9) for v in together.value.min(axis=1)}) == 3
 
 
+@pytest.mark.full
 def test_targets_in_a_batch_too(wide):
     p, first = wide
     targets = np.stack([np.log(simulate.experiment("chinchilla", seed=k).table["loss"])
@@ -78,6 +80,7 @@ def test_each_result_stands_where_its_start_does(wide):
     assert len(np.unique(lanes.iterations)) > 3  # so that a lane is known by its iterations
 
 
+@pytest.mark.full
 def test_more_lanes_than_slots(wide):
     """Lanes wait in a queue and are packed at its end: 600 of them, one or two workers."""
     p, first = wide

@@ -102,6 +102,7 @@ def every_choice(fit, table, candidates, size, criterion):
     return sorted(found)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("criterion", "size"), [("c", 1), ("c", 3), ("D", 1), ("D", 3)])
 def test_the_choice_is_the_best_of_all(chinchilla_fit, criterion, size):
     table = TABLE
@@ -143,6 +144,7 @@ def test_what_is_foretold_before_is_the_covariances(noisier_at_large_sizes, grou
     assert found.after < found.before
 
 
+@pytest.mark.full
 def test_what_is_foretold_before_is_the_bootstraps_spread(noisier_at_large_sizes):
     """A noise pooled over all rows would foretell less than half of it."""
     fit, table = noisier_at_large_sizes

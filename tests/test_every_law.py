@@ -40,6 +40,7 @@ def still_promised(model, problem, at):
     return value, jnp.sum((root.T @ gradient) ** 2)
 
 
+@pytest.mark.night
 def test_exact_data_give_it_back(name):
     experiment = simulate.experiment(name, noise=0.0)
     fit = simulated_fit(name, noise=0.0, most=FEW)
@@ -49,6 +50,7 @@ def test_exact_data_give_it_back(name):
     assert fit.params == pytest.approx(experiment.truth, rel=1e-6)
 
 
+@pytest.mark.night
 def test_noisy_data_give_predictions_within_the_noise(name):
     experiment = simulate.experiment(name, noise=0.0)
     exact = some_rows(experiment.table, FEW)
@@ -66,6 +68,7 @@ def test_noisy_data_give_predictions_within_the_noise(name):
     assert fit.status == "converged"
 
 
+@pytest.mark.night
 def test_newton_ends_at_an_optimum_inside_the_box(name):
     fit = simulated_fit(name, most=FEW)
     with jax.enable_x64(True):

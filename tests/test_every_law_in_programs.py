@@ -95,6 +95,7 @@ def kinds(tree):
     return {leaf.dtype for leaf in jax.tree.leaves(tree)} - {np.dtype(np.int32)}
 
 
+@pytest.mark.night
 def test_every_transform_in_double_an_eager_call_in_single_precision(case):
     law, inputs, targets, starts = case
     with jax.enable_x64(True):
@@ -122,6 +123,7 @@ def test_every_transform_in_double_an_eager_call_in_single_precision(case):
     np.testing.assert_allclose(again, level, atol=1e-4)
 
 
+@pytest.mark.full
 def test_a_number_of_starts_lowers_for_every_backend_in_single_precision(case):
     law, inputs, targets, _ = case
     with jax.enable_x64(False):

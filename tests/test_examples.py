@@ -43,6 +43,7 @@ def examples():
                 yield test
 
 
+@pytest.mark.night
 @pytest.mark.parametrize("example", list(examples()), ids=lambda test: test.name)
 def test_an_example_runs_and_prints_what_is_shown(example, tmp_path, monkeypatch, own_laws, closed):
     monkeypatch.chdir(tmp_path)

@@ -201,6 +201,7 @@ def test_one_rate_for_all_sizes():
 # ------------------------------------------------------------- through a fit
 
 
+@pytest.mark.full
 def test_a_fit_names_the_users_own_column_and_line():
     table = simulate.simulate_runs("chinchilla", TRUTH, {"N": N, "D": D}, noise=0.004)
     table = table.iloc[shuffled(42, 5)].reset_index(drop=True)

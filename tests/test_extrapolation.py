@@ -59,6 +59,7 @@ def test_units_of_the_runs_are_those_of_the_ranges(compute_optimal):
     assert fit.is_extrapolation(N=0.2, D=200.0) and not fit.is_extrapolation(N=1.0, D=20.0)
 
 
+@pytest.mark.full
 def test_all_stable_steps_of_another_schedule_are_inside():
     """Fitted on cosines, whose areas are never quite 0; a stable rate has an area of 0."""
     lines = {
@@ -87,6 +88,7 @@ def test_all_stable_steps_of_another_schedule_are_inside():
     assert fit.is_extrapolation(S1=fit.ranges["S1"][1] / 2, S2=high + 0.1 * (high - low))
 
 
+@pytest.mark.full
 def test_a_grid_has_no_corners_to_lose():
     """Every point of the box of a full grid is inside; so are the runs of every design."""
     for law in names():

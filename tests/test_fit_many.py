@@ -27,6 +27,7 @@ def masks() -> np.ndarray:
     return keep
 
 
+@pytest.mark.full
 def test_a_mask_gives_what_a_fit_of_the_rows_left_gives(masks):
     found = fit_many(LAW, RUNS.observations(LAW), masks)
     for k, mask in enumerate(masks):
@@ -42,6 +43,7 @@ def test_a_mask_gives_what_a_fit_of_the_rows_left_gives(masks):
     np.testing.assert_allclose(found.predict(**at)[1], np.asarray(LAW(one, **at)), rtol=1e-6)
 
 
+@pytest.mark.full
 def test_targets_are_replaced(masks):
     observations = RUNS.observations(LAW)
     targets = np.stack([observations.target, observations.target * 2])
@@ -85,6 +87,7 @@ def noisy(targets):
     return targets * np.exp(0.01 * draw.normal(size=np.shape(targets)))
 
 
+@pytest.mark.full
 def test_versions_whose_optimum_lies_elsewhere_are_noticed(wave):
     """Every fourth has three times the waves: from the optimum of the others none leads there."""
     law, seen = wave
@@ -96,6 +99,7 @@ def test_versions_whose_optimum_lies_elsewhere_are_noticed(wave):
     assert (found.n_solved[turns < 2] == searching.FEW).mean() > 0.5
 
 
+@pytest.mark.full
 def test_related_versions_come_to_the_optima_of_a_whole_search(wave, monkeypatch):
     """In blocks of any size, of one data set and of several."""
     law, seen = wave
@@ -112,6 +116,7 @@ def test_related_versions_come_to_the_optima_of_a_whole_search(wave, monkeypatch
         np.testing.assert_allclose(found.params["w"], whole.params["w"], rtol=1e-5)
 
 
+@pytest.mark.full
 def test_a_folder_goes_on_to_the_same_bits_after_losing_chunks_of_every_stage(wave, tmp_path):
     law, seen = wave
     targets = noisy(np.stack([wave_of(w) for w in np.where(np.arange(24) % 4 == 3, 3.1, 1.0)]))

@@ -17,6 +17,7 @@ from jaxlaw.fitting.solvers import SOLVERS
 PUBLISHED = {"A": 477.84, "B": 2143.86, "E": 1.81724, "alpha": 0.347313, "beta": 0.367183}
 
 
+@pytest.mark.full
 @needs_data
 @pytest.mark.usefixtures("optimised")
 @pytest.mark.parametrize("options", [{"starts": "grid", "n_local": False}, {}])
@@ -98,6 +99,7 @@ def test_starts_that_all_end_short_are_said_not_to_agree(monkeypatch):
     assert fit.agreement == 0 and "few-starts-agree" in {note.code for note in fit.notes}
 
 
+@pytest.mark.full
 def test_two_stage_transfer_recovers_the_truth():
     scratch = jl.fit("chinchilla", simulate.experiment("from-scratch", noise=0.0).table)
     transfer = simulate.experiment("cpt-chinchilla", noise=0.0)
@@ -137,6 +139,7 @@ def test_transfer_without_a_base_says_what_to_pass():
         jl.fit("chinchilla", table, base={"E": 1.0})
 
 
+@pytest.mark.full
 def test_fixed_tied_and_bounded_parameters(chinchilla_fit):
     table = simulate.experiment("chinchilla").table
     fixed = jl.fit("chinchilla", table, fixed={"alpha": 0.34})
@@ -191,6 +194,7 @@ def test_zero_weight_is_a_row_left_out():
     assert weighted.n_observations == removed.n_observations
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("law", ["chinchilla", "dcpt"])
 def test_a_search_on_a_sample_ends_at_the_optimum_of_all_rows(monkeypatch, tmp_path, law):
     table = simulate.experiment(law, noise=0.004).table
@@ -237,6 +241,7 @@ def test_a_second_fit_of_the_same_shapes_compiles_nothing(chinchilla_fit):
     assert kept_programs() == compiled
 
 
+@pytest.mark.full
 def test_a_users_law_has_everything(own_laws):
     @jl.law(name="test-shifted-power")
     def shifted(N, *, E=jl.positive(0.5, 3), A=jl.positive(0.1, 10, centre={"N": "alpha"}),
@@ -280,6 +285,7 @@ def test_grid_of_a_law_without_one():
         jl.fit("kaplan", simulate.experiment("kaplan").table, starts="grid")
 
 
+@pytest.mark.full
 def test_strict_refuses_a_poor_fit():
     random = np.random.default_rng(0)
     table = pd.DataFrame(
@@ -292,6 +298,7 @@ def test_strict_refuses_a_poor_fit():
         jl.fit("chinchilla", table, strict=True)
 
 
+@pytest.mark.full
 def test_tied_coefficients_have_the_same_search(own_laws):
     """Two peaks of one height: a search that does not solve for the height misses some places."""
 
@@ -319,6 +326,7 @@ def test_tied_coefficients_have_the_same_search(own_laws):
         assert not missed or "few-starts-agree" in [note.code for note in fit.notes]
 
 
+@pytest.mark.full
 @pytest.mark.usefixtures("optimised")
 def test_more_starts_are_solved_where_the_first_do_not_agree():
     """The best 64 of 2,048 screened starts all lie in basins whose optima are 3 to 40 % worse.
@@ -335,16 +343,18 @@ def test_more_starts_are_solved_where_the_first_do_not_agree():
         assert "few-starts-agree" in [note.code for note in fit.notes]
 
 
+@pytest.mark.full
 def test_exponentials_of_the_share_are_fitted_where_the_loss_rises_steeply_with_it():
     """b goes to 1e10 and B to 1e-11: every start was still on its way after 300 iterations."""
     table = some_rows(simulate.experiment("dcpt-general", noise=0.004).table, 90)
     fit = jl.fit("dcpt-l4", table.assign(r=1 - table["r"]), n_starts=512, n_local=32)
-    assert fit.status == "converged" and fit.agreement > 0.4
-    # The other starts come to the optimum where the two exponentials have changed parts.
-    assert sum(share for _, share in fit.optima[:2]) > 0.8
+    # The other starts come to the optimum where the two exponentials have changed parts: since
+    # they do not agree, more than 32 are solved.
+    assert fit.status == "converged" and fit.n_solved > 32 and fit.agreement > 0.2
     assert fit.objective == pytest.approx(2.54549652544e-4, rel=1e-9)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("rises", [True, False])
 def test_starts_lead_to_the_best_optimum_whether_the_loss_rises_or_falls_with_the_share(rises):
     """With c of all starts above 1 the rising loss came to 5.361e-4, and 86 % of them agreed."""

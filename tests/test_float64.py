@@ -53,18 +53,21 @@ def twice(answer):
         return alone, plain(answer())
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", CLOSED)
 def test_closed_forms_are_in_float64(name):
     alone, inside = twice(lambda: plans(name))
     assert alone == inside
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", TRUTHS)
 def test_predictions_of_every_law_are_in_float64(name):
     alone, inside = twice(lambda: predictions(name))
     assert alone == inside
 
 
+@pytest.mark.full
 def test_a_forecast_is_in_float64():
     alone, inside = twice(forecast)
     assert alone == inside

@@ -55,6 +55,7 @@ def codes(result):
 # --- the numbers
 
 
+@pytest.mark.full
 def test_the_interval_is_of_a_new_run_and_grows_with_distance(found):
     table = found.table
     width = np.log(table["high"] / table["low"])
@@ -99,6 +100,7 @@ def test_inside_the_runs_a_forecast_is_the_noise_of_a_run(runs):
     assert note.severity == "warning" and note.message.startswith("chinchilla alone")
 
 
+@pytest.mark.full
 def test_where_laws_err_on_one_side_the_estimate_moves_towards_the_truth(runs):
     """Held below its irreducible loss, the law predicts too low beyond every cut-off."""
     compute = 6 * runs["N"] * runs["D"]
@@ -119,6 +121,7 @@ def test_where_laws_err_on_one_side_the_estimate_moves_towards_the_truth(runs):
     assert note.severity == "info"  # what it says is in the estimate and in the width
 
 
+@pytest.mark.full
 def test_few_runs_get_a_priors_width_and_say_so(runs):
     found = jl.forecast("chinchilla", runs.iloc[::40], {"N": 1e10, "D": 4e11}, **SEARCH)
     assert "prior-width" in codes(found) and found.backtest is None
@@ -142,6 +145,7 @@ def curve(seed, bend, count=13):
     return pd.DataFrame({"Df": samples, "loss": loss})
 
 
+@pytest.mark.full
 def test_few_runs_of_a_law_that_does_not_suit_are_wide_and_noted():
     """Thirteen runs, and a law that errs more the farther: its residuals say how far it may err."""
     table = curve(0, 0.008)
@@ -194,6 +198,7 @@ def curve_runs():
     return jl.read_loss_curves({**table, "loss": loss * np.exp(noise)}, schedules=lines)
 
 
+@pytest.mark.full
 def test_the_rest_of_a_loss_curve_is_forecast_from_its_prefix(curve_runs):
     rest = curve_runs.only(where="step > 2500").runs().table.iloc[::6]
     seen = curve_runs.only(where="step <= 2500")
@@ -205,6 +210,7 @@ def test_the_rest_of_a_loss_curve_is_forecast_from_its_prefix(curve_runs):
     assert inside.mean() > 0.7 and "unseen-input" not in codes(found)
 
 
+@pytest.mark.full
 def test_a_prefix_before_the_rate_falls_says_nothing_of_what_its_fall_does():
     lines = {"a": "wsd:peak=1e-3,steps=4000"}
     steps = np.arange(200, 4001, 100)
@@ -229,6 +235,7 @@ def test_laws_of_curves_are_refused_with_what_to_do(curve_runs):
     assert data.observations["multi-power"].inputs["drop"].ndim == 2
 
 
+@pytest.mark.full
 def test_units_change_nothing(runs, found):
     rows = runs.assign(N=runs["N"] / 1e9, D=runs["D"] / 1e9)
     again = jl.forecast(
@@ -397,6 +404,7 @@ def test_a_changed_file_and_a_field_that_is_missing_are_refused(found, tmp_path)
         jl.load(path)
 
 
+@pytest.mark.full
 def test_the_fingerprint_is_of_the_runs_and_not_of_their_order(found, runs):
     shuffled = jl.forecast(
         ["chinchilla", "kaplan"], runs.sample(frac=1, random_state=1), AT, **SEARCH
@@ -520,6 +528,7 @@ def test_what_points_lie_along_is_checked_before_anything_is_fitted(runs, monkey
         jl.forecast("chinchilla", runs, AT, along=lambda table: 1 / table["loss"], **SEARCH)
 
 
+@pytest.mark.full
 @pytest.mark.skipif("JAXLAW_DATA" not in os.environ, reason="JAXLAW_DATA names no folder of data")
 def test_intervals_hold_the_largest_runs_of_farseer():
     table = pd.read_csv(Path(os.environ["JAXLAW_DATA"]) / "farseer.csv")

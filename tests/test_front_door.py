@@ -53,6 +53,7 @@ def test_import_waits_for_nothing_heavy(script):
     assert (ended.returncode, ended.stdout) == (0, "[]\n"), ended.stderr
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", ["folds", "planning", "fit"])
 def test_a_name_can_be_the_first_thing_imported(name):
     ended = subprocess.run(
@@ -63,6 +64,7 @@ def test_a_name_can_be_the_first_thing_imported(name):
     assert ended.stdout.strip().endswith(name), ended.stderr
 
 
+@pytest.mark.full
 def test_a_checkout_that_is_not_installed_does_all_that_asks_for_the_version(
     tmp_path, monkeypatch, capsys
 ):

@@ -37,6 +37,7 @@ def fit():
     return jl.fit(LAW, two_corpora(), columns={"group": "corpus"})
 
 
+@pytest.mark.full
 def test_shared_and_own_parameters_are_those_of_the_groups():
     exact = jl.fit(LAW, two_corpora(noise=0.0), columns={"group": "corpus"})
     assert exact.params == pytest.approx(PARAMS, rel=1e-6)
@@ -44,6 +45,7 @@ def test_shared_and_own_parameters_are_those_of_the_groups():
     assert LAW.parameter("B[pile]").centre == {"D": "beta"}
 
 
+@pytest.mark.full
 def test_with_every_parameter_its_own_it_is_a_fit_of_each_group():
     runs = two_corpora()
     law = jl.laws.grouped("chinchilla", runs["corpus"], own=TRUTH)
@@ -100,6 +102,7 @@ def test_a_chart_stays_where_it_leaves_shared_parameters_shared():
     assert ("R_D[pile]", "high") in limits and ("R_N", "high") in limits
 
 
+@pytest.mark.full
 def test_folds_weights_and_asymmetry_are_those_of_any_law(fit):
     runs = two_corpora().assign(group=lambda table: table["corpus"])
     study = jl.cross_validate(
@@ -110,6 +113,7 @@ def test_folds_weights_and_asymmetry_are_those_of_any_law(fit):
     assert (lower.predict(runs) < fit.predict(runs)).all()
 
 
+@pytest.mark.full
 def test_what_a_corpus_is_worth_has_an_interval_of_joint_draws(fit):
     boot = jl.bootstrap(LAW, two_corpora(), columns={"group": "corpus"}, n_resamples=40)
     asked = dict(reference={"group": "c4"}, group="pile")
@@ -137,6 +141,7 @@ def test_an_order_that_turns_with_compute_is_said():
     assert planning.compute_multiplier((law, never), [1e24], **asked).table["multiplier"][0] == 0
 
 
+@pytest.mark.full
 def test_a_multiplier_keeps_to_the_epochs_and_counts_served_tokens():
     truth = dict(jl.simulate.TRUTHS["repetition-geometric"])
     law = jl.laws.grouped("repetition-geometric", OWN, own="E")
@@ -174,6 +179,7 @@ def test_misuse_is_refused(asked, message):
         jl.laws.grouped(*asked)
 
 
+@pytest.mark.full
 @needs_data
 def test_shared_exponents_of_six_corpora_predict_their_larger_runs_better():
     """Loss-to-loss, up to 5e19 FLOPs → the run at 1e21 of each corpus."""

@@ -138,6 +138,7 @@ def batched(kind, targets):
         return jax.tree.map(np.asarray, fit(jnp.asarray(targets, kind)))
 
 
+@pytest.mark.full
 def test_a_batch_is_a_loop():
     targets = np.stack([table(0.05, seed)["loss"].to_numpy() for seed in range(3)])
     found = batched("float64", targets)
@@ -148,6 +149,7 @@ def test_a_batch_is_a_loop():
         assert found.objective[k] == pytest.approx(one.objective, rel=1e-12)
 
 
+@pytest.mark.full
 def test_float32_stays_float32_and_near(noisy):
     found = batched("float32", NOISY["loss"].to_numpy()[None])
     assert {value.dtype for value in found.params.values()} == {np.dtype("float32")}
@@ -205,6 +207,7 @@ def test_twelve_orders_of_magnitude_of_size():
         assert fit.params[name] == pytest.approx(value, rel=1e-9)
 
 
+@pytest.mark.full
 def test_parameters_at_a_bound_are_said_to_be():
     low = jl.fit("chinchilla", NOISY, bounds={"alpha": (0.6, 1.0)})
     assert low.params["alpha"] == pytest.approx(0.6, rel=1e-12)

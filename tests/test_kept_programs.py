@@ -241,6 +241,7 @@ print((solve(unit, one) if sys.argv[1] == "solve" else call_back(one)).tolist())
 """
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("what", ["solve", "call"])
 def test_a_process_that_loads_a_program_can_call_what_the_program_calls(tmp_path, what):
     """LAPACK is looked up when a call is lowered, and a callback is an address of its process."""

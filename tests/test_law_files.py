@@ -88,6 +88,7 @@ def test_what_is_wrong_with_a_file_is_said(folder, content, asked, said):
         jl.laws.from_file(asked)
 
 
+@pytest.mark.full
 def test_a_law_of_a_file_is_fitted_saved_and_read_where_the_file_is_given(folder, command):
     code, _, err = command("fit", "mylaw.py:mine", "runs.csv", *QUICK, "--out", "fit.json")
     assert (code, err) == (0, "")
@@ -130,6 +131,7 @@ def test_a_law_file_of_another_kind_is_refused(folder, command, name):
     assert (code, out) == (2, "") and f"{name} is not run" in err and "*.py" in err
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "line",
     [

@@ -207,6 +207,7 @@ def test_every_law_of_jaxlaw_is_checked_here():
     assert set(FORMULAS) == own
 
 
+@pytest.mark.full
 @every_law
 def test_formula(name):
     law, params, inputs = case(name)
@@ -290,6 +291,7 @@ def test_linearity_is_never_seen_where_there_is_none(formula, expected):
     assert linear_parameters(formula, {"x": False}, ("a", "b")) == tuple(expected.split())
 
 
+@pytest.mark.full
 @every_law
 def test_transformations_agree(name):
     law, params, inputs = case(name)
@@ -327,6 +329,7 @@ def test_gradients_are_those_of_the_formula(name):
         np.testing.assert_allclose(slope, (up - down) / (2 * step), rtol=1e-6, err_msg=key)
 
 
+@pytest.mark.full
 @every_law
 def test_float32_stays_float32(name):
     law, params, inputs = case(name)

@@ -30,6 +30,7 @@ def error(law: str, cheap: pd.DataFrame, dear: pd.DataFrame) -> float:
     return float(np.mean(np.abs(fit.predict(dear) / dear["loss"] - 1)))
 
 
+@pytest.mark.full
 @needs_data
 def test_a_coupling_of_size_and_data_predicts_farseers_larger_models():
     runs = farseer()
@@ -48,6 +49,7 @@ def test_farseers_own_numbers_give_its_losses():
     assert off[runs["split"] == "test"].mean() < 0.005
 
 
+@pytest.mark.full
 def test_a_fit_that_ends_at_a_power_law_of_size_says_so():
     """Of losses whose three parts are powers of N, farseer's a, b and q near 0."""
     # As many rows as farseer's own runs are padded to: the program is that of the test above.
@@ -57,6 +59,7 @@ def test_a_fit_that_ends_at_a_power_law_of_size_says_so():
     assert "limiting-form" in [note.code for note in fit.notes]
 
 
+@pytest.mark.full
 @needs_data
 def test_published_numbers_of_repeated_data_are_those_of_a_local_optimum():
     """R² 0.7722 on the 182 runs; a fit halves the objective, and R_N then has no upper bound."""
@@ -69,6 +72,7 @@ def test_published_numbers_of_repeated_data_are_those_of_a_local_optimum():
     assert fit.params["R_D"] == pytest.approx(25.2, abs=0.1)
 
 
+@pytest.mark.full
 @needs_data
 def test_the_geometric_decay_fits_repeated_data_as_well_with_a_number_less():
     runs = repeated()

@@ -54,6 +54,7 @@ def test_the_reader_finds_what_the_file_says_it_holds(name):
         assert [float(word) for word in line.split()] == expected
 
 
+@pytest.mark.full
 @needs_data
 @each_problem
 def test_the_model_reproduces_the_certified_squares_and_deviations(name, own_laws):
@@ -77,6 +78,7 @@ def test_the_model_reproduces_the_certified_squares_and_deviations(name, own_law
         assert accuracy.digits(deviations, problem.deviations) >= 6
 
 
+@pytest.mark.full
 @needs_data
 @pytest.mark.parametrize("name", nist.TERMS)
 def test_like_terms_may_change_places(name, own_laws):

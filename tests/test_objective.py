@@ -56,6 +56,7 @@ def a_point(problem):
     raise AssertionError("no start inside the box")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name,constraint,residuals", CASES)
 def test_derivatives_are_those_of_the_value(name, constraint, residuals):
     """A pair of parameters taken for uncoupled that is not would show in the Hessian."""

@@ -215,6 +215,7 @@ def observe(source, **options):
     return read_runs(source, units={"N": 1, "D": 1}, **options).observations("dcpt")
 
 
+@pytest.mark.full
 @QUICK
 @given(tables())
 def test_round_trip_through_every_format(tmp_path, frame):
@@ -269,6 +270,7 @@ sound = [st.floats(1e10, 1e12), st.floats(1e10, 1e12), st.floats(0.1, 1)]
 mostly_sound = st.one_of(st.floats(1e-3, 1e12), st.floats(0, 1), cells)
 
 
+@pytest.mark.full
 @settings(QUICK, max_examples=150)
 @given(
     st.data(),

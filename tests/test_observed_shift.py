@@ -47,6 +47,7 @@ def true_shift(S1_cpt):
     return TRUTH["B"] * (1 - (1 + TRUTH["E"] * S1_cpt) ** -TRUTH["beta"])
 
 
+@pytest.mark.full
 def test_shifts_of_all_transfer_points_lie_on_the_curve_of_eq_3():
     points = jl.observed_shift(continual(), HIDDEN)
     assert points["run"].value_counts().to_dict() == dict.fromkeys(STARTS, len(AT))
@@ -62,6 +63,7 @@ def test_shifts_of_all_transfer_points_lie_on_the_curve_of_eq_3():
     assert fit.objective < 1e-3 * other.objective
 
 
+@pytest.mark.full
 def test_the_hidden_curve_may_be_a_fit_of_any_law_that_has_one():
     lines = {
         "falls": "wsd:peak=2e-4,steps=20000,final=2e-5+cosine:peak=1e-4,steps=6000,warmup=300",
@@ -113,6 +115,7 @@ def test_what_is_no_hidden_curve_is_refused(curves, hidden, error, message):
         jl.observed_shift(curves or continual(), hidden)
 
 
+@pytest.mark.full
 def test_shifts_are_drawn_over_each_other_with_their_laws():
     pytest.importorskip("matplotlib")
     from jaxlaw import plots

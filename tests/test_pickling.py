@@ -38,6 +38,7 @@ def chinchilla():
     return simulated_fit("chinchilla", most=60), simulate.experiment("chinchilla").table
 
 
+@pytest.mark.full
 def test_a_fit_predicts_the_same_with_the_same_programs(chinchilla):
     fit, _ = chinchilla
     before, compiled = fit.predict(**POINT), kept_programs()
@@ -46,6 +47,7 @@ def test_a_fit_predicts_the_same_with_the_same_programs(chinchilla):
     assert again.predict(**POINT) == before and kept_programs() == compiled
 
 
+@pytest.mark.full
 def test_uncertainty_is_the_same_in_float64():
     table = simulate.experiment("chinchilla").table.iloc[::4]
     fit = jl.fit("chinchilla", table, n_starts=64, n_local=8)
@@ -79,6 +81,7 @@ def test_designs_cut_the_same_folds(design):
     assert through(through(design)) is not None
 
 
+@pytest.mark.full
 def test_studies_runs_curves_and_notes_come_back(chinchilla):
     _, table = chinchilla
     runs = jl.read_runs(table.iloc[:40])

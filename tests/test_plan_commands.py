@@ -45,6 +45,7 @@ def test_mixture_is_the_plan_of_python(command):
     assert best < most == 1 and binding == "r_d ≤ 1"
 
 
+@pytest.mark.full
 def test_draws_of_every_fit_give_the_interval(command):
     draws = ("--bootstrap", "general.csv", "--bootstrap", "domain.csv")
     code, out, _ = command(*MIXTURE, *draws, "--json")
@@ -74,6 +75,7 @@ def test_critical_limited_and_shares(command):
     assert code == 0 and record["shares"]["a"] == pytest.approx(record["shares"]["b"], abs=1e-6)
 
 
+@pytest.mark.full
 def test_allocation_frontier_and_target(command):
     code, out, _ = command("allocation", "scratch.json", "--compute", 1e21, "--json")
     plan = planning.allocation(SCRATCH, 1e21)
@@ -152,6 +154,7 @@ def test_files_and_pictures(command):
     assert code == 2
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "arguments",
     [

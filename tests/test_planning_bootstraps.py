@@ -52,6 +52,7 @@ def checked(name, ours, draws, of_fit, of_one):
         assert ours.draws[quantity][7] == pytest.approx(alone, rel=1e-6), (name, quantity)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", PLANS)
 def test_plans_of_size_and_data(drawn, name):
     one = ("chinchilla", {key: column[7] for key, column in drawn.params.items()})
@@ -65,6 +66,7 @@ def test_tables_have_the_ends_of_intervals(drawn):
     assert (table["saved_low"] < table["saved_high"]).all()
 
 
+@pytest.mark.full
 def test_what_the_bootstrap_doubts_is_in_the_answer(drawn):
     assert not planning.allocation(drawn, 1e21).notes
     (note,) = planning.allocation(drawn, 1e27).notes
@@ -77,6 +79,7 @@ def test_what_the_bootstrap_doubts_is_in_the_answer(drawn):
     assert {"at-bound", "resamples-at-bound"} <= set(named.split(", "))
 
 
+@pytest.mark.full
 def test_parameters_that_no_run_determines_are_in_the_answer():
     flat = TABLE.assign(N=1e9)  # nothing is known of A and α
     blind = jl.bootstrap("chinchilla", flat, SIZE, progress=False)
@@ -140,7 +143,7 @@ def test_plans_of_mixtures():
     shares = planning.optimal_domain_weights({"a": domain}, general=general, start=2.8, **AT)
     said = "few-resamples: 12 resamples: a 95% interval of fewer than 39 is too narrow"
     assert said in " ".join(str(note) for note in general.notes)
-    assert said in " ".join(str(note) for note in shares.notes)
+    assert "explain: few-resamples" in " ".join(str(note) for note in shares.notes)
     low, high = shares.interval["r[a]"]
     assert low <= shares.shares["a"] <= high
     for name, plan in MIXTURES.items():

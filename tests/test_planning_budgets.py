@@ -53,6 +53,7 @@ def test_table_12_ranks_as_printed():
     assert by_distance == sorted(runs, key=lambda run: run[2])
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "given, inputs",
     [
@@ -98,6 +99,7 @@ def test_a_users_own_law(own_laws):
     assert plan.N == pytest.approx(1e10, rel=1e-9) and plan.D == pytest.approx(2e11, rel=1e-9)
 
 
+@pytest.mark.full
 def test_compute_counted_by_the_user():
     def with_evaluation(N, D):
         return 6 * N * D + 2e11 * N
@@ -132,6 +134,7 @@ def test_limits_bind_and_are_named():
     assert both.binding == "N ≤ 1e+08, D ≤ 1e+11"
 
 
+@pytest.mark.full
 def test_size_data_and_share_at_once():
     tokens = 0.1
     plan = planning.allocation(DOMAIN, 5e19, r="best", corpus_tokens=tokens)

@@ -84,7 +84,7 @@ def test_draws_give_intervals_and_the_model_is_stated():
         ({"general": GENERAL}, "together with start="),
         ({"weights": {"c": 1.0}}, "weights: 'c' is none of a"),
         ({"weights": {"a": -1.0}}, "weights of a is -1; it must be not negative"),
-        ({"weights": {}}, "weights= does not name a"),
+        ({"weights": {}}, "weights: it does not name a"),
     ],
 )
 def test_wrong_usage(options, says):

@@ -43,6 +43,7 @@ def test_served_tokens_are_a_part_of_the_budget():
     assert plan.N < alone.N and plan.loss > alone.loss
 
 
+@pytest.mark.full
 def test_and_of_the_least_compute_to_a_loss():
     """More is served by a smaller model, trained for longer (Sardana 2024)."""
     sizes = []
@@ -67,6 +68,7 @@ def test_the_closed_form_is_what_a_search_finds(name):
         assert plan.loss == pytest.approx(found["loss"][0, k], rel=1e-9)
 
 
+@pytest.mark.full
 def test_of_a_law_that_falls_on_far_beyond_its_runs_the_plan_is_the_valley_before():
     """Farseer's floor falls to nothing with N: a huge model on hardly any tokens would be best."""
     law, truth = jl.laws.get("farseer"), dict(FARSEER[1])
@@ -84,6 +86,7 @@ def test_of_a_law_that_falls_on_far_beyond_its_runs_the_plan_is_the_valley_befor
     assert "falls-on" not in codes(planning.allocation(CHINCHILLA, 1e22))
 
 
+@pytest.mark.full
 def test_epochs_are_limited_to_those_of_the_runs_or_as_the_user_says():
     free = planning.allocation(REPETITION, 1e23, U=1e10)
     assert free.D / 1e10 > 40 and "many-epochs" in codes(free)
@@ -110,6 +113,7 @@ def test_epochs_are_limited_to_those_of_the_runs_or_as_the_user_says():
         planning.allocation(CHINCHILLA, 1e22, max_epochs=4)
 
 
+@pytest.mark.full
 def test_plans_from_a_base_take_the_other_inputs_of_their_laws():
     """Of one group a grouped law is the law it is made of; the other law need not have groups."""
     B = TRUTHS["chinchilla"]["B"]

@@ -17,6 +17,7 @@ def double():
         yield
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "pair, inputs",
     [(SCRATCH, {}), (CONTINUAL, {}), (DOMAIN, {"r": 0.5}), (("kaplan", TRUTHS["kaplan"]), {})],

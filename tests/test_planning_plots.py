@@ -67,6 +67,7 @@ def test_weights_of_a_mixture_with_natural_shares_and_caps(ax):
     assert cap[:, 0] == pytest.approx([0.4, 0.4]) and cap[:, 1].mean() == pytest.approx(1)
 
 
+@pytest.mark.full
 def test_contours_runs_and_the_best_size_count_a_cost_of_the_user(ax):
     law, truth = "chinchilla", jl.simulate.TRUTHS["chinchilla"]
     runs = {"N": [1e9], "D": [2e10], "loss": [float(jl.laws.get(law)(truth, N=1e9, D=2e10))]}
@@ -94,6 +95,7 @@ def test_a_multiplier_is_drawn_over_the_compute_of_the_reference(ax):
     assert list(even.get_ydata()) == [1, 1]
 
 
+@pytest.mark.full
 def test_contours_end_where_the_plan_allows_no_more_epochs(ax):
     law = jl.published()["muennighoff-2023"]
     pictures.isoloss(law, (1e20, 1e23), ax, U=1e10, max_epochs=20, served_tokens=1e10)
@@ -128,6 +130,7 @@ def test_an_answer_among_the_contours(ax):
     assert (found.compute, found.N) in [tuple(row) for row in at]
 
 
+@pytest.mark.full
 def test_contours_where_the_share_is_searched_and_its_corpus_is_limited(ax):
     # As `jaxlaw plan allocation … --at r=best --corpus-tokens 1e8 --out x.png` draws it.
     asked = {"r": "best", "corpus_tokens": 1e8}
@@ -204,6 +207,7 @@ def test_the_share_that_brings_the_loss_back(ax):
     assert named(ax) == ["start"]
 
 
+@pytest.mark.full
 def test_both_ways_cross_where_the_base_stops_paying(ax):
     at_size = {"N": 1e9}
     for given in (at_size, {"compute": 1e19}, {}):

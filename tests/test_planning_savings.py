@@ -151,6 +151,7 @@ def transferred(sizes=5, noise=0.0, seed=0):
     )
 
 
+@pytest.mark.full
 def test_the_law_of_what_is_transferred():
     """Zheng 2024, §3.2: k·D^a·N^b, after Hernandez 2021."""
     law = planning.transfer_law(transferred())

@@ -44,6 +44,7 @@ def float64():
         yield
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("epsilon", [None, 0.1])
 def test_gradients_in_the_rates_are_finite_differences(epsilon, float64):
     rates = cosine(0.01, 60, 1e-3).rates
@@ -123,6 +124,7 @@ def test_plain_areas_like_a_cliff():
     assert {"cliff", "idle-tail", "beyond-the-law"} == {note.code for note in best.notes}
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("epsilon", [None, 0.2])
 def test_scipy_finds_the_same_over_all_rates(epsilon):
     """SLSQP on the shares of the fall at every step: every monotone schedule there is."""
@@ -210,6 +212,7 @@ def continued(weights, fits=(PT, CPT), **options):
     return optimal_schedule(list(fits), 1_000, 2e-4, weights=weights, **options)
 
 
+@pytest.mark.full
 def test_one_weight_is_one_loss():
     for weights, alone, k in (((1, 0), PT, 0), ((0, 1), CPT, 1)):
         both = continued(weights)
@@ -253,6 +256,7 @@ def test_without_rewarmup_rates_never_rise():
     )
 
 
+@pytest.mark.full
 def test_momentum_weighted_with_the_rate_leaves_no_idle_tail():
     options = {**SHORT, "epsilon": 0.2, "floor": 1e-4}
     best = optimal_schedule(STRONG, **options)
@@ -279,6 +283,7 @@ def test_rises_of_the_first_warmup_may_be_ignored(carry):
     assert again.areas.S2_pt == pytest.approx(0, abs=1e-12)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("epsilon", [None, 0.1])
 def test_no_usual_schedule_is_better(epsilon):
     """Not even one that keeps the limits exactly."""
@@ -326,6 +331,7 @@ def test_each_replicate_is_given_its_own_best():
     assert f"begins between {low:.0f} and {high:.0f}, ends" in best.summary()
 
 
+@pytest.mark.full
 def test_draws_alike_regret_nothing():
     alike = {name: np.full(1_001, value) for name, value in STRONG[1].items()}
     best = optimal_schedule(fit_with(alike), 100, 0.01, decay=0.9)

@@ -66,6 +66,7 @@ def codes(found):
     return {note.code for note in found.notes}
 
 
+@pytest.mark.full
 def test_without_noise_choice_ranking_and_losses_are_the_true_ones():
     found = choose_model(CLEAN, at=AT)
     at_full = truth([AT])[:, 0]
@@ -77,6 +78,7 @@ def test_without_noise_choice_ranking_and_losses_are_the_true_ones():
     assert "not-told-apart" not in codes(found) and "scatter" not in codes(found)
 
 
+@pytest.mark.full
 def test_each_prediction_is_that_of_a_fit_of_its_own(found):
     model = found.table["model"][2]
     mine = SEEN[SEEN["model"] == model]
@@ -118,6 +120,7 @@ def test_a_later_call_gives_the_same_numbers(found):
     assert again.to_dict() == found.to_dict()
 
 
+@pytest.mark.full
 def test_equal_models_are_not_told_apart_and_the_lowest_is_corrected():
     """The winner's curse: of equals the one that errs low is chosen."""
     equal = np.tile(truth(SIZES)[:1], (K, 1))
@@ -139,6 +142,7 @@ def corpora():
     return choose_model(SCORES, at=1e12, law="downstream-bleu", n_resamples=60)
 
 
+@pytest.mark.full
 def test_corpora_are_compared_by_scores_the_highest_first(corpora):
     """Isik 2024, figure 3: the corpus that is to give the best BLEU."""
     right = scores(CORPORA, [1e12]).set_index("model")["score"]
@@ -160,6 +164,7 @@ def test_equal_corpora_are_not_told_apart_and_the_highest_is_lowered():
     assert (found.draws["regret"] >= 0).all() and found.regret > 0
 
 
+@pytest.mark.full
 def test_a_corpus_whose_score_falls_is_suspect():
     """Isik 2024, §3.4."""
     rows = SCORES.copy()
@@ -178,6 +183,7 @@ def test_the_picture_of_scores_says_what_they_are(corpora, ax):
     assert ax.get_ylabel() == "BLEU after finetuning" and len(texts(ax)) == 3
 
 
+@pytest.mark.full
 def test_a_pair_that_is_the_same_is_a_tie():
     losses = truth(SIZES)
     losses[0] = losses[losses[:, -1].argmin()] = truth(SIZES)[truth([AT])[:, 0].argmin()]

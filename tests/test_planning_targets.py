@@ -118,6 +118,7 @@ def cheapest(target, corpus):
     return C[best], N[best], r[best]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "loss, corpus", [(1.7, None), (1.7, 0.05), (1.9, 0.05), (1.8, 0.02), (1.45, None)]
 )
@@ -142,6 +143,7 @@ def test_few_tokens_of_the_corpus_may_put_a_loss_out_of_reach():
     assert table["loss"].min() > 1.7
 
 
+@pytest.mark.full
 def test_a_users_law_with_limits_and_a_share():
     limits = {"N": (None, 2.0), "r": (None, 0.8)}
     plan = planning.min_compute(DOMAIN, 1.9, r="best", limits=limits, cost=lambda N, D: 8 * N * D)

@@ -65,6 +65,7 @@ def predicted(given, schedule, share, **more):
 SHAPES = [(s, w, None) for s in ("wsd", "cosine", "linear", "constant") for w in (0, 40)]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("shape, warmup, epsilon", [*SHAPES, ("wsd", 0, 0.1), ("cosine", 40, 0.2)])
 def test_areas_are_those_of_the_steps(shape, warmup, epsilon):
     """In closed form; momentum weighted with the rate by a sum that is right to 1e-6 of it."""
@@ -115,6 +116,7 @@ def test_final_losses_are_those_of_the_curves():
     assert "loss_potential" in found.summary() and found.notes == ()
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("peak", [None, 2e-5])
 def test_bases_that_were_not_annealed_learn_the_new_corpus_best(peak):
     """Wang 2025, finding 3 and figure 5, with (10 % of the peak) and without a re-warm-up."""
@@ -154,6 +156,7 @@ def least_by_brute_force(weight, axes):
     return whole.min(), table.loc[whole.idxmin()]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("weight", [0.0, 0.55, 0.9])
 def test_nothing_on_a_fine_grid_is_better(weight):
     best = optimal_training(PT, CPT, RUN, weight, OVER)
@@ -169,6 +172,7 @@ def test_nothing_on_a_fine_grid_is_better(weight):
     assert best.objective == pytest.approx(weight * best.loss_pt + (1 - weight) * best.loss_cpt)
 
 
+@pytest.mark.full
 def test_changes_are_balanced_as_eq_5_prints_them():
     """Bases of other loss potentials begin elsewhere: losses and changes choose other ones."""
     short = dataclasses.replace(RUN, steps=1_000, peak=2e-5)
@@ -197,6 +201,7 @@ def test_changes_are_balanced_as_eq_5_prints_them():
         optimal_training(PT, CPT, short, weight, over, minimise="loss")
 
 
+@pytest.mark.full
 def test_the_best_number_of_steps_is_found_inside_its_range():
     """Annealing gains first, a shift that sets in slowly lifts later."""
     slow = (PT[0], {**PT[1], "E": 0.3, "C2": 0.5})
@@ -216,6 +221,7 @@ def test_the_binding_ends_are_named():
     assert "binding" in best.summary() and best.to_dict()["weight"] == 0.0
 
 
+@pytest.mark.full
 def test_the_curve_of_optima_is_that_of_single_ones():
     weights = (0.0, 0.3, 0.55, 0.9, 1.0)
     table = tradeoff_curve(PT, CPT, RUN, OVER, weights).table
@@ -226,6 +232,7 @@ def test_the_curve_of_optima_is_that_of_single_ones():
         assert table["objective"][k] == pytest.approx(single.objective, abs=1e-12)
 
 
+@pytest.mark.full
 def test_draws_are_optima_of_their_own():
     pt, cpt = bootstrap(PT, 5), bootstrap(CPT, 5, seed=1)
     best = optimal_training(pt, cpt, RUN, 0.55, OVER)
@@ -345,6 +352,7 @@ def test_the_best_peak_after_a_warmup_with_weighted_areas(shape):
     assert lowest - 1e-5 < found.objective <= lowest + 1e-9
 
 
+@pytest.mark.full
 def test_the_way_back_with_weighted_areas_is_that_of_the_steps():
     near = dataclasses.replace(RUN, pretraining=Pretraining(5_000, 2e-4), replay=0.5)
     found = turning_length(PT, near, area_options=WEIGHTED)
@@ -447,6 +455,7 @@ LINES = {
 }
 
 
+@pytest.mark.full
 def test_curves_of_an_unknown_base_are_recovered_however_their_schedules_begin():
     """Wang 2025, App. G: the last rate of the base is 0, whatever the continual phase begins with.
 
@@ -484,6 +493,7 @@ def test_curves_of_an_unknown_base_are_recovered_however_their_schedules_begin()
     np.testing.assert_allclose(again, declared, rtol=1e-12, atol=1e-18)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("shape", ["constant", "cosine", "linear", "wsd"])
 @pytest.mark.parametrize("warmup,start", [(0, 0.0), (500, 0.0), (500, 2e-5)])
 def test_plans_and_curves_of_an_unknown_base_say_one_number(shape, warmup, start):

@@ -63,6 +63,7 @@ def test_an_empty_axis_of_the_table_is_named(name):
         planning.transfer_table(SCRATCH, CONTINUAL, **axes)
 
 
+@pytest.mark.full
 def test_saved_compute_at_each_ones_best_size():
     plan = planning.compute_savings(SCRATCH, AHEAD, 2.2)
     ways = [planning.min_compute(law, 2.2).compute for law in (SCRATCH, AHEAD)]

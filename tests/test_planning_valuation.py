@@ -39,6 +39,7 @@ def good():
     return pretraining_value(GOOD, at=5e11, target=20.0)
 
 
+@pytest.mark.full
 def test_the_law_predicts_with_an_interval(good):
     low, high = good.interval["predicted"]
     assert low < law(5e11) < high and high - low < 0.1 * law(5e11)
@@ -72,6 +73,7 @@ def test_later_scores_are_predicted_by_the_law_of_the_first_four(good):
     np.testing.assert_allclose(table["predicted"][4:], few.predict(Dp=DP[4:]), rtol=1e-4)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("resamples", [0, 2, 3, 40])
 def test_the_advice_does_not_depend_on_what_is_resampled(resamples):
     """The scores grow, then stand still: a law that learns of each would follow them."""
@@ -93,6 +95,7 @@ def test_the_curve_has_its_band(good):
     assert (np.diff(curve["predicted"]) > 0).all()
 
 
+@pytest.mark.night
 @pytest.mark.parametrize(
     "data,options,advice",
     [
@@ -161,6 +164,7 @@ def test_falls_are_judged_by_the_scatter_of_the_rows():
     assert _order(np.log(DP), rise, 0.002)[:2] == (False, True)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("count,most", [(4, 4), (6, 5), (8, 5), (10, 5)])
 def test_constant_scores_are_seldom_taken_for_falling(count, most):
     """Of 100 corpora whose scores scatter by 1 %, as is known; the test is of 1 in 100."""

@@ -102,6 +102,7 @@ def test_one_token_count_gives_one_curve(demo, ax):
     assert len(ax.lines) == 1
 
 
+@pytest.mark.full
 def test_the_figure_of_the_demo_has_a_row_a_corpus(demo, tmp_path):
     figure = plots.demo_figure(demo.fits, demo.runs)
     titles = [ax.get_title() for ax in figure.axes if ax.get_title()]
@@ -171,6 +172,7 @@ def test_runs_may_be_a_file_a_table_or_read_already(chinchilla_fit, tmp_path, dr
         draw(chinchilla_fit, table.drop(columns="D"))
 
 
+@pytest.mark.full
 def test_tables_are_drawn_over_shares_inputs_and_compute(chinchilla_fit, ax):
     table = jl.simulate.experiment("dcpt", noise=0.004).table
     again = table.rename(columns={"N": "n_params"}).set_axis([7] * len(table), axis=0)

@@ -38,6 +38,7 @@ def test_without_optimisation_the_same_is_computed():
     assert found[0] == pytest.approx(found[1], rel=1e-6)
 
 
+@pytest.mark.full
 def test_programs_are_forgotten_before_memory_maps_run_out(monkeypatch):
     """A process that fits many laws would come to an end in the compiler."""
     program = compiled()(lambda x: x + 1)

@@ -87,6 +87,7 @@ def whole(chinchilla_fit, runs, draws):
     return jl.report(chinchilla_fit, runs=runs, intervals=draws, plans=plans)
 
 
+@pytest.mark.full
 def test_numbers_are_those_of_the_fit(chinchilla_fit, whole):
     seen = Seen(whole)
     for name, value in chinchilla_fit.params.items():
@@ -106,6 +107,7 @@ def test_intervals_are_those_of_the_draws(draws, whole):
     assert Seen(whole).row("alpha")[3:5] == [f"{low:.4g}", f"{high:.4g}"]
 
 
+@pytest.mark.full
 def test_runs_give_the_sandwich(chinchilla_fit, runs):
     table = jl.covariance(chinchilla_fit, runs).conf_int().set_index("parameter")
     seen = Seen(jl.report(chinchilla_fit, runs=runs))
@@ -120,6 +122,7 @@ def test_a_plan_is_shown_with_its_interval(draws, whole):
     assert rows[-1][2:] == [f"{end:.5g}" for end in plan.interval["N"]]
 
 
+@pytest.mark.full
 def test_a_mixture_has_its_trade_off():
     general, domain = drawn(GENERAL), drawn(DOMAIN)
     plan = planning.optimal_mixture(general, domain, start=2.8602, N=1.8e9, D=1e10)
@@ -133,6 +136,7 @@ def test_a_mixture_has_its_trade_off():
         jl.report(fit, plans=[3])
 
 
+@pytest.mark.full
 def test_a_profile_is_drawn_with_its_interval(chinchilla_fit):
     found = a_profile(chinchilla_fit)
     seen = Seen(jl.report(chinchilla_fit, profiles=[found]))
@@ -165,6 +169,7 @@ def own_loss(fit, table):
     return pd.concat(parts)
 
 
+@pytest.mark.full
 def test_curves_are_drawn_over_their_steps_the_worst_first(annealing):
     curves = jl.read_loss_curves(own_loss(annealing.fit, logged()), schedules=SPECS)
     seen = Seen(jl.report(annealing.fit, runs=curves, intervals=annealing))
@@ -175,6 +180,7 @@ def test_curves_are_drawn_over_their_steps_the_worst_first(annealing):
     assert "Curves over their steps need" in without and "Curve hold" not in without
 
 
+@pytest.mark.full
 def test_curves_whose_rows_share_names_are_drawn_as_others(annealing):
     """Tables of one run each, one below the other, count their rows from 0 each."""
     frame = own_loss(annealing.fit, logged())
@@ -233,6 +239,7 @@ def test_a_range_that_no_paper_tells_is_not_drawn():
     assert "come without ranges to draw over" in seen.text and "rows fitted" not in seen.text
 
 
+@pytest.mark.full
 def test_letters_are_readable_on_a_telephone(chinchilla_fit):
     runs = simulate.experiment("chinchilla", noise=0.004).table
     text = jl.report(chinchilla_fit, runs=runs, plans=[planning.allocation(chinchilla_fit, 1e21)])
@@ -281,6 +288,7 @@ def test_a_fit_stands_alone(whole):
     assert_alone(whole)
 
 
+@pytest.mark.full
 def test_the_same_report_is_the_same_text(chinchilla_fit):
     assert jl.report(chinchilla_fit) == jl.report(chinchilla_fit)
 
@@ -319,6 +327,7 @@ def command(command, chinchilla_fit, draws):
     return partial(command, "report")
 
 
+@pytest.mark.full
 def test_the_command_writes_what_python_writes(command, chinchilla_fit, draws, runs, tmp_path):
     asked = ("--data", "runs.csv", "--bootstrap", "draws.csv", "--compute", "1e21")
     code, out, _ = command("fit.json", *asked, "-o", "page.html", "--json")
@@ -331,6 +340,7 @@ def test_the_command_writes_what_python_writes(command, chinchilla_fit, draws, r
     assert_alone(text)
 
 
+@pytest.mark.full
 def test_the_command_reports_on_a_study(command, tmp_path):
     assert command("study.json")[:2] == (0, "report: report.html\n")
     assert (tmp_path / "report.html").read_text("utf-8") == jl.report(a_study())
@@ -382,6 +392,7 @@ def test_help_has_an_example(command):
     assert code == 0 and "Example: jaxlaw report fit.json" in out
 
 
+@pytest.mark.full
 def test_names_that_look_like_formulas_are_shown_as_they_are(closed, tmp_path):
     """A single name with one dollar is no formula, but two of them in a line, or a pair, are."""
     table = simulate.experiment("chinchilla").table.iloc[::8]
@@ -407,6 +418,7 @@ def a_forecast(name="chinchilla", source="runs.csv"):
     return dataclasses.replace(made, runs={**made.runs, "source": source}, **renamed)
 
 
+@pytest.mark.full
 def test_a_forecast_has_a_page_with_its_table_picture_laws_and_plan(tmp_path):
     made = a_forecast()
     note = Note("prior-width", "warning", "the width is a prior's")

@@ -75,6 +75,7 @@ def chromium(folder, page, *arguments):
     )  # fmt: skip
 
 
+@pytest.mark.full
 def test_the_text_is_there(opened):
     kind, _, done, _ = opened
     words = ["<h1>", "What to know first", "<svg", "</html>"]
@@ -113,6 +114,7 @@ def test_a_page_that_asks_is_seen(tmp_path):
     assert asked(tmp_path / "net.json") == {"http://127.0.0.1:9/dot.png"}
 
 
+@pytest.mark.full
 def test_nothing_is_wider_than_the_window(opened):
     _, folder, _, _ = opened
     (folder / "ruler.html").write_text(RULER)

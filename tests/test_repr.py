@@ -28,6 +28,7 @@ def shown():
     }
 
 
+@pytest.mark.full
 def test_every_container_is_short(shown):
     lengths = {name: len(repr(one)) for name, one in shown.items()}
     table = lengths.pop("plans")  # a table as pandas cuts it

@@ -99,6 +99,7 @@ def test_a_fit_tells_in_a_table_and_in_its_notes():
         jl.published()["hoffmann-2022"].requirements()
 
 
+@pytest.mark.full
 def test_the_note_is_in_the_fit():
     made = simulate.experiment("dcpt-l1")
     fit = jl.fit("dcpt-l1", made.table, fixed=made.truth)

@@ -31,6 +31,7 @@ def continual(base) -> jl.Bootstrap:
     return jl.bootstrap("cpt-chinchilla", TABLE, SIZE, base=base, progress=False)
 
 
+@pytest.mark.full
 def test_each_resample_holds_what_its_resample_of_the_base_came_to(base, continual):
     for name in HELD:
         assert continual.params[name].tolist() == pytest.approx(
@@ -98,6 +99,7 @@ def test_other_bases_are_refused(base, continual):
         continual.conf_int(method="bca")
 
 
+@pytest.mark.full
 def test_plans_that_compare_the_two_have_nothing_to_say_against_it(base, continual):
     def codes(ours) -> set[str]:
         found = planning.break_even(base, ours, N=1e9), planning.compute_savings(base, ours, 2.6)

@@ -175,6 +175,7 @@ def test_a_law_fitted_to_what_another_made_is_told():
     assert "a smooth function of N, D predicts" in by_code(fit.notes)["lack-of-fit"].message
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("law", ["kaplan", "chinchilla", "loss-compute", "dcpt", "annealing"])
 def test_laws_fitted_to_their_own_experiments_are_not_doubted(law):
     assert (
@@ -182,6 +183,7 @@ def test_laws_fitted_to_their_own_experiments_are_not_doubted(law):
     )
 
 
+@pytest.mark.full
 @needs_data
 def test_chinchilla_on_the_runs_of_farseer_lacks_something():
     """R² 0.993, every start agrees, and the held-out runs lie 3 % off."""
@@ -236,6 +238,7 @@ def test_a_coefficient_is_judged_where_the_data_are():
     assert simulated_fit("chinchilla").notes == ()
 
 
+@pytest.mark.full
 @needs_data
 def test_the_decay_of_excess_parameters_has_no_upper_bound_in_muennighoffs_runs(own_laws):
     """His law, α = β as he has it: R_D is bounded, R_N is not, and the fit says so itself."""

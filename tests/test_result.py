@@ -109,6 +109,7 @@ def test_shares_that_are_one_minus_a_column_are_no_such_column():
     assert jl.read_runs(table, columns, corpus="general").observations("dcpt").mapped == {}
 
 
+@pytest.mark.full
 def test_a_saved_fit_predicts_the_same_bits_in_another_process(tmp_path):
     fit = simulated_fit("dcpt")
     path = tmp_path / "fit.json"
@@ -128,6 +129,7 @@ def test_a_saved_fit_predicts_the_same_bits_in_another_process(tmp_path):
     assert again.to_dict() == fit.to_dict() and again.summary() == fit.summary()
 
 
+@pytest.mark.full
 def test_a_constrained_fit_loads_with_its_constraint(tmp_path):
     fit = simulated_fit("dcpt", constraint="paper")
     fit.save(tmp_path / "fit.json")
@@ -181,6 +183,7 @@ def before_sums(record):
     return {names.get(name, name): value for name, value in record.items()} | {"schema": 4}
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("options", [{}, {"asymmetry": 2.0}, {"residuals": "linear", "delta": 0.1}])
 def test_the_huber_of_a_fit_is_the_sum_and_older_files_give_it_too(tmp_path, options):
     """Without asymmetry the sum is the objective; in the logarithm, where residuals are that."""
@@ -219,7 +222,7 @@ def test_ties_and_bounds_survive_a_file(tmp_path, chinchilla_fit):
 def test_what_is_not_a_fit_is_refused(tmp_path, text):
     path = tmp_path / "fit.json"
     path.write_text(text)
-    with pytest.raises(jl.DataError, match="not a jaxlaw fit"):
+    with pytest.raises(jl.DataError, match="not a jaxlaw result"):
         jl.load(path)
     with pytest.raises(jl.UsageError, match="cannot read"):
         jl.load(tmp_path / "absent.json")
@@ -249,6 +252,7 @@ def test_a_term_that_is_not_needed_is_noted():
     assert "at-bound" in codes(fit)
 
 
+@pytest.mark.full
 def test_two_sizes_cannot_tell_e_a_and_alpha_apart():
     N, D = (axis.ravel() for axis in np.meshgrid([1e8, 1e9], np.geomspace(1e9, 1e12, 12)))
     truth = simulate.experiment("chinchilla").truth
@@ -258,6 +262,7 @@ def test_two_sizes_cannot_tell_e_a_and_alpha_apart():
     assert any("alpha" in note.message for note in fit.notes)
 
 
+@pytest.mark.full
 def test_few_starts_that_agree_are_noted():
     table = simulate.experiment("dcpt-l2").table
     fit = jl.fit("dcpt-l2", table, n_starts=64, n_local=False)
@@ -266,6 +271,7 @@ def test_few_starts_that_agree_are_noted():
         assert fit.runner_up.objective > fit.objective
 
 
+@pytest.mark.full
 def test_the_constraint_of_dcpt_says_what_it_costs():
     # Shares that the paper's form cannot describe: the loss rises with r towards 1.
     truth = simulate.experiment("dcpt").truth | {"C": 0.02, "B": 0.6, "eta": 2.0}
@@ -336,12 +342,14 @@ def noise(law="chinchilla"):
     return table.assign(loss=np.random.default_rng(0).uniform(2, 3, len(table)))
 
 
+@pytest.mark.full
 def test_a_fit_not_to_be_used_warns_once_where_the_user_gets_it():
     with pytest.warns(jl.FitWarning, match="poor-fit: R² is") as caught:
         fit = jl.fit("chinchilla", noise(), n_starts=64, n_local=8)
     assert not fit.success and len(caught) == 1 and caught[0].filename == __file__
 
 
+@pytest.mark.full
 def test_inner_fits_do_not_warn(chinchilla_fit):
     """Refits of folds and resamples, and the fits that a fit makes on its way."""
     made = noise().iloc[:60]

@@ -45,6 +45,7 @@ def made(tmp_path_factory):
         return {kind: make() for kind, make in MADE.items()}
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("kind", MADE)
 def test_a_file_gives_back_the_result(made, kind, tmp_path):
     result, path = made[kind], tmp_path / "result.json"

@@ -41,6 +41,7 @@ def elsewhere(tmp_path, monkeypatch):
 # ---------------------------------------------------------------- tables
 
 
+@pytest.mark.full
 @robustness.settled(300, derandomize=True)
 @given(hostile.tables())
 def test_tables_are_refused_or_read_right(case):
@@ -61,6 +62,7 @@ def test_numbers_too_large_to_add_are_refused_without_a_warning():
     assert robustness.read((frame, {}, None)) == "refused"
 
 
+@pytest.mark.full
 @pytest.mark.filterwarnings("ignore::jaxlaw.notes.FitWarning")  # no law describes such losses
 @robustness.settled(15, derandomize=True)
 @given(robustness.losses())
@@ -79,6 +81,7 @@ def test_losses_without_a_law_are_never_fitted_without_a_warning():
 # ---------------------------------------------------------------- conditions
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("seed", range(4))
 def test_conditions_keep_the_rows_of_which_they_are_known_to_hold(seed):
     """Whatever container the rows came in; each condition by Python's own comparisons."""
@@ -106,6 +109,7 @@ def test_what_is_no_condition_is_refused_in_every_container():
 # ---------------------------------------------------------------- containers
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("seed", range(3))
 def test_runs_are_the_same_in_every_container(seed):
     for missing in (False, True):
@@ -140,6 +144,7 @@ def prepared_files(tmp_path_factory):
     return folder
 
 
+@pytest.mark.full
 def test_command_lines_end_with_an_answer_or_one_error(command, prepared_files, monkeypatch):
     """And what they read is as it was."""
     monkeypatch.chdir(prepared_files)
@@ -168,6 +173,7 @@ def test_every_public_function_has_a_sound_call():
 QUICK = [name for name, (_, slow) in hostile_calls.CALLS.items() if not slow]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", QUICK)
 def test_no_argument_ends_in_an_error_from_deep_inside(name):
     broken = [
@@ -276,6 +282,7 @@ def test_fields_are_checked_without_a_digest_too(tmp_path, chinchilla_fit):
         jl.load(path)
 
 
+@pytest.mark.full
 def test_another_formula_under_the_same_name_is_found_out(tmp_path, own_laws):
     def law_of(power):
         @jl.law(name="mine")
@@ -306,6 +313,7 @@ _WRITES = {"dumps"}
 _OF_PANDAS = {"eval", "query", "read_pickle"}
 
 
+@pytest.mark.full
 def test_the_package_executes_nothing_it_reads():
     found = []
     for path in PACKAGE.rglob("*.py"):

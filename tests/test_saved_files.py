@@ -63,6 +63,7 @@ def test_records_without_a_file_are_read_as_strictly():
             of.from_dict(record)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("kind", KEPT)
 def test_a_report_of_standard_input_is_that_of_the_file(saved, command, kind):
     assert command("report", f"{kind}.json", "-o", "file.html")[0] == 0

@@ -18,6 +18,7 @@ def fit():
     return jl.fit("chinchilla", RUNS[~LARGE], n_starts=256, n_local=16)
 
 
+@pytest.mark.full
 def test_scores_by_hand(fit):
     found = fit.score(RUNS[LARGE])
     loss, predicted = RUNS["loss"][LARGE].to_numpy(), fit.predict(RUNS[LARGE])
@@ -106,6 +107,7 @@ def test_what_cannot_be_scored_is_named(fit, runs, error, message):
         fit.score(runs)
 
 
+@pytest.mark.full
 def test_all_parameters_fixed_is_a_call():
     """There is nothing to search, and the objective is that of the given values."""
     fit = jl.fit("chinchilla", RUNS, fixed=TRUTH)

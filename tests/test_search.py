@@ -43,6 +43,7 @@ def many():
         yield p, Batch(p.model, folds(p.data, 5), frozenset({"weight"})), screened(p)
 
 
+@pytest.mark.full
 def test_each_problem_comes_out_as_alone(many):
     p, batch, starts = many
     together = find_optima(NEWTON, batch, starts, n_local=16)
@@ -57,6 +58,7 @@ def test_each_problem_comes_out_as_alone(many):
     assert len({round(found.objective, 9) for found in together}) == 5
 
 
+@pytest.mark.full
 def test_chunks_of_any_size_come_to_the_same(many, monkeypatch):
     _, batch, starts = many
     whole = find_optima(NEWTON, batch, starts)
@@ -249,6 +251,7 @@ def level_runs():
 FEW = {"n_starts": 16, "n_local": 4}
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("looked_up", [False, True])
 @pytest.mark.parametrize("study", [False, True])
 def test_a_folder_does_not_answer_for_a_law_of_other_constants(

@@ -106,6 +106,7 @@ def test_same_seed_same_numbers(name):
     assert (made.table[made.law.target] != other.table[made.law.target]).all()
 
 
+@pytest.mark.full
 def test_same_numbers_in_another_process():
     code = "from jaxlaw import simulate; print(simulate.experiment('dcpt').table.loss.sum().hex())"
     said = subprocess.run(

@@ -38,6 +38,7 @@ def random_symmetric(size, eigenvalues):
     return rotation @ np.diag(eigenvalues) @ rotation.T
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("size", [1, 2, 5, 9])
 def test_a_definite_system_is_solved(size):
     matrix = random_symmetric(size, np.linspace(0.5, 2.0, size))
@@ -82,6 +83,7 @@ def test_the_inverse_root_moves_with_the_units_of_the_coordinates():
     np.testing.assert_allclose(scaled * units[:, None], plain, rtol=1e-6, atol=1e-12)
 
 
+@pytest.mark.full
 def test_a_coordinate_that_moves_much_does_not_make_the_others_converged(own_laws):
     """A term of 1e17 per unit once made all other steps, and what they promise, seem nothing."""
     law = jl.law(
@@ -172,6 +174,7 @@ def test_polishing_comes_back_from_nearby():
     assert ended.value.min() == pytest.approx(lanes.value[0, best], rel=1e-9)
 
 
+@pytest.mark.full
 def test_polishing_takes_no_step_out_of_sight_where_nothing_curves():
     # Half of the points above and half below, all beyond δ: the objective is flat, and a Newton
     # step is rounding over rounding.

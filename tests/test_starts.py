@@ -39,6 +39,7 @@ def test_only_what_these_papers_print_counts_as_printed():
     assert set(printed["name"]) == {"chinchilla", "dcpt"}
 
 
+@pytest.mark.full
 def test_a_fit_says_that_its_grid_is_jaxlaws_own():
     """In a word for every law; one fit, of few parameters left free, carries it."""
     said = {name: starts.grid_notes(laws.get(name), "grid") for name in laws.names()}

@@ -66,6 +66,7 @@ def study():
     )
 
 
+@pytest.mark.full
 def test_every_law_data_set_and_fold_is_there(study):
     assert study.n_folds == 8 and study.n_failed == 0
     frame = study.frame
@@ -135,6 +136,7 @@ def test_tables_as_in_the_paper(study):
     assert max(map(len, study.summary().split("By held-out")[0].splitlines())) <= 80
 
 
+@pytest.mark.full
 def test_huber_losses_are_sums_over_the_points_as_in_the_paper(study):
     """Twice the same points have twice the sum, and the same mean."""
     frame = study.frame
@@ -451,6 +453,7 @@ def test_a_column_of_words_is_no_score():
             dataclasses.replace(study, frame=words).table(metrics=[name])
 
 
+@pytest.mark.full
 def test_folds_are_asked_for_by_the_users_own_names():
     table = jl.simulate.experiment("chinchilla").table.rename(columns={"N": "size"})
     runs = jl.read_runs(table, {"N": "size"})
@@ -565,6 +568,7 @@ def test_labels_are_in_the_units_of_the_user_and_of_the_share_asked_for():
     np.testing.assert_array_equal(theirs.folds.held_out[0], np.isclose(shares, 1.0))
 
 
+@pytest.mark.full
 def test_a_label_writes_nothing_outside_the_work_folder(tmp_path):
     laws = {"../../outside": "bare", "/": "bare", "twin": "twin"}
     small = {"n_starts": 16, "n_local": 4, "progress": False}

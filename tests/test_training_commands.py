@@ -28,6 +28,7 @@ def test_published_laws_are_listed_shown_and_kept(command, tmp_path):
     assert code == 2 and "Did you mean 'hoffmann-2022'" in err
 
 
+@pytest.mark.full
 def test_best_settings(command, tmp_path):
     draws = []
     for k, name in enumerate(("wang-2025-pt", "wang-2025-cpt")):
@@ -43,6 +44,7 @@ def test_best_settings(command, tmp_path):
     assert code == 0 and low < found["replay"] < high
 
 
+@pytest.mark.full
 def test_changes_are_balanced_on_request(command):
     short = ["--run", "cosine:steps=1000,peak=2e-5,warmup=500"]
     search = ["--weight", "0.6", "--over", "loss_potential=0:1", "--json"]

@@ -41,6 +41,7 @@ def test_a_curve_for_each_number_of_steps(ax):
         plots.losses_over(three, "peak")
 
 
+@pytest.mark.full
 def test_the_curve_of_optima(ax):
     curve = tradeoff_curve(PT, CPT, RUN, {"replay": (0, 1)}, np.linspace(0, 1, 3))
     plots.balance(curve, "replay", ax)
@@ -61,6 +62,7 @@ def test_the_way_back(ax):
     assert "back after 8,730 steps" in texts(ax)
 
 
+@pytest.mark.full
 def test_the_turning_length_over_the_weight(ax):
     """Wang 2025, figure 13: never lifted, back after some steps, never back."""
     level = ContinualRun(Pretraining(5_000, 2e-4), 1, 2e-4, 1.0, 0.2, shape="constant")
@@ -100,6 +102,7 @@ def test_the_value_of_a_corpus(ax):
     assert named(ax) == ["target", "without\npretraining"]
 
 
+@pytest.mark.full
 def test_several_finetuning_sizes_with_their_baselines(ax):
     """Isik 2024, figure 1; a corpus without a law has its points joined."""
     Dp, rows = np.geomspace(1e9, 1e11, 8), {}

@@ -19,6 +19,7 @@ def sample(law, count=16):
     return values, dict(zip(law.parameter_names, values.T, strict=True))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("linear", [True, False])
 @pytest.mark.parametrize("name,constraint", CASES)
 def test_to_coordinates_and_back(name, constraint, linear):
@@ -58,6 +59,7 @@ def test_recentring_changes_the_unit_and_not_the_law(name):
     assert back == pytest.approx(dict(truth), rel=1e-9)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("linear", [True, False])
 @pytest.mark.parametrize("name,constraint", CASES)
 def test_the_box_is_in_order_and_holds_the_starting_range(name, constraint, linear):

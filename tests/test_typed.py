@@ -47,14 +47,14 @@ INF = float("inf")
 #: Type hint → values that it describes, and JSON that is none, with what is said of it.
 LOADED: list[tuple[Any, list[Any], list[tuple[Any, str]]]] = [
     (float, [1.5, 3.0, INF, -INF], [("x", "'x.y' is not a number"), (True, "not a number")]),
-    (int, [0, 7], [(-1, "not a number of things"), (1.5, "number of things")]),
+    (int, [0, 7], [(-1, "must be a non-negative integer"), (1.5, "non-negative integer")]),
     (str, ["a"], [(1, "'x.y' is not text: 1")]),
     (bool, [True, False], [(1, "is not true or false")]),
     (Finite, [2.5], [("inf", "cannot be 'inf'"), ("nan", "cannot be 'nan'")]),
     (Literal["log", "linear"], ["log"], [("ln", "'x.y' is one of log, linear, not 'ln'")]),
     (dict[str, float], [{"a": 1.0}, {}], [([], "no object"), ({"a": "b"}, "'x.y.a' is not a num")]),
     (tuple[float, float], [(1.0, INF)], [([1], "is no list of 2"), ({}, "is no list")]),
-    (tuple[int, ...], [(1, 2), ()], [([1, "a"], "not a number of things")]),
+    (tuple[int, ...], [(1, 2), ()], [([1, "a"], "must be a non-negative integer")]),
     (str | None, [None, "a"], [(2, "is not text")]),
     (
         tuple[Note, ...],

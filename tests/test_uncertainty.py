@@ -33,6 +33,7 @@ def drawn(chinchilla_fit) -> jl.Bootstrap:
     return jl.bootstrap(chinchilla_fit, TABLE, 300, progress=False)
 
 
+@pytest.mark.full
 def test_intervals_hold_the_truth_and_are_as_wide_as_the_spread(drawn):
     table = drawn.conf_int()
     assert list(table["parameter"]) == list(TRUTH)
@@ -71,6 +72,7 @@ def test_any_function_of_the_parameters_has_an_interval(drawn):
     assert len(drawn.table()) == len(drawn) == 300
 
 
+@pytest.mark.full
 def test_bootstraps_of_the_same_runs_are_paired(chinchilla_fit, drawn):
     """Twice the loss is twice E, A and B in every resample, not only on average."""
     twice = jl.bootstrap("chinchilla", TABLE.assign(loss=2 * TABLE["loss"]), 300, progress=False)
@@ -80,6 +82,7 @@ def test_bootstraps_of_the_same_runs_are_paired(chinchilla_fit, drawn):
     assert not np.isclose(other.params["alpha"], drawn.params["alpha"]).any()
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("kind", ["residual", "wild"])
 def test_other_kinds_are_as_wide_as_the_sandwich_of_their_noise(chinchilla_fit, kind):
     found = jl.bootstrap(chinchilla_fit, TABLE, 300, kind=kind, progress=False)
@@ -273,6 +276,7 @@ def test_intervals_of_logarithms_end_where_draws_are_zero(method):
     assert low[1] > 0
 
 
+@pytest.mark.full
 def test_bca_intervals_are_scipys(own_laws):
     """Of a mean of skewed numbers: of scipy's own draws to the digit, of our draws nearly."""
     from scipy import stats
@@ -303,6 +307,7 @@ def test_bca_intervals_are_scipys(own_laws):
     assert expected.high - plain["high"] > 0.04 * width  # the correction is seen
 
 
+@pytest.mark.full
 def test_notes_say_what_the_resamples_were_short_of(chinchilla_fit):
     labels = np.arange(len(TABLE)) // 27
     few = jl.bootstrap(chinchilla_fit, TABLE, 300, groups=labels, progress=False)

@@ -24,6 +24,7 @@ def run(*arguments):
     return CliRunner().invoke(app, ["bootstrap", *map(str, arguments)])
 
 
+@pytest.mark.full
 def test_a_fit_is_resampled_and_everything_is_written(folder, chinchilla_fit):
     chinchilla_fit.save(folder / "fit.json")
     asked = ("-c", "N=size", "-n", 300, "--at", "N=7e9,7e10", "--at", "D=1e12", "--quiet")

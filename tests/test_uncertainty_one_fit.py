@@ -39,6 +39,7 @@ def line():
         yield fit, table, design, table["loss"].to_numpy() - fit.predict(x=x)
 
 
+@pytest.mark.full
 def test_least_squares_of_a_line_has_the_textbooks_covariance(line):
     fit, table, design, off = line
     inverse = np.linalg.inv(design.T @ design)
@@ -125,6 +126,7 @@ def test_a_few_rows_have_wider_intervals_than_the_plain_sandwich(delta):
     assert row["high"] - row["estimate"] == pytest.approx(2.5706 * row["std_err"], rel=1e-4)
 
 
+@pytest.mark.full
 def test_the_profile_of_least_squares_is_the_textbooks_interval(line):
     fit, table, design, off = line
     error = np.sqrt(np.diagonal(off @ off / 58 * np.linalg.inv(design.T @ design)))
@@ -139,6 +141,7 @@ def test_the_profile_of_least_squares_is_the_textbooks_interval(line):
     np.testing.assert_allclose(found[2:], found.estimate + t * size * np.array([-1, 1]), rtol=1e-6)
 
 
+@pytest.mark.full
 def test_leaving_out_a_run_of_a_line_is_what_textbooks_say(line):
     fit, table, design, off = line
     inverse = np.linalg.inv(design.T @ design)
@@ -197,6 +200,7 @@ def test_a_profile_is_near_the_sandwich_and_its_minimum_is_the_fit(chinchilla_fi
     assert wider.low < low and wider.high > high
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("noise", [1e-5, 4e-3])
 def test_nothing_about_a_fit_passes_through_float32(noise):
     """Losses rounded to float32 are wrong by 1e-7 of them, and noise may be as small."""
@@ -310,6 +314,7 @@ def test_two_sizes_leave_e_a_and_alpha_open():
         jl.covariance("chinchilla", two)
 
 
+@pytest.mark.full
 def test_a_narrow_range_leaves_a_term_loose(chinchilla_fit):
     assert not jl.identifiability(chinchilla_fit, TABLE)["advice"].any()
     truth = simulate.TRUTHS["chinchilla"]

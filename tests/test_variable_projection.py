@@ -22,6 +22,7 @@ def linear_laws():
     return [name for name in laws.names() if laws.get(name).linear_parameters]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", linear_laws())
 def test_true_exponents_give_back_true_coefficients(name):
     with jax.enable_x64(True):
@@ -51,6 +52,7 @@ def projected(model, problem, at):
     return parts, found, prediction(parts, found), there
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize(
     "name,constraint", [("dcpt", None), ("dcpt", "paper"), ("chinchilla", None)]

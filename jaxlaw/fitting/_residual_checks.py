@@ -83,7 +83,8 @@ class Residuals:
 
     def size(self, value: float) -> str:
         """A residual in words: a percentage of the target, or a number in its unit."""
-        return f"{np.expm1(value):+.2%}" if self.log else f"{value:+.2g}"
+        with np.errstate(over="ignore"):  # of losses that nobody has
+            return f"{np.expm1(value):+.2%}" if self.log else f"{value:+.2g}"
 
 
 def residual_notes(residuals: Residuals) -> list[Note]:

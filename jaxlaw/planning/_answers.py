@@ -139,8 +139,8 @@ def numbers_by_name(
     missing = [name for name in names if name not in given]
     if missing and default is None:
         raise UsageError(
-            f"{what}= does not name {', '.join(missing)}: give each a number, 0 where it does not "
-            "count",
+            f"{what}: it does not name {', '.join(missing)}: give each a number, 0 where it does "
+            "not count",
             argument=what,
             value=given,
         )

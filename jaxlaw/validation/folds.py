@@ -466,7 +466,10 @@ def predefined_split(
         array([[False, False,  True]])
     """
     try:
-        fitted = np.atleast_2d(np.asarray(plain_array(masks), float))
+        values = plain_array(masks)
+        if values.dtype.kind == "c":  # numpy would drop the imaginary part
+            raise TypeError("complex numbers are none")
+        fitted = np.atleast_2d(np.asarray(values, float))
     except (TypeError, ValueError, OverflowError) as error:
         raise UsageError(
             f"masks are (folds, rows) of 0 and 1 ({error})", argument="masks", value=masks

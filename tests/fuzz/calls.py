@@ -41,6 +41,13 @@ VALUES: list[Any] = [
 _TRUTHS = simulate.TRUTHS
 _FRONTIER = ("loss-compute", _TRUTHS["loss-compute"])
 _CURVE = {"N": [1e9] * 3, "D": [1e9, 2e9, 4e9], "loss": [3.0, 2.8, 2.7]}
+_TRANSFERS = pd.DataFrame(
+    [
+        {"N": N, "D": D, "loss": 2.5, "scratch_D": D + 30 * D**0.6 * N**0.2}
+        for N in (1e8, 4e8, 1.6e9)
+        for D in (1e9, 4e9, 1.6e10)
+    ]
+).assign(transferred=lambda t: t["scratch_D"] - t["D"], saved=0.1)
 _SCRATCH = ("chinchilla", _TRUTHS["from-scratch"])
 _CONTINUAL = ("cpt-chinchilla", _TRUTHS["cpt-chinchilla"])
 _DOMAIN, _GENERAL = ("dcpt", _TRUTHS["dcpt"]), ("dcpt", _TRUTHS["dcpt-general"])
@@ -212,6 +219,9 @@ CALLS: dict[str, tuple[Callable[[], dict[str, Any]], bool]] = {
                                         "cost": None, "level": 0.9}, True),
     "planning.frontier_savings": (lambda: {"scratch": _FRONTIER, "continual": _FRONTIER,
                                            "compute": [1e20], "level": 0.9}, True),
+    "planning.loss_slopes": (lambda: {"runs": turning(), "every": None}, False),
+    "planning.transfer_law": (lambda: {"transfers": _TRANSFERS, "columns": None, "level": 0.9},
+                              False),
     "planning.observed_transfer": (lambda: {"scratch": _CURVE, "continual": _CURVE, "by": "N",
                                             "cost": None}, False),
     "planning.transfer_table": (lambda: {"scratch": _SCRATCH, "continual": _CONTINUAL,
