@@ -18,6 +18,8 @@ TURN = 0.07
 SHARES = [0.0, 0.01, 0.02, 0.03, 0.05, 0.1, 0.15, 0.2, 0.33, 0.5]  # 300 runs, as in the README
 AT = {"N": 1.5, "D": 1.0}
 
+pytestmark = pytest.mark.full  # all of them take the fits of one fixture
+
 
 def lower():
     """A law that rises with D and meets the upper one at the turn, for the N and D of ``AT``."""
