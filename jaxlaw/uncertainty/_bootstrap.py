@@ -384,8 +384,7 @@ def bootstrap(
         seed: seed of the draws, and of the starts.
         n_starts, n_local: numbers of starts tried and solved in each resample whose optimum is not
             near the fit's. A resample begins at the optima of the runs as they are, and at three
-            screened starts of its own: where the two disagree, so many are solved, and where these
-            do not agree, more of those tried.
+            screened starts of its own: where the two disagree, so many are solved.
         solver: solver as in :func:`jaxlaw.fit`.
         work_dir, progress, distributed, executor, compile_cache: as in :func:`jaxlaw.fit`.
         **options: other options of :func:`jaxlaw.fit`: columns, units, delta, fixed …
