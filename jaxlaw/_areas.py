@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -61,7 +61,7 @@ class PhaseAreas(NamedTuple):
     During pre-training those of cpt are 0; after it those of pt keep their last value.
 
     Example:
-        >>> jl.phase_areas([1.0, 1.0, 0.5, 0.5], 0.999, boundary=2).S1_cpt.tolist()
+        >>> jl.data.phase_areas([1.0, 1.0, 0.5, 0.5], 0.999, boundary=2).S1_cpt.tolist()
         [0.0, 0.0, 0.5, 1.0]
     """
 
@@ -110,8 +110,8 @@ def areas(
         S1_before: sum of the rates before those of ``lr``, a number or (schedules,).
 
     Returns:
-        Areas of shape (…, steps) or (…, points), where … is (decays, schedules), what there
-        is of them.
+        Areas of shape (…, steps) or (…, points), where … stands for those of the axes
+        (decays, schedules) that were given.
 
     Raises:
         UsageError: λ outside [0, 1], rates that are not finite, or a boundary, step or shape
@@ -155,7 +155,7 @@ def phase_areas(
     has one.
 
     Example:
-        >>> parts = jl.phase_areas([1.0, 0.5, 0.5], decay=0.5, initial_lr=1.0, boundary=2)
+        >>> parts = jl.data.phase_areas([1.0, 0.5, 0.5], decay=0.5, initial_lr=1.0, boundary=2)
         >>> parts.S1_pt.tolist(), parts.S1_cpt.tolist()
         ([1.0, 1.5, 1.5], [0.0, 0.0, 0.5])
     """
@@ -193,14 +193,11 @@ def _problem_of(
         rates = itertools.chain([begin], rates)
     if begin.ndim not in (1, 2) or 0 in begin.shape:
         raise UsageError(f"lr has shape {begin.shape}; it must be (steps,) or (schedules, steps)")
-    if isinstance(initial_lr, str):
-        if initial_lr != "first":
-            raise UsageError(f"initial_lr must be a number or 'first', not {initial_lr!r}")
-        initial_lr = begin[..., 0]
-    initial_lr = own_initial if initial_lr is None else initial_lr
-    epsilon = None if epsilon is None else _numbers("epsilon", epsilon)
-    if epsilon is not None and epsilon.ndim:
-        raise UsageError(f"epsilon is one number, not an array of shape {epsilon.shape}")
+    initial_lr = _initial(initial_lr, begin, own_initial)
+    if epsilon is not None:
+        epsilon = _numbers("epsilon", epsilon)
+        if epsilon.ndim:
+            raise UsageError(f"epsilon is one number, not an array of shape {epsilon.shape}")
     numbers = (rates, decay, initial_lr, S1_before, epsilon)
     on_device = any(isinstance(number, jax.Array) for number in numbers)
     lead = begin.shape[:-1]
@@ -213,25 +210,34 @@ def _problem_of(
     return problem._replace(at=_points(at, problem.steps))
 
 
+def _initial(given: Any, begin: Any, own: Any) -> Any:
+    """The rate before the first step: given, the first one's, or that of the schedule."""
+    if isinstance(given, str):
+        if given != "first":
+            raise UsageError(f"initial_lr must be a number or 'first', not {given!r}")
+        return begin[..., 0]
+    return own if given is None else given
+
+
 def _read(lr: Any) -> tuple[Any, Any, int | None]:
     """Rates, and η_0 and boundary where a Schedule says them."""
     if isinstance(lr, Schedule):
         return lr.rates, lr.initial_lr, lr.boundary
-    if (
-        isinstance(lr, list | tuple)
-        and lr
-        and all(isinstance(schedule, Schedule) for schedule in lr)
-    ):
-        if len({(len(schedule), schedule.boundary) for schedule in lr}) > 1:
-            raise UsageError(
-                "schedules of one call must have the same length and boundary; call areas() for "
-                "each of them, or for each group that has"
-            )
-        initial = np.array([schedule.initial_lr for schedule in lr])
-        return np.stack([schedule.rates for schedule in lr]), initial, lr[0].boundary
+    if isinstance(lr, list | tuple) and {type(one) for one in lr} == {Schedule}:
+        return _read_several(lr)
     if isinstance(lr, Iterator):
         return (_numbers("lr", block) for block in lr), 0.0, None
     return _numbers("lr", lr), 0.0, None
+
+
+def _read_several(lr: Sequence[Schedule]) -> tuple[np.ndarray, np.ndarray, int | None]:
+    if len({(len(schedule), schedule.boundary) for schedule in lr}) > 1:
+        raise UsageError(
+            "schedules of one call must have the same length and boundary; call areas() for "
+            "each of them, or for each group that has"
+        )
+    initial = np.array([schedule.initial_lr for schedule in lr])
+    return np.stack([schedule.rates for schedule in lr]), initial, lr[0].boundary
 
 
 def _numbers(name: str, values: Any) -> Any:
@@ -459,7 +465,7 @@ def _decayed_sum(x: np.ndarray, decay: float, before: np.ndarray) -> np.ndarray:
 
 
 def _power(rates: np.ndarray, epsilon: Any) -> np.ndarray:
-    """η^ε; at a rate of 0 the limits of :func:`jaxlaw.power`."""
+    """η^ε; at a rate of 0 the limits of :func:`jaxlaw.laws.power`."""
     at_zero = 0.0 if epsilon > 0 else 1.0 if epsilon == 0 else 1e30
     return np.where(rates > 0, np.where(rates > 0, rates, 1.0) ** epsilon, at_zero)
 

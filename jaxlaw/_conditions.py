@@ -65,8 +65,8 @@ def rows_where(
         condition: text, as above.
         columns: name → (n,) values; the index of a Series names the rows in messages. Names that
             are no text cannot be written in a condition.
-        source: what the table is called, for messages.
-        word: what a row is called.
+        source: name of the table, for messages.
+        word: word for a row.
 
     Returns:
         (n,) boolean mask, and the number of rows that are left out since a missing cell leaves
@@ -297,14 +297,7 @@ class _Visitor(ast.NodeVisitor):
     ) -> BooleanArray:
         named = self._if_named(left, right), self._if_named(right, left)
         nodes = left_node, right_node
-        for side, node in zip(named, nodes, strict=True):
-            if isinstance(side, BooleanArray):
-                self._refuse("a comparison is compared here; join them by and, or", node)
-            if side is None:
-                self._refuse("a missing cell equals nothing; write 'is None', 'is not None'", node)
-        columns = [side for side in named if isinstance(side, _Column)]
-        if not columns:
-            self._refuse("no column is compared here", left_node)
+        columns = self._columns_in(named, nodes)
         missing = np.logical_or.reduce([column.missing for column in columns])
         if any(not column.kinds for column in columns):  # of no kind, for all cells are missing
             return BooleanArray(np.zeros(self.size, bool), missing)
@@ -322,6 +315,18 @@ class _Visitor(ast.NodeVisitor):
             missing = missing | np.isnan(side)
         result = np.broadcast_to((_EQUALITY | _ORDER)[sign](*sides), self.size)
         return BooleanArray(result & ~missing, missing)
+
+    def _columns_in(self, named: tuple[Any, Any], nodes: tuple[ast.expr, ast.expr]) -> list:
+        """The columns of a comparison; refuses what cannot be a side of one."""
+        for side, node in zip(named, nodes, strict=True):
+            if isinstance(side, BooleanArray):
+                self._refuse("a comparison is compared here; join them by and, or", node)
+            if side is None:
+                self._refuse("a missing cell equals nothing; write 'is None', 'is not None'", node)
+        columns = [side for side in named if isinstance(side, _Column)]
+        if not columns:
+            self._refuse("no column is compared here", nodes[0])
+        return columns
 
     def _if_named(self, side: Any, other: Any) -> Any:
         """A quoted name of a column, compared with what is none, is that column."""

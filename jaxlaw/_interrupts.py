@@ -14,7 +14,7 @@ INTERRUPTED = 130  # what a shell says of a command that Ctrl-C ended
 SAID = "jaxlaw: interrupted; --work-dir keeps what is finished"
 
 
-def heed_as_command() -> None:
+def install_interrupt_handler() -> None:
     """Have Ctrl-C end in one line, if this process is the ``jaxlaw`` command and nothing else."""
     name, arguments = sys.argv[0], list(getattr(sys, "orig_argv", ()))
     as_module = name == "-m" and arguments[arguments.index("-m") + 1 :][:1] == ["jaxlaw"]

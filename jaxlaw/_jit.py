@@ -191,7 +191,7 @@ def _wanted_options(optimised: bool) -> dict[str, Any]:
 
 @functools.cache
 def _known(options: tuple[tuple[str, Any], ...]) -> frozenset[str]:
-    """Names of those that are, asked all at once: every question is a program."""
+    """Names of the options that this jaxlib takes; tried together, as each trial compiles."""
     try:
         jax.jit(lambda: 0, compiler_options=dict(options))()
     except jax.errors.JaxRuntimeError:
@@ -312,7 +312,7 @@ def _described(value: Any, values: bool = True) -> str:
     """A value in words that mean the same in every process; arrays by shape and type.
 
     Args:
-        value: what a program depends on.
+        value: an argument or setting that a program depends on.
         values: whether the program depends on the value of a number, or on its type alone.
 
     Raises:

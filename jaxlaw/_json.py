@@ -1,6 +1,6 @@
 """Results as JSON files: written with a digest, read strictly.
 
-A file is data, never a program: it is parsed as JSON, and every field is checked by who asked
+A file is data, never a program: it is parsed as JSON, and every field is checked by the reader
 for it. The digest tells a file that was changed after it was written; one that was only
 formatted anew keeps its digest.
 """
@@ -21,16 +21,11 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from jaxlaw.errors import DataError, JaxlawError, UsageError, nearest_file
+from jaxlaw.errors import DataError, JaxlawError, NotHereError, UsageError, nearest_file
 
 _log = logging.getLogger(__name__)
 
-STUDY = "jaxlaw study"  # the field ``kind`` of a saved study
-FORECAST = "jaxlaw forecast"  # that of a saved forecast
 _OURS = "jaxlaw "  # the field ``kind`` of every result begins so
-#: The field by which a record shows what it is, where that is not ``kind``.
-_MARKED_BY = {"fit": "schema", "bootstrap": "draws"}
-_READ_BY = {"study": "jaxlaw.Study.load", "bootstrap": "jaxlaw.planning.Draws.load"}
 
 
 def plain(value: Any) -> Any:
@@ -42,6 +37,8 @@ def plain(value: Any) -> Any:
         return plain((value.reset_index() if named else value).to_dict("records"))
     if hasattr(value, "to_dict"):
         return value.to_dict()
+    if hasattr(value, "to_json"):
+        return value.to_json()
     if dataclasses.is_dataclass(value):
         names = [field.name for field in dataclasses.fields(value)]
         return {name: plain(getattr(value, name)) for name in names}
@@ -71,7 +68,7 @@ def write_whole(path: str | Path, write: Callable[[Path], Any]) -> None:
     """Write a file all or nothing: what fails, on a full disk say, leaves the older file.
 
     Args:
-        path: where the content goes. Of a link, the file that it points to is replaced; what is
+        path: the file to write. Of a link, the file that it points to is replaced; what is
             no regular file (a pipe, ``/dev/stdout``) is written to as it is.
         write: called with the path of a new file beside it, of the same suffix, which then takes
             its name.
@@ -113,28 +110,25 @@ def _write_whole(target: Path, write: Callable[[Path], Any]) -> None:
 
 def kind_of(record: Mapping[str, Any]) -> str | None:
     """What a record is: ``fit``, ``study``, ``allocation``, …; None if nothing says."""
-    if "draws" in record:
-        return "bootstrap"
-    if "kind" in record:
-        kind = record["kind"]
-        marked = isinstance(kind, str) and kind.startswith(_OURS)
-        return kind.removeprefix(_OURS) if marked else None
-    return "fit" if "schema" in record else None
+    kind = record.get("kind")
+    marked = isinstance(kind, str) and kind.startswith(_OURS)
+    return kind.removeprefix(_OURS) if marked else None
 
 
-def read_record(path: str | Path, *kinds: str) -> dict[str, Any]:
+def read_record(path: str | Path, *kinds: str, called: str = "") -> dict[str, Any]:
     """The record in a file, without its digest.
 
     Args:
         path: path of the file; ``-`` is standard input.
-        *kinds: what it may hold, such as ``fit`` or ``allocation``; any result if none is given.
+        *kinds: kinds that it may hold, such as ``fit`` or ``allocation``; any if none is given.
+        called: name of these kinds in messages; they themselves unless given.
 
     Raises:
         UsageError: no such file.
         DataError: not JSON in UTF-8, not an object, a key twice, changed after it was written, of
             another kind (:func:`kind_of`), or a forecast without a digest.
     """
-    kind = " or ".join(kinds) or "result"
+    kind = called or " or ".join(kinds) or "result"
     content = _content(path, kind)
     path = source_name(path)
     if not content.strip():
@@ -159,13 +153,7 @@ def read_record(path: str | Path, *kinds: str) -> dict[str, Any]:
                ", or remove field 'digest' to take the file as it is")
         )  # fmt: skip
     if (actual := kind_of(record)) is None or (kinds and actual not in kinds):
-        marks = dict.fromkeys(f"'{_MARKED_BY.get(name, 'kind')}'" for name in kinds)
-        fields = " or ".join(marks) or "'kind' or 'schema'"
-        reason = (
-            f"it holds a {actual}, which {_READ_BY.get(actual, 'jaxlaw.load')} reads"
-            if actual
-            else f"no field {fields} says so"
-        )
+        reason = f"it holds a {actual}" if actual else "field 'kind' does not say so"
         raise DataError(f"{path} is not a jaxlaw {kind}: {reason}; give the file of a {kind}")
     # A forecast is made to be held against later runs: without a digest it may be of any day.
     if actual == "forecast" and digest is None:
@@ -192,9 +180,14 @@ def standard_input() -> bytes:
 
 @contextmanager
 def whole(source: str, kind: str) -> Iterator[None]:
-    """What is raised within, over a field of a record, becomes a DataError that names both."""
+    """What is raised within, over a field of a record, becomes a DataError that names both.
+
+    A record that names what this process does not have is a UsageError: it may be sound.
+    """
     try:
         yield
+    except NotHereError as error:
+        raise UsageError(f"{source}: {error}", file=source) from None
     except (TypeError, ValueError, KeyError, AttributeError) as error:
         raise DataError(f"{source} is not a whole jaxlaw {kind}: {error}") from None
 

@@ -1,8 +1,15 @@
 """Results: what every answer is.
 
 A result is a dataclass. From its fields follow its text, its file, its JSON Schema, its table for
-a paper, and what a notebook shows; it names the picture that draws it. A field that only this
-process needs has ``metadata={"saved": False}`` and a default.
+a paper, and what a notebook shows; it names the picture that draws it. The metadata of a field say
+what its type does not:
+
+- ``saved``: False where only this process needs it; such a field has a default;
+- ``key``: the name that its files have for it, where that is another;
+- ``index``: the column of a table that is its index;
+- ``columns``: column of a table → the type of its cells, which a file has to hold;
+- ``unit``: what a number counts, such as ``tokens``;
+- ``setting``: True where a number was chosen, so that it is no answer, as every ``level`` is.
 """
 
 from __future__ import annotations
@@ -14,7 +21,7 @@ import typing
 from functools import cache
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import pandas as pd
 
@@ -22,14 +29,24 @@ from jaxlaw import _json as records
 from jaxlaw import _typed
 from jaxlaw._latex import escaped, latex_table, number
 from jaxlaw.errors import DataError, UsageError
-from jaxlaw.notes import Note
+from jaxlaw.notes import Note, by_weight
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-SCHEMA = 1
+    from jaxlaw.fitting import Fit, FittedLaw
+    from jaxlaw.forecasting import Forecast
+    from jaxlaw.uncertainty import Draws
+    from jaxlaw.validation import Study
+else:  # the ground floor knows none of them
+    Fit = FittedLaw = Study = Forecast = Draws = Any
+
+#: Of the files of all results. Before there was one number for all, that of fits went up to 6.
+SCHEMA = 7
 #: Kind of record → the class that reads it: every result, by the name of its class.
 RESULTS: dict[str, type[Result]] = {}
+#: Packages that list results in their faces.
+_PACKAGES = ("fitting", "uncertainty", "validation", "design", "forecasting", "planning", "papers")
 _HEAD = ("kind", "schema")  # of every file
 _ROWS = 24  # of a table that a notebook shows
 
@@ -38,7 +55,7 @@ class Result:
     """An answer: numbers and tables with notes, as text, file, table of LaTeX and picture.
 
     Attributes:
-        notes: what to know before relying on it.
+        notes: findings to know before relying on it.
         picture: name of the function of :mod:`jaxlaw.plots` that draws it; empty if none does.
     """
 
@@ -50,6 +67,8 @@ class Result:
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         RESULTS[cls.kind_of_record()] = cls
+        # A result may be a field of another one.
+        _typed.register(cls, cls._read, cls.json_schema)
 
     @classmethod
     def kind_of_record(cls) -> str:
@@ -61,26 +80,50 @@ class Result:
     @property
     def quantities(self) -> dict[str, float]:
         """Its own numbers, by name."""
-        return {
-            field.name: value
+        found = [
+            field.name
             for field in saved_fields(type(self))
-            if isinstance(value := getattr(self, field.name), float) and field.name != "level"
-        }
+            if not (field.name == "level" or field.metadata.get("setting"))
+        ]
+        values = {name: getattr(self, name) for name in found}
+        return {name: value for name, value in values.items() if isinstance(value, float)}
+
+    @property
+    def words(self) -> dict[str, str]:
+        """Its own words, by name."""
+        values = {field.name: getattr(self, field.name) for field in saved_fields(type(self))}
+        return {name: value for name, value in values.items() if isinstance(value, str)}
+
+    @property
+    def scales(self) -> dict[str, float]:
+        """Number → what one is worth in raw counts, where that is not 1."""
+        return {}
+
+    @property
+    def quantity_units(self) -> dict[str, tuple[str, float]]:
+        """Number → its unit (empty where it has none), and what one is worth in raw counts."""
+        units = {field.name: field.metadata.get("unit", "") for field in saved_fields(type(self))}
+        scales = self.scales
+        return {name: (units.get(name, ""), scales.get(name, 1.0)) for name in self.quantities}
 
     def tables(self) -> dict[str, pd.DataFrame]:
         """Its tables, by name, the main one first."""
         values = {field.name: getattr(self, field.name) for field in saved_fields(type(self))}
         return {name: value for name, value in values.items() if isinstance(value, pd.DataFrame)}
 
+    def shown(self) -> dict[str, pd.DataFrame]:
+        """The tables that people are shown, where those of its files say too much."""
+        return self.tables()
+
     def summary(self) -> str:
         """The answer and its notes, for people."""
-        return "\n".join([*self.lines(), *map(str, self.notes)])
+        return "\n".join([*self.lines(), *map(str, by_weight(self.notes))])
 
     def lines(self) -> list[str]:
         """The answer without its notes."""
         own = [f"{name:<12} {value:>12.6g}" for name, value in self.quantities.items()]
-        form = {"float_format": lambda value: f"{value:.5g}"}
-        return [*own, *(table.to_string(**form) for table in self.tables().values())]
+        form = {"float_format": lambda value: f"{value:.5g}", "index": False}
+        return [*own, *(flat(table).to_string(**form) for table in self.shown().values())]
 
     def __repr__(self) -> str:
         """The summary."""
@@ -93,12 +136,14 @@ class Result:
             rows = [[name, f"{value:.6g}", self._between(name)] for name, value in numbers.items()]
             parts.append(_html_rows(rows))
         parts += [
-            table.to_html(max_rows=_ROWS, float_format=lambda value: f"{value:.5g}", border=0)
-            for table in self.tables().values()
+            flat(table).to_html(
+                max_rows=_ROWS, float_format=lambda value: f"{value:.5g}", border=0, index=False
+            )
+            for table in self.shown().values()
         ]
         if self.notes:
-            parts.append(f"<ul>{''.join(f'<li>{escape(str(note))}</li>' for note in self.notes)}")
-            parts.append("</ul>")
+            items = (f"<li>{escape(str(note))}</li>" for note in by_weight(self.notes))
+            parts.append(f"<ul>{''.join(items)}</ul>")
         return f"<div>{''.join(parts)}</div>"
 
     def _between(self, name: str) -> str:
@@ -109,31 +154,36 @@ class Result:
         low, high = intervals[name]
         return f"{low:.5g} to {high:.5g}"
 
-    def to_latex(self) -> str:
-        r"""Its numbers, or its main table, as a table of LaTeX with the package booktabs."""
+    def to_latex(self, table: pd.DataFrame | None = None) -> str:
+        r"""Its numbers, or its main table, as a table of LaTeX (``\usepackage{booktabs}``).
+
+        Args:
+            table: table of the result that is set instead, such as
+                ``study.score_table(("r2",), average=True)``.
+
+        Raises:
+            UsageError: it has neither numbers nor a table.
+        """
         caption = escaped(self.kind_of_record().capitalize() + ".")
-        if numbers := self.quantities:
+        if table is None and (numbers := self.quantities):
             rows = [
                 [escaped(name), number(value), escaped(self._between(name))]
                 for name, value in numbers.items()
             ]
             return latex_table(["", "value", "interval"], rows, "lrl", caption)
-        tables = self.tables()
+        tables = self.shown().values() if table is None else [table]
         if not tables:
             raise UsageError(f"{_article(self.kind_of_record())} has no numbers and no table")
-        table = next(iter(tables.values()))
-        cells = [
-            [number(cell, 5) if isinstance(cell, float) else escaped(cell) for cell in row]
-            for row in table.itertuples(index=False)
-        ]
-        columns = "".join("r" if kind.kind in "if" else "l" for kind in table.dtypes)
-        return latex_table([escaped(name) for name in table], cells, columns, caption)
+        main = flat(next(iter(tables)))
+        cells = [[_in_latex(cell) for cell in row] for row in main.itertuples(index=False)]
+        columns = "".join("r" if kind.kind in "if" else "l" for kind in main.dtypes)
+        return latex_table([escaped(name) for name in main], cells, columns, caption)
 
     def plot(self, ax: Axes | None = None, **options: Any) -> Axes:
         """Draw it; needs matplotlib.
 
         Args:
-            ax: where it is drawn; new axes if None.
+            ax: axes to draw on; new ones if None.
             **options: options of the function of :mod:`jaxlaw.plots` that draws it
                 (:attr:`picture`).
 
@@ -151,8 +201,9 @@ class Result:
     def to_dict(self) -> dict[str, Any]:
         """All saved fields as JSON has them; infinities and NaN as strings, tables as rows."""
         head = {"kind": f"jaxlaw {self.kind_of_record()}", "schema": SCHEMA}
-        names = [*self.computed, *(field.name for field in saved_fields(type(self)))]
-        return head | records.plain({name: getattr(self, name) for name in names})
+        values = {name: getattr(self, name) for name in self.computed}
+        values |= {_key(field): getattr(self, field.name) for field in saved_fields(type(self))}
+        return head | records.plain(values)
 
     def save(self, path: str | Path) -> None:
         """Write it as one JSON file with a digest, which :func:`jaxlaw.load` reads.
@@ -181,40 +232,130 @@ class Result:
             UsageError: no such file.
             DataError: it holds something else, or was changed since.
         """
-        kind = cls.kind_of_record()
-        return cls.from_dict(records.read_record(path, kind), records.source_name(path))
+        known = [] if cls is Result else cls._kinds()
+        return cls.from_dict(records.read_record(path, *known), records.source_name(path))
 
     @classmethod
     def from_dict(cls, record: Any, source: str = "record") -> Self:
         """The result of :meth:`to_dict`; raises as :meth:`load`."""
-        kind = cls.kind_of_record()
-        if not isinstance(record, dict) or record.get("kind") != f"jaxlaw {kind}":
+        result = cls._class_of(record)
+        if result is None:
+            kind = cls.kind_of_record()
             raise DataError(f"{source} is not a jaxlaw {kind}: field 'kind' does not say so")
         if record.get("schema") != SCHEMA:
             raise DataError(
                 f"{source} has schema {record.get('schema')}; this jaxlaw reads {SCHEMA}"
             )
+        with records.whole(source, result.kind_of_record()):
+            return result._read_fields(record)
+
+    @classmethod
+    def _kinds(cls) -> list[str]:
+        """The kinds of this class and of those made of it, which its own package lists."""
+        package = importlib.import_module(".".join(cls.__module__.split(".")[:2]))
+        for name in getattr(package, "__all__", ()):
+            getattr(package, name)
+        return [kind for kind, result in RESULTS.items() if issubclass(result, cls)]
+
+    @classmethod
+    def _class_of(cls, record: Any) -> type[Self] | None:
+        """The class of a record: this one, or one that is made of it; None of another's."""
+        kind = record.get("kind") if isinstance(record, dict) else None
+        named = kind.removeprefix("jaxlaw ") if isinstance(kind, str) else ""
+        result = _class_named(named) if kind == f"jaxlaw {named}" else None
+        return result if result is not None and issubclass(result, cls) else None
+
+    @classmethod
+    def _read(cls, record: Any, where: str) -> Self:
+        """The result that is a field of another; raises what :func:`jaxlaw._typed.load` does."""
+        result = cls._class_of(record)
+        if result is None or record.get("schema") != SCHEMA:
+            raise TypeError(
+                f"field '{where}' is no jaxlaw {cls.kind_of_record()} of schema {SCHEMA}"
+            )
+        try:
+            return result._read_fields(record)
+        except (TypeError, ValueError) as error:
+            named = str(error).replace("field '", f"field '{where}.", 1)
+            raise type(error)(named) from None
+
+    @classmethod
+    def _read_fields(cls, record: dict[str, Any]) -> Self:
         hints, fields = _hints(cls), saved_fields(cls)
-        with records.whole(source, kind):
-            given = {k: v for k, v in record.items() if k not in _HEAD and k not in cls.computed}
-            _typed.only(given, [field.name for field in fields], kind)
-            values = {
-                field.name: _indexed(
-                    _typed.load(given[field.name], hints[field.name], field.name), field
-                )
-                for field in fields
-            }
-        return cls(**values)
+        given = {k: v for k, v in record.items() if k not in _HEAD and k not in cls.computed}
+        _typed.only(given, [_key(field) for field in fields], "")
+        values = {
+            field.name: _read_field(given[_key(field)], hints[field.name], field)
+            for field in fields
+        }
+        return cls(**cls._consistent(values))
+
+    @classmethod
+    def _consistent(cls, values: dict[str, Any]) -> dict[str, Any]:
+        """The fields that were read, held against each other.
+
+        Raises:
+            ValueError: they cannot be those of one result.
+        """
+        return values
 
     @classmethod
     def json_schema(cls) -> dict[str, Any]:
         """The JSON Schema of :meth:`to_dict`."""
-        hints = _hints(cls) | {
+        hints = {"kind": Literal[f"jaxlaw {cls.kind_of_record()}"], "schema": int}
+        hints |= {
             name: typing.get_type_hints(getattr(cls, name).fget)["return"] for name in cls.computed
         }
-        names = [*cls.computed, *(field.name for field in saved_fields(cls))]
-        head = {"kind": str, "schema": int}
-        return _typed.schema(head | {name: hints[name] for name in names})
+        hints |= {_key(field): _hints(cls)[field.name] for field in saved_fields(cls)}
+        schema = _typed.schema(hints)
+        for field in saved_fields(cls):
+            if columns := field.metadata.get("columns"):
+                schema["properties"][_key(field)] = _typed.table_schema(columns)
+        return schema
+
+
+@_typed.checked
+def load(path: str | Path) -> Fit | FittedLaw | Study | Forecast | Draws | Result:
+    """Read any saved result: of fits, studies, draws, forecasts and plans.
+
+    Nothing in the file is executed. It is checked as a whole (its digest), field by field, and,
+    of a fit, by a prediction it holds, which the law in this process must give again.
+
+    Args:
+        path: name of the file, or ``-`` for standard input.
+
+    Returns:
+        What was saved: :class:`jaxlaw.Fit`; a :class:`jaxlaw.FittedLaw` where the file holds no
+        search; :class:`jaxlaw.Study`, :class:`jaxlaw.Forecast`, :class:`jaxlaw.planning.Draws`;
+        the result of a plan.
+
+    Raises:
+        UsageError: no such file, or a law is not registered in this process.
+        DataError: it holds no result, was changed since it was written, is of a newer schema or
+            another formula, or a field is missing or malformed (named).
+
+    Example:
+        >>> jl.published()["hoffmann-2022"].save("hoffmann.json")
+        >>> jl.load("hoffmann.json").params["E"]
+        1.69
+        >>> plan = jl.planning.allocation(jl.load("hoffmann.json"), 1e21)
+        >>> plan.save("plan.json")
+        >>> jl.load("plan.json").N == plan.N
+        True
+    """
+    return Result.load(path)
+
+
+def _class_named(kind: str) -> type[Result] | None:
+    """The class of a kind, imported from the package that lists it; None of an unknown one."""
+    if kind not in RESULTS:
+        wanted = kind.title().replace(" ", "")
+        for package in _PACKAGES:
+            face = importlib.import_module(f"jaxlaw.{package}")
+            if wanted in face.__all__:
+                getattr(face, wanted)
+                break
+    return RESULTS.get(kind)
 
 
 @cache
@@ -229,10 +370,32 @@ def _hints(cls: type) -> dict[str, Any]:
     return typing.get_type_hints(cls, include_extras=True)
 
 
-def _indexed(value: Any, field: dataclasses.Field) -> Any:
-    """A table of a file with the index that its field names."""
+def _key(field: dataclasses.Field) -> str:
+    """The name of a field in a file."""
+    return field.metadata.get("key", field.name)
+
+
+def _read_field(value: Any, hint: Any, field: dataclasses.Field) -> Any:
+    """A field of a file: by its type, a table with its columns and its index."""
+    name = _key(field)
+    if columns := field.metadata.get("columns"):
+        read = _typed.load_table(value, name, columns)
+    else:
+        read = _typed.load(value, hint, name)
     index = field.metadata.get("index")
-    return value.set_index(index) if index and isinstance(value, pd.DataFrame) else value
+    return read.set_index(index) if index and isinstance(read, pd.DataFrame) else read
+
+
+def flat(table: pd.DataFrame) -> pd.DataFrame:
+    """A table whose columns have one name each; of an index that has a name they hold it too."""
+    table = table.reset_index() if any(table.index.names) else table.copy()
+    if table.columns.nlevels > 1:
+        table.columns = [" ".join(filter(None, map(str, column))) for column in table]
+    return table
+
+
+def _in_latex(cell: Any) -> str:
+    return number(cell, 5) if isinstance(cell, float) else escaped(cell)
 
 
 def _html_rows(rows: list[list[str]]) -> str:

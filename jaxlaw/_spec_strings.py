@@ -10,7 +10,7 @@ class Spec(NamedTuple):
     """A name with its arguments, as text.
 
     Attributes:
-        name: what is chosen.
+        name: the choice.
         positional: arguments given by their place.
         named: arguments given by name.
     """

@@ -73,7 +73,7 @@ class Table:
     Attributes:
         frame: (n, columns) DataFrame, indexed by what its rows are called.
         source: the file's name, for messages.
-        word: what a row of it is called: ``line``, ``record`` or ``row``.
+        word: word for a row of it: ``line``, ``record`` or ``row``.
     """
 
     frame: pd.DataFrame
@@ -89,7 +89,7 @@ def read_table(source: Any, name: str | None = None) -> Table:
             of pyarrow (or anything with columns and ``to_pandas`` or ``__arrow_c_stream__``),
             dict of 1-D arrays, list of dicts, structured array of numpy, or a Table. It is never
             changed.
-        name: what to call it in messages; of a stream, its suffix also says the format
+        name: its name in messages; of a stream, its suffix also says the format
             (CSV otherwise, unless the content is plainly JSON or Parquet).
 
     Returns:
@@ -446,15 +446,7 @@ def _check_widths(widths: list[int], lines: list[int], label: str, separator: st
 
 def _check_header(header: list[str], label: str, separator: str) -> None:
     names = [cell.strip() for cell in header]
-    repeated = [name for name, count in Counter(names).items() if name and count > 1]
-    if repeated:
-        fields = " and ".join(str(i) for i, name in enumerate(names, 1) if name == repeated[0])
-        raise DataError(
-            f"{label}: column '{repeated[0]}' occurs more than once in the header (fields "
-            f"{fields}); rename or remove one of them",
-            file=label,
-            column=repeated[0],
-        )
+    _check_each_once(names, label)
     other = next((mark for mark in ";\t" if mark in names[0]), None)
     if len(names) == 1 and other:
         raise DataError(
@@ -466,6 +458,18 @@ def _check_header(header: list[str], label: str, separator: str) -> None:
     if all(_is_number(name) for name in names):
         message = f"{label}: line 1 holds numbers; put a header with column names above it"
         raise DataError(message, file=label, row=1)
+
+
+def _check_each_once(names: list[str], label: str) -> None:
+    repeated = [name for name, count in Counter(names).items() if name and count > 1]
+    if repeated:
+        fields = " and ".join(str(i) for i, name in enumerate(names, 1) if name == repeated[0])
+        raise DataError(
+            f"{label}: column '{repeated[0]}' occurs more than once in the header (fields "
+            f"{fields}); rename or remove one of them",
+            file=label,
+            column=repeated[0],
+        )
 
 
 def _is_number(text: str) -> bool:

@@ -15,6 +15,7 @@ import contextlib
 import dataclasses
 import functools
 import inspect
+import itertools
 import math
 import os
 import re
@@ -22,7 +23,7 @@ import sys
 import traceback
 import types
 import typing
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import (
     Annotated,
@@ -62,7 +63,7 @@ class Between:
         low: the least value.
         high: the largest value.
         strict: whether the two limits themselves are refused.
-        must: what a message says that the value must be; made of the limits where it is empty.
+        must: words of a message for such values; made of the limits where it is empty.
     """
 
     low: float = -math.inf
@@ -107,6 +108,8 @@ def checked(function: Callable[P, T]) -> Callable[P, T]:
     """The function, with a UsageError where an argument is not of the annotated kind."""
     signature = inspect.signature(function)
 
+    # Hints are read at the first call: a name in them may be defined below the function, and
+    # reading those of all public functions would slow down the import.
     @functools.cache
     def hints() -> dict[str, Any]:
         names = dict(getattr(function, "__globals__", {}))
@@ -122,24 +125,21 @@ def checked(function: Callable[P, T]) -> Callable[P, T]:
         except TypeError as error:
             _refuse_unknown(function.__name__, kwargs, (), signature)
             raise UsageError(f"{function.__name__}: {error}") from None
-        try:
+        with _refused_by(function.__name__):
             for name, value in bound.arguments.items():
                 kind = signature.parameters[name].kind
                 if kind is inspect.Parameter.VAR_KEYWORD:
+                    # **inputs: Any has one hint for all; **options: Unpack[Keywords] has one for
+                    # each name, and no other names.
+                    kinds = dict.fromkeys(value, hints()[name])
                     if get_origin(hints()[name]) is Unpack:
-                        known = get_args(hints()[name])[0].__annotations__
-                        _refuse_unknown(function.__name__, value, known, signature)
-                    many = {key: check(item, hints()[name], key) for key, item in value.items()}
+                        kinds = option_kinds(get_args(hints()[name])[0])
+                        _refuse_unknown(function.__name__, value, kinds, signature)
+                    many = {key: check(item, kinds[key], key) for key, item in value.items()}
                     bound.arguments[name] = many
                 elif kind is not inspect.Parameter.VAR_POSITIONAL:
                     bound.arguments[name] = check(value, hints()[name], name)
-        except _Wrong as wrong:
-            raise UsageError(
-                f"{function.__name__}: {wrong.where} is {_short(wrong.value)}; it must be "
-                f"{wrong.must}",
-                argument=re.match(r"(?:a name in )?(\w*)", wrong.where)[1],
-                value=wrong.value,
-            ) from None
+        # JAX starts at the first use, so that a platform that is not there shows up only in here.
         refuse_forked()
         try:
             return function(*bound.args, **bound.kwargs)
@@ -149,6 +149,38 @@ def checked(function: Callable[P, T]) -> Callable[P, T]:
             raise UsageError(reason) from None
 
     return call
+
+
+@contextlib.contextmanager
+def _refused_by(function: str) -> Iterator[None]:
+    """Raise a UsageError of a function where a value is of the wrong kind."""
+    try:
+        yield
+    except _Wrong as wrong:
+        raise UsageError(
+            f"{function}: {wrong.where} is {_short(wrong.value)}; it must be {wrong.must}",
+            argument=re.match(r"(?:a name in )?(\w*)", wrong.where)[1],
+            value=wrong.value,
+        ) from None
+
+
+def check_options(owner: str, given: Mapping[str, Any], options: type) -> None:
+    """Refuse options of the wrong kind in a dict, as :func:`checked` does in a call.
+
+    Args:
+        owner: what the options are given to, for messages.
+        given: the options by name, each of them in ``options``.
+        options: a ``TypedDict``.
+    """
+    with _refused_by(owner):
+        for name, value in given.items():
+            check(value, option_kinds(options)[name], name)
+
+
+@functools.cache
+def option_kinds(options: type) -> dict[str, Any]:
+    """The keywords of a ``TypedDict`` that functions take as ``**options``, and their kinds."""
+    return typing.get_type_hints(options, include_extras=True)
 
 
 def _refuse_unknown(
@@ -170,6 +202,9 @@ def _refuse_unknown(
         if name in _TARGETS and "columns" in names:
             column = value if isinstance(value, str) else "my_column"
             remedy = f" Say which column is the target of the law: columns={{'loss': '{column}'}}"
+        takes_at = "at" in names and "Mapping" in str(signature.parameters["at"].annotation)
+        if takes_at and not remedy:
+            remedy = f" An input of the law goes into at={{'{name}': {value!r:.20}}}"
         raise UsageError(
             f"{function}: there is no option '{name}'.{remedy}", argument=name, value=value
         )
@@ -262,7 +297,7 @@ def as_array(name: str, given: Any, kind: Any = None) -> jax.Array:
 
 
 def not_of_parameters(name: str, error: Exception) -> UsageError:
-    """What to say of a user's function that cannot be asked, or differentiated."""
+    """What to say of a user's function that cannot be called or differentiated."""
     return UsageError(
         f"{name} must be a function of a dict of parameters to a number, in jax.numpy; it ended in "
         f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
@@ -270,7 +305,7 @@ def not_of_parameters(name: str, error: Exception) -> UsageError:
 
 
 def _meaning(annotation: Any, names: dict[str, Any]) -> Any:
-    """The type an annotation stands for; Any where it cannot be told when the program runs."""
+    """The type an annotation stands for; Any where it is unknown at run time."""
     if not isinstance(annotation, str):
         return annotation
     holder = types.SimpleNamespace(__annotations__={"it": annotation})
@@ -284,7 +319,7 @@ def check(value: Any, kind: Any, where: str) -> Any:
     """The value as a type hint has it; raises :class:`_Wrong`.
 
     Args:
-        value: what was given.
+        value: the value given.
         kind: the type hint.
         where: name of the value, and the place within it, for messages.
     """
@@ -451,7 +486,7 @@ def _path(kind: Any, value: Any, where: str) -> Any:
 
 def _short(value: Any) -> str:
     if isinstance(value, int) and abs(value) > _LARGEST:
-        return "a number of many digits"
+        return "a number too long to print"
     shown = " ".join(repr(value).split())
     shown = shown if len(shown) <= 40 else shown[:40] + "…"
     plain = isinstance(value, str | int | float | list | tuple | dict | type(None))
@@ -495,43 +530,13 @@ def load(value: Any, hint: Any, name: str) -> Any:
     Raises:
         TypeError, ValueError: it is something else; the message names the field.
     """
-    origin, members = get_origin(hint), get_args(hint)
-    if origin in (Union, types.UnionType):
-        if value is None and type(None) in members:
-            return None
-        *others, last = (member for member in members if member is not type(None))
-        for member in others:
-            with contextlib.suppress(TypeError, ValueError):
-                return load(value, member, name)
-        return load(value, last, name)
-    if origin is Annotated:
-        loaded, limits = load(value, members[0], name), members[1]
-        if not limits.holds(loaded) and not (loaded != loaded and limits.high == math.inf):
-            raise ValueError(f"field '{name}' cannot be {_short(value)}")
-        return loaded
-    if origin is Literal:
-        if load(value, str, name) not in members:
-            listed = ", ".join(members)
-            raise ValueError(f"field '{name}' is one of {listed}, not {_short(value)}")
-        return value
-    if origin in (dict, Mapping):
-        if not isinstance(value, dict):
-            raise TypeError(f"field '{name}' is no object with named fields: {_short(value)}")
-        return {key: load(item, members[1], f"{name}.{key}") for key, item in value.items()}
-    if origin in (list, tuple, Sequence):
-        if not isinstance(value, list):
-            raise TypeError(f"field '{name}' is no list: {_short(value)}")
-        if origin is tuple and members[-1] is not ...:
-            if len(value) != len(members):
-                raise TypeError(f"field '{name}' is no list of {len(members)}: {_short(value)}")
-        else:
-            members = members[:1] * len(value)
-        return (origin if origin in (list, tuple) else list)(
-            load(item, kind, name) for item, kind in zip(value, members, strict=True)
-        )
+    origin = get_origin(hint)
+    for origins, loader in _LOADERS_OF_ORIGIN:
+        if origin in origins:
+            return loader(value, hint, name)
     if _has_fields(hint) and hint not in _LOADERS:
         kinds = typing.get_type_hints(hint, include_extras=True)
-        record = only(load(value, dict[str, Any], name), [*kinds], name)
+        record = only(load(value, dict[str, Any], name), [*kinds], f"{name}.")
         return hint(
             **{key: load(item, kinds[key], f"{name}.{key}") for key, item in record.items()}
         )
@@ -540,19 +545,92 @@ def load(value: Any, hint: Any, name: str) -> Any:
     return _LOADERS[hint](value, name)
 
 
+def _load_union(value: Any, hint: Any, name: str) -> Any:
+    """The first kind that it is; the error is that of the last."""
+    members = get_args(hint)
+    if value is None and type(None) in members:
+        return None
+    *others, last = (member for member in members if member is not type(None))
+    for member in others:
+        with contextlib.suppress(TypeError, ValueError):
+            return load(value, member, name)
+    return load(value, last, name)
+
+
+def _load_in_range(value: Any, hint: Any, name: str) -> Any:
+    # NaN lies in no range; it stands in files for what is not known, where there is no limit.
+    kind, limits, *_ = get_args(hint)
+    loaded = load(value, kind, name)
+    if not limits.holds(loaded) and not (loaded != loaded and limits.high == math.inf):
+        raise ValueError(f"field '{name}' cannot be {_short(value)}")
+    return loaded
+
+
+def _load_choice(value: Any, hint: Any, name: str) -> Any:
+    if load(value, str, name) not in get_args(hint):
+        listed = ", ".join(get_args(hint))
+        raise ValueError(f"field '{name}' is one of {listed}, not {_short(value)}")
+    return value
+
+
+def _load_mapping(value: Any, hint: Any, name: str) -> dict[str, Any]:
+    of_key, of_value = get_args(hint)
+    if not isinstance(value, dict):
+        raise TypeError(f"field '{name}' is no object with named fields: {_short(value)}")
+    if names := _choices(of_key):
+        only(value, names, f"{name}.")
+    return {key: load(item, of_value, f"{name}.{key}") for key, item in value.items()}
+
+
+def _load_sequence(value: Any, hint: Any, name: str) -> Any:
+    origin, members = get_origin(hint), get_args(hint)
+    if not isinstance(value, list):
+        raise TypeError(f"field '{name}' is no list: {_short(value)}")
+    if origin is tuple and members[-1] is not ...:
+        if len(value) != len(members):
+            raise TypeError(f"field '{name}' is no list of {len(members)}: {_short(value)}")
+    else:  # tuple[float, ...] and list[float]: one kind for all
+        members = members[:1] * len(value)
+    return (origin if origin in (list, tuple) else list)(
+        load(item, kind, name) for item, kind in zip(value, members, strict=True)
+    )
+
+
+_LOADERS_OF_ORIGIN: tuple[tuple[tuple[Any, ...], Callable[[Any, Any, str], Any]], ...] = (
+    ((Union, types.UnionType), _load_union),
+    ((Annotated,), _load_in_range),
+    ((Literal,), _load_choice),
+    ((dict, Mapping), _load_mapping),
+    ((list, tuple, Sequence), _load_sequence),
+)
+
+
+def _choices(hint: Any) -> tuple[str, ...]:
+    """The texts that a hint allows, of a Literal or a union of them; empty where any will do."""
+    if get_origin(hint) is Literal:
+        return get_args(hint)
+    return tuple(itertools.chain(*map(_choices, get_args(hint))))
+
+
 def _has_fields(hint: Any) -> bool:
     """Whether a class names its fields: a dataclass, or a named tuple."""
     return dataclasses.is_dataclass(hint) or hasattr(hint, "_fields")
 
 
-def only(record: dict[str, Any], names: Sequence[str], field: str) -> dict[str, Any]:
-    """An object of a JSON file, with these names and no others; raises ValueError."""
+def only(record: dict[str, Any], names: Sequence[str], where: str) -> dict[str, Any]:
+    """An object of a JSON file, with these names and no others; raises ValueError.
+
+    Args:
+        record: the object.
+        names: its names.
+        where: what stands before a name in messages, such as ``runner_up.``.
+    """
     for key in names:
         if key not in record:
-            raise ValueError(f"field '{field}.{key}' is missing")
+            raise ValueError(f"field '{where}{key}' is missing")
     unknown = [key for key in record if key not in names]
     if unknown:
-        raise ValueError(f"field '{field}.{unknown[0]}' is none of {', '.join(names)}")
+        raise ValueError(f"field '{where}{unknown[0]}' is none of {', '.join(names)}")
     return record
 
 
@@ -585,18 +663,62 @@ def _load_truth(value: Any, name: str) -> bool:
 
 
 def _load_array(value: Any, name: str) -> np.ndarray:
-    return np.array([_load_number(item, f"{name}[{k}]") for k, item in enumerate(value)])
+    """An array of any number of axes: of whole numbers where all were written so."""
+    if not isinstance(value, list):
+        raise TypeError(f"field '{name}' is no list: {_short(value)}")
+    try:
+        return np.array(_load_numbers(value, name))
+    except ValueError as error:
+        if str(error).startswith("field"):
+            raise
+        raise ValueError(f"field '{name}' has rows of different lengths") from None
 
 
-def _load_table(value: Any, name: str) -> pd.DataFrame:
-    """A table of rows; of a column of numbers, infinities and NaN were texts."""
-    rows = load(value, list[dict[str, Any]], name)
-    table = pd.DataFrame(rows)
-    for column in table.columns:
-        cells = [cell for cell in table[column] if cell not in NOT_FINITE]
-        if all(isinstance(cell, float) for cell in cells):
-            table[column] = table[column].astype(float)
-    return table
+def _load_numbers(value: Any, name: str) -> Any:
+    if isinstance(value, list):
+        return [_load_numbers(item, f"{name}[{k}]") for k, item in enumerate(value)]
+    number = _load_number(value, name)
+    return value if isinstance(value, int) and abs(value) < _LARGEST else number
+
+
+def load_table(value: Any, name: str, kinds: Mapping[str, Any] | None = None) -> pd.DataFrame:
+    """A table from its rows, each of the same columns.
+
+    Args:
+        value: the parsed JSON.
+        name: name of the field, for messages.
+        kinds: column → type of its cells. Of another column numbers are those that all are: there
+            infinities and NaN were texts.
+
+    Raises:
+        TypeError, ValueError: it is something else; the message names the field.
+    """
+    kinds, rows = kinds or {}, load(value, list[dict[str, Any]], name)
+    if not rows:
+        return pd.DataFrame(columns=[*kinds])
+    names = [*dict.fromkeys((*kinds, *rows[0]))]
+    for k, row in enumerate(rows):
+        only(row, names, f"{name}[{k}].")
+    return pd.DataFrame(
+        {
+            column: _load_column([row[column] for row in rows], kinds.get(column), name, column)
+            for column in rows[0]
+        }
+    )
+
+
+def _load_column(cells: list[Any], kind: Any, table: str, column: str) -> list[Any]:
+    if kind is not None:
+        return [load(cell, kind, f"{table}[{k}].{column}") for k, cell in enumerate(cells)]
+    if all(isinstance(cell, float) for cell in cells if cell not in NOT_FINITE):
+        return [float(cell) for cell in cells]
+    return cells
+
+
+def table_schema(kinds: Mapping[str, Any]) -> dict[str, Any]:
+    """The JSON Schema of a table whose columns have these kinds."""
+    cells = {column: schema(kind) for column, kind in kinds.items()}
+    return {"type": "array", "items": {"type": "object", "properties": cells}}
 
 
 _LOADERS: dict[Any, Callable[[Any, str], Any]] = {
@@ -605,7 +727,7 @@ _LOADERS: dict[Any, Callable[[Any, str], Any]] = {
     str: _load_text,
     bool: _load_truth,
     np.ndarray: _load_array,
-    pd.DataFrame: _load_table,
+    pd.DataFrame: load_table,
 }
 
 
@@ -619,38 +741,54 @@ def schema(hint: Any) -> dict[str, Any]:
             is a list of any length.
     """
     if isinstance(hint, dict):
-        optional = [name for name, kind in hint.items() if get_origin(kind) is NotRequired]
-        return {
-            "type": "object",
-            "properties": {name: schema(kind) for name, kind in hint.items()},
-            "required": [name for name in hint if name not in optional],
-            "additionalProperties": False,
-        }
+        return _schema_of_fields(hint)
     if isinstance(hint, list):
         return {"type": "array", "items": schema(hint[0])}
     origin, members = get_origin(hint), get_args(hint)
-    if isinstance(hint, tuple) or origin in (Union, types.UnionType):
-        kinds = [schema(member) for member in (hint if isinstance(hint, tuple) else members)]
-        # One level: a number is a union itself.
-        flat = [inner for kind in kinds for inner in kind.get("anyOf", [kind])]
-        return {"anyOf": flat}
+    if isinstance(hint, tuple):
+        return _schema_of_any(hint)
+    if origin in (Union, types.UnionType):
+        return _schema_of_any(members)
     if origin is NotRequired or origin is Annotated:
         return schema(members[0])
     if origin is Literal:
         return {"enum": list(members)}
-    if origin in (dict, Mapping):
-        return {"type": "object", "additionalProperties": schema(members[1])}
-    if origin is tuple and members[-1] is not ...:
-        (kind,) = {str(member): member for member in members}.values()  # pairs are of one kind
-        return schema([kind]) | {"minItems": len(members), "maxItems": len(members)}
-    if origin in (list, tuple, Sequence):
-        return schema([members[0]])
+    if origin in (dict, Mapping, list, tuple, Sequence):
+        return _schema_of_container(origin, members)
     if _has_fields(hint) and hint not in _SCHEMAS:
         return schema(typing.get_type_hints(hint))
-    return _SCHEMAS[hint]
+    known = _SCHEMAS[hint]
+    return known() if callable(known) else known
 
 
-_SCHEMAS: dict[Any, dict[str, Any]] = {
+def _schema_of_fields(kinds: Mapping[str, Any]) -> dict[str, Any]:
+    optional = [name for name, kind in kinds.items() if get_origin(kind) is NotRequired]
+    return {
+        "type": "object",
+        "properties": {name: schema(kind) for name, kind in kinds.items()},
+        "required": [name for name in kinds if name not in optional],
+        "additionalProperties": False,
+    }
+
+
+def _schema_of_any(kinds: tuple[Any, ...]) -> dict[str, Any]:
+    # One level: a number is a union itself.
+    several = [schema(kind) for kind in kinds]
+    return {"anyOf": [inner for one in several for inner in one.get("anyOf", [one])]}
+
+
+def _schema_of_container(origin: Any, members: tuple[Any, ...]) -> dict[str, Any]:
+    if origin in (dict, Mapping):
+        if names := _choices(members[0]):
+            return schema(dict.fromkeys(names, members[1]))
+        return {"type": "object", "additionalProperties": schema(members[1])}
+    if origin is tuple and members[-1] is not ...:
+        kinds = {"prefixItems": [schema(member) for member in members]}
+        return {"type": "array", "minItems": len(members), "maxItems": len(members)} | kinds
+    return schema([members[0]])
+
+
+_SCHEMAS: dict[Any, dict[str, Any] | Callable[[], dict[str, Any]]] = {
     float: {"anyOf": [{"type": "number"}, {"enum": list(NOT_FINITE)}]},
     int: {"type": "integer", "minimum": 0},
     str: {"type": "string"},
@@ -662,6 +800,10 @@ _SCHEMAS: dict[Any, dict[str, Any]] = {
 }
 
 
-def register(kind: type, loader: Callable[[Any, str], Any]) -> None:
+def register(
+    kind: type,
+    loader: Callable[[Any, str], Any],
+    described: Callable[[], dict[str, Any]] = lambda: {"type": "object"},
+) -> None:
     """Let :func:`load` and :func:`schema` know a class that writes itself by ``to_dict``."""
-    _LOADERS[kind], _SCHEMAS[kind] = loader, {"type": "object"}
+    _LOADERS[kind], _SCHEMAS[kind] = loader, described

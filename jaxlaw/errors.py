@@ -14,7 +14,7 @@ class JaxlawError(ValueError):
     """Base of every error jaxlaw raises on purpose; its message says what to do.
 
     Args:
-        message: what is wrong, where, and what to do.
+        message: text that says what is wrong, where, and what to do.
         argument: name of the argument that is wrong.
         value: value of the argument, or of the cell of a table.
         file: file that is wrong, or what the message calls a table in memory (``DataFrame``).
@@ -51,7 +51,7 @@ class JaxlawError(ValueError):
 
 
 class DataError(JaxlawError):
-    """The data cannot carry what was asked (exit code 1 on the command line).
+    """The data cannot support the request (exit code 1 on the command line).
 
     Example:
         >>> try:
@@ -60,6 +60,10 @@ class DataError(JaxlawError):
         ...     print(error)
         dict: column loss: not positive and finite: row 0 (-2.0); ...
     """
+
+
+class NotHereError(Exception):
+    """A record names what this process does not have, such as a law of the user's own."""
 
 
 class WorkError(JaxlawError):

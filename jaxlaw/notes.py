@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Literal, ParamSpec, TypeVar
@@ -13,6 +13,7 @@ P = ParamSpec("P")
 T = TypeVar("T", bound=Any)
 
 Severity = Literal["info", "warning", "error"]
+_ORDER = ("error", "warning", "info")
 
 
 @dataclass(frozen=True)
@@ -24,18 +25,35 @@ class Note:
         severity: ``info`` (good to know), ``warning`` (think before you rely on the
             number) or ``error`` (do not use the number).
         message: one sentence for people.
+        inherited: whether a plan made with the result repeats it: what makes the parameters of a
+            law or their draws doubtful makes every number doubtful that is computed from them.
 
     Example:
-        >>> print(jl.Note("at-bound", "warning", "A has gone to zero: its term is not needed"))
+        >>> from jaxlaw.notes import Note
+        >>> print(Note("at-bound", "warning", "A has gone to zero: its term is not needed"))
         [warning] at-bound: A has gone to zero: its term is not needed
     """
 
     code: str
     severity: Severity
     message: str
+    inherited: bool = False
+
+    @property
+    def decides(self) -> bool:
+        """Whether it questions the number, and does not only say how the number was made."""
+        return self.severity != "info"
 
     def __str__(self) -> str:
         return f"[{self.severity}] {self.code}: {self.message}"
+
+
+def by_weight(notes: Iterable[Note]) -> list[Note]:
+    """Notes as results list them: what decides first, errors before warnings.
+
+    Notes of one severity keep their order, which is that of the work.
+    """
+    return sorted(notes, key=lambda note: _ORDER.index(note.severity))
 
 
 class FitWarning(UserWarning):

@@ -368,6 +368,7 @@ def from_column(
             column=steps,
             value=at[row],
         )
+    # A rate is what the update of its step used, so that a gap ends with the step that is logged.
     every = np.arange(at[0], at[-1] + 1)
     if fill == "hold":
         filled = rates[np.searchsorted(at, every, side="right") - 1]
@@ -380,6 +381,20 @@ def from_column(
     return Schedule(filled, float(rates[0]), None, source)
 
 
+def _pairs(runs: Any) -> np.ndarray:
+    """(rows, 2) steps and rates; raises UsageError."""
+    try:
+        values = real_numbers(runs)
+    except (TypeError, ValueError, OverflowError):
+        values = np.zeros(0)
+    if values.ndim != 2 or values.shape[1] != 2:
+        raise UsageError(
+            "a log is a DataFrame, a file, or an array (rows, 2) of steps and rates, not "
+            f"{type(runs).__name__} of shape {values.shape}"
+        )
+    return values
+
+
 def _columns(runs: Any, steps: str, lr: str) -> tuple[np.ndarray, np.ndarray, str]:
     """Steps, rates, and what to call their source."""
     source = type(runs).__name__
@@ -387,16 +402,7 @@ def _columns(runs: Any, steps: str, lr: str) -> tuple[np.ndarray, np.ndarray, st
         table = read_table(runs)
         source, runs = os.path.basename(table.source), table.frame
     if not isinstance(runs, pd.DataFrame):
-        try:
-            values = real_numbers(runs)
-        except (TypeError, ValueError, OverflowError):
-            values = np.zeros(0)
-        if values.ndim != 2 or values.shape[1] != 2:
-            raise UsageError(
-                "a log is a DataFrame, a file, or an array (rows, 2) of steps and rates, not "
-                f"{source} of shape {values.shape}"
-            )
-        runs = pd.DataFrame(values, columns=[steps, lr])
+        runs = pd.DataFrame(_pairs(runs), columns=[steps, lr])
     for column in (steps, lr):
         if column not in runs:
             names = [str(name) for name in runs.columns]
@@ -441,6 +447,13 @@ _NAMED: dict[str, Callable[..., Schedule]] = {
 }
 
 
+def _value(key: str, text: str) -> Any:
+    try:
+        return text if key == "shape" else float(text)
+    except ValueError:
+        raise UsageError(f"{key}={text} is not a number") from None
+
+
 def _parse_phase(text: str) -> Schedule:
     name, positional, named = parse_spec(text)
     if name not in _NAMED:
@@ -454,12 +467,7 @@ def _parse_phase(text: str) -> Schedule:
             f"{name} takes {', '.join(accepted)}, as name=value; not {part!r}."
             f"{nearest(part.partition('=')[0], accepted)}"
         )
-    values: dict[str, Any] = {}
-    for key, value in named.items():
-        try:
-            values[key] = value if key == "shape" else float(value)
-        except ValueError:
-            raise UsageError(f"{key}={value} is not a number") from None
+    values: dict[str, Any] = {key: _value(key, value) for key, value in named.items()}
     rise, start = values.pop("warmup", 0), values.pop("start", 0.0)
     if "steps" in values and rise >= values["steps"]:
         raise UsageError(

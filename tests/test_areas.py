@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import jaxlaw as jl
-from jaxlaw import UsageError, areas, phase_areas
+from jaxlaw import UsageError, areas
 from jaxlaw import _areas as lr_areas
+from jaxlaw.data import phase_areas
 from jaxlaw.schedules import constant, cosine, from_column, join, linear, warmup, wsd
 
 STEPS = 300  # crosses rows and levels of the recurrence; one shape, few compilations

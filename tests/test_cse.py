@@ -4,10 +4,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from fit_problems import fit_problem
 
 from jaxlaw._cse import share_across_cases, share_subexpressions
 from jaxlaw.fitting._objective import evaluate
+from tests.fixtures.fit_problems import fit_problem
 
 
 def count(function, *arguments):
@@ -53,7 +53,7 @@ def test_cases_are_traced_once_and_share_what_they_have_in_common():
         np.testing.assert_allclose(one, a * np.exp(x) + 1, rtol=1e-6)
 
 
-def test_constants_are_told_apart_by_value_and_kind():
+def test_constants_differ_by_value_and_kind():
     def constants(x):
         return x * 2.0, x * 3.0, x * 2.0, x.astype(int) * 2
 
@@ -91,7 +91,7 @@ def test_an_evaluation_does_every_power_of_its_law_once(law, powers):
     assert found["exp"] == powers
 
 
-def test_long_constants_that_differ_in_the_middle_are_told_apart():
+def test_long_constants_that_differ_in_the_middle_stay_different():
     """Their text is the same: of more than 1,000 numbers numpy prints the ends."""
     table = np.ones(4_000)
     other = np.where(np.arange(4_000) == 2_000, 5.0, table)

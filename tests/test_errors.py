@@ -36,7 +36,7 @@ def fields(error):
 @pytest.mark.parametrize(
     ("column", "cell", "value"),
     [
-        ("params", "400M", "400M"),
+        ("params", "400Q", "400Q"),
         ("params", "four", "four"),
         ("params", "-4e8", -4e8),
         ("D", "0", 0.0),
@@ -127,7 +127,7 @@ def test_a_wrong_argument_is_named_with_its_value():
 
 def test_other_tables_name_the_cell_too():
     steps = {"step": [0, 1000, 5000], "loss": [3.0, -1.0, 2.0]}
-    error = error_of(jl.learnability_coefficients, steps)
+    error = error_of(jl.data.learnability_coefficients, steps)
     assert fields(error) == ("dict", 1, "loss", -1.0)
     log = pd.DataFrame({"step": [1, 2, 2], "lr": [1e-3, 1e-3, 1e-3]})
     error = error_of(jl.schedules.from_column, log)

@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from curve_tables import SPECS, logged
 
 import jaxlaw as jl
+from tests.fixtures.curve_tables import SPECS, logged
 
 
 @pytest.fixture(scope="module")
@@ -40,11 +40,12 @@ def test_every_container_is_short(shown):
     ("name", "says"),
     [
         ("runs", "243 runs from DataFrame: N, D, loss"),
-        ("bootstrap", "fit=<Fit chinchilla>, params={E: float64 (30,), A: float64 (30,)"),
+        ("bootstrap", "chinchilla: 30 resamples (case) of 243; 95% intervals"),
+        ("covariance", "chinchilla: 95% intervals of the sandwich covariance"),
         ("schedule", "Schedule(rates=float64 (100000,), initial_lr=0.001, name='cosine')"),
         ("law", "<Law chinchilla: loss = E + A/N^α + B/D^β>"),
         ("folds", "held_out=bool (3, 243)"),
-        ("study", "frame=DataFrame (3, "),
+        ("study", "1 law × 1 data set × 3 folds"),
     ],
 )
 def test_a_representation_names_what_is_in_it(shown, name, says):

@@ -1,392 +1,243 @@
-"""What a fit gives back: predictions, files, notes."""
+"""Results: what every answer is as text, file, schema, table of a paper, notebook and picture."""
 
 import dataclasses
+import importlib
 import json
-import os
-import subprocess
-import sys
-from xml.etree import ElementTree
+import pkgutil
+from collections.abc import Mapping
+from pathlib import Path
+from types import UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
-import jax
+import jsonschema
 import numpy as np
 import pandas as pd
 import pytest
-from conftest import UNOPTIMISED_FLAGS, simulated_fit
 
 import jaxlaw as jl
-from jaxlaw import simulate
-from jaxlaw._latex import escaped
-from jaxlaw.fitting._result import METRICS
-from jaxlaw.notes import warns_of_errors
+from jaxlaw import _json as records
+from jaxlaw import papers, planning
+from jaxlaw._result import _PACKAGES, RESULTS, Result, _class_named, saved_fields
+from jaxlaw._typed import _choices
+from jaxlaw.fitting._result import RunnerUp
+from jaxlaw.fitting._scores import METRICS
+from jaxlaw.laws import Law
+from jaxlaw.notes import Note
+from tests.fixtures.command_files import PAIRS, prepare
+from tests.fixtures.drawn_laws import DOMAIN, GENERAL, drawn
+from tests.fixtures.python_calls import BACK
+from tests.fuzz.calls import public_functions
+
+FIT = drawn(PAIRS["fit"])
+CURVE = ("annealing", {"L0": 2.0, "A": 0.5, "alpha": 0.5, "C": 2.0})
+MIXING = {name: drawn(PAIRS[name]).fit for name in ("python", "wiki")}
+MADE = {
+    "allocation": lambda: planning.allocation(FIT, 1e21),
+    "allocation law": lambda: planning.allocation_law(FIT),
+    "frontier": lambda: planning.frontier(FIT, [1e19, 1e21]),
+    "mixture": lambda: planning.optimal_mixture(
+        drawn(GENERAL).fit, drawn(DOMAIN).fit, start=2.86, at={"N": 2e9, "D": 1e10}
+    ),
+    "turning length": lambda: planning.turning_length(jl.published()["wang-2025-pt"], BACK),
+    "optimal weights": lambda: planning.optimal_weights(MIXING, caps={"code": 0.3}),
+    "optimal schedule": lambda: planning.optimal_schedule(CURVE, 60, 0.01, floor=1e-3),
+    "model choice": lambda: papers.choose_model("samples.csv", at=1e6, n_resamples=0),
+    "valuation": lambda: papers.pretraining_value("checkpoints.csv", at=1e12, n_resamples=0),
+}
 
 
-def codes(fit):
-    return {note.code for note in fit.notes}
-
-
-def test_predict_broadcasts_and_takes_tables(chinchilla_fit):
-    fit = chinchilla_fit
-    grid = fit.predict(N=np.array([1e8, 1e9])[:, None], D=[1e10, 1e11, 1e12])
-    assert grid.shape == (2, 3) and grid.dtype == np.float64
-    table = pd.DataFrame({"N": [1e8], "D": [1e11], "other": ["x"]})
-    # A power of one number and of many may round the last bit another way: jaxlib 0.12 does.
-    for alone in (fit.predict(table)[0], fit.predict(N=1e8, D=1e11)):
-        assert alone == pytest.approx(grid[0, 1], rel=1e-15, abs=0)
-    p = fit.params
-    by_hand = p["E"] + p["A"] / 1e8 ** p["alpha"] + p["B"] / 1e11 ** p["beta"]
-    assert grid[0, 1] == pytest.approx(by_hand, rel=1e-12)
-
-
-def test_outside_flags_extrapolation(chinchilla_fit):
-    low, high = chinchilla_fit.ranges["N"]
-    C = np.array([6e18, 6e18, 3e21, 3e21])  # the least and the largest of the design's budgets
-    N = np.array([low / 2, low, high, high * 2])
-    assert chinchilla_fit.is_extrapolation(N=N, D=C / (6 * N)).tolist() == [
-        True,
-        False,
-        False,
-        True,
-    ]
-    assert chinchilla_fit.is_extrapolation(
-        N=N, D=C[::-1] / (6 * N)
-    ).all()  # no run had so much, so small
-
-
-@pytest.mark.parametrize(
-    "inputs,error,message",
-    [
-        ({"N": 1e9}, jl.UsageError, "input D is missing"),
-        ({"N": 1e9, "D": 1e10, "d": 1}, jl.UsageError, "Did you mean 'D'"),
-        ({"N": -1.0, "D": 1e10}, jl.DataError, "must be finite and positive"),
-        ({"N": "many", "D": 1e10}, jl.DataError, "not numeric"),
-        ({"N": np.nan, "D": 1e10}, jl.DataError, "must be finite and positive"),
-        ({"N": [1e9, 2e9], "D": [1e10] * 3}, jl.DataError, r"N \(2,\), D \(3,\); give each a val"),
-        ({"N": [[1e9, 2e9], [1e9]], "D": 1e10}, jl.DataError, "input N is not numeric"),
-    ],
-)
-def test_predict_refuses(chinchilla_fit, inputs, error, message):
-    with pytest.raises(error, match=message):
-        chinchilla_fit.predict(**inputs)
-
-
-def test_predict_follows_the_columns_of_the_fitted_runs(tmp_path, command, chinchilla_fit):
-    """A table's own column N is not the input where the runs had N in another one."""
-    table = simulate.experiment("chinchilla", noise=0.004).table
-    users = table.rename(columns={"N": "n_params"}).assign(N=table["N"].to_numpy()[::-1])
-    fit = jl.fit("chinchilla", users, columns={"N": "n_params"}, n_starts=64)
-    assert fit.columns == {"N": "n_params"} and chinchilla_fit.columns == {}
-    expected = fit.predict(N=users["n_params"], D=users["D"])
-    np.testing.assert_array_equal(fit.predict(users.drop(columns="N")), expected)
-    np.testing.assert_array_equal(fit.predict(table), expected)  # N by its own name
-    np.testing.assert_array_equal(fit.predict(table.assign(n_params=table["N"])), expected)
-    for ask in (fit.predict, fit.is_extrapolation):
-        with pytest.raises(jl.UsageError, match="a column N and n_params, .* and they differ"):
-            ask(users)
-    np.testing.assert_array_equal(fit.predict(users, N=users["n_params"]), expected)
-    with pytest.raises(jl.UsageError, match="and they differ"):
-        fit.score(users)
-    for scored in (fit.score(users.drop(columns="N")), fit.score(users, columns=fit.columns)):
-        np.testing.assert_allclose(scored.table["predicted"], expected, rtol=1e-12)
-
-    fit.save(tmp_path / "fit.json")
-    again = jl.load(tmp_path / "fit.json")
-    np.testing.assert_array_equal(again.predict(users.drop(columns="N")), expected)
-    users.to_csv(tmp_path / "users.csv", index=False)
-    code, _, err = command("predict", "fit.json", "users.csv")
-    assert code == 2 and "a column N and n_params" in err
-    users.drop(columns="N").to_csv(tmp_path / "points.csv", index=False)
-    for asked in (("points.csv",), ("users.csv", "-c", "N=n_params")):
-        code, out, _ = command("predict", "fit.json", *asked, "--json")
-        found = json.loads(out)["predicted"]
-        assert code == 0 and found == pytest.approx(expected.tolist(), rel=1e-12)
-
-
-def test_shares_that_are_one_minus_a_column_are_no_such_column():
-    table = simulate.experiment("dcpt", noise=0.0).table.rename(columns={"r": "domain share"})
-    columns = {"r_d": "domain share"}
-    domain = jl.read_runs(table, columns, corpus="domain").observations("dcpt")
-    assert domain.mapped == {"r": "domain share"}
-    assert jl.read_runs(table, columns, corpus="general").observations("dcpt").mapped == {}
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A result of each kind; those of tables read the prepared files."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.chdir(tmp_path_factory.mktemp("results"))
+        prepare(Path())
+        return {kind: make() for kind, make in MADE.items()}
 
 
 @pytest.mark.full
-def test_a_saved_fit_predicts_the_same_bits_in_another_process(tmp_path):
-    fit = simulated_fit("dcpt")
-    path = tmp_path / "fit.json"
-    fit.save(path)
-    program = (
-        "import jaxlaw as jl, sys; fit = jl.load(sys.argv[1]); "
-        "print([x.hex() for x in fit.predict(N=1.3, D=0.7, r=[0.0, 0.21, 1.0]).tolist()])"
-    )
-    # Compiled as here: how far the compiler optimises decides about last bits.
-    done = subprocess.run(
-        [sys.executable, "-c", program, str(path)], capture_output=True, text=True, check=True,
-        env={**os.environ, "XLA_FLAGS": UNOPTIMISED_FLAGS},
-    )  # fmt: skip
-    ours = [x.hex() for x in fit.predict(N=1.3, D=0.7, r=[0.0, 0.21, 1.0]).tolist()]
-    assert done.stdout.strip() == str(ours)
+@pytest.mark.parametrize("kind", MADE)
+def test_a_file_gives_back_the_result(made, kind, tmp_path):
+    result, path = made[kind], tmp_path / "result.json"
+    result.save(path)
     again = jl.load(path)
-    assert again.to_dict() == fit.to_dict() and again.summary() == fit.summary()
+    assert type(again) is type(result) and again.kind_of_record() == kind
+    assert again.to_dict() == result.to_dict() and again.summary() == result.summary()
+    for name, table in result.tables().items():
+        pd.testing.assert_frame_equal(again.tables()[name], table, check_dtype=False)
 
 
-@pytest.mark.full
-def test_a_constrained_fit_loads_with_its_constraint(tmp_path):
-    fit = simulated_fit("dcpt", constraint="paper")
-    fit.save(tmp_path / "fit.json")
-    assert jl.load(tmp_path / "fit.json").law is fit.law
+@pytest.mark.parametrize("kind", MADE)
+def test_notebooks_and_papers_show_its_numbers(made, kind):
+    result = made[kind]
+    page, table = result._repr_html_(), result.to_latex()
+    for name, value in result.quantities.items():
+        assert name in page and f"{value:.6g}" in page
+        assert name.replace("_", r"\_") in table
+    assert page.startswith(f"<div><p><b>{kind}</b>") and r"\toprule" in table
 
 
-def test_every_missing_field_is_named(tmp_path, chinchilla_fit):
-    record = chinchilla_fit.to_dict()
-    path = tmp_path / "fit.json"
+@pytest.mark.parametrize("kind", [k for k in MADE if _class_named(k).picture])
+def test_its_picture_is_drawn(made, kind, ax):
+    assert made[kind].plot(ax) is ax and ax.has_data()
+
+
+def test_what_has_no_picture_says_so(made):
+    with pytest.raises(jl.UsageError, match="no picture of an allocation law"):
+        made["allocation law"].plot()
+
+
+def test_a_changed_or_foreign_record_is_refused(made):
+    record = made["allocation"].to_dict()
+    for changed, message in (
+        ({"loss": "two"}, "field 'loss' is not a number"),
+        ({"surprise": 1}, "'surprise' is none of"),
+        ({"kind": "jaxlaw frontier"}, "is not a jaxlaw allocation: field 'kind'"),
+        ({"schema": 99}, "has schema 99; this jaxlaw reads 7"),
+    ):
+        with pytest.raises(jl.DataError, match=message):
+            planning.allocation(FIT, 1e21).from_dict(record | changed)
+
+
+def test_a_table_is_saved_as_csv_and_numbers_are_not(made, tmp_path):
+    made["frontier"].save(tmp_path / "frontier.csv")
+    table = pd.read_csv(tmp_path / "frontier.csv")
+    np.testing.assert_allclose(table["N"], made["frontier"].table["N"], rtol=1e-12)
+    with pytest.raises(jl.UsageError, match="has no table: save it as JSON"):
+        made["allocation law"].save(tmp_path / "law.csv")
+
+
+PRINTED = jl.published()["besiroglu-2024"]
+#: A value of a type, as a field may hold it; of others the type says how it is made.
+PLAIN = {
+    float: 0.1, int: 3, str: "nan", bool: True, np.ndarray: np.array([0.5, np.inf]),
+    pd.DataFrame: pd.DataFrame({"word": ["inf", "b"], "x": [0.1, np.nan]}), type(None): None,
+    Note: Note("few-rows", "warning", "öde"), jl.FittedLaw: PRINTED,
+    jl.Schedule: jl.schedules.cosine(1e-3, 5), Law: PRINTED.law, Any: 1.5,
+}  # fmt: skip
+
+
+#: Fields that belong together: as many rows as there are points, the parameters of the law.
+TOGETHER = {
+    jl.Forecast: {"weights": {"a": np.ones(1)}, "quantiles": np.ones((265, 1)),
+                  "runs": {"count": 3, "source": "runs.csv"}},
+    jl.forecasting.Backtest: {"cutoffs": np.array([1.0, 2.0])},
+    jl.uncertainty.Covariance: {"coordinates": np.eye(2), "bread": np.eye(2),
+                                "jacobian": np.ones((5, 2))},
+    jl.Bootstrap: {"params": {name: value * np.array([0.9, 1.0, np.nan, 1.2])
+                              for name, value in PRINTED.params.items()}, "degrees": np.inf},
+}  # fmt: skip
+
+
+def value_of(hint, columns=None, index=None):
+    """A value that a type hint describes; a table has these columns."""
+    origin, members = get_origin(hint), get_args(hint)
+    if columns or index:
+        kinds = columns or {"x": float}
+        table = pd.DataFrame({name: [value_of(kind)] for name, kind in kinds.items()})
+        table = table.assign(**{index: ["a"]}) if index else table
+        return table.set_index(index) if index else table
+    if origin is Annotated:
+        return value_of(members[0])
+    if origin is Literal:
+        return members[0]
+    if origin in (UnionType, Union):
+        return value_of(members[0])
+    if origin in (dict, Mapping):
+        names = _choices(members[0]) or ("a", "nan")
+        return {name: value_of(members[1]) for name in names}
+    if origin is tuple:
+        kinds = members[:1] * 2 if members[-1] is ... else members
+        return tuple(value_of(kind) for kind in kinds)
+    if hint in PLAIN:
+        return PLAIN[hint]
+    if hint is jl.Fit:
+        return built(hint)
+    return hint(**{name: value_of(kind) for name, kind in get_type_hints(hint).items()})
+
+
+def built(cls):
+    """A result of a class, made of nothing but what its fields say; of fits, with a law's names."""
+    hints = get_type_hints(cls, include_extras=True)
+    if cls is jl.FittedLaw:
+        return PRINTED
+    if cls is jl.Fit:
+        shared = {field.name for field in dataclasses.fields(jl.FittedLaw)}
+        own = {
+            field.name: value_of(hints[field.name])
+            for field in dataclasses.fields(cls)
+            if field.name not in shared | {"sample", "runner_up", "metrics"}
+        }
+        own |= {
+            "residuals": "log", "metrics": dict.fromkeys(METRICS, 0.5), "tied": {"A": "B"},
+            "bounds": {"E": (None, np.inf)}, "runner_up": RunnerUp(0.2, 0.5, PRINTED.params),
+        }  # fmt: skip
+        return cls(**{name: getattr(PRINTED, name) for name in shared}, **own)
+    values = {
+        field.name: value_of(
+            hints[field.name], field.metadata.get("columns"), field.metadata.get("index")
+        )
+        for field in saved_fields(cls)
+    }
+    return cls(**values | TOGETHER.get(cls, {}))
+
+
+for module in pkgutil.walk_packages(jl.__path__, "jaxlaw."):
+    if ".cli" not in module.name and "__main__" not in module.name:
+        importlib.import_module(module.name)  # which makes its results known
+
+
+@pytest.mark.parametrize("kind", RESULTS)
+def test_a_package_lists_its_results(kind):
+    """So that a file of any kind is read by importing the one package that lists it."""
+    if (own := RESULTS[kind]).__module__.startswith("jaxlaw."):
+        package = importlib.import_module(".".join(own.__module__.split(".")[:2]))
+        assert package.__name__.split(".")[1] in _PACKAGES
+        assert getattr(package, own.__name__) is own and own.__name__ in package.__all__
+
+
+@pytest.mark.parametrize("kind", RESULTS)
+def test_every_result_is_read_as_it_was_written(kind, tmp_path):
+    """Of each class that there is: a new one is among them by being one."""
+    result = built(RESULTS[kind])
+    record = result.to_dict()
+    parsed = json.loads(json.dumps(record, allow_nan=False))
+    jsonschema.validate(parsed, result.json_schema())
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(parsed | {"notes": "none"}, result.json_schema())
+    result.save(tmp_path / "result.json")
+    for again in (type(result).from_dict(parsed), jl.load(tmp_path / "result.json")):
+        assert type(again) is type(result) and again.to_dict() == record
+        for name, table in result.tables().items():
+            pd.testing.assert_frame_equal(again.tables()[name], table, check_dtype=False)
+        assert again.summary() == result.summary() and again._repr_html_() == result._repr_html_()
     for name in record:
-        path.write_text(json.dumps({k: v for k, v in record.items() if k != name}))
-        with pytest.raises(jl.DataError, match=f"'{name}'"):
-            jl.load(path)
-    for name in ("params", "units", "ranges"):
-        broken = json.loads(json.dumps(record))
-        del broken[name]["alpha" if name == "params" else "N"]
-        path.write_text(json.dumps(broken))
-        with pytest.raises(jl.DataError, match=f"{name}\\."):
-            jl.load(path)
+        if name not in result.computed:
+            with pytest.raises(jl.DataError, match=name):
+                type(result).from_dict({k: v for k, v in parsed.items() if k != name})
+    with pytest.raises(jl.DataError, match="'more'"):
+        type(result).from_dict(parsed | {"more": 1})
 
 
-@pytest.mark.parametrize(
-    "change,error,message",
-    [
-        ({"schema": 99}, jl.DataError, "schema 99"),
-        ({"schema": "x"}, jl.DataError, "schema"),
-        ({"law": "no-such-law"}, jl.UsageError, "Import the module"),
-        ({"params": {"E": "text"}}, jl.DataError, "not a whole"),
-        ({"objective": None}, jl.DataError, "objective"),
-        ({"notes": [{"code": 1}]}, jl.DataError, "not a whole"),
-        ({"ranges": 3}, jl.DataError, "not a whole"),
-        ({"optima": [[1.0]]}, jl.DataError, "not a whole"),
-        ({"area_options": {"decay": 2.0}}, jl.DataError, "one number in"),
-        ({"area_options": {"lambda": 0.9}}, jl.DataError, "not a whole"),
-    ],
-)
-def test_a_malformed_file_is_refused(tmp_path, chinchilla_fit, change, error, message):
-    path = tmp_path / "fit.json"
-    path.write_text(json.dumps(chinchilla_fit.to_dict() | change))
-    with pytest.raises(error, match=message):
-        jl.load(path)
+def test_settings_are_no_answers_and_rows_have_no_numbers():
+    """A study's δ, a bootstrap's degrees of freedom, every level: no line, no table of LaTeX."""
+    study = built(jl.Study)
+    assert study.quantities == {} and "median Huber" not in study.to_latex()
+    assert study.to_latex().splitlines()[4].startswith("law & huber nan & r2 nan")
+    assert built(jl.Bootstrap).quantities == {} and "<th>0</th>" not in study._repr_html_()
+    assert set(built(jl.uncertainty.Profile).quantities) == {"estimate", "std_err"}
 
 
-def before_sums(record):
-    """The record as schemas before 5 had it, whose Huber losses were means."""
-    record = json.loads(json.dumps(record))
-    found = record["metrics"]
-    for name in ("huber", "huber_linear"):
-        found[name] = found.pop(f"mean_{name}")
-    names = {"area_options": "areas", "optima": "ends", "residuals": "space"}
-    return {names.get(name, name): value for name, value in record.items()} | {"schema": 4}
+def test_every_plan_returns_a_result_or_a_table():
+    for name, function in public_functions().items():
+        if name.startswith(("papers.", "planning.")) and name != "planning.best_run":
+            returned = get_type_hints(function)["return"]
+            assert returned is pd.DataFrame or issubclass(returned, Result), name
 
 
-@pytest.mark.full
-@pytest.mark.parametrize("options", [{}, {"asymmetry": 2.0}, {"residuals": "linear", "delta": 0.1}])
-def test_the_huber_of_a_fit_is_the_sum_and_older_files_give_it_too(tmp_path, options):
-    """Without asymmetry the sum is the objective; in the logarithm, where residuals are that."""
-    made = simulate.experiment("chinchilla").table
-    fit = jl.fit("chinchilla", made, n_starts=256, n_local=16, **options)
-    name = "huber_linear" if "residuals" in options else "huber"
-    if "asymmetry" not in options:
-        assert fit.metrics[name] == pytest.approx(fit.objective, rel=1e-9)
-    total = fit.metrics["huber"]
-    assert total == pytest.approx(fit.mean_huber * fit.n_observations, rel=1e-12)
-    (tmp_path / "old.json").write_text(json.dumps(before_sums(fit.to_dict())))
-    assert jl.load(tmp_path / "old.json").metrics == pytest.approx(fit.metrics, rel=1e-9)
-
-
-def test_a_file_of_the_first_schema_has_no_areas(tmp_path, chinchilla_fit):
-    assert chinchilla_fit.to_dict()["schema"] == 6
-    record = before_sums(chinchilla_fit.to_dict())
-    since = dict.fromkeys(("area_options", "tied", "bounds", "optima", "columns", "joint_ranges"))
-    for name in ("areas", "tied", "bounds", "ends", "columns", "joint_ranges"):
-        del record[name]
-    (tmp_path / "fit.json").write_text(json.dumps(record | {"schema": 1}))
-    old = jl.load(tmp_path / "fit.json")
-    ours = chinchilla_fit.to_dict() | since
-    assert old.metrics == pytest.approx(ours.pop("metrics"), rel=1e-9)
-    assert old.area_options is None and old.to_dict() == ours | {"metrics": old.metrics}
-
-
-def test_ties_and_bounds_survive_a_file(tmp_path, chinchilla_fit):
-    asked = {"tied": {"beta": "alpha"}, "bounds": {"A": (None, 1e6), "E": (0.5, float("inf"))}}
-    dataclasses.replace(chinchilla_fit, **asked).save(tmp_path / "fit.json")
-    loaded = jl.load(tmp_path / "fit.json")
-    assert {"tied": loaded.tied, "bounds": loaded.bounds} == asked
-
-
-@pytest.mark.parametrize("text", ["", "{", "[]", "null", '"fit"', "{}"])
-def test_what_is_not_a_fit_is_refused(tmp_path, text):
-    path = tmp_path / "fit.json"
-    path.write_text(text)
-    with pytest.raises(jl.DataError, match="not a jaxlaw result"):
-        jl.load(path)
-    with pytest.raises(jl.UsageError, match="cannot read"):
-        jl.load(tmp_path / "absent.json")
-
-
-def test_infinities_survive_a_file(tmp_path):
-    table = simulate.experiment("chinchilla").table.assign(loss=2.0)
-    with pytest.warns(jl.FitWarning, match="poor-fit"):
-        fit = jl.fit("chinchilla", table)  # a constant target: R² is not a number
-    fit.save(tmp_path / "fit.json")
-    assert np.isnan(jl.load(tmp_path / "fit.json").r2)
-    least = jl.fit("chinchilla", simulate.experiment("chinchilla").table, delta=np.inf)
-    least.save(tmp_path / "least.json")
-    assert jl.load(tmp_path / "least.json").delta == np.inf
-
-
-def test_clean_data_give_no_warning(chinchilla_fit):
-    assert not codes(chinchilla_fit)
-    assert codes(simulated_fit("dcpt")) == set()
-
-
-def test_a_term_that_is_not_needed_is_noted():
-    truth = {"E": 0.0, "A": 400.0, "B": 500.0, "alpha": 0.2, "beta": 0.2}
-    table = simulate.experiment("chinchilla").table[["N", "D"]]
-    made = simulate.simulate_runs("chinchilla", truth | {"E": 1e-6}, table, noise=0.004)
-    fit = jl.fit("chinchilla", made, bounds={"alpha": (0.25, 1.0)})
-    assert "at-bound" in codes(fit)
-
-
-@pytest.mark.full
-def test_two_sizes_cannot_tell_e_a_and_alpha_apart():
-    N, D = (axis.ravel() for axis in np.meshgrid([1e8, 1e9], np.geomspace(1e9, 1e12, 12)))
-    truth = simulate.experiment("chinchilla").truth
-    table = simulate.simulate_runs("chinchilla", truth, {"N": N, "D": D}, noise=0.002)
-    fit = jl.fit("chinchilla", table)
-    assert {"few-values", "unidentifiable"} <= codes(fit) or {"few-values", "ridge"} <= codes(fit)
-    assert any("alpha" in note.message for note in fit.notes)
-
-
-@pytest.mark.full
-def test_few_starts_that_agree_are_noted():
-    table = simulate.experiment("dcpt-l2").table
-    fit = jl.fit("dcpt-l2", table, n_starts=64, n_local=False)
-    assert ("few-starts-agree" in codes(fit)) == (fit.agreement < 0.1)
-    if fit.runner_up is not None:
-        assert fit.runner_up.objective > fit.objective
-
-
-@pytest.mark.full
-def test_the_constraint_of_dcpt_says_what_it_costs():
-    # Shares that the paper's form cannot describe: the loss rises with r towards 1.
-    truth = simulate.experiment("dcpt").truth | {"C": 0.02, "B": 0.6, "eta": 2.0}
-    table = simulate.experiment("dcpt").table[["N", "D", "r"]]
-    made = simulate.simulate_runs("dcpt", truth, table, noise=0.004)
-    free = jl.fit("dcpt", made)
-    assert "trend-observed" in codes(free)
-    with pytest.warns(jl.FitWarning, match="poor-fit"):
-        bound = jl.fit("dcpt", made, constraint="paper")
-    message = next(n.message for n in bound.notes if n.code == "constraint-binds")
-    assert f"{bound.objective:.4g}" in message and f"{free.r2:.3f}" in message
-    assert "trend-observed" not in codes(bound)
-    assert bound.objective > free.objective
-
-
-def test_coefficients_without_a_search_are_fitted_laws_in_files_of_any_version(tmp_path):
-    """Schemas before 6 wrote them as fits whose scores were NaN, with a status of their own."""
-    printed = jl.published()["hoffmann-2022"]
-    nothing = {
-        "objective": "nan", "metrics": dict.fromkeys(METRICS, "nan"), "status": "published",
-        "agreement": "nan", "n_starts": 0, "n_solved": 0, "runner_up": None, "n_observations": 0,
-        "n_dropped": 0, "space": "log", "asymmetry": 1.0, "fixed": {}, "solver": "none",
-        "areas": None, "tied": None, "bounds": None, "ends": None,
-    }  # fmt: skip
-    record = {**printed.to_dict(), **nothing, "schema": 5}
-    del record["area_options"]
-    (tmp_path / "old.json").write_text(json.dumps(record))
-    again = jl.load(tmp_path / "old.json")
-    assert type(again) is jl.FittedLaw and again.to_dict() == printed.to_dict()
-
-
-def test_a_fitted_law_needs_a_law_and_parameters_only():
-    params = {"E": 1.69, "A": 406.4, "B": 410.7, "alpha": 0.34, "beta": 0.28}
-    fitted = jl.FittedLaw("chinchilla", params)
-    assert fitted.predict(N=70e9, D=1.4e12) == jl.published()["hoffmann-2022"].predict(
-        N=70e9, D=1.4e12
-    )
-    assert fitted.is_extrapolation(N=1e9, D=1e10) and fitted.units == {"N": 1.0, "D": 1.0}
-    with pytest.raises(jl.UsageError, match="has the parameters E, A, B"):
-        jl.FittedLaw("chinchilla", {"E": 1.0})
-
-
-@pytest.mark.parametrize("name,remedy", [("fit.png", "jaxlaw.plots"), ("fit.csv", "to_latex")])
-def test_a_fit_is_not_saved_as_a_picture_or_a_table(tmp_path, chinchilla_fit, name, remedy):
-    with pytest.raises(jl.UsageError, match=f"saved as JSON.*{remedy}"):
-        chinchilla_fit.save(tmp_path / name)
-    assert not list(tmp_path.iterdir())
-
-
-def test_success_is_convergence_without_an_error(chinchilla_fit):
-    assert chinchilla_fit.success
-    assert not dataclasses.replace(chinchilla_fit, status="stalled").success
-    wrong = (jl.Note("poor-fit", "error", "R² is 0.1"),)
-    assert not dataclasses.replace(chinchilla_fit, notes=wrong).success
-
-
-def test_summary_shows_numbers_and_notes(chinchilla_fit):
-    text = chinchilla_fit.summary()
-    assert repr(chinchilla_fit) == text
-    for name, value in chinchilla_fit.params.items():
-        assert f"{name:<8}" in text and f"{value:.6g}" in text
-    assert all(len(line) <= 80 for line in text.splitlines())
-
-
-def noise(law="chinchilla"):
-    """Runs whose losses have nothing to do with their inputs."""
-    table = simulate.experiment(law).table
-    return table.assign(loss=np.random.default_rng(0).uniform(2, 3, len(table)))
-
-
-@pytest.mark.full
-def test_a_fit_not_to_be_used_warns_once_where_the_user_gets_it():
-    with pytest.warns(jl.FitWarning, match="poor-fit: R² is") as caught:
-        fit = jl.fit("chinchilla", noise(), n_starts=64, n_local=8)
-    assert not fit.success and len(caught) == 1 and caught[0].filename == __file__
-
-
-@pytest.mark.full
-def test_inner_fits_do_not_warn(chinchilla_fit):
-    """Refits of folds and resamples, and the fits that a fit makes on its way."""
-    made = noise().iloc[:60]
-    jl.cross_validate(["chinchilla"], made, "in-sample", n_starts=64, n_local=8, progress=False)
-    poor = jl.Note("poor-fit", "error", "R² is 0.1")
-    inner = warns_of_errors(lambda: dataclasses.replace(chinchilla_fit, notes=(poor,)))
-    outer = warns_of_errors(lambda: dataclasses.replace(inner(), notes=()))
-    assert not outer().notes
-    with pytest.warns(jl.FitWarning, match="R² is 0.1"):
-        inner()
-
-
-def test_a_notebook_shows_parameters_notes_and_a_picture(chinchilla_fit):
-    note = jl.Note("odd", "warning", "N < 3 & D")
-    html = dataclasses.replace(chinchilla_fit, notes=(note,))._repr_html_()
-    root = ElementTree.fromstring(html.replace("<br>", "<br/>"))  # every text is escaped
-    assert [cell.text for cell in root.iter("td")][:2] == ["E", f"{chinchilla_fit.params['E']:.6g}"]
-    assert "N < 3 & D" in "".join(root.find("ul").itertext())
-    points = [one for one in root.iter() if one.tag.endswith("circle")]
-    assert len(points) == chinchilla_fit.n_observations
-    across, up = (np.array([float(one.get(key)) for one in points]) for key in ("cx", "cy"))
-    np.testing.assert_allclose(across + up, 220, atol=6)  # the diagonal: the law fits
-    assert "<svg" not in jl.published()["hoffmann-2022"]._repr_html_()
-    stacked = jax.tree.map(lambda leaf: np.stack([leaf, leaf]), chinchilla_fit)
-    assert stacked._repr_html_().startswith("<pre>")
-
-
-def test_a_fit_as_a_table_for_a_paper(chinchilla_fit):
-    text = chinchilla_fit.to_latex()
-    lines = text.splitlines()
-    assert lines[0] == r"\begin{table}" and lines[-1] == r"\end{table}"
-    assert rf"$\alpha$ & ${chinchilla_fit.params['alpha']:.6g}$ &  \\" in lines
-    assert r"nats$\cdot$N\textasciicircum{}$\alpha$" in text and "R$^2$" in text
-    small = jl.FittedLaw("kaplan", {"Nc": 8.8e13, "Dc": 5.4e13, "alpha_N": 0.076, "alpha_D": 1e-9})
-    text = small.to_latex()
-    assert r"$\mathrm{Nc}$ & $8.8 \times 10^{13}$" in text
-    assert r"$\alpha_{D}$ & $1 \times 10^{-9}$" in text
-    assert escaped("50 % & a_b^2 {x} #1 \\") == (
-        r"50 \% \& a\_b\textasciicircum{}2 \{x\} \#1 \textbackslash{}"
-    )
+def test_named_tuples_and_tables_are_written_by_their_fields():
+    table = pd.DataFrame({"x": [1.0, np.nan]}, index=pd.Index(["a", "b"], name="row"))
+    assert records.plain({"areas": jl.data.Areas(1.0, np.inf), "table": table}) == {
+        "areas": {"S1": 1.0, "S2": "inf"},
+        "table": [{"row": "a", "x": 1.0}, {"row": "b", "x": "nan"}],
+    }

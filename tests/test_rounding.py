@@ -49,4 +49,4 @@ def test_a_level_at_which_a_run_stops_is_one_that_it_passes():
     table = pd.DataFrame({"N": N.ravel(), "D": D.ravel(), "loss": np.linspace(3.0, 2.0, 9)})
     last = 6 * 1e10 * 7e10
     for change in TINY:
-        assert len(jl.planning.loss_envelope(table, levels=[last * (1 + change)])) == 1
+        assert len(jl.papers.loss_envelope(table, levels=[last * (1 + change)])) == 1

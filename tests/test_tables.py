@@ -18,12 +18,12 @@ import pandas as pd
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from run_tables import assert_same, assert_says, codes, simple, write_csv
 
 import jaxlaw as jl
 from jaxlaw.data._runs import read_runs
 from jaxlaw.errors import DataError, JaxlawError, UsageError
 from jaxlaw.validation._cross_validate import sources_of
+from tests.fixtures.run_tables import assert_same, assert_says, codes, simple, write_csv
 
 QUICK = settings(
     max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]

@@ -1,16 +1,32 @@
 """The walker over type hints: what it accepts, and how it says what it does not."""
 
+import dataclasses
 import inspect
 import json
+import re
+import typing
 from dataclasses import asdict
 from typing import Annotated, Any, Literal, NotRequired
 
+import numpy as np
 import pytest
 
 import jaxlaw as jl
-from jaxlaw import Note, UsageError
+from jaxlaw import UsageError
 from jaxlaw._json import plain
-from jaxlaw._typed import Between, ConfidenceLevel, Finite, checked, load, only, schema
+from jaxlaw._typed import (
+    Between,
+    ConfidenceLevel,
+    Finite,
+    checked,
+    load,
+    load_table,
+    only,
+    option_kinds,
+    schema,
+    table_schema,
+)
+from jaxlaw.notes import Note
 
 
 @checked
@@ -55,12 +71,21 @@ LOADED: list[tuple[Any, list[Any], list[tuple[Any, str]]]] = [
     (dict[str, float], [{"a": 1.0}, {}], [([], "no object"), ({"a": "b"}, "'x.y.a' is not a num")]),
     (tuple[float, float], [(1.0, INF)], [([1], "is no list of 2"), ({}, "is no list")]),
     (tuple[int, ...], [(1, 2), ()], [([1, "a"], "must be a non-negative integer")]),
+    (tuple[str, str | None], [("a", None)], [(["a"], "is no list of 2"), ([1, "a"], "'x.y' is")]),
+    (
+        dict[Literal["low", "high"], float],
+        [{"low": 1.0, "high": INF}],
+        [({"low": 1.0}, "'x.y.high' is missing"), ({"low": 1, "high": 1, "a": 1}, "'x.y.a' is no")],
+    ),
     (str | None, [None, "a"], [(2, "is not text")]),
     (
         tuple[Note, ...],
         [(Note("at-bound", "info", "m"),)],
         [
-            ([{"code": "a", "severity": "bad", "message": ""}], "severity' is one of info"),
+            (
+                [{"code": "a", "severity": "bad", "message": "", "inherited": False}],
+                "severity' is one of info",
+            ),
             ([{"code": "a"}], "severity' is missing"),
             ([{**asdict(Note("a", "info", "m")), "more": 1}], "more' is none of code"),
         ],
@@ -84,14 +109,47 @@ def test_json_is_read_by_the_hint_that_its_schema_describes(hint, good, bad):
             load(record, hint, "x.y")
 
 
+def test_arrays_have_their_axes_and_whole_numbers_again():
+    for array in (np.arange(6).reshape(2, 3), np.array([[0.5, INF]]), np.array([])):
+        again = load(json.loads(json.dumps(plain(array))), np.ndarray, "x")
+        np.testing.assert_array_equal(again, array)
+        assert again.dtype == array.dtype
+    wrongs = {
+        "'x' has rows of different": [[1, 2], [1]],
+        r"x\[0\]\[1\]": [[1, "a"]],
+        "'x' is no list": 1.5,
+    }
+    for message, wrong in wrongs.items():
+        with pytest.raises((TypeError, ValueError), match=message):
+            load(wrong, np.ndarray, "x")
+
+
+def test_columns_of_a_table_are_of_their_kind():
+    kinds = {"name": str, "size": float, "count": int, "done": bool}
+    rows = [{"name": "inf", "size": "nan", "count": 1, "done": True, "more": "inf"}]
+    table = load_table(rows, "t", kinds)
+    assert table["name"].tolist() == ["inf"] and table["more"].tolist() == [INF]
+    assert [kind.kind for kind in table.dtypes[["size", "count", "done"]]] == ["f", "i", "b"]
+    assert list(load_table([], "t", kinds)) == list(kinds)
+    jsonschema = pytest.importorskip("jsonschema")
+    jsonschema.validate(rows, table_schema(kinds))
+    for wrong, message in (({"size": "x"}, r"t\[0\].size"), ({"count": 0.5}, r"t\[0\].count")):
+        with pytest.raises((TypeError, ValueError), match=message):
+            load_table([rows[0] | wrong], "t", kinds)
+        with pytest.raises(jsonschema.ValidationError):
+            jsonschema.validate([rows[0] | wrong], table_schema(kinds))
+    with pytest.raises(ValueError, match=r"t\[1\].more' is missing"):
+        load_table([rows[0], {k: v for k, v in rows[0].items() if k != "more"}], "t", kinds)
+
+
 def test_objects_of_named_fields_have_those_and_no_others():
     described = schema({"law": str, "r": NotRequired[float]})
     assert described["required"] == ["law"] and described["additionalProperties"] is False
-    assert only({"a": 1}, ["a"], "f") == {"a": 1}
+    assert only({"a": 1}, ["a"], "f.") == {"a": 1}
     with pytest.raises(ValueError, match="field 'f.b' is missing"):
-        only({"a": 1}, ["a", "b"], "f")
+        only({"a": 1}, ["a", "b"], "f.")
     with pytest.raises(ValueError, match="field 'f.a' is none of b"):
-        only({"a": 1, "b": 2}, ["b"], "f")
+        only({"a": 1, "b": 2}, ["b"], "f.")
 
 
 def test_keywords_that_are_handed_on_are_those_of_the_functions_that_take_them():
@@ -99,13 +157,27 @@ def test_keywords_that_are_handed_on_are_those_of_the_functions_that_take_them()
     from jaxlaw.fitting import _options
 
     reading = set(inspect.signature(jl.read_runs).parameters) - {"source"}
-    of_fit = set(inspect.signature(jl.fit).parameters) - {"law", "runs", "reading"}
+    seen = inspect.signature(jl.fit).parameters
+    of_fit = set(seen) - {"law", "runs", "strict"}
     of_boot = set(inspect.signature(jl.bootstrap).parameters)
     assert set(ReadingOptions.__annotations__) == reading
-    assert set(_options.FitKeywords.__annotations__) == of_fit | reading
-    study = {"strict", "columns", "units"}  # columns and units are its own, strict has no meaning
-    assert set(_options.StudyKeywords.__annotations__) == (of_fit | reading) - study
-    assert set(_options.BootstrapKeywords.__annotations__) == (of_fit | reading) - of_boot
+    assert set(_options.FitKeywords.__annotations__) == of_fit
+    assert set(_options.ObjectiveKeywords.__annotations__) == of_fit - of_boot
+    # The keywords and the options that travel are the same, but for what makes the law and Runs.
+    fields = {field.name: field for field in dataclasses.fields(_options.FitOptions)}
+    assert set(fields) == of_fit - reading - {"constraint", "base"}
+    kinds, own = (
+        option_kinds(_options.FitKeywords),
+        typing.get_type_hints(_options.FitOptions, include_extras=True),
+    )
+    for name, field in fields.items():
+        optional = field.default is dataclasses.MISSING  # {} where the keyword is None
+        assert kinds[name] == (own[name] | None if optional else own[name]), name
+        assert seen[name].default == (None if optional else field.default), name
+    for name in reading:
+        assert seen[name].default == inspect.signature(jl.read_runs).parameters[name].default
+    documented = inspect.getdoc(jl.fit).partition("Args:")[2].partition("Returns:")[0]
+    assert [name for name in seen if not re.search(rf"\b{name}\b.*:", documented)] == []
 
 
 def test_an_unknown_keyword_is_named_with_what_may_be_meant():
@@ -130,7 +202,7 @@ def test_an_unknown_keyword_is_named_with_what_may_be_meant():
 
 
 @pytest.mark.parametrize("name", ["target", "y", "loss"])
-def test_the_column_of_the_target_is_said_by_columns(name):
+def test_the_column_of_the_target_is_named_by_columns(name):
     table = jl.simulate.experiment("chinchilla").table.rename(columns={"loss": "bpb"})
     for call in (jl.fit, jl.bootstrap, jl.backtest):
         with pytest.raises(jl.UsageError, match=r"target of the law: columns={'loss': 'bpb'}"):

@@ -88,7 +88,7 @@ def areas_command(
     import numpy as np
     import pandas as pd
 
-    from jaxlaw.data import AREAS, area_options, areas_along, as_schedule, batch_of
+    from jaxlaw.data import AREAS, area_options, areas_along, as_schedule, relative_batch
 
     check_out(out, CSV, JSON)
     parsed = as_schedule(schedule)
@@ -97,7 +97,7 @@ def areas_command(
     )
     steps = _steps(at, parsed)
     _check_steps(steps, parsed)
-    worth = batch_of(_batch(batch), parsed.boundary is None)
+    worth = relative_batch(_batch(batch), parsed.boundary is None)
     areas = areas_along(parsed, steps, options, batch=worth)
     shown = AREAS[:2] if parsed.boundary is None else AREAS[2:]
     rates = np.append(parsed.initial_lr, parsed.rates)[steps]
@@ -167,8 +167,8 @@ def _along(
         f"--{name.replace('_', '-')}" for name, value in others.items() if value is not None
     ]:
         raise UsageError(
-            f"{' and '.join(given)}: this is about loss curves; say where their learning rates "
-            "are: --schedules FILE, or --schedules lr"
+            f"{' and '.join(given)} applies to loss curves only; give their learning rates with "
+            "--schedules FILE, or --schedules lr for a column"
         )
     return {}
 

@@ -21,8 +21,8 @@ from jaxlaw.cli._output import (
     PICTURE,
     check_out,
     conclude,
+    conclude_result,
     print_json,
-    print_wrapped,
     say_tables,
     write_record,
 )
@@ -52,19 +52,8 @@ def steps_command(
     Example: jaxlaw design steps --budget 10 --steps 20000
     """
     check_out(out)
-    import pandas as pd
-
     result = jl.design.evaluation_steps(budget, steps, every=every, method=method, rate=rate)
-    table = pd.DataFrame({"step": result.steps})
-    record = {"method": result.method, "rate": result.rate, "steps": result.steps.tolist()}
-    if out is not None:
-        write_record(out, record, table)
-    if as_json:
-        print_json(record)
-        return
-    rate_text = "" if result.rate is None else f", λ = {result.rate:.4g}"
-    print(f"{result.method}{rate_text}: {len(result)} evaluations of {steps} steps")
-    print_wrapped(" ".join(map(str, result.steps)))
+    conclude_result(result, out, as_json)
 
 
 @design.command("next")
@@ -77,7 +66,7 @@ def next_command(
     ],
     at: Annotated[
         list[str] | None,
-        typer.Option(help="Where the law will be asked: N=7e10 or N=1e9,7e9; repeatable."),
+        typer.Option(help="Point of the prediction: N=7e10 or N=1e9,7e9; repeatable."),
     ] = None,
     n: Annotated[int | None, typer.Option("-n", "--runs", help="How many to choose.")] = None,
     criterion: Annotated[
@@ -154,7 +143,7 @@ def inflection_command(
     Example: jaxlaw inflection shares.csv --corpus general -c r_d=domain_ratio -c loss_g=general_loss
     """  # noqa: E501
     check_out(out)
-    result = jl.inflection_ratio(
+    result = jl.papers.inflection_ratio(
         jl.read_runs(data, **reading), split=split, at=numbers_of(at, "--at"),
         n_resamples=resamples, level=level, resample=resample, n_starts=n_starts, n_local=n_local,
         seed=seed,
@@ -186,7 +175,7 @@ def slopes_command(
     Example: jaxlaw slopes shares.csv --corpus general -c r_d=domain_ratio -c loss_g=general_loss
     """
     check_out(out, JSON, CSV, PICTURE)
-    result = jl.loss_slopes(data, every=every, **reading)
+    result = jl.papers.loss_slopes(data, every=every, **reading)
     head = (
         f"ΔL/ΔD falls from one share to the next in {result['falls'].mean():.0%} of the steps; the "
         "implicit trend asks for all"
@@ -230,7 +219,7 @@ def learnability_command(
     Example: jaxlaw learnability curves.csv --by domain --out domains.csv
     """
     check_out(out)
-    result = jl.learnability_coefficients(curves, by, law=law_named(law), k1_step=k1_step)
+    result = jl.data.learnability_coefficients(curves, by, law=law_named(law), k1_step=k1_step)
     table = result if by is None else result.reset_index()
     record = {"law": law, "domains": table.to_dict("records")}
     if out is not None:

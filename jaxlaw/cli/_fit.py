@@ -147,8 +147,8 @@ def fit_command(
         result = curves.fit_curves(law_named(law), loss_curves, decay, counted, **options)
     elif (decay, epsilon) != (None, None) or carry_momentum or count_warmup:
         raise UsageError(
-            "--decay, --epsilon, --carry-momentum and --count-warmup are about loss curves; say "
-            "where their learning rates are: --schedules FILE, or --schedules lr"
+            "--decay, --epsilon, --carry-momentum and --count-warmup apply to loss curves only; "
+            "give their learning rates with --schedules FILE, or --schedules lr for a column"
         )
     else:
         result = jl.fit(law_named(law), data, **reading, **options)
@@ -196,10 +196,13 @@ def predict_command(
     columns, runs = pairs(column, "--column"), None
     if data is not None:
         runs = read_points(loaded, data, columns, corpus, where)
-    points = combinations(at, "--at") if runs is None else points_of(loaded, runs)
+    # Values of --at are a grid, and rows of a file are a list of points: both are made flat, so
+    # that the answer has one row for each point.
+    points = _points_at(loaded, at) if runs is None else points_of(loaded, runs)
     outside = loaded.is_extrapolation(**points)
     predicted = np.broadcast_to(loaded.predict(**points), outside.shape).ravel()
     arrays = {k: np.broadcast_to(v, outside.shape).ravel() for k, v in points.items()}
+    # A file that has the target, too, is scored: then errors stand beside the predictions.
     seen = None if runs is None else observed_target(loaded, runs)
     computed = {loaded.law.target: predicted} if seen is None else errors(seen[1], predicted)
     computed["outside"] = outside.ravel()
@@ -217,9 +220,39 @@ def predict_command(
         hidden = [name for name in others if seen is None or name != seen[0]]
         shown = table.drop(columns=hidden)
         shown["outside"] = np.where(shown["outside"], "outside", "")
+        if line := _units_line(loaded, table):
+            print(line)
         print_frame(shown.rename(columns={"outside": "fitted range"}), 6)
     if measured is not None:
         print("\n".join(score_lines(measured)))
+
+
+def _points_at(fit: jl.FittedLaw, at: list[str] | None) -> dict[str, Any]:
+    """The points of --at in the units of the fitted runs, labels as they are."""
+    points = combinations(at, "--at")
+    numbers = fit.checked_inputs(None, points)
+    labels = {spec.name for spec in fit.law.inputs if spec.levels}
+    return {name: points[name] if name in labels else numbers[name] for name in points}
+
+
+def _units_line(fit: jl.FittedLaw, table: pd.DataFrame) -> str:
+    """What the numbers of inputs mean: of a single point each, of many their units."""
+    from jaxlaw._quantities import exponential, with_unit
+
+    known = [spec for spec in fit.law.inputs if spec.name in table and not spec.levels]
+    units = {spec.name: fit.units[spec.name] * spec.unit for spec in known}
+    if len(table) == 1:
+        parts = [
+            with_unit(spec.name, float(table[spec.name].iloc[0]), units[spec.name], spec.counts)
+            for spec in known
+        ]
+        return f"at {', '.join(parts)}"
+    parts = [
+        f"{spec.name} in {exponential(units[spec.name])} {spec.counts}"
+        for spec in known
+        if spec.counts and units[spec.name] != 1
+    ]
+    return ", ".join(parts)
 
 
 def _measured(fit: jl.Fit, observed: np.ndarray, predicted: np.ndarray) -> dict[str, float]:

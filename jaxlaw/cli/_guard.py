@@ -105,7 +105,6 @@ _OPTIONS = {
     "tied": "tie",
     "bounds": "bound",
     "predict": "at",
-    "inputs": "value",
     "resamples": "n",
     "n_resamples": "n",
     "computes": "compute",

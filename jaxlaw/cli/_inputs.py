@@ -21,21 +21,25 @@ if TYPE_CHECKING:
     from jaxlaw.planning import Draws
 
 PUBLISHED = "published:"  # before the name of printed coefficients, in place of a file
+#: What a command calls a kind of file → the kinds of record that are it.
+_KINDS = {"fit": ("fit", "fitted law"), "bootstrap": ("bootstrap", "draws")}
 
 
 def loaded(file: str | Path, *kinds: str) -> Any:
     """What a file, standard input (``-``) or ``published:NAME`` holds.
 
     Args:
-        file: where it is.
-        *kinds: what it may be: ``fit``, ``study``, ``bootstrap``, ``forecast``.
+        file: its path.
+        *kinds: kinds that it may be: ``fit``, ``study``, ``bootstrap``, ``forecast``.
     """
     text = str(file)
     if not text.startswith(PUBLISHED):
         from jaxlaw._json import read_record, source_name
-        from jaxlaw.forecasting import read_result
+        from jaxlaw._result import Result
 
-        return read_result(read_record(file, *kinds), source_name(file))
+        records = [one for kind in kinds for one in _KINDS.get(kind, (kind,))]
+        record = read_record(file, *records, called=" or ".join(kinds))
+        return Result.from_dict(record, source_name(file))
     name, known = text.removeprefix(PUBLISHED), jl.published()
     if name not in known:
         raise UsageError(f"nothing is published as {name}.{nearest(name, known)}")

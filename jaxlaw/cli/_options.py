@@ -199,13 +199,20 @@ def pairs_in(items: Sequence[str] | None, option: str) -> dict[str, str]:
 
 
 def number(text: str, option: str, name: str = "") -> Any:
-    """The number, or a complaint that names the option; the text, of an input of labels."""
-    if name in LABELLED:
+    """The number, or a complaint that names the option; of an input also a label, or ``70B``."""
+    from jaxlaw._quantities import says_unit
+
+    if name in LABELLED or (name and says_unit(text)):
         return text
     try:
         return float(text)
     except ValueError:
         raise UsageError(f"{option}: '{text}' is not a number") from None
+
+
+def quantity(text: str, option: str) -> Any:
+    """A number, or a text that says its unit, such as 70B."""
+    return number(text, option, option)
 
 
 def unit_of(text: str) -> Any:
@@ -228,12 +235,19 @@ def ranges_of(
     return {name: value_range(text, option) for name, text in pairs(items, option).items()}
 
 
-def value_range(text: str, option: str) -> tuple[float | None, float | None]:
-    """``0.1:1`` → (0.1, 1), either side may be empty."""
+def limits_of(items: Sequence[str] | None, option: str) -> dict[str, tuple[Any, Any]]:
+    """``["N=1B:70B"]`` → ``{"N": ("1B", "70B")}``."""
+    return {n: value_range(text, option, quantity) for n, text in pairs(items, option).items()}
+
+
+def value_range(
+    text: str, option: str, read: Callable[[str, str], Any] = number
+) -> tuple[Any, Any]:
+    """``0.1:1`` → (0.1, 1), either side may be empty; each side is read by a function."""
     low, colon, high = text.partition(":")
     if not colon:
         raise UsageError(f"{option} takes LOW:HIGH, either may be empty, not '{text}'")
-    return number(low, option) if low else None, number(high, option) if high else None
+    return read(low, option) if low else None, read(high, option) if high else None
 
 
 def combinations(items: Sequence[str] | None, option: str) -> dict[str, np.ndarray]:
@@ -241,8 +255,10 @@ def combinations(items: Sequence[str] | None, option: str) -> dict[str, np.ndarr
     import numpy as np
 
     given = pairs_in(items, option)
-    values = [[number(item, option, name) for item in text.split(",")]
-              for name, text in given.items()]  # fmt: skip
+    values = [
+        np.array([number(item, option, name) for item in text.split(",")], object)
+        for name, text in given.items()
+    ]
     grids = np.meshgrid(*values, indexing="ij")
     return {name: grid.ravel() for name, grid in zip(given, grids, strict=True)}
 
@@ -285,7 +301,9 @@ PlanOut = Annotated[
 def inputs_at(at: list[str] | None, option: str = "--at") -> dict[str, Any]:
     """``["N=1e9", "group=c4", "r=best"]`` → numbers and labels by name, and r=best as it is."""
     return {
-        name: text if name == "group" or (name, text) == ("r", "best") else number(text, option)
+        name: text
+        if name == "group" or (name, text) == ("r", "best")
+        else number(text, option, name)
         for name, text in pairs_in(at, option).items()
     }
 
@@ -293,7 +311,7 @@ def inputs_at(at: list[str] | None, option: str = "--at") -> dict[str, Any]:
 def numbers_in(text: str, option: str, between: int = 13) -> list[float]:
     """``1e19,1e20``, or so many numbers between ``1e19:1e23``."""
     if ":" not in text:
-        return [number(item, option) for item in text.split(",")]
+        return [quantity(item, option) for item in text.split(",")]
     low, high = value_range(text, option)
     if low is None or high is None or not 0 < low < high:
         raise UsageError(f"{option} takes LOW:HIGH or a list, not '{text}'")
@@ -384,7 +402,7 @@ def _working(
 ) -> dict[str, Any]:
     """How long work is done, in a job that has been joined."""
     if distributed:
-        jl.init_distributed()
+        jl.fitting.init_distributed()
     return {
         "work_dir": work_dir,
         "progress": progress,

@@ -18,10 +18,12 @@ import typer
 
 from jaxlaw._json import plain, write_whole
 from jaxlaw.errors import UsageError
-from jaxlaw.notes import Note
+from jaxlaw.notes import Note, by_weight
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from jaxlaw._result import Result
 
 _PAGE = 78  # columns of a table, between its margins
 _HALF = 38  # of them, the most that one column insists on
@@ -63,9 +65,9 @@ def check_out(
 
     Args:
         out: the file asked for.
-        *kinds: what the command writes there; JSON and CSV where none is given.
+        *kinds: kinds of file that the command writes; JSON and CSV where none is given.
         option: the command's name for it.
-        instead: how to get what the command does not write, for the message.
+        instead: advice on how to get what the command does not write, for the message.
 
     Raises:
         UsageError: no folder, or a name that ends like a file of another kind. A name without a
@@ -115,8 +117,8 @@ def write_json(path: Path, record: Any) -> None:
 
 
 def print_notes(notes: Iterable[Note]) -> None:
-    """Notes, indented."""
-    for note in notes:
+    """Notes, indented, what decides first."""
+    for note in by_weight(notes):
         print_wrapped(f"  {note}")
 
 
@@ -219,7 +221,7 @@ def conclude(
         notes: the notes of the result.
         table: the result as a table.
         say: prints the result and its notes for people.
-        out: where it is written; a picture only where there is ``draw``.
+        out: the file to write; a picture only where there is ``draw``.
         as_json: whether the record is printed instead.
         draw: draws it with the module of pictures, to Axes.
 
@@ -244,6 +246,37 @@ def conclude(
         raise typer.Exit(1)
 
 
+def conclude_result(
+    result: Result, out: Path | None, as_json: bool,
+    draw: Callable[[Any], Any] | None = None, show: Callable[[], None] | None = None,
+) -> None:  # fmt: skip
+    """Write a result (as CSV its main table, or a picture), and print it.
+
+    Args:
+        result: the result.
+        out: the file to write.
+        as_json: whether its record is printed.
+        draw: draws it with the module of pictures, to Axes, in place of its own picture.
+        show: prints it for people, in place of its summary.
+
+    Raises:
+        UsageError: ``out`` is a picture, and there is none of this result.
+        typer.Exit: with 1, where a note says that the result is not to be used.
+    """
+    if out is not None and is_picture(out):
+        write_picture(out, draw or (lambda _: result.plot()))
+    elif out is not None:
+        result.save(out)
+    if as_json:
+        print_json(result.to_dict())
+    else:
+        show() if show is not None else print_wrapped(result.summary())
+        if is_picture(out):
+            print(f"picture: {out}")
+    if any(note.severity == "error" for note in result.notes):
+        raise typer.Exit(1)
+
+
 def say_tables(head: str, *tables: pd.DataFrame, notes: Iterable[Note] = ()) -> None:
     """A line, tables below it, and notes."""
     print_wrapped(head)
@@ -265,7 +298,7 @@ def conclude_plan(
 
     Args:
         answer: an answer with ``summary()``; or a table, alone or as ``table`` of a result.
-        out: where it is written.
+        out: the file to write.
         as_json: whether its record is printed.
         draw: draws it with the module of pictures, to Axes.
         table: the table of an answer, in place of its numbers in one row.
@@ -311,5 +344,5 @@ def _print_plan(table: pd.DataFrame, notes: Iterable[Note]) -> None:
     step = max(1, -(-len(table) // _SHOWN))
     named = table[shown].iloc[::step]
     print_frame(named.rename(columns=lambda n: n.replace("_per_", "/").replace("_", " ")), 4)
-    for note in notes:
+    for note in by_weight(notes):
         print_wrapped(str(note))

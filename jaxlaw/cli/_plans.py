@@ -20,11 +20,12 @@ from jaxlaw.cli import _options as opt
 from jaxlaw.cli._inputs import PUBLISHED, law_named, loaded_fits
 from jaxlaw.cli._options import (
     inputs_at,
+    limits_of,
     number,
     numbers_in,
     numbers_of,
     pairs,
-    ranges_of,
+    quantity,
     value_range,
     values_of,
 )
@@ -35,7 +36,7 @@ from jaxlaw.cli._output import (
     is_picture,
     print_frame,
 )
-from jaxlaw.cli._signatures import REQUIRED, Argument, signature
+from jaxlaw.cli._signatures import REQUIRED, Argument, home, signature
 from jaxlaw.errors import UsageError, nearest
 
 if TYPE_CHECKING:
@@ -80,14 +81,16 @@ _KINDS: dict[str, tuple[Any, Callable[[Any, str], Any], str]] = {
     "int": (int, _as_it_is, ""),
     "int | Sequence[float]": (int, _as_it_is, ""),
     "str": (str, _as_it_is, ""),
-    "Mapping[str, tuple[float | None, float | None]]": (
+    "Quantity": (str, quantity, ""),
+    "Mapping[str, tuple[float | str | None, float | str | None]]": (
         list[str],
-        ranges_of,
+        limits_of,
         "Write NAME=LOW:HIGH, where either side may be empty; repeatable.",
     ),
     "Mapping[str, tuple[float, float]]": (list[str], _all_both, "Write NAME=LOW:HIGH; repeatable."),
     "Mapping[str, float]": (list[str], numbers_of, "NAME=VALUE; repeatable."),
     "Mapping[str, float | str]": (list[str], inputs_at, "NAME=VALUE; repeatable."),
+    "Sequence[Quantity]": (str, numbers_in, "Write 1e19,1e20, or 1e19:1e23 for 13 values between."),
     "Sequence[float]": (str, numbers_in, "Write 1e19,1e20, or 1e19:1e23 for 13 values between."),
     "tuple[float, float]": (str, _both, "Write LOW:HIGH."),
     "Schedule": (str, _schedule, "Such as wsd:peak=2e-4,steps=40000,final=2e-5."),
@@ -115,11 +118,11 @@ _FITS = {
 
 
 class Call:
-    """A call of a function of planning, made of options.
+    """A call of a function of planning or papers, made of options.
 
     Attributes:
         fits: the fits, or bootstraps, that the command was given, in their order.
-        arguments: what the function will be called with.
+        arguments: arguments of the call.
     """
 
     def __init__(self, function: str, fits: list[Any], arguments: dict[str, Any]) -> None:
@@ -127,27 +130,31 @@ class Call:
 
     def __call__(self, **more: Any) -> Any:
         """What the function finds, given more arguments."""
-        return getattr(jl.planning, self.function)(*self.fits, **{**self.arguments, **more})
+        package, name = home(self.function)
+        return getattr(getattr(jl, package), name)(*self.fits, **{**self.arguments, **more})
 
 
 def options_of(
     function: str, fits: Sequence[str] = (), skip: Sequence[str] = (), **renamed: str
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """A command with the options that the signature of a function of planning has.
+    """A command with the options that the signature of a function has.
 
     It is given ``call``, a :class:`Call`.
 
     Args:
-        function: name of the function.
+        function: name of the function, as :func:`home` takes it.
         fits: its leading arguments that are files of fits.
         skip: arguments that the command takes in a form of its own.
         renamed: argument → name of its option, where that is another.
     """
-    meant = signature("planning", function)
+    meant = signature(*home(function))
     flags: dict[str, tuple[str, Any, Any, Callable[[Any, str], Any]]] = {}
     inputs = [name for name in meant.arguments if name.isupper() and name not in skip]
+    at = meant.arguments.get("at")
+    takes_at = at is not None and "at" not in skip and at.hint.startswith("Mapping[")
     for argument in meant.arguments.values():
-        if argument.name in (*fits, *skip, *inputs) or argument.hint.startswith("Callable"):
+        skipped = (*fits, *skip, *inputs, "at" if takes_at else "")
+        if argument.name in skipped or argument.hint.startswith("Callable"):
             continue
         kind, read = _option(argument, renamed.get(argument.name))
         flags[argument.name] = (
@@ -159,16 +166,17 @@ def options_of(
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         parameters = list(inspect.signature(command, eval_str=True).parameters.values())
-        with_inputs = bool(inputs or meant.others) and "at" not in {
-            parameter.name for parameter in parameters
-        }
+        own = {parameter.name for parameter in parameters}
+        reads_at = bool(inputs or takes_at) and "at" not in own
 
         @wraps(command)
         def run(**given: Any) -> None:
             check_out(given["out"], *ANSWER)
             files = [given.pop(name) for name in fits]
             loaded = loaded_fits(files, given.pop("bootstrap")) if fits else []
-            arguments = inputs_at(given.pop("at")) if with_inputs else {}
+            values = inputs_at(given.pop("at")) if reads_at else {}
+            arguments = {name: values.pop(name) for name in inputs if name in values}
+            arguments |= {"at": values} if values else {}
             for argument, (name, _, default, read) in flags.items():
                 value = given.pop(name)
                 # What was left out stays out: the function knows its default.
@@ -188,8 +196,8 @@ def options_of(
             if parameter not in last and parameter.name != "call"
         ]
         added += [_parameter(name, kind, default) for name, kind, default, _ in flags.values()]
-        if with_inputs:
-            added.append(_parameter("at", _at("best" in (meant.others or "")), None))
+        if reads_at:
+            added.append(_parameter("at", _at(at is not None and "best" in at.help), None))
         if fits:
             added.append(_parameter("bootstrap", opt.Draws, None))
         kept = [
@@ -248,8 +256,7 @@ def _at(searched: bool) -> Any:
 
 def _isoloss(plots: Any, answer: Any, call: Call) -> Any:
     """Contours of equal loss around a budget, and the run that was found on them."""
-    compute = call.arguments.get("compute", answer.compute)
-    around = (compute / 1e3, compute * 10)
+    around = (answer.compute / 1e3, answer.compute * 10)
     return plots.isoloss(call.fits[0], around, mark=answer, **_without(call, "compute", "level"))
 
 
@@ -261,7 +268,7 @@ def _without_items(values: dict[str, Any], *names: str) -> dict[str, Any]:
     return {name: value for name, value in values.items() if name not in names}
 
 
-#: Command → function of planning, its arguments that are fits, example, picture, other names.
+#: Command → function, its arguments that are fits, example, picture, other names.
 _PLAIN: dict[str, tuple[str, tuple[str, ...], str, Callable[..., Any], dict[str, str]]] = {
     "mixture": (
         "optimal_mixture", ("general", "domain"),
@@ -298,11 +305,11 @@ _PLAIN: dict[str, tuple[str, tuple[str, ...], str, Callable[..., Any], dict[str,
         ), {},
     ),
     "valuation": (
-        "pretraining_value", (), "checkpoints.csv --target 25 --baseline 12 --at 1e12",
+        "papers.pretraining_value", (), "checkpoints.csv --target 25 --baseline 12 --at 1e12",
         lambda plots, answer, call: plots.value(answer, call.arguments.get("target")), {},
     ),
     "model": (
-        "choose_model", (), "samples.csv --at 1e6",
+        "papers.choose_model", (), "samples.csv --at 1e6",
         lambda plots, answer, call: plots.model_losses(answer), {},
     ),
 }  # fmt: skip
@@ -373,14 +380,17 @@ def target_command(
     Example: jaxlaw plan target fit.json --loss 2.1 --at N=7e9
     """
     options = call.arguments
-    drawn = _without(call, "level", "N", "D", "loss", "compute")
-    if {"N", "D"} & set(options):
+    drawn = _without(call, "level")
+    if {"N", "D"} & set(at := options.get("at", {})):
         searched = {"limits", "corpus_tokens", "max_epochs"} & set(options)
-        if searched or "best" in options.values():
+        if searched or "best" in at.values():
             raise UsageError(
                 "--limit, --corpus-tokens, --max-epochs and r=best are for the least compute; with "
                 "N or D given none is needed"
             )
+        known = {name: at[name] for name in ("N", "D") if name in at}
+        drawn["at"] = _without_items(at, "N", "D")
+        options = {**options, **known, "at": drawn["at"]}
         result = jl.planning.tokens_or_size_for(*call.fits, loss=loss, compute=compute, **options)
     elif loss is None or compute is not None:
         raise UsageError("give --loss; or --at N=… (or D=…) with --loss or --compute")
@@ -411,28 +421,30 @@ def transfer_command(
 
     Example: jaxlaw plan transfer scratch.json continual.json --at N=1.4e9 --at D=1e10
     """
-    inputs = inputs_at(at)
-    if "N" not in inputs:
-        if loss is None or "D" in inputs:
+    given = inputs_at(at)
+    inputs = _without_items(given, "N", "D")
+    if "N" not in given:
+        if loss is None or "D" in given:
             raise UsageError("give --at N=… with --at D=… or --loss; or --loss without either")
-        result = call(loss=loss, **inputs)
+        result = call(loss=loss, at=inputs)
         conclude_plan(
-            result, out, as_json, lambda plots: plots.crossover(*call.fits, plan=result, **inputs)
+            result, out, as_json, lambda plots: plots.crossover(*call.fits, plan=result, at=inputs)
         )
         return
-    result = jl.planning.data_transferred(*call.fits, loss=loss, **call.arguments, **inputs)
+    result = jl.planning.data_transferred(
+        *call.fits, N=given["N"], D=given.get("D"), loss=loss, at=inputs, **call.arguments
+    )
 
     def draw(plots: Any) -> Any:
         tokens = numbers_in(f"{result.D / 100}:{result.D * 10}", "--at", 41)
-        more = _without_items(inputs, "N", "D")
-        table = jl.planning.transfer_table(*call.fits, [result.N], tokens, **more)
+        table = jl.planning.transfer_table(*call.fits, [result.N], tokens, at=inputs)
         return plots.compute_saved(table)
 
     conclude_plan(result, out, as_json, draw)
 
 
 @plan.command("observed-transfer")
-@options_of("observed_transfer", skip=["scratch", "continual", "columns"])
+@options_of("papers.observed_transfer", skip=["scratch", "continual", "columns"])
 def observed_transfer_command(
     call: Call,
     scratch: Annotated[str, typer.Argument(help="Curves from scratch: columns N, D and loss.")],
@@ -458,7 +470,7 @@ def observed_transfer_command(
 
 
 @plan.command("envelope")
-@options_of("loss_envelope", skip=["table", "columns"])
+@options_of("papers.loss_envelope", skip=["table", "columns"])
 def envelope_command(
     call: Call,
     data: Annotated[str, typer.Argument(help="Points of curves: columns N, D (or C) and loss.")],
@@ -588,9 +600,7 @@ def _continual_run(
         float, typer.Option(help="Last rate of pre-training over its peak.")
     ] = 0.0,
     replay: Annotated[float, typer.Option(help="Share of the pre-training corpus.")] = 0.0,
-    value: Annotated[
-        list[str] | None, typer.Option("--input", help="Other inputs: N=1e9; repeatable.")
-    ] = None,
+    at: Annotated[list[str] | None, typer.Option(help="Other inputs: N=1e9; repeatable.")] = None,
     decay: Annotated[
         float | None, typer.Option(help="λ of the areas, for fits that do not know.")
     ] = None,
@@ -598,7 +608,7 @@ def _continual_run(
         float | None, typer.Option(help="ε of areas whose momentum is weighted with the rate.")
     ] = None,
 ) -> dict[str, Any]:
-    """What ``run``, ``inputs`` and ``area_options`` of a plan are."""
+    """What ``run``, ``at`` and ``area_options`` of a plan are."""
     base = None
     if pretraining != "unknown":
         keys = ("steps", "peak", "decay", "warmup")
@@ -615,7 +625,7 @@ def _continual_run(
     )
     return {
         "run": continual,
-        "inputs": numbers_of(value, "--input"),
+        "at": numbers_of(at, "--at"),
         "area_options": {name: value for name, value in areas.items() if value is not None},
     }
 
@@ -635,9 +645,7 @@ _of_a_continual_run = partial(opt.with_options, into="setting", made_by=_continu
 
 @plan.command("training")
 @_of_a_continual_run
-@options_of(
-    "optimal_training", ["pt", "cpt"], skip=["run", "over", "weight", "inputs", "area_options"]
-)
+@options_of("optimal_training", ["pt", "cpt"], skip=["run", "over", "weight", "at", "area_options"])
 def training_command(
     call: Call,
     weight: Annotated[
@@ -691,7 +699,7 @@ def training_command(
 
 @plan.command("turning")
 @_of_a_continual_run
-@options_of("turning_length", skip=["pt", "run", "cpt", "inputs", "area_options"])
+@options_of("turning_length", skip=["pt", "run", "cpt", "at", "area_options"])
 def turning_command(
     call: Call,
     pt: Annotated[str, opt.fit_argument("Fit of the loss on the pre-training corpus.")],
@@ -724,7 +732,7 @@ def turning_command(
 
 
 @plan.command("out-of-domain")
-@options_of("out_of_domain", skip=["nonnegative"], observed="data")
+@options_of("papers.out_of_domain", skip=["nonnegative"], observed="data")
 def out_of_domain_command(
     call: Call,
     free: Annotated[bool, typer.Option("--free", help="Weights may be negative.")] = False,
@@ -763,7 +771,7 @@ def out_of_domain_command(
 
 
 @plan.command("schedule")
-@options_of("optimal_schedule", skip=["fit", "weights", "inputs"])
+@options_of("optimal_schedule", skip=["fit", "weights", "at"])
 def schedule_command(
     call: Call,
     fits: Annotated[list[str], opt.fit_argument("A fit of loss curves; several are balanced.")],
@@ -771,9 +779,9 @@ def schedule_command(
         str | None,
         typer.Option(help="Weight λ1 of the first of two losses; or 0.7,0.3."),
     ] = None,
-    value: Annotated[
+    at: Annotated[
         list[str] | None,
-        typer.Option("--input", help="Other inputs: N=1e9; r=0.2,0.8 one each; repeatable."),
+        typer.Option(help="Other inputs: N=1e9; r=0.2,0.8 one each; repeatable."),
     ] = None,
     bootstrap: opt.Draws = None,
     out: Annotated[
@@ -792,7 +800,7 @@ def schedule_command(
     result = call(
         fit=loaded if len(loaded) > 1 else loaded[0],
         weights=_weights(weight, len(loaded)),
-        inputs=_inputs(value, len(loaded)),
+        at=_at_of_each(at, len(loaded)),
     )
     steps = range(1, len(result.schedule) + 1)
     rates = pd.DataFrame({"step": steps, "lr": result.schedule.rates})
@@ -807,13 +815,13 @@ def _weights(text: str | None, losses: int) -> list[float] | None:
     return [*weights, 1 - weights[0]] if losses == 2 and len(weights) == 1 else weights
 
 
-def _inputs(items: list[str] | None, losses: int) -> list[dict[str, float]]:
+def _at_of_each(items: list[str] | None, losses: int) -> list[dict[str, float]]:
     """Other inputs of each loss, from ``N=1e9`` for all and ``r=0.2,0.8``."""
     each: list[dict[str, float]] = [{} for _ in range(losses)]
-    for name, text in pairs(items, "--input").items():
-        values = [number(item, "--input") for item in text.split(",")]
+    for name, text in pairs(items, "--at").items():
+        values = [number(item, "--at") for item in text.split(",")]
         if len(values) not in (1, losses):
-            raise UsageError(f"--input {name}= has {len(values)} numbers for {losses} losses: one "
+            raise UsageError(f"--at {name}= has {len(values)} numbers for {losses} losses: one "
                              "for all, or one each")  # fmt: skip
         for inputs, own in zip(each, values * (losses // len(values)), strict=True):
             inputs[name] = own

@@ -84,6 +84,8 @@ def report_command(
         raise UsageError(
             f"{result}: a table has no laws; write the study as JSON: --out study.json"
         )
+    # The kind of the file decides which options make sense; the others are refused, since a page
+    # without what an option should have put on it would look complete.
     source = loaded(result, "fit", "study", "bootstrap", "forecast")
     options: dict[str, Any] = {"level": level, "title": title}
     if isinstance(source, jl.Study):
@@ -124,7 +126,9 @@ def report_command(
         print(f"report: {out}")
 
 
-def _profiles(fit: jl.Fit, runs: Any, names: list[str], groups: str | None) -> list[jl.Profile]:
+def _profiles(
+    fit: jl.Fit, runs: Any, names: list[str], groups: str | None
+) -> list[jl.uncertainty.Profile]:
     """The profiles asked for, of runs or curves."""
     if names and runs is None:
         raise UsageError("--profile needs the data of the fit: --data FILE")
@@ -146,7 +150,7 @@ def _plans(
         raise UsageError("the best mixture needs both --general FIT and --start LOSS")
     if compute is not None:
         spent = {name: value for name, value in inputs.items() if name not in ("N", "D")}
-        plans.append(jl.planning.allocation(source, compute, level=level, **spent))
+        plans.append(jl.planning.allocation(source, compute, level=level, at=spent))
     if general is not None:
         others = {name: value for name, value in inputs.items() if name != "r"}
         other = loaded(general, "fit", "bootstrap")
@@ -154,7 +158,7 @@ def _plans(
             source = source.fit
         plans.append(
             jl.planning.optimal_mixture(
-                other, source, start=start, threshold=threshold, level=level, **others
+                other, source, start=start, threshold=threshold, level=level, at=others
             )
         )
     return plans

@@ -6,7 +6,6 @@ what a plan prints is described by the class that its function returns.
 
 from __future__ import annotations
 
-import dataclasses
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, NotRequired, get_type_hints
@@ -22,6 +21,7 @@ from jaxlaw.cli._output import (
     print_table,
     write_json,
 )
+from jaxlaw.cli._signatures import home
 from jaxlaw.errors import UsageError, nearest
 from jaxlaw.notes import Note
 
@@ -55,17 +55,7 @@ def _columns(*names: str) -> dict[str, Any]:
     return {name: list[float] for name in names}
 
 
-def _fit(cls: type) -> dict[str, Any]:
-    """A fit, or a law with its parameters, as its class declares it; its law is named."""
-    hints = get_type_hints(cls)
-    fields = {
-        field.name: hints[field.name] for field in dataclasses.fields(cls) if field.name != "sample"
-    }
-    named = {"schema": int, "law": str, "constraint": str | None}
-    return fields | named | {"area_options": dict[str, _Cell] | None}
-
-
-#: Plan → the functions of planning whose result it prints.
+#: Plan → the functions whose result it prints.
 _PLANS: dict[str, tuple[str, ...]] = {
     "mixture": ("optimal_mixture",),
     "critical": ("critical_ratio",),
@@ -83,10 +73,10 @@ _PLANS: dict[str, tuple[str, ...]] = {
     "replay": ("compare_replay",),
     "training": ("optimal_training", "final_losses", "tradeoff_curve"),
     "turning": ("turning_length",),
-    "out-of-domain": ("out_of_domain",),
+    "out-of-domain": ("papers.out_of_domain",),
     "schedule": ("optimal_schedule",),
-    "model": ("choose_model",),
-    "valuation": ("pretraining_value",),
+    "model": ("papers.choose_model",),
+    "valuation": ("papers.pretraining_value",),
 }
 
 
@@ -96,43 +86,25 @@ def schemas() -> dict[str, Schema]:
     from jaxlaw._typed import schema
 
     def result(*functions: str) -> Schema:
-        """What functions of planning return, as their classes describe themselves."""
-        kinds = [
-            get_type_hints(getattr(jl.planning, one))["return"].json_schema() for one in functions
-        ]
+        """What functions return, as their classes describe themselves."""
+        named = [home(one) for one in functions]
+        found = [getattr(getattr(jl, package), name) for package, name in named]
+        kinds = [get_type_hints(one)["return"].json_schema() for one in found]
         return kinds[0] if len(kinds) == 1 else {"anyOf": kinds}
 
-    fit = _fit(jl.Fit)
     hints: dict[str, Any] = {
-        "laws": (_Rows, _fit(jl.FittedLaw)),
+        "laws": (_Rows, jl.FittedLaw),
         "demo": {"general": _CORPUS, "domain": _CORPUS, "picture": str | None},
-        "fit": fit,
+        "fit": jl.Fit,
         "bootstrap": {
             "law": str, "kind": Literal["case", "residual", "wild"], "resamples": int,
             "resampled": int, "groups": list[str] | None, "level": float, "method": str,
             "parameters": [_INTERVAL_ROW], "notes": _Notes, **_PREDICTIONS,
         },
-        "study": {
-            "kind": Literal["jaxlaw study"], "schema": int, "design": str,
-            "laws": dict[str, list[str | None]], "sizes": dict[str, int], "target": str,
-            "delta": float, "frame": dict[str, list[_Cell]], "parameters": dict[str, list[_Cell]],
-            "notes": _Notes, "ranking": _Rows,
-        },
-        "backtest": {
-            "along": str, "target": str, "cutoffs": list[float], "table": _Rows, "frame": _Rows,
-            "notes": _Notes,
-        },
-        "forecast": {
-            "kind": Literal["jaxlaw forecast"], "schema": int, "level": float, "target": str,
-            "along": str, "weights": dict[str, list[float]], "units": dict[str, float],
-            "runs": dict[str, _Cell], "created": str, "versions": dict[str, str],
-            "backtest_coverage": float | None, "table": dict[str, list[float]],
-            "quantiles": list[list[float]],
-            "fits": dict[str, _fit(jl.FittedLaw)], "notes": _Notes,
-            "resamples": dict[str, dict[str, list[float]]], "errors": dict[str, list[float]],
-            "digest": str,
-        },
-        "score": {"scores": _Rows, "calibration": _Rows, "notes": _Notes},
+        "study": jl.Study,
+        "backtest": jl.forecasting.Backtest,
+        "forecast": jl.Forecast,
+        "score": jl.forecasting.ForecastScores,
         "covariance": {
             "law": str, "level": float, "parameters": _Rows,
             "covariance": dict[str, dict[str, float]], "notes": _Notes, **_PREDICTIONS,
@@ -142,7 +114,7 @@ def schemas() -> dict[str, Schema]:
         },
         "influence": {"law": str, "influence": _Rows, "notes": _Notes},
         "identifiability": {"law": str, "directions": _Rows, "notes": _Notes},
-        "design steps": {"method": str, "rate": float | None, "steps": list[int]},
+        "design steps": jl.design.EvaluationSteps,
         "design next": {
             "criterion": str, "before": float, "after": float, "noise": float, "chosen": _Rows,
             "notes": _Notes,
@@ -173,6 +145,9 @@ def schemas() -> dict[str, Schema]:
         "envelope": ("loss",),
     }.items():
         by_name[f"plan {command}"] = table(_Cell, _columns(*columns) | {"notes": _Notes})
+    # The digest by which a forecast is held to what it said.
+    by_name["forecast"]["properties"]["digest"] = schema(str)
+    by_name["forecast"]["required"].append("digest")
     by_name |= {f"plan {command}": result(*functions) for command, functions in _PLANS.items()}
     curve = _columns("step", "lr", "loss_pt", "loss_cpt", "loss_ood") | _OUTSIDE
     by_name["plan out-of-domain"]["properties"]["curve"] = table(str, curve)

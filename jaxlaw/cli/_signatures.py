@@ -27,7 +27,7 @@ class Argument:
         name: its name.
         hint: its annotation, as text, without ``| None``.
         default: its default; REQUIRED where it has none.
-        help: what the docstring says of it.
+        help: its text in the docstring.
     """
 
     name: str
@@ -45,11 +45,20 @@ class Argument:
 
 @dataclass(frozen=True)
 class Signature:
-    """What is to be known of a function: its arguments by name, and the first line about it."""
+    """A function's arguments by name, and the first line of its docstring."""
 
     summary: str
     arguments: dict[str, Argument]
-    others: str | None  # annotation of ``**inputs``, if there is such an argument
+
+
+def home(function: str) -> tuple[str, str]:
+    """The package of a function that a command calls, and its name there.
+
+    Args:
+        function: name of a function of :mod:`jaxlaw.planning`, or ``papers.`` and its name.
+    """
+    package, _, name = function.rpartition(".")
+    return package or "planning", name
 
 
 @cache
@@ -77,8 +86,7 @@ def signature(package: str, function: str) -> Signature:
         )
         for node, default in pairs
     }
-    rest = declared.kwarg and ast.unparse(declared.kwarg.annotation or ast.Constant(None))
-    return Signature(text.partition("\n")[0], arguments, rest)
+    return Signature(text.partition("\n")[0], arguments)
 
 
 @cache
@@ -98,9 +106,15 @@ def _tree(module: str) -> ast.Module:
     return ast.parse(file.read_text("utf-8"))
 
 
+def _statements(module: str) -> list[ast.stmt]:
+    """The statements of a module, those for type checkers among them: a package's face is there."""
+    body = _tree(module).body
+    return [inner for node in body for inner in (node.body if isinstance(node, ast.If) else [node])]
+
+
 def _definition(module: str, name: str) -> tuple[ast.AST | None, str]:
     """Where a name is defined, imports within the package followed, and in which module."""
-    for node in _tree(module).body:
+    for node in _statements(module):
         if isinstance(node, ast.FunctionDef) and node.name == name:
             return node, module
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == name:

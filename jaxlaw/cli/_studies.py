@@ -17,10 +17,7 @@ from jaxlaw.cli._output import (
     JSON,
     PICTURE,
     check_out,
-    is_picture,
-    print_json,
-    print_wrapped,
-    write_picture,
+    conclude_result,
 )
 from jaxlaw.errors import UsageError
 
@@ -107,20 +104,6 @@ def study_command(
     )
     if opt.is_silent(working):
         return
-    _show(study, out, as_json)
+    conclude_result(study, out, as_json)
     if study.n_failed == len(study.frame):
         raise typer.Exit(1)
-
-
-def _show(study: jl.Study, out: Path | None, as_json: bool) -> None:
-    if is_picture(out):
-        write_picture(out, lambda plots: plots.fold_scores(study))
-    elif out is not None:
-        study.save(out)
-    if not as_json:
-        print_wrapped(study.summary())
-        return
-    record: dict[str, Any] = study.to_dict()
-    ranking = study.ranking().reset_index().astype(object)
-    record["ranking"] = ranking.where(ranking.notna(), None).to_dict(orient="records")
-    print_json(record)

@@ -26,6 +26,7 @@ from jaxlaw.cli._output import (
     print_wrapped,
 )
 from jaxlaw.errors import UsageError
+from jaxlaw.notes import Note
 
 if TYPE_CHECKING:
     import numpy as np
@@ -133,9 +134,7 @@ def _show(
         else:
             write_whole(draws, lambda path: _table(boot).to_csv(path, index=False))
 
-    by = "" if boot.groups is None else f" groups by {', '.join(boot.groups)}"
-
-    head = f"{len(boot)} resamples ({boot.kind}) of {boot.n_groups}{by}; {level:.0%} intervals"
+    head = f"{boot.drawn()}; {level:.0%} intervals"
     show = partial(_say, boot.fit, head, tables.values(), boot.notes)
 
     def draw(plots: Any) -> Any:
@@ -147,7 +146,7 @@ def _show(
 def _table(boot: jl.Bootstrap) -> pd.DataFrame:
     """The draws with how they were drawn, in every row: a table has no other place for it."""
     groups = ",".join(boot.groups or ())
-    return boot.table().assign(kind=boot.kind, groups=groups, degrees=boot.degrees)
+    return boot.table.assign(kind=boot.kind, groups=groups, degrees=boot.degrees)
 
 
 @opt.reads_runs
@@ -336,7 +335,7 @@ def _say(
     fit: jl.Fit,
     head: str,
     tables: Iterable[pd.DataFrame],
-    notes: Iterable[jl.Note],
+    notes: Iterable[Note],
     advice: Iterable[str] = (),
 ) -> None:
     print(f"{fit.law.name}: {fit.law.formula}")

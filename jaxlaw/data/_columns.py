@@ -15,11 +15,9 @@ import pandas as pd
 
 from jaxlaw import laws
 from jaxlaw._arrays import EMPTY, is_missing, number_in
+from jaxlaw._quantities import UNIT_NAMES
 from jaxlaw.errors import DataError, UsageError, listed, name_rows, nearest
-from jaxlaw.laws._parameters import Input
-
-#: Names of units: raw units (parameters, tokens, FLOPs) per unit of a column.
-UNIT_NAMES = {"K": 1e3, "M": 1e6, "B": 1e9, "T": 1e12}
+from jaxlaw.laws import Input
 
 #: Shares and losses of the two sides of a two-corpus mixture, by the plain name they stand for.
 SIDES = {"r": ("r_d", "r_g"), "loss": ("loss_d", "loss_g")}
@@ -51,9 +49,11 @@ _OF_SCHEDULES = {"S1", "S2", "S1_pt", "S1_cpt", "S2_pt", "S2_cpt", "drop", "eta_
 Corpus = Literal["general", "domain"]
 
 
-class RowOptions(TypedDict, total=False):
-    """Keywords of :func:`read_runs` that functions hand on which have ``columns`` themselves."""
+class ReadingOptions(TypedDict, total=False):
+    """Keywords of :func:`read_runs` that functions hand on."""
 
+    columns: Mapping[str, Any] | None
+    units: Mapping[str, Any] | None
     weight: Any
     where: Any
     corpus: Corpus | None
@@ -63,20 +63,13 @@ class RowOptions(TypedDict, total=False):
     values: Mapping[str, Any] | None
 
 
-class ReadingOptions(RowOptions, total=False):
-    """Keywords of :func:`read_runs` that functions hand on."""
-
-    columns: Mapping[str, Any] | None
-    units: Mapping[str, Any] | None
-
-
 @dataclass(frozen=True)
 class Location:
     """Where values come from, for messages.
 
     Attributes:
         source: the file's name.
-        word: what a row is called there (``line``, ``record``, ``row``).
+        word: word for a row there (``line``, ``record``, ``row``).
         column: the user's own name of the column.
         name: the canonical name it stands for.
         options: arguments of the call that a remedy may name.
@@ -99,7 +92,7 @@ class Location:
         """The error of a cell of this column, with fields that say where it is.
 
         Args:
-            message: what is wrong, where, and what to do.
+            message: text that says what is wrong, where, and what to do.
             label: name of the row, of the first where several are wrong; None for the column.
             value: value of the cell.
         """
@@ -111,7 +104,7 @@ class Column:
     """A column of the table, read for one input or the target of a law.
 
     Attributes:
-        location: where it comes from, for messages.
+        location: its place in the user's data, for messages.
         raw: (n,) in the user's unit, or the complement of a share; (n, K) of inputs per drop.
         factor: factor from the user's unit to the law's.
         unit: raw units per unit of the user's column.
@@ -187,7 +180,7 @@ def missing_column(
 
     Args:
         name: canonical name.
-        doc: what it is and what needs it.
+        doc: its meaning, and what needs it.
         column: the column that is looked for.
         columns: the columns of the table.
         source: the file's name.
@@ -353,9 +346,7 @@ def _text_remedy(text: str, location: Location) -> str:
     suffixed = re.fullmatch(r"([+-]?[\d.]+(?:[eE][+-]?\d+)?)\s*([kKmMbBtT])", text)
     if suffixed:
         number, unit = suffixed.groups()
-        if not has_unit:
-            return f"write {float(number) * UNIT_NAMES[unit.upper()]:.17g}"
-        return f"write {number} and pass units={{'{location.name}': '{unit.upper()}'}}"
+        return f"write {float(number) * UNIT_NAMES[unit.upper()]:.17g}"
     if percent := re.fullmatch(r"([+-]?\d+\.?\d*|[+-]?\.\d+)\s*%", text):
         if not has_unit:
             plain = f"{float(percent[1]) / 100:.15g}"
@@ -372,7 +363,7 @@ def check_fraction(values: np.ndarray, location: Location, labels: np.ndarray) -
 
     Args:
         values: (n,) shares; NaN and infinity pass, other checks deal with them.
-        location: where they come from, for messages.
+        location: their place in the user's data, for messages.
         labels: (n,) row labels.
 
     Raises:

@@ -35,7 +35,7 @@ class RunGroups:
     """Rows by what may be the run that each is of.
 
     Attributes:
-        columns: what tells the runs apart, as ``groups=`` takes it.
+        columns: columns that distinguish the runs, as ``groups=`` takes them.
         members: (n,) number of the run, from 0.
         along: (n,) what grows along a run, to order its rows by.
         named: whether a column names the runs; else rows merely look like checkpoints.
@@ -66,16 +66,29 @@ def run_groups(
         inputs: name → (n,) of the law's inputs that have one value a row.
         names: canonical name of a column → the user's own.
     """
-    order = next((inputs[name] for name in _ALONG if name in inputs), None)
-    if order is None:
-        steps = next((name for name in _STEPS if name in table), None)
-        order = np.arange(len(table)) if steps is None else np.asarray(table[steps])
     for column in RUN_COLUMNS:
-        if column in table:
-            members = _members(table[[column]])
-            if members is not None and 1 < members.max() + 1 < len(table):
-                name = str(names.get(column, column))
-                return RunGroups((name,), members, np.asarray(order, float), True)
+        members = _members(table[[column]]) if column in table else None
+        if members is not None and 1 < members.max() + 1 < len(table):
+            name = str(names.get(column, column))
+            return RunGroups((name,), members, _order(table, inputs), True)
+    return _unnamed_groups(table, inputs, names)
+
+
+def _order(table: pd.DataFrame, inputs: Mapping[str, np.ndarray]) -> np.ndarray:
+    """(n,) what the rows of a run are put in order by: tokens, steps, or the table's own order."""
+    for name in _ALONG:
+        if name in inputs:
+            return np.asarray(inputs[name], float)
+    for name in _STEPS:
+        if name in table:
+            return np.asarray(table[name], float)
+    return np.arange(len(table), dtype=float)
+
+
+def _unnamed_groups(
+    table: pd.DataFrame, inputs: Mapping[str, np.ndarray], names: Mapping[str, Any]
+) -> RunGroups | None:
+    """Rows that agree in all inputs but their tokens, as checkpoints of one run do."""
     growing = next((name for name in ("D", "Dp") if name in inputs), None)
     if growing is None or len(inputs) < 2:
         return None
@@ -125,11 +138,9 @@ def dependence_note(runs: RunGroups, residuals: np.ndarray, smoothed: np.ndarray
         what = f"{size} rows are of {count} runs (column {runs.columns[0]})"
     else:
         at_equal = np.unique(runs.along, return_inverse=True)[1].reshape(-1)
-        across, _ = correlation_within(used, at_equal)
-        alike = (z_successive > SURE and successive > across + _ALIKE) or (
-            z_within > SURE and within > across + _ALIKE
-        )
-        if not alike:
+        least = correlation_within(used, at_equal)[0] + _ALIKE
+        both = ((z_successive, successive), (z_within, within))
+        if not any(z > SURE and correlation > least for z, correlation in both):
             return None
         shared = ", ".join(runs.columns)
         what = f"{size} rows are {count} groups of equal {shared}, as checkpoints of one run are"
@@ -146,7 +157,7 @@ def dependence_note(runs: RunGroups, residuals: np.ndarray, smoothed: np.ndarray
         f"{what}, {seen}: as if rows were independent, standard errors and intervals come out too "
         f"short; pass groups={shown} (--groups {names}) with the runs"
     )
-    return Note(CODE, "warning", message)
+    return Note(CODE, "warning", message, inherited=False)
 
 
 def successive_correlation(

@@ -16,7 +16,7 @@ from jaxlaw import laws
 from jaxlaw._typed import checked
 from jaxlaw.data._runs import read_columns
 from jaxlaw.errors import DataError, UsageError
-from jaxlaw.laws._base import Law
+from jaxlaw.laws import Law
 from jaxlaw.laws.cross_domain import COEFFICIENTS
 
 # Thousands of steps whose loss a coefficient needs; k1 may be of the start as well.
@@ -55,7 +55,7 @@ def learnability_coefficients(
 
     Example:
         >>> early = jl.simulate.early_curves(steps=5000)
-        >>> jl.learnability_coefficients(early, by="domain").loc["math"].round(3).to_dict()
+        >>> jl.data.learnability_coefficients(early, by="domain").loc["math"].round(3).to_dict()
         {'k1': 1.332, 'k2': 0.443}
     """
     law = laws.get(law)

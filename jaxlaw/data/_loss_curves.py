@@ -22,7 +22,7 @@ from jaxlaw._conditions import rows_where, undecided
 from jaxlaw._rounding import ROUNDING
 from jaxlaw._tables import Table, is_table, read_table
 from jaxlaw._typed import checked
-from jaxlaw.data._columns import Corpus, missing_column, numbers
+from jaxlaw.data._columns import Corpus, Location, missing_column, numbers
 from jaxlaw.data._row_areas import AREAS, DROPS, Batch, area_options, areas_along, drops_along
 from jaxlaw.data._run_schedules import (
     Fill,
@@ -34,7 +34,7 @@ from jaxlaw.data._run_schedules import (
 from jaxlaw.data._runs import Runs, RunsSource, read_runs, refuse_rows
 from jaxlaw.data.formats import read_format, short_names, with_values
 from jaxlaw.errors import DataError, UsageError, listed, nearest
-from jaxlaw.notes import Note
+from jaxlaw.notes import Note, by_weight
 from jaxlaw.schedules import Schedule
 
 Spacing = Literal["log", "linear"]
@@ -79,7 +79,7 @@ class LossCurves(RunsSource):
             f"  runs     {', '.join(runs[:_SHOWN])}{', …' if len(runs) > _SHOWN else ''}",
             f"  columns  {listed(table)}",
         ]
-        return "\n".join([*lines, *(f"  {note}" for note in self.rows.notes)])
+        return "\n".join([*lines, *(f"  {note}" for note in by_weight(self.rows.notes))])
 
     def __len__(self) -> int:
         """The number of curves."""
@@ -108,7 +108,7 @@ class LossCurves(RunsSource):
         Args:
             decay: λ.
             carry_momentum: whether momentum goes on over the boundary; see
-                :func:`jaxlaw.phase_areas`.
+                :func:`jaxlaw.data.phase_areas`.
             count_warmup: whether rises of pre-training's warm-up count in S2; those of a
                 continual phase always do. By default they do not, so that runs whose log contains
                 the warm-up and runs that leave it to S1_before have the same areas.
@@ -333,27 +333,28 @@ def read_loss_curves(
     """Read loss curves and their learning rates.
 
     Args:
-        source: what :func:`jaxlaw.read_runs` reads, one row a logged point with columns
+        source: anything that :func:`jaxlaw.read_runs` reads, one row a logged point with columns
             ``step``, ``loss``, ``run`` (one curve if there is none) and, as there are, ``lr``,
             ``schedule`` (a name or a line), ``phase`` (pt or cpt), and other inputs of the law;
-            or a list of files of one run each, named by the file, and by its folders as
-            far as these tell files of one name apart.
+            or a list of files of one run each. A run has the name of its file, with as many
+            folders before it as make the names differ.
         columns, units, weight, where, corpus, drop_invalid, name, format, values: see
             :func:`jaxlaw.read_runs`; ``columns`` also maps ``run``, ``step``, ``lr``,
             ``schedule`` and ``phase``.
         schedules: run or name of schedule → Schedule, line for ``schedules.parse``, or (steps,)
-            rates; one of these alone is that of all runs. Or the name of the column that says
+            rates; a single one of these serves all runs. Or the name of the column that says
             which schedule each row belongs to: its cells are lines, or names of schedules whose
             rates the rows log in column ``lr``; without a column ``run``, the rows of one
-            schedule are a curve. Left out, column ``schedule`` has the lines; for runs not named,
-            column ``lr`` the rate that each update used, step by step.
-        first_step: number of steps before a schedule, a warm-up say that it leaves out: a number,
-            a dict by run, or a column. Of a logged one, left out: the step before the first.
-        S1_before: sum of the rates of those steps, in the same forms. Needed where there are any.
+            schedule are a curve. By default the lines are in column ``schedule``. Runs that have
+            no schedule by then need column ``lr``, the rate that each update used.
+        first_step: number of steps before the schedule begins, such as a warm-up that it leaves
+            out: a number, a dict by run, or a column. By default a schedule of logged rates
+            begins with the first of them.
+        S1_before: sum of the rates of those steps, in the same forms; required if there are any.
         fill: rule for unlogged steps between logged rates: ``"hold"`` or ``"linear"``.
         batch: tokens of an update over those of a reference batch, in which areas count steps
             (Wang 2025, App. F): 0.25 for a continual phase of a quarter of the pre-training's
-            batch, (2, 1) for either phase; or a dict by run, or a column. Learning rates are
+            batch, (2, 1) for both phases; or a dict by run, or a column. Learning rates are
             given as they were.
         lr_tolerance: largest difference of logged rates from a declared schedule, relative to its
             highest rate; three digits logged are within 5e-3.
@@ -410,26 +411,31 @@ def read_loss_curves(
     return LossCurves(rows, own)
 
 
-def _one_table(source: Any, columns: Mapping[str, Any] | None, name: str | None) -> Table:
-    """The table of a source; files of a list one below the other, named in column run."""
-    if not isinstance(source, list | tuple) or is_table(source):
-        return read_table(source, name)
+def _paths(source: list[Any] | tuple[Any, ...]) -> list[Path]:
+    """A list of files, each of them once; raises UsageError."""
     if not source or not all(isinstance(file, str | os.PathLike) for file in source):
         raise UsageError("give a list of files, one run each, or one table")
     paths = [Path(file).absolute() for file in source]
     if len(set(paths)) < len(paths):
         again = next(path for path in paths if paths.count(path) > 1)
         raise UsageError(f"{again} is in the list twice; give every run's file once", file=again)
+    return paths
+
+
+def _one_table(source: Any, columns: Mapping[str, Any] | None, name: str | None) -> Table:
+    """The table of a source; files of a list one below the other, named in column run."""
+    if not isinstance(source, list | tuple) or is_table(source):
+        return read_table(source, name)
+    paths = _paths(source)
     stems = [(*path.parent.parts, path.stem) for path in paths]
     runs = stems if len(set(stems)) == len(stems) else [path.parts for path in paths]
     names, files = short_names(runs), short_names(path.parts for path in paths)
     run, frames = (columns or {}).get("run", "run"), []
     for path, key in zip(paths, runs, strict=True):
-        table = read_table(path, files[path.parts])
-        labels = [f"{files[path.parts]}:{label}" for label in table.frame.index]
-        frames.append(table.frame.set_axis(labels, axis=0))
-        if run not in table.frame:
-            frames[-1] = frames[-1].assign(**{run: names[key]})
+        file = files[path.parts]
+        table = read_table(path, file)
+        frame = table.frame.set_axis([f"{file}:{label}" for label in table.frame.index], axis=0)
+        frames.append(frame if run in frame else frame.assign(**{run: names[key]}))
     return Table(pd.concat(frames), name or f"{len(source)} files", table.word)
 
 
@@ -556,16 +562,7 @@ def _check_reach(
     location, steps = rows.location("step"), part["step"].to_numpy()
     restarts = "phase" in part and run_schedule.schedule.boundary is not None
     if restarts:
-        first, second = (part.loc[part["phase"] == name, "step"] for name in ("pt", "cpt"))
-        if len(first) and len(second) and second.min() > first.max():
-            raise location.error(
-                f"{location}: run {run}: {location.rows(second.index[:1])}: step "
-                f"{second.iloc[0]:.0f} of phase cpt goes on from those of pt; with a column phase "
-                "its steps count from the boundary. Where steps count over both phases leave the "
-                "column out: the schedule has the boundary",
-                second.index[0],
-                second.iloc[0],
-            )
+        _check_restart(part, location, run)
     beyond = int(steps.max()) - last
     hint = "; steps of phase cpt count from the boundary" if restarts else ""
     if not restarts and run_schedule.first_step < beyond <= steps[0]:
@@ -585,6 +582,20 @@ def _check_reach(
                 part.index[outside][0],
                 steps[outside][0],
             )
+
+
+def _check_restart(part: pd.DataFrame, location: Location, run: str) -> None:
+    """Refuse steps of a second phase that go on from those of the first."""
+    first, second = (part.loc[part["phase"] == name, "step"] for name in ("pt", "cpt"))
+    if len(first) and len(second) and second.min() > first.max():
+        raise location.error(
+            f"{location}: run {run}: {location.rows(second.index[:1])}: step "
+            f"{second.iloc[0]:.0f} of phase cpt goes on from those of pt; with a column phase "
+            "its steps count from the boundary. Where steps count over both phases leave the "
+            "column out: the schedule has the boundary",
+            second.index[0],
+            second.iloc[0],
+        )
 
 
 def _by_schedule(
@@ -618,7 +629,7 @@ def _drops(
         (index, {name: values[back] for name, values in drops.items()})
         for run_schedule, index, at, back in _by_schedule(table, run_schedules)
         for drops in [
-            drops_along(run_schedule.schedule, at, options, _batch_of_drops(run_schedule))
+            drops_along(run_schedule.schedule, at, options, _batch_for_drops(run_schedule))
         ]
     ]
     most = max(len(drops["drop"].T) for _, drops in parts)
@@ -631,8 +642,8 @@ def _drops(
     return columns
 
 
-def _batch_of_drops(run_schedule: RunSchedule) -> Batch:
-    """What updates count as in drops: a continual phase alone has its own for both phases."""
+def _batch_for_drops(run_schedule: RunSchedule) -> Batch:
+    """Relative batch sizes for drops: a continual phase alone has its own for both phases."""
     alone = run_schedule.schedule.boundary is None and run_schedule.phase == "cpt"
     return (run_schedule.batch[1],) * 2 if alone else run_schedule.batch
 
@@ -694,12 +705,10 @@ def _check_thinning(
 ) -> None:
     if sum(option is not None for option in (every, points, design)) != 1:
         raise UsageError("say how to thin: every=k, points=n or design='M4', one of them")
-    if every is not None and not (every >= 1 and every == int(every)):
-        message = f"every is a whole number, 1 or more, not {every}"
-        raise UsageError(message, argument="every", value=every)
-    if points is not None and not (points >= 2 and points == int(points)):
-        message = f"points is a whole number, 2 or more, not {points}"
-        raise UsageError(message, argument="points", value=points)
+    for name, count, least in (("every", every, 1), ("points", points, 2)):
+        if count is not None and not (count >= least and count == int(count)):
+            message = f"{name} is a whole number, {least} or more, not {count}"
+            raise UsageError(message, argument=name, value=count)
     if spacing not in ("log", "linear"):
         message = f"spacing is 'log' or 'linear', not {spacing!r}"
         raise UsageError(message, argument="spacing", value=spacing)

@@ -24,7 +24,7 @@ AREAS = ("S1", "S2", "S1_pt", "S1_cpt", "S2_pt", "S2_cpt")
 #: The columns of :func:`drops_along`.
 DROPS = ("drop", "eta_k", "S_k")
 Phase = Literal["pt", "cpt"]
-#: What an update of either phase counts as, in steps: (pre-training, continual).
+#: Batch sizes relative to the reference batch: (pre-training, continual).
 Batch = tuple[float, float]
 SAME = (1.0, 1.0)
 
@@ -37,7 +37,7 @@ MOST = 48  # changes of the rate taken one by one; more are gathered in as many 
 _FLOOR = 1e-9  # of the highest rate: stands for a rate of 0, which has no logarithm
 
 
-def of_unknown_base(schedule: Schedule) -> Schedule:
+def for_unknown_base(schedule: Schedule) -> Schedule:
     """A continual phase alone, with the rate before its first step from which drops are taken.
 
     Whatever a schedule's own η_0 is (the peak of a cosine, the rate a log begins with), that is
@@ -47,8 +47,8 @@ def of_unknown_base(schedule: Schedule) -> Schedule:
     return dataclasses.replace(schedule, initial_lr=UNKNOWN_BASE_RATE)
 
 
-def batch_of(batch: Any, alone: bool) -> Batch:
-    """What updates count as, from one number or a pair.
+def relative_batch(batch: Any, alone: bool) -> Batch:
+    """The relative batch sizes of both phases, from one number or a pair.
 
     Args:
         batch: number for the continual phase (or the only one), or one for each; None is 1.
@@ -67,8 +67,9 @@ def batch_of(batch: Any, alone: bool) -> Batch:
         or not (np.isfinite(values).all() and (values > 0).all())
     ):
         raise UsageError(
-            "batch is what an update counts as, in steps of a reference batch (0.25 for a quarter "
-            f"of its tokens): a number above 0, or one for either phase, not {batch!r}",
+            "batch is the batch size relative to the reference batch (0.25 for a quarter of its "
+            "tokens): a number above 0, or a pair (pre-training, continual), not "
+            f"{batch!r}",
             argument="batch",
             value=batch,
         )
@@ -86,7 +87,7 @@ def area_options(
 
     Args:
         decay: λ in [0, 1]; one number.
-        carry_momentum: see :func:`jaxlaw.phase_areas`.
+        carry_momentum: see :func:`jaxlaw.data.phase_areas`.
         count_warmup: whether the rises of pre-training's warm-up count in S2. By default they
             do not: a schedule that contains its warm-up then has the areas of one that leaves
             it to S1_before, and runs of different peaks do not differ by what their warm-ups
@@ -146,10 +147,10 @@ def areas_along(
         at: (points,) whole numbers of steps; 0 is before the first.
         options: options that :func:`area_options` made.
         S1_before: sum of the rates before the schedule.
-        alone: which phase a schedule without boundary is. The continual one, of a base that
+        alone: the phase that a schedule without boundary is. The continual one, of a base that
             nobody describes, has S1_pt = S2_pt = 0, and its S2_cpt starts from a last rate of
-            0 (:func:`of_unknown_base`).
-        batch: what an update of either phase counts as.
+            0 (:func:`for_unknown_base`).
+        batch: relative batch sizes of the phases: an update counts as so many steps.
 
     Returns:
         Name of :data:`AREAS` → (points,) float64; S1 and S2 are the sums of both phases. Of a
@@ -169,7 +170,7 @@ def areas_along(
         none = np.zeros(len(at))
         split = PhaseAreas(whole.S1, none, whole.S2, none)
         if alone == "cpt":
-            based = of_unknown_base(schedule)
+            based = for_unknown_base(schedule)
             own = areas(based, options["decay"], count_warmup=True, **shared)
             split = PhaseAreas(none, own.S1, none, own.S2)
     split = PhaseAreas(split.S1_pt * pt, split.S1_cpt * cpt, split.S2_pt * pt, split.S2_cpt * cpt)
@@ -202,7 +203,7 @@ def drops_along(
         schedule: the rates.
         at: (points,) whole numbers of steps; 0 is before the first.
         options: options that :func:`area_options` made; ``count_warmup`` alone matters.
-        batch: what an update of either phase counts as in S_k; the first is
+        batch: relative batch sizes of the phases, by which S_k counts updates; the first is
             that of a schedule without boundary, which is one training, whichever phase it is.
 
     Returns:

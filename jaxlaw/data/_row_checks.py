@@ -12,7 +12,7 @@ import pandas as pd
 
 from jaxlaw.data._columns import Column
 from jaxlaw.errors import DataError, name_rows
-from jaxlaw.laws._base import Law
+from jaxlaw.laws import Input, Law
 from jaxlaw.laws._structural_identifiability import inseparable
 from jaxlaw.notes import Note
 
@@ -85,7 +85,7 @@ def valid_rows(runs: Runs, columns: dict[str, Column]) -> tuple[np.ndarray, list
             value,
         )
     message = f"{int((~keep).sum())} of {len(keep)} rows dropped as invalid: {what}"
-    return keep, [Note("dropped-invalid", "warning", message)]
+    return keep, [Note("dropped-invalid", "warning", message, inherited=False)]
 
 
 def _before_training(runs: Runs, column: Column, bad: np.ndarray) -> str:
@@ -130,13 +130,13 @@ def check_magnitude(
         )
     if outside:
         message += f", outside {low:g} to {high:g}; the declared unit is taken as right"
-        return [Note("implausible-unit", "warning", message)]
+        return [Note("implausible-unit", "warning", message, inherited=False)]
     odd = (values < low) | (values > high)
     if not odd.any():
         return []
     rows = column.location.rows(labels[odd], raw[odd])
     message = f"{column.location}: values in another unit than the rest? {rows}"
-    return [Note("implausible-value", "warning", message)]
+    return [Note("implausible-value", "warning", message, inherited=False)]
 
 
 def _unit_remedy(column: Column, typical: float) -> str:
@@ -173,12 +173,12 @@ def check_row_count(count: int, free: tuple[str, ...], law: Law, runs: Runs) -> 
             "says little, and intervals are wide or wrong; add runs (there should be "
             f"{_ROWS_EACH * len(free)} at least), fix parameters or take a smaller law"
         )
-        return [Note("few-spare-rows", "warning", message)]
+        return [Note("few-spare-rows", "warning", message, inherited=True)]
     message = (
         f"{runs.source}: as many rows as parameters of law {law.name}, {count}: the fit passes "
         "through all of them whether the law holds or not, and R² says nothing; add runs"
     )
-    return [Note("no-spare-rows", "warning", message)]
+    return [Note("no-spare-rows", "warning", message, inherited=False)]
 
 
 def note_duplicates(
@@ -194,7 +194,17 @@ def note_duplicates(
         f"{name_rows(runs.word, labels[repeated])}; each row counts, so remove those that are "
         "copies"
     )
-    return [Note("duplicate-rows", "warning", message)]
+    return [Note("duplicate-rows", "warning", message, inherited=False)]
+
+
+def _distinct(spec: Input, inputs: dict[str, np.ndarray], active: np.ndarray) -> np.ndarray:
+    """The values of an input; where they are many, those of the first rows."""
+    values = inputs[spec.name][active]
+    if spec.per_drop and "drop" in inputs and spec.name != "drop":
+        values = values[inputs["drop"][active] != 0]  # what goes with a drop of 0 says nothing
+    # The first rows say as much as all where they have many values, and are sorted faster.
+    distinct = np.unique(values[:4096])
+    return np.unique(values) if len(distinct) <= _FEW else distinct
 
 
 def note_unidentifiable(
@@ -207,15 +217,8 @@ def note_unidentifiable(
     """Notes on inputs with too few values to identify the parameters."""
     notes = []
     for spec in law.inputs:
-        values = inputs[spec.name][active]
-        if spec.per_drop and "drop" in inputs and spec.name != "drop":
-            values = values[inputs["drop"][active] != 0]  # what goes with a drop of 0 says nothing
-            if not len(values):
-                continue
-        # The first rows say as much as all where they have many values, and are sorted faster.
-        distinct = np.unique(values[:4096])
-        distinct = np.unique(values) if len(distinct) <= _FEW else distinct
-        if len(distinct) > _FEW:
+        distinct = _distinct(spec, inputs, active)
+        if not 0 < len(distinct) <= _FEW:
             continue
         known = (len(distinct),) if spec.domain == "positive" else tuple(distinct)
         mixed = inseparable(law, spec.name, known, free)
@@ -228,5 +231,9 @@ def note_unidentifiable(
             f"{', '.join(mixed)} cannot be identified; add runs with other {spec.name}, or fix "
             "some of these parameters"
         )
-        notes.append(Note("constant-input" if constant else "few-values", "warning", message))
+        notes.append(
+            Note(
+                "constant-input" if constant else "few-values", "warning", message, inherited=False
+            )
+        )
     return notes

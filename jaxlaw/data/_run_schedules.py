@@ -21,7 +21,7 @@ from jaxlaw._arrays import real_numbers
 from jaxlaw._json import parse_json
 from jaxlaw._tables import read_table
 from jaxlaw.data._columns import Location, numbers
-from jaxlaw.data._row_areas import SAME, Batch, Phase, batch_of
+from jaxlaw.data._row_areas import SAME, Batch, Phase, relative_batch
 from jaxlaw.errors import DataError, UsageError, listed, nearest
 from jaxlaw.schedules import Schedule
 
@@ -38,8 +38,8 @@ class RunSchedule:
         first_step: number of steps before the schedule: its step 1 is the run's step
             first_step + 1.
         S1_before: sum of the rates of the steps before.
-        phase: which phase a schedule without boundary is.
-        batch: what an update of either phase counts as, in steps of a reference batch.
+        phase: the phase that a schedule without boundary is.
+        batch: batch sizes of the phases relative to the reference batch.
     """
 
     schedule: Schedule
@@ -154,71 +154,86 @@ def run_schedules_of(
     if fill not in (None, "hold", "linear"):
         message = f"fill is 'hold' or 'linear', not {fill!r}"
         raise UsageError(message, argument="fill", value=fill)
+    # Names are checked against all runs of the source: where= may leave a run out whose schedule
+    # was declared, and that is no error.
     groups = dict(list(every.groupby("run", sort=False)))
     declared = _declared_schedules(schedules, every, groups)
     firsts = _per_run(first_step, "first_step", every, groups)
     befores = _per_run(S1_before, "S1_before", every, groups)
     if isinstance(batch, Mapping):
-        batch = {str(name): value for name, value in batch.items()}
-        for name in set(batch) - set(groups):
-            message = f"batch: there is no run '{name}'.{nearest(name, groups)}"
-            raise UsageError(message, argument="batch", value=name)
+        batch = _by_known_run(batch, "batch", groups)
     run_schedules = {}
     for run in wanted:
-        rows = groups[run]
+        rows, first = groups[run], firsts[run]
+        # What the user declares goes before what was logged; compare_rates holds one against the
+        # other later, where there are both.
         if run in declared:
-            run_schedule = RunSchedule(declared[run], firsts[run] or 0)
-        elif (logged := _logged_schedule(rows, location, run, fill, firsts[run])) is not None:
-            run_schedule = RunSchedule(*logged)
+            followed = RunSchedule(declared[run], first or 0)
+        elif (logged := _logged_schedule(rows, location, run, fill, first)) is not None:
+            followed = RunSchedule(*logged)
         else:
             continue
-        if befores[run] is None and run_schedule.first_step > 0:
-            raise UsageError(
-                f"{location.source}: run {run}: its schedule begins after step "
-                f"{run_schedule.first_step}; pass S1_before=, the sum of the rates up to there "
-                "(about peak × steps / 2 for a linear warm-up)",
-                file=location.source,
-                argument="S1_before",
-            )
-        run_schedule = replace(
-            run_schedule,
-            S1_before=befores[run] or 0.0,
-            phase=_phase(rows, run_schedule, run, location.source),
+        before = _sum_before(befores[run], followed, run, location.source)
+        phase = _phase(rows, followed, run, location.source)
+        followed = replace(followed, S1_before=before, phase=phase)
+        run_schedules[run] = replace(followed, batch=_batch(batch, run, rows, followed, location))
+    _check_each_has_one(wanted, run_schedules, location.source)
+    return run_schedules
+
+
+def _sum_before(given: float | None, followed: RunSchedule, run: str, source: str) -> float:
+    """S1 before a schedule's first step: 0 at step 0, and nothing that could be guessed later."""
+    if given is None and followed.first_step > 0:
+        raise UsageError(
+            f"{source}: run {run}: its schedule begins after step {followed.first_step}; pass "
+            "S1_before=, the sum of the rates up to there (about peak × steps / 2 for a linear "
+            "warm-up)",
+            file=source,
+            argument="S1_before",
         )
-        run_schedules[run] = replace(
-            run_schedule, batch=_batch(batch, run, rows, run_schedule, location)
-        )
+    return given or 0.0
+
+
+def _check_each_has_one(
+    wanted: Collection[str], run_schedules: Mapping[str, RunSchedule], source: str
+) -> None:
     without = [run for run in wanted if run not in run_schedules]
     if without:
         raise UsageError(
-            f"{location.source}: no schedule for run {', '.join(without[:5])}"
+            f"{source}: no schedule for run {', '.join(without[:5])}"
             + (f" and {len(without) - 5} more" if len(without) > 5 else "")
             + f"; pass schedules={{'{without[0]}': 'cosine:peak=…,steps=…'}}, or log the rate of "
             "every step in a column lr",
-            file=location.source,
+            file=source,
             argument="schedules",
         )
-    return run_schedules
+
+
+def _by_known_run(
+    values: Mapping[Any, Any], argument: str, groups: Mapping[str, pd.DataFrame]
+) -> dict[str, Any]:
+    """A dict by run, names as texts; raises UsageError where one is no run."""
+    by_run = {str(name): value for name, value in values.items()}
+    for name in by_run:
+        if name not in groups:
+            message = f"{argument}: there is no run '{name}'.{nearest(name, groups)}"
+            raise UsageError(message, argument=argument, value=name)
+    return by_run
 
 
 def _declared_schedules(
     schedules: Any, every: pd.DataFrame, groups: Mapping[str, pd.DataFrame]
 ) -> dict[str, Schedule]:
     """Run → its declared schedule."""
-    if schedules is None:  # the lines that a column schedule holds itself, in place of names
-        cells = every["schedule"].dropna().map(str).unique() if "schedule" in every else []
-        schedules = {line: line for line in cells if ":" in line}
+    if schedules is None:
+        schedules = _lines_in(every)
     if not isinstance(schedules, Mapping):
         return dict.fromkeys(groups, as_schedule(schedules))
     # Parsed once, so that runs of one schedule share it, and their areas are computed once.
     known = {str(name): as_schedule(line, str(name)) for name, line in schedules.items()}
     of_run = {run: run for run in groups}
     if "schedule" in every:
-        of_run |= {
-            run: str(rows["schedule"].iloc[0])
-            for run, rows in groups.items()
-            if run not in known and rows["schedule"].nunique(dropna=False) == 1
-        }
+        of_run |= _named_schedules({run: rows for run, rows in groups.items() if run not in known})
     for name in known:
         if name not in groups and name not in of_run.values():
             names = dict.fromkeys([*groups, *of_run.values()])
@@ -231,34 +246,53 @@ def _declared_schedules(
     return {run: known[name] for run, name in of_run.items() if name in known}
 
 
+def _lines_in(every: pd.DataFrame) -> dict[str, str]:
+    """The lines that a column ``schedule`` holds itself, in place of names."""
+    if "schedule" not in every:
+        return {}
+    cells = every["schedule"].dropna().map(str).unique()
+    return {line: line for line in cells if ":" in line}
+
+
+def _named_schedules(groups: Mapping[str, pd.DataFrame]) -> dict[str, str]:
+    """Run → the one name that its column ``schedule`` has."""
+    return {
+        run: str(rows["schedule"].iloc[0])
+        for run, rows in groups.items()
+        if rows["schedule"].nunique(dropna=False) == 1
+    }
+
+
 def _per_run(
     values: Any, argument: str, every: pd.DataFrame, groups: Mapping[str, pd.DataFrame]
 ) -> dict[str, Any]:
     """A number for every run, from one number, a dict by run, or a column."""
     if isinstance(values, str):
-        column = values
-        if column not in every:
-            raise _no_column(argument, column, every)
-        by_run = {run: rows[column].unique() for run, rows in groups.items()}
-        for run, several in by_run.items():
-            if len(several) > 1:
-                raise DataError(
-                    f"{argument}: column {column} has several values for run {run} ({several[0]}, "
-                    f"{several[1]}); a run has one",
-                    argument=argument,
-                    column=column,
-                    row=groups[run].index[groups[run][column] == several[1]][0],
-                    value=several[1],
-                )
-        values = {run: several[0] for run, several in by_run.items()}
+        values = _of_column(values, argument, every, groups)
     if isinstance(values, Mapping):
-        by_run = {str(name): value for name, value in values.items()}
-        for name in by_run:
-            if name not in groups:
-                message = f"{argument}: there is no run '{name}'.{nearest(name, groups)}"
-                raise UsageError(message, argument=argument, value=name)
+        by_run = _by_known_run(values, argument, groups)
         return {run: _number(by_run.get(run), argument) for run in groups}
     return dict.fromkeys(groups, _number(values, argument))
+
+
+def _of_column(
+    column: str, argument: str, every: pd.DataFrame, groups: Mapping[str, pd.DataFrame]
+) -> dict[str, Any]:
+    """Run → the one value that a column has in its rows."""
+    if column not in every:
+        raise _no_column(argument, column, every)
+    by_run = {run: rows[column].unique() for run, rows in groups.items()}
+    for run, several in by_run.items():
+        if len(several) > 1:
+            raise DataError(
+                f"{argument}: column {column} has several values for run {run} ({several[0]}, "
+                f"{several[1]}); a run has one",
+                argument=argument,
+                column=column,
+                row=groups[run].index[groups[run][column] == several[1]][0],
+                value=several[1],
+            )
+    return {run: several[0] for run, several in by_run.items()}
 
 
 def _no_column(argument: str, column: str, table: pd.DataFrame) -> DataError:
@@ -307,11 +341,11 @@ def _phase(rows: pd.DataFrame, run_schedule: RunSchedule, run: str, source: str)
 def _batch(
     batch: Any, run: str, rows: pd.DataFrame, run_schedule: RunSchedule, location: Location
 ) -> Batch:
-    """What updates of a run count as, from a number or pair, a dict of them by run, or a column."""
+    """Relative batch sizes of a run, from a number or pair, a dict of them by run, or a column."""
     if isinstance(batch, Mapping):
         batch = batch.get(run)
     if not isinstance(batch, str):
-        return batch_of(batch, run_schedule.schedule.boundary is None)
+        return relative_batch(batch, run_schedule.schedule.boundary is None)
     if batch not in rows:
         raise _no_column("batch", batch, rows)
     location = replace(location, column=batch, name=batch)
@@ -331,7 +365,7 @@ def _batch(
                 distinct[1],
             )
         both.append(distinct[0])
-    return batch_of(both, False)
+    return relative_batch(both, False)
 
 
 # ---------------------------------------------------------------- logged rates

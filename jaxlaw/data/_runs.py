@@ -20,6 +20,7 @@ import pandas as pd
 from jaxlaw import laws
 from jaxlaw._arrays import plain_array
 from jaxlaw._conditions import rows_where, truth_of, undecided
+from jaxlaw._quantities import single_things
 from jaxlaw._repr import short_repr
 from jaxlaw._rounding import merged
 from jaxlaw._tables import Table, is_table, read_table
@@ -49,8 +50,8 @@ from jaxlaw.data._row_checks import (
 )
 from jaxlaw.data.formats import read_format, with_values
 from jaxlaw.errors import DataError, UsageError, listed, nearest
-from jaxlaw.laws._base import Law
-from jaxlaw.laws._parameters import INPUTS, Input
+from jaxlaw.laws import Input, Law
+from jaxlaw.laws._parameters import INPUTS
 from jaxlaw.notes import Note
 
 _log = logging.getLogger(__name__)
@@ -74,13 +75,13 @@ class Runs:
         columns: canonical name → the user's column, for the mapped ones.
         units: canonical name → raw units per unit of the column, where declared.
         source: the file's name, for messages.
-        word: what a row is called: ``line``, ``record`` or ``row``.
+        word: word for a row: ``line``, ``record`` or ``row``.
         weight: (n,) float64, or None.
         corpus: the corpus whose share and loss are meant, ``general`` or ``domain``, or None.
         drop_invalid: whether rows without valid numbers are dropped (and counted).
         dropped: number of rows left out by ``where``.
         notes: notes on the data so far.
-        area_options: how the areas of learning rates were computed, where jaxlaw computed them
+        area_options: options of the areas of learning rates, where jaxlaw computed them
             (:meth:`jaxlaw.LossCurves.runs`).
         drops: function from rows of the table to the law's inputs per drop of the rate, name →
             (rows, K), where jaxlaw knows the schedules.
@@ -195,6 +196,8 @@ class Runs:
         free = tuple(law.parameter_names) if free is None else tuple(sorted(free))
         columns, divided = _whole_mixtures(self, law, _columns_of(self, law))
         check_pretraining(self, law)
+        # From here on there are two lengths: that of the table, and, after [keep], that of the
+        # valid rows. Rows of weight 0 stay in, but no check counts them.
         keep, notes = valid_rows(self, columns)
         notes = [*divided, *notes]
         labels = self.table.index.to_numpy()[keep]
@@ -269,13 +272,13 @@ class Observations:
         units: name → raw units per unit of the user's column.
         ranges: name → (lowest, highest) in the user's units.
         columns: name (inputs and the target) → the user's own column.
-        target_name: what the law predicts.
+        target_name: name of the quantity that the law predicts.
         rows: (n,) what the rows are called in the user's table.
         source: the file's name.
-        word: what a row is called there (``line``, ``record``, ``row``).
+        word: word for a row there (``line``, ``record``, ``row``).
         dropped: number of rows dropped as invalid, on request.
         notes: notes on the data.
-        area_options: how areas of learning rates were computed, as :class:`Runs` have it.
+        area_options: options of the areas of learning rates, as of :class:`Runs`.
         positions: (n,) where in the runs' table the observations are.
         mapped: input → the user's column that holds it as it is, where that has another name.
         runs: the runs that rows may be checkpoints of, or None.
@@ -367,14 +370,15 @@ def read_runs(
         where: rows to keep: a condition such as ``"split == 'fit' and N > 1e8"``, or an (n,)
             boolean mask. A condition compares (==, !=, <, <=, >, >=, in [...]) columns, numbers
             and quoted texts, joined by and, or, not; + - * / % ** compute. Columns have the
-            user's or the canonical names; of a name that is both, a mapped one is meant, and the
+            user's or the canonical names; a name that is both means the mapped column, and the
             file's own is ```N (as in the file)```. It is parsed, never run as a program. A missing
-            cell fulfils no comparison, ``!=`` and ``not`` neither, in whatever container; ``is
-            None`` and ``is not None`` ask for it, and the note counts rows left out by one.
+            cell fulfils no comparison, not even ``!=`` or one under ``not``, in any container;
+            ``is None`` and ``is not None`` select by it. A note counts the rows that are left
+            out for a missing cell.
         corpus: ``"general"`` or ``"domain"``; see :meth:`Runs.for_corpus`.
         drop_invalid: whether rows whose numbers are missing, infinite or not positive are
             dropped (and counted); otherwise they are an error.
-        name: what to call the source in messages.
+        name: name of the source in messages.
         format: the tool that wrote the files, ``wandb``, ``tensorboard``, ``lm-eval`` or
             ``hf-trainer``; the source is then a file, a folder or a list of files
             (:mod:`jaxlaw.data.formats`).
@@ -406,6 +410,7 @@ def read_runs(
     table = read_table(source, name) if format is None else read_format(source, format)
     table = with_values(table, values)
     mapping, scales = _mapping(columns, table), _units(units)
+    table, scales = _with_counts(table, mapping, scales)
     table, scales, added = _with_totals(table, mapping, scales)
     if corpus is not None:
         corpus = _checked_corpus(corpus, [*table.frame.columns, *mapping], table.source)
@@ -425,11 +430,17 @@ def read_runs(
         dropped=int((~keep).sum()),
         notes=(*notes, *added),
     )
-    for part in PARTS if added and not drop_invalid else ():
+    if added and not drop_invalid:
+        _check_parts(runs)
+    return runs
+
+
+def _check_parts(runs: Runs) -> None:
+    """Refuse rows whose tokens of either corpus, which D was added up from, are none."""
+    for part in PARTS:
         tokens = numbers(runs.table[part], runs.location(part))
         bad = ~(np.isfinite(tokens) & (tokens >= 0))
         refuse_rows(runs, part, bad, "give a number of tokens, 0 or more", tokens)
-    return runs
 
 
 def read_columns(
@@ -445,13 +456,13 @@ def read_columns(
     """The columns that a function takes of a table which is not for a law.
 
     Args:
-        source: what :func:`read_runs` takes.
+        source: anything that :func:`read_runs` takes.
         needed: name → what it is, for the message where it is missing: ``", the amount of data"``.
         optional: names of columns that may be missing, unless ``columns`` maps them.
         columns: name → the user's column; None where the function has no such argument.
         texts: those of the columns that are labels, which stay as they are.
         where: see :func:`read_runs`; None where the function has no such argument.
-        name: what messages call a table that is no file.
+        name: name in messages of a table that is no file.
 
     Returns:
         :class:`Runs` with these columns alone, under these names; numbers are float64, NaN where a
@@ -499,7 +510,7 @@ def refuse_rows(
         runs: the rows.
         column: canonical name of the column.
         bad: (n,) boolean.
-        remedy: what to do, or what the values must be.
+        remedy: advice, or what the values must be.
         values: (n,) values to show; those of the column if None.
     """
     if bad.any():
@@ -564,29 +575,41 @@ def _mapping(columns: Mapping[str, Any] | None, table: Table) -> dict[str, Any]:
         message = "columns is a dict, canonical name to column: {'N': 'n_params'}"
         raise UsageError(message, argument="columns", value=columns)
     mapping, present = dict(columns or {}), table.frame.columns
+    # A list as a name is not hashable; the TypeError of whichever look-up meets it first is
+    # caught below, for all of them.
     try:
         known = [name for names in _canonical_names() for name in names]
         _check_canonical(mapping, "columns", [*known, *CURVE_COLUMNS], present)
-        by_column: dict[Any, str] = {}
-        for canonical, column in mapping.items():
-            if column not in present:
-                doc = f" (for {canonical})"
-                raise missing_column(canonical, doc, column, present, table.source)
-            if column in by_column:
-                raise UsageError(
-                    f"columns: column {column} is given for both {by_column[column]} and "
-                    f"{canonical}; give each its own column",
-                    argument="columns",
-                    file=table.source,
-                    column=column,
-                )
-            by_column[column] = canonical
+        _check_columns(mapping, table)
     except TypeError as error:
         raise UsageError(
             f"columns: names must be plain names, not lists ({error})",
             argument="columns",
             value=columns,
         ) from error
+    _check_sides(mapping)
+    return mapping
+
+
+def _check_columns(mapping: Mapping[str, Any], table: Table) -> None:
+    """Refuse columns that are not there, and one under two names; raises UsageError, DataError."""
+    present, by_column = table.frame.columns, {}
+    for canonical, column in mapping.items():
+        if column not in present:
+            raise missing_column(canonical, f" (for {canonical})", column, present, table.source)
+        if column in by_column:
+            raise UsageError(
+                f"columns: column {column} is given for both {by_column[column]} and "
+                f"{canonical}; give each its own column",
+                argument="columns",
+                file=table.source,
+                column=column,
+            )
+        by_column[column] = canonical
+
+
+def _check_sides(mapping: Mapping[str, Any]) -> None:
+    """Refuse r, or a loss, that is mapped both as it is and by its two sides."""
     for plain, sides in SIDES.items():
         both = [side for side in sides if side in mapping]
         if plain in mapping and both:
@@ -596,7 +619,6 @@ def _mapping(columns: Mapping[str, Any] | None, table: Table) -> dict[str, Any]:
                 argument="columns",
                 value=mapping,
             )
-    return mapping
 
 
 def _units(units: Mapping[str, Any] | None) -> dict[str, float]:
@@ -606,6 +628,50 @@ def _units(units: Mapping[str, Any] | None) -> dict[str, float]:
     inputs, targets = _canonical_names()
     _check_canonical(units or {}, "units", [name for name in inputs if name not in targets])
     return {name: raw_units(name, unit) for name, unit in (units or {}).items()}
+
+
+def _with_counts(
+    table: Table, mapping: dict[str, Any], scales: dict[str, float]
+) -> tuple[Table, dict[str, float]]:
+    """Cells that say their own unit (552M, 1.02B, ``15 T tokens``) as numbers of one unit.
+
+    Returns:
+        The table, each such column in its declared unit, or in single things where none is
+        declared; the units with those of these columns.
+
+    Raises:
+        DataError: a cell counts something else than its column.
+    """
+    nouns = {name: spec.counts for name, spec in INPUTS.items() if spec.counts}
+    nouns |= dict.fromkeys(PARTS, "tokens")
+    new, scales = {}, dict(scales)
+    for name, noun in nouns.items():
+        column = mapping.get(name, name)
+        if column not in table.frame or pd.api.types.is_numeric_dtype(table.frame[column].dtype):
+            continue
+        location = Location(table.source, table.word, column, name)
+        cells = table.frame[column].astype(object)
+        counts = [_count_in(cell, noun, location, row) for row, cell in cells.items()]
+        if all(count is None for count in counts):
+            continue
+        unit = scales.setdefault(name, scales.get("D", 1.0) if name in PARTS else 1.0)
+        values = [
+            cell if count is None else count / unit
+            for cell, count in zip(cells, counts, strict=True)
+        ]
+        new[column] = pd.Series(values, cells.index, object)
+    if not new:
+        return table, scales
+    return Table(table.frame.assign(**new), table.source, table.word), scales
+
+
+def _count_in(cell: Any, noun: str, location: Location, row: Any) -> float | None:
+    """The single things that a cell says; None where it is no text with a unit."""
+    try:
+        return single_things(cell, noun) if isinstance(cell, str) else None
+    except UsageError as error:
+        where = f"{location}, {location.rows([row])}"
+        raise location.error(f"{where}: {error}", row, cell) from None
 
 
 def _with_totals(
@@ -629,11 +695,9 @@ def _with_totals(
             argument="units",
             value=scales,
         )
-    tokens = []
-    for name, column, unit in zip(PARTS, own, units, strict=True):
-        part = numbers(table.frame[column], Location(table.source, table.word, column, name))
-        part = np.where(np.isfinite(part) & (part >= 0), part, np.nan)
-        tokens.append(part if unit is None else part * (unit / units[0]))
+    tokens = [_tokens(table, column, name) for name, column in zip(PARTS, own, strict=True)]
+    if units[0] is not None:
+        tokens[1] = tokens[1] * (units[1] / units[0])
     total = tokens[0] + tokens[1]
     with np.errstate(invalid="ignore"):  # of no tokens at all there is no share
         values = {"D": total, "r_d": (tokens[0] / total).round(12)}  # 0.2 is one share, not two
@@ -644,6 +708,12 @@ def _with_totals(
     message = f"{table.source}: {' and '.join(words[name] for name in new)}"
     note = Note("from-parts", "info", message)
     return Table(table.frame.assign(**new), table.source, table.word), scales, (note,)
+
+
+def _tokens(table: Table, column: Any, name: str) -> np.ndarray:
+    """A column as tokens of a corpus, NaN where it is no number of them."""
+    part = numbers(table.frame[column], Location(table.source, table.word, column, name))
+    return np.where(np.isfinite(part) & (part >= 0), part, np.nan)
 
 
 def _renamed(frame: pd.DataFrame, mapping: dict[str, Any]) -> pd.DataFrame:
@@ -819,18 +889,10 @@ def _for_corpus(runs: Runs, plain: str) -> tuple[str, bool]:
     sides = SIDES.get(plain, ())
     mapped = [name for name in sides if name in runs.columns]
     present = [name for name in sides if name in runs.table.columns]
-    plain_mapped, plain_present = plain in runs.columns, plain in runs.table.columns
-    if plain_mapped or not present or (plain_present and not mapped and runs.corpus is None):
-        if plain == "r" and runs.corpus is not None and plain_present:
-            raise UsageError(
-                f"{runs.source}: corpus='{runs.corpus}' is given, but column "
-                f"{runs.columns.get('r', 'r')} does not say whose share it is; map it as the "
-                "domain's, columns={'r_d': …}, or the general corpus's, columns={'r_g': …}",
-                file=runs.source,
-                column=runs.columns.get("r", "r"),
-                argument="corpus",
-                value=runs.corpus,
-            )
+    is_there = plain in runs.table.columns
+    if plain in runs.columns or not present or (is_there and not mapped and runs.corpus is None):
+        if plain == "r" and runs.corpus is not None and is_there:
+            raise _share_of_neither(runs)
         return plain, False
     if runs.corpus is None:
         raise UsageError(
@@ -839,11 +901,29 @@ def _for_corpus(runs: Runs, plain: str) -> tuple[str, bool]:
             file=runs.source,
             argument="corpus",
         )
-    domain, general = sides
-    own, other = (general, domain) if runs.corpus == "general" else (domain, general)
+    return _side(plain, runs.corpus, mapped, present)
+
+
+def _side(plain: str, corpus: str, mapped: list[str], present: list[str]) -> tuple[str, bool]:
+    """A corpus' own column; of the share the other's, where that alone is there or is mapped."""
+    domain, general = SIDES[plain]
+    own, other = (general, domain) if corpus == "general" else (domain, general)
     if own in mapped or (own in present and other not in mapped) or plain != "r":
         return own, False
     return other, True
+
+
+def _share_of_neither(runs: Runs) -> UsageError:
+    column = runs.columns.get("r", "r")
+    return UsageError(
+        f"{runs.source}: corpus='{runs.corpus}' is given, but column {column} does not say whose "
+        "share it is; map it as the domain's, columns={'r_d': …}, or the general corpus's, "
+        "columns={'r_g': …}",
+        file=runs.source,
+        column=column,
+        argument="corpus",
+        value=runs.corpus,
+    )
 
 
 def _series(runs: Runs, name: str, doc: str, canonical: str) -> pd.Series:

@@ -3,28 +3,32 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
 import numpy as np
+import pandas as pd
 
-from jaxlaw._repr import short_repr
+from jaxlaw._result import Result
 from jaxlaw._typed import StepCount, checked
 from jaxlaw.data import decaying
 from jaxlaw.errors import UsageError, nearest
+from jaxlaw.notes import Note
 
 Method = Literal["M1", "M2", "M3", "M4"]
 _LARGEST = 10**7  # evaluations of one run
 
 
-@dataclass(frozen=True, eq=False)
-class EvaluationSteps:
+@dataclass(frozen=True, eq=False, repr=False)
+class EvaluationSteps(Result):
     """When to evaluate a run.
 
     Attributes:
         method: M1 to M4.
         steps: (points,) steps after which to evaluate, increasing.
+        n_steps: number of steps of the run.
         rate: λ of M4, per evaluation of M1; None for the other methods.
+        notes: none so far.
 
     Example:
         >>> len(jl.design.evaluation_steps(budget=10, steps=20_000, method="M2"))
@@ -33,9 +37,19 @@ class EvaluationSteps:
 
     method: str
     steps: np.ndarray
-    rate: float | None = None
+    n_steps: int
+    rate: float | None = field(default=None, metadata={"setting": True})
+    notes: tuple[Note, ...] = ()
 
-    __repr__ = short_repr
+    def lines(self) -> list[str]:
+        """The method, how many evaluations it takes, and the steps."""
+        rate = "" if self.rate is None else f", λ = {self.rate:.4g}"
+        head = f"{self.method}{rate}: {len(self)} evaluations of {self.n_steps} steps"
+        return [head, " ".join(map(str, self.steps))]
+
+    def tables(self) -> dict[str, pd.DataFrame]:
+        """The steps."""
+        return {"steps": pd.DataFrame({"step": self.steps})}
 
     def __len__(self) -> int:
         """The number of evaluations."""
@@ -74,16 +88,7 @@ def evaluation_steps(
         array([ 2000,  3000,  4000,  5000,  7000,  9000, 11000, 13000, 17000,
                20000])
     """
-    if method not in _KEPT:
-        hint = nearest(str(method), _KEPT)
-        raise UsageError(f"there is no method {method!r}; methods: {', '.join(_KEPT)}.{hint}")
-    for name, value in {"budget": budget, "steps": steps, "every": every}.items():
-        if not (value >= 1 and value == int(value)):
-            raise UsageError(f"{name} is a whole number, 1 or more, not {value}")
-    if rate is not None and (method != "M4" or not rate >= 0):
-        raise UsageError(
-            f"rate is λ ≥ 0 of method M4, not {rate} of {method}", argument="rate", value=rate
-        )
+    _check(budget, steps, every, method, rate)
     count = int(steps // every)
     if not 1 <= count <= _LARGEST:
         raise UsageError(
@@ -102,7 +107,21 @@ def evaluation_steps(
             f"{method}{with_rate} takes {len(kept)} evaluations of this run, the budget is "
             f"{budget}: raise it, or take another method"
         )
-    return EvaluationSteps(method, kept * int(every), rate)
+    return EvaluationSteps(method, kept * int(every), int(steps), rate)
+
+
+def _check(budget: Any, steps: Any, every: Any, method: Any, rate: Any) -> None:
+    """Refuse arguments of :func:`evaluation_steps` that make no sense; raises UsageError."""
+    if method not in _KEPT:
+        hint = nearest(str(method), _KEPT)
+        raise UsageError(f"there is no method {method!r}; methods: {', '.join(_KEPT)}.{hint}")
+    for name, value in {"budget": budget, "steps": steps, "every": every}.items():
+        if not (value >= 1 and value == int(value)):
+            raise UsageError(f"{name} is a whole number, 1 or more, not {value}")
+    if rate is not None and (method != "M4" or not rate >= 0):
+        raise UsageError(
+            f"rate is λ ≥ 0 of method M4, not {rate} of {method}", argument="rate", value=rate
+        )
 
 
 @checked

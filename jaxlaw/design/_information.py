@@ -30,7 +30,7 @@ _SINGULAR = 1e-10  # least eigenvalue of the matrix; below, a direction is not d
 
 @dataclass(frozen=True, eq=False)
 class Information:
-    """A fit and its runs, linear in the coordinates that are free and at no wall.
+    """A fit and its runs, linear in the coordinates that are free and at no bound.
 
     Attributes:
         problem: the problem.
@@ -40,7 +40,7 @@ class Information:
         scale: (q,) those units.
         covariance: (q, q) the sandwich covariance in the same units. Where the runs leave some
             direction open there is none, and it is the pooled noise of the sandwich times M⁻¹.
-        notes: what to know before relying on it.
+        notes: findings to know before relying on it.
     """
 
     problem: FitProblem
@@ -57,7 +57,7 @@ class Information:
         """(m, q) Jacobian at points in the law's own units."""
         return self._checked(linearise(self.problem, self.at, inputs).jacobian)
 
-    def asked(self, fit: Fit, wanted: Any) -> np.ndarray:
+    def gradients_of(self, fit: Fit, wanted: Any) -> np.ndarray:
         """(k, q) gradients of the predictions."""
         if isinstance(wanted, Mapping):
             table = {name: np.atleast_1d(values) for name, values in wanted.items()}
@@ -102,7 +102,7 @@ def information_of(fit: Fit, runs: Any, groups: Any = None) -> Information:
 
     Args:
         fit: the fit.
-        runs: what it was made from.
+        runs: the runs that it was made from.
         groups: rows that share noise, as for :func:`jaxlaw.covariance`.
 
     Raises:

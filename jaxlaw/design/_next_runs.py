@@ -52,7 +52,7 @@ class NextRuns(Result):
             prediction where the fit is of logarithms.
         noise: τ, to which the standard deviations are proportional.
         criterion: ``c`` or ``D``.
-        notes: what to know before relying on it.
+        notes: findings to know before relying on it.
     """
 
     table: pd.DataFrame
@@ -98,7 +98,7 @@ def next_runs(
             runs, numbers or arrays; or a function of the parameters (a dict, in the law's own
             units) in JAX, such as an optimum. Criterion c needs it.
         n: number of runs to choose.
-        criterion: what is made small: ``c``, the (mean) variance of the prediction; ``D``, the
+        criterion: quantity to minimise: ``c``, the (mean) variance of the prediction; ``D``, the
             volume of the parameters' confidence ellipsoid.
         cost: column of the candidates, or (m,) positive numbers; 1 each unless given.
         budget: largest total cost.
@@ -111,7 +111,7 @@ def next_runs(
         The :class:`NextRuns`.
 
     Raises:
-        UsageError: the call makes no sense, or what is given is no fit.
+        UsageError: the call is invalid, or the first argument is no fit.
         DataError: inputs outside their domain, or the law has no derivatives somewhere.
 
     Example:
@@ -134,7 +134,7 @@ def next_runs(
         rows = here.slopes(own_units(fit, frame))
         infos = np.zeros((len(names), rows.shape[1], rows.shape[1]))
         np.add.at(infos, number, rows[:, :, None] * rows[:, None, :])
-        directions = None if predict is None else here.asked(fit, predict)
+        directions = None if predict is None else here.gradients_of(fit, predict)
     value = partial(_value, directions if criterion == "c" else None)
     chosen = _chosen(here.matrix, infos, price, value, n, budget)
     order = _best_first(here.matrix, infos, chosen, value)

@@ -1,59 +1,40 @@
 """Fitting: objective, coordinates, starts, solvers, engine, and the fit itself."""
 
-from jaxlaw.fitting._checkpoint import folder_name
-from jaxlaw.fitting._extrapolation import (
-    SAME,
-    beyond,
-    in_words,
-    joint_ranges,
-)
-from jaxlaw.fitting._fit import fit
-from jaxlaw.fitting._fit_many import (
-    Refits,
-    fewest_for,
-    fit_many,
-    refit_near,
-)
-from jaxlaw.fitting._fitted_law import FittedLaw
-from jaxlaw.fitting._linearise import linearise
-from jaxlaw.fitting._options import FitOptions, StudyKeywords, split_options
-from jaxlaw.fitting._problem import FitProblem
-from jaxlaw.fitting._result import Fit
-from jaxlaw.fitting._saved_fits import from_dict
-from jaxlaw.fitting._scores import (
-    Scores,
-    errors,
-    measure,
-    runs_for,
-    score_fit,
-    score_lines,
-)
-from jaxlaw.fitting._transform import Array
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "Array",
-    "Fit",
-    "FitOptions",
-    "FitProblem",
-    "FittedLaw",
-    "Refits",
-    "SAME",
-    "Scores",
-    "StudyKeywords",
-    "beyond",
-    "errors",
-    "fewest_for",
-    "fit",
-    "fit_many",
-    "folder_name",
-    "from_dict",
-    "in_words",
-    "joint_ranges",
-    "linearise",
-    "measure",
-    "refit_near",
-    "runs_for",
-    "score_fit",
-    "score_lines",
-    "split_options",
-]
+from jaxlaw._faces import face
+
+if TYPE_CHECKING:
+    from jaxlaw.fitting._checkpoint import folder_name as folder_name
+    from jaxlaw.fitting._checkpoint import init_distributed as init_distributed
+    from jaxlaw.fitting._extrapolation import SAME as SAME
+    from jaxlaw.fitting._extrapolation import beyond as beyond
+    from jaxlaw.fitting._extrapolation import in_words as in_words
+    from jaxlaw.fitting._extrapolation import joint_ranges as joint_ranges
+    from jaxlaw.fitting._fit import fit as fit
+    from jaxlaw.fitting._fit import fit_with as fit_with
+    from jaxlaw.fitting._fit_batch import BatchFit as BatchFit
+    from jaxlaw.fitting._fit_many import Refits as Refits
+    from jaxlaw.fitting._fit_many import fit_many as fit_many
+    from jaxlaw.fitting._fit_many import refit_near as refit_near
+    from jaxlaw.fitting._fitted_law import FittedLaw as FittedLaw
+    from jaxlaw.fitting._observed_shift import observed_shift as observed_shift
+    from jaxlaw.fitting._options import FitKeywords as FitKeywords
+    from jaxlaw.fitting._options import FitOptions as FitOptions
+    from jaxlaw.fitting._options import ObjectiveKeywords as ObjectiveKeywords
+    from jaxlaw.fitting._options import law_and_options as law_and_options
+    from jaxlaw.fitting._options import split_options as split_options
+    from jaxlaw.fitting._problem import FitProblem as FitProblem
+    from jaxlaw.fitting._problem import Linearisation as Linearisation
+    from jaxlaw.fitting._problem import build_problem as build_problem
+    from jaxlaw.fitting._problem import linearise as linearise
+    from jaxlaw.fitting._result import Fit as Fit
+    from jaxlaw.fitting._scores import Scores as Scores
+    from jaxlaw.fitting._scores import errors as errors
+    from jaxlaw.fitting._scores import measure as measure
+    from jaxlaw.fitting._scores import runs_for as runs_for
+    from jaxlaw.fitting._scores import score_fit as score_fit
+    from jaxlaw.fitting._scores import score_lines as score_lines
+    from jaxlaw.fitting._transform import Array as Array
+else:
+    __getattr__, __dir__, __all__ = face(__name__)

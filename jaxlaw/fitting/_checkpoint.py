@@ -47,10 +47,24 @@ ATTEMPTS = 3  # of a chunk whose workers are lost
 
 
 class Chunk(NamedTuple):
-    """A range of problems and a range of starts; the upper limits are exclusive."""
+    """A range of problems and a range of starts, with the arrays that they are computed from.
+
+    It holds no more than that, for it may travel to a worker. Here its arrays are views of the
+    whole, so that all chunks together take no memory of their own.
+
+    Attributes:
+        problems, starts: the ranges; their upper limits are exclusive.
+        fields: fields that differ between the problems, (B, …) by name.
+        coordinates: (S, p) starts for all its problems, or (B, S, p) with NaN for those that there
+            are not.
+        floors: (B,) differences of objectives that are rounding.
+    """
 
     problems: tuple[int, int]
     starts: tuple[int, int]
+    fields: Arrays = {}  # noqa: RUF012
+    coordinates: np.ndarray = np.empty((0, 0))
+    floors: np.ndarray = np.empty(0)
 
     @property
     def count(self) -> int:
@@ -62,13 +76,23 @@ class Chunk(NamedTuple):
         """Number of (problem, start) pairs."""
         return self.count * (self.starts[1] - self.starts[0])
 
+    @property
+    def has_start(self) -> np.ndarray:
+        """(B, S) whether there is a start."""
+        return ~np.isnan(self.coordinates).any(axis=-1)
+
+    def without_lanes(self) -> Chunk:
+        """The chunk without its starts: its program compiles, and has nothing to do."""
+        return self._replace(starts=(0, 0), coordinates=self.coordinates[..., :0, :])
+
 
 def folder_name(label: str) -> str:
     """A name for a folder from any label; different labels give different names.
 
     Example:
+        >>> from jaxlaw.fitting import folder_name
         >>> folder_name("dcpt-l1"), folder_name("../dcpt"), folder_name("..")
-        ('dcpt-l1', '%2E.%2Fdcpt', '%2E.')
+        ('dcpt-l1', '%2E.%2Fdcpt', '%2E%2E')
     """
     name = re.sub(r"^\.|[^\w .+,=()-]|[ .]$", lambda match: f"%{ord(match[0]):02X}", label) or "%"
     if len(name.encode("utf-8", "surrogatepass")) <= 200:  # file systems take 255 bytes
@@ -77,13 +101,7 @@ def folder_name(label: str) -> str:
     return f"{name[:40]}%{digest[:32]}"
 
 
-def split_work(problems: int, starts: int, lanes: int) -> list[Chunk]:
-    """Split problems × starts into chunks of at most so many lanes, in order."""
-    width = min(starts, lanes)
-    return split_blocks(problems, starts, max(1, lanes // width) if width == starts else 1, width)
-
-
-def split_blocks(problems: int, starts: int, block: int, width: int) -> list[Chunk]:
+def split(problems: int, starts: int, block: int, width: int) -> list[Chunk]:
     """Split problems × starts into chunks of ``block`` problems and ``width`` starts, in order."""
     return [
         Chunk((p, min(p + block, problems)), (s, min(s + width, starts)))
@@ -156,9 +174,8 @@ class Work:
     def map(
         self,
         stage: str,
-        function: Callable[[list[Any]], list[Arrays]],
+        function: Callable[[list[Chunk]], list[Arrays]],
         chunks: Sequence[Chunk],
-        part: Callable[[Chunk], Any] = lambda chunk: chunk,
         prepare: Callable[[], None] = lambda: None,
         best: Callable[[Arrays], float] | None = None,
     ) -> list[Arrays]:
@@ -166,10 +183,9 @@ class Work:
 
         Args:
             stage: name for files and the bar.
-            function: function from the parts of some chunks, at most one for each local device, to
-                a result for each. Workers get it pickled.
+            function: function from some chunks, at most one for each local device, to a result for
+                each. Workers get it pickled.
             chunks: all chunks.
-            part: function from a chunk to what ``function`` needs of it, such as its arrays.
             prepare: function that compiles what ``function`` runs.
             best: function from a result to the objective that the bar shows.
 
@@ -183,32 +199,38 @@ class Work:
             own = own[jax.process_index() :: jax.process_count()]
         done = self._kept_of(stage, own)
         left = [k for k in own if k not in done]
-        bar = self._bar(stage, sum(chunks[k].lanes for k in own))
-        bar.update(sum(chunks[k].lanes for k in done))
+
+        def lanes(indices: Iterable[int]) -> int:
+            return sum(chunks[k].lanes for k in indices)
+
+        bar = self._bar(stage, lanes(own))
+        bar.update(lanes(done))
         if self.executor is None:
-            new = self._done_here(stage, function, chunks, part, prepare, left)
+            new = self._done_here(stage, function, chunks, prepare, left)
         else:
-            new = self._done_by_workers(stage, function, chunks, part, left)
+            new = self._done_by_workers(stage, function, chunks, left)
+        least = np.inf
         with bar:
-            least = np.inf
             for results in new:
                 done |= results
-                bar.update(sum(chunks[k].lanes for k in results))
+                bar.update(lanes(results))
                 if best is not None:
-                    least = min(least, *(best(result) for result in results.values()))
+                    least = min(least, *map(best, results.values()))
                     bar.set_postfix_str(f"best {least:.6g}", refresh=False)
-        problems, starts = chunks[-1].problems[1], chunks[-1].starts[1]
-        kept = f", {len(own) - len(left)} of them kept" if self.folder is not None else ""
-        _log.info(
-            "%s: %d problems × %d starts in %d chunks%s: %.2f s", stage, problems, starts,
-            len(chunks), kept, time.perf_counter() - began,
-        )  # fmt: skip
+        self._log_stage(stage, chunks, len(own) - len(left), time.perf_counter() - began)
         everything = _gather_from_processes(done) if self.distributed else done
         return [everything[k] for k in range(len(chunks))]
 
+    def _log_stage(self, stage: str, chunks: Sequence[Chunk], kept: int, seconds: float) -> None:
+        problems, starts = chunks[-1].problems[1], chunks[-1].starts[1]
+        _log.info(
+            "%s: %d problems × %d starts in %d chunks%s: %.2f s", stage, problems, starts,
+            len(chunks), "" if self.folder is None else f", {kept} of them kept", seconds,
+        )  # fmt: skip
+
     def _done_here(
-        self, stage: str, function: Any, chunks: Sequence[Chunk], part: Any,
-        prepare: Callable[[], None], left: list[int],
+        self, stage: str, function: Any, chunks: Sequence[Chunk], prepare: Callable[[], None],
+        left: list[int],
     ) -> Iterator[dict[int, Arrays]]:  # fmt: skip
         """Results of the chunks that are left, by threads of this process, as they come."""
         width = len(jax.local_devices())
@@ -218,7 +240,7 @@ class Work:
             results = self._kept_of(stage, group)  # another process may have been here by now
             group = [k for k in group if k not in results]
             if group:
-                new = function([part(chunks[k]) for k in group])
+                new = function([chunks[k] for k in group])
                 for k, result in zip(group, new, strict=True):
                     self._keep(stage, k, result)
                     results[k] = result
@@ -230,7 +252,7 @@ class Work:
         return _in_threads(work, groups, threads)
 
     def _done_by_workers(
-        self, stage: str, function: Any, chunks: Sequence[Chunk], part: Any, left: list[int]
+        self, stage: str, function: Any, chunks: Sequence[Chunk], left: list[int]
     ) -> Iterator[dict[int, Arrays]]:
         """Results of the chunks that are left, by the executor's workers, as they come."""
         packed, batch = _pickled((function, self.compile_cache)), uuid4().hex
@@ -239,7 +261,7 @@ class Work:
             try:
                 for k in left:
                     call = f"{batch} {stage} {k} {attempt}"
-                    futures[self._submit(packed, part(chunks[k]), call)] = k, call
+                    futures[self._submit(packed, chunks[k], call)] = k, call
                 for future in as_completed(futures):
                     k, call = futures[future]
                     try:
@@ -269,9 +291,9 @@ class Work:
             f"{ATTEMPTS} times ({_named(loss)}): {self._how_to_go_on()}"
         ) from loss
 
-    def _submit(self, packed: bytes, part: Any, call: str) -> Any:
+    def _submit(self, packed: bytes, chunk: Chunk, call: str) -> Any:
         try:
-            future = self.executor.submit(_do_chunk, packed, part, call)
+            future = self.executor.submit(_do_chunk, packed, chunk, call)
         except Exception as error:
             raise WorkError(
                 f"the executor takes no more work ({_named(error)}): {self._how_to_go_on()}"
@@ -371,7 +393,7 @@ def init_distributed() -> None:
 
             import jaxlaw as jl
 
-            jl.init_distributed()
+            jl.fitting.init_distributed()
             fit = jl.fit("chinchilla", "runs.csv", n_starts=10**6, distributed=True)
     """
     settings = {
@@ -453,7 +475,7 @@ def _pickled(work: Any) -> bytes:
         ) from error
 
 
-def _do_chunk(packed: bytes, part: Any, call: str) -> tuple[str, Arrays | Exception]:
+def _do_chunk(packed: bytes, chunk: Chunk, call: str) -> tuple[str, Arrays | Exception]:
     """The call's name, and the result of one chunk or the error of its work.
 
     Runs at a worker. What is raised instead is a lost worker. The name tells an answer from that
@@ -465,7 +487,7 @@ def _do_chunk(packed: bytes, part: Any, call: str) -> tuple[str, Arrays | Except
         return call, UsageError(f"a worker cannot read the law ({_named(error)}): {_IMPORTABLE}")
     try:
         with kept_in(compile_cache), in_float64():
-            (result,) = function([part])
+            (result,) = function([chunk])
         return call, result
     except Exception as error:
         try:

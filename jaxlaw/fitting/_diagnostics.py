@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 
-from jaxlaw.data._dependence import RunGroups
+from jaxlaw.data import RunGroups
 from jaxlaw.fitting._experiment_checks import experiment_notes
-from jaxlaw.fitting._linearise import Linearisation
-from jaxlaw.fitting._objective import leave_group_out_steps, smoothed_score
-from jaxlaw.fitting._problem import FitProblem
+from jaxlaw.fitting._objective import AGREE, leave_group_out_steps, smoothed_score
+from jaxlaw.fitting._problem import FitProblem, Linearisation
 from jaxlaw.fitting._residual_checks import Residuals, residual_notes
 from jaxlaw.fitting.solvers import Status
 from jaxlaw.notes import Note
 
 FEW = 0.1  # of the starts agree: warn
-NEARLY_ALL = 0.9  # of the scatter that is left: a bend this slight is not told
+NEARLY_ALL = 0.9  # of the scatter that is left: so slight a bend gets no note
 EXACT = 1e-9  # residuals of the log that are rounding
 FLOOR = 1e-3  # chance of a bend that calls for an irreducible loss, where there is none
-AGREE = 1e-6  # relative distance of objectives that count as the same optimum
-WEAK = 0.8  # R²: noise and random walks come to 0.5, seldom to this
+WEAK = 0.8  # R²: noise and random walks reach 0.5, seldom this
 SAME = 1e-2  # relative distance of parameters that count as the same place
 LOOSE = 0.5  # relative standard error: 0 or infinity is then within two of them
 
@@ -115,29 +114,29 @@ def _search_notes(evidence: SearchEvidence) -> list[Note]:
     status = evidence.status
     if status != Status.CONVERGED:
         message = f"the best start ended with status '{status.label}'. {status.message}"
-        notes.append(Note("not-converged", "warning", message))
+        notes.append(Note("not-converged", "warning", message, inherited=True))
     if evidence.agreement < FEW:
         message = (
             f"only {evidence.agreement:.1%} of the solved starts end at the best objective: "
             "a better optimum may exist; try more starts (n_starts)"
         )
-        notes.append(Note("few-starts-agree", "warning", message))
+        notes.append(Note("few-starts-agree", "warning", message, inherited=True))
     if evidence.disagreement > AGREE:
         message = (
             "the batch solver's optimum and jaxopt's L-BFGS differ by "
             f"{evidence.disagreement:.1e} of the objective; the better one is reported"
         )
-        notes.append(Note("solvers-disagree", "warning", message))
+        notes.append(Note("solvers-disagree", "warning", message, inherited=True))
     if not evidence.r2 > 0.5:
         message = f"R² is {evidence.r2:.3g}: the law does not describe these runs"
-        notes.append(Note("poor-fit", "error", message))
+        notes.append(Note("poor-fit", "error", message, inherited=True))
     elif evidence.r2 < WEAK:
         message = (
             f"R² is {evidence.r2:.3g}: the law leaves much of the differences "
             "between the runs unexplained; look for outliers or a missing input, and give "
             "intervals with every number"
         )
-        notes.append(Note("weak-fit", "warning", message))
+        notes.append(Note("weak-fit", "warning", message, inherited=True))
     return notes
 
 
@@ -151,17 +150,21 @@ def _bound_notes(
         if law.constraint is not None and name == law.constraint.raises:
             continue  # reported with its cost as a binding constraint
         if problem.model.chart and (limit := law.chart.limits.get((name, side))):
-            notes.append(Note("limiting-form", "warning", limit))
+            notes.append(Note("limiting-form", "warning", limit, inherited=True))
             continue
         if spec.scale == "log" and side == "low" and not by_user:
             message = f"{name} has gone to zero ({params[name]:.3g}): its term is not needed"
         else:
-            replaced = problem.model.chart and name in law.chart.low
-            end = "an end" if replaced else f"the {side} end"
-            whose = "your bound" if by_user else f"{end} of its range"
+            whose = "your bound" if by_user else f"{_end(problem, name, side)} of its range"
             message = f"{name} is at {whose} ({params[name]:.6g}); its true optimum may lie beyond"
-        notes.append(Note("at-bound", "warning", message))
+        notes.append(Note("at-bound", "warning", message, inherited=True))
     return notes
+
+
+def _end(problem: FitProblem, name: str, side: str) -> str:
+    """Which end of its range a parameter is at; a chart may turn it round."""
+    replaced = problem.model.chart and name in problem.law.chart.low
+    return "an end" if replaced else f"the {side} end"
 
 
 def _ridge_notes(spread: Mapping[str, float], bound: Mapping[str, str]) -> list[Note]:
@@ -172,7 +175,7 @@ def _ridge_notes(spread: Mapping[str, float], bound: Mapping[str, str]) -> list[
         f"starts agree on the objective but not on {', '.join(loose)} (they differ by up to "
         f"{max(spread[name] for name in loose):.1%}): a ridge; rely on predictions, not on them"
     )
-    return [Note("ridge", "warning", message)]
+    return [Note("ridge", "warning", message, inherited=True)]
 
 
 def _identifiability_notes(
@@ -187,7 +190,7 @@ def _identifiability_notes(
     unseen = [name for name, norm in zip(names, size, strict=True) if norm <= 1e-9 * size.max()]
     if unseen:
         message = f"the data do not determine {', '.join(unseen)}: fix it, or drop its term"
-        return [Note("unidentifiable", "warning", message)]
+        return [Note("unidentifiable", "warning", message, inherited=True)]
     _, singular, rotation = np.linalg.svd(jacobian / size, full_matrices=False)
     if len(singular) == len(names) and singular[-1] > 1e-5 * singular[0]:
         return []
@@ -197,7 +200,7 @@ def _identifiability_notes(
         f"the data determine {', '.join(mixed)} only together (condition number "
         f"{singular[0] / max(singular[-1], 1e-300):.0e}): fix one, or add runs that vary them apart"
     )
-    return [Note("unidentifiable", "warning", message)]
+    return [Note("unidentifiable", "warning", message, inherited=True)]
 
 
 def _loose_notes(
@@ -217,11 +220,8 @@ def _loose_notes(
     spread = relative @ moves.T * np.sqrt((count - 1) / count)  # the sandwich, as covariance has it
     errors = np.linalg.norm(spread, axis=1)
     law = problem.law
-    loose = {
-        name: error
-        for k, (name, error) in enumerate(zip(law.parameter_names, errors, strict=True))
-        if k in moving and error > LOOSE and law.parameter(name).domain != "signed"
-    }
+    can_be_loose = [k for k in moving if law.parameters[k].domain != "signed"]
+    loose = {law.parameter_names[k]: errors[k] for k in can_be_loose if errors[k] > LOOSE}
     if not loose:
         return []
     named = ", ".join(f"{name} (±{error:.0%})" for name, error in loose.items())
@@ -229,7 +229,9 @@ def _loose_notes(
         f"these runs hardly bound {named} from above or from below: fix it, or add runs; "
         "jl.identifiability says which"
     )
-    return [Note("loose", "warning" if max(loose.values()) > 1 else "info", message)]
+    return [
+        Note("loose", "warning" if max(loose.values()) > 1 else "info", message, inherited=False)
+    ]
 
 
 def _floor_notes(problem: FitProblem, linear: Linearisation) -> list[Note]:
@@ -272,7 +274,7 @@ def _floor_notes(problem: FitProblem, linear: Linearisation) -> list[Note]:
         f"{law.name} lacks, the residuals would scatter by {np.sqrt(after / before):.0%} of what "
         "they do, or less; the two laws differ most beyond the runs"
     )
-    return [Note("no-floor", "warning", message)]
+    return [Note("no-floor", "warning", message, inherited=True)]
 
 
 def _requirement_notes(
@@ -284,14 +286,9 @@ def _requirement_notes(
     law, notes = problem.law, []
     if law.requirements is None:
         return []
-    for broken in law.requirements(law, params, ranges):
-        if isinstance(broken, Note):
-            notes.append(broken)
-            continue
-        code, text, *size = broken
-        if size and size[0] <= scatter:
-            text = f"{text}; this is within the scatter of the runs, {scatter:.2%}"
-            notes.append(Note(code, "info", text))
-        else:
-            notes.append(Note(code, "warning", text))
+    for note, size in law.requirements(law, params, ranges):
+        if size <= scatter:
+            text = f"{note.message}; this is within the scatter of the runs, {scatter:.2%}"
+            note = dataclasses.replace(note, severity="info", message=text)
+        notes.append(note)
     return notes

@@ -7,7 +7,7 @@ from html import escape
 
 import numpy as np
 
-from jaxlaw.notes import Note
+from jaxlaw.notes import Note, by_weight
 
 _SIZE, _EDGE = 220, 34  # pixels of the picture, and of its margin for the text
 _COLORS = {"error": "#b00020", "warning": "#8a5a00", "info": "inherit"}
@@ -33,7 +33,8 @@ def html_of(
         f"<tbody>{body}</tbody></table>"
     )
     listed = "".join(
-        f'<li style="color:{_COLORS[note.severity]}">{escape(str(note))}</li>' for note in notes
+        f'<li style="color:{_COLORS[note.severity]}">{escape(str(note))}</li>'
+        for note in by_weight(notes)
     )
     head = "<br>".join(escape(line.strip()) for line in lead if line.strip())
     picture = "" if sample is None or not sample.size else _picture(sample)

@@ -17,7 +17,7 @@ from jaxlaw._jit import compiled
 from jaxlaw.errors import UsageError
 from jaxlaw.fitting._problem import FitProblem
 from jaxlaw.fitting._starts import sobol
-from jaxlaw.laws._base import Law, is_built_in
+from jaxlaw.laws import Law, is_built_in
 
 _ORDER = np.array([2, 0, 3, 1, 0])  # of the picked rows: sorting them shows, and counting them
 _POINTS = 4  # sets of parameters that the law is evaluated at

@@ -125,7 +125,7 @@ def solve(
 
     Args:
         solver: the method.
-        model: what is fitted.
+        model: the law and its coordinates.
         problems: the data; fields named in ``batched`` have a leading axis P.
         starts: (S, p) coordinates for all problems, or (P, S, p).
         batched: names of the fields of ``problems`` with a leading problem axis.
@@ -152,7 +152,7 @@ def solve_queues(
 
     Args:
         solver: the method.
-        model: what is fitted.
+        model: the law and its coordinates.
         problems: the fields that all problems share; others are taken from the queues.
         queues: with the same number of problems B each.
         most_lanes: no queue has more lanes. Programs depend on it, and not on the queues' lengths.
@@ -213,7 +213,7 @@ def _run_rounds(solver, model, mesh, count, shared, own, slots, results, begun):
 
     Args:
         solver: the method, without its settings.
-        model: what is fitted.
+        model: the law and its coordinates.
         mesh: the devices.
         count: number of slots of a device.
         shared: fields of :class:`Problem` that all problems share, and the solver's settings.

@@ -18,10 +18,9 @@ import numpy as np
 import pandas as pd
 
 from jaxlaw._rounding import ranks
-from jaxlaw.data._columns import name_rows
-from jaxlaw.data._dependence import RunGroups, dependence_note
+from jaxlaw.data import RunGroups, dependence_note, name_rows
 from jaxlaw.fitting._residual_checks import CHANCE, Residuals, _basis, _clipped, coordinate
-from jaxlaw.laws._base import Law
+from jaxlaw.laws import Law
 from jaxlaw.notes import Note
 
 RATES = ("lr", "learning_rate", "peak_lr", "max_lr", "peak_learning_rate")
@@ -138,7 +137,7 @@ def experiment_notes(
         others = None if others is None else others[some]
         order = None if order is None else order[some]
     return [
-        *(Note(_DOUBTFUL, "warning", text) for text in values),
+        *(Note(_DOUBTFUL, "warning", text, inherited=True) for text in values),
         *_grouped(residuals, sizes, others, order, misfit),
     ]
 
@@ -254,28 +253,28 @@ def _grouped(
         *(() if misfit else _by_size(residuals, left, sizes)),
     ]
     least = APART * (everything.y @ everything.y)
-    found = [
-        group
-        for group in found
-        if group.chance < CHANCE
-        and group.square > least
-        and _independent(residuals.runs, group.rest)
-    ]
-    if found:
-        # What a column names is more than a place that explains it about as well.
-        most = max(group.square for group in found)
-        text = next(group.text for group in found if group.square > ALIKE * most)
-    elif residuals.log:
+    found = [group for group in found if group.chance < CHANCE and group.square > least]
+    found = [group for group in found if _independent(residuals.runs, group.rest)]
+    text = _named_group(found)
+    # In the target's own unit the noise differs from row to row, which looks like groups.
+    if not found and residuals.log:
         text = _two_clusters(residuals, left if misfit else everything)
-    else:  # in the target's own unit the noise differs from row to row, which looks like groups
-        text = ""
     if not text:
         return []
     message = (
         f"{text}; one law fitted to both is right for neither: check what differs (corpus, "
         "tokenizer, evaluation, schedule, code), and fit them apart"
     )
-    return [Note(_GROUPED, "warning", message)]
+    return [Note(_GROUPED, "warning", message, inherited=True)]
+
+
+def _named_group(found: list[Group]) -> str:
+    """What is said of the first group that explains about as much as the best; empty if none.
+
+    What a column names comes first, and is more than a place that explains it about as well.
+    """
+    most = max((group.square for group in found), default=0.0)
+    return next((group.text for group in found if group.square > ALIKE * most), "")
 
 
 def _independent(runs: RunGroups | None, rest: np.ndarray) -> bool:
@@ -321,13 +320,18 @@ def _levels(
         if not 2 <= len(labels) <= _LEVELS or np.bincount(codes).min() < _EACH:
             continue
         labels = np.asarray(labels)
-        sorted_ = (codes[np.lexsort((codes, of_input))] for of_input in inputs)
-        if any(np.sum(rows[1:] != rows[:-1]) < len(labels) for rows in sorted_):
-            continue  # ranges of one input, such as classes of size
+        if _are_ranges(codes, len(labels), inputs):
+            continue
         if labels.dtype.kind in "iuf" and np.isfinite(labels).all():
             if along.says(np.argsort(np.argsort(labels))[codes].astype(float)):
                 continue
         yield name, (codes, labels)
+
+
+def _are_ranges(codes: np.ndarray, count: int, inputs: list[np.ndarray]) -> bool:
+    """Whether levels are ranges of one input, such as classes of size."""
+    in_order = (codes[np.lexsort((codes, of_input))] for of_input in inputs)
+    return any(np.sum(rows[1:] != rows[:-1]) < count for rows in in_order)
 
 
 def _by_order(
@@ -389,7 +393,7 @@ def _by_size(residuals: Residuals, left: _Left, sizes: dict[str, np.ndarray]) ->
         means = [float(np.mean((left.y / left.root)[side])) for side in (larger, ~larger)]
         text = (
             f"runs of {name} from {values[ranked[split]]:.3g} on are "
-            f"{'higher' if means[0] > means[1] else 'lower'} than the smaller ones foretell, by a "
+            f"{'higher' if means[0] > means[1] else 'lower'} than the smaller ones predict, by a "
             "step that no smooth law has"
         )
         step = larger[:, None].astype(float)

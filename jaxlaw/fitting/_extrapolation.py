@@ -3,7 +3,7 @@
 A range of each input is a box, and runs seldom fill one: with 20 tokens a parameter everywhere, a
 small model on the tokens of the largest lies inside both ranges and is an extrapolation all the
 same. So the products and ratios of any two positive inputs have ranges too: in logarithms the box
-loses its corners. A hull of the points themselves would be tighter; this one can be said in words,
+loses its corners. A hull of the points themselves would be tighter; this one can be put in words,
 D/N = 1,000 where the runs have 10 to 40, and saved in four numbers.
 """
 
@@ -14,8 +14,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from jaxlaw.data._row_areas import AREAS
-from jaxlaw.laws._parameters import Input
+from jaxlaw.data import AREAS
+from jaxlaw.laws import Input
 
 Ranges = Mapping[str, tuple[float, float]]
 
@@ -86,16 +86,24 @@ def beyond(
             # Not S1: a law is a power of it, and steps before the first fitted one are far away.
             slack = max(slack, ANNEALED * (high - low))
         outside[name] = np.logical_not((value >= low - slack) & (value <= high + slack))
-    for label, (low, high) in joint.items():
+    for label in joint:
         pair = parts_of(label)
-        if not set(pair) <= set(values) or not all(ranges[name][0] > 0 for name in pair):
-            continue
-        with np.errstate(all="ignore"):
-            near = np.exp(SPAN * min(np.log(ranges[name][1] / ranges[name][0]) for name in pair))
-            at = _joint(label, values)
-            out = np.logical_not((at >= low / near * (1 - SAME)) & (at <= high * near * (1 + SAME)))
-        outside[label] = out & np.logical_not(outside[pair[0]] | outside[pair[1]])
+        if set(pair) <= set(values) and all(ranges[name][0] > 0 for name in pair):
+            out = _beyond_jointly(label, ranges, joint, values)
+            outside[label] = out & np.logical_not(outside[pair[0]] | outside[pair[1]])
     return outside
+
+
+def _beyond_jointly(
+    label: str, ranges: Ranges, joint: Ranges, values: Mapping[str, np.ndarray]
+) -> np.ndarray:
+    """Which points lie beyond a product or ratio of two inputs by a part of their ranges."""
+    low, high = joint[label]
+    with np.errstate(all="ignore"):
+        spans = [np.log(ranges[name][1] / ranges[name][0]) for name in parts_of(label)]
+        near = np.exp(SPAN * min(spans))
+        at = _joint(label, values)
+        return np.logical_not((at >= low / near * (1 - SAME)) & (at <= high * near * (1 + SAME)))
 
 
 def in_words(label: str, ranges: Ranges, joint: Ranges, values: Mapping[str, float]) -> str:

@@ -7,7 +7,7 @@ The stages of a default fit:
 2. at each start the coefficients that the law is linear in are solved for and the objective is
    evaluated; the 64 best starts go on (``n_local``; None solves all of them as they are);
 3. the batch solver takes every one of them to a local optimum (``solver``); where fewer than nine
-   in ten come to the same, further starts follow, of few rows all;
+   in ten reach the same one, further starts follow (all of them for few rows);
 4. jaxopt's L-BFGS polishes the best distinct optima, and the best of these is reported.
 
 Of more than 50,000 rows a sample goes through all four, and the best optima are then solved on
@@ -19,39 +19,41 @@ from __future__ import annotations
 import dataclasses
 import logging
 from collections.abc import Mapping
-from concurrent.futures import Executor
-from pathlib import Path
-from typing import Any, Literal, NamedTuple, Unpack
+from typing import Any, NamedTuple, Unpack
 
 import numpy as np
 
 from jaxlaw import laws
 from jaxlaw._cache import kept_in
 from jaxlaw._jit import in_float64
-from jaxlaw._typed import Seed, StartCount, checked
-from jaxlaw.data._columns import RowOptions
-from jaxlaw.data._runs import Observations, Runs, read_runs
+from jaxlaw._typed import checked
+from jaxlaw.data import Observations, Runs, read_runs
 from jaxlaw.errors import DataError
 from jaxlaw.fitting._checkpoint import Work
-from jaxlaw.fitting._diagnostics import AGREE, SearchEvidence, all_notes
+from jaxlaw.fitting._diagnostics import SearchEvidence, all_notes
 from jaxlaw.fitting._elementwise import check_elementwise
 from jaxlaw.fitting._extrapolation import joint_ranges
-from jaxlaw.fitting._fitted_law import FittedLaw
-from jaxlaw.fitting._linearise import linearise
 from jaxlaw.fitting._multistart import Batch, Optimum, find_optima
 from jaxlaw.fitting._objective import (
+    AGREE,
     LARGEST_DELTA,
     metrics,
     rounding_floor,
     scale_on_host,
     summed_huber,
 )
-from jaxlaw.fitting._options import FitOptions, law_and_options
-from jaxlaw.fitting._problem import FitProblem, build_problem
+from jaxlaw.fitting._options import (
+    FitKeywords,
+    FitOptions,
+    law_and_options,
+    lists_options,
+    split_options,
+)
+from jaxlaw.fitting._problem import FitProblem, build_problem, linearise
 from jaxlaw.fitting._result import Fit, RunnerUp
 from jaxlaw.fitting._starts import first_starts, grid_notes
 from jaxlaw.fitting.solvers import Status
-from jaxlaw.laws._base import Law
+from jaxlaw.laws import Law
 from jaxlaw.notes import Note, warns_of_errors
 
 _log = logging.getLogger(__name__)
@@ -60,49 +62,26 @@ MANY_ROWS = 50_000  # beyond this the starts are searched on a sample of so many
 _FROM_SAMPLE = 4  # starts on all rows, of those that agreed on the sample
 
 
-class _Rough(NamedTuple):
-    """A search on a sample of the rows: what it came to, and (S, p) starts on all of them."""
+class _SampleSearch(NamedTuple):
+    """A search on a sample of the rows: its optimum, and (S, p) starts on all of them."""
 
     optimum: Optimum
     starts: np.ndarray
     note: Note
 
 
+@lists_options
 @warns_of_errors
 @checked
-def fit(
-    law: str | Law,
-    runs: Any,
-    *,
-    columns: Mapping[str, Any] | None = None,
-    units: Mapping[str, Any] | None = None,
-    constraint: Literal["paper", "observed"] | None = None,
-    starts: Any = "sobol",
-    n_starts: StartCount | None = None,
-    n_local: int | Literal[False] | None = 64,
-    solver: str = "newton",
-    delta: float | None = None,
-    residuals: Literal["log", "linear"] | None = None,
-    asymmetry: float = 1.0,
-    fixed: Mapping[str, float] | None = None,
-    tied: Mapping[str, str] | None = None,
-    bounds: Mapping[str, tuple[float | None, float | None]] | None = None,
-    base: FittedLaw | Mapping[str, float] | None = None,
-    seed: Seed = 0,
-    strict: bool = False,
-    work_dir: str | Path | None = None,
-    progress: bool | None = None,
-    distributed: bool = False,
-    executor: Executor | None = None,
-    compile_cache: str | Path | Literal[False] | None = None,
-    **reading: Unpack[RowOptions],
-) -> Fit:
+def fit(law: str | Law, runs: Any, *, strict: bool = False, **options: Unpack[FitKeywords]) -> Fit:
     """Fit a law to runs by the summed Huber loss, from many starts.
 
     Args:
         law: law or its name.
         runs: whatever :func:`jaxlaw.read_runs` takes or returns.
-        columns, units, **reading: options of :func:`jaxlaw.read_runs`.
+        strict: whether to raise where the result is too poor to use, rather than to note it.
+        columns, units, weight, where, corpus, drop_invalid, name, format, values: options of
+            :func:`jaxlaw.read_runs`.
         constraint: for dcpt, ``"paper"`` (Que 2024, App. E.3: the loss falls with r
             everywhere) or ``"observed"`` (over the observed range). The default is none:
             on real mixtures the paper's form halves R², and a fit without it reports where
@@ -113,9 +92,9 @@ def fit(
             every start, so that the sample has to cover the others alone: for k of them it has
             64 · 2^k starts by default, at most 2,048, and 4,096 where all are solved as they are.
             Evaluating a start is cheap; more help where the note ``few-starts-agree`` appears.
-        n_local: number of the best starts that are solved, which is where the time goes; where
-            fewer than nine in ten of them agree, more are, up to 65,536 rows × starts. None or
-            False for all of them, as they are.
+        n_local: number of the best starts to solve, which takes most of the time. Where fewer
+            than nine in ten of them agree, more are solved, up to 65,536 rows × starts. None or
+            False solves all starts, as they are.
         solver: ``"newton"``, or ``"lbfgs"`` for jaxopt's on every start, as in the papers.
         delta: Huber threshold; the law's own if None; ``inf`` for least squares.
         residuals: ``"log"`` for residuals of the target's logarithm, ``"linear"`` for the
@@ -128,7 +107,6 @@ def fit(
         base: from-scratch fit that cpt-chinchilla takes E, A and alpha from;
             ``fixed={}`` fits all six.
         seed: seed of the Sobol sequence.
-        strict: whether to raise where the result is too poor to use, rather than to note it.
         work_dir: folder that keeps finished parts of a long fit. The same call after a crash goes
             on from there, and ends with the same result to the last bit.
         progress: whether to show a bar on stderr; None for terminals and notebooks only.
@@ -145,7 +123,7 @@ def fit(
         The :class:`Fit`.
 
     Raises:
-        UsageError: the call makes no sense; the message says what would.
+        UsageError: the call is invalid; the message says how to mend it.
         DataError: the runs cannot carry the law; with ``strict``, neither can the fit.
         WorkError: the work folder cannot be written, or the executor has lost its workers.
 
@@ -155,14 +133,9 @@ def fit(
         >>> fit.status, round(fit.params["alpha"], 2)
         ('converged', 0.33)
     """
-    law, options = law_and_options(
-        law, constraint=constraint, base=base, delta=delta, residuals=residuals,
-        asymmetry=asymmetry, fixed=fixed, tied=tied, bounds=bounds, starts=starts,
-        n_starts=n_starts, n_local=n_local, solver=solver, seed=seed, work_dir=work_dir,
-        progress=progress, distributed=distributed, executor=executor,
-        compile_cache=compile_cache,
-    )  # fmt: skip
-    return fit_with(law, read_runs(runs, columns, units, **reading), options, strict)
+    of_fit, reading = split_options(options)
+    law, fit_options = law_and_options(law, **of_fit)
+    return fit_with(law, read_runs(runs, **reading), fit_options, strict)
 
 
 def fit_with(law: Law, runs: Runs, options: FitOptions, strict: bool = False) -> Fit:
@@ -189,30 +162,32 @@ def _fitted(law: Law, runs: Runs, options: FitOptions) -> tuple[Fit, bool]:
             law, *in_order(law, observations), options, method.linear_coefficients
         )
         check_elementwise(problem, observations.inputs)
-        rough = None
+        sample = None
         if options.n_local and (observations.weight > 0).sum() > MANY_ROWS:
-            rough = _on_sample(problem, observations, work)
+            sample = _search_sample(problem, observations, work)
             # The sample's work is in the folder itself, where other files would be refused.
             work = options.work("all-rows")
-        first = first_starts(problem) if rough is None else rough.starts
-        n_local = options.n_local if rough is None else False
+        first = first_starts(problem) if sample is None else sample.starts
+        n_local = options.n_local if sample is None else False
         (optimum,) = find_optima(method, Batch(problem.model, problem.data), first, n_local, work)
-        if rough is not None:
-            optimum = _with_shares(optimum, rough.optimum)
+        if sample is not None:
+            optimum = _with_evidence(optimum, sample.optimum)
         if not np.isfinite(optimum.objective):
             raise DataError(
                 f"law {law.name} reaches no finite objective from any of {optimum.solved} "
                 "starts: check units, bounds and fixed values"
             )
         result = _report(problem, observations, optimum)
-    sampled = () if rough is None else (rough.note,)
+    sampled = () if sample is None else (sample.note,)
     notes = (*result.notes, *sampled, *grid_notes(law, options.starts), *work.memory.notes)
     result = dataclasses.replace(result, notes=notes)
     _log.info("law %s: objective %.8g, %s", law.name, result.objective, result.status)
     return result, law.constraint is not None and _binds(problem, optimum.coordinates)
 
 
-def _on_sample(problem: FitProblem, observations: Observations, work: Work) -> _Rough | None:
+def _search_sample(
+    problem: FitProblem, observations: Observations, work: Work
+) -> _SampleSearch | None:
     """Where the starts lead on a sample of the rows; None where that is nowhere finite.
 
     The rows are ordered by weight, target and inputs, and every k-th of them is taken: all levels
@@ -242,19 +217,20 @@ def _on_sample(problem: FitProblem, observations: Observations, work: Work) -> _
         "of other optima are those of the search"
     )
     note = Note("searched-on-sample", "info", message)
-    return _Rough(optimum, problem.coordinates(natural), note)
+    return _SampleSearch(optimum, problem.coordinates(natural), note)
 
 
-def _with_shares(optimum: Optimum, rough: Optimum) -> Optimum:
+def _with_evidence(optimum: Optimum, sampled: Optimum) -> Optimum:
     """The optimum on all rows with the evidence of the search that led there."""
-    other = 0.0 if rough.runner_up is None else rough.runner_up[2]
-    shares = (rough.agreement, other)
+    other = 0.0 if sampled.runner_up is None else sampled.runner_up[2]
+    shares = (sampled.agreement, other)
     distinct = tuple(
         (value, share) for (value, _), share in zip(optimum.distinct, shares, strict=False)
     )
     runner_up = optimum.runner_up
     return optimum._replace(
-        agreement=rough.agreement, tried=rough.tried, solved=rough.solved, distinct=distinct,
+        agreement=sampled.agreement, tried=sampled.tried, solved=sampled.solved,
+        distinct=distinct,
         runner_up=None if runner_up is None else (*runner_up[:2], other),
     )  # fmt: skip
 
@@ -275,12 +251,19 @@ def row_order(law: Law, observations: Observations) -> np.ndarray:
 
 
 def _report(problem: FitProblem, observations: Observations, optimum: Optimum) -> Fit:
-    """The fit of an optimum, with its evidence and notes."""
+    """The fit of an optimum, with its evidence and notes.
+
+    A search has its rows in an order of their own (:func:`in_order`), and a table in the user's.
+    Metrics and predictions here are in that of the table; diagnostics are in that of the search,
+    whose residuals they take from the linearised problem.
+    """
     law, options, data = problem.law, problem.options, problem.on_host
     delta, scale = float(data.delta), scale_on_host(data)
     linear = linearise(problem, optimum.coordinates)
     params, agreeing = _natural(problem, optimum)
     order = row_order(law, observations)
+    # By the formula itself, outside of the programs that searched: what is reported is what the
+    # fit will predict, and _objective_notes holds the search's own objective against it.
     predicted = np.asarray(law.at_once(params, **observations.inputs))
     measured = metrics(observations.target, predicted, observations.weight, delta)
     evidence = SearchEvidence(
@@ -293,19 +276,15 @@ def _report(problem: FitProblem, observations: Observations, optimum: Optimum) -
         others=observations.others.iloc[order], positions=observations.positions[order],
         relative_slopes=_relative_slopes(law, observations, params, linear.params_jacobian),
     )  # fmt: skip
-    notes = all_notes(problem, optimum.coordinates, linear, params, evidence)
-    notes += _objective_notes(problem, optimum.objective * scale, predicted[order])
-    if not options.free(law):
-        message = (
-            "every parameter is fixed: nothing was searched, and the objective and the scores are "
-            "those of the given values on these runs"
-        )
-        notes.append(Note("all-fixed", "info", message))
-    runner_up = None
-    if optimum.runner_up is not None:
-        where, value, share = optimum.runner_up
-        values = {name: float(v) for name, v in problem.params(where).items()}
-        runner_up = RunnerUp(value * scale, share, values)
+    notes = (
+        *observations.notes,
+        *all_notes(problem, optimum.coordinates, linear, params, evidence),
+        *_objective_notes(problem, optimum.objective * scale, predicted[order]),
+        *(() if options.free(law) else (_ALL_FIXED,)),
+    )
+    # Objectives of the search are sums over the scale of the problem, see _objective.scale_of; a
+    # fit reports the sums. Threshold, residuals and asymmetry are those that were used, whether
+    # the law or the user chose them.
     return Fit(
         law=law,
         params=params,
@@ -315,8 +294,8 @@ def _report(problem: FitProblem, observations: Observations, optimum: Optimum) -
         agreement=optimum.agreement,
         n_starts=optimum.tried,
         n_solved=optimum.solved,
-        runner_up=runner_up,
-        notes=(*observations.notes, *notes),
+        runner_up=_runner_up(problem, optimum, scale),
+        notes=notes,
         units=dict(observations.scale),
         ranges={name: tuple(map(float, observations.ranges[name])) for name in law.input_names},
         joint_ranges=dict(joint_ranges(law.inputs, _of_users(observations))),
@@ -335,6 +314,22 @@ def _report(problem: FitProblem, observations: Observations, optimum: Optimum) -
         columns=dict(observations.mapped),
         sample=_sample(observations, predicted),
     )
+
+
+_ALL_FIXED = Note(
+    "all-fixed", "info",
+    "every parameter is fixed: nothing was searched, and the objective and the scores are those "
+    "of the given values on these runs",
+)  # fmt: skip
+
+
+def _runner_up(problem: FitProblem, optimum: Optimum, scale: float) -> RunnerUp | None:
+    """The next best optimum in the law's own units; None where there is none."""
+    if optimum.runner_up is None:
+        return None
+    where, value, share = optimum.runner_up
+    values = {name: float(v) for name, v in problem.params(where).items()}
+    return RunnerUp(value * scale, share, values)
 
 
 def _sample(observations: Observations, predicted: np.ndarray) -> np.ndarray:
@@ -360,7 +355,7 @@ def _objective_notes(problem: FitProblem, objective: float, predicted: np.ndarra
         f"{recomputed:.8g} at the reported parameters: use neither number; most likely the law is "
         "not a pure function of its inputs and parameters"
     )
-    return [Note("objective-disagrees", "error", message)]
+    return [Note("objective-disagrees", "error", message, inherited=True)]
 
 
 def _natural(
@@ -425,7 +420,7 @@ def _with_cost(result: Fit, without: Fit) -> Fit:
         f"constraint '{result.law.constraint.name}' binds: objective {result.objective:.4g} "
         f"against {without.objective:.4g} without it, R² {result.r2:.3f} against {without.r2:.3f}"
     )
-    note = Note("constraint-binds", "warning", message)
+    note = Note("constraint-binds", "warning", message, inherited=False)
     return dataclasses.replace(result, notes=(*result.notes, note))
 
 

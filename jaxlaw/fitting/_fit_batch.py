@@ -23,7 +23,7 @@ from jaxlaw.fitting._transform import Array, Model, in_own_units
 from jaxlaw.fitting.solvers import SOLVERS, Solver, Status
 from jaxlaw.fitting.solvers._lbfgs import ALMOST
 from jaxlaw.fitting.solvers._newton import solve_definite
-from jaxlaw.laws._base import Law
+from jaxlaw.laws import Law
 
 _MOST_STARTS = 2**24
 
@@ -88,7 +88,7 @@ def fit_batch(
             in the law's order (for a constrained law, the raised parameter as its excess), or a
             dict name → (S,) or (P, S); they may be traced. Or a number, for a Sobol sample of the
             law's ranges.
-        delta, residuals, asymmetry: as in :func:`jaxlaw.fit`.
+        delta, residuals, asymmetry: options of the objective, as in :func:`jaxlaw.fit`.
 
     Returns:
         :class:`BatchFit`.
@@ -125,19 +125,25 @@ def fit_batch(
         residuals=residuals,
         asymmetry=_scalar("asymmetry", asymmetry, kind),  # type: ignore[arg-type]
     )
-    if isinstance(starts, Mapping):
-        starts = _stacked(law, starts)
-    if not isinstance(starts, int | np.integer):
-        starts = jnp.atleast_2d(as_array("starts", starts))
-        if starts.ndim > 3 or (starts.ndim == 3 and len(starts) != len(targets)):
-            raise UsageError(
-                f"starts have shape {starts.shape}: give (S, p), or (P, S, p) of "
-                f"{len(targets)} problems"
-            )
+    starts = _checked_starts(law, starts, len(targets))
     if not batched:
         problem = build_problem(law, inputs, targets, weights, options)
         return _solve(problem.model, problem.data, _starts(problem, starts), ("target", "weight"))
     return _fit_each(law, inputs, batched, targets, weights, starts, options)
+
+
+def _checked_starts(law: Law, starts: Any, count: int) -> Any:
+    """Starts as an array (S, p) or (count, S, p), or the size of a sample."""
+    if isinstance(starts, int | np.integer):
+        return starts
+    if isinstance(starts, Mapping):
+        starts = _stacked(law, starts)
+    starts = jnp.atleast_2d(as_array("starts", starts))
+    if starts.ndim > 3 or (starts.ndim == 3 and len(starts) != count):
+        raise UsageError(
+            f"starts have shape {starts.shape}: give (S, p), or (P, S, p) of {count} problems"
+        )
+    return starts
 
 
 def _stacked(law: Law, starts: Mapping[str, Any]) -> Array:

@@ -14,7 +14,7 @@ from jaxlaw.errors import UsageError
 from jaxlaw.fitting._fit import fit
 from jaxlaw.fitting._options import FitKeywords
 from jaxlaw.fitting._result import Fit
-from jaxlaw.laws._base import Law
+from jaxlaw.laws import Law
 from jaxlaw.notes import Note, warns_of_errors
 
 _GRID = 7  # number of the first values of λ
@@ -33,6 +33,7 @@ def fit_decay(
     carry_momentum: bool = False,
     count_warmup: bool = False,
     epsilon: float | None = None,
+    strict: bool = False,
     **options: Unpack[FitKeywords],
 ) -> Fit:
     """Fit a law and λ: the least objective over λ, each with a fit of its own.
@@ -46,7 +47,7 @@ def fit_decay(
         curves: curves as :func:`jaxlaw.read_loss_curves` returns them.
         decays: lowest and highest λ, within (0, 1).
         carry_momentum, count_warmup, epsilon: see :meth:`jaxlaw.LossCurves.runs`.
-        **options: options of :func:`jaxlaw.fit`.
+        strict, **options: options of :func:`jaxlaw.fit`.
 
     Returns:
         The :class:`Fit`; λ is ``fit.area_options["decay"]``. :func:`jaxlaw.bootstrap`,
@@ -90,7 +91,7 @@ def fit_decay(
                 -np.expm1(x), carry_momentum=carry_momentum, count_warmup=count_warmup,
                 epsilon=epsilon,
             )  # fmt: skip
-            tried[x] = fit(law, runs, **options)
+            tried[x] = fit(law, runs, strict=strict, **options)
         return tried[x].objective
 
     grid = np.linspace(np.log1p(-high), np.log1p(-low), _GRID)
@@ -138,5 +139,5 @@ def _notes(tried: dict[float, Fit], bounds: tuple[float, float]) -> list[Note]:
             f"the curves do not distinguish λ from {' or '.join(open_)}, the end of its range: "
             "widen it (decays=), or add curves with other drops of the rate"
         )
-        notes.append(Note("decay-undetermined", "warning", message))
+        notes.append(Note("decay-undetermined", "warning", message, inherited=False))
     return notes

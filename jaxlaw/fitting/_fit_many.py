@@ -1,39 +1,45 @@
-"""One law fitted to many versions of the same runs: folds, resamples, other targets.
+"""One law fitted many times to the same runs: folds, resamples, other targets.
 
-A version is a row of weights or of targets (and of held values), never another table, so that one
+A refit is a row of weights or of targets (and of held values), never another table, so that one
 compiled program serves them all.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import jax
 import numpy as np
 
 from jaxlaw._cache import kept_in
 from jaxlaw._jit import compiled, in_float64
-from jaxlaw.data._runs import Observations
+from jaxlaw.data import Observations
 from jaxlaw.errors import UsageError
 from jaxlaw.fitting._elementwise import check_elementwise
 from jaxlaw.fitting._engine import solve
-from jaxlaw.fitting._multistart import FEW, Batch, find_optima, find_related
+from jaxlaw.fitting._multistart import (
+    OWN_STARTS,
+    Batch,
+    Optimum,
+    find_optima,
+    find_optima_warm,
+)
 from jaxlaw.fitting._objective import scale_on_host
 from jaxlaw.fitting._options import FitOptions
 from jaxlaw.fitting._problem import FitProblem, build_problem
 from jaxlaw.fitting._starts import first_starts
 from jaxlaw.fitting.solvers import SOLVERS
-from jaxlaw.laws._base import Law
+from jaxlaw.laws import Law
 from jaxlaw.notes import Note
 
-MANY = 16  # versions of a data set from which on they start from its optima
+MANY = 16  # refits of a data set from which on they start from its optima
 
 
 @dataclass(frozen=True, eq=False)
 class Refits:
-    """The fits of P versions of the same runs; leading axis P throughout.
+    """P fits of the same runs; leading axis P throughout.
 
     Attributes:
         problem: the problem of the runs as they are.
@@ -45,7 +51,7 @@ class Refits:
             whole data set do not count.
         n_solved: (P,) number of these starts: few where they ended at the optimum near that of the
             whole data set.
-        agreeing: (k, p) coordinates of starts that agree on the objective, for each version.
+        agreeing: (k, p) coordinates of starts that agree on the objective, for each refit.
         notes: on the work itself.
     """
 
@@ -60,15 +66,16 @@ class Refits:
     notes: tuple[Note, ...] = ()
 
     def predict(self, **inputs: np.ndarray) -> np.ndarray:
-        """The target at (m,) points in the law's own units, from each version: (P, m)."""
-        law = self.problem.law
-        with in_float64():
-            return np.asarray(_predict(law, self.params, inputs))
+        """The target at (m,) points in the law's own units, from each refit: (P, m)."""
+        return predict_each(self.problem.law, self.params, inputs)
 
 
-def fewest_for(level: float) -> int:
-    """Fewest resamples whose extremes reach the tails of an interval (39 for 95 %)."""
-    return math.ceil(2 / (1 - level) - 1e-9) - 1
+def predict_each(
+    law: Law, params: Mapping[str, np.ndarray], inputs: Mapping[str, np.ndarray]
+) -> np.ndarray:
+    """The target (P, m) by each of (P,) parameters, at (m,) points in the law's own units."""
+    with in_float64():
+        return np.asarray(_predict(law, dict(params), dict(inputs)))
 
 
 @compiled(static_argnames="law")
@@ -84,42 +91,36 @@ def fit_many(
     options: FitOptions | None = None,
     *,
     fixed: Mapping[str, np.ndarray] | None = None,
-    also: np.ndarray | None = None,
+    extra_starts: np.ndarray | None = None,
     data_sets: np.ndarray | None = None,
-    few: int = FEW,
+    n_own_starts: int = OWN_STARTS,
 ) -> Refits:
-    """Fit every version of the same runs, in one batch.
+    """Fit a law to the same runs many times, in one batch.
 
-    Versions of a data set resemble one another: where they are many, each starts from the optima of
-    the whole data set, see :func:`jaxlaw.fitting._multistart.find_related`.
+    Refits of a data set resemble one another: where they are many, each starts from the optima of
+    the whole data set, see :func:`jaxlaw.fitting._multistart.find_optima_warm`.
 
     Args:
         law: the law.
         observations: the runs, (n,).
         weights: (P, n), in place of their own: 0 is held out; None keeps their own.
         targets: (P, n), in place of their own; None keeps them.
-        options: options as for a single fit; every version has the same starts.
-        fixed: fixed parameter → (P,) values, in place of the value in the options; a version with
+        options: options as for a single fit; every refit has the same starts.
+        fixed: fixed parameter → (P,) values, in place of the value in the options; a refit with
             NaN has no finite objective.
-        also: (k, p) further starts, natural values in the law's own units.
-        data_sets: (P,) number, from 0, of the data set that each version is of, where there are
-            several. Its target is that of its first version, and it has the rows that any of its
-            versions has. If None, the runs as they are are the only one.
-        few: number of starts of its own that a version has beside the optima of its data set.
+        extra_starts: (k, p) further starts, natural values in the law's own units.
+        data_sets: (P,) number, from 0, of the data set that each refit is of, where there are
+            several. Its target is that of its first refit, and it has the rows that any of its
+            refits has. If None, the runs as they are are the only one.
+        n_own_starts: number of starts of its own that a refit has beside the optima of its data
+            set.
 
     Raises:
         UsageError: weights or targets of another shape, or neither given; no starts.
     """
     options = options or FitOptions()
     options.check(law)
-    given = {"weights": weights, "targets": targets}
-    given = {name: np.asarray(v, float) for name, v in given.items() if v is not None}
-    shapes = {v.shape for v in given.values()}
-    if len(shapes) != 1 or len(shape := shapes.pop()) != 2 or shape[1] != len(observations):
-        raise UsageError(
-            f"weights and targets need the shape (versions, {len(observations)}); they have "
-            f"{', '.join(str(v.shape) for v in given.values()) or 'none'}"
-        )
+    given = _given_rows(weights, targets, len(observations))
     method, work = options.method, options.work()
     with kept_in(options.compile_cache), in_float64():
         problem = build_problem(
@@ -127,42 +128,80 @@ def fit_many(
             method.linear_coefficients,
         )  # fmt: skip
         check_elementwise(problem, observations.inputs)
-        if targets is not None:
-            given["targets"] = problem.transformed(given["targets"])
-        fields = problem.many(**given)
-        if fixed:
-            fields["low"], fields["high"] = problem.bounds_with(fixed)
-        batch = Batch(problem.model, problem.data._replace(**fields), frozenset(fields))
-        starts, n_local, points = first_starts(problem), options.n_local, None
-        if also is not None:
-            columns = dict(zip(law.parameter_names, np.transpose(also), strict=True))
+        batch = _refit_batch(problem, given, fixed)
+        starts, points = first_starts(problem), None
+        if extra_starts is not None:
+            columns = dict(zip(law.parameter_names, np.transpose(extra_starts), strict=True))
             points = problem.coordinates(columns)
         of_set = np.zeros(batch.count, int) if data_sets is None else np.asarray(data_sets)
-        if n_local and n_local < len(starts) and batch.count >= MANY * (of_set.max() + 1):
+        if _worth_a_warm_start(batch, options.n_local, len(starts), of_set):
             full_data = _data_sets_of(batch, problem, data_sets)
-            optima = find_related(
-                method, batch, full_data, of_set, starts, n_local, work, points, few
-            )
+            optima = find_optima_warm(
+                method, batch, full_data, of_set, starts, options.n_local, work, points,
+                n_own_starts,
+            )  # fmt: skip
         else:
             starts = starts if points is None else np.concatenate([starts, points])
-            optima = find_optima(method, batch, starts, n_local, work)
-        coordinates = np.stack([optimum.coordinates for optimum in optima])
-        scale = scale_on_host(problem.data)
-        return Refits(
-            problem=problem,
-            params=problem.params(coordinates) | dict(fixed or {}),
-            coordinates=coordinates,
-            objective=np.array([optimum.objective for optimum in optima]) * scale,
-            status=np.array([optimum.status for optimum in optima]),
-            agreement=np.array([optimum.agreement for optimum in optima]),
-            agreeing=tuple(optimum.agreeing for optimum in optima),
-            n_solved=np.array([optimum.solved for optimum in optima]),
-            notes=work.memory.notes,
+            optima = find_optima(method, batch, starts, options.n_local, work)
+        # What the fixed values of a refit are stands in its bounds, and so in its coordinates, to
+        # the rounding of the transform alone: reported are the values themselves.
+        return _refits(problem, optima, dict(fixed or {}), work.memory.notes)
+
+
+def _given_rows(
+    weights: np.ndarray | None, targets: np.ndarray | None, n: int
+) -> dict[str, np.ndarray]:
+    """Weights and targets, those that are given, as (P, n) of one P; raises UsageError."""
+    named = {"weights": weights, "targets": targets}
+    given = {name: np.asarray(v, float) for name, v in named.items() if v is not None}
+    shapes = {v.shape for v in given.values()}
+    if len(shapes) != 1 or len(shape := shapes.pop()) != 2 or shape[1] != n:
+        raise UsageError(
+            f"weights and targets need the shape (refits, {n}); they have "
+            f"{', '.join(str(v.shape) for v in given.values()) or 'none'}"
         )
+    return given
+
+
+def _refit_batch(
+    problem: FitProblem, given: dict[str, np.ndarray], fixed: Mapping[str, np.ndarray] | None
+) -> Batch:
+    """The problem with the rows, and the fixed values, of every refit."""
+    if "targets" in given:
+        given = given | {"targets": problem.transformed(given["targets"])}
+    fields = problem.many(**given)
+    if fixed:
+        fields["low"], fields["high"] = problem.bounds_with(fixed)
+    return Batch(problem.model, problem.data._replace(**fields), frozenset(fields))
+
+
+def _worth_a_warm_start(batch: Batch, n_local: Any, starts: int, of_set: np.ndarray) -> bool:
+    """Whether refits are many enough for a search of their data sets, and are screened at all.
+
+    Where every start is solved as it is, the user has asked for a search of each.
+    """
+    return bool(n_local and n_local < starts and batch.count >= MANY * (of_set.max() + 1))
+
+
+def _refits(
+    problem: FitProblem, optima: list[Optimum], fixed: dict[str, np.ndarray], notes: Any
+) -> Refits:
+    coordinates = np.stack([optimum.coordinates for optimum in optima])
+    return Refits(
+        problem=problem,
+        params=problem.params(coordinates) | fixed,
+        coordinates=coordinates,
+        objective=np.array([one.objective for one in optima]) * scale_on_host(problem.data),
+        status=np.array([optimum.status for optimum in optima]),
+        agreement=np.array([optimum.agreement for optimum in optima]),
+        agreeing=tuple(optimum.agreeing for optimum in optima),
+        n_solved=np.array([optimum.solved for optimum in optima]),
+        notes=notes,
+    )
 
 
 def _data_sets_of(batch: Batch, problem: FitProblem, data_sets: np.ndarray | None) -> Batch:
-    """The whole data sets, with the same fields as the versions."""
+    """The whole data sets, with the same fields as the refits."""
     if data_sets is None:
         fields = {name: np.asarray(getattr(problem.data, name))[None] for name in batch.batched}
         return batch._replace(problems=batch.problems._replace(**fields))
@@ -176,18 +215,18 @@ def _data_sets_of(batch: Batch, problem: FitProblem, data_sets: np.ndarray | Non
 
 
 def refit_near(refits: Refits, weights: np.ndarray, targets: np.ndarray) -> Refits:
-    """Fit every version again to other targets, from its optimum: quick, and without evidence.
+    """Fit every refit again to other targets, from its optimum: quick, and without evidence.
 
-    Each is solved from its own optimum and from that of another version, in case the best optimum
+    Each is solved from its own optimum and from that of another refit, in case the best optimum
     is another one; there is no screening and no polishing by L-BFGS.
 
     Args:
-        refits: what :func:`fit_many` returned for P versions.
-        weights: (P, n), of the versions.
+        refits: what :func:`fit_many` returned for P refits.
+        weights: (P, n), of the refits.
         targets: (P, R, n).
 
     Returns:
-        :class:`Refits` of P·R versions, those of the first one first; nothing in ``agreeing``.
+        :class:`Refits` of P·R refits, those of the first one first; nothing in ``agreeing``.
     """
     count, draws, points = targets.shape
     with in_float64():
@@ -196,9 +235,9 @@ def refit_near(refits: Refits, weights: np.ndarray, targets: np.ndarray) -> Refi
             weights=np.repeat(weights, draws, axis=0),
             targets=problem.transformed(targets).reshape(-1, points),
         )
-        version = np.repeat(np.arange(count), draws)
-        other = (version + 1 + np.tile(np.arange(draws), count) % max(count - 1, 1)) % count
-        starts = np.stack([refits.coordinates[version], refits.coordinates[other]], axis=1)
+        number = np.repeat(np.arange(count), draws)
+        other = (number + 1 + np.tile(np.arange(draws), count) % max(count - 1, 1)) % count
+        starts = np.stack([refits.coordinates[number], refits.coordinates[other]], axis=1)
         problems = problem.data._replace(**fields)
         lanes = solve(SOLVERS["newton"], problem.model, problems, starts, frozenset(fields))
         values = np.where(np.isfinite(lanes.value), lanes.value, np.inf)

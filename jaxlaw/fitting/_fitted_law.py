@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import sys
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
 from html import escape
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Annotated, Any, Self, Unpack
 
 import jax
 import numpy as np
@@ -22,36 +23,40 @@ import pandas as pd
 from jax.tree_util import GetAttrKey
 
 from jaxlaw import laws
-from jaxlaw._arrays import numbers_of, real_numbers
+from jaxlaw._arrays import is_number, numbers_of, real_numbers
 from jaxlaw._jit import in_float64
 from jaxlaw._json import plain, write_record
 from jaxlaw._latex import escaped, latex_table, number, symbol
+from jaxlaw._quantities import in_unit, mistaken_unit, says_unit, two_readings
+from jaxlaw._result import Result
 from jaxlaw._tables import is_table, read_table
-from jaxlaw.data._columns import ReadingOptions, input_columns, name_rows
-from jaxlaw.data._row_areas import (
+from jaxlaw._typed import Between, Finite, NotNegative, load, only
+from jaxlaw.data import (
     AREAS,
+    ReadingOptions,
     areas_along,
-    batch_of,
+    as_schedule,
     chosen_options,
     drops_along,
-    of_unknown_base,
+    for_unknown_base,
+    input_columns,
+    name_rows,
+    relative_batch,
 )
-from jaxlaw.data._run_schedules import as_schedule
 from jaxlaw.errors import DataError, UsageError, nearest
 from jaxlaw.fitting._display import html_of
-from jaxlaw.fitting._extrapolation import beyond
+from jaxlaw.fitting._extrapolation import beyond, parts_of
 from jaxlaw.fitting._scores import Scores, score_fit
-from jaxlaw.laws._base import Law, PowerLawTerms
-from jaxlaw.laws._requirements import check_requirements
-from jaxlaw.notes import Note
+from jaxlaw.laws import Input, Law, PowerLawTerms, check_requirements
+from jaxlaw.notes import Note, by_weight
 from jaxlaw.schedules import Schedule
 
-SCHEMA = 6
+_SAME_LAW = 1e-9  # relative difference of predictions by one formula, wherever they are computed
 UNKNOWN = (math.nan, math.nan)  # an unknown range
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class FittedLaw:
+class FittedLaw(Result):
     """A law with its parameters: it predicts, plans and is saved, with or without a fit's evidence.
 
     To JAX it is a tree whose leaves are the parameters; all else is its structure. It comes back
@@ -68,12 +73,12 @@ class FittedLaw:
         joint_ranges: product or ratio of two inputs (``N*D``, ``D/N``) → (lowest, highest)
             fitted, in the user's units; None where it is unknown.
         fixed: parameters that were not fitted: name → value they were held at.
-        area_options: how areas of learning rates are counted (``decay``, ``carry_momentum``,
+        area_options: options of the areas of learning rates (``decay``, ``carry_momentum``,
             ``count_warmup``, ``epsilon``), or None.
         columns: input → column of the fitted runs that held it, where that has another name;
             None where it is unknown.
-        source: where the parameters come from: a paper, or the table of the runs.
-        notes: what to know before relying on the numbers.
+        source: origin of the parameters: a paper, or the table of the runs.
+        notes: findings to know before relying on the numbers.
         delta: Huber threshold of its scores; the law's own if None.
 
     Raises:
@@ -88,17 +93,19 @@ class FittedLaw:
     """
 
     law: Law
-    params: dict[str, float]
+    params: dict[str, Finite]
     _: KW_ONLY
-    units: dict[str, float] = field(default_factory=dict)
+    units: dict[str, Annotated[float, Between(1e-300, sys.float_info.max)]] = field(
+        default_factory=dict
+    )
     ranges: dict[str, tuple[float, float]] = field(default_factory=dict)
     joint_ranges: dict[str, tuple[float, float]] | None = None
-    fixed: dict[str, float] = field(default_factory=dict)
+    fixed: dict[str, Finite] = field(default_factory=dict)
     area_options: dict[str, Any] | None = None
     columns: dict[str, str] | None = None
     source: str = ""
     notes: tuple[Note, ...] = ()
-    delta: float = None  # type: ignore[assignment]  # the law's own, see __post_init__
+    delta: NotNegative = None  # type: ignore[assignment]  # the law's own, see __post_init__
 
     def __post_init__(self) -> None:
         """Fill in what follows from the law."""
@@ -123,18 +130,21 @@ class FittedLaw:
                 either; where the table has both, and they differ, that is an error. An input
                 given by name goes before the table's.
             **inputs: arrays by name that broadcast with each other; units of the fitted runs.
-                Those per drop of the learning rate may have one axis more, (…, K).
+                A text says its own unit, whatever that of the runs: ``N="70B"``,
+                ``D="15 T tokens"``. Those per drop of the learning rate may have one axis more,
+                (…, K).
 
         Returns:
             float64 array of the broadcast shape (a scalar array for scalars).
 
         Raises:
             UsageError: an input is missing or unknown.
-            DataError: an input is not a number, or outside its domain.
+            DataError: an input is not a number, or outside its domain, or surely meant in another
+                unit than that of the runs.
 
         Example:
             >>> fit = jl.published()["besiroglu-2024"]
-            >>> fit.predict(N=70e9, D=[1e11, 1.4e12]).round(2).tolist()
+            >>> fit.predict(N="70B", D=[1e11, 1.4e12]).round(2).tolist()
             [2.09, 1.97]
         """
         return self._evaluated(self.checked_inputs(table, inputs))
@@ -177,13 +187,13 @@ class FittedLaw:
         """Score the predictions on runs, such as those that were kept from the fit.
 
         Args:
-            runs: what :func:`jaxlaw.read_runs` takes or returns, with the target; or LossCurves,
-                whose areas are counted as for the fit.
+            runs: anything that :func:`jaxlaw.read_runs` takes or returns, with the target; or
+                LossCurves, whose areas are counted as for the fit.
             **reading: handed to :func:`jaxlaw.read_runs`. A column whose unit is not declared
                 counts as in the fitted runs.
 
         Returns:
-            :class:`jaxlaw.Scores`: metrics, relative errors, and a table of residuals.
+            :class:`jaxlaw.fitting.Scores`: metrics, relative errors, and a table of residuals.
 
         Raises:
             UsageError, DataError: as :func:`jaxlaw.read_runs` raises; the target or an input is
@@ -248,10 +258,10 @@ class FittedLaw:
             at: (points,) steps; all of the schedule's if None.
             first_step: step after which the schedule begins, as ``at`` counts.
             S1_before: sum of the rates of the steps up to there.
-            area_options: how areas are counted, as in :meth:`jaxlaw.LossCurves.runs`, for a law
+            area_options: options of the areas, as in :meth:`jaxlaw.LossCurves.runs`, for a law
                 that does not know (``fit.area_options`` is None).
-            batch: what an update counts as, in steps of the reference batch: a number, of the
-                continual phase, or one for either phase; see :func:`jaxlaw.read_loss_curves`.
+            batch: batch size relative to the reference batch: a number, of the continual phase,
+                or a pair for both phases; see :func:`jaxlaw.read_loss_curves`.
             **inputs: the law's other inputs, numbers or (points,), in units of the fitted runs.
 
         Returns:
@@ -284,8 +294,8 @@ class FittedLaw:
         # A law of a base that nobody knows takes the areas of the continual phase alone.
         alone = "pt" if {"S1", "S1_pt"} & set(wanted) else "cpt"
         if alone == "cpt" and schedule.boundary is None:
-            schedule = of_unknown_base(schedule)
-        worth = batch_of(batch, schedule.boundary is None)
+            schedule = for_unknown_base(schedule)
+        worth = relative_batch(batch, schedule.boundary is None)
         counted = areas_along(schedule, done, options, S1_before, alone, worth)
         areas = {name: counted[name] / self.units[name] for name in wanted}
         if law.inputs_per_drop:
@@ -415,7 +425,7 @@ class FittedLaw:
             f"  {name:<8} {value:>13.6g}" + "".join(f"  {word}" for word in (unit, fixed) if word)
             for name, value, unit, fixed in self._rows()
         ]
-        notes = (f"  {note}" for note in self.notes)
+        notes = (f"  {note}" for note in by_weight(self.notes))
         return "\n".join([self._title(), self.origin(), "", *rows, "", *self._evidence(), *notes])
 
     def _title(self) -> str:
@@ -430,8 +440,11 @@ class FittedLaw:
             for spec in self.law.parameters
         ]  # fmt: skip
 
-    def to_latex(self) -> str:
+    def to_latex(self, table: pd.DataFrame | None = None) -> str:
         r"""The parameters as a table for a paper (``\usepackage{booktabs}``).
+
+        Args:
+            table: table that is set instead, such as ``fit.score(runs).table``.
 
         Returns:
             A ``table`` environment: parameters, values, units, and a caption that names the law,
@@ -445,6 +458,8 @@ class FittedLaw:
             >>> print(jl.published()["hoffmann-2022"].to_latex().splitlines()[6])
             $E$ & $1.69$ & nats \\
         """
+        if table is not None:
+            return super().to_latex(table)
         rows = [
             (symbol(name), number(value), escaped(" ".join(filter(None, (unit, fixed)))))
             for name, value, unit, fixed in self._rows()
@@ -508,7 +523,7 @@ class FittedLaw:
             >>> jl.published()["hoffmann-2022"].save("hoffmann.json")
         """
         _check_ending(path)
-        write_record(path, {**self.to_dict(), "probe": plain(self._probe())}, indent=2)
+        write_record(path, {**self.to_dict(), "probe": plain(self._probe())}, indent=1)
 
     def _probe(self) -> dict[str, Any]:
         """One point and what the law gives there, so that another formula is found out."""
@@ -532,12 +547,67 @@ class FittedLaw:
             }
         ).item()
 
+    @property
+    def quantities(self) -> dict[str, float]:
+        """The parameters, in the law's own units."""
+        return self.numbers()
+
+    @property
+    def quantity_units(self) -> dict[str, tuple[str, float]]:
+        """Parameter → its unit."""
+        units = {spec.name: spec.unit for spec in self.law.parameters}
+        return {name: ("" if units[name] == "1" else units[name], 1.0) for name in units}
+
     def to_dict(self) -> dict[str, Any]:
-        """All fields as plain numbers and strings; infinities and NaN as strings."""
-        record = _fields(self) | {"law": self.law.name, "params": self.numbers()}
-        record["constraint"] = self.law.constraint.name if self.law.constraint else None
-        record["notes"] = [dataclasses.asdict(note) for note in self.notes]
-        return {"schema": SCHEMA, **plain(record)}
+        """All fields as plain numbers and strings; infinities and NaN as strings.
+
+        Raises:
+            UsageError: a stack of parameters, which is not one law's.
+        """
+        self.numbers()
+        return super().to_dict()
+
+    @classmethod
+    def _read_fields(cls, record: dict[str, Any]) -> Self:
+        fields = {name: value for name, value in record.items() if name != "probe"}
+        fitted = super()._read_fields(fields)
+        if "probe" in record:
+            fitted._check_probe(record["probe"])
+        return fitted
+
+    def _check_probe(self, probe: Any) -> None:
+        """Refuse a law that does not give again what it gave when the fit was written."""
+        target = self.law.target
+        probe = only(load(probe, dict[str, Any], "probe"), ("inputs", target), "probe.")
+        point = load(probe["inputs"], dict[str, float], "probe.inputs")
+        point = only(point, self.law.input_names, "probe.inputs.")
+        then = load(probe[target], float, f"probe.{target}")
+        now = self.at_point(point)
+        if not np.isclose(now, then, rtol=_SAME_LAW, atol=0.0, equal_nan=True):
+            at = ", ".join(f"{name} {value:.6g}" for name, value in point.items())
+            raise ValueError(
+                f"law {self.law.name} gives {now:.10g} at {at}, and gave {then:.10g} when the fit "
+                "was written: its formula here is another, fit again"
+            )
+
+    @classmethod
+    def _consistent(cls, values: dict[str, Any]) -> dict[str, Any]:
+        """Names are those of the law's parameters and inputs, as the law writes them."""
+        law, inputs = values["law"], values["law"].input_names
+        of_law = {"params": law.parameter_names, "units": inputs, "ranges": inputs}
+        for name, keys in of_law.items():
+            only(values[name], keys, f"{name}.")
+        for label in values["joint_ranges"] or ():
+            if not set(parts_of(label)) <= set(inputs):
+                raise ValueError(f"field 'joint_ranges' has '{label}', which is not of two inputs")
+        _check_order("ranges", values["ranges"])
+        _check_order("joint_ranges", values["joint_ranges"] or {})
+        for name in values["columns"] or ():
+            if name not in inputs:
+                raise ValueError(f"field 'columns.{name}' is no input of law {law.name}")
+        options = values["area_options"]
+        areas = None if options is None else chosen_options(options)
+        return values | {"area_options": areas, "fixed": of_parameters(law, values["fixed"])}
 
     def checked_inputs(self, table: Any, inputs: Mapping[str, Any]) -> dict[str, np.ndarray]:
         """Check what :meth:`predict` was given.
@@ -557,39 +627,99 @@ class FittedLaw:
             names = [name for name in self.law.input_names if name not in inputs]
             named = input_columns(self, table, names)
             given |= {name: table[column] for name, column in named.items()}
-        for name in given:
-            if name not in self.law.input_names:
-                raise UsageError(
-                    f"law {self.law.name} has no input '{name}'; it takes "
-                    f"{', '.join(self.law.input_names)}.{nearest(name, self.law.input_names)}"
-                )
-        missing = [name for name in self.law.input_names if name not in given]
-        if missing:
-            raise UsageError(f"input {', '.join(missing)} is missing for law {self.law.name}")
+        _check_input_names(self.law, given)
         values = {
             spec.name: _checked(spec, given[spec.name], self.units[spec.name])
             for spec in self.law.inputs
         }
-        try:  # an input per drop has an axis of its own, the last one
-            drops = [values[name].shape for name in self.law.inputs_per_drop]
-            others = [values[name].shape for name in self.law.inputs_per_row]
-            np.broadcast_shapes(*others, *(shape[:-1] for shape in drops))
-            np.broadcast_shapes(*(shape[-1:] for shape in drops))
-        except ValueError:
-            shapes = ", ".join(f"{name} {value.shape}" for name, value in values.items())
-            raise DataError(
-                f"inputs of shapes that do not belong together: {shapes}; give each a value per "
-                "point, or one value"
-            ) from None
+        for spec in self.law.inputs:
+            self._check_unit(spec, given[spec.name], values[spec.name])
+        _check_shapes(self.law, values)
         labels = table.index if isinstance(table, pd.DataFrame) else None
         return self.law.whole_mixtures(values, partial(_not_whole, self.law, labels))
+
+    def in_unit_of_runs(self, name: str, value: Any) -> Any:
+        """A quantity of an input as a number in the unit of the fitted runs.
+
+        Args:
+            name: name of an input.
+            value: number in the unit of the runs, or a text that says its unit.
+
+        Returns:
+            The number; what is no number and no quantity stays as it is.
+
+        Raises:
+            UsageError: the text counts something else.
+            DataError: a bare number was surely meant in another unit.
+
+        Example:
+            >>> jl.published()["hoffmann-2022"].in_unit_of_runs("D", "1.4T")
+            1400000000000.0
+        """
+        (spec,) = (spec for spec in self.law.inputs if spec.name == name)
+        if not spec.counts:
+            return value
+        number = in_unit(value, self.units[name] * spec.unit, spec.counts)
+        if is_number(number):
+            self._check_unit(spec, value, np.asarray(float(number)))
+        return number
+
+    def _check_unit(self, spec: Input, given: Any, values: np.ndarray) -> None:
+        """Refuse bare numbers that were surely meant in another unit; raises DataError."""
+        if spec.plausible is None or says_unit(given):
+            return
+        if isinstance(given, list | tuple) and len(given) == values.size:
+            values = values[[not says_unit(one) for one in given]]
+        unit = self.units[spec.name] * spec.unit
+        mistaken = mistaken_unit(values, unit, spec.plausible, self.ranges[spec.name])
+        if mistaken:
+            value, meant = mistaken
+            message = two_readings(spec.name, value, meant, unit, spec.counts)
+            raise DataError(message, argument=spec.name, value=value)
+
+
+def _check_order(field: str, ranges: Mapping[str, tuple[float, float]]) -> None:
+    for name, (low, high) in ranges.items():
+        if low > high:
+            raise ValueError(f"field '{field}.{name}' is not in order: {low}, {high}")
+
+
+def of_parameters(law: Law, values: dict[str, Any]) -> dict[str, Any]:
+    """Values by the law's own names of its parameters, which may be written in other ways too."""
+    return {law.parameter(name).name: value for name, value in values.items()}
+
+
+def _check_input_names(law: Law, given: Mapping[str, Any]) -> None:
+    """Refuse inputs that a law does not take, and the lack of one; raises UsageError."""
+    for name in given:
+        if name not in law.input_names:
+            raise UsageError(
+                f"law {law.name} has no input '{name}'; it takes {', '.join(law.input_names)}."
+                f"{nearest(name, law.input_names)}"
+            )
+    missing = [name for name in law.input_names if name not in given]
+    if missing:
+        raise UsageError(f"input {', '.join(missing)} is missing for law {law.name}")
+
+
+def _check_shapes(law: Law, values: Mapping[str, np.ndarray]) -> None:
+    """Refuse inputs that do not broadcast. An input per drop has an axis of its own, the last."""
+    try:
+        drops = [values[name].shape for name in law.inputs_per_drop]
+        others = [values[name].shape for name in law.inputs_per_row]
+        np.broadcast_shapes(*others, *(shape[:-1] for shape in drops))
+        np.broadcast_shapes(*(shape[-1:] for shape in drops))
+    except ValueError:
+        shapes = ", ".join(f"{name} {value.shape}" for name, value in values.items())
+        raise DataError(
+            f"inputs of shapes that do not belong together: {shapes}; give each a value per "
+            "point, or one value"
+        ) from None
 
 
 # To JAX: the leaves are the parameters. A Fit comes back as a FittedLaw, for its evidence was true
 # of its own parameters and would be false of any that a transformation has changed.
-MAPPED = Note(
-    "mapped", "info", "parameters that went through JAX: how good the fit was is not carried along"
-)
+MAPPED = Note("mapped", "info", "parameters returned by JAX, without the evidence of their fit")
 
 
 def _fields(fitted: FittedLaw) -> dict[str, Any]:
@@ -653,6 +783,11 @@ _DOMAINS = {
 
 
 def _checked(spec: Any, values: Any, unit: float) -> np.ndarray:
+    if spec.counts:
+        try:
+            values = in_unit(values, unit * spec.unit, spec.counts)
+        except UsageError as error:
+            raise DataError(f"input {spec.name}: {error}", argument=spec.name) from None
     try:
         values = real_numbers(spec.codes(values) if spec.levels else values)
     except DataError:

@@ -12,8 +12,8 @@
 Each stage is cut into chunks, see :mod:`jaxlaw.fitting._checkpoint`.
 
 Many problems that resemble one another, the folds or resamples of a data set, need not all go this
-way: :func:`find_related` starts each from the optima of the whole data set, and takes the long way
-only where a few starts of its own say that its optimum lies elsewhere.
+way: :func:`find_optima_warm` starts each from the optima of the whole data set, and takes the long
+way only where a few starts of its own say that its optimum lies elsewhere.
 """
 
 from __future__ import annotations
@@ -36,10 +36,8 @@ from jaxlaw.fitting._checkpoint import (
     Chunk,
     Work,
     digest,
-    split_blocks,
-    split_work,
+    split,
 )
-from jaxlaw.fitting._diagnostics import AGREE
 from jaxlaw.fitting._engine import (
     DeviceMemory,
     Lanes,
@@ -50,6 +48,7 @@ from jaxlaw.fitting._engine import (
     solve_queues,
 )
 from jaxlaw.fitting._objective import (
+    AGREE,
     Problem,
     predict,
     rounding_floor,
@@ -68,12 +67,12 @@ SCREEN_LANES = (2**9, 2**15)  # lanes of a chunk, at least and at most, where th
 SOLVE_LANES = (2**5, 2**11)  # … and where they are solved
 LANES_ON_ACCELERATOR = 2**19  # of a chunk, at most, in either stage …
 ROWS_ON_ACCELERATOR = 2**27  # … and rows of all its problems together: 1 GB a field
-FEW = 3  # starts of its own that a related problem has, beside the optima of its data set: …
-FEWER = 8  # … the best of so small a part of all starts, if that is …
-LEAST = 64  # … not less than this
+OWN_STARTS = 3  # of a refit, beside the optima of its data set: …
+OWN_PART = 8  # … the best of so small a part of all starts, if that is …
+OWN_SCREENED = 64  # … not less than this
 SURE = 0.9  # of the solved starts agree: no more of a single problem are solved
 CHEAP = 2**16  # rows × starts of a problem that are solved where they do not, at most
-BLOCKS = (2**3, 2**8)  # related problems of a chunk, at least and at most
+BLOCKS = (2**3, 2**8)  # refits of a chunk, at least and at most
 
 
 class Batch(NamedTuple):
@@ -112,28 +111,6 @@ class Batch(NamedTuple):
         """Coordinates (P, S, p), or (1, S, p) for all, clipped to the box of each problem."""
         bounds = (self.problems.low, self.problems.high)
         return np.clip(coordinates, *(np.asarray(side)[..., None, :] for side in bounds))
-
-
-class Part(NamedTuple):
-    """What a chunk is computed from, and no more: it may travel to a worker.
-
-    Attributes:
-        chunk: the chunk.
-        fields: fields that differ between problems, (B, …) by name; see :func:`_fields`.
-        starts: where the chunk is screened, (S, p) coordinates for all its problems; where it is
-            solved, (problems, S, p) with NaN for those that there are not.
-        floors: (problems,) differences of objectives that are rounding, where it is solved.
-    """
-
-    chunk: Chunk
-    fields: Arrays
-    starts: np.ndarray
-    floors: np.ndarray | None = None
-
-    @property
-    def has_start(self) -> np.ndarray:
-        """(problems, S) whether there is a start."""
-        return ~np.isnan(self.starts).any(axis=-1)
 
 
 class Optimum(NamedTuple):
@@ -191,8 +168,9 @@ def find_optima(
     # The program that polishes depends on shapes alone: it is compiled while starts are screened.
     n_candidates = min(CANDIDATES, first)
     anywhere = np.broadcast_to(starts[0], (batch.count, n_candidates, starts.shape[1]))
-    polish = _solving(POLISH, batch, anywhere, work.memory)
-    with work.in_background(polish.compile):
+    sizes = _chunk_sizes(batch, n_candidates, SOLVE_LANES)
+    polishing = _solving(POLISH, batch, anywhere, sizes, work.memory)
+    with work.in_background(partial(_compile, *polishing)):
         # Of several problems, folds or cut-offs, each would cost as much again.
         most = _most_solved(batch, first, len(starts)) if batch.count == 1 else first
         chosen = starts[None] if first == len(starts) else _screen(batch, starts, most, work)
@@ -204,7 +182,7 @@ def find_optima(
     return optima
 
 
-def find_related(
+def find_optima_warm(
     method: Solver,
     batch: Batch,
     full_data: Batch,
@@ -212,17 +190,17 @@ def find_related(
     starts: np.ndarray,
     n_local: int,
     work: Work | None = None,
-    also: np.ndarray | None = None,
-    few: int = FEW,
+    extra_starts: np.ndarray | None = None,
+    n_own_starts: int = OWN_STARTS,
 ) -> list[Optimum]:
-    """Find the optima of many versions of a few data sets, such as their folds or resamples.
+    """Find the optima of many refits of a few data sets, such as their folds or resamples.
 
     1. The data sets themselves are searched as by :func:`find_optima`.
-    2. Every version is solved from the distinct optima of its data set ("near"), and from a few
-       starts of its own ("few"): the best of a part of all starts, screened for it.
+    2. Every refit is solved from the distinct optima of its data set ("near"), and from a few
+       starts of its own ("own"): the best of a part of all starts, screened for it.
     3. Where the best objectives of the two differ, the optimum lies elsewhere than in the data set,
-       or is hard to reach: such a version is searched as by :func:`find_optima` ("again").
-    4. The best of all lanes is polished. Agreement counts the version's own starts alone: those of
+       or is hard to reach: such a refit is searched as by :func:`find_optima` ("again").
+    4. The best of all lanes is polished. Agreement counts the refit's own starts alone: those of
        3 where there are any, else those of 2.
 
     All of it runs through the programs of one search: whatever the stage, a chunk has as many
@@ -230,75 +208,82 @@ def find_related(
 
     Args:
         method: the batch solver.
-        batch: the versions.
+        batch: the refits.
         full_data: the data sets, with the same fields ``batched``.
-        data_sets: (P,) number of the data set that each version is of.
+        data_sets: (P,) number of the data set that each refit is of.
         starts: (S, p) coordinates.
         n_local: number of the best starts that are solved where a problem is searched.
         work: devices, processes, folder and bar.
-        also: (k, p) further points that the data sets are solved from.
-        few: number of starts of 2 that are a version's own.
+        extra_starts: (k, p) further points that the data sets are solved from.
+        n_own_starts: number of starts of 2 that are a refit's own.
 
     Returns:
-        One :class:`Optimum` for each version.
+        One :class:`Optimum` for each refit.
     """
     work = work or Work()
     if work.folder is not None:
         described = _description(method, batch, starts, n_local)
-        described["data"] += digest((full_data.problems, data_sets, also))
-        described["options"] += f", {few} own starts"
+        described["data"] += digest((full_data.problems, data_sets, extra_starts))
+        described["options"] += f", {n_own_starts} own starts"
         work.claim(described)
     batch, full_data = (
         item._replace(problems=jax.tree.map(np.asarray, item.problems))
         for item in (batch, full_data)
     )
     n_solved, size = min(n_local, len(starts)), starts.shape[1]
-    part = min(len(starts), max(LEAST, len(starts) // FEWER))
+    n_screened = min(len(starts), max(OWN_SCREENED, len(starts) // OWN_PART))
     least, most = BLOCKS
     block = max(least, min(most, next_power_of_two(-(-batch.count // 8))))
     if on_accelerator():
         rows = batch.problems.weight.shape[-1]
         block = min(next_power_of_two(batch.count), max(1, ROWS_ON_ACCELERATOR // rows), 2**14)
-    also = np.empty((0, size)) if also is None else also
-    lanes = block * max(n_solved + len(also), CANDIDATES, few)
-    layout = _Layout(block, lanes, part, n_solved)
+    extra = np.empty((0, size)) if extra_starts is None else extra_starts
+    lanes = block * max(n_solved + len(extra), CANDIDATES, n_own_starts)
+    screening = _ChunkSizes(block, n_screened, lanes, n_solved)
 
-    # A version that is searched again solves no more starts than a fit begins with: solving until
-    # they agree, as a fit does, took ten times as long for an inflection ratio, and came to the
-    # same interval.
-    def searched(batch: Batch, stage: str, also: np.ndarray) -> Arrays:
-        chosen = _screen(batch, starts, n_solved, work, f"{stage}-screen", layout)
-        points = np.broadcast_to(also, (batch.count, *also.shape))
-        chosen = batch.inside(np.concatenate([chosen, points], axis=1))
-        return _solve(method, batch, chosen, work, f"{stage}-{method.name}", layout)
+    def solving(each: int) -> _ChunkSizes:
+        return screening._replace(starts=each)
+
+    # A refit that is searched again solves no more starts than a fit begins with: solving until
+    # they agree, as a fit does, took ten times as long for an inflection ratio, and gave the same
+    # interval.
+    def searched(batch: Batch, stage: str, extra: np.ndarray) -> Arrays:
+        chosen = _screen(batch, starts, n_solved, work, f"{stage}-screen", screening)
+        points = np.broadcast_to(extra, (batch.count, *extra.shape))
+        return solved_from(np.concatenate([chosen, points], axis=1), batch, stage)
+
+    def solved_from(chosen: np.ndarray, batch: Batch, stage: str) -> Arrays:
+        chosen, sizes = batch.inside(chosen), solving(chosen.shape[1])
+        return _solve(method, batch, chosen, work, f"{stage}-{method.name}", sizes)
 
     def polished(batch: Batch, solved: Arrays, stage: str) -> Arrays:
-        return _solve(POLISH, batch, batch.inside(_candidates(solved)), work, stage, layout)
+        candidates = batch.inside(_candidates(solved))
+        return _solve(POLISH, batch, candidates, work, stage, solving(candidates.shape[1]))
 
     anywhere = np.broadcast_to(starts[0], (batch.count, CANDIDATES, size))
-    polish = _solving(POLISH, batch, anywhere, work.memory, layout)
-    with work.in_background(polish.compile):
-        optima = searched(full_data, "whole", also)
+    polishing = _solving(POLISH, batch, anywhere, solving(CANDIDATES), work.memory)
+    with work.in_background(partial(_compile, *polishing)):
+        optima = searched(full_data, "whole", extra)
     best = polished(full_data, optima, "whole-polish")["members"][:, :1, 0]
     near_starts = np.concatenate([best, _candidates(optima)[:, 1:]], axis=1)[data_sets]
-    near = _solve(method, batch, batch.inside(near_starts), work, f"near-{method.name}", layout)
-    screened = _screen(batch, starts[:part], few, work, "few-screen", layout)
-    far = _solve(method, batch, batch.inside(screened), work, f"few-{method.name}", layout)
-    tried, solved = np.full(batch.count, part), np.full(batch.count, screened.shape[1])
+    near = solved_from(near_starts, batch, "near")
+    screened = _screen(batch, starts[:n_screened], n_own_starts, work, "own-screen", screening)
+    own = solved_from(screened, batch, "own")
+    tried, solved = np.full(batch.count, n_screened), np.full(batch.count, screened.shape[1])
 
-    least_near, least_far = near["value"][:, 0], far["value"][:, 0]
+    least_near, least_own = near["value"][:, 0], own["value"][:, 0]
     with np.errstate(invalid="ignore"):  # infinite in both: searched
-        tie = np.maximum(AGREE * np.minimum(least_near, least_far), batch.floors)
-        elsewhere = np.flatnonzero(~(np.abs(least_near - least_far) <= tie))
+        tie = np.maximum(AGREE * np.minimum(least_near, least_own), batch.floors)
+        elsewhere = np.flatnonzero(~(np.abs(least_near - least_own) <= tie))
     if len(elsewhere):
-        again = searched(batch.only(elsewhere), "again", also[:0])
-        for key, values in far.items():
+        again = searched(batch.only(elsewhere), "again", extra[:0])
+        for key, values in own.items():
             values[elsewhere] = again[key]
         tried[elsewhere], solved[elsewhere] = len(starts), n_solved
     near["count"][:] = 0
     keys = ("value", "count", "status", "members")
     both = _distinct(
-        *(np.concatenate([near[key], far[key]], axis=1) for key in keys), batch.floors, n_solved
+        *(np.concatenate([near[key], own[key]], axis=1) for key in keys), batch.floors, n_solved
     )
     optima = _optima(both, polished(batch, both, "polish"), batch.floors, tried, solved)
     if work.folder is not None:
@@ -306,38 +291,67 @@ def find_related(
     return optima
 
 
-class _Stage(NamedTuple):
-    """The chunks of screening or solving, see :meth:`jaxlaw.fitting._checkpoint.Work.map`.
+class _ChunkSizes(NamedTuple):
+    """Sizes of the chunks of a stage. Programs depend on them, and on nothing of a single chunk.
 
     Attributes:
-        function: picklable function from parts, one for each device, to their results.
-        chunks: all chunks.
-        part: function from a chunk to its part.
+        problems: problems of a chunk.
+        starts: starts of each of them.
+        lanes: lanes of a chunk, at most.
+        kept: distinct optima of a problem, at most, that are kept.
     """
 
-    function: Callable[[Sequence[Part]], list[Arrays]]
-    chunks: list[Chunk]
-    part: Callable[[Chunk], Part]
-
-    def compile(self) -> None:
-        """Compile its program, by a chunk without lanes."""
-        self.function([self.part(Chunk((0, 0), (0, 0)))])
-
-
-class _Layout(NamedTuple):
-    """Sizes of all chunks of related problems, whatever the stage: programs depend on them.
-
-    Attributes:
-        block: problems of a chunk.
-        lanes: lanes of a chunk, at most, where they are solved.
-        width: starts of a chunk where they are screened.
-        starts: starts of a problem that are solved, at most.
-    """
-
-    block: int
-    lanes: int
-    width: int
+    problems: int
     starts: int
+    lanes: int
+    kept: int
+
+
+def _chunk_sizes(batch: Batch, each: int, limits: tuple[int, int]) -> _ChunkSizes:
+    """Sizes of the chunks of ``each`` starts of every problem: an eighth of all, within limits.
+
+    A chunk has whole problems, or a part of one.
+    """
+    lanes = _lanes_of_chunk(batch, each, limits)
+    if lanes < each:
+        return _ChunkSizes(1, lanes, lanes, each)
+    problems = min(batch.count, lanes // each)
+    return _ChunkSizes(problems, each, problems * each, each)
+
+
+def _lanes_of_chunk(batch: Batch, each: int, limits: tuple[int, int]) -> int:
+    total = batch.count * each
+    if not on_accelerator():
+        least, most = limits
+        return max(least, min(most, -(-total // 8)))
+    # Few chunks, equally long: at the end of each of them its last lanes leave the device idle.
+    most = LANES_ON_ACCELERATOR
+    if batch.batched:
+        most = min(most, each * max(1, ROWS_ON_ACCELERATOR // batch.problems.weight.shape[-1]))
+    return -(-total // -(-total // most))
+
+
+def _chunks(batch: Batch, starts: np.ndarray, sizes: _ChunkSizes) -> list[Chunk]:
+    """The batch in chunks, with their arrays; starts are (S, p) for all problems, or (P, S, p)."""
+    floors = batch.floors
+
+    def with_arrays(chunk: Chunk) -> Chunk:
+        problems = slice(*chunk.problems)
+        of_problems = starts if starts.ndim == 2 else starts[problems]
+        coordinates = of_problems[..., slice(*chunk.starts), :]
+        fields = {
+            name: jax.tree.map(lambda leaf: leaf[problems], getattr(batch.problems, name))
+            for name in batch.batched
+        }
+        return chunk._replace(fields=fields, coordinates=coordinates, floors=floors[problems])
+
+    chunks = split(batch.count, starts.shape[-2], sizes.problems, sizes.starts)
+    return [with_arrays(chunk) for chunk in chunks]
+
+
+def _compile(function: Callable[[list[Chunk]], list[Arrays]], chunks: Sequence[Chunk]) -> None:
+    """Compile what a stage runs, by a chunk without lanes."""
+    function([chunks[0].without_lanes()])
 
 
 def _check_answers(batch: Batch, optima: Sequence[Optimum], folder: Path) -> None:
@@ -381,26 +395,15 @@ def _candidates(solved: Arrays) -> np.ndarray:
 
 def _screen(
     batch: Batch, starts: np.ndarray, keep: int, work: Work, stage: str = "screen",
-    layout: _Layout | None = None,
+    sizes: _ChunkSizes | None = None,
 ) -> np.ndarray:  # fmt: skip
     """The starts of best objective, with their linear coefficients solved for, (P, keep, p)."""
     keep = min(keep, len(starts))
-    if layout is None:
-        lanes = _chunk_size(batch, len(starts), SCREEN_LANES)
-        chunks = split_work(batch.count, len(starts), lanes)
-        block, length = chunks[0].count, chunks[0].starts[1]
-    else:
-        block, length = layout.block, layout.width
-        chunks = split_blocks(batch.count, len(starts), block, length)
-
-    def part(chunk: Chunk) -> Part:
-        rows = np.resize(starts[slice(*chunk.starts)], (length, starts.shape[1]))
-        return Part(chunk, _fields(batch, chunk, block), rows)
-
+    sizes = sizes or _chunk_sizes(batch, len(starts), SCREEN_LANES)
+    chunks = _chunks(batch, starts, sizes)
     shared = shared_fields(batch.problems, batch.batched)
-    function = partial(_screen_parts, batch.model, shared, keep, work.memory)
-    screening = _Stage(function, chunks, part)
-    results = work.map(stage, *screening, screening.compile)
+    function = partial(_screen_chunks, batch.model, shared, keep, sizes, work.memory)
+    results = work.map(stage, function, chunks, partial(_compile, function, chunks))
     by_block: dict[tuple[int, int], list[Arrays]] = {}
     for chunk, result in zip(chunks, results, strict=True):
         by_block.setdefault(chunk.problems, []).append(result)
@@ -417,18 +420,20 @@ def _screen(
     return np.concatenate(chosen)
 
 
-def _screen_parts(
-    model: Model, problems: Problem, keep: int, memory: DeviceMemory, parts: Sequence[Part],
+def _screen_chunks(
+    model: Model, problems: Problem, keep: int, sizes: _ChunkSizes, memory: DeviceMemory,
+    chunks: Sequence[Chunk],
 ) -> list[Arrays]:  # fmt: skip
-    """The best starts of each part, see :func:`_best_starts`."""
+    """The best starts of each chunk, see :func:`_best_starts`."""
 
-    def queue(part: Part) -> Queue:
-        owner = np.zeros(len(part.starts) if part.chunk.lanes else 0, np.int32)
-        return Queue(part.fields, part.starts, owner)
+    def queue(chunk: Chunk) -> Queue:
+        starts = np.resize(chunk.coordinates, (sizes.starts, chunk.coordinates.shape[1]))
+        owner = np.zeros(sizes.starts if chunk.lanes else 0, np.int32)
+        return Queue(_fields(chunk, sizes.problems), starts, owner)
 
-    queues = _queue_each_device([queue(part) for part in parts])
+    queues = _queue_each_device([queue(chunk) for chunk in chunks])
     values = evaluate_queues(model, problems, queues, memory)
-    return [_best_starts(each, part.chunk, keep) for each, part in zip(values, parts, strict=False)]
+    return [_best_starts(each, chunk, keep) for each, chunk in zip(values, chunks, strict=False)]
 
 
 def _best_starts(values: Values, chunk: Chunk, keep: int) -> Arrays:
@@ -446,31 +451,35 @@ def _best_starts(values: Values, chunk: Chunk, keep: int) -> Arrays:
 
 def _solve(
     method: Solver, batch: Batch, starts: np.ndarray, work: Work, stage: str | None = None,
-    layout: _Layout | None = None, width: int | None = None,
+    sizes: _ChunkSizes | None = None,
 ) -> Arrays:  # fmt: skip
     """The distinct optima of every problem, as :func:`_distinct` gives them.
 
-    Starts are (P, S, p), or (1, S, p) for all problems; a start of NaN is none. With ``width`` they
-    are solved by the program of so many starts of a problem, and no more optima are kept.
+    Starts are (P, S, p), or (1, S, p) for all problems; a start of NaN is none.
     """
 
     def best(result: Arrays) -> float:
         return float(result["value"].min() * scale_on_host(batch.problems))
 
-    solving = _solving(method, batch, starts, work.memory, layout, width)
+    sizes = sizes or _chunk_sizes(batch, starts.shape[1], SOLVE_LANES)
+    function, chunks = _solving(method, batch, starts, sizes, work.memory)
     best_shown = best if batch.count == 1 else None
-    kept = layout.starts if layout else width or starts.shape[1]
-    results = work.map(stage or method.name, *solving, solving.compile, best_shown)
-    chunks = solving.chunks
-    keys = ("value", "count", "status", "members")
+    compiling = partial(_compile, function, chunks)
+    results = work.map(stage or method.name, function, chunks, compiling, best_shown)
     if all(chunk.starts == chunks[0].starts for chunk in chunks):  # no problem is in two chunks
-        return {key: np.concatenate([result[key] for result in results]) for key in keys}
+        return {key: np.concatenate([result[key] for result in results]) for key in results[0]}
+    return _joined(results, chunks, batch.floors, sizes.kept)
+
+
+def _joined(
+    results: Sequence[Arrays], chunks: Sequence[Chunk], floors: np.ndarray, kept: int
+) -> Arrays:
+    """The distinct optima of every problem, from those of the chunks that it is spread over."""
+    keys = ("value", "count", "status", "members")
     rows = [
-        _distinct(
-            *(np.concatenate([part[key] for part in parts])[None] for key in keys),
-            floor[None], kept,
-        )
-        for parts, floor in zip(_by_problem(results, chunks), batch.floors, strict=True)
+        _distinct(*(np.concatenate([part[key] for part in parts])[None] for key in keys),
+                  floor[None], kept)
+        for parts, floor in zip(_by_problem(results, chunks), floors, strict=True)
     ]  # fmt: skip
     return {key: np.concatenate([row[key] for row in rows]) for key in keys}
 
@@ -487,14 +496,15 @@ def _solve_until_sure(
 
     All its starts where fewer than ``SURE`` of the first agree, by the same program.
     """
-    solved = _solve(method, batch, starts[:, :first], work, method.name)
+    sizes = _chunk_sizes(batch, first, SOLVE_LANES)
+    solved = _solve(method, batch, starts[:, :first], work, method.name, sizes)
     number = np.full(batch.count, first)
     unsure = solved["count"][:, 0] < SURE * first
     if not unsure.any() or first >= starts.shape[1]:
         return solved, number
     others = starts[:, first:].copy()
     others[~unsure] = np.nan
-    more = _solve(method, batch, others, work, f"{method.name}-more", None, first)
+    more = _solve(method, batch, others, work, f"{method.name}-more", sizes)
     number[unsure] = starts.shape[1]
     keys = ("value", "count", "status", "members")
     both = (np.concatenate([solved[key], more[key]], axis=1) for key in keys)
@@ -502,56 +512,40 @@ def _solve_until_sure(
 
 
 def _solving(
-    method: Solver, batch: Batch, starts: np.ndarray, memory: DeviceMemory,
-    layout: _Layout | None = None, width: int | None = None,
-) -> _Stage:  # fmt: skip
-    """The work of :func:`_solve`, in chunks."""
-    each = starts.shape[1]
-    width = width or each
+    method: Solver, batch: Batch, starts: np.ndarray, sizes: _ChunkSizes, memory: DeviceMemory
+) -> tuple[Callable[[Sequence[Chunk]], list[Arrays]], list[Chunk]]:
+    """The work of :func:`_solve`: a picklable function of chunks, and all chunks."""
     starts = np.broadcast_to(starts, (batch.count, *starts.shape[1:]))
-    if layout is None:
-        chunks = split_work(batch.count, width, _chunk_size(batch, width, SOLVE_LANES))
-        size, block, width = width, chunks[0].count, chunks[0].starts[1]
-        most_lanes = max(chunk.lanes for chunk in chunks)
-    else:
-        block, most_lanes, size = layout.block, layout.lanes, layout.starts
-    chunks = split_blocks(batch.count, each, block, width)
-    floors = batch.floors
-
-    def part(chunk: Chunk) -> Part:
-        problems = slice(*chunk.problems)
-        fields = _fields(batch, chunk, block)
-        return Part(chunk, fields, starts[problems, slice(*chunk.starts)], floors[problems])
-
     shared = shared_fields(batch.problems, batch.batched)
-    function = partial(_solve_parts, method, batch.model, shared, most_lanes, size, memory)
-    return _Stage(function, chunks, part)
+    function = partial(_solve_chunks, method, batch.model, shared, sizes, memory)
+    return function, _chunks(batch, starts, sizes)
 
 
-def _solve_parts(
-    method: Solver, model: Model, problems: Problem, most_lanes: int, size: int,
-    memory: DeviceMemory, parts: Sequence[Part],
+def _solve_chunks(
+    method: Solver, model: Model, problems: Problem, sizes: _ChunkSizes, memory: DeviceMemory,
+    chunks: Sequence[Chunk],
 ) -> list[Arrays]:  # fmt: skip
-    """The distinct optima of each part's problems, in place of all its lanes."""
+    """The distinct optima of each chunk's problems, in place of all its lanes."""
 
-    def queue(part: Part) -> Queue:
-        started = part.has_start
-        return Queue(part.fields, part.starts[started], np.nonzero(started)[0].astype(np.int32))
+    def queue(chunk: Chunk) -> Queue:
+        started = chunk.has_start
+        owner = np.nonzero(started)[0].astype(np.int32)
+        return Queue(_fields(chunk, sizes.problems), chunk.coordinates[started], owner)
 
-    def distinct(lanes: Lanes, part: Part) -> Arrays:
-        started = part.has_start
+    def distinct(lanes: Lanes, chunk: Chunk) -> Arrays:
+        started = chunk.has_start
         value = np.full(started.shape, np.inf)
         status = np.full(started.shape, int(Status.NON_FINITE))
-        members = np.full_like(part.starts, np.nan)
+        members = np.full_like(chunk.coordinates, np.nan)
         value[started], status[started] = lanes.value, lanes.status
         members[started] = lanes.coordinates
         count = np.ones_like(status)
-        return _distinct(value, count, status, members[:, :, None], part.floors, size)
+        return _distinct(value, count, status, members[:, :, None], chunk.floors, sizes.kept)
 
-    queues = _queue_each_device([queue(part) for part in parts])
-    solved = solve_queues(method, model, problems, queues, most_lanes, memory)
-    both = zip(solved, parts, strict=False)
-    return [distinct(lanes, part) for lanes, part in both if part.chunk.lanes]
+    queues = _queue_each_device([queue(chunk) for chunk in chunks])
+    solved = solve_queues(method, model, problems, queues, sizes.lanes, memory)
+    both = zip(solved, chunks, strict=False)
+    return [distinct(lanes, chunk) for lanes, chunk in both if chunk.lanes]
 
 
 def _distinct(
@@ -681,30 +675,10 @@ def _optima(
     return optima
 
 
-def _chunk_size(batch: Batch, each: int, limits: tuple[int, int]) -> int:
-    """Lanes of a chunk, of ``each`` starts of every problem: an eighth of all, within limits.
-
-    On an accelerator few chunks, equally long: at the end of each of them its last lanes leave the
-    device idle.
-    """
-    total = batch.count * each
-    if not on_accelerator():
-        least, most = limits
-        return max(least, min(most, -(-total // 8)))
-    most = LANES_ON_ACCELERATOR
-    if batch.batched:
-        most = min(most, each * max(1, ROWS_ON_ACCELERATOR // batch.problems.weight.shape[-1]))
-    return -(-total // -(-total // most))
-
-
-def _fields(batch: Batch, chunk: Chunk, block: int) -> Arrays:
-    """The chunk's part of what differs between problems, of ``block`` of them."""
-    low, high = chunk.problems
-    index = np.minimum(np.arange(low, low + block), high - 1)
-    return {
-        name: jax.tree.map(lambda leaf: leaf[index], getattr(batch.problems, name))
-        for name in batch.batched
-    }
+def _fields(chunk: Chunk, count: int) -> Arrays:
+    """The chunk's fields, padded to ``count`` problems by its last."""
+    index = np.minimum(np.arange(count), chunk.count - 1)
+    return jax.tree.map(lambda leaf: leaf[index], chunk.fields)
 
 
 def _queue_each_device(queues: list[Queue]) -> list[Queue]:
@@ -740,7 +714,7 @@ def _description(
     settings = (method.name, method.settings, POLISH.settings, n_local, batch.model.residuals)
     sizes = (
         CANDIDATES, KEPT, MEMBERS, SCREEN_LANES, SOLVE_LANES, LANES_ON_ACCELERATOR,
-        ROWS_ON_ACCELERATOR, FEWER, LEAST, BLOCKS, SURE, CHEAP, jax.default_backend(),
+        ROWS_ON_ACCELERATOR, OWN_PART, OWN_SCREENED, BLOCKS, SURE, CHEAP, jax.default_backend(),
     )  # fmt: skip
     return {
         "law": batch.model.law.name,

@@ -25,6 +25,8 @@ Array = jax.Array
 
 #: Stands for δ = ∞, least squares: no difference or product of it becomes NaN.
 LARGEST_DELTA = 1e12
+#: Relative difference of objectives that count as the same optimum.
+AGREE = 1e-6
 
 
 class Problem(NamedTuple):
@@ -37,7 +39,7 @@ class Problem(NamedTuple):
         low, high: (p,), search box in coordinates.
         delta: Huber threshold.
         asymmetry: factor on residuals of points below the curve.
-        context: what the law's chart and constraint need to know.
+        context: facts of the data for the law's chart and constraint.
         centre: input name → its geometric mean, see :mod:`jaxlaw.fitting._transform`.
     """
 
@@ -204,7 +206,7 @@ def evaluate(
     Jᵀ diag(w·ψ'(r)) J + Σ w·ψ(r)·∂²r, of which Gauss–Newton keeps the first part.
 
     Args:
-        model: what is fitted.
+        model: the law and its coordinates.
         problem: one problem.
         coordinates: (p,).
         delta: threshold of the returned value.

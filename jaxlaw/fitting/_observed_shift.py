@@ -9,16 +9,14 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from jaxlaw import laws
 from jaxlaw._typed import checked
-from jaxlaw.data import LossCurves
-from jaxlaw.data._columns import Corpus
-from jaxlaw.data._run_schedules import RunSchedule, optimizer_steps
-from jaxlaw.data._runs import Observations
+from jaxlaw.data import Corpus, LossCurves, Observations, RunSchedule, optimizer_steps
 from jaxlaw.errors import DataError, UsageError, listed, nearest
 from jaxlaw.fitting._fitted_law import FittedLaw
 
@@ -62,9 +60,36 @@ def observed_shift(
         >>> continual = jl.read_loss_curves(table, schedules=both)
         >>> table, line = {"step": [100, 200], "loss": [3.0, 2.9]}, "constant:lr=1e-3,steps=200"
         >>> hidden = jl.read_loss_curves(table, schedules=line)
-        >>> jl.observed_shift(continual, hidden)["shift"].round(3).tolist()
+        >>> jl.fitting.observed_shift(continual, hidden)["shift"].round(3).tolist()
         [0.22, 0.17, 0.15]
     """
+    _check_curves(continual, hidden, pairs)
+    below, table, target = (
+        _below_of_fit(continual, hidden, corpus)
+        if isinstance(hidden, FittedLaw)
+        else _below_of_curves(continual, hidden, corpus, pairs or {})
+    )
+    # A table counts the steps of a run from the base's first; the shift begins at the boundary.
+    boundaries = {
+        run: entry.first_step + entry.schedule.boundary
+        for run, entry in continual.run_schedules.items()
+    }
+    points = table[["run"]].assign(
+        step=table["at"] - table["run"].map(boundaries), S1_cpt=table["S1_cpt"], loss=target,
+        hidden=below, shift=target - below,
+    )  # fmt: skip
+    points = points[points["step"] > 0].reset_index(drop=True)
+    if (early := points["hidden"].isna()).any():
+        first = points[early].iloc[0]
+        raise DataError(
+            f"run {first['run']}, step {first['step']:.0f} of its continual phase: its hidden "
+            "curve begins later; leave the points before that out"
+        )
+    return points
+
+
+def _check_curves(continual: Any, hidden: Any, pairs: Any) -> None:
+    """Refuse what is no curve of two phases, or no hidden curve; raises UsageError."""
     if not isinstance(continual, LossCurves) or not isinstance(hidden, LossCurves | FittedLaw):
         raise UsageError("observed_shift takes what jl.read_loss_curves returns; as the hidden "
                          "curve that or a fit")  # fmt: skip
@@ -80,44 +105,36 @@ def observed_shift(
                 f"run {run} has one phase, and the shift begins at the boundary of two: give its "
                 "schedule both, schedules.join(first, second) or first+second in one line"
             )
-    if isinstance(hidden, FittedLaw):
-        if hidden.area_options is None or hidden.law.target != "loss":
-            raise UsageError(
-                f"the fit of law {hidden.law.name} has no hidden curve, or does not know how areas "
-                "are counted; fit annealing or cpt-curve to what jl.read_loss_curves returns"
-            )
-        seen, table = _seen(continual, corpus, hidden.law.name, **hidden.area_options)
-        inputs = {name: values / hidden.units[name] for name, values in seen.inputs.items()}
-        below = hidden.without("shift").predict(hidden.law.labelled(inputs))
-    else:
-        seen, table = _seen(continual, corpus)
-        below = np.full(len(seen), np.nan)
-        curve, rows = _seen(hidden, corpus)
-        for run, followed in continual.run_schedules.items():
-            name = _hidden_name(run, hidden, pairs or {})
-            _check_rates(run, followed, name, hidden.run_schedules[name])
-            of_run, other = (table["run"] == run).to_numpy(), (rows["run"] == name).to_numpy()
-            below[of_run] = _between(
-                table["at"][of_run], rows["at"][other], curve.target[other], run
-            )
-    since = table["at"] - table["run"].map(
-        {
-            run: entry.first_step + entry.schedule.boundary
-            for run, entry in continual.run_schedules.items()
-        }
-    )
-    points = table[["run"]].assign(
-        step=since, S1_cpt=table["S1_cpt"], loss=seen.target, hidden=below,
-        shift=seen.target - below,
-    )  # fmt: skip
-    points = points[points["step"] > 0].reset_index(drop=True)
-    if (early := points["hidden"].isna()).any():
-        first = points[early].iloc[0]
-        raise DataError(
-            f"run {first['run']}, step {first['step']:.0f} of its continual phase: its hidden "
-            "curve begins later; leave the points before that out"
+
+
+def _below_of_fit(
+    continual: LossCurves, hidden: FittedLaw, corpus: Corpus | None
+) -> tuple[np.ndarray, pd.DataFrame, np.ndarray]:
+    """The hidden curve (n,) as a fit predicts it, the points' table, and their losses."""
+    if hidden.area_options is None or hidden.law.target != "loss":
+        raise UsageError(
+            f"the fit of law {hidden.law.name} has no hidden curve, or does not know how areas "
+            "are counted; fit annealing or cpt-curve to what jl.read_loss_curves returns"
         )
-    return points
+    # Areas are counted as they were for the fit, whose parameters belong to that way alone.
+    seen, table = _seen(continual, corpus, hidden.law.name, **hidden.area_options)
+    inputs = {name: values / hidden.units[name] for name, values in seen.inputs.items()}
+    return hidden.without("shift").predict(hidden.law.labelled(inputs)), table, seen.target
+
+
+def _below_of_curves(
+    continual: LossCurves, hidden: LossCurves, corpus: Corpus | None, pairs: Mapping[str, str]
+) -> tuple[np.ndarray, pd.DataFrame, np.ndarray]:
+    """The hidden curve (n,) between its logged points, the points' table, and their losses."""
+    seen, table = _seen(continual, corpus)
+    curve, rows = _seen(hidden, corpus)
+    below = np.full(len(seen), np.nan)
+    for run, followed in continual.run_schedules.items():
+        name = _hidden_name(run, hidden, pairs)
+        _check_rates(run, followed, name, hidden.run_schedules[name])
+        of_run, other = (table["run"] == run).to_numpy(), (rows["run"] == name).to_numpy()
+        below[of_run] = _between(table["at"][of_run], rows["at"][other], curve.target[other], run)
+    return below, table, seen.target
 
 
 def _seen(

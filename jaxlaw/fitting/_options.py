@@ -3,49 +3,34 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+import inspect
+from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, TypedDict
+from typing import Any, Literal, ParamSpec, TypeVar
 
 import numpy as np
 
 from jaxlaw import laws
-from jaxlaw._typed import Seed, StartCount, checked
-from jaxlaw.data._columns import ReadingOptions, RowOptions
+from jaxlaw._typed import Seed, StartCount, option_kinds
+from jaxlaw.data import ReadingOptions, read_runs
 from jaxlaw.errors import UsageError, nearest
 from jaxlaw.fitting._checkpoint import Work
 from jaxlaw.fitting._fitted_law import FittedLaw
 from jaxlaw.fitting.solvers import SOLVERS, Solver
-from jaxlaw.laws._base import Law
+from jaxlaw.laws import Law
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False)
 class FitOptions:
-    """Options of the objective, of the search and of the work.
+    """Options of the objective, of the search and of the work, as they travel.
 
-    :func:`jaxlaw.fit` documents them one by one; :func:`jaxlaw.cross_validate`,
-    :func:`jaxlaw.bootstrap` and the others take the same keywords.
-
-    Attributes:
-        delta: Huber threshold; the law's own if None, least squares if infinite.
-        residuals: residuals in ``log`` or ``linear``; the law's own if None.
-        asymmetry: factor on the loss of points below the curve; above 1 the curve is drawn
-            towards the lower envelope of the data.
-        fixed: parameter → the value it has.
-        tied: parameter → the parameter whose value it takes.
-        bounds: parameter → (lowest, highest), either None.
-        starts: ``"sobol"``, ``"grid"`` or values.
-        n_starts: size of the Sobol sample; None for one that grows with the nonlinear parameters.
-        n_local: number of the best starts that are solved, at first; None or False for all.
-        solver: name of the batch solver.
-        seed: seed of the Sobol sample.
-        work_dir: folder that keeps finished parts of a long fit.
-        progress: whether to show a bar; None for terminals and notebooks only.
-        distributed: whether the processes of ``jax.distributed`` share the work.
-        executor: executor whose workers do the work; None does it in this process.
-        compile_cache: folder that keeps compiled programs; False for none.
+    :func:`jaxlaw.fit` documents every one; an entry point has checked them. A parameter that is
+    not named in ``fixed``, ``tied`` or ``bounds`` is free.
     """
 
     delta: float | None = None
@@ -93,6 +78,11 @@ class FitOptions:
             UsageError: unknown parameters, contradictions, thresholds that are not positive.
         """
         self._check_parameters(law)
+        self._check_objective()
+        self._check_search()
+        self._check_work()
+
+    def _check_objective(self) -> None:
         if self.residuals not in (None, "log", "linear"):
             hint = nearest(str(self.residuals), ("log", "linear"))
             raise UsageError(
@@ -110,6 +100,8 @@ class FitOptions:
                 argument="asymmetry",
                 value=self.asymmetry,
             )
+
+    def _check_search(self) -> None:
         if self.n_starts is not None and self.n_starts < 1:
             raise UsageError(
                 f"n_starts must be at least 1, not {self.n_starts}",
@@ -122,6 +114,13 @@ class FitOptions:
                 argument="n_local",
                 value=self.n_local,
             )
+        if self.solver not in SOLVERS:
+            raise UsageError(
+                f"there is no solver '{self.solver}'; solvers: {', '.join(SOLVERS)}."
+                f"{nearest(self.solver, SOLVERS)}"
+            )
+
+    def _check_work(self) -> None:
         if not isinstance(self.executor, Executor | None):
             raise UsageError(
                 f"executor is a {type(self.executor).__name__}; it must be a "
@@ -134,13 +133,9 @@ class FitOptions:
                 "distributed= and executor= are two ways to share the work: pass one of them",
                 argument="executor",
             )
-        if self.solver not in SOLVERS:
-            raise UsageError(
-                f"there is no solver '{self.solver}'; solvers: {', '.join(SOLVERS)}."
-                f"{nearest(self.solver, SOLVERS)}"
-            )
 
     def _check_parameters(self, law: Law) -> None:
+        """Refuse unknown parameters, and such as are to be two things at once."""
         for name in (*self.fixed, *self.tied, *self.tied.values(), *self.bounds):
             law.parameter(name)
         if law.constraint is not None and law.constraint.raises in (*self.fixed, *self.bounds):
@@ -148,28 +143,26 @@ class FitOptions:
                 f"under constraint '{law.constraint.name}' parameter {law.constraint.raises} is "
                 "raised above a least value, and cannot be fixed or bounded; drop the constraint"
             )
-        for name in self.fixed:
-            if name in self.tied or name in self.bounds:
-                raise UsageError(f"parameter {name} is fixed and cannot be tied or bounded too")
-            if not np.isfinite(self.fixed[name]):
-                raise UsageError(f"parameter {name} is fixed at {self.fixed[name]}")
-            if law.parameter(name).scale == "log" and self.fixed[name] < 0:
-                raise UsageError(f"parameter {name} must be positive; fixed at {self.fixed[name]}")
+        for name, value in self.fixed.items():
+            self._check_fixed(law, name, value)
         for name, other in self.tied.items():
             if name == other or other in self.tied:
                 raise UsageError(f"parameter {name} is tied to {other}, which is itself tied")
-        for name, (low, high) in self.bounds.items():
-            if low is not None and high is not None and not low < high:
-                raise UsageError(f"bounds of {name} are not in order: {low}, {high}")
+        for name, limits in self.bounds.items():
+            if None not in limits and not limits[0] < limits[1]:
+                raise UsageError(f"bounds of {name} are not in order: {limits[0]}, {limits[1]}")
+
+    def _check_fixed(self, law: Law, name: str, value: float) -> None:
+        if name in self.tied or name in self.bounds:
+            raise UsageError(f"parameter {name} is fixed and cannot be tied or bounded too")
+        if not np.isfinite(value):
+            raise UsageError(f"parameter {name} is fixed at {value}")
+        if law.parameter(name).scale == "log" and value < 0:
+            raise UsageError(f"parameter {name} must be positive; fixed at {value}")
 
 
-# The generated constructor checks the kinds of its arguments like every entry point.
-FitOptions.__init__.__name__ = "fit"
-FitOptions.__init__ = checked(FitOptions.__init__)  # type: ignore[method-assign]
-
-
-class ObjectiveKeywords(TypedDict, total=False):
-    """Keywords of :func:`jaxlaw.fit` that say what is fitted."""
+class ObjectiveKeywords(ReadingOptions, total=False):
+    """Keywords of :func:`jaxlaw.fit` about the runs, the objective and where lanes start."""
 
     constraint: Literal["paper", "observed"] | None
     delta: float | None
@@ -178,24 +171,17 @@ class ObjectiveKeywords(TypedDict, total=False):
     fixed: Mapping[str, float] | None
     tied: Mapping[str, str] | None
     bounds: Mapping[str, tuple[float | None, float | None]] | None
-
-
-class BootstrapKeywords(ObjectiveKeywords, ReadingOptions, total=False):
-    """Keywords of :func:`jaxlaw.fit` that :func:`jaxlaw.bootstrap` hands on."""
-
     starts: Any
-    strict: bool
 
 
-class SearchKeywords(ObjectiveKeywords, total=False):
-    """Keywords of :func:`jaxlaw.fit` without those about reading."""
+class FitKeywords(ObjectiveKeywords, total=False):
+    """Keywords of :func:`jaxlaw.fit`, for whatever fits: studies, covariances, forecasts."""
 
     base: FittedLaw | Mapping[str, float] | None
-    starts: Any
-    n_starts: int | None
+    n_starts: StartCount | None
     n_local: int | Literal[False] | None
     solver: str
-    seed: int
+    seed: Seed
     work_dir: str | Path | None
     progress: bool | None
     distributed: bool
@@ -203,14 +189,25 @@ class SearchKeywords(ObjectiveKeywords, total=False):
     compile_cache: str | Path | Literal[False] | None
 
 
-class StudyKeywords(SearchKeywords, RowOptions, total=False):
-    """Keywords of :func:`jaxlaw.fit` that :func:`jaxlaw.cross_validate` hands on."""
+def lists_options(function: Callable[P, T]) -> Callable[P, T]:
+    """The function, whose signature names every one of :class:`FitKeywords` with its default.
 
-
-class FitKeywords(SearchKeywords, ReadingOptions, total=False):
-    """All keywords of :func:`jaxlaw.fit`, for functions that fit before they do their own."""
-
-    strict: bool
+    So ``help`` and completion show what type checkers read from the annotation of ``**options``.
+    """
+    signature = inspect.signature(function)
+    of_fit = {field.name: field.default for field in dataclasses.fields(FitOptions)}
+    of_fit = {name: value for name, value in of_fit.items() if value is not dataclasses.MISSING}
+    reading = inspect.signature(read_runs).parameters
+    defaults = {name: parameter.default for name, parameter in reading.items()} | of_fit
+    own = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
+    listed = [
+        inspect.Parameter(
+            name, inspect.Parameter.KEYWORD_ONLY, default=defaults.get(name), annotation=kind
+        )
+        for name, kind in option_kinds(FitKeywords).items()
+    ]
+    function.__signature__ = signature.replace(parameters=[*own, *listed])  # type: ignore[attr-defined]
+    return function
 
 
 #: Options that say what is fitted; a fit knows its own.
@@ -268,12 +265,10 @@ def _with_base(
             argument="base",
             value=base,
         )
+    if not law.from_base:
+        raise UsageError(f"law {law.name} takes no base; use fixed=")
     params = base.params if isinstance(base, FittedLaw) else base
     missing = [name for name in law.from_base if name not in params]
-    if missing or not law.from_base:
-        raise UsageError(
-            f"base has no parameter {', '.join(missing)}"
-            if missing
-            else f"law {law.name} takes no base; use fixed="
-        )
+    if missing:
+        raise UsageError(f"base has no parameter {', '.join(missing)}")
     return {name: float(params[name]) for name in law.from_base} | dict(fixed or {})

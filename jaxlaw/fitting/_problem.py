@@ -1,18 +1,23 @@
-"""From observations and options to the problem that solvers see: the only place that builds one."""
+"""From observations and options to the problem that solvers see, built here alone, and its slopes.
+
+Everything that depends on how a fit would move (standard errors, influence, identifiability, the
+choice of further runs) needs the same few arrays: the residuals and the natural parameters at the
+optimum, and their slopes in the search coordinates. They come from one program for each law and
+shape (:func:`linearise`), so that a fit and all its diagnostics compile it once.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from jaxlaw._jit import compiled, in_float64, next_power_of_two, size_class
-from jaxlaw.fitting._objective import LARGEST_DELTA, Problem
-from jaxlaw.fitting._options import FitOptions
+from jaxlaw.fitting._objective import LARGEST_DELTA, Problem, predict
 from jaxlaw.fitting._transform import (
     Array,
     Model,
@@ -22,7 +27,10 @@ from jaxlaw.fitting._transform import (
     exponents_of,
     in_own_units,
 )
-from jaxlaw.laws._base import Law
+from jaxlaw.laws import Law
+
+if TYPE_CHECKING:
+    from jaxlaw.fitting._options import FitOptions
 
 _AT_BOUND = 1e-9  # distance in coordinates from a bound at which a parameter is at it
 _ROWS = ("target", "weight")  # fields of a Problem with an axis of rows, beside the inputs
@@ -206,17 +214,7 @@ def build_problem(
     inputs = {name: xp.asarray(values, kind) for name, values in inputs.items()}
     target, weight = xp.asarray(target, kind), xp.asarray(weight, kind)
     pinned = {*options.fixed, *options.tied, *options.tied.values(), *options.bounds}
-    index = {name: k for k, name in enumerate(law.parameter_names)}
-    model = Model(
-        law=law,
-        residuals=options.residuals or law.residuals,
-        scales=tuple(
-            "linear" if linear_coefficients and spec.name in law.linear_parameters else spec.scale
-            for spec in law.parameters
-        ),
-        tied=tuple(index[options.tied.get(name, name)] for name in law.parameter_names),
-        chart=law.chart is not None and not pinned & set(law.chart.low),
-    )
+    model = _model(law, options, pinned, linear_coefficients)
     # Weights of many problems say only together which rows count: then all of them do.
     counts = weight > 0 if weight.ndim == 1 else np.ones(weight.shape[-1], bool)
     means = {name: _geometric_mean(inputs[name], counts, xp) for name in centred_inputs(law)}
@@ -239,6 +237,19 @@ def build_problem(
     # The problem outlives the executor, and results that hold it can be pickled.
     options = replace(options, executor=None)
     return FitProblem(model, data, options, means, target.shape[-1])
+
+
+def _model(law: Law, options: FitOptions, pinned: set[str], linear_coefficients: bool) -> Model:
+    """What is static of a problem. A law's chart needs its parameters free: ``pinned`` are not."""
+    index = {name: k for k, name in enumerate(law.parameter_names)}
+    linear = law.linear_parameters if linear_coefficients else ()
+    return Model(
+        law=law,
+        residuals=options.residuals or law.residuals,
+        scales=tuple("linear" if s.name in linear else s.scale for s in law.parameters),
+        tied=tuple(index[options.tied.get(name, name)] for name in law.parameter_names),
+        chart=law.chart is not None and not pinned & set(law.chart.low),
+    )
 
 
 def _as_rows(values: Any, axis: int = -1, fill: float | None = None) -> Any:
@@ -291,3 +302,71 @@ def _may_centre(law: Law, name: str, options: FitOptions, pinned: set[str]) -> b
             if not only_fixed or not exponents_of(spec, name) <= set(options.fixed):
                 return False
     return True
+
+
+# ---------------------------------------------------------------- around one point
+
+
+class Linearisation(NamedTuple):
+    """The law and its parameters around one point of the search coordinates, on the host.
+
+    Attributes:
+        prediction: (n,) the law at every row, in the space of the residuals: its logarithm where
+            residuals are of logarithms.
+        residuals: (n,) prediction minus target, in that space.
+        jacobian: (n, p) slopes of both in the coordinates.
+        params: (p,) natural parameters in the law's own units, in the law's order.
+        params_jacobian: (p, p) their slopes in the coordinates.
+    """
+
+    prediction: np.ndarray
+    residuals: np.ndarray
+    jacobian: np.ndarray
+    params: np.ndarray
+    params_jacobian: np.ndarray
+
+
+def linearise(
+    problem: FitProblem, at: np.ndarray, inputs: Mapping[str, np.ndarray] | None = None
+) -> Linearisation:
+    """The residuals of a problem and their Jacobian.
+
+    Args:
+        problem: the problem.
+        at: (p,) search coordinates.
+        inputs: name → (m,) points in the law's own units, in place of the problem's rows; the
+            target is 0 there, so that residuals are predictions.
+
+    Returns:
+        The :class:`Linearisation`; a law without a derivative at a row has NaN there.
+    """
+    data, count = problem.data, problem.n_rows
+    if inputs is not None:
+        count = len(next(iter(inputs.values())))
+        data = data._replace(
+            inputs={name: np.asarray(values, float) for name, values in inputs.items()},
+            target=np.zeros(count), weight=np.ones(count),
+        )  # fmt: skip
+    with in_float64():
+        prediction, params, *slopes = jax.device_get(
+            _linearised(problem.model, data, np.asarray(at, float))
+        )
+    residuals = prediction - np.asarray(data.target)
+    return Linearisation(
+        prediction[:count], residuals[:count], slopes[0][:count], params, slopes[1]
+    )
+
+
+@compiled(optimised=False, static_argnames="model")
+def _linearised(model: Model, problem: Problem, coordinates: jax.Array) -> tuple[jax.Array, ...]:
+    """Prediction, natural parameters and the slopes of both, by one forward pass."""
+
+    def values(at: jax.Array) -> Any:
+        params = problem.transform(model).to_natural(tuple(at))
+        prediction = jnp.broadcast_to(predict(model, problem, at), problem.target.shape)
+        prediction = jnp.log(prediction) if model.residuals == "log" else prediction
+        both = prediction, jnp.stack([params[name] for name in model.law.parameter_names])
+        return both, both
+
+    (rows, parameters), (prediction, params) = jax.jacfwd(values, has_aux=True)(coordinates)
+    return prediction, params, rows, parameters

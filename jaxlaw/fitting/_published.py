@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 
 from jaxlaw import laws
-from jaxlaw.data._row_areas import area_options
+from jaxlaw.data import area_options
 from jaxlaw.fitting._fitted_law import FittedLaw
 from jaxlaw.notes import Note
 
@@ -23,51 +23,63 @@ class _Printed:
         law: its name.
         params: parameter → value in the law's own units.
         source: paper and place.
-        remarks: notes beside the source's own: code → (severity, sentence).
+        remarks: notes beside the source's own.
         uncertainty: uncertainty as the source gives it.
         ranges: input → (lowest, highest) of its runs, where it says so.
-        area_options: how it counts areas.
+        area_options: options of its areas.
     """
 
     law: str
     params: Mapping[str, float]
     source: str
-    remarks: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    remarks: tuple[Note, ...] = ()
     uncertainty: str = "none given"
     ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     area_options: Mapping[str, Any] | None = None
 
 
 _HOFFMANN = {"N": (70e6, 16e9), "D": (5e9, 500e9)}
-_ROUNDED = ("info", "printed to two digits of the exponents: allocations far away drift with them")
-_BADLY_CONVERGED = (
+_ROUNDED = Note(
+    "rounded",
+    "info",
+    "printed to two digits of the exponents: allocations far away drift with them",
+)
+_BADLY_CONVERGED = Note(
+    "badly-converged",
     "warning",
     "known to be badly converged: its objective was averaged, and the solver stopped early "
     "(Besiroglu 2024); besiroglu-2024 is the same data's optimum",
+    inherited=True,
 )
-_WANG_BETA = (
+_WANG_BETA = Note(
+    "not-printed",
     "warning",
     "β is not printed: 0.4 is put in its place. After S1_cpt = 1 that is 84 % of the shift, where "
     "0.2 makes 60 % and 0.8 makes 98 %: what depends on steps depends on it",
+    inherited=True,
 )
-_WANG_SIGNS = (
+_WANG_SIGNS = Note(
+    "misprint",
     "warning",
     "B and a2 are printed as −0.526 and 5.696, a shift beyond 100 nats: both signs are turned "
     "here, a shift of at most half a nat. a1 is printed with r_pt, and read with r_cpt as in "
     "eq. 8",
+    inherited=True,
 )
 _WANG = {
     "source": "Wang 2025, figure 19",
     "ranges": {"r": (0.0, 1.0)},
     "area_options": area_options(decay=0.999, count_warmup=False),
 }
-_WANG_LEFT_OUT = (
+_WANG_LEFT_OUT = Note(
+    "left-out",
     "info",
     "FineWeb, then Knowledge Pile; the schedules of the fitted curves are drawn, not printed "
     "(40,000 and 10,000 steps, peak 2e-4), so areas have no ranges here",
 )
 _ZHENG = {"N": (50e6, 5.5e9)}
-_ZHENG_LEFT_OUT = (
+_ZHENG_LEFT_OUT = Note(
+    "left-out",
     "info",
     "up to 20 tokens a parameter; where along the curves losses were taken is not said",
 )
@@ -75,28 +87,35 @@ _ISIK = {
     "": "Isik 2024, table 3: half English, half the target language",
     "-english": "Isik 2024, table 5: English alone",
 }
-_ISIK_LEFT_OUT = (
+_ISIK_LEFT_OUT = Note(
+    "left-out",
     "info",
     "T5 of 3 B parameters, BLEU in points; the checkpoints are drawn, not printed, and rounding "
     "of log A and alpha alone moves the score by some points in the thousandfold cases",
 )
 
 
-_ISIK_MISPRINT = ("warning", "log A is printed as −0.115.03: read as −115.03, which gives scores")
-_ISIK_REPRINTED = ("info", "read where table 6 prints the rows of table 5 again")
-_ISIK_BREAKS = (
+_ISIK_MISPRINT = Note(
+    "misprint",
+    "warning",
+    "log A is printed as −0.115.03: read as −115.03, which gives scores",
+    inherited=True,
+)
+_ISIK_REPRINTED = Note("reprinted", "info", "read where table 6 prints the rows of table 5 again")
+_ISIK_BREAKS = Note(
+    "breaks",
     "warning",
     "the scores of this corpus fall beyond some size (§5): the law holds for the smaller ones",
+    inherited=False,
 )
 
 
 def _isik(
-    task: str, log_A: float, alpha: float, beta: float, corpus: str = "",
-    **more: tuple[str, str],
-) -> _Printed:  # fmt: skip
+    task: str, log_A: float, alpha: float, beta: float, corpus: str = "", *more: Note
+) -> _Printed:
     params = {"log_A": log_A, "alpha": alpha, "beta": beta}
-    caveats = {"left-out": _ISIK_LEFT_OUT, **more}
-    return _Printed("downstream-bleu", params, f"{_ISIK[corpus]}; {task}", caveats)
+    source = f"{_ISIK[corpus]}; {task}"
+    return _Printed("downstream-bleu", params, source, (_ISIK_LEFT_OUT, *more))
 
 
 _PRINTED: Mapping[str, _Printed] = {
@@ -104,14 +123,14 @@ _PRINTED: Mapping[str, _Printed] = {
         "kaplan",
         {"Nc": 6.4e13, "Dc": 1.8e13, "alpha_N": 0.076, "alpha_D": 0.103},
         "Kaplan 2020, eq. 1.5 and table 2",
-        {"left-out": ("info", "N is counted without embeddings; WebText2, early stopping")},
+        (Note("left-out", "info", "N is counted without embeddings; WebText2, early stopping"),),
         ranges={"N": (768.0, 1.5e9), "D": (22e6, 23e9)},
     ),
     "hoffmann-2022": _Printed(
         "chinchilla",
         {"E": 1.69, "A": 406.4, "B": 410.7, "alpha": 0.34, "beta": 0.28},
         "Hoffmann 2022, eq. 10",
-        {"rounded": _ROUNDED, "badly-converged": _BADLY_CONVERGED},
+        (_ROUNDED, _BADLY_CONVERGED),
         ranges=_HOFFMANN,
     ),
     "hoffmann-2022-unrounded": _Printed(
@@ -124,14 +143,14 @@ _PRINTED: Mapping[str, _Printed] = {
             "beta": 0.28491,
         },
         "Hoffmann 2022, eq. 10, unrounded as in its source files (Besiroglu 2024)",
-        {"badly-converged": _BADLY_CONVERGED},
+        (_BADLY_CONVERGED,),
         ranges=_HOFFMANN,
     ),
     "besiroglu-2024": _Printed(
         "chinchilla",
         {"E": 1.81724, "A": 477.84, "B": 2143.86, "alpha": 0.347313, "beta": 0.367183},
         "Besiroglu 2024, Chinchilla scaling: a replication attempt (its repository's values)",
-        {"left-out": ("info", "240 runs read off figure 4 of Hoffmann 2022")},
+        (Note("left-out", "info", "240 runs read off figure 4 of Hoffmann 2022"),),
         "standard errors (4,000 resamples): E 0.0257, A 124.5, B 1293, alpha 0.0154, beta "
         "0.0206; 95 % intervals: E 1.769 to 1.871, A 285.2 to 743.6, B 1042 to 5810, alpha 0.317 "
         "to 0.373, beta 0.331 to 0.415",
@@ -142,10 +161,10 @@ _PRINTED: Mapping[str, _Printed] = {
         {"s": -0.06247, "q": 0.13, "S": 0.1285, "B": 230.73, "b": -0.1729, "Q": -1.5442}
         | {"A": -1.6656, "a": 0.0459, "E": 3.1333},
         "Farseer 2025, arXiv 2506.10972",
-        {
-            "rounded": ("info", "rounded: the loss moves by 0.02 % with the last digits"),
-            "left-out": ("info", "the loss is per byte; N and D are counted one by one"),
-        },
+        (
+            Note("rounded", "info", "rounded: the loss moves by 0.02 % with the last digits"),
+            Note("left-out", "info", "the loss is per byte; N and D are counted one by one"),
+        ),
         ranges={"N": (99.6e6, 6.37e9), "D": (1e9, 512e9)},
     ),
     "muennighoff-2023": _Printed(
@@ -153,26 +172,28 @@ _PRINTED: Mapping[str, _Printed] = {
         {"E": math.exp(0.6254804), "A": math.exp(6.255414), "B": math.exp(7.3049974)}
         | {"alpha": 0.3526596, "beta": 0.3526596, "R_D": 15.387756, "R_N": 5.309743},
         "Muennighoff 2023, arXiv 2305.16264",
-        {
-            "local-optimum": (
+        (
+            Note(
+                "local-optimum",
                 "warning",
                 "of its 182 runs this is a local optimum: jl.fit reaches less than half of its "
                 "objective, with an R_N that has no upper bound",
+                inherited=True,
             ),
-        },
+        ),
     ),
     "zheng-2024-scratch": _Printed(
         "chinchilla",
         {"E": 1.55, "A": 420.0, "B": 719.5, "alpha": 0.40, "beta": 0.30},
         "Zheng 2024, table 2: from scratch",
-        {"left-out": _ZHENG_LEFT_OUT, "rounded": _ROUNDED},
+        (_ZHENG_LEFT_OUT, _ROUNDED),
         ranges=_ZHENG,
     ),
     "zheng-2024-cpt": _Printed(
         "cpt-chinchilla",
         {"E": 1.55, "A": 420.0, "B": 433.3, "alpha": 0.40, "beta": 0.20, "gamma": 0.08},
         "Zheng 2024, table 2: continual pre-training from English to Chinese",
-        {"left-out": _ZHENG_LEFT_OUT, "rounded": _ROUNDED},
+        (_ZHENG_LEFT_OUT, _ROUNDED),
         ranges=_ZHENG,
     ),
     "zheng-2024-frontier-scratch": _Printed(
@@ -189,14 +210,14 @@ _PRINTED: Mapping[str, _Printed] = {
         "cpt-curve-replay-pt",
         {"L0": 3.067, "A": 0.480, "alpha": 0.510, "C1": 0.280, "C2": 0.263, "a1": 0.055}
         | {"B": 0.276, "E": 99.35, "beta": 0.4, "a2": 3.238},
-        remarks={"not-printed": _WANG_BETA, "left-out": _WANG_LEFT_OUT},
+        remarks=(_WANG_BETA, _WANG_LEFT_OUT),
         **_WANG,
     ),
     "wang-2025-cpt": _Printed(
         "cpt-curve-replay-cpt",
         {"L0": 2.992, "A": 0.456, "alpha": 0.510, "C1": 0.285, "C2": 0.279, "a1": 0.037}
         | {"B": 0.526, "E": 100.34, "beta": 0.4, "a2": -5.696},
-        remarks={"not-printed": _WANG_BETA, "misprint": _WANG_SIGNS, "left-out": _WANG_LEFT_OUT},
+        remarks=(_WANG_BETA, _WANG_SIGNS, _WANG_LEFT_OUT),
         **_WANG,
     ),
     "isik-2024-en-de-6M": _isik("en-de, 6M tokens", -180.75, 9.00, 0.75),
@@ -206,7 +227,7 @@ _PRINTED: Mapping[str, _Printed] = {
     "isik-2024-en-fr-210M": _isik("en-fr, 210M tokens", -2.33e4, 1.21e3, 0.40),
     "isik-2024-en-fr-21B": _isik("en-fr, 21B tokens", 5.08e3, 4.61e8, 0.16),
     "isik-2024-en-ro-625K": _isik("en-ro, 625K tokens", -36.02, 1.77, 1.28),
-    "isik-2024-en-ro-3M": _isik("en-ro, 3M tokens", -115.03, 5.69, 0.89, misprint=_ISIK_MISPRINT),
+    "isik-2024-en-ro-3M": _isik("en-ro, 3M tokens", -115.03, 5.69, 0.89, "", _ISIK_MISPRINT),
     "isik-2024-en-ro-312M": _isik("en-ro, 312M tokens", -1.82e4, 9.04e2, 0.40),
     # Of table 5 the row of en-fr and 42M tokens is left out: log A = 1.00 and β = 1.11e4, and the
     # rounding of log A alone moves the score by a factor of e^55 either way.
@@ -216,16 +237,16 @@ _PRINTED: Mapping[str, _Printed] = {
     # Table 5 breaks off there as extracted; where table 6 should print the losses' law, it has the
     # rows of table 5 again, and these among them.
     "isik-2024-en-ro-625K-english": _isik(
-        "en-ro, 625K tokens", -10.54, 0.55, 1.12, "-english", reprinted=_ISIK_REPRINTED
+        "en-ro, 625K tokens", -10.54, 0.55, 1.12, "-english", _ISIK_REPRINTED
     ),
     "isik-2024-en-ro-3M-english": _isik(
-        "en-ro, 3M tokens", -40.41, 2.11, 0.79, "-english", reprinted=_ISIK_REPRINTED
+        "en-ro, 3M tokens", -40.41, 2.11, 0.79, "-english", _ISIK_REPRINTED
     ),
     "isik-2024-en-ro-312M-english": _isik(
-        "en-ro, 312M tokens", 3.61, 8.17e5, 0.19, "-english", reprinted=_ISIK_REPRINTED
+        "en-ro, 312M tokens", 3.61, 8.17e5, 0.19, "-english", _ISIK_REPRINTED
     ),
     "isik-2024-en-fr-210M-english": _isik(
-        "en-fr, 210M tokens", -6.38e7, 3.43e6, 0.20, "-english", breaks=_ISIK_BREAKS
+        "en-fr, 210M tokens", -6.38e7, 3.43e6, 0.20, "-english", _ISIK_BREAKS
     ),
 }
 
@@ -262,7 +283,7 @@ def published_table() -> pd.DataFrame:
     rows = []
     for name, printed in _PRINTED.items():
         params = ", ".join(f"{key} {value:.6g}" for key, value in printed.params.items())
-        left_out = "; ".join(sentence for _, sentence in printed.remarks.values())
+        left_out = "; ".join(note.message for note in printed.remarks)
         units = laws.units_of(laws.built_in(printed.law))
         rows.append(
             (name, printed.law, params, units, printed.source, printed.uncertainty, left_out)
@@ -276,7 +297,7 @@ def _fitted(name: str, printed: _Printed) -> FittedLaw:
     notes = [
         Note("published", "info", f"{name}: {printed.source}; no data, no search"),
         Note("uncertainty", "info", f"of the coefficients: {printed.uncertainty}"),
-        *(Note(code, *remark) for code, remark in printed.remarks.items()),
+        *printed.remarks,
     ]
     unknown = [key for key in law.input_names if key not in printed.ranges]
     if unknown:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from jaxlaw._rounding import ROUNDING, first_largest, ranks
-from jaxlaw.data._dependence import RunGroups, dependence_note
+from jaxlaw.data import RunGroups, dependence_note
 from jaxlaw.errors import name_rows
 from jaxlaw.notes import Note
 
@@ -37,11 +37,11 @@ class Residuals:
 
     Attributes:
         target, off: (n,) what is fitted, and what of it the law leaves; logarithms where ``log``.
-        slopes: (n, k) of the law in what moves the fit; the residuals cannot be told from them.
+        slopes: (n, k) slopes of the law in the free coordinates; no misfit shows along them.
         inputs: name → (n,), or (n, K) for an input per drop of the rate, which is left out.
         weight: (n,) weight of each row; rows of weight 0 do not count.
         rows: (n,) what the rows are called.
-        word: what a row is called: ``line``, ``record``, ``row``.
+        word: word for a row: ``line``, ``record``, ``row``.
         log: whether residuals are of logarithms.
         runs: the runs that rows may be checkpoints of, or None.
     """
@@ -176,7 +176,7 @@ def _outlier_notes(residuals: Residuals) -> list[Note]:
         f"far off the law, whose robust scatter is {noise}: {listed}; "
         "check what is different about them, and leave out with weight 0 what is not of this law"
     )
-    return [Note("outliers", "warning", message)]
+    return [Note("outliers", "warning", message, inherited=False)]
 
 
 # ---------------------------------------------------------------------------- lack of fit
@@ -192,7 +192,7 @@ def _lack_of_fit_notes(residuals: Residuals, members: np.ndarray) -> list[Note]:
         f"{'; '.join(parts)}; the law lacks something that these runs show, and beyond them it may "
         "be off by more: try a law with another term, or fit runs nearer to the question"
     )
-    return [Note("lack-of-fit", "warning", message)]
+    return [Note("lack-of-fit", "warning", message, inherited=True)]
 
 
 def _smooth_part(residuals: Residuals, members: np.ndarray) -> str:
@@ -304,12 +304,13 @@ def polynomials(inputs: Mapping[str, np.ndarray], most: int) -> np.ndarray | Non
     """
     axes = [axis for axis in map(coordinate, inputs.values()) if axis is not None]
     indices = range(len(axes))
-    every = itertools.combinations_with_replacement
-    for terms in (
-        [term for degree in (1, 2, 3) for term in every(indices, degree)],
-        [term for degree in (1, 2) for term in every(indices, degree)],
-        [(k,) * degree for degree in (1, 2) for k in indices],
-    ):
+
+    def up_to(*degrees: int) -> list[tuple[int, ...]]:
+        every = itertools.combinations_with_replacement
+        return [term for degree in degrees for term in every(indices, degree)]
+
+    powers = [(k,) * degree for degree in (1, 2) for k in indices]
+    for terms in (up_to(1, 2, 3), up_to(1, 2), powers):
         if 0 < len(terms) <= most:
             return np.stack([np.prod([axes[k] for k in term], axis=0) for term in terms], axis=1)
     return None

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import dataclasses
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
 import numpy as np
 
-from jaxlaw._json import plain
-from jaxlaw.fitting._fitted_law import MAPPED, FittedLaw, register_as_tree
-from jaxlaw.fitting._scores import WithMetrics, accuracy_line
-
-METRICS = (
-    "r2", "rmse", "huber_linear", "mean_huber_linear",
-    "r2_log", "rmse_log", "huber", "mean_huber",
-)  # fmt: skip
+from jaxlaw._typed import NotNegative, only
+from jaxlaw.fitting._fitted_law import MAPPED, FittedLaw, of_parameters, register_as_tree
+from jaxlaw.fitting._scores import Metric, WithMetrics, accuracy_line
 
 
 @dataclass(frozen=True)
@@ -45,7 +39,7 @@ class Fit(WithMetrics, FittedLaw):
         metrics: ``r2``, ``rmse``, ``huber_linear`` in the target, ``r2_log``, ``rmse_log``,
             ``huber`` in its logarithm. Huber losses are summed over the observations, as in the
             tables of Que 2024; ``mean_huber`` and ``mean_huber_linear`` are per observation.
-        status: how the best lane ended: ``converged``, or with something left to gain
+        status: end of the best lane: ``converged``, or with something left to gain
             ``stalled`` or ``step limit``.
         agreement: share of the solved starts that ended at the best objective (to 1e-6).
         n_starts: number of starts tried.
@@ -54,11 +48,10 @@ class Fit(WithMetrics, FittedLaw):
         n_observations: number of rows fitted.
         n_dropped: number of rows dropped on request.
         delta, residuals, asymmetry: settings of the objective.
-        tied, bounds: parameters that were tied, and bounds that were set; None in files that
-            older versions wrote.
+        tied, bounds: parameters that were tied, and bounds that were set.
         solver: name of what solved the starts.
         optima: (objective, share of the solved starts) of the distinct optima where starts ended,
-            the best first, eight at most; None where a file does not say.
+            the best first, eight at most.
         sample: (2, k) observed and predicted target of some rows, for a picture; not saved.
 
     Example:
@@ -67,22 +60,22 @@ class Fit(WithMetrics, FittedLaw):
         ('converged', True, 243)
     """
 
-    objective: float
-    metrics: dict[str, float]
+    objective: NotNegative
+    metrics: dict[Metric, float]
     status: str
-    agreement: float
+    agreement: NotNegative
     n_starts: int
     n_solved: int
     runner_up: RunnerUp | None
     n_observations: int
     n_dropped: int
-    residuals: str
-    asymmetry: float
+    residuals: Literal["log", "linear"]
+    asymmetry: NotNegative
     solver: str = "newton"
-    tied: dict[str, str] | None = None
-    bounds: dict[str, tuple[float | None, float | None]] | None = None
-    optima: tuple[tuple[float, float], ...] | None = None
-    sample: np.ndarray | None = None
+    tied: dict[str, str] = field(default_factory=dict)
+    bounds: dict[str, tuple[float | None, float | None]] = field(default_factory=dict)
+    optima: tuple[tuple[NotNegative, NotNegative], ...] = ()
+    sample: np.ndarray | None = field(default=None, metadata={"saved": False})
 
     @property
     def success(self) -> bool:
@@ -110,13 +103,15 @@ class Fit(WithMetrics, FittedLaw):
             )
         return [*evidence, *super()._evidence()]
 
-    def to_dict(self) -> dict[str, Any]:
-        """All fields as plain numbers and strings; infinities and NaN as strings."""
-        record = super().to_dict()
-        missing = [field.name for field in dataclasses.fields(self) if field.name not in record]
-        record |= plain({name: getattr(self, name) for name in missing if name != "sample"})
-        record["runner_up"] = self.runner_up and plain(dataclasses.asdict(self.runner_up))
-        return record
+    @classmethod
+    def _consistent(cls, values: dict[str, Any]) -> dict[str, Any]:
+        values = super()._consistent(values)
+        law = values["law"]
+        if values["runner_up"] is not None:
+            only(values["runner_up"].params, law.parameter_names, "runner_up.params.")
+        tied = {name: law.parameter(other).name for name, other in values["tied"].items()}
+        bounds = of_parameters(law, values["bounds"])
+        return values | {"tied": of_parameters(law, tied), "bounds": bounds}
 
 
 register_as_tree(Fit, notes=(MAPPED,))

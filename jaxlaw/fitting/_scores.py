@@ -5,18 +5,28 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol, get_args
 
 import numpy as np
 import pandas as pd
 
+from jaxlaw._result import Result
 from jaxlaw._tables import read_table
-from jaxlaw.data import LossCurves
-from jaxlaw.data._columns import usual_columns
-from jaxlaw.data._runs import Runs, read_runs
+from jaxlaw.data import LossCurves, Runs, read_runs, usual_columns
 from jaxlaw.fitting._objective import LARGEST_DELTA, metrics
-from jaxlaw.laws._base import Law
+from jaxlaw.laws import Law
 from jaxlaw.notes import Note
+
+Metric = Literal[
+    "r2", "rmse", "huber_linear", "mean_huber_linear",
+    "r2_log", "rmse_log", "huber", "mean_huber",
+]  # fmt: skip
+METRICS: tuple[Metric, ...] = get_args(Metric)
+RelativeError = Literal[
+    "mean_relative_error", "mean_absolute_relative_error", "max_absolute_relative_error"
+]
+#: Columns of the table of :class:`Scores` that every law has.
+_COLUMNS = {"predicted": float, "residual": float, "relative_error": float, "outside": bool}
 
 
 class Predictor(Protocol):
@@ -60,8 +70,8 @@ def accuracy_line(metrics: Mapping[str, float]) -> str:
     )
 
 
-@dataclass(frozen=True, eq=False)
-class Scores(WithMetrics):
+@dataclass(frozen=True, eq=False, repr=False)
+class Scores(WithMetrics, Result):
     """Predictions beside observations; what :meth:`jaxlaw.Fit.score` returns.
 
     Attributes:
@@ -86,8 +96,8 @@ class Scores(WithMetrics):
 
     law: str
     source: str
-    metrics: dict[str, float]
-    table: pd.DataFrame
+    metrics: dict[Metric | RelativeError, float]
+    table: pd.DataFrame = dataclasses.field(metadata={"index": "row", "columns": _COLUMNS})
     notes: tuple[Note, ...] = ()
 
     @property
@@ -95,17 +105,17 @@ class Scores(WithMetrics):
         """Mean absolute relative error of the predictions."""
         return self.metrics["mean_absolute_relative_error"]
 
-    def __repr__(self) -> str:
-        """The summary."""
-        return self.summary()
+    @property
+    def quantities(self) -> dict[str, float]:
+        """The metrics."""
+        return self.metrics
 
-    def summary(self) -> str:
-        """The scores as text."""
+    def lines(self) -> list[str]:
+        """What was scored, and the scores."""
         outside = int(self.table["outside"].sum())
         head = f"{self.law} on {self.source}: {len(self.table)} observations"
         head += f", {outside} of them outside the fitted ranges" if outside else ""
-        lines = [head, *score_lines(self.metrics), *(f"  {note}" for note in self.notes)]
-        return "\n".join(lines)
+        return [head, *score_lines(self.metrics)]
 
 
 def score_lines(measured: Mapping[str, float]) -> list[str]:
@@ -128,7 +138,7 @@ def score_fit(fit: Predictor, runs: Any, reading: Mapping[str, Any]) -> Scores:
     predicted, outside = fit.predict(**inputs), fit.is_extrapolation(**inputs)
     of_users = {name: seen.inputs[name] / seen.scale[name] for name in fit.law.inputs_per_row}
     columns = {**of_users, fit.law.target: seen.target, **errors(seen.target, predicted)}
-    table = pd.DataFrame({**columns, "outside": outside}, index=seen.rows)
+    table = pd.DataFrame({**columns, "outside": outside}, index=pd.Index(seen.rows, name="row"))
     measured = measure(fit.delta, seen.target, predicted, seen.weight)
     return Scores(fit.law.name, seen.source, measured, table, seen.notes)
 
@@ -138,8 +148,8 @@ def runs_for(fit: Any, runs: Any, reading: Mapping[str, Any] | None = None) -> R
 
     Args:
         fit: a :class:`jaxlaw.FittedLaw`, or what has its law and units.
-        runs: what :func:`jaxlaw.read_runs` takes or returns; or LossCurves, whose areas are counted
-            as for the fit.
+        runs: anything that :func:`jaxlaw.read_runs` takes or returns; or LossCurves, whose areas
+            are counted as for the fit.
         reading: options of :func:`jaxlaw.read_runs`. Columns that are not named there have
             the names that the fitted runs gave them, and units not declared are theirs.
 

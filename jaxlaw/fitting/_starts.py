@@ -20,7 +20,7 @@ from jaxlaw.errors import UsageError, nearest
 from jaxlaw.fitting._problem import FitProblem
 from jaxlaw.fitting._transform import at_centre
 from jaxlaw.fitting._variable_projection import solved_coordinates
-from jaxlaw.laws._base import Law
+from jaxlaw.laws import Law
 from jaxlaw.notes import Note
 
 LEAST_STARTS = 64  # of a fit by default: times two for each nonlinear parameter, …

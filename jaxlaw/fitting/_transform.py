@@ -25,8 +25,7 @@ import numpy as np
 
 from jaxlaw._jit import compiled
 from jaxlaw.errors import UsageError
-from jaxlaw.laws._base import Law
-from jaxlaw.laws._parameters import Parameter
+from jaxlaw.laws import Law, Parameter
 
 Array = jax.Array
 
@@ -73,9 +72,9 @@ class Transform:
     Its methods are pure ``jax.numpy``, for use inside ``jit``, ``vmap`` and ``grad``.
 
     Attributes:
-        model: what is fitted.
+        model: the law and its coordinates.
         centre: input name → its geometric mean, for the inputs that parameters are centred on.
-        context: what the law's chart and constraint need to know of the data.
+        context: facts of the data for the law's chart and constraint.
     """
 
     model: Model

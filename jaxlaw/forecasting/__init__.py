@@ -1,22 +1,19 @@
 """Forecasts of runs not yet made, and the back-tests they rest on."""
 
-from jaxlaw.forecasting._backtest import Backtest, backtest
-from jaxlaw.forecasting._forecast import Forecast, forecast
-from jaxlaw.forecasting._load import load, read_result
-from jaxlaw.forecasting._origins import DEFAULT_LAWS, compute_of, default_laws
-from jaxlaw.forecasting._score import ForecastScores, load_all, score
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "compute_of",
-    "load_all",
-    "DEFAULT_LAWS",
-    "Backtest",
-    "Forecast",
-    "ForecastScores",
-    "backtest",
-    "default_laws",
-    "forecast",
-    "load",
-    "read_result",
-    "score",
-]
+from jaxlaw._faces import face
+
+if TYPE_CHECKING:
+    from jaxlaw.forecasting._backtest import Backtest as Backtest
+    from jaxlaw.forecasting._backtest import backtest as backtest
+    from jaxlaw.forecasting._cutoffs import DEFAULT_LAWS as DEFAULT_LAWS
+    from jaxlaw.forecasting._cutoffs import compute_of as compute_of
+    from jaxlaw.forecasting._cutoffs import default_laws as default_laws
+    from jaxlaw.forecasting._forecast import Forecast as Forecast
+    from jaxlaw.forecasting._forecast import forecast as forecast
+    from jaxlaw.forecasting._score import ForecastScores as ForecastScores
+    from jaxlaw.forecasting._score import load_all as load_all
+    from jaxlaw.forecasting._score import score as score
+else:
+    __getattr__, __dir__, __all__ = face(__name__)

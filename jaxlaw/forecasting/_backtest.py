@@ -4,23 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Unpack
+from typing import Any, ClassVar, Unpack
 
 import numpy as np
 import pandas as pd
 
 from jaxlaw._arrays import numbers_of
+from jaxlaw._result import Result
 from jaxlaw._typed import checked
 from jaxlaw.data import Runs, read_runs
 from jaxlaw.errors import UsageError
-from jaxlaw.fitting import StudyKeywords, split_options
-from jaxlaw.forecasting._origins import (
+from jaxlaw.fitting import FitKeywords, split_options
+from jaxlaw.forecasting._cutoffs import (
     FEW_CUTOFFS,
     N_CUTOFFS,
     Along,
-    Origins,
+    CutoffFits,
     default_laws,
-    fit_origins,
+    fit_cutoffs,
 )
 from jaxlaw.notes import Note
 from jaxlaw.validation import Candidate, DataSet, candidates_of, data_set
@@ -29,14 +30,17 @@ from jaxlaw.validation.folds import in_sample
 #: Searches of a back-test, unless the caller says otherwise: a fit's own 4096 starts serve one fit
 #: that is to be published, these some fifty that are compared.
 SEARCH = {"n_starts": 1024, "n_local": 16}
-#: Distances of :meth:`Backtest.table`: upper limits of the ratio to the cut-off.
+#: Distances of :meth:`Backtest.by_distance`: upper limits of the ratio to the cut-off.
 BANDS = (2.0, 5.0, 20.0)
 NAIVE = ("last-run", "best-so-far", "power-law")
+_FRAME = {"law": str, "naive": bool, "cutoff": float, "row": Any} | dict.fromkeys(
+    ("distance", "observed", "predicted", "error"), float
+)
 _APART = 1.1  # ratio of the last best-so-far run to the first that a slope needs
 
 
-@dataclass(frozen=True, eq=False)
-class Backtest:
+@dataclass(frozen=True, eq=False, repr=False)
+class Backtest(Result):
     """What laws would have predicted of runs they had not seen, cut-off by cut-off.
 
     Attributes:
@@ -48,25 +52,37 @@ class Backtest:
             log of the ratio of its value to the cut-off); ``observed``; ``predicted``; ``error``
             (predicted over observed, less 1). NaN where a fit failed.
         notes: what to know before relying on the numbers.
-        origins: the fits.
+        fits: laws fitted up to each cut-off; None of a back-test read from a file.
 
     Example:
         >>> runs = jl.simulate.experiment("chinchilla").table
         >>> found = jl.backtest(["chinchilla", "kaplan"], runs, cutoffs=3, n_starts=64)
         >>> list(found.frame)[:4], len(found.cutoffs)
         (['law', 'naive', 'cutoff', 'row'], 3)
-        >>> found.table().index.names
+        >>> found.table.index.names
         FrozenList(['law', 'beyond'])
     """
+
+    picture = "backtest_errors"
+    computed: ClassVar[tuple[str, ...]] = ("table",)
 
     along: str
     target: str
     cutoffs: np.ndarray
-    frame: pd.DataFrame
+    frame: pd.DataFrame = field(metadata={"columns": _FRAME})
     notes: tuple[Note, ...]
-    origins: Origins = field(repr=False)
+    fits: CutoffFits | None = field(default=None, metadata={"saved": False})
 
-    def table(self, bands: Sequence[float] = BANDS) -> pd.DataFrame:
+    @property
+    def table(self) -> pd.DataFrame:
+        """Errors by law and distance, in bands of up to ×2, ×5, ×20 and beyond."""
+        return self.by_distance()
+
+    def tables(self) -> dict[str, pd.DataFrame]:
+        """Errors by law and distance, then every prediction."""
+        return {"table": self.table.reset_index(), **super().tables()}
+
+    def by_distance(self, bands: Sequence[float] = BANDS) -> pd.DataFrame:
         """Errors by law and distance, bias and spread apart.
 
         The runs beyond one cut-off share the errors of one fit, so that the cut-off counts, not
@@ -89,7 +105,7 @@ class Backtest:
         Example:
             >>> runs = jl.simulate.experiment("chinchilla").table
             >>> found = jl.backtest("chinchilla", runs, cutoffs=2, n_starts=64)
-            >>> found.table([10]).loc["chinchilla"].index.tolist()
+            >>> found.by_distance([10]).loc["chinchilla"].index.tolist()
             ['up to ×10', 'more than ×10']
         """
         limits = numbers_of("bands", list(bands))
@@ -114,30 +130,17 @@ class Backtest:
         )
         return table.set_index(["law", "beyond"])
 
-    def summary(self) -> str:
-        """The back-test as text."""
+    def lines(self) -> list[str]:
+        """The cut-offs and the errors by law and distance."""
         runs = self.frame["row"].nunique()
-        lines = [
+        return [
             f"{len(self.cutoffs)} cut-offs of {self.along} "
             f"({', '.join(f'{value:.3g}' for value in self.cutoffs)}); {runs} runs held out",
             f"Relative errors of {self.target} beyond a cut-off, by distance from it",
             "",
-            *_shown(self.table()).splitlines(),
+            *_shown(self.table).splitlines(),
             "",
         ]
-        return "\n".join([*lines, *(f"  {note}" for note in self.notes)])
-
-    def to_dict(self) -> dict[str, Any]:
-        """Cut-offs, the table, every prediction and the notes, as plain numbers and strings."""
-        table = self.table().reset_index().astype(object)
-        frame = self.frame.astype(object)
-        return {
-            "along": self.along,
-            "target": self.target,
-            "cutoffs": self.cutoffs.tolist(),
-            "table": table.where(table.notna(), None).to_dict("records"),
-            "frame": frame.where(frame.notna(), None).to_dict("records"),
-        }
 
 
 _ERRORS = ("cutoffs", "runs", "bias", "between", "within", "rmse", "median")
@@ -170,15 +173,13 @@ def backtest(
     along: Along = "compute",
     cutoffs: Any = N_CUTOFFS,
     groups: Any = None,
-    columns: Mapping[str, Any] | None = None,
-    units: Mapping[str, Any] | None = None,
     per_law: Mapping[str, Mapping[str, Any]] | None = None,
-    **options: Unpack[StudyKeywords],
+    **options: Unpack[FitKeywords],
 ) -> Backtest:
     """Fit laws to the runs below each of several cut-offs and predict those beyond.
 
     That is evaluation from a rolling origin, as forecasters do it (Tashman 2000): what a law would
-    have said at the time of runs that were then still to be made. All cut-offs of a law are fitted
+    have predicted of runs that were still to be made at the time. All cut-offs of a law are fitted
     in one batch, as rows of 0/1 weights.
 
     Beside the laws stand three rules that know no law: ``last-run`` (the target of the largest run
@@ -196,10 +197,10 @@ def backtest(
             for every law; or the largest values fitted.
         groups: columns whose rows are checkpoints of one run, or a label for each row: a run is
             then beyond a cut-off with all its rows if one is.
-        columns, units: as :func:`jaxlaw.read_runs` takes them.
         per_law: label of a law → options of its own, as for :func:`jaxlaw.cross_validate`.
         **options: options of :func:`jaxlaw.fit` for every law (1024 starts, of which 16 are
-            solved, unless given); the rest is handed to :func:`jaxlaw.read_runs`.
+            solved, unless given); the rest (columns, units …) is handed to
+            :func:`jaxlaw.read_runs`.
 
     Returns:
         The :class:`Backtest`.
@@ -211,36 +212,32 @@ def backtest(
     Example:
         >>> runs = jl.simulate.experiment("chinchilla").table
         >>> found = jl.backtest("chinchilla", runs, cutoffs=[1e20, 1e21], n_starts=64)
-        >>> bool(found.table()["rmse"]["chinchilla"].max() < 0.02)
+        >>> bool(found.table["rmse"]["chinchilla"].max() < 0.02)
         True
     """
-    return backtest_of(
-        origins_of(laws, runs, along, cutoffs, groups, columns, units, per_law, options)
-    )
+    return make_backtest(fit_at_cutoffs(laws, runs, along, cutoffs, groups, per_law, options))
 
 
-def origins_of(
+def fit_at_cutoffs(
     laws: Any, runs: Any, along: Along, cutoffs: Any, groups: Any,
-    columns: Mapping[str, Any] | None, units: Mapping[str, Any] | None,
     per_law: Mapping[str, Mapping[str, Any]] | None, options: Mapping[str, Any], *,
     needed: bool = True,
-) -> Origins:  # fmt: skip
+) -> CutoffFits:  # fmt: skip
     """The fits behind a back-test, from the arguments of an entry point.
 
     Without ``needed``, as a forecast has them, runs that are too few for any cut-off have none,
     and laws must be such as points can be given for.
     """
-    candidates, data = laws_and_data(laws, runs, columns, units, per_law, options, needed=needed)
-    return fit_origins(candidates, data, along, cutoffs, groups, needed)
+    candidates, data = laws_and_data(laws, runs, per_law, options, needed=needed)
+    return fit_cutoffs(candidates, data, along, cutoffs, groups, needed)
 
 
 def laws_and_data(
-    laws: Any, runs: Any, columns: Mapping[str, Any] | None, units: Mapping[str, Any] | None,
-    per_law: Mapping[str, Mapping[str, Any]] | None, options: Mapping[str, Any], *, needed: bool,
+    laws: Any, runs: Any, per_law: Mapping[str, Mapping[str, Any]] | None,
+    options: Mapping[str, Any], *, needed: bool,
 ) -> tuple[list[Candidate], DataSet]:  # fmt: skip
-    """The laws of :func:`origins_of`, and the rows that are valid for all of them."""
+    """The laws of :func:`fit_at_cutoffs`, and the rows that are valid for all of them."""
     of_fit, reading = split_options(options)
-    reading |= {"columns": columns, "units": units}
     given = {key: value for key, value in reading.items() if value is not None}
     read = runs if isinstance(runs, Runs) and not given else read_runs(runs, **given)
     candidates = candidates_of(
@@ -256,44 +253,45 @@ def laws_and_data(
     return candidates, data_set(None, read, in_sample(), candidates, {})
 
 
-def backtest_of(origins: Origins) -> Backtest:
+def make_backtest(fits: CutoffFits) -> Backtest:
     """The back-test that fits of cut-offs amount to."""
-    first = origins.observations(origins.candidates[0].label)
-    beyond = ~origins.fitted & (origins.weight > 0)
+    first = fits.observations(fits.candidates[0].label)
+    beyond = ~fits.fitted & (fits.weight > 0)
     cutoff, row = np.nonzero(beyond)
-    rules = naive_rules(origins)
+    rules = naive_rules(fits)
     frames = []
-    for label, predicted in (origins.predicted | rules).items():
+    for label, predicted in (fits.predicted | rules).items():
         frames.append(pd.DataFrame({
             "law": label,
             "naive": label in rules,
-            "cutoff": origins.cutoffs[cutoff],
+            "cutoff": fits.cutoffs[cutoff],
             "row": first.rows[row],
-            "distance": origins.distance[cutoff, row],
-            "observed": origins.observed[row],
+            "distance": fits.distance[cutoff, row],
+            "observed": fits.observed[row],
             "predicted": predicted[cutoff, row],
-            "error": predicted[cutoff, row] / origins.observed[row] - 1,
+            "error": predicted[cutoff, row] / fits.observed[row] - 1,
         }))  # fmt: skip
-    notes = list(origins.notes)
-    if len(origins.cutoffs) < FEW_CUTOFFS:
+    notes = list(fits.notes)
+    if len(fits.cutoffs) < FEW_CUTOFFS:
         notes.append(Note(
             "few-cutoffs", "warning",
-            f"{len(origins.cutoffs)} cut-off{'s' if len(origins.cutoffs) > 1 else ''}: the runs "
+            f"{len(fits.cutoffs)} cut-off{'s' if len(fits.cutoffs) > 1 else ''}: the runs "
             "beyond one share the errors of one fit, so that this is hardly evidence",
+            inherited=False,
         ))  # fmt: skip
     return Backtest(
-        origins.along, first.target_name, origins.cutoffs, pd.concat(frames, ignore_index=True),
-        tuple(notes), origins,
+        fits.along, first.target_name, fits.cutoffs, pd.concat(frames, ignore_index=True),
+        tuple(notes), fits,
     )  # fmt: skip
 
 
-def naive_rules(origins: Origins) -> dict[str, np.ndarray]:
+def naive_rules(fits: CutoffFits) -> dict[str, np.ndarray]:
     """Rule → (J, n) what it predicts of every row: rules that know no law."""
-    law = origins.candidates[0].law
-    predicted = {name: np.full(origins.fitted.shape, np.nan) for name in NAIVE}
+    law = fits.candidates[0].law
+    predicted = {name: np.full(fits.fitted.shape, np.nan) for name in NAIVE}
     sign = -1.0 if law.better == "high" else 1.0
-    for j, fitted in enumerate(origins.fitted & (origins.weight > 0)):
-        z, y = origins.z[fitted], origins.observed[fitted]
+    for j, fitted in enumerate(fits.fitted & (fits.weight > 0)):
+        z, y = fits.z[fitted], fits.observed[fitted]
         order = np.lexsort((sign * y, z))
         z, y = z[order], y[order]
         best = sign * np.minimum.accumulate(sign * y)
@@ -304,5 +302,5 @@ def naive_rules(origins: Origins) -> dict[str, np.ndarray]:
         if len(record) and z[record[-1]] > _APART * z[record[0]]:
             slope, level = np.polyfit(np.log(z[record]), np.log(y[record]), 1)
             with np.errstate(divide="ignore"):
-                predicted["power-law"][j] = np.exp(level + slope * np.log(origins.z))
+                predicted["power-law"][j] = np.exp(level + slope * np.log(fits.z))
     return predicted

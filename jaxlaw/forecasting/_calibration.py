@@ -58,7 +58,7 @@ _NO_CHANCE = -50.0  # log score of a law that predicts nothing there
 
 @dataclass(frozen=True, eq=False)
 class CutoffErrors:
-    """The m runs beyond one cut-off, and what K laws fitted below it said of them.
+    """The m runs beyond one cut-off, and the predictions of K laws fitted below it.
 
     Attributes:
         cutoff: the largest value fitted.
@@ -81,7 +81,7 @@ class CutoffErrors:
 
 @dataclass(frozen=True, eq=False)
 class Calibration:
-    """What the back-test says of runs at one distance.
+    """Weights and error distributions for runs at one distance, learned from the back-test.
 
     Attributes:
         distance: the distance.
@@ -163,7 +163,7 @@ def typical(residuals: np.ndarray, weights: np.ndarray) -> float:
 def calibrate(
     distance: float, errors: Sequence[CutoffErrors], residuals: np.ndarray, latest: float
 ) -> Calibration:
-    """What the back-test says of runs at a distance.
+    """Learn weights and error distributions for runs at a distance from the back-test.
 
     Args:
         distance: log of the ratio of the forecast's value to the latest run's.

@@ -2,31 +2,27 @@
 
 from __future__ import annotations
 
-import dataclasses
 import datetime
 import hashlib
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
-from typing import Annotated, Any, Unpack
+from typing import Annotated, Any, Literal, Unpack
 
 import jax
 import numpy as np
 import pandas as pd
 from scipy import stats
 
-from jaxlaw import _json as records
 from jaxlaw._arrays import real_numbers
+from jaxlaw._result import Result
 from jaxlaw._tables import is_table, read_table
 from jaxlaw._typed import Between, Seed, checked
-from jaxlaw._typed import load as read
 from jaxlaw._version import __version__
-from jaxlaw.errors import DataError, UsageError
-from jaxlaw.fitting import FittedLaw, Refits, StudyKeywords, joint_ranges
-from jaxlaw.fitting import from_dict as fit_from_dict
-from jaxlaw.forecasting._backtest import Backtest, backtest_of, laws_and_data
+from jaxlaw.errors import DataError, UsageError, nearest
+from jaxlaw.fitting import FitKeywords, FittedLaw, Refits, joint_ranges
+from jaxlaw.forecasting._backtest import Backtest, laws_and_data, make_backtest
 from jaxlaw.forecasting._calibration import (
     OF_DISAGREEMENT,
     Calibration,
@@ -37,36 +33,35 @@ from jaxlaw.forecasting._calibration import (
     disagreement,
     weighted,
 )
+from jaxlaw.forecasting._cutoffs import (
+    N_CUTOFFS,
+    Along,
+    CutoffFits,
+    compute_of,
+    fit_cutoffs,
+    fit_resamples,
+    values_along,
+)
 from jaxlaw.forecasting._forecast_notes import (
     notes_of_backtest,
     notes_of_coverage,
     notes_of_points,
 )
-from jaxlaw.forecasting._origins import (
-    N_CUTOFFS,
-    Along,
-    Origins,
-    compute_of,
-    fit_origins,
-    resampled,
-    values_along,
-)
-from jaxlaw.forecasting._weighted_laws import draws_of
+from jaxlaw.forecasting._weighted_laws import weighted_draws
 from jaxlaw.notes import Note
 from jaxlaw.uncertainty import Draws
 from jaxlaw.validation import Candidate, DataSet
 
-SCHEMA = 1
 #: Levels of the quantiles that a forecast keeps, close together in the tails.
 LEVELS = stats.norm.cdf(np.linspace(-3.3, 3.3, 265))
-ERRORS = ("shift", "per_e_fold", "degrees", "noise", "scatter")
 SHARES = ("from_noise", "from_parameters", "from_choice", "from_common")
+_COLUMNS = dict.fromkeys(("distance", "laws", "shift", "estimate", "low", "high", *SHARES), float)
 _ROUNDING = 1e-6  # of a distance
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Forecast:
-    """A forecast of runs that were not yet made.
+class Forecast(Result):
+    """A forecast of runs that were not yet made; :func:`jaxlaw.load` reads its file.
 
     Attributes:
         table: one row a point: the inputs, in the units of the runs; ``distance`` (log of the
@@ -85,13 +80,13 @@ class Forecast:
         units: input → raw units of one of the table's.
         runs: number of runs, ``fingerprint`` of their inputs, targets and weights, ``source``.
         created: date and time, UTC, in ISO 8601.
-        versions: package → version.
+        package_versions: package → version.
         resamples: label of a law → parameter → (R,) values of its fits to resampled runs.
-        errors: what plans need of each point, (m,), all relative: ``shift``, the log of the factor
-            by which the estimate is moved; ``per_e_fold``, the scale of the laws' common error for
-            each factor e of distance, and the ``degrees`` of freedom of its Student's t; ``noise``,
-            the standard deviation of single runs, and ``scatter``, the variance of what they differ
-            by beyond it, in units of the squared scale of the laws' errors.
+        error_model: what plans need of each point, (m,), all relative: ``shift``, the log of the
+            factor by which the estimate is moved; ``per_e_fold``, the scale of the laws' common
+            error for each factor e of distance, and the ``degrees`` of freedom of its Student's t;
+            ``noise``, the standard deviation of single runs, and ``scatter``, the variance of what
+            they differ by beyond it, in units of the squared scale of the laws' errors.
         backtest_coverage: share of later runs inside the intervals that forecasts made at the
             cut-offs of the back-test would have had at this level, each cut-off counting once;
             None without one.
@@ -111,7 +106,9 @@ class Forecast:
         1.0
     """
 
-    table: pd.DataFrame
+    picture = "forecast_intervals"
+
+    table: pd.DataFrame = field(metadata={"columns": _COLUMNS})
     level: float
     target: str
     along: str
@@ -121,12 +118,12 @@ class Forecast:
     units: dict[str, float]
     runs: dict[str, Any]
     created: str
-    versions: dict[str, str]
+    package_versions: dict[str, str]
     resamples: dict[str, dict[str, np.ndarray]]
-    errors: dict[str, np.ndarray]
+    error_model: dict[Literal["shift", "per_e_fold", "degrees", "noise", "scatter"], np.ndarray]
     notes: tuple[Note, ...]
     backtest_coverage: float | None = None
-    backtest: Backtest | None = field(default=None)
+    backtest: Backtest | None = field(default=None, metadata={"saved": False})
 
     @property
     def inputs(self) -> list[str]:
@@ -152,23 +149,28 @@ class Forecast:
             >>> sorted(jl.planning.allocation(found, 2e22).interval)
             ['D', 'N', 'loss']
         """
-        return self._weighted if law is None else self._drawn(law)
+        if law is None:
+            return self._weighted
+        if law not in self.fits:
+            raise UsageError(
+                f"the forecast has no law '{law}'; it has {', '.join(self.fits)}."
+                f"{nearest(law, self.fits)}"
+            )
+        return self._weighted.by_law[law].draws
 
     @cached_property
     def _weighted(self) -> Draws:
         """All laws as they weigh: what a plan looks at many times."""
-        return self._drawn(None)
-
-    def _drawn(self, law: str | None) -> Draws:
         weights = {label: float(np.mean(values)) for label, values in self.weights.items()}
-        common = self.errors["per_e_fold"] * self.table["distance"].to_numpy()
-        errors = self.errors | {"common": common}
+        common = self.error_model["per_e_fold"] * self.table["distance"].to_numpy()
+        errors = self.error_model | {"common": common}
         errors = {name: float(np.mean(values)) for name, values in errors.items()}
         seed = zlib.crc32(str(self.runs.get("fingerprint")).encode())
-        return draws_of(self.fits, weights, self.resamples, errors, self.notes, seed, law)
+        return weighted_draws(
+            self.fits, weights, self.resamples, errors, self.notes, seed, self._computes()
+        )
 
-    @property
-    def computes(self) -> tuple[float, float]:
+    def _computes(self) -> tuple[float, float]:
         """Least and largest training compute of the points, FLOPs; NaN without N and D, or C."""
         raw = {name: self.table[name] * self.units.get(name, 1.0) for name in self.inputs}
         try:
@@ -212,8 +214,13 @@ class Forecast:
             for point, y in zip(points, observed, strict=True)
         ])  # fmt: skip
 
-    def summary(self) -> str:
-        """The forecast as text."""
+    @property
+    def quantities(self) -> dict[str, float]:
+        """None: its numbers are those of its points, in the table."""
+        return {}
+
+    def lines(self) -> list[str]:
+        """Each point with its interval, and what the width comes from."""
         lines = [f"{self.target} of a new run, {self.level:.0%} intervals; "
                  f"{self.runs['count']} runs from {self.runs['source']}"]  # fmt: skip
         if self.backtest_coverage is not None:
@@ -230,113 +237,17 @@ class Forecast:
                 "common error {:.0%}".format(*row[list(SHARES)]),
                 "  laws " + ", ".join(f"{law} {w[k]:.2f}" for law, w in self._heaviest(k)),
             ]
-        return "\n".join([*lines, *(f"  {note}" for note in self.notes)])
+        return lines
 
     def _heaviest(self, k: int) -> list[tuple[str, np.ndarray]]:
         return sorted(self.weights.items(), key=lambda item: -item[1][k])
 
-    __repr__ = summary
-
-    def save(self, path: str | Path) -> None:
-        """Write the forecast as JSON, with a digest; :func:`jaxlaw.load` reads it.
-
-        Args:
-            path: name of the file; one that ends in ``.csv`` gets the table alone.
-
-        Raises:
-            UsageError: the file cannot be written.
-
-        Example:
-            >>> runs = jl.simulate.experiment("chinchilla", noise=0.005).table
-            >>> found = jl.forecast("chinchilla", runs, at={"N": 1e10, "D": 4e11}, n_starts=64)
-            >>> found.save("forecast.json")
-            >>> jl.load("forecast.json").table.equals(found.table)
-            True
-        """
-        if Path(path).suffix.lower() == ".csv":
-            records.write_whole(path, lambda file: self.table.to_csv(file, index=False))
-            return
-        records.write_record(path, self.to_dict(), indent=1)
-
-    def to_dict(self) -> dict[str, Any]:
-        """The forecast as plain numbers and strings; infinities and NaN as strings."""
-        kept = (
-            "level",
-            "target",
-            "along",
-            "weights",
-            "units",
-            "runs",
-            "created",
-            "versions",
-            "backtest_coverage",
-            "resamples",
-            "errors",
-        )
-        return records.plain({
-            "kind": records.FORECAST,
-            "schema": SCHEMA,
-            **{name: getattr(self, name) for name in kept},
-            "table": {name: self.table[name].to_numpy() for name in self.table},
-            "quantiles": self.quantiles,
-            "fits": {label: fit.to_dict() for label, fit in self.fits.items()},
-            "notes": [dataclasses.asdict(note) for note in self.notes],
-        })  # fmt: skip
-
     @classmethod
-    def from_dict(cls, record: Any, source: str = "record") -> Forecast:
-        """The forecast of :meth:`to_dict`.
-
-        Raises:
-            DataError: it is none, of another schema, or not whole.
-            UsageError: a law is not registered in this process.
-        """
-        if not isinstance(record, dict) or record.get("kind") != records.FORECAST:
-            raise DataError(f"{source} is not a jaxlaw forecast: field 'kind' does not say so")
-        if record.get("schema") != SCHEMA:
-            raise DataError(
-                f"{source} has schema {record.get('schema')}; this jaxlaw reads {SCHEMA}"
-            )
-        with records.whole(source, "forecast"):
-            columns = read(record["table"], dict[str, tuple[float, ...]], "table")
-            table = pd.DataFrame({name: list(values) for name, values in columns.items()})
-            weights = read(record["weights"], dict[str, tuple[float, ...]], "weights")
-            quantiles = np.array(record["quantiles"], float)
-            if quantiles.shape != (len(LEVELS), len(table)):
-                raise ValueError(f"field 'quantiles' has shape {quantiles.shape}")
-            if missing := {"distance", "laws", "shift", "estimate", "low", "high"} - set(table):
-                raise ValueError(f"field 'table' has no column {sorted(missing)[0]}")
-            fields = {
-                "level": read(record["level"], float, "level"),
-                "target": read(record["target"], str, "target"),
-                "along": read(record["along"], str, "along"),
-                "units": read(record["units"], dict[str, float], "units"),
-                "created": read(record["created"], str, "created"),
-                "versions": read(record["versions"], dict[str, str], "versions"),
-                "backtest_coverage": read(
-                    record["backtest_coverage"], float | None, "backtest_coverage"
-                ),
-                "notes": read(record["notes"], tuple[Note, ...], "notes"),
-                "runs": dict(record["runs"]),
-                "weights": {law: np.array(values) for law, values in weights.items()},
-                "resamples": {
-                    law: {name: np.array(values) for name, values in params.items()}
-                    for law, params in read(
-                        record["resamples"], dict[str, dict[str, tuple[float, ...]]], "resamples"
-                    ).items()
-                },
-                "errors": {
-                    name: np.array(values)
-                    for name, values in read(
-                        record["errors"], dict[str, tuple[float, ...]], "errors"
-                    ).items()
-                },
-            }
-            if missing := {*ERRORS} - set(fields["errors"]):
-                raise ValueError(f"field 'errors' has no '{sorted(missing)[0]}'")
-            fits = dict(record["fits"])
-        fits = {label: fit_from_dict(saved, source) for label, saved in fits.items()}
-        return cls(table=table, quantiles=quantiles, fits=fits, **fields)
+    def _consistent(cls, values: dict[str, Any]) -> dict[str, Any]:
+        shape = (len(LEVELS), len(values["table"]))
+        if values["quantiles"].shape != shape:
+            raise ValueError(f"field 'quantiles' has shape {values['quantiles'].shape}")
+        return values
 
 
 @checked
@@ -351,10 +262,8 @@ def forecast(
     groups: Any = None,
     n_resamples: Annotated[int, Between(2, 10_000)] = 16,
     seed: Seed = 0,
-    columns: Mapping[str, Any] | None = None,
-    units: Mapping[str, Any] | None = None,
     per_law: Mapping[str, Mapping[str, Any]] | None = None,
-    **options: Unpack[StudyKeywords],
+    **options: Unpack[FitKeywords],
 ) -> Forecast:
     """The target of runs that were not yet made, with an interval for a **new run**.
 
@@ -375,7 +284,7 @@ def forecast(
         along, cutoffs, groups: as :func:`jaxlaw.backtest` takes them.
         n_resamples: resamples of the runs for the parameters' share, at every cut-off.
         seed: seed of the resamples and of the Sobol sample of starts.
-        columns, units, per_law, **options: as :func:`jaxlaw.backtest` takes them.
+        per_law, **options: as :func:`jaxlaw.backtest` takes them.
 
     Returns:
         The :class:`Forecast`.
@@ -391,49 +300,59 @@ def forecast(
         [[10000000000.0, 400000000000.0], [20000000000.0, 400000000000.0]]
     """
     options |= {"seed": seed}
-    candidates, data = laws_and_data(laws, runs, columns, units, per_law, options, needed=False)
+    candidates, data = laws_and_data(laws, runs, per_law, options, needed=False)
     values_along(data, candidates, along)
     _points(data, {one.label: _unfitted(one, data) for one in candidates}, at, along)
-    origins = fit_origins(candidates, data, along, cutoffs, groups, needed=False)
+    cutoff_fits = fit_cutoffs(candidates, data, along, cutoffs, groups, needed=False)
     refits = {
-        candidate.label: resampled(origins, candidate.label, n_resamples, seed)
-        for candidate in origins.candidates
+        candidate.label: fit_resamples(cutoff_fits, candidate.label, n_resamples, seed)
+        for candidate in cutoff_fits.candidates
     }
-    return forecast_of(origins, refits, at, level=level, along=along)
+    return make_forecast(cutoff_fits, refits, at, level=level, along=along)
 
 
-def forecast_of(
-    origins: Origins, refits: Mapping[str, Refits], at: Any, *, level: float, along: Along
+def make_forecast(
+    cutoff_fits: CutoffFits, refits: Mapping[str, Refits], at: Any, *, level: float, along: Along
 ) -> Forecast:
     """The forecast that fits of cut-offs, and of resamples, amount to.
 
+    The docstring of :mod:`jaxlaw.forecasting._calibration` has the formula whose terms the comments
+    name: log y = Σ_k w_k log f_k + h·B + ε.
+
     Args:
-        origins: laws fitted up to each cut-off and to all runs.
-        refits: label → the same on resamples (:func:`resampled`).
+        cutoff_fits: laws fitted up to each cut-off and to all runs.
+        refits: label → the same on resamples (:func:`fit_resamples`).
         at, level, along: as :func:`forecast` takes them.
     """
-    fits, notes = _fits(origins)
-    points, z = _points(origins.data, fits, at, along)
-    latest = float(origins.z[origins.weight > 0].max())
+    # The laws f_k, fitted to all runs, and how far each point d lies beyond the largest of these.
+    fits, notes = _fits(cutoff_fits)
+    points, z = _points(cutoff_fits.data, fits, at, along)
+    latest = float(cutoff_fits.z[cutoff_fits.weight > 0].max())
     distance = np.log(np.maximum(z / latest, 1.0))
     distance[distance < _ROUNDING] = 0.0
     alone = [_log(fit.predict(fit.law.labelled(_of(points, fit)))) for fit in fits.values()]
     predicted = np.stack(alone, axis=1)
     if not np.isfinite(predicted).any(axis=1).all():
         raise DataError("no law has a positive finite prediction at some of these points")
-    errors, varied = _errors(origins, fits, refits, points)
-    residuals = np.array([_residual(origins, label, -1) for label in fits])
+    # What the back-test teaches: the laws' errors beyond each cut-off; σ of each law; and at the
+    # points the variances by their parameters.
+    errors, varied = _errors(cutoff_fits, fits, refits, points)
+    residuals = np.array([_residual(cutoff_fits, label, -1) for label in fits])
     calibrations: dict[float, Calibration] = {}
-    rows, quantiles, weights, parts = [], [], [], []
+    rows, quantiles, weights, models = [], [], [], []
     for k, far in enumerate(distance):
+        # Distributions of B and ε, and the weights w, depend on the distance alone.
         if far not in calibrations:
             calibrations[far] = calibrate(float(far), errors, residuals, latest)
         calibration = calibrations[far]
+        # A law that predicts nothing here leaves its weight to the others.
         w = np.where(np.isfinite(predicted[k]), calibration.weights, 0.0)
         w = w / w.sum()
+        # Σ_k w_k log f_k, and h, the scale of the laws' common error.
         centre = weighted(predicted[k : k + 1], w)
         among, parameters = disagreement(predicted[k : k + 1], varied[k : k + 1], w)
         h = common_scale(distance[k : k + 1], among, parameters, calibration.noise)
+        # The mean of h·B moves the estimate; quantiles are those of h·B + ε about the centre.
         shift = float(h[0] * calibration.mean)
         at_levels = np.exp(centre + calibration.quantiles(h, LEVELS))
         rows.append({
@@ -450,38 +369,43 @@ def forecast_of(
         })  # fmt: skip
         quantiles.append(at_levels[:, 0])
         weights.append(w)
+        # Plans go to other points. For them h is kept for a distance of 1, without what the laws
+        # disagree by here: draws go from law to law and from resample to resample themselves.
         drift = float(common_scale(np.ones(1), np.zeros(1), np.zeros(1), calibration.noise)[0])
-        parts.append((
-            shift, drift * calibration.scale, calibration.degrees, calibration.noise,
-            calibration.scatter,
-        ))  # fmt: skip
+        models.append({
+            "shift": shift,
+            "per_e_fold": drift * calibration.scale,
+            "degrees": calibration.degrees,
+            "noise": calibration.noise,
+            "scatter": calibration.scatter,
+        })  # fmt: skip
     table = pd.DataFrame(rows)
-    back = backtest_of(origins) if len(origins.cutoffs) else None
+    back = make_backtest(cutoff_fits) if len(cutoff_fits.cutoffs) else None
     # The back-test's own note on few cut-offs is prior-width here, which says what follows.
-    notes += origins.notes
+    notes += cutoff_fits.notes
     coverage = backtest_coverage(errors, level)
-    notes += notes_of_backtest(origins, list(calibrations.values()), table, list(fits))
+    notes += notes_of_backtest(cutoff_fits, list(calibrations.values()), table, list(fits))
     notes += notes_of_coverage(coverage, level)
     notes += notes_of_points(fits, points, distance, along)
-    first = origins.observations(next(iter(fits)))
+    first = cutoff_fits.observations(next(iter(fits)))
     return Forecast(
         table=table,
         level=level,
         target=first.target_name,
-        along=origins.along,
+        along=cutoff_fits.along,
         weights=dict(zip(fits, np.array(weights).T, strict=True)),
         fits=fits,
         quantiles=np.array(quantiles).T,
-        units={n: first.units.get(n, origins.data.runs.units.get(n, 1.0)) for n in points},
+        units={n: first.units.get(n, cutoff_fits.data.runs.units.get(n, 1.0)) for n in points},
         runs={
-            "count": int((origins.weight > 0).sum()),
+            "count": int((cutoff_fits.weight > 0).sum()),
             "source": first.source,
-            "fingerprint": fingerprint(origins),
+            "fingerprint": fingerprint(cutoff_fits),
         },
         created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        versions={"jaxlaw": __version__, "jax": jax.__version__, "numpy": np.__version__},
-        resamples={label: _of_all_runs(refits[label], len(origins.cutoffs)) for label in fits},
-        errors=dict(zip(ERRORS, np.array(parts).T, strict=True)),
+        package_versions={"jaxlaw": __version__, "jax": jax.__version__, "numpy": np.__version__},
+        resamples={label: _of_all_runs(refits[label], len(cutoff_fits.cutoffs)) for label in fits},
+        error_model={name: np.array([row[name] for row in models]) for name in models[0]},
         backtest_coverage=float(np.nanmean(coverage)) if np.isfinite(coverage).any() else None,
         notes=tuple(dict.fromkeys(notes)),
         backtest=back,
@@ -502,12 +426,12 @@ def _quantile(quantiles: np.ndarray, level: float) -> np.ndarray:
     return np.array([np.exp(np.interp(at, normal_scores, np.log(point))) for point in quantiles.T])
 
 
-def fingerprint(origins: Origins) -> str:
+def fingerprint(cutoff_fits: CutoffFits) -> str:
     """SHA-256 of inputs, targets and weights, whatever the order of the rows."""
-    first = origins.observations(origins.candidates[0].label)
+    first = cutoff_fits.observations(cutoff_fits.candidates[0].label)
     inputs = {
         name: values
-        for seen in origins.data.observations.values()
+        for seen in cutoff_fits.data.observations.values()
         for name, values in seen.inputs.items()
         if values.ndim == 1
     }
@@ -516,17 +440,19 @@ def fingerprint(origins: Origins) -> str:
     return hashlib.sha256(repr((sorted(inputs), rows)).encode()).hexdigest()
 
 
-def _fits(origins: Origins) -> tuple[dict[str, FittedLaw], list[Note]]:
-    """The laws fitted to all runs; those that came to nothing are left out, with a note."""
+def _fits(cutoff_fits: CutoffFits) -> tuple[dict[str, FittedLaw], list[Note]]:
+    """The laws fitted to all runs; those without a finite fit are left out, with a note."""
     fits, notes = {}, []
-    for candidate in origins.candidates:
-        refits, seen = origins.refits[candidate.label], origins.observations(candidate.label)
-        if not np.isfinite(origins.predicted[candidate.label][-1][origins.weight > 0]).all():
-            message = f"{candidate.label} has no finite fit of all runs and is left out"
-            notes.append(Note("law-failed", "warning", message))
+    active = cutoff_fits.weight > 0
+    for candidate in cutoff_fits.candidates:
+        label = candidate.label
+        refits, seen = cutoff_fits.refits[label], cutoff_fits.observations(label)
+        if not np.isfinite(cutoff_fits.predicted[label][-1][active]).all():
+            message = f"{label} has no finite fit of all runs and is left out"
+            notes.append(Note("law-failed", "warning", message, inherited=False))
             continue
         users = {name: values / seen.scale[name] for name, values in seen.inputs.items()}
-        fits[candidate.label] = FittedLaw(
+        fits[label] = FittedLaw(
             candidate.law,
             {name: float(values[-1]) for name, values in refits.params.items()},
             units=dict(seen.scale),
@@ -626,20 +552,20 @@ def _log(values: np.ndarray) -> np.ndarray:
 
 
 def _errors(
-    origins: Origins, fits: Mapping[str, FittedLaw], refits: Mapping[str, Refits],
+    cutoff_fits: CutoffFits, fits: Mapping[str, FittedLaw], refits: Mapping[str, Refits],
     points: Mapping[str, np.ndarray],
 ) -> tuple[list[CutoffErrors], np.ndarray]:  # fmt: skip
     """The errors beyond each cut-off, and (m, K) variances at the points over resamples."""
     spread, varied = {}, []
     for label, fit in fits.items():
-        refit, seen = refits[label], origins.observations(label)
-        count = len(refit.objective) // (len(origins.cutoffs) + 1)
+        refit, seen = refits[label], cutoff_fits.observations(label)
+        count = len(refit.objective) // (len(cutoff_fits.cutoffs) + 1)
         lost = ~np.isfinite(refit.objective)
 
         # Resamples of few rows vary too little: what they scatter by are the residuals of a fit
-        # that has taken up some of the noise, as many parts of it as it has parameters.
-        versions = range(len(origins.cutoffs) + 1)
-        taken = np.array([[_spare(origins, label, version)] for version in versions])
+        # that has absorbed some of the noise, a degree of freedom for each parameter.
+        numbers = range(len(cutoff_fits.cutoffs) + 1)
+        taken = np.array([[_spare(cutoff_fits, label, number)] for number in numbers])
 
         def variance(
             inputs: Mapping[str, np.ndarray], refit=refit, lost=lost, count=count, taken=taken
@@ -657,37 +583,37 @@ def _errors(
         scaled = {n: np.asarray(v) * fit.units[n] for n, v in _of(points, fit).items()}
         varied.append(variance(scaled)[-1])
     errors = []
-    for j, cutoff in enumerate(origins.cutoffs):
-        rows = np.flatnonzero(~origins.fitted[j] & (origins.weight > 0))
-        missed = np.array([_residual(origins, label, j) for label in fits])
-        logs = np.stack([_log(origins.predicted[label][j, rows]) for label in fits], axis=1)
+    for j, cutoff in enumerate(cutoff_fits.cutoffs):
+        rows = np.flatnonzero(~cutoff_fits.fitted[j] & (cutoff_fits.weight > 0))
+        missed = np.array([_residual(cutoff_fits, label, j) for label in fits])
+        logs = np.stack([_log(cutoff_fits.predicted[label][j, rows]) for label in fits], axis=1)
         errors.append(CutoffErrors(
             cutoff=float(cutoff),
-            distance=origins.distance[j, rows],
-            error=np.log(origins.observed[rows])[:, None] - logs,
+            distance=cutoff_fits.distance[j, rows],
+            error=np.log(cutoff_fits.observed[rows])[:, None] - logs,
             predicted=logs,
             parameters=np.stack([spread[label][j, rows] for label in fits], axis=1),
             residuals=missed,
-            weight=origins.weight[rows],
+            weight=cutoff_fits.weight[rows],
         ))  # fmt: skip
     return errors, np.stack(varied, axis=1)
 
 
-def _spare(origins: Origins, label: str, version: int) -> float:
+def _spare(cutoff_fits: CutoffFits, label: str, number: int) -> float:
     """Rows that a fit has beyond its parameters, as a share of its rows."""
-    candidate = next(candidate for candidate in origins.candidates if candidate.label == label)
-    count = int((origins.versions()[version] > 0).sum())
+    candidate = next(candidate for candidate in cutoff_fits.candidates if candidate.label == label)
+    count = int((cutoff_fits.refit_weights()[number] > 0).sum())
     return max(count - len(candidate.free), 1) / count
 
 
-def _residual(origins: Origins, label: str, version: int) -> float:
+def _residual(cutoff_fits: CutoffFits, label: str, number: int) -> float:
     """Standard deviation of a law's log residuals, of the rows fitted; of all where it failed."""
-    weight = origins.versions()[version]
-    squares = (np.log(origins.observed) - _log(origins.predicted[label][version])) ** 2
+    weight = cutoff_fits.refit_weights()[number]
+    squares = (np.log(cutoff_fits.observed) - _log(cutoff_fits.predicted[label][number])) ** 2
     if not np.isfinite(squares[weight > 0]).all():
-        return _residual(origins, label, -1) if version != -1 else np.nan
+        return _residual(cutoff_fits, label, -1) if number != -1 else np.nan
     mean = weight @ np.nan_to_num(squares) / weight.sum()
-    return float(np.sqrt(mean / _spare(origins, label, version))) + 1e-9
+    return float(np.sqrt(mean / _spare(cutoff_fits, label, number))) + 1e-9
 
 
 def _shares(

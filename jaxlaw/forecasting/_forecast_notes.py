@@ -9,12 +9,13 @@ import pandas as pd
 
 from jaxlaw.fitting import SAME, FittedLaw, beyond, in_words
 from jaxlaw.forecasting._calibration import PRIOR_CUTOFFS, Calibration
-from jaxlaw.forecasting._origins import FEW_CUTOFFS, Along, Origins
+from jaxlaw.forecasting._cutoffs import FEW_CUTOFFS, Along, CutoffFits
 from jaxlaw.notes import Note
 
 _TELLING = 0.1  # weight of a law above which the side that it errs on counts
+_ONE_BUDGET = 1.5  # ratio of the largest value to the least, up to which runs are of one budget
 _THIN = 4  # runs for each parameter of the smallest law, below which a note says so
-_SHORT = 1.5  # standard deviations of a share of so many cut-offs, below which it falls short
+_SHORT = 1.5  # standard errors of the share held, below the level, at which it counts as too low
 _FARTHER = 1.5  # times the farthest distance back-tested
 
 #: Inputs that grow with what runs are put in order by: a distance says how far beyond they lie.
@@ -22,40 +23,52 @@ _GROWING = {"compute": ("N", "D", "C"), "step": ("S1", "S2", "D")}
 
 
 def notes_of_backtest(
-    origins: Origins, calibrations: Sequence[Calibration], table: pd.DataFrame, laws: Sequence[str]
+    fits: CutoffFits, calibrations: Sequence[Calibration], table: pd.DataFrame, laws: Sequence[str]
 ) -> Iterator[Note]:
     """What the runs and their back-test leave open.
 
     Args:
-        origins: laws fitted up to each cut-off.
-        calibrations: what the back-test says of each distance of a point.
+        fits: laws fitted up to each cut-off.
+        calibrations: what the back-test teaches for each distance of a point.
         table: the points of the forecast, with ``distance`` and ``shift``.
         laws: labels of the laws that have a finite fit.
     """
-    rows = int((origins.weight > 0).sum())
-    free = {candidate.label: len(candidate.free) for candidate in origins.candidates}
+    rows = int((fits.weight > 0).sum())
+    free = {candidate.label: len(candidate.free) for candidate in fits.candidates}
     if rows < _THIN * min(free[label] for label in laws):
         most = max(laws, key=free.__getitem__)
         yield Note(
             "few-rows", "warning",
             f"{rows} runs for the {free[most]} parameters of {most}: fits of so few runs follow "
             "their noise, and nothing shows where a law does not suit; run more, smaller ones too",
+            inherited=True,
         )  # fmt: skip
-    count = len(origins.cutoffs)
+    values = fits.z[(fits.weight > 0) & (fits.z > 0)]
+    if values.max() <= _ONE_BUDGET * values.min():
+        yield Note(
+            "one-budget", "warning",
+            f"all runs have about the same {fits.along}, {values.min():.3g} to {values.max():.3g}: "
+            "how the target changes with it is known of the laws' forms alone; add runs with less "
+            "or more of it",
+            inherited=True,
+        )  # fmt: skip
+    count = len(fits.cutoffs)
     if count < FEW_CUTOFFS:
         what = f"{count} cut-off{'' if count == 1 else 's'}" if count else "no cut-off"
         yield Note(
             "prior-width", "warning",
             f"the runs allow {what}: beyond them the width is mostly a prior, learned from other "
             f"data sets (it counts as {PRIOR_CUTOFFS:g} cut-offs), and not from these runs",
+            inherited=True,
         )  # fmt: skip
-    farthest = max((d.max() for d in origins.distance), default=0.0)
+    farthest = max((d.max() for d in fits.distance), default=0.0)
     far = table["distance"].max()
     if count and far > _FARTHER * farthest * (1 + SAME):  # budgets of equal steps: a tie
         yield Note(
             "farther-than-tested", "warning",
             f"points lie up to ×{np.exp(far):.3g} beyond the runs, and the back-test reaches "
             f"×{np.exp(farthest):.3g}: how the width grows from there on is assumed, not tested",
+            inherited=True,
         )  # fmt: skip
     if count >= FEW_CUTOFFS:
         yield from _one_sided(calibrations, table, count)
@@ -64,6 +77,7 @@ def notes_of_backtest(
             "one-law", "warning",
             f"{laws[0]} alone: the interval knows nothing of what another law would say, and such "
             "intervals have held fewer runs than those of several laws; add others where any suit",
+            inherited=True,
         )  # fmt: skip
 
 
@@ -107,6 +121,7 @@ def notes_of_coverage(coverage: np.ndarray, level: float) -> Iterator[Note]:
             f"made at the {count} cut-off{'s' if count > 1 else ''} of the back-test, {level:.0%} "
             f"intervals would have held {mean:.0%} of the runs then to come: the laws do not suit "
             "these runs, and the interval here may hold no more often",
+            inherited=True,
         )  # fmt: skip
 
 
@@ -143,6 +158,7 @@ def notes_of_points(
                 f"{along if isinstance(along, str) else 'along='}, says nothing of errors in that "
                 "direction, nor has the back-test tried it; "
                 + (f"give along={name!r}" if values_differ else "no run shows what it does"),
+                inherited=False,
             )  # fmt: skip
 
 
@@ -160,6 +176,7 @@ def _unseen_ratios(fit: FittedLaw, points: Mapping[str, np.ndarray]) -> Iterator
                 "unseen-ratio", "warning",
                 in_words(label, {}, ratios, _values_at(points, unseen))
                 + ": the back-test says nothing of errors in that direction",
+                inherited=False,
             )  # fmt: skip
 
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Unpack
 
@@ -12,8 +11,9 @@ import numpy as np
 import pandas as pd
 
 from jaxlaw import _json as records
+from jaxlaw._result import Result
 from jaxlaw._typed import Between, checked
-from jaxlaw.data import RowOptions, Runs, missing_column, name_rows, numbers, read_runs
+from jaxlaw.data import ReadingOptions, Runs, missing_column, name_rows, numbers, read_runs
 from jaxlaw.errors import DataError, UsageError
 from jaxlaw.forecasting._forecast import Forecast
 from jaxlaw.notes import Note
@@ -22,11 +22,15 @@ LEVELS = (0.5, 0.8, 0.9, 0.95)
 _SAME = 1e-6  # relative difference of inputs of one point
 _FEW = 10  # forecasts below which shares are hardly evidence
 #: Fields of a record that differ where the same forecast is made again.
-_OF_THE_DAY = ("created", "versions", "notes")
+_OF_THE_DAY = ("created", "package_versions", "notes")
+_COLUMNS = {"forecast": str, "row": Any, "inside": bool} | dict.fromkeys(
+    ("observed", "estimate", "low", "high", "error", "interval_score", "below", "surprise"), float
+)
+_CALIBRATION = {"level": float, "forecasts": int, "runs": int, "inside": float, "std_err": float}
 
 
-@dataclass(frozen=True, eq=False)
-class ForecastScores:
+@dataclass(frozen=True, eq=False, repr=False)
+class ForecastScores(Result):
     """How forecasts went.
 
     Attributes:
@@ -43,15 +47,17 @@ class ForecastScores:
         notes: what to know before relying on the numbers.
     """
 
-    table: pd.DataFrame
-    calibration: pd.DataFrame
+    picture = "forecast_calibration"
+
+    table: pd.DataFrame = field(metadata={"columns": _COLUMNS})
+    calibration: pd.DataFrame = field(metadata={"columns": _CALIBRATION})
     notes: tuple[Note, ...]
 
-    def summary(self) -> str:
-        """The scores as text."""
+    def lines(self) -> list[str]:
+        """How many runs were inside, every run, and the share inside by level."""
         inside, count = int(self.table["inside"].sum()), len(self.table)
         shown = self.table[["estimate", "low", "high", "observed", "error", "inside", "surprise"]]
-        lines = [
+        return [
             f"{inside} of {count} run{'' if count == 1 else 's'} inside the interval; mean "
             f"interval score {self.table['interval_score'].mean():.4g}, mean error "
             f"{self.table['error'].mean():+.2%}",
@@ -68,15 +74,6 @@ class ForecastScores:
                 na_rep="",
             ).splitlines(),
         ]
-        return "\n".join([*lines, *(f"  {note}" for note in self.notes)])
-
-    def to_dict(self) -> dict[str, Any]:
-        """Tables and notes as plain numbers and strings."""
-        return records.plain({
-            "scores": self.table.to_dict("records"),
-            "calibration": self.calibration.to_dict("records"),
-            "notes": [dataclasses.asdict(note) for note in self.notes],
-        })  # fmt: skip
 
 
 @checked
@@ -85,9 +82,7 @@ def score(
     runs: Any,
     *,
     rtol: Annotated[float, Between(0.0, 0.5)] = 0.02,
-    columns: Mapping[str, Any] | None = None,
-    units: Mapping[str, Any] | None = None,
-    **reading: Unpack[RowOptions],
+    **reading: Unpack[ReadingOptions],
 ) -> ForecastScores:
     """Score forecasts by the runs that were made since.
 
@@ -98,7 +93,7 @@ def score(
             the target; in the forecasts' units unless ``units`` says otherwise.
         rtol: relative difference of each input up to which a run is one that was forecast: what
             was planned is rarely hit to the token.
-        columns, units, **reading: as :func:`jaxlaw.read_runs` takes them.
+        **reading: options of :func:`jaxlaw.read_runs`: columns, units, where …
 
     Returns:
         :class:`ForecastScores`, over all forecasts; a run that stands in the table twice, or a
@@ -120,8 +115,7 @@ def score(
         (True, [0.5, 0.8, 0.9, 0.95])
     """
     named = _named(forecasts)
-    given = {"columns": columns, "units": units, **reading}
-    given = {name: value for name, value in given.items() if value is not None}
+    given = {name: value for name, value in reading.items() if value is not None}
     read = runs if isinstance(runs, Runs) and not given else read_runs(runs, **given)
     named, same = _each_once(named)
     rows, pairs, nearly, shares, copies = [], [], 0, [], set()
@@ -129,6 +123,8 @@ def score(
         matches, copied = _matched(forecast, read, rtol)
         copies |= copied
         nearly += int((matches["away"] > _SAME).sum())
+        # The probability integral transform of each run: evenly spread over (0, 1) where forecasts
+        # hold. Tails are those of both sides, since a run may be too high or too low.
         below = forecast.probability_below_at(matches["point"], matches["observed"])
         tails = np.maximum(2 * np.minimum(below, 1 - below), 1e-12)
         for k, match in enumerate(matches.itertuples()):
@@ -150,10 +146,13 @@ def score(
                 "surprise": float(-np.log2(tails[k])),
             })  # fmt: skip
             pairs.append(below[k])
+        # A central interval at a level holds a run whose ``below`` is within level/2 of one half.
+        # One share a forecast: its runs err together, so that forecasts are what is counted.
         if len(below):
             shares.append([np.mean(np.abs(2 * below - 1) <= level) for level in LEVELS])
     if not rows:
         raise DataError(_nothing(named, read, rtol))
+    # Of all runs the share inside, and of the shares of forecasts its standard error.
     outside, count = np.abs(2 * np.array(pairs) - 1), len(shares)
     spread = np.std(shares, axis=0, ddof=1) if count > 1 else np.full(len(LEVELS), np.nan)
     calibration = pd.DataFrame({
@@ -168,6 +167,7 @@ def score(
         notes.append(Note(
             "same-forecast", "warning",
             f"counted once: {'; '.join(f'{name} is the forecast {of}' for name, of in same)}",
+            inherited=False,
         ))  # fmt: skip
     if copies:
         labels = read.table.index[read.table.index.isin(copies)].unique()
@@ -175,6 +175,7 @@ def score(
             "duplicate-rows", "warning",
             f"{read.source}: inputs and {next(iter(named.values())).target} equal to an earlier "
             f"row's, counted once: {name_rows(read.word, labels)}",
+            inherited=False,
         ))  # fmt: skip
     if count < len(named):
         waiting = len(named) - count
@@ -296,7 +297,7 @@ def _records(path: str | Path) -> list[tuple[str | Path, dict[str, Any]]]:
     if not Path(path).is_dir():
         return [(path, records.read_record(path, "forecast"))]
     files = sorted(Path(path).glob("*.json"))
-    every = [(f, records.read_record(f, "fit", "study", "bootstrap", "forecast")) for f in files]
+    every = [(f, records.read_record(f)) for f in files]
     kept = [(file, record) for file, record in every if records.kind_of(record) == "forecast"]
     if not kept:
         raise UsageError(f"folder {path} has no forecast among its {len(files)} files *.json")

@@ -13,25 +13,24 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from jaxlaw.errors import UsageError, nearest
 from jaxlaw.fitting import FittedLaw
 from jaxlaw.laws import SHIFT, parameter_of, weight_of, weighted
 from jaxlaw.notes import Note
-from jaxlaw.uncertainty import Draws
+from jaxlaw.uncertainty import Draws, LawShare
 
 N_DRAWS = 256
 
 
-def draws_of(
+def weighted_draws(
     fits: Mapping[str, FittedLaw],
     weights: Mapping[str, float],
     resamples: Mapping[str, Mapping[str, np.ndarray]],
     errors: Mapping[str, float],
     notes: tuple[Note, ...],
     seed: int,
-    alone: str | None = None,
+    computes: tuple[float, float],
 ) -> Draws:
-    """The weighted laws as one, with draws.
+    """The weighted laws as one, with draws, and each of them alone.
 
     Args:
         fits: label → the law fitted to all runs.
@@ -43,18 +42,38 @@ def draws_of(
             plan by two forecasts their laws go in step, for the same law is right for both; their
             common errors do not, so that forecasts of different runs have different seeds. With
             one order for all, the errors cancelled: 95 % intervals of break-evens held 50 %.
-        alone: label of a law that is to stand for all of them; None takes the weights.
-
-    Raises:
-        UsageError: there is no such law.
+        computes: least and largest training compute of the forecast's points.
     """
-    labels = list(fits)
-    if alone is not None and alone not in fits:
-        raise UsageError(
-            f"the forecast has no law '{alone}'; it has {', '.join(labels)}.{nearest(alone, fits)}"
+
+    def drawn(shares: Mapping[str, float], **by_law: Any) -> Draws:
+        return Draws(
+            *_params_and_draws(fits, shares, resamples, errors, seed),
+            notes,
+            kind="weighted laws",
+            groups=(),
+            degrees=float(min(len(next(iter(each.values()))) for each in resamples.values()) - 1),
+            noise=errors["noise"],
+            **by_law,
         )
+
+    alone = {
+        label: LawShare(weight, drawn(dict.fromkeys(fits, 0.0) | {label: 1.0}))
+        for label, weight in weights.items()
+    }
+    return drawn(weights, by_law=alone, computes=computes)
+
+
+def _params_and_draws(
+    fits: Mapping[str, FittedLaw],
+    weights: Mapping[str, float],
+    resamples: Mapping[str, Mapping[str, np.ndarray]],
+    errors: Mapping[str, float],
+    seed: int,
+) -> tuple[FittedLaw, dict[str, np.ndarray]]:
+    """The weighted law, and its parameters' draws."""
+    labels = list(fits)
     law = weighted({label: fit.law for label, fit in fits.items()})
-    share = np.array([float(label == alone) if alone else weights[label] for label in labels])
+    share = np.array([weights[label] for label in labels])
     evenly = (np.arange(N_DRAWS) + 0.5) / N_DRAWS
     drawn = np.minimum(np.searchsorted(np.cumsum(share), evenly), len(labels) - 1)
     error = errors["common"] * stats.t.ppf(evenly, errors["degrees"])
@@ -70,15 +89,7 @@ def draws_of(
             params[parameter_of(name, label)] = value
             again = values[np.maximum(turn, 0) % len(values)]
             draws[parameter_of(name, label)] = np.where(drawn == k, again, value)
-    return Draws(
-        _fit_of(law, params, fits),
-        draws,
-        notes,
-        kind="weighted laws",
-        groups=(),
-        degrees=float(min(len(next(iter(params.values()))) for params in resamples.values()) - 1),
-        noise=errors["noise"],
-    )
+    return _fit_of(law, params, fits), draws
 
 
 def _fit_of(law: Any, params: dict[str, float], fits: Mapping[str, FittedLaw]) -> FittedLaw:

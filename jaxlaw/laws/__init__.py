@@ -14,11 +14,21 @@ from jaxlaw.laws import (  # noqa: F401
     repetition,
     scaling,
 )
-from jaxlaw.laws._base import Law, PowerLawTerms, built_in, get, keep_as_built_in, names
+from jaxlaw.laws._base import (
+    Law,
+    PowerLawTerms,
+    built_in,
+    get,
+    is_built_in,
+    keep_as_built_in,
+    names,
+    power,
+)
 from jaxlaw.laws._files import from_file, names_a_file, run_file
 from jaxlaw.laws._grouped import grouped
 from jaxlaw.laws._mixing import additive, mixing
-from jaxlaw.laws._parameters import Input
+from jaxlaw.laws._parameters import Input, Parameter, exponent, positive, real
+from jaxlaw.laws._requirements import check_requirements
 from jaxlaw.laws._weighted import (
     SHIFT,
     parameter_of,
@@ -28,21 +38,29 @@ from jaxlaw.laws._weighted import (
 
 __all__ = [
     "Input",
+    "Law",
+    "Parameter",
     "PowerLawTerms",
     "SHIFT",
-    "names_a_file",
-    "parameter_of",
-    "run_file",
-    "weight_of",
-    "weighted",
     "additive",
     "built_in",
+    "check_requirements",
+    "exponent",
     "from_file",
     "get",
     "grouped",
+    "is_built_in",
     "law_table",
     "mixing",
     "names",
+    "names_a_file",
+    "parameter_of",
+    "positive",
+    "power",
+    "real",
+    "run_file",
+    "weight_of",
+    "weighted",
 ]
 
 keep_as_built_in()

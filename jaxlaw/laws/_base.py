@@ -3,10 +3,12 @@
 A law is one decorated function. Inputs come first, by name; parameters follow the ``*``,
 and the default of each says what kind of number it is::
 
+    from jaxlaw.laws import exponent, positive, power
+
     @jl.law
-    def shifted_power(N, *, E=jl.positive(0.5, 3), A=jl.positive(0.1, 10, centre={"N": "alpha"}),
-                      alpha=jl.exponent()):
-        return E + A * jl.power(N, -alpha)
+    def shifted_power(N, *, E=positive(0.5, 3), A=positive(0.1, 10, centre={"N": "alpha"}),
+                      alpha=exponent()):
+        return E + A * power(N, -alpha)
 
 Nothing else is needed: fits, folds, bootstraps and plans treat it like a built-in law.
 """
@@ -31,8 +33,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxlaw._jit import compiled
-from jaxlaw._typed import as_real
-from jaxlaw.errors import JaxlawError, UsageError, nearest
+from jaxlaw._typed import as_real, register
+from jaxlaw.errors import JaxlawError, NotHereError, UsageError, nearest
 from jaxlaw.laws._linear import linear_parameters
 from jaxlaw.laws._parameters import INPUTS, Input, Parameter
 
@@ -109,10 +111,10 @@ class Law:
     a module holds from that module. Any other law is pickled whole, with its function.
 
     Attributes:
-        name: how it is called for in :func:`jaxlaw.fit` and on the command line.
+        name: its name in :func:`jaxlaw.fit` and on the command line.
         function: ``function(*inputs, **parameters)``, pure and elementwise.
         inputs, parameters: their specifications, in the order of the function.
-        formula, source: for people.
+        formula, source: texts for people.
         target: the name of what the law predicts.
         delta: the Huber threshold of its source.
         residuals: ``log`` for residuals of the target's logarithm, ``linear`` for its own.
@@ -123,14 +125,14 @@ class Law:
         chart: see :class:`Chart`.
         context: ``context(inputs) -> dict of scalars``, what constraint and chart need to
             know of the data (inputs in the law's own units).
-        requirements: ``requirements(law, params, ranges) -> list of (code, sentence)``,
-            what the source demands of a fitted law and this one does not meet. A third item
-            is the size of that, relative to the target: within the runs' scatter it only informs.
-            What is a matter of the form comes as a Note.
+        requirements: ``requirements(law, params, ranges) -> list of (Note, size)``, what the
+            source demands of a fitted law and this one does not meet, and how much of the target
+            that is, relative: within the runs' scatter the note only informs. The size is infinite
+            where there is none.
         better: whether a low target is the better one (a loss) or a high one (a score).
         with_floor: the law that has the irreducible loss which this one lacks, if any; a fit whose
             residuals ask for it names it.
-        own_grid: what the parameters' grid is made from where the source prints none; empty where
+        own_grid: origin of the parameters' grid where the source prints none; empty where
             it is the source's.
         continual_alone: name of the law for curves of a continual phase alone, where this one needs
             the pre-training before it, if there is one.
@@ -172,15 +174,19 @@ class Law:
         """Name and formula, as in the head of a fit."""
         return f"<Law {self.name}: {self.target} = {self.formula}>"
 
+    def to_json(self) -> str:
+        """What files hold of it: its name, with that of its constraint as ``dcpt:paper``."""
+        return self.name if self.constraint is None else f"{self.name}:{self.constraint.name}"
+
     @property
     def program_name(self) -> str | None:
-        """The name that compiled programs go by in other processes; None for a law of a user's.
+        """The name of the law in the keys of compiled programs; None for a user's own law.
 
-        Only a law that jaxlaw brings itself is the same wherever that name is heard, or one that
-        it makes of such laws, as of groups or of shares, and that nobody has changed since.
+        Another process finds a program by this name, so that it must mean the same law there:
+        one that jaxlaw brings itself, or an unchanged law made of such laws (groups, shares).
         """
-        if isinstance(self.function, Remade):
-            maker, made_of = self.function.remake()
+        if isinstance(self.function, DerivedFormula):
+            maker, made_of = self.function.rebuild()
             bases = [part for part in made_of if isinstance(part, Law)]
             from_jaxlaw = maker.__module__.startswith("jaxlaw.") and all(
                 base.program_name for base in bases
@@ -246,8 +252,8 @@ class Law:
         for name, known in _BUILT_IN.items():
             if known is self:
                 return built_in, (name,)
-        if isinstance(self.function, Remade):
-            return self.function.remake()
+        if isinstance(self.function, DerivedFormula):
+            return self.function.rebuild()
         module = getattr(self.function, "__module__", None)
         if module != "__main__" and (path := _path_in(module, self)):
             return _held_by, (module, path)
@@ -319,7 +325,7 @@ class Law:
         shares = np.where((shares < 0) & (shares > -_SHARE_ROUNDING), 0.0, shares)
         sums = shares.sum(axis=0)
         if any(spec.mixture == "divided" for spec in self.inputs):
-            wrong, remedy = sums <= 0, "no mixture has nothing in it; leave these rows out"
+            wrong, remedy = sums <= 0, "a mixture cannot be empty; leave these rows out"
             shares = shares / np.where(sums > 0, sums, 1.0)
         else:
             wrong = np.abs(sums - 1.0) > _rounding(shares)
@@ -388,10 +394,10 @@ def _remedy_for(sums: np.ndarray) -> str:
 
 
 @runtime_checkable
-class Remade(Protocol):
-    """A formula that says how the law it is of is made again, such as one of groups."""
+class DerivedFormula(Protocol):
+    """The formula of a law made of other laws, such as one of groups, that can make it again."""
 
-    def remake(self) -> tuple[Callable[..., Law], tuple[Any, ...]]:
+    def rebuild(self) -> tuple[Callable[..., Law], tuple[Any, ...]]:
         """The function that makes the law, and its arguments, as pickle takes them."""
         ...
 
@@ -432,7 +438,7 @@ def law(
         function: ``f(N, D, *, E=positive(), …)``: inputs first, parameters after the
             star, each with its :class:`Parameter` (``positive``, ``exponent``, ``real``)
             as default. It is called with arrays and must be pure, elementwise JAX.
-        name: what it is called for by; the function's name otherwise.
+        name: its name; by default that of the function.
         inputs: specifications of inputs that jaxlaw does not know by name, or in another
             unit (``{"N": billions("N")}``).
         replace: permission to take a name that another law has. The same function of the same
@@ -448,9 +454,10 @@ def law(
             has.
 
     Example:
+        >>> from jaxlaw.laws import exponent, positive, power
         >>> @jl.law
-        ... def halving(N, *, E=jl.positive(0.5, 3), A=jl.positive(0.1, 10), alpha=jl.exponent()):
-        ...     return E + A * jl.power(N, -alpha)
+        ... def halving(N, *, E=positive(0.5, 3), A=positive(0.1, 10), alpha=exponent()):
+        ...     return E + A * power(N, -alpha)
         >>> halving.name, halving.input_names, halving.linear_parameters
         ('halving', ('N',), ('E', 'A'))
     """
@@ -461,7 +468,27 @@ def law(
             raise UsageError(message, argument=detail)
     if function is None:
         return lambda actual: law(actual, name=name, inputs=inputs, replace=replace, **details)
-    known = INPUTS | dict(inputs or {})
+    specs, parameters = _specified(function, INPUTS | dict(inputs or {}))
+    details.setdefault("formula", (function.__doc__ or "").strip().split("\n")[0])
+    made = Law(
+        name=name or function.__name__.replace("_", "-"),
+        function=function,
+        inputs=tuple(specs),
+        parameters=tuple(parameters),
+        **details,
+    )
+    if not replace:
+        _check_name_is_free(made)
+    for variant in [key for key in _REGISTRY if key.startswith(f"{made.name}:")]:
+        del _REGISTRY[variant]  # of the law that had the name
+    _REGISTRY[made.name] = made
+    return made
+
+
+def _specified(
+    function: Callable[..., Array], known: Mapping[str, Input]
+) -> tuple[list[Input], list[Parameter]]:
+    """What a function's signature says of its inputs and parameters; raises UsageError."""
     specs, parameters = [], []
     for argument in inspect.signature(function).parameters.values():
         if argument.kind is not argument.KEYWORD_ONLY:
@@ -472,32 +499,25 @@ def law(
             raise UsageError(
                 f"parameter '{argument.name}' of law {function.__name__} has no specification; "
                 "write it as a default, for example "
-                f"{argument.name}=jl.positive(0.1, 10)"
+                f"{argument.name}=jl.laws.positive(0.1, 10)"
             )
     if not specs or not parameters:
         raise UsageError(
             f"law {function.__name__} needs inputs before the '*' and parameters after it"
         )
-    details.setdefault("formula", (function.__doc__ or "").strip().split("\n")[0])
-    made = Law(
-        name=name or function.__name__.replace("_", "-"),
-        function=function,
-        inputs=tuple(specs),
-        parameters=tuple(parameters),
-        **details,
-    )
+    return specs, parameters
+
+
+def _check_name_is_free(made: Law) -> None:
+    """Refuse a name that another law has; the same function of the same module may come again."""
     registered = _REGISTRY.get(made.name)
-    if registered is not None and not (replace or _origin(registered) == _origin(made)):
+    if registered is not None and _origin(registered) != _origin(made):
         whose = "a built-in law" if registered is _BUILT_IN.get(made.name) else "another law"
         raise UsageError(
             f"the name '{made.name}' is that of {whose}, defined as "
             f"{'.'.join(_origin(registered))}: "
             "give yours another one (name=), or pass replace=True to have the name mean yours"
         )
-    for variant in [key for key in _REGISTRY if key.startswith(f"{made.name}:")]:
-        del _REGISTRY[variant]  # of the law that had the name
-    _REGISTRY[made.name] = made
-    return made
 
 
 def _origin(law: Law) -> tuple[str, str]:
@@ -599,6 +619,11 @@ def built_in(name: str) -> Law:
     return _BUILT_IN[name]
 
 
+def _made_by_name(name: str) -> Law | None:
+    """The law that a name such as ``chinchilla[E of c4|pile]`` describes; None if it is none."""
+    return next((made for maker in MAKERS if (made := maker(name)) is not None), None)
+
+
 def get(name: str | Law, constraint: str | None = None) -> Law:
     """The law of that name.
 
@@ -620,21 +645,45 @@ def get(name: str | Law, constraint: str | None = None) -> Law:
     if not isinstance(base, str):
         raise UsageError(f"a law is given by its name, or as a Law, not as {type(name).__name__}")
     if base not in _REGISTRY:
-        made = next((made for maker in MAKERS if (made := maker(base)) is not None), None)
-        if made is not None and constraint is None:
+        if constraint is None and (made := _made_by_name(base)) is not None:
             return made
         raise UsageError(
             f"there is no law '{base}'; laws: {', '.join(names())}.{nearest(base, names())}"
         )
     variant = base if constraint is None else f"{base}:{constraint}"
     if variant not in _REGISTRY:
-        offered = [key.split(":")[1] for key in _REGISTRY if key.startswith(f"{base}:")]
-        raise UsageError(
-            f"law {base} has no constraint '{constraint}'; "
-            + (f"it has {', '.join(offered)}." if offered else "it takes none")
-            + nearest(constraint, offered)
-        )
+        raise _no_constraint(base, constraint)
     return _REGISTRY[variant]
+
+
+def _no_constraint(base: str, constraint: str | None) -> UsageError:
+    offered = [key.split(":")[1] for key in _REGISTRY if key.startswith(f"{base}:")]
+    return UsageError(
+        f"law {base} has no constraint '{constraint}'; "
+        + (f"it has {', '.join(offered)}." if offered else "it takes none")
+        + nearest(constraint, offered)
+    )
+
+
+def _read_law(value: Any, where: str) -> Law:
+    """The law that a file names (:meth:`Law.to_json`).
+
+    Raises:
+        TypeError: it is no name.
+        NotHereError: this process has no such law.
+    """
+    if not isinstance(value, str):
+        raise TypeError(f"field '{where}' is no name of a law")
+    try:
+        return _REGISTRY.get(value) or get(value)
+    except UsageError as error:
+        raise NotHereError(
+            f"{error} Import the module that defines it first; a command runs it by "
+            "--law-file FILE.py."
+        ) from None
+
+
+register(Law, _read_law, lambda: {"type": "string"})
 
 
 def constrained(base: Law, constraint: Constraint, **changes: Parameter) -> Law:
@@ -678,7 +727,7 @@ def power(base: Any, exponent: Any) -> Array:
     its logarithm is computed once for all lanes.
 
     Example:
-        >>> jl.power(np.array([0.0, 4.0]), 0.5).tolist()
+        >>> jl.laws.power(np.array([0.0, 4.0]), 0.5).tolist()
         [0.0, 2.0]
     """
     base, exponent = jnp.asarray(base), jnp.asarray(exponent)

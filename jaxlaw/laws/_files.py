@@ -44,7 +44,7 @@ def from_file(text: str | Path) -> Law:
         >>> lines = [
         ...     "import jaxlaw as jl",
         ...     "@jl.law",
-        ...     "def inverse(N, *, E=jl.positive(), A=jl.positive()):",
+        ...     "def inverse(N, *, E=jl.laws.positive(), A=jl.laws.positive()):",
         ...     "    return E + A / N",
         ... ]
         >>> written = Path("mylaw.py").write_text(chr(10).join(lines))

@@ -64,6 +64,15 @@ def grouped(law: str | Law, groups: Iterable[Any], own: Iterable[str]) -> Law:
     own = (own,) if isinstance(own, str) else tuple(own)
     for name in own:
         base.parameter(name)
+    _check_labels(base, labels)
+    if not own:
+        raise UsageError(f"own is empty: name parameters of law {base.name}, such as own=['E']")
+    if "group" in base.input_names or base.constraint is not None:
+        raise UsageError(f"law {base.name} has groups or a constraint already: give the plain law")
+    return _made(base, labels, tuple(name for name in base.parameter_names if name in own))
+
+
+def _check_labels(base: Law, labels: tuple[str, ...]) -> None:
     if len(labels) < 2:
         raise UsageError(f"groups of law {base.name} are two or more labels, not {labels}")
     for label in labels:
@@ -72,11 +81,6 @@ def grouped(law: str | Law, groups: Iterable[Any], own: Iterable[str]) -> Law:
                 f"group '{label}': a label is not empty, has no space around it and none of "
                 f"{' '.join(_MARKS)}; rename it in the table"
             )
-    if not own:
-        raise UsageError(f"own is empty: name parameters of law {base.name}, such as own=['E']")
-    if "group" in base.input_names or base.constraint is not None:
-        raise UsageError(f"law {base.name} has groups or a constraint already: give the plain law")
-    return _made(base, labels, tuple(name for name in base.parameter_names if name in own))
 
 
 @dataclass(frozen=True)
@@ -122,7 +126,11 @@ class _Formula:
 
         return of_all
 
-    def remake(self) -> tuple[Callable[..., Law], tuple[Any, ...]]:
+    def names(self, name: str) -> list[str]:
+        """What a parameter of the base law is called here: once, or in each group."""
+        return [_name(name, label) for label in self.labels] if name in self.own else [name]
+
+    def rebuild(self) -> tuple[Callable[..., Law], tuple[Any, ...]]:
         """How pickle makes the law of this formula again."""
         return grouped, (self.base, self.labels, self.own)
 
@@ -169,11 +177,7 @@ def _made(base: Law, labels: tuple[str, ...], own: tuple[str, ...]) -> Law:
         with_floor="",
         continual_alone="",
         components={
-            part: tuple(
-                full
-                for name in names
-                for full in ([_name(name, g) for g in labels] if name in own else [name])
-            )
+            part: tuple(full for name in names for full in formula.names(name))
             for part, names in base.components.items()
         },
         power_law_terms=None if terms is None else terms_of_group,
@@ -219,24 +223,21 @@ def _splits(formula: _Formula) -> bool:
             }
             other = {k: 1.1 * value if k in formula.own else value for k, value in first.items()}
             for function in (base.chart.to_natural, base.chart.from_natural):
-                other_terms, here = function(other, context), function(first, context)
-                shared = [name for name in here if name not in formula.own]
-                if any(not np.array_equal(here[name], other_terms[name]) for name in shared):
+                there, here = function(other, context), function(first, context)
+                if not _same_shared(here, there, formula.own):
                     return False
     return True
+
+
+def _same_shared(here: Values, there: Values, own: tuple[str, ...]) -> bool:
+    return all(np.array_equal(here[name], there[name]) for name in here if name not in own)
 
 
 def _chart_of(formula: _Formula) -> Chart:
     chart = formula.base.chart
 
     def each(ranges: Mapping[str, float]) -> dict[str, float]:
-        return {
-            full: value
-            for name, value in ranges.items()
-            for full in (
-                [_name(name, label) for label in formula.labels] if name in formula.own else [name]
-            )
-        }
+        return {full: value for name, value in ranges.items() for full in formula.names(name)}
 
     return Chart(
         each(chart.low),

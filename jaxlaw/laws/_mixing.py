@@ -130,7 +130,7 @@ class _Mixing:
         exponents = [params[f"t[{name}]"] * r for name, r in zip(self.shares, parts, strict=True)]
         return params["c"] + jnp.exp(sum(exponents[1:], exponents[0]))
 
-    def remake(self) -> tuple[Callable[..., Law], tuple[Any, ...]]:
+    def rebuild(self) -> tuple[Callable[..., Law], tuple[Any, ...]]:
         """How pickle makes the law of this formula again."""
         return _mixing, (self.shares, self.normalise)
 
@@ -158,7 +158,7 @@ class _Additive:
         of_size = params["A"] * power(N, -params["alpha"])
         return loss + of_size + params["B"] * power(D, -params["beta"])
 
-    def remake(self) -> tuple[Callable[..., Law], tuple[Any, ...]]:
+    def rebuild(self) -> tuple[Callable[..., Law], tuple[Any, ...]]:
         """How pickle makes the law of this formula again."""
         return _additive, (self.shares, self.scale, self.normalise)
 

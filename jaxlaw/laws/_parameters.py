@@ -19,10 +19,10 @@ class Input:
 
     Attributes:
         name: the symbol, as in the papers (``N``, ``D``, ``r`` …).
-        doc: what it is.
-        unit: what 1 in the law's own unit is worth in single things (parameters, tokens,
+        doc: its meaning.
+        unit: size of 1 in the law's own unit, in single things (parameters, tokens,
             FLOPs): 1.0 where the law counts single ones, 1e9 where it counts billions.
-        domain: which values can be right at all.
+        domain: the values that are possible at all.
         plausible: range in single things outside which the unit is surely mistaken.
         per_drop: whether an observation has one value for every drop of its learning rate so
             far, (n, K) for n observations; then the law sums over K. Given one value an
@@ -33,9 +33,11 @@ class Input:
         mixture: whether it is a share of one mixture, together with the law's other inputs that
             say so: ``whole`` shares add up to 1 and are refused where they do not, ``divided``
             ones are divided by their sum.
+        counts: what it is a number of, for people: ``parameters``, ``tokens``, ``FLOPs``; empty
+            for a quantity without such a unit.
 
     Example:
-        >>> jl.Input("N", "parameters, in billions", unit=1e9, domain="positive").unit
+        >>> jl.laws.Input("N", "parameters, in billions", unit=1e9, domain="positive").unit
         1000000000.0
     """
 
@@ -48,6 +50,7 @@ class Input:
     levels: tuple[str, ...] = ()
     above_zero: bool = False
     mixture: Literal["", "whole", "divided"] = ""
+    counts: Literal["", "parameters", "tokens", "FLOPs"] = ""
 
     def codes(self, values: Any) -> Any:
         """Labels as their numbers, of the same shape; whatever has no levels stays as it is.
@@ -59,7 +62,7 @@ class Input:
             DataError: a label that the input does not take.
 
         Example:
-            >>> jl.Input("group", levels=("c4", "pile")).codes(["pile", "c4"]).tolist()
+            >>> jl.laws.Input("group", levels=("c4", "pile")).codes(["pile", "c4"]).tolist()
             [1.0, 0.0]
         """
         if not self.levels:
@@ -91,12 +94,12 @@ class Input:
 INPUTS = {
     known.name: known
     for known in (
-        Input("N", "model parameters", 1.0, "positive", (1e3, 1e15)),
-        Input("D", "training tokens", 1.0, "positive", (1e4, 1e17)),
-        Input("U", "unique training tokens", 1.0, "positive", (1e4, 1e17)),
+        Input("N", "model parameters", 1.0, "positive", (1e3, 1e15), counts="parameters"),
+        Input("D", "training tokens", 1.0, "positive", (1e4, 1e17), counts="tokens"),
+        Input("U", "unique training tokens", 1.0, "positive", (1e4, 1e17), counts="tokens"),
         Input("r", "share of the corpus in the mixture", 1.0, "fraction"),
-        Input("C", "training compute in FLOPs", 1.0, "positive", (1e10, 1e30)),
-        Input("Dp", "pretraining tokens", 1.0, "positive", (1e4, 1e17)),
+        Input("C", "training compute in FLOPs", 1.0, "positive", (1e10, 1e30), counts="FLOPs"),
+        Input("Dp", "pretraining tokens", 1.0, "positive", (1e4, 1e17), counts="tokens"),
         Input("S1", "sum of learning rates over steps", 1.0, "positive"),
         Input("S2", "annealing area, learning rate × steps"),
         Input("S1_pt", "sum of learning rates over the steps of pre-training", 1.0, "positive"),
@@ -119,18 +122,18 @@ class Parameter:
         name: ASCII name of the symbol.
         scale: the coordinate it is searched in, ``log`` (a positive number of unknown
             size) or ``linear``.
-        low, high: where it may lie. For a centred parameter this is the value at the
+        low, high: its range. For a centred parameter this is the value at the
             centre of the data (see ``centre``), so the range does not depend on units.
         start: the range starting values are drawn from, likewise.
-        centre: how its value moves with the unit of an input: ``{"N": "alpha"}`` says
-            that it carries the unit N^alpha, so that A / N0^alpha, its size at the
-            geometric mean N0 of the data, is what is searched. Uncorrelated with alpha,
-            where A itself is not. A matter of the search alone: the same law is fitted
-            whatever it says, only more slowly where it does not suit the formula.
+        centre: exponents by which its value moves with the unit of an input:
+            ``{"N": "alpha"}`` says that it carries the unit N^alpha. The search then moves
+            A / N0^alpha, its size at the geometric mean N0 of the data, which is uncorrelated
+            with alpha, where A itself is not. A wrong centre makes the search slower, and the
+            fitted law is the same.
         grid: starting values (natural, not centred): the source's, or as the law's ``own_grid``
             says; None: there are none.
-        unit: for people.
-        doc: what it stands for.
+        unit: text for people.
+        doc: its meaning.
 
     Example:
         >>> jl.laws.get("chinchilla").parameter("A").centre
@@ -175,7 +178,7 @@ def positive(
         **details: other attributes of :class:`Parameter`.
 
     Example:
-        >>> jl.positive(0.1, 10, centre={"N": "alpha"}).start
+        >>> jl.laws.positive(0.1, 10, centre={"N": "alpha"}).start
         (0.1, 10)
     """
     return Parameter("", "log", low, high, (start_low, start_high), **details)
@@ -198,7 +201,7 @@ def exponent(
         **details: other attributes of :class:`Parameter`.
 
     Example:
-        >>> jl.exponent(0.2, 0.5).scale
+        >>> jl.laws.exponent(0.2, 0.5).scale
         'linear'
     """
     return Parameter("", "linear", low, high, (start_low, start_high), **details)
@@ -221,7 +224,7 @@ def real(
         **details: other attributes of :class:`Parameter`.
 
     Example:
-        >>> jl.real(unit="nats").domain
+        >>> jl.laws.real(unit="nats").domain
         'signed'
     """
     return Parameter("", "linear", low, high, (start_low, start_high), **details)

@@ -20,7 +20,7 @@ from jaxlaw.laws._base import Law
 _SHARES = 257
 _LEVELS = 4  # of N and of D: three differences tell a power law from another curve
 _FIXED = (0.1, 0.25, 0.5, 0.75, 1.0)  # shares at which the law should be a Chinchilla law
-_LARGE = 1e20  # what a power of 0 comes to in place of infinity
+_LARGE = 1e20  # value of a power of 0, in place of infinity
 _TINY = 1e-9  # relative size of a change that counts as none
 _SAME = 1e-6  # relative difference of ratios that a power law makes equal
 
@@ -30,10 +30,10 @@ class Requirement(NamedTuple):
 
     Attributes:
         name: name of it.
-        formula: what it asks.
+        formula: the condition.
         observed: whether it is met at the shares observed.
         everywhere: whether it is met at all shares from 0 to 1.
-        where: where it is not met, in words.
+        where: shares at which it is not met, in words.
     """
 
     name: str
@@ -78,23 +78,22 @@ def check_requirements(
     # Rows 0 to 3 go along D, rows 0 and 4 to 6 along N; row 7 is the opposite corner.
     pairs = [*((sizes[0], D) for D in tokens), *((N, tokens[0]) for N in sizes[1:])]
     pairs.append((sizes[-1], tokens[-1]))
-    low, high = (float(end) for end in ranges["r"])
-    unmet = []
-    for first, last in ((low, high), (0.0, 1.0)):
+
+    def unmet(first: float, last: float) -> dict[str, str]:
+        """Where each requirement is not met, over a range of shares, in words."""
         shares = shares_of(first, last)
         with in_float64():  # differences of differences need it
             rows = [along_share(law, dict(params), shares, N, D, at) for N, D in pairs]
         loss, slope = (np.stack([np.asarray(row[k]) for row in rows]) for k in (0, 1))
         limits = slice(0 if first == 0 else 2, None)
         with np.errstate(invalid="ignore", over="ignore"):  # a loss may be infinite
-            unmet.append(
-                {
-                    "adaptability": _infinite(shares[limits], loss[:, limits]),
-                    **_trends(shares[2:], loss[:, 2:], slope[:, 2:]),
-                    "consistency": _no_chinchilla(shares, loss) if (first, last) == (0, 1) else "",
-                }
-            )
-    observed, everywhere = unmet
+            return {
+                "adaptability": _infinite(shares[limits], loss[:, limits]),
+                **_trends(shares[2:], loss[:, 2:], slope[:, 2:]),
+                "consistency": _no_chinchilla(shares, loss) if (first, last) == (0, 1) else "",
+            }
+
+    observed, everywhere = unmet(*map(float, ranges["r"])), unmet(0.0, 1.0)
     observed["consistency"] = everywhere["consistency"]  # a matter of the form, not of a range
     # What is not met at the observed shares is not met at all of them, even where a term that
     # the data do not need is felt next to r = 0 alone.

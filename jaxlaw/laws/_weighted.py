@@ -81,7 +81,7 @@ class _Formula:
             total = total + weight * jnp.log(counted)
         return jnp.exp(total)
 
-    def remake(self) -> tuple[Callable[..., Law], tuple[Any, ...]]:
+    def rebuild(self) -> tuple[Callable[..., Law], tuple[Any, ...]]:
         """How pickle makes the law of this formula again; its laws by themselves, to be seen."""
         labels, laws = zip(*self.laws, strict=True)
         return _remade, (labels, *laws)

@@ -26,6 +26,7 @@ gives either of two its own.
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import jax.numpy as jnp
@@ -33,6 +34,7 @@ import jax.numpy as jnp
 from jaxlaw.laws._base import Law, law, power
 from jaxlaw.laws._parameters import INPUTS, Input, exponent, positive, real
 from jaxlaw.laws.transfer import chart, context, exponential_shift, shift, signed_power, trained
+from jaxlaw.notes import Note
 
 _L0 = positive(0.5, 5.0, unit="nats", doc="loss after endless training")
 _A = positive(0.01, 10.0, unit="nats·S1^α")
@@ -273,10 +275,11 @@ def _beyond(law, params, ranges):
     if 0 < L0 and 0.1 * seen < S1_pt < 3 * seen:
         return []
     message = (
-        f"the base is seen up to S1_cpt = {seen:.3g} only, which hardly tells L0 ({L0:.3g}), A, "
-        f"alpha and S1_pt ({S1_pt:.3g}) apart: rely on predictions within that range, not on them"
+        f"the curves reach S1_cpt = {seen:.3g} only, too little to separate L0 ({L0:.3g}), A, "
+        f"alpha and S1_pt ({S1_pt:.3g}): rely on predictions within that range, not on these "
+        "parameters"
     )
-    return [("base-extrapolated", message)]
+    return [(Note("base-extrapolated", "warning", message, inherited=True), math.inf)]
 
 
 @law(

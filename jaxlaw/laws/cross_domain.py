@@ -1,10 +1,10 @@
 """The cross-domain D-CPT law (Que 2024, eq. 7 and 12): one fit for many domains.
 
 A domain enters by its learnable coefficient K alone, made of what the start of its own loss
-curve shows: k1, k2 and k3 (:func:`jaxlaw.learnability_coefficients`). F/K^μ stays as it is when
-all weights of K are multiplied by s and F by s^μ, so one of them has to be held: here the first
-weight in K is 1, and F is fitted. The other weights are positive, as k1, k2 and k3 must be, so
-that K is positive on every domain. All else is the D-CPT law's.
+curve shows: k1, k2 and k3 (:func:`jaxlaw.data.learnability_coefficients`). F/K^μ stays as it is
+when all weights of K are multiplied by s and F by s^μ, so one of them has to be held: here the
+first weight in K is 1, and F is fitted. The other weights are positive, as k1, k2 and k3 must be,
+so that K is positive on every domain. All else is the D-CPT law's.
 """
 
 from __future__ import annotations

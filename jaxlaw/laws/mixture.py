@@ -176,11 +176,8 @@ def _unmet_trends(law, params, ranges):
     unmet = []
     for code, more, where in (
         ("trend-observed", shares_of(*r), "inside the observed range of r"),
-        (
-            "trend-everywhere", shares_of(0.0, 1.0),
-            "outside the observed range, at shares up to 1",
-        ),
-    ):  # fmt: skip
+        ("trend-everywhere", shares_of(0.0, 1.0), "outside the observed range, at shares up to 1"),
+    ):
         loss, slope = map(np.asarray, along_share(law, dict(params), more, N[0], D[0], {}))
         (at_zero, above), loss, slope, shares = loss[:2], loss[2:], slope[2:], more[2:]
         if (slope > 0).any():
@@ -189,34 +186,30 @@ def _unmet_trends(law, params, ranges):
                 f"the loss rises with r between r = {at.min():.3g} and {at.max():.3g}, by "
                 f"{rise:.2%}, at the smallest D, {where}; the D-CPT law asks it to fall"
             )
-            unmet.append((code, message, rise))
+            unmet.append((Note(code, "warning", message, inherited=code == "trend-observed"), rise))
             break
     if above > 1.01 * at_zero and r[0] > 0:
         message = (
             f"the loss jumps from {float(at_zero):.3g} at r = 0 to {float(above):.3g} just above "
             "it, and no run has r = 0: do not predict there"
         )
-        unmet.append(("jump-at-zero", message))
+        unmet.append((Note("jump-at-zero", "warning", message, inherited=False), np.inf))
     if at_zero > 1e20:
-        unmet.append(("infinite-at-zero", "the loss is infinite at r = 0 (eps is 0)"))
+        message = "the loss is infinite at r = 0 (eps is 0)"
+        unmet.append((Note("infinite-at-zero", "warning", message, inherited=False), np.inf))
     # The trend in r and a loss that is not finite are checked above.
     codes = ("adaptability", "trend in r")
-    lacks = [
-        requirement
-        for requirement in check_requirements(law, params, ranges)
-        if requirement.name not in codes
-    ]
-    lacks = [
+    broken = [
         f"{requirement.name} ({requirement.formula})"
-        for requirement in lacks
-        if not requirement.observed
+        for requirement in check_requirements(law, params, ranges)
+        if requirement.name not in codes and not requirement.observed
     ]
-    if lacks:
+    if broken:
         message = (
-            f"of what Que 2024, §3.1, asks of a law of mixtures this one lacks {', '.join(lacks)} "
-            "in the observed range; fit.requirements() has the particulars"
+            f"in the observed range the law does not meet {', '.join(broken)}, as Que 2024, "
+            "§3.1, requires of a law of mixtures; fit.requirements() has the details"
         )
-        unmet.append(Note("requirements", "info", message))
+        unmet.append((Note("requirements", "info", message), np.inf))
     return unmet
 
 

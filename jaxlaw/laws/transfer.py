@@ -52,8 +52,8 @@ def chart(
     """The chart of a law.
 
     Args:
-        share: how its shift depends on a2 where the new corpus is alone, if at all.
-        shifts: what the names of the parameters of its shifts end in.
+        share: dependence of its shift on a2 where the new corpus is alone, if any.
+        shifts: endings of the names of the parameters of its shifts.
         base_known: whether S1_pt is an input, rather than a parameter.
         hidden: whether the law has a hidden pre-training curve beside its shifts.
     """

@@ -1,109 +1,66 @@
 """The questions a fitted law answers."""
 
-from jaxlaw.planning._allocation import (
-    Allocation,
-    allocation,
-    allocation_law,
-    frontier,
-    min_compute,
-    tokens_or_size_for,
-)
-from jaxlaw.planning._answers import Answer, AnswerTable
-from jaxlaw.planning._best_run import BestRun, best_run
-from jaxlaw.planning._choose_model import ModelChoice, choose_model
-from jaxlaw.planning._compare_replay import compare_replay
-from jaxlaw.planning._continual import (
-    FinalLosses,
-    OptimalTraining,
-    TradeoffCurve,
-    final_losses,
-    optimal_training,
-    tradeoff_curve,
-)
-from jaxlaw.planning._continual_run import ContinualRun, Pretraining
-from jaxlaw.planning._domain_weights import optimal_domain_weights
-from jaxlaw.planning._inflection import loss_slopes
-from jaxlaw.planning._mixture import (
-    Mixture,
-    critical_ratio,
-    optimal_mixture,
-    optimal_mixture_data_limited,
-)
-from jaxlaw.planning._observed import (
-    TransferLaw,
-    loss_envelope,
-    observed_transfer,
-    transfer_law,
-)
-from jaxlaw.planning._out_of_domain import OutOfDomain, out_of_domain
-from jaxlaw.planning._pretraining_value import Valuation, pretraining_value
-from jaxlaw.planning._recipes import compute_multiplier
-from jaxlaw.planning._schedule import OptimalSchedule, optimal_schedule
-from jaxlaw.planning._transfer import (
-    break_even,
-    compute_savings,
-    data_transferred,
-    frontier_savings,
-    transfer_table,
-)
-from jaxlaw.planning._turning_length import (
-    TurningLength,
-    TurningLengths,
-    turning_length,
-    turning_lengths,
-)
-from jaxlaw.planning._weights import OptimalWeights, optimal_weights
-from jaxlaw.uncertainty import Draws
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "Allocation",
-    "Answer",
-    "AnswerTable",
-    "Mixture",
-    "loss_slopes",
-    "BestRun",
-    "ContinualRun",
-    "FinalLosses",
-    "ModelChoice",
-    "OptimalSchedule",
-    "OptimalTraining",
-    "OptimalWeights",
-    "OutOfDomain",
-    "Pretraining",
-    "Draws",
-    "TradeoffCurve",
-    "TransferLaw",
-    "TurningLength",
-    "TurningLengths",
-    "Valuation",
-    "allocation",
-    "tokens_or_size_for",
-    "allocation_law",
-    "best_run",
-    "break_even",
-    "choose_model",
-    "compare_replay",
-    "critical_ratio",
-    "final_losses",
-    "frontier",
-    "frontier_savings",
-    "loss_envelope",
-    "observed_transfer",
-    "optimal_mixture",
-    "optimal_mixture_data_limited",
-    "optimal_schedule",
-    "optimal_domain_weights",
-    "optimal_training",
-    "optimal_weights",
-    "out_of_domain",
-    "pretraining_value",
-    "compute_multiplier",
-    "compute_savings",
-    "min_compute",
-    "tradeoff_curve",
-    "transfer_law",
-    "transfer_table",
-    "data_transferred",
-    "turning_length",
-    "turning_lengths",
-]
+from jaxlaw._faces import face
+
+if TYPE_CHECKING:
+    from jaxlaw.planning._allocation import Allocation as Allocation
+    from jaxlaw.planning._allocation import AllocationLaw as AllocationLaw
+    from jaxlaw.planning._allocation import Frontier as Frontier
+    from jaxlaw.planning._allocation import allocation as allocation
+    from jaxlaw.planning._allocation import allocation_law as allocation_law
+    from jaxlaw.planning._allocation import frontier as frontier
+    from jaxlaw.planning._allocation import min_compute as min_compute
+    from jaxlaw.planning._allocation import tokens_or_size_for as tokens_or_size_for
+    from jaxlaw.planning._answers import LEVEL as LEVEL
+    from jaxlaw.planning._answers import SAME as SAME
+    from jaxlaw.planning._answers import Answer as Answer
+    from jaxlaw.planning._answers import AnswerTable as AnswerTable
+    from jaxlaw.planning._answers import check_resamples as check_resamples
+    from jaxlaw.planning._answers import checked_number as checked_number
+    from jaxlaw.planning._answers import few_resamples_notes as few_resamples_notes
+    from jaxlaw.planning._answers import interval_columns as interval_columns
+    from jaxlaw.planning._answers import measured as measured
+    from jaxlaw.planning._best_run import BestRun as BestRun
+    from jaxlaw.planning._best_run import best_run as best_run
+    from jaxlaw.planning._compare_replay import ReplayComparison as ReplayComparison
+    from jaxlaw.planning._compare_replay import compare_replay as compare_replay
+    from jaxlaw.planning._continual import FinalLosses as FinalLosses
+    from jaxlaw.planning._continual import OptimalTraining as OptimalTraining
+    from jaxlaw.planning._continual import TradeoffCurve as TradeoffCurve
+    from jaxlaw.planning._continual import final_losses as final_losses
+    from jaxlaw.planning._continual import optimal_training as optimal_training
+    from jaxlaw.planning._continual import tradeoff_curve as tradeoff_curve
+    from jaxlaw.planning._continual_run import ContinualRun as ContinualRun
+    from jaxlaw.planning._continual_run import Pretraining as Pretraining
+    from jaxlaw.planning._domain_weights import DomainShares as DomainShares
+    from jaxlaw.planning._domain_weights import optimal_domain_weights as optimal_domain_weights
+    from jaxlaw.planning._mixture import CriticalRatio as CriticalRatio
+    from jaxlaw.planning._mixture import LimitedMixture as LimitedMixture
+    from jaxlaw.planning._mixture import Mixture as Mixture
+    from jaxlaw.planning._mixture import critical_ratio as critical_ratio
+    from jaxlaw.planning._mixture import optimal_mixture as optimal_mixture
+    from jaxlaw.planning._mixture import (
+        optimal_mixture_data_limited as optimal_mixture_data_limited,
+    )
+    from jaxlaw.planning._recipes import compute_multiplier as compute_multiplier
+    from jaxlaw.planning._schedule import OptimalSchedule as OptimalSchedule
+    from jaxlaw.planning._schedule import optimal_schedule as optimal_schedule
+    from jaxlaw.planning._transfer import BreakEven as BreakEven
+    from jaxlaw.planning._transfer import Saving as Saving
+    from jaxlaw.planning._transfer import Transfer as Transfer
+    from jaxlaw.planning._transfer import break_even as break_even
+    from jaxlaw.planning._transfer import compute_savings as compute_savings
+    from jaxlaw.planning._transfer import data_transferred as data_transferred
+    from jaxlaw.planning._transfer import frontier_savings as frontier_savings
+    from jaxlaw.planning._transfer import transfer_table as transfer_table
+    from jaxlaw.planning._turning_length import TurningLength as TurningLength
+    from jaxlaw.planning._turning_length import TurningLengths as TurningLengths
+    from jaxlaw.planning._turning_length import turning_length as turning_length
+    from jaxlaw.planning._turning_length import turning_lengths as turning_lengths
+    from jaxlaw.planning._weights import OptimalWeights as OptimalWeights
+    from jaxlaw.planning._weights import optimal_weights as optimal_weights
+    from jaxlaw.uncertainty import Draws as Draws
+else:
+    __getattr__, __dir__, __all__ = face(__name__)

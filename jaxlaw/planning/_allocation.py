@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -20,6 +20,7 @@ import pandas as pd
 
 from jaxlaw._arrays import numbers_of
 from jaxlaw._jit import in_float64
+from jaxlaw._quantities import Quantity, in_unit
 from jaxlaw._typed import ConfidenceLevel, checked
 from jaxlaw.errors import DataError, UsageError
 from jaxlaw.fitting import beyond
@@ -30,6 +31,9 @@ from jaxlaw.planning._answers import (
     MISSING,
     Answer,
     AnswerTable,
+    Inputs,
+    checked_compute,
+    checked_input,
     checked_number,
     interval_columns,
     law_inputs,
@@ -65,7 +69,7 @@ from jaxlaw.uncertainty import Draws, as_draws
 
 _ENDLESS = math.log(1e42)  # size or tokens at which a loss is what it tends to
 NEAR_END = 1e-3  # of the searched range of log compute
-REACHED = 1e-9  # relative: farther from the loss asked for, a search has not converged
+REACHED = 1e-9  # relative: farther from the loss wanted, a search has not converged
 
 # The range of sizes around the best whose loss is as good, as far as runs could show.
 FLAT = 12.0  # nats of size, either way
@@ -124,7 +128,7 @@ class Frontier(AnswerTable):
 
 def _loss_there(answer: Allocation, alone: Allocation, given: dict[str, Any]) -> dict[str, float]:
     """The loss of an answer's run by a law alone, and how far it lies above that law's own best."""
-    inputs = given.get("inputs", {}) | ({} if answer.r is None else {"r": answer.r})
+    inputs = dict(given.get("at") or {}) | ({} if answer.r is None else {"r": answer.r})
     if math.isnan(answer.N * answer.D):
         return {}
     loss = float(given["fit"].fit.predict(N=answer.N, D=answer.D, **inputs))
@@ -135,15 +139,15 @@ def _loss_there(answer: Allocation, alone: Allocation, given: dict[str, Any]) ->
 @checked
 def allocation(
     fit: Any,
-    compute: float,
+    compute: Quantity,
     *,
     limits: UserLimits | None = None,
     cost: Cost | None = None,
-    served_tokens: float | None = None,
+    served_tokens: Quantity | None = None,
     max_epochs: float | None = None,
-    corpus_tokens: float | None = None,
+    corpus_tokens: Quantity | None = None,
+    at: Mapping[str, float | str] | None = None,
     level: ConfidenceLevel = LEVEL,
-    **inputs: float | Literal["best"] | str,
 ) -> Allocation:
     """Size and tokens that a compute budget is best spent on.
 
@@ -166,8 +170,8 @@ def allocation(
         max_epochs: largest D/U, of laws with unique tokens U. Left out: that of the fitted runs,
             where it is known; the note ``epochs-limited`` says where it holds the plan back.
         corpus_tokens: number of tokens of the corpus whose share r is: r·D stays below.
+        at: values of the law's other inputs. ``{"r": "best"}`` searches the share with N and D.
         level: confidence level of the intervals.
-        **inputs: values of the law's other inputs. ``r="best"`` searches the share with N and D.
 
     Raises:
         UsageError: the law lacks N or D, an input is missing, or no run within the limits
@@ -181,8 +185,8 @@ def allocation(
         >>> print(f"{plan.N:.3g} parameters, {plan.D:.3g} tokens, loss {plan.loss:.3f}")
         1.82e+09 parameters, 9.14e+10 tokens, loss 2.329
     """
-    space = search_space(fit, limits, corpus_tokens, max_epochs, inputs)
-    budget = checked_number("compute", compute)
+    space = search_space(fit, limits, corpus_tokens, max_epochs, at)
+    budget = checked_compute(compute)
     cost = total_cost(cost, space.source, served_tokens)
     runs = _optimal_runs(space, cost, np.array([budget]))
     if math.isnan(runs.values["N"][0, 0]):
@@ -198,7 +202,7 @@ def allocation(
         *bound_notes(space.source, space.user, best),
     ]
     return _allocation(
-        space.source, values, inputs, given, "optimum", level, notes, method=runs.method,
+        space.source, values, at, given, "optimum", level, notes, method=runs.method,
         binding=_binding(space, best, budget), flat=_flat_range(space, cost, best),
     )  # fmt: skip
 
@@ -206,15 +210,15 @@ def allocation(
 @checked
 def frontier(
     fit: Any,
-    computes: Sequence[float],
+    computes: Sequence[Quantity],
     *,
     limits: UserLimits | None = None,
     cost: Cost | None = None,
-    served_tokens: float | None = None,
+    served_tokens: Quantity | None = None,
     max_epochs: float | None = None,
-    corpus_tokens: float | None = None,
+    corpus_tokens: Quantity | None = None,
+    at: Mapping[str, float | str] | None = None,
     level: ConfidenceLevel = LEVEL,
-    **inputs: float | Literal["best"] | str,
 ) -> Frontier:
     """The best run of each of many budgets; arguments and errors as :func:`allocation`.
 
@@ -226,8 +230,8 @@ def frontier(
         served_tokens: number of tokens that the model will serve, as for :func:`allocation`.
         max_epochs: largest D/U, as for :func:`allocation`.
         corpus_tokens: number of tokens of the corpus whose share r is.
+        at: values of the law's other inputs; ``{"r": "best"}`` searches the share.
         level: confidence level of the intervals.
-        **inputs: values of the law's other inputs; ``r="best"`` searches the share.
 
     Example:
         >>> fit = ("chinchilla", jl.simulate.TRUTHS["chinchilla"])
@@ -235,7 +239,7 @@ def frontier(
         >>> best["tokens_per_parameter"].round(1).tolist()
         [40.1, 62.6]
     """
-    space = search_space(fit, limits, corpus_tokens, max_epochs, inputs)
+    space = search_space(fit, limits, corpus_tokens, max_epochs, at)
     budgets = budgets_of(computes, "computes")
     cost = total_cost(cost, space.source, served_tokens)
     runs = _optimal_runs(space, cost, budgets)
@@ -248,7 +252,7 @@ def frontier(
     table = {"compute": budgets} | {name: column[0] for name, column in values.items()}
     for name, column in values.items():
         table |= interval_columns(name, column, level, source.degrees)
-    notes = [*runs_beyond(source, values, inputs), *source_notes(source)]
+    notes = [*runs_beyond(source, values, at), *source_notes(source)]
     notes += [*runs.notes, *_notes_of_runs(space, cost, runs.values, runs.held)]
     notes += missing_draws_notes(values["N"].min(axis=1), "optimum at some budget")
     return Frontier(pd.DataFrame(table), level, tuple(notes))
@@ -256,14 +260,14 @@ def frontier(
 
 @checked
 def allocation_law(
-    fit: Any, *, level: ConfidenceLevel = LEVEL, **inputs: float | str
+    fit: Any, *, at: Mapping[str, float | str] | None = None, level: ConfidenceLevel = LEVEL
 ) -> AllocationLaw:
     """How the best size and data grow with compute, counted as 6·N·D.
 
     Args:
         fit: fit as for :func:`allocation`, of a law with a closed form.
+        at: share r, for the D-CPT laws.
         level: confidence level of the intervals.
-        **inputs: share r, for the D-CPT laws.
 
     Raises:
         UsageError: the law has no closed form.
@@ -277,7 +281,7 @@ def allocation_law(
     """
     (source,) = as_draws(fit)
     require_inputs(source, "N", "D")
-    terms = _power_law_terms(source.law, source.values, law_inputs(source, inputs, ("N", "D")))
+    terms = _power_law_terms(source.law, source.values, law_inputs(source, at, ("N", "D")))
     if terms is None:
         raise UsageError(
             f"law {source.law.name} has no closed form; use allocation or frontier, which solve it"
@@ -304,11 +308,11 @@ def min_compute(
     *,
     limits: UserLimits | None = None,
     cost: Cost | None = None,
-    served_tokens: float | None = None,
+    served_tokens: Quantity | None = None,
     max_epochs: float | None = None,
-    corpus_tokens: float | None = None,
+    corpus_tokens: Quantity | None = None,
+    at: Mapping[str, float | str] | None = None,
     level: ConfidenceLevel = LEVEL,
-    **inputs: float | Literal["best"] | str,
 ) -> Allocation:
     """The least compute whose best run reaches a loss, and that run.
 
@@ -320,8 +324,8 @@ def min_compute(
         served_tokens: number of tokens that the model will serve, as for :func:`allocation`.
         max_epochs: largest D/U, as for :func:`allocation`.
         corpus_tokens: number of tokens of the corpus whose share r is.
+        at: values of the law's other inputs; ``{"r": "best"}`` searches the share.
         level: confidence level of the intervals.
-        **inputs: values of the law's other inputs; ``r="best"`` searches the share.
 
     Returns:
         Allocation. Where the law never comes down to the loss, ``compute`` is infinite, N and
@@ -335,7 +339,7 @@ def min_compute(
         >>> print(f"{jl.planning.min_compute(fit, loss=2.2).compute:.3g} FLOPs")
         4.34e+21 FLOPs
     """
-    space = search_space(fit, limits, corpus_tokens, max_epochs, inputs)
+    space = search_space(fit, limits, corpus_tokens, max_epochs, at)
     source, target = space.source, checked_number("loss", loss)
     cost = total_cost(cost, source, served_tokens)
     log_C, log_N, log_D, *shares, reached = least_compute(
@@ -365,7 +369,7 @@ def min_compute(
         notes.append(Note("optimum-at-limit", "warning", message))
     best = {name: float(v[0]) for name, v in values.items()}
     return _allocation(
-        source, values, inputs, _constant(values), "answer", level,
+        source, values, at, _constant(values), "answer", level,
         [*notes, *bound_notes(source, space.user, best)], binding="loss",
         flat=_flat_range(space, cost, best),
     )  # fmt: skip
@@ -376,14 +380,14 @@ def min_compute(
 def tokens_or_size_for(
     fit: Any,
     *,
-    N: float | None = None,
-    D: float | None = None,
+    N: Quantity | None = None,
+    D: Quantity | None = None,
     loss: float | None = None,
-    compute: float | None = None,
+    compute: Quantity | None = None,
     cost: Cost | None = None,
-    served_tokens: float | None = None,
+    served_tokens: Quantity | None = None,
+    at: Mapping[str, float | str] | None = None,
     level: ConfidenceLevel = LEVEL,
-    **inputs: float | str,
 ) -> Allocation:
     """The tokens for a given model, or the model for given tokens.
 
@@ -398,8 +402,8 @@ def tokens_or_size_for(
         compute: budget in FLOPs; or give loss.
         cost: function ``f(N, D)`` in FLOPs, as for :func:`allocation`.
         served_tokens: number of tokens that the model will serve, as for :func:`allocation`.
+        at: values of the law's other inputs.
         level: confidence level of the intervals.
-        **inputs: values of the law's other inputs.
 
     Returns:
         Allocation. A loss that no number of tokens (no size) reaches makes it infinite, with
@@ -419,9 +423,9 @@ def tokens_or_size_for(
         raise UsageError("give one of N and D, and one of loss and compute")
     known, name = ("N", "D") if D is None else ("D", "N")
     by, value = ("loss", loss) if compute is None else ("compute", compute)
-    size = checked_number(known, N if D is None else D)
-    value = checked_number(by, value)
-    others = law_inputs(source, inputs, ("N", "D"))
+    size = checked_input(source, known, N if D is None else D)
+    value = checked_number(by, in_unit(value, 1.0, "FLOPs") if by == "compute" else value)
+    others = law_inputs(source, at, ("N", "D"))
     cost = total_cost(cost, source, served_tokens)
     each = np.ones(source.rows)
     log_known = each * math.log(size * source.scale(known))
@@ -442,7 +446,7 @@ def tokens_or_size_for(
         lowest = loss_without_end(source, name, log_known[0], others)
         notes += _reach_notes(values[name], value, f"{lowest:.5g} however large {name} is")
     return _allocation(
-        source, values, inputs, _constant(values), "answer", level, notes,
+        source, values, at, _constant(values), "answer", level, notes,
         binding=f"{known} and {by}",
     )  # fmt: skip
 
@@ -665,20 +669,21 @@ def _constant(values: Mapping[str, np.ndarray]) -> list[str]:
 
 
 def _allocation(
-    source: Draws, values: dict, inputs: Mapping[str, Any], given: Sequence[str], what: str,
+    source: Draws, values: dict, inputs: Inputs, given: Sequence[str], what: str,
     level: float, notes: Sequence[Note] = (), **more: Any,
 ) -> Allocation:  # fmt: skip
     answer = measured(values, level, source.degrees, given)
-    if inputs.get("r") not in (None, "best"):
-        answer["r"] = float(inputs["r"])
-    at = _numbers(inputs) | {name: answer[name] for name in ("N", "D", "r") if name in answer}
+    held = _numbers(inputs)
+    if "r" in held:
+        answer["r"] = held["r"]
+    at = held | {name: answer[name] for name in ("N", "D", "r") if name in answer}
     notes = (*notes, *source_notes(source, **at), *missing_draws_notes(values["compute"], what))
     return Allocation(**answer, notes=notes, **more)
 
 
-def _numbers(inputs: Mapping[str, Any]) -> dict[str, float]:
+def _numbers(inputs: Inputs) -> dict[str, float]:
     """The user's inputs that are numbers, and neither labels nor to be searched."""
-    return {name: float(v) for name, v in inputs.items() if not isinstance(v, str)}
+    return {name: float(v) for name, v in (inputs or {}).items() if not isinstance(v, str)}
 
 
 def _reach_notes(reached: np.ndarray, target: float, lowest: str) -> list[Note]:
@@ -694,9 +699,7 @@ def _reach_notes(reached: np.ndarray, target: float, lowest: str) -> list[Note]:
     return []
 
 
-def runs_beyond(
-    source: Draws, values: Mapping[str, np.ndarray], inputs: Mapping[str, Any]
-) -> list[Note]:
+def runs_beyond(source: Draws, values: Mapping[str, np.ndarray], inputs: Inputs) -> list[Note]:
     """How many of a frontier's runs, at these inputs, lie outside the fitted ranges."""
     runs = {name: values[name][0] for name in ("N", "D")}
     at = runs | {name: np.full_like(runs["N"], v) for name, v in _numbers(inputs).items()}
@@ -717,7 +720,10 @@ def runs_beyond(
 def budgets_of(compute: Any, name: str = "compute") -> np.ndarray:
     """(K,) checked budgets in FLOPs."""
     budgets = np.array(
-        [checked_number("compute", budget) for budget in np.atleast_1d(numbers_of(name, compute))]
+        [
+            checked_number("compute", budget)
+            for budget in np.atleast_1d(numbers_of(name, in_unit(compute, 1.0, "FLOPs")))
+        ]
     )
     if not budgets.size:
         raise UsageError(f"{name} is empty; give one budget or more")
@@ -739,7 +745,7 @@ def _power_law_terms(
     """The terms that a closed form of the best run needs, or None for a law without one."""
     if law.power_law_terms is None:
         return None
-    with in_float64():  # laws write their terms with jl.power, too
+    with in_float64():  # laws write their terms with jl.laws.power, too
         terms = PowerLawTerms(*map(np.asarray, law.power_law_terms(params, others)))
     return terms._replace(gamma=terms.gamma + np.zeros_like(terms.B))
 

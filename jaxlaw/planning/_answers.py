@@ -12,15 +12,17 @@ import numpy as np
 import pandas as pd
 
 from jaxlaw._arrays import real_numbers
+from jaxlaw._quantities import in_unit, says_unit
 from jaxlaw._result import Result
-from jaxlaw.errors import UsageError, nearest
-from jaxlaw.fitting import beyond, fewest_for, in_words
-from jaxlaw.notes import Note
-from jaxlaw.uncertainty import Draws, percentile_interval
+from jaxlaw.errors import DataError, UsageError, nearest
+from jaxlaw.fitting import beyond, in_words
+from jaxlaw.notes import Note, by_weight
+from jaxlaw.uncertainty import Draws, fewest_for, percentile_interval
 
 LEVEL = 0.95
 MISSING = 0.05  # share of draws without an answer from which on the others' interval misleads
 HUGE = 1e100  # beyond it products of two overflow
+Inputs = Mapping[str, Any] | None  # what ``at=`` of a plan is
 SAME = 1e-9  # relative distance at which two numbers count as one
 
 
@@ -34,13 +36,13 @@ def require_inputs(source: Draws, *names: str) -> None:
         )
 
 
-def law_inputs(source: Draws, given: Mapping[str, Any], free: Sequence[str]) -> dict[str, float]:
+def law_inputs(source: Draws, given: Inputs, free: Sequence[str]) -> dict[str, float]:
     """Inputs the user holds, in the law's own units: all but the free ones, and no others.
 
     Raises:
         UsageError: an input is missing, unknown or not a number of its domain.
     """
-    law = source.law
+    law, given = source.law, given or {}
     for name in given:
         if name not in law.input_names or name in free:
             raise UsageError(
@@ -49,12 +51,13 @@ def law_inputs(source: Draws, given: Mapping[str, Any], free: Sequence[str]) -> 
             )
     missing = [name for name in law.input_names if name not in free and name not in given]
     if missing:
-        raise UsageError(f"law {law.name} also needs {', '.join(f'{m}=' for m in missing)}")
+        raise UsageError(f"law {law.name} also needs {', '.join(missing)}; give it in at=")
     given = {
         spec.name: float(spec.codes(given[spec.name])) if spec.levels else given[spec.name]
         for spec in law.inputs
         if spec.name in given
     }
+    given = {name: in_unit_of_runs(source, name, value) for name, value in given.items()}
     for spec in law.inputs:
         if spec.name in given:
             domain = "nonnegative" if spec.mixture else spec.domain
@@ -83,7 +86,7 @@ def _not_whole(names: Sequence[str]) -> Callable[[Any, Any, str], UsageError]:
 
 
 def law_inputs_of_each(
-    every: Sequence[Draws], inputs: Mapping[str, Any], free: Sequence[str]
+    every: Sequence[Draws], inputs: Inputs, free: Sequence[str]
 ) -> tuple[dict[str, float], ...]:
     """As :func:`law_inputs` for several laws: each takes those of the inputs that it has.
 
@@ -91,10 +94,37 @@ def law_inputs_of_each(
         UsageError: also where no law takes an input.
     """
     known = {name for source in every for name in source.law.input_names} - {*free}
+    inputs = inputs or {}
     for name in inputs:
         if name not in known:
             raise UsageError(f"no law here takes an input '{name}'.{nearest(name, known)}")
     return tuple(law_inputs(source, source.inputs_taken(inputs), free) for source in every)
+
+
+def in_unit_of_runs(source: Draws, name: str, value: Any) -> Any:
+    """A user's value of an input as a number in the unit of the runs; raises UsageError."""
+    try:
+        return source.fit.in_unit_of_runs(name, value)
+    except (DataError, UsageError) as error:
+        raise UsageError(str(error), argument=name, value=value) from None
+
+
+def checked_input(source: Draws, name: str, value: Any, domain: str = "positive") -> float:
+    """A number, or ``"70B"``, of an input in the unit of the runs; raises UsageError."""
+    return checked_number(name, in_unit_of_runs(source, name, value), domain)
+
+
+def checked_tokens(source: Draws, name: str, value: Any, domain: str = "positive") -> float:
+    """A number of tokens, in the units of D, or a text such as ``"2T"``; raises UsageError."""
+    return checked_number(name, in_unit(value, source.scale("D"), "tokens"), domain)
+
+
+def checked_compute(value: Any) -> float:
+    """A number of FLOPs; raises UsageError, also of ``"7B"``, which is hardly meant as FLOPs."""
+    number = in_unit(value, 1.0, "FLOPs")
+    if isinstance(value, str) and says_unit(value) and "flop" not in value.lower():
+        raise UsageError(f"compute is {value!r}; write FLOPs as 1e21 or '1e21 FLOPs'")
+    return checked_number("compute", number)
 
 
 def checked_number(name: str, value: Any, domain: str = "positive", unit: float = 1.0) -> float:
@@ -247,7 +277,7 @@ class Answer(Result):
         interval: quantity → (low, high) at ``level``, from the draws; empty without.
         draws: quantity → (R,) the same plan for every draw, NaN where it has none.
         level: confidence level of the intervals.
-        notes: what to know before relying on it.
+        notes: findings to know before relying on it.
         flat: quantity → (low, high) within which the loss lies no farther above the lowest than
             single runs differ by; of a forecast, whose noise is known, and else empty.
         laws: of a forecast: what each law says alone, with its weight, and, where that can be said,
@@ -269,6 +299,14 @@ class Answer(Result):
         own = [f.name for f in dataclasses.fields(self) if f.name not in _SHARED]
         values = {name: getattr(self, name) for name in own}
         return {name: value for name, value in values.items() if isinstance(value, float)}
+
+    def shown(self) -> dict[str, pd.DataFrame]:
+        """Its tables, and what lies within the noise of a run."""
+        if not self.flat:
+            return self.tables()
+        rows = [(name, *limits) for name, limits in self.flat.items()]
+        flat = pd.DataFrame(rows, columns=["quantity", "low", "high"])
+        return {**self.tables(), "as good as the best, to the noise of a run": flat}
 
     def lines(self) -> list[str]:
         """Numbers with their intervals, what binds, and what each law says alone."""
@@ -317,7 +355,7 @@ class AnswerTable(Result):
     Attributes:
         table: the numbers; with draws ``…_low`` and ``…_high`` of each.
         level: confidence level of the intervals.
-        notes: what to know before relying on it.
+        notes: findings to know before relying on it.
     """
 
     table: pd.DataFrame
@@ -330,7 +368,7 @@ class AnswerTable(Result):
 
     def __repr__(self) -> str:
         """The table, cut where pandas cuts it, and the notes."""
-        return "\n".join([repr(self.table), *map(str, self.notes)])
+        return "\n".join([repr(self.table), *map(str, by_weight(self.notes))])
 
 
 def interval_columns(

@@ -42,7 +42,9 @@ class BestRun(NamedTuple):
 
 
 @checked
-def best_run(law: str | Law, params: Mapping[str, Any], compute: Any, **inputs: Any) -> BestRun:
+def best_run(
+    law: str | Law, params: Mapping[str, Any], compute: Any, *, at: Mapping[str, Any] | None = None
+) -> BestRun:
     """Size and tokens of the lowest loss on a budget of 6·N·D FLOPs, as a JAX function.
 
     Of the numbers of :func:`jaxlaw.planning.allocation`, without its checks, notes and units.
@@ -53,7 +55,7 @@ def best_run(law: str | Law, params: Mapping[str, Any], compute: Any, **inputs: 
         law: law or its name, with the inputs N and D; static.
         params: name → natural values in the law's own units.
         compute: FLOPs.
-        **inputs: values of the law's other inputs, in its own units. All arrays broadcast.
+        at: values of the law's other inputs, in its own units. All arrays broadcast.
 
     Returns:
         :class:`BestRun` of the broadcast shape; NaN where the law has no best size.
@@ -67,7 +69,7 @@ def best_run(law: str | Law, params: Mapping[str, Any], compute: Any, **inputs: 
         >>> runs.loss.shape
         (2,)
     """
-    law = laws.get(law)
+    law, inputs = laws.get(law), at or {}
     _check_names(f"law {law.name}: input", {"N", "D", *inputs}, law.input_names)
     _check_names(f"law {law.name}: parameter", set(params), law.parameter_names)
     kind = jnp.result_type(float)

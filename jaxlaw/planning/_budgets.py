@@ -18,7 +18,7 @@ from jax.tree_util import Partial
 from jaxlaw._jit import in_float64
 from jaxlaw.errors import UsageError
 from jaxlaw.laws import Law
-from jaxlaw.planning._answers import checked_number
+from jaxlaw.planning._answers import checked_tokens
 from jaxlaw.planning._solve import for_each_draw, minimise, root, root_or_infinity
 from jaxlaw.uncertainty import Draws
 
@@ -61,7 +61,7 @@ def search_limits(log: Callable[[float], Any] = math.log) -> Limits:
     return Limits(*(tuple(map(log, SEARCH_LIMITS[name])) for name in ("N", "D")))
 
 
-def total_cost(cost: Cost | None, source: Draws | None = None, served: float | None = None) -> Any:
+def total_cost(cost: Cost | None, source: Draws | None = None, served: Any = None) -> Any:
     """A user's cost as programs take it, with 2·N for each token that is served; None for 6·N·D.
 
     Served tokens are in the units of the runs. The number is an argument of the programs, which
@@ -69,7 +69,7 @@ def total_cost(cost: Cost | None, source: Draws | None = None, served: float | N
     """
     if served is None or source is None:
         return None if cost is None else Partial(cost)
-    tokens = checked_number("served_tokens", served, "nonnegative") * source.scale("D")
+    tokens = checked_tokens(source, "served_tokens", served, "nonnegative") * source.scale("D")
     return Partial(_with_serving, None if cost is None else Partial(cost), tokens)
 
 

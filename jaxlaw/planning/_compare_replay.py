@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -13,7 +13,8 @@ import pandas as pd
 
 from jaxlaw._jit import in_float64
 from jaxlaw._typed import ConfidenceLevel, checked
-from jaxlaw.errors import UsageError
+from jaxlaw.data import read_columns
+from jaxlaw.errors import DataError, UsageError, listed
 from jaxlaw.fitting import FittedLaw
 from jaxlaw.laws import Law
 from jaxlaw.notes import Note
@@ -28,7 +29,6 @@ from jaxlaw.planning._answers import (
     require_inputs,
     source_notes,
 )
-from jaxlaw.planning._observed import least_back, meeting, read_shares, tokens_in_common
 from jaxlaw.planning._solve import for_each_draw, last_true
 from jaxlaw.uncertainty import Draws, as_draws, has_draws
 
@@ -66,8 +66,8 @@ def compare_replay(
     start: float | None = None,
     corpus_tokens: tuple[float, float] | None = None,
     tolerance: float = 0.01,
+    at: Mapping[str, float | str] | None = None,
     level: ConfidenceLevel = LEVEL,
-    **inputs: float,
 ) -> ReplayComparison:
     """Whether a corpus' loss depends on its share, or on how much of it was seen.
 
@@ -88,11 +88,11 @@ def compare_replay(
         corpus_tokens: (least, largest) tokens r·D to compare at, in the units of the fitted
             runs; left out, those that every share has seen (within the fitted range of D).
         tolerance: nats within which losses count as met.
+        at: values of the law's other inputs, such as N; observed: which rows.
         level: confidence level of the intervals.
-        **inputs: values of the law's other inputs, such as N; observed: which rows.
 
     Raises:
-        UsageError: shares, tokens or inputs that make no sense here.
+        UsageError: shares, tokens or inputs that are invalid.
         DataError: observed curves that have no tokens of the corpus in common.
 
     Example:
@@ -102,6 +102,7 @@ def compare_replay(
         >>> jl.planning.compare_replay(seen).meet  # the losses are equal at equal r·D
         0.0
     """
+    inputs = at or {}
     if not (isinstance(fit, tuple | FittedLaw) or has_draws(fit)):
         return _compare_observed(fit, shares, start, corpus_tokens, tolerance, level, inputs)
     if start is not None:
@@ -123,8 +124,7 @@ def compare_replay(
     answer = measured(values, level, source.degrees) | {"least_back": math.nan}
     notes = _meeting_notes(answer["meet"], tolerance, low, high)
     for share in (r.min(), r.max()):
-        at = {"D": high / share, "r": float(share)}
-        notes += range_notes(source, **inputs, **at)
+        notes += range_notes(source, **inputs, D=high / share, r=float(share))
     notes = list(dict.fromkeys([*notes, *source_notes(source)]))
     notes += missing_draws_notes(meet, "answer")
     table = _share_table(source, r, np.geomspace(low, high, ROWS), others, inputs)
@@ -137,13 +137,13 @@ def _compare_observed(
     observed: Any, shares: Any, start: float | None, corpus_tokens: Any, tolerance: float,
     level: float, inputs: Any,
 ) -> ReplayComparison:  # fmt: skip
-    table, curves = read_shares(observed, shares, inputs)
-    low, high = tokens_in_common(curves, corpus_tokens)
-    meet, first, last = meeting(curves, (low, high), tolerance)
+    table, curves = _read_shares(observed, shares, inputs)
+    low, high = _tokens_in_common(curves, corpus_tokens)
+    meet, first, last = _meeting_of_curves(curves, (low, high), tolerance)
     notes = _meeting_notes(meet, tolerance, low, high)
     least, more = math.nan, []
     if start is not None:
-        least, more = least_back(curves, checked_number("start", start))
+        least, more = _least_back(curves, checked_number("start", start))
     between = "observed losses; between two points of a curve straight over log r·D, beyond none"
     notes += [*more, Note("interpolated", "info", between)]
     return ReplayComparison(
@@ -206,3 +206,142 @@ def _meeting_notes(meet: float, tolerance: float, low: float, high: float) -> li
         where = f"between {low:.3g} and {high:.3g} tokens of the corpus"
         return [Note("always-met", "info", f"within {tolerance:g} nats everywhere {where}")]
     return []
+
+
+# Observed losses, without a law.
+
+
+class _Curve(NamedTuple):
+    """One share's points in the order of its tokens: tokens of the corpus and loss, (points,)."""
+
+    tokens: np.ndarray
+    loss: np.ndarray
+
+    def at(self, tokens: Any) -> np.ndarray:
+        """The loss, straight in log tokens between two points."""
+        return np.interp(np.log(tokens), np.log(self.tokens), self.loss)
+
+
+def _read_shares(
+    observed: Any, shares: Sequence[float] | None, inputs: Mapping[str, float]
+) -> tuple[pd.DataFrame, dict[float, _Curve]]:
+    """The rows compared, with ``corpus_tokens`` and ``corpus_compute``; a curve for each share.
+
+    Args:
+        observed: columns ``D``, ``r``, ``loss`` and, if known, ``N``: a file, a table, a dict.
+        shares: those to keep; None keeps all above 0.
+        inputs: values of other columns, whose rows are kept.
+
+    Raises:
+        UsageError: several sizes, or a share that was not observed.
+        DataError: a column is missing, or fewer than two shares of two points.
+    """
+    needed = {"D": ", the tokens", "r": ", the share", "loss": "", **dict.fromkeys(inputs, "")}
+    optional = [] if "N" in needed else ["N"]
+    table = read_columns(observed, needed, optional, name="table").table.reset_index(drop=True)
+    for name, value in inputs.items():
+        table = table[np.isclose(table[name], checked_number(name, value), rtol=1e-9, atol=0)]
+    if "N" in table and table["N"].nunique() > 1:
+        sizes = ", ".join(f"{size:g}" for size in sorted(table["N"].unique()))
+        raise UsageError(f"the table has several sizes; say which with at={{'N': …}} ({sizes})")
+    table = _compared(table, shares)
+    curves = {}
+    for r, rows in table.groupby("r"):
+        if len(rows) < 2 or rows["corpus_tokens"].duplicated().any():
+            raise DataError(f"share {r:g} needs two points or more, at different tokens")
+        curves[float(r)] = _Curve(rows["corpus_tokens"].to_numpy(), rows["loss"].to_numpy(float))
+    if len(curves) < 2:
+        raise DataError(
+            f"{len(curves)} share of the corpus above 0 was observed; compare two or more"
+        )
+    return table, curves
+
+
+def _compared(table: pd.DataFrame, shares: Sequence[float] | None) -> pd.DataFrame:
+    """Rows of the shares, sorted, with what was spent on the corpus."""
+    good = np.isfinite(table[["D", "r", "loss"]].to_numpy(float)).all(axis=1)
+    table = table[good & (table["r"] > 0) & (table["D"] > 0)]
+    if shares is not None:
+        seen = table["r"].to_numpy()
+        for share in shares:
+            if not np.isclose(seen, share, rtol=1e-9, atol=0).any():
+                known = listed(f"{value:g}" for value in np.unique(seen))
+                raise UsageError(f"share {share:g} was not observed; observed: {known}")
+        kept = np.isclose(seen[:, None], np.asarray(shares, float), rtol=1e-9, atol=0).any(axis=1)
+        table = table[kept]
+    tokens = table["r"] * table["D"]
+    size = table["N"] if "N" in table else np.nan
+    table = table.assign(corpus_tokens=tokens, corpus_compute=6 * size * tokens)
+    columns = ["r", "corpus_tokens", "corpus_compute", "D", "loss"]
+    return table.sort_values(["r", "corpus_tokens"], ignore_index=True)[columns]
+
+
+def _tokens_in_common(
+    curves: Mapping[float, _Curve], given: tuple[float, float] | None
+) -> tuple[float, float]:
+    """Tokens of the corpus that every share has seen, or what the user asks for of them."""
+    low = max(curve.tokens[0] for curve in curves.values())
+    high = min(curve.tokens[-1] for curve in curves.values())
+    if not low < high:
+        raise DataError(
+            f"the shares have no tokens of the corpus in common (one begins at {low:.3g}, one ends "
+            f"at {high:.3g}): leave shares out, or compare with a law"
+        )
+    if given is None:
+        return float(low), float(high)
+    least, largest = (checked_number("corpus_tokens", end) for end in given)
+    slack = 1e-9 * high
+    if not low - slack <= least < largest <= high + slack:
+        raise UsageError(
+            f"corpus_tokens must lie within {low:.4g} to {high:.4g}, which every share has seen"
+        )
+    return least, largest
+
+
+def _meeting_of_curves(
+    curves: Mapping[float, _Curve], limits: tuple[float, float], tolerance: float
+) -> tuple[float, float, float]:
+    """Tokens from which on the losses are within the tolerance; the spread at both ends.
+
+    Between two points the spread of straight lines is convex: it is within the tolerance where
+    it is so at both, and else leaves it once.
+    """
+    from scipy.optimize import brentq
+
+    def spread(tokens: Any) -> np.ndarray:
+        return np.ptp([curve.at(tokens) for curve in curves.values()], axis=0)
+
+    inner = np.concatenate([curve.tokens for curve in curves.values()])
+    knots = np.unique([limits[0], *inner[(inner > limits[0]) & (inner < limits[1])], limits[1]])
+    spreads = spread(knots)
+    first, last_spread = float(spreads[0]), float(spreads[-1])
+    wide = np.flatnonzero(spreads > tolerance)
+    if not wide.size:
+        return 0.0, first, last_spread
+    if wide[-1] == len(knots) - 1:
+        return float("inf"), first, last_spread
+    low, high = np.log(knots[wide[-1] : wide[-1] + 2])
+    last = brentq(lambda log_tokens: spread(np.exp(log_tokens)) - tolerance, low, high, xtol=1e-15)
+    return float(np.exp(last)), first, last_spread
+
+
+def _least_back(curves: Mapping[float, _Curve], start: float) -> tuple[float, list[Note]]:
+    """The least share whose run ends at or below a loss, NaN if none does; and what to know."""
+    final = {r: float(curve.loss[-1]) for r, curve in sorted(curves.items())}
+    back = [r for r, loss in final.items() if loss <= start]
+    if not back:
+        r = min(final, key=final.get)
+        message = f"no share brings the loss back to {start:.5g}; {r:g} ends at {final[r]:.5g}"
+        return float("nan"), [Note("never-back", "error", message)]
+    notes, below = [], [r for r in final if r < back[0]]
+    if below:
+        message = (
+            f"the least share lies between {below[-1]:g}, which ends at {final[below[-1]]:.5g}, "
+            f"and {back[0]:g}, which ends at {final[back[0]]:.5g}: the start was {start:.5g}"
+        )
+        notes.append(Note("between-shares", "info", message))
+    above = [r for r in final if r > back[0] and final[r] > start]
+    if above:
+        message = f"share {above[0]:g}, above it, ends higher than the start again: noise?"
+        notes.append(Note("not-monotone", "warning", message))
+    return back[0], notes

@@ -28,6 +28,7 @@ from jaxlaw.planning._answers import (
     LEVEL,
     Answer,
     AnswerTable,
+    Inputs,
     fewest_degrees,
     interval_columns,
     law_inputs,
@@ -126,7 +127,7 @@ class _Losses(NamedTuple):
 def _losses_of(
     fits: tuple[Any, ...],
     run: ContinualRun,
-    inputs: Mapping[str, float] | None,
+    inputs: Inputs,
     area_options: Mapping[str, Any] | None,
 ) -> _Losses:
     """Fits and run, checked for each other.
@@ -239,7 +240,7 @@ def final_losses(
     cpt: Any,
     run: ContinualRun,
     *,
-    inputs: Mapping[str, float] | None = None,
+    at: Mapping[str, float | str] | None = None,
     area_options: Mapping[str, Any] | None = None,
     level: ConfidenceLevel = LEVEL,
     **settings: Any,
@@ -253,7 +254,7 @@ def final_losses(
         pt: fit of the loss on the pre-training corpus.
         cpt: fit of the loss on the new corpus.
         run: continual run, whose settings hold where they do not vary.
-        inputs: values of what the laws take beside areas and r, in units of the fitted runs.
+        at: values of what the laws take beside areas and r, in units of the fitted runs.
         area_options: options by which areas are counted, for fits that do not know them.
         level: confidence level of the intervals.
         **settings: values of ``loss_potential``, ``peak``, ``replay`` and ``steps``, a number or
@@ -274,7 +275,7 @@ def final_losses(
         >>> found.table["loss_pt"].round(3).tolist()
         [3.399, 3.364]
     """
-    losses = _losses_of((pt, cpt), run, inputs, area_options)
+    losses = _losses_of((pt, cpt), run, at, area_options)
     losses.check_varied(tuple(settings))
     varied = {name: np.atleast_1d(_checked_setting(name, v, run)) for name, v in settings.items()}
     axes = [varied.get(name, np.array([run.settings[name]])) for name in SETTINGS]
@@ -357,7 +358,7 @@ def optimal_training(
     weight: float,
     over: Mapping[str, tuple[float, float]],
     *,
-    inputs: Mapping[str, float] | None = None,
+    at: Mapping[str, float | str] | None = None,
     area_options: Mapping[str, Any] | None = None,
     minimise: Minimise = "losses",
     level: ConfidenceLevel = LEVEL,
@@ -376,7 +377,7 @@ def optimal_training(
         weight: weight λ1 of the first loss, in [0, 1]; λ2 is 1 − λ1.
         over: ranges to search, setting → (lowest, highest), of any of ``loss_potential``,
             ``peak``, ``replay`` and ``steps``. Peak and steps are searched in logarithms.
-        inputs: values of what the laws take beside areas and r, in units of the fitted runs.
+        at: values of what the laws take beside areas and r, in units of the fitted runs.
         area_options: options by which areas are counted, for fits that do not know them.
         minimise: ``losses``, or as eq. 5 is printed ``changes``: λ1·ΔL_pt + λ2·ΔL_cpt, each ΔL the
             loss at the end less that at the start of the run. (The text calls ΔL_cpt a decrease;
@@ -398,9 +399,7 @@ def optimal_training(
         >>> round(best.replay, 3)
         0.672
     """
-    losses, names, values = _optimised(
-        (pt, cpt), run, over, [weight], inputs, area_options, minimise
-    )
+    losses, names, values = _optimised((pt, cpt), run, over, [weight], at, area_options, minimise)
     values = {name: rows[0] for name, rows in values.items()}
     best = {name: float(values[name][0]) for name in SETTINGS}
     notes = losses.notes({name: values[name][:1] for name in SETTINGS})
@@ -424,7 +423,7 @@ def tradeoff_curve(
     over: Mapping[str, tuple[float, float]],
     weights: Sequence[float] = tuple(np.linspace(0, 1, 21)),
     *,
-    inputs: Mapping[str, float] | None = None,
+    at: Mapping[str, float | str] | None = None,
     area_options: Mapping[str, Any] | None = None,
     minimise: Minimise = "losses",
     level: ConfidenceLevel = LEVEL,
@@ -437,7 +436,7 @@ def tradeoff_curve(
         run: continual run, whose settings hold where they are not searched.
         over: ranges to search, as for :func:`optimal_training`.
         weights: weights λ1 of the first loss, in [0, 1].
-        inputs: values of what the laws take beside areas and r, in units of the fitted runs.
+        at: values of what the laws take beside areas and r, in units of the fitted runs.
         area_options: options by which areas are counted, for fits that do not know them.
         minimise: ``losses`` or ``changes``, as for :func:`optimal_training`.
         level: confidence level of the intervals.
@@ -456,9 +455,7 @@ def tradeoff_curve(
         >>> curve.table["replay"].round(3).tolist()
         [0.0, 0.672]
     """
-    losses, names, values = _optimised(
-        (pt, cpt), run, over, weights, inputs, area_options, minimise
-    )
+    losses, names, values = _optimised((pt, cpt), run, over, weights, at, area_options, minimise)
     table: dict[str, Any] = {"weight": np.asarray(weights, float)}
     for name in (*names, *_LOSSES, "objective"):
         table |= interval_columns(name, values[name].T, level, losses.degrees)
@@ -470,7 +467,7 @@ def tradeoff_curve(
 
 def _optimised(
     fits: tuple[Any, Any], run: ContinualRun, over: Mapping[str, tuple[float, float]],
-    weights: Sequence[float], inputs: Mapping[str, float] | None,
+    weights: Sequence[float], inputs: Inputs,
     area_options: Mapping[str, Any] | None, minimise: Minimise,
 ) -> tuple[_Losses, tuple[str, ...], dict[str, np.ndarray]]:  # fmt: skip
     """The losses, what was searched, and settings, losses and objective, each (weights, 1 + R)."""

@@ -23,7 +23,7 @@ from jaxlaw.data import (
     UNKNOWN_BASE_RATE,
     areas_along,
     chosen_options,
-    of_unknown_base,
+    for_unknown_base,
 )
 from jaxlaw.errors import UsageError, nearest
 from jaxlaw.fitting import FittedLaw
@@ -138,7 +138,7 @@ class ContinualRun:
             before, last = pt, float(pt.rates[-1])
         peak = last if run.peak is None else run.peak
         own = _rates(run, peak, run.final * peak, run.start)
-        return of_unknown_base(own) if before is None else schedules.join(before, own)
+        return for_unknown_base(own) if before is None else schedules.join(before, own)
 
 
 def _check_phase(phase: Any, prefix: str) -> None:

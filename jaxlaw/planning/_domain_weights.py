@@ -76,8 +76,8 @@ def optimal_domain_weights(
     start: float | None = None,
     threshold: float = 0.0,
     weights: Mapping[str, float] | None = None,
+    at: Mapping[str, float | str] | None = None,
     level: ConfidenceLevel = LEVEL,
-    **inputs: float,
 ) -> DomainShares:
     """Shares of several domains that make the weighted sum of their losses least.
 
@@ -89,10 +89,10 @@ def optimal_domain_weights(
         general: fit of the general loss over the general share; left out, nothing limits the
             domains but that shares add up to 1.
         start: general loss before, in nats; it may rise to (1 + threshold)·start.
-        threshold: how far it may rise, relative.
+        threshold: relative rise that is allowed.
         weights: domain → weight of its loss, of every domain; all 1 by default.
+        at: values of the laws' other inputs, such as N and D.
         level: confidence level of the intervals.
-        **inputs: values of the laws' other inputs, such as N and D.
 
     Raises:
         UsageError: an input is missing or unknown, general without start, or weights that do not
@@ -100,7 +100,8 @@ def optimal_domain_weights(
 
     Example:
         >>> domain = ("dcpt", jl.simulate.TRUTHS["dcpt"])
-        >>> plan = jl.planning.optimal_domain_weights({"code": domain, "law": domain}, N=1.8, D=2.0)
+        >>> domains, at = {"code": domain, "law": domain}, {"N": 1.8, "D": 2.0}
+        >>> plan = jl.planning.optimal_domain_weights(domains, at=at)
         >>> {name: round(share, 3) for name, share in plan.shares.items()}
         {'code': 0.5, 'law': 0.5}
     """
@@ -110,7 +111,7 @@ def optimal_domain_weights(
     every = as_draws(*domains.values(), *([] if general is None else [general]))
     for source in every:
         require_inputs(source, "r")
-    others = law_inputs_of_each(every, inputs, ("r",))
+    others = law_inputs_of_each(every, at, ("r",))
     values = np.ones(len(names))
     if weights is not None:
         values = numbers_by_name(names, weights, "weights")
@@ -127,7 +128,7 @@ def optimal_domain_weights(
         notes = [Note("no-share-allowed", "error", message)]
     for source, name, share in zip(every, [*names, "general"], shares[0], strict=False):
         r = float(share) / source.units["r"]
-        notes += source_notes(source, name, **source.inputs_taken(inputs), r=r)
+        notes += source_notes(source, name, **source.inputs_taken(at or {}), r=r)
     notes += missing_draws_notes(shares[:, 0], "allowed mixture")
     notes.append(Note("own-share-only", "info", OWN_SHARE))
     spent = shares[0, -1] < 1e-9 or general is None

@@ -6,6 +6,7 @@ Que 2024, §4.3, usages 1 and 2, and App. G.1 and G.2; Zheng 2024, §5.2.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -107,7 +108,7 @@ def _losses_there(answer: Mixture, alone: Mixture, given: dict[str, Any]) -> dic
     if math.isnan(answer.share):
         return {}
     both = as_draws(given["general"], given["domain"])
-    others = law_inputs_of_each(both, given.get("inputs", {}), ("r",))
+    others = law_inputs_of_each(both, given.get("at"), ("r",))
     general, domain = _both_losses(both, others, np.full(both[0].rows, answer.share))
     return {
         "domain_loss_there": float(domain[0]),
@@ -125,8 +126,8 @@ def optimal_mixture(
     start: float,
     threshold: float = 0.03,
     largest: bool = False,
+    at: Mapping[str, float | str] | None = None,
     level: ConfidenceLevel = LEVEL,
-    **inputs: float,
 ) -> Mixture:
     """The domain share with the lowest domain loss where the general loss keeps a limit.
 
@@ -141,22 +142,22 @@ def optimal_mixture(
         threshold: T, relative; 0 asks the loss to come back to its start.
         largest: whether the largest share that keeps the limit is wanted, whatever the domain
             loss is there.
+        at: values of the laws' other inputs, such as N and D.
         level: confidence level of the intervals.
-        **inputs: values of the laws' other inputs, such as N and D.
 
     Raises:
         UsageError: an input is missing or unknown, or out of its domain.
 
     Example:
         >>> general, domain = (("dcpt", jl.simulate.TRUTHS[n]) for n in ("dcpt-general", "dcpt"))
-        >>> plan = jl.planning.optimal_mixture(general, domain, start=2.8, N=1.8, D=2.0)
+        >>> plan = jl.planning.optimal_mixture(general, domain, start=2.8, at={"N": 1.8, "D": 2.0})
         >>> print(f"{plan.share:.3f} of the domain, loss {plan.domain_loss:.3f}")
         0.893 of the domain, loss 1.747
     """
     both = as_draws(general, domain)
     for source in both:
         require_inputs(source, "r")
-    others = law_inputs_of_each(both, inputs, ("r",))
+    others = law_inputs_of_each(both, at, ("r",))
     limit = checked_number("start", start) * (1 + _checked_threshold(threshold))
     if largest:
         share = _largest_share(both[0].law, both[0].values, limit, others[0])
@@ -175,7 +176,9 @@ def optimal_mixture(
     notes = _share_notes(answer["share"], answer["domain_loss"], curve, limit)
     shares = (1 - answer["share"], answer["share"])
     for source, what, r in zip(both, ("general", "domain"), shares, strict=True):
-        notes += source_notes(source, what, **source.inputs_taken(inputs), r=r / source.units["r"])
+        notes += source_notes(
+            source, what, **source.inputs_taken(at or {}), r=r / source.units["r"]
+        )
     notes += missing_draws_notes(share, "allowed share")
     kept = answer["general_loss"] < limit * (1 - SAME)
     sides = {0.0: "r_d ≥ 0", 1.0: "r_d ≤ 1"}
@@ -214,8 +217,8 @@ def critical_ratio(
     *,
     start: float,
     threshold: float = 0.0,
+    at: Mapping[str, float | str] | None = None,
     level: ConfidenceLevel = LEVEL,
-    **inputs: float,
 ) -> CriticalRatio:
     """The least share of the general corpus at which its loss is back at its start.
 
@@ -225,21 +228,22 @@ def critical_ratio(
     Args:
         general: fit of the general loss over its own share: a Fit, (law, params), or a bootstrap.
         start: general loss before the continual training, in nats.
-        threshold: how far it may stay above, relative.
+        threshold: relative excess that is allowed.
+        at: values of the law's other inputs, such as N and D.
         level: confidence level of the interval.
-        **inputs: values of the law's other inputs, such as N and D.
 
     Raises:
         UsageError: an input is missing or unknown, or out of its domain.
 
     Example:
         >>> general = ("dcpt", jl.simulate.TRUTHS["dcpt-general"])
-        >>> print(f"{jl.planning.critical_ratio(general, start=2.86, N=1.8, D=2.0).share:.3f}")
+        >>> plan = jl.planning.critical_ratio(general, start=2.86, at={"N": 1.8, "D": 2.0})
+        >>> print(f"{plan.share:.3f}")
         0.123
     """
     (source,) = as_draws(general)
     require_inputs(source, "r")
-    (others,) = law_inputs_of_each((source,), inputs, ("r",))
+    (others,) = law_inputs_of_each((source,), at, ("r",))
     limit = checked_number("start", start) * (1 + _checked_threshold(threshold))
     other = _largest_share(source.law, source.values, limit, others)
     with in_float64():
@@ -250,7 +254,7 @@ def critical_ratio(
     elif answer["share"] == 0:
         message = f"the loss is at or below {limit:.5g} without any of its corpus"
         notes = [Note("always-back", "info", message)]
-    notes += source_notes(source, **inputs, r=answer["share"] / source.units["r"])
+    notes += source_notes(source, **(at or {}), r=answer["share"] / source.units["r"])
     notes += missing_draws_notes(other, "critical ratio")
     bound = "r_g ≥ 0" if answer["share"] == 0 else "general loss"
     return CriticalRatio(**answer, binding=bound, notes=tuple(notes))
@@ -263,8 +267,8 @@ def optimal_mixture_data_limited(
     corpus_tokens: float,
     *,
     total: float | None = None,
+    at: Mapping[str, float | str] | None = None,
     level: ConfidenceLevel = LEVEL,
-    **inputs: float,
 ) -> LimitedMixture:
     """The share at which limited domain data serve the domain loss best.
 
@@ -277,22 +281,22 @@ def optimal_mixture_data_limited(
             (law, params), or a bootstrap.
         corpus_tokens: number of tokens of the domain, in the units of the fitted runs.
         total: largest number of tokens that can be trained on in all, in the same units.
+        at: values of the law's other inputs, such as N.
         level: confidence level of the intervals.
-        **inputs: values of the law's other inputs, such as N.
 
     Raises:
         UsageError: an input is missing or unknown, or less tokens in all than of the domain.
 
     Example:
         >>> domain = ("dcpt", jl.simulate.TRUTHS["dcpt"])
-        >>> plan = jl.planning.optimal_mixture_data_limited(domain, 0.1, N=1.8)
+        >>> plan = jl.planning.optimal_mixture_data_limited(domain, 0.1, at={"N": 1.8})
         >>> print(f"{plan.share:.2f} of the domain; mixing pays below {plan.interior_below:.2f}")
         0.85 of the domain; mixing pays below 0.20
     """
     (source,) = as_draws(domain)
     require_inputs(source, "D", "r")
     tokens = checked_number("corpus_tokens", corpus_tokens)
-    others = law_inputs(source, inputs, ("D", "r"))
+    others = law_inputs(source, at, ("D", "r"))
     least = LEAST if total is None else tokens / checked_number("total", total)
     if least > 1:
         raise UsageError(f"total, {total:g}, is less than corpus_tokens, {tokens:g}")
@@ -322,7 +326,7 @@ def optimal_mixture_data_limited(
         message = "mixing does not pay with so many tokens of the domain: see interior_below"
         notes = [Note("no-interior-optimum", "info", message)]
     r = answer["share"] / source.units["r"]
-    notes += source_notes(source, **inputs, D=answer["D"], r=r)
+    notes += source_notes(source, **(at or {}), D=answer["D"], r=r)
     notes += missing_draws_notes(share, "optimum")
     bound = "domain tokens"
     if answer["share"] == 1:

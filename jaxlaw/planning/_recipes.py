@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 
+from jaxlaw._quantities import Quantity
 from jaxlaw._typed import ConfidenceLevel, checked
 from jaxlaw.laws import Law
 from jaxlaw.notes import Note
@@ -43,10 +44,10 @@ def compute_multiplier(
     *,
     reference: Mapping[str, float | str],
     cost: Cost | None = None,
-    served_tokens: float | None = None,
+    served_tokens: Quantity | None = None,
     max_epochs: float | None = None,
+    at: Mapping[str, float | str] | None = None,
     level: ConfidenceLevel = LEVEL,
-    **inputs: float | str,
 ) -> AnswerTable:
     """How much compute a recipe is worth against a reference, at equal loss.
 
@@ -62,8 +63,8 @@ def compute_multiplier(
         cost: function ``f(N, D)`` in FLOPs, as for :func:`jaxlaw.planning.allocation`.
         served_tokens: number of tokens that either model will serve: a part of both budgets.
         max_epochs: largest D/U of either recipe, as for :func:`jaxlaw.planning.allocation`.
+        at: inputs of the recipe that is compared with it, such as ``{"group": "pile"}``.
         level: confidence level of the intervals.
-        **inputs: inputs of the recipe that is compared with it, ``group="pile"``.
 
     Returns:
         AnswerTable of K rows: ``compute``, the reference's ``loss`` there and the ``multiplier``;
@@ -79,12 +80,12 @@ def compute_multiplier(
         >>> params = jl.simulate.TRUTHS["chinchilla"] | {"B[c4]": 410.7, "B[pile]": 300.0}
         >>> params = {name: params[name] for name in law.parameter_names}
         >>> plan = jl.planning.compute_multiplier(
-        ...     (law, params), [1e21], reference={"group": "c4"}, group="pile"
+        ...     (law, params), [1e21], reference={"group": "c4"}, at={"group": "pile"}
         ... )
         >>> plan.table["multiplier"].round(2).tolist()
         [3.07]
     """
-    both = [search_space(fit, None, None, max_epochs, given) for given in (reference, inputs)]
+    both = [search_space(fit, None, None, max_epochs, given) for given in (reference, at)]
     source, budgets = both[0].source, budgets_of(compute)
     loss, log_N, log_D, log_ratio, log_needed, own_log_D = _multipliers(
         source.law, total_cost(cost, source, served_tokens), source.values, np.log(budgets),

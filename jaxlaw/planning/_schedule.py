@@ -38,7 +38,7 @@ from jaxlaw._typed import (
     StepCount,
     checked,
 )
-from jaxlaw.data import AREAS, UNKNOWN_BASE_RATE, of_unknown_base
+from jaxlaw.data import AREAS, UNKNOWN_BASE_RATE, for_unknown_base
 from jaxlaw.errors import UsageError, nearest
 from jaxlaw.laws import Law
 from jaxlaw.notes import Note
@@ -87,7 +87,7 @@ class OptimalSchedule(Result):
             last step where there is no fall.
         comparison: a row each for this and the usual schedules of the same steps, peak, floor
             and warm-up: ``loss``; ``loss_1``, ``loss_2``, … where they are several; areas.
-        notes: what to know before relying on it.
+        notes: findings to know before relying on it.
         usual: usual schedules it is compared with, by name.
         interval: quantity → (low, high) of a bootstrap: ``loss`` under this very schedule; where
             areas are plain, also of the first 1,000 draws' own best schedules ``best_loss``,
@@ -154,7 +154,7 @@ def optimal_schedule(
     peak: float,
     *,
     weights: Sequence[float] | None = None,
-    inputs: Mapping[str, float] | Sequence[Mapping[str, float]] | None = None,
+    at: Mapping[str, float] | Sequence[Mapping[str, float]] | None = None,
     floor: float = 0.0,
     warmup: int = 0,
     start: float | None = None,
@@ -193,7 +193,7 @@ def optimal_schedule(
         peak: highest rate.
         weights: weight λ of each loss, not negative, with sum 1 (Wang 2025, eq. 5). Changes since
             the start of a phase are balanced as the losses are: they differ by a constant.
-        inputs: values of what the law takes beside areas, such as ``{"N": 1e9}`` or
+        at: values of what the law takes beside areas, such as ``{"N": 1e9}`` or
             ``{"r": 0.2}``, in the units of the fitted runs (of the law for (law, params)); for
             several losses, one mapping for all or a list.
         floor: lowest rate after the warm-up.
@@ -207,8 +207,8 @@ def optimal_schedule(
         shortest_decay: steps that a fall from peak to floor takes at least: no step's fall is
             larger than (peak − floor) / shortest_decay.
         decay: decay λ of the areas; left out, that of the fit, or 0.999 where it knows none.
-        carry_momentum: whether momentum goes on over the boundary (:func:`jaxlaw.phase_areas`);
-            left out, as for the fit, or False.
+        carry_momentum: whether momentum goes on over the boundary
+            (:func:`jaxlaw.data.phase_areas`); left out, as for the fit, or False.
         count_warmup: whether rises of a warm-up count (:func:`jaxlaw.areas`); left out, as for the
             fit, or False.
         epsilon: exponent of the rate that weights momentum (Wang 2025, App. J); left out, as for
@@ -235,7 +235,7 @@ def optimal_schedule(
         >>> best.comparison["loss"].idxmin()
         'optimal'
     """
-    targets = _targets(fit, weights, inputs, after)
+    targets = _targets(fit, weights, at, after)
     run = _run(steps, peak, floor, warmup, start, after, shortest_decay)
     if not (knots >= 2 and n_starts >= 1 and iterations >= 1):
         raise UsageError("knots= must be 2 or more, n_starts= and iterations= 1 or more")
@@ -331,8 +331,8 @@ def _targets(fit: Any, weights: Any, inputs: Any, after: Schedule | None) -> tup
     given = [inputs or {}] * len(fits) if inputs is None or isinstance(inputs, Mapping) else inputs
     if len(given) != len(fits):
         raise UsageError(
-            f"inputs are {len(given)} mappings for {len(fits)} losses; one for each",
-            argument="inputs",
+            f"at is {len(given)} mappings for {len(fits)} losses; one for each",
+            argument="at",
             value=inputs,
         )
     targets = []
@@ -366,7 +366,7 @@ def _check_inputs(target: _Target, after: Schedule | None) -> None:
         raise UsageError(f"law {law.name} needs the pre-training: give after=, its Schedule")
     others = [name for name in missing if name not in AREAS]
     if others:
-        raise UsageError(f"law {law.name} needs inputs={{'{others[0]}': …}}")
+        raise UsageError(f"law {law.name} needs at={{'{others[0]}': …}}")
 
 
 def _run(
@@ -426,7 +426,7 @@ def _schedule_of(run: _Run, free: np.ndarray) -> Schedule:
 
 def _completed(run: _Run, schedule: Schedule) -> Schedule:
     """The run after its pre-training, or after the one nobody describes."""
-    schedule = schedule if run.base_known else of_unknown_base(schedule)
+    schedule = schedule if run.base_known else for_unknown_base(schedule)
     return schedule if run.after is None else schedules.join(run.after, schedule)
 
 
@@ -540,7 +540,7 @@ class _Reach:
         """Steps (…) by which a tenth and nine tenths of the fall are done; without one the last."""
         level, step, depth = np.moveaxis(points, -1, 0)
         to_go, run = self._steps_to_go(step), self.run
-        lasts = np.minimum(to_go, run.shortest_decay)  # a late fall does not come to its end
+        lasts = np.minimum(to_go, run.shortest_decay)  # a late fall is cut off by the end
         none = level * depth * lasts / run.shortest_decay <= 1e-6
         begin = run.first + run.n_free - to_go - 1
         return tuple(

@@ -11,14 +11,17 @@ import numpy as np
 from jaxlaw.errors import UsageError, nearest
 from jaxlaw.notes import Note
 from jaxlaw.planning._answers import (
+    Inputs,
     checked_number,
+    checked_tokens,
+    in_unit_of_runs,
     law_inputs,
     require_inputs,
 )
 from jaxlaw.planning._budgets import AT_LIMIT, SEARCH_LIMITS, Limits
 from jaxlaw.uncertainty import Draws, as_draws
 
-UserLimits = Mapping[str, tuple[float | None, float | None]]
+UserLimits = Mapping[str, tuple[float | str | None, float | str | None]]
 MANY_EPOCHS = 40  # at which repeating is worthless (Muennighoff 2023, figure 1)
 
 
@@ -45,20 +48,23 @@ class SearchSpace(NamedTuple):
 
 
 def search_space(
-    fit: Any, limits: UserLimits | None, corpus: float | None, max_epochs: float | None,
-    inputs: Mapping[str, Any],
+    fit: Any, limits: UserLimits | None, corpus: Any, max_epochs: float | None,
+    at: Inputs,
 ) -> SearchSpace:  # fmt: skip
     """What is searched, checked: the law, its other inputs, and the limits on size and tokens."""
     (source,) = as_draws(fit)
     require_inputs(source, "N", "D")
-    share = inputs.get("r") == "best"
+    inputs = at or {}
+    share = isinstance(inputs.get("r"), str) and inputs["r"] == "best"
     free = ("N", "D", "r") if share else ("N", "D")
     if share:
         require_inputs(source, "r")
     if corpus is not None and not share:
-        raise UsageError("corpus_tokens limits r·D; let r be searched: r='best'")
+        raise UsageError("corpus_tokens limits r·D; let r be searched: at={'r': 'best'}")
+    if corpus is not None:
+        corpus = checked_tokens(source, "corpus_tokens", corpus)
     others = law_inputs(source, {k: v for k, v in inputs.items() if k != "r" or not share}, free)
-    user = _checked_limits(limits, free)
+    user = _checked_limits(source, limits, free)
     log_limits, epochs = _log_limits(source, user, corpus), _epochs(source, max_epochs)
     if epochs is not None:
         low, high = log_limits.D
@@ -83,18 +89,23 @@ def _epochs(source: Draws, most: float | None) -> tuple[float, bool] | None:
 
 
 def _checked_limits(
-    limits: UserLimits | None, allowed: Sequence[str]
+    source: Draws, limits: UserLimits | None, allowed: Sequence[str]
 ) -> dict[str, tuple[Any, Any]]:
     """The user's limits, with None for an open side."""
     checked = {}
     for name, (low, high) in (limits or {}).items():
         if name not in allowed:
             raise UsageError(
-                f"limits on {name} make no sense here; on {', '.join(allowed)} they do."
+                f"there are no limits on {name} here; limit {' or '.join(allowed)}."
                 f"{nearest(str(name), allowed)}"
             )
         domain = "fraction" if name == "r" else "positive"
-        low, high = (None if x is None else checked_number(name, x, domain) for x in (low, high))
+        low, high = (
+            None
+            if x is None
+            else checked_number(f"limits of {name}", in_unit_of_runs(source, name, x), domain)
+            for x in (low, high)
+        )
         if low is not None and high is not None and low > high:
             raise UsageError(
                 f"limits of {name}: the least, {low:g}, is above the largest, {high:g}"
@@ -111,7 +122,7 @@ def _log_limits(source: Draws, user: Mapping[str, Any], corpus: float | None) ->
 
     log_corpus = math.inf
     if corpus is not None:
-        log_corpus = math.log(checked_number("corpus_tokens", corpus) * source.scale("D"))
+        log_corpus = math.log(corpus * source.scale("D"))
     logs = (tuple(map(math.log, raw(name))) for name in ("N", "D"))
     return Limits(*logs, r=raw("r"), corpus=log_corpus, near=_middle_ratio(source))
 

@@ -22,6 +22,7 @@ import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 
+from jaxlaw._quantities import Quantity
 from jaxlaw._typed import ConfidenceLevel, checked
 from jaxlaw.errors import UsageError
 from jaxlaw.laws import Law
@@ -33,6 +34,9 @@ from jaxlaw.planning._answers import (
     SAME,
     Answer,
     AnswerTable,
+    Inputs,
+    checked_compute,
+    checked_input,
     checked_number,
     fewest_degrees,
     interval_columns,
@@ -55,7 +59,7 @@ from jaxlaw.planning._budgets import (
     total_cost,
 )
 from jaxlaw.planning._solve import for_each_draw, root, root_or_infinity
-from jaxlaw.planning._weighted_laws import SupportsLaws, across_laws
+from jaxlaw.planning._weighted_laws import across_laws, goes_over_laws
 from jaxlaw.uncertainty import Draws, as_draws, has_draws
 
 GRID = 129  # points at which two losses are compared, before the root between two of them
@@ -126,12 +130,12 @@ def data_transferred(
     scratch: Any,
     continual: Any,
     *,
-    N: float,
-    D: float | None = None,
+    N: Quantity,
+    D: Quantity | None = None,
     loss: float | None = None,
     cost: Cost | None = None,
+    at: Mapping[str, float | str] | None = None,
     level: ConfidenceLevel = LEVEL,
-    **inputs: float | str,
 ) -> Transfer:
     """Effective data transferred and compute saved of one continual run.
 
@@ -142,8 +146,8 @@ def data_transferred(
         D: tokens of the continual run, in those units; or give loss.
         loss: loss of the continual run; or give D.
         cost: function ``f(N, D)`` in FLOPs, as for :func:`jaxlaw.planning.allocation`.
+        at: values of the laws' other inputs: each law takes those that it has.
         level: confidence level of the intervals.
-        **inputs: values of the laws' other inputs: each law takes those that it has.
 
     Returns:
         Transfer. Where scratch never reaches the loss at this size, ``scratch_D`` and
@@ -159,16 +163,17 @@ def data_transferred(
         >>> print(f"{plan.transferred:.3g} tokens, {plan.saved:.0%} of the compute")
         3.62e+08 tokens, 27% of the compute
     """
-    both, others = size_and_data_laws(scratch, continual, inputs)
+    both, others = size_and_data_laws(scratch, continual, at)
     continued = both[1]
     if (D is None) == (loss is None):
         raise UsageError("give one of D, the continual run's tokens, and loss")
-    log_N = math.log(checked_number("N", N) * continued.scale("N"))
+    log_N = math.log(checked_input(continued, "N", N) * continued.scale("N"))
     if D is None:
         target = np.full(continued.rows, checked_number("loss", loss))
         log_D = _tokens_to(continued, log_N, target, others[1])
     else:
-        log_D = np.full(continued.rows, math.log(checked_number("D", D) * continued.scale("D")))
+        tokens = checked_input(continued, "D", D) * continued.scale("D")
+        log_D = np.full(continued.rows, math.log(tokens))
         target = losses_at(continued.law, continued.values, log_N, log_D[0], others[1])
     values = _against_scratch(both, others[0], cost, log_N, log_D, target)
     notes = _transfer_notes(values, loss_without_end(both[0], "D", log_N, others[0]))
@@ -176,11 +181,11 @@ def data_transferred(
     answer = measured(values, level, fewest_degrees(both), given)
     raw = {name: answer[name] * continued.scale(name) for name in ("N", "D")}
     from_scratch = raw | {"D": answer["scratch_D"] * continued.scale("D")}
-    for source, what, at in (
+    for source, what, run in (
         (both[0], "from-scratch", from_scratch),
         (continued, "continual", raw),
     ):
-        notes += source_notes(source, what, **{k: v / source.scale(k) for k, v in at.items()})
+        notes += source_notes(source, what, **{k: v / source.scale(k) for k, v in run.items()})
     notes += [*missing_draws_notes(values["saved"], "answer"), *base_notes(scratch, continual)]
     return Transfer(**answer, binding="equal loss at equal size", notes=tuple(notes))
 
@@ -189,12 +194,12 @@ def data_transferred(
 def transfer_table(
     scratch: Any,
     continual: Any,
-    N: Sequence[float],
-    D: Sequence[float],
+    N: Sequence[Quantity],
+    D: Sequence[Quantity],
     *,
     cost: Cost | None = None,
+    at: Mapping[str, float | str] | None = None,
     level: ConfidenceLevel = LEVEL,
-    **inputs: float | str,
 ) -> pd.DataFrame:
     """Data transferred and compute saved for every N and D (Zheng's figure 2).
 
@@ -204,8 +209,8 @@ def transfer_table(
         N: sizes, in the units of the continual fit's runs.
         D: tokens of the continual runs, in those units.
         cost: function ``f(N, D)`` in FLOPs, as for :func:`jaxlaw.planning.allocation`.
+        at: values of the laws' other inputs: each law takes those that it has.
         level: confidence level of the intervals.
-        **inputs: values of the laws' other inputs: each law takes those that it has.
 
     Returns:
         One row for each pair: ``N``, ``D``, ``loss``, ``scratch_D``, ``transferred``, ``saved``;
@@ -217,10 +222,10 @@ def transfer_table(
         >>> table["saved"].round(2).tolist()
         [0.27, -0.58]
     """
-    both, others = size_and_data_laws(scratch, continual, inputs)
+    both, others = size_and_data_laws(scratch, continual, at)
     continued, rows = both[1], []
     sizes, tokens = (
-        [checked_number(name, value) for value in np.atleast_1d(values)]
+        [checked_input(continued, name, value) for value in values]
         for name, values in (("N", N), ("D", D))
     )
     for name, values in (("N", sizes), ("D", tokens)):
@@ -246,10 +251,10 @@ def compute_savings(
     loss: float,
     *,
     cost: Cost | None = None,
-    served_tokens: float | None = None,
+    served_tokens: Quantity | None = None,
     max_epochs: float | None = None,
+    at: Mapping[str, float | str] | None = None,
     level: ConfidenceLevel = LEVEL,
-    **inputs: float | str,
 ) -> Saving:
     """Compute saved at equal loss where either way takes the size that suits it best.
 
@@ -262,8 +267,8 @@ def compute_savings(
         cost: function ``f(N, D)`` in FLOPs, as for :func:`jaxlaw.planning.allocation`.
         served_tokens: number of tokens that the model will serve, a part of either's compute.
         max_epochs: largest D/U of a law that has U, as for :func:`jaxlaw.planning.allocation`.
+        at: values of the laws' other inputs: each law takes those that it has.
         level: confidence level of the intervals.
-        **inputs: values of the laws' other inputs: each law takes those that it has.
 
     Returns:
         Saving. Out of reach of scratch, ``scratch_compute`` is infinite and ``saved`` is 1; out
@@ -276,13 +281,13 @@ def compute_savings(
         >>> print(f"{jl.planning.compute_savings(*fits, loss=2.3).saved:.0%}")
         92%
     """
-    both, _ = size_and_data_laws(scratch, continual, inputs)
+    both, _ = size_and_data_laws(scratch, continual, at)
     of_epochs = ["U" in source.law.input_names for source in both]
     plans = [
         min_compute(
             fit, loss, cost=cost, served_tokens=served_tokens, level=level,
             max_epochs=max_epochs if limited or not any(of_epochs) else None,
-            **source.inputs_taken(inputs),
+            at=source.inputs_taken(at or {}),
         )
         for fit, source, limited in zip((scratch, continual), both, of_epochs, strict=True)
     ]  # fmt: skip
@@ -315,7 +320,7 @@ def frontier_savings(
 
     Args:
         scratch: law of the compute C alone, from scratch, such as ``loss-compute-e`` fitted to
-            what :func:`jaxlaw.planning.loss_envelope` returned: a Fit, (law, params), or a
+            what :func:`jaxlaw.papers.loss_envelope` returned: a Fit, (law, params), or a
             bootstrap.
         continual: law of the compute C alone, from a base.
         compute: budgets in FLOPs that are spent from scratch.
@@ -368,11 +373,11 @@ def break_even(
     scratch: Any,
     continual: Any,
     *,
-    N: float | None = None,
-    compute: float | None = None,
+    N: Quantity | None = None,
+    compute: Quantity | None = None,
     cost: Cost | None = None,
+    at: Mapping[str, float | str] | None = None,
     level: ConfidenceLevel = LEVEL,
-    **inputs: float | str,
 ) -> BreakEven:
     """The size, the tokens or the budget at which a base stops paying (Zheng 2024, §4.2 and §4.3).
 
@@ -383,8 +388,8 @@ def break_even(
         compute: budget in FLOPs at which they are compared, over the size. Without a size and
             a budget they are compared over the budget, each at its own best size.
         cost: function ``f(N, D)`` in FLOPs, as for :func:`jaxlaw.planning.allocation`.
+        at: values of the laws' other inputs: each law takes those that it has.
         level: confidence level of the intervals.
-        **inputs: values of the laws' other inputs: each law takes those that it has.
 
     Returns:
         BreakEven. Intervals are of the draws that break even on the same side. Where the
@@ -401,15 +406,16 @@ def break_even(
         >>> print(f"pays {plan.pays} {plan.D:.2g} tokens")
         pays below 2.5e+09 tokens
     """
-    both, others = size_and_data_laws(scratch, continual, inputs)
+    both, others = size_and_data_laws(scratch, continual, at)
     if N is not None and compute is not None:
         raise UsageError("give N or compute, not both: the two fix the run")
     continued = both[1]
     if N is not None:
-        along, fixed = "D", math.log(checked_number("N", N) * continued.scale("N"))
+        along, fixed = "D", math.log(checked_input(continued, "N", N) * continued.scale("N"))
         limits = SEARCH_LIMITS["D"]
     elif compute is not None:
-        along, fixed = "N", math.log(checked_number("compute", compute))
+        compute = checked_compute(compute)
+        along, fixed = "N", math.log(compute)
         least, most = SEARCH_LIMITS["N"]
         limits = (least, min(most, compute / (6 * SEARCH_LIMITS["D"][0])))
     else:
@@ -450,15 +456,15 @@ def break_even(
         )
         notes.append(Note("several-crossings", "warning", message))
     for source, what in zip(both, ("from-scratch", "continual"), strict=True):
-        at = {k: answer[k] * continued.scale(k) / source.scale(k) for k in ("N", "D")}
-        notes += source_notes(source, what, **at)
+        there = {k: answer[k] * continued.scale(k) / source.scale(k) for k in ("N", "D")}
+        notes += source_notes(source, what, **there)
     notes += base_notes(scratch, continual)
     binding = f"equal loss; continual training pays {_PAYS[pays].format(along)}"
     return BreakEven(**answer, pays=pays, binding=binding, notes=tuple(notes))
 
 
 def size_and_data_laws(
-    scratch: Any, continual: Any, inputs: Mapping[str, Any]
+    scratch: Any, continual: Any, inputs: Inputs
 ) -> tuple[tuple[Draws, ...], tuple[dict[str, float], ...]]:
     """Two laws of N and D, and the other inputs of each, in its own units; or UsageError."""
     both = as_draws(scratch, continual)
@@ -473,7 +479,7 @@ def base_notes(scratch: Any, continual: Any) -> list[Note]:
     Two forecasts; or two bootstraps of which one holds what the other was free to fit, and not as
     that has it.
     """
-    if isinstance(scratch, SupportsLaws) and isinstance(continual, SupportsLaws):
+    if goes_over_laws(scratch) and goes_over_laws(continual):
         # What laws miss of the difference is in no back-test.
         message = (
             "two forecasts are compared, and no back-test has tried their difference: in simulated "
@@ -502,7 +508,7 @@ def base_notes(scratch: Any, continual: Any) -> list[Note]:
 
 
 def _same_draws(continued: Any, theirs: Any) -> bool:
-    """Whether every resample that came to something has the other's value."""
+    """Whether every resample that has an answer has the other's value."""
     continued, theirs = np.asarray(continued, float), np.asarray(theirs, float)
     return continued.shape == theirs.shape and bool(
         np.all(np.isnan(continued) | np.isclose(continued, theirs, rtol=SAME, atol=0.0))

@@ -109,7 +109,7 @@ def turning_length(
     *,
     cpt: Any = None,
     weight: float = 1.0,
-    inputs: Mapping[str, float] | None = None,
+    at: Mapping[str, float | str] | None = None,
     area_options: Mapping[str, Any] | None = None,
     level: ConfidenceLevel = LEVEL,
 ) -> TurningLength:
@@ -124,7 +124,7 @@ def turning_length(
         run: continual run; its steps do not matter.
         cpt: fit of the loss on the new corpus, for a weight below 1.
         weight: weight λ1 of the first loss, in [0, 1]; λ2 is 1 − λ1.
-        inputs: values of what the laws take beside areas and r, in units of the fitted runs.
+        at: values of what the laws take beside areas and r, in units of the fitted runs.
         area_options: options by which areas are counted, for fits that do not know them.
         level: confidence level of the intervals.
 
@@ -145,7 +145,7 @@ def turning_length(
     if weight < 1 and cpt is None:
         raise UsageError("a weight below 1 balances two losses: give cpt= and weight= together")
     fits = (pt,) if cpt is None else (pt, cpt)
-    losses = _losses_of(fits, run, inputs, area_options)
+    losses = _losses_of(fits, run, at, area_options)
     weights = np.array([weight, 1 - weight])[: len(fits)]
     times = np.geomspace(run.warmup + 1, _LONGEST, _LENGTHS)
     fixed = {name: run.settings[name] for name in SETTINGS if name != "steps"}
@@ -186,7 +186,7 @@ def turning_lengths(
     run: ContinualRun,
     weights: Sequence[float] = tuple(np.linspace(0, 1, 21)),
     *,
-    inputs: Mapping[str, float] | None = None,
+    at: Mapping[str, float | str] | None = None,
     area_options: Mapping[str, Any] | None = None,
     level: ConfidenceLevel = LEVEL,
 ) -> TurningLengths:
@@ -200,7 +200,7 @@ def turning_lengths(
         cpt: fit of the loss on the new corpus.
         run: continual run; its steps do not matter.
         weights: weights λ1 of the first loss, in [0, 1].
-        inputs: values of what the laws take beside areas and r, in units of the fitted runs.
+        at: values of what the laws take beside areas and r, in units of the fitted runs.
         area_options: options by which areas are counted, for fits that do not know them.
         level: confidence level of the intervals.
 
@@ -219,7 +219,7 @@ def turning_lengths(
     """
     if not len(weights):
         raise UsageError("weights= is empty: give one λ1 or more", argument="weights")
-    options = {"inputs": inputs, "area_options": area_options, "level": level}
+    options = {"at": at, "area_options": area_options, "level": level}
     plans = [turning_length(pt, run, cpt=cpt, weight=weight, **options) for weight in weights]
     rows = []
     for plan in plans:

@@ -12,7 +12,7 @@ import functools
 import inspect
 import math
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -20,28 +20,11 @@ import pandas as pd
 from jaxlaw.errors import DataError
 from jaxlaw.notes import Note
 from jaxlaw.planning._answers import Answer
-from jaxlaw.uncertainty import Draws
+from jaxlaw.uncertainty import Draws, has_draws
 
 _COUNTS = 0.01  # weight of a law below which it is not planned with alone
 _TESTED = 0.9  # level from which intervals of the best size held what they say in trials
 _AWAY = 2.0  # ratio of compute to that of the forecast's points from which a note says so
-
-
-@runtime_checkable
-class SupportsLaws(Protocol):
-    """A forecast: weighted laws, all as one with draws, or each alone.
-
-    Attributes:
-        weights: label of a law → its weights, one for each point.
-        computes: least and largest training compute of its points in FLOPs; NaN where unknown.
-    """
-
-    weights: Mapping[str, Any]
-    computes: tuple[float, float]
-
-    def draws(self, law: str | None = None) -> Draws:
-        """The weighted laws as one law with draws, or one of them alone."""
-        ...
 
 
 #: Answer, that of a law alone, and the plan's arguments with that law alone → columns of the table.
@@ -57,7 +40,7 @@ def across_laws(regret: Regret | None = None) -> Callable[..., Any]:
     """Decorator of a plan that returns an Answer: ``laws`` of it, where it is given a forecast.
 
     Args:
-        regret: what the answer costs by a law alone; None where nobody can say.
+        regret: cost of the answer by a law alone; None where it is unknown.
     """
 
     def decorate(plan: Callable[..., Any]) -> Callable[..., Any]:
@@ -67,26 +50,33 @@ def across_laws(regret: Regret | None = None) -> Callable[..., Any]:
         def run(*args: Any, **options: Any) -> Any:
             answer = plan(*args, **options)
             given = dict(signature.bind(*args, **options).arguments)
-            forecasts = list(_forecasts(given.values()))
-            return _by_law(plan, regret, answer, given, forecasts) if forecasts else answer
+            every = list(_over_laws(given.values()))
+            return _by_law(plan, regret, answer, given, every) if every else answer
 
         return run
 
     return decorate
 
 
-def _forecasts(values: Any) -> Iterator[SupportsLaws]:
+def goes_over_laws(given: Any) -> bool:
+    """Whether its draws go over several weighted laws, as those of a forecast do."""
+    return has_draws(given) and bool(given.draws().by_law)
+
+
+def _over_laws(values: Any) -> Iterator[Draws]:
+    """The draws over weighted laws among a plan's arguments."""
     for value in values:
-        if isinstance(value, SupportsLaws):
-            yield value
+        if goes_over_laws(value):
+            yield value.draws()
         elif isinstance(value, Mapping):
-            yield from _forecasts(value.values())
+            yield from _over_laws(value.values())
 
 
 def _alone(value: Any, law: str) -> Any:
     """An argument with that law in place of the weighted ones, where it is one of them."""
-    if isinstance(value, SupportsLaws):
-        return value.draws(law) if law in value.weights else value
+    if goes_over_laws(value):
+        by_law = value.draws().by_law
+        return by_law[law].draws if law in by_law else value
     if isinstance(value, Mapping):
         return {name: _alone(item, law) for name, item in value.items()}
     return value
@@ -94,12 +84,12 @@ def _alone(value: Any, law: str) -> Any:
 
 def _by_law(
     plan: Callable[..., Any], regret: Regret | None, answer: Answer, given: dict[str, Any],
-    forecasts: list[SupportsLaws],
+    every: list[Draws],
 ) -> Answer:  # fmt: skip
     weights: dict[str, list[float]] = {}
-    for forecast in forecasts:
-        for label, by_point in forecast.weights.items():
-            weights.setdefault(label, []).append(float(np.mean(by_point)))
+    for draws in every:
+        for label, (weight, _) in draws.by_law.items():
+            weights.setdefault(label, []).append(weight)
     rows, notes = [], list(answer.notes)
     ordered = sorted(weights, key=lambda label: -np.mean(weights[label]))
     for label in ordered:
@@ -121,7 +111,7 @@ def _by_law(
             except DataError as error:
                 notes.append(Note("law-without-answer", "warning", f"{label} alone: {error}"))
         rows.append(row)
-    notes += [*_distance_notes(answer, forecasts), *_level_notes(answer)]
+    notes += [*_distance_notes(answer, every), *_level_notes(answer)]
     table = pd.DataFrame(rows)
     return dataclasses.replace(answer, laws=table, notes=tuple(notes))
 
@@ -133,11 +123,11 @@ def _called(plan: Callable[..., Any], arguments: dict[str, Any]) -> Any:
     return plan(*bound.args, **bound.kwargs)
 
 
-def _distance_notes(answer: Answer, forecasts: list[SupportsLaws]) -> list[Note]:
+def _distance_notes(answer: Answer, every: list[Draws]) -> list[Note]:
     """Weights and errors are those of the forecast's points, and a plan may lie far from them."""
     compute = getattr(answer, "compute", math.nan)
-    for forecast in forecasts:
-        low, high = forecast.computes
+    for draws in every:
+        low, high = draws.computes
         if compute * _AWAY < low or high * _AWAY < compute < math.inf:
             span = f"{low:.3g}" if low == high else f"{low:.3g} to {high:.3g}"
             return [Note(

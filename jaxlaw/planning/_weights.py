@@ -85,8 +85,8 @@ def optimal_weights(
     max_kl: float | None = None,
     caps: Mapping[str, float] | None = None,
     observed: Any = None,
+    at: Mapping[str, float | str] | None = None,
     level: ConfidenceLevel = LEVEL,
-    **inputs: float | str,
 ) -> OptimalWeights:
     """Shares of many corpora that make a weighted sum of losses least.
 
@@ -109,8 +109,8 @@ def optimal_weights(
             and 1 where no runs are known.
         observed: table with the shares' columns, mixtures that were run: the answer is compared
             with the best of them that keeps caps and divergence.
+        at: values of the laws' other inputs.
         level: confidence level of the intervals.
-        **inputs: values of the laws' other inputs.
 
     Returns:
         :class:`OptimalWeights`. The note ``no-better-than-observed`` says where the interval of the
@@ -132,7 +132,7 @@ def optimal_weights(
         >>> plan.table["weight"].round(3).tolist()
         [0.5, 0.357, 0.143]
     """
-    names = list(fits)
+    names, inputs = list(fits), at or {}
     if not names:
         raise UsageError("give the fit of a loss or more, by name")
     every = as_draws(*fits.values())
@@ -182,8 +182,8 @@ def optimal_weights(
             notes.append(Note("none-observed-allowed", "info", message))
     for name, mixtures in compared.items():
         # The best of them by the fit itself, the same mixture in every draw.
-        at = np.array([problem.losses_at(r)[0] @ problem.weights for r in mixtures])
-        best = mixtures[int(np.argmin(at))]
+        predicted = np.array([problem.losses_at(r)[0] @ problem.weights for r in mixtures])
+        best = mixtures[int(np.argmin(predicted))]
         values[name] = problem.losses_at(best) @ problem.weights - values["loss"]
     interval = intervals(values, level, fewest_degrees(every)) if len(best_shares) > 1 else {}
     table = {"share": shares} | interval_columns(
@@ -198,8 +198,8 @@ def optimal_weights(
     numbers = {name: value for name, value in inputs.items() if not isinstance(value, str)}
     for name, source, of in zip(names, every, columns, strict=True):
         what = name if "r" in of else ""  # of the corpus's own share, which others do not have
-        at = numbers | {share: best_shares[0][k] for share, k in of.items()}
-        notes += range_notes(source, what, **source.inputs_taken(at))
+        there = numbers | {share: best_shares[0][k] for share, k in of.items()}
+        notes += range_notes(source, what, **source.inputs_taken(there))
     notes += _doubts(names, every)
     losses = problem.losses_at(best_shares[0])[0]
     return OptimalWeights(
@@ -395,7 +395,7 @@ class _Problem:
 
         # Searched are the roots u of the shares r = u². A law with a power of a share below 1, such
         # as the additive one, has an endless slope at a share of 0, where SLSQP on the shares
-        # themselves came to its 300 iterations short of the optimum; on the roots it takes 20.
+        # themselves used up its 300 iterations short of the optimum; on the roots it takes 20.
         def value(u: np.ndarray) -> tuple[float, np.ndarray]:
             with in_float64():
                 loss, slope = _value_and_slope(

@@ -5,6 +5,15 @@ try:
 except ModuleNotFoundError as _missing:
     raise ModuleNotFoundError("plots need matplotlib: pip install 'jaxlaw[plot]'") from _missing
 
+from jaxlaw.papers.plots import (
+    lowest_of_runs,
+    model_losses,
+    ood_losses,
+    score_over_cross_entropy,
+    slopes_over_share,
+    value,
+    values,
+)
 from jaxlaw.planning.plots import (
     balance,
     best_rates,
@@ -18,17 +27,11 @@ from jaxlaw.planning.plots import (
     limited_domain,
     loss_frontier,
     losses_over,
-    lowest_of_runs,
     mixture_weights,
-    model_losses,
-    ood_losses,
     recovery,
     replay_losses,
-    score_over_cross_entropy,
     trade_off,
     turning_lengths,
-    value,
-    values,
 )
 from jaxlaw.plots._fits import (
     demo_figure,
@@ -39,7 +42,6 @@ from jaxlaw.plots._fits import (
     observed_against_predicted,
     residuals,
     shift_curves,
-    slopes_over_share,
     starts_agreement,
 )
 from jaxlaw.plots._forecasts import backtest_errors, forecast_calibration, forecast_intervals

@@ -19,7 +19,6 @@ from jaxlaw._axes import (
     GREEN,
     INK,
     RED,
-    curve,
     dots,
     finish,
     input_label,
@@ -42,7 +41,6 @@ from jaxlaw.data import Runs
 from jaxlaw.errors import UsageError, nearest
 from jaxlaw.fitting import Fit, FittedLaw, runs_for
 from jaxlaw.laws import Input
-from jaxlaw.planning import loss_slopes
 
 CURVES = 4
 _FINE = 200  # points of a curve
@@ -252,8 +250,8 @@ def loss_over_input(
 
     Args:
         fit: fit that predicts.
-        runs: what it was fitted on, or more runs: what :func:`jaxlaw.read_runs` takes or
-            returns, or LossCurves; None for none.
+        runs: the runs that it was fitted on, or more: anything that :func:`jaxlaw.read_runs`
+            takes or returns, or LossCurves; None for none.
         along: the input that goes along, such as ``D``.
         ax: axes to draw on; a new figure if None.
         by: another input, of which each curve has its own value; the first other one that
@@ -296,46 +294,6 @@ def loss_over_input(
     _draw(ax, fit, seen, selected, along, by, values, fixed, reach)
     title = ", ".join(value_label(_spec(fit, n), v, _single(fit, n)) for n, v in fixed.items())
     return finish(ax, input_label(_spec(fit, along)), target_label(fit.law), title)
-
-
-@checked
-def slopes_over_share(
-    runs: Any, ax: Axes | None = None, *, every: float | None = None, N: float | None = None
-) -> Axes:
-    """ΔL/ΔD over the share, a curve for each D, at one size: figure 10 of Que 2024.
-
-    A law of mixtures has the implicit trend (eq. 5) where the curves fall.
-
-    Args:
-        runs: runs as :func:`jaxlaw.read_runs` takes or returns them, with N, D, r, loss; or the
-            table of :func:`jaxlaw.loss_slopes`.
-        ax: axes to draw on; a new figure if None.
-        every: least D from one evaluation to the next, as for :func:`jaxlaw.loss_slopes`.
-        N: size, in the unit of the runs; the largest if None.
-
-    Raises:
-        UsageError: no run has that size.
-
-    Example:
-        >>> from jaxlaw import plots
-        >>> plots.slopes_over_share(jl.simulate.experiment("dcpt").table).get_xlabel()
-        'share of the corpus r'
-    """
-    made = isinstance(runs, pd.DataFrame) and {"slope", "D_low"} <= set(runs)
-    table = runs if made else loss_slopes(runs, every=every)
-    size = table["N"].max() if N is None else N
-    table = table[np.isclose(table["N"], size)]
-    if table.empty:
-        raise UsageError(f"no run has N = {size:g}")
-    ax = ax or new_axes()
-    groups = list(table.groupby(["D_low", "D_high"]))
-    end_labels = [
-        curve(ax, rows, "r", "slope", color, f"D = {D:.3g}", 1.2, marker="o", markersize=3)
-        for ((_, D), rows), color in zip(groups, shades(len(groups)), strict=True)
-    ]
-    ax.axhline(0, color=INK, linewidth=0.8, zorder=0)
-    labels = "share of the corpus r", "ΔL/ΔD (nats per unit of D)", f"N = {size:.3g}"
-    return finish(ax, *labels, end_labels[:1] + end_labels[1:][-1:])
 
 
 def _seen(fit: FittedLaw, runs: Any, held_out: Any) -> _Seen:
@@ -551,6 +509,7 @@ def loss_curve(prediction: pd.DataFrame, observed: Any = None, ax: Axes | None =
         need_columns(observed, ("step", "loss"), "jl.read_loss_curves as its table")
     ax = ax or new_axes()
     step, base = prediction["step"], prediction["base"]
+    # predict_curve puts the target, whatever its name, before the column base.
     target = prediction.columns[list(prediction.columns).index("base") - 1]
     unshifted = base + prediction["annealing"]
     predicted = prediction[target]
@@ -561,6 +520,7 @@ def loss_curve(prediction: pd.DataFrame, observed: Any = None, ax: Axes | None =
         end_labels.append((losses[np.nanargmax(at)], "observed", INK))
     ax.plot(step, base, color=INK, linewidth=0.9, linestyle="--", label="base")
     end_labels.append((base.iloc[-1], "base", INK))
+    # The loss is base + annealing + shift: two bands, stacked on the base, end at the prediction.
     for low, high, color, name in (
         (base, unshifted, GREEN, "annealing"),
         (unshifted, predicted, RED, "shift"),
@@ -601,7 +561,7 @@ def hidden_curves(
         schedule: schedule of both phases, as :meth:`jaxlaw.FittedLaw.predict_curve` takes it.
         observed: table with columns ``step`` and ``loss``, or None.
         ax: axes to draw on; a new figure if None.
-        **options: what else that method takes, such as ``r=0.5``.
+        **options: further arguments of that method, such as ``r=0.5``.
 
     Raises:
         UsageError: a law without a shift.
@@ -657,8 +617,8 @@ def shift_curves(
     scheduled, the curves lie on each other.
 
     Args:
-        points: table that :func:`jaxlaw.observed_shift` returned: columns ``run``, ``shift``
-            (nats) and ``over``.
+        points: table that :func:`jaxlaw.fitting.observed_shift` returned: columns ``run``,
+            ``shift`` (nats) and ``over``.
         fits: fits of the laws ``shift`` and ``shift-exp``, or one of them, drawn beside the points.
         ax: axes to draw on; a new figure if None.
         over: column to draw over: ``S1_cpt``, or ``step`` from the boundary. Laws take the
@@ -673,7 +633,7 @@ def shift_curves(
         >>> plots.shift_curves(pd.DataFrame(points)).get_ylabel()
         'shift ΔL (nats)'
     """
-    need_columns(points, ("run", "shift", "S1_cpt", over), "jl.observed_shift")
+    need_columns(points, ("run", "shift", "S1_cpt", over), "jl.fitting.observed_shift")
     fits = [fits] if isinstance(fits, FittedLaw) else list(fits)
     for fit in fits:
         if fit.law.target != "shift":

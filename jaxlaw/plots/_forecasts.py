@@ -20,7 +20,7 @@ def backtest_errors(backtest: Backtest, ax: Axes | None = None) -> Axes:
     The line of a law is through the means of its cut-offs, each at its mean distance.
 
     Args:
-        backtest: what :func:`jaxlaw.backtest` returned.
+        backtest: a result of :func:`jaxlaw.backtest`.
         ax: axes to draw on; a new figure if None.
 
     Example:
@@ -63,7 +63,7 @@ def forecast_intervals(forecast: Forecast, ax: Axes | None = None) -> Axes:
     the predictions of single laws.
 
     Args:
-        forecast: what :func:`jaxlaw.forecast` returned; runs are drawn where it has its back-test.
+        forecast: a result of :func:`jaxlaw.forecast`; runs are drawn where it has its back-test.
         ax: axes to draw on; a new figure if None.
 
     Example:
@@ -77,9 +77,9 @@ def forecast_intervals(forecast: Forecast, ax: Axes | None = None) -> Axes:
     x, label = _positions(forecast)
     table = forecast.table
     if forecast.backtest is not None and forecast.along == label:
-        origins = forecast.backtest.origins
-        active = (origins.weight > 0) & (origins.z > 0)
-        dots(ax, origins.z[active], origins.observed[active], color=FAINT)
+        fits = forecast.backtest.fits
+        active = (fits.weight > 0) & (fits.z > 0)
+        dots(ax, fits.z[active], fits.observed[active], color=FAINT)
     low, high = forecast.interval(0.5)
     ax.vlines(x, table["low"], table["high"], color=BLUE, linewidth=1.2)
     ax.vlines(x, low, high, color=BLUE, linewidth=4, alpha=0.6)
@@ -107,7 +107,7 @@ def forecast_calibration(scores: ForecastScores, ax: Axes | None = None) -> Axes
     chance alone; each forecast counts once, since its runs err together.
 
     Args:
-        scores: what :func:`jaxlaw.forecasting.score` returned, best of many forecasts.
+        scores: a result of :func:`jaxlaw.forecasting.score`, best of many forecasts.
         ax: axes to draw on; a new figure if None.
 
     Example:

@@ -24,8 +24,8 @@ def parameter_intervals(intervals: Any, ax: Axes | None = None, *, level: float 
     always those of the whole interval.
 
     Args:
-        intervals: :class:`jaxlaw.Bootstrap` or :class:`jaxlaw.Covariance`, or the table of their
-            ``conf_int()``.
+        intervals: :class:`jaxlaw.Bootstrap` or :class:`jaxlaw.uncertainty.Covariance`, or the table
+            of their ``conf_int()``.
         ax: axes to draw on; a new figure if None.
         level: confidence level of the intervals, where they are not a table.
 
@@ -49,6 +49,8 @@ def parameter_intervals(intervals: Any, ax: Axes | None = None, *, level: float 
     if table.empty:
         raise UsageError("no parameter has a finite interval around an estimate other than 0")
     ax = ax or new_axes()
+    # Parameters differ by orders of magnitude: intervals are drawn in per cent of the estimate.
+    # One that is much wider than the others is cut at `reach` and ends in an arrow.
     rows = np.arange(len(table))[::-1]
     scale = 100 / table["estimate"].abs()
     low, high = ((table[end] - table["estimate"]) * scale for end in ("low", "high"))

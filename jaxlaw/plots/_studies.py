@@ -34,7 +34,7 @@ def score_table(
         metric: ``huber``, ``mean_huber``, ``r2``, ``huber_linear``, ``mean_huber_linear`` or
             ``rmse``.
         ax: axes to draw on; a new figure if None.
-        centre, average: as for :meth:`jaxlaw.Study.table`.
+        centre, average: as for :meth:`jaxlaw.Study.score_table`.
 
     Example:
         >>> from jaxlaw import plots
@@ -44,7 +44,7 @@ def score_table(
         >>> plots.score_table(study).get_ylabel()
         'law (parameters)'
     """
-    table = study.table((metric,), centre=centre, average=average)[metric]
+    table = study.score_table((metric,), centre=centre, average=average)[metric]
     scores = table.to_numpy(float)
     ax = ax or new_axes()
     behind = _behind(scores, metric)

@@ -13,7 +13,7 @@ import pandas as pd
 from jaxlaw.data import AREAS, LossCurves, Runs, optimizer_steps
 from jaxlaw.fitting import Fit, FittedLaw
 from jaxlaw.forecasting import Backtest, Forecast
-from jaxlaw.planning import Allocation, Mixture
+from jaxlaw.planning import Allocation
 from jaxlaw.reporting._html import Html, element
 from jaxlaw.uncertainty import Profile, as_draws
 from jaxlaw.validation import Study
@@ -154,7 +154,7 @@ def curve_figures(fit: FittedLaw, curves: LossCurves, runs: Runs) -> list[Html]:
 
     Args:
         fit: one of a law that takes areas.
-        curves: what it was fitted to.
+        curves: the curves that it was fitted to.
         runs: their rows with the areas of the fit.
     """
     from jaxlaw import plots
@@ -214,22 +214,16 @@ def plan_figures(plan: Any, source: Any) -> list[Html]:
     """
     from jaxlaw import plots
 
-    if isinstance(plan, Mixture):
-        return [
-            figure(
-                lambda ax: plots.trade_off(plan, ax),
-                f"Domain loss over general loss along the domain share; general losses beyond "
-                f"{plan.limit:.4g} are not allowed.",
-                "What the domain gains costs the general loss",
-            )
-        ]
+    if plan.picture:
+        kind = plan.kind_of_record().capitalize()
+        return [figure(plan.plot, f"{kind}; the numbers are beside it.", kind)]
     law = as_draws(source)[0].law
     if isinstance(plan, Allocation) and set(law.input_names) <= {"N", "D", "r"}:
         share = {"r": plan.r} if "r" in law.input_names else {}
         around = plan.compute / 100, plan.compute * 10
         return [
             figure(
-                lambda ax: plots.isoloss(source, around, ax, **share),
+                lambda ax: plots.isoloss(source, around, ax, at=share),
                 "Contours of equal loss over compute and model size, with the best size of every "
                 "budget.",
                 "Contours of equal loss, and the best size",

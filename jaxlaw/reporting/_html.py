@@ -8,12 +8,11 @@ from html import escape
 from importlib.resources import files
 from typing import Any, NamedTuple
 
-from jaxlaw.notes import Note
+from jaxlaw.notes import Note, by_weight
 
 # The page may show its own styles and figures, and do nothing else.
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 _VOID = {"meta"}
-_ORDER = ("error", "warning", "info")
 _MEANING = {
     "error": "Do not use these numbers",
     "warning": "Think before you rely on this",
@@ -109,14 +108,13 @@ def tiles(items: Iterable[tuple[str, str]]) -> Html:
 
 def note_list(notes: Iterable[Note]) -> Html:
     """Findings in words, the gravest first."""
-    ranked = sorted(notes, key=lambda note: _ORDER.index(note.severity))
     items = [
         element(
             "li",
             element("strong", _MEANING[note.severity]),
             ": ", note.message, " ", element("code", note.code), class_=note.severity,
         )
-        for note in ranked
+        for note in by_weight(notes)
     ]  # fmt: skip
     return element("ul", *items, class_="notes")
 

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from jaxlaw._json import write_whole
+from jaxlaw._result import Result, flat
 from jaxlaw._typed import ConfidenceLevel, checked
 from jaxlaw._version import __version__
 from jaxlaw.data import LossCurves, ReadingOptions, Runs, read_runs, without_dependence_note
@@ -18,7 +19,6 @@ from jaxlaw.errors import DataError, UsageError
 from jaxlaw.fitting import Fit, FittedLaw
 from jaxlaw.forecasting import Backtest, Forecast
 from jaxlaw.notes import Note
-from jaxlaw.planning import Answer, AnswerTable
 from jaxlaw.reporting._figures import (
     backtest_figure,
     can_draw,
@@ -50,20 +50,14 @@ from jaxlaw.uncertainty import (
     has_draws,
     interval_of,
 )
-from jaxlaw.validation import Study, score_text
+from jaxlaw.validation import VERDICTS, Study, score_text
 
 _ROWS = 40  # of a plan's table
+_FEW = 12  # rows of a plan's table that is not folded
 _FOLDS = 400  # rows of the table of folds: a study has thousands
 _SHOWN_LAWS = 4  # points of which a law's own prediction is shown
 _SPREADS = 20  # rows of the table of parameters that are shown at once
 _SCORES = {"huber": "Huber", "r2": "R²"}
-_VERDICTS = {
-    "best": "best",
-    "tie": "tie: the difference is noise",
-    "worse": "worse",
-    "untested": "behind, by one fold",
-    "failed": "failed where the best did not",
-}
 NO_CURVES = (
     "Curves over their steps need their schedules: in Python runs=jl.read_loss_curves(…), in the "
     "command --data and --schedules."
@@ -98,14 +92,14 @@ def report(
         runs: runs that a fit was made from, as :func:`jaxlaw.read_runs` takes or returns them.
             They give the sandwich intervals, and figures with data. Of a fit to loss curves, the
             :class:`jaxlaw.LossCurves`: they are drawn over their steps.
-        intervals: :class:`jaxlaw.Bootstrap` or :class:`jaxlaw.Covariance` of a fit, the table of
-            their ``conf_int()``, or draws (an object with ``fit``, ``params`` and ``notes``). The
-            page then shows no other intervals of the parameters.
+        intervals: :class:`jaxlaw.Bootstrap` or :class:`jaxlaw.uncertainty.Covariance` of a fit, the
+            table of their ``conf_int()``, or draws (an object with ``fit``, ``params`` and
+            ``notes``). The page then shows no other intervals of the parameters.
         groups: columns or labels of rows that share noise, with ``runs``, as for
             :func:`jaxlaw.covariance`; what ``intervals`` holds was grouped, or not, when it was
             made.
-        plans: answers of :mod:`jaxlaw.planning` for a fit or a forecast, such as
-            ``allocation(…)``.
+        plans: results for a fit or a forecast, such as :func:`jaxlaw.planning.allocation` gives:
+            their numbers, tables, notes and pictures.
         profiles: profiles of a fit by :func:`jaxlaw.profile`: a figure each, and the interval
             of its parameter where ``intervals`` gives none.
         forecasts: forecasts (:func:`jaxlaw.forecast`) that the page of a fit is to show.
@@ -306,8 +300,8 @@ def _law(fit: FittedLaw) -> tuple[Any, ...]:
         items.append(("constraint", law.constraint.name))
     items += [(name, f"fixed at {value:.6g}") for name, value in fit.fixed.items()]
     if isinstance(fit, Fit):
-        items += [(name, f"tied to {other}") for name, other in (fit.tied or {}).items()]
-        items += [(n, f"bounded, {_limits(*limits)}") for n, limits in (fit.bounds or {}).items()]
+        items += [(name, f"tied to {other}") for name, other in fit.tied.items()]
+        items += [(n, f"bounded, {_limits(*limits)}") for n, limits in fit.bounds.items()]
     formula = element("p", f"{law.target} = {law.formula}", class_="formula")
     return formula, pairs(items, "The law and its constraints")
 
@@ -369,7 +363,8 @@ def _parameters(fit: FittedLaw, uncertainty: _Uncertainty, level: float) -> tupl
 
 def _evidence(fit: FittedLaw) -> Html:
     if not isinstance(fit, Fit):
-        return element("p", "Coefficients of a paper, or that went through JAX: there is none.")
+        text = "There is none: these are coefficients of a paper, or were returned by JAX."
+        return element("p", text)
     get = fit.metrics
     items = [
         ("objective", f"{fit.objective:.8g} (sum of Huber, δ {fit.delta:g}, {fit.residuals})"),
@@ -408,45 +403,50 @@ def _figures(
 
 
 def _plan(plan: Any, source: Any) -> list[Any]:
-    """An answer, or a table of them, and its figure."""
-    name = "".join(f" {c.lower()}" if c.isupper() else c for c in type(plan).__name__).strip()
-    parts: list[Any] = [element("h3", name.capitalize())]
-    if isinstance(plan, AnswerTable):
-        shown = plan.table.head(_ROWS)
-        cells = [[_number(value, 5) for value in row] for row in shown.itertuples(index=False)]
-        parts.append(table(list(shown), cells, f"{len(shown)} of {len(plan.table)} rows"))
-    elif isinstance(plan, Answer):
-        rows = [
-            (key.replace("_", " "), _number(value), *_interval(plan, key))
-            for key, value in plan.quantities.items()
-        ]
-        head = ("quantity", "value", f"{plan.level:.0%} from", "to")
-        if not plan.interval:
-            rows, head = [row[:2] for row in rows], head[:2]
-        parts += [
-            table(head, rows, "In the units of the runs"),
-            element("p", f"What binds: {plan.binding}."),
-        ]
-        if plan.flat:
-            rows = [(key, *map(_number, limits)) for key, limits in plan.flat.items()]
-            text = "As good as the best, to the noise of a run"
-            parts.append(table(("quantity", "from", "to"), rows, text))
-        if plan.laws is not None:
-            cells = [
-                ["" if value != value else _number(value, 4) for value in row]
-                for row in plan.laws.itertuples(index=False)
-            ]
-            head = [name.replace("_", " ") for name in plan.laws]
-            parts.append(table(head, cells, "What each law says alone, and what this costs by it"))
-    else:
+    """A plan, or another result, and its figure."""
+    if not isinstance(plan, Result):
         raise UsageError(f"a plan is an answer of jaxlaw.planning, not {type(plan).__name__}")
-    parts += [note_list(plan.notes)] if plan.notes else []
-    return [*parts, *(plan_figures(plan, source) if can_draw() else [])]
+    return [*_result(plan), *(plan_figures(plan, source) if can_draw() else [])]
 
 
-def _interval(plan: Answer, key: str) -> tuple[str, str]:
-    low, high = plan.interval.get(key, (np.nan, np.nan))
-    return ("", "") if np.isnan([low, high]).all() else (f"{low:.5g}", f"{high:.5g}")
+def _result(result: Result) -> list[Any]:
+    """What every result has: numbers with their intervals, words, tables, notes."""
+    parts: list[Any] = [element("h3", result.kind_of_record().capitalize())]
+    if numbers := result.quantities:
+        parts.append(_numbers(result, numbers))
+    if words := [(name.replace("_", " "), text) for name, text in result.words.items() if text]:
+        parts.append(pairs(words, "In words"))
+    for name, given in result.shown().items():
+        frame = flat(given)
+        cells = [[_cell(value) for value in row] for row in frame.head(_ROWS).itertuples(False)]
+        caption = f"{name.capitalize()}: {len(cells)} of {len(frame)} rows"
+        shown = table([str(column).replace("_", " ") for column in frame], cells, caption)
+        parts.append(folded(caption, shown) if len(cells) > _FEW else shown)
+    return [*parts, *([note_list(result.notes)] if result.notes else [])]
+
+
+def _numbers(result: Result, numbers: dict[str, float]) -> Html:
+    """Numbers, with the intervals where the result has any."""
+    limits = getattr(result, "interval", {})
+    rows = [
+        (name.replace("_", " "), _number(value), *_between(limits.get(name)))
+        for name, value in numbers.items()
+    ]
+    head = ("quantity", "value", f"{getattr(result, 'level', 0.95):.0%} from", "to")
+    if not limits:
+        rows, head = [row[:2] for row in rows], head[:2]
+    return table(head, rows, "In the units of the runs")
+
+
+def _between(limits: tuple[float, float] | None) -> tuple[str, str]:
+    """The two ends of an interval; empty where it has none."""
+    if limits is None or np.isnan(limits).all():
+        return "", ""
+    return f"{limits[0]:.5g}", f"{limits[1]:.5g}"
+
+
+def _cell(value: Any) -> str:
+    return "" if value != value else _number(value, 5)
 
 
 # A forecast
@@ -522,15 +522,10 @@ def _forecast_laws(forecast: Forecast) -> Html:
 
 def _backtest(backtest: Backtest) -> tuple[Any, ...]:
     """How far the laws were off beyond each cut-off."""
-    frame = backtest.table().reset_index()
-    names = list(map(str, frame))
-    rows = [[_number(value, 3) for value in row] for row in frame.itertuples(index=False)]
-    shown = table(
-        names, rows, "Relative errors beyond a cut-off, by distance from it", words=(0, 1)
-    )
+    _, *shown = _result(backtest)
     if not can_draw():
-        return (shown,)
-    return shown, element("div", backtest_figure(backtest), class_="figures")
+        return tuple(shown)
+    return *shown, element("div", backtest_figure(backtest), class_="figures")
 
 
 # A study
@@ -579,7 +574,7 @@ def _design(study: Study) -> tuple[Any, ...]:
 def _scores(study: Study) -> tuple[Any, ...]:
     parts = []
     for centre in ("mean", "median") if study.n_folds > 2 else ("mean",):
-        scores = study.table(centre=centre)
+        scores = study.score_table(centre=centre)
         for metric, name in _SCORES.items():
             rows = [
                 (law, *(score_text(metric, value) for value in row))
@@ -593,11 +588,11 @@ def _scores(study: Study) -> tuple[Any, ...]:
 def _ranking(study: Study) -> tuple[Any, ...]:
     if len(study.laws) == 1:
         return (element("p", "One law: there is nothing to rank."),)
-    ranked = study.ranking()
+    ranked = study.ranking
     rows = [
         (law, row.parameters, f"{row['mean']:.3g}", f"{row.ratio:.3g}",
          "" if pd.isna(row.p) else f"{row.p:.2g}", f"{row.wins:.0%}", row.failed,
-         _VERDICTS[row.verdict])
+         VERDICTS.get(row.verdict, row.verdict))
         for law, row in ranked.iterrows()
     ]  # fmt: skip
     head = ("law", "parameters", "Huber, mean of folds", "× best", "p", "folds won", "failed",

@@ -377,7 +377,7 @@ _CURVE = _HIDDEN_PT | {"C1": 0.280, "C2": 0.263} | _SHIFT_PT
 # (Muennighoff 2023; the δ of the geometric form is ours), from-scratch, cpt-chinchilla
 # (Zheng 2024, table 2; as rounded there, the two cross within the runs), loss-compute
 # (Zheng 2024, §4.2), downstream-bleu (Isik 2024, table 3: en-de, 6M tokens). loss-compute-e is
-# what from-scratch comes to at its best sizes. Que prints none:
+# what from-scratch gives at its best sizes. Que prints none:
 # dcpt-general is chosen to pass within 0.4 % of the general losses of table 5, the others to
 # look like that paper's domain losses; both dcpt truths meet its constraint on C, and
 # closely, as its fits do; so are those of several domains. bimix, skaling, kaplan-e,

@@ -1,49 +1,34 @@
 """How sure a fit is: resamples, covariance, profiles, influence, what the data leave open."""
 
-from jaxlaw.uncertainty._bootstrap import Bootstrap, bootstrap
-from jaxlaw.uncertainty._covariance import (
-    Covariance,
-    covariance,
-    covariance_of,
-    pooled_noise,
-    residual_slopes,
-)
-from jaxlaw.uncertainty._draws import Draws, as_draws, has_draws
-from jaxlaw.uncertainty._fit_problem import fit_with_data
-from jaxlaw.uncertainty._groups import group_numbers
-from jaxlaw.uncertainty._identifiability import identifiability
-from jaxlaw.uncertainty._influence import influence
-from jaxlaw.uncertainty._intervals import (
-    COLUMNS,
-    check_level,
-    interval_of,
-    percentile_interval,
-)
-from jaxlaw.uncertainty._profile import Profile, profile
-from jaxlaw.uncertainty._resampling import resampled_residuals, resampled_weights, student_scales
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "COLUMNS",
-    "check_level",
-    "covariance_of",
-    "fit_with_data",
-    "group_numbers",
-    "interval_of",
-    "percentile_interval",
-    "pooled_noise",
-    "resampled_residuals",
-    "resampled_weights",
-    "residual_slopes",
-    "student_scales",
-    "Bootstrap",
-    "Covariance",
-    "Draws",
-    "Profile",
-    "as_draws",
-    "bootstrap",
-    "covariance",
-    "has_draws",
-    "identifiability",
-    "influence",
-    "profile",
-]
+from jaxlaw._faces import face
+
+if TYPE_CHECKING:
+    from jaxlaw.uncertainty._bootstrap import Bootstrap as Bootstrap
+    from jaxlaw.uncertainty._bootstrap import bootstrap as bootstrap
+    from jaxlaw.uncertainty._covariance import Covariance as Covariance
+    from jaxlaw.uncertainty._covariance import covariance as covariance
+    from jaxlaw.uncertainty._covariance import covariance_of as covariance_of
+    from jaxlaw.uncertainty._covariance import pooled_noise as pooled_noise
+    from jaxlaw.uncertainty._covariance import residual_slopes as residual_slopes
+    from jaxlaw.uncertainty._draws import Draws as Draws
+    from jaxlaw.uncertainty._draws import LawShare as LawShare
+    from jaxlaw.uncertainty._draws import as_draws as as_draws
+    from jaxlaw.uncertainty._draws import has_draws as has_draws
+    from jaxlaw.uncertainty._fit_problem import fit_with_data as fit_with_data
+    from jaxlaw.uncertainty._groups import group_numbers as group_numbers
+    from jaxlaw.uncertainty._identifiability import identifiability as identifiability
+    from jaxlaw.uncertainty._influence import influence as influence
+    from jaxlaw.uncertainty._intervals import COLUMNS as COLUMNS
+    from jaxlaw.uncertainty._intervals import check_level as check_level
+    from jaxlaw.uncertainty._intervals import fewest_for as fewest_for
+    from jaxlaw.uncertainty._intervals import interval_of as interval_of
+    from jaxlaw.uncertainty._intervals import percentile_interval as percentile_interval
+    from jaxlaw.uncertainty._profile import Profile as Profile
+    from jaxlaw.uncertainty._profile import profile as profile
+    from jaxlaw.uncertainty._resampling import resampled_residuals as resampled_residuals
+    from jaxlaw.uncertainty._resampling import resampled_weights as resampled_weights
+    from jaxlaw.uncertainty._resampling import student_scales as student_scales
+else:
+    __getattr__, __dir__, __all__ = face(__name__)

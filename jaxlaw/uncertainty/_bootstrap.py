@@ -14,18 +14,16 @@ import numpy as np
 import pandas as pd
 
 from jaxlaw._jit import in_float64
-from jaxlaw._repr import short_repr
+from jaxlaw._result import Result
 from jaxlaw._typed import ResampleCount, Seed, StartCount, checked
-from jaxlaw.data._dependence import without_dependence_note
+from jaxlaw.data import without_dependence_note
 from jaxlaw.errors import UsageError, nearest
-from jaxlaw.fitting._fit_many import Refits, fewest_for, fit_many
-from jaxlaw.fitting._fitted_law import FittedLaw
-from jaxlaw.fitting._multistart import FEW
+from jaxlaw.fitting import Fit, FittedLaw, ObjectiveKeywords, Refits, fit_many
+from jaxlaw.fitting._fit_many import predict_each
+from jaxlaw.fitting._multistart import OWN_STARTS
 from jaxlaw.fitting._objective import LARGEST_DELTA, kernel_width
-from jaxlaw.fitting._options import BootstrapKeywords
-from jaxlaw.fitting._result import Fit
 from jaxlaw.fitting.solvers import Status
-from jaxlaw.laws._base import Law
+from jaxlaw.laws import Law
 from jaxlaw.notes import Note
 from jaxlaw.uncertainty._covariance import moved_by_leaving_out
 from jaxlaw.uncertainty._draws import Draws, has_draws
@@ -38,6 +36,7 @@ from jaxlaw.uncertainty._intervals import (
     Method,
     at_points,
     expanded_tail,
+    fewest_for,
     interval_of,
     of_parameters,
 )
@@ -54,24 +53,31 @@ AT_BOUND = 0.05  # share of resamples in which a parameter is at an active bound
 LEVEL = 0.95  # default confidence level
 
 
-@dataclass(frozen=True, eq=False)
-class Bootstrap:
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class Bootstrap(Result):
     """R resamples of the runs, each with the law fitted to it.
 
     Attributes:
         fit: fit of the runs as they are.
         params: name → (R,) natural values in the law's own units; NaN in a resample that came
             to no finite objective, so that paired bootstraps stay paired.
-        refits: the fits of the resamples, with objective, status and agreement (R,).
+        objective: (R,) summed Huber loss of each resample; infinite where it failed.
+        agreement: (R,) share of a resample's own starts that ended at its optimum.
         kind: ``case``, ``residual`` or ``wild``.
         n_groups: number of rows, or groups of rows, that were resampled.
+        degrees: degrees of freedom of the intervals: G−1 of groups, n−p of ``wild`` single rows.
+            Few groups, or rows that keep their own residual, say roughly how wide the noise is.
+            Infinite for ``case``, whose draws bring that doubt with them, and for ``residual``:
+            residuals of rows left out are wider than the noise by as much as Student's t is
+            wider than the normal.
         notes: what to know before relying on the intervals.
-        problem: the fit with its data.
-        members: (n,) number of the group of every observation.
         base_params: parameter → (R,) value that each resample took over from its resample of
             the base.
         groups: columns that name the groups of rows, or ``("labels",)`` where every row was
             given a label; None where rows were resampled one by one.
+        problem: the fit with its data; None where it was read from a file, as the next two.
+        refits: the fits of the resamples, as the search left them.
+        members: (n,) number of the group of every observation.
 
     Example:
         >>> table = jl.simulate.experiment("chinchilla").table
@@ -84,24 +90,46 @@ class Bootstrap:
 
     fit: Fit
     params: dict[str, np.ndarray]
-    refits: Refits
-    kind: Kind
+    objective: np.ndarray
+    agreement: np.ndarray
+    kind: Kind = field(metadata={"key": "resampling"})
     n_groups: int
+    degrees: float = field(metadata={"setting": True})
     notes: tuple[Note, ...]
-    problem: FitWithData
-    members: np.ndarray
     base_params: Mapping[str, np.ndarray] = field(default_factory=dict)
     groups: tuple[str, ...] | None = None
+    problem: FitWithData | None = field(default=None, metadata={"saved": False})
+    refits: Refits | None = field(default=None, metadata={"saved": False})
+    members: np.ndarray | None = field(default=None, metadata={"saved": False})
 
-    __repr__ = short_repr
+    picture = "parameter_intervals"
+
+    def tables(self) -> dict[str, pd.DataFrame]:
+        """The intervals of the parameters."""
+        return {"parameters": self.conf_int()}
+
+    def lines(self) -> list[str]:
+        """What was resampled, and the intervals at the level that is the default."""
+        return [f"{self.fit.law.name}: {self.drawn()}; {LEVEL:.0%} intervals", *super().lines()]
+
+    def drawn(self) -> str:
+        """How many resamples there are, and of what."""
+        by = "" if self.groups is None else f" groups by {', '.join(self.groups)}"
+        return f"{len(self)} resamples ({self.kind}) of {self.n_groups}{by}"
 
     @cached_property
     def left_out(self) -> Refits:
         """Refits without each row, or group of rows, for ``bca`` intervals.
 
         Raises:
-            UsageError: the base was resampled too, and its runs are not here to be left out.
+            UsageError: the base was resampled too, and its runs are not here to be left out; or
+                the bootstrap was read from a file, which has no runs.
         """
+        if self.problem is None or self.members is None:
+            raise UsageError(
+                "bca leaves out one run after another, and a file has no runs: bootstrap them "
+                "again, or use method='percentile'"
+            )
         if self.base_params:
             raise UsageError(
                 "bca leaves out one run after another, and those of the resampled base are not "
@@ -109,17 +137,6 @@ class Bootstrap:
             )
         groups = np.unique(self.members[self.problem.active])
         return leave_each_out(self.problem, self.members, groups)
-
-    @property
-    def degrees(self) -> float:
-        """Degrees of freedom of the intervals: G−1 of groups, n−p of ``wild`` single rows.
-
-        Few groups, or rows that keep their own residual, say roughly how wide the noise is.
-        Infinite for ``case``, whose draws bring that doubt with them, and for ``residual``:
-        residuals of rows left out are wider than the noise by as much as Student's t is wider
-        than the normal.
-        """
-        return degrees_of(self.problem, self.kind, self.members)
 
     def draws(self) -> Draws:
         """The fit and its draws, without the runs and the refits: what plans take.
@@ -136,13 +153,13 @@ class Bootstrap:
 
     def __len__(self) -> int:
         """The number of resamples R."""
-        return len(self.refits.objective)
+        return len(self.objective)
 
     def to_arviz(self) -> Any:
         """The draws as an ``arviz.InferenceData``, one chain, for ArviZ's plots and summaries.
 
         Resamples are no Markov chain: diagnostics of convergence (R-hat, effective sample size)
-        mean nothing of them. Resamples that came to no finite objective are left out.
+        mean nothing of them. Resamples that reached no finite objective are left out.
 
         Returns:
             What ``arviz.from_dict`` makes of parameter → (1, R) draws.
@@ -179,14 +196,15 @@ class Bootstrap:
             >>> boot.predict(N=[7e9, 7e10], D=1e12).shape
             (40, 2)
         """
-        return self._predicted(self.refits, table, inputs)
+        return self._predicted(self.params, table, inputs)
 
-    def _predicted(self, refits: Refits, table: Any, inputs: Mapping[str, Any]) -> np.ndarray:
+    def _predicted(self, params: Mapping[str, Any], table: Any, inputs: Any) -> np.ndarray:
         values = self.fit.checked_inputs(table, inputs)
         scaled = [value * self.fit.units[name] for name, value in values.items()]
         arrays = np.broadcast_arrays(*scaled)
         flat = {name: array.ravel() for name, array in zip(values, arrays, strict=True)}
-        return refits.predict(**flat).reshape(len(refits.objective), *arrays[0].shape)
+        predicted = predict_each(self.fit.law, params, flat)
+        return predicted.reshape(len(predicted), *arrays[0].shape)
 
     def of(self, function: Callable[[Mapping[str, Any]], Any]) -> np.ndarray:
         """Any function of the parameters from every resample, (R, …).
@@ -264,7 +282,7 @@ class Bootstrap:
         def interval(points: dict[str, np.ndarray]) -> Interval:
             points = self.fit.law.labelled(points)
             estimate, draws = self.fit.predict(**points), self.predict(**points)
-            left = self._predicted(self.left_out, None, points) if method == "bca" else None
+            left = self._predicted(self.left_out.params, None, points) if method == "bca" else None
             log = self.fit.law.residuals == "log"
             return interval_of(estimate, draws, confidence_level, method, log, left, self.degrees)
 
@@ -302,20 +320,21 @@ class Bootstrap:
             degrees=self.degrees,
         )  # fmt: skip
 
+    @property
     def table(self) -> pd.DataFrame:
         """The draws, one row a resample: parameters, objective, agreement of the starts.
 
         Example:
             >>> table = jl.simulate.experiment("chinchilla").table
             >>> boot = jl.bootstrap("chinchilla", table, n_resamples=40, progress=False)
-            >>> list(boot.table())
+            >>> list(boot.table)
             ['E', 'A', 'B', 'alpha', 'beta', 'objective', 'agreement']
         """
         return pd.DataFrame(
             {
                 **self.params,
-                "objective": self.refits.objective,
-                "agreement": self.refits.agreement,
+                "objective": self.objective,
+                "agreement": self.agreement,
             }
         )
 
@@ -353,7 +372,7 @@ def bootstrap(
     distributed: bool = False,
     executor: Executor | None = None,
     compile_cache: str | Path | Literal[False] | None = None,
-    **options: Unpack[BootstrapKeywords],
+    **options: Unpack[ObjectiveKeywords],
 ) -> Bootstrap:
     """Fit a law to resamples of its runs.
 
@@ -430,7 +449,7 @@ def bootstrap(
     )  # fmt: skip
     refits = fit_many(
         problem.fit.law, problem.observations, weights, targets, search, fixed=base_params,
-        also=np.array([[*problem.fit.params.values()]]),
+        extra_starts=np.array([[*problem.fit.params.values()]]),
     )  # fmt: skip
     failed = ~np.isfinite(refits.objective)
     params = {name: np.where(failed, np.nan, values) for name, values in refits.params.items()}
@@ -443,8 +462,10 @@ def bootstrap(
         *_notes(refits, failed, kind, groups, count, degrees_of(problem, kind, members)),
     )
     return Bootstrap(
-        problem.fit, params, refits, kind, count, notes, problem, members, base_params,
-        names_of(groups, len(problem.runs)),
+        fit=problem.fit, params=params, objective=refits.objective, agreement=refits.agreement,
+        kind=kind, n_groups=count, degrees=degrees_of(problem, kind, members), notes=notes,
+        base_params=base_params, groups=names_of(groups, len(problem.runs)), problem=problem,
+        refits=refits, members=members,
     )  # fmt: skip
 
 
@@ -527,7 +548,7 @@ def resamples(
 
 
 def degrees_of(problem: FitWithData, kind: str, members: np.ndarray) -> float:
-    """Degrees of freedom of intervals: see :attr:`Bootstrap.degrees`."""
+    """Degrees of freedom of intervals: see :class:`Bootstrap`."""
     rows, groups = len(problem.active), len(np.unique(members[problem.active]))
     if groups < rows:
         return float(groups - 1)
@@ -544,8 +565,8 @@ def _notes(
 ) -> list[Note]:
     notes, total = [], len(failed)
     if failed.any():
-        message = f"{failed.sum()} of {total} resamples came to no finite objective: left out"
-        notes.append(Note("resamples-failed", "warning", message))
+        message = f"{failed.sum()} of {total} resamples reached no finite objective: left out"
+        notes.append(Note("resamples-failed", "warning", message, inherited=True))
     valid, needed = int(total - failed.sum()), fewest_for(1 - 2 * expanded_tail(LEVEL, degrees))
     if valid < needed:
         message = (
@@ -557,7 +578,7 @@ def _notes(
                 f", or for method='normal': with {degrees:g} degrees of freedom the bounds lie "
                 "among the outermost resamples"
             )
-        notes.append(Note("few-resamples", "warning", message))
+        notes.append(Note("few-resamples", "warning", message, inherited=True))
     unfinished = (refits.status != Status.CONVERGED) & ~failed
     if unfinished.any():
         message = (
@@ -565,14 +586,14 @@ def _notes(
             "they are"
         )
         notes.append(Note("resamples-not-converged", "info", message))
-    # Where few starts were solved, one of them and the fit's optimum came to the same.
-    single = (refits.agreement * refits.n_solved < 1.5) & (refits.n_solved > FEW) & ~failed
+    # Where few starts were solved, one of them and the fit's optimum led to the same point.
+    single = (refits.agreement * refits.n_solved < 1.5) & (refits.n_solved > OWN_STARTS) & ~failed
     if single.mean() > ONE_START:
         message = (
             f"in {single.sum()} of {total} resamples a single start reached the best optimum: some "
             "may have missed theirs, and widen the intervals; solve more starts (n_starts, n_local)"
         )
-        notes.append(Note("resamples-disagree", "warning", message))
+        notes.append(Note("resamples-disagree", "warning", message, inherited=True))
     notes += _at_bounds(refits, failed)
     if groups is not None:
         remedy = "kind='wild' needs fewer" if kind == "case" else "add groups"
@@ -593,5 +614,5 @@ def _at_bounds(refits: Refits, failed: np.ndarray) -> list[Note]:
                 f"{name} is at a bound of its range in {share:.0%} of the resamples: its interval "
                 "reaches there because the range does"
             )
-            notes.append(Note("resamples-at-bound", "warning", message))
+            notes.append(Note("resamples-at-bound", "warning", message, inherited=True))
     return notes

@@ -18,7 +18,7 @@ groups). Intervals take Student's t with n−p degrees of freedom, or G−1 of G
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Unpack
 
 import jax
@@ -26,15 +26,13 @@ import numpy as np
 import pandas as pd
 
 from jaxlaw._jit import compiled, in_float64
-from jaxlaw._repr import short_repr
+from jaxlaw._result import Result
 from jaxlaw._typed import checked
-from jaxlaw.data._dependence import without_dependence_note
+from jaxlaw.data import without_dependence_note
 from jaxlaw.errors import DataError
-from jaxlaw.fitting._fitted_law import FittedLaw
+from jaxlaw.fitting import Fit, FitKeywords, FittedLaw
 from jaxlaw.fitting._objective import leave_group_out_steps, smoothed_score
-from jaxlaw.fitting._options import FitKeywords
-from jaxlaw.fitting._result import Fit
-from jaxlaw.laws._base import Law
+from jaxlaw.laws import Law
 from jaxlaw.notes import Note
 from jaxlaw.uncertainty._fit_problem import FitWithData, fit_with_data
 from jaxlaw.uncertainty._groups import few_groups, group_numbers, names_of
@@ -47,18 +45,19 @@ from jaxlaw.uncertainty._intervals import (
 )
 
 
-@dataclass(frozen=True, eq=False)
-class Covariance:
+@dataclass(frozen=True, eq=False, repr=False)
+class Covariance(Result):
     """The covariance of a fit's parameters.
 
     Attributes:
         fit: fit whose covariance it is.
-        problem: the fit with its data.
-        coordinates: (k, k) covariance of the search coordinates ``problem.moving``.
+        coordinates: (k, k) covariance of the search coordinates that the data determine.
+        jacobian: (p, k) slopes of the natural parameters, in the law's own units, in these.
         bread: (k, k) inverse of the smoothed Hessian of the summed objective.
         degrees: degrees of freedom of Student's t: n−p of n rows, G−1 of G groups.
         notes: what to know before relying on it.
         groups: columns that name the groups of rows, as a :class:`jaxlaw.Bootstrap` has them.
+        problem: the fit with its data; None where it was read from a file.
 
     Example:
         >>> table = jl.simulate.experiment("chinchilla").table
@@ -68,20 +67,31 @@ class Covariance:
     """
 
     fit: Fit
-    problem: FitWithData
     coordinates: np.ndarray
+    jacobian: np.ndarray
     bread: np.ndarray
     degrees: int
     notes: tuple[Note, ...]
     groups: tuple[str, ...] | None = None
+    problem: FitWithData | None = field(default=None, metadata={"saved": False})
 
-    __repr__ = short_repr
+    picture = "parameter_intervals"
+
+    def tables(self) -> dict[str, pd.DataFrame]:
+        """The intervals of the parameters."""
+        return {"parameters": self.conf_int()}
+
+    def lines(self) -> list[str]:
+        """The intervals, at the level that is the default."""
+        by = "" if self.groups is None else f"; rows in groups by {', '.join(self.groups)}"
+        head = f"{self.fit.law.name}: 95% intervals of the sandwich covariance{by}"
+        return [head, *super().lines()]
 
     @property
     def matrix(self) -> pd.DataFrame:
         """Covariance of the natural parameters that moved, in the law's own units."""
         names = self.fit.law.parameter_names
-        _, slopes = self.problem.natural()
+        slopes = self.jacobian
         covariance = slopes @ self.coordinates @ slopes.T
         moved = np.abs(slopes).max(axis=1, initial=0.0) > 0
         kept = [name for name, moves in zip(names, moved, strict=True) if moves]
@@ -93,17 +103,16 @@ class Covariance:
         Args:
             function: function of a dict name → natural value, in ``jax.numpy``.
         """
-        values, inner = self.problem.natural()
-        names = self.fit.law.parameter_names
         with in_float64():
-            outer = jax.jacfwd(function)(dict(zip(names, values, strict=True)))
-        return self._along(outer, inner)
+            params = {name: np.asarray(value) for name, value in self.fit.params.items()}
+            outer = jax.jacfwd(function)(params)
+        return self._along(outer)
 
-    def _along(self, outer: Mapping[str, Any], inner: np.ndarray) -> np.ndarray:
+    def _along(self, outer: Mapping[str, Any]) -> np.ndarray:
         """Slopes (…, k) in the moving coordinates, of slopes (…) in the parameters by name."""
         by_name = np.stack([outer[name] for name in self.fit.law.parameter_names], axis=-1)
-        moved = inner.any(axis=1)  # what is held moves nothing
-        return by_name[..., moved] @ inner[moved]
+        moved = self.jacobian.any(axis=1)  # what is held moves nothing
+        return by_name[..., moved] @ self.jacobian[moved]
 
     def interval(
         self,
@@ -160,8 +169,7 @@ class Covariance:
             >>> list(jl.covariance("chinchilla", table).conf_int(0.9))
             ['parameter', 'estimate', 'std_err', 'low', 'high']
         """
-        _, slopes = self.problem.natural()
-        of = dict(zip(self.fit.law.parameter_names, slopes, strict=True))
+        of = dict(zip(self.fit.law.parameter_names, self.jacobian, strict=True))
 
         def one(name: str, log: bool) -> Interval:
             return self._interval(
@@ -189,14 +197,13 @@ class Covariance:
             2
         """
         law, units = self.fit.law, self.fit.units
-        _, inner = self.problem.natural()
 
         def at(points: dict[str, np.ndarray]) -> Interval:
             inputs = {name: values.ravel() * units[name] for name, values in points.items()}
             with in_float64():
                 estimate, outer = jax.device_get(_predicted(law, self.fit.params, inputs))
             return self._interval(
-                estimate, self._along(outer, inner), confidence_level, law.residuals == "log"
+                estimate, self._along(outer), confidence_level, law.residuals == "log"
             )
 
         return at_points(self.fit, table, inputs, at)
@@ -282,12 +289,15 @@ def covariance_of(problem: FitWithData, groups: Any = None, robust: bool = True)
                 "is open: what they alone decide is not known from their spread, and standard "
                 "errors come out too small"
             )
-            notes.append(Note("decided-by-one", "warning", message))
+            notes.append(Note("decided-by-one", "warning", message, inherited=False))
     known, named = (
         without_dependence_note(problem.notes, groups),
         names_of(groups, len(problem.runs)),
     )
-    return Covariance(problem.fit, problem, whole, bread, degrees, (*known, *notes), named)
+    _, jacobian = problem.natural()
+    return Covariance(
+        problem.fit, whole, jacobian, bread, degrees, (*known, *notes), named, problem
+    )
 
 
 def pooled_noise(problem: FitWithData) -> float:

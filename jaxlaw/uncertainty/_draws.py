@@ -9,37 +9,23 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxlaw import _json as records
 from jaxlaw import laws
-from jaxlaw._repr import short_repr
-from jaxlaw._typed import load
+from jaxlaw._result import Result
 from jaxlaw.data._dependence import CODE
 from jaxlaw.errors import UsageError
-from jaxlaw.fitting._fitted_law import FittedLaw
-from jaxlaw.fitting._saved_fits import from_dict
-from jaxlaw.laws._base import Law
+from jaxlaw.fitting import FittedLaw
+from jaxlaw.laws import Law
 from jaxlaw.notes import Note
 
-# Codes of a fit's warnings that a plan made with it repeats.
-_INHERITED = {
-    "at-bound", "badly-converged", "base-extrapolated", "decay-held", "doubtful-values",
-    "farther-than-tested", "few-groups", "few-resamples", "few-rows", "few-spare-rows",
-    "few-starts-agree", "intervals-failed", "lack-of-fit", "limiting-form", "misprint",
-    "mixed-runs", "no-floor", "not-converged", "not-printed", "poor-fit", "prior-width",
-    "resamples-at-bound", "resamples-disagree", "resamples-failed", "ridge", "solvers-disagree",
-    "trend-observed", "unidentifiable", "weak-fit",
-}  # fmt: skip
 
-
-@dataclass(frozen=True, eq=False)
-class Draws:
+@dataclass(frozen=True, eq=False, repr=False)
+class Draws(Result):
     """A fit and its parameters on resampled runs: all that a plan needs of a bootstrap.
 
     Attributes:
@@ -47,11 +33,15 @@ class Draws:
         params: parameter → (R,) natural values in the law's own units; empty for a law without
             draws. Row k of two bootstraps of the same runs belongs together.
         notes: notes of the bootstrap.
-        kind: what was resampled, such as ``case`` or ``wild``; empty where nobody knows.
+        kind: what was resampled, such as ``case`` or ``wild``; empty if unknown.
         groups: columns by which rows were resampled in groups, as a :class:`jaxlaw.Bootstrap` has
             them; None where rows were resampled one by one.
         degrees: degrees of freedom of the draws' spread (:attr:`jaxlaw.Bootstrap.degrees`).
-        noise: relative standard deviation of single runs; NaN where nobody knows.
+        noise: relative standard deviation of single runs; NaN if unknown.
+        by_law: label of a law → its weight and the draws of it alone, where the draws go over
+            several weighted laws, as those of a forecast do; empty for a single law.
+        computes: least and largest training compute, in FLOPs, of the runs that these weights are
+            meant for; NaN if unknown.
 
     Example:
         >>> table = jl.simulate.experiment("chinchilla").table
@@ -65,12 +55,28 @@ class Draws:
     fit: FittedLaw
     params: Mapping[str, np.ndarray]
     notes: tuple[Note, ...] = ()
-    kind: str = ""
+    kind: str = field(default="", metadata={"key": "resampling"})
     groups: tuple[str, ...] | None = None
     degrees: float = math.inf
     noise: float = math.nan
+    by_law: Mapping[str, LawShare] = field(default_factory=dict, metadata={"saved": False})
+    computes: tuple[float, float] = field(default=(math.nan, math.nan), metadata={"saved": False})
 
-    __repr__ = short_repr
+    @property
+    def quantities(self) -> dict[str, float]:
+        """The parameters of the fit of the runs as they are."""
+        return self.fit.quantities
+
+    @property
+    def quantity_units(self) -> dict[str, tuple[str, float]]:
+        """Parameter → its unit."""
+        return self.fit.quantity_units
+
+    def lines(self) -> list[str]:
+        """How many draws there are, of what, and the fit's own parameters."""
+        of = f" ({self.kind})" if self.kind else ""
+        count = len(next(iter(self.params.values()), ()))
+        return [f"{self.law.name}: {count} draws{of}", *super().lines()]
 
     def draws(self) -> Draws:
         """The draws themselves, as a bootstrap and a forecast give theirs."""
@@ -113,7 +119,7 @@ class Draws:
     def ranges(self) -> dict[str, tuple[float, float]]:
         """Input → (lowest, highest) fitted, in the user's units; NaN where a paper prints none.
 
-        Parameters that come from nowhere have none: nobody fitted them.
+        Bare parameters without a source have none: they were fitted to no known runs.
         """
         known = self.fit.source or any(low == low for low, _ in self.fit.ranges.values())
         return self.fit.ranges if known else {}
@@ -126,10 +132,11 @@ class Draws:
     @property
     def warnings(self) -> tuple[Note, ...]:
         """The notes, of the fit and of its draws, that a plan repeats."""
-        # Dependent rows make intervals too short where single rows were drawn.
-        codes = _INHERITED | ({CODE} if self.params and self.groups is None else set())
+        # Dependent rows leave parameters as they are. They make intervals too short, and that
+        # only where single rows were drawn.
+        by_rows = bool(self.params) and self.groups is None
         notes = dict.fromkeys((*self.fit.notes, *self.notes))
-        return tuple(note for note in notes if note.code in codes)
+        return tuple(note for note in notes if note.inherited or (by_rows and note.code == CODE))
 
     def without(self) -> Draws:
         """The fit alone, without draws."""
@@ -144,45 +151,17 @@ class Draws:
         (spec,) = (spec for spec in self.law.inputs if spec.name == name)
         return self.units[name] * spec.unit
 
-    def save(self, path: str | Path) -> None:
-        """Write fit, draws and notes as one JSON file, from which plans start again."""
-        records.write_record(path, self.to_dict(), None)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Fit, draws and notes as plain numbers and strings; infinities and NaN as strings."""
-        record = {
-            "fit": self.fit.to_dict(),
-            "draws": dict(self.params),
-            "notes": [dataclasses.asdict(note) for note in self.notes],
-            "kind": self.kind,
-            "groups": None if self.groups is None else list(self.groups),
-            "degrees": self.degrees,
-            "noise": self.noise,
-        }
-        return records.plain(record)
+class LawShare(NamedTuple):
+    """One of several weighted laws.
 
-    @classmethod
-    def load(cls, path: str | Path) -> Draws:
-        """Read what :meth:`save` wrote.
+    Attributes:
+        weight: its weight; those of all laws add up to 1.
+        draws: draws of this law alone.
+    """
 
-        Raises:
-            UsageError: no such file.
-            DataError: it holds something else, or was changed since.
-        """
-        return cls.from_dict(records.read_record(path, "bootstrap"), records.source_name(path))
-
-    @classmethod
-    def from_dict(cls, record: Any, source: str = "record") -> Draws:
-        """The fit and draws of :meth:`to_dict`; raises as :meth:`load`."""
-        with records.whole(source, "bootstrap"):
-            draws = {name: np.array(column, float) for name, column in record["draws"].items()}
-            notes = load(record["notes"], tuple[Note, ...], "notes")
-            kind = load(record["kind"], str, "kind")
-            groups = load(record["groups"], tuple[str, ...] | None, "groups")
-            degrees = load(record["degrees"], float, "degrees")
-            noise = load(record["noise"], float, "noise")
-            fit = record["fit"]
-        return cls(from_dict(fit, source), draws, notes, kind, groups, degrees, noise)
+    weight: float
+    draws: Draws
 
 
 def has_draws(given: Any) -> bool:
@@ -207,7 +186,7 @@ def as_draws(*given: Any) -> tuple[Draws, ...]:
         >>> from jaxlaw.uncertainty import as_draws
         >>> (law,) = as_draws(jl.published()["besiroglu-2024"])
         >>> law.rows, float(law.values["alpha"][0])
-        (1, 0.34781)
+        (1, 0.347313)
     """
     every = [_draws_of(one) for one in given]
     counts = {draws.rows for draws in every} - {1}

@@ -10,16 +10,24 @@ from typing import Any
 import numpy as np
 
 from jaxlaw._jit import in_float64
-from jaxlaw.data._runs import Observations, Runs, RunsSource, read_runs
+from jaxlaw.data import Observations, Runs, read_runs
+from jaxlaw.data._runs import RunsSource
 from jaxlaw.errors import UsageError
-from jaxlaw.fitting._fit import fit_with
-from jaxlaw.fitting._fitted_law import FittedLaw
-from jaxlaw.fitting._linearise import Linearisation, linearise
+from jaxlaw.fitting import (
+    Fit,
+    FitOptions,
+    FitProblem,
+    FittedLaw,
+    Linearisation,
+    build_problem,
+    fit_with,
+    law_and_options,
+    linearise,
+    split_options,
+)
 from jaxlaw.fitting._objective import residual_huber, rounding_floor, scale_on_host
-from jaxlaw.fitting._options import OBJECTIVE, FitOptions, law_and_options, split_options
-from jaxlaw.fitting._problem import FitProblem, build_problem
-from jaxlaw.fitting._result import Fit
-from jaxlaw.laws._base import Law
+from jaxlaw.fitting._options import OBJECTIVE
+from jaxlaw.laws import Law
 from jaxlaw.notes import Note
 
 _SAME = 1e-6  # relative distance of objectives that may be of the same runs
@@ -53,10 +61,10 @@ class FitWithData:
             return self.fit.notes
         decay = self.fit.area_options["decay"]
         message = (
-            f"λ was fitted too, and is fixed at {decay:.6g} here: what is not known of it is not "
+            f"λ was fitted too, and is fixed at {decay:.6g} here: its uncertainty is not "
             "in these intervals"
         )
-        return (*self.fit.notes, Note("decay-held", "warning", message))
+        return (*self.fit.notes, Note("decay-held", "warning", message, inherited=True))
 
     @property
     def moving(self) -> np.ndarray:
@@ -91,15 +99,14 @@ def fit_with_data(law: str | Law | FittedLaw, runs: Any, **options: Any) -> FitW
         UsageError: options that a given fit brings itself, or runs it was not made from.
         DataError: the runs cannot carry the law.
     """
-    strict = bool(options.pop("strict", False))
     of_fit, reading = split_options(options)
     if isinstance(law, FittedLaw) and law.area_options is not None and isinstance(runs, RunsSource):
         runs = runs.runs(**law.area_options)  # curves: areas counted as for the fit, at its λ
     runs = read_runs(runs, **reading)
     if isinstance(law, FittedLaw):
-        if of_fit or strict:
+        if of_fit:
             raise UsageError(
-                f"{', '.join(of_fit) or 'strict'}: a fit brings these itself; pass the law's name "
+                f"{', '.join(of_fit)}: a fit brings these itself; pass the law's name "
                 "to fit it otherwise"
             )
         if not isinstance(law, Fit):
@@ -111,7 +118,7 @@ def fit_with_data(law: str | Law | FittedLaw, runs: Any, **options: Any) -> FitW
         fit = law
     else:
         law, fit_options = law_and_options(law, **of_fit)
-        fit = fit_with(law, runs, fit_options, strict)
+        fit = fit_with(law, runs, fit_options)
     law, fit_options = law_and_options(fit.law, **{name: getattr(fit, name) for name in OBJECTIVE})
     if not fit_options.free(law):
         raise UsageError(

@@ -10,8 +10,8 @@ import pandas as pd
 
 from jaxlaw._arrays import plain_array
 from jaxlaw._rounding import merged
+from jaxlaw.data import Observations, Runs
 from jaxlaw.data._columns import format_values
-from jaxlaw.data._runs import Observations, Runs
 from jaxlaw.errors import DataError, UsageError, listed, nearest
 from jaxlaw.notes import Note
 
@@ -99,7 +99,7 @@ def few_groups(count: int, effect: str) -> list[Note]:
     """A note that names the effect, where groups are too few to estimate their spread."""
     if count >= FEW_GROUPS:
         return []
-    return [Note("few-groups", "warning", f"only {count} groups: {effect}")]
+    return [Note("few-groups", "warning", f"only {count} groups: {effect}", inherited=True)]
 
 
 def _column(runs: Runs, observations: Observations, name: str) -> np.ndarray:

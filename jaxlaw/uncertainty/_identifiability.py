@@ -11,11 +11,9 @@ import pandas as pd
 from jaxlaw._jit import in_float64
 from jaxlaw._rounding import first_largest
 from jaxlaw._typed import checked
-from jaxlaw.fitting._fitted_law import FittedLaw
+from jaxlaw.fitting import Fit, FitKeywords, FittedLaw
 from jaxlaw.fitting._objective import leave_group_out_steps
-from jaxlaw.fitting._options import FitKeywords
-from jaxlaw.fitting._result import Fit
-from jaxlaw.laws._base import Law
+from jaxlaw.laws import Input, Law
 from jaxlaw.laws._structural_identifiability import inseparable
 from jaxlaw.notes import Note
 from jaxlaw.uncertainty._covariance import linearised
@@ -111,7 +109,7 @@ def open_notes(problem: FitWithData, members: np.ndarray) -> list[Note]:
     table = directions(problem, members)
     errors, advice = table["std_err"], table["advice"]
     return [
-        Note("unidentifiable" if error > OPEN else "loose", "warning", text)
+        Note("unidentifiable" if error > OPEN else "loose", "warning", text, inherited=error > OPEN)
         for error, text in zip(errors, advice, strict=True)
         if text
     ]
@@ -179,16 +177,20 @@ def _more_runs(
         if spec.levels:
             continue
         low, high = inputs[spec.name].min(), inputs[spec.name].max()
-        limits = (low / 4, high * 4)
-        if spec.domain == "fraction":
-            limits = (low / 4 if spec.above_zero else 0.0, 1.0)
-        for word, end in zip(("smaller", "larger"), limits, strict=True):
+        for word, end in _further(spec, low, high):
             if low <= end <= high:
                 continue
             gain = abs(_change(fit, middle | {spec.name: end}, move, names))
             if gain > largest:
                 best, largest = f"{word} {spec.name}", gain
     return f"add runs with {best}" if best else "add runs"
+
+
+def _further(spec: Input, low: float, high: float) -> tuple[tuple[str, float], ...]:
+    """Values of an input on either side of its range; they may be at its limits."""
+    if spec.domain == "fraction":
+        return ("smaller", low / 4 if spec.above_zero else 0.0), ("larger", 1.0)
+    return ("smaller", low / 4), ("larger", high * 4)
 
 
 def _change(fit: Fit, at: dict[str, float], move: np.ndarray, names: Sequence[str]) -> float:

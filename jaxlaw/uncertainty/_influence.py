@@ -18,14 +18,11 @@ import pandas as pd
 from jaxlaw._jit import compiled, in_float64
 from jaxlaw._typed import checked, not_of_parameters
 from jaxlaw.errors import UsageError
+from jaxlaw.fitting import Fit, FitKeywords, FittedLaw, Refits, fit_many
 from jaxlaw.fitting._fit_batch import as_optimum
-from jaxlaw.fitting._fit_many import Refits, fit_many
-from jaxlaw.fitting._fitted_law import FittedLaw
 from jaxlaw.fitting._objective import Problem
-from jaxlaw.fitting._options import FitKeywords
-from jaxlaw.fitting._result import Fit
 from jaxlaw.fitting._transform import Model
-from jaxlaw.laws._base import Law
+from jaxlaw.laws import Law
 from jaxlaw.uncertainty._fit_problem import FitWithData, fit_with_data
 from jaxlaw.uncertainty._groups import group_names, group_numbers
 
@@ -59,7 +56,7 @@ def influence(
     Returns:
         One row a run (indexed by what rows are called) or group (by its label: the name of a
         run, or ``1e+09/0.5`` of columns N and r): the change of every parameter, or of
-        ``value``. NaN in refits that came to no optimum.
+        ``value``. NaN for refits that reached no optimum.
 
     Raises:
         UsageError: the call makes no sense, or these are not the fit's runs.
@@ -88,7 +85,7 @@ def influence(
 
 
 def _function(fit: Fit, on: Function | Mapping[str, float] | None) -> Callable[..., dict]:
-    """From parameters to the named numbers asked for."""
+    """From parameters to the numbers whose change is wanted, by name."""
     if on is None:
         names = [name for name in fit.law.parameter_names if name not in fit.fixed]
         return lambda params: {name: params[name] for name in names}
@@ -148,7 +145,7 @@ def leave_each_out(problem: FitWithData, members: np.ndarray, groups: np.ndarray
     refits = fit_many(
         fit.law, seen, np.where(members == groups[:, None], 0.0, seen.weight),
         options=replace(problem.options, n_starts=64, n_local=8),
-        also=np.array([[*fit.params.values()]]),
+        extra_starts=np.array([[*fit.params.values()]]),
     )  # fmt: skip
     lost = ~np.isfinite(refits.objective)
     params = {name: np.where(lost, np.nan, values) for name, values in refits.params.items()}

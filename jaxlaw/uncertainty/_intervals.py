@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, NamedTuple, get_args
@@ -10,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from jaxlaw.errors import UsageError, nearest
-from jaxlaw.fitting._result import Fit
+from jaxlaw.fitting import Fit
 
 Method = Literal["percentile", "basic", "normal", "bca"]
 #: Names of the fields of an :class:`Interval` in tables.
@@ -43,6 +44,11 @@ def check_level(confidence_level: float) -> None:
     """Raises UsageError where the level is no share."""
     if not 0 < confidence_level < 1:
         raise UsageError(f"a confidence level is a share such as 0.95, not {confidence_level}")
+
+
+def fewest_for(level: float) -> int:
+    """Fewest resamples whose extremes reach the tails of an interval (39 for 95 %)."""
+    return math.ceil(2 / (1 - level) - 1e-9) - 1
 
 
 def percentile_interval(

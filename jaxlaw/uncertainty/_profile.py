@@ -11,7 +11,7 @@ The profile's shape, and so the interval's asymmetry, is the objective's own.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Unpack
 
 import jax
@@ -20,18 +20,15 @@ import numpy as np
 import pandas as pd
 
 from jaxlaw._jit import compiled, in_float64
-from jaxlaw._repr import short_repr
+from jaxlaw._result import Result
 from jaxlaw._typed import checked
 from jaxlaw.errors import UsageError
+from jaxlaw.fitting import Fit, FitKeywords, FitProblem, FittedLaw, build_problem
 from jaxlaw.fitting._engine import solve
-from jaxlaw.fitting._fitted_law import FittedLaw
 from jaxlaw.fitting._objective import LARGEST_DELTA, Problem, predict, scale_on_host, scaled_value
-from jaxlaw.fitting._options import FitKeywords
-from jaxlaw.fitting._problem import FitProblem, build_problem
-from jaxlaw.fitting._result import Fit
 from jaxlaw.fitting._transform import Model
 from jaxlaw.fitting.solvers import SOLVERS
-from jaxlaw.laws._base import Law
+from jaxlaw.laws import Law
 from jaxlaw.notes import Note
 from jaxlaw.uncertainty._covariance import Covariance, covariance
 from jaxlaw.uncertainty._fit_problem import FitWithData
@@ -42,8 +39,8 @@ REACH = 5.0  # standard errors to either side
 _MARGIN = 20.0  # by which the score of a fixed prediction's row exceeds what it has to be
 
 
-@dataclass(frozen=True, eq=False)
-class Profile:
+@dataclass(frozen=True, eq=False, repr=False)
+class Profile(Result):
     """The profile of one quantity.
 
     Example:
@@ -64,13 +61,26 @@ class Profile:
 
     fit: Fit
     quantity: str
-    table: pd.DataFrame
+    table: pd.DataFrame = field(
+        metadata={"columns": dict.fromkeys(("value", "objective", "root"), float)}
+    )
     estimate: float
     std_err: float
     degrees: int
     notes: tuple[Note, ...]
 
-    __repr__ = short_repr
+    picture = "objective_profile"
+
+    def shown(self) -> dict[str, pd.DataFrame]:
+        """Every fourth value, the estimate among them."""
+        return {"profile": self.table.iloc[::4]}
+
+    def lines(self) -> list[str]:
+        """The quantity with its interval, and how the objective rises on either side."""
+        low, high = (float(limit) for limit in self.interval()[2:])
+        known = f"{self.estimate:.6g}, standard error {self.std_err:.3g}"
+        head = f"{self.quantity}: {known}; 95% interval {low:.5g} to {high:.5g}"
+        return [head, *super().lines()[len(self.quantities) :]]
 
     def interval(self, confidence_level: float = 0.95) -> Interval:
         """The interval of values that do not fit much worse than the optimum.
@@ -156,7 +166,7 @@ def profile(
             f"fixed elsewhere, {grid.name} gives a lower objective than the fit's, by "
             f"{gained / cov.fit.objective:.1e} of it: fit again with more starts (n_starts)"
         )
-        notes.append(Note("profile-found-better", "warning", message))
+        notes.append(Note("profile-found-better", "warning", message, inherited=False))
     return Profile(cov.fit, grid.name, table, grid.estimate, grid.error, cov.degrees, tuple(notes))
 
 
@@ -204,7 +214,7 @@ def _parameter(cov: Covariance, name: str) -> _Grid:
     """A parameter fixed at each value, as :func:`jaxlaw.fit` would fix it."""
     problem, fit = cov.problem, cov.fit
     spec = fit.law.parameter(name)
-    if name in {**fit.fixed, **(fit.tied or {}), **(fit.bounds or {})}:
+    if name in {**fit.fixed, **fit.tied, **fit.bounds}:
         raise UsageError(f"parameter {name} is fixed, tied or bounded already: profile another")
     error, kappa, way = _kappa(cov, cov.slopes(lambda params: params[name]))
     steps, estimate = np.linspace(-REACH, REACH, POINTS), fit.params[name]
@@ -289,7 +299,7 @@ def _solved(grid: _Grid) -> tuple[np.ndarray, np.ndarray]:
     with in_float64():
         at, loss = _best(grid, grid.starts)
         beside = np.stack([np.roll(at, 1, axis=0), np.roll(at, -1, axis=0)], axis=1)
-        again, second = _best(grid, beside)  # from what the neighbours came to
+        again, second = _best(grid, beside)  # from the optima of the neighbours
         better = second < loss
         at, loss = np.where(better[:, None], again, at), np.where(better, second, loss)
         values = grid.values
@@ -319,7 +329,7 @@ def _pulled(grid: _Grid, at: np.ndarray) -> tuple[jax.Array, jax.Array]:
 def _without_row(
     model: Model, problem: Problem, at: jax.Array, row: int
 ) -> tuple[jax.Array, jax.Array]:
-    """What a row's prediction came to (P,), and the scaled objective of the others."""
+    """A row's prediction at each grid point (P,), and the scaled objective of the others."""
     others = problem._replace(weight=problem.weight.at[row].set(0.0))
 
     def one(target: jax.Array, here: jax.Array) -> tuple[jax.Array, jax.Array]:

@@ -4,7 +4,7 @@
 kind           what is drawn                 where it is used
 =============  ============================  ================================================
 case           rows, or whole groups of them  :func:`jaxlaw.bootstrap`
-block          consecutive pieces of curves  ``planning.out_of_domain``: ``case`` with the
+block          consecutive pieces of curves  ``papers.out_of_domain``: ``case`` with the
                                              pieces as the groups
 bayesian       exponential weights           ``inflection_ratio``: no row ever has weight 0
 residual       residuals of other rows       :func:`jaxlaw.bootstrap`, ``pretraining_value``

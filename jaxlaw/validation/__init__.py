@@ -1,24 +1,19 @@
 """Cross-validation and the comparison of laws."""
 
-from jaxlaw.validation._cross_validate import (
-    Candidate,
-    DataSet,
-    candidates_of,
-    cross_validate,
-    data_set,
-    notes_of_folds,
-)
-from jaxlaw.validation._scores import SCORES, score_text
-from jaxlaw.validation._study import Study
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "Candidate",
-    "DataSet",
-    "SCORES",
-    "candidates_of",
-    "data_set",
-    "notes_of_folds",
-    "score_text",
-    "Study",
-    "cross_validate",
-]
+from jaxlaw._faces import face
+
+if TYPE_CHECKING:
+    from jaxlaw.validation._cross_validate import Candidate as Candidate
+    from jaxlaw.validation._cross_validate import DataSet as DataSet
+    from jaxlaw.validation._cross_validate import candidates_of as candidates_of
+    from jaxlaw.validation._cross_validate import cross_validate as cross_validate
+    from jaxlaw.validation._cross_validate import data_set as data_set
+    from jaxlaw.validation._cross_validate import notes_of_folds as notes_of_folds
+    from jaxlaw.validation._scores import SCORES as SCORES
+    from jaxlaw.validation._scores import score_text as score_text
+    from jaxlaw.validation._study import VERDICTS as VERDICTS
+    from jaxlaw.validation._study import Study as Study
+else:
+    __getattr__, __dir__, __all__ = face(__name__)

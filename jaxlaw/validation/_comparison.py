@@ -1,7 +1,7 @@
 """Which law is best on held-out points, and whether the others are worse by more than noise.
 
 Laws are compared by ratios of their scores, fold by fold. Scores of folds differ by orders of
-magnitude, and one fold that nobody could predict would decide their plain mean difference.
+magnitude, and one fold that no law predicts would decide their plain mean difference.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ def paired_p(difference: np.ndarray, ratio: float) -> float:
     J, but at most the n/n_test = 1 + n_train/n_test folds of one pass over the points: a repeat
     holds the same points out again, and the mean over repeats is hardly surer than one pass.
     With 1/J, as Bouckaert and Frank 2004 have it for repeated k-fold, few rows beside the
-    parameters get twice the false claims that are asked for (benchmarks/study.md).
+    parameters get twice the nominal rate of false claims (benchmarks/study.md).
 
     Args:
         difference: (J,) one score minus another.

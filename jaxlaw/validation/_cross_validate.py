@@ -13,28 +13,30 @@ import pandas as pd
 
 from jaxlaw import laws as all_laws
 from jaxlaw._tables import is_table
-from jaxlaw._typed import checked
-from jaxlaw.data._runs import Observations, Runs, RunsSource, read_runs
+from jaxlaw._typed import check_options, checked
+from jaxlaw.data import Observations, Runs, read_runs
+from jaxlaw.data._runs import RunsSource
 from jaxlaw.errors import DataError, UsageError
-from jaxlaw.fitting._checkpoint import folder_name
-from jaxlaw.fitting._fit_many import Refits, fit_many
-from jaxlaw.fitting._objective import LARGEST_DELTA
-from jaxlaw.fitting._options import (
-    OF_LAW,
+from jaxlaw.fitting import (
+    FitKeywords,
     FitOptions,
-    StudyKeywords,
+    Refits,
+    fit_many,
+    folder_name,
     law_and_options,
     split_options,
 )
+from jaxlaw.fitting._objective import LARGEST_DELTA
+from jaxlaw.fitting._options import OF_LAW
 from jaxlaw.fitting.solvers import Status
-from jaxlaw.laws._base import Law
+from jaxlaw.laws import Law
 from jaxlaw.laws._structural_identifiability import inseparable
 from jaxlaw.notes import Note
 from jaxlaw.validation._scores import SCORES, disagreement, score
 from jaxlaw.validation._study import FRAME, PARAMETERS, Study, frame_notes
 from jaxlaw.validation.folds import Design, Folds, as_design
 
-_FEW_STARTS = 7  # of a fold's own: how far apart those end that agree is a score, too
+_OWN_STARTS = 7  # of a fold's own: how far apart those end that agree is a score, too
 _FEW_VALUES = 3  # of an input in what a fold fits: checked whether they suffice
 
 
@@ -44,10 +46,8 @@ def cross_validate(
     runs: Any,
     folds: Any,
     *,
-    columns: Mapping[str, Any] | None = None,
-    units: Mapping[str, Any] | None = None,
     per_law: Mapping[str, Mapping[str, Any]] | None = None,
-    **options: Unpack[StudyKeywords],
+    **options: Unpack[FitKeywords],
 ) -> Study:
     """Fit laws on parts of the runs and score them on the rest.
 
@@ -60,12 +60,11 @@ def cross_validate(
             data sets. A name may be a pair, such as ``("code", "domain")``.
         folds: design of :mod:`jaxlaw.folds` or its name (``"leave-p-groups-out:r:2"``), a
             scikit-learn splitter, or (folds, rows) masks of 0 and 1.
-        columns, units: as :func:`jaxlaw.read_runs` takes them.
         per_law: label of a law → options of its own, such as
             ``{"dcpt": {"constraint": "paper"}}``: those of :func:`jaxlaw.fit` that say what is
             fitted.
         **options: options of :func:`jaxlaw.fit` for every law, the same in every fold; the rest
-            is handed to :func:`jaxlaw.read_runs`.
+            (columns, units …) is handed to :func:`jaxlaw.read_runs`.
 
     Returns:
         The :class:`Study`. Laws are compared on the same rows: those valid for all of them.
@@ -83,20 +82,20 @@ def cross_validate(
     """
     of_fit, reading = split_options(options)
     candidates = candidates_of(laws, of_fit, per_law or {})
-    reading |= {"columns": columns, "units": units}
     design, delta = as_design(folds), common_delta(candidates)
     sets = [data_set(n, source, design, candidates, reading) for n, source in sources_of(runs)]
     frames, parameters, work_notes = [], [], []
     for candidate in candidates:
         for number, group in enumerate(_sharing_inputs(sets, candidate)):
             search = candidate.options.within(folder_name(candidate.label), str(number))
-            versions = _versions(group, candidate)
+            rows = _refit_rows(group, candidate)
             first = group[0].observations[candidate.label]
             of = np.repeat(np.arange(len(group)), [len(data.folds) for data in group])
             refits = fit_many(
-                candidate.law, first, **versions, options=search, data_sets=of, few=_FEW_STARTS
-            )
-            frames.append(_scored(candidate, group, versions, refits, delta))
+                candidate.law, first, **rows, options=search, data_sets=of,
+                n_own_starts=_OWN_STARTS,
+            )  # fmt: skip
+            frames.append(_scored(candidate, group, rows, refits, delta))
             parameters.append(_parameters(candidate, group, refits))
             work_notes += refits.notes
     frame, values = _in_order(frames, sets), _in_order(parameters, sets)
@@ -130,7 +129,7 @@ def _sharing_inputs(sets: list[DataSet], candidate: Candidate) -> list[list[Data
     return list(groups.values())
 
 
-def _versions(group: list[DataSet], candidate: Candidate) -> dict[str, np.ndarray]:
+def _refit_rows(group: list[DataSet], candidate: Candidate) -> dict[str, np.ndarray]:
     """(P, n) weights and targets: the folds of one data set after those of another."""
     weights, targets = [], []
     for data in group:
@@ -143,7 +142,7 @@ def _versions(group: list[DataSet], candidate: Candidate) -> dict[str, np.ndarra
 def _scored(
     candidate: Candidate,
     group: list[DataSet],
-    versions: dict[str, np.ndarray],
+    rows: dict[str, np.ndarray],
     refits: Refits,
     delta: float,
 ) -> pd.DataFrame:
@@ -157,14 +156,14 @@ def _scored(
             for data in group
         ]
     )
-    test = score(versions["targets"], predicted, weights * held_out, delta)
-    train = score(versions["targets"], predicted, versions["weights"], delta)
+    test = score(rows["targets"], predicted, weights * held_out, delta)
+    train = score(rows["targets"], predicted, rows["weights"], delta)
     failed = ~np.isfinite(refits.objective) | ~np.isfinite(test["huber"])
     columns = {
         **_keys(candidate, group),
-        "n_fitted": (versions["weights"] > 0).sum(axis=1),
+        "n_fitted": (rows["weights"] > 0).sum(axis=1),
         "n_held_out": held_out.sum(axis=1),
-        "extrapolates": _extrapolates(first.inputs, versions["weights"] > 0, held_out),
+        "extrapolates": _extrapolates(first.inputs, rows["weights"] > 0, held_out),
         **{name: np.where(failed, np.nan, test[name]) for name in SCORES},
         **{f"train_{name}": np.where(failed, np.nan, train[name]) for name in SCORES},
         "objective": refits.objective,
@@ -251,19 +250,7 @@ def candidates_of(
     Raises:
         UsageError: a law or an option is unknown, or a law is there twice.
     """
-    given = laws if isinstance(laws, Mapping) else None
-    if given is None:
-        try:
-            listed = [laws] if isinstance(laws, str | Law) else list(laws)
-        except TypeError:
-            raise UsageError(
-                f"laws is a law, its name, a list or dict of them, not {type(laws).__name__}",
-                argument="laws",
-                value=laws,
-            ) from None
-        given = {_label(law): law for law in listed}
-        if len(given) != len(listed):
-            raise UsageError("a law is listed twice; give a dict, {'one': law, 'other': law}")
+    given = laws if isinstance(laws, Mapping) else _by_label(laws)
     if not given:
         raise UsageError("give a law, or several, to study")
     for label in per_law:
@@ -276,10 +263,27 @@ def candidates_of(
                 argument="per_law",
                 value=per_law,
             )
+        check_options(f"per_law[{label!r}]", per_law[label], FitKeywords)
     return [
         Candidate(str(label), *law_and_options(law, **{**own, **per_law.get(label, {})}))
         for label, law in given.items()
     ]
+
+
+def _by_label(laws: Any) -> dict[str, str | Law]:
+    """A law, or several, by what each is called."""
+    try:
+        listed = [laws] if isinstance(laws, str | Law) else list(laws)
+    except TypeError:
+        raise UsageError(
+            f"laws is a law, its name, a list or dict of them, not {type(laws).__name__}",
+            argument="laws",
+            value=laws,
+        ) from None
+    given = {_label(law): law for law in listed}
+    if len(given) != len(listed):
+        raise UsageError("a law is listed twice; give a dict, {'one': law, 'other': law}")
+    return given
 
 
 def _label(law: str | Law) -> str:
@@ -355,6 +359,20 @@ def data_set(
     if not runs.table.index.is_unique:
         runs = dataclasses.replace(runs, table=runs.table.reset_index(drop=True))
     seen = {c.label: runs.observations(c.law, free=c.free) for c in candidates}
+    usable = _usable(runs, seen)
+    folds = design.split(dataclasses.replace(runs, table=_with_inputs(runs, seen)), usable)
+    folds = dataclasses.replace(
+        folds, fitted=folds.fitted[:, usable], held_out=folds.held_out[:, usable]
+    )
+    labels = runs.table.index[usable]
+    same = {label: _rows(observations, labels) for label, observations in seen.items()}
+    data = DataSet(name, runs, folds, same)
+    _check_sizes(data, candidates)
+    return data
+
+
+def _usable(runs: Runs, seen: Mapping[str, Observations]) -> np.ndarray:
+    """(n,) which rows are valid for all laws, whose target has to be one."""
     targets = {observations.columns[observations.target_name] for observations in seen.values()}
     if len(targets) > 1:
         raise UsageError(
@@ -366,23 +384,23 @@ def data_set(
         usable &= runs.table.index.isin(observations.rows[observations.weight > 0])
     if not usable.any():
         raise DataError(f"{runs.source}: no row is valid for all of these laws")
+    return usable
+
+
+def _with_inputs(runs: Runs, seen: Mapping[str, Observations]) -> pd.DataFrame:
+    """The table that designs read, with inputs as the laws have them: r of the corpus in use.
+
+    In reversed order, so that where two laws have an input of one name the first law's stays.
+    Units are those of the table; inputs for every drop of a rate are left out, no design asks for
+    them.
+    """
     table = runs.table.copy(deep=False)
     for observations in reversed(seen.values()):
-        for column, values in observations.inputs.items():  # the share asked for, and no thousands
-            if values.ndim > 1:  # for every drop of the learning rate: no design asks for those
-                continue
-            table[column] = pd.Series(
-                values / observations.scale[column], observations.rows
-            ).reindex(table.index)
-    folds = design.split(dataclasses.replace(runs, table=table), usable)
-    folds = dataclasses.replace(
-        folds, fitted=folds.fitted[:, usable], held_out=folds.held_out[:, usable]
-    )
-    labels = runs.table.index[usable]
-    same = {label: _rows(observations, labels) for label, observations in seen.items()}
-    data = DataSet(name, runs, folds, same)
-    _check_sizes(data, candidates)
-    return data
+        for column, values in observations.inputs.items():
+            if values.ndim == 1:
+                own_unit = pd.Series(values / observations.scale[column], observations.rows)
+                table[column] = own_unit.reindex(table.index)
+    return table
 
 
 def _rows(observations: Observations, labels: pd.Index) -> Observations:

@@ -6,7 +6,7 @@ import dataclasses
 
 import numpy as np
 
-from jaxlaw.fitting._fit_many import Refits
+from jaxlaw.fitting import Refits
 from jaxlaw.fitting._objective import huber_losses
 
 #: Name of a score → how tables and figures call it: Huber loss of log residuals and of residuals,
@@ -64,9 +64,9 @@ def disagreement(refits: Refits, inputs: dict[str, np.ndarray], held_out: np.nda
     The largest relative difference at the held-out points: what the fitted points leave open.
 
     Args:
-        refits: fits of P versions.
+        refits: fits of P folds.
         inputs: name → (n,) in the law's own units.
-        held_out: (P, n) True where a version is scored.
+        held_out: (P, n) True where a fold is scored.
     """
     chosen = [
         members[np.linspace(0, len(members) - 1, _MEMBERS).astype(int)]

@@ -4,27 +4,22 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import pandas as pd
 
-from jaxlaw import _json as records
 from jaxlaw._arrays import plain_array
 from jaxlaw._conditions import rows_where, truth_of, undecided
-from jaxlaw._latex import escaped, latex_table, number
-from jaxlaw._repr import short_repr
-from jaxlaw._typed import load
-from jaxlaw.errors import DataError, UsageError
+from jaxlaw._result import Result
+from jaxlaw.errors import UsageError
 from jaxlaw.fitting._diagnostics import FEW
-from jaxlaw.notes import Note
+from jaxlaw.notes import Note, by_weight
 from jaxlaw.validation._comparison import rank
 from jaxlaw.validation._scores import SCORES, score_text
 
-SCHEMA = 2
 _WIDE = 80  # columns of a page
 #: Columns that say which fit a row of :attr:`Study.frame` or :attr:`Study.parameters` is of.
 KEYS = {"law": str, "data": str, "corpus": str, "fold": int, "held_out": str}
@@ -49,13 +44,19 @@ _FRAME_CODES = frozenset(
     "folds-failed not-converged few-starts-agree undetermined at-bound far-folds "
     "constant-held-out one-fold".split()
 )
+VERDICTS = {
+    "tie": "tie (the difference is noise)",
+    "worse": "worse",
+    "untested": "behind, by one fold",
+    "failed": "failed where the best did not",
+}
 SPREAD = 1e-3  # relative difference of predictions that agreeing starts should not have
 FAR = 100  # times the median Huber, or 1 − R²: such a fold makes the mean
 _PARTS = 0.5  # share of far folds at a bound, beyond that of the others, that points to the bound
 
 
-@dataclass(frozen=True, eq=False)
-class Study:
+@dataclass(frozen=True, eq=False, repr=False)
+class Study(Result):
     """Laws fitted on parts of the runs and scored on the rest.
 
     Attributes:
@@ -83,7 +84,7 @@ class Study:
         >>> study = jl.cross_validate(["chinchilla", "kaplan"], table, "k-fold:3", n_starts=64)
         >>> study.n_folds, study.n_failed
         (3, 0)
-        >>> study.ranking()["verdict"].to_dict()
+        >>> study.ranking["verdict"].to_dict()
         {'chinchilla': 'best', 'kaplan': 'worse'}
     """
 
@@ -91,12 +92,13 @@ class Study:
     laws: dict[str, tuple[str, str | None]]
     sizes: dict[str, int]
     target: str
-    delta: float
-    frame: pd.DataFrame
-    parameters: pd.DataFrame
+    delta: float = field(metadata={"setting": True})
+    frame: pd.DataFrame = field(metadata={"columns": FRAME})
+    parameters: pd.DataFrame = field(metadata={"columns": PARAMETERS})
     notes: tuple[Note, ...]
 
-    __repr__ = short_repr
+    picture: ClassVar[str] = "fold_scores"
+    computed: ClassVar[tuple[str, ...]] = ("ranking",)
 
     @property
     def n_folds(self) -> int:
@@ -153,7 +155,12 @@ class Study:
             notes = (*notes, Note("filtered", "info", message))
         return dataclasses.replace(self, frame=frame, parameters=kept, laws=laws, notes=notes)
 
-    def table(
+    @property
+    def table(self) -> pd.DataFrame:
+        """The means of the summed Huber loss and of R²: :meth:`score_table` without options."""
+        return self.score_table()
+
+    def score_table(
         self,
         metrics: tuple[str, ...] = ("huber", "r2"),
         *,
@@ -181,7 +188,7 @@ class Study:
         Example:
             >>> table = jl.simulate.experiment("chinchilla").table
             >>> study = jl.cross_validate("chinchilla", table, "k-fold:3", n_starts=64)
-            >>> study.table(("r2",)).columns.get_level_values(0).tolist()
+            >>> study.score_table(("r2",)).columns.get_level_values(0).tolist()
             ['r2', 'parameters']
         """
         for name in metrics:
@@ -199,43 +206,14 @@ class Study:
             index=laws, columns=pd.MultiIndex.from_product([metrics, sets], names=[None, None])
         )
         means[("parameters", "")] = [self.sizes[law] for law in laws]
-        return means
+        return means.rename_axis(index="law")
 
-    def to_latex(
-        self,
-        metrics: tuple[str, ...] = ("huber", "r2"),
-        *,
-        average: bool = False,
-        centre: Literal["mean", "median"] = "mean",
-    ) -> str:
-        r"""The table of held-out scores for a paper (``\usepackage{booktabs}``).
+    @property
+    def ranking(self) -> pd.DataFrame:
+        """Laws by held-out Huber loss: :meth:`rank` without options."""
+        return self.rank()
 
-        Args:
-            metrics, average, centre: as for :meth:`table`.
-
-        Returns:
-            A ``table`` environment, one row a law. Special characters are escaped.
-
-        Raises:
-            UsageError: as :meth:`table` raises.
-
-        Example:
-            >>> runs = jl.simulate.experiment("chinchilla").table
-            >>> study = jl.cross_validate("chinchilla", runs, "in-sample", n_starts=64)
-            >>> r"\toprule" in study.to_latex()
-            True
-        """
-        table = self.table(metrics, average=average, centre=centre)
-        head = ["Law", *(" ".join(filter(None, map(str, column))) for column in table.columns)]
-        rows = [
-            [escaped(law), *(number(value, 4) for value in row)]
-            for law, row in zip(table.index, table.itertuples(index=False), strict=True)
-        ]
-        caption = f"Held-out scores, {centre} over {self.n_folds} folds."
-        columns = "l" + "r" * len(table.columns)
-        return latex_table([escaped(text) for text in head], rows, columns, escaped(caption))
-
-    def ranking(self, metric: str = "huber") -> pd.DataFrame:
+    def rank(self, metric: str = "huber") -> pd.DataFrame:
         """Laws by held-out score, and whether the others are worse by more than noise.
 
         Each law is compared with the best by a paired t-test of the logarithm of the ratio of
@@ -258,7 +236,7 @@ class Study:
         Example:
             >>> table = jl.simulate.experiment("chinchilla").table
             >>> study = jl.cross_validate(["chinchilla", "kaplan"], table, "k-fold:3", n_starts=64)
-            >>> list(study.ranking("rmse").index)
+            >>> list(study.rank("rmse").index)
             ['chinchilla', 'kaplan']
         """
         return rank(self.frame, metric, self.sizes)
@@ -272,6 +250,11 @@ class Study:
         groups = self.parameters.groupby(["law", "data", "parameter"], sort=False)["value"]
         return groups.agg(["mean", "std", "min", "max"]).reset_index()
 
+    def shown(self) -> dict[str, pd.DataFrame]:
+        """Held-out scores and the ranking: the folds are thousands of rows."""
+        ranked = {"ranking": self.ranking} if len(self.laws) > 1 else {}
+        return {"scores": self.table, **ranked}
+
     def summary(self) -> str:
         """The study as text of 80 columns."""
         sets = self.frame["data"].nunique()
@@ -282,26 +265,23 @@ class Study:
         )
         # A mean that few folds make is no score: that goes before everything else.
         first = [str(note) for note in self.notes if note.code == "far-folds"]
-        tables, title = {"": self.table()}, "mean"
+        tables, title = {"": self.table}, "mean"
         if self.n_folds > 2:
-            tables, title = tables | {"median ": self.table(centre="median")}, "mean and median"
+            tables, title = (
+                tables | {"median ": self.score_table(centre="median")},
+                "mean and median",
+            )
         lines = [*first, head, "", f"Scores of held-out points, {title} over folds", ""]
         lines += [*_pages(tables), "", *self._verdict()]
-        others = (f"  {note}" for note in self.notes if note.code != "far-folds")
+        others = (f"  {note}" for note in by_weight(self.notes) if note.code != "far-folds")
         return "\n".join([*lines, *others])
 
     def _verdict(self) -> list[str]:
         if len(self.laws) == 1:
             return []
-        ranked = self.ranking()
+        ranked = self.ranking
         lines = [f"By held-out Huber, fold by fold, {ranked.index[0]} is best."]
-        words = {
-            "tie": "tie (the difference is noise)",
-            "worse": "worse",
-            "untested": "behind, by one fold",
-            "failed": "failed where the best did not",
-        }
-        for verdict, word in words.items():
+        for verdict, word in VERDICTS.items():
             rows = ranked[ranked["verdict"] == verdict]
             named = [
                 f"{law} (× {row.ratio:.3g}" + (f", p {row.p:.2g})" if row.p == row.p else ")")
@@ -309,47 +289,6 @@ class Study:
             ]
             lines += [f"  {word}: {', '.join(named)}"] if named else []
         return lines
-
-    def save(self, path: str | Path) -> None:
-        """Write the study as JSON, or only its frame if the name ends in ``.csv``."""
-        if Path(path).suffix.lower() == ".csv":
-            records.write_whole(path, lambda file: self.frame.to_csv(file, index=False))
-            return
-        records.write_record(path, self.to_dict(), indent=1)
-
-    def to_dict(self) -> dict[str, Any]:
-        """The study as plain numbers and strings; infinities and NaN as strings."""
-        record = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
-        record |= {name: _columns(record[name]) for name in ("frame", "parameters")}
-        record["notes"] = [dataclasses.asdict(note) for note in self.notes]
-        return {"kind": records.STUDY, "schema": SCHEMA, **record}
-
-    @classmethod
-    def load(cls, path: str | Path) -> Study:
-        """Read a study that :meth:`save` wrote as JSON.
-
-        Raises:
-            UsageError: no such file.
-            DataError: not a study, of another schema, changed since it was written, or not whole.
-        """
-        return cls.from_dict(records.read_record(path, "study"), records.source_name(path))
-
-    @classmethod
-    def from_dict(cls, record: Any, source: str = "record") -> Study:
-        """The study of :meth:`to_dict`; raises as :meth:`load`."""
-        if not isinstance(record, dict) or record.get("kind") != records.STUDY:
-            raise DataError(f"{source} is not a jaxlaw study: field 'kind' does not say so")
-        schema = record.get("schema")
-        if isinstance(schema, bool) or schema not in range(1, SCHEMA + 1):
-            raise DataError(f"{source} has schema {schema}; this jaxlaw reads 1 to {SCHEMA}")
-        fields = {name: value for name, value in record.items() if name not in ("kind", "schema")}
-        with records.whole(source, "study"):
-            fields |= {name: _table(fields[name]) for name in ("frame", "parameters")}
-            if schema < 2:
-                fields["frame"] = _with_sums(fields["frame"])
-            fields["notes"] = load(fields["notes"], tuple[Note, ...], "notes")
-            fields["laws"] = {label: tuple(law) for label, law in fields["laws"].items()}
-            return cls(**fields)
 
 
 def frame_notes(frame: pd.DataFrame, parameters: pd.DataFrame) -> list[Note]:
@@ -388,8 +327,8 @@ def _notes_of_fits(frame: pd.DataFrame) -> Iterator[Note]:
             message = (
                 f"{law}: starts that agree on the objective differ by up to "
                 f"{float(worst['spread'].iloc[0]):.2g} of the loss at held-out points, in "
-                f"{len(loose)} of {len(rows)} fits ({_first(worst)}): what was fitted does not "
-                "determine what was asked"
+                f"{len(loose)} of {len(rows)} fits ({_first(worst)}): the fitted points do not "
+                "determine the held-out ones"
             )
             yield Note("undetermined", "warning", message)
 
@@ -483,7 +422,7 @@ def _pages(tables: dict[str, pd.DataFrame]) -> list[str]:
     """One table of all metrics where it fits a page, otherwise one each, data sets as rows.
 
     Args:
-        tables: prefix of a metric's name → the scores of :meth:`Study.table`.
+        tables: prefix of a metric's name → the scores of :meth:`Study.score_table`.
     """
     scores = [table.drop(columns="parameters", level=0) for table in tables.values()]
     sizes = next(iter(tables.values()))[("parameters", "")].rename("parameters")
@@ -508,42 +447,6 @@ def _pages(tables: dict[str, pd.DataFrame]) -> list[str]:
     for name in metrics:
         lines += [name, *table[name].T.rename_axis(columns=None).to_string().splitlines(), ""]
     return lines[:-1]
-
-
-def _columns(table: pd.DataFrame) -> dict[str, list[Any]]:
-    return {
-        name: [
-            value if not isinstance(value, float) or np.isfinite(value) else str(value)
-            for value in column.tolist()
-        ]
-        for name, column in table.items()
-    }
-
-
-def _with_sums(frame: pd.DataFrame) -> pd.DataFrame:
-    """The frame of a study of schema 1, whose Huber losses were means per point.
-
-    The sums are the means times the number of points, which is exact where all weights were 1;
-    other weights were not written.
-    """
-    frame, points = frame.copy(), {"": frame["n_held_out"], "train_": frame["n_fitted"]}
-    for prefix, count in points.items():
-        for name in ("huber", "huber_linear"):
-            if (column := prefix + name) in frame:
-                frame[f"{prefix}mean_{name}"] = frame[column]
-                frame[column] = frame[column] * count
-    return frame
-
-
-def _table(columns: dict[str, list[Any]]) -> pd.DataFrame:
-    """A table from JSON, in which infinities and NaN are text."""
-
-    def restored(name: str, values: list[Any]) -> list[Any]:
-        if (FRAME | PARAMETERS).get(name) is str:
-            return values
-        return [float(value) if isinstance(value, str) else value for value in values]
-
-    return pd.DataFrame({name: restored(name, values) for name, values in columns.items()})
 
 
 def _s(count: int) -> str:

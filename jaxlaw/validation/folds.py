@@ -123,13 +123,7 @@ class Design:
             array([[False, False, False, False,  True,  True]])
         """
         if not isinstance(table, pd.DataFrame):
-            columns, table = getattr(table, "columns", {}), getattr(table, "table", None)
-            if table is None:
-                raise UsageError("folds are of a DataFrame, or of what read_runs returned")
-            users = {column: name for name, column in columns.items() if name in table}
-            table = table.assign(
-                **{str(own): table[name] for own, name in users.items() if own not in table}
-            )
+            table = _table_of(table)
         usable = np.ones(len(table), bool) if usable is None else np.asarray(usable, bool)
         seen = np.ones_like(usable) if self.of_all_rows else usable
         labels, masks = [], {"held out": [], "left to fit": []}
@@ -147,6 +141,17 @@ class Design:
             raise DataError(f"folds {self.name}: {error}") from None
         held_out, fitted = (np.stack(rows) for rows in masks.values())
         return Folds(self.name, tuple(labels), fitted, held_out)
+
+
+def _table_of(runs: Any) -> pd.DataFrame:
+    """The table of runs, its columns under the user's names, too."""
+    columns, table = getattr(runs, "columns", {}), getattr(runs, "table", None)
+    if table is None:
+        raise UsageError("folds are of a DataFrame, or of what read_runs returned")
+    users = {column: name for name, column in columns.items() if name in table}
+    return table.assign(
+        **{str(own): table[name] for own, name in users.items() if own not in table}
+    )
 
 
 def _design(cut: Callable[Concatenate[pd.DataFrame, P], Parts]) -> Callable[P, Design]:

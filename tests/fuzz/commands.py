@@ -12,7 +12,7 @@ WORDS = (
     "published:", "published:x", "published:hoffmann-2022", "runs.csv:law", "no.py:law", "--json",
     "--nope", "--level", "--at", "95", "0.95", "1" * 400, "split == 'fit'", "r_d", "N",
 )  # fmt: skip
-#: Sound lines of commands that take no fit of many starts, over files of ``prepared.prepare``.
+#: Sound lines of commands that take no fit of many starts, over files of ``command_files.prepare``.
 SOUND = (
     "predict fit.json --at N=1e9 --at D=1e10",
     "predict fit.json runs.csv -c N=n_params -c D=n_tokens",

@@ -54,7 +54,10 @@ def sound(n: int) -> list[list[Any]]:
     return [[float(a), float(b), float(c), f"run {k}"] for k, a, b, c in rows]
 
 
-def as_number(cell: Any, in_file: bool) -> float | None:
+_COUNTED = {"N": ("params", "parameters", "param", "parameter"), "D": ("tokens", "token")}
+
+
+def as_number(cell: Any, in_file: bool, name: str = "") -> float | None:
     """What a cell says, by Python alone: NaN where it is empty, None where it is no number."""
     if cell is None or cell is pd.NaT or cell is pd.NA:
         return float("nan")
@@ -73,6 +76,24 @@ def as_number(cell: Any, in_file: bool) -> float | None:
     except OverflowError:
         return float("inf")
     except ValueError:
+        return _quantity(cell, name)
+
+
+def _quantity(cell: str, name: str) -> float | None:
+    """The single things of ``7B`` or ``1e9 tokens`` in a column that counts such; else None."""
+    text = cell.strip()
+    for noun in _COUNTED.get(name, ()):
+        if text.lower().endswith(noun):
+            text = text[: -len(noun)].rstrip()
+            break
+    else:
+        if name not in _COUNTED or text[-1:].upper() not in "KMBT":
+            return None
+    zeros = {"K": 3, "M": 6, "B": 9, "T": 12}.get(text[-1:].upper(), 0)
+    text = text[:-1].rstrip() if zeros else text
+    try:
+        return float(decimal.Decimal(text).scaleb(zeros))
+    except decimal.InvalidOperation:
         return None
 
 
@@ -97,7 +118,7 @@ def tables(draw: Any) -> tuple[Any, dict[str, Any], dict[str, list[Any]] | None]
     }
     if in_file is None or len(set(strings)) < len(strings) or options:
         return source, options, None
-    return source, options, {k: [as_number(c, in_file) for c in v] for k, v in cells.items()}
+    return source, options, {k: [as_number(c, in_file, k) for c in v] for k, v in cells.items()}
 
 
 def _one_cell(draw: Any, rows: list, names: list) -> None:

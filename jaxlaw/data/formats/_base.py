@@ -37,7 +37,7 @@ def format_of(name: str, *patterns: str) -> Callable[[Reader], Reader]:
     """Enter a reader in the table of formats.
 
     Args:
-        name: what users call the format.
+        name: name of the format for users.
         *patterns: globs of its files in a folder; the first that finds any decides.
     """
 
@@ -125,7 +125,7 @@ class Log:
 
     Attributes:
         frame: its rows; the columns that tell them apart (``step``) have canonical names.
-        file: where they are, for messages.
+        file: their path, for messages.
         run: parts of the path that names the run: the folders, and last the run itself.
         named: whether the file says the run's name. The same name in another folder then means
             the same run, unless both folders log the same thing; a name taken from the path
@@ -187,14 +187,8 @@ def joined(logs: Iterable[Log], keys: tuple[str, ...] = ("step",)) -> pd.DataFra
     frame = pd.concat(frames, ignore_index=True)
     if not set(keys) <= set(frame):
         return frame
-    if "step" in keys and frame["step"].isna().any():
-        without = files[int(frame["step"].isna().argmax())]
-        raise DataError(
-            f"{without}: it has rows without a step, which cannot be joined to logs of steps; read "
-            "this file by itself",
-            file=without,
-            column="step",
-        )
+    if "step" in keys:
+        _check_steps(frame, files)
     by = ["run", *keys]
     again = frame.duplicated(by, keep=False)
     if again.any():
@@ -202,6 +196,18 @@ def joined(logs: Iterable[Log], keys: tuple[str, ...] = ("step",)) -> pd.DataFra
     # last() takes of each column the last value that is there, whichever file logged it.
     merged = frame.groupby(by, sort=False, as_index=False, dropna=False).last()
     return merged.sort_values(by, kind="stable", ignore_index=True) if "step" in keys else merged
+
+
+def _check_steps(frame: pd.DataFrame, files: list[Path]) -> None:
+    missing = frame["step"].isna()
+    if missing.any():
+        without = files[int(missing.argmax())]
+        raise DataError(
+            f"{without}: it has rows without a step, which cannot be joined to logs of steps; read "
+            "this file by itself",
+            file=without,
+            column="step",
+        )
 
 
 def _same_runs(logs: list[Log], keys: tuple[str, ...]) -> list[Log]:

@@ -97,7 +97,7 @@ def init(model: Model, problem: Problem, start: Array) -> Lane:
     """Make a lane anywhere in the box; starts at a bound are moved inside by a thousandth.
 
     Args:
-        model: what is fitted.
+        model: the law and its coordinates.
         problem: one problem.
         start: (p,) coordinates.
     """
@@ -190,7 +190,7 @@ def _updated(
     """The lane at z, and whether it ends there.
 
     Args:
-        model: what is fitted.
+        model: the law and its coordinates.
         problem: one problem.
         settings: tolerances.
         lane: the lane before.

@@ -77,7 +77,7 @@ def init(model: Model, problem: Problem, start: Array) -> Lane:
     """Make the lane of a start, before its first evaluation.
 
     Args:
-        model: what is fitted.
+        model: the law and its coordinates.
         problem: one problem.
         start: (p,) coordinates; the coefficients its law is linear in are rescaled first.
     """

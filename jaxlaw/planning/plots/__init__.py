@@ -7,19 +7,13 @@ from jaxlaw.planning.plots._allocation import (
     data_transferred,
     isoloss,
     loss_frontier,
-    lowest_of_runs,
 )
 from jaxlaw.planning.plots._continual import (
     balance,
     best_rates,
     losses_over,
-    model_losses,
-    ood_losses,
     recovery,
-    score_over_cross_entropy,
     turning_lengths,
-    value,
-    values,
 )
 from jaxlaw.planning.plots._mixture import (
     critical_share,
@@ -43,15 +37,9 @@ __all__ = [
     "limited_domain",
     "loss_frontier",
     "losses_over",
-    "lowest_of_runs",
     "mixture_weights",
-    "model_losses",
-    "ood_losses",
     "recovery",
     "replay_losses",
-    "score_over_cross_entropy",
     "trade_off",
     "turning_lengths",
-    "value",
-    "values",
 ]

@@ -30,7 +30,6 @@ from jaxlaw._axes import (
     write,
 )
 from jaxlaw._jit import in_float64
-from jaxlaw._tables import is_table
 from jaxlaw._typed import Between, checked
 from jaxlaw.errors import UsageError
 from jaxlaw.fitting import runs_for
@@ -45,7 +44,6 @@ from jaxlaw.uncertainty import Draws, as_draws
 _COMPUTE = "training compute (FLOPs)"
 _Flops = Annotated[float, Between(0, strict=True, must="a positive number of FLOPs")]
 _NAMED = 5  # lines of a plot of many
-_OF_COST = ("cost", "served_tokens", "level")  # options of a plan that are no inputs
 _ROUNDED = 1e-9  # in logs: a limit itself is allowed
 _AROUND = 30.0  # times less and more than where the losses cross
 _AXES = {"D": "tokens", "N": "model parameters N", "compute": _COMPUTE}
@@ -98,8 +96,7 @@ def isoloss(
     best = frontier(fit, C, **options).table
     searching = ("limits", "corpus_tokens", "max_epochs")
     limits, corpus, most_epochs = (options.get(name) for name in searching)
-    inputs = {k: v for k, v in options.items() if k not in (*searching, *_OF_COST)}
-    space = search_space(fit, limits, corpus, most_epochs, inputs)
+    space = search_space(fit, limits, corpus, most_epochs, options.get("at"))
     source, searched, fixed = space.source, space.share, dict(space.others)
     low, high = best["N"].min() / 8, best["N"].max() * 8
     sizes = [*ax.get_ylim(), low, high] if ax.has_data() else [low, high]  # of another law too
@@ -241,7 +238,7 @@ def loss_frontier(
         plan: frontier that :func:`jaxlaw.planning.frontier` returned.
         ax: axes to draw on; a new figure if None.
         observed: table with ``C`` and ``loss``, such as
-            :func:`jaxlaw.planning.loss_envelope` returns, or None.
+            :func:`jaxlaw.papers.loss_envelope` returns, or None.
         label: name of the line.
         fit: fit that was planned with, if the ground outside of its fitted N and D is to be
             shaded.
@@ -254,7 +251,7 @@ def loss_frontier(
     """
     ax, table = ax or new_axes(), plan.table
     if observed is not None:
-        need_columns(observed, ("C", "loss"), "jl.planning.loss_envelope")
+        need_columns(observed, ("C", "loss"), "jl.papers.loss_envelope")
         dots(ax, observed["C"], observed["loss"], color=INK, s=14)
         lowest = int(np.argmin(observed["loss"]))
         at = np.asarray(observed["C"])[lowest], np.asarray(observed["loss"])[lowest]
@@ -287,41 +284,12 @@ def _shade_extrapolation(ax: Axes, table: pd.DataFrame, fit: Any) -> None:
 
 
 @checked
-def lowest_of_runs(lowest: pd.DataFrame, points: Any, ax: Axes | None = None) -> Axes:
-    """The lowest loss at each level of compute, among the points of all curves.
-
-    Args:
-        lowest: envelope that :func:`jaxlaw.planning.loss_envelope` returned.
-        points: table it was made of, with ``loss`` and ``C``, or ``N`` and ``D``.
-        ax: axes to draw on; a new figure if None.
-
-    Example:
-        >>> from jaxlaw import plots
-        >>> points = {"C": [1e18, 2e18, 4e18, 4e18], "loss": [3.0, 2.8, 2.7, 2.9]}
-        >>> points = pd.DataFrame(points | {"run": [1, 1, 1, 2]})
-        >>> lowest = jl.planning.loss_envelope(points, 3, run="run")
-        >>> plots.lowest_of_runs(lowest, points).get_xlabel()
-        'training compute (FLOPs)'
-    """
-    need_columns(lowest, ("C", "loss"), "jl.planning.loss_envelope")
-    names = list(points) if is_table(points) else []
-    if not {"loss", "C"} <= {*names} and not {"loss", "N", "D"} <= {*names}:
-        raise UsageError("points is a table with columns loss and C, or loss, N and D")
-    ax = ax or new_axes()
-    compute = points["C"] if "C" in names else 6 * np.asarray(points["N"]) * points["D"]
-    dots(ax, compute, points["loss"], color=FAINT, s=8, alpha=0.5)
-    end = curve(ax, lowest, "C", "loss", BLUE, "lowest")
-    return finish(ax, _COMPUTE, "loss (nats)", end_labels=[end], margins={"x": 0.02},
-                  log_x={"words": False})  # fmt: skip
-
-
-@checked
 def compute_saved(table: pd.DataFrame, ax: Axes | None = None) -> Axes:
     """Share of compute that a base saves, over the tokens of the continual run (Zheng's fig. 2).
 
     Args:
         table: table of :func:`jaxlaw.planning.transfer_table`,
-            :func:`jaxlaw.planning.observed_transfer` or
+            :func:`jaxlaw.papers.observed_transfer` or
             :func:`jaxlaw.planning.frontier_savings` (its ``table``; over compute).
         ax: axes to draw on; a new figure if None.
 
@@ -353,7 +321,7 @@ def compute_multiplier(plan: AnswerTable, ax: Axes | None = None) -> Axes:
         >>> params = jl.simulate.TRUTHS["chinchilla"] | {"B[c4]": 410.7, "B[pile]": 300.0}
         >>> params = {name: params[name] for name in law.parameter_names}
         >>> plan = jl.planning.compute_multiplier(
-        ...     (law, params), [1e20, 1e21], reference={"group": "c4"}, group="pile"
+        ...     (law, params), [1e20, 1e21], reference={"group": "c4"}, at={"group": "pile"}
         ... )
         >>> plots.compute_multiplier(plan).get_ylabel()
         'compute of the reference at equal loss'
@@ -372,7 +340,7 @@ def data_transferred(table: pd.DataFrame, ax: Axes | None = None) -> Axes:
 
     Args:
         table: table of :func:`jaxlaw.planning.transfer_table` or
-            :func:`jaxlaw.planning.observed_transfer`.
+            :func:`jaxlaw.papers.observed_transfer`.
         ax: axes to draw on; a new figure if None.
 
     Example:
@@ -419,7 +387,7 @@ def crossover(
     N: float | None = None,
     compute: float | None = None,
     plan: BreakEven | Saving | None = None,
-    **inputs: float | str,
+    at: Mapping[str, float | str] | None = None,
 ) -> Axes:
     """Loss from scratch and from a base: over tokens, over the size, or over the budget.
 
@@ -431,7 +399,7 @@ def crossover(
         compute: budget at which losses are drawn over the size. With neither, they are drawn
             over the budget, each at its best size.
         plan: answer of :func:`jaxlaw.planning.break_even` or ``compute_savings``, marked.
-        **inputs: values of the laws' other inputs.
+        at: values of the laws' other inputs.
 
     Example:
         >>> from jaxlaw import plots
@@ -439,7 +407,7 @@ def crossover(
         >>> plots.crossover(scratch, base, N=1e9).get_xlabel()
         'tokens'
     """
-    ax, (both, others) = ax or new_axes(), size_and_data_laws(scratch, continual, inputs)
+    ax, (both, others) = ax or new_axes(), size_and_data_laws(scratch, continual, at)
     along = "D" if N is not None else "N" if compute is not None else "compute"
     single = 1.0 if along == "compute" else both[1].scale(along)
     x, end_labels = _range_around(plan, along, single), []
@@ -448,22 +416,22 @@ def crossover(
         strict=True,
     ):  # fmt: skip
         if along == "compute":
-            table: Any = frontier(fit, x, **source.inputs_taken(inputs)).table
+            table: Any = frontier(fit, x, at=source.inputs_taken(at or {})).table
         else:
             size = x if along == "N" else N * both[1].scale("N")
             tokens = x if along == "D" else compute / (6 * x)
             spec = {symbol.name: symbol.unit for symbol in source.law.inputs}
             table = curve_of(source, N=size / spec["N"], D=tokens / spec["D"], **other)
         end_labels.append(curve(ax, table, x / single, "loss", color, name))
-    at = np.array([] if plan is None else [plan.loss, *_crossing_of(plan, along)])
-    if isinstance(plan, Saving) and np.isfinite(at[1:]).all():
-        ax.plot(at[1:], [plan.loss] * 2, color=RED, linewidth=1.2, marker="o", markersize=4)
+    where = np.array([] if plan is None else [plan.loss, *_crossing_of(plan, along)])
+    if isinstance(plan, Saving) and np.isfinite(where[1:]).all():
+        ax.plot(where[1:], [plan.loss] * 2, color=RED, linewidth=1.2, marker="o", markersize=4)
         text = f"{plan.saved:.0%} saved".replace("-", "−")
-        write(ax, text, (at[1:].min(), plan.loss), color=RED, xytext=(0, -6), va="top")
+        write(ax, text, (where[1:].min(), plan.loss), color=RED, xytext=(0, -6), va="top")
     elif isinstance(plan, BreakEven):
         text = f"the base pays {plan.pays}"
-        if np.isfinite(at).all():
-            vertical(ax, at[1], text)
+        if np.isfinite(where).all():
+            vertical(ax, where[1], text)
         else:
             ax.set_title(text, color=RED, fontsize="medium")
     log_x = {"single": single, "words": along != "compute"}

@@ -1,26 +1,21 @@
-"""Plots of continual runs, of schedules, and of decisions by downstream scores."""
+"""Plots of continual runs, and of schedules."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from matplotlib.axes import Axes
 
 from jaxlaw._axes import (
     BLUE,
-    FAINT,
     GREEN,
     INK,
     RED,
     curve,
-    dots,
     finish,
     log_axis,
     new_axes,
-    percent,
     shades,
     step_axis,
     vertical,
@@ -28,16 +23,12 @@ from jaxlaw._axes import (
 )
 from jaxlaw._typed import checked
 from jaxlaw.errors import UsageError
-from jaxlaw.fitting import FittedLaw
-from jaxlaw.planning._choose_model import ModelChoice
 from jaxlaw.planning._continual import (
     FinalLosses,
     TradeoffCurve,
     final_losses,
 )
 from jaxlaw.planning._continual_run import SETTINGS, ContinualRun
-from jaxlaw.planning._out_of_domain import OutOfDomain
-from jaxlaw.planning._pretraining_value import Valuation
 from jaxlaw.planning._schedule import OptimalSchedule
 from jaxlaw.planning._turning_length import TurningLength, TurningLengths, turning_length
 
@@ -219,41 +210,6 @@ def turning_lengths(plan: TurningLengths, ax: Axes | None = None) -> Axes:
 
 
 @checked
-def ood_losses(plan: OutOfDomain, predicted: Any = None, ax: Axes | None = None) -> Axes:
-    """Another validation loss as observed, and as the mixture of the two (Wang 2025, §5.2).
-
-    Args:
-        plan: mixture that :func:`jaxlaw.planning.out_of_domain` returned.
-        predicted: curve that its ``predict_curve`` returned, a dashed line; or None.
-        ax: axes to draw on; a new figure if None.
-
-    Example:
-        >>> from jaxlaw import plots
-        >>> observed = {"loss_pt": [3.2, 3.3, 3.4, 3.3], "loss_cpt": [3.1, 2.9, 2.7, 2.8]}
-        >>> observed["loss_ood"] = [0.3 * a + 0.6 * b for a, b in zip(*observed.values())]
-        >>> plots.ood_losses(jl.planning.out_of_domain(observed)).get_title()
-        '0.3·L_pt + 0.6·L_cpt, R² 1.000'
-    """
-    ax, table, end_labels = ax or new_axes(), plan.table, []
-    runs = list(table.groupby("run")) if "run" in table else [(None, table)]
-    for (run, part), shade in zip(runs, shades(len(runs)), strict=True):
-        at = part["step"] if "step" in part else np.arange(1, len(part) + 1)
-        dots(ax, at, part["loss_ood"], color=[shade], s=10, alpha=0.6)
-        end_labels.append(
-            curve(ax, part, at, "mixture", shade, "mixture" if run is None else str(run))
-        )
-    if predicted is not None:
-        end = curve(ax, predicted, "step", "loss_ood", BLUE, "predicted", 1.2, linestyle="--")
-        end_labels.append(end)
-    sign = "+" if plan.weight_cpt >= 0 else "−"
-    title = f"{plan.weight_pt:.3g}·L_pt {sign} {abs(plan.weight_cpt):.3g}·L_cpt, R² {plan.r2:.3f}"
-    xlabel = "step" if "step" in table else "point of the curve"
-    return finish(
-        ax, xlabel, "loss on the other set (nats)", title, end_labels, margins={"x": 0.02}
-    )
-
-
-@checked
 def best_rates(plan: OptimalSchedule, ax: Axes | None = None) -> Axes:
     """The rates of the best schedule over the steps, and the usual ones with their losses.
 
@@ -280,175 +236,3 @@ def best_rates(plan: OptimalSchedule, ax: Axes | None = None) -> Axes:
     ax.ticklabel_format(axis="y", style="sci", scilimits=(0, 0), useMathText=True)
     title = "and the predicted loss at the end (nats)"
     return finish(ax, "step", "learning rate", title, end_labels)
-
-
-@checked
-def value(plan: Valuation, target: float | None = None, ax: Axes | None = None) -> Axes:
-    """Scores over pretraining tokens with the law and its band, and what the advice rests on.
-
-    Args:
-        plan: valuation that :func:`jaxlaw.planning.pretraining_value` returned.
-        target: wanted score, drawn as a line.
-        ax: axes to draw on; a new figure if None.
-
-    Example:
-        >>> from jaxlaw import plots
-        >>> data = {"Dp": [1e9, 4e9, 2e10, 8e10], "score": [10.0, 12.5, 10.1, 9.0]}
-        >>> plots.value(jl.planning.pretraining_value(data, n_resamples=0)).get_title()
-        'suspect misalignment'
-    """
-    ax, table, end_labels = ax or new_axes(), plan.checkpoints, []
-    if plan.fit is not None:
-        law = _score_law(plan, max(plan.at, table["Dp"].max()))
-        end_labels.append(curve(ax, law, "Dp", "predicted", BLUE, "law"))
-        ax.scatter([plan.at], [plan.predicted], s=40, facecolor="white", color=BLUE, zorder=3)
-    dots(ax, table["Dp"], table["score"], color=INK, s=18, alpha=1, zorder=3)
-    if np.isfinite(plan.baseline):
-        ax.axhline(plan.baseline, color=INK, linewidth=0.8)
-        end_labels.append((plan.baseline, "without\npretraining", INK))
-    if target is not None:
-        ax.axhline(target, color=GREEN, linewidth=0.9, linestyle="--")
-        end_labels.append((target, "target", GREEN))
-    if np.isfinite(plan.broken_at):
-        vertical(ax, plan.broken_at, "the law breaks", 0.02, va="bottom")
-    return finish(
-        ax, "pretraining tokens", "score of the checkpoints", plan.advice, end_labels,
-        margins={"x": 0.03}, log_x={},
-    )  # fmt: skip
-
-
-def _score_law(plan: Valuation, last: float) -> pd.DataFrame:
-    """The law of a valuation, with its band as :func:`curve` takes it."""
-    law = plan.curve(np.geomspace(plan.checkpoints["Dp"].iloc[0], last, 99))
-    return law.rename(columns={"low": "predicted_low", "high": "predicted_high"})
-
-
-@checked
-def values(plans: Mapping[str, Valuation], ax: Axes | None = None) -> Axes:
-    """Scores over pretraining tokens, several valuations in one picture (Isik 2024, figure 1).
-
-    Args:
-        plans: name → valuation that :func:`jaxlaw.planning.pretraining_value` returned, such as
-            one for each size of the finetuning data. The dashed line in the colour of each is its
-            score without pretraining, where it has a ``baseline``.
-        ax: axes to draw on; a new figure if None.
-
-    Example:
-        >>> from jaxlaw import plots
-        >>> data = {"Dp": [1e9, 4e9, 2e10, 8e10], "score": [10.0, 12.5, 10.1, 9.0]}
-        >>> plan = jl.planning.pretraining_value(data, baseline=8, n_resamples=0)
-        >>> plots.values({"6M tokens": plan}).get_title()
-        'dashed: without pretraining'
-    """
-    if not plans:
-        raise UsageError("values: plans is empty; give a valuation, or several")
-    ax, end_labels = ax or new_axes(), []
-    for (name, plan), color in zip(plans.items(), shades(len(plans)), strict=True):
-        table = plan.checkpoints
-        dots(ax, table["Dp"], table["score"], color=[color], s=18, alpha=1, zorder=3)
-        line, y, width = table, "score", 0.8
-        if plan.fit is not None:
-            line, y, width = _score_law(plan, table["Dp"].iloc[-1]), "predicted", 1.6
-        end_labels.append(curve(ax, line, "Dp", y, color, name, width))
-        if np.isfinite(plan.baseline):
-            ax.axhline(plan.baseline, color=color, linewidth=0.9, linestyle="--", zorder=0)
-    title = "dashed: without pretraining" * any(np.isfinite(p.baseline) for p in plans.values())
-    return finish(
-        ax, "pretraining tokens", "score of the checkpoints", title, end_labels,
-        margins={"x": 0.03}, log_x={},
-    )  # fmt: skip
-
-
-@checked
-def score_over_cross_entropy(
-    plans: Mapping[str, Valuation], fit: FittedLaw | None = None, ax: Axes | None = None
-) -> Axes:
-    """Scores over the cross-entropy of the same checkpoints, corpus by corpus (Isik 2024, fig. 4).
-
-    Where the corpora lie on one falling curve the cross-entropy stands for the score; where one
-    bends off, it does not.
-
-    Args:
-        plans: name → valuation of checkpoints that have a cross-entropy.
-        fit: fit of ``downstream-bleu-ce`` to such checkpoints, a dashed line; or None.
-        ax: axes to draw on; a new figure if None. Both are logarithmic.
-
-    Raises:
-        UsageError: checkpoints without a cross-entropy.
-
-    Example:
-        >>> from jaxlaw import plots
-        >>> data = {"Dp": [1e9, 4e9, 2e10, 8e10], "score": [10.0, 12.5, 10.1, 9.0]}
-        >>> data["cross_entropy"] = [1.8, 1.5, 1.3, 1.2]
-        >>> plan = jl.planning.pretraining_value(data, n_resamples=0)
-        >>> plots.score_over_cross_entropy({"English": plan}).get_xlabel()
-        'cross-entropy of the checkpoints (nats)'
-    """
-    if not plans:
-        raise UsageError("score_over_cross_entropy: plans is empty; give a valuation, or several")
-    for name, plan in plans.items():
-        if "cross_entropy" not in plan.checkpoints:
-            raise UsageError(f"the checkpoints of {name} have no cross_entropy to draw over")
-    ax = ax or new_axes()
-    for (name, plan), color in zip(plans.items(), shades(len(plans)), strict=True):
-        table = plan.checkpoints  # in the order of training: the line shows which way it went
-        dots(ax, table["cross_entropy"], table["score"], color=[color], s=18, alpha=1, zorder=3)
-        ax.plot(table["cross_entropy"], table["score"], color=color, linewidth=0.8)
-        last = table.iloc[-1]
-        write(
-            ax, name, (last["cross_entropy"], last["score"]), xytext=(-5, 0), ha="right",
-            va="center", color=color,
-        )  # fmt: skip
-    if fit is not None:
-        seen = pd.concat([plan.checkpoints["cross_entropy"] for plan in plans.values()])
-        losses = np.geomspace(seen.min(), seen.max(), 99)
-        law = fit.predict(cross_entropy=losses)
-        ax.plot(losses, law, color=INK, linewidth=1.0, linestyle="--")
-        write(ax, "law", (losses[-1], law[-1]), xytext=(5, 0), va="center")
-    log_axis(ax.yaxis)
-    label = "cross-entropy of the checkpoints (nats)"
-    return finish(ax, label, "score of the checkpoints", margins={"x": 0.16}, log_x={})
-
-
-@checked
-def model_losses(plan: ModelChoice, shown: int = 6, ax: Axes | None = None) -> Axes:
-    """Losses (or scores) of models over their data, with intervals at the full size.
-
-    Args:
-        plan: choice that :func:`jaxlaw.planning.choose_model` returned.
-        shown: number of models that are drawn, the best first.
-        ax: axes to draw on; a new figure if None.
-
-    Example:
-        >>> from jaxlaw import plots
-        >>> sizes = [100.0, 400.0, 1600.0, 6400.0]
-        >>> data = {"model": ["a"] * 4 + ["b"] * 4, "D": sizes * 2}
-        >>> data["loss"] = [1 + 8 / D**0.3 for D in sizes] + [1.4 + 5 / D**0.3 for D in sizes]
-        >>> plan = jl.planning.choose_model(data, at=1e6, n_resamples=0)
-        >>> plots.model_losses(plan).get_xlabel()
-        'data finetuned on'
-    """
-    ax, data, table, end_labels = ax or new_axes(), plan.data, plan.table.head(shown), []
-    data = data[(data["D"] > 0) & data["model"].isin(table["model"])]
-    curves = plan.curves(np.geomspace(data["D"].min(), plan.at, 99))
-    for k, row in reversed(list(table.iterrows())):
-        name, color = row["model"], BLUE if k == 0 else FAINT
-        seen = data[data["model"] == name]
-        dots(ax, seen["D"], seen[data.columns[-1]], color=color, zorder=3)
-        curve(ax, curves, "D", name, color, width=2.0 if k == 0 else 1.0)
-        if "predicted_low" in row:
-            interval = row[["predicted_low", "predicted_high"]].to_list()
-            interval = plan.interval["predicted"] if k == 0 else interval
-            ax.vlines(plan.at * 1.12**k, *interval, color=color, linewidth=2.5)
-        share = "" if np.isnan(row["best"]) else f" {percent(round(row['best'], 2))}"
-        end_labels.append((row["predicted"], f"{name.rpartition('/')[2]}{share}", color))
-    ax.axvline(plan.at, color=INK, linewidth=0.8, linestyle=":", zorder=0)
-    ax.margins(x=0.03)
-    log_axis(ax.xaxis)
-    log_axis(ax.yaxis)
-    loss = "loss" in data
-    return finish(
-        ax, "data finetuned on" if loss else "data",
-        "loss after finetuning (nats)" if loss else f"{plan.target} after finetuning",
-        "named with the share of resamples in which it is best", end_labels,
-    )  # fmt: skip

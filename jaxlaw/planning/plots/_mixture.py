@@ -59,7 +59,7 @@ def trade_off(plan: Mixture, ax: Axes | None = None) -> Axes:
         >>> from jaxlaw import plots
         >>> domain = ("dcpt", jl.simulate.TRUTHS["dcpt"])
         >>> general = ("dcpt", jl.simulate.TRUTHS["dcpt"])
-        >>> plan = jl.planning.optimal_mixture(general, domain, start=2.0, N=1.8, D=10.0)
+        >>> plan = jl.planning.optimal_mixture(general, domain, start=2.0, at={"N": 1.8, "D": 10.0})
         >>> plots.trade_off(plan).get_xlabel()
         'general loss (nats)'
     """
@@ -89,7 +89,7 @@ def trade_off(plan: Mixture, ax: Axes | None = None) -> Axes:
 
 @checked
 def limited_domain(
-    domain: Any, corpus_tokens: float | Sequence[float], ax: Axes | None = None, **options: float
+    domain: Any, corpus_tokens: float | Sequence[float], ax: Axes | None = None, **options: Any
 ) -> Axes:
     """Domain loss over the domain share, all of the domain data used, and its best share.
 
@@ -102,12 +102,11 @@ def limited_domain(
     Example:
         >>> from jaxlaw import plots
         >>> domain = ("dcpt", jl.simulate.TRUTHS["dcpt"])
-        >>> plots.limited_domain(domain, [0.05, 1.0], N=1.8).get_ylabel()
+        >>> plots.limited_domain(domain, [0.05, 1.0], at={"N": 1.8}).get_ylabel()
         'domain loss (nats)'
     """
     ax, (source,) = ax or new_axes(), as_draws(domain)
-    inputs = {name: v for name, v in options.items() if name not in ("total", "level")}
-    fixed = law_inputs(source, inputs, ("D", "r"))
+    fixed = law_inputs(source, options.get("at"), ("D", "r"))
     point = source.without()
     r, amounts, end_labels = np.linspace(0.02, 1, 400), np.atleast_1d(corpus_tokens), []
     for color, tokens in zip(shades(len(amounts)), amounts, strict=True):
@@ -142,7 +141,7 @@ def domain_shares(plan: DomainShares, ax: Axes | None = None) -> Axes:
         >>> from jaxlaw import plots
         >>> domain = ("dcpt", jl.simulate.TRUTHS["dcpt"])
         >>> domains = {"code": domain, "law": domain}
-        >>> plan = jl.planning.optimal_domain_weights(domains, N=1.8, D=10.0)
+        >>> plan = jl.planning.optimal_domain_weights(domains, at={"N": 1.8, "D": 10.0})
         >>> plots.domain_shares(plan).get_xlabel()
         'share of the mixture'
     """
@@ -213,7 +212,12 @@ def mixture_weights(plan: OptimalWeights, ax: Axes | None = None) -> Axes:
 
 @checked
 def critical_share(
-    general: Any, start: float, ax: Axes | None = None, *, threshold: float = 0.0, **inputs: float
+    general: Any,
+    start: float,
+    ax: Axes | None = None,
+    *,
+    threshold: float = 0.0,
+    at: Mapping[str, float | str] | None = None,
 ) -> Axes:
     """General loss over its share of the mixture, and the least share that brings it back.
 
@@ -222,18 +226,18 @@ def critical_share(
         start: general loss before the run, in nats.
         ax: axes to draw on; a new figure if None.
         threshold: share of the start by which the loss may lie above it.
-        **inputs: other inputs, and options, of :func:`jaxlaw.planning.critical_ratio`.
+        at: values of the law's other inputs, such as N and D.
 
     Example:
         >>> from jaxlaw import plots
         >>> general = ("dcpt", jl.simulate.TRUTHS["dcpt"])
-        >>> plots.critical_share(general, 2.86, N=1.8, D=10.0).get_ylabel()
+        >>> plots.critical_share(general, 2.86, at={"N": 1.8, "D": 10.0}).get_ylabel()
         'general loss (nats)'
     """
-    plan = critical_ratio(general, start=start, threshold=threshold, **inputs)
+    plan = critical_ratio(general, start=start, threshold=threshold, at=at)
     ax, (source,) = ax or new_axes(), as_draws(general)
     r, limit = np.linspace(0.01, 1, 200), start * (1 + threshold)
-    fixed = law_inputs(source, {k: v for k, v in inputs.items() if k != "level"}, ("r",))
+    fixed = law_inputs(source, at, ("r",))
     curve(ax, curve_of(source, r=r, **fixed), r, "loss", BLUE)
     ax.axhline(limit, color=INK, linewidth=0.8, linestyle="--")
     if np.isfinite(plan.share):
@@ -257,7 +261,9 @@ def replay_losses(plan: ReplayComparison, ax: Axes | None = None) -> Axes:
     Example:
         >>> from jaxlaw import plots
         >>> domain = ("dcpt", jl.simulate.TRUTHS["dcpt"])
-        >>> plan = jl.planning.compare_replay(domain, [0.2, 0.9], corpus_tokens=(0.1, 10), N=1.8)
+        >>> plan = jl.planning.compare_replay(
+        ...     domain, [0.2, 0.9], corpus_tokens=(0.1, 10), at={"N": 1.8}
+        ... )
         >>> plots.replay_losses(plan).get_ylabel()
         'loss of this corpus (nats)'
     """

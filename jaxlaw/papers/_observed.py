@@ -1,0 +1,347 @@
+"""What observed curves say without a law of the loss: data in, data out.
+
+The loss envelope (Hoffmann 2022, §3.1; Zheng 2024, §4.2), data transferred between curves (Zheng
+2024, figure 2) and the law of it (§3.2).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from jaxlaw._arrays import numbers_of
+from jaxlaw._rounding import merged
+from jaxlaw._typed import ConfidenceLevel, ResampleCount, checked
+from jaxlaw.data import read_columns
+from jaxlaw.errors import DataError, UsageError, listed
+from jaxlaw.notes import Note
+from jaxlaw.planning import LEVEL, Answer
+
+Cost = Callable[[Any, Any], Any]
+
+
+@checked
+def loss_envelope(
+    table: Any,
+    levels: ResampleCount | Sequence[float] = 30,
+    *,
+    run: str | None = None,
+    cost: Callable[..., Any] | None = None,
+    columns: Mapping[str, str] | None = None,
+) -> pd.DataFrame:
+    """The lowest loss at each level of compute, over all runs: what compute laws are fitted to.
+
+    The loss envelope of Hoffmann 2022, §3.1, and Zheng 2024, §4.2. Between two points of a run
+    its loss is taken as straight in log compute; runs say nothing outside their own points.
+
+    This is data, not a fit, and has no interval: to draw runs anew could only raise a lowest
+    loss. The law fitted to it has: ``jl.bootstrap("loss-compute", envelope, groups="N")`` (or
+    ``groups="run"``) draws runs whole, since levels at which one run is lowest share its error.
+
+    Args:
+        table: columns ``N``, ``D`` (raw counts) and ``loss``, a row for each point of a
+            curve; or ``C`` in place of ``D``, FLOPs. A file, a DataFrame, or a dict of arrays.
+        levels: FLOPs, or how many, evenly in log compute over all runs.
+        run: column that tells runs apart; left out, every N is a run.
+        cost: function ``f(N, D)`` in FLOPs, on arrays; 6·N·D if None.
+        columns: name → column, where they are called otherwise.
+
+    Returns:
+        One row for each level that some run passes: ``C``, ``loss``, ``N``, and ``run`` if
+        named. ``jl.fit("loss-compute-e", …)`` (Zheng 2024, eq. 3) takes it, and ``"loss-compute"``,
+        the form without an irreducible loss that Zheng 2024, §4.2, prints.
+
+    Raises:
+        UsageError: levels that are none, or N and D that give no FLOPs.
+        DataError: a column is missing, or no run passes any level.
+
+    Example:
+        >>> curves = jl.simulate.experiment("from-scratch").table
+        >>> jl.papers.loss_envelope(curves, 5).columns.tolist()
+        ['C', 'loss', 'N']
+    """
+    by = run or "N"
+    texts = [by] if run else []
+    optional = ["C", *(name for name in ("N", "D") if name != by)]
+    needed = {by: ", which tells runs apart", "loss": ""}
+    read = read_columns(table, needed, optional, columns or {}, texts=texts, name="table")
+    table = read.table
+    if "C" not in table:
+        missing = [name for name in ("N", "D") if name not in table]
+        if missing:
+            raise DataError(f"{read.source} has neither {' and '.join(missing)} nor C, FLOPs")
+        table = table.assign(C=_flops(cost, table["N"], table["D"]))
+    table = table[np.isfinite(table[["C", "loss"]].to_numpy(float)).all(axis=1) & (table["C"] > 0)]
+    if not table.size:
+        raise DataError("no row has a finite loss and compute above 0")
+    at = numbers_of("levels", levels)
+    if not (at.size and (at > 0).all() and np.isfinite(at).all()):
+        raise UsageError(
+            "levels are FLOPs above 0, or how many levels, 1 or more",
+            argument="levels",
+            value=levels,
+        )
+    if at.ndim == 0:
+        at = np.geomspace(table["C"].min(), table["C"].max(), int(at))
+    # A level at which a run stops is one that it passes, however its compute was rounded.
+    both = merged(np.r_[table["C"], at])
+    table, at = table.assign(C=both[: len(table)]), both[len(table) :]
+    runs = [part.sort_values("C") for _, part in table.groupby(by, sort=True)]
+    losses = np.stack(
+        [
+            np.interp(np.log(at), np.log(part["C"]), part["loss"], left=np.nan, right=np.nan)
+            for part in runs
+        ]
+    )
+    passed = np.isfinite(losses).any(axis=0)
+    if not passed.any():
+        raise DataError("no run passes any of these levels of compute")
+    lowest = np.nanargmin(losses[:, passed], axis=0)
+    envelope = {"C": at[passed], "loss": np.nanmin(losses[:, passed], axis=0)}
+    for name in dict.fromkeys([*(["N"] if "N" in table else []), by]):
+        envelope[name] = [runs[k][name].iloc[0] for k in lowest]
+    return pd.DataFrame(envelope)
+
+
+@checked
+def observed_transfer(
+    scratch: Any,
+    continual: Any,
+    *,
+    by: str = "N",
+    cost: Cost | None = None,
+    columns: Mapping[str, str] | None = None,
+) -> pd.DataFrame:
+    """Effective data transferred and compute saved of observed curves (Zheng 2024, figure 2).
+
+    At every point of a continual curve: the tokens at which the curve from scratch of the same
+    size first reaches that loss. Of the curve from scratch the closest one that falls
+    throughout is taken (isotonic regression), and between its points the monotone cubic; it says
+    nothing outside them. This is data, and has no interval;
+    :func:`jaxlaw.planning.data_transferred` answers by fitted laws, beyond the runs too.
+
+    Args:
+        scratch: columns ``N``, ``D`` and ``loss``, a row for each point of a curve from scratch:
+            a file, a DataFrame, or a dict of arrays.
+        continual: the same columns of curves from a base.
+        by: column that pairs the curves; one curve from scratch for each of its values.
+        cost: function ``f(N, D)`` in FLOPs, on arrays; 6·N·D if None.
+        columns: name → column of both tables, where they are called otherwise.
+
+    Returns:
+        A row for each point of the continual curves whose size has one from scratch: ``N`` (or
+        ``by``), ``D``, ``loss``, ``scratch_D``, ``transferred`` (scratch_D − D) and ``saved``
+        ((C_scratch − C_continual)/C_scratch). NaN where the curve from scratch has no such loss:
+        it has not come down to it, or starts below it.
+
+    Raises:
+        DataError: a column is missing, no curve has a partner, or none of their losses meet.
+
+    Example:
+        >>> D = np.geomspace(1e8, 1e10, 20)
+        >>> scratch = {"N": [1e9] * 20, "D": D, "loss": 2 + 400 / D**0.3}
+        >>> ahead = {"N": [1e9] * 20, "D": D, "loss": 2 + 400 / (2 * D) ** 0.3}
+        >>> table = jl.papers.observed_transfer(scratch, ahead)
+        >>> print(f"{table['saved'].median():.0%}")
+        50%
+    """
+    continual_runs, theirs = (
+        _curves(table, what, by, cost, columns or {})
+        for table, what in ((continual, "continual"), (scratch, "scratch"))
+    )
+    shared = [value for value in continual_runs if value in theirs]
+    if not shared:
+        raise DataError(
+            f"no {by} has a curve of both kinds: scratch has {listed(theirs)}, "
+            f"continual {listed(continual_runs)}"
+        )
+    transfers = pd.concat(
+        [
+            continual_runs[value].assign(
+                scratch_D=_tokens_at(theirs[value], continual_runs[value]["loss"].to_numpy())
+            )
+            for value in shared
+        ],
+        ignore_index=True,
+    )
+    if transfers["scratch_D"].isna().all():
+        raise DataError("no continual loss lies within the losses of the curve from scratch")
+    transfers["transferred"] = transfers["scratch_D"] - transfers["D"]
+    if cost is None:  # at equal size; N need not be known
+        ratio = transfers["D"] / transfers["scratch_D"]
+    else:
+        spent, needed = (
+            _flops(cost, transfers["N"], transfers[name]) for name in ("D", "scratch_D")
+        )
+        ratio = spent / needed
+    transfers["saved"] = 1 - ratio
+    return transfers[[by, "D", "loss", "scratch_D", "transferred", "saved"]]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class TransferLaw(Answer):
+    """Effective data transferred as k·D^a·N^b (Hernandez 2021; Zheng 2024, §3.2).
+
+    Attributes:
+        k: factor, with D, N and what is transferred counted one by one.
+        a: exponent of the tokens.
+        b: exponent of the size: above 0 larger models transfer more.
+        scatter: standard deviation of the logs of the tokens from scratch, D and what is
+            transferred, around the law.
+
+    Example:
+        >>> D = np.tile(np.geomspace(1e8, 1e10, 5), 4)
+        >>> N = np.repeat([1e8, 3e8, 1e9, 3e9], 5)
+        >>> law = jl.papers.transfer_law({"N": N, "D": D, "transferred": 2 * D**0.6 * N**0.3})
+        >>> float(law.predict(D=1e11, N=1e10).round(-6))
+        7962000000.0
+    """
+
+    k: float
+    a: float
+    b: float
+    scatter: float
+
+    def predict(self, D: Any, N: Any) -> np.ndarray:
+        """Tokens transferred at tokens and sizes, arrays that broadcast."""
+        return self.k * np.asarray(D, float) ** self.a * np.asarray(N, float) ** self.b
+
+
+@checked
+def transfer_law(
+    transfers: Any,
+    *,
+    columns: Mapping[str, str] | None = None,
+    level: ConfidenceLevel = LEVEL,
+) -> TransferLaw:
+    """Effective data transferred as a law of tokens and size (Zheng 2024, §3.2).
+
+    Least squares of log(D + k·D^a·N^b), the tokens that a run from scratch needs: those are what
+    curves show, and where little is transferred, their noise is most of it. The points of a curve
+    share its errors, so intervals are of the jackknife that leaves out whole sizes, with
+    Student's t.
+
+    Args:
+        transfers: table that :func:`jaxlaw.papers.observed_transfer` returned: ``N``, ``D`` and
+            ``transferred``. Rows without a number are left out.
+        columns: name → column, where they are called otherwise.
+        level: confidence level of the intervals.
+
+    Returns:
+        TransferLaw; intervals from three sizes on.
+
+    Raises:
+        DataError: a column is missing, fewer than two sizes or tokens, or nothing is transferred.
+
+    Example:
+        >>> D = np.tile(np.geomspace(1e8, 1e10, 5), 4)
+        >>> N = np.repeat([1e8, 3e8, 1e9, 3e9], 5)
+        >>> law = jl.papers.transfer_law({"N": N, "D": D, "transferred": 2 * D**0.6 * N**0.3})
+        >>> round(law.k, 6), round(law.a, 6), round(law.b, 6)
+        (2.0, 0.6, 0.3)
+    """
+    from scipy.stats import t
+
+    needed = {"N": ", the parameters", "D": ", the tokens", "transferred": ""}
+    read = read_columns(transfers, needed, (), columns or {}, name="table")
+    table = read.table[np.isfinite(read.table).all(axis=1)]
+    table = table[(table["N"] > 0) & (table["D"] > 0) & (table["D"] + table["transferred"] > 0)]
+    positive, sizes = table[table["transferred"] > 0], table["N"].unique()
+    if positive["N"].nunique() < 2 or positive["D"].nunique() < 2 or len(positive) < 3:
+        raise DataError(
+            f"{read.source} has {len(positive)} rows with data transferred, of "
+            f"{positive['N'].nunique()} sizes; the law needs three or more, of two sizes and two "
+            "numbers of tokens"
+        )
+    coefficients, left = _least_squares(table)
+    notes, interval = [], {}
+    if len(positive) < len(table):
+        message = (
+            f"{len(table) - len(positive)} of {len(table)} points transfer nothing: the law has "
+            "no such case, and is close to nothing there at best"
+        )
+        notes.append(Note("nothing-transferred", "warning", message))
+    without = [table[table["N"] != size] for size in sizes]
+    if all(rows.loc[rows["transferred"] > 0, ["N", "D"]].nunique().min() > 1 for rows in without):
+        others = np.array([_least_squares(rows)[0] for rows in without])
+        spread = np.sqrt((len(sizes) - 1) * others.var(axis=0))
+        reach = spread * t.ppf((1 + level) / 2, len(sizes) - 1)
+        low, high = coefficients - reach, coefficients + reach
+        interval = {"k": (math.exp(low[0]), math.exp(high[0]))}
+        interval |= {"a": (float(low[1]), float(high[1])), "b": (float(low[2]), float(high[2]))}
+    else:
+        message = f"{len(sizes)} sizes do not show how far the law moves: there is no interval"
+        notes.append(Note("no-interval", "warning", message))
+    log_k, a, b = coefficients.tolist()
+    return TransferLaw(
+        k=math.exp(log_k), a=a, b=b, scatter=left, binding="none", interval=interval,
+        draws={}, level=level, notes=tuple(notes),
+    )  # fmt: skip
+
+
+def _least_squares(table: pd.DataFrame) -> tuple[np.ndarray, float]:
+    """The coefficients (3,) log k, a and b, and the standard deviation of what they leave."""
+    from scipy.optimize import least_squares
+
+    log_D, log_N = np.log(table["D"].to_numpy()), np.log(table["N"].to_numpy())
+    needed, more = np.log(table["D"] + table["transferred"]).to_numpy(), table["transferred"] > 0
+    # Centred, or the logs and their constant are nearly one direction.
+    inputs = np.stack([np.ones_like(log_D), log_D - log_D.mean(), log_N - log_N.mean()], axis=1)
+
+    def left(coefficients: np.ndarray) -> np.ndarray:
+        return np.logaddexp(log_D, inputs @ coefficients) - needed
+
+    def slopes(coefficients: np.ndarray) -> np.ndarray:
+        of_sum = log_D - inputs @ coefficients
+        return inputs / (1 + np.exp(np.minimum(of_sum, 700.0)))[:, None]
+
+    start = np.linalg.lstsq(inputs[more], np.log(table["transferred"][more]), rcond=None)[0]
+    best = least_squares(left, start, slopes, xtol=1e-12, ftol=1e-12, gtol=1e-12)
+    log_k = best.x[0] - best.x[1] * log_D.mean() - best.x[2] * log_N.mean()
+    scatter = math.sqrt(2 * best.cost / max(len(table) - 3, 1))
+    return np.append(log_k, best.x[1:]), scatter
+
+
+def _flops(cost: Callable[..., Any] | None, N: pd.Series, D: pd.Series) -> np.ndarray:
+    """FLOPs of observed runs, 6·N·D or what the user's own function has them cost."""
+    if cost is None:
+        return 6 * N.to_numpy() * D.to_numpy()
+    try:
+        return np.asarray(cost(N.to_numpy(float), D.to_numpy(float)), float)
+    except Exception as error:  # the user's own function
+        raise UsageError(f"N and D do not give FLOPs ({error}); check columns and cost") from error
+
+
+def _curves(
+    table: Any, what: str, by: str, cost: Cost | None, columns: Mapping[str, str]
+) -> dict[Any, pd.DataFrame]:
+    """The points of each curve, tokens rising, by what pairs it."""
+    needed = {by: ", which pairs the curves", "D": ", the tokens", "loss": ""}
+    if cost is not None:
+        needed["N"] = ", which the cost takes"
+    texts = [] if by == "N" and cost is not None else [by]
+    name = f"the {what} table"
+    table = read_columns(table, needed, (), columns, texts=texts, name=name).table
+    good = np.isfinite(table[["D", "loss"]]).all(axis=1) & (table["D"] > 0)
+    if not good.any():
+        raise DataError(f"no row of {name} has a finite loss and tokens above 0")
+    return {value: part.sort_values("D") for value, part in table[good].groupby(by, sort=True)}
+
+
+def _tokens_at(curve: pd.DataFrame, loss: np.ndarray) -> np.ndarray:
+    """Tokens at which the curve reaches each loss; NaN if it never does."""
+    from scipy.interpolate import PchipInterpolator
+    from scipy.optimize import isotonic_regression
+
+    fitted = isotonic_regression(curve["loss"].to_numpy(), increasing=False)
+    first = fitted.blocks[:-1]  # where each level begins; its points count as one, in their middle
+    levels = fitted.x[first]
+    log_D = np.add.reduceat(np.log(curve["D"].to_numpy()), first) / np.diff(fitted.blocks)
+    if len(levels) < 2:
+        return np.full(len(loss), np.nan)
+    return np.exp(PchipInterpolator(levels[::-1], log_D[::-1], extrapolate=False)(loss))

@@ -1,0 +1,171 @@
+"""The commands of continual runs, of a corpus's value and of published laws."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import jaxlaw as jl
+from jaxlaw import papers, planning
+
+pytest.importorskip("typer")
+
+PAIR = ["published:wang-2025-pt", "published:wang-2025-cpt"]
+BASE = ["--pretraining", "wsd:steps=40000,peak=2e-4"]
+RUN = ["--run", "cosine:steps=10000,peak=1e-4,warmup=500", "--replay", "0.2"]
+
+
+def test_published_laws_are_listed_shown_and_kept(command, tmp_path):
+    code, out, _ = command("laws", "--published")
+    assert code == 0 and all(name in out for name in jl.published())
+    assert max(map(len, out.splitlines())) <= 80
+    kept = tmp_path / "fit.json"
+    code, out, _ = command("laws", "--name", "hoffmann-2022", "--out", kept)
+    assert code == 0 and "badly-converged" in out
+    assert jl.load(kept).params == jl.published()["hoffmann-2022"].params
+    code, _, err = command("laws", "--name", "hofmann-2022")
+    assert code == 2 and "Did you mean 'hoffmann-2022'" in err
+
+
+@pytest.mark.full
+def test_best_settings(command, tmp_path):
+    draws = []
+    for k, name in enumerate(("wang-2025-pt", "wang-2025-cpt")):
+        params = jl.published()[name].params
+        noise = np.random.default_rng(k).standard_normal((5, len(params)))
+        table = pd.DataFrame(np.exp(0.01 * noise) * [*params.values()], columns=[*params])
+        table.to_csv(tmp_path / f"{name}.csv", index=False)
+        draws += ["--bootstrap", tmp_path / f"{name}.csv"]
+    search = ["--weight", "0.6", "--over", "replay=0:1"]
+    code, out, _ = command("plan", "training", *PAIR, *BASE, *RUN, *search, *draws, "--json")
+    found = json.loads(out)
+    low, high = found["interval"]["replay"]
+    assert code == 0 and low < found["replay"] < high
+
+
+@pytest.mark.full
+def test_changes_are_balanced_on_request(command):
+    short = ["--run", "cosine:steps=1000,peak=2e-5,warmup=500"]
+    search = ["--weight", "0.6", "--over", "loss_potential=0:1", "--json"]
+    for minimise, potential in (("losses", 0.0), ("changes", 1.0)):
+        asked = [*PAIR, *BASE, *short, *search, "--minimise", minimise]
+        code, out, _ = command("plan", "training", *asked)
+        assert code == 0 and json.loads(out)["loss_potential"] == potential
+    code, _, err = command("plan", "training", *PAIR, *BASE, *short, *search, "--minimise", "all")
+    assert code == 2 and "'losses' or 'changes'" in err
+
+
+def test_tables_and_pictures(command, tmp_path):
+    picture = tmp_path / "losses.png"
+    vary = ["--vary", "loss_potential=0,0.5,1", "--vary", "steps=5000,20000"]
+    code, out, _ = command("plan", "training", *PAIR, *BASE, *RUN, *vary)
+    assert code == 0 and "loss cpt" in out and max(map(len, out.splitlines())) <= 80
+    code, out, _ = command("plan", "training", *PAIR, *BASE, *RUN, *vary, "--out", picture)
+    assert code == 0 and picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_turning_length(command):
+    level = ["--run", "constant:steps=1,peak=2e-4", "--replay", "0.5"]
+    code, out, _ = command("plan", "turning", PAIR[0], *BASE, *level, "--loss-potential", 1)
+    assert code == 0 and "never" in out
+
+
+def test_valuation(command, tmp_path):
+    score = [10.0, 11.0, 12.0, 12.5, 10.0, 9.0, 9.5, 9.0]
+    table = pd.DataFrame({"Dp": np.geomspace(1e9, 1e11, 8), "bleu": score})
+    table.to_csv(tmp_path / "scores.csv", index=False)
+    code, out, _ = command("plan", "valuation", tmp_path / "scores.csv", "-c", "score=bleu")
+    assert code == 0 and out.startswith("advice: suspect misalignment")
+
+
+@pytest.fixture
+def losses(tmp_path):
+    """Losses of three sets along a curve, the third a mixture."""
+    pt, cpt = np.linspace(3.2, 3.4, 30), np.linspace(3.1, 2.7, 30) ** 1.02
+    table = pd.DataFrame({"step": np.arange(30), "loss_pt": pt, "loss_cpt": cpt})
+    table.assign(code=0.3 * pt + 0.6 * cpt).to_csv(tmp_path / "losses.csv", index=False)
+    return ["losses.csv", "-c", "loss_ood=code"]
+
+
+WHOLE = "wsd:peak=2e-4,steps=40000+cosine:peak=1e-4,steps=10000,warmup=500"
+AHEAD = ["--pt", PAIR[0], "--cpt", PAIR[1], "--schedule", WHOLE, "--replay", "0.2"]
+
+
+def test_out_of_domain_is_the_plan_of_python(command, losses, tmp_path):
+    found = papers.out_of_domain("losses.csv", columns={"loss_ood": "code"})
+    code, out, _ = command("plan", "out-of-domain", *losses, "--json")
+    assert code == 0 and json.loads(out) == found.to_dict()
+    code, out, _ = command("plan", "out-of-domain", *losses, *AHEAD, "--json")
+    fits = [jl.published()[name.partition(":")[2]] for name in PAIR]
+    curve = found.predict_curve(*fits, jl.schedules.parse(WHOLE), replay=0.2)
+    assert code == 0 and json.loads(out)["curve"]["loss_ood"] == curve["loss_ood"].tolist()
+    code, out, _ = command("plan", "out-of-domain", *losses, *AHEAD, "--out", "ood.svg")
+    assert code == 0 and "picture: ood.svg" in out and "50000 " in out
+    assert max(map(len, out.splitlines())) <= 80
+    code, _, _ = command("plan", "out-of-domain", *losses, "--out", "mixture.csv")
+    np.testing.assert_allclose(pd.read_csv("mixture.csv")["mixture"], found.table["mixture"])
+
+
+def test_weights_that_may_be_negative(command, losses):
+    table = pd.read_csv("losses.csv")
+    table["code"] = 1.2 * table["loss_cpt"] - 0.2 * table["loss_pt"]
+    table.to_csv("losses.csv", index=False)
+    for free, weight in (([], 0.0), (["--free"], -0.2)):
+        code, out, _ = command("plan", "out-of-domain", *losses, *free, "--json")
+        assert code == 0 and json.loads(out)["weight_pt"] == pytest.approx(weight)
+
+
+def test_the_best_schedule_of_two_losses(command):
+    search = ["--steps", 1_000, "--peak", 2e-4, "--after", "wsd:peak=2e-4,steps=4000,final=2e-5"]
+    search += ["--warmup", 50, "--floor", 2e-5, "--n-starts", 4, "--weight", "0.7"]
+    shares = ["--at", "r=0.2,0.8"]
+    code, out, _ = command("plan", "schedule", *PAIR, *search, *shares, "--json")
+    fits = [jl.published()[name.partition(":")[2]] for name in PAIR]
+    best = planning.optimal_schedule(
+        fits, 1_000, 2e-4, weights=(0.7, 1 - 0.7), at=[{"r": 0.2}, {"r": 0.8}], warmup=50,
+        after=jl.schedules.wsd(2e-4, 4_000, final=2e-5), floor=2e-5, n_starts=4,
+    )  # fmt: skip
+    assert code == 0 and json.loads(out) == best.to_dict()
+    code, out, _ = command("plan", "schedule", *PAIR, *search, *shares, "--out", "rates.csv")
+    assert code == 0 and max(map(len, out.splitlines())) <= 80
+    assert pd.read_csv("rates.csv")["lr"].tolist() == best.schedule.rates.tolist()
+
+
+@pytest.mark.parametrize(
+    "arguments,message",
+    [
+        (["out-of-domain", "losses.csv"], "no column loss_ood"),
+        (["out-of-domain", "losses.csv", "-c", "loss_odd=code"], "Did you mean 'loss_ood'"),
+        (["out-of-domain", "losses.csv", "-c", "loss_ood=cod"], "Did you mean 'code'"),
+        (["out-of-domain", "losses.csv", "--pt", PAIR[0]], "all of them"),
+        (["out-of-domain", "losses.csv", "--replay", "0.2"], "all of them"),
+        (["out-of-domain", "losses.csv", "-c", "loss_ood=code", *AHEAD[:-2]], "--replay"),
+        (["schedule", *PAIR, "--steps", "9", "--peak", "1e-3"], "--weight 0.3,0.7"),
+        (["schedule", *PAIR, "--steps", "9", "--peak", "1e-3", "--weight", "0.3"], "--after"),
+        (["schedule", *PAIR, "--steps", "9", "--peak", "1e-3", "--at", "r=1,2,3"], "3 numbers"),
+        (["schedule", PAIR[0], "--steps", "9", "--peak", "1e-3", "--after", "wsd:peak=1,steps=9"],
+         "--at r="),
+    ],
+)  # fmt: skip
+def test_wrong_usage_of_other_sets_and_schedules(command, losses, arguments, message):
+    code, _, err = command("plan", *arguments)
+    # A column that is not there is a matter of the data, as for `jaxlaw fit`.
+    about_data = "losses.csv: " in err
+    assert code == 2 - about_data and message in err
+
+
+@pytest.mark.parametrize(
+    "arguments,message",
+    [
+        ([*PAIR, *BASE, *RUN], "give --vary"),
+        ([*PAIR, *BASE, *RUN, "--weight", "0.5"], "give --vary"),
+        ([*PAIR, *BASE, *RUN, "--weight", "0.5", "--over", "replay=0:"], "LOW:HIGH"),
+        ([*PAIR, "--pretraining", "wsd:steps=9", *RUN, "--vary", "steps=9"], "needs steps= and"),
+        ([*PAIR, *BASE, "--run", "cosine:rate=3", "--vary", "steps=9"], "not rate"),
+        (["published:wang", PAIR[1], *BASE, *RUN, "--vary", "steps=9"], "nothing is published"),
+    ],
+)
+def test_wrong_usage(command, arguments, message):
+    code, _, err = command("plan", "training", *arguments)
+    assert code == 2 and message in err

@@ -1,0 +1,560 @@
+"""The command: exit codes, JSON, the same numbers as Python, and errors in one line."""
+
+import csv
+import dataclasses
+import json
+import subprocess
+import sys
+
+import jsonschema
+import numpy as np
+import pandas as pd
+import pytest
+
+import jaxlaw as jl
+from jaxlaw import simulate
+from tests.fixtures.curve_tables import SPECS, TRUTH, logged
+
+pytest.importorskip("typer")
+from jaxlaw import cli  # noqa: E402
+from jaxlaw.cli._schemas import schema_of  # noqa: E402
+
+TABLE = simulate.experiment("chinchilla", noise=0.004).table
+USERS = TABLE.rename(columns={"N": "n_params", "D": "n_tokens"})
+MAPPED = ("-c", "N=n_params", "-c", "D=n_tokens")
+
+
+@pytest.fixture
+def runs(tmp_path):
+    """A user's file; its folder is the command's."""
+    USERS.to_csv(tmp_path / "runs.csv", index=False)
+    return tmp_path / "runs.csv"
+
+
+@pytest.fixture
+def fit_file(tmp_path, chinchilla_fit):
+    chinchilla_fit.save(tmp_path / "fit.json")
+    return tmp_path / "fit.json"
+
+
+def assert_narrow(text):
+    assert [line for line in text.splitlines() if len(line) > 80] == []
+
+
+# --- laws
+
+
+def test_laws_lists_every_law(command):
+    code, out, err = command("laws")
+    assert (code, err) == (0, "")
+    assert all(name in out for name in jl.laws.names())
+    assert_narrow(out)
+
+
+def test_laws_as_json_and_csv_are_the_table(command, tmp_path):
+    code, out, err = command("laws", "--json", "--out", "laws.csv")
+    assert (code, err) == (0, "")
+    assert json.loads(out) == jl.law_table().to_dict(orient="records")
+    names = pd.read_csv(tmp_path / "laws.csv")["name"]
+    assert names.tolist() == jl.law_table()["name"].tolist()
+
+
+# --- fit
+
+
+def test_fit_gives_the_numbers_of_python(command, runs, chinchilla_fit):
+    code, out, err = command("fit", "chinchilla", "runs.csv", *MAPPED, "--json")
+    assert (code, err) == (0, "")
+    record = json.loads(out)
+    assert record["params"] == chinchilla_fit.params
+    assert record["objective"] == chinchilla_fit.objective
+
+
+def test_fit_from_standard_input_prints_the_summary(command, chinchilla_fit):
+    code, out, err = command("fit", "chinchilla", "-", *MAPPED, stdin=USERS.to_csv(index=False))
+    assert (code, err) == (0, "")
+    summary = chinchilla_fit.summary().replace("DataFrame", "standard input")
+    assert out.splitlines()[1:] == summary.splitlines()[1:]
+
+
+def test_fit_writes_a_fit_that_loads(command, runs, chinchilla_fit, tmp_path):
+    code, out, _ = command("fit", "chinchilla", "runs.csv", *MAPPED, "--out", "fit.json")
+    assert code == 0 and "objective" in out
+    assert jl.load(tmp_path / "fit.json").params == chinchilla_fit.params
+
+
+@pytest.mark.full
+def test_options_reach_the_fit(command, runs):
+    code, out, err = command(
+        "fit", "chinchilla", "runs.csv", *MAPPED, "--n-starts", "64", "--n-local", "16",
+        "-u", "N=1", "-u", "D=1", "--where", "n_params > 2e8",
+        "--fix", "E=1.69", "--tie", "beta=alpha", "--bound", "A=1:",
+        "--delta", "0.01", "--asymmetry", "2", "--seed", "3", "--json",
+    )  # fmt: skip
+    python = jl.fit(
+        "chinchilla", USERS, columns={"N": "n_params", "D": "n_tokens"}, units={"N": 1, "D": 1},
+        n_starts=64, n_local=16, fixed={"E": 1.69}, tied={"beta": "alpha"},
+        bounds={"A": (1, None)}, where="n_params > 2e8", delta=0.01, asymmetry=2, seed=3,
+    )  # fmt: skip
+    assert (code, err) == (0, "")
+    record = json.loads(out)
+    assert record["params"] == python.params
+    assert record["params"]["E"] == 1.69
+    assert record["params"]["alpha"] == record["params"]["beta"]
+    assert record["n_observations"] == python.n_observations < len(USERS)
+    assert (record["n_starts"], record["n_solved"]) == (64, 16)
+
+
+@pytest.mark.full
+def test_base_and_no_base(command, fit_file, tmp_path):
+    experiment = simulate.experiment("cpt-chinchilla")
+    experiment.table.to_csv(tmp_path / "cpt.csv", index=False)
+    record = {"params": dict(simulate.TRUTHS["from-scratch"])}
+    saved = json.loads(fit_file.read_text()) | record
+    del saved["digest"], saved["probe"]  # of the parameters before
+    fit_file.write_text(json.dumps(saved))
+    code, out, _ = command("fit", "cpt-chinchilla", "cpt.csv", "--base", "fit.json", "--json")
+    assert code == 0
+    assert {"E", "A", "alpha"} == set(json.loads(out)["fixed"])
+    code, out, _ = command("fit", "cpt-chinchilla", "cpt.csv", "--no-base", "--json")
+    assert code == 0
+    assert json.loads(out)["fixed"] == {}
+    code, _, err = command("fit", "cpt-chinchilla", "cpt.csv")
+    assert code == 2
+    assert "--no-base" in err and "fixed={}" not in err
+
+
+@pytest.mark.full
+def test_a_fit_not_to_be_used_is_printed_and_exits_with_1(command, tmp_path):
+    rng = np.random.default_rng(0)
+    noise = TABLE.assign(loss=3 * np.exp(0.3 * rng.standard_normal(len(TABLE))))
+    noise.to_csv(tmp_path / "noise.csv", index=False)
+    code, out, err = command("fit", "chinchilla", "noise.csv")
+    assert (code, err) == (1, "")
+    assert "[error] poor-fit" in " ".join(out.split())
+    assert_narrow(out)
+    code, out, err = command("fit", "chinchilla", "noise.csv", "--strict")
+    assert (code, out) == (1, "")
+    assert "does not describe these runs" in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (("chinchila", "runs.csv"), 2, "Did you mean 'chinchilla'"),
+        (("chinchilla", "run.csv"), 2, "Did you mean 'runs.csv'"),
+        (("chinchilla", "runs.csv"), 1, "Perhaps --column N=n_params"),
+        (("annealing", "runs.csv"), 1, "read_loss_curves(--schedules)"),
+        (("chinchilla", "runs.csv", "-c", "N=n_param"), 1, "Did you mean 'n_params'"),
+        (("chinchilla", "runs.csv", "-c", "N"), 2, "--column takes NAME=VALUE"),
+        (("chinchilla", "runs.csv", *MAPPED, "-c", "N=loss"), 2, "--column names N twice"),
+        (("chinchilla", "runs.csv", *MAPPED, "-u", "N=x"), 2, "'x' is not a unit"),
+        (("chinchilla", "runs.csv", *MAPPED, "-u", "N=T"), 1, "column n_params"),
+        (("chinchilla", "runs.csv", *MAPPED, "--fix", "alpha"), 2, "--fix takes NAME=VALUE"),
+        (("chinchilla", "runs.csv", *MAPPED, "--fix", "alpha=x"), 2, "'x' is not a number"),
+        (("chinchilla", "runs.csv", *MAPPED, "--fix", "alfa=1"), 2, "Did you mean 'alpha'"),
+        (("chinchilla", "runs.csv", *MAPPED, "--bound", "alpha=1"), 2, "LOW:HIGH"),
+        (("chinchilla", "runs.csv", *MAPPED, "--bound", "alpha=1:0"), 2, "not in order"),
+        (("chinchilla", "runs.csv", *MAPPED, "--solver", "newtn"), 2, "Did you mean 'newton'"),
+        (("chinchilla", "runs.csv", *MAPPED, "--constraint", "paper"), 2, "no constraint"),
+        (("chinchilla", "runs.csv", *MAPPED, "--n-starts", "0"), 2, "--n-starts"),
+        (("chinchilla", "runs.csv", *MAPPED, "--n-local", "-3"), 2, "--n-local"),
+        (("chinchilla", "runs.csv", *MAPPED, "--seed", "-1"), 2, "--seed"),
+        (("chinchilla", "runs.csv", *MAPPED, "--base", "none.json"), 2, "cannot read none.json"),
+        (("chinchilla", "runs.csv", *MAPPED, "--out", "no/fit.json"), 2, "a folder that exists"),
+        (("chinchilla",), 2, "data"),
+    ],
+)
+def test_wrong_calls_and_bad_data(command, runs, arguments, code, said):
+    seen, out, err = command("fit", *arguments)
+    assert (seen, out) == (code, "")
+    assert said.lower() in err.lower()
+
+
+# --- predict
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        ("fit", "chinchilla", "runs.csv"),
+        ("bootstrap", "chinchilla", "runs.csv"),
+        ("study", "chinchilla", "runs.csv", "--folds", "contiguous-blocks:D:3"),
+    ],
+    ids=lambda asked: asked[0],
+)
+@pytest.mark.parametrize(
+    "options,said",
+    [
+        (("--delta", "0"), "delta"),
+        (("--tie", "beta=gamma"), "gamma"),
+        (("--bound", "alpha=2:1"), "alpha"),
+        (("--base", "absent.json"), "cannot read absent.json"),
+        (("--distributed",), "JAX_COORDINATOR_ADDRESS"),
+    ],
+)
+def test_every_command_that_fits_takes_the_options_of_a_fit(command, runs, asked, options, said):
+    code, out, err = command(*asked, *MAPPED, *options)
+    assert (code, out) == (2, "") and said in err
+
+
+@pytest.mark.parametrize(
+    "at", [("--at", "N=1e9,7e9", "--at", "D=1e10,1e12"), ("--at", "N=1e9,7e9,D=1e10,1e12")]
+)
+def test_predict_at_values(command, fit_file, chinchilla_fit, at):
+    arguments = ("predict", fit_file, *at)
+    code, out, err = command(*arguments, "--json")
+    assert (code, err) == (0, "")
+    record = json.loads(out)
+    N, D = np.array(record["N"]), np.array(record["D"])
+    assert list(zip(N, D, strict=True)) == [(1e9, 1e10), (1e9, 1e12), (7e9, 1e10), (7e9, 1e12)]
+    assert record["loss"] == chinchilla_fit.predict(N=N, D=D).tolist()
+    assert record["outside"] == chinchilla_fit.is_extrapolation(N=N, D=D).tolist()
+    code, out, _ = command(*arguments)
+    assert code == 0
+    assert f"{record['loss'][3]:.6g}" in out and out.count("outside") == sum(record["outside"])
+    assert_narrow(out)
+
+
+def test_predict_at_the_rows_of_a_file(command, fit_file, chinchilla_fit, runs, tmp_path):
+    code, out, err = command("predict", fit_file, "runs.csv", *MAPPED, "--out", "pred.csv")
+    assert (code, err) == (0, "")
+    with open(tmp_path / "pred.csv", newline="") as file:
+        written = list(csv.DictReader(file))
+    # The file's own columns stay, the mapped ones under the law's names; it has losses, so errors.
+    found = ["predicted", "residual", "relative_error", "outside"]
+    others = [name for name in USERS if name not in ("n_params", "n_tokens")]
+    assert list(written[0]) == ["N", "D", *others, *found]
+    assert [row["loss"] for row in written] == [str(one) for one in USERS["loss"]]
+    predicted = [float(row["predicted"]) for row in written]
+    np.testing.assert_array_equal(predicted, chinchilla_fit.predict(TABLE))
+    scores = chinchilla_fit.score(TABLE)
+    for name in ("residual", "relative_error"):
+        np.testing.assert_array_equal([float(row[name]) for row in written], scores.table[name])
+    assert {row["outside"] for row in written} == {"False"}
+    assert "\n".join(scores.summary().splitlines()[1:]) in out
+
+
+def test_predict_of_runs_that_are_not_all_done_yet(command, fit_file, chinchilla_fit, tmp_path):
+    """A table of runs, done and to come: it keeps its columns, and the errors are of those done."""
+    table = TABLE.iloc[:4].assign(
+        loss=[2.5, np.nan, 2.0, np.nan], run=["a", "b", None, "d"], outside="mine", scores=1
+    )
+    table.to_csv(tmp_path / "plan.csv", index=False)
+    code, out, err = command("predict", fit_file, "plan.csv", "--json")
+    assert (code, err) == (0, "")
+    record = json.loads(out)
+    jsonschema.validate(record, schema_of("predict"))
+    done = table.iloc[[0, 2]]
+    assert record["scores"] == json.loads(json.dumps(chinchilla_fit.score(done).metrics))
+    assert record["predicted"] == chinchilla_fit.predict(table).tolist()
+    assert record["run"] == ["a", "b", None, "d"] and record["loss"] == [2.5, "nan", 2.0, "nan"]
+    assert record["outside (as in the file)"] == ["mine"] * 4
+    assert record["scores (as in the file)"] == [1] * 4
+    code, out, _ = command("predict", fit_file, "plan.csv", "--where", "loss > 2.1")
+    assert code == 0 and "relative error" in out and out.count("e+") >= 1
+    assert_narrow(out)
+    table.assign(loss=np.nan).to_csv(tmp_path / "plan.csv", index=False)
+    record = json.loads(command("predict", fit_file, "plan.csv", "--json")[1])
+    assert "scores" not in record and record["loss"] == chinchilla_fit.predict(table).tolist()
+    assert record["loss (as in the file)"] == ["nan"] * 4
+
+
+def test_predict_takes_the_share_of_the_other_corpus(command, chinchilla_fit, tmp_path):
+    ones = dict.fromkeys("NDr", 1.0)
+    fit = dataclasses.replace(  # no fit needed: the truth of a simulation
+        chinchilla_fit,
+        law=jl.laws.get("dcpt"),
+        params=dict(simulate.TRUTHS["dcpt"]),
+        units=ones,
+        ranges={"N": (0.5, 4.0), "D": (0.1, 3.0), "r": (0.0, 1.0)},
+    )
+    fit.save(tmp_path / "fit.json")
+    points = pd.DataFrame({"N": [1.8, 1.8], "D": [2.0, 2.0], "r_d": [0.2, 0.9]})
+    points.to_csv(tmp_path / "points.csv", index=False)
+    for side, r in (("domain", points["r_d"]), ("general", 1 - points["r_d"])):
+        code, out, _ = command("predict", "fit.json", "points.csv", "--share", side, "--json")
+        assert code == 0
+        assert json.loads(out)["r"] == r.tolist()
+        assert json.loads(out)["loss"] == fit.predict(N=1.8, D=2.0, r=r).tolist()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        ((), 2, "say where to predict"),
+        (("runs.csv", "--at", "N=1"), 2, "say where to predict"),
+        (("--at", "N=1e9"), 2, "input D is missing"),
+        (("--at", "N=1e9", "--at", "D=x"), 2, "'x' is not a number"),
+        (("--at", "N=1e9", "--at", "D=1", "--at", "M=1"), 2, "no input 'M'"),
+        (("--at", "N=-1", "--at", "D=1e9"), 1, "must be finite and positive"),
+        (("runs.csv",), 1, "--column N=n_params"),
+        (("runs.csv", "-c", "N=n_params", "-c", "D=text"), 1, "'abc' is not a number"),
+        (("runs.csv", "-c", "N=n_params", "-c", "D=gap"), 1, "line 2 (nan)"),
+        (("runs.csv", *MAPPED, "--out", "no/pred.csv"), 2, "cannot write"),
+    ],
+)
+def test_predict_says_what_is_wrong(command, fit_file, tmp_path, arguments, code, said):
+    table = USERS.iloc[:3].assign(text="abc", gap=[np.nan, 1.0, 1.0])
+    table.to_csv(tmp_path / "runs.csv", index=False)
+    seen, out, err = command("predict", fit_file, *arguments)
+    assert (seen, out) == (code, "")
+    assert said in err
+
+
+@pytest.mark.parametrize("content", ["", "{}", "[1]", '{"schema": 99}', "\x00\x01"])
+def test_predict_refuses_what_is_no_fit(command, tmp_path, content):
+    (tmp_path / "odd.json").write_text(content)
+    code, out, err = command("predict", "odd.json", "--at", "N=1")
+    assert (code, out) == (1, "")
+    assert "odd.json" in err
+
+
+# --- demo
+
+
+@pytest.mark.full
+def test_demo_recovers_the_truth_and_draws_it(command, tmp_path):
+    pytest.importorskip("matplotlib")
+    code, out, err = command("demo", "--out", "here.png", "--json")
+    assert (code, err) == (0, "")
+    record = json.loads(out)
+    assert (tmp_path / "here.png").read_bytes().startswith(b"\x89PNG")
+    assert record["picture"] == "here.png"
+    for side in ("general", "domain"):
+        page = record[side]
+        assert page["rms_error"] < 0.004 / 2  # predictions: far within the noise
+        assert page["fitted"]["E"] == pytest.approx(page["true"]["E"], rel=0.05)
+    code, out, err = command("demo")  # compiled already
+    assert (code, err) == (0, "")
+    assert (tmp_path / "jaxlaw_demo.png").exists()
+    assert f"{record['domain']['fitted']['alpha']:.4g}" in out
+    assert_narrow(out)
+
+
+@pytest.mark.parametrize("out", ["no/demo.png", "."])
+def test_demo_says_at_once_that_it_cannot_write(command, out):
+    code, printed, err = command("demo", "--out", out)
+    assert (code, printed) == (2, "")
+    assert "cannot write" in err
+
+
+# --- curves
+
+LINE = "cosine:peak=3e-4,steps=4000,final=3e-5,warmup=200"
+
+
+@pytest.fixture
+def curve_files(tmp_path):
+    """curves.csv and schedules.json, in the command's folder."""
+    logged().to_csv(tmp_path / "curves.csv", index=False)
+    (tmp_path / "schedules.json").write_text(json.dumps(SPECS))
+
+
+@pytest.fixture(scope="module")
+def curve_fit():
+    return jl.fit("annealing", jl.read_loss_curves(logged(), schedules=SPECS))
+
+
+def test_areas_of_a_schedule(command, tmp_path):
+    code, out, err = command("areas", LINE, "--at", "200,4000", "--json")
+    assert (code, err) == (0, "")
+    record = json.loads(out)
+    areas = jl.areas(jl.schedules.parse(LINE), at=[200, 4000], count_warmup=False)
+    assert record["step"] == [200, 4000] and record["lr"] == pytest.approx([3e-4, 3e-5])
+    assert record["S1"] == areas.S1.tolist() and record["S2"] == areas.S2.tolist()
+    code, out, _ = command(
+        "areas", LINE, "--at", "4000", "--count-warmup", "--decay", "0.99", "--json"
+    )
+    assert json.loads(out)["S2"] == jl.areas(jl.schedules.parse(LINE), 0.99, at=[4000]).S2.tolist()
+    code, out, _ = command("areas", f"{LINE}+constant:lr=1e-4,steps=500", "--carry-momentum")
+    assert code == 0 and "S2_cpt" in out and len(out.splitlines()) == 22
+    assert_narrow(out)
+    code, out, _ = command("areas", LINE, "--at", "all", "--out", "areas.csv")
+    assert (code, out) == (0, "")
+    assert len(pd.read_csv(tmp_path / "areas.csv")) == 4000
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("schedules", ["schedules.json", "lr"])
+def test_curves_are_fitted_from_the_shell(command, curve_files, curve_fit, tmp_path, schedules):
+    lr = ("--fill", "linear", "--first-step", "100", "--s1-before", "0.007575")
+    more = lr if schedules == "lr" else ()
+    code, out, err = command(
+        "fit", "annealing", "curves.csv", "--schedules", schedules, *more, "--json"
+    )
+    assert (code, err) == (0, "")
+    record = json.loads(out)
+    if schedules != "lr":
+        assert record["params"] == curve_fit.params
+    assert record["params"]["L0"] == pytest.approx(TRUTH["L0"], rel=1e-3)
+    assert record["area_options"] == curve_fit.area_options
+
+
+def test_the_decay_is_given_or_fitted(command, curve_files):
+    fit = ("fit", "annealing", "curves.csv", "--schedules", "schedules.json", "--json")
+    record = json.loads(command(*fit, "--decay", "0.99")[1])
+    assert record["area_options"]["decay"] == 0.99
+    code, out, _ = command(*fit, "--decay", "fit")
+    assert code == 0
+    assert json.loads(out)["area_options"]["decay"] == pytest.approx(0.999, abs=1e-4)
+
+
+def test_a_curve_is_predicted_and_drawn(command, curve_fit, tmp_path):
+    curve_fit.save(tmp_path / "fit.json")
+    predict = ("curve", "fit.json", "--schedule", LINE)
+    expected = curve_fit.predict_curve(LINE, [200, 4000])
+    code, out, err = command(*predict, "--at", "200,4000", "--json")
+    assert (code, err) == (0, "")
+    assert json.loads(out) == {name: column.tolist() for name, column in expected.items()}
+    code, out, _ = command("curve", "fit.json", "--schedule", "constant:lr=3e-4,steps=9000")
+    assert code == 0 and "outside: 75% of these steps" in out
+    assert_narrow(out)
+    later = (*predict, "--at", "300", "--first-step", "100", "--s1-before", "0.1", "--out", "c.csv")
+    assert command(*later)[:2] == (0, "")
+    expected = curve_fit.predict_curve(LINE, [300], first_step=100, S1_before=0.1)
+    written = pd.read_csv(tmp_path / "c.csv")
+    pd.testing.assert_frame_equal(written, expected)
+    pytest.importorskip("matplotlib")
+    assert command(*predict, "--out", "c.png") == (0, "picture: c.png\n", "")
+    assert (tmp_path / "c.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", ["bootstrap", "covariance"])
+def test_the_uncertainty_of_a_fit_of_loss_curves(command, curve_files, curve_fit, tmp_path, name):
+    """The runs are those of the curves, with areas counted as for the fit."""
+    curve_fit.save(tmp_path / "fit.json")
+    runs = jl.read_loss_curves(logged(), schedules=SPECS).runs(**curve_fit.area_options)
+    few, options = (4,) if name == "bootstrap" else (), ("-n", 4) if name == "bootstrap" else ()
+    along = ("--schedules", "schedules.json", "--json")
+    code, out, err = command(name, "fit.json", "curves.csv", *along, *options)
+    assert (code, err) == (0, ""), err
+    expected = getattr(jl, name)(curve_fit, runs, *few).conf_int().to_dict("records")
+    for row, other in zip(json.loads(out)["parameters"], expected, strict=True):
+        assert row == pytest.approx(other)
+    code, _, err = command(name, "fit.json", "curves.csv", "--fill", "hold")
+    assert code == 2 and "--fill applies to loss curves only" in err
+
+
+FIT = ("fit", "annealing", "curves.csv")
+
+
+def test_areas_are_counted_as_the_flags_say(command, curve_files, tmp_path):
+    table = pd.read_csv(tmp_path / "curves.csv").assign(worth=0.5)
+    table.to_csv(tmp_path / "curves.csv", index=False)
+    flags = ("--carry-momentum", "--count-warmup", "--epsilon", "0.1", "--batch", "worth")
+    code, out, err = command(
+        "fit", "annealing", "curves.csv", "--schedules", "schedules.json", *flags,
+        "--out", "counted.json", "--json",
+    )  # fmt: skip
+    assert (code, err) == (0, "")
+    options = {"carry_momentum": True, "count_warmup": True, "epsilon": 0.1}
+    assert json.loads(out)["area_options"] == {"decay": 0.999} | options
+    code, out, _ = command(
+        "curve", "counted.json", "--schedule", LINE, "--at", "3000", "--batch", "0.5", "--json"
+    )
+    fit = jl.load(tmp_path / "counted.json")
+    assert json.loads(out)["loss"] == fit.predict_curve(LINE, [3000], batch=0.5)["loss"].tolist()
+    curves = jl.read_loss_curves(logged(), schedules=SPECS, batch=0.5).runs(**options)
+    assert fit.ranges["S1"] == curves.observations("annealing").ranges["S1"]
+    code, out, _ = command(
+        "areas", LINE, "--epsilon", "0.1", "--batch", "0.5", "--at", "9", "--json"
+    )
+    areas = jl.areas(jl.schedules.parse(LINE), at=[9], count_warmup=False, epsilon=0.1)
+    assert json.loads(out)["S2"] == (0.5 * areas.S2).tolist()
+
+
+BOTH = ("--schedules", "schedules.json")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (("areas", "cosin:peak=1"), 2, "Did you mean 'cosine'"),
+        (("areas", LINE, "--at", "4001"), 2, "0 to 4000"),
+        (("areas", LINE, "--at", "1.5"), 2, "whole numbers"),
+        (("areas", LINE, "--at", "x"), 2, "'x' is not a number"),
+        (("areas", LINE, "--batch", "x"), 2, "'x' is not a number"),
+        (("areas", LINE, "--batch", "1,2,3"), 2, "or a pair"),
+        ((*FIT, "--epsilon", "0.1"), 2, "give their learning rates with"),
+        ((*FIT, *BOTH, "--batch", "worth"), 1, "there is no column worth"),
+        (("areas", LINE, "--decay", "2"), 2, "one number in [0, 1]"),
+        (("areas", LINE, "--out", "no/a.csv"), 2, "a folder that exists"),
+        ((*FIT, "--schedules", "none.json"), 2, "there is no file none.json"),
+        ((*FIT, "--schedules", "cosin:peak=1"), 2, "Did you mean 'cosine'"),
+        ((*FIT, "--schedules", "lr"), 1, "pass --fill linear"),
+        ((*FIT, *BOTH, "--first-step", "50"), 2, "pass --s1-before"),
+        ((*FIT, *BOTH, "--decay", "best"), 2, "'best' is not a number"),
+        ((*FIT, *BOTH, "-c", "step=iter"), 1, "no column iter"),
+        ((*FIT, "--decay", "0.99"), 2, "give their learning rates with"),
+        (("curve", "none.json", "--schedule", LINE), 2, "cannot read none.json"),
+        (("curve", "fit.json", "--schedule", LINE, "--at", "5000"), 2, "0 to 4000"),
+        (("curve", "fit.json", "--schedule", LINE, "--input", "r=1"), 2, "no input 'r'"),
+        (("curve", "fit.json", "--schedule", LINE, "--decay", "0.9"), 2, "leave --decay out"),
+        (("curve", "fit.json"), 2, "--schedule"),
+    ],
+)
+def test_curves_say_what_is_wrong(command, curve_files, curve_fit, tmp_path, arguments, code, said):
+    curve_fit.save(tmp_path / "fit.json")
+    seen, out, err = command(*arguments)
+    assert (seen, out) == (code, "")
+    assert said in err
+
+
+# --- the command itself
+
+
+NAMES = [one.name for one in cli.app.registered_commands] + ["design steps", "design next"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_command_has_help_with_an_example(command, name):
+    code, out, err = command(*name.split(), "--help")
+    assert (code, err) == (0, "")
+    assert f"Example: jaxlaw {name}" in out
+    assert "--out" in out and "--json" in out
+    assert_narrow(out)
+
+
+@pytest.mark.parametrize("arguments", [("nope",), ("fit", "--nope")])
+def test_unknown_commands_and_options_exit_with_2(command, arguments):
+    code, out, err = command(*arguments)
+    assert (code, out) == (2, "")
+    assert "nope" in err
+
+
+WITHOUT = "import sys; sys.modules['{0}'] = None; from jaxlaw.cli import main; main()"
+
+
+@pytest.mark.parametrize("missing", ["typer", "rich"])
+def test_without_its_extra_the_command_says_how_to_install_it(missing):
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT.format(missing)], capture_output=True, text=True
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "pip install 'jaxlaw[cli]'" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+# --- long work
+
+
+def test_long_work_is_kept_shown_and_refused_to_others(command, runs, tmp_path):
+    long = ("fit", "chinchilla", runs, *MAPPED, "--work-dir", tmp_path / "work")
+    code, first, shown = command(*long, "--progress", "--json")
+    assert code == 0 and "newton" in shown
+    assert (tmp_path / "work" / "manifest.json").exists()
+    assert list((tmp_path / "work").glob("newton-*.npz"))
+    assert command(*long, "--quiet", "--json") == (0, first, "")
+    code, _, said = command(*long, "--seed", "1")
+    assert code == 2 and "holds another batch (its starts differ)" in said
+
+
+def test_an_interrupt_says_what_is_kept(command, runs, monkeypatch):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(jl, "fit", interrupted)
+    code, _, said = command("fit", "chinchilla", runs, *MAPPED)
+    assert code == 130 and "--work-dir keeps what is finished" in said

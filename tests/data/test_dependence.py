@@ -1,0 +1,220 @@
+"""Checkpoints of one run are no independent runs: recognised, said, grouped, remembered."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import jaxlaw as jl
+from jaxlaw import simulate
+from jaxlaw.data._dependence import CODE, correlation_within, run_groups, successive_correlation
+from jaxlaw.errors import UsageError
+from jaxlaw.planning import Draws
+from tests.conftest import DATA, needs_data, simulated_fit
+
+SIZES, STEPS = 22, 35
+
+
+def checkpoints(shared=0.01, seed=0):
+    """22 runs of 35 checkpoints each, whose noise is mostly that of their run."""
+    design = {
+        "N": np.repeat(np.geomspace(5e7, 6e9, SIZES), STEPS),
+        "D": np.tile(np.geomspace(1e9, 1e11, STEPS), SIZES),
+    }
+    table = simulate.simulate_runs(
+        "chinchilla", simulate.TRUTHS["chinchilla"], design, noise=0.001, seed=seed
+    )
+    of_run = np.random.default_rng(seed).standard_normal(SIZES)
+    return table.assign(loss=table["loss"] * np.exp(shared * np.repeat(of_run, STEPS)))
+
+
+def named(table):
+    return table.assign(run=[f"run {k // STEPS}" for k in range(len(table))])
+
+
+def of(notes):
+    return [note for note in notes if note.code == CODE]
+
+
+@pytest.fixture(scope="module")
+def grouped_fit():
+    runs = jl.read_runs(named(checkpoints()))
+    return jl.fit("chinchilla", runs, n_starts=256), runs
+
+
+# ------------------------------------------------------------- recognised
+
+
+@pytest.mark.full
+def test_rows_of_one_run_are_noted(grouped_fit):
+    fit, _ = grouped_fit
+    (note,) = of(fit.notes)
+    assert note.severity == "warning"
+    assert "770 rows are of 22 runs (column run)" in note.message
+    assert "groups='run' (--groups run)" in note.message
+
+
+def test_rows_that_differ_in_tokens_alone_are_noted_where_residuals_show_it():
+    """The same design of separate runs, with noise of their own, is left alone."""
+    (note,) = of(jl.fit("chinchilla", checkpoints(), n_starts=256).notes)
+    assert "22 groups of equal N, as checkpoints of one run are" in note.message
+    separate = checkpoints(shared=0.0)
+    for table in (separate, named(separate)):
+        assert jl.fit("chinchilla", table, n_starts=256).notes == ()
+
+
+def test_a_smooth_misfit_is_not_taken_for_checkpoints():
+    table = checkpoints(shared=0.0)
+    bend = np.log(table["N"] / 5e8) * np.log(table["D"] / 1e10)
+    fit = jl.fit("chinchilla", table.assign(loss=table["loss"] * np.exp(0.003 * bend)))
+    assert [note.code for note in fit.notes] == ["lack-of-fit"]
+
+
+def test_what_runs_share_is_no_lack_of_fit(grouped_fit):
+    """Runs are held out whole: what 34 rows of a run say of the 35th is not the law's fault."""
+    assert [note.code for note in grouped_fit[0].notes] == [CODE]
+
+
+def test_a_column_of_the_users_own_name_and_few_rows():
+    table = pd.DataFrame({"N": [1.0, 1, 2, 2, 3, 3], "D": [1.0, 2, 1, 2, 1, 2]})
+    inputs = {name: table[name].to_numpy() for name in "ND"}
+    assert run_groups(table, inputs, {}) is None  # two rows of each size: nothing
+    found = run_groups(table.assign(run=[1, 1, 2, 2, 3, 3]), inputs, {"run": "trial"})
+    assert found.columns == ("trial",) and found.count == 3 and found.named
+    assert run_groups(table.assign(run=range(6)), inputs, {}) is None
+    assert run_groups(table.assign(run=None), inputs, {}) is None
+    few = named(checkpoints()).iloc[[run * STEPS + step for run in range(9) for step in (3, 30)]]
+    (note,) = of(jl.fit("chinchilla", few, n_starts=256).notes)
+    assert "18 rows are of 9 runs (column run), too few to tell" in note.message
+
+
+def test_seeds_tell_runs_of_equal_inputs_apart():
+    table = checkpoints().assign(seed=0)
+    both = pd.concat([table, checkpoints(seed=1).assign(seed=1)], ignore_index=True)
+    inputs = {name: both[name].to_numpy() for name in "ND"}
+    assert run_groups(both.drop(columns="seed"), inputs, {}) is None
+    found = run_groups(both, inputs, {})
+    assert found.columns == ("N", "seed") and found.count == 44 and not found.named
+
+
+def test_correlations_of_what_is_known():
+    random = np.random.default_rng(0)
+    members = np.repeat(np.arange(200), 5)
+    noise = random.standard_normal(1000)
+    shared = noise + 2 * np.repeat(random.standard_normal(200), 5)
+    assert correlation_within(shared, members)[0] == pytest.approx(0.8, abs=0.05)
+    found = successive_correlation(shared, members, np.tile(np.arange(5), 200))
+    assert found[0] == pytest.approx(0.8, abs=0.05) and found[2] == 800
+    assert abs(correlation_within(noise, members)[1]) < 3
+    alternating = np.tile([1.0, -1.0], 500)
+    assert successive_correlation(alternating, np.zeros(1000, int), np.arange(1000))[0] == -1
+
+
+@pytest.mark.full
+@needs_data
+def test_real_checkpoints_are_recognised():
+    table = pd.read_csv(Path(DATA) / "mix2_github_pilecc.csv").query("domain == 'Github'")
+    columns = {"N": "n_params", "D": "n_tokens", "r": "github_ratio"}
+    runs = jl.read_runs(table, columns, {"N": 1, "D": 1})
+    (note,) = of(jl.fit("dcpt-l1", runs, n_starts=256).notes)
+    assert "110 rows are of 10 runs (column run_id)" in note.message
+
+
+@needs_data
+def test_a_real_grid_of_separate_runs_is_left_alone():
+    runs = jl.read_runs(Path(DATA) / "farseer.csv", where="split == 'train'")
+    assert not of(jl.fit("chinchilla", runs, n_starts=256).notes)
+
+
+# ------------------------------------------------------------- grouped, and said
+
+
+def test_standard_errors_by_run_answer_the_note(grouped_fit):
+    fit, runs = grouped_fit
+    by_row, by_run = jl.covariance(fit, runs), jl.covariance(fit, runs, groups="run")
+    assert of(by_row.notes) and not of(by_run.notes)
+    assert (by_row.groups, by_run.groups) == (None, ("run",))
+    errors = [cov.conf_int().set_index("parameter")["std_err"] for cov in (by_row, by_run)]
+    assert errors[1]["E"] > 2 * errors[0]["E"]
+    known = [jl.identifiability(fit, runs, groups=g)["std_err"][0] for g in (None, "run")]
+    assert known[1] > 2 * known[0]
+
+
+@pytest.mark.full
+def test_draws_remember_how_they_were_drawn(grouped_fit, tmp_path):
+    fit, runs = grouped_fit
+    draws = jl.bootstrap(fit, runs, 40, groups=["run"], n_starts=4, n_local=1)
+    assert (draws.kind, draws.groups) == ("case", ("run",)) and not of(draws.notes)
+    whole = Draws(fit, draws.params, draws.notes, draws.kind, draws.groups)
+    whole.save(tmp_path / "draws.json")
+    again = Draws.load(tmp_path / "draws.json")
+    assert (again.kind, again.groups) == ("case", ("run",))
+    plan = jl.planning.allocation(again, 1e20)
+    assert CODE not in str(plan.notes)
+    by_row = Draws(fit, draws.params, draws.notes, "case", None)
+    assert CODE in str(jl.planning.allocation(by_row, 1e20).notes)
+    labels = jl.bootstrap(fit, runs, 4, groups=runs.table["run"].to_numpy(), n_starts=2, n_local=1)
+    assert labels.groups == ("labels",)
+
+
+def test_a_report_groups_by_run(grouped_fit):
+    fit, runs = grouped_fit
+    page = jl.report(fit, runs=runs, groups="run")
+    assert "sandwich covariance of the fit (rows in groups by run)" in page
+    assert "as if rows were independent" not in page.partition("All numbers")[0]
+    assert "as if rows were independent" in jl.report(fit, runs=runs)
+    with pytest.raises(UsageError, match="give runs= and no intervals="):
+        jl.report(fit, groups="run")
+
+
+@pytest.mark.full
+def test_a_report_shows_one_interval_of_a_number():
+    fit = simulated_fit("chinchilla")
+    table = simulate.experiment("chinchilla").table
+    profile = jl.profile(fit, table, "alpha")
+    low = f"{float(profile.interval().low):.4g}"
+    own = jl.report(fit, runs=table, profiles=[profile])
+    assert "Of alpha it is the profile" in own
+    assert f">{low}</td>" in own and f"goes from {low} to" in own
+    sandwich = jl.covariance(fit, table)
+    given = jl.report(fit, runs=table, intervals=sandwich, profiles=[profile])
+    assert "goes from" not in given and f"({low} to" not in given
+    assert "its interval is the one in the table of parameters" in given
+
+
+@pytest.mark.full
+def test_commands_group_and_remember(command, grouped_fit):
+    fit, runs = grouped_fit
+    runs.table.to_csv("runs.csv", index=False)
+    fit.save("fit.json")
+    made = ("bootstrap", "fit.json", "runs.csv", "-n", 4, "--n-local", 1, "--n-starts", 2)
+    code, out, _ = command(*made, "--groups", "run", "--draws", "draws.csv")
+    assert code == 0 and "resamples (case) of 22 groups by run" in out
+    drawn = pd.read_csv("draws.csv")
+    assert set(drawn["groups"]) == {"run"} and set(drawn["kind"]) == {"case"}
+    assert command("report", "fit.json", "--bootstrap", "draws.csv", "--data", "runs.csv")[0] == 0
+    assert "(case, rows in groups by run)" in Path("report.html").read_text()
+    assert command("report", "fit.json", "--data", "runs.csv", "--groups", "run")[0] == 0
+    assert "(rows in groups by run)" in Path("report.html").read_text()
+    code, _, err = command("report", "fit.json", "--groups", "run")
+    assert code == 2 and "--groups is for intervals from --data" in err
+    assert command("identifiability", "fit.json", "runs.csv", "--groups", "run")[0] == 0
+
+
+@pytest.mark.full
+def test_draws_of_a_table_keep_their_degrees(grouped_fit, tmp_path):
+    """Intervals of few groups take Student's t, also where the draws come from a CSV file."""
+    from jaxlaw.cli._inputs import with_draws
+    from jaxlaw.cli._uncertainty import _table
+
+    fit, runs = grouped_fit
+    boot = jl.bootstrap(fit, runs, 5, kind="wild", groups="run", n_starts=1, n_local=1)
+    assert np.isfinite(boot.degrees)
+    _table(boot).to_csv(tmp_path / "draws.csv", index=False)
+    read = with_draws("fit.json", fit, tmp_path / "draws.csv")
+    assert (read.kind, read.groups, read.degrees) == ("wild", ("run",), boot.degrees)
+    old = _table(boot).drop(columns=["kind", "groups", "degrees"])  # as version 0.1 wrote them
+    old.to_csv(tmp_path / "draws.csv", index=False)
+    read = with_draws("fit.json", fit, tmp_path / "draws.csv")
+    assert (read.kind, read.groups, read.degrees) == ("", None, np.inf)

@@ -1,0 +1,558 @@
+"""Curves in: which schedule a row belongs to, which areas it gets, and everything refused."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import jaxlaw as jl
+from jaxlaw import schedules
+from jaxlaw.data._row_areas import AREAS
+from jaxlaw.data._run_schedules import as_schedule, read_schedules
+from tests.conftest import DATA, needs_data
+from tests.fixtures.curve_tables import SPECS, TRUTH, TWO, logged, read, real_curves, real_schedules
+from tests.fixtures.run_tables import assert_says
+
+
+def areas_of(curves, **options):
+    return curves.runs(**options).table[list(AREAS)]
+
+
+# ---------------------------------------------------------------- areas
+
+
+def test_rows_get_the_areas_after_their_step():
+    curves = read()
+    found = curves.runs(decay=0.99)
+    for run, line in SPECS.items():
+        mine = found.table[found.table["run"] == run]
+        every = jl.areas(schedules.parse(line), 0.99, count_warmup=False)
+        np.testing.assert_allclose(mine["S1"], every.S1[mine["step"].astype(int) - 1], rtol=1e-12)
+        np.testing.assert_allclose(mine["S2"], every.S2[mine["step"].astype(int) - 1], atol=1e-15)
+    assert (found.table["S1_pt"] == found.table["S1"]).all()
+    assert (found.table[["S1_cpt", "S2_cpt"]] == 0).all(axis=None)
+    assert found.area_options == {
+        "decay": 0.99, "carry_momentum": False, "count_warmup": False, "epsilon": None,
+    }  # fmt: skip
+    assert found.observations("annealing").area_options == found.area_options
+
+
+def test_steps_that_were_computed_are_whole_but_for_rounding():
+    frame = logged()
+    computed = frame.assign(step=frame["step"] * (1 + 3e-16))
+    assert (computed["step"] != frame["step"]).any()
+    pd.testing.assert_frame_equal(areas_of(read(computed)), areas_of(read(frame)))
+
+
+def test_a_column_may_hold_the_lines_themselves():
+    frame = logged()
+    lines = frame.assign(schedule=frame["run"].map(SPECS))
+    pd.testing.assert_frame_equal(areas_of(read(lines, schedules=None)), areas_of(read()))
+    broken = lines.assign(schedule=lines["schedule"].replace(SPECS["fall"], "cosyne:peak=1"))
+    with pytest.raises(jl.UsageError, match="cosyne"):
+        read(broken, schedules=None)
+
+
+def test_all_curves_at_once_are_the_curves_one_by_one():
+    whole = areas_of(read())
+    alone = [areas_of(read().only(run)) for run in SPECS]
+    pd.testing.assert_frame_equal(whole, pd.concat(alone), check_exact=True)
+
+
+def test_a_warmup_in_the_log_and_one_before_it_have_the_same_areas():
+    with_it = read(where="step > 200")
+    line = SPECS["fall"].replace("steps=4000", "steps=3800").replace(",warmup=200", "")
+    other = SPECS["hold"].replace("steps=3000", "steps=2800").replace(",warmup=200", "")
+    before = schedules.parse(SPECS["fall"]).rates[:200].sum()
+    without = read(
+        where="step > 200", schedules={"fall": line, "hold": other}, first_step=200,
+        S1_before={"fall": before, "hold": before},
+    )  # fmt: skip
+    np.testing.assert_allclose(areas_of(with_it), areas_of(without), rtol=1e-12, atol=1e-15)
+    counted = areas_of(with_it, count_warmup=True)
+    assert (counted["S2"] < areas_of(with_it)["S2"]).all()
+
+
+@pytest.mark.parametrize("carry", [False, True])
+def test_two_phases_ignore_the_first_warmup_and_count_the_second(carry):
+    line = TWO.replace("steps=3000", "steps=3000,warmup=200")
+    frame = logged({"both": line})
+    found = areas_of(read(frame, schedules={"both": line}), carry_momentum=carry)
+    schedule = schedules.parse(line)
+    # The same rates without the rise: η_0 and the warm-up at the peak.
+    level = np.where(np.arange(4000) < 200, schedule.rates[:3000].max(), schedule.rates)
+    expected = jl.data.phase_areas(
+        level, 0.999, level[0], at=frame["step"], boundary=3000, carry_momentum=carry
+    )
+    np.testing.assert_allclose(found["S2_pt"], expected.S2_pt, atol=1e-14)
+    np.testing.assert_allclose(found["S2_cpt"], expected.S2_cpt, atol=1e-14)
+    own = jl.data.phase_areas(schedule, at=frame["step"])
+    assert (own.S2_cpt < 0).any()  # the second warm-up
+    np.testing.assert_allclose(found["S1_cpt"], own.S1_cpt, rtol=1e-12)
+
+
+def test_a_phase_that_counts_its_own_steps_is_the_run_that_counts_on():
+    frame = logged({"both": TWO})
+    late = frame["step"] > 3000
+    restarted = frame.assign(phase=np.where(late, "CPT ", "pt"), step=frame["step"] - 3000 * late)
+    pd.testing.assert_frame_equal(
+        areas_of(read(frame, schedules=TWO)), areas_of(read(restarted, schedules=TWO))
+    )
+    # Logged rates make the same schedule, boundary and all.
+    every = logged({"both": TWO}, every=1)
+    late = every["step"] > 3000
+    log = every.assign(phase=np.where(late, "cpt", "pt"), step=every["step"] - 3000 * late)
+    from_log = read(log, schedules=None)
+    assert from_log.schedules["both"].boundary == 3000
+    np.testing.assert_allclose(
+        areas_of(from_log), areas_of(read(every, schedules=TWO)), rtol=1e-12, atol=1e-15
+    )
+
+
+def test_a_continual_phase_of_an_unknown_base_is_all_cpt():
+    line = "cosine:peak=1e-4,steps=1000,warmup=100"
+    frame = logged({"late": line}).assign(phase="cpt")
+    found = areas_of(read(frame, schedules=line))
+    counted = jl.areas(schedules.parse(line), at=frame["step"])
+    np.testing.assert_allclose(found["S2_cpt"], counted.S2, rtol=1e-12)
+    assert (found[["S1_pt", "S2_pt"]] == 0).all(axis=None)
+
+
+def test_a_continual_phase_alone_is_refused_by_laws_of_both():
+    table = pd.DataFrame({"run": "a", "step": [50.0, 100.0], "phase": "cpt", "loss": [3.0, 2.9]})
+    curves = jl.read_loss_curves(table.assign(r=0.5), schedules="constant:lr=1e-3,steps=100")
+    for law, other in (
+        ("cpt-curve", "cpt-curve-unknown-base"),
+        ("cpt-curve-replay-pt", "cpt-curve-replay-pt-unknown-base"),
+    ):
+        with pytest.raises(jl.DataError, match=f"continual phase alone.*fit law {other}, of which"):
+            curves.runs().observations(law, ())
+    assert len(curves.runs().observations("cpt-curve-unknown-base", ())) == 2
+
+
+def test_schedules_by_column_are_shared_and_computed_once():
+    frame = logged()
+    twice = pd.concat([frame.assign(run="a-" + frame["run"], schedule=frame["run"]),
+                       frame.assign(run="b-" + frame["run"], schedule=frame["run"])])  # fmt: skip
+    curves = read(twice)
+    assert curves.schedules["a-fall"] is curves.schedules["b-fall"]
+    assert len(curves) == 4
+    np.testing.assert_array_equal(areas_of(curves)[: len(frame)], areas_of(read()))
+
+
+def test_own_areas_in_the_file_are_kept_aside():
+    curves = read(logged().assign(S1=1.0))
+    assert (curves.table["S1 (as in the file)"] == 1.0).all()
+    assert curves.runs().table["S1"].nunique() > 10
+
+
+# ---------------------------------------------------------------- logged rates
+
+
+def test_every_logged_rate_is_the_schedule():
+    every = logged({"fall": SPECS["fall"]}, every=1)
+    curves = read(every, schedules=None)
+    np.testing.assert_array_equal(
+        curves.schedules["fall"].rates, schedules.parse(SPECS["fall"]).rates
+    )
+    # Losses are logged at some steps only; the rates of the others count.
+    some = every.assign(loss=every["loss"].where(every["step"] % 50 == 0))
+    kept = read(some, schedules=None, where="step % 50 == 0")
+    np.testing.assert_allclose(
+        areas_of(kept), areas_of(curves)[every["step"].to_numpy() % 50 == 0], rtol=1e-12
+    )
+    dropped = read(some, schedules=None, drop_invalid=True).runs().observations("annealing")
+    S1 = kept.runs().observations("annealing").inputs["S1"]
+    np.testing.assert_array_equal(dropped.inputs["S1"], S1)
+    with pytest.raises(jl.DataError, match="not positive and finite"):
+        read(some, schedules=None).runs().observations("annealing")
+
+
+def test_a_rate_at_step_0_is_that_before_the_first():
+    frame = pd.DataFrame({"step": [0, 1, 2, 3], "lr": [0.0, 1.0, 2.0, 2.0], "loss": [9, 4, 3, 2.0]})
+    curves = jl.read_loss_curves(frame, name="a.csv")
+    (schedule,) = curves.schedules.values()
+    assert list(curves.run_schedules) == ["a"]
+    assert schedule.initial_lr == 0.0 and schedule.rates.tolist() == [1.0, 2.0, 2.0]
+    from_zero = jl.read_loss_curves(frame, first_step=-1)  # row 0 is after the first update
+    assert next(iter(from_zero.schedules.values())).rates.tolist() == [0.0, 1.0, 2.0, 2.0]
+    assert from_zero.runs().table["S1"].tolist() == [0.0, 1.0, 3.0, 5.0]
+
+
+@pytest.mark.parametrize("fill,rate", [("hold", 4.0), ("linear", 3.0)])
+def test_gaps_are_filled_on_request(fill, rate):
+    frame = pd.DataFrame({"step": [1, 2, 4], "lr": [4.0, 4.0, 2.0], "loss": [3.0, 2.0, 1.0]})
+    curves = jl.read_loss_curves(frame, fill=fill)
+    assert next(iter(curves.schedules.values())).rates.tolist() == [4.0, 4.0, rate, 2.0]
+
+
+def test_a_log_that_begins_late_needs_what_came_before():
+    late = logged({"fall": SPECS["fall"]}, every=1).query("step >= 200")
+    with pytest.raises(jl.UsageError) as error:
+        read(late, schedules=None)
+    assert_says(error, "run fall", "begins after step 199", "S1_before")
+    before = schedules.parse(SPECS["fall"]).rates[:199].sum()
+    found = areas_of(read(late, schedules=None, S1_before=before))
+    whole = areas_of(read(logged({"fall": SPECS["fall"]}, every=1), schedules=None))
+    np.testing.assert_allclose(found, whole[199:], rtol=1e-12, atol=1e-15)
+
+
+@pytest.mark.parametrize(
+    "change,said",
+    [
+        (lambda f: f.assign(lr=f["lr"] * 0.1), ["0.1 times", "peak"]),
+        (lambda f: f.assign(lr=f["lr"].shift(-1, fill_value=0.0)), ["one step later", "lower"]),
+        (lambda f: f.assign(lr=f["lr"].shift(1, fill_value=0.0)), ["one step earlier", "higher"]),
+        (lambda f: f.assign(lr=f["lr"].where(f["step"] > 200, 3e-4)), ["it no warm-up"]),
+        (lambda f: f.assign(lr=f["lr"].where(f["step"] != 3000, 1e-3)), ["check its kind"]),
+    ],
+)
+def test_logged_rates_are_checked_against_the_declared(change, said):
+    line = "cosine:peak=3e-4,steps=4000,warmup=200"
+    frame = change(logged({"a": line}, every=1))
+    with pytest.raises(jl.DataError) as error:
+        read(frame, schedules={"a": line})
+    assert_says(error, "column lr", "run a", "row ", "logged rate", "its schedule has", *said)
+
+
+def test_a_missing_warmup_is_suspected():
+    frame = logged({"a": SPECS["fall"]})
+    line = SPECS["fall"].replace(",warmup=200", "")
+    with pytest.raises(jl.DataError, match="is a warm-up .* missing in the schedule"):
+        read(frame, schedules={"a": line})
+
+
+def test_rounded_rates_pass():
+    frame = logged()
+    curves = read(frame.assign(lr=frame["lr"].map(lambda rate: float(f"{rate:.3g}"))))
+    assert len(curves) == 2
+    with pytest.raises(jl.DataError, match="logged rate"):
+        read(frame.assign(lr=frame["lr"] * 1.001), lr_tolerance=1e-4)
+
+
+# ---------------------------------------------------------------- what is refused
+
+
+def step_changed(row, value):
+    frame = logged().astype({"step": float})
+    frame.loc[row, "step"] = value
+    return frame
+
+
+BAD = [
+    (logged().drop(columns="step"), {}, jl.DataError, ["there is no column step"]),
+    (logged().rename(columns={"step": "_step"}), {}, jl.DataError, ["columns={'step': '_step'}"]),
+    (step_changed(3, 400.5), {}, jl.DataError, ["row 3 (400.5)", "whole numbers"]),
+    (step_changed(3, np.nan), {}, jl.DataError, ["row 3 (nan)"]),
+    (step_changed(3, 300), {}, jl.DataError, ["rows 2, 3", "step 300 after 300", "where="]),
+    (step_changed(3, 250), {}, jl.DataError, ["rows 2, 3", "step 250 after 300", "sort"]),
+    (step_changed(0, -100), {}, jl.DataError, ["run fall", "row 0", "before its schedule"]),
+    (step_changed(39, 4001), {}, jl.DataError, ["row 39", "ends at step 4000"]),
+    (logged().assign(run=[None, *logged()["run"][1:]]), {}, jl.DataError, ["row 0", "its run"]),
+    (logged().assign(lr=-1.0), {}, jl.DataError, ["column lr", "not negative"]),
+    (logged().assign(phase="warm"), {}, jl.DataError, ["column phase", "row", "warm", "pt"]),
+    (logged(), {"schedules": None, "first_step": 0}, jl.DataError,
+     ["steps 1 to 99", "first_step=99"]),
+    (logged(), {"schedules": None, "first_step": 99}, jl.DataError,
+     ["no rate of steps 101 to 199 and 38 more", "fill='linear'", "schedules={'fall'"]),
+    (logged().drop(columns="lr"), {"schedules": {"fall": SPECS["fall"]}}, jl.UsageError,
+     ["no schedule for run hold", "schedules={'hold'"]),
+    (logged(), {"schedules": SPECS | {"fal": SPECS["fall"]}}, jl.UsageError,
+     ["'fal' is neither a run nor", "Did you mean 'fall'"]),
+    (logged(), {"schedules": {"fall": "cosin:peak=1", "hold": SPECS["hold"]}}, jl.UsageError,
+     ["schedule fall", "Did you mean 'cosine'"]),
+    (logged(), {"schedules": {"fall": {}, "hold": SPECS["hold"]}}, jl.UsageError,
+     ["schedule fall", "an array of rates, not dict"]),
+    (logged(), {"schedules": {"fall": [-1.0], "hold": SPECS["hold"]}}, jl.UsageError,
+     ["schedule fall", "not negative"]),
+    (logged(), {"first_step": 50.5}, jl.UsageError, ["first_step is a whole number", "50.5"]),
+    (logged(), {"first_step": 50}, jl.UsageError, ["begins after step 50", "S1_before"]),
+    (logged(), {"S1_before": -1}, jl.UsageError, ["S1_before is a sum of rates", "-1"]),
+    (logged(), {"S1_before": {"fal": 1}}, jl.UsageError, ["no run 'fal'", "'fall'"]),
+    (logged(), {"S1_before": "before"}, jl.DataError, ["no column before"]),
+    (logged(), {"S1_before": "loss"}, jl.DataError, ["several values for run fall"]),
+    (logged(), {"fill": "spline"}, jl.UsageError, ["'hold' or 'linear', not 'spline'"]),
+    (logged({"a": TWO}).assign(phase=lambda f: np.where(f["step"] > 3000, "cpt", "pt")),
+     {"schedules": TWO}, jl.DataError, ["step 3100 of phase cpt goes on", "leave the column out"]),
+    (logged({"a": SPECS["fall"]}).assign(phase=["pt"] * 20 + ["cpt"] * 20),
+     {"schedules": SPECS["fall"]}, jl.DataError, ["rows of both phases", "schedules.join"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("frame,options,kind,said", BAD)
+def test_what_is_wrong_is_named(frame, options, kind, said):
+    with pytest.raises(kind) as error:
+        read(frame, **options)
+    assert_says(error, *said)
+
+
+def test_a_forgotten_warmup_is_suspected_where_steps_go_beyond_the_schedule():
+    frame = logged().query("step > 1000").drop(columns="lr")
+    with pytest.raises(jl.DataError) as error:
+        read(frame, schedules={"fall": "cosine:peak=3e-4,steps=3500", "hold": SPECS["hold"]})
+    assert_says(error, "step 3600 lies beyond its schedule, which ends at step 3500",
+                "first_step= (such as 500)", "S1_before", "warmup=")  # fmt: skip
+
+
+def test_a_dict_and_a_column_say_the_same_as_a_number():
+    frame = logged().drop(columns="lr").assign(sum=0.03)
+    lines = {"fall": "cosine:peak=3e-4,steps=3900", "hold": "constant:lr=3e-4,steps=2900"}
+    given = {"schedules": lines, "first_step": {"fall": 100, "hold": 100}}
+    by_number = areas_of(read(frame, S1_before=0.03, **given))
+    for same in ("sum", {"fall": 0.03, "hold": 0.03}):
+        pd.testing.assert_frame_equal(by_number, areas_of(read(frame, S1_before=same, **given)))
+    np.testing.assert_allclose(by_number["S1"].iloc[0], 0.03)
+
+
+# ---------------------------------------------------------------- files
+
+
+def test_files_of_one_run_each_are_one_table(tmp_path):
+    frame, paths = logged(), []
+    for run, part in frame.groupby("run"):
+        paths.append(tmp_path / f"{run}.csv")
+        part.drop(columns="run").to_csv(paths[-1], index=False)
+    curves = jl.read_loss_curves(paths, schedules=SPECS)
+    assert list(curves.run_schedules) == ["fall", "hold"]
+    np.testing.assert_allclose(areas_of(curves), areas_of(read()), rtol=1e-12)
+    part.assign(step=1.5).drop(columns="run").to_csv(paths[1], index=False)
+    with pytest.raises(jl.DataError, match=r"lines hold\.csv:2 \(1\.5\)"):
+        jl.read_loss_curves(paths, schedules=SPECS)
+    with pytest.raises(jl.UsageError, match=r"fall\.csv is in the list twice"):
+        jl.read_loss_curves([paths[0], paths[0]], schedules=SPECS)
+    with pytest.raises(jl.UsageError, match="a list of files"):
+        jl.read_loss_curves([frame], schedules=SPECS)
+
+
+def test_files_of_one_name_are_named_by_their_folders(tmp_path):
+    frame, paths = logged(), []
+    for run, part in frame.groupby("run"):
+        paths.append(tmp_path / run / "history.csv")
+        paths[-1].parent.mkdir()
+        part.drop(columns="run").to_csv(paths[-1], index=False)
+    schedules = {f"{run}/history": line for run, line in SPECS.items()}
+    curves = jl.read_loss_curves(paths, schedules=schedules)
+    assert list(curves.run_schedules) == ["fall/history", "hold/history"]
+    assert len(curves.table) == len(frame)
+    np.testing.assert_allclose(areas_of(curves), areas_of(read()), rtol=1e-12)
+    paths[1].rename(tmp_path / "fall" / "history.tsv")
+    (tmp_path / "fall" / "history.tsv").write_text(
+        (tmp_path / "fall" / "history.tsv").read_text().replace(",", "\t")
+    )
+    beside = [paths[0], tmp_path / "fall" / "history.tsv"]
+    curves = jl.read_loss_curves(
+        beside, schedules={"history.csv": SPECS["fall"], "history.tsv": SPECS["hold"]}
+    )
+    assert len(curves.table) == len(frame)
+
+
+def test_schedules_are_read_from_files(tmp_path):
+    (tmp_path / "s.json").write_text(json.dumps(SPECS))
+    pd.DataFrame({"name": SPECS.keys(), "spec": SPECS.values()}).to_csv(
+        tmp_path / "s.csv", index=False
+    )
+    for name in ("s.json", "s.csv"):
+        found = read_schedules(tmp_path / name)
+        for run, line in SPECS.items():
+            np.testing.assert_array_equal(found[run].rates, schedules.parse(line).rates)
+
+
+@pytest.mark.parametrize(
+    "name,text,kind,said",
+    [
+        ("s.json", "{", jl.DataError, "not JSON"),
+        ("s.json", '["cosine"]', jl.DataError, "one object of lines"),
+        ("s.json", '{"a": "cosin:peak=1"}', jl.UsageError, "schedule a: no schedule 'cosin'"),
+        ("s.csv", "run,line\na,b\n", jl.DataError, "columns name and spec; it has run, line"),
+        ("none.json", None, jl.UsageError, "there is no file"),
+    ],
+)
+def test_files_that_are_no_schedules(tmp_path, name, text, kind, said):
+    if text is not None:
+        (tmp_path / name).write_text(text)
+    with pytest.raises(kind, match=said):
+        read_schedules(tmp_path / name)
+
+
+rate = st.floats(0, 1, allow_subnormal=False)
+
+
+@given(st.lists(rate, min_size=1, max_size=30), st.integers(0, 40), st.floats(0, 10))
+def test_a_log_of_every_step_is_the_schedule_it_was_written_from(values, first, before):
+    steps = np.arange(first + 1, first + 1 + len(values))
+    frame = pd.DataFrame({"step": steps, "lr": values, "loss": 1.0})
+    course = jl.read_loss_curves(frame, S1_before=before).run_schedules["DataFrame"]
+    assert course.schedule.rates.tolist() == values
+    assert (course.first_step, course.S1_before) == (first, before)
+
+
+@given(st.sampled_from(["cosine", "linear"]), st.integers(2, 50), st.floats(1e-6, 1.0))
+def test_a_line_and_its_rates_are_the_same_schedule(kind, steps, peak):
+    line = f"{kind}:peak={peak!r},steps={steps}"
+    as_line, as_rates = as_schedule(line), as_schedule(schedules.parse(line).rates)
+    np.testing.assert_array_equal(as_line.rates, as_rates.rates)
+    assert as_rates.initial_lr == as_line.rates[0]
+
+
+# ---------------------------------------------------------------- parts of curves
+
+
+def test_only_and_without_part_the_rows():
+    curves = read()
+    assert (
+        list(curves.only("hold").run_schedules)
+        == ["hold"]
+        == list(curves.without("fall").run_schedules)
+    )
+    late = curves.only(where="step > 2500")
+    assert late.table["step"].min() == 2600 and len(late) == 2
+    both = [curves.only("fall", where="step > 2500"), curves.without("fall", where="step > 2500")]
+    assert sum(len(part.table) for part in both) == len(curves.table)
+    weighted = read(weight="loss").only("hold")
+    np.testing.assert_array_equal(weighted.rows.weight, weighted.table["loss"])
+    with pytest.raises(jl.UsageError, match="Did you mean 'fall'"):
+        curves.only("fal")
+    with pytest.raises(jl.UsageError, match="name the runs"):
+        curves.without()
+    with pytest.raises(jl.DataError, match="no row is left"):
+        curves.without("fall", "hold")
+    with pytest.raises(jl.DataError, match="keeps none"):
+        curves.only(where="step > 1e9")
+
+
+@pytest.mark.parametrize(
+    "how", [{"every": 7}, {"points": 9}, {"points": 9, "spacing": "linear"}, {"design": "M4"}]
+)
+@pytest.mark.parametrize("weight", [None, "loss"])
+def test_thinned_curves_keep_their_weight_and_last_point(how, weight):
+    curves = read(weight=weight)
+    thin = curves.thinned(**how)
+    old = np.ones(len(curves.table)) if weight is None else curves.rows.weight
+    for run in SPECS:
+        mine, left = curves.table["run"] == run, thin.table["run"] == run
+        assert thin.rows.weight[left].sum() == pytest.approx(old[mine].sum(), rel=1e-12)
+        assert thin.table["step"][left].iloc[-1] == curves.table["step"][mine].iloc[-1]
+        assert 0 < left.sum() < mine.sum()
+    assert [note.code for note in thin.runs().notes] == ["thinned"]
+    again = areas_of(thin)
+    pd.testing.assert_frame_equal(again, areas_of(curves).loc[again.index])
+
+
+@pytest.mark.parametrize(
+    "how,said",
+    [
+        ({}, "say how to thin"),
+        ({"every": 2, "points": 9}, "one of them"),
+        ({"every": 0}, "every is a whole number"),
+        ({"points": 1}, "points is a whole number"),
+        ({"points": 9, "spacing": "lin"}, "'log' or 'linear'"),
+        ({"design": "M5"}, "designs: M1, M2, M3, M4"),
+    ],
+)
+def test_what_is_no_way_to_thin(how, said):
+    with pytest.raises(jl.UsageError, match=said):
+        read().thinned(**how)
+
+
+def test_smoothing_is_by_request_and_noted():
+    line = logged({"both": TWO})
+    wavy = line.assign(loss=line["step"] * 1e-3 + 0.1 * (-1.0) ** np.arange(len(line)))
+    smooth = read(wavy, schedules=TWO).smoothed(5)
+    losses, mean = smooth.table["loss"].to_numpy(), wavy["loss"].to_numpy()
+    assert losses[10] == pytest.approx(mean[8:13].mean())
+    assert losses[29] == mean[29] and losses[30] == mean[30]  # phases are not mixed
+    (note,) = smooth.runs().notes
+    assert note.code == "smoothed" and "5 neighbouring points" in note.message
+    assert (read(wavy, schedules=TWO).runs().table["loss"] == wavy["loss"]).all()
+    for window in (4, 1):
+        with pytest.raises(jl.UsageError, match="odd number"):
+            smooth.smoothed(window)
+
+
+# ---------------------------------------------------------------- fits
+
+
+def test_a_fit_of_curves_finds_the_truth_and_keeps_how_areas_were_counted(tmp_path):
+    curves = read()
+    fit = jl.fit("annealing", curves)
+    assert fit.params == pytest.approx(TRUTH, rel=1e-5)
+    assert fit.area_options == curves.runs().area_options
+    assert "λ 0.999" in fit.summary()
+    fit.save(tmp_path / "fit.json")
+    assert jl.load(tmp_path / "fit.json").area_options == fit.area_options
+    with pytest.raises(jl.UsageError, match="read already"):
+        jl.fit("annealing", curves, where="step > 5")
+
+
+@needs_data
+def test_real_rates_are_those_of_the_declared_schedules():
+    curves = real_curves()
+    assert len(curves) == 9
+    for run, rows in curves.table.groupby("run"):
+        rates = np.append(3e-4, real_schedules()[run].rates)  # the rate before is the peak
+        np.testing.assert_allclose(rows["lr"], rates[rows["step"].astype(int) - 2160], rtol=1e-9)
+
+
+def test_a_column_says_which_schedule_each_row_belongs_to():
+    lines = logged().assign(plan=lambda table: table["run"].map(SPECS)).drop(columns="lr")
+    expected = read(logged().drop(columns="lr")).runs().table["S1"]
+    curves = jl.read_loss_curves(lines, schedules="plan")
+    assert list(curves.schedules) == list(SPECS)
+    assert curves.runs().table["S1"].equals(expected)
+    # Without a column run, the rows of one schedule are a curve.
+    by_line = jl.read_loss_curves(lines.drop(columns="run"), schedules="plan")
+    assert list(by_line.schedules) == list(SPECS.values())
+    assert by_line.runs().table["S1"].tolist() == expected.tolist()
+    # The canonical name means the column that is mapped to it.
+    mapped = jl.read_loss_curves(lines, {"schedule": "plan"}, schedules="schedule")
+    assert mapped.runs().table["S1"].equals(expected)
+
+
+def test_names_of_schedules_take_the_rates_that_their_rows_log():
+    frame = pd.DataFrame({"plan": ["a"] * 3 + ["b"] * 3, "step": [1, 2, 3] * 2,
+                          "loss": [4.0, 3.9, 3.8, 4.0, 3.8, 3.7],
+                          "lr": [1e-3, 1e-3, 5e-4, 2e-3, 1e-3, 1e-4]})  # fmt: skip
+    curves = jl.read_loss_curves(frame, schedules="plan")
+    assert {run: own.rates.tolist() for run, own in curves.schedules.items()} == {
+        "a": [1e-3, 1e-3, 5e-4], "b": [2e-3, 1e-3, 1e-4],
+    }  # fmt: skip
+    assert list(jl.read_loss_curves(frame.assign(run="x")[:3], schedules="lr").schedules) == ["x"]
+
+
+@pytest.mark.parametrize(
+    ("change", "options", "error", "says", "cell"),
+    [
+        ({}, {"schedules": "plann"}, jl.UsageError, "neither a line such as.*Did you mean 'plan'",
+         None),
+        ({"plan": ["a", "a", None]}, {}, jl.DataError, "row 2 .*every row needs its schedule",
+         (2, "plan")),
+        ({"plan": ["a", "b", "a"], "run": "x"}, {}, jl.DataError,
+         "run x: row 1: b after a; a run has one schedule", (1, "plan")),
+        ({}, {}, jl.DataError, r"row 0: 'a' names a schedule, .*schedules=\{'a': …\}", (0, "plan")),
+        ({}, {"columns": {"schedule": "loss"}}, jl.UsageError, "columns maps schedule to loss",
+         None),
+    ],
+)  # fmt: skip
+def test_mistakes_in_the_column_of_schedules(change, options, error, says, cell):
+    frame = pd.DataFrame({"plan": ["a"] * 3, "step": [1, 2, 3], "loss": 3.0}).assign(**change)
+    with pytest.raises(error, match=says) as caught:
+        jl.read_loss_curves(frame, **({"schedules": "plan"} | options))
+    if cell:
+        assert (caught.value.row, caught.value.column) == cell
+    else:
+        assert caught.value.argument == "schedules"
+
+
+@needs_data
+def test_the_schedules_of_real_curves_by_their_column():
+    table = pd.read_csv(Path(DATA) / "lr_loss_curves.csv").query("model_params_millions == 25")
+    curves = jl.read_loss_curves(table, schedules="schedule", fill="linear", S1_before=0.324)
+    declared = real_curves()
+    assert list(curves.schedules) == list(declared.schedules)
+    S1, known = curves.runs().table["S1"], declared.runs().table["S1"]
+    # Some logs begin 15 steps late, and a drop may be anywhere in the 128 steps between two rows.
+    assert np.allclose(S1, known, rtol=0, atol=(15 + 64) * 3e-4)

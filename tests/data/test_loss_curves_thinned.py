@@ -1,0 +1,69 @@
+"""Which points are kept, and who inherits the weight of the others."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jaxlaw.data._loss_curves import (
+    DESIGNS,
+    inherited_weight,
+    keep_design,
+    keep_every,
+    keep_spaced,
+    moving_average,
+)
+
+increasing = st.lists(st.integers(1, 10**6), min_size=1, max_size=60, unique=True).map(sorted)
+
+
+def test_designs_are_those_of_the_paper():
+    steps = np.arange(1, 201) * 1000
+    sizes = {name: len(keep_design(steps, name)) for name in DESIGNS}
+    assert sizes == {"M1": 200, "M2": 40, "M3": 40, "M4": 49}  # 48 and the last
+    assert steps[keep_design(steps, "M2")].tolist() == list(range(5000, 200_001, 5000))
+    M3 = steps[keep_design(steps, "M3")]
+    assert set(np.diff(M3[M3 <= 120_000])) == {4000} and set(np.diff(M3[M3 >= 120_000])) == {8000}
+    gaps = np.diff(steps[keep_design(steps, "M4")][:-1])
+    assert gaps[0] == 1000 and gaps[-1] > 10_000
+
+
+@given(increasing, st.integers(2, 20), st.sampled_from(["log", "linear"]))
+def test_ends_are_kept_and_no_more_points_than_requested(steps, points, spacing):
+    steps = np.array(steps)
+    kept = keep_spaced(steps, points, spacing)
+    assert kept[0] == 0 and kept[-1] == len(steps) - 1
+    assert len(kept) <= points and (np.diff(kept) > 0).all()
+
+
+@given(increasing, st.integers(1, 9))
+def test_every_is_counted_from_the_last(steps, every):
+    kept = keep_every(np.array(steps), every)
+    assert kept[-1] == len(steps) - 1 and set(np.diff(kept)) <= {every}
+    assert kept[0] < every
+
+
+@given(increasing, st.data())
+def test_the_nearest_kept_point_inherits(steps, data):
+    steps = np.array(steps)
+    indices = st.lists(st.integers(0, len(steps) - 1), min_size=1, unique=True)
+    kept = np.array(sorted(data.draw(indices)))
+    weight = np.arange(1.0, len(steps) + 1)
+    found = inherited_weight(steps, kept, weight)
+    assert found.sum() == weight.sum()
+    distance = np.abs(steps[:, None] - 1.0 * steps[kept])
+    for k in range(len(kept)):
+        others = np.delete(distance, k, axis=1).min(axis=1, initial=np.inf)
+        sure = distance[:, k] < others
+        possible = distance[:, k] <= others
+        assert weight[sure].sum() <= found[k] <= weight[possible].sum()
+
+
+def test_means_are_centred_and_shrink_to_the_ends():
+    values = np.array([1.0, 5.0, 2.0, 8.0, 3.0])
+    assert moving_average(values, 3).tolist() == pytest.approx([1, 8 / 3, 5, 13 / 3, 3])
+    straight = np.arange(20.0)
+    np.testing.assert_allclose(moving_average(straight, 7), straight, atol=1e-12)
+    values[2] = np.nan
+    found = moving_average(values, 3)
+    assert np.isnan(found[2]) and found[1] == 3.0 and found[3] == 5.5

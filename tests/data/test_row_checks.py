@@ -1,0 +1,302 @@
+"""Values are checked for the law, and garbage is refused in words."""
+
+from __future__ import annotations
+
+import csv
+import importlib.util
+import io
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import HealthCheck, event, given, settings
+from hypothesis import strategies as st
+
+from jaxlaw import laws
+from jaxlaw.data._runs import read_runs
+from jaxlaw.errors import DataError, JaxlawError
+from tests.fixtures.run_tables import assert_same, assert_says, codes, simple, with_cell, write_csv
+
+QUICK = settings(
+    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+
+
+# ---------------------------------------------------------------- values
+
+
+@pytest.mark.parametrize(
+    ("text", "remedy"),
+    [
+        ("7,000,000", "7000000"),
+        ("7Q", "where=…"),
+        ("7,5", "decimal=','"),
+        ("diverged", "where=…"),
+        ("50%", "0.01"),
+        ("1_000", "write it without thousands separators, 1000"),
+    ],
+)
+def test_text_in_a_number_column(tmp_path, text, remedy):
+    path = write_csv(tmp_path, with_cell(3, "N", text).rename(columns={"N": "n_params"}))
+    with pytest.raises(DataError) as error:
+        read_runs(path, columns={"N": "n_params"}).observations("chinchilla")
+    assert_says(error, "runs.csv", "column n_params", "line 5", f"'{text}'", remedy)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [True] * 12,
+        [1j] * 12,
+        pd.date_range("2024", periods=12),
+        [[1.0]] * 12,
+        [b"1"] * 12,
+        pd.to_timedelta(range(12)),
+    ],
+)
+def test_columns_of_no_numbers(values):
+    with pytest.raises(DataError) as error:
+        read_runs(simple().assign(N=values)).observations("chinchilla")
+    assert_says(error, "DataFrame", "column N", "row 0", "columns={'N': '…'}")
+
+
+def test_columns_of_other_number_types():
+    expected = read_runs(simple().assign(N=[100000000] * 6 + [200000000] * 6))
+    expected = expected.observations("chinchilla")
+    for kind in ("int64", "Int64", "Float64", "category", "object", "str", "uint32", "float32"):
+        frame = simple().assign(N=pd.Series([100000000] * 6 + [200000000] * 6).astype(kind))
+        assert_same(read_runs(frame).observations("chinchilla"), expected)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 0.0, -2.5])
+@pytest.mark.parametrize("column", ["N", "D", "loss"])
+def test_invalid_values(tmp_path, column, value):
+    frame = simple()
+    frame.loc[[2, 7], column] = value
+    path = write_csv(tmp_path, frame)
+    with pytest.raises(DataError) as error:
+        read_runs(path).observations("chinchilla")
+    assert_says(error, "runs.csv", f"column {column}", f"lines 4 ({value}), 9",
+                "positive and finite", "drop_invalid=True")  # fmt: skip
+    dropped = read_runs(path, drop_invalid=True).observations("chinchilla")
+    assert dropped.dropped == 2 and len(dropped) == 10
+    assert codes(dropped) == ["dropped-invalid"] and "2 of 12" in dropped.notes[0].message
+    np.testing.assert_array_equal(dropped.rows, [2, 3, 5, 6, 7, 8, 10, 11, 12, 13])
+
+
+def test_at_most_five_rows_are_named():
+    frame = simple()
+    frame.loc[0:6, "loss"] = -1
+    with pytest.raises(DataError) as error:
+        read_runs(frame).observations("chinchilla")
+    assert_says(error, "4 (-1.0) and 2 more")
+    assert "5 (-1.0)" not in str(error.value)
+    with pytest.raises(DataError, match="no valid row is left"):
+        read_runs(frame.assign(loss=np.nan), drop_invalid=True).observations("chinchilla")
+
+
+def test_only_the_columns_a_law_needs_are_checked():
+    frame = simple().assign(r="text")
+    assert len(read_runs(frame).observations("chinchilla")) == 12
+    with pytest.raises(DataError, match="column r"):
+        read_runs(frame, units={"N": 1, "D": 1}).observations("dcpt")
+
+
+def test_shares_outside_zero_and_one(tmp_path):
+    units = {"N": 1, "D": 1}
+    path = write_csv(tmp_path, simple().assign(r=np.linspace(0, 100, 12)))
+    with pytest.raises(DataError) as error:
+        read_runs(path, units=units, drop_invalid=True).observations("dcpt")
+    assert_says(error, "runs.csv", "column r", "lines 3 (9.0", "percent", "units={'r': 0.01}")
+    with pytest.raises(DataError) as error:
+        read_runs(with_cell(4, "r", -0.5), units=units).observations("dcpt")
+    assert_says(error, "outside [0, 1]", "row 4 (-0.5)", "correct these rows")
+    edge = read_runs(with_cell(4, "r", 1 + 1e-12), units=units).observations("dcpt")
+    assert edge.inputs["r"][4] == 1.0
+
+
+def test_fewer_points_than_parameters(tmp_path):
+    path = write_csv(tmp_path, simple(4))
+    with pytest.raises(DataError) as error:
+        read_runs(path).observations("chinchilla")
+    assert_says(error, "runs.csv", "4 rows", "5 parameters", "chinchilla", "E, A", "add runs")
+    assert len(read_runs(path).observations("chinchilla", free=["A", "E", "B", "beta"])) == 4
+
+
+@pytest.mark.parametrize(
+    ("law", "column", "value", "mixed"),
+    [
+        ("chinchilla", "N", 1e8, "E, A, alpha"),
+        ("chinchilla", "D", 1e9, "E, B, beta"),
+        ("dcpt", "D", 1e9, "B, beta"),
+        ("dcpt", "r", 0.5, "E, B, C, gamma, eta, eps"),
+        ("kaplan", "N", 1e8, "Nc, alpha_N"),
+    ],
+)
+def test_constant_input(law, column, value, mixed):
+    runs = read_runs(simple().assign(**{column: value}), units={"N": 1, "D": 1})
+    found = [note for note in runs.observations(law).notes if note.code == "constant-input"]
+    assert len(found) == 1 and found[0].severity == "warning"
+    assert f"column {column}: {column} has one value only, so {mixed} cannot" in found[0].message
+
+
+def test_constant_input_that_does_no_harm_or_whose_parameters_are_fixed():
+    frame = simple().assign(N=1e8)
+    assert codes(read_runs(frame).observations("chinchilla", free=["E", "B", "beta"])) == []
+    two = simple().assign(N=[1e8, 2e8] * 6)
+    assert codes(read_runs(two).observations("chinchilla")) == ["few-values"]
+    assert codes(read_runs(two).observations("kaplan")) == []
+
+
+def test_duplicate_rows(tmp_path):
+    frame = pd.concat([simple(), simple().iloc[[0, 3]], simple().iloc[[5]].assign(loss=9.0)])
+    found = read_runs(write_csv(tmp_path, frame)).observations("chinchilla")
+    assert codes(found) == ["duplicate-rows"] and len(found) == 15
+    assert "runs.csv: inputs and target equal" in found.notes[0].message
+    assert "lines 14, 15;" in found.notes[0].message
+
+
+def test_describe():
+    runs = read_runs(simple().rename(columns={"N": "n"}), {"N": "n"}, {"N": 1, "D": 1})
+    table = runs.observations("dcpt").describe()
+    assert list(table["name"]) == ["N", "D", "r", "loss"]
+    assert table.loc[0].to_list() == ["N", "n", 1.0, 1e8, 8e8, 4]
+    assert table.loc[3, "distinct"] == 12
+
+
+def test_the_users_table_stays_as_it_is():
+    frame = with_cell(3, "N", "2e8").assign(w=1)
+    before = frame.copy(deep=True)
+    runs = read_runs(frame, {"D": "D"}, {"N": 1}, weight="w", where="loss > 0")
+    runs.table["D"] = 0.0
+    pd.testing.assert_frame_equal(frame, before)
+    runs = read_runs(frame)
+    runs.table.loc[0, "D"] = -1.0
+    read_runs(frame).observations("chinchilla").inputs["N"][:] = 0
+    pd.testing.assert_frame_equal(frame, before)
+
+
+def test_a_law_of_ones_own():
+    from jaxlaw.laws import _base as base
+    from jaxlaw.laws import _parameters as specs
+
+    @base.law(name="runs-test-law")
+    def runs_test_law(x, *, a=specs.real(), b=specs.real()):
+        return a + b * x
+
+    try:
+        frame = pd.DataFrame({"ex": [-1.0, 0.0, 2.0, 3.0], "loss": [1.0, 2.0, 3.0, 4.0]})
+        found = read_runs(frame, columns={"x": "ex"}).observations("runs-test-law")
+        np.testing.assert_array_equal(found.inputs["x"], [-1, 0, 2, 3])
+        flat = read_runs(frame.assign(ex=3.0), columns={"x": "ex"}).observations("runs-test-law")
+        assert codes(flat) == ["constant-input"] and "a, b cannot" in flat.notes[0].message
+    finally:
+        base._REGISTRY.pop("runs-test-law")
+
+
+# ---------------------------------------------------------------- properties
+
+positive = st.floats(1e5, 1e13)
+losses = st.floats(0.05, 50, allow_subnormal=False)
+
+
+@st.composite
+def tables(draw):
+    n = draw(st.integers(9, 20))
+    columns = {name: draw(st.lists(positive, min_size=n, max_size=n)) for name in ("N", "D")}
+    columns["r"] = draw(st.lists(st.floats(0, 1), min_size=n, max_size=n))
+    columns["loss"] = draw(st.lists(losses, min_size=n, max_size=n))
+    return pd.DataFrame(columns)
+
+
+def observe(source, **options):
+    return read_runs(source, units={"N": 1, "D": 1}, **options).observations("dcpt")
+
+
+@pytest.mark.full
+@QUICK
+@given(tables())
+def test_round_trip_through_every_format(tmp_path, frame):
+    expected = observe(frame)
+    write_csv(tmp_path, frame)
+    assert_same(observe(tmp_path / "runs.csv"), expected)
+    text = "\n".join(json.dumps(record) for record in frame.to_dict("records"))
+    (tmp_path / "runs.jsonl").write_text(text)
+    assert_same(observe(tmp_path / "runs.jsonl"), expected)
+    assert_same(observe(frame.to_dict("list")), expected)
+    if importlib.util.find_spec("pyarrow"):
+        frame.to_parquet(tmp_path / "runs.parquet")
+        assert_same(observe(tmp_path / "runs.parquet"), expected)
+
+
+@QUICK
+@given(tables(), st.randoms(use_true_random=False))
+def test_order_of_columns_and_rows_does_not_matter(frame, random):
+    expected = observe(frame)
+    columns = list(frame.columns)
+    random.shuffle(columns)
+    assert_same(observe(frame[columns]), expected)
+    rows = list(range(len(frame)))
+    random.shuffle(rows)
+    mixed = observe(frame.iloc[rows])
+    np.testing.assert_array_equal(mixed.rows, rows)
+    np.testing.assert_array_equal(mixed.target, expected.target[rows])
+    for name, values in expected.inputs.items():
+        np.testing.assert_array_equal(mixed.inputs[name], values[rows])
+    assert mixed.ranges == expected.ranges
+    assert sorted(codes(mixed)) == sorted(codes(expected))
+
+
+@QUICK
+@given(tables(), st.sampled_from([1e3, 1e6, 1e9, 1e12, "K", "M", "B", "T"]))
+def test_a_unit_is_a_factor(frame, unit):
+    worth = {"K": 1e3, "M": 1e6, "B": 1e9, "T": 1e12}.get(unit, unit)
+    scaled = read_runs(frame.assign(N=frame["N"] / worth), units={"N": unit, "D": 1})
+    scaled, expected = scaled.observations("dcpt"), observe(frame)
+    np.testing.assert_allclose(scaled.inputs["N"], expected.inputs["N"], rtol=1e-14)
+    np.testing.assert_array_equal(scaled.inputs["D"], expected.inputs["D"])
+    np.testing.assert_allclose(scaled.ranges["N"][1] * worth, expected.ranges["N"][1])
+
+
+cells = st.one_of(
+    st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=6),
+    st.complex_numbers(), st.binary(max_size=3), st.dates(), st.datetimes(), st.decimals(),
+    st.lists(st.floats(), max_size=2),
+    st.sampled_from(["7B", "1,000", "nan", "1e9", "1e999", "0.5", 10**400, -0.0, 1e308, 5e-324]),
+)  # fmt: skip
+sound = [st.floats(1e10, 1e12), st.floats(1e10, 1e12), st.floats(0.1, 1)]
+mostly_sound = st.one_of(st.floats(1e-3, 1e12), st.floats(0, 1), cells)
+
+
+@pytest.mark.full
+@settings(QUICK, max_examples=150)
+@given(
+    st.data(),
+    st.sampled_from(["chinchilla", "dcpt", "loss-compute", "downstream-bleu"]),
+    st.booleans(),
+)
+def test_any_garbage_is_read_or_refused(data, law, drop_invalid):
+    n = data.draw(st.integers(0, 12))
+    names = data.draw(
+        st.lists(st.sampled_from(["N", "D", "r", "loss", "C", "Dp", "BLEU", "r_d", "", "x y"]),
+                 max_size=7)
+    )  # fmt: skip
+    table = {}
+    for name in [*names, *laws.get(law).input_names, laws.get(law).target]:
+        kind = data.draw(st.sampled_from([cells, mostly_sound, *sound]))
+        table[name] = data.draw(st.lists(kind, min_size=n, max_size=n))
+    as_text = data.draw(st.booleans())
+    source = table
+    if as_text:
+        source = io.StringIO(newline="")
+        csv.writer(source).writerows([table, *zip(*table.values(), strict=True)])
+        source.seek(0)
+    try:
+        found = read_runs(source, drop_invalid=drop_invalid).observations(law)
+    except JaxlawError:
+        return event("refused")
+    event("read")
+    arrays = [*found.inputs.values(), found.target, found.weight]
+    assert all(len(values) == len(found) for values in [*arrays, found.rows])
+    assert all(np.isfinite(values).all() for values in arrays)

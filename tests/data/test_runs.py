@@ -1,0 +1,351 @@
+"""Columns, units, shares, filters and weights: what is said in the call."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from jaxlaw import simulate
+from jaxlaw.data._runs import read_columns, read_runs, refuse_rows
+from jaxlaw.errors import DataError, UsageError
+from tests.fixtures.run_tables import assert_same, assert_says, codes, simple, with_cell, write_csv
+
+# ---------------------------------------------------------------- names
+
+
+def test_mapped_columns(tmp_path):
+    frame = simple().rename(columns={"N": "n_params", "loss": "c4_loss"})
+    path = write_csv(tmp_path, frame.assign(loss=9.0))
+    runs = read_runs(path, columns={"N": "n_params", "loss": "c4_loss"})
+    observations = runs.observations("chinchilla")
+    np.testing.assert_array_equal(observations.target, simple()["loss"])
+    assert observations.columns == {"N": "n_params", "D": "D", "loss": "c4_loss"}
+    assert (runs.table["loss (as in the file)"] == 9.0).all()
+    swapped = read_runs(simple(), columns={"N": "D", "D": "N"}).observations("chinchilla")
+    np.testing.assert_array_equal(swapped.inputs["N"], simple()["D"])
+
+
+@pytest.mark.parametrize(
+    ("renamed", "hint"),
+    [
+        ("n_params", "columns={'N': 'n_params'}"),
+        ("Parameters", "columns={'N': 'Parameters'}"),
+        ("n", "Did you mean 'n'?"),
+        ("whatever_it_is", "Say which column it is: columns={'N': '…'}"),
+    ],
+)
+def test_missing_column_names_the_likely_one(tmp_path, renamed, hint):
+    path = write_csv(tmp_path, simple().rename(columns={"N": renamed}))
+    with pytest.raises(DataError) as error:
+        read_runs(path).observations("chinchilla")
+    assert_says(error, "runs.csv", "no column N", "chinchilla", "model parameters", renamed, hint)
+
+
+def test_missing_loss_suggests_a_loss():
+    with pytest.raises(DataError) as error:
+        read_runs(simple().rename(columns={"loss": "c4_loss"})).observations("chinchilla")
+    assert_says(error, "no column loss", "predicts", "columns={'loss': 'c4_loss'}")
+
+
+def test_mapping_mistakes():
+    frame = simple().rename(columns={"N": "n_params"})
+    with pytest.raises(DataError) as error:
+        read_runs(frame, columns={"N": "n_parms"})
+    assert_says(error, "DataFrame", "no column n_parms", "Did you mean 'n_params'?")
+    with pytest.raises(UsageError) as error:
+        read_runs(frame, columns={"losss": "loss"})
+    assert_says(error, "'losss' is no name", "Did you mean 'loss'")
+    with pytest.raises(UsageError) as error:
+        read_runs(frame, columns={"n_params": "N"})
+    assert_says(error, "other way round", "columns={'N': 'n_params'}")
+    with pytest.raises(UsageError) as error:
+        read_runs(frame, columns={"N": "D", "D": "D"})
+    assert_says(error, "column D is given for both N and D", "its own column")
+    with pytest.raises(UsageError, match="r and r_d both say"):
+        read_runs(frame, columns={"r": "r", "r_d": "D"})
+    with pytest.raises(UsageError, match="plain names"):
+        read_runs(frame, columns={"N": ["n_params"]})
+    with pytest.raises(UsageError, match="Pass weight= for weights"):
+        read_runs(frame, columns={"weight": "D"})
+    with pytest.raises(UsageError, match="columns is .*it must be a dict"):
+        read_runs(frame, columns=["n_params"])
+
+
+def test_cross_entropy_is_found_as_loss():
+    frame = pd.DataFrame({"Dp": [1e9, 2e9, 4e9, 8e9], "loss": [3.0, 2.8, 2.7, 2.65]})
+    observations = read_runs(frame).observations("downstream-ce")
+    assert observations.target_name == "cross-entropy"
+    assert observations.columns["cross-entropy"] == "loss"
+
+
+# ---------------------------------------------------------------- units
+
+
+@pytest.mark.parametrize("unit", [1e6, "1e6", "M", "m", " M ", 10**6])
+def test_units_by_number_and_name(unit):
+    frame = simple().assign(N=simple()["N"] / 1e6)
+    observations = read_runs(frame, units={"N": unit}).observations("chinchilla")
+    np.testing.assert_allclose(observations.inputs["N"], simple()["N"], rtol=1e-15)
+    assert observations.ranges["N"] == (100.0, 800.0)
+    assert observations.units["N"] == 1e6
+
+
+@pytest.mark.parametrize("unit", ["X", "", 0, -1, np.nan, np.inf, None, True, [1]])
+def test_units_that_are_none(unit):
+    with pytest.raises(UsageError) as error:
+        read_runs(simple(), units={"N": unit})
+    assert_says(error, "units: N", "K, M, B, T")
+
+
+def test_unit_names_are_checked():
+    with pytest.raises(UsageError, match="units: 'n_params' is no name"):
+        read_runs(simple(), units={"n_params": 1})
+    with pytest.raises(UsageError, match="units: 'loss' is no name"):
+        read_runs(simple(), units={"loss": 1})
+
+
+def test_billions_for_a_law_of_single_units(tmp_path):
+    path = write_csv(tmp_path, simple().assign(n_params=simple()["N"] / 1e9).drop(columns="N"))
+    with pytest.raises(DataError) as error:
+        read_runs(path, columns={"N": "n_params"}).observations("chinchilla")
+    assert_says(error, "runs.csv", "n_params", "line ", "single ones", "model parameters",
+                "units={'N': 1e9} for billions", "units={'N': 1e6} for millions")  # fmt: skip
+
+
+def test_single_units_for_a_law_of_billions(tmp_path):
+    path = write_csv(tmp_path, simple())
+    with pytest.raises(DataError) as error:
+        read_runs(path).observations("dcpt")
+    assert_says(error, "runs.csv", "column N", "line ", "as billions", "e+17 model parameters",
+                "pass units={'N': 1} for single ones")  # fmt: skip
+
+
+def test_declared_units_have_some_slack():
+    toy = simple().assign(N=[50, 100, 200, 400] * 3)
+    with pytest.raises(DataError):
+        read_runs(toy).observations("chinchilla")
+    noted = read_runs(toy, units={"N": 1}).observations("chinchilla")
+    assert codes(noted) == ["implausible-unit"]
+    with pytest.raises(DataError, match="units={'N': 1}"):
+        read_runs(simple().assign(N=simple()["N"] * 10), units={"N": 1e12}).observations("dcpt")
+    mixed = with_cell(3, "N", 0.8)
+    assert "row 3 (0.8)" in read_runs(mixed).observations("chinchilla").notes[0].message
+
+
+# ---------------------------------------------------------------- shares
+
+
+def sided() -> pd.DataFrame:
+    frame = simple()[["N", "D"]]
+    share = np.array([0.0, 0.1, 0.2, 0.33, 0.5, 0.67, 0.8, 0.9, 1.0, 0.25, 0.75, 0.6])
+    return frame.assign(share=share, general=3.0 + share, domain=2.0 - share)
+
+
+SIDED = {"r_d": "share", "loss_g": "general", "loss_d": "domain"}
+
+
+def test_one_set_of_runs_two_fits():
+    runs = read_runs(sided(), columns=SIDED, units={"N": 1, "D": 1})
+    general = runs.for_corpus("general").observations("dcpt")
+    domain = runs.for_corpus("domain").observations("dcpt")
+    np.testing.assert_array_equal(general.inputs["r"], 1 - sided()["share"])
+    np.testing.assert_array_equal(domain.inputs["r"], sided()["share"])
+    np.testing.assert_array_equal(general.target, sided()["general"])
+    np.testing.assert_array_equal(domain.target, sided()["domain"])
+    asked = read_runs(sided(), columns=SIDED, units={"N": 1, "D": 1}, corpus="general")
+    assert_same(asked.observations("dcpt"), general)
+
+
+def test_percent_shares_by_unit():
+    frame = sided().assign(share=sided()["share"] * 100)
+    runs = read_runs(frame, columns=SIDED, units={"N": 1, "D": 1, "r_d": 0.01}, corpus="general")
+    observations = runs.observations("dcpt")
+    np.testing.assert_allclose(observations.inputs["r"], 1 - sided()["share"], atol=1e-15)
+    assert observations.ranges["r"] == (0.0, 100.0)
+
+
+def test_both_shares_are_taken_as_given():
+    frame = sided().assign(r_g=0.5 - sided()["share"] / 2)
+    runs = read_runs(frame, columns=SIDED | {"r_g": "r_g"}, units={"N": 1, "D": 1})
+    general = runs.for_corpus("general").observations("dcpt")
+    np.testing.assert_array_equal(general.inputs["r"], frame["r_g"])
+
+
+@pytest.mark.parametrize(
+    ("scale", "units"),
+    [
+        ((1, 1), None),
+        ((1e9, 1e9), {"D": 1}),
+        ((1e3, 1e6), {"D_d": "M", "D_g": "K"}),
+        ((1, 1e9), {"D_d": 1e9, "D_g": 1}),
+    ],
+)
+def test_tokens_of_either_corpus_are_tokens_and_a_share(scale, units):
+    """Que 2024, eq. 19 to 22: D = D_d + D_g, r_d = D_d/D, each part in its own unit."""
+    whole = simulate.experiment("dcpt").table.rename(columns={"r": "r_d"})
+    parts = whole.assign(
+        mine=whole["D"] * whole["r_d"] * scale[0], D_g=whole["D"] * (1 - whole["r_d"]) * scale[1]
+    )
+    columns = {"D_d": "mine", "loss_d": "loss"}
+    runs = read_runs(parts.drop(columns=["D", "r_d"]), columns, units, where="r_d < 0.95")
+    for corpus, share in (("domain", whole["r_d"]), ("general", 1 - whole["r_d"])):
+        runs = dataclasses.replace(runs, table=runs.table.assign(loss_g=1.0))
+        seen = runs.for_corpus(corpus).observations("dcpt")
+        kept = (whole["r_d"] < 0.95).to_numpy()
+        np.testing.assert_allclose(seen.inputs["D"], whole["D"][kept], rtol=1e-12)
+        np.testing.assert_allclose(seen.inputs["r"], share[kept], atol=1e-11)
+        assert len(np.unique(seen.inputs["r"])) == len(np.unique(share[kept]))
+    assert "from-parts" in codes(runs) and "from-parts" not in codes(read_runs(parts, columns))
+
+
+def test_tokens_of_either_corpus_that_are_none():
+    frame = pd.DataFrame({"N": [1.0] * 3, "D_d": [1.0, -1.0, 2.0], "D_g": [1.0, 1.0, np.nan]})
+    with pytest.raises(DataError) as error:
+        read_runs(frame)
+    assert_says(error, "column D_d", "row 1 (-1.0)", "give a number of tokens, 0 or more")
+    with pytest.raises(DataError) as error:
+        read_runs(frame, where="D_d > 0")
+    assert_says(error, "column D_g", "row 2 (nan)")
+    assert len(read_runs(frame, where="D > 0")) == 1
+    with pytest.raises(UsageError, match="declare the units of both"):
+        read_runs(frame, units={"D_d": "B"})
+
+
+def test_share_mistakes():
+    runs = read_runs(sided(), columns=SIDED, units={"N": 1, "D": 1})
+    with pytest.raises(UsageError) as error:
+        runs.observations("dcpt")
+    assert_says(error, "r_d", "corpus='general'", "corpus='domain'")
+    with pytest.raises(UsageError, match="'general' or 'domain', not 'both'"):
+        runs.for_corpus("both")
+    with pytest.raises(UsageError) as error:
+        read_runs(simple(), corpus="general")
+    assert_says(error, "r_d, r_g, loss_d, loss_g", "columns={'r_d': 'domain_share'}")
+    plain = read_runs(sided(), columns={"r": "share", "loss_g": "general"}, corpus="general",
+                      units={"N": 1, "D": 1})  # fmt: skip
+    with pytest.raises(UsageError) as error:
+        plain.observations("dcpt")
+    assert_says(error, "column share does not say whose share", "columns={'r_d': …}")
+    one = read_runs(sided(), columns={"r_d": "share", "loss_d": "domain"}, corpus="general",
+                    units={"N": 1, "D": 1})  # fmt: skip
+    with pytest.raises(DataError, match="no column loss_g"):
+        one.observations("dcpt")
+
+
+# ---------------------------------------------------------------- rows: where and weight
+
+
+def test_where_by_query_and_mask():
+    frame = simple().assign(split=["fit", "test"] * 6, n_params=simple()["N"])
+    columns = {"N": "n_params"}
+    frame = frame.drop(columns="N")
+    by_query = read_runs(frame, columns, where="split == 'fit'")
+    by_mask = read_runs(frame, columns, where=np.arange(12) % 2 == 0)
+    assert_same(by_query.observations("chinchilla"), by_mask.observations("chinchilla"))
+    assert by_query.dropped == 6 and by_query.notes[0].code == "filtered"
+    assert "6 of 12 rows" in by_query.notes[0].message
+    both = read_runs(frame, columns, where="N >= 2e8 and n_params < 8e8")
+    assert set(both.table["N"]) == {2e8, 4e8}
+    assert len(read_runs(frame, columns, where=(frame["split"] == "fit").astype("boolean"))) == 6
+
+
+@pytest.mark.parametrize(
+    ("where", "parts"),
+    [
+        ("splitt == 'fit'", ["no column splitt. Did you mean 'split'", "DataFrame"]),
+        ("split ==", ["no condition", "position 9", "columns: N, D"]),
+        ("__import__('os')", ["position 1", "no meaning"]),
+        ("@pd", ["no condition", "position 1"]),
+        ("loss + 1", ["a column of numbers", "true or false"]),
+        ("loss.max() > 1", ["position 1", "no meaning"]),
+        (np.ones(12), ["true or false"]),
+        (np.ones(3, bool), ["shape (3,)", "12 rows"]),
+        (pd.Series(True, index=range(1, 13)), ["another index", "to_numpy"]),
+    ],
+)
+def test_where_mistakes(where, parts):
+    with pytest.raises(UsageError) as error:
+        read_runs(simple().assign(split="fit"), where=where)
+    assert_says(error, "where", *parts)
+    if isinstance(where, str):
+        assert_says(error, repr(where))
+
+
+def test_a_mapped_name_goes_before_a_column_of_the_file():
+    frame = simple().assign(n_params=simple()["N"][::-1].to_numpy(), w=1.0)
+    columns = {"N": "n_params"}
+    low = read_runs(frame, columns, where="N < 3e8")
+    assert (low.table["N"] < 3e8).all() and len(low) == (frame["n_params"] < 3e8).sum()
+    assert not (low.table["N (as in the file)"] < 3e8).all()
+    own = read_runs(frame, columns, where="`N (as in the file)` < 3e8")
+    assert own.table.index.tolist() == frame.index[frame["N"] < 3e8].tolist()
+    np.testing.assert_array_equal(read_runs(frame, columns, weight="N").weight, frame["n_params"])
+    assert_same(
+        read_runs(frame, columns, where="n_params < 3e8").observations("chinchilla"),
+        low.observations("chinchilla"),
+    )
+
+
+def test_where_that_leaves_nothing(tmp_path):
+    with pytest.raises(DataError) as error:
+        read_runs(write_csv(tmp_path, simple()), where="loss > 100")
+    assert_says(error, "runs.csv", "loss > 100", "none of the 12 rows", "check the condition")
+
+
+def test_weights():
+    frame = simple().assign(w=np.arange(12.0))
+    by_name = read_runs(frame, weight="w", where="loss > 0").observations("chinchilla")
+    by_array = read_runs(frame, weight=np.arange(12)).observations("chinchilla")
+    assert_same(by_name, by_array)
+    np.testing.assert_array_equal(by_name.weight, np.arange(12))
+    kept = read_runs(frame, weight="w", where="w > 5").observations("chinchilla", free=["E"])
+    np.testing.assert_array_equal(kept.weight, np.arange(6, 12))
+    assert (read_runs(simple().assign(weight=3)).observations("chinchilla").weight == 1).all()
+
+
+def test_weight_mistakes(tmp_path):
+    path = write_csv(tmp_path, simple().assign(w=[1, -1, np.nan] + [1] * 9, z=0, t="x"))
+    with pytest.raises(DataError) as error:
+        read_runs(path, weight="w")
+    assert_says(error, "runs.csv", "column w", "lines 3 (-1.0), 4 (nan)", "≥ 0")
+    with pytest.raises(DataError, match="column z: all weights are 0; give"):
+        read_runs(path, weight="z")
+    with pytest.raises(DataError, match="column t, line 2: 'x' is not a number"):
+        read_runs(path, weight="t")
+    with pytest.raises(DataError, match="no column weights.*columns: N, D"):
+        read_runs(path, weight="weights")
+    with pytest.raises(UsageError, match="weight: shape .3,., but"):
+        read_runs(path, weight=[1, 2, 3])
+    with pytest.raises(DataError, match="cannot determine the 5 parameters"):
+        read_runs(simple(), weight=[1, 1] + [0] * 10).observations("chinchilla")
+
+
+# ---------------------------------------------------------------- tables for other functions
+
+
+def test_read_columns_finds_checks_and_renames():
+    table = pd.DataFrame({"tokens": [1, 2], "loss": ["3.5", ""], "name": ["a", "b"], "other": 0})
+    runs = read_columns(
+        table, {"D": ", the tokens", "loss": ""}, ("N", "name"), {"D": "tokens"}, texts=("name",)
+    )
+    assert list(runs.table) == ["D", "loss", "name"] and runs.columns["D"] == "tokens"
+    np.testing.assert_array_equal(runs.table["loss"], [3.5, np.nan])
+    with pytest.raises(DataError) as error:
+        refuse_rows(runs, "D", runs.table["D"].to_numpy() > 1, "tokens are at most 1")
+    assert str(error.value) == "DataFrame: column tokens: row 1 (2.0): tokens are at most 1"
+
+
+def test_read_columns_names_only_arguments_that_there_are():
+    table = {"D": [1, "x"], "dataset": [1, 2]}
+    for columns, remedy in [({}, "map a column of numbers: columns="), (None, "row out, or give")]:
+        with pytest.raises(DataError) as error:
+            read_columns(table, {"D": ""}, columns=columns, name="checkpoints")
+        assert_says(error, "checkpoints: column D, row 1: 'x' is not a number", remedy)
+        assert "units=" not in str(error.value) and "where=" not in str(error.value)
+    with pytest.raises(DataError, match="no column Dp, of; columns: D, dataset") as error:
+        read_columns(table, {"Dp": ", of"})
+    with pytest.raises(UsageError, match="dict takes the columns D, not 'd'.*mean 'D'"):
+        read_columns(table, {"D": ""}, columns={"d": "D"})

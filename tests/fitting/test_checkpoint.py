@@ -1,0 +1,249 @@
+"""Work in chunks: all of it, in order, kept, refused, interrupted."""
+
+import json
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jaxlaw.errors import UsageError
+from jaxlaw.fitting._checkpoint import (
+    MANIFEST,
+    Chunk,
+    Work,
+    WorkError,
+    digest,
+    folder_name,
+    split,
+)
+
+CHUNKS = split(6, 10, 1, 4)
+
+
+def sums(group):
+    return [{"sum": np.array([sum(c.problems) + sum(c.starts)])} for c in group]
+
+
+@given(st.integers(1, 40), st.integers(1, 60), st.integers(1, 50), st.integers(1, 80))
+def test_chunks_hold_every_lane_once(problems, starts, block, width):
+    seen = np.zeros((problems, starts), int)
+    for chunk in split(problems, starts, block, width):
+        seen[slice(*chunk.problems), slice(*chunk.starts)] += 1
+        assert chunk.lanes <= block * width
+    assert (seen == 1).all()
+
+
+def test_results_come_in_the_order_of_the_chunks(monkeypatch):
+    def slow_at_first(group):
+        time.sleep(0.05 if group and group[0] == CHUNKS[0] else 0.0)
+        return sums(group)
+
+    monkeypatch.setattr("jaxlaw.fitting._checkpoint._threads", lambda devices: 3)
+    found = Work().map("s", slow_at_first, CHUNKS)
+    assert [int(r["sum"][0]) for r in found] == [int(r["sum"][0]) for r in sums(CHUNKS)]
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_an_error_in_a_chunk_comes_out_and_ends_the_work(threads, monkeypatch):
+    begun = []
+
+    def failing(group):
+        begun.extend(group)
+        if group and group[0] == CHUNKS[1]:
+            raise RuntimeError("chunk 1")
+        time.sleep(0.01)
+        return sums(group)
+
+    monkeypatch.setattr("jaxlaw.fitting._checkpoint._threads", lambda devices: threads)
+    with pytest.raises(RuntimeError, match="chunk 1"):
+        Work().map("s", failing, CHUNKS)
+    assert len(begun) < len(CHUNKS)
+
+
+def test_finished_chunks_are_not_done_again(tmp_path):
+    work, calls = Work(tmp_path / "work"), []
+
+    def counted(group):
+        calls.extend(group)
+        return sums(group)
+
+    first = work.map("s", counted, CHUNKS)
+    assert sorted(calls) == sorted(CHUNKS)
+    again = work.map("s", counted, CHUNKS)
+    assert len(calls) == len(CHUNKS)
+    assert [r["sum"] for r in again] == [r["sum"] for r in first]
+    assert not list((tmp_path / "work").glob("*.part"))
+
+
+@pytest.mark.parametrize("spoil", [b"", b"not an archive", None])
+def test_a_spoilt_chunk_is_done_again(tmp_path, spoil):
+    work = Work(tmp_path / "work")
+    first = work.map("s", sums, CHUNKS)
+    file = sorted((tmp_path / "work").glob("s-*.npz"))[2]
+    file.write_bytes(file.read_bytes()[:-7] if spoil is None else spoil)
+    calls = []
+    again = work.map("s", lambda group: calls.extend(group) or sums(group), CHUNKS)
+    assert calls == [CHUNKS[2]] and again[2]["sum"] == first[2]["sum"]
+
+
+def test_a_chunk_under_the_name_of_another_is_done_again(tmp_path):
+    """A file that was copied over another, or renamed, does not answer for it."""
+    work = Work(tmp_path / "work")
+    first = work.map("s", sums, CHUNKS)
+    copied, over = tmp_path / "work" / "s-000001.npz", tmp_path / "work" / "s-000002.npz"
+    over.write_bytes(copied.read_bytes())
+    copied.rename(tmp_path / "work" / "t-000001.npz")  # of another stage
+    calls = []
+    again = work.map("s", lambda group: calls.extend(group) or sums(group), CHUNKS)
+    assert sorted(calls) == [CHUNKS[1], CHUNKS[2]]  # threads take them in any order
+    assert [r["sum"] for r in again] == [r["sum"] for r in first]
+    calls.clear()
+    work.map("t", lambda group: calls.extend(group) or sums(group), CHUNKS)
+    assert CHUNKS[1] in calls
+
+
+def test_a_folder_of_another_batch_is_refused_by_name(tmp_path):
+    folder = tmp_path / "work"
+    Work(folder).claim({"law": "dcpt", "data": "a", "options": "x"})
+    Work(folder).claim({"law": "dcpt", "data": "a", "options": "x"})
+    with pytest.raises(UsageError, match=rf"{folder}.*another batch \(its data, options differ"):
+        Work(folder).claim({"law": "dcpt", "data": "b", "options": "y"})
+
+
+def test_a_folder_with_other_files_or_a_spoilt_manifest_is_refused(tmp_path):
+    (tmp_path / "thesis.tex").write_text("…")
+    with pytest.raises(UsageError, match="holds other files"):
+        Work(tmp_path).claim({"law": "dcpt"})
+    (tmp_path / MANIFEST).write_text('{"law": ')
+    with pytest.raises(UsageError, match="cannot be read"):
+        Work(tmp_path).claim({"law": "dcpt"})
+    (tmp_path / MANIFEST).write_text('["law"]')
+    with pytest.raises(UsageError, match="no object with named fields: delete the folder"):
+        Work(tmp_path).claim({"law": "dcpt"})
+
+
+def test_what_a_kill_left_half_written_is_no_other_file(tmp_path):
+    """Nor is what another process of the same work is about to write."""
+    (tmp_path / f"{MANIFEST}.7-7.part").write_text('{"law": ')
+    Work(tmp_path).claim({"law": "dcpt"})
+    assert json.loads((tmp_path / MANIFEST).read_text()) == {"law": "dcpt"}
+
+
+def test_a_folder_that_cannot_be_written_is_named(tmp_path):
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(WorkError, match="cannot write .*file.*make room"):
+        Work(tmp_path / "file" / "work").claim({"law": "dcpt"})
+
+
+def test_a_label_is_a_folder_within_the_work_folder(tmp_path):
+    labels = ["dcpt", "dcpt-l1", "Δ law", "", ".", "..", "../x", "/etc", "a/b", "a%2Fb", "a\\b"]
+    labels += ["C:", "x.", "x ", "a" * 300, "a" * 301, "\0", "\n", "α" * 90 + "/..", "\ud800"]
+    names = [folder_name(label) for label in labels]
+    assert names[:3] == labels[:3] and len(set(names)) == len(labels)
+    for name in names:
+        (tmp_path / "work" / name / "0").mkdir(parents=True)
+    assert len(list((tmp_path / "work").iterdir())) == len(labels)
+    assert [path.name for path in tmp_path.iterdir()] == ["work"]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="limits on file sizes are POSIX")
+def test_a_full_disk_loses_nothing(tmp_path):
+    """Files beyond a limit fail as on a full disk; with room again the work goes on."""
+    script = f"""
+import resource, signal, sys
+import numpy as np
+from jaxlaw.fitting._checkpoint import Work, split
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (3000, resource.RLIM_INFINITY))
+def function(group):
+    return [{{"a": np.zeros(10 if c.problems[0] < 4 else 1000)}} for c in group]
+Work({str(tmp_path / "work")!r}, progress=False).map("s", function, split(6, 10, 1, 10))
+"""
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert ended.returncode == 1 and "WorkError: cannot write" in ended.stderr
+    kept = sorted(path.name for path in (tmp_path / "work").iterdir())
+    assert {f"s-{k:06d}.npz" for k in range(4)} <= set(kept)
+    assert not any(name.endswith(".part") for name in kept)
+
+
+@pytest.fixture
+def ctrl_c():
+    """Ctrl-C interrupts, even where the tests run in the background of a shell."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+def test_an_interrupt_keeps_what_is_under_way(tmp_path, monkeypatch, ctrl_c):
+    monkeypatch.setattr("jaxlaw.fitting._checkpoint._threads", lambda devices: 2)
+    main = threading.main_thread().ident
+
+    def interrupting(group):
+        if group and group[0] == CHUNKS[3]:
+            signal.pthread_kill(main, signal.SIGINT)
+        time.sleep(0.1)
+        return sums(group)
+
+    work = Work(tmp_path / "work")
+    with pytest.raises(KeyboardInterrupt):
+        work.map("s", interrupting, CHUNKS)
+    kept = sorted((tmp_path / "work").glob("s-*.npz"))
+    assert 3 <= len(kept) < len(CHUNKS)
+    assert f"s-{3:06d}.npz" in {path.name for path in kept}
+    calls = []
+    found = work.map("s", lambda group: calls.extend(group) or sums(group), CHUNKS)
+    assert len(calls) == len(CHUNKS) - len(kept)
+    assert [r["sum"] for r in found] == [r["sum"] for r in sums(CHUNKS)]
+
+
+def test_the_bar_is_shown_on_request_alone(capfd):
+    pytest.importorskip("tqdm")
+    Work().map("s", sums, CHUNKS)
+    Work(progress=False).map("s", sums, CHUNKS)
+    assert capfd.readouterr().err == ""
+    Work(progress=True).map("stage", sums, CHUNKS, best=lambda result: float(result["sum"][0]))
+    shown = capfd.readouterr().err
+    assert "stage" in shown and "60.0/60.0" in shown and "best 5" in shown
+
+
+@pytest.mark.full
+def test_notebooks_have_a_bar_though_they_are_no_terminals(capfd, monkeypatch):
+    pytest.importorskip("tqdm")
+    monkeypatch.setitem(sys.modules, "ipykernel", None)
+
+    def slow(group):
+        time.sleep(0.3)
+        return sums(group)
+
+    Work().map("stage", slow, CHUNKS[:16])
+    assert "stage" in capfd.readouterr().err
+
+
+def test_a_digest_tells_values_shapes_and_types_apart():
+    arrays = [np.zeros(4), np.zeros((2, 2)), np.zeros(4, "f4"), np.ones(4), np.zeros(4, "i8")]
+    assert len({digest([array]) for array in arrays}) == len(arrays)
+    assert digest({"a": np.ones(3)}) == digest({"a": np.ones(3)})
+
+
+def test_distributed_work_without_a_cluster_says_how_to_begin():
+    script = "import jaxlaw.fitting._checkpoint as c; c.Work(distributed=True)"
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert "UsageError" in ended.stderr and "JAX_COORDINATOR_ADDRESS" in ended.stderr
+
+
+def test_the_manifest_is_for_people(tmp_path):
+    Work(tmp_path / "work").claim({"law": "dcpt"})
+    assert json.loads((tmp_path / "work" / MANIFEST).read_text()) == {"law": "dcpt"}
+
+
+def test_chunks_know_their_size():
+    chunk = Chunk((2, 5), (0, 7), coordinates=np.ones((3, 7, 2)))
+    assert chunk.lanes == 21
+    empty = chunk.without_lanes()
+    assert (empty.count, empty.lanes, empty.coordinates.shape) == (3, 0, (3, 0, 2))

@@ -1,0 +1,256 @@
+"""Chunks on the workers of an executor that the user brings: the same bits, losses, refusals."""
+
+import logging
+import os
+import signal
+import sys
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from multiprocessing import get_context
+
+import numpy as np
+import pytest
+
+import jaxlaw as jl
+from jaxlaw.errors import UsageError, WorkError
+from jaxlaw.fitting._checkpoint import ATTEMPTS, Work, split
+from tests.conftest import compiled_with
+
+CHUNKS = split(6, 10, 1, 4)
+FEW = {"n_starts": 128, "n_local": 16, "progress": False}
+
+
+def sums(group):
+    return [{"sum": np.array([sum(c.problems) + sum(c.starts)])} for c in group]
+
+
+def failing(group):
+    raise UsageError("no such thing", argument="law")
+
+
+class Losing(Executor):
+    """Does every call at once, and loses the first so many of them."""
+
+    def __init__(self, losses, accepts=10**6):
+        self.losses, self.accepts, self.calls = losses, accepts, 0
+
+    def submit(self, function, *args):
+        self.calls += 1
+        if self.calls > self.accepts:
+            raise BrokenProcessPool("a child process terminated abruptly")
+        future = Future()
+        if self.calls <= self.losses:
+            future.set_exception(BrokenProcessPool("terminated abruptly"))
+        else:
+            future.set_result(function(*args))
+        return future
+
+
+def total(results):
+    return sum(int(result["sum"][0]) for result in results)
+
+
+def test_lost_chunks_are_done_again_and_only_they(tmp_path, caplog):
+    pool = Losing(3)
+    with caplog.at_level(logging.WARNING):
+        found = Work(tmp_path / "work", executor=pool).map("s", sums, CHUNKS)
+    assert total(found) == total(sums(CHUNKS)) and pool.calls == len(CHUNKS) + 3
+    assert "3 chunks were lost with their workers (BrokenProcessPool" in caplog.text
+    assert len(list((tmp_path / "work").glob("s-*.npz"))) == len(CHUNKS)
+
+
+def test_workers_that_are_always_lost_end_the_work():
+    pool = Losing(10**6)
+    with pytest.raises(WorkError, match=rf"lost .*{ATTEMPTS} times .*work_dir= would keep"):
+        Work(executor=pool).map("s", sums, CHUNKS)
+    assert pool.calls == ATTEMPTS * len(CHUNKS)
+
+
+def test_what_a_broken_executor_had_done_is_kept(tmp_path):
+    """It loses two calls and then takes no more; a new one does these two."""
+    folder = tmp_path / "work"
+    with pytest.raises(WorkError, match=f"takes no more work .*are kept in {folder}"):
+        Work(folder, executor=Losing(2, accepts=len(CHUNKS))).map("s", sums, CHUNKS)
+    again = Losing(0)
+    found = Work(folder, executor=again).map("s", sums, CHUNKS)
+    assert total(found) == total(sums(CHUNKS)) and again.calls == 2
+
+
+class Answering(Executor):
+    """Does every call, and gives what it is made to give in place of the first so many answers."""
+
+    def __init__(self, instead, wrong):
+        self.instead, self.wrong, self.answers = instead, wrong, []
+
+    def submit(self, function, *args):
+        self.answers.append(function(*args))
+        future = Future()
+        wrong = len(self.answers) <= self.wrong
+        future.set_result(self.instead(self.answers) if wrong else self.answers[-1])
+        return future
+
+
+@pytest.mark.parametrize(
+    ("instead", "said"),
+    [
+        (lambda answers: None, "gave None in place of the chunk's result"),
+        (lambda answers: b"junk", "gave b'junk' in place"),
+        (lambda answers: answers[-1][1], "in place of the chunk's result"),  # without its call
+        (lambda answers: (answers[-1][0], [1.0]), "in place of the chunk's result"),
+        (lambda answers: answers[0], "the answer to another call"),
+        (lambda answers: WorkError("lost"), "in place of the chunk's result"),
+    ],
+    ids=["None", "bytes", "no name", "a list", "stale", "an error"],
+)
+def test_an_answer_that_is_none_or_another_calls_is_made_again(instead, said, caplog):
+    pool = Answering(instead, 3)
+    with caplog.at_level(logging.WARNING):
+        found = Work(executor=pool).map("s", sums, CHUNKS)
+    assert total(found) == total(sums(CHUNKS)) and said in caplog.text
+    pool = Answering(instead, 10**6)
+    with pytest.raises(WorkError, match=f"{ATTEMPTS} times .*{said}"):
+        Work(executor=pool).map("s", sums, CHUNKS)
+
+
+def test_an_executor_whose_calls_give_no_futures_is_refused():
+    class Calling(Executor):
+        def submit(self, function, *args):
+            return function(*args)
+
+    with pytest.raises(UsageError, match="submit gives a tuple, and no future of concurrent"):
+        Work(executor=Calling()).map("s", sums, CHUNKS)
+
+
+def test_an_error_of_the_work_itself_comes_out_as_it_is():
+    pool = Losing(0)
+    with pytest.raises(UsageError, match="no such thing") as caught:
+        Work(executor=pool).map("s", failing, CHUNKS)
+    assert caught.value.argument == "law" and pool.calls == len(CHUNKS)
+
+
+def test_the_bar_shows_chunks_of_workers(capfd):
+    with ThreadPoolExecutor(2) as pool:
+        Work(progress=True, executor=pool).map("stage", sums, CHUNKS)
+    assert "60.0/60.0" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "options, said",
+    [
+        ({"executor": object()}, "executor is a object; it must be a concurrent.futures.Executor"),
+        ({"executor": Losing(0), "distributed": True}, "two ways to share the work"),
+    ],
+)
+def test_what_is_no_executor_is_refused(options, said):
+    with pytest.raises(UsageError, match=said):
+        jl.fit("loss-compute", jl.simulate.experiment("loss-compute").table, **options)
+
+
+@pytest.fixture(scope="module")
+def table():
+    return jl.simulate.experiment("chinchilla", noise=0.01).table[::4]
+
+
+@pytest.fixture
+def workers(monkeypatch):
+    """New processes, whose programs are compiled as those of the tests are."""
+    monkeypatch.setenv("XLA_FLAGS", compiled_with())
+    pools = []
+
+    def spawned():
+        pools.append(ProcessPoolExecutor(2, get_context("spawn")))
+        return pools[-1]
+
+    yield spawned
+    for pool in pools:
+        pool.shutdown()
+
+
+def summary(fit):
+    return fit.params, fit.objective, fit.agreement
+
+
+@pytest.mark.full
+def test_workers_give_the_same_bits(table, tmp_path, workers):
+    """A fit, kept in a folder that a call without workers goes on from, and resamples."""
+    alone = jl.fit("chinchilla", table, **FEW)
+    boot = jl.bootstrap("chinchilla", table, 40, progress=False)
+    with workers() as pool:
+        there = jl.fit("chinchilla", table, **FEW, executor=pool, work_dir=tmp_path)
+        resampled = jl.bootstrap("chinchilla", table, 40, progress=False, executor=pool)
+    assert summary(there) == summary(alone)
+    for path in tmp_path.glob("polish-*.npz"):
+        path.unlink()
+    assert list(tmp_path.glob("newton-*.npz"))
+    assert summary(jl.fit("chinchilla", table, **FEW, work_dir=tmp_path)) == summary(alone)
+    np.testing.assert_array_equal(resampled.table, boot.table)
+    assert len(resampled.conf_int(method="bca")) == 5  # fits once more, after the pool has gone
+
+
+def deadly(folder):
+    """A law that kills the first worker that compiles it once ``folder`` has screened chunks."""
+    here, marker = os.getpid(), folder.with_name("killed")
+
+    def formula(N, *, E=jl.laws.positive(0.5, 3), A=jl.laws.positive(1, 1e4, centre={"N": "alpha"}),
+                alpha=jl.laws.exponent()):  # fmt: skip
+        if os.getpid() != here and list(folder.glob("screen-*.npz")):
+            try:
+                marker.touch(exist_ok=False)
+                os.kill(os.getpid(), signal.SIGKILL)
+            except FileExistsError:
+                pass
+        return E + A * jl.laws.power(N, -alpha)
+
+    return jl.law(formula, name="deadly"), marker
+
+
+@pytest.fixture
+def sizes():
+    N = np.geomspace(1e7, 1e10, 40)
+    return {"N": N, "loss": 1.7 + 400 * N**-0.34 * np.exp(0.02 * np.sin(np.arange(40)))}
+
+
+posix = pytest.mark.skipif(sys.platform == "win32", reason="signals are POSIX")
+
+
+@posix
+@pytest.mark.full
+def test_a_pool_with_a_killed_worker_is_replaced_and_the_work_goes_on(
+    own_laws, sizes, tmp_path, workers
+):
+    folder = tmp_path / "work"
+    law, marker = deadly(folder)
+    with pytest.raises(WorkError, match=f"takes no more work .*kept in {folder}"):
+        jl.fit(law, sizes, **FEW, work_dir=folder, executor=workers())
+    kept = {path.name for path in folder.glob("*.npz")}
+    assert marker.exists() and {name.partition("-")[0] for name in kept} == {"screen"}
+    there = jl.fit(law, sizes, **FEW, work_dir=folder, executor=workers())
+    assert summary(there) == summary(jl.fit(law, sizes, **FEW))
+
+
+@posix
+@pytest.mark.full
+def test_dask_replaces_a_killed_worker_by_itself(own_laws, sizes, tmp_path, workers, caplog):
+    """Here dask gives the chunk up at the first loss, and it is handed in again."""
+    import dask
+    from distributed import Client, LocalCluster
+
+    folder = tmp_path / "work"
+    law, marker = deadly(folder)
+    with (
+        dask.config.set({"distributed.scheduler.allowed-failures": 0}),
+        LocalCluster(2, threads_per_worker=1, dashboard_address=None) as cluster,
+        Client(cluster) as client,
+    ):
+        there = jl.fit(law, sizes, **FEW, work_dir=folder, executor=client.get_executor())
+    assert marker.exists() and "lost with their workers (KilledWorker" in caplog.text
+    assert summary(there) == summary(jl.fit(law, sizes, **FEW))
+
+
+def test_without_cloudpickle_a_law_must_be_one_that_workers_can_import(
+    own_laws, sizes, monkeypatch
+):
+    monkeypatch.setitem(sys.modules, "cloudpickle", None)
+    law = jl.law(lambda N, *, E=jl.laws.positive(0.5, 3): E + 0 * N, name="local")
+    with pytest.raises(UsageError, match="cannot be sent to workers .*or install cloudpickle"):
+        jl.fit(law, sizes, **FEW, executor=Losing(0))

@@ -1,0 +1,416 @@
+"""Long work disturbed: folders that cannot be written, full disks, company, clocks, losses."""
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import jaxlaw as jl
+from jaxlaw.errors import UsageError, WorkError
+from jaxlaw.fitting._checkpoint import MANIFEST, Work, split
+from tests.conftest import HEEDS
+
+CHUNKS = split(6, 10, 1, 4)
+PARTS = {"law": "dcpt", "data": "a"}
+posix = pytest.mark.skipif(sys.platform == "win32", reason="users and limits are POSIX")
+
+
+def sums(group):
+    return [{"sum": np.array([sum(c.problems) + sum(c.starts)])} for c in group]
+
+
+def python(script, *arguments, **environment):
+    """A process of its own."""
+    paths = os.pathsep.join(filter(None, sys.path))
+    return subprocess.Popen(
+        [sys.executable, "-W", "ignore", "-c", HEEDS + script, *map(str, arguments)],
+        env=os.environ | {"PYTHONPATH": paths} | environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def total(folder, function):
+    work = Work(folder, progress=False)
+    work.claim(PARTS)
+    return sum(int(result["sum"][0]) for result in work.map("s", function, CHUNKS))
+
+
+def as_nobody(call):
+    """What a call says of work in a folder, asked by a user without rights."""
+    script = f"""
+import encodings.cp437, os, sys
+import jax
+from tests.fitting.test_checkpoint_disturbed import PARTS, Work, sums, total
+folder = sys.argv[1]
+jax.devices()  # before: Python's own files may be closed to others
+if os.geteuid() == 0:
+    os.setgroups([]), os.setgid(65534), os.setuid(65534)
+try:
+    {call}
+except Exception as error:
+    print(type(error).__name__, error)
+"""
+    return lambda folder: python(script, folder).communicate(timeout=120)[0].strip()
+
+
+@pytest.fixture
+def tmp_for_all():
+    """A folder that other users can reach; pytest's own are closed to them."""
+    folder = Path(tempfile.mkdtemp(prefix="jaxlaw-"))
+    folder.chmod(0o755)
+    yield folder
+    shutil.rmtree(folder)
+
+
+@pytest.mark.full
+@posix
+@pytest.mark.parametrize("mode, denied", [(0o555, "Permission denied"), (0o000, "")])
+def test_a_folder_that_may_not_be_written_is_named(tmp_for_all, mode, denied):
+    folder = tmp_for_all / "work"
+    folder.mkdir()
+    folder.chmod(mode)
+    said = as_nobody("Work(folder).claim(PARTS)")(folder)
+    folder.chmod(0o755)
+    assert said.startswith("WorkError cannot write") and denied in said
+    assert str(folder) in said and "get the right to write there, or name another folder" in said
+
+
+@pytest.mark.full
+@posix
+def test_finished_work_is_read_from_a_read_only_folder(tmp_for_all):
+    folder = tmp_for_all / "work"
+    found = total(folder, sums)
+    for path in [*folder.iterdir(), folder]:
+        path.chmod(0o555 if path == folder else 0o444)
+    call = "print(total(folder, None))"
+    assert int(as_nobody(call)(folder)) == found
+    folder.chmod(0o755)
+    next(folder.glob("s-*")).unlink()
+    folder.chmod(0o555)
+    said = as_nobody(call.replace("None", "sums"))(folder)
+    folder.chmod(0o755)
+    assert said.startswith("WorkError cannot write") and "get the right" in said
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A disk of 64 KiB."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mounting = ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(disk)]
+    try:
+        mounted = subprocess.run(mounting, capture_output=True).returncode == 0
+    except OSError:
+        mounted = False
+    if not mounted:
+        pytest.skip("this user may not mount a disk")
+    yield disk
+    subprocess.run(["umount", str(disk)], check=True)
+
+
+def test_a_full_disk_loses_nothing_and_with_room_again_it_goes_on(small_disk):
+    folder, calls = small_disk / "work", []
+
+    def large(group):
+        calls.extend(group)
+        return [{"a": np.full(1500, c.starts[0] + 100.0 * c.problems[0])} for c in group]
+
+    def begin():
+        work = Work(folder, progress=False)
+        work.claim(PARTS)
+        return work.map("s", large, CHUNKS)
+
+    (small_disk / "ballast").write_bytes(bytes(30_000))
+    with pytest.raises(WorkError, match="cannot write .*No space left on device.*make room"):
+        begin()
+    kept = len(list(folder.glob("s-*.npz")))
+    assert 0 < kept < len(CHUNKS) and not list(folder.glob("*.part"))
+    (small_disk / "ballast").unlink()
+    subprocess.run(["mount", "-o", "remount,size=4m", str(small_disk)], check=True)
+    calls.clear()
+    found = begin()
+    assert len(calls) == len(CHUNKS) - kept
+    for one, other in zip(found, large(CHUNKS), strict=True):
+        np.testing.assert_array_equal(one["a"], other["a"])
+
+
+FORKED = """
+import os, sys, time
+import numpy as np
+import jaxlaw as jl
+N = np.geomspace(1e8, 1e10, 12)
+runs = {"N": N, "D": 20 * N[::-1], "loss": 1.7 + 400 * N**-0.34 + 9.0 * N[::-1] ** -0.1}
+fit = jl.published()["hoffmann-2022"]
+if "used" in sys.argv:
+    fit.predict(N=1e9, D=1e10)
+for call in (
+    lambda: fit.predict(N=np.full(7, 1e9), D=1e10),
+    lambda: jl.fit("chinchilla", runs, n_starts=4, n_local=2),
+    lambda: jl.fit_batch("chinchilla", {"N": N, "D": N}, runs["loss"], starts=2),
+):
+    if (child := os.fork()) == 0:
+        try:
+            call()
+            os.write(1, b"done;")
+        except jl.JaxlawError as error:
+            os.write(1, f"{str(error)[:35]};".encode())
+        os._exit(0)
+    os.waitpid(child, 0)
+"""
+
+
+@pytest.mark.full
+@posix
+@pytest.mark.parametrize("used", [True, False])
+def test_a_child_forked_after_jax_was_used_says_so_and_does_not_hang(used):
+    """The threads that compile are the parent's; forked before, a child has its own."""
+    process = python(FORKED, "used" if used else "fresh")
+    try:
+        said = process.communicate(timeout=150)[0]
+    except subprocess.TimeoutExpired:
+        process.kill()
+        pytest.fail("a forked child hangs")
+    assert said == ("this process was forked from one in;" if used else "done;") * 3
+
+
+BOTH = """
+import sys, time
+from pathlib import Path
+from tests.fitting.test_checkpoint_disturbed import CHUNKS, PARTS, Work, sums
+import numpy as np
+done = 0
+def slowly(group):
+    global done
+    done += len(group)
+    time.sleep(0.03)
+    return sums(group)
+work = Work(sys.argv[1], progress=False)
+while len(list(Path(sys.argv[1]).glob("s-*.npz"))) < int(sys.argv[3]):
+    time.sleep(0.001)
+work.claim(PARTS)
+found = work.map(sys.argv[2], slowly, CHUNKS)
+print(done, [int(result["sum"][0]) for result in found])
+"""
+
+
+@pytest.mark.full
+def test_two_processes_on_one_folder_get_the_same(tmp_path):
+    """They may do a chunk twice, but neither reads half a file, and what is there is taken."""
+    both = [python(BOTH, tmp_path / "work", "s", there) for there in (0, 3)]
+    ends = [process.communicate(timeout=120) for process in both]
+    assert [process.returncode for process in both] == [0, 0], ends
+    counts, results = zip(*(out.splitlines()[-1].split(" ", 1) for out, _ in ends), strict=True)
+    assert results[0] == results[1] == str([int(r["sum"][0]) for r in sums(CHUNKS)])
+    assert sum(map(int, counts)) < 2 * len(CHUNKS)
+    assert not list((tmp_path / "work").glob("*.part"))
+
+
+def test_a_chunk_of_another_batch_is_not_taken_for_ones_own(tmp_path):
+    """As where two batches began on an empty folder in the same moment."""
+    folder = tmp_path / "work"
+    mine, other = Work(folder), Work(tmp_path / "other")
+    mine.claim(PARTS)
+    other.claim(PARTS | {"data": "b"})
+    other.map("s", lambda group: [{"sum": np.array([-1])} for _ in group], CHUNKS)
+    for path in (tmp_path / "other").glob("s-*"):
+        path.rename(folder / path.name)
+    assert [r["sum"] for r in mine.map("s", sums, CHUNKS)] == [r["sum"] for r in sums(CHUNKS)]
+
+
+def test_of_two_batches_that_begin_at_once_one_is_refused(tmp_path, monkeypatch):
+    """The other's manifest arrives after a look for it, and before one's own is written."""
+    folder = tmp_path / "work"
+
+    def too_late(path, *args, really=os.path.exists):
+        monkeypatch.setattr(os.path, "exists", really)
+        Work(folder).claim(PARTS | {"data": "b"})
+        return False
+
+    monkeypatch.setattr(os.path, "exists", too_late)
+    with pytest.raises(UsageError, match="another batch"):
+        Work(folder).claim(PARTS)
+    assert json.loads((folder / MANIFEST).read_text())["data"] == "b"
+
+
+def test_neither_clocks_nor_times_of_files_matter(tmp_path, monkeypatch):
+    """The clock jumps back and forth by years, and files are of the future or of 1970."""
+    pytest.importorskip("tqdm")  # it alone looks at a clock
+    jumps = iter(np.random.default_rng(0).uniform(-1e8, 1e8, 10_000))
+    now = time.time()
+    monkeypatch.setattr(time, "time", lambda: now + next(jumps))
+    work = Work(tmp_path / "work", progress=True)
+    work.claim(PARTS)
+    first = work.map("s", sums, CHUNKS)
+    for k, path in enumerate(sorted((tmp_path / "work").iterdir())):
+        os.utime(path, (0, 0) if k % 2 else (4e9, 4e9))
+    next((tmp_path / "work").glob("s-*")).unlink()
+    calls = []
+    again = work.map("s", lambda group: calls.extend(group) or sums(group), CHUNKS)
+    assert len(calls) == 1 and [r["sum"] for r in again] == [r["sum"] for r in first]
+
+
+@pytest.fixture(scope="module")
+def command(tmp_path_factory):
+    """A fit by the command, of some chunks."""
+    folder = tmp_path_factory.mktemp("command")
+    jl.simulate.experiment("chinchilla").table[::4].to_csv(folder / "runs.csv", index=False)
+    line = "fit chinchilla runs.csv --n-starts 2048 --no-screen --work-dir work --quiet --json"
+    script = "import sys; from jaxlaw.cli import main; sys.argv[1:] = sys.argv[1].split(); main()"
+
+    def begin(**environment):
+        before = os.getcwd()
+        os.chdir(folder)
+        try:
+            return python(script, line, **environment)
+        finally:
+            os.chdir(before)
+
+    return folder / "work", begin
+
+
+@posix
+@pytest.mark.full
+def test_ctrl_c_at_the_command_keeps_what_is_done_and_it_goes_on(command):
+    folder, begin = command
+    process = begin()
+    while process.poll() is None and not list(folder.glob("newton-*.npz")):
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=200)
+    assert process.returncode == 130 and out == ""
+    assert "--work-dir keeps what is finished" in err and "Traceback" not in err
+    kept = {path.name: path.read_bytes() for path in folder.glob("newton-*.npz")}
+    again = begin()
+    out, err = again.communicate(timeout=300)
+    assert again.returncode == 0, err
+    assert json.loads(out)["status"] == "converged"
+    assert len(list(folder.glob("newton-*.npz"))) > len(kept) > 0
+    assert all((folder / name).read_bytes() == content for name, content in kept.items())
+
+
+LOSING = """
+import os, signal, sys, time
+from pathlib import Path
+import jax
+jax.distributed.initialize(heartbeat_timeout_seconds=5, num_processes=2,
+                           process_id=int(os.environ["JAX_PROCESS_ID"]))
+from tests.fitting.test_checkpoint_disturbed import CHUNKS, PARTS, Work, sums
+lost = bool(sys.argv[2]) and jax.process_index() == int(sys.argv[2])
+other, done = Path(sys.argv[1], str(1 - jax.process_index())), []
+def counted(group):
+    if lost and len(done) >= 5:
+        while len(list(other.glob("s-*.npz"))) < len(CHUNKS) // 2:  # it may begin late
+            time.sleep(0.01)
+        os.kill(os.getpid(), signal.SIGKILL)
+    done.extend(group)
+    return sums(group)
+work = Work(f"{sys.argv[1]}/{jax.process_index()}", progress=False, distributed=True)
+work.claim(PARTS)
+found = work.map("s", counted, CHUNKS)
+print(len(done), [int(result["sum"][0]) for result in found])
+"""
+
+
+@posix
+@pytest.mark.full
+@pytest.mark.parametrize("victim", [1, 0])
+def test_a_process_lost_ends_the_others_by_name_and_they_go_on_when_started_again(tmp_path, victim):
+    def both(lost):
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            address = f"127.0.0.1:{free.getsockname()[1]}"
+        started = [
+            python(LOSING, tmp_path, lost, JAX_COORDINATOR_ADDRESS=address, JAX_PROCESS_ID=str(k))
+            for k in range(2)
+        ]
+        return [(*p.communicate(timeout=200), p.returncode) for p in started]
+
+    ends = both(str(victim))
+    assert ends[victim][2] == -signal.SIGKILL
+    out, err, code = ends[1 - victim]
+    assert code != 0 and out == "" and "another task died" in err
+    kept = [len(list((tmp_path / str(k)).glob("s-*.npz"))) for k in range(2)]
+    assert 0 < kept[victim] < kept[1 - victim] == len(CHUNKS) // 2
+    again = both("")
+    whole = str([int(result["sum"][0]) for result in sums(CHUNKS)])
+    for k, (out, err, code) in enumerate(again):
+        assert code == 0, err
+        assert out.splitlines()[-1] == f"{len(CHUNKS) // 2 - kept[k]} {whole}"
+
+
+AT = "--at N=1e9 --at D=1e12"
+
+
+@pytest.mark.full
+@posix
+@pytest.mark.parametrize(
+    "line, code, said",
+    [
+        (f"predict fit.json {AT} <&-", 0, ""),
+        (f"predict - {AT} <&-", 2, "standard input is closed"),
+        ("fit chinchilla - <&-", 2, "standard input is closed"),
+        (f"predict fit.json {AT} >&-", 141, ""),
+        (f"predict fit.json {AT} --out p.csv <&- >&- 2>&-", 0, ""),
+        ("fit loss-compute runs.csv --n-starts 2 --n-local 2 --out k.json >&- 2>&-", 141, ""),
+        (f"predict fit.json {AT} --out .", 2, "cannot write .: give a file in a folder"),
+    ],
+)
+def test_commands_whose_streams_are_closed(tmp_path, line, code, said):
+    jl.published()["hoffmann-2022"].save(tmp_path / "fit.json")
+    (tmp_path / "runs.csv").write_text("C,loss\n1e18,3\n1e19,2.8\n1e20,2.7\n")
+    done = subprocess.run(
+        f"{sys.executable} -W ignore -m jaxlaw {line}", shell=True, cwd=tmp_path, text=True,
+        capture_output=True, env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+    )  # fmt: skip
+    assert done.returncode == code, done.stderr
+    assert said in done.stderr and "Traceback" not in done.stderr
+    if "--out p.csv" in line:  # and nothing else got into the file
+        assert (tmp_path / "p.csv").read_text().count("\n") == 2
+    if "k.json" in line:
+        assert jl.load(tmp_path / "k.json").law.name == "loss-compute"
+
+
+def test_no_bar_is_written_to_a_stream_that_is_closed(monkeypatch):
+    monkeypatch.setattr(sys, "stderr", None)
+    assert len(Work().map("s", sums, CHUNKS)) == len(CHUNKS)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("platform", ["nonsense", "cuda"])
+def test_a_platform_that_is_not_there_is_named(tmp_path, platform):
+    calls = """
+import jaxlaw as jl
+try:
+    jl.fit("loss-compute", {"C": [1e18, 1e19, 1e20], "loss": [3, 2.8, 2.7]})
+except jl.UsageError as error:
+    print(error)
+"""
+    said, err = python(calls, JAX_PLATFORMS=platform).communicate(timeout=120)
+    if not (said or err) and platform == "cuda":
+        pytest.skip("this machine has a GPU")
+    assert f"JAX_PLATFORMS={platform}" in said and "set JAX_PLATFORMS=cpu" in said, err
+
+
+@pytest.mark.parametrize(
+    "place, said",
+    [(".", "it is a folder; name a file"), ("no/fit.json", "there is no folder"), ("", "folder")],
+)
+def test_a_fit_saved_nowhere_says_so(tmp_path, monkeypatch, place, said):
+    monkeypatch.chdir(tmp_path)
+    fit = jl.published()["hoffmann-2022"]
+    with pytest.raises(UsageError, match=f"cannot write .*{said}"):
+        fit.save(place)
+    with pytest.raises(UsageError, match="cannot write None: give the path of a file"):
+        fit.save(None)
+    assert list(tmp_path.iterdir()) == []

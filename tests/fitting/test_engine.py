@@ -1,0 +1,153 @@
+"""Many lanes at once give what each gives alone."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jaxlaw import simulate
+from jaxlaw.fitting import _engine as engine
+from jaxlaw.fitting import _starts as starts
+from jaxlaw.fitting._fit_batch import solve_inside
+from jaxlaw.fitting._objective import predict, scaled_value
+from jaxlaw.fitting.solvers import SOLVERS, Status
+from tests.conftest import kept_programs
+from tests.fixtures.fit_problems import evaluate_starts, fit_problem, screened, solved_for
+
+NEWTON = SOLVERS["newton"]
+
+
+@pytest.fixture
+def wide():
+    """Chinchilla, 64 starts from all over the starting ranges."""
+    with jax.enable_x64(True):
+        p = fit_problem("chinchilla")
+        yield p, screened(p)
+
+
+def folds(problem, count=3):
+    """The problem with ``count`` rows of 0/1 weights, each leaving out every third point."""
+    index = np.arange(problem.target.shape[0])
+    weights = np.stack([(index % count != k).astype(float) for k in range(count)])
+    return problem._replace(weight=jnp.asarray(weights))
+
+
+def test_shapes_and_types(wide):
+    p, first = wide
+    lanes = engine.solve(NEWTON, p.model, p.data, first)
+    assert lanes.coordinates.shape == (1, 64, 5) and lanes.coordinates.dtype == np.float64
+    assert lanes.value.shape == lanes.status.shape == lanes.iterations.shape == (1, 64)
+    assert all(isinstance(leaf, np.ndarray) for leaf in lanes)
+    values = [float(scaled_value(p.model, p.data, u)) for u in lanes.coordinates[0, :5]]
+    np.testing.assert_allclose(lanes.value[0, :5], values, rtol=1e-12)
+
+
+@pytest.mark.full
+def test_a_problem_alone_and_in_a_batch(wide):
+    p, first = wide
+    together = engine.solve(NEWTON, p.model, folds(p.data), first, frozenset({"weight"}))
+    assert together.value.shape == (3, 64)
+    for k in range(3):
+        one = p.data._replace(weight=folds(p.data).weight[k])
+        alone = engine.solve(NEWTON, p.model, one, first)
+        best, other = np.argmin(alone.value[0]), np.argmin(together.value[k])
+        np.testing.assert_allclose(together.value[k, other], alone.value[0, best], rtol=1e-12)
+        np.testing.assert_allclose(
+            together.coordinates[k, other], alone.coordinates[0, best], rtol=1e-5
+        )
+    assert len({round(float(v), 9) for v in together.value.min(axis=1)}) == 3
+
+
+@pytest.mark.full
+def test_targets_in_a_batch_too(wide):
+    p, first = wide
+    targets = np.stack([np.log(simulate.experiment("chinchilla", seed=k).table["loss"])
+                        for k in (0, 4)])  # fmt: skip
+    both = p.data._replace(**p.many(targets=targets))
+    together = engine.solve(NEWTON, p.model, both, first, frozenset({"target"}))
+    alone = engine.solve(NEWTON, p.model, p.data, first)
+    np.testing.assert_allclose(together.value[0].min(), alone.value.min(), rtol=1e-12)
+    assert abs(together.value[1].min() / alone.value.min() - 1) > 1e-6
+
+
+def test_each_result_stands_where_its_start_does(wide):
+    p, first = wide
+    order = np.random.default_rng(0).permutation(len(first))
+    lanes = engine.solve(NEWTON, p.model, p.data, first)
+    shuffled = engine.solve(NEWTON, p.model, p.data, first[order])
+    np.testing.assert_array_equal(shuffled.iterations[0], lanes.iterations[0, order])
+    np.testing.assert_allclose(shuffled.value[0], lanes.value[0, order], rtol=1e-10)
+    assert len(np.unique(lanes.iterations)) > 3  # so that a lane is known by its iterations
+
+
+@pytest.mark.full
+def test_more_lanes_than_slots(wide):
+    """Lanes wait in a queue and are packed at its end: 600 of them, one or two workers."""
+    p, first = wide
+    many = np.tile(first, (10, 1))[:600]
+    lanes = engine.solve(NEWTON, p.model, p.data, many)
+    few = engine.solve(NEWTON, p.model, p.data, first)
+    expected = np.tile(few.value[0], 10)[:600]
+    np.testing.assert_allclose(lanes.value[0], expected, rtol=1e-9)
+    assert (lanes.status == Status.CONVERGED).mean() == pytest.approx(
+        np.mean(np.tile(few.status[0], 10)[:600] == Status.CONVERGED)
+    )
+
+
+def test_all_at_once_inside_jit_is_the_same(wide):
+    p, first = wide
+    queue = engine.solve(NEWTON, p.model, p.data, first)
+    inside = jax.jit(lambda u: solve_inside(NEWTON, p.model, p.data, u))(first)
+    np.testing.assert_allclose(inside.value, queue.value, rtol=1e-9)
+    np.testing.assert_array_equal(inside.status, queue.status)
+
+
+def test_starts_are_valued_at_the_level_of_the_data(wide):
+    p, _ = wide
+    first = np.asarray(
+        p.coordinates_of_starts(starts.sobol(p.law, 150, 0))
+    )  # no multiple of a block
+    values, linear = evaluate_starts(p.model, p.data, first)
+    assert values.shape == (1, 150) and linear.shape == (1, 150, 3)
+    known = solved_for(p.model, p.data, jnp.asarray(first[9]))[:3]
+    np.testing.assert_allclose(linear[0, 9], known, rtol=1e-9)
+
+    def best_multiple(u):  # E, A, B are the law's first three parameters, and linear
+        u = solved_for(p.model, p.data, jnp.asarray(u))
+        off = np.log(predict(p.model, p.data, u)) - p.data.target
+        off = np.mean(off[: p.n_rows])
+        return scaled_value(p.model, p.data, u * np.exp(-off * np.array([1, 1, 1, 0, 0])))
+
+    np.testing.assert_allclose(values[0, ::40], list(map(best_multiple, first[::40])), rtol=1e-9)
+    np.testing.assert_allclose(values[0, -1], best_multiple(first[-1]), rtol=1e-9)
+
+
+def test_starts_of_many_problems_are_valued_as_those_of_each(wide):
+    p, first = wide
+    batch = evaluate_starts(p.model, folds(p.data), first, frozenset({"weight"}))[0]
+    for k, weight in enumerate(folds(p.data).weight):
+        alone = evaluate_starts(p.model, p.data._replace(weight=weight), first).value
+        np.testing.assert_allclose(batch[k], alone[0], rtol=1e-12)
+    assert len(np.unique(batch[:, 0])) == 3
+
+
+def test_tolerances_data_and_delta_are_no_reason_to_compile(wide):
+    p, first = wide
+    engine.solve(NEWTON, p.model, p.data, first)
+    programs = kept_programs()
+    settings = NEWTON.settings._replace(tolerance=1e-6, max_iterations=50)
+    other = p.data._replace(
+        target=p.data.target + 0.1,
+        delta=2 * p.data.delta,
+        asymmetry=3 * p.data.asymmetry,
+    )
+    engine.solve(NEWTON._replace(settings=settings), p.model, other, first[::-1])
+    assert kept_programs() == programs
+
+
+def test_data_of_numpy_and_of_jax_share_programs(wide):
+    p, first = wide
+    engine.solve(NEWTON, p.model, p.data, first)
+    programs = kept_programs()
+    engine.solve(NEWTON, p.model, jax.tree.map(np.asarray, p.data), first)
+    assert kept_programs() == programs

@@ -1,0 +1,94 @@
+"""A device out of memory: fewer lanes at once, the same result, a note; and an end to it."""
+
+import jax
+import numpy as np
+import pytest
+
+import jaxlaw as jl
+from jaxlaw.errors import WorkError
+from jaxlaw.fitting import _engine as engine
+from jaxlaw.fitting import _starts as starts
+from jaxlaw.fitting._checkpoint import Work
+from jaxlaw.fitting._engine import DeviceMemory
+from jaxlaw.fitting._multistart import Batch, find_optima
+from jaxlaw.fitting.solvers import SOLVERS
+from tests.fixtures.fit_problems import evaluate_starts, fit_problem, screened
+
+SPENT = "RESOURCE_EXHAUSTED: Out of memory allocating 1099511627776 bytes."
+
+
+def refusing(program, room, calls):
+    """A compiled program of the engine on a device with memory for so many lanes.
+
+    It fails as XLA does, when a program is launched; all else is real.
+    """
+
+    def launched(*args, **kwargs):
+        lanes = next(a for a in args if type(a) is int)
+        calls.append(lanes)
+        if lanes > room:
+            raise jax.errors.JaxRuntimeError(SPENT)
+        return program(*args, **kwargs)
+
+    return launched
+
+
+@pytest.fixture
+def small_device(monkeypatch):
+    calls = {"solve": [], "screen": []}
+    for name, seen in zip(("_run_rounds", "_evaluate"), calls.values(), strict=True):
+        monkeypatch.setattr(engine, name, refusing(getattr(engine, name), 16, seen))
+    return calls
+
+
+def test_it_goes_on_with_fewer_lanes_to_the_same_optimum(request):
+    with jax.enable_x64(True):
+        p = fit_problem("chinchilla")
+        first, batch, work = screened(p), Batch(p.model, p.data), Work()
+        (undisturbed,) = find_optima(SOLVERS["newton"], batch, first, n_local=32)
+        calls = request.getfixturevalue("small_device")
+        (found,) = find_optima(SOLVERS["newton"], batch, first, n_local=32, work=work)
+    assert max(calls["solve"]) > 16 and max(calls["screen"]) > 16
+    assert calls["screen"].count(64) == 1, "what the device has no memory for is tried once"
+    assert found.objective == pytest.approx(undisturbed.objective, rel=1e-12)
+    assert (found.agreement, found.status) == (undisturbed.agreement, undisturbed.status)
+    (note,) = work.memory.notes
+    assert note.code == "memory-short" and "64 lanes at once (screen): 16" in note.message
+    assert Work().memory.notes == ()
+
+
+def test_a_fit_says_so(small_device):
+    fit = jl.fit("chinchilla", jl.simulate.experiment("chinchilla").table)
+    assert fit.status == "converged"
+    assert [note.code for note in fit.notes] == ["memory-short"]
+
+
+def test_without_memory_for_one_lane_it_ends_with_advice(monkeypatch):
+    monkeypatch.setattr(engine, "_evaluate", refusing(engine._evaluate, 0, calls := []))
+    with jax.enable_x64(True), pytest.raises(WorkError, match="no memory for a single lane"):
+        p = fit_problem("chinchilla")
+        evaluate_starts(p.model, p.data, p.coordinates_of_starts(starts.sobol(p.model.law, 64, 0)))
+    assert calls == [64, 32, 16, 8, 4, 2, 1]
+
+
+def test_other_errors_of_a_device_come_out_as_they_are():
+    def failing(lanes):
+        raise jax.errors.JaxRuntimeError("INTERNAL: the device fell off the bus")
+
+    with pytest.raises(jax.errors.JaxRuntimeError, match="fell off"):
+        DeviceMemory().retry_smaller_on_oom("screen", failing, 64)
+
+
+def test_each_stage_has_a_measure_of_its_own():
+    memory, seen = DeviceMemory(), []
+
+    def work(lanes):
+        seen.append(lanes)
+        if lanes > 10:
+            raise jax.errors.JaxRuntimeError(SPENT)
+        return np.zeros(lanes)
+
+    assert len(memory.retry_smaller_on_oom("solve", work, 32)) == 8
+    assert len(memory.retry_smaller_on_oom("solve", work, 64)) == 8
+    assert len(memory.retry_smaller_on_oom("screen", work, 16)) == 8
+    assert seen == [32, 16, 8, 8, 16, 8]

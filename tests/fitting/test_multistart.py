@@ -1,0 +1,303 @@
+"""Many problems at once: the same optima alone, in chunks, on devices, in processes, resumed."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pandas as pd
+import pytest
+
+import jaxlaw as jl
+from jaxlaw.errors import UsageError
+from jaxlaw.fitting import _multistart as searching
+from jaxlaw.fitting._checkpoint import Work
+from jaxlaw.fitting._multistart import Batch, find_optima
+from jaxlaw.fitting._options import FitOptions
+from jaxlaw.fitting._problem import build_problem
+from jaxlaw.fitting.solvers import SOLVERS, Status
+from tests.fixtures.fit_problems import fit_problem, screened
+
+NEWTON = SOLVERS["newton"]
+
+
+def folds(problem, count):
+    """The problem with ``count`` rows of 0/1 weights, each leaving out every so manieth point."""
+    index = np.arange(problem.target.shape[0])
+    weights = np.stack([(index % count != k).astype(float) for k in range(count)])
+    return problem._replace(weight=jnp.asarray(weights))
+
+
+@pytest.fixture
+def many():
+    """Chinchilla, five folds, 64 starts."""
+    with jax.enable_x64(True):
+        p = fit_problem("chinchilla")
+        yield p, Batch(p.model, folds(p.data, 5), frozenset({"weight"})), screened(p)
+
+
+@pytest.mark.full
+def test_each_problem_comes_out_as_alone(many):
+    p, batch, starts = many
+    together = find_optima(NEWTON, batch, starts, n_local=16)
+    assert len(together) == 5
+    for k, found in enumerate(together):
+        problem = p.data._replace(weight=batch.problems.weight[k])
+        (alone,) = find_optima(NEWTON, Batch(p.model, problem), starts, n_local=16)
+        assert found.objective == pytest.approx(alone.objective, rel=1e-12)
+        assert (found.tried, found.solved) == (64, 16)
+        assert found.agreement == alone.agreement and found.status == Status.CONVERGED
+        np.testing.assert_allclose(found.coordinates, alone.coordinates, rtol=1e-6)
+    assert len({round(found.objective, 9) for found in together}) == 5
+
+
+@pytest.mark.full
+def test_chunks_of_any_size_give_the_same(many, monkeypatch):
+    _, batch, starts = many
+    whole = find_optima(NEWTON, batch, starts)
+    for limits in ((7, 7), (64, 64), (150, 150)):  # parts of a problem, one, and two problems
+        monkeypatch.setattr(searching, "SOLVE_LANES", limits)
+        parts = find_optima(NEWTON, batch, starts)
+        for one, other in zip(whole, parts, strict=True):
+            assert one.objective == pytest.approx(other.objective, rel=1e-12)
+            assert one.agreement == pytest.approx(other.agreement, abs=1 / 64)
+            assert (one.solved, one.status) == (other.solved, other.status)
+
+
+def test_screening_in_chunks_chooses_the_same_starts(many, monkeypatch):
+    _, batch, starts = many
+    whole = searching._screen(batch, starts, 9, Work())
+    for lanes in (10, 128):  # parts of a problem; blocks of two, the last of one
+        monkeypatch.setattr(searching, "SCREEN_LANES", (lanes, lanes))
+        parts = searching._screen(batch, starts, 9, Work())
+        np.testing.assert_allclose(parts, whole, rtol=1e-14)  # the last bit may differ
+
+
+def joined(*of_one, starts=64):
+    """The distinct optima of one problem, without the axis of problems."""
+    found = searching._distinct(*(np.asarray(one)[None] for one in of_one), np.zeros(1), starts)
+    return {key: values[0] for key, values in found.items()}
+
+
+def test_ends_are_joined_where_their_objectives_agree():
+    value = np.array([3.0, 1.0, np.nan, 1.0 + 1e-9, np.inf, 3.0 + 1e-7, 2.0])
+    status = np.array([2, 2, 3, Status.CONVERGED, 3, 2, Status.CONVERGED], np.int32)
+    members = np.arange(7.0).reshape(7, 1, 1)
+    found = joined(value, np.ones(7, int), status, members)
+    assert found["value"][:4].tolist() == [1.0, 2.0, 3.0, np.inf]
+    assert found["count"][:4].tolist() == [2, 1, 2, 0]
+    assert found["status"][:3].tolist() == [Status.CONVERGED, Status.CONVERGED, 2]
+    assert found["members"][0, :2, 0].tolist() == [1.0, 3.0]
+    halves = [
+        joined(value[h], np.ones(len(h), int), status[h], members[h])
+        for h in ([0, 1, 2], [3, 4, 5, 6])
+    ]
+    again = joined(*(np.concatenate([half[key] for half in halves]) for key in found))
+    for key in ("value", "count", "status"):
+        np.testing.assert_array_equal(again[key], found[key])
+
+
+@pytest.mark.parametrize("value, at", [(0.9, 7.0), (1.0, 7.0), (2.0, 3.0), (np.inf, 3.0)])
+def test_place_and_objective_of_an_optimum_belong_together(value, at):
+    def ends(value, place):
+        status = np.array([Status.CONVERGED], np.int32)
+        place = np.full((1, 1, 1, 1), place)
+        ones = np.ones((1, 1), int)
+        return searching._distinct(np.array([[value]]), ones, status[None], place, np.zeros(1), 1)
+
+    (best,) = searching._optima(ends(1.0, 3.0), ends(value, 7.0), np.zeros(1), 1, 1)
+    assert (best.objective, best.coordinates) == (min(value, 1.0), at)
+
+
+def test_a_folder_of_other_data_starts_or_options_is_refused(many, tmp_path):
+    p, batch, starts = many
+    find_optima(NEWTON, batch, starts, work=Work(tmp_path / "work"))
+    other = batch._replace(problems=batch.problems._replace(target=batch.problems.target + 0.1))
+    with pytest.raises(UsageError, match=r"\(its data differ\)"):
+        find_optima(NEWTON, other, starts, work=Work(tmp_path / "work"))
+    with pytest.raises(UsageError, match=r"\(its starts differ\)"):
+        find_optima(NEWTON, batch, starts[:32], work=Work(tmp_path / "work"))
+    with pytest.raises(UsageError, match=r"\(its options differ\)"):
+        find_optima(NEWTON, batch, starts, n_local=8, work=Work(tmp_path / "work"))
+    with pytest.raises(UsageError, match="law"):
+        other = fit_problem("kaplan")
+        batch = Batch(other.model, other.data)
+        find_optima(NEWTON, batch, screened(other), work=Work(tmp_path / "work"))
+
+
+# A fit in a process of its own: 4,500 starts in chunks, printed to the last bit. Of a law of two
+# parameters: its program is soon there.
+SCRIPT = """
+import sys, json
+import numpy as np
+import pandas as pd
+import jaxlaw as jl
+if len(sys.argv) > 2:
+    jl.fitting.init_distributed()
+table = jl.simulate.experiment("loss-compute").table
+starts = {"a": np.geomspace(10, 1e4, 75), "b": np.linspace(0.01, 1, 60)}
+fit = jl.fit("loss-compute", table, starts=starts, n_local=False, progress=False,
+             work_dir=sys.argv[1] or None, distributed=len(sys.argv) > 2)
+import jax
+found = {name: value.hex() for name, value in fit.params.items()}
+print(json.dumps(found | {"objective": fit.objective.hex(), "agreement": fit.agreement,
+                          "devices": jax.local_device_count()}))
+"""
+
+
+def start(work_dir="", *more, **environment):
+    return subprocess.Popen(
+        [sys.executable, "-c", SCRIPT, str(work_dir), *more],
+        env=os.environ | environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def ended(process, timeout=300):
+    out, err = process.communicate(timeout=timeout)
+    assert process.returncode == 0, err
+    return json.loads(out.splitlines()[-1])
+
+
+@pytest.fixture(scope="module")
+def undisturbed():
+    return ended(start())
+
+
+def same(found, expected, rel=1e-12):
+    for key in ("a", "b", "objective"):
+        one, other = float.fromhex(found[key]), float.fromhex(expected[key])
+        assert one == pytest.approx(other, rel=rel, abs=0)
+    assert found["agreement"] == expected["agreement"]
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("devices", [2, 8])
+def test_any_number_of_devices_gives_the_same(devices, undisturbed):
+    found = ended(start(XLA_FLAGS=f"--xla_force_host_platform_device_count={devices}"))
+    assert found["devices"] == devices and undisturbed["devices"] == 1
+    same(found, undisturbed)
+
+
+@pytest.mark.full
+def test_two_processes_give_the_same_and_share_the_chunks(undisturbed, tmp_path):
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+    both = [
+        start(tmp_path / str(k), "distributed", JAX_COORDINATOR_ADDRESS=address,
+              JAX_NUM_PROCESSES="2", JAX_PROCESS_ID=str(k))
+        for k in range(2)
+    ]  # fmt: skip
+    for process in both:
+        same(ended(process), undisturbed)
+    mine, other = ({f.name for f in (tmp_path / str(k)).glob("newton-*.npz")} for k in range(2))
+    assert len(mine) == len(other) == 4 and not mine & other
+
+
+@pytest.mark.full
+def test_killed_at_any_moment_it_goes_on_to_the_same_bits(undisturbed, tmp_path):
+    folder, kept = tmp_path / "work", 0
+    draw = np.random.default_rng(0)
+    for _ in range(4):
+        process = start(folder)
+        target = kept + int(draw.integers(0, 3))
+        while process.poll() is None and len(finished(folder)) <= target:
+            time.sleep(0.002)
+        time.sleep(float(draw.uniform(0, 0.03)))
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+        assert len(finished(folder)) >= kept  # nothing finished is lost
+        kept = len(finished(folder))
+    assert 0 < kept
+    assert ended(start(folder)) == undisturbed
+
+
+def finished(folder: Path) -> list[Path]:
+    return list(folder.glob("*.npz"))
+
+
+def level_law(table, looked_up=False):
+    """A law that closes over an array, as its own or inside a jitted function."""
+    table = np.asarray(table, float)
+
+    @jax.jit
+    def within(N):
+        return jnp.interp(jnp.log(N), np.linspace(16.0, 21.0, len(table)), table)
+
+    @jl.law(name="own-level", replace=True)
+    def own(
+        N, *, E=jl.laws.positive(0.5, 3), A=jl.laws.positive(0.1, 10), alpha=jl.laws.exponent()
+    ):
+        level = within(N) if looked_up else jnp.asarray(table)[jnp.int32(N > 1e8)]
+        return E + A * level * jl.laws.power(N / 1e8, -alpha)
+
+    return own
+
+
+@pytest.fixture
+def level_runs():
+    size = np.geomspace(2e7, 1e9, 24)
+    return pd.DataFrame({"N": size, "loss": 1.7 + 0.4 * (size / 1e8) ** -0.3})
+
+
+FEW = {"n_starts": 16, "n_local": 4}
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("looked_up", [False, True])
+@pytest.mark.parametrize("study", [False, True])
+def test_a_folder_does_not_answer_for_a_law_of_other_constants(
+    own_laws, level_runs, tmp_path, looked_up, study
+):
+    def asked(law):
+        if study:
+            return jl.cross_validate(law, level_runs, "in-sample", work_dir=tmp_path, **FEW)
+        return jl.fit(law, level_runs, work_dir=tmp_path, **FEW)
+
+    asked(level_law([1.0, 2.0], looked_up))
+    asked(level_law([1.0, 2.0], looked_up))  # the same law, made again
+    with pytest.raises(UsageError, match="another batch .its formula differ"):
+        asked(level_law([2.0, 1.0], looked_up))
+
+
+def test_answers_of_a_folder_that_the_law_does_not_give_are_refused(own_laws, level_runs, tmp_path):
+    law = level_law([1.0, 2.0])
+    jl.fit(law, level_runs, work_dir=tmp_path, **FEW)
+    for path in [*tmp_path.glob("newton-*.npz"), *tmp_path.glob("polish-*.npz")]:
+        held = dict(np.load(path))
+        np.savez(path, **{**held, "members": held["members"] * 1.001})
+    with pytest.raises(UsageError, match="answers that are not of this work.*delete the folder"):
+        jl.fit(law, level_runs, work_dir=tmp_path, **FEW)
+
+
+def test_a_law_that_calls_back_to_python_finds_its_folder_again(own_laws, level_runs):
+    """Its text names an address, which is another one in every process."""
+
+    def described(address):
+        def twice(values):
+            return 2 * np.asarray(values)
+
+        twice.__qualname__ = address
+
+        @jl.law(name="own-callback", replace=True)
+        def own(N, *, E=jl.laws.positive(0.5, 3), A=jl.laws.positive(0.1, 10)):
+            shape = jax.ShapeDtypeStruct(N.shape, N.dtype)
+            return E + A * jax.lax.stop_gradient(jax.pure_callback(twice, shape, N)) / 1e9
+
+        with jax.enable_x64(True):
+            seen = level_runs["N"].to_numpy(), level_runs["loss"].to_numpy(), np.ones(24)
+            p = build_problem(own, {"N": seen[0]}, *seen[1:], FitOptions(), True)
+            batch = Batch(p.model, jax.tree.map(np.asarray, p.data))
+            return searching._description(NEWTON, batch, np.ones((1, 2)), False)["formula"]
+
+    assert described("twice") == described("twice") != described("another")

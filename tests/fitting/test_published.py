@@ -1,0 +1,112 @@
+"""Published coefficients: what they predict, what they do not know, and that they can be kept."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import jaxlaw as jl
+from jaxlaw import planning
+from jaxlaw.planning import ContinualRun, Pretraining
+from tests.conftest import DATA, needs_data
+
+FITS = jl.published()
+
+
+@pytest.mark.parametrize("name", FITS)
+def test_each_says_where_it_is_from_and_what_it_leaves_out(name, tmp_path):
+    fit = FITS[name]
+    notes = {note.code: note for note in fit.notes}
+    assert set(fit.params) == set(fit.law.parameter_names)
+    assert isinstance(fit, jl.FittedLaw) and not isinstance(fit, jl.Fit)
+    assert fit.source in notes["published"].message and "uncertainty" in notes
+    assert fit.source in fit.summary() and "nan" not in fit.summary().lower()
+    fit.save(tmp_path / "fit.json")
+    again = jl.load(tmp_path / "fit.json")
+    assert type(again) is jl.FittedLaw and again.to_dict() == fit.to_dict()
+    assert again.params == fit.params and again.notes == fit.notes
+    json.loads((tmp_path / "fit.json").read_text(), parse_constant=pytest.fail)
+
+
+def test_the_table_has_them_all():
+    table = jl.published_table()
+    assert table["name"].tolist() == list(FITS) and (table["source"] != "").all()
+    row = table.set_index("name").loc["besiroglu-2024"]
+    assert "B 1293" in row["uncertainty"] and "E 1.81724" in row["parameters"]
+
+
+def test_a_new_call_gives_new_fits():
+    FITS["hoffmann-2022"].params["E"] += 0.0  # their own dictionaries
+    changed = jl.published()
+    changed["hoffmann-2022"].params["E"] = 0.0
+    assert jl.published()["hoffmann-2022"].params["E"] == 1.69
+
+
+def test_ranges_that_are_not_printed_have_no_inside():
+    hoffmann, zheng = FITS["hoffmann-2022"], FITS["zheng-2024-scratch"]
+    assert not hoffmann.is_extrapolation(N=1e9, D=2e10) and hoffmann.is_extrapolation(
+        N=1e12, D=2e10
+    )
+    assert zheng.is_extrapolation(N=1e9, D=2e10).all()
+    assert "range-unknown" in {note.code for note in zheng.notes}
+    assert "range-unknown" not in {note.code for note in hoffmann.notes}
+
+
+def test_chinchilla_itself():
+    """Hoffmann 2022: 70 B parameters and 1.4 T tokens, near the loss of its eq. 10."""
+    assert FITS["hoffmann-2022"].predict(N=70e9, D=1.4e12) == pytest.approx(1.937, abs=1e-3)
+    unrounded = FITS["hoffmann-2022-unrounded"].params
+    for name, printed in FITS["hoffmann-2022"].params.items():
+        assert unrounded[name] == pytest.approx(printed, rel=0.02)
+
+
+@needs_data
+def test_the_replication_is_the_optimum_of_its_data_and_the_original_is_not():
+    runs = pd.read_csv(f"{DATA}/chinchilla_points.csv").query("excluded_in_paper_fit == 0")
+
+    def objective(fit):
+        predicted = fit.predict(N=runs["n_params"], D=runs["n_tokens"])
+        off = np.abs(np.log(predicted / runs["loss"].to_numpy()))
+        return np.where(off < 1e-3, off**2 / 2, 1e-3 * (off - 5e-4)).sum()
+
+    assert objective(FITS["besiroglu-2024"]) == pytest.approx(0.00101827, rel=1e-4)
+    assert objective(FITS["hoffmann-2022"]) > 2 * 0.00101827
+
+
+def test_zhengs_curves_cross():
+    """Zheng 2024, §4.2: the advantage of continual training at every compute."""
+    C = np.geomspace(1e18, 1e21, 4)
+    scratch, cpt = FITS["zheng-2024-frontier-scratch"], FITS["zheng-2024-frontier-cpt"]
+    assert (cpt.predict(C=C) < scratch.predict(C=C)).all()
+
+
+@pytest.mark.parametrize("name", [n for n in FITS if n.startswith("isik")])
+def test_printed_scores_are_scores(name):
+    """BLEU between 1 and 100 that grows, over the tokens of the paper's figures."""
+    scores = FITS[name].predict(Dp=np.geomspace(2e9, 2e11, 5))
+    assert (scores > 1).all() and (scores < 100).all() and (np.diff(scores) > 0).all()
+
+
+@pytest.mark.parametrize("name", [n for n in FITS if n.endswith("-english")])
+def test_english_alone_scores_below_the_mixture(name):
+    """Isik 2024, §5: "we see smaller BLEU score" with 100 % English, for the same finetuning."""
+    Dp = np.geomspace(2e10, 2e11, 5)
+    assert (FITS[name].predict(Dp=Dp) < FITS[name.removesuffix("-english")].predict(Dp=Dp)).all()
+
+
+def test_a_misread_number_says_so():
+    notes = {note.code for note in FITS["isik-2024-en-ro-3M"].notes}
+    assert "misprint" in notes
+    at = [FITS[f"isik-2024-en-ro-{size}"].predict(Dp=1e10) for size in ("625K", "3M", "312M")]
+    assert at[0] < at[1] < at[2]  # more finetuning, higher scores
+
+
+def test_plans_take_them_without_data():
+    pair = FITS["wang-2025-pt"], FITS["wang-2025-cpt"]
+    run = ContinualRun(Pretraining(40_000, 2e-4), 10_000, 2e-5, warmup=500)
+    best = planning.optimal_training(*pair, run, 0.5, {"replay": (0.0, 1.0)})
+    assert 0 < best.replay < 1 and best.interval == {}
+    table = pair[0].predict_curve("constant:lr=2e-4,steps=2000+linear:peak=2e-4,steps=500", r=0.3)
+    assert table["outside"].all() and len(table) == 2_500
+    assert {"not-printed", "misprint"} <= {note.code for note in pair[1].notes}

@@ -1,0 +1,147 @@
+"""A fit, or printed numbers, scored on runs it has not seen: by hand, in other units, as files."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import jaxlaw as jl
+from jaxlaw import simulate
+from jaxlaw.notes import FitWarning
+from tests.fixtures import curve_tables
+
+RUNS = simulate.experiment("chinchilla", noise=0.004).table
+LARGE = 6 * RUNS["N"] * RUNS["D"] >= 1e21
+TRUTH = dict(simulate.experiment("chinchilla").truth)
+
+
+@pytest.fixture(scope="module")
+def fit():
+    return jl.fit("chinchilla", RUNS[~LARGE], n_starts=256, n_local=16)
+
+
+@pytest.mark.full
+def test_scores_by_hand(fit):
+    found = fit.score(RUNS[LARGE])
+    loss, predicted = RUNS["loss"][LARGE].to_numpy(), fit.predict(RUNS[LARGE])
+    table = found.table
+    assert list(table) == ["N", "D", "loss", "predicted", "residual", "relative_error", "outside"]
+    assert table.index.equals(RUNS.index[LARGE])
+    np.testing.assert_array_equal(table["predicted"], predicted)
+    np.testing.assert_allclose(table["residual"], loss - predicted, rtol=1e-12)
+    np.testing.assert_allclose(table["relative_error"], 1 - predicted / loss, rtol=1e-6)
+    np.testing.assert_array_equal(table["outside"], fit.is_extrapolation(RUNS[LARGE]))
+    assert table["outside"].any()
+    off = 1 - predicted / loss
+    assert found.relative_error == pytest.approx(np.abs(off).mean())
+    assert found.metrics["mean_relative_error"] == pytest.approx(off.mean())
+    assert found.metrics["max_absolute_relative_error"] == pytest.approx(np.abs(off).max())
+    assert found.r2 == pytest.approx(1 - np.var(loss - predicted) / np.var(loss), abs=0.05)
+    assert found.r2 == pytest.approx(
+        1 - ((loss - predicted) ** 2).sum() / ((loss - loss.mean()) ** 2).sum()
+    )
+    text = found.summary()
+    assert f"{LARGE.sum()} observations" in text and "outside the fitted ranges" in text
+    assert f"{found.relative_error:.3%}" in text
+    assert all(len(line) <= 80 for line in text.splitlines())
+
+
+def test_the_fitted_runs_score_as_the_fit_says(fit):
+    found = fit.score(RUNS[~LARGE])
+    for name, value in fit.metrics.items():
+        assert found.metrics[name] == pytest.approx(value, rel=1e-9)
+    assert not found.table["outside"].any()
+    weight = np.linspace(0, 2, (~LARGE).sum())
+    weighed = fit.score(RUNS[~LARGE], weight=weight)
+    error = found.table["residual"].to_numpy()
+    assert weighed.rmse == pytest.approx(np.sqrt(np.average(error**2, weights=weight)))
+    assert len(weighed.table) == len(found.table)
+
+
+def test_runs_in_other_units_and_names_score_the_same(fit):
+    held = RUNS[LARGE]
+    billions = pd.DataFrame({"size": held["N"] / 1e9, "D": held["D"], "loss": held["loss"]})
+    found = fit.score(billions, columns={"N": "size"}, units={"N": 1e9})
+    assert found.metrics == pytest.approx(fit.score(held).metrics, rel=1e-9)
+    np.testing.assert_allclose(found.table["N"], held["N"] / 1e9)
+    # What is not declared counts as in the fitted runs, here in billions against the law's ones.
+    table = RUNS.assign(N=RUNS["N"] / 1e9)
+    own = jl.fit("chinchilla", table[~LARGE], units={"N": 1e9}, n_starts=256, n_local=16)
+    assert own.score(table[LARGE]).r2 == pytest.approx(fit.score(held).r2, rel=1e-4)
+    np.testing.assert_array_equal(
+        own.score(table[LARGE]).table["predicted"], own.predict(table[LARGE])
+    )
+
+
+def test_printed_coefficients_are_scored_as_a_fit_is():
+    printed = jl.published()["hoffmann-2022"]
+    exact = RUNS.assign(loss=printed.predict(RUNS))
+    found = printed.score(exact, where="N > 1e9")
+    assert found.relative_error < 1e-12 and found.metrics["huber"] < 1e-20
+    assert len(found.table) == (RUNS["N"] > 1e9).sum()
+    assert [note.code for note in found.notes] == ["filtered"]
+    assert printed.score(exact.iloc[:1]).table["residual"].abs().max() < 1e-12  # one run will do
+
+
+def test_curves_are_scored_with_the_areas_of_the_fit():
+    """λ is the fit's own, not the default that Curves would take by themselves."""
+    curves = curve_tables.read()
+    areas = {"decay": 0.99, "carry_momentum": False, "count_warmup": False, "epsilon": None}
+    own = curves.runs(**areas)
+    fit = jl.fit("annealing", own, fixed=simulate.TRUTHS["annealing"])
+    found = fit.score(curves)
+    np.testing.assert_array_equal(found.table["S2"], own.table["S2"])
+    again = {name: found.metrics[name] for name in fit.metrics}
+    assert again == pytest.approx(fit.metrics, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("runs", "error", "message"),
+    [
+        (RUNS.drop(columns="loss"), jl.DataError, "loss"),
+        (RUNS.drop(columns="D"), jl.DataError, "D"),
+        (RUNS.assign(loss=np.nan), jl.DataError, "no valid row"),
+        (7, jl.UsageError, "read"),
+    ],
+)
+def test_what_cannot_be_scored_is_named(fit, runs, error, message):
+    with pytest.raises(error, match=message):
+        fit.score(runs)
+
+
+@pytest.mark.full
+def test_all_parameters_fixed_is_a_call():
+    """There is nothing to search, and the objective is that of the given values."""
+    fit = jl.fit("chinchilla", RUNS, fixed=TRUTH)
+    loss = TRUTH["E"] + TRUTH["A"] / RUNS["N"] ** TRUTH["alpha"]
+    loss = loss + TRUTH["B"] / RUNS["D"] ** TRUTH["beta"]
+    off = np.abs(np.log(loss / RUNS["loss"]))
+    huber = np.where(off < 1e-3, off**2 / 2, 1e-3 * (off - 5e-4)).sum()
+    assert fit.params == TRUTH and fit.n_starts == fit.n_solved == 1
+    assert fit.objective == pytest.approx(huber, rel=1e-9) and fit.status == "converged"
+    assert [note.code for note in fit.notes] == ["all-fixed"]
+    again = fit.score(RUNS).metrics
+    assert fit.metrics == pytest.approx({name: again[name] for name in fit.metrics}, rel=1e-9)
+    free = jl.fit("chinchilla", RUNS, n_starts=256, n_local=16)
+    assert free.objective < fit.objective
+    # A tie counts as fixed, where it is to a value that is.
+    most = {name: value for name, value in TRUTH.items() if name != "beta"}
+    with pytest.warns(FitWarning, match="poor-fit"):
+        tied = jl.fit("chinchilla", RUNS, fixed=most, tied={"beta": "alpha"})
+    assert tied.params == most | {"beta": TRUTH["alpha"]}
+    assert "poor-fit" in {note.code for note in tied.notes}
+    for ask in (jl.covariance, jl.identifiability, jl.influence, jl.bootstrap):
+        with pytest.raises(jl.UsageError, match="every parameter .* is fixed"):
+            ask(fit, RUNS)
+    with pytest.raises(jl.UsageError, match="every parameter .* is fixed"):
+        jl.profile(fit, RUNS, {"N": 7e9, "D": 1e12})
+
+
+def test_printed_numbers_compete_with_a_law_that_is_fitted():
+    study = jl.cross_validate(
+        {"printed": "chinchilla", "fitted": "chinchilla"}, RUNS, "contiguous-blocks:D:3",
+        per_law={"printed": {"fixed": TRUTH}}, n_starts=256, n_local=16,
+    )  # fmt: skip
+    assert study.sizes == {"printed": 0, "fitted": 5} and study.n_failed == 0
+    printed = study.frame.query("law == 'printed'")
+    whole = jl.fit("chinchilla", RUNS, fixed=TRUTH)
+    assert printed["huber"].sum() == pytest.approx(whole.metrics["huber"], rel=1e-9)

@@ -1,0 +1,583 @@
+"""Each law: its formula against numpy, safe corners, transformations, the papers' grids."""
+
+import functools
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pandas as pd
+import pytest
+
+import jaxlaw as jl
+from jaxlaw import laws, simulate
+from jaxlaw.errors import UsageError
+from jaxlaw.laws import _base as base
+from jaxlaw.laws import _parameters as specs
+from jaxlaw.laws._linear import linear_parameters
+from tests.conftest import jitted_for_once
+from tests.fixtures.solver_problems import problem
+
+
+def hidden(p, S1_cpt, S2_cpt, S1_pt=None, S2_pt=None):
+    """Wang 2025, eq. 2, annealing without replay."""
+    base = p["S1_pt"] if S1_pt is None else S1_pt
+    before = 0.0 if S2_pt is None else p["C1"] * S2_pt
+    return p["L0"] + p["A"] * (base + S1_cpt) ** -p["alpha"] - before - p["C2"] * S2_cpt
+
+
+def shift(p, S1_cpt, end=""):
+    """Wang 2025, eq. 3."""
+    return p["B" + end] * (1 - (1 + p["E" + end] * S1_cpt) ** -p["beta" + end])
+
+
+def replayed(p, r, own, S1_cpt, S2_cpt, **base):
+    """Wang 2025, eq. 8; r is the share of the loss's own corpus."""
+    r_cpt = 1 - r if own == "pt" else r
+    grown = 1 - np.exp(-p["a2"] * r_cpt) if own == "pt" else np.exp(p["a2"] * r_cpt) - 1
+    annealed = S2_cpt * np.exp(p["a1"] * r)
+    return hidden(p, S1_cpt, annealed, **base) + shift(p, S1_cpt) * grown
+
+
+def best_size(p, D):
+    """Hoffmann 2022, eq. 4, for the data alone."""
+    G = (p["alpha"] * p["A"] / (p["beta"] * p["B"])) ** (1 / (p["alpha"] + p["beta"]))
+    return G * (G * D) ** (p["beta"] / p["alpha"])
+
+
+def decayed(total, first, R):
+    """Muennighoff 2023, eq. 5: what ``total`` is worth of which ``first`` counts in full."""
+    first = np.minimum(first, total)
+    return first + first * R * (1 - np.exp(-(total / first - 1) / R))
+
+
+# The formulas once more, in numpy, as the papers print them.
+FORMULAS = {
+    "kaplan": lambda p, N, D: (
+        ((p["Nc"] / N) ** (p["alpha_N"] / p["alpha_D"]) + p["Dc"] / D) ** p["alpha_D"]
+    ),
+    "chinchilla": lambda p, N, D: p["E"] + p["A"] / N ** p["alpha"] + p["B"] / D ** p["beta"],
+    "skaling": lambda p, N, D: (
+        p["E"] + (p["A"] / N ** p["alpha"] + p["B"] / D ** p["beta"]) ** p["kappa"]
+    ),
+    "kaplan-e": lambda p, N, D: (
+        p["E"] + ((p["A"] / N) ** (p["alpha"] / p["beta"]) + p["B"] / D) ** p["beta"]
+    ),
+    "overtraining": lambda p, N, D: (
+        p["E"]
+        + (p["a"] * (D / N) ** p["eta"] + p["b"] * (D / N) ** -p["eta"]) * (6 * N * D) ** -p["eta"]
+    ),
+    "farseer": lambda p, N, D: (
+        np.exp(p["s"] * N ** p["q"] + p["S"])
+        + np.exp(p["B"] * N ** p["b"] + p["Q"]) * D ** -np.exp(p["A"] * N ** p["a"] + p["E"])
+    ),
+    "repetition": lambda p, N, D, U: (
+        p["E"]
+        + p["A"] / decayed(N, best_size(p, np.minimum(U, D)), p["R_N"]) ** p["alpha"]
+        + p["B"] / decayed(D, np.minimum(U, D), p["R_D"]) ** p["beta"]
+    ),
+    "repetition-geometric": lambda p, N, D, U: (
+        p["E"]
+        + p["A"] / N ** p["alpha"]
+        + p["B"] / (U * (1 - (1 - p["delta"]) ** (D / U)) / p["delta"]) ** p["beta"]
+    ),
+    "cpt-chinchilla": lambda p, N, D: (
+        p["E"] + p["A"] / N ** p["alpha"] + p["B"] / (D ** p["beta"] * N ** p["gamma"])
+    ),
+    "loss-compute": lambda p, C: p["a"] * C ** -p["b"],
+    "loss-compute-e": lambda p, C: p["E"] + p["A"] / C ** p["gamma"],
+    "dcpt": lambda p, N, D, r: (
+        p["E"]
+        + p["A"] / N ** p["alpha"]
+        + p["B"] * r ** p["eta"] / D ** p["beta"]
+        + p["C"] / (r + p["eps"]) ** p["gamma"]
+    ),
+    "dcpt-l1": lambda p, N, D, r: (
+        p["E"]
+        + p["A"] / N ** p["alpha"]
+        + p["B"] / D ** p["beta"]
+        + p["C"] / (r + p["eps"]) ** p["gamma"]
+    ),
+    "dcpt-l2": lambda p, N, D, r: (
+        p["E"]
+        + p["A"] / N ** p["alpha"]
+        + (p["B"] / D ** p["beta"] + p["C"] / (r + p["eps"]) ** p["gamma"]) ** p["eta"]
+    ),
+    "dcpt-l4": lambda p, N, D, r: (
+        p["E"]
+        + p["A"] / N ** p["alpha"]
+        + p["B"] * p["b"] ** r / D ** p["beta"]
+        + p["C"] / p["c"] ** r
+    ),
+    "dcpt-l5": lambda p, N, D, r: (
+        p["E"] + p["A"] / N ** p["alpha"] + p["B"] / (r * D + (1 - r) * p["sigma"]) ** p["beta"]
+    ),
+    "bimix": lambda p, D, r: (p["B"] / D ** p["beta"] + p["C"]) / r ** p["alpha"],
+    **{
+        name: lambda p, N, D, r, K=K, **k: (
+            FORMULAS["dcpt"](p, N, D, r) + p["F"] / K(p, **k) ** p["mu"]
+        )
+        for name, K in {
+            "dcpt-cross-k1": lambda p, k1: 1 / k1,
+            "dcpt-cross-k2": lambda p, k2: k2,
+            "dcpt-cross": lambda p, k1, k2: 1 / k1 + p["w2"] * k2,
+            "dcpt-cross-k4": lambda p, k1, k2, k3: 1 / k1 + p["w2"] * k2 + p["w3"] / k3,
+        }.items()
+    },
+    "annealing": lambda p, S1, S2: p["L0"] + p["A"] / S1 ** p["alpha"] - p["C"] * S2,
+    "multi-power": lambda p, S1, drop, eta_k, S_k: (
+        p["L0"]
+        + p["A"] / S1 ** p["alpha"]
+        - p["B"] * drop * (1 - (1 + p["C"] * S_k / eta_k ** p["gamma"]) ** -p["beta"])
+    ),
+    "cpt-curve": lambda p, S1_cpt, **areas: hidden(p, S1_cpt, **areas) + shift(p, S1_cpt),
+    "cpt-curve-exp": lambda p, S1_cpt, **areas: (
+        hidden(p, S1_cpt, **areas) + p["B"] * (1 - np.exp(-p["E"] * S1_cpt))
+    ),
+    "cpt-curve-power": lambda p, S1_pt, S1_cpt, S2_pt, S2_cpt: (
+        p["L0"]
+        + p["A"] / (S1_pt + S1_cpt) ** p["alpha"]
+        - p["C1"] * np.sign(S2_pt) * np.abs(S2_pt) ** p["zeta1"]
+        - p["C2"] * np.sign(S2_cpt) * np.abs(S2_cpt) ** p["zeta2"]
+        + shift(p, S1_cpt)
+    ),
+    "cpt-curve-n": lambda p, S1_pt, S1_cpt, S2_pt, S2_cpt, N: (
+        hidden(p, S1_cpt, S2_cpt * N ** p["gamma2"], S1_pt, S2_pt * N ** p["gamma1"])
+        + shift(p, S1_cpt)
+        + p["F"] / N ** p["gamma3"]
+    ),
+    "cpt-curve-batch": lambda p, S1_cpt, b, **areas: (
+        hidden(p, S1_cpt, **areas) + (1 - b) * shift(p, S1_cpt) + b * shift(p, S1_cpt, "_b")
+    ),
+    "shift": lambda p, S1_cpt: shift(p, S1_cpt),
+    "shift-exp": lambda p, S1_cpt: -p["B"] * np.expm1(-p["E"] * S1_cpt),
+    "cpt-curve-replay-pt": lambda p, r, **areas: replayed(p, r, "pt", **areas),
+    "cpt-curve-replay-cpt": lambda p, r, **areas: replayed(p, r, "cpt", **areas),
+    "cpt-curve-unknown-base": lambda p, S1_cpt, S2_cpt: (
+        hidden(p, S1_cpt, S2_cpt) + shift(p, S1_cpt)
+    ),
+    "cpt-curve-replay-pt-unknown-base": lambda p, r, **areas: replayed(p, r, "pt", **areas),
+    "cpt-curve-replay-cpt-unknown-base": lambda p, r, **areas: replayed(p, r, "cpt", **areas),
+    "downstream-ce": lambda p, Dp: p["E"] + p["A"] / Dp ** p["alpha"],
+    "downstream-bleu": lambda p, Dp: (p["log_A"] + p["alpha"] * np.log(Dp)) ** p["beta"],
+    "downstream-bleu-ce": lambda p, cross_entropy: p["C"] * np.exp(-p["k"] * cross_entropy),
+    "rectified": lambda p, Df: p["B"] / (p["D_l"] + Df ** p["beta"]) + p["E"],
+}
+
+every_law = pytest.mark.parametrize("name", FORMULAS)
+mixture_laws = pytest.mark.parametrize("name", [n for n in FORMULAS if n.startswith("dcpt")])
+
+
+@pytest.fixture(autouse=True)
+def float64():
+    with jax.enable_x64(True):
+        yield
+
+
+def case(name):
+    """A law, its true parameters, and the inputs of its experiment, {name: (n,)}."""
+    known = problem(name)
+    return known.law, dict(known.truth), known.arrays()[0]
+
+
+@functools.cache
+def _slopes(law):
+    return jitted_for_once(jax.value_and_grad(lambda params, inputs: law(params, **inputs), (0, 1)))
+
+
+def slopes(law, params, inputs):
+    """Value, and its derivatives in every parameter and input, at one point."""
+    value, (by_param, by_input) = _slopes(law)(
+        {name: jnp.asarray(value, float) for name, value in params.items()},
+        {name: jnp.asarray(value, float) for name, value in inputs.items()},
+    )
+    return value, by_param | {f"d{name}": slope for name, slope in by_input.items()}
+
+
+def assert_finite(law, params, inputs):
+    value, derivatives = slopes(law, params, inputs)
+    assert np.isfinite(value), (params, inputs)
+    for name, slope in derivatives.items():
+        assert np.isfinite(slope), (name, params, inputs)
+
+
+def test_every_law_of_jaxlaw_is_checked_here():
+    # Other tests may have registered laws of their own.
+    own = {name for name in laws.names() if base.is_built_in(laws.get(name))}
+    assert set(FORMULAS) == own
+
+
+@pytest.mark.full
+@every_law
+def test_formula(name):
+    law, params, inputs = case(name)
+    by_hand = FORMULAS[name](params, **inputs)
+    np.testing.assert_allclose(law(params, **inputs), by_hand, rtol=1e-12)
+    shifted = {key: value * (1 + 0.03 * i) for i, (key, value) in enumerate(params.items())}
+    if name == "downstream-bleu":
+        shifted["log_A"] = params["log_A"] * 0.9
+    by_hand = FORMULAS[name](shifted, **inputs)
+    np.testing.assert_allclose(law(shifted, **inputs), by_hand, rtol=1e-12)
+
+
+@every_law
+def test_specification_is_complete(name):
+    law = laws.get(name)
+    assert law.formula and law.source and law.delta > 0
+    for spec in law.parameters:
+        assert spec.low < spec.start[0] < spec.start[1] < spec.high or spec.low == 0.0
+        assert spec.scale in ("log", "linear")
+        assert spec.low > 0 or spec.scale == "linear"
+    assert set(law.components) <= {"annealing", "shift"}
+    for names in law.components.values():
+        assert set(names) <= set(law.parameter_names)
+    assert set(law.from_base) <= set(law.parameter_names)
+
+
+@every_law
+def test_linear_parameters_are_linear(name):
+    law, params, inputs = case(name)
+    for held in law.linear_parameters:
+        value, twice, thrice = (
+            np.asarray(law({**params, held: factor * params[held]}, **inputs))
+            for factor in (1, 2, 3)
+        )
+        np.testing.assert_allclose(thrice - twice, twice - value, rtol=1e-9, atol=1e-12)
+
+
+LINEAR = {
+    "annealing": "L0 A C", "multi-power": "L0 A B", "cpt-curve": "L0 A C1 C2 B",
+    "cpt-curve-exp": "L0 A C1 C2 B", "cpt-curve-power": "L0 A C1 C2 B",
+    "cpt-curve-n": "L0 A C1 C2 B F", "cpt-curve-batch": "L0 A C1 C2 B B_b", "shift": "B",
+    "shift-exp": "B", "cpt-curve-replay-pt": "L0 A C1 C2 B", "dcpt": "E A B C",
+    "cpt-curve-replay-cpt": "L0 A C1 C2 B", "cpt-curve-unknown-base": "L0 A C2 B",
+    "cpt-curve-replay-pt-unknown-base": "L0 A C2 B", "dcpt-l1": "E A B C",
+    "cpt-curve-replay-cpt-unknown-base": "L0 A C2 B", "dcpt-l2": "E A", "dcpt-l4": "E A B C",
+    "dcpt-l5": "E A B", "bimix": "B C", "dcpt-cross-k1": "E A B C F", "dcpt-cross-k2": "E A B C F",
+    "dcpt-cross": "E A B C F", "dcpt-cross-k4": "E A B C F", "downstream-ce": "E A",
+    "downstream-bleu": "", "downstream-bleu-ce": "C", "rectified": "B E", "kaplan": "",
+    "chinchilla": "E A B",
+    "skaling": "E", "kaplan-e": "E", "overtraining": "E a b", "farseer": "",
+    "repetition": "E", "repetition-geometric": "E A B",
+    "cpt-chinchilla": "E A B", "loss-compute": "a", "loss-compute-e": "E A",
+}  # fmt: skip
+
+
+@every_law
+def test_linear_parameters_are_read_off_the_formula(name):
+    """Those that the papers' formulas show; the one below checks them by numbers."""
+    law = laws.get(name)
+    assert law.linear is None and law.linear_parameters == tuple(LINEAR[name].split())
+
+
+@pytest.mark.parametrize(
+    "formula,expected",
+    [
+        (lambda x, *, a, b: a + b * x, "a b"),
+        (lambda x, *, a, b: a * (x + b), "a"),  # a multiplies b: one of the two
+        (lambda x, *, a, b: a * b * x, "a"),
+        (lambda x, *, a, b: a * a * x + b, "b"),
+        (lambda x, *, a, b: a / (1 + b * x), "a"),
+        (lambda x, *, a, b: (a - b * x) / 3 - jnp.sum(x), "a b"),
+        (lambda x, *, a, b: jnp.abs(a) * x + jnp.maximum(b, 0.5), ""),
+        (lambda x, *, a, b: jnp.where(a > 1, b * x, 2 * b), "b"),
+        (lambda x, *, a, b: jnp.floor(a) * x + jax.lax.stop_gradient(b), ""),
+        (lambda x, *, a, b: a.astype(int) * x + jnp.stack([b, b]).sum(), "b"),
+        (lambda x, *, a, b: x, ""),
+        (lambda x, *, a, b: float(a) + b * x, ""),  # cannot be traced: the fit says so
+    ],
+)
+def test_linearity_is_never_seen_where_there_is_none(formula, expected):
+    assert linear_parameters(formula, {"x": False}, ("a", "b")) == tuple(expected.split())
+
+
+@pytest.mark.full
+@every_law
+def test_transformations_agree(name):
+    law, params, inputs = case(name)
+    rows = np.linspace(0, len(next(iter(inputs.values()))) - 1, 8).astype(int)
+    inputs = {key: jnp.asarray(column[rows]) for key, column in inputs.items()}
+    plain = law(params, **inputs)
+    np.testing.assert_allclose(
+        jitted_for_once(lambda p, x: law(p, **x))(params, inputs), plain, rtol=1e-13
+    )
+    mapped = jitted_for_once(jax.vmap(lambda p, x: law(p, **x), in_axes=(None, 0)))(params, inputs)
+    np.testing.assert_allclose(mapped, plain, rtol=1e-13)
+    forward, reverse = (
+        jitted_for_once(jac(lambda p: law(p, **inputs)))(params) for jac in (jax.jacfwd, jax.jacrev)
+    )
+    for key in params:
+        np.testing.assert_allclose(forward[key], reverse[key], rtol=1e-9, atol=1e-12)
+
+
+@every_law
+def test_gradients_are_those_of_the_formula(name):
+    law, params, inputs = case(name)
+    # In the middle of the design, against central differences of the formula in numpy.
+    point = {key: np.mean(column) for key, column in inputs.items()}
+    _, derivatives = slopes(law, params, point)
+    for key in (*params, *point):
+        step = 1e-5 * abs((params | point)[key])
+        up, down = (
+            FORMULAS[name](
+                params | ({key: params[key] + way * step} if key in params else {}),
+                **(point | ({key: point[key] + way * step} if key in point else {})),
+            )
+            for way in (1, -1)
+        )
+        slope = derivatives[key if key in params else f"d{key}"]
+        np.testing.assert_allclose(slope, (up - down) / (2 * step), rtol=1e-6, err_msg=key)
+
+
+@pytest.mark.full
+@every_law
+def test_float32_stays_float32(name):
+    law, params, inputs = case(name)
+    narrow = {key: jnp.asarray(column, jnp.float32) for key, column in inputs.items()}
+    value = law({key: jnp.asarray(v, jnp.float32) for key, v in params.items()}, **narrow)
+    assert value.dtype == jnp.float32
+    np.testing.assert_allclose(value, law(params, **inputs), rtol=1e-4)
+
+
+@every_law
+@pytest.mark.parametrize("end", [0, 1], ids=["smallest", "largest"])
+def test_finite_over_the_whole_plausible_range(name, end):
+    law, params, inputs = case(name)
+    # Areas have no range of their own: learning rate × steps of anything ever trained.
+    widest = {"fraction": (0.0, 1.0), "positive": (1e-8, 1e6), "nonnegative": (0.0, 1e6),
+              "real": (-1e3, 1e3)}  # fmt: skip
+    extreme = {
+        spec.name: (spec.plausible or widest[spec.domain])[end] / spec.unit for spec in law.inputs
+    }
+    assert_finite(law, params, extreme)
+
+
+@every_law
+def test_finite_with_tiny_exponents(name):
+    law, params, inputs = case(name)
+    tiny = {
+        spec.name: max(spec.low, 1e-6)
+        for spec in law.parameters
+        if spec.scale == "linear" and spec.low >= 0 and not spec.centre
+    }
+    for point in (0, -1):
+        assert_finite(law, params | tiny, {key: column[point] for key, column in inputs.items()})
+
+
+@mixture_laws
+def test_finite_at_the_ends_of_the_share(name):
+    law, params, inputs = case(name)
+    domain = {k: inputs[k][0] for k in law.input_names if k.startswith("k")}
+    changes = [{}]
+    if "eps" in params:
+        changes = [{"eps": eps} for eps in (0.0, 1e-12, 0.5)]
+    if "eta" in params:
+        changes += [change | {"eta": 0.05} for change in changes]
+    for change in changes:
+        for r in (0.0, 1e-12, 1.0):
+            assert_finite(law, params | change, {"N": 0.5, "D": 0.131, "r": r} | domain)
+            assert_finite(law, params | change, {"N": 1e6, "D": 1e8, "r": r} | domain)
+
+
+def test_share_of_zero_leaves_no_data_term():
+    law, params, _ = case("dcpt")
+    at_zero = law(params, N=1.8, D=np.array([0.2, 2.0]), r=0.0)
+    assert at_zero[0] == at_zero[1]
+    assert at_zero[0] == pytest.approx(
+        params["E"]
+        + params["A"] / 1.8 ** params["alpha"]
+        + params["C"] / params["eps"] ** params["gamma"]
+    )
+
+
+def test_bleu_is_zero_where_its_logarithm_is_not_positive():
+    law, params, _ = case("downstream-bleu")
+    assert law(params, Dp=1e6) == 0.0
+    assert_finite(law, params, {"Dp": 1e6})
+
+
+def test_power_at_zero():
+    assert base.power(0.0, 2.0) == 0.0 and base.power(0.0, 0.0) == 1.0
+    assert base.power(0.0, -1.0) == 1e30
+    np.testing.assert_allclose(base.power(3.0, -0.7), 3.0**-0.7, rtol=1e-15)
+
+
+@pytest.mark.parametrize(
+    ("name", "constraint", "starts"),
+    [("chinchilla", None, 4_500), ("dcpt", "paper", 277_830), ("dcpt", None, 277_830)],
+)
+def test_grids_of_the_papers(name, constraint, starts):
+    grids = [spec.grid for spec in laws.get(name, constraint=constraint).parameters]
+    assert math.prod(len(grid) for grid in grids) == starts
+
+
+def test_chinchilla_grid_is_hoffmanns():
+    law = laws.get("chinchilla")
+    for name, printed in {"A": range(0, 30, 5), "B": range(0, 30, 5)}.items():
+        np.testing.assert_allclose(np.log(law.parameter(name).grid), list(printed), atol=1e-12)
+    np.testing.assert_allclose(np.log(law.parameter("E").grid), [-1, -0.5, 0, 0.5, 1], atol=1e-12)
+    for name in ("alpha", "beta"):
+        assert law.parameter(name).grid == (0.0, 0.5, 1.0, 1.5, 2.0)
+
+
+def test_dcpt_grid_is_ques_mapped_into_the_domain():
+    law = laws.get("dcpt", constraint="paper")
+    for name in "ABC":
+        np.testing.assert_allclose(np.log(law.parameter(name).grid), range(-1, 6), atol=1e-12)
+    np.testing.assert_allclose(
+        np.log(np.array(law.parameter("eta").grid) - 1), [-0.5, 0, 0.5], atol=1e-12
+    )
+    for spec in law.parameters:
+        assert all(spec.low < value <= spec.high for value in spec.grid), spec.name
+
+
+def shares_in(constraint):
+    return np.linspace(1e-6, 1, 101) if constraint == "paper" else np.linspace(0.1, 0.8, 101)
+
+
+@pytest.mark.parametrize("constraint", ["paper", "observed"])
+def test_constraint_makes_the_loss_fall_with_the_share(constraint):
+    """C above the least value: ∂L/∂r < 0 wherever it is asked; below it: not everywhere."""
+    law = laws.get("dcpt", constraint=constraint)
+    r = shares_in(constraint)
+    context = law.context({"N": [1.0], "D": [0.131, 2.6], "r": [0.0, 0.1, 0.8]})
+    slope = jitted_for_once(
+        jax.vmap(jax.grad(lambda r, params, D: law(params, N=1.8, D=D, r=r)), (0, None, None))
+    )
+    generator = np.random.default_rng(0)
+    for _ in range(50):
+        params = {
+            "E": 1.0,
+            "A": 0.5,
+            "B": generator.uniform(0.01, 3),
+            "alpha": 0.5,
+            "beta": generator.uniform(0.05, 2),
+            "gamma": generator.uniform(0.05, 2),
+            "eta": generator.uniform(1.01 if constraint == "paper" else 0.1, 4),
+            "eps": generator.uniform(0.001, 0.5),
+        }
+        least = float(law.constraint.least(params, context))
+        for D in (0.131, 0.5, 2.6):
+            assert (slope(r, params | {"C": least * 1.001}, D) < 0).all(), params
+        assert (slope(r, params | {"C": least * 0.9}, 0.131) > 0).any(), params
+
+
+def test_paper_constraint_is_ques_formula():
+    law = laws.get("dcpt", constraint="paper")
+    p = dict(problem("dcpt").truth)
+    C0 = p["B"] * p["eta"] * (1 + p["eps"]) ** (p["gamma"] + 1) / (p["gamma"] * 0.1311 ** p["beta"])
+    assert float(law.constraint.least(p, {"D": 0.1311})) == pytest.approx(C0, rel=1e-12)
+
+
+def test_unmet_trends_are_reported_for_a_law_that_rises_and_not_for_the_truth():
+    law, params, _ = case("dcpt")
+    ranges = {"N": (0.5, 4.0), "D": (0.131, 2.6), "r": (0.0, 1.0)}
+    assert law.requirements(law, params, ranges) == []
+    rising = law.requirements(law, params | {"C": 0.01}, ranges)
+    assert [note.code for note, _ in rising] == ["trend-observed"]
+    infinite = law.requirements(law, params | {"eps": 0.0}, ranges)
+    assert "infinite-at-zero" in [note.code for note, _ in infinite]
+
+
+def test_a_law_of_ones_own(monkeypatch):
+    monkeypatch.setattr(base, "_REGISTRY", dict(base._REGISTRY))
+
+    @base.law
+    def shifted_power(N, x, *, E=specs.positive(0.5, 3), alpha=specs.exponent(), c=specs.real()):
+        """E + N^−α + c·x."""
+        return E + base.power(N, -alpha) + c * x
+
+    assert laws.get("shifted-power") is shifted_power
+    assert shifted_power.input_names == ("N", "x")
+    assert shifted_power.parameter_names == ("E", "alpha", "c")
+    assert shifted_power.formula == "E + N^−α + c·x."
+    assert [spec.domain for spec in shifted_power.inputs] == ["positive", "real"]
+    assert [spec.domain for spec in shifted_power.parameters][2] == "signed"
+    value = shifted_power({"E": 1.0, "alpha": 0.5, "c": -2.0}, N=4.0, x=1.0)
+    assert float(value) == pytest.approx(-0.5)
+
+
+def rival(**details):
+    """A law under a name of the caller's, the same function every time."""
+    return jl.law(lambda N, *, E=jl.laws.positive(): E + 150 + 0 * N, **details)
+
+
+def test_a_name_taken_by_a_built_in_law_is_refused_without_replace(own_laws):
+    before = jl.published()["hoffmann-2022"].predict(N=70e9, D=1.4e12)
+    with pytest.raises(UsageError, match="'chinchilla' is that of a built-in law.*replace=True"):
+        rival(name="chinchilla")
+    with pytest.raises(UsageError, match="'loss-compute' is that of"):  # the function's own name
+
+        @jl.law
+        def loss_compute(N, *, E=jl.laws.positive()):
+            return E + 0 * N
+
+    assert laws.get("chinchilla") is laws.built_in("chinchilla")
+    mine = rival(name="chinchilla", replace=True)
+    assert laws.get("chinchilla") is mine
+    # What jaxlaw computes with its own law is not a matter of names.
+    assert jl.published()["hoffmann-2022"].predict(N=70e9, D=1.4e12) == before
+    assert simulate.experiment("chinchilla").law is laws.built_in("chinchilla")
+
+
+def test_ones_own_law_may_be_defined_again_but_not_another_under_its_name(own_laws):
+    first = rival(name="mine")
+    again = rival(name="mine")
+    assert laws.get("mine") is again is not first
+    with pytest.raises(UsageError, match=r"'mine' is that of another law, defined as .*rival"):
+        jl.law(lambda N, *, E=jl.laws.positive(): E * N, name="mine")
+    assert laws.get("mine") is again
+
+
+def test_variants_go_with_the_law_they_are_of(own_laws):
+    mine = rival(name="dcpt", replace=True)
+    with pytest.raises(UsageError, match="has no constraint 'paper'"):
+        laws.get("dcpt", "paper")
+    assert laws.get("dcpt") is mine
+
+
+def test_a_law_without_specifications_is_refused():
+    with pytest.raises(UsageError, match="law: there is no option 'targt'. Did you mean 'target'"):
+        base.law(targt="accuracy")
+    with pytest.raises(UsageError, match="parameter 'E' of law bare has no specification"):
+
+        @base.law
+        def bare(N, *, E):
+            return E + N
+
+    with pytest.raises(UsageError, match="needs inputs before"):
+
+        @base.law
+        def no_inputs(*, E=specs.positive()):
+            return E
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (lambda: laws.get("chinchila"), "Did you mean 'chinchilla'"),
+        (lambda: laws.get("dcpt", constraint="papr"), "it has paper, observed"),
+        (lambda: laws.get("kaplan", constraint="paper"), "it takes none"),
+        (lambda: laws.get("kaplan").parameter("alpha"), "has no parameter 'alpha'"),
+    ],
+)
+def test_misuse_says_what_to_do(call, says):
+    with pytest.raises(UsageError) as error:
+        call()
+    assert says in str(error.value)
+
+
+@pytest.mark.parametrize("asked", ["__call__", "at_once"])
+def test_whole_numbers_beyond_32_bits_are_numbers(asked):
+    """Outside float64 JAX has no place for them: it raised, or took another number instead."""
+    params = {"E": 1.69, "A": 406.4, "B": 411, "alpha": 0.34, "beta": 0.28}
+    law = getattr(jl.laws.get("chinchilla"), asked)
+    expected = float(law(params, N=7e10, D=1.4e12))
+    whole = 70_000_000_000
+    for N in (whole, np.int64(whole), np.array([whole]), [whole], pd.Series([whole])):
+        assert float(np.squeeze(law(params, N=N, D=1_400_000_000_000))) == expected
+    assert float(law(params | {"B": 10**12}, N=7e10, D=1.4e12)) > expected
+    with pytest.raises(jl.UsageError, match="below 1e308"):
+        law(params, N=10**400, D=1e12)
+    runs = jl.planning.best_run("chinchilla", params, 10**21)
+    assert float(runs.N) == float(jl.planning.best_run("chinchilla", params, 1e21).N)

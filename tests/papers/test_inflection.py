@@ -1,0 +1,204 @@
+"""Where the trend with D turns: found where it is known, denied where there is none."""
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import jaxlaw as jl
+from jaxlaw import laws, simulate
+from jaxlaw.papers._inflection import _interval
+
+UPPER = {
+    "E": 1.78, "A": 0.8, "B": 0.1, "C": 0.22, "alpha": 0.5, "beta": 0.5, "gamma": 0.4, "eta": 1.0,
+    "eps": 0.018,
+}  # fmt: skip
+TURN = 0.07
+SHARES = [0.0, 0.01, 0.02, 0.03, 0.05, 0.1, 0.15, 0.2, 0.33, 0.5]  # 300 runs, as in the README
+AT = {"N": 1.5, "D": 1.0}
+
+pytestmark = pytest.mark.full  # all of them take the fits of one fixture
+
+
+def lower():
+    """A law that rises with D and meets the upper one at the turn, for the N and D of ``AT``."""
+    law = laws.get("dcpt")
+    params = UPPER | {"B": -0.06, "eta": 0.2, "C": 0.34}
+    gap = [float(law(each, **AT, r=TURN)) for each in (UPPER, params)]
+    return params | {"E": params["E"] + gap[0] - gap[1]}
+
+
+def runs(below, noise=0.002, seed=0):
+    """Runs that obey one law below the turn and the upper one above it."""
+    grid = np.meshgrid([0.5, 1.8, 4.0], np.arange(1, 11) * 0.262144, SHARES, indexing="ij")
+    inputs = dict(zip("NDr", (axis.ravel() for axis in grid), strict=True))
+    parts = [simulate.simulate_runs("dcpt", each, inputs, noise, seed) for each in (below, UPPER)]
+    return parts[0].where(parts[0]["r"] < TURN, parts[1])
+
+
+@pytest.fixture(scope="module")
+def found():
+    return jl.papers.inflection_ratio(runs(lower()), at=AT, n_resamples=20)
+
+
+@pytest.mark.full
+def test_a_known_ratio_is_found(found):
+    assert found.interval[0] < TURN < found.interval[1]
+    assert found.ratio == pytest.approx(TURN, abs=0.015)
+    assert found.interval[1] - found.interval[0] < 0.05
+    assert found.below["B"] < 0 < found.above["B"]
+    assert found.bracket == (0.05, 0.1) and 0.05 < found.split < 0.1
+    assert 0.05 < found.flat < 0.1
+
+
+NARROW, ASIDE = "few-crossings", "interval-elsewhere"
+NAN = np.nan
+
+
+@pytest.mark.parametrize(
+    ("ratio", "crossings", "level", "expected", "codes"),
+    [
+        (0.5, np.linspace(0, 1, 39), 0.95, (0.025, 0.975), []),
+        (0.5, np.linspace(0, 1, 38), 0.95, (0.025, 0.975), [NARROW]),
+        (0.5, np.linspace(0, 1, 19), 0.9, (0.05, 0.95), []),
+        (0.08, [0.081, 0.085], 0.95, (0.0811, 0.0849), [NARROW, ASIDE]),
+        (0.99, np.linspace(0, 1, 100), 0.95, (0.025, 0.975), [ASIDE]),
+        (0.17, [0.07, NAN], 0.95, (NAN, NAN), [NARROW]),
+        (0.17, [NAN, NAN], 0.95, (NAN, NAN), [NARROW]),
+        (NAN, [0.07, 0.08], 0.95, (NAN, NAN), []),
+    ],
+)
+def test_an_interval_says_where_it_cannot_be_one(ratio, crossings, level, expected, codes):
+    found, notes = _interval(ratio, np.asarray(crossings), level)
+    assert found == pytest.approx(expected, nan_ok=True)
+    assert [note.code for note in notes] == codes
+    assert {note.severity for note in notes} <= {"warning"}
+
+
+@pytest.mark.full
+def test_what_it_rests_on_is_in_the_result(found):
+    assert found.trends["r"].tolist() == SHARES[1:]
+    assert (found.trends["slope"] > 0).tolist() == [r < TURN for r in SHARES[1:]]
+    assert len(found.crossings) == 20
+    assert {"zero-share", NARROW} <= {note.code for note in found.notes}  # 20 are too few
+    said = found.summary()
+    without = replace(found, interval=(NAN, NAN)).summary()
+    assert "(95%: " in said and "95%:" not in without and "meet at" in without
+    assert "between r = 0.05 and 0.1" in said and "meet at" in said
+
+
+@pytest.mark.full
+def test_both_pieces_are_one_law_that_predicts(found):
+    law = found.law()
+    assert law.ratio == found.ratio
+    table = runs(lower(), noise=0.0)
+    table = table[(table["r"] > 0) & ~table["r"].between(found.bracket[0], found.bracket[1])]
+    losses = law.predict(table)
+    assert np.abs(losses / table["loss"] - 1).max() < 0.005
+    for side, one in ((table["r"] < TURN, law.below), (table["r"] >= TURN, law.above)):
+        np.testing.assert_array_equal(losses[side], one.predict(table[side]))
+    # It rises with D below the ratio and falls above it, which no D-CPT law does alone.
+    ends = law.predict(N=1.8, D=[[0.3], [2.6]], r=[0.02, 0.3])
+    assert ends[1, 0] > ends[0, 0] and ends[1, 1] < ends[0, 1]
+    # The pieces meet where they were compared, and take a step elsewhere.
+    assert abs(law.step(**AT)) < 1e-4
+    assert law.step(N=1.8, D=[0.3, 2.6]).shape == (2,)
+    scores = law.score(table)
+    assert scores.r2 > 0.99 and scores.relative_error < 0.005
+    np.testing.assert_array_equal(scores.table["predicted"], losses)
+    assert law.is_extrapolation(N=1.8, D=1.0, r=[0.02, 0.9]).tolist() == [False, True]
+    assert found.law(0.09).predict(N=1.8, D=1.0, r=0.08) == law.below.predict(N=1.8, D=1.0, r=0.08)
+    assert replace(found, ratio=NAN).law().ratio == found.flat
+    with pytest.raises(jl.UsageError, match="no uncertainty|optimum of no runs|fit your runs"):
+        jl.covariance(law.below, table)  # a piece stands for no runs of its own
+    for ratio in (0.0, 1.5):
+        with pytest.raises(jl.UsageError, match="must be a share between 0 and 1"):
+            found.law(ratio)
+    with pytest.raises(jl.UsageError, match="no inflection within these runs"):
+        replace(found, below={}).law()
+
+
+def test_runs_in_other_units_have_the_same_pieces(found):
+    single = {"N": 1e-9, "D": 1e-9, "r": 1.0}
+    law = replace(found, units=single).law()
+    assert law.predict(N=1.8e9, D=1e9, r=0.02) == pytest.approx(
+        found.law().predict(N=1.8, D=1.0, r=0.02), rel=1e-12
+    )
+
+
+def test_slopes_in_d_by_share_are_the_differences_of_figure_10():
+    """∂²L/∂D∂r < 0 in the upper law: ΔL/ΔD falls with r; of L1 it is the same at every r."""
+    grid = np.meshgrid([0.5, 1.8], np.arange(1, 11) * 0.25, [0.1, 0.33, 0.5, 0.9], indexing="ij")
+    inputs = dict(zip("NDr", (axis.ravel() for axis in grid), strict=True))
+    made = simulate.simulate_runs("dcpt", UPPER, inputs)
+    table = jl.papers.loss_slopes(made)
+    assert list(table) == ["N", "D_low", "D_high", "r", "slope", "falls"]
+    assert len(table) == 2 * 9 * 4 and table["falls"].isna().sum() == 2 * 9
+    assert (table["falls"].dropna() == 1).all()
+    one = table.query("N == 1.8 and r == 0.33 and D_low == 0.5").iloc[0]
+    at = {D: float(laws.get("dcpt")(UPPER, N=1.8, D=D, r=0.33)) for D in (0.5, 0.75)}
+    assert one["slope"] == pytest.approx((at[0.75] - at[0.5]) / 0.25, rel=1e-4)
+    wide = jl.papers.loss_slopes(made, every=0.5)
+    assert set(np.round(wide["D_high"] - wide["D_low"], 9)) == {0.5}
+    # In other units and order, with rows twice: the same rows of runs.
+    again = pd.concat([made, made]).sample(frac=1, random_state=0)
+    again = again.assign(D=again["D"] * 1e9)
+    same = jl.papers.loss_slopes(again, units={"D": 1})
+    np.testing.assert_allclose(same["slope"] * 1e9, table["slope"], rtol=1e-9)
+    level = simulate.TRUTHS["dcpt-l1"]
+    flat = jl.papers.loss_slopes(simulate.simulate_runs("dcpt-l1", level, inputs))
+    spread = flat.groupby(["N", "D_low"])["slope"].agg(lambda s: np.ptp(s) / abs(s.mean()))
+    assert spread.max() < 1e-4
+    low = simulate.simulate_runs("dcpt", lower(), inputs | {"r": inputs["r"] / 20})
+    assert (jl.papers.loss_slopes(low)["slope"] > 0).all()
+    with pytest.raises(jl.DataError, match="two evaluations 9 of D apart"):
+        jl.papers.loss_slopes(made, every=9.0)
+    with pytest.raises(jl.DataError, match="two evaluations of different D"):
+        jl.papers.loss_slopes(made[made["D"] == 0.25])
+
+
+def test_slopes_are_those_of_a_regression():
+    table = runs(lower())
+    law = jl.papers.inflection_ratio(table[table["r"] > 0.1])
+    r, slope, error = law.trends.iloc[0]
+    rows = table[table["r"] == r]
+    design = np.column_stack([np.log(rows["D"]), pd.get_dummies(rows["N"]).to_numpy(float)])
+    solved, square = np.linalg.lstsq(design, np.log(rows["loss"]))[:2]
+    assert slope == pytest.approx(solved[0], rel=1e-9)
+    spread = np.linalg.inv(design.T @ design)[0, 0] * square[0] / (len(rows) - 4)
+    assert error == pytest.approx(np.sqrt(spread), rel=1e-9)
+
+
+def test_no_inflection_within_the_data_is_an_answer():
+    falling = jl.papers.inflection_ratio(runs(UPPER))
+    assert np.isnan(falling.ratio) and np.isnan(falling.bracket[0])
+    (note,) = [note for note in falling.notes if note.code == "no-inflection"]
+    assert "falls with D at every share down to r = 0.01" in note.message
+    assert falling.summary().startswith("no inflection within the data")
+    table = runs(lower())
+    rising = jl.papers.inflection_ratio(table[table["r"] < TURN])
+    (note,) = [note for note in rising.notes if note.code == "no-inflection"]
+    assert "rises with D up to r = 0.05, and at no share above it" in note.message
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"n_resamples": 1}, "resamples ≥ 2"),
+        ({"resample": "rows"}, "'points' or 'runs'"),
+        ({"level": 95}, "level is 95; it must be between 0 and 1"),
+        ({"split": 0.005}, "0 runs have a share below 0.005"),
+        ({"at": {"r": 0.1}}, "at takes N and D, not r"),
+    ],
+)
+def test_misuse_says_what_to_do(options, says):
+    with pytest.raises(jl.UsageError) as error:
+        jl.papers.inflection_ratio(runs(lower()), **options)
+    assert says in str(error.value)
+
+
+def test_shares_without_a_trend_are_refused():
+    table = runs(UPPER)
+    with pytest.raises(jl.DataError, match="do not show how the loss moves with D"):
+        jl.papers.inflection_ratio(table[table["D"] == table["D"].max()])

@@ -1,0 +1,218 @@
+"""The value of a pretraining corpus: every piece of advice, and the numbers behind it."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import jaxlaw as jl
+from jaxlaw import DataError, UsageError
+from jaxlaw.papers import pretraining_value
+from jaxlaw.papers._pretraining_value import (
+    ALONE,
+    CONTINUE,
+    MISALIGNED,
+    REACHED,
+    SATURATED,
+    _order,
+)
+
+TRUTH = jl.simulate.TRUTHS["downstream-bleu"]
+MADE = jl.simulate.experiment("downstream-bleu", noise=0.01, seed=3).table
+DP, SCORE = MADE["Dp"].to_numpy(), MADE["BLEU"].to_numpy()
+CE = jl.simulate.experiment("downstream-ce", noise=0.0).table["cross-entropy"].to_numpy()
+# Tables of one size: the programs of one serve all.
+GOOD = {"Dp": DP, "score": SCORE, "cross_entropy": CE}
+FALLING = GOOD | {"score": np.array([10.0, 11.0, 12.0, 12.5, 10.0, 9.0, 9.5, 9.0])}
+BROKEN = GOOD | {"score": np.append(SCORE[:5], SCORE[4] * np.array([1.001, 1.002, 1.003]))}
+FLAT = GOOD | {"score": 24 * np.exp(0.01 * np.array([-1.1, 0.9, -0.4, 1.6, -0.8, 0.2, -1.2, 0.3]))}
+STILL = GOOD | {"score": np.append(SCORE[:5], [14.8, 15.3, 15.4])}  # each near the one before
+
+
+def law(Dp):
+    return (TRUTH["log_A"] + TRUTH["alpha"] * np.log(Dp)) ** TRUTH["beta"]
+
+
+@pytest.fixture(scope="module")
+def good():
+    return pretraining_value(GOOD, at=5e11, target=20.0)
+
+
+@pytest.mark.full
+def test_the_law_predicts_with_an_interval(good):
+    low, high = good.interval["predicted"]
+    assert low < law(5e11) < high and high - low < 0.1 * law(5e11)
+    assert good.predicted == pytest.approx(float(good.fit.predict(Dp=5e11)))
+    assert good.gain == pytest.approx(good.predicted - float(good.fit.predict(Dp=DP[-1])))
+    assert good.monotone and math.isnan(good.broken_at) and good.at == 5e11
+
+
+def test_what_was_not_requested_or_does_not_apply_is_not_printed(good):
+    shown = good.summary()
+    assert "nan" not in shown and "broken_at" not in shown and "baseline" not in shown
+    assert "tokens_to_target" in shown and "predicted" in shown
+    broken = pretraining_value(BROKEN)
+    assert f"broken_at    {broken.broken_at:>12.6g}" in broken.summary()
+    assert "predicted" not in pretraining_value(FALLING).summary()  # the law does not apply
+
+
+def test_tokens_to_the_target_are_where_the_law_is_there(good):
+    assert good.fit.predict(Dp=good.tokens_to_target) == pytest.approx(20.0, rel=1e-9)
+    exact = math.exp((20 ** (1 / TRUTH["beta"]) - TRUTH["log_A"]) / TRUTH["alpha"])
+    low, high = good.interval["tokens_to_target"]
+    assert low < exact < high
+
+
+@pytest.mark.full  # other shapes, other programs
+def test_later_scores_are_predicted_by_the_law_of_the_first_four(good):
+    """Isik 2024, §4: four to fit, the others to be predicted."""
+    table = good.checkpoints
+    assert table["predicted"].isna().tolist() == [True] * 4 + [False] * 4
+    few = jl.fit("downstream-bleu", pd.DataFrame({"Dp": DP[:4], "BLEU": SCORE[:4]}))
+    np.testing.assert_allclose(table["predicted"][4:], few.predict(Dp=DP[4:]), rtol=1e-4)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("resamples", [0, 2, 3, 40])
+def test_the_advice_does_not_depend_on_what_is_resampled(resamples):
+    """The scores grow, then stand still: a law that learns of each would follow them."""
+    found, usual = (pretraining_value(STILL, n_resamples=n) for n in (resamples, 400))
+    assert found.advice == usual.advice == MISALIGNED
+    codes = {note.code for note in found.notes}
+    assert ("few-resamples" in codes) == (resamples in (2, 3))  # 39 tell the ends of 95 %
+    assert found.broken_at == usual.broken_at == DP[6] and found.reasons == usual.reasons
+    np.testing.assert_allclose(
+        found.checkpoints["predicted"], usual.checkpoints["predicted"], rtol=1e-9
+    )
+
+
+def test_the_curve_has_its_band(good):
+    curve = good.curve(np.geomspace(1e9, 1e12, 7))
+    assert (curve["low"] <= curve["predicted"]).all() and (
+        curve["predicted"] <= curve["high"]
+    ).all()
+    assert (np.diff(curve["predicted"]) > 0).all()
+
+
+@pytest.mark.night
+@pytest.mark.parametrize(
+    "data,options,advice",
+    [
+        (GOOD, {}, CONTINUE),
+        (GOOD, {"target": 25.0, "at": 1e13}, CONTINUE),
+        (GOOD, {"target": 15.0}, REACHED),
+        (GOOD, {"target": 50.0, "at": 1e12}, "stop: gains below the target"),
+        (GOOD, {"least_gain": 3.0}, "stop: gains below 3"),
+        (GOOD, {"least_gain": 1.0}, CONTINUE),
+        (GOOD, {"baseline": 60.0}, ALONE),
+        (GOOD, {"baseline": 5.0}, CONTINUE),
+        (FALLING, {}, MISALIGNED),
+        (FALLING, {"baseline": 13.0}, MISALIGNED),
+        (BROKEN, {}, MISALIGNED),
+        (STILL, {}, MISALIGNED),
+        (FLAT, {}, SATURATED),
+        (FLAT, {"baseline": 20.0}, SATURATED),
+        (FLAT, {"baseline": 23.8}, ALONE),
+        (FLAT, {"target": 24.0}, REACHED),
+        (FLAT, {"target": 30.0, "least_gain": 1.0}, SATURATED),
+    ],
+)
+def test_advice(data, options, advice):
+    found = pretraining_value(data, **options)
+    assert found.advice == advice and found.reasons
+    assert found.summary().startswith(f"advice: {advice}") and found.to_dict()["advice"] == advice
+
+
+def test_scores_that_fall_have_no_law():
+    """Isik 2024, §3.4: non-monotone scores point to misaligned pretraining data."""
+    found = pretraining_value(FALLING, baseline=12.5)
+    assert not found.monotone and found.fit is None and math.isnan(found.predicted)
+    assert (
+        "no better than no pretraining" in found.reasons[0] and "not monotone" in found.reasons[1]
+    )
+    with pytest.raises(DataError, match="not monotone"):
+        found.curve(1e11)
+
+
+def test_the_cross_entropy_would_have_kept_the_corpus():
+    """Isik 2024, §3.2: it falls all along while the score falls too."""
+    found = pretraining_value(FALLING)
+    assert found.checkpoints["disagree"].tolist() == [False] * 4 + [True, True, False, True]
+    note = next(note for note in found.notes if note.code == "metrics-disagree")
+    assert "2.1e+10" in note.message
+    assert found.cross_entropy_fit.r2 > 0.999
+    assert "metrics-disagree" not in {note.code for note in pretraining_value(GOOD).notes}
+
+
+@pytest.mark.full  # other shapes, other programs
+def test_the_law_breaks_where_it_breaks():
+    found = pretraining_value(BROKEN)
+    assert found.broken_at == DP[5] and found.monotone
+    before = jl.fit("downstream-bleu", pd.DataFrame({"Dp": DP[:5], "BLEU": SCORE[:5]}))
+    assert found.predicted == pytest.approx(float(before.predict(Dp=2 * DP[-1])), rel=1e-6)
+
+
+def test_falls_are_judged_by_the_scatter_of_the_rows():
+    """The same fall of 2 % after the sixth checkpoint, among scores that scatter little or much."""
+    rise = 0.8 + 0.02 * np.arange(8.0)
+    fallen = rise - np.where(np.arange(8) > 5, 0.04, 0.0)
+    rough = 0.015 * np.array([1.0, -1.0, -1.0, 1.0, 1.0, -1.0, 1.0, -1.0])
+    little, much = (_order(np.log(DP), scores, 0.002) for scores in (fallen, fallen + rough))
+    assert little.falls and little.scatter == pytest.approx(0.002 * math.sqrt(4 / 7))
+    assert not much.falls and much.scatter == pytest.approx(0.0076, rel=0.01)
+    assert _order(np.log(DP), rise, 0.002)[:2] == (False, True)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("count,most", [(4, 4), (6, 5), (8, 5), (10, 5)])
+def test_constant_scores_are_seldom_taken_for_falling(count, most):
+    """Of 100 corpora whose scores scatter by 1 %, as is known; the test is of 1 in 100."""
+    random, x = np.random.default_rng(count), np.linspace(0, 5, count)
+    orders = [_order(x, 0.01 * random.standard_normal(count), 0.01) for _ in range(100)]
+    assert sum(order.falls for order in orders) <= most
+    assert sum(order.flat for order in orders) >= 90
+    fallen = 0.05 * np.arange(count) - np.where(np.arange(count) > count - 3, 0.2, 0.0)
+    orders = [_order(x, fallen + 0.01 * random.standard_normal(count), 0.01) for _ in range(20)]
+    assert sum(order.falls for order in orders) >= 18
+
+
+def test_constant_scores_need_no_more_of_the_corpus():
+    """Isik 2024, §5: with enough finetuning data there is no need to pretrain."""
+    plan = pretraining_value(FLAT, n_resamples=0)
+    assert plan.monotone and math.isnan(plan.broken_at) and 0.005 < plan.scatter < 0.015
+    assert "constant within its scatter" in plan.reasons[0] and "baseline=" in plan.reasons[0]
+    assert plan.predicted == pytest.approx(24, rel=0.01)
+    assert "poor-fit" not in {note.code for note in plan.notes}
+
+
+@pytest.mark.full  # other shapes, other programs
+def test_three_checkpoints_determine_the_law_exactly():
+    found = pretraining_value({"Dp": DP[:3], "score": SCORE[:3]})
+    np.testing.assert_allclose(found.fit.predict(Dp=DP[:3]), SCORE[:3], rtol=1e-4)
+    assert "no-interval" in {note.code for note in found.notes} and found.interval == {}
+
+
+@pytest.mark.parametrize(
+    "change,error,message",
+    [
+        (lambda: pretraining_value({"Dp": DP[:2], "score": SCORE[:2]}), DataError, "2 checkpoints"),
+        (lambda: pretraining_value({"Dp": DP, "scores": SCORE}), DataError, "Did you mean 'score"),
+        (lambda: pretraining_value({"Dp": DP, "BLEU": SCORE}), DataError, "'score': 'BLEU'"),
+        (lambda: pretraining_value(GOOD | {"score": -SCORE}), DataError, "above 0"),
+        (lambda: pretraining_value(GOOD | {"Dp": np.full(8, 1e9)}), DataError, "same Dp"),
+        (lambda: pretraining_value(GOOD, at=-1), UsageError, "at is -1"),
+        (lambda: pretraining_value(GOOD, at=DP[0]), UsageError, "more than the last checkpoint's"),
+        (lambda: pretraining_value({"Dp": 1e9, "score": 3.0}), DataError, "not a table"),
+        (lambda: pretraining_value(GOOD, target=-1), UsageError, "target is -1"),
+        (lambda: pretraining_value(GOOD, target=np.inf), UsageError, "target is inf"),
+        (lambda: pretraining_value(GOOD, least_gain=-1), UsageError, "least_gain is -1"),
+        (lambda: pretraining_value(GOOD, baseline=np.inf), UsageError, "baseline is inf"),
+        (lambda: pretraining_value(GOOD, noise=1), UsageError, "a share of the highest score"),
+        (lambda: pretraining_value(GOOD, shortfall=-1), UsageError, "shortfall is -1"),
+        (lambda: pretraining_value(GOOD, n_resamples=1), UsageError, "one resample has no spread"),
+    ],
+)
+def test_data_that_carry_nothing(change, error, message):
+    with pytest.raises(error, match=message):
+        change()

@@ -1,0 +1,169 @@
+"""What plans take and give, whatever the question."""
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+import scipy.stats
+
+import jaxlaw as jl
+from jaxlaw import planning, simulate
+from jaxlaw.notes import Note
+from jaxlaw.planning._answers import (
+    interval_columns,
+    intervals,
+    missing_draws_notes,
+    source_notes,
+)
+from jaxlaw.uncertainty import as_draws
+from tests.fixtures.drawn_laws import CONTINUAL, DOMAIN, SCRATCH, TRUTHS, drawn, scattered
+
+
+def test_a_fit_a_pair_and_a_bootstrap_give_the_same_answer():
+    boot = scattered()
+    plans = [
+        planning.allocation(given, 1e21)
+        for given in (boot.fit, ("chinchilla", boot.fit.params), boot)
+    ]
+    assert plans[0].quantities == plans[1].quantities == plans[2].quantities
+    assert plans[0].interval == {} and set(plans[2].interval) == {"N", "D", "loss"}
+    assert plans[2].draws["N"].shape == (40,)
+
+
+def test_row_k_of_the_draws_is_the_plan_of_draw_k():
+    boot = scattered()
+    plan = planning.allocation(boot, 1e21)
+    for k in (0, 17):
+        alone = {name: values[k] for name, values in boot.params.items()}
+        one = planning.allocation(("chinchilla", alone), 1e21)
+        assert plan.draws["N"][k] == pytest.approx(one.N, rel=1e-12)
+        assert plan.draws["loss"][k] == pytest.approx(one.loss, rel=1e-12)
+
+
+def test_units_are_those_of_the_fitted_runs_or_the_laws_own():
+    own, single = DOMAIN, drawn(DOMAIN).fit
+    one, two = (planning.allocation(given, 5e19, at={"r": 0.5}) for given in (own, single))
+    assert two.N == pytest.approx(one.N * 1e9, rel=1e-12)
+    assert two.D == pytest.approx(one.D * 1e9, rel=1e-12)
+    assert two.loss == pytest.approx(one.loss, rel=1e-12)
+    assert 6 * two.N * two.D == pytest.approx(5e19, rel=1e-12)
+
+
+def test_notes_say_where_an_answer_is_an_extrapolation_and_what_the_fit_doubts():
+    fit = scattered().fit
+    assert not planning.allocation(fit, 1e20).notes
+    (note,) = (n for n in planning.allocation(fit, 1e25).notes if n.code == "extrapolation")
+    assert "N = " in note.message and "D = " in note.message
+    doubtful = dataclasses.replace(
+        fit, notes=(Note("ridge", "warning", "E and A trade off", inherited=True),)
+    )
+    (note,) = planning.allocation(doubtful, 1e20).notes
+    assert note.code == "doubtful-fit"
+    assert note.message == "the fit has warnings, which its own notes explain: ridge"
+
+
+@pytest.mark.full
+def test_resampled_runs_give_an_interval_around_the_truth():
+    runs = jl.read_runs(simulate.experiment("chinchilla").table)
+    plan = planning.allocation(jl.bootstrap("chinchilla", runs, 200), 1e21)
+    truth = planning.allocation(("chinchilla", TRUTHS["chinchilla"]), 1e21)
+    for name in ("N", "D", "loss"):
+        low, high = plan.interval[name]
+        assert low < getattr(truth, name) < high and high / low < 1.2
+
+
+def test_failed_draws_are_left_out_and_counted():
+    values = np.array([1.0, *np.arange(100.0), np.nan, np.nan])
+    assert intervals({"N": values}, 0.95)["N"] == pytest.approx(
+        np.quantile(np.arange(100.0), [0.025, 0.975])
+    )
+    (note,) = missing_draws_notes(values, "optimum")
+    assert "2.0% of 102 draws" in note.message and note.severity == "info"
+    (note,) = missing_draws_notes(np.array([1.0, 1.0, np.nan]), "optimum")
+    assert note.severity == "warning"
+    assert intervals({"N": np.array([1.0, np.nan])}, 0.95) == {}
+    assert missing_draws_notes(np.ones(9), "") == []
+
+
+def test_infinity_is_an_answer_of_an_interval():
+    values = np.array([np.inf, *np.arange(90.0), *[np.inf] * 10])
+    low, high = intervals({"D": values}, 0.95)["D"]
+    assert 0 <= low < 5 and high == np.inf
+
+
+def test_few_degrees_of_freedom_widen_every_interval():
+    """Percentiles at the level 2Φ(t) − 1, as the bootstrap's own intervals take them."""
+    wide = dataclasses.replace(scattered(), degrees=3.0)
+    level = 2 * scipy.stats.norm.cdf(scipy.stats.t.ppf(0.95, 3)) - 1
+    plans = [planning.allocation(wide, 1e21, level=0.9)]
+    plans.append(planning.allocation(scattered(), 1e21, level=level))
+    assert plans[0].interval["N"] == pytest.approx(plans[1].interval["N"], rel=1e-12)
+    tables = [planning.frontier(wide, [1e21], level=0.9).table]
+    assert tables[0]["N_low"][0] == pytest.approx(plans[0].interval["N"][0], rel=1e-12)
+    again = planning.Draws.from_dict(json.loads(json.dumps(wide.to_dict())))
+    assert again.degrees == 3.0
+
+
+def test_one_without_draws_stays_as_it_is():
+    both = as_draws(SCRATCH, drawn(CONTINUAL))
+    assert {len(v) for one in both for v in one.values.values()} == {41}
+    assert np.ptp(both[0].values["A"]) == 0 < np.ptp(both[1].values["A"])
+
+
+@pytest.mark.parametrize(
+    "given, says",
+    [
+        (3.0, "a Fit, (law, params), a bootstrap or a forecast"),
+        (("chinchilla", {"E": 1.0}), "E, A, B, alpha, beta"),
+        (("chinchila", {}), "chinchilla"),
+    ],
+)
+def test_what_is_no_fit_is_refused(given, says):
+    with pytest.raises(jl.UsageError) as error:
+        planning.allocation(given, 1e21)
+    assert says in str(error.value)
+
+
+def test_bootstraps_of_different_length_are_refused():
+    with pytest.raises(jl.UsageError, match="30 and 40 draws"):
+        as_draws(drawn(SCRATCH, 30), drawn(CONTINUAL, 40))
+
+
+@pytest.mark.parametrize(
+    "inputs, says",
+    [
+        ({}, "also needs r; give it in at="),
+        ({"r": 1.5}, r"in \[0, 1\]"),
+        ({"q": 1.0, "r": 0.5}, "'q'"),
+    ],
+)
+def test_inputs_are_checked(inputs, says):
+    with pytest.raises(jl.UsageError, match=says):
+        planning.allocation(DOMAIN, 5e19, at=inputs)
+
+
+def test_an_answer_prints_and_is_json():
+    plan = planning.allocation(scattered(), 1e24)
+    lines = plan.summary().splitlines()
+    assert lines[0].startswith("N ") and "95% interval" in lines[0]
+    assert any("extrapolation" in line for line in lines)
+    record = json.loads(json.dumps(plan.to_dict(), allow_nan=False))
+    assert record["N"] == plan.N and record["interval"]["N"] == list(plan.interval["N"])
+
+
+def test_a_published_law_says_what_is_not_known_of_it():
+    (known,) = as_draws(jl.published()["zheng-2024-cpt"])
+    notes = {note.code: note.message for note in source_notes(known, N=1e9, D=1e10)}
+    assert "no fitted range of" in notes["range-unknown"] and "extrapolation" not in notes
+    (badly,) = as_draws(jl.published()["hoffmann-2022"])
+    assert "badly-converged" in source_notes(badly, N=1e9, D=1e10)[-1].message
+
+
+def test_a_row_whose_draws_have_no_answer_has_no_ends():
+    values = np.array([[1.0, 2.0], [0.9, np.nan], [1.1, np.nan]])
+    columns = interval_columns("loss", values, 0.95)
+    assert columns["loss"].tolist() == [1.0, 2.0]
+    assert columns["loss_low"][0] == pytest.approx(0.905)
+    assert np.isnan([columns["loss_low"][1], columns["loss_high"][1]]).all()
+    assert list(interval_columns("loss", values[:1], 0.95)) == ["loss"]

@@ -1,0 +1,181 @@
+"""Plans from what :func:`jaxlaw.bootstrap` gave, from the runs to the answer."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import jaxlaw as jl
+from jaxlaw import planning, schedules, simulate
+from jaxlaw.cli import app
+from jaxlaw.fitting._fit_many import fewest_for
+from jaxlaw.planning import ContinualRun, Draws, Pretraining
+from tests.fixtures.drawn_laws import CONTINUAL, SCRATCH, TRUTHS
+
+TABLE = simulate.experiment("chinchilla").table
+SIZE = 300  # resamples; programs of this shape serve other tests too
+
+
+@pytest.fixture(scope="module")
+def drawn(chinchilla_fit) -> jl.Bootstrap:
+    return jl.bootstrap(chinchilla_fit, TABLE, SIZE, progress=False)
+
+
+def test_enough_resamples_carry_no_note(drawn):
+    assert "few-resamples" not in {note.code for note in drawn.notes}
+    assert [fewest_for(level) for level in (0.8, 0.95, 0.99)] == [9, 39, 199]
+
+
+PLANS = {
+    "allocation": lambda fit: planning.allocation(fit, 1e21),
+    "searched": lambda fit: planning.allocation(fit, 1e21, limits={"N": (1e8, None)}),
+    "allocation_law": planning.allocation_law,
+    "min_compute": lambda fit: planning.min_compute(fit, 2.3),
+    "tokens_or_size_for": lambda fit: planning.tokens_or_size_for(fit, N=1e9, loss=2.5),
+    "transferred": lambda fit: planning.data_transferred(fit, CONTINUAL, N=1e9, D=1e9),
+    "compute_savings": lambda fit: planning.compute_savings(fit, CONTINUAL, 2.3),
+    "break_even": lambda fit: planning.break_even(SCRATCH, fit, N=1e9),
+}
+
+
+def checked(name, ours, draws, of_fit, of_one):
+    """The plan of a bootstrap: the fit's own numbers, and every draw's plan as a draw."""
+    for quantity, value in of_fit.quantities.items():
+        assert getattr(ours, quantity) == pytest.approx(value, rel=1e-9, nan_ok=True), name
+    assert ours.interval, name
+    for quantity, (low, high) in ours.interval.items():
+        assert low <= getattr(ours, quantity) <= high, (name, quantity)
+        assert ours.draws[quantity].shape == (len(draws),)
+        alone = getattr(of_one, quantity)
+        assert ours.draws[quantity][7] == pytest.approx(alone, rel=1e-6), (name, quantity)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", PLANS)
+def test_plans_of_size_and_data(drawn, name):
+    one = ("chinchilla", {key: column[7] for key, column in drawn.params.items()})
+    checked(name, PLANS[name](drawn), drawn, PLANS[name](drawn.fit), PLANS[name](one))
+
+
+def test_tables_have_the_ends_of_intervals(drawn):
+    table = planning.frontier(drawn, [1e20, 1e21]).table
+    assert (table["N_low"] < table["N"]).all() and (table["N"] < table["N_high"]).all()
+    table = planning.transfer_table(drawn, CONTINUAL, [1e9], [1e9, 1e10])
+    assert (table["saved_low"] < table["saved_high"]).all()
+
+
+@pytest.mark.full
+def test_what_the_bootstrap_doubts_is_in_the_answer(drawn):
+    assert not planning.allocation(drawn, 1e21).notes
+    (note,) = planning.allocation(drawn, 1e27).notes
+    assert note.code == "extrapolation"
+    walled = jl.bootstrap("chinchilla", TABLE, SIZE, bounds={"E": (None, 1.66)}, progress=False)
+    (note,) = planning.allocation(walled, 1e21).notes
+    assert note.code == "doubtful-fit" and note.severity == "warning"
+    said, _, named = note.message.partition(": ")
+    assert said == "the fit has warnings, which its own notes explain"
+    assert {"at-bound", "resamples-at-bound"} <= set(named.split(", "))
+
+
+@pytest.mark.full
+def test_parameters_that_no_run_determines_are_in_the_answer():
+    flat = TABLE.assign(N=1e9)  # nothing is known of A and α
+    blind = jl.bootstrap("chinchilla", flat, SIZE, progress=False)
+    assert "unidentifiable" in {note.code for note in blind.notes}
+    notes = {note.code: note.message for note in planning.allocation(blind, 1e21).notes}
+    assert "unidentifiable" in notes["doubtful-fit"] and len(notes["doubtful-fit"].split()) < 40
+
+
+def test_a_bootstrap_with_failed_resamples_says_how_many(drawn):
+    params = {name: np.where(np.arange(SIZE) < 30, np.nan, v) for name, v in drawn.params.items()}
+    notes = planning.allocation(replace(drawn, params=params), 1e21).notes
+    assert "10.0% of 300 draws have no optimum" in notes[0].message
+
+
+def test_saved_draws_stand_in_place_of_a_fit(drawn, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    TABLE.to_csv("runs.csv", index=False)
+    drawn.fit.save("fit.json")
+    run = CliRunner()
+    asked = [
+        "bootstrap",
+        "fit.json",
+        "runs.csv",
+        "-n",
+        str(SIZE),
+        "--quiet",
+        "--draws",
+        "boot.json",
+    ]
+    assert run.invoke(app, asked).exit_code == 0
+    kept, ours = Draws.load("boot.json"), planning.allocation(drawn, 1e21)
+    assert kept.notes == drawn.notes and kept.fit.params == drawn.fit.params
+    for name, column in drawn.params.items():
+        assert kept.params[name].tolist() == column.tolist()
+    printed = run.invoke(app, ["plan", "allocation", "boot.json", "--compute", "1e21", "--json"])
+    assert json.loads(printed.stdout)["interval"]["N"] == pytest.approx(ours.interval["N"])
+    asked = ["plan", "allocation", "boot.json", "--compute", "1e21", "--bootstrap", "boot.json"]
+    assert "has its own draws" in str(run.invoke(app, asked).exception)
+    (tmp_path / "half.json").write_text('{"draws": {}}')
+    with pytest.raises(jl.DataError, match="half.json is not a whole jaxlaw bootstrap"):
+        Draws.load("half.json")
+
+
+AT = {"N": 1.8, "D": 2.0}
+MIXTURES = {
+    "mixture": lambda g, d: planning.optimal_mixture(g, d, start=2.8, at=AT),
+    "critical": lambda g, d: planning.critical_ratio(g, start=2.86, at=AT),
+    "limited": lambda g, d: planning.optimal_mixture_data_limited(d, 0.15, at={"N": 1.8}),
+    "least": lambda g, d: planning.min_compute(d, 1.8, at={"r": "best"}, corpus_tokens=0.1),
+    "replay": lambda g, d: planning.compare_replay(d, [0.4, 0.8], tolerance=0.2, at={"N": 1.8}),
+}
+
+
+@pytest.mark.full
+def test_plans_of_mixtures():
+    general, domain = (
+        jl.bootstrap("dcpt", simulate.experiment(name).table, 12, n_starts=16, n_local=2)
+        for name in ("dcpt-general", "dcpt")
+    )
+    ones = [("dcpt", {key: v[7] for key, v in b.params.items()}) for b in (general, domain)]
+    shares = planning.optimal_domain_weights({"a": domain}, general=general, start=2.8, at=AT)
+    said = "few-resamples: 12 resamples: a 95% interval of fewer than 39 is too narrow"
+    assert said in " ".join(str(note) for note in general.notes)
+    assert "explain: few-resamples" in " ".join(str(note) for note in shares.notes)
+    low, high = shares.interval["r[a]"]
+    assert low <= shares.shares["a"] <= high
+    for name, plan in MIXTURES.items():
+        if name == "replay":  # (law, params) knows no fitted range
+            low, high = plan(general, domain).interval["spread_last"]
+            assert low < plan(general, domain).spread_last < high
+        else:
+            checked(name, plan(general, domain), domain, plan(general.fit, domain.fit), plan(*ones))
+
+
+@pytest.mark.full
+def test_plans_of_a_continual_run():
+    """One law is resampled; the other, given as it is, stays as it is."""
+    law = "cpt-curve-replay-pt"
+    table = simulate.experiment(law).table.iloc[::4]
+    pt = jl.bootstrap(law, table, 12, n_starts=16, n_local=2)
+    cpt = ("cpt-curve-replay-cpt", TRUTHS["cpt-curve-replay-cpt"])
+    run = ContinualRun(Pretraining(40_000, 2e-4), 10_000, 1e-4, replay=0.2, warmup=500)
+    row = planning.final_losses(pt, cpt, run).table.iloc[0]
+    assert row["loss_pt_low"] < row["loss_pt"] < row["loss_pt_high"]
+    assert row["loss_cpt_low"] == row["loss_cpt"]
+    best = planning.optimal_training(pt, cpt, run, 0.6, {"replay": (0, 1)})
+    low, high = best.interval["replay"]
+    assert low < best.replay < high and best.draws["replay"].shape == (12,)
+    curve = planning.tradeoff_curve(pt, cpt, run, {"replay": (0, 1)}, (0.5, 0.6)).table
+    assert curve["replay"][1] == pytest.approx(best.replay, abs=1e-9)
+    assert (curve["replay_low"] < curve["replay_high"]).all()
+    back = planning.turning_length(pt, replace(run, replay=0.9))
+    assert len(back.draws["steps"]) == 12
+    options = {"after": schedules.wsd(2e-4, 4_000), "inputs": [{"r": 0.5}] * 2}
+    found = planning.optimal_schedule(
+        [pt, cpt], 400, 2e-4, weights=(0.5, 0.5), n_starts=2, iterations=20, **options
+    )
+    low, high = found.interval["loss"]
+    assert low < found.loss < high and "loss between" in found.summary()

@@ -1,0 +1,420 @@
+"""Optimal schedules: their limits hold, nothing found otherwise is better, and what they say."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import scipy.optimize
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import jaxlaw as jl
+from jaxlaw import UsageError, laws, planning, simulate
+from jaxlaw.data._row_areas import area_options
+from jaxlaw.planning import _schedule as searching
+from jaxlaw.planning import optimal_schedule
+from jaxlaw.schedules import Schedule, constant, cosine, join, warmup, wsd
+from tests.conftest import simulated_fit
+
+ANNEALING = ("annealing", simulate.TRUTHS["annealing"])
+PT = ("cpt-curve-replay-pt", simulate.TRUTHS["cpt-curve-replay-pt"])
+CPT = ("cpt-curve-replay-cpt", simulate.TRUTHS["cpt-curve-replay-cpt"])
+SHARES = [{"r": 0.2}, {"r": 0.8}]  # of the replayed corpus, for each loss its own
+
+# 200 steps whose S2 remembers 20 of them: the best switch lies well inside the run.
+SHORT = {"steps": 200, "peak": 0.01, "decay": 0.95}
+STRONG = ("annealing", {"L0": 2.0, "A": 0.5, "alpha": 0.5, "C": 2.0})
+
+
+def loss_of(rates, law=STRONG, initial="first", **options):
+    """The law at the end of a run, jax."""
+    S1, S2 = jl.areas(rates, initial_lr=initial, at=[len(rates)], **options)
+    return laws.get(law[0])(law[1], S1=S1[0], S2=S2[0])
+
+
+def cliff(switch, steps, peak, decay, floor=0.0):
+    return np.where(np.arange(steps) < switch, peak, floor)
+
+
+@pytest.fixture
+def float64():
+    with jax.enable_x64(True):
+        yield
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("epsilon", [None, 0.1])
+def test_gradients_in_the_rates_are_finite_differences(epsilon, float64):
+    rates = cosine(0.01, 60, 1e-3).rates
+
+    def loss(rates):
+        return loss_of(rates, decay=0.95, epsilon=epsilon)
+
+    slope = jax.grad(loss)(jnp.asarray(rates))
+    for step in (0, 1, 30, 58, 59):
+        nudge = np.zeros(60)
+        nudge[step] = 1e-6
+        up, down = float(loss(jnp.asarray(rates + nudge))), float(loss(jnp.asarray(rates - nudge)))
+        assert float(slope[step]) == pytest.approx((up - down) / 2e-6, rel=1e-6, abs=1e-6)
+
+
+COUNTED = {"decay": 0.95, "carry_momentum": True, "count_warmup": True, "epsilon": None}
+
+
+@pytest.mark.parametrize("shortest", [1, 7, 500])
+@pytest.mark.parametrize("change", [
+    {"count": True}, {"after": constant(0.01, 30)}, {"start": 0.005},
+    {"start": 0.02, "after": constant(0.01, 30)}, {"start": 0.02}, {"warmup": 0},
+    {"count": True, "base_known": False}, {"count": True, "base_known": False, "warmup": 0},
+])  # fmt: skip
+def test_areas_within_reach_are_those_of_the_rates(change, shortest):
+    """Also with warm-ups that rise and that fall, in which rises may not count."""
+    options = COUNTED | {"count_warmup": change.get("count", False)}
+    change = {name: value for name, value in change.items() if name != "count"}
+    run = searching._Run(120, 0.01, 1e-3, 10, 0.0, None, shortest)._replace(**change)
+    reach = searching._Reach(run, options)
+    random = np.random.default_rng(0)
+    points = np.concatenate(
+        [random.random((20, 3)), [[0, 0, 0], [1, 1, 1], [1, 0, 1], [1, 0.99, 1]]]
+    )
+    found = reach.areas(points)
+    starts, stops = reach.fall_of(points)
+    for k, point in enumerate(points):
+        free = reach.free_rates(point)
+        assert free.max() <= run.peak and free.min() >= run.floor * (1 - 1e-12)
+        assert -np.diff(free).min(initial=0) <= (run.peak - run.floor) / shortest * (1 + 1e-9)
+        whole = searching._final_areas(searching._schedule_of(run, free), options)
+        ends = [one[k] for one in found]
+        np.testing.assert_allclose(ends, whole, rtol=1e-11, atol=1e-15)
+        assert (starts[k], stops[k]) == pytest.approx(searching._fall_of(free, run), abs=1)
+
+
+def test_a_gain_in_the_last_steps_alone_is_found():
+    """Momentum that remembers 10 of 3,000 steps: the best fall begins near the end."""
+    law = ("annealing", {"L0": 2.0, "A": 0.5, "alpha": 0.3, "C": 4.0})
+    best = optimal_schedule(law, 3_000, 0.01, decay=0.9)
+    with jax.enable_x64(True):
+        tried = [
+            float(loss_of(cliff(k, 3_000, 0.01, 0.9), law, decay=0.9)) for k in range(2_950, 3_001)
+        ]
+    assert np.argmin(tried) < 50
+    assert best.loss <= min(tried) * (1 + 1e-12)
+
+
+def test_nothing_else_is_better():
+    best = optimal_schedule(STRONG, **SHORT)
+    assert best.loss == pytest.approx(float(loss_of(best.schedule.rates, decay=0.95)), rel=1e-6)
+    assert best.comparison["loss"].idxmin() == "optimal"
+    for share in np.linspace(0, 1, 41):
+        for shape in ("linear", "1-sqrt"):
+            assert best.loss < loss_of(wsd(0.01, 200, share, shape=shape).rates, decay=0.95)
+
+
+def test_plain_areas_like_a_cliff():
+    """The peak, then nothing: found by trying every switch."""
+    best = optimal_schedule(STRONG, **SHORT)
+    with jax.enable_x64(True):
+        tried = [float(loss_of(cliff(k, **SHORT), decay=0.95)) for k in range(1, 201)]
+    switch = int(np.argmin(tried)) + 1
+    assert 20 < 200 - switch < 150
+    assert best.loss <= min(tried) * (1 + 1e-12)  # the last step of the peak may be in between
+    np.testing.assert_allclose(best.schedule.rates, cliff(switch, **SHORT), atol=1e-2 * 0.01)
+    assert {"cliff", "idle-tail", "beyond-the-law"} == {note.code for note in best.notes}
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("epsilon", [None, 0.2])
+def test_scipy_finds_the_same_over_all_rates(epsilon):
+    """SLSQP on the shares of the fall at every step: every monotone schedule there is."""
+    floor, peak, steps = 1e-3, 0.01, 80
+    options = {"decay": 0.95, "epsilon": epsilon}
+
+    def loss(shares):
+        return loss_of(peak - (peak - floor) * jnp.cumsum(shares)[:-1], **options)
+
+    both = jax.jit(jax.value_and_grad(loss))
+
+    def numbers(shares):
+        value, slope = both(jnp.asarray(shares))
+        return float(value), np.asarray(slope)
+
+    with jax.enable_x64(True):
+        found = scipy.optimize.minimize(
+            numbers,
+            np.full(steps + 1, 1 / (steps + 1)),
+            jac=True,
+            bounds=[(0, 1)] * (steps + 1),
+            constraints={"type": "eq", "fun": lambda x: x.sum() - 1,
+                         "jac": lambda x: np.ones_like(x)},
+            method="SLSQP",
+            options={"maxiter": 300, "ftol": 1e-12},
+        )  # fmt: skip
+    best = optimal_schedule(STRONG, steps, peak, floor=floor, **options)
+    assert found.success
+    assert best.loss == pytest.approx(found.fun, rel=1e-4)
+    finest = optimal_schedule(STRONG, steps, peak, floor=floor, knots=steps, **options)
+    assert finest.loss <= found.fun * (1 + 1e-6)
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    steps=st.integers(70, 400),
+    peak=st.floats(1e-5, 1.0),
+    floor=st.floats(0, 0.9),
+    warmup=st.integers(0, 5),
+    start=st.none() | st.floats(0, 1.0),
+    shortest=st.integers(1, 100),
+    C=st.floats(0.0, 10.0),
+    seed=st.integers(0, 3),
+)
+def test_limits_hold_exactly(steps, peak, floor, warmup, start, shortest, C, seed):
+    law = ("annealing", STRONG[1] | {"C": C})
+    floor = floor * peak
+    best = optimal_schedule(
+        law, steps, peak, floor=floor, warmup=warmup, start=start, shortest_decay=shortest,
+        seed=seed, iterations=20, count_warmup=True,
+    )  # fmt: skip
+    rates, first = best.schedule.rates, max(warmup, 1) - 1
+    free = rates[first:]
+    assert len(rates) == steps and free.min() >= floor and free.max() <= peak
+    falls = -np.diff(free)
+    assert (falls >= 0).all()
+    assert falls.max() <= (peak - floor) / shortest * (1 + 1e-9) + 1e-15 * peak
+    if warmup:
+        assert best.schedule.initial_lr == (start or 0.0)
+        line = np.linspace(best.schedule.initial_lr, free[0], warmup + 1)[1:]
+        np.testing.assert_allclose(rates[:warmup], line, rtol=1e-12)
+    else:
+        assert best.schedule.initial_lr == rates[0]
+
+
+def test_fewer_steps_than_knots_down_to_one():
+    for steps in (1, 2, 5):
+        best = optimal_schedule(ANNEALING, steps, 1e-3, n_starts=2)
+        assert best.schedule.rates == pytest.approx(np.full(steps, 1e-3), rel=1e-6)
+
+
+def test_a_bounded_fall_gives_a_decay():
+    best = optimal_schedule(STRONG, **SHORT, shortest_decay=40)
+    by_hand = [
+        float(loss_of(np.clip(1 - (np.arange(200) - k) / 40, 0, 1) * 0.01, decay=0.95))
+        for k in range(200)
+    ]
+    assert best.loss == pytest.approx(min(by_hand), rel=1e-4)
+    assert "cliff" not in {note.code for note in best.notes}
+
+
+def continued(weights, fits=(PT, CPT), **options):
+    after = wsd(2e-4, 4_000, 0.2, final=2e-5)
+    options = {"after": after, "warmup": 50, "at": SHARES, **options}
+    return optimal_schedule(list(fits), 1_000, 2e-4, weights=weights, **options)
+
+
+@pytest.mark.full
+def test_one_weight_is_one_loss():
+    for weights, alone, k in (((1, 0), PT, 0), ((0, 1), CPT, 1)):
+        both = continued(weights)
+        single = continued(None, [alone], at=SHARES[k])
+        assert both.loss == pytest.approx(single.loss, rel=1e-9)
+        assert both.comparison[f"loss_{k + 1}"].to_numpy() == pytest.approx(
+            single.comparison["loss"].to_numpy()
+        )
+
+
+def test_a_balance_is_a_weighted_sum_and_trades():
+    found = [continued((weight, 1 - weight)) for weight in (0.0, 0.5, 1.0)]
+    table = found[1].comparison
+    np.testing.assert_allclose(table["loss"], 0.5 * table["loss_1"] + 0.5 * table["loss_2"])
+    ours = np.array([one.comparison.loc["optimal", ["loss_1", "loss_2"]] for one in found])
+    assert (np.diff(ours[:, 0]) <= 1e-9).all() and (np.diff(ours[:, 1]) >= -1e-9).all()
+    # For the corpus left behind alone, the best is not to train.
+    assert found[2].areas.S1_cpt < 0.1 * found[0].areas.S1_cpt
+
+
+def test_the_rates_before_are_kept():
+    for carry in (False, True):
+        best = continued((0.3, 0.7), carry_momentum=carry)
+        after = wsd(2e-4, 4_000, 0.2, final=2e-5)
+        assert best.schedule.boundary == 4_000 and len(best.schedule) == 5_000
+        np.testing.assert_array_equal(best.schedule.rates[:4_000], after.rates)
+        assert best.schedule[4_000:4_050].max() <= 2e-4
+        assert best.schedule.initial_lr == after.initial_lr
+        at_end = jl.data.phase_areas(best.schedule, at=[5_000], carry_momentum=carry)
+        assert best.areas == pytest.approx([one[0] for one in at_end])
+
+
+def test_without_rewarmup_rates_never_rise():
+    after = wsd(2e-4, 1_000, 0.2, final=2e-5)
+    peak = after[-1]
+    best = optimal_schedule(CPT, 300, peak, at={"r": 1.0}, after=after, floor=1e-6)
+    assert (np.diff(best.schedule.rates) <= 0).all()
+    usual = join(after, cosine(peak, 300, 1e-6))
+    assert best.comparison.loc["cosine", "S2_cpt"] == pytest.approx(
+        jl.data.phase_areas(usual, at=[1_300]).S2_cpt[0]
+    )
+
+
+@pytest.mark.full
+def test_momentum_weighted_with_the_rate_leaves_no_idle_tail():
+    options = {**SHORT, "epsilon": 0.2, "floor": 1e-4}
+    best = optimal_schedule(STRONG, **options)
+    assert best.comparison["loss"].idxmin() == "optimal"
+    assert "idle-tail" not in {note.code for note in best.notes}
+
+
+@pytest.mark.parametrize("carry", [False, True])
+def test_rises_of_the_first_warmup_may_be_ignored(carry):
+    options = {"warmup": 50, "carry_momentum": carry}
+    counted, ignored = (
+        optimal_schedule(STRONG, **SHORT, **options, count_warmup=count) for count in (True, False)
+    )
+    assert ignored.areas.S2 > counted.areas.S2 and ignored.loss < counted.loss
+    # A warm-up that may or may not be a rise takes the way through every rate.
+    above = optimal_schedule(STRONG, **SHORT, **options, start=1e-3)
+    assert above.loss == pytest.approx(ignored.loss, rel=1e-2)
+    after = warmup(constant(1e-3, 60), 20)
+    again = optimal_schedule(STRONG, **SHORT, **options, after=after)
+    # Nothing else is forgotten: the areas after a pre-training that never rose.
+    level = join(constant(1e-3, 80), Schedule(again.schedule[80:], 1e-3))
+    expected = jl.data.phase_areas(level, 0.95, at=[280], carry_momentum=carry)
+    assert again.areas.S2_cpt == pytest.approx(expected.S2_cpt[0], rel=1e-9)
+    assert again.areas.S2_pt == pytest.approx(0, abs=1e-12)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("epsilon", [None, 0.1])
+def test_no_usual_schedule_is_better(epsilon):
+    """Not even one that keeps the limits exactly."""
+    best = optimal_schedule(ANNEALING, 20_000, 2e-4, floor=2e-5, shortest_decay=4_000,
+                            epsilon=epsilon)  # fmt: skip
+    assert best.comparison["loss"].idxmin() == "optimal"
+
+
+def around(pair, count, scale=0.05):
+    """Draws of all parameters, independent."""
+    random = np.random.default_rng(0)
+    return {k: v * np.exp(scale * random.standard_normal(count)) for k, v in pair[1].items()}
+
+
+def fit_with(draws):
+    fit = dataclasses.replace(simulated_fit("annealing"), params=dict(STRONG[1]))
+    return planning.Draws(fit, draws)
+
+
+def test_each_replicate_is_given_its_own_best():
+    """Plain areas like a cliff: of each draw the best switch by trying all of them."""
+    steps, peak, draws = 400, 0.01, around(STRONG, 40)
+    best = optimal_schedule(fit_with(draws), steps, peak, decay=0.97)
+    cliffs = np.array([cliff(k, steps, peak, 0.97) for k in range(1, steps + 1)])
+    S1, S2 = jl.areas(cliffs, 0.97, "first", at=[steps])
+    with jax.enable_x64(True):
+        losses = laws.get("annealing")({k: v[:, None] for k, v in draws.items()},
+                                       S1=S1[:, 0], S2=S2[:, 0])  # fmt: skip
+        under = laws.get("annealing")(draws, S1=best.areas.S1, S2=best.areas.S2)
+    losses, table = np.asarray(losses), best.draws
+    switch = np.argmin(losses, axis=1) + 1
+    assert np.ptp(switch) > 5
+    np.testing.assert_allclose(table["decay_start"], switch, atol=2)
+    np.testing.assert_allclose(table["loss"], under, rtol=1e-12)
+    # Switches far from the one found have knots of the first search alone, 6 steps apart.
+    short = table["best_loss"] - losses.min(axis=1)
+    assert short.max() < 2e-5 and short.median() < 1e-7 < 1e-5 < table["regret"].median()
+    np.testing.assert_allclose(table["regret"], table["loss"] - table["best_loss"], atol=1e-12)
+    assert (table["regret"] >= 0).all() and best.regret == table["regret"].median()
+    for name, (low, high) in best.interval.items():
+        ends = np.quantile(table[name], (0.025, 0.975))
+        assert (low, high) == pytest.approx(tuple(ends), rel=1e-9), name
+    low, high = best.interval["decay_start"]
+    assert low < best.decay_start < high
+    assert f"begins between {low:.0f} and {high:.0f}, ends" in best.summary()
+
+
+@pytest.mark.full
+def test_draws_alike_regret_nothing():
+    alike = {name: np.full(1_001, value) for name, value in STRONG[1].items()}
+    best = optimal_schedule(fit_with(alike), 100, 0.01, decay=0.9)
+    assert len(best.draws) == 1_000 and best.draws["regret"].max() < 1e-8
+    low, high = best.interval["decay_start"]
+    assert high - low <= 1 and low - 1 <= best.decay_start <= high + 1
+    alone = optimal_schedule(fit_with(alike).fit, 100, 0.01, decay=0.9)
+    assert alone.decay_start == best.decay_start and np.isnan(alone.regret)
+    assert not alone.interval and not len(alone.draws)
+
+
+def test_the_fall_is_dated_by_its_tenths():
+    """Exactly by all rates; a run that never falls has its last step."""
+    best = optimal_schedule(STRONG, 2_000, 0.01, decay=0.99, shortest_decay=300, warmup=20)
+    free = best.schedule.rates[19:]
+    done = (free[0] - free) / (free[0] - free[-1])
+    by_rates = [20 + int(np.argmax(done >= share)) for share in (0.1, 0.9)]
+    assert [best.decay_start, best.decay_end] == pytest.approx(by_rates, abs=1)
+    flat = optimal_schedule(("annealing", STRONG[1] | {"C": 0.0}), 200, 0.01, decay=0.95)
+    assert flat.decay_start == flat.decay_end == 200
+
+
+def test_another_length_and_peak_compile_nothing():
+    optimal_schedule(ANNEALING, 500, 1e-3)
+    programs = searching._weighted._cache_size()
+    optimal_schedule(STRONG, 3_000, 2e-3, floor=1e-4, warmup=30, shortest_decay=50)
+    optimal_schedule(STRONG, 20, 2e-3)
+    assert searching._weighted._cache_size() == programs
+
+
+def test_a_fit_says_where_it_was_not():
+    fit = simulated_fit("annealing")
+    inside = optimal_schedule(fit, 30_000, 2e-4, floor=2e-5, shortest_decay=6_000)
+    assert "extrapolation" not in {note.code for note in inside.notes}
+    beyond = optimal_schedule(fit, 30_000, 1e-3)
+    note = next(note for note in beyond.notes if note.code == "extrapolation")
+    low, high = fit.ranges["S1"]
+    assert note.severity == "warning" and f"(fitted {low:.4g} to {high:.4g})" in note.message
+    assert beyond.loss == pytest.approx(float(fit.predict(S1=beyond.areas.S1, S2=beyond.areas.S2)))
+    assert "optimal" in beyond.summary() and note.message in beyond.summary()
+
+
+@pytest.mark.parametrize(
+    "change,message",
+    [
+        ({"steps": 0}, "steps is 0"),
+        ({"steps": 2.5}, "whole number"),
+        ({"peak": 0.0}, "peak is 0; it must be positive"),
+        ({"peak": float("nan")}, "peak is nan"),
+        ({"floor": 1e-3}, "below the peak"),
+        ({"warmup": 100}, "use 0 to 99"),
+        ({"shortest_decay": 0}, "shortest_decay"),
+        ({"start": -1.0, "warmup": 2}, "start is -1; it must be not negative"),
+        ({"decay": 1.5}, r"\[0, 1\]"),
+        ({"knots": 1}, "knots"),
+        ({"fit": [ANNEALING, ANNEALING]}, "need weights"),
+        ({"fit": [ANNEALING, ANNEALING], "weights": (0.5, 0.6)}, "their sum is 1"),
+        ({"fit": [ANNEALING, ANNEALING], "weights": (-0.5, 1.5)}, "none may be negative"),
+        ({"fit": [ANNEALING, ANNEALING], "weights": (1, 0), "at": [{}]}, "one for each"),
+        ({"fit": "annealing"}, "give a Fit"),
+        ({"fit": ("annealing", {"L0": 1.0})}, "has the parameters L0, A, C, alpha"),
+        ({"fit": ("chinchilla", simulate.TRUTHS["chinchilla"])}, "takes no areas"),
+        ({"fit": ("cpt-curve", simulate.TRUTHS["cpt-curve"])}, "give after="),
+        ({"fit": PT, "after": constant(1e-3, 9)}, "needs at=.*'r'"),
+        ({"fit": PT, "after": constant(1e-3, 9), "at": {"R": 1}}, "Did you mean 'r'"),
+        ({"shortest_decay": 10**9}, "1000 times as many at most"),
+        ({"peak": 5e-324}, "of a size between"),
+        ({"after": join(constant(1e-3, 9), constant(1e-3, 9))}, "two phases already"),
+    ],
+)
+def test_misuse_says_what_to_do(change, message):
+    call = {"fit": ANNEALING, "steps": 100, "peak": 1e-3} | change
+    with pytest.raises(UsageError, match=message):
+        optimal_schedule(call.pop("fit"), call.pop("steps"), call.pop("peak"), **call)
+
+
+def test_areas_are_counted_as_for_the_fit():
+    fit = simulated_fit("annealing")
+    counted = dataclasses.replace(fit, area_options=area_options(decay=0.99))
+    given = optimal_schedule(fit, 40_000, 2e-4, decay=0.99)
+    known = optimal_schedule(counted, 40_000, 2e-4)
+    other = optimal_schedule(fit, 40_000, 2e-4)
+    assert known.loss == given.loss != other.loss
+    with pytest.raises(UsageError, match="different ways"):
+        both = [counted, dataclasses.replace(fit, area_options=area_options(decay=0.9))]
+        optimal_schedule(both, 400, 2e-4, weights=(0.5, 0.5))

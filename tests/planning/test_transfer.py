@@ -1,0 +1,114 @@
+"""From scratch against continual."""
+
+import numpy as np
+import pytest
+
+import jaxlaw as jl
+from jaxlaw import planning
+from jaxlaw.errors import UsageError
+from tests.fixtures.drawn_laws import CONTINUAL, SCRATCH, drawn
+
+S, C = SCRATCH[1], CONTINUAL[1]
+# With equal exponents of the data continual runs stay ahead by a factor, at every budget.
+AHEAD = ("cpt-chinchilla", {**C, "beta": 0.30, "B": 450.0, "gamma": 0.0})
+
+
+def test_transferred_data_in_closed_form():
+    N, D = 1.4e9, 1e9
+    plan = planning.data_transferred(SCRATCH, CONTINUAL, N=N, D=D)
+    term = C["B"] / (D ** C["beta"] * N ** C["gamma"])
+    scratch = (S["B"] / term) ** (1 / S["beta"])
+    assert plan.scratch_D == pytest.approx(scratch, rel=1e-9)
+    assert plan.transferred == pytest.approx(scratch - D, rel=1e-8)
+    assert plan.saved == pytest.approx(1 - D / scratch, rel=1e-8)
+    back = planning.data_transferred(SCRATCH, CONTINUAL, N=N, loss=plan.loss)
+    assert back.D == pytest.approx(D, rel=1e-9)
+    assert back.saved == pytest.approx(plan.saved, rel=1e-7)
+    doubled = planning.data_transferred(SCRATCH, CONTINUAL, N=N, D=D, cost=lambda N, D: 12 * N * D)
+    assert doubled.saved == pytest.approx(plan.saved, rel=1e-9)
+
+
+def test_a_loss_that_scratch_never_reaches():
+    floor = S["E"] + S["A"] / 1e9 ** S["alpha"]
+    better = ("cpt-chinchilla", {**C, "A": 300.0})
+    plan = planning.data_transferred(SCRATCH, better, N=1e9, loss=floor - 0.01)
+    assert plan.scratch_D == np.inf and plan.transferred == np.inf and plan.saved == 1
+    assert [(n.code, n.severity) for n in plan.notes] == [("no-finite-answer", "error")]
+    neither = planning.data_transferred(SCRATCH, CONTINUAL, N=1e9, loss=floor - 0.01)
+    assert neither.D == np.inf and np.isnan(neither.saved)
+    assert neither.notes[0].code == "no-finite-answer"
+
+
+def test_past_the_crossing_transfer_is_negative():
+    plan = planning.data_transferred(SCRATCH, CONTINUAL, N=1.4e9, D=1e10)
+    assert plan.transferred < 0 and plan.notes[0].code == "negative-transfer"
+
+
+def test_the_table_holds_the_single_answers():
+    scratch, continual = drawn(SCRATCH), drawn(CONTINUAL)
+    table = planning.transfer_table(scratch, continual, [1e9, 4e9], [1e9, 1e10])
+    plan = planning.data_transferred(scratch, continual, N=4e9, D=1e9)
+    row = table[(table["N"].round() == 4e9) & (table["D"].round() == 1e9)].iloc[0]
+    assert row["saved"] == pytest.approx(plan.saved, rel=1e-12)
+    assert (row["saved_low"], row["saved_high"]) == pytest.approx(plan.interval["saved"])
+    # Zheng 2024, §4.3: saved compute falls along a run, and larger models transfer more.
+    saved = table.pivot(index="N", columns="D", values="saved").to_numpy()
+    assert (saved[:, 0] > saved[:, 1]).all() and (saved[1] > saved[0]).all()
+
+
+@pytest.mark.parametrize("name", ["N", "D"])
+def test_an_empty_axis_of_the_table_is_named(name):
+    axes = {"N": [1e9], "D": [1e9]} | {name: []}
+    with pytest.raises(jl.UsageError, match=f"transfer_table: {name} is empty"):
+        planning.transfer_table(SCRATCH, CONTINUAL, **axes)
+
+
+@pytest.mark.full
+def test_saved_compute_at_each_ones_best_size():
+    plan = planning.compute_savings(SCRATCH, AHEAD, 2.2)
+    ways = [planning.min_compute(law, 2.2).compute for law in (SCRATCH, AHEAD)]
+    assert (plan.scratch_compute, plan.continual_compute) == tuple(ways)
+    assert plan.saved == pytest.approx(1 - ways[1] / ways[0])
+    lower = ("cpt-chinchilla", {**AHEAD[1], "E": 1.4})
+    # Served tokens are a part of either's compute.
+    served = planning.compute_savings(SCRATCH, AHEAD, 2.2, served_tokens=1e12)
+    least = [planning.min_compute(fit, 2.2, served_tokens=1e12).compute for fit in (SCRATCH, AHEAD)]
+    assert served.saved == pytest.approx(1 - least[1] / least[0]) and served.saved < plan.saved
+    with pytest.raises(UsageError, match="which max_epochs is for"):
+        planning.compute_savings(SCRATCH, AHEAD, 2.2, max_epochs=4)
+    alone = planning.compute_savings(SCRATCH, lower, 1.5)
+    assert alone.scratch_compute == np.inf and alone.saved == 1
+    assert "from scratch" in alone.notes[0].message
+    assert np.isnan(planning.compute_savings(SCRATCH, AHEAD, 1.5).saved)
+    draws = planning.compute_savings(drawn(SCRATCH), drawn(AHEAD), 2.2)
+    low, high = draws.interval["saved"]
+    assert low < draws.saved < high
+
+
+def test_the_papers_frontiers_save_what_its_text_says():
+    """Zheng 2024, §4.2 and §4.3: 25 to 50 %; its table 2, rounded, does not say so."""
+    scratch, ours = (jl.published()[f"zheng-2024-frontier-{name}"] for name in ("scratch", "cpt"))
+    compute = np.geomspace(1e17, 1e23, 13)
+    loss = scratch.predict(C=compute)
+    saved = 1 - (ours.params["a"] / loss) ** (1 / ours.params["b"]) / compute
+    np.testing.assert_allclose(ours.predict(C=compute * (1 - saved)), loss, rtol=1e-12)
+    assert saved.max() == pytest.approx(0.478, abs=5e-4)
+    assert saved.min() == pytest.approx(0.425, abs=5e-4)
+    assert planning.data_transferred(SCRATCH, CONTINUAL, N=1e9, D=2e10).saved < 0
+
+
+@pytest.mark.parametrize(
+    "call, says",
+    [
+        (lambda: planning.data_transferred(SCRATCH, CONTINUAL, N=1e9), "one of D"),
+        (
+            lambda: planning.data_transferred(
+                SCRATCH, ("dcpt", jl.simulate.TRUTHS["dcpt"]), N=1, D=1
+            ),
+            "also needs r; give",
+        ),
+    ],
+)
+def test_wrong_usage(call, says):
+    with pytest.raises(jl.UsageError, match=says):
+        call()

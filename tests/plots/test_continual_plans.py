@@ -1,0 +1,150 @@
+"""Pictures of continual runs and of a corpus's value show what they say they show."""
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import jaxlaw as jl
+from jaxlaw import UsageError, simulate
+from jaxlaw.papers import out_of_domain, pretraining_value
+from jaxlaw.planning import (
+    ContinualRun,
+    Pretraining,
+    final_losses,
+    optimal_schedule,
+    tradeoff_curve,
+    turning_length,
+    turning_lengths,
+)
+from tests.conftest import named, texts
+
+plots = pytest.importorskip("jaxlaw.plots")
+
+pytestmark = pytest.mark.usefixtures("closed")
+
+PT, CPT = (jl.published()[name] for name in ("wang-2025-pt", "wang-2025-cpt"))
+RUN = ContinualRun(Pretraining(40_000, 2e-4), 10_000, 1e-4, replay=0.2, warmup=500)
+
+
+def test_a_curve_for_each_number_of_steps(ax):
+    found = final_losses(PT, CPT, RUN, peak=[1e-5, 1e-4, 2e-4], steps=[5_000, 20_000])
+    assert plots.losses_over(found, "peak", "pt", ax) is ax
+    assert len(ax.lines) == 2
+    part = found.table[found.table["steps"] == 20_000]
+    np.testing.assert_allclose(ax.lines[1].get_ydata(), part["loss_pt"])
+    assert sorted(named(ax)) == ["steps 20,000", "steps 5,000"]
+    three = final_losses(PT, CPT, RUN, peak=[1e-5, 1e-4], steps=[5e3, 2e4], replay=[0, 0.5])
+    with pytest.raises(UsageError, match="replay and steps vary beside peak"):
+        plots.losses_over(three, "peak")
+
+
+@pytest.mark.full
+def test_the_curve_of_optima(ax):
+    curve = tradeoff_curve(PT, CPT, RUN, {"replay": (0, 1)}, np.linspace(0, 1, 3))
+    plots.balance(curve, "replay", ax)
+    np.testing.assert_allclose(ax.lines[1].get_ydata(), curve.table["replay"])
+    with pytest.raises(UsageError, match="peak was not searched"):
+        plots.balance(curve, "peak")
+    assert plots.balance(curve).get_ylabel() == ax.get_ylabel()  # of the only setting
+    table = curve.table.assign(peak=1e-4)
+    with pytest.raises(UsageError, match="setting is missing; this curve has peak, replay"):
+        plots.balance(replace(curve, table=table))
+
+
+def test_the_way_back(ax):
+    level = ContinualRun(Pretraining(5_000, 2e-4), 1, 2e-4, 1.0, 0.5, shape="constant")
+    found = turning_length(PT, level)
+    plots.recovery(PT, level, found, ax)
+    assert ax.lines[-1].get_xdata()[0] == found.steps
+    assert "back after 8,730 steps" in texts(ax)
+
+
+@pytest.mark.full
+def test_the_turning_length_over_the_weight(ax):
+    """Wang 2025, figure 13: never lifted, back after some steps, never back."""
+    level = ContinualRun(Pretraining(5_000, 2e-4), 1, 2e-4, 1.0, 0.2, shape="constant")
+    plan = turning_lengths(PT, CPT, level, (0.9, 0.5, 1.0))
+    plots.turning_lengths(plan, ax)
+    np.testing.assert_array_equal(ax.lines[0].get_xdata(), [0.9, 1.0])
+    np.testing.assert_array_equal(ax.lines[0].get_ydata(), plan.table["steps"][[0, 2]])
+    assert texts(ax) == ["never lifted"]
+    never = turning_lengths(PT, CPT, RUN, (0.95, 1.0))
+    assert texts(plots.turning_lengths(never)) == ["never back"]
+
+
+def test_a_run_goes_from_one_hidden_curve_to_the_other(ax):
+    """Wang 2025, figure 1; after very many steps it is at the second."""
+    line = "constant:lr=2e-4,steps=2000+constant:lr=2e-4,steps=1000000"
+    at = [1, 2_000, 3_000, 1_002_000]
+    plots.hidden_curves(CPT, line, ax=ax, at=at, r=1.0)
+    old, new, run = (one.get_ydata() for one in ax.lines[:3])
+    np.testing.assert_allclose(new - old, (new - old)[0])
+    curve = CPT.predict_curve(line, at=at, r=1.0)
+    np.testing.assert_allclose(old, curve["loss"] - curve["shift"])
+    np.testing.assert_allclose(run, curve["loss"][2:])
+    assert new[-1] < run[-1] < new[-1] + 0.02 < old[-1] - 0.4
+    assert sorted(named(ax)) == ["continual run", "new mixture", "old corpus"]
+    alone = jl.FittedLaw(jl.laws.get("annealing"), jl.simulate.TRUTHS["annealing"])
+    with pytest.raises(UsageError, match="law annealing has no shift"):
+        plots.hidden_curves(alone, "constant:lr=2e-4,steps=20")
+
+
+def test_the_value_of_a_corpus(ax):
+    score = [10.0, 11.0, 12.0, 12.5, 10.0, 9.0, 9.5, 9.0]
+    found = pretraining_value({"Dp": np.geomspace(1e9, 1e11, 8), "score": score}, baseline=8)
+    plots.value(found, 20.0, ax)
+    shown = np.concatenate([np.asarray(c.get_offsets()) for c in ax.collections])
+    np.testing.assert_allclose(shown[:, 1], score)
+    assert ax.get_title() == "suspect misalignment"
+    assert named(ax) == ["target", "without\npretraining"]
+
+
+@pytest.mark.full
+def test_several_finetuning_sizes_with_their_baselines(ax):
+    """Isik 2024, figure 1; a corpus without a law has its points joined."""
+    Dp, rows = np.geomspace(1e9, 1e11, 8), {}
+    rows["31M tokens"] = [10.0, 11.2, 12.3, 13.3, 14.2, 15.0, 15.8, 16.5]
+    rows["6M tokens"] = [10.0, 11.0, 12.0, 12.5, 10.0, 9.0, 9.5, 9.0]
+    entropy = np.linspace(2.0, 1.5, 8)
+    plans = {
+        name: pretraining_value({"Dp": Dp, "score": score, "cross_entropy": entropy}, baseline=9)
+        for name, score in rows.items()
+    }
+    assert plots.values(plans, ax) is ax
+    law, _, points, baseline = ax.lines
+    assert law.get_ydata()[-1] == pytest.approx(plans["31M tokens"].fit.predict(Dp=1e11))
+    np.testing.assert_array_equal(points.get_ydata(), rows["6M tokens"])
+    assert set(baseline.get_ydata()) == {9.0}
+    np.testing.assert_array_equal(baseline.get_color(), points.get_color())
+    assert sorted(named(ax)) == sorted(rows)
+    law = jl.FittedLaw(jl.laws.get("downstream-bleu-ce"), {"C": 80.0, "k": 1.2})
+    over = plots.score_over_cross_entropy(plans, law)
+    assert over.lines[-1].get_ydata()[0] == pytest.approx(80 * np.exp(-1.2 * 1.5))
+    np.testing.assert_allclose(over.lines[0].get_xdata(), entropy)
+    assert {*rows, "law"} <= set(texts(over))
+    bare = pretraining_value({"Dp": Dp, "score": rows["31M tokens"]})
+    with pytest.raises(UsageError, match="the checkpoints of new have no cross_entropy"):
+        plots.score_over_cross_entropy({"new": bare})
+
+
+def test_another_set_and_its_mixture(ax):
+    pt, cpt = np.linspace(3.2, 3.4, 24), np.linspace(3.1, 2.7, 24) ** 1.02
+    observed = {"loss_pt": pt, "loss_cpt": cpt, "loss_ood": 0.3 * pt + 0.6 * cpt}
+    found = out_of_domain(observed | {"run": np.repeat(["a", "b"], 12)})
+    ahead = {"step": np.array([13, 14]), "loss_ood": np.array([2.6, 2.5])}
+    assert plots.ood_losses(found, pd.DataFrame(ahead), ax) is ax
+    np.testing.assert_allclose(ax.lines[0].get_ydata(), observed["loss_ood"][:12])
+    np.testing.assert_allclose(ax.lines[1].get_ydata(), found.table["mixture"][12:])
+    assert sorted(named(ax)) == ["a", "b", "predicted"]
+    assert ax.get_title() == "0.3·L_pt + 0.6·L_cpt, R² 1.000"
+
+
+def test_the_best_rates_beside_the_usual_ones(ax):
+    pair = ("annealing", simulate.TRUTHS["annealing"])
+    best = optimal_schedule(pair, 500, 1e-3, after=None, n_starts=4, iterations=50)
+    assert plots.best_rates(best, ax) is ax
+    np.testing.assert_array_equal(ax.lines[-1].get_ydata(), best.schedule.rates)
+    np.testing.assert_array_equal(ax.lines[0].get_ydata(), best.usual["wsd"].rates)
+    assert f"optimal {best.loss:.4f}" in named(ax) and len(named(ax)) == 5

@@ -1,0 +1,452 @@
+"""Reports say what fit and study say, and nothing in them is fetched or run."""
+
+import dataclasses
+import json
+import re
+import sys
+from functools import partial
+from html.parser import HTMLParser
+from itertools import pairwise
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import jaxlaw as jl
+from jaxlaw import planning, schedules, simulate
+from jaxlaw.data._row_areas import area_options
+from jaxlaw.errors import UsageError
+from jaxlaw.notes import Note
+from tests.fixtures import command_files
+from tests.fixtures.curve_tables import SPECS, logged
+from tests.fixtures.drawn_laws import DOMAIN, GENERAL, TRUTHS, drawn
+from tests.fixtures.studies import EVIL, a_profile, a_study
+
+pytest.importorskip("matplotlib")
+pytestmark = pytest.mark.usefixtures("closed")
+
+
+class Seen(HTMLParser):
+    """What a page holds: tags, attributes, text without styles, rows of tables."""
+
+    VOID = ("meta", "use", "path", "br", "image", "rect", "line", "polyline", "polygon")
+
+    def __init__(self, text):
+        super().__init__()
+        self.tags, self.open, self.words, self.rows, self.headings = [], [], [], [], []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+        if tag not in self.VOID:
+            self.open.append(tag)
+        if tag == "tr":
+            self.rows.append([])
+        if tag in ("td", "th"):
+            self.rows[-1].append("")
+        if re.fullmatch("h[1-6]", tag):
+            self.headings.append(int(tag[1]))
+
+    def handle_endtag(self, tag):
+        if tag not in self.VOID:
+            assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if "style" in self.open:
+            return
+        if "tr" in self.open and self.open[-1] in ("td", "th"):
+            self.rows[-1][-1] += data
+        self.words.append(data)
+
+    @property
+    def text(self):
+        return " ".join(" ".join(self.words).split())
+
+    def row(self, name):
+        return next(row for row in self.rows if row and row[0] == name)
+
+
+@pytest.fixture(scope="module")
+def runs():
+    return jl.read_runs(simulate.experiment("chinchilla", noise=0.004).table, name="runs.csv")
+
+
+@pytest.fixture(scope="module")
+def draws(chinchilla_fit):
+    random = np.random.default_rng(0)
+    params = {
+        name: value * np.exp(0.01 * random.standard_normal(50))
+        for name, value in chinchilla_fit.params.items()
+    }
+    return planning.Draws(chinchilla_fit, params)
+
+
+@pytest.fixture(scope="module")
+def whole(chinchilla_fit, runs, draws):
+    plans = [planning.allocation(draws, 1e21)]
+    return jl.report(chinchilla_fit, runs=runs, intervals=draws, plans=plans)
+
+
+@pytest.mark.full
+def test_numbers_are_those_of_the_fit(chinchilla_fit, whole):
+    seen = Seen(whole)
+    for name, value in chinchilla_fit.params.items():
+        assert seen.row(name)[1] == f"{value:.6g}"
+        assert f"{value:.6g}" in chinchilla_fit.summary()
+    assert f"{chinchilla_fit.objective:.8g}" in seen.row("objective")[1]
+    assert f"{chinchilla_fit.r2:.5f}" in seen.row("R²")[1]
+    assert str(chinchilla_fit.n_solved) in seen.row("agreement")[1]
+    (saved,) = re.findall(r'<pre id="fit-json">(.*?)</pre>', whole, re.DOTALL)
+    assert json.loads(saved.replace("&quot;", '"').replace("&#x27;", "'").replace("&gt;", ">")) == (
+        json.loads(json.dumps(chinchilla_fit.to_dict()))
+    )
+
+
+def test_intervals_are_those_of_the_draws(draws, whole):
+    low, high = np.quantile(draws.params["alpha"], [0.025, 0.975])
+    assert Seen(whole).row("alpha")[3:5] == [f"{low:.4g}", f"{high:.4g}"]
+
+
+@pytest.mark.full
+def test_runs_give_the_sandwich(chinchilla_fit, runs):
+    table = jl.covariance(chinchilla_fit, runs).conf_int().set_index("parameter")
+    seen = Seen(jl.report(chinchilla_fit, runs=runs))
+    assert seen.row("beta")[2:5] == [f"{v:.4g}" for v in table.loc["beta"].iloc[1:]]
+    assert seen.row("loss")[2] == "loss" and seen.row("D")[6] == "243"
+
+
+def test_a_plan_is_shown_with_its_interval(draws, whole):
+    plan = planning.allocation(draws, 1e21)
+    rows = [row for row in Seen(whole).rows if row[0] == "N"]
+    assert rows[-1][1] == f"{plan.N:.6g}"
+    assert rows[-1][2:] == [f"{end:.5g}" for end in plan.interval["N"]]
+
+
+@pytest.mark.full
+def test_a_mixture_has_its_trade_off():
+    general, domain = drawn(GENERAL), drawn(DOMAIN)
+    plan = planning.optimal_mixture(general, domain, start=2.8602, at={"N": 1.8e9, "D": 1e10})
+    fit = dataclasses.replace(
+        domain.fit, metrics=dict.fromkeys(("r2", "rmse", "r2_log", "rmse_log"), 1.0)
+    )
+    page, without = jl.report(fit, plans=[plan]), jl.report(fit)
+    assert Seen(page).row("share")[1] == f"{plan.share:.6g}"
+    assert page.count("<svg") == without.count("<svg") + 1
+    with pytest.raises(UsageError, match="answer of jaxlaw.planning"):
+        jl.report(fit, plans=[3])
+
+
+@pytest.mark.full
+def test_a_profile_is_drawn_with_its_interval(chinchilla_fit):
+    found = a_profile(chinchilla_fit)
+    seen = Seen(jl.report(chinchilla_fit, profiles=[found]))
+    low, high = found.interval()[2:]
+    assert "The profile of alpha" in seen.text
+    assert f"({low:.4g} to {high:.4g})" in seen.text
+    with pytest.raises(UsageError, match="of another fit"):
+        jl.report(
+            dataclasses.replace(chinchilla_fit, params=TRUTHS["chinchilla"]), profiles=[found]
+        )
+    with pytest.raises(UsageError, match="the result of jl.profile, not str"):
+        jl.report(chinchilla_fit, profiles=["alpha"])
+
+
+@pytest.fixture(scope="module")
+def annealing():
+    """A law of curves at known parameters, with draws."""
+    ranges = {"S1": (0.01, 1.0), "S2": (0.0, 1.0)}
+    pair = drawn(("annealing", TRUTHS["annealing"]), ranges=ranges)
+    fit = dataclasses.replace(pair.fit, area_options=area_options(0.99))
+    return planning.Draws(fit, pair.params)
+
+
+def own_loss(fit, table):
+    """A table of curves with the losses of the law itself, those of one run 2 % too high."""
+    parts = []
+    for run, rows in table.groupby("run", sort=False):
+        loss = fit.predict_curve(SPECS[run], rows["step"])["loss"].to_numpy()
+        parts.append(rows.assign(loss=loss * (1.02 if run == "hold" else 1.0)))
+    return pd.concat(parts)
+
+
+@pytest.mark.full
+def test_curves_are_drawn_over_their_steps_the_worst_first(annealing):
+    curves = jl.read_loss_curves(own_loss(annealing.fit, logged()), schedules=SPECS)
+    seen = Seen(jl.report(annealing.fit, runs=curves, intervals=annealing))
+    assert "Curve hold (1 of 2, the worst fitted first): off by 1.98%" in seen.text
+    assert "Curve fall (2 of 2, the worst fitted first): off by 0.00%" in seen.text
+    assert "Curves over their steps need" not in seen.text
+    without = jl.report(annealing.fit, intervals=annealing)
+    assert "Curves over their steps need" in without and "Curve hold" not in without
+
+
+@pytest.mark.full
+def test_curves_whose_rows_share_names_are_drawn_as_others(annealing):
+    """Tables of one run each, one below the other, count their rows from 0 each."""
+    frame = own_loss(annealing.fit, logged())
+    again = frame.set_axis(frame.groupby("run").cumcount(), axis=0)
+    assert not again.index.is_unique
+    pages = [
+        jl.report(
+            annealing.fit, runs=jl.read_loss_curves(table, schedules=SPECS), intervals=annealing
+        )
+        for table in (frame, again)
+    ]
+    assert Seen(pages[0]).text == Seen(pages[1]).text and "Curve hold (1 of 2" in pages[1]
+
+
+def test_a_curve_that_begins_late_is_predicted_where_it_was_run(annealing):
+    """Steps before the schedule, and their rates, count: the law's own losses are met."""
+    rates = schedules.parse(SPECS["fall"])
+    late = schedules.Schedule(rates.rates[500:], float(rates.rates[499]), None, "late")
+    asked = {"first_step": 500, "S1_before": float(rates.rates[:500].sum())}
+    step = np.arange(600, 4001, 200)
+    loss = annealing.fit.predict_curve(late, step, **asked)["loss"]
+    table = pd.DataFrame({"run": "late", "step": step, "loss": loss})
+    curves = jl.read_loss_curves(table, schedules={"late": late}, **asked)
+    assert "Curve late: off by 0.00%" in jl.report(annealing.fit, runs=curves, intervals=annealing)
+
+
+def test_what_is_missing_is_named(chinchilla_fit):
+    seen = Seen(jl.report(chinchilla_fit))
+    assert "no intervals" in seen.text and "95%" not in seen.text
+    assert len([tag for tag, _ in seen.tags if tag == "svg"]) == 3  # along N, along D, starts
+
+
+def test_without_matplotlib_there_are_no_pictures(chinchilla_fit, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    seen = Seen(jl.report(chinchilla_fit))
+    assert "svg" not in dict(seen.tags) and "pip install 'jaxlaw[plot]'" in seen.text
+
+
+def test_warnings_come_first_the_gravest_before_all(chinchilla_fit):
+    notes = (Note("a", "info", "known"), Note("b", "error", "wrong"), Note("c", "warning", "odd"))
+    text = Seen(jl.report(dataclasses.replace(chinchilla_fit, notes=notes))).text
+    at = [text.index(words) for words in ("Do not use", "Think before", "Good to know", "Evidence")]
+    assert at[:3] == sorted(at[:3]) and text.index("wrong") < text.index("objective")
+
+
+def test_published_coefficients_have_no_evidence():
+    seen = Seen(jl.report(jl.published()["hoffmann-2022"]))
+    assert "As printed" in seen.text and "There is none" in seen.text and "nan" not in seen.words
+
+
+def test_a_range_that_no_paper_tells_is_not_drawn():
+    text = jl.report(jl.published()["besiroglu-2024"])  # its range of D is not known
+    assert "Figures" in text and "<svg" not in text
+    seen = Seen(text)
+    assert "not given not given" in " ".join(seen.text.split()) and "nan" not in seen.words
+    assert "come without ranges to draw over" in seen.text and "rows fitted" not in seen.text
+
+
+@pytest.mark.full
+def test_letters_are_readable_on_a_telephone(chinchilla_fit):
+    runs = simulate.experiment("chinchilla", noise=0.004).table
+    text = jl.report(chinchilla_fit, runs=runs, plans=[planning.allocation(chinchilla_fit, 1e21)])
+    pictures = re.findall(r"<svg.*?</svg>", text, re.DOTALL)
+    assert len(pictures) == 6
+    for svg in pictures:
+        width = float(re.search(r'viewBox="\S+ \S+ (\S+)', svg)[1])
+        sizes = [float(size) for size in re.findall(r"font(?:-size)?: ([\d.]+)px", svg)]
+        least = 7.5 if "Contours" in svg else 9  # the numbers on contours may be smaller
+        assert min(sizes) * 368 / width > least  # a window 400 wide, less the margins
+
+
+def test_names_are_text(chinchilla_fit):
+    evil = dataclasses.replace(
+        chinchilla_fit.law, name=EVIL, formula=EVIL, source=EVIL, target=EVIL
+    )
+    fit = dataclasses.replace(
+        chinchilla_fit, law=evil, source=EVIL, notes=(Note("x", "warning", EVIL),)
+    )
+    text = jl.report(fit, title=EVIL)
+    assert "<script" not in text.lower() and text.count("&lt;script&gt;") >= 5
+    assert Seen(text).text.startswith(EVIL)
+
+
+def assert_alone(text):
+    """No script, nothing from elsewhere, every picture described, headings without a gap."""
+    seen = Seen(text)
+    assert seen.open == []
+    for tag, attributes in seen.tags:
+        assert tag not in ("script", "link", "iframe", "object", "embed", "base", "form")
+        for name, value in attributes.items():
+            assert not name.startswith("on")
+            if name in ("src", "href", "xlink:href", "data"):
+                assert value.startswith(("#", "data:"))
+        if tag == "svg":
+            assert attributes["role"] == "img" and len(attributes["aria-label"]) > 30
+    assert "http://" not in text and "https://" not in text and "@import" not in text
+    assert seen.headings[0] == 1 and seen.headings.count(1) == 1
+    assert all(after - before <= 1 for before, after in pairwise(seen.headings))
+    anchors = {attributes.get("id") for _, attributes in seen.tags}
+    links = [attributes["href"] for tag, attributes in seen.tags if tag == "a"]
+    assert len(links) >= 6 and {link[1:] for link in links} <= anchors
+
+
+def test_a_fit_stands_alone(whole):
+    assert_alone(whole)
+
+
+@pytest.mark.full
+def test_the_same_report_is_the_same_text(chinchilla_fit):
+    assert jl.report(chinchilla_fit) == jl.report(chinchilla_fit)
+
+
+def test_a_study_stands_alone_and_says_its_scores(tmp_path):
+    study = a_study()
+    study.save(tmp_path / "study.json")
+    text = jl.report(jl.Study.load(tmp_path / "study.json"))
+    assert_alone(text)
+    seen, ranked = Seen(text), study.ranking
+    scores = [row for row in seen.rows if row[0] == "dcpt"]
+    assert [f"{v:.3g}" for v in study.table["huber"].loc["dcpt"]] == scores[1][1:]
+    assert any(f"{ranked.loc[EVIL, 'ratio']:.3g}" in row for row in seen.rows if row[0] == EVIL)
+    assert len([row for row in seen.rows if row[0].startswith("r = ")]) == len(study.frame)
+    assert "<script" not in text
+
+
+def test_what_does_not_belong_is_refused(chinchilla_fit, runs):
+    with pytest.raises(UsageError, match="belong to a fit"):
+        jl.report(a_study(), runs=runs)
+    with pytest.raises(UsageError, match="must be a FittedLaw or a Study"):
+        jl.report({})
+    with pytest.raises(UsageError, match="there are none"):
+        jl.report(chinchilla_fit, columns={"N": "n"})
+    with pytest.raises(UsageError, match="pass the runs it was made from"):
+        jl.report(chinchilla_fit, runs=simulate.experiment("chinchilla", noise=0.01).table)
+
+
+@pytest.fixture
+def command(command, chinchilla_fit, draws):
+    """Run ``jaxlaw report …`` beside a fit, its data, its draws and a study."""
+    chinchilla_fit.save("fit.json")
+    simulate.experiment("chinchilla", noise=0.004).table.to_csv("runs.csv", index=False)
+    pd.DataFrame(draws.params).to_csv("draws.csv", index=False)
+    a_study().save("study.json")
+    return partial(command, "report")
+
+
+@pytest.mark.full
+def test_the_command_writes_what_python_writes(command, chinchilla_fit, draws, runs, tmp_path):
+    asked = ("--data", "runs.csv", "--bootstrap", "draws.csv", "--compute", "1e21")
+    code, out, _ = command("fit.json", *asked, "-o", "page.html", "--json")
+    text = (tmp_path / "page.html").read_text("utf-8")
+    assert code == 0 and json.loads(out) == {
+        "report": "page.html", "bytes": len(text.encode()), "of": "Fit"
+    }  # fmt: skip
+    seen = Seen(text)
+    assert seen.row("alpha")[3] == f"{np.quantile(draws.params['alpha'], 0.025):.4g}"
+    assert_alone(text)
+
+
+@pytest.mark.full
+def test_the_command_reports_on_a_study(command, tmp_path):
+    assert command("study.json")[:2] == (0, "report: report.html\n")
+    assert (tmp_path / "report.html").read_text("utf-8") == jl.report(a_study())
+
+
+@pytest.mark.full
+def test_the_command_draws_profiles(command, chinchilla_fit, runs, tmp_path):
+    assert command("fit.json", "--data", "runs.csv", "--profile", "alpha")[0] == 0
+    found = jl.profile(chinchilla_fit, runs, "alpha")
+    expected = jl.report(chinchilla_fit, runs=runs, profiles=[found])
+    assert (tmp_path / "report.html").read_text("utf-8") == expected
+
+
+def test_the_command_draws_curves(command, annealing, tmp_path):
+    annealing.fit.save("annealing.json")
+    own_loss(annealing.fit, logged()).to_csv("curves.csv", index=False)
+    pd.DataFrame(annealing.params).to_csv("annealing.csv", index=False)
+    (tmp_path / "schedules.json").write_text(json.dumps(SPECS))
+    asked = ("annealing.json", "--bootstrap", "annealing.csv", "--data", "curves.csv")
+    assert command(*asked, "--schedules", "schedules.json")[0] == 0
+    assert "Curve hold (1 of 2" in (tmp_path / "report.html").read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    "arguments,code,message",
+    [
+        (["fit.json", "--profile", "alpha"], 2, "--profile needs the data of the fit"),
+        (["fit.json", "--data", "runs.csv", "--profile", "alpa"], 2, "no parameter 'alpa'"),
+        (["fit.json", "--fill", "hold"], 2, "--schedules FILE"),
+        (["fit.json", "--data", "runs.csv", "--fill", "hold"], 2, "--schedules FILE"),
+        (["study.json", "--profile", "alpha"], 2, "belong to a fit"),
+        (["absent.json"], 2, "cannot read"),
+        (["runs.csv"], 2, "--out study.json"),
+        (["fit.json", "-c", "N=n"], 2, "--data FILE"),
+        (["fit.json", "--at", "N=1"], 2, "is for a plan"),
+        (["fit.json", "--general", "fit.json"], 2, "--start LOSS"),
+        (["study.json", "--compute", "1e21"], 2, "belong to a fit"),
+        (["fit.json", "--bootstrap", "runs.csv"], 1, "no draws of law"),
+        (["fit.json", "-o", "no/folder/page.html"], 2, "cannot write"),
+    ],
+)
+def test_wrong_calls_are_refused(command, arguments, code, message):
+    found = command(*arguments)
+    assert found[0] == code and message in found[2]
+
+
+def test_help_has_an_example(command):
+    code, out, _ = command("--help")
+    assert code == 0 and "Example: jaxlaw report fit.json" in out
+
+
+@pytest.mark.full
+def test_names_that_look_like_formulas_are_shown_as_they_are(closed, tmp_path):
+    """A single name with one dollar is no formula, but two of them in a line, or a pair, are."""
+    table = simulate.experiment("chinchilla").table.iloc[::8]
+    laws = {"x$^{": "kaplan", r"y$\foo$": "chinchilla"}
+    study = jl.cross_validate(
+        laws, {"a$^{1": table, r"b$\q$": table}, "k-fold:2", n_starts=16, n_local=4
+    )
+    page = jl.report(study)
+    for name in (*laws, "a$^{1", r"b$\q$"):
+        assert name in page
+    for draw in (jl.plots.fold_scores, jl.plots.score_table):
+        draw(study).figure.savefig(tmp_path / "picture.svg")  # fails on what is no formula
+
+
+# --- forecasts
+
+
+def a_forecast(name="chinchilla", source="runs.csv"):
+    """The forecast of made-up numbers with another name of its law, or of its runs."""
+    made = command_files.a_forecast()
+    parts = ("fits", "weights", "resamples")
+    renamed = {part: dict.fromkeys([name], getattr(made, part)["chinchilla"]) for part in parts}
+    return dataclasses.replace(made, runs={**made.runs, "source": source}, **renamed)
+
+
+@pytest.mark.full
+def test_a_forecast_has_a_page_with_its_table_picture_laws_and_plan(tmp_path):
+    made = a_forecast()
+    note = Note("prior-width", "warning", "the width is a prior's")
+    made = dataclasses.replace(made, notes=(note,))
+    plan = planning.allocation(made, 6 * 2e10 * 4e11)
+    page = jl.report(made, tmp_path / "page.html", plans=[plan])
+    assert (tmp_path / "page.html").read_text("utf-8") == page
+    seen = Seen(page)
+    cells = [" ".join(row) for row in seen.rows]
+    row = next(row for row in cells if "2.115" in row)
+    assert "2.08" in row and "2.046" in row and "40%" in row and "30%" in row
+    law = next(row for row in cells if row.startswith("chinchilla 1.00"))
+    assert f"{made.fits['chinchilla'].predict(N=2e10, D=4e11):.5g}" in law
+    assert any(row.startswith("N ") and len(row.split()) == 3 for row in cells)  # as good as
+    assert sum(tag == "svg" for tag, _ in seen.tags) == 2  # intervals, contours
+    text = " ".join(seen.words)
+    assert "the width is a prior's" in text and "made from" not in text.lower()
+    record = json.loads(re.search(r'<pre id="json">(.*?)</pre>', page, re.DOTALL)[1].replace(
+        "&quot;", '"').replace("&#x27;", "'"))  # fmt: skip
+    assert record["quantiles"] == made.to_dict()["quantiles"]
+
+
+def test_the_page_of_a_fit_shows_forecasts_and_escapes_them():
+    fit = jl.published()["besiroglu-2024"]
+    page = jl.report(fit, forecasts=[a_forecast(EVIL, EVIL)])
+    seen = Seen(page)
+    assert "Forecast" in seen.words and not any(tag == "script" for tag, _ in seen.tags)
+    with pytest.raises(UsageError, match="it must be a Forecast"):
+        jl.report(fit, forecasts=[fit])
+    with pytest.raises(UsageError, match="belong to a fit; a forecast has"):
+        jl.report(a_forecast(), groups="run")

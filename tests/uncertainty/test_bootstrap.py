@@ -1,0 +1,417 @@
+"""The bootstrap: what is drawn, what is fitted, what is said of it."""
+
+import sys
+import types
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import jaxlaw as jl
+from jaxlaw import simulate
+from jaxlaw.fitting._objective import kernel_width
+from jaxlaw.uncertainty._bootstrap import degrees_of, resamples
+from jaxlaw.uncertainty._covariance import moved_by_leaving_out, residual_slopes
+from jaxlaw.uncertainty._fit_problem import fit_with_data
+from jaxlaw.uncertainty._groups import group_numbers
+from jaxlaw.uncertainty._intervals import interval_of, percentile_interval, student_interval
+from jaxlaw.uncertainty._resampling import (
+    resampled_residuals,
+    resampled_weights,
+    score_centre,
+    student_scales,
+)
+from tests.conftest import chinchilla_runs, needs_data
+
+TABLE = simulate.experiment("chinchilla").table
+TRUTH = simulate.TRUTHS["chinchilla"]
+
+
+@pytest.fixture(scope="module")
+def drawn(chinchilla_fit) -> jl.Bootstrap:
+    return jl.bootstrap(chinchilla_fit, TABLE, 300, progress=False)
+
+
+def test_what_a_file_holds_gives_the_same_intervals(drawn, chinchilla_fit, tmp_path):
+    """Of a bootstrap and of a covariance; what needs the runs says so."""
+    at = {"N": [7e9, 7e10], "D": 1e12}
+    for result in (drawn, jl.covariance(chinchilla_fit, TABLE)):
+        result.save(tmp_path / "kept.json")
+        again = jl.load(tmp_path / "kept.json")
+        pd.testing.assert_frame_equal(again.conf_int(0.9), result.conf_int(0.9))
+        pd.testing.assert_frame_equal(again.prediction(**at), result.prediction(**at))
+        assert again.to_dict() == result.to_dict() and again.summary() == result.summary()
+        result.save(tmp_path / "kept.csv")
+        kept = pd.read_csv(tmp_path / "kept.csv")
+        pd.testing.assert_frame_equal(kept, result.conf_int(), check_dtype=False)
+    drawn.save(tmp_path / "kept.json")
+    again = jl.load(tmp_path / "kept.json")
+    assert (
+        jl.planning.allocation(again, 1e21).interval == jl.planning.allocation(drawn, 1e21).interval
+    )
+    with pytest.raises(jl.UsageError, match="a file has no runs"):
+        again.conf_int(method="bca")
+
+
+@pytest.mark.full
+def test_intervals_hold_the_truth_and_are_as_wide_as_the_spread(drawn):
+    table = drawn.conf_int()
+    assert list(table["parameter"]) == list(TRUTH)
+    for row in table.to_dict("records"):
+        assert row["low"] < TRUTH[row["parameter"]] < row["high"]
+        assert row["low"] < row["estimate"] < row["high"]
+        width = np.log(row["high"] / row["low"])
+        spread = np.log(drawn.params[row["parameter"]]).std()
+        assert width == pytest.approx(2 * 1.96 * spread, rel=0.2)
+
+
+def test_predictions_are_known_better_than_parameters(drawn):
+    at = {"N": [1e9, 7e9, 7e10], "D": 1e12}
+    found = drawn.predict(**at)
+    assert found.shape == (300, 3)
+    one = {name: values[7] for name, values in drawn.params.items()}
+    np.testing.assert_allclose(
+        found[7], one["E"] + one["A"] / np.array(at["N"]) ** one["alpha"]
+        + one["B"] / 1e12 ** one["beta"], rtol=1e-9,
+    )  # fmt: skip
+    table = drawn.prediction(**at)
+    truth = TRUTH["E"] + 406.4 / table["N"] ** 0.34 + 410.7 / 1e12**0.28
+    assert ((table["low"] < truth) & (truth < table["high"])).all()
+    assert (table["std_err"] / table["estimate"] < 0.02).all()
+    assert drawn.params["A"].std() / TRUTH["A"] > 0.02
+
+
+def test_any_function_of_the_parameters_has_an_interval(drawn):
+    def ratio(params):
+        return params["alpha"] / params["beta"]
+
+    assert drawn.of(ratio).shape == (300,)
+    found = drawn.interval(ratio)
+    assert found.low < TRUTH["alpha"] / TRUTH["beta"] < found.high
+    assert found.estimate == drawn.fit.params["alpha"] / drawn.fit.params["beta"]
+    assert len(drawn.table) == len(drawn) == 300
+
+
+@pytest.mark.full
+def test_bootstraps_of_the_same_runs_are_paired(chinchilla_fit, drawn):
+    """Twice the loss is twice E, A and B in every resample, not only on average."""
+    twice = jl.bootstrap("chinchilla", TABLE.assign(loss=2 * TABLE["loss"]), 300, progress=False)
+    for name in "EAB":
+        np.testing.assert_allclose(twice.params[name], 2 * drawn.params[name], rtol=1e-4)
+    other = jl.bootstrap(chinchilla_fit, TABLE, 300, seed=1, progress=False)
+    assert not np.isclose(other.params["alpha"], drawn.params["alpha"]).any()
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("kind", ["residual", "wild"])
+def test_other_kinds_are_as_wide_as_the_sandwich_of_their_noise(chinchilla_fit, kind):
+    found = jl.bootstrap(chinchilla_fit, TABLE, 300, kind=kind, progress=False)
+    reference = jl.covariance(chinchilla_fit, TABLE, robust=kind == "wild").conf_int()
+    errors = reference.set_index("parameter")["std_err"]
+    for name, values in found.params.items():
+        assert np.std(values) == pytest.approx(errors[name], rel=0.15)
+
+
+def test_residuals_as_if_left_out_are_those_of_fits_without_them(chinchilla_fit):
+    """In least squares; of groups, by the block of the hat matrix."""
+    squares = replace(chinchilla_fit, delta=np.inf)
+    problem = replace(fit_with_data(chinchilla_fit, TABLE), fit=squares)
+    slopes, off = residual_slopes(problem)
+    basis, _ = np.linalg.qr(slopes)
+    hat = basis @ basis.T
+    rows = moved_by_leaving_out(problem, np.arange(len(TABLE)))
+    np.testing.assert_allclose(off + rows, off / (1 - np.diagonal(hat)), atol=1e-9)
+    members = np.arange(len(TABLE)) % 27
+    found = off + moved_by_leaving_out(problem, members)
+    for group in (0, 26):
+        own = members == group
+        left = np.linalg.solve(np.eye(own.sum()) - hat[np.ix_(own, own)], off[own])
+        np.testing.assert_allclose(found[own], left, atol=1e-9)
+
+
+def test_whole_groups_are_drawn():
+    groups = np.repeat(np.arange(9), 27)
+    counts = resampled_weights(groups, 50, 0)
+    by_group = counts.reshape(50, 9, 27)
+    assert (by_group == by_group[:, :, :1]).all()
+    assert (counts.sum(axis=1) == 243).all() and len(np.unique(counts)) > 2
+    factors = resampled_residuals(np.ones(243), 2000, 0, "wild", groups=groups).reshape(2000, 9, 27)
+    assert (factors == factors[:, :, :1]).all()
+    np.testing.assert_allclose(np.unique(factors) ** 2, [1.5, 1, 0.5, 0.5, 1, 1.5])
+    assert factors.mean() == pytest.approx(0, abs=0.02)
+    assert factors.var() == pytest.approx(1, abs=0.02)
+    signs = resampled_residuals(np.ones(243), 50, 0, "wild")
+    assert set(signs.flat) == {-1.0, 1.0}
+
+
+def test_residuals_are_smoothed_where_the_fit_sees_their_density(chinchilla_fit):
+    """Not for least squares: there resamples are the fit and its residuals, as if left out."""
+    problem, rows = fit_with_data(chinchilla_fit, TABLE), np.arange(243)
+    squares = replace(problem, fit=replace(chinchilla_fit, delta=np.inf))
+    drawn = {}
+    for name, one in {"huber": problem, "squares": squares}.items():
+        _, targets = resamples(one, 200, "wild", rows, 0)
+        drawn[name] = np.abs(np.log(targets) - one.linear.prediction)
+    np.testing.assert_allclose(drawn["squares"], drawn["squares"][:1].repeat(200, 0), rtol=1e-6)
+    off = residual_slopes(problem)[1] + moved_by_leaving_out(problem, rows)
+    spread = (drawn["huber"] ** 2).mean() - (off**2).mean()
+    assert np.sqrt(spread) == pytest.approx(kernel_width(off), rel=0.05)
+
+
+def test_draws_depend_on_rows_groups_and_seed_alone():
+    rows = np.arange(20)
+    counts = resampled_weights(rows, 100, 3)
+    np.testing.assert_array_equal(counts[:40], resampled_weights(rows[::-1], 40, 3)[:, ::-1])
+    assert (counts != resampled_weights(rows, 100, 4)).any()
+    residuals = resampled_residuals(np.arange(20.0), 100, 3)
+    assert residuals.shape == (100, 20) and set(residuals.flat) == set(range(20))
+
+
+def test_bayesian_weights_leave_no_group_out():
+    groups = np.repeat(np.arange(9), 3)
+    weights = resampled_weights(groups, 4000, 0, "bayesian")
+    assert weights.min() > 0 and (weights[:, ::3] == weights[:, 1::3]).all()
+    assert weights.mean() == pytest.approx(1, abs=0.02)
+    assert weights.var() == pytest.approx(1, abs=0.05)
+
+
+def test_parametric_noise_of_few_degrees_is_that_of_students_t():
+    from scipy.stats import t
+
+    drawn = resampled_residuals(np.full(2, 3.0), 20_000, 0, "parametric", degrees=4)[:, 0]
+    expected = 3 * t.ppf([0.05, 0.25, 0.75, 0.95], 4)
+    np.testing.assert_allclose(np.quantile(drawn, [0.05, 0.25, 0.75, 0.95]), expected, rtol=0.05)
+    left = np.array([1.0, -1.0])
+    more = resampled_residuals(left, 50, 0, size=5, degrees=3)
+    assert more.shape == (50, 5) and len(np.unique(np.abs(more))) == 50  # one scale a resample
+    scales = student_scales(np.array([0, 5]), (6, 2), np.random.default_rng(0))
+    assert (scales[:, 0] == 0).all() and (scales[:, 1] > 0).all()
+
+
+def test_groups_are_columns_or_labels():
+    table = pd.DataFrame(
+        {"size": [1e7, 1e7, 2e7, 2e7, 3e7] * 2, "D": [1e9] * 5 + [2e9] * 5,
+         "loss": np.linspace(3, 2, 10), "run": list("aabbcaabbc")}
+    )  # fmt: skip
+    table.loc[9, "loss"] = np.nan
+    runs = jl.read_runs(table, {"N": "size"}, drop_invalid=True)
+    seen = runs.observations("chinchilla")
+    by_run = [0, 0, 1, 1, 2, 0, 0, 1, 1]
+    for groups in ("run", "N", "size", table["run"].to_numpy()):
+        assert group_numbers(runs, seen, groups).tolist() == by_run
+    both = group_numbers(runs, seen, ["run", "D"])
+    assert both.tolist() == [0, 0, 1, 1, 2, 3, 3, 4, 4]
+    with pytest.raises(jl.UsageError, match="no column ran.*Did you mean 'run'"):
+        group_numbers(runs, seen, "ran")
+    with pytest.raises(jl.UsageError, match="10 runs"):
+        group_numbers(runs, seen, np.arange(9))
+    with pytest.raises(jl.DataError, match="one group"):
+        group_numbers(runs, seen, np.zeros(10))
+    table.loc[3, "run"] = None
+    with pytest.raises(jl.DataError, match="row 3: no group"):
+        group_numbers(jl.read_runs(table.iloc[:9], {"N": "size"}), seen, "run")
+
+
+def test_scores_about_their_centre_sum_to_nothing():
+    residuals = np.random.default_rng(0).standard_t(2, 101)
+    assert score_centre(residuals, np.inf, 1.0) == pytest.approx(residuals.mean())
+    assert score_centre(residuals, 1e-9, 1.0) == pytest.approx(np.median(residuals), abs=1e-6)
+    moved = residuals - score_centre(residuals, 0.5, 3.0)
+    pull = np.where(moved > 0, 3.0, 1.0) * np.clip(moved, -0.5, 0.5)
+    assert pull.sum() == pytest.approx(0, abs=1e-9)
+
+
+def test_percentiles_that_are_infinite_are_draws():
+    draws = np.stack([np.append(np.arange(90.0), np.full(10, np.inf)), np.arange(100.0)], axis=1)
+    low, high = percentile_interval(draws)
+    assert low[0] == 2 and high[0] == np.inf
+    assert (low[1], high[1]) == pytest.approx(tuple(np.quantile(draws[:, 1], [0.025, 0.975])))
+    draws[::2] = np.nan  # no answer there
+    assert percentile_interval(draws[:, 1]) == pytest.approx(
+        tuple(np.quantile(np.arange(1.0, 100, 2), [0.025, 0.975]))
+    )
+    wide = percentile_interval(draws[:, 1], degrees=3)
+    assert wide[0] < percentile_interval(draws[:, 1])[0]
+    assert np.isnan(percentile_interval(np.full(5, np.nan))).all()
+    with pytest.raises(jl.UsageError, match=r"a share such as 0\.95, not 95"):
+        percentile_interval(draws, 95)
+
+
+def test_intervals_of_known_draws():
+    draws = np.concatenate([np.exp(np.linspace(-1, 1, 2001)), [np.nan, np.inf]])
+    low, high = interval_of(1.0, draws)[2:]
+    np.testing.assert_allclose([low, high], np.exp([-0.95, 0.95]), rtol=1e-3)
+    low, high = interval_of(2.0, draws, method="basic", log=True)[2:]
+    np.testing.assert_allclose([low, high], 4 * np.exp([-0.95, 0.95]), rtol=1e-3)
+    low, high = interval_of(2.0, draws, method="basic")[2:]
+    np.testing.assert_allclose([low, high], 4 - np.exp([0.95, -0.95]), rtol=1e-3)
+    low, high = interval_of(1.0, draws, method="normal", log=True)[2:]
+    np.testing.assert_allclose(np.log([low, high]), [-1.1320, 1.1320], rtol=1e-3)
+    assert np.isnan(interval_of(1.0, np.full(10, np.nan)).low)
+
+
+def test_basic_intervals_carry_a_note_that_they_are_short(chinchilla_fit):
+    drawn = jl.bootstrap(chinchilla_fit, TABLE, 8, n_starts=8, n_local=2)
+    for ask in (
+        lambda: drawn.conf_int(method="basic"),
+        lambda: drawn.prediction(N=1e10, D=1e12, method="basic"),
+        lambda: drawn.interval(lambda p: p["E"], method="basic"),
+    ):
+        with pytest.warns(UserWarning, match="basic intervals are too short") as caught:
+            ask()
+        assert caught[0].filename == __file__
+    drawn.conf_int()  # and the default says nothing
+
+
+def test_intervals_of_few_degrees_go_as_far_out_as_students_t():
+    """Of normal draws every way is estimate ± 2.5706 standard deviations with 5 degrees."""
+    from scipy.special import ndtri
+
+    draws = ndtri((np.arange(100_000) + 0.5) / 100_000)
+    for method in ("percentile", "basic", "normal"):
+        low, high = interval_of(0.0, draws, method=method, degrees=5)[2:]
+        np.testing.assert_allclose([low, high], [-2.5706, 2.5706], rtol=1e-3)
+    assert student_interval(1.0, 400.0, 0.95, 1, True) == (0.0, np.inf)  # and no warning
+    widths = [np.ptp(interval_of(0.0, draws, degrees=d)[2:]) for d in (3, 5, 20, 200, np.inf)]
+    assert (np.diff(widths) < 0).all()
+
+
+def test_degrees_are_those_of_what_is_drawn(chinchilla_fit):
+    problem = fit_with_data(chinchilla_fit, TABLE)
+    rows, nine = np.arange(243), np.arange(243) // 27
+    found = [degrees_of(problem, kind, rows) for kind in ("case", "residual", "wild")]
+    assert found == [np.inf, np.inf, 238]
+    assert [degrees_of(problem, kind, nine) for kind in ("case", "wild")] == [8, 8]
+
+
+@pytest.mark.parametrize("method", ["basic", "normal"])
+def test_intervals_of_logarithms_end_where_draws_are_zero(method):
+    """A coefficient that some resamples do without has an interval still, from 0."""
+    draws = np.abs(np.random.default_rng(0).normal(0.3, 0.2, (1000, 2)))
+    draws[:100, 0] = 0.0
+    low, high = interval_of(np.array([0.3, 0.3]), draws, method=method, log=True)[2:]
+    assert low[0] == 0 and 0.5 < high[0] < 0.7
+    alone = interval_of(0.3, draws[:, 1], method=method, log=True)
+    np.testing.assert_allclose([low[1], high[1]], alone[2:], rtol=1e-12)
+    assert low[1] > 0
+
+
+@pytest.mark.full
+def test_bca_intervals_are_scipys(own_laws):
+    """Of a mean of skewed numbers: of scipy's own draws to the digit, of our draws nearly."""
+    from scipy import stats
+
+    x = np.random.default_rng(4).exponential(size=25) + 0.1
+    reference = stats.bootstrap((x,), np.mean, method="BCa", random_state=np.random.default_rng(1))
+    expected, draws = reference.confidence_interval, reference.bootstrap_distribution
+    without = (x.sum() - x) / 24
+    found = interval_of(x.mean(), draws, method="bca", left_out=without)
+    np.testing.assert_allclose(found[2:], expected, rtol=1e-9)
+
+    @jl.law(linear=("a",), residuals="linear")
+    def level(x, *, a=jl.laws.real(-3, 3)):
+        return a + 0 * x
+
+    table = {"x": np.arange(25.0), "loss": x}
+    ours = jl.bootstrap(level, table, 4000, delta=np.inf, residuals="linear", progress=False)
+    np.testing.assert_allclose(ours.left_out.params["a"], without, rtol=1e-6)
+    width = expected.high - expected.low
+    for found in (
+        ours.conf_int(method="bca").iloc[0],
+        ours.prediction(x=2.0, method="bca").iloc[0],
+        ours.interval(lambda params: params["a"], method="bca")._asdict(),
+    ):
+        assert found["low"] == pytest.approx(expected.low, abs=0.04 * width)
+        assert found["high"] == pytest.approx(expected.high, abs=0.04 * width)
+    plain = ours.conf_int().iloc[0]
+    assert expected.high - plain["high"] > 0.04 * width  # the correction is seen
+
+
+@pytest.mark.full
+def test_notes_say_what_the_resamples_were_short_of(chinchilla_fit):
+    labels = np.arange(len(TABLE)) // 27
+    few = jl.bootstrap(chinchilla_fit, TABLE, 300, groups=labels, progress=False)
+    assert few.n_groups == 9 and "few-groups" in [note.code for note in few.notes]
+    walled = jl.bootstrap("chinchilla", TABLE, 300, bounds={"E": (None, 1.66)}, progress=False)
+    assert "resamples-at-bound" in [note.code for note in walled.notes]
+    assert walled.params["E"].max() <= 1.66
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"n_resamples": 1}, "at least 2"),
+        ({"kind": "jackknife"}, "'case', 'residual' or 'wild'"),
+        ({"kind": "residual", "groups": "N"}, "use kind='case' or 'wild'"),
+        ({"delta": 1.0}, "delta: a fit brings these itself"),
+        ({"kinds": "case"}, "kinds"),
+        ({"n_local": -1}, "n_local must be at least 1"),
+        ({"n_starts": 0}, "n_starts must be at least 1"),
+        ({"work_dir": "é\0"}, "text without NUL bytes"),
+        ({"compile_cache": "é\0"}, "text without NUL bytes"),
+    ],
+)
+def test_calls_that_make_no_sense_are_refused(chinchilla_fit, options, message):
+    with pytest.raises((jl.UsageError, TypeError), match=message):
+        jl.bootstrap(chinchilla_fit, TABLE, **options)
+
+
+def test_other_runs_than_the_fits_are_refused(chinchilla_fit):
+    with pytest.raises(jl.UsageError, match="pass the runs it was made from"):
+        jl.bootstrap(chinchilla_fit, TABLE.iloc[:200])
+
+
+@needs_data
+@pytest.mark.full
+def test_the_published_standard_errors_and_intervals_of_chinchilla():
+    """Besiroglu 2024, table 1 and its repository; 4,000 resamples."""
+    published = {
+        "E": (0.0257, 1.769, 1.871),
+        "A": (124.5, 285.2, 743.6),
+        "B": (1293, 1042, 5810),
+        "alpha": (0.0154, 0.317, 0.373),
+        "beta": (0.0206, 0.331, 0.415),
+    }
+    found = jl.bootstrap("chinchilla", chinchilla_runs(), 4000, progress=False).conf_int()
+    for row in found.to_dict("records"):
+        error, *ends = published[row["parameter"]]
+        assert row["std_err"] == pytest.approx(error, rel=0.15)
+        mine, theirs = [row["low"], row["high"]], np.array(ends)
+        if row["parameter"] in "AB":
+            mine, theirs = np.log(mine), np.log(theirs)
+        assert np.abs(mine - theirs).max() < 0.1 * np.ptp(theirs)
+
+
+def test_draws_go_to_arviz(drawn):
+    pytest.importorskip("arviz")
+    posterior = drawn.to_arviz()["posterior"]
+    assert np.ravel(posterior["alpha"]).tolist() == drawn.params["alpha"].tolist()
+
+
+class FakeArviz(types.ModuleType):
+    """What ``from_dict`` takes differs between versions 0 and 1."""
+
+    def __init__(self, version):
+        super().__init__("arviz")
+        self.from_dict = {
+            0: lambda posterior=None: self.checked(posterior), 1: lambda data: self.checked(**data)
+        }[version]  # fmt: skip
+
+    def checked(self, posterior):
+        if not all(isinstance(values, np.ndarray) for values in posterior.values()):
+            raise TypeError("posterior holds arrays")
+        return posterior
+
+
+@pytest.mark.parametrize("version", [0, 1])
+def test_draws_are_one_chain_for_either_version_of_arviz(drawn, monkeypatch, version):
+    monkeypatch.setitem(sys.modules, "arviz", FakeArviz(version))
+    made = drawn.to_arviz()
+    assert list(made) == list(drawn.params) and made["alpha"].shape == (1, len(drawn))
+
+
+def test_without_arviz_its_package_is_named(drawn, monkeypatch):
+    monkeypatch.setitem(sys.modules, "arviz", None)
+    with pytest.raises(jl.UsageError, match="pip install arviz"):
+        drawn.to_arviz()

@@ -1,0 +1,127 @@
+"""The bootstrap of a law that takes parameters from a base: each resample from its own."""
+
+from dataclasses import replace
+
+import jax
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import jaxlaw as jl
+from jaxlaw import planning, simulate
+from jaxlaw.cli import app
+from jaxlaw.uncertainty._bootstrap import resamples
+from tests.fixtures.drawn_laws import SCRATCH, drawn
+
+TABLE = simulate.experiment("cpt-chinchilla", noise=0.004).table
+SIZE, LOST = 12, 5  # resamples, and the one in which the base came to nothing
+HELD = ("E", "A", "alpha")
+
+
+@pytest.fixture(scope="module")
+def base() -> planning.Draws:
+    """As if from runs from scratch: draws around the truth, one of them NaN."""
+    found = drawn(SCRATCH, SIZE)
+    lost = np.arange(SIZE) == LOST
+    return replace(found, params={k: np.where(lost, np.nan, v) for k, v in found.params.items()})
+
+
+@pytest.fixture(scope="module")
+def continual(base) -> jl.Bootstrap:
+    return jl.bootstrap("cpt-chinchilla", TABLE, SIZE, base=base, progress=False)
+
+
+@pytest.mark.full
+def test_each_resample_holds_what_its_resample_of_the_base_came_to(base, continual):
+    for name in HELD:
+        assert continual.params[name].tolist() == pytest.approx(
+            base.params[name].tolist(), rel=0, abs=0, nan_ok=True
+        )
+        assert continual.fit.params[name] == base.fit.params[name]
+    lost = {name: np.flatnonzero(np.isnan(v)).tolist() for name, v in continual.params.items()}
+    assert lost == dict.fromkeys(lost, [LOST])
+    (note,) = [one for one in continual.notes if one.code == "resamples-failed"]
+    assert "1 of 12" in note.message
+    assert list(continual.conf_int()["parameter"]) == ["B", "beta", "gamma"]
+
+
+@pytest.mark.parametrize("k", [0, 7])
+def test_a_resample_is_the_fit_of_its_rows_on_its_base(base, continual, k):
+    weights, _ = resamples(continual.problem, SIZE, "case", continual.members, 0)
+    rows = TABLE.iloc[np.repeat(np.arange(len(TABLE)), weights[k].astype(int))]
+    own = {name: base.params[name][k] for name in HELD}
+    alone = jl.fit("cpt-chinchilla", rows, base=own, progress=False)
+    assert continual.refits.objective[k] == pytest.approx(alone.objective, rel=1e-9)
+    for name, value in alone.params.items():
+        assert continual.params[name][k] == pytest.approx(value, rel=1e-6), name
+    elsewhere = continual.params["B"][k] / continual.fit.params["B"] - 1
+    assert abs(elsewhere) > 1e-4  # its own, not that of the runs as they are
+
+
+def test_held_values_mean_the_same_at_any_centre():
+    """A held A goes with its own α: their term is what it is in the law's own units."""
+    found = jl.bootstrap(
+        "cpt-chinchilla", TABLE, SIZE, fixed={"A": 400.0}, base=drawn(SCRATCH, SIZE), progress=False
+    )
+    assert set(found.params["A"]) == {400.0} and set(found.base_params) == {"E", "alpha"}
+    seen, law = found.problem.observations, found.fit.law
+    with jax.enable_x64(True):
+        for k in (0, 7):
+            params = {name: column[k] for name, column in found.params.items()}
+            off = np.log(np.asarray(law(params, **seen.inputs))) - np.log(seen.target)
+            weights, _ = resamples(found.problem, SIZE, "case", found.members, 0)
+            size = np.abs(off)
+            losses = np.where(size <= 1e-3, off**2 / 2, 1e-3 * (size - 5e-4))
+            assert weights[k] @ losses == pytest.approx(found.refits.objective[k], rel=1e-6)
+
+
+def test_a_fit_of_the_base_is_resampled_as_its_law_is(base, continual):
+    again = jl.bootstrap(continual.fit, TABLE, SIZE, base=base, progress=False)
+    for name, column in continual.params.items():
+        np.testing.assert_array_equal(again.params[name], column)
+
+
+def test_other_bases_are_refused(base, continual):
+    ask = {"runs": TABLE, "progress": False}
+    with pytest.raises(
+        jl.UsageError, match=r"base has 12 resamples, and n_resamples is 1000.*\(n_resamples=12\)"
+    ):
+        jl.bootstrap("cpt-chinchilla", base=base, **ask)
+    other = replace(base, fit=replace(base.fit, params={**base.fit.params, "E": 1.0, "A": 1.0,
+                                                        "alpha": 0.3}))  # fmt: skip
+    with pytest.raises(jl.UsageError, match="holds nothing of this base"):
+        jl.bootstrap(continual.fit, n_resamples=SIZE, base=other, **ask)
+    with pytest.raises(jl.UsageError, match="chinchilla takes no base"):
+        jl.bootstrap("chinchilla", n_resamples=SIZE, base=base, **ask)
+    with pytest.raises(jl.UsageError, match="base is .*it must be a Fit or a dict"):
+        jl.bootstrap("cpt-chinchilla", n_resamples=SIZE, base=continual.problem, **ask)
+    with pytest.raises(jl.UsageError, match="use method='percentile'"):
+        continual.conf_int(method="bca")
+
+
+@pytest.mark.full
+def test_plans_that_compare_the_two_have_nothing_to_say_against_it(base, continual):
+    def codes(ours) -> set[str]:
+        found = planning.break_even(base, ours, N=1e9), planning.compute_savings(base, ours, 2.6)
+        return {note.code for plan in found for note in plan.notes}
+
+    assert "base-held" not in codes(continual)
+    moved = {**continual.params, "alpha": continual.params["alpha"] * 1.001}
+    assert "base-held" in codes(replace(continual, params=moved))
+
+
+def test_saved_draws_of_a_base_are_one(base, continual, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    TABLE.to_csv("runs.csv", index=False)
+    base.save("base.json")
+    asked = ["bootstrap", "cpt-chinchilla", "runs.csv", "-n", str(SIZE), "--base", "base.json",
+             "--quiet", "--draws", "boot.json"]  # fmt: skip
+    done = CliRunner().invoke(app, asked)
+    assert done.exit_code == 0, done.output
+    kept = planning.Draws.load("boot.json")
+    for name, column in continual.params.items():
+        np.testing.assert_array_equal(kept.params[name], column)
+    few = CliRunner().invoke(app, [*asked[:4], "9", *asked[5:]])
+    assert "same number (--resamples 12)" in str(few.exception)
+    notes = planning.break_even(planning.Draws.load("base.json"), kept, N=1e9).notes
+    assert "base-held" not in [note.code for note in notes]

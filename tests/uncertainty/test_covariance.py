@@ -1,0 +1,358 @@
+"""What one fit says of its own uncertainty: sandwich, profile, influence, what is left open."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+import jaxlaw as jl
+from jaxlaw import simulate
+from jaxlaw.fitting._diagnostics import AGREE
+from jaxlaw.fitting._objective import leave_group_out_steps
+from jaxlaw.uncertainty._covariance import linearised
+from jaxlaw.uncertainty._fit_problem import fit_with_data
+from tests.conftest import simulated_fit
+
+TABLE = simulate.experiment("chinchilla").table
+TRUTH = simulate.TRUTHS["chinchilla"]
+POINT = {"N": 1e11, "D": 2e12}
+LEAST = {"delta": np.inf, "residuals": "linear"}
+
+
+@pytest.fixture(scope="module")
+def line():
+    """A straight line in x, its table, its design (n, 2), and what textbooks say of it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(jl.laws._base, "_REGISTRY", dict(jl.laws._base._REGISTRY))
+
+        @jl.law(linear=("a", "b"), residuals="linear")
+        def straight_line(x, *, a=jl.laws.real(-3, 3), b=jl.laws.real(-3, 3)):
+            return a + b * x
+
+        draw = np.random.default_rng(5)
+        x = draw.uniform(0, 4, 60)
+        table = pd.DataFrame({"x": x, "loss": 4 + 0.5 * x + 0.1 * x * draw.standard_normal(60)})
+        fit = jl.fit(straight_line, table, **LEAST)
+        design = np.stack([np.ones(60), x], axis=1)
+        yield fit, table, design, table["loss"].to_numpy() - fit.predict(x=x)
+
+
+@pytest.mark.full
+def test_least_squares_of_a_line_has_the_textbooks_covariance(line):
+    fit, table, design, off = line
+    inverse = np.linalg.inv(design.T @ design)
+    plain = jl.covariance(fit, table, robust=False)
+    assert list(plain.matrix) == ["a", "b"] and plain.degrees == 58
+    np.testing.assert_allclose(plain.matrix, off @ off / 58 * inverse, rtol=1e-6)
+    leverage = np.einsum("ij,jk,ik->i", design, inverse, design)
+    scores = design * (off / (1 - leverage))[:, None]
+    hc3 = 59 / 60 * inverse @ scores.T @ scores @ inverse
+    np.testing.assert_allclose(jl.covariance(fit, table).matrix, hc3, rtol=1e-6)
+    groups = np.random.default_rng(0).permutation(60) // 4  # no group's rows stand together
+    found = jl.covariance(fit, table, groups=groups)
+    np.testing.assert_allclose(found.matrix, jackknife(design, table["loss"], groups), rtol=1e-6)
+    assert found.degrees == 14 and "few-groups" in [note.code for note in found.notes]
+
+
+def jackknife(design, target, groups):
+    """(G−1)/G times the scatter of the estimates without each group: CR3, by fits of the rest."""
+    whole = np.linalg.lstsq(design, target)[0]
+    without = [np.linalg.lstsq(design[groups != g], target[groups != g])[0] for g in set(groups)]
+    moved, count = np.array(without) - whole, len(without)
+    return (count - 1) / count * moved.T @ moved
+
+
+def test_what_one_group_alone_decides_is_noted(line):
+    """Without the second group all rows have one x: the slope is open."""
+    fit, table, *_ = line
+    groups = np.where(table["x"] == table["x"].max(), 1, np.arange(60) % 7 + 2)
+    notes = jl.covariance(fit, table, groups=groups).notes
+    assert "decided-by-one" not in [note.code for note in notes]
+    flat = table.assign(x=[1.0] * 50 + [3.0] * 10)
+    groups = [*(np.arange(50) % 5), *[9] * 10]
+    (note,) = (
+        note
+        for note in jl.covariance(fit.law, flat, groups=groups, **LEAST).notes
+        if note.code == "decided-by-one"
+    )
+    assert "without 1 of the 6 groups" in note.message
+
+
+@pytest.mark.parametrize(
+    "groups", [np.arange(10), np.repeat(np.arange(6), 8)], ids=["rows", "runs"]
+)
+def test_intervals_of_a_few_rows_or_runs_hold_the_truth_at_their_level(groups):
+    """1,000 lines through ten rows, or six runs that share noise; the plain sandwich holds 85 %."""
+    draw, count, runs = np.random.default_rng(0), len(groups), groups.max() + 1
+    x = np.log(np.geomspace(1, 100, runs))[groups] + 0.01 * np.arange(count)
+    terms = [np.ones(count), x, x**2][: 3 if runs == count else 2]
+    design = np.stack(terms, axis=1)
+    degrees = count - len(terms) if runs == count else runs - 1
+    reach = stats.t.ppf(0.975, degrees)
+    one, held, plain = np.ones(count), np.zeros(len(terms)), np.zeros(len(terms))
+    inverse = np.linalg.inv(design.T @ design)
+    for _ in range(1000):
+        noise = draw.standard_normal(count) + (runs < count) * draw.standard_normal(runs)[groups]
+        wrong = inverse @ design.T @ noise
+        off = design @ wrong - noise
+        moves, _ = leave_group_out_steps(design, one, off, one, groups)
+        error = np.sqrt((runs - 1) / runs * np.sum(moves**2, axis=0))
+        held += np.abs(wrong) <= reach * error
+        scores = np.stack([np.bincount(groups, each) for each in (design * off[:, None]).T])
+        scatter = inverse @ scores @ scores.T @ inverse
+        factor = count / degrees if runs == count else runs / degrees
+        plain += np.abs(wrong) <= reach * np.sqrt(factor * np.diagonal(scatter))
+    assert held.min() > 910 and held.max() < 985
+    assert plain.min() < 890
+
+
+@pytest.mark.parametrize("delta", [1e-3, np.inf])
+def test_a_few_rows_have_wider_intervals_than_the_plain_sandwich(delta):
+    """Ten runs: standard errors grow as leverages say, and Student's t has 5 degrees."""
+    size = np.repeat(np.geomspace(5e7, 5e9, 5), 2)
+    inputs = {"N": size, "D": size * np.tile([6.0, 20, 60, 10, 40], 2)}
+    table = simulate.simulate_runs("chinchilla", TRUTH, inputs, noise=0.004)
+    fit = jl.fit("chinchilla", table, delta=delta)
+    slopes, weight, pull, stiff = linearised(fit_with_data(fit, table))
+    bread = np.linalg.inv((slopes.T * weight * stiff) @ slopes)
+    scores = slopes * pull[:, None]
+    plain = 2 * bread @ scores.T @ scores @ bread  # n/(n−p) of 10 rows and 5 parameters
+    found = jl.covariance(fit, table)
+    assert found.degrees == 5
+    assert (np.diagonal(found.coordinates) > np.diagonal(plain)).all()
+    row = found.conf_int().iloc[3]  # alpha: 2.5706 standard errors to either side
+    assert row["high"] - row["estimate"] == pytest.approx(2.5706 * row["std_err"], rel=1e-4)
+
+
+@pytest.mark.full
+def test_the_profile_of_least_squares_is_the_textbooks_interval(line):
+    fit, table, design, off = line
+    error = np.sqrt(np.diagonal(off @ off / 58 * np.linalg.inv(design.T @ design)))
+    t = 2.00172  # Student's, 58 degrees, 97.5 %
+    for name, size in zip("ab", error, strict=True):
+        low, high = jl.profile(fit, table, name, robust=False).interval()[2:]
+        np.testing.assert_allclose([low, high], fit.params[name] + t * size * np.array([-1, 1]))
+    there = np.array([1.0, 3.0])
+    size = np.sqrt(off @ off / 58 * there @ np.linalg.inv(design.T @ design) @ there)
+    found = jl.profile(fit, table, {"x": 3.0}, robust=False).interval()
+    assert found.estimate == pytest.approx(float(fit.predict(x=3.0)))
+    np.testing.assert_allclose(found[2:], found.estimate + t * size * np.array([-1, 1]), rtol=1e-6)
+
+
+@pytest.mark.full
+def test_leaving_out_a_run_of_a_line_is_what_textbooks_say(line):
+    fit, table, design, off = line
+    inverse = np.linalg.inv(design.T @ design)
+    leverage = np.einsum("ij,jk,ik->i", design, inverse, design)
+    first_order = -(design @ inverse) * off[:, None]
+    np.testing.assert_allclose(jl.influence(fit, table), first_order, rtol=1e-6, atol=1e-12)
+    exact = first_order / (1 - leverage)[:, None]
+    np.testing.assert_allclose(jl.influence(fit, table, refits=True), exact, atol=5e-8)
+
+
+def test_the_sandwich_is_as_wide_as_the_bootstrap(chinchilla_fit):
+    cov = jl.covariance(chinchilla_fit, TABLE)
+    drawn = jl.bootstrap(chinchilla_fit, TABLE, 300, progress=False)
+    for name, error in zip(*cov.conf_int()[["parameter", "std_err"]].T.values, strict=True):
+        assert 0.75 < error / np.std(drawn.params[name]) < 1.25
+    wide, narrow = cov.prediction(POINT), drawn.prediction(POINT)
+    assert wide["estimate"].item() == pytest.approx(narrow["estimate"].item())
+    assert 0.75 < wide["std_err"].item() / narrow["std_err"].item() < 1.25
+    ratio = cov.interval(lambda params: params["alpha"] / params["beta"])
+    assert ratio.low < 0.34 / 0.28 < ratio.high
+    assert ratio.std_err == pytest.approx(
+        np.std(drawn.params["alpha"] / drawn.params["beta"]), rel=0.25
+    )
+
+
+def test_the_sandwich_knows_noise_that_runs_share():
+    """81 groups of 3 runs that share nearly all their noise: rows alone see a third of it."""
+    table = simulate.experiment("chinchilla", noise=0).table
+    group = np.arange(243) // 3
+    draw = np.random.default_rng(3)
+    table["loss"] *= np.exp(
+        0.004 * draw.standard_normal(81)[group] + 0.0004 * draw.normal(size=243)
+    )
+    fit = jl.fit("chinchilla", table)
+    alone, together = (
+        jl.covariance(fit, table, groups=groups).conf_int()["std_err"] for groups in (None, group)
+    )
+    assert np.mean(together / alone) == pytest.approx(np.sqrt(3), rel=0.15)
+
+
+@pytest.mark.parametrize(
+    "quantity", ["alpha", "A", pytest.param(POINT, marks=pytest.mark.full)], ids=str
+)
+def test_a_profile_is_near_the_sandwich_and_its_minimum_is_the_fit(chinchilla_fit, quantity):
+    found = jl.profile(chinchilla_fit, TABLE, quantity)
+    low, high = found.interval()[2:]
+    table = found.table
+    assert low < found.estimate < high
+    assert (high - low) / 4 == pytest.approx(found.std_err, rel=0.2)
+    middle = table.iloc[len(table) // 2]
+    assert middle["value"] == pytest.approx(found.estimate, rel=1e-6)
+    assert middle["objective"] == pytest.approx(chinchilla_fit.objective, rel=1e-6)
+    assert table["objective"].min() >= chinchilla_fit.objective * (1 - AGREE)
+    assert (np.diff(table["root"]) > 0).all()
+    wider = found.interval(0.999)
+    assert wider.low < low and wider.high > high
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("noise", [1e-5, 4e-3])
+def test_nothing_about_a_fit_passes_through_float32(noise):
+    """Losses rounded to float32 are wrong by 1e-7 of them, and noise may be as small."""
+    fit = simulated_fit("chinchilla", noise)
+    table = simulate.experiment("chinchilla", noise).table
+    boot, point = jl.bootstrap(fit, table, 4), {"N": 7e9, "D": 1e12}
+
+    def of(params):
+        return jnp.log(params["A"]) + params["E"]
+
+    def answers():
+        cov = jl.covariance(fit, table)
+        return {
+            "prediction": jl.profile(fit, table, point).table.to_numpy(),
+            "parameter": jl.profile(fit, table, "alpha").table.to_numpy(),
+            "covariance": cov.matrix.to_numpy(),
+            "interval": np.stack(cov.interval(of)),
+            "draws": boot.of(of),
+            "bootstrap": np.stack(boot.interval(of)),
+            "predicted": boot.predict(**point),
+            "influence": jl.influence(fit, table, of).to_numpy(),
+            "directions": jl.identifiability(fit, table).select_dtypes("number").to_numpy(),
+        }
+
+    assert not jax.config.jax_enable_x64
+    found = answers()
+    with jax.enable_x64(True):
+        exact = answers()
+    for name, values in found.items():
+        assert values.dtype == np.float64, name
+        np.testing.assert_array_equal(values, exact[name], err_msg=name)
+    profile = jl.profile(fit, table, point)
+    assert profile.table["objective"].min() >= fit.objective * (1 - 1e-9)
+    assert "profile-found-better" not in [note.code for note in profile.notes]
+
+
+def test_a_profile_holds_what_a_fit_would_fix(chinchilla_fit):
+    table = jl.profile(chinchilla_fit, TABLE, "alpha").table
+    for row in (table.iloc[4], table.iloc[-2]):
+        held = jl.fit("chinchilla", TABLE, fixed={"alpha": row["value"]})
+        assert row["objective"] == pytest.approx(held.objective, rel=1e-6)
+
+
+def test_a_profile_of_a_parameter_that_is_held_is_refused(chinchilla_fit):
+    fit = simulated_fit("chinchilla", fixed=(("alpha", 0.34),))
+    with pytest.raises(jl.UsageError, match="alpha is fixed, tied or bounded"):
+        jl.profile(fit, TABLE, "alpha")
+    with pytest.raises(jl.UsageError, match="it must be a number"):
+        jl.profile(chinchilla_fit, TABLE, {"N": [1e9, 2e9], "D": 1e12})
+    with pytest.raises(jl.UsageError, match="no parameter 'alfa'"):
+        jl.profile(chinchilla_fit, TABLE, "alfa")
+
+
+def test_an_end_that_the_profile_never_reaches_is_infinite():
+    table = pd.DataFrame({"value": [0.0, 1, 2, 3, 4], "root": [-1.5, -1, 0, 2, 4]})
+    fit = simulated_fit("chinchilla")
+    found = jl.uncertainty.Profile(fit, "x", table, 2.0, 1.0, 10**6, ())
+    low, high = found.interval(0.95)[2:]
+    assert low == -np.inf and high == pytest.approx(2.98, abs=1e-3)
+
+
+@pytest.mark.full
+def test_influence_is_what_leaving_out_does(chinchilla_fit):
+    first_order = jl.influence(chinchilla_fit, TABLE)
+    left_out = jl.influence(chinchilla_fit, TABLE, refits=True)
+    assert list(first_order) == list(left_out) == list(chinchilla_fit.params)
+    for name in first_order:
+        assert np.corrcoef(first_order[name], left_out[name])[0, 1] > 0.98
+        assert np.polyfit(first_order[name], left_out[name], 1)[0] == pytest.approx(1, abs=0.1)
+
+
+def test_influence_on_a_prediction_and_of_groups(chinchilla_fit):
+    by_point = jl.influence(chinchilla_fit, TABLE, POINT)["value"]
+    by_function = jl.influence(
+        chinchilla_fit, TABLE, lambda params: chinchilla_fit.law(params, **POINT)
+    )["value"]
+    np.testing.assert_allclose(by_function, by_point)
+    groups = np.arange(len(TABLE)) // 27
+    grouped = jl.influence(chinchilla_fit, TABLE, POINT, groups=groups)["value"]
+    np.testing.assert_allclose(grouped, by_point.to_numpy().reshape(9, 27).sum(axis=1))
+    assert list(grouped.index) == list(range(9)) and grouped.index.name == "group"
+    named = TABLE.assign(run=[f"run {k}" for k in groups], value=groups % 3)
+    by_run = jl.influence(chinchilla_fit, named, POINT, groups="run")["value"]
+    assert by_run.index.tolist() == [f"run {k}" for k in range(9)]
+    both = jl.influence(chinchilla_fit, named, POINT, groups=["run", "value"])["value"]
+    assert both.index.name == "run/value" and "run 4/1" in both.index
+    assert jl.influence(chinchilla_fit, named, POINT, groups="value").index.name == "group"
+    np.testing.assert_allclose(by_run.to_numpy(), grouped.to_numpy())
+
+
+@pytest.mark.parametrize("on", [int, lambda params: params, lambda params: np.array(params["E"])])
+@pytest.mark.parametrize("refits", [False, True])
+def test_a_function_that_cannot_be_called_is_named(chinchilla_fit, on, refits):
+    with pytest.raises(jl.UsageError, match="on must be a function of a dict of parameters"):
+        jl.influence(chinchilla_fit, TABLE, on, refits=refits)
+
+
+def test_two_sizes_leave_e_a_and_alpha_open():
+    inputs = {"N": np.tile([1e8, 1e9], 122)[:243], "D": np.geomspace(1e9, 1e11, 243)}
+    truth = simulate.TRUTHS["chinchilla"]
+    two = simulate.simulate_runs("chinchilla", truth, inputs, noise=0.002)
+    found = jl.identifiability("chinchilla", two)
+    assert found["advice"][0] == (
+        "E, A and alpha cannot be told apart: fix one (best E), or add runs with another N "
+        "(it has 2 values)"
+    )
+    assert np.isinf(found["std_err"][0]) and not found["advice"][1:].any()
+    fixed = jl.identifiability("chinchilla", two, fixed={"alpha": 0.34})
+    assert not fixed["advice"].any() and np.isfinite(fixed["std_err"]).all()
+    with pytest.raises(jl.DataError, match=r"jl\.identifiability says which"):
+        jl.covariance("chinchilla", two)
+
+
+@pytest.mark.full
+def test_a_narrow_range_leaves_a_term_loose(chinchilla_fit):
+    assert not jl.identifiability(chinchilla_fit, TABLE)["advice"].any()
+    truth = simulate.TRUTHS["chinchilla"]
+    inputs = {"N": np.geomspace(1e8, 1e10, 243), "D": np.tile([1e11, 1.4e11, 2e11], 81)}
+    narrow = simulate.simulate_runs("chinchilla", truth, inputs, noise=0.002)
+    fit = jl.fit("chinchilla", narrow)
+    found = jl.identifiability(fit, narrow)
+    worst = found["advice"][0]
+    assert "B" in worst and "beta" in worst and "known only together" in worst
+    assert worst.endswith("add runs with smaller D") and found["std_err"][0] > 1
+    notes = jl.bootstrap(fit, narrow, 300, progress=False).notes
+    assert worst in [note.message for note in notes if note.code == "loose"]
+
+
+def test_a_direction_is_what_the_data_say_of_it(chinchilla_fit):
+    """The worst one is that of the textbook covariance of the logarithms."""
+    worst = jl.identifiability(chinchilla_fit, TABLE).iloc[0]
+    cov = jl.covariance(chinchilla_fit, TABLE)
+    names = list(chinchilla_fit.params)
+    values = np.array([chinchilla_fit.params[name] for name in names])
+    relative = cov.matrix.loc[names, names].to_numpy() / np.outer(values, values)
+    largest = np.sqrt(np.linalg.eigvalsh(relative)[-1])
+    assert worst["std_err"] == pytest.approx(largest)
+
+
+def test_directions_know_noise_that_differs_from_row_to_row(line):
+    """The line's noise grows with x: HC3 of (log a, log b), not the textbook's."""
+    fit, table, design, off = line
+    inverse = np.linalg.inv(design.T @ design)
+    leverage = np.einsum("ij,jk,ik->i", design, inverse, design)
+    scores = design * (off / (1 - leverage))[:, None]
+    values = np.array([*fit.params.values()])
+    white, plain = (
+        np.linalg.eigh(inverse @ middle @ inverse / np.outer(values, values))
+        for middle in (59 / 60 * scores.T @ scores, off @ off / 58 * design.T @ design)
+    )
+    found = jl.identifiability(fit, table)
+    np.testing.assert_allclose(found["std_err"] ** 2, white[0][::-1], rtol=1e-6)
+    way = found[["a", "b"]].to_numpy()[0] / found["std_err"][0]
+    np.testing.assert_allclose(np.abs(way), np.abs(white[1][:, -1]), rtol=1e-5)
+    assert np.abs(white[0] / plain[0] - 1).max() > 0.1

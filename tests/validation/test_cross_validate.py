@@ -1,0 +1,578 @@
+"""A study says of each fold what a fit of the rows left says, and ranks no noise."""
+
+import dataclasses
+import json
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import jaxlaw as jl
+from jaxlaw import cli, folds
+from jaxlaw.fitting._objective import metrics
+from jaxlaw.laws import _base as base
+from jaxlaw.validation._comparison import paired_p, rank
+from jaxlaw.validation._cross_validate import candidates_of, data_set
+from jaxlaw.validation._scores import SCORES, score
+from jaxlaw.validation._study import frame_notes
+from tests.fixtures.studies import a_study
+
+# Laws of one input and few points: what is studied here is the study, and programs compile fast.
+# Eight folds or more of 72 points are one program for each law.
+STEPS = np.geomspace(1e9, 1e11, 24)
+OPTIONS = {"n_starts": 256, "n_local": 16, "progress": False}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def small_laws():
+    """Three laws: the truth, another of the same formula, and one without a floor."""
+    before = dict(base._REGISTRY)
+    centre = {"Dp": "alpha"}
+
+    @jl.law(name="twin")
+    def twin(
+        Dp,
+        *,
+        E=jl.laws.positive(0.1, 5),
+        A=jl.laws.positive(0.1, 10, centre=centre),
+        alpha=jl.laws.exponent(),
+    ):
+        """E + A/Dp^α"""
+        return E + A * jl.laws.power(Dp, -alpha)
+
+    @jl.law(name="bare")
+    def bare(Dp, *, A=jl.laws.positive(0.1, 10, centre=centre), alpha=jl.laws.exponent()):
+        """A/Dp^α"""
+        return A * jl.laws.power(Dp, -alpha)
+
+    yield
+    base._REGISTRY.clear()
+    base._REGISTRY.update(before)
+
+
+def table(seed=0, noise=0.004):
+    truth = {"E": 1.2 + 0.1 * seed, "A": 60.0, "alpha": 0.2}
+    runs = jl.simulate.simulate_runs("downstream-ce", truth, {"Dp": np.tile(STEPS, 3)}, noise, seed)
+    runs = runs.rename(columns={"cross-entropy": "loss"})
+    return runs.assign(run=np.repeat(["a", "b", "c"], len(STEPS)))
+
+
+@pytest.fixture(scope="module")
+def study():
+    sets = {
+        ("code", "G"): table(0),
+        ("code", "D"): table(1),
+        ("law", "D"): table(2).assign(Dp=lambda t: 1.1 * t["Dp"]),
+    }
+    return jl.cross_validate(
+        ["downstream-ce", "twin", "bare"], sets, "k-fold:4:2:0:groups=Dp", **OPTIONS
+    )
+
+
+@pytest.mark.full
+def test_every_law_data_set_and_fold_is_there(study):
+    assert study.n_folds == 8 and study.n_failed == 0
+    frame = study.frame
+    assert len(frame) == 3 * 3 * 8
+    assert list(frame["data"].unique()) == ["code G", "code D", "law D"]
+    assert list(frame["corpus"].unique()) == ["G", "D"]
+    assert list(frame["law"].unique()) == ["downstream-ce", "twin", "bare"]
+    assert frame.groupby(["law", "data"])["fold"].agg(list).map(lambda f: f == [*range(1, 9)]).all()
+    assert frame["held_out"].iloc[4] == "repeat 2, fold 1 of 4 held out"
+    assert set(frame["n_fitted"] + frame["n_held_out"]) == {72}
+    assert (frame["status"] == "converged").all()
+    assert len(study.parameters) == 3 * 8 * (3 + 3 + 2)
+    assert study.sizes == {"downstream-ce": 3, "twin": 3, "bare": 2}
+
+
+@pytest.mark.full
+def test_a_fold_is_what_a_fit_of_its_rows_is(study):
+    runs = table(1)
+    cut = folds.k_fold(4, 2, 0, groups="Dp").split(runs)
+    for fold in (0, 5):
+        kept, held = runs[cut.fitted[fold]], runs[cut.held_out[fold]]
+        alone = jl.fit("downstream-ce", kept, n_starts=256, n_local=16)
+        mine = study.frame.query(
+            f"law == 'downstream-ce' and data == 'code D' and fold == {fold + 1}"
+        ).iloc[0]
+        np.testing.assert_allclose(mine["objective"], alone.objective, rtol=1e-8)
+        assert mine["agreement"] == alone.agreement and mine["status"] == alone.status
+        expected = {"": held, "train_": kept}
+        for prefix, rows in expected.items():
+            by_hand = metrics(
+                rows["loss"].to_numpy(), alone.predict(rows), np.ones(len(rows)), 1e-3
+            )
+            for name in SCORES:
+                np.testing.assert_allclose(mine[prefix + name], by_hand[name], rtol=1e-4)
+        values = study.parameters.query(
+            f"law == 'downstream-ce' and data == 'code D' and fold == {fold + 1}"
+        ).set_index("parameter")["value"]
+        assert values.to_dict() == pytest.approx(alone.params, rel=1e-3)
+
+
+def test_laws_that_coincide_tie_and_a_wrong_law_is_worse(study):
+    ranked = study.ranking
+    assert set(ranked["verdict"]) == {"best", "tie", "worse"}
+    assert ranked["verdict"]["bare"] == "worse" and ranked["ratio"]["bare"] > 1.5
+    assert ranked["p"]["bare"] < 0.05
+    twin = next(law for law in ("twin", "downstream-ce") if ranked["verdict"][law] == "tie")
+    assert ranked["ratio"][twin] == pytest.approx(1, abs=1e-4)
+    text = study.summary()
+    assert f"tie (the difference is noise): {twin} (× 1" in text and "worse: bare" in text
+    for metric in ("r2", "rmse", "huber_linear"):
+        assert study.rank(metric)["verdict"]["bare"] == "worse"
+
+
+def test_tables_as_in_the_paper(study):
+    table = study.table
+    assert list(table.index) == ["downstream-ce", "twin", "bare"]
+    assert list(table["huber"].columns) == ["code G", "code D", "law D"]
+    mine = study.frame.query("law == 'bare' and data == 'law D'")
+    assert table.loc["bare", ("r2", "law D")] == pytest.approx(mine["r2"].mean())
+    assert table["parameters"].tolist() == [3, 3, 2]
+    corpora = study.score_table(("train_r2",), average=True, centre="median")
+    assert list(corpora["train_r2"].columns) == ["G", "D"]
+    two = study.frame.query("law == 'bare' and corpus == 'D'")
+    assert corpora.loc["bare", ("train_r2", "D")] == pytest.approx(two["train_r2"].median())
+    spread = study.spread.set_index(["law", "data", "parameter"])
+    assert spread.loc[("bare", "law D", "alpha"), "std"] > 0
+    assert max(map(len, study.summary().split("By held-out")[0].splitlines())) <= 80
+
+
+@pytest.mark.full
+def test_huber_losses_are_sums_over_the_points_as_in_the_paper(study):
+    """Twice the same points have twice the sum, and the same mean."""
+    frame = study.frame
+    assert frame["n_held_out"].nunique() == 1  # eight folds of equal size: sums compare
+    for prefix, points in (("", "n_held_out"), ("train_", "n_fitted")):
+        for name in ("huber", "huber_linear"):
+            np.testing.assert_allclose(
+                frame[prefix + name], frame[f"{prefix}mean_{name}"] * frame[points], rtol=1e-12
+            )
+    np.testing.assert_allclose(frame["train_huber"], frame["objective"], rtol=1e-6)
+    whole = jl.cross_validate("bare", table(2), "in-sample", **OPTIONS).frame.iloc[0]
+    twice = pd.concat([table(2), table(2)])
+    again = jl.cross_validate("bare", twice, "in-sample", **OPTIONS).frame.iloc[0]
+    assert again["huber"] == pytest.approx(2 * whole["huber"], rel=1e-6)
+    assert again["mean_huber"] == pytest.approx(whole["mean_huber"], rel=1e-6)
+    # Laws are compared on the same points, so that both tell the same.
+    sums, means = (study.rank(name) for name in ("huber", "mean_huber"))
+    assert sums["verdict"].to_dict() == means["verdict"].to_dict()
+    np.testing.assert_allclose(sums["ratio"], means["ratio"], rtol=1e-9)
+
+
+def test_some_of_a_study(study):
+    part = study.only("corpus == 'D' and not extrapolates and law != 'twin'")
+    assert set(part.laws) == {"downstream-ce", "bare"}
+    assert set(part.frame["corpus"]) == {"D"} and not part.frame["extrapolates"].any()
+    ends = study.frame.query("law == 'bare' and data == 'code G'")["extrapolates"].sum()
+    assert ends == 2 * 2 or ends == 2  # the smallest and the largest Dp, each once a repeat
+    keys = ["law", "data", "fold"]
+    assert len(part.parameters[keys].drop_duplicates()) == len(part.frame)
+    for wrong in ("nothing == 1", "fold > 99"):
+        with pytest.raises(jl.UsageError, match="where"):
+            study.only(wrong)
+
+
+def test_a_study_is_kept(study, tmp_path):
+    study.save(tmp_path / "study.json")
+    again = jl.Study.load(tmp_path / "study.json")
+    pd.testing.assert_frame_equal(again.frame, study.frame)
+    pd.testing.assert_frame_equal(again.parameters, study.parameters)
+    assert again.summary() == study.summary() and again.laws == study.laws
+    study.save(tmp_path / "study.csv")
+    read = pd.read_csv(tmp_path / "study.csv")
+    pd.testing.assert_frame_equal(read, study.frame)
+    record = json.loads((tmp_path / "study.json").read_text())
+    del record["digest"]  # which would tell of any change
+    for broken, message in (
+        ({}, "is not a jaxlaw study"),
+        (record | {"schema": 99}, "schema 99"),
+        ({k: v for k, v in record.items() if k != "frame"}, "'frame' is missing"),
+        (record | {"frame": [record["frame"][0] | {"fold": "x"}]}, r"'frame\[0\].fold' must be"),
+    ):
+        (tmp_path / "broken.json").write_text(json.dumps(broken))
+        with pytest.raises(jl.DataError, match=message):
+            jl.Study.load(tmp_path / "broken.json")
+    with pytest.raises(jl.UsageError, match="cannot read"):
+        jl.Study.load(tmp_path / "none.json")
+
+
+def test_a_failed_fold_is_counted_and_kept():
+    runs = table().assign(weight=1.0)
+    runs.loc[0, "weight"] = 1e308  # its loss overflows, where it is fitted
+    masks = np.ones((8, len(runs)))
+    for k, mask in enumerate(masks):
+        mask[1 if k == 0 else 0 : 20 + k] = 0
+    study = jl.cross_validate(
+        ["downstream-ce"], runs, folds.predefined_split(masks), weight="weight", **OPTIONS
+    )
+    assert study.n_failed == 1 and study.frame["failed"].tolist() == [True] + [False] * 7
+    assert study.frame["status"][0] == "failed" and np.isnan(study.frame["huber"][0])
+    assert study.table.loc["downstream-ce", ("huber", "DataFrame")] == pytest.approx(
+        study.frame["huber"][1:].mean()
+    )
+    note = next(note for note in study.notes if note.code == "folds-failed")
+    assert "1 of 8 fits failed (DataFrame, mask 1)" in note.message
+    assert "1 of 8 fits failed" in study.summary()
+
+
+def test_held_out_targets_that_are_all_equal_have_no_r2():
+    held = np.ones((8, 72))
+    held[0, 7] = 0
+    for k in range(1, 8):
+        held[k, k : k + 5] = 0
+    study = jl.cross_validate("downstream-ce", table(noise=0.0), held, **OPTIONS)
+    assert np.isnan(study.frame["r2"][0]) and (study.frame["r2"][1:] > 0.999).all()
+    assert study.n_failed == 0 and study.frame["huber"].max() < 1e-12
+    assert "constant-held-out" in {note.code for note in study.notes}
+
+
+def test_what_the_data_do_not_determine_is_noted(study):
+    few = table()
+    few = few[np.isin(few["Dp"], STEPS[[2, 9, 20]])]
+    design = folds.k_fold(3, 3, groups="Dp")  # each leaves two values
+    found = jl.cross_validate("downstream-ce", pd.concat([few] * 8), design, **OPTIONS)
+    codes = {note.code: note.message for note in found.notes}
+    assert "Dp has 2 values left to fit, so E, A, alpha cannot" in codes["fold-few-values"]
+    assert "do not determine the held-out ones" in codes["undetermined"]
+    assert (found.frame["spread"] > 1e-3).any()
+    codes = {note.code for note in study.notes}
+    assert not codes & {"undetermined", "fold-few-values", "one-fold", "folds-failed"}
+    assert "one-fold" in {note.code for note in study.only("fold == 1").notes}
+
+
+@pytest.mark.parametrize(("score", "bad"), [("huber", 1.0), ("r2", -0.5)])
+def test_a_fold_that_makes_the_mean_is_named_first(study, score, bad):
+    """By its Huber, or by its R² alone: one fold of 36 below 0 moves a mean of 0.998 by 0.04."""
+
+    def far(frame, parameters):
+        return [n.message for n in frame_notes(frame, parameters) if n.code == "far-folds"]
+
+    frame = study.frame[study.frame["law"] == "twin"]
+    assert far(frame, study.parameters) == []
+    one = frame.index[frame["data"] == "law D"][1]
+    frame = frame.assign(**{score: frame[score].where(frame.index != one, bad)})
+    (message,) = far(frame, study.parameters)
+    named = f"law D, {frame.loc[one, 'held_out']}, has Huber"
+    assert message.startswith("twin: 1 of 24 folds make the mean") and named in message
+    assert "bounds" not in message
+    made = dataclasses.replace(study, frame=frame, parameters=study.parameters)
+    text = made.only("law == 'twin'").summary()
+    assert text.startswith("[warning] far-folds: twin: 1 of 24") and text.count("far-folds") == 1
+    assert "\nmedian Huber\n" in text or " median Huber" in text
+
+
+@pytest.mark.parametrize(
+    ("value", "remedy"), [(1e-12, "{'alpha': (0.1, None)}"), (9.0, "{'alpha': (None, 1)}")]
+)
+def test_a_bound_that_parts_far_folds_from_the_others_is_the_remedy(study, value, remedy):
+    frame = study.frame[study.frame["law"] == "twin"]
+    far = (frame["data"] == "law D") & (frame["fold"] <= 2)
+    parameters = study.parameters[study.parameters["law"] == "twin"]
+    parts = (parameters["data"] == "law D") & (parameters["fold"] <= 2)
+    bad = frame.assign(huber=frame["huber"].mask(far, 1.0))
+
+    def message(hit, at_bound):
+        changed = parameters.assign(
+            value=parameters["value"].mask(hit & (parameters["parameter"] == "alpha"), value),
+            at_bound=np.where(at_bound & (parameters["parameter"] == "alpha"), "low", ""),
+        )
+        (note,) = (n for n in frame_notes(bad, changed) if n.code == "far-folds")
+        return note.message
+
+    assert f"In 100% of them alpha is at its bound ({value:.3g}; elsewhere 0." in message(
+        parts, parts
+    )
+    assert message(parts, parts).endswith(f": try bounds={remedy}. Use the median.")
+    assert "bound" not in message(parts, parameters["fold"] > 0)  # it is there in every fold
+
+
+@pytest.mark.full
+def test_shares_of_zero_held_out_say_that_eps_makes_the_mean():
+    """Que 2024, table 4: fits without r = 0 may send ε to 0, and the loss there to infinity."""
+    runs = jl.simulate.experiment("dcpt-general", seed=1).table
+    few = {"n_starts": 128, "n_local": 8, "progress": False}
+    study = jl.cross_validate("dcpt", runs, "leave-p-groups-out:r:2", **few)
+    first = study.summary().splitlines()[0]
+    assert first.startswith("[warning] far-folds: dcpt: 6 of 36 folds make the mean")
+    assert "all extrapolate. In 100% of them eps is at its bound (0; elsewhere" in first
+    assert "try bounds={'eps': (0.01, None)}" in first
+    mean, median = study.table, study.score_table(centre="median")
+    assert mean["huber"].iat[0, 0] > 1000 * median["huber"].iat[0, 0]
+    held = jl.cross_validate(
+        "dcpt", runs, "leave-p-groups-out:r:2", bounds={"eps": (0.01, None)}, **few
+    )
+    assert held.table["huber"].iat[0, 0] < 5 * median["huber"].iat[0, 0]
+    assert held.table["r2"].iat[0, 0] > 0.95
+
+
+def test_parameters_at_a_bound_are_noted():
+    study = jl.cross_validate(
+        "downstream-ce", table(), "k-fold:4:2", bounds={"alpha": (0.5, None)}, **OPTIONS
+    )
+    alpha = study.parameters.query("parameter == 'alpha'")
+    assert (alpha["at_bound"] == "low").all() and alpha["value"].tolist() == pytest.approx(
+        [0.5] * 8
+    )
+    assert (study.parameters.query("parameter == 'A'")["at_bound"] == "").all()
+    note = next(note for note in study.notes if note.code == "at-bound")
+    assert "downstream-ce: of 8 fits, alpha in 8 end at an end" in note.message
+
+
+def test_laws_are_compared_on_the_rows_that_all_of_them_can_use():
+    runs = table().assign(N=1e9)
+    runs.loc[:4, "N"] = np.nan
+    runs.index = np.zeros(len(runs), int)  # labels need not tell rows apart
+
+    @jl.law(name="sized")
+    def sized(
+        Dp, N, *, E=jl.laws.positive(0.1, 5), A=jl.laws.positive(0.1, 10), alpha=jl.laws.exponent()
+    ):
+        """E + A·(N/Dp)^α"""
+        return E + A * jl.laws.power(N / Dp, alpha)
+
+    read = jl.read_runs(runs, drop_invalid=True)
+    data, _ = prepared(["downstream-ce", "sized"], read, folds.k_fold(2, groups=["run", "Dp"]))
+    one, two = data.observations.values()
+    assert len(one) == len(two) == data.folds.fitted.shape[1] == 67
+    np.testing.assert_array_equal(one.target, two.target)
+    np.testing.assert_array_equal(one.inputs["Dp"], runs["Dp"].iloc[5:])
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        ({"laws": []}, jl.UsageError, "give a law"),
+        ({"laws": ["bare", "bare"]}, jl.UsageError, "listed twice"),
+        ({"laws": ["bare", "chinchila"]}, jl.UsageError, "Did you mean 'chinchilla'"),
+        ({"laws": ["bare", "downstream-bleu"]}, jl.UsageError, "Huber thresholds"),
+        ({"per_law": {"twin": {}}}, jl.UsageError, "per_law names 'twin'"),
+        ({"per_law": {"bare": {"fix": 1}}}, jl.UsageError, "'fix' is no option"),
+        ({"per_law": {"bare": {"delta": "x"}}}, jl.UsageError, r"per_law\['bare'\]: delta is 'x'"),
+        ({"runs": {}}, jl.UsageError, "there is no data set"),
+        ({"folds": "leave-one-group-out:size"}, jl.DataError, "no column size"),
+        ({"folds": np.eye(72)[:1]}, jl.DataError, "leaves 1 rows to fit, .* 2 parameters of law b"),
+        ({"solver": "newtn"}, jl.UsageError, "Did you mean 'newton'"),
+        ({"n_starts": 0}, jl.UsageError, "n_starts"),
+    ],
+)
+def test_wrong_calls(change, error, message):
+    call = {"laws": ["bare"], "runs": table(), "folds": "leave-one-group-out:run"} | change
+    with pytest.raises(error, match=message):
+        jl.cross_validate(call.pop("laws"), call.pop("runs"), call.pop("folds"), **call)
+
+
+def test_options_of_one_law():
+    study = jl.cross_validate(
+        {"free": "downstream-ce", "held": "downstream-ce"},
+        table(),
+        "k-fold:4:2",
+        per_law={"held": {"fixed": {"alpha": 0.2}}},
+        **OPTIONS,
+    )
+    assert study.sizes == {"free": 3, "held": 2}
+    alpha = study.parameters.query("parameter == 'alpha'").groupby("law")["value"].agg(list)
+    assert alpha["held"] == [0.2] * 8 and 0.2 not in alpha["free"]
+    with pytest.raises(jl.UsageError, match="'x' is no column"):
+        study.score_table(("x",))
+    with pytest.raises(jl.UsageError, match="centre is"):
+        study.score_table(centre="mode")
+    with pytest.raises(jl.UsageError, match="metric is one of"):
+        study.rank("bias")
+
+
+def frame_of(scores, train=4):
+    """A study's frame of given Huber scores: law → (folds,)."""
+    rows = [
+        {"law": law, "data": "d", "fold": k, "held_out": f"{k}", "huber": value, "failed": False,
+         "n_fitted": train, "n_held_out": 1}
+        for law, values in scores.items()
+        for k, value in enumerate(values)
+    ]  # fmt: skip
+    return pd.DataFrame(rows)
+
+
+def test_folds_that_share_points_count_for_less():
+    from scipy import stats
+
+    draw = np.random.default_rng(0).normal(0.5, 1.0, 36)
+    plain = stats.ttest_1samp(draw, 0).pvalue
+    assert paired_p(draw, 0.0) == pytest.approx(plain)
+    # Of 36 folds of 2 of 9 values, 4.5 hold out points of their own.
+    statistic = draw.mean() / np.sqrt((1 / 4.5 + 2 / 7) * draw.var(ddof=1))
+    assert paired_p(draw, 2 / 7) == pytest.approx(2 * stats.t.sf(statistic, 35))
+    assert paired_p(draw, 2 / 7) > 0.05 > plain
+    one_pass = draw[:5]
+    statistic = one_pass.mean() / np.sqrt((1 / 5 + 1 / 4) * one_pass.var(ddof=1))
+    assert paired_p(one_pass, 1 / 4) == pytest.approx(2 * stats.t.sf(statistic, 4))
+    assert paired_p(np.zeros(4), 0.2) == 1 and paired_p(np.full(4, 0.5), 0.2) == 0
+    assert np.isnan(paired_p(np.ones(1), 0.2))
+
+
+def test_noise_is_called_a_tie_as_often_as_it_should():
+    """Two laws of equal merit: a difference is claimed in 5 % of studies, or fewer."""
+    draw, claimed = np.random.default_rng(1), 0
+    for _ in range(1000):
+        # What one fold has in common with the next, as rows that are shared make it.
+        shared, own = draw.normal(0, np.sqrt(0.2)), draw.normal(0, np.sqrt(0.8), 10)
+        claimed += paired_p(shared + own, 0.25) < 0.05
+    assert claimed / 1000 < 0.07
+
+
+@pytest.mark.parametrize("repeats", [1, 10])
+def test_repeats_do_not_make_noise_a_difference(repeats):
+    """Two wrong laws, equally far from 15 rows of linear truth, 5 folds: claimed in 5 % at most.
+
+    With the repeats counted as folds of their own it is 10 %.
+    """
+    draw, rows, studies = np.random.default_rng(0), 15, 400
+    inputs = np.hstack([np.ones((rows, 1)), draw.standard_normal((rows, 4))])
+    apart, claimed = 2 * draw.standard_normal(rows), 0
+    for _ in range(studies):
+        order = np.argsort(draw.random((repeats, rows)), axis=1)
+        held = (order[:, None, :] % 5 == np.arange(5)[:, None]).reshape(-1, rows)
+        noise, fitted = draw.standard_normal(rows), (~held).astype(float)
+        squares = np.einsum("fn,ni,nj->fij", fitted, inputs, inputs)
+        scores = []
+        for target in (noise - apart, noise + apart):
+            found = np.linalg.solve(squares, ((fitted * target) @ inputs)[..., None])[..., 0]
+            missed = (target - found @ inputs.T) ** 2
+            scores.append(np.log((missed * held).sum(axis=1) / held.sum(axis=1)))
+        claimed += paired_p(scores[0] - scores[1], 3 / 12) < 0.05
+    assert 0.005 < claimed / studies < 0.065
+
+
+def test_a_column_of_words_is_no_score():
+    study = a_study()
+    words = study.frame.astype({"law": "string"})  # what pandas 3 makes of words by itself
+    for name in ("law", "failed", "held_out", "no such"):
+        with pytest.raises(jl.UsageError, match=f"'{name}' is no column of numbers"):
+            dataclasses.replace(study, frame=words).score_table([name])
+
+
+@pytest.mark.full
+def test_folds_take_the_users_own_names():
+    table = jl.simulate.experiment("chinchilla").table.rename(columns={"N": "size"})
+    runs = jl.read_runs(table, {"N": "size"})
+    parts = {}
+    for name in ("N", "size"):
+        parts[name] = jl.folds.parse(f"hold-out:{name}:largest:3").split(runs)
+        assert name in parts[name].labels[0]
+        study = jl.cross_validate(
+            ["chinchilla"], runs, f"k-fold:3:groups={name}", n_starts=8, n_local=2
+        )
+        assert study.n_folds == 3
+    np.testing.assert_array_equal(parts["N"].fitted, parts["size"].fitted)
+
+
+def test_failures_come_last_and_one_fold_decides_nothing():
+    sizes = {"a": 1, "b": 1, "c": 1}
+    frame = frame_of({"a": [2.0, 3.0, 4.0], "b": [1.0, 1.0, np.nan], "c": [2.001, 3.0, 4.0]})
+    frame.loc[frame["huber"].isna(), "failed"] = True
+    ranked = rank(frame, "huber", sizes)
+    assert ranked["verdict"].to_dict() == {"a": "best", "c": "tie", "b": "failed"}
+    assert ranked["failed"]["b"] == 1
+    # Of three folds a ties the third with c, and b wins the two that it has a score in.
+    assert ranked["wins"].to_dict() == pytest.approx({"a": 1 / 3, "c": 1 / 3, "b": 1.0})
+    single = rank(frame_of({"a": [2.0], "b": [1.0]}), "huber", sizes)
+    assert single["verdict"].to_dict() == {"b": "best", "a": "untested"}
+    # The same on one fold of several data sets: these are then the observations.
+    several = pd.concat(
+        [frame_of({"a": [2.0 + k / 9], "b": [1.0 + k / 7]}).assign(data=str(k)) for k in range(5)]
+    )
+    assert rank(several, "huber", sizes)["verdict"].to_dict() == {"b": "best", "a": "worse"}
+    # Three comparisons with the best: the least p counts three times.
+    draw = np.random.default_rng(2).normal(0, 1, (3, 9))
+    many = {"a": np.ones(9), **{k: np.exp(1 + row) for k, row in zip("bcd", draw, strict=True)}}
+    held = rank(frame_of(many), "huber", dict.fromkeys("abcd", 1))
+    alone = [paired_p(np.log(many[k]), 0.25) for k in "bcd"]
+    assert held["p"].min() == pytest.approx(3 * min(alone))
+
+
+def test_scores_of_many_are_those_of_one():
+    draw = np.random.default_rng(0)
+    target, predicted = draw.uniform(1, 3, (2, 4, 30))
+    weight = draw.integers(0, 3, (4, 30)).astype(float)
+    found = score(target, predicted, weight, 0.1)
+    for k in range(4):
+        one = metrics(target[k], predicted[k], weight[k], 0.1)
+        for name in SCORES:
+            np.testing.assert_allclose(found[name][k], one[name])
+
+
+def test_the_command(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    table().to_csv("runs.csv", index=False)
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["jaxlaw", "study", *arguments])
+        with pytest.raises(SystemExit) as stop:
+            cli.main()
+        seen = capsys.readouterr()
+        return stop.value.code or 0, seen.out, seen.err
+
+    quick = ["--n-starts", "256", "--n-local", "16", "--quiet"]
+    line = ["downstream-ce", "bare", "runs.csv", "--folds", "k-fold:4:2:groups=Dp", *quick]
+    code, out, _ = run(*line, "--out", "folds.csv")
+    assert code == 0 and "2 laws × 1 data set × 8 folds" in out
+    assert max(map(len, out.splitlines())) <= 80
+    assert len(pd.read_csv("folds.csv")) == 16
+    code, out, _ = run(*line, "--json", "--out", "study.json")
+    record = json.loads(out)
+    assert record["ranking"][0]["law"] == "downstream-ce" and record["ranking"][0]["p"] == "nan"
+    assert jl.Study.load("study.json").n_folds == 8
+    assert run("downstream-ce", "--folds", "leave-one-group-out:run")[0] == 2
+    code, _, err = run("bare", "runs.csv", "--folds", "leave-one-group-out:rnu")
+    assert code == 1 and "Did you mean 'run'" in err
+    assert run("bare", "runs.csv", "--folds", "leave-one:run")[0] == 2
+
+
+def prepared(law, runs, design):
+    contenders = candidates_of(law, {"constraint": None}, {})
+    return data_set(("d",), runs, design, contenders, {}), contenders[0].label
+
+
+def test_folds_stay_with_their_rows_where_rows_are_dropped():
+    runs = table().assign(weight=1.0).sample(frac=1, random_state=0)
+    runs.iloc[[3, 40, 60], runs.columns.get_loc("loss")] = np.nan
+    runs.iloc[[5, 41], runs.columns.get_loc("weight")] = 0.0
+    read = jl.read_runs(runs, weight="weight", drop_invalid=True)
+    data, law = prepared("bare", read, folds.leave_one_group_out("run"))
+    one = data.observations[law]
+    left = runs[runs["loss"].notna() & (runs["weight"] > 0)]
+    assert len(one) == len(left) == 67
+    np.testing.assert_array_equal(one.target, left["loss"])
+    np.testing.assert_array_equal(one.rows, left.index)
+    for mask, run in zip(data.folds.held_out, "abc", strict=True):
+        np.testing.assert_array_equal(mask, left["run"] == run)
+    masks = np.ones((1, 72))
+    masks[0, :6] = 0  # of the rows as they were given
+    own, _ = prepared("bare", read, folds.predefined_split(masks))
+    assert own.folds.held_out.sum() == 4 and own.folds.held_out[0, :4].all()
+
+
+def test_labels_are_in_the_units_of_the_user_and_of_the_share_chosen():
+    demo = jl.simulate.demo().table
+    columns = {"N": "n_params", "D": "n_tokens", "r_d": "domain_ratio", "loss_g": "general_loss"}
+    runs = jl.read_runs(demo, columns, {"N": 1, "D": 1}).for_corpus("general")
+    data, law = prepared("dcpt", runs, folds.leave_p_groups_out("r", 2))
+    assert data.folds.labels[9] == "r = 0.1, 0.33 held out"
+    shares = data.observations[law].inputs["r"]
+    np.testing.assert_array_equal(data.folds.held_out[9], np.isin(shares.round(9), [0.1, 0.33]))
+    sizes, _ = prepared("dcpt", runs, folds.leave_one_group_out("N"))
+    assert sizes.folds.labels[1] == "N = 1.8e+09 held out"
+    theirs, _ = prepared("dcpt", runs, folds.leave_one_group_out("r_d"))
+    np.testing.assert_array_equal(theirs.folds.held_out[0], np.isclose(shares, 1.0))
+
+
+@pytest.mark.full
+def test_a_label_writes_nothing_outside_the_work_folder(tmp_path):
+    laws = {"../../outside": "bare", "/": "bare", "twin": "twin"}
+    small = {"n_starts": 16, "n_local": 4, "progress": False}
+    jl.cross_validate(laws, table(), folds.in_sample(), work_dir=tmp_path / "a" / "work", **small)
+    assert [path.name for path in tmp_path.iterdir()] == ["a"]
+    assert [path.name for path in (tmp_path / "a").iterdir()] == ["work"]
+    kept = {path.name for path in (tmp_path / "a" / "work").iterdir()}
+    assert kept == {"%2E.%2F..%2Foutside", "%2F", "twin"}
