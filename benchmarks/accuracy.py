@@ -2,10 +2,10 @@
 
     JAXLAW_DATA=… python benchmarks/accuracy.py [--problems NAME …]
 
-Every problem of :mod:`nist` is fitted from its file's first start alone and from its second
-alone, by both solvers, and by a default fit, which is told the law and its ranges only. Digits
-are −log10 |found − certified| / |certified|, the least over the parameters, from 0 to 11, as
-many as are certified. Marks:
+Every problem of ``tests/fixtures/nist.py`` is fitted from its file's first start alone and from
+its second alone, by both solvers, and by a default fit, which is given the law and its ranges
+only. Digits are −log10 |found − certified| / |certified|, the least over the parameters, from 0
+to 11, as many as are certified. Marks:
 
 - ``~``: digits after like terms (peaks, exponentials) have changed places, which changes
   nothing about the model; as found, the parameters agree in fewer digits;
@@ -13,73 +13,41 @@ many as are certified. Marks:
 """
 
 import argparse
-import itertools
+import sys
 from collections.abc import Callable
+from pathlib import Path
 
-import jax
 import numpy as np
-from nist import LAWS, TERMS, Problem, folder, law_of, read
 
 import jaxlaw as jl
 
-SQUARES = {"delta": float("inf"), "residuals": "linear"}
-ALL, ENOUGH = 11, 6  # digits certified; digits that count as a hit
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+from tests.fixtures.nist import (  # noqa: E402
+    LAWS,
+    SQUARES,
+    Problem,
+    digits,
+    fit_default,
+    folder,
+    in_order,
+    law_of,
+    parameters,
+    read,
+    squares_and_deviations,
+)
+
+ENOUGH = 6  # digits that count as a hit
 COLUMNS = (
     "newton, start 1", "newton, start 2", "lbfgs, start 1", "lbfgs, start 2", "default",
     "deviations", "squares",
 )  # fmt: skip
 
 
-def digits(found: np.ndarray, certified: np.ndarray) -> float:
-    """Decimal digits that agree, of the worst of some numbers."""
-    with np.errstate(divide="ignore"):
-        each = -np.log10(np.abs((np.asarray(found) - certified) / certified))
-    return float(np.clip(np.nan_to_num(each, nan=0.0), 0, ALL).min())
-
-
 def fit_from(law: jl.Law, problem: Problem, start: int, solver: str) -> jl.Fit:
     """A fit from one of the file's two starts (0 or 1) alone."""
     starts = problem.starts[start : start + 1]
     return jl.fit(law, problem.data, starts=starts, n_local=False, solver=solver, **SQUARES)
-
-
-def fit_default(law: jl.Law, problem: Problem) -> jl.Fit:
-    """A fit that is told nothing but to minimise squares."""
-    return jl.fit(law, problem.data, **SQUARES)
-
-
-def parameters(fit: jl.Fit) -> np.ndarray:
-    """The fitted parameters (p,), in NIST's order."""
-    return np.array([fit.params[name] for name in fit.law.parameter_names])
-
-
-def in_order(problem: Problem, values: np.ndarray) -> np.ndarray:
-    """Values (p,) with like terms of the model in the order that agrees best."""
-    terms = np.array(TERMS.get(problem.name, ()), int)
-    candidates = [values]
-    for order in itertools.permutations(range(len(terms))):
-        candidates.append(values.copy())
-        candidates[-1][terms] = values[terms[list(order)]]
-    return max(candidates, key=lambda candidate: digits(candidate, problem.certified))
-
-
-def squares_and_deviations(law: jl.Law, problem: Problem, at: np.ndarray) -> tuple:
-    """Residual sum of squares and the parameters' standard deviations (p,), at values (p,)."""
-    inputs = {name: problem.data[name] for name in law.input_names}
-
-    def predict(values: jax.Array) -> jax.Array:
-        return law(dict(zip(law.parameter_names, values, strict=True)), **inputs)
-
-    with jax.enable_x64(True):
-        both = jax.jit(lambda at: (predict(at), jax.jacfwd(predict)(at)))
-        predicted, jacobian = map(np.asarray, both(at))
-    residual = predicted - problem.data["y"]
-    squares = float(residual @ residual)
-    # The diagonal of s² (JᵀJ)⁻¹, from J = QR with columns of unit length.
-    length = np.linalg.norm(jacobian, axis=0)
-    inverse = np.linalg.inv(np.linalg.qr(jacobian / length, mode="r"))
-    spread = np.sqrt(squares / (len(residual) - len(at)))
-    return squares, spread * np.linalg.norm(inverse, axis=1) / length
 
 
 def attempt(fit: Callable[..., jl.Fit], *arguments) -> jl.Fit | str:

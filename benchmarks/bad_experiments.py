@@ -18,6 +18,7 @@ import pandas as pd
 
 import jaxlaw as jl
 from jaxlaw import simulate
+from jaxlaw.notes import FitWarning
 
 #: Where an error is measured: 70 billion parameters, 1.4 trillion tokens.
 FAR = {"N": 70e9, "D": 1.4e12}
@@ -357,7 +358,7 @@ def main():
     parser.add_argument("--seeds", type=int, default=4)
     parser.add_argument("--real", action="store_true")
     options = parser.parse_args()
-    warnings.simplefilter("ignore", jl.FitWarning)
+    warnings.simplefilter("ignore", FitWarning)
     if not options.real:
         return show(records(options.half, options.seeds))
     for name, law, runs in real():

@@ -30,7 +30,7 @@ NOISE = 0.004
 
 def domains(noise: float) -> pd.DataFrame:
     curves = simulate.early_curves(noise, seed=1)
-    return jl.learnability_coefficients(curves, by="domain", law="dcpt-cross-k4")
+    return jl.data.learnability_coefficients(curves, by="domain", law="dcpt-cross-k4")
 
 
 def runs(wrinkle: float) -> pd.DataFrame:

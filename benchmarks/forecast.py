@@ -28,8 +28,8 @@ from jaxlaw._jit import size_class
 from jaxlaw.fitting import _problem
 from jaxlaw.forecasting import Forecast, _forecast
 from jaxlaw.forecasting import _calibration as calibration
-from jaxlaw.forecasting._backtest import origins_of
-from jaxlaw.forecasting._origins import resampled
+from jaxlaw.forecasting._backtest import fit_at_cutoffs
+from jaxlaw.forecasting._cutoffs import fit_resamples
 
 ONES = {"N": 1, "D": 1}
 _ROWS = 448  # that every table is padded to
@@ -175,16 +175,16 @@ def forecast(case: Case) -> dict[str, Any]:
     along = "compute" if case.along == "C" else case.along
     table = below[[*names_of(case), "loss"]]
     units = {name: 1 for name in case.inputs if name in ONES}
-    origins = origins_of(None, table, along, 6, None, None, units, None, {}, needed=False)
-    refits = {c.label: resampled(origins, c.label, 16, 0) for c in origins.candidates}
-    return {"origins": origins, "refits": refits, "along": along, "rest": rest}
+    at_cutoffs = fit_at_cutoffs(None, table, along, 6, None, None, {"units": units}, needed=False)
+    refits = {c.label: fit_resamples(at_cutoffs, c.label, 16, 0) for c in at_cutoffs.candidates}
+    return {"at_cutoffs": at_cutoffs, "refits": refits, "along": along, "rest": rest}
 
 
 def made(case: Case, fits: dict[str, Any], rest: pd.DataFrame) -> Forecast:
     """The forecast of the runs held out."""
     points = {name: rest[name].to_numpy(float) for name in names_of(case)}
-    return _forecast.forecast_of(
-        fits["origins"], fits["refits"], points, level=0.9, along=fits["along"]
+    return _forecast.make_forecast(
+        fits["at_cutoffs"], fits["refits"], points, level=0.9, along=fits["along"]
     )
 
 
@@ -203,12 +203,12 @@ def scored(case: Case, fits: dict[str, Any]) -> dict[str, Any]:
     table = found.table
     rows = {"forecast": relative(found, observed)}
     residual, errors = {}, {}
-    origins = fits["origins"]
-    active = origins.weight > 0
+    at_cutoffs = fits["at_cutoffs"]
+    active = at_cutoffs.weight > 0
     for label, fit in found.fits.items():
         predicted = np.log(fit.predict({name: points[name] for name in fit.law.input_names}))
         errors[label] = observed - predicted
-        inside = np.log(origins.observed) - np.log(origins.predicted[label][-1])
+        inside = np.log(at_cutoffs.observed) - np.log(at_cutoffs.predicted[label][-1])
         free = len(fit.law.parameter_names)
         residual[label] = np.sqrt((inside[active] ** 2).sum() / max(active.sum() - free, 1))
         draws = fits["refits"][label].predict(**{
@@ -223,7 +223,7 @@ def scored(case: Case, fits: dict[str, Any]) -> dict[str, Any]:
     best = min(residual, key=residual.get)
     return {
         "case": (case.data, case.name, case.along, case.cutoff),
-        "cutoffs": len(origins.cutoffs),
+        "cutoffs": len(at_cutoffs.cutoffs),
         "runs": int(active.sum()),
         "distance": float(np.median(table.distance)),
         "laws": float(np.median(np.abs(observed - np.log(table.laws)))),
@@ -311,10 +311,10 @@ def constants(kept: list[tuple[Case, dict[str, Any]]]) -> None:
     settings = [(None, 1.0)] + [(name, factor) for name in CONSTANTS for factor in (0.5, 2.0)]
     worked_out, known = _forecast._errors, {}
 
-    def errors(origins: Any, *rest: Any) -> Any:
-        if id(origins) not in known:
-            known[id(origins)] = worked_out(origins, *rest)
-        return known[id(origins)]
+    def errors(at_cutoffs: Any, *rest: Any) -> Any:
+        if id(at_cutoffs) not in known:
+            known[id(at_cutoffs)] = worked_out(at_cutoffs, *rest)
+        return known[id(at_cutoffs)]
 
     _forecast._errors = errors
     _forecast.held_before = lambda errors, level: np.full(len(errors), np.nan)

@@ -178,7 +178,7 @@ def mixtures(seeds: int = 6) -> pd.DataFrame:
                 found.append(jl.forecast(None, table, points, units={"N": 1e9, "D": 1e9}))
             limit, right = float(general(6.0, 6.0, 1 - share)), float(domain(6.0, 6.0, share))
             for way, both in in_ways(found):
-                answer = jl.planning.optimal_mixture(*both, start=limit, threshold=0.0, **at)
+                answer = jl.planning.optimal_mixture(*both, start=limit, threshold=0.0, at=at)
                 low, high = answer.flat.get("share", (np.nan, np.nan))
                 more = {"truth": name, "known": k < 2, "error": answer.share - share,
                         "flat": low <= share <= high}  # fmt: skip
@@ -241,7 +241,7 @@ def expected_left(found: Forecast, largest: float) -> Callable[[list[int]], floa
     points = pd.concat([CANDIDATES, pd.DataFrame(AT)], ignore_index=True)
     columns = {name: points[name].to_numpy() for name in points}
     weights = np.array([found.weights[label][0] for label in found.fits])
-    errors = {name: float(values[0]) for name, values in found.errors.items()}
+    errors = {name: float(values[0]) for name, values in found.error_model.items()}
     distance = np.log(np.maximum(6 * points.N * points.D / largest, 1)).to_numpy()
     low, high = np.minimum.outer(distance, distance), np.maximum.outer(distance, distance)
     common = errors["per_e_fold"] ** 2 * errors["degrees"] / (errors["degrees"] - 2)

@@ -26,8 +26,8 @@ from benchmarks.forecast import Case, names_of, read
 from jaxlaw._jit import size_class
 from jaxlaw.fitting import _problem
 from jaxlaw.forecasting import _forecast
-from jaxlaw.forecasting._backtest import origins_of
-from jaxlaw.forecasting._origins import resampled
+from jaxlaw.forecasting._backtest import fit_at_cutoffs
+from jaxlaw.forecasting._cutoffs import fit_resamples
 
 ALONE = "chinchilla"
 CHEAP = {"n_starts": 64, "n_local": 8}
@@ -97,8 +97,8 @@ def measured(case: Case) -> list[dict[str, Any]]:
     table = every(seen, min(len(seen), count))[kept]
     along = "compute" if case.along == "C" else case.along
     units = {name: 1 for name in case.inputs if name in held_out.ONES}
-    made = origins_of(None, table, along, 6, None, None, units, None, dict(CHEAP), needed=False)
-    refits = {one.label: resampled(made, one.label, 8, 0) for one in made.candidates}
+    made = fit_at_cutoffs(None, table, along, 6, None, None, CHEAP | {"units": units}, needed=False)
+    refits = {one.label: fit_resamples(made, one.label, 8, 0) for one in made.candidates}
     laws, lines = [one.label for one in made.candidates], []
     for of in (laws, [ALONE]) if ALONE in laws else (laws,):
         less = made.__class__(**{
@@ -110,7 +110,7 @@ def measured(case: Case) -> list[dict[str, Any]]:
                 continue
             runs = every(runs, min(len(runs), POINTS))
             points = {name: runs[name].to_numpy(float) for name in names_of(case)}
-            found = _forecast.forecast_of(less, refits, points, level=0.9, along=along)
+            found = _forecast.make_forecast(less, refits, points, level=0.9, along=along)
             error, low, high, *_ = held_out.relative(found, np.log(runs.loss.to_numpy()))
             lines.append({
                 "set": case.data, "name": case.name, "along": case.along, "cutoff": case.cutoff,

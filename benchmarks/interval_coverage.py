@@ -96,7 +96,7 @@ def fits_of(name, table, targets, truth):
     first = jl.fit(name, table.assign(loss=targets[0]))
     seen = jl.read_runs(table).observations(name)
     start = np.array([list(truth.values())])
-    refits = fit_many(first.law, seen, targets=targets, also=start,
+    refits = fit_many(first.law, seen, targets=targets, extra_starts=start,
                      options=dataclasses.replace(SILENT, n_starts=256, n_local=16))  # fmt: skip
     return [
         dataclasses.replace(
@@ -134,7 +134,7 @@ def by_bootstrap(fits, table, targets, kind, groups, resamples, solved):
     if solved:
         options = dataclasses.replace(SILENT, n_starts=32, n_local=solved)
         refits = fit_many(law, seen, weights, others, options,
-                         also=np.array([list(fits[0].params.values())]))  # fmt: skip
+                         extra_starts=np.array([list(fits[0].params.values())]))  # fmt: skip
     else:
         at = np.array([list(fit.params.values()) for fit in fits]).repeat(resamples, axis=0)
         start = fit_many(

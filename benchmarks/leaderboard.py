@@ -1,4 +1,4 @@
-"""Which law predicts what it has not seen: data sets × laws, the dear end held out.
+"""Which law predicts what it has not seen: data sets × laws, the expensive end held out.
 
     JAXLAW_DATA=… python benchmarks/leaderboard.py [--out leaderboard.md] [--picture board.png]
         [--law mylaw.py:mine …] [--data farseer …]
@@ -30,9 +30,9 @@ import pandas as pd
 import jaxlaw as jl
 from jaxlaw._jit import size_class
 from jaxlaw.fitting import _problem
-from jaxlaw.forecasting._backtest import origins_of
-from jaxlaw.forecasting._forecast import forecast_of
-from jaxlaw.forecasting._origins import N_CUTOFFS, resampled
+from jaxlaw.forecasting._backtest import fit_at_cutoffs
+from jaxlaw.forecasting._cutoffs import N_CUTOFFS, fit_resamples
+from jaxlaw.forecasting._forecast import make_forecast
 
 HERE = Path(__file__).parent
 FORECAST, REGRESSION = "forecast", "regression"  # columns that are no single law
@@ -91,7 +91,7 @@ def timed(fit: Callable[[], Any]) -> tuple[Any, float]:
     """A fit and the seconds it took."""
     begun = time.perf_counter()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # what a fit says of itself is in its notes
+        warnings.simplefilter("ignore")  # warnings about a fit are in its notes
         return fit(), time.perf_counter() - begun
 
 
@@ -113,22 +113,26 @@ def forecasts(
     inputs = list(dict.fromkeys(name for law in laws for name in law.input_names))
     target = laws[0].target
     by = along if along == "compute" else lambda table: table.eval(along).to_numpy()
-    options = (None, None, dict.fromkeys(inputs, 1), None, {})
+    options = (None, None, {"units": dict.fromkeys(inputs, 1)})
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        origins = origins_of(laws, fitted[[*inputs, target]], by, N_CUTOFFS, *options, needed=False)
-        refits = {one.label: resampled(origins, one.label, 16, 0) for one in origins.candidates}
+        at_cutoffs = fit_at_cutoffs(
+            laws, fitted[[*inputs, target]], by, N_CUTOFFS, *options, needed=False
+        )
+        refits = {
+            one.label: fit_resamples(at_cutoffs, one.label, 16, 0) for one in at_cutoffs.candidates
+        }
     observed, found = held[target].to_numpy(float), {}
-    each = {one.label: [one] for one in origins.candidates} | {FORECAST: origins.candidates}
+    each = {one.label: [one] for one in at_cutoffs.candidates} | {FORECAST: at_cutoffs.candidates}
     for label, candidates in each.items():
-        own = dataclasses.replace(origins, candidates=candidates)
+        own = dataclasses.replace(at_cutoffs, candidates=candidates)
         taken = [
             name
             for name in inputs
             if callable(by) or any(name in one.law.input_names for one in candidates)
         ]
         points = {name: held[name].to_numpy(float) for name in taken}
-        table = forecast_of(own, refits, points, level=LEVEL, along=by).table
+        table = make_forecast(own, refits, points, level=LEVEL, along=by).table
         low, high = table["low"].to_numpy(), table["high"].to_numpy()
         missed = np.maximum(low - observed, 0) + np.maximum(observed - high, 0)
         inside = 100 * (missed == 0).mean()
@@ -444,7 +448,7 @@ HEAD = """# Which law predicts what it has not seen
 
 `JAXLAW_DATA=… python benchmarks/leaderboard.py --out leaderboard.md --picture board.png` writes
 this page. Data sets and splits are in [leaderboard.toml](leaderboard.toml): every law is fitted,
-with its defaults, to the cheap end of a data set and predicts the dear end. Splits are the
+with its defaults, to the cheap end of a data set and predicts the expensive end. Splits are the
 sources' own or round numbers; none was changed after a law had been scored on it. N is counted as
 the source counts it; losses are in nats per token, Farseer's per byte. Where the files come from is
 in the [README](README.md#data). Your own law joins by `--law mylaw.py:mine`, your own runs by

@@ -48,7 +48,7 @@ def row(law, rows, seed):
     both = list(bootstraps(jl.fit(law, few, progress=False), few))
     own, objective = both[0].refits, np.stack([boot.refits.objective for boot in both])
     missed = own.objective > objective.min(axis=0) * (1 + search.AGREE) + 1e-30
-    again = own.n_solved > search.FEW
+    again = own.n_solved > search.OWN_STARTS
     points = {k: np.array([table[k].median(), table[k].max()]) for k in made.law.input_names}
     one, other = (np.nanpercentile(b.predict(**points), [2.5, 97.5], axis=0) for b in both)
     moved = (np.abs(one - other).max(axis=0) / (other[1] - other[0])).max()

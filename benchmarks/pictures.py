@@ -33,7 +33,7 @@ def mixture(made: Names) -> Figure:
     """The trade-off and its limit; the domain loss over the share, of little domain data."""
     figure, (left, right) = _two()
     plots.trade_off(made["plan"], left)
-    plots.limited_domain(made["fits"]["domain"], [5e7, 1.5e8], right, N=1.8e9)
+    plots.limited_domain(made["fits"]["domain"], [5e7, 1.5e8], right, at={"N": 1.8e9})
     return figure
 
 

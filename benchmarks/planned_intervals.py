@@ -38,7 +38,7 @@ Pair = tuple[str, Mapping[str, float]]
 
 def experiments(
     name: str, count: int, seed: int, every: int, truth: Mapping[str, float]
-) -> tuple[jl.Observations, np.ndarray]:
+) -> tuple[jl.data.Observations, np.ndarray]:
     """Observations of a design, one in ``every``, and (count, n) noisy targets."""
     design, law = simulate.experiment(name, noise=0.0).table, LAWS.get(name, name)
     clean = simulate.simulate_runs(law, truth, design[[*jl.laws.get(law).input_names]])
@@ -94,7 +94,7 @@ def fitted(
                 n_local=solved,
             ),
             fixed=own,
-            also=start,
+            extra_starts=start,
         )
         rows = {k: v.reshape(-1, resamples + 1) for k, v in all_of.params.items()}
         for k in range(len(next(iter(rows.values())))):
@@ -173,21 +173,22 @@ def of_size(count: int = 400) -> None:
 def of_mixtures(count: int = 100) -> None:
     domain, general = fitted("dcpt", count, 2), fitted("dcpt-general", count, 3)
     own, of_general = ("dcpt", TRUTHS["dcpt"]), ("dcpt", TRUTHS["dcpt-general"])
-    rise = {"start": 2.8, "threshold": 0.03, "N": 1.8, "D": 2.0}
+    rise = {"start": 2.8, "threshold": 0.03, "at": {"N": 1.8, "D": 2.0}}
     held("largest share, general loss within 3 %",
          lambda g, d: planning.optimal_mixture(g, d, **rise),
          [general, domain], [of_general, own], ["share", "domain_loss"])  # fmt: skip
     held("share of 0.1·10⁹ domain tokens",
-         lambda fit: planning.optimal_mixture_data_limited(fit, 0.1, N=1.8),
+         lambda fit: planning.optimal_mixture_data_limited(fit, 0.1, at={"N": 1.8}),
          [domain], [own], ["share", "loss"])  # fmt: skip
-    held("allocation, dcpt, r 0.5, 2e19 FLOPs", lambda fit: planning.allocation(fit, 2e19, r=0.5),
+    held("allocation, dcpt, r 0.5, 2e19 FLOPs",
+         lambda fit: planning.allocation(fit, 2e19, at={"r": 0.5}),
          [domain], [own], ["N", "D", "loss"])  # fmt: skip
     held("least replay (critical ratio)",
-         lambda g: planning.critical_ratio(g, start=2.8, threshold=0.03, N=1.8, D=2.0),
+         lambda g: planning.critical_ratio(g, start=2.8, threshold=0.03, at={"N": 1.8, "D": 2.0}),
          [general], [of_general], ["share"])  # fmt: skip
     held("replay compared, shares 0.5 and 0.9",
          lambda fit: planning.compare_replay(
-             fit, [0.5, 0.9], corpus_tokens=(0.1, 1.3), tolerance=0.15, N=1.8
+             fit, [0.5, 0.9], corpus_tokens=(0.1, 1.3), tolerance=0.15, at={"N": 1.8}
          ),
          [fitted("dcpt", count, 8, truth=SEEN)], [("dcpt", SEEN)],
          ["meet", "spread_first", "spread_last"])  # fmt: skip

@@ -31,7 +31,7 @@ from planned_intervals import (  # noqa: F401  tables, by name
 )
 
 import jaxlaw as jl
-from jaxlaw import planning, simulate
+from jaxlaw import papers, planning, simulate
 
 TRUTHS = simulate.TRUTHS
 
@@ -53,7 +53,7 @@ def numbers() -> None:
     # The paper prints a and G of its fit at a mixture of 1:1, and leaves the rest of it open.
     law = {**TRUTHS["dcpt"], "alpha": 0.3748, "beta": 0.6252}
     law["A"] = 4.1282 * law["beta"] * law["B"] * 0.5 ** law["eta"] / law["alpha"]
-    plan = planning.allocation(("dcpt", law), 5e19, r=0.5)
+    plan = planning.allocation(("dcpt", law), 5e19, at={"r": 0.5})
     print(f"| Que 2024, App. G.3 | N_opt (10⁹) | 15.54 | {plan.N:.2f} |")
     print(f"| Que 2024, App. G.3 | D_opt (10⁹) | 0.536 | {plan.D:.3f} |")
 
@@ -93,30 +93,30 @@ def _checkpoints() -> dict[str, np.ndarray]:
 #: What is asked → the call, given fits (or bootstraps of them) by name.
 PLANS = {
     "largest domain share": lambda f: planning.optimal_mixture(
-        f["general"], f["domain"], **RISE, **AT
+        f["general"], f["domain"], **RISE, at=AT
     ),
-    "least replay": lambda f: planning.critical_ratio(f["general"], start=2.8602, **AT),
+    "least replay": lambda f: planning.critical_ratio(f["general"], start=2.8602, at=AT),
     "share of little domain data": lambda f: planning.optimal_mixture_data_limited(
-        f["domain"], 0.1, N=1.8
+        f["domain"], 0.1, at={"N": 1.8}
     ),
     "shares of three domains under the budget": lambda f: planning.optimal_domain_weights(
-        dict.fromkeys(("a", "b", "c"), f["domain"]), general=f["general"], **RISE, **AT
+        dict.fromkeys(("a", "b", "c"), f["domain"]), general=f["general"], **RISE, at=AT
     ),
     "replay ratios compared": lambda f: planning.compare_replay(
-        f["domain"], [0.2, 0.5, 0.9], corpus_tokens=(0.1, 10), N=1.8
+        f["domain"], [0.2, 0.5, 0.9], corpus_tokens=(0.1, 10), at={"N": 1.8}
     ),
     "allocation law": lambda f: planning.allocation_law(f["scratch"]),
     "allocation, closed form": lambda f: planning.allocation(f["scratch"], 1e21),
     "allocation, search (kaplan)": lambda f: planning.allocation(f["kaplan"], 1e21),
     "allocation with the share, little domain data": lambda f: planning.allocation(
-        f["domain"], 5e19, r="best", corpus_tokens=0.1
+        f["domain"], 5e19, at={"r": "best"}, corpus_tokens=0.1
     ),
     "frontier of 13 budgets, search (kaplan)": lambda f: planning.frontier(
         f["kaplan"], np.geomspace(1e19, 1e23, 13)
     ),
     "least compute to a loss": lambda f: planning.min_compute(f["scratch"], 2.1),
     "least compute, with the share, little domain data": lambda f: planning.min_compute(
-        f["domain"], 2.0, r="best", corpus_tokens=0.1
+        f["domain"], 2.0, at={"r": "best"}, corpus_tokens=0.1
     ),
     "tokens for a size and a loss": lambda f: planning.tokens_or_size_for(
         f["scratch"], N=1e9, loss=2.1
@@ -161,10 +161,10 @@ PLANS = {
     "best schedule of two losses, 10,000 steps": lambda f: planning.optimal_schedule(
         [f["pt"], f["new"]], 10_000, 2e-4, **BOTH
     ),
-    "another set, 200 points": lambda f: planning.out_of_domain(
+    "another set, 200 points": lambda f: papers.out_of_domain(
         _observed(), n_resamples=len(f["pt"].params["L0"])
     ),
-    "value of a corpus, 10 checkpoints, fits included": lambda f: planning.pretraining_value(
+    "value of a corpus, 10 checkpoints, fits included": lambda f: papers.pretraining_value(
         _checkpoints(), at=1e12, n_resamples=len(f["pt"].params["L0"]) - 1  # the first is the fit
     ),
 }  # fmt: skip

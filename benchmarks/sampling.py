@@ -10,7 +10,7 @@ steps; medians over 24 experiments.
 
 ``runs``: eight more runs for a chinchilla fit of 81 small ones, chosen in several ways among 75
 candidates, three times in each list, of at most 1e22 FLOPs; the standard deviation of the log loss
-at N 70 B, D 1.4 T that the choice foretells, and that of 200 simulated experiments fitted again.
+at N 70 B, D 1.4 T that the choice predicts, and that of 200 simulated experiments fitted again.
 """
 
 import sys
@@ -92,18 +92,18 @@ def runs() -> None:
     grid = [(N, D) for N in np.geomspace(3e8, 3e10, 9) for D in np.geomspace(2e9, 3e11, 9)]
     grid = pd.DataFrame(grid, columns=["N", "D"]).assign(flops=lambda t: 6 * t["N"] * t["D"])
     grid = grid[grid["flops"] <= 1e22].loc[lambda t: t.index.repeat(3)].reset_index(drop=True)
-    dearest = grid.sort_values("flops", kind="stable").index[-8:]
+    most_expensive = grid.sort_values("flops", kind="stable").index[-8:]
     draw = np.random.default_rng(0).choice(len(grid), 8, replace=False)
     sets = {
         "c-optimal": design.next_runs(fit, small, grid, predict=FAR, n=8).table,
         "D-optimal": design.next_runs(fit, small, grid, criterion="D", n=8).table,
-        "the dearest eight": grid.loc[dearest],
+        "the most expensive eight": grid.loc[most_expensive],
         "eight at random": grid.loc[draw],
     }
     spent = sets["c-optimal"]["flops"].sum() / 4
     cheap = design.next_runs(fit, small, grid, predict=FAR, cost="flops", budget=spent, n=8)
     sets["c-optimal, a quarter of the cost"] = cheap.table
-    print("| eight runs | FLOPs | foretold | simulated | RMSE of the prediction |")
+    print("| eight runs | FLOPs | predicted | simulated | RMSE of the prediction |")
     print("|---|---|---|---|---|")
     before, *_ = simulated(small, small.iloc[:0])
     now = design.next_runs(fit, small, grid, predict=FAR, n=1).before

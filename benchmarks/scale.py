@@ -28,12 +28,12 @@ from jaxlaw.fitting import _multistart as search
 from jaxlaw.fitting import _starts as starts
 from jaxlaw.fitting._checkpoint import Work
 from jaxlaw.fitting._fit_many import fit_many
-from jaxlaw.fitting._multistart import FEW, Batch, find_optima
+from jaxlaw.fitting._multistart import OWN_STARTS, Batch, find_optima
 from jaxlaw.fitting._objective import scale_on_host
 from jaxlaw.fitting._options import FitOptions
 from jaxlaw.fitting._problem import build_problem
 from jaxlaw.fitting.solvers import SOLVERS
-from jaxlaw.validation._cross_validate import _FEW_STARTS
+from jaxlaw.validation._cross_validate import _OWN_STARTS
 
 NEWTON = SOLVERS["newton"]
 SILENT = Work(progress=False)
@@ -155,13 +155,20 @@ def study():
             losses = np.repeat(targets, len(masks), axis=0)
             seen = jl.read_runs(inputs | {"loss": targets[0]}).observations(law)
             call = partial(
-                fit_many, law, seen, weights, losses, options, data_sets=of, few=_FEW_STARTS
+                fit_many,
+                law,
+                seen,
+                weights,
+                losses,
+                options,
+                data_sets=of,
+                n_own_starts=_OWN_STARTS,
             )
             for _ in range(2):  # the first compiles
                 before = time.process_time()
                 found, seconds = timed(call)
                 used = time.process_time() - before
-            long = np.mean(found.n_solved > _FEW_STARTS)
+            long = np.mean(found.n_solved > _OWN_STARTS)
             print(f"| {name} | {side} | {len(weights)} | {seconds:.1f} | {used:.0f} | {long:.0%} "
                   f"| {found.agreement.min():.0%}, {np.median(found.agreement):.0%} |",
                   flush=True)  # fmt: skip
@@ -196,8 +203,8 @@ def related(versions=24, tried=1024, rows=120):
     print("| law | versions | searched as | elsewhere | noticed | long way | worse than all starts "
           "solved | by at most |\n|---|---|---|---|---|---|---|---|")  # fmt: skip
     ways = {
-        "resamples": (FEW, FitOptions(n_starts=64, n_local=8, progress=False)),
-        "folds": (_FEW_STARTS, FitOptions(progress=False)),
+        "resamples": (OWN_STARTS, FitOptions(n_starts=64, n_local=8, progress=False)),
+        "folds": (_OWN_STARTS, FitOptions(progress=False)),
     }
     for name in ("chinchilla", "kaplan", "dcpt", "dcpt-l2"):
         law = laws.get(name)
@@ -205,7 +212,7 @@ def related(versions=24, tried=1024, rows=120):
             reference = None
             for way, (few, options) in ways.items():
                 with near_optima() as near:
-                    found = fit_many(law, seen, **fields, options=options, few=few)
+                    found = fit_many(law, seen, **fields, options=options, n_own_starts=few)
                 if reference is None:
                     p = found.problem
                     own = dict(fields)

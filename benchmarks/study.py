@@ -71,9 +71,9 @@ def markdown(head: list[str], rows: list[list[str]]) -> None:
 
 def averages(study: jl.Study) -> None:
     """As in tables 1 to 4: means over domains, with medians and verdicts."""
-    mean, median = study.table(average=True), study.table(average=True, centre="median")
+    mean, median = study.score_table(average=True), study.score_table(average=True, centre="median")
     corpora = list(study.frame["corpus"].unique())
-    ranks = {corpus: study.only(f"corpus == '{corpus}'").ranking() for corpus in corpora}
+    ranks = {corpus: study.only(f"corpus == '{corpus}'").ranking for corpus in corpora}
     head = ["law"]
     for name in ("mean Huber", "median", "R²", "median"):
         head += [f"{name} {corpus}" for corpus in corpora]
@@ -97,7 +97,7 @@ def averages(study: jl.Study) -> None:
 
 def whole(study: jl.Study, metric: str) -> None:
     """As in tables 14 to 21: a column for each domain and corpus."""
-    table = study.table((metric,))[metric]
+    table = study.score_table((metric,))[metric]
     rows = [[law, *(score(v, metric) for v in table.loc[law])] for law in study.laws]
     markdown([{"mean_huber": "mean Huber", "r2": "R²"}[metric], *table.columns], rows)
 
@@ -146,7 +146,7 @@ def rivals() -> None:
         table = simulate.experiment(law).table
         for design in ("contiguous-blocks:D:3", "leave-p-groups-out:r:2"):
             study = jl.cross_validate(LAWS, table, design, progress=False)
-            ranked = study.ranking()
+            ranked = study.ranking
             cells = []
             for name in LAWS:
                 scores = ranked.loc[name]
@@ -168,7 +168,7 @@ def compare(corpus: str, many: jl.Study, few: jl.Study) -> None:
     for law, one in change.groupby(many.frame["law"], sort=False):
         verdicts = [
             name for name in REAL
-            if len({part(s, name).ranking().loc[law, "verdict"] for s in (many, few)}) > 1
+            if len({part(s, name).ranking.loc[law, "verdict"] for s in (many, few)}) > 1
         ]  # fmt: skip
         moved = np.abs(many.frame["huber"] / few.frame["huber"] - 1)[one.index]
         print(f"| {corpus} | {law} | {(one > 1e-6).sum()} of {len(one)} | {one.max():.1e} "
@@ -180,7 +180,7 @@ def rows_of(corpus: str, everything: jl.Study) -> list[list[str]]:
     rows = []
     for name in REAL:
         study = part(everything, name)
-        mean, median, ranked = study.table(), study.table(centre="median"), study.ranking()
+        mean, median, ranked = study.table, study.score_table(centre="median"), study.ranking
         row = [f"{name}, {study.n_folds} fold{'s' * (study.n_folds > 1)}", corpus]
         for law in LAWS:
             r2 = [score(t.loc[law, ("r2", corpus)], "r2") for t in (mean, median)]

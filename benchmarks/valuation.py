@@ -2,7 +2,7 @@
 
     JAXLAW_DATA=… python benchmarks/valuation.py [choice] [curse] [coverage] [falls]
 
-``coverage``: how often the 95 % intervals of ``planning.pretraining_value`` hold the truth, on 400
+``coverage``: how often the 95 % intervals of ``papers.pretraining_value`` hold the truth, on 400
 simulated experiments of 8 checkpoints each (Isik 2024), noise of 1 % in the score. ``choice``:
 finetune_transfer.csv: 30 models × 3 datasets × 15 sample counts, 0 to 1,638,400. A law is fitted
 to the losses of each model up to 1/γ of all samples, asked for its loss at all of them, and the
@@ -27,7 +27,7 @@ import numpy as np
 import pandas as pd
 
 import jaxlaw as jl
-from jaxlaw import planning, simulate
+from jaxlaw import papers, simulate
 
 SATURATED = "stop: the score is saturated"
 GAMMAS = (8, 32, 128, 512)
@@ -52,17 +52,17 @@ LAWS = ("rectified from 0", "rectified", "downstream-ce")
 DRAWS = {"downstream-ce": 400}  # resamples
 
 
-def chosen(law: str, table: pd.DataFrame, at: float) -> planning.ModelChoice:
+def chosen(law: str, table: pd.DataFrame, at: float) -> papers.ModelChoice:
     """The choice of a law fitted to each row; all models in one call."""
     least = 0 if law.endswith("from 0") else 1
     rows = table.rename_axis(columns="D").stack().rename("loss").reset_index()
-    return planning.choose_model(
+    return papers.choose_model(
         rows[rows["D"] >= least], at=at, law=law.removesuffix(" from 0"),
         n_resamples=DRAWS.get(law, 0),
     )  # fmt: skip
 
 
-def predicted(found: planning.ModelChoice, table: pd.DataFrame, at: np.ndarray) -> np.ndarray:
+def predicted(found: papers.ModelChoice, table: pd.DataFrame, at: np.ndarray) -> np.ndarray:
     """(models, at) losses, models as in the table."""
     return found.curves(at)[table.index].to_numpy().T
 
@@ -92,8 +92,8 @@ def selection(table: pd.DataFrame, dataset: str) -> None:
             sys.stdout.flush()
 
 
-def sure(found: planning.ModelChoice | None, truth: pd.Series) -> str:
-    """What the choice says of itself, and whether its interval holds the truth."""
+def sure(found: papers.ModelChoice | None, truth: pd.Series) -> str:
+    """The reported uncertainty of the choice, and whether its interval holds the truth."""
     if found is None or not found.interval:
         return " | "
     low, high = found.interval["predicted"]
@@ -137,7 +137,7 @@ def curse(count: int = 300, models: int = 6, noise: float = 0.003, first: int = 
             clean = E[:, None] + A[:, None] * power
             losses = clean[:, :-1] * np.exp(noise * draw.standard_normal((models, len(sizes))))
             table = {"model": np.repeat(names, len(sizes)), "D": np.tile(sizes, models)}
-            choice = planning.choose_model(table | {"loss": losses.ravel()}, at=at, seed=seed)
+            choice = papers.choose_model(table | {"loss": losses.ravel()}, at=at, seed=seed)
             loss, (low, high) = clean[names == choice.chosen, -1][0], choice.interval["predicted"]
             regret = loss - clean[:, -1].min()
             rows.append(
@@ -174,7 +174,7 @@ def coverage(count: int = 400, target: float = 22.0, at: float = 1e12, first: in
     found, advice = [], []
     for seed in range(first, first + count):
         table = simulate.experiment(name, noise=0.01, seed=seed).table
-        value = planning.pretraining_value(
+        value = papers.pretraining_value(
             table.rename(columns={"BLEU": "score"}), at=at, target=target, seed=seed
         )
         found.append(value.interval)
@@ -221,7 +221,7 @@ def _advice_on(score: Callable[[Any], Any], n: int, scatter: float, seed: int) -
     noise = np.random.default_rng(seed).standard_normal(n)
     scores = score(np.linspace(0, 1, n)) * np.exp(scatter * noise)
     table = {"Dp": np.geomspace(1e9, 1.3e11, n), "score": scores}
-    return planning.pretraining_value(table, n_resamples=0).advice
+    return papers.pretraining_value(table, n_resamples=0).advice
 
 
 def choice() -> None:
