@@ -12,6 +12,7 @@ import pytest
 import jaxlaw as jl
 from jaxlaw import DataError, UsageError, simulate
 from jaxlaw.data._row_areas import area_options
+from jaxlaw.papers import out_of_domain
 from jaxlaw.planning import (
     ContinualRun,
     Draws,
@@ -19,7 +20,6 @@ from jaxlaw.planning import (
     _continual,
     final_losses,
     optimal_training,
-    out_of_domain,
     tradeoff_curve,
     turning_length,
     turning_lengths,
