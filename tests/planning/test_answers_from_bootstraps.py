@@ -119,7 +119,7 @@ def test_saved_draws_stand_in_place_of_a_fit(drawn, tmp_path, monkeypatch):
     asked = ["plan", "allocation", "boot.json", "--compute", "1e21", "--bootstrap", "boot.json"]
     assert "has its own draws" in str(run.invoke(app, asked).exception)
     (tmp_path / "half.json").write_text('{"draws": {}}')
-    with pytest.raises(jl.DataError, match="half.json is not a whole jaxlaw bootstrap"):
+    with pytest.raises(jl.DataError, match="half.json is not a jaxlaw draws"):
         Draws.load("half.json")
 
 
