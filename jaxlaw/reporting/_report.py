@@ -19,6 +19,7 @@ from jaxlaw.errors import DataError, UsageError
 from jaxlaw.fitting import Fit, FittedLaw
 from jaxlaw.forecasting import Backtest, Forecast
 from jaxlaw.notes import Note
+from jaxlaw.reporting._explorer import explorer
 from jaxlaw.reporting._figures import (
     backtest_figure,
     can_draw,
@@ -185,6 +186,7 @@ def _fit_parts(
         Section("What to know first", (note_list(notes) if notes else none,)),
         Section("Law", _law(fit)),
         Section("Data", _data(fit, runs)),
+        Section("Try it", explorer(fit, uncertainty.draws, level, curves)),
         Section("Parameters", _parameters(fit, uncertainty, level)),
         Section("Evidence", (_evidence(fit),)),
         Section("Figures", _figures(fit, runs, curves, uncertainty.table, profiles, drawn)),
@@ -281,7 +283,7 @@ def _given_intervals(fit: FittedLaw, intervals: Any, level: float) -> _Uncertain
         )
     groups = getattr(intervals, "groups", None)  # draws need not know how they were made
     details = [f"rows in groups by {', '.join(groups)}"] if groups else []
-    if draws is None:
+    if isinstance(intervals, Covariance):
         source = "the sandwich covariance of the fit"
     else:
         count = draws.draws().rows - 1

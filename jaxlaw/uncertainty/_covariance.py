@@ -34,6 +34,7 @@ from jaxlaw.fitting import Fit, FitKeywords, FittedLaw
 from jaxlaw.fitting._objective import leave_group_out_steps, smoothed_score
 from jaxlaw.laws import Law
 from jaxlaw.notes import Note
+from jaxlaw.uncertainty._draws import Draws
 from jaxlaw.uncertainty._fit_problem import FitWithData, fit_with_data
 from jaxlaw.uncertainty._groups import few_groups, group_numbers, names_of
 from jaxlaw.uncertainty._intervals import (
@@ -177,6 +178,37 @@ class Covariance(Result):
             )
 
         return of_parameters(self.fit, one)
+
+    def draws(self, n_draws: int = 1000, seed: int = 0) -> Draws:
+        """Normal draws of the parameters with this covariance, for plans and pictures.
+
+        Positive parameters are drawn as logarithms, in which the law's curves bend least. Plans
+        take the covariance itself, too, and draw as often as is the default here.
+
+        Args:
+            n_draws: number of draws.
+            seed: seed of the generator.
+
+        Returns:
+            Draws whose spread is known with :attr:`degrees` degrees of freedom. They do not know
+            a law's constraints or bounds; a bootstrap's resamples do.
+
+        Example:
+            >>> table = jl.simulate.experiment("chinchilla").table
+            >>> cov = jl.covariance("chinchilla", table)
+            >>> sorted(jl.planning.allocation(cov, 1e21).interval)
+            ['D', 'N', 'loss']
+        """
+        sizes, axes = np.linalg.eigh(self.coordinates)
+        root = axes * np.sqrt(np.maximum(sizes, 0.0))
+        normal = np.random.default_rng(seed).standard_normal((n_draws, len(sizes)))
+        moved = normal @ (self.jacobian @ root).T
+        drawn = {}
+        for k, spec in enumerate(self.fit.law.parameters):
+            value, step = float(self.fit.params[spec.name]), moved[:, k]
+            logarithmic = spec.scale == "log" and value > 0
+            drawn[spec.name] = value * np.exp(step / value) if logarithmic else value + step
+        return Draws(self.fit, drawn, self.notes, "normal", self.groups, self.degrees)
 
     def prediction(
         self, table: Any = None, /, *, confidence_level: float = 0.95, **inputs: Any

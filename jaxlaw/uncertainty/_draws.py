@@ -173,10 +173,10 @@ def as_draws(*given: Any) -> tuple[Draws, ...]:
     """The uncertain laws that a plan was given, with as many draws each.
 
     Args:
-        *given: each a fit, (law, params), draws, or what gives draws: a bootstrap, a forecast.
-            With (law, params) inputs and answers are in the law's own units, with the others in
-            those of the fitted runs. The parameters of one without draws are repeated beside the
-            draws of another.
+        *given: each a fit, (law, params), draws, or what gives draws: a bootstrap, a
+            covariance, a forecast. With (law, params) inputs and answers are in the law's own
+            units, with the others in those of the fitted runs. The parameters of one without
+            draws are repeated beside the draws of another.
 
     Raises:
         UsageError: something else, parameters that are not the law's, or two bootstraps of
@@ -206,7 +206,8 @@ def _draws_of(given: Any) -> Draws:
         law, params = given
     except (TypeError, ValueError):
         raise UsageError(
-            f"give a Fit, (law, params), a bootstrap or a forecast, not {type(given).__name__}"
+            "give a Fit, (law, params), a bootstrap, a covariance or a forecast, not "
+            f"{type(given).__name__}"
         ) from None
     law = laws.get(law)
     if not isinstance(params, Mapping):

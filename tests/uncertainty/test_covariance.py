@@ -356,3 +356,34 @@ def test_directions_know_noise_that_differs_from_row_to_row(line):
     way = found[["a", "b"]].to_numpy()[0] / found["std_err"][0]
     np.testing.assert_allclose(np.abs(way), np.abs(white[1][:, -1]), rtol=1e-5)
     assert np.abs(white[0] / plain[0] - 1).max() > 0.1
+
+
+def test_draws_have_the_covariance_and_plans_take_it(chinchilla_fit):
+    table = simulate.experiment("chinchilla", noise=0.004).table
+    found = jl.covariance(chinchilla_fit, table)
+    draws, known = found.draws(20_000, seed=1), found.conf_int().set_index("parameter")
+    for name, values in draws.params.items():
+        spread = np.log(values).std() * chinchilla_fit.params[name]
+        assert spread == pytest.approx(known["std_err"][name], rel=0.02), name
+    drawn = np.corrcoef([np.log(values) for values in draws.params.values()])
+    matrix = found.matrix.to_numpy()
+    sizes = np.sqrt(np.diag(matrix))
+    np.testing.assert_allclose(drawn, matrix / np.outer(sizes, sizes), atol=0.02)
+    at = found.prediction(N=7e10, D=1e13)
+    losses = np.array([
+        chinchilla_fit.with_params({k: v[row] for k, v in draws.params.items()}).at_point(
+            {"N": 7e10, "D": 1e13})
+        for row in range(500)
+    ])  # fmt: skip
+    assert losses.std() == pytest.approx(at["std_err"][0], rel=0.15)
+    plan = jl.planning.allocation(found, 1e22)
+    low, high = plan.interval["N"]
+    assert low < jl.planning.allocation(chinchilla_fit, 1e22).N < high
+
+
+def test_draws_hold_what_was_held_and_know_few_rows():
+    table = simulate.experiment("chinchilla", noise=0.004).table.sample(12, random_state=0)
+    fit = jl.fit("chinchilla", table, fixed={"alpha": 0.34}, n_starts=64)
+    draws = jl.covariance(fit, table).draws(50)
+    assert set(draws.params["alpha"]) == {0.34} and draws.degrees == 8
+    assert (np.array(list(draws.params.values())) > 0).all()

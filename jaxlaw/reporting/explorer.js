@@ -1,0 +1,300 @@
+// The explorer of a report: moves the inputs of a law and shows what it predicts.
+// `law(p, x)` is written above by Python; `data` is what _explorer.py says of the fit.
+"use strict";
+const at = (id) => document.getElementById(id);
+const NAMES = [["T", 1e12], ["B", 1e9], ["M", 1e6], ["K", 1e3]];
+const few = (v) => Number.isFinite(v) ? String(Number(v.toPrecision(3))).replace("e+", "e") : String(v);
+function readable(v, unit) {
+  const after = unit ? " " + unit : "", size = Math.abs(v);
+  if (unit === "FLOPs" || size >= 9.995e14) return few(v).includes("e") ? few(v) + after
+    : v.toExponential(2).replace(/\.?0+e\+?/, "e") + after;
+  for (const [name, worth] of NAMES) if (size >= 0.9995 * worth) return few(v / worth) + " " + name + after;
+  return few(v) + after;
+}
+
+// Percentiles as numpy has them: linear between the neighbours.
+function percentile(sorted, q) {
+  const place = (sorted.length - 1) * q, low = Math.floor(place), high = Math.ceil(place);
+  return sorted[low] + (sorted[high] - sorted[low]) * (place - low);
+}
+const band = (values) => {
+  const good = values.filter(Number.isFinite).sort((a, b) => a - b), tail = (1 - data.level) / 2;
+  return good.length ? [percentile(good, tail), percentile(good, 1 - tail)] : [NaN, NaN];
+};
+const own = (x) => x.map((v, k) => v * data.inputs[k].worth); // the law's own units
+const predicted = (x) => law(data.params, own(x));
+const interval = (x) => { const o = own(x); return band(data.draws.map((p) => law(p, o))); };
+
+// What lies beyond the fitted runs: an input, a product or a ratio of two, by the rules of
+// jaxlaw.fitting's is_extrapolation.
+function beyond(x) {
+  const index = Object.fromEntries(data.inputs.map((spec, k) => [spec.name, k]));
+  const names = data.inputs.filter(({ range, annealed }, k) => {
+    if (!range) return false;
+    const [low, high] = range;
+    const slack = Math.max(1e-9 * Math.max(Math.abs(low), Math.abs(high)), annealed ? 0.02 * (high - low) : 0);
+    return low === null || !(x[k] >= low - slack && x[k] <= high + slack);
+  }).map((spec) => spec.name);
+  for (const [label, [low, high]] of Object.entries(data.joint)) {
+    const [a, sign, b] = label.split(/([*/])/), i = index[a], j = index[b];
+    const spans = [i, j].map((k) => Math.log(data.inputs[k].range[1] / data.inputs[k].range[0]));
+    const near = Math.exp(0.05 * Math.min(...spans)), v = sign === "*" ? x[i] * x[j] : x[i] / x[j];
+    const inside = v >= low / near * (1 - 1e-9) && v <= high * near * (1 + 1e-9);
+    if (!inside && !names.includes(a) && !names.includes(b)) names.push(label);
+  }
+  return names;
+}
+
+// ---- the rates of a phase, and the areas under them (jaxlaw.schedules, jaxlaw.areas)
+const even = (v) => Math.abs(v % 1) === 0.5 ? 2 * Math.round(v / 2) : Math.round(v); // as Python
+const SHAPES = {
+  constant: (peak) => peak,
+  linear: (peak, last, t, steps) => peak + (last - peak) * (t / steps),
+  cosine: (peak, last, t, steps) => last + (peak - last) * (0.5 + 0.5 * Math.cos(Math.PI * t / steps)),
+  wsd: (peak, last, t, steps, count) => peak + (last - peak)
+    * Math.min(Math.max((t - (steps - count)) / Math.max(count, 1), 0), 1),
+};
+function rates({ shape, peak, final, warmup: rise, steps: whole, decay }) {
+  const warmup = Math.min(rise, whole - 1), steps = whole - warmup; // a warm-up is part of the steps
+  const all = new Float64Array(whole), count = even(decay * steps);
+  for (let t = 1; t <= warmup; t++) all[t - 1] = peak * (t / warmup);
+  for (let t = 1; t <= steps; t++) all[warmup + t - 1] = SHAPES[shape](peak, final * peak, t, steps, count);
+  return { all, before: warmup ? 0 : peak };
+}
+function areas(phases) {
+  const { decay, carry_momentum: carry, count_warmup: counted, epsilon } = data.areas;
+  const length = phases.reduce((n, phase) => n + phase.all.length, 0);
+  const S1 = new Float64Array(length), S2 = new Float64Array(length), lr = new Float64Array(length);
+  const start = phases.length > 1 ? phases[0].all.length : length;
+  let m = 0, last = data.alone ? 0 : phases[0].before, k = 0;
+  phases.forEach((phase, number) => {
+    let forward = 0, annealed = 0;
+    if (number && !carry) m = 0;
+    // The rises of pre-training's warm-up count where the fit counted them.
+    let highest = 0;
+    phase.all.forEach((rate, i) => { if (rate > phase.all[highest]) highest = i; });
+    const skip = !counted && number === 0 && !data.alone;
+    phase.all.forEach((rate, i) => {
+      let drop = last - rate;
+      if (skip && i <= highest) drop = Math.max(drop, 0);
+      m = decay * m + drop;
+      forward += rate;
+      annealed += epsilon === null ? m : rate > 0 ? m * rate ** epsilon : 0;
+      S1[k] = forward; S2[k] = annealed; lr[k] = rate; last = rate; k += 1;
+    });
+  });
+  return { S1, S2, lr, start, length };
+}
+function areasAt(found, step) { // after so many steps
+  const { S1, S2, start } = found, zero = { S1_pt: 0, S1_cpt: 0, S2_pt: 0, S2_cpt: 0 };
+  if (step > 0 && data.alone) Object.assign(zero, { S1_cpt: S1[step - 1], S2_cpt: S2[step - 1] });
+  else if (step > 0) {
+    const first = Math.min(step, start) - 1;
+    Object.assign(zero, { S1_pt: S1[first], S2_pt: S2[first] });
+    if (step > start) Object.assign(zero, { S1_cpt: S1[step - 1], S2_cpt: S2[step - 1] });
+  }
+  return { ...zero, S1: zero.S1_pt + zero.S1_cpt, S2: zero.S2_pt + zero.S2_cpt };
+}
+
+// ---- controls: a slider, and a field that takes "70B" as well as a number in the runs' unit
+function quantity(text, worth) {
+  const match = /^\s*([+-]?[\d.]+(?:e[+-]?\d+)?)\s*([KMBT]?)\s*$/i.exec(text);
+  if (!match) return NaN;
+  const name = NAMES.find(([letter]) => letter === match[2].toUpperCase());
+  return name ? parseFloat(match[1]) * name[1] / worth : parseFloat(match[1]);
+}
+const controls = data.controls.map((spec) => {
+  const slider = at("x-" + spec.id), field = at("n-" + spec.id), control = { spec, value: spec.value };
+  const move = spec.log ? Math.log : (v) => v, back = spec.log ? Math.exp : (v) => v;
+  const [low, high] = spec.choices ? [0, 0] : [move(spec.low), move(spec.high)];
+  control.set = (v, from) => {
+    control.value = spec.whole ? Math.round(v) : v;
+    if (spec.choices) return;
+    if (from !== slider) slider.value = 1000 * (move(control.value) - low) / (high - low);
+    if (from !== field) {
+      field.value = spec.unit && spec.unit !== "FLOPs" ? readable(control.value * spec.worth, "")
+        : few(control.value);
+    }
+  };
+  if (slider) slider.addEventListener("input", () => {
+    control.set(back(low + (high - low) * slider.value / 1000), slider); draw();
+  });
+  field.addEventListener(spec.choices ? "change" : "input", () => {
+    const v = spec.choices ? field.value : quantity(field.value, spec.worth);
+    const good = spec.choices || Number.isFinite(v) && (!spec.log || v > 0);
+    field.classList.toggle("wrong", !good);
+    if (good) { control.set(v, field); draw(); }
+  });
+  control.set(spec.value, null);
+  return control;
+});
+const values = () => Object.fromEntries(controls.map((one) => [one.spec.id, one.value]));
+
+// ---- the best size and data of a budget of 6·N·D
+function optimum(p, x, budget) {
+  const [n, d] = [data.inputs.findIndex((s) => s.name === "N"), data.inputs.findIndex((s) => s.name === "D")];
+  const [one, two] = [data.inputs[n], data.inputs[d]];
+  const point = (log) => {
+    const size = Math.exp(log), all = [...x];
+    all[n] = size / one.single; all[d] = budget / (6 * size) / two.single;
+    return all;
+  };
+  const loss = (log) => { const v = law(p, own(point(log))); return Number.isFinite(v) ? v : Infinity; };
+  const low = Math.log(1e4), high = Math.log(budget / 6 / 1e4), cells = 160;
+  let best = 0, least = Infinity;
+  for (let k = 0; k <= cells; k++) {
+    const v = loss(low + (high - low) * k / cells);
+    if (v < least) { least = v; best = k; }
+  }
+  let a = low + (high - low) * Math.max(best - 1, 0) / cells;
+  let b = low + (high - low) * Math.min(best + 1, cells) / cells;
+  const golden = (Math.sqrt(5) - 1) / 2;
+  for (let k = 0; k < 80; k++) {
+    const c = b - golden * (b - a), e = a + golden * (b - a);
+    if (loss(c) < loss(e)) b = e; else a = c;
+  }
+  // A minimum at the end of the search is none.
+  return best === 0 || best === cells ? null : point((a + b) / 2);
+}
+
+// ---- the picture
+const SVG = at("explorer-picture").namespaceURI;
+function shape(name, attributes, text) {
+  const made = document.createElementNS(SVG, name);
+  for (const [key, v] of Object.entries(attributes)) made.setAttribute(key, v);
+  if (text !== undefined) made.textContent = text;
+  return made;
+}
+function picture(xs, ys, bands, mark, range, log, xlabel, inside, lr) {
+  const svg = at("explorer-picture"), W = 640, H = lr ? 400 : 300, left = 62, right = 626, top = 14;
+  const bottom = 256;
+  svg.setAttribute("viewBox", `0 0 ${W} ${H}`);
+  svg.replaceChildren();
+  const move = log ? Math.log : (v) => v;
+  const [x0, x1] = [move(xs[0]), move(xs[xs.length - 1])];
+  const ends = [...ys, ...bands.flat()].filter(Number.isFinite);
+  let y0 = Math.min(...ends), y1 = Math.max(...ends);
+  [y0, y1] = [y0 - 0.05 * (y1 - y0) - 1e-12, y1 + 0.05 * (y1 - y0) + 1e-12];
+  const X = (v) => left + (right - left) * (move(v) - x0) / (x1 - x0 || 1);
+  const Y = (v) => bottom - (bottom - top) * (v - y0) / (y1 - y0);
+  const path = (points) => points.filter(([, y]) => Number.isFinite(y))
+    .map(([x, y], k) => (k ? "L" : "M") + X(x).toFixed(1) + " " + Y(y).toFixed(1)).join("");
+  const stripes = shape("pattern", { id: "stripes", width: 7, height: 7,
+    patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" });
+  stripes.append(shape("line", { x1: 0, y1: 0, x2: 0, y2: 7, class: "stripe" }));
+  svg.append(stripes);
+  // Grey within a factor of ten beyond the runs (or a tenth of their range), then striped.
+  if (range) {
+    const [low, high] = range, room = 0.1 * (high - low);
+    const parts = log ? [[xs[0], low / 10, 1], [low / 10, low, 0], [high, high * 10, 0], [high * 10, xs.at(-1), 1]]
+      : [[xs[0], low - room, 1], [low - room, low, 0], [high, high + room, 0], [high + room, xs.at(-1), 1]];
+    for (let [a, b, far] of parts) {
+      a = Math.max(a, xs[0]); b = Math.min(b, xs.at(-1));
+      if (b > a) svg.append(shape("rect", { x: X(a), y: top, width: X(b) - X(a), height: bottom - top,
+        class: far ? "far" : "beyond" }));
+    }
+  }
+  if (bands.length) {
+    const lower = bands.map((b, k) => [xs[k], b[0]]), upper = bands.map((b, k) => [xs[k], b[1]]);
+    svg.append(shape("path", { class: "band", d: path([...lower, ...upper.reverse()]) + "Z" }));
+  }
+  svg.append(shape("path", { class: "line", d: path(xs.map((x, k) => [x, ys[k]])) }));
+  if (mark) {
+    svg.append(shape("line", { class: "mark", x1: X(mark[0]), x2: X(mark[0]), y1: top, y2: bottom }));
+    svg.append(shape("circle", { class: "mark", cx: X(mark[0]), cy: Y(mark[1]), r: 4.5 }));
+  }
+  svg.append(shape("path", { class: "axis", d: `M${left} ${top}V${bottom}H${right}` }));
+  for (let k = 0; k <= 4; k++) {
+    const y = y0 + (y1 - y0) * k / 4, x = log ? Math.exp(x0 + (x1 - x0) * k / 4) : x0 + (x1 - x0) * k / 4;
+    svg.append(shape("text", { x: left - 6, y: Y(y) + 4, "text-anchor": "end" }, y.toFixed(3)));
+    svg.append(shape("text", { x: X(x), y: bottom + 17, "text-anchor": k === 4 ? "end" : "middle" },
+      readable(x * xlabel.worth, "")));
+  }
+  svg.append(shape("text", { x: (left + right) / 2, y: bottom + 36, "text-anchor": "middle" }, xlabel.text));
+  svg.append(shape("text", { x: left + 6, y: top + 12 }, data.target));
+  if (lr) {
+    const peak = Math.max(...lr, 1e-300), floor = H - 10, roof = bottom + 56;
+    svg.append(shape("path", { class: "rate", d: xs.map((x, k) => (k ? "L" : "M") + X(x).toFixed(1) + " "
+      + (floor - (floor - roof) * lr[k] / peak).toFixed(1)).join("") }));
+    svg.append(shape("text", { x: left + 6, y: roof - 2 }, "learning rate, up to " + few(peak)));
+  }
+  svg.setAttribute("aria-label", `${data.target} over ${xlabel.text}`);
+}
+
+// ---- what is said
+function say(text, x, value, limits) {
+  const between = Number.isFinite(limits[0])
+    ? ` (${Math.round(100 * data.level)} %: ${limits[0].toPrecision(5)} to ${limits[1].toPrecision(5)})` : "";
+  const outside = beyond(x), answer = at("explorer-answer");
+  answer.textContent = `${text}${data.target} ${value.toPrecision(5)}${between}`;
+  answer.dataset.value = value; answer.dataset.low = limits[0]; answer.dataset.high = limits[1];
+  answer.dataset.point = JSON.stringify(x);
+  const unknown = data.inputs.some((spec) => spec.range && spec.range[0] === null);
+  at("explorer-outside").textContent = unknown ? "The ranges of the fitted runs are not known." : outside.length
+    ? `Beyond the fitted runs in ${outside.join(", ").replaceAll("*", "·")}: an extrapolation.` : "Inside the fitted runs.";
+  at("explorer-outside").className = outside.length ? "outside" : "";
+}
+const grid = (low, high, log, n) => Array.from({ length: n + 1 }, (_, k) => log
+  ? Math.exp(Math.log(low) + (Math.log(high) - Math.log(low)) * k / n) : low + (high - low) * k / n);
+
+function drawPoint(chosen) {
+  let x = data.inputs.map((spec) => spec.levels ? spec.levels.indexOf(chosen[spec.name]) : chosen[spec.name]);
+  let text = "";
+  if ("compute" in chosen) {
+    const best = optimum(data.params, x, chosen.compute), found = at("explorer-optimum");
+    if (best === null) found.textContent = "The loss only falls: no best size at this compute.";
+    else {
+      const pick = (name) => data.inputs.findIndex((spec) => spec.name === name);
+      const [n, d] = [pick("N"), pick("D")], single = (v, k) => v * data.inputs[k].single;
+      const drawn = data.draws.map((p) => optimum(p, x, chosen.compute)).filter((v) => v !== null);
+      const [low, high] = band(drawn.map((v) => single(v[n], n)));
+      const sizes = Number.isFinite(low) ? ` (${Math.round(100 * data.level)} %: ${readable(low, "")} to ${readable(high, "")})` : "";
+      const there = interval(best), outside = beyond(best);
+      found.textContent = `${readable(chosen.compute, "FLOPs")}: ${readable(single(best[n], n), "parameters")}${sizes}`
+        + ` and ${readable(single(best[d], d), "tokens")} (${few(single(best[d], d) / single(best[n], n))} a parameter),`
+        + ` ${data.target} ${predicted(best).toPrecision(5)}`
+        + (Number.isFinite(there[0]) ? ` (${there[0].toPrecision(5)} to ${there[1].toPrecision(5)})` : "")
+        + (outside.length ? `; beyond the runs in ${outside.join(", ")}` : "");
+      found.dataset.point = JSON.stringify(best); found.dataset.value = predicted(best);
+    }
+  }
+  const k = data.inputs.findIndex((spec) => spec.name === at("explorer-over").value), spec = data.inputs[k];
+  const control = data.controls.find((one) => one.id === spec.name);
+  const [low, high] = [Math.min(control.low, x[k]), Math.max(control.high, x[k])];
+  const xs = grid(low, high, control.log, 96), point = (v) => x.map((old, j) => j === k ? v : old);
+  const ys = xs.map((v) => predicted(point(v)));
+  const bands = data.draws.length ? xs.map((v) => interval(point(v))) : [];
+  const value = predicted(x);
+  picture(xs, ys, bands, [x[k], value], spec.range, control.log,
+    { text: `${spec.name}: ${spec.doc}`, worth: spec.single });
+  const words = data.inputs.map((one, j) => one.levels ? one.levels[x[j]]
+    : `${one.name} ${readable(x[j] * one.single, one.unit)}`);
+  say(`${words.join(", ")}: `, x, value, data.draws.length ? interval(x) : [NaN, NaN]);
+}
+
+function drawCurve(chosen) {
+  const phases = data.phases.map((phase) => rates(Object.fromEntries(
+    ["shape", "peak", "final", "steps", "warmup", "decay"].map((key) => [key, chosen[`${phase}-${key}`]]))));
+  const found = areas(phases);
+  const point = (step) => {
+    const known = { ...chosen, ...areasAt(found, step) };
+    return data.inputs.map((spec) => spec.levels ? spec.levels.indexOf(known[spec.name])
+      : spec.area ? known[spec.name] / spec.worth : known[spec.name]);
+  };
+  const first = Math.max(Math.round(found.length / 200), 1);
+  const steps = [...new Set(grid(first, found.length, false, 160).map(Math.round))];
+  const ys = steps.map((step) => predicted(point(step)));
+  const bands = data.draws.length ? steps.map((step) => interval(point(step))) : [];
+  const end = point(found.length), value = predicted(end);
+  picture(steps, ys, bands, [found.length, value], null, false, { text: "step", worth: 1 }, null,
+    steps.map((step) => found.lr[step - 1]));
+  say(`After ${found.length} steps: `, end, value, data.draws.length ? interval(end) : [NaN, NaN]);
+}
+
+function draw() {
+  const chosen = values();
+  if (data.phases) drawCurve(chosen); else drawPoint(chosen);
+}
+if (at("explorer-over")) at("explorer-over").addEventListener("change", draw);
+at("explorer").hidden = false;
+draw();

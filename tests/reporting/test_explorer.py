@@ -1,0 +1,177 @@
+"""The explorer of a page, in a real browser: its numbers are those of Python."""
+
+import dataclasses
+import html
+import itertools
+import json
+import re
+
+import numpy as np
+import pytest
+
+import jaxlaw as jl
+from jaxlaw import planning, schedules, simulate
+from jaxlaw.reporting._explorer import explorer
+from jaxlaw.reporting._javascript import javascript_of
+from jaxlaw.uncertainty import as_draws, percentile_interval
+from tests.reporting.test_report_in_chromium import CHROMIUM, chromium
+
+in_browser = [
+    pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed"),
+    pytest.mark.full,
+]
+LAWS = [name for name in jl.laws.names() if not jl.laws.get(name).inputs_per_drop]
+# Puts values into the fields of page.html, one set after another, and writes down what it says.
+DRIVER = """<!DOCTYPE html><title>driver</title><body><iframe src="page.html"></iframe><script>
+const sets = SETS;
+document.querySelector("iframe").onload = (event) => {
+  const page = event.target.contentDocument, said = [];
+  for (const set of sets) {
+    for (const [id, value] of Object.entries(set)) {
+      const field = page.getElementById("n-" + id);
+      field.value = value;
+      for (const kind of ["input", "change"]) field.dispatchEvent(new Event(kind));
+    }
+    const answer = page.getElementById("explorer-answer");
+    const best = page.getElementById("explorer-optimum");
+    said.push({ ...answer.dataset, text: answer.textContent,
+      outside: page.getElementById("explorer-outside").textContent,
+      best: best && best.textContent && { ...best.dataset, text: best.textContent } });
+  }
+  const out = document.createElement("pre");
+  out.textContent = JSON.stringify(said);
+  document.body.append(out);
+};
+</script></body>"""
+
+
+def read(dom):
+    return json.loads(html.unescape(re.search(r"<pre>(.*?)</pre>", dom, re.DOTALL)[1]))
+
+
+def said(folder, sets):
+    """What the page says after each set of values; the driver stands beside it."""
+    (folder / "driver.html").write_text(DRIVER.replace("SETS", json.dumps(sets)))
+    done = chromium(folder, "driver.html", "--dump-dom")
+    assert "CONSOLE" not in done.stderr
+    return read(done.stdout)
+
+
+def test_one_operation_is_one_line():
+    lines = javascript_of(jl.laws.get("loss-compute")).splitlines()
+    assert lines[0] == "(p, x) => {" and lines[-1] == "}"
+    assert len(lines) == len(set(lines))
+
+
+def test_what_has_no_javascript_is_named():
+    with pytest.raises(jl.UsageError, match="every drop of the rate"):
+        javascript_of(jl.laws.get("multi-power"))
+    fit = jl.FittedLaw("multi-power", simulate.TRUTHS["multi-power"])
+    (text,) = explorer(dataclasses.replace(fit, area_options=None))
+    assert "does not know how its areas are counted" in text or "nothing to try" in text
+
+
+def test_operations_without_javascript_are_named(own_laws):
+    import jax
+
+    @jl.law(formula="a·Γ(N)")
+    def gamma_like(N, *, a=jl.laws.positive(0.1, 10.0)):
+        return a * jax.scipy.special.gammaln(N)
+
+    with pytest.raises(jl.UsageError, match="lgamma, which has no JavaScript"):
+        javascript_of(jl.laws.get("gamma-like"))
+
+
+def test_a_page_cannot_be_ended_by_a_name():
+    """A label that ends a script in HTML does not end this one."""
+    law = jl.laws.grouped("chinchilla", ["</script>", "b"], ["E"])
+    params = {name: 0.5 for name in law.parameter_names}
+    markup = "".join(map(str, explorer(jl.FittedLaw(law, params))))
+    assert markup.count("</script>") == 1
+
+
+class TestInABrowser:
+    pytestmark = in_browser
+
+    def test_every_law_gives_what_python_gives(self, tmp_path):
+        cases, expected = [], []
+        for label in LAWS:
+            made, law = simulate.experiment(label), jl.laws.get(label)
+            fit = jl.FittedLaw(law, dict(made.truth))
+            rows = made.table.sample(min(len(made.table), 40), random_state=0)
+            points = rows[list(law.input_names)].to_numpy(float)
+            expected.append(fit.predict(dict(zip(law.input_names, points.T, strict=True))))
+            params = json.dumps([fit.params[one] for one in law.parameter_names])
+            call = f"{json.dumps(points.tolist())}.map((x) => law({params}, x))"
+            cases.append(f"(() => {{ const law = {javascript_of(law)}; return {call}; }})()")
+        script = "document.body.append(Object.assign(document.createElement('pre'), {textContent: "
+        script += f"JSON.stringify([{', '.join(cases)}])}}))"
+        (tmp_path / "laws.html").write_text(f"<!DOCTYPE html><body><script>{script}</script>")
+        found = read(chromium(tmp_path, "laws.html", "--dump-dom").stdout)
+        for label, there, here in zip(LAWS, found, expected, strict=True):
+            np.testing.assert_allclose(there, here, rtol=1e-12, err_msg=label)
+
+    def test_points_have_the_numbers_of_python(self, tmp_path, chinchilla_fit):
+        runs, fit = simulate.experiment("chinchilla", noise=0.004).table, chinchilla_fit
+        jl.report(fit, tmp_path / "page.html", runs=runs)
+        assert (tmp_path / "page.html").stat().st_size < 1e6
+        grid = list(itertools.product((1e7, 1e9, 2.5e10, 7e11), (1e9, 2e11, 1.5e13), (1e20, 1e25)))
+        sets = [{"N": f"{N:.17g}", "D": f"{D:.17g}", "compute": f"{C:g}"} for N, D, C in grid]
+        found = said(tmp_path, [*sets, {"N": "70B", "D": "1.4 T"}, {"N": "seventy"}])
+        draws = as_draws(jl.covariance(fit, runs))[0].values
+        kept = np.unique(np.linspace(0, 999, 200).astype(int)) + 1
+        for (N, D, C), there in zip(grid, found, strict=False):
+            assert float(there["value"]) == pytest.approx(fit.predict(N=N, D=D), rel=1e-9)
+            each = draws["E"] + draws["A"] / N ** draws["alpha"] + draws["B"] / D ** draws["beta"]
+            low, high = percentile_interval(each[kept])
+            assert (float(there["low"]), float(there["high"])) == pytest.approx(
+                (low, high), rel=1e-9
+            )
+            inside = not fit.is_extrapolation(N=N, D=D)
+            assert there["outside"].startswith("Inside") is bool(inside), (N, D)
+            best = planning.allocation(fit, C)
+            assert json.loads(there["best"]["point"]) == pytest.approx([best.N, best.D], rel=1e-6)
+            assert float(there["best"]["value"]) == pytest.approx(best.loss, rel=1e-9)
+        assert "N 70 B parameters, D 1.4 T tokens" in found[-2]["text"]
+        assert found[-1]["text"] == found[-2]["text"]  # what is no number moves nothing
+
+    @pytest.mark.parametrize("law", ["wang-2025-pt", "annealing", "cpt-curve-unknown-base"])
+    @pytest.mark.parametrize("more", [{}, {"count_warmup": True, "carry_momentum": True,
+                                           "epsilon": 0.3}])  # fmt: skip
+    def test_curves_have_the_numbers_of_python(self, tmp_path, law, more):
+        if law.startswith("wang"):
+            fit = jl.published()[law]
+        else:
+            fit = jl.FittedLaw(law, simulate.TRUTHS[law])
+        options = {"decay": 0.99, "count_warmup": False, "carry_momentum": False, "epsilon": None}
+        fit = dataclasses.replace(fit, area_options=options | more)
+        jl.report(fit, tmp_path / "page.html")
+        phases = {"wang-2025-pt": ["pt", "cpt"], "annealing": ["pt"]}.get(law, ["cpt"])
+        settings = [
+            {"shape": shape, "peak": 2e-4, "steps": 1500, "warmup": warmup, "final": 0.1,
+             "decay": 0.3}
+            for shape, warmup in itertools.product(("cosine", "wsd", "linear", "constant"), (0, 70))
+        ]  # fmt: skip
+        sets, expected = [], []
+        for first, second in zip(settings, settings[3:] + settings[:3], strict=True):
+            chosen = [first, second][: len(phases)]
+            sets.append({f"{p}-{k}": v for p, one in zip(phases, chosen, strict=True)
+                         for k, v in one.items()})  # fmt: skip
+            schedule = schedules.parse(" + ".join(map(line, chosen)))
+            more_inputs = {"r": 0.3} if "r" in fit.law.input_names else {}
+            sets[-1] |= more_inputs
+            expected.append(fit.predict_curve(schedule, [len(schedule)], **more_inputs)["loss"][0])
+        found = [float(one["value"]) for one in said(tmp_path, sets)]
+        np.testing.assert_allclose(found, expected, rtol=1e-9)
+
+
+def line(phase):
+    """A phase of the explorer as the line that jl.schedules.parse reads."""
+    shape, peak = phase["shape"], phase["peak"]
+    if shape == "constant":
+        text = f"constant:lr={peak}"
+    else:
+        text = f"{shape}:peak={peak},final={phase['final'] * peak!r}"
+        text += f",decay={phase['decay']}" if shape == "wsd" else ""
+    text += f",steps={phase['steps']}"
+    return text + (f",warmup={phase['warmup']}" if phase["warmup"] else "")
