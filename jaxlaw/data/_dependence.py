@@ -28,6 +28,9 @@ SURE = 4.0  # standard errors of a correlation that is no chance
 _PAIRS = 10  # successive rows of one run: fewer do not determine their correlation
 _ALIKE = 0.25  # correlation from which on rows that merely look like checkpoints are called so
 _EACH = 3  # rows each, and groups, of what merely looks like checkpoints
+# Rows that the run of a row has on average, by which variances are too small at most: less is an
+# odd line that stands twice.
+_SHARED = 1.25
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,7 +71,7 @@ def run_groups(
     """
     for column in RUN_COLUMNS:
         members = _members(table[[column]]) if column in table else None
-        if members is not None and 1 < members.max() + 1 < len(table):
+        if members is not None and members.max() > 0 and _rows_shared(members) > _SHARED:
             name = str(names.get(column, column))
             return RunGroups((name,), members, _order(table, inputs), True)
     return _unnamed_groups(table, inputs, names)
@@ -109,9 +112,15 @@ def _members(frame: pd.DataFrame) -> np.ndarray | None:
     return frame.groupby(list(frame), sort=False).ngroup().to_numpy()
 
 
+def _rows_shared(members: np.ndarray) -> float:
+    """How many rows the run of a row has, on average over the rows."""
+    return float(np.sum(np.bincount(members) ** 2.0) / len(members))
+
+
 def _looks_like_checkpoints(members: np.ndarray, along: np.ndarray) -> bool:
     """Several rows of each of several groups, no two of a group at one number of tokens."""
     sizes = np.bincount(members)
+    # Not even the same loss: grids of separate runs (farseer.csv) have a run in them twice.
     once = not pd.DataFrame({"run": members, "along": along}).duplicated().any()
     return once and len(sizes) >= _EACH and np.median(sizes) >= _EACH
 

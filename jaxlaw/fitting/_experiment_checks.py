@@ -164,13 +164,16 @@ def _swapped(law: Law, sizes: dict[str, np.ndarray]) -> Iterator[str]:
 
 
 def _rounded(residuals: Residuals) -> Iterator[str]:
+    # A law with nearly as many parameters as rows passes through them and leaves no scatter.
+    if len(residuals.target) - residuals.slopes.shape[1] < 2 * _EACH:
+        return
     target = np.exp(residuals.target) if residuals.log else residuals.target
     step = _grid(target)
     if step is None:
         return
     typical = float(np.mean(np.abs(target))) if residuals.log else 1.0
     scatter = float(np.std(residuals.off))
-    if step / np.sqrt(12) / typical < COARSE * scatter or len(target) < 2 * _EACH:
+    if step / np.sqrt(12) / typical < COARSE * scatter:
         return
     yield (
         f"the target is rounded to {step:g}, {residuals.size(step / typical).lstrip('+')} of it, "

@@ -89,6 +89,23 @@ def test_a_column_of_the_users_own_name_and_few_rows():
     assert "18 rows are of 9 runs (column run), too few to tell" in note.message
 
 
+@pytest.mark.parametrize("rows", [12, 240])
+def test_a_line_that_stands_twice_makes_no_checkpoints(rows):
+    """Neither in a table whose runs have names, nor in a grid of sizes and tokens."""
+    table = checkpoints(shared=0.0).sample(rows - 1, random_state=0)
+    twice = pd.concat([table, table.iloc[[3]]], ignore_index=True)
+    for runs in (twice, twice.assign(run=[*range(rows - 1), 3])):
+        notes = jl.fit("chinchilla", runs, n_starts=64).notes
+        assert not of(notes) and "duplicate-rows" in {note.code for note in notes}
+
+
+def test_a_line_that_stands_twice_hides_no_named_checkpoints():
+    table = named(checkpoints())
+    twice = pd.concat([table, table.iloc[[3]]], ignore_index=True)
+    (note,) = of(jl.fit("chinchilla", twice, n_starts=64).notes)
+    assert "771 rows are of 22 runs (column run)" in note.message
+
+
 def test_seeds_tell_runs_of_equal_inputs_apart():
     table = checkpoints().assign(seed=0)
     both = pd.concat([table, checkpoints(seed=1).assign(seed=1)], ignore_index=True)

@@ -169,6 +169,19 @@ def test_losses_rounded_to_as_much_as_their_scatter(digits, said):
     assert ("rounded to 0.1" in text) == said
 
 
+def test_a_law_that_passes_through_rounded_losses_says_nothing_of_their_scatter():
+    """Six losses of three digits, about which a law of five parameters scatters by chance alone."""
+    table = simulate.simulate_runs(
+        "chinchilla", TRUTH, {"N": N[::8], "D": D[[0, 9, 18, 27, 36, 41]]}, noise=0.004
+    )
+    fit = jl.fit("chinchilla", table.assign(loss=table["loss"].round(2)))
+    assert "few-spare-rows" in {note.code for note in fit.notes}
+    assert "rounded" not in str(fit.notes)
+    some = slice(0, 42, 8)
+    assert messages(fitted(N[some], D[some], digits=2)) == []
+    assert "rounded to 0.1" in str(messages(fitted(N, D, digits=1)))
+
+
 def test_losses_of_few_bits_are_rounded():
     residuals = fitted(N, D, noise=0.001)
     loss = np.round(np.exp(residuals.target) * 32) / 32
