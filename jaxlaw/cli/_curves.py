@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import functools
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 import jaxlaw as jl
-from jaxlaw.cli._inputs import loaded_fit
+from jaxlaw.cli._inputs import loaded_fit, runs_as_fitted
 from jaxlaw.cli._options import Json, completed, fit_argument, number, numbers_of, with_options
 from jaxlaw.cli._output import (
     CSV,
@@ -177,7 +178,7 @@ reads_curves = functools.partial(with_options, into="along", made_by=_along)
 
 
 def curves_of(
-    data: str,
+    data: Any,
     schedules: str,
     first_step: int | None,
     s1_before: float | None,
@@ -205,11 +206,26 @@ def curves_of(
 def runs_along(
     data: str, along: dict[str, Any], reading: dict[str, Any], law: Any
 ) -> tuple[Any, dict[str, Any]]:
-    """The runs of loss curves, with the areas of a fit; or the file, and how it is read."""
+    """The runs, read as a fit's were; of a law to be fitted the file, and how it is read."""
     if not along:
-        return data, reading
+        fitted = isinstance(law, jl.FittedLaw)
+        return (runs_as_fitted(law, data, reading), {}) if fitted else (data, reading)
     counted = getattr(law, "area_options", None) or {}
-    return curves_of(data, **along, **reading).runs(**counted), {}
+    return curves_as_fitted(law, data, along, reading).runs(**counted), {}
+
+
+def curves_as_fitted(
+    law: Any, data: str, along: dict[str, Any], reading: dict[str, Any]
+) -> jl.LossCurves:
+    """The curves of a command, in the columns of a fit where there is one, as a line says."""
+    from jaxlaw.fitting import read_as_fitted
+
+    if getattr(law, "reading", None) is None:
+        return curves_of(data, **along, **reading)
+    table, options, taken = read_as_fitted(law, data, reading)
+    if taken:
+        print(f"{table.source}: {taken}", file=sys.stderr)
+    return curves_of(table, **along, **options)
 
 
 def fit_curves(

@@ -13,7 +13,7 @@ import typer
 
 import jaxlaw as jl
 from jaxlaw.cli import _options as opt
-from jaxlaw.cli._inputs import law_named, loaded_fit, points_of, read_points
+from jaxlaw.cli._inputs import law_named, loaded_fit, points_of, read_points, runs_as_fitted
 from jaxlaw.cli._options import combinations, numbers_of
 from jaxlaw.cli._output import (
     CSV,
@@ -99,7 +99,7 @@ def next_command(
     points = points_of(loaded, read_points(loaded, listed, known, reading["corpus"]))
     predictions = combinations(at, "--at")
     result = jl.design.next_runs(
-        loaded, jl.read_runs(data, **reading), listed.frame.assign(**points),
+        loaded, runs_as_fitted(loaded, data, reading), listed.frame.assign(**points),
         predict=predictions or None, n=n, criterion=criterion, cost=cost, budget=budget,
         group=group, groups=opt.columns_named(groups),
     )  # fmt: skip

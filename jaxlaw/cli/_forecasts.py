@@ -10,7 +10,7 @@ import typer
 import jaxlaw as jl
 from jaxlaw._json import sealed
 from jaxlaw.cli import _options as opt
-from jaxlaw.cli._inputs import law_named
+from jaxlaw.cli._inputs import laws_and_fits, runs_as_fitted
 from jaxlaw.cli._output import (
     CSV,
     JSON,
@@ -30,8 +30,8 @@ LawsAndData = Annotated[
     list[str],
     typer.Argument(
         metavar="[LAW]... DATA",
-        help=f"Names of laws, or {opt.OWN_LAW}, none for those that suit the columns; then the "
-        "data, - for stdin.",
+        help=f"Names of laws, {opt.OWN_LAW}, or fits (JSON), none for those that suit the "
+        "columns; then the data, - for stdin.",
         autocompletion=opt.completed(opt.law_names),
     ),
 ]
@@ -71,10 +71,11 @@ def backtest_command(
     Example: jaxlaw backtest chinchilla runs.csv -c N=n_params -c D=n_tokens --cutoffs 3
     """
     check_out(out, JSON, CSV, PICTURE)
-    laws, runs = _laws_and_runs(laws_and_data, reading)
+    laws, runs, own = _laws_and_runs(laws_and_data, reading, objective)
     result = jl.backtest(
-        laws, runs, along=along, cutoffs=_cutoffs(cutoffs), groups=opt.columns_named(groups),
-        n_starts=n_starts, n_local=n_local, solver=solver, seed=seed, **objective, **working,
+        laws, runs, per_law=own, along=along, cutoffs=_cutoffs(cutoffs),
+        groups=opt.columns_named(groups), n_starts=n_starts, n_local=n_local, solver=solver,
+        seed=seed, **objective, **working,
     )  # fmt: skip
     if opt.is_silent(working):
         return
@@ -122,9 +123,9 @@ def forecast_command(
     """
     check_out(out, JSON, CSV, PICTURE)
     points = points_at(at)
-    laws, runs = _laws_and_runs(laws_and_data, reading)
+    laws, runs, own = _laws_and_runs(laws_and_data, reading, objective)
     result = jl.forecast(
-        laws, runs, points, level=level, along=along, cutoffs=_cutoffs(cutoffs),
+        laws, runs, points, per_law=own, level=level, along=along, cutoffs=_cutoffs(cutoffs),
         groups=opt.columns_named(groups), n_resamples=n_resamples, n_starts=n_starts,
         n_local=n_local, solver=solver, seed=seed, **objective, **working,
     )  # fmt: skip
@@ -196,9 +197,13 @@ def points_at(items: list[str]) -> dict[str, np.ndarray]:
     return {name: np.concatenate([columns[name] for columns in points]) for name in points[0]}
 
 
-def _laws_and_runs(words: list[str], reading: dict[str, Any]) -> tuple[Any, jl.Runs]:
-    *laws, data = words
-    return [law_named(law) for law in laws] or None, jl.read_runs(data, **reading)
+def _laws_and_runs(
+    words: list[str], reading: dict[str, Any], objective: dict[str, Any]
+) -> tuple[Any, jl.Runs, dict[str, Any]]:
+    """The laws, the runs, and what of its fit a law has of its own."""
+    *named, data = words
+    laws, own, fit = laws_and_fits(named, objective)
+    return laws or None, runs_as_fitted(fit, data, reading), own
 
 
 def _cutoffs(text: str) -> int | list[float]:

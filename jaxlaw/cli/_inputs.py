@@ -6,7 +6,8 @@ JAX and pandas are imported where a file is read: help and completion must not w
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+import sys
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -63,6 +64,47 @@ def law_or_fit(text: str) -> str | jl.Law | jl.Fit:
     return loaded_fit(text) if text == "-" or text.endswith(".json") else law_named(text)
 
 
+def laws_and_fits(
+    words: Sequence[str], given: Mapping[str, Any]
+) -> tuple[list[Any], dict[str, dict[str, Any]], Any]:
+    """Laws of words, where a fit's file stands for its law as it was fitted.
+
+    Args:
+        words: names of laws, files of them, files of fits.
+        given: options of what is fitted that the user gives, which win.
+
+    Returns:
+        The laws; label → options of a law where its fit has some of its own; the first fit.
+    """
+    from jaxlaw.fitting import fitted_by
+    from jaxlaw.validation import label_of
+
+    laws, own, first = [], {}, None
+    for word in words:
+        law = law_or_fit(word)
+        if not isinstance(law, str | jl.Law):
+            first = first or law
+            settings = {key: value for key, value in fitted_by(law).items() if key not in given}
+            law = law.law
+            if settings:
+                own[label_of(law)] = settings
+        laws.append(law)
+    return laws, own, first
+
+
+def runs_as_fitted(law: Any, data: Any, reading: dict[str, Any]) -> jl.Runs:
+    """The runs of a command, read as those of a fit were, which a line on stderr says."""
+    from jaxlaw.fitting import READ_AS_FITTED, runs_of
+
+    if not isinstance(law, jl.FittedLaw):
+        return jl.read_runs(data, **reading)
+    runs = runs_of(law, data, reading)
+    for note in runs.notes:
+        if note.code == READ_AS_FITTED:
+            print(note.message, file=sys.stderr)
+    return runs
+
+
 def loaded_fits(files: Sequence[str | Path], draws: list[Path] | None) -> list[Any]:
     """Fits, ``published:NAME``, whole bootstraps or forecasts, with draws where there are any."""
     fits = [loaded(file, "fit", "bootstrap", "forecast") for file in files]
@@ -111,8 +153,10 @@ def read_points(
     from jaxlaw.data import usual_columns
 
     table = read_table(source)
-    columns = usual_columns(fit, table.frame, columns, corpus)
-    return jl.read_runs(table, columns, corpus=corpus, where=where)
+    usual = usual_columns(fit, table.frame, columns, corpus)
+    if taken := [f"{name} = {column}" for name, column in usual.items() if name not in columns]:
+        print(f"{table.source}: read as the fit's data were: {', '.join(taken)}", file=sys.stderr)
+    return jl.read_runs(table, usual, corpus=corpus, where=where)
 
 
 def points_of(fit: jl.Fit, runs: jl.Runs) -> dict[str, np.ndarray]:

@@ -11,7 +11,7 @@ import jaxlaw as jl
 from jaxlaw._json import write_whole
 from jaxlaw.cli import _curves as curves
 from jaxlaw.cli import _options as opt
-from jaxlaw.cli._inputs import loaded, with_draws
+from jaxlaw.cli._inputs import loaded, runs_as_fitted, with_draws
 from jaxlaw.cli._options import inputs_at
 from jaxlaw.cli._output import (
     HTML,
@@ -107,9 +107,9 @@ def report_command(
         if isinstance(drawn, jl.planning.Draws):
             source, options["intervals"] = drawn.fit, drawn
         if data is not None and along:
-            options["runs"] = curves.curves_of(data, **along, **reading)
+            options["runs"] = curves.curves_as_fitted(source, data, along, reading)
         elif data is not None:
-            options["runs"] = jl.read_runs(data, **reading)
+            options["runs"] = runs_as_fitted(source, data, reading)
         if groups is not None and (data is None or "intervals" in options):
             raise UsageError(
                 "--groups is for intervals from --data; draws were grouped, or not, when they "

@@ -10,7 +10,7 @@ import typer
 
 import jaxlaw as jl
 from jaxlaw.cli import _options as opt
-from jaxlaw.cli._inputs import law_named
+from jaxlaw.cli._inputs import laws_and_fits, runs_as_fitted
 from jaxlaw.cli._options import pairs
 from jaxlaw.cli._output import (
     CSV,
@@ -36,7 +36,7 @@ def study_command(
         list[str],
         typer.Argument(
             metavar="LAW... DATA",
-            help=f"Names of laws, or {opt.OWN_LAW}; then the data, - for stdin.",
+            help=f"Names of laws, {opt.OWN_LAW}, or fits (JSON); then the data, - for stdin.",
             autocompletion=opt.completed(opt.law_names),
         ),
     ],
@@ -87,14 +87,15 @@ def study_command(
         raise UsageError("name one law or more, then the data: jaxlaw study dcpt dcpt-l1 runs.csv")
     *laws, data = laws_and_data
     design = jl.folds.parse(folds)
-    runs = jl.read_runs(data, **reading)
+    laws, own, fit = laws_and_fits(laws, objective)
+    runs = runs_as_fitted(fit, data, reading)
+    for law, name in pairs(constraint, "--constraint").items():
+        own[law] = own.get(law, {}) | {"constraint": name}
     study = jl.cross_validate(
-        [law_named(law) for law in laws],
+        laws,
         {side: runs.for_corpus(side) for side in corpus} if corpus else runs,
         design,
-        per_law={
-            law: {"constraint": name} for law, name in pairs(constraint, "--constraint").items()
-        },
+        per_law=own,
         n_starts=n_starts,
         n_local=False if no_screen else n_local,
         solver=solver,

@@ -250,7 +250,8 @@ def usual_columns(
         UsageError: as :func:`input_columns`, of inputs that ``columns`` does not map.
     """
     known = {plain for plain, sides in SIDES.items() if corpus or {plain, *sides} & set(columns)}
-    others = [name for name in fit.law.input_names if name not in {*columns, *known}]
+    names = dict.fromkeys([*fit.law.input_names, *(getattr(fit, "columns", None) or ())])
+    others = [name for name in names if name not in {*columns, *known}]
     usual = input_columns(fit, table, others)
     return {name: column for name, column in usual.items() if name != column} | dict(columns)
 

@@ -23,6 +23,7 @@ from jaxlaw._rounding import ROUNDING
 from jaxlaw._tables import Table, is_table, read_table
 from jaxlaw._typed import checked
 from jaxlaw.data._columns import Corpus, Location, missing_column, numbers
+from jaxlaw.data._reading import Reading, losing
 from jaxlaw.data._row_areas import AREAS, DROPS, Batch, area_options, areas_along, drops_along
 from jaxlaw.data._run_schedules import (
     Fill,
@@ -251,7 +252,9 @@ class LossCurves(RunsSource):
             f"losses are means of {int(window)} neighbouring points: their errors are correlated, "
             "and R² and residuals look better than the curves are"
         )
-        rows = dataclasses.replace(self.rows, table=table)
+        rows = dataclasses.replace(
+            self.rows, table=table, reading=losing(self.rows.reading, "smoothed()")
+        )
         return dataclasses.replace(self, rows=_noted(rows, "smoothed", message))
 
     def _phases(self) -> Iterator[np.ndarray]:
@@ -302,6 +305,7 @@ class LossCurves(RunsSource):
             table=self.table[keep],
             weight=None if weight is None else weight[keep],
             notes=(*self.rows.notes, *notes),
+            reading=losing(self.rows.reading, "rows chosen by only(), without() or thinned()"),
         )
         left = set(rows.table["run"])
         schedules = {
@@ -392,6 +396,10 @@ def read_loss_curves(
         ),
         by_schedule=named,
     )  # fmt: skip
+    if format is not None or values:
+        reading = rows.reading or Reading()
+        reading = dataclasses.replace(reading, format=format, values=dict(values or {}))
+        rows = dataclasses.replace(rows, reading=reading)
     # Rates are logged in rows that ``where`` may leave out, such as rows of training losses.
     every = rows if where is None else _curve_columns(read_runs(table, columns), named)
     wanted = list(dict.fromkeys(rows.table["run"]))

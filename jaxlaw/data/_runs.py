@@ -40,6 +40,7 @@ from jaxlaw.data._columns import (
     raw_units,
 )
 from jaxlaw.data._dependence import RunGroups, run_groups
+from jaxlaw.data._reading import Reading, reading_of
 from jaxlaw.data._row_checks import (
     check_magnitude,
     check_pretraining,
@@ -85,6 +86,7 @@ class Runs:
             (:meth:`jaxlaw.LossCurves.runs`).
         drops: function from rows of the table to the law's inputs per drop of the rate, name →
             (rows, K), where jaxlaw knows the schedules.
+        reading: how they were read, for fits to keep; None where nothing was said of it.
 
     Example:
         >>> table = {"n": [7, 7, 13], "tokens": [1, 2, 2], "loss": [2.4, 2.3, 2.2]}
@@ -107,6 +109,7 @@ class Runs:
     notes: tuple[Note, ...] = ()
     area_options: Mapping[str, Any] | None = None
     drops: Callable[[pd.DataFrame], dict[str, np.ndarray]] | None = None
+    reading: Reading | None = None
 
     def __repr__(self) -> str:
         """How many rows there are, in which columns, and what is known of them."""
@@ -145,7 +148,8 @@ class Runs:
             ('general_loss', 1.0)
         """
         checked_corpus = _checked_corpus(corpus, self.table.columns, self.source)
-        return dataclasses.replace(self, corpus=checked_corpus)
+        reading = dataclasses.replace(self.reading or Reading(), corpus=checked_corpus)
+        return dataclasses.replace(self, corpus=checked_corpus, reading=reading)
 
     def user_name(self, column: Hashable) -> Any:
         """What the user calls a column of the table."""
@@ -235,11 +239,12 @@ class Runs:
             notes=(*self.notes, *notes),
             area_options=self.area_options,
             positions=np.flatnonzero(keep),
-            mapped=_mapped_inputs(self, columns, law),
+            mapped=_mapped(self, columns),
             runs=run_groups(
                 self.table[keep], {name: inputs[name] for name in law.inputs_per_row}, self.columns
             ),
             others=_others(self, columns, keep),
+            reading=self.reading,
         )
 
 
@@ -280,10 +285,12 @@ class Observations:
         notes: notes on the data.
         area_options: options of the areas of learning rates, as of :class:`Runs`.
         positions: (n,) where in the runs' table the observations are.
-        mapped: input → the user's column that holds it as it is, where that has another name.
+        mapped: input or target → the user's column that holds it as it is, where that has another
+            name.
         runs: the runs that rows may be checkpoints of, or None.
         others: (n rows) the columns of the table that are no input and no target, by the user's
             names.
+        reading: how the runs were read, as of :class:`Runs`.
 
     Example:
         >>> runs = jl.read_runs(jl.simulate.experiment("chinchilla").table)
@@ -311,6 +318,7 @@ class Observations:
     mapped: Mapping[str, str] = field(default_factory=dict)
     runs: RunGroups | None = None
     others: pd.DataFrame = field(default_factory=pd.DataFrame)
+    reading: Reading | None = None
 
     __repr__ = short_repr
 
@@ -374,7 +382,7 @@ def read_runs(
             file's own is ```N (as in the file)```. It is parsed, never run as a program. A missing
             cell fulfils no comparison, not even ``!=`` or one under ``not``, in any container;
             ``is None`` and ``is not None`` select by it. A note counts the rows that are left
-            out for a missing cell.
+            out for a missing cell. An empty text keeps all rows.
         corpus: ``"general"`` or ``"domain"``; see :meth:`Runs.for_corpus`.
         drop_invalid: whether rows whose numbers are missing, infinite or not positive are
             dropped (and counted); otherwise they are an error.
@@ -429,6 +437,9 @@ def read_runs(
         drop_invalid=bool(drop_invalid),
         dropped=int((~keep).sum()),
         notes=(*notes, *added),
+        reading=reading_of(
+            mapping, _units(units), weight, where, corpus, drop_invalid, format, values
+        ),
     )
     if added and not drop_invalid:
         _check_parts(runs)
@@ -758,7 +769,7 @@ def _rows_to_keep(
     where: Any, table: Table, mapping: dict[str, Any]
 ) -> tuple[np.ndarray, tuple[Note, ...]]:
     """(n,) mask of the rows that ``where`` keeps, and a note on how many."""
-    if where is None:
+    if where is None or (isinstance(where, str) and not where.strip()):
         return np.ones(len(table.frame), bool), ()
     if isinstance(where, str):
         # A condition may use the user's names and the canonical ones; these go first.
@@ -863,9 +874,9 @@ def _whole_mixtures(
     return columns, [Note("normalised", "info", message)]
 
 
-def _mapped_inputs(runs: Runs, columns: Mapping[str, Column], law: Law) -> dict[str, str]:
-    """Inputs under other names in the user's table; not r where it is 1 minus a column."""
-    named = {name: columns[name].location.column for name in law.input_names}
+def _mapped(runs: Runs, columns: Mapping[str, Column]) -> dict[str, str]:
+    """Columns under other names in the user's table; not r where it is 1 minus a column."""
+    named = {name: column.location.column for name, column in columns.items()}
     return {
         name: column
         for name, column in named.items()

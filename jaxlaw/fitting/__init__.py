@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from jaxlaw.fitting._options import FitKeywords as FitKeywords
     from jaxlaw.fitting._options import FitOptions as FitOptions
     from jaxlaw.fitting._options import ObjectiveKeywords as ObjectiveKeywords
+    from jaxlaw.fitting._options import fitted_by as fitted_by
     from jaxlaw.fitting._options import law_and_options as law_and_options
     from jaxlaw.fitting._options import split_options as split_options
     from jaxlaw.fitting._problem import FitProblem as FitProblem
@@ -29,10 +30,13 @@ if TYPE_CHECKING:
     from jaxlaw.fitting._problem import build_problem as build_problem
     from jaxlaw.fitting._problem import linearise as linearise
     from jaxlaw.fitting._result import Fit as Fit
+    from jaxlaw.fitting._runs_of_fit import READ_AS_FITTED as READ_AS_FITTED
+    from jaxlaw.fitting._runs_of_fit import read_as_fitted as read_as_fitted
+    from jaxlaw.fitting._runs_of_fit import runs_for as runs_for
+    from jaxlaw.fitting._runs_of_fit import runs_of as runs_of
     from jaxlaw.fitting._scores import Scores as Scores
     from jaxlaw.fitting._scores import errors as errors
     from jaxlaw.fitting._scores import measure as measure
-    from jaxlaw.fitting._scores import runs_for as runs_for
     from jaxlaw.fitting._scores import score_fit as score_fit
     from jaxlaw.fitting._scores import score_lines as score_lines
     from jaxlaw.fitting._transform import Array as Array

@@ -313,6 +313,7 @@ def _report(problem: FitProblem, observations: Observations, optimum: Optimum) -
         optima=tuple((value * scale, share) for value, share in optimum.distinct),
         columns=dict(observations.mapped),
         sample=_sample(observations, predicted),
+        reading=observations.reading,
     )
 
 

@@ -75,8 +75,8 @@ class FittedLaw(Result):
         fixed: parameters that were not fitted: name → value they were held at.
         area_options: options of the areas of learning rates (``decay``, ``carry_momentum``,
             ``count_warmup``, ``epsilon``), or None.
-        columns: input → column of the fitted runs that held it, where that has another name;
-            None where it is unknown.
+        columns: input or target → column of the fitted runs that held it, where that has another
+            name; None where it is unknown.
         source: origin of the parameters: a paper, or the table of the runs.
         notes: findings to know before relying on the numbers.
         delta: Huber threshold of its scores; the law's own if None.
@@ -603,7 +603,7 @@ class FittedLaw(Result):
         _check_order("ranges", values["ranges"])
         _check_order("joint_ranges", values["joint_ranges"] or {})
         for name in values["columns"] or ():
-            if name not in inputs:
+            if name not in (*inputs, law.target):
                 raise ValueError(f"field 'columns.{name}' is no input of law {law.name}")
         options = values["area_options"]
         areas = None if options is None else chosen_options(options)

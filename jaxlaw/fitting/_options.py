@@ -217,6 +217,17 @@ OF_LAW = ("constraint", *OBJECTIVE, "base")
 _NAMES = {*OF_LAW, *(field.name for field in dataclasses.fields(FitOptions))}
 
 
+def fitted_by(fit: FittedLaw) -> dict[str, Any]:
+    """What a fit was fitted by, as keywords of :func:`jaxlaw.fit`, where that is not the law's own.
+
+    Of a continual law its values from a base are among those that are fixed.
+    """
+    own = {"delta": fit.law.delta, "residuals": fit.law.residuals, "asymmetry": 1.0}
+    values = {name: getattr(fit, name) for name in OBJECTIVE if hasattr(fit, name)}
+    differs = {name: value for name, value in values.items() if value != own.get(name, {})}
+    return differs | ({"fixed": fit.fixed} if fit.law.from_base else {})
+
+
 def split_options(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Keywords of an entry point: those of the fit, and those of :func:`jaxlaw.read_runs`."""
     of_fit = {name: value for name, value in options.items() if name in _NAMES}

@@ -8,6 +8,7 @@ from typing import Any, Literal
 import numpy as np
 
 from jaxlaw._typed import NotNegative, only
+from jaxlaw.data import Reading
 from jaxlaw.fitting._fitted_law import MAPPED, FittedLaw, of_parameters, register_as_tree
 from jaxlaw.fitting._scores import Metric, WithMetrics, accuracy_line
 
@@ -52,6 +53,9 @@ class Fit(WithMetrics, FittedLaw):
         solver: name of what solved the starts.
         optima: (objective, share of the solved starts) of the distinct optima where starts ended,
             the best first, eight at most.
+        reading: how the runs were read: columns, units, rows. Whatever takes this fit with a table
+            of the same columns reads that table so, as far as nothing else is said; None where
+            nothing was said of it, as of arrays.
         sample: (2, k) observed and predicted target of some rows, for a picture; not saved.
 
     Example:
@@ -75,6 +79,7 @@ class Fit(WithMetrics, FittedLaw):
     tied: dict[str, str] = field(default_factory=dict)
     bounds: dict[str, tuple[float | None, float | None]] = field(default_factory=dict)
     optima: tuple[tuple[NotNegative, NotNegative], ...] = ()
+    reading: Reading | None = None
     sample: np.ndarray | None = field(default=None, metadata={"saved": False})
 
     @property

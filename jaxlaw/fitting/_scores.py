@@ -11,9 +11,8 @@ import numpy as np
 import pandas as pd
 
 from jaxlaw._result import Result
-from jaxlaw._tables import read_table
-from jaxlaw.data import LossCurves, Runs, read_runs, usual_columns
 from jaxlaw.fitting._objective import LARGEST_DELTA, metrics
+from jaxlaw.fitting._runs_of_fit import runs_for
 from jaxlaw.laws import Law
 from jaxlaw.notes import Note
 
@@ -141,34 +140,6 @@ def score_fit(fit: Predictor, runs: Any, reading: Mapping[str, Any]) -> Scores:
     table = pd.DataFrame({**columns, "outside": outside}, index=pd.Index(seen.rows, name="row"))
     measured = measure(fit.delta, seen.target, predicted, seen.weight)
     return Scores(fit.law.name, seen.source, measured, table, seen.notes)
-
-
-def runs_for(fit: Any, runs: Any, reading: Mapping[str, Any] | None = None) -> Runs:
-    """Runs read as those of a fit were, as far as nothing else is said.
-
-    Args:
-        fit: a :class:`jaxlaw.FittedLaw`, or what has its law and units.
-        runs: anything that :func:`jaxlaw.read_runs` takes or returns; or LossCurves, whose areas
-            are counted as for the fit.
-        reading: options of :func:`jaxlaw.read_runs`. Columns that are not named there have
-            the names that the fitted runs gave them, and units not declared are theirs.
-
-    Raises:
-        UsageError, DataError: as :func:`jaxlaw.read_runs` raises.
-    """
-    reading = dict(reading or {})
-    options, curves = getattr(fit, "area_options", None), isinstance(runs, LossCurves)
-    if curves and options is not None:
-        runs = runs.runs(**options)
-    elif not curves and not isinstance(runs, Runs) and not reading.get("format"):
-        runs = read_table(runs, reading.get("name"))
-        columns = reading.get("columns") or {}
-        if isinstance(columns, Mapping):
-            columns = usual_columns(fit, runs.frame, columns, reading.get("corpus"))
-        reading["columns"] = columns
-    read = read_runs(runs, **reading)
-    fitted_in = {spec.name: fit.units[spec.name] * spec.unit for spec in fit.law.inputs}
-    return dataclasses.replace(read, units=fitted_in | dict(read.units))
 
 
 def errors(observed: np.ndarray, predicted: np.ndarray) -> dict[str, np.ndarray]:

@@ -14,9 +14,9 @@ from jaxlaw._json import write_whole
 from jaxlaw._result import Result, flat
 from jaxlaw._typed import ConfidenceLevel, checked
 from jaxlaw._version import __version__
-from jaxlaw.data import LossCurves, ReadingOptions, Runs, read_runs, without_dependence_note
+from jaxlaw.data import LossCurves, ReadingOptions, Runs, without_dependence_note
 from jaxlaw.errors import DataError, UsageError
-from jaxlaw.fitting import Fit, FittedLaw
+from jaxlaw.fitting import Fit, FittedLaw, runs_of
 from jaxlaw.forecasting import Backtest, Forecast
 from jaxlaw.notes import Note
 from jaxlaw.reporting._explorer import explorer
@@ -149,9 +149,7 @@ def report(
         if runs is None and reading:
             raise UsageError(f"{', '.join(reading)}: how to read runs, and there are none: runs=")
         curves = runs if isinstance(runs, LossCurves) else None
-        if curves is not None and result.area_options is not None:
-            runs = curves.runs(**result.area_options)  # counted as for the fit
-        read = None if runs is None else read_runs(runs, **reading)
+        read = None if runs is None else runs_of(result, runs, reading)
         parts = _fit_parts(
             result, read, curves, intervals, plans, profiles, forecasts, level, groups
         )

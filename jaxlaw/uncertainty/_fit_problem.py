@@ -11,7 +11,6 @@ import numpy as np
 
 from jaxlaw._jit import in_float64
 from jaxlaw.data import Observations, Runs, read_runs
-from jaxlaw.data._runs import RunsSource
 from jaxlaw.errors import UsageError
 from jaxlaw.fitting import (
     Fit,
@@ -23,6 +22,7 @@ from jaxlaw.fitting import (
     fit_with,
     law_and_options,
     linearise,
+    runs_of,
     split_options,
 )
 from jaxlaw.fitting._objective import residual_huber, rounding_floor, scale_on_host
@@ -92,7 +92,7 @@ def fit_with_data(law: str | Law | FittedLaw, runs: Any, **options: Any) -> FitW
     Args:
         law: fit; or a law or its name, to be fitted.
         runs: what :func:`jaxlaw.read_runs` takes or returns; of Curves a fit's areas are counted
-            as they were for it.
+            as they were for it, and a table is read as the fit's was.
         **options: as :func:`jaxlaw.fit` takes them; with a fit only those about reading.
 
     Raises:
@@ -100,9 +100,9 @@ def fit_with_data(law: str | Law | FittedLaw, runs: Any, **options: Any) -> FitW
         DataError: the runs cannot carry the law.
     """
     of_fit, reading = split_options(options)
-    if isinstance(law, FittedLaw) and law.area_options is not None and isinstance(runs, RunsSource):
-        runs = runs.runs(**law.area_options)  # curves: areas counted as for the fit, at its λ
-    runs = read_runs(runs, **reading)
+    # Of a fit its own runs: read as they were for it, areas of curves counted at its λ.
+    fitted = isinstance(law, FittedLaw)
+    runs = runs_of(law, runs, reading) if fitted else read_runs(runs, **reading)
     if isinstance(law, FittedLaw):
         if of_fit:
             raise UsageError(

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from jaxlaw.validation._cross_validate import candidates_of as candidates_of
     from jaxlaw.validation._cross_validate import cross_validate as cross_validate
     from jaxlaw.validation._cross_validate import data_set as data_set
+    from jaxlaw.validation._cross_validate import label_of as label_of
     from jaxlaw.validation._cross_validate import notes_of_folds as notes_of_folds
     from jaxlaw.validation._scores import SCORES as SCORES
     from jaxlaw.validation._scores import score_text as score_text

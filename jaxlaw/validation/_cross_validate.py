@@ -280,13 +280,14 @@ def _by_label(laws: Any) -> dict[str, str | Law]:
             argument="laws",
             value=laws,
         ) from None
-    given = {_label(law): law for law in listed}
+    given = {label_of(law): law for law in listed}
     if len(given) != len(listed):
         raise UsageError("a law is listed twice; give a dict, {'one': law, 'other': law}")
     return given
 
 
-def _label(law: str | Law) -> str:
+def label_of(law: str | Law) -> str:
+    """What a law is called beside others."""
     if isinstance(law, str):
         return law
     law = all_laws.get(law)
