@@ -1,8 +1,9 @@
 """The commands ``jaxlaw plan …``; needs typer, which is an extra.
 
 Their options are made of the signatures and docstrings of the functions of :mod:`jaxlaw.planning`
-that they call (:func:`options_of`). Most commands are a row of :data:`_PLAIN`; those that read more
-than fits, or choose between functions, are written below it.
+that they call (:func:`options_of`). A function whose docstring has a section ``Shell:`` is a
+command by itself; others are a row of :data:`_PLAIN`; those that read more than fits, or choose
+between functions, are written below it.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from jaxlaw.cli._output import (
     is_picture,
     print_frame,
 )
-from jaxlaw.cli._signatures import REQUIRED, Argument, home, signature
+from jaxlaw.cli._signatures import REQUIRED, Argument, home, signature, with_command
 from jaxlaw.errors import UsageError, nearest
 
 if TYPE_CHECKING:
@@ -332,6 +333,23 @@ def _plain(
 
 for _command, _how in _PLAIN.items():
     _plain(_command, *_how)
+
+
+def _by_itself(name: str, function: str) -> None:
+    """The command of a function whose docstring has a section ``Shell:``; its result draws it."""
+    meant = signature(*home(function))
+
+    def command(call: Call, out: opt.PlanOut = None, as_json: opt.Json = False) -> None:
+        result = call()
+        conclude_plan(result, out, as_json, lambda plots: result.plot())
+
+    command.__doc__ = f"Example: {meant.shell}"
+    fits = [argument for argument in meant.arguments if argument in _FITS]
+    plan.command(name)(options_of(function, fits)(command))
+
+
+for _command, _function in with_command().items():
+    _by_itself(_command, _function)
 
 
 # --- plans that read or choose more

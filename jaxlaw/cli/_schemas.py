@@ -21,7 +21,7 @@ from jaxlaw.cli._output import (
     print_table,
     write_json,
 )
-from jaxlaw.cli._signatures import home
+from jaxlaw.cli._signatures import home, with_command
 from jaxlaw.errors import UsageError, nearest
 from jaxlaw.notes import Note
 
@@ -55,7 +55,7 @@ def _columns(*names: str) -> dict[str, Any]:
     return {name: list[float] for name in names}
 
 
-#: Plan → the functions whose result it prints.
+#: Plan → the functions whose result it prints, of those that are no commands by themselves.
 _PLANS: dict[str, tuple[str, ...]] = {
     "mixture": ("optimal_mixture",),
     "critical": ("critical_ratio",),
@@ -148,7 +148,8 @@ def schemas() -> dict[str, Schema]:
     # The digest by which a forecast is held to what it said.
     by_name["forecast"]["properties"]["digest"] = schema(str)
     by_name["forecast"]["required"].append("digest")
-    by_name |= {f"plan {command}": result(*functions) for command, functions in _PLANS.items()}
+    plans = _PLANS | {command: (function,) for command, function in with_command().items()}
+    by_name |= {f"plan {command}": result(*functions) for command, functions in plans.items()}
     curve = _columns("step", "lr", "loss_pt", "loss_cpt", "loss_ood") | _OUTSIDE
     by_name["plan out-of-domain"]["properties"]["curve"] = table(str, curve)
     return by_name | {"schema": {"type": "object"}}

@@ -17,6 +17,7 @@ from typing import Any
 
 _PACKAGE = Path(__file__).parent.parent
 REQUIRED: Any = ...  # in place of a default
+_HEADING = "Shell:\n"  # of the section of a docstring
 
 
 @dataclass(frozen=True)
@@ -45,10 +46,17 @@ class Argument:
 
 @dataclass(frozen=True)
 class Signature:
-    """A function's arguments by name, and the first line of its docstring."""
+    """What the source of a function says of it.
+
+    Attributes:
+        summary: first line of its docstring.
+        arguments: its arguments, by name.
+        shell: command line of the section ``Shell:`` of its docstring; empty without one.
+    """
 
     summary: str
     arguments: dict[str, Argument]
+    shell: str = ""
 
 
 def home(function: str) -> tuple[str, str]:
@@ -86,7 +94,33 @@ def signature(package: str, function: str) -> Signature:
         )
         for node, default in pairs
     }
-    return Signature(text.partition("\n")[0], arguments)
+    return Signature(text.partition("\n")[0], arguments, _shell(text))
+
+
+def with_command() -> dict[str, str]:
+    """Command → function, as :func:`home` takes it, of functions that are commands by themselves.
+
+    These are the functions of planning and papers whose docstrings have a section ``Shell:`` with
+    an example. The command has the function's name, with hyphens.
+    """
+    found = {}
+    for package in ("planning", "papers"):
+        before = "" if package == "planning" else f"{package}."
+        for name, module in _face(f"jaxlaw.{package}").items():
+            if name.islower() and _HEADING in _text(module) and signature(package, name).shell:
+                found[name.replace("_", "-")] = before + name
+    return found
+
+
+def _face(package: str) -> dict[str, str]:
+    """Name → module of what a package lists."""
+    imports = (node for node in _statements(package) if isinstance(node, ast.ImportFrom))
+    return {
+        alias.asname or alias.name: node.module or ""
+        for node in imports
+        for alias in node.names
+        if (node.module or "").startswith(f"{package}.")
+    }
 
 
 @cache
@@ -100,10 +134,15 @@ def _documented_beside(module: str) -> dict[str, str]:
 
 
 @cache
-def _tree(module: str) -> ast.Module:
+def _text(module: str) -> str:
     path = _PACKAGE.joinpath(*module.split(".")[1:])
     file = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
-    return ast.parse(file.read_text("utf-8"))
+    return file.read_text("utf-8")
+
+
+@cache
+def _tree(module: str) -> ast.Module:
+    return ast.parse(_text(module))
 
 
 def _statements(module: str) -> list[ast.stmt]:
@@ -150,6 +189,17 @@ def _value(default: ast.expr, module: str) -> Any:
         return ast.literal_eval(default)
     except ValueError:
         return None  # made by a call: the function knows its default itself
+
+
+def _shell(docstring: str) -> str:
+    """The command line below the heading ``Shell:``, which may go over several lines."""
+    _, _, lines = docstring.partition(_HEADING.strip("\n") + "\n")
+    own = []
+    for line in lines.splitlines():
+        if not line.startswith("    "):
+            break
+        own.append(line.strip().removesuffix("\\").strip())
+    return " ".join(own)
 
 
 def _described(docstring: str) -> dict[str, str]:

@@ -165,7 +165,11 @@ class Forecast(Result):
         common = self.error_model["per_e_fold"] * self.table["distance"].to_numpy()
         errors = self.error_model | {"common": common}
         errors = {name: float(np.mean(values)) for name, values in errors.items()}
-        seed = zlib.crc32(str(self.runs.get("fingerprint")).encode())
+        # Forecasts of other runs draw their common errors apart. Six digits of the parameters: the
+        # runs' fingerprint is another where their last bits are, and so were the intervals.
+        params = {label: fit.numbers().items() for label, fit in self.fits.items()}
+        digits = [f"{label} {k}={v:.6g}" for label in sorted(params) for k, v in params[label]]
+        seed = zlib.crc32(" ".join(digits).encode())
         return weighted_draws(
             self.fits, weights, self.resamples, errors, self.notes, seed, self._computes()
         )

@@ -21,6 +21,7 @@ import pandas as pd
 import jaxlaw as jl
 from jaxlaw import design, folds, papers, planning, schedules, simulate
 from jaxlaw.schedules import constant, cosine
+from tests.fixtures import shell_lines
 
 MODULES = {"": jl, "papers.": papers, "planning.": planning, "folds.": folds, "design.": design,
            "schedules.": schedules, "simulate.": simulate}  # fmt: skip
@@ -357,6 +358,17 @@ def public_functions() -> dict[str, Callable[..., Any]]:
         module = getattr(jl, package)
         functions |= {f"{package}.{name}": getattr(module, name) for name in names}
     return {name: value for name, value in functions.items() if name not in LEFT_OUT}
+
+
+#: Functions that are commands by themselves: the call of the line in their docstring.
+_OF_FILES = {"fit": _SCRATCH, "scratch": _SCRATCH, "continual": _CONTINUAL, "general": _GENERAL,
+             "domain": _DOMAIN}  # fmt: skip
+CALLS |= {
+    f"planning.{function}".replace("planning.papers.", "papers."): (
+        lambda fits=fits, given=given: {**{name: _OF_FILES[name] for name in fits}, **given}, True,
+    )
+    for function, fits, given in shell_lines.calls().values()
+}  # fmt: skip
 
 
 def _names(module: ModuleType) -> list[str]:

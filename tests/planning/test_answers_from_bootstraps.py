@@ -173,7 +173,7 @@ def test_plans_of_a_continual_run():
     assert (curve["replay_low"] < curve["replay_high"]).all()
     back = planning.turning_length(pt, replace(run, replay=0.9))
     assert len(back.draws["steps"]) == 12
-    options = {"after": schedules.wsd(2e-4, 4_000), "inputs": [{"r": 0.5}] * 2}
+    options = {"after": schedules.wsd(2e-4, 4_000), "at": [{"r": 0.5}] * 2}
     found = planning.optimal_schedule(
         [pt, cpt], 400, 2e-4, weights=(0.5, 0.5), n_starts=2, iterations=20, **options
     )
