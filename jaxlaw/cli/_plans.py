@@ -271,20 +271,20 @@ def _without_items(values: dict[str, Any], *names: str) -> dict[str, Any]:
 
 #: Command → function, its arguments that are fits, example, picture, other names.
 _PLAIN: dict[str, tuple[str, tuple[str, ...], str, Callable[..., Any], dict[str, str]]] = {
-    "mixture": (
+    "optimal-mixture": (
         "optimal_mixture", ("general", "domain"),
         "general.json domain.json --start 2.86 --at N=2e9 --at D=1e10",
         lambda plots, answer, call: plots.trade_off(answer), {},
     ),
-    "critical": (
+    "critical-ratio": (
         "critical_ratio", ("general",), "general.json --start 2.86 --at N=1.8e9 --at D=1e10",
         lambda plots, answer, call: plots.critical_share(*call.fits, **_without(call, "level")), {},
     ),
-    "limited": (
-        "optimal_mixture_data_limited", ("domain",), "domain.json --tokens 5e7 --at N=1.8e9",
+    "optimal-mixture-data-limited": (
+        "optimal_mixture_data_limited", ("domain",), "domain.json --corpus-tokens 5e7 --at N=1.8e9",
         lambda plots, answer, call: plots.limited_domain(
             *call.fits, call.arguments["corpus_tokens"], **_without(call, "corpus_tokens")
-        ), {"corpus_tokens": "tokens"},
+        ), {},
     ),
     "allocation": ("allocation", ("fit",), "fit.json --compute 1e21", _isoloss, {}),
     "allocation-law": (
@@ -293,23 +293,23 @@ _PLAIN: dict[str, tuple[str, tuple[str, ...], str, Callable[..., Any], dict[str,
             *call.fits, (1e18, 1e24), **_without(call, "level")
         ), {},
     ),
-    "savings": (
+    "frontier-savings": (
         "frontier_savings", ("scratch", "continual"),
         "published:zheng-2024-frontier-scratch\npublished:zheng-2024-frontier-cpt "
         "--compute 1e17,1e20,1e23",
         lambda plots, answer, call: plots.compute_saved(answer.table), {},
     ),
-    "breakeven": (
+    "break-even": (
         "break_even", ("scratch", "continual"), "scratch.json continual.json --at N=1.4e9",
         lambda plots, answer, call: plots.crossover(
             *call.fits, plan=answer, **_without(call, "level")
         ), {},
     ),
-    "valuation": (
+    "pretraining-value": (
         "papers.pretraining_value", (), "checkpoints.csv --target 25 --baseline 12 --at 1e12",
         lambda plots, answer, call: plots.value(answer, call.arguments.get("target")), {},
     ),
-    "model": (
+    "choose-model": (
         "papers.choose_model", (), "samples.csv --at 1e6",
         lambda plots, answer, call: plots.model_losses(answer), {},
     ),
@@ -323,8 +323,8 @@ def _plain(
     def command(call: Call, out: opt.PlanOut = None, as_json: opt.Json = False) -> None:
         result = call()
         # The whole curve, or every model; of others the numbers in one row.
-        table = getattr(result, "curve", None) if name == "mixture" else None
-        table = result.table if name == "model" else table
+        table = getattr(result, "curve", None) if name == "optimal-mixture" else None
+        table = result.table if name == "choose-model" else table
         conclude_plan(result, out, as_json, lambda plots: draw(plots, result, call), table)
 
     command.__doc__ = f"Example: jaxlaw plan {name} {example}"
@@ -487,7 +487,7 @@ def observed_transfer_command(
     conclude_plan(result, out, as_json, lambda plots: plots.data_transferred(result))
 
 
-@plan.command("envelope")
+@plan.command("loss-envelope")
 @options_of("papers.loss_envelope", skip=["table", "columns"])
 def envelope_command(
     call: Call,
@@ -500,7 +500,7 @@ def envelope_command(
 ) -> None:
     """The lowest loss at each level of compute: a table for `jaxlaw fit loss-compute-e`.
 
-    Example: jaxlaw plan envelope runs.csv -c N=n_params -c D=n_tokens --out frontier.csv
+    Example: jaxlaw plan loss-envelope runs.csv -c N=n_params -c D=n_tokens --out frontier.csv
     """
     read = {"format": format, "values": values_of(value)}
     table = jl.read_runs(data, pairs(column, "--column"), **read).table
@@ -508,7 +508,7 @@ def envelope_command(
     conclude_plan(result, out, as_json, lambda plots: plots.lowest_of_runs(result, table))
 
 
-@plan.command("shares")
+@plan.command("optimal-domain-weights")
 @options_of("optimal_domain_weights", skip=["domains", "general"])
 def shares_command(
     call: Call,
@@ -520,7 +520,7 @@ def shares_command(
 ) -> None:
     """Shares of several domains at once, under a budget on the general loss.
 
-    Example: jaxlaw plan shares code=code.json law=law.json --general general.json
+    Example: jaxlaw plan optimal-domain-weights code=code.json law=law.json --general general.json
     --start 2.9 --at N=2e9 --at D=1e10
     """
     files = {name: Path(path) for name, path in pairs(domains, "the domains").items()}
@@ -569,7 +569,7 @@ def multiplier_command(call: Call, out: opt.PlanOut = None, as_json: opt.Json = 
     conclude_plan(answer, out, as_json, lambda plots: plots.compute_multiplier(answer))
 
 
-@plan.command("replay")
+@plan.command("compare-replay")
 @options_of("compare_replay", skip=["fit"])
 def replay_command(
     call: Call,
@@ -583,7 +583,7 @@ def replay_command(
 ) -> None:
     """Shares compared at equal compute on the corpus: where their losses meet.
 
-    Example: jaxlaw plan replay domain.json --shares 0.2,0.5,0.8 --at N=1.8e9
+    Example: jaxlaw plan compare-replay domain.json --shares 0.2,0.5,0.8 --at N=1.8e9
     """
     by_law = fit.suffix.lower() == ".json" or str(fit).startswith(PUBLISHED)
     if by_law and column:
@@ -661,7 +661,7 @@ def _phase(text: str, option: str, keys: tuple[str, ...]) -> tuple[str, dict[str
 _of_a_continual_run = partial(opt.with_options, into="setting", made_by=_continual_run)
 
 
-@plan.command("training")
+@plan.command("optimal-training")
 @_of_a_continual_run
 @options_of("optimal_training", ["pt", "cpt"], skip=["run", "over", "weight", "at", "area_options"])
 def training_command(
@@ -685,7 +685,7 @@ def training_command(
 
     Fits are files of `jaxlaw fit --out`, or published:NAME (`jaxlaw laws --published`).
 
-    Example: jaxlaw plan training published:wang-2025-pt published:wang-2025-cpt
+    Example: jaxlaw plan optimal-training published:wang-2025-pt published:wang-2025-cpt
     --pretraining wsd:steps=40000,peak=2e-4 --run cosine:steps=10000,peak=2e-5,warmup=500
     --weight 0.5 --over replay=0:1
     """
@@ -715,7 +715,7 @@ def training_command(
     conclude_plan(best, out, as_json, lambda plots: plots.balance(curve(), first))
 
 
-@plan.command("turning")
+@plan.command("turning-length")
 @_of_a_continual_run
 @options_of("turning_length", skip=["pt", "run", "cpt", "at", "area_options"])
 def turning_command(
@@ -732,7 +732,7 @@ def turning_command(
 ) -> None:
     """The steps after which a loss is back at its start, or never (Wang 2025, §4.4).
 
-    Example: jaxlaw plan turning published:wang-2025-pt --replay 0.9
+    Example: jaxlaw plan turning-length published:wang-2025-pt --replay 0.9
     --pretraining wsd:steps=10000,peak=2e-4 --run cosine:steps=10000,peak=2e-4,warmup=500
     """
     first, *second = loaded_fits([pt] if cpt is None else [pt, cpt], bootstrap)
@@ -767,7 +767,7 @@ def out_of_domain_command(
 ) -> None:
     """Another validation loss as a mixture of the two: its weights, its balance, its curve.
 
-    Training it best is `jaxlaw plan training` at --weight BALANCE (Wang 2025, eq. 6).
+    Training it best is `jaxlaw plan optimal-training` at --weight BALANCE (Wang 2025, eq. 6).
 
     Example: jaxlaw plan out-of-domain losses.csv -c loss_ood=code_loss
     """
@@ -788,7 +788,7 @@ def out_of_domain_command(
         print_frame(curve.iloc[rows].drop(columns="outside"))
 
 
-@plan.command("schedule")
+@plan.command("optimal-schedule")
 @options_of("optimal_schedule", skip=["fit", "weights", "at"])
 def schedule_command(
     call: Call,
@@ -809,7 +809,7 @@ def schedule_command(
 ) -> None:
     """The rates of a run at whose end the predicted loss is lowest, under the limits given.
 
-    Example: jaxlaw plan schedule curve-fit.json --steps 24000 --peak 3e-4 --floor 3e-5
+    Example: jaxlaw plan optimal-schedule curve-fit.json --steps 24000 --peak 3e-4 --floor 3e-5
     --shortest-decay 5000
     """
     import pandas as pd

@@ -57,26 +57,26 @@ def _columns(*names: str) -> dict[str, Any]:
 
 #: Plan → the functions whose result it prints, of those that are no commands by themselves.
 _PLANS: dict[str, tuple[str, ...]] = {
-    "mixture": ("optimal_mixture",),
-    "critical": ("critical_ratio",),
-    "limited": ("optimal_mixture_data_limited",),
-    "shares": ("optimal_domain_weights",),
+    "optimal-mixture": ("optimal_mixture",),
+    "critical-ratio": ("critical_ratio",),
+    "optimal-mixture-data-limited": ("optimal_mixture_data_limited",),
+    "optimal-domain-weights": ("optimal_domain_weights",),
     "allocation": ("allocation",),
     "allocation-law": ("allocation_law",),
     "frontier": ("frontier",),
     "target": ("min_compute",),
     "transfer": ("data_transferred", "compute_savings"),
-    "savings": ("frontier_savings",),
-    "breakeven": ("break_even",),
+    "frontier-savings": ("frontier_savings",),
+    "break-even": ("break_even",),
     "compute-multiplier": ("compute_multiplier",),
     "optimal-weights": ("optimal_weights",),
-    "replay": ("compare_replay",),
-    "training": ("optimal_training", "final_losses", "tradeoff_curve"),
-    "turning": ("turning_length",),
+    "compare-replay": ("compare_replay",),
+    "optimal-training": ("optimal_training", "final_losses", "tradeoff_curve"),
+    "turning-length": ("turning_length",),
     "out-of-domain": ("papers.out_of_domain",),
-    "schedule": ("optimal_schedule",),
-    "model": ("papers.choose_model",),
-    "valuation": ("papers.pretraining_value",),
+    "optimal-schedule": ("optimal_schedule",),
+    "choose-model": ("papers.choose_model",),
+    "pretraining-value": ("papers.pretraining_value",),
 }
 
 
@@ -142,7 +142,7 @@ def schemas() -> dict[str, Schema]:
     by_name["curve"] = {"anyOf": [table(_Cell, parts), schema({"picture": str})]}
     for command, columns in {
         "observed-transfer": ("D", "loss", "scratch_D", "transferred", "saved"),
-        "envelope": ("loss",),
+        "loss-envelope": ("loss",),
     }.items():
         by_name[f"plan {command}"] = table(_Cell, _columns(*columns) | {"notes": _Notes})
     # The digest by which a forecast is held to what it said.
@@ -166,14 +166,15 @@ def schema_of(command: str) -> Schema:
 
 def schema_command(
     command: Annotated[
-        list[str] | None, typer.Argument(help="Such as fit, or plan mixture; none lists them.")
+        list[str] | None,
+        typer.Argument(help="Such as fit, or plan optimal-mixture; none lists them."),
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Write it (JSON).")] = None,
     as_json: Json = False,
 ) -> None:
     """The JSON Schema of what a command prints with --json.
 
-    Example: jaxlaw schema plan mixture
+    Example: jaxlaw schema plan optimal-mixture
     """
     check_out(out, JSON)
     if not command:

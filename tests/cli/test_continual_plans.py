@@ -12,6 +12,7 @@ from jaxlaw import papers, planning
 pytest.importorskip("typer")
 
 PAIR = ["published:wang-2025-pt", "published:wang-2025-cpt"]
+NINE = ["optimal-schedule", *PAIR, "--steps", "9", "--peak", "1e-3"]
 BASE = ["--pretraining", "wsd:steps=40000,peak=2e-4"]
 RUN = ["--run", "cosine:steps=10000,peak=1e-4,warmup=500", "--replay", "0.2"]
 
@@ -38,7 +39,9 @@ def test_best_settings(command, tmp_path):
         table.to_csv(tmp_path / f"{name}.csv", index=False)
         draws += ["--bootstrap", tmp_path / f"{name}.csv"]
     search = ["--weight", "0.6", "--over", "replay=0:1"]
-    code, out, _ = command("plan", "training", *PAIR, *BASE, *RUN, *search, *draws, "--json")
+    code, out, _ = command(
+        "plan", "optimal-training", *PAIR, *BASE, *RUN, *search, *draws, "--json"
+    )
     found = json.loads(out)
     low, high = found["interval"]["replay"]
     assert code == 0 and low < found["replay"] < high
@@ -50,24 +53,26 @@ def test_changes_are_balanced_on_request(command):
     search = ["--weight", "0.6", "--over", "loss_potential=0:1", "--json"]
     for minimise, potential in (("losses", 0.0), ("changes", 1.0)):
         asked = [*PAIR, *BASE, *short, *search, "--minimise", minimise]
-        code, out, _ = command("plan", "training", *asked)
+        code, out, _ = command("plan", "optimal-training", *asked)
         assert code == 0 and json.loads(out)["loss_potential"] == potential
-    code, _, err = command("plan", "training", *PAIR, *BASE, *short, *search, "--minimise", "all")
+    code, _, err = command(
+        "plan", "optimal-training", *PAIR, *BASE, *short, *search, "--minimise", "all"
+    )
     assert code == 2 and "'losses' or 'changes'" in err
 
 
 def test_tables_and_pictures(command, tmp_path):
     picture = tmp_path / "losses.png"
     vary = ["--vary", "loss_potential=0,0.5,1", "--vary", "steps=5000,20000"]
-    code, out, _ = command("plan", "training", *PAIR, *BASE, *RUN, *vary)
+    code, out, _ = command("plan", "optimal-training", *PAIR, *BASE, *RUN, *vary)
     assert code == 0 and "loss cpt" in out and max(map(len, out.splitlines())) <= 80
-    code, out, _ = command("plan", "training", *PAIR, *BASE, *RUN, *vary, "--out", picture)
+    code, out, _ = command("plan", "optimal-training", *PAIR, *BASE, *RUN, *vary, "--out", picture)
     assert code == 0 and picture.read_bytes().startswith(b"\x89PNG")
 
 
 def test_turning_length(command):
     level = ["--run", "constant:steps=1,peak=2e-4", "--replay", "0.5"]
-    code, out, _ = command("plan", "turning", PAIR[0], *BASE, *level, "--loss-potential", 1)
+    code, out, _ = command("plan", "turning-length", PAIR[0], *BASE, *level, "--loss-potential", 1)
     assert code == 0 and "never" in out
 
 
@@ -75,7 +80,7 @@ def test_valuation(command, tmp_path):
     score = [10.0, 11.0, 12.0, 12.5, 10.0, 9.0, 9.5, 9.0]
     table = pd.DataFrame({"Dp": np.geomspace(1e9, 1e11, 8), "bleu": score})
     table.to_csv(tmp_path / "scores.csv", index=False)
-    code, out, _ = command("plan", "valuation", tmp_path / "scores.csv", "-c", "score=bleu")
+    code, out, _ = command("plan", "pretraining-value", tmp_path / "scores.csv", "-c", "score=bleu")
     assert code == 0 and out.startswith("advice: suspect misalignment")
 
 
@@ -120,14 +125,16 @@ def test_the_best_schedule_of_two_losses(command):
     search = ["--steps", 1_000, "--peak", 2e-4, "--after", "wsd:peak=2e-4,steps=4000,final=2e-5"]
     search += ["--warmup", 50, "--floor", 2e-5, "--n-starts", 4, "--weight", "0.7"]
     shares = ["--at", "r=0.2,0.8"]
-    code, out, _ = command("plan", "schedule", *PAIR, *search, *shares, "--json")
+    code, out, _ = command("plan", "optimal-schedule", *PAIR, *search, *shares, "--json")
     fits = [jl.published()[name.partition(":")[2]] for name in PAIR]
     best = planning.optimal_schedule(
         fits, 1_000, 2e-4, weights=(0.7, 1 - 0.7), at=[{"r": 0.2}, {"r": 0.8}], warmup=50,
         after=jl.schedules.wsd(2e-4, 4_000, final=2e-5), floor=2e-5, n_starts=4,
     )  # fmt: skip
     assert code == 0 and json.loads(out) == best.to_dict()
-    code, out, _ = command("plan", "schedule", *PAIR, *search, *shares, "--out", "rates.csv")
+    code, out, _ = command(
+        "plan", "optimal-schedule", *PAIR, *search, *shares, "--out", "rates.csv"
+    )
     assert code == 0 and max(map(len, out.splitlines())) <= 80
     assert pd.read_csv("rates.csv")["lr"].tolist() == best.schedule.rates.tolist()
 
@@ -141,10 +148,10 @@ def test_the_best_schedule_of_two_losses(command):
         (["out-of-domain", "losses.csv", "--pt", PAIR[0]], "all of them"),
         (["out-of-domain", "losses.csv", "--replay", "0.2"], "all of them"),
         (["out-of-domain", "losses.csv", "-c", "loss_ood=code", *AHEAD[:-2]], "--replay"),
-        (["schedule", *PAIR, "--steps", "9", "--peak", "1e-3"], "--weight 0.3,0.7"),
-        (["schedule", *PAIR, "--steps", "9", "--peak", "1e-3", "--weight", "0.3"], "--after"),
-        (["schedule", *PAIR, "--steps", "9", "--peak", "1e-3", "--at", "r=1,2,3"], "3 numbers"),
-        (["schedule", PAIR[0], "--steps", "9", "--peak", "1e-3", "--after", "wsd:peak=1,steps=9"],
+        ([*NINE], "--weight 0.3,0.7"),
+        ([*NINE, "--weight", "0.3"], "--after"),
+        ([*NINE, "--at", "r=1,2,3"], "3 numbers"),
+        (["optimal-schedule", PAIR[0], *NINE[3:], "--after", "wsd:peak=1,steps=9"],
          "--at r="),
     ],
 )  # fmt: skip
@@ -167,5 +174,5 @@ def test_wrong_usage_of_other_sets_and_schedules(command, losses, arguments, mes
     ],
 )
 def test_wrong_usage(command, arguments, message):
-    code, _, err = command("plan", "training", *arguments)
+    code, _, err = command("plan", "optimal-training", *arguments)
     assert code == 2 and message in err

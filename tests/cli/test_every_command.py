@@ -138,7 +138,15 @@ def test_tables_keep_to_80_columns_and_lose_nothing(capsys):
 def test_extreme_numbers_and_long_names_fit_the_page(command, folder):
     for arguments in (
         ("predict", "fit.json", "--at", "N=1e300,1e-300", "--at", "D=1e-300,1e300"),
-        ("plan", "shares", f"{'corpus' * 12}=code.json", "--at", "N=2e9", "--at", "D=1e10"),
+        (
+            "plan",
+            "optimal-domain-weights",
+            f"{'corpus' * 12}=code.json",
+            "--at",
+            "N=2e9",
+            "--at",
+            "D=1e10",
+        ),
         ("areas", "constant:lr=1e300,steps=9"),
         ("schema",),
         ("laws", "--published"),
@@ -277,7 +285,7 @@ def test_files_of_options_and_of_folders_are_not_overwritten_either(command, fol
     assert code == 2 and "name one file" in err
     Path("logs/a").mkdir(parents=True)
     shutil.copy("runs.csv", "logs/a/history.csv")
-    logs = ("plan", "envelope", "logs", "--format", "wandb", "--out", "logs/a/history.csv")
+    logs = ("plan", "loss-envelope", "logs", "--format", "wandb", "--out", "logs/a/history.csv")
     code, _, err = command(*logs)
     assert code == 2 and "would overwrite logs" in err
 
@@ -445,7 +453,7 @@ def test_a_fit_is_piped_into_a_prediction(files):
     ("line", "code", "said"),
     [
         ("fti chinchilla", 2, "'fit'"),
-        ("plan mixtur a b", 2, "'mixture'"),
+        ("plan optimal-mixtur a b", 2, "'optimal-mixture'"),
         ("fit chinchila runs.csv", 2, "'chinchilla'"),
         ("fit chinchilla run.csv", 2, "'runs.csv'"),
         ("fit chinchilla runs.csv -c N=n_parms", 1, "'n_params'"),
@@ -476,11 +484,16 @@ def test_a_fit_is_piped_into_a_prediction(files):
         ("plan allocation fit.json --compute 1e21 --limit n=1:2", 2, "'N'"),
         ("plan allocation fit.json --compute 1e21 --at M=1", 2, "no input 'M'"),
         ("plan allocation fit.json --compute 1e21 --bootstrap fit-drws.csv", 2, "fit-draws.csv"),
-        ("plan shares code=code.json --weight cod=2 --at N=1e9 --at D=1e9", 2, "'code'"),
-        ("plan valuation checkpoints.csv -c scor=score", 2, "'score'"),
-        ("schema plan mixtre", 2, "'plan mixture'"),
         (
-            "plan turning published:wang-2025-pt --pretraining wsd:stps=1,peak=1 --run cosine:",
+            "plan optimal-domain-weights code=code.json --weight cod=2 --at N=1e9 --at D=1e9",
+            2,
+            "'code'",
+        ),
+        ("plan pretraining-value checkpoints.csv -c scor=score", 2, "'score'"),
+        ("schema plan mixtre", 2, "'plan optimal-mixture'"),
+        (
+            "plan turning-length published:wang-2025-pt --pretraining wsd:stps=1,peak=1 "
+            "--run cosine:",
             2,
             "'steps'",
         ),

@@ -28,7 +28,7 @@ def command(command, tmp_path):
 
 
 AT = ("--at", "N=1.8e9,D=1e10")
-MIXTURE = ("mixture", "general.json", "domain.json", "--start", 2.8602, *AT)
+MIXTURE = ("optimal-mixture", "general.json", "domain.json", "--start", 2.8602, *AT)
 
 
 def test_mixture_is_the_plan_of_python(command):
@@ -65,13 +65,14 @@ def test_an_answer_not_to_be_used_ends_with_1(command):
 
 
 def test_critical_limited_and_shares(command):
-    code, out, _ = command("critical", "general.json", "--start", 2.8602, *AT, "--json")
+    code, out, _ = command("critical-ratio", "general.json", "--start", 2.8602, *AT, "--json")
     assert code == 0 and 0.1 < json.loads(out)["share"] < 0.2
-    code, out, _ = command("limited", "domain.json", "--tokens", 5e7, "--at", "N=1.8e9", "--json")
+    limited = ("optimal-mixture-data-limited", "domain.json", "--corpus-tokens", 5e7)
+    code, out, _ = command(*limited, "--at", "N=1.8e9", "--json")
     assert code == 0 and json.loads(out)["share"] == pytest.approx(0.7232, abs=1e-3)
     code, out, _ = command(
-        "shares", "a=domain.json", "b=domain.json", "--general", "general.json", "--start", 2.8602,
-        *AT, "--json",
+        "optimal-domain-weights", "a=domain.json", "b=domain.json", "--general", "general.json",
+        "--start", 2.8602, *AT, "--json",
     )  # fmt: skip
     record = json.loads(out)
     assert code == 0 and record["shares"]["a"] == pytest.approx(record["shares"]["b"], abs=1e-6)
@@ -113,35 +114,35 @@ def test_transfer_breakeven_and_replay(command):
     plan = planning.data_transferred(SCRATCH, CONTINUAL, N=1e9, D=1e9)
     code, out, _ = command(*run)
     assert code == 0 and json.loads(out)["saved"] == pytest.approx(plan.saved, rel=1e-9)
-    code, out, _ = command("breakeven", *both, "--at", "N=1.4e9", "--json")
+    code, out, _ = command("break-even", *both, "--at", "N=1.4e9", "--json")
     assert code == 0 and json.loads(out)["pays"] == "below"
     code, out, _ = command(
-        "replay", "domain.json", "--shares", "0.2,0.9", "--corpus-tokens", "1e8:1e9",
+        "compare-replay", "domain.json", "--shares", "0.2,0.9", "--corpus-tokens", "1e8:1e9",
         "--at", "N=1.8e9", "--out", "replay.csv",
     )  # fmt: skip
     assert code == 0 and "never-meet" in out
     assert set(pd.read_csv("replay.csv")["r"]) == {0.2, 0.9}
     seen = {"r": [0.5, 0.5, 1, 1], "tokens": [2, 200, 1, 100], "loss": [3, 2, 3.4, 2.1]}
     pd.DataFrame(seen).to_csv("seen.csv", index=False)
-    asked = ("replay", "seen.csv", "-c", "D=tokens", "--tolerance", 0.2, "--start", 2.05)
+    asked = ("compare-replay", "seen.csv", "-c", "D=tokens", "--tolerance", 0.2, "--start", 2.05)
     code, out, _ = command(*asked, "--json")
     plan = planning.compare_replay(
         pd.DataFrame(seen).rename(columns={"tokens": "D"}), tolerance=0.2, start=2.05
     )
     record = json.loads(out)
     assert code == 0 and record["meet"] == plan.meet and record["least_back"] == 0.5
-    assert command("replay", "domain.json", "-c", "D=tokens")[0] == 2
+    assert command("compare-replay", "domain.json", "-c", "D=tokens")[0] == 2
 
 
 def test_envelope_makes_what_loss_compute_is_fitted_to(command):
     table = simulate.experiment("from-scratch").table.rename(columns={"N": "n", "D": "d"})
     table.to_csv("runs.csv", index=False)
     code, out, _ = command(
-        "envelope", "runs.csv", "-c", "N=n", "-c", "D=d", "--levels", 12, "--out", "best.csv"
+        "loss-envelope", "runs.csv", "-c", "N=n", "-c", "D=d", "--levels", 12, "--out", "best.csv"
     )
     assert code == 0 and out == ""
     assert len(jl.read_runs("best.csv")) == 12
-    code, _, err = command("envelope", "runs.csv", "-c", "N=n")
+    code, _, err = command("loss-envelope", "runs.csv", "-c", "N=n")
     assert code == 1 and "has neither D nor C" in err
 
 
@@ -160,17 +161,17 @@ def test_files_and_pictures(command):
 @pytest.mark.parametrize(
     "arguments",
     [
-        ("critical", "general.json", "--start", 2.8602, *AT),
+        ("critical-ratio", "general.json", "--start", 2.8602, *AT),
         ("allocation", "domain.json", "--compute", 5e19, "--at", "r=best", "--corpus-tokens", 1e8),
         ("allocation-law", "scratch.json"),
         ("target", "scratch.json", "--loss", 2.1),
         ("target", "scratch.json", "--loss", 2.1, "--at", "N=7e9"),
         ("target", "domain.json", "--loss", 1.7, "--at", "r=best", "--corpus-tokens", 1e8),
         ("transfer", "scratch.json", "cpt.json", "--loss", 2.4),
-        ("breakeven", "scratch.json", "cpt.json", "--at", "N=1.4e9"),
-        ("breakeven", "scratch.json", "cpt.json", "--compute", 1e20),
-        ("breakeven", "scratch.json", "cpt.json"),
-        ("envelope", "runs.csv"),
+        ("break-even", "scratch.json", "cpt.json", "--at", "N=1.4e9"),
+        ("break-even", "scratch.json", "cpt.json", "--compute", 1e20),
+        ("break-even", "scratch.json", "cpt.json"),
+        ("loss-envelope", "runs.csv"),
         (
             "optimal-weights",
             "law=domain.json",
@@ -184,7 +185,7 @@ def test_files_and_pictures(command):
 )
 def test_every_answer_has_a_picture(command, arguments):
     pytest.importorskip("matplotlib")
-    if arguments[0] == "envelope":
+    if arguments[0] == "loss-envelope":
         simulate.experiment("from-scratch").table.to_csv("runs.csv", index=False)
     code, out, err = command(*arguments, "--out", "answer.png")
     assert (code, err) == (0, "") and Path("answer.png").read_bytes().startswith(b"\x89PNG")

@@ -486,7 +486,7 @@ def test_formats_from_the_shell(trainer_runs, monkeypatch, capsys):
     pytest.importorskip("typer")
     from jaxlaw import cli
 
-    arguments = ["plan", "envelope", str(trainer_runs), "--format", "hf-trainer", "--json"]
+    arguments = ["plan", "loss-envelope", str(trainer_runs), "--format", "hf-trainer", "--json"]
     monkeypatch.setattr(sys, "argv", ["jaxlaw", *arguments, "--value", "N=small:1e8,large:1e9"])
     with pytest.raises(SystemExit) as stop:
         cli.main()

@@ -142,7 +142,7 @@ def test_a_law_file_of_another_kind_is_refused(folder, command, name):
         ("identifiability", "mylaw.py:mine", "runs.csv"),
         ("bootstrap", "mylaw.py:mine", "runs.csv", "-n", "40", *QUICK),
         ("study", "mylaw.py:own-power", "runs.csv", "--folds", "k-fold:3", *QUICK),
-        ("plan", "model", "samples.csv", "--at", "1e10", "--law", "sized.py:sized",
+        ("plan", "choose-model", "samples.csv", "--at", "1e10", "--law", "sized.py:sized",
          "--resamples", "0"),
     ],
     ids=lambda line: " ".join(line[: 1 + (line[0] == "plan")]),
